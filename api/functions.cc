@@ -1,0 +1,310 @@
+// Functions of tensors: promotion and source lines here, everything else in the ops' wrappers and compositions.
+#include "api/functions.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "api/layout.h"
+#include "api/trace.h"
+#include "ops/compose.h"
+#include "ops/gradient.h"
+
+namespace karez {
+namespace {
+
+// bool < integers < floats
+int kind_of(DType dtype) { return dtype == DType::b8 ? 0 : is_float(dtype) ? 2 : 1; }
+
+DType wider(DType a, DType b) {
+  if (kind_of(a) != kind_of(b)) return kind_of(a) > kind_of(b) ? a : b;
+  return size_of(a) >= size_of(b) ? a : b;
+}
+
+// PyTorch's result type: tensors with dimensions decide before scalar tensors, these before numbers; who comes later only matters if
+// its kind is higher.
+DType promoted(const Trace& trace, std::initializer_list<const Term*> terms) {
+  std::optional<DType> ranks[3];
+  for (const Term* term : terms) {
+    bool scalar = !term->is_number() && (term->value.index() == 0 ? std::get<Tensor>(term->value).rank() : std::get<Parameter>(term->value).shape().size()) == 0;
+    auto& slot = ranks[term->is_number() ? 2 : scalar ? 1 : 0];
+    DType dtype = trace.dtype_of(*term);
+    slot = slot ? wider(*slot, dtype) : dtype;
+  }
+  std::optional<DType> out;
+  for (const auto& rank : ranks)
+    if (rank && (!out || kind_of(*rank) > kind_of(*out))) out = rank;
+  return *out;
+}
+
+ValueId as(Trace& trace, const Term& term, DType dtype) { return build::cast(trace.builder, trace.value(term, dtype), dtype); }
+
+Tensor unary(const Term& x, std::string_view op) {
+  return at_line(x.where, [&](Trace& t) { return t.tensor(t.builder.one(op, {t.value(x, t.dtype_of(x))})); });
+}
+
+// Unary functions whose values are not whole: integers become f32.
+Tensor smooth(const Term& x, std::string_view op) {
+  return at_line(x.where, [&](Trace& t) {
+    DType dtype = t.dtype_of(x);
+    return t.tensor(t.builder.one(op, {as(t, x, is_float(dtype) ? dtype : DType::f32)}));
+  });
+}
+
+Tensor binary(const Term& a, const Term& b, std::string_view op) {
+  return at_line(a.where, [&](Trace& t) {
+    DType dtype = promoted(t, {&a, &b});
+    if (op == "div" && !is_float(dtype)) dtype = DType::f32;
+    return t.tensor(build::binary(t.builder, op, as(t, a, dtype), as(t, b, dtype)));
+  });
+}
+
+Tensor on_bools(const Term& a, const Term& b, std::string_view op) {
+  return at_line(a.where, [&](Trace& t) { return t.tensor(build::binary(t.builder, op, t.value(a, DType::b8), t.value(b, DType::b8))); });
+}
+
+Ints axes_or_all(const Ints& axes, int rank) {
+  Ints out = axes;
+  if (out.empty()) {
+    out.resize(static_cast<std::size_t>(rank));
+    std::iota(out.begin(), out.end(), 0);
+  }
+  for (auto& axis : out) {
+    require(axis >= -rank && axis < rank, "axis ", axis, " of a tensor with ", rank, " dimensions does not exist");
+    if (axis < 0) axis += rank;
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+// A reduction that may keep its axes with size 1.
+Tensor reduced(const Term& x, const Ints& axes, bool keep, ValueId (*op)(Builder&, ValueId, const Ints&)) {
+  return at_line(x.where, [&](Trace& t) {
+    ValueId id = t.value(x);
+    Shape shape = t.graph.type(id).shape;
+    Ints all = axes_or_all(axes, static_cast<int>(shape.size()));
+    ValueId out = op(t.builder, id, all);
+    if (!keep) return t.tensor(out);
+    for (auto axis : all) shape[static_cast<std::size_t>(axis)] = 1;
+    return t.tensor(build::reshape(t.builder, out, shape));
+  });
+}
+
+build::PoolOptions pool_options(std::int64_t kernel, std::int64_t stride, std::int64_t padding) {
+  if (stride == 0) stride = kernel;
+  return {.kernel = {kernel, kernel}, .stride = {stride, stride}, .padding = {padding, padding}};
+}
+
+}  // namespace
+
+Tensor operator+(Term a, Term b) { return binary(a, b, "add"); }
+Tensor operator-(Term a, Term b) { return binary(a, b, "sub"); }
+Tensor operator*(Term a, Term b) { return binary(a, b, "mul"); }
+Tensor operator/(Term a, Term b) { return binary(a, b, "div"); }
+Tensor operator-(Term x) { return unary(x, "neg"); }
+Tensor operator<(Term a, Term b) { return binary(a, b, "lt"); }
+Tensor operator<=(Term a, Term b) { return binary(a, b, "le"); }
+Tensor operator>(Term a, Term b) { return binary(a, b, "gt"); }
+Tensor operator>=(Term a, Term b) { return binary(a, b, "ge"); }
+
+Tensor exp(Term x) { return smooth(x, "exp"); }
+Tensor log(Term x) { return smooth(x, "log"); }
+Tensor sqrt(Term x) { return smooth(x, "sqrt"); }
+Tensor tanh(Term x) { return smooth(x, "tanh"); }
+Tensor sigmoid(Term x) { return smooth(x, "sigmoid"); }
+Tensor relu(Term x) { return unary(x, "relu"); }
+Tensor gelu(Term x) { return smooth(x, "gelu"); }
+Tensor abs(Term x) { return unary(x, "abs"); }
+Tensor sin(Term x) { return smooth(x, "sin"); }
+Tensor cos(Term x) { return smooth(x, "cos"); }
+Tensor pow(Term x, Term y) { return binary(x, y, "pow"); }
+Tensor maximum(Term x, Term y) { return binary(x, y, "max"); }
+Tensor minimum(Term x, Term y) { return binary(x, y, "min"); }
+Tensor equal(Term x, Term y) { return binary(x, y, "eq"); }
+Tensor not_equal(Term x, Term y) { return binary(x, y, "ne"); }
+Tensor logical_and(Term x, Term y) { return on_bools(x, y, "and"); }
+Tensor logical_or(Term x, Term y) { return on_bools(x, y, "or"); }
+Tensor logical_not(Term x) { return unary(x, "not"); }
+Tensor stop_gradient(Term x) { return unary(x, "stop_gradient"); }
+
+Tensor select(Term condition, Term x, Term y) {
+  return at_line(condition.where, [&](Trace& t) {
+    DType dtype = promoted(t, {&x, &y});
+    ValueId c = t.value(condition, DType::b8), a = as(t, x, dtype), b = as(t, y, dtype);
+    Shape shape = build::broadcast_shape(t.graph.type(c).shape, build::broadcast_shape(t.graph.type(a).shape, t.graph.type(b).shape));
+    for (ValueId* value : {&c, &a, &b}) *value = build::broadcast_to(t.builder, *value, shape);
+    return t.tensor(build::select(t.builder, c, a, b));
+  });
+}
+
+Tensor cast(Term x, DType to) {
+  return at_line(x.where, [&](Trace& t) { return t.tensor(as(t, x, to)); });
+}
+
+Tensor sum(Term x, Ints axes, bool keep) { return reduced(x, axes, keep, build::reduce_sum); }
+Tensor max(Term x, Ints axes, bool keep) { return reduced(x, axes, keep, build::reduce_max); }
+Tensor min(Term x, Ints axes, bool keep) { return reduced(x, axes, keep, build::reduce_min); }
+Tensor mean(Term x, Ints axes, bool keep) {
+  return reduced(x, axes, keep, [](Builder& b, ValueId value, const Ints& all) {
+    require(is_float(b.type(value).dtype), "mean of ", b.type(value), ": cast it to a float first");
+    return build::mean(b, value, all);
+  });
+}
+
+Tensor arg_max(Term x, int axis) {
+  return at_line(x.where, [&](Trace& t) {
+    ValueId id = t.value(x);
+    return t.tensor(build::arg_max(t.builder, id, static_cast<int>(axes_or_all({axis}, t.graph.type(id).rank())[0])));
+  });
+}
+
+Tensor softmax(Term x, int axis) {
+  return at_line(x.where, [&](Trace& t) { return t.tensor(build::softmax(t.builder, t.value(x), axis)); });
+}
+Tensor log_softmax(Term x, int axis) {
+  return at_line(x.where, [&](Trace& t) { return t.tensor(build::log_softmax(t.builder, t.value(x), axis)); });
+}
+
+Tensor matmul(Term a, Term b) {
+  return at_line(a.where, [&](Trace& t) { return t.tensor(build::matmul(t.builder, t.value(a), t.value(b))); });
+}
+
+Tensor conv2d(Term x, Term weight, Conv2dOptions options) {
+  return at_line(x.where, [&](Trace& t) {
+    return t.tensor(build::conv2d(t.builder, t.value(x), t.value(weight), {options.stride, options.padding, options.dilation}));
+  });
+}
+
+Tensor max_pool(Term x, std::int64_t kernel, std::int64_t stride, std::int64_t padding) {
+  return at_line(x.where, [&](Trace& t) { return t.tensor(build::max_pool(t.builder, t.value(x), pool_options(kernel, stride, padding)).value); });
+}
+Tensor avg_pool(Term x, std::int64_t kernel, std::int64_t stride, std::int64_t padding) {
+  return at_line(x.where, [&](Trace& t) { return t.tensor(build::avg_pool(t.builder, t.value(x), pool_options(kernel, stride, padding))); });
+}
+
+Tensor cross_entropy(Term logits, Term labels) {
+  return at_line(logits.where, [&](Trace& t) { return t.tensor(build::cross_entropy(t.builder, t.value(logits), t.value(labels))); });
+}
+Tensor cross_entropy(Term logits, Term labels, Term weights) {
+  return at_line(logits.where, [&](Trace& t) {
+    return t.tensor(build::cross_entropy(t.builder, t.value(logits), t.value(labels), as(t, weights, t.dtype_of(logits))));
+  });
+}
+Tensor correct_count(Term logits, Term labels) {
+  return at_line(logits.where, [&](Trace& t) { return t.tensor(build::correct_count(t.builder, t.value(logits), t.value(labels))); });
+}
+Tensor correct_count(Term logits, Term labels, Term weights) {
+  return at_line(logits.where, [&](Trace& t) {
+    return t.tensor(build::correct_count(t.builder, t.value(logits), t.value(labels), as(t, weights, t.dtype_of(logits))));
+  });
+}
+
+Tensor dropout(Term x, double p) {
+  return at_line(x.where, [&](Trace& t) {
+    require(p >= 0 && p < 1, "dropout: a probability of ", p, " is not in [0, 1)");
+    ValueId id = t.value(x);
+    if (!t.training() || p == 0) return t.tensor(id);
+    return t.tensor(build::dropout(t.builder, id, p, t.random_state(), t.site()));
+  });
+}
+
+Tensor reshape(Term x, Shape shape) {
+  return at_line(x.where, [&](Trace& t) {
+    ValueId id = t.value(x);
+    std::int64_t known = 1, count = t.graph.type(id).count();
+    for (auto size : shape)
+      if (size != -1) known = checked_mul(known, size);
+    auto open = std::find(shape.begin(), shape.end(), -1);
+    if (open != shape.end()) {
+      require(std::count(shape.begin(), shape.end(), -1) == 1, "reshape to ", print_shape(shape), ": only one size may be -1");
+      require(known > 0 && count % known == 0, "reshape: ", t.graph.type(id), " has ", count, " elements, which ", print_shape(shape), " does not divide");
+      *open = count / known;
+    }
+    return t.tensor(build::reshape(t.builder, id, shape));
+  });
+}
+
+Tensor flatten(Term x, int first) {
+  return at_line(x.where, [&](Trace& t) {
+    ValueId id = t.value(x);
+    const Shape& shape = t.graph.type(id).shape;
+    require(first >= 0 && first < static_cast<int>(shape.size()), "flatten: dimension ", first, " of ", t.graph.type(id), " does not exist");
+    Shape out(shape.begin(), shape.begin() + first);
+    out.push_back(count_of(Shape(shape.begin() + first, shape.end())));
+    return t.tensor(build::reshape(t.builder, id, out));
+  });
+}
+
+Tensor transpose(Term x, Ints permutation) {
+  return at_line(x.where, [&](Trace& t) {
+    ValueId id = t.value(x);
+    auto rank = t.graph.type(id).shape.size();
+    if (permutation.empty()) {
+      require(rank >= 2, "transpose: ", t.graph.type(id), " has no two dimensions to exchange");
+      permutation.resize(rank);
+      std::iota(permutation.begin(), permutation.end(), 0);
+      std::swap(permutation[rank - 1], permutation[rank - 2]);
+    }
+    return t.tensor(build::transpose(t.builder, id, permutation));
+  });
+}
+
+Tensor broadcast_to(Term x, Shape shape) {
+  return at_line(x.where, [&](Trace& t) { return t.tensor(build::broadcast_to(t.builder, t.value(x, t.dtype_of(x)), shape)); });
+}
+Tensor slice(Term x, Ints begin, Ints size) {
+  return at_line(x.where, [&](Trace& t) { return t.tensor(build::slice(t.builder, t.value(x), begin, size)); });
+}
+Tensor concat(std::vector<Term> xs, int axis) {
+  require(!xs.empty(), "concat of no tensor at all");
+  return at_line(xs[0].where, [&](Trace& t) {
+    std::vector<ValueId> ids;
+    for (const auto& x : xs) ids.push_back(t.value(x));
+    return t.tensor(build::concat(t.builder, ids, static_cast<int>(axes_or_all({axis}, t.graph.type(ids[0]).rank())[0])));
+  });
+}
+Tensor pad(Term x, Ints low, Ints high, double value) {
+  return at_line(x.where, [&](Trace& t) { return t.tensor(build::pad(t.builder, t.value(x), low, high, value)); });
+}
+Tensor gather(Term table, Term index) {
+  return at_line(table.where, [&](Trace& t) { return t.tensor(build::gather(t.builder, t.value(table), t.value(index, DType::i64))); });
+}
+Tensor one_hot(Term index, std::int64_t depth, DType dtype) {
+  return at_line(index.where, [&](Trace& t) { return t.tensor(build::one_hot(t.builder, t.value(index, DType::i64), depth, dtype)); });
+}
+
+Tensor full(Shape shape, double value, DType dtype, SourceLine where) {
+  return at_line(where, [&](Trace& t) { return t.tensor(build::full(t.builder, dtype, shape, value)); });
+}
+Tensor iota(Shape shape, int axis, DType dtype, SourceLine where) {
+  return at_line(where, [&](Trace& t) { return t.tensor(build::iota(t.builder, {dtype, shape}, axis)); });
+}
+
+Tensor with_layout(Term x, std::vector<std::string> axes) {
+  return at_line(x.where, [&](Trace& t) {
+    ValueId id = t.value(x, t.dtype_of(x));
+    t.graph.value(id).layout = layout_of(t.graph.type(id), t.graph.mesh(id), axes);
+    return t.tensor(id);
+  });
+}
+
+std::vector<Tensor> grad(Term loss, const std::vector<Tensor>& tensors) {
+  return at_line(loss.where, [&](Trace& t) {
+    std::vector<ValueId> wrt;
+    for (const auto& tensor : tensors) wrt.push_back(t.value(Term(tensor)));
+    std::vector<Tensor> out;
+    for (ValueId id : gradient(t.builder, t.value(loss), wrt)) out.push_back(t.tensor(id));
+    return out;
+  });
+}
+
+std::vector<Tensor> grad(Term loss, const std::vector<Parameter>& parameters) {
+  std::vector<Tensor> tensors;
+  at_line(loss.where, [&](Trace& t) {
+    for (const auto& parameter : parameters) tensors.push_back(t.tensor(t.read(parameter)));
+    return 0;
+  });
+  return grad(std::move(loss), tensors);
+}
+
+}  // namespace karez

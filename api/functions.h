@@ -1,0 +1,96 @@
+// Functions of tensors. Shapes are logical: no function knows of devices; how values lie on the mesh follows from rules and the planner.
+#pragma once
+
+#include <concepts>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/tensor.h"
+
+namespace karez {
+
+// Element by element. equal and not_equal are words, since == should compare handles nowhere.
+Tensor exp(Term x);
+Tensor log(Term x);
+Tensor sqrt(Term x);
+Tensor tanh(Term x);
+Tensor sigmoid(Term x);
+Tensor relu(Term x);
+Tensor gelu(Term x);  // the erf form
+Tensor abs(Term x);
+Tensor sin(Term x);
+Tensor cos(Term x);
+Tensor pow(Term x, Term y);
+Tensor maximum(Term x, Term y);
+Tensor minimum(Term x, Term y);
+Tensor equal(Term x, Term y);
+Tensor not_equal(Term x, Term y);
+Tensor logical_and(Term x, Term y);
+Tensor logical_or(Term x, Term y);
+Tensor logical_not(Term x);
+Tensor select(Term condition, Term x, Term y);  // x where the bool holds, else y
+Tensor cast(Term x, DType to);
+Tensor stop_gradient(Term x);  // x, through which no gradient passes
+
+// Reductions over `axes` (which may count from the end); all of them if there is none. keep: the axes stay, with size 1.
+Tensor sum(Term x, Ints axes = {}, bool keep = false);
+Tensor mean(Term x, Ints axes = {}, bool keep = false);
+Tensor max(Term x, Ints axes = {}, bool keep = false);
+Tensor min(Term x, Ints axes = {}, bool keep = false);
+Tensor arg_max(Term x, int axis = -1);  // i64; the first maximum wins
+Tensor softmax(Term x, int axis = -1);
+Tensor log_softmax(Term x, int axis = -1);
+
+// Products. matmul: [..., m, k] and [..., k, n], leading dimensions equal. conv2d: [n, c, h, w] and [o, c, r, s].
+struct Conv2dOptions {
+  Ints stride = {1, 1}, padding = {0, 0}, dilation = {1, 1};  // height, width
+};
+Tensor matmul(Term a, Term b);
+Tensor conv2d(Term x, Term weight, Conv2dOptions options = {});
+Tensor max_pool(Term x, std::int64_t kernel, std::int64_t stride = 0, std::int64_t padding = 0);  // stride 0: that of the kernel
+Tensor avg_pool(Term x, std::int64_t kernel, std::int64_t stride = 0, std::int64_t padding = 0);
+
+// Losses. cross_entropy: logits [n, c], labels i32 or i64 [n]; the mean over rows, or with weights [n] the weighted mean.
+Tensor cross_entropy(Term logits, Term labels);
+Tensor cross_entropy(Term logits, Term labels, Term weights);
+// How many rows have their (first) maximum at the label; with weights each row counts by its weight.
+Tensor correct_count(Term logits, Term labels);
+Tensor correct_count(Term logits, Term labels, Term weights);
+// Zero with probability p, else x / (1 - p); x itself where the function is not compiled for training. Drawn from the world's seed, the module
+// path, the step and the logical element: equal on every mesh.
+Tensor dropout(Term x, double p);
+
+// Shapes. reshape: one size may be -1. flatten: the dimensions from `first` on become one.
+Tensor reshape(Term x, Shape shape);
+Tensor flatten(Term x, int first = 1);
+Tensor transpose(Term x, Ints permutation = {});  // none: the last two change places
+Tensor broadcast_to(Term x, Shape shape);
+Tensor slice(Term x, Ints begin, Ints size);
+Tensor concat(std::vector<Term> xs, int axis = 0);
+Tensor pad(Term x, Ints low, Ints high, double value = 0);
+Tensor gather(Term table, Term index);  // rows of [v, d...] for an index of any shape; zeros for an index outside
+Tensor one_hot(Term index, std::int64_t depth, DType dtype = DType::f32);
+
+// Made from nothing.
+Tensor full(Shape shape, double value, DType dtype = DType::f32, SourceLine where = SourceLine::current());
+Tensor iota(Shape shape, int axis, DType dtype = DType::f32, SourceLine where = SourceLine::current());  // the index along the axis
+
+// The axes that split a value's dimensions: P("model", nullptr) for a matrix whose rows lie on the mesh axis "model"; "data+model" for both.
+template <class... Names>
+  requires(sizeof...(Names) > 0 && ((std::convertible_to<Names, std::string_view> || std::same_as<Names, std::nullptr_t>) && ...))
+std::vector<std::string> P(Names... names) {
+  auto text = [](auto name) {
+    if constexpr (std::is_same_v<decltype(name), std::nullptr_t>) return std::string();
+    else return std::string(std::string_view(name));
+  };
+  return {text(names)...};
+}
+// Fixes how this value lies on the mesh; the planner decides about all others. Returns the value.
+Tensor with_layout(Term x, std::vector<std::string> axes);
+
+// Gradients of a scalar loss, one for each parameter or tensor and of its type.
+std::vector<Tensor> grad(Term loss, const std::vector<Parameter>& parameters);
+std::vector<Tensor> grad(Term loss, const std::vector<Tensor>& tensors);
+
+}  // namespace karez

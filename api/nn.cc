@@ -1,0 +1,137 @@
+// Modules: the tree of names, and layers as one composition each, stamped with the user's line and the module's path.
+#include "api/nn.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "api/trace.h"
+#include "ops/compose.h"
+
+namespace karez::nn {
+
+// What all modules of one model share.
+struct Module::Tree {
+  DType dtype;
+  std::vector<Parameter> parameters;
+  std::vector<std::string> paths;
+};
+
+Module::Module(std::string name, DType dtype) : tree_(std::make_shared<Tree>(Tree{dtype, {}, {}})), path_(std::move(name)) {
+  require(is_float(dtype), "a model of ", name_of(dtype), "; weights are f32 or f64");
+}
+
+Module::Module(Module& parent, const std::string& name) : tree_(parent.tree_), path_(parent.path_.empty() ? name : cat(parent.path_, ".", name)) {
+  require(!name.empty() && name.find('.') == name.npos, "a sub-module of '", parent.path_, "' is called '", name, "'; names are not empty and have no dot");
+  auto& paths = tree_->paths;
+  require(std::find(paths.begin(), paths.end(), path_) == paths.end(), "two modules are called '", path_, "'");
+  paths.push_back(path_);
+}
+
+DType Module::dtype() const { return tree_->dtype; }
+
+std::vector<Parameter> Module::parameters() const {
+  std::vector<Parameter> out;
+  for (const auto& parameter : tree_->parameters)
+    if (path_.empty() || starts_with(parameter.name(), path_ + ".")) out.push_back(parameter);
+  return out;
+}
+
+std::vector<std::pair<std::string, Parameter>> Module::named_parameters() const {
+  std::vector<std::pair<std::string, Parameter>> out;
+  for (auto& parameter : parameters()) out.emplace_back(parameter.name(), parameter);
+  return out;
+}
+
+Parameter Module::parameter(std::string_view path) const {
+  for (const auto& parameter : tree_->parameters)
+    if (parameter.name() == path) return parameter;
+  fail("no parameter is called '", path, "'; there are ", join(tree_->parameters, ", ", [](const Parameter& p) { return p.name(); }));
+}
+
+Parameter Module::make_parameter(const std::string& name, Shape shape, Initialiser init) {
+  Parameter made(path_.empty() ? name : cat(path_, ".", name), {tree_->dtype, std::move(shape)}, std::move(init));
+  for (const auto& other : tree_->parameters) require(other.name() != made.name(), "two parameters are called '", made.name(), "'");
+  tree_->parameters.push_back(made);
+  return made;
+}
+
+Linear::Linear(Module& parent, const std::string& name, std::int64_t in, std::int64_t out, bool with_bias) : Module(parent, name), has_bias(with_bias) {
+  require(in >= 1 && out >= 1, "Linear '", path(), "': ", in, " inputs and ", out, " outputs; both must be positive");
+  auto init = uniform_init(1 / std::sqrt(static_cast<double>(in)));
+  weight = make_parameter("weight", {out, in}, init);
+  if (has_bias) bias = make_parameter("bias", {out}, init);
+}
+
+Tensor Linear::operator()(Term x) const {
+  return at_line(x.where, path(), [&](Trace& t) {
+    ValueId id = t.value(x), w = t.read(weight);
+    if (!has_bias) return t.tensor(build::linear(t.builder, id, w));
+    return t.tensor(build::linear(t.builder, id, w, t.read(bias)));
+  });
+}
+
+Conv2d::Conv2d(Module& parent, const std::string& name, std::int64_t in, std::int64_t out, std::int64_t kernel, ConvShape s)
+    : Module(parent, name), shape(s) {
+  require(in >= 1 && out >= 1 && kernel >= 1, "Conv2d '", path(), "': ", in, " to ", out, " channels with a kernel of ", kernel, "; all must be positive");
+  require(s.stride >= 1 && s.padding >= 0, "Conv2d '", path(), "': stride ", s.stride, ", padding ", s.padding, "; stride is at least 1, padding 0");
+  auto init = uniform_init(1 / std::sqrt(static_cast<double>(in * kernel * kernel)));
+  weight = make_parameter("weight", {out, in, kernel, kernel}, init);
+  if (s.bias) bias = make_parameter("bias", {out}, init);
+}
+
+Tensor Conv2d::operator()(Term x) const {
+  return at_line(x.where, path(), [&](Trace& t) {
+    build::ConvOptions options{.stride = {shape.stride, shape.stride}, .padding = {shape.padding, shape.padding}};
+    ValueId id = t.value(x), w = t.read(weight);
+    if (!shape.bias) return t.tensor(build::conv2d(t.builder, id, w, options));
+    return t.tensor(build::conv2d_bias(t.builder, id, w, t.read(bias), options));
+  });
+}
+
+namespace {
+
+// A layer without weights: the function under the layer's path.
+template <class Function>
+Tensor at_path(const Term& x, const std::string& path, Function&& function) {
+  return at_line(x.where, path, [&](Trace&) { return function(x); });
+}
+
+}  // namespace
+
+MaxPool2d::MaxPool2d(Module& parent, const std::string& name, std::int64_t k, std::int64_t s, std::int64_t p)
+    : Module(parent, name), kernel(k), stride(s), padding(p) {}
+Tensor MaxPool2d::operator()(Term x) const {
+  return at_path(x, path(), [&](const Term& v) { return max_pool(v, kernel, stride, padding); });
+}
+
+AvgPool2d::AvgPool2d(Module& parent, const std::string& name, std::int64_t k, std::int64_t s, std::int64_t p)
+    : Module(parent, name), kernel(k), stride(s), padding(p) {}
+Tensor AvgPool2d::operator()(Term x) const {
+  return at_path(x, path(), [&](const Term& v) { return avg_pool(v, kernel, stride, padding); });
+}
+
+Dropout::Dropout(Module& parent, const std::string& name, double probability) : Module(parent, name), p(probability) {
+  require(p >= 0 && p < 1, "Dropout '", path(), "': a probability of ", p, " is not in [0, 1)");
+}
+Tensor Dropout::operator()(Term x) const {
+  return at_path(x, path(), [&](const Term& v) { return dropout(v, p); });
+}
+
+Tensor ReLU::operator()(Term x) const {
+  return at_path(x, path(), [](const Term& v) { return relu(v); });
+}
+Tensor Tanh::operator()(Term x) const {
+  return at_path(x, path(), [](const Term& v) { return tanh(v); });
+}
+Tensor Flatten::operator()(Term x) const {
+  return at_path(x, path(), [](const Term& v) { return flatten(v); });
+}
+
+Tensor Sequential::operator()(Term x) const {
+  require(!layers_.empty(), "Sequential '", path(), "' has no layer");
+  SourceLine line = x.where;
+  for (const auto& layer : layers_) x = Term(layer(x), line);
+  return std::get<Tensor>(x.value);
+}
+
+}  // namespace karez::nn

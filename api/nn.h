@@ -1,0 +1,115 @@
+// Modules: named parameters in a tree, and the usual layers. A model is a struct of them; no word in it is about devices.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "api/functions.h"
+
+namespace karez::nn {
+
+// A node of the tree. A root is made without a parent; a sub-module names its parent and itself, and so knows its path ("block.fc1") and
+// that of its parameters ("block.fc1.weight"). All modules of a tree have the root's dtype.
+class Module {
+ public:
+  Module() : Module("") {}
+  explicit Module(DType dtype) : Module("", dtype) {}
+  explicit Module(std::string name, DType dtype = DType::f32);  // a named root: its name comes first in every path
+  Module(Module& parent, const std::string& name);
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
+  const std::string& path() const { return path_; }
+  DType dtype() const;
+  std::vector<Parameter> parameters() const;  // of this module and those below, in the order they were made
+  std::vector<std::pair<std::string, Parameter>> named_parameters() const;
+  Parameter parameter(std::string_view path) const;  // by its whole name; an unknown one is an error that lists them
+
+  // A parameter of this very module. An own kind of layer makes its weights with this.
+  Parameter make_parameter(const std::string& name, Shape shape, Initialiser init);
+
+ protected:
+  ~Module() = default;  // modules are held by value or by their own type
+
+ private:
+  struct Tree;
+  std::shared_ptr<Tree> tree_;
+  std::string path_;
+};
+
+// x [..., in] -> [..., out]: x times the transpose of weight [out, in], plus bias [out]. Weights begin as PyTorch's do: uniform within
+// 1 / sqrt(in).
+struct Linear : Module {
+  Linear(Module& parent, const std::string& name, std::int64_t in, std::int64_t out, bool with_bias = true);
+  Tensor operator()(Term x) const;
+  Parameter weight, bias;
+  bool has_bias;
+};
+
+struct ConvShape {
+  std::int64_t stride = 1, padding = 0;
+  bool bias = true;
+};
+// x [n, in, h, w] -> [n, out, p, q]; weight [out, in, kernel, kernel], bias [out], uniform within 1 / sqrt(in * kernel * kernel).
+struct Conv2d : Module {
+  Conv2d(Module& parent, const std::string& name, std::int64_t in, std::int64_t out, std::int64_t kernel, ConvShape shape = {});
+  Tensor operator()(Term x) const;
+  Parameter weight, bias;
+  ConvShape shape;
+};
+
+struct MaxPool2d : Module {
+  MaxPool2d(Module& parent, const std::string& name, std::int64_t kernel, std::int64_t stride = 0, std::int64_t padding = 0);
+  Tensor operator()(Term x) const;
+  std::int64_t kernel, stride, padding;
+};
+
+struct AvgPool2d : Module {
+  AvgPool2d(Module& parent, const std::string& name, std::int64_t kernel, std::int64_t stride = 0, std::int64_t padding = 0);
+  Tensor operator()(Term x) const;
+  std::int64_t kernel, stride, padding;
+};
+
+// Acts where the function is compiled for training (FunctionOptions::train), which no module remembers.
+struct Dropout : Module {
+  Dropout(Module& parent, const std::string& name, double p);
+  Tensor operator()(Term x) const;
+  double p;
+};
+
+struct ReLU : Module {
+  using Module::Module;
+  Tensor operator()(Term x) const;
+};
+
+struct Tanh : Module {
+  using Module::Module;
+  Tensor operator()(Term x) const;
+};
+
+struct Flatten : Module {
+  using Module::Module;
+  Tensor operator()(Term x) const;  // all dimensions but the first become one
+};
+
+// Layers one after the other, called "0", "1", ...: Sequential(net, "body").add<Linear>(784, 100).add<ReLU>().
+class Sequential : public Module {
+ public:
+  using Module::Module;
+
+  template <class Layer, class... Arguments>
+  Sequential& add(Arguments&&... arguments) & {
+    auto layer = std::make_shared<Layer>(*this, std::to_string(layers_.size()), std::forward<Arguments>(arguments)...);
+    layers_.push_back([layer](Term x) { return (*layer)(std::move(x)); });
+    return *this;
+  }
+  Tensor operator()(Term x) const;
+
+ private:
+  std::vector<std::function<Tensor(Term)>> layers_;
+};
+
+}  // namespace karez::nn

@@ -1,0 +1,74 @@
+// Optimisers: one update node per parameter; the passes make one call of all that lie on a device.
+#include "api/optim.h"
+
+#include "api/trace.h"
+
+namespace karez::optim {
+namespace {
+
+// State of a parameter's own type that begins with zeros.
+std::vector<Parameter> state_of(const std::vector<Parameter>& parameters, const std::string& prefix) {
+  std::vector<Parameter> out;
+  for (const auto& p : parameters) out.emplace_back(cat(prefix, ".", p.name()), p.type(), constant_init(0));
+  return out;
+}
+
+void check(const std::vector<Parameter>& parameters, const std::vector<Tensor>& grads) {
+  require(grads.size() == parameters.size(), "step got ", grads.size(), " gradients for ", parameters.size(), " parameters");
+  for (std::size_t i = 0; i < grads.size(); ++i)
+    require(grads[i].type == parameters[i].type(), "step: parameter '", parameters[i].name(), "' is ", parameters[i].type(), "; its gradient is ", grads[i].type);
+}
+
+}  // namespace
+
+ValueId Rate::read(const std::string& name, DType dtype) const {
+  return Trace::current().host_scalar(name, dtype, value_.get(), [value = value_] { return value->load(); });
+}
+
+SGD::SGD(std::vector<Parameter> parameters, SGDOptions options)
+    : options_(std::move(options)), rate_(options_.lr), parameters_(std::move(parameters)), momentum_(state_of(parameters_, cat(options_.name, ".m"))) {
+  require(!parameters_.empty(), "an optimiser '", options_.name, "' without parameters");
+}
+
+void SGD::step(const std::vector<Tensor>& grads, SourceLine where) {
+  at_line(where, options_.name, [&](Trace& t) {
+    check(parameters_, grads);
+    build::SgdOptions options{options_.momentum, options_.weight_decay, options_.nesterov};
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      ValueId lr = rate_.read(cat(options_.name, ".lr"), parameters_[i].dtype());
+      auto next = build::sgd(t.builder, t.read(parameters_[i]), t.read(momentum_[i]), t.value(Term(grads[i])), lr, options);
+      t.update(parameters_[i], next.w);
+      t.update(momentum_[i], next.m);
+    }
+    return 0;
+  });
+}
+
+Adam::Adam(std::vector<Parameter> parameters, AdamOptions options)
+    : options_(std::move(options)),
+      rate_(options_.lr),
+      parameters_(std::move(parameters)),
+      first_(state_of(parameters_, cat(options_.name, ".m"))),
+      second_(state_of(parameters_, cat(options_.name, ".v"))),
+      count_(cat(options_.name, ".step"), {DType::i64, {}}, constant_init(0)) {
+  require(!parameters_.empty(), "an optimiser '", options_.name, "' without parameters");
+}
+
+void Adam::step(const std::vector<Tensor>& grads, SourceLine where) {
+  at_line(where, options_.name, [&](Trace& t) {
+    check(parameters_, grads);
+    ValueId count = build::add(t.builder, t.read(count_), build::constant(t.builder, count_.type(), 1));
+    t.update(count_, count);
+    build::AdamOptions options{options_.beta1, options_.beta2, options_.eps, options_.weight_decay, options_.decoupled};
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      ValueId lr = rate_.read(cat(options_.name, ".lr"), parameters_[i].dtype());
+      auto next = build::adam(t.builder, t.read(parameters_[i]), t.read(first_[i]), t.read(second_[i]), t.value(Term(grads[i])), lr, count, options);
+      t.update(parameters_[i], next.w);
+      t.update(first_[i], next.m);
+      t.update(second_[i], next.v);
+    }
+    return 0;
+  });
+}
+
+}  // namespace karez::optim

@@ -1,0 +1,53 @@
+// Attributes: a small ordered map from names to a closed set of value kinds, with a text form that reads back.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace karez {
+
+class Scan;
+
+using Ints = std::vector<std::int64_t>;
+using Attr = std::variant<bool, std::int64_t, double, std::string, Ints>;
+
+// {axis=1, eps=1e-05, shape=[2, 3], to="f32", transpose=true}; names sorted, so equal attributes have equal text.
+class Attrs {
+ public:
+  Attrs() = default;
+  Attrs(std::initializer_list<std::pair<std::string, Attr>> items);
+
+  Attrs& set(std::string_view name, Attr value);  // a name is letters, digits and '_'
+  Attrs& set(std::string_view name, int value) { return set(name, Attr(static_cast<std::int64_t>(value))); }
+  Attrs& set(std::string_view name, const char* value) { return set(name, Attr(std::string(value))); }
+  void erase(std::string_view name);
+  bool has(std::string_view name) const { return find(name) != nullptr; }
+  bool empty() const { return items_.empty(); }
+  const std::vector<std::pair<std::string, Attr>>& items() const { return items_; }
+
+  // Typed reads: a missing name or another kind is an error that shows the attributes; the second form has a default.
+  bool flag(std::string_view name) const;
+  bool flag(std::string_view name, bool otherwise) const;
+  std::int64_t integer(std::string_view name) const;
+  std::int64_t integer(std::string_view name, std::int64_t otherwise) const;
+  double real(std::string_view name) const;  // an integer is taken too
+  double real(std::string_view name, double otherwise) const;
+  const std::string& text(std::string_view name) const;
+  std::string text(std::string_view name, std::string_view otherwise) const;
+  const Ints& ints(std::string_view name) const;
+
+  std::string print() const;  // "{}" when empty
+  static Attrs parse(std::string_view text);
+  static Attrs parse(Scan& in);  // takes "{...}" and leaves what follows
+  bool operator==(const Attrs&) const = default;
+
+ private:
+  const Attr* find(std::string_view name) const;
+  std::vector<std::pair<std::string, Attr>> items_;
+};
+
+}  // namespace karez

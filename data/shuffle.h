@@ -1,0 +1,13 @@
+// The order in which an epoch visits its rows: a permutation that seed and epoch alone decide.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace karez {
+
+// Fills `order` with a permutation of 0 .. order.size()-1: Fisher-Yates (Durstenfeld's form) with random words from Philox(seed, epoch).
+// Every machine, thread count and mesh gets the same; allocates nothing.
+void shuffle(std::span<std::int32_t> order, std::uint64_t seed, std::int64_t epoch);
+
+}  // namespace karez

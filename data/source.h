@@ -1,0 +1,21 @@
+// A source: a thing that can write any slice of its batch at a position into given memory. What a plan's input actors read from.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "tensor/tensor.h"
+
+namespace karez {
+
+class Source {
+ public:
+  virtual ~Source() = default;
+  // The logical type of one batch, the same at every position.
+  virtual TensorType type() const = 0;
+  // Writes the slice of batch `position` that begins at `begin` (one entry per dimension) and has `out`'s shape. Called from worker threads,
+  // several at once; allocates nothing; throws Error on bad data.
+  virtual void read(std::int64_t position, std::span<const std::int64_t> begin, const TensorRef& out) const = 0;
+};
+
+}  // namespace karez

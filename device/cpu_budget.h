@@ -1,0 +1,25 @@
+// The one CPU budget of a process: how many cores it may really use, by affinity and by its cgroup's quota.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace karez {
+
+struct CpuBudget {
+  std::vector<int> cpus;  // that the affinity mask allows
+  double quota = 0;       // cores' worth of time per period that the cgroup grants; 0: no limit
+  int cores = 1;          // what to plan with: min(cpus, quota rounded up), at least 1
+};
+
+// `root` stands for "/" (tests give another).
+CpuBudget cpu_budget(const std::string& root = "");
+
+// "max 100000" -> 0, "150000 100000" -> 1.5; anything else is an error.
+double parse_cpu_max(std::string_view text);
+
+// Binds the calling thread to one cpu; says whether that worked.
+bool bind_to_cpu(int cpu);
+
+}  // namespace karez

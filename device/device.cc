@@ -1,0 +1,37 @@
+// The cpu as a device: its memory is the host's, and its work is done when a call returns.
+#include "device/device.h"
+
+#include <cstring>
+
+#include "base/error.h"
+
+namespace karez {
+namespace {
+
+class CpuStream final : public DeviceStream {
+ public:
+  bool finished() const override { return true; }
+  void wait() override {}
+};
+
+class CpuDevice final : public Device {
+ public:
+  explicit CpuDevice(std::string name) : Device(std::move(name), "cpu") {}
+  Memory allocate(std::int64_t bytes) override { return allocate_host(bytes, counters_); }
+  void write(std::byte* on_device, const std::byte* on_host, std::int64_t bytes) override {
+    std::memcpy(on_device, on_host, static_cast<std::size_t>(bytes));
+  }
+  void read(std::byte* on_host, const std::byte* on_device, std::int64_t bytes) override {
+    std::memcpy(on_host, on_device, static_cast<std::size_t>(bytes));
+  }
+  std::unique_ptr<DeviceStream> make_stream() override { return std::make_unique<CpuStream>(); }
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_device(std::string name, std::string_view kind) {
+  require(kind == "cpu", "device ", name, " is a '", kind, "'; this build knows: cpu");
+  return std::make_unique<CpuDevice>(std::move(name));
+}
+
+}  // namespace karez

@@ -1,0 +1,148 @@
+// Tests of the device room: the CPU budget, memory with its counters, poison, the cpu device.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <thread>
+
+#include "base/error.h"
+#include "device/cpu_budget.h"
+#include "device/device.h"
+#include "device/host_array.h"
+
+namespace karez {
+namespace {
+namespace fs = std::filesystem;
+
+// A false root directory with one cgroup in it.
+struct FalseRoot {
+  fs::path path = fs::temp_directory_path() / cat("karez_device_test_", ::getpid());
+  void write(const std::string& file, const std::string& text) {
+    fs::create_directories((path / file).parent_path());
+    std::ofstream(path / file) << text;
+  }
+  ~FalseRoot() { fs::remove_all(path); }
+};
+
+TEST(CpuBudget, AQuotaIsTimeOverPeriodAndMaxIsNoLimit) {
+  EXPECT_EQ(parse_cpu_max("max 100000\n"), 0);
+  EXPECT_EQ(parse_cpu_max("150000 100000"), 1.5);
+  EXPECT_THROW(parse_cpu_max(""), Error);
+  EXPECT_THROW(parse_cpu_max("150000"), Error);
+  EXPECT_THROW(parse_cpu_max("many 100000"), Error);
+}
+
+TEST(CpuBudget, TheTightestQuotaAboveTheGroupCounts) {
+  FalseRoot root;
+  root.write("proc/self/cgroup", "0::/outer/inner\n");
+  root.write("sys/fs/cgroup/outer/inner/cpu.max", "400000 100000\n");
+  root.write("sys/fs/cgroup/outer/cpu.max", "50000 100000\n");
+  CpuBudget budget = cpu_budget(root.path.string());
+  EXPECT_EQ(budget.quota, 0.5);
+  EXPECT_EQ(budget.cores, 1) << "half a core is still one";
+}
+
+TEST(CpuBudget, TheFirstVersionOfCgroupsIsReadToo) {
+  FalseRoot root;
+  root.write("proc/self/cgroup", "4:cpu,cpuacct:/box\n2:memory:/box\n");
+  root.write("sys/fs/cgroup/cpu/box/cpu.cfs_quota_us", "100000\n");
+  root.write("sys/fs/cgroup/cpu/box/cpu.cfs_period_us", "100000\n");
+  root.write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+  root.write("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(cpu_budget(root.path.string()).quota, 1.0);
+}
+
+TEST(CpuBudget, WithoutAQuotaTheAffinityMaskDecides) {
+  FalseRoot root;
+  CpuBudget budget = cpu_budget(root.path.string());
+  EXPECT_EQ(budget.quota, 0);
+  EXPECT_GE(budget.cores, 1);
+  EXPECT_EQ(budget.cores, static_cast<int>(budget.cpus.size()));
+  EXPECT_EQ(std::set<int>(budget.cpus.begin(), budget.cpus.end()).size(), budget.cpus.size());
+}
+
+TEST(CpuBudget, ABoundThreadSeesOneCpu) {
+  int before = static_cast<int>(cpu_budget().cpus.size());
+  std::thread([] {
+    int cpu = cpu_budget().cpus.back();
+    ASSERT_TRUE(bind_to_cpu(cpu));
+    EXPECT_EQ(cpu_budget().cpus, std::vector<int>{cpu});
+    EXPECT_FALSE(bind_to_cpu(-1));
+  }).join();
+  EXPECT_EQ(static_cast<int>(cpu_budget().cpus.size()), before) << "other threads keep theirs";
+}
+
+TEST(Memory, BlocksAreAlignedZeroedAndCounted) {
+  auto counters = std::make_shared<MemoryCounters>();
+  {
+    Memory a = allocate_host(100, counters), empty = allocate_host(0, counters);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(a.data()) % 64, 0u);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(empty.data()) % 64, 0u);
+    for (int i = 0; i < 100; ++i) EXPECT_EQ(a.data()[i], std::byte{0});
+    { Memory b = allocate_host(28, counters); }
+    EXPECT_EQ(counters->current, 100);
+    Memory moved = std::move(a);
+    EXPECT_EQ(moved.bytes(), 100);
+    EXPECT_EQ(counters->current, 100) << "moving counts nothing";
+  }
+  EXPECT_EQ(counters->current, 0);
+  EXPECT_EQ(counters->peak, 128);
+}
+
+TEST(Memory, WhatCannotBeAllocatedIsAnErrorThatSaysHowMuch) {
+  auto counters = std::make_shared<MemoryCounters>();
+  EXPECT_THROW(allocate_host(-1, counters), Error);
+  try {
+    allocate_host(std::int64_t{1} << 60, counters);
+    FAIL() << "an exbibyte was allocated";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("TiB wanted"), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(counters->current, 0);
+}
+
+TEST(Memory, PoisonIsBadHoweverItIsRead) {
+  alignas(8) std::byte bytes[17];
+  poison(bytes, 17);
+  float f;
+  double d;
+  std::int32_t i;
+  std::int64_t l;
+  std::memcpy(&f, bytes + 4, 4);
+  std::memcpy(&d, bytes + 8, 8);
+  std::memcpy(&i, bytes, 4);
+  std::memcpy(&l, bytes, 8);
+  EXPECT_TRUE(std::isnan(f));
+  EXPECT_TRUE(std::isnan(d));
+  EXPECT_LT(i, 0);
+  EXPECT_LT(l, 0);
+  for (std::byte b : bytes) EXPECT_GT(static_cast<int>(b), 1);
+}
+
+TEST(Device, TheCpuReadsAndWritesItsCountedMemory) {
+  auto device = make_device("0.1", "cpu");
+  EXPECT_EQ(device->name(), "0.1");
+  Memory block = device->allocate(16);
+  float in[4] = {1, 2, 3, 4}, out[4] = {};
+  device->write(block.data(), reinterpret_cast<std::byte*>(in), 16);
+  device->read(reinterpret_cast<std::byte*>(out), block.data(), 16);
+  EXPECT_EQ(std::memcmp(in, out, 16), 0);
+  EXPECT_EQ(device->memory().current, 16);
+  EXPECT_TRUE(device->make_stream()->finished());
+  EXPECT_THROW(make_device("0.0", "abacus"), Error);
+}
+
+TEST(HostArray, CopiesShareTheirBytesAndForeignTypesAreRefused) {
+  HostArray a = HostArray::of<float>({2, 2}, {1, 2, 3, 4}), b = a;
+  b.data<float>()[3] = 5;
+  EXPECT_EQ(a.data<float>()[3], 5);
+  EXPECT_THROW(a.data<double>(), Error);
+  EXPECT_THROW(HostArray::of<float>({3}, {1, 2}), Error);
+}
+
+}  // namespace
+}  // namespace karez

@@ -1,0 +1,53 @@
+// A tensor in host memory that owns its bytes (shared): what users pass in and get out. Row-major, 64-byte aligned.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace karez {
+
+class HostArray {
+ public:
+  HostArray() = default;
+  explicit HostArray(TensorType type) : view_(std::move(type)) {
+    std::size_t bytes = static_cast<std::size_t>(round_up(std::max<std::int64_t>(view_.bytes(), 1), 64));
+    auto* memory = static_cast<std::byte*>(std::aligned_alloc(64, bytes));
+    require(memory != nullptr, "out of host memory: ", bytes, " bytes for ", view_);
+    std::memset(memory, 0, bytes);
+    bytes_ = std::shared_ptr<std::byte[]>(memory, [](std::byte* p) { std::free(p); });
+  }
+  template <class T>
+  static HostArray of(Shape shape, const std::vector<T>& values) {
+    HostArray out(TensorType{dtype_of<T>(), std::move(shape)});
+    require(static_cast<std::int64_t>(values.size()) == out.count(), "an array of shape ", print_shape(out.shape()), " got ", values.size(), " values");
+    for (std::size_t i = 0; i < values.size(); ++i) out.data<T>()[i] = values[i];
+    return out;
+  }
+
+  bool valid() const { return bytes_ != nullptr; }
+  TensorType type() const { return view_.type(); }
+  const Shape& shape() const { return view_.shape; }
+  DType dtype() const { return view_.dtype; }
+  std::int64_t count() const { return view_.count(); }
+  const View& view() const { return view_; }
+  std::byte* bytes() const { return bytes_.get(); }
+  TensorRef ref() const { return {bytes_.get(), &view_}; }
+  template <class T>
+  std::span<T> data() const {
+    require(dtype_of<T>() == view_.dtype, "an array of ", name_of(view_.dtype), " is read as ", name_of(dtype_of<T>()));
+    return {reinterpret_cast<T*>(bytes_.get()), static_cast<std::size_t>(view_.count())};
+  }
+
+ private:
+  View view_;
+  std::shared_ptr<std::byte[]> bytes_;
+};
+
+}  // namespace karez

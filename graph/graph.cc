@@ -1,0 +1,35 @@
+// Reading a graph: types of a node, its description, readers of values.
+#include "graph/graph.h"
+
+#include "graph/op.h"
+
+namespace karez {
+namespace {
+std::vector<TensorType> types_of(const Graph& graph, const std::vector<ValueId>& ids) {
+  std::vector<TensorType> out;
+  out.reserve(ids.size());
+  for (ValueId id : ids) out.push_back(graph.type(id));
+  return out;
+}
+}  // namespace
+
+std::vector<TensorType> NodeView::in_types() const { return types_of(*graph, node().inputs); }
+std::vector<TensorType> NodeView::out_types() const { return types_of(*graph, node().outputs); }
+
+std::string describe(const Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  std::string text = node.op == nullptr ? "a node without op" : node.op->name;
+  text += node.where.empty() ? cat(" n", id) : cat(" at ", node.where);
+  if (!node.path.empty()) text += cat(" (", node.path, ")");
+  return text;
+}
+
+std::vector<std::vector<Use>> uses_of(const Graph& graph) {
+  std::vector<std::vector<Use>> uses(graph.values.size());
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n)
+    for (std::size_t i = 0; i < graph.nodes[n].inputs.size(); ++i)
+      uses[static_cast<std::size_t>(graph.nodes[n].inputs[i].index)].push_back({NodeId(n), static_cast<int>(i)});
+  return uses;
+}
+
+}  // namespace karez

@@ -1,0 +1,123 @@
+// The logical program: nodes in SSA form over values that have a type, a mesh and, once chosen, a layout.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/attrs.h"
+#include "base/id.h"
+#include "sbp/sbp.h"
+#include "tensor/tensor.h"
+
+namespace karez {
+
+struct OpDef;
+class OpTable;
+struct Graph;
+
+using ValueId = Id<struct ValueTag>;
+using NodeId = Id<struct NodeTag>;
+
+struct Value {
+  NodeId producer;                // invalid for an argument of a region
+  int output = 0;                 // which of the producer's
+  TensorType type;
+  int mesh = 0;                   // index in Graph::meshes: the value's placement
+  std::optional<Layout> layout;   // fixed by the user before `shard`, chosen by it after
+  bool operator==(const Value&) const = default;
+};
+
+struct Node {
+  const OpDef* op = nullptr;      // a row of the OpTable
+  std::vector<ValueId> inputs;
+  Attrs attrs;
+  std::vector<ValueId> outputs;
+  std::string path;               // module path, "fc1"
+  std::string where;              // the user's source line, "net.cc:12"
+  std::vector<NodeId> after;      // control edges (from `order`): must not begin before these are done
+  std::vector<Graph> regions;     // bodies of scan, while, cond; closed: what they read comes in as arguments
+};
+
+// A parameter, optimiser state, running statistic or counter: lives in the Session under its name. How it is initialised is a small
+// graph of its own with one output (`init`).
+struct Variable {
+  std::string name;               // "fc1.weight"
+  TensorType type;
+  int mesh = 0;
+  std::optional<Layout> stored;   // fixed by the user, an earlier compile, or `shard`
+  ValueId read;                   // the `variable` node's output; invalid if never read here
+  ValueId updated;                // the value that becomes the next version; invalid if only read here
+  bool operator==(const Variable&) const = default;
+};
+
+struct Output {
+  std::string name;
+  ValueId value;
+  bool operator==(const Output&) const = default;
+};
+
+struct Graph {
+  std::string name = "main";
+  std::vector<Mesh> meshes = {Mesh::of({})};
+  std::vector<Node> nodes;        // always in an order in which producers stand before consumers
+  std::vector<Value> values;
+  std::vector<ValueId> arguments; // of a region; empty for a whole program, whose inputs are `input` nodes
+  std::vector<Variable> variables;
+  std::vector<Output> outputs;
+
+  const Node& node(NodeId id) const { return nodes[static_cast<std::size_t>(id.index)]; }
+  Node& node(NodeId id) { return nodes[static_cast<std::size_t>(id.index)]; }
+  const Value& value(ValueId id) const { return values[static_cast<std::size_t>(id.index)]; }
+  Value& value(ValueId id) { return values[static_cast<std::size_t>(id.index)]; }
+  const TensorType& type(ValueId id) const { return value(id).type; }
+  const Mesh& mesh(ValueId id) const { return meshes[static_cast<std::size_t>(value(id).mesh)]; }
+};
+
+// One node with its graph: what index functions, localise hooks, gradients and costs look at.
+struct NodeView {
+  const Graph* graph = nullptr;
+  NodeId id;
+
+  const Node& node() const { return graph->node(id); }
+  const Attrs& attrs() const { return node().attrs; }
+  ValueId in(std::size_t i) const { return node().inputs[i]; }
+  ValueId out(std::size_t i) const { return node().outputs[i]; }
+  std::size_t in_count() const { return node().inputs.size(); }
+  std::size_t out_count() const { return node().outputs.size(); }
+  const TensorType& in_type(std::size_t i) const { return graph->type(in(i)); }
+  const TensorType& out_type(std::size_t i) const { return graph->type(out(i)); }
+  std::vector<TensorType> in_types() const;
+  std::vector<TensorType> out_types() const;
+};
+
+// "matmul at net.cc:12 (fc1)": how errors and traces name a node.
+std::string describe(const Graph& graph, NodeId id);
+
+// Who reads each value: (node, operand number) pairs, by value index. Outputs and variables' updates are not in it.
+struct Use {
+  NodeId node;
+  int operand = 0;
+  bool operator==(const Use&) const = default;
+};
+std::vector<std::vector<Use>> uses_of(const Graph& graph);
+
+// Text: one line a node; `parse_graph(print(g))` prints the same again.
+//   graph main mesh(data=2, model=2) {
+//     variable "fc.weight" : f32[10, 784@model] read %1 updated %9
+//     %0 = input() {name="x"} : f32[64@data, 784] at "net.cc:3"
+//     %1 = variable() {name="fc.weight"} : f32[10, 784@model]
+//     %2 = matmul(%0, %1) {transpose_b=true} : f32[64@data, 10; sum@model] in "fc" at "net.cc:12" after n0 n1
+//     output "loss" %7
+//   }
+std::string print(const Graph& graph);
+Graph parse_graph(std::string_view text, const OpTable& ops);
+
+// Throws when something does not hold: order, ids, types as inferred, layouts valid, equal dtypes, variables read and written once.
+void verify(const Graph& graph);
+
+}  // namespace karez

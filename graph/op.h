@@ -1,0 +1,117 @@
+// An op's definition: types, index signature, localise hook, gradient, cost; and the table of all ops.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "graph/graph.h"
+#include "sbp/cost.h"
+
+namespace karez {
+
+class Builder;
+
+// Which dimension of which operand carries which letter; from it all shardings follow.
+struct Signature {
+  std::vector<std::vector<std::string>> in, out;  // per operand, per dimension; "" is a dimension that is never split
+  std::map<std::string, Reduce> reduced;          // letters of inputs that no output carries, with their Partial kind (sum unless said)
+  std::set<std::string> fixed;                    // letters that may not be split (h, w of a convolution; a softmaxed or sliced axis)
+  std::map<std::string, std::int64_t> divides;    // letters whose split must divide this extent (merged and split dimensions of a reshape)
+  std::vector<std::vector<int>> linear;           // groups of operands through which Partial(sum) passes together
+  bool moves = false;                             // only moves elements (reshape, transpose, ...): operand 0's Partial of any kind passes
+};
+// "m k, k n -> m n | linear {0} {1}"; "i j -> i | j by max"; "n c h w, o c r s -> n o h w | fixed h w r s | linear {0} {1}"; "i j -> j i | moves".
+// "_" is a dimension without letter; "" between commas is a scalar.
+Signature parse_signature(std::string_view text);
+std::string print(const Signature& signature);
+
+// One legal way to lay a node on one mesh axis.
+struct Sharding {
+  std::vector<Sbp> in, out;
+  bool operator==(const Sharding&) const = default;
+};
+std::string print(const Sharding& sharding);  // "S(0), B -> S(0)"
+
+struct Cost {
+  WorkClass work = WorkClass::memory;
+  double flops = 0, bytes = 0;
+};
+
+// What localise sees: the node (logical) and, for one device, the box of each input and output that it holds.
+struct LocalView {
+  NodeView node;
+  std::vector<Box> in, out;
+
+};
+
+struct OpDef {
+  std::string name{};
+  std::string doc{};
+  int inputs = 0;                                                    // -1: any number
+  // Shape and dtype of the outputs; throws on operands that do not fit, naming both sizes.
+  std::function<std::vector<TensorType>(std::span<const TensorType>, const Attrs&)> infer{};
+  std::variant<std::string, std::function<Signature(const NodeView&)>> index{};
+  // Attributes of the local call. None: the logical ones, with "shape" (if there is one) the local shape of output 0.
+  std::function<Attrs(const LocalView&)> localise{};
+  // Gradients of the inputs from those of the outputs (an invalid id: none flows). Invalid in the result: none. Absent: see no_grad.
+  std::function<std::vector<ValueId>(Builder&, const NodeView&, std::span<const ValueId>)> grad{};
+  std::string no_grad{};                                             // why there is none ("integers", "zero almost everywhere", "an update")
+  std::function<Cost(std::span<const TensorType> in, std::span<const TensorType> out, const Attrs&)> cost{};  // absent: memory, bytes in + out
+  bool pure = true;                                                  // equal inputs and attributes give equal outputs: CSE and folding may act
+  // Output i may take input i's bytes: pointwise ops and updates (state) say so.
+  std::vector<std::pair<int, int>> in_place{};                       // (input, output)
+  std::string expr{};                                                // pointwise ops: the scalar expression over x, y, z
+};
+
+class OpTable {
+ public:
+  OpTable() = default;
+  explicit OpTable(std::vector<OpDef> rows);            // repeated names are errors
+  const OpDef& at(std::string_view name) const;         // unknown: an error with near names
+  const OpDef* find(std::string_view name) const;
+  std::vector<const OpDef*> rows() const;
+
+ private:
+  std::map<std::string, OpDef, std::less<>> rows_;      // stable addresses: nodes point at rows
+};
+
+Signature signature_of(const NodeView& node);
+// All legal shardings of a node on one mesh axis of `size` devices, in a fixed order: all Broadcast first, then letters in order of appearance,
+// then linear groups, then moves. A letter with a `divides` extent needs size to divide it.
+std::vector<Sharding> shardings(const NodeView& node, int size);
+// All legal ways over all axes of the mesh, one Sharding per axis: the product of the above less what does not nest (see divides).
+std::vector<std::vector<Sharding>> mesh_shardings(const NodeView& node, const Mesh& mesh);
+
+Attrs localise(const LocalView& view);                  // the op's hook or the default rule
+Cost cost_of(const OpDef& op, std::span<const TensorType> in, std::span<const TensorType> out, const Attrs& attrs);
+
+// Adds nodes to a graph: infers types, records path and source line, fails with the user's line.
+class Builder {
+ public:
+  Builder(Graph& graph, const OpTable& ops) : graph_(&graph), ops_(&ops) {}
+
+  // The outputs of the new node. `mesh` is that of the inputs (all equal), or the builder's current one.
+  std::vector<ValueId> add(std::string_view op, std::span<const ValueId> inputs, Attrs attrs = {});
+  ValueId one(std::string_view op, std::initializer_list<ValueId> inputs, Attrs attrs = {});  // of a node with one output
+
+  Graph& graph() { return *graph_; }
+  const OpTable& ops() const { return *ops_; }
+  const TensorType& type(ValueId id) const { return graph_->type(id); }
+
+  std::string path;   // stamped on every new node
+  std::string where;
+  int mesh = 0;
+
+ private:
+  Graph* graph_;
+  const OpTable* ops_;
+};
+
+}  // namespace karez

@@ -1,0 +1,168 @@
+// Index signatures: their text, and the checked signature of a node.
+#include <algorithm>
+
+#include "base/scan.h"
+#include "graph/op.h"
+
+namespace karez {
+namespace {
+
+std::vector<std::string> parse_operand(Scan& in) {
+  std::vector<std::string> letters;
+  if (in.accept("(")) {
+    in.expect(")");
+    return letters;
+  }
+  while (in.peek_name()) {
+    std::string letter = in.word();
+    letters.push_back(letter == "_" ? "" : letter);
+  }
+  return letters;
+}
+
+std::vector<std::vector<std::string>> parse_side(Scan& in) {
+  std::vector<std::vector<std::string>> operands{parse_operand(in)};
+  while (in.accept(",")) operands.push_back(parse_operand(in));
+  return operands;
+}
+
+bool appears(const std::vector<std::vector<std::string>>& side, const std::string& letter) {
+  return std::any_of(side.begin(), side.end(), [&](const auto& operand) { return std::find(operand.begin(), operand.end(), letter) != operand.end(); });
+}
+
+Reduce reduce_from(Scan& in) {
+  Scan before = in;
+  std::string name = in.word();
+  for (Reduce reduce : {Reduce::sum, Reduce::max, Reduce::min})
+    if (name_of(reduce) == name) return reduce;
+  before.fail_here("expected sum, max or min");
+}
+
+// One clause after a '|'.
+void parse_clause(Scan& in, Signature& s) {
+  auto known = [&](bool of_results) {
+    Scan before = in;
+    std::string letter = in.word();
+    if (!appears(s.in, letter) && !(of_results && appears(s.out, letter))) before.fail_here(cat("no operand carries the letter '", letter, "'"));
+    return letter;
+  };
+  if (in.accept("linear")) {
+    while (in.accept("{")) {
+      std::vector<int> group;
+      while (!in.accept("}")) {
+        if (!group.empty()) in.expect(",");
+        Scan before = in;
+        std::int64_t operand = in.integer();
+        if (operand < 0 || operand >= static_cast<std::int64_t>(s.in.size())) before.fail_here(cat("there is no operand ", operand));
+        group.push_back(static_cast<int>(operand));
+      }
+      s.linear.push_back(std::move(group));
+    }
+  } else if (in.accept("moves")) {
+    s.moves = true;
+  } else if (in.accept("fixed")) {
+    while (in.peek_name()) s.fixed.insert(known(true));
+  } else {
+    do {
+      std::string letter = known(true);
+      if (in.accept("divides")) {
+        s.divides[letter] = in.integer();
+      } else {
+        in.expect("by");
+        s.reduced[letter] = reduce_from(in);
+      }
+    } while (in.peek_name());
+  }
+}
+
+std::string print_side(const std::vector<std::vector<std::string>>& side) {
+  return join(side, ", ", [](const auto& operand) {
+    return operand.empty() ? std::string("()") : join(operand, " ", [](const std::string& letter) { return letter.empty() ? std::string("_") : letter; });
+  });
+}
+
+// What the checks of a node's signature walk over: each dimension of each operand and result.
+struct Place {
+  const std::string& letter;
+  std::int64_t size;
+  std::string text;  // "operand 1 f32[3, 4]"
+};
+
+std::vector<Place> places(const NodeView& node, const Signature& s) {
+  std::vector<Place> out;
+  auto side = [&](const auto& letters, std::size_t count, auto type, const char* what) {
+    require(letters.size() == count, "its signature ", print(s), " has ", letters.size(), " ", what, "s, the node ", count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const TensorType& t = type(i);
+      require(letters[i].size() == t.shape.size(), "its signature ", print(s), " gives ", what, " ", i, " ", letters[i].size(), " dimensions; it is ", t);
+      for (std::size_t d = 0; d < letters[i].size(); ++d) {
+        const std::string& letter = letters[i][d];
+        if (letter.empty()) continue;
+        require(std::count(letters[i].begin(), letters[i].end(), letter) == 1, "its signature ", print(s), " has '", letter, "' twice in ", what, " ", i);
+        out.push_back({letter, t.shape[d], cat(what, " ", i, " ", t)});
+      }
+    }
+  };
+  side(s.in, node.in_count(), [&](std::size_t i) -> const TensorType& { return node.in_type(i); }, "operand");
+  side(s.out, node.out_count(), [&](std::size_t i) -> const TensorType& { return node.out_type(i); }, "result");
+  return out;
+}
+
+void check(const NodeView& node, const Signature& s) {
+  std::map<std::string, const Place*> first;
+  std::vector<Place> all = places(node, s);
+  for (const Place& place : all) {
+    if (s.fixed.count(place.letter) != 0) continue;  // h in and h out of a convolution are not the same size
+    if (auto divides = s.divides.find(place.letter); divides != s.divides.end()) {
+      require(divides->second > 0 && place.size % divides->second == 0, "its signature ", print(s), " lets '", place.letter, "' divide ", divides->second,
+              ", which does not divide ", place.size, " of ", place.text);
+      continue;  // a merged dimension is a multiple of its major factor
+    }
+    auto [at, fresh] = first.try_emplace(place.letter, &place);
+    require(fresh || at->second->size == place.size, "sizes of '", place.letter, "' differ: ", at->second->size, " in ", at->second->text, " and ", place.size, " in ",
+            place.text);
+  }
+  for (const auto& group : s.linear)
+    for (int operand : group)
+      require(operand >= 0 && static_cast<std::size_t>(operand) < node.in_count(), "its signature's linear group names operand ", operand, " of ", node.in_count());
+}
+
+}  // namespace
+
+Signature parse_signature(std::string_view text) {
+  Scan in(text, "signature");
+  Signature s;
+  if (!in.peek("->")) s.in = parse_side(in);
+  in.expect("->");
+  s.out = parse_side(in);
+  while (in.accept("|")) parse_clause(in, s);
+  if (!in.at_end()) in.fail_here("something follows the signature");
+  return s;
+}
+
+std::string print(const Signature& s) {
+  std::string text = s.in.empty() ? "-> " : cat(print_side(s.in), " -> ");
+  text += print_side(s.out);
+  std::vector<std::string> clauses;
+  for (const auto& [letter, reduce] : s.reduced) clauses.push_back(cat(letter, " by ", name_of(reduce)));
+  if (!s.fixed.empty()) clauses.push_back(cat("fixed ", join(s.fixed, " ")));
+  for (const auto& [letter, extent] : s.divides) clauses.push_back(cat(letter, " divides ", extent));
+  if (!s.linear.empty()) clauses.push_back(cat("linear ", join(s.linear, " ", [](const auto& group) { return cat("{", join(group, ", "), "}"); })));
+  if (s.moves) clauses.push_back("moves");
+  for (const std::string& clause : clauses) text += cat(" | ", clause);
+  return text;
+}
+
+Signature signature_of(const NodeView& node) {
+  const auto& index = node.node().op->index;
+  try {
+    Signature s = index.index() == 0 ? parse_signature(std::get<0>(index)) : std::get<1>(index)(node);
+    if (s.in.empty() && node.in_count() == 1) s.in.emplace_back();  // nothing before "->" is no operand or one scalar: the node tells
+    check(node, s);
+    return s;
+  } catch (const Error& error) {
+    fail(describe(*node.graph, node.id), ": ", error.what());
+  }
+}
+
+}  // namespace karez

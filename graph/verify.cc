@@ -1,0 +1,140 @@
+// What must hold in every graph, checked between passes; errors name the node as the user knows it.
+#include <set>
+
+#include "graph/op.h"
+
+namespace karez {
+namespace {
+
+class Verifier {
+ public:
+  explicit Verifier(const Graph& graph) : graph_(graph), known_(graph.values.size(), false) {}
+
+  void run() {
+    require(!graph_.meshes.empty(), "graph ", graph_.name, " has no mesh");
+    for (ValueId id : graph_.arguments) {
+      require(exists(id) && !known(id), "graph ", graph_.name, ": argument %", id, exists(id) ? " is listed twice" : " does not exist");
+      require(!graph_.value(id).producer.valid(), "graph ", graph_.name, ": argument %", id, " is also a result of node n", graph_.value(id).producer);
+      layout(cat("argument %", id, " of graph ", graph_.name), id);
+      known_[static_cast<std::size_t>(id.index)] = true;
+    }
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) node(NodeId(n));
+    for (std::size_t v = 0; v < graph_.values.size(); ++v) {
+      NodeId producer = graph_.values[v].producer;
+      require(!producer.valid() || known_[v], "graph ", graph_.name, ": value %", v, " says that node n", producer, " makes it, which does not list it");
+    }
+    variables();
+    outputs();
+  }
+
+ private:
+  bool exists(ValueId id) const { return id.valid() && static_cast<std::size_t>(id.index) < graph_.values.size(); }
+  bool known(ValueId id) const { return exists(id) && known_[static_cast<std::size_t>(id.index)]; }
+
+  void layout(const std::string& what, ValueId id) const {
+    const Value& value = graph_.value(id);
+    placed(what, value.type, value.mesh, value.layout);
+  }
+
+  void placed(const std::string& what, const TensorType& type, int mesh, const std::optional<Layout>& layout) const {
+    require(mesh >= 0 && static_cast<std::size_t>(mesh) < graph_.meshes.size(), what, " is on mesh", mesh, "; the graph has ", graph_.meshes.size());
+    std::string why;
+    const Mesh& on = graph_.meshes[static_cast<std::size_t>(mesh)];
+    if (layout && !is_valid(type, on, *layout, &why)) fail(what, ": ", type, " cannot lie as ", print(*layout), " on ", print(on), ": ", why);
+  }
+
+  void node(NodeId id) {
+    const Node& node = graph_.node(id);
+    require(node.op != nullptr, "node n", id, " has no op");
+    std::string name = describe(graph_, id);
+    require(node.op->inputs < 0 || static_cast<int>(node.inputs.size()) == node.op->inputs, name, " takes ", node.op->inputs,
+            node.op->inputs == 1 ? " operand" : " operands", ", not ", node.inputs.size());
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      ValueId in = node.inputs[i];
+      require(exists(in), name, ": operand ", i, " is %", in, ", which does not exist; the graph has ", graph_.values.size(), " values");
+      require(known(in), name, ": operand ", i, " is %", in, ", which no earlier node makes");
+      require(graph_.value(in).mesh == graph_.value(node.inputs[0]).mesh, name, ": operand ", i, " is on mesh", graph_.value(in).mesh, ", operand 0 on mesh",
+              graph_.value(node.inputs[0]).mesh);
+    }
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      ValueId out = node.outputs[i];
+      require(exists(out), name, ": result ", i, " is %", out, ", which does not exist; the graph has ", graph_.values.size(), " values");
+      const Value& value = graph_.value(out);
+      require(!known(out), name, ": result ", i, " is %", out, ", which node n", value.producer, " makes too");
+      require(value.producer == id && value.output == static_cast<int>(i), name, ": result ", i, " is %", out, ", which says it is result ", value.output, " of node n",
+              value.producer);
+      layout(cat(name, ": result ", i), out);
+      int mesh = graph_.value(node.inputs.empty() ? node.outputs[0] : node.inputs[0]).mesh;
+      require(value.mesh == mesh, name, ": result ", i, " is on mesh", value.mesh, ", its operands on mesh", mesh);
+    }
+    types(name, NodeView{&graph_, id});
+    for (ValueId out : node.outputs) known_[static_cast<std::size_t>(out.index)] = true;
+    for (NodeId before : node.after)
+      require(before.valid() && before < id, name, " comes after node n", before, ", which does not stand before it (n", id, ")");
+    for (const Graph& region : node.regions) {
+      try {
+        require(region.variables.empty(), "graph ", region.name, " is a region and has ", region.variables.size(), " variables");
+        verify(region);
+      } catch (const Error& error) {
+        fail(name, ": in its region: ", error.what());
+      }
+    }
+  }
+
+  void types(const std::string& name, const NodeView& view) const {
+    std::vector<TensorType> inferred;
+    try {
+      inferred = view.node().op->infer(view.in_types(), view.attrs());
+    } catch (const Error& error) {
+      fail(name, ": ", error.what());
+    }
+    require(inferred.size() == view.out_count(), name, " has ", view.out_count(), " results; its op gives ", inferred.size());
+    for (std::size_t i = 0; i < inferred.size(); ++i)
+      require(inferred[i] == view.out_type(i), name, ": result ", i, " is ", view.out_type(i), "; its operands give ", inferred[i]);
+  }
+
+  void variables() const {
+    std::set<std::string> names;
+    std::set<ValueId> read;
+    for (const Variable& v : graph_.variables) {
+      require(names.insert(v.name).second, "two variables are called '", v.name, "'");
+      std::string what = cat("variable '", v.name, "'");
+      placed(what, v.type, v.mesh, v.stored);
+      for (auto [id, verb] : {std::pair{v.read, "read as"}, std::pair{v.updated, "updated to"}}) {
+        if (!id.valid()) continue;
+        require(known(id), what, " is ", verb, " %", id, ", which no node makes");
+        require(graph_.type(id) == v.type, what, " is ", v.type, " and ", verb, " %", id, ", a ", graph_.type(id));
+        require(graph_.value(id).mesh == v.mesh, what, " is on mesh", v.mesh, " and ", verb, " %", id, " on mesh", graph_.value(id).mesh);
+      }
+      if (!v.read.valid()) continue;
+      require(read.insert(v.read).second, what, " is read as %", v.read, ", as which another variable is read too");
+      NodeId reader = graph_.value(v.read).producer;
+      require(reader.valid() && graph_.node(reader).op->name == "variable", what, " is read as %", v.read, ", which no node 'variable' makes");
+      const Attrs& attrs = graph_.node(reader).attrs;
+      require(attrs.text("name", v.name) == v.name, what, " is read as %", v.read, ", which is named '", attrs.text("name", v.name), "'");
+    }
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+      const Node& node = graph_.nodes[n];
+      if (node.op->name != "variable") continue;
+      require(node.outputs.size() == 1 && read.count(node.outputs[0]) == 1, describe(graph_, NodeId(n)), " ", node.attrs.print(),
+              " reads a variable that the graph does not list, or a second time");
+    }
+  }
+
+  void outputs() const {
+    std::set<std::string> names;
+    for (const Output& output : graph_.outputs) {
+      require(names.insert(output.name).second, "two outputs are called '", output.name, "'");
+      require(known(output.value), "output '", output.name, "' is %", output.value, ", which no node makes");
+    }
+  }
+
+  const Graph& graph_;
+  std::vector<bool> known_;
+};
+
+}  // namespace
+
+void verify(const Graph& graph) { Verifier(graph).run(); }
+
+}  // namespace karez

@@ -1,0 +1,41 @@
+// The list of all plain kernels.
+#include "kernels/cpu/plain.h"
+
+#include <algorithm>
+
+#include "kernels/cpu/loops.h"
+
+namespace karez {
+
+std::vector<KernelRow> plain_kernels() {
+  std::vector<KernelRow> rows;
+  for (auto* list : {plain_source_rows, plain_pointwise_rows, plain_copy_rows, plain_matmul_rows, plain_conv_rows, plain_pool_rows,
+                     plain_reduce_rows, plain_gather_rows, plain_update_rows})
+    for (KernelRow& row : list()) rows.push_back(std::move(row));
+  return rows;
+}
+
+KernelRow plain_row(std::string op, std::function<bool(const CallSpec&)> supports, std::function<PreparedKernel(const CallSpec&)> prepare) {
+  KernelRow row;
+  row.name = "plain." + op;
+  row.op = std::move(op);
+  row.supports = std::move(supports);
+  row.prepare = std::move(prepare);
+  return row;
+}
+
+bool takes(const CallSpec& call, int inputs, int outputs) {
+  const auto fits = [](const View& view) { return view.rank() <= max_rank && view.strides.size() == view.shape.size(); };
+  return (inputs < 0 || static_cast<int>(call.in.size()) == inputs) && (outputs < 0 || static_cast<int>(call.out.size()) == outputs) &&
+         std::all_of(call.in.begin(), call.in.end(), fits) && std::all_of(call.out.begin(), call.out.end(), fits);
+}
+
+bool all_dtype(const std::vector<View>& views, DType dtype) {
+  return std::all_of(views.begin(), views.end(), [&](const View& view) { return view.dtype == dtype; });
+}
+
+void require_fit(bool ok, const CallSpec& call, std::string_view what) {
+  if (!ok) fail(call.op, ": ", what, " in ", print(call));
+}
+
+}  // namespace karez

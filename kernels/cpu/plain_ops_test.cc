@@ -1,0 +1,206 @@
+// Matrix products, convolution, pooling, reductions, rows by index and updates, by hand.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/cpu/plain_run.h"
+
+namespace karez {
+namespace {
+
+using f32s = std::vector<float>;
+using f64s = std::vector<double>;
+using i32s = std::vector<std::int32_t>;
+using i64s = std::vector<std::int64_t>;
+
+View f32(Shape shape) { return View(DType::f32, std::move(shape)); }
+View f64(Shape shape) { return View(DType::f64, std::move(shape)); }
+Attr whole(std::int64_t value) { return Attr(value); }
+Attrs window(Ints kernel, Ints stride, Ints padding) { return {{"kernel", kernel}, {"stride", stride}, {"padding", padding}}; }
+
+TEST(Matmul, IsRowsTimesColumns) {
+  auto out = run_plain("matmul", {filled<float>({2, 2}, {1, 2, 3, 4}), filled<float>({2, 1}, {10, 1})}, {f32({2, 1})});
+  EXPECT_EQ(logical<float>(out[0]), (f32s{12, 34}));
+  out = run_plain("matmul", {filled<float>({2, 2}, {1, 2, 3, 4}), filled<float>({1, 2}, {10, 1})}, {f32({2, 1})},
+                  {{"transpose_a", true}, {"transpose_b", true}});
+  EXPECT_EQ(logical<float>(out[0]), (f32s{13, 24}));
+}
+
+TEST(Matmul, HasBatchesIntegersBiasAndRelu) {
+  auto out = run_plain("matmul", {filled<std::int32_t>({2, 1, 1}, {2, 3}), filled<std::int32_t>({2, 1, 1}, {5, 7})}, {View(DType::i32, {2, 1, 1})});
+  EXPECT_EQ(logical<std::int32_t>(out[0]), (i32s{10, 21}));
+  auto fused = run_plain("matmul", {filled<float>({1, 1}, {2}), filled<float>({1, 2}, {3, -3}), filled<float>({2}, {1, 1})}, {f32({1, 2})},
+                         {{"bias", true}, {"relu", true}});
+  EXPECT_EQ(logical<float>(fused[0]), (f32s{7, 0}));
+}
+
+TEST(Matmul, AnEmptyInnerSizeGivesZeros) {
+  auto out = run_plain("matmul", {filled<float>({2, 0}, {}), filled<float>({0, 2}, {})}, {f32({2, 2})});
+  EXPECT_EQ(logical<float>(out[0]), (f32s{0, 0, 0, 0}));
+}
+
+TEST(Matmul, SizesThatDoNotMatchAreAnError) {
+  EXPECT_THROW(run_plain("matmul", {filled<float>({1, 2}, {1, 2}), filled<float>({1, 1}, {1})}, {f32({1, 1})}), Error);
+}
+
+TEST(Conv2d, SlidesAndPads) {
+  const Attrs same{{"stride", Ints{1, 1}}, {"padding", Ints{1, 1}}, {"dilation", Ints{1, 1}}};
+  auto out = run_plain("conv2d", {filled<float>({1, 1, 2, 2}, {1, 2, 3, 4}), filled<float>({1, 1, 3, 3}, f32s(9, 1))}, {f32({1, 1, 2, 2})}, same);
+  EXPECT_EQ(logical<float>(out[0]), (f32s{10, 10, 10, 10}));
+  const Attrs wide{{"stride", Ints{2, 1}}, {"padding", Ints{0, 0}}, {"dilation", Ints{1, 2}}};  // taps (0, 0) and (0, 2)
+  out = run_plain("conv2d", {filled<float>({1, 1, 2, 3}, {1, 2, 3, 4, 5, 6}), filled<float>({1, 1, 1, 2}, {10, 1})}, {f32({1, 1, 1, 1})}, wide);
+  EXPECT_EQ(logical<float>(out[0]), (f32s{13}));
+}
+
+TEST(Conv2d, SumsChannelsAndAddsBiasBeforeRelu) {
+  auto out = run_plain("conv2d", {filled<float>({1, 2, 1, 1}, {1, 2}), filled<float>({2, 2, 1, 1}, {3, 4, -3, -4}), filled<float>({2}, {1, 1})},
+                       {f32({1, 2, 1, 1})}, {{"bias", true}, {"relu", true}});
+  EXPECT_EQ(logical<float>(out[0]), (f32s{12, 0}));
+}
+
+TEST(Conv2d, GradientsFollowTheTaps) {
+  // y = [x0 a + x1 b, x1 a + x2 b]
+  auto dx = run_plain("conv2d_grad_input", {filled<float>({1, 1, 1, 2}, {1, 10}), filled<float>({1, 1, 1, 2}, {2, 3})}, {f32({1, 1, 1, 3})});
+  EXPECT_EQ(logical<float>(dx[0]), (f32s{2, 23, 30}));
+  auto dw = run_plain("conv2d_grad_weight", {filled<float>({1, 1, 1, 3}, {5, 6, 7}), filled<float>({1, 1, 1, 2}, {1, 10})}, {f32({1, 1, 1, 2})},
+                      {{"kernel", Ints{1, 2}}});
+  EXPECT_EQ(logical<float>(dw[0]), (f32s{65, 76}));
+}
+
+TEST(Conv2d, NoChannelsGiveZerosAndNoImagesGiveNone) {
+  auto out = run_plain("conv2d", {filled<float>({1, 0, 1, 1}, {}), filled<float>({2, 0, 1, 1}, {})}, {f32({1, 2, 1, 1})});
+  EXPECT_EQ(logical<float>(out[0]), (f32s{0, 0}));
+  auto dw = run_plain("conv2d_grad_weight", {filled<float>({0, 1, 2, 2}, {}), filled<float>({0, 1, 2, 2}, {})}, {f32({1, 1, 1, 1})}, {{"kernel", Ints{1, 1}}});
+  EXPECT_EQ(logical<float>(dw[0]), (f32s{0}));
+}
+
+TEST(MaxPool, GivesTheFirstMaximumAndItsPlace) {
+  auto out = run_plain("max_pool", {filled<float>({1, 1, 2, 4}, {1, 5, 7, 7, 5, 2, 7, 7})}, {f32({1, 1, 1, 2}), View(DType::i32, {1, 1, 1, 2})},
+                       window({2, 2}, {2, 2}, {0, 0}));
+  EXPECT_EQ(logical<float>(out[0]), (f32s{5, 7}));
+  EXPECT_EQ(logical<std::int32_t>(out[1]), (i32s{1, 0}));
+}
+
+TEST(MaxPool, PaddingNeverWinsAndNanDoes) {
+  auto out = run_plain("max_pool", {filled<float>({1, 1, 1, 2}, {-3, -2})}, {f32({1, 1, 1, 2}), View(DType::i32, {1, 1, 1, 2})},
+                       window({1, 3}, {1, 1}, {0, 1}));
+  EXPECT_EQ(logical<float>(out[0]), (f32s{-2, -2}));
+  EXPECT_EQ(logical<std::int32_t>(out[1]), (i32s{2, 1}));
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  out = run_plain("max_pool", {filled<float>({1, 1, 1, 3}, {1, nan, 9})}, {f32({1, 1, 1, 1}), View(DType::i32, {1, 1, 1, 1})},
+                  window({1, 3}, {1, 1}, {0, 0}));
+  EXPECT_TRUE(std::isnan(logical<float>(out[0])[0]));
+  EXPECT_EQ(logical<std::int32_t>(out[1]), (i32s{1}));
+}
+
+TEST(MaxPool, TheGradientGoesToTheMaximaAndAddsUp) {
+  // Windows {0, 1} and {1, 2}: both have their maximum at pixel 1.
+  auto out = run_plain("max_pool_grad", {filled<float>({1, 1, 1, 2}, {10, 100}), filled<std::int32_t>({1, 1, 1, 2}, {1, 0})}, {f32({1, 1, 1, 3})},
+                       window({1, 2}, {1, 1}, {0, 0}));
+  EXPECT_EQ(logical<float>(out[0]), (f32s{0, 110, 0}));
+}
+
+TEST(AvgPool, CountsPadding) {
+  auto out = run_plain("avg_pool", {filled<float>({1, 1, 1, 2}, {4, 8})}, {f32({1, 1, 1, 2})}, window({1, 2}, {1, 2}, {0, 1}));
+  EXPECT_EQ(logical<float>(out[0]), (f32s{2, 4}));
+  auto dx = run_plain("avg_pool_grad", {filled<float>({1, 1, 1, 2}, {2, 6})}, {f32({1, 1, 1, 3})}, window({1, 2}, {1, 1}, {0, 0}));
+  EXPECT_EQ(logical<float>(dx[0]), (f32s{1, 4, 3}));
+}
+
+TEST(Reduce, SumsMaximaAndMinimaOverAxes) {
+  const std::vector<Buffer> x = {filled<float>({2, 3}, {1, 5, 3, 4, 2, 6})};
+  EXPECT_EQ(logical<float>(run_plain("reduce_sum", x, {f32({3})}, {{"axes", Ints{0}}})[0]), (f32s{5, 7, 9}));
+  EXPECT_EQ(logical<float>(run_plain("reduce_max", x, {f32({2})}, {{"axes", Ints{1}}})[0]), (f32s{5, 6}));
+  EXPECT_EQ(logical<float>(run_plain("reduce_min", x, {f32({})}, {{"axes", Ints{0, 1}}})[0]), (f32s{1}));
+  EXPECT_EQ(logical<float>(run_plain("reduce_sum", x, {f32({2, 3})}, {{"axes", Ints{}}})[0]), (f32s{1, 5, 3, 4, 2, 6}));
+}
+
+TEST(Reduce, NoElementsGiveTheIdentity) {
+  const std::vector<Buffer> x = {filled<float>({0, 1}, {})};
+  const float inf = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(logical<float>(run_plain("reduce_sum", x, {f32({1})}, {{"axes", Ints{0}}})[0]), (f32s{0}));
+  EXPECT_EQ(logical<float>(run_plain("reduce_max", x, {f32({1})}, {{"axes", Ints{0}}})[0]), (f32s{-inf}));
+  EXPECT_EQ(logical<float>(run_plain("reduce_min", x, {f32({1})}, {{"axes", Ints{0}}})[0]), (f32s{inf}));
+  const std::vector<Buffer> i = {filled<std::int32_t>({0}, {})};
+  EXPECT_EQ(logical<std::int32_t>(run_plain("reduce_max", i, {View(DType::i32, {})}, {{"axes", Ints{0}}})[0]),
+            (i32s{std::numeric_limits<std::int32_t>::min()}));
+}
+
+TEST(Reduce, SumsOfF32AreKeptInDoubleAndIntegersWrap) {
+  std::vector<float> values(1 << 16, 0.1f);
+  auto out = run_plain("reduce_sum", {filled<float>({1 << 16}, values)}, {f32({})}, {{"axes", Ints{0}}});
+  EXPECT_EQ(logical<float>(out[0])[0], static_cast<float>(65536 * static_cast<double>(0.1f)));
+  const auto most = std::numeric_limits<std::int32_t>::max();
+  auto wrapped = run_plain("reduce_sum", {filled<std::int32_t>({2}, {most, 1})}, {View(DType::i32, {})}, {{"axes", Ints{0}}});
+  EXPECT_EQ(logical<std::int32_t>(wrapped[0]), (i32s{std::numeric_limits<std::int32_t>::min()}));
+}
+
+TEST(Reduce, MaximaOfBoolsAreOrAndTheMinimaAnd) {
+  const std::vector<Buffer> x = {filled<bool>({2, 2}, {true, false, true, true})};
+  EXPECT_EQ(logical<bool>(run_plain("reduce_max", x, {View(DType::b8, {2})}, {{"axes", Ints{1}}})[0]), (std::vector<bool>{true, true}));
+  EXPECT_EQ(logical<bool>(run_plain("reduce_min", x, {View(DType::b8, {2})}, {{"axes", Ints{1}}})[0]), (std::vector<bool>{false, true}));
+}
+
+TEST(ArgMax, TheFirstMaximumWins) {
+  auto out = run_plain("arg_max", {filled<float>({2, 3}, {1, 7, 7, -1, -5, -1})}, {View(DType::i64, {2})}, {{"axis", whole(1)}});
+  EXPECT_EQ(logical<std::int64_t>(out[0]), (i64s{1, 0}));
+}
+
+TEST(Gather, RowsOutsideTheLocalTableAreZero) {
+  auto out = run_plain("gather", {filled<float>({2, 2}, {1, 2, 3, 4}), filled<std::int64_t>({4}, {5, 4, 3, 6})}, {f32({4, 2})}, {{"offset", whole(4)}});
+  EXPECT_EQ(logical<float>(out[0]), (f32s{3, 4, 1, 2, 0, 0, 0, 0}));
+}
+
+TEST(ScatterAdd, EqualIndicesAddUpAndForeignOnesAreLeft) {
+  auto out = run_plain("scatter_add", {filled<std::int32_t>({3}, {1, 1, 9}), filled<float>({3, 2}, {1, 2, 10, 20, 100, 200})}, {f32({2, 2})},
+                       {{"rows", whole(2)}, {"offset", whole(0)}});
+  EXPECT_EQ(logical<float>(out[0]), (f32s{0, 0, 11, 22}));
+}
+
+TEST(OneHot, AForeignIndexGivesZeros) {
+  auto out = run_plain("one_hot", {filled<std::int32_t>({3}, {3, 2, 1})}, {f32({3, 2})}, {{"depth", whole(2)}, {"offset", whole(2)}});
+  EXPECT_EQ(logical<float>(out[0]), (f32s{0, 1, 1, 0, 0, 0}));
+}
+
+TEST(Sgd, KeepsMomentumAndDecays) {
+  // g = 2 + 0.5 * 1; m' = 0.9 * 4 + g; w' = 1 - 0.1 * m'.
+  const std::vector<Buffer> in = {filled<double>({1}, {1}), filled<double>({1}, {4}), filled<double>({1}, {2}), filled<double>(Shape{}, {0.1})};
+  auto out = run_plain("sgd", in, {f64({1}), f64({1})}, {{"momentum", 0.9}, {"weight_decay", 0.5}});
+  EXPECT_DOUBLE_EQ(logical<double>(out[1])[0], 6.1);
+  EXPECT_DOUBLE_EQ(logical<double>(out[0])[0], 0.39);
+  out = run_plain("sgd", in, {f64({1}), f64({1})}, {{"momentum", 0.9}, {"nesterov", true}});
+  EXPECT_DOUBLE_EQ(logical<double>(out[0])[0], 1 - 0.1 * (2 + 0.9 * (3.6 + 2)));
+}
+
+TEST(Adam, TheFirstStepMovesByTheRateTowardsTheGradientsSign) {
+  const std::vector<Buffer> in = {filled<double>({2}, {1, 1}), filled<double>({2}, {0, 0}), filled<double>({2}, {0, 0}), filled<double>({2}, {3, -3}),
+                                  filled<double>(Shape{}, {0.01}), filled<std::int64_t>(Shape{}, {1})};
+  auto out = run_plain("adam", in, {f64({2}), f64({2}), f64({2})}, {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 0.0}});
+  EXPECT_NEAR(logical<double>(out[0])[0], 0.99, 1e-14);
+  EXPECT_NEAR(logical<double>(out[0])[1], 1.01, 1e-14);
+  EXPECT_NEAR(logical<double>(out[1])[0], 0.3, 1e-14);
+  EXPECT_NEAR(logical<double>(out[2])[0], 0.009, 1e-14);
+}
+
+TEST(Adam, TwoTensorsInPlaceInOneCall) {
+  const KernelRow row = KernelTable(plain_kernels()).row("plain.adam");
+  CallSpec call;
+  call.op = "adam";
+  call.attrs = {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 0.0}, {"weight_decay", 0.1}, {"decoupled", true}};
+  const View one = f64({1}), scalar = f64({});
+  call.in = {one, one, one, one, one, one, one, one, scalar, View(DType::i64, {})};
+  call.out = {one, one, one, one, one, one};
+  ASSERT_TRUE(row.supports(call));
+  double w0 = 1, m0 = 0, v0 = 0, g0 = 2, w1 = 2, m1 = 0, v1 = 0, g1 = -2, lr = 0.1;
+  std::int64_t step = 1;
+  const auto at = [](auto& value) { return reinterpret_cast<std::byte*>(&value); };
+  std::byte* in[] = {at(w0), at(m0), at(v0), at(g0), at(w1), at(m1), at(v1), at(g1), at(lr), at(step)};
+  std::byte* out[] = {at(w0), at(m0), at(v0), at(w1), at(m1), at(v1)};
+  row.prepare(call)({in, out, nullptr});
+  EXPECT_NEAR(w0, 1 * (1 - 0.01) - 0.1, 1e-14);
+  EXPECT_NEAR(w1, 2 * (1 - 0.01) + 0.1, 1e-14);
+}
+
+}  // namespace
+}  // namespace karez

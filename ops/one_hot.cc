@@ -1,0 +1,65 @@
+// Between indices and vectors: one_hot and arg_max.
+#include "ops/build.h"
+#include "ops/rows.h"
+#include "ops/shapes.h"
+
+namespace karez {
+namespace {
+
+OpDef one_hot() {
+  OpDef op{.name = "one_hot",
+           .doc = "For each index of [i...] (i32 or i64) a row of {depth} elements of {dtype}: 1 at the index, else 0; all 0 for an index outside. "
+                  "Local: {offset} is the logical number of the first element of the rows here.",
+           .inputs = 1};
+  op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
+    require_index("one_hot", in[0]);
+    std::int64_t depth = attrs.integer("depth");
+    require(depth >= 0, "one_hot: the depth is negative: ", depth);
+    TensorType out{dtype_from(attrs.text("dtype")), in[0].shape};
+    out.shape.push_back(depth);
+    return std::vector{out};
+  };
+  op.index = [](const NodeView& node) {
+    Signature s;
+    s.out = {letters(node.out_type(0).shape)};
+    s.in = {{s.out[0].begin(), s.out[0].end() - 1}};
+    return s;
+  };
+  op.localise = [](const LocalView& view) {
+    Attrs attrs = view.node.attrs();
+    attrs.set("depth", view.out[0].back().size());
+    if (auto begin = view.out[0].back().begin; begin != 0) attrs.set("offset", begin);
+    return attrs;
+  };
+  op.no_grad = "its operand is an index";
+  return op;
+}
+
+OpDef arg_max() {
+  OpDef op{.name = "arg_max", .doc = "Place (i64) of the largest element along {axis}, which goes; the first maximum wins.", .inputs = 1};
+  op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
+    require_number("arg_max", in[0]);
+    auto axis = axis_of("arg_max", attrs, in[0]);
+    require(in[0].shape[static_cast<std::size_t>(axis)] > 0, "arg_max: axis ", axis, " of ", in[0], " is empty");
+    TensorType out{DType::i64, in[0].shape};
+    out.shape.erase(out.shape.begin() + axis);
+    return std::vector{out};
+  };
+  op.index = [](const NodeView& node) {
+    auto axis = node.attrs().integer("axis");
+    Signature s;
+    s.in = {letters(node.in_type(0).shape)};
+    s.in[0][static_cast<std::size_t>(axis)].clear();
+    s.out = s.in;
+    s.out[0].erase(s.out[0].begin() + axis);
+    return s;
+  };
+  op.no_grad = "its result is an index";
+  return op;
+}
+
+}  // namespace
+
+std::vector<OpDef> index_ops() { return {one_hot(), arg_max()}; }
+
+}  // namespace karez

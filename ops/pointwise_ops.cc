@@ -1,0 +1,178 @@
+// The pointwise ops: one row of the op table for each row of pointwise.cc, the free-form `pointwise`, and `cast`.
+#include <algorithm>
+
+#include "ops/build.h"
+#include "ops/pointwise.h"
+#include "ops/rows.h"
+#include "ops/shapes.h"
+
+namespace karez {
+namespace {
+
+// Which variables stand where a truth is wanted: conditions of select, operands of &&, || and !.
+void find_truths(const Expr& e, std::vector<bool>& truth) {
+  for (int k = 0; k < operands_of(e->kind); ++k) {
+    const Expr& operand = e->operands[static_cast<std::size_t>(k)];
+    bool wants = e->kind == ExprKind::not_ || e->kind == ExprKind::and_ || e->kind == ExprKind::or_ || (e->kind == ExprKind::select && k == 0);
+    if (wants && operand->kind == ExprKind::variable) truth[static_cast<std::size_t>(operand->variable)] = true;
+    find_truths(operand, truth);
+  }
+}
+
+// Dtype of the result: bool for comparisons, else that of the operands that are no conditions.
+TensorType infer_pointwise(std::string_view op, const Expr& expr, Takes takes, std::span<const TensorType> in) {
+  require(!in.empty(), op, ": takes at least one operand");
+  int used = variable_count(expr);
+  require(used <= static_cast<int>(in.size()), op, ": ", print(expr), " uses x", used - 1, " but has ", in.size(), " operands");
+  std::vector<bool> truth(in.size());
+  find_truths(expr, truth);
+  const TensorType* value = nullptr;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    require(in[i].shape == in[0].shape, op, ": shapes differ: ", in[0], " and ", in[i]);
+    if (truth[i]) {
+      require(in[i].dtype == DType::b8, op, ": operand ", i, " is a condition and must be bool, not ", in[i]);
+    } else if (value == nullptr) {
+      value = &in[i];
+    } else {
+      require_same_dtype(op, *value, in[i]);
+    }
+  }
+  if (value != nullptr && takes == Takes::floats) require_float(op, *value);
+  if (value != nullptr && takes == Takes::numbers) require_number(op, *value);
+  return {is_truth(expr->kind) || value == nullptr ? DType::b8 : value->dtype, in[0].shape};
+}
+
+Signature index_pointwise(const NodeView& node, const Expr& expr) {
+  Signature s = same_shape_signature(node);
+  s.linear = linear_groups(expr);
+  return s;
+}
+
+// The gradient of operand i by derivation: one more `pointwise` node, over those of (inputs, dy) that the derivative reads.
+ValueId derived_gradient(Builder& b, const NodeView& n, const Expr& expr, int operand, ValueId dy) {
+  int count = static_cast<int>(n.in_count());
+  if (!is_float(n.in_type(static_cast<std::size_t>(operand)).dtype) || !is_float(n.out_type(0).dtype)) return {};
+  Expr slope = derive(expr, operand);
+  if (slope->kind == ExprKind::constant && slope->value == 0) return {};
+  Expr product = expr_of(ExprKind::mul, slope, expr_variable(count));
+  if (slope->kind == ExprKind::constant && slope->value == 1) return dy;
+
+  std::vector<bool> reads(static_cast<std::size_t>(count) + 1);
+  auto visit = [&](auto&& self, const Expr& e) -> void {
+    if (e->kind == ExprKind::variable) reads[static_cast<std::size_t>(e->variable)] = true;
+    for (int k = 0; k < operands_of(e->kind); ++k) self(self, e->operands[static_cast<std::size_t>(k)]);
+  };
+  visit(visit, product);
+  std::vector<Expr> renamed(reads.size());
+  std::vector<ValueId> inputs;
+  for (std::size_t i = 0; i < reads.size(); ++i) {
+    if (!reads[i]) continue;
+    renamed[i] = expr_variable(static_cast<int>(inputs.size()));
+    inputs.push_back(static_cast<int>(i) == count ? dy : n.in(i));
+  }
+  return build::pointwise(b, print(substitute(product, renamed)), inputs);
+}
+
+std::vector<ValueId> derived_gradients(Builder& b, const NodeView& n, const Expr& expr, ValueId dy) {
+  std::vector<ValueId> out;
+  for (std::size_t i = 0, count = n.in_count(); i < count; ++i) out.push_back(derived_gradient(b, n, expr, static_cast<int>(i), dy));
+  return out;
+}
+
+std::vector<ValueId> row_gradients(Builder& b, const NodeView& n, const Pointwise& row, ValueId dy) {
+  auto value = [&](const std::string& name) {
+    if (name == "dy") return dy;
+    return name == "r" ? n.out(0) : n.in(static_cast<std::size_t>(name[0] - 'x'));
+  };
+  std::vector<ValueId> out;
+  for (const PointwiseGradient& grad : row.grads) {
+    if (grad.op.empty()) {
+      out.push_back({});
+    } else if (grad.op == "=") {
+      out.push_back(dy);
+    } else {
+      std::vector<ValueId> operands;
+      for (const auto& name : grad.operands) operands.push_back(value(name));
+      out.push_back(b.add(grad.op, operands)[0]);
+    }
+  }
+  return out;
+}
+
+OpDef op_of(const Pointwise& row) {
+  Expr expr = parse_expr(row.expr);
+  OpDef op{.name = row.name, .doc = cat(row.doc, " Pointwise on operands of equal shape; takes ", name_of(row.takes), "."), .inputs = row.operands};
+  op.infer = [name = row.name, expr, takes = row.takes](std::span<const TensorType> in, const Attrs&) {
+    return std::vector{infer_pointwise(name, expr, takes, in)};
+  };
+  op.index = [expr](const NodeView& node) { return index_pointwise(node, expr); };
+  op.no_grad = row.no_grad;
+  if (row.no_grad.empty() && row.grads.empty()) {
+    op.grad = [expr](Builder& b, const NodeView& n, std::span<const ValueId> dy) { return derived_gradients(b, n, expr, dy[0]); };
+  } else if (row.no_grad.empty()) {
+    op.grad = [&row](Builder& b, const NodeView& n, std::span<const ValueId> dy) { return row_gradients(b, n, row, dy[0]); };
+  }
+  // The result may overwrite any operand of its own dtype: comparisons only bools, select not its condition.
+  std::vector<bool> truth(static_cast<std::size_t>(row.operands));
+  find_truths(expr, truth);
+  bool bools = row.takes == Takes::bools;
+  for (int i = 0; i < row.operands; ++i)
+    if (bools || (!row.gives_bool && !truth[static_cast<std::size_t>(i)])) op.in_place.push_back({i, 0});
+  op.expr = row.expr;
+  return op;
+}
+
+OpDef free_form() {
+  OpDef op{.name = "pointwise",
+           .doc = "The scalar expression {expr} over x0, x1, ... at every element; operands of equal shape, conditions bool, the others of one "
+                  "dtype. {dtype_out}, if given, is the dtype of a comparison's result, bool otherwise.",
+           .inputs = -1};
+  op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
+    Expr expr = parse_expr(attrs.text("expr"));
+    TensorType out = infer_pointwise("pointwise", expr, Takes::anything, in);
+    if (attrs.has("dtype_out")) {
+      DType wanted = dtype_from(attrs.text("dtype_out"));
+      require(wanted == out.dtype || out.dtype == DType::b8, "pointwise: ", print(expr), " gives ", name_of(out.dtype), ", not ", name_of(wanted));
+      out.dtype = wanted;
+    }
+    return std::vector{out};
+  };
+  op.index = [](const NodeView& node) { return index_pointwise(node, parse_expr(node.attrs().text("expr"))); };
+  op.grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) {
+    return derived_gradients(b, n, parse_expr(n.attrs().text("expr")), dy[0]);
+  };
+  return op;
+}
+
+OpDef cast() {
+  OpDef op{.name = "cast",
+           .doc = "Elements of x as dtype {to}: float to integer drops the fraction, bool is 0 or 1, a number is true unless 0.",
+           .inputs = 1};
+  op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
+    return std::vector{TensorType{dtype_from(attrs.text("to")), in[0].shape}};
+  };
+  op.index = [](const NodeView& node) {
+    Signature s = same_shape_signature(node);
+    // Dropping fractions of summands is not dropping the fraction of the sum: only float to float lets Partial through.
+    if (is_float(node.in_type(0).dtype) && is_float(node.out_type(0).dtype)) s.linear = {{0}};
+    return s;
+  };
+  op.grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) -> std::vector<ValueId> {
+    DType from = n.in_type(0).dtype;
+    if (!is_float(from) || !is_float(n.out_type(0).dtype)) return {ValueId()};
+    return {build::cast(b, dy[0], from)};
+  };
+  return op;
+}
+
+}  // namespace
+
+std::vector<OpDef> pointwise_ops() {
+  std::vector<OpDef> ops;
+  for (const Pointwise& row : pointwise_rows()) ops.push_back(op_of(row));
+  ops.push_back(free_form());
+  ops.push_back(cast());
+  return ops;
+}
+
+}  // namespace karez

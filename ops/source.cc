@@ -1,0 +1,100 @@
+// Values that come from outside or from an index: input, variable, iota, random_uniform.
+#include "ops/build.h"
+#include "ops/rows.h"
+#include "ops/shapes.h"
+
+namespace karez {
+namespace {
+
+std::vector<TensorType> infer_named(std::string_view op, const Attrs& attrs) {
+  require(!attrs.text("name").empty(), op, ": its name is empty");
+  return {type_attr(op, attrs)};
+}
+
+// Results with a letter for every dimension: every device makes its own part.
+Signature every_letter(const NodeView& node) { return same_shape_signature(node); }
+
+OpDef input() {
+  return {.name = "input",
+          .doc = "What the user feeds each step under {name}: {dtype} of {shape}. Only the first dimension, the batch, may be split.",
+          .infer = [](std::span<const TensorType>, const Attrs& attrs) { return infer_named("input", attrs); },
+          .index =
+              [](const NodeView& node) {
+                const Shape& shape = node.out_type(0).shape;
+                Signature s;
+                s.out.emplace_back(shape.size());
+                if (!shape.empty()) s.out[0][0] = "n";
+                return s;
+              },
+          .no_grad = "it has no operands",
+          .cost = no_cost};
+}
+
+OpDef variable() {
+  return {.name = "variable",
+          .doc = "The state called {name}, {dtype} of {shape}, as the launch finds it.",
+          .infer = [](std::span<const TensorType>, const Attrs& attrs) { return infer_named("variable", attrs); },
+          .index = every_letter,
+          .no_grad = "it has no operands",
+          .cost = no_cost};
+}
+
+OpDef iota() {
+  return {.name = "iota",
+          .doc = "{dtype} of {shape}: the logical index along {axis}. Local: {start} is the index of the first element here.",
+          .infer =
+              [](std::span<const TensorType>, const Attrs& attrs) {
+                TensorType type = type_attr("iota", attrs);
+                require_number("iota", type);
+                axis_of("iota", attrs, type);
+                return std::vector{type};
+              },
+          .index = every_letter,
+          .localise =
+              [](const LocalView& view) {
+                Attrs attrs = with_local_shape(view);
+                attrs.set("start", view.out[0][static_cast<std::size_t>(attrs.integer("axis"))].begin);
+                return attrs;
+              },
+          .no_grad = "it has no operands"};
+}
+
+OpDef random_uniform() {
+  return {.name = "random_uniform",
+          .doc = "{dtype} (f32 or f64) of {shape}, uniform in [0, 1), from state i64[2] = (seed, step) and {site}: a function of the logical "
+                 "element alone. Local: {begin}, {logical}: where this part begins in the whole and the whole's shape.",
+          .inputs = 1,
+          .infer =
+              [](std::span<const TensorType> in, const Attrs& attrs) {
+                require(in[0] == TensorType{DType::i64, {2}}, "random_uniform: the state is i64[2] (seed, step), not ", in[0]);
+                attrs.integer("site");
+                TensorType type = type_attr("random_uniform", attrs);
+                require_float("random_uniform", type);
+                return std::vector{type};
+              },
+          .index =
+              [](const NodeView& node) {
+                Signature s = same_shape_signature(node);
+                s.in[0] = {""};  // seed and step stay together
+                return s;
+              },
+          .localise =
+              [](const LocalView& view) {
+                Attrs attrs = with_local_shape(view);
+                Ints begin;
+                for (const Range& range : view.out[0]) begin.push_back(range.begin);
+                return attrs.set("begin", begin).set("logical", view.node.out_type(0).shape);
+              },
+          .no_grad = "its operand is a seed and a step",
+          // Ten rounds of Philox make four words: some 20 operations an element, priced as memory work of equal time.
+          .cost =
+              [](std::span<const TensorType> in, std::span<const TensorType> out, const Attrs&) {
+                return Cost{WorkClass::memory, 0, 4 * bytes_of(in, out)};
+              }};
+}
+
+}  // namespace
+
+std::vector<OpDef> source_ops() { return {input(), variable(), iota(), random_uniform()}; }
+
+}  // namespace karez

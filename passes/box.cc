@@ -1,0 +1,78 @@
+// box: transition trees as nodes, where producers and consumers disagree.
+#include "passes/box.h"
+
+#include <algorithm>
+#include <map>
+
+#include "passes/rewrite.h"
+#include "sbp/transition.h"
+
+namespace karez {
+namespace {
+
+// Adds the tree's steps behind `value` (new id) and returns the new value of every layout it reaches.
+std::map<Layout, ValueId> grow_tree(Rewrite& rewrite, const OpDef* box, ValueId value, const std::vector<Layout>& targets, const CostTable& costs,
+                                    NodeId like) {
+  Graph& graph = rewrite.graph();
+  const Value start = graph.value(value);
+  const Mesh& mesh = graph.meshes[static_cast<std::size_t>(start.mesh)];
+  std::map<Layout, ValueId> reached = {{*start.layout, value}};
+  for (const TransitionStep& step : transition_tree(start.type, mesh, *start.layout, targets, costs).steps) {
+    auto axis = static_cast<std::size_t>(step.axis);
+    Attrs attrs;
+    attrs.set("axis", mesh.axes[axis].name).set("move", std::string(name_of(step.move)));
+    attrs.set("from", print(step.from[axis])).set("to", print(step.to[axis]));
+    NodeId node = rewrite.add(box, {reached.at(step.from)}, std::move(attrs), std::span(&start.type, 1), start.mesh, like);
+    ValueId out = graph.node(node).outputs[0];
+    graph.value(out).layout = step.to;
+    reached[step.to] = out;
+  }
+  return reached;
+}
+
+}  // namespace
+
+void insert_boxes(Graph& graph, const OpTable& ops, const Wanted& wanted, const CostTable& costs) {
+  const OpDef* box = &ops.at("box");
+  auto uses = uses_of(graph);
+  std::vector<std::vector<Layout>> targets(graph.values.size());
+  auto want = [&](ValueId value, const Layout& layout) {
+    auto& list = targets[static_cast<std::size_t>(value.index)];
+    if (std::find(list.begin(), list.end(), layout) == list.end()) list.push_back(layout);
+  };
+  for (std::size_t v = 0; v < graph.values.size(); ++v)
+    for (const Use& use : uses[v]) want(ValueId(v), wanted[static_cast<std::size_t>(use.node.index)][static_cast<std::size_t>(use.operand)]);
+  for (const Output& output : graph.outputs) want(output.value, broadcast_layout(graph.mesh(output.value)));
+  for (const Variable& variable : graph.variables)
+    if (variable.updated.valid()) want(variable.updated, *variable.stored);
+
+  Rewrite rewrite(graph);
+  std::vector<std::map<Layout, ValueId>> at(graph.values.size());
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    NodeId old(n);
+    std::vector<ValueId> inputs;
+    for (std::size_t i = 0; i < graph.nodes[n].inputs.size(); ++i)
+      inputs.push_back(at[static_cast<std::size_t>(graph.nodes[n].inputs[i].index)].at(wanted[n][i]));
+    rewrite.keep(old, std::move(inputs));
+    for (ValueId out : graph.nodes[n].outputs) {
+      auto& list = targets[static_cast<std::size_t>(out.index)];
+      std::sort(list.begin(), list.end());
+      at[static_cast<std::size_t>(out.index)] = grow_tree(rewrite, box, rewrite.at(out), list, costs, old);
+    }
+  }
+  for (const Variable& variable : graph.variables)
+    if (variable.updated.valid()) rewrite.map(variable.updated, at[static_cast<std::size_t>(variable.updated.index)].at(*variable.stored));
+  // An output may be an updated value too: name it after the variables took theirs.
+  Graph boxed = rewrite.finish();
+  for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
+    ValueId value = graph.outputs[i].value;
+    boxed.outputs[i].value = at[static_cast<std::size_t>(value.index)].at(broadcast_layout(graph.mesh(value)));
+  }
+  for (std::size_t i = 0; i < graph.variables.size(); ++i)  // `read` may have been remapped if a variable is stored back unchanged
+    if (graph.variables[i].read.valid()) boxed.variables[i].read = at[static_cast<std::size_t>(graph.variables[i].read.index)].at(*graph.variables[i].stored);
+  graph = std::move(boxed);
+}
+
+void box(Compilation& c) { insert_boxes(c.graph, *c.ops, c.wanted, c.options.costs); }
+
+}  // namespace karez

@@ -1,0 +1,15 @@
+// box: where a value's layout is not what a consumer wants, the transition tree as nodes of the graph.
+#pragma once
+
+#include "passes/compilation.h"
+
+namespace karez {
+
+// After `shard` every value has a layout, and `wanted` says for each node which layout it takes each operand in (by node, then operand).
+// Graph outputs are wanted Broadcast, updated variables in their stored layout. New nodes: `box {axis, from, move, to}`.
+using Wanted = std::vector<std::vector<Layout>>;
+void insert_boxes(Graph& graph, const OpTable& ops, const Wanted& wanted, const CostTable& costs);
+
+void box(Compilation& c);
+
+}  // namespace karez

@@ -1,0 +1,17 @@
+// Lowering one node to the local call that a kernel runs: the one place where logical ops become kernel calls.
+#pragma once
+
+#include <vector>
+
+#include "graph/op.h"
+#include "plan/catalog.h"
+
+namespace karez {
+
+// `local` are the localised attributes; views have local shapes. Pointwise ops become `pointwise {expr}`; names and shapes that views say already are dropped.
+CallSpec call_of(const NodeView& node, std::vector<View> in, std::vector<View> out, const Attrs& local);
+
+// How values are stored unless something says otherwise: four dimensions channels-last, all others row-major.
+View stored_view(DType dtype, const Shape& shape);
+
+}  // namespace karez

@@ -1,0 +1,15 @@
+// The collapsed plan: one representative device's actors, run in virtual time to see in which order collectives become ready.
+#pragma once
+
+#include <vector>
+
+#include "passes/compilation.h"
+
+namespace karez {
+
+// Every box node that crosses devices, in the order in which they begin when one representative device runs the step with the cost
+// table's times: a compute stream and a comm stream, the same Ports and the same picking rule as the engine. All ranks hold the same
+// inputs, so all find the same order. A run that stalls is a compile error.
+std::vector<NodeId> collective_sequence(const Compilation& c);
+
+}  // namespace karez

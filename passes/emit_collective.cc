@@ -1,0 +1,101 @@
+// One box node as a Collective: pieces by intersecting the members' boxes.
+#include "passes/emit_collective.h"
+
+#include <algorithm>
+
+namespace karez {
+namespace {
+
+Piece piece(int peer, const Box& box, const Box& within) {
+  Piece out;
+  out.peer = peer;
+  for (std::size_t d = 0; d < box.size(); ++d) {
+    out.begin.push_back(empty(box) ? 0 : box[d].begin - within[d].begin);
+    out.size.push_back(empty(box) ? 0 : box[d].size());
+  }
+  return out;
+}
+
+std::int64_t bytes_of(const Piece& piece, DType dtype) { return count_of(piece.size) * size_of(dtype); }
+
+}  // namespace
+
+TransitionStep step_of(const Graph& graph, NodeId box) {
+  const Node& node = graph.node(box);
+  const Mesh& mesh = graph.mesh(node.outputs[0]);
+  return {mesh.axis(node.attrs.text("axis")), move_from(node.attrs.text("move")), *graph.value(node.inputs[0]).layout, *graph.value(node.outputs[0]).layout};
+}
+
+CommunicatorId Communicators::communicator(int axis, const std::vector<int>& group) {
+  auto [at, fresh] = ids_.try_emplace({axis, group[0]}, CommunicatorId(c_.plan.communicators.size()));
+  if (!fresh) return at->second;
+  const Mesh& mesh = c_.graph.meshes[0];
+  Communicator out;
+  for (int position : group) {
+    DeviceName name = mesh.devices[static_cast<std::size_t>(position)];
+    out.members.push_back({name.rank, name.device, "cpu"});
+  }
+  constexpr std::size_t few = 8;  // all pairs at once: fewest rounds, which is what counts among few members of one host
+  out.algorithm = group.size() <= few ? "direct" : "ring";
+  std::vector<std::pair<int, std::string>> names;
+  for (std::size_t n = 0; n < c_.graph.nodes.size(); ++n) {
+    const Node& node = c_.graph.nodes[n];
+    if (c_.turn[n] < 0 || mesh.axis(node.attrs.text("axis")) != axis) continue;
+    names.emplace_back(c_.turn[n], cat(node.attrs.text("move"), " %", node.outputs[0]));
+  }
+  std::sort(names.begin(), names.end());
+  for (auto& name : names) out.sequence.push_back(std::move(name.second));
+  c_.plan.communicators.push_back(std::move(out));
+  return at->second;
+}
+
+Collective Communicators::collective(NodeId box, int position, const View& in, const View& out, std::int64_t& staging) {
+  const Graph& graph = c_.graph;
+  const Mesh& mesh = graph.meshes[0];
+  TransitionStep step = step_of(graph, box);
+  const Shape& shape = graph.type(graph.node(box).outputs[0]).shape;
+  std::vector<int> group = mesh.group(step.axis, position);
+  Collective made;
+  made.communicator = communicator(step.axis, group);
+  made.kind = std::string(name_of(step.move));
+  made.turn = c_.turn[static_cast<std::size_t>(box.index)];
+  made.where = describe(graph, graph.value(graph.node(box).inputs[0]).producer);
+  Sbp from = step.from[static_cast<std::size_t>(step.axis)];
+  if (from.is_partial()) made.reduce = std::string(name_of(from.reduce));
+  Box my_in = local_box(shape, mesh, step.from, position), my_out = local_box(shape, mesh, step.to, position);
+  for (std::size_t m = 0; m < group.size() && step.move != Move::all_reduce; ++m) {
+    Box their_in = local_box(shape, mesh, step.from, group[m]), their_out = local_box(shape, mesh, step.to, group[m]);
+    int peer = static_cast<int>(m);
+    made.sends.push_back(piece(peer, intersect(my_in, their_out), my_in));
+    made.receives.push_back(piece(peer, intersect(their_in, my_out), my_out));
+  }
+  // The bound of comm's staging formula in which no box is contiguous.
+  auto r64 = [](std::int64_t bytes) { return round_up(bytes, 64); };
+  auto members = static_cast<std::int64_t>(group.size());
+  std::int64_t in_bytes = in.count() * size_of(in.dtype), out_bytes = out.count() * size_of(out.dtype), sends = 0, receives = 0;
+  for (const Piece& p : made.sends) sends += r64(bytes_of(p, in.dtype));
+  for (const Piece& p : made.receives) receives += r64(bytes_of(p, in.dtype));
+  switch (step.move) {
+    case Move::all_reduce: staging = (members - 1) * r64(ceil_div(in.count(), members) * size_of(in.dtype)); break;
+    case Move::reduce_scatter: staging = sends + r64(out_bytes) + std::max<std::int64_t>(members - 1, 2) * r64(std::max(out_bytes, sends)); break;
+    case Move::all_gather: staging = r64(in_bytes) + receives; break;
+    default: staging = sends + receives; break;
+  }
+  return made;
+}
+
+void Communicators::transfer(NodeId box) {
+  TransitionStep step = step_of(c_.graph, box);
+  const Node& node = c_.graph.node(box);
+  const TensorType& type = c_.graph.type(node.outputs[0]);
+  const Mesh& mesh = c_.graph.meshes[0];
+  Transfer out;
+  out.kind = std::string(name_of(step.move));
+  out.axis = mesh.axes[static_cast<std::size_t>(step.axis)].name;
+  NodeId producer = c_.graph.value(node.inputs[0]).producer;
+  out.value = cat(describe(c_.graph, producer), " ", print(type, mesh, step.from), " -> ", print(type, mesh, step.to));
+  out.bytes = bytes_sent(type, mesh, step);
+  c_.plan.transfers.push_back(std::move(out));
+}
+
+}  // namespace karez

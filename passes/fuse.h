@@ -1,0 +1,10 @@
+// fuse: inside an actor, bias and ReLU into the library call before them, and all updates of one kind into one call.
+#pragma once
+
+#include "passes/compilation.h"
+
+namespace karez {
+
+void fuse(Compilation& c);
+
+}  // namespace karez

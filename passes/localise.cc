@@ -1,0 +1,399 @@
+// localise: every node on every own device as calls, windows on bytes that are there, or collectives.
+#include "passes/localise.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "passes/call.h"
+#include "passes/local_views.h"
+#include "passes/order.h"
+#include "sbp/transition.h"
+
+namespace karez {
+
+std::string_view name_of(StreamKind kind) {
+  constexpr std::string_view names[] = {"host", "compute", "comm"};
+  return names[static_cast<int>(kind)];
+}
+
+std::vector<int> own_positions(const Compilation& c) {
+  std::vector<int> own;
+  const Mesh& mesh = c.graph.meshes[0];
+  for (int p = 0; p < mesh.size(); ++p)
+    if (mesh.devices[static_cast<std::size_t>(p)].rank == c.options.rank) own.push_back(p);
+  return own;
+}
+
+namespace {
+
+// "0.5" of a splat constant, and the identity of a Partial.
+double identity_of(Reduce reduce, DType dtype) {
+  if (reduce == Reduce::sum) return 0;
+  bool max = reduce == Reduce::max;
+  switch (dtype) {
+    case DType::i32: return max ? -2147483648.0 : 2147483647.0;
+    case DType::i64: return max ? -9223372036854775808.0 : 9223372036854775807.0;  // the larger one saturates when it is converted
+    case DType::b8: return max ? 0 : 1;
+    default: return max ? -INFINITY : INFINITY;
+  }
+}
+
+Reduce reduce_from(const std::string& sbp) {
+  for (Reduce r : {Reduce::sum, Reduce::max, Reduce::min})
+    if (sbp == print(P(r))) return r;
+  fail("box: '", sbp, "' is no Partial");
+}
+
+class Localiser {
+ public:
+  explicit Localiser(Compilation& c) : c_(c), graph_(c.graph), mesh_(c.graph.meshes[0]), own_(own_positions(c)) {
+    require(!own_.empty(), "localise: the mesh has no device of rank ", c.options.rank);
+    c.locals.clear(), c.local.clear(), c.setup.clear();
+    c.copies = 0;
+    table_.assign(own_.size(), std::vector<int>(graph_.values.size(), -1));
+    feeds_comm_.assign(graph_.values.size(), false);
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n)
+      if (c.stream[n] == StreamKind::comm) feeds_comm_[static_cast<std::size_t>(graph_.nodes[n].inputs[0].index)] = true;
+  }
+
+  void run() {
+    for (std::size_t s = 0; s < c_.segments.size(); ++s) {
+      const Segment& segment = c_.segments[s];
+      if (segment.stream == StreamKind::host) {
+        input(static_cast<int>(s), segment.nodes[0]);
+        continue;
+      }
+      for (std::size_t d = 0; d < own_.size(); ++d) {
+        device_ = static_cast<int>(d);
+        c_.local.push_back({static_cast<int>(s), device_, {}, {}, {}, {}});
+        copied_.clear();
+        for (NodeId node : segment.nodes) {
+          this->node(node);
+          for (ValueId out : graph_.node(node).outputs)
+            if (feeds_comm_[static_cast<std::size_t>(out.index)]) make_stored(out);
+        }
+      }
+    }
+    device_ = 0;  // outputs are Broadcast: the host reads the first device's
+    c_.fetched.clear();
+    for (const Output& output : graph_.outputs) c_.fetched.emplace_back(output.name, at(output.value));
+  }
+
+ private:
+  LocalSegment& here() { return c_.local.back(); }
+  LocalValue& local(int index) { return c_.locals[static_cast<std::size_t>(index)]; }
+  int at(ValueId value) const { return table_[static_cast<std::size_t>(device_)][static_cast<std::size_t>(value.index)]; }
+  int position() const { return own_[static_cast<std::size_t>(device_)]; }
+  Box box_of(ValueId value) const { return local_box(graph_.type(value).shape, mesh_, *graph_.value(value).layout, position()); }
+
+  int add(LocalValue value) {
+    c_.locals.push_back(std::move(value));
+    int index = static_cast<int>(c_.locals.size()) - 1;
+    if (local(index).root < 0) local(index).root = index;
+    return index;
+  }
+  void define(ValueId value, int index) { table_[static_cast<std::size_t>(device_)][static_cast<std::size_t>(value.index)] = index; }
+
+  LocalValue fresh(ValueId value, View view, Box box) { return {value, device_, std::move(box), std::move(view), -1, 0, here().segment, -1, false}; }
+
+  int window(ValueId value, int of, View view, std::int64_t offset, Box box) {
+    LocalValue out = local(of);
+    out.value = value;
+    out.device = device_;
+    out.view = std::move(view);
+    out.offset += offset;
+    out.box = std::move(box);
+    return add(std::move(out));
+  }
+
+  // One batch input of the rank: a register on the host that holds what the own devices need; each device has a window on it.
+  void input(int segment, NodeId node) {
+    ValueId value = graph_.node(node).outputs[0];
+    const TensorType& type = graph_.type(value);
+    Box hull = local_box(type.shape, mesh_, *graph_.value(value).layout, own_[0]);
+    for (int p : own_) {
+      Box box = local_box(type.shape, mesh_, *graph_.value(value).layout, p);
+      for (std::size_t d = 0; d < box.size(); ++d) hull[d] = {std::min(hull[d].begin, box[d].begin), std::max(hull[d].end, box[d].end)};
+    }
+    int root = add({value, -1, hull, View(type.dtype, shape_of(hull)), -1, 0, segment, -1, false});
+    c_.local.push_back({segment, -1, {}, {}, {}, {root}});
+    for (std::size_t d = 0; d < own_.size(); ++d) {
+      device_ = static_cast<int>(d);
+      Box box = box_of(value);
+      std::int64_t offset = 0;
+      View view = window_view(local(root).view, hull, box, offset);
+      define(value, window(value, root, std::move(view), offset, std::move(box)));
+    }
+  }
+
+  // A constant that is filled when the plan is loaded: one element seen everywhere, or its data.
+  int splat(ValueId value, DType dtype, double number, const Box& box) {
+    auto key = std::make_tuple(device_, dtype, std::signbit(number) && number == 0 ? cat("-0") : karez::number(number));
+    auto found = splats_.find(key);
+    if (found == splats_.end()) {
+      LocalValue one = fresh({}, View(dtype, {}), {});
+      one.constant = true;
+      one.segment = -1;
+      int index = add(std::move(one));
+      LocalCall call;
+      call.spec.op = "constant";
+      call.spec.attrs.set("value", number);
+      call.spec.out = {local(index).view};
+      call.out = {index};
+      choose_plain(call);
+      c_.setup.push_back(std::move(call));
+      found = splats_.emplace(key, index).first;
+    }
+    Shape shape = shape_of(box);
+    return window(value, found->second, View(dtype, shape, Strides(shape.size(), 0)), 0, box);
+  }
+
+  void choose_plain(LocalCall& call) {
+    auto choice = c_.catalog->find(call.spec);
+    require(choice.has_value(), "no kernel runs ", print(call.spec), "; for this op there are: ", c_.catalog->list(call.spec.op));
+    call.kernel = choice->kernel;
+    call.workspace = choice->workspace;
+  }
+
+  int copy_to(int from, const View& view) {
+    auto key = std::make_pair(from, print(view));
+    auto found = copied_.find(key);
+    if (found != copied_.end()) return found->second;
+    int to = add(fresh({}, view, local(from).box));
+    LocalCall call;
+    call.spec.op = "copy";
+    call.spec.in = {local(from).view};
+    call.spec.out = {view};
+    call.in = {from};
+    call.out = {to};
+    call.node = node_;
+    choose_plain(call);
+    here().calls.push_back(std::move(call));
+    ++c_.copies;
+    copied_.emplace(key, to);
+    return to;
+  }
+
+  // What goes to a collective lies in the one order that all members agree on.
+  void make_stored(ValueId value) {
+    const View& view = local(at(value)).view;
+    View stored = stored_view(view.dtype, view.shape);
+    if (!same_order(view.shape, view.strides, stored.strides)) define(value, copy_to(at(value), stored));
+  }
+
+  // Picks the kernel; where the best one takes other strides of the inputs, counted copies come first.
+  void emit_call(LocalCall call) {
+    auto as_is = c_.catalog->find(call.spec);
+    auto best = c_.catalog->suggest(call.spec);
+    if (best && best->out == call.spec.out) {
+      auto choice = c_.catalog->find(*best);
+      if (choice && (!as_is || choice->kernel != as_is->kernel)) {
+        for (std::size_t i = 0; i < call.in.size(); ++i)
+          if (best->in[i] != call.spec.in[i]) call.in[i] = copy_to(call.in[i], best->in[i]), call.spec.in[i] = best->in[i];
+        as_is = c_.catalog->find(call.spec);
+      }
+    }
+    require(as_is.has_value(), "no kernel runs ", print(call.spec), " of ", describe(graph_, node_), "; for this op there are: ",
+            c_.catalog->list(call.spec.op));
+    call.kernel = as_is->kernel;
+    call.workspace = as_is->workspace;
+    here().calls.push_back(std::move(call));
+  }
+
+  int team_of(const NodeView& view) const {
+    if (c_.options.team == 1) return 1;
+    Cost cost = cost_of(*view.node().op, view.in_types(), view.out_types(), view.attrs());
+    double seconds = c_.options.costs.seconds(cost.work, cost.flops / mesh_.size(), cost.bytes / mesh_.size());
+    constexpr double worth = 1.5e-5;  // below this, waking a second thread costs more than it brings
+    return seconds >= worth ? c_.options.team : 1;
+  }
+
+  void box_node(NodeId id) {
+    const Node& node = graph_.node(id);
+    ValueId in = node.inputs[0], out = node.outputs[0];
+    Move move = move_from(node.attrs.text("move"));
+    int source = at(in);
+    Box box = box_of(out);
+    if (move == Move::slice) {
+      std::int64_t offset = 0;
+      View view = window_view(local(source).view, local(source).box, box, offset);
+      define(out, window(out, source, std::move(view), offset, std::move(box)));
+      return;
+    }
+    if (move == Move::to_partial) {
+      to_partial(id, source, std::move(box));
+      return;
+    }
+    here().collective = id;
+    here().reads = {source};
+    Shape shape = shape_of(box);
+    int result = add(fresh(out, stored_view(graph_.type(out).dtype, shape), std::move(box)));
+    here().writes = {result};
+    define(out, result);
+  }
+
+  void to_partial(NodeId id, int source, Box box) {
+    const Node& node = graph_.node(id);
+    ValueId out = node.outputs[0];
+    DType dtype = graph_.type(out).dtype;
+    Reduce reduce = reduce_from(node.attrs.text("to"));
+    bool whole_here = node.attrs.text("from") == "B";
+    int coordinate = mesh_.coordinates(position())[static_cast<std::size_t>(mesh_.axis(node.attrs.text("axis")))];
+    if (whole_here && (coordinate == 0 || reduce != Reduce::sum)) {  // a max of equals is that value
+      define(out, window(out, source, local(source).view, 0, std::move(box)));
+      return;
+    }
+    double identity = identity_of(reduce, dtype);
+    if (whole_here) {
+      define(out, splat(out, dtype, identity, box));
+      return;
+    }
+    Ints low, high;
+    const Box& part = local(source).box;
+    for (std::size_t d = 0; d < box.size(); ++d) {
+      low.push_back(part[d].begin - box[d].begin);
+      high.push_back(box[d].end - part[d].end);
+    }
+    int result = add(fresh(out, stored_view(dtype, shape_of(box)), box));
+    LocalCall call;
+    call.spec.op = "pad";
+    call.spec.attrs.set("low", low).set("high", high).set("value", identity);
+    call.spec.in = {local(source).view};
+    call.spec.out = {local(result).view};
+    call.in = {source};
+    call.out = {result};
+    call.node = id;
+    emit_call(std::move(call));
+    define(out, result);
+  }
+
+  // reshape, broadcast, transpose, slice: a window where strides can say it.
+  bool windowed(const NodeView& view, const Attrs& attrs) {
+    const std::string& op = view.node().op->name;
+    ValueId out = view.out(0);
+    int source = at(view.in(0));
+    Box box = box_of(out);
+    Shape shape = shape_of(box);
+    if (op == "reshape") {
+      auto strides = reshape_strides(local(source).view, shape);
+      if (!strides) {  // only a copy in logical order can be seen in the new shape
+        source = copy_to(source, View(local(source).view.type()));
+        strides = reshape_strides(local(source).view, shape);
+      }
+      define(out, window(out, source, View(local(source).view.dtype, shape, *strides), 0, std::move(box)));
+    } else if (op == "broadcast") {
+      define(out, window(out, source, broadcast_view(local(source).view, shape, attrs.ints("dims")), 0, std::move(box)));
+    } else if (op == "transpose") {
+      define(out, window(out, source, transpose_view(local(source).view, attrs.ints("perm")), 0, std::move(box)));
+    } else if (op == "slice") {
+      View window_of = local(source).view;
+      std::int64_t offset = 0;
+      for (std::size_t d = 0; d < shape.size(); ++d) offset += attrs.ints("begin")[d] * window_of.strides[d];
+      bool none = count_of(shape) == 0;
+      View seen(window_of.dtype, shape, window_of.strides);
+      define(out, window(out, source, std::move(seen), none ? 0 : offset * size_of(window_of.dtype), std::move(box)));
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  bool constant(const NodeView& view, const Attrs& attrs) {
+    const std::string& op = view.node().op->name;
+    ValueId out = view.out(0);
+    const TensorType& type = view.out_type(0);
+    Box box = box_of(out);
+    if (op == "constant" && attrs.has("value")) {
+      define(out, splat(out, type.dtype, attrs.real("value"), box));
+      return true;
+    }
+    if (op != "constant" && op != "iota") return false;
+    LocalValue value = fresh(out, stored_view(type.dtype, shape_of(box)), box);
+    value.constant = true;
+    value.segment = -1;
+    int index = add(std::move(value));
+    LocalCall call;
+    call.spec = call_of(view, {}, {local(index).view}, attrs);
+    call.out = {index};
+    call.node = view.id;
+    choose_plain(call);
+    c_.setup.push_back(std::move(call));
+    define(out, index);
+    return true;
+  }
+
+  // The variable whose old bytes this output of the node overwrites, or -1.
+  int overwritten(ValueId out) const {
+    for (std::size_t v = 0; v < graph_.variables.size(); ++v)
+      if (graph_.variables[v].updated == out && updates_in_place(graph_, graph_.variables[v])) return static_cast<int>(v);
+    return -1;
+  }
+
+  void node(NodeId id) {
+    node_ = id;
+    NodeView view{&graph_, id};
+    const Node& node = view.node();
+    if (node.op->name == "box") return box_node(id);
+    if (node.op->name == "variable") {
+      ValueId out = view.out(0);
+      Box box = box_of(out);
+      LocalValue value = fresh(out, stored_view(view.out_type(0).dtype, shape_of(box)), box);
+      value.segment = -1;
+      for (std::size_t v = 0; v < graph_.variables.size(); ++v)
+        if (graph_.variables[v].name == node.attrs.text("name")) value.variable = static_cast<int>(v);
+      require(value.variable >= 0, "localise: no variable is called '", node.attrs.text("name"), "'");
+      define(out, add(std::move(value)));
+      return;
+    }
+    LocalView local_view{view, {}, {}};
+    for (ValueId in : node.inputs) local_view.in.push_back(local(at(in)).box);
+    for (ValueId out : node.outputs) local_view.out.push_back(box_of(out));
+    Attrs attrs = localise(local_view);
+    if (constant(view, attrs) || windowed(view, attrs)) return;
+
+    LocalCall call;
+    call.node = id;
+    std::vector<View> in, out;
+    for (ValueId value : node.inputs) {
+      call.in.push_back(at(value));
+      in.push_back(local(at(value)).view);
+    }
+    for (ValueId value : node.outputs) {
+      Box box = box_of(value);
+      int over = overwritten(value);
+      int index = 0;
+      if (over >= 0) {
+        int old = at(graph_.variables[static_cast<std::size_t>(over)].read);
+        index = window(value, old, local(old).view, 0, std::move(box));
+      } else {
+        View stored = stored_view(graph_.type(value).dtype, shape_of(box));
+        index = add(fresh(value, std::move(stored), std::move(box)));
+      }
+      define(value, index);
+      call.out.push_back(index);
+      out.push_back(local(index).view);
+    }
+    call.spec = call_of(view, std::move(in), std::move(out), attrs);
+    if (call.spec.op == "copy" && call.in.size() == 2) call.in.erase(call.in.begin());
+    call.spec.team = team_of(view);
+    emit_call(std::move(call));
+  }
+
+  Compilation& c_;
+  const Graph& graph_;
+  const Mesh& mesh_;
+  std::vector<int> own_;
+  int device_ = 0;
+  NodeId node_;
+  std::vector<bool> feeds_comm_;                                // by value
+  std::vector<std::vector<int>> table_;                         // by own device, by value: local value
+  std::map<std::tuple<int, DType, std::string>, int> splats_;
+  std::map<std::pair<int, std::string>, int> copied_;           // within one local segment
+};
+
+}  // namespace
+
+void localise_pass(Compilation& c) { Localiser(c).run(); }
+
+}  // namespace karez

@@ -1,0 +1,196 @@
+// order: stores what is not updated in place, makes every reader of an old version come before its writer, and sorts.
+#include "passes/order.h"
+
+#include <algorithm>
+#include <queue>
+#include <set>
+
+#include "passes/rewrite.h"
+#include "sbp/transition.h"
+
+namespace karez {
+namespace {
+
+bool is_update(const Node& node) { return node.op->name == "sgd" || node.op->name == "adam" || node.op->name == "assign"; }
+
+// Every updated value that is not written in place gets an `assign` behind it.
+void add_assigns(Compilation& c) {
+  std::vector<int> late;
+  for (std::size_t v = 0; v < c.graph.variables.size(); ++v)
+    if (c.graph.variables[v].updated.valid() && !updates_in_place(c.graph, c.graph.variables[v])) late.push_back(static_cast<int>(v));
+  if (late.empty()) return;
+  Rewrite rewrite(c.graph);
+  for (std::size_t n = 0; n < c.graph.nodes.size(); ++n) rewrite.keep(NodeId(n));
+  std::vector<std::pair<int, ValueId>> stored;
+  for (int v : late) {
+    const Variable& variable = c.graph.variables[static_cast<std::size_t>(v)];
+    require(variable.read.valid(), "variable '", variable.name, "' is updated but the graph has no node that reads it");
+    NodeId like = c.graph.value(variable.updated).producer;
+    NodeId node = rewrite.add(&c.ops->at("assign"), {rewrite.at(variable.read), rewrite.at(variable.updated)}, {}, std::span(&variable.type, 1),
+                              variable.mesh, like);
+    ValueId out = rewrite.graph().node(node).outputs[0];
+    rewrite.graph().value(out).layout = variable.stored;
+    stored.emplace_back(v, out);
+  }
+  c.graph = rewrite.finish();
+  for (auto [v, value] : stored) c.graph.variables[static_cast<std::size_t>(v)].updated = value;
+}
+
+// All nodes that read the bytes of `value`, through windows too.
+void collect_readers(const Graph& graph, const std::vector<std::vector<Use>>& uses, ValueId value, std::set<int>& readers) {
+  for (const Use& use : uses[static_cast<std::size_t>(value.index)]) {
+    if (!readers.insert(use.node.index).second) continue;
+    const Node& node = graph.node(use.node);
+    if (may_alias(node))
+      for (ValueId out : node.outputs) collect_readers(graph, uses, out, readers);
+  }
+}
+
+// True where `from` leads to `to` by data or control edges.
+std::vector<bool> descendants(const Graph& graph, const std::vector<std::vector<Use>>& uses, NodeId from) {
+  std::vector<bool> seen(graph.nodes.size(), false);
+  std::vector<NodeId> stack = {from};
+  seen[static_cast<std::size_t>(from.index)] = true;
+  while (!stack.empty()) {
+    NodeId at = stack.back();
+    stack.pop_back();
+    for (ValueId out : graph.node(at).outputs)
+      for (const Use& use : uses[static_cast<std::size_t>(out.index)])
+        if (!seen[static_cast<std::size_t>(use.node.index)]) {
+          seen[static_cast<std::size_t>(use.node.index)] = true;
+          stack.push_back(use.node);
+        }
+  }
+  return seen;
+}
+
+// A reader that depends on the new version cannot come before it is written: it gets a copy of the old one. Returns whether any was made.
+bool copy_for_late_readers(Compilation& c) {
+  auto uses = uses_of(c.graph);
+  std::set<std::pair<int, int>> late;  // (reading node, operand)
+  std::set<int> copied;                // values read late
+  for (const Variable& variable : c.graph.variables) {
+    if (!variable.updated.valid() || !variable.read.valid()) continue;
+    NodeId writer = c.graph.value(variable.updated).producer;
+    std::set<int> readers;
+    collect_readers(c.graph, uses, variable.read, readers);
+    auto below = descendants(c.graph, uses, writer);
+    bool any = false;
+    for (int reader : readers) any |= reader != writer.index && below[static_cast<std::size_t>(reader)];
+    if (!any) continue;
+    for (const Use& use : uses[static_cast<std::size_t>(variable.read.index)]) {
+      if (use.node == writer) continue;
+      std::set<int> through = {use.node.index};
+      if (may_alias(c.graph.node(use.node)))
+        for (ValueId out : c.graph.node(use.node).outputs) collect_readers(c.graph, uses, out, through);
+      for (int reader : through)
+        if (below[static_cast<std::size_t>(reader)]) late.insert({use.node.index, use.operand}), copied.insert(variable.read.index);
+    }
+  }
+  if (late.empty()) return false;
+  Rewrite rewrite(c.graph);
+  std::vector<ValueId> copies(c.graph.values.size());
+  for (std::size_t n = 0; n < c.graph.nodes.size(); ++n) {
+    std::vector<ValueId> inputs;
+    for (std::size_t i = 0; i < c.graph.nodes[n].inputs.size(); ++i) {
+      ValueId in = c.graph.nodes[n].inputs[i];
+      bool is_late = late.count({static_cast<int>(n), static_cast<int>(i)}) > 0;
+      inputs.push_back(is_late ? copies[static_cast<std::size_t>(in.index)] : rewrite.at(in));
+    }
+    rewrite.keep(NodeId(n), std::move(inputs));
+    for (ValueId out : c.graph.nodes[n].outputs) {
+      if (copied.count(out.index) == 0) continue;
+      const Value& value = c.graph.value(out);
+      NodeId node = rewrite.add(&c.ops->at("copy"), {rewrite.at(out)}, {}, std::span(&value.type, 1), value.mesh, NodeId(n));
+      ValueId copy = rewrite.graph().node(node).outputs[0];
+      rewrite.graph().value(copy).layout = value.layout;
+      copies[static_cast<std::size_t>(out.index)] = copy;
+    }
+  }
+  c.graph = rewrite.finish();
+  return true;
+}
+
+void add_control_edges(Graph& graph) {
+  auto uses = uses_of(graph);
+  for (const Variable& variable : graph.variables) {
+    if (!variable.updated.valid() || !variable.read.valid()) continue;
+    NodeId writer = graph.value(variable.updated).producer;
+    std::set<int> readers;
+    collect_readers(graph, uses, variable.read, readers);
+    for (int reader : readers)
+      if (reader != writer.index && reader != graph.value(variable.read).producer.index) graph.node(writer).after.emplace_back(reader);
+  }
+}
+
+// Kahn's algorithm; among ready nodes updates come last (so that they stand together and fuse), else the traced order.
+std::vector<NodeId> sorted(const Graph& graph) {
+  std::vector<std::vector<int>> next(graph.nodes.size());
+  std::vector<int> waiting(graph.nodes.size(), 0);
+  auto edge = [&](NodeId before, int node) {
+    next[static_cast<std::size_t>(before.index)].push_back(node);
+    ++waiting[static_cast<std::size_t>(node)];
+  };
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    for (ValueId in : graph.nodes[n].inputs) edge(graph.value(in).producer, static_cast<int>(n));
+    for (NodeId before : graph.nodes[n].after) edge(before, static_cast<int>(n));
+  }
+  using Key = std::pair<bool, int>;
+  std::priority_queue<Key, std::vector<Key>, std::greater<>> ready;
+  auto push = [&](int n) { ready.emplace(is_update(graph.nodes[static_cast<std::size_t>(n)]), n); };
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n)
+    if (waiting[n] == 0) push(static_cast<int>(n));
+  std::vector<NodeId> result;
+  while (!ready.empty()) {
+    int n = ready.top().second;
+    ready.pop();
+    result.emplace_back(n);
+    for (int after : next[static_cast<std::size_t>(n)])
+      if (--waiting[static_cast<std::size_t>(after)] == 0) push(after);
+  }
+  require(result.size() == graph.nodes.size(), "order: the graph has a cycle through a variable's readers and its writer");
+  return result;
+}
+
+}  // namespace
+
+bool updates_in_place(const Graph& graph, const Variable& variable) {
+  if (!variable.read.valid() || !variable.updated.valid()) return false;
+  const Value& updated = graph.value(variable.updated);
+  const Node& node = graph.node(updated.producer);
+  if (updated.layout != graph.value(variable.read).layout) return false;
+  bool declared = false;
+  for (auto [in, out] : node.op->in_place) declared |= out == updated.output && node.inputs[static_cast<std::size_t>(in)] == variable.read;
+  if (!declared) return false;
+  for (const Node& other : graph.nodes)
+    for (ValueId in : other.inputs)
+      if (in == variable.updated) return false;
+  for (const Output& output : graph.outputs)
+    if (output.value == variable.updated) return false;
+  int reads = 0;  // the writer takes the old version once, as the operand it overwrites
+  for (ValueId in : node.inputs) reads += in == variable.read;
+  return reads == 1;
+}
+
+bool may_alias(const Node& node) {
+  const std::string& name = node.op->name;
+  if (name == "box") return is_local(move_from(node.attrs.text("move")));
+  return name == "reshape" || name == "broadcast" || name == "transpose" || name == "slice";
+}
+
+void order(Compilation& c) {
+  add_assigns(c);
+  copy_for_late_readers(c);
+  add_control_edges(c.graph);
+  std::vector<NodeId> list = sorted(c.graph);
+  Rewrite rewrite(c.graph);
+  for (NodeId n : list) rewrite.keep(n);
+  c.graph = rewrite.finish();
+  c.stream.clear();
+  for (const Node& node : c.graph.nodes) {
+    bool crosses = node.op->name == "box" && !is_local(move_from(node.attrs.text("move")));
+    c.stream.push_back(node.op->name == "input" ? StreamKind::host : crosses ? StreamKind::comm : StreamKind::compute);
+  }
+}
+
+}  // namespace karez

@@ -1,0 +1,37 @@
+// Building a graph anew from an old one: what passes use that add, drop or move nodes.
+#pragma once
+
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace karez {
+
+// Copies nodes of `from` one by one into `to`, translating values. A pass decides, node by node, to keep, replace or add.
+class Rewrite {
+ public:
+  explicit Rewrite(const Graph& from);
+
+  // The new name of an old value; set by keep() or map().
+  ValueId at(ValueId old) const { return values_[static_cast<std::size_t>(old.index)]; }
+  void map(ValueId old, ValueId now) { values_[static_cast<std::size_t>(old.index)] = now; }
+  NodeId node_at(NodeId old) const { return nodes_[static_cast<std::size_t>(old.index)]; }
+
+  NodeId keep(NodeId old);                              // with its inputs translated
+  NodeId keep(NodeId old, std::vector<ValueId> inputs); // with these (new) inputs
+  // A new node with outputs of the given types; path and source line as of `like`.
+  NodeId add(const OpDef* op, std::vector<ValueId> inputs, Attrs attrs, std::span<const TensorType> types, int mesh, NodeId like);
+  // Translates control edges, variables and outputs, and hands over the new graph. Values that were never kept become invalid ids where
+  // only a variable's `read` named them.
+  Graph finish();
+
+  Graph& graph() { return to_; }
+
+ private:
+  const Graph& from_;
+  Graph to_;
+  std::vector<ValueId> values_;
+  std::vector<NodeId> nodes_;
+};
+
+}  // namespace karez

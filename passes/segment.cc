@@ -1,0 +1,75 @@
+// segment: where actors are cut.
+#include "passes/segment.h"
+
+#include <set>
+
+namespace karez {
+namespace {
+
+using Bits = std::vector<bool>;
+
+void merge(Bits& into, const Bits& from) {
+  for (std::size_t i = 0; i < from.size() && i < into.size(); ++i)
+    if (from[i]) into[i] = true;
+}
+
+}  // namespace
+
+void segment(Compilation& c) {
+  const Graph& graph = c.graph;
+  auto uses = uses_of(graph);
+  std::set<int> fetched;
+  for (const Output& output : graph.outputs) fetched.insert(output.value.index);
+  c.segments.clear();
+  c.segment_of.assign(graph.nodes.size(), -1);
+  std::vector<Bits> before;           // by segment: which segments come before it
+  int open = -1;                      // the compute segment that may still grow
+  bool closing = false;               // it has fed another stream
+  bool in_updates = false;            // its last node is an update
+  auto start = [&](StreamKind stream) {
+    c.segments.push_back({stream, {}});
+    before.emplace_back(graph.nodes.size() + 1, false);
+    return static_cast<int>(c.segments.size()) - 1;
+  };
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    std::set<int> sources;            // segments that this node needs
+    bool crosses = false, new_wait = false, cycle = false;
+    auto need = [&](NodeId producer) {
+      int from = c.segment_of[static_cast<std::size_t>(producer.index)];
+      if (from == open) return;
+      sources.insert(from);
+      if (open >= 0 && before[static_cast<std::size_t>(from)][static_cast<std::size_t>(open)]) cycle = true;
+      if (c.segments[static_cast<std::size_t>(from)].stream == c.stream[n]) return;
+      crosses = true;
+      if (open < 0 || !before[static_cast<std::size_t>(open)][static_cast<std::size_t>(from)]) new_wait = true;
+    };
+    for (ValueId in : node.inputs) need(graph.value(in).producer);
+    for (NodeId control : node.after) need(control);
+    int mine = -1;
+    if (c.stream[n] != StreamKind::compute) {
+      mine = start(c.stream[n]);
+    } else {
+      bool update = node.op->name == "sgd" || node.op->name == "adam";
+      bool run = in_updates && update && !cycle;
+      bool cut = open < 0 || cycle || (!run && (closing || (crosses && new_wait)));
+      if (cut) open = start(StreamKind::compute), closing = false;
+      mine = open;
+      in_updates = update;
+      for (ValueId out : node.outputs) {
+        if (fetched.count(out.index)) closing = true;
+        for (const Use& use : uses[static_cast<std::size_t>(out.index)]) closing |= c.stream[static_cast<std::size_t>(use.node.index)] != StreamKind::compute;
+      }
+    }
+    auto& wait = before[static_cast<std::size_t>(mine)];
+    for (int from : sources) {
+      if (from == mine) continue;
+      wait[static_cast<std::size_t>(from)] = true;
+      merge(wait, before[static_cast<std::size_t>(from)]);
+    }
+    c.segments[static_cast<std::size_t>(mine)].nodes.emplace_back(n);
+    c.segment_of[n] = mine;
+  }
+}
+
+}  // namespace karez

@@ -1,0 +1,12 @@
+// segment: actors as intervals of the order on one stream.
+#pragma once
+
+#include "passes/compilation.h"
+
+namespace karez {
+
+// Cuts after a node whose value another stream takes, and before the first node that takes from another stream something its segment does
+// not wait for yet. A run of updates is one unit: it ends the step, and one multi-tensor update beats an early first one.
+void segment(Compilation& c);
+
+}  // namespace karez

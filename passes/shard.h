@@ -1,0 +1,41 @@
+// shard: a layout for every value on every mesh axis, at the least predicted time of a step, with a certificate.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "passes/compilation.h"
+#include "sbp/transition.h"
+
+namespace karez {
+
+// How one node may be laid: one Sharding per mesh axis, with the compute seconds of one device.
+struct NodeChoice {
+  std::vector<Sharding> axes;
+  double seconds = 0;
+  Layout in(std::size_t operand) const;
+  Layout out(std::size_t result) const;
+};
+
+// All choices of a node that respect what is fixed (values' layouts, variables' stored layouts); an empty result is an error that lists
+// the legal layouts of the value that was fixed otherwise.
+std::vector<NodeChoice> choices_of(const Graph& graph, NodeId node, const CostTable& costs);
+
+// Prices transition trees and remembers them: the planner asks for the same few thousand times over.
+class TreePrices {
+ public:
+  explicit TreePrices(const CostTable& costs) : costs_(costs) {}
+  double seconds(const TensorType& type, const Mesh& mesh, const Layout& from, std::vector<Layout> targets);
+
+ private:
+  const CostTable& costs_;
+  std::map<std::string, std::map<std::vector<Layout>, double>> known_;
+};
+
+// Seconds of a whole assignment (one choice number per node): what shard minimises, and what a brute force may call.
+double price(const Graph& graph, const std::vector<std::vector<NodeChoice>>& choices, const std::vector<int>& chosen, TreePrices& prices);
+
+void shard(Compilation& c);
+
+}  // namespace karez

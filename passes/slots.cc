@@ -1,0 +1,26 @@
+// slots: two copies where streams meet, one elsewhere; collectives take turns in the one order of the graph.
+#include "passes/slots.h"
+
+#include <map>
+
+#include "passes/collapsed.h"
+
+namespace karez {
+
+void slots(Compilation& c) {
+  auto uses = uses_of(c.graph);
+  c.slots.assign(c.graph.values.size(), 1);
+  for (std::size_t v = 0; v < c.graph.values.size(); ++v) {
+    StreamKind from = c.stream[static_cast<std::size_t>(c.graph.values[v].producer.index)];
+    for (const Use& use : uses[v])
+      if (c.stream[static_cast<std::size_t>(use.node.index)] != from) c.slots[v] = c.options.slots;
+  }
+  c.turn.assign(c.graph.nodes.size(), -1);
+  std::map<std::string, int> next;  // by axis: all groups of an axis run the same sequence
+  for (NodeId node : collective_sequence(c)) {
+    int turn = next[c.graph.node(node).attrs.text("axis")]++;
+    c.turn[static_cast<std::size_t>(node.index)] = turn;
+  }
+}
+
+}  // namespace karez

@@ -1,0 +1,10 @@
+// slots: how many copies each register between segments gets, and the order in which each communicator runs its collectives.
+#pragma once
+
+#include "passes/compilation.h"
+
+namespace karez {
+
+void slots(Compilation& c);
+
+}  // namespace karez

@@ -1,0 +1,101 @@
+// How often each actor acts in one launch: rates spread from the session along registers, both ways.
+#include "plan/acts.h"
+
+#include <numeric>
+
+namespace karez {
+namespace {
+
+struct Rate {
+  std::int64_t up = 0, down = 1;  // 0: not yet known
+  bool known() const { return up != 0; }
+  bool operator==(const Rate&) const = default;
+};
+
+Rate times(Rate rate, std::int64_t up, std::int64_t down) {
+  Rate out{checked_mul(rate.up, up), checked_mul(rate.down, down)};
+  std::int64_t common = std::gcd(out.up, out.down);
+  return {out.up / common, out.down / common};
+}
+
+int period_of(const std::vector<Port>& ports, RegisterId reg) {
+  for (const Port& port : ports)
+    if (port.reg == reg) return port.period;
+  fail("plan: register ", reg, " is not listed by an actor that it names");
+}
+
+std::string text_of(Rate rate) { return rate.down == 1 ? cat(rate.up) : cat(rate.up, "/", rate.down); }
+
+struct Spread {
+  const Plan& plan;
+  std::vector<Rate> acts;
+  std::vector<ActorId> reached;
+
+  // Fills of the register per launch, as one of its ends sees them.
+  Rate fills(RegisterId reg, ActorId end, bool produces) {
+    if (end == session_actor) return {1, 1};
+    const Actor& actor = plan.actor(end);
+    return times(acts[end.index], 1, period_of(produces ? actor.outputs : actor.inputs, reg));
+  }
+  void tell(RegisterId reg, Rate fill, ActorId end, bool produces) {
+    if (end == session_actor) {
+      require(fill == Rate{1, 1}, "plan: register ", reg, " (", plan.reg(reg).type, ") is between the session and an actor, but moves ", text_of(fill),
+              " times in a launch");
+      return;
+    }
+    const Actor& actor = plan.actor(end);
+    Rate rate = times(fill, period_of(produces ? actor.outputs : actor.inputs, reg), 1);
+    Rate& known = acts[end.index];
+    require(!known.known() || known == rate, "plan: actor ", end, " '", actor.name, "' would act ", text_of(known), " times in a launch, but register ", reg,
+            " asks for ", text_of(rate));
+    if (!known.known()) {
+      known = rate;
+      reached.push_back(end);
+    }
+  }
+  void spread_from(RegisterId reg, Rate fill) {
+    const Register& r = plan.reg(reg);
+    tell(reg, fill, r.producer, true);
+    for (ActorId consumer : r.consumers) tell(reg, fill, consumer, false);
+  }
+};
+
+}  // namespace
+
+std::vector<std::int64_t> acts_per_launch(const Plan& plan) {
+  Spread spread{plan, std::vector<Rate>(plan.actors.size()), {}};
+  for (std::size_t i = 0; i < plan.registers.size(); ++i) {
+    const Register& r = plan.registers[i];
+    bool of_session = r.producer == session_actor;
+    for (ActorId consumer : r.consumers) of_session |= consumer == session_actor;
+    if (of_session) spread.spread_from(RegisterId(i), {1, 1});
+  }
+  while (!spread.reached.empty()) {
+    ActorId id = spread.reached.back();
+    spread.reached.pop_back();
+    const Actor& actor = plan.actor(id);
+    for (const Port& port : actor.inputs) spread.spread_from(port.reg, spread.fills(port.reg, id, false));
+    for (const Port& port : actor.outputs) spread.spread_from(port.reg, spread.fills(port.reg, id, true));
+  }
+  std::vector<std::int64_t> counts;
+  for (std::size_t i = 0; i < plan.actors.size(); ++i) {
+    const Rate& rate = spread.acts[i];
+    require(rate.known(), "plan: nothing connects actor ", i, " '", plan.actors[i].name, "' with the session");
+    require(rate.down == 1, "plan: actor ", i, " '", plan.actors[i].name, "' would act ", text_of(rate), " times in a launch");
+    counts.push_back(rate.up);
+  }
+  return counts;
+}
+
+std::int64_t messages_per_launch(const Plan& plan) {
+  auto acts = acts_per_launch(plan);
+  std::int64_t messages = 0;
+  for (std::size_t i = 0; i < plan.registers.size(); ++i) {
+    const Register& r = plan.registers[i];
+    std::int64_t fills = r.producer == session_actor ? 1 : acts[r.producer.index] / period_of(plan.actor(r.producer).outputs, RegisterId(i));
+    messages = checked_add(messages, checked_mul(fills, 2 * static_cast<std::int64_t>(r.consumers.size())));
+  }
+  return messages;
+}
+
+}  // namespace karez

@@ -1,0 +1,70 @@
+// A plan for people: a page with counts, peak memory per device and a table of every transfer.
+#include <algorithm>
+#include <map>
+
+#include "plan/acts.h"
+#include "plan/plan.h"
+
+namespace karez {
+namespace {
+
+// Columns as wide as their widest entry; the last one is not padded.
+std::string table(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> width;
+  for (const auto& row : rows) {
+    width.resize(std::max(width.size(), row.size()));
+    for (std::size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], row[c].size());
+  }
+  std::string out;
+  for (const auto& row : rows) {
+    out += " ";
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      out += " " + row[c];
+      if (c + 1 < row.size()) out += std::string(width[c] - row[c].size() + 1, ' ');
+    }
+    out += "\n";
+  }
+  return out;
+}
+
+std::string counts_of_actors(const Plan& plan) {
+  std::map<std::string_view, int> kinds;
+  for (const Actor& a : plan.actors) ++kinds[name_of(a.body)];
+  std::size_t calls = 0;
+  for (const Actor& a : plan.actors) calls += a.calls.size();
+  return cat(plan.actors.size(), " actors (", join(kinds, ", ", [](const auto& kind) { return cat(kind.second, " ", kind.first); }), "), ", calls,
+             " kernel calls, ", plan.registers.size(), " registers, ", messages_per_launch(plan), " messages a launch");
+}
+
+std::vector<std::string> memory_row(const Plan& plan, DeviceId device) {
+  std::map<BlockKind, std::int64_t> kinds;
+  std::int64_t sum = 0;
+  for (const Block& b : plan.blocks)
+    if (b.device == device) kinds[b.kind] += b.bytes, sum += b.bytes;
+  const PlanDevice& d = plan.devices[device.index];
+  auto one = [](const auto& kind) { return cat(name_of(kind.first), " ", bytes_text(kind.second)); };
+  return {cat(d.kind, " ", d.rank, ".", d.device), bytes_text(sum), kinds.empty() ? "" : cat("(", join(kinds, ", ", one), ")")};
+}
+
+}  // namespace
+
+std::string summary(const Plan& plan) {
+  std::string out = cat("plan ", plan.name.empty() ? "" : cat("'", plan.name, "' "), "of rank ", plan.rank, " of ", plan.world, ": ", plan.devices.size(),
+                        plan.devices.size() == 1 ? " device" : " devices", ", ", plan.streams.size(), " streams\n", counts_of_actors(plan), "\n");
+
+  std::vector<std::vector<std::string>> memory;
+  for (std::size_t i = 0; i < plan.devices.size(); ++i) memory.push_back(memory_row(plan, DeviceId(i)));
+  out += "peak memory by device\n" + table(memory);
+
+  if (plan.transfers.empty()) return out + "no transfers between devices\n";
+  std::vector<std::vector<std::string>> transfers = {{"kind", "axis", "bytes", "value"}};
+  std::int64_t sum = 0;
+  for (const Transfer& t : plan.transfers) {
+    transfers.push_back({t.kind, t.axis, cat(t.bytes), t.value});
+    sum += t.bytes;
+  }
+  return out + cat(plan.transfers.size(), plan.transfers.size() == 1 ? " transfer, " : " transfers, ", bytes_text(sum), " (", sum, " bytes) a launch\n") +
+         table(transfers);
+}
+
+}  // namespace karez

@@ -1,0 +1,247 @@
+// What a plan must be to run: ids in range, registers and actors that agree, operands inside their memory, sequences that agree, liveness.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "plan/acts.h"
+#include "plan/dry_run.h"
+#include "plan/plan.h"
+
+namespace karez {
+namespace {
+
+template <class IdType, class Items>
+void in_range(IdType id, const Items& items, const std::string& who, const char* what) {
+  require(id.index >= 0 && static_cast<std::size_t>(id.index) < items.size(), who, " names ", what, " ", id, ", of which there are ", items.size());
+}
+
+std::string name_of_actor(const Plan& plan, std::size_t i) {
+  return cat("actor a", i, " '", plan.actors[i].name, "'", plan.actors[i].where.empty() ? "" : " (" + plan.actors[i].where + ")");
+}
+
+void verify_places(const Plan& plan) {
+  require(plan.world >= 1 && plan.rank >= 0 && plan.rank < plan.world, "plan: rank ", plan.rank, " of a world of ", plan.world);
+  for (std::size_t i = 0; i < plan.devices.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      require(plan.devices[i].rank != plan.devices[j].rank || plan.devices[i].device != plan.devices[j].device, "plan: device ", i, " and device ", j,
+              " are both ", plan.devices[i].rank, ".", plan.devices[i].device);
+  for (std::size_t i = 0; i < plan.streams.size(); ++i) {
+    in_range(plan.streams[i].device, plan.devices, cat("stream ", i), "device");
+    require(plan.streams[i].worker >= 0, "stream ", i, " is served by worker ", plan.streams[i].worker);
+  }
+  std::set<std::pair<DeviceId, std::string>> variables;
+  for (std::size_t i = 0; i < plan.blocks.size(); ++i) {
+    const Block& b = plan.blocks[i];
+    in_range(b.device, plan.devices, cat("block b", i), "device");
+    require(b.bytes >= 0, "block b", i, " has ", b.bytes, " bytes");
+    if (b.kind != BlockKind::variable) continue;
+    require(!b.name.empty(), "block b", i, " is a variable without a name");
+    require(variables.emplace(b.device, b.name).second, "block b", i, ": variable '", b.name, "' has two blocks on device ", b.device);
+  }
+}
+
+bool lists(const std::vector<Port>& ports, RegisterId reg) {
+  return std::any_of(ports.begin(), ports.end(), [&](const Port& p) { return p.reg == reg; });
+}
+
+void verify_register(const Plan& plan, std::size_t i) {
+  const Register& r = plan.registers[i];
+  const std::string who = cat("register r", i, r.type.empty() ? "" : " (" + r.type + ")");
+  RegisterId id(i);
+  require(r.slots >= 1 && r.slots <= 32767, who, " has ", r.slots, " slots");
+  require(r.bytes >= 0, who, " has ", r.bytes, " bytes");
+  if (r.producer != session_actor) {
+    in_range(r.producer, plan.actors, who, "producer");
+    require(lists(plan.actor(r.producer).outputs, id), who, " names ", name_of_actor(plan, r.producer.index), " as its producer, which does not list it");
+  }
+  require(!r.consumers.empty(), who, " has no consumer: its slots would never come back");
+  std::set<ActorId> seen;
+  for (ActorId consumer : r.consumers) {
+    require(seen.insert(consumer).second, who, " names consumer ", consumer, " twice");
+    if (consumer == session_actor) continue;
+    in_range(consumer, plan.actors, who, "consumer");
+    require(lists(plan.actor(consumer).inputs, id), who, " names ", name_of_actor(plan, consumer.index), " as a consumer, which does not list it");
+  }
+  require(r.producer != session_actor || !seen.count(session_actor), who, " goes from the session to itself");
+  bool of_session = r.producer == session_actor || seen.count(session_actor);
+  require(!of_session || r.bytes == 0, who, " is a start or done register, but has ", r.bytes, " bytes");
+  require(r.bytes > 0 || !r.block.valid(), who, " has no bytes, but lies in block ", r.block);
+  if (r.bytes == 0) return;
+  in_range(r.block, plan.blocks, who, "block");
+  require(r.offset >= 0 && (r.slots == 1 || r.stride >= r.bytes), who, ": offset ", r.offset, ", stride ", r.stride, " for slots of ", r.bytes, " bytes");
+  std::int64_t end = checked_add(r.offset, checked_add(checked_mul(r.slots - 1, r.stride), r.bytes));
+  require(end <= plan.block(r.block).bytes, who, " ends at byte ", end, " of block b", r.block, ", which has ", plan.block(r.block).bytes);
+}
+
+// Two registers never share bytes of a block, except versions of a variable: the new one replaces the old where it lies.
+void verify_overlaps(const Plan& plan) {
+  std::map<BlockId, std::vector<std::size_t>> by_block;
+  for (std::size_t i = 0; i < plan.registers.size(); ++i)
+    if (plan.registers[i].bytes > 0 && plan.block(plan.registers[i].block).kind != BlockKind::variable) by_block[plan.registers[i].block].push_back(i);
+  for (auto& [block, list] : by_block) {
+    std::sort(list.begin(), list.end(), [&](std::size_t a, std::size_t b) { return plan.registers[a].offset < plan.registers[b].offset; });
+    for (std::size_t k = 1; k < list.size(); ++k) {
+      const Register &a = plan.registers[list[k - 1]], &b = plan.registers[list[k]];
+      std::int64_t end = a.offset + (a.slots - 1) * a.stride + a.bytes;
+      require(end <= b.offset, "registers r", list[k - 1], " and r", list[k], " overlap in block b", block, ": one ends at byte ", end,
+              ", the other begins at ", b.offset);
+    }
+  }
+}
+
+void verify_operand(const Plan& plan, const Actor* actor, const Operand& o, bool written, const std::string& who) {
+  require(o.view.strides.size() == o.view.shape.size(), who, ": the view ", o.view, " has ", o.view.strides.size(), " strides");
+  for (auto stride : o.view.strides) require(stride >= 0, who, ": the view ", o.view, " has a negative stride");
+  require(o.offset >= 0, who, ": an operand has offset ", o.offset);
+  std::int64_t bytes = o.view.bytes(), end = checked_add(o.offset, bytes);
+  if (!o.reg.valid() && !o.block.valid()) {
+    require(bytes == 0, who, ": an operand ", o.view, " lies nowhere");
+    return;
+  }
+  if (!o.reg.valid()) {
+    in_range(o.block, plan.blocks, who, "block");
+    require(end <= plan.block(o.block).bytes, who, ": an operand ", o.view, " ends at byte ", end, " of block b", o.block, ", which has ",
+            plan.block(o.block).bytes);
+    require(!written || actor == nullptr || plan.block(o.block).kind != BlockKind::constant, who, ": writes the constant block b", o.block);
+    return;
+  }
+  require(!o.block.valid(), who, ": an operand names register r", o.reg, " and block b", o.block, "; one of them is meant");
+  require(actor != nullptr, who, ": a call of the set-up names register r", o.reg, ", of which it holds no slot");
+  in_range(o.reg, plan.registers, who, "register");
+  const Register& r = plan.reg(o.reg);
+  require(end <= r.bytes, who, ": an operand ", o.view, " ends at byte ", end, " of register r", o.reg, ", whose slots have ", r.bytes);
+  bool in = lists(actor->inputs, o.reg), out = lists(actor->outputs, o.reg);
+  require(in || out, who, ": an operand lies in register r", o.reg, ", which is none of the actor's ports");
+  bool variable = r.bytes > 0 && plan.block(r.block).kind == BlockKind::variable;
+  require(!written || out || variable, who, ": writes register r", o.reg, ", which it only reads");
+}
+
+void verify_call(const Plan& plan, const Actor* actor, const Call& call, const std::string& owner) {
+  const std::string who = cat(owner, ", call ", call.kernel, call.where.empty() ? "" : " (" + call.where + ")");
+  require(!call.kernel.empty(), who, ": a call has no kernel");
+  require(call.team >= 1, who, ": a team of ", call.team);
+  for (const Operand& o : call.in) verify_operand(plan, actor, o, false, who);
+  for (const Operand& o : call.out) verify_operand(plan, actor, o, true, who);
+  if (call.workspace) verify_operand(plan, actor, *call.workspace, true, who);
+}
+
+void verify_collective(const Plan& plan, const Actor& actor, const std::string& who) {
+  const Collective& c = *actor.collective;
+  in_range(c.communicator, plan.communicators, who, "communicator");
+  const Communicator& group = plan.communicators[c.communicator.index];
+  require(c.turn >= 0 && static_cast<std::size_t>(c.turn) < group.sequence.size(), who, ": turn ", c.turn, " of communicator ", c.communicator,
+          ", whose sequence has ", group.sequence.size());
+  verify_operand(plan, &actor, c.in, false, who);
+  verify_operand(plan, &actor, c.out, true, who);
+  if (c.staging) verify_operand(plan, &actor, *c.staging, true, who);
+  const PlanDevice& here = plan.devices[plan.stream(actor.stream).device.index];
+  require(std::find(group.members.begin(), group.members.end(), here) != group.members.end(), who, ": device ", here.rank, ".", here.device,
+          " is no member of communicator ", c.communicator);
+  for (const auto* pieces : {&c.sends, &c.receives}) {
+    require(pieces->empty() || pieces->size() == group.members.size(), who, ": ", pieces->size(), " pieces for ", group.members.size(), " members");
+    for (std::size_t m = 0; m < pieces->size(); ++m)
+      require((*pieces)[m].peer == static_cast<int>(m), who, ": piece ", m, " is member ", (*pieces)[m].peer, "'s");
+  }
+}
+
+void verify_actor(const Plan& plan, std::size_t i) {
+  const Actor& a = plan.actors[i];
+  const std::string who = name_of_actor(plan, i);
+  in_range(a.stream, plan.streams, who, "stream");
+  std::set<RegisterId> seen;
+  auto check_ports = [&](const std::vector<Port>& ports, bool produces) {
+    for (const Port& port : ports) {
+      in_range(port.reg, plan.registers, who, "register");
+      require(port.period >= 1, who, ": register r", port.reg, " has period ", port.period);
+      require(seen.insert(port.reg).second, who, " lists register r", port.reg, " twice");
+      const Register& r = plan.reg(port.reg);
+      bool named = produces ? r.producer == ActorId(i) : std::find(r.consumers.begin(), r.consumers.end(), ActorId(i)) != r.consumers.end();
+      require(named, who, " lists register r", port.reg, " among its ", produces ? "outputs" : "inputs", ", but the register does not name it");
+    }
+  };
+  check_ports(a.inputs, false);
+  check_ports(a.outputs, true);
+  require(a.calls.empty() || a.body == BodyKind::compute, who, " has calls, but its body is ", name_of(a.body));
+  require(a.collective.has_value() == (a.body == BodyKind::collective), who, ": its body is ", name_of(a.body), a.collective ? ", but it has a" : ", but it has no",
+          " collective");
+  bool binds = a.body == BodyKind::input || a.body == BodyKind::fetch;
+  require(binds || (a.bound.empty() && a.slices.empty() && a.binding.empty()), who, " binds something, but its body is ", name_of(a.body));
+  require(!binds || !a.binding.empty(), who, " has no binding");
+  require(a.body != BodyKind::input || a.slices.size() == a.bound.size(), who, ": ", a.slices.size(), " slices for ", a.bound.size(), " operands");
+  require(a.body != BodyKind::fetch || a.bound.size() == 1, who, " fetches ", a.bound.size(), " operands; one is meant");
+  for (std::size_t k = 0; k < a.bound.size(); ++k) {
+    const Operand& o = a.bound[k];
+    verify_operand(plan, &a, o, a.body == BodyKind::input, who);
+    if (a.body != BodyKind::input) continue;
+    const Ints &begin = a.slices[k].ints("begin"), &shape = a.slices[k].ints("shape");
+    bool fits = begin.size() == shape.size() && shape.size() == o.view.shape.size();
+    for (std::size_t d = 0; fits && d < shape.size(); ++d) fits = begin[d] >= 0 && begin[d] + o.view.shape[d] <= shape[d];
+    require(fits, who, ": a slice ", a.slices[k].print(), " of shape ", print_shape(o.view.shape), " is not within the whole");
+  }
+  for (const Call& call : a.calls) verify_call(plan, &a, call, who);
+  if (a.collective) verify_collective(plan, a, who);
+}
+
+// Registers carry no token at first, so actors that feed each other in a circle would all wait.
+void verify_no_circle(const Plan& plan) {
+  std::vector<int> waiting(plan.actors.size(), 0), free;
+  for (const Register& r : plan.registers)
+    for (ActorId c : r.consumers)
+      if (c != session_actor && r.producer != session_actor) ++waiting[c.index];
+  for (std::size_t i = 0; i < waiting.size(); ++i)
+    if (waiting[i] == 0) free.push_back(static_cast<int>(i));
+  std::size_t done = 0;
+  for (; done < free.size(); ++done)
+    for (const Port& port : plan.actors[free[done]].outputs)
+      for (ActorId c : plan.reg(port.reg).consumers)
+        if (c != session_actor && --waiting[c.index] == 0) free.push_back(c.index);
+  if (done == plan.actors.size()) return;
+  std::string names;
+  for (std::size_t i = 0; i < waiting.size(); ++i)
+    if (waiting[i] > 0) names += cat(names.empty() ? "" : ", ", "a", i, " '", plan.actors[i].name, "'");
+  fail("plan '", plan.name, "': a circle of registers without tokens holds up ", names);
+}
+
+void verify_sequences(const Plan& plan) {
+  std::map<std::pair<CommunicatorId, DeviceId>, std::map<int, std::size_t>> turns;
+  std::map<std::pair<CommunicatorId, int>, const Collective*> first;
+  for (std::size_t i = 0; i < plan.actors.size(); ++i) {
+    if (!plan.actors[i].collective) continue;
+    const Collective& c = *plan.actors[i].collective;
+    auto [at, fresh] = turns[{c.communicator, plan.stream(plan.actors[i].stream).device}].emplace(c.turn, i);
+    require(fresh, name_of_actor(plan, i), " and ", name_of_actor(plan, at->second), " both have turn ", c.turn, " of communicator ", c.communicator);
+    auto [other, alone] = first.emplace(std::pair{c.communicator, c.turn}, &c);
+    require(alone || (other->second->kind == c.kind && other->second->reduce == c.reduce), name_of_actor(plan, i), ": turn ", c.turn, " of communicator ",
+            c.communicator, " is ", c.kind, " ", c.reduce, " here, but ", other->second->kind, " ", other->second->reduce, " for another member");
+  }
+  for (std::size_t c = 0; c < plan.communicators.size(); ++c) {
+    const Communicator& group = plan.communicators[c];
+    require(!group.members.empty() && group.chunk > 0, "communicator ", c, " has ", group.members.size(), " members and chunks of ", group.chunk, " bytes");
+    for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+      if (std::find(group.members.begin(), group.members.end(), plan.devices[d]) == group.members.end()) continue;
+      std::size_t count = turns[{CommunicatorId(c), DeviceId(d)}].size();
+      require(count == group.sequence.size(), "communicator ", c, ": its sequence has ", group.sequence.size(), " turns, but device ",
+              plan.devices[d].rank, ".", plan.devices[d].device, " has ", count, " collectives");
+    }
+  }
+}
+
+}  // namespace
+
+void verify(const Plan& plan) {
+  verify_places(plan);
+  for (std::size_t i = 0; i < plan.actors.size(); ++i) in_range(plan.actors[i].stream, plan.streams, name_of_actor(plan, i), "stream");
+  for (std::size_t i = 0; i < plan.registers.size(); ++i) verify_register(plan, i);
+  verify_overlaps(plan);
+  for (std::size_t i = 0; i < plan.actors.size(); ++i) verify_actor(plan, i);
+  for (const Call& call : plan.setup) verify_call(plan, nullptr, call, "set-up");
+  for (std::size_t i = 0; i < plan.links.size(); ++i) in_range(plan.links[i].reg, plan.registers, cat("link ", i), "register");
+  verify_no_circle(plan);
+  verify_sequences(plan);
+  auto acts = acts_per_launch(plan);
+  for (std::size_t i = 0; i < plan.actors.size(); ++i)
+    require(!plan.actors[i].collective || acts[i] == 1, name_of_actor(plan, i), " acts ", acts[i], " times in a launch, but has one turn");
+  dry_run(plan);
+}
+
+}  // namespace karez

@@ -1,0 +1,128 @@
+// A session: owns worker threads, variables and loaded plans, and launches them one ticket after the other.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "data/source.h"
+#include "device/host_array.h"
+#include "kernels/kernel.h"
+#include "plan/plan.h"
+#include "runtime/async_kernel.h"
+
+namespace karez {
+
+class Device;
+class Worker;
+struct Loaded;
+struct LaunchRecord;
+struct Variables;
+struct Mail;
+
+#ifdef KAREZ_POISON
+inline constexpr bool poison_by_default = true;
+#else
+inline constexpr bool poison_by_default = false;
+#endif
+
+// What an input is fed with: batch `position` of a source. If an input acts several times in a launch, later acts read later positions.
+struct Feed {
+  std::shared_ptr<const Source> source;
+  std::int64_t position = 0;
+};
+using Feeds = std::vector<std::pair<std::string, Feed>>;
+
+struct SessionOptions {
+  int workers = 0;                 // threads at most; 0: as many as usable cores. Never more than cores, never more than plans ask for
+  bool poison = poison_by_default; // fill fresh slots and scratch with a pattern that no correct plan reads
+  int spin_microseconds = 20;      // how long an idle worker looks for messages before it parks; teams of more than one make it 0
+  bool pin = false;                // bind worker i to the i-th usable core: for benchmarks on idle machines
+};
+
+// What was counted where it happened, since the session began. Exact whenever no launch is in flight.
+struct Counters {
+  std::int64_t launches = 0;
+  std::int64_t acts = 0;
+  std::int64_t messages = 0;                          // both kinds, the session's own start and done included
+  std::map<std::string, std::int64_t> sent_bytes;     // by kind of collective, counted at the copy
+  std::map<std::string, std::int64_t> peak_bytes;     // by device ("0.1"): blocks and variables
+  int workers = 0;
+};
+
+// One launch's future. Copies share it; it may outlive the wait, not the Session.
+class Launch {
+ public:
+  void wait() const;                                      // rethrows the launch's first error, with actor, device and the user's line
+  bool done() const;
+  std::uint64_t ticket() const;
+  const HostArray& output(std::string_view name) const;   // waits; unknown: an error that lists the names
+  const std::vector<std::pair<std::string, HostArray>>& outputs() const;  // waits
+
+ private:
+  friend class Session;
+  explicit Launch(std::shared_ptr<LaunchRecord> record) : record_(std::move(record)) {}
+  std::shared_ptr<LaunchRecord> record_;
+};
+
+class Session {
+ public:
+  Session(SessionOptions options, const KernelTable& kernels);  // the table must outlive it
+  ~Session();                                                   // waits for launches in flight
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  void add(AsyncKernel kernel);  // before a plan that names it
+
+  // Verifies the plan, resolves its kernels (a missing one: an error that lists what exists), allocates its blocks, joins its variables
+  // with those of the same device and name (another layout is an error), runs `setup`. The number returned names it in `launch`.
+  int load(const Plan& plan);
+
+  // Runs the plan once. Every binding of an input needs a feed of the right type. One launch is in flight; others wait in ticket order.
+  // After a launch failed, variables may hold half a step: every further launch is an error until `reload`.
+  Launch launch(int plan, const Feeds& feeds = {});
+
+  // Copies a variable as a device holds it, row-major; `view` is how it lies there. Waits until no launch is in flight.
+  HostArray read_variable(std::string_view name, const PlanDevice& device, const View& view);
+  void write_variable(std::string_view name, const PlanDevice& device, const View& view, const HostArray& value);
+  bool has_variable(std::string_view name, const PlanDevice& device) const;
+
+  // Forgets all plans and variables, and with them a failure.
+  void reload();
+
+  Counters counters();          // waits until no launch is in flight
+  // Who waits for what, now: one line per actor that is not at rest. Never blocks on a worker that is inside a kernel.
+  std::string wait_graph();
+
+ private:
+  friend class Launch;
+  void wait_idle();
+  void finished(LaunchRecord& record);  // on a worker: the launch is over
+  std::byte* variable_bytes(std::string_view name, const PlanDevice& device, const View& view);
+  void start_workers(int wanted);
+  Device& device(const PlanDevice& device);
+  void wait(const LaunchRecord& record);
+
+  SessionOptions options_;
+  const KernelTable* kernels_;
+  std::vector<AsyncKernel> async_;
+  std::map<std::string, std::unique_ptr<Device>> devices_;  // "rank.device"
+  std::unique_ptr<Variables> variables_;
+  std::vector<std::unique_ptr<Loaded>> loaded_;             // none where a reload forgot it
+  std::vector<std::unique_ptr<Worker>> workers_;
+
+  mutable std::mutex mutex_;                                // guards what follows
+  std::condition_variable over_;
+  std::deque<std::shared_ptr<LaunchRecord>> launches_;      // begun or queued, oldest first
+  std::uint64_t next_ticket_ = 1, finished_ticket_ = 0;
+  std::string failure_;                                     // of the first failed launch
+};
+
+}  // namespace karez

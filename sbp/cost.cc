@@ -1,0 +1,88 @@
+// The cost table: lookup, the price of a call, and its text.
+#include "sbp/cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/scan.h"
+
+namespace karez {
+namespace {
+struct Rate {
+  std::string_view name;
+  double CostTable::*field;
+};
+constexpr Rate rates[] = {{"matmul_flops", &CostTable::matmul_flops},
+                          {"conv_flops", &CostTable::conv_flops},
+                          {"memory_bytes", &CostTable::memory_bytes},
+                          {"call", &CostTable::call}};
+
+std::string print_link(const LinkCost& link) { return cat("alpha=", number(link.alpha), " beta=", number(link.beta)); }
+
+double parse_number(Scan& in, std::string_view name, double least) {
+  bool is_integer = false;
+  double value = in.number(is_integer);
+  require(std::isfinite(value) && value >= least, "costs: ", name, " is ", value, "; it must be a finite number, at least ", least);
+  return value;
+}
+
+LinkCost parse_link(Scan& in) {
+  LinkCost out;
+  in.expect("alpha=");
+  out.alpha = parse_number(in, "alpha", 0);
+  in.expect("beta=");
+  out.beta = parse_number(in, "beta", 0);
+  return out;
+}
+}  // namespace
+
+const LinkCost& CostTable::of_axis(std::string_view name) const {
+  for (const auto& [axis, cost] : axis_links)
+    if (axis == name) return cost;
+  return link;
+}
+
+double CostTable::seconds(WorkClass work, double flops, double bytes) const {
+  double moving = bytes / memory_bytes;
+  switch (work) {
+    case WorkClass::none: return 0;  // a view: nothing is called
+    case WorkClass::matmul: return std::max(flops / matmul_flops, moving) + call;
+    case WorkClass::conv: return std::max(flops / conv_flops, moving) + call;
+    case WorkClass::memory: return moving + call;
+  }
+  return 0;
+}
+
+std::string CostTable::print() const {
+  std::string out = cat("link ", print_link(link), "\n");
+  for (const auto& [axis, cost] : axis_links) out += cat("link @", axis, " ", print_link(cost), "\n");
+  for (const Rate& rate : rates) out += cat(rate.name, "=", number(this->*rate.field), "\n");
+  return out;
+}
+
+CostTable CostTable::parse(std::string_view text) {
+  Scan in(text, "costs");
+  CostTable out;
+  while (!in.at_end()) {
+    if (in.accept("link")) {
+      if (in.accept("@")) {
+        std::string axis = in.name();
+        for (const auto& known : out.axis_links) require(known.first != axis, "costs: the link of axis ", axis, " appears twice");
+        out.axis_links.emplace_back(axis, parse_link(in));
+      } else {
+        out.link = parse_link(in);
+      }
+      continue;
+    }
+    std::string name = in.name();
+    auto rate = std::find_if(std::begin(rates), std::end(rates), [&](const Rate& r) { return r.name == name; });
+    if (rate == std::end(rates))
+      in.fail_here(cat("'", name, "' is no cost; there are link, ", join(rates, ", ", [](const Rate& r) { return r.name; })));
+    in.expect("=");
+    out.*(rate->field) = parse_number(in, name, name == "call" ? 0 : 1e-300);  // one divides by rates
+  }
+  return out;
+}
+
+}  // namespace karez

@@ -1,0 +1,226 @@
+// min_sum against brute force on small graphs, and against plain dynamic programming on long ones.
+#include "solve/min_sum.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "base/error.h"
+
+namespace karez::solve {
+namespace {
+constexpr double inf = std::numeric_limits<double>::infinity();
+
+double cost_of(const MinSumProblem& p, const std::vector<int>& choice) {
+  double cost = 0;
+  for (const Factor& f : p.factors) {
+    std::size_t at = 0;
+    for (int v : f.scope) at = at * p.domain[v] + choice[v];
+    cost += f.cost[at];
+  }
+  return cost;
+}
+
+double brute_force(const MinSumProblem& p) {
+  std::vector<int> choice(p.domain.size(), 0);
+  double best = inf;
+  while (true) {
+    best = std::min(best, cost_of(p, choice));
+    std::size_t v = 0;
+    while (v < choice.size() && ++choice[v] == p.domain[v]) choice[v++] = 0;
+    if (v == choice.size()) return best;
+  }
+}
+
+enum class Costs { real, ties, forbidding, signs };
+
+// Scopes in any order, sometimes with a variable twice, sometimes empty or repeated.
+MinSumProblem random_problem(std::mt19937& random, int variables, int domain, int factors, int arity, Costs kind) {
+  MinSumProblem p;
+  auto below = [&](int n) { return static_cast<int>(random() % n); };
+  for (int v = 0; v < variables; ++v) p.domain.push_back(1 + below(domain));
+  for (int f = 0; f < factors; ++f) {
+    Factor factor;
+    std::size_t cells = 1;
+    for (int a = below(arity + 1); a > 0; --a) {
+      factor.scope.push_back(below(variables));
+      cells *= p.domain[factor.scope.back()];
+    }
+    for (std::size_t c = 0; c < cells; ++c) {
+      double cost = kind == Costs::ties ? below(3) : below(1000) / 100.0;
+      if (kind == Costs::forbidding && below(3) == 0) cost = inf;
+      if (kind == Costs::signs) cost -= 5;
+      factor.cost.push_back(cost);
+    }
+    p.factors.push_back(factor);
+  }
+  return p;
+}
+
+void expect_optimum(const MinSumProblem& p, const MinSumResult& r, double best) {
+  ASSERT_TRUE(r.optimal) << r.method;
+  ASSERT_EQ(r.feasible, best < inf) << r.method;
+  ASSERT_LE(r.lower_bound, r.cost);
+  if (!r.feasible) {
+    EXPECT_TRUE(r.choice.empty());
+    EXPECT_EQ(r.cost, inf);
+    return;
+  }
+  ASSERT_NEAR(r.cost, best, 1e-9) << r.method;
+  ASSERT_EQ(r.choice.size(), p.domain.size());
+  ASSERT_EQ(cost_of(p, r.choice), r.cost);
+}
+
+TEST(MinSum, EqualsBruteForceOnRandomGraphs) {
+  int feasible = 0, forbidden = 0;
+  for (int seed = 0; seed < 4000; ++seed) {
+    SCOPED_TRACE(cat("seed ", seed));
+    std::mt19937 random(seed);
+    auto kind = static_cast<Costs>(seed % 4);
+    int variables = 1 + static_cast<int>(random() % 7);
+    MinSumProblem p = random_problem(random, variables, 4, 1 + static_cast<int>(random() % 12), 3, kind);
+    MinSumResult r = min_sum(p);
+    expect_optimum(p, r, brute_force(p));
+    if (HasFatalFailure()) return;
+    (r.feasible ? feasible : forbidden) += 1;
+  }
+  EXPECT_GT(feasible, 1000);
+  EXPECT_GT(forbidden, 100);
+}
+
+TEST(MinSum, EqualsBruteForceWhenTablesAreTooSmallForElimination) {
+  for (int seed = 0; seed < 2000; ++seed) {
+    SCOPED_TRACE(cat("seed ", seed));
+    std::mt19937 random(seed);
+    MinSumProblem p = random_problem(random, 8, 3, 20, 3, static_cast<Costs>(seed % 4));
+    expect_optimum(p, min_sum(p, {.table_cells = 1 + random() % 8}), brute_force(p));
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(MinSum, StatesAValidBoundWhenTheSearchIsCutShort) {
+  int open = 0;
+  for (int seed = 0; seed < 2000; ++seed) {
+    SCOPED_TRACE(cat("seed ", seed));
+    std::mt19937 random(seed);
+    MinSumProblem p = random_problem(random, 9, 3, 24, 3, static_cast<Costs>(seed % 4));
+    double best = brute_force(p);
+    MinSumResult r = min_sum(p, {.table_cells = 1, .search_steps = static_cast<long>(random() % 12)});
+    open += !r.optimal;
+    ASSERT_LE(r.lower_bound, best + 1e-9) << r.method;
+    ASSERT_GE(r.cost, best - 1e-9) << r.method;
+    ASSERT_LE(r.lower_bound, r.cost);
+    if (r.feasible) {
+      ASSERT_EQ(cost_of(p, r.choice), r.cost);
+    }
+    if (r.optimal) expect_optimum(p, r, best);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(open, 50);
+}
+
+TEST(MinSum, AnswersForAnEmptyProblem) {
+  MinSumResult r = min_sum({});
+  EXPECT_TRUE(r.feasible && r.optimal);
+  EXPECT_EQ(r.cost, 0);
+}
+
+TEST(MinSum, PrefersTheFirstOfEqualStates) {
+  MinSumProblem p{.domain = {3, 3}, .factors = {{{0, 1}, std::vector<double>(9, 1.0)}}};
+  EXPECT_EQ(min_sum(p).choice, (std::vector<int>{0, 0}));
+}
+
+TEST(MinSum, RefusesWhatIsNotAProblem) {
+  EXPECT_THROW(min_sum({.domain = {2}, .factors = {{{0}, {1, 2, 3}}}}), Error);
+  EXPECT_THROW(min_sum({.domain = {2}, .factors = {{{1}, {1, 2}}}}), Error);
+  EXPECT_THROW(min_sum({.domain = {0}, .factors = {}}), Error);
+  EXPECT_THROW(min_sum({.domain = {2}, .factors = {{{0}, {1, std::nan("")}}}}), Error);
+  EXPECT_THROW(min_sum({.domain = {2}, .factors = {{{0}, {1, -inf}}}}), Error);
+}
+
+std::vector<double> random_cells(std::mt19937& random, std::size_t count) {
+  std::vector<double> cells(count);
+  for (double& c : cells) c = static_cast<double>(random() % 1000000) / 1000;
+  return cells;
+}
+
+TEST(MinSum, EqualsDynamicProgrammingOnAChain) {
+  std::mt19937 random(1);
+  constexpr int n = 300, d = 36;
+  MinSumProblem p{.domain = std::vector<int>(n, d), .factors = {}};
+  for (int v = 0; v + 1 < n; ++v) p.factors.push_back({{v, v + 1}, random_cells(random, d * d)});
+  std::vector<double> reach(d, 0.0);
+  for (int v = 0; v + 1 < n; ++v) {
+    std::vector<double> next(d, inf);
+    for (int a = 0; a < d; ++a)
+      for (int b = 0; b < d; ++b) next[b] = std::min(next[b], reach[a] + p.factors[v].cost[a * d + b]);
+    reach = next;
+  }
+  expect_optimum(p, min_sum(p), *std::min_element(reach.begin(), reach.end()));
+}
+
+// A forward chain 0..n-1, a backward chain 2n-1..n and rungs between, as a training step has them. With `ternary` each value's factor
+// holds its producer, the next node and the backward node that reads it.
+MinSumProblem ladder(std::mt19937& random, int n, int d, bool ternary) {
+  MinSumProblem p{.domain = std::vector<int>(2 * n, d), .factors = {}};
+  auto forward = [](int i) { return i; };
+  auto backward = [&](int i) { return 2 * n - 1 - i; };
+  std::size_t square = static_cast<std::size_t>(d) * d;
+  for (int i = 0; i < n; ++i) {
+    p.factors.push_back({{forward(i)}, random_cells(random, d)});
+    if (i + 1 < n && ternary) p.factors.push_back({{forward(i), forward(i + 1), backward(i)}, random_cells(random, square * d)});
+    if (i + 1 < n && !ternary) p.factors.push_back({{forward(i), forward(i + 1)}, random_cells(random, square)});
+    if (!ternary || i + 1 == n) p.factors.push_back({{forward(i), backward(i)}, random_cells(random, square)});
+    if (i > 0) p.factors.push_back({{backward(i), backward(i - 1)}, random_cells(random, square)});
+  }
+  return p;
+}
+
+// Sweeps over the rungs; the state is (forward, backward) of one rung.
+double ladder_optimum(const MinSumProblem& p, int n, int d, bool ternary) {
+  std::vector<double> reach(static_cast<std::size_t>(d) * d, 0.0);
+  std::size_t f = 0;
+  std::vector<double> link;  // from rung i to i + 1
+  for (int i = 0; i < n; ++i) {
+    const auto& own = p.factors[f++].cost;
+    const std::vector<double>* on = i + 1 < n ? &p.factors[f++].cost : nullptr;
+    const std::vector<double>* rung = !ternary || i + 1 == n ? &p.factors[f++].cost : nullptr;
+    if (i > 0) {  // backward(i), backward(i - 1): both rungs known only now
+      const auto& back = p.factors[f++].cost;
+      const auto previous = reach;
+      reach.assign(reach.size(), inf);
+      for (int a = 0; a < d; ++a)
+        for (int b = 0; b < d; ++b)
+          for (int a2 = 0; a2 < d; ++a2) {
+            double base = previous[a * d + b] + (ternary ? link[(a * d + a2) * d + b] : link[a * d + a2]);
+            for (int b2 = 0; b2 < d; ++b2) reach[a2 * d + b2] = std::min(reach[a2 * d + b2], base + back[b2 * d + b]);
+          }
+    }
+    for (int a = 0; a < d; ++a)
+      for (int b = 0; b < d; ++b) reach[a * d + b] += own[a] + (rung ? (*rung)[a * d + b] : 0);
+    if (on) link = *on;
+  }
+  return *std::min_element(reach.begin(), reach.end());
+}
+
+TEST(MinSum, EqualsDynamicProgrammingOnALadder) {
+  for (bool ternary : {false, true}) {
+    std::mt19937 random(2);
+    MinSumProblem p = ladder(random, 150, 12, ternary);
+    expect_optimum(p, min_sum(p), ladder_optimum(p, 150, 12, ternary));
+  }
+}
+
+TEST(MinSum, SolvesALadderOfManyStates) {
+  std::mt19937 random(3);
+  MinSumProblem p = ladder(random, 150, 36, true);
+  MinSumResult r = min_sum(p);
+  EXPECT_TRUE(r.optimal) << r.method;
+  EXPECT_EQ(cost_of(p, r.choice), r.cost);
+  EXPECT_EQ(min_sum(p).choice, r.choice);
+}
+
+}  // namespace
+}  // namespace karez::solve

@@ -1,0 +1,236 @@
+// Greedy packings, lower bounds, and the schedule of the search between them.
+#include "solve/packing.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <tuple>
+
+#include "base/error.h"
+#include "solve/packing_search.h"
+
+namespace karez::solve {
+namespace {
+constexpr int most_seeds = 2000;  // blocks from which cliques of a general conflict graph are grown
+
+// What orders look at: how long a block lives (or with how many it conflicts) and the heaviest clique it is in.
+struct Trait {
+  long life = 0, pressure = 0, begin = 0;
+};
+
+long total(const PackProblem& p, const std::vector<int>& blocks) {
+  long sum = 0;
+  for (int b : blocks) sum = checked_add(sum, p.blocks[b].size);
+  return sum;
+}
+
+// Orders to try, each as the blocks from first to last.
+std::vector<std::vector<int>> orders(const PackProblem& p, const std::vector<Trait>& traits) {
+  using Key = std::tuple<double, double, double>;  // larger first
+  auto by = [&](auto key) {
+    std::vector<int> order(p.blocks.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return key(a) > key(b); });
+    return order;
+  };
+  auto size = [&](int b) { return static_cast<double>(p.blocks[b].size); };
+  auto life = [&](int b) { return static_cast<double>(traits[b].life); };
+  auto pressure = [&](int b) { return static_cast<double>(traits[b].pressure); };
+  auto area = [&](int b) { return size(b) * life(b); };
+  return {by([&](int b) { return Key(pressure(b), area(b), size(b)); }),
+          by([&](int b) { return Key(pressure(b), size(b), area(b)); }),
+          by([&](int b) { return Key(area(b), size(b), 0); }),
+          by([&](int b) { return Key(size(b), life(b), 0); }),
+          by([&](int b) { return Key(life(b), size(b), 0); }),
+          by([&](int b) { return Key(pressure(b), life(b), size(b)); }),
+          by([&](int b) { return Key(-static_cast<double>(traits[b].begin), size(b), life(b)); })};
+}
+
+// Places blocks in order, each into the lowest gap among those placed that it conflicts with, or into the tightest.
+std::vector<long> greedy(const PackProblem& p, const std::vector<int>& order, bool tightest) {
+  std::vector<long> offset(p.blocks.size(), -1);
+  std::vector<std::pair<long, long>> taken;
+  for (int b : order) {
+    taken.clear();
+    for (int w : p.conflicts[b])
+      if (offset[w] >= 0) taken.emplace_back(offset[w], offset[w] + p.blocks[w].size);
+    std::sort(taken.begin(), taken.end());
+    long top = 0, best = -1, least_room = std::numeric_limits<long>::max();
+    for (auto [from, to] : taken) {
+      long at = round_up(top, p.blocks[b].align), room = from - top;
+      if (at + p.blocks[b].size <= from && (best < 0 || (tightest && room < least_room))) {
+        best = at;
+        least_room = room;
+      }
+      top = std::max(top, to);
+    }
+    offset[b] = best >= 0 ? best : round_up(top, p.blocks[b].align);
+  }
+  return offset;
+}
+
+long peak_of(const PackProblem& p, const std::vector<long>& offset) {
+  long peak = 0;
+  for (std::size_t b = 0; b < offset.size(); ++b) peak = std::max(peak, offset[b] + p.blocks[b].size);
+  return peak;
+}
+
+// Tries a capacity with every order in turns of doubling work. A proof by any order is a proof.
+Fit try_capacity(const PackProblem& p, const std::vector<std::vector<int>>& ranks, long capacity, long work, std::vector<long>& offset) {
+  for (long turn = std::max(work / 64, 1L); work > 0; turn *= 2)
+    for (const auto& rank : ranks) {
+      long spend = std::min(turn, work), left = spend;
+      Fit answer = fit(p, capacity, rank, left, offset);
+      work -= spend - std::max(left, 0L);
+      if (answer != Fit::unknown) return answer;
+      if (work <= 0) break;
+    }
+  return Fit::unknown;
+}
+
+// Everything in units that divide all sizes and alignments, so that "one byte less" means something.
+Packing solve(PackProblem p, const std::vector<Trait>& traits, const PackLimits& limits) {
+  long unit = 0;
+  for (const Block& b : p.blocks) unit = std::gcd(std::gcd(unit, b.size), b.align);
+  unit = std::max(unit, 1L);
+  for (Block& b : p.blocks) b = {b.size / unit, b.align / unit};
+  Packing best;
+  for (const auto& clique : p.cliques) best.lower_bound = std::max(best.lower_bound, total(p, clique));
+  for (const Block& b : p.blocks) best.lower_bound = std::max(best.lower_bound, b.size);
+  best.offset.assign(p.blocks.size(), 0);
+  best.peak = std::numeric_limits<long>::max();
+  auto offer = [&](std::vector<long> offset) {
+    long peak = peak_of(p, offset);
+    if (peak < best.peak) best.offset = std::move(offset), best.peak = peak;
+  };
+  const auto tried = orders(p, traits);
+  for (const auto& order : tried)
+    for (bool tightest : {false, true}) offer(greedy(p, order, tightest));
+  std::vector<std::vector<int>> ranks;
+  for (const auto& order : tried) {
+    ranks.emplace_back(order.size());
+    for (std::size_t i = 0; i < order.size(); ++i) ranks.back()[order[i]] = static_cast<int>(i);
+  }
+  // First the lower bound itself with half of the work, then halving the gap with half of what is left each time.
+  long enough = std::max(best.lower_bound, limits.capacity / unit), hopeless = enough - 1, target = enough;
+  std::vector<long> offset;
+  for (long work = limits.search_work; work > 1 && best.peak > enough && target < best.peak;) {
+    work -= work / 2;
+    Fit answer = try_capacity(p, ranks, target, work, offset);
+    if (answer == Fit::yes) offer(offset);
+    if (answer != Fit::yes) hopeless = target;
+    if (answer == Fit::no) best.lower_bound = std::max(best.lower_bound, target + 1), enough = std::max(enough, target + 1);
+    target = hopeless + std::max((best.peak - hopeless) / 2, 1L);
+  }
+  best.optimal = best.peak == best.lower_bound;
+  best.peak *= unit;
+  best.lower_bound *= unit;
+  for (long& o : best.offset) o *= unit;
+  return best;
+}
+
+void check(std::size_t number, long size, long align) {
+  require(size >= 0, "pack: block ", number, " has size ", size);
+  require(align > 0, "pack: block ", number, " has align ", align, ", needs at least 1");
+}
+
+void sort_unique(std::vector<int>& list) {
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+}
+
+// Blocks of no bytes take no part: they stay at offset 0.
+Packing spread(const Packing& packed, const std::vector<int>& number, std::size_t count) {
+  Packing out = packed;
+  out.offset.assign(count, 0);
+  for (std::size_t i = 0; i < number.size(); ++i) out.offset[number[i]] = packed.offset[i];
+  return out;
+}
+
+void set_pressure(const PackProblem& p, std::vector<Trait>& traits) {
+  for (const auto& clique : p.cliques) {
+    long weight = total(p, clique);
+    for (int b : clique) traits[b].pressure = std::max(traits[b].pressure, weight);
+  }
+}
+}  // namespace
+
+Packing pack(std::span<const Interval> intervals, const PackLimits& limits) {
+  PackProblem p;
+  std::vector<Trait> traits;
+  std::vector<int> number;
+  for (std::size_t i = 0; i < intervals.size(); ++i) {
+    const Interval& v = intervals[i];
+    check(i, v.size, v.align);
+    if (v.size == 0 || v.end <= v.begin) continue;
+    p.blocks.push_back({v.size, v.align});
+    traits.push_back({.life = v.end - v.begin, .begin = v.begin});
+    number.push_back(static_cast<int>(i));
+  }
+  // Sweep over begins; a set of live blocks is maximal if one of them ends before the next begin.
+  std::vector<int> by_begin(number.size()), live;
+  std::iota(by_begin.begin(), by_begin.end(), 0);
+  std::stable_sort(by_begin.begin(), by_begin.end(), [&](int a, int b) { return traits[a].begin < traits[b].begin; });
+  auto end = [&](int b) { return intervals[number[b]].end; };
+  p.conflicts.resize(number.size());
+  for (std::size_t i = 0; i < by_begin.size(); ++i) {
+    int b = by_begin[i];
+    std::size_t before = live.size();
+    std::vector<int> was = live;
+    std::erase_if(live, [&](int w) { return end(w) <= traits[b].begin; });
+    if (live.size() < before) p.cliques.push_back(std::move(was));
+    for (int w : live) {
+      p.conflicts[b].push_back(w);
+      p.conflicts[w].push_back(b);
+    }
+    live.push_back(b);
+  }
+  if (!live.empty()) p.cliques.push_back(live);
+  for (auto& list : p.conflicts) std::sort(list.begin(), list.end());
+  set_pressure(p, traits);
+  return spread(solve(std::move(p), traits, limits), number, intervals.size());
+}
+
+Packing pack(std::span<const Block> blocks, std::span<const std::pair<int, int>> conflicts, const PackLimits& limits) {
+  PackProblem p;
+  std::vector<int> number, place(blocks.size(), -1);
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    check(i, blocks[i].size, blocks[i].align);
+    if (blocks[i].size == 0) continue;
+    place[i] = static_cast<int>(number.size());
+    number.push_back(static_cast<int>(i));
+    p.blocks.push_back(blocks[i]);
+  }
+  p.conflicts.resize(number.size());
+  for (auto [a, b] : conflicts) {
+    int count = static_cast<int>(blocks.size());
+    require(a >= 0 && a < count && b >= 0 && b < count && a != b, "pack: conflict (", a, ", ", b, ") of ", count, " blocks");
+    if (place[a] < 0 || place[b] < 0) continue;
+    p.conflicts[place[a]].push_back(place[b]);
+    p.conflicts[place[b]].push_back(place[a]);
+  }
+  for (auto& list : p.conflicts) sort_unique(list);
+  // Cliques grown from each block over its largest neighbours.
+  std::vector<int> by_size(number.size());
+  std::iota(by_size.begin(), by_size.end(), 0);
+  std::stable_sort(by_size.begin(), by_size.end(), [&](int a, int b) { return p.blocks[a].size > p.blocks[b].size; });
+  std::vector<int> rank(number.size());
+  for (std::size_t i = 0; i < by_size.size(); ++i) rank[by_size[i]] = static_cast<int>(i);
+  for (std::size_t i = 0; i < by_size.size() && i < most_seeds; ++i) {
+    std::vector<int> clique{by_size[i]}, candidates = p.conflicts[by_size[i]];
+    std::sort(candidates.begin(), candidates.end(), [&](int a, int b) { return rank[a] < rank[b]; });
+    for (int c : candidates)
+      if (std::all_of(clique.begin(), clique.end(), [&](int b) { return std::binary_search(p.conflicts[b].begin(), p.conflicts[b].end(), c); }))
+        clique.push_back(c);
+    std::sort(clique.begin(), clique.end());
+    p.cliques.push_back(std::move(clique));
+  }
+  std::sort(p.cliques.begin(), p.cliques.end());
+  p.cliques.erase(std::unique(p.cliques.begin(), p.cliques.end()), p.cliques.end());
+  std::vector<Trait> traits;
+  for (const auto& list : p.conflicts) traits.push_back({.life = static_cast<long>(list.size())});
+  set_pressure(p, traits);
+  return spread(solve(std::move(p), traits, limits), number, blocks.size());
+}
+
+}  // namespace karez::solve

@@ -1,0 +1,23 @@
+// Decides whether blocks fit under a capacity, by depth-first search over packings in which no block could be moved down.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "solve/packing.h"
+
+namespace karez::solve {
+
+// What is to be packed: conflicts as ascending lists, and sets of blocks that all conflict with each other.
+struct PackProblem {
+  std::vector<Block> blocks;
+  std::vector<std::vector<int>> conflicts;
+  std::vector<std::vector<int>> cliques;  // each is a lower bound: its sizes must be stacked
+};
+
+enum class Fit { yes, no, unknown };
+
+// Fits all blocks under `capacity`? `rank` orders blocks at equal height; `work` is spent. On yes, `offset` holds the packing.
+Fit fit(const PackProblem&, long capacity, const std::vector<int>& rank, long& work, std::vector<long>& offset);
+
+}  // namespace karez::solve

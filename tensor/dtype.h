@@ -1,0 +1,62 @@
+// Element types: name, size, and dispatch from the run-time tag to the C++ type.
+#pragma once
+
+#include <cstdint>
+#include <ostream>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace karez {
+
+enum class DType : std::uint8_t { f32, f64, i32, i64, b8 };
+
+constexpr std::int64_t size_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32: case DType::i32: return 4;
+    case DType::f64: case DType::i64: return 8;
+    case DType::b8: return 1;
+  }
+  return 0;
+}
+constexpr std::string_view name_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return "f32";
+    case DType::f64: return "f64";
+    case DType::i32: return "i32";
+    case DType::i64: return "i64";
+    case DType::b8: return "bool";
+  }
+  return "?";
+}
+inline std::ostream& operator<<(std::ostream& out, DType dtype) { return out << name_of(dtype); }
+
+inline DType dtype_from(std::string_view name) {
+  for (DType d : {DType::f32, DType::f64, DType::i32, DType::i64, DType::b8})
+    if (name_of(d) == name) return d;
+  fail("no dtype is called '", name, "'; there are f32, f64, i32, i64, bool");
+}
+constexpr bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DType::f64; }
+
+template <class T>
+constexpr DType dtype_of();
+template <> constexpr DType dtype_of<float>() { return DType::f32; }
+template <> constexpr DType dtype_of<double>() { return DType::f64; }
+template <> constexpr DType dtype_of<std::int32_t>() { return DType::i32; }
+template <> constexpr DType dtype_of<std::int64_t>() { return DType::i64; }
+template <> constexpr DType dtype_of<bool>() { return DType::b8; }
+
+// with_type(dtype, [&]<class T>() { ... }): runs the body with T the element type.
+template <class Body>
+decltype(auto) with_type(DType dtype, Body&& body) {
+  switch (dtype) {
+    case DType::f32: return body.template operator()<float>();
+    case DType::f64: return body.template operator()<double>();
+    case DType::i32: return body.template operator()<std::int32_t>();
+    case DType::i64: return body.template operator()<std::int64_t>();
+    case DType::b8: return body.template operator()<bool>();
+  }
+  fail("a dtype with tag ", static_cast<int>(dtype), " does not exist");
+}
+
+}  // namespace karez

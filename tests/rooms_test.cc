@@ -1,0 +1,239 @@
+// The house rules a machine can read: who may include whom, how long a file may be, where third parties may be called.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+namespace fs = std::filesystem;
+using Faults = std::vector<std::string>;
+
+// Tables of data may be longer than a file's budget. A row here is a path and its reason.
+const std::map<std::string, std::string> longer_tables = {};
+constexpr int most_lines = 600, most_folders = 3;
+
+// A folder's row: which rooms it may include; `any` is all of them.
+struct Row {
+  std::string name;
+  std::set<std::string> sees;
+};
+
+std::string read(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+// room(tensor SEES base LINKS z) -> {tensor, {base}}; the comment "# tests/ SEES any" is a row too, as it is no call of its own.
+std::vector<Row> rows_of(const std::string& cmake) {
+  static const std::regex row(R"(^(?:(?:room|programs)\((\w+)|# (\w+)/ SEES )([^):]*)[):])");
+  std::vector<Row> rows;
+  for (const auto& line : lines_of(cmake)) {
+    std::smatch m;
+    if (!std::regex_search(line, m, row)) continue;
+    Row r{m[1].matched ? m[1] : m[2], {}};
+    bool seeing = m[2].matched;
+    std::istringstream words(m[3]);
+    for (std::string word; words >> word;) {
+      if (word == "SEES" || word == "LINKS" || word == "PREFIX") seeing = word == "SEES";
+      else if (seeing) r.sees.insert(word);
+    }
+    rows.push_back(r);
+  }
+  return rows;
+}
+
+// A row that names a room below itself, or none at all, is a knot or a slip of the pen.
+Faults faults_of_table(const std::vector<Row>& rows) {
+  Faults faults;
+  std::set<std::string> above{"any"};
+  for (const auto& row : rows) {
+    for (const auto& other : row.sees)
+      if (!above.count(other)) faults.push_back(row.name + " sees " + other + ", which is no room above it");
+    if (!above.insert(row.name).second) faults.push_back(row.name + " has two rows");
+  }
+  return faults;
+}
+
+// "kernels/cpu/onednn_matmul.cc" bears the names kernels, cpu, onednn, matmul, cc.
+bool bears(const std::string& path, const std::string& names) {
+  static const std::regex word("[A-Za-z0-9]+");
+  const std::set<std::string> words{std::sregex_token_iterator(path.begin(), path.end(), word), {}};
+  std::istringstream in(names);
+  for (std::string name; in >> name;)
+    if (words.count(name)) return true;
+  return false;
+}
+
+struct ThirdParty {
+  std::string header, where;  // start of the include's path; words of which the file's path must bear one
+};
+const ThirdParty third_parties[] = {
+    {"oneapi/dnnl", "onednn"}, {"dnnl", "onednn"},    {"zlib.h", "gzip"},       {"omp.h", "omp openmp"},  {"hwy/", "kernels highway generate"},
+    {"Eigen/", "kernels"},     {"eigen3/", "nobody"}, {"gtest/", "test tests"}, {"gmock/", "test tests"}, {"caf/", "caf"},
+};
+const std::set<std::string> banned = {"ranges", "format", "expected"};
+
+Faults faults_of_include(const std::vector<Row>& rows, const Row& row, const std::string& path, const std::string& include, bool quoted) {
+  Faults faults;
+  if (quoted) {
+    const auto room = include.substr(0, include.find('/'));
+    const bool known = std::any_of(rows.begin(), rows.end(), [&](const Row& r) { return r.name == room; });
+    if (include.find('/') == std::string::npos || !known) faults.push_back(path + ": \"" + include + "\" does not start with a room");
+    else if (room != row.name && !row.sees.count(room) && !row.sees.count("any")) faults.push_back(path + ": " + row.name + " may not see " + room);
+    return faults;
+  }
+  if (banned.count(include)) faults.push_back(path + ": <" + include + "> is not used in this house");
+  for (const auto& [header, where] : third_parties)
+    if (include.rfind(header, 0) == 0 && !bears(path, where))
+      faults.push_back(path + ": <" + include + "> belongs in a file whose path says " + where);
+  return faults;
+}
+
+// What is wrong with one source file, path relative to the root.
+Faults faults_of_file(const std::vector<Row>& rows, const std::string& path, const std::string& text) {
+  Faults faults;
+  const auto lines = lines_of(text);
+  if (static_cast<int>(lines.size()) > most_lines && !longer_tables.count(path))
+    faults.push_back(path + ": " + std::to_string(lines.size()) + " lines, budget " + std::to_string(most_lines));
+  if (std::count(path.begin(), path.end(), '/') > most_folders)
+    faults.push_back(path + ": more than " + std::to_string(most_folders) + " folders deep");
+
+  const bool python = fs::path(path).extension() == ".py";
+  const size_t first = python && !lines.empty() && lines[0].rfind("#!", 0) == 0 ? 1 : 0;
+  static const std::regex sentence(R"(^// *\S+ +\S.*)"), python_sentence(R"re(^(#|""") *\S+ +\S.*)re");
+  if (lines.size() <= first || !std::regex_match(lines[first], python ? python_sentence : sentence))
+    faults.push_back(path + ": the first line is not a comment that says what is here");
+  if (python) return faults;
+
+  const auto room = path.substr(0, path.find('/'));
+  const auto row = std::find_if(rows.begin(), rows.end(), [&](const Row& r) { return r.name == room; });
+  if (row == rows.end() || path.find('/') == std::string::npos) {
+    faults.push_back(path + ": its folder has no row in CMakeLists.txt");
+    return faults;
+  }
+  static const std::regex include(R"re(^\s*#\s*include\s*(["<])([^">]+)[">])re");
+  for (const auto& line : lines) {
+    std::smatch m;
+    if (!std::regex_search(line, m, include)) continue;
+    for (const auto& fault : faults_of_include(rows, *row, path, m[2], m[1] == "\"")) faults.push_back(fault);
+  }
+  return faults;
+}
+
+const fs::path root = KAREZ_SOURCE_DIR;
+
+std::vector<Row> table() { return rows_of(read(root / "CMakeLists.txt")); }
+
+// Every source file of the house, relative to the root.
+std::vector<std::string> sources() {
+  static const std::set<std::string> kinds = {".cc", ".h", ".cu", ".cuh", ".py"};
+  std::vector<std::string> paths;
+  for (fs::recursive_directory_iterator it(root), end; it != end; ++it) {
+    const auto name = it->path().filename().string();
+    if (it->is_directory() && (name[0] == '.' || (it.depth() == 0 && name.rfind("build", 0) == 0))) it.disable_recursion_pending();
+    if (it->is_regular_file() && kinds.count(it->path().extension())) paths.push_back(it->path().lexically_relative(root));
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+TEST(Rooms, EachSeesOnlyRoomsAboveIt) {
+  const auto rows = table();
+  EXPECT_GE(rows.size(), 18u) << "rooms, tools, bench, examples and tests each have a row";
+  for (const auto& fault : faults_of_table(rows)) ADD_FAILURE() << fault;
+}
+
+TEST(Rooms, EveryFileKeepsTheHouseRules) {
+  const auto rows = table();
+  const auto paths = sources();
+  EXPECT_FALSE(paths.empty());
+  for (const auto& path : paths)
+    for (const auto& fault : faults_of_file(rows, path, read(root / path))) ADD_FAILURE() << fault;
+}
+
+TEST(Rooms, LongerTablesAreStillThereAndStillLong) {
+  for (const auto& [path, reason] : longer_tables) EXPECT_GT(lines_of(read(root / path)).size(), size_t{most_lines}) << path << ": " << reason;
+}
+
+TEST(Rooms, ARowIsReadWithItsLibrariesLeftOut) {
+  const auto rows =
+      rows_of("room(base)\nroom(data SEES base tensor LINKS ZLIB::ZLIB)\nprograms(bench PREFIX bench_ SEES any)\n# tests/ SEES any: all.\n");
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_EQ(rows[0].sees, std::set<std::string>{});
+  EXPECT_EQ(rows[1].sees, (std::set<std::string>{"base", "tensor"}));
+  EXPECT_EQ(rows[2].sees, std::set<std::string>{"any"});
+  EXPECT_EQ(rows[3].name, "tests");
+  EXPECT_EQ(rows[3].sees, std::set<std::string>{"any"});
+}
+
+TEST(Rooms, AKnotInTheTableIsFound) {
+  EXPECT_EQ(faults_of_table({{"base", {"tensor"}}, {"tensor", {"base"}}}).size(), 1u);
+  EXPECT_EQ(faults_of_table({{"base", {}}, {"base", {}}}).size(), 1u);
+}
+
+// Each row breaks one rule, and only that one.
+TEST(Rooms, EveryRuleCatchesItsBreach) {
+  const std::vector<Row> rows = {{"base", {}},          {"plan", {"base"}}, {"kernels", {"base"}}, {"api", {"base", "plan"}},
+                                 {"examples", {"api"}}, {"tests", {"any"}}};
+  const std::string head = "// A file of the house.\n";
+  const std::pair<std::string, std::string> breaches[] = {
+      {"plan/a.cc", head + "#include \"api/tensor.h\"\n"},
+      {"examples/a.cc", head + "#include \"base/error.h\"\n"},
+      {"plan/a.cc", head + "#include \"error.h\"\n"},
+      {"plan/a.cc", head + "#  include \"nowhere/error.h\"\n"},
+      {"attic/a.cc", head},
+      {"stray.cc", head},
+      {"plan/a.cc", head + std::string(most_lines, '\n')},
+      {"plan/a.py", "# A script of the house.\n" + std::string(most_lines, '\n')},
+      {"plan/a.cc", "#include \"base/error.h\"\n"},
+      {"plan/a.cc", ""},
+      {"plan/a.cc", "//\n"},
+      {"tests/a.py", "import numpy\n"},
+      {"kernels/a.cc", head + "#include <oneapi/dnnl/dnnl.hpp>\n"},
+      {"kernels/a.cc", head + "#include <zlib.h>\n"},
+      {"kernels/compute.cc", head + "#include <omp.h>\n"},
+      {"plan/a.cc", head + "#include <hwy/highway.h>\n"},
+      {"plan/a.cc", head + "#include <Eigen/Core>\n"},
+      {"plan/a.cc", head + "#include <gtest/gtest.h>\n"},
+      {"plan/a.cc", head + "#include <ranges>\n"},
+      {"plan/a.cc", head + "#include <format>\n"},
+      {"plan/a.cc", head + "#include <expected>\n"},
+      {"plan/a/b/c/d.cc", head},
+  };
+  for (const auto& [path, text] : breaches) {
+    const auto faults = faults_of_file(rows, path, text);
+    EXPECT_EQ(faults.size(), 1u) << path << "\n" << text.substr(0, 200);
+  }
+}
+
+TEST(Rooms, WhatIsAllowedIsNoFault) {
+  const std::vector<Row> rows = {{"base", {}}, {"plan", {"base"}}, {"kernels", {"base"}}, {"tests", {"any"}}};
+  const std::string head = "// A file of the house.\n";
+  const std::pair<std::string, std::string> allowed[] = {
+      {"plan/a.cc", head + "#include \"base/error.h\"\n#include \"plan/b.h\"\n#include <vector>\n"},
+      {"tests/a_test.cc", head + "#include \"plan/b.h\"\n#include <gtest/gtest.h>\n"},
+      {"kernels/cpu/onednn_matmul.cc", head + "#include <oneapi/dnnl/dnnl.hpp>\n"},
+      {"kernels/cpu/sum.cc", head + "#include <hwy/highway.h>\n#include <Eigen/Core>\n"},
+      {"plan/gzip.cc", head + "#include <zlib.h>\n"},
+      {"plan/omp_team.cc", head + "#include <omp.h>\n"},
+      {"tests/run.py", "#!/usr/bin/env python3\n\"\"\"What this script runs.\"\"\"\n"},
+  };
+  for (const auto& [path, text] : allowed)
+    for (const auto& fault : faults_of_file(rows, path, text)) ADD_FAILURE() << fault;
+}
+}  // namespace
