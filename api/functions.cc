@@ -55,12 +55,16 @@ Tensor binary(const Term& a, const Term& b, std::string_view op) {
   return at_line(a.where, [&](Trace& t) {
     DType dtype = promoted(t, {&a, &b});
     if (op == "div" && !is_float(dtype)) dtype = DType::f32;
-    return t.tensor(build::binary(t.builder, op, as(t, a, dtype), as(t, b, dtype)));
+    ValueId left = as(t, a, dtype), right = as(t, b, dtype);  // one after the other: arguments have no order, and every rank must write the same
+    return t.tensor(build::binary(t.builder, op, left, right));
   });
 }
 
 Tensor on_bools(const Term& a, const Term& b, std::string_view op) {
-  return at_line(a.where, [&](Trace& t) { return t.tensor(build::binary(t.builder, op, t.value(a, DType::b8), t.value(b, DType::b8))); });
+  return at_line(a.where, [&](Trace& t) {
+    ValueId left = t.value(a, DType::b8), right = t.value(b, DType::b8);
+    return t.tensor(build::binary(t.builder, op, left, right));
+  });
 }
 
 Ints axes_or_all(const Ints& axes, int rank) {
@@ -93,6 +97,16 @@ Tensor reduced(const Term& x, const Ints& axes, bool keep, ValueId (*op)(Builder
 build::PoolOptions pool_options(std::int64_t kernel, std::int64_t stride, std::int64_t padding) {
   if (stride == 0) stride = kernel;
   return {.kernel = {kernel, kernel}, .stride = {stride, stride}, .padding = {padding, padding}};
+}
+
+// What a composition makes of logits, labels and perhaps weights, which take the logits' dtype.
+Tensor of_rows(const Term& logits, const Term& labels, const Term* weights, ValueId (*op)(Builder&, ValueId, ValueId, std::optional<ValueId>)) {
+  return at_line(logits.where, [&](Trace& t) {
+    ValueId x = t.value(logits), y = t.value(labels, DType::i64);
+    std::optional<ValueId> w;
+    if (weights != nullptr) w = as(t, *weights, t.dtype_of(logits));
+    return t.tensor(op(t.builder, x, y, w));
+  });
 }
 
 }  // namespace
@@ -166,12 +180,16 @@ Tensor log_softmax(Term x, int axis) {
 }
 
 Tensor matmul(Term a, Term b) {
-  return at_line(a.where, [&](Trace& t) { return t.tensor(build::matmul(t.builder, t.value(a), t.value(b))); });
+  return at_line(a.where, [&](Trace& t) {
+    ValueId left = t.value(a), right = t.value(b);
+    return t.tensor(build::matmul(t.builder, left, right));
+  });
 }
 
 Tensor conv2d(Term x, Term weight, Conv2dOptions options) {
   return at_line(x.where, [&](Trace& t) {
-    return t.tensor(build::conv2d(t.builder, t.value(x), t.value(weight), {options.stride, options.padding, options.dilation}));
+    ValueId image = t.value(x), kernel = t.value(weight);
+    return t.tensor(build::conv2d(t.builder, image, kernel, {options.stride, options.padding, options.dilation}));
   });
 }
 
@@ -182,29 +200,18 @@ Tensor avg_pool(Term x, std::int64_t kernel, std::int64_t stride, std::int64_t p
   return at_line(x.where, [&](Trace& t) { return t.tensor(build::avg_pool(t.builder, t.value(x), pool_options(kernel, stride, padding))); });
 }
 
-Tensor cross_entropy(Term logits, Term labels) {
-  return at_line(logits.where, [&](Trace& t) { return t.tensor(build::cross_entropy(t.builder, t.value(logits), t.value(labels))); });
-}
-Tensor cross_entropy(Term logits, Term labels, Term weights) {
-  return at_line(logits.where, [&](Trace& t) {
-    return t.tensor(build::cross_entropy(t.builder, t.value(logits), t.value(labels), as(t, weights, t.dtype_of(logits))));
-  });
-}
-Tensor correct_count(Term logits, Term labels) {
-  return at_line(logits.where, [&](Trace& t) { return t.tensor(build::correct_count(t.builder, t.value(logits), t.value(labels))); });
-}
-Tensor correct_count(Term logits, Term labels, Term weights) {
-  return at_line(logits.where, [&](Trace& t) {
-    return t.tensor(build::correct_count(t.builder, t.value(logits), t.value(labels), as(t, weights, t.dtype_of(logits))));
-  });
-}
+Tensor cross_entropy(Term logits, Term labels) { return of_rows(logits, labels, nullptr, build::cross_entropy); }
+Tensor cross_entropy(Term logits, Term labels, Term weights) { return of_rows(logits, labels, &weights, build::cross_entropy); }
+Tensor correct_count(Term logits, Term labels) { return of_rows(logits, labels, nullptr, build::correct_count); }
+Tensor correct_count(Term logits, Term labels, Term weights) { return of_rows(logits, labels, &weights, build::correct_count); }
 
 Tensor dropout(Term x, double p) {
   return at_line(x.where, [&](Trace& t) {
     require(p >= 0 && p < 1, "dropout: a probability of ", p, " is not in [0, 1)");
     ValueId id = t.value(x);
     if (!t.training() || p == 0) return t.tensor(id);
-    return t.tensor(build::dropout(t.builder, id, p, t.random_state(), t.site()));
+    ValueId state = t.random_state();
+    return t.tensor(build::dropout(t.builder, id, p, state, t.site()));
   });
 }
 
@@ -267,7 +274,10 @@ Tensor pad(Term x, Ints low, Ints high, double value) {
   return at_line(x.where, [&](Trace& t) { return t.tensor(build::pad(t.builder, t.value(x), low, high, value)); });
 }
 Tensor gather(Term table, Term index) {
-  return at_line(table.where, [&](Trace& t) { return t.tensor(build::gather(t.builder, t.value(table), t.value(index, DType::i64))); });
+  return at_line(table.where, [&](Trace& t) {
+    ValueId rows = t.value(table), which = t.value(index, DType::i64);
+    return t.tensor(build::gather(t.builder, rows, which));
+  });
 }
 Tensor one_hot(Term index, std::int64_t depth, DType dtype) {
   return at_line(index.where, [&](Trace& t) { return t.tensor(build::one_hot(t.builder, t.value(index, DType::i64), depth, dtype)); });

@@ -36,7 +36,8 @@ void SGD::step(const std::vector<Tensor>& grads, SourceLine where) {
     build::SgdOptions options{options_.momentum, options_.weight_decay, options_.nesterov};
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       ValueId lr = rate_.read(cat(options_.name, ".lr"), parameters_[i].dtype());
-      auto next = build::sgd(t.builder, t.read(parameters_[i]), t.read(momentum_[i]), t.value(Term(grads[i])), lr, options);
+      ValueId w = t.read(parameters_[i]), m = t.read(momentum_[i]), g = t.value(Term(grads[i]));
+      auto next = build::sgd(t.builder, w, m, g, lr, options);
       t.update(parameters_[i], next.w);
       t.update(momentum_[i], next.m);
     }
@@ -57,12 +58,13 @@ Adam::Adam(std::vector<Parameter> parameters, AdamOptions options)
 void Adam::step(const std::vector<Tensor>& grads, SourceLine where) {
   at_line(where, options_.name, [&](Trace& t) {
     check(parameters_, grads);
-    ValueId count = build::add(t.builder, t.read(count_), build::constant(t.builder, count_.type(), 1));
+    ValueId before = t.read(count_), count = build::add(t.builder, before, build::constant(t.builder, count_.type(), 1));
     t.update(count_, count);
     build::AdamOptions options{options_.beta1, options_.beta2, options_.eps, options_.weight_decay, options_.decoupled};
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       ValueId lr = rate_.read(cat(options_.name, ".lr"), parameters_[i].dtype());
-      auto next = build::adam(t.builder, t.read(parameters_[i]), t.read(first_[i]), t.read(second_[i]), t.value(Term(grads[i])), lr, count, options);
+      ValueId w = t.read(parameters_[i]), m = t.read(first_[i]), v = t.read(second_[i]), g = t.value(Term(grads[i]));
+      auto next = build::adam(t.builder, w, m, v, g, lr, count, options);
       t.update(parameters_[i], next.w);
       t.update(first_[i], next.m);
       t.update(second_[i], next.v);

@@ -143,7 +143,8 @@ void Trace::finish(const std::vector<Tensor>& outputs) {
   const std::int64_t one_step[2] = {0, 1};
   Swapped path(builder.path, options_.counter.name());
   ValueId advance = build::constant(builder, options_.counter.type(), std::as_bytes(std::span(one_step)));
-  update(options_.counter, build::add(builder, random_state(), advance));
+  ValueId next = build::add(builder, random_state(), advance);
+  update(options_.counter, next);
 }
 
 }  // namespace karez

@@ -110,15 +110,17 @@ class Swapped {
 
 template <class Body>
 auto at_line(const SourceLine& where, Body&& body) {
+  Trace* trace = nullptr;
   std::string line = print(where);
   try {
-    Trace& trace = Trace::current();
-    Swapped stamp(trace.builder.where, line);
-    return body(trace);
+    trace = &Trace::current();
+    Swapped stamp(trace->builder.where, line);
+    return body(*trace);
   } catch (const Error& error) {
     std::string_view text = error.what();
     if (text.find(line) != text.npos) throw;
-    fail(text, "\n  at ", line);
+    const std::string path = trace == nullptr ? "" : trace->builder.path;
+    fail(text, "\n  at ", line, path.empty() ? "" : cat(" (in ", path, ")"));
   }
 }
 
@@ -126,7 +128,7 @@ template <class Body>
 auto at_line(const SourceLine& where, const std::string& path, Body&& body) {
   return at_line(where, [&](Trace& trace) {
     Swapped stamp(trace.builder.path, path);
-    return body(trace);
+    return at_line(where, body);  // inside of the path, so that an error names it
   });
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -22,7 +23,13 @@ class Attrs {
   Attrs(std::initializer_list<std::pair<std::string, Attr>> items);
 
   Attrs& set(std::string_view name, Attr value);  // a name is letters, digits and '_'
-  Attrs& set(std::string_view name, int value) { return set(name, Attr(static_cast<std::int64_t>(value))); }
+  template <class T>
+  requires std::is_arithmetic_v<T> Attrs& set(std::string_view name,
+                                              T value) {  // of the number's own kind: an overload for int alone would take bools and doubles too
+    if constexpr (std::is_same_v<T, bool>) return set(name, Attr(value));
+    else if constexpr (std::is_integral_v<T>) return set(name, Attr(static_cast<std::int64_t>(value)));
+    else return set(name, Attr(static_cast<double>(value)));
+  }
   Attrs& set(std::string_view name, const char* value) { return set(name, Attr(std::string(value))); }
   void erase(std::string_view name);
   bool has(std::string_view name) const { return find(name) != nullptr; }

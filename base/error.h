@@ -15,13 +15,9 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-template <class... Parts>
-[[noreturn]] void fail(const Parts&... parts) {
-  throw Error(cat(parts...));
-}
+template <class... Parts> [[noreturn]] void fail(const Parts&... parts) { throw Error(cat(parts...)); }
 
-template <class... Parts>
-void require(bool ok, const Parts&... parts) {
+template <class... Parts> void require(bool ok, const Parts&... parts) {
   if (!ok) [[unlikely]]
     throw Error(cat(parts...));
 }

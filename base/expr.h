@@ -17,26 +17,50 @@
 namespace karez {
 
 enum class ExprKind : std::uint8_t {
-  constant, variable,                                                      // leaves
-  neg, not_, exp, log, sqrt, rsqrt, tanh, sigmoid, erf, abs, sin, cos,     // of one operand
-  add, sub, mul, div, lt, le, gt, ge, eq, ne, and_, or_, pow, max, min,    // of two
-  select,                                                                  // select(c, a, b): a where c is not zero, else b
+  constant,
+  variable,  // leaves
+  neg,
+  not_,
+  exp,
+  log,
+  sqrt,
+  rsqrt,
+  tanh,
+  sigmoid,
+  erf,
+  abs,
+  sin,
+  cos,  // of one operand
+  add,
+  sub,
+  mul,
+  div,
+  lt,
+  le,
+  gt,
+  ge,
+  eq,
+  ne,
+  and_,
+  or_,
+  pow,
+  max,
+  min,     // of two
+  select,  // select(c, a, b): a where c is not zero, else b
 };
 std::string_view name_of(ExprKind kind);  // as written: "+", "max", "&&"; "constant", "variable"
 int operands_of(ExprKind kind);           // 0 to 3
 // Comparisons, && || and !: the value is 0 or 1.
-constexpr bool is_truth(ExprKind kind) {
-  return kind == ExprKind::not_ || (kind >= ExprKind::lt && kind <= ExprKind::or_);
-}
+constexpr bool is_truth(ExprKind kind) { return kind == ExprKind::not_ || (kind >= ExprKind::lt && kind <= ExprKind::or_); }
 
 // An immutable tree; equal parts may be shared.
 struct ExprNode;
 using Expr = std::shared_ptr<const ExprNode>;
 struct ExprNode {
   ExprKind kind = ExprKind::constant;
-  double value = 0;      // of a constant
-  int variable = 0;      // of a variable
-  int depth = 1;         // bounded, so that recursion is safe
+  double value = 0;  // of a constant
+  int variable = 0;  // of a variable
+  int depth = 1;     // bounded, so that recursion is safe
   std::array<Expr, 3> operands;
 };
 Expr expr_constant(double value);
@@ -77,13 +101,13 @@ ExprProgram flatten(const Expr& expr);
 
 // One operation on elements of T: float, double, int32, int64. Integers wrap; dividing them by zero, a negative power of one and functions
 // that integers do not have are errors. max and min hand NaN on. This is the meaning that every kernel must reproduce.
-template <class T>
-T apply(ExprKind op, T a, T b = 0, T c = 0) {
+template <class T> T apply(ExprKind op, T a, T b = 0, T c = 0) {
   constexpr bool real = std::is_floating_point_v<T>;
   using Wrapping = typename std::conditional_t<real, std::type_identity<T>, std::make_unsigned<T>>::type;
   auto wrap = [](T v) { return static_cast<Wrapping>(v); };
   switch (op) {
-    case ExprKind::constant: case ExprKind::variable: return a;
+    case ExprKind::constant:
+    case ExprKind::variable: return a;
     case ExprKind::neg: return real ? -a : static_cast<T>(Wrapping{0} - wrap(a));
     case ExprKind::not_: return a == 0;
     case ExprKind::abs:
@@ -136,8 +160,7 @@ T apply(ExprKind op, T a, T b = 0, T c = 0) {
 }
 
 // A constant as an element of T; integers refuse what they cannot hold.
-template <class T>
-T constant_as(double value) {
+template <class T> T constant_as(double value) {
   if constexpr (!std::is_floating_point_v<T>) {
     constexpr double bound = static_cast<double>(std::numeric_limits<T>::max() / 2 + 1) * 2;  // 2^31 or 2^63, exactly
     require(value == std::trunc(value) && value >= -bound && value < bound, "the constant ", value, " is no ", sizeof(T) * 8, "-bit integer");
@@ -146,8 +169,7 @@ T constant_as(double value) {
 }
 
 // The value at x_i = values[i]. Both values of a select are computed.
-template <class T>
-T evaluate(const ExprProgram& program, std::span<const T> values) {
+template <class T> T evaluate(const ExprProgram& program, std::span<const T> values) {
   require(static_cast<int>(values.size()) >= program.variables, "an expression over ", program.variables, " variables gets ", values.size());
   std::vector<T> registers(static_cast<std::size_t>(program.registers));
   std::size_t next = 0;
@@ -157,9 +179,6 @@ T evaluate(const ExprProgram& program, std::span<const T> values) {
   for (const ExprOp& op : program.ops) registers[static_cast<std::size_t>(op.dst)] = apply<T>(op.op, read(op.a), read(op.b), read(op.c));
   return read(program.result);
 }
-template <class T>
-T evaluate(const Expr& expr, std::span<const T> values) {
-  return evaluate<T>(flatten(expr), values);
-}
+template <class T> T evaluate(const Expr& expr, std::span<const T> values) { return evaluate<T>(flatten(expr), values); }
 
 }  // namespace karez

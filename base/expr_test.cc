@@ -17,9 +17,7 @@ double value_of(std::string_view text, std::vector<double> x = {}) { return eval
 std::string error_of(const std::function<void()>& act) {
   try {
     act();
-  } catch (const Error& error) {
-    return error.what();
-  }
+  } catch (const Error& error) { return error.what(); }
   return "no error";
 }
 
@@ -206,7 +204,8 @@ TEST(Expr, IntegersWrapAndKeepAllTheirBits) {
   EXPECT_EQ(evaluate<std::int64_t>(parse_expr("x + 1"), std::vector{big}), std::numeric_limits<std::int64_t>::min());
   EXPECT_EQ(evaluate<std::int64_t>(parse_expr("max(x, 0)"), std::vector{big}), big);
   EXPECT_EQ(evaluate<std::int32_t>(parse_expr("x / y"), std::vector<std::int32_t>{-7, 2}), -3);
-  EXPECT_EQ(evaluate<std::int32_t>(parse_expr("x / -1"), std::vector{std::numeric_limits<std::int32_t>::min()}), std::numeric_limits<std::int32_t>::min());
+  EXPECT_EQ(evaluate<std::int32_t>(parse_expr("x / -1"), std::vector{std::numeric_limits<std::int32_t>::min()}),
+            std::numeric_limits<std::int32_t>::min());
   EXPECT_EQ(evaluate<std::int32_t>(parse_expr("pow(x, 3)"), std::vector<std::int32_t>{-3}), -27);
 }
 

@@ -1,8 +1,10 @@
 // 64-bit hashes of text and numbers, the same on every machine; for keys and agreement between ranks, not for secrets.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 namespace karez {
 
@@ -12,6 +14,9 @@ class Hash {
     for (unsigned char c : text) state_ = (state_ ^ c) * 0x100000001b3ull;  // FNV-1a
     return add(static_cast<std::uint64_t>(text.size()));
   }
+  template <class T>
+  requires std::is_integral_v<T> Hash& add(T word) { return add(static_cast<std::uint64_t>(word)); }
+  Hash& add(double value) { return add(std::bit_cast<std::uint64_t>(value)); }  // by its bits
   Hash& add(std::uint64_t word) {
     for (int i = 0; i < 8; ++i) state_ = (state_ ^ ((word >> (8 * i)) & 0xff)) * 0x100000001b3ull;
     return *this;

@@ -8,8 +8,7 @@
 
 namespace karez {
 
-template <class Tag>
-struct Id {
+template <class Tag> struct Id {
   int index = -1;
   constexpr Id() = default;
   constexpr explicit Id(int i) : index(i) {}
@@ -21,7 +20,6 @@ struct Id {
 
 }  // namespace karez
 
-template <class Tag>
-struct std::hash<karez::Id<Tag>> {
+template <class Tag> struct std::hash<karez::Id<Tag>> {
   std::size_t operator()(karez::Id<Tag> id) const noexcept { return std::hash<int>()(id.index); }
 };

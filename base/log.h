@@ -12,8 +12,7 @@ enum class LogLevel { debug, info, warning };
 bool log_enabled(LogLevel level);
 void log_line(LogLevel level, std::string_view line);
 
-template <class... Parts>
-void note(LogLevel level, const Parts&... parts) {
+template <class... Parts> void note(LogLevel level, const Parts&... parts) {
   if (log_enabled(level)) log_line(level, cat(parts...));
 }
 

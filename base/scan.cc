@@ -87,7 +87,8 @@ bool Scan::peek_number() {
   if (at_ >= text_.size()) return false;
   std::string_view rest = text_.substr(at_);
   if (rest[0] == '-' || rest[0] == '+') rest.remove_prefix(1);
-  return !rest.empty() && (std::isdigit(static_cast<unsigned char>(rest[0])) || rest[0] == '.' || rest.substr(0, 3) == "inf" || rest.substr(0, 3) == "nan");
+  return !rest.empty() &&
+         (std::isdigit(static_cast<unsigned char>(rest[0])) || rest[0] == '.' || rest.substr(0, 3) == "inf" || rest.substr(0, 3) == "nan");
 }
 
 double Scan::number(bool& is_integer) {
@@ -131,9 +132,11 @@ std::int64_t Scan::integer() {
 }
 
 void Scan::fail_here(std::string_view message) const {
+  Scan here = *this;
+  here.skip_space();  // the place is that of the next token, however the caller got there
   std::size_t line = 1, column = 1;
-  for (std::size_t i = 0; i < at_ && i < text_.size(); ++i) text_[i] == '\n' ? (++line, column = 1) : ++column;
-  std::string_view rest = text_.substr(at_);
+  for (std::size_t i = 0; i < here.at_; ++i) text_[i] == '\n' ? (++line, column = 1) : ++column;
+  std::string_view rest = text_.substr(here.at_);
   rest = rest.substr(0, rest.find('\n')).substr(0, 40);
   fail(what_, ": line ", line, ", column ", column, ": ", message, rest.empty() ? std::string(" at the end") : cat(" at '", rest, "'"));
 }

@@ -14,8 +14,7 @@ namespace karez {
 // The shortest decimal text that reads back to the same double; always shows that it is not an integer ("1.0", "0.1", "inf").
 std::string number(double value);
 
-template <class Part>
-void append_part(std::string& out, const Part& part) {
+template <class Part> void append_part(std::string& out, const Part& part) {
   if constexpr (std::is_same_v<Part, bool>) {
     out += part ? "true" : "false";
   } else if constexpr (std::is_same_v<Part, char>) {
@@ -33,16 +32,14 @@ void append_part(std::string& out, const Part& part) {
   }
 }
 
-template <class... Parts>
-std::string cat(const Parts&... parts) {
+template <class... Parts> std::string cat(const Parts&... parts) {
   std::string out;
   (append_part(out, parts), ...);
   return out;
 }
 
 // join({1, 2, 3}, ", ") == "1, 2, 3"; `show` turns an item into something `cat` takes.
-template <class Items, class Show>
-std::string join(const Items& items, std::string_view separator, Show show) {
+template <class Items, class Show> std::string join(const Items& items, std::string_view separator, Show show) {
   std::string out;
   bool first = true;
   for (const auto& item : items) {
@@ -53,16 +50,16 @@ std::string join(const Items& items, std::string_view separator, Show show) {
   return out;
 }
 
-template <class Items>
-std::string join(const Items& items, std::string_view separator) {
-  return join(items, separator, [](const auto& item) -> const auto& { return item; });
+template <class Items> std::string join(const Items& items, std::string_view separator) {
+  return join(
+      items, separator, [](const auto& item) -> const auto& { return item; });
 }
 
 std::vector<std::string> split(std::string_view text, char separator);  // keeps empty pieces
-std::string_view trim(std::string_view text);                            // without white space at both ends
+std::string_view trim(std::string_view text);                           // without white space at both ends
 bool starts_with(std::string_view text, std::string_view prefix);
-bool glob_match(std::string_view pattern, std::string_view text);        // '*' any run of characters, '?' one
-std::string quote(std::string_view text);                                // "a \"b\"\n" in C's escapes
-std::string bytes_text(std::int64_t bytes);                              // "1.5 MiB", for people
+bool glob_match(std::string_view pattern, std::string_view text);  // '*' any run of characters, '?' one
+std::string quote(std::string_view text);                          // "a \"b\"\n" in C's escapes
+std::string bytes_text(std::int64_t bytes);                        // "1.50 MiB", for people
 
 }  // namespace karez

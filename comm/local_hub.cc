@@ -21,7 +21,11 @@ struct Cell {
 // One direction of one pair. Message k uses cell k mod depth; each side counts its own posts, and `done` counts what was copied.
 struct LocalChannel {
   LocalChannel(int from, int to, int depth, Bell& sender_bell, Bell& receiver_bell)
-      : from_member(from), to_member(to), cells(static_cast<std::size_t>(depth)), sender_bell(sender_bell), receiver_bell(receiver_bell) {}
+      : from_member(from),
+        to_member(to),
+        cells(static_cast<std::size_t>(depth)),
+        sender_bell(sender_bell),
+        receiver_bell(receiver_bell) {}
 
   Cell& cell(std::int64_t message, std::string_view what) {
     auto depth = static_cast<std::int64_t>(cells.size());

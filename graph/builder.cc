@@ -5,14 +5,14 @@ namespace karez {
 namespace {
 
 std::vector<TensorType> infer(const Graph& graph, const OpDef& op, std::span<const ValueId> inputs, const Attrs& attrs) {
-  require(op.inputs < 0 || static_cast<int>(inputs.size()) == op.inputs, op.name, " takes ", op.inputs, op.inputs == 1 ? " operand" : " operands", ", not ",
-          inputs.size());
+  require(op.inputs < 0 || static_cast<int>(inputs.size()) == op.inputs, op.name, " takes ", op.inputs, op.inputs == 1 ? " operand" : " operands",
+          ", not ", inputs.size());
   std::vector<TensorType> types;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    require(inputs[i].valid() && static_cast<std::size_t>(inputs[i].index) < graph.values.size(), op.name, ": operand ", i, " is no value of the graph (%", inputs[i],
-            " of ", graph.values.size(), ")");
-    require(graph.value(inputs[i]).mesh == graph.value(inputs[0]).mesh, op.name, ": operand ", i, " is on ", print(graph.mesh(inputs[i])), ", operand 0 on ",
-            print(graph.mesh(inputs[0])));
+    require(inputs[i].valid() && static_cast<std::size_t>(inputs[i].index) < graph.values.size(), op.name, ": operand ", i,
+            " is no value of the graph (%", inputs[i], " of ", graph.values.size(), ")");
+    require(graph.value(inputs[i]).mesh == graph.value(inputs[0]).mesh, op.name, ": operand ", i, " is on ", print(graph.mesh(inputs[i])),
+            ", operand 0 on ", print(graph.mesh(inputs[0])));
     types.push_back(graph.type(inputs[i]));
   }
   return op.infer(types, attrs);
@@ -27,7 +27,8 @@ std::vector<ValueId> Builder::add(std::string_view op, std::span<const ValueId> 
     row = &ops_->at(op);
     types = infer(*graph_, *row, inputs, attrs);
     if (inputs.empty()) {
-      require(mesh >= 0 && static_cast<std::size_t>(mesh) < graph_->meshes.size(), op, ": there is no mesh ", mesh, "; the graph has ", graph_->meshes.size());
+      require(mesh >= 0 && static_cast<std::size_t>(mesh) < graph_->meshes.size(), op, ": there is no mesh ", mesh, "; the graph has ",
+              graph_->meshes.size());
     }
   } catch (const Error& error) {
     std::string place = where.empty() ? "" : cat(" at ", where);
@@ -45,7 +46,8 @@ std::vector<ValueId> Builder::add(std::string_view op, std::span<const ValueId> 
   int placement = inputs.empty() ? mesh : graph_->value(inputs[0]).mesh;
   for (TensorType& type : types) {
     node.outputs.emplace_back(graph_->values.size());
-    graph_->values.push_back({.producer = id, .output = static_cast<int>(node.outputs.size()) - 1, .type = std::move(type), .mesh = placement, .layout = {}});
+    graph_->values.push_back(
+        {.producer = id, .output = static_cast<int>(node.outputs.size()) - 1, .type = std::move(type), .mesh = placement, .layout = {}});
   }
   graph_->nodes.push_back(std::move(node));
   return graph_->nodes.back().outputs;

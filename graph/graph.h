@@ -24,34 +24,34 @@ using ValueId = Id<struct ValueTag>;
 using NodeId = Id<struct NodeTag>;
 
 struct Value {
-  NodeId producer;                // invalid for an argument of a region
-  int output = 0;                 // which of the producer's
+  NodeId producer;  // invalid for an argument of a region
+  int output = 0;   // which of the producer's
   TensorType type;
-  int mesh = 0;                   // index in Graph::meshes: the value's placement
-  std::optional<Layout> layout;   // fixed by the user before `shard`, chosen by it after
+  int mesh = 0;                  // index in Graph::meshes: the value's placement
+  std::optional<Layout> layout;  // fixed by the user before `shard`, chosen by it after
   bool operator==(const Value&) const = default;
 };
 
 struct Node {
-  const OpDef* op = nullptr;      // a row of the OpTable
+  const OpDef* op = nullptr;  // a row of the OpTable
   std::vector<ValueId> inputs;
   Attrs attrs;
   std::vector<ValueId> outputs;
-  std::string path;               // module path, "fc1"
-  std::string where;              // the user's source line, "net.cc:12"
-  std::vector<NodeId> after;      // control edges (from `order`): must not begin before these are done
-  std::vector<Graph> regions;     // bodies of scan, while, cond; closed: what they read comes in as arguments
+  std::string path;            // module path, "fc1"
+  std::string where;           // the user's source line, "net.cc:12"
+  std::vector<NodeId> after;   // control edges (from `order`): must not begin before these are done
+  std::vector<Graph> regions;  // bodies of scan, while, cond; closed: what they read comes in as arguments
 };
 
 // A parameter, optimiser state, running statistic or counter: lives in the Session under its name. How it is initialised is a small
 // graph of its own with one output (`init`).
 struct Variable {
-  std::string name;               // "fc1.weight"
+  std::string name;  // "fc1.weight"
   TensorType type;
   int mesh = 0;
-  std::optional<Layout> stored;   // fixed by the user, an earlier compile, or `shard`
-  ValueId read;                   // the `variable` node's output; invalid if never read here
-  ValueId updated;                // the value that becomes the next version; invalid if only read here
+  std::optional<Layout> stored;  // fixed by the user, an earlier compile, or `shard`
+  ValueId read;                  // the `variable` node's output; invalid if never read here
+  ValueId updated;               // the value that becomes the next version; invalid if only read here
   bool operator==(const Variable&) const = default;
 };
 
@@ -64,9 +64,9 @@ struct Output {
 struct Graph {
   std::string name = "main";
   std::vector<Mesh> meshes = {Mesh::of({})};
-  std::vector<Node> nodes;        // always in an order in which producers stand before consumers
+  std::vector<Node> nodes;  // always in an order in which producers stand before consumers
   std::vector<Value> values;
-  std::vector<ValueId> arguments; // of a region; empty for a whole program, whose inputs are `input` nodes
+  std::vector<ValueId> arguments;  // of a region; empty for a whole program, whose inputs are `input` nodes
   std::vector<Variable> variables;
   std::vector<Output> outputs;
 

@@ -28,7 +28,8 @@ struct Signature {
   bool moves = false;                             // only moves elements (reshape, transpose, ...): operand 0's Partial of any kind passes
 };
 // "m k, k n -> m n | linear {0} {1}"; "i j -> i | j by max"; "n c h w, o c r s -> n o h w | fixed h w r s | linear {0} {1}"; "i j -> j i | moves".
-// "_" is a dimension without letter; "" between commas is a scalar.
+// "a b -> a | a divides 12" (a reshape [12, 4] -> [48]); "_" is a dimension without letter; "()" or nothing between commas is a scalar; nothing
+// before "->" is no operand, or one scalar where the node has one operand.
 Signature parse_signature(std::string_view text);
 std::string print(const Signature& signature);
 
@@ -48,13 +49,12 @@ struct Cost {
 struct LocalView {
   NodeView node;
   std::vector<Box> in, out;
-
 };
 
 struct OpDef {
   std::string name{};
   std::string doc{};
-  int inputs = 0;                                                    // -1: any number
+  int inputs = 0;  // -1: any number
   // Shape and dtype of the outputs; throws on operands that do not fit, naming both sizes.
   std::function<std::vector<TensorType>(std::span<const TensorType>, const Attrs&)> infer{};
   std::variant<std::string, std::function<Signature(const NodeView&)>> index{};
@@ -62,24 +62,24 @@ struct OpDef {
   std::function<Attrs(const LocalView&)> localise{};
   // Gradients of the inputs from those of the outputs (an invalid id: none flows). Invalid in the result: none. Absent: see no_grad.
   std::function<std::vector<ValueId>(Builder&, const NodeView&, std::span<const ValueId>)> grad{};
-  std::string no_grad{};                                             // why there is none ("integers", "zero almost everywhere", "an update")
+  std::string no_grad{};  // why there is none ("integers", "zero almost everywhere", "an update")
   std::function<Cost(std::span<const TensorType> in, std::span<const TensorType> out, const Attrs&)> cost{};  // absent: memory, bytes in + out
-  bool pure = true;                                                  // equal inputs and attributes give equal outputs: CSE and folding may act
+  bool pure = true;  // equal inputs and attributes give equal outputs: CSE and folding may act
   // Output i may take input i's bytes: pointwise ops and updates (state) say so.
-  std::vector<std::pair<int, int>> in_place{};                       // (input, output)
-  std::string expr{};                                                // pointwise ops: the scalar expression over x, y, z
+  std::vector<std::pair<int, int>> in_place{};  // (input, output)
+  std::string expr{};                           // pointwise ops: the scalar expression over x, y, z
 };
 
 class OpTable {
  public:
   OpTable() = default;
-  explicit OpTable(std::vector<OpDef> rows);            // repeated names are errors
-  const OpDef& at(std::string_view name) const;         // unknown: an error with near names
+  explicit OpTable(std::vector<OpDef> rows);     // repeated names are errors
+  const OpDef& at(std::string_view name) const;  // unknown: an error with near names
   const OpDef* find(std::string_view name) const;
   std::vector<const OpDef*> rows() const;
 
  private:
-  std::map<std::string, OpDef, std::less<>> rows_;      // stable addresses: nodes point at rows
+  std::map<std::string, OpDef, std::less<>> rows_;  // stable addresses: nodes point at rows
 };
 
 Signature signature_of(const NodeView& node);
@@ -89,7 +89,7 @@ std::vector<Sharding> shardings(const NodeView& node, int size);
 // All legal ways over all axes of the mesh, one Sharding per axis: the product of the above less what does not nest (see divides).
 std::vector<std::vector<Sharding>> mesh_shardings(const NodeView& node, const Mesh& mesh);
 
-Attrs localise(const LocalView& view);                  // the op's hook or the default rule
+Attrs localise(const LocalView& view);  // the op's hook or the default rule
 Cost cost_of(const OpDef& op, std::span<const TensorType> in, std::span<const TensorType> out, const Attrs& attrs);
 
 // Adds nodes to a graph: infers types, records path and source line, fails with the user's line.
@@ -105,7 +105,7 @@ class Builder {
   const OpTable& ops() const { return *ops_; }
   const TensorType& type(ValueId id) const { return graph_->type(id); }
 
-  std::string path;   // stamped on every new node
+  std::string path;  // stamped on every new node
   std::string where;
   int mesh = 0;
 

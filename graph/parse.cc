@@ -88,14 +88,11 @@ class Parser {
   }
 
   // Runs what may throw without knowing the place, and adds the place.
-  template <class Act>
-  static auto placed(const Scan& at, Act act) -> decltype(act()) {
+  template <class Act> static auto placed(const Scan& at, Act act) -> decltype(act()) {
     std::string message;
     try {
       return act();
-    } catch (const Error& error) {
-      message = error.what();
-    }
+    } catch (const Error& error) { message = error.what(); }
     at.fail_here(message);
   }
 
@@ -233,7 +230,8 @@ class Parser {
   Placed placed_type(const Graph& graph) {
     WrittenType written = type();
     Placed out{written.type, mesh_index(), std::nullopt};
-    if (static_cast<std::size_t>(out.mesh) >= graph.meshes.size()) written.at.fail_here(cat("there is no mesh", out.mesh, "; the graph has ", graph.meshes.size()));
+    if (static_cast<std::size_t>(out.mesh) >= graph.meshes.size())
+      written.at.fail_here(cat("there is no mesh", out.mesh, "; the graph has ", graph.meshes.size()));
     if (!written.chosen) return out;
     const Mesh& mesh = graph.meshes[static_cast<std::size_t>(out.mesh)];
     out.layout = broadcast_layout(mesh);

@@ -20,7 +20,8 @@ std::string graph_name(const std::string& name) {
 std::string typed(const Graph& graph, const TensorType& type, int mesh, const std::optional<Layout>& layout) {
   std::string text = print(type);
   if (layout) {  // a graph under repair prints too, though a layout that makes no sense does not read back
-    bool sound = mesh >= 0 && static_cast<std::size_t>(mesh) < graph.meshes.size() && is_valid(type, graph.meshes[static_cast<std::size_t>(mesh)], *layout);
+    bool sound =
+        mesh >= 0 && static_cast<std::size_t>(mesh) < graph.meshes.size() && is_valid(type, graph.meshes[static_cast<std::size_t>(mesh)], *layout);
     text = sound ? print(type, graph.meshes[static_cast<std::size_t>(mesh)], *layout) : cat(text, " laid ", print(*layout));
   }
   return mesh == 0 ? text : cat(text, " on mesh", mesh);

@@ -67,7 +67,8 @@ struct Way {
 std::vector<Way> ways(const NodeView& node, const Signature& s, int size) {
   std::vector<Way> out;
   auto add = [&](std::optional<Sharding> sharding, std::string divides = {}) {
-    if (sharding && std::none_of(out.begin(), out.end(), [&](const Way& w) { return w.sharding == *sharding; })) out.push_back({*std::move(sharding), std::move(divides)});
+    if (sharding && std::none_of(out.begin(), out.end(), [&](const Way& w) { return w.sharding == *sharding; }))
+      out.push_back({*std::move(sharding), std::move(divides)});
   };
   add(Sharding{std::vector<Sbp>(node.in_count(), B()), std::vector<Sbp>(node.out_count(), B())});
   if (size == 1) return out;
@@ -95,13 +96,7 @@ bool fits(const NodeView& node, const Signature& s, const Mesh& mesh, const std:
     if (!chosen[axis]->divides.empty()) parts.try_emplace(chosen[axis]->divides, 1).first->second *= mesh.axes[axis].size;
   for (const auto& [letter, count] : parts)
     if (s.divides.at(letter) % count != 0) return false;
-  // One kind of Partial in the whole node: a sum of maxima is not a maximum of sums.
-  std::optional<Reduce> kind;
-  for (const Way* way : chosen)
-    for (const auto* side : {&way->sharding.in, &way->sharding.out})
-      for (Sbp sbp : *side)
-        if (sbp.is_partial() && kind.value_or(sbp.reduce) != sbp.reduce) return false;
-        else if (sbp.is_partial()) kind = sbp.reduce;
+  // Each value has one kind of Partial (is_valid says so): a maximum of sums is not a sum of maxima.
   auto valid = [&](const TensorType& type, auto entry) {
     Layout layout;
     for (const Way* way : chosen) layout.push_back(entry(way->sharding));

@@ -27,7 +27,8 @@ std::vector<std::vector<std::string>> parse_side(Scan& in) {
 }
 
 bool appears(const std::vector<std::vector<std::string>>& side, const std::string& letter) {
-  return std::any_of(side.begin(), side.end(), [&](const auto& operand) { return std::find(operand.begin(), operand.end(), letter) != operand.end(); });
+  return std::any_of(side.begin(), side.end(),
+                     [&](const auto& operand) { return std::find(operand.begin(), operand.end(), letter) != operand.end(); });
 }
 
 Reduce reduce_from(Scan& in) {
@@ -77,7 +78,8 @@ void parse_clause(Scan& in, Signature& s) {
 
 std::string print_side(const std::vector<std::vector<std::string>>& side) {
   return join(side, ", ", [](const auto& operand) {
-    return operand.empty() ? std::string("()") : join(operand, " ", [](const std::string& letter) { return letter.empty() ? std::string("_") : letter; });
+    return operand.empty() ? std::string("()")
+                           : join(operand, " ", [](const std::string& letter) { return letter.empty() ? std::string("_") : letter; });
   });
 }
 
@@ -94,17 +96,21 @@ std::vector<Place> places(const NodeView& node, const Signature& s) {
     require(letters.size() == count, "its signature ", print(s), " has ", letters.size(), " ", what, "s, the node ", count);
     for (std::size_t i = 0; i < count; ++i) {
       const TensorType& t = type(i);
-      require(letters[i].size() == t.shape.size(), "its signature ", print(s), " gives ", what, " ", i, " ", letters[i].size(), " dimensions; it is ", t);
+      require(letters[i].size() == t.shape.size(), "its signature ", print(s), " gives ", what, " ", i, " ", letters[i].size(), " dimensions; it is ",
+              t);
       for (std::size_t d = 0; d < letters[i].size(); ++d) {
         const std::string& letter = letters[i][d];
         if (letter.empty()) continue;
-        require(std::count(letters[i].begin(), letters[i].end(), letter) == 1, "its signature ", print(s), " has '", letter, "' twice in ", what, " ", i);
+        require(std::count(letters[i].begin(), letters[i].end(), letter) == 1, "its signature ", print(s), " has '", letter, "' twice in ", what, " ",
+                i);
         out.push_back({letter, t.shape[d], cat(what, " ", i, " ", t)});
       }
     }
   };
-  side(s.in, node.in_count(), [&](std::size_t i) -> const TensorType& { return node.in_type(i); }, "operand");
-  side(s.out, node.out_count(), [&](std::size_t i) -> const TensorType& { return node.out_type(i); }, "result");
+  side(
+      s.in, node.in_count(), [&](std::size_t i) -> const TensorType& { return node.in_type(i); }, "operand");
+  side(
+      s.out, node.out_count(), [&](std::size_t i) -> const TensorType& { return node.out_type(i); }, "result");
   return out;
 }
 
@@ -114,17 +120,18 @@ void check(const NodeView& node, const Signature& s) {
   for (const Place& place : all) {
     if (s.fixed.count(place.letter) != 0) continue;  // h in and h out of a convolution are not the same size
     if (auto divides = s.divides.find(place.letter); divides != s.divides.end()) {
-      require(divides->second > 0 && place.size % divides->second == 0, "its signature ", print(s), " lets '", place.letter, "' divide ", divides->second,
-              ", which does not divide ", place.size, " of ", place.text);
+      require(divides->second > 0 && place.size % divides->second == 0, "its signature ", print(s), " lets '", place.letter, "' divide ",
+              divides->second, ", which does not divide ", place.size, " of ", place.text);
       continue;  // a merged dimension is a multiple of its major factor
     }
     auto [at, fresh] = first.try_emplace(place.letter, &place);
-    require(fresh || at->second->size == place.size, "sizes of '", place.letter, "' differ: ", at->second->size, " in ", at->second->text, " and ", place.size, " in ",
-            place.text);
+    require(fresh || at->second->size == place.size, "sizes of '", place.letter, "' differ: ", at->second->size, " in ", at->second->text, " and ",
+            place.size, " in ", place.text);
   }
   for (const auto& group : s.linear)
     for (int operand : group)
-      require(operand >= 0 && static_cast<std::size_t>(operand) < node.in_count(), "its signature's linear group names operand ", operand, " of ", node.in_count());
+      require(operand >= 0 && static_cast<std::size_t>(operand) < node.in_count(), "its signature's linear group names operand ", operand, " of ",
+              node.in_count());
 }
 
 }  // namespace
@@ -160,9 +167,7 @@ Signature signature_of(const NodeView& node) {
     if (s.in.empty() && node.in_count() == 1) s.in.emplace_back();  // nothing before "->" is no operand or one scalar: the node tells
     check(node, s);
     return s;
-  } catch (const Error& error) {
-    fail(describe(*node.graph, node.id), ": ", error.what());
-  }
+  } catch (const Error& error) { fail(describe(*node.graph, node.id), ": ", error.what()); }
 }
 
 }  // namespace karez

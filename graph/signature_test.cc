@@ -7,8 +7,8 @@
 namespace karez {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -21,7 +21,8 @@ struct OneNode {
   OneNode(std::string_view op, std::vector<TensorType> operands, Attrs attrs = {}) {
     Builder builder(graph, ops);
     std::vector<ValueId> inputs;
-    for (const auto& type : operands) inputs.push_back(builder.one("variable", {}, {{"shape", type.shape}, {"dtype", std::string(name_of(type.dtype))}}));
+    for (const auto& type : operands)
+      inputs.push_back(builder.one("variable", {}, {{"shape", type.shape}, {"dtype", std::string(name_of(type.dtype))}}));
     builder.where = "net.cc:7";
     builder.add(op, inputs, std::move(attrs));
     id = NodeId(graph.nodes.size() - 1);
@@ -42,7 +43,8 @@ std::vector<std::string> texts_of(std::string_view op, std::vector<TensorType> o
 std::vector<std::string> mesh_texts(std::string_view op, std::vector<TensorType> operands, std::string_view mesh) {
   OneNode node(op, std::move(operands));
   std::vector<std::string> out;
-  for (const auto& combination : mesh_shardings(node.view(), Mesh::parse(mesh))) out.push_back(join(combination, "; ", [](const Sharding& s) { return print(s); }));
+  for (const auto& combination : mesh_shardings(node.view(), Mesh::parse(mesh)))
+    out.push_back(join(combination, "; ", [](const Sharding& s) { return print(s); }));
   return out;
 }
 
@@ -63,14 +65,14 @@ TEST(Signature, BadTextIsRefusedWithItsPlace) {
   EXPECT_EQ(error("a b -> a | b by mean"), "signature: line 1, column 17: expected sum, max or min at 'mean'");
   EXPECT_EQ(error("a -> a | linear {1}"), "signature: line 1, column 18: there is no operand 1 at '1}'");
   EXPECT_EQ(error("a -> a | fixed q"), "signature: line 1, column 16: no operand carries the letter 'q' at 'q'");
-  EXPECT_EQ(error("a -> a moves"), "signature: line 1, column 10: something follows the signature at 'ves'");
+  EXPECT_EQ(error("a -> a; moves"), "signature: line 1, column 7: something follows the signature at '; moves'");
 }
 
 TEST(Shardings, AMatmulHasExactlySix) {
-  EXPECT_THAT(texts_of("matmul", {a, b}, 2), ElementsAre("B, B -> B",               //
-                                                         "S(0), B -> S(0)",         // rows
-                                                         "S(1), S(0) -> P(sum)",    // inner
-                                                         "B, S(1) -> S(1)",         // columns
+  EXPECT_THAT(texts_of("matmul", {a, b}, 2), ElementsAre("B, B -> B",             //
+                                                         "S(0), B -> S(0)",       // rows
+                                                         "S(1), S(0) -> P(sum)",  // inner
+                                                         "B, S(1) -> S(1)",       // columns
                                                          "P(sum), B -> P(sum)", "B, P(sum) -> P(sum)"));
 }
 
@@ -96,7 +98,8 @@ TEST(Shardings, AReducedLetterNamesItsKind) {
 TEST(Shardings, BoolsAreNotSummed) {
   EXPECT_THAT(texts_of("any_zero", {a}, 2), ElementsAre("B -> B", "S(0) -> S(0)"));
   EXPECT_THAT(texts_of("add", {{DType::b8, {4, 4}}, {DType::b8, {4, 4}}}, 2), ElementsAre("B, B -> B", "S(0), S(0) -> S(0)", "S(1), S(1) -> S(1)"));
-  EXPECT_THAT(texts_of("transpose", {{DType::b8, {4, 4}}}, 2), ElementsAre("B -> B", "S(0) -> S(1)", "S(1) -> S(0)", "P(max) -> P(max)", "P(min) -> P(min)"));
+  EXPECT_THAT(texts_of("transpose", {{DType::b8, {4, 4}}}, 2),
+              ElementsAre("B -> B", "S(0) -> S(1)", "S(1) -> S(0)", "P(max) -> P(max)", "P(min) -> P(min)"));
   EXPECT_THAT(texts_of("add", {{DType::i32, {4, 4}}, {DType::i32, {4, 4}}}, 2), Contains("P(sum), P(sum) -> P(sum)"));
 }
 
@@ -134,7 +137,8 @@ TEST(Shardings, ALetterOfResultsAloneIsNotSummed) {
 
 TEST(Shardings, SourcesAndScalarsHaveTheirs) {
   EXPECT_THAT(texts_of("input", {}, 2, {{"shape", Ints{8, 4}}}), ElementsAre("-> B", "-> S(0)"));
-  EXPECT_THAT(texts_of("fill", {{DType::f32, {}}}, 2, {{"shape", Ints{8}}}), ElementsAre("B -> B", "B -> S(0)")) << "one scalar operand is written as none";
+  EXPECT_THAT(texts_of("fill", {{DType::f32, {}}}, 2, {{"shape", Ints{8}}}), ElementsAre("B -> B", "B -> S(0)"))
+      << "one scalar operand is written as none";
 }
 
 TEST(Shardings, AxesComposeToTheProductOfTheirWays) {
@@ -148,7 +152,7 @@ TEST(Shardings, AxesComposeToTheProductOfTheirWays) {
   EXPECT_EQ(mesh_texts("matmul", {a, b}, "").size(), 1u) << "one device without axes has one way";
 }
 
-TEST(Shardings, OneNodeHasOneKindOfPartial) {
+TEST(Shardings, AValueHasOneKindOfPartial) {
   auto all = mesh_texts("transpose", {a}, "data=2,model=2");
   EXPECT_THAT(all, Contains("P(max) -> P(max); P(max) -> P(max)"));
   EXPECT_THAT(all, Contains("P(max) -> P(max); S(0) -> S(1)"));
@@ -158,12 +162,19 @@ TEST(Shardings, OneNodeHasOneKindOfPartial) {
 
 TEST(Signature, WhatDoesNotFitTheNodeIsAnErrorThatNamesIt) {
   EXPECT_EQ(error_of([] { texts_of("wrong", {{DType::f32, {3, 3}}}, 2); }), "wrong at net.cc:7: its signature a a -> a has 'a' twice in operand 0");
-  EXPECT_EQ(error_of([] { texts_of("uneven", {{DType::f32, {3, 4}}}, 2); }),
+  EXPECT_EQ(error_of([] {
+              texts_of("uneven", {{DType::f32, {3, 4}}}, 2);
+            }),
             "uneven at net.cc:7: sizes of 'b' differ: 4 in operand 0 f32[3, 4] and 5 in result 0 f32[3, 5]");
-  EXPECT_EQ(error_of([] { texts_of("relu", {{DType::f32, {3}}}, 2); }),
+  EXPECT_EQ(error_of([] {
+              texts_of("relu", {{DType::f32, {3}}}, 2);
+            }),
             "relu at net.cc:7: its signature a b -> a b gives operand 0 2 dimensions; it is f32[3]");
   EXPECT_EQ(error_of([] { texts_of("scan", {a}, 2); }), "scan at net.cc:7: signature: line 1, column 1: expected '->' at the end");
-  EXPECT_THAT(error_of([] { texts_of("flatten", {{DType::f32, {9, 4}}}, 2); }), HasSubstr("lets 'a' divide 12, which does not divide 9 of operand 0 f32[9, 4]"));
+  EXPECT_THAT(error_of([] {
+                texts_of("flatten", {{DType::f32, {9, 4}}}, 2);
+              }),
+              HasSubstr("lets 'a' divide 12, which does not divide 9 of operand 0 f32[9, 4]"));
   EXPECT_THAT(error_of([] { texts_of("top", {{DType::f32, {9, 4}}}, 2); }), "no error");
 }
 

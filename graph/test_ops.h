@@ -36,30 +36,50 @@ inline OpTable test_ops() {
       row("matmul", 2, "m k, k n -> m n | linear {0} {1}", matmul_type),
       row("add", 2, "a b, a b -> a b | linear {0, 1}", equal_operands),
       row("relu", 1, "a b -> a b", as_first),
-      row("is_zero", 1, "a b -> a b", [](auto in, const Attrs&) { return std::vector<TensorType>{{DType::b8, in[0].shape}}; }),
-      row("any_zero", 1, "i j -> i", [](auto in, const Attrs&) { return std::vector<TensorType>{{DType::b8, {in[0].shape[0]}}}; }),
+      row("is_zero", 1, "a b -> a b",
+          [](auto in, const Attrs&) {
+            return std::vector<TensorType>{{DType::b8, in[0].shape}};
+          }),
+      row("any_zero", 1, "i j -> i",
+          [](auto in, const Attrs&) {
+            return std::vector<TensorType>{{DType::b8, {in[0].shape[0]}}};
+          }),
       row("reduce_max", 1, "i j -> i | j by max", first_dim),
       row("reduce_sum", 1, "i j -> i | linear {0}", first_dim),
-      row("total", 1, "i j -> ", [](auto in, const Attrs&) { return std::vector<TensorType>{{in[0].dtype, {}}}; }),
+      row("total", 1, "i j -> ",
+          [](auto in, const Attrs&) {
+            return std::vector<TensorType>{{in[0].dtype, {}}};
+          }),
       row("fill", 1, "-> a", typed_by_attrs),
-      row("transpose", 1, "i j -> j i | moves", [](auto in, const Attrs&) { return std::vector<TensorType>{{in[0].dtype, {in[0].shape[1], in[0].shape[0]}}}; }),
+      row("transpose", 1, "i j -> j i | moves",
+          [](auto in, const Attrs&) {
+            return std::vector<TensorType>{{in[0].dtype, {in[0].shape[1], in[0].shape[0]}}};
+          }),
       row("flatten", 1, "a b -> a | a divides 12 | moves",
-          [](auto in, const Attrs&) { return std::vector<TensorType>{{in[0].dtype, {in[0].count()}}}; }),
+          [](auto in, const Attrs&) {
+            return std::vector<TensorType>{{in[0].dtype, {in[0].count()}}};
+          }),
       row("crop", 1, "n h -> n h | fixed h",
-          [](auto in, const Attrs&) { return std::vector<TensorType>{{in[0].dtype, {in[0].shape[0], in[0].shape[1] - 1}}}; }),
-      row("top", 1, "i j -> i, i", [](auto in, const Attrs&) { return std::vector<TensorType>{{in[0].dtype, {in[0].shape[0]}}, {DType::i32, {in[0].shape[0]}}}; }),
+          [](auto in, const Attrs&) {
+            return std::vector<TensorType>{{in[0].dtype, {in[0].shape[0], in[0].shape[1] - 1}}};
+          }),
+      row("top", 1, "i j -> i, i",
+          [](auto in, const Attrs&) {
+            return std::vector<TensorType>{{in[0].dtype, {in[0].shape[0]}}, {DType::i32, {in[0].shape[0]}}};
+          }),
       row("scan", -1, "", as_first),
       row("wrong", 1, "a a -> a", first_dim),
-      row("uneven", 1, "a b -> a b", [](auto in, const Attrs&) { return std::vector<TensorType>{{in[0].dtype, {in[0].shape[0], in[0].shape[1] + 1}}}; }),
+      row("uneven", 1, "a b -> a b",
+          [](auto in, const Attrs&) {
+            return std::vector<TensorType>{{in[0].dtype, {in[0].shape[0], in[0].shape[1] + 1}}};
+          }),
   });
 }
 
 inline std::string error_of(const std::function<void()>& act) {
   try {
     act();
-  } catch (const Error& error) {
-    return error.what();
-  }
+  } catch (const Error& error) { return error.what(); }
   return "no error";
 }
 

@@ -109,7 +109,8 @@ TEST(GraphText, RandomGraphsReadBack) {
       const char* name = names[pick(4)];
       std::vector<ValueId> in{values[pick(values.size())]};
       if (ops.at(name).inputs == 2) in.push_back(values[pick(values.size())]);
-      values.push_back(builder.add(name, in, pick(3) ? Attrs{} : Attrs{{"r", static_cast<double>(pick(1000)) / 7}, {"s", std::string("a\\\"\t")}})[0]);
+      values.push_back(
+          builder.add(name, in, pick(3) ? Attrs{} : Attrs{{"r", static_cast<double>(pick(1000)) / 7}, {"s", std::string("a\\\"\t")}})[0]);
       if (pick(2) == 0) g.nodes.back().after.push_back(NodeId(pick(g.nodes.size())));
       Sbp entries[] = {S(0), S(1), B(), P()};
       if (pick(2) == 0) g.values.back().layout = Layout{entries[pick(4)], entries[pick(4)]};
@@ -129,10 +130,12 @@ TEST(GraphText, BadTextIsRefusedWithItsPlace) {
   EXPECT_EQ(error("graph main"), "graph: line 1, column 11: expected '{' at the end");
   EXPECT_EQ(error("graph main {\n  %0 = input() : f32[2]\n"), "graph: line 3, column 1: expected '}' at the end");
   EXPECT_EQ(error("graph main {} x"), "graph: line 1, column 15: something follows the graph at 'x'");
-  EXPECT_EQ(error("graph main {\n  %0 = matmull(%1) : f32[2]\n}"), "graph: line 2, column 8: no op is called 'matmull'; near it: matmul at 'matmull(%1) : f32[2]'");
+  EXPECT_EQ(error("graph main {\n  %0 = matmull(%1) : f32[2]\n}"),
+            "graph: line 2, column 8: no op is called 'matmull'; near it: matmul at 'matmull(%1) : f32[2]'");
   EXPECT_EQ(error("graph main {\n  %0 = relu(%1) : f32[2]\n}"), "graph: line 2, column 13: a value is used before it is defined at '%1) : f32[2]'");
   EXPECT_EQ(error("graph main {\n  %0 = relu(%0) : f32[2]\n}"), "graph: line 2, column 13: a value is used before it is defined at '%0) : f32[2]'");
-  EXPECT_EQ(error("graph main {\n  %0 = input() : f32[2]\n  %0 = input() : f32[2]\n}"), "graph: line 3, column 3: a value is defined twice at '%0 = input() : f32[2]'");
+  EXPECT_EQ(error("graph main {\n  %0 = input() : f32[2]\n  %0 = input() : f32[2]\n}"),
+            "graph: line 3, column 3: a value is defined twice at '%0 = input() : f32[2]'");
   EXPECT_EQ(error("graph main {\n  variable \"w\" : f32[2] read %4\n}"), "graph: line 2, column 30: no node defines this value at '%4'");
   EXPECT_EQ(error("graph main { output \"y\" %0 }"), "graph: line 1, column 25: a value is used before it is defined at '%0 }'");
   EXPECT_EQ(error("graph main mesh(data=2) { %0 = input() : f32[4@modle] }"),
@@ -154,7 +157,8 @@ TEST(GraphText, BadTextIsRefusedWithItsPlace) {
 TEST(GraphText, NoTextCrashesTheParser) {  // every prefix of a good text, and single damaged letters
   OpTable ops = test_ops();
   std::string text = print(parse_graph(R"(graph main mesh(data=2) [0:1, 0:2] { variable "w" : f32[4;] read %1
-    %0 = input() {a=[1, 2], s="x"} : f32[4@data] in "a" at "b" after n0 %1 = scan(%0) : f32[4] regions { graph r(%0: f32[2]) { output "o" %0 } } })", ops));
+    %0 = input() {a=[1, 2], s="x"} : f32[4@data] in "a" at "b" after n0 %1 = scan(%0) : f32[4] regions { graph r(%0: f32[2]) { output "o" %0 } } })",
+                                       ops));
   for (std::size_t n = 0; n < text.size(); ++n) {
     EXPECT_NE(error_of([&] { parse_graph(text.substr(0, n), ops); }), n + 1 == text.size() ? "" : "no error");
     for (char c : std::string("}{(%\"@9")) {

@@ -14,14 +14,16 @@ class Verifier {
     require(!graph_.meshes.empty(), "graph ", graph_.name, " has no mesh");
     for (ValueId id : graph_.arguments) {
       require(exists(id) && !known(id), "graph ", graph_.name, ": argument %", id, exists(id) ? " is listed twice" : " does not exist");
-      require(!graph_.value(id).producer.valid(), "graph ", graph_.name, ": argument %", id, " is also a result of node n", graph_.value(id).producer);
+      require(!graph_.value(id).producer.valid(), "graph ", graph_.name, ": argument %", id, " is also a result of node n",
+              graph_.value(id).producer);
       layout(cat("argument %", id, " of graph ", graph_.name), id);
       known_[static_cast<std::size_t>(id.index)] = true;
     }
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) node(NodeId(n));
     for (std::size_t v = 0; v < graph_.values.size(); ++v) {
       NodeId producer = graph_.values[v].producer;
-      require(!producer.valid() || known_[v], "graph ", graph_.name, ": value %", v, " says that node n", producer, " makes it, which does not list it");
+      require(!producer.valid() || known_[v], "graph ", graph_.name, ": value %", v, " says that node n", producer,
+              " makes it, which does not list it");
     }
     variables();
     outputs();
@@ -53,16 +55,16 @@ class Verifier {
       ValueId in = node.inputs[i];
       require(exists(in), name, ": operand ", i, " is %", in, ", which does not exist; the graph has ", graph_.values.size(), " values");
       require(known(in), name, ": operand ", i, " is %", in, ", which no earlier node makes");
-      require(graph_.value(in).mesh == graph_.value(node.inputs[0]).mesh, name, ": operand ", i, " is on mesh", graph_.value(in).mesh, ", operand 0 on mesh",
-              graph_.value(node.inputs[0]).mesh);
+      require(graph_.value(in).mesh == graph_.value(node.inputs[0]).mesh, name, ": operand ", i, " is on mesh", graph_.value(in).mesh,
+              ", operand 0 on mesh", graph_.value(node.inputs[0]).mesh);
     }
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       ValueId out = node.outputs[i];
       require(exists(out), name, ": result ", i, " is %", out, ", which does not exist; the graph has ", graph_.values.size(), " values");
       const Value& value = graph_.value(out);
       require(!known(out), name, ": result ", i, " is %", out, ", which node n", value.producer, " makes too");
-      require(value.producer == id && value.output == static_cast<int>(i), name, ": result ", i, " is %", out, ", which says it is result ", value.output, " of node n",
-              value.producer);
+      require(value.producer == id && value.output == static_cast<int>(i), name, ": result ", i, " is %", out, ", which says it is result ",
+              value.output, " of node n", value.producer);
       layout(cat(name, ": result ", i), out);
       int mesh = graph_.value(node.inputs.empty() ? node.outputs[0] : node.inputs[0]).mesh;
       require(value.mesh == mesh, name, ": result ", i, " is on mesh", value.mesh, ", its operands on mesh", mesh);
@@ -75,9 +77,7 @@ class Verifier {
       try {
         require(region.variables.empty(), "graph ", region.name, " is a region and has ", region.variables.size(), " variables");
         verify(region);
-      } catch (const Error& error) {
-        fail(name, ": in its region: ", error.what());
-      }
+      } catch (const Error& error) { fail(name, ": in its region: ", error.what()); }
     }
   }
 
@@ -85,9 +85,7 @@ class Verifier {
     std::vector<TensorType> inferred;
     try {
       inferred = view.node().op->infer(view.in_types(), view.attrs());
-    } catch (const Error& error) {
-      fail(name, ": ", error.what());
-    }
+    } catch (const Error& error) { fail(name, ": ", error.what()); }
     require(inferred.size() == view.out_count(), name, " has ", view.out_count(), " results; its op gives ", inferred.size());
     for (std::size_t i = 0; i < inferred.size(); ++i)
       require(inferred[i] == view.out_type(i), name, ": result ", i, " is ", view.out_type(i), "; its operands give ", inferred[i]);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+// At most one operand of a call makes nodes: C++ leaves the order of operands open, and all ranks must number nodes alike.
 namespace karez::build {
 namespace {
 
@@ -144,19 +145,18 @@ ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<
   // -log_softmax[label] = log(sum(exp(s))) - s[label].
   ValueId s = shifted(b, logits, {1});
   ValueId normaliser = log(b, reduce_sum(b, exp(b, s), {1}));
-  ValueId hot = one_hot(b, labels, x.shape[1], x.dtype);
-  ValueId picked = reduce_sum(b, mul(b, s, hot), {1});
-  // A label of no class picks 0 and counts for nothing.
-  ValueId valid = reduce_sum(b, hot, {1});
-  ValueId loss = sub(b, mul(b, normaliser, valid), picked);
+  ValueId picked = reduce_sum(b, mul(b, s, one_hot(b, labels, x.shape[1], x.dtype)), {1});
+  ValueId loss = sub(b, normaliser, picked);
   if (!weights) return mean(b, loss);
-  return div(b, sum(b, mul(b, loss, *weights)), sum(b, *weights));
+  ValueId total = sum(b, mul(b, loss, *weights));
+  return div(b, total, sum(b, *weights));
 }
 
 ValueId correct_count(Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights) {
   check_rows("correct_count", b, logits, labels, weights);
   DType dtype = b.type(logits).dtype;
-  ValueId hit = cast(b, eq(b, arg_max(b, logits, 1), cast(b, labels, DType::i64)), dtype);
+  ValueId guess = arg_max(b, logits, 1);
+  ValueId hit = cast(b, eq(b, guess, cast(b, labels, DType::i64)), dtype);
   return sum(b, weights ? mul(b, hit, *weights) : hit);
 }
 
@@ -166,8 +166,9 @@ ValueId dropout(Builder& b, ValueId x, double p, ValueId state, std::int64_t sit
   require(p >= 0 && p <= 1, "dropout: the probability is ", p, ", not from 0 to 1");
   if (p == 0) return x;
   ValueId zero = full(b, type.dtype, type.shape, 0);
-  if (p == 1) return mul(b, x, zero);
-  ValueId drop = lt(b, random_uniform(b, state, type, site), full(b, type.dtype, type.shape, p));
+  if (p == 1) return zero;
+  ValueId uniform = random_uniform(b, state, type, site);
+  ValueId drop = lt(b, uniform, full(b, type.dtype, type.shape, p));
   return select(b, drop, zero, mul(b, x, full(b, type.dtype, type.shape, 1 / (1 - p))));
 }
 

@@ -42,9 +42,17 @@ TensorType infer_pointwise(std::string_view op, const Expr& expr, Takes takes, s
   return {is_truth(expr->kind) || value == nullptr ? DType::b8 : value->dtype, in[0].shape};
 }
 
+bool has_division(const Expr& e) {
+  if (e->kind == ExprKind::div) return true;
+  for (int k = 0; k < operands_of(e->kind); ++k)
+    if (has_division(e->operands[static_cast<std::size_t>(k)])) return true;
+  return false;
+}
+
 Signature index_pointwise(const NodeView& node, const Expr& expr) {
   Signature s = same_shape_signature(node);
-  s.linear = linear_groups(expr);
+  bool rounds = !is_float(node.out_type(0).dtype) && has_division(expr);  // 1 / 2 + 1 / 2 is not 2 / 2 in integers
+  if (!rounds) s.linear = linear_groups(expr);
   return s;
 }
 

@@ -20,7 +20,7 @@ std::map<Layout, ValueId> grow_tree(Rewrite& rewrite, const OpDef* box, ValueId 
   for (const TransitionStep& step : transition_tree(start.type, mesh, *start.layout, targets, costs).steps) {
     auto axis = static_cast<std::size_t>(step.axis);
     Attrs attrs;
-    attrs.set("axis", mesh.axes[axis].name).set("move", std::string(name_of(step.move)));
+    attrs.set("axis", step.axis).set("move", std::string(name_of(step.move)));
     attrs.set("from", print(step.from[axis])).set("to", print(step.to[axis]));
     NodeId node = rewrite.add(box, {reached.at(step.from)}, std::move(attrs), std::span(&start.type, 1), start.mesh, like);
     ValueId out = graph.node(node).outputs[0];

@@ -66,7 +66,7 @@ double duration(const Compilation& c, const Segment& segment) {
     if (segment.stream == StreamKind::comm) {
       const Layout& from = *c.graph.value(node.inputs[0]).layout;
       const Layout& to = *c.graph.value(node.outputs[0]).layout;
-      total += seconds(view.out_type(0), mesh, {mesh.axis(node.attrs.text("axis")), move_from(node.attrs.text("move")), from, to}, c.options.costs);
+      total += seconds(view.out_type(0), mesh, {static_cast<int>(node.attrs.integer("axis")), move_from(node.attrs.text("move")), from, to}, c.options.costs);
     } else if (node.op->name != "box") {
       Cost cost = cost_of(*node.op, view.in_types(), view.out_types(), node.attrs);
       total += c.options.costs.seconds(cost.work, cost.flops / mesh.size(), cost.bytes / mesh.size());

@@ -22,8 +22,7 @@ std::int64_t bytes_of(const Piece& piece, DType dtype) { return count_of(piece.s
 
 TransitionStep step_of(const Graph& graph, NodeId box) {
   const Node& node = graph.node(box);
-  const Mesh& mesh = graph.mesh(node.outputs[0]);
-  return {mesh.axis(node.attrs.text("axis")), move_from(node.attrs.text("move")), *graph.value(node.inputs[0]).layout, *graph.value(node.outputs[0]).layout};
+  return {static_cast<int>(node.attrs.integer("axis")), move_from(node.attrs.text("move")), *graph.value(node.inputs[0]).layout, *graph.value(node.outputs[0]).layout};
 }
 
 CommunicatorId Communicators::communicator(int axis, const std::vector<int>& group) {
@@ -40,7 +39,7 @@ CommunicatorId Communicators::communicator(int axis, const std::vector<int>& gro
   std::vector<std::pair<int, std::string>> names;
   for (std::size_t n = 0; n < c_.graph.nodes.size(); ++n) {
     const Node& node = c_.graph.nodes[n];
-    if (c_.turn[n] < 0 || mesh.axis(node.attrs.text("axis")) != axis) continue;
+    if (c_.turn[n] < 0 || static_cast<int>(node.attrs.integer("axis")) != axis) continue;
     names.emplace_back(c_.turn[n], cat(node.attrs.text("move"), " %", node.outputs[0]));
   }
   std::sort(names.begin(), names.end());

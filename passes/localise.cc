@@ -239,7 +239,7 @@ class Localiser {
     DType dtype = graph_.type(out).dtype;
     Reduce reduce = reduce_from(node.attrs.text("to"));
     bool whole_here = node.attrs.text("from") == "B";
-    int coordinate = mesh_.coordinates(position())[static_cast<std::size_t>(mesh_.axis(node.attrs.text("axis")))];
+    int coordinate = mesh_.coordinates(position())[static_cast<std::size_t>(node.attrs.integer("axis"))];
     if (whole_here && (coordinate == 0 || reduce != Reduce::sum)) {  // a max of equals is that value
       define(out, window(out, source, local(source).view, 0, std::move(box)));
       return;

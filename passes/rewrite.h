@@ -26,6 +26,7 @@ class Rewrite {
   Graph finish();
 
   Graph& graph() { return to_; }
+  const Graph& graph() const { return to_; }
 
  private:
   const Graph& from_;

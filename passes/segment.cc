@@ -18,8 +18,6 @@ void merge(Bits& into, const Bits& from) {
 void segment(Compilation& c) {
   const Graph& graph = c.graph;
   auto uses = uses_of(graph);
-  std::set<int> fetched;
-  for (const Output& output : graph.outputs) fetched.insert(output.value.index);
   c.segments.clear();
   c.segment_of.assign(graph.nodes.size(), -1);
   std::vector<Bits> before;           // by segment: which segments come before it
@@ -40,7 +38,8 @@ void segment(Compilation& c) {
       if (from == open) return;
       sources.insert(from);
       if (open >= 0 && before[static_cast<std::size_t>(from)][static_cast<std::size_t>(open)]) cycle = true;
-      if (c.segments[static_cast<std::size_t>(from)].stream == c.stream[n]) return;
+      StreamKind stream = c.segments[static_cast<std::size_t>(from)].stream;
+      if (stream == c.stream[n] || stream == StreamKind::host) return;  // sources act when the launch begins: nothing to wait for
       crosses = true;
       if (open < 0 || !before[static_cast<std::size_t>(open)][static_cast<std::size_t>(from)]) new_wait = true;
     };
@@ -56,10 +55,8 @@ void segment(Compilation& c) {
       if (cut) open = start(StreamKind::compute), closing = false;
       mine = open;
       in_updates = update;
-      for (ValueId out : node.outputs) {
-        if (fetched.count(out.index)) closing = true;
+      for (ValueId out : node.outputs)
         for (const Use& use : uses[static_cast<std::size_t>(out.index)]) closing |= c.stream[static_cast<std::size_t>(use.node.index)] != StreamKind::compute;
-      }
     }
     auto& wait = before[static_cast<std::size_t>(mine)];
     for (int from : sources) {

@@ -16,9 +16,9 @@ void slots(Compilation& c) {
       if (c.stream[static_cast<std::size_t>(use.node.index)] != from) c.slots[v] = c.options.slots;
   }
   c.turn.assign(c.graph.nodes.size(), -1);
-  std::map<std::string, int> next;  // by axis: all groups of an axis run the same sequence
+  std::map<std::int64_t, int> next;  // by axis: all groups of an axis run the same sequence
   for (NodeId node : collective_sequence(c)) {
-    int turn = next[c.graph.node(node).attrs.text("axis")]++;
+    int turn = next[c.graph.node(node).attrs.integer("axis")]++;
     c.turn[static_cast<std::size_t>(node.index)] = turn;
   }
 }

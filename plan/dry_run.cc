@@ -66,8 +66,7 @@ class Runner {
     if (m.to == session_actor) {
       (m.kind == Message::Kind::filled ? ender_ : starter_).take(m);
     } else {
-      ports_[m.to.index].take(m);
-      consider(m.to);
+      if (ports_[m.to.index].take(m)) consider(m.to);
     }
   }
   void act(ActorId a) {

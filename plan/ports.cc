@@ -104,6 +104,21 @@ void Ports::add_output(const Plan& plan, const Port& port) {
   outputs_.push_back(output);
 }
 
+std::string Ports::text() const {
+  std::string out = cat(running_ ? "runs" : ready() ? "ready" : "waits", " acts ", acts_);
+  for (const Input& input : inputs_) {
+    out += cat("; in r", input.reg, " phase ", input.phase, " holds");
+    for (int i = 0; i < input.count; ++i) out += cat(" ", store_[input.ring + (input.head + i) % input.slots]);
+  }
+  for (const Output& output : outputs_) {
+    out += cat("; out r", output.reg, " phase ", output.phase, output.phase > 0 || running_ ? cat(" writes ", output.slot) : "", " free");
+    for (int i = 0; i < output.free_count; ++i) out += cat(" ", store_[output.free + i]);
+    out += " held by";
+    for (int slot = 0; slot < output.slots; ++slot) out += cat(" ", store_[output.holders + slot]);
+  }
+  return out;
+}
+
 void Ports::fail_begin() const {
   if (running_) fail("actor ", actor_, " begins while it runs");
   fail("actor ", actor_, " begins or completes out of turn: ", missing_, " of its ports are not ready");

@@ -44,13 +44,8 @@ class Ports {
   bool running() const { return running_; }
   std::int64_t acts() const { return acts_; }   // completed ones
 
-  void take(const Message& message) {
-    if (message.kind == Message::Kind::filled) {
-      take_filled(message);
-    } else {
-      take_returned(message);
-    }
-  }
+  // True if the actor was not ready before and is now.
+  bool take(const Message& message) { return message.kind == Message::Kind::filled ? take_filled(message) : take_returned(message); }
   void begin() {
     if (missing_ != 0) [[unlikely]]
       fail_begin();
@@ -81,7 +76,7 @@ class Ports {
   bool wants(int output) const { return out(output).phase == 0; } // the next act needs a free slot
   int holders(int output, int slot) const { return store_[out(output).holders + slot]; }  // consumers that have yet to return it
   std::int64_t pieces(int output) const { return out(output).piece; }
-  bool operator==(const Ports&) const = default;
+  std::string text() const;  // the whole state in a line
 
  private:
   struct Input {
@@ -90,12 +85,10 @@ class Ports {
     std::int32_t producer_port = 0, period = 1, phase = 0;
     std::int32_t ring = 0, slots = 1, head = 0, count = 0, lane = 0;  // ring: where in store_ the slot numbers lie
     std::int64_t piece = 0;                                          // the next one expected
-    bool operator==(const Input&) const = default;
   };
   struct Consumer {
     ActorId actor;
     std::int32_t port = 0;
-    bool operator==(const Consumer&) const = default;
   };
   struct Output {
     RegisterId reg;
@@ -103,7 +96,6 @@ class Ports {
     std::int32_t free = 0, free_count = 0, holders = 0;              // where in store_: free slots (a stack: warm memory first), holders per slot
     std::int32_t first_consumer = 0, consumer_count = 0;
     std::int64_t piece = 0;
-    bool operator==(const Output&) const = default;
   };
 
   Ports() = default;
@@ -114,7 +106,7 @@ class Ports {
   [[noreturn]] void fail_begin() const;
   [[noreturn]] void fail_take(const Message& message, const char* why) const;
 
-  void take_filled(const Message& m) {
+  bool take_filled(const Message& m) {
     if (static_cast<std::size_t>(m.port) >= inputs_.size()) [[unlikely]]
       fail_take(m, "there is no such input");
     Input& input = inputs_[static_cast<std::size_t>(m.port)];
@@ -128,9 +120,9 @@ class Ports {
     std::int32_t at = input.head + input.count;
     if (at >= input.slots) at -= input.slots;
     store_[input.ring + at] = m.slot;
-    if (input.count++ == 0 && !running_) --missing_;
+    return input.count++ == 0 && !running_ && --missing_ == 0;
   }
-  void take_returned(const Message& m) {
+  bool take_returned(const Message& m) {
     if (static_cast<std::size_t>(m.port) >= outputs_.size()) [[unlikely]]
       fail_take(m, "there is no such output");
     Output& output = outputs_[static_cast<std::size_t>(m.port)];
@@ -139,9 +131,9 @@ class Ports {
     std::int32_t& holders = store_[output.holders + m.slot];
     if (holders == 0) [[unlikely]]
       fail_take(m, "no consumer holds that slot");
-    if (--holders > 0) return;
+    if (--holders > 0) return false;
     store_[output.free + output.free_count] = m.slot;
-    if (output.free_count++ == 0 && output.phase == 0 && !running_) --missing_;
+    return output.free_count++ == 0 && output.phase == 0 && !running_ && --missing_ == 0;
   }
 
   std::vector<Input> inputs_;

@@ -41,7 +41,6 @@ std::string print(const CallSpec& call) {
 namespace {
 
 std::string actor_text(ActorId id) { return id == session_actor ? "session" : cat("a", id.index); }
-std::string device_text(const PlanDevice& d) { return cat(d.rank, ".", d.device); }
 std::string place_text(const PlanDevice& d) { return cat(d.rank, " ", d.device, " ", quote(d.kind)); }
 std::string at_text(const std::string& where) { return where.empty() ? "" : " at " + quote(where); }
 std::string ints_text(const std::vector<std::int64_t>& values) { return cat("[", join(values, ", "), "]"); }
@@ -143,7 +142,7 @@ class PlanReader {
  private:
   int small() {
     std::int64_t value = in_.integer();
-    if (value != static_cast<int>(value)) in_.fail_here(cat(value, " is out of range before"));
+    if (value != static_cast<int>(value)) in_.fail_here(cat(value, " is out of range"));
     return static_cast<int>(value);
   }
   int small_after(std::string_view word, int otherwise) { return in_.accept(word) ? small() : otherwise; }
@@ -157,13 +156,13 @@ class PlanReader {
   template <class Item>
   Item& numbered(std::vector<Item>& items, std::string_view letter) {
     in_.expect(letter);
-    if (static_cast<std::size_t>(in_.integer()) != items.size()) in_.fail_here(cat("number ", items.size(), " is due before"));
+    if (static_cast<std::size_t>(in_.integer()) != items.size()) in_.fail_here(cat("number ", items.size(), " is due"));
     in_.expect(":");
     return items.emplace_back();
   }
 
   void line() {
-    if (in_.accept("device")) numbered(plan_.devices, "") = place();
+    if (in_.accept("device")) device(numbered(plan_.devices, ""));
     else if (in_.accept("stream")) stream(numbered(plan_.streams, ""));
     else if (in_.accept("block")) block(numbered(plan_.blocks, "b"));
     else if (in_.accept("register")) reg(numbered(plan_.registers, "r"));
@@ -182,6 +181,7 @@ class PlanReader {
     d.kind = in_.quoted();
     return d;
   }
+  void device(PlanDevice& d) { d = place(); }
   void stream(Stream& s) {
     s.name = in_.quoted();
     in_.expect("device");
@@ -194,7 +194,7 @@ class PlanReader {
     bool known = false;
     for (BlockKind k : {BlockKind::scratch, BlockKind::reg, BlockKind::variable, BlockKind::constant, BlockKind::external})
       if (name_of(k) == kind) b.kind = k, known = true;
-    if (!known) in_.fail_here(cat("'", kind, "' is no kind of block (scratch, register, variable, constant, external) before"));
+    if (!known) in_.fail_here(cat("'", kind, "' is no kind of block (scratch, register, variable, constant, external)"));
     in_.expect("device");
     b.device = DeviceId(small());
     in_.expect("bytes");
@@ -315,7 +315,7 @@ class PlanReader {
     bool known = false;
     for (BodyKind k : {BodyKind::compute, BodyKind::input, BodyKind::fetch, BodyKind::state, BodyKind::collective})
       if (name_of(k) == body) a.body = k, known = true;
-    if (!known) in_.fail_here(cat("'", body, "' is no kind of actor (compute, input, fetch, state, collective) before"));
+    if (!known) in_.fail_here(cat("'", body, "' is no kind of actor (compute, input, fetch, state, collective)"));
     a.name = in_.quoted();
     in_.expect("stream");
     a.stream = StreamId(small());

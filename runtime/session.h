@@ -1,6 +1,7 @@
 // A session: owns worker threads, variables and loaded plans, and launches them one ticket after the other.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -25,7 +26,7 @@ class Worker;
 struct Loaded;
 struct LaunchRecord;
 struct Variables;
-struct Mail;
+struct Inquiry;
 
 #ifdef KAREZ_POISON
 inline constexpr bool poison_by_default = true;
@@ -103,20 +104,31 @@ class Session {
 
  private:
   friend class Launch;
+  friend class Worker;
+  // Called by workers.
+  void finished(LaunchRecord& record);         // it is over; the record may go
+  bool refuses(LaunchRecord& record);          // says so in the record, if an earlier launch failed
+  void broke(const std::string& why);          // a protocol error: everything in flight ends here
+  bool broken() const { return broken_.load(std::memory_order_relaxed); }
+
   void wait_idle();
-  void finished(LaunchRecord& record);  // on a worker: the launch is over
-  std::byte* variable_bytes(std::string_view name, const PlanDevice& device, const View& view);
-  void start_workers(int wanted);
-  Device& device(const PlanDevice& device);
   void wait(const LaunchRecord& record);
+  void stop();
+  void start_workers(const Plan& plan);
+  Device& device(const PlanDevice& device);
+  std::byte* variable_bytes(std::string_view name, const PlanDevice& device, const View& view);
 
   SessionOptions options_;
   const KernelTable* kernels_;
-  std::vector<AsyncKernel> async_;
+  std::vector<std::unique_ptr<AsyncKernel>> async_;
   std::map<std::string, std::unique_ptr<Device>> devices_;  // "rank.device"
   std::unique_ptr<Variables> variables_;
   std::vector<std::unique_ptr<Loaded>> loaded_;             // none where a reload forgot it
+  int limit_ = 1;                                           // of workers
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<std::shared_ptr<Inquiry>> inquiries_;         // kept: a worker inside a kernel answers later
+  std::int64_t launched_ = 0;
+  std::atomic<bool> broken_{false};
 
   mutable std::mutex mutex_;                                // guards what follows
   std::condition_variable over_;

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "solve/cost_graph.h"
+#include "solve/elimination_order.h"
 
 namespace karez::solve {
-
-using Scopes = std::vector<std::vector<int>>;
 
 // A table that results when `variable` is minimised out of the sum of its inputs: below the number of tables of the graph an input
 // is one of these, from there on a message.
@@ -20,16 +20,13 @@ struct Message {
 };
 
 struct Buckets {
-  std::vector<int> order;                     // of elimination
+  std::vector<int> order;  // of elimination
   std::vector<Message> messages;
-  std::vector<std::vector<int>> inputs;       // per variable: tables and messages of whose scope it is the first to go
-  std::vector<std::vector<int>> made;         // per variable: messages that stand for it once it is gone
-  double stored = 0, work = 0, widest = 0;    // cells of all messages; cells visited to fill them; cells of the largest
-  bool exact = true;                          // one message per variable
+  std::vector<std::vector<int>> inputs;     // per variable: tables and messages of whose scope it is the first to go
+  std::vector<std::vector<int>> made;       // per variable: messages that stand for it once it is gone
+  double stored = 0, work = 0, widest = 0;  // cells of all messages; cells visited to fill them; cells of the largest
+  bool exact = true;                        // one message per variable
 };
-
-// Order for the variables given: the better (by cells visited) of min-fill weighted by table size and smallest next table.
-std::vector<int> elimination_order(std::span<const int> sizes, const Scopes& scopes, std::span<const int> variables);
 
 // Plans without touching a cost. A bucket whose message would exceed `cap` cells is split into smaller ones that each minimise alone.
 Buckets plan_buckets(std::span<const int> sizes, const Scopes& scopes, std::vector<int> order, double cap);

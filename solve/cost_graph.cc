@@ -120,26 +120,38 @@ void check(const MinSumProblem& problem) {
   }
 }
 
-// Is `keep` never dearer than `lose`, whatever the other variables do? Sums over the variable's tables the worst excess (Goldstein's
-// criterion for dead ends). A sample of the cells refutes most pairs.
-bool replaces(const CostGraph& graph, int variable, int keep, int lose, bool sampled, std::size_t& budget) {
-  double excess = graph.unary[variable][keep] - graph.unary[variable][lose];
+// A table as seen from one of its variables: the cells of state s stand at i / inner * block + s * inner + i % inner for i < others.
+struct View {
+  const double* cells;
+  std::size_t inner, block, others;
+};
+
+std::vector<View> views_of(const CostGraph& graph, int variable) {
+  std::vector<View> views;
   for (Use use : graph.uses[variable]) {
     const Table& table = graph.tables[use.table];
-    std::size_t inner = strides_of(graph, table.scope)[use.axis], block = inner * graph.size(variable);
-    std::size_t others = table.cells().size() / graph.size(variable), jump = sampled ? others / samples + 1 : 1;
-    const double* cells = table.cells().data();
+    std::size_t inner = strides_of(graph, table.scope)[use.axis], size = graph.size(variable);
+    views.push_back({table.cells().data(), inner, inner * size, table.cells().size() / size});
+  }
+  return views;
+}
+
+// Is `keep` never dearer than `lose`, whatever the other variables do? Sums over the variable's tables the worst excess (Goldstein's
+// criterion for dead ends). A sample of the cells refutes most pairs.
+bool replaces(std::span<const double> unary, const std::vector<View>& views, int keep, int lose, bool sampled, std::size_t& budget) {
+  double excess = unary[keep] - unary[lose];
+  for (const View& view : views) {
+    std::size_t jump = sampled ? view.others / samples + 1 : 1;
     double worst = -inf;
-    for (std::size_t i = 0; i < others; i += jump) {
-      const double* at = cells + i / inner * block + i % inner;
-      double lost = at[lose * inner];
-      if (lost < inf) worst = std::max(worst, at[keep * inner] - lost);
+    for (std::size_t i = 0; i < view.others; i += jump) {
+      const double* at = view.cells + i / view.inner * view.block + i % view.inner;
+      double lost = at[lose * view.inner];
+      if (lost < inf) worst = std::max(worst, at[keep * view.inner] - lost);
       if (worst == inf) return false;
     }
-    std::size_t seen = others / jump + 1;
-    budget -= std::min(budget, seen);
-    excess += worst;
+    budget -= std::min(budget, view.others / jump + 1);
     if (worst == -inf) return true;  // a sample: nothing finite seen, so look at all; all: `lose` is forbidden everywhere
+    excess += worst;
   }
   return excess <= 0;
 }
@@ -241,12 +253,15 @@ bool propagate(const CostGraph& graph, Marks& dead) {
 
 void mark_dominated(const CostGraph& graph, Marks& dead) {
   std::size_t budget = dominance_cells;
-  for (int v = 0; v < graph.variables(); ++v)
+  for (int v = 0; v < graph.variables(); ++v) {
+    const std::vector<View> views = views_of(graph, v);
+    const auto& unary = graph.unary[v];
     for (int lose = graph.size(v); lose-- > 0;)  // from the back: of two equal states the first stays
       for (int keep = 0; keep < graph.size(v) && !dead[v][lose]; ++keep) {
         if (keep == lose || dead[v][keep] || budget == 0) continue;
-        if (replaces(graph, v, keep, lose, true, budget) && replaces(graph, v, keep, lose, false, budget)) dead[v][lose] = 1;
+        if (replaces(unary, views, keep, lose, true, budget) && replaces(unary, views, keep, lose, false, budget)) dead[v][lose] = 1;
       }
+  }
 }
 
 void drop(CostGraph& graph, const Marks& dead) {

@@ -12,8 +12,8 @@ namespace karez::solve {
 struct Reweighting {
   std::vector<std::vector<double>> node;
   std::vector<std::vector<std::vector<double>>> message;
-  double bound = 0;    // after a pass: no choice costs less, to rounding
-  bool fresh = true;   // no pass since the last change of the graph: the next one asks every table
+  double bound = 0;   // after a pass: no choice costs less, to rounding
+  bool fresh = true;  // no pass since the last change of the graph: the next one asks every table
 };
 
 Reweighting reweighting(const CostGraph&);

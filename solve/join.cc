@@ -9,7 +9,11 @@
 namespace karez::solve {
 
 Join::Join(const CostGraph& graph, int variable, std::span<const int> scope)
-    : graph_(graph), variable_(variable), size_(graph.size(variable)), scope_(scope.begin(), scope.end()), base_(size_, 0.0) {}
+    : graph_(graph),
+      variable_(variable),
+      size_(graph.size(variable)),
+      scope_(scope.begin(), scope.end()),
+      base_(size_, 0.0) {}
 
 void Join::add_unary(std::span<const double> cost) {
   for (int x = 0; x < size_; ++x) base_[x] += cost[x];
@@ -19,8 +23,8 @@ void Join::add(std::span<const double> cells, std::span<const int> scope) {
   std::vector<int> wanted;  // the part's variables in the join's order, x last
   for (int v : scope_)
     if (std::find(scope.begin(), scope.end(), v) != scope.end()) wanted.push_back(v);
-  Part part{.own = {}, .at = cells.data(), .step = {}, .has_x = wanted.size() < scope.size()};
-  if (part.has_x) wanted.push_back(variable_);
+  wanted.push_back(variable_);
+  Part part{.own = {}, .at = cells.data(), .step = {}};
   if (!std::equal(wanted.begin(), wanted.end(), scope.begin(), scope.end())) {
     std::vector<std::size_t> stride = strides_of(graph_, scope);
     std::vector<std::vector<std::size_t>> step;
@@ -42,10 +46,7 @@ void Join::add(std::span<const double> cells, std::span<const int> scope) {
 }
 
 void Join::add_row(const Part& part, const double* sum, double* out) const {
-  if (part.has_x)
-    for (int x = 0; x < size_; ++x) out[x] = sum[x] + part.at[x];
-  else
-    for (int x = 0; x < size_; ++x) out[x] = sum[x] + *part.at;
+  for (int x = 0; x < size_; ++x) out[x] = sum[x] + part.at[x];
 }
 
 std::vector<double> Join::minimise() {
@@ -53,10 +54,8 @@ std::vector<double> Join::minimise() {
   partial_.assign(scope_.size(), std::vector<double>(size_));
   for (Part& part : parts_) {
     if (!part.own.empty()) part.at = part.own.data();
-    if (part.deepest == 0)
-      add_row(part, base_.data(), base_.data());
-    else
-      ends_[part.deepest - 1].push_back(&part);
+    if (part.deepest == 0) add_row(part, base_.data(), base_.data());
+    else ends_[part.deepest - 1].push_back(&part);
   }
   out_.clear();
   out_.reserve(cell_count(graph_, scope_));
@@ -75,12 +74,10 @@ void Join::descend(std::size_t axis, const double* sum) {
   double* partial = partial_[axis].data();
   for (int i = 0; i < count; ++i) {
     const double* total = sum;
-    std::size_t kept = last && !ends.empty() && ends.back()->has_x ? 1 : 0;  // the last one is added while minimising
+    std::size_t kept = last && !ends.empty() ? 1 : 0;  // the last one is added while minimising
     for (std::size_t e = 0; e + kept < ends.size(); ++e, total = partial) add_row(*ends[e], total, partial);
-    if (kept)
-      out_.push_back(min_plus(ends.back()->at, total, size_));
-    else
-      descend(axis + 1, total);
+    if (kept) out_.push_back(min_plus(ends.back()->at, total, size_));
+    else descend(axis + 1, total);
     for (Part& part : parts_) part.at += part.step[axis];
   }
   for (Part& part : parts_) part.at -= part.step[axis] * count;

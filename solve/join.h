@@ -15,7 +15,7 @@ class Join {
   Join(const CostGraph&, int variable, std::span<const int> scope);
 
   void add_unary(std::span<const double> cost);
-  void add(std::span<const double> cells, std::span<const int> scope);  // variables of the join's scope and perhaps x, any order
+  void add(std::span<const double> cells, std::span<const int> scope);  // x and variables of the join's scope, in any order
   std::vector<double> minimise();
 
  private:
@@ -24,7 +24,6 @@ class Join {
     const double* at;               // where the walk stands
     std::vector<std::size_t> step;  // per axis of the scope
     std::size_t deepest = 0;        // 1 + the last axis it depends on; 0: none
-    bool has_x;
   };
 
   void descend(std::size_t axis, const double* sum);

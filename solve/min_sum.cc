@@ -62,7 +62,10 @@ std::vector<std::vector<int>> components(const CostGraph& graph, const std::vect
 class Solver {
  public:
   Solver(const MinSumProblem& problem, const MinSumLimits& limits)
-      : problem_(problem), limits_(limits), graph_(cost_graph(problem)), slack_(1e-12 * magnitude(graph_)) {}
+      : problem_(problem),
+        limits_(limits),
+        graph_(cost_graph(problem)),
+        slack_(1e-12 * magnitude(graph_)) {}
 
   MinSumResult run() {
     Marks dead = no_marks(graph_);
@@ -154,7 +157,7 @@ class Solver {
       left -= found.steps;
       used += found.steps;
       if (found.finished && found.cost == inf) return forbidden("search finds no allowed choice");
-      bound += found.finished ? std::min(found.cost, std::max(least, found.cost - slack_)) : least;
+      bound += found.finished ? std::max(least, found.cost - slack_) : least;
       finished &= found.finished;
     }
     bound_ = std::max(bound_, bound - slack_);

@@ -11,7 +11,9 @@
 
 namespace karez::solve {
 namespace {
-constexpr int most_seeds = 2000;  // blocks from which cliques of a general conflict graph are grown
+constexpr long first_turn = 1'000'000;       // search work
+constexpr std::size_t most_searched = 4000;  // blocks; the memory of a search grows with their square
+constexpr std::size_t most_seeds = 2000;     // blocks from which cliques of a general conflict graph are grown
 
 // What orders look at: how long a block lives (or with how many it conflicts) and the heaviest clique it is in.
 struct Trait {
@@ -77,7 +79,7 @@ long peak_of(const PackProblem& p, const std::vector<long>& offset) {
 
 // Tries a capacity with every order in turns of doubling work. A proof by any order is a proof.
 Fit try_capacity(const PackProblem& p, const std::vector<std::vector<int>>& ranks, long capacity, long work, std::vector<long>& offset) {
-  for (long turn = std::max(work / 64, 1L); work > 0; turn *= 2)
+  for (long turn = first_turn; work > 0; turn *= 2)
     for (const auto& rank : ranks) {
       long spend = std::min(turn, work), left = spend;
       Fit answer = fit(p, capacity, rank, left, offset);
@@ -114,7 +116,7 @@ Packing solve(PackProblem p, const std::vector<Trait>& traits, const PackLimits&
   // First the lower bound itself with half of the work, then halving the gap with half of what is left each time.
   long enough = std::max(best.lower_bound, limits.capacity / unit), hopeless = enough - 1, target = enough;
   std::vector<long> offset;
-  for (long work = limits.search_work; work > 1 && best.peak > enough && target < best.peak;) {
+  for (long work = p.blocks.size() <= most_searched ? limits.search_work : 0; work > 1 && best.peak > enough && target < best.peak;) {
     work -= work / 2;
     Fit answer = try_capacity(p, ranks, target, work, offset);
     if (answer == Fit::yes) offer(offset);

@@ -19,7 +19,7 @@ struct Block {
 };
 
 struct PackLimits {
-  long search_work = 400'000'000;  // blocks looked at by the search, never seconds: every rank decides alike; 0 leaves the greedy answer
+  long search_work = 200'000'000;  // blocks looked at by the search, never seconds: every rank decides alike; 0 leaves the greedy answer
   long capacity = 0;               // a peak that is good enough: nothing below it is sought
 };
 
@@ -30,7 +30,7 @@ struct Packing {
   bool optimal = false;      // peak == lower_bound
 };
 
-// The best of several greedy orders, then a bounded search for a packing at or near the lower bound.
+// The best of several greedy orders; then, up to 4000 blocks, a bounded search for a packing at or near the lower bound.
 Packing pack(std::span<const Interval>, const PackLimits& = {});
 
 // The same for blocks whose conflicts are given as pairs of their numbers, in any order, perhaps repeated.

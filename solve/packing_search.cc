@@ -5,21 +5,38 @@
 #include "solve/packing_search.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
+#include <utility>
 
 #include "base/error.h"
-#include "base/hash.h"
 
 namespace karez::solve {
 namespace {
 constexpr std::size_t remembered = 1 << 16;
 constexpr long never = std::numeric_limits<long>::max() / 4;
 
+std::uint64_t mix(std::uint64_t x) {  // the finaliser of splitmix64
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+  return x ^ (x >> 31);
+}
+
 class Search {
  public:
   Search(const PackProblem& problem, long capacity, const std::vector<int>& rank, long& work)
-      : p_(problem), capacity_(capacity), rank_(rank), work_(work), count_(problem.blocks.size()), floor_(count_, 0), earliest_(count_, 0),
-        offset_(count_, 0), waits_(count_, 0), placed_(count_, 0), mark_(count_, 0), of_(count_) {
+      : p_(problem),
+        capacity_(capacity),
+        rank_(rank),
+        work_(work),
+        count_(problem.blocks.size()),
+        floor_(count_, 0),
+        earliest_(count_, 0),
+        offset_(count_, 0),
+        waits_(count_, 0),
+        placed_(count_, 0),
+        mark_(count_, 0),
+        of_(count_) {
     for (int k = 0; k < static_cast<int>(p_.cliques.size()); ++k)
       for (int b : p_.cliques[k]) of_[b].push_back(k);
     clique_mark_.assign(p_.cliques.size(), 0);
@@ -55,12 +72,12 @@ class Search {
     --missing;
     for (std::size_t i = 0; i < reached_.size() && missing > 0; ++i)
       for (int w : p_.conflicts[reached_[i]]) {
+        --work_;
         if (placed_[w] || mark_[w] == 1) continue;
         missing -= mark_[w] == 2;
         mark_[w] = 1;
         reached_.push_back(w);
       }
-    work_ -= static_cast<long>(reached_.size());
     for (int b : reached_) mark_[b] = 0;
     for (int w : p_.conflicts[placed]) mark_[w] = 0;
     return missing == 0;
@@ -85,12 +102,14 @@ class Search {
       if (!mark_[start]) continue;
       std::vector<int> part{start};
       mark_[start] = 0;
-      for (std::size_t i = 0; i < part.size(); ++i)
+      for (std::size_t i = 0; i < part.size(); ++i) {
+        work_ -= static_cast<long>(p_.conflicts[part[i]].size());
         for (int w : p_.conflicts[part[i]])
           if (mark_[w]) {
             mark_[w] = 0;
             part.push_back(w);
           }
+      }
       std::sort(part.begin(), part.end(), [&](int a, int b) { return rank_[a] < rank_[b]; });
       parts.push_back(std::move(part));
     }
@@ -127,21 +146,21 @@ class Search {
   }
 
   // Two hashes of which blocks are open, how low they may stand and who waits: whatever lies below, the rest of the search is the same.
-  std::pair<std::uint64_t, std::uint64_t> state(const std::vector<int>& part) const {
-    Hash a, b;
-    b.add("second");
+  std::pair<std::uint64_t, std::uint64_t> state(const std::vector<int>& part) {
+    std::uint64_t a = 1, b = 1;  // never {0, 0}, which marks an unused entry
     for (int i : part) {
-      std::uint64_t word = static_cast<std::uint64_t>(floor_[i]) * 2 + waits_[i];
-      a.add(static_cast<std::uint64_t>(i)).add(word);
-      b.add(word).add(static_cast<std::uint64_t>(i));
+      std::uint64_t word = mix((static_cast<std::uint64_t>(floor_[i]) * 2 + waits_[i]) ^ (static_cast<std::uint64_t>(i + 1) << 48));
+      a += word;
+      b += mix(word);
     }
-    return {a.value(), b.value()};
+    return {a, b};
   }
 
   void put(int b) {
     placed_[b] = 1;
     offset_[b] = floor_[b];
     long top = floor_[b] + p_.blocks[b].size;
+    work_ -= static_cast<long>(p_.conflicts[b].size());
     for (int w : p_.conflicts[b]) {
       if (placed_[w] || floor_[w] >= top) continue;
       change(w);
@@ -169,6 +188,7 @@ class Search {
       if (waits_[b]) {  // it must be lifted by a block that reaches below its top, or it could stand lower in the end
         long top = floor_[b] + p_.blocks[b].size;
         earliest = never;
+        work_ -= static_cast<long>(p_.conflicts[b].size());
         for (int w : p_.conflicts[b]) {
           if (placed_[w]) continue;
           long lifter = waits_[w] ? level : floor_[w];

@@ -32,8 +32,7 @@ inline double min_plus(const double* row, const double* add, int count) {
 }
 
 // Calls visit(index, row, base) for each visited row, a run along the last axis; base is the sum of the other axes' summands there.
-template <class Visit>
-void for_each_row(std::span<const double> cells, const Axes& axes, Visit visit) {
+template <class Visit> void for_each_row(std::span<const double> cells, const Axes& axes, Visit visit) {
   std::size_t count = axes.size() - 1;  // axes that are walked, the last is the row
   std::vector<int> index(count);
   std::vector<std::size_t> offset(count + 1, 0), stride(count + 1, 1);

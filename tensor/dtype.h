@@ -13,8 +13,10 @@ enum class DType : std::uint8_t { f32, f64, i32, i64, b8 };
 
 constexpr std::int64_t size_of(DType dtype) {
   switch (dtype) {
-    case DType::f32: case DType::i32: return 4;
-    case DType::f64: case DType::i64: return 8;
+    case DType::f32:
+    case DType::i32: return 4;
+    case DType::f64:
+    case DType::i64: return 8;
     case DType::b8: return 1;
   }
   return 0;
@@ -38,8 +40,7 @@ inline DType dtype_from(std::string_view name) {
 }
 constexpr bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DType::f64; }
 
-template <class T>
-constexpr DType dtype_of();
+template <class T> constexpr DType dtype_of();
 template <> constexpr DType dtype_of<float>() { return DType::f32; }
 template <> constexpr DType dtype_of<double>() { return DType::f64; }
 template <> constexpr DType dtype_of<std::int32_t>() { return DType::i32; }
@@ -47,8 +48,7 @@ template <> constexpr DType dtype_of<std::int64_t>() { return DType::i64; }
 template <> constexpr DType dtype_of<bool>() { return DType::b8; }
 
 // with_type(dtype, [&]<class T>() { ... }): runs the body with T the element type.
-template <class Body>
-decltype(auto) with_type(DType dtype, Body&& body) {
+template <class Body> decltype(auto) with_type(DType dtype, Body&& body) {
   switch (dtype) {
     case DType::f32: return body.template operator()<float>();
     case DType::f64: return body.template operator()<double>();

@@ -24,14 +24,20 @@ std::vector<std::int64_t> parse_list(Scan& in, std::string_view open, std::strin
   in.expect(open);
   while (!in.accept(close)) {
     if (!values.empty()) in.expect(",");
+    Scan before = in;
     values.push_back(in.integer());
+    if (values.back() < 0) before.fail_here("a size or a stride is negative");
   }
   return values;
 }
 }  // namespace
 
 TensorType parse_type(Scan& in) {
-  DType dtype = dtype_from(in.name());
+  Scan before = in;
+  DType dtype = DType::f32;
+  try {
+    dtype = dtype_from(in.word());
+  } catch (const Error& error) { before.fail_here(error.what()); }
   return {dtype, parse_list(in, "[", "]")};
 }
 

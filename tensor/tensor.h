@@ -16,7 +16,7 @@ namespace karez {
 using Shape = std::vector<std::int64_t>;
 using Strides = std::vector<std::int64_t>;  // in elements
 
-std::int64_t count_of(const Shape& shape);  // product; 1 for a scalar; overflow is an error
+std::int64_t count_of(const Shape& shape);    // product; 1 for a scalar; overflow is an error
 std::string print_shape(const Shape& shape);  // "[2, 3]"
 
 // The logical type of a tensor: "f32[64, 10]".
@@ -35,8 +35,8 @@ inline std::ostream& operator<<(std::ostream& out, const TensorType& type) { ret
 
 // How logical dimensions are laid in memory. Logical order is always n c h w; channels-last is a matter of strides alone.
 Strides row_major(const Shape& shape);
-Strides channels_last(const Shape& shape);  // [n, c, h, w] with c fastest; other ranks are row-major
-bool is_dense(const Shape& shape, const Strides& strides);  // a permutation of row-major without gaps or overlap
+Strides channels_last(const Shape& shape);                                // [n, c, h, w] with c fastest; other ranks are row-major
+bool is_dense(const Shape& shape, const Strides& strides);                // a permutation of row-major without gaps or overlap
 bool same_order(const Shape& shape, const Strides& a, const Strides& b);  // equal up to dimensions of size one (or no element at all)
 
 // A typed window on bytes: shape and strides in elements; the address comes from elsewhere.
@@ -68,18 +68,14 @@ struct TensorRef {
   std::byte* data = nullptr;
   const View* view = nullptr;
 
-  template <class T>
-  T* as() const {
-    return reinterpret_cast<T*>(data);
-  }
+  template <class T> T* as() const { return reinterpret_cast<T*>(data); }
   const Shape& shape() const { return view->shape; }
   const Strides& strides() const { return view->strides; }
   std::int64_t count() const { return view->count(); }
 };
 
 // Visits every index of `shape` in row-major order: body(index).
-template <class Body>
-void for_each_index(const Shape& shape, Body&& body) {
+template <class Body> void for_each_index(const Shape& shape, Body&& body) {
   if (count_of(shape) == 0) return;
   std::vector<std::int64_t> index(shape.size(), 0);
   while (true) {

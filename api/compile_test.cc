@@ -1,0 +1,257 @@
+// Tests of compile: a function traced, planned and run; one plan for each signature; state that outlives calls; and what is refused.
+#include "api/compile.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "api/nn.h"
+#include "api/optim.h"
+#include "api/trace.h"
+#include "data/batch.h"
+
+namespace karez {
+namespace {
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+std::string error_of(auto&& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+template <class T>
+std::vector<T> list(const HostArray& array) {
+  auto data = array.data<T>();
+  return {data.begin(), data.end()};
+}
+
+struct Net : nn::Module {
+  using Module::Module;
+  nn::Linear fc1{*this, "fc1", 6, 8}, fc2{*this, "fc2", 8, 4};
+  Tensor operator()(Tensor x) { return fc2(tanh(fc1(x))); }
+};
+
+// Some numbers of a batch; the same for every mesh.
+HostArray images(DType dtype, std::int64_t rows, int step) {
+  HostArray out(TensorType{dtype, {rows, 6}});
+  with_type(dtype, [&]<class T>() {
+    auto data = out.data<T>();
+    for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<T>(std::sin(0.7 * static_cast<double>(i) + step));
+  });
+  return out;
+}
+HostArray labels(std::int64_t rows, int step) {
+  HostArray out(TensorType{DType::i32, {rows}});
+  for (std::int64_t i = 0; i < rows; ++i) out.data<std::int32_t>()[static_cast<std::size_t>(i)] = static_cast<std::int32_t>((i * 3 + step) % 4);
+  return out;
+}
+
+// Losses of some steps on a mesh.
+std::vector<double> losses(const std::string& mesh, int devices, const std::vector<LayoutRule>& rules, int steps, double dropped = 0) {
+  World world({.devices = devices});
+  Net net(DType::f64);
+  optim::Adam adam(net.parameters(), {.lr = 1e-2});
+  auto step = compile(
+      world.mesh(mesh),
+      [&](Tensor x, Tensor y) {
+        Tensor loss = cross_entropy(net(dropout(x, dropped)), y);
+        adam.step(grad(loss, net.parameters()));
+        return loss;
+      },
+      {.rules = rules});
+  std::vector<double> out;
+  for (int i = 0; i < steps; ++i) out.push_back(step(images(DType::f64, 12, i), labels(12, i)).item());
+  return out;
+}
+
+void expect_same(const std::vector<double>& a, const std::vector<double>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-10 * std::abs(a[i])) << "step " << i;
+}
+
+TEST(Compile, AFunctionOfArraysComesOutOfAFunctionOfTensors) {
+  World world;
+  auto f = compile(world.mesh(), [](Tensor x, Tensor y) { return std::pair(x + y, sum(x * y)); });
+  Future out = f(HostArray::of<float>({3}, {1, 2, 3}), HostArray::of<float>({3}, {4, 5, 6}));
+  EXPECT_THAT(list<float>(out.array(0)), ElementsAre(5, 7, 9));
+  EXPECT_EQ(out.item<float>(1), 32);
+  EXPECT_THAT(error_of([&] { out.item(0); }), HasSubstr("output 0 is f32[3]; item reads a single element"));
+}
+
+TEST(Compile, EachSignatureIsTracedOnce) {
+  World world;
+  int traces = 0;
+  auto f = compile(world.mesh(), [&](Tensor x) { return ++traces, x * 2.0; });
+  for (int i = 0; i < 3; ++i) f(HostArray::of<float>({2}, {1, 2})).wait();
+  f(HostArray::of<float>({3}, {1, 2, 3})).wait();
+  f(HostArray::of<float>({2}, {1, 2})).wait();
+  EXPECT_EQ(traces, 2);
+  EXPECT_EQ(f.signatures(), 2);
+}
+
+TEST(Compile, ListsTuplesAndNothingMayBeReturned) {
+  World world;
+  auto many = compile(world.mesh(), [](std::vector<Tensor> xs) {
+    for (auto& x : xs) x = x + 1.0;
+    return xs;
+  });
+  EXPECT_EQ(many(1.0f, 2.0f, 3.0f).size(), 3u);
+  EXPECT_EQ(many(1.0f, 2.0f).item(1), 3);
+  Parameter count("count", {DType::f32, {}}, constant_init(5));
+  auto nothing = compile(world.mesh(), [&](Tensor x) { Trace::current().update(count, (count + x).id); });
+  nothing(2.0f).wait();
+  nothing(3.0f).wait();
+  EXPECT_THAT(list<float>(world.read(count)), ElementsAre(10));
+}
+
+TEST(Compile, TrainingLowersTheLossAndTheRateIsAnInput) {
+  World world;
+  Net net;
+  optim::SGD sgd(net.parameters(), {.lr = 0.5, .momentum = 0.5});
+  auto step = compile(world.mesh(), [&](Tensor x, Tensor y) {
+    Tensor loss = cross_entropy(net(x), y);
+    sgd.step(grad(loss, net.parameters()));
+    return loss;
+  });
+  double first = step(images(DType::f32, 12, 0), labels(12, 0)).item(), last = first;
+  for (int i = 0; i < 60; ++i) last = step(images(DType::f32, 12, 0), labels(12, 0)).item();
+  EXPECT_LT(last, 0.5 * first);
+  sgd.set_lr(0);
+  auto before = list<float>(world.read(net.fc1.weight));
+  step(images(DType::f32, 12, 0), labels(12, 0)).wait();
+  EXPECT_EQ(list<float>(world.read(net.fc1.weight)), before);
+  EXPECT_EQ(step.signatures(), 1);
+}
+
+TEST(Compile, EveryMeshTrainsAsOneDeviceDoes) {
+  auto one = losses("", 1, {}, 10);
+  EXPECT_LT(one.back(), one.front());
+  expect_same(one, losses("data=4", 4, {}, 10));
+  expect_same(one, losses("model=4", 4, {}, 10));
+  expect_same(one, losses("data=2,model=2", 4, {}, 10));
+}
+
+TEST(Compile, RulesThatSplitColumnsThenRowsTrainAsOneDeviceDoes) {
+  std::vector<LayoutRule> rules = {{"fc1.weight", P("model", nullptr)}, {"fc1.bias", P("model")}, {"fc2.weight", P(nullptr, "model")}};
+  expect_same(losses("", 1, {}, 10), losses("data=2,model=2", 4, rules, 10));
+}
+
+TEST(Compile, DropoutIsTheSameOnEveryMesh) {
+  auto one = losses("", 1, {}, 5, 0.3);
+  EXPECT_NE(one, losses("", 1, {}, 5));
+  expect_same(one, losses("data=4", 4, {}, 5, 0.3));
+  expect_same(one, losses("data=2,model=2", 4, {}, 5, 0.3));
+}
+
+TEST(Compile, ARerunIsEqualToTheBit) {
+  EXPECT_EQ(losses("data=2,model=2", 4, {}, 10), losses("data=2,model=2", 4, {}, 10));
+}
+
+TEST(Compile, InitialWeightsDoNotDependOnTheMesh) {
+  std::vector<std::vector<float>> seen;
+  for (const char* mesh : {"", "model=3", "data=2,model=2"}) {
+    World world({.devices = 4});
+    Net net;
+    auto f = compile(world.mesh(mesh), [&](Tensor x) { return net(x); },
+                     {.rules = *mesh ? std::vector<LayoutRule>{{"fc*.weight", P("model", nullptr)}} : std::vector<LayoutRule>{}});
+    f(images(DType::f32, 12, 0)).wait();
+    seen.push_back(list<float>(world.read("fc1.weight")));
+  }
+  EXPECT_EQ(seen[0], seen[1]);
+  EXPECT_EQ(seen[0], seen[2]);
+  double bound = 1 / std::sqrt(6.0), largest = 0;
+  for (float w : seen[0]) largest = std::max(largest, std::abs(static_cast<double>(w)));
+  EXPECT_LE(largest, bound);
+  EXPECT_GT(largest, 0.8 * bound);
+}
+
+TEST(Compile, AVariableIsWrittenAndReadWhateverItsLayout) {
+  World world({.devices = 4});
+  Net net;
+  auto f = compile(world.mesh("data=2,model=2"), [&](Tensor x) { return net(x); }, {.rules = {{"fc1.weight", P(nullptr, "model")}}});
+  f(images(DType::f32, 12, 0)).wait();
+  EXPECT_EQ(world.layout("fc1.weight"), (Layout{B(), S(1)}));
+  HostArray value = images(DType::f32, 8, 3);
+  world.write(net.fc1.weight, value);
+  EXPECT_EQ(list<float>(world.read(net.fc1.weight)), list<float>(value));
+  EXPECT_THAT(error_of([&] { world.write("fc1.weight", labels(3, 0)); }), HasSubstr("variable 'fc1.weight' is f32[8, 6], not i32[3]"));
+  EXPECT_THAT(error_of([&] { world.read("fc9"); }), HasSubstr("no variable 'fc9' exists yet"));
+}
+
+TEST(Compile, LaterFunctionsTakeLayoutsAsTheyAre) {
+  World world({.devices = 4});
+  DeviceMesh mesh = world.mesh("data=2,model=2");
+  Net net;
+  auto first = compile(mesh, [&](Tensor x) { return net(x); }, {.rules = {{"fc1.weight", P("model", nullptr)}}});
+  first(images(DType::f32, 12, 0)).wait();
+  auto agrees = compile(mesh, [&](Tensor x) { return sum(net(x)); });
+  agrees(images(DType::f32, 12, 0)).wait();
+  auto differs = compile(mesh, [&](Tensor x) { return net(x); }, {.rules = {{"fc1.weight", P(nullptr, "model")}}});
+  std::string error = error_of([&] { differs(images(DType::f32, 12, 0)); });
+  EXPECT_THAT(error, HasSubstr("f32[8, 6@model]"));
+  EXPECT_THAT(error, HasSubstr("f32[8@model, 6"));
+  auto elsewhere = compile(world.mesh("data=4"), [&](Tensor x) { return net(x); });
+  EXPECT_THAT(error_of([&] { elsewhere(images(DType::f32, 12, 0)); }),
+              HasSubstr("variable 'fc1.weight' lies on mesh(data=2, model=2); this function is compiled for mesh(data=4)"));
+}
+
+TEST(Compile, BatchesFlowFromASourceInsideThePlan) {
+  LabelledImages rows{{10, 2, 3}, {}, {}};
+  for (int i = 0; i < 10; ++i) {
+    rows.labels.push_back(static_cast<std::uint8_t>(i));
+    for (int p = 0; p < 6; ++p) rows.images.push_back(static_cast<std::uint8_t>(10 * i + p));
+  }
+  Batches batches(rows, {.batch = 4, .train = false});
+  World world({.devices = 2});
+  auto f = compile(world.mesh("data=2"), [](Tensor x, Tensor y, Tensor w) { return std::tuple(sum(flatten(x) * 255.0, {1}), y + 0, sum(w)); });
+  Future out = f(Feed{batches.images(), 2}, Feed{batches.labels(), 2}, Feed{batches.weights(), 2});
+  EXPECT_THAT(list<std::int32_t>(out.array(1)), ElementsAre(8, 9, 0, 0));
+  EXPECT_NEAR(out.array(0).data<float>()[1], 6 * 90 + 15, 1e-2);
+  EXPECT_EQ(out.item(2), 2);
+}
+
+TEST(Compile, ResettingForgetsStateAndCompilesAnew) {
+  World world;
+  Parameter count("count", {DType::i64, {}}, constant_init(0));
+  auto f = compile(world.mesh(), [&](Tensor x) {
+    Trace::current().update(count, (count + 1).id);
+    return x;
+  });
+  f(1.0f).wait();
+  f(1.0f).wait();
+  EXPECT_THAT(list<std::int64_t>(world.read(count)), ElementsAre(2));
+  world.reset();
+  f(1.0f).wait();
+  EXPECT_THAT(list<std::int64_t>(world.read(count)), ElementsAre(1));
+}
+
+TEST(Compile, WhatIsWrongIsSaid) {
+  World world({.devices = 4});
+  DeviceMesh mesh = world.mesh("data=2,model=2");
+  EXPECT_EQ(error_of([&] { world.mesh("data=2,model=4"); }),
+            "mesh(data=2, model=4) takes 8 devices, but the world has 4; World({.devices = 8}) has enough");
+  EXPECT_EQ(error_of([] { World({.devices = 0}); }), "a world of 0 devices; it takes at least 1");
+  Net net;
+  auto model = [&](Tensor x) { return net(x); };
+  HostArray x = images(DType::f32, 12, 0);
+  EXPECT_THAT(error_of([&] { compile(mesh, model, {.rules = {{"dense*", P("model", nullptr)}}})(x); }),
+              HasSubstr("rule 'dense*' matches no parameter; there are: fc1.weight, fc1.bias, fc2.weight, fc2.bias"));
+  EXPECT_THAT(error_of([&] { compile(mesh, model, {.rules = {{"fc1.weight", P("pipe", nullptr)}}})(x); }), HasSubstr("pipe"));
+  EXPECT_THAT(error_of([&] { compile(mesh, model, {.microbatches = 4}); }), HasSubstr("4 micro-batches"));
+  EXPECT_THAT(error_of([&] { compile(mesh, model)(x, x); }), HasSubstr("function 'main' takes 1 arguments, not 2"));
+  EXPECT_THAT(error_of([&] { compile(mesh, model)(images(DType::f32, 6, 0), Feed()); }), StartsWith("function 'main'"));
+  EXPECT_THAT(error_of([&] { compile(mesh, model).plan(); }), HasSubstr("has no plan before its first call"));
+  Net twin;
+  compile(mesh, model)(x).wait();
+  EXPECT_THAT(error_of([&] { compile(mesh, [&](Tensor v) { return twin(v); })(x); }), HasSubstr("two parameters of this world are called 'fc1.weight'"));
+}
+
+}  // namespace
+}  // namespace karez

@@ -1,0 +1,12 @@
+// Everything a user's program needs: include this alone.
+#pragma once
+
+#include "api/compile.h"
+#include "api/functions.h"
+#include "api/nn.h"
+#include "api/optim.h"
+#include "api/options.h"
+#include "api/progress.h"
+#include "api/tensor.h"
+#include "api/world.h"
+#include "data/batch.h"

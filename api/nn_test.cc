@@ -1,0 +1,191 @@
+// Tests of modules and optimisers: names, shapes, initial values' graphs, and the text of one small step.
+#include "api/nn.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "api/optim.h"
+#include "api/trace.h"
+#include "ops/all_ops.h"
+
+namespace karez {
+namespace {
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+struct Block : nn::Module {
+  Block(nn::Module& parent, const std::string& name) : Module(parent, name) {}
+  nn::Linear fc1{*this, "fc1", 6, 4}, fc2{*this, "fc2", 4, 2, false};
+  Tensor operator()(Tensor x) { return fc2(tanh(fc1(x))); }
+};
+struct Net : nn::Module {
+  explicit Net(DType dtype = DType::f32) : Module(dtype) {}
+  nn::Conv2d conv{*this, "conv", 1, 3, 3, {.stride = 2, .padding = 1}};
+  Block block{*this, "block"};
+};
+
+std::vector<std::string> names_of(const nn::Module& module) {
+  std::vector<std::string> out;
+  for (const auto& [name, parameter] : module.named_parameters()) out.push_back(cat(name, " ", parameter.type()));
+  return out;
+}
+
+std::string error_of(auto&& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Module, ParametersAreNamedByPath) {
+  Net net;
+  EXPECT_THAT(names_of(net), ElementsAre("conv.weight f32[3, 1, 3, 3]", "conv.bias f32[3]", "block.fc1.weight f32[4, 6]", "block.fc1.bias f32[4]",
+                                         "block.fc2.weight f32[2, 4]"));
+  EXPECT_THAT(names_of(net.block), ElementsAre("block.fc1.weight f32[4, 6]", "block.fc1.bias f32[4]", "block.fc2.weight f32[2, 4]"));
+  EXPECT_EQ(net.parameter("conv.bias"), net.conv.bias);
+  EXPECT_THAT(error_of([&] { net.parameter("conv.bais"); }), HasSubstr("no parameter is called 'conv.bais'; there are conv.weight, conv.bias"));
+}
+
+TEST(Module, ADtypeOfTheRootIsThatOfAllItsWeights) {
+  Net net(DType::f64);
+  for (const auto& parameter : net.parameters()) EXPECT_EQ(parameter.dtype(), DType::f64);
+  EXPECT_THAT(error_of([] { Net(DType::i32); }), HasSubstr("weights are f32 or f64"));
+}
+
+TEST(Module, ANamedRootStandsFirstInEveryPath) {
+  struct Named : nn::Module {
+    Named() : Module("teacher") {}
+    nn::Linear fc{*this, "fc", 2, 2};
+  } net;
+  EXPECT_EQ(net.fc.weight.name(), "teacher.fc.weight");
+}
+
+TEST(Module, TwoChildrenOfOneNameAreRefused) {
+  struct Twice : nn::Module {
+    nn::Linear a{*this, "fc", 2, 2}, b{*this, "fc", 2, 2};
+  };
+  EXPECT_EQ(error_of([] { Twice(); }), "two modules are called 'fc'");
+  struct Dotted : nn::Module {
+    nn::Linear a{*this, "f.c", 2, 2};
+  };
+  EXPECT_THAT(error_of([] { Dotted(); }), HasSubstr("have no dot"));
+}
+
+TEST(Sequential, NumbersItsLayersAndKeepsTheUsersLine) {
+  struct Net : nn::Module {
+    nn::Sequential body{*this, "body"};
+    Net() { body.add<nn::Flatten>().add<nn::Linear>(6, 4).add<nn::ReLU>().add<nn::Dropout>(0.5).add<nn::Linear>(4, 2); }
+  } net;
+  EXPECT_EQ(net.parameters()[0].name(), "body.1.weight");
+  EXPECT_EQ(net.parameters()[2].name(), "body.4.weight");
+  OpTable ops = all_ops();
+  Trace trace(ops, {});
+  Trace::Scope scope(trace);
+  Tensor x = trace.input("x", {DType::f32, {5, 2, 3}});
+  std::string line;
+  Tensor y = (line = print(SourceLine::current()), net.body(x));
+  EXPECT_EQ(y.shape(), (Shape{5, 2}));
+  for (const auto& node : trace.graph.nodes) EXPECT_EQ(node.where, node.op->name == "input" ? "" : line) << node.op->name;
+  EXPECT_EQ(trace.graph.nodes.back().path, "body.4");
+}
+
+TEST(Layers, ShapesAreThoseOfPyTorch) {
+  Net net;
+  OpTable ops = all_ops();
+  Trace trace(ops, {});
+  Trace::Scope scope(trace);
+  EXPECT_EQ(net.conv(trace.input("x", {DType::f32, {2, 1, 28, 28}})).shape(), (Shape{2, 3, 14, 14}));
+  EXPECT_EQ(net.block(trace.input("y", {DType::f32, {5, 6}})).shape(), (Shape{5, 2}));
+}
+
+TEST(Initial, WeightsFollowTheirNamesAloneAndStayWithinTheBound) {
+  struct Net : nn::Module {
+    nn::Linear a{*this, "a", 16, 4}, b{*this, "b", 16, 4};
+  } net;
+  const auto &a = net.a, &b = net.b;
+  OpTable ops = all_ops();
+  Trace trace(ops, {});
+  Builder& builder = trace.builder;
+  ValueId state = build::constant(builder, {DType::i64, {2}}, 1);
+  a.weight.init()(builder, a.weight.type(), a.weight.name(), state);
+  a.weight.init()(builder, a.weight.type(), a.weight.name(), state);
+  b.weight.init()(builder, b.weight.type(), b.weight.name(), state);
+  std::vector<std::int64_t> sites;
+  std::vector<double> numbers;
+  for (const auto& node : trace.graph.nodes) {
+    if (node.op->name == "random_uniform") sites.push_back(node.attrs.integer("site"));
+    if (node.op->name == "constant" && node.outputs != std::vector{state}) numbers.push_back(node.attrs.real("value"));
+  }
+  ASSERT_EQ(sites.size(), 3u);
+  EXPECT_EQ(sites[0], sites[1]);
+  EXPECT_NE(sites[0], sites[2]);
+  EXPECT_THAT(numbers, ElementsAre(0.5, 0.25, 0.5, 0.25, 0.5, 0.25));  // 1 / sqrt(16), twice for the width
+}
+
+TEST(Optim, OneStepOfSgdIsThisProgram) {
+  struct Net : nn::Module {
+    nn::Linear fc{*this, "fc", 3, 1, false};
+  } net;
+  optim::SGD sgd(net.parameters(), {.lr = 0.1, .momentum = 0.9});
+  OpTable ops = all_ops();
+  Trace trace(ops, {.name = "step"});
+  Trace::Scope scope(trace);
+  Tensor x = trace.input("x", {DType::f32, {2, 3}});
+  Tensor loss = sum(net.fc(x));
+  sgd.step(grad(loss, net.parameters()));
+  trace.finish({loss});
+  verify(trace.graph);
+  std::string text = print(trace.graph);
+  EXPECT_THAT(text, HasSubstr("variable \"fc.weight\" : f32[1, 3] read"));
+  EXPECT_THAT(text, HasSubstr("variable \"sgd.m.fc.weight\" : f32[1, 3] read"));
+  EXPECT_THAT(text, HasSubstr("input() {dtype=\"f32\", name=\"sgd.lr\", shape=[]} : f32[] in \"sgd\""));
+  EXPECT_EQ(trace.graph.nodes.back().op->name, "sgd");
+  ASSERT_EQ(trace.host_scalars().size(), 1u);
+  EXPECT_EQ(trace.host_scalars()[0].value(), 0.1);
+  sgd.set_lr(0.05);
+  EXPECT_EQ(trace.host_scalars()[0].value(), 0.05);
+}
+
+TEST(Optim, AdamCountsItsStepsOnceForAllParameters) {
+  Net net(DType::f64);
+  optim::Adam adam(net.parameters(), {.lr = 2e-3});
+  OpTable ops = all_ops();
+  Trace trace(ops, {});
+  Trace::Scope scope(trace);
+  std::vector<Tensor> grads;
+  for (const auto& p : net.parameters()) grads.push_back(full(p.shape(), 1, DType::f64));
+  adam.step(grads);
+  trace.finish({});
+  verify(trace.graph);
+  EXPECT_EQ(trace.graph.variables.size(), 3 * 5u + 1);
+  for (const auto& variable : trace.graph.variables) EXPECT_TRUE(variable.updated.valid()) << variable.name;
+  ASSERT_EQ(trace.host_scalars().size(), 1u);
+  EXPECT_EQ(trace.host_scalars()[0].name, "adam.lr.f64");
+}
+
+TEST(Optim, WrongGradientsAreErrorsAtTheUsersLine) {
+  Net net;
+  optim::Adam adam(net.parameters(), {}), other(net.parameters(), {});
+  OpTable ops = all_ops();
+  Trace trace(ops, {});
+  Trace::Scope scope(trace);
+  EXPECT_THAT(error_of([&] { adam.step({}); }), ::testing::StartsWith("step got 0 gradients for 5 parameters\n  at nn_test.cc:"));
+  std::vector<Tensor> grads(5, full({1}, 0));
+  EXPECT_THAT(error_of([&] { adam.step(grads); }), HasSubstr("parameter 'conv.weight' is f32[3, 1, 3, 3]; its gradient is f32[1]"));
+  EXPECT_THAT(error_of([] { optim::SGD({}, {}); }), HasSubstr("an optimiser 'sgd' without parameters"));
+}
+
+TEST(Optim, TwoOptimisersOfOneNameAreRefusedInOneProgram) {
+  Parameter a("a", {DType::f32, {}}, constant_init(0)), b("b", {DType::f32, {}}, constant_init(0));
+  optim::SGD first({a}, {}), second({b}, {});
+  OpTable ops = all_ops();
+  Trace trace(ops, {});
+  Trace::Scope scope(trace);
+  first.step({full({}, 1)});
+  EXPECT_THAT(error_of([&] { second.step({full({}, 1)}); }), HasSubstr("two optimisers use the input 'sgd.lr'"));
+}
+
+}  // namespace
+}  // namespace karez

@@ -1,0 +1,138 @@
+// The world: choosing threads, making meshes, and reading variables together from their shards.
+#include "api/world.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "api/evaluate.h"
+#include "api/world_state.h"
+#include "device/cpu_budget.h"
+#include "ops/all_ops.h"
+#include "passes/call.h"
+
+namespace karez {
+namespace {
+
+WorldOptions checked(WorldOptions options) {
+  require(options.devices >= 1, "a world of ", options.devices, " devices; it takes at least 1");
+  require(options.workers >= 0, "a world with ", options.workers, " workers; 0 lets it choose");
+  require(options.team >= 0, "a world with kernels of ", options.team, " threads; 0 lets it choose");
+  return options;
+}
+
+CostTable costs_of(const WorldOptions& options) {
+  if (options.costs) return *options.costs;
+  if (options.cost_file.empty()) return {};
+  std::ifstream in(options.cost_file);
+  require(in.good(), "cannot open the cost table '", options.cost_file, "'");
+  return CostTable::parse(std::string(std::istreambuf_iterator<char>(in), {}));
+}
+
+PlanDevice plan_device(DeviceName name) { return {name.rank, name.device, "cpu"}; }
+
+// Copies the box of a whole tensor from or to an array that holds that box alone.
+void copy_box(const HostArray& all, const HostArray& part, const Box& box, bool into_all) {
+  auto item = static_cast<std::size_t>(size_of(all.dtype()));
+  std::int64_t at = 0;
+  for_each_index(part.shape(), [&](const std::vector<std::int64_t>& index) {
+    std::int64_t offset = 0;
+    for (std::size_t d = 0; d < index.size(); ++d) offset += (box[d].begin + index[d]) * all.view().strides[d];
+    std::byte* whole_element = all.bytes() + static_cast<std::size_t>(offset) * item;
+    std::byte* part_element = part.bytes() + static_cast<std::size_t>(at++) * item;
+    std::memcpy(into_all ? whole_element : part_element, into_all ? part_element : whole_element, item);
+  });
+}
+
+}  // namespace
+
+WorldState::WorldState(WorldOptions chosen)
+    : options(checked(std::move(chosen))),
+      costs(costs_of(options)),
+      ops(all_ops()),
+      kernels(cpu_kernels()),
+      evaluate(evaluate_with(std::make_shared<const KernelTable>(plain_kernels()))),
+      session(SessionOptions{.workers = options.workers, .poison = options.poison}, kernels) {}
+
+CompileOptions WorldState::compile_options(int devices) const {
+  int cores = cpu_budget().cores;
+  CompileOptions out;
+  out.costs = costs;
+  out.workers = std::min({devices, cores, options.workers > 0 ? options.workers : devices});
+  out.team = options.team > 0 ? options.team : std::max(1, cores / out.workers);
+  return out;
+}
+
+const StoredVariable& WorldState::stored(std::string_view name) const {
+  auto found = variables.find(name);
+  require(found != variables.end(), "no variable '", name, "' exists yet: a variable is made by the first call of a function that uses it; there ",
+          variables.empty() ? "is none" : "are ", join(variables, ", ", [](const auto& item) { return item.first; }));
+  return found->second;
+}
+
+World::World(WorldOptions options) : state_(std::make_shared<WorldState>(std::move(options))) {}
+
+DeviceMesh World::mesh(std::vector<MeshAxis> axes) const {
+  Mesh mesh = Mesh::of(std::move(axes));
+  require(mesh.size() <= state_->options.devices, print(mesh), " takes ", mesh.size(), " devices, but the world has ", state_->options.devices,
+          "; World({.devices = ", mesh.size(), "}) has enough");
+  return {state_, std::move(mesh)};
+}
+DeviceMesh World::mesh(std::string_view text) const { return mesh(Mesh::parse(text).axes); }
+
+HostArray World::read(std::string_view name) const {
+  std::lock_guard lock(state_->compiling);
+  const StoredVariable& variable = state_->stored(name);
+  const TensorType& type = variable.parameter.type();
+  HostArray out(type);
+  std::set<std::vector<std::pair<std::int64_t, std::int64_t>>> seen;  // replicas hold equal bits: one of them is enough
+  for (int position = 0; position < variable.mesh.size(); ++position) {
+    Box box = local_box(type.shape, variable.mesh, variable.layout, position);
+    std::vector<std::pair<std::int64_t, std::int64_t>> key;
+    for (const Range& range : box) key.emplace_back(range.begin, range.end);
+    if (!seen.insert(key).second || empty(box)) continue;
+    PlanDevice device = plan_device(variable.mesh.devices[static_cast<std::size_t>(position)]);
+    copy_box(out, state_->session.read_variable(name, device, stored_view(type.dtype, shape_of(box))), box, true);
+  }
+  return out;
+}
+
+void World::write(std::string_view name, const HostArray& value) {
+  std::lock_guard lock(state_->compiling);
+  const StoredVariable& variable = state_->stored(name);
+  const TensorType& type = variable.parameter.type();
+  require(value.valid() && value.type() == type, "variable '", name, "' is ", type, ", not ", value.valid() ? print(value.type()) : "an array never made");
+  for (int position = 0; position < variable.mesh.size(); ++position) {
+    Box box = local_box(type.shape, variable.mesh, variable.layout, position);
+    if (empty(box)) continue;
+    HostArray part(TensorType{type.dtype, shape_of(box)});
+    copy_box(value, part, box, false);
+    PlanDevice device = plan_device(variable.mesh.devices[static_cast<std::size_t>(position)]);
+    state_->session.write_variable(name, device, stored_view(type.dtype, part.shape()), part);
+  }
+}
+
+std::vector<std::string> World::variables() const {
+  std::lock_guard lock(state_->compiling);
+  std::vector<std::string> out;
+  for (const auto& [name, variable] : state_->variables) out.push_back(name);
+  return out;
+}
+
+Layout World::layout(std::string_view name) const {
+  std::lock_guard lock(state_->compiling);
+  return state_->stored(name).layout;
+}
+
+Counters World::counters() const { return state_->session.counters(); }
+
+void World::reset() {
+  std::lock_guard lock(state_->compiling);
+  state_->session.reload();
+  state_->variables.clear();
+  ++state_->generation;
+}
+
+}  // namespace karez

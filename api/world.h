@@ -1,0 +1,61 @@
+// The world: devices, the session that runs on them, and the state (parameters, counters) that outlives calls. And meshes on it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/tensor.h"
+#include "device/host_array.h"
+#include "runtime/session.h"
+#include "sbp/cost.h"
+
+namespace karez {
+
+struct WorldOptions {
+  int devices = 1;                 // logical CPU devices of this process
+  int workers = 0;                 // threads that serve them; 0: one a device, never more than cores
+  int team = 0;                    // threads of one kernel; 0: the cores a worker has for itself. Results depend on it in their last bits
+  std::uint64_t seed = 1;          // of initial weights and of dropout
+  std::optional<CostTable> costs = {};  // what the planner reckons with; otherwise `cost_file`, or a table of a usual CPU
+  std::string cost_file = {};
+  bool poison = poison_by_default;
+};
+
+struct WorldState;
+
+// Devices of one world along named axes; what `compile` is given. It keeps the world's state alive.
+struct DeviceMesh {
+  std::shared_ptr<WorldState> world;
+  Mesh mesh;
+};
+
+class World {
+ public:
+  explicit World(WorldOptions options = {});
+
+  // The first devices of the world, row-major along the axes: world.mesh({{"data", 2}, {"model", 2}}) or world.mesh("data=2,model=2").
+  // More devices than the world has are an error.
+  DeviceMesh mesh(std::vector<MeshAxis> axes = {}) const;
+  DeviceMesh mesh(std::string_view text) const;
+
+  // The whole logical tensor of a parameter or other variable ("adam.step"), whatever its layout. It exists from the first call of a function
+  // that uses it; before, and for unknown names, an error lists what there is.
+  HostArray read(std::string_view name) const;
+  HostArray read(const Parameter& parameter) const { return read(parameter.name()); }
+  void write(std::string_view name, const HostArray& value);
+  void write(const Parameter& parameter, const HostArray& value) { write(parameter.name(), value); }
+  std::vector<std::string> variables() const;
+  Layout layout(std::string_view name) const;  // as stored, one entry per axis of its mesh
+
+  Counters counters() const;  // of bytes and messages, where they happened
+  void reset();               // forgets variables and plans, and with them a failed launch; functions compile anew at their next call
+
+ private:
+  std::shared_ptr<WorldState> state_;
+};
+
+}  // namespace karez

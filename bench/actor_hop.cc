@@ -1,0 +1,143 @@
+// What does a hop between actors cost? A piece goes from one actor to the next and its credit comes back, on a Plan loaded through Session.
+//
+//   bench_actor_hop [--json FILE]
+//
+// Two actors with empty bodies and a register of two slots between them; a launch is many pieces, so its own cost is spread thin.
+// A hop is one `filled` and one `returned`, with the acts that send them. Same worker, then two workers: pinned and awake (spinning
+// longer than a hop takes), then parking after every message. Targets: 100 ns and 2 us. Where CAF is installed, bench_actor_hop_caf says
+// what its actors take for the same, and ours must be at most half of it.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "device/cpu_budget.h"
+#include "plan/sketch.h"
+#include "runtime/session.h"
+
+namespace karez {
+namespace {
+
+Plan two_actors(int other_worker, int slots, int pieces) {
+  Sketch s;
+  ActorId a = s.actor("a"), b = s.actor("b", other_worker);
+  s.start(a, pieces);
+  s.edge(a, {b}, slots);
+  s.done(b, pieces);
+  return s.plan;
+}
+
+// A chain of many actors: the state of none of them stays in the first cache.
+Plan chain(int actors, int pieces) {
+  Sketch s;
+  ActorId last = s.actor("0");
+  s.start(last, pieces);
+  for (int i = 1; i < actors; ++i) {
+    ActorId next = s.actor(std::to_string(i));
+    s.edge(last, {next}, 2);
+    last = next;
+  }
+  s.done(last, pieces);
+  return s.plan;
+}
+
+struct Timing {
+  double least = 0, median = 0, most = 0;  // ns a hop
+};
+
+Timing time_hops(const Plan& plan, SessionOptions options, double hops, int rounds) {
+  KernelTable kernels({});
+  Session session(options, kernels);
+  int id = session.load(plan);
+  session.launch(id).wait();
+  std::vector<double> times;
+  for (int i = 0; i < rounds; ++i) {
+    auto begin = std::chrono::steady_clock::now();
+    session.launch(id).wait();
+    times.push_back(std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count() / hops);
+  }
+  std::sort(times.begin(), times.end());
+  return {times.front(), times[times.size() / 2], times.back()};
+}
+
+// The peer prints one number, its median in ns; it is another program, because CAF is not always there.
+double caf_hop(const std::string& self) {
+  auto program = std::filesystem::path(self).parent_path() / "bench_actor_hop_caf";
+  if (!std::filesystem::exists(program)) return 0;
+  FILE* pipe = popen(program.c_str(), "r");
+  if (pipe == nullptr) return 0;
+  double ns = 0;
+  char line[256];
+  while (fgets(line, sizeof line, pipe) != nullptr) std::sscanf(line, "hop %lf", &ns);
+  return pclose(pipe) == 0 ? ns : 0;
+}
+
+struct Row {
+  std::string name;
+  Timing time;
+  double target = 0;  // ns; 0: reported only
+};
+
+int run(const std::string& self, const char* json) {
+  constexpr int rounds = 15;
+  std::vector<Row> rows;
+  SessionOptions one{.workers = 1};
+  rows.push_back({"same worker, two actors", time_hops(two_actors(0, 2, 1000000), one, 1e6, rounds), 100});
+  rows.push_back({"same worker, chain of 1000", time_hops(chain(1000, 100), one, 999.0 * 100, rounds), 0});
+  int cores = cpu_budget().cores;
+  if (cores >= 2) {
+    SessionOptions awake{.workers = 2, .spin_microseconds = 1000000, .pin = true};
+    rows.push_back({"two workers, awake", time_hops(two_actors(1, 2, 20000), awake, 20000, rounds), 2000});
+    SessionOptions parked{.workers = 2, .spin_microseconds = 0, .pin = true};
+    rows.push_back({"two workers, parked", time_hops(two_actors(1, 1, 2000), parked, 2000, rounds), 0});
+  } else {
+    std::printf("one core: nothing to say about two workers\n");
+  }
+  double caf = caf_hop(self), worst = 0;
+  if (caf > 0) rows.push_back({"same worker against CAF", rows[0].time, caf / 2});
+
+  std::printf("%-28s %10s %10s %10s %10s %7s\n", "one hop, ns", "least", "median", "most", "target", "ratio");
+  for (const Row& row : rows) {
+    std::printf("%-28s %10.1f %10.1f %10.1f ", row.name.c_str(), row.time.least, row.time.median, row.time.most);
+    if (row.target == 0) {
+      std::printf("%10s %7s\n", "-", "-");
+      continue;
+    }
+    std::printf("%10.1f %7.3f\n", row.target, row.time.median / row.target);
+    worst = std::max(worst, row.time.median / row.target);
+  }
+  if (caf > 0) std::printf("CAF: %.1f ns a hop\n", caf);
+  else std::printf("CAF is not installed (./dev deps --peers): not compared\n");
+  std::printf("actor_hop: worst ratio %.3f (target 1.000)\n", worst);
+  if (json != nullptr) {
+    std::ofstream out(json);
+    out << "{\"name\": \"actor_hop\", \"worst\": " << worst << ", \"target\": 1.0, \"rows\": [";
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      out << (i ? ", " : "") << "{\"name\": \"" << rows[i].name << "\", \"ns\": " << rows[i].time.median << ", \"target\": " << rows[i].target << "}";
+    out << "]}\n";
+  }
+  return worst <= 1.0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace karez
+
+int main(int argc, char** argv) {
+  const char* json = nullptr;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--json") == 0 && i + 1 < argc) {
+      json = argv[++i];
+    } else {
+      std::fprintf(stderr, "usage: %s [--json FILE]; not '%s'\n", argv[0], argv[i]);
+      return 2;
+    }
+  }
+  return karez::run(argv[0], json);
+}

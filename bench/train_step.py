@@ -1,0 +1,121 @@
+"""How long is one training step on one device, against the fastest peer at its best thread count? Batch 64, Adam, MLP and CNN.
+
+A B A B: ours and the fastest peer alternate in one run; the ratio is the median over pairs. Peers come from `./dev deps --peers`.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BUILD = os.environ.get("KAREZ_BUILD", os.path.join(ROOT, "build"))
+TARGETS = {"cnn": 0.7, "mlp": 0.85}
+PEERS = ["torch", "torch-channels-last", "torch-compile", "jax", "tensorflow", "tensorflow-xla"]
+
+
+class Server:
+    """A process that answers "run N" with the seconds of N steps."""
+
+    def __init__(self, name, command):
+        self.name = name
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def run(self, steps):
+        """Milliseconds a step."""
+        try:
+            self.process.stdin.write(f"run {steps}\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self.name} ended: {self.process.stderr.read()[-2000:]}")
+        seconds, loss = (float(word) for word in line.split())
+        if not loss < 100:
+            raise RuntimeError(f"{self.name}: the loss is {loss}: it does not train")
+        return 1e3 * seconds / steps
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def ours(model, batch, extra=()):
+    return Server("karez", [os.path.join(BUILD, "bench", "bench_train_step"), "--model", model, "--batch", str(batch), *extra])
+
+
+def peer(name, model, batch, threads):
+    script = os.path.join(ROOT, "bench", "train_step_peers.py")
+    return Server(f"{name}, {threads} threads", [sys.executable, script, name, model, str(batch), str(threads)])
+
+
+def question(model, batch, pairs, steps):
+    """Times every peer once to find the fastest, then ours against it."""
+    rows, best = [], None
+    for name in PEERS:
+        for threads in (1, len(os.sched_getaffinity(0))):
+            server = peer(name, model, batch, threads)
+            try:
+                server.run(30)  # compiles and warms up
+                took = min(server.run(steps) for _ in range(3))
+            except RuntimeError as error:
+                print(f"  {server.name}: {error}", file=sys.stderr)
+                rows.append({"who": server.name, "ms": None})
+                continue
+            finally:
+                server.close()
+            rows.append({"who": server.name, "ms": took})
+            if best is None or took < best[0]:
+                best = (took, name, threads)
+    if best is None:
+        raise SystemExit("train_step: no peer runs; install them with ./dev deps --peers")
+    variants = [("team 1", ["--threads", "1", "--team", "1"]), ("default", [])]
+    chosen = None
+    for label, extra in variants:
+        server = ours(model, batch, extra)
+        server.run(30)
+        took = min(server.run(steps) for _ in range(3))
+        server.close()
+        rows.append({"who": f"karez, {label}", "ms": took})
+        if chosen is None or took < chosen[0]:
+            chosen = (took, label, extra)
+    a, b = ours(model, batch, chosen[2]), peer(best[1], model, batch, best[2])
+    a.run(30), b.run(30)
+    ratios, mine, theirs = [], [], []
+    for _ in range(pairs):
+        mine.append(a.run(steps))
+        theirs.append(b.run(steps))
+        ratios.append(mine[-1] / theirs[-1])
+    a.close(), b.close()
+    ratio = statistics.median(ratios)
+    print(f"\n{model}, batch {batch}: milliseconds a step")
+    for row in rows:
+        print(f"  {row['who']:32} " + ("failed" if row["ms"] is None else f"{row['ms']:.3f}"))
+    print(f"  karez ({chosen[1]}) {statistics.median(mine):.3f} against {b.name} {statistics.median(theirs):.3f}: "
+          f"ratio {ratio:.3f} ({min(ratios):.3f} to {max(ratios):.3f}, {pairs} pairs), target {TARGETS[model]}")
+    return {"model": model, "batch": batch, "rows": rows, "peer": b.name, "karez": chosen[1], "ratio": ratio, "ratios": ratios,
+            "ms": statistics.median(mine), "peer_ms": statistics.median(theirs), "target": TARGETS[model]}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json")
+    parser.add_argument("--model", choices=["cnn", "mlp"])
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--pairs", type=int, default=9)
+    parser.add_argument("--steps", type=int, default=200)
+    options = parser.parse_args()
+    results = [question(model, options.batch, options.pairs, options.steps) for model in ([options.model] if options.model else ["mlp", "cnn"])]
+    worst = max(results, key=lambda r: r["ratio"] / r["target"])
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(results, file, indent=1)
+    print(f"train_step: worst ratio {worst['ratio']:.3f} (target {worst['target']})")
+    sys.exit(0 if worst["ratio"] <= worst["target"] else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""The peers of train_step: serves "run N" lines with the seconds of N steps, for one framework at one thread count."""
+
+import os
+import sys
+import time
+
+framework, model, batch, threads = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+os.environ["OMP_NUM_THREADS"] = str(threads)
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+if threads == 1:
+    os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[0]})
+    os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
+
+import numpy as np  # noqa: E402  (after the environment is set)
+
+random = np.random.default_rng(1)
+IMAGES = [random.standard_normal((batch, 1, 28, 28)).astype(np.float32) for _ in range(8)]
+LABELS = [random.integers(0, 10, batch) for _ in range(8)]
+
+
+def torch_step():
+    import torch
+    from torch import nn
+
+    torch.set_num_threads(threads)
+    if model == "cnn":
+        net = nn.Sequential(nn.Conv2d(1, 16, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 3), nn.ReLU(), nn.MaxPool2d(2),
+                            nn.Flatten(), nn.Linear(800, 128), nn.ReLU(), nn.Linear(128, 10))
+    else:
+        net = nn.Sequential(nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 100),
+                            nn.ReLU(), nn.Linear(100, 10))
+    channels_last = framework.endswith("channels-last")
+    if channels_last:
+        net = net.to(memory_format=torch.channels_last)
+    optimizer = torch.optim.Adam(net.parameters(), lr=2e-3, fused=True)
+    images = [torch.from_numpy(x) for x in IMAGES]
+    if channels_last:
+        images = [x.contiguous(memory_format=torch.channels_last) for x in images]
+    labels = [torch.from_numpy(y) for y in LABELS]
+    forward = torch.compile(net) if "compile" in framework else net
+
+    def step(i):
+        optimizer.zero_grad(set_to_none=True)
+        loss = nn.functional.cross_entropy(forward(images[i]), labels[i])
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return step
+
+
+def jax_step():
+    import jax
+    import jax.numpy as jnp
+
+    def conv(x, w, b):
+        y = jax.lax.conv_general_dilated(x, w, (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+        return jax.nn.relu(y + b)
+
+    def pool(x):
+        return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+
+    def dense(x, w, b):
+        return x @ w + b
+
+    def forward(p, x):
+        if model == "cnn":
+            x = pool(conv(x.transpose(0, 2, 3, 1), *p[0]))
+            x = pool(conv(x, *p[1])).reshape(batch, -1)
+            return dense(jax.nn.relu(dense(x, *p[2])), *p[3])
+        x = x.reshape(batch, -1)
+        for layer in p[:-1]:
+            x = jax.nn.relu(dense(x, *layer))
+        return dense(x, *p[-1])
+
+    def loss_of(p, x, y):
+        logits = jax.nn.log_softmax(forward(p, x))
+        return -jnp.mean(jnp.take_along_axis(logits, y[:, None], axis=1))
+
+    def init(*shape):
+        fan = int(np.prod(shape[:-1]))
+        return [jnp.asarray(random.uniform(-1, 1, shape).astype(np.float32) / np.sqrt(fan)), jnp.zeros(shape[-1], jnp.float32)]
+
+    if model == "cnn":
+        p = [init(3, 3, 1, 16), init(3, 3, 16, 32), init(800, 128), init(128, 10)]
+    else:
+        p = [init(784, 256), init(256, 128), init(128, 100), init(100, 10)]
+
+    def train(p, m, v, t, x, y):
+        loss, g = jax.value_and_grad(loss_of)(p, x, y)
+        t = t + 1
+        m = jax.tree.map(lambda a, b: 0.9 * a + 0.1 * b, m, g)
+        v = jax.tree.map(lambda a, b: 0.999 * a + 0.001 * b * b, v, g)
+        scale = 2e-3 * jnp.sqrt(1 - 0.999**t) / (1 - 0.9**t)
+        p = jax.tree.map(lambda a, b, c: a - scale * b / (jnp.sqrt(c) + 1e-8), p, m, v)
+        return p, m, v, t, loss
+
+    run = jax.jit(train, donate_argnums=(0, 1, 2, 3))
+    state = [p, jax.tree.map(jnp.zeros_like, p), jax.tree.map(jnp.zeros_like, p), jnp.float32(0)]
+    images = [jnp.asarray(x) for x in IMAGES]
+    labels = [jnp.asarray(y.astype(np.int32)) for y in LABELS]
+
+    def step(i):
+        *state[:], loss = run(*state, images[i], labels[i])
+        return float(loss)
+
+    return step
+
+
+def tensorflow_step():
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
+    tf.config.threading.set_inter_op_parallelism_threads(threads)
+    layers = tf.keras.layers
+    if model == "cnn":
+        net = tf.keras.Sequential([layers.Input((28, 28, 1)), layers.Conv2D(16, 3, activation="relu"), layers.MaxPool2D(),
+                                   layers.Conv2D(32, 3, activation="relu"), layers.MaxPool2D(), layers.Flatten(),
+                                   layers.Dense(128, activation="relu"), layers.Dense(10)])
+        images = [tf.constant(x.transpose(0, 2, 3, 1)) for x in IMAGES]
+    else:
+        net = tf.keras.Sequential([layers.Input((784,)), layers.Dense(256, activation="relu"), layers.Dense(128, activation="relu"),
+                                   layers.Dense(100, activation="relu"), layers.Dense(10)])
+        images = [tf.constant(x.reshape(batch, -1)) for x in IMAGES]
+    labels = [tf.constant(y.astype(np.int32)) for y in LABELS]
+    w = net.trainable_variables
+    m = [tf.Variable(tf.zeros_like(x)) for x in w]
+    v = [tf.Variable(tf.zeros_like(x)) for x in w]
+    t = tf.Variable(0.0)
+
+    @tf.function(jit_compile="xla" in framework)
+    def train(x, y):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(y, net(x, training=True)))
+        gradients = tape.gradient(loss, w)
+        t.assign_add(1.0)
+        scale = 2e-3 * tf.sqrt(1 - tf.pow(0.999, t)) / (1 - tf.pow(0.9, t))
+        for a, b, c, g in zip(w, m, v, gradients):
+            b.assign(0.9 * b + 0.1 * g)
+            c.assign(0.999 * c + 0.001 * g * g)
+            a.assign_sub(scale * b / (tf.sqrt(c) + 1e-8))
+        return loss
+
+    return lambda i: float(train(images[i], labels[i]))
+
+
+if framework.startswith("torch"):
+    step = torch_step()
+elif framework == "jax":
+    step = jax_step()
+else:
+    step = tensorflow_step()
+
+for line in sys.stdin:
+    steps = int(line.split()[1])
+    begin = time.perf_counter()
+    loss = 0.0
+    for i in range(steps):
+        loss = step(i % 8)
+    print(f"{time.perf_counter() - begin:.9f} {loss:.6f}", flush=True)

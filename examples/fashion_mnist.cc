@@ -1,0 +1,106 @@
+// Trains a small CNN (or MLP) on Fashion-MNIST on a mesh of logical devices. The models are written as if for one device.
+#include <cstdio>
+#include <fstream>
+
+#include "api/karez.h"
+
+using namespace karez;
+
+namespace {
+
+struct Cnn : nn::Module {
+  nn::Conv2d conv1{*this, "conv1", 1, 16, 3}, conv2{*this, "conv2", 16, 32, 3};
+  nn::Linear fc1{*this, "fc1", 32 * 5 * 5, 128}, fc2{*this, "fc2", 128, 10};
+
+  Tensor operator()(Tensor x) {
+    x = max_pool(relu(conv1(x)), 2);
+    x = max_pool(relu(conv2(x)), 2);
+    return fc2(relu(fc1(flatten(x))));
+  }
+};
+
+struct Mlp : nn::Module {
+  nn::Linear fc1{*this, "fc1", 28 * 28, 256}, fc2{*this, "fc2", 256, 128}, fc3{*this, "fc3", 128, 100}, fc4{*this, "fc4", 100, 10};
+
+  Tensor operator()(Tensor x) { return fc4(relu(fc3(relu(fc2(relu(fc1(flatten(x)))))))); }
+};
+
+const std::vector<Option> known = {
+    {"data", "/usr/share/datasets/fashion-mnist", "directory of the IDX files"},
+    {"model", "cnn", "cnn or mlp"},
+    {"mesh", "", "axes and sizes, data=2,model=2; none: one device"},
+    {"devices", "", "logical devices of the world; as many as the mesh has unless said"},
+    {"epochs", "", "3 for the cnn, 8 for the mlp unless said"},
+    {"batch", "64", "images a step"},
+    {"optimizer", "adam", "adam or sgd (with momentum 0.9)"},
+    {"lr", "", "learning rate; 2e-3 for adam, 2e-2 for sgd unless said"},
+    {"seed", "1", "of weights and of the shuffle"},
+    {"plan", "", "file to write the Plan's text to"},
+};
+
+constexpr float mean = 0.2860f, deviation = 0.3530f;  // of the training images
+
+template <class Model>
+void train(const Options& options, std::int64_t epochs) {
+  std::int64_t batch = options.integer("batch");
+  auto seed = static_cast<std::uint64_t>(options.integer("seed"));
+  Mesh shape = Mesh::parse(options.text("mesh"));
+  int devices = options.text("devices").empty() ? shape.size() : static_cast<int>(options.integer("devices"));
+  World world({.devices = devices, .seed = seed});
+  DeviceMesh mesh = world.mesh(shape.axes);
+
+  Batches images(read_labelled_images(options.text("data"), "train"), {.batch = batch, .seed = seed, .mean = mean, .deviation = deviation});
+  Batches tests(read_labelled_images(options.text("data"), "t10k"), {.batch = 256, .train = false, .mean = mean, .deviation = deviation});
+
+  Model net;
+  bool adaptive = options.one_of("optimizer", {"adam", "sgd"}) == "adam";
+  double lr = options.text("lr").empty() ? (adaptive ? 2e-3 : 2e-2) : options.real("lr");
+  optim::Adam adam(net.parameters(), {.lr = lr});
+  optim::SGD sgd(net.parameters(), {.lr = lr, .momentum = 0.9});
+
+  auto step = compile(mesh, [&](Tensor x, Tensor y) {
+    Tensor loss = cross_entropy(net(x), y);
+    auto gradients = grad(loss, net.parameters());
+    if (adaptive) adam.step(gradients);
+    else sgd.step(gradients);
+    return loss;
+  });
+  auto correct = compile(mesh, [&](Tensor x, Tensor y, Tensor w) { return correct_count(net(x), y, w); }, {.train = false, .name = "evaluate"});
+
+  std::int64_t steps = epochs * images.per_epoch();
+  Progress progress(steps, batch);
+  for (std::int64_t i = 0; i < steps; ++i) {
+    Future loss = step(Feed{images.images(), i}, Feed{images.labels(), i});
+    progress.show(i + 1, i / images.per_epoch() + 1, loss.item());
+  }
+  progress.finish();
+
+  double right = 0;
+  for (std::int64_t i = 0; i < tests.per_epoch(); ++i) right += correct(Feed{tests.images(), i}, Feed{tests.labels(), i}, Feed{tests.weights(), i}).item();
+  std::printf("accuracy %.4f on %lld test images\n", right / static_cast<double>(tests.rows()), static_cast<long long>(tests.rows()));
+
+  if (steps == 0) return;
+  std::printf("\n%s", step.summary().c_str());
+  if (const auto& file = options.text("plan"); !file.empty()) {
+    std::ofstream out(file);
+    out << step.plan_text();
+    require(out.flush().good(), "cannot write the plan to '", file, "'");
+  }
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  try {
+    Options options(known);
+    if (!options.read(count, words)) return std::printf("fashion_mnist [--option value]…\n%s", options.help().c_str()), 0;
+    bool cnn = options.one_of("model", {"cnn", "mlp"}) == "cnn";
+    std::int64_t epochs = options.text("epochs").empty() ? (cnn ? 3 : 8) : options.integer("epochs");
+    require(epochs >= 0, "option --epochs: ", epochs, " is negative");
+    cnn ? train<Cnn>(options, epochs) : train<Mlp>(options, epochs);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "fashion_mnist: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}

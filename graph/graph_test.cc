@@ -1,0 +1,293 @@
+// Tests of the builder, the table of ops, the verifier and of reading a graph.
+#include "graph/graph.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "graph/test_ops.h"
+
+namespace karez {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+const Attrs square{{"shape", Ints{4, 4}}};
+
+std::string fault(std::string_view text) {
+  OpTable ops = test_ops();
+  Graph g = parse_graph(text, ops);
+  return error_of([&] { verify(g); });
+}
+
+// A sound graph to damage: a variable read and updated, two nodes, an output.
+const char* sound = R"(graph main mesh(data=2) {
+  variable "w" : f32[4, 4;] read %0 updated %2
+  %0 = variable() {name="w", shape=[4, 4]} : f32[4, 4]
+  %1 = matmul(%0, %0) : f32[4@data, 4] in "fc" at "net.cc:3"
+  %2 = add(%0, %1) : f32[4, 4] at "net.cc:4" after n1
+  output "y" %1
+}
+)";
+struct Damaged {
+  OpTable ops = test_ops();
+  Graph graph = parse_graph(sound, ops);
+  std::string error() const {
+    return error_of([&] { verify(graph); });
+  }
+};
+
+TEST(Builder, TypesPathsAndLinesComeWithTheNode) {
+  OpTable ops = test_ops();
+  Graph graph;
+  Builder b(graph, ops);
+  b.path = "fc";
+  b.where = "net.cc:12";
+  ValueId x = b.one("input", {}, {{"shape", Ints{2, 3}}}), y = b.one("input", {}, {{"shape", Ints{3, 5}}});
+  ValueId z = b.one("matmul", {x, y});
+  EXPECT_EQ(print(graph.type(z)), "f32[2, 5]");
+  EXPECT_EQ(graph.value(z).producer, NodeId(2));
+  EXPECT_EQ(describe(graph, NodeId(2)), "matmul at net.cc:12 (fc)");
+  EXPECT_EQ(b.add("top", std::vector{z}).size(), 2u);
+  verify(graph);
+}
+
+TEST(Builder, ErrorsQuoteTheUsersLine) {
+  OpTable ops = test_ops();
+  Graph graph;
+  Builder b(graph, ops);
+  ValueId x = b.one("input", {}, {{"shape", Ints{2, 3}}});
+  b.path = "net.fc";
+  b.where = "net.cc:12";
+  auto error = [&](std::string_view op, std::initializer_list<ValueId> in) { return error_of([&] { b.one(op, in); }); };
+  EXPECT_EQ(error("matmul", {x, x}), "matmul: inner sizes differ: 3 and 2\n  at net.cc:12 (in net.fc)");
+  EXPECT_EQ(error("matmul", {x}), "matmul takes 2 operands, not 1\n  at net.cc:12 (in net.fc)");
+  EXPECT_EQ(error("relu", {x, x}), "relu takes 1 operand, not 2\n  at net.cc:12 (in net.fc)");
+  EXPECT_EQ(error("matnul", {x, x}), "no op is called 'matnul'; near it: matmul\n  at net.cc:12 (in net.fc)");
+  EXPECT_EQ(error("relu", {ValueId(99)}), "relu: operand 0 is no value of the graph (%99 of 1)\n  at net.cc:12 (in net.fc)");
+  EXPECT_EQ(error("relu", {ValueId()}), "relu: operand 0 is no value of the graph (%-1 of 1)\n  at net.cc:12 (in net.fc)");
+  EXPECT_EQ(error("input", {}), "attribute 'shape' is missing in {}\n  at net.cc:12 (in net.fc)");
+  b.path = "";
+  EXPECT_EQ(error("matmul", {x}), "matmul takes 2 operands, not 1\n  at net.cc:12");
+  b.where = "";
+  EXPECT_EQ(error("matmul", {x}), "matmul takes 2 operands, not 1");
+  EXPECT_EQ(error("top", {x}), "top has 2 results, not one");
+}
+
+TEST(Builder, AFailedNodeLeavesTheGraphAsItWas) {
+  OpTable ops = test_ops();
+  Graph graph;
+  Builder b(graph, ops);
+  ValueId x = b.one("input", {}, {{"shape", Ints{2, 3}}});
+  std::string before = print(graph);
+  error_of([&] { b.one("matmul", {x, x}); });
+  EXPECT_EQ(print(graph), before);
+}
+
+TEST(Builder, ANodeStandsOnTheMeshOfItsOperands) {
+  OpTable ops = test_ops();
+  Graph graph;
+  graph.meshes = {Mesh::parse("a=2"), Mesh::parse("b=3")};
+  Builder b(graph, ops);
+  ValueId x = b.one("input", {}, square);
+  b.mesh = 1;
+  ValueId y = b.one("input", {}, square);
+  EXPECT_EQ(graph.value(b.one("relu", {x})).mesh, 0);
+  EXPECT_EQ(graph.value(y).mesh, 1);
+  EXPECT_EQ(error_of([&] { b.one("add", {x, y}); }), "add: operand 1 is on mesh(b=3), operand 0 on mesh(a=2)");
+  b.mesh = 2;
+  EXPECT_EQ(error_of([&] { b.one("input", {}, square); }), "input: there is no mesh 2; the graph has 2");
+}
+
+TEST(OpTable, RepeatedAndIllNamedRowsAreErrors) {
+  OpDef op;
+  op.name = "twice";
+  EXPECT_EQ(error_of([&] { OpTable({op}); }), "op 'twice' has no infer");
+  op.infer = as_first;
+  EXPECT_EQ(error_of([&] { OpTable({op, op}); }), "two ops are called 'twice'");
+  op.name = "a b";
+  EXPECT_EQ(error_of([&] { OpTable({op}); }), "an op cannot be named \"a b\"");
+}
+
+TEST(OpTable, AnUnknownNameIsAnsweredWithNearOnes) {
+  OpTable ops = test_ops();
+  EXPECT_EQ(error_of([&] { ops.at("reduce"); }), "no op is called 'reduce'; near it: reduce_max, reduce_sum");
+  EXPECT_EQ(error_of([&] { ops.at("quite_unlike_all"); }), cat("no op is called 'quite_unlike_all'; there are ", ops.rows().size()));
+  EXPECT_EQ(ops.find("nothing"), nullptr);
+  EXPECT_EQ(ops.at("add").name, "add");
+}
+
+TEST(OpDef, ShapeBecomesTheLocalOneUnlessTheOpSaysOtherwise) {
+  OpTable ops = test_ops();
+  Graph graph;
+  Builder(graph, ops).one("input", {}, {{"shape", Ints{8, 4}}, {"name", std::string("x")}});
+  LocalView view{{&graph, NodeId(0)}, {}, {{{2, 4}, {0, 4}}}};
+  EXPECT_EQ(localise(view).print(), R"({name="x", shape=[2, 4]})");
+  OpDef own = ops.at("input");
+  own.localise = [](const LocalView& v) { return Attrs{{"start", v.out[0][0].begin}}; };
+  graph.nodes[0].op = &own;
+  EXPECT_EQ(localise(view).print(), "{start=2}");
+}
+
+TEST(OpDef, TheDefaultCostIsItsBytes) {
+  OpTable ops = test_ops();
+  std::vector<TensorType> in{{DType::f32, {4, 4}}, {DType::f64, {2}}}, out{{DType::b8, {3}}};
+  Cost cost = cost_of(ops.at("relu"), in, out, {});
+  EXPECT_EQ(cost.bytes, 64 + 16 + 3);
+  EXPECT_EQ(cost.flops, 0);
+  EXPECT_EQ(cost.work, WorkClass::memory);
+}
+
+TEST(Graph, UsesListEveryReader) {
+  Damaged g;
+  auto uses = uses_of(g.graph);
+  EXPECT_THAT(uses[0], ElementsAre(Use{NodeId(1), 0}, Use{NodeId(1), 1}, Use{NodeId(2), 0}));
+  EXPECT_THAT(uses[1], ElementsAre(Use{NodeId(2), 1}));
+  EXPECT_THAT(uses[2], IsEmpty());
+}
+
+TEST(Graph, ANodeWithoutLineIsNamedByItsNumber) {
+  Damaged g;
+  EXPECT_EQ(describe(g.graph, NodeId(0)), "variable n0");
+  EXPECT_EQ(describe(g.graph, NodeId(2)), "add at net.cc:4");
+}
+
+TEST(Verify, ASoundGraphPasses) {
+  EXPECT_EQ(fault(sound), "no error");
+  EXPECT_EQ(fault("graph main {}"), "no error");
+}
+
+TEST(Verify, OperandsAreCounted) {
+  EXPECT_EQ(fault("graph g { %0 = input() {shape=[2, 2]} : f32[2, 2] %1 = add(%0) : f32[2, 2] at \"net.cc:5\" }"),
+            "add at net.cc:5 takes 2 operands, not 1");
+}
+
+TEST(Verify, TypesAreThoseInferred) {
+  EXPECT_EQ(fault("graph g { %0 = input() {shape=[2, 2]} : f32[2, 2] %1 = relu(%0) : f32[2, 3] in \"fc\" at \"net.cc:5\" }"),
+            "relu at net.cc:5 (fc): result 0 is f32[2, 3]; its operands give f32[2, 2]");
+  EXPECT_EQ(fault("graph g { %0 = input() {shape=[2, 3]} : f32[2, 3] %1 = matmul(%0, %0) : f32[2, 3] at \"net.cc:5\" }"),
+            "matmul at net.cc:5: matmul: inner sizes differ: 3 and 2");
+  EXPECT_EQ(fault("graph g { %0 = input() {shape=[2, 3]} : f32[2, 3] %1 = top(%0) : f32[2] }"), "top n1 has 1 results; its op gives 2");
+  EXPECT_EQ(
+      fault(
+          "graph g { %0 = input() {shape=[2]} : f32[2] %1 = input() {dtype=\"f64\", shape=[2]} : f64[2] %2 = add(%0, %1) : f32[2] at \"net.cc:5\"}"),
+      "add at net.cc:5: operands differ: f32[2] and f64[2]");
+}
+
+TEST(Verify, LayoutsMustMakeSense) {
+  Damaged g;
+  g.graph.values[1].layout = Layout{S(2)};
+  EXPECT_THAT(g.error(), HasSubstr("matmul at net.cc:3 (fc): result 0: f32[4, 4] cannot lie as (S(2)) on mesh(data=2): "));
+  g.graph.values[1].layout = Layout{B(), B()};
+  EXPECT_THAT(g.error(), HasSubstr("cannot lie as (B, B) on mesh(data=2): "));
+  g.graph.values[1].layout.reset();
+  g.graph.variables[0].stored = Layout{S(5)};
+  EXPECT_THAT(g.error(), HasSubstr("variable 'w': f32[4, 4] cannot lie as (S(5)) on mesh(data=2): "));
+}
+
+TEST(Verify, ProducersStandBeforeReaders) {
+  Damaged g;
+  std::swap(g.graph.nodes[1].inputs[0], g.graph.nodes[1].outputs[0]);
+  EXPECT_EQ(g.error(), "matmul at net.cc:3 (fc): operand 0 is %1, which no earlier node makes");
+  Damaged h;
+  h.graph.nodes[1].inputs[1] = ValueId(9);
+  EXPECT_EQ(h.error(), "matmul at net.cc:3 (fc): operand 1 is %9, which does not exist; the graph has 3 values");
+}
+
+TEST(Verify, ResultsAndProducersAgree) {
+  Damaged g;
+  g.graph.values[1].producer = NodeId(2);
+  EXPECT_EQ(g.error(), "matmul at net.cc:3 (fc): result 0 is %1, which says it is result 0 of node n2");
+  Damaged h;
+  h.graph.nodes[2].outputs[0] = ValueId(1);
+  EXPECT_EQ(h.error(), "add at net.cc:4: result 0 is %1, which node n1 makes too");
+  Damaged k;
+  k.graph.values.push_back({.producer = NodeId(1), .output = 1, .type = {DType::f32, {}}, .mesh = 0, .layout = {}});
+  EXPECT_EQ(k.error(), "graph main: value %3 says that node n1 makes it, which does not list it");
+  k.graph.values.back().producer = NodeId();
+  EXPECT_EQ(k.error(), "no error") << "a number that is not in use";
+}
+
+TEST(Verify, ControlEdgesLeadBackwards) {
+  Damaged g;
+  g.graph.nodes[1].after = {NodeId(2)};
+  EXPECT_EQ(g.error(), "matmul at net.cc:3 (fc) comes after node n2, which does not stand before it (n1)");
+}
+
+TEST(Verify, AVariableIsReadAndWrittenOnceAsWhatItIs) {
+  EXPECT_EQ(fault(R"(graph g { variable "w" : f32[2] variable "w" : f32[2] })"), "two variables are called 'w'");
+  EXPECT_EQ(fault(R"(graph g { variable "w" : f32[3] read %0 %0 = variable() {name="w", shape=[2]} : f32[2] })"),
+            "variable 'w' is f32[3] and read as %0, a f32[2]");
+  EXPECT_EQ(fault(R"(graph g { variable "w" : f32[2] read %0 %0 = input() {shape=[2]} : f32[2] })"),
+            "variable 'w' is read as %0, which no node 'variable' makes");
+  EXPECT_EQ(fault(R"(graph g { variable "w" : f32[2] read %0 %0 = variable() {name="v", shape=[2]} : f32[2] })"),
+            "variable 'w' is read as %0, which is named 'v'");
+  EXPECT_EQ(fault(R"(graph g { variable "w" : f32[2] %0 = variable() {name="w", shape=[2]} : f32[2] at "net.cc:1" })"),
+            R"(variable at net.cc:1 {name="w", shape=[2]} reads a variable that the graph does not list, or a second time)");
+  EXPECT_EQ(fault(R"(graph g { variable "v" : f32[2] read %0 variable "w" : f32[2] read %0 %0 = variable() {shape=[2]} : f32[2] })"),
+            "variable 'w' is read as %0, as which another variable is read too");
+  Damaged g;
+  g.graph.variables[0].updated = ValueId(7);
+  EXPECT_EQ(g.error(), "variable 'w' is updated to %7, which no node makes");
+}
+
+TEST(Verify, MeshesExistAndANodeHasOne) {
+  EXPECT_EQ(
+      fault("graph g mesh() mesh(a=2) { %0 = input() {shape=[2]} : f32[2] %1 = input() {shape=[2]} : f32[2] on mesh1 %2 = add(%0, %1) : f32[2] }"),
+      "add n2: operand 1 is on mesh1, operand 0 on mesh0");
+  EXPECT_EQ(fault("graph g mesh() mesh(a=2) { %0 = input() {shape=[2]} : f32[2] %1 = relu(%0) : f32[2] on mesh1 }"),
+            "relu n1: result 0 is on mesh1, its operands on mesh0");
+  Damaged g;
+  g.graph.values[0].mesh = 1;
+  EXPECT_EQ(g.error(), "variable n0: result 0 is on mesh1; the graph has 1");
+}
+
+TEST(Verify, OutputsExistAndHaveTheirOwnNames) {
+  Damaged g;
+  g.graph.outputs.push_back({"y", ValueId(0)});
+  EXPECT_EQ(g.error(), "two outputs are called 'y'");
+  g.graph.outputs.back() = {"z", ValueId(8)};
+  EXPECT_EQ(g.error(), "output 'z' is %8, which no node makes");
+}
+
+TEST(Verify, RegionsAreVerifiedAndClosed) {
+  auto with_region = [](std::string_view body) {
+    return cat("graph g { %0 = input() {shape=[2]} : f32[2] %1 = scan(%0) : f32[2] at \"net.cc:8\" regions { graph body(%0: f32[2]) {", body,
+               "} } }");
+  };
+  EXPECT_EQ(fault(with_region("%1 = relu(%0) : f32[2] output \"r\" %1")), "no error");
+  EXPECT_EQ(fault(with_region("%1 = relu(%0) : f32[3]")), "scan at net.cc:8: in its region: relu n0: result 0 is f32[3]; its operands give f32[2]");
+  EXPECT_EQ(fault(with_region("variable \"w\" : f32[2]")), "scan at net.cc:8: in its region: graph body is a region and has 1 variables");
+  OpTable ops = test_ops();
+  Graph g = parse_graph(with_region(""), ops);
+  g.nodes[1].regions[0].arguments.push_back(ValueId(0));
+  EXPECT_THAT(error_of([&] { verify(g); }), HasSubstr("graph body: argument %0 is listed twice"));
+}
+
+TEST(Graph, TenThousandNodesAreHandledInMilliseconds) {
+  OpTable ops = test_ops();
+  Graph g;
+  Builder b(g, ops);
+  b.path = "layer";
+  b.where = "net.cc:1";
+  ValueId x = b.one("input", {}, square), y = x;
+  for (int i = 0; i < 10000; ++i) y = i % 2 ? b.one("add", {x, y}) : b.one("relu", {y});
+  auto time = [](auto act) {
+    auto begin = std::chrono::steady_clock::now();
+    act();
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  };
+  std::string text;
+  double verified = time([&] { verify(g); }), printed = time([&] { text = print(g); }), parsed = time([&] { parse_graph(text, ops); }),
+         used = time([&] { uses_of(g); });
+  RecordProperty("milliseconds", cat("verify ", verified, ", print ", printed, ", parse ", parsed, ", uses ", used));
+  std::printf("10,001 nodes: verify %.1f ms, print %.1f ms, parse %.1f ms, uses %.1f ms\n", verified, printed, parsed, used);
+  // Far above what is seen and far below what anything quadratic would take (seconds), so that sanitizers and busy machines pass.
+  EXPECT_LT(verified + printed + parsed + used, 2000);
+}
+
+}  // namespace
+}  // namespace karez

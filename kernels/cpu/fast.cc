@@ -1,0 +1,13 @@
+// The list of all CPU kernels: the plain ones and the fast ones beside them.
+#include "kernels/cpu/fast.h"
+
+namespace karez {
+
+std::vector<KernelRow> cpu_kernels() {
+  std::vector<KernelRow> rows = plain_kernels();
+  for (auto* list : {onednn_rows, hwy_conv_rows, hwy_pointwise_rows, hwy_pool_rows, hwy_reduce_rows, hwy_update_rows, hwy_random_rows})
+    for (KernelRow& row : list()) rows.push_back(std::move(row));
+  return rows;
+}
+
+}  // namespace karez

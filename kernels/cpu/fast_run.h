@@ -1,0 +1,79 @@
+// For tests and benchmarks: runs a row on one call with random operands, and compares it with the plain row.
+#pragma once
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "kernels/cpu/plain_run.h"
+
+namespace karez {
+
+// The operands of a call in memory of their own, and the kernel ready to run.
+struct Bench {
+  CallSpec call;
+  std::vector<Buffer> in, out;
+  std::vector<std::byte> workspace;
+  std::vector<std::byte*> ins, outs;
+  PreparedKernel kernel;
+
+  Bench(const KernelRow& row, CallSpec c) : call(std::move(c)) {
+    require(row.supports(call), row.name, " does not support ", print(call));
+    for (const View& view : call.in) in.emplace_back(view);
+    for (const View& view : call.out) out.emplace_back(view);
+    workspace.resize(static_cast<std::size_t>(row.workspace ? row.workspace(call) : 0) + 64);
+    for (Buffer& buffer : in) ins.push_back(buffer.bytes.data());
+    for (Buffer& buffer : out) outs.push_back(buffer.bytes.data());
+    kernel = row.prepare(call);
+  }
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+
+  void run() {
+    auto address = reinterpret_cast<std::uintptr_t>(workspace.data());
+    kernel({ins, outs, reinterpret_cast<std::byte*>((address + 63) / 64 * 64)});
+  }
+};
+
+// Normal numbers for floats, 0 or 1 for bools, small ones for integers; the same for the same seed.
+inline void fill_random(Buffer& buffer, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  for_each_index(buffer.view.shape, [&](const auto& index) {
+    switch (buffer.view.dtype) {
+      case DType::f32: buffer.at<float>(index) = normal(random); break;
+      case DType::f64: buffer.at<double>(index) = static_cast<double>(normal(random)); break;
+      case DType::i32: buffer.at<std::int32_t>(index) = static_cast<std::int32_t>(random() % 4); break;
+      case DType::i64: buffer.at<std::int64_t>(index) = static_cast<std::int64_t>(random() % 4) + 1; break;
+      case DType::b8: buffer.at<bool>(index) = random() % 2 == 0; break;
+    }
+  });
+}
+inline void fill_random(Bench& bench, unsigned seed) {
+  for (Buffer& buffer : bench.in) fill_random(buffer, seed++);
+}
+
+// The largest |a - b| / (1 + |b|) over the f32 elements of two buffers; other types: 1 where any differs. Two NaNs are equal.
+inline double difference(Buffer& a, Buffer& b) {
+  require(a.view.shape == b.view.shape && a.view.dtype == b.view.dtype, "two buffers differ in type: ", a.view, " and ", b.view);
+  double worst = 0;
+  for_each_index(a.view.shape, [&](const auto& index) {
+    if (a.view.dtype != DType::f32) {
+      with_type(a.view.dtype, [&]<class T>() { worst = std::max(worst, a.at<T>(index) == b.at<T>(index) ? 0.0 : 1.0); });
+      return;
+    }
+    const double x = static_cast<double>(a.at<float>(index)), y = static_cast<double>(b.at<float>(index));
+    if (x == y || (std::isnan(x) && std::isnan(y))) return;
+    const double d = std::abs(x - y) / (1 + std::abs(y));
+    worst = std::isnan(d) ? HUGE_VAL : std::max(worst, d);
+  });
+  return worst;
+}
+
+inline bool same_bits(const Bench& a, const Bench& b) {
+  for (std::size_t i = 0; i < a.out.size(); ++i)
+    if (a.out[i].bytes != b.out[i].bytes) return false;
+  return true;
+}
+
+}  // namespace karez

@@ -1,0 +1,8 @@
+// Which instruction sets Highway compiles each fast file for: AVX-512, AVX2 and the compiler's baseline; every further one costs build time.
+// Included before hwy/foreach_target.h and hwy/highway.h.
+#pragma once
+
+#include <hwy/detect_targets.h>
+
+#undef HWY_DISABLED_TARGETS
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)

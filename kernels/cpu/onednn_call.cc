@@ -1,0 +1,72 @@
+// Runs oneDNN primitives on plain addresses: memory objects are made once, a run sets their handles and executes.
+#include "kernels/cpu/onednn_call.h"
+
+#include <cstring>
+
+namespace karez {
+bool is_reference(const char* implementation) { return std::strstr(implementation, "ref") != nullptr; }
+
+dnnl::primitive_attr OneDnnCall::attributes() {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attr;
+}
+
+int OneDnnCall::bind(From from, std::int64_t at, const dnnl::memory::desc& desc) {
+  bound_.push_back({from, at, desc, dnnl::memory(desc, engine_, nullptr)});
+  return static_cast<int>(bound_.size()) - 1;
+}
+
+int OneDnnCall::temporary(const dnnl::memory::desc& desc) {
+  const int id = bind(From::workspace, workspace_, desc);
+  workspace_ += round_up(static_cast<std::int64_t>(desc.get_size()), 64);
+  return id;
+}
+
+int OneDnnCall::reordered(int memory, const dnnl::memory::desc& wanted) {
+  if (desc(memory) == wanted) return memory;
+  const int out = temporary(wanted);
+  reorder(memory, out);
+  return out;
+}
+
+void OneDnnCall::reorder(int from, int to) {
+  const dnnl::reorder::primitive_desc pd(engine_, desc(from), engine_, desc(to), attributes());
+  add(dnnl::reorder(pd), pd.scratchpad_desc(), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+}
+
+void OneDnnCall::add(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad, std::initializer_list<std::pair<int, int>> args) {
+  Step step{primitive, {}};
+  for (const auto& [arg, memory] : args) step.args.push_back({arg, bound_[static_cast<std::size_t>(memory)].memory.get()});
+  if (scratchpad.get_size() > 0) step.args.push_back({DNNL_ARG_SCRATCHPAD, bound_[static_cast<std::size_t>(temporary(scratchpad))].memory.get()});
+  steps_.push_back(std::move(step));
+}
+
+void OneDnnCall::run(const KernelArgs& args) {
+  const OneDnnTeam scope(team_);
+  for (Bound& b : bound_) {
+    const auto at = static_cast<std::size_t>(b.at);
+    void* address = b.from == From::in ? args.in[at] : b.from == From::out ? args.out[at] : args.workspace + b.at;
+    if (address == b.address) continue;  // setting a handle clears the padding of a blocked format each time
+    dnnl_memory_set_data_handle(b.memory.get(), address);
+    b.address = address;
+  }
+  for (const Step& step : steps_) {  // the C call: the C++ wrapper builds a hash map and a vector at every execution
+    const dnnl_status_t status = dnnl_primitive_execute(step.primitive.get(), stream_.get(), static_cast<int>(step.args.size()), step.args.data());
+    require(status == dnnl_success, "oneDNN failed to execute a primitive: status ", static_cast<int>(status));
+  }
+}
+
+dnnl::memory::desc onednn_desc(const View& view) {
+  dnnl::memory::dims strides = view.strides;
+  std::int64_t beyond = 1;  // a stride that clears every other dimension: what an outermost one has
+  for (std::size_t d = 0; d < strides.size(); ++d) beyond = std::max(beyond, view.shape[d] == 1 ? 1 : view.shape[d] * strides[d]);
+  bool unit = false;    // whether some dimension has stride 1; the last one gets it if it may
+  for (std::size_t d = strides.size(); d-- > 0;) {
+    if (view.shape[d] == 1) strides[d] = d + 1 == strides.size() || !unit ? 1 : beyond;
+    unit = unit || strides[d] == 1;
+  }
+  return {view.shape, dnnl::memory::data_type::f32, strides};
+}
+
+}  // namespace karez

@@ -1,0 +1,108 @@
+// Convolutions through oneDNN on channels-last data; oneDNN picks the weights' blocked format, and a reorder to or from it stands inside.
+#include "kernels/cpu/onednn_call.h"
+
+namespace karez {
+namespace {
+
+using dnnl::memory;
+
+// What the three directions share. Weights are small, so a reorder costs a few per cent; data in plain n c h w would send oneDNN 2.6 to its
+// slow GEMM path, and plain weights to a reference implementation, so data must be channels-last and weights are free.
+struct Convolution {
+  memory::desc x, w, w_any, y;
+  memory::dims stride, dilation, padding;
+};
+
+memory::dims pair_of(const Attrs& attrs, const char* name, std::int64_t otherwise) {
+  return attrs.has(name) ? attrs.ints(name) : memory::dims{otherwise, otherwise};
+}
+
+std::optional<Convolution> convolution_of(const Attrs& attrs, const View& x, const View& w, const View& y) {
+  for (const View* view : {&x, &w, &y})
+    if (view->rank() != 4 || view->dtype != DType::f32) return std::nullopt;
+  for (const View* view : {&x, &y})
+    if (!same_order(view->shape, view->strides, channels_last(view->shape))) return std::nullopt;
+  if (!is_dense(w.shape, w.strides)) return std::nullopt;
+  Convolution out;
+  out.x = memory::desc(x.shape, memory::data_type::f32, memory::format_tag::nhwc);
+  out.y = memory::desc(y.shape, memory::data_type::f32, memory::format_tag::nhwc);
+  out.w = onednn_desc(w);
+  out.w_any = memory::desc(w.shape, memory::data_type::f32, memory::format_tag::any);
+  out.stride = pair_of(attrs, "stride", 1);
+  out.padding = pair_of(attrs, "padding", 0);
+  out.dilation = pair_of(attrs, "dilation", 1);
+  for (auto& step : out.dilation) --step;  // oneDNN counts the gaps
+  return out;
+}
+
+constexpr auto direct = dnnl::algorithm::convolution_direct;
+
+dnnl::convolution_forward::primitive_desc forward_of(const OneDnnCall& plan, const Convolution& c, const memory::desc* bias,
+                                                     const dnnl::primitive_attr& attr) {
+  constexpr auto kind = dnnl::prop_kind::forward_training;
+  if (bias != nullptr) return {{kind, direct, c.x, c.w_any, *bias, c.y, c.stride, c.dilation, c.padding, c.padding}, attr, plan.engine()};
+  return {{kind, direct, c.x, c.w_any, c.y, c.stride, c.dilation, c.padding, c.padding}, attr, plan.engine()};
+}
+
+}  // namespace
+
+bool onednn_conv2d(OneDnnCall& plan, const CallSpec& call, std::string& implementation) {
+  const bool bias = call.attrs.flag("bias", false);
+  if (call.in.size() != (bias ? 3u : 2u) || call.out.size() != 1) return false;
+  const auto c = convolution_of(call.attrs, call.in[0], call.in[1], call.out[0]);
+  if (!c) return false;
+  dnnl::primitive_attr attr = OneDnnCall::attributes();
+  if (call.attrs.flag("relu", false)) {
+    dnnl::post_ops ops;
+    ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+    attr.set_post_ops(ops);
+  }
+  memory::desc bias_desc;
+  if (bias) {
+    const View& b = call.in[2];
+    if (b.rank() != 1 || b.dtype != DType::f32 || b.shape[0] != call.out[0].shape[1] || !b.contiguous()) return false;
+    bias_desc = memory::desc(b.shape, memory::data_type::f32, memory::format_tag::x);
+  }
+  const auto pd = forward_of(plan, *c, bias ? &bias_desc : nullptr, attr);
+  implementation = pd.impl_info_str();
+  if (is_reference(implementation.c_str())) return false;
+  const int x = plan.input(0, c->x), w = plan.reordered(plan.input(1, c->w), pd.weights_desc()), y = plan.output(0, c->y);
+  if (bias)
+    plan.add(dnnl::convolution_forward(pd), pd.scratchpad_desc(),
+             {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_BIAS, plan.input(2, bias_desc)}, {DNNL_ARG_DST, y}});
+  else plan.add(dnnl::convolution_forward(pd), pd.scratchpad_desc(), {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}});
+  return true;
+}
+
+bool onednn_conv2d_grad_input(OneDnnCall& plan, const CallSpec& call, std::string& implementation) {
+  if (call.in.size() != 2 || call.out.size() != 1) return false;
+  const auto c = convolution_of(call.attrs, call.out[0], call.in[1], call.in[0]);
+  if (!c) return false;
+  const auto hint = forward_of(plan, *c, nullptr, OneDnnCall::attributes());
+  const dnnl::convolution_backward_data::primitive_desc pd({direct, c->x, c->w_any, c->y, c->stride, c->dilation, c->padding, c->padding},
+                                                           OneDnnCall::attributes(), plan.engine(), hint);
+  implementation = pd.impl_info_str();
+  if (is_reference(implementation.c_str())) return false;
+  const int dy = plan.input(0, c->y), w = plan.reordered(plan.input(1, c->w), pd.weights_desc()), dx = plan.output(0, c->x);
+  plan.add(dnnl::convolution_backward_data(pd), pd.scratchpad_desc(), {{DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DIFF_SRC, dx}});
+  return true;
+}
+
+bool onednn_conv2d_grad_weight(OneDnnCall& plan, const CallSpec& call, std::string& implementation) {
+  if (call.in.size() != 2 || call.out.size() != 1) return false;
+  const auto c = convolution_of(call.attrs, call.in[0], call.out[0], call.in[1]);
+  if (!c) return false;
+  const auto hint = forward_of(plan, *c, nullptr, OneDnnCall::attributes());
+  const dnnl::convolution_backward_weights::primitive_desc pd({direct, c->x, c->w_any, c->y, c->stride, c->dilation, c->padding, c->padding},
+                                                              OneDnnCall::attributes(), plan.engine(), hint);
+  implementation = pd.impl_info_str();
+  if (is_reference(implementation.c_str())) return false;
+  const int x = plan.input(0, c->x), dy = plan.input(1, c->y), out = plan.output(0, c->w);
+  const bool same = pd.diff_weights_desc() == c->w;
+  const int dw = same ? out : plan.temporary(pd.diff_weights_desc());
+  plan.add(dnnl::convolution_backward_weights(pd), pd.scratchpad_desc(), {{DNNL_ARG_SRC, x}, {DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_DIFF_WEIGHTS, dw}});
+  if (!same) plan.reorder(dw, out);
+  return true;
+}
+
+}  // namespace karez

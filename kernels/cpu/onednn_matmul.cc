@@ -1,0 +1,56 @@
+// Matrix products through oneDNN: transposes are strides, bias is an operand, ReLU a post-operation.
+#include <algorithm>
+
+#include "kernels/cpu/onednn_call.h"
+
+namespace karez {
+
+// Plain `matmul` is the fastest of oneDNN's ways for the small products of an MLP (batch 64), measured beside inner products and blocked
+// weights with their reorders; see bench/kernel_rates.
+bool onednn_matmul(OneDnnCall& plan, const CallSpec& call, std::string& implementation) {
+  const bool bias = call.attrs.flag("bias", false);
+  if (call.in.size() != (bias ? 3u : 2u) || call.out.size() != 1) return false;
+  for (const View& view : call.in)
+    if (view.dtype != DType::f32) return false;
+  const View& y = call.out[0];
+  const int rank = y.rank();
+  if (y.dtype != DType::f32 || rank < 2 || call.in[0].rank() != rank || call.in[1].rank() != rank) return false;
+
+  View a = call.in[0], b = call.in[1];
+  for (auto [view, name] : {std::pair{&a, "transpose_a"}, std::pair{&b, "transpose_b"}}) {
+    if (!call.attrs.flag(name, false)) continue;
+    std::swap(view->shape[view->shape.size() - 1], view->shape[view->shape.size() - 2]);
+    std::swap(view->strides[view->strides.size() - 1], view->strides[view->strides.size() - 2]);
+  }
+  for (const View* view : {&std::as_const(a), &std::as_const(b), &y})
+    for (int d = 0; d < rank; ++d)
+      if (view->strides[static_cast<std::size_t>(d)] == 0 && view->shape[static_cast<std::size_t>(d)] > 1) return false;
+
+  dnnl::primitive_attr attr = OneDnnCall::attributes();
+  if (call.attrs.flag("relu", false)) {
+    dnnl::post_ops ops;
+    ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+    attr.set_post_ops(ops);
+  }
+  const auto a_desc = onednn_desc(a), b_desc = onednn_desc(b), y_desc = onednn_desc(y);
+  dnnl::memory::desc bias_desc;
+  if (bias) {
+    const View& v = call.in[2];
+    if (v.rank() != 1 || v.shape[0] != y.shape.back() || (v.shape[0] > 1 && v.strides[0] != 1)) return false;
+    Shape shape(static_cast<std::size_t>(rank), 1);
+    shape.back() = v.shape[0];
+    bias_desc = onednn_desc(View(DType::f32, shape));
+  }
+  const dnnl::matmul::desc desc = bias ? dnnl::matmul::desc(a_desc, b_desc, bias_desc, y_desc) : dnnl::matmul::desc(a_desc, b_desc, y_desc);
+  const dnnl::matmul::primitive_desc pd(desc, attr, plan.engine());
+  implementation = pd.impl_info_str();
+  if (is_reference(implementation.c_str())) return false;
+  const int ma = plan.input(0, a_desc), mb = plan.input(1, b_desc), my = plan.output(0, y_desc);
+  if (bias)
+    plan.add(dnnl::matmul(pd), pd.scratchpad_desc(),
+             {{DNNL_ARG_SRC, ma}, {DNNL_ARG_WEIGHTS, mb}, {DNNL_ARG_BIAS, plan.input(2, bias_desc)}, {DNNL_ARG_DST, my}});
+  else plan.add(dnnl::matmul(pd), pd.scratchpad_desc(), {{DNNL_ARG_SRC, ma}, {DNNL_ARG_WEIGHTS, mb}, {DNNL_ARG_DST, my}});
+  return true;
+}
+
+}  // namespace karez

@@ -1,0 +1,75 @@
+// The rows that run on oneDNN: a call is theirs where oneDNN has a fast implementation for its exact strides.
+#include <memory>
+
+#include "kernels/cpu/fast.h"
+#include "kernels/cpu/onednn_call.h"
+
+namespace karez {
+namespace {
+
+std::shared_ptr<OneDnnCall> plan_of(OneDnnBuild build, const CallSpec& call, std::string& implementation) {
+  for (const auto* views : {&call.in, &call.out})
+    for (const View& view : *views)
+      if (view.strides.size() != view.shape.size() || view.count() == 0) return nullptr;
+  if (call.in.empty() || call.out.empty() || call.team < 1) return nullptr;
+  const OneDnnTeam scope(call.team);
+  auto plan = std::make_shared<OneDnnCall>(call.team);
+  try {
+    if (!build(*plan, call, implementation) || is_reference(implementation.c_str())) return nullptr;
+  } catch (const dnnl::error&) {  // no implementation for these formats at all
+    return nullptr;
+  }
+  return plan;
+}
+
+// Every row.
+constexpr std::pair<const char*, OneDnnBuild> builds[] = {
+    {"matmul", onednn_matmul},
+    {"conv2d", onednn_conv2d},
+    {"conv2d_grad_input", onednn_conv2d_grad_input},
+    {"conv2d_grad_weight", onednn_conv2d_grad_weight},
+    {"avg_pool", onednn_avg_pool},
+    {"avg_pool_grad", onednn_avg_pool_grad},
+};
+
+KernelRow row_of(const char* op, OneDnnBuild build) {
+  KernelRow row;
+  row.name = cat("onednn.", op);
+  row.op = op;
+  row.rank = 10;
+  // Building thrice is cheap: oneDNN keeps the primitives it made.
+  row.supports = [build](const CallSpec& call) {
+    std::string name;
+    return plan_of(build, call, name) != nullptr;
+  };
+  row.workspace = [build](const CallSpec& call) {
+    std::string name;
+    const auto plan = plan_of(build, call, name);
+    require(plan != nullptr, "oneDNN has no fast kernel for ", print(call));
+    return plan->workspace();
+  };
+  row.prepare = [build](const CallSpec& call) -> PreparedKernel {
+    std::string name;
+    auto plan = plan_of(build, call, name);
+    require(plan != nullptr, "oneDNN has no fast kernel for ", print(call), name.empty() ? "" : "; it offers ", name);
+    return [plan = std::move(plan)](const KernelArgs& args) { plan->run(args); };
+  };
+  return row;
+}
+
+}  // namespace
+
+std::vector<KernelRow> onednn_rows() {
+  std::vector<KernelRow> rows;
+  for (const auto& [op, build] : builds) rows.push_back(row_of(op, build));
+  return rows;
+}
+
+std::string onednn_implementation(const CallSpec& call) {
+  std::string name;
+  for (const auto& [op, build] : builds)
+    if (call.op == op && plan_of(build, call, name) == nullptr) return "";
+  return name;
+}
+
+}  // namespace karez

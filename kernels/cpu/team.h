@@ -1,0 +1,28 @@
+// Teams of threads for one kernel run: GNU OpenMP's, since oneDNN's are, so that one pool serves both.
+#pragma once
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace karez {
+
+// Splits 0..count-1 into one contiguous part per thread of the team, as even as can be, and calls body(begin, end, part) for each. A part
+// has at least `grain` items, or there is only one. Parts depend on the arguments alone, so results do not change from run to run; a team
+// of one calls the body directly and never meets OpenMP. The body may not throw.
+template <class Body> void parallel_for(int team, std::int64_t count, std::int64_t grain, Body body) {
+  const std::int64_t parts = std::clamp<std::int64_t>(count / std::max<std::int64_t>(grain, 1), 1, team);
+  if (parts <= 1) {
+    if (count > 0) body(std::int64_t{0}, count, 0);
+    return;
+  }
+#pragma omp parallel num_threads(static_cast <int>(parts))
+  {
+    // The runtime may grant fewer threads than asked for: the parts stay the same ones.
+    for (std::int64_t part = omp_get_thread_num(); part < parts; part += omp_get_num_threads())
+      body(count * part / parts, count * (part + 1) / parts, static_cast<int>(part));
+  }
+}
+
+}  // namespace karez

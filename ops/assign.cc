@@ -1,0 +1,28 @@
+// Ops that passes make around variables: assign stores a value as the next version, copy keeps the old one for late readers.
+#include "ops/rows.h"
+#include "ops/shapes.h"
+
+namespace karez {
+
+std::vector<OpDef> assign_ops() {
+  OpDef assign{.name = "assign", .doc = "(old, value) -> value, written over old's bytes: the next version of a variable.", .inputs = 2};
+  assign.infer = [](std::span<const TensorType> in, const Attrs&) {
+    require_same_type("assign", in[0], in[1]);
+    return std::vector{in[1]};
+  };
+  assign.index = same_shape_signature;
+  assign.no_grad = "an update";
+  assign.in_place = {{0, 0}};
+
+  OpDef copy{.name = "copy", .doc = "x itself in bytes of its own.", .inputs = 1};
+  copy.infer = [](std::span<const TensorType> in, const Attrs&) { return std::vector{in[0]}; };
+  copy.index = [](const NodeView& node) {
+    Signature s = same_shape_signature(node);
+    s.moves = true;
+    return s;
+  };
+  copy.grad = [](Builder&, const NodeView&, std::span<const ValueId> dy) { return std::vector{dy[0]}; };
+  return {assign, copy};
+}
+
+}  // namespace karez

@@ -1,0 +1,155 @@
+// canonicalise's algebra: identities that hold bit for bit (up to the sign of zero), and ReLU behind max pooling instead of before it.
+#include <map>
+#include <optional>
+#include <set>
+
+#include "passes/canonicalise.h"
+#include "passes/rewrite.h"
+#include "passes/splat.h"
+
+namespace karez {
+
+std::optional<double> splat_of(const Graph& graph, ValueId value) {
+  const Node& node = graph.node(graph.value(value).producer);
+  const std::string& op = node.op->name;
+  if (op == "constant" && node.attrs.has("value")) return node.attrs.real("value");
+  if (op == "broadcast" || op == "reshape" || op == "transpose" || op == "slice") return splat_of(graph, node.inputs[0]);
+  return std::nullopt;
+}
+
+namespace {
+
+// The operand that a node's only result equals, if there is one.
+std::optional<ValueId> same_as(const Graph& graph, const Node& node) {
+  const std::string& op = node.op->name;
+  if (node.outputs.size() != 1 || graph.value(node.outputs[0]).layout) return std::nullopt;
+  if (op == "stop_gradient") return node.inputs[0];
+  auto same_type = [&](ValueId in) { return graph.type(in) == graph.type(node.outputs[0]); };
+  if (op == "reshape" || op == "broadcast" || op == "slice" || op == "pad") return same_type(node.inputs[0]) ? std::optional(node.inputs[0]) : std::nullopt;
+  if (op == "transpose") {
+    const Ints& perm = node.attrs.ints("perm");
+    for (std::size_t i = 0; i < perm.size(); ++i)
+      if (perm[i] != static_cast<std::int64_t>(i)) return std::nullopt;
+    return node.inputs[0];
+  }
+  if (op == "concat" && node.inputs.size() == 1) return node.inputs[0];
+  auto is = [&](std::size_t operand, double number) { return splat_of(graph, node.inputs[operand]) == number; };
+  if ((op == "add" && is(1, 0)) || (op == "sub" && is(1, 0)) || (op == "mul" && is(1, 1)) || (op == "div" && is(1, 1))) return node.inputs[0];
+  if ((op == "add" && is(0, 0)) || (op == "mul" && is(0, 1))) return node.inputs[1];
+  if (op == "neg") {
+    const Node& inner = graph.node(graph.value(node.inputs[0]).producer);
+    if (inner.op->name == "neg") return inner.inputs[0];
+  }
+  return std::nullopt;
+}
+
+// max_pool(relu(x)) is relu(max_pool(x)) on a quarter of the elements, and so is its gradient: where a window's maximum is not positive,
+// the first element that wins is another one, but ReLU stops that gradient anyway.
+struct PooledRelu {
+  std::size_t relu = 0, pool = 0;
+  std::set<std::size_t> pool_grads, relu_grads;
+};
+
+std::vector<PooledRelu> pooled_relus(const Graph& graph) {
+  auto uses = uses_of(graph);
+  std::set<int> kept;
+  for (const Output& output : graph.outputs) kept.insert(output.value.index);
+  for (const Variable& variable : graph.variables) kept.insert(variable.updated.index);
+  auto users = [&](ValueId value) -> const std::vector<Use>& { return uses[static_cast<std::size_t>(value.index)]; };
+  std::vector<PooledRelu> found;
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& relu = graph.nodes[n];
+    if (relu.op->name != "relu" || kept.count(relu.outputs[0].index) || graph.value(relu.outputs[0]).layout) continue;
+    PooledRelu match;
+    match.relu = n;
+    bool fits = true;
+    for (const Use& use : users(relu.outputs[0])) {
+      const Node& user = graph.node(use.node);
+      if (user.op->name == "max_pool" && match.pool == 0) {
+        match.pool = static_cast<std::size_t>(use.node.index);
+      } else if (user.op->name == "relu_grad" && use.operand == 0) {
+        match.relu_grads.insert(static_cast<std::size_t>(use.node.index));
+      } else {
+        fits = false;
+      }
+    }
+    if (!fits || match.pool == 0) continue;
+    ValueId index = graph.nodes[match.pool].outputs[1];
+    fits = kept.count(index.index) == 0 && !graph.value(index).layout && !graph.value(graph.nodes[match.pool].outputs[0]).layout;
+    for (const Use& use : users(index)) {
+      const Node& user = graph.node(use.node);
+      bool is_grad = user.op->name == "max_pool_grad" && use.operand == 1 && kept.count(user.outputs[0].index) == 0 && users(user.outputs[0]).size() == 1;
+      fits &= is_grad && match.relu_grads.count(static_cast<std::size_t>(users(user.outputs[0])[0].node.index)) > 0;
+      match.pool_grads.insert(static_cast<std::size_t>(use.node.index));
+    }
+    for (std::size_t grad : match.relu_grads) {
+      auto producer = static_cast<std::size_t>(graph.value(graph.nodes[grad].inputs[1]).producer.index);
+      fits &= match.pool_grads.count(producer) > 0;
+    }
+    if (fits) found.push_back(std::move(match));
+  }
+  return found;
+}
+
+int pool_before_relu(Compilation& c) {
+  auto found = pooled_relus(c.graph);
+  if (found.empty()) return 0;
+  std::map<std::size_t, const PooledRelu*> pools, pool_grads, relu_grads;
+  std::set<std::size_t> relus;
+  for (const PooledRelu& match : found) {
+    pools[match.pool] = &match;
+    relus.insert(match.relu);
+    for (std::size_t n : match.pool_grads) pool_grads[n] = &match;
+    for (std::size_t n : match.relu_grads) relu_grads[n] = &match;
+  }
+  const Graph& graph = c.graph;
+  Rewrite rewrite(graph);
+  auto add = [&](std::size_t like, std::vector<ValueId> inputs, const TensorType& type) {
+    const Node& node = graph.nodes[like];
+    NodeId made = rewrite.add(node.op, std::move(inputs), node.attrs, std::span(&type, 1), graph.value(node.outputs[0]).mesh, NodeId(like));
+    return rewrite.graph().node(made).outputs[0];
+  };
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    if (relus.count(n)) continue;
+    if (auto at = pools.find(n); at != pools.end()) {
+      const Node& relu = graph.nodes[at->second->relu];
+      rewrite.keep(NodeId(n), {rewrite.at(relu.inputs[0])});
+      rewrite.map(node.outputs[0], add(at->second->relu, {rewrite.at(node.outputs[0])}, graph.type(node.outputs[0])));
+    } else if (pool_grads.count(n)) {
+      continue;
+    } else if (auto grad = relu_grads.find(n); grad != relu_grads.end()) {
+      const PooledRelu& match = *grad->second;
+      auto old = static_cast<std::size_t>(graph.value(node.inputs[1]).producer.index);  // the max_pool_grad
+      ValueId pooled = graph.nodes[match.pool].outputs[0];
+      ValueId dy = add(n, {rewrite.at(pooled), rewrite.at(graph.nodes[old].inputs[0])}, graph.type(pooled));
+      rewrite.map(node.outputs[0], add(old, {dy, rewrite.at(graph.nodes[match.pool].outputs[1])}, graph.type(node.outputs[0])));
+    } else {
+      rewrite.keep(NodeId(n));
+    }
+  }
+  c.graph = rewrite.finish();
+  return static_cast<int>(found.size());
+}
+
+}  // namespace
+
+int simplify_algebra(Compilation& c) {
+  int changed = pool_before_relu(c);
+  Rewrite rewrite(c.graph);
+  int same = 0;
+  for (std::size_t n = 0; n < c.graph.nodes.size(); ++n) {
+    const Node& node = c.graph.nodes[n];
+    auto equal = same_as(c.graph, node);
+    if (equal) {
+      rewrite.map(node.outputs[0], rewrite.at(*equal));
+      ++same;
+    } else {
+      rewrite.keep(NodeId(n));
+    }
+  }
+  if (same > 0) c.graph = rewrite.finish();
+  return changed + same;
+}
+
+}  // namespace karez

@@ -1,0 +1,131 @@
+// canonicalise's constant folding: what depends on constants alone is computed now, through the caller's evaluate.
+#include <cstring>
+#include <optional>
+
+#include "passes/call.h"
+#include "passes/canonicalise.h"
+#include "passes/rewrite.h"
+#include "passes/splat.h"
+
+namespace karez {
+namespace {
+
+std::string hex_of(const HostBytes& bytes) {
+  constexpr char digits[] = "0123456789abcdef";
+  std::string text;
+  for (std::byte b : bytes) {
+    text += digits[static_cast<int>(b) >> 4];
+    text += digits[static_cast<int>(b) & 15];
+  }
+  return text;
+}
+
+HostBytes bytes_of(const std::string& hex) {
+  HostBytes bytes;
+  auto digit = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) bytes.push_back(static_cast<std::byte>(digit(hex[i]) * 16 + digit(hex[i + 1])));
+  return bytes;
+}
+
+double number_of(const HostBytes& bytes, DType dtype) {
+  return with_type(dtype, [&]<class T>() {
+    T value;
+    std::memcpy(&value, bytes.data(), sizeof(T));
+    return static_cast<double>(value);
+  });
+}
+
+HostBytes bytes_of(double number, DType dtype) {
+  return with_type(dtype, [&]<class T>() {
+    T value = static_cast<T>(number);
+    HostBytes bytes(sizeof(T));
+    std::memcpy(bytes.data(), &value, sizeof(T));
+    return bytes;
+  });
+}
+
+// A double names every i64 up to 2^53: beyond that a splat would be another number.
+bool survives(double number, DType dtype) { return dtype != DType::i64 || (number > -9e15 && number < 9e15); }
+
+class Folder {
+ public:
+  explicit Folder(Compilation& c) : c_(c), graph_(c.graph), rewrite_(c.graph) {}
+
+  int run() {
+    int folded = 0;
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+      const Node& node = graph_.nodes[n];
+      bool constant_in = node.op->pure && node.op->name != "constant" && node.op->name != "variable" && node.op->name != "input" && node.outputs.size() == 1 &&
+                         !node.inputs.empty() && node.regions.empty() && !graph_.value(node.outputs[0]).layout;
+      for (ValueId in : node.inputs) constant_in &= known(in);
+      if (constant_in && fold(NodeId(n))) {
+        ++folded;
+      } else {
+        rewrite_.keep(NodeId(n));
+      }
+    }
+    if (folded > 0) c_.graph = rewrite_.finish();
+    return folded;
+  }
+
+ private:
+  const Node& constant_of(ValueId value) const { return rewrite_.graph().node(rewrite_.graph().value(rewrite_.at(value)).producer); }
+  bool known(ValueId value) const { return constant_of(value).op->name == "constant"; }
+
+  bool add_constant(NodeId like, const TensorType& type, Attrs value) {
+    value.set("dtype", std::string(name_of(type.dtype))).set("shape", Ints(type.shape));
+    NodeId node = rewrite_.add(&c_.ops->at("constant"), {}, std::move(value), std::span(&type, 1), graph_.value(graph_.node(like).outputs[0]).mesh, like);
+    rewrite_.map(graph_.node(like).outputs[0], rewrite_.graph().node(node).outputs[0]);
+    return true;
+  }
+
+  bool fold(NodeId id) {
+    NodeView view{&graph_, id};
+    const Node& node = view.node();
+    const TensorType type = view.out_type(0);
+    const std::string& op = node.op->name;
+    bool splats = true;
+    for (ValueId in : node.inputs) splats &= constant_of(in).attrs.has("value");
+    bool window = op == "broadcast" || op == "reshape" || op == "transpose" || op == "slice";
+    if (splats && window) return add_constant(id, type, Attrs().set("value", constant_of(node.inputs[0]).attrs.real("value")));
+    if (!c_.evaluate) return false;
+    bool pointwise = !node.op->expr.empty() || op == "cast";
+    bool one = splats && pointwise;  // one element says it all, however large the shape
+    if (!one && type.bytes() > c_.options.fold_bytes) return false;
+    std::vector<View> in;
+    std::vector<HostBytes> bytes;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const Node& constant = constant_of(node.inputs[i]);
+      TensorType from{view.in_type(i).dtype, one ? Shape() : view.in_type(i).shape};
+      if (from.bytes() > c_.options.fold_bytes) return false;
+      in.emplace_back(from);
+      HostBytes value;
+      if (constant.attrs.has("value")) {
+        HostBytes element = bytes_of(constant.attrs.real("value"), from.dtype);
+        for (std::int64_t k = 0; k < from.count(); ++k) value.insert(value.end(), element.begin(), element.end());
+      } else {
+        value = bytes_of(constant.attrs.text("data"));
+      }
+      bytes.push_back(std::move(value));
+    }
+    View out(type.dtype, one ? Shape() : type.shape);
+    if (window) return false;  // of data: strides say it at no cost
+    HostBytes result = c_.evaluate(call_of(view, std::move(in), {out}, node.attrs), bytes)[0];
+    if (one || type.count() == 1) {
+      double number = number_of(result, type.dtype);
+      if (survives(number, type.dtype)) return add_constant(id, type, Attrs().set("value", number));
+      if (one) return false;
+    }
+    return add_constant(id, type, Attrs().set("data", hex_of(result)));
+  }
+
+  Compilation& c_;
+  const Graph& graph_;
+  Rewrite rewrite_;
+};
+
+}  // namespace
+
+int fold_constants(Compilation& c) { return Folder(c).run(); }
+
+}  // namespace karez

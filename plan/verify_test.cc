@@ -1,0 +1,255 @@
+// Tests of what the plan's verifier refuses, of rates and dry runs, and of the picking rule.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <random>
+#include <set>
+
+#include "plan/acts.h"
+#include "plan/dry_run.h"
+#include "plan/pick.h"
+#include "plan/plan.h"
+#include "plan/sketch.h"
+#include "plan/waits.h"
+
+namespace karez {
+namespace {
+
+const View four(DType::f32, {4});
+
+// Two devices, each with a producer and an all_reduce; a fetch on the first.
+struct Sample {
+  Sketch s{2};
+  ActorId p[2], c[2];
+  RegisterId in[2], out[2];
+  Sample() {
+    s.plan.communicators.push_back({{s.plan.devices[0], s.plan.devices[1]}, "direct", 1024, {"gradient"}});
+    for (int d = 0; d < 2; ++d) {
+      p[d] = s.actor(cat("make.", d), d, d);
+      c[d] = s.actor(cat("reduce.", d), d, d, BodyKind::collective);
+      s.start(p[d]);
+      in[d] = s.edge(p[d], {c[d]}, 2, 16);
+      ActorId end = s.actor(cat("end.", d), d, d);
+      out[d] = s.edge(c[d], {end}, 1, 16);
+      s.done(end);
+      s.call(p[d], "test.make", {}, {in_register(in[d], four)});
+      Collective collective;
+      collective.communicator = CommunicatorId(0);
+      collective.kind = "all_reduce";
+      collective.reduce = "sum";
+      collective.in = in_register(in[d], four);
+      collective.out = in_register(out[d], four);
+      s.plan.actors[c[d].index].collective = collective;
+    }
+  }
+};
+
+std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Verify, ASoundPlanPasses) { EXPECT_NO_THROW(verify(Sample().s.plan)); }
+
+// Each row breaks one thing; the error must say it.
+TEST(Verify, EveryFaultIsNamed) {
+  using Break = std::function<void(Plan&)>;
+  const std::pair<const char*, Break> rows[] = {
+      {"plan: rank 3 of a world of 1", [](Plan& p) { p.rank = 3; }},
+      {"device 1 and device 0 are both 0.0", [](Plan& p) { p.devices[1].device = 0; }},
+      {"stream 1 names device 7, of which there are 2", [](Plan& p) { p.streams[1].device = DeviceId(7); }},
+      {"block b0 has -1 bytes", [](Plan& p) { p.blocks[0].bytes = -1; }},
+      {"is a variable without a name", [](Plan& p) { p.blocks.push_back({BlockKind::variable, DeviceId(0), 4, "", ""}); }},
+      {"variable 'w' has two blocks on device 0",
+       [](Plan& p) { p.blocks.insert(p.blocks.end(), 2, {BlockKind::variable, DeviceId(0), 4, "w", "f32[1]"}); }},
+      {"names stream 9, of which there are 2", [](Plan& p) { p.actors[0].stream = StreamId(9); }},
+      {"register r1 has 0 slots", [](Plan& p) { p.registers[1].slots = 0; }},
+      {"which does not list it", [](Plan& p) { p.actors[0].outputs.clear(); }},
+      {"register r1 has no consumer", [](Plan& p) { p.registers[1].consumers.clear(); }},
+      {"names consumer 1 twice", [](Plan& p) { p.registers[1].consumers.push_back(ActorId(1)); }},
+      {"is a start or done register, but has 4 bytes", [](Plan& p) { p.registers[0].bytes = 4; }},
+      {"has no bytes, but lies in block 0", [](Plan& p) { p.registers[1].bytes = 0; }},
+      {"stride 8 for slots of 16 bytes", [](Plan& p) { p.registers[1].stride = 8; }},
+      {"ends at byte 80 of block b0, which has 40", [](Plan& p) { p.blocks[0].bytes = 40; }},
+      {"registers r1 and r2 overlap in block b0: one ends at byte 80, the other begins at 0", [](Plan& p) { p.registers[2].block = BlockId(0); }},
+      {"an operand f32[4] ends at byte 24 of register r1, whose slots have 16", [](Plan& p) { p.actors[0].calls[0].out[0].offset = 8; }},
+      {"an operand f32[4] ends at byte 80 of block b1, which has 64",
+       [](Plan& p) { p.actors[0].calls[0].out[0] = in_block(BlockId(1), View(DType::f32, {4}), 64); }},
+      {"which is none of the actor's ports", [](Plan& p) { p.actors[0].calls[0].out[0].reg = RegisterId(2); }},
+      {"writes register r1, which it only reads", [](Plan& p) { p.actors[1].collective->out.reg = RegisterId(1); }},
+      {"has a negative stride", [](Plan& p) { p.actors[0].calls[0].out[0].view.strides[0] = -1; }},
+      {"lies nowhere", [](Plan& p) { p.actors[0].calls[0].out[0].reg = RegisterId(); }},
+      {"writes the constant block", [](Plan& p) {
+         p.blocks.push_back({BlockKind::constant, DeviceId(0), 16, "", ""});
+         p.actors[0].calls[0].out[0] = in_block(BlockId(p.blocks.size() - 1), View(DType::f32, {4}));
+       }},
+      {"a team of 0", [](Plan& p) { p.actors[0].calls[0].team = 0; }},
+      {"a call has no kernel", [](Plan& p) { p.actors[0].calls[0].kernel.clear(); }},
+      {"of the set-up names register r1", [](Plan& p) { p.setup.push_back(p.actors[0].calls[0]); }},
+      {"lists register r1 twice", [](Plan& p) { p.actors[0].outputs.push_back(p.actors[0].outputs[0]); }},
+      {"register r1 has period 0", [](Plan& p) { p.actors[0].outputs[0].period = 0; }},
+      {"has calls, but its body is state", [](Plan& p) { p.actors[0].body = BodyKind::state; }},
+      {"its body is compute, but it has a collective", [](Plan& p) { p.actors[1].body = BodyKind::compute; }},
+      {"has no binding", [](Plan& p) { p.actors[2].body = BodyKind::fetch; }},
+      {"binds something, but its body is compute", [](Plan& p) { p.actors[2].binding = "x"; }},
+      {"names communicator 5, of which there are 1", [](Plan& p) { p.actors[1].collective->communicator = CommunicatorId(5); }},
+      {"turn 1 of communicator 0, whose sequence has 1", [](Plan& p) { p.actors[1].collective->turn = 1; }},
+      {"device 0.0 is no member of communicator 0", [](Plan& p) { p.communicators[0].members[0].device = 5; }},
+      {"1 pieces for 2 members", [](Plan& p) { p.actors[1].collective->sends.resize(1); }},
+      {"is all_gather sum here, but all_reduce sum for another member", [](Plan& p) { p.actors[4].collective->kind = "all_gather"; }},
+      {"its sequence has 2 turns, but device 0.0 has 1 collectives", [](Plan& p) { p.communicators[0].sequence.push_back("x"); }},
+      {"chunks of 0 bytes", [](Plan& p) { p.communicators[0].chunk = 0; }},
+      {"link 0 names register 99", [](Plan& p) { p.links.push_back({RegisterId(99), p.devices[0], true, 1}); }},
+      {"would act 1 times in a launch, but register", [](Plan& p) { p.actors[1].inputs[0].period = 2; }},
+  };
+  for (const auto& [says, breaks] : rows) {
+    Plan plan = Sample().s.plan;
+    breaks(plan);
+    std::string error = error_of([&] { verify(plan); });
+    EXPECT_NE(error.find(says), std::string::npos) << "expected: " << says << "\nbut: " << error;
+  }
+}
+
+TEST(Verify, ACircleWithoutTokensIsNamed) {
+  Sketch s;
+  ActorId a = s.actor("a"), b = s.actor("b");
+  s.start(a);
+  s.edge(a, {b});
+  s.edge(b, {a});
+  s.done(b);
+  EXPECT_EQ(error_of([&] { verify(s.plan); }), "plan 'sketch': a circle of registers without tokens holds up a0 'a', a1 'b'");
+}
+
+TEST(Verify, APlanThatStallsForWantOfSlotsIsRefused) {
+  Sketch s;  // a's second piece waits for b, b waits for two pieces of c, and c for a's second
+  ActorId a = s.actor("a"), b = s.actor("b"), c = s.actor("c");
+  s.start(a, 2);
+  RegisterId ab = s.edge(a, {b}, 1, 0, 1, 1);
+  s.edge(a, {c}, 2);
+  s.edge(c, {b}, 1, 0, 2, 2);
+  s.done(b, 2);
+  std::string error = error_of([&] { verify(s.plan); });
+  EXPECT_NE(error.find("stalls: "), std::string::npos) << error;
+  EXPECT_NE(error.find("a0 'a' waits for a free slot of r1"), std::string::npos) << error;
+  s.plan.registers[ab.index].slots = 2;
+  EXPECT_NO_THROW(verify(s.plan));
+}
+
+TEST(Verify, CollectivesInOrdersThatCannotMeetAreRefused) {
+  Sketch s(2);  // device 0 does x before y because y needs it; device 1's turns say y first
+  s.plan.communicators.push_back({{s.plan.devices[0], s.plan.devices[1]}, "direct", 1024, {"x", "y"}});
+  for (int d = 0; d < 2; ++d) {
+    ActorId x = s.actor(cat("x.", d), 0, d, BodyKind::collective), y = s.actor(cat("y.", d), 0, d, BodyKind::collective);
+    s.start(x);
+    s.edge(x, {y});
+    s.done(y);
+    Collective c{CommunicatorId(0), "all_reduce", "sum", 0, {}, {}, {}, {}, {}, ""};
+    c.in.view = c.out.view = View(DType::f32, {0});
+    s.plan.actors[x.index].collective = c;
+    c.turn = 1;
+    s.plan.actors[y.index].collective = c;
+  }
+  EXPECT_NO_THROW(verify(s.plan));
+  for (auto& actor : s.plan.actors) actor.collective->turn = 1 - actor.collective->turn;
+  std::string error = error_of([&] { verify(s.plan); });
+  EXPECT_NE(error.find("stalls: a0 'x.0' waits for turn 0 of communicator 0 -> a1 'y.0' waits for r1 to be filled -> a0 'x.0'"), std::string::npos) << error;
+}
+
+TEST(Acts, PeriodsMultiplyAndDivide) {
+  Sketch s;
+  ActorId w = s.actor("w"), a = s.actor("a"), sum = s.actor("sum"), end = s.actor("end");
+  s.start(w);
+  s.start(a, 4);
+  s.edge(w, {sum}, 1, 0, 1, 4);
+  s.edge(a, {sum}, 2);
+  s.edge(sum, {end}, 1, 0, 4, 1);
+  s.done(end);
+  EXPECT_EQ(acts_per_launch(s.plan), (std::vector<std::int64_t>{1, 4, 4, 1}));
+  EXPECT_EQ(messages_per_launch(s.plan), 2 * (1 + 1 + 1 + 4 + 1 + 1));
+  EXPECT_EQ(dry_run(s.plan).messages, messages_per_launch(s.plan)) << "the formula and the count agree";
+}
+
+TEST(Acts, HalfAnActAndAnActorNobodyStartsAreErrors) {
+  Sketch s;
+  ActorId a = s.actor("a"), b = s.actor("b");
+  s.start(a);
+  s.edge(a, {b}, 1, 0, 2, 1);
+  s.done(a);
+  ActorId b2 = s.actor("c");
+  s.edge(b, {b2});
+  EXPECT_NE(error_of([&] { acts_per_launch(s.plan); }).find("would act 1/2 times in a launch"), std::string::npos);
+  Sketch t;
+  ActorId x = t.actor("x"), y = t.actor("y");
+  t.edge(x, {y});
+  EXPECT_NE(error_of([&] { acts_per_launch(t.plan); }).find("nothing connects actor 0 'x' with the session"), std::string::npos);
+}
+
+TEST(DryRun, GivesTheOrderOfPriorities) {
+  Sketch s;
+  ActorId a = s.actor("a"), late = s.actor("late"), soon = s.actor("soon");
+  s.plan.actors[late.index].priority = 2;
+  s.plan.actors[soon.index].priority = 1;
+  s.start(a);
+  s.edge(a, {late, soon});
+  s.done(late);
+  s.done(soon);
+  EXPECT_EQ(dry_run(s.plan).order, (std::vector<ActorId>{a, soon, late}));
+}
+
+TEST(Pick, SmallestPriorityThenSmallestId) {
+  Sketch s;
+  for (int priority : {2, 0, 1, 0}) {
+    ActorId a = s.actor("x");
+    s.plan.actors[a.index].priority = priority;
+  }
+  EXPECT_EQ(pick_order(s.plan, {ActorId(0), ActorId(1), ActorId(2), ActorId(3)}),
+            (std::vector<ActorId>{ActorId(1), ActorId(3), ActorId(2), ActorId(0)}));
+}
+
+TEST(Pick, TheReadyQueueIsASortedSet) {
+  std::mt19937 random(7);
+  for (int places : {1, 63, 64, 65, 5000}) {
+    ReadyQueue queue(places);
+    std::set<int> model;
+    for (int i = 0; i < 20000; ++i) {
+      int place = static_cast<int>(random() % static_cast<unsigned>(places));
+      ASSERT_EQ(queue.has(place), model.count(place) == 1);
+      if (random() % 3 == 0 && !model.empty()) {
+        ASSERT_EQ(queue.pop(), *model.begin());
+        model.erase(model.begin());
+      } else if (model.insert(place).second) {
+        queue.insert(place);
+      } else {
+        queue.erase(place);
+        model.erase(place);
+      }
+      ASSERT_EQ(queue.size(), static_cast<int>(model.size()));
+      ASSERT_EQ(queue.empty(), model.empty());
+    }
+  }
+}
+
+TEST(Waits, TheyNameRegisterAndNeighbour) {
+  Sketch s;
+  ActorId a = s.actor("a"), b = s.actor("b");
+  RegisterId begin = s.start(a, 2);
+  s.edge(a, {b});
+  s.done(b, 2);
+  Ports ports(s.plan, a);
+  EXPECT_EQ(print(s.plan, waits_of(s.plan, a, ports)), "a0 'a' waits for r0 to be filled by the session\n");
+  EXPECT_TRUE(at_rest(ports));
+  ports.take({.port = 0, .to = a, .reg = begin});
+  EXPECT_TRUE(waits_of(s.plan, a, ports).empty()) << "ready";
+  ports.begin();
+  EXPECT_TRUE(waits_of(s.plan, a, ports).empty()) << "running";
+  EXPECT_FALSE(at_rest(ports));
+  ports.complete([](const Message&) {});
+  EXPECT_EQ(print(s.plan, waits_of(s.plan, a, ports)), "a0 'a' waits for a free slot of r1 by a1 'b'\n");
+}
+
+}  // namespace
+}  // namespace karez

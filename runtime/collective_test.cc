@@ -1,0 +1,201 @@
+// Tests of collectives as actors: values, bytes, turns, several communicators on few workers, and launches that fail in their midst.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <numeric>
+#include <thread>
+
+#include "comm/collective.h"
+#include "data/array_source.h"
+#include "plan/acts.h"
+#include "runtime/reduce.h"
+#include "runtime/session.h"
+#include "runtime/test_plans.h"
+
+namespace karez {
+namespace {
+
+void finish(Session& session, const Launch& launch) {
+  auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!launch.done()) {
+    if (std::chrono::steady_clock::now() > until) {
+      std::fprintf(stderr, "a launch hangs\n%s", session.wait_graph().c_str());
+      std::abort();
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  launch.wait();
+}
+
+// A grid of devices, rows x columns. Each has a vector of its own; `rounds` times it is summed along the row (communicator of that row) and
+// then along the column; what comes out is fetched from every device.
+struct Grid {
+  int rows, columns, rounds;
+  std::int64_t count;
+  Sketch s;
+  std::string algorithm;
+
+  Grid(int rows, int columns, int rounds, std::int64_t count, const std::string& algorithm, int workers)
+      : rows(rows), columns(columns), rounds(rounds), count(count), s(rows * columns, "grid"), algorithm(algorithm) {
+    std::vector<std::string> sequence;
+    for (int round = 0; round < rounds; ++round) sequence.push_back(cat("round ", round));
+    for (int r = 0; r < rows; ++r) {
+      Communicator c{{}, algorithm, 256, sequence};
+      for (int k = 0; k < columns; ++k) c.members.push_back(s.plan.devices[static_cast<std::size_t>(r * columns + k)]);
+      s.plan.communicators.push_back(c);
+    }
+    for (int k = 0; k < columns; ++k) {
+      Communicator c{{}, algorithm, 256, sequence};
+      for (int r = 0; r < rows; ++r) c.members.push_back(s.plan.devices[static_cast<std::size_t>(r * columns + k)]);
+      s.plan.communicators.push_back(c);
+    }
+    for (int d = 0; d < rows * columns; ++d) device(d, d % workers);
+  }
+
+  void device(int d, int worker) {
+    View view(DType::f32, {count});
+    ActorId last = s.actor(cat("input.", d), worker, d, BodyKind::input);
+    s.start(last);
+    Actor& input = s.plan.actors[last.index];
+    input.binding = "x";
+    input.slices = {Attrs{{"begin", Ints{d * count}}, {"shape", Ints{rows * columns * count}}}};
+    RegisterId from{static_cast<int>(s.plan.registers.size())};
+    input.bound = {in_register(from, view)};
+    for (int step = 0; step < 2 * rounds; ++step) {
+      CommunicatorId group(step % 2 == 0 ? d / columns : rows + d % columns);
+      ActorId all = s.actor(cat("all_reduce.", step, ".", d), worker, d, BodyKind::collective);
+      from = s.edge(last, {all}, 2, view.bytes());
+      RegisterId to{static_cast<int>(s.plan.registers.size())};
+      Collective c{group, "all_reduce", "sum", step / 2, in_register(from, view), in_register(to, view), {}, {}, {}, cat("all_reduce at net.cc:", step)};
+      comm::CollectiveSpec spec{comm::kind_from("all_reduce"), comm::algorithm_from(algorithm), 0, step % 2 == 0 ? columns : rows, 256, view, view, {}, {},
+                                reduce_function("sum", DType::f32)};
+      if (std::int64_t staging = comm::staging_bytes(spec); staging > 0)
+        c.staging = in_block(s.block(BlockKind::scratch, d, staging), View(DType::b8, {staging}));
+      s.plan.actors[all.index].collective = c;
+      last = all;
+    }
+    ActorId fetch = s.actor(cat("fetch.", d), worker, d, BodyKind::fetch);
+    from = s.edge(last, {fetch}, 1, view.bytes());
+    s.plan.actors[fetch.index].binding = cat("y", d);
+    s.plan.actors[fetch.index].bound = {in_register(from, view)};
+    s.done(fetch);
+  }
+
+  // Of every device: the sum over all, times what the further rounds multiply.
+  float expected(std::int64_t element, const std::vector<float>& x) const {
+    float sum = 0;
+    for (int d = 0; d < rows * columns; ++d) sum += x[static_cast<std::size_t>(d * count + element)];
+    for (int round = 1; round < rounds; ++round) sum *= static_cast<float>(rows * columns);
+    return sum;
+  }
+};
+
+TEST(Collectives, ManyMembersOnFewWorkersSumWithoutWaitingForeverAndBytesAreCounted) {
+  for (int workers : {1, 2})
+    for (const char* algorithm : {"ring", "direct"})
+      for (auto [rows, columns] : {std::pair{1, 2}, std::pair{2, 2}, std::pair{1, 4}}) {
+        Grid grid(rows, columns, 2, 1000, algorithm, workers);
+        KernelTable table({});
+        Session session({.workers = workers}, table);
+        int plan = session.load(grid.s.plan);
+        std::vector<float> x(static_cast<std::size_t>(rows * columns) * 1000);
+        for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 17);  // small integers: sums are exact
+        Feed feed{array_source(HostArray::of<float>({static_cast<std::int64_t>(x.size())}, x)), 0};
+        constexpr int launches = 20;
+        for (int i = 0; i < launches; ++i) {
+          Launch launch = session.launch(plan, {{"x", feed}});
+          finish(session, launch);
+          for (int d = 0; d < rows * columns; ++d)
+            for (std::int64_t e = 0; e < 1000; ++e)
+              ASSERT_EQ(launch.output(cat("y", d)).data<float>()[static_cast<std::size_t>(e)], grid.expected(e, x)) << algorithm << " device " << d << " element " << e;
+        }
+        auto bytes = [&](int members, int groups) {
+          return groups * comm::planned_bytes(comm::Kind::all_reduce, comm::algorithm_from(algorithm), members, 4000);
+        };
+        Counters counters = session.counters();
+        EXPECT_EQ(counters.sent_bytes.at("all_reduce"), launches * 2 * (bytes(columns, rows) + bytes(rows, columns)));
+        EXPECT_EQ(counters.messages, launches * messages_per_launch(grid.s.plan));
+      }
+}
+
+// The second of two members fails to read its input: the first must not wait for it.
+class HalfSource : public Source {
+ public:
+  explicit HalfSource(std::int64_t bad_from) : bad_from_(bad_from) {}
+  TensorType type() const override { return {DType::f32, {200}}; }
+  void read(std::int64_t position, std::span<const std::int64_t> begin, const TensorRef& out) const override {
+    require(position < bad_from_ || begin[0] == 0, "rows from ", begin[0], " cannot be read");
+    for (std::int64_t i = 0; i < out.count(); ++i) out.as<float>()[i] = 1;
+  }
+
+ private:
+  std::int64_t bad_from_;
+};
+
+TEST(Collectives, AMembersFailureStopsNobodyElse) {
+  for (int workers : {1, 2})
+    for (int repeat = 0; repeat < 20; ++repeat) {
+      Grid grid(1, 2, 3, 100, repeat % 2 ? "ring" : "direct", workers);
+      KernelTable table({});
+      Session session({.workers = workers}, table);
+      int plan = session.load(grid.s.plan);
+      auto source = std::make_shared<HalfSource>(1);
+      finish(session, session.launch(plan, {{"x", {source, 0}}}));
+      Launch launch = session.launch(plan, {{"x", {source, 1}}});
+      try {
+        finish(session, launch);
+        FAIL() << "no error";
+      } catch (const Error& error) {
+        EXPECT_EQ(std::string(error.what()), "input.1 at sketch.cc:1: rows from 100 cannot be read [launch 2, actor 'input.1', device 0.1]");
+      }
+    }
+}
+
+TEST(Collectives, TooLittleStagingIsAnErrorWhenLoaded) {
+  Grid grid(1, 2, 1, 100, "direct", 1);
+  for (Actor& actor : grid.s.plan.actors)
+    if (actor.collective) actor.collective->staging.reset();
+  KernelTable table({});
+  Session session({}, table);
+  try {
+    session.load(grid.s.plan);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("bytes of staging, but the plan gives 0"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Reduce, EveryTypeHasMaxAndMinAndNumbersHaveSums) {
+  for (DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64, DType::b8})
+    with_type(dtype, [&]<class T>() {
+      T a[3] = {T(0), T(1), T(1)}, b[3] = {T(1), T(0), T(1)};
+      auto run = [&](const char* kind) {
+        T into[3] = {a[0], a[1], a[2]};
+        reduce_function(kind, dtype)(reinterpret_cast<std::byte*>(into), reinterpret_cast<std::byte*>(b), 3);
+        return std::vector<int>{static_cast<int>(into[0]), static_cast<int>(into[1]), static_cast<int>(into[2])};
+      };
+      EXPECT_EQ(run("max"), (std::vector<int>{1, 1, 1}));
+      EXPECT_EQ(run("min"), (std::vector<int>{0, 0, 1}));
+      if (dtype == DType::b8) EXPECT_THROW(reduce_function("sum", dtype), Error);
+      else EXPECT_EQ(run("sum"), (std::vector<int>{1, 1, 2}));
+    });
+  EXPECT_EQ(reduce_function("", DType::f32), nullptr);
+  EXPECT_THROW(reduce_function("mean", DType::f32), Error);
+}
+
+TEST(Reduce, IntegersWrapAndNotANumberWins) {
+  std::int32_t big = 2147483647, one = 1;
+  reduce_function("sum", DType::i32)(reinterpret_cast<std::byte*>(&big), reinterpret_cast<std::byte*>(&one), 1);
+  EXPECT_EQ(big, -2147483647 - 1);
+  for (const char* kind : {"max", "min"})
+    for (bool left : {true, false}) {
+      float a = left ? std::numeric_limits<float>::quiet_NaN() : 1, b = left ? 1 : std::numeric_limits<float>::quiet_NaN();
+      reduce_function(kind, DType::f32)(reinterpret_cast<std::byte*>(&a), reinterpret_cast<std::byte*>(&b), 1);
+      EXPECT_NE(a, a) << kind << (left ? " left" : " right");
+    }
+}
+
+}  // namespace
+}  // namespace karez

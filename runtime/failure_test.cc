@@ -1,0 +1,260 @@
+// Tests of what goes wrong and of what ends later: poisoned launches, asynchronous kernels, and the wait graph.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "data/array_source.h"
+#include "plan/acts.h"
+#include "runtime/session.h"
+#include "runtime/test_plans.h"
+
+namespace karez {
+namespace {
+
+std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+// A chain over two workers whose middle actor fails at its second run; the last one counts its acts.
+Plan failing_plan() {
+  Sketch s;
+  ActorId a = s.actor("a"), b = s.actor("b", 1), c = s.actor("c");
+  s.start(a, 3);
+  s.edge(a, {b}, 2);
+  s.edge(b, {c}, 2);
+  s.done(c, 3);
+  s.call(b, "test.fail", {}, {}, {{"at", std::int64_t{2}}});
+  return s.plan;
+}
+
+TEST(Failure, TheFirstErrorReachesTheWaiterWithLineActorAndDevice) {
+  KernelTable table(test_kernels());
+  Session session({.workers = 2}, table);
+  Launch launch = session.launch(session.load(failing_plan()));
+  EXPECT_EQ(error_of([&] { launch.wait(); }), "test.fail at sketch.cc:2: run 2 went wrong [launch 1, actor 'b', device 0.0]");
+  EXPECT_EQ(error_of([&] { launch.outputs(); }), error_of([&] { launch.wait(); })) << "every way of asking gives it";
+}
+
+TEST(Failure, APoisonedLaunchDrainsAndTheStateIsUnusableUntilReloaded) {
+  KernelTable table(test_kernels());
+  Session session({.workers = 2}, table);
+  int plan = session.load(failing_plan());
+  std::vector<Launch> launches;
+  for (int i = 0; i < 3; ++i) {
+    try {
+      launches.push_back(session.launch(plan));  // the first may have failed before the others are asked for
+    } catch (const Error&) {
+    }
+  }
+  EXPECT_NE(error_of([&] { launches[0].wait(); }), "no error");
+  for (std::size_t i = 1; i < launches.size(); ++i)
+    EXPECT_EQ(error_of([&] { launches[i].wait(); }).find(cat("launch ", i + 1, " did not run: ")), 0u);
+  EXPECT_EQ(session.counters().messages, messages_per_launch(failing_plan())) << "every message of the poisoned launch was sent all the same";
+  EXPECT_EQ(error_of([&] { session.launch(plan); }),
+            "this session's state is unusable since a launch failed (test.fail at sketch.cc:2: run 2 went wrong [launch 1, actor 'b', device 0.0]); reload it");
+  session.reload();
+  EXPECT_EQ(error_of([&] { session.launch(plan); }), "no plan 0 is loaded in this session");
+  Sketch s;
+  ActorId a = s.actor("a");
+  s.start(a);
+  s.done(a);
+  EXPECT_NO_THROW(session.launch(session.load(s.plan)).wait());
+}
+
+class BadSource : public Source {
+ public:
+  TensorType type() const override { return {DType::f32, {4}}; }
+  void read(std::int64_t position, std::span<const std::int64_t>, const TensorRef& out) const override {
+    require(position < 2, "row ", position, ": label 11 is out of range 0..9");
+    for (int i = 0; i < 4; ++i) out.as<float>()[i] = static_cast<float>(position);
+  }
+};
+
+TEST(Failure, ASourcesErrorNamesTheInputsLine) {
+  RandomGraph graph(3, 2);
+  KernelTable table(test_kernels());
+  Session session({.workers = 2}, table);
+  int plan = session.load(graph.s.plan);
+  auto source = std::make_shared<BadSource>();
+  EXPECT_NO_THROW(session.launch(plan, {{"x", {source, 1}}}).wait());
+  std::string error = error_of([&] { session.launch(plan, {{"x", {source, 2}}}).wait(); });
+  EXPECT_EQ(error.find("node.0 at sketch.cc:1: row 2: label 11 is out of range 0..9 [launch 2, actor 'node."), 0u) << error;
+}
+
+// A clock that the test turns: an act begun at time t is over when the clock reaches t + 1.
+struct ManualTimer {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int time = 0, ended = 0;
+  std::vector<std::pair<int, Done>> pending;
+
+  AsyncKernel kernel() {
+    return {"test.timer", [this](const KernelArgs&, const Done& done) {
+              std::lock_guard lock(mutex);
+              pending.emplace_back(time + 1, done);
+              changed.notify_all();
+            }};
+  }
+  // Waits until as many acts are under way; false after a minute.
+  bool active(std::size_t count) {
+    std::unique_lock lock(mutex);
+    return changed.wait_for(lock, std::chrono::seconds(60), [&] { return pending.size() == count; });
+  }
+  void tick() {
+    std::vector<Done> over;
+    {
+      std::lock_guard lock(mutex);
+      ++time;
+      for (auto& [end, done] : pending)
+        if (end <= time) over.push_back(done);
+      std::erase_if(pending, [&](const auto& p) { return p.first <= time; });
+    }
+    for (const Done& done : over) done();
+  }
+};
+
+Plan timer_chain(int pieces, int slots) {
+  Sketch s;
+  ActorId a = s.actor("a", 0), b = s.actor("b", 1), c = s.actor("c", 2);
+  s.start(a, pieces);
+  s.edge(a, {b}, slots);
+  s.edge(b, {c}, slots);
+  s.done(c, pieces);
+  for (ActorId actor : {a, b, c}) s.call(actor, "test.timer", {}, {});
+  return s.plan;
+}
+
+TEST(AsyncKernels, ThreeUnitActorsWithTwoSlotsAreAllActiveAtTimeTwo) {
+  constexpr int pieces = 20;
+  for (int workers : {1, 2}) {
+    ManualTimer timer;
+    KernelTable table({});
+    Session session({.workers = workers}, table);
+    session.add(timer.kernel());
+    Launch launch = session.launch(session.load(timer_chain(pieces, 2)));
+    for (int time = 0; time < pieces + 2; ++time) {
+      std::size_t due = static_cast<std::size_t>(std::min({time + 1, 3, pieces + 2 - time}));  // the pipe fills, is full, and empties
+      ASSERT_TRUE(timer.active(due)) << "at time " << time << " not " << due << " actors act\n" << session.wait_graph();
+      timer.tick();
+    }
+    launch.wait();
+    EXPECT_EQ(timer.time, pieces + 2) << "the slowest actor's sum, and the time to fill";
+  }
+}
+
+TEST(AsyncKernels, ARealClockSeesThemOverlapToo) {
+  constexpr int pieces = 10, unit_ms = 30;
+  KernelTable table({});
+  std::vector<std::thread> threads;
+  std::mutex mutex;
+  auto begin = std::chrono::steady_clock::now();
+  {
+    Session session({}, table);
+    session.add({"test.timer", [&](const KernelArgs&, const Done& done) {
+                   std::lock_guard lock(mutex);
+                   threads.emplace_back([done, unit = std::chrono::milliseconds(unit_ms)] {
+                     std::this_thread::sleep_for(unit);
+                     done();
+                   });
+                 }});
+    session.launch(session.load(timer_chain(pieces, 2))).wait();
+  }
+  auto took = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(threads.size(), 3u * pieces);
+  EXPECT_GE(took, (pieces + 2) * unit_ms);
+  EXPECT_LT(took, 0.8 * 3 * pieces * unit_ms) << "one after the other would take " << 3 * pieces * unit_ms << " ms";
+}
+
+TEST(AsyncKernels, OneStreamRunsOneActAtATime) {
+  ManualTimer timer;
+  KernelTable table({});
+  Session session({.workers = 1}, table);
+  session.add(timer.kernel());
+  Sketch s;  // two independent actors on one stream
+  for (const char* name : {"a", "b"}) {
+    ActorId a = s.actor(name);
+    s.start(a, 2);
+    s.done(a, 2);
+    s.call(a, "test.timer", {}, {});
+  }
+  Launch launch = session.launch(session.load(s.plan));
+  for (int act = 0; act < 4; ++act) {
+    ASSERT_TRUE(timer.active(1)) << act;
+    EXPECT_FALSE(launch.done());
+    timer.tick();
+  }
+  launch.wait();
+}
+
+TEST(AsyncKernels, TheirErrorsReachTheWaiterAndTheyStandAlone) {
+  KernelTable table(test_kernels());
+  Session session({}, table);
+  session.add({"test.refuse", [](const KernelArgs&, const Done& done) { done(std::make_exception_ptr(Error("the line is dead"))); }});
+  session.add({"test.throw", [](const KernelArgs&, const Done&) { fail("no such device"); }});
+  for (auto [kernel, says] : {std::pair{"test.refuse", "the line is dead"}, std::pair{"test.throw", "no such device"}}) {
+    Sketch s;
+    ActorId a = s.actor("a");
+    s.start(a);
+    s.done(a);
+    s.call(a, kernel, {}, {});
+    Launch launch = session.launch(session.load(s.plan));
+    EXPECT_NE(error_of([&] { launch.wait(); }).find(cat(kernel, " at sketch.cc:2: ", says)), std::string::npos);
+    session.reload();
+    s.call(a, kernel, {}, {});
+    EXPECT_EQ(error_of([&] { session.load(s.plan); }), cat("actor 'a': kernel ", kernel, " finishes later, so it must be the only call"));
+  }
+}
+
+TEST(WaitGraph, SaysWhoWaitsForWhom) {
+  ManualTimer timer;
+  KernelTable table({});
+  Session session({.workers = 2}, table);
+  session.add(timer.kernel());
+  EXPECT_EQ(session.wait_graph(), "no worker: nothing is loaded\n");
+  Launch launch = session.launch(session.load(timer_chain(2, 1)));
+  ASSERT_TRUE(timer.active(1));
+  EXPECT_NE(session.wait_graph().find("a0 'a' is under way"), std::string::npos) << session.wait_graph();
+  timer.tick();
+  ASSERT_TRUE(timer.active(1)) << "b acts; a waits for its slot";
+  std::string graph = session.wait_graph();
+  EXPECT_NE(graph.find("a0 'a' waits for a free slot of r1 by a1 'b'"), std::string::npos) << graph;
+  while (!launch.done()) {
+    timer.tick();
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(session.wait_graph().find("waits"), std::string::npos);
+}
+
+TEST(WaitGraph, AWorkerInsideAKernelIsNamedAndNotWaitedFor) {
+  std::mutex gate;
+  gate.lock();
+  std::vector<KernelRow> rows;
+  rows.push_back(test_row("block", [&](const CallSpec&) -> PreparedKernel { return [&](const KernelArgs&) { std::lock_guard lock(gate); }; }));
+  KernelTable table(std::move(rows));
+  Session session({.workers = 1}, table);
+  Sketch s;
+  ActorId a = s.actor("stuck");
+  s.start(a);
+  s.done(a);
+  s.call(a, "test.block", {}, {});
+  Launch launch = session.launch(session.load(s.plan));
+  std::string graph;
+  for (int i = 0; i < 100 && graph.find("is inside a0 'stuck'") == std::string::npos; ++i) graph = session.wait_graph();
+  EXPECT_NE(graph.find("worker 0:\nis inside a0 'stuck'"), std::string::npos) << graph;
+  gate.unlock();
+  launch.wait();
+}
+
+}  // namespace
+}  // namespace karez

@@ -1,0 +1,308 @@
+// A plan made ready: blocks, kernels, address tables, collectives, and the mails that actors may send each other across workers.
+#include "runtime/loaded.h"
+
+#include <algorithm>
+
+#include "plan/acts.h"
+#include "runtime/reduce.h"
+
+namespace karez {
+
+std::string device_name(const PlanDevice& device) { return cat(device.rank, ".", device.device); }
+
+namespace {
+
+class Preparation {
+ public:
+  Preparation(const Plan& plan, Variables& variables, const LoadOptions& options)
+      : loaded_(std::make_unique<Loaded>(plan)), plan_(loaded_->plan), variables_(variables), options_(options) {}
+
+  std::unique_ptr<Loaded> run() {
+    for (const PlanDevice& device : plan_.devices) loaded_->devices.push_back(&options_.device(device));
+    loaded_->boxes = options_.boxes;
+    allocate_blocks();
+    make_parts();
+    acts_ = acts_per_launch(plan_);
+    for (std::size_t i = 0; i < plan_.actors.size(); ++i) prepare_actor(state(ActorId(i)));
+    make_sequences();
+    make_mails();
+    run_setup();
+    for (auto& [key, variable] : fresh_) variables_.by_key.emplace(key, std::move(variable));
+    return std::move(loaded_);
+  }
+
+ private:
+  ActorState& state(ActorId id) { return *loaded_->part_of[id.index]->local[id.index + 1]; }
+  int worker_of(const Actor& actor) const { return plan_.stream(actor.stream).worker % options_.dealt_among; }
+  const PlanDevice& device_of(const Actor& actor) const { return plan_.devices[plan_.stream(actor.stream).device.index]; }
+
+  void allocate_blocks() {
+    for (const Block& b : plan_.blocks) {
+      Device& device = *loaded_->devices[b.device.index];
+      if (b.kind == BlockKind::variable) {
+        loaded_->block_address.push_back(variable(b, device));
+        continue;
+      }
+      loaded_->memory.push_back(device.allocate(b.bytes));
+      if (options_.poison) poison(loaded_->memory.back().data(), b.bytes);
+      loaded_->block_address.push_back(loaded_->memory.back().data());
+    }
+  }
+
+  std::byte* variable(const Block& b, Device& device) {
+    auto key = std::pair{device.name(), b.name};
+    auto known = variables_.by_key.find(key);
+    if (known == variables_.by_key.end()) {
+      Variable fresh{b.layout, device.allocate(b.bytes)};
+      if (options_.poison) poison(fresh.memory.data(), b.bytes);
+      return fresh_.emplace(key, std::move(fresh)).first->second.memory.data();
+    }
+    const Variable& v = known->second;
+    require(v.layout == b.layout && v.memory.bytes() == b.bytes, "plan '", plan_.name, "': variable '", b.name, "' of device ", device.name(), " is stored as ",
+            v.layout, " (", v.memory.bytes(), " bytes), but this plan wants ", b.layout, " (", b.bytes, " bytes)");
+    return v.memory.data();
+  }
+
+  // Dealing out: an actor's place among its worker's is its place in the pick order.
+  void make_parts() {
+    std::vector<std::vector<ActorId>> dealt(options_.boxes.size());
+    for (std::size_t i = 0; i < plan_.actors.size(); ++i) dealt[worker_of(plan_.actors[i])].emplace_back(i);
+    loaded_->part_of.resize(plan_.actors.size());
+    for (std::size_t w = 0; w < dealt.size(); ++w) {
+      auto& part = loaded_->parts.emplace_back();
+      if (dealt[w].empty()) continue;
+      part = std::make_unique<Part>();
+      part->loaded = loaded_.get();
+      part->worker = static_cast<int>(w);
+      part->local.resize(plan_.actors.size() + 1);
+      part->ready = ReadyQueue(static_cast<int>(dealt[w].size()));
+      part->attach.what = Mail::What::attach;
+      part->abandon.what = Mail::What::abandon;
+      part->attach.part = part->abandon.part = part.get();
+      for (ActorId id : pick_order(plan_, dealt[w])) {
+        auto& actor = part->actors.emplace_back(std::make_unique<ActorState>(plan_, id));
+        actor->place = static_cast<int>(part->actors.size()) - 1;
+        actor->stream = plan_.actor(id).stream.index;
+        part->local[id.index + 1] = actor.get();
+        loaded_->part_of[id.index] = part.get();
+      }
+    }
+  }
+
+  // Sets the cell, and notes how it moves with the slot of the port the operand lies in.
+  void locate(ActorState& a, const Operand& o, std::byte** cell) {
+    *cell = nullptr;
+    if (!o.reg.valid()) {
+      if (o.block.valid()) *cell = loaded_->block_address[o.block.index] + o.offset;
+      return;
+    }
+    const Register& r = plan_.reg(o.reg);
+    if (!r.block.valid()) return;  // an empty tensor
+    std::byte* base = loaded_->block_address[r.block.index] + r.offset + o.offset;
+    *cell = base;
+    if (r.slots == 1) return;
+    auto find = [&](const std::vector<Port>& ports) {
+      auto at = std::find_if(ports.begin(), ports.end(), [&](const Port& p) { return p.reg == o.reg; });
+      return at == ports.end() ? -1 : static_cast<int>(at - ports.begin());
+    };
+    int out = find(a.actor->outputs), port = out >= 0 ? out : find(a.actor->inputs);
+    auto at = std::find_if(a.patched.begin(), a.patched.end(), [&](const PatchedPort& p) { return p.output == (out >= 0) && p.port == port; });
+    if (at == a.patched.end()) at = a.patched.insert(at, PatchedPort{out >= 0, port, -1, {}});
+    at->patches.push_back({cell, base, r.stride});
+  }
+
+  CallSpec spec_of(const Call& call, const KernelRow& row, const std::string& device) const {
+    CallSpec spec{row.op, call.attrs, {}, {}, device, call.team};
+    for (const Operand& o : call.in) spec.in.push_back(o.view);
+    for (const Operand& o : call.out) spec.out.push_back(o.view);
+    return spec;
+  }
+
+  void prepare_call(PreparedCall& prepared, const Call& call, const std::string& device) {
+    prepared.call = &call;
+    prepared.in.resize(call.in.size());
+    prepared.out.resize(call.out.size());
+    for (const AsyncKernel* kernel : options_.async)
+      if (kernel->name == call.kernel) prepared.async = kernel;
+    if (prepared.async != nullptr) return;
+    try {
+      const KernelRow& row = options_.kernels->row(call.kernel);
+      CallSpec spec = spec_of(call, row, device);
+      require(!row.supports || row.supports(spec), "kernel ", call.kernel, " does not take ", print(spec), "; there are for ", row.op, ": ",
+              options_.kernels->list(row.op));
+      std::int64_t needs = row.workspace ? row.workspace(spec) : 0, has = call.workspace ? call.workspace->view.bytes() : 0;
+      require(needs <= has, "kernel ", call.kernel, " needs ", needs, " bytes of workspace for ", print(spec), ", but the plan gives ", has);
+      prepared.run = row.prepare(spec);
+    } catch (const std::exception& error) {
+      fail("plan '", plan_.name, "', ", call.where.empty() ? "a call of " + call.kernel : call.where, ": ", error.what());
+    }
+  }
+
+  void prepare_actor(ActorState& a) {
+    const Actor& actor = *a.actor;
+    const std::string& device = device_of(actor).kind;
+    a.acts_per_launch = acts_[a.id.index];
+    a.note.what = Mail::What::finished;
+    a.note.place = a.place;
+    a.note.part = loaded_->part_of[a.id.index];
+    a.calls.resize(actor.calls.size());
+    for (std::size_t c = 0; c < actor.calls.size(); ++c) {
+      const Call& call = actor.calls[c];
+      PreparedCall& prepared = a.calls[c];
+      prepare_call(prepared, call, device);
+      for (std::size_t i = 0; i < call.in.size(); ++i) locate(a, call.in[i], &prepared.in[i]);
+      for (std::size_t i = 0; i < call.out.size(); ++i) locate(a, call.out[i], &prepared.out[i]);
+      if (call.workspace) locate(a, *call.workspace, &prepared.workspace);
+      a.asynchronous |= prepared.async != nullptr;
+    }
+    require(!a.asynchronous || a.calls.size() == 1, "actor '", actor.name, "': kernel ", actor.calls[0].kernel, " finishes later, so it must be the only call");
+    if (a.asynchronous) make_asynchronous(*a.note.part);
+    bind(a);
+    if (a.body == BodyKind::collective) prepare_collective(a);
+    if (options_.poison) find_poison(a);
+  }
+
+  void make_asynchronous(Part& part) {
+    if (!part.stream_busy.empty()) return;
+    part.stream_busy.resize(plan_.streams.size());
+    for (std::size_t s = 0; s < plan_.streams.size(); ++s) part.deferred.emplace_back(static_cast<int>(part.actors.size()));
+  }
+
+  void bind(ActorState& a) {
+    const Actor& actor = *a.actor;
+    a.bound.resize(actor.bound.size());
+    for (std::size_t i = 0; i < actor.bound.size(); ++i) {
+      const View& view = actor.bound[i].view;
+      a.bound[i].view = &view;
+      locate(a, actor.bound[i], &a.bound[i].address);
+      bool input = a.body == BodyKind::input;
+      if (input) a.bound[i].begin = actor.slices[i].ints("begin");
+      auto& list = input ? loaded_->inputs : loaded_->outputs;
+      TensorType type{view.dtype, input ? actor.slices[i].ints("shape") : view.shape};
+      auto at = std::find_if(list.begin(), list.end(), [&](const Binding& b) { return b.name == actor.binding; });
+      if (at == list.end()) at = list.insert(at, {actor.binding, type, actor.where});
+      require(at->type == type, "plan '", plan_.name, "': '", actor.binding, "' is bound as ", at->type, " and as ", type);
+      a.binding = static_cast<int>(at - list.begin());
+    }
+  }
+
+  void prepare_collective(ActorState& a) {
+    const Collective& c = *a.actor->collective;
+    const Communicator& group = plan_.communicators[c.communicator.index];
+    if (loaded_->hubs.empty()) loaded_->hubs.resize(plan_.communicators.size());
+    auto& hub = loaded_->hubs[c.communicator.index];
+    if (!hub) {
+      for (const PlanDevice& member : group.members)
+        require(std::find(plan_.devices.begin(), plan_.devices.end(), member) != plan_.devices.end(), "communicator ", c.communicator, ": member ",
+                device_name(member), " is in another process; there are only local links yet");
+      hub = std::make_unique<comm::LocalHub>(static_cast<int>(group.members.size()));
+    }
+    comm::CollectiveSpec spec;
+    spec.kind = comm::kind_from(c.kind);
+    spec.algorithm = comm::algorithm_from(group.algorithm);
+    spec.members = static_cast<int>(group.members.size());
+    spec.member = static_cast<int>(std::find(group.members.begin(), group.members.end(), device_of(*a.actor)) - group.members.begin());
+    spec.chunk = group.chunk;
+    spec.in = c.in.view;
+    spec.out = c.out.view;
+    for (const Piece& p : c.sends) spec.sends.push_back({p.begin, p.size});
+    for (const Piece& p : c.receives) spec.receives.push_back({p.begin, p.size});
+    spec.reduce = reduce_function(c.reduce, c.in.view.dtype);
+    std::int64_t needs = comm::staging_bytes(spec), has = c.staging ? c.staging->view.bytes() : 0;
+    require(needs <= has, "actor '", a.actor->name, "': a ", c.kind, " of ", c.in.view, " among ", spec.members, " needs ", needs,
+            " bytes of staging, but the plan gives ", has);
+    a.collective = std::make_unique<comm::CollectiveRun>(std::move(spec), hub->endpoint(spec.member));
+    locate(a, c.in, &a.collective_in);
+    locate(a, c.out, &a.collective_out);
+    if (c.staging) locate(a, *c.staging, &a.staging);
+  }
+
+  void make_sequences() {
+    std::map<std::pair<CommunicatorId, DeviceId>, Sequence*> known;
+    for (std::size_t i = 0; i < plan_.actors.size(); ++i) {
+      if (!plan_.actors[i].collective) continue;
+      ActorState& a = state(ActorId(i));
+      const Collective& c = *a.actor->collective;
+      Part& part = *loaded_->part_of[i];
+      Sequence*& sequence = known[{c.communicator, plan_.stream(a.actor->stream).device}];
+      if (sequence == nullptr) {
+        sequence = part.sequences.emplace_back(std::make_unique<Sequence>()).get();
+        sequence->by_turn.resize(plan_.communicators[c.communicator.index].sequence.size());
+        sequence->endpoint = &loaded_->hubs[c.communicator.index]->endpoint(a.collective->spec().member);
+        sequence->arrival.what = Mail::What::arrival;
+        sequence->arrival.part = &part;
+        sequence->arrival.place = static_cast<int>(part.sequences.size()) - 1;
+        sequence->endpoint->set_wake([box = options_.boxes[part.worker], mail = &sequence->arrival] { box->post(mail); });
+      }
+      auto at = std::find_if(part.sequences.begin(), part.sequences.end(), [&](const auto& s) { return s.get() == sequence; });
+      require(at != part.sequences.end(), "actor '", a.actor->name, "': another collective of communicator ", c.communicator, " on this device is on another worker");
+      a.sequence = static_cast<int>(at - part.sequences.begin());
+      sequence->by_turn[c.turn] = &a;
+      part.sent_bytes[c.kind];
+    }
+  }
+
+  // A mail for every message an actor can send to another worker. Lanes say how many; the receiver's part is known now.
+  void make_mails() {
+    for (std::size_t i = 0; i < plan_.actors.size(); ++i) {
+      ActorState& a = state(ActorId(i));
+      auto away = [&](ActorId other) { return other == session_actor || loaded_->part_of[other.index] != loaded_->part_of[i]; };
+      bool any = false;
+      for (const Port& port : a.actor->inputs) any |= away(plan_.reg(port.reg).producer);
+      for (const Port& port : a.actor->outputs)
+        for (ActorId c : plan_.reg(port.reg).consumers) any |= away(c);
+      if (any) a.mails.resize(static_cast<std::size_t>(a.ports.lanes()));
+    }
+    loaded_->session_ports.start_mails.resize(static_cast<std::size_t>(loaded_->session_ports.starter.lanes()));
+    loaded_->session_ports.done_mails.resize(static_cast<std::size_t>(loaded_->session_ports.ender.lanes()));
+  }
+
+  void find_poison(ActorState& a) {
+    for (std::size_t o = 0; o < a.actor->outputs.size(); ++o) {
+      const Register& r = plan_.reg(a.actor->outputs[o].reg);
+      if (r.bytes == 0 || plan_.block(r.block).kind != BlockKind::reg) continue;
+      a.poisoned.push_back({static_cast<int>(o), loaded_->block_address[r.block.index] + r.offset, r.stride, r.bytes});
+    }
+    auto scratch = [&](const Operand& o) {
+      if (o.reg.valid() || !o.block.valid() || plan_.block(o.block).kind != BlockKind::scratch) return;
+      a.poisoned.push_back({-1, loaded_->block_address[o.block.index] + o.offset, 0, o.view.bytes()});
+    };
+    for (const Call& call : a.actor->calls) {
+      for (const Operand& o : call.out) scratch(o);
+      if (call.workspace) scratch(*call.workspace);
+    }
+  }
+
+  void run_setup() {
+    for (const Call& call : plan_.setup) {
+      DeviceId device = call.out.empty() ? DeviceId(0) : plan_.block(call.out[0].block).device;
+      PreparedCall prepared;
+      prepare_call(prepared, call, plan_.devices[device.index].kind);
+      require(prepared.async == nullptr, "set-up: kernel ", call.kernel, " finishes later");
+      auto fixed = [&](const Operand& o) { return o.block.valid() ? loaded_->block_address[o.block.index] + o.offset : nullptr; };
+      for (std::size_t i = 0; i < call.in.size(); ++i) prepared.in[i] = fixed(call.in[i]);
+      for (std::size_t i = 0; i < call.out.size(); ++i) prepared.out[i] = fixed(call.out[i]);
+      if (call.workspace) prepared.workspace = fixed(*call.workspace);
+      try {
+        prepared.run(prepared.args());
+      } catch (const std::exception& error) {
+        fail("plan '", plan_.name, "', set-up, ", call.where.empty() ? call.kernel : call.where, ": ", error.what());
+      }
+    }
+  }
+
+  std::unique_ptr<Loaded> loaded_;
+  const Plan& plan_;
+  Variables& variables_;
+  const LoadOptions& options_;
+  std::map<std::pair<std::string, std::string>, Variable> fresh_;
+  std::vector<std::int64_t> acts_;
+};
+
+}  // namespace
+
+std::unique_ptr<Loaded> prepare(const Plan& plan, Variables& variables, const LoadOptions& options) {
+  return Preparation(plan, variables, options).run();
+}
+
+}  // namespace karez

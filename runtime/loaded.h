@@ -1,0 +1,196 @@
+// A plan made ready to run: memory allocated, kernels prepared, addresses computed, actors dealt out to workers.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/collective.h"
+#include "comm/local_hub.h"
+#include "device/device.h"
+#include "kernels/kernel.h"
+#include "plan/pick.h"
+#include "plan/plan.h"
+#include "plan/ports.h"
+#include "runtime/mailbox.h"
+#include "runtime/session.h"
+
+namespace karez {
+
+struct Part;
+struct Loaded;
+
+// A counter that one thread writes and others may read: an ordinary addition.
+class OwnedCounter {
+ public:
+  void add(std::int64_t n) { value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed); }
+  std::int64_t value() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::int64_t> value_{0};
+};
+
+struct PreparedCall {
+  PreparedKernel run;                    // or
+  const AsyncKernel* async = nullptr;    // this
+  std::vector<std::byte*> in, out;       // addresses; patched where an operand's slot moves
+  std::byte* workspace = nullptr;
+  const Call* call = nullptr;
+  KernelArgs args() const { return {in, out, workspace}; }
+};
+
+// Addresses that depend on the slot a port works on: *cell = base + slot * stride.
+struct Patch {
+  std::byte** cell = nullptr;
+  std::byte* base = nullptr;
+  std::int64_t stride = 0;
+};
+struct PatchedPort {
+  bool output = false;
+  int port = 0;
+  int slot = -1;                         // that the cells hold now
+  std::vector<Patch> patches;
+};
+
+// Memory to be poisoned when an act begins: a slot it will fill (port >= 0), or what it will write in scratch.
+struct PoisonRange {
+  int port = -1;
+  std::byte* base = nullptr;
+  std::int64_t stride = 0, bytes = 0;
+};
+
+struct BoundOperand {
+  std::byte* address = nullptr;
+  const View* view = nullptr;
+  std::vector<std::int64_t> begin;       // of an input's slice
+};
+
+// One actor as its worker sees it. What every act touches stands first.
+struct ActorState {
+  ActorState(const Plan& plan, ActorId actor) : ports(plan, actor), id(actor), actor(&plan.actor(actor)), body(actor_body(*this->actor)) {}
+
+  Ports ports;
+  ActorId id;
+  int place = 0;                         // in its part's pick order
+  const Actor* actor;
+  BodyKind body;
+  bool asynchronous = false;
+  int stream = 0;                        // in the plan
+  std::vector<PatchedPort> patched;
+  std::vector<PreparedCall> calls;
+
+  std::vector<Mail> mails;               // by lane, for messages to other workers
+  Mail note;                             // an asynchronous kernel's end
+  std::exception_ptr async_error;
+  std::vector<PoisonRange> poisoned;
+  std::vector<BoundOperand> bound;
+  int binding = -1;                      // input: which feed; fetch: which output
+  std::int64_t acts_per_launch = 1;
+  int sequence = -1;                     // collective: which of its part's sequences
+  std::unique_ptr<comm::CollectiveRun> collective;
+  std::byte *collective_in = nullptr, *collective_out = nullptr, *staging = nullptr;
+
+ private:
+  static BodyKind actor_body(const Actor& a) { return a.body; }
+};
+
+// The collectives of one communicator in which one device takes part, in their order. At most one of them runs.
+struct Sequence {
+  comm::Endpoint* endpoint = nullptr;
+  Mail arrival;
+  int next = 0;
+  std::vector<ActorState*> by_turn;
+  ActorState* running = nullptr;
+  std::int64_t sent_before = 0;           // bytes of the endpoint when the last one ended
+};
+
+// The actors of one plan that one worker serves.
+struct Part {
+  Loaded* loaded = nullptr;
+  int worker = 0;
+  std::vector<std::unique_ptr<ActorState>> actors;  // by place
+  std::vector<ActorState*> local;                   // by actor id + 1; none where another worker (or the session, at 0) is meant
+  ReadyQueue ready;
+  bool runnable = false;                            // in its worker's list
+  std::vector<char> stream_busy;                    // by stream, only where a kernel is asynchronous
+  std::vector<ReadyQueue> deferred;                 // by stream: ready, but the stream is busy
+  std::vector<std::unique_ptr<Sequence>> sequences;
+  std::map<std::string, OwnedCounter> sent_bytes;   // by kind of collective
+  OwnedCounter acts, messages;
+  Mail attach, abandon;
+};
+
+// The session's side of a plan, served by worker 0.
+struct SessionPorts {
+  explicit SessionPorts(const Plan& plan) : starter(Ports::starter(plan)), ender(Ports::ender(plan)) {}
+  Ports starter, ender;
+  std::vector<Mail> start_mails, done_mails;        // by lane
+  OwnedCounter messages;
+};
+
+struct LaunchRecord {
+  Session* session = nullptr;
+  Loaded* loaded = nullptr;
+  std::uint64_t ticket = 0;
+  std::vector<Feed> feeds;                                // by input binding
+  std::vector<std::pair<std::string, HostArray>> outputs; // by fetch binding
+  Mail mail;
+  LaunchRecord* next = nullptr;
+  std::mutex mutex;
+  std::string error;                                      // the first one
+};
+
+struct Binding {
+  std::string name;
+  TensorType type;  // inputs: the logical batch; outputs: what is fetched
+  std::string where;
+};
+
+struct Loaded {
+  explicit Loaded(const Plan& p) : plan(p), session_ports(plan) {}
+
+  Plan plan;
+  SessionPorts session_ports;
+  std::vector<Memory> memory;                       // of blocks that are no variables
+  std::vector<std::byte*> block_address;
+  std::vector<Device*> devices;
+  std::vector<std::unique_ptr<comm::LocalHub>> hubs;// by communicator
+  std::vector<std::unique_ptr<Part>> parts;         // by worker; none where a worker has no actor of it
+  std::vector<Part*> part_of;                       // by actor
+  std::vector<Mailbox*> boxes;                      // by worker
+  std::vector<Binding> inputs, outputs;
+  std::atomic<LaunchRecord*> launch{nullptr};       // in flight
+  std::atomic<bool> poisoned{false};                // a launch failed: acts complete without working
+  std::atomic<bool> abandoned{false};               // a collective broke: nobody waits for members
+};
+
+// A session's variables, by device ("0.1") and name.
+struct Variable {
+  std::string layout;
+  Memory memory;
+};
+struct Variables {
+  std::map<std::pair<std::string, std::string>, Variable> by_key;
+};
+
+std::string device_name(const PlanDevice& device);  // "0.1"
+
+struct LoadOptions {
+  const KernelTable* kernels = nullptr;
+  std::vector<const AsyncKernel*> async;            // must outlive what is loaded
+  std::function<Device&(const PlanDevice&)> device;
+  int dealt_among = 1;                              // actors go to worker stream.worker modulo this
+  std::vector<Mailbox*> boxes;                      // of the workers there are
+  bool poison = false;
+};
+
+// Prepares everything and runs the set-up of a plan that `verify` has passed. Throws without leaving anything behind: variables are added last.
+std::unique_ptr<Loaded> prepare(const Plan& plan, Variables& variables, const LoadOptions& options);
+
+}  // namespace karez

@@ -1,0 +1,259 @@
+// A session: what happens on the client's threads. The launches themselves run on workers.
+#include "runtime/session.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "device/cpu_budget.h"
+#include "runtime/host_copy.h"
+#include "runtime/loaded.h"
+#include "runtime/worker.h"
+
+namespace karez {
+
+// ---- Launch
+
+void Launch::wait() const { record_->session->wait(*record_); }
+std::uint64_t Launch::ticket() const { return record_->ticket; }
+
+bool Launch::done() const {
+  std::lock_guard lock(record_->session->mutex_);
+  return record_->session->finished_ticket_ >= record_->ticket;
+}
+
+const std::vector<std::pair<std::string, HostArray>>& Launch::outputs() const {
+  wait();
+  return record_->outputs;
+}
+
+const HostArray& Launch::output(std::string_view name) const {
+  wait();
+  for (const auto& [key, array] : record_->outputs)
+    if (key == name) return array;
+  fail("launch ", record_->ticket, " has no output '", name, "'; it has: ", join(record_->outputs, ", ", [](const auto& o) { return o.first; }));
+}
+
+// ---- Session
+
+Session::Session(SessionOptions options, const KernelTable& kernels)
+    : options_(options), kernels_(&kernels), variables_(std::make_unique<Variables>()) {
+  int cores = cpu_budget().cores;
+  require(options_.workers >= 0, "a session of ", options_.workers, " workers");
+  limit_ = options_.workers == 0 ? cores : std::min(options_.workers, cores);
+}
+
+Session::~Session() {
+  wait_idle();
+  stop();
+}
+
+void Session::stop() {
+  workers_.clear();
+  inquiries_.clear();
+}
+
+void Session::add(AsyncKernel kernel) { async_.push_back(std::make_unique<AsyncKernel>(std::move(kernel))); }
+
+Device& Session::device(const PlanDevice& d) {
+  auto& device = devices_[device_name(d)];
+  if (!device) device = make_device(device_name(d), d.kind);
+  require(device->kind() == d.kind, "device ", device->name(), " is a ", device->kind(), ", but this plan takes it for a ", d.kind);
+  return *device;
+}
+
+// Actors are dealt to stream.worker modulo the limit, so a plan's parts never move when a later plan brings more workers.
+void Session::start_workers(const Plan& plan) {
+  int wanted = 1;
+  bool teams = false;
+  for (const Stream& s : plan.streams) wanted = std::max(wanted, s.worker + 1);
+  for (const Actor& a : plan.actors)
+    for (const Call& c : a.calls) teams |= c.team > 1;
+  wanted = std::min(wanted, limit_);
+  auto cpus = options_.pin ? cpu_budget().cpus : std::vector<int>{-1};
+  while (static_cast<int>(workers_.size()) < wanted) {
+    std::size_t number = workers_.size();
+    workers_.push_back(std::make_unique<Worker>(*this, static_cast<int>(number), cpus[number % cpus.size()]));
+  }
+  if (teams) options_.spin_microseconds = 0;  // a spinning worker would slow a kernel's team down a thousandfold
+  for (auto& worker : workers_) worker->set_spin(options_.spin_microseconds);
+}
+
+int Session::load(const Plan& plan) {
+  wait_idle();
+  verify(plan);
+  start_workers(plan);
+  LoadOptions options;
+  options.kernels = kernels_;
+  for (const auto& kernel : async_) options.async.push_back(kernel.get());
+  options.device = [this](const PlanDevice& d) -> Device& { return device(d); };
+  options.dealt_among = limit_;
+  for (auto& worker : workers_) options.boxes.push_back(&worker->box());
+  options.poison = options_.poison;
+  auto loaded = prepare(plan, *variables_, options);
+  for (auto& part : loaded->parts)
+    if (part) workers_[static_cast<std::size_t>(part->worker)]->box().post(&part->attach);
+  loaded_.push_back(std::move(loaded));
+  return static_cast<int>(loaded_.size()) - 1;
+}
+
+Launch Session::launch(int plan, const Feeds& feeds) {
+  require(plan >= 0 && static_cast<std::size_t>(plan) < loaded_.size() && loaded_[static_cast<std::size_t>(plan)], "no plan ", plan, " is loaded in this session");
+  Loaded& loaded = *loaded_[static_cast<std::size_t>(plan)];
+  auto record = std::make_shared<LaunchRecord>();
+  record->session = this;
+  record->loaded = &loaded;
+  record->feeds.resize(loaded.inputs.size());
+  for (const auto& [name, feed] : feeds) {
+    auto at = std::find_if(loaded.inputs.begin(), loaded.inputs.end(), [&](const Binding& b) { return b.name == name; });
+    require(at != loaded.inputs.end(), "plan '", loaded.plan.name, "' has no input '", name, "'; it has: ",
+            join(loaded.inputs, ", ", [](const Binding& b) { return b.name; }));
+    require(feed.source != nullptr, "input '", name, "' is fed with nothing");
+    require(feed.source->type() == at->type, "input '", name, "' is ", at->type, ", but is fed with ", feed.source->type(),
+            at->where.empty() ? "" : " (" + at->where + ")");
+    record->feeds[static_cast<std::size_t>(at - loaded.inputs.begin())] = feed;
+  }
+  for (std::size_t i = 0; i < loaded.inputs.size(); ++i)
+    require(record->feeds[i].source != nullptr, "input '", loaded.inputs[i].name, "' (", loaded.inputs[i].type, ") is not fed");
+  for (const Binding& output : loaded.outputs) record->outputs.emplace_back(output.name, HostArray(output.type));
+  record->mail.what = Mail::What::launch;
+  record->mail.payload = record.get();
+
+  std::lock_guard lock(mutex_);
+  require(failure_.empty(), "this session's state is unusable since a launch failed (", failure_, "); reload it");
+  if (!broken())
+    while (!launches_.empty() && launches_.front()->ticket <= finished_ticket_) launches_.pop_front();
+  record->ticket = next_ticket_++;
+  ++launched_;
+  launches_.push_back(record);
+  workers_[0]->box().post(&record->mail);  // under the lock: tickets are queued in their order
+  return Launch(std::move(record));
+}
+
+void Session::finished(LaunchRecord& record) {
+  std::lock_guard lock(mutex_);
+  if (!record.error.empty() && failure_.empty()) failure_ = record.error;
+  if (!broken()) finished_ticket_ = record.ticket;
+  over_.notify_all();
+}
+
+bool Session::refuses(LaunchRecord& record) {
+  std::lock_guard lock(mutex_);
+  if (failure_.empty()) return false;
+  record.error = cat("launch ", record.ticket, " did not run: this session's state is unusable since a launch failed (", failure_, "); reload it");
+  return true;
+}
+
+void Session::broke(const std::string& why) {
+  std::lock_guard lock(mutex_);
+  broken_ = true;
+  for (auto& record : launches_) {
+    std::lock_guard record_lock(record->mutex);
+    if (record->ticket > finished_ticket_ && record->error.empty()) record->error = cat("launch ", record->ticket, " broke off: ", why);
+  }
+  if (failure_.empty()) failure_ = why;
+  finished_ticket_ = next_ticket_ - 1;
+  over_.notify_all();
+}
+
+void Session::wait(const LaunchRecord& record) {
+  {
+    std::unique_lock lock(mutex_);
+    over_.wait(lock, [&] { return finished_ticket_ >= record.ticket; });
+  }
+  require(record.error.empty(), record.error);
+}
+
+void Session::wait_idle() {
+  std::unique_lock lock(mutex_);
+  over_.wait(lock, [&] { return finished_ticket_ + 1 == next_ticket_; });
+}
+
+std::byte* Session::variable_bytes(std::string_view name, const PlanDevice& d, const View& view) {
+  auto at = variables_->by_key.find({device_name(d), std::string(name)});
+  if (at == variables_->by_key.end()) {
+    std::vector<std::string> names;
+    for (const auto& [key, variable] : variables_->by_key)
+      if (key.first == device_name(d)) names.push_back(key.second);
+    fail("device ", device_name(d), " holds no variable '", name, "'; it holds: ", join(names, ", "));
+  }
+  const Variable& v = at->second;
+  require(view.bytes() <= v.memory.bytes(), "variable '", name, "' is stored as ", v.layout, " in ", v.memory.bytes(), " bytes; ", view, " takes ", view.bytes());
+  return v.memory.data();
+}
+
+bool Session::has_variable(std::string_view name, const PlanDevice& d) const {
+  return variables_->by_key.count({device_name(d), std::string(name)}) > 0;
+}
+
+HostArray Session::read_variable(std::string_view name, const PlanDevice& d, const View& view) {
+  wait_idle();
+  const std::byte* bytes = variable_bytes(name, d, view);
+  std::vector<std::byte> staged(static_cast<std::size_t>(view.bytes()));
+  device(d).read(staged.data(), bytes, view.bytes());
+  HostArray out(view.type());
+  copy_tensor(out.bytes(), out.view(), staged.data(), view);
+  return out;
+}
+
+void Session::write_variable(std::string_view name, const PlanDevice& d, const View& view, const HostArray& value) {
+  wait_idle();
+  std::byte* bytes = variable_bytes(name, d, view);
+  require(value.type() == view.type(), "variable '", name, "' is ", view.type(), ", but is given ", value.type());
+  std::vector<std::byte> staged(static_cast<std::size_t>(view.bytes()));
+  device(d).read(staged.data(), bytes, view.bytes());  // what lies between strided elements stays
+  copy_tensor(staged.data(), view, value.bytes(), value.view());
+  device(d).write(bytes, staged.data(), view.bytes());
+}
+
+void Session::reload() {
+  wait_idle();
+  stop();
+  for (auto& loaded : loaded_) loaded.reset();
+  variables_ = std::make_unique<Variables>();
+  std::lock_guard lock(mutex_);
+  launches_.clear();
+  failure_.clear();
+  broken_ = false;
+}
+
+Counters Session::counters() {
+  wait_idle();
+  Counters c;
+  c.launches = launched_;
+  c.workers = static_cast<int>(workers_.size());
+  for (const auto& loaded : loaded_) {
+    if (!loaded) continue;
+    c.messages += loaded->session_ports.messages.value();
+    for (const auto& part : loaded->parts) {
+      if (!part) continue;
+      c.acts += part->acts.value();
+      c.messages += part->messages.value();
+      for (const auto& [kind, bytes] : part->sent_bytes) c.sent_bytes[kind] += bytes.value();
+    }
+  }
+  for (const auto& [name, device] : devices_) c.peak_bytes[name] = device->memory().peak;
+  return c;
+}
+
+std::string Session::wait_graph() {
+  if (workers_.empty()) return "no worker: nothing is loaded\n";
+  auto inquiry = std::make_shared<Inquiry>();
+  inquiry->answers.resize(workers_.size());
+  inquiry->mails.resize(workers_.size());
+  inquiry->missing = workers_.size();
+  inquiries_.push_back(inquiry);
+  for (std::size_t w = 0; w < workers_.size(); ++w) {
+    inquiry->mails[w].what = Mail::What::inquiry;
+    inquiry->mails[w].payload = inquiry.get();
+    workers_[w]->box().post(&inquiry->mails[w]);
+  }
+  std::unique_lock lock(inquiry->mutex);
+  inquiry->answered.wait_for(lock, std::chrono::milliseconds(500), [&] { return inquiry->missing == 0; });
+  std::string text;
+  for (std::size_t w = 0; w < workers_.size(); ++w) {
+    text += cat("worker ", w, ":\n", inquiry->answers[w].empty() ? cat("is inside ", workers_[w]->acting(), "\n") : inquiry->answers[w]);
+  }
+  return text;
+}
+
+}  // namespace karez

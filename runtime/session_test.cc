@@ -1,0 +1,314 @@
+// Tests of a session: plans by hand through real workers; values, variables, feeds, order, and what goes wrong.
+#include "runtime/session.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <functional>
+#include <future>
+#include <thread>
+
+#include "data/array_source.h"
+#include "device/cpu_budget.h"
+#include "plan/acts.h"
+#include "runtime/test_plans.h"
+
+namespace karez {
+namespace {
+
+const KernelTable& kernels() {
+  static const KernelTable table(test_kernels());
+  return table;
+}
+
+Feed feed_of(Shape shape, const std::vector<float>& values) { return {array_source(HostArray::of<float>(std::move(shape), values)), 0}; }
+
+// Waits at most a minute: a launch that hangs is a failure that says who waits for whom, not a test run that never ends.
+void finish(Session& session, const Launch& launch) {
+  auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!launch.done()) {
+    if (std::chrono::steady_clock::now() > until) {
+      std::fprintf(stderr, "a launch hangs\n%s", session.wait_graph().c_str());
+      std::abort();
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  launch.wait();
+}
+
+std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+// y = relu(x w) by two actors on two workers.
+const char* matmul_relu = R"(
+plan "matmul_relu" world 1 rank 0 hash 0
+device 0: 0 0 "cpu"
+stream 0: "compute" device 0 worker 0
+stream 1: "more" device 0 worker 1
+block b0: register device 0 bytes 128
+block b1: register device 0 bytes 64
+block b2: register device 0 bytes 64
+block b3: variable device 0 bytes 16 name "w" layout "f32[2, 2]"
+register r0: session -> a0
+register r1: session -> a1
+register r2: a0 -> a2 slots 2 bytes 16 in b0 stride 64 type "f32[2, 2]"
+register r3: a1 -> a2 bytes 16 in b3 stride 64 type "w f32[2, 2]"
+register r4: a2 -> a3 bytes 16 in b1 stride 64 type "f32[2, 2]"
+register r5: a3 -> a4 bytes 16 in b2 stride 64 type "f32[2, 2]"
+register r6: a4 -> session
+actor a0: input "x" stream 0 in r0 out r2 binding "x" at "input at net.cc:1"
+  bound r2 f32[2, 2]
+  slice {begin=[0, 0], shape=[2, 2]}
+actor a1: state "w" stream 0 in r1 out r3
+actor a2: compute "matmul" stream 0 in r2, r3 out r4
+  call "test.matmul" in r2 f32[2, 2], r3 f32[2, 2] out r4 f32[2, 2] at "matmul at net.cc:2"
+actor a3: compute "relu" stream 1 in r4 out r5
+  call "test.relu" in r4 f32[2, 2] out r5 f32[2, 2] at "relu at net.cc:3"
+actor a4: fetch "y" stream 0 in r5 out r6 binding "y"
+  bound r5 f32[2, 2]
+)";
+
+const View two_by_two(DType::f32, {2, 2});
+const PlanDevice first_device{0, 0, "cpu"};
+
+TEST(Session, TwoActorsOnTwoWorkersMultiplyAndClip) {
+  Session session({.workers = 2}, kernels());
+  int plan = session.load(parse_plan(matmul_relu));
+  session.write_variable("w", first_device, two_by_two, HostArray::of<float>({2, 2}, {1, 2, 3, -4}));
+  Launch launch = session.launch(plan, {{"x", feed_of({2, 2}, {1, 1, 2, -1})}});
+  finish(session, launch);
+  auto y = launch.output("y").data<float>();
+  EXPECT_EQ(std::vector<float>(y.begin(), y.end()), (std::vector<float>{4, 0, 0, 8}));
+  EXPECT_EQ(error_of([&] { launch.output("z"); }), "launch 1 has no output 'z'; it has: y");
+}
+
+TEST(Session, VariablesAreReadAndWrittenInTheirStrides) {
+  Session session({}, kernels());
+  session.load(parse_plan(matmul_relu));
+  View turned(DType::f32, {2, 2}, {1, 2});
+  session.write_variable("w", first_device, turned, HostArray::of<float>({2, 2}, {1, 2, 3, 4}));
+  auto plain = session.read_variable("w", first_device, two_by_two), back = session.read_variable("w", first_device, turned);
+  EXPECT_EQ(plain.data<float>()[1], 3) << "stored column by column";
+  EXPECT_EQ(back.data<float>()[1], 2);
+  EXPECT_TRUE(session.has_variable("w", first_device));
+  EXPECT_EQ(error_of([&] { session.read_variable("v", first_device, two_by_two); }), "device 0.0 holds no variable 'v'; it holds: w");
+  EXPECT_EQ(error_of([&] { session.read_variable("w", first_device, View(DType::f32, {3, 2})); }),
+            "variable 'w' is stored as f32[2, 2] in 16 bytes; f32[3, 2] takes 24");
+  EXPECT_EQ(error_of([&] { session.write_variable("w", first_device, two_by_two, HostArray::of<float>({4}, {1, 2, 3, 4})); }),
+            "variable 'w' is f32[2, 2], but is given f32[4]");
+}
+
+// A plan that adds one to the variable "n" and returns it.
+Plan counting_plan(const std::string& name = "counting") {
+  Sketch s(1, name);
+  ActorId n = s.actor("n", 0, 0, BodyKind::state), add = s.actor("add"), out = s.actor("out", 1, 0, BodyKind::fetch);
+  BlockId block = s.block(BlockKind::variable, 0, 4, "n", "f32[1]");
+  s.start(n);
+  RegisterId old = s.edge(n, {add}), fresh = s.edge(add, {out}, 1, 4);
+  (void)old;
+  s.plan.registers[fresh.index].block = block;  // the new version lies where the old one lay
+  s.done(out);
+  s.call(add, "test.count", {in_block(block, View(DType::f32, {1}))}, {in_block(block, View(DType::f32, {1}))});
+  s.plan.actors[out.index].binding = "n";
+  s.plan.actors[out.index].bound = {in_register(fresh, View(DType::f32, {1}))};
+  return s.plan;
+}
+
+TEST(Session, LaunchesRunInTicketOrderAndStateCarriesOver) {
+  Session session({.workers = 2, .poison = false}, kernels());
+  int plan = session.load(counting_plan());
+  std::vector<Launch> launches;
+  for (int i = 0; i < 50; ++i) launches.push_back(session.launch(plan));
+  finish(session, launches.back());
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_EQ(launches[static_cast<std::size_t>(i)].ticket(), static_cast<std::uint64_t>(i + 1));
+    EXPECT_EQ(launches[static_cast<std::size_t>(i)].output("n").data<float>()[0], static_cast<float>(i + 1));
+  }
+}
+
+TEST(Session, TwoPlansShareAVariableButOnlyInOneLayout) {
+  Session session({.poison = false}, kernels());
+  int a = session.load(counting_plan("first")), b = session.load(counting_plan("second"));
+  session.launch(a);
+  session.launch(b);
+  EXPECT_EQ(session.launch(a).output("n").data<float>()[0], 3);
+  Plan other = counting_plan("third");
+  for (Block& block : other.blocks)
+    if (block.kind == BlockKind::variable) block.layout = "f32[1@data]";
+  EXPECT_EQ(error_of([&] { session.load(other); }),
+            "plan 'third': variable 'n' of device 0.0 is stored as f32[1] (4 bytes), but this plan wants f32[1@data] (4 bytes)");
+  EXPECT_EQ(session.launch(b).output("n").data<float>()[0], 4) << "the refused plan left no trace";
+}
+
+TEST(Session, SetupRunsOnceWhenLoaded) {
+  Sketch s;
+  ActorId a = s.actor("a"), out = s.actor("out", 0, 0, BodyKind::fetch);
+  BlockId constant = s.block(BlockKind::constant, 0, 16);
+  s.start(a);
+  RegisterId y = s.edge(a, {out}, 1, 16);
+  s.done(out);
+  s.call(a, "test.sum", {in_block(constant, test_vector), in_block(constant, test_vector)}, {in_register(y, test_vector)});
+  s.plan.actors[out.index].binding = "y";
+  s.plan.actors[out.index].bound = {in_register(y, test_vector)};
+  Call setup;
+  setup.kernel = "test.sum";
+  setup.attrs = {{"bias", 2.5}};
+  setup.out = {in_block(constant, test_vector)};
+  s.plan.setup = {setup};
+  Session session({}, kernels());
+  EXPECT_EQ(session.launch(session.load(s.plan)).output("y").data<float>()[3], 5);
+}
+
+TEST(Session, MessagesAndActsPerLaunchAreWhatPeriodsConsumersAndInputsSay) {
+  Sketch s;
+  ActorId w = s.actor("w"), a = s.actor("a", 1), sum = s.actor("sum"), end = s.actor("end", 1), other = s.actor("other");
+  s.start(w);
+  s.start(a, 4);
+  s.edge(w, {sum}, 1, 0, 1, 4);
+  s.edge(a, {sum, other}, 2);
+  s.edge(sum, {end}, 1, 0, 4, 1);
+  s.done(end);
+  s.done(other, 4);
+  for (int workers : {1, 2}) {
+    Session session({.workers = workers}, kernels());
+    int plan = session.load(s.plan);
+    for (int launch = 1; launch <= 100; ++launch) {
+      finish(session, session.launch(plan));
+      Counters c = session.counters();
+      ASSERT_EQ(c.messages, launch * messages_per_launch(s.plan)) << workers << " workers";
+      ASSERT_EQ(c.acts, launch * (1 + 4 + 4 + 1 + 4));
+      ASSERT_EQ(c.launches, launch);
+    }
+  }
+}
+
+TEST(Session, RandomGraphsComputeTheSameOnOneWorkerAndOnTwo) {
+  const char* given = std::getenv("KAREZ_SEED");
+  unsigned first = given ? static_cast<unsigned>(std::atoi(given)) : 1;
+  for (int workers : {1, 2}) {
+    Session session({.workers = workers, .poison = true, .spin_microseconds = workers == 1 ? 0 : 20}, kernels());
+    std::int64_t messages = 0;
+    for (unsigned seed = first; seed < first + 100; ++seed) {
+      RandomGraph graph(seed, 3);
+      int plan = session.load(graph.s.plan);
+      std::vector<Launch> launches;
+      for (int i = 0; i < 3; ++i) launches.push_back(session.launch(plan, {{"x", feed_of({4}, {1, 1, 1, 1})}}));
+      finish(session, launches.back());
+      for (Launch& launch : launches)
+        for (const auto& [name, value] : graph.expected)
+          for (float y : launch.output(name).data<float>()) ASSERT_EQ(y, value) << "KAREZ_SEED=" << seed << ", output " << name;
+      messages += 3 * messages_per_launch(graph.s.plan);
+      ASSERT_EQ(session.counters().messages, messages) << "KAREZ_SEED=" << seed;
+    }
+  }
+}
+
+TEST(Session, AFastProducerKeepsMemoryAtSlotsTimesSize) {
+  constexpr int pieces = 100000, slots = 3;
+  static std::atomic<int> made{0}, used{0}, most{0};
+  std::vector<KernelRow> rows;
+  rows.push_back(test_row("make", [](const CallSpec&) -> PreparedKernel {
+    return [](const KernelArgs& args) {
+      int ahead = ++made - used;
+      if (ahead > most) most = ahead;
+      test_data(args.out[0])[0] = static_cast<float>(made.load() % 1000);
+    };
+  }));
+  rows.push_back(test_row("use", [](const CallSpec&) -> PreparedKernel {
+    return [piece = std::make_shared<int>(0)](const KernelArgs& args) {
+      for (int i = 0; i < 300; ++i) asm volatile("");  // ten times the producer's work
+      ++*piece;
+      require(test_data(args.in[0])[0] == static_cast<float>(*piece % 1000), "piece ", *piece, " is not what was made");
+      ++used;
+    };
+  }));
+  KernelTable table(std::move(rows));
+  for (int workers : {1, 2}) {
+    made = used = most = 0;
+    Sketch s;
+    ActorId a = s.actor("make"), b = s.actor("use", 1);
+    s.start(a, pieces);
+    RegisterId ab = s.edge(a, {b}, slots, 1024);
+    s.done(b, pieces);
+    s.call(a, "test.make", {}, {in_register(ab, View(DType::f32, {256}))});
+    s.call(b, "test.use", {in_register(ab, View(DType::f32, {256}))}, {});
+    Session session({.workers = workers}, table);
+    finish(session, session.launch(session.load(s.plan)));
+    EXPECT_EQ(used, pieces);
+    EXPECT_LE(most, slots) << "at most so many pieces were under way";
+    EXPECT_EQ(session.counters().peak_bytes.at("0.0"), slots * 1024);
+  }
+}
+
+TEST(Session, WorkersAreNeverMoreThanCores) {
+  Sketch s;
+  ActorId last = session_actor;
+  for (int i = 0; i < 8; ++i) {
+    ActorId a = s.actor(cat("a", i), i);
+    i == 0 ? s.start(a) : s.edge(last, {a});
+    last = a;
+  }
+  s.done(last);
+  Session session({.workers = 64}, kernels());
+  finish(session, session.launch(session.load(s.plan)));
+  EXPECT_LE(session.counters().workers, cpu_budget().cores);
+  EXPECT_THROW(Session({.workers = -1}, kernels()), Error);
+}
+
+TEST(Session, FreshSlotsAndScratchArePoisonedWhereAsked) {
+  static float seen[2];
+  std::vector<KernelRow> rows;
+  rows.push_back(test_row("peek", [](const CallSpec&) -> PreparedKernel {
+    return [](const KernelArgs& args) {
+      seen[0] = test_data(args.out[0])[3];
+      seen[1] = test_data(args.out[1])[0];
+      for (int i = 0; i < 4; ++i) test_data(args.out[0])[i] = test_data(args.out[1])[i] = 1;
+    };
+  }));
+  KernelTable table(std::move(rows));
+  Sketch s;
+  ActorId a = s.actor("a"), b = s.actor("b");
+  s.start(a);
+  RegisterId ab = s.edge(a, {b}, 1, 16);
+  BlockId scratch = s.block(BlockKind::scratch, 0, 16);
+  s.done(b);
+  s.call(a, "test.peek", {}, {in_register(ab, test_vector), in_block(scratch, test_vector)});
+  Session session({.poison = true}, table);
+  int plan = session.load(s.plan);
+  for (int i = 0; i < 3; ++i) {
+    seen[0] = seen[1] = 0;
+    finish(session, session.launch(plan));
+    EXPECT_TRUE(std::isnan(seen[0])) << "the slot still held the piece before, launch " << i;
+    EXPECT_TRUE(std::isnan(seen[1])) << "scratch still held the act before, launch " << i;
+  }
+}
+
+TEST(Session, BadFeedsAndPlansAreNamed) {
+  Session session({}, kernels());
+  EXPECT_EQ(error_of([&] { session.launch(0); }), "no plan 0 is loaded in this session");
+  int plan = session.load(parse_plan(matmul_relu));
+  EXPECT_EQ(error_of([&] { session.launch(plan); }), "input 'x' (f32[2, 2]) is not fed");
+  EXPECT_EQ(error_of([&] { session.launch(plan, {{"z", {}}}); }), "plan 'matmul_relu' has no input 'z'; it has: x");
+  EXPECT_EQ(error_of([&] { session.launch(plan, {{"x", {}}}); }), "input 'x' is fed with nothing");
+  EXPECT_EQ(error_of([&] { session.launch(plan, {{"x", feed_of({4}, {1, 2, 3, 4})}}); }),
+            "input 'x' is f32[2, 2], but is fed with f32[4] (input at net.cc:1)");
+  Plan bad = parse_plan(matmul_relu);
+  bad.actors[3].calls[0].kernel = "test.rule";
+  std::string error = error_of([&] { session.load(bad); });
+  EXPECT_NE(error.find("plan 'matmul_relu', relu at net.cc:3: "), std::string::npos) << error;
+  EXPECT_NE(error.find("test.relu"), std::string::npos) << "what there is: " << error;
+  bad = parse_plan(matmul_relu);
+  bad.registers[2].slots = 0;
+  EXPECT_NE(error_of([&] { session.load(bad); }).find("has 0 slots"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace karez

@@ -1,0 +1,304 @@
+// The simulator: events in virtual time; ports, ready queues and turns as in the engine.
+#include "runtime/simulator.h"
+
+#include <algorithm>
+#include <map>
+#include <queue>
+#include <utility>
+
+#include "base/philox.h"
+#include "plan/acts.h"
+#include "plan/pick.h"
+#include "plan/waits.h"
+
+namespace karez {
+namespace {
+
+struct Event {
+  double time = 0;
+  std::uint64_t order = 0;  // among equal times: as they were made
+  enum class What { message, ended } what = What::message;
+  Message message;
+  ActorId actor;
+  bool operator<(const Event& other) const { return time != other.time ? time > other.time : order > other.order; }  // earliest on top
+};
+
+// One worker's ready actors, and what is occupied.
+struct SimulatedWorker {
+  std::vector<ActorId> order;
+  ReadyQueue ready;
+  bool busy = false;
+};
+
+// Who holds a slot, seen from outside the ports: what they must agree with.
+struct SlotWatch {
+  bool writing = false;
+  std::vector<ActorId> readers;  // that were told and have not returned it
+};
+
+class Simulator {
+ public:
+  Simulator(const Plan& plan, const SimulationOptions& options)
+      : plan_(plan), options_(options), starter_(Ports::starter(plan)), ender_(Ports::ender(plan)), acts_due_(acts_per_launch(plan)) {
+    int workers = options.workers;
+    for (const Stream& s : plan.streams)
+      if (options.workers == 0) workers = std::max(workers, s.worker + 1);
+    workers_.resize(static_cast<std::size_t>(std::max(workers, 1)));
+    for (std::size_t i = 0; i < plan.actors.size(); ++i) {
+      ActorId a(i);
+      ports_.emplace_back(plan, a);
+      worker_.push_back(plan.stream(plan.actor(a).stream).worker % static_cast<int>(workers_.size()));
+      workers_[worker_.back()].order.push_back(a);
+      if (plan.actor(a).collective) members_[meeting(a)].push_back(a);
+    }
+    place_.resize(ports_.size());
+    for (SimulatedWorker& w : workers_) {
+      w.order = pick_order(plan, w.order);
+      w.ready = ReadyQueue(static_cast<int>(w.order.size()));
+      for (std::size_t p = 0; p < w.order.size(); ++p) place_[w.order[p].index] = static_cast<int>(p);
+    }
+    stream_busy_.resize(plan.streams.size());
+    watch_.resize(plan.registers.size());
+    for (std::size_t r = 0; r < plan.registers.size(); ++r) watch_[r].resize(static_cast<std::size_t>(plan.registers[r].slots));
+    began_.resize(ports_.size());
+    in_use_.resize(plan.registers.size());
+    bytes_.resize(plan.devices.size());
+    result_.most_slots.resize(plan.registers.size());
+    result_.peak_bytes.resize(plan.devices.size());
+  }
+
+  Simulation run() {
+    for (std::size_t i = 0; i < ports_.size(); ++i)
+      if (ports_[i].ready()) consider(ActorId(i));
+    for (int launch = 0; launch < options_.launches; ++launch) {
+      while (!starter_.ready()) step();
+      starter_.begin();
+      for (int o = 0; o < starter_.output_count(); ++o) take_slot(starter_.output_register(o), starter_.output_slot(o));
+      starter_.complete([&](const Message& m) { send(session_actor, m); });
+      while (!ender_.ready()) step();
+      ender_.begin();
+      ender_.complete([&](const Message& m) { send(session_actor, m); });
+    }
+    result_.makespan = now_;
+    for (begin_ready(); !events_.empty(); begin_ready()) next_event();
+    check_home();
+    return std::move(result_);
+  }
+
+ private:
+  using Meeting = std::pair<CommunicatorId, int>;
+  using Seat = std::pair<CommunicatorId, DeviceId>;
+  Meeting meeting(ActorId a) const { return {plan_.actor(a).collective->communicator, plan_.actor(a).collective->turn}; }
+  int& turn(ActorId a) { return turn_[Seat{plan_.actor(a).collective->communicator, plan_.stream(plan_.actor(a).stream).device}]; }
+  bool its_turn(ActorId a) { return !options_.turns || !plan_.actor(a).collective || turn(a) == plan_.actor(a).collective->turn; }
+
+  // A number in [0, 1): the n-th that this seed gives.
+  double chance() { return unit_double(philox_word(options_.seed, 0, draws_++)); }
+
+  void add(Event event, double time) {
+    event.time = time;
+    event.order = made_++;
+    events_.push(event);
+  }
+  int worker_of(ActorId a) const { return a == session_actor ? 0 : worker_[a.index]; }
+
+  void send(ActorId from, const Message& m) {
+    ++result_.messages;
+    int times = options_.meddle ? options_.meddle(m) : 1;
+    for (int i = 0; i < times; ++i) {
+      Event event;
+      event.message = m;
+      int a = worker_of(from), b = worker_of(m.to);
+      double& last = last_arrival_[{a, b}];  // one sender's messages to one receiver keep their order
+      if (a != b && options_.delay > 0) last = std::max(last, now_ + options_.delay * chance());
+      else last = std::max(last, now_);
+      add(event, last);
+    }
+    SlotWatch& slot = watch_[m.reg.index][m.slot];
+    if (m.kind == Message::Kind::filled) {
+      slot.writing = false;
+      slot.readers.push_back(m.to);
+    } else {
+      auto at = std::find(slot.readers.begin(), slot.readers.end(), from);
+      require(at != slot.readers.end(), "simulator: ", actor_name(plan_, from), " returns slot ", m.slot, " of r", m.reg, ", which it does not hold");
+      slot.readers.erase(at);
+      if (slot.readers.empty()) use(m.reg, -1);
+    }
+  }
+
+  void use(RegisterId reg, int slots) {
+    const Register& r = plan_.reg(reg);
+    result_.most_slots[reg.index] = std::max(result_.most_slots[reg.index], in_use_[reg.index] += slots);
+    if (!r.block.valid()) return;
+    auto device = plan_.block(r.block).device.index;
+    result_.peak_bytes[device] = std::max(result_.peak_bytes[device], bytes_[device] += slots * r.bytes);
+  }
+  void take_slot(RegisterId reg, int number) {
+    SlotWatch& slot = watch_[reg.index][number];
+    require(!slot.writing && slot.readers.empty(), "simulator: slot ", number, " of r", reg, " is overwritten while it is in use");
+    slot.writing = true;
+    use(reg, 1);
+  }
+
+  void consider(ActorId a) {
+    if (!its_turn(a)) return;
+    workers_[worker_of(a)].ready.insert(place_[a.index]);
+  }
+
+  // Every worker that is free begins its best ready actor; those on a busy stream stay.
+  void begin_ready() {
+    for (SimulatedWorker& worker : workers_) {
+      std::vector<int> kept;
+      while (!worker.ready.empty() && !worker.busy) {
+        int place = worker.ready.pop();
+        ActorId a = worker.order[place];
+        if (stream_busy_[plan_.actor(a).stream.index]) kept.push_back(place);
+        else begin(a, worker);
+      }
+      for (int place : kept) worker.ready.insert(place);
+    }
+  }
+
+  void begin(ActorId a, SimulatedWorker& worker) {
+    Ports& ports = ports_[a.index];
+    ports.begin();
+    began_[a.index] = now_;
+    for (int i = 0; i < ports.input_count(); ++i) {
+      const SlotWatch& slot = watch_[ports.input_register(i).index][ports.input_slot(i)];
+      require(std::count(slot.readers.begin(), slot.readers.end(), a) == 1, "simulator: ", actor_name(plan_, a), " reads slot ", ports.input_slot(i), " of r",
+              ports.input_register(i), ", which was not given to it");
+    }
+    for (int o = 0; o < ports.output_count(); ++o)
+      if (ports.first_of_period(o)) take_slot(ports.output_register(o), ports.output_slot(o));
+    if (plan_.actor(a).collective) {
+      auto& here = arrived_[meeting(a)];
+      here.push_back(a);
+      if (here.size() < members_[meeting(a)].size()) return;
+      for (ActorId member : std::exchange(here, {})) end_later(member);
+      return;
+    }
+    if (options_.holds == Holds::worker) worker.busy = true;
+    else stream_busy_[plan_.actor(a).stream.index] = 1;
+    end_later(a);
+  }
+
+  void end_later(ActorId a) {
+    Event event;
+    event.what = Event::What::ended;
+    event.actor = a;
+    double lasts = options_.duration ? options_.duration(a, ports_[a.index].acts()) : 1.0;
+    require(lasts >= 0, "simulator: an act of ", actor_name(plan_, a), " lasts ", lasts);
+    add(event, now_ + lasts);
+  }
+
+  void step() {
+    begin_ready();
+    if (events_.empty()) fail_stalled();
+    next_event();
+  }
+
+  void next_event() {
+    Event event = events_.top();
+    events_.pop();
+    now_ = event.time;
+    if (event.what == Event::What::ended) return end(event.actor);
+    const Message& m = event.message;
+    if (m.to == session_actor) {
+      (m.kind == Message::Kind::filled ? ender_ : starter_).take(m);
+    } else if (ports_[m.to.index].take(m)) {
+      consider(m.to);
+    }
+  }
+
+  void end(ActorId a) {
+    Ports& ports = ports_[a.index];
+    result_.acts.push_back({a, ports.acts(), began_[a.index], now_});
+    const auto& collective = plan_.actor(a).collective;
+    if (collective) {
+      auto length = plan_.communicators[collective->communicator.index].sequence.size();
+      turn(a) = (collective->turn + 1) % static_cast<int>(std::max<std::size_t>(length, 1));
+    } else if (options_.holds == Holds::worker) {
+      workers_[worker_of(a)].busy = false;
+    } else {
+      stream_busy_[plan_.actor(a).stream.index] = 0;
+    }
+    ports.complete([&](const Message& m) { send(a, m); });
+    if (ports.ready()) consider(a);
+    if (!collective || !options_.turns) return;
+    for (auto& [key, members] : members_)  // whose turn it is now on this device
+      for (ActorId b : members)
+        if (b != a && key.first == collective->communicator && worker_of(b) == worker_of(a) && ports_[b.index].ready() && its_turn(b) &&
+            plan_.stream(plan_.actor(b).stream).device == plan_.stream(plan_.actor(a).stream).device && !workers_[worker_of(b)].ready.has(place_[b.index]))
+          consider(b);
+  }
+
+  // Every token is where it was before the first launch, except those of actors that run ahead for want of a start register.
+  void check_home() {
+    for (std::size_t i = 0; i < ports_.size(); ++i) {
+      const Ports& ports = ports_[i];
+      const std::string name = actor_name(plan_, ActorId(i));
+      require(!ports.running(), "simulator: ", name, " never ends");
+      std::int64_t due = acts_due_[i] * options_.launches, ahead = ports.acts() - due;
+      bool eager = ports.input_count() == 0;
+      require(ahead == 0 || eager, "simulator: ", name, " acted ", ports.acts(), " times instead of ", due);
+    }
+    for (std::size_t r = 0; r < watch_.size(); ++r) {
+      ActorId producer = plan_.registers[r].producer;
+      if (producer != session_actor && ports_[producer.index].input_count() == 0) continue;
+      for (const SlotWatch& slot : watch_[r])
+        require(!slot.writing && slot.readers.empty(), "simulator: a slot of r", r, " is not home at the end");
+    }
+  }
+
+  [[noreturn]] void fail_stalled() {
+    std::vector<Wait> waits;
+    for (std::size_t i = 0; i < ports_.size(); ++i) {
+      ActorId a(i);
+      for (Wait& wait : waits_of(plan_, a, ports_[i])) waits.push_back(std::move(wait));
+      if (!plan_.actor(a).collective) continue;
+      const Collective& c = *plan_.actor(a).collective;
+      if (ports_[i].running()) {
+        for (ActorId b : members_[meeting(a)])
+          if (!ports_[b.index].running()) waits.push_back({a, b, cat("its part of turn ", c.turn, " of communicator ", c.communicator)});
+      } else if (ports_[i].ready() && !its_turn(a)) {
+        for (ActorId b : members_[{c.communicator, turn(a)}])
+          if (plan_.stream(plan_.actor(b).stream).device == plan_.stream(plan_.actor(a).stream).device)
+            waits.push_back({a, b, cat("turn ", turn(a), " of communicator ", c.communicator)});
+      }
+    }
+    for (int i = 0; i < ender_.input_count(); ++i)
+      if (ender_.filled(i) == 0) waits.push_back({session_actor, ender_.producer(i), cat("r", ender_.input_register(i), " to be filled")});
+    std::string circle = circle_of(plan_, waits);
+    fail("simulator: plan '", plan_.name, "' stands still at ", now_, circle.empty() ? "" : ": " + circle, "\n", print(plan_, waits));
+  }
+
+  const Plan& plan_;
+  const SimulationOptions& options_;
+  std::vector<Ports> ports_;
+  Ports starter_, ender_;
+  std::vector<std::int64_t> acts_due_;
+  std::vector<SimulatedWorker> workers_;
+  std::vector<int> worker_, place_;
+  std::vector<char> stream_busy_;
+  std::priority_queue<Event> events_;
+  std::map<std::pair<int, int>, double> last_arrival_;
+  std::map<Meeting, std::vector<ActorId>> members_, arrived_;
+  std::map<Seat, int> turn_;
+  std::vector<std::vector<SlotWatch>> watch_;
+  std::vector<double> began_;
+  std::vector<int> in_use_;
+  std::vector<std::int64_t> bytes_;
+  double now_ = 0;
+  std::uint64_t made_ = 0, draws_ = 0;
+  Simulation result_;
+};
+
+}  // namespace
+
+bool Simulation::active(ActorId actor, double time) const {
+  return std::any_of(acts.begin(), acts.end(), [&](const SimulatedAct& a) { return a.actor == actor && a.begin <= time && time < a.end; });
+}
+
+Simulation simulate(const Plan& plan, const SimulationOptions& options) { return Simulator(plan, options).run(); }
+
+}  // namespace karez

@@ -1,0 +1,184 @@
+// Tests of the simulator: the pipeline's laws in virtual time, random plans under random delays, and planted faults that it must catch.
+#include "runtime/simulator.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <random>
+
+#include "base/philox.h"
+#include "plan/acts.h"
+#include "runtime/test_plans.h"
+
+namespace karez {
+namespace {
+
+// a -> b -> c on a stream each, `pieces` in a launch.
+struct Chain {
+  Sketch s;
+  ActorId a = s.actor("a", 0), b = s.actor("b", 1), c = s.actor("c", 2);
+  RegisterId ab, bc;
+  Chain(int pieces, int slots, std::int64_t bytes = 0) {
+    s.start(a, pieces);
+    ab = s.edge(a, {b}, slots, bytes);
+    bc = s.edge(b, {c}, slots, bytes);
+    s.done(c, pieces);
+  }
+};
+
+std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Simulator, ThreeUnitActorsWithTwoSlotsAreAllActiveAtTimeTwo) {
+  Chain chain(6, 2);
+  for (Holds holds : {Holds::worker, Holds::stream}) {
+    Simulation result = simulate(chain.s.plan, {.holds = holds});
+    for (ActorId actor : {chain.a, chain.b, chain.c}) EXPECT_TRUE(result.active(actor, 2)) << actor;
+    EXPECT_FALSE(result.active(chain.c, 1.5));
+    EXPECT_EQ(result.makespan, 8) << "six pieces, and two acts to fill the pipe";
+  }
+}
+
+TEST(Simulator, OneSlotSerialises) {
+  Chain chain(6, 1);
+  Simulation result = simulate(chain.s.plan);
+  for (double time = 0.5; time < result.makespan; ++time)
+    EXPECT_FALSE(result.active(chain.a, time) && result.active(chain.b, time)) << "they share their one slot, at " << time;
+  EXPECT_GE(result.makespan, 12);
+}
+
+TEST(Simulator, OneWorkerServesThreeStreamsOneAfterTheOther) {
+  Chain chain(6, 2);
+  EXPECT_EQ(simulate(chain.s.plan, {.workers = 1}).makespan, 18);
+  EXPECT_EQ(simulate(chain.s.plan, {.workers = 1, .holds = Holds::stream}).makespan, 8) << "timers need no worker";
+}
+
+TEST(Simulator, TheMakespanIsThatOfTheSlowestActor) {
+  constexpr int pieces = 200;
+  for (int slow : {0, 1, 2}) {
+    Chain chain(pieces, 2);
+    // Irregular durations; the slowest is a third slower on average.
+    auto duration = [&](ActorId actor, std::int64_t act) {
+      double jitter = unit_double(philox_word(5, static_cast<std::uint64_t>(actor.index), static_cast<std::uint64_t>(act)));
+      return actor.index == slow ? 1.2 + 0.2 * jitter : 0.8 + 0.2 * jitter;
+    };
+    double busy = 0;
+    for (int act = 0; act < pieces; ++act) busy += duration(ActorId(slow), act);
+    Simulation result = simulate(chain.s.plan, {.duration = duration});
+    EXPECT_LE(result.makespan, 1.05 * busy) << "slowest is " << slow;
+    EXPECT_GE(result.makespan, busy);
+  }
+}
+
+TEST(Simulator, AFastProducerKeepsMemoryAtSlotsTimesSize) {
+  constexpr int pieces = 100000;
+  Chain chain(pieces, 3, 1024);
+  Simulation result = simulate(chain.s.plan, {.duration = [&](ActorId actor, std::int64_t) { return actor == chain.b ? 1.0 : 0.1; }});
+  EXPECT_EQ(result.acts.size(), 3u * pieces);
+  EXPECT_EQ(result.most_slots[chain.ab.index], 3);
+  EXPECT_LE(result.peak_bytes[0], 2 * 3 * 1024);
+}
+
+TEST(Simulator, MessagesAreWhatThePlanSays) {
+  Chain chain(7, 2);
+  EXPECT_EQ(simulate(chain.s.plan, {.launches = 3}).messages, 3 * messages_per_launch(chain.s.plan));
+}
+
+TEST(Simulator, EqualSeedsGiveEqualRuns) {
+  RandomGraph graph(11, 3);
+  auto run = [&](std::uint64_t seed) { return simulate(graph.s.plan, {.seed = seed, .launches = 2, .delay = 3}).acts; };
+  EXPECT_EQ(run(1), run(1));
+  EXPECT_NE(run(1), run(2));
+}
+
+TEST(Simulator, NoScheduleOfARandomPlanBreaksAnInvariant) {
+  const char* given = std::getenv("KAREZ_SEED");
+  unsigned first = given ? static_cast<unsigned>(std::atoi(given)) : 1;
+  for (unsigned seed = first; seed < first + 300; ++seed) {
+    RandomGraph graph(seed, 3);
+    SimulationOptions options{.seed = seed, .launches = 3, .holds = seed % 2 ? Holds::worker : Holds::stream, .delay = static_cast<double>(seed % 5)};
+    options.duration = [&](ActorId actor, std::int64_t act) {
+      return 2 * unit_double(philox_word(seed, static_cast<std::uint64_t>(actor.index), static_cast<std::uint64_t>(act)));
+    };
+    try {
+      EXPECT_EQ(simulate(graph.s.plan, options).messages, 3 * messages_per_launch(graph.s.plan));
+    } catch (const Error& error) {
+      FAIL() << "KAREZ_SEED=" << seed << ": " << error.what();
+    }
+  }
+}
+
+TEST(Simulator, LostAndDoubledMessagesAreCaught) {
+  for (int times : {0, 2}) {
+    int caught = 0;
+    for (int victim = 0; victim < 40; ++victim) {
+      Chain chain(10, 2);
+      int seen = 0;
+      SimulationOptions options{.meddle = [&](const Message&) { return seen++ == victim ? times : 1; }};
+      caught += error_of([&] { simulate(chain.s.plan, options); }) != "no error";
+    }
+    EXPECT_EQ(caught, 40) << "each message arrives " << times << " times in one run";
+  }
+}
+
+TEST(Simulator, ADeadlockNamesTheCircle) {
+  Sketch s;  // b waits for two pieces of c, c for the second of a, and a for b's slot
+  ActorId a = s.actor("a"), b = s.actor("b"), c = s.actor("c");
+  s.start(a, 2);
+  s.edge(a, {b});
+  s.edge(a, {c}, 2);
+  s.edge(c, {b}, 1, 0, 2, 2);
+  s.done(b, 2);
+  std::string error = error_of([&] { simulate(s.plan); });
+  EXPECT_NE(error.find("stands still at 2.0: a0 'a' waits for a free slot of r1 -> a1 'b' waits for r3 to be filled -> a2 'c' waits for r2 to be filled -> a0 'a'"),
+            std::string::npos)
+      << error;
+}
+
+// Two devices, two collectives each, of one communicator; produced in opposite orders.
+struct TwoMembers {
+  Sketch s{2};
+  ActorId x[2], y[2];
+  TwoMembers() {
+    s.plan.communicators.push_back({{s.plan.devices[0], s.plan.devices[1]}, "direct", 1024, {"x", "y"}});
+    for (int d = 0; d < 2; ++d)
+      for (int turn = 0; turn < 2; ++turn) {
+        ActorId make = s.actor(cat("make", turn, ".", d), 2 * d, d), all = s.actor(cat("reduce", turn, ".", d), 2 * d + 1, d, BodyKind::collective);
+        s.plan.actors[make.index].priority = d == 0 ? turn : 1 - turn;
+        s.start(make);
+        s.edge(make, {all}, 1);
+        s.done(all);
+        Collective c{CommunicatorId(0), "all_reduce", "sum", turn, {}, {}, {}, {}, {}, ""};
+        c.in.view = c.out.view = View(DType::f32, {0});
+        s.plan.actors[all.index].collective = c;
+        (turn == 0 ? x : y)[d] = all;
+      }
+  }
+};
+
+TEST(Simulator, CollectivesGoInTheirTurnAndBeginWithTheLastMember) {
+  TwoMembers two;
+  Simulation result = simulate(two.s.plan, {.launches = 2, .duration = [&](ActorId a, std::int64_t) { return a == two.x[1] || a == two.x[0] ? 2.0 : 1.0; }});
+  std::vector<ActorId> collectives;
+  for (const SimulatedAct& act : result.acts)
+    if (two.s.plan.actor(act.actor).collective) collectives.push_back(act.actor);
+  ASSERT_EQ(collectives.size(), 8u);
+  for (std::size_t i = 0; i < 8; ++i) {
+    bool is_x = collectives[i] == two.x[0] || collectives[i] == two.x[1];
+    EXPECT_EQ(is_x, i % 4 < 2) << "x of both devices, then y of both";
+  }
+  // x: device 1 makes it second, at time 2; two units from then on.
+  for (const SimulatedAct& act : result.acts)
+    EXPECT_TRUE(act.actor != two.x[0] || act.act != 0 || act.end == 4) << act.end;
+}
+
+}  // namespace
+}  // namespace karez

@@ -1,0 +1,180 @@
+// Transition trees against exhaustive search over every layout and every place where a tree may branch.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <random>
+#include <set>
+
+#include "base/error.h"
+#include "sbp/transition.h"
+
+namespace karez {
+namespace {
+
+// All layouts reachable from one, and the cheapest way between each two (Floyd and Warshall): nothing left out, nothing clever.
+struct AllPaths {
+  std::vector<Layout> layouts;
+  std::vector<std::vector<double>> seconds;
+
+  AllPaths(const TensorType& type, const Mesh& mesh, const Layout& from, const CostTable& costs) : layouts{from} {
+    for (std::size_t i = 0; i < layouts.size(); ++i)
+      for (const TransitionStep& step : steps_from(type, mesh, layouts[i]))
+        if (number(step.to) == layouts.size()) layouts.push_back(step.to);
+    std::size_t n = layouts.size();
+    seconds.assign(n, std::vector<double>(n, std::numeric_limits<double>::infinity()));
+    for (std::size_t i = 0; i < n; ++i) {
+      seconds[i][i] = 0;
+      for (const TransitionStep& step : steps_from(type, mesh, layouts[i])) seconds[i][number(step.to)] = karez::seconds(type, mesh, step, costs);
+    }
+    for (std::size_t k = 0; k < n; ++k)
+      for (std::size_t i = 0; i < n; ++i)
+        for (std::size_t j = 0; j < n; ++j) seconds[i][j] = std::min(seconds[i][j], seconds[i][k] + seconds[k][j]);
+  }
+  std::size_t number(const Layout& layout) const {
+    return static_cast<std::size_t>(std::find(layouts.begin(), layouts.end(), layout) - layouts.begin());
+  }
+
+  // A tree to at most three targets branches at most twice: at v, and below it at w.
+  double cheapest(const std::vector<Layout>& targets) const {
+    std::vector<std::size_t> t;
+    for (const Layout& target : targets) t.push_back(number(target));
+    if (t.size() == 1) return seconds[0][t[0]];
+    double best = std::numeric_limits<double>::infinity();
+    for (std::size_t v = 0; v < layouts.size(); ++v) {
+      if (t.size() == 2) best = std::min(best, seconds[0][v] + seconds[v][t[0]] + seconds[v][t[1]]);
+      if (t.size() == 3)
+        for (std::size_t w = 0; w < layouts.size(); ++w)
+          for (std::size_t alone = 0; alone < 3; ++alone)
+            best = std::min(best,
+                            seconds[0][v] + seconds[v][t[alone]] + seconds[v][w] + seconds[w][t[(alone + 1) % 3]] + seconds[w][t[(alone + 2) % 3]]);
+    }
+    return best;
+  }
+};
+
+// "" or what is wrong with a tree.
+std::string fault(const TransitionTree& tree, const TensorType& type, const Mesh& mesh, const Layout& from, const std::vector<Layout>& targets,
+                  const CostTable& costs) {
+  std::set<Layout> reached{from};
+  double sum = 0;
+  for (const TransitionStep& step : tree.steps) {
+    if (!reached.count(step.from)) return cat(print(step.from), " is used before it is there");
+    auto legal = steps_from(type, mesh, step.from);
+    if (std::find(legal.begin(), legal.end(), step) == legal.end()) return cat(print(step.from), " -> ", print(step.to), " is not legal");
+    if (!reached.insert(step.to).second) return cat(print(step.to), " is made twice");
+    sum += seconds(type, mesh, step, costs);
+  }
+  for (const Layout& target : targets)
+    if (!reached.count(target)) return cat(print(target), " is not reached");
+  return std::abs(sum - tree.seconds) <= 1e-12 * sum ? "" : cat("costs ", tree.seconds, ", its steps ", sum);
+}
+
+std::string show(const TransitionTree& tree) {
+  return join(tree.steps, "; ", [](const TransitionStep& s) { return cat(name_of(s.move), "@", s.axis, " ", print(s.from), "->", print(s.to)); });
+}
+
+std::uint64_t base_seed() {
+  const char* given = std::getenv("KAREZ_SEED");
+  return given ? std::strtoull(given, nullptr, 10) : 1;
+}
+
+TEST(TransitionTree, RandomTreesAreAsCheapAsExhaustiveSearchFinds) {
+  std::uint64_t seed = base_seed();
+  for (std::uint64_t i = 0; i < 250; ++i) {
+    std::mt19937_64 random(seed * 1000 + i);
+    const char* meshes[] = {"a=2", "a=4", "a=1", "a=2,b=2", "a=2,b=3", "a=3,b=1", "a=4,b=2"};
+    Mesh mesh = Mesh::parse(meshes[random() % 7]);
+    TensorType type{random() % 3 == 0 ? DType::b8 : DType::f32, {}};
+    for (std::uint64_t d = random() % 4; d > 0; --d) {
+      std::int64_t sizes[] = {0, 1, 2, 3, 8, 64, 1000};
+      type.shape.push_back(sizes[random() % 7]);
+    }
+    CostTable costs;
+    double alphas[] = {0, 1e-6, 1e-3}, betas[] = {0, 1e-10, 1e-7};
+    costs.link = {alphas[random() % 3], betas[random() % 3]};
+    if (random() % 2) costs.axis_links = {{"b", {alphas[random() % 3], betas[random() % 3]}}};
+    Layout from = broadcast_layout(mesh);
+    for (int steps = static_cast<int>(random() % 4); steps > 0; --steps) {
+      auto next = steps_from(type, mesh, from);
+      from = next[random() % next.size()].to;
+    }
+    AllPaths paths(type, mesh, from, costs);
+    std::vector<Layout> targets;
+    for (std::uint64_t k = random() % 3 + 1; k > 0; --k) targets.push_back(paths.layouts[random() % paths.layouts.size()]);
+    TransitionTree tree = transition_tree(type, mesh, from, targets, costs);
+    std::string what = cat("seed ", seed, ", case ", i, ": ", print(type, mesh, from), " -> ",
+                           join(targets, " ", [](const Layout& t) { return print(t); }), ": ", show(tree));
+    ASSERT_EQ(fault(tree, type, mesh, from, targets, costs), "") << what;
+    double best = paths.cheapest(targets);
+    ASSERT_NEAR(tree.seconds, best, 1e-9 * best + 1e-18) << what;
+    std::reverse(targets.begin(), targets.end());
+    EXPECT_EQ(transition_tree(type, mesh, from, targets, costs).steps, tree.steps) << what;
+  }
+}
+
+TEST(TransitionTree, PartialWantedAsSplitAndAsBroadcastIsOneAllReduceAndAFreeSlice) {
+  TensorType type{DType::f32, {64, 64}};
+  for (auto text : {"a=2", "a=4"}) {
+    Mesh mesh = Mesh::parse(text);
+    TransitionTree tree = transition_tree(type, mesh, {P()}, {{S(0)}, {B()}}, CostTable{});
+    EXPECT_EQ(show(tree), "all_reduce@0 (P(sum))->(B); slice@0 (B)->(S(0))");
+    EXPECT_EQ(tree.seconds, transition_tree(type, mesh, {P()}, {{B()}}, CostTable{}).seconds);
+  }
+}
+
+TEST(TransitionTree, NothingWantedOrNothingNewIsAnEmptyTree) {
+  Mesh mesh = Mesh::parse("a=2");
+  TensorType type{DType::f32, {8}};
+  EXPECT_TRUE(transition_tree(type, mesh, {S(0)}, {}, CostTable{}).steps.empty());
+  EXPECT_TRUE(transition_tree(type, mesh, {S(0)}, {{S(0)}, {S(0)}}, CostTable{}).steps.empty());
+  Mesh one = Mesh::parse("");
+  EXPECT_TRUE(transition_tree(type, one, {}, {{}}, CostTable{}).steps.empty());
+}
+
+TEST(TransitionTree, ManyTargetsShareTheirWay) {
+  Mesh mesh = Mesh::parse("a=2,b=2");
+  TensorType type{DType::f32, {64, 64}};
+  std::vector<Layout> targets{{B(), B()}, {S(0), B()}, {B(), S(0)}, {S(0), S(1)}, {B(), B()}};
+  TransitionTree tree = transition_tree(type, mesh, {P(), P()}, targets, CostTable{});
+  EXPECT_EQ(fault(tree, type, mesh, {P(), P()}, targets, CostTable{}), "");
+  EXPECT_EQ(tree.seconds, transition_tree(type, mesh, {P(), P()}, {{B(), B()}}, CostTable{}).seconds);  // the rest is slices
+}
+
+TEST(TransitionTree, TwoAxesReduceInTwoLevelsWhereBytesCost) {
+  Mesh mesh = Mesh::parse("host=2,local=4");
+  CostTable costs;
+  costs.axis_links = {{"host", {0, 1e-8}}, {"local", {0, 1e-10}}};
+  TransitionTree tree = transition_tree({DType::f32, {1024, 64}}, mesh, {P(), P()}, {{B(), B()}}, costs);
+  EXPECT_EQ(show(tree), "reduce_scatter@1 (P(sum), P(sum))->(P(sum), S(0)); all_reduce@0 (P(sum), S(0))->(B, S(0)); all_gather@1 (B, S(0))->(B, B)");
+}
+
+TEST(TransitionTree, OfEqualCostsTheFewestStepsWin) {
+  Mesh mesh = Mesh::parse("a=2,b=2");
+  CostTable free;
+  free.link = {0, 0};
+  free.memory_bytes = std::numeric_limits<double>::infinity();
+  TensorType type{DType::f32, {8, 8}};
+  EXPECT_EQ(show(transition_tree(type, mesh, {P(), B()}, {{S(0), B()}}, free)), "reduce_scatter@0 (P(sum), B)->(S(0), B)");
+  EXPECT_EQ(show(transition_tree(type, mesh, {P(), P()}, {{B(), B()}}, free)),
+            "all_reduce@1 (P(sum), P(sum))->(P(sum), B); all_reduce@0 (P(sum), B)->(B, B)");
+  EXPECT_EQ(transition_tree(type, mesh, {S(0), S(0)}, {{B(), S(0)}}, free).steps.size(), 3u);
+}
+
+TEST(TransitionTree, OnePartialBecomesAnotherByWayOfBroadcast) {
+  Mesh mesh = Mesh::parse("a=2");
+  TransitionTree tree = transition_tree({DType::f32, {8}}, mesh, {P()}, {{P(Reduce::max)}}, CostTable{});
+  EXPECT_EQ(show(tree), "all_reduce@0 (P(sum))->(B); to_partial@0 (B)->(P(max))");
+}
+
+TEST(TransitionTree, BadLayoutsAreRefused) {
+  Mesh mesh = Mesh::parse("a=2");
+  TensorType type{DType::f32, {8}};
+  EXPECT_THROW(transition_tree(type, mesh, {S(1)}, {{B()}}, CostTable{}), Error);
+  EXPECT_THROW(transition_tree(type, mesh, {B()}, {{B(), B()}}, CostTable{}), Error);
+  EXPECT_THROW(transition_tree({DType::b8, {8}}, mesh, {B()}, {{P()}}, CostTable{}), Error);
+}
+
+}  // namespace
+}  // namespace karez

@@ -1,0 +1,29 @@
+// The maximum of time over tokens among the cycles of a graph: the best interval between launches of a synchronous dataflow program.
+#pragma once
+
+#include <span>
+#include <vector>
+
+namespace karez::solve {
+
+struct TimedEdge {
+  int from, to;
+  double time;  // finite
+  long tokens;  // >= 0
+};
+
+struct CycleRatio {
+  double ratio = 0;        // time / tokens of the cycle; 0 without a cycle; +inf for a cycle without tokens
+  std::vector<int> cycle;  // its edges in order; empty: the graph has no cycle
+  double time = 0;
+  long tokens = 0;
+
+  // A cycle on which nothing can ever move: `cycle` is the proof, for the caller to name its nodes.
+  bool stuck() const { return !cycle.empty() && tokens == 0; }
+};
+
+// Policy iteration (Howard; Cochet-Terrasson et al., "Numerical computation of spectral elements in max-plus algebra", 1998). The ratio is
+// that of the returned cycle, no cycle's is larger by more than rounding; equal inputs give equal cycles.
+CycleRatio max_cycle_ratio(int nodes, std::span<const TimedEdge> edges);
+
+}  // namespace karez::solve

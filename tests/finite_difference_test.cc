@@ -1,0 +1,145 @@
+// Gradients against central differences in f64: for every differentiable op, sum(op(x) * random weights) and its gradient graph.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <iostream>
+#include <numeric>
+#include <set>
+
+#include "ops/gradient.h"
+#include "tests/evaluate.h"
+#include "tests/op_cases.h"
+
+namespace karez {
+namespace {
+
+// The op's case as a program: a loss that weighs every element of every float result, and its gradients.
+struct Program {
+  Graph forward;  // up to the loss
+  Graph whole;    // and the gradients
+  ValueId loss;
+  std::vector<std::size_t> operands;  // those with a gradient: the f64 ones
+  std::vector<ValueId> gradients;
+};
+
+ValueId weighted_sum(Builder& b, std::span<const ValueId> results, std::mt19937_64& random) {
+  ValueId loss;
+  for (ValueId y : results) {
+    const TensorType type = b.type(y);
+    if (!is_float(type.dtype)) continue;
+    HostArray weights(type);
+    for (double& w : weights.data<double>()) w = static_cast<double>(random() % 2000) / 1000 - 1;
+    const ValueId w = build::constant(b, type, std::span<const std::byte>(weights.bytes(), static_cast<std::size_t>(type.bytes())));
+    Ints axes(type.shape.size());
+    std::iota(axes.begin(), axes.end(), 0);
+    const ValueId sum = build::reduce_sum(b, build::mul(b, y, w), axes);
+    loss = loss.valid() ? build::add(b, loss, sum) : sum;
+  }
+  return loss;
+}
+
+Program program_of(const OpCase& c, const OpTable& ops, std::mt19937_64& random) {
+  Program p;
+  p.whole = graph_of(c, ops);
+  const std::vector<ValueId> results = p.whole.nodes.back().outputs, inputs = p.whole.nodes.back().inputs;
+  Builder b(p.whole, ops);
+  p.loss = weighted_sum(b, results, random);
+  if (!p.loss.valid()) return p;
+  p.forward = p.whole;
+  std::vector<ValueId> wrt;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (c.in[i].dtype != DType::f64) continue;
+    p.operands.push_back(i);
+    wrt.push_back(inputs[i]);
+  }
+  p.gradients = gradient(b, p.loss, wrt);
+  verify(p.whole);
+  return p;
+}
+
+double loss_of(const KernelTable& table, const Program& p, const std::map<std::string, HostArray>& feed) {
+  return evaluate(table, p.forward, feed)[static_cast<std::size_t>(p.loss.index)].data<double>()[0];
+}
+
+// Differences of `most` elements of each operand, chosen at random. Returns how many were compared.
+int check(const KernelTable& table, const OpCase& c, const Program& p, std::size_t most, std::mt19937_64& random) {
+  std::map<std::string, HostArray> feed;
+  const auto inputs = random_inputs(c, random);
+  for (std::size_t i = 0; i < inputs.size(); ++i) feed[cat(i)] = inputs[i];
+  const auto values = evaluate(table, p.whole, feed);
+  int compared = 0;
+  for (std::size_t k = 0; k < p.operands.size(); ++k) {
+    const auto x = inputs[p.operands[k]].data<double>();
+    const auto g = values[static_cast<std::size_t>(p.gradients[k].index)].data<double>();
+    require(g.size() == x.size(), "the gradient of operand ", p.operands[k], " has ", g.size(), " elements, the operand ", x.size());
+    std::vector<std::size_t> elements(x.size());
+    std::iota(elements.begin(), elements.end(), std::size_t{0});
+    std::shuffle(elements.begin(), elements.end(), random);
+    elements.resize(std::min(elements.size(), most));
+    for (std::size_t e : elements) {
+      constexpr double step = 1e-5;
+      const double at = x[e];
+      x[e] = at + step;
+      const double above = loss_of(table, p, feed);
+      x[e] = at - step;
+      const double below = loss_of(table, p, feed);
+      x[e] = at;
+      const double difference = (above - below) / (2 * step);
+      require(std::abs(g[e] - difference) <= 1e-6 * std::max(1.0, std::abs(difference)), "operand ", p.operands[k], ", element ", e, " = ", at,
+              ": the gradient is ", g[e], ", the difference ", difference);
+      ++compared;
+    }
+  }
+  return compared;
+}
+
+// Ops whose gradient is, by their definition, not the derivative.
+std::string why_not_differenced(const std::string& op) { return op == "stop_gradient" ? "no gradient passes it" : ""; }
+
+TEST(Gradient, OfEveryDifferentiableOpIsItsCentralDifference) {
+  const OpTable ops = all_ops();
+  const KernelTable table(plain_kernels());
+  const char* given = std::getenv("KAREZ_SEED");
+  const std::uint64_t seed = given ? std::stoull(given) : std::random_device()();
+  std::cout << "KAREZ_SEED=" << seed << "\n";
+  std::mt19937_64 random(seed);
+  const std::size_t most = std::getenv("KAREZ_ALL") != nullptr ? 1u << 20 : 12;
+
+  std::set<std::string> covered;
+  int compared = 0;
+  for (const OpCase& c : op_cases()) {
+    const OpDef& op = ops.at(c.op);
+    if (!op.grad || !why_not_differenced(c.op).empty()) continue;
+    SCOPED_TRACE(cat("seed ", seed, ": ", print(c)));
+    try {
+      const Program p = program_of(c, ops, random);
+      if (!p.loss.valid() || p.operands.empty()) continue;  // integers
+      compared += check(table, c, p, most, random);
+      covered.insert(c.op);
+    } catch (const Error& error) {
+      ADD_FAILURE() << error.what();
+    }
+  }
+  int reasons = 0;
+  for (const OpDef* op : ops.rows()) {
+    EXPECT_NE(static_cast<bool>(op->grad), !op->no_grad.empty()) << op->name << " has a gradient or says why not";
+    const bool excused = !op->grad || !why_not_differenced(op->name).empty();
+    EXPECT_NE(covered.contains(op->name), excused) << op->name << " has a gradient and no case";
+    reasons += !op->grad;
+  }
+  std::cout << "finite differences: " << covered.size() << " ops, " << compared << " elements; " << reasons << " ops say why they have none\n";
+  EXPECT_EQ(covered.size(), 59u);  // pinned: an op that loses its gradient is seen here
+}
+
+TEST(Gradient, OfStopGradientIsZero) {
+  const OpTable ops = all_ops();
+  std::mt19937_64 random(1);
+  const OpCase c{"stop_gradient", {{DType::f64, {3}}}};
+  const Program p = program_of(c, ops, random);
+  const auto values = evaluate(KernelTable(plain_kernels()), p.whole, {{"0", HostArray::of<double>({3}, {1, 2, 3})}});
+  for (double g : values[static_cast<std::size_t>(p.gradients[0].index)].data<double>()) EXPECT_EQ(g, 0);
+}
+
+}  // namespace
+}  // namespace karez

@@ -1,0 +1,339 @@
+"""Every op of every kernel row against NumPy: an independent reference, computed in the run."""
+
+import json
+import math
+import os
+import pathlib
+import subprocess
+
+import numpy as np
+import pytest
+
+root = pathlib.Path(__file__).resolve().parent.parent
+erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def phi(x):  # the normal distribution function
+    return 0.5 * (1 + erf(x / math.sqrt(2)))
+
+
+def extreme_grad(better):
+    return lambda x, y, dy: np.where(better(x, y), dy, np.where(better(y, x), 0, 0.5 * dy))
+
+
+def divide(x, y):
+    return x / y if np.issubdtype(x.dtype, np.floating) else np.trunc(x / y).astype(x.dtype)  # towards zero
+
+
+# Pointwise ops; gradients by their own formulas, with operands in the order that ops/pointwise.cc gives them.
+pointwise = {
+    "neg": lambda x: -x,
+    "exp": np.exp,
+    "log": np.log,
+    "sqrt": np.sqrt,
+    "sqrt_grad": lambda dy, r: dy / (2 * r),
+    "rsqrt": lambda x: x**-0.5,
+    "rsqrt_grad": lambda r, dy: -0.5 * r**3 * dy,
+    "tanh": np.tanh,
+    "tanh_grad": lambda r, dy: dy * (1 - r**2),
+    "sigmoid": sigmoid,
+    "sigmoid_grad": lambda r, dy: dy * (r - r**2),
+    "relu": lambda x: np.where(x > 0, x, 0),
+    "relu_grad": lambda r, dy: np.where(r > 0, dy, 0),
+    "gelu": lambda x: x * phi(x),
+    "gelu_grad": lambda x, dy: dy * (phi(x) + x * np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)),
+    "erf": erf,
+    "erf_grad": lambda x, dy: dy * 2 / math.sqrt(math.pi) * np.exp(-(x**2)),
+    "abs": np.abs,
+    "abs_grad": lambda x, dy: np.sign(x) * dy,
+    "sin": np.sin,
+    "sin_grad": lambda x, dy: dy * np.cos(x),
+    "cos": np.cos,
+    "cos_grad": lambda x, dy: -dy * np.sin(x),
+    "stop_gradient": lambda x: x,
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": divide,
+    "div_grad": lambda dy, r, y: -dy * r / y,
+    "pow": np.power,
+    "pow_grad": lambda y, x, dy: y * x ** (y - 1) * dy,
+    "pow_grad2": lambda x, r, dy: np.log(x) * r * dy,
+    "max": np.maximum,
+    "max_grad": extreme_grad(np.greater),
+    "min": np.minimum,
+    "min_grad": extreme_grad(np.less),
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "and": np.logical_and,
+    "or": np.logical_or,
+    "not": np.logical_not,
+    "select": np.where,
+    "select_grad": lambda c, dy: np.where(c, dy, 0),
+    "select_grad2": lambda c, dy: np.where(c, 0, dy),
+}
+free_forms = {
+    "select(x2, x0 * x1, x0 - tanh(x1))": lambda x, y, c: np.where(c, x * y, x - np.tanh(y)),
+    "x0 * x1 - x2 / 3": lambda x, y, z: x * y - z / 3,
+}
+dtypes = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64, "bool": np.bool_}
+
+
+def constant(a):
+    dtype = dtypes[a["dtype"]]
+    if "data" in a:
+        return np.frombuffer(bytes.fromhex(a["data"]), dtype).reshape(a["shape"])
+    return np.full(a["shape"], a["value"], dtype)
+
+
+def iota(a):
+    along = [1] * len(a["shape"])
+    along[a["axis"]] = -1
+    return np.broadcast_to(np.arange(a["shape"][a["axis"]]).reshape(along), a["shape"])
+
+
+def philox_word(seed, stream, element):
+    """Philox4x32-10 as in Salmon et al. 2011, on Python's integers."""
+    counter = [element // 4 & 0xFFFFFFFF, element // 4 >> 32, stream & 0xFFFFFFFF, stream >> 32]
+    key = [seed & 0xFFFFFFFF, seed >> 32]
+    for _ in range(10):
+        p0, p1 = 0xD2511F53 * counter[0], 0xCD9E8D57 * counter[2]
+        counter = [p1 >> 32 ^ counter[1] ^ key[0], p1 & 0xFFFFFFFF, p0 >> 32 ^ counter[3] ^ key[1], p0 & 0xFFFFFFFF]
+        key = [key[0] + 0x9E3779B9 & 0xFFFFFFFF, key[1] + 0xBB67AE85 & 0xFFFFFFFF]
+    return counter[element % 4]
+
+
+def hash_words(*words):
+    """FNV-1a over the bytes of 64-bit words, then the finaliser of MurmurHash3."""
+    mask = 2**64 - 1
+    h = 0xCBF29CE484222325
+    for word in words:
+        for byte in word.to_bytes(8, "little"):
+            h = (h ^ byte) * 0x100000001B3 & mask
+    h = (h ^ h >> 33) * 0xFF51AFD7ED558CCD & mask
+    h = (h ^ h >> 33) * 0xC4CEB9FE1A85EC53 & mask
+    return h ^ h >> 33
+
+
+def random_uniform(a, state):
+    seed, step = (int(x) for x in state)
+    count = math.prod(a["shape"])
+    words = np.array([philox_word(seed, hash_words(a["site"], step), e) for e in range(count)], np.uint64)
+    unit = (words >> np.uint64(8)) / 2**24 if a["dtype"] == "f32" else words / 2**32
+    return unit.reshape(a["shape"])
+
+
+def matmul(a, x, w):
+    x = x.swapaxes(-1, -2) if a.get("transpose_a") else x
+    w = w.swapaxes(-1, -2) if a.get("transpose_b") else w
+    return np.matmul(x, w)
+
+
+def windows(x, kernel, stride, padding, dilation=(1, 1), fill=0.0):
+    """[n, c, p, q, r, s]: what each tap of each window reads."""
+    x = np.pad(x, ((0, 0), (0, 0), (padding[0],) * 2, (padding[1],) * 2), constant_values=fill)
+    p, q = ((x.shape[2 + i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1 for i in (0, 1))
+    out = np.empty(x.shape[:2] + (p, q) + tuple(kernel), x.dtype)
+    for r in range(kernel[0]):
+        for s in range(kernel[1]):
+            h, w = r * dilation[0], s * dilation[1]
+            out[..., r, s] = x[:, :, h : h + (p - 1) * stride[0] + 1 : stride[0], w : w + (q - 1) * stride[1] + 1 : stride[1]]
+    return out
+
+
+def unwindows(taps, shape, stride, padding, dilation=(1, 1)):
+    """The transpose of `windows`: adds each tap to the pixel that it reads."""
+    n, c, h, w = shape
+    x = np.zeros((n, c, h + 2 * padding[0], w + 2 * padding[1]))
+    p, q, kernel_h, kernel_w = taps.shape[2:]
+    for r in range(kernel_h):
+        for s in range(kernel_w):
+            i, j = r * dilation[0], s * dilation[1]
+            x[:, :, i : i + (p - 1) * stride[0] + 1 : stride[0], j : j + (q - 1) * stride[1] + 1 : stride[1]] += taps[..., r, s]
+    return x[:, :, padding[0] : padding[0] + h, padding[1] : padding[1] + w]
+
+
+def conv2d(a, x, w):
+    return np.einsum("ncpqrs,ocrs->nopq", windows(x, w.shape[2:], a["stride"], a["padding"], a["dilation"]), w)
+
+
+def conv2d_grad_input(a, dy, w):
+    return unwindows(np.einsum("nopq,ocrs->ncpqrs", dy, w), a["shape"], a["stride"], a["padding"], a["dilation"])
+
+
+def conv2d_grad_weight(a, x, dy):
+    return np.einsum("ncpqrs,nopq->ocrs", windows(x, a["kernel"], a["stride"], a["padding"], a["dilation"]), dy)
+
+
+def max_pool(a, x):
+    taps = windows(x, a["kernel"], a["stride"], a["padding"], fill=-np.inf)
+    taps = taps.reshape(taps.shape[:4] + (-1,))
+    return taps.max(-1), taps.argmax(-1)
+
+
+def max_pool_grad(a, dy, index):
+    taps = math.prod(a["kernel"])
+    hits = (index[..., None] == np.arange(taps)) * dy[..., None]
+    return unwindows(hits.reshape(dy.shape + tuple(a["kernel"])), a["shape"], a["stride"], a["padding"])
+
+
+def avg_pool(a, x):
+    return windows(x, a["kernel"], a["stride"], a["padding"]).mean((-1, -2))
+
+
+def avg_pool_grad(a, dy):
+    taps = np.broadcast_to(dy[..., None, None] / math.prod(a["kernel"]), dy.shape + tuple(a["kernel"]))
+    return unwindows(taps, a["shape"], a["stride"], a["padding"])
+
+
+def broadcast(a, x):
+    return np.broadcast_to(x.reshape([a["shape"][d] if d in a["dims"] else 1 for d in range(len(a["shape"]))]), a["shape"])
+
+
+def gather(a, table, index):
+    inside = (index >= 0) & (index < len(table))
+    rows = table[np.where(inside, index, 0)]
+    return np.where(inside.reshape(inside.shape + (1,) * (table.ndim - 1)), rows, 0)
+
+
+def scatter_add(a, index, updates):
+    out = np.zeros((a["rows"],) + updates.shape[index.ndim :])
+    inside = (index >= 0) & (index < a["rows"])
+    np.add.at(out, index[inside], updates[inside])
+    return out
+
+
+def sgd(a, w, m, g, lr):
+    g = g + a.get("weight_decay", 0) * w
+    m = a["momentum"] * m + g
+    return w - lr * (g + a["momentum"] * m if a.get("nesterov") else m), m
+
+
+def adam(a, w, m, v, g, lr, step):
+    decay, step = a.get("weight_decay", 0), float(step)
+    w, g = (w * (1 - lr * decay), g) if a.get("decoupled") else (w, g + decay * w)
+    m = a["beta1"] * m + (1 - a["beta1"]) * g
+    v = a["beta2"] * v + (1 - a["beta2"]) * g**2
+    m_hat, v_hat = m / (1 - a["beta1"] ** step), v / (1 - a["beta2"] ** step)
+    return w - lr * m_hat / (np.sqrt(v_hat) + a["eps"]), m, v
+
+
+others = {
+    "constant": constant,
+    "iota": iota,
+    "random_uniform": random_uniform,
+    "pointwise": lambda a, *x: free_forms[a["expr"]](*x),
+    "cast": lambda a, x: x.astype(dtypes[a["to"]]),
+    "assign": lambda a, old, x: x,
+    "copy": lambda a, x: x,
+    "matmul": matmul,
+    "conv2d": conv2d,
+    "conv2d_grad_input": conv2d_grad_input,
+    "conv2d_grad_weight": conv2d_grad_weight,
+    "max_pool": max_pool,
+    "max_pool_grad": max_pool_grad,
+    "avg_pool": avg_pool,
+    "avg_pool_grad": avg_pool_grad,
+    "reduce_sum": lambda a, x: x.sum(tuple(a["axes"])),
+    "reduce_max": lambda a, x: x.max(tuple(a["axes"])),
+    "reduce_min": lambda a, x: x.min(tuple(a["axes"])),
+    "broadcast": broadcast,
+    "reshape": lambda a, x: x.reshape(a["shape"]),
+    "transpose": lambda a, x: x.transpose(a["perm"]),
+    "slice": lambda a, x: x[tuple(slice(b, b + n) for b, n in zip(a["begin"], a["size"]))],
+    "concat": lambda a, *x: np.concatenate(x, a["axis"]),
+    "pad": lambda a, x: np.pad(x, list(zip(a["low"], a["high"])), constant_values=a["value"]),
+    "gather": gather,
+    "scatter_add": scatter_add,
+    "one_hot": lambda a, x: x[..., None] == np.arange(a["depth"]),
+    "arg_max": lambda a, x: x.argmax(a["axis"]),
+    "sgd": sgd,
+    "adam": adam,
+}
+# Sums of products of operands: their rounding is measured by the same sum of absolute values.
+sums = {"matmul", "conv2d", "conv2d_grad_input", "conv2d_grad_weight", "avg_pool", "avg_pool_grad", "max_pool_grad", "reduce_sum", "scatter_add"}
+updates = {"sgd": 2, "adam": 3}  # results that are operands again
+
+
+def reference(op, attrs, inputs, steps=1):
+    """The op's results in float64 (or its integers), as a list."""
+    wide = [x.astype(np.float64) if x.dtype == np.float32 else x for x in inputs]
+    for step in range(steps):
+        if step > 0:
+            wide = list(out) + wide[len(out) :]
+            wide = [x + 1 if x.dtype == np.int64 else x for x in wide]
+        out = pointwise[op](*wide) if op in pointwise else others[op](attrs, *wide)
+        out = out if isinstance(out, tuple) else (out,)
+    return out
+
+
+def magnitude(case, inputs, expected):
+    if case["op"] not in sums:
+        return np.maximum(np.abs(expected), 1)
+    keep = 1 if case["op"] == "max_pool_grad" else len(inputs)  # not the index
+    absolute = [np.abs(x) if i < keep and x.dtype.kind == "f" else x for i, x in enumerate(inputs)]
+    return np.maximum(reference(case["op"], case["attrs"], absolute)[0], 1e-30)
+
+
+def check(case, folder):
+    inputs = [np.load(folder / name) for name in case["in"]]
+    expected = reference(case["op"], case["attrs"], inputs, case["steps"])
+    for row, files in case["out"].items():
+        assert len(files) == len(expected), f"{row}: {len(files)} results, the reference has {len(expected)}"
+        for number, (name, want) in enumerate(zip(files, expected)):
+            got = np.load(folder / name)
+            assert got.shape == want.shape, f"{row}, result {number}: {got.shape} is not {want.shape}"
+            if got.dtype.kind != "f":
+                assert np.array_equal(got, want), f"{row}, result {number}: {got} is not {want}"
+                continue
+            bound = (1e-12 if got.dtype == np.float64 else 2e-6) * magnitude(case, inputs, want)
+            wrong = ~(np.abs(got - want) <= bound)
+            assert not wrong.any(), f"{row}, result {number}: {got[wrong][:4]} is not {want[wrong][:4]}, {wrong.sum()} of {wrong.size} differ"
+
+
+@pytest.fixture(scope="session")
+def values(tmp_path_factory):
+    tool = root / os.environ.get("KAREZ_BUILD", "build") / "tools" / "op_values"
+    assert tool.exists(), f"{tool} is missing: build it first, or name the build folder in KAREZ_BUILD"
+    folder = tmp_path_factory.mktemp("op_values")
+    seed = os.environ.get("KAREZ_SEED", str(int.from_bytes(os.urandom(4), "little")))
+    print(f"KAREZ_SEED={seed}")
+    subprocess.run([tool, folder, seed], check=True)
+    return folder
+
+
+def test_every_op_agrees_with_numpy(values):
+    cases = json.loads((values / "cases.json").read_text())["cases"]
+    faults = []
+    for case in cases:
+        if case["op"] not in pointwise and case["op"] not in others:
+            faults.append(f"{case['name']}: no reference is written for '{case['op']}'")
+            continue
+        try:
+            check(case, values)
+        except Exception as error:  # all faults of a run are shown, not the first
+            faults.append(f"{case['name']} ({case['steps']} steps): {error}")
+    assert not faults, "\n".join(faults)
+    print(f"{len(cases)} cases, {sum(len(c['out']) for c in cases)} results of kernels")
+    assert len(cases) > 150
+
+
+def test_the_reference_sees_a_wrong_value(values):
+    cases = json.loads((values / "cases.json").read_text())["cases"]
+    case = next(c for c in cases if c["op"] == "matmul")
+    name = next(iter(case["out"].values()))[0]
+    right = np.load(values / name)
+    wrong = right.copy()
+    wrong.flat[0] += 1e-5
+    np.save(values / name, wrong)
+    with pytest.raises(AssertionError, match="is not"):
+        check(case, values)
+    np.save(values / name, right)

@@ -1,0 +1,159 @@
+// Writes Highway kernels for every expression of the pointwise table: generate_pointwise FILE.
+#include <fstream>
+#include <iostream>
+#include <map>
+
+#include "base/expr.h"
+#include "ops/pointwise.h"
+
+namespace karez {
+namespace {
+
+// Statements that compute one expression on vectors. Equal parts are computed once; the compiler orders and places them.
+class Body {
+ public:
+  explicit Body(const Expr& expr) : masks_(static_cast<std::size_t>(variable_count(expr))) {
+    find_masks(expr);
+    result_ = value(expr);
+    result_is_mask_ = is_mask(expr);
+  }
+
+  const std::vector<bool>& masks() const { return masks_; }  // which variables are bools
+  bool result_is_mask() const { return result_is_mask_; }
+  std::string text() const { return cat(statements_, "    return ", result_, ";\n"); }
+
+ private:
+  void find_masks(const Expr& e) {
+    for (int k = 0; k < operands_of(e->kind); ++k) {
+      const Expr& operand = e->operands[static_cast<std::size_t>(k)];
+      if (wants_mask(e->kind, k) && operand->kind == ExprKind::variable) masks_[static_cast<std::size_t>(operand->variable)] = true;
+      find_masks(operand);
+    }
+  }
+  static bool wants_mask(ExprKind kind, int operand) {
+    return kind == ExprKind::not_ || kind == ExprKind::and_ || kind == ExprKind::or_ || (kind == ExprKind::select && operand == 0);
+  }
+  bool is_mask(const Expr& e) const {
+    return is_truth(e->kind) || (e->kind == ExprKind::variable && masks_[static_cast<std::size_t>(e->variable)]);
+  }
+
+  // The start of a call. Functions are those of kernels/cpu/pointwise_lanes.h: exp_of, select_of, ...
+  static std::string function_of(ExprKind kind) {
+    static const std::map<ExprKind, std::string> names = {
+        {ExprKind::neg, "hn::Neg("},   {ExprKind::not_, "hn::Not("}, {ExprKind::add, "hn::Add("},       {ExprKind::sub, "hn::Sub("},
+        {ExprKind::mul, "hn::Mul("},   {ExprKind::div, "hn::Div("},  {ExprKind::lt, "hn::Lt("},         {ExprKind::le, "hn::Le("},
+        {ExprKind::gt, "hn::Gt("},     {ExprKind::ge, "hn::Ge("},    {ExprKind::eq, "hn::Eq("},         {ExprKind::ne, "hn::Ne("},
+        {ExprKind::and_, "hn::And("},  {ExprKind::or_, "hn::Or("},   {ExprKind::select, "select_of("},
+    };
+    auto at = names.find(kind);
+    return at != names.end() ? at->second : cat(name_of(kind), "_of(");
+  }
+
+  // The name of the expression's value, after the statements that compute it.
+  std::string value(const Expr& e) {
+    if (e->kind == ExprKind::variable) return cat("x", e->variable);
+    std::string key = print(e);
+    if (auto at = named_.find(key); at != named_.end()) return at->second;
+    std::string right;
+    if (e->kind == ExprKind::constant) {
+      right = cat("lanes_of(static_cast<float>(", number(e->value), "))");
+    } else {
+      std::vector<std::string> operands;
+      for (int k = 0; k < operands_of(e->kind); ++k) {
+        const Expr& operand = e->operands[static_cast<std::size_t>(k)];
+        require(is_mask(operand) == wants_mask(e->kind, k), "operand ", k, " of ", key, " is a truth where a number is wanted, or the other way round");
+        operands.push_back(value(operand));
+      }
+      right = cat(function_of(e->kind), join(operands, ", "), ")");
+    }
+    std::string name = cat("t", named_.size());
+    statements_ += cat("    const ", is_mask(e) ? "M " : "V ", name, " = ", right, ";\n");
+    return named_[key] = name;
+  }
+
+  std::vector<bool> masks_;
+  std::map<std::string, std::string> named_;
+  std::string statements_, result_;
+  bool result_is_mask_ = false;
+};
+
+// The file includes itself once for each instruction set that Highway compiles; what stands in the namespace is repeated, the rest is not.
+constexpr const char* head = R"(// GENERATED SOURCE: Highway kernels for every expression of ops/pointwise.cc; written by tools/generate_pointwise.cc.
+#include "kernels/cpu/hwy_targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/pointwise_generated.cc"
+#include <hwy/foreach_target.h>
+
+#include <hwy/highway.h>
+
+#include "kernels/cpu/pointwise_generated.h"
+#include "kernels/cpu/pointwise_lanes.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace karez::HWY_NAMESPACE {
+namespace {
+
+)";
+
+constexpr const char* middle = R"(}  // namespace
+
+const GeneratedPointwise* generated_table() {
+  static const GeneratedPointwise table[] = {
+)";
+
+constexpr const char* tail = R"(  };
+  return table;
+}
+
+}  // namespace karez::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace karez {
+HWY_EXPORT(generated_table);
+
+std::span<const GeneratedPointwise> generated_pointwise() {
+  return {HWY_DYNAMIC_DISPATCH(generated_table)(), )";
+
+std::string generate() {
+  std::map<std::string, std::string> users;  // by expression: the ops that have it
+  for (const Pointwise& row : pointwise_rows()) {
+    std::string& names = users[row.expr];
+    names += cat(names.empty() ? "" : ", ", row.name);
+  }
+  std::string code, table;
+  int number = 0;
+  for (const auto& [text, names] : users) {
+    Body body(parse_expr(text));
+    std::vector<std::string> parameters;
+    std::string types;
+    for (bool mask : body.masks()) {
+      parameters.push_back(cat(mask ? "M x" : "V x", parameters.size()));
+      types += mask ? 'b' : 'f';
+    }
+    types += body.result_is_mask() ? ">b" : ">f";
+    code += cat("struct E", number, " {  // ", names, ": ", text, "\n  static HWY_INLINE ", body.result_is_mask() ? "M" : "V", " at(",
+                join(parameters, ", "), ") {\n", body.text(), "  }\n};\n\n");
+    table += cat("      {", quote(text), ", ", quote(types), ", run<E", number, ">},\n");
+    ++number;
+  }
+  return cat(head, code, middle, table, tail, number, "};\n}\n\n}  // namespace karez\n#endif\n");
+}
+
+}  // namespace
+}  // namespace karez
+
+int main(int argc, char** argv) {
+  try {
+    karez::require(argc == 2, "usage: generate_pointwise FILE");
+    std::ofstream out(argv[1], std::ios::binary);
+    out << karez::generate();
+    out.close();
+    karez::require(out.good(), "cannot write ", argv[1]);
+  } catch (const std::exception& error) {
+    std::cerr << "generate_pointwise: " << error.what() << "\n";
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,134 @@
+// Writes what the kernels compute for every op case: inputs, attributes and outputs, as .npy files and cases.json, for a reference to read.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+#include "tests/evaluate.h"
+#include "tests/op_cases.h"
+
+namespace {
+
+using namespace karez;
+namespace fs = std::filesystem;
+
+// NumPy's file format, version 1.0: magic, header length, a Python dictionary padded to 64 bytes, the elements.
+void write_npy(const fs::path& path, const HostArray& array) {
+  const char* type = "";
+  switch (array.dtype()) {
+    case DType::f32: type = "<f4"; break;
+    case DType::f64: type = "<f8"; break;
+    case DType::i32: type = "<i4"; break;
+    case DType::i64: type = "<i8"; break;
+    case DType::b8: type = "|b1"; break;
+  }
+  std::string shape;
+  for (std::int64_t size : array.shape()) shape += cat(size, ", ");
+  std::string header = cat("{'descr': '", type, "', 'fortran_order': False, 'shape': (", shape, "), }");
+  while ((10 + header.size() + 1) % 64 != 0) header += ' ';
+  header += '\n';
+  std::ofstream out(path, std::ios::binary);
+  const std::string magic("\x93NUMPY\x01\x00", 8);
+  const char length[] = {static_cast<char>(header.size() & 255), static_cast<char>(header.size() >> 8)};
+  out << magic << std::string(length, 2) << header;
+  out.write(reinterpret_cast<const char*>(array.bytes()), array.view().bytes());
+  require(out.good(), "cannot write ", path.string());
+}
+
+std::string json(const Attr& attr) {
+  return std::visit(
+      [](const auto& value) -> std::string {
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, std::string>) return quote(value);
+        else if constexpr (std::is_same_v<T, Ints>) return cat("[", join(value, ", "), "]");
+        else return cat(value);
+      },
+      attr);
+}
+std::string json(const Attrs& attrs) {
+  return cat("{", join(attrs.items(), ", ", [](const auto& item) { return cat(quote(item.first), ": ", json(item.second)); }), "}");
+}
+
+struct Job {
+  OpCase op;
+  int steps = 1;  // of an update: its results become its operands, and its step counts on
+};
+
+std::vector<Job> jobs() {
+  std::vector<Job> out;
+  for (const OpCase& c : op_cases()) {
+    out.push_back({c});
+    const bool update = c.op == "adam" || c.op == "sgd";
+    if (update) out.push_back({c, 3});
+    const OpCase single = as_f32(c);
+    if (single.in != c.in || single.attrs != c.attrs) {
+      out.push_back({single});
+      if (update) out.push_back({single, 3});
+    }
+  }
+  return out;
+}
+
+std::vector<HostArray> run_steps(const KernelRow& row, const CallSpec& call, const OpDef& op, std::vector<HostArray> in, int steps) {
+  std::vector<HostArray> out;
+  for (int step = 0; step < steps; ++step) {
+    if (step > 0) {
+      for (auto [from, to] : op.in_place) in[static_cast<std::size_t>(from)] = out[static_cast<std::size_t>(to)];
+      if (in.back().dtype() == DType::i64) in.back() = HostArray::of<std::int64_t>({}, {in.back().data<std::int64_t>()[0] + 1});
+    }
+    out = run_call(row, call, std::span<const HostArray>(in).last(call.in.size()));
+  }
+  return out;
+}
+
+int write_all(const fs::path& folder, std::uint64_t seed) {
+  fs::create_directories(folder);
+  const OpTable ops = all_ops();
+  const std::vector<KernelRow> rows = cpu_kernels();
+  std::mt19937_64 random(seed);
+  std::string text = cat("{\"seed\": ", seed, ", \"cases\": [\n");
+  int number = 0, results = 0;
+  for (const Job& job : jobs()) {
+    const Graph graph = graph_of(job.op, ops);
+    const NodeView node{&graph, NodeId(graph.nodes.size() - 1)};
+    const auto in = random_inputs(job.op, random);
+    const CallSpec call = stored_call(node, node.in_types(), node.out_types(), whole_attrs(node));
+    const auto file = [&](const std::string& what, const HostArray& array) {
+      const std::string name = cat(number, "_", what, ".npy");
+      write_npy(folder / name, array);
+      return quote(name);
+    };
+    std::string inputs, outputs;
+    for (std::size_t i = 0; i < in.size(); ++i) inputs += cat(i ? ", " : "", file(cat("in", i), in[i]));
+    for (const KernelRow& row : rows) {
+      if (row.op != call.op || !row.supports(call)) continue;
+      const auto out = run_steps(row, call, *node.node().op, in, job.steps);
+      std::string files;
+      for (std::size_t i = 0; i < out.size(); ++i) files += cat(i ? ", " : "", file(cat(row.name, "_out", i), out[i]));
+      outputs += cat(outputs.empty() ? "" : ", ", quote(row.name), ": [", files, "]");
+      ++results;
+    }
+    require(!outputs.empty(), "no kernel takes ", print(call));
+    text += cat(number ? ",\n" : "", "{\"name\": ", quote(cat(number, " ", print(job.op))), ", \"op\": ", quote(job.op.op), ", \"steps\": ", job.steps,
+                ", \"attrs\": ", json(node.attrs()), ", \"in\": [", inputs, "], \"out\": {", outputs, "}}");
+    ++number;
+  }
+  std::ofstream(folder / "cases.json") << text << "\n]}\n";
+  std::cout << number << " cases, " << results << " results in " << folder.string() << "\n";
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2 || argc > 3) {
+    std::cerr << "usage: op_values FOLDER [SEED]\n";
+    return 2;
+  }
+  try {
+    return write_all(argv[1], argc == 3 ? std::stoull(argv[2]) : 1);
+  } catch (const std::exception& error) {
+    std::cerr << "op_values: " << error.what() << "\n";
+    return 1;
+  }
+}
