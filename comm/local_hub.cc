@@ -97,7 +97,7 @@ class LocalLink : public Link {
 
 LocalHub::LocalHub(int members, int depth) {
   require(members >= 1 && depth >= 1, "a hub of ", members, " members with ", depth, " messages each");
-  auto at = [members](int from, int to) { return static_cast<std::size_t>(from * members + to); };
+  auto at = [members](int from, int to) { return static_cast<std::size_t>(from) * static_cast<std::size_t>(members) + static_cast<std::size_t>(to); };
   for (int m = 0; m < members; ++m) bells_.push_back(std::make_unique<Bell>());
   channels_.resize(static_cast<std::size_t>(members) * static_cast<std::size_t>(members));
   for (int from = 0; from < members; ++from)

@@ -25,8 +25,7 @@ void tighten(double& quota, double found) {
 }
 
 // A limit may stand at any level above the group, so all are looked at; `mount` is where the hierarchy is mounted, `group` "/a/b".
-template <class Read>
-void walk_up(const std::string& mount, std::string group, Read read) {
+template <class Read> void walk_up(const std::string& mount, std::string group, Read read) {
   while (true) {
     read(mount + group);
     auto slash = group.rfind('/');

@@ -29,7 +29,7 @@ class Device {
   const std::string& kind() const { return kind_; }  // "cpu"
   MemoryCounters& memory() const { return *counters_; }
 
-  virtual Memory allocate(std::int64_t bytes) = 0;   // zeroed, 64-byte aligned, counted
+  virtual Memory allocate(std::int64_t bytes) = 0;  // zeroed, 64-byte aligned, counted
   virtual void write(std::byte* on_device, const std::byte* on_host, std::int64_t bytes) = 0;
   virtual void read(std::byte* on_host, const std::byte* on_device, std::int64_t bytes) = 0;
   virtual std::unique_ptr<DeviceStream> make_stream() = 0;

@@ -99,9 +99,7 @@ TEST(Memory, WhatCannotBeAllocatedIsAnErrorThatSaysHowMuch) {
   try {
     allocate_host(std::int64_t{1} << 60, counters);
     FAIL() << "an exbibyte was allocated";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("TiB wanted"), std::string::npos) << error.what();
-  }
+  } catch (const Error& error) { EXPECT_NE(std::string(error.what()).find("TiB wanted"), std::string::npos) << error.what(); }
   EXPECT_EQ(counters->current, 0);
 }
 

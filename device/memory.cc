@@ -11,12 +11,13 @@ namespace karez {
 
 void MemoryCounters::add(std::int64_t bytes) {
   std::int64_t now = current.fetch_add(bytes) + bytes, seen = peak.load();
-  while (now > seen && !peak.compare_exchange_weak(seen, now)) {
-  }
+  while (now > seen && !peak.compare_exchange_weak(seen, now)) {}
 }
 
 Memory::Memory(std::byte* data, std::int64_t bytes, std::shared_ptr<MemoryCounters> counters)
-    : data_(data), bytes_(bytes), counters_(std::move(counters)) {
+    : data_(data),
+      bytes_(bytes),
+      counters_(std::move(counters)) {
   if (counters_) counters_->add(bytes_);
 }
 

@@ -10,7 +10,8 @@ namespace {
 using testing::HasSubstr;
 
 KernelRow row(std::string name, std::string op, int rank, std::function<bool(const CallSpec&)> supports) {
-  return {std::move(name), std::move(op), rank, std::move(supports), nullptr, [](const CallSpec&) -> PreparedKernel { return [](const KernelArgs&) {}; }};
+  return {std::move(name),     std::move(op), rank,
+          std::move(supports), nullptr,       [](const CallSpec&) -> PreparedKernel { return [](const KernelArgs&) {}; }};
 }
 bool always(const CallSpec&) { return true; }
 bool wants_channels_last(const CallSpec& call) { return same_order(call.in[0].shape, call.in[0].strides, channels_last(call.in[0].shape)); }
@@ -25,9 +26,7 @@ CallSpec call_on(std::string op, View x) {
 std::string error_of(const std::function<void()>& body) {
   try {
     body();
-  } catch (const Error& error) {
-    return error.what();
-  }
+  } catch (const Error& error) { return error.what(); }
   return "no error";
 }
 
@@ -35,7 +34,8 @@ const View rows_of_pixels(DType::f32, {2, 3, 4, 5});
 const View channels(DType::f32, {2, 3, 4, 5}, channels_last({2, 3, 4, 5}));
 
 TEST(KernelTable, TheSupportedRowOfTheHighestRankRuns) {
-  KernelTable table({row("plain.a", "a", 0, always), row("best.a", "a", 2, wants_channels_last), row("good.a", "a", 1, always), row("plain.b", "b", 9, always)});
+  KernelTable table(
+      {row("plain.a", "a", 0, always), row("best.a", "a", 2, wants_channels_last), row("good.a", "a", 1, always), row("plain.b", "b", 9, always)});
   EXPECT_EQ(table.find(call_on("a", rows_of_pixels))->kernel, "good.a");
   EXPECT_EQ(table.find(call_on("a", channels))->kernel, "best.a");
   EXPECT_FALSE(table.find(call_on("c", channels)).has_value());

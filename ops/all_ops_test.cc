@@ -166,6 +166,10 @@ reshape(f32[3, 4]) {shape=[12]} -> f32[12]
   B -> B | P(sum) -> P(sum) | P(max) -> P(max) | P(min) -> P(min)
 reshape(f32[4, 3]) {shape=[12]} -> f32[12]
   B -> B | S(0) -> S(0) | P(sum) -> P(sum) | P(max) -> P(max) | P(min) -> P(min)
+reshape(f32[12]) {shape=[3, 4]} -> f32[3, 4]
+  B -> B | P(sum) -> P(sum) | P(max) -> P(max) | P(min) -> P(min)
+reshape(f32[12]) {shape=[4, 3]} -> f32[4, 3]
+  B -> B | S(0) -> S(0) | P(sum) -> P(sum) | P(max) -> P(max) | P(min) -> P(min)
 reshape(f32[8, 16, 5, 5]) {shape=[8, 400]} -> f32[8, 400]
   B -> B | S(0) -> S(0) | S(1) -> S(1) | P(sum) -> P(sum) | P(max) -> P(max) | P(min) -> P(min)
 reshape(f32[6, 4, 1, 5]) {shape=[24, 5]} -> f32[24, 5]
@@ -278,7 +282,8 @@ std::string cost_text(const OpTable& ops, const char* op, const char* types, con
   OneNode node = one_node(ops, op, types, attrs);
   Cost cost = cost_of(*node.view().node().op, node.view().in_types(), node.view().out_types(), node.view().attrs());
   const char* work[] = {"none", "matmul", "conv", "memory"};
-  return cat(work[static_cast<int>(cost.work)], " ", static_cast<std::int64_t>(cost.flops), " flops ", static_cast<std::int64_t>(cost.bytes), " bytes");
+  return cat(work[static_cast<int>(cost.work)], " ", static_cast<std::int64_t>(cost.flops), " flops ", static_cast<std::int64_t>(cost.bytes),
+             " bytes");
 }
 
 TEST(AllOps, CostsCountEveryMultiplicationTwiceAndEveryByteOnce) {

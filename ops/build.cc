@@ -71,9 +71,7 @@ ValueId or_(Builder& b, ValueId x, ValueId y) { return b.one("or", {x, y}); }
 ValueId not_(Builder& b, ValueId x) { return b.one("not", {x}); }
 ValueId select(Builder& b, ValueId condition, ValueId x, ValueId y) { return b.one("select", {condition, x, y}); }
 
-ValueId cast(Builder& b, ValueId x, DType to) {
-  return b.type(x).dtype == to ? x : b.one("cast", {x}, {{"to", std::string(name_of(to))}});
-}
+ValueId cast(Builder& b, ValueId x, DType to) { return b.type(x).dtype == to ? x : b.one("cast", {x}, {{"to", std::string(name_of(to))}}); }
 
 ValueId pointwise(Builder& b, std::string_view expr, std::span<const ValueId> inputs) {
   return b.add("pointwise", inputs, {{"expr", std::string(expr)}})[0];
@@ -120,7 +118,9 @@ ValueId pad(Builder& b, ValueId x, const Ints& low, const Ints& high, double val
 }
 
 ValueId gather(Builder& b, ValueId table, ValueId index) { return b.one("gather", {table, index}); }
-ValueId scatter_add(Builder& b, ValueId index, ValueId updates, std::int64_t rows) { return b.one("scatter_add", {index, updates}, {{"rows", rows}}); }
+ValueId scatter_add(Builder& b, ValueId index, ValueId updates, std::int64_t rows) {
+  return b.one("scatter_add", {index, updates}, {{"rows", rows}});
+}
 ValueId one_hot(Builder& b, ValueId index, std::int64_t depth, DType dtype) {
   return b.one("one_hot", {index}, {{"depth", depth}, {"dtype", std::string(name_of(dtype))}});
 }
@@ -134,8 +134,8 @@ SgdResult sgd(Builder& b, ValueId w, ValueId m, ValueId g, ValueId lr, const Sgd
 
 AdamResult adam(Builder& b, ValueId w, ValueId m, ValueId v, ValueId g, ValueId lr, ValueId step, const AdamOptions& o) {
   ValueId in[] = {w, m, v, g, lr, step};
-  auto out = b.add("adam", in,
-                   {{"beta1", o.beta1}, {"beta2", o.beta2}, {"eps", o.eps}, {"weight_decay", o.weight_decay}, {"decoupled", o.decoupled}});
+  auto out =
+      b.add("adam", in, {{"beta1", o.beta1}, {"beta2", o.beta2}, {"eps", o.eps}, {"weight_decay", o.weight_decay}, {"decoupled", o.decoupled}});
   return {out[0], out[1], out[2]};
 }
 

@@ -91,10 +91,10 @@ ValueId slice(Builder& b, ValueId x, const Ints& begin, const Ints& size);
 ValueId concat(Builder& b, std::span<const ValueId> xs, int axis);
 ValueId pad(Builder& b, ValueId x, const Ints& low, const Ints& high, double value = 0);
 
-ValueId gather(Builder& b, ValueId table, ValueId index);                                // rows of [v, d...]; zeros for an index outside
-ValueId scatter_add(Builder& b, ValueId index, ValueId updates, std::int64_t rows);      // [rows, d...]; an index outside adds nothing
+ValueId gather(Builder& b, ValueId table, ValueId index);                            // rows of [v, d...]; zeros for an index outside
+ValueId scatter_add(Builder& b, ValueId index, ValueId updates, std::int64_t rows);  // [rows, d...]; an index outside adds nothing
 ValueId one_hot(Builder& b, ValueId index, std::int64_t depth, DType dtype = DType::f32);
-ValueId arg_max(Builder& b, ValueId x, int axis);                                        // i64; the first maximum wins
+ValueId arg_max(Builder& b, ValueId x, int axis);  // i64; the first maximum wins
 
 struct SgdOptions {
   double momentum = 0, weight_decay = 0;

@@ -43,8 +43,8 @@ void check_rows(std::string_view what, Builder& b, ValueId logits, ValueId label
   bool fits = t.shape == Shape{x.shape[0]} && (t.dtype == DType::i32 || t.dtype == DType::i64);
   require(fits, what, ": labels are i32 or i64 [", x.shape[0], "] for logits ", x, ", not ", t);
   if (!weights) return;
-  require((b.type(*weights) == TensorType{x.dtype, {x.shape[0]}}), what, ": weights are ", name_of(x.dtype), "[", x.shape[0], "] for logits ", x, ", not ",
-          b.type(*weights));
+  require((b.type(*weights) == TensorType{x.dtype, {x.shape[0]}}), what, ": weights are ", name_of(x.dtype), "[", x.shape[0], "] for logits ", x,
+          ", not ", b.type(*weights));
 }
 
 }  // namespace
@@ -93,9 +93,7 @@ ValueId binary(Builder& b, std::string_view op, ValueId x, ValueId y) {
   Shape shape;
   try {
     shape = broadcast_shape(b.type(x).shape, b.type(y).shape);
-  } catch (const Error& error) {
-    fail(op, ": ", error.what(), b.where.empty() ? "" : cat("\n  at ", b.where));
-  }
+  } catch (const Error& error) { fail(op, ": ", error.what(), b.where.empty() ? "" : cat("\n  at ", b.where)); }
   x = broadcast_to(b, x, shape);
   y = broadcast_to(b, y, shape);
   return b.one(op, {x, y});

@@ -18,7 +18,7 @@ ValueId broadcast_to(Builder& b, ValueId x, const Shape& shape);
 // A two-operand op of the table ("add", "lt") on operands of equal dtype, broadcast against each other.
 ValueId binary(Builder& b, std::string_view op, ValueId x, ValueId y);
 
-ValueId sum(Builder& b, ValueId x);                             // of all elements
+ValueId sum(Builder& b, ValueId x);                                       // of all elements
 ValueId sum(Builder& b, ValueId x, const Ints& axes, bool keep = false);  // axes may count from the end; keep: the axes stay with size 1
 ValueId mean(Builder& b, ValueId x);
 ValueId mean(Builder& b, ValueId x, const Ints& axes, bool keep = false);  // the sum times one over the logical count: linear, unlike a mean of means

@@ -20,19 +20,17 @@ struct Program {
     verify(graph);
     std::string out;
     for (const auto& line : split(print(graph), '\n'))
-      if (line.find(" = ") != std::string::npos && line.find("input()") == std::string::npos) out += cat(trim(line.substr(0, line.find(" : "))), "\n");
+      if (line.find(" = ") != std::string::npos && line.find("input()") == std::string::npos)
+        out += cat(trim(line.substr(0, line.find(" : "))), "\n");
     return out;
   }
 };
 
-template <class Body>
-std::string error(Body&& body) {
+template <class Body> std::string error(Body&& body) {
   try {
     body();
     return "";
-  } catch (const Error& e) {
-    return e.what();
-  }
+  } catch (const Error& e) { return e.what(); }
 }
 
 TEST(Compose, CrossEntropyPicksBeforeItSubtracts) {

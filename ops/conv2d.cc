@@ -36,8 +36,8 @@ std::vector<TensorType> infer_grad_input(std::span<const TensorType> in, const A
   check_operands("conv2d_grad_input", dy, w);
   require(dy.shape[1] == w.shape[0], "conv2d_grad_input: output channels differ: ", dy.shape[1], " and ", w.shape[0], " (", dy, " x ", w, ")");
   Shape shape = shape_attr("conv2d_grad_input", attrs);
-  require(shape.size() == 4 && shape[0] == dy.shape[0] && shape[1] == w.shape[1], "conv2d_grad_input: shape ", print_shape(shape), " does not fit ", dy,
-          " x ", w);
+  require(shape.size() == 4 && shape[0] == dy.shape[0] && shape[1] == w.shape[1], "conv2d_grad_input: shape ", print_shape(shape), " does not fit ",
+          dy, " x ", w);
   Ints kernel = spatial(w);
   require_output_size("conv2d_grad_input", window_of("conv2d_grad_input", attrs, &kernel), shape, dy);
   return {{dy.dtype, shape}};
@@ -73,8 +73,7 @@ OpDef forward() {
             Ints kernel = spatial(n.in_type(1));
             return {build::conv2d_grad_input(b, dy[0], w, options, shape), build::conv2d_grad_weight(b, x, dy[0], options, kernel)};
           },
-          .cost = [](std::span<const TensorType> in, std::span<const TensorType> out,
-                     const Attrs&) { return price(out[0], in[1].shape, in, out); }};
+          .cost = [](std::span<const TensorType> in, std::span<const TensorType> out, const Attrs&) { return price(out[0], in[1].shape, in, out); }};
 }
 
 OpDef grad_input() {
@@ -89,8 +88,7 @@ OpDef grad_input() {
             Ints kernel = spatial(n.in_type(1));
             return {build::conv2d(b, dy[0], w, options), build::conv2d_grad_weight(b, dy[0], y, options, kernel)};
           },
-          .cost = [](std::span<const TensorType> in, std::span<const TensorType> out,
-                     const Attrs&) { return price(in[0], in[1].shape, in, out); }};
+          .cost = [](std::span<const TensorType> in, std::span<const TensorType> out, const Attrs&) { return price(in[0], in[1].shape, in, out); }};
 }
 
 OpDef grad_weight() {
@@ -105,8 +103,7 @@ OpDef grad_weight() {
             Shape shape = n.in_type(0).shape;
             return {build::conv2d_grad_input(b, y, dw[0], options, shape), build::conv2d(b, x, dw[0], options)};
           },
-          .cost = [](std::span<const TensorType> in, std::span<const TensorType> out,
-                     const Attrs&) { return price(in[1], out[0].shape, in, out); }};
+          .cost = [](std::span<const TensorType> in, std::span<const TensorType> out, const Attrs&) { return price(in[1], out[0].shape, in, out); }};
 }
 
 }  // namespace

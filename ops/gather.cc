@@ -17,8 +17,9 @@ std::string numbered(const char* name, int count) {
 
 OpDef gather() {
   OpDef op{.name = "gather",
-           .doc = "Rows of a table [v, d...] by index [i...] (i32 or i64): [i..., d...]; zeros for an index outside 0 to v - 1. Local: {offset} is "
-                  "the logical number of the first row here.",
+           .doc =
+               "Rows of a table [v, d...] by index [i...] (i32 or i64): [i..., d...]; zeros for an index outside 0 to v - 1. Local: {offset} is "
+               "the logical number of the first row here.",
            .inputs = 2};
   op.infer = [](std::span<const TensorType> in, const Attrs&) {
     const auto &table = in[0], &index = in[1];
@@ -51,8 +52,9 @@ OpDef gather() {
 
 OpDef scatter_add() {
   OpDef op{.name = "scatter_add",
-           .doc = "Sum of updates [i..., d...] into {rows} zero rows [d...] by index [i...] (i32 or i64); an index outside adds nothing. Local: "
-                  "{offset} is the logical number of the first row here.",
+           .doc =
+               "Sum of updates [i..., d...] into {rows} zero rows [d...] by index [i...] (i32 or i64); an index outside adds nothing. Local: "
+               "{offset} is the logical number of the first row here.",
            .inputs = 2};
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     const auto &index = in[0], &updates = in[1];

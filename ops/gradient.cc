@@ -78,8 +78,8 @@ std::vector<ValueId> operand_gradients(Builder& b, NodeId id, std::span<const Va
   Graph& graph = b.graph();
   NodeView view{&graph, id};
   const OpDef& op = *view.node().op;
-  require(static_cast<bool>(op.grad), describe(graph, id), ": no gradient passes ", op.name, ": ", op.no_grad.empty() ? "none is defined" : op.no_grad,
-          "; stop_gradient before it ends the path");
+  require(static_cast<bool>(op.grad), describe(graph, id), ": no gradient passes ", op.name, ": ",
+          op.no_grad.empty() ? "none is defined" : op.no_grad, "; stop_gradient before it ends the path");
   std::vector<ValueId> inputs = view.node().inputs;  // a copy: the node may move while others are added
   std::size_t first_node = graph.nodes.size(), first_value = graph.values.size();
   std::vector<ValueId> out = op.grad(b, view, dy);
@@ -104,7 +104,8 @@ std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId>
   require(type.shape.empty() && is_float(type.dtype), "a gradient starts from a loss of one float, f32[] or f64[], not from ", type, line);
   for (ValueId v : wrt) {
     NodeId from = graph.value(v).producer;
-    require(is_float(graph.type(v).dtype), "no gradient exists with respect to ", graph.type(v), from.valid() ? cat(" (", describe(graph, from), ")") : "");
+    require(is_float(graph.type(v).dtype), "no gradient exists with respect to ", graph.type(v),
+            from.valid() ? cat(" (", describe(graph, from), ")") : "");
   }
 
   Place place(b);

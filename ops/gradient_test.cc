@@ -33,16 +33,15 @@ struct Program {
   std::string added() const {
     std::string text;
     auto lines = split(print(graph), '\n');
-    for (std::size_t i = 1 + graph.variables.size() + forward; i < 1 + graph.variables.size() + graph.nodes.size(); ++i) text += cat(trim(lines[i].substr(0, lines[i].find(" : "))), "\n");
+    for (std::size_t i = 1 + graph.variables.size() + forward; i < 1 + graph.variables.size() + graph.nodes.size(); ++i)
+      text += cat(trim(lines[i].substr(0, lines[i].find(" : "))), "\n");
     return text;
   }
   std::string error(ValueId loss, std::vector<ValueId> wrt) {
     try {
       gradient(b, loss, wrt);
       return "";
-    } catch (const Error& error) {
-      return error.what();
-    }
+    } catch (const Error& error) { return error.what(); }
   }
 };
 
@@ -89,7 +88,8 @@ TEST(Gradient, EveryTransposeOfAProductHasItsOwnForm) {
   EXPECT_EQ(products(false, false), "%6 = matmul(%5, %1) {transpose_b=true}\n%7 = matmul(%0, %5) {transpose_a=true}\n");
   EXPECT_EQ(products(false, true), "%6 = matmul(%5, %1)\n%7 = matmul(%5, %0) {transpose_a=true}\n");
   EXPECT_EQ(products(true, false), "%6 = matmul(%1, %5) {transpose_b=true}\n%7 = matmul(%0, %5)\n");
-  EXPECT_EQ(products(true, true), "%6 = matmul(%1, %5) {transpose_a=true, transpose_b=true}\n%7 = matmul(%5, %0) {transpose_a=true, transpose_b=true}\n");
+  EXPECT_EQ(products(true, true),
+            "%6 = matmul(%1, %5) {transpose_a=true, transpose_b=true}\n%7 = matmul(%5, %0) {transpose_a=true, transpose_b=true}\n");
 }
 
 TEST(Gradient, AConvolutionsFirstLayerHasNoInputGradient) {
@@ -237,9 +237,10 @@ TEST(Gradient, AnOpWithoutOneOnTheWayIsNamedWithItsLine) {
   MaxPool pooled = max_pool(p.b, x);
   p.b.where = "net.cc:9";
   ValueId back = max_pool_grad(p.b, pooled.value, pooled.index, {}, {1, 1, 4, 4});
-  EXPECT_EQ(p.error(build::sum(p.b, back), {x}),
-            "max_pool_grad at net.cc:9: no gradient passes max_pool_grad: a second derivative of max pooling would read x at the window's index, and no op "
-            "does; stop_gradient before it ends the path");
+  EXPECT_EQ(
+      p.error(build::sum(p.b, back), {x}),
+      "max_pool_grad at net.cc:9: no gradient passes max_pool_grad: a second derivative of max pooling would read x at the window's index, and no op "
+      "does; stop_gradient before it ends the path");
   EXPECT_EQ(p.error(build::sum(p.b, max_pool_grad(p.b, stop_gradient(p.b, pooled.value), pooled.index, {}, {1, 1, 4, 4})), {x}), "");
 }
 

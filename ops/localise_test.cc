@@ -7,8 +7,8 @@ namespace karez {
 namespace {
 
 // Attributes of the call for device `position` of a mesh x=2 (or the one given) under one entry per mesh axis for each operand and result.
-std::string localised(std::string_view op, std::string_view types, std::string_view attrs, std::vector<Layout> in, std::vector<Layout> out, int position,
-                      const Mesh& mesh = Mesh::of({{"x", 2}})) {
+std::string localised(std::string_view op, std::string_view types, std::string_view attrs, std::vector<Layout> in, std::vector<Layout> out,
+                      int position, const Mesh& mesh = Mesh::of({{"x", 2}})) {
   static const OpTable ops = all_ops();
   OneNode node = one_node(ops, op, types, attrs);
   LocalView view{node.view(), {}, {}};
@@ -33,7 +33,8 @@ TEST(Localise, ConstantDataIsCutElementByElement) {
   EXPECT_EQ(localised("constant", "", attrs, {}, {{B()}}, 0), attrs);
   Mesh mesh = Mesh::of({{"x", 2}, {"y", 2}});
   EXPECT_EQ(localised("constant", "", attrs, {}, {{S(0), S(1)}}, 2, mesh), R"({data="0405", dtype="bool", shape=[1, 2]})");
-  EXPECT_EQ(localised("constant", "", R"({data="0100000002000000", dtype="i32", shape=[2]})", {}, {{S(0)}}, 1), R"({data="02000000", dtype="i32", shape=[1]})");
+  EXPECT_EQ(localised("constant", "", R"({data="0100000002000000", dtype="i32", shape=[2]})", {}, {{S(0)}}, 1),
+            R"({data="02000000", dtype="i32", shape=[1]})");
   EXPECT_EQ(localised("constant", "", R"({data="01", dtype="bool", shape=[1]})", {}, {{S(0)}}, 1), R"({data="", dtype="bool", shape=[0]})");
 }
 
@@ -55,8 +56,9 @@ TEST(Localise, ShapesBecomeLocalOnes) {
   EXPECT_EQ(localised("conv2d_grad_input", "f32[5, 4, 6, 6], f32[4, 3, 3, 3]", "{padding=[1, 1], shape=[5, 3, 6, 6], stride=[1, 1]}", {{S(0)}, {B()}},
                       {{S(0)}}, 1),
             "{padding=[1, 1], shape=[2, 3, 6, 6], stride=[1, 1]}");
-  EXPECT_EQ(localised("avg_pool_grad", "f32[5, 4, 3, 3]", "{kernel=[2, 2], padding=[0, 0], shape=[5, 4, 6, 6], stride=[2, 2]}", {{S(1)}}, {{S(1)}}, 1),
-            "{kernel=[2, 2], padding=[0, 0], shape=[5, 2, 6, 6], stride=[2, 2]}");
+  EXPECT_EQ(
+      localised("avg_pool_grad", "f32[5, 4, 3, 3]", "{kernel=[2, 2], padding=[0, 0], shape=[5, 4, 6, 6], stride=[2, 2]}", {{S(1)}}, {{S(1)}}, 1),
+      "{kernel=[2, 2], padding=[0, 0], shape=[5, 2, 6, 6], stride=[2, 2]}");
 }
 
 // A local call's own infer must make the local box: what localise writes and what the kernels see agree.
@@ -101,8 +103,7 @@ TEST(Localise, LocalCallsInferTheirOwnBoxes) {
             view.in.push_back(local_box(node.view().in_type(i).shape, mesh, {way.in[i]}, position));
             in.push_back({node.view().in_type(i).dtype, shape_of(view.in.back())});
           }
-          for (std::size_t i = 0; i < way.out.size(); ++i)
-            view.out.push_back(local_box(node.view().out_type(i).shape, mesh, {way.out[i]}, position));
+          for (std::size_t i = 0; i < way.out.size(); ++i) view.out.push_back(local_box(node.view().out_type(i).shape, mesh, {way.out[i]}, position));
           auto out = node.view().node().op->infer(in, localise(view));
           for (std::size_t i = 0; i < out.size(); ++i)
             EXPECT_EQ(print_shape(out[i].shape), print_shape(shape_of(view.out[i]))) << c.op << " " << print(way) << " on device " << position;

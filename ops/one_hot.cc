@@ -8,8 +8,9 @@ namespace {
 
 OpDef one_hot() {
   OpDef op{.name = "one_hot",
-           .doc = "For each index of [i...] (i32 or i64) a row of {depth} elements of {dtype}: 1 at the index, else 0; all 0 for an index outside. "
-                  "Local: {offset} is the logical number of the first element of the rows here.",
+           .doc =
+               "For each index of [i...] (i32 or i64) a row of {depth} elements of {dtype}: 1 at the index, else 0; all 0 for an index outside. "
+               "Local: {offset} is the logical number of the first element of the rows here.",
            .inputs = 1};
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     require_index("one_hot", in[0]);

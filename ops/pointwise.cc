@@ -44,12 +44,21 @@ const Line lines[] = {
     {"sub", Takes::numbers, "x - y", {"dy", "-dy"}, "x minus y; integers wrap."},
     {"mul", Takes::numbers, "x * y", {"dy * y", "x * dy"}, "x times y; integers wrap."},
     {"div", Takes::numbers, "x / y", {"dy / y", "-dy * r / y"}, "x over y; integers round toward zero, and division of one by zero is an error."},
-    {"pow", Takes::floats, "pow(x, y)", {"select(y == 0, 0, y * pow(x, y - 1)) * dy", "select(x == 0, 0, log(x) * r) * dy"},
+    {"pow",
+     Takes::floats,
+     "pow(x, y)",
+     {"select(y == 0, 0, y * pow(x, y - 1)) * dy", "select(x == 0, 0, log(x) * r) * dy"},
      "x to the power y; the gradient in y is 0 where x is 0, that in x is 0 where y is 0."},
     // Equal operands share the gradient, so that it does not depend on their order.
-    {"max", Takes::numbers, "max(x, y)", {"select(x > y, dy, select(x < y, 0, 0.5 * dy))", "select(y > x, dy, select(y < x, 0, 0.5 * dy))"},
+    {"max",
+     Takes::numbers,
+     "max(x, y)",
+     {"select(x > y, dy, select(x < y, 0, 0.5 * dy))", "select(y > x, dy, select(y < x, 0, 0.5 * dy))"},
      "The larger of x and y; NaN where one is. Equal operands each get half of the gradient."},
-    {"min", Takes::numbers, "min(x, y)", {"select(x < y, dy, select(x > y, 0, 0.5 * dy))", "select(y < x, dy, select(y > x, 0, 0.5 * dy))"},
+    {"min",
+     Takes::numbers,
+     "min(x, y)",
+     {"select(x < y, dy, select(x > y, 0, 0.5 * dy))", "select(y < x, dy, select(y > x, 0, 0.5 * dy))"},
      "The smaller of x and y; NaN where one is. Equal operands each get half of the gradient."},
     {"eq", Takes::anything, "x == y", {to_bool}, "Whether x equals y."},
     {"ne", Takes::anything, "x != y", {to_bool}, "Whether x differs from y."},
@@ -115,7 +124,13 @@ std::vector<Pointwise> build_rows() {
           grad.op = mine->name;
         } else {
           grad.op = cat(line.name, behind.empty() ? "_grad" : "_grad2");
-          behind.push_back({grad.op, key, static_cast<int>(grad.operands.size()), Takes::floats, false, {}, "",
+          behind.push_back({grad.op,
+                            key,
+                            static_cast<int>(grad.operands.size()),
+                            Takes::floats,
+                            false,
+                            {},
+                            "",
                             cat("Gradient of ", line.name, " from (", join(grad.operands, ", "), "): ", text, ".")});
         }
       }
@@ -147,7 +162,8 @@ Form form_in(const Expr& e, const std::vector<int>& group) {
   if (all_free) return Form::free;
   switch (e->kind) {
     case ExprKind::neg: return f[0];
-    case ExprKind::add: case ExprKind::sub: return both_linear(f[0], f[1]);
+    case ExprKind::add:
+    case ExprKind::sub: return both_linear(f[0], f[1]);
     case ExprKind::mul: return f[0] == Form::free || f[1] == Form::free ? (f[0] == Form::free ? f[1] : f[0]) : Form::other;
     case ExprKind::div: return f[1] == Form::free ? f[0] : Form::other;
     case ExprKind::select: return f[0] == Form::free || f[0] == Form::zero ? both_linear(f[1], f[2]) : Form::other;
@@ -184,7 +200,8 @@ std::vector<std::vector<int>> linear_groups(const Expr& expr) {
     std::vector<int> group;
     for (int i = 0; i < n; ++i)
       if (mask >> i & 1) group.push_back(i);
-    bool inside = std::any_of(groups.begin(), groups.end(), [&](const auto& g) { return std::includes(g.begin(), g.end(), group.begin(), group.end()); });
+    bool inside =
+        std::any_of(groups.begin(), groups.end(), [&](const auto& g) { return std::includes(g.begin(), g.end(), group.begin(), group.end()); });
     if (!inside && form_in(expr, group) == Form::linear) groups.push_back(group);
   }
   return groups;

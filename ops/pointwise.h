@@ -22,11 +22,11 @@ struct PointwiseGradient {
 
 struct Pointwise {
   std::string name;
-  std::string expr;                        // canonical, over x0, x1, x2
+  std::string expr;  // canonical, over x0, x1, x2
   int operands = 1;
   Takes takes = Takes::floats;
   bool gives_bool = false;
-  std::vector<PointwiseGradient> grads;    // one an operand; empty for gradient ops, whose derivative is derived, and where `no_grad` says why
+  std::vector<PointwiseGradient> grads;  // one an operand; empty for gradient ops, whose derivative is derived, and where `no_grad` says why
   std::string no_grad;
   std::string doc;
 };

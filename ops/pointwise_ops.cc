@@ -132,8 +132,9 @@ OpDef op_of(const Pointwise& row) {
 
 OpDef free_form() {
   OpDef op{.name = "pointwise",
-           .doc = "The scalar expression {expr} over x0, x1, ... at every element; operands of equal shape, conditions bool, the others of one "
-                  "dtype. {dtype_out}, if given, is the dtype of a comparison's result, bool otherwise.",
+           .doc =
+               "The scalar expression {expr} over x0, x1, ... at every element; operands of equal shape, conditions bool, the others of one "
+               "dtype. {dtype_out}, if given, is the dtype of a comparison's result, bool otherwise.",
            .inputs = -1};
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     Expr expr = parse_expr(attrs.text("expr"));
@@ -156,9 +157,7 @@ OpDef cast() {
   OpDef op{.name = "cast",
            .doc = "Elements of x as dtype {to}: float to integer drops the fraction, bool is 0 or 1, a number is true unless 0.",
            .inputs = 1};
-  op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
-    return std::vector{TensorType{dtype_from(attrs.text("to")), in[0].shape}};
-  };
+  op.infer = [](std::span<const TensorType> in, const Attrs& attrs) { return std::vector{TensorType{dtype_from(attrs.text("to")), in[0].shape}}; };
   op.index = [](const NodeView& node) {
     Signature s = same_shape_signature(node);
     // Dropping fractions of summands is not dropping the fraction of the sum: only float to float lets Partial through.

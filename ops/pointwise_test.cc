@@ -20,9 +20,7 @@ unsigned seed() {
 double at(const std::string& expr, const std::vector<double>& values) { return evaluate<double>(parse_expr(expr), std::span<const double>(values)); }
 
 // Which variables are bools: those that a select asks or && and so on combine.
-bool is_condition(const Pointwise& row, int operand) {
-  return row.takes == Takes::bools || (operand == 0 && (row.name.rfind("select", 0) == 0));
-}
+bool is_condition(const Pointwise& row, int operand) { return row.takes == Takes::bools || (operand == 0 && (row.name.rfind("select", 0) == 0)); }
 
 TEST(Pointwise, ExpressionsAreCanonical) {
   for (const Pointwise& row : pointwise_rows()) {
@@ -33,14 +31,13 @@ TEST(Pointwise, ExpressionsAreCanonical) {
   EXPECT_EQ(pointwise_row("matmul"), nullptr);
 }
 
-TEST(Pointwise, TheNumberOfRowsIsPinned) {
-  EXPECT_EQ(pointwise_rows().size(), 48u) << "a new row raises this number";
-}
+TEST(Pointwise, TheNumberOfRowsIsPinned) { EXPECT_EQ(pointwise_rows().size(), 48u) << "a new row raises this number"; }
 
 // A gradient that is a product uses mul; the others are ops of their own over what they read.
 TEST(Pointwise, GradientsUseRowsThatExist) {
   auto grads = [](const char* name) {
-    return join(pointwise_row(name)->grads, "; ", [](const PointwiseGradient& g) { return g.op.empty() ? "none" : cat(g.op, "(", join(g.operands, ", "), ")"); });
+    return join(pointwise_row(name)->grads, "; ",
+                [](const PointwiseGradient& g) { return g.op.empty() ? "none" : cat(g.op, "(", join(g.operands, ", "), ")"); });
   };
   EXPECT_EQ(grads("add"), "=(dy); =(dy)");
   EXPECT_EQ(grads("sub"), "=(dy); neg(dy)");

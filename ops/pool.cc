@@ -39,8 +39,9 @@ TensorType infer_gradient(std::string_view op, const TensorType& dy, const Attrs
 
 OpDef max_pool() {
   return {.name = "max_pool",
-          .doc = "Largest element of each {kernel} window of x [n, c, h, w], {stride} apart, and its place r * kernel width + s in the window as "
-                 "i32; the first maximum wins, {padding} never.",
+          .doc =
+              "Largest element of each {kernel} window of x [n, c, h, w], {stride} apart, and its place r * kernel width + s in the window as "
+              "i32; the first maximum wins, {padding} never.",
           .inputs = 1,
           .infer =
               [](std::span<const TensorType> in, const Attrs& attrs) {

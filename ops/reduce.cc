@@ -64,11 +64,13 @@ OpDef reduction(const char* name, const char* doc, Reduce kind) {
 }  // namespace
 
 std::vector<OpDef> reduce_ops() {
-  return {reduction("reduce_sum", "Sum over {axes}, which go; 0 of nothing. Integers wrap.", Reduce::sum),
-          reduction("reduce_max", "Largest element over {axes}, which go; of nothing the lowest number. The gradient goes to all maxima in equal parts.",
-                    Reduce::max),
-          reduction("reduce_min", "Smallest element over {axes}, which go; of nothing the highest number. The gradient goes to all minima in equal parts.",
-                    Reduce::min)};
+  return {
+      reduction("reduce_sum", "Sum over {axes}, which go; 0 of nothing. Integers wrap.", Reduce::sum),
+      reduction("reduce_max", "Largest element over {axes}, which go; of nothing the lowest number. The gradient goes to all maxima in equal parts.",
+                Reduce::max),
+      reduction("reduce_min",
+                "Smallest element over {axes}, which go; of nothing the highest number. The gradient goes to all minima in equal parts.",
+                Reduce::min)};
 }
 
 }  // namespace karez

@@ -11,17 +11,17 @@ std::vector<OpDef> source_ops();     // input, variable, iota, random_uniform
 std::vector<OpDef> constant_ops();   // constant
 std::vector<OpDef> pointwise_ops();  // every row of pointwise.cc, pointwise, cast
 std::vector<OpDef> matmul_ops();
-std::vector<OpDef> conv2d_ops();     // conv2d, conv2d_grad_input, conv2d_grad_weight
-std::vector<OpDef> pool_ops();       // max_pool, avg_pool and their gradients
-std::vector<OpDef> reduce_ops();     // reduce_sum, reduce_max, reduce_min
+std::vector<OpDef> conv2d_ops();  // conv2d, conv2d_grad_input, conv2d_grad_weight
+std::vector<OpDef> pool_ops();    // max_pool, avg_pool and their gradients
+std::vector<OpDef> reduce_ops();  // reduce_sum, reduce_max, reduce_min
 std::vector<OpDef> broadcast_ops();
 std::vector<OpDef> reshape_ops();
 std::vector<OpDef> transpose_ops();
-std::vector<OpDef> slice_ops();      // slice, concat, pad: one another's gradients
-std::vector<OpDef> gather_ops();     // gather, scatter_add
-std::vector<OpDef> index_ops();      // one_hot, arg_max
-std::vector<OpDef> update_ops();     // sgd, adam
-std::vector<OpDef> assign_ops();     // assign, copy: made by passes around variables
+std::vector<OpDef> slice_ops();   // slice, concat, pad: one another's gradients
+std::vector<OpDef> gather_ops();  // gather, scatter_add
+std::vector<OpDef> index_ops();   // one_hot, arg_max
+std::vector<OpDef> update_ops();  // sgd, adam
+std::vector<OpDef> assign_ops();  // assign, copy: made by passes around variables
 std::vector<OpDef> box_ops();
 
 }  // namespace karez

@@ -18,9 +18,7 @@ Signature same_shape_signature(const NodeView& node) {
   return s;
 }
 
-void require_same_type(std::string_view op, const TensorType& a, const TensorType& b) {
-  require(a == b, op, ": operands differ: ", a, " and ", b);
-}
+void require_same_type(std::string_view op, const TensorType& a, const TensorType& b) { require(a == b, op, ": operands differ: ", a, " and ", b); }
 
 void require_same_dtype(std::string_view op, const TensorType& a, const TensorType& b) {
   require(a.dtype == b.dtype, op, ": dtypes differ: ", a, " and ", b);

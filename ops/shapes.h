@@ -20,8 +20,8 @@ Signature same_shape_signature(const NodeView& node);
 void require_same_type(std::string_view op, const TensorType& a, const TensorType& b);
 void require_same_dtype(std::string_view op, const TensorType& a, const TensorType& b);
 void require_float(std::string_view op, const TensorType& type);
-void require_number(std::string_view op, const TensorType& type);  // not bool
-void require_index(std::string_view op, const TensorType& type);   // i32 or i64
+void require_number(std::string_view op, const TensorType& type);                                 // not bool
+void require_index(std::string_view op, const TensorType& type);                                  // i32 or i64
 void require_rank(std::string_view op, const TensorType& type, int rank, std::string_view what);  // what: "[n, c, h, w]"
 // Ints of the attribute with `count` entries, each at least `least`.
 Ints ints_of(std::string_view op, const Attrs& attrs, std::string_view name, std::size_t count, std::int64_t least);

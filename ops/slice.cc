@@ -25,8 +25,8 @@ OpDef slice() {
     auto rank = in[0].shape.size();
     Ints begin = ints_of("slice", attrs, "begin", rank, 0), size = ints_of("slice", attrs, "size", rank, 0);
     for (std::size_t d = 0; d < rank; ++d)
-      require(checked_add(begin[d], size[d]) <= in[0].shape[d], "slice: ", begin[d], " to ", begin[d] + size[d], " is not within dimension ", d, " of ",
-              in[0]);
+      require(checked_add(begin[d], size[d]) <= in[0].shape[d], "slice: ", begin[d], " to ", begin[d] + size[d], " is not within dimension ", d,
+              " of ", in[0]);
     return std::vector{TensorType{in[0].dtype, size}};
   };
   op.index = [](const NodeView& node) {

@@ -61,8 +61,9 @@ OpDef iota() {
 
 OpDef random_uniform() {
   return {.name = "random_uniform",
-          .doc = "{dtype} (f32 or f64) of {shape}, uniform in [0, 1), from state i64[2] = (seed, step) and {site}: a function of the logical "
-                 "element alone. Local: {begin}, {logical}: where this part begins in the whole and the whole's shape.",
+          .doc =
+              "{dtype} (f32 or f64) of {shape}, uniform in [0, 1), from state i64[2] = (seed, step) and {site}: a function of the logical "
+              "element alone. Local: {begin}, {logical}: where this part begins in the whole and the whole's shape.",
           .inputs = 1,
           .infer =
               [](std::span<const TensorType> in, const Attrs& attrs) {

@@ -37,7 +37,9 @@ inline OneNode one_node(const OpTable& ops, std::string_view op, std::string_vie
   return node;
 }
 
-inline std::string results_of(const OneNode& node) { return join(node.view().out_types(), ", ", [](const TensorType& t) { return print(t); }); }
+inline std::string results_of(const OneNode& node) {
+  return join(node.view().out_types(), ", ", [](const TensorType& t) { return print(t); });
+}
 
 inline std::string shardings_of(const OneNode& node, int size) {
   return join(shardings(node.view(), size), " | ", [](const Sharding& s) { return print(s); });
@@ -48,9 +50,7 @@ inline std::string complaint(const OpTable& ops, std::string_view op, std::strin
   try {
     one_node(ops, op, types, attrs);
     return "";
-  } catch (const Error& error) {
-    return error.what();
-  }
+  } catch (const Error& error) { return error.what(); }
 }
 
 }  // namespace karez

@@ -21,9 +21,10 @@ void check_range(std::string_view op, const Attrs& attrs, std::string_view name,
 }
 
 OpDef sgd() {
-  OpDef op{.name = "sgd",
-           .doc = "(w, m, g, lr) -> (w', m'): g += {weight_decay} w; m' = {momentum} m + g; w' = w - lr m', or with {nesterov} w - lr (g + momentum m').",
-           .inputs = 4};
+  OpDef op{
+      .name = "sgd",
+      .doc = "(w, m, g, lr) -> (w', m'): g += {weight_decay} w; m' = {momentum} m + g; w' = w - lr m', or with {nesterov} w - lr (g + momentum m').",
+      .inputs = 4};
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     check("sgd", in.first(3), in[3]);
     check_range("sgd", attrs, "momentum", 0, INFINITY);
@@ -39,8 +40,9 @@ OpDef sgd() {
 
 OpDef adam() {
   OpDef op{.name = "adam",
-           .doc = "(w, m, v, g, lr, step) -> (w', m', v') with {beta1}, {beta2}, {eps}, {weight_decay}; step is i64[] and 1 at the first update. "
-                  "{decoupled}: w shrinks by lr times weight_decay and g stays as it is (AdamW).",
+           .doc =
+               "(w, m, v, g, lr, step) -> (w', m', v') with {beta1}, {beta2}, {eps}, {weight_decay}; step is i64[] and 1 at the first update. "
+               "{decoupled}: w shrinks by lr times weight_decay and g stays as it is (AdamW).",
            .inputs = 6};
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     check("adam", in.first(4), in[4]);

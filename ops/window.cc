@@ -29,8 +29,8 @@ Ints output_size(std::string_view op, const Window& window, const Shape& image) 
 
 void require_output_size(std::string_view op, const Window& window, const Shape& image, const TensorType& got) {
   Ints want = output_size(op, window, image);
-  require(got.shape[2] == want[0] && got.shape[3] == want[1], op, ": windows over an image ", print_shape(image), " make ", print_shape(want), " results, not ",
-          print_shape({got.shape[2], got.shape[3]}));
+  require(got.shape[2] == want[0] && got.shape[3] == want[1], op, ": windows over an image ", print_shape(image), " make ", print_shape(want),
+          " results, not ", print_shape({got.shape[2], got.shape[3]}));
 }
 
 build::ConvOptions conv_options(const Attrs& attrs) {

@@ -14,15 +14,16 @@ namespace {
 std::map<Layout, ValueId> grow_tree(Rewrite& rewrite, const OpDef* box, ValueId value, const std::vector<Layout>& targets, const CostTable& costs,
                                     NodeId like) {
   Graph& graph = rewrite.graph();
-  const Value start = graph.value(value);
-  const Mesh& mesh = graph.meshes[static_cast<std::size_t>(start.mesh)];
-  std::map<Layout, ValueId> reached = {{*start.layout, value}};
-  for (const TransitionStep& step : transition_tree(start.type, mesh, *start.layout, targets, costs).steps) {
+  const TensorType type = graph.type(value);
+  const int at = graph.value(value).mesh;
+  const Layout start = *graph.value(value).layout;
+  std::map<Layout, ValueId> reached = {{start, value}};
+  for (const TransitionStep& step : transition_tree(type, graph.meshes[static_cast<std::size_t>(at)], start, targets, costs).steps) {
     auto axis = static_cast<std::size_t>(step.axis);
     Attrs attrs;
     attrs.set("axis", step.axis).set("move", std::string(name_of(step.move)));
     attrs.set("from", print(step.from[axis])).set("to", print(step.to[axis]));
-    NodeId node = rewrite.add(box, {reached.at(step.from)}, std::move(attrs), std::span(&start.type, 1), start.mesh, like);
+    NodeId node = rewrite.add(box, {reached.at(step.from)}, std::move(attrs), std::span(&type, 1), at, like);
     ValueId out = graph.node(node).outputs[0];
     graph.value(out).layout = step.to;
     reached[step.to] = out;

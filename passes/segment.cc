@@ -13,6 +13,36 @@ void merge(Bits& into, const Bits& from) {
     if (from[i]) into[i] = true;
 }
 
+// Numbers segments so that producers come before consumers; among the free ones, in the order of their first nodes.
+void number_in_order(Compilation& c) {
+  std::vector<std::set<int>> next(c.segments.size());
+  std::vector<int> waiting(c.segments.size(), 0);
+  auto edge = [&](NodeId from, std::size_t to) {
+    int a = c.segment_of[static_cast<std::size_t>(from.index)], b = c.segment_of[to];
+    if (a != b && next[static_cast<std::size_t>(a)].insert(b).second) ++waiting[static_cast<std::size_t>(b)];
+  };
+  for (std::size_t n = 0; n < c.graph.nodes.size(); ++n) {
+    for (ValueId in : c.graph.nodes[n].inputs) edge(c.graph.value(in).producer, n);
+    for (NodeId before : c.graph.nodes[n].after) edge(before, n);
+  }
+  std::set<std::pair<int, int>> ready;  // first node, segment
+  auto push = [&](std::size_t s) { ready.emplace(c.segments[s].nodes[0].index, static_cast<int>(s)); };
+  for (std::size_t s = 0; s < c.segments.size(); ++s)
+    if (waiting[s] == 0) push(s);
+  std::vector<Segment> ordered;
+  while (!ready.empty()) {
+    auto s = static_cast<std::size_t>(ready.begin()->second);
+    ready.erase(ready.begin());
+    for (int to : next[s])
+      if (--waiting[static_cast<std::size_t>(to)] == 0) push(static_cast<std::size_t>(to));
+    ordered.push_back(std::move(c.segments[s]));
+  }
+  require(ordered.size() == c.segments.size(), "segment: segments wait for each other");
+  c.segments = std::move(ordered);
+  for (std::size_t s = 0; s < c.segments.size(); ++s)
+    for (NodeId node : c.segments[s].nodes) c.segment_of[static_cast<std::size_t>(node.index)] = static_cast<int>(s);
+}
+
 }  // namespace
 
 void segment(Compilation& c) {
@@ -67,6 +97,7 @@ void segment(Compilation& c) {
     c.segments[static_cast<std::size_t>(mine)].nodes.emplace_back(n);
     c.segment_of[n] = mine;
   }
+  number_in_order(c);
 }
 
 }  // namespace karez

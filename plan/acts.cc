@@ -39,15 +39,15 @@ struct Spread {
   }
   void tell(RegisterId reg, Rate fill, ActorId end, bool produces) {
     if (end == session_actor) {
-      require(fill == Rate{1, 1}, "plan: register ", reg, " (", plan.reg(reg).type, ") is between the session and an actor, but moves ", text_of(fill),
-              " times in a launch");
+      require(fill == Rate{1, 1}, "plan: register ", reg, " (", plan.reg(reg).type, ") is between the session and an actor, but moves ",
+              text_of(fill), " times in a launch");
       return;
     }
     const Actor& actor = plan.actor(end);
     Rate rate = times(fill, period_of(produces ? actor.outputs : actor.inputs, reg), 1);
     Rate& known = acts[end.index];
-    require(!known.known() || known == rate, "plan: actor ", end, " '", actor.name, "' would act ", text_of(known), " times in a launch, but register ", reg,
-            " asks for ", text_of(rate));
+    require(!known.known() || known == rate, "plan: actor ", end, " '", actor.name, "' would act ", text_of(known),
+            " times in a launch, but register ", reg, " asks for ", text_of(rate));
     if (!known.known()) {
       known = rate;
       reached.push_back(end);

@@ -58,7 +58,9 @@ class Runner {
   int& turn(ActorId a) { return turn_[{plan_.actor(a).collective->communicator, plan_.stream(plan_.actor(a).stream).device}]; }
 
   void consider(ActorId a) {
-    if (!ports_[a.index].ready() || ready_.has(place_[a.index]) || (turns_ && plan_.actor(a).collective && turn(a) != plan_.actor(a).collective->turn)) return;
+    if (!ports_[a.index].ready() || ready_.has(place_[a.index]) ||
+        (turns_ && plan_.actor(a).collective && turn(a) != plan_.actor(a).collective->turn))
+      return;
     ready_.insert(place_[a.index]);
   }
   void deliver(const Message& m) {

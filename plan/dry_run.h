@@ -9,7 +9,7 @@
 namespace karez {
 
 struct DryRun {
-  std::vector<ActorId> order;    // every act of the launch, as one worker that serves all streams would do them
+  std::vector<ActorId> order;  // every act of the launch, as one worker that serves all streams would do them
   std::int64_t messages = 0;
 };
 

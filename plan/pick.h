@@ -25,8 +25,7 @@ inline std::vector<ActorId> pick_order(const Plan& plan, std::vector<ActorId> ac
 // The set of ready places; `pop` gives the smallest. A bitmap of two levels, fixed when constructed: a few instructions an operation.
 class ReadyQueue {
  public:
-  explicit ReadyQueue(int places = 0)
-      : words_(static_cast<std::size_t>(places + 63) / 64), summary_((words_.size() + 63) / 64) {}
+  explicit ReadyQueue(int places = 0) : words_(static_cast<std::size_t>(places + 63) / 64), summary_((words_.size() + 63) / 64) {}
 
   bool empty() const { return count_ == 0; }
   int size() const { return count_; }

@@ -68,8 +68,8 @@ void Ports::add_input(const Plan& plan, const Port& port) {
   Input input;
   input.reg = port.reg;
   input.producer = r.producer;
-  input.producer_port = r.producer == session_actor ? place_among_start(plan, port.reg)
-                                                    : port_of(plan.actor(r.producer).outputs, port.reg, r, "outputs");
+  input.producer_port =
+      r.producer == session_actor ? place_among_start(plan, port.reg) : port_of(plan.actor(r.producer).outputs, port.reg, r, "outputs");
   input.period = port.period;
   input.ring = static_cast<std::int32_t>(store_.size());
   input.slots = r.slots;

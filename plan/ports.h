@@ -15,11 +15,11 @@ struct Message {
   enum class Kind : std::uint8_t { filled, returned };
   Kind kind = Kind::filled;
   std::int16_t slot = 0;
-  std::int32_t port = 0;    // of the receiver: its input (filled) or its output (returned)
-  ActorId to;               // session_actor: the session itself
+  std::int32_t port = 0;  // of the receiver: its input (filled) or its output (returned)
+  ActorId to;             // session_actor: the session itself
   RegisterId reg;
-  std::int32_t lane = 0;    // numbers the sender's possible messages: at most one message of a lane is on its way at any time
-  std::int64_t piece = 0;   // filled: how many of this register were filled before
+  std::int32_t lane = 0;   // numbers the sender's possible messages: at most one message of a lane is on its way at any time
+  std::int64_t piece = 0;  // filled: how many of this register were filled before
 };
 static_assert(sizeof(Message) <= 64 && std::is_trivially_copyable_v<Message>);
 std::string print(const Message& message);  // "filled r3 slot 1 piece 7 to actor 4"
@@ -42,7 +42,7 @@ class Ports {
 
   bool ready() const { return missing_ == 0; }
   bool running() const { return running_; }
-  std::int64_t acts() const { return acts_; }   // completed ones
+  std::int64_t acts() const { return acts_; }  // completed ones
 
   // True if the actor was not ready before and is now.
   bool take(const Message& message) { return message.kind == Message::Kind::filled ? take_filled(message) : take_returned(message); }
@@ -56,8 +56,7 @@ class Ports {
   }
   // Sends exactly one `returned` per input and one `filled` per consumer whose period is due: send(const Message&), which must not call
   // back into these ports. Returned slots go first, so that when the last consumer has acted all that this act sent has been sent.
-  template <class Send>
-  void complete(Send&& send);
+  template <class Send> void complete(Send&& send);
 
   int input_count() const { return static_cast<int>(inputs_.size()); }
   int output_count() const { return static_cast<int>(outputs_.size()); }
@@ -71,9 +70,9 @@ class Ports {
   RegisterId input_register(int port) const { return in(port).reg; }
   RegisterId output_register(int port) const { return out(port).reg; }
   ActorId producer(int input) const { return in(input).producer; }
-  int filled(int input) const { return in(input).count; }        // slots held: ready, or being read
+  int filled(int input) const { return in(input).count; }  // slots held: ready, or being read
   int free_slots(int output) const { return out(output).free_count; }
-  bool wants(int output) const { return out(output).phase == 0; } // the next act needs a free slot
+  bool wants(int output) const { return out(output).phase == 0; }                         // the next act needs a free slot
   int holders(int output, int slot) const { return store_[out(output).holders + slot]; }  // consumers that have yet to return it
   std::int64_t pieces(int output) const { return out(output).piece; }
   std::string text() const;  // the whole state in a line
@@ -84,7 +83,7 @@ class Ports {
     ActorId producer;
     std::int32_t producer_port = 0, period = 1, phase = 0;
     std::int32_t ring = 0, slots = 1, head = 0, count = 0, lane = 0;  // ring: where in store_ the slot numbers lie
-    std::int64_t piece = 0;                                          // the next one expected
+    std::int64_t piece = 0;                                           // the next one expected
   };
   struct Consumer {
     ActorId actor;
@@ -93,7 +92,7 @@ class Ports {
   struct Output {
     RegisterId reg;
     std::int32_t period = 1, phase = 0, slot = -1, slots = 1, lane = 0;
-    std::int32_t free = 0, free_count = 0, holders = 0;              // where in store_: free slots (a stack: warm memory first), holders per slot
+    std::int32_t free = 0, free_count = 0, holders = 0;  // where in store_: free slots (a stack: warm memory first), holders per slot
     std::int32_t first_consumer = 0, consumer_count = 0;
     std::int64_t piece = 0;
   };
@@ -147,8 +146,7 @@ class Ports {
   std::int64_t acts_ = 0;
 };
 
-template <class Send>
-void Ports::complete(Send&& send) {
+template <class Send> void Ports::complete(Send&& send) {
   if (!running_) [[unlikely]]
     fail_begin();
   std::int32_t missing = 0;

@@ -292,7 +292,7 @@ TEST(PortsInEveryOrder, AnAccumulatorFillsOnEverySecondActAndAWeightStays) {
   ActorId w = s.actor("w"), a = s.actor("a"), sum = s.actor("sum"), end = s.actor("end");
   s.start(w);
   s.start(a, 4);
-  s.edge(w, {sum}, 1, 0, 1, 4);    // read by four acts
+  s.edge(w, {sum}, 1, 0, 1, 4);  // read by four acts
   s.edge(a, {sum}, 2);
   s.edge(sum, {end}, 2, 0, 2, 1);  // filled by every second
   s.done(end, 2);

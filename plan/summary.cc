@@ -49,8 +49,9 @@ std::vector<std::string> memory_row(const Plan& plan, DeviceId device) {
 }  // namespace
 
 std::string summary(const Plan& plan) {
-  std::string out = cat("plan ", plan.name.empty() ? "" : cat("'", plan.name, "' "), "of rank ", plan.rank, " of ", plan.world, ": ", plan.devices.size(),
-                        plan.devices.size() == 1 ? " device" : " devices", ", ", plan.streams.size(), " streams\n", counts_of_actors(plan), "\n");
+  std::string out =
+      cat("plan ", plan.name.empty() ? "" : cat("'", plan.name, "' "), "of rank ", plan.rank, " of ", plan.world, ": ", plan.devices.size(),
+          plan.devices.size() == 1 ? " device" : " devices", ", ", plan.streams.size(), " streams\n", counts_of_actors(plan), "\n");
 
   std::vector<std::vector<std::string>> memory;
   for (std::size_t i = 0; i < plan.devices.size(); ++i) memory.push_back(memory_row(plan, DeviceId(i)));
@@ -63,7 +64,8 @@ std::string summary(const Plan& plan) {
     transfers.push_back({t.kind, t.axis, cat(t.bytes), t.value});
     sum += t.bytes;
   }
-  return out + cat(plan.transfers.size(), plan.transfers.size() == 1 ? " transfer, " : " transfers, ", bytes_text(sum), " (", sum, " bytes) a launch\n") +
+  return out +
+         cat(plan.transfers.size(), plan.transfers.size() == 1 ? " transfer, " : " transfers, ", bytes_text(sum), " (", sum, " bytes) a launch\n") +
          table(transfers);
 }
 

@@ -17,15 +17,16 @@ namespace {
 // matmul then relu on one device, with a variable.
 Plan small_plan() {
   Sketch s(1, "small");
-  ActorId in = s.actor("feed", 0, 0, BodyKind::input), w = s.actor("w", 0, 0, BodyKind::state), f = s.actor("forward"), out = s.actor("loss", 1, 0, BodyKind::fetch);
+  ActorId in = s.actor("feed", 0, 0, BodyKind::input), w = s.actor("w", 0, 0, BodyKind::state), f = s.actor("forward"),
+          out = s.actor("loss", 1, 0, BodyKind::fetch);
   s.start(in);
   s.start(w);
   RegisterId x = s.edge(in, {f}, 2, 32), v = s.edge(w, {f}), y = s.edge(f, {out}, 1, 24);
   s.done(out);
   BlockId weight = s.block(BlockKind::variable, 0, 96, "fc.weight", "f32[4, 6]"), scratch = s.block(BlockKind::scratch, 0, 64);
   s.plan.registers[x.index].type = "f32[2, 4]";
-  s.call(f, "plain.matmul", {in_register(x, View(DType::f32, {2, 4})), in_block(weight, View(DType::f32, {4, 6}))}, {in_block(scratch, View(DType::f32, {2, 6}))},
-         {{"transpose_a", false}});
+  s.call(f, "plain.matmul", {in_register(x, View(DType::f32, {2, 4})), in_block(weight, View(DType::f32, {4, 6}))},
+         {in_block(scratch, View(DType::f32, {2, 6}))}, {{"transpose_a", false}});
   s.call(f, "plain.reduce_sum", {in_block(scratch, View(DType::f32, {2, 6}, {1, 2}))}, {in_register(y, View(DType::f32, {6}))}, {{"axes", Ints{0}}});
   s.plan.actors[f.index].calls[1].team = 2;
   Actor& feed = s.plan.actors[in.index];
@@ -113,8 +114,7 @@ class RandomPlan {
     static const char* texts[] = {"", "x", "two words", "\"quoted\"", "a\\b", "line\nbreak\t", "{brace}", "}", "# no comment", "session", "every 3"};
     return texts[random_() % std::size(texts)];
   }
-  template <class Item, class Make>
-  void fill(std::vector<Item>& items, Make make) {
+  template <class Item, class Make> void fill(std::vector<Item>& items, Make make) {
     for (int n = small() - 1; n > 0; --n) items.push_back(make());
   }
   PlanDevice place() { return {small(), small(), text()}; }
@@ -185,9 +185,7 @@ TEST(PlanText, AnyPlanReadsBackEqual) {
 std::string error_of(const std::string& text) {
   try {
     parse_plan(text);
-  } catch (const Error& error) {
-    return error.what();
-  }
+  } catch (const Error& error) { return error.what(); }
   return "no error";
 }
 
@@ -195,7 +193,8 @@ TEST(PlanText, ABadTextIsAnErrorWithItsLine) {
   const std::string head = "plan \"x\" world 1 rank 0 hash 0\n";
   const std::pair<std::string, std::string> rows[] = {
       {"", "plan: line 1, column 1: expected 'plan' at the end"},
-      {head + "divice 0: 0 0 \"cpu\"\n", "line 2, column 1: expected device, stream, block, register, actor, link, communicator, transfer or setup at"},
+      {head + "divice 0: 0 0 \"cpu\"\n",
+       "line 2, column 1: expected device, stream, block, register, actor, link, communicator, transfer or setup at"},
       {head + "device 1: 0 0 \"cpu\"\n", "number 0 is due at ': 0 0 \"cpu\"'"},
       {head + "block b0: attic device 0 bytes 1\n", "'attic' is no kind of block (scratch, register, variable, constant, external) at"},
       {head + "actor a0: dance \"x\" stream 0\n", "'dance' is no kind of actor (compute, input, fetch, state, collective) at"},
@@ -214,8 +213,7 @@ TEST(PlanText, EveryPrefixOfAPlanIsReadOrRefused) {
   for (std::size_t n = 0; n < text.size(); ++n) {
     try {
       parse_plan(text.substr(0, n));
-    } catch (const Error&) {
-    }
+    } catch (const Error&) {}
   }
 }
 
@@ -227,9 +225,7 @@ TEST(PlanText, SavedPlansAreLoadedAndMissingFilesNamed) {
   try {
     load_plan(path);
     FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()).find(path + ": plan: line 1"), 0u) << error.what();
-  }
+  } catch (const Error& error) { EXPECT_EQ(std::string(error.what()).find(path + ": plan: line 1"), 0u) << error.what(); }
   std::filesystem::remove(path);
   EXPECT_THROW(load_plan(path), Error);
   EXPECT_THROW(save(small_plan(), "/nowhere/at/all"), Error);
@@ -250,7 +246,8 @@ TEST(PlanText, TheHashSeesWhatRunsAndNotWhatPeopleRead) {
 }
 
 TEST(PlanText, ACallIsPrintedWithItsTypes) {
-  CallSpec call{"matmul", {{"transpose_a", true}}, {View(DType::f32, {8, 4}), View(DType::f32, {8, 6}, {1, 8})}, {View(DType::f32, {4, 6})}, "cpu", 2};
+  CallSpec call{"matmul", {{"transpose_a", true}}, {View(DType::f32, {8, 4}), View(DType::f32, {8, 6}, {1, 8})}, {View(DType::f32, {4, 6})}, "cpu",
+                2};
   EXPECT_EQ(print(call), "matmul(f32[8, 4], f32[8, 6]{1, 8}) {transpose_a=true} -> f32[4, 6] team 2");
 }
 

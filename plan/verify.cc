@@ -10,8 +10,7 @@
 namespace karez {
 namespace {
 
-template <class IdType, class Items>
-void in_range(IdType id, const Items& items, const std::string& who, const char* what) {
+template <class IdType, class Items> void in_range(IdType id, const Items& items, const std::string& who, const char* what) {
   require(id.index >= 0 && static_cast<std::size_t>(id.index) < items.size(), who, " names ", what, " ", id, ", of which there are ", items.size());
 }
 
@@ -52,7 +51,8 @@ void verify_register(const Plan& plan, std::size_t i) {
   require(r.bytes >= 0, who, " has ", r.bytes, " bytes");
   if (r.producer != session_actor) {
     in_range(r.producer, plan.actors, who, "producer");
-    require(lists(plan.actor(r.producer).outputs, id), who, " names ", name_of_actor(plan, r.producer.index), " as its producer, which does not list it");
+    require(lists(plan.actor(r.producer).outputs, id), who, " names ", name_of_actor(plan, r.producer.index),
+            " as its producer, which does not list it");
   }
   require(!r.consumers.empty(), who, " has no consumer: its slots would never come back");
   std::set<ActorId> seen;
@@ -68,7 +68,8 @@ void verify_register(const Plan& plan, std::size_t i) {
   require(r.bytes > 0 || !r.block.valid(), who, " has no bytes, but lies in block ", r.block);
   if (r.bytes == 0) return;
   in_range(r.block, plan.blocks, who, "block");
-  require(r.offset >= 0 && (r.slots == 1 || r.stride >= r.bytes), who, ": offset ", r.offset, ", stride ", r.stride, " for slots of ", r.bytes, " bytes");
+  require(r.offset >= 0 && (r.slots == 1 || r.stride >= r.bytes), who, ": offset ", r.offset, ", stride ", r.stride, " for slots of ", r.bytes,
+          " bytes");
   std::int64_t end = checked_add(r.offset, checked_add(checked_mul(r.slots - 1, r.stride), r.bytes));
   require(end <= plan.block(r.block).bytes, who, " ends at byte ", end, " of block b", r.block, ", which has ", plan.block(r.block).bytes);
 }
@@ -77,7 +78,8 @@ void verify_register(const Plan& plan, std::size_t i) {
 void verify_overlaps(const Plan& plan) {
   std::map<BlockId, std::vector<std::size_t>> by_block;
   for (std::size_t i = 0; i < plan.registers.size(); ++i)
-    if (plan.registers[i].bytes > 0 && plan.block(plan.registers[i].block).kind != BlockKind::variable) by_block[plan.registers[i].block].push_back(i);
+    if (plan.registers[i].bytes > 0 && plan.block(plan.registers[i].block).kind != BlockKind::variable)
+      by_block[plan.registers[i].block].push_back(i);
   for (auto& [block, list] : by_block) {
     std::sort(list.begin(), list.end(), [&](std::size_t a, std::size_t b) { return plan.registers[a].offset < plan.registers[b].offset; });
     for (std::size_t k = 1; k < list.size(); ++k) {
@@ -162,8 +164,8 @@ void verify_actor(const Plan& plan, std::size_t i) {
   check_ports(a.inputs, false);
   check_ports(a.outputs, true);
   require(a.calls.empty() || a.body == BodyKind::compute, who, " has calls, but its body is ", name_of(a.body));
-  require(a.collective.has_value() == (a.body == BodyKind::collective), who, ": its body is ", name_of(a.body), a.collective ? ", but it has a" : ", but it has no",
-          " collective");
+  require(a.collective.has_value() == (a.body == BodyKind::collective), who, ": its body is ", name_of(a.body),
+          a.collective ? ", but it has a" : ", but it has no", " collective");
   bool binds = a.body == BodyKind::input || a.body == BodyKind::fetch;
   require(binds || (a.bound.empty() && a.slices.empty() && a.binding.empty()), who, " binds something, but its body is ", name_of(a.body));
   require(!binds || !a.binding.empty(), who, " has no binding");
@@ -211,12 +213,14 @@ void verify_sequences(const Plan& plan) {
     auto [at, fresh] = turns[{c.communicator, plan.stream(plan.actors[i].stream).device}].emplace(c.turn, i);
     require(fresh, name_of_actor(plan, i), " and ", name_of_actor(plan, at->second), " both have turn ", c.turn, " of communicator ", c.communicator);
     auto [other, alone] = first.emplace(std::pair{c.communicator, c.turn}, &c);
-    require(alone || (other->second->kind == c.kind && other->second->reduce == c.reduce), name_of_actor(plan, i), ": turn ", c.turn, " of communicator ",
-            c.communicator, " is ", c.kind, " ", c.reduce, " here, but ", other->second->kind, " ", other->second->reduce, " for another member");
+    require(alone || (other->second->kind == c.kind && other->second->reduce == c.reduce), name_of_actor(plan, i), ": turn ", c.turn,
+            " of communicator ", c.communicator, " is ", c.kind, " ", c.reduce, " here, but ", other->second->kind, " ", other->second->reduce,
+            " for another member");
   }
   for (std::size_t c = 0; c < plan.communicators.size(); ++c) {
     const Communicator& group = plan.communicators[c];
-    require(!group.members.empty() && group.chunk > 0, "communicator ", c, " has ", group.members.size(), " members and chunks of ", group.chunk, " bytes");
+    require(!group.members.empty() && group.chunk > 0, "communicator ", c, " has ", group.members.size(), " members and chunks of ", group.chunk,
+            " bytes");
     for (std::size_t d = 0; d < plan.devices.size(); ++d) {
       if (std::find(group.members.begin(), group.members.end(), plan.devices[d]) == group.members.end()) continue;
       std::size_t count = turns[{CommunicatorId(c), DeviceId(d)}].size();

@@ -47,9 +47,7 @@ struct Sample {
 std::string error_of(const std::function<void()>& body) {
   try {
     body();
-  } catch (const Error& error) {
-    return error.what();
-  }
+  } catch (const Error& error) { return error.what(); }
   return "no error";
 }
 
@@ -63,9 +61,14 @@ TEST(Verify, EveryFaultIsNamed) {
       {"device 1 and device 0 are both 0.0", [](Plan& p) { p.devices[1].device = 0; }},
       {"stream 1 names device 7, of which there are 2", [](Plan& p) { p.streams[1].device = DeviceId(7); }},
       {"block b0 has -1 bytes", [](Plan& p) { p.blocks[0].bytes = -1; }},
-      {"is a variable without a name", [](Plan& p) { p.blocks.push_back({BlockKind::variable, DeviceId(0), 4, "", ""}); }},
+      {"is a variable without a name",
+       [](Plan& p) {
+         p.blocks.push_back({BlockKind::variable, DeviceId(0), 4, "", ""});
+       }},
       {"variable 'w' has two blocks on device 0",
-       [](Plan& p) { p.blocks.insert(p.blocks.end(), 2, {BlockKind::variable, DeviceId(0), 4, "w", "f32[1]"}); }},
+       [](Plan& p) {
+         p.blocks.insert(p.blocks.end(), 2, {BlockKind::variable, DeviceId(0), 4, "w", "f32[1]"});
+       }},
       {"names stream 9, of which there are 2", [](Plan& p) { p.actors[0].stream = StreamId(9); }},
       {"register r1 has 0 slots", [](Plan& p) { p.registers[1].slots = 0; }},
       {"which does not list it", [](Plan& p) { p.actors[0].outputs.clear(); }},
@@ -83,7 +86,8 @@ TEST(Verify, EveryFaultIsNamed) {
       {"writes register r1, which it only reads", [](Plan& p) { p.actors[1].collective->out.reg = RegisterId(1); }},
       {"has a negative stride", [](Plan& p) { p.actors[0].calls[0].out[0].view.strides[0] = -1; }},
       {"lies nowhere", [](Plan& p) { p.actors[0].calls[0].out[0].reg = RegisterId(); }},
-      {"writes the constant block", [](Plan& p) {
+      {"writes the constant block",
+       [](Plan& p) {
          p.blocks.push_back({BlockKind::constant, DeviceId(0), 16, "", ""});
          p.actors[0].calls[0].out[0] = in_block(BlockId(p.blocks.size() - 1), View(DType::f32, {4}));
        }},
@@ -103,7 +107,10 @@ TEST(Verify, EveryFaultIsNamed) {
       {"is all_gather sum here, but all_reduce sum for another member", [](Plan& p) { p.actors[4].collective->kind = "all_gather"; }},
       {"its sequence has 2 turns, but device 0.0 has 1 collectives", [](Plan& p) { p.communicators[0].sequence.push_back("x"); }},
       {"chunks of 0 bytes", [](Plan& p) { p.communicators[0].chunk = 0; }},
-      {"link 0 names register 99", [](Plan& p) { p.links.push_back({RegisterId(99), p.devices[0], true, 1}); }},
+      {"link 0 names register 99",
+       [](Plan& p) {
+         p.links.push_back({RegisterId(99), p.devices[0], true, 1});
+       }},
       {"would act 1 times in a launch, but register", [](Plan& p) { p.actors[1].inputs[0].period = 2; }},
   };
   for (const auto& [says, breaks] : rows) {
@@ -156,7 +163,8 @@ TEST(Verify, CollectivesInOrdersThatCannotMeetAreRefused) {
   EXPECT_NO_THROW(verify(s.plan));
   for (auto& actor : s.plan.actors) actor.collective->turn = 1 - actor.collective->turn;
   std::string error = error_of([&] { verify(s.plan); });
-  EXPECT_NE(error.find("stalls: a0 'x.0' waits for turn 0 of communicator 0 -> a1 'y.0' waits for r1 to be filled -> a0 'x.0'"), std::string::npos) << error;
+  EXPECT_NE(error.find("stalls: a0 'x.0' waits for turn 0 of communicator 0 -> a1 'y.0' waits for r1 to be filled -> a0 'x.0'"), std::string::npos)
+      << error;
 }
 
 TEST(Acts, PeriodsMultiplyAndDivide) {

@@ -38,7 +38,12 @@ struct Grid {
   std::string algorithm;
 
   Grid(int rows, int columns, int rounds, std::int64_t count, const std::string& algorithm, int workers)
-      : rows(rows), columns(columns), rounds(rounds), count(count), s(rows * columns, "grid"), algorithm(algorithm) {
+      : rows(rows),
+        columns(columns),
+        rounds(rounds),
+        count(count),
+        s(rows * columns, "grid"),
+        algorithm(algorithm) {
     std::vector<std::string> sequence;
     for (int round = 0; round < rounds; ++round) sequence.push_back(cat("round ", round));
     for (int r = 0; r < rows; ++r) {
@@ -68,9 +73,11 @@ struct Grid {
       ActorId all = s.actor(cat("all_reduce.", step, ".", d), worker, d, BodyKind::collective);
       from = s.edge(last, {all}, 2, view.bytes());
       RegisterId to{static_cast<int>(s.plan.registers.size())};
-      Collective c{group, "all_reduce", "sum", step / 2, in_register(from, view), in_register(to, view), {}, {}, {}, cat("all_reduce at net.cc:", step)};
-      comm::CollectiveSpec spec{comm::kind_from("all_reduce"), comm::algorithm_from(algorithm), 0, step % 2 == 0 ? columns : rows, 256, view, view, {}, {},
-                                reduce_function("sum", DType::f32)};
+      Collective c{
+          group, "all_reduce", "sum", step / 2, in_register(from, view), in_register(to, view), {}, {}, {}, cat("all_reduce at net.cc:", step)};
+      comm::CollectiveSpec spec{
+          comm::kind_from("all_reduce"),     comm::algorithm_from(algorithm), 0, step % 2 == 0 ? columns : rows, 256, view, view, {}, {},
+          reduce_function("sum", DType::f32)};
       if (std::int64_t staging = comm::staging_bytes(spec); staging > 0)
         c.staging = in_block(s.block(BlockKind::scratch, d, staging), View(DType::b8, {staging}));
       s.plan.actors[all.index].collective = c;
@@ -109,7 +116,8 @@ TEST(Collectives, ManyMembersOnFewWorkersSumWithoutWaitingForeverAndBytesAreCoun
           finish(session, launch);
           for (int d = 0; d < rows * columns; ++d)
             for (std::int64_t e = 0; e < 1000; ++e)
-              ASSERT_EQ(launch.output(cat("y", d)).data<float>()[static_cast<std::size_t>(e)], grid.expected(e, x)) << algorithm << " device " << d << " element " << e;
+              ASSERT_EQ(launch.output(cat("y", d)).data<float>()[static_cast<std::size_t>(e)], grid.expected(e, x))
+                  << algorithm << " device " << d << " element " << e;
         }
         auto bytes = [&](int members, int groups) {
           return groups * comm::planned_bytes(comm::Kind::all_reduce, comm::algorithm_from(algorithm), members, 4000);

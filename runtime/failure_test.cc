@@ -19,9 +19,7 @@ namespace {
 std::string error_of(const std::function<void()>& body) {
   try {
     body();
-  } catch (const Error& error) {
-    return error.what();
-  }
+  } catch (const Error& error) { return error.what(); }
   return "no error";
 }
 
@@ -53,15 +51,15 @@ TEST(Failure, APoisonedLaunchDrainsAndTheStateIsUnusableUntilReloaded) {
   for (int i = 0; i < 3; ++i) {
     try {
       launches.push_back(session.launch(plan));  // the first may have failed before the others are asked for
-    } catch (const Error&) {
-    }
+    } catch (const Error&) {}
   }
   EXPECT_NE(error_of([&] { launches[0].wait(); }), "no error");
   for (std::size_t i = 1; i < launches.size(); ++i)
     EXPECT_EQ(error_of([&] { launches[i].wait(); }).find(cat("launch ", i + 1, " did not run: ")), 0u);
   EXPECT_EQ(session.counters().messages, messages_per_launch(failing_plan())) << "every message of the poisoned launch was sent all the same";
   EXPECT_EQ(error_of([&] { session.launch(plan); }),
-            "this session's state is unusable since a launch failed (test.fail at sketch.cc:2: run 2 went wrong [launch 1, actor 'b', device 0.0]); reload it");
+            "this session's state is unusable since a launch failed (test.fail at sketch.cc:2: run 2 went wrong [launch 1, actor 'b', device 0.0]); "
+            "reload it");
   session.reload();
   EXPECT_EQ(error_of([&] { session.launch(plan); }), "no plan 0 is loaded in this session");
   Sketch s;

@@ -8,8 +8,8 @@ namespace {
 
 struct Copy {
   const View &to, &from;
-  std::int64_t size;      // of an element
-  int tail;               // dimensions from here on are row-major on both sides
+  std::int64_t size;  // of an element
+  int tail;           // dimensions from here on are row-major on both sides
   std::int64_t tail_bytes;
 
   void run(std::byte* t, const std::byte* f, int d) const {

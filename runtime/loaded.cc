@@ -15,7 +15,10 @@ namespace {
 class Preparation {
  public:
   Preparation(const Plan& plan, Variables& variables, const LoadOptions& options)
-      : loaded_(std::make_unique<Loaded>(plan)), plan_(loaded_->plan), variables_(variables), options_(options) {}
+      : loaded_(std::make_unique<Loaded>(plan)),
+        plan_(loaded_->plan),
+        variables_(variables),
+        options_(options) {}
 
   std::unique_ptr<Loaded> run() {
     for (const PlanDevice& device : plan_.devices) loaded_->devices.push_back(&options_.device(device));
@@ -58,8 +61,8 @@ class Preparation {
       return fresh_.emplace(key, std::move(fresh)).first->second.memory.data();
     }
     const Variable& v = known->second;
-    require(v.layout == b.layout && v.memory.bytes() == b.bytes, "plan '", plan_.name, "': variable '", b.name, "' of device ", device.name(), " is stored as ",
-            v.layout, " (", v.memory.bytes(), " bytes), but this plan wants ", b.layout, " (", b.bytes, " bytes)");
+    require(v.layout == b.layout && v.memory.bytes() == b.bytes, "plan '", plan_.name, "': variable '", b.name, "' of device ", device.name(),
+            " is stored as ", v.layout, " (", v.memory.bytes(), " bytes), but this plan wants ", b.layout, " (", b.bytes, " bytes)");
     return v.memory.data();
   }
 
@@ -155,7 +158,8 @@ class Preparation {
       if (call.workspace) locate(a, *call.workspace, &prepared.workspace);
       a.asynchronous |= prepared.async != nullptr;
     }
-    require(!a.asynchronous || a.calls.size() == 1, "actor '", actor.name, "': kernel ", actor.calls[0].kernel, " finishes later, so it must be the only call");
+    require(!a.asynchronous || a.calls.size() == 1, "actor '", actor.name, "': kernel ", actor.calls[0].kernel,
+            " finishes later, so it must be the only call");
     if (a.asynchronous) make_asynchronous(*a.note.part);
     bind(a);
     if (a.body == BodyKind::collective) prepare_collective(a);
@@ -235,7 +239,8 @@ class Preparation {
         sequence->endpoint->set_wake([box = options_.boxes[part.worker], mail = &sequence->arrival] { box->post(mail); });
       }
       auto at = std::find_if(part.sequences.begin(), part.sequences.end(), [&](const auto& s) { return s.get() == sequence; });
-      require(at != part.sequences.end(), "actor '", a.actor->name, "': another collective of communicator ", c.communicator, " on this device is on another worker");
+      require(at != part.sequences.end(), "actor '", a.actor->name, "': another collective of communicator ", c.communicator,
+              " on this device is on another worker");
       a.sequence = static_cast<int>(at - part.sequences.begin());
       sequence->by_turn[c.turn] = &a;
       part.sent_bytes[c.kind];

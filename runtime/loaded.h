@@ -37,9 +37,9 @@ class OwnedCounter {
 };
 
 struct PreparedCall {
-  PreparedKernel run;                    // or
-  const AsyncKernel* async = nullptr;    // this
-  std::vector<std::byte*> in, out;       // addresses; patched where an operand's slot moves
+  PreparedKernel run;                  // or
+  const AsyncKernel* async = nullptr;  // this
+  std::vector<std::byte*> in, out;     // addresses; patched where an operand's slot moves
   std::byte* workspace = nullptr;
   const Call* call = nullptr;
   KernelArgs args() const { return {in, out, workspace}; }
@@ -54,7 +54,7 @@ struct Patch {
 struct PatchedPort {
   bool output = false;
   int port = 0;
-  int slot = -1;                         // that the cells hold now
+  int slot = -1;  // that the cells hold now
   std::vector<Patch> patches;
 };
 
@@ -68,7 +68,7 @@ struct PoisonRange {
 struct BoundOperand {
   std::byte* address = nullptr;
   const View* view = nullptr;
-  std::vector<std::int64_t> begin;       // of an input's slice
+  std::vector<std::int64_t> begin;  // of an input's slice
 };
 
 // One actor as its worker sees it. What every act touches stands first.
@@ -77,22 +77,22 @@ struct ActorState {
 
   Ports ports;
   ActorId id;
-  int place = 0;                         // in its part's pick order
+  int place = 0;  // in its part's pick order
   const Actor* actor;
   BodyKind body;
   bool asynchronous = false;
-  int stream = 0;                        // in the plan
+  int stream = 0;  // in the plan
   std::vector<PatchedPort> patched;
   std::vector<PreparedCall> calls;
 
-  std::vector<Mail> mails;               // by lane, for messages to other workers
-  Mail note;                             // an asynchronous kernel's end
+  std::vector<Mail> mails;  // by lane, for messages to other workers
+  Mail note;                // an asynchronous kernel's end
   std::exception_ptr async_error;
   std::vector<PoisonRange> poisoned;
   std::vector<BoundOperand> bound;
-  int binding = -1;                      // input: which feed; fetch: which output
+  int binding = -1;  // input: which feed; fetch: which output
   std::int64_t acts_per_launch = 1;
-  int sequence = -1;                     // collective: which of its part's sequences
+  int sequence = -1;  // collective: which of its part's sequences
   std::unique_ptr<comm::CollectiveRun> collective;
   std::byte *collective_in = nullptr, *collective_out = nullptr, *staging = nullptr;
 
@@ -107,7 +107,7 @@ struct Sequence {
   int next = 0;
   std::vector<ActorState*> by_turn;
   ActorState* running = nullptr;
-  std::int64_t sent_before = 0;           // bytes of the endpoint when the last one ended
+  std::int64_t sent_before = 0;  // bytes of the endpoint when the last one ended
 };
 
 // The actors of one plan that one worker serves.
@@ -117,11 +117,11 @@ struct Part {
   std::vector<std::unique_ptr<ActorState>> actors;  // by place
   std::vector<ActorState*> local;                   // by actor id + 1; none where another worker (or the session, at 0) is meant
   ReadyQueue ready;
-  bool runnable = false;                            // in its worker's list
-  std::vector<char> stream_busy;                    // by stream, only where a kernel is asynchronous
-  std::vector<ReadyQueue> deferred;                 // by stream: ready, but the stream is busy
+  bool runnable = false;             // in its worker's list
+  std::vector<char> stream_busy;     // by stream, only where a kernel is asynchronous
+  std::vector<ReadyQueue> deferred;  // by stream: ready, but the stream is busy
   std::vector<std::unique_ptr<Sequence>> sequences;
-  std::map<std::string, OwnedCounter> sent_bytes;   // by kind of collective
+  std::map<std::string, OwnedCounter> sent_bytes;  // by kind of collective
   OwnedCounter acts, messages;
   Mail attach, abandon;
 };
@@ -130,7 +130,7 @@ struct Part {
 struct SessionPorts {
   explicit SessionPorts(const Plan& plan) : starter(Ports::starter(plan)), ender(Ports::ender(plan)) {}
   Ports starter, ender;
-  std::vector<Mail> start_mails, done_mails;        // by lane
+  std::vector<Mail> start_mails, done_mails;  // by lane
   OwnedCounter messages;
 };
 
@@ -138,12 +138,12 @@ struct LaunchRecord {
   Session* session = nullptr;
   Loaded* loaded = nullptr;
   std::uint64_t ticket = 0;
-  std::vector<Feed> feeds;                                // by input binding
-  std::vector<std::pair<std::string, HostArray>> outputs; // by fetch binding
+  std::vector<Feed> feeds;                                 // by input binding
+  std::vector<std::pair<std::string, HostArray>> outputs;  // by fetch binding
   Mail mail;
   LaunchRecord* next = nullptr;
   std::mutex mutex;
-  std::string error;                                      // the first one
+  std::string error;  // the first one
 };
 
 struct Binding {
@@ -157,17 +157,17 @@ struct Loaded {
 
   Plan plan;
   SessionPorts session_ports;
-  std::vector<Memory> memory;                       // of blocks that are no variables
+  std::vector<Memory> memory;  // of blocks that are no variables
   std::vector<std::byte*> block_address;
   std::vector<Device*> devices;
-  std::vector<std::unique_ptr<comm::LocalHub>> hubs;// by communicator
-  std::vector<std::unique_ptr<Part>> parts;         // by worker; none where a worker has no actor of it
-  std::vector<Part*> part_of;                       // by actor
-  std::vector<Mailbox*> boxes;                      // by worker
+  std::vector<std::unique_ptr<comm::LocalHub>> hubs;  // by communicator
+  std::vector<std::unique_ptr<Part>> parts;           // by worker; none where a worker has no actor of it
+  std::vector<Part*> part_of;                         // by actor
+  std::vector<Mailbox*> boxes;                        // by worker
   std::vector<Binding> inputs, outputs;
-  std::atomic<LaunchRecord*> launch{nullptr};       // in flight
-  std::atomic<bool> poisoned{false};                // a launch failed: acts complete without working
-  std::atomic<bool> abandoned{false};               // a collective broke: nobody waits for members
+  std::atomic<LaunchRecord*> launch{nullptr};  // in flight
+  std::atomic<bool> poisoned{false};           // a launch failed: acts complete without working
+  std::atomic<bool> abandoned{false};          // a collective broke: nobody waits for members
 };
 
 // A session's variables, by device ("0.1") and name.
@@ -183,10 +183,10 @@ std::string device_name(const PlanDevice& device);  // "0.1"
 
 struct LoadOptions {
   const KernelTable* kernels = nullptr;
-  std::vector<const AsyncKernel*> async;            // must outlive what is loaded
+  std::vector<const AsyncKernel*> async;  // must outlive what is loaded
   std::function<Device&(const PlanDevice&)> device;
-  int dealt_among = 1;                              // actors go to worker stream.worker modulo this
-  std::vector<Mailbox*> boxes;                      // of the workers there are
+  int dealt_among = 1;          // actors go to worker stream.worker modulo this
+  std::vector<Mailbox*> boxes;  // of the workers there are
   bool poison = false;
 };
 

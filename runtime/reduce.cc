@@ -8,8 +8,7 @@
 namespace karez {
 namespace {
 
-template <class T>
-T sum_of(T a, T b) {
+template <class T> T sum_of(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
     using Unsigned = std::make_unsigned_t<T>;  // wraps, where signed overflow would be undefined
     return static_cast<T>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b));
@@ -17,19 +16,16 @@ T sum_of(T a, T b) {
     return a + b;
   }
 }
-template <class T>
-T max_of(T a, T b) {
+template <class T> T max_of(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) return a != a || a > b ? a : b;
   return a > b ? a : b;
 }
-template <class T>
-T min_of(T a, T b) {
+template <class T> T min_of(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) return a != a || a < b ? a : b;
   return a < b ? a : b;
 }
 
-template <class T, T (*combine)(T, T)>
-void reduce(std::byte* into, const std::byte* from, std::int64_t count) {
+template <class T, T (*combine)(T, T)> void reduce(std::byte* into, const std::byte* from, std::int64_t count) {
   T* a = reinterpret_cast<T*>(into);
   const T* b = reinterpret_cast<const T*>(from);
   for (std::int64_t i = 0; i < count; ++i) a[i] = combine(a[i], b[i]);

@@ -36,7 +36,9 @@ const HostArray& Launch::output(std::string_view name) const {
 // ---- Session
 
 Session::Session(SessionOptions options, const KernelTable& kernels)
-    : options_(options), kernels_(&kernels), variables_(std::make_unique<Variables>()) {
+    : options_(options),
+      kernels_(&kernels),
+      variables_(std::make_unique<Variables>()) {
   int cores = cpu_budget().cores;
   require(options_.workers >= 0, "a session of ", options_.workers, " workers");
   limit_ = options_.workers == 0 ? cores : std::min(options_.workers, cores);
@@ -97,7 +99,8 @@ int Session::load(const Plan& plan) {
 }
 
 Launch Session::launch(int plan, const Feeds& feeds) {
-  require(plan >= 0 && static_cast<std::size_t>(plan) < loaded_.size() && loaded_[static_cast<std::size_t>(plan)], "no plan ", plan, " is loaded in this session");
+  require(plan >= 0 && static_cast<std::size_t>(plan) < loaded_.size() && loaded_[static_cast<std::size_t>(plan)], "no plan ", plan,
+          " is loaded in this session");
   Loaded& loaded = *loaded_[static_cast<std::size_t>(plan)];
   auto record = std::make_shared<LaunchRecord>();
   record->session = this;
@@ -105,8 +108,8 @@ Launch Session::launch(int plan, const Feeds& feeds) {
   record->feeds.resize(loaded.inputs.size());
   for (const auto& [name, feed] : feeds) {
     auto at = std::find_if(loaded.inputs.begin(), loaded.inputs.end(), [&](const Binding& b) { return b.name == name; });
-    require(at != loaded.inputs.end(), "plan '", loaded.plan.name, "' has no input '", name, "'; it has: ",
-            join(loaded.inputs, ", ", [](const Binding& b) { return b.name; }));
+    require(at != loaded.inputs.end(), "plan '", loaded.plan.name, "' has no input '", name,
+            "'; it has: ", join(loaded.inputs, ", ", [](const Binding& b) { return b.name; }));
     require(feed.source != nullptr, "input '", name, "' is fed with nothing");
     require(feed.source->type() == at->type, "input '", name, "' is ", at->type, ", but is fed with ", feed.source->type(),
             at->where.empty() ? "" : " (" + at->where + ")");
@@ -177,7 +180,8 @@ std::byte* Session::variable_bytes(std::string_view name, const PlanDevice& d, c
     fail("device ", device_name(d), " holds no variable '", name, "'; it holds: ", join(names, ", "));
   }
   const Variable& v = at->second;
-  require(view.bytes() <= v.memory.bytes(), "variable '", name, "' is stored as ", v.layout, " in ", v.memory.bytes(), " bytes; ", view, " takes ", view.bytes());
+  require(view.bytes() <= v.memory.bytes(), "variable '", name, "' is stored as ", v.layout, " in ", v.memory.bytes(), " bytes; ", view, " takes ",
+          view.bytes());
   return v.memory.data();
 }
 

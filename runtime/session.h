@@ -42,29 +42,29 @@ struct Feed {
 using Feeds = std::vector<std::pair<std::string, Feed>>;
 
 struct SessionOptions {
-  int workers = 0;                 // threads at most; 0: as many as usable cores. Never more than cores, never more than plans ask for
-  bool poison = poison_by_default; // fill fresh slots and scratch with a pattern that no correct plan reads
-  int spin_microseconds = 20;      // how long an idle worker looks for messages before it parks; teams of more than one make it 0
-  bool pin = false;                // bind worker i to the i-th usable core: for benchmarks on idle machines
+  int workers = 0;                  // threads at most; 0: as many as usable cores. Never more than cores, never more than plans ask for
+  bool poison = poison_by_default;  // fill fresh slots and scratch with a pattern that no correct plan reads
+  int spin_microseconds = 20;       // how long an idle worker looks for messages before it parks; teams of more than one make it 0
+  bool pin = false;                 // bind worker i to the i-th usable core: for benchmarks on idle machines
 };
 
 // What was counted where it happened, since the session began. Exact whenever no launch is in flight.
 struct Counters {
   std::int64_t launches = 0;
   std::int64_t acts = 0;
-  std::int64_t messages = 0;                          // both kinds, the session's own start and done included
-  std::map<std::string, std::int64_t> sent_bytes;     // by kind of collective, counted at the copy
-  std::map<std::string, std::int64_t> peak_bytes;     // by device ("0.1"): blocks and variables
+  std::int64_t messages = 0;                       // both kinds, the session's own start and done included
+  std::map<std::string, std::int64_t> sent_bytes;  // by kind of collective, counted at the copy
+  std::map<std::string, std::int64_t> peak_bytes;  // by device ("0.1"): blocks and variables
   int workers = 0;
 };
 
 // One launch's future. Copies share it; it may outlive the wait, not the Session.
 class Launch {
  public:
-  void wait() const;                                      // rethrows the launch's first error, with actor, device and the user's line
+  void wait() const;  // rethrows the launch's first error, with actor, device and the user's line
   bool done() const;
   std::uint64_t ticket() const;
-  const HostArray& output(std::string_view name) const;   // waits; unknown: an error that lists the names
+  const HostArray& output(std::string_view name) const;                   // waits; unknown: an error that lists the names
   const std::vector<std::pair<std::string, HostArray>>& outputs() const;  // waits
 
  private:
@@ -98,7 +98,7 @@ class Session {
   // Forgets all plans and variables, and with them a failure.
   void reload();
 
-  Counters counters();          // waits until no launch is in flight
+  Counters counters();  // waits until no launch is in flight
   // Who waits for what, now: one line per actor that is not at rest. Never blocks on a worker that is inside a kernel.
   std::string wait_graph();
 
@@ -106,9 +106,9 @@ class Session {
   friend class Launch;
   friend class Worker;
   // Called by workers.
-  void finished(LaunchRecord& record);         // it is over; the record may go
-  bool refuses(LaunchRecord& record);          // says so in the record, if an earlier launch failed
-  void broke(const std::string& why);          // a protocol error: everything in flight ends here
+  void finished(LaunchRecord& record);  // it is over; the record may go
+  bool refuses(LaunchRecord& record);   // says so in the record, if an earlier launch failed
+  void broke(const std::string& why);   // a protocol error: everything in flight ends here
   bool broken() const { return broken_.load(std::memory_order_relaxed); }
 
   void wait_idle();
@@ -123,18 +123,18 @@ class Session {
   std::vector<std::unique_ptr<AsyncKernel>> async_;
   std::map<std::string, std::unique_ptr<Device>> devices_;  // "rank.device"
   std::unique_ptr<Variables> variables_;
-  std::vector<std::unique_ptr<Loaded>> loaded_;             // none where a reload forgot it
-  int limit_ = 1;                                           // of workers
+  std::vector<std::unique_ptr<Loaded>> loaded_;  // none where a reload forgot it
+  int limit_ = 1;                                // of workers
   std::vector<std::unique_ptr<Worker>> workers_;
-  std::vector<std::shared_ptr<Inquiry>> inquiries_;         // kept: a worker inside a kernel answers later
+  std::vector<std::shared_ptr<Inquiry>> inquiries_;  // kept: a worker inside a kernel answers later
   std::int64_t launched_ = 0;
   std::atomic<bool> broken_{false};
 
-  mutable std::mutex mutex_;                                // guards what follows
+  mutable std::mutex mutex_;  // guards what follows
   std::condition_variable over_;
-  std::deque<std::shared_ptr<LaunchRecord>> launches_;      // begun or queued, oldest first
+  std::deque<std::shared_ptr<LaunchRecord>> launches_;  // begun or queued, oldest first
   std::uint64_t next_ticket_ = 1, finished_ticket_ = 0;
-  std::string failure_;                                     // of the first failed launch
+  std::string failure_;  // of the first failed launch
 };
 
 }  // namespace karez

@@ -39,7 +39,11 @@ struct SlotWatch {
 class Simulator {
  public:
   Simulator(const Plan& plan, const SimulationOptions& options)
-      : plan_(plan), options_(options), starter_(Ports::starter(plan)), ender_(Ports::ender(plan)), acts_due_(acts_per_launch(plan)) {
+      : plan_(plan),
+        options_(options),
+        starter_(Ports::starter(plan)),
+        ender_(Ports::ender(plan)),
+        acts_due_(acts_per_launch(plan)) {
     int workers = options.workers;
     for (const Stream& s : plan.streams)
       if (options.workers == 0) workers = std::max(workers, s.worker + 1);
@@ -165,8 +169,8 @@ class Simulator {
     began_[a.index] = now_;
     for (int i = 0; i < ports.input_count(); ++i) {
       const SlotWatch& slot = watch_[ports.input_register(i).index][ports.input_slot(i)];
-      require(std::count(slot.readers.begin(), slot.readers.end(), a) == 1, "simulator: ", actor_name(plan_, a), " reads slot ", ports.input_slot(i), " of r",
-              ports.input_register(i), ", which was not given to it");
+      require(std::count(slot.readers.begin(), slot.readers.end(), a) == 1, "simulator: ", actor_name(plan_, a), " reads slot ", ports.input_slot(i),
+              " of r", ports.input_register(i), ", which was not given to it");
     }
     for (int o = 0; o < ports.output_count(); ++o)
       if (ports.first_of_period(o)) take_slot(ports.output_register(o), ports.output_slot(o));
@@ -194,7 +198,8 @@ class Simulator {
   void step() {
     begin_ready();
     if (events_.empty()) fail_stalled();
-    next_event();
+    do next_event();  // all of one moment, before anybody picks
+    while (!events_.empty() && events_.top().time == now_);
   }
 
   void next_event() {
@@ -228,12 +233,15 @@ class Simulator {
     for (auto& [key, members] : members_)  // whose turn it is now on this device
       for (ActorId b : members)
         if (b != a && key.first == collective->communicator && worker_of(b) == worker_of(a) && ports_[b.index].ready() && its_turn(b) &&
-            plan_.stream(plan_.actor(b).stream).device == plan_.stream(plan_.actor(a).stream).device && !workers_[worker_of(b)].ready.has(place_[b.index]))
+            plan_.stream(plan_.actor(b).stream).device == plan_.stream(plan_.actor(a).stream).device &&
+            !workers_[worker_of(b)].ready.has(place_[b.index]))
           consider(b);
   }
 
-  // Every token is where it was before the first launch, except those of actors that run ahead for want of a start register.
+  // Every token is where it was before the first launch, except those of actors that run ahead for want of a start register. The ports
+  // are asked as well as the watch: it knows what was sent, they what has arrived.
   void check_home() {
+    require(starter_.ready(), "simulator: a start register's slot is not home at the end");
     for (std::size_t i = 0; i < ports_.size(); ++i) {
       const Ports& ports = ports_[i];
       const std::string name = actor_name(plan_, ActorId(i));
@@ -245,8 +253,16 @@ class Simulator {
     for (std::size_t r = 0; r < watch_.size(); ++r) {
       ActorId producer = plan_.registers[r].producer;
       if (producer != session_actor && ports_[producer.index].input_count() == 0) continue;
-      for (const SlotWatch& slot : watch_[r])
-        require(!slot.writing && slot.readers.empty(), "simulator: a slot of r", r, " is not home at the end");
+      for (const SlotWatch& slot : watch_[r]) require(!slot.writing && slot.readers.empty(), "simulator: a slot of r", r, " is not home at the end");
+    }
+    for (std::size_t i = 0; i < ports_.size(); ++i) {
+      const Ports& ports = ports_[i];
+      if (ports.input_count() == 0) continue;
+      for (int o = 0; o < ports.output_count(); ++o) {
+        int slots = plan_.reg(ports.output_register(o)).slots;
+        require(ports.free_slots(o) == slots, "simulator: ", actor_name(plan_, ActorId(i)), " has ", ports.free_slots(o), " free slots of r",
+                ports.output_register(o), " at the end instead of ", slots, ": a message was lost");
+      }
     }
   }
 

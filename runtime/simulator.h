@@ -16,11 +16,11 @@ enum class Holds { worker, stream };
 
 struct SimulationOptions {
   std::uint64_t seed = 1;
-  int launches = 1;                // one after the other, as the engine does
-  int workers = 0;                 // streams are dealt to stream.worker modulo this; 0: as many as the plan names
+  int launches = 1;  // one after the other, as the engine does
+  int workers = 0;   // streams are dealt to stream.worker modulo this; 0: as many as the plan names
   Holds holds = Holds::worker;
-  double delay = 0;                // of a message between workers: drawn from [0, delay), in order between any two workers
-  bool turns = true;               // collectives wait for their turn
+  double delay = 0;   // of a message between workers: drawn from [0, delay), in order between any two workers
+  bool turns = true;  // collectives wait for their turn
   std::function<double(ActorId, std::int64_t act)> duration = nullptr;  // default 1; of a collective: from the arrival of its last member
   // For planted faults: sees each message on its way and says how often it arrives (1 as it should).
   std::function<int(const Message&)> meddle = nullptr;
@@ -28,7 +28,7 @@ struct SimulationOptions {
 
 struct SimulatedAct {
   ActorId actor;
-  std::int64_t act = 0;            // of this actor, from 0
+  std::int64_t act = 0;  // of this actor, from 0
   double begin = 0, end = 0;
   bool operator==(const SimulatedAct&) const = default;
 };

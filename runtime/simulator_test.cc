@@ -31,9 +31,7 @@ struct Chain {
 std::string error_of(const std::function<void()>& body) {
   try {
     body();
-  } catch (const Error& error) {
-    return error.what();
-  }
+  } catch (const Error& error) { return error.what(); }
   return "no error";
 }
 
@@ -110,9 +108,7 @@ TEST(Simulator, NoScheduleOfARandomPlanBreaksAnInvariant) {
     };
     try {
       EXPECT_EQ(simulate(graph.s.plan, options).messages, 3 * messages_per_launch(graph.s.plan));
-    } catch (const Error& error) {
-      FAIL() << "KAREZ_SEED=" << seed << ": " << error.what();
-    }
+    } catch (const Error& error) { FAIL() << "KAREZ_SEED=" << seed << ": " << error.what(); }
   }
 }
 
@@ -138,7 +134,8 @@ TEST(Simulator, ADeadlockNamesTheCircle) {
   s.edge(c, {b}, 1, 0, 2, 2);
   s.done(b, 2);
   std::string error = error_of([&] { simulate(s.plan); });
-  EXPECT_NE(error.find("stands still at 2.0: a0 'a' waits for a free slot of r1 -> a1 'b' waits for r3 to be filled -> a2 'c' waits for r2 to be filled -> a0 'a'"),
+  EXPECT_NE(error.find("stands still at 2.0: a0 'a' waits for a free slot of r1 -> a1 'b' waits for r3 to be filled -> a2 'c' waits for r2 to be "
+                       "filled -> a0 'a'"),
             std::string::npos)
       << error;
 }
@@ -166,7 +163,8 @@ struct TwoMembers {
 
 TEST(Simulator, CollectivesGoInTheirTurnAndBeginWithTheLastMember) {
   TwoMembers two;
-  Simulation result = simulate(two.s.plan, {.launches = 2, .duration = [&](ActorId a, std::int64_t) { return a == two.x[1] || a == two.x[0] ? 2.0 : 1.0; }});
+  Simulation result =
+      simulate(two.s.plan, {.launches = 2, .duration = [&](ActorId a, std::int64_t) { return a == two.x[1] || a == two.x[0] ? 2.0 : 1.0; }});
   std::vector<ActorId> collectives;
   for (const SimulatedAct& act : result.acts)
     if (two.s.plan.actor(act.actor).collective) collectives.push_back(act.actor);
@@ -176,8 +174,7 @@ TEST(Simulator, CollectivesGoInTheirTurnAndBeginWithTheLastMember) {
     EXPECT_EQ(is_x, i % 4 < 2) << "x of both devices, then y of both";
   }
   // x: device 1 makes it second, at time 2; two units from then on.
-  for (const SimulatedAct& act : result.acts)
-    EXPECT_TRUE(act.actor != two.x[0] || act.act != 0 || act.end == 4) << act.end;
+  for (const SimulatedAct& act : result.acts) EXPECT_TRUE(act.actor != two.x[0] || act.act != 0 || act.end == 4) << act.end;
 }
 
 }  // namespace

@@ -17,10 +17,7 @@ inline KernelRow test_row(std::string op, std::function<PreparedKernel(const Cal
   return {"test." + op, op, 0, [](const CallSpec&) { return true; }, nullptr, std::move(prepare)};
 }
 
-template <class T = float>
-T* test_data(std::byte* address) {
-  return reinterpret_cast<T*>(address);
-}
+template <class T = float> T* test_data(std::byte* address) { return reinterpret_cast<T*>(address); }
 
 // matmul, relu; sum: y = bias + all inputs; copy; fail: throws at its run number `at`; count: y[0] += 1.
 inline std::vector<KernelRow> test_kernels() {
@@ -55,9 +52,7 @@ inline std::vector<KernelRow> test_kernels() {
     auto runs = std::make_shared<std::atomic<std::int64_t>>(0);
     return [runs, at = c.attrs.integer("at")](const KernelArgs&) { require(++*runs != at, "run ", at, " went wrong"); };
   }));
-  rows.push_back(test_row("count", [](const CallSpec&) -> PreparedKernel {
-    return [](const KernelArgs& args) { test_data(args.out[0])[0] += 1; };
-  }));
+  rows.push_back(test_row("count", [](const CallSpec&) -> PreparedKernel { return [](const KernelArgs& args) { test_data(args.out[0])[0] += 1; }; }));
   return rows;
 }
 

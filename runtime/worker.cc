@@ -99,9 +99,7 @@ void Worker::open(Mail& mail) {
       if (std::exception_ptr error = std::exchange(actor.async_error, nullptr)) {
         try {
           std::rethrow_exception(error);
-        } catch (const std::exception& e) {
-          fail_launch(part, actor, e.what(), actor.calls[0].call->where);
-        } catch (...) {
+        } catch (const std::exception& e) { fail_launch(part, actor, e.what(), actor.calls[0].call->where); } catch (...) {
           fail_launch(part, actor, "an unknown exception", actor.calls[0].call->where);
         }
       }
@@ -112,7 +110,12 @@ void Worker::open(Mail& mail) {
       complete(part, actor);
       return;
     }
-    case Mail::What::arrival: return advance_collective(*mail.part, *mail.part->sequences[static_cast<std::size_t>(mail.place)]);
+    case Mail::What::arrival: {
+      Sequence& sequence = *mail.part->sequences[static_cast<std::size_t>(mail.place)];
+      sequence.endpoint->bell().answer();  // here alone: once answered, a peer may post this mail again
+      if (sequence.running != nullptr) advance_collective(*mail.part, sequence);
+      return;                              // otherwise the peers are ahead; the links are looked at when our turn begins
+    }
     case Mail::What::abandon:
       for (auto& sequence : mail.part->sequences)
         if (sequence->running != nullptr) end_collective(*mail.part, *sequence, *sequence->running);
@@ -224,9 +227,7 @@ void Worker::run_calls(Part& part, ActorState& actor) {
       at = call.call;
       call.run(call.args());
     }
-  } catch (const std::exception& error) {
-    fail_launch(part, actor, error.what(), at->where.empty() ? at->kernel : at->where);
-  } catch (...) {
+  } catch (const std::exception& error) { fail_launch(part, actor, error.what(), at->where.empty() ? at->kernel : at->where); } catch (...) {
     fail_launch(part, actor, "an unknown exception", at->where.empty() ? at->kernel : at->where);
   }
   acting_.store(nullptr, std::memory_order_release);
@@ -238,9 +239,7 @@ void Worker::start_async(Part& part, ActorState& actor) {
   Done done(&box_, &actor.note, &actor.async_error);
   try {
     actor.calls[0].async->start(actor.calls[0].args(), done);
-  } catch (...) {
-    done(std::current_exception());
-  }
+  } catch (...) { done(std::current_exception()); }
 }
 
 void Worker::read_input(Part& part, ActorState& actor) {
@@ -277,9 +276,7 @@ void Worker::begin_collective(Part& part, ActorState& actor) {
 }
 
 void Worker::advance_collective(Part& part, Sequence& sequence) {
-  sequence.endpoint->bell().answer();
   ActorState* actor = sequence.running;
-  if (actor == nullptr) return;  // the peers are ahead; their turn is looked at when ours begins
   bool over = false;
   try {
     over = actor->collective->advance();
@@ -311,8 +308,8 @@ void Worker::fail_launch(Part& part, const ActorState& actor, const std::string&
     std::lock_guard lock(record->mutex);
     const PlanDevice& device = loaded.plan.devices[static_cast<std::size_t>(loaded.plan.stream(actor.actor->stream).device.index)];
     if (record->error.empty())
-      record->error = cat(where.empty() ? "" : cat(where, ": "), what, " [launch ", record->ticket, ", actor '", actor.actor->name, "', device ", device_name(device),
-                          "]");
+      record->error = cat(where.empty() ? "" : cat(where, ": "), what, " [launch ", record->ticket, ", actor '", actor.actor->name, "', device ",
+                          device_name(device), "]");
   }
   loaded.poisoned.store(true, std::memory_order_relaxed);
 }

@@ -123,6 +123,7 @@ std::vector<TransitionStep> steps_from(const TensorType& type, const Mesh& mesh,
   std::string why;
   require(is_valid(type, mesh, from, &why), "transition: ", why);
   std::vector<Sbp> entries;
+  entries.reserve(static_cast<std::size_t>(type.rank()) + 4);
   for (int d = 0; d < type.rank(); ++d) entries.push_back(S(d));
   entries.push_back(B());
   for (Reduce r : {Reduce::sum, Reduce::max, Reduce::min}) entries.push_back(P(r));

@@ -45,7 +45,8 @@ std::int64_t bytes_sent(const TensorType& type, const Mesh& mesh, const Transiti
 double seconds(const TensorType& type, const Mesh& mesh, const TransitionStep& step, const CostTable& costs);
 
 // The cheapest set of steps from `from` that reaches every target; steps in an order in which each one's `from` exists. Exact
-// (Dreyfus-Wagner over the reachable layouts); equal costs are broken by fewest steps, then by the order of layouts.
+// (Dreyfus-Wagner) over all layouts of splits, Broadcast, and the kinds of Partial that `from` or a target has; equal costs are broken
+// by fewest steps, then by the order of layouts.
 struct TransitionTree {
   std::vector<TransitionStep> steps;
   double seconds = 0;

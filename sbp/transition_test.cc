@@ -199,7 +199,6 @@ TEST(Transition, EveryStepKeepsTheLogicalTensorAndMovesItsBytes) {
   for (DType dtype : dtypes)
     for (const Mesh& mesh : meshes())
       for (const Shape& shape : shapes) {
-        if (mesh.rank() == 3 && (shape.size() > 1 || dtype == DType::f64 || dtype == DType::i64)) continue;
         TensorType type{dtype, shape};
         with_type(dtype, [&]<class T>() {
           Held<T> logical;
@@ -218,8 +217,8 @@ TEST(Transition, EveryStepKeepsTheLogicalTensorAndMovesItsBytes) {
           }
         });
       }
-  std::cout << transitions << " transitions\n";
-  EXPECT_EQ(transitions, 0);
+  std::cout << transitions << " transitions\n";  // every layout, step, mesh, shape and type above
+  EXPECT_EQ(transitions, 39530);
 }
 
 TEST(Transition, TheTableOfOneAxisIsComplete) {

@@ -41,11 +41,11 @@ struct Space {
   int digit(int state, int axis) const { return state / stride[axis] % static_cast<int>(entries.size()); }
 };
 
-// Splits of a dimension of size 1 or 0 bring nothing, so they count only where somebody has them; Partial likewise.
+// Every split, even of a dimension of size 1 (P(min) -> S -> P(max) has half the messages of the way by Broadcast). Of Partial only the
+// kinds that somebody has: to add zeros where nobody asked for a sum would turn -0 into 0.
 Space space_of(const TensorType& type, const Mesh& mesh, const Layout& from, const std::vector<Layout>& targets, const CostTable& costs) {
   Space out{type, mesh, {}, {}, 1, {}, costs.memory_bytes, 0};
-  for (int d = 0; d < type.rank(); ++d)
-    if (type.shape[d] > 1) out.entries.push_back(S(d));
+  for (int d = 0; d < type.rank(); ++d) out.entries.push_back(S(d));
   out.entries.push_back(B());
   auto use = [&](const Layout& layout) { out.entries.insert(out.entries.end(), layout.begin(), layout.end()); };
   use(from);
@@ -132,8 +132,9 @@ class Search {
  public:
   Search(const Space& space, int from) : space_(space), from_(from), into_(space) {}
 
-  // best_[set] for one set of targets, all smaller sets being done. The last one may stop when it reaches `from`.
-  void grow(int set, bool last) {
+  // best_[set] for one set of targets, all smaller sets being done. What is left when `from` is reached costs more than serving the
+  // set from there, so no cheapest tree branches in it.
+  void grow(int set) {
     std::vector<Best>& best = best_[set];
     heap_.clear();
     for (int s = 0; s < space_.states; ++s)
@@ -146,7 +147,7 @@ class Search {
       heap_.pop_back();
       int to = -at;
       if (-negated != best[to].units) continue;  // a cheaper way was found since
-      if (last && to == from_) return;
+      if (to == from_) return;
       const Units* steps = into_.of(to);
       for (int a = 0; a < space_.mesh.rank(); ++a) {
         int rest = to - space_.digit(to, a) * space_.stride[a];
@@ -176,7 +177,7 @@ class Search {
       } else {
         merge(set);
       }
-      grow(set, set == full);
+      grow(set);
     }
   }
 
@@ -231,6 +232,7 @@ TransitionTree transition_tree(const TensorType& type, const Mesh& mesh, const L
   std::sort(wanted.begin(), wanted.end());  // the result does not depend on the order of consumers
   Space space = space_of(type, mesh, from, wanted, costs);
   std::vector<int> ends;
+  ends.reserve(wanted.size());
   for (const Layout& target : wanted) ends.push_back(space.number(target));
   Search search(space, space.number(from));
   search.run(ends);

@@ -13,20 +13,25 @@
 namespace karez {
 namespace {
 
-// All layouts reachable from one, and the cheapest way between each two (Floyd and Warshall): nothing left out, nothing clever.
+// All layouts reachable from one by way of the given kinds of Partial, and the cheapest way between each two (Floyd and Warshall).
 struct AllPaths {
   std::vector<Layout> layouts;
   std::vector<std::vector<double>> seconds;
 
-  AllPaths(const TensorType& type, const Mesh& mesh, const Layout& from, const CostTable& costs) : layouts{from} {
+  AllPaths(const TensorType& type, const Mesh& mesh, const Layout& from, const std::set<Sbp>& partials, const CostTable& costs) : layouts{from} {
+    auto steps = [&](const Layout& layout) {
+      auto out = steps_from(type, mesh, layout);
+      std::erase_if(out, [&](const TransitionStep& step) { return step.to[step.axis].is_partial() && !partials.count(step.to[step.axis]); });
+      return out;
+    };
     for (std::size_t i = 0; i < layouts.size(); ++i)
-      for (const TransitionStep& step : steps_from(type, mesh, layouts[i]))
+      for (const TransitionStep& step : steps(layouts[i]))
         if (number(step.to) == layouts.size()) layouts.push_back(step.to);
     std::size_t n = layouts.size();
     seconds.assign(n, std::vector<double>(n, std::numeric_limits<double>::infinity()));
     for (std::size_t i = 0; i < n; ++i) {
       seconds[i][i] = 0;
-      for (const TransitionStep& step : steps_from(type, mesh, layouts[i])) seconds[i][number(step.to)] = karez::seconds(type, mesh, step, costs);
+      for (const TransitionStep& step : steps(layouts[i])) seconds[i][number(step.to)] = karez::seconds(type, mesh, step, costs);
     }
     for (std::size_t k = 0; k < n; ++k)
       for (std::size_t i = 0; i < n; ++i)
@@ -75,6 +80,15 @@ std::string show(const TransitionTree& tree) {
   return join(tree.steps, "; ", [](const TransitionStep& s) { return cat(name_of(s.move), "@", s.axis, " ", print(s.from), "->", print(s.to)); });
 }
 
+// A layout a few random steps away.
+Layout walk(const TensorType& type, const Mesh& mesh, Layout at, std::uint64_t most, std::mt19937_64& random) {
+  for (std::uint64_t steps = random() % (most + 1); steps > 0; --steps) {
+    auto next = steps_from(type, mesh, at);
+    at = next[random() % next.size()].to;
+  }
+  return at;
+}
+
 std::uint64_t base_seed() {
   const char* given = std::getenv("KAREZ_SEED");
   return given ? std::strtoull(given, nullptr, 10) : 1;
@@ -95,14 +109,13 @@ TEST(TransitionTree, RandomTreesAreAsCheapAsExhaustiveSearchFinds) {
     double alphas[] = {0, 1e-6, 1e-3}, betas[] = {0, 1e-10, 1e-7};
     costs.link = {alphas[random() % 3], betas[random() % 3]};
     if (random() % 2) costs.axis_links = {{"b", {alphas[random() % 3], betas[random() % 3]}}};
-    Layout from = broadcast_layout(mesh);
-    for (int steps = static_cast<int>(random() % 4); steps > 0; --steps) {
-      auto next = steps_from(type, mesh, from);
-      from = next[random() % next.size()].to;
-    }
-    AllPaths paths(type, mesh, from, costs);
+    Layout from = walk(type, mesh, broadcast_layout(mesh), 4, random);
     std::vector<Layout> targets;
-    for (std::uint64_t k = random() % 3 + 1; k > 0; --k) targets.push_back(paths.layouts[random() % paths.layouts.size()]);
+    for (std::uint64_t k = random() % 3 + 1; k > 0; --k) targets.push_back(walk(type, mesh, from, 5, random));
+    std::set<Sbp> partials;
+    for (const Layout& layout : targets) partials.insert(layout.begin(), layout.end());
+    partials.insert(from.begin(), from.end());
+    AllPaths paths(type, mesh, from, partials, costs);
     TransitionTree tree = transition_tree(type, mesh, from, targets, costs);
     std::string what = cat("seed ", seed, ", case ", i, ": ", print(type, mesh, from), " -> ",
                            join(targets, " ", [](const Layout& t) { return print(t); }), ": ", show(tree));
@@ -158,14 +171,14 @@ TEST(TransitionTree, OfEqualCostsTheFewestStepsWin) {
   TensorType type{DType::f32, {8, 8}};
   EXPECT_EQ(show(transition_tree(type, mesh, {P(), B()}, {{S(0), B()}}, free)), "reduce_scatter@0 (P(sum), B)->(S(0), B)");
   EXPECT_EQ(show(transition_tree(type, mesh, {P(), P()}, {{B(), B()}}, free)),
-            "all_reduce@1 (P(sum), P(sum))->(P(sum), B); all_reduce@0 (P(sum), B)->(B, B)");
+            "all_reduce@0 (P(sum), P(sum))->(B, P(sum)); all_reduce@1 (B, P(sum))->(B, B)");
   EXPECT_EQ(transition_tree(type, mesh, {S(0), S(0)}, {{B(), S(0)}}, free).steps.size(), 3u);
 }
 
-TEST(TransitionTree, OnePartialBecomesAnotherByWayOfBroadcast) {
+TEST(TransitionTree, OnePartialBecomesAnotherByWayOfASplit) {
   Mesh mesh = Mesh::parse("a=2");
   TransitionTree tree = transition_tree({DType::f32, {8}}, mesh, {P()}, {{P(Reduce::max)}}, CostTable{});
-  EXPECT_EQ(show(tree), "all_reduce@0 (P(sum))->(B); to_partial@0 (B)->(P(max))");
+  EXPECT_EQ(show(tree), "reduce_scatter@0 (P(sum))->(S(0)); to_partial@0 (S(0))->(P(max))");
 }
 
 TEST(TransitionTree, BadLayoutsAreRefused) {

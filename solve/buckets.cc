@@ -2,7 +2,6 @@
 #include "solve/buckets.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <numeric>
 

@@ -34,7 +34,7 @@ std::vector<Mesh> wider_meshes() {
 
 NodeView node_of(const Graph& graph) { return {&graph, NodeId(graph.nodes.size() - 1)}; }
 
-std::vector<Layout> layouts(const std::vector<Sharding>& ways, std::vector<Sbp> Sharding::* side, std::size_t count) {
+std::vector<Layout> layouts(const std::vector<Sharding>& ways, std::vector<Sbp> Sharding::*side, std::size_t count) {
   std::vector<Layout> out(count);
   for (const Sharding& way : ways)
     for (std::size_t i = 0; i < count; ++i) out[i].push_back((way.*side)[i]);
@@ -67,7 +67,8 @@ void check(const KernelTable& table, const OpTable& ops, const OpCase& c, const 
   const auto inputs = random_inputs(c, random);
   const auto expected = run_call(table, stored_call(node, node.in_types(), node.out_types(), whole_attrs(node)), inputs);
 
-  const auto in_layouts = layouts(way.shardings, &Sharding::in, node.in_count()), out_layouts = layouts(way.shardings, &Sharding::out, node.out_count());
+  const auto in_layouts = layouts(way.shardings, &Sharding::in, node.in_count()),
+             out_layouts = layouts(way.shardings, &Sharding::out, node.out_count());
   std::vector<std::vector<HostArray>> held;  // by operand, by device
   for (std::size_t i = 0; i < inputs.size(); ++i) held.push_back(shards(inputs[i], way.mesh, in_layouts[i], random));
 
@@ -124,9 +125,7 @@ void check_all(const KernelTable& table, const OpTable& ops, const std::vector<O
     const OpCase& c = cases[way.which];
     try {
       check(table, ops, c, way, random);
-    } catch (const Error& error) {
-      ADD_FAILURE() << "seed " << used << ": " << name_of(c, way) << ": " << error.what();
-    }
+    } catch (const Error& error) { ADD_FAILURE() << "seed " << used << ": " << name_of(c, way) << ": " << error.what(); }
   }
   std::cout << "law 1: checked " << ways.size() << " of (case, mesh, sharding), " << cases.size() << " cases\n";
 }
@@ -136,7 +135,7 @@ TEST(Law1, ShardsOfEveryOpTogetherMakeTheWhole) {
   const auto cases = op_cases();
   const auto ways = all_ways(cases, ops, meshes());
   // Pinned: a signature that loses a sharding, or gains one, is seen here. Think before you change it.
-  EXPECT_EQ(ways.size(), 3982u);
+  EXPECT_EQ(ways.size(), 4926u);
   check_all(KernelTable(plain_kernels()), ops, cases, ways);
 }
 

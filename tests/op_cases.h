@@ -16,6 +16,7 @@ namespace karez {
 // What operands hold, a letter for each; the last stands for all that follow.
 //   r  reals in (-2, 2), all distinct over all operands and none near 0: no tie and no kink within a small step
 //   p  reals in (0.5, 2), distinct
+//   t  whole numbers from -2 to 2: ties and zeros, where rules of precedence show (and derivatives do not exist)
 //   i  indices from -1 to index_below, both of which are outside
 //   n  3, a count of steps
 // Bools are random whatever the letter.
@@ -47,6 +48,7 @@ inline std::vector<OpCase> op_cases() {
     for (bool t : truth) in.push_back({t ? b : f, {5, 3}});
     const bool positive = row.name == "log" || row.name.starts_with("sqrt") || row.name.starts_with("rsqrt") || row.name.starts_with("pow");
     cases.push_back({row.name, in, {}, positive ? "p" : "r"});
+    if (!positive && row.name != "div" && row.name != "div_grad") cases.push_back({row.name, in, {}, "t"});
     if (row.takes == Takes::numbers) cases.push_back({row.name, std::vector<TensorType>(in.size(), {i, {5, 3}})});
   }
   const TensorType image{f, {3, 5, 2, 4}};
@@ -61,7 +63,9 @@ inline std::vector<OpCase> op_cases() {
       {"add", {image, image}},
       {"eq", {{b, {5}}, {b, {5}}}},
       {"constant", {}, {{"dtype", f64}, {"shape", Ints{5, 3}}, {"value", 1.5}}},
-      {"constant", {}, {{"dtype", std::string("i32")}, {"shape", Ints{3, 2}}, {"data", std::string("0100000002000000030000000400000005000000ffffffff")}}},
+      {"constant",
+       {},
+       {{"dtype", std::string("i32")}, {"shape", Ints{3, 2}}, {"data", std::string("0100000002000000030000000400000005000000ffffffff")}}},
       {"iota", {}, {{"dtype", std::string("i64")}, {"shape", Ints{3, 5}}, {"axis", one}}},
       {"iota", {}, {{"dtype", f64}, {"shape", Ints{7}}, {"axis", zero}}},
       {"random_uniform", {{l, {2}}}, {{"dtype", f64}, {"shape", Ints{5, 7}}, {"site", Attr(std::int64_t{11})}}, "n"},
@@ -85,6 +89,7 @@ inline std::vector<OpCase> op_cases() {
       {"conv2d_grad_weight", {{f, {3, 5, 6, 5}}, {f, {3, 7, 3, 5}}}, with(conv, "kernel", {3, 2})},
       {"max_pool", {{f, {3, 5, 6, 5}}}, pool},
       {"max_pool", {{f, {2, 3, 4, 4}}}, tiles},
+      {"max_pool", {{f, {3, 5, 6, 5}}}, pool, "t"},
       {"max_pool_grad", {{f, {3, 5, 3, 6}}, {i, {3, 5, 3, 6}}}, with(pool, "shape", {3, 5, 6, 5}), "ri", 5},
       {"max_pool_grad", {{f, {2, 3, 2, 2}}, {i, {2, 3, 2, 2}}}, with(tiles, "shape", {2, 3, 4, 4}), "ri", 3},
       {"avg_pool", {{f, {3, 5, 6, 5}}}, pool},
@@ -123,14 +128,19 @@ inline std::vector<OpCase> op_cases() {
       {"one_hot", {{i, {5}}}, {{"depth", Attr(std::int64_t{7})}, {"dtype", f64}}, "i", 7},
       {"one_hot", {{l, {2, 3}}}, {{"depth", Attr(std::int64_t{3})}, {"dtype", std::string("i32")}}, "i", 3},
       {"arg_max", {{f, {5, 7}}}, {{"axis", one}}},
+      {"arg_max", {{f, {5, 7}}}, {{"axis", one}}, "t"},
       {"arg_max", {{i, {5, 7}}}, {{"axis", zero}}, "i", 3},
       {"sgd", {{f, {5, 3}}, {f, {5, 3}}, {f, {5, 3}}, {f, {}}}, {{"momentum", 0.9}, {"weight_decay", 0.1}}, "rrrp"},
       {"sgd", {{f, {5, 3}}, {f, {5, 3}}, {f, {5, 3}}, {f, {}}}, {{"momentum", 0.8}, {"nesterov", true}}, "rrrp"},
       {"adam", {{f, {5, 3}}, {f, {5, 3}}, {f, {5, 3}}, {f, {5, 3}}, {f, {}}, {l, {}}}, {{"beta1", 0.9}, {"beta2", 0.99}, {"eps", 1e-8}}, "rrprpn"},
-      {"adam", {image, image, image, image, {f, {}}, {l, {}}},
-       {{"beta1", 0.8}, {"beta2", 0.9}, {"eps", 1e-3}, {"weight_decay", 0.1}, {"decoupled", true}}, "rrprpn"},
-      {"adam", {{f, {7}}, {f, {7}}, {f, {7}}, {f, {7}}, {f, {}}, {l, {}}},
-       {{"beta1", 0.9}, {"beta2", 0.99}, {"eps", 1e-8}, {"weight_decay", 0.1}}, "rrprpn"},
+      {"adam",
+       {image, image, image, image, {f, {}}, {l, {}}},
+       {{"beta1", 0.8}, {"beta2", 0.9}, {"eps", 1e-3}, {"weight_decay", 0.1}, {"decoupled", true}},
+       "rrprpn"},
+      {"adam",
+       {{f, {7}}, {f, {7}}, {f, {7}}, {f, {7}}, {f, {}}, {l, {}}},
+       {{"beta1", 0.9}, {"beta2", 0.99}, {"eps", 1e-8}, {"weight_decay", 0.1}},
+       "rrprpn"},
   };
   cases.insert(cases.end(), rest.begin(), rest.end());
   return cases;
@@ -178,8 +188,10 @@ inline std::vector<HostArray> random_inputs(const OpCase& c, std::mt19937_64& ra
         if constexpr (std::is_same_v<T, bool>) x = random() % 2 == 0;
         else if (kind == 'p') x = static_cast<T>(0.5 + 1.5 * u);
         else if (kind == 'n') x = 3;
+        else if (kind == 't') x = static_cast<T>(static_cast<int>(random() % 5) - 2);
         else if (kind == 'i') x = static_cast<T>(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(c.index_below + 2)) - 1);
-        else if constexpr (std::is_integral_v<T>) x = static_cast<T>(random() % 2 == 0 ? 1 + random() % 9 : -1 - static_cast<std::int64_t>(random() % 9));
+        else if constexpr (std::is_integral_v<T>)
+          x = static_cast<T>(random() % 2 == 0 ? 1 + random() % 9 : -1 - static_cast<std::int64_t>(random() % 9));
         else x = static_cast<T>(u < 0.5 ? 4 * u - 2.03 : 4 * u - 1.97);  // none within 0.03 of zero
       }
     });

@@ -22,7 +22,8 @@ inline HostArray cut(const HostArray& array, const Box& box) {
   HostArray out(TensorType{array.dtype(), shape_of(box)});
   const std::int64_t size = size_of(array.dtype());
   if (out.count() > 0)
-    run(plan_copy(out.shape(), row_major(out.shape()), row_major(array.shape()), size), out.bytes(), array.bytes() + first_of(box, array.shape()) * size);
+    run(plan_copy(out.shape(), row_major(out.shape()), row_major(array.shape()), size), out.bytes(),
+        array.bytes() + first_of(box, array.shape()) * size);
   return out;
 }
 
@@ -42,14 +43,10 @@ inline Summand summand_of(const Mesh& mesh, const Layout& layout, int position) 
   return out;
 }
 
-template <class T>
-T lowest() {
+template <class T> T lowest() {
   return std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
 }
-template <class T>
-T highest() {
-  return std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
-}
+template <class T> T highest() { return std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max(); }
 
 // `count` arrays that reduce to the given one: random summands, or candidates of which a random one is the value.
 inline std::vector<HostArray> summands(const HostArray& array, Reduce reduce, std::size_t count, std::mt19937_64& random) {

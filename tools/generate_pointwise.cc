@@ -33,17 +33,15 @@ class Body {
   static bool wants_mask(ExprKind kind, int operand) {
     return kind == ExprKind::not_ || kind == ExprKind::and_ || kind == ExprKind::or_ || (kind == ExprKind::select && operand == 0);
   }
-  bool is_mask(const Expr& e) const {
-    return is_truth(e->kind) || (e->kind == ExprKind::variable && masks_[static_cast<std::size_t>(e->variable)]);
-  }
+  bool is_mask(const Expr& e) const { return is_truth(e->kind) || (e->kind == ExprKind::variable && masks_[static_cast<std::size_t>(e->variable)]); }
 
   // The start of a call. Functions are those of kernels/cpu/pointwise_lanes.h: exp_of, select_of, ...
   static std::string function_of(ExprKind kind) {
     static const std::map<ExprKind, std::string> names = {
-        {ExprKind::neg, "hn::Neg("},   {ExprKind::not_, "hn::Not("}, {ExprKind::add, "hn::Add("},       {ExprKind::sub, "hn::Sub("},
-        {ExprKind::mul, "hn::Mul("},   {ExprKind::div, "hn::Div("},  {ExprKind::lt, "hn::Lt("},         {ExprKind::le, "hn::Le("},
-        {ExprKind::gt, "hn::Gt("},     {ExprKind::ge, "hn::Ge("},    {ExprKind::eq, "hn::Eq("},         {ExprKind::ne, "hn::Ne("},
-        {ExprKind::and_, "hn::And("},  {ExprKind::or_, "hn::Or("},   {ExprKind::select, "select_of("},
+        {ExprKind::neg, "hn::Neg("},  {ExprKind::not_, "hn::Not("}, {ExprKind::add, "hn::Add("},      {ExprKind::sub, "hn::Sub("},
+        {ExprKind::mul, "hn::Mul("},  {ExprKind::div, "hn::Div("},  {ExprKind::lt, "hn::Lt("},        {ExprKind::le, "hn::Le("},
+        {ExprKind::gt, "hn::Gt("},    {ExprKind::ge, "hn::Ge("},    {ExprKind::eq, "hn::Eq("},        {ExprKind::ne, "ne_of("},
+        {ExprKind::and_, "hn::And("}, {ExprKind::or_, "hn::Or("},   {ExprKind::select, "select_of("},
     };
     auto at = names.find(kind);
     return at != names.end() ? at->second : cat(name_of(kind), "_of(");
@@ -61,7 +59,8 @@ class Body {
       std::vector<std::string> operands;
       for (int k = 0; k < operands_of(e->kind); ++k) {
         const Expr& operand = e->operands[static_cast<std::size_t>(k)];
-        require(is_mask(operand) == wants_mask(e->kind, k), "operand ", k, " of ", key, " is a truth where a number is wanted, or the other way round");
+        require(is_mask(operand) == wants_mask(e->kind, k), "operand ", k, " of ", key,
+                " is a truth where a number is wanted, or the other way round");
         operands.push_back(value(operand));
       }
       right = cat(function_of(e->kind), join(operands, ", "), ")");

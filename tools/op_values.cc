@@ -109,8 +109,8 @@ int write_all(const fs::path& folder, std::uint64_t seed) {
       ++results;
     }
     require(!outputs.empty(), "no kernel takes ", print(call));
-    text += cat(number ? ",\n" : "", "{\"name\": ", quote(cat(number, " ", print(job.op))), ", \"op\": ", quote(job.op.op), ", \"steps\": ", job.steps,
-                ", \"attrs\": ", json(node.attrs()), ", \"in\": [", inputs, "], \"out\": {", outputs, "}}");
+    text += cat(number ? ",\n" : "", "{\"name\": ", quote(cat(number, " ", print(job.op))), ", \"op\": ", quote(job.op.op),
+                ", \"steps\": ", job.steps, ", \"attrs\": ", json(node.attrs()), ", \"in\": [", inputs, "], \"out\": {", outputs, "}}");
     ++number;
   }
   std::ofstream(folder / "cases.json") << text << "\n]}\n";

@@ -8,8 +8,7 @@ namespace karez {
 namespace {
 
 // Runs `body` with an unsigned type of the element's size: a copy needs no more of the type.
-template <class Body>
-void with_size(std::int64_t bytes, Body&& body) {
+template <class Body> void with_size(std::int64_t bytes, Body&& body) {
   switch (bytes) {
     case 1: return body.template operator()<std::uint8_t>();
     case 4: return body.template operator()<std::uint32_t>();
@@ -18,34 +17,60 @@ void with_size(std::int64_t bytes, Body&& body) {
   fail("no copy for elements of ", bytes, " bytes");
 }
 
-// Tiles of 16 x 16 keep 16 lines of either side in the first-level cache at once.
+// Four rows of four as one step: loads and stores of 16 bytes, turned in registers. Instructions of every x86-64 and ARMv8.
+typedef std::uint32_t Four __attribute__((vector_size(16)));
+Four load_four(const std::uint32_t* from) {
+  Four out;
+  std::memcpy(&out, from, sizeof(Four));
+  return out;
+}
+void store_four(std::uint32_t* to, Four value) { std::memcpy(to, &value, sizeof(Four)); }
+void transpose_four(std::uint32_t* to, const std::uint32_t* from, std::int64_t to_row, std::int64_t from_column) {
+  const Four a = load_four(from), b = load_four(from + from_column), c = load_four(from + 2 * from_column), d = load_four(from + 3 * from_column);
+  const Four low_ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), high_ab = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  const Four low_cd = __builtin_shufflevector(c, d, 0, 4, 1, 5), high_cd = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  store_four(to, __builtin_shufflevector(low_ab, low_cd, 0, 1, 4, 5));
+  store_four(to + to_row, __builtin_shufflevector(low_ab, low_cd, 2, 3, 6, 7));
+  store_four(to + 2 * to_row, __builtin_shufflevector(high_ab, high_cd, 0, 1, 4, 5));
+  store_four(to + 3 * to_row, __builtin_shufflevector(high_ab, high_cd, 2, 3, 6, 7));
+}
+
+// to[r, c] = from[c, r]. Tiles of 16 x 16 keep 16 lines of either side in the first-level cache at once.
 template <class U>
 void transpose_tiles(U* to, const U* from, std::int64_t rows, std::int64_t columns, std::int64_t to_row, std::int64_t from_column) {
   constexpr std::int64_t tile = 16;
+  const auto part = [&](std::int64_t r0, std::int64_t r1, std::int64_t c0, std::int64_t c1) {
+    for (std::int64_t r = r0; r < r1; ++r)
+      for (std::int64_t c = c0; c < c1; ++c) to[r * to_row + c] = from[r + c * from_column];
+  };
   for (std::int64_t r0 = 0; r0 < rows; r0 += tile)
     for (std::int64_t c0 = 0; c0 < columns; c0 += tile) {
       const std::int64_t r1 = std::min(rows, r0 + tile), c1 = std::min(columns, c0 + tile);
-      for (std::int64_t r = r0; r < r1; ++r)
-        for (std::int64_t c = c0; c < c1; ++c) to[r * to_row + c] = from[r + c * from_column];
+      if constexpr (sizeof(U) == 4) {
+        const std::int64_t r4 = r1 - (r1 - r0) % 4, c4 = c1 - (c1 - c0) % 4;
+        for (std::int64_t r = r0; r < r4; r += 4)
+          for (std::int64_t c = c0; c < c4; c += 4) transpose_four(to + r * to_row + c, from + r + c * from_column, to_row, from_column);
+        part(r0, r4, c4, c1);
+        part(r4, r1, c0, c1);
+      } else {
+        part(r0, r1, c0, c1);
+      }
     }
 }
 
-template <class U>
-void run_typed(const CopyPlan& plan, U* to, const U* from) {
+template <class U> void run_typed(const CopyPlan& plan, U* to, const U* from) {
   const Loops& loops = plan.loops;
   const std::int64_t count = loops.inner(), to_step = loops.step(0), from_step = loops.step(1);
   switch (plan.form) {
     case CopyPlan::Form::runs:
       return for_each_run(loops, [&](const auto& at) { std::memcpy(to + at[0], from + at[1], static_cast<std::size_t>(count) * sizeof(U)); });
-    case CopyPlan::Form::fill:
-      return for_each_run(loops, [&](const auto& at) { std::fill_n(to + at[0], count, from[at[1]]); });
+    case CopyPlan::Form::fill: return for_each_run(loops, [&](const auto& at) { std::fill_n(to + at[0], count, from[at[1]]); });
     case CopyPlan::Form::transpose: {
       const auto row = static_cast<std::size_t>(loops.rank - 2);
       Loops outer = loops;  // the row loop belongs to the tile: one round here
       outer.size[row] = 1;
-      return for_each_run(outer, [&](const auto& at) {
-        transpose_tiles(to + at[0], from + at[1], loops.size[row], count, loops.stride[0][row], from_step);
-      });
+      return for_each_run(
+          outer, [&](const auto& at) { transpose_tiles(to + at[0], from + at[1], loops.size[row], count, loops.stride[0][row], from_step); });
     }
     case CopyPlan::Form::strided:
       return for_each_run(loops, [&](const auto& at) {

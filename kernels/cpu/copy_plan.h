@@ -18,7 +18,7 @@ struct CopyPlan {
     strided,    // everything else
   };
   Form form = Form::runs;
-  Loops loops;  // operand 0 is `to`, operand 1 is `from`
+  Loops loops;               // operand 0 is `to`, operand 1 is `from`
   std::int64_t element = 4;  // bytes
 };
 CopyPlan plan_copy(const Shape& shape, const Strides& to, const Strides& from, std::int64_t element_bytes);

@@ -32,8 +32,9 @@ namespace karez {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// `pixels` neighbouring windows of one row, `vectors` vectors of output channels in registers. weights are [r, s, c, o_padded]; taps of
-// rows above or below the image are left out, columns are all inside (or, for one pixel, checked).
+// `pixels` neighbouring windows of one row, `vectors` vectors of output channels in registers (the pragmas see to that: at -O2 GCC would
+// keep the sums in memory). Weights are [r, s, c, o_padded]; taps of rows above or below the image are left out, columns are all inside (or,
+// for one pixel, checked).
 template <int pixels, int vectors>
 HWY_INLINE void window_block(const FirstConv& f, const float* image, const float* weights, std::int64_t o_padded, const float* bias, std::int64_t p,
                              std::int64_t q, std::int64_t channels, float* out) {
@@ -41,12 +42,14 @@ HWY_INLINE void window_block(const FirstConv& f, const float* image, const float
   using V = hn::Vec<decltype(d)>;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   V sum[pixels][vectors];
+#pragma GCC unroll 2
   for (int v = 0; v < vectors; ++v) {
     const V start = bias != nullptr ? hn::LoadU(d, bias + v * lanes) : hn::Zero(d);
+#pragma GCC unroll 8
     for (int i = 0; i < pixels; ++i) sum[i][v] = start;
   }
   const Window& win = f.window;
-  const std::int64_t left = win.column(q, 0);
+  const std::int64_t left = win.column(q, 0), step = win.stride_w * f.c;
   for (std::int64_t r = 0; r < win.kernel_h; ++r) {
     const std::int64_t row = win.row(p, r);
     if (row < 0 || row >= f.h) continue;
@@ -56,14 +59,21 @@ HWY_INLINE void window_block(const FirstConv& f, const float* image, const float
       const float* x = image + (row * f.w + column) * f.c;
       const float* tap = weights + (r * win.kernel_w + s) * f.c * o_padded;
       for (std::int64_t c = 0; c < f.c; ++c) {
-        for (int v = 0; v < vectors; ++v) {
-          const V weight = hn::LoadU(d, tap + c * o_padded + v * lanes);
-          for (int i = 0; i < pixels; ++i) sum[i][v] = hn::MulAdd(hn::Set(d, x[i * win.stride_w * f.c + c]), weight, sum[i][v]);
+        V weight[vectors];
+#pragma GCC unroll 2
+        for (int v = 0; v < vectors; ++v) weight[v] = hn::LoadU(d, tap + c * o_padded + v * lanes);
+#pragma GCC unroll 8
+        for (int i = 0; i < pixels; ++i) {
+          const V value = hn::Set(d, x[i * step + c]);
+#pragma GCC unroll 2
+          for (int v = 0; v < vectors; ++v) sum[i][v] = hn::MulAdd(value, weight[v], sum[i][v]);
         }
       }
     }
   }
-  for (int i = 0; i < pixels; ++i)
+#pragma GCC unroll 8
+  for (int i = 0; i < pixels; ++i) {
+#pragma GCC unroll 2
     for (int v = 0; v < vectors; ++v) {
       // As the plain ReLU: a NaN stays.
       const V y = f.relu ? hn::IfThenElse(hn::Lt(sum[i][v], hn::Zero(d)), hn::Zero(d), sum[i][v]) : sum[i][v];
@@ -71,6 +81,7 @@ HWY_INLINE void window_block(const FirstConv& f, const float* image, const float
       if ((v + 1) * lanes <= channels) hn::StoreU(y, d, to);
       else hn::BlendedStore(y, hn::FirstN(d, static_cast<std::size_t>(channels - v * lanes)), d, to);
     }
+  }
 }
 
 template <int vectors>

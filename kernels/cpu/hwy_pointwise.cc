@@ -40,9 +40,9 @@ HWY_BEFORE_NAMESPACE();
 namespace karez::HWY_NAMESPACE {
 namespace {
 
-// Truth values are 0 and 1 here; a NaN is true, as `a != 0` has it (Highway's Ne says false of it).
+// Truth values are 0 and 1 here; a NaN is true, as `a != 0` has it.
 HWY_INLINE V truth(M mask) { return hn::IfThenElseZero(mask, lanes_of(1)); }
-HWY_INLINE M is_true(V a) { return hn::Not(hn::Eq(a, hn::Zero(D()))); }
+HWY_INLINE M is_true(V a) { return ne_of(a, hn::Zero(D())); }
 
 // Inputs stand in the user's memory and may end at `count`, so the last vector is loaded and stored in part.
 template <int operands, class F> HWY_INLINE void over(const BlockOp& o, std::int64_t count, F f) {
@@ -87,7 +87,7 @@ void run_block(const BlockOp& o, std::int64_t count) {
     case ExprKind::gt: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(hn::Gt(a, b)); });
     case ExprKind::ge: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(hn::Ge(a, b)); });
     case ExprKind::eq: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(hn::Eq(a, b)); });
-    case ExprKind::ne: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(hn::Not(hn::Eq(a, b))); });
+    case ExprKind::ne: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(ne_of(a, b)); });
     case ExprKind::and_: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(hn::And(is_true(a), is_true(b))); });
     case ExprKind::or_: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(hn::Or(is_true(a), is_true(b))); });
     case ExprKind::pow: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return pow_of(a, b); });

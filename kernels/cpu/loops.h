@@ -39,8 +39,7 @@ inline Loops loops_over(const Shape& shape, std::initializer_list<Strides> opera
 }
 
 // Calls run(offsets) at the start of each innermost loop; offsets[k] is operand k's element. The caller walks inner() rounds itself.
-template <class Run>
-void for_each_run(const Loops& loops, Run&& run) {
+template <class Run> void for_each_run(const Loops& loops, Run&& run) {
   const int outer = loops.rank - 1;
   for (int d = 0; d <= outer; ++d)
     if (loops.size[static_cast<std::size_t>(d)] == 0) return;
@@ -62,8 +61,7 @@ void for_each_run(const Loops& loops, Run&& run) {
 }
 
 // Calls body(offsets) for every element.
-template <class Body>
-void for_each_element(const Loops& loops, Body&& body) {
+template <class Body> void for_each_element(const Loops& loops, Body&& body) {
   const std::int64_t count = loops.inner();
   for_each_run(loops, [&](std::array<std::int64_t, max_operands> offset) {
     for (std::int64_t i = 0; i < count; ++i) {
@@ -74,17 +72,10 @@ void for_each_element(const Loops& loops, Body&& body) {
 }
 
 // What sums of T are kept in: doubles for floats, unsigned words for integers (which wrap, as theirs do).
-template <class T>
-using Wide = std::conditional_t<std::is_floating_point_v<T>, double, std::uint64_t>;
+template <class T> using Wide = std::conditional_t<std::is_floating_point_v<T>, double, std::uint64_t>;
 
 // The larger (smaller) of two; a NaN wins, so that a broken value is seen and not lost.
-template <class T>
-T larger(T a, T b) {
-  return a != a || a > b ? a : b;
-}
-template <class T>
-T smaller(T a, T b) {
-  return a != a || a < b ? a : b;
-}
+template <class T> T larger(T a, T b) { return a != a || a > b ? a : b; }
+template <class T> T smaller(T a, T b) { return a != a || a < b ? a : b; }
 
 }  // namespace karez

@@ -13,11 +13,11 @@ std::vector<KernelRow> plain_source_rows();     // constant, iota, random_unifor
 std::vector<KernelRow> plain_pointwise_rows();  // pointwise, cast
 std::vector<KernelRow> plain_copy_rows();       // copy, reshape, transpose, slice, broadcast, concat, pad
 std::vector<KernelRow> plain_matmul_rows();
-std::vector<KernelRow> plain_conv_rows();       // conv2d, conv2d_grad_input, conv2d_grad_weight
-std::vector<KernelRow> plain_pool_rows();       // max_pool, avg_pool and their gradients
-std::vector<KernelRow> plain_reduce_rows();     // reduce_sum, reduce_max, reduce_min, arg_max
-std::vector<KernelRow> plain_gather_rows();     // gather, scatter_add, one_hot
-std::vector<KernelRow> plain_update_rows();     // sgd, adam
+std::vector<KernelRow> plain_conv_rows();    // conv2d, conv2d_grad_input, conv2d_grad_weight
+std::vector<KernelRow> plain_pool_rows();    // max_pool, avg_pool and their gradients
+std::vector<KernelRow> plain_reduce_rows();  // reduce_sum, reduce_max, reduce_min, arg_max
+std::vector<KernelRow> plain_gather_rows();  // gather, scatter_add, one_hot
+std::vector<KernelRow> plain_update_rows();  // sgd, adam
 
 // A row of rank 0 named "plain.<op>".
 KernelRow plain_row(std::string op, std::function<bool(const CallSpec&)> supports, std::function<PreparedKernel(const CallSpec&)> prepare);
@@ -30,14 +30,12 @@ bool all_dtype(const std::vector<View>& views, DType dtype);
 void require_fit(bool ok, const CallSpec& call, std::string_view what);
 
 // with_float(dtype, [&]<class T>() { ... }): as with_type, for f32 and f64.
-template <class Body>
-decltype(auto) with_float(DType dtype, Body&& body) {
+template <class Body> decltype(auto) with_float(DType dtype, Body&& body) {
   require(is_float(dtype), "a kernel for f32 and f64 got ", dtype);
   return dtype == DType::f32 ? body.template operator()<float>() : body.template operator()<double>();
 }
 // with_number(dtype, ...): all but bool.
-template <class Body>
-decltype(auto) with_number(DType dtype, Body&& body) {
+template <class Body> decltype(auto) with_number(DType dtype, Body&& body) {
   switch (dtype) {
     case DType::i32: return body.template operator()<std::int32_t>();
     case DType::i64: return body.template operator()<std::int64_t>();
@@ -45,9 +43,6 @@ decltype(auto) with_number(DType dtype, Body&& body) {
   }
 }
 
-template <class T>
-T* elements(std::byte* bytes) {
-  return reinterpret_cast<T*>(bytes);
-}
+template <class T> T* elements(std::byte* bytes) { return reinterpret_cast<T*>(bytes); }
 
 }  // namespace karez

@@ -25,8 +25,7 @@ struct Steps {
 };
 Steps steps(const View& view) { return {view.strides[0], view.strides[1], view.strides[2], view.strides[3]}; }
 
-template <class T>
-double dot(const T* a, std::int64_t a_step, const T* b, std::int64_t b_step, std::int64_t count) {
+template <class T> double dot(const T* a, std::int64_t a_step, const T* b, std::int64_t b_step, std::int64_t count) {
   double sum = 0;
   for (std::int64_t i = 0; i < count; ++i) sum += static_cast<double>(a[i * a_step]) * static_cast<double>(b[i * b_step]);
   return sum;
@@ -121,9 +120,12 @@ bool floats(const CallSpec& call, int inputs) {
 }  // namespace
 
 std::vector<KernelRow> plain_conv_rows() {
-  return {plain_row("conv2d", [](const CallSpec& call) { return floats(call, call.attrs.flag("bias", false) ? 3 : 2); }, forward),
-          plain_row("conv2d_grad_input", [](const CallSpec& call) { return floats(call, 2); }, grad_input),
-          plain_row("conv2d_grad_weight", [](const CallSpec& call) { return floats(call, 2); }, grad_weight)};
+  return {plain_row(
+              "conv2d", [](const CallSpec& call) { return floats(call, call.attrs.flag("bias", false) ? 3 : 2); }, forward),
+          plain_row(
+              "conv2d_grad_input", [](const CallSpec& call) { return floats(call, 2); }, grad_input),
+          plain_row(
+              "conv2d_grad_weight", [](const CallSpec& call) { return floats(call, 2); }, grad_weight)};
 }
 
 }  // namespace karez

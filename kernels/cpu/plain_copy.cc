@@ -26,9 +26,8 @@ PreparedKernel copy(const CallSpec& call) {
 PreparedKernel reshape(const CallSpec& call) {
   const View &x = call.in[0], &y = call.out[0];
   require_fit(x.count() == y.count(), call, "element counts differ");
-  return [plan = plan_reshape(y.shape, y.strides, x.shape, x.strides, size_of(x.dtype))](const KernelArgs& args) {
-    run(plan, args.out[0], args.in[0]);
-  };
+  return
+      [plan = plan_reshape(y.shape, y.strides, x.shape, x.strides, size_of(x.dtype))](const KernelArgs& args) { run(plan, args.out[0], args.in[0]); };
 }
 
 PreparedKernel transpose(const CallSpec& call) {
@@ -113,8 +112,8 @@ bool moves_many(const CallSpec& call) { return takes(call, -1, 1) && !call.in.em
 }  // namespace
 
 std::vector<KernelRow> plain_copy_rows() {
-  return {plain_row("copy", moves_one, copy),       plain_row("reshape", moves_one, reshape),     plain_row("transpose", moves_one, transpose),
-          plain_row("slice", moves_one, slice),     plain_row("broadcast", moves_one, broadcast), plain_row("concat", moves_many, concat),
+  return {plain_row("copy", moves_one, copy),   plain_row("reshape", moves_one, reshape),     plain_row("transpose", moves_one, transpose),
+          plain_row("slice", moves_one, slice), plain_row("broadcast", moves_one, broadcast), plain_row("concat", moves_many, concat),
           plain_row("pad", moves_one, pad)};
 }
 

@@ -71,8 +71,9 @@ TEST(Copy, ElementsBetweenTheOutputsStayAsTheyWere) {
 TEST(Reshape, KeepsTheLogicalOrderWhateverTheStrides) {
   const unsigned seed = test_seed();
   std::mt19937 random(seed);
-  const std::vector<std::pair<Shape, Shape>> cases = {{{2, 3, 4, 5}, {2, 60}}, {{2, 60}, {2, 3, 4, 5}}, {{6, 4}, {2, 12}}, {{2, 3}, {3, 2}},
-                                                      {{4, 6}, {6, 4}},        {{1, 1}, {}},            {{0, 3}, {3, 0}},  {{2, 1, 3}, {3, 2, 1}}};
+  const std::vector<std::pair<Shape, Shape>> cases = {{{2, 3, 4, 5}, {2, 60}}, {{2, 60}, {2, 3, 4, 5}}, {{6, 4}, {2, 12}},
+                                                      {{2, 3}, {3, 2}},        {{4, 6}, {6, 4}},        {{1, 1}, {}},
+                                                      {{0, 3}, {3, 0}},        {{2, 1, 3}, {3, 2, 1}}};
   for (const auto& [from_shape, to_shape] : cases)
     for (int round = 0; round < 10; ++round) {
       const View from = random_view(random, DType::f32, from_shape), to = random_view(random, DType::f32, to_shape);
@@ -82,9 +83,7 @@ TEST(Reshape, KeepsTheLogicalOrderWhateverTheStrides) {
     }
 }
 
-TEST(Reshape, AnotherCountIsAnError) {
-  EXPECT_THROW(run_plain("reshape", {filled<float>({2}, {1, 2})}, {f32({3})}), Error);
-}
+TEST(Reshape, AnotherCountIsAnError) { EXPECT_THROW(run_plain("reshape", {filled<float>({2}, {1, 2})}, {f32({3})}), Error); }
 
 TEST(Transpose, DimensionIOfTheResultIsPermI) {
   auto out = run_plain("transpose", {filled<float>({2, 3}, {0, 1, 2, 3, 4, 5})}, {f32({3, 2})}, {{"perm", Ints{1, 0}}});

@@ -9,14 +9,17 @@ namespace {
 
 bool is_index(const View& view) { return view.dtype == DType::i32 || view.dtype == DType::i64; }
 
-template <class Body>
-decltype(auto) with_index(DType dtype, Body&& body) {
+template <class Body> decltype(auto) with_index(DType dtype, Body&& body) {
   return dtype == DType::i32 ? body.template operator()<std::int32_t>() : body.template operator()<std::int64_t>();
 }
 
 // The shape or strides of one side of [i..., d...]: the first `split` dimensions, or the rest.
-std::vector<std::int64_t> head(const std::vector<std::int64_t>& list, std::size_t split) { return {list.begin(), list.begin() + static_cast<std::ptrdiff_t>(split)}; }
-std::vector<std::int64_t> tail(const std::vector<std::int64_t>& list, std::size_t split) { return {list.begin() + static_cast<std::ptrdiff_t>(split), list.end()}; }
+std::vector<std::int64_t> head(const std::vector<std::int64_t>& list, std::size_t split) {
+  return {list.begin(), list.begin() + static_cast<std::ptrdiff_t>(split)};
+}
+std::vector<std::int64_t> tail(const std::vector<std::int64_t>& list, std::size_t split) {
+  return {list.begin() + static_cast<std::ptrdiff_t>(split), list.end()};
+}
 
 // idx [i...] beside a table [v, d...] and rows [i..., d...].
 struct Rows {
@@ -50,8 +53,11 @@ PreparedKernel gather(const CallSpec& call) {
           const std::int64_t v = static_cast<std::int64_t>(index[at[1]]) - rows.offset;
           const bool inside = v >= 0 && v < rows.count;
           for_each_run(rows.row, [&](const auto& run) {
+            T* to = y + run[0];
             const T* from = inside ? table + v * rows.table_step + run[1] : nullptr;
-            for (std::int64_t i = 0; i < count; ++i) y[run[0] + i * step] = inside ? from[i * table_step] : T{};
+            if (inside && step == 1 && table_step == 1) std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(T));
+            else
+              for (std::int64_t i = 0; i < count; ++i) to[i * step] = inside ? from[i * table_step] : T{};
           });
         });
       };
@@ -120,10 +126,12 @@ std::vector<KernelRow> plain_gather_rows() {
       },
       scatter_add);
   scatter.workspace = [](const CallSpec& call) { return checked_mul(call.out[0].count(), 8); };
-  return {plain_row(
-              "gather",
-              [](const CallSpec& call) { return takes(call, 2, 1) && is_index(call.in[1]) && call.in[0].dtype == call.out[0].dtype; }, gather),
-          scatter, plain_row("one_hot", [](const CallSpec& call) { return takes(call, 1, 1) && is_index(call.in[0]); }, one_hot)};
+  return {
+      plain_row(
+          "gather", [](const CallSpec& call) { return takes(call, 2, 1) && is_index(call.in[1]) && call.in[0].dtype == call.out[0].dtype; }, gather),
+      scatter,
+      plain_row(
+          "one_hot", [](const CallSpec& call) { return takes(call, 1, 1) && is_index(call.in[0]); }, one_hot)};
 }
 
 }  // namespace karez

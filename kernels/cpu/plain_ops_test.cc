@@ -71,7 +71,8 @@ TEST(Conv2d, GradientsFollowTheTaps) {
 TEST(Conv2d, NoChannelsGiveZerosAndNoImagesGiveNone) {
   auto out = run_plain("conv2d", {filled<float>({1, 0, 1, 1}, {}), filled<float>({2, 0, 1, 1}, {})}, {f32({1, 2, 1, 1})});
   EXPECT_EQ(logical<float>(out[0]), (f32s{0, 0}));
-  auto dw = run_plain("conv2d_grad_weight", {filled<float>({0, 1, 2, 2}, {}), filled<float>({0, 1, 2, 2}, {})}, {f32({1, 1, 1, 1})}, {{"kernel", Ints{1, 1}}});
+  auto dw = run_plain("conv2d_grad_weight", {filled<float>({0, 1, 2, 2}, {}), filled<float>({0, 1, 2, 2}, {})}, {f32({1, 1, 1, 1})},
+                      {{"kernel", Ints{1, 1}}});
   EXPECT_EQ(logical<float>(dw[0]), (f32s{0}));
 }
 
@@ -148,7 +149,8 @@ TEST(ArgMax, TheFirstMaximumWins) {
 }
 
 TEST(Gather, RowsOutsideTheLocalTableAreZero) {
-  auto out = run_plain("gather", {filled<float>({2, 2}, {1, 2, 3, 4}), filled<std::int64_t>({4}, {5, 4, 3, 6})}, {f32({4, 2})}, {{"offset", whole(4)}});
+  auto out =
+      run_plain("gather", {filled<float>({2, 2}, {1, 2, 3, 4}), filled<std::int64_t>({4}, {5, 4, 3, 6})}, {f32({4, 2})}, {{"offset", whole(4)}});
   EXPECT_EQ(logical<float>(out[0]), (f32s{3, 4, 1, 2, 0, 0, 0, 0}));
 }
 
@@ -174,8 +176,8 @@ TEST(Sgd, KeepsMomentumAndDecays) {
 }
 
 TEST(Adam, TheFirstStepMovesByTheRateTowardsTheGradientsSign) {
-  const std::vector<Buffer> in = {filled<double>({2}, {1, 1}), filled<double>({2}, {0, 0}), filled<double>({2}, {0, 0}), filled<double>({2}, {3, -3}),
-                                  filled<double>(Shape{}, {0.01}), filled<std::int64_t>(Shape{}, {1})};
+  const std::vector<Buffer> in = {filled<double>({2}, {1, 1}),  filled<double>({2}, {0, 0}),     filled<double>({2}, {0, 0}),
+                                  filled<double>({2}, {3, -3}), filled<double>(Shape{}, {0.01}), filled<std::int64_t>(Shape{}, {1})};
   auto out = run_plain("adam", in, {f64({2}), f64({2}), f64({2})}, {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 0.0}});
   EXPECT_NEAR(logical<double>(out[0])[0], 0.99, 1e-14);
   EXPECT_NEAR(logical<double>(out[0])[1], 1.01, 1e-14);

@@ -24,8 +24,7 @@ DType computed_in(const CallSpec& call) {
   return widest;
 }
 
-template <class Body>
-decltype(auto) with_computed(DType dtype, Body&& body) {
+template <class Body> decltype(auto) with_computed(DType dtype, Body&& body) {
   switch (dtype) {
     case DType::i32: return body.template operator()<std::int32_t>();
     case DType::i64: return body.template operator()<std::int64_t>();
@@ -35,8 +34,15 @@ decltype(auto) with_computed(DType dtype, Body&& body) {
 
 bool for_integers(ExprKind kind) {
   switch (kind) {
-    case ExprKind::exp: case ExprKind::log: case ExprKind::sqrt: case ExprKind::rsqrt: case ExprKind::tanh: case ExprKind::sigmoid:
-    case ExprKind::erf: case ExprKind::sin: case ExprKind::cos: return false;
+    case ExprKind::exp:
+    case ExprKind::log:
+    case ExprKind::sqrt:
+    case ExprKind::rsqrt:
+    case ExprKind::tanh:
+    case ExprKind::sigmoid:
+    case ExprKind::erf:
+    case ExprKind::sin:
+    case ExprKind::cos: return false;
     default: return true;
   }
 }
@@ -54,33 +60,25 @@ bool supports_pointwise(const CallSpec& call) {
 }
 
 // One operation of the program on a block; the kind is a template argument so that its loop holds no switch.
-template <class C>
-using BlockOp = void (*)(C* out, const C* a, const C* b, const C* c, std::int64_t n);
-template <class C, ExprKind kind>
-void run_op(C* out, const C* a, const C* b, const C* c, std::int64_t n) {
+template <class C> using BlockOp = void (*)(C* out, const C* a, const C* b, const C* c, std::int64_t n);
+template <class C, ExprKind kind> void run_op(C* out, const C* a, const C* b, const C* c, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) out[i] = apply<C>(kind, a[i], b[i], c[i]);
 }
-template <class C, std::size_t... kind>
-BlockOp<C> block_op(ExprKind wanted, std::index_sequence<kind...>) {
+template <class C, std::size_t... kind> BlockOp<C> block_op(ExprKind wanted, std::index_sequence<kind...>) {
   constexpr BlockOp<C> table[] = {run_op<C, static_cast<ExprKind>(kind)>...};
   return table[static_cast<std::size_t>(wanted)];
 }
-template <class C>
-BlockOp<C> block_op(ExprKind wanted) {
+template <class C> BlockOp<C> block_op(ExprKind wanted) {
   return block_op<C>(wanted, std::make_index_sequence<static_cast<std::size_t>(ExprKind::select) + 1>());
 }
 
-template <class C>
-using Load = void (*)(C* block, const std::byte* from, std::int64_t first, std::int64_t step, std::int64_t n);
-template <class C, class T>
-void load(C* block, const std::byte* from, std::int64_t first, std::int64_t step, std::int64_t n) {
+template <class C> using Load = void (*)(C* block, const std::byte* from, std::int64_t first, std::int64_t step, std::int64_t n);
+template <class C, class T> void load(C* block, const std::byte* from, std::int64_t first, std::int64_t step, std::int64_t n) {
   const T* x = reinterpret_cast<const T*>(from) + first;
   for (std::int64_t i = 0; i < n; ++i) block[i] = static_cast<C>(x[i * step]);
 }
-template <class C>
-using Store = void (*)(std::byte* to, std::int64_t first, std::int64_t step, const C* block, std::int64_t n);
-template <class C, class T>
-void store(std::byte* to, std::int64_t first, std::int64_t step, const C* block, std::int64_t n) {
+template <class C> using Store = void (*)(std::byte* to, std::int64_t first, std::int64_t step, const C* block, std::int64_t n);
+template <class C, class T> void store(std::byte* to, std::int64_t first, std::int64_t step, const C* block, std::int64_t n) {
   T* y = reinterpret_cast<T*>(to) + first;
   for (std::int64_t i = 0; i < n; ++i) {
     if constexpr (std::is_same_v<T, bool>) y[i * step] = block[i] != 0;
@@ -88,8 +86,7 @@ void store(std::byte* to, std::int64_t first, std::int64_t step, const C* block,
   }
 }
 
-template <class C>
-struct Interpreter {
+template <class C> struct Interpreter {
   struct Step {
     BlockOp<C> run;
     int a, b, c, dst;
@@ -145,8 +142,7 @@ PreparedKernel pointwise(const CallSpec& call) {
 }
 
 // To bool: not zero. Float to integer: towards zero, what does not fit becomes the nearest that does, NaN becomes 0.
-template <class To, class From>
-To convert(From x) {
+template <class To, class From> To convert(From x) {
   if constexpr (std::is_same_v<To, bool>) {
     return x != 0;
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
@@ -181,7 +177,8 @@ PreparedKernel cast(const CallSpec& call) {
 std::vector<KernelRow> plain_pointwise_rows() {
   KernelRow row = plain_row("pointwise", supports_pointwise, pointwise);
   row.workspace = workspace;
-  return {row, plain_row("cast", [](const CallSpec& call) { return takes(call, 1, 1); }, cast)};
+  return {row, plain_row(
+                   "cast", [](const CallSpec& call) { return takes(call, 1, 1); }, cast)};
 }
 
 }  // namespace karez

@@ -18,8 +18,7 @@ using i64s = std::vector<std::int64_t>;
 using bools = std::vector<bool>;
 
 Attrs expr(const char* text) { return Attrs({{"expr", std::string(text)}}); }
-template <class T>
-Buffer list(std::vector<T> values) {
+template <class T> Buffer list(std::vector<T> values) {
   const auto size = static_cast<std::int64_t>(values.size());
   return filled<T>({size}, values);
 }
@@ -43,7 +42,8 @@ TEST(Pointwise, OverManyBlocksEveryElementIsWritten) {
 }
 
 TEST(Pointwise, AZeroStrideRepeatsItsElement) {
-  auto out = run_plain("pointwise", {filled<float>({2, 2}, {1, 2, 3, 4}), Buffer(View(DType::f32, {2, 2}, {0, 1}))}, {View(DType::f32, {2, 2})}, expr("x0"));
+  auto out =
+      run_plain("pointwise", {filled<float>({2, 2}, {1, 2, 3, 4}), Buffer(View(DType::f32, {2, 2}, {0, 1}))}, {View(DType::f32, {2, 2})}, expr("x0"));
   Buffer bias(View(DType::f32, {2, 2}, {0, 1}));
   bias.at<float>({0, 0}) = 10;
   bias.at<float>({0, 1}) = 20;

@@ -13,9 +13,7 @@ struct Image {
   std::int64_t n, c, h, w, n_step, c_step, h_step, w_step;
   std::int64_t at(std::int64_t i, std::int64_t row, std::int64_t column) const { return i * n_step + row * h_step + column * w_step; }
 };
-Image image_of(const View& v) {
-  return {v.shape[0], v.shape[1], v.shape[2], v.shape[3], v.strides[0], v.strides[1], v.strides[2], v.strides[3]};
-}
+Image image_of(const View& v) { return {v.shape[0], v.shape[1], v.shape[2], v.shape[3], v.strides[0], v.strides[1], v.strides[2], v.strides[3]}; }
 
 Window pool_window(const CallSpec& call, const View& x, const View& y) {
   const Ints& kernel = call.attrs.ints("kernel");
@@ -27,8 +25,7 @@ Window pool_window(const CallSpec& call, const View& x, const View& y) {
 }
 
 // Visits every output pixel: body(n, p, q).
-template <class Body>
-void for_each_pixel(const Image& image, Body&& body) {
+template <class Body> void for_each_pixel(const Image& image, Body&& body) {
   for (std::int64_t n = 0; n < image.n; ++n)
     for (std::int64_t p = 0; p < image.h; ++p)
       for (std::int64_t q = 0; q < image.w; ++q) body(n, p, q);
@@ -144,7 +141,9 @@ PreparedKernel avg_pool_grad(const CallSpec& call) {
 }  // namespace
 
 std::vector<KernelRow> plain_pool_rows() {
-  const auto same_float = [](const CallSpec& call) { return takes(call, 1, 1) && is_float(call.in[0].dtype) && call.out[0].dtype == call.in[0].dtype; };
+  const auto same_float = [](const CallSpec& call) {
+    return takes(call, 1, 1) && is_float(call.in[0].dtype) && call.out[0].dtype == call.in[0].dtype;
+  };
   const auto with_index = [](const CallSpec& call) {
     return takes(call, 1, 2) && call.in[0].dtype != DType::b8 && call.out[0].dtype == call.in[0].dtype && call.out[1].dtype == DType::i32;
   };

@@ -30,27 +30,23 @@ Reduction reduction_of(const CallSpec& call, const Ints& axes) {
 }
 
 // What `step` is to each kind, starting at its identity; sums of f32 are kept in double.
-template <class T>
-struct Sum {
+template <class T> struct Sum {
   using Kept = Wide<T>;
   static constexpr Kept identity = 0;
   static Kept step(Kept sum, T x) { return sum + static_cast<Kept>(x); }
 };
-template <class T>
-struct Max {
+template <class T> struct Max {
   using Kept = T;
   static constexpr T identity = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
   static T step(T best, T x) { return larger(best, x); }
 };
-template <class T>
-struct Min {
+template <class T> struct Min {
   using Kept = T;
   static constexpr T identity = std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
   static T step(T best, T x) { return smaller(best, x); }
 };
 
-template <template <class> class Kind, class T>
-PreparedKernel reduce_typed(const Reduction& reduction) {
+template <template <class> class Kind, class T> PreparedKernel reduce_typed(const Reduction& reduction) {
   return [reduction](const KernelArgs& args) {
     const T* x = elements<T>(args.in[0]);
     T* y = elements<T>(args.out[0]);
@@ -70,8 +66,7 @@ PreparedKernel sum(const CallSpec& call) {
   const Reduction reduction = reduction_of(call, call.attrs.ints("axes"));
   return with_number(call.in[0].dtype, [&]<class T>() { return reduce_typed<Sum, T>(reduction); });
 }
-template <template <class> class Kind>
-PreparedKernel extreme(const CallSpec& call) {
+template <template <class> class Kind> PreparedKernel extreme(const CallSpec& call) {
   const Reduction reduction = reduction_of(call, call.attrs.ints("axes"));
   return with_type(call.in[0].dtype, [&]<class T>() { return reduce_typed<Kind, T>(reduction); });
 }
@@ -100,9 +95,11 @@ bool same_type(const CallSpec& call) { return takes(call, 1, 1) && call.in[0].dt
 }  // namespace
 
 std::vector<KernelRow> plain_reduce_rows() {
-  return {plain_row("reduce_sum", [](const CallSpec& call) { return same_type(call) && call.in[0].dtype != DType::b8; }, sum),
+  return {plain_row(
+              "reduce_sum", [](const CallSpec& call) { return same_type(call) && call.in[0].dtype != DType::b8; }, sum),
           plain_row("reduce_max", same_type, extreme<Max>), plain_row("reduce_min", same_type, extreme<Min>),
-          plain_row("arg_max", [](const CallSpec& call) { return takes(call, 1, 1) && call.out[0].dtype == DType::i64; }, arg_max)};
+          plain_row(
+              "arg_max", [](const CallSpec& call) { return takes(call, 1, 1) && call.out[0].dtype == DType::i64; }, arg_max)};
 }
 
 }  // namespace karez

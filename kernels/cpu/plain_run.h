@@ -15,27 +15,19 @@ struct Buffer {
   std::vector<std::byte> bytes;
 
   explicit Buffer(View v) : view(std::move(v)), bytes(static_cast<std::size_t>(view.bytes()) + 64, std::byte{0xA5}) {}
-  template <class T>
-  T& at(const std::vector<std::int64_t>& index) {
-    return reinterpret_cast<T*>(bytes.data())[offset_of(index, view.strides)];
-  }
+  template <class T> T& at(const std::vector<std::int64_t>& index) { return reinterpret_cast<T*>(bytes.data())[offset_of(index, view.strides)]; }
 };
 
 // A view of the type with its elements given in logical (row-major) order.
-template <class T>
-Buffer filled(View view, const std::vector<T>& values) {
+template <class T> Buffer filled(View view, const std::vector<T>& values) {
   Buffer out(std::move(view));
   require(static_cast<std::int64_t>(values.size()) == out.view.count(), "a buffer of ", out.view, " gets ", values.size(), " values");
   std::size_t next = 0;
   for_each_index(out.view.shape, [&](const auto& index) { out.at<T>(index) = values[next++]; });
   return out;
 }
-template <class T>
-Buffer filled(Shape shape, const std::vector<T>& values) {
-  return filled<T>(View(dtype_of<T>(), std::move(shape)), values);
-}
-template <class T>
-std::vector<T> logical(Buffer& buffer) {
+template <class T> Buffer filled(Shape shape, const std::vector<T>& values) { return filled<T>(View(dtype_of<T>(), std::move(shape)), values); }
+template <class T> std::vector<T> logical(Buffer& buffer) {
   std::vector<T> out;
   for_each_index(buffer.view.shape, [&](const auto& index) { out.push_back(buffer.at<T>(index)); });
   return out;

@@ -19,15 +19,15 @@ int digit_of(char c) {
 // The bytes of a constant's `data`, row-major.
 std::vector<std::byte> decode(const std::string& hex, const CallSpec& call) {
   const std::int64_t bytes = call.out[0].count() * size_of(call.out[0].dtype);
-  require(static_cast<std::int64_t>(hex.size()) == 2 * bytes, "constant: ", call.out[0].type(), " needs ", 2 * bytes, " digits of data, not ", hex.size());
+  require(static_cast<std::int64_t>(hex.size()) == 2 * bytes, "constant: ", call.out[0].type(), " needs ", 2 * bytes, " digits of data, not ",
+          hex.size());
   std::vector<std::byte> out(static_cast<std::size_t>(bytes));
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<std::byte>(digit_of(hex[2 * i]) * 16 + digit_of(hex[2 * i + 1]));
   return out;
 }
 
 // The attribute "value" as T; integers keep all their bits.
-template <class T>
-T value_of(const Attrs& attrs) {
+template <class T> T value_of(const Attrs& attrs) {
   for (const auto& [name, attr] : attrs.items()) {
     if (name != "value") continue;
     if (const auto* v = std::get_if<bool>(&attr)) return static_cast<T>(*v);
@@ -39,8 +39,8 @@ T value_of(const Attrs& attrs) {
 PreparedKernel constant(const CallSpec& call) {
   const View& y = call.out[0];
   if (call.attrs.has("data")) {
-    return [plan = plan_copy(y.shape, y.strides, row_major(y.shape), size_of(y.dtype)), data = decode(call.attrs.text("data"), call)](
-               const KernelArgs& args) { run(plan, args.out[0], data.data()); };
+    return [plan = plan_copy(y.shape, y.strides, row_major(y.shape), size_of(y.dtype)),
+            data = decode(call.attrs.text("data"), call)](const KernelArgs& args) { run(plan, args.out[0], data.data()); };
   }
   return with_type(y.dtype, [&]<class T>() -> PreparedKernel {
     return [loops = loops_over(y.shape, {y.strides}, Order::by_memory), value = value_of<T>(call.attrs)](const KernelArgs& args) {
@@ -99,12 +99,14 @@ PreparedKernel random_uniform(const CallSpec& call) {
 }  // namespace
 
 std::vector<KernelRow> plain_source_rows() {
-  return {plain_row("constant", [](const CallSpec& call) { return takes(call, 0, 1); }, constant),
-          plain_row("iota", [](const CallSpec& call) { return takes(call, 0, 1) && call.out[0].dtype != DType::b8; }, iota),
-          plain_row(
-              "random_uniform",
-              [](const CallSpec& call) { return takes(call, 1, 1) && call.in[0].dtype == DType::i64 && is_float(call.out[0].dtype); },
-              random_uniform)};
+  return {
+      plain_row(
+          "constant", [](const CallSpec& call) { return takes(call, 0, 1); }, constant),
+      plain_row(
+          "iota", [](const CallSpec& call) { return takes(call, 0, 1) && call.out[0].dtype != DType::b8; }, iota),
+      plain_row(
+          "random_uniform", [](const CallSpec& call) { return takes(call, 1, 1) && call.in[0].dtype == DType::i64 && is_float(call.out[0].dtype); },
+          random_uniform)};
 }
 
 }  // namespace karez

@@ -68,7 +68,8 @@ std::vector<Case> cases(std::int64_t n, std::int64_t c) {
 Buffer random_buffer(std::mt19937& random, View view) {
   return with_type(view.dtype, [&]<class T>() {
     std::vector<T> values;
-    for (std::int64_t k = view.count(); k > 0; --k) values.push_back(static_cast<T>(std::is_floating_point_v<T> ? (random() % 1000) / 100.0 : 1 + random() % 9));
+    for (std::int64_t k = view.count(); k > 0; --k)
+      values.push_back(static_cast<T>(std::is_floating_point_v<T> ? (random() % 1000) / 100.0 : 1 + random() % 9));
     return filled<T>(view, values);
   });
 }
@@ -87,7 +88,8 @@ TEST(PlainKernels, StridesDoNotChangeABit) {
       std::vector<View> out, strided_out;
       for (const TensorType& type : c.in) {
         in.push_back(random_buffer(random, View(type)));
-        strided.push_back(with_view(in.back(), round == 0 ? View(type.dtype, type.shape, channels_last(type.shape)) : random_view(random, type.dtype, type.shape)));
+        strided.push_back(
+            with_view(in.back(), round == 0 ? View(type.dtype, type.shape, channels_last(type.shape)) : random_view(random, type.dtype, type.shape)));
       }
       for (const TensorType& type : c.out) {
         out.push_back(View(type));

@@ -34,7 +34,8 @@ bool supports(const CallSpec& call, std::size_t per_in, std::size_t scalars) {
   const std::size_t lr = call.in.size() - scalars;
   for (std::size_t i = 0; i <= lr; ++i)
     if (call.in[i].dtype != dtype) return false;
-  return all_dtype(call.out, dtype) && call.in[lr].count() == 1 && (scalars == 1 || (call.in[lr + 1].dtype == DType::i64 && call.in[lr + 1].count() == 1));
+  return all_dtype(call.out, dtype) && call.in[lr].count() == 1 &&
+         (scalars == 1 || (call.in[lr + 1].dtype == DType::i64 && call.in[lr + 1].count() == 1));
 }
 
 PreparedKernel sgd(const CallSpec& call) {
@@ -89,8 +90,10 @@ PreparedKernel adam(const CallSpec& call) {
 }  // namespace
 
 std::vector<KernelRow> plain_update_rows() {
-  return {plain_row("sgd", [](const CallSpec& call) { return supports(call, 3, 1); }, sgd),
-          plain_row("adam", [](const CallSpec& call) { return supports(call, 4, 2); }, adam)};
+  return {plain_row(
+              "sgd", [](const CallSpec& call) { return supports(call, 3, 1); }, sgd),
+          plain_row(
+              "adam", [](const CallSpec& call) { return supports(call, 4, 2); }, adam)};
 }
 
 }  // namespace karez

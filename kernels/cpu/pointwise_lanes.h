@@ -30,8 +30,7 @@ inline constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(D()
 HWY_INLINE V lanes_of(float value) { return hn::Set(D(), value); }
 
 // Two arguments, one by one, through a function that has no vector form.
-template <class F>
-HWY_INLINE V one_by_one(F f, V x, V y) {
+template <class F> HWY_INLINE V one_by_one(F f, V x, V y) {
   HWY_ALIGN float a[lanes];
   HWY_ALIGN float b[lanes];
   hn::Store(x, D(), a);
@@ -40,33 +39,34 @@ HWY_INLINE V one_by_one(F f, V x, V y) {
   return hn::Load(D(), a);
 }
 
-// Highway's functions are named with their largest error; what they leave open (NaN, infinities, large arguments) is mended here. No element's
-// result depends on its neighbours.
+// Errors are the largest seen over ten million floats from all binades. What Highway's functions leave open (NaN, infinities, large arguments) is
+// mended here. No element's result depends on its neighbours.
 
-// 1 ulp and a rounding to denormals; inf from 88.73 on.
+// 1 ulp; inf from 88.73 on.
 HWY_INLINE V exp_of(V x) {
   V y = hn::Exp(D(), hn::Min(x, lanes_of(104)));
   return hn::IfThenElse(hn::IsNaN(x), x, y);
 }
-// 4 ulp; -inf at both zeros, NaN below.
+// 1 ulp; -inf at both zeros, NaN below.
 HWY_INLINE V log_of(V x) {
   const V zero = hn::Zero(D()), inf = lanes_of(std::numeric_limits<float>::infinity());
   V pole = hn::IfThenElse(hn::Eq(x, zero), hn::Neg(inf), lanes_of(std::numeric_limits<float>::quiet_NaN()));
   V y = hn::IfThenElse(hn::Gt(x, zero), hn::Log(D(), x), pole);
   return hn::IfThenElse(hn::Eq(x, inf), inf, y);
 }
-// 6 ulp.
+// 3 ulp.
 HWY_INLINE V tanh_of(V x) { return hn::IfThenElse(hn::IsNaN(x), x, hn::Tanh(D(), x)); }
 HWY_INLINE V sqrt_of(V x) { return hn::Sqrt(x); }
 HWY_INLINE V rsqrt_of(V x) { return hn::Div(lanes_of(1), hn::Sqrt(x)); }
 HWY_INLINE V abs_of(V x) { return hn::Abs(x); }
+// 3 ulp; 0 from -88.73 down, where the result would be denormal.
 HWY_INLINE V sigmoid_of(V x) {
   const V one = lanes_of(1);
   return hn::Div(one, hn::Add(one, exp_of(hn::Neg(x))));
 }
 // 3 ulp of 1 up to 39000; beyond, where Highway's reduction by pi runs out of bits, the C library's.
 HWY_INLINE V sin_of(V x) {
-  V y = hn::Sin(D(), x);
+  V y = hn::IfThenElse(hn::Eq(x, hn::Zero(D())), x, hn::Sin(D(), x));  // -0 stays -0
   M near = hn::Le(hn::Abs(x), lanes_of(39000));
   if (HWY_LIKELY(hn::AllTrue(D(), near))) return y;
   return hn::IfThenElse(near, y, one_by_one([](float a, float) { return std::sin(a); }, x, x));
@@ -81,7 +81,7 @@ HWY_INLINE V cos_of(V x) {
 HWY_INLINE V pow_of(V x, V y) {
   return one_by_one([](float a, float b) { return std::pow(a, b); }, x, y);
 }
-// 4 ulp. Up to |x| = 1: x + x P(x^2). Beyond: 1 - exp(-t Q(t)) with t = |x|; from 4 on that is 1. P and Q are least-maximum fits of degree 6 and 5,
+// 1.2 ulp. Up to |x| = 1: x + x P(x^2). Beyond: 1 - exp(-t Q(t)) with t = |x|; from 4 on that is 1. P and Q are least-maximum fits of degree 6 and 5,
 // exact to 1.3e-9 and 3.1e-9 of erf before rounding.
 HWY_INLINE V erf_of(V x) {
   const V one = lanes_of(1);
@@ -108,22 +108,17 @@ HWY_INLINE V erf_of(V x) {
 // NaN of either operand is handed on, as base/expr's `apply` does; the hardware's minimum and maximum hand on only that of one side.
 HWY_INLINE V max_of(V x, V y) { return hn::IfThenElse(hn::Or(hn::Gt(x, y), hn::IsNaN(x)), x, y); }
 HWY_INLINE V min_of(V x, V y) { return hn::IfThenElse(hn::Or(hn::Lt(x, y), hn::IsNaN(x)), x, y); }
+// A NaN differs from everything, itself included; Highway's Ne says false of it on x86.
+HWY_INLINE M ne_of(V x, V y) { return hn::Not(hn::Eq(x, y)); }
 HWY_INLINE V select_of(M c, V x, V y) { return hn::IfThenElse(c, x, y); }
 
 // Bools are bytes in memory, masks in registers.
-template <class T>
-inline constexpr std::int64_t bytes_per_lane = sizeof(float);
-template <>
-inline constexpr std::int64_t bytes_per_lane<M> = 1;
+template <class T> inline constexpr std::int64_t bytes_per_lane = sizeof(float);
+template <> inline constexpr std::int64_t bytes_per_lane<M> = 1;
 
-template <class T>
-HWY_INLINE T load_lanes(const unsigned char* from, std::int64_t i);
-template <>
-HWY_INLINE V load_lanes<V>(const unsigned char* from, std::int64_t i) {
-  return hn::LoadU(D(), reinterpret_cast<const float*>(from) + i);
-}
-template <>
-HWY_INLINE M load_lanes<M>(const unsigned char* from, std::int64_t i) {
+template <class T> HWY_INLINE T load_lanes(const unsigned char* from, std::int64_t i);
+template <> HWY_INLINE V load_lanes<V>(const unsigned char* from, std::int64_t i) { return hn::LoadU(D(), reinterpret_cast<const float*>(from) + i); }
+template <> HWY_INLINE M load_lanes<M>(const unsigned char* from, std::int64_t i) {
   const hn::Rebind<std::int32_t, D> words;
   const hn::Rebind<std::uint8_t, D> bytes;
   return hn::RebindMask(D(), hn::Ne(hn::PromoteTo(words, hn::LoadU(bytes, from + i)), hn::Zero(words)));
@@ -176,8 +171,7 @@ HWY_INLINE void run_range(Result (*)(Operand...), std::int64_t begin, std::int64
   std::memcpy(to + whole * bytes_per_lane<Result>, result, static_cast<std::size_t>(rest * bytes_per_lane<Result>));
 }
 
-template <class E>
-void run(std::int64_t begin, std::int64_t end, const void* const* in, const std::uint8_t* in_is_scalar, void* out) {
+template <class E> void run(std::int64_t begin, std::int64_t end, const void* const* in, const std::uint8_t* in_is_scalar, void* out) {
   run_range<E>(&E::at, begin, end, in, in_is_scalar, out);
 }
 

@@ -1,0 +1,316 @@
+// How fast is every kernel of a training step? Products beside the 1024-cubed matmul, the rest beside a copy of as many bytes, same run and team.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <optional>
+
+#include "kernels/cpu/fast.h"
+#include "kernels/cpu/fast_run.h"
+#include "kernels/cpu/team.h"
+
+namespace {
+
+using namespace karez;
+
+constexpr int pairs = 9;
+constexpr double slice = 2e-3;              // seconds of one measurement
+constexpr std::int64_t arena = 96ll << 20;  // bytes that a memory-bound kernel and its copy walk through, beyond every cache
+constexpr double small = 0.02;              // share of a step below which a kernel has no target
+
+View f32(Shape shape) { return View(DType::f32, std::move(shape)); }
+View image(Shape shape, DType dtype = DType::f32) { return View(dtype, shape, channels_last(shape)); }
+
+struct Item {
+  std::string what;
+  CallSpec call;
+  double flops = 0;      // 0: bound by memory
+  double target = 0.25;  // of the copy's rate, or of the matmul's
+};
+struct Step {
+  std::string name;
+  std::vector<Item> items;
+};
+
+struct Result {
+  double ratio = 0, low = 0, high = 0;  // of the reference's rate: median, least, greatest of the pairs
+  double best = 0, median = 0;          // seconds a call
+};
+
+CallSpec call_of(std::string op, std::vector<View> in, std::vector<View> out, Attrs attrs = {}) {
+  CallSpec call;
+  call.op = std::move(op);
+  call.in = std::move(in);
+  call.out = std::move(out);
+  call.attrs = std::move(attrs);
+  return call;
+}
+
+double bytes_of(const CallSpec& call) {
+  std::int64_t bytes = 0;
+  for (const auto* views : {&call.in, &call.out})
+    for (const View& view : *views) bytes += view.bytes();
+  return static_cast<double>(bytes);
+}
+
+void add_matmul(Step& step, const std::string& what, std::int64_t m, std::int64_t n, std::int64_t k, bool ta, bool tb, bool bias, bool relu) {
+  std::vector<View> in{f32(ta ? Shape{k, m} : Shape{m, k}), f32(tb ? Shape{n, k} : Shape{k, n})};
+  if (bias) in.push_back(f32({n}));
+  step.items.push_back({what, call_of("matmul", in, {f32({m, n})}, {{"transpose_a", ta}, {"transpose_b", tb}, {"bias", bias}, {"relu", relu}}),
+                        2.0 * static_cast<double>(m * n * k), 0.30});
+}
+void add_pointwise(Step& step, const std::string& what, const std::string& expr, std::vector<View> in, const View& out) {
+  step.items.push_back({what, call_of("pointwise", std::move(in), {out}, {{"expr", expr}})});
+}
+
+// A dense layer forward and backward; `relu` is fused into the product, its gradient is a kernel of its own.
+void add_dense(Step& step, const std::string& name, std::int64_t batch, std::int64_t from, std::int64_t to, bool relu, bool first) {
+  add_matmul(step, name + " forward", batch, to, from, false, false, true, relu);
+  if (relu) add_pointwise(step, name + " relu gradient", "select(x0 > 0, x1, 0)", {f32({batch, to}), f32({batch, to})}, f32({batch, to}));
+  add_matmul(step, name + " weight gradient", from, to, batch, true, false, false, false);
+  step.items.push_back({name + " bias gradient", call_of("reduce_sum", {f32({batch, to})}, {f32({to})}, {{"axes", Ints{0}}})});
+  if (!first) add_matmul(step, name + " input gradient", batch, from, to, false, true, false, false);
+}
+
+// Cross-entropy of logits [batch, classes] and its gradient, as its composition's calls.
+void add_loss(Step& step, std::int64_t batch, std::int64_t classes) {
+  const View all = f32({batch, classes}), rows = f32({batch}), column(DType::f32, {batch, classes}, {1, 0});
+  step.items.push_back({"loss: row maximum", call_of("reduce_max", {all}, {rows}, {{"axes", Ints{1}}})});
+  add_pointwise(step, "loss: minus maximum", "x0 - x1", {all, column}, all);
+  add_pointwise(step, "loss: exp", "exp(x0)", {all}, all);
+  step.items.push_back({"loss: row sum", call_of("reduce_sum", {all}, {rows}, {{"axes", Ints{1}}})});
+  add_pointwise(step, "loss: log", "log(x0)", {rows}, rows);
+  step.items.push_back({"loss: labels", call_of("one_hot", {View(DType::i32, {batch})}, {all}, {{"depth", Attr(classes)}, {"dtype", "f32"}})});
+  add_pointwise(step, "loss: minus log sum", "x0 - x1", {all, column}, all);
+  add_pointwise(step, "loss: times labels", "x0 * x1", {all, all}, all);
+  step.items.push_back({"loss: sum", call_of("reduce_sum", {all}, {f32({})}, {{"axes", Ints{0, 1}}})});
+  add_pointwise(step, "loss: gradient", "(x0 / x1 - x2) * 0.015625", {all, column, all}, all);
+}
+
+void add_adam(Step& step, const std::vector<Shape>& parameters) {
+  std::vector<View> in, out;
+  for (const Shape& shape : parameters) {
+    in.insert(in.end(), 4, image(shape));
+    out.insert(out.end(), 3, image(shape));
+  }
+  in.push_back(f32({}));
+  in.push_back(View(DType::i64, {}));
+  step.items.push_back({"adam", call_of("adam", in, out, {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}})});
+}
+
+Step mlp() {
+  Step step{"mlp", {}};
+  add_dense(step, "784-256", 64, 784, 256, true, true);
+  add_dense(step, "256-128", 64, 256, 128, true, false);
+  add_dense(step, "128-100", 64, 128, 100, true, false);
+  add_dense(step, "100-10", 64, 100, 10, false, false);
+  add_loss(step, 64, 10);
+  add_adam(step, {{784, 256}, {256}, {256, 128}, {128}, {128, 100}, {100}, {100, 10}, {10}});
+  return step;
+}
+
+void add_conv(Step& step, const std::string& name, std::int64_t n, std::int64_t c, std::int64_t size, std::int64_t o, bool first) {
+  const std::int64_t p = size - 2, half = p / 2;
+  const View x = image({n, c, size, size}), w = image({o, c, 3, 3}), y = image({n, o, p, p}), z = image({n, o, half, half});
+  const double flops = 2.0 * static_cast<double>(n * o * p * p * c * 9);
+  const double target = first ? 0.20 : 0.30;
+  const Attrs pool{{"kernel", Ints{2, 2}}, {"stride", Ints{2, 2}}};
+  step.items.push_back({name + " forward", call_of("conv2d", {x, w, f32({o})}, {y}, {{"bias", true}, {"relu", true}}), flops, target});
+  step.items.push_back({name + " max pool", call_of("max_pool", {y}, {z, image(z.shape, DType::i32)}, pool)});
+  Attrs back = pool;
+  back.set("shape", y.shape);
+  step.items.push_back({name + " max pool gradient", call_of("max_pool_grad", {z, image(z.shape, DType::i32)}, {y}, back)});
+  add_pointwise(step, name + " relu gradient", "select(x0 > 0, x1, 0)", {y, y}, y);
+  step.items.push_back({name + " weight gradient", call_of("conv2d_grad_weight", {x, y}, {w}, {{"kernel", Ints{3, 3}}}), flops, target});
+  step.items.push_back({name + " bias gradient", call_of("reduce_sum", {y}, {f32({o})}, {{"axes", Ints{0, 2, 3}}})});
+  if (!first) step.items.push_back({name + " input gradient", call_of("conv2d_grad_input", {y, w}, {x}, {{"shape", x.shape}}), flops, target});
+}
+
+Step cnn() {
+  Step step{"cnn", {}};
+  add_conv(step, "conv 1-16", 64, 1, 28, 16, true);
+  add_conv(step, "conv 16-32", 64, 16, 13, 32, false);
+  step.items.push_back({"flatten", call_of("copy", {image({64, 32, 5, 5})}, {f32({64, 32, 5, 5})})});
+  step.items.push_back({"flatten gradient", call_of("copy", {f32({64, 32, 5, 5})}, {image({64, 32, 5, 5})})});
+  add_dense(step, "800-128", 64, 800, 128, true, false);
+  add_dense(step, "128-10", 64, 128, 10, false, false);
+  add_loss(step, 64, 10);
+  add_adam(step, {{16, 1, 3, 3}, {16}, {32, 16, 3, 3}, {32}, {800, 128}, {128}, {128, 10}, {10}});
+  return step;
+}
+
+// A team of one is timed by its thread's processor time, which other processes on the machine do not lengthen; a larger one by the wall.
+double now(int team) {
+  if (team > 1) return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+// Seconds a call of `body`, over enough calls to fill a slice.
+template <class Body> double time_of(int team, int calls, Body&& body) {
+  const double start = now(team);
+  for (int i = 0; i < calls; ++i) body();
+  return (now(team) - start) / calls;
+}
+template <class Body> int calls_of(int team, Body&& body) {
+  body();
+  const double once = std::max(time_of(team, 3, body), 1e-8);
+  return std::max(1, static_cast<int>(slice / once));
+}
+
+template <class A, class B> Result alternate(int team, double reference_work, double work, A&& reference, B&& body) {
+  const int reference_calls = calls_of(team, reference), calls = calls_of(team, body);
+  std::vector<double> ratios, times;
+  for (int i = 0; i < pairs; ++i) {
+    const double a = time_of(team, reference_calls, reference), b = time_of(team, calls, body);
+    ratios.push_back((work / b) / (reference_work / a));
+    times.push_back(b);
+  }
+  std::sort(ratios.begin(), ratios.end());
+  std::sort(times.begin(), times.end());
+  return {ratios[pairs / 2], ratios.front(), ratios.back(), times.front(), times[pairs / 2]};
+}
+
+void fill(Bench& bench) {
+  fill_random(bench, 17);
+  if (bench.call.op == "adam")  // second moments are not negative
+    for (std::size_t t = 0; 4 * t + 2 < bench.in.size(); ++t)
+      for_each_index(bench.in[4 * t + 2].view.shape, [&](const auto& i) {
+        float& v = bench.in[4 * t + 2].at<float>(i);
+        v = std::abs(v);
+      });
+  if (bench.call.attrs.has("expr") && bench.call.attrs.text("expr") == "log(x0)")
+    for_each_index(bench.in[0].view.shape, [&](const auto& i) { bench.in[0].at<float>(i) = 1 + std::abs(bench.in[0].at<float>(i)); });
+}
+
+// The answer against the plain kernel's; a fast wrong kernel has no rate.
+void check(const KernelTable& table, Bench& fast) {
+  Bench plain(table.row(cat("plain.", fast.call.op)), fast.call);
+  for (Bench* bench : {&fast, &plain}) {
+    fill(*bench);
+    bench->run();
+  }
+  for (std::size_t i = 0; i < fast.out.size(); ++i) {
+    const double d = difference(fast.out[i], plain.out[i]);
+    require(d < 1e-3, "kernel_rates: ", print(fast.call), " differs from the plain kernel by ", d, " in output ", i);
+  }
+}
+
+// Walks the kernel through as many copies of its operands as fill the arena, and a copy through as many bytes.
+Result beside_copy(Bench& bench, int team) {
+  const auto bytes = static_cast<std::int64_t>(bytes_of(bench.call));
+  const std::int64_t sets = std::max<std::int64_t>(1, arena / std::max<std::int64_t>(bytes, 64));
+  std::vector<std::vector<std::byte>> memory;
+  std::vector<std::int64_t> steps;
+  for (const auto* buffers : {&bench.in, &bench.out})
+    for (const Buffer& buffer : *buffers) {
+      const std::int64_t step = round_up(std::max<std::int64_t>(buffer.view.bytes(), 64), 64);
+      std::vector<std::byte> copies(static_cast<std::size_t>(step * sets + 64));
+      for (std::int64_t s = 0; s < sets; ++s)
+        std::memcpy(copies.data() + s * step, buffer.bytes.data(), static_cast<std::size_t>(buffer.view.bytes()));
+      memory.push_back(std::move(copies));
+      steps.push_back(step);
+    }
+  std::vector<std::byte*> ins(bench.in.size()), outs(bench.out.size());
+  std::int64_t at = 0;
+  const auto kernel = [&] {
+    for (std::size_t i = 0; i < memory.size(); ++i) {
+      std::byte* address = memory[i].data() + at * steps[i];
+      (i < ins.size() ? ins[i] : outs[i - ins.size()]) = address;
+    }
+    at = (at + 1) % sets;
+    bench.kernel({ins, outs, bench.workspace.data() + (64 - reinterpret_cast<std::uintptr_t>(bench.workspace.data()) % 64) % 64});
+  };
+  const std::int64_t half = std::max<std::int64_t>(bytes / 2, 1);  // half of the bytes are read, half are written
+  std::vector<std::byte> from(static_cast<std::size_t>(half * sets), std::byte{1}), to(static_cast<std::size_t>(half * sets), std::byte{2});
+  std::int64_t copied = 0;
+  const auto copy = [&] {
+    copy_bytes(team, to.data() + copied * half, from.data() + copied * half, half);
+    copied = (copied + 1) % sets;
+  };
+  return alternate(team, static_cast<double>(bytes), static_cast<double>(bytes), copy, kernel);
+}
+
+struct Line {
+  std::string step, what, kernel;
+  int team;
+  Item item;
+  Result result;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::optional<std::string> json;
+  int largest = 2;
+  for (int i = 1; i < argc; ++i) {
+    if (std::string(argv[i]) == "--json" && i + 1 < argc) json = argv[++i];
+    else if (std::string(argv[i]) == "--team" && i + 1 < argc) largest = std::atoi(argv[++i]);
+    else return std::fprintf(stderr, "kernel_rates: unknown option '%s'; there are --json FILE and --team LARGEST\n", argv[i]), 2;
+  }
+  const KernelTable table(cpu_kernels());
+  std::vector<Line> lines;
+  double worst = 1e9;
+  for (int team = 1; team <= largest; ++team) {
+    CallSpec cube = call_of("matmul", {f32({1024, 1024}), f32({1024, 1024})}, {f32({1024, 1024})});
+    cube.team = team;
+    Bench matmul(table.row(table.find(cube)->kernel), cube);
+    fill_random(matmul, 5);
+    const double cube_flops = 2.0 * 1024 * 1024 * 1024;
+    matmul.run();
+    std::vector<double> cube_times;
+    for (int i = 0; i < pairs; ++i) cube_times.push_back(time_of(team, 1, [&] { matmul.run(); }));
+    std::sort(cube_times.begin(), cube_times.end());
+    std::printf("team %d: matmul 1024 x 1024 x 1024 at %.1f GF/s (best %.1f)\n", team, cube_flops / cube_times[pairs / 2] / 1e9,
+                cube_flops / cube_times[0] / 1e9);
+    for (const Step& step : {mlp(), cnn()}) {
+      const std::size_t first = lines.size();
+      double sum = 0, best = 0;
+      for (const Item& item : step.items) {
+        CallSpec call = item.call;
+        call.team = team;
+        const auto choice = table.find(call);
+        require(choice.has_value(), "kernel_rates: no kernel for ", print(call), ": ", table.list(call.op));
+        Bench bench(table.row(choice->kernel), call);
+        check(table, bench);
+        const Result result = item.flops > 0 ? alternate(
+                                                   team, cube_flops, item.flops, [&] { matmul.run(); }, [&] { bench.run(); })
+                                             : beside_copy(bench, team);
+        lines.push_back({step.name, item.what, choice->kernel, team, item, result});
+        sum += result.median;
+        best += result.best;
+      }
+      std::printf("\n%s, team %d: %.0f us a step (best %.0f), all kernels one after the other\n", step.name.c_str(), team, sum * 1e6, best * 1e6);
+      std::printf("  %-28s %-26s %9s %6s %14s  %-6s %s\n", "what", "kernel", "us", "share", "rate", "ratio", "(least .. greatest)");
+      for (std::size_t i = first; i < lines.size(); ++i) {
+        const Line& line = lines[i];
+        const Result& r = line.result;
+        const double share = r.median / sum;
+        const bool counts = share > small;
+        if (counts) worst = std::min(worst, r.ratio / line.item.target);
+        std::printf("  %-28s %-26s %9.1f %5.1f%% %9.1f %s  %.2f   (%.2f .. %.2f)%s\n", line.what.c_str(), line.kernel.c_str(), r.median * 1e6,
+                    share * 100, (line.item.flops > 0 ? line.item.flops : bytes_of(line.item.call)) / r.median / 1e9,
+                    line.item.flops > 0 ? "GF/s" : "GB/s", r.ratio, r.low, r.high,
+                    !counts                      ? "  small"
+                    : r.ratio < line.item.target ? "  MISSED"
+                                                 : "");
+      }
+    }
+    std::printf("\n");
+  }
+  if (json) {
+    std::ofstream out(*json);
+    out << "[\n";
+    for (std::size_t i = 0; i < lines.size(); ++i)
+      out << "  {\"step\": " << quote(lines[i].step) << ", \"what\": " << quote(lines[i].what) << ", \"kernel\": " << quote(lines[i].kernel)
+          << ", \"team\": " << lines[i].team << ", \"seconds\": " << lines[i].result.median << ", \"ratio\": " << lines[i].result.ratio
+          << ", \"target\": " << lines[i].item.target << "}" << (i + 1 < lines.size() ? "," : "") << "\n";
+    out << "]\n";
+  }
+  // A ratio here is a kernel's rate over what it must reach, so that one number covers the three targets.
+  std::printf("kernel_rates: worst ratio %.2f (target 1.00)\n", worst);
+  return worst < 1.0;
+}

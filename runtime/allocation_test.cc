@@ -1,0 +1,134 @@
+// Test that worker threads allocate nothing in launches 10 to 30: every way to malloc is counted on threads that said they are workers.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+
+#include "comm/collective.h"
+#include "data/array_source.h"
+#include "runtime/reduce.h"
+#include "runtime/session.h"
+#include "runtime/test_plans.h"
+
+namespace {
+thread_local bool is_worker = false;
+std::atomic<long> worker_allocations{0};
+void count_allocation() {
+  if (is_worker) worker_allocations.fetch_add(1, std::memory_order_relaxed);
+}
+}  // namespace
+
+// Sanitizers bring their own malloc; there operator new alone is counted.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+extern "C" {
+void* __libc_malloc(std::size_t);
+void* __libc_calloc(std::size_t, std::size_t);
+void* __libc_realloc(void*, std::size_t);
+void* __libc_memalign(std::size_t, std::size_t);
+void* malloc(std::size_t bytes) {
+  count_allocation();
+  return __libc_malloc(bytes);
+}
+void* calloc(std::size_t n, std::size_t bytes) {
+  count_allocation();
+  return __libc_calloc(n, bytes);
+}
+void* realloc(void* old, std::size_t bytes) {
+  count_allocation();
+  return __libc_realloc(old, bytes);
+}
+void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
+  count_allocation();
+  return __libc_memalign(alignment, bytes);
+}
+int posix_memalign(void** out, std::size_t alignment, std::size_t bytes) {
+  count_allocation();
+  *out = __libc_memalign(alignment, bytes);
+  return *out == nullptr ? ENOMEM : 0;
+}
+}
+#else
+void* operator new(std::size_t bytes) {
+  count_allocation();
+  if (void* memory = std::malloc(bytes)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+#endif
+
+namespace karez {
+namespace {
+
+// Two devices on two workers, each: input -> sum (marks its thread) -> all_reduce -> sum of several slots -> fetch, and a variable.
+Plan everything() {
+  Sketch s(2, "everything");
+  s.plan.communicators.push_back({{s.plan.devices[0], s.plan.devices[1]}, "ring", 64, {"x"}});
+  View view(DType::f32, {100});
+  for (int d = 0; d < 2; ++d) {
+    ActorId in = s.actor(cat("in.", d), d, d, BodyKind::input), first = s.actor(cat("first.", d), d, d),
+            all = s.actor(cat("all.", d), d, d, BodyKind::collective);
+    ActorId state = s.actor(cat("state.", d), d, d, BodyKind::state), last = s.actor(cat("last.", d), 1 - d, d),
+            fetch = s.actor(cat("fetch.", d), d, d, BodyKind::fetch);
+    BlockId variable = s.block(BlockKind::variable, d, 400, "v", "f32[100]");
+    s.start(in);
+    s.start(state);
+    RegisterId x = s.edge(in, {first}, 2, 400), y = s.edge(first, {all, last}, 2, 400), z = s.edge(all, {last}, 3, 400),
+               out = s.edge(last, {fetch}, 2, 400);
+    s.edge(state, {last});
+    s.done(fetch);
+    s.plan.actors[in.index].binding = "x";
+    s.plan.actors[in.index].bound = {in_register(x, view)};
+    s.plan.actors[in.index].slices = {Attrs{{"begin", Ints{100 * d}}, {"shape", Ints{200}}}};
+    s.call(first, "test.mark", {in_register(x, view)}, {in_register(y, view)});
+    Collective c{CommunicatorId(0), "all_reduce", "sum", 0, in_register(y, view), in_register(z, view), {}, {}, {}, "all_reduce"};
+    s.plan.actors[all.index].collective = c;
+    s.call(last, "test.sum", {in_register(y, view), in_register(z, view), in_block(variable, view)}, {in_register(out, view)});
+    s.call(last, "test.sum", {in_register(out, view)}, {in_block(variable, view)});
+    s.plan.actors[fetch.index].binding = cat("y", d);
+    s.plan.actors[fetch.index].bound = {in_register(out, view)};
+  }
+  return s.plan;
+}
+
+TEST(Allocation, WorkersAllocateNothingInLaunchesTenToThirty) {
+  static std::atomic<int> marked{0};
+  auto rows = test_kernels();
+  rows.push_back(test_row("mark", [](const CallSpec& c) -> PreparedKernel {
+    return [n = c.out[0].count()](const KernelArgs& args) {
+      if (!is_worker) ++marked;
+      is_worker = true;
+      for (std::int64_t i = 0; i < n; ++i) test_data(args.out[0])[i] = test_data(args.in[0])[i];
+    };
+  }));
+  rows.push_back(test_row("allocate", [](const CallSpec&) -> PreparedKernel { return [](const KernelArgs&) { delete new std::atomic<int>(3); }; }));
+  KernelTable table(std::move(rows));
+  for (int workers : {1, 2}) {
+    marked = 0;
+    Session session({.workers = workers}, table);
+    int plan = session.load(everything());
+    Feed feed{array_source(HostArray::of<float>({200}, std::vector<float>(200, 0.5f))), 0};
+    for (int launch = 1; launch <= 30; ++launch) {
+      if (launch == 10) worker_allocations = 0;
+      session.launch(plan, {{"x", feed}}).wait();
+    }
+    EXPECT_EQ(worker_allocations, 0) << "with " << workers << " workers";
+    EXPECT_EQ(marked, session.counters().workers) << "every worker was watched";
+    // The hook must be able to see one.
+    Sketch s;
+    ActorId a = s.actor("a");
+    s.start(a);
+    s.done(a);
+    s.call(a, "test.allocate", {}, {});
+    int allocating = session.load(s.plan);
+    worker_allocations = 0;
+    session.launch(allocating).wait();
+    EXPECT_GE(worker_allocations, 1) << "the hook is blind";
+  }
+}
+
+}  // namespace
+}  // namespace karez
