@@ -24,6 +24,7 @@ struct Sbp {
   bool is_split(int d) const { return kind == Kind::split && dim == d; }
   bool is_broadcast() const { return kind == Kind::broadcast; }
   bool is_partial() const { return kind == Kind::partial; }
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 sees the 0 that a default comparison is compared with
   auto operator<=>(const Sbp&) const = default;  // total order; S(0) < S(1) < B < P(sum) < P(max) < P(min)
 };
 inline Sbp S(int dim) { return {Sbp::Kind::split, dim, Reduce::sum}; }

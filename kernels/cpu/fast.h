@@ -9,7 +9,7 @@
 namespace karez {
 
 std::vector<KernelRow> onednn_rows();         // matmul, conv2d, avg_pool and the gradients
-std::vector<KernelRow> hwy_conv_rows();       // conv2d of few input channels
+std::vector<KernelRow> hwy_conv_rows();       // conv2d of one input channel
 std::vector<KernelRow> hwy_pointwise_rows();  // pointwise
 std::vector<KernelRow> hwy_pool_rows();       // max_pool, max_pool_grad
 std::vector<KernelRow> hwy_reduce_rows();     // reduce_sum, reduce_max, reduce_min

@@ -85,22 +85,27 @@ template <class K, int vectors> HWY_INLINE void panel(const float* x, std::int64
   const auto load = [&](const float* p, int v)
                         HWY_ATTR { return v + 1 == vectors ? load_part<K>(p + v * lanes, last) : hn::LoadU(d, p + v * lanes); };
   V total[vectors];
+#pragma GCC unroll 4
   for (int v = 0; v < vectors; ++v) total[v] = none;
   for (std::int64_t first = 0; first < rows; first += chunk) {
-    constexpr int sets = vectors == 1 ? 4 : 2;  // independent chains
-    V sum[sets][vectors];
-    for (int s = 0; s < sets; ++s)
-      for (int v = 0; v < vectors; ++v) sum[s][v] = none;
+    constexpr int sets = vectors == 1 ? 4 : 2;  // independent chains, in registers thanks to the pragmas
+    V sum[sets * vectors];
+#pragma GCC unroll 8
+    for (int i = 0; i < sets * vectors; ++i) sum[i] = none;
     const std::int64_t end = std::min(rows, first + chunk);
     std::int64_t r = first;
-    for (; r + sets <= end; r += sets)
-      for (int s = 0; s < sets; ++s)
-        for (int v = 0; v < vectors; ++v) sum[s][v] = K::join(sum[s][v], load(x + (r + s) * step, v));
-    for (; r < end; ++r)
-      for (int v = 0; v < vectors; ++v) sum[0][v] = K::join(sum[0][v], load(x + r * step, v));
-    for (int s = 0; s < sets; ++s)
-      for (int v = 0; v < vectors; ++v) total[v] = K::join(total[v], sum[s][v]);
+    for (; r + sets <= end; r += sets) {
+#pragma GCC unroll 8
+      for (int i = 0; i < sets * vectors; ++i) sum[i] = K::join(sum[i], load(x + (r + i / vectors) * step, i % vectors));
+    }
+    for (; r < end; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) sum[v] = K::join(sum[v], load(x + r * step, v));
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < sets * vectors; ++i) total[i % vectors] = K::join(total[i % vectors], sum[i]);
   }
+#pragma GCC unroll 4
   for (int v = 0; v + 1 < vectors; ++v) hn::StoreU(total[v], d, out + v * lanes);
   hn::BlendedStore(total[vectors - 1], last, d, out + (vectors - 1) * lanes);
 }
