@@ -84,8 +84,9 @@ std::vector<PooledRelu> pooled_relus(const Graph& graph) {
     }
     for (std::size_t grad : match.relu_grads) {
       auto producer = static_cast<std::size_t>(graph.value(graph.nodes[grad].inputs[1]).producer.index);
-      fits &= match.pool_grads.count(producer) > 0;
+      fits &= match.pool_grads.count(producer) > 0 && !graph.value(graph.nodes[grad].outputs[0]).layout;
     }
+    for (std::size_t grad : match.pool_grads) fits &= !graph.value(graph.nodes[grad].outputs[0]).layout;
     if (fits) found.push_back(std::move(match));
   }
   return found;

@@ -61,16 +61,17 @@ void insert_boxes(Graph& graph, const OpTable& ops, const Wanted& wanted, const 
       at[static_cast<std::size_t>(out.index)] = grow_tree(rewrite, box, rewrite.at(out), list, costs, old);
     }
   }
-  for (const Variable& variable : graph.variables)
-    if (variable.updated.valid()) rewrite.map(variable.updated, at[static_cast<std::size_t>(variable.updated.index)].at(*variable.stored));
-  // An output may be an updated value too: name it after the variables took theirs.
+  // One value may be an output and the next version of several variables, each in a layout of its own: name them one by one.
   Graph boxed = rewrite.finish();
   for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
     ValueId value = graph.outputs[i].value;
     boxed.outputs[i].value = at[static_cast<std::size_t>(value.index)].at(broadcast_layout(graph.mesh(value)));
   }
-  for (std::size_t i = 0; i < graph.variables.size(); ++i)  // `read` may have been remapped if a variable is stored back unchanged
-    if (graph.variables[i].read.valid()) boxed.variables[i].read = at[static_cast<std::size_t>(graph.variables[i].read.index)].at(*graph.variables[i].stored);
+  for (std::size_t i = 0; i < graph.variables.size(); ++i) {
+    const Variable& variable = graph.variables[i];
+    if (variable.read.valid()) boxed.variables[i].read = at[static_cast<std::size_t>(variable.read.index)].at(*variable.stored);
+    if (variable.updated.valid()) boxed.variables[i].updated = at[static_cast<std::size_t>(variable.updated.index)].at(*variable.stored);
+  }
   graph = std::move(boxed);
 }
 

@@ -54,15 +54,21 @@ class Emitter {
       int worker = static_cast<int>(d) % workers;
       plan_.streams.push_back({DeviceId(d), "compute", worker});
       plan_.streams.push_back({DeviceId(d), "comm", worker});
-      for (BlockKind kind : {BlockKind::reg, BlockKind::scratch, BlockKind::constant, BlockKind::scratch}) plan_.blocks.push_back({kind, DeviceId(d), 0, "", ""});
+      for (BlockKind kind : {BlockKind::reg, BlockKind::scratch, BlockKind::constant}) plan_.blocks.push_back({kind, DeviceId(d), 0, "", ""});
     }
     plan_.streams.push_back({DeviceId(0), "host", 0});
   }
   StreamId stream(int device, StreamKind kind) const {
     return kind == StreamKind::host ? StreamId(plan_.streams.size() - 1) : StreamId(device * 2 + (kind == StreamKind::comm ? 1 : 0));
   }
-  // By device: registers, scratch of calls, constants, staging of collectives.
-  BlockId block(int device, int which) const { return BlockId(std::max(device, 0) * 4 + which); }
+  // By device: registers, scratch of calls, constants.
+  BlockId block(int device, int which) const { return BlockId(std::max(device, 0) * 3 + which); }
+  // Collectives hold no stream, so two of different communicators may be on their way at once; of one communicator only one is.
+  BlockId staging_block(int device, CommunicatorId communicator) {
+    auto [at, fresh] = staging_.try_emplace({device, communicator.index}, BlockId(plan_.blocks.size()));
+    if (fresh) plan_.blocks.push_back({BlockKind::scratch, DeviceId(device), 0, "", ""});
+    return at->second;
+  }
   std::int64_t grow(BlockId id, std::int64_t bytes) {
     std::int64_t& size = plan_.blocks[static_cast<std::size_t>(id.index)].bytes;
     std::int64_t offset = round_up(size, 64);
@@ -179,7 +185,11 @@ class Emitter {
     }
     users.erase(producer.index);
     std::vector<ActorId> consumers(users.begin(), users.end());
-    if (consumers.empty()) consumers.push_back(session_actor);
+    if (consumers.empty()) {  // a member of a collective whose result is read on other devices alone
+      home.block = BlockId(plan_.blocks.size());
+      plan_.blocks.push_back({BlockKind::scratch, DeviceId(std::max(local.device, 0)), round_up(bytes, 64), "", ""});
+      return;
+    }
     home.reg = connect(producer, std::move(consumers));
     Register& reg = plan_.registers[static_cast<std::size_t>(home.reg.index)];
     reg.slots = local.value.valid() ? c_.slots[static_cast<std::size_t>(local.value.index)] : 1;
@@ -247,7 +257,7 @@ class Emitter {
       collective.in = operand(local.reads[0], false);
       collective.out = operand(local.writes[0], true);
       if (staging > 0) {
-        BlockId at = block(local.device, 3);
+        BlockId at = staging_block(local.device, collective.communicator);
         auto& bytes = plan_.blocks[static_cast<std::size_t>(at.index)].bytes;
         bytes = std::max(bytes, staging);
         Operand operand;
@@ -314,8 +324,8 @@ class Emitter {
 
   void finish_blocks() {
     for (std::size_t d = 0; d < own_.size(); ++d) {
-      plan_.blocks[d * 4 + 1].bytes = c_.scratch_bytes[d];
-      for (std::size_t k = 0; k < 4; ++k) plan_.blocks[d * 4 + k].bytes = round_up(plan_.blocks[d * 4 + k].bytes, 64);
+      plan_.blocks[d * 3 + 1].bytes = c_.scratch_bytes[d];
+      for (std::size_t k = 0; k < 3; ++k) plan_.blocks[d * 3 + k].bytes = round_up(plan_.blocks[d * 3 + k].bytes, 64);
     }
   }
 
@@ -327,6 +337,7 @@ class Emitter {
     hash.add(print(bare)).add(c_.options.costs.print());
     for (int slots : c_.slots) hash.add(static_cast<std::uint64_t>(slots));
     for (int turn : c_.turn) hash.add(static_cast<std::uint64_t>(turn + 1));
+    hash.add(static_cast<std::uint64_t>(c_.options.team));  // results depend on it
     return hash.value();
   }
 
@@ -339,6 +350,7 @@ class Emitter {
   std::vector<std::pair<int, int>> fetch_;           // actor, local value
   std::vector<std::set<int>> readers_, writers_;     // by root: actors
   std::map<int, ActorId> state_;                     // by device
+  std::map<std::pair<int, int>, BlockId> staging_;   // by device and communicator
   std::map<int, Operand> homes_;                     // by root
 };
 

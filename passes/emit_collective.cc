@@ -71,12 +71,13 @@ Collective Communicators::collective(NodeId box, int position, const View& in, c
   // The bound of comm's staging formula in which no box is contiguous.
   auto r64 = [](std::int64_t bytes) { return round_up(bytes, 64); };
   auto members = static_cast<std::int64_t>(group.size());
-  std::int64_t in_bytes = in.count() * size_of(in.dtype), out_bytes = out.count() * size_of(out.dtype), sends = 0, receives = 0;
-  for (const Piece& p : made.sends) sends += r64(bytes_of(p, in.dtype));
+  std::int64_t in_bytes = in.count() * size_of(in.dtype), out_bytes = out.count() * size_of(out.dtype), sends = 0, receives = 0, largest = 0;
+  for (const Piece& p : made.sends) sends += r64(bytes_of(p, in.dtype)), largest = std::max(largest, r64(bytes_of(p, in.dtype)));
   for (const Piece& p : made.receives) receives += r64(bytes_of(p, in.dtype));
+  bool direct = c_.plan.communicators[static_cast<std::size_t>(made.communicator.index)].algorithm == "direct";
   switch (step.move) {
     case Move::all_reduce: staging = (members - 1) * r64(ceil_div(in.count(), members) * size_of(in.dtype)); break;
-    case Move::reduce_scatter: staging = sends + r64(out_bytes) + std::max<std::int64_t>(members - 1, 2) * r64(std::max(out_bytes, sends)); break;
+    case Move::reduce_scatter: staging = sends + r64(out_bytes) + (direct ? (members - 1) * r64(out_bytes) : 2 * largest); break;
     case Move::all_gather: staging = r64(in_bytes) + receives; break;
     default: staging = sends + receives; break;
   }

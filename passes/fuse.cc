@@ -52,7 +52,7 @@ class Fuser {
     changed.out = reader.out;
     changed.spec.out = reader.spec.out;
     auto choice = c_.catalog->find(changed.spec);
-    if (!choice || choice->kernel != calls_[i].kernel) return false;
+    if (!choice || choice->kernel != calls_[i].kernel || overwritten_between(i, reader)) return false;
     changed.workspace = choice->workspace;
     // The later place: operands of the reader exist there, and whoever reads the result comes after it.
     changed.kernel = choice->kernel;
@@ -60,6 +60,15 @@ class Fuser {
     calls_[i].kernel.clear();
     count_uses();
     return true;
+  }
+
+  // An update in place of what the call reads may stand between it and its reader: then it must stay before it.
+  bool overwritten_between(std::size_t i, const LocalCall& reader) const {
+    for (std::size_t k = i + 1; &calls_[k] != &reader; ++k)
+      for (int out : calls_[k].out)
+        for (int in : calls_[i].in)
+          if (!calls_[k].kernel.empty() && root(out) == root(in)) return true;
+    return false;
   }
 
   // add(matmul(a, w), bias seen along the last or channel dimension)

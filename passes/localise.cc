@@ -52,6 +52,9 @@ class Localiser {
     c.locals.clear(), c.local.clear(), c.setup.clear();
     c.copies = 0;
     table_.assign(own_.size(), std::vector<int>(graph_.values.size(), -1));
+    overwrites_.assign(graph_.values.size(), -1);
+    for (std::size_t v = 0; v < graph_.variables.size(); ++v)
+      if (updates_in_place(graph_, graph_.variables[v])) overwrites_[static_cast<std::size_t>(graph_.variables[v].updated.index)] = static_cast<int>(v);
     feeds_comm_.assign(graph_.values.size(), false);
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n)
       if (c.stream[n] == StreamKind::comm) feeds_comm_[static_cast<std::size_t>(graph_.nodes[n].inputs[0].index)] = true;
@@ -179,7 +182,10 @@ class Localiser {
   void make_stored(ValueId value) {
     const View& view = local(at(value)).view;
     View stored = stored_view(view.dtype, view.shape);
-    if (!same_order(view.shape, view.strides, stored.strides)) define(value, copy_to(at(value), stored));
+    if (same_order(view.shape, view.strides, stored.strides)) return;
+    int copy = copy_to(at(value), stored);
+    local(copy).value = value;  // on this device the value is its copy from here on, with the value's slots
+    define(value, copy);
   }
 
   // Picks the kernel; where the best one takes other strides of the inputs, counted copies come first.
@@ -323,13 +329,6 @@ class Localiser {
     return true;
   }
 
-  // The variable whose old bytes this output of the node overwrites, or -1.
-  int overwritten(ValueId out) const {
-    for (std::size_t v = 0; v < graph_.variables.size(); ++v)
-      if (graph_.variables[v].updated == out && updates_in_place(graph_, graph_.variables[v])) return static_cast<int>(v);
-    return -1;
-  }
-
   void node(NodeId id) {
     node_ = id;
     NodeView view{&graph_, id};
@@ -361,7 +360,7 @@ class Localiser {
     }
     for (ValueId value : node.outputs) {
       Box box = box_of(value);
-      int over = overwritten(value);
+      int over = overwrites_[static_cast<std::size_t>(value.index)];
       int index = 0;
       if (over >= 0) {
         int old = at(graph_.variables[static_cast<std::size_t>(over)].read);
@@ -387,6 +386,7 @@ class Localiser {
   int device_ = 0;
   NodeId node_;
   std::vector<bool> feeds_comm_;                                // by value
+  std::vector<int> overwrites_;                                 // by value: the variable whose old bytes it overwrites, or -1
   std::vector<std::vector<int>> table_;                         // by own device, by value: local value
   std::map<std::tuple<int, DType, std::string>, int> splats_;
   std::map<std::pair<int, std::string>, int> copied_;           // within one local segment

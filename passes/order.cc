@@ -11,6 +11,12 @@
 namespace karez {
 namespace {
 
+// What the value's bytes are a window on, as far as ops alone can tell: the value itself if it has bytes of its own.
+ValueId source_of(const Graph& graph, ValueId value) {
+  while (may_alias(graph.node(graph.value(value).producer))) value = graph.node(graph.value(value).producer).inputs[0];
+  return value;
+}
+
 bool is_update(const Node& node) { return node.op->name == "sgd" || node.op->name == "adam" || node.op->name == "assign"; }
 
 // Every updated value that is not written in place gets an `assign` behind it.
@@ -26,8 +32,13 @@ void add_assigns(Compilation& c) {
     const Variable& variable = c.graph.variables[static_cast<std::size_t>(v)];
     require(variable.read.valid(), "variable '", variable.name, "' is updated but the graph has no node that reads it");
     NodeId like = c.graph.value(variable.updated).producer;
-    NodeId node = rewrite.add(&c.ops->at("assign"), {rewrite.at(variable.read), rewrite.at(variable.updated)}, {}, std::span(&variable.type, 1),
-                              variable.mesh, like);
+    ValueId value = rewrite.at(variable.updated);
+    if (source_of(c.graph, variable.updated) == variable.read) {  // w = transpose(w): no call may read the bytes that it overwrites
+      NodeId node = rewrite.add(&c.ops->at("copy"), {value}, {}, std::span(&variable.type, 1), variable.mesh, like);
+      value = rewrite.graph().node(node).outputs[0];
+      rewrite.graph().value(value).layout = variable.stored;
+    }
+    NodeId node = rewrite.add(&c.ops->at("assign"), {rewrite.at(variable.read), value}, {}, std::span(&variable.type, 1), variable.mesh, like);
     ValueId out = rewrite.graph().node(node).outputs[0];
     rewrite.graph().value(out).layout = variable.stored;
     stored.emplace_back(v, out);
@@ -46,45 +57,49 @@ void collect_readers(const Graph& graph, const std::vector<std::vector<Use>>& us
   }
 }
 
-// True where `from` leads to `to` by data or control edges.
-std::vector<bool> descendants(const Graph& graph, const std::vector<std::vector<Use>>& uses, NodeId from) {
+// By node: whether `from` leads to it along data edges and those of `then`.
+std::vector<bool> descendants(const Graph& graph, const std::vector<std::vector<Use>>& uses, const std::vector<std::vector<NodeId>>& then, NodeId from) {
   std::vector<bool> seen(graph.nodes.size(), false);
   std::vector<NodeId> stack = {from};
   seen[static_cast<std::size_t>(from.index)] = true;
   while (!stack.empty()) {
     NodeId at = stack.back();
     stack.pop_back();
+    auto visit = [&](NodeId node) {
+      if (seen[static_cast<std::size_t>(node.index)]) return;
+      seen[static_cast<std::size_t>(node.index)] = true;
+      stack.push_back(node);
+    };
     for (ValueId out : graph.node(at).outputs)
-      for (const Use& use : uses[static_cast<std::size_t>(out.index)])
-        if (!seen[static_cast<std::size_t>(use.node.index)]) {
-          seen[static_cast<std::size_t>(use.node.index)] = true;
-          stack.push_back(use.node);
-        }
+      for (const Use& use : uses[static_cast<std::size_t>(out.index)]) visit(use.node);
+    for (NodeId node : then[static_cast<std::size_t>(at.index)]) visit(node);
   }
   return seen;
 }
 
-// A reader that depends on the new version cannot come before it is written: it gets a copy of the old one. Returns whether any was made.
+// A reader that depends on the new version cannot come before it is written: it gets a copy of the old one. So does one that would close a
+// circle of writers, as in a, b = b, a. Returns whether any copy was made.
 bool copy_for_late_readers(Compilation& c) {
   auto uses = uses_of(c.graph);
   std::set<std::pair<int, int>> late;  // (reading node, operand)
   std::set<int> copied;                // values read late
+  std::vector<std::vector<NodeId>> then(c.graph.nodes.size());  // from readers to writers, as far as looked at
   for (const Variable& variable : c.graph.variables) {
     if (!variable.updated.valid() || !variable.read.valid()) continue;
     NodeId writer = c.graph.value(variable.updated).producer;
     std::set<int> readers;
     collect_readers(c.graph, uses, variable.read, readers);
-    auto below = descendants(c.graph, uses, writer);
-    bool any = false;
-    for (int reader : readers) any |= reader != writer.index && below[static_cast<std::size_t>(reader)];
-    if (!any) continue;
+    auto below = descendants(c.graph, uses, then, writer);
     for (const Use& use : uses[static_cast<std::size_t>(variable.read.index)]) {
       if (use.node == writer) continue;
       std::set<int> through = {use.node.index};
       if (may_alias(c.graph.node(use.node)))
         for (ValueId out : c.graph.node(use.node).outputs) collect_readers(c.graph, uses, out, through);
+      through.erase(writer.index);
+      bool is_late = std::any_of(through.begin(), through.end(), [&](int reader) { return below[static_cast<std::size_t>(reader)]; });
+      if (is_late) late.insert({use.node.index, use.operand}), copied.insert(variable.read.index);
       for (int reader : through)
-        if (below[static_cast<std::size_t>(reader)]) late.insert({use.node.index, use.operand}), copied.insert(variable.read.index);
+        if (!is_late) then[static_cast<std::size_t>(reader)].push_back(writer);
     }
   }
   if (late.empty()) return false;
@@ -162,13 +177,15 @@ bool updates_in_place(const Graph& graph, const Variable& variable) {
   bool declared = false;
   for (auto [in, out] : node.op->in_place) declared |= out == updated.output && node.inputs[static_cast<std::size_t>(in)] == variable.read;
   if (!declared) return false;
+  for (const Variable& other : graph.variables)
+    if (other.updated == variable.updated && other.name != variable.name) return false;
   for (const Node& other : graph.nodes)
     for (ValueId in : other.inputs)
       if (in == variable.updated) return false;
   for (const Output& output : graph.outputs)
     if (output.value == variable.updated) return false;
-  int reads = 0;  // the writer takes the old version once, as the operand it overwrites
-  for (ValueId in : node.inputs) reads += in == variable.read;
+  int reads = 0;  // the writer takes the old version once, as the operand it overwrites: another window on it would change under its hands
+  for (ValueId in : node.inputs) reads += source_of(graph, in) == variable.read;
   return reads == 1;
 }
 

@@ -1,16 +1,30 @@
 // segment: where actors are cut.
 #include "passes/segment.h"
 
+#include <cstdint>
 #include <set>
 
 namespace karez {
 namespace {
 
-using Bits = std::vector<bool>;
+// A set of segments; it grows with the highest one in it.
+struct Bits {
+  std::vector<std::uint64_t> words;
+
+  bool has(int i) const {
+    auto word = static_cast<std::size_t>(i) / 64;
+    return word < words.size() && (words[word] >> (i % 64) & 1);
+  }
+  void insert(int i) {
+    auto word = static_cast<std::size_t>(i) / 64;
+    if (word >= words.size()) words.resize(word + 1);
+    words[word] |= std::uint64_t{1} << (i % 64);
+  }
+};
 
 void merge(Bits& into, const Bits& from) {
-  for (std::size_t i = 0; i < from.size() && i < into.size(); ++i)
-    if (from[i]) into[i] = true;
+  if (into.words.size() < from.words.size()) into.words.resize(from.words.size());
+  for (std::size_t i = 0; i < from.words.size(); ++i) into.words[i] |= from.words[i];
 }
 
 // Numbers segments so that producers come before consumers; among the free ones, in the order of their first nodes.
@@ -56,7 +70,7 @@ void segment(Compilation& c) {
   bool in_updates = false;            // its last node is an update
   auto start = [&](StreamKind stream) {
     c.segments.push_back({stream, {}});
-    before.emplace_back(graph.nodes.size() + 1, false);
+    before.emplace_back();
     return static_cast<int>(c.segments.size()) - 1;
   };
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
@@ -67,11 +81,11 @@ void segment(Compilation& c) {
       int from = c.segment_of[static_cast<std::size_t>(producer.index)];
       if (from == open) return;
       sources.insert(from);
-      if (open >= 0 && before[static_cast<std::size_t>(from)][static_cast<std::size_t>(open)]) cycle = true;
+      if (open >= 0 && before[static_cast<std::size_t>(from)].has(open)) cycle = true;
       StreamKind stream = c.segments[static_cast<std::size_t>(from)].stream;
       if (stream == c.stream[n] || stream == StreamKind::host) return;  // sources act when the launch begins: nothing to wait for
       crosses = true;
-      if (open < 0 || !before[static_cast<std::size_t>(open)][static_cast<std::size_t>(from)]) new_wait = true;
+      if (open < 0 || !before[static_cast<std::size_t>(open)].has(from)) new_wait = true;
     };
     for (ValueId in : node.inputs) need(graph.value(in).producer);
     for (NodeId control : node.after) need(control);
@@ -91,7 +105,7 @@ void segment(Compilation& c) {
     auto& wait = before[static_cast<std::size_t>(mine)];
     for (int from : sources) {
       if (from == mine) continue;
-      wait[static_cast<std::size_t>(from)] = true;
+      wait.insert(from);
       merge(wait, before[static_cast<std::size_t>(from)]);
     }
     c.segments[static_cast<std::size_t>(mine)].nodes.emplace_back(n);

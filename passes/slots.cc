@@ -1,19 +1,24 @@
 // slots: two copies where streams meet, one elsewhere; collectives take turns in the one order of the graph.
 #include "passes/slots.h"
 
+#include <algorithm>
 #include <map>
 
 #include "passes/collapsed.h"
+#include "passes/order.h"
 
 namespace karez {
 
 void slots(Compilation& c) {
   auto uses = uses_of(c.graph);
   c.slots.assign(c.graph.values.size(), 1);
-  for (std::size_t v = 0; v < c.graph.values.size(); ++v) {
+  for (std::size_t v = c.graph.values.size(); v-- > 0;) {  // consumers first: who takes a window takes the bytes it looks at
     StreamKind from = c.stream[static_cast<std::size_t>(c.graph.values[v].producer.index)];
-    for (const Use& use : uses[v])
+    for (const Use& use : uses[v]) {
       if (c.stream[static_cast<std::size_t>(use.node.index)] != from) c.slots[v] = c.options.slots;
+      const Node& node = c.graph.node(use.node);
+      if (may_alias(node)) c.slots[v] = std::max(c.slots[v], c.slots[static_cast<std::size_t>(node.outputs[0].index)]);
+    }
   }
   c.turn.assign(c.graph.nodes.size(), -1);
   std::map<std::int64_t, int> next;  // by axis: all groups of an axis run the same sequence

@@ -236,7 +236,10 @@ class Preparation {
         sequence->arrival.what = Mail::What::arrival;
         sequence->arrival.part = &part;
         sequence->arrival.place = static_cast<int>(part.sequences.size()) - 1;
-        sequence->endpoint->set_wake([box = options_.boxes[part.worker], mail = &sequence->arrival] { box->post(mail); });
+        // The run answers its bell whenever it looks, so the bell may ring again before the mail of the ring before was opened.
+        sequence->endpoint->set_wake([box = options_.boxes[part.worker], sequence] {
+          if (!sequence->posted.exchange(true, std::memory_order_acq_rel)) box->post(&sequence->arrival);
+        });
       }
       auto at = std::find_if(part.sequences.begin(), part.sequences.end(), [&](const auto& s) { return s.get() == sequence; });
       require(at != part.sequences.end(), "actor '", a.actor->name, "': another collective of communicator ", c.communicator,

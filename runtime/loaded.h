@@ -104,6 +104,7 @@ struct ActorState {
 struct Sequence {
   comm::Endpoint* endpoint = nullptr;
   Mail arrival;
+  std::atomic<bool> posted{false};  // the mail is on its way
   int next = 0;
   std::vector<ActorState*> by_turn;
   ActorState* running = nullptr;

@@ -50,6 +50,7 @@ Session::~Session() {
 }
 
 void Session::stop() {
+  for (auto& worker : workers_) worker->stop();
   workers_.clear();
   inquiries_.clear();
 }

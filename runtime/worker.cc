@@ -28,7 +28,7 @@ void Done::operator()(std::exception_ptr error) const {
 
 Worker::Worker(Session& session, int number, int cpu) : session_(session), number_(number), cpu_(cpu), thread_([this] { run(); }) {}
 
-Worker::~Worker() {
+void Worker::stop() {
   stop_mail_.what = Mail::What::stop;
   box_.post(&stop_mail_);
   thread_.join();
@@ -112,9 +112,9 @@ void Worker::open(Mail& mail) {
     }
     case Mail::What::arrival: {
       Sequence& sequence = *mail.part->sequences[static_cast<std::size_t>(mail.place)];
-      sequence.endpoint->bell().answer();  // here alone: once answered, a peer may post this mail again
+      sequence.posted.exchange(false, std::memory_order_acq_rel);  // before looking at the links
       if (sequence.running != nullptr) advance_collective(*mail.part, sequence);
-      return;                              // otherwise the peers are ahead; the links are looked at when our turn begins
+      return;  // otherwise the peers are ahead; the links are looked at when our turn begins
     }
     case Mail::What::abandon:
       for (auto& sequence : mail.part->sequences)

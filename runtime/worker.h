@@ -26,7 +26,8 @@ class Worker {
  public:
   // `cpu` >= 0 binds the thread.
   Worker(Session& session, int number, int cpu);
-  ~Worker();  // stops the thread; what it had not done stays undone
+  // Ends the thread; what it had not done stays undone. To be called before any worker is destroyed: the others may still post to it.
+  void stop();
 
   Mailbox& box() { return box_; }
   void set_spin(int microseconds) { spin_microseconds_.store(microseconds, std::memory_order_relaxed); }

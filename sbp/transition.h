@@ -1,6 +1,7 @@
 // Transitions between layouts: the one-axis table, its bytes and seconds, and the cheapest tree from one layout to several.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,5 +54,21 @@ struct TransitionTree {
 };
 TransitionTree transition_tree(const TensorType& type, const Mesh& mesh, const Layout& from, const std::vector<Layout>& targets,
                                const CostTable& costs);
+
+// The same trees of one type on one mesh, with their searches remembered: for who asks thousands of times. Layouts and sets of targets
+// go by numbers that the table gives out.
+class TransitionTable {
+ public:
+  TransitionTable(const TensorType& type, const Mesh& mesh, const CostTable& costs);
+  ~TransitionTable();
+  int number(const Layout& layout);
+  int with(int set, int layout);  // the set with one more target; set 0 is empty
+  double seconds(int from, int set);
+  TransitionTree tree(int from, int set);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace karez

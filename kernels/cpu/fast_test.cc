@@ -1,5 +1,6 @@
 // Every fast row against the plain row of its op: random operands, odd sizes, teams of one and two, each bit-equal with itself on a second run.
 #include <gtest/gtest.h>
+#include <hwy/targets.h>
 
 #include "kernels/cpu/fast.h"
 #include "kernels/cpu/fast_run.h"
@@ -261,6 +262,27 @@ TEST(FastRandom, DrawsThePlainKernelsBits) {
     expect_as_plain(call_of("random_uniform", {View(DType::i64, {2})}, {f32(shape)},
                             {{"dtype", "f32"}, {"shape", shape}, {"site", whole(12345)}, {"begin", begin}, {"logical", logical}}),
                     "hwy.random_uniform", 0);
+}
+
+// What a processor without AVX-512 runs, and one without AVX2: the same answers (oneDNN chooses for itself).
+TEST(FastTargets, EveryInstructionSetThatThisMachineHasAgreesWithThePlainRows) {
+  const std::int64_t here = hwy::SupportedTargets();
+  for (const std::int64_t target : {std::int64_t{HWY_AVX3}, std::int64_t{HWY_AVX2}, std::int64_t{HWY_SCALAR}}) {
+    if (target != HWY_SCALAR && (here & target) == 0) continue;
+    hwy::SetSupportedTargetsForTest(target);
+    SCOPED_TRACE(cat("on ", hwy::TargetName(target)));
+    for (const CallSpec& call : one_call_per_fast_row()) {
+      const auto choice = table().find(call);
+      ASSERT_TRUE(choice.has_value());
+      Bench fast(table().row(choice->kernel), call), plain(table().row("plain." + call.op), call);
+      for (Bench* bench : {&fast, &plain}) {
+        fill_random(*bench, 4);
+        bench->run();
+      }
+      for (std::size_t i = 0; i < fast.out.size(); ++i) EXPECT_LE(difference(fast.out[i], plain.out[i]), 2e-4) << print(call) << ", output " << i;
+    }
+  }
+  hwy::SetSupportedTargetsForTest(0);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ namespace karez {
 
 struct FirstConv {
   std::int64_t n = 0, h = 0, w = 0, o = 0, p = 0, q = 0;
-  Window window;
+  Slide window;
   std::int64_t inside_from = 0, inside_to = 0;  // columns of windows that no side padding touches
   bool bias = false, relu = false, common = false;
 };
@@ -49,7 +49,7 @@ HWY_INLINE void window_block(const FirstConv& f, const float* image, const float
 #pragma GCC unroll 8
     for (int i = 0; i < pixels; ++i) sum[i][v] = start;
   }
-  const Window& win = f.window;
+  const Slide& win = f.window;
   const std::int64_t left = win.column(q, 0), step = common ? 1 : win.stride_w;
   const std::int64_t across = common ? 3 : win.kernel_w, gap = common ? 1 : win.dilation_w;
   for (std::int64_t r = 0; r < win.kernel_h; ++r) {

@@ -191,11 +191,11 @@ constexpr std::int64_t grain = 32768;  // elements below which a second thread c
 
 bool last_channels(const View& view) { return view.rank() == 4 && same_order(view.shape, view.strides, channels_last(view.shape)); }
 
-std::optional<Window> window_for(const CallSpec& call, const View& x, const View& y) {
+std::optional<Slide> window_for(const CallSpec& call, const View& x, const View& y) {
   const Ints& kernel = call.attrs.ints("kernel");
   if (kernel.size() != 2 || kernel[0] < 1 || kernel[1] < 1 || x.count() == 0 || y.count() == 0) return std::nullopt;
   if (x.shape[0] != y.shape[0] || x.shape[1] != y.shape[1]) return std::nullopt;
-  const Window window = window_of(call.attrs, kernel[0], kernel[1]);
+  const Slide window = window_of(call.attrs, kernel[0], kernel[1]);
   return window.fits(x.shape, y.shape) ? std::optional(window) : std::nullopt;
 }
 
@@ -210,7 +210,7 @@ template <class Find> Taps taps_of(std::int64_t places, std::int64_t kernel, std
   return out;
 }
 
-PoolPlan plan_of(const View& x, const View& y, const Window& w) {
+PoolPlan plan_of(const View& x, const View& y, const Slide& w) {
   PoolPlan out;
   out.n = x.shape[0], out.c = x.shape[1], out.h = x.shape[2], out.w = x.shape[3], out.p = y.shape[2], out.q = y.shape[3];
   out.kernel_h = w.kernel_h, out.kernel_w = w.kernel_w;

@@ -61,7 +61,7 @@ dnnl::memory::desc onednn_desc(const View& view) {
   dnnl::memory::dims strides = view.strides;
   std::int64_t beyond = 1;  // a stride that clears every other dimension: what an outermost one has
   for (std::size_t d = 0; d < strides.size(); ++d) beyond = std::max(beyond, view.shape[d] == 1 ? 1 : view.shape[d] * strides[d]);
-  bool unit = false;    // whether some dimension has stride 1; the last one gets it if it may
+  bool unit = false;  // whether some dimension has stride 1; the last one gets it if it may
   for (std::size_t d = strides.size(); d-- > 0;) {
     if (view.shape[d] == 1) strides[d] = d + 1 == strides.size() || !unit ? 1 : beyond;
     unit = unit || strides[d] == 1;

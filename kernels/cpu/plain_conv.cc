@@ -9,11 +9,11 @@ namespace {
 // Sizes and steps of x [n, c, h, w], weight [o, c, r, s], y [n, o, p, q].
 struct Conv {
   View x, w, y;
-  Window window;
+  Slide window;
 };
 Conv conv_of(const CallSpec& call, const View& x, const View& w, const View& y) {
   require_fit(x.rank() == 4 && w.rank() == 4 && y.rank() == 4, call, "not all operands have four dimensions");
-  Window window = window_of(call.attrs, w.shape[2], w.shape[3]);
+  Slide window = window_of(call.attrs, w.shape[2], w.shape[3]);
   require_fit(x.shape[0] == y.shape[0] && x.shape[1] == w.shape[1] && w.shape[0] == y.shape[1], call, "batch or channels differ");
   require_fit(window.fits(x.shape, y.shape), call, "the output's height or width is another");
   return {x, w, y, window};

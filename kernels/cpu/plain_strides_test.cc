@@ -5,6 +5,7 @@
 #include <set>
 
 #include "kernels/cpu/plain_run.h"
+#include "kernels/cpu/test_allocations.h"
 #include "kernels/cpu/test_strides.h"
 
 namespace karez {
@@ -116,6 +117,28 @@ TEST(PlainKernels, TakeEmptyOperands) {
       for (const TensorType& type : k.out) out.push_back(View(type));
       EXPECT_NO_THROW(run_plain(k.op, in, out, k.attrs));
     }
+}
+
+TEST(PlainKernels, AllocateNothingWhenRun) {
+  std::mt19937 random(2);
+  const KernelTable table(plain_kernels());
+  for (const Case& k : cases(3, 4)) {
+    CallSpec call;
+    call.op = k.op;
+    call.attrs = k.attrs;
+    std::vector<Buffer> buffers;
+    for (const TensorType& type : k.in) call.in.push_back(random_view(random, type.dtype, type.shape));
+    for (const TensorType& type : k.out) call.out.push_back(random_view(random, type.dtype, type.shape));
+    for (const View& view : call.in) buffers.push_back(random_buffer(random, view));
+    for (const View& view : call.out) buffers.emplace_back(view);
+    std::vector<std::byte*> addresses;
+    for (Buffer& buffer : buffers) addresses.push_back(buffer.bytes.data());
+    const std::span<std::byte* const> all = addresses;
+    const KernelRow& row = table.row("plain." + k.op);
+    std::vector<std::byte> workspace(static_cast<std::size_t>(row.workspace ? row.workspace(call) : 0));
+    const PreparedKernel kernel = row.prepare(call);
+    EXPECT_EQ(allocations_of([&] { kernel({all.first(call.in.size()), all.subspan(call.in.size()), workspace.data()}); }), 0) << print(call);
+  }
 }
 
 TEST(PlainKernels, ForeignDtypesAreNotSupported) {

@@ -8,7 +8,7 @@
 
 namespace karez {
 
-struct Window {
+struct Slide {
   std::int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1, dilation_w = 1;
 
   // Input pixel of tap r of window p; outside 0..h-1 it is padding.
@@ -33,8 +33,8 @@ struct Window {
 };
 
 // From {stride, padding, dilation}; what is absent is 1, 0, 1.
-inline Window window_of(const Attrs& attrs, std::int64_t kernel_h, std::int64_t kernel_w) {
-  Window out;
+inline Slide window_of(const Attrs& attrs, std::int64_t kernel_h, std::int64_t kernel_w) {
+  Slide out;
   out.kernel_h = kernel_h, out.kernel_w = kernel_w;
   const auto read = [&](const char* name, std::int64_t& h, std::int64_t& w) {
     if (!attrs.has(name)) return;

@@ -1,0 +1,10 @@
+// For tests: how many times this program calls operator new on this thread while `body` runs.
+#pragma once
+
+#include <functional>
+
+namespace karez {
+
+int allocations_of(const std::function<void()>& body);  // counted in fast_allocation_test.cc
+
+}  // namespace karez

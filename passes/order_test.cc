@@ -1,0 +1,233 @@
+// order: old versions are read before they are overwritten, updates come last, and what is not in place is assigned.
+#include "passes/order.h"
+
+#include "passes/box.h"
+#include "passes/test_evaluate.h"
+#include "passes/test_programs.h"
+
+namespace karez {
+namespace {
+
+using testing::count_op;
+using testing::table;
+
+const TensorType square{DType::f64, {4, 4}};
+
+struct Step {
+  Graph graph;
+  Builder b{graph, table()};
+  ValueId parameter(const std::string& name, const TensorType& type = square) { return testing::parameter(b, name, type); }
+  ValueId input(const std::string& name, const TensorType& type = square) { return build::input(b, name, type); }
+  void update(std::size_t variable, ValueId value) { graph.variables[variable].updated = value; }
+  void sgd(std::size_t variable, ValueId g) {  // with its momentum in the variable after it
+    if (!lr.valid()) lr = input("lr", {DType::f64, {}});
+    auto next = build::sgd(b, graph.variables[variable].read, graph.variables[variable + 1].read, g, lr, {.momentum = 0.9});
+    update(variable, next.w), update(variable + 1, next.m);
+  }
+  Graph ordered() {
+    verify(graph);
+    Compilation c = testing::compilation(graph);
+    auto before = testing::meaning_of(graph);
+    order(c);
+    verify(c.graph);
+    EXPECT_EQ(testing::difference(before, testing::meaning_of(c.graph)), 0);
+    EXPECT_EQ(c.stream.size(), c.graph.nodes.size());
+    for (const Variable& variable : c.graph.variables) EXPECT_TRUE(!variable.updated.valid() || updates_in_place(c.graph, variable)) << variable.name;
+    return std::move(c.graph);
+  }
+  ValueId lr;
+};
+
+std::size_t place_of(const Graph& graph, std::string_view op, int nth = 0) {
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n)
+    if (graph.nodes[n].op->name == op && nth-- == 0) return n;
+  return graph.nodes.size();
+}
+bool after(const Graph& graph, std::size_t node, std::size_t before) {
+  const auto& list = graph.nodes[node].after;
+  return std::find(list.begin(), list.end(), NodeId(before)) != list.end();
+}
+
+TEST(Order, TheInputGradientReadsTheOldWeight) {  // dX = dY W^T, though the update was written first
+  Step s;
+  ValueId w = s.parameter("w");
+  s.parameter("m");
+  ValueId x = s.input("x"), dy = s.input("dy");
+  s.sgd(0, build::matmul(s.b, x, dy, {.transpose_a = true}));
+  ValueId dx = build::matmul(s.b, dy, w, {.transpose_b = true});
+  s.graph.outputs = {{"dx", dx}};
+  Graph g = s.ordered();
+  std::size_t reader = 0, writer = place_of(g, "sgd");
+  for (std::size_t n = 0; n < g.nodes.size(); ++n)
+    if (g.nodes[n].attrs.has("transpose_b") && g.nodes[n].attrs.flag("transpose_b")) reader = n;
+  EXPECT_LT(reader, writer);
+  EXPECT_TRUE(after(g, writer, reader)) << print(g);
+  EXPECT_EQ(count_op(g, "copy") + count_op(g, "assign"), 0);
+}
+
+TEST(Order, ReadersThroughWindowsComeFirstToo) {
+  Step s;
+  s.graph.meshes = {Mesh::parse("data=2")};
+  ValueId w = s.parameter("w");
+  s.parameter("m");
+  ValueId x = s.input("x");
+  s.sgd(0, x);
+  ValueId flat = build::reshape(s.b, build::transpose(s.b, w, {1, 0}), {16});
+  ValueId wide = build::broadcast(s.b, flat, {2, 16}, {1});
+  s.graph.outputs = {{"y", build::exp(s.b, wide)}};
+  for (Value& value : s.graph.values) value.layout = Layout{B()};
+  s.graph.value(s.graph.outputs[0].value).layout = Layout{S(0)};
+  for (Variable& variable : s.graph.variables) variable.stored = Layout{B()};
+  Wanted wanted;
+  for (const Node& node : s.graph.nodes) wanted.emplace_back(node.inputs.size(), Layout{node.op->name == "exp" ? S(0) : B()});
+  insert_boxes(s.graph, table(), wanted, CostTable());
+  Graph g = s.ordered();
+  std::size_t writer = place_of(g, "sgd");
+  for (const char* op : {"transpose", "reshape", "broadcast", "box", "exp"}) EXPECT_TRUE(after(g, writer, place_of(g, op))) << op << "\n" << print(g);
+  EXPECT_FALSE(after(g, writer, place_of(g, "box", 1))) << "the gather reads what exp made";
+  EXPECT_FALSE(after(g, writer, place_of(g, "input")));
+}
+
+TEST(Order, AReaderThatNeedsTheNewVersionGetsACopyOfTheOld) {
+  Step s;
+  ValueId w = s.parameter("w");
+  ValueId next = build::add(s.b, build::exp(s.b, w), s.input("x"));
+  s.update(0, next);
+  ValueId delta = build::sub(s.b, next, build::transpose(s.b, w, {1, 0}));  // old and new together
+  s.graph.outputs = {{"delta", delta}};
+  Graph g = s.ordered();
+  EXPECT_EQ(count_op(g, "assign"), 1) << "the new version has other readers";
+  EXPECT_EQ(count_op(g, "copy"), 0) << "delta can be made before the assignment";
+
+  Step late;
+  w = late.parameter("w");
+  late.parameter("m");
+  late.sgd(0, late.input("g"));
+  ValueId momentum = late.graph.variables[1].updated;  // sgd writes both; this reader comes after it and wants the old weight
+  late.graph.outputs = {{"y", build::mul(late.b, build::transpose(late.b, w, {1, 0}), build::neg(late.b, momentum))}};
+  g = late.ordered();
+  EXPECT_EQ(count_op(g, "copy"), 1) << print(g);
+  std::size_t copy = place_of(g, "copy"), writer = place_of(g, "sgd");
+  EXPECT_TRUE(after(g, writer, copy));
+  EXPECT_EQ(g.nodes[place_of(g, "transpose")].inputs[0], g.nodes[copy].outputs[0]);
+  EXPECT_EQ(g.nodes[writer].inputs[0], g.variables[0].read);
+}
+
+TEST(Order, UpdatesComeLastAndTogether) {
+  Step s;
+  for (const char* name : {"a", "ma", "b", "mb", "c", "mc"}) s.parameter(name);
+  ValueId x = s.input("x");
+  for (std::size_t v : {0, 2, 4}) {
+    s.sgd(v, build::exp(s.b, build::add(s.b, x, s.graph.variables[v].read)));
+    x = build::tanh(s.b, x);
+  }
+  s.graph.outputs = {{"x", x}};
+  Graph g = s.ordered();
+  for (std::size_t k = 1; k <= 3; ++k) EXPECT_EQ(g.nodes[g.nodes.size() - k].op->name, "sgd") << print(g);
+}
+
+TEST(Order, AnUpdatedValueThatOthersTakeIsAssigned) {
+  for (int which = 0; which < 4; ++which) {
+    Step s;
+    ValueId w = s.parameter("w");
+    s.parameter("other");
+    s.parameter("m");
+    ValueId lr = s.input("lr", {DType::f64, {}});
+    auto next = build::sgd(s.b, w, s.graph.variables[2].read, s.input("g"), lr, {.momentum = 0.9});
+    s.update(0, next.w), s.update(2, next.m);
+    if (which == 1) s.graph.outputs = {{"w", next.w}};
+    if (which == 2) s.graph.outputs = {{"y", build::exp(s.b, next.w)}};
+    if (which == 3) s.update(1, next.w);
+    Graph g = s.ordered();
+    EXPECT_EQ(count_op(g, "assign"), which == 0 ? 0 : which == 3 ? 2 : 1) << which;
+    EXPECT_TRUE(which != 1 || g.node(g.value(g.outputs[0].value).producer).op->name == "sgd");
+  }
+}
+
+TEST(Order, AValueThatIsNoUpdateOfItsVariableIsAssignedInTheStoredLayout) {
+  Step s;
+  s.graph.meshes = {Mesh::parse("data=2")};
+  s.parameter("w");
+  s.update(0, s.input("x"));
+  for (Value& value : s.graph.values) value.layout = Layout{S(0)};
+  s.graph.variables[0].stored = Layout{S(0)};
+  Graph g = s.ordered();
+  ASSERT_EQ(count_op(g, "assign"), 1);
+  EXPECT_EQ(*g.value(g.variables[0].updated).layout, Layout{S(0)});
+}
+
+TEST(Order, AWriterThatSeesItsOldVersionThroughAnotherWindowDoesNotWriteInPlace) {
+  Step s;
+  ValueId w = s.parameter("w");
+  s.parameter("m");
+  s.sgd(0, build::transpose(s.b, w, {1, 0}));  // element (i, j) would be overwritten before (j, i) reads it
+  Graph g = s.ordered();
+  EXPECT_EQ(count_op(g, "assign"), 1) << print(g);
+  EXPECT_TRUE(after(g, place_of(g, "assign"), place_of(g, "transpose")));
+
+  Step direct;
+  w = direct.parameter("w");
+  direct.update(0, build::transpose(direct.b, w, {1, 0}));
+  g = direct.ordered();
+  EXPECT_EQ(count_op(g, "copy"), 1);
+  EXPECT_EQ(count_op(g, "assign"), 1);
+
+  Step same;
+  w = same.parameter("w");
+  same.update(0, w);
+  same.ordered();
+}
+
+TEST(Order, VariablesThatTakeEachOthersOldVersionGetACopyNotACircle) {
+  Step swap;
+  ValueId a = swap.parameter("a"), b = swap.parameter("b");
+  swap.update(0, b), swap.update(1, a);
+  Graph g = swap.ordered();
+  EXPECT_EQ(count_op(g, "copy"), 1) << print(g);
+
+  Step product;  // loss = sum(a b): each one's gradient is the other
+  a = product.parameter("a"), product.parameter("ma"), b = product.parameter("b"), product.parameter("mb");
+  product.sgd(0, b), product.sgd(2, a);
+  g = product.ordered();
+  EXPECT_EQ(count_op(g, "copy"), 1);
+  EXPECT_EQ(count_op(g, "assign"), 0);
+
+  Step line;  // a delay line needs none: the farther one is stored first
+  a = line.parameter("a"), b = line.parameter("b");
+  line.update(0, line.input("x")), line.update(1, a);
+  g = line.ordered();
+  EXPECT_EQ(count_op(g, "copy"), 0);
+}
+
+TEST(Order, ControlEdgesThatFormACircleAreAnError) {
+  Step s;
+  ValueId x = s.input("x"), y = build::exp(s.b, x);
+  s.graph.outputs = {{"y", y}};
+  s.graph.nodes[0].after = {NodeId(1)};
+  Compilation c = testing::compilation(s.graph);
+  try {
+    order(c);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "order: the graph has a cycle through a variable's readers and its writer");
+  }
+}
+
+TEST(Order, AVariableThatIsWrittenButHasNoNodeIsAnError) {
+  Step s;
+  Variable variable;
+  variable.name = "w";
+  variable.type = square;
+  variable.updated = s.input("x");
+  s.graph.variables.push_back(variable);
+  Compilation c = testing::compilation(s.graph);
+  try {
+    order(c);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "variable 'w' is updated but the graph has no node that reads it");
+  }
+}
+
+}  // namespace
+}  // namespace karez

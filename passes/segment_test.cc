@@ -1,0 +1,177 @@
+// segment: where actors are cut, and that the cuts leave no circle.
+#include "passes/segment.h"
+
+#include <cstdlib>
+
+#include "passes/box.h"
+#include "passes/order.h"
+#include "passes/shard.h"
+#include "passes/test_evaluate.h"
+#include "passes/test_programs.h"
+
+namespace karez {
+namespace {
+
+using testing::table;
+
+const TensorType vec{DType::f32, {8}};
+
+// On two devices; `gathered` is a transfer to Broadcast of a split value, everything else stays as its operands are.
+struct Program {
+  Graph graph;
+  Builder b{graph, table()};
+  Program() { graph.meshes = {Mesh::parse("data=2")}; }
+  ValueId laid(ValueId value, Sbp entry) {
+    graph.value(value).layout = Layout{entry};
+    return value;
+  }
+  ValueId input(const std::string& name, Sbp entry = S(0)) { return laid(build::input(b, name, vec), entry); }
+  ValueId exp(ValueId x) { return laid(build::exp(b, x), graph.value(x).layout->at(0)); }
+  ValueId add(ValueId x, ValueId y) { return laid(build::add(b, x, y), graph.value(x).layout->at(0)); }
+  ValueId gathered(ValueId x) {
+    return laid(b.one("box", {x}, Attrs().set("axis", 0).set("move", "all_gather").set("from", "S(0)").set("to", "B")), B());
+  }
+  ValueId sliced(ValueId x) { return laid(b.one("box", {x}, Attrs().set("axis", 0).set("move", "slice").set("from", "B").set("to", "S(0)")), S(0)); }
+  Compilation cut() {
+    Compilation c = testing::compilation(graph);
+    order(c);
+    segment(c);
+    return c;
+  }
+};
+
+// "host: input | compute: exp add | comm: box"
+std::string text_of(const Compilation& c) {
+  return join(c.segments, " | ", [&](const Segment& s) {
+    return cat(name_of(s.stream), ": ", join(s.nodes, " ", [&](NodeId n) { return c.graph.node(n).op->name; }));
+  });
+}
+
+// Every node in one segment of its own stream, and edges lead from lower to higher numbers.
+void check_cuts(const Compilation& c) {
+  std::size_t nodes = 0;
+  for (std::size_t s = 0; s < c.segments.size(); ++s) {
+    nodes += c.segments[s].nodes.size();
+    EXPECT_TRUE(c.segments[s].stream == StreamKind::compute || c.segments[s].nodes.size() == 1);
+    for (NodeId n : c.segments[s].nodes) {
+      EXPECT_EQ(c.segment_of[static_cast<std::size_t>(n.index)], static_cast<int>(s));
+      EXPECT_EQ(c.stream[static_cast<std::size_t>(n.index)], c.segments[s].stream);
+    }
+  }
+  EXPECT_EQ(nodes, c.graph.nodes.size());
+  for (std::size_t n = 0; n < c.graph.nodes.size(); ++n) {
+    auto check = [&](NodeId from) { EXPECT_LE(c.segment_of[static_cast<std::size_t>(from.index)], c.segment_of[n]) << text_of(c); };
+    for (ValueId in : c.graph.nodes[n].inputs) check(c.graph.value(in).producer);
+    for (NodeId before : c.graph.nodes[n].after) check(before);
+  }
+}
+
+TEST(Segment, WhatNeedsNoTransferDoesNotWaitForOne) {  // a, b, c: only c needs the network
+  Program p;
+  ValueId a = p.exp(p.input("x"));
+  ValueId moved = p.gathered(a);
+  ValueId b = p.exp(p.exp(a));
+  ValueId c = p.add(p.sliced(moved), b);
+  p.graph.outputs = {{"c", c}};
+  Compilation cut = p.cut();
+  check_cuts(cut);
+  EXPECT_EQ(text_of(cut), "host: input | compute: exp | comm: box | compute: exp exp | compute: box add");
+}
+
+TEST(Segment, WhatFeedsATransferIsCutAtOnceSoThatItNeedNotWait) {
+  Program p;
+  ValueId a = p.exp(p.input("x"));
+  ValueId b = p.exp(p.exp(a));
+  p.graph.outputs = {{"a", p.gathered(a)}, {"b", p.gathered(b)}};
+  Compilation cut = p.cut();
+  check_cuts(cut);
+  EXPECT_EQ(text_of(cut), "host: input | compute: exp | compute: exp exp | comm: box | comm: box") << "numbered in the order of first nodes";
+}
+
+TEST(Segment, HostInputsDoNotCut) {
+  Program p;
+  ValueId a = p.exp(p.input("x"));
+  p.graph.outputs = {{"y", p.gathered(p.add(a, p.input("late")))}};
+  Compilation cut = p.cut();
+  check_cuts(cut);
+  EXPECT_EQ(text_of(cut), "host: input | host: input | compute: exp add | comm: box");
+}
+
+TEST(Segment, WhoWaitsForATransferAlreadyIsNotCutForItAgain) {
+  Program p;
+  ValueId moved = p.gathered(p.exp(p.input("x")));
+  ValueId first = p.exp(moved), second = p.add(moved, first);
+  p.graph.outputs = {{"y", second}};
+  Compilation cut = p.cut();
+  check_cuts(cut);
+  EXPECT_EQ(text_of(cut), "host: input | compute: exp | comm: box | compute: exp add");
+}
+
+TEST(Segment, OneDeviceIsOneComputeSegment) {
+  Compilation c = testing::compilation(testing::mlp_step(Mesh::of({}), {20, 30, 10}, 8));
+  shard(c);
+  box(c);
+  order(c);
+  segment(c);
+  check_cuts(c);
+  int compute = 0;
+  for (const Segment& s : c.segments) compute += s.stream == StreamKind::compute;
+  EXPECT_EQ(compute, 1) << text_of(c);
+}
+
+TEST(Segment, UpdatesStandTogetherThoughTheirGradientsArriveOneByOne) {
+  Graph graph = testing::mlp_step(Mesh::parse("data=4"), {20, 30, 30, 10}, 64);
+  for (Variable& variable : graph.variables) variable.stored = Layout{B()};
+  graph.value(graph.nodes[0].outputs[0]).layout = Layout{S(0)};
+  Compilation c = testing::compilation(std::move(graph));
+  c.options.costs.link.alpha = 0;  // so that data parallelism wins
+  shard(c);
+  box(c);
+  order(c);
+  segment(c);
+  check_cuts(c);
+  std::set<int> with_updates;
+  int comm = 0;
+  for (std::size_t n = 0; n < c.graph.nodes.size(); ++n)
+    if (c.graph.nodes[n].op->name == "sgd") with_updates.insert(c.segment_of[n]);
+  for (const Segment& s : c.segments) comm += s.stream == StreamKind::comm;
+  EXPECT_GT(comm, 2) << print(c.graph);
+  EXPECT_EQ(with_updates.size(), 1u) << text_of(c);
+}
+
+TEST(Segment, RandomProgramsHaveNoCircles) {
+  const char* given = std::getenv("KAREZ_SEED");
+  std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 77;
+  RecordProperty("seed", std::to_string(seed));
+  int segments = 0;
+  for (std::uint64_t round = 0; round < 300; ++round) {
+    std::mt19937_64 random(seed + round);
+    Program p;
+    std::vector<ValueId> split = {p.input("x"), p.input("y")}, whole = {p.gathered(split[0])};
+    auto any = [&](const std::vector<ValueId>& of) { return of[static_cast<std::size_t>(random() % of.size())]; };
+    for (int step = 0; step < 30; ++step) {
+      switch (random() % 5) {
+        case 0: whole.push_back(p.gathered(any(split))); break;
+        case 1: split.push_back(p.sliced(any(whole))); break;
+        case 2: whole.push_back(p.add(any(whole), any(whole))); break;
+        default: split.push_back(p.add(any(split), any(split))); break;
+      }
+    }
+    p.graph.outputs = {{"a", whole.back()}};
+    if (random() % 2) {  // a reader and a late writer far apart
+      ValueId w = p.laid(testing::parameter(p.b, "w", vec), S(0));
+      p.graph.variables[0].stored = Layout{S(0)};
+      p.graph.variables[0].updated = any(split);
+      whole.push_back(p.gathered(w));
+      p.graph.outputs.push_back({"w", p.add(whole.back(), any(whole))});
+    }
+    Compilation c = p.cut();
+    check_cuts(c);
+    ASSERT_FALSE(HasFailure()) << "KAREZ_SEED=" << seed + round;
+    segments += static_cast<int>(c.segments.size());
+  }
+  EXPECT_GT(segments, 300 * 5);
+}
+
+}  // namespace
+}  // namespace karez

@@ -1,0 +1,130 @@
+// slots: two where streams meet, one elsewhere; turns of collectives; a step that stalls.
+#include "passes/slots.h"
+
+#include <set>
+
+#include "passes/order.h"
+#include "passes/pipeline.h"
+#include "passes/segment.h"
+#include "passes/test_evaluate.h"
+#include "passes/test_programs.h"
+
+namespace karez {
+namespace {
+
+using testing::table;
+
+struct Program {
+  Graph graph;
+  Builder b{graph, table()};
+  explicit Program(const char* mesh = "data=2") { graph.meshes = {Mesh::parse(mesh)}; }
+  ValueId laid(ValueId value, Layout layout) {
+    graph.value(value).layout = std::move(layout);
+    return value;
+  }
+  Compilation until_slots() {
+    Compilation c = testing::compilation(graph);
+    order(c);
+    segment(c);
+    slots(c);
+    return c;
+  }
+};
+
+int slots_of(const Compilation& c, std::string_view op, int nth = 0) {
+  for (const Node& node : c.graph.nodes)
+    if (node.op->name == op && nth-- == 0) return c.slots[static_cast<std::size_t>(node.outputs[0].index)];
+  return -1;
+}
+
+Attrs gather(int axis, const char* from) { return Attrs().set("axis", axis).set("move", "all_gather").set("from", from).set("to", "B"); }
+
+TEST(Slots, TwoWhereStreamsMeetAndOneElsewhere) {
+  Program p;
+  ValueId x = p.laid(build::input(p.b, "x", {DType::f32, {8}}), {S(0)});
+  ValueId a = p.laid(build::exp(p.b, x), {S(0)});
+  ValueId moved = p.laid(p.b.one("box", {a}, gather(0, "S(0)")), {B()});
+  ValueId y = p.laid(build::neg(p.b, moved), {B()});
+  p.graph.outputs = {{"z", p.laid(build::tanh(p.b, y), {B()})}};
+  Compilation c = p.until_slots();
+  EXPECT_EQ(slots_of(c, "input"), 2);
+  EXPECT_EQ(slots_of(c, "exp"), 2);
+  EXPECT_EQ(slots_of(c, "box"), 2);
+  EXPECT_EQ(slots_of(c, "neg"), 1);
+  c.options.slots = 3;
+  slots(c);
+  EXPECT_EQ(slots_of(c, "box"), 3);
+}
+
+TEST(Slots, ATransferThatTakesAWindowTakesTheBytesItLooksAt) {
+  Program p;
+  ValueId x = p.laid(build::input(p.b, "x", {DType::f32, {8, 2}}), {S(0)});
+  ValueId a = p.laid(build::exp(p.b, x), {S(0)});
+  ValueId t = p.laid(build::reshape(p.b, build::transpose(p.b, p.laid(build::neg(p.b, a), {S(0)}), {1, 0}), {2, 8, 1}), {S(1)});
+  for (Value& value : p.graph.values)
+    if (!value.layout) value.layout = Layout{S(1)};
+  p.graph.outputs = {{"z", p.laid(p.b.one("box", {t}, gather(0, "S(1)")), {B()})}};
+  Compilation c = p.until_slots();
+  EXPECT_EQ(slots_of(c, "reshape"), 2);
+  EXPECT_EQ(slots_of(c, "transpose"), 2);
+  EXPECT_EQ(slots_of(c, "neg"), 2) << "its register is what the transfer reads";
+  EXPECT_EQ(slots_of(c, "exp"), 1);
+}
+
+TEST(Slots, EachAxisHasItsOwnTurnsWithoutGaps) {
+  Graph graph = testing::mlp_step(Mesh::parse("data=2,model=2"), {16, 32, 8}, 16);
+  LayoutRule rules[] = {{"fc1.weight", {"model"}}, {"fc2.weight", {"", "model"}}};
+  apply_rules(graph, rules);
+  graph.value(graph.nodes[0].outputs[0]).layout = Layout{S(0), B()};
+  Compilation c = testing::compilation(std::move(graph));
+  compile(c);
+  std::set<int> turns[2];
+  std::size_t crossing = 0;
+  for (std::size_t n = 0; n < c.graph.nodes.size(); ++n) {
+    bool comm = c.stream[n] == StreamKind::comm;
+    EXPECT_EQ(c.turn[n] >= 0, comm);
+    if (!comm) continue;
+    ++crossing;
+    EXPECT_TRUE(turns[c.graph.nodes[n].attrs.integer("axis")].insert(c.turn[n]).second);
+  }
+  EXPECT_EQ(turns[0].size() + turns[1].size(), crossing);
+  for (const auto& axis : turns) {
+    ASSERT_GT(axis.size(), 0u) << print(c.graph);
+    EXPECT_EQ(*axis.rbegin(), static_cast<int>(axis.size()) - 1);
+  }
+}
+
+TEST(Slots, TurnsFollowWhatIsReadyFirstNotTheNumbering) {
+  Program p;
+  ValueId x = p.laid(build::input(p.b, "x", {DType::f32, {1024, 1024}}), {S(0)});
+  ValueId slow = p.laid(build::matmul(p.b, x, p.laid(build::input(p.b, "w", {DType::f32, {1024, 1024}}), {B()})), {S(0)});
+  ValueId y = p.laid(build::input(p.b, "y", {DType::f32, {8}}), {S(0)});
+  ValueId first = p.laid(p.b.one("box", {slow}, gather(0, "S(0)")), {B()});
+  ValueId second = p.laid(p.b.one("box", {y}, gather(0, "S(0)")), {B()});
+  p.graph.outputs = {{"first", first}, {"second", second}};
+  Compilation c = p.until_slots();
+  std::vector<int> turns;
+  for (std::size_t n = 0; n < c.graph.nodes.size(); ++n)
+    if (c.stream[n] == StreamKind::comm) turns.push_back(c.turn[n]);
+  EXPECT_EQ(turns, (std::vector<int>{1, 0})) << "the small one needs no matmul";
+}
+
+TEST(Slots, AStepThatStallsIsAnError) {
+  Program p("");
+  ValueId x = p.laid(build::input(p.b, "x", {DType::f32, {8}}), {});
+  ValueId a = p.laid(build::exp(p.b, x), {});
+  ValueId y = p.laid(build::neg(p.b, a), {});
+  p.graph.outputs = {{"y", p.laid(build::tanh(p.b, y), {})}};
+  Compilation c = p.until_slots();
+  c.segments = {{StreamKind::host, {NodeId(0)}}, {StreamKind::compute, {NodeId(1), NodeId(3)}}, {StreamKind::compute, {NodeId(2)}}};
+  c.segment_of = {0, 1, 2, 1};
+  try {
+    slots(c);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "slots: the step stalls after 1 of 3 actors: a segment waits for itself");
+  }
+}
+
+}  // namespace
+}  // namespace karez
