@@ -21,20 +21,21 @@ struct NodeChoice {
 // All choices of a node that respect what is fixed (values' layouts, variables' stored layouts); an empty result is an error that lists
 // the legal layouts of the value that was fixed otherwise.
 std::vector<NodeChoice> choices_of(const Graph& graph, NodeId node, const CostTable& costs);
+using Choices = std::vector<std::vector<NodeChoice>>;  // by node
 
-// Prices transition trees and remembers them: the planner asks for the same few thousand times over.
+// Prices transition trees and remembers them by type: the planner asks for the same few thousand times over.
 class TreePrices {
  public:
   explicit TreePrices(const CostTable& costs) : costs_(costs) {}
-  double seconds(const TensorType& type, const Mesh& mesh, const Layout& from, std::vector<Layout> targets);
+  TransitionTable& table(const TensorType& type, const Mesh& mesh);
 
  private:
   const CostTable& costs_;
-  std::map<std::string, std::map<std::vector<Layout>, double>> known_;
+  std::map<std::string, TransitionTable> tables_;
 };
 
 // Seconds of a whole assignment (one choice number per node): what shard minimises, and what a brute force may call.
-double price(const Graph& graph, const std::vector<std::vector<NodeChoice>>& choices, const std::vector<int>& chosen, TreePrices& prices);
+double price(const Graph& graph, const Choices& choices, const std::vector<int>& chosen, TreePrices& prices);
 
 void shard(Compilation& c);
 

@@ -35,6 +35,14 @@ Plan failing_plan() {
   return s.plan;
 }
 
+Plan plain_plan() {
+  Sketch s;
+  ActorId a = s.actor("a");
+  s.start(a);
+  s.done(a);
+  return s.plan;
+}
+
 TEST(Failure, TheFirstErrorReachesTheWaiterWithLineActorAndDevice) {
   KernelTable table(test_kernels());
   Session session({.workers = 2}, table);
@@ -62,11 +70,7 @@ TEST(Failure, APoisonedLaunchDrainsAndTheStateIsUnusableUntilReloaded) {
             "reload it");
   session.reload();
   EXPECT_EQ(error_of([&] { session.launch(plan); }), "no plan 0 is loaded in this session");
-  Sketch s;
-  ActorId a = s.actor("a");
-  s.start(a);
-  s.done(a);
-  EXPECT_NO_THROW(session.launch(session.load(s.plan)).wait());
+  EXPECT_NO_THROW(session.launch(session.load(plain_plan())).wait());
 }
 
 class BadSource : public Source {
@@ -87,6 +91,24 @@ TEST(Failure, ASourcesErrorNamesTheInputsLine) {
   EXPECT_NO_THROW(session.launch(plan, {{"x", {source, 1}}}).wait());
   std::string error = error_of([&] { session.launch(plan, {{"x", {source, 2}}}).wait(); });
   EXPECT_EQ(error.find("node.0 at sketch.cc:1: row 2: label 11 is out of range 0..9 [launch 2, actor 'node."), 0u) << error;
+}
+
+TEST(Failure, AnErrorBetweenLaunchesIsNotLost) {
+  KernelTable table(test_kernels());
+  Session session({.workers = 2}, table);
+  Sketch s;
+  ActorId eager = s.actor("eager", 1), b = s.actor("b");  // eager needs no token: it acts as soon as it is loaded
+  s.edge(eager, {b});
+  s.start(b);
+  s.done(b);
+  s.call(eager, "test.fail", {}, {}, {{"at", std::int64_t{1}}});
+  int plan = session.load(s.plan);
+  session.wait_graph();  // long enough, as a rule, for it to fail before the launch; the launch must tell in any case
+  std::string error = error_of([&] { session.launch(plan).wait(); });
+  EXPECT_NE(error.find("test.fail at sketch.cc:2: run 1 went wrong ["), std::string::npos) << error;
+  EXPECT_NE(error.find(", actor 'eager', device 0.0]"), std::string::npos) << error;
+  session.reload();
+  EXPECT_NO_THROW(session.launch(session.load(plain_plan())).wait());
 }
 
 // A clock that the test turns: an act begun at time t is over when the clock reaches t + 1.

@@ -303,13 +303,14 @@ void Worker::end_collective(Part& part, Sequence& sequence, ActorState& actor) {
 // The first error is the launch's; the rest of it completes without working, so that every token comes home.
 void Worker::fail_launch(Part& part, const ActorState& actor, const std::string& what, const std::string& where) {
   Loaded& loaded = *part.loaded;
-  LaunchRecord* record = loaded.launch.load(std::memory_order_relaxed);
-  if (record != nullptr) {
+  LaunchRecord* record = loaded.launch.load(std::memory_order_acquire);
+  const PlanDevice& device = loaded.plan.devices[static_cast<std::size_t>(loaded.plan.stream(actor.actor->stream).device.index)];
+  std::string text = cat(where.empty() ? "" : cat(where, ": "), what, " [", record == nullptr ? "between launches" : cat("launch ", record->ticket),
+                         ", actor '", actor.actor->name, "', device ", device_name(device), "]");
+  if (record == nullptr) return session_.broke(text);
+  {
     std::lock_guard lock(record->mutex);
-    const PlanDevice& device = loaded.plan.devices[static_cast<std::size_t>(loaded.plan.stream(actor.actor->stream).device.index)];
-    if (record->error.empty())
-      record->error = cat(where.empty() ? "" : cat(where, ": "), what, " [launch ", record->ticket, ", actor '", actor.actor->name, "', device ",
-                          device_name(device), "]");
+    if (record->error.empty()) record->error = std::move(text);
   }
   loaded.poisoned.store(true, std::memory_order_relaxed);
 }
@@ -339,7 +340,7 @@ void Worker::begin_launch() {
     SessionPorts& ports = loaded.session_ports;
     if (!ports.starter.ready()) return;  // a source of the launch before has yet to return its token
     launched_ = true;
-    loaded.launch.store(&record, std::memory_order_relaxed);
+    loaded.launch.store(&record, std::memory_order_release);
     ports.starter.begin();
     ports.starter.complete([&](const Message& message) { session_sends(loaded, ports.start_mails, message); });
   }
@@ -378,6 +379,7 @@ void Worker::end_launch() {
   SessionPorts& ports = loaded.session_ports;
   ports.ender.begin();
   ports.ender.complete([&](const Message& message) { session_sends(loaded, ports.done_mails, message); });
+  loaded.launch.store(nullptr, std::memory_order_relaxed);
   drop_first_launch();
   begin_launch();
 }

@@ -22,7 +22,7 @@ Mesh Mesh::of(std::vector<MeshAxis> axes) {
 }
 
 Mesh Mesh::parse(std::string_view text) {
-  Scan in(text, "mesh");
+  Scan in(text, cat("mesh '", text, "'"));
   std::vector<MeshAxis> axes;
   while (!in.at_end()) {
     if (!axes.empty()) in.expect(",");

@@ -59,33 +59,34 @@ int TransitionTable::with(int set, int layout) {
 TransitionTree TransitionTable::tree(int from, int set) {
   // A copy, less the start itself; the result does not depend on the order of consumers, for members stand in the order of layouts.
   std::vector<int> members = state_->sets[set];
-  std::erase(members, from);
-  if (members.empty()) return {};
+  if (std::erase(members, from) != 0) {
+    set = 0;
+    for (int member : members) set = with(set, member);
+  }
+  if (set == 0) return {};
   require(members.size() <= 16, "transition: ", members.size(), " different targets; trees are exact up to 16");
   unsigned kinds = kinds_of(state_->layouts[from]);
   for (int member : members) kinds |= kinds_of(state_->layouts[member]);
   auto search = state_->searches.try_emplace(kinds, state_->type, state_->mesh, kinds, state_->costs).first;
   const Space& space = search->second.space();
-  std::vector<int> subsets(std::size_t{1} << members.size(), 0);
-  for (std::size_t bits = 1; bits < subsets.size(); ++bits) {
-    std::size_t top = 0;
-    while (bits >> (top + 1) != 0) ++top;
-    subsets[bits] = with(subsets[bits ^ std::size_t{1} << top], members[top]);
-  }
-  std::vector<int> below;
-  for (std::size_t bits = 1; bits < subsets.size(); ++bits) {
-    if (search->second.knows(subsets[bits])) continue;
-    below = {0};  // the subsets of `bits`, in the numbering of its own members
-    std::size_t last = 0;
-    for (std::size_t m = 0; m < members.size(); ++m) {
-      if ((bits >> m & 1U) == 0) continue;
-      last = m;
-      for (std::size_t i = 0, count = below.size(); i < count; ++i) below.push_back(with(below[i], members[m]));
+  if (!search->second.knows(set)) {
+    std::vector<int> subsets = {0};  // by the bits of the members in it
+    for (int member : members)
+      for (std::size_t i = 0, count = subsets.size(); i < count; ++i) subsets.push_back(with(subsets[i], member));
+    for (std::size_t bits = 1; bits < subsets.size(); ++bits) {
+      if (search->second.knows(subsets[bits])) continue;
+      std::vector<int> below = {0};  // the subsets of `bits`, in the numbering of its own members
+      std::size_t last = 0;
+      for (std::size_t m = 0; m < members.size(); ++m) {
+        if ((bits >> m & 1U) == 0) continue;
+        last = m;
+        for (std::size_t i = 0, count = below.size(); i < count; ++i) below.push_back(with(below[i], members[m]));
+      }
+      search->second.run(subsets[bits], below, space.number(state_->layouts[members[last]]));
     }
-    search->second.run(subsets[bits], below, space.number(state_->layouts[members[last]]));
   }
   std::vector<std::pair<int, int>> pairs;
-  search->second.collect(subsets.back(), space.number(state_->layouts[from]), pairs);
+  search->second.collect(set, space.number(state_->layouts[from]), pairs);
   TransitionTree out;
   std::size_t axes = state_->mesh.axes.size();
   for (auto [begin, end] : pairs) {

@@ -1,6 +1,7 @@
 // For tests: runs one kernel on arrays that own their bytes, with any strides.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -47,13 +48,16 @@ inline std::vector<Buffer> run_row(const KernelRow& row, std::vector<Buffer>& in
   for (int round = 0; round < 2; ++round) {
     results.clear();
     for (const View& view : out) results.emplace_back(view);
-    // Exactly as many bytes as asked for, so that a sanitizer sees one too many.
-    std::byte* workspace = static_cast<std::byte*>(std::aligned_alloc(64, static_cast<std::size_t>(round_up(std::max<std::int64_t>(bytes, 1), 64))));
+    // Exactly as many bytes as asked for (in 64s), so that a sanitizer sees one too many.
+    const auto size = static_cast<std::size_t>(round_up(std::max<std::int64_t>(bytes, 1), 64));
+    struct Free {
+      void operator()(std::byte* memory) const { std::free(memory); }
+    };
+    const std::unique_ptr<std::byte, Free> workspace(static_cast<std::byte*>(std::aligned_alloc(64, size)));
     std::vector<std::byte*> ins, outs;
     for (Buffer& buffer : in) ins.push_back(buffer.bytes.data());
     for (Buffer& buffer : results) outs.push_back(buffer.bytes.data());
-    kernel({ins, outs, workspace});
-    std::free(workspace);
+    kernel({ins, outs, workspace.get()});
   }
   return results;
 }

@@ -1,0 +1,308 @@
+// emit: the plan's wiring, its collectives, hashes and bytes, on meshes of one to eight devices.
+#include "passes/emit.h"
+
+#include <set>
+
+#include "passes/emit_collective.h"
+#include "passes/memory.h"
+#include "passes/pipeline.h"
+#include "passes/test_programs.h"
+
+namespace karez {
+namespace {
+
+using testing::table;
+
+constexpr const char* meshes[] = {"", "data=2", "model=3", "data=4", "model=4", "data=2,model=2", "a=2,b=2,c=2"};
+
+// With layouts that make every kind of transfer likely: the batch on the first axis, weights on the last.
+Compilation compiled(const char* mesh, std::int64_t batch = 10) {
+  Graph graph = testing::mlp_step(Mesh::parse(mesh), {6, 9, 5}, batch);
+  if (!graph.meshes[0].axes.empty()) {
+    Layout x = broadcast_layout(graph.meshes[0]);
+    x[0] = S(0);
+    graph.value(graph.nodes[0].outputs[0]).layout = x;
+    LayoutRule rules[] = {{"fc1.weight", {graph.meshes[0].axes.back().name}}};
+    apply_rules(graph, rules);
+  }
+  Compilation c = testing::compilation(std::move(graph));
+  compile(c);
+  return c;
+}
+
+TEST(Emit, PlansVerifyAndReadBackOnEveryMesh) {
+  std::set<std::string> kinds;
+  for (const char* mesh : meshes) {
+    Compilation c = compiled(mesh);
+    verify(c.plan);
+    EXPECT_EQ(parse_plan(print(c.plan)), c.plan) << mesh;
+    for (const Transfer& transfer : c.plan.transfers) kinds.insert(transfer.kind);
+    EXPECT_EQ(c.plan.transfers.empty(), std::string(mesh).empty());
+  }
+  EXPECT_GE(kinds.size(), 2u);
+}
+
+// The actors whose calls, collective or bound operands name the register, or the variable block behind it.
+std::set<int> users_of(const Plan& plan, RegisterId reg) {
+  std::set<int> users;
+  for (std::size_t a = 0; a < plan.actors.size(); ++a) {
+    auto see = [&](const Operand& o) {
+      bool same_variable = o.block.valid() && plan.block(o.block).kind == BlockKind::variable && o.block == plan.reg(reg).block;
+      if (o.reg == reg || same_variable) users.insert(static_cast<int>(a));
+    };
+    const Actor& actor = plan.actors[a];
+    for (const Call& call : actor.calls) {
+      for (const Operand& o : call.in) see(o);
+      for (const Operand& o : call.out) see(o);
+    }
+    if (actor.collective) see(actor.collective->in), see(actor.collective->out);
+    for (const Operand& o : actor.bound) see(o);
+  }
+  return users;
+}
+
+TEST(Emit, RegistersGoToThoseWhoReadThemAndToNobodyElse) {
+  for (const char* mesh : meshes) {
+    Compilation c = compiled(mesh);
+    const Plan& plan = c.plan;
+    for (std::size_t r = 0; r < plan.registers.size(); ++r) {
+      const Register& reg = plan.registers[r];
+      if (reg.bytes == 0) continue;
+      std::set<int> wanted = users_of(plan, RegisterId(r)), named;
+      for (ActorId a : reg.consumers)
+        if (a != session_actor) named.insert(a.index);
+      if (reg.producer != session_actor && plan.actor(reg.producer).body != BodyKind::state) named.insert(reg.producer.index);
+      EXPECT_EQ(named, wanted) << mesh << " r" << r << "\n" << print(plan);
+    }
+  }
+}
+
+TEST(Emit, EveryActorIsStartedAndTheLastOnesEndTheLaunch) {
+  for (const char* mesh : meshes) {
+    Compilation c = compiled(mesh);
+    int starts = 0, dones = 0;
+    for (const Register& reg : c.plan.registers) {
+      bool start = reg.producer == session_actor, done = std::find(reg.consumers.begin(), reg.consumers.end(), session_actor) != reg.consumers.end();
+      starts += start, dones += done;
+      if (start) {
+        ASSERT_EQ(reg.consumers.size(), 1u);
+        EXPECT_EQ(c.plan.actor(reg.consumers[0]).inputs.size(), 1u) << "who waits for others needs no start";
+      }
+    }
+    EXPECT_GT(starts, 0);
+    EXPECT_GT(dones, 0);
+    for (const Actor& actor : c.plan.actors) EXPECT_FALSE(actor.inputs.empty() || actor.outputs.empty()) << actor.name;
+  }
+}
+
+TEST(Emit, TheProgramHashKnowsNoPathsAndNoLines) {
+  auto hash = [](auto change, CompileOptions options = {}) {
+    Graph graph = testing::mlp_step(Mesh::parse("data=2"), {6, 9, 5}, 10);
+    change(graph);
+    Compilation c = testing::compilation(std::move(graph));
+    c.options = options;
+    compile(c);
+    return c.plan.program_hash;
+  };
+  auto nothing = [](Graph&) {};
+  std::uint64_t plain = hash(nothing);
+  EXPECT_EQ(hash(nothing), plain);
+  EXPECT_EQ(hash([](Graph& g) {
+              for (Node& node : g.nodes) node.where = "/other/place.cc:99", node.path += ".x";
+            }),
+            plain);
+  EXPECT_NE(hash([](Graph& g) { g.outputs[0].name = "cost"; }), plain);
+  EXPECT_NE(hash([](Graph& g) { g.variables[0].stored = Layout{S(0)}; }), plain);
+  CompileOptions slots, team, costs;
+  slots.slots = 3, team.team = 2, costs.costs.memory_bytes *= 2;
+  EXPECT_NE(hash(nothing, slots), plain);
+  EXPECT_NE(hash(nothing, team), plain) << "a team's size changes bits";
+  EXPECT_NE(hash(nothing, costs), plain);
+  Compilation other = compiled("data=2");
+  EXPECT_NE(other.plan.program_hash, plain);
+}
+
+TEST(Emit, MembersOfACommunicatorTakeTheSameTurns) {
+  for (const char* mesh : meshes) {
+    Compilation c = compiled(mesh);
+    // By communicator and turn: what each member does.
+    std::map<std::pair<int, int>, std::vector<const Collective*>> turns;
+    for (const Actor& actor : c.plan.actors)
+      if (actor.collective) turns[{actor.collective->communicator.index, actor.collective->turn}].push_back(&*actor.collective);
+    for (const auto& [turn, members] : turns) {
+      const Communicator& group = c.plan.communicators[static_cast<std::size_t>(turn.first)];
+      EXPECT_EQ(members.size(), group.members.size());
+      EXPECT_LT(turn.second, static_cast<int>(group.sequence.size()));
+      for (const Collective* one : members) EXPECT_EQ(one->kind + one->reduce + one->where, members[0]->kind + members[0]->reduce + members[0]->where);
+    }
+  }
+}
+
+// Bytes that a member sends by its pieces; an all_reduce moves its flat memory twice, less what it owns.
+std::int64_t sent_by(const Plan& plan, const Collective& c, int member) {
+  auto members = static_cast<std::int64_t>(plan.communicators[static_cast<std::size_t>(c.communicator.index)].members.size());
+  std::int64_t size = size_of(c.in.view.dtype), total = 0;
+  if (c.kind == "all_reduce") {
+    std::int64_t count = c.in.view.count(), own = part_of({0, count}, static_cast<int>(members), member).size();
+    return (count - own + (members - 1) * own) * size;
+  }
+  for (const Piece& piece : c.sends)
+    if (piece.peer != member) total += count_of(piece.size) * size;
+  return total;
+}
+
+TEST(Emit, PlannedBytesAreTheSumOfThePieces) {
+  for (const char* mesh : meshes) {
+    Compilation c = compiled(mesh);
+    std::int64_t planned = 0, sent = 0;
+    for (const Transfer& transfer : c.plan.transfers) planned += transfer.bytes;
+    for (const Actor& actor : c.plan.actors) {
+      if (!actor.collective) continue;
+      const PlanDevice& device = c.plan.devices[static_cast<std::size_t>(c.plan.stream(actor.stream).device.index)];
+      const auto& members = c.plan.communicators[static_cast<std::size_t>(actor.collective->communicator.index)].members;
+      sent += sent_by(c.plan, *actor.collective, static_cast<int>(std::find(members.begin(), members.end(), device) - members.begin()));
+    }
+    EXPECT_EQ(planned, sent) << mesh;
+  }
+}
+
+TEST(Emit, PiecesFitTogetherAndCoverWhatArrives) {
+  for (const char* mesh : meshes) {
+    Compilation c = compiled(mesh);
+    std::map<std::pair<int, int>, std::map<int, const Collective*>> by_turn;
+    for (const Actor& actor : c.plan.actors) {
+      if (!actor.collective) continue;
+      const auto& members = c.plan.communicators[static_cast<std::size_t>(actor.collective->communicator.index)].members;
+      const PlanDevice& device = c.plan.devices[static_cast<std::size_t>(c.plan.stream(actor.stream).device.index)];
+      int member = static_cast<int>(std::find(members.begin(), members.end(), device) - members.begin());
+      by_turn[{actor.collective->communicator.index, actor.collective->turn}][member] = &*actor.collective;
+    }
+    for (const auto& [turn, members] : by_turn)
+      for (const auto& [m, mine] : members) {
+        if (mine->kind == "all_reduce") continue;
+        std::int64_t arrives = 0;
+        for (const auto& [k, theirs] : members) {
+          EXPECT_EQ(mine->sends[static_cast<std::size_t>(k)].size, theirs->receives[static_cast<std::size_t>(m)].size);
+          arrives += count_of(mine->receives[static_cast<std::size_t>(k)].size);
+        }
+        EXPECT_EQ(arrives, mine->out.view.count() * (mine->kind == "reduce_scatter" ? static_cast<std::int64_t>(members.size()) : 1));
+      }
+  }
+}
+
+// The bound that a collective states for its staging when none of its pieces lies contiguously: see the formulas of its documentation.
+std::int64_t staging_wanted(const Communicator& group, const Collective& c, int member) {
+  auto r64 = [](std::int64_t bytes) { return round_up(bytes, 64); };
+  auto n = static_cast<std::int64_t>(group.members.size());
+  if (n == 1) return 0;
+  std::int64_t size = size_of(c.in.view.dtype), chunk = std::max(group.chunk / size, std::int64_t{1}) * size;
+  std::int64_t in = c.in.view.count() * size, out = c.out.view.count() * size;
+  auto sum = [&](const std::vector<Piece>& pieces, bool own) {
+    std::int64_t total = 0;
+    for (const Piece& p : pieces)
+      if (own || p.peer != member) total += r64(count_of(p.size) * size);
+    return total;
+  };
+  std::int64_t largest = 0;
+  for (const Piece& p : c.sends) largest = std::max(largest, r64(count_of(p.size) * size));
+  bool direct = group.algorithm == "direct";
+  if (c.kind == "all_reduce") return direct ? (n - 1) * r64(std::min(chunk, ceil_div(c.in.view.count(), n) * size)) : 0;
+  if (c.kind == "reduce_scatter") return sum(c.sends, true) + r64(out) + (direct ? (n - 1) * r64(std::min(chunk, out)) : 2 * largest);
+  if (c.kind == "all_gather") return r64(in) + sum(c.receives, false);
+  return sum(c.sends, false) + sum(c.receives, false);
+}
+
+// One transfer of each kind by hand.
+Compilation one_transfer(const char* mesh, const char* move, Sbp from, Sbp to, Shape shape) {
+  Graph graph;
+  graph.meshes = {Mesh::parse(mesh)};
+  Builder b(graph, table());
+  ValueId x = build::input(b, "x", {DType::f32, std::move(shape)});
+  graph.value(x).layout = Layout{from.is_partial() ? B() : from};
+  if (from.is_partial()) {
+    x = b.one("box", {x}, Attrs().set("axis", 0).set("move", "to_partial").set("from", "B").set("to", print(from)));
+    graph.value(x).layout = Layout{from};
+  }
+  ValueId y = b.one("box", {x}, Attrs().set("axis", 0).set("move", move).set("from", print(from)).set("to", print(to)));
+  graph.value(y).layout = Layout{to};
+  ValueId z = build::exp(b, y);
+  graph.value(z).layout = Layout{to};
+  graph.outputs = {{"z", z}};
+  Compilation c = testing::compilation(std::move(graph));
+  std::string_view skipped[] = {"canonicalise", "shard", "box"};
+  for (const Pass& pass : pipeline())
+    if (std::find(std::begin(skipped), std::end(skipped), pass.name) == std::end(skipped)) pass.run(c);
+  return c;
+}
+
+TEST(Emit, StagingIsAtLeastWhatTheCollectiveAsksForAndAtMostTwiceThat) {
+  struct Case {
+    const char* move;
+    Sbp from, to;
+  };
+  int checked = 0;
+  for (Case k : {Case{"all_gather", S(1), B()}, {"all_to_all", S(0), S(1)}, {"reduce_scatter", P(), S(1)}, {"all_reduce", P(), B()}})
+    for (const char* mesh : {"d=2", "d=3", "d=9"}) {  // nine take the ring
+      Compilation c = one_transfer(mesh, k.move, k.from, k.to, {10, 11});
+      for (const Actor& actor : c.plan.actors) {
+        if (!actor.collective) continue;
+        const Communicator& group = c.plan.communicators[0];
+        int member = c.plan.stream(actor.stream).device.index;
+        std::int64_t wanted = staging_wanted(group, *actor.collective, member), given = actor.collective->staging ? actor.collective->staging->view.bytes() : 0;
+        EXPECT_GE(given, wanted) << k.move << " " << mesh;
+        EXPECT_LE(given, 2 * std::max<std::int64_t>(wanted, 64 * 9)) << k.move << " " << mesh;
+        ++checked;
+      }
+    }
+  EXPECT_EQ(checked, 4 * (2 + 3 + 9));
+}
+
+TEST(Emit, CollectivesThatMayBeUnderWayAtOnceShareNoStaging) {
+  for (const char* mesh : meshes) {
+    Compilation c = compiled(mesh);
+    std::map<int, std::pair<int, int>> owner;  // block -> communicator, device
+    for (const Actor& actor : c.plan.actors) {
+      if (!actor.collective || !actor.collective->staging) continue;
+      std::pair<int, int> who = {actor.collective->communicator.index, c.plan.stream(actor.stream).device.index};
+      auto [at, fresh] = owner.try_emplace(actor.collective->staging->block.index, who);
+      EXPECT_EQ(at->second, who) << "collectives hold no stream: two communicators of a device run side by side";
+      for (const Call& call : actor.calls) EXPECT_FALSE(call.workspace && call.workspace->block == actor.collective->staging->block);
+    }
+  }
+}
+
+TEST(Emit, AReaderOfTheOldVersionActsBeforeTheWriter) {  // the output is fetched on the host stream, which knows nothing of the update
+  Graph graph;
+  Builder b(graph, table());
+  ValueId w = testing::parameter(b, "w", {DType::f32, {4}}), m = testing::parameter(b, "m", {DType::f32, {4}});
+  auto next = build::sgd(b, w, m, build::input(b, "g", {DType::f32, {4}}), build::input(b, "lr", {DType::f32, {}}), {.momentum = 0.9});
+  graph.variables[0].updated = next.w, graph.variables[1].updated = next.m;
+  graph.outputs = {{"old", w}};
+  Compilation c = testing::compilation(std::move(graph));
+  compile(c);
+  int fetch = -1, update = -1;
+  for (std::size_t a = 0; a < c.plan.actors.size(); ++a) {
+    if (c.plan.actors[a].body == BodyKind::fetch) fetch = static_cast<int>(a);
+    if (c.plan.actors[a].body == BodyKind::compute) update = static_cast<int>(a);
+  }
+  bool ordered = false;
+  for (const Register& reg : c.plan.registers)
+    ordered |= reg.bytes == 0 && reg.producer == ActorId(fetch) && std::find(reg.consumers.begin(), reg.consumers.end(), ActorId(update)) != reg.consumers.end();
+  EXPECT_TRUE(ordered) << print(c.plan);
+}
+
+TEST(Emit, RegistersBetweenStreamsHaveTheSlotsTheyWereGiven) {
+  Compilation c = compiled("data=2,model=2");
+  for (const Register& reg : c.plan.registers) {
+    if (reg.bytes == 0 || reg.producer == session_actor || c.plan.actor(reg.producer).body == BodyKind::state) continue;
+    bool collective = c.plan.actor(reg.producer).body == BodyKind::collective;
+    for (ActorId a : reg.consumers) collective |= a != session_actor && c.plan.actor(a).body == BodyKind::collective;
+    if (collective && reg.consumers[0] != session_actor) {
+      bool fetched_only = c.plan.actor(reg.consumers[0]).body == BodyKind::fetch;
+      EXPECT_EQ(reg.slots, fetched_only ? reg.slots : 2) << reg.type;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace karez

@@ -1,0 +1,265 @@
+// Tables of the planner. A node enters the table of a value only by the layouts it stands for there, its classes, which are fewer than its choices.
+#include "passes/shard_tables.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace karez {
+namespace {
+
+constexpr std::size_t most_cells = 1 << 20;     // of the table of one value, or of one link of a chain
+constexpr std::size_t most_targets = 12;        // consumers that one table may hold: sets of targets grow with 2 to the number
+constexpr std::size_t most_expanded = 1 << 15;  // tables up to here are written over choices; larger ones over stand-ins for classes
+
+// One node as the table of one value sees it.
+struct Member {
+  struct Class {
+    int from = -1;             // the layout it gives the value, if it is the producer
+    std::vector<int> targets;  // the layouts it wants the value in
+    auto operator<=>(const Class&) const = default;
+  };
+  int node = 0;
+  std::vector<Class> classes;
+  std::vector<int> class_of;  // by choice
+};
+
+class Tables {
+ public:
+  Tables(const Graph& graph, const Choices& choices, TreePrices& prices, Crowds crowds) : graph_(graph), choices_(choices), prices_(prices), crowds_(crowds) {
+    for (std::size_t n = 0; n < choices.size(); ++n) {
+      problem.sum.domain.push_back(static_cast<int>(choices[n].size()));
+      solve::Factor unary{{static_cast<int>(n)}, {}};
+      for (const NodeChoice& choice : choices[n]) unary.cost.push_back(choice.seconds);
+      problem.sum.factors.push_back(std::move(unary));
+    }
+  }
+
+  void add(ValueId value, const Wants& w) {
+    table_ = &prices_.table(graph_.type(value), graph_.mesh(value));
+    std::vector<int> nodes = {w.producer};
+    for (const Use& use : w.uses) nodes.push_back(use.node.index);
+    if (w.stored_like >= 0) nodes.push_back(w.stored_like);
+    std::sort(nodes.begin(), nodes.end());
+    nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+
+    int from = -1, set = 0;  // what is the same whatever is chosen
+    if (w.broadcast) set = table_->with(set, table_->number(broadcast_layout(graph_.mesh(value))));
+    if (w.stored) set = table_->with(set, table_->number(*w.stored));
+    std::vector<Member> members;
+    std::size_t cells = 1, all = 1;
+    for (int node : nodes) {
+      Member member = member_of(node, w);
+      if (member.classes.size() == 1) {
+        if (member.classes[0].from >= 0) from = member.classes[0].from;
+        set = unite(set, member.classes[0]);
+        continue;
+      }
+      cells = std::min(cells * member.classes.size(), most_cells + 1);
+      all = std::min(all * member.class_of.size(), most_cells + 1);
+      members.push_back(std::move(member));
+    }
+    if (members.empty()) {
+      problem.constant += table_->seconds(from, set);
+    } else if (cells > most_cells || members.size() > most_targets) {
+      add_chain(members, from, set);
+    } else {
+      solve::Factor factor;
+      bool expand = all <= most_expanded;
+      for (const Member& member : members) factor.scope.push_back(expand ? member.node : stand_in(member));
+      fill(members, 0, from, set, expand, factor.cost);
+      problem.sum.factors.push_back(std::move(factor));
+    }
+  }
+
+  LayoutProblem problem;
+
+ private:
+  Member member_of(int node, const Wants& w) const {
+    Member member{node, {}, {}};
+    std::map<Member::Class, int> seen;
+    for (const NodeChoice& choice : choices_[static_cast<std::size_t>(node)]) {
+      Member::Class one;
+      if (node == w.producer) one.from = table_->number(choice.out(static_cast<std::size_t>(w.output)));
+      for (const Use& use : w.uses)
+        if (use.node.index == node) one.targets.push_back(table_->number(choice.in(static_cast<std::size_t>(use.operand))));
+      if (node == w.stored_like) one.targets.push_back(table_->number(choice.out(0)));
+      std::sort(one.targets.begin(), one.targets.end());
+      one.targets.erase(std::unique(one.targets.begin(), one.targets.end()), one.targets.end());
+      auto [at, fresh] = seen.try_emplace(one, static_cast<int>(seen.size()));
+      if (fresh) member.classes.push_back(std::move(one));
+      member.class_of.push_back(at->second);
+    }
+    return member;
+  }
+
+  int unite(int set, const Member::Class& one) const {
+    for (int target : one.targets) set = table_->with(set, target);
+    return set;
+  }
+
+  // Row-major over the members' choices or classes.
+  void fill(const std::vector<Member>& members, std::size_t level, int from, int set, bool expand, std::vector<double>& cost) const {
+    if (level == members.size()) return cost.push_back(table_->seconds(from, set));
+    const Member& member = members[level];
+    for (std::size_t i = 0; i < (expand ? member.class_of.size() : member.classes.size()); ++i) {
+      const Member::Class& one = member.classes[expand ? static_cast<std::size_t>(member.class_of[i]) : i];
+      fill(members, level + 1, one.from >= 0 ? one.from : from, unite(set, one), expand, cost);
+    }
+  }
+
+  // A variable for the class of a node, linked to the node's choice; the node itself where each choice is a class of its own.
+  int stand_in(const Member& member) {
+    std::size_t count = member.classes.size();
+    if (count == member.class_of.size()) return member.node;
+    auto [at, fresh] = stand_ins_.try_emplace({member.node, member.class_of}, static_cast<int>(problem.sum.domain.size()));
+    if (!fresh) return at->second;
+    problem.sum.domain.push_back(static_cast<int>(count));
+    solve::Factor link{{member.node, at->second}, {}};
+    for (int of : member.class_of)
+      for (std::size_t k = 0; k < count; ++k) link.cost.push_back(of == static_cast<int>(k) ? 0 : INFINITY);
+    problem.sum.factors.push_back(std::move(link));
+    return at->second;
+  }
+
+  // One link of a chain: the sets that may stand before it and after it.
+  struct Link {
+    std::vector<int> after;             // sets
+    std::vector<std::vector<int>> way;  // by position before and class: position after, -1 where it is forbidden
+  };
+  struct Few {  // a set and how many of it the chain chose to remember
+    int set, count;
+    auto operator<=>(const Few&) const = default;
+  };
+
+  // The links of a chain that remembers `most` layouts beside `base`; nothing if that is too large or too little.
+  std::optional<std::vector<Link>> links_of(const std::vector<const Member*>& consumers, int base, int most) const {
+    std::vector<Link> links;
+    std::vector<Few> before = {{base, 0}};
+    for (const Member* consumer : consumers) {
+      Link link;
+      std::map<Few, int> seen;
+      std::vector<Few> after;
+      for (Few few : before) {
+        auto& row = link.way.emplace_back();
+        for (const Member::Class& one : consumer->classes) {
+          Few next = few;
+          bool forbidden = false;
+          for (int target : one.targets) {
+            int larger = table_->with(next.set, target);
+            if (larger == next.set) continue;
+            if (next.count < most) {
+              next = {larger, next.count + 1};
+            } else {
+              forbidden = crowds_ == Crowds::forbidden;
+            }
+          }
+          row.push_back(-1);
+          if (forbidden) continue;
+          auto [at, fresh] = seen.try_emplace(next, static_cast<int>(seen.size()));
+          if (fresh) after.push_back(next);
+          row.back() = at->second;
+        }
+        if (before.size() * consumer->classes.size() * after.size() > most_cells) return std::nullopt;
+      }
+      if (after.empty()) return std::nullopt;  // everything is forbidden
+      for (Few few : after) link.after.push_back(few.set);
+      before = std::move(after);
+      links.push_back(std::move(link));
+    }
+    return links;
+  }
+
+  void add_chain(const std::vector<Member>& members, int from, int base) {
+    ++problem.crowds;
+    const Member* producer = nullptr;
+    std::vector<const Member*> consumers;
+    for (const Member& member : members) {  // what a producer wants itself is what it has
+      if (member.classes[0].from >= 0) producer = &member;
+      else consumers.push_back(&member);
+    }
+    std::optional<std::vector<Link>> links;
+    for (int most = 4; !links && most > 0; --most) links = links_of(consumers, base, most);
+    std::vector<int> sets = {base};
+    int last = -1;
+    if (links) {
+      for (std::size_t k = 0; k < links->size(); ++k) {
+        const Link& link = (*links)[k];
+        solve::Factor factor;
+        if (last >= 0) factor.scope.push_back(last);
+        factor.scope.push_back(stand_in(*consumers[k]));
+        last = static_cast<int>(problem.sum.domain.size());
+        problem.sum.domain.push_back(static_cast<int>(link.after.size()));
+        factor.scope.push_back(last);
+        for (const auto& row : link.way)
+          for (int way : row)
+            for (std::size_t a = 0; a < link.after.size(); ++a) factor.cost.push_back(way == static_cast<int>(a) ? 0 : INFINITY);
+        problem.sum.factors.push_back(std::move(factor));
+        sets = link.after;
+      }
+    } else if (crowds_ == Crowds::forbidden) {  // too many layouts even to remember one: charged by consumer, which is never too little
+      for (const Member* consumer : consumers) add_pair(producer, *consumer, from);
+    }
+    solve::Factor price;
+    if (producer != nullptr) price.scope.push_back(stand_in(*producer));
+    if (last >= 0) price.scope.push_back(last);
+    for (std::size_t p = 0; p < (producer != nullptr ? producer->classes.size() : 1); ++p)
+      for (int set : sets) price.cost.push_back(table_->seconds(producer != nullptr ? producer->classes[p].from : from, set));
+    if (price.scope.empty()) {
+      problem.constant += price.cost[0];
+    } else {
+      problem.sum.factors.push_back(std::move(price));
+    }
+  }
+
+  void add_pair(const Member* producer, const Member& consumer, int from) {
+    std::vector<Member> pair;
+    if (producer != nullptr) pair.push_back(*producer);
+    pair.push_back(consumer);
+    solve::Factor factor;
+    for (const Member& member : pair) factor.scope.push_back(stand_in(member));
+    fill(pair, 0, from, 0, false, factor.cost);
+    problem.sum.factors.push_back(std::move(factor));
+  }
+
+  const Graph& graph_;
+  const Choices& choices_;
+  TreePrices& prices_;
+  Crowds crowds_;
+  TransitionTable* table_ = nullptr;  // of the value at hand
+  std::map<std::pair<int, std::vector<int>>, int> stand_ins_;
+};
+
+}  // namespace
+
+std::vector<Wants> wants_of(const Graph& graph) {
+  auto uses = uses_of(graph);
+  std::vector<Wants> wants(graph.values.size());
+  for (std::size_t v = 0; v < wants.size(); ++v) {
+    wants[v].producer = graph.values[v].producer.index;
+    wants[v].output = graph.values[v].output;
+    wants[v].uses = uses[v];
+  }
+  for (const Output& output : graph.outputs) wants[static_cast<std::size_t>(output.value.index)].broadcast = true;
+  for (const Variable& variable : graph.variables) {
+    if (!variable.updated.valid()) continue;
+    Wants& w = wants[static_cast<std::size_t>(variable.updated.index)];
+    if (variable.stored) {
+      w.stored = variable.stored;
+    } else if (variable.read.valid()) {
+      w.stored_like = graph.value(variable.read).producer.index;
+    } else {
+      w.stored = broadcast_layout(graph.meshes[static_cast<std::size_t>(variable.mesh)]);
+    }
+  }
+  return wants;
+}
+
+LayoutProblem layout_problem(const Graph& graph, const Choices& choices, TreePrices& prices, Crowds crowds) {
+  Tables tables(graph, choices, prices, crowds);
+  auto wants = wants_of(graph);
+  for (std::size_t v = 0; v < wants.size(); ++v) tables.add(ValueId(v), wants[v]);
+  return std::move(tables.problem);
+}
+
+}  // namespace karez

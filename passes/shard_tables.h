@@ -1,0 +1,34 @@
+// The planner's sum of tables: compute seconds by node, transfer seconds by value. Its minimum is the best choice of layouts.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "passes/shard.h"
+#include "solve/min_sum.h"
+
+namespace karez {
+
+// What one value asks: who makes it, in which layouts it is wanted, as functions of the nodes' choices.
+struct Wants {
+  int producer = 0, output = 0;
+  std::vector<Use> uses;
+  bool broadcast = false;        // a graph output
+  int stored_like = -1;          // an updated variable goes to the layout of this node's output (its `variable` node)
+  std::optional<Layout> stored;  // or to this one
+};
+std::vector<Wants> wants_of(const Graph& graph);
+
+// How to treat a value with so many consumers that one table over all of them would be too large. It becomes a chain of tables over the
+// set of layouts asked for so far, which remembers few of them. One more than it remembers is free, which keeps the minimum a lower bound
+// (a tree that reaches more costs no less), or it is forbidden, which keeps every price true.
+enum class Crowds { free, forbidden };
+
+struct LayoutProblem {
+  solve::MinSumProblem sum;  // the first variables are the nodes, their states the choices
+  double constant = 0;       // of values whose price no choice changes
+  int crowds = 0;            // values that became chains; where there are none, the minimum is the price itself
+};
+LayoutProblem layout_problem(const Graph& graph, const Choices& choices, TreePrices& prices, Crowds crowds);
+
+}  // namespace karez
