@@ -1,4 +1,5 @@
 // canonicalise's algebra: identities that hold bit for bit (up to the sign of zero), and ReLU behind max pooling instead of before it.
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -135,6 +136,21 @@ int pool_before_relu(Compilation& c) {
 
 }  // namespace
 
+namespace {
+
+// A sum over the pixels of a max pooling's gradient is the sum over the pooled ones: every one of them goes to one pixel. (A bias'
+// gradient behind pooling, a quarter of the elements.) The value to sum instead, if the node is such a sum.
+std::optional<ValueId> pooled_sum(const Graph& graph, const Node& node) {
+  if (node.op->name != "reduce_sum") return std::nullopt;
+  const Node& grad = graph.node(graph.value(node.inputs[0]).producer);
+  if (grad.op->name != "max_pool_grad") return std::nullopt;
+  const Ints& axes = node.attrs.ints("axes");
+  bool pixels = std::count(axes.begin(), axes.end(), 2) == 1 && std::count(axes.begin(), axes.end(), 3) == 1;
+  return pixels ? std::optional(grad.inputs[0]) : std::nullopt;
+}
+
+}  // namespace
+
 int simplify_algebra(Compilation& c) {
   int changed = pool_before_relu(c);
   Rewrite rewrite(c.graph);
@@ -144,6 +160,9 @@ int simplify_algebra(Compilation& c) {
     auto equal = same_as(c.graph, node);
     if (equal) {
       rewrite.map(node.outputs[0], rewrite.at(*equal));
+      ++same;
+    } else if (auto pooled = pooled_sum(c.graph, node)) {
+      rewrite.keep(NodeId(n), {rewrite.at(*pooled)});
       ++same;
     } else {
       rewrite.keep(NodeId(n));

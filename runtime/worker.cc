@@ -66,7 +66,8 @@ inline void Worker::step() {
     runnable_.erase(runnable_.begin());
     return;
   }
-  act(part, *part.actors[static_cast<std::size_t>(part.ready.pop())]);
+  do act(part, *part.actors[static_cast<std::size_t>(part.ready.pop())]);
+  while (!part.ready.empty() && box_.empty());
 }
 
 // Looks for mail for a while, then sleeps: a wake-up costs far more than a message, but a spinning thread takes a core from others.
