@@ -10,7 +10,6 @@
 
 #include "kernels/cpu/fast.h"
 #include "kernels/cpu/fast_run.h"
-#include "kernels/cpu/team.h"
 
 namespace {
 

@@ -127,7 +127,7 @@ TEST(Localise, ARowParallelMatmulTakesItsBiasOnOneCoordinateAlone) {
   p.output(build::exp(p.b, p.fix(build::add(p.b, product, bias), {P()})));
   Compilation c = p.localised();
   for (int d = 0; d < 3; ++d) {
-    EXPECT_NE(calls_of(c, d).find("matmul(f32[4, 2]{6, 1}, f32[2, 2]) {transpose_a=false, transpose_b=false} -> f32[4, 2]"), std::string::npos) << calls_of(c, d);
+    EXPECT_NE(calls_of(c, d).find("matmul(f32[4, 2]{6, 1}, f32[2, 2]) -> f32[4, 2]"), std::string::npos) << calls_of(c, d);
     const LocalCall* add = nullptr;
     for (const LocalSegment& segment : c.local)
       for (const LocalCall& call : segment.calls)
@@ -244,7 +244,7 @@ TEST(Localise, AMissingKernelIsAnErrorThatListsWhatExists) {
     p.localised();
     FAIL();
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "no kernel runs matmul(f32[2, 3], f32[3, 4]) {transpose_a=false, transpose_b=false} -> f32[2, 4] of matmul at net.cc:4 (fc); "
+    EXPECT_STREQ(error.what(), "no kernel runs matmul(f32[2, 3], f32[3, 4]) -> f32[2, 4] of matmul at net.cc:4 (fc); "
                                "for this op there are: none");
   }
   Program constant;

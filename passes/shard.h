@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "passes/compilation.h"
@@ -26,11 +27,11 @@ using Choices = std::vector<std::vector<NodeChoice>>;  // by node
 // Prices transition trees and remembers them by type: the planner asks for the same few thousand times over.
 class TreePrices {
  public:
-  explicit TreePrices(const CostTable& costs) : costs_(costs) {}
+  explicit TreePrices(CostTable costs) : costs_(std::move(costs)) {}
   TransitionTable& table(const TensorType& type, const Mesh& mesh);
 
  private:
-  const CostTable& costs_;
+  CostTable costs_;
   std::map<std::string, TransitionTable> tables_;
 };
 

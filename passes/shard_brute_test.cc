@@ -1,7 +1,7 @@
 // Law 5: on random graphs the planner's choice costs what the best of all choices costs, by a search that shares only the cost table.
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <functional>
 #include <map>
 #include <random>
 #include <set>
@@ -28,11 +28,11 @@ Graph random_graph(Random& random, const Mesh& mesh, std::size_t nodes) {
   graph.meshes = {mesh};
   Builder b(graph, testing::table());
   b.where = "random.cc:1";
-  const std::int64_t sizes[] = {1, 2, 3, 5, 8, 64, 1000};
+  const std::int64_t sizes[] = {1, 2, 3, 5, 64, 250, 1000};
   std::int64_t some[] = {sizes[pick(random, 7)], sizes[pick(random, 7)]};  // few sizes, so that operands meet
   auto size = [&] { return some[pick(random, 2)]; };
   auto any = [&] { return ValueId(pick(random, graph.values.size())); };
-  std::uint64_t sources = 1 + pick(random, 3);
+  std::uint64_t sources = 1 + pick(random, std::min<std::size_t>(3, nodes - 1));
   while (graph.nodes.size() < nodes) {
     if (graph.nodes.size() < sources) {
       TensorType type{DType::f32, {}};
@@ -71,6 +71,13 @@ Graph random_graph(Random& random, const Mesh& mesh, std::size_t nodes) {
   }
   graph.outputs.push_back({"last", ValueId(graph.values.size() - 1)});
   if (pick(random, 3) == 0) graph.outputs.push_back({"other", any()});
+  if (pick(random, 4) == 0) {  // the user fixed a layout that the op can give
+    NodeId node(sources + pick(random, nodes - sources));
+    auto ways = mesh_shardings({&graph, node}, mesh);
+    Layout layout;
+    for (const Sharding& axis : ways[pick(random, ways.size())]) layout.push_back(axis.out[0]);
+    graph.value(graph.node(node).outputs[0]).layout = layout;
+  }
   for (Variable& variable : graph.variables) {
     ValueId next = any();
     if (graph.type(next) == variable.type && pick(random, 2)) variable.updated = next;
@@ -80,7 +87,7 @@ Graph random_graph(Random& random, const Mesh& mesh, std::size_t nodes) {
 }
 
 CostTable random_costs(Random& random) {
-  const double alphas[] = {0, 1e-7, 1e-5}, betas[] = {1e-12, 1e-10, 1e-8}, rates[] = {1e8, 1e10, 1e12};
+  const double alphas[] = {0, 1e-7, 1e-5}, betas[] = {1e-12, 1e-10, 1e-8}, rates[] = {1e7, 1e10, 1e12};
   CostTable costs;
   costs.link = {alphas[pick(random, 3)], betas[pick(random, 3)]};
   if (pick(random, 2)) costs.axis_links = {{"b", {alphas[pick(random, 3)], betas[pick(random, 3)]}}};
@@ -273,10 +280,10 @@ void expect_law_5(const std::vector<const char*>& meshes, int graphs, std::size_
   for (int done = 0; done < graphs; ++tried) {
     Random random(seed * 100000 + static_cast<std::uint64_t>(tried));
     Mesh mesh = Mesh::parse(meshes[pick(random, meshes.size())]);
-    Graph graph = random_graph(random, mesh, 3 + pick(random, most_nodes - 2));
+    Graph graph = random_graph(random, mesh, most_nodes - pick(random, 3));
     CostTable costs = random_costs(random);
     BruteForce brute(graph, costs);
-    if (brute.count() == 0 || brute.count() > 60000) continue;  // a stored layout that a shape does not allow; too many to count in time
+    if (brute.count() == 0 || brute.count() > 100000) continue;  // a stored layout that a shape does not allow; too many to count in time
     ++done;
     double best = brute.best();
     Compilation c = testing::compilation(graph);
@@ -288,7 +295,7 @@ void expect_law_5(const std::vector<const char*>& meshes, int graphs, std::size_
     ASSERT_LE(c.cost_bound, best * (1 + 1e-9)) << what;
     for (const Value& value : c.graph.values) distributed += *value.layout != broadcast_layout(mesh);
   }
-  EXPECT_GT(distributed, graphs);  // or the graphs prove nothing
+  EXPECT_GT(distributed, graphs / 2);  // or the graphs prove nothing
 }
 
 TEST(ShardLaw5, OnOneAxisTheChoiceIsTheBestOfAll) { expect_law_5({"a=2", "a=3", "a=4"}, 200, 7); }

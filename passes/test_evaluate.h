@@ -81,6 +81,27 @@ template <class F> Array reduced(const Array& x, const Shape& shape, const Ints&
   return out;
 }
 
+inline Array padded(const Array& x, const Shape& shape, const Attrs& attrs) {
+  return filled(shape, [&](std::vector<std::int64_t> o) {
+    for (std::size_t d = 0; d < o.size(); ++d) {
+      o[d] -= attrs.ints("low")[d];
+      if (o[d] < 0 || o[d] >= x.shape[d]) return attrs.real("value");
+    }
+    return at(x, o);
+  });
+}
+
+inline Array product(const Array& a, const Array& b, const Shape& shape, const Attrs& attrs) {
+  using Index = std::vector<std::int64_t>;
+  bool ta = attrs.flag("transpose_a", false), tb = attrs.flag("transpose_b", false);
+  std::int64_t inner = ta ? a.shape[0] : a.shape[1];
+  return filled(shape, [&](const Index& o) {
+    double total = 0;
+    for (std::int64_t k = 0; k < inner; ++k) total += at(a, ta ? Index{k, o[0]} : Index{o[0], k}) * at(b, tb ? Index{o[1], k} : Index{k, o[1]});
+    return total;
+  });
+}
+
 inline std::vector<Array> run_node(const NodeView& node, const std::vector<Array>& in) {
   const std::string& op = node.node().op->name;
   const Attrs& attrs = node.attrs();
@@ -120,25 +141,10 @@ inline std::vector<Array> run_node(const NodeView& node, const std::vector<Array
       for (std::size_t d = 0; d < o.size(); ++d) o[d] += attrs.ints("begin")[d];
       return at(in[0], o);
     })};
-  if (op == "pad")
-    return {filled(shape, [&](Index o) {
-      for (std::size_t d = 0; d < o.size(); ++d) {
-        o[d] -= attrs.ints("low")[d];
-        if (o[d] < 0 || o[d] >= in[0].shape[d]) return attrs.real("value");
-      }
-      return at(in[0], o);
-    })};
+  if (op == "pad") return {padded(in[0], shape, attrs)};
   if (op == "reduce_sum") return {reduced(in[0], shape, attrs.ints("axes"), 0, [](double a, double b) { return a + b; })};
   if (op == "reduce_max") return {reduced(in[0], shape, attrs.ints("axes"), -INFINITY, [](double a, double b) { return std::max(a, b); })};
-  if (op == "matmul") {
-    bool ta = attrs.flag("transpose_a", false), tb = attrs.flag("transpose_b", false);
-    std::int64_t inner = ta ? in[0].shape[0] : in[0].shape[1];
-    return {filled(shape, [&](const Index& o) {
-      double total = 0;
-      for (std::int64_t k = 0; k < inner; ++k) total += at(in[0], ta ? Index{k, o[0]} : Index{o[0], k}) * at(in[1], tb ? Index{o[1], k} : Index{k, o[1]});
-      return total;
-    })};
-  }
+  if (op == "matmul") return {product(in[0], in[1], shape, attrs)};
   if (op == "max_pool") return max_pool_of(in[0], shape, attrs);
   if (op == "max_pool_grad") return {max_pool_grad_of(in[0], in[1], attrs)};
   if (op == "sgd") {
@@ -151,16 +157,19 @@ inline std::vector<Array> run_node(const NodeView& node, const std::vector<Array
   fail("the test's evaluator does not know ", op);
 }
 
-// Values of all nodes; inputs and variables are drawn from a hash of their names, so that equal names have equal values in any graph.
+// What an input or variable holds: drawn from a hash of its name, so that equal names have equal values in any graph.
+inline Array drawn(const std::string& name, const Shape& shape) {
+  std::mt19937_64 random(std::hash<std::string>()(name));
+  return filled(shape, [&](const auto&) { return std::uniform_real_distribution<double>(-1, 1)(random); });
+}
+
 inline std::vector<Array> run_graph(const Graph& graph) {
   std::vector<Array> values(graph.values.size());
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     NodeView node{&graph, NodeId(n)};
     const std::string& op = node.node().op->name;
     if (op == "input" || op == "variable") {
-      std::mt19937_64 random(std::hash<std::string>()(node.attrs().text("name")));
-      values[static_cast<std::size_t>(node.out(0).index)] =
-          filled(node.out_type(0).shape, [&](const auto&) { return std::uniform_real_distribution<double>(-1, 1)(random); });
+      values[static_cast<std::size_t>(node.out(0).index)] = drawn(node.attrs().text("name"), node.out_type(0).shape);
       continue;
     }
     std::vector<Array> in;

@@ -127,6 +127,30 @@ TEST(TransitionTree, RandomTreesAreAsCheapAsExhaustiveSearchFinds) {
   }
 }
 
+TEST(TransitionTree, ATableRemembersTheSameTrees) {
+  std::uint64_t seed = base_seed();
+  for (std::uint64_t i = 0; i < 40; ++i) {
+    std::mt19937_64 random(seed * 1000 + i);
+    Mesh mesh = Mesh::parse(i % 2 ? "a=2,b=2" : "a=4");
+    TensorType type{DType::f32, {64, i % 3 ? 1000 : 3}};
+    TransitionTable table(type, mesh, CostTable{});
+    for (int query = 0; query < 30; ++query) {  // one table for all: later ones meet what earlier ones left
+      Layout from = walk(type, mesh, broadcast_layout(mesh), 4, random);
+      std::vector<Layout> targets;
+      int set = 0, start = table.number(from);
+      for (std::uint64_t k = random() % 5; k > 0; --k) targets.push_back(walk(type, mesh, from, 5, random));
+      for (const Layout& target : targets) set = table.with(set, table.number(target));
+      TransitionTree fresh = transition_tree(type, mesh, from, targets, CostTable{});
+      ASSERT_EQ(table.tree(start, set).steps, fresh.steps) << "seed " << seed << ", case " << i << "." << query;
+      ASSERT_EQ(table.seconds(start, set), fresh.seconds);
+      ASSERT_EQ(table.seconds(start, set), fresh.seconds);  // and again
+    }
+  }
+  TransitionTable table({DType::f32, {8}}, Mesh::parse("a=2"), CostTable{});
+  EXPECT_THROW(table.number({S(1)}), Error);
+  EXPECT_THROW(table.number({S(1)}), Error);  // nothing of it stayed
+}
+
 TEST(TransitionTree, PartialWantedAsSplitAndAsBroadcastIsOneAllReduceAndAFreeSlice) {
   TensorType type{DType::f32, {64, 64}};
   for (auto text : {"a=2", "a=4"}) {

@@ -1,6 +1,10 @@
 // The list of all CPU kernels: the plain ones and the fast ones beside them.
 #include "kernels/cpu/fast.h"
 
+#include <cstring>
+
+#include "kernels/cpu/team.h"
+
 namespace karez {
 
 std::vector<KernelRow> cpu_kernels() {
@@ -8,6 +12,11 @@ std::vector<KernelRow> cpu_kernels() {
   for (auto* list : {onednn_rows, hwy_conv_rows, hwy_pointwise_rows, hwy_pool_rows, hwy_reduce_rows, hwy_update_rows, hwy_random_rows})
     for (KernelRow& row : list()) rows.push_back(std::move(row));
   return rows;
+}
+
+void copy_bytes(int team, std::byte* to, const std::byte* from, std::int64_t bytes) {
+  parallel_for(team, bytes, 1 << 17,
+               [&](std::int64_t begin, std::int64_t end, int) { std::memcpy(to + begin, from + begin, static_cast<std::size_t>(end - begin)); });
 }
 
 }  // namespace karez

@@ -4,7 +4,6 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 
 namespace karez {
@@ -25,7 +24,5 @@ template <class Body> void parallel_for(int team, std::int64_t count, std::int64
       body(count * part / parts, count * (part + 1) / parts, static_cast<int>(part));
   }
 }
-
-void copy_bytes(int team, std::byte* to, const std::byte* from, std::int64_t bytes);
 
 }  // namespace karez

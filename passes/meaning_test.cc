@@ -1,0 +1,142 @@
+// Whole compiles of random training steps, run by a small interpreter on every device: the plan means what the graph says.
+#include <cstdlib>
+
+#include "passes/pipeline.h"
+#include "passes/test_interpreter.h"
+#include "passes/test_programs.h"
+
+namespace karez {
+namespace {
+
+using testing::table;
+
+const Shape shape = {5, 6};
+
+// A random step over f64[5, 6]: windows, products, sums, updates in place and not, old and new versions mixed, layouts fixed at random.
+Graph random_step(std::mt19937_64& random, const Mesh& mesh) {
+  Graph graph;
+  graph.meshes = {mesh};
+  Builder b(graph, table());
+  auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+  std::vector<ValueId> pool;
+  for (const char* name : {"x", "y"}) pool.push_back(build::input(b, name, {DType::f64, shape}));
+  ValueId lr = build::input(b, "lr", {DType::f64, {}}), bias = build::input(b, "bias", {DType::f64, {6}});
+  for (const char* name : {"u", "v", "w", "m.u", "m.v", "m.w"}) pool.push_back(testing::parameter(b, name, {DType::f64, shape}));
+  auto any = [&] { return pool[below(pool.size())]; };
+  auto fix_some = [&](ValueId value) {
+    auto layouts = mesh_shardings({&graph, graph.value(value).producer}, mesh);
+    if (layouts.empty() || below(4) != 0) return value;
+    const auto& picked = layouts[below(layouts.size())];
+    Layout layout;
+    for (const Sharding& axis : picked) layout.push_back(axis.out[static_cast<std::size_t>(graph.value(value).output)]);
+    graph.value(value).layout = layout;
+    return value;
+  };
+  std::vector<std::size_t> free = {0, 1, 2};
+  for (int step = 0; step < 14; ++step) {
+    ValueId x = any(), y = any();
+    switch (below(11)) {
+      case 0: pool.push_back(fix_some(build::matmul(b, fix_some(build::matmul(b, x, y, {.transpose_b = true})), any()))); break;
+      case 1: {
+        ValueId product = build::matmul(b, build::matmul(b, x, y, {.transpose_b = true}), any());
+        ValueId sum = fix_some(build::add(b, product, build::broadcast(b, bias, shape, {1})));
+        pool.push_back(below(2) ? build::relu(b, sum) : sum);
+        break;
+      }
+      case 2: pool.push_back(build::broadcast(b, fix_some(build::reduce_sum(b, x, {0})), shape, {1})); break;
+      case 3: pool.push_back(build::broadcast(b, fix_some(build::reduce_max(b, x, {1})), shape, {0})); break;
+      case 4: pool.push_back(build::reshape(b, build::transpose(b, x, {1, 0}), shape)); break;
+      case 5: pool.push_back(build::pad(b, build::slice(b, x, {1, 2}, {3, 3}), {1, 0}, {1, 3}, below(2) ? 0.0 : 0.5)); break;
+      case 6: pool.push_back(fix_some(build::tanh(b, x))); break;
+      case 7: pool.push_back(fix_some(build::mul(b, x, y))); break;
+      case 8: {
+        if (free.empty()) break;
+        std::size_t v = free.back();
+        free.pop_back();
+        auto next = build::sgd(b, graph.variables[v].read, graph.variables[v + 3].read, x, lr, {.momentum = 0.9});
+        graph.variables[v].updated = next.w, graph.variables[v + 3].updated = next.m;
+        if (below(3) == 0) pool.push_back(below(2) ? next.w : next.m);
+        break;
+      }
+      default: pool.push_back(fix_some(build::add(b, x, y))); break;
+    }
+  }
+  for (std::size_t v : free)
+    if (below(2)) graph.variables[v].updated = any();  // assigned, perhaps from another variable or from itself
+  graph.outputs = {{"a", any()}, {"b", pool.back()}};
+  return graph;
+}
+
+bool check(const Graph& graph, std::uint64_t seed, bool plain) {  // whether there was anything to compare
+  auto wanted = testing::meaning_of(graph);
+  Compilation c = testing::compilation(graph);
+  if (plain) c.options.off = {"canonicalise", "fuse"};
+  try {
+    compile(c);
+  } catch (const Error& error) {
+    // A layout that was drawn may contradict another one; everything else is a defect.
+    EXPECT_NE(std::string(error.what()).find("layout"), std::string::npos) << error.what() << "\n" << print(graph);
+    return false;
+  }
+  testing::Interpreter run(c.plan, seed);
+  std::map<std::string, testing::Array> inputs;
+  for (const Node& node : graph.nodes)
+    if (node.op->name == "input") inputs[node.attrs.text("name")] = testing::drawn(node.attrs.text("name"), graph.type(node.outputs[0]).shape);
+  const Mesh& mesh = c.graph.meshes[0];
+  auto variable_of = [&](const Block& block) -> const Variable& {
+    return *std::find_if(c.graph.variables.begin(), c.graph.variables.end(), [&](const Variable& v) { return v.name == block.name; });
+  };
+  auto each_element = [&](const Block& block, auto body) {  // (place in the block, logical index)
+    const Variable& variable = variable_of(block);
+    Box box = local_box(variable.type.shape, mesh, *variable.stored, block.device.index);
+    std::size_t i = 0;
+    for_each_index(shape_of(box), [&](std::vector<std::int64_t> index) {
+      for (std::size_t d = 0; d < index.size(); ++d) index[d] += box[d].begin;
+      body(i++, index);
+    });
+  };
+  for (std::size_t k = 0; k < c.plan.blocks.size(); ++k) {
+    if (c.plan.blocks[k].kind != BlockKind::variable) continue;
+    testing::Array whole = testing::drawn(c.plan.blocks[k].name, variable_of(c.plan.blocks[k]).type.shape);
+    each_element(c.plan.blocks[k], [&](std::size_t i, const auto& index) { run.block(BlockId(k))[i] = at(whole, index); });
+  }
+  run.launch(inputs);
+  for (const Output& output : graph.outputs) {
+    const testing::Array &is = run.outputs.at(output.name), &should = wanted.at("output " + output.name);
+    EXPECT_EQ(is.shape, should.shape);
+    for (std::size_t i = 0; i < is.data.size() && !::testing::Test::HasFailure(); ++i)
+      EXPECT_NEAR(is.data[i], should.data[i], 1e-9 * std::max(1.0, std::abs(should.data[i]))) << output.name << " KAREZ_SEED=" << seed << "\n" << print(c.graph) << print(c.plan);
+  }
+  for (std::size_t k = 0; k < c.plan.blocks.size(); ++k) {
+    const Block& block = c.plan.blocks[k];
+    if (block.kind != BlockKind::variable) continue;
+    auto at_name = wanted.find("variable " + block.name);
+    testing::Array should = at_name != wanted.end() ? at_name->second : testing::drawn(block.name, variable_of(block).type.shape);
+    each_element(block, [&](std::size_t i, const auto& index) {
+      double want = at(should, index), is = run.block(BlockId(k))[i];
+      if (::testing::Test::HasFailure()) return;
+      EXPECT_NEAR(is, want, 1e-9 * std::max(1.0, std::abs(want))) << block.name << " KAREZ_SEED=" << seed << "\n" << print(c.graph) << print(c.plan);
+    });
+  }
+  return true;
+}
+
+TEST(Meaning, RandomStepsMeanTheSameOnEveryMeshInAnyOrderOfActs) {
+  const char* given = std::getenv("KAREZ_SEED");
+  std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 4242;
+  RecordProperty("seed", std::to_string(seed));
+  const char* meshes[] = {"", "data=2", "data=3", "data=2,model=2"};
+  int compared = 0;
+  for (std::uint64_t round = 0; round < 120; ++round) {
+    std::mt19937_64 random(seed + round);
+    Mesh mesh = Mesh::parse(meshes[random() % 4]);
+    Graph graph = random_step(random, mesh);
+    verify(graph);
+    compared += check(graph, seed + round, round % 4 == 0);
+    ASSERT_FALSE(HasFailure()) << "KAREZ_SEED=" << seed + round;
+  }
+  EXPECT_GT(compared, 60) << "most drawn layouts should be possible";
+}
+
+}  // namespace
+}  // namespace karez

@@ -1,0 +1,245 @@
+// The planner's traps, what it finds by itself, what is fixed by the user, and values with many consumers.
+#include "passes/shard.h"
+
+#include <algorithm>
+
+#include "passes/box.h"
+#include "passes/pipeline.h"
+#include "passes/shard_programs.h"
+#include "passes/shard_tables.h"
+
+namespace karez {
+namespace {
+
+using testing::parameter;
+
+struct Program {
+  Graph graph;
+  Builder b;
+  explicit Program(const char* mesh) : b(graph, testing::table()) {
+    graph.meshes = {Mesh::parse(mesh)};
+    b.where = "net.cc:7";
+  }
+  Program(const Program&) = delete;
+  ValueId input(const char* name, const Shape& shape) { return build::input(b, name, {DType::f32, shape}); }
+  ValueId weight(const std::string& name, const Shape& shape) { return parameter(b, name, {DType::f32, shape}); }
+  void fix(ValueId value, const Layout& layout) { graph.value(value).layout = layout; }
+  Compilation planned(const CostTable& costs = {}) const {
+    Compilation c = testing::compilation(graph);
+    c.options.costs = costs;
+    shard(c);
+    return c;
+  }
+};
+
+std::vector<std::string> moves_of(Compilation c) {
+  box(c);
+  std::vector<std::string> moves;
+  for (const Node& node : c.graph.nodes)
+    if (node.op->name == "box") moves.push_back(node.attrs.text("move"));
+  return moves;
+}
+
+double compute_seconds(const Compilation& c) {
+  double sum = 0;
+  for (std::size_t n = 0; n < c.graph.nodes.size(); ++n)
+    for (const NodeChoice& choice : choices_of(c.graph, NodeId(n), c.options.costs)) {
+      bool chosen = true;  // all outputs are fixed by now; the operands tell ways apart that give the same
+      for (std::size_t i = 0; i < c.wanted[n].size(); ++i) chosen = chosen && choice.in(i) == c.wanted[n][i];
+      if (chosen) sum += choice.seconds;
+    }
+  return sum;
+}
+
+std::string error_of(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Shard, TrapOneWithoutComputeTimeReplicateAllWouldWin) {
+  Graph graph = testing::mlp_step(Mesh::parse("data=4"), {784, 256, 128, 10}, 1024);
+  auto replicated = [&](const CostTable& costs) {
+    Choices choices;
+    for (std::size_t n = 0; n < graph.nodes.size(); ++n) choices.push_back(choices_of(graph, NodeId(n), costs));
+    for (const auto& list : choices)
+      for (Sbp entry : list[0].out(0)) EXPECT_TRUE(entry.is_broadcast());  // the first choice is all Broadcast
+    TreePrices prices(costs);
+    return price(graph, choices, std::vector<int>(graph.nodes.size(), 0), prices);
+  };
+  CostTable blind;
+  blind.matmul_flops = blind.memory_bytes = 1e300;
+  blind.call = 0;
+  EXPECT_LT(replicated(blind), 1e-200);  // nothing can be cheaper
+
+  CostTable costs;
+  Compilation c = testing::compilation(graph);
+  c.options.costs = costs;
+  shard(c);
+  EXPECT_LT(c.cost, 0.5 * replicated(costs));
+  for (const Node& node : c.graph.nodes) {
+    if (node.op->name != "matmul") continue;
+    auto n = static_cast<std::size_t>(&node - c.graph.nodes.data());
+    bool split = std::any_of(c.wanted[n].begin(), c.wanted[n].end(), [](const Layout& layout) { return layout[0].is_split(); });
+    EXPECT_TRUE(split) << describe(c.graph, NodeId(n));
+  }
+}
+
+TEST(Shard, TrapTwoTheWayFromUpdatedToStoredIsCharged) {
+  auto planned = [](bool stored) {
+    Program p("data=4");
+    ValueId w = p.weight("w", {1024, 256}), m = p.weight("m", {1024, 256});
+    ValueId lr = p.input("lr", {}), x = p.input("x", {4096, 1024}), dy = p.input("dy", {4096, 256});
+    p.fix(w, {B()});
+    p.fix(m, {S(0)});
+    p.fix(x, {S(0)});
+    p.fix(dy, {S(0)});
+    auto updated = build::sgd(p.b, w, m, build::matmul(p.b, x, dy, {.transpose_a = true}), lr, {.momentum = 0.9});
+    p.fix(updated.w, {S(0)});
+    if (stored) p.graph.variables[0].updated = updated.w;
+    return p.planned();
+  };
+  Compilation with = planned(true), without = planned(false);
+  TransitionStep gather{0, Move::all_gather, {S(0)}, {B()}};
+  EXPECT_NEAR(with.cost - without.cost, seconds({DType::f32, {1024, 256}}, with.graph.meshes[0], gather, CostTable{}), 1e-12);
+  auto moves = moves_of(with);
+  EXPECT_EQ(std::count(moves.begin(), moves.end(), "reduce_scatter"), 1);
+  EXPECT_EQ(std::count(moves.begin(), moves.end(), "all_gather"), 1);
+}
+
+TEST(Shard, TrapThreePartialWantedAsSplitAndAsBroadcastIsOneAllReduce) {
+  Program p("model=4");
+  ValueId a = p.input("a", {512, 1024}), w = p.weight("w", {1024, 512});
+  p.fix(w, {S(0)});
+  ValueId y = build::matmul(p.b, a, w);
+  p.fix(y, {P()});
+  p.fix(build::relu(p.b, y), {B()});
+  p.fix(build::tanh(p.b, y), {S(0)});
+  Compilation c = p.planned();
+  TensorType type{DType::f32, {512, 512}};
+  const Mesh& mesh = c.graph.meshes[0];
+  double all_reduce = seconds(type, mesh, {0, Move::all_reduce, {P()}, {B()}}, CostTable{});
+  double by_consumer = all_reduce + seconds(type, mesh, {0, Move::reduce_scatter, {P()}, {S(0)}}, CostTable{});
+  EXPECT_NEAR(c.cost - compute_seconds(c), all_reduce, 1e-12);
+  EXPECT_GT(by_consumer, all_reduce * 1.4);
+  EXPECT_EQ(moves_of(c), (std::vector<std::string>{"slice", "all_reduce", "slice"}));  // of a, of y, of y
+}
+
+TEST(Shard, ATwoLayerBlockBecomesColumnThenRow) {
+  Program p("model=4");
+  ValueId x = p.input("x", {64, 512}), w1 = p.weight("w1", {512, 2048}), w2 = p.weight("w2", {2048, 512});
+  ValueId first = build::matmul(p.b, x, w1);
+  ValueId y = build::matmul(p.b, build::relu(p.b, first), w2);
+  p.graph.outputs.push_back({"y", y});
+  CostTable costs;
+  costs.matmul_flops = 1e12;  // weights are large beside the batch: reading them is what takes time
+  Compilation c = p.planned(costs);
+  EXPECT_TRUE(c.optimal);
+  auto weights = [&](ValueId of) { return print(c.wanted[static_cast<std::size_t>(c.graph.value(of).producer.index)][1]); };
+  EXPECT_EQ(weights(first), "(S(1))");
+  EXPECT_EQ(weights(y), "(S(0))");
+  EXPECT_EQ(print(*c.graph.value(y).layout), "(P(sum))");
+  auto moves = moves_of(c);
+  std::erase(moves, "slice");  // nothing is stored back: to keep a weight whole and take a slice costs the same
+  EXPECT_EQ(moves, std::vector<std::string>{"all_reduce"});
+}
+
+TEST(Shard, AFixedLayoutIsHonoured) {
+  Program p("data=4");
+  ValueId h = build::relu(p.b, p.input("x", {64, 512}));
+  p.fix(h, {S(1)});
+  p.graph.outputs.push_back({"h", h});
+  Compilation c = p.planned();
+  EXPECT_EQ(print(*c.graph.value(h).layout), "(S(1))");
+  EXPECT_EQ(moves_of(c), (std::vector<std::string>{"slice", "all_gather"}));
+}
+
+TEST(Shard, ALayoutThatAnOpCannotGiveIsRefused) {
+  Program p("data=4");
+  p.b.path = "fc1";
+  ValueId h = build::relu(p.b, p.input("x", {64, 512}));
+  p.fix(h, {P()});
+  EXPECT_EQ(error_of([&] { p.planned(); }),
+            "relu at net.cc:7 (fc1) cannot give f32[64, 512] the layout (P(sum)) on mesh(data=4); it can give (S(0)), (S(1)), (B)");
+  Program two("data=2,model=2");
+  ValueId x = two.input("x", {64, 1});
+  two.fix(x, {B(), S(1)});
+  EXPECT_EQ(error_of([&] { two.planned(); }),
+            "input at net.cc:7 cannot give f32[64, 1] the layout (B, S(1)) on mesh(data=2, model=2); it can give (S(0), S(0)), (S(0), B), (B, S(0)), (B, B)");
+}
+
+TEST(Shard, RulesFixWhereParametersAreStored) {
+  auto rules = [](std::vector<LayoutRule> list, const char* mesh = "data=2,model=2") {
+    Graph graph = testing::mlp_step(Mesh::parse(mesh), {12, 8, 4}, 4);
+    apply_rules(graph, list);
+    return graph;
+  };
+  Graph graph = rules({{"fc1.weight", {"model", "data"}}, {"*fc2.weight", {"data+model"}}});
+  EXPECT_EQ(print(*graph.variables[0].stored), "(S(1), S(0))");
+  EXPECT_EQ(print(*graph.variables[2].stored), "(S(0), S(0))");
+  EXPECT_FALSE(graph.variables[1].stored);
+  auto error = [&](std::vector<LayoutRule> list) { return error_of([&] { rules(std::move(list)); }); };
+  EXPECT_EQ(error({{"fc1.weight", {"modle"}}}),
+            "mesh: no axis is called 'modle'; mesh(data=2, model=2) has data, model");
+  EXPECT_EQ(error({{"fc1.bias", {"model", "data"}}}),
+            "rule 'fc1.bias' names 2 dimensions, but fc1.bias is f32[8]");
+  EXPECT_EQ(error({{"fc9.*", {"model"}}}),
+            "rule 'fc9.*' matches no parameter; there are: fc1.weight, fc1.bias, fc2.weight, fc2.bias, m.fc1.weight, m.fc1.bias, m.fc2.weight, m.fc2.bias");
+  EXPECT_EQ(error({{"fc1.*", {"model"}}, {"*.weight", {"data"}}}),
+            "rule '*.weight' wants fc1.weight as f32[8@data, 12], but an earlier rule or compile stored it as f32[8@model, 12]");
+  EXPECT_EQ(error({{"fc1.weight", {"model", "model"}}}),
+            "rule 'fc1.weight' splits two dimensions of fc1.weight on the mesh axis 'model'");
+  Program p("data=4");  // legal as a rule, but no part of one element can be split
+  p.graph.outputs.push_back({"w", p.weight("w", {1, 8})});
+  LayoutRule rule{"w", {"data"}};
+  apply_rules(p.graph, std::span(&rule, 1));
+  EXPECT_EQ(error_of([&] { p.planned(); }),
+            "variable at net.cc:7 cannot give f32[1, 8] the layout (S(0)) on mesh(data=4); it can give (S(1)), (B)");
+}
+
+// One value with 12 consumers, each of which may want it in any of 16 layouts: 16^13 cells.
+TEST(Shard, AValueWithTwelveConsumersIsPlannedInAChain) {
+  Program p("data=2,model=2");
+  ValueId h = build::matmul(p.b, p.input("x", {256, 512}), p.weight("w", {512, 512}));
+  for (int k = 0; k < 12; ++k) p.graph.outputs.push_back({cat("y", k), build::matmul(p.b, h, p.weight(cat("w", k), {512, 128}))});
+  Compilation c = p.planned();
+  Choices choices;
+  for (std::size_t n = 0; n < p.graph.nodes.size(); ++n) choices.push_back(choices_of(p.graph, NodeId(n), c.options.costs));
+  TreePrices prices(c.options.costs);
+  EXPECT_EQ(layout_problem(p.graph, choices, prices, Crowds::free).crowds, 1);
+  std::printf("%s cost %g bound %g\n", c.shard_report.c_str(), c.cost, c.cost_bound);
+  EXPECT_LE(c.cost_bound, c.cost);
+  EXPECT_TRUE(c.optimal);
+  EXPECT_LT(c.cost, price(p.graph, choices, std::vector<int>(choices.size(), 0), prices));
+}
+
+// Weights too dear to move, each stored so that it wants another layout of the value: more than a chain remembers.
+TEST(Shard, MoreLayoutsThanAChainRemembersGiveAStatedGap) {
+  Program p("data=2,model=2");
+  ValueId h = build::matmul(p.b, p.input("x", {256, 512}), p.weight("w", {512, 512}));
+  const Layout stored[] = {{S(0), S(0)}, {S(0), S(1)}, {S(0), B()}, {S(1), S(0)}, {S(1), S(1)}, {S(1), B()}, {B(), S(0)}, {B(), S(1)}, {B(), B()}};
+  for (int k = 0; k < 12; ++k) {
+    ValueId w = p.weight(cat("w", k), {512, 4096});
+    p.graph.variables.back().stored = stored[k % 9];
+    p.graph.outputs.push_back({cat("y", k), build::matmul(p.b, h, w)});
+  }
+  Compilation c = p.planned();
+  std::printf("%s cost %g bound %g\n", c.shard_report.c_str(), c.cost, c.cost_bound);
+  EXPECT_LE(c.cost_bound, c.cost);
+  double transfers = 0;  // that the cost is what the boxes will take
+  auto uses = uses_of(c.graph);
+  for (std::size_t v = 0; v < c.graph.values.size(); ++v) {
+    std::vector<Layout> targets;
+    for (const Use& use : uses[v]) targets.push_back(c.wanted[static_cast<std::size_t>(use.node.index)][static_cast<std::size_t>(use.operand)]);
+    for (const Output& output : c.graph.outputs)
+      if (output.value == ValueId(v)) targets.push_back({B(), B()});
+    transfers += transition_tree(c.graph.values[v].type, c.graph.meshes[0], *c.graph.values[v].layout, targets, c.options.costs).seconds;
+  }
+  EXPECT_NEAR(c.cost, transfers + compute_seconds(c), 1e-9 * c.cost);
+}
+
+}  // namespace
+}  // namespace karez
