@@ -52,8 +52,8 @@ std::string Options::one_of(std::string_view name, const std::vector<std::string
 std::string Options::help() const {
   std::string out;
   for (const auto& option : known_) {
-    std::string left = cat("  --", option.name, " ", option.value.empty() ? "…" : option.value);
-    out += cat(left, std::string(left.size() < 34 ? 34 - left.size() : 1, ' '), option.help, "\n");
+    std::string left = cat("  --", option.name, " ", option.value.empty() ? "VALUE" : option.value);
+    out += cat(left, std::string(left.size() < 26 ? 26 - left.size() : 1, ' '), option.help, "\n");
   }
   return out;
 }

@@ -1,4 +1,5 @@
 // Trains a small CNN (or MLP) on Fashion-MNIST on a mesh of logical devices. The models are written as if for one device.
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 
@@ -52,6 +53,14 @@ void train(const Options& options, std::int64_t epochs) {
   Batches images(read_labelled_images(options.text("data"), "train"), {.batch = batch, .seed = seed, .mean = mean, .deviation = deviation});
   Batches tests(read_labelled_images(options.text("data"), "t10k"), {.batch = 256, .train = false, .mean = mean, .deviation = deviation});
 
+  const std::string& plan_file = options.text("plan");
+  std::ofstream plan;
+  if (!plan_file.empty()) {  // said now, not after the training
+    require(epochs > 0, "option --plan: without an epoch there is no plan to write");
+    plan.open(plan_file);
+    require(plan.good(), "cannot open '", plan_file, "' for the plan");
+  }
+
   Model net;
   bool adaptive = options.one_of("optimizer", {"adam", "sgd"}) == "adam";
   double lr = options.text("lr").empty() ? (adaptive ? 2e-3 : 2e-2) : options.real("lr");
@@ -70,6 +79,8 @@ void train(const Options& options, std::int64_t epochs) {
   std::int64_t steps = epochs * images.per_epoch();
   Progress progress(steps, batch);
   for (std::int64_t i = 0; i < steps; ++i) {
+    double now = lr * std::min(1.0, 2.0 * static_cast<double>(steps - i) / static_cast<double>(steps));  // falls to zero over the second half
+    adaptive ? adam.set_lr(now) : sgd.set_lr(now);
     Future loss = step(Feed{images.images(), i}, Feed{images.labels(), i});
     progress.show(i + 1, i / images.per_epoch() + 1, loss.item());
   }
@@ -81,11 +92,7 @@ void train(const Options& options, std::int64_t epochs) {
 
   if (steps == 0) return;
   std::printf("\n%s", step.summary().c_str());
-  if (const auto& file = options.text("plan"); !file.empty()) {
-    std::ofstream out(file);
-    out << step.plan_text();
-    require(out.flush().good(), "cannot write the plan to '", file, "'");
-  }
+  if (!plan_file.empty()) require((plan << step.plan_text()).flush().good(), "cannot write the plan to '", plan_file, "'");
 }
 
 }  // namespace
@@ -93,7 +100,7 @@ void train(const Options& options, std::int64_t epochs) {
 int main(int count, char** words) {
   try {
     Options options(known);
-    if (!options.read(count, words)) return std::printf("fashion_mnist [--option value]…\n%s", options.help().c_str()), 0;
+    if (!options.read(count, words)) return std::printf("fashion_mnist [--option value]...\n%s", options.help().c_str()), 0;
     bool cnn = options.one_of("model", {"cnn", "mlp"}) == "cnn";
     std::int64_t epochs = options.text("epochs").empty() ? (cnn ? 3 : 8) : options.integer("epochs");
     require(epochs >= 0, "option --epochs: ", epochs, " is negative");

@@ -26,7 +26,8 @@ std::optional<ValueId> same_as(const Graph& graph, const Node& node) {
   if (node.outputs.size() != 1 || graph.value(node.outputs[0]).layout) return std::nullopt;
   if (op == "stop_gradient") return node.inputs[0];
   auto same_type = [&](ValueId in) { return graph.type(in) == graph.type(node.outputs[0]); };
-  if (op == "reshape" || op == "broadcast" || op == "slice" || op == "pad") return same_type(node.inputs[0]) ? std::optional(node.inputs[0]) : std::nullopt;
+  if (op == "reshape" || op == "broadcast" || op == "slice" || op == "pad")
+    return same_type(node.inputs[0]) ? std::optional(node.inputs[0]) : std::nullopt;
   if (op == "transpose") {
     const Ints& perm = node.attrs.ints("perm");
     for (std::size_t i = 0; i < perm.size(); ++i)
@@ -79,7 +80,8 @@ std::vector<PooledRelu> pooled_relus(const Graph& graph) {
     fits = kept.count(index.index) == 0 && !graph.value(index).layout && !graph.value(graph.nodes[match.pool].outputs[0]).layout;
     for (const Use& use : users(index)) {
       const Node& user = graph.node(use.node);
-      bool is_grad = user.op->name == "max_pool_grad" && use.operand == 1 && kept.count(user.outputs[0].index) == 0 && users(user.outputs[0]).size() == 1;
+      bool is_grad =
+          user.op->name == "max_pool_grad" && use.operand == 1 && kept.count(user.outputs[0].index) == 0 && users(user.outputs[0]).size() == 1;
       fits &= is_grad && match.relu_grads.count(static_cast<std::size_t>(users(user.outputs[0])[0].node.index)) > 0;
       match.pool_grads.insert(static_cast<std::size_t>(use.node.index));
     }

@@ -195,9 +195,7 @@ TEST(Canonicalise, ConstantsFoldAndSplatsStaySplatsHoweverLarge) {
   EXPECT_EQ(count_op(g, "mul"), 1);
   EXPECT_EQ(count_op(g, "constant"), 1);
   for (const Node& node : g.nodes) {
-    if (node.op->name == "constant") {
-      EXPECT_EQ(node.attrs.real("value"), std::exp(6.0));
-    }
+    if (node.op->name == "constant") { EXPECT_EQ(node.attrs.real("value"), std::exp(6.0)); }
   }
 }
 
@@ -214,6 +212,14 @@ TEST(Canonicalise, DataFoldsUpToTheCapAndNotBeyond) {
     EXPECT_EQ(count_op(g, "sqrt"), size == 512 ? 0 : 1);
     EXPECT_EQ(testing::difference(before, testing::meaning_of(g)), 0);
   }
+}
+
+TEST(Canonicalise, SmallDataThatWouldGrowBeyondTheCapIsNotFolded) {
+  Program p;
+  std::vector<double> numbers(500, 0.25);
+  ValueId data = build::constant(p.b, {DType::f64, {500}}, std::as_bytes(std::span(numbers)));
+  p.output(build::add(p.b, build::pad(p.b, data, {0}, {100}), p.input("x", {DType::f64, {600}})));
+  EXPECT_EQ(count_op(p.canonical(), "pad"), 1);
 }
 
 TEST(Canonicalise, WithoutAnEvaluatorOnlyWindowsOnSplatsFold) {
@@ -369,8 +375,11 @@ TEST(Canonicalise, RandomGraphsKeepTheirMeaning) {
       ValueId x = pool[below(pool.size())], y = pool[below(pool.size())];
       Builder& b = p.b;
       switch (below(12)) {
-        case 0: case 1: case 2: pool.push_back(build::add(b, x, y)); break;
-        case 3: case 4: pool.push_back(build::mul(b, x, y)); break;
+        case 0:
+        case 1:
+        case 2: pool.push_back(build::add(b, x, y)); break;
+        case 3:
+        case 4: pool.push_back(build::mul(b, x, y)); break;
         case 5: pool.push_back(build::sub(b, x, y)); break;
         case 6: pool.push_back(build::neg(b, x)); break;
         case 7: pool.push_back(build::max(b, x, y)); break;

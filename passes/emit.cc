@@ -90,7 +90,9 @@ class Emitter {
     const LocalSegment& local = c_.local[s];
     const Segment& segment = c_.segments[static_cast<std::size_t>(local.segment)];
     if (segment.stream == StreamKind::compute && local.calls.empty()) return {};
-    BodyKind body = segment.stream == StreamKind::host ? BodyKind::input : segment.stream == StreamKind::comm ? BodyKind::collective : BodyKind::compute;
+    BodyKind body = segment.stream == StreamKind::host   ? BodyKind::input
+                    : segment.stream == StreamKind::comm ? BodyKind::collective
+                                                         : BodyKind::compute;
     const Node& first = c_.graph.node(segment.nodes[0]);
     std::string name = body == BodyKind::input        ? cat("input ", first.attrs.text("name"))
                        : body == BodyKind::collective ? cat(first.attrs.text("move"), " %", first.outputs[0])
@@ -167,7 +169,8 @@ class Emitter {
       if (users.empty()) return;
       const Variable& variable = c_.graph.variables[static_cast<std::size_t>(local.variable)];
       home.block = BlockId(plan_.blocks.size());
-      plan_.blocks.push_back({BlockKind::variable, DeviceId(local.device), bytes, variable.name, print(variable.type, c_.graph.meshes[0], *variable.stored)});
+      plan_.blocks.push_back(
+          {BlockKind::variable, DeviceId(local.device), bytes, variable.name, print(variable.type, c_.graph.meshes[0], *variable.stored)});
       std::vector<ActorId> consumers(users.begin(), users.end());
       home.reg = connect(state_actor(local.device), std::move(consumers));
       Register& reg = plan_.registers[static_cast<std::size_t>(home.reg.index)];
@@ -346,12 +349,12 @@ class Emitter {
   std::vector<int> own_;
   std::vector<bool> crosses_;
   Communicators communicators_;
-  std::vector<ActorId> actor_of_;                    // by local segment
-  std::vector<std::pair<int, int>> fetch_;           // actor, local value
-  std::vector<std::set<int>> readers_, writers_;     // by root: actors
-  std::map<int, ActorId> state_;                     // by device
-  std::map<std::pair<int, int>, BlockId> staging_;   // by device and communicator
-  std::map<int, Operand> homes_;                     // by root
+  std::vector<ActorId> actor_of_;                   // by local segment
+  std::vector<std::pair<int, int>> fetch_;          // actor, local value
+  std::vector<std::set<int>> readers_, writers_;    // by root: actors
+  std::map<int, ActorId> state_;                    // by device
+  std::map<std::pair<int, int>, BlockId> staging_;  // by device and communicator
+  std::map<int, Operand> homes_;                    // by root
 };
 
 }  // namespace

@@ -22,7 +22,8 @@ std::int64_t bytes_of(const Piece& piece, DType dtype) { return count_of(piece.s
 
 TransitionStep step_of(const Graph& graph, NodeId box) {
   const Node& node = graph.node(box);
-  return {static_cast<int>(node.attrs.integer("axis")), move_from(node.attrs.text("move")), *graph.value(node.inputs[0]).layout, *graph.value(node.outputs[0]).layout};
+  return {static_cast<int>(node.attrs.integer("axis")), move_from(node.attrs.text("move")), *graph.value(node.inputs[0]).layout,
+          *graph.value(node.outputs[0]).layout};
 }
 
 CommunicatorId Communicators::communicator(int axis, const std::vector<int>& group) {

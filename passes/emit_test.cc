@@ -137,7 +137,8 @@ TEST(Emit, MembersOfACommunicatorTakeTheSameTurns) {
       const Communicator& group = c.plan.communicators[static_cast<std::size_t>(turn.first)];
       EXPECT_EQ(members.size(), group.members.size());
       EXPECT_LT(turn.second, static_cast<int>(group.sequence.size()));
-      for (const Collective* one : members) EXPECT_EQ(one->kind + one->reduce + one->where, members[0]->kind + members[0]->reduce + members[0]->where);
+      for (const Collective* one : members)
+        EXPECT_EQ(one->kind + one->reduce + one->where, members[0]->kind + members[0]->reduce + members[0]->where);
     }
   }
 }
@@ -252,7 +253,8 @@ TEST(Emit, StagingIsAtLeastWhatTheCollectiveAsksForAndAtMostTwiceThat) {
         if (!actor.collective) continue;
         const Communicator& group = c.plan.communicators[0];
         int member = c.plan.stream(actor.stream).device.index;
-        std::int64_t wanted = staging_wanted(group, *actor.collective, member), given = actor.collective->staging ? actor.collective->staging->view.bytes() : 0;
+        std::int64_t wanted = staging_wanted(group, *actor.collective, member),
+                     given = actor.collective->staging ? actor.collective->staging->view.bytes() : 0;
         EXPECT_GE(given, wanted) << k.move << " " << mesh;
         EXPECT_LE(given, 2 * std::max<std::int64_t>(wanted, 64 * 9)) << k.move << " " << mesh;
         ++checked;
@@ -291,7 +293,8 @@ TEST(Emit, AReaderOfTheOldVersionActsBeforeTheWriter) {  // the output is fetche
   }
   bool ordered = false;
   for (const Register& reg : c.plan.registers)
-    ordered |= reg.bytes == 0 && reg.producer == ActorId(fetch) && std::find(reg.consumers.begin(), reg.consumers.end(), ActorId(update)) != reg.consumers.end();
+    ordered |= reg.bytes == 0 && reg.producer == ActorId(fetch) &&
+               std::find(reg.consumers.begin(), reg.consumers.end(), ActorId(update)) != reg.consumers.end();
   EXPECT_TRUE(ordered) << print(c.plan);
 }
 
@@ -302,9 +305,7 @@ TEST(Emit, RegistersBetweenStreamsHaveTheSlotsTheyWereGiven) {
     auto is_collective = [&](ActorId a) { return c.plan.actor(a).body == BodyKind::collective; };
     for (ActorId a : reg.consumers) {
       if (a == session_actor || c.plan.actor(a).body == BodyKind::fetch || is_collective(a) == is_collective(reg.producer)) continue;
-      if (c.plan.actor(reg.producer).body != BodyKind::input) {
-        EXPECT_EQ(reg.slots, 2) << reg.type;
-      }
+      if (c.plan.actor(reg.producer).body != BodyKind::input) { EXPECT_EQ(reg.slots, 2) << reg.type; }
     }
   }
 }

@@ -41,7 +41,9 @@ class Fuser {
   LocalCall* only_reader(const LocalCall& call) {
     int out = root(call.out[0]);
     auto at = users_.find(out);
-    if (at == users_.end() || at->second.size() != 1 || crosses_[static_cast<std::size_t>(out)] || c_.locals[static_cast<std::size_t>(out)].variable >= 0) return nullptr;
+    if (at == users_.end() || at->second.size() != 1 || crosses_[static_cast<std::size_t>(out)] ||
+        c_.locals[static_cast<std::size_t>(out)].variable >= 0)
+      return nullptr;
     return &calls_[at->second[0]];
   }
 

@@ -184,7 +184,8 @@ TEST(Fuse, UpdatesOfOneKindBecomeOneCall) {
   EXPECT_EQ(merged->out.size(), 6u);
   auto name = [&](int v) {
     const LocalValue& root = c.locals[static_cast<std::size_t>(c.locals[static_cast<std::size_t>(v)].root)];
-    return root.variable >= 0 ? c.graph.variables[static_cast<std::size_t>(root.variable)].name : c.graph.node(c.graph.value(root.value).producer).attrs.text("name");
+    return root.variable >= 0 ? c.graph.variables[static_cast<std::size_t>(root.variable)].name
+                              : c.graph.node(c.graph.value(root.value).producer).attrs.text("name");
   };
   EXPECT_EQ(join(merged->in, " ", name), "a m.a ga b m.b gb c m.c gc lr");
   EXPECT_EQ(join(merged->out, " ", name), "a m.a b m.b c m.c");

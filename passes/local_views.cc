@@ -24,7 +24,6 @@ std::optional<Strides> reshape_strides(const View& view, const Shape& shape) {
     run *= view.shape[at];
     while (target >= 0 && filled * shape[static_cast<std::size_t>(target)] <= run) {
       std::int64_t size = shape[static_cast<std::size_t>(target)];
-      if (run % (filled * size) != 0) break;
       out[static_cast<std::size_t>(target)] = base * filled;
       filled *= size;
       --target;

@@ -65,9 +65,7 @@ TEST(ReshapeStrides, AreRightAndFoundWheneverThereAreAny) {
     auto strides = reshape_strides(view, shape);
     ASSERT_EQ(strides.has_value(), can_be_seen_as(wanted, shape)) << print(view) << " as " << print_shape(shape) << " KAREZ_SEED=" << seed + round;
     (strides ? found : none) += 1;
-    if (strides) {
-      ASSERT_EQ(addresses(shape, *strides), wanted) << print(view) << " as " << print_shape(shape) << " KAREZ_SEED=" << seed + round;
-    }
+    if (strides) { ASSERT_EQ(addresses(shape, *strides), wanted) << print(view) << " as " << print_shape(shape) << " KAREZ_SEED=" << seed + round; }
   }
   EXPECT_GT(found, 4000);
   EXPECT_GT(none, 2000);
@@ -95,9 +93,7 @@ TEST(ReshapeStrides, NoElementsAndOneElementFitAnyShape) {
   try {
     reshape_strides(View(DType::f32, {2, 3}), {5});
     FAIL();
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "reshape: f32[2, 3] has another number of elements than [5]");
-  }
+  } catch (const Error& error) { EXPECT_STREQ(error.what(), "reshape: f32[2, 3] has another number of elements than [5]"); }
 }
 
 TEST(WindowView, ABoxOfAPartStartsWhereItsCornerLies) {

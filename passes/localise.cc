@@ -54,7 +54,8 @@ class Localiser {
     table_.assign(own_.size(), std::vector<int>(graph_.values.size(), -1));
     overwrites_.assign(graph_.values.size(), -1);
     for (std::size_t v = 0; v < graph_.variables.size(); ++v)
-      if (updates_in_place(graph_, graph_.variables[v])) overwrites_[static_cast<std::size_t>(graph_.variables[v].updated.index)] = static_cast<int>(v);
+      if (updates_in_place(graph_, graph_.variables[v]))
+        overwrites_[static_cast<std::size_t>(graph_.variables[v].updated.index)] = static_cast<int>(v);
     feeds_comm_.assign(graph_.values.size(), false);
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n)
       if (c.stream[n] == StreamKind::comm) feeds_comm_[static_cast<std::size_t>(graph_.nodes[n].inputs[0].index)] = true;
@@ -200,8 +201,8 @@ class Localiser {
         as_is = c_.catalog->find(call.spec);
       }
     }
-    require(as_is.has_value(), "no kernel runs ", print(call.spec), " of ", describe(graph_, node_), "; for this op there are: ",
-            c_.catalog->list(call.spec.op));
+    require(as_is.has_value(), "no kernel runs ", print(call.spec), " of ", describe(graph_, node_),
+            "; for this op there are: ", c_.catalog->list(call.spec.op));
     call.kernel = as_is->kernel;
     call.workspace = as_is->workspace;
     here().calls.push_back(std::move(call));
@@ -385,11 +386,11 @@ class Localiser {
   std::vector<int> own_;
   int device_ = 0;
   NodeId node_;
-  std::vector<bool> feeds_comm_;                                // by value
-  std::vector<int> overwrites_;                                 // by value: the variable whose old bytes it overwrites, or -1
-  std::vector<std::vector<int>> table_;                         // by own device, by value: local value
+  std::vector<bool> feeds_comm_;         // by value
+  std::vector<int> overwrites_;          // by value: the variable whose old bytes it overwrites, or -1
+  std::vector<std::vector<int>> table_;  // by own device, by value: local value
   std::map<std::tuple<int, DType, std::string>, int> splats_;
-  std::map<std::pair<int, std::string>, int> copied_;           // within one local segment
+  std::map<std::pair<int, std::string>, int> copied_;  // within one local segment
 };
 
 }  // namespace

@@ -90,7 +90,8 @@ TEST(Localise, APartWithoutElementsIsAPartLikeAnother) {
 TEST(Localise, WindowsMakeNoCallsAndAReshapeOfChannelsLastOneCountedCopy) {
   Program p;
   ValueId x = p.input("x", {2, 3, 4, 5});
-  ValueId seen = build::slice(p.b, build::transpose(p.b, build::broadcast(p.b, x, {7, 2, 3, 4, 5}, {1, 2, 3, 4}), {1, 0, 2, 3, 4}), {1, 2, 0, 1, 0}, {1, 4, 3, 2, 5});
+  ValueId seen = build::slice(p.b, build::transpose(p.b, build::broadcast(p.b, x, {7, 2, 3, 4, 5}, {1, 2, 3, 4}), {1, 0, 2, 3, 4}), {1, 2, 0, 1, 0},
+                              {1, 4, 3, 2, 5});
   p.output(build::exp(p.b, seen));
   Compilation c = p.localised();
   EXPECT_EQ(c.copies, 0);
@@ -161,7 +162,10 @@ TEST(Localise, ASplitBecomesPartialByPaddingWithTheIdentity) {
     DType dtype;
     const char* value;
   };
-  for (Case k : {Case{Reduce::sum, DType::f32, "0.0"}, {Reduce::max, DType::f32, "-inf"}, {Reduce::min, DType::f64, "inf"}, {Reduce::max, DType::i32, "-2147483648.0"}}) {
+  for (Case k : {Case{Reduce::sum, DType::f32, "0.0"},
+                 {Reduce::max, DType::f32, "-inf"},
+                 {Reduce::min, DType::f64, "inf"},
+                 {Reduce::max, DType::i32, "-2147483648.0"}}) {
     Program p("data=2");
     std::string kind = print(P(k.reduce));
     ValueId x = p.fix(p.input("x", {5}, k.dtype), {S(0)});
@@ -244,8 +248,9 @@ TEST(Localise, AMissingKernelIsAnErrorThatListsWhatExists) {
     p.localised();
     FAIL();
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "no kernel runs matmul(f32[2, 3], f32[3, 4]) -> f32[2, 4] of matmul at net.cc:4 (fc); "
-                               "for this op there are: none");
+    EXPECT_STREQ(error.what(),
+                 "no kernel runs matmul(f32[2, 3], f32[3, 4]) -> f32[2, 4] of matmul at net.cc:4 (fc); "
+                 "for this op there are: none");
   }
   Program constant;
   constant.output(build::exp(constant.b, build::full(constant.b, DType::f32, {2}, 3)));
@@ -253,9 +258,7 @@ TEST(Localise, AMissingKernelIsAnErrorThatListsWhatExists) {
   try {
     constant.localised();
     FAIL();
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "no kernel runs constant() {value=3.0} -> f32[]; for this op there are: none");
-  }
+  } catch (const Error& error) { EXPECT_STREQ(error.what(), "no kernel runs constant() {value=3.0} -> f32[]; for this op there are: none"); }
 }
 
 // A kernel that wants its second operand in columns.
@@ -289,9 +292,7 @@ TEST(Localise, AKernelThatTakesOtherStridesGetsACountedCopy) {
     EXPECT_EQ(c.copies, 1) << "shared by both";
     EXPECT_NE(calls_of(c).find("copy(f32[3, 4]) -> f32[3, 4]{1, 3}"), std::string::npos) << calls_of(c);
     for (const LocalCall& call : c.local.back().calls)
-      if (call.spec.op == "matmul") {
-        EXPECT_EQ(call.kernel, "fast.matmul");
-      }
+      if (call.spec.op == "matmul") { EXPECT_EQ(call.kernel, "fast.matmul"); }
   }
 }
 
@@ -301,7 +302,8 @@ TEST(Localise, AMergedDimensionThatTheMeshDoesNotDivideIsGatheredFirst) {  // [3
   p.output(build::reshape(p.b, x, {12}));
   Compilation c = p.localised();
   bool gathered = false;
-  for (const Node& node : c.graph.nodes) gathered |= node.op->name == "box" && node.attrs.text("move") == "all_gather" && c.graph.type(node.inputs[0]).rank() == 2;
+  for (const Node& node : c.graph.nodes)
+    gathered |= node.op->name == "box" && node.attrs.text("move") == "all_gather" && c.graph.type(node.inputs[0]).rank() == 2;
   EXPECT_TRUE(gathered) << print(c.graph);
 
   Program refused("data=2");

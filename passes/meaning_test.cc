@@ -105,7 +105,8 @@ bool check(const Graph& graph, std::uint64_t seed, bool plain) {  // whether the
     const testing::Array &is = run.outputs.at(output.name), &should = wanted.at("output " + output.name);
     EXPECT_EQ(is.shape, should.shape);
     for (std::size_t i = 0; i < is.data.size() && !::testing::Test::HasFailure(); ++i)
-      EXPECT_NEAR(is.data[i], should.data[i], 1e-9 * std::max(1.0, std::abs(should.data[i]))) << output.name << " KAREZ_SEED=" << seed << "\n" << print(c.graph) << print(c.plan);
+      EXPECT_NEAR(is.data[i], should.data[i], 1e-9 * std::max(1.0, std::abs(should.data[i]))) << output.name << " KAREZ_SEED=" << seed << "\n"
+                                                                                              << print(c.graph) << print(c.plan);
   }
   for (std::size_t k = 0; k < c.plan.blocks.size(); ++k) {
     const Block& block = c.plan.blocks[k];

@@ -58,7 +58,8 @@ void collect_readers(const Graph& graph, const std::vector<std::vector<Use>>& us
 }
 
 // By node: whether `from` leads to it along data edges and those of `then`.
-std::vector<bool> descendants(const Graph& graph, const std::vector<std::vector<Use>>& uses, const std::vector<std::vector<NodeId>>& then, NodeId from) {
+std::vector<bool> descendants(const Graph& graph, const std::vector<std::vector<Use>>& uses, const std::vector<std::vector<NodeId>>& then,
+                              NodeId from) {
   std::vector<bool> seen(graph.nodes.size(), false);
   std::vector<NodeId> stack = {from};
   seen[static_cast<std::size_t>(from.index)] = true;
@@ -81,8 +82,8 @@ std::vector<bool> descendants(const Graph& graph, const std::vector<std::vector<
 // circle of writers, as in a, b = b, a. Returns whether any copy was made.
 bool copy_for_late_readers(Compilation& c) {
   auto uses = uses_of(c.graph);
-  std::set<std::pair<int, int>> late;  // (reading node, operand)
-  std::set<int> copied;                // values read late
+  std::set<std::pair<int, int>> late;                           // (reading node, operand)
+  std::set<int> copied;                                         // values read late
   std::vector<std::vector<NodeId>> then(c.graph.nodes.size());  // from readers to writers, as far as looked at
   for (const Variable& variable : c.graph.variables) {
     if (!variable.updated.valid() || !variable.read.valid()) continue;

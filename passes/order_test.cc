@@ -208,9 +208,7 @@ TEST(Order, ControlEdgesThatFormACircleAreAnError) {
   try {
     order(c);
     FAIL();
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "order: the graph has a cycle through a variable's readers and its writer");
-  }
+  } catch (const Error& error) { EXPECT_STREQ(error.what(), "order: the graph has a cycle through a variable's readers and its writer"); }
 }
 
 TEST(Order, AVariableThatIsWrittenButHasNoNodeIsAnError) {
@@ -224,9 +222,7 @@ TEST(Order, AVariableThatIsWrittenButHasNoNodeIsAnError) {
   try {
     order(c);
     FAIL();
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "variable 'w' is updated but the graph has no node that reads it");
-  }
+  } catch (const Error& error) { EXPECT_STREQ(error.what(), "variable 'w' is updated but the graph has no node that reads it"); }
 }
 
 }  // namespace

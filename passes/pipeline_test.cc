@@ -67,9 +67,7 @@ std::string error_with_off(std::vector<std::string> off) {
   c.options.off = std::move(off);
   try {
     compile(c);
-  } catch (const Error& error) {
-    return error.what();
-  }
+  } catch (const Error& error) { return error.what(); }
   return "";
 }
 
@@ -128,7 +126,6 @@ TEST(Pipeline, ProgramsOfTwoThousandNodesCompileInSeconds) {
     std::string times;
     for (const PassTime& pass : c.passes) times += cat(pass.name, " ", pass.seconds, " ");
     EXPECT_LT(seconds, 20) << times;  // a fraction of that on an idle machine: the bound is for squares, not for noise
-    std::printf("%s: %s\n", *mesh ? mesh : "one device", times.c_str());
   }
 }
 

@@ -83,7 +83,8 @@ all_gather data 393216 sgd at mlp.cc:4 f32[128@data, 256] -> f32[128, 256;]
 all_gather data 1536 sgd at mlp.cc:4 f32[128@data] -> f32[128;]
 all_gather data 15360 sgd at mlp.cc:4 f32[10, 128@data] -> f32[10, 128;]
 all_gather data 120 sgd at mlp.cc:4 f32[10@data] -> f32[10;]
-)", 16384);
+)",
+         16384);
 }
 
 TEST(PlannedTransfers, ColumnThenRowByRule) {

@@ -64,10 +64,10 @@ void segment(Compilation& c) {
   auto uses = uses_of(graph);
   c.segments.clear();
   c.segment_of.assign(graph.nodes.size(), -1);
-  std::vector<Bits> before;           // by segment: which segments come before it
-  int open = -1;                      // the compute segment that may still grow
-  bool closing = false;               // it has fed another stream
-  bool in_updates = false;            // its last node is an update
+  std::vector<Bits> before;  // by segment: which segments come before it
+  int open = -1;             // the compute segment that may still grow
+  bool closing = false;      // it has fed another stream
+  bool in_updates = false;   // its last node is an update
   auto start = [&](StreamKind stream) {
     c.segments.push_back({stream, {}});
     before.emplace_back();
@@ -75,12 +75,12 @@ void segment(Compilation& c) {
   };
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
-    std::set<int> sources;            // segments that this node needs
+    std::set<int> sources;  // segments that this node needs
     bool crosses = false, new_wait = false, cycle = false;
     auto need = [&](NodeId producer) {
       int from = c.segment_of[static_cast<std::size_t>(producer.index)];
+      sources.insert(from);  // the open one too: a transfer, or the segment after a cut, comes behind it
       if (from == open) return;
-      sources.insert(from);
       if (open >= 0 && before[static_cast<std::size_t>(from)].has(open)) cycle = true;
       StreamKind stream = c.segments[static_cast<std::size_t>(from)].stream;
       if (stream == c.stream[n] || stream == StreamKind::host) return;  // sources act when the launch begins: nothing to wait for
@@ -100,7 +100,8 @@ void segment(Compilation& c) {
       mine = open;
       in_updates = update;
       for (ValueId out : node.outputs)
-        for (const Use& use : uses[static_cast<std::size_t>(out.index)]) closing |= c.stream[static_cast<std::size_t>(use.node.index)] != StreamKind::compute;
+        for (const Use& use : uses[static_cast<std::size_t>(out.index)])
+          closing |= c.stream[static_cast<std::size_t>(use.node.index)] != StreamKind::compute;
     }
     auto& wait = before[static_cast<std::size_t>(mine)];
     for (int from : sources) {

@@ -2,6 +2,7 @@
 #include "passes/segment.h"
 
 #include <cstdlib>
+#include <set>
 
 #include "passes/box.h"
 #include "passes/order.h"
@@ -42,9 +43,8 @@ struct Program {
 
 // "host: input | compute: exp add | comm: box"
 std::string text_of(const Compilation& c) {
-  return join(c.segments, " | ", [&](const Segment& s) {
-    return cat(name_of(s.stream), ": ", join(s.nodes, " ", [&](NodeId n) { return c.graph.node(n).op->name; }));
-  });
+  return join(c.segments, " | ",
+              [&](const Segment& s) { return cat(name_of(s.stream), ": ", join(s.nodes, " ", [&](NodeId n) { return c.graph.node(n).op->name; })); });
 }
 
 // Every node in one segment of its own stream, and edges lead from lower to higher numbers.
@@ -137,6 +137,27 @@ TEST(Segment, UpdatesStandTogetherThoughTheirGradientsArriveOneByOne) {
   for (const Segment& s : c.segments) comm += s.stream == StreamKind::comm;
   EXPECT_GT(comm, 2) << print(c.graph);
   EXPECT_EQ(with_updates.size(), 1u) << text_of(c);
+}
+
+TEST(Segment, AnUpdateThatNeedsWhatAnEarlierOneSentLeavesTheRun) {
+  Program p;
+  ValueId lr = p.laid(build::input(p.b, "lr", {DType::f32, {}}), B()), sent;
+  for (const char* name : {"a", "b"}) {
+    Sbp entry = *name == 'a' ? S(0) : B();
+    ValueId w = p.laid(testing::parameter(p.b, name, vec), entry), m = p.laid(testing::parameter(p.b, cat("m", name), vec), entry);
+    auto next = build::sgd(p.b, w, m, *name == 'a' ? p.input("g") : sent, lr);
+    p.laid(next.w, entry), p.laid(next.m, entry);
+    std::size_t last = p.graph.variables.size();
+    p.graph.variables[last - 2].updated = next.w, p.graph.variables[last - 1].updated = next.m;
+    p.graph.variables[last - 2].stored = p.graph.variables[last - 1].stored = Layout{entry};
+    if (*name == 'a') sent = p.gathered(next.w);
+  }
+  Compilation cut = p.cut();
+  check_cuts(cut);
+  std::set<int> with_updates;
+  for (std::size_t n = 0; n < cut.graph.nodes.size(); ++n)
+    if (cut.graph.nodes[n].op->name == "sgd") with_updates.insert(cut.segment_of[n]);
+  EXPECT_EQ(with_updates.size(), 2u) << text_of(cut);
 }
 
 TEST(Segment, RandomProgramsHaveNoCircles) {

@@ -82,8 +82,9 @@ std::vector<NodeChoice> choices_of(const Graph& graph, NodeId id, const CostTabl
     legal.clear();
     std::size_t o = std::min(wrong, fixed.size() - 1);
     for (const auto& axes : mesh_shardings({&graph, id}, mesh)) legal.insert(entries(axes, true, o));
-    fail(describe(graph, id), " cannot give ", print(graph.type(node.outputs[o])), " the layout ", fixed[o] ? print(*fixed[o]) : std::string("asked for"), " on ",
-         print(mesh), "; it can give ", join(legal, ", ", [](const Layout& layout) { return print(layout); }));
+    fail(describe(graph, id), " cannot give ", print(graph.type(node.outputs[o])), " the layout ",
+         fixed[o] ? print(*fixed[o]) : std::string("asked for"), " on ", print(mesh), "; it can give ",
+         join(legal, ", ", [](const Layout& layout) { return print(layout); }));
   }
   return choices;
 }
@@ -134,7 +135,9 @@ void shard(Compilation& c) {
     for (std::size_t o = 0; o < graph.nodes[n].outputs.size(); ++o) graph.value(graph.nodes[n].outputs[o]).layout = choice.out(o);
   }
   for (Variable& variable : graph.variables)
-    if (!variable.stored) variable.stored = variable.read.valid() ? *graph.value(variable.read).layout : broadcast_layout(graph.meshes[static_cast<std::size_t>(variable.mesh)]);
+    if (!variable.stored)
+      variable.stored =
+          variable.read.valid() ? *graph.value(variable.read).layout : broadcast_layout(graph.meshes[static_cast<std::size_t>(variable.mesh)]);
 }
 
 }  // namespace karez

@@ -128,7 +128,9 @@ class Ways {
   }
 
  private:
-  std::size_t number(const Layout& layout) const { return static_cast<std::size_t>(std::find(layouts_.begin(), layouts_.end(), layout) - layouts_.begin()); }
+  std::size_t number(const Layout& layout) const {
+    return static_cast<std::size_t>(std::find(layouts_.begin(), layouts_.end(), layout) - layouts_.begin());
+  }
 
   double tree(std::size_t from, const std::vector<std::size_t>& ends) {
     if (ends.empty()) return 0;
@@ -137,10 +139,11 @@ class Ways {
     if (!fresh) return known->second;
     double best = INFINITY;
     for (std::size_t at = 0; at < layouts_.size(); ++at)
-      for (std::size_t bits = 1; bits + 1 < std::size_t{1} << ends.size(); ++bits) {
-        std::vector<std::size_t> here, there;
+      for (std::size_t bits = 1; bits + 1 < std::size_t{1} << ends.size() && far_[from][at] < best; bits += 2) {
+        std::vector<std::size_t> here, there;  // `here` has the first end
         for (std::size_t e = 0; e < ends.size(); ++e) (bits >> e & 1U ? here : there).push_back(ends[e]);
-        if (far_[from][at] < best) best = std::min(best, far_[from][at] + tree(at, here) + tree(at, there));
+        double sum = far_[from][at] + tree(at, here);
+        if (sum < best) best = std::min(best, sum + tree(at, there));
       }
     return trees_[{from, ends}] = best;
   }

@@ -1,4 +1,4 @@
-// Programs for the tests of shard: a training step of a small CNN, the forward pass of two dense layers, and readers of what was chosen.
+// A larger program for the tests of shard: the training step of a small CNN.
 #pragma once
 
 #include <string>

@@ -26,7 +26,11 @@ struct Member {
 
 class Tables {
  public:
-  Tables(const Graph& graph, const Choices& choices, TreePrices& prices, Crowds crowds) : graph_(graph), choices_(choices), prices_(prices), crowds_(crowds) {
+  Tables(const Graph& graph, const Choices& choices, TreePrices& prices, Crowds crowds)
+      : graph_(graph),
+        choices_(choices),
+        prices_(prices),
+        crowds_(crowds) {
     for (std::size_t n = 0; n < choices.size(); ++n) {
       problem.sum.domain.push_back(static_cast<int>(choices[n].size()));
       solve::Factor unary{{static_cast<int>(n)}, {}};

@@ -121,9 +121,7 @@ TEST(Slots, AStepThatStallsIsAnError) {
   try {
     slots(c);
     FAIL();
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "slots: the step stalls after 1 of 3 actors: a segment waits for itself");
-  }
+  } catch (const Error& error) { EXPECT_STREQ(error.what(), "slots: the step stalls after 1 of 3 actors: a segment waits for itself"); }
 }
 
 }  // namespace

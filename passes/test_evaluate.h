@@ -24,7 +24,9 @@ template <class F> Array filled(const Shape& shape, F&& element) {
   for_each_index(shape, [&](const std::vector<std::int64_t>& index) { out.data.push_back(element(index)); });
   return out;
 }
-inline double at(const Array& a, const std::vector<std::int64_t>& index) { return a.data[static_cast<std::size_t>(offset_of(index, row_major(a.shape)))]; }
+inline double at(const Array& a, const std::vector<std::int64_t>& index) {
+  return a.data[static_cast<std::size_t>(offset_of(index, row_major(a.shape)))];
+}
 
 inline Array pointwise_of(const std::string& text, const std::vector<Array>& in) {
   ExprProgram program = flatten(parse_expr(text));

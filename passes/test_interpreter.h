@@ -101,7 +101,9 @@ class Interpreter {
     }
     auto join = [&](Array& into, const Array& from) {
       for (std::size_t i = 0; i < into.data.size(); ++i)
-        into.data[i] = first.reduce == "max" ? std::max(into.data[i], from.data[i]) : first.reduce == "min" ? std::min(into.data[i], from.data[i]) : into.data[i] + from.data[i];
+        into.data[i] = first.reduce == "max"   ? std::max(into.data[i], from.data[i])
+                       : first.reduce == "min" ? std::min(into.data[i], from.data[i])
+                                               : into.data[i] + from.data[i];
     };
     std::vector<Array> in;
     for (const Collective* c : members) in.push_back(read(c->in));

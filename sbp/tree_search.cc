@@ -86,7 +86,8 @@ Units StepsInto::price(Move move, Sbp from, Sbp to, int axis) const {
 }
 
 TreeSearch::TreeSearch(const TensorType& type, const Mesh& mesh, unsigned kinds, const CostTable& costs)
-    : space_(space_of(type, mesh, kinds, costs)), into_(space_) {}
+    : space_(space_of(type, mesh, kinds, costs)),
+      into_(space_) {}
 
 void TreeSearch::run(int set, const std::vector<int>& subsets, int only) {
   if (best_.size() <= static_cast<std::size_t>(set)) best_.resize(static_cast<std::size_t>(set) + 1);
