@@ -42,10 +42,11 @@ void fix_layouts(const WorldState& world, const Trace& trace, Graph& graph, cons
     auto found = world.variables.find(variable.name);
     if (found == world.variables.end()) continue;
     const StoredVariable& stored = found->second;
-    require(stored.parameter == trace.parameters()[i], "two parameters of this world are called '", variable.name, "': ", stored.parameter.type(), " and ",
-            variable.type, "; give one of their root modules a name");
+    require(stored.parameter == trace.parameters()[i], "two parameters of this world are called '", variable.name, "': ", stored.parameter.type(),
+            " and ", variable.type, "; give one of their root modules a name");
     const Mesh& mesh = graph.meshes[static_cast<std::size_t>(variable.mesh)];
-    require(stored.mesh == mesh, "variable '", variable.name, "' lies on ", karez::print(stored.mesh), "; this function is compiled for ", karez::print(mesh));
+    require(stored.mesh == mesh, "variable '", variable.name, "' lies on ", karez::print(stored.mesh), "; this function is compiled for ",
+            karez::print(mesh));
     variable.stored = stored.layout;
   }
   apply_rules(graph, rules);
@@ -96,16 +97,16 @@ Function::Function(DeviceMesh mesh, int arguments, Body body, FunctionOptions op
 Future Function::call(std::vector<Argument> arguments) const {
   State& s = *state_;
   WorldState& world = *s.mesh.world;
-  require(s.arguments < 0 || static_cast<int>(arguments.size()) == s.arguments, "function '", s.options.name, "' takes ", s.arguments, " arguments, not ",
-          arguments.size());
+  require(s.arguments < 0 || static_cast<int>(arguments.size()) == s.arguments, "function '", s.options.name, "' takes ", s.arguments,
+          " arguments, not ", arguments.size());
   std::vector<TensorType> types;
   for (const auto& argument : arguments) {
     require(argument.feed.source != nullptr, "argument ", types.size(), " of function '", s.options.name, "' has no source");
     types.push_back(argument.feed.source->type());
   }
   std::unique_lock lock(world.compiling);
-  auto found = std::find_if(s.compiled.begin(), s.compiled.end(),
-                            [&](const auto& c) { return c->types == types && c->generation == world.generation; });
+  auto found =
+      std::find_if(s.compiled.begin(), s.compiled.end(), [&](const auto& c) { return c->types == types && c->generation == world.generation; });
   if (found == s.compiled.end()) {
     s.compiled.push_back(compile_for(s, types));
     found = s.compiled.end() - 1;

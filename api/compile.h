@@ -20,10 +20,10 @@ namespace karez {
 struct FunctionOptions {
   std::vector<LayoutRule> rules = {};  // parameters' layouts by glob: {{"fc*.weight", P("model", nullptr)}}; one that matches nothing is an error
   int microbatches = 1;
-  bool train = true;               // dropout acts
+  bool train = true;  // dropout acts
   std::string name = "main";
   std::vector<std::string> off = {};  // passes switched off by name
-  bool keep_text = false;          // keep what each pass made
+  bool keep_text = false;             // keep what each pass made
 };
 
 // What a compiled function is called with: an array, a number (a scalar tensor), or a batch of a source, whose bytes then flow inside the plan.
@@ -46,8 +46,7 @@ class Future {
   std::size_t size() const { return launch_.outputs().size(); }
   const HostArray& array(std::size_t i = 0) const { return launch_.output(cat("out", i)); }
   // The only element of an output, as a number of type T.
-  template <class T = double>
-  T item(std::size_t i = 0) const {
+  template <class T = double> T item(std::size_t i = 0) const {
     const HostArray& a = array(i);
     require(a.count() == 1, "output ", i, " is ", a.type(), "; item reads a single element");
     return with_type(a.dtype(), [&]<class Element>() { return static_cast<T>(a.data<Element>()[0]); });
@@ -65,21 +64,18 @@ class Function {
  public:
   Function(DeviceMesh mesh, int arguments, Body body, FunctionOptions options, SourceLine where);  // arguments -1: any number
 
-  template <class... Arguments>
-  Future operator()(Arguments&&... arguments) const {
-    return call({Argument(std::forward<Arguments>(arguments))...});
-  }
+  template <class... Arguments> Future operator()(Arguments&&... arguments) const { return call({Argument(std::forward<Arguments>(arguments))...}); }
   Future call(std::vector<Argument> arguments) const;
 
   // Of the latest signature; an error before the first call.
-  const Graph& graph() const;                                        // as traced
+  const Graph& graph() const;  // as traced
   std::string graph_text() const { return print(graph()); }
   const Plan& plan() const;
   std::string plan_text() const { return print(plan()); }
-  std::string summary() const;                                       // a page for people: actors, registers, transfers, memory
-  const std::string& shard_report() const;                           // "optimal" or a gap
-  const std::vector<PassTime>& passes() const;                       // seconds of each, and text if kept
-  int signatures() const;                                            // how many were compiled
+  std::string summary() const;                  // a page for people: actors, registers, transfers, memory
+  const std::string& shard_report() const;      // "optimal" or a gap
+  const std::vector<PassTime>& passes() const;  // seconds of each, and text if kept
+  int signatures() const;                       // how many were compiled
 
  private:
   struct State;
@@ -94,43 +90,28 @@ namespace traced {
 // What a user's function may return, as a list.
 inline std::vector<Tensor> list(Tensor tensor) { return {std::move(tensor)}; }
 inline std::vector<Tensor> list(std::vector<Tensor> tensors) { return tensors; }
-template <class... Tensors>
-std::vector<Tensor> list(std::tuple<Tensors...> tensors) {
+template <class... Tensors> std::vector<Tensor> list(std::tuple<Tensors...> tensors) {
   return std::apply([](auto&&... each) { return std::vector<Tensor>{std::move(each)...}; }, std::move(tensors));
 }
 inline std::vector<Tensor> list(std::pair<Tensor, Tensor> tensors) { return {std::move(tensors.first), std::move(tensors.second)}; }
 
 // How a function is called with the traced inputs: one parameter each, or one vector of all.
-template <class Call>
-struct Caller : Caller<decltype(&Call::operator())> {};
-template <class Result, class Object, class... Inputs>
-struct Caller<Result (Object::*)(Inputs...)> {
+template <class Call> struct Caller : Caller<decltype(&Call::operator())> {};
+template <class Result, class Object, class... Inputs> struct Caller<Result (Object::*)(Inputs...)> {
   static constexpr int arguments = sizeof...(Inputs);
-  template <class F, std::size_t... I>
-  static Result run(F& f, std::span<const Tensor> in, std::index_sequence<I...>) {
-    return f(in[I]...);
-  }
-  template <class F>
-  static Result run(F& f, std::span<const Tensor> in) {
-    return run(f, in, std::index_sequence_for<Inputs...>());
-  }
+  template <class F, std::size_t... I> static Result run(F& f, std::span<const Tensor> in, std::index_sequence<I...>) { return f(in[I]...); }
+  template <class F> static Result run(F& f, std::span<const Tensor> in) { return run(f, in, std::index_sequence_for<Inputs...>()); }
 };
-template <class Result, class Object>
-struct Caller<Result (Object::*)(std::vector<Tensor>)> {
+template <class Result, class Object> struct Caller<Result (Object::*)(std::vector<Tensor>)> {
   static constexpr int arguments = -1;
-  template <class F>
-  static Result run(F& f, std::span<const Tensor> in) {
-    return f(std::vector<Tensor>(in.begin(), in.end()));
-  }
+  template <class F> static Result run(F& f, std::span<const Tensor> in) { return f(std::vector<Tensor>(in.begin(), in.end())); }
 };
-template <class Result, class Object, class... Inputs>
-struct Caller<Result (Object::*)(Inputs...) const> : Caller<Result (Object::*)(Inputs...)> {};
+template <class Result, class Object, class... Inputs> struct Caller<Result (Object::*)(Inputs...) const> : Caller<Result (Object::*)(Inputs...)> {};
 
 }  // namespace traced
 
 // f takes Tensors (or one std::vector<Tensor>) and returns a Tensor, a pair, tuple or vector of them, or nothing.
-template <class F>
-Function compile(const DeviceMesh& mesh, F f, FunctionOptions options = {}, SourceLine where = SourceLine::current()) {
+template <class F> Function compile(const DeviceMesh& mesh, F f, FunctionOptions options = {}, SourceLine where = SourceLine::current()) {
   using Call = traced::Caller<F>;
   Body body = [f = std::move(f)](std::span<const Tensor> inputs) mutable -> std::vector<Tensor> {
     if constexpr (std::is_void_v<decltype(Call::run(f, inputs))>) {

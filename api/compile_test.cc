@@ -21,14 +21,11 @@ using ::testing::StartsWith;
 std::string error_of(auto&& body) {
   try {
     body();
-  } catch (const Error& error) {
-    return error.what();
-  }
+  } catch (const Error& error) { return error.what(); }
   return "no error";
 }
 
-template <class T>
-std::vector<T> list(const HostArray& array) {
+template <class T> std::vector<T> list(const HostArray& array) {
   auto data = array.data<T>();
   return {data.begin(), data.end()};
 }
@@ -59,14 +56,13 @@ std::vector<double> losses(const std::string& mesh, int devices, const std::vect
   World world({.devices = devices});
   Net net(DType::f64);
   optim::Adam adam(net.parameters(), {.lr = 1e-2});
-  auto step = compile(
-      world.mesh(mesh),
-      [&](Tensor x, Tensor y) {
-        Tensor loss = cross_entropy(net(dropout(x, dropped)), y);
-        adam.step(grad(loss, net.parameters()));
-        return loss;
-      },
-      {.rules = rules});
+  auto step = compile(world.mesh(mesh),
+                      [&](Tensor x, Tensor y) {
+                        Tensor loss = cross_entropy(net(dropout(x, dropped)), y);
+                        adam.step(grad(loss, net.parameters()));
+                        return loss;
+                      },
+                      {.rules = rules});
   std::vector<double> out;
   for (int i = 0; i < steps; ++i) out.push_back(step(images(DType::f64, 12, i), labels(12, i)).item());
   return out;
@@ -156,9 +152,7 @@ TEST(Compile, DropoutIsTheSameOnEveryMesh) {
   expect_same(one, losses("data=2,model=2", 4, {}, 5, 0.3));
 }
 
-TEST(Compile, ARerunIsEqualToTheBit) {
-  EXPECT_EQ(losses("data=2,model=2", 4, {}, 10), losses("data=2,model=2", 4, {}, 10));
-}
+TEST(Compile, ARerunIsEqualToTheBit) { EXPECT_EQ(losses("data=2,model=2", 4, {}, 10), losses("data=2,model=2", 4, {}, 10)); }
 
 TEST(Compile, InitialWeightsDoNotDependOnTheMesh) {
   std::vector<std::vector<float>> seen;
@@ -247,7 +241,9 @@ TEST(Compile, WhatIsWrongIsSaid) {
   Net net;
   auto model = [&](Tensor x) { return net(x); };
   HostArray x = images(DType::f32, 12, 0);
-  EXPECT_THAT(error_of([&] { compile(mesh, model, {.rules = {{"dense*", P("model", nullptr)}}})(x); }),
+  EXPECT_THAT(error_of([&] {
+                compile(mesh, model, {.rules = {{"dense*", P("model", nullptr)}}})(x);
+              }),
               HasSubstr("rule 'dense*' matches no parameter; there are: fc1.weight, fc1.bias, fc2.weight, fc2.bias"));
   EXPECT_THAT(error_of([&] { compile(mesh, model, {.rules = {{"fc1.weight", P("pipe", nullptr)}}})(x); }), HasSubstr("pipe"));
   EXPECT_THAT(error_of([&] { compile(mesh, model, {.microbatches = 4}); }), HasSubstr("4 micro-batches"));
@@ -256,7 +252,8 @@ TEST(Compile, WhatIsWrongIsSaid) {
   EXPECT_THAT(error_of([&] { compile(mesh, model).plan(); }), HasSubstr("has no plan before its first call"));
   Net twin;
   compile(mesh, model)(x).wait();
-  EXPECT_THAT(error_of([&] { compile(mesh, [&](Tensor v) { return twin(v); })(x); }), HasSubstr("two parameters of this world are called 'fc1.weight'"));
+  EXPECT_THAT(error_of([&] { compile(mesh, [&](Tensor v) { return twin(v); })(x); }),
+              HasSubstr("two parameters of this world are called 'fc1.weight'"));
 }
 
 }  // namespace

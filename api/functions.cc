@@ -26,7 +26,8 @@ DType wider(DType a, DType b) {
 DType promoted(const Trace& trace, std::initializer_list<const Term*> terms) {
   std::optional<DType> ranks[3];
   for (const Term* term : terms) {
-    bool scalar = !term->is_number() && (term->value.index() == 0 ? std::get<Tensor>(term->value).rank() : std::get<Parameter>(term->value).shape().size()) == 0;
+    bool scalar = !term->is_number() &&
+                  (term->value.index() == 0 ? std::get<Tensor>(term->value).rank() : std::get<Parameter>(term->value).shape().size()) == 0;
     auto& slot = ranks[term->is_number() ? 2 : scalar ? 1 : 0];
     DType dtype = trace.dtype_of(*term);
     slot = slot ? wider(*slot, dtype) : dtype;
@@ -224,7 +225,8 @@ Tensor reshape(Term x, Shape shape) {
     auto open = std::find(shape.begin(), shape.end(), -1);
     if (open != shape.end()) {
       require(std::count(shape.begin(), shape.end(), -1) == 1, "reshape to ", print_shape(shape), ": only one size may be -1");
-      require(known > 0 && count % known == 0, "reshape: ", t.graph.type(id), " has ", count, " elements, which ", print_shape(shape), " does not divide");
+      require(known > 0 && count % known == 0, "reshape: ", t.graph.type(id), " has ", count, " elements, which ", print_shape(shape),
+              " does not divide");
       *open = count / known;
     }
     return t.tensor(build::reshape(t.builder, id, shape));

@@ -78,8 +78,8 @@ Tensor iota(Shape shape, int axis, DType dtype = DType::f32, SourceLine where = 
 
 // The axes that split a value's dimensions: P("model", nullptr) for a matrix whose rows lie on the mesh axis "model"; "data+model" for both.
 template <class... Names>
-  requires(sizeof...(Names) > 0 && ((std::convertible_to<Names, std::string_view> || std::same_as<Names, std::nullptr_t>) && ...))
-std::vector<std::string> P(Names... names) {
+requires(sizeof...(Names) > 0 &&
+         ((std::convertible_to<Names, std::string_view> || std::same_as<Names, std::nullptr_t>)&&...)) std::vector<std::string> P(Names... names) {
   auto text = [](auto name) {
     if constexpr (std::is_same_v<decltype(name), std::nullptr_t>) return std::string();
     else return std::string(std::string_view(name));

@@ -4,7 +4,7 @@
 namespace karez {
 
 Layout layout_of(const TensorType& type, const Mesh& mesh, const std::vector<std::string>& axes) {
-  require(axes.size() == type.shape.size(), "a layout of ", axes.size(), " dimensions for ", type, "; name one axis (or none) for each dimension");
+  require(axes.size() <= type.shape.size(), "a layout of ", axes.size(), " dimensions for ", type);
   Layout layout = broadcast_layout(mesh);
   for (std::size_t d = 0; d < axes.size(); ++d) {
     if (axes[d].empty()) continue;

@@ -21,7 +21,8 @@ Module::Module(std::string name, DType dtype) : tree_(std::make_shared<Tree>(Tre
 }
 
 Module::Module(Module& parent, const std::string& name) : tree_(parent.tree_), path_(parent.path_.empty() ? name : cat(parent.path_, ".", name)) {
-  require(!name.empty() && name.find('.') == name.npos, "a sub-module of '", parent.path_, "' is called '", name, "'; names are not empty and have no dot");
+  require(!name.empty() && name.find('.') == name.npos, "a sub-module of '", parent.path_, "' is called '", name,
+          "'; names are not empty and have no dot");
   auto& paths = tree_->paths;
   require(std::find(paths.begin(), paths.end(), path_) == paths.end(), "two modules are called '", path_, "'");
   paths.push_back(path_);
@@ -55,7 +56,9 @@ Parameter Module::make_parameter(const std::string& name, Shape shape, Initialis
   return made;
 }
 
-Linear::Linear(Module& parent, const std::string& name, std::int64_t in, std::int64_t out, bool with_bias) : Module(parent, name), has_bias(with_bias) {
+Linear::Linear(Module& parent, const std::string& name, std::int64_t in, std::int64_t out, bool with_bias)
+    : Module(parent, name),
+      has_bias(with_bias) {
   require(in >= 1 && out >= 1, "Linear '", path(), "': ", in, " inputs and ", out, " outputs; both must be positive");
   auto init = uniform_init(1 / std::sqrt(static_cast<double>(in)));
   weight = make_parameter("weight", {out, in}, init);
@@ -71,8 +74,10 @@ Tensor Linear::operator()(Term x) const {
 }
 
 Conv2d::Conv2d(Module& parent, const std::string& name, std::int64_t in, std::int64_t out, std::int64_t kernel, ConvShape s)
-    : Module(parent, name), shape(s) {
-  require(in >= 1 && out >= 1 && kernel >= 1, "Conv2d '", path(), "': ", in, " to ", out, " channels with a kernel of ", kernel, "; all must be positive");
+    : Module(parent, name),
+      shape(s) {
+  require(in >= 1 && out >= 1 && kernel >= 1, "Conv2d '", path(), "': ", in, " to ", out, " channels with a kernel of ", kernel,
+          "; all must be positive");
   require(s.stride >= 1 && s.padding >= 0, "Conv2d '", path(), "': stride ", s.stride, ", padding ", s.padding, "; stride is at least 1, padding 0");
   auto init = uniform_init(1 / std::sqrt(static_cast<double>(in * kernel * kernel)));
   weight = make_parameter("weight", {out, in, kernel, kernel}, init);
@@ -91,21 +96,26 @@ Tensor Conv2d::operator()(Term x) const {
 namespace {
 
 // A layer without weights: the function under the layer's path.
-template <class Function>
-Tensor at_path(const Term& x, const std::string& path, Function&& function) {
+template <class Function> Tensor at_path(const Term& x, const std::string& path, Function&& function) {
   return at_line(x.where, path, [&](Trace&) { return function(x); });
 }
 
 }  // namespace
 
 MaxPool2d::MaxPool2d(Module& parent, const std::string& name, std::int64_t k, std::int64_t s, std::int64_t p)
-    : Module(parent, name), kernel(k), stride(s), padding(p) {}
+    : Module(parent, name),
+      kernel(k),
+      stride(s),
+      padding(p) {}
 Tensor MaxPool2d::operator()(Term x) const {
   return at_path(x, path(), [&](const Term& v) { return max_pool(v, kernel, stride, padding); });
 }
 
 AvgPool2d::AvgPool2d(Module& parent, const std::string& name, std::int64_t k, std::int64_t s, std::int64_t p)
-    : Module(parent, name), kernel(k), stride(s), padding(p) {}
+    : Module(parent, name),
+      kernel(k),
+      stride(s),
+      padding(p) {}
 Tensor AvgPool2d::operator()(Term x) const {
   return at_path(x, path(), [&](const Term& v) { return avg_pool(v, kernel, stride, padding); });
 }

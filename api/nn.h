@@ -100,8 +100,7 @@ class Sequential : public Module {
  public:
   using Module::Module;
 
-  template <class Layer, class... Arguments>
-  Sequential& add(Arguments&&... arguments) & {
+  template <class Layer, class... Arguments> Sequential& add(Arguments&&... arguments) & {
     auto layer = std::make_shared<Layer>(*this, std::to_string(layers_.size()), std::forward<Arguments>(arguments)...);
     layers_.push_back([layer](Term x) { return (*layer)(std::move(x)); });
     return *this;

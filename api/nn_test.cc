@@ -33,9 +33,7 @@ std::vector<std::string> names_of(const nn::Module& module) {
 std::string error_of(auto&& body) {
   try {
     body();
-  } catch (const Error& error) {
-    return error.what();
-  }
+  } catch (const Error& error) { return error.what(); }
   return "no error";
 }
 

@@ -16,7 +16,8 @@ std::vector<Parameter> state_of(const std::vector<Parameter>& parameters, const 
 void check(const std::vector<Parameter>& parameters, const std::vector<Tensor>& grads) {
   require(grads.size() == parameters.size(), "step got ", grads.size(), " gradients for ", parameters.size(), " parameters");
   for (std::size_t i = 0; i < grads.size(); ++i)
-    require(grads[i].type == parameters[i].type(), "step: parameter '", parameters[i].name(), "' is ", parameters[i].type(), "; its gradient is ", grads[i].type);
+    require(grads[i].type == parameters[i].type(), "step: parameter '", parameters[i].name(), "' is ", parameters[i].type(), "; its gradient is ",
+            grads[i].type);
 }
 
 }  // namespace
@@ -26,7 +27,10 @@ ValueId Rate::read(const std::string& name, DType dtype) const {
 }
 
 SGD::SGD(std::vector<Parameter> parameters, SGDOptions options)
-    : options_(std::move(options)), rate_(options_.lr), parameters_(std::move(parameters)), momentum_(state_of(parameters_, cat(options_.name, ".m"))) {
+    : options_(std::move(options)),
+      rate_(options_.lr),
+      parameters_(std::move(parameters)),
+      momentum_(state_of(parameters_, cat(options_.name, ".m"))) {
   require(!parameters_.empty(), "an optimiser '", options_.name, "' without parameters");
 }
 

@@ -9,8 +9,7 @@
 namespace karez {
 namespace {
 
-template <class Number>
-Number number_of(std::string_view name, const std::string& text, std::string_view kind) {
+template <class Number> Number number_of(std::string_view name, const std::string& text, std::string_view kind) {
   Number value{};
   auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
   require(fault == std::errc() && end == text.data() + text.size(), "option --", name, ": '", text, "' is not ", kind);
@@ -27,7 +26,8 @@ bool Options::read(int count, const char* const* words) {
     auto equals = word.find('=');
     std::string name = word.substr(2, equals == word.npos ? word.npos : equals - 2);
     auto option = std::find_if(known_.begin(), known_.end(), [&](const Option& o) { return o.name == name; });
-    require(option != known_.end(), "no option is called --", name, "; there are ", join(known_, ", ", [](const Option& o) { return "--" + o.name; }));
+    require(option != known_.end(), "no option is called --", name, "; there are ",
+            join(known_, ", ", [](const Option& o) { return "--" + o.name; }));
     if (equals == word.npos) require(i + 1 < count, "option --", name, " has no value");
     option->value = equals == word.npos ? words[++i] : word.substr(equals + 1);
   }

@@ -20,9 +20,7 @@ bool read(Options& options, std::vector<const char*> words) {
 std::string error_of(auto&& body) {
   try {
     body();
-  } catch (const Error& error) {
-    return error.what();
-  }
+  } catch (const Error& error) { return error.what(); }
   return "no error";
 }
 

@@ -26,7 +26,12 @@ std::string progress_line(std::int64_t step, std::int64_t steps, std::int64_t ep
 
 Progress::Progress(std::int64_t steps, std::int64_t samples, std::FILE* out) : Progress(steps, samples, out, isatty(fileno(out)) == 1) {}
 Progress::Progress(std::int64_t steps, std::int64_t samples, std::FILE* out, bool terminal)
-    : steps_(steps), samples_(samples), out_(out), terminal_(terminal), begin_(Clock::now()), shown_(begin_) {}
+    : steps_(steps),
+      samples_(samples),
+      out_(out),
+      terminal_(terminal),
+      begin_(Clock::now()),
+      shown_(begin_) {}
 
 void Progress::show(std::int64_t step, std::int64_t epoch, double loss) {
   auto now = Clock::now();

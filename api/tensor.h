@@ -65,8 +65,7 @@ struct Term {
   Term(Tensor tensor, SourceLine line = SourceLine::current()) : value(std::move(tensor)), where(line) {}
   Term(Parameter parameter, SourceLine line = SourceLine::current()) : value(std::move(parameter)), where(line) {}
   template <class Number>
-    requires std::is_arithmetic_v<Number>
-  Term(Number number, SourceLine line = SourceLine::current()) : where(line) {
+  requires std::is_arithmetic_v<Number> Term(Number number, SourceLine line = SourceLine::current()) : where(line) {
     if constexpr (std::is_same_v<Number, bool>) value = number;
     else if constexpr (std::is_integral_v<Number>) value = static_cast<std::int64_t>(number);
     else value = static_cast<double>(number);

@@ -89,11 +89,9 @@ class Trace {
 std::string print(const SourceLine& line);  // "net.cc:12"
 
 // Runs body(trace) with new nodes stamped with the user's line; an error that does not name a line gets it.
-template <class Body>
-auto at_line(const SourceLine& where, Body&& body);
+template <class Body> auto at_line(const SourceLine& where, Body&& body);
 // The same under a module's path.
-template <class Body>
-auto at_line(const SourceLine& where, const std::string& path, Body&& body);
+template <class Body> auto at_line(const SourceLine& where, const std::string& path, Body&& body);
 
 // Sets a string for as long as it lives.
 class Swapped {
@@ -108,8 +106,7 @@ class Swapped {
   std::string before_;
 };
 
-template <class Body>
-auto at_line(const SourceLine& where, Body&& body) {
+template <class Body> auto at_line(const SourceLine& where, Body&& body) {
   Trace* trace = nullptr;
   std::string line = print(where);
   try {
@@ -124,8 +121,7 @@ auto at_line(const SourceLine& where, Body&& body) {
   }
 }
 
-template <class Body>
-auto at_line(const SourceLine& where, const std::string& path, Body&& body) {
+template <class Body> auto at_line(const SourceLine& where, const std::string& path, Body&& body) {
   return at_line(where, [&](Trace& trace) {
     Swapped stamp(trace.builder.path, path);
     return at_line(where, body);  // inside of the path, so that an error names it

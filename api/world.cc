@@ -103,7 +103,8 @@ void World::write(std::string_view name, const HostArray& value) {
   std::lock_guard lock(state_->compiling);
   const StoredVariable& variable = state_->stored(name);
   const TensorType& type = variable.parameter.type();
-  require(value.valid() && value.type() == type, "variable '", name, "' is ", type, ", not ", value.valid() ? print(value.type()) : "an array never made");
+  require(value.valid() && value.type() == type, "variable '", name, "' is ", type, ", not ",
+          value.valid() ? print(value.type()) : "an array never made");
   for (int position = 0; position < variable.mesh.size(); ++position) {
     Box box = local_box(type.shape, variable.mesh, variable.layout, position);
     if (empty(box)) continue;

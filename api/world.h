@@ -16,10 +16,10 @@
 namespace karez {
 
 struct WorldOptions {
-  int devices = 1;                 // logical CPU devices of this process
-  int workers = 0;                 // threads that serve them; 0: one a device, never more than cores
-  int team = 0;                    // threads of one kernel; 0: the cores a worker has for itself. Results depend on it in their last bits
-  std::uint64_t seed = 1;          // of initial weights and of dropout
+  int devices = 1;                      // logical CPU devices of this process
+  int workers = 0;                      // threads that serve them; 0: one a device, never more than cores
+  int team = 0;                         // threads of one kernel; 0: the cores a worker has for itself. Results depend on it in their last bits
+  std::uint64_t seed = 1;               // of initial weights and of dropout
   std::optional<CostTable> costs = {};  // what the planner reckons with; otherwise `cost_file`, or a table of a usual CPU
   std::string cost_file = {};
   bool poison = poison_by_default;

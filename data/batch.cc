@@ -27,8 +27,7 @@ struct Batches::Rows {
   std::int64_t per_epoch() const { return options.train ? data.rows() / options.batch : ceil_div(data.rows(), options.batch); }
 
   // visit(i, row) for the slice [begin, begin + count) of the batch; row is -1 for padding.
-  template <class Visit>
-  void for_rows(std::int64_t position, std::int64_t begin, std::int64_t count, Visit&& visit) const {
+  template <class Visit> void for_rows(std::int64_t position, std::int64_t begin, std::int64_t count, Visit&& visit) const {
     require(position >= 0, "a batch's position is ", position, "; positions begin with 0");
     std::int64_t epoch = position / per_epoch(), first = position % per_epoch() * options.batch + begin;
     if (!options.train) {
@@ -115,8 +114,7 @@ Batches::Batches(LabelledImages rows, const BatchOptions& options) : rows_(std::
   require(rows.rows() < (std::int64_t{1} << 31), "a data set of ", rows.rows(), " rows; row numbers have 31 bits");
   rows_->data = std::move(rows);
   rows_->options = options;
-  for (std::size_t grey = 0; grey < 256; ++grey)
-    rows_->normalised[grey] = (static_cast<float>(grey) / 255.0f - options.mean) / options.deviation;
+  for (std::size_t grey = 0; grey < 256; ++grey) rows_->normalised[grey] = (static_cast<float>(grey) / 255.0f - options.mean) / options.deviation;
   if (options.train)
     for (auto& epoch : rows_->epochs) epoch.order.resize(static_cast<std::size_t>(rows_->data.rows()));
   images_ = std::make_shared<Images>(rows_);

@@ -35,8 +35,7 @@ HostArray read(const Source& source, std::int64_t position, Ints begin = {}, Sha
   return out;
 }
 
-template <class T>
-std::vector<T> list(const HostArray& array) {
+template <class T> std::vector<T> list(const HostArray& array) {
   auto data = array.data<T>();
   return {data.begin(), data.end()};
 }
@@ -44,9 +43,7 @@ std::vector<T> list(const HostArray& array) {
 std::string error_of(auto&& body) {
   try {
     body();
-  } catch (const Error& error) {
-    return error.what();
-  }
+  } catch (const Error& error) { return error.what(); }
   return "no error";
 }
 
@@ -57,7 +54,8 @@ TEST(Batches, AnEpochVisitsEveryRowOnceButTheLastPartialBatch) {
   for (std::int64_t epoch : {0, 1, 4}) {
     shuffle(order, 5, epoch);
     for (std::int64_t i = 0; i < 3; ++i)
-      EXPECT_THAT(list<std::int32_t>(read(*batches.labels(), epoch * 3 + i)), ::testing::ElementsAre(order[3 * i], order[3 * i + 1], order[3 * i + 2]));
+      EXPECT_THAT(list<std::int32_t>(read(*batches.labels(), epoch * 3 + i)),
+                  ::testing::ElementsAre(order[3 * i], order[3 * i + 1], order[3 * i + 2]));
   }
 }
 
@@ -67,7 +65,8 @@ TEST(Batches, ImagesAndLabelsOfAPositionAreOfTheSameRows) {
     auto labels = list<std::int32_t>(read(*batches.labels(), position));
     auto images = list<float>(read(*batches.images(), position));
     for (std::size_t i = 0; i < 4; ++i)
-      for (std::size_t p = 0; p < 6; ++p) EXPECT_FLOAT_EQ(images[i * 6 + p], (static_cast<float>(labels[i] + static_cast<int>(p)) / 255.0f - 0.5f) / 2.0f);
+      for (std::size_t p = 0; p < 6; ++p)
+        EXPECT_FLOAT_EQ(images[i * 6 + p], (static_cast<float>(labels[i] + static_cast<int>(p)) / 255.0f - 0.5f) / 2.0f);
   }
 }
 

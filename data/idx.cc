@@ -63,7 +63,8 @@ LabelledImages read_labelled_images(const std::string& directory, std::string_vi
   require(fs::is_directory(directory), "data directory '", directory, "' does not exist");
   std::string image_path = find(directory, cat(part, "-images-idx3-ubyte")), label_path = find(directory, cat(part, "-labels-idx1-ubyte"));
   IdxArray images = read_idx(image_path, 3), labels = read_idx(label_path, 1);
-  require(images.shape[0] == labels.shape[0], image_path, " holds ", images.shape[0], " images, but ", label_path, " holds ", labels.shape[0], " labels");
+  require(images.shape[0] == labels.shape[0], image_path, " holds ", images.shape[0], " images, but ", label_path, " holds ", labels.shape[0],
+          " labels");
   auto wrong = std::find_if(labels.bytes.begin(), labels.bytes.end(), [&](std::uint8_t label) { return label >= classes; });
   require(wrong == labels.bytes.end(), label_path, ": label ", wrong == labels.bytes.end() ? 0 : static_cast<int>(*wrong), " of row ",
           wrong - labels.bytes.begin(), " is not in 0..", classes - 1);

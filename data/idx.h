@@ -23,8 +23,8 @@ IdxArray parse_idx(std::span<const std::uint8_t> bytes, int rank, std::string_vi
 
 // Images [n, h, w] and their labels [n], each below `classes`.
 struct LabelledImages {
-  Shape shape;                        // [n, h, w]
-  std::vector<std::uint8_t> images;   // n * h * w grey levels
+  Shape shape;                       // [n, h, w]
+  std::vector<std::uint8_t> images;  // n * h * w grey levels
   std::vector<std::uint8_t> labels;
   std::int64_t rows() const { return shape[0]; }
 };

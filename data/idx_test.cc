@@ -18,9 +18,7 @@ using Bytes = std::vector<std::uint8_t>;
 std::string error_of(auto&& body) {
   try {
     body();
-  } catch (const Error& error) {
-    return error.what();
-  }
+  } catch (const Error& error) { return error.what(); }
   return "no error";
 }
 
@@ -59,14 +57,20 @@ TEST(Idx, AGoodFileReadsBack) {
 }
 
 TEST(Idx, ABadMagicIsShownWithTheExpectedOne) {
-  EXPECT_EQ(error_of([] { parse_idx(idx(0xd03, {1, 1, 1}, {1}), 3, "f"); }),
+  EXPECT_EQ(error_of([] {
+              parse_idx(idx(0xd03, {1, 1, 1}, {1}), 3, "f");
+            }),
             "f: bad magic 0x00000d03; an IDX file of unsigned bytes with 3 dimensions begins with 0x00000803");
-  EXPECT_EQ(error_of([] { parse_idx(idx(0x803, {1, 1, 1}, {1}), 1, "f"); }),
+  EXPECT_EQ(error_of([] {
+              parse_idx(idx(0x803, {1, 1, 1}, {1}), 1, "f");
+            }),
             "f: bad magic 0x00000803; an IDX file of unsigned bytes with 1 dimension begins with 0x00000801");
 }
 
 TEST(Idx, CountsBeyondTheFileAreShownWithWhatThereIs) {
-  EXPECT_EQ(error_of([] { parse_idx(idx(0x803, {60000, 28, 28}, {1, 2}), 3, "f"); }),
+  EXPECT_EQ(error_of([] {
+              parse_idx(idx(0x803, {60000, 28, 28}, {1, 2}), 3, "f");
+            }),
             "f: the header counts [60000, 28, 28] = 47040000 bytes, but only 2 follow it");
   EXPECT_EQ(error_of([] { parse_idx(idx(0x801, {1}, {1, 2}), 1, "f"); }), "f: the header counts [1] = 1 bytes, but 2 follow it");
 }

@@ -41,8 +41,7 @@ const std::vector<Option> known = {
 
 constexpr float mean = 0.2860f, deviation = 0.3530f;  // of the training images
 
-template <class Model>
-void train(const Options& options, std::int64_t epochs) {
+template <class Model> void train(const Options& options, std::int64_t epochs) {
   std::int64_t batch = options.integer("batch");
   auto seed = static_cast<std::uint64_t>(options.integer("seed"));
   Mesh shape = Mesh::parse(options.text("mesh"));
@@ -87,7 +86,8 @@ void train(const Options& options, std::int64_t epochs) {
   progress.finish();
 
   double right = 0;
-  for (std::int64_t i = 0; i < tests.per_epoch(); ++i) right += correct(Feed{tests.images(), i}, Feed{tests.labels(), i}, Feed{tests.weights(), i}).item();
+  for (std::int64_t i = 0; i < tests.per_epoch(); ++i)
+    right += correct(Feed{tests.images(), i}, Feed{tests.labels(), i}, Feed{tests.weights(), i}).item();
   std::printf("accuracy %.4f on %lld test images\n", right / static_cast<double>(tests.rows()), static_cast<long long>(tests.rows()));
 
   if (steps == 0) return;
