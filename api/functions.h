@@ -76,15 +76,16 @@ Tensor one_hot(Term index, std::int64_t depth, DType dtype = DType::f32);
 Tensor full(Shape shape, double value, DType dtype = DType::f32, SourceLine where = SourceLine::current());
 Tensor iota(Shape shape, int axis, DType dtype = DType::f32, SourceLine where = SourceLine::current());  // the index along the axis
 
+template <class Name>
+concept AxisName = std::convertible_to<Name, std::string_view> || std::same_as<Name, std::nullptr_t>;
+
 // The axes that split a value's dimensions: P("model", nullptr) for a matrix whose rows lie on the mesh axis "model"; "data+model" for both.
-template <class... Names>
-requires(sizeof...(Names) > 0 &&
-         ((std::convertible_to<Names, std::string_view> || std::same_as<Names, std::nullptr_t>)&&...)) std::vector<std::string> P(Names... names) {
+template <AxisName First, AxisName... Names> std::vector<std::string> P(First first, Names... names) {
   auto text = [](auto name) {
     if constexpr (std::is_same_v<decltype(name), std::nullptr_t>) return std::string();
     else return std::string(std::string_view(name));
   };
-  return {text(names)...};
+  return {text(first), text(names)...};
 }
 // Fixes how this value lies on the mesh; the planner decides about all others. Returns the value.
 Tensor with_layout(Term x, std::vector<std::string> axes);

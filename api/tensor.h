@@ -56,6 +56,9 @@ class Parameter {
   std::shared_ptr<const Info> info_;
 };
 
+template <class Number>
+concept Arithmetic = std::is_arithmetic_v<Number>;
+
 // An operand: a tensor, a parameter or a number, with the line of the user's program on which it was written. Functions take these; the
 // conversion happens where the call stands, and so errors can quote it.
 struct Term {
@@ -64,8 +67,7 @@ struct Term {
 
   Term(Tensor tensor, SourceLine line = SourceLine::current()) : value(std::move(tensor)), where(line) {}
   Term(Parameter parameter, SourceLine line = SourceLine::current()) : value(std::move(parameter)), where(line) {}
-  template <class Number>
-  requires std::is_arithmetic_v<Number> Term(Number number, SourceLine line = SourceLine::current()) : where(line) {
+  template <Arithmetic Number> Term(Number number, SourceLine line = SourceLine::current()) : where(line) {
     if constexpr (std::is_same_v<Number, bool>) value = number;
     else if constexpr (std::is_integral_v<Number>) value = static_cast<std::int64_t>(number);
     else value = static_cast<double>(number);

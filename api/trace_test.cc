@@ -56,16 +56,10 @@ TEST(Trace, AnErrorQuotesTheLineOfTheCallNotOfTheLibrary) {
   Open o;
   Tensor a = o.input("a", DType::f32, {4, 3}), b = o.input("b", DType::f32, {5, 2});
   std::string line;
-  std::string error = error_of([&] {
-    line = here();
-    matmul(a, b);
-  });
+  std::string error = error_of([&] { line = here(), matmul(a, b); });
   EXPECT_THAT(error, HasSubstr("3 and 5"));
   EXPECT_THAT(error, HasSubstr("at " + line));
-  error = error_of([&] {
-    line = here();
-    a + b;
-  });
+  error = error_of([&] { line = here(), a + b; });
   EXPECT_THAT(error, HasSubstr("[4, 3]"));
   EXPECT_THAT(error, HasSubstr("[5, 2]"));
   EXPECT_THAT(error, HasSubstr("at " + line));
@@ -77,10 +71,7 @@ TEST(Trace, ALayersErrorNamesTheModuleAndTheLineOfItsCall) {
     nn::Linear fc{*this, "fc", 8, 2};
   } net;
   std::string line;
-  std::string error = error_of([&] {
-    line = here();
-    net.fc(o.input("x", DType::f32, {4, 7}));
-  });
+  std::string error = error_of([&] { line = here(), net.fc(o.input("x", DType::f32, {4, 7})); });
   EXPECT_THAT(error, HasSubstr("at " + line));
   EXPECT_THAT(error, HasSubstr("fc"));
 }

@@ -10,8 +10,7 @@ using namespace karez;
 
 namespace {
 
-template <class Model>
-void serve(const Options& options) {
+template <class Model> void serve(const Options& options) {
   std::int64_t batch = options.integer("batch");
   Mesh shape = Mesh::parse(options.text("mesh"));
   World world({.devices = shape.size(), .workers = static_cast<int>(options.integer("threads")), .team = static_cast<int>(options.integer("team"))});

@@ -23,10 +23,10 @@ class HostArray {
     std::memset(memory, 0, bytes);
     bytes_ = std::shared_ptr<std::byte[]>(memory, [](std::byte* p) { std::free(p); });
   }
-  template <class T>
-  static HostArray of(Shape shape, const std::vector<T>& values) {
+  template <class T> static HostArray of(Shape shape, const std::vector<T>& values) {
     HostArray out(TensorType{dtype_of<T>(), std::move(shape)});
-    require(static_cast<std::int64_t>(values.size()) == out.count(), "an array of shape ", print_shape(out.shape()), " got ", values.size(), " values");
+    require(static_cast<std::int64_t>(values.size()) == out.count(), "an array of shape ", print_shape(out.shape()), " got ", values.size(),
+            " values");
     for (std::size_t i = 0; i < values.size(); ++i) out.data<T>()[i] = values[i];
     return out;
   }
@@ -39,8 +39,7 @@ class HostArray {
   const View& view() const { return view_; }
   std::byte* bytes() const { return bytes_.get(); }
   TensorRef ref() const { return {bytes_.get(), &view_}; }
-  template <class T>
-  std::span<T> data() const {
+  template <class T> std::span<T> data() const {
     require(dtype_of<T>() == view_.dtype, "an array of ", name_of(view_.dtype), " is read as ", name_of(dtype_of<T>()));
     return {reinterpret_cast<T*>(bytes_.get()), static_cast<std::size_t>(view_.count())};
   }

@@ -19,18 +19,18 @@ namespace karez {
 struct KernelArgs {
   std::span<std::byte* const> in;
   std::span<std::byte* const> out;
-  std::byte* workspace = nullptr;          // 64-byte aligned
+  std::byte* workspace = nullptr;  // 64-byte aligned
 };
 using PreparedKernel = std::function<void(const KernelArgs&)>;
 
 // One row: what it runs and how well.
 struct KernelRow {
-  std::string name;                        // "plain.matmul", "onednn.matmul", "hwy.pointwise"
-  std::string op;                          // op it implements
-  int rank = 0;                            // larger is better; plain kernels are 0
+  std::string name;  // "plain.matmul", "onednn.matmul", "hwy.pointwise"
+  std::string op;    // op it implements
+  int rank = 0;      // larger is better; plain kernels are 0
   std::function<bool(const CallSpec&)> supports;
-  std::function<std::int64_t(const CallSpec&)> workspace;   // absent: none
-  std::function<PreparedKernel(const CallSpec&)> prepare;   // may allocate; the prepared kernel may not
+  std::function<std::int64_t(const CallSpec&)> workspace;  // absent: none
+  std::function<PreparedKernel(const CallSpec&)> prepare;  // may allocate; the prepared kernel may not
 };
 
 class KernelTable : public KernelCatalog {
@@ -39,14 +39,14 @@ class KernelTable : public KernelCatalog {
   std::optional<KernelChoice> find(const CallSpec& call) const override;
   std::optional<CallSpec> suggest(const CallSpec& call) const override;
   std::string list(std::string_view op) const override;
-  const KernelRow& row(std::string_view name) const;        // unknown: an error that lists near names
+  const KernelRow& row(std::string_view name) const;  // unknown: an error that lists near names
   const std::vector<KernelRow>& rows() const { return rows_; }
 
  private:
   std::vector<KernelRow> rows_;
 };
 
-std::vector<KernelRow> plain_kernels();    // every op, f32 and f64 (and what else it takes): the oracle
-std::vector<KernelRow> cpu_kernels();      // plain ones and the fast ones beside them
+std::vector<KernelRow> plain_kernels();  // every op, f32 and f64 (and what else it takes): the oracle
+std::vector<KernelRow> cpu_kernels();    // plain ones and the fast ones beside them
 
 }  // namespace karez

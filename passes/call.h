@@ -8,7 +8,8 @@
 
 namespace karez {
 
-// `local` are the localised attributes; views have local shapes. Pointwise ops become `pointwise {expr}`; names and shapes that views say already are dropped.
+// `local` are the localised attributes; views have local shapes. Pointwise ops become `pointwise {expr}`; names and shapes that views say already are
+// dropped.
 CallSpec call_of(const NodeView& node, std::vector<View> in, std::vector<View> out, const Attrs& local);
 
 // How values are stored unless something says otherwise: four dimensions channels-last, all others row-major.

@@ -40,7 +40,8 @@ class Chains {
   bool is_inner(NodeId node) const {
     ValueId out = graph_.node(node).outputs[0];
     const auto& users = uses_[static_cast<std::size_t>(out.index)];
-    return users.size() == 1 && graph_.node(users[0].node).op->name == op_ && !kept_[static_cast<std::size_t>(out.index)] && !graph_.value(out).layout;
+    return users.size() == 1 && graph_.node(users[0].node).op->name == op_ && !kept_[static_cast<std::size_t>(out.index)] &&
+           !graph_.value(out).layout;
   }
 
   std::vector<Chain> chains;

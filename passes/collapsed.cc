@@ -19,7 +19,8 @@ Plan collapsed_plan(const Compilation& c) {
   Plan plan;
   plan.name = "collapsed";
   plan.devices.push_back({});
-  for (StreamKind kind : {StreamKind::host, StreamKind::compute, StreamKind::comm}) plan.streams.push_back({DeviceId(0), std::string(name_of(kind)), 0});
+  for (StreamKind kind : {StreamKind::host, StreamKind::compute, StreamKind::comm})
+    plan.streams.push_back({DeviceId(0), std::string(name_of(kind)), 0});
   std::vector<std::set<int>> next(c.segments.size());
   std::vector<bool> has_input(c.segments.size(), false);
   auto edge = [&](NodeId from, NodeId to) {
@@ -66,7 +67,8 @@ double duration(const Compilation& c, const Segment& segment) {
     if (segment.stream == StreamKind::comm) {
       const Layout& from = *c.graph.value(node.inputs[0]).layout;
       const Layout& to = *c.graph.value(node.outputs[0]).layout;
-      total += seconds(view.out_type(0), mesh, {static_cast<int>(node.attrs.integer("axis")), move_from(node.attrs.text("move")), from, to}, c.options.costs);
+      total += seconds(view.out_type(0), mesh, {static_cast<int>(node.attrs.integer("axis")), move_from(node.attrs.text("move")), from, to},
+                       c.options.costs);
     } else if (node.op->name != "box") {
       Cost cost = cost_of(*node.op, view.in_types(), view.out_types(), node.attrs);
       total += c.options.costs.seconds(cost.work, cost.flops / mesh.size(), cost.bytes / mesh.size());

@@ -21,12 +21,12 @@ struct CompileOptions {
   CostTable costs;
   int rank = 0;
   int world = 1;
-  int team = 1;                       // threads of one kernel call
-  int workers = 1;                    // worker threads that serve this rank's streams
-  int slots = 2;                      // of registers between streams
-  std::int64_t fold_bytes = 4096;     // larger constants are not made by folding
-  std::vector<std::string> off;       // passes switched off by name
-  bool keep_text = false;             // keep what each pass made, as text
+  int team = 1;                    // threads of one kernel call
+  int workers = 1;                 // worker threads that serve this rank's streams
+  int slots = 2;                   // of registers between streams
+  std::int64_t fold_bytes = 4096;  // larger constants are not made by folding
+  std::vector<std::string> off;    // passes switched off by name
+  bool keep_text = false;          // keep what each pass made, as text
 };
 
 enum class StreamKind { host, compute, comm };
@@ -40,23 +40,23 @@ struct Segment {
 
 // What one device holds of one value, or a copy of it in other strides. Aliases share the bytes of their root.
 struct LocalValue {
-  ValueId value;                      // invalid: made by a pass (a copy)
-  int device = 0;                     // own device number; -1: the rank's host
-  Box box;                            // of the logical tensor
+  ValueId value;   // invalid: made by a pass (a copy)
+  int device = 0;  // own device number; -1: the rank's host
+  Box box;         // of the logical tensor
   View view;
-  int root = -1;                      // the local value whose bytes these are; itself if it has its own
-  std::int64_t offset = 0;            // bytes from the root's first
-  int segment = -1;                   // that produces it (of a root)
-  int variable = -1;                  // index in Graph::variables if its bytes are a variable's
-  bool constant = false;              // filled by the plan's setup
+  int root = -1;            // the local value whose bytes these are; itself if it has its own
+  std::int64_t offset = 0;  // bytes from the root's first
+  int segment = -1;         // that produces it (of a root)
+  int variable = -1;        // index in Graph::variables if its bytes are a variable's
+  bool constant = false;    // filled by the plan's setup
 };
 
 struct LocalCall {
   CallSpec spec;
-  std::vector<int> in, out;           // local values
-  std::string kernel;                 // chosen by localise and fuse
+  std::vector<int> in, out;  // local values
+  std::string kernel;        // chosen by localise and fuse
   std::int64_t workspace = 0;
-  NodeId node;                        // where it came from
+  NodeId node;  // where it came from
 };
 
 // One segment on one own device.
@@ -64,14 +64,14 @@ struct LocalSegment {
   int segment = 0;
   int device = 0;
   std::vector<LocalCall> calls;
-  NodeId collective;                  // of a comm segment: its box node
-  std::vector<int> reads, writes;     // collectives, inputs and fetches: local values beside those of calls
+  NodeId collective;               // of a comm segment: its box node
+  std::vector<int> reads, writes;  // collectives, inputs and fetches: local values beside those of calls
 };
 
 struct PassTime {
   std::string name;
   double seconds = 0;
-  std::string text;                   // what it made, if kept
+  std::string text;  // what it made, if kept
 };
 
 struct Compilation {
@@ -82,23 +82,23 @@ struct Compilation {
   CompileOptions options;
 
   // shard
-  double cost = 0, cost_bound = 0;    // seconds: of the choice, and proven lower bound
+  double cost = 0, cost_bound = 0;  // seconds: of the choice, and proven lower bound
   bool optimal = false;
-  std::string shard_report;           // "optimal" or "gap <= 3.1 %", with the method
+  std::string shard_report;                 // "optimal" or "gap <= 3.1 %", with the method
   std::vector<std::vector<Layout>> wanted;  // by node, by operand: the layout that the node takes it in
   // order
-  std::vector<StreamKind> stream;     // by node
+  std::vector<StreamKind> stream;  // by node
   // segment
   std::vector<Segment> segments;
-  std::vector<int> segment_of;        // by node
+  std::vector<int> segment_of;  // by node
   // slots
-  std::vector<int> slots;             // by value: of the register that carries it between segments
-  std::vector<int> turn;              // by node: of box nodes, position in the sequence of their axis' communicators
+  std::vector<int> slots;  // by value: of the register that carries it between segments
+  std::vector<int> turn;   // by node: of box nodes, position in the sequence of their axis' communicators
   // localise, fuse
   std::vector<LocalValue> locals;
-  std::vector<LocalSegment> local;    // in the order of segments, devices within
+  std::vector<LocalSegment> local;  // in the order of segments, devices within
   std::vector<LocalCall> setup;
-  int copies = 0;                     // inserted because a kernel takes other strides
+  int copies = 0;                                    // inserted because a kernel takes other strides
   std::vector<std::pair<std::string, int>> fetched;  // graph outputs: name and the local value that the host reads
   // memory
   std::vector<std::int64_t> scratch_offset;                 // by local value that lies in scratch; -1 elsewhere

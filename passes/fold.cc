@@ -55,8 +55,8 @@ class Folder {
     int folded = 0;
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
       const Node& node = graph_.nodes[n];
-      bool constant_in = node.op->pure && node.op->name != "constant" && node.op->name != "variable" && node.op->name != "input" && node.outputs.size() == 1 &&
-                         !node.inputs.empty() && node.regions.empty() && !graph_.value(node.outputs[0]).layout;
+      bool constant_in = node.op->pure && node.op->name != "constant" && node.op->name != "variable" && node.op->name != "input" &&
+                         node.outputs.size() == 1 && !node.inputs.empty() && node.regions.empty() && !graph_.value(node.outputs[0]).layout;
       for (ValueId in : node.inputs) constant_in &= known(in);
       if (constant_in && fold(NodeId(n))) {
         ++folded;
@@ -74,7 +74,8 @@ class Folder {
 
   bool add_constant(NodeId like, const TensorType& type, Attrs value) {
     value.set("dtype", std::string(name_of(type.dtype))).set("shape", Ints(type.shape));
-    NodeId node = rewrite_.add(&c_.ops->at("constant"), {}, std::move(value), std::span(&type, 1), graph_.value(graph_.node(like).outputs[0]).mesh, like);
+    NodeId node =
+        rewrite_.add(&c_.ops->at("constant"), {}, std::move(value), std::span(&type, 1), graph_.value(graph_.node(like).outputs[0]).mesh, like);
     rewrite_.map(graph_.node(like).outputs[0], rewrite_.graph().node(node).outputs[0]);
     return true;
   }

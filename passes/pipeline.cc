@@ -21,13 +21,13 @@ namespace {
 constexpr Pass passes[] = {
     {"canonicalise", canonicalise, true},  // first: what is gone need not be placed
     {"shard", shard, false},
-    {"box", box, false},                   // after shard: boxes stand where neighbours disagree
-    {"order", order, false},               // after box: transfers are nodes to be ordered like any other
-    {"segment", segment, false},           // after order: actors are intervals of it
-    {"slots", slots, false},               // after segment: registers are what crosses segments
-    {"localise", localise_pass, false},    // from here on one rank and its devices
-    {"fuse", fuse, true},                  // after localise: kernels are known, actors are cut
-    {"memory", memory, false},             // after fuse: what a fused call keeps to itself needs no place
+    {"box", box, false},                 // after shard: boxes stand where neighbours disagree
+    {"order", order, false},             // after box: transfers are nodes to be ordered like any other
+    {"segment", segment, false},         // after order: actors are intervals of it
+    {"slots", slots, false},             // after segment: registers are what crosses segments
+    {"localise", localise_pass, false},  // from here on one rank and its devices
+    {"fuse", fuse, true},                // after localise: kernels are known, actors are cut
+    {"memory", memory, false},           // after fuse: what a fused call keeps to itself needs no place
     {"emit", emit, false},
 };
 
@@ -41,7 +41,8 @@ std::span<const Pass> pipeline() { return passes; }
 void compile(Compilation& c) {
   for (const std::string& name : c.options.off) {
     auto at = std::find_if(std::begin(passes), std::end(passes), [&](const Pass& pass) { return name == pass.name; });
-    require(at != std::end(passes), "no pass is called '", name, "'; there are: ", join(passes, ", ", [](const Pass& p) { return std::string(p.name); }));
+    require(at != std::end(passes), "no pass is called '", name,
+            "'; there are: ", join(passes, ", ", [](const Pass& p) { return std::string(p.name); }));
     require(at->may_be_off, "the pass '", name, "' cannot be switched off");
   }
   verify(c.graph);
@@ -63,8 +64,8 @@ void apply_rules(Graph& graph, std::span<const LayoutRule> rules) {
       if (!glob_match(rule.pattern, variable.name)) continue;
       any = true;
       const Mesh& mesh = graph.meshes[static_cast<std::size_t>(variable.mesh)];
-      require(rule.axes.size() <= variable.type.shape.size(), "rule '", rule.pattern, "' names ", rule.axes.size(), " dimensions, but ", variable.name, " is ",
-              variable.type);
+      require(rule.axes.size() <= variable.type.shape.size(), "rule '", rule.pattern, "' names ", rule.axes.size(), " dimensions, but ",
+              variable.name, " is ", variable.type);
       Layout layout = broadcast_layout(mesh);
       for (std::size_t d = 0; d < rule.axes.size(); ++d) {
         if (rule.axes[d].empty()) continue;
@@ -74,11 +75,13 @@ void apply_rules(Graph& graph, std::span<const LayoutRule> rules) {
           entry = S(static_cast<int>(d));
         }
       }
-      require(!variable.stored || *variable.stored == layout, "rule '", rule.pattern, "' wants ", variable.name, " as ", print(variable.type, mesh, layout),
-              ", but an earlier rule or compile stored it as ", variable.stored ? print(variable.type, mesh, *variable.stored) : std::string());
+      require(!variable.stored || *variable.stored == layout, "rule '", rule.pattern, "' wants ", variable.name, " as ",
+              print(variable.type, mesh, layout), ", but an earlier rule or compile stored it as ",
+              variable.stored ? print(variable.type, mesh, *variable.stored) : std::string());
       variable.stored = layout;
     }
-    require(any, "rule '", rule.pattern, "' matches no parameter; there are: ", join(graph.variables, ", ", [](const Variable& v) { return v.name; }));
+    require(any, "rule '", rule.pattern,
+            "' matches no parameter; there are: ", join(graph.variables, ", ", [](const Variable& v) { return v.name; }));
   }
 }
 

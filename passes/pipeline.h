@@ -13,7 +13,7 @@ namespace karez {
 struct Pass {
   const char* name;
   void (*run)(Compilation&);
-  bool may_be_off;                    // legal to switch off by name
+  bool may_be_off;  // legal to switch off by name
 };
 std::span<const Pass> pipeline();
 
@@ -23,8 +23,8 @@ void compile(Compilation& c);
 // Fixes the stored layouts of variables by glob over their names before `compile`: a rule that matches nothing, or that a shape or op
 // does not allow, is an error that lists what there is.
 struct LayoutRule {
-  std::string pattern;                // "fc*.weight"
-  std::vector<std::string> axes;      // per dimension: the mesh axis that splits it ("model", "data+model" for both), or "" for none
+  std::string pattern;            // "fc*.weight"
+  std::vector<std::string> axes;  // per dimension: the mesh axis that splits it ("model", "data+model" for both), or "" for none
 };
 void apply_rules(Graph& graph, std::span<const LayoutRule> rules);
 

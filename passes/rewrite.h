@@ -17,8 +17,8 @@ class Rewrite {
   void map(ValueId old, ValueId now) { values_[static_cast<std::size_t>(old.index)] = now; }
   NodeId node_at(NodeId old) const { return nodes_[static_cast<std::size_t>(old.index)]; }
 
-  NodeId keep(NodeId old);                              // with its inputs translated
-  NodeId keep(NodeId old, std::vector<ValueId> inputs); // with these (new) inputs
+  NodeId keep(NodeId old);                               // with its inputs translated
+  NodeId keep(NodeId old, std::vector<ValueId> inputs);  // with these (new) inputs
   // A new node with outputs of the given types; path and source line as of `like`.
   NodeId add(const OpDef* op, std::vector<ValueId> inputs, Attrs attrs, std::span<const TensorType> types, int mesh, NodeId like);
   // Translates control edges, variables and outputs, and hands over the new graph. Values that were never kept become invalid ids where

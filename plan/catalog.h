@@ -19,11 +19,11 @@ struct CallSpec {
   std::string device = "cpu";
   int team = 1;
 };
-std::string print(const CallSpec& call);   // "matmul(f32[8, 4], f32[4, 6]) {..} -> f32[8, 6]"
+std::string print(const CallSpec& call);  // "matmul(f32[8, 4], f32[4, 6]) {..} -> f32[8, 6]"
 
 struct KernelChoice {
-  std::string kernel;                      // "onednn.matmul"
-  std::int64_t workspace = 0;              // bytes
+  std::string kernel;          // "onednn.matmul"
+  std::int64_t workspace = 0;  // bytes
 };
 
 class KernelCatalog {

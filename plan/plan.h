@@ -13,7 +13,7 @@
 
 namespace karez {
 
-using DeviceId = Id<struct DeviceTag>;            // index in Plan::devices
+using DeviceId = Id<struct DeviceTag>;  // index in Plan::devices
 using StreamId = Id<struct StreamTag>;
 using BlockId = Id<struct BlockTag>;
 using RegisterId = Id<struct RegisterTag>;
@@ -32,8 +32,8 @@ struct PlanDevice {
 
 struct Stream {
   DeviceId device;
-  std::string name;                               // "compute", "comm", "host"
-  int worker = 0;                                 // which worker thread serves it; the runtime takes it modulo what it has
+  std::string name;  // "compute", "comm", "host"
+  int worker = 0;    // which worker thread serves it; the runtime takes it modulo what it has
   bool operator==(const Stream&) const = default;
 };
 
@@ -45,59 +45,59 @@ struct Block {
   BlockKind kind = BlockKind::scratch;
   DeviceId device;
   std::int64_t bytes = 0;
-  std::string name;                               // variables: "fc.weight"; the Session keys them by name and layout
-  std::string layout;                             // variables: "f32[10, 784@model]"
+  std::string name;    // variables: "fc.weight"; the Session keys them by name and layout
+  std::string layout;  // variables: "f32[10, 784@model]"
   bool operator==(const Block&) const = default;
 };
 
 // One memory on one device, written by one producer, read by its consumers; `slots` copies, slot i at offset + i * stride.
 struct Register {
   ActorId producer;
-  std::vector<ActorId> consumers;                 // each once; may hold session_actor
+  std::vector<ActorId> consumers;  // each once; may hold session_actor
   int slots = 1;
-  std::int64_t bytes = 0;                         // of one slot; 0: control only
-  BlockId block;                                  // invalid when bytes is 0
+  std::int64_t bytes = 0;  // of one slot; 0: control only
+  BlockId block;           // invalid when bytes is 0
   std::int64_t offset = 0;
   std::int64_t stride = 0;
-  std::string type;                               // for people: "f32[64@data, 256]"
+  std::string type;  // for people: "f32[64@data, 256]"
   bool operator==(const Register&) const = default;
 };
 
 // Where a call's operand lies: in the slot its actor holds of a register, or at a fixed place of a block.
 struct Operand {
-  RegisterId reg;                                 // either this
-  BlockId block;                                  // or this
-  std::int64_t offset = 0;                        // bytes
+  RegisterId reg;           // either this
+  BlockId block;            // or this
+  std::int64_t offset = 0;  // bytes
   View view;
   bool operator==(const Operand&) const = default;
 };
 
 // A kernel by name with its attributes and operands. `workspace` (if any) is the last thing a kernel gets.
 struct Call {
-  std::string kernel;                             // "onednn.matmul"
+  std::string kernel;  // "onednn.matmul"
   Attrs attrs;
   std::vector<Operand> in, out;
   std::optional<Operand> workspace;
-  int team = 1;                                   // threads; equal on all replicas, because results depend on it
-  std::string where;                              // "matmul at net.cc:12 (fc1)"
+  int team = 1;       // threads; equal on all replicas, because results depend on it
+  std::string where;  // "matmul at net.cc:12 (fc1)"
   bool operator==(const Call&) const = default;
 };
 
 // A box of a member's local tensor that goes to, or comes from, another member.
 struct Piece {
-  int peer = 0;                                   // member number in the communicator
-  std::vector<std::int64_t> begin, size;          // in the local tensor of the one who holds this list
+  int peer = 0;                           // member number in the communicator
+  std::vector<std::int64_t> begin, size;  // in the local tensor of the one who holds this list
   bool operator==(const Piece&) const = default;
 };
 
 // One collective as one member sees it.
 struct Collective {
   CommunicatorId communicator;
-  std::string kind;                               // "all_reduce", "reduce_scatter", "all_gather", "all_to_all"
-  std::string reduce;                             // "sum", "max", "min" or ""
-  int turn = 0;                                   // position in the communicator's sequence: it begins only at its turn
+  std::string kind;    // "all_reduce", "reduce_scatter", "all_gather", "all_to_all"
+  std::string reduce;  // "sum", "max", "min" or ""
+  int turn = 0;        // position in the communicator's sequence: it begins only at its turn
   Operand in, out;
-  std::vector<Piece> sends, receives;             // one per member and in their order, the own included; all_reduce: empty (flat ranges)
+  std::vector<Piece> sends, receives;  // one per member and in their order, the own included; all_reduce: empty (flat ranges)
   std::optional<Operand> staging;
   std::string where;
   bool operator==(const Collective&) const = default;
@@ -120,34 +120,34 @@ enum class BodyKind {
 std::string_view name_of(BodyKind kind);
 
 struct Actor {
-  std::string name;                               // for people: "compute.3", "all_reduce fc1.weight.grad"
+  std::string name;  // for people: "compute.3", "all_reduce fc1.weight.grad"
   StreamId stream;
   std::vector<Port> inputs, outputs;
   BodyKind body = BodyKind::compute;
   std::vector<Call> calls;
   std::optional<Collective> collective;
   std::string binding;
-  std::vector<Operand> bound;                     // input: what the source writes, in order; fetch: what is read
-  std::vector<Attrs> slices;                      // input: per bound operand, {begin=[..], shape=[..]} of the logical batch tensor
-  int priority = 0;                               // smaller acts first
+  std::vector<Operand> bound;  // input: what the source writes, in order; fetch: what is read
+  std::vector<Attrs> slices;   // input: per bound operand, {begin=[..], shape=[..]} of the logical batch tensor
+  int priority = 0;            // smaller acts first
   std::string where;
   bool operator==(const Actor&) const = default;
 };
 
 // A transfer between two devices over links, as the plan foresees it: what `sum(planned) == sum(counted)` sums.
 struct Transfer {
-  std::string kind;                               // "all_reduce"
-  std::string axis;                               // mesh axis
-  std::string value;                              // for people: "fc1.weight gradient f32[...]"
-  std::int64_t bytes = 0;                         // sent by this rank's devices in one launch
+  std::string kind;        // "all_reduce"
+  std::string axis;        // mesh axis
+  std::string value;       // for people: "fc1.weight gradient f32[...]"
+  std::int64_t bytes = 0;  // sent by this rank's devices in one launch
   bool operator==(const Transfer&) const = default;
 };
 
 struct Communicator {
   std::vector<PlanDevice> members;
-  std::string algorithm = "ring";                 // "ring" or "direct"
-  std::int64_t chunk = 1 << 18;                   // bytes
-  std::vector<std::string> sequence;              // what runs in one step, in order (names for people; the length counts)
+  std::string algorithm = "ring";     // "ring" or "direct"
+  std::int64_t chunk = 1 << 18;       // bytes
+  std::vector<std::string> sequence;  // what runs in one step, in order (names for people; the length counts)
   bool operator==(const Communicator&) const = default;
 };
 
@@ -162,7 +162,7 @@ struct Link {
 
 struct Plan {
   std::string name;
-  int world = 1;                                  // ranks
+  int world = 1;  // ranks
   int rank = 0;
   std::vector<PlanDevice> devices;
   std::vector<Stream> streams;
@@ -172,7 +172,7 @@ struct Plan {
   std::vector<Link> links;
   std::vector<Communicator> communicators;
   std::vector<Transfer> transfers;
-  std::vector<Call> setup;                        // run once when loaded: constants
+  std::vector<Call> setup;  // run once when loaded: constants
   std::uint64_t program_hash = 0;
   bool operator==(const Plan&) const = default;
 
@@ -182,11 +182,11 @@ struct Plan {
   const Stream& stream(StreamId id) const { return streams[static_cast<std::size_t>(id.index)]; }
 };
 
-std::string print(const Plan& plan);              // `parse_plan(print(p)) == p`
+std::string print(const Plan& plan);  // `parse_plan(print(p)) == p`
 Plan parse_plan(std::string_view text);
 void save(const Plan& plan, const std::string& path);
 Plan load_plan(const std::string& path);
-std::uint64_t rank_hash(const Plan& plan);        // of everything but the lines for people
+std::uint64_t rank_hash(const Plan& plan);  // of everything but the lines for people
 
 // Throws on what cannot run: ids out of range, a register whose producer or consumers do not list it, operands outside their slot or
 // block, two members of one sequence that disagree in length, overlapping registers of a block, a cycle without tokens.

@@ -32,14 +32,13 @@ TEST_P(Counting, PlannedBytesAndMessagesAreThoseCounted) {
   optim::Adam adam(net.parameters(), {.lr = 1e-3});
   std::vector<LayoutRule> rules;
   if (by_rule) rules = {{"fc1.weight", P("model", nullptr)}, {"fc2.weight", P(nullptr, "model")}};
-  auto step = compile(
-      world.mesh(shape.axes),
-      [&](Tensor x, Tensor y) {
-        Tensor loss = cross_entropy(net(x), y);
-        adam.step(grad(loss, net.parameters()));
-        return loss;
-      },
-      {.rules = rules});
+  auto step = compile(world.mesh(shape.axes),
+                      [&](Tensor x, Tensor y) {
+                        Tensor loss = cross_entropy(net(x), y);
+                        adam.step(grad(loss, net.parameters()));
+                        return loss;
+                      },
+                      {.rules = rules});
   std::mt19937 random(3);
   HostArray x(TensorType{DType::f32, {13, 20}}), y(TensorType{DType::i32, {13}});
   for (float& value : x.data<float>()) value = static_cast<float>(random() % 1000) / 500 - 1;

@@ -75,7 +75,8 @@ void run_way(Session& session, const KernelTable& table, const OpTable& ops, con
         const T a = got.data<T>()[e], w = expected[i].data<T>()[e];
         if (a == w || (a != a && w != w)) continue;
         double tolerance = std::is_floating_point_v<T> ? 1e-12 * scale : 0;
-        require(std::abs(static_cast<double>(a) - static_cast<double>(w)) <= tolerance, "element ", e, " of output ", i, " is ", a, ", whole it is ", w);
+        require(std::abs(static_cast<double>(a) - static_cast<double>(w)) <= tolerance, "element ", e, " of output ", i, " is ", a, ", whole it is ",
+                w);
       }
     });
   }
@@ -89,7 +90,8 @@ TEST(Law1Engine, ActorsOnAMeshGiveWhatTheOpGivesWhole) {
   for (std::size_t k = 0; k < cases.size(); ++k) {
     const Graph graph = graph_of(cases[k], ops);
     NodeView node{&graph, NodeId(graph.nodes.size() - 1)};
-    if (node.node().op->name == "assign" || node.node().op->name == "copy") continue;  // passes make these around variables; every way here has copies
+    if (node.node().op->name == "assign" || node.node().op->name == "copy")
+      continue;  // passes make these around variables; every way here has copies
     for (const char* text : {"data=2", "data=3", "data=4", "data=2,model=2"}) {
       Mesh mesh = Mesh::parse(text);
       for (auto& shardings : mesh_shardings(node, mesh)) ways.push_back({k, mesh, std::move(shardings)});

@@ -37,14 +37,13 @@ std::vector<double> losses(const Setting& run, DType dtype, bool smooth, int ste
   World world({.devices = shape.size(), .seed = 5});
   SmallCnn net(dtype, smooth);
   optim::Adam adam(net.parameters(), {.lr = 2e-3});
-  auto step = compile(
-      world.mesh(shape.axes),
-      [&](Tensor x, Tensor y) {
-        Tensor loss = cross_entropy(net(x), y);
-        adam.step(grad(loss, net.parameters()));
-        return loss;
-      },
-      {.rules = run.rules});
+  auto step = compile(world.mesh(shape.axes),
+                      [&](Tensor x, Tensor y) {
+                        Tensor loss = cross_entropy(net(x), y);
+                        adam.step(grad(loss, net.parameters()));
+                        return loss;
+                      },
+                      {.rules = run.rules});
   std::mt19937 random(7);
   std::normal_distribution<double> normal;
   std::vector<double> result;
@@ -60,8 +59,11 @@ std::vector<double> losses(const Setting& run, DType dtype, bool smooth, int ste
   return result;
 }
 
-const std::vector<LayoutRule> by_rule = {{"conv*.weight", P("model")}, {"conv*.bias", P("model")}, {"fc1.weight", P("model", nullptr)},
-                                         {"fc1.bias", P("model")},     {"fc2.weight", P(nullptr, "model")}};
+const std::vector<LayoutRule> by_rule = {{"conv*.weight", P("model")},
+                                         {"conv*.bias", P("model")},
+                                         {"fc1.weight", P("model", nullptr)},
+                                         {"fc1.bias", P("model")},
+                                         {"fc2.weight", P(nullptr, "model")}};
 
 // Every mesh by free choice, and those with a model axis also with split convolution channels and dense layers column-then-row.
 std::vector<Setting> settings() {

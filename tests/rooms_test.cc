@@ -83,7 +83,7 @@ struct ThirdParty {
   std::string header, where;  // start of the include's path; words of which the file's path must bear one
 };
 const ThirdParty third_parties[] = {
-    {"oneapi/dnnl", "onednn"}, {"dnnl", "onednn"},    {"zlib.h", "gzip"},       {"omp.h", "kernels"},  {"hwy/", "kernels highway generate"},
+    {"oneapi/dnnl", "onednn"}, {"dnnl", "onednn"},    {"zlib.h", "gzip"},       {"omp.h", "kernels"},     {"hwy/", "kernels highway generate"},
     {"Eigen/", "kernels"},     {"eigen3/", "nobody"}, {"gtest/", "test tests"}, {"gmock/", "test tests"}, {"caf/", "caf"},
 };
 const std::set<std::string> banned = {"ranges", "format", "expected"};
