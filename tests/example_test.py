@@ -118,3 +118,15 @@ def test_a_label_out_of_range_is_named_with_its_row(data):
 def test_a_missing_file_is_named(data):
     (data / "t10k-labels-idx1-ubyte.gz").unlink()
     assert "t10k-labels-idx1-ubyte" in refused(run("--data", str(data)))
+
+
+DATA = "/usr/share/datasets/fashion-mnist"
+
+if os.environ.get("KAREZ_ALL"):  # minutes each: with ./dev test --all
+
+    @pytest.mark.parametrize("seed", [1, 2, 3])
+    @pytest.mark.parametrize("model, mesh, least", [("cnn", "", 0.89), ("cnn", "data=2,model=2", 0.89), ("mlp", "", 0.87), ("mlp", "data=2,model=2", 0.87)])
+    def test_the_defaults_reach_their_accuracy(model, mesh, least, seed):
+        result = run("--model", model, "--mesh", mesh, "--seed", str(seed), timeout=300)
+        assert result.returncode == 0, result.stderr
+        assert float(re.search(r"accuracy (\S+)", result.stdout).group(1)) >= least
