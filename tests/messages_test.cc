@@ -37,19 +37,31 @@ class Messages : public ::testing::Test {
 };
 
 TEST_F(Messages, AShapeThatDoesNotFitNamesBothAndTheLine) {
-  EXPECT_EQ(said([&] { compile(mesh, [&](Tensor v) { return net(v); })(narrow); }), "?");
-  EXPECT_EQ(said([&] { compile(mesh, [&](Tensor v) { return v + v * full({7}, 1.0); })(x); }), "?");
+  EXPECT_EQ(said([&] { compile(mesh, [&](Tensor v) { return net(v); })(narrow); }),
+            "linear: inner sizes differ: 19 and 20 (x f32[8, 19], weight f32[24, 20])\n  at messages_test.cc:N (in fc1)");
+  EXPECT_EQ(said([&] { compile(mesh, [&](Tensor v) { return v + v * full({7}, 1.0); })(x); }),
+            "mul: shapes do not broadcast: [8, 20] and [7]\n  at messages_test.cc:N");
 }
 
-TEST_F(Messages, AMeshLargerThanTheDevicesSaysHowManyItTakes) { EXPECT_EQ(said([&] { world.mesh("data=4,model=2"); }), "?"); }
+TEST_F(Messages, AMeshLargerThanTheDevicesSaysHowManyItTakes) {
+  EXPECT_EQ(said([&] { world.mesh("data=4,model=2"); }),
+            "mesh(data=4, model=2) takes 8 devices, but the world has 4; World({.devices = 8}) has enough");
+}
 
-TEST_F(Messages, AnUnknownAxisListsTheAxes) { EXPECT_EQ(of_rules({{"fc1.weight", P("pipe")}}), "?"); }
+TEST_F(Messages, AnUnknownAxisListsTheAxes) {
+  EXPECT_EQ(of_rules({{"fc1.weight", P("pipe")}}), "mesh: no axis is called 'pipe'; mesh(data=2, model=2) has data, model");
+}
 
-TEST_F(Messages, ARuleThatMatchesNothingListsTheParameters) { EXPECT_EQ(of_rules({{"conv*", P("model")}}), "?"); }
+TEST_F(Messages, ARuleThatMatchesNothingListsTheParameters) {
+  EXPECT_EQ(of_rules({{"conv*", P("model")}}), "rule 'conv*' matches no parameter; there are: fc1.weight, fc1.bias, fc2.weight, fc2.bias");
+}
 
 TEST_F(Messages, ALayoutThatAnOpDoesNotAllowListsTheLegalOnes) {
   auto sliced = [&](Tensor v) { return with_layout(slice(v, {0, 1}, {8, 10}), P(nullptr, "model")); };
-  EXPECT_EQ(said([&] { compile(mesh, sliced)(x); }), "?");
+  EXPECT_EQ(said([&] { compile(mesh, sliced)(x); }),
+            "slice at messages_test.cc:N cannot give f32[8, 10] the layout (B, S(1)) on mesh(data=2, model=2); it can give (S(0), S(0)), (S(0), B), "
+            "(S(0), P(sum)), (S(0), P(max)), (S(0), P(min)), (B, S(0)), (B, B), (B, P(sum)), (B, P(max)), (B, P(min)), (P(sum), S(0)), "
+            "(P(sum), B), (P(sum), P(sum)), (P(max), S(0)), (P(max), B), (P(max), P(max)), (P(min), S(0)), (P(min), B), (P(min), P(min))");
 }
 
 }  // namespace
