@@ -2,63 +2,23 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cerrno>
 #include <cstddef>
 #include <cstdlib>
-#include <new>
 
 #include "comm/collective.h"
 #include "data/array_source.h"
 #include "runtime/reduce.h"
 #include "runtime/session.h"
+#include "runtime/test_malloc.h"
 #include "runtime/test_plans.h"
 
 namespace {
 thread_local bool is_worker = false;
 std::atomic<long> worker_allocations{0};
+}  // namespace
 void count_allocation() {
   if (is_worker) worker_allocations.fetch_add(1, std::memory_order_relaxed);
 }
-}  // namespace
-
-// Sanitizers bring their own malloc; there operator new alone is counted.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-extern "C" {
-void* __libc_malloc(std::size_t);
-void* __libc_calloc(std::size_t, std::size_t);
-void* __libc_realloc(void*, std::size_t);
-void* __libc_memalign(std::size_t, std::size_t);
-void* malloc(std::size_t bytes) {
-  count_allocation();
-  return __libc_malloc(bytes);
-}
-void* calloc(std::size_t n, std::size_t bytes) {
-  count_allocation();
-  return __libc_calloc(n, bytes);
-}
-void* realloc(void* old, std::size_t bytes) {
-  count_allocation();
-  return __libc_realloc(old, bytes);
-}
-void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
-  count_allocation();
-  return __libc_memalign(alignment, bytes);
-}
-int posix_memalign(void** out, std::size_t alignment, std::size_t bytes) {
-  count_allocation();
-  *out = __libc_memalign(alignment, bytes);
-  return *out == nullptr ? ENOMEM : 0;
-}
-}
-#else
-void* operator new(std::size_t bytes) {
-  count_allocation();
-  if (void* memory = std::malloc(bytes)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-#endif
 
 namespace karez {
 namespace {

@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cerrno>
 #include <cstddef>
 #include <cstdlib>
 #include <random>
 
 #include "api/karez.h"
+#include "runtime/test_malloc.h"
 
 namespace {
 std::atomic<bool> counting{false};
@@ -21,14 +21,12 @@ std::atomic<int> executing{0};
 
 extern "C" int omp_get_thread_num();  // of the runtime that kernels' teams run on
 
-namespace {
 void count_allocation() {
   if (!counting.load(std::memory_order_relaxed) || is_client) return;
   // The second thread of a team works for the one that called execute.
   bool for_library = inside_library > 0 || (executing.load() > 0 && omp_get_thread_num() > 0);
   (for_library ? library : ours).fetch_add(1, std::memory_order_relaxed);
 }
-}  // namespace
 
 extern "C" {
 // Stands before the library's function of this name: the one way into a primitive.
@@ -42,34 +40,6 @@ int dnnl_primitive_execute(const void* primitive, void* stream, int count, const
   --inside_library;
   return status;
 }
-
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // sanitizers bring their own malloc
-void* __libc_malloc(std::size_t);
-void* __libc_calloc(std::size_t, std::size_t);
-void* __libc_realloc(void*, std::size_t);
-void* __libc_memalign(std::size_t, std::size_t);
-void* malloc(std::size_t bytes) {
-  count_allocation();
-  return __libc_malloc(bytes);
-}
-void* calloc(std::size_t n, std::size_t bytes) {
-  count_allocation();
-  return __libc_calloc(n, bytes);
-}
-void* realloc(void* old, std::size_t bytes) {
-  count_allocation();
-  return __libc_realloc(old, bytes);
-}
-void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
-  count_allocation();
-  return __libc_memalign(alignment, bytes);
-}
-int posix_memalign(void** out, std::size_t alignment, std::size_t bytes) {
-  count_allocation();
-  *out = __libc_memalign(alignment, bytes);
-  return *out == nullptr ? ENOMEM : 0;
-}
-#endif
 }
 
 namespace karez {

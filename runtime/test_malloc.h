@@ -1,0 +1,48 @@
+// For tests: every way to malloc, calling count_allocation() first. Included by one file of a test binary, which defines that function.
+#pragma once
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+
+void count_allocation();
+
+// Sanitizers bring their own malloc; there operator new alone is counted.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+extern "C" {
+void* __libc_malloc(std::size_t);
+void* __libc_calloc(std::size_t, std::size_t);
+void* __libc_realloc(void*, std::size_t);
+void* __libc_memalign(std::size_t, std::size_t);
+void* malloc(std::size_t bytes) {
+  count_allocation();
+  return __libc_malloc(bytes);
+}
+void* calloc(std::size_t n, std::size_t bytes) {
+  count_allocation();
+  return __libc_calloc(n, bytes);
+}
+void* realloc(void* old, std::size_t bytes) {
+  count_allocation();
+  return __libc_realloc(old, bytes);
+}
+void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
+  count_allocation();
+  return __libc_memalign(alignment, bytes);
+}
+int posix_memalign(void** out, std::size_t alignment, std::size_t bytes) {
+  count_allocation();
+  *out = __libc_memalign(alignment, bytes);
+  return *out == nullptr ? ENOMEM : 0;
+}
+}
+#else
+void* operator new(std::size_t bytes) {
+  count_allocation();
+  if (void* memory = std::malloc(bytes)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+#endif
