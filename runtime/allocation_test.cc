@@ -64,7 +64,7 @@ TEST(Allocation, WorkersAllocateNothingInLaunchesTenToThirty) {
       for (std::int64_t i = 0; i < n; ++i) test_data(args.out[0])[i] = test_data(args.in[0])[i];
     };
   }));
-  rows.push_back(test_row("allocate", [](const CallSpec&) -> PreparedKernel { return [](const KernelArgs&) { delete new std::atomic<int>(3); }; }));
+  rows.push_back(test_row("allocate", [](const CallSpec&) -> PreparedKernel { return [](const KernelArgs&) { allocate_once(); }; }));
   KernelTable table(std::move(rows));
   for (int workers : {1, 2}) {
     marked = 0;

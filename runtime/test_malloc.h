@@ -8,6 +8,12 @@
 
 void count_allocation();
 
+// An allocation that no optimiser may leave out: what shows that the hook sees one.
+inline void allocate_once() {
+  void* volatile memory = ::operator new(16);
+  ::operator delete(memory);
+}
+
 // Sanitizers bring their own malloc; there operator new alone is counted.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 extern "C" {

@@ -94,7 +94,7 @@ TEST(SteadyStateHook, SeesWhatAThreadAllocates) {
   is_client = false;
   ours = 0;
   counting = true;
-  std::free(std::malloc(10));
+  allocate_once();
   counting = false;
   is_client = true;
   EXPECT_GE(ours.load(), 1);
