@@ -23,6 +23,8 @@ class Preparation {
   std::unique_ptr<Loaded> run() {
     for (const PlanDevice& device : plan_.devices) loaded_->devices.push_back(&options_.device(device));
     loaded_->boxes = options_.boxes;
+    loaded_->unload.what = Mail::What::unload;
+    loaded_->unload.payload = loaded_.get();
     allocate_blocks();
     make_parts();
     acts_ = acts_per_launch(plan_);
@@ -81,7 +83,8 @@ class Preparation {
       part->ready = ReadyQueue(static_cast<int>(dealt[w].size()));
       part->attach.what = Mail::What::attach;
       part->abandon.what = Mail::What::abandon;
-      part->attach.part = part->abandon.part = part.get();
+      part->detach.what = Mail::What::detach;
+      part->attach.part = part->abandon.part = part->detach.part = part.get();
       for (ActorId id : pick_order(plan_, dealt[w])) {
         auto& actor = part->actors.emplace_back(std::make_unique<ActorState>(plan_, id));
         actor->place = static_cast<int>(part->actors.size()) - 1;

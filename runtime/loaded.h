@@ -124,7 +124,8 @@ struct Part {
   std::vector<std::unique_ptr<Sequence>> sequences;
   std::map<std::string, OwnedCounter> sent_bytes;  // by kind of collective
   OwnedCounter acts, messages;
-  Mail attach, abandon;
+  Mail attach, abandon, detach;
+  bool leaving = false;  // no longer served: what is still on its way to it is thrown away
 };
 
 // The session's side of a plan, served by worker 0.
@@ -169,6 +170,13 @@ struct Loaded {
   std::atomic<LaunchRecord*> launch{nullptr};  // in flight
   std::atomic<bool> poisoned{false};           // a launch failed: acts complete without working
   std::atomic<bool> abandoned{false};          // a collective broke: nobody waits for members
+
+  // Of a plan that is being unloaded. Worker 0's, but for `left`, which the session's mutex guards.
+  Mail unload;
+  int queued = 0;  // launches of it that are not over
+  bool leaving = false;
+  int round = 0, attached = 0;  // of asking the parts to go, and how many have not answered
+  bool left = false;            // no worker will touch it again
 };
 
 // A session's variables, by device ("0.1") and name.

@@ -20,6 +20,9 @@ struct Mail {
     launch,    // payload: a LaunchRecord to be queued
     attach,    // a part to be served from now on
     inquiry,   // payload: an Inquiry, who waits for what
+    unload,    // payload: a Loaded that no launch will name any more
+    detach,    // a part to be served no longer
+    detached,  // payload: the Loaded a part of which is served no longer
     stop,
   };
   Mail* next = nullptr;

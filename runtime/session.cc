@@ -42,6 +42,7 @@ Session::Session(SessionOptions options, const KernelTable& kernels)
   int cores = cpu_budget().cores;
   require(options_.workers >= 0, "a session of ", options_.workers, " workers");
   limit_ = options_.workers == 0 ? cores : std::min(options_.workers, cores);
+  workers_.reserve(static_cast<std::size_t>(limit_));
 }
 
 Session::~Session() {
@@ -83,6 +84,7 @@ void Session::start_workers(const Plan& plan) {
 
 int Session::load(const Plan& plan) {
   wait_idle();
+  free_left();
   verify(plan);
   start_workers(plan);
   LoadOptions options;
@@ -95,14 +97,63 @@ int Session::load(const Plan& plan) {
   auto loaded = prepare(plan, *variables_, options);
   for (auto& part : loaded->parts)
     if (part) workers_[static_cast<std::size_t>(part->worker)]->box().post(&part->attach);
-  loaded_.push_back(std::move(loaded));
-  return static_cast<int>(loaded_.size()) - 1;
+  std::lock_guard lock(mutex_);
+  loaded_.emplace(next_plan_, std::move(loaded));
+  return next_plan_++;
+}
+
+void Session::unload(int plan) {
+  {
+    std::lock_guard lock(mutex_);
+    auto at = loaded_.find(plan);
+    require(at != loaded_.end(), "no plan ", plan, " is loaded in this session");
+    leaving_.push_back(std::move(at->second));
+    loaded_.erase(at);
+    workers_[0]->box().post(&leaving_.back()->unload);  // under the lock: behind the mail of every launch of it
+  }
+  free_left();
+}
+
+void Session::left(Loaded& loaded) {
+  std::lock_guard lock(mutex_);
+  loaded.left = true;
+}
+
+// By a client: to free a plan takes long, and its kernels' state is not ours.
+void Session::free_left() {
+  std::vector<std::shared_ptr<Loaded>> free;  // emptied when the lock is open again
+  std::lock_guard lock(mutex_);
+  auto first = std::stable_partition(leaving_.begin(), leaving_.end(), [](const auto& loaded) { return !loaded->left; });
+  for (auto at = first; at != leaving_.end(); ++at) {
+    count(**at, gone_);
+    free.push_back(std::move(*at));
+  }
+  leaving_.erase(first, leaving_.end());
+  drop_finished();
+}
+
+// Whoever still wants a launch's results holds its record.
+void Session::drop_finished() {
+  if (broken()) return;
+  while (!launches_.empty() && launches_.front()->ticket <= finished_ticket_) launches_.pop_front();
+}
+
+int Session::plans() {
+  free_left();
+  std::lock_guard lock(mutex_);
+  return static_cast<int>(loaded_.size() + leaving_.size());
+}
+
+std::shared_ptr<Loaded> Session::find(int plan) const {
+  std::lock_guard lock(mutex_);
+  auto at = loaded_.find(plan);
+  require(at != loaded_.end(), "no plan ", plan, " is loaded in this session");
+  return at->second;
 }
 
 Launch Session::launch(int plan, const Feeds& feeds) {
-  require(plan >= 0 && static_cast<std::size_t>(plan) < loaded_.size() && loaded_[static_cast<std::size_t>(plan)], "no plan ", plan,
-          " is loaded in this session");
-  Loaded& loaded = *loaded_[static_cast<std::size_t>(plan)];
+  const std::shared_ptr<Loaded> held = find(plan);  // somebody may unload it meanwhile
+  Loaded& loaded = *held;
   auto record = std::make_shared<LaunchRecord>();
   record->session = this;
   record->loaded = &loaded;
@@ -123,9 +174,9 @@ Launch Session::launch(int plan, const Feeds& feeds) {
   record->mail.payload = record.get();
 
   std::lock_guard lock(mutex_);
+  require(loaded_.count(plan) > 0, "plan ", plan, " was unloaded while it was to be launched");
   require(failure_.empty(), "this session's state is unusable since a launch failed (", failure_, "); reload it");
-  if (!broken())
-    while (!launches_.empty() && launches_.front()->ticket <= finished_ticket_) launches_.pop_front();
+  drop_finished();
   record->ticket = next_ticket_++;
   ++launched_;
   launches_.push_back(record);
@@ -213,29 +264,34 @@ void Session::write_variable(std::string_view name, const PlanDevice& d, const V
 void Session::reload() {
   wait_idle();
   stop();
-  for (auto& loaded : loaded_) loaded.reset();
-  variables_ = std::make_unique<Variables>();
   std::lock_guard lock(mutex_);
+  loaded_.clear();
+  leaving_.clear();
+  gone_ = {};
+  variables_ = std::make_unique<Variables>();
   launches_.clear();
   failure_.clear();
   broken_ = false;
 }
 
+void Session::count(const Loaded& loaded, Counters& c) const {
+  c.messages += loaded.session_ports.messages.value();
+  for (const auto& part : loaded.parts) {
+    if (!part) continue;
+    c.acts += part->acts.value();
+    c.messages += part->messages.value();
+    for (const auto& [kind, bytes] : part->sent_bytes) c.sent_bytes[kind] += bytes.value();
+  }
+}
+
 Counters Session::counters() {
   wait_idle();
-  Counters c;
+  std::lock_guard lock(mutex_);
+  Counters c = gone_;
   c.launches = launched_;
   c.workers = static_cast<int>(workers_.size());
-  for (const auto& loaded : loaded_) {
-    if (!loaded) continue;
-    c.messages += loaded->session_ports.messages.value();
-    for (const auto& part : loaded->parts) {
-      if (!part) continue;
-      c.acts += part->acts.value();
-      c.messages += part->messages.value();
-      for (const auto& [kind, bytes] : part->sent_bytes) c.sent_bytes[kind] += bytes.value();
-    }
-  }
+  for (const auto& [number, loaded] : loaded_) count(*loaded, c);
+  for (const auto& loaded : leaving_) count(*loaded, c);
   for (const auto& [name, device] : devices_) c.peak_bytes[name] = device->memory().peak;
   return c;
 }
@@ -246,6 +302,10 @@ std::string Session::wait_graph() {
   inquiry->answers.resize(workers_.size());
   inquiry->mails.resize(workers_.size());
   inquiry->missing = workers_.size();
+  std::erase_if(inquiries_, [](const auto& old) {
+    std::lock_guard lock(old->mutex);
+    return old->missing == 0;
+  });
   inquiries_.push_back(inquiry);
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     inquiry->mails[w].what = Mail::What::inquiry;
@@ -254,6 +314,7 @@ std::string Session::wait_graph() {
   }
   std::unique_lock lock(inquiry->mutex);
   inquiry->answered.wait_for(lock, std::chrono::milliseconds(500), [&] { return inquiry->missing == 0; });
+  std::lock_guard acting_lock(mutex_);  // what a worker is inside of cannot be freed meanwhile
   std::string text;
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     text += cat("worker ", w, ":\n", inquiry->answers[w].empty() ? cat("is inside ", workers_[w]->acting(), "\n") : inquiry->answers[w]);

@@ -86,6 +86,11 @@ class Session {
   // with those of the same device and name (another layout is an error), runs `setup`. The number returned names it in `launch`.
   int load(const Plan& plan);
 
+  // Forgets the plan: launches of it that were made before run to their end, then its memory, actors, kernels and links go; variables stay.
+  // Never waits; other plans go on. The number is not given again.
+  void unload(int plan);
+  int plans();  // how many hold memory: loaded, or unloaded and still on their way out
+
   // Runs the plan once. Every binding of an input needs a feed of the right type. One launch is in flight; others wait in ticket order.
   // After a launch failed, variables may hold half a step: every further launch is an error until `reload`.
   Launch launch(int plan, const Feeds& feeds = {});
@@ -95,7 +100,7 @@ class Session {
   void write_variable(std::string_view name, const PlanDevice& device, const View& view, const HostArray& value);
   bool has_variable(std::string_view name, const PlanDevice& device) const;
 
-  // Forgets all plans and variables, and with them a failure.
+  // Forgets all plans and variables, and with them a failure. Numbers of plans are not given again.
   void reload();
 
   Counters counters();  // waits until no launch is in flight
@@ -109,9 +114,14 @@ class Session {
   void finished(LaunchRecord& record);  // it is over; the record may go
   bool refuses(LaunchRecord& record);   // says so in the record, if an earlier launch failed
   void broke(const std::string& why);   // a protocol error: everything in flight ends here
+  void left(Loaded& loaded);            // no worker touches it any more; a client's thread frees it
   bool broken() const { return broken_.load(std::memory_order_relaxed); }
 
   void wait_idle();
+  std::shared_ptr<Loaded> find(int plan) const;
+  void free_left();
+  void drop_finished();  // under the lock
+  void count(const Loaded& loaded, Counters& counters) const;
   void wait(const LaunchRecord& record);
   void stop();
   void start_workers(const Plan& plan);
@@ -123,15 +133,18 @@ class Session {
   std::vector<std::unique_ptr<AsyncKernel>> async_;
   std::map<std::string, std::unique_ptr<Device>> devices_;  // "rank.device"
   std::unique_ptr<Variables> variables_;
-  std::vector<std::unique_ptr<Loaded>> loaded_;  // none where a reload forgot it
-  int limit_ = 1;                                // of workers
+  int limit_ = 1;  // of workers
   std::vector<std::unique_ptr<Worker>> workers_;
-  std::vector<std::shared_ptr<Inquiry>> inquiries_;  // kept: a worker inside a kernel answers later
+  std::vector<std::shared_ptr<Inquiry>> inquiries_;  // kept until all answered: a worker inside a kernel answers later
   std::int64_t launched_ = 0;
   std::atomic<bool> broken_{false};
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable over_;
+  int next_plan_ = 0;
+  std::map<int, std::shared_ptr<Loaded>> loaded_;       // by number
+  std::vector<std::shared_ptr<Loaded>> leaving_;        // unloaded; a worker may yet touch those that have not left
+  Counters gone_;                                       // what plans counted that are freed
   std::deque<std::shared_ptr<LaunchRecord>> launches_;  // begun or queued, oldest first
   std::uint64_t next_ticket_ = 1, finished_ticket_ = 0;
   std::string failure_;  // of the first failed launch

@@ -86,6 +86,8 @@ void Worker::idle() {
 }
 
 void Worker::open(Mail& mail) {
+  if (mail.part != nullptr && mail.part->leaving) [[unlikely]]
+    return open_late(mail);
   switch (mail.what) {
     case Mail::What::message: {
       Message message = mail.message;  // the sender may write the mail again as soon as the message took effect
@@ -128,6 +130,9 @@ void Worker::open(Mail& mail) {
       for (auto& actor : mail.part->actors)  // actors without inputs need no message to begin
         if (actor->actor->inputs.empty() && actor->ports.ready()) consider(*mail.part, *actor);
       return;
+    case Mail::What::unload: return unload(*static_cast<Loaded*>(mail.payload));
+    case Mail::What::detach: return detach(*mail.part);
+    case Mail::What::detached: return detached(*static_cast<Loaded*>(mail.payload));
     case Mail::What::inquiry: return answer(*static_cast<Inquiry*>(mail.payload));
     case Mail::What::stop: stop_ = true; return;
   }
@@ -327,6 +332,7 @@ void Worker::abandon_collectives(Loaded& loaded) {
 void Worker::queue_launch(LaunchRecord& record) {
   (last_launch_ == nullptr ? first_launch_ : last_launch_->next) = &record;
   last_launch_ = &record;
+  ++record.loaded->queued;
   begin_launch();
 }
 
@@ -352,7 +358,9 @@ void Worker::drop_first_launch() {
   first_launch_ = record->next;
   if (first_launch_ == nullptr) last_launch_ = nullptr;
   launched_ = false;
+  Loaded& loaded = *record->loaded;
   session_.finished(*record);  // from here on the record may be gone
+  if (--loaded.queued == 0 && loaded.leaving) ask_parts_to_go(loaded);
 }
 
 void Worker::session_sends(Loaded& loaded, std::vector<Mail>& mails, const Message& message) {

@@ -69,6 +69,13 @@ class Worker {
   void end_launch();
   void session_sends(Loaded& loaded, std::vector<Mail>& mails, const Message& message);
 
+  // Unloading.
+  void unload(Loaded& loaded);
+  void ask_parts_to_go(Loaded& loaded);
+  void detach(Part& part);
+  void detached(Loaded& loaded);
+  void open_late(Mail& mail);
+
   Session& session_;
   const int number_;
   const int cpu_;

@@ -1,0 +1,58 @@
+// Unloading a plan while others run: its workers let go of it in two rounds of mail, and then nobody can touch its memory any more.
+#include <algorithm>
+
+#include "runtime/worker.h"
+
+namespace karez {
+
+// Worker 0 hears of it after every launch of the plan, because both are posted in order.
+void Worker::unload(Loaded& loaded) {
+  loaded.leaving = true;
+  if (loaded.queued == 0) ask_parts_to_go(loaded);
+}
+
+// When a launch is over every act that mattered is, but tokens may still be on their way home. In the first round each worker stops serving its
+// part, and so stops sending. What was sent before stands in the mailboxes before the mail of the second round: when all have answered that
+// one, too, no mail of this plan is left anywhere.
+void Worker::ask_parts_to_go(Loaded& loaded) {
+  ++loaded.round;
+  for (auto& part : loaded.parts) loaded.attached += part != nullptr;
+  for (auto& part : loaded.parts) {
+    if (!part) continue;
+    part->detach.what = Mail::What::detach;
+    loaded.boxes[static_cast<std::size_t>(part->worker)]->post(&part->detach);
+  }
+  if (loaded.attached == 0) session_.left(loaded);  // a plan without an actor
+}
+
+void Worker::detach(Part& part) {
+  part.leaving = true;
+  attached_.erase(std::find(attached_.begin(), attached_.end(), &part));
+  if (auto at = std::find(runnable_.begin(), runnable_.end(), &part); at != runnable_.end()) runnable_.erase(at);
+  open_late(part.detach);
+}
+
+// Mail for a part that is leaving: it has no effect, except that an asynchronous kernel that still runs is waited for.
+void Worker::open_late(Mail& mail) {
+  Part& part = *mail.part;
+  if (mail.what == Mail::What::finished) {
+    part.stream_busy[static_cast<std::size_t>(part.actors[static_cast<std::size_t>(mail.place)]->stream)] = 0;
+  } else if (mail.what != Mail::What::detach) {
+    return;
+  }
+  if (std::find(part.stream_busy.begin(), part.stream_busy.end(), 1) != part.stream_busy.end()) return;
+  part.detach.what = Mail::What::detached;
+  part.detach.payload = part.loaded;
+  part.detach.part = nullptr;
+  part.loaded->boxes[0]->post(&part.detach);
+}
+
+void Worker::detached(Loaded& loaded) {
+  if (--loaded.attached > 0) return;
+  if (loaded.round == 2) return session_.left(loaded);
+  for (auto& part : loaded.parts)
+    if (part) part->detach.part = part.get();
+  ask_parts_to_go(loaded);
+}
+
+}  // namespace karez
