@@ -168,6 +168,7 @@ TEST(Unload, APlanWhoseLaunchFailedLeaves) {
 // An actor without inputs works ahead of every launch; its kernel writes into the plan's memory until it is done.
 TEST(Unload, AKernelThatFinishesLaterIsWaitedFor) {
   static std::atomic<Done*> held{nullptr};
+  held = nullptr;
   Session session({.workers = 2}, kernels());
   session.add({"test.later", [](const KernelArgs&, Done done) { held = new Done(done); }});
   Sketch s(1, "ahead");
