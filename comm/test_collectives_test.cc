@@ -1,6 +1,8 @@
 // Builds the made-up collectives: a logical tensor's elements are computed from their index, so each member's share is known.
 #include "comm/test_collectives.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 
 #include "base/philox.h"

@@ -1,6 +1,8 @@
 // box: trees where layouts disagree, nothing where they agree, and where outputs and variables go.
 #include "passes/box.h"
 
+#include <gtest/gtest.h>
+
 #include "passes/order.h"
 #include "passes/test_evaluate.h"
 #include "passes/test_programs.h"

@@ -1,6 +1,8 @@
 // canonicalise: what goes, what is shared, what is folded, and that nothing else changes.
 #include "passes/canonicalise.h"
 
+#include <gtest/gtest.h>
+
 #include <cstdlib>
 
 #include "passes/test_evaluate.h"

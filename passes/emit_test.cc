@@ -1,6 +1,8 @@
 // emit: the plan's wiring, its collectives, hashes and bytes, on meshes of one to eight devices.
 #include "passes/emit.h"
 
+#include <gtest/gtest.h>
+
 #include <set>
 
 #include "passes/emit_collective.h"

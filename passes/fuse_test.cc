@@ -1,6 +1,8 @@
 // fuse: what goes into a library call, what into one update, and when it must not.
 #include "passes/fuse.h"
 
+#include <gtest/gtest.h>
+
 #include "passes/memory.h"
 #include "passes/pipeline.h"
 #include "passes/test_evaluate.h"

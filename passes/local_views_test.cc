@@ -1,6 +1,8 @@
 // Strides of windows against brute force over every index.
 #include "passes/local_views.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <random>

@@ -1,6 +1,8 @@
 // localise: local shapes, windows and copies, Partial from Broadcast, inputs on the host, and missing kernels.
 #include "passes/localise.h"
 
+#include <gtest/gtest.h>
+
 #include "passes/box.h"
 #include "passes/call.h"
 #include "passes/order.h"

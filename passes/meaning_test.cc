@@ -1,6 +1,8 @@
 // Whole compiles of random training steps, run by a small interpreter on every device: the plan means what the graph says.
 #include <cstdlib>
 
+#include <gtest/gtest.h>
+
 #include "passes/pipeline.h"
 #include "passes/test_interpreter.h"
 #include "passes/test_programs.h"

@@ -1,6 +1,8 @@
 // memory: no two values that live at once share a byte, on compiled random programs.
 #include "passes/memory.h"
 
+#include <gtest/gtest.h>
+
 #include <cstdlib>
 #include <random>
 

@@ -1,6 +1,8 @@
 // order: old versions are read before they are overwritten, updates come last, and what is not in place is assigned.
 #include "passes/order.h"
 
+#include <gtest/gtest.h>
+
 #include "passes/box.h"
 #include "passes/test_evaluate.h"
 #include "passes/test_programs.h"

@@ -1,6 +1,8 @@
 // Whole compiles of small steps: what the plan holds, switches, times, texts, and how long programs of thousands of nodes take.
 #include "passes/pipeline.h"
 
+#include <gtest/gtest.h>
+
 #include <chrono>
 
 #include "passes/test_programs.h"

@@ -1,5 +1,8 @@
 // Under a pinned cost table, the transfers that each plan of an MLP's training step must contain, so that "replicate everything" cannot pass.
 #include "passes/pipeline.h"
+
+#include <gtest/gtest.h>
+
 #include "passes/shard.h"
 #include "passes/test_programs.h"
 

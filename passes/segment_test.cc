@@ -1,6 +1,8 @@
 // segment: where actors are cut, and that the cuts leave no circle.
 #include "passes/segment.h"
 
+#include <gtest/gtest.h>
+
 #include <cstdlib>
 #include <set>
 

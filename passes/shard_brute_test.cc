@@ -1,5 +1,8 @@
 // Law 5: on random graphs the planner's choice costs what the best of all choices costs, by a search that shares only the cost table.
 #include <algorithm>
+
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <cstdlib>
 #include <map>

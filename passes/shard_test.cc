@@ -1,6 +1,8 @@
 // The planner's traps, what it finds by itself, what is fixed by the user, and values with many consumers.
 #include "passes/shard.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <functional>
 

@@ -1,6 +1,8 @@
 // slots: two where streams meet, one elsewhere; turns of collectives; a step that stalls.
 #include "passes/slots.h"
 
+#include <gtest/gtest.h>
+
 #include <set>
 
 #include "passes/order.h"
