@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <map>
 
+#include "api/inside.h"
 #include "api/world_state.h"
 #include "base/log.h"
+#include "base/text.h"
 
 namespace karez {
 
@@ -32,7 +34,7 @@ struct Function::State {
 namespace {
 
 std::string print(const std::vector<TensorType>& types) {
-  return cat("(", join(types, ", ", [](const TensorType& t) { return karez::print(t); }), ")");
+  return cat("(", join(types, ", ", [](const TensorType& t) { return tensor::print(t); }), ")");
 }
 
 // What earlier functions fixed, then the user's rules: where both speak they must agree.
@@ -45,8 +47,8 @@ void fix_layouts(const WorldState& world, const Trace& trace, Graph& graph, cons
     require(stored.parameter == trace.parameters()[i], "two parameters of this world are called '", variable.name, "': ", stored.parameter.type(),
             " and ", variable.type, "; give one of their root modules a name");
     const Mesh& mesh = graph.meshes[static_cast<std::size_t>(variable.mesh)];
-    require(stored.mesh == mesh, "variable '", variable.name, "' lies on ", karez::print(stored.mesh), "; this function is compiled for ",
-            karez::print(mesh));
+    require(stored.mesh == mesh, "variable '", variable.name, "' lies on ", sbp::print(stored.mesh), "; this function is compiled for ",
+            sbp::print(mesh));
     variable.stored = stored.layout;
   }
   apply_rules(graph, rules);

@@ -18,7 +18,8 @@
 namespace karez {
 
 struct FunctionOptions {
-  std::vector<LayoutRule> rules = {};  // parameters' layouts by glob: {{"fc*.weight", P("model", nullptr)}}; one that matches nothing is an error
+  std::vector<passes::LayoutRule> rules =
+      {};  // parameters' layouts by glob: {{"fc*.weight", P("model", nullptr)}}; one that matches nothing is an error
   int microbatches = 1;
   bool train = true;  // dropout acts
   std::string name = "main";
@@ -31,7 +32,7 @@ struct Argument {
   Feed feed;
 
   Argument(Feed given) : feed(std::move(given)) {}
-  Argument(const HostArray& array) : feed{array_source(array), 0} {}
+  Argument(const HostArray& array) : feed{data::array_source(array), 0} {}
   Argument(float value) : Argument(HostArray::of<float>({}, {value})) {}
   Argument(double value) : Argument(HostArray::of<double>({}, {value})) {}
 };
@@ -39,7 +40,7 @@ struct Argument {
 // What a call returns at once; reading it waits, and throws what went wrong in the launch.
 class Future {
  public:
-  Future(std::shared_ptr<WorldState> world, Launch launch) : world_(std::move(world)), launch_(std::move(launch)) {}
+  Future(std::shared_ptr<WorldState> world, runtime::Launch launch) : world_(std::move(world)), launch_(std::move(launch)) {}
 
   void wait() const { launch_.wait(); }
   bool done() const { return launch_.done(); }
@@ -54,7 +55,7 @@ class Future {
 
  private:
   std::shared_ptr<WorldState> world_;  // a launch needs its session
-  Launch launch_;
+  runtime::Launch launch_;
 };
 
 using Body = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
@@ -68,14 +69,14 @@ class Function {
   Future call(std::vector<Argument> arguments) const;
 
   // Of the latest signature; an error before the first call.
-  const Graph& graph() const;  // as traced
+  const graph::Graph& graph() const;  // as traced
   std::string graph_text() const { return print(graph()); }
-  const Plan& plan() const;
+  const plan::Plan& plan() const;
   std::string plan_text() const { return print(plan()); }
-  std::string summary() const;                  // a page for people: actors, registers, transfers, memory
-  const std::string& shard_report() const;      // "optimal" or a gap
-  const std::vector<PassTime>& passes() const;  // seconds of each, and text if kept
-  int signatures() const;                       // how many were compiled
+  std::string summary() const;                          // a page for people: actors, registers, transfers, memory
+  const std::string& shard_report() const;              // "optimal" or a gap
+  const std::vector<passes::PassTime>& passes() const;  // seconds of each, and text if kept
+  int signatures() const;                               // how many were compiled
 
  private:
   struct State;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "api/inside.h"
 #include "api/nn.h"
 #include "api/optim.h"
 #include "api/trace.h"

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "api/inside.h"
 #include "device/host_array.h"
 
 namespace karez {

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <optional>
 
+#include "api/inside.h"
 #include "api/layout.h"
 #include "api/trace.h"
 #include "ops/compose.h"

@@ -1,6 +1,9 @@
 // Axis names per dimension -> entries per mesh axis.
 #include "api/layout.h"
 
+#include "api/inside.h"
+#include "base/text.h"
+
 namespace karez {
 
 Layout layout_of(const TensorType& type, const Mesh& mesh, const std::vector<std::string>& axes) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "sbp/sbp.h"
+#include "api/names.h"
 
 namespace karez {
 

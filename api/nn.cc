@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "api/inside.h"
 #include "api/trace.h"
+#include "base/text.h"
 #include "ops/compose.h"
 
 namespace karez::nn {

@@ -1,5 +1,6 @@
 // Tests of modules and optimisers: names, shapes, initial values' graphs, and the text of one small step.
 #include "api/nn.h"
+#include "api/inside.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

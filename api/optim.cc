@@ -1,6 +1,7 @@
 // Optimisers: one update node per parameter; the passes make one call of all that lie on a device.
 #include "api/optim.h"
 
+#include "api/inside.h"
 #include "api/trace.h"
 
 namespace karez::optim {

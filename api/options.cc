@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <charconv>
 
+#include "api/inside.h"
 #include "base/error.h"
+#include "base/text.h"
 
 namespace karez {
 namespace {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "api/inside.h"
 #include "base/text.h"
 
 namespace karez {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <variant>
 
-#include "graph/op.h"
+#include "api/names.h"
 
 namespace karez {
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "api/inside.h"
 #include "base/hash.h"
 #include "ops/compose.h"
 

@@ -34,7 +34,7 @@ struct TraceOptions {
 
 class Trace {
  public:
-  Trace(const OpTable& ops, TraceOptions options);
+  Trace(const graph::OpTable& ops, TraceOptions options);
   Trace(const Trace&) = delete;
   Trace& operator=(const Trace&) = delete;
 
@@ -51,7 +51,7 @@ class Trace {
   };
   static Trace& current();  // none open: an error that says where tensors exist
 
-  Graph graph;
+  graph::Graph graph;
   Builder builder;
 
   std::uint64_t number() const { return number_; }
@@ -117,7 +117,7 @@ template <class Body> auto at_line(const SourceLine& where, Body&& body) {
     std::string_view text = error.what();
     if (text.find(line) != text.npos) throw;
     const std::string path = trace == nullptr ? "" : trace->builder.path;
-    fail(text, "\n  at ", line, path.empty() ? "" : cat(" (in ", path, ")"));
+    base::fail(text, "\n  at ", line, path.empty() ? "" : cat(" (in ", path, ")"));
   }
 }
 

@@ -1,5 +1,6 @@
 // Tests of tracing: the graph that functions, modules and optimisers write, with source lines, paths and promotion; and what is refused.
 #include "api/trace.h"
+#include "api/inside.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,6 +10,7 @@
 #include "api/functions.h"
 #include "api/nn.h"
 #include "api/optim.h"
+#include "base/text.h"
 #include "ops/all_ops.h"
 
 namespace karez {

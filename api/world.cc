@@ -8,7 +8,9 @@
 #include <set>
 
 #include "api/evaluate.h"
+#include "api/inside.h"
 #include "api/world_state.h"
+#include "base/text.h"
 #include "device/cpu_budget.h"
 #include "ops/all_ops.h"
 #include "passes/call.h"

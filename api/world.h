@@ -22,7 +22,7 @@ struct WorldOptions {
   std::uint64_t seed = 1;               // of initial weights and of dropout
   std::optional<CostTable> costs = {};  // what the planner reckons with; otherwise `cost_file`, or a table of a usual CPU
   std::string cost_file = {};
-  bool poison = poison_by_default;
+  bool poison = runtime::poison_by_default;
 };
 
 struct WorldState;
@@ -51,8 +51,8 @@ class World {
   std::vector<std::string> variables() const;
   Layout layout(std::string_view name) const;  // as stored, one entry per axis of its mesh
 
-  Counters counters() const;  // of bytes and messages, where they happened
-  void reset();               // forgets variables and plans, and with them a failed launch; functions compile anew at their next call
+  runtime::Counters counters() const;  // of bytes and messages, where they happened
+  void reset();                        // forgets variables and plans, and with them a failed launch; functions compile anew at their next call
 
  private:
   std::shared_ptr<WorldState> state_;

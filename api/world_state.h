@@ -25,17 +25,17 @@ struct WorldState {
 
   WorldOptions options;
   CostTable costs;
-  OpTable ops;
-  KernelTable kernels;
-  Evaluate evaluate;
+  graph::OpTable ops;
+  kernels::KernelTable kernels;
+  passes::Evaluate evaluate;
   Parameter counter = random_counter();
   int generation = 0;  // raised by reset: older plans are gone
   std::map<std::string, StoredVariable, std::less<>> variables;
-  std::mutex compiling;  // one trace or compile at a time
-  Session session;       // last: it is gone before the tables it points to
+  std::mutex compiling;      // one trace or compile at a time
+  runtime::Session session;  // last: it is gone before the tables it points to
 
   // What the compiler is told for a mesh of this many devices.
-  CompileOptions compile_options(int devices) const;
+  passes::CompileOptions compile_options(int devices) const;
   const StoredVariable& stored(std::string_view name) const;
 };
 

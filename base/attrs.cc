@@ -5,8 +5,9 @@
 #include <cctype>
 
 #include "base/scan.h"
+#include "base/text.h"
 
-namespace karez {
+namespace karez::base {
 namespace {
 
 std::string print_attr(const Attr& attr) {
@@ -117,4 +118,4 @@ Attrs Attrs::parse(std::string_view text) {
   return out;
 }
 
-}  // namespace karez
+}  // namespace karez::base

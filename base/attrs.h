@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-namespace karez {
+namespace karez::base {
 
 class Scan;
 
@@ -57,4 +57,4 @@ class Attrs {
   std::vector<std::pair<std::string, Attr>> items_;
 };
 
-}  // namespace karez
+}  // namespace karez::base

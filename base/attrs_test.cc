@@ -10,7 +10,7 @@
 
 #include "base/scan.h"
 
-namespace karez {
+namespace karez::base {
 namespace {
 
 std::string error_of(const std::function<void()>& act) {
@@ -90,4 +90,4 @@ TEST(Attrs, TheyAreReadOutOfALongerText) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::base

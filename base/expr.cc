@@ -8,7 +8,7 @@
 
 #include "base/scan.h"
 
-namespace karez {
+namespace karez::base {
 namespace {
 
 constexpr int max_depth = 1000;
@@ -258,4 +258,4 @@ int variable_count(const Expr& expr) {
 
 ExprProgram flatten(const Expr& expr) { return Flattener().run(expr); }
 
-}  // namespace karez
+}  // namespace karez::base

@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 
-namespace karez {
+namespace karez::base {
 
 enum class ExprKind : std::uint8_t {
   constant,
@@ -181,4 +181,4 @@ template <class T> T evaluate(const ExprProgram& program, std::span<const T> val
 }
 template <class T> T evaluate(const Expr& expr, std::span<const T> values) { return evaluate<T>(flatten(expr), values); }
 
-}  // namespace karez
+}  // namespace karez::base

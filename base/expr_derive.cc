@@ -4,7 +4,7 @@
 
 #include "base/expr.h"
 
-namespace karez {
+namespace karez::base {
 namespace {
 
 bool is(const Expr& e, double value) { return e->kind == ExprKind::constant && e->value == value; }
@@ -115,4 +115,4 @@ Expr substitute(const Expr& expr, std::span<const Expr> with) {
   return visit(visit, expr);
 }
 
-}  // namespace karez
+}  // namespace karez::base

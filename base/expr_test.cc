@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <random>
 
-namespace karez {
+namespace karez::base {
 namespace {
 
 using ::testing::HasSubstr;
@@ -247,4 +247,4 @@ TEST(Expr, BadTextIsRefusedWithItsPlace) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::base

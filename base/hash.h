@@ -6,7 +6,9 @@
 #include <string_view>
 #include <type_traits>
 
-namespace karez {
+#include "base/rooms.h"
+
+namespace karez::base {
 
 class Hash {
  public:
@@ -34,4 +36,4 @@ class Hash {
 
 inline std::uint64_t hash_text(std::string_view text) { return Hash().add(text).value(); }
 
-}  // namespace karez
+}  // namespace karez::base

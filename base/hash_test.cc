@@ -11,7 +11,7 @@
 
 #include "base/philox.h"
 
-namespace karez {
+namespace karez::base {
 namespace {
 
 TEST(Hash, IsTheSameEverywhere) {  // pinned: ranks on other machines compare it
@@ -85,4 +85,4 @@ TEST(Philox, WordsAreUniform) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::base

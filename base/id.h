@@ -6,7 +6,9 @@
 #include <functional>
 #include <ostream>
 
-namespace karez {
+#include "base/rooms.h"
+
+namespace karez::base {
 
 template <class Tag> struct Id {
   int index = -1;
@@ -18,8 +20,8 @@ template <class Tag> struct Id {
   friend std::ostream& operator<<(std::ostream& out, Id id) { return out << id.index; }
 };
 
-}  // namespace karez
+}  // namespace karez::base
 
-template <class Tag> struct std::hash<karez::Id<Tag>> {
-  std::size_t operator()(karez::Id<Tag> id) const noexcept { return std::hash<int>()(id.index); }
+template <class Tag> struct std::hash<karez::base::Id<Tag>> {
+  std::size_t operator()(karez::base::Id<Tag> id) const noexcept { return std::hash<int>()(id.index); }
 };

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace karez {
+namespace karez::base {
 
 bool log_enabled(LogLevel level) {
   static const int lowest = [] {  // read once: the environment of a process does not change under it
@@ -20,4 +20,4 @@ void log_line(LogLevel level, std::string_view line) {
   std::fprintf(stderr, "karez %s: %.*s\n", names[static_cast<int>(level)], static_cast<int>(line.size()), line.data());
 }
 
-}  // namespace karez
+}  // namespace karez::base

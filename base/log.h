@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 
-namespace karez {
+namespace karez::base {
 
 enum class LogLevel { debug, info, warning };
 
@@ -16,4 +16,4 @@ template <class... Parts> void note(LogLevel level, const Parts&... parts) {
   if (log_enabled(level)) log_line(level, cat(parts...));
 }
 
-}  // namespace karez
+}  // namespace karez::base

@@ -4,7 +4,9 @@
 #include <array>
 #include <cstdint>
 
-namespace karez {
+#include "base/rooms.h"
+
+namespace karez::base {
 
 // Four random words from a 128-bit counter and a 64-bit key; the same on every machine and device.
 inline std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
@@ -31,4 +33,4 @@ inline std::uint32_t philox_word(std::uint64_t seed, std::uint64_t stream, std::
 inline float unit_float(std::uint32_t word) { return static_cast<float>(word >> 8) * (1.0f / 16777216.0f); }
 inline double unit_double(std::uint32_t word) { return static_cast<double>(word) * (1.0 / 4294967296.0); }
 
-}  // namespace karez
+}  // namespace karez::base

@@ -2,11 +2,12 @@
 #include "base/scan.h"
 
 #include <cctype>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
 
-namespace karez {
+namespace karez::base {
 
 void Scan::skip_space() {
   while (at_ < text_.size()) {
@@ -141,4 +142,4 @@ void Scan::fail_here(std::string_view message) const {
   fail(what_, ": line ", line, ", column ", column, ": ", message, rest.empty() ? std::string(" at the end") : cat(" at '", rest, "'"));
 }
 
-}  // namespace karez
+}  // namespace karez::base

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-namespace karez {
+namespace karez::base {
 
 class Scan {
  public:
@@ -35,4 +35,4 @@ class Scan {
   std::size_t at_ = 0;
 };
 
-}  // namespace karez
+}  // namespace karez::base

@@ -1,12 +1,13 @@
 // Tests of the cursor under the hand-written parsers.
 #include "base/scan.h"
+#include "base/text.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <functional>
 
-namespace karez {
+namespace karez::base {
 namespace {
 
 std::string error_of(const std::function<void()>& act) {
@@ -93,4 +94,4 @@ TEST(Scan, ErrorsNameLineAndColumnOfTheNextToken) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::base

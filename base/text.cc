@@ -5,17 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
-namespace karez {
-
-std::string number(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  std::array<char, 40> buffer;
-  auto [end, error] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
-  std::string text(buffer.data(), end);
-  if (text.find_first_of(".e") == std::string::npos) text += ".0";
-  return text;
-}
+namespace karez::base {
 
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> pieces;
@@ -82,4 +72,4 @@ std::string bytes_text(std::int64_t bytes) {
   return buffer.data();
 }
 
-}  // namespace karez
+}  // namespace karez::base

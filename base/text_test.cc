@@ -13,7 +13,7 @@
 #include "base/id.h"
 #include "base/log.h"
 
-namespace karez {
+namespace karez::base {
 namespace {
 
 using ::testing::ElementsAre;
@@ -132,4 +132,4 @@ TEST(Log, ALineNamesItsLevel) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::base

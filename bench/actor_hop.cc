@@ -22,7 +22,7 @@
 #include "plan/sketch.h"
 #include "runtime/session.h"
 
-namespace karez {
+namespace karez::bench {
 namespace {
 
 Plan two_actors(int other_worker, int slots, int pieces) {
@@ -156,7 +156,7 @@ int run(const std::string& self, const char* json) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::bench
 
 int main(int argc, char** argv) {
   const char* json = nullptr;
@@ -168,5 +168,5 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
-  return karez::run(argv[0], json);
+  return karez::bench::run(argv[0], json);
 }

@@ -8,12 +8,13 @@
 #include <memory>
 #include <optional>
 
+#include "base/text.h"
 #include "kernels/cpu/fast.h"
 #include "kernels/cpu/fast_run.h"
 
 namespace {
 
-using namespace karez;
+using namespace karez::bench;
 
 constexpr int pairs = 9;
 constexpr double slice = 2e-3;              // seconds of one measurement

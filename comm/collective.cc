@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "comm/pieces.h"
 #include "comm/program.h"
 

@@ -21,7 +21,7 @@ std::vector<int> packed_order(int rank) {
 
 std::int64_t count_of(const View& view, const Piece& piece) {
   if (piece.size.empty() && view.rank() > 0) return 0;
-  return karez::count_of(piece.size);
+  return tensor::count_of(piece.size);
 }
 
 Piece whole(const View& view) { return {std::vector<std::int64_t>(view.shape.size(), 0), view.shape}; }

@@ -7,7 +7,7 @@
 
 #include "data/slice_check.h"
 
-namespace karez {
+namespace karez::data {
 namespace {
 
 class ArraySource : public Source {
@@ -60,4 +60,4 @@ class ArraySource : public Source {
 
 std::shared_ptr<const Source> array_source(HostArray array) { return std::make_shared<ArraySource>(std::move(array)); }
 
-}  // namespace karez
+}  // namespace karez::data

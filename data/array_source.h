@@ -6,8 +6,8 @@
 #include "data/source.h"
 #include "device/host_array.h"
 
-namespace karez {
+namespace karez::data {
 
 std::shared_ptr<const Source> array_source(HostArray array);
 
-}  // namespace karez
+}  // namespace karez::data

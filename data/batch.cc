@@ -9,7 +9,7 @@
 #include "data/shuffle.h"
 #include "data/slice_check.h"
 
-namespace karez {
+namespace karez::data {
 
 struct Batches::Rows {
   LabelledImages data;
@@ -125,4 +125,4 @@ Batches::Batches(LabelledImages rows, const BatchOptions& options) : rows_(std::
 std::int64_t Batches::per_epoch() const { return rows_->per_epoch(); }
 std::int64_t Batches::rows() const { return rows_->data.rows(); }
 
-}  // namespace karez
+}  // namespace karez::data

@@ -7,7 +7,7 @@
 #include "data/idx.h"
 #include "data/source.h"
 
-namespace karez {
+namespace karez::data {
 
 struct BatchOptions {
   std::int64_t batch = 64;
@@ -36,4 +36,4 @@ class Batches {
   std::shared_ptr<const Source> images_, labels_, weights_;
 };
 
-}  // namespace karez
+}  // namespace karez::data

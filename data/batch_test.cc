@@ -13,7 +13,7 @@
 #include "data/shuffle.h"
 #include "device/host_array.h"
 
-namespace karez {
+namespace karez::data {
 namespace {
 
 // Row r has label r and pixels r, r + 1, ...
@@ -146,4 +146,4 @@ TEST(ArraySource, ScalarsAndEmptySlicesAreRead) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::data

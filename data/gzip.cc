@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-namespace karez {
+namespace karez::data {
 namespace {
 
 // zlib's stream, closed on every way out.
@@ -55,4 +55,4 @@ std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> bytes, std::strin
   return out;
 }
 
-}  // namespace karez
+}  // namespace karez::data

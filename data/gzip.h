@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace karez {
+namespace karez::data {
 
 // True where the bytes begin as gzip does.
 bool is_gzip(std::span<const std::uint8_t> bytes);
@@ -14,4 +14,4 @@ bool is_gzip(std::span<const std::uint8_t> bytes);
 // The bytes that were compressed. `name` is what errors call the data: damage, a wrong checksum and an early end are told apart.
 std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> bytes, std::string_view name);
 
-}  // namespace karez
+}  // namespace karez::data

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-namespace karez {
+namespace karez::data {
 namespace {
 using ::testing::HasSubstr;
 using ::testing::Property;
@@ -77,4 +77,4 @@ TEST(Gzip, OtherDataIsNotGzip) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::data

@@ -9,7 +9,7 @@
 
 #include "data/gzip.h"
 
-namespace karez {
+namespace karez::data {
 namespace {
 namespace fs = std::filesystem;
 
@@ -71,4 +71,4 @@ LabelledImages read_labelled_images(const std::string& directory, std::string_vi
   return {std::move(images.shape), std::move(images.bytes), std::move(labels.bytes)};
 }
 
-}  // namespace karez
+}  // namespace karez::data

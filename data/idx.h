@@ -9,7 +9,7 @@
 
 #include "tensor/tensor.h"
 
-namespace karez {
+namespace karez::data {
 
 // What an IDX file of unsigned bytes holds, row-major.
 struct IdxArray {
@@ -32,4 +32,4 @@ struct LabelledImages {
 // The pair "<part>-images-idx3-ubyte" and "<part>-labels-idx1-ubyte" of a directory, each with or without ".gz"; part is "train" or "t10k".
 LabelledImages read_labelled_images(const std::string& directory, std::string_view part, int classes = 10);
 
-}  // namespace karez
+}  // namespace karez::data

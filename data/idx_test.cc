@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 
-namespace karez {
+namespace karez::data {
 namespace {
 namespace fs = std::filesystem;
 using Bytes = std::vector<std::uint8_t>;
@@ -126,4 +126,4 @@ TEST(LabelledImages, GzipDamageIsNamedWithTheFile) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::data

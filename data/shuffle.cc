@@ -7,7 +7,7 @@
 #include "base/hash.h"
 #include "base/philox.h"
 
-namespace karez {
+namespace karez::data {
 
 void shuffle(std::span<std::int32_t> order, std::uint64_t seed, std::int64_t epoch) {
   std::iota(order.begin(), order.end(), 0);
@@ -20,4 +20,4 @@ void shuffle(std::span<std::int32_t> order, std::uint64_t seed, std::int64_t epo
   }
 }
 
-}  // namespace karez
+}  // namespace karez::data

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace karez {
+namespace karez::data {
 namespace {
 
 std::vector<std::int32_t> shuffled(std::size_t count, std::uint64_t seed, std::int64_t epoch) {
@@ -53,4 +53,4 @@ TEST(Shuffle, AllOrdersOfThreeRowsComeEquallyOften) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::data

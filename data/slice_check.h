@@ -1,9 +1,10 @@
 // What every source asks first: does the slice lie within its batch?
 #pragma once
 
+#include "base/text.h"
 #include "data/source.h"
 
-namespace karez {
+namespace karez::data {
 
 // Slices come from the plan's own boxes; one that does not fit is a fault of the plan or its caller, said with both.
 inline void check_slice(const TensorType& type, std::span<const std::int64_t> begin, const TensorRef& out) {
@@ -12,4 +13,4 @@ inline void check_slice(const TensorType& type, std::span<const std::int64_t> be
   require(ok, "a source of ", type, " was asked for a slice ", *out.view, " at [", join(begin, ", "), "]");
 }
 
-}  // namespace karez
+}  // namespace karez::data

@@ -2,11 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "tensor/tensor.h"
 
-namespace karez {
+namespace karez::data {
 
 class Source {
  public:
@@ -18,4 +19,10 @@ class Source {
   virtual void read(std::int64_t position, std::span<const std::int64_t> begin, const TensorRef& out) const = 0;
 };
 
-}  // namespace karez
+// What an input is fed with: batch `position` of a source. If an input acts several times in a launch, later acts read later positions.
+struct Feed {
+  std::shared_ptr<const Source> source;
+  std::int64_t position = 0;
+};
+
+}  // namespace karez::data

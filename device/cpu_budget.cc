@@ -9,8 +9,9 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/text.h"
 
-namespace karez {
+namespace karez::device {
 namespace {
 
 std::string read_text(const std::string& path) {
@@ -100,4 +101,4 @@ bool bind_to_cpu(int cpu) {
   return sched_setaffinity(0, sizeof(set), &set) == 0;
 }
 
-}  // namespace karez
+}  // namespace karez::device

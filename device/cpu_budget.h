@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace karez {
+namespace karez::device {
 
 struct CpuBudget {
   std::vector<int> cpus;  // that the affinity mask allows
@@ -22,4 +22,4 @@ double parse_cpu_max(std::string_view text);
 // Binds the calling thread to one cpu; says whether that worked.
 bool bind_to_cpu(int cpu);
 
-}  // namespace karez
+}  // namespace karez::device

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-namespace karez {
+namespace karez::device {
 namespace {
 
 class CpuStream final : public DeviceStream {
@@ -34,4 +34,4 @@ std::unique_ptr<Device> make_device(std::string name, std::string_view kind) {
   return std::make_unique<CpuDevice>(std::move(name));
 }
 
-}  // namespace karez
+}  // namespace karez::device

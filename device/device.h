@@ -9,7 +9,7 @@
 
 #include "device/memory.h"
 
-namespace karez {
+namespace karez::device {
 
 // Work on a stream is done in the order it was given. On the cpu it is done when the call returns; elsewhere it is only enqueued, and
 // the next act on the same stream may begin at once while anybody else waits for `finished`.
@@ -44,4 +44,4 @@ class Device {
 // Kinds: "cpu". Another one is an error that lists them.
 std::unique_ptr<Device> make_device(std::string name, std::string_view kind);
 
-}  // namespace karez
+}  // namespace karez::device

@@ -14,7 +14,7 @@
 #include "device/device.h"
 #include "device/host_array.h"
 
-namespace karez {
+namespace karez::device {
 namespace {
 namespace fs = std::filesystem;
 
@@ -143,4 +143,4 @@ TEST(HostArray, CopiesShareTheirBytesAndForeignTypesAreRefused) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::device

@@ -11,7 +11,7 @@
 
 #include "tensor/tensor.h"
 
-namespace karez {
+namespace karez::device {
 
 class HostArray {
  public:
@@ -49,4 +49,4 @@ class HostArray {
   std::shared_ptr<std::byte[]> bytes_;
 };
 
-}  // namespace karez
+}  // namespace karez::device

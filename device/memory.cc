@@ -6,8 +6,9 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/text.h"
 
-namespace karez {
+namespace karez::device {
 
 void MemoryCounters::add(std::int64_t bytes) {
   std::int64_t now = current.fetch_add(bytes) + bytes, seen = peak.load();
@@ -50,4 +51,4 @@ void poison(std::byte* data, std::int64_t bytes) {
   for (std::int64_t i = 0; i < bytes; ++i) data[i] = std::byte{pattern[i % 4]};
 }
 
-}  // namespace karez
+}  // namespace karez::device

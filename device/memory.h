@@ -7,7 +7,7 @@
 #include <memory>
 #include <utility>
 
-namespace karez {
+namespace karez::device {
 
 // Bytes in use, by whoever shares these counters. Blocks may be freed on other threads.
 struct MemoryCounters {
@@ -40,4 +40,4 @@ Memory allocate_host(std::int64_t bytes, std::shared_ptr<MemoryCounters> counter
 // `data` is aligned to 4 bytes.
 void poison(std::byte* data, std::int64_t bytes);
 
-}  // namespace karez
+}  // namespace karez::device

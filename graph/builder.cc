@@ -1,7 +1,7 @@
 // Adding nodes: operands checked, types inferred, errors with the user's line.
 #include "graph/op.h"
 
-namespace karez {
+namespace karez::graph {
 namespace {
 
 std::vector<TensorType> infer(const Graph& graph, const OpDef& op, std::span<const ValueId> inputs, const Attrs& attrs) {
@@ -59,4 +59,4 @@ ValueId Builder::one(std::string_view op, std::initializer_list<ValueId> inputs,
   return out[0];
 }
 
-}  // namespace karez
+}  // namespace karez::graph

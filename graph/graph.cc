@@ -3,7 +3,7 @@
 
 #include "graph/op.h"
 
-namespace karez {
+namespace karez::graph {
 namespace {
 std::vector<TensorType> types_of(const Graph& graph, const std::vector<ValueId>& ids) {
   std::vector<TensorType> out;
@@ -32,4 +32,4 @@ std::vector<std::vector<Use>> uses_of(const Graph& graph) {
   return uses;
 }
 
-}  // namespace karez
+}  // namespace karez::graph

@@ -14,7 +14,7 @@
 #include "sbp/sbp.h"
 #include "tensor/tensor.h"
 
-namespace karez {
+namespace karez::graph {
 
 struct OpDef;
 class OpTable;
@@ -120,4 +120,4 @@ Graph parse_graph(std::string_view text, const OpTable& ops);
 // Throws when something does not hold: order, ids, types as inferred, layouts valid, equal dtypes, variables read and written once.
 void verify(const Graph& graph);
 
-}  // namespace karez
+}  // namespace karez::graph

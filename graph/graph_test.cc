@@ -8,7 +8,7 @@
 
 #include "graph/test_ops.h"
 
-namespace karez {
+namespace karez::graph {
 namespace {
 
 using ::testing::ElementsAre;
@@ -290,4 +290,4 @@ TEST(Graph, TenThousandNodesAreHandledInMilliseconds) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::graph

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <numeric>
 
-namespace karez {
+#include "base/text.h"
+
+namespace karez::graph {
 namespace {
 
 // Levenshtein's distance: how many letters to insert, drop or replace.
@@ -75,4 +77,4 @@ Cost cost_of(const OpDef& op, std::span<const TensorType> in, std::span<const Te
   return cost;
 }
 
-}  // namespace karez
+}  // namespace karez::graph

@@ -14,7 +14,7 @@
 #include "graph/graph.h"
 #include "sbp/cost.h"
 
-namespace karez {
+namespace karez::graph {
 
 class Builder;
 
@@ -114,4 +114,4 @@ class Builder {
   const OpTable* ops_;
 };
 
-}  // namespace karez
+}  // namespace karez::graph

@@ -2,7 +2,7 @@
 #include "base/scan.h"
 #include "graph/op.h"
 
-namespace karez {
+namespace karez::graph {
 namespace {
 
 // A type whose layout still speaks of axis names: the mesh it lies on is named behind it.
@@ -327,4 +327,4 @@ class Parser {
 
 Graph parse_graph(std::string_view text, const OpTable& ops) { return Parser(text, ops).whole(); }
 
-}  // namespace karez
+}  // namespace karez::graph

@@ -2,9 +2,10 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/text.h"
 #include "graph/op.h"
 
-namespace karez {
+namespace karez::graph {
 namespace {
 
 std::string value_name(ValueId id) { return cat("%", id); }
@@ -85,4 +86,4 @@ std::string print(const Graph& graph) {
   return printer.take();
 }
 
-}  // namespace karez
+}  // namespace karez::graph

@@ -1,9 +1,10 @@
 // From an index signature to all legal ways to lay a node on a mesh.
 #include <algorithm>
 
+#include "base/text.h"
 #include "graph/op.h"
 
-namespace karez {
+namespace karez::graph {
 namespace {
 
 // Letters in order of appearance, operands before results.
@@ -145,4 +146,4 @@ std::vector<std::vector<Sharding>> mesh_shardings(const NodeView& node, const Me
   return out;
 }
 
-}  // namespace karez
+}  // namespace karez::graph

@@ -2,9 +2,10 @@
 #include <algorithm>
 
 #include "base/scan.h"
+#include "base/text.h"
 #include "graph/op.h"
 
-namespace karez {
+namespace karez::graph {
 namespace {
 
 std::vector<std::string> parse_operand(Scan& in) {
@@ -170,4 +171,4 @@ Signature signature_of(const NodeView& node) {
   } catch (const Error& error) { fail(describe(*node.graph, node.id), ": ", error.what()); }
 }
 
-}  // namespace karez
+}  // namespace karez::graph

@@ -1,10 +1,11 @@
 // Tests of signatures and of the shardings that follow from them.
+#include "base/text.h"
 #include "graph/test_ops.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace karez {
+namespace karez::graph {
 namespace {
 
 using ::testing::Contains;
@@ -179,4 +180,4 @@ TEST(Signature, WhatDoesNotFitTheNodeIsAnErrorThatNamesIt) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::graph

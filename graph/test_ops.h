@@ -5,7 +5,7 @@
 
 #include "graph/op.h"
 
-namespace karez {
+namespace karez::graph {
 
 inline std::vector<TensorType> typed_by_attrs(std::span<const TensorType>, const Attrs& attrs) {
   return {{dtype_from(attrs.text("dtype", "f32")), attrs.ints("shape")}};
@@ -83,4 +83,4 @@ inline std::string error_of(const std::function<void()>& act) {
   return "no error";
 }
 
-}  // namespace karez
+}  // namespace karez::graph

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <random>
 
-namespace karez {
+namespace karez::graph {
 namespace {
 
 using ::testing::HasSubstr;
@@ -170,4 +170,4 @@ TEST(GraphText, NoTextCrashesTheParser) {  // every prefix of a good text, and s
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::graph

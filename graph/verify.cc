@@ -3,7 +3,7 @@
 
 #include "graph/op.h"
 
-namespace karez {
+namespace karez::graph {
 namespace {
 
 class Verifier {
@@ -135,4 +135,4 @@ class Verifier {
 
 void verify(const Graph& graph) { Verifier(graph).run(); }
 
-}  // namespace karez
+}  // namespace karez::graph

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
-namespace karez {
+#include "base/text.h"
+
+namespace karez::kernels {
 namespace {
 
 const KernelRow* best_row(const std::vector<KernelRow>& rows, const CallSpec& call) {
@@ -93,4 +95,4 @@ const KernelRow& KernelTable::row(std::string_view name) const {
   fail("no kernel is called '", name, "'; near it are ", join(names, ", "));
 }
 
-}  // namespace karez
+}  // namespace karez::kernels

@@ -13,7 +13,7 @@
 #include "plan/catalog.h"
 #include "tensor/tensor.h"
 
-namespace karez {
+namespace karez::kernels {
 
 // Addresses of one run, in the call's order. Kernels write every element of their outputs and allocate nothing.
 struct KernelArgs {
@@ -49,4 +49,4 @@ class KernelTable : public KernelCatalog {
 std::vector<KernelRow> plain_kernels();  // every op, f32 and f64 (and what else it takes): the oracle
 std::vector<KernelRow> cpu_kernels();    // plain ones and the fast ones beside them
 
-}  // namespace karez
+}  // namespace karez::kernels

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace karez {
+namespace karez::kernels {
 namespace {
 
 using testing::HasSubstr;
@@ -96,4 +96,4 @@ TEST(KernelTable, ARowWithoutAKernelIsAnError) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::kernels

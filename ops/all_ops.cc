@@ -5,7 +5,7 @@
 
 #include "ops/rows.h"
 
-namespace karez {
+namespace karez::ops {
 
 std::vector<OpDef> all_op_rows() {
   std::vector<OpDef> rows;
@@ -19,4 +19,4 @@ std::vector<OpDef> all_op_rows() {
 
 OpTable all_ops() { return OpTable(all_op_rows()); }
 
-}  // namespace karez
+}  // namespace karez::ops

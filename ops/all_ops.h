@@ -3,10 +3,10 @@
 
 #include "graph/op.h"
 
-namespace karez {
+namespace karez::ops {
 
 // Every op of this room, by name. A user's own op is one more row beside these: OpTable({all_op_rows()..., mine}).
 OpTable all_ops();
 std::vector<OpDef> all_op_rows();
 
-}  // namespace karez
+}  // namespace karez::ops

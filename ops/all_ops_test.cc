@@ -3,9 +3,10 @@
 
 #include <set>
 
+#include "base/text.h"
 #include "ops/test_node.h"
 
-namespace karez {
+namespace karez::ops {
 namespace {
 
 // An example of each op: operands, attributes, results; below it what one mesh axis of two devices may do.
@@ -302,4 +303,4 @@ TEST(AllOps, CostsCountEveryMultiplicationTwiceAndEveryByteOnce) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::ops

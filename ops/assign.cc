@@ -2,7 +2,7 @@
 #include "ops/rows.h"
 #include "ops/shapes.h"
 
-namespace karez {
+namespace karez::ops {
 
 std::vector<OpDef> assign_ops() {
   OpDef assign{.name = "assign", .doc = "(old, value) -> value, written over old's bytes: the next version of a variable.", .inputs = 2};
@@ -25,4 +25,4 @@ std::vector<OpDef> assign_ops() {
   return {assign, copy};
 }
 
-}  // namespace karez
+}  // namespace karez::ops

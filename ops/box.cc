@@ -2,7 +2,7 @@
 #include "ops/rows.h"
 #include "ops/shapes.h"
 
-namespace karez {
+namespace karez::ops {
 
 std::vector<OpDef> box_ops() {
   OpDef op{.name = "box",
@@ -21,4 +21,4 @@ std::vector<OpDef> box_ops() {
   return {op};
 }
 
-}  // namespace karez
+}  // namespace karez::ops

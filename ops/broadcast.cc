@@ -5,7 +5,7 @@
 #include "ops/rows.h"
 #include "ops/shapes.h"
 
-namespace karez {
+namespace karez::ops {
 namespace {
 
 std::vector<TensorType> infer(std::span<const TensorType> in, const Attrs& attrs) {
@@ -52,4 +52,4 @@ std::vector<OpDef> broadcast_ops() {
            .cost = no_cost}};  // an alias with stride 0 wherever its reader takes one
 }
 
-}  // namespace karez
+}  // namespace karez::ops

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-namespace karez::build {
+namespace karez::ops::build {
 namespace {
 
 Attrs type_attrs(const TensorType& type) { return {{"dtype", std::string(name_of(type.dtype))}, {"shape", type.shape}}; }
@@ -139,4 +139,4 @@ AdamResult adam(Builder& b, ValueId w, ValueId m, ValueId v, ValueId g, ValueId 
   return {out[0], out[1], out[2]};
 }
 
-}  // namespace karez::build
+}  // namespace karez::ops::build

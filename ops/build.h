@@ -10,7 +10,7 @@
 
 #include "graph/op.h"
 
-namespace karez::build {
+namespace karez::ops::build {
 
 // Sources: values that no other value makes.
 ValueId input(Builder& b, std::string_view name, const TensorType& type);
@@ -115,4 +115,4 @@ struct AdamResult {
 // step: i64 scalar, 1 at the first update.
 AdamResult adam(Builder& b, ValueId w, ValueId m, ValueId v, ValueId g, ValueId lr, ValueId step, const AdamOptions& options = {});
 
-}  // namespace karez::build
+}  // namespace karez::ops::build

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 // At most one operand of a call makes nodes: C++ leaves the order of operands open, and all ranks must number nodes alike.
-namespace karez::build {
+namespace karez::ops::build {
 namespace {
 
 // Axes counted from 0; -1 is the last.
@@ -192,4 +192,4 @@ ValueId conv2d_bias(Builder& b, ValueId x, ValueId w, ValueId bias, const ConvOp
   return add(b, y, broadcast(b, bias, shape, {1}));
 }
 
-}  // namespace karez::build
+}  // namespace karez::ops::build

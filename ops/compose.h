@@ -6,7 +6,7 @@
 
 #include "ops/build.h"
 
-namespace karez::build {
+namespace karez::ops::build {
 
 ValueId scalar(Builder& b, DType dtype, double value);
 ValueId full(Builder& b, DType dtype, const Shape& shape, double value);  // a scalar constant, broadcast
@@ -38,4 +38,4 @@ ValueId linear(Builder& b, ValueId x, ValueId w, std::optional<ValueId> bias = {
 // conv2d plus bias [o] on every pixel.
 ValueId conv2d_bias(Builder& b, ValueId x, ValueId w, ValueId bias, const ConvOptions& options = {});
 
-}  // namespace karez::build
+}  // namespace karez::ops::build

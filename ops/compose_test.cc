@@ -1,11 +1,12 @@
 // Compositions as text, and the shardings that emerge from them.
 #include "ops/compose.h"
+#include "base/text.h"
 
 #include <gtest/gtest.h>
 
 #include "ops/all_ops.h"
 
-namespace karez {
+namespace karez::ops {
 namespace {
 
 using namespace build;
@@ -208,4 +209,4 @@ TEST(Compose, WrongOperandsAreNamed) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::ops

@@ -5,7 +5,7 @@
 #include "ops/rows.h"
 #include "ops/shapes.h"
 
-namespace karez {
+namespace karez::ops {
 namespace {
 
 std::vector<TensorType> infer(std::span<const TensorType>, const Attrs& attrs) {
@@ -57,4 +57,4 @@ std::vector<OpDef> constant_ops() {
            .no_grad = "it has no operands"}};
 }
 
-}  // namespace karez
+}  // namespace karez::ops

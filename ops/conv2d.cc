@@ -4,7 +4,7 @@
 #include "ops/shapes.h"
 #include "ops/window.h"
 
-namespace karez {
+namespace karez::ops {
 namespace {
 
 constexpr const char* image = "x [n, c, h, w]";
@@ -110,4 +110,4 @@ OpDef grad_weight() {
 
 std::vector<OpDef> conv2d_ops() { return {forward(), grad_input(), grad_weight()}; }
 
-}  // namespace karez
+}  // namespace karez::ops

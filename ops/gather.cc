@@ -5,7 +5,7 @@
 #include "ops/rows.h"
 #include "ops/shapes.h"
 
-namespace karez {
+namespace karez::ops {
 namespace {
 
 // "i0 i1 " for two dimensions.
@@ -89,4 +89,4 @@ OpDef scatter_add() {
 
 std::vector<OpDef> gather_ops() { return {gather(), scatter_add()}; }
 
-}  // namespace karez
+}  // namespace karez::ops

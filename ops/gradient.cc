@@ -5,7 +5,7 @@
 
 #include "ops/compose.h"
 
-namespace karez {
+namespace karez::ops {
 namespace {
 
 // Which values depend on `wrt` through floats: only these get a gradient. A comparison or an index ends a path.
@@ -145,4 +145,4 @@ std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId>
   return out;
 }
 
-}  // namespace karez
+}  // namespace karez::ops

@@ -6,11 +6,11 @@
 
 #include "graph/op.h"
 
-namespace karez {
+namespace karez::ops {
 
 // The gradients of a scalar float loss with respect to each value of `wrt` (of its type; zeros where the loss does not depend on it).
 // Only what `wrt` needs is built: a first layer's input gradient is not. New nodes carry the forward node's source line and its module
 // path with ".grad" behind. Errors: a loss that is no float scalar, `wrt` of integers, an op on the way that has no gradient.
 std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId> wrt);
 
-}  // namespace karez
+}  // namespace karez::ops

@@ -1,12 +1,13 @@
 // Differentiation as text: what is built, what is left out, what is refused.
 #include "ops/gradient.h"
+#include "base/text.h"
 
 #include <gtest/gtest.h>
 
 #include "ops/all_ops.h"
 #include "ops/compose.h"
 
-namespace karez {
+namespace karez::ops {
 namespace {
 
 using namespace build;
@@ -245,4 +246,4 @@ TEST(Gradient, AnOpWithoutOneOnTheWayIsNamedWithItsLine) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::ops

@@ -3,7 +3,7 @@
 
 #include "ops/test_node.h"
 
-namespace karez {
+namespace karez::ops {
 namespace {
 
 struct Misfit {
@@ -103,4 +103,4 @@ TEST(Infer, DilationAndStrideCountAsInPyTorch) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::ops

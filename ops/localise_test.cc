@@ -3,7 +3,7 @@
 
 #include "ops/test_node.h"
 
-namespace karez {
+namespace karez::ops {
 namespace {
 
 // Attributes of the call for device `position` of a mesh x=2 (or the one given) under one entry per mesh axis for each operand and result.
@@ -113,4 +113,4 @@ TEST(Localise, LocalCallsInferTheirOwnBoxes) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::ops

@@ -3,7 +3,7 @@
 #include "ops/rows.h"
 #include "ops/shapes.h"
 
-namespace karez {
+namespace karez::ops {
 namespace {
 
 struct Sizes {
@@ -68,4 +68,4 @@ std::vector<OpDef> matmul_ops() {
            .cost = cost}};
 }
 
-}  // namespace karez
+}  // namespace karez::ops

@@ -3,7 +3,7 @@
 #include "ops/rows.h"
 #include "ops/shapes.h"
 
-namespace karez {
+namespace karez::ops {
 namespace {
 
 OpDef one_hot() {
@@ -63,4 +63,4 @@ OpDef arg_max() {
 
 std::vector<OpDef> index_ops() { return {one_hot(), arg_max()}; }
 
-}  // namespace karez
+}  // namespace karez::ops

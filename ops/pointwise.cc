@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cctype>
 
-namespace karez {
+#include "base/text.h"
+
+namespace karez::ops {
 namespace {
 
 // One line of the table. Expressions: x, y, z are the operands, r the result, dy the gradient of the result; a gradient expression becomes
@@ -207,4 +209,4 @@ std::vector<std::vector<int>> linear_groups(const Expr& expr) {
   return groups;
 }
 
-}  // namespace karez
+}  // namespace karez::ops

@@ -8,7 +8,7 @@
 #include "base/expr.h"
 #include "graph/op.h"
 
-namespace karez {
+namespace karez::ops {
 
 enum class Takes { floats, numbers, bools, anything };  // dtypes of the operands (a select's condition is always bool)
 std::string_view name_of(Takes takes);
@@ -39,4 +39,4 @@ const Pointwise* pointwise_row(std::string_view name);  // null: no pointwise op
 // Partial sums may pass through those operands together. Proved from the form alone: what it cannot prove is left out.
 std::vector<std::vector<int>> linear_groups(const Expr& expr);
 
-}  // namespace karez
+}  // namespace karez::ops

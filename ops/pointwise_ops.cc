@@ -6,7 +6,7 @@
 #include "ops/rows.h"
 #include "ops/shapes.h"
 
-namespace karez {
+namespace karez::ops {
 namespace {
 
 // Which variables stand where a truth is wanted: conditions of select, operands of &&, || and !.
@@ -182,4 +182,4 @@ std::vector<OpDef> pointwise_ops() {
   return ops;
 }
 
-}  // namespace karez
+}  // namespace karez::ops

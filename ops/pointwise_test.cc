@@ -1,5 +1,6 @@
 // The pointwise table: what is derived from a row agrees with the row's own expression, in numbers.
 #include "ops/pointwise.h"
+#include "base/text.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +8,7 @@
 #include <cstdlib>
 #include <random>
 
-namespace karez {
+namespace karez::ops {
 namespace {
 
 unsigned seed() {
@@ -136,4 +137,4 @@ TEST(LinearGroups, HoldInNumbers) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::ops

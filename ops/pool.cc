@@ -4,7 +4,7 @@
 #include "ops/shapes.h"
 #include "ops/window.h"
 
-namespace karez {
+namespace karez::ops {
 namespace {
 
 constexpr const char* image = "x [n, c, h, w]";
@@ -96,4 +96,4 @@ OpDef avg_pool_grad() {
 
 std::vector<OpDef> pool_ops() { return {max_pool(), max_pool_grad(), avg_pool(), avg_pool_grad()}; }
 
-}  // namespace karez
+}  // namespace karez::ops

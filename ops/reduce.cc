@@ -5,7 +5,7 @@
 #include "ops/rows.h"
 #include "ops/shapes.h"
 
-namespace karez {
+namespace karez::ops {
 namespace {
 
 std::vector<bool> reduced_axes(std::string_view op, const TensorType& x, const Attrs& attrs) {
@@ -73,4 +73,4 @@ std::vector<OpDef> reduce_ops() {
                 Reduce::min)};
 }
 
-}  // namespace karez
+}  // namespace karez::ops

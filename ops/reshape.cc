@@ -5,7 +5,7 @@
 #include "ops/rows.h"
 #include "ops/shapes.h"
 
-namespace karez {
+namespace karez::ops {
 namespace {
 
 std::vector<TensorType> infer(std::span<const TensorType> in, const Attrs& attrs) {
@@ -67,4 +67,4 @@ std::vector<OpDef> reshape_ops() {
            .cost = no_cost}};  // an alias, unless x lies otherwise in memory
 }
 
-}  // namespace karez
+}  // namespace karez::ops

@@ -5,7 +5,7 @@
 
 #include "graph/op.h"
 
-namespace karez {
+namespace karez::ops {
 
 std::vector<OpDef> source_ops();     // input, variable, iota, random_uniform
 std::vector<OpDef> constant_ops();   // constant
@@ -24,4 +24,4 @@ std::vector<OpDef> update_ops();  // sgd, adam
 std::vector<OpDef> assign_ops();  // assign, copy: made by passes around variables
 std::vector<OpDef> box_ops();
 
-}  // namespace karez
+}  // namespace karez::ops

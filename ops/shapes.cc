@@ -1,7 +1,7 @@
 // Letters, checks of operands, sums of bytes.
 #include "ops/shapes.h"
 
-namespace karez {
+namespace karez::ops {
 
 std::string letter(std::size_t i) { return i < 26 ? std::string(1, static_cast<char>('a' + i)) : cat("d", i); }
 
@@ -77,4 +77,4 @@ Attrs with_local_shape(const LocalView& view) {
   return attrs;
 }
 
-}  // namespace karez
+}  // namespace karez::ops

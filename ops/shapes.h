@@ -8,7 +8,7 @@
 
 #include "graph/op.h"
 
-namespace karez {
+namespace karez::ops {
 
 // Letter number i: a, b, ... z, d26, d27, ...
 std::string letter(std::size_t i);
@@ -38,4 +38,4 @@ Cost no_cost(std::span<const TensorType> in, std::span<const TensorType> out, co
 // Attributes of the local call with "shape" that of output 0's box.
 Attrs with_local_shape(const LocalView& view);
 
-}  // namespace karez
+}  // namespace karez::ops

@@ -5,7 +5,7 @@
 #include "ops/rows.h"
 #include "ops/shapes.h"
 
-namespace karez {
+namespace karez::ops {
 namespace {
 
 // A letter for every dimension that is as large in x as in y: what is cut or filled must lie whole on a device.
@@ -116,4 +116,4 @@ OpDef pad() {
 
 std::vector<OpDef> slice_ops() { return {slice(), concat(), pad()}; }
 
-}  // namespace karez
+}  // namespace karez::ops

@@ -3,7 +3,7 @@
 #include "ops/rows.h"
 #include "ops/shapes.h"
 
-namespace karez {
+namespace karez::ops {
 namespace {
 
 std::vector<TensorType> infer_named(std::string_view op, const Attrs& attrs) {
@@ -23,7 +23,7 @@ OpDef input() {
                 const Shape& shape = node.out_type(0).shape;
                 Signature s;
                 s.out.emplace_back(shape.size());
-                if (!shape.empty()) s.out[0][0] = "n";
+                if (!shape.empty()) s.out[0].front() += 'n';
                 return s;
               },
           .no_grad = "it has no operands",
@@ -98,4 +98,4 @@ OpDef random_uniform() {
 
 std::vector<OpDef> source_ops() { return {input(), variable(), iota(), random_uniform()}; }
 
-}  // namespace karez
+}  // namespace karez::ops

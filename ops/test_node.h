@@ -5,9 +5,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text.h"
 #include "ops/all_ops.h"
 
-namespace karez {
+namespace karez::ops {
 
 struct OneNode {
   Graph graph;
@@ -53,4 +54,4 @@ inline std::string complaint(const OpTable& ops, std::string_view op, std::strin
   } catch (const Error& error) { return error.what(); }
 }
 
-}  // namespace karez
+}  // namespace karez::ops

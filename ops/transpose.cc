@@ -3,7 +3,7 @@
 #include "ops/rows.h"
 #include "ops/shapes.h"
 
-namespace karez {
+namespace karez::ops {
 namespace {
 
 std::vector<TensorType> infer(std::span<const TensorType> in, const Attrs& attrs) {
@@ -48,4 +48,4 @@ std::vector<OpDef> transpose_ops() {
            .grad = grad}};
 }
 
-}  // namespace karez
+}  // namespace karez::ops

@@ -5,7 +5,7 @@
 #include "ops/rows.h"
 #include "ops/shapes.h"
 
-namespace karez {
+namespace karez::ops {
 namespace {
 
 // w and the states and gradient beside it have one float type; lr is a scalar of its dtype.
@@ -66,4 +66,4 @@ OpDef adam() {
 
 std::vector<OpDef> update_ops() { return {sgd(), adam()}; }
 
-}  // namespace karez
+}  // namespace karez::ops

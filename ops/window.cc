@@ -3,7 +3,7 @@
 
 #include "ops/shapes.h"
 
-namespace karez {
+namespace karez::ops {
 
 Window window_of(std::string_view op, const Attrs& attrs, const Ints* kernel) {
   Window w;
@@ -39,4 +39,4 @@ build::ConvOptions conv_options(const Attrs& attrs) {
 
 build::PoolOptions pool_options(const Attrs& attrs) { return {attrs.ints("kernel"), attrs.ints("stride"), attrs.ints("padding")}; }
 
-}  // namespace karez
+}  // namespace karez::ops

@@ -5,7 +5,7 @@
 
 #include "ops/build.h"
 
-namespace karez {
+namespace karez::ops {
 
 struct Window {
   Ints kernel, stride, padding, dilation;  // height, width
@@ -21,4 +21,4 @@ void require_output_size(std::string_view op, const Window& window, const Shape&
 build::ConvOptions conv_options(const Attrs& attrs);
 build::PoolOptions pool_options(const Attrs& attrs);
 
-}  // namespace karez
+}  // namespace karez::ops

@@ -8,7 +8,7 @@
 #include "passes/rewrite.h"
 #include "passes/splat.h"
 
-namespace karez {
+namespace karez::passes {
 
 std::optional<double> splat_of(const Graph& graph, ValueId value) {
   const Node& node = graph.node(graph.value(value).producer);
@@ -174,4 +174,4 @@ int simplify_algebra(Compilation& c) {
   return changed + same;
 }
 
-}  // namespace karez
+}  // namespace karez::passes

@@ -7,7 +7,7 @@
 #include "passes/rewrite.h"
 #include "sbp/transition.h"
 
-namespace karez {
+namespace karez::passes {
 namespace {
 
 // Adds the tree's steps behind `value` (new id) and returns the new value of every layout it reaches.
@@ -77,4 +77,4 @@ void insert_boxes(Graph& graph, const OpTable& ops, const Wanted& wanted, const 
 
 void box(Compilation& c) { insert_boxes(c.graph, *c.ops, c.wanted, c.options.costs); }
 
-}  // namespace karez
+}  // namespace karez::passes

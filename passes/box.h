@@ -3,7 +3,7 @@
 
 #include "passes/compilation.h"
 
-namespace karez {
+namespace karez::passes {
 
 // After `shard` every value has a layout, and `wanted` says for each node which layout it takes each operand in (by node, then operand).
 // Graph outputs are wanted Broadcast, updated variables in their stored layout. New nodes: `box {axis, from, move, to}`.
@@ -12,4 +12,4 @@ void insert_boxes(Graph& graph, const OpTable& ops, const Wanted& wanted, const 
 
 void box(Compilation& c);
 
-}  // namespace karez
+}  // namespace karez::passes

@@ -7,7 +7,7 @@
 #include "passes/test_evaluate.h"
 #include "passes/test_programs.h"
 
-namespace karez {
+namespace karez::passes {
 namespace {
 
 using testing::count_op;
@@ -166,4 +166,4 @@ TEST(Box, OnTwoAxesEachStepNamesItsAxisAndTheMeaningStays) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::passes

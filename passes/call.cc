@@ -1,7 +1,7 @@
 // Lowering one node to the local call that a kernel runs.
 #include "passes/call.h"
 
-namespace karez {
+namespace karez::passes {
 
 CallSpec call_of(const NodeView& node, std::vector<View> in, std::vector<View> out, const Attrs& local) {
   CallSpec call;
@@ -26,4 +26,4 @@ CallSpec call_of(const NodeView& node, std::vector<View> in, std::vector<View> o
 
 View stored_view(DType dtype, const Shape& shape) { return View(dtype, shape, shape.size() == 4 ? channels_last(shape) : row_major(shape)); }
 
-}  // namespace karez
+}  // namespace karez::passes

@@ -6,7 +6,7 @@
 #include "graph/op.h"
 #include "plan/catalog.h"
 
-namespace karez {
+namespace karez::passes {
 
 // `local` are the localised attributes; views have local shapes. Pointwise ops become `pointwise {expr}`; names and shapes that views say already are
 // dropped.
@@ -15,4 +15,4 @@ CallSpec call_of(const NodeView& node, std::vector<View> in, std::vector<View> o
 // How values are stored unless something says otherwise: four dimensions channels-last, all others row-major.
 View stored_view(DType dtype, const Shape& shape);
 
-}  // namespace karez
+}  // namespace karez::passes

@@ -6,9 +6,10 @@
 #include <optional>
 #include <set>
 
+#include "base/text.h"
 #include "passes/rewrite.h"
 
-namespace karez {
+namespace karez::passes {
 namespace {
 
 bool is_commutative(const std::string& op) {
@@ -207,4 +208,4 @@ void canonicalise(Compilation& c) {
   remove_dead(c);
 }
 
-}  // namespace karez
+}  // namespace karez::passes

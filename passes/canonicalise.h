@@ -3,7 +3,7 @@
 
 #include "passes/compilation.h"
 
-namespace karez {
+namespace karez::passes {
 
 // Each alone, for tests; every one returns how many nodes it removed or replaced.
 int simplify_algebra(Compilation& c);
@@ -13,4 +13,4 @@ int remove_dead(Compilation& c);   // what no output and no variable needs
 
 void canonicalise(Compilation& c);
 
-}  // namespace karez
+}  // namespace karez::passes

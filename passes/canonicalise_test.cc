@@ -8,7 +8,7 @@
 #include "passes/test_evaluate.h"
 #include "passes/test_programs.h"
 
-namespace karez {
+namespace karez::passes {
 namespace {
 
 using testing::compilation;
@@ -402,4 +402,4 @@ TEST(Canonicalise, RandomGraphsKeepTheirMeaning) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::passes

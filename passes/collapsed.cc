@@ -9,7 +9,7 @@
 #include "plan/ports.h"
 #include "sbp/transition.h"
 
-namespace karez {
+namespace karez::passes {
 namespace {
 
 // One actor per segment; a register per (producing segment, consuming segments), control edges included; sources hang on `start`, sinks
@@ -128,4 +128,4 @@ std::vector<NodeId> collective_sequence(const Compilation& c) {
   return sequence;
 }
 
-}  // namespace karez
+}  // namespace karez::passes

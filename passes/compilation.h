@@ -11,7 +11,7 @@
 #include "plan/plan.h"
 #include "sbp/cost.h"
 
-namespace karez {
+namespace karez::passes {
 
 // Runs a call on host bytes: one byte vector per operand in its view. The caller of the compiler backs it with the plain kernels.
 using HostBytes = std::vector<std::byte>;
@@ -111,4 +111,4 @@ struct Compilation {
 // Device numbers of this rank, as positions in graph.meshes[0].
 std::vector<int> own_positions(const Compilation& c);
 
-}  // namespace karez
+}  // namespace karez::passes

@@ -9,7 +9,7 @@
 #include "passes/emit_collective.h"
 #include "passes/memory.h"
 
-namespace karez {
+namespace karez::passes {
 namespace {
 
 class Emitter {
@@ -361,4 +361,4 @@ class Emitter {
 
 void emit(Compilation& c) { Emitter(c).run(); }
 
-}  // namespace karez
+}  // namespace karez::passes

@@ -3,8 +3,8 @@
 
 #include "passes/compilation.h"
 
-namespace karez {
+namespace karez::passes {
 
 void emit(Compilation& c);
 
-}  // namespace karez
+}  // namespace karez::passes

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace karez {
+namespace karez::passes {
 namespace {
 
 Piece piece(int peer, const Box& box, const Box& within) {
@@ -99,4 +99,4 @@ void Communicators::transfer(NodeId box) {
   c_.plan.transfers.push_back(std::move(out));
 }
 
-}  // namespace karez
+}  // namespace karez::passes

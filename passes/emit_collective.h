@@ -8,7 +8,7 @@
 #include "passes/compilation.h"
 #include "sbp/transition.h"
 
-namespace karez {
+namespace karez::passes {
 
 // The step that a box node stands for.
 TransitionStep step_of(const Graph& graph, NodeId box);
@@ -27,4 +27,4 @@ class Communicators {
   std::map<std::pair<int, int>, CommunicatorId> ids_;  // axis, first position of the group
 };
 
-}  // namespace karez
+}  // namespace karez::passes

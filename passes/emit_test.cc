@@ -10,7 +10,7 @@
 #include "passes/pipeline.h"
 #include "passes/test_programs.h"
 
-namespace karez {
+namespace karez::passes {
 namespace {
 
 using testing::table;
@@ -313,4 +313,4 @@ TEST(Emit, RegistersBetweenStreamsHaveTheSlotsTheyWereGiven) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::passes

@@ -7,7 +7,7 @@
 #include "passes/rewrite.h"
 #include "passes/splat.h"
 
-namespace karez {
+namespace karez::passes {
 namespace {
 
 std::string hex_of(const HostBytes& bytes) {
@@ -129,4 +129,4 @@ class Folder {
 
 int fold_constants(Compilation& c) { return Folder(c).run(); }
 
-}  // namespace karez
+}  // namespace karez::passes

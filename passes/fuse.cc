@@ -7,7 +7,7 @@
 
 #include "passes/memory.h"
 
-namespace karez {
+namespace karez::passes {
 namespace {
 
 class Fuser {
@@ -184,4 +184,4 @@ void fuse(Compilation& c) {
   for (LocalSegment& segment : c.local) Fuser(c, segment, crosses).run();
 }
 
-}  // namespace karez
+}  // namespace karez::passes

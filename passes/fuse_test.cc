@@ -1,4 +1,7 @@
 // fuse: what goes into a library call, what into one update, and when it must not.
+#include <gtest/gtest.h>
+
+#include "base/text.h"
 #include "passes/fuse.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +11,7 @@
 #include "passes/test_evaluate.h"
 #include "passes/test_programs.h"
 
-namespace karez {
+namespace karez::passes {
 namespace {
 
 using testing::table;
@@ -228,4 +231,4 @@ TEST(Fuse, SwitchedOffNothingIsFused) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::passes

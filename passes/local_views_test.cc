@@ -8,7 +8,7 @@
 #include <random>
 #include <set>
 
-namespace karez {
+namespace karez::passes {
 namespace {
 
 std::vector<std::int64_t> addresses(const Shape& shape, const Strides& strides) {  // in logical row-major order
@@ -138,4 +138,4 @@ TEST(TransposeView, DimensionIOfTheResultIsPermI) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::passes

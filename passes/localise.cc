@@ -10,7 +10,7 @@
 #include "passes/order.h"
 #include "sbp/transition.h"
 
-namespace karez {
+namespace karez::passes {
 
 std::string_view name_of(StreamKind kind) {
   constexpr std::string_view names[] = {"host", "compute", "comm"};
@@ -133,7 +133,7 @@ class Localiser {
 
   // A constant that is filled when the plan is loaded: one element seen everywhere, or its data.
   int splat(ValueId value, DType dtype, double number, const Box& box) {
-    auto key = std::make_tuple(device_, dtype, std::signbit(number) && number == 0 ? cat("-0") : karez::number(number));
+    auto key = std::make_tuple(device_, dtype, std::signbit(number) && number == 0 ? cat("-0") : base::number(number));
     auto found = splats_.find(key);
     if (found == splats_.end()) {
       LocalValue one = fresh({}, View(dtype, {}), {});
@@ -397,4 +397,4 @@ class Localiser {
 
 void localise_pass(Compilation& c) { Localiser(c).run(); }
 
-}  // namespace karez
+}  // namespace karez::passes

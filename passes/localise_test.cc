@@ -11,7 +11,7 @@
 #include "passes/slots.h"
 #include "passes/test_programs.h"
 
-namespace karez {
+namespace karez::passes {
 namespace {
 
 using testing::table;
@@ -328,4 +328,4 @@ TEST(Localise, AMergedDimensionThatTheMeshDoesNotDivideIsGatheredFirst) {  // [3
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::passes

@@ -1,4 +1,6 @@
 // Whole compiles of random training steps, run by a small interpreter on every device: the plan means what the graph says.
+#include <gtest/gtest.h>
+
 #include <cstdlib>
 
 #include <gtest/gtest.h>
@@ -7,7 +9,7 @@
 #include "passes/test_interpreter.h"
 #include "passes/test_programs.h"
 
-namespace karez {
+namespace karez::passes {
 namespace {
 
 using testing::table;
@@ -142,4 +144,4 @@ TEST(Meaning, RandomStepsMeanTheSameOnEveryMeshInAnyOrderOfActs) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::passes

@@ -6,7 +6,7 @@
 
 #include "solve/packing.h"
 
-namespace karez {
+namespace karez::passes {
 
 std::vector<bool> crosses_actors(const Compilation& c) {
   std::vector<int> maker(c.locals.size(), -1);
@@ -78,4 +78,4 @@ void memory(Compilation& c) {
   }
 }
 
-}  // namespace karez
+}  // namespace karez::passes

@@ -3,7 +3,7 @@
 
 #include "passes/compilation.h"
 
-namespace karez {
+namespace karez::passes {
 
 // True where a local value's bytes are taken by another actor than the one that makes them (so it needs a register).
 std::vector<bool> crosses_actors(const Compilation& c);
@@ -11,4 +11,4 @@ std::vector<bool> crosses_actors(const Compilation& c);
 // Fills scratch_offset (by local value) and workspace_offset (by local segment and call); scratch_bytes by device.
 void memory(Compilation& c);
 
-}  // namespace karez
+}  // namespace karez::passes

@@ -9,7 +9,7 @@
 #include "passes/pipeline.h"
 #include "passes/test_programs.h"
 
-namespace karez {
+namespace karez::passes {
 namespace {
 
 using testing::table;
@@ -137,4 +137,4 @@ TEST(Memory, WhatAnotherActorOrTheHostTakesLiesInNoScratch) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::passes

@@ -8,7 +8,7 @@
 #include "passes/rewrite.h"
 #include "sbp/transition.h"
 
-namespace karez {
+namespace karez::passes {
 namespace {
 
 // What the value's bytes are a window on, as far as ops alone can tell: the value itself if it has bytes of its own.
@@ -211,4 +211,4 @@ void order(Compilation& c) {
   }
 }
 
-}  // namespace karez
+}  // namespace karez::passes

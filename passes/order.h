@@ -3,7 +3,7 @@
 
 #include "passes/compilation.h"
 
-namespace karez {
+namespace karez::passes {
 
 // True where the node that makes the variable's next version may write it over the old one: it reads the old version directly,
 // declares the operand as in-place, and nobody else takes the new version in this step.
@@ -14,4 +14,4 @@ bool may_alias(const Node& node);
 
 void order(Compilation& c);
 
-}  // namespace karez
+}  // namespace karez::passes

@@ -7,7 +7,7 @@
 #include "passes/test_evaluate.h"
 #include "passes/test_programs.h"
 
-namespace karez {
+namespace karez::passes {
 namespace {
 
 using testing::count_op;
@@ -228,4 +228,4 @@ TEST(Order, AVariableThatIsWrittenButHasNoNodeIsAnError) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::passes

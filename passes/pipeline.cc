@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/text.h"
 #include "passes/box.h"
 #include "passes/canonicalise.h"
 #include "passes/emit.h"
@@ -15,7 +16,7 @@
 #include "passes/shard.h"
 #include "passes/slots.h"
 
-namespace karez {
+namespace karez::passes {
 namespace {
 
 constexpr Pass passes[] = {
@@ -85,4 +86,4 @@ void apply_rules(Graph& graph, std::span<const LayoutRule> rules) {
   }
 }
 
-}  // namespace karez
+}  // namespace karez::passes

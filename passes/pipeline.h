@@ -8,7 +8,7 @@
 
 #include "passes/compilation.h"
 
-namespace karez {
+namespace karez::passes {
 
 struct Pass {
   const char* name;
@@ -28,4 +28,4 @@ struct LayoutRule {
 };
 void apply_rules(Graph& graph, std::span<const LayoutRule> rules);
 
-}  // namespace karez
+}  // namespace karez::passes

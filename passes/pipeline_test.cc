@@ -7,7 +7,7 @@
 
 #include "passes/test_programs.h"
 
-namespace karez {
+namespace karez::passes {
 namespace {
 
 using testing::table;
@@ -132,4 +132,4 @@ TEST(Pipeline, ProgramsOfTwoThousandNodesCompileInSeconds) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::passes

@@ -1,4 +1,6 @@
 // Under a pinned cost table, the transfers that each plan of an MLP's training step must contain, so that "replicate everything" cannot pass.
+#include <gtest/gtest.h>
+
 #include "passes/pipeline.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +8,7 @@
 #include "passes/shard.h"
 #include "passes/test_programs.h"
 
-namespace karez {
+namespace karez::passes {
 namespace {
 
 CostTable pinned() {
@@ -160,4 +162,4 @@ all_gather data 65536 box at mlp.cc:3 (fc2.grad) f32[64, 128@data] -> f32[64, 12
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::passes

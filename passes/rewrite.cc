@@ -1,7 +1,7 @@
 // Building a graph anew from an old one.
 #include "passes/rewrite.h"
 
-namespace karez {
+namespace karez::passes {
 
 Rewrite::Rewrite(const Graph& from) : from_(from), values_(from.values.size()), nodes_(from.nodes.size()) {
   to_.name = from.name;
@@ -64,4 +64,4 @@ Graph Rewrite::finish() {
   return std::move(to_);
 }
 
-}  // namespace karez
+}  // namespace karez::passes

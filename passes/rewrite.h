@@ -5,7 +5,7 @@
 
 #include "graph/graph.h"
 
-namespace karez {
+namespace karez::passes {
 
 // Copies nodes of `from` one by one into `to`, translating values. A pass decides, node by node, to keep, replace or add.
 class Rewrite {
@@ -35,4 +35,4 @@ class Rewrite {
   std::vector<NodeId> nodes_;
 };
 
-}  // namespace karez
+}  // namespace karez::passes

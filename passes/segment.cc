@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <set>
 
-namespace karez {
+namespace karez::passes {
 namespace {
 
 // A set of segments; it grows with the highest one in it.
@@ -115,4 +115,4 @@ void segment(Compilation& c) {
   number_in_order(c);
 }
 
-}  // namespace karez
+}  // namespace karez::passes

@@ -3,11 +3,11 @@
 
 #include "passes/compilation.h"
 
-namespace karez {
+namespace karez::passes {
 
 // Cuts after a node whose value another stream takes, and before the first node that takes from another stream something its segment does
 // not wait for yet. Host inputs do not cut: their sources act when the launch begins. A run of updates is one unit: it ends the step, and
 // one multi-tensor update beats an early first one.
 void segment(Compilation& c);
 
-}  // namespace karez
+}  // namespace karez::passes

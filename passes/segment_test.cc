@@ -1,4 +1,7 @@
 // segment: where actors are cut, and that the cuts leave no circle.
+#include <gtest/gtest.h>
+
+#include "base/text.h"
 #include "passes/segment.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +15,7 @@
 #include "passes/test_evaluate.h"
 #include "passes/test_programs.h"
 
-namespace karez {
+namespace karez::passes {
 namespace {
 
 using testing::table;
@@ -197,4 +200,4 @@ TEST(Segment, RandomProgramsHaveNoCircles) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::passes

@@ -5,10 +5,11 @@
 #include <cmath>
 #include <set>
 
+#include "base/text.h"
 #include "passes/order.h"
 #include "passes/shard_tables.h"
 
-namespace karez {
+namespace karez::passes {
 namespace {
 
 Layout entries(const std::vector<Sharding>& axes, bool out, std::size_t index) {
@@ -127,7 +128,7 @@ void shard(Compilation& c) {
     c.cost = cost;
   }
   double gap = c.cost > 0 ? 100 * (c.cost - c.cost_bound) / c.cost : 0;
-  c.shard_report = cat(c.optimal ? std::string("optimal") : cat("gap <= ", karez::number(std::ceil(gap * 10) / 10), " %"), " (", result.method, ")");
+  c.shard_report = cat(c.optimal ? std::string("optimal") : cat("gap <= ", base::number(std::ceil(gap * 10) / 10), " %"), " (", result.method, ")");
   c.wanted.assign(graph.nodes.size(), {});
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const NodeChoice& choice = choices[n][static_cast<std::size_t>(result.choice[n])];
@@ -140,4 +141,4 @@ void shard(Compilation& c) {
           variable.read.valid() ? *graph.value(variable.read).layout : broadcast_layout(graph.meshes[static_cast<std::size_t>(variable.mesh)]);
 }
 
-}  // namespace karez
+}  // namespace karez::passes

@@ -9,7 +9,7 @@
 #include "passes/compilation.h"
 #include "sbp/transition.h"
 
-namespace karez {
+namespace karez::passes {
 
 // How one node may be laid: one Sharding per mesh axis, with the compute seconds of one device.
 struct NodeChoice {
@@ -40,4 +40,4 @@ double price(const Graph& graph, const Choices& choices, const std::vector<int>&
 
 void shard(Compilation& c);
 
-}  // namespace karez
+}  // namespace karez::passes

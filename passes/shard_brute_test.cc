@@ -1,4 +1,6 @@
 // Law 5: on random graphs the planner's choice costs what the best of all choices costs, by a search that shares only the cost table.
+#include <gtest/gtest.h>
+
 #include <algorithm>
 
 #include <gtest/gtest.h>
@@ -13,7 +15,7 @@
 #include "passes/test_programs.h"
 #include "sbp/transition.h"
 
-namespace karez {
+namespace karez::passes {
 namespace {
 
 using Random = std::mt19937_64;
@@ -308,4 +310,4 @@ TEST(ShardLaw5, OnOneAxisTheChoiceIsTheBestOfAll) { expect_law_5({"a=2", "a=3", 
 TEST(ShardLaw5, OnTwoAxesTheChoiceIsTheBestOfAll) { expect_law_5({"a=2,b=2"}, 100, 4); }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::passes

@@ -6,7 +6,7 @@
 
 #include "passes/test_programs.h"
 
-namespace karez::testing {
+namespace karez::passes::testing {
 
 // One step of a CNN on 28 x 28 images by Adam: two 3 x 3 convolutions with max pooling, two dense layers.
 inline Graph cnn_step(const Mesh& mesh, std::int64_t batch) {
@@ -52,4 +52,4 @@ inline Graph cnn_step(const Mesh& mesh, std::int64_t batch) {
   return graph;
 }
 
-}  // namespace karez::testing
+}  // namespace karez::passes::testing

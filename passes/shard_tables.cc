@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-namespace karez {
+namespace karez::passes {
 namespace {
 
 constexpr std::size_t most_cells = 1 << 20;     // of the table of one value, or of one link of a chain
@@ -266,4 +266,4 @@ LayoutProblem layout_problem(const Graph& graph, const Choices& choices, TreePri
   return std::move(tables.problem);
 }
 
-}  // namespace karez
+}  // namespace karez::passes

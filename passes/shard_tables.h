@@ -7,7 +7,7 @@
 #include "passes/shard.h"
 #include "solve/min_sum.h"
 
-namespace karez {
+namespace karez::passes {
 
 // What one value asks: who makes it, in which layouts it is wanted, as functions of the nodes' choices.
 struct Wants {
@@ -31,4 +31,4 @@ struct LayoutProblem {
 };
 LayoutProblem layout_problem(const Graph& graph, const Choices& choices, TreePrices& prices, Crowds crowds);
 
-}  // namespace karez
+}  // namespace karez::passes

@@ -11,7 +11,7 @@
 #include "passes/shard_programs.h"
 #include "passes/shard_tables.h"
 
-namespace karez {
+namespace karez::passes {
 namespace {
 
 using testing::parameter;
@@ -253,4 +253,4 @@ TEST(Shard, MoreLayoutsThanAChainRemembersGiveAStatedGap) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::passes

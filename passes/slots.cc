@@ -7,7 +7,7 @@
 #include "passes/collapsed.h"
 #include "passes/order.h"
 
-namespace karez {
+namespace karez::passes {
 
 void slots(Compilation& c) {
   auto uses = uses_of(c.graph);
@@ -28,4 +28,4 @@ void slots(Compilation& c) {
   }
 }
 
-}  // namespace karez
+}  // namespace karez::passes

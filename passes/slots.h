@@ -3,8 +3,8 @@
 
 #include "passes/compilation.h"
 
-namespace karez {
+namespace karez::passes {
 
 void slots(Compilation& c);
 
-}  // namespace karez
+}  // namespace karez::passes

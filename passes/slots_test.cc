@@ -11,7 +11,7 @@
 #include "passes/test_evaluate.h"
 #include "passes/test_programs.h"
 
-namespace karez {
+namespace karez::passes {
 namespace {
 
 using testing::table;
@@ -127,4 +127,4 @@ TEST(Slots, AStepThatStallsIsAnError) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::passes

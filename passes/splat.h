@@ -5,9 +5,9 @@
 
 #include "graph/graph.h"
 
-namespace karez {
+namespace karez::passes {
 
 // The number, if the value is a splat constant or a window on one.
 std::optional<double> splat_of(const Graph& graph, ValueId value);
 
-}  // namespace karez
+}  // namespace karez::passes

@@ -10,9 +10,10 @@
 #include <vector>
 
 #include "base/expr.h"
+#include "base/text.h"
 #include "passes/compilation.h"
 
-namespace karez::testing {
+namespace karez::passes::testing {
 
 struct Array {
   Shape shape;
@@ -211,4 +212,4 @@ inline int count_op(const Graph& graph, std::string_view op) {
   return count;
 }
 
-}  // namespace karez::testing
+}  // namespace karez::passes::testing

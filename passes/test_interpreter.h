@@ -4,10 +4,11 @@
 #include <cstring>
 #include <random>
 
+#include "base/text.h"
 #include "passes/test_evaluate.h"
 #include "plan/ports.h"
 
-namespace karez::testing {
+namespace karez::passes::testing {
 
 class Interpreter {
  public:
@@ -175,4 +176,4 @@ class Interpreter {
   std::vector<std::vector<double>> blocks_;
 };
 
-}  // namespace karez::testing
+}  // namespace karez::passes::testing

@@ -10,7 +10,7 @@
 #include "ops/gradient.h"
 #include "passes/compilation.h"
 
-namespace karez::testing {
+namespace karez::passes::testing {
 
 // Says yes to every call whose operands lie as they are stored by default or repeat (stride 0); names the kernel after the op.
 class AnyCatalog : public KernelCatalog {
@@ -86,4 +86,4 @@ inline Compilation compilation(Graph graph) {
   return c;
 }
 
-}  // namespace karez::testing
+}  // namespace karez::passes::testing

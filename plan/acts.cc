@@ -3,7 +3,7 @@
 
 #include <numeric>
 
-namespace karez {
+namespace karez::plan {
 namespace {
 
 struct Rate {
@@ -98,4 +98,4 @@ std::int64_t messages_per_launch(const Plan& plan) {
   return messages;
 }
 
-}  // namespace karez
+}  // namespace karez::plan

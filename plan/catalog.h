@@ -9,7 +9,7 @@
 #include "base/attrs.h"
 #include "tensor/tensor.h"
 
-namespace karez {
+namespace karez::plan {
 
 // A local op to be run: what `call_of` lowers a node to.
 struct CallSpec {
@@ -37,4 +37,4 @@ class KernelCatalog {
   virtual std::string list(std::string_view op) const = 0;
 };
 
-}  // namespace karez
+}  // namespace karez::plan

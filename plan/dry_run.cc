@@ -9,7 +9,7 @@
 #include "plan/ports.h"
 #include "plan/waits.h"
 
-namespace karez {
+namespace karez::plan {
 namespace {
 
 // The members of one collective of one communicator that this plan holds; they act together.
@@ -130,4 +130,4 @@ class Runner {
 
 DryRun dry_run(const Plan& plan, bool turns) { return Runner(plan, turns).launch(); }
 
-}  // namespace karez
+}  // namespace karez::plan

@@ -6,7 +6,7 @@
 
 #include "plan/plan.h"
 
-namespace karez {
+namespace karez::plan {
 
 struct DryRun {
   std::vector<ActorId> order;  // every act of the launch, as one worker that serves all streams would do them
@@ -18,4 +18,4 @@ struct DryRun {
 // Throws on a stall: who waits for whom, the circle first.
 DryRun dry_run(const Plan& plan, bool turns = true);
 
-}  // namespace karez
+}  // namespace karez::plan

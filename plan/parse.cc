@@ -5,7 +5,7 @@
 #include "base/scan.h"
 #include "plan/plan.h"
 
-namespace karez {
+namespace karez::plan {
 namespace {
 
 class PlanReader {
@@ -270,4 +270,4 @@ Plan load_plan(const std::string& path) {
   } catch (const Error& error) { fail(path, ": ", error.what()); }
 }
 
-}  // namespace karez
+}  // namespace karez::plan

@@ -9,7 +9,7 @@
 
 #include "plan/plan.h"
 
-namespace karez {
+namespace karez::plan {
 
 inline bool picked_before(const Plan& plan, ActorId a, ActorId b) {
   int pa = plan.actor(a).priority, pb = plan.actor(b).priority;
@@ -62,4 +62,4 @@ class ReadyQueue {
   int count_ = 0;
 };
 
-}  // namespace karez
+}  // namespace karez::plan

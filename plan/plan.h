@@ -11,7 +11,7 @@
 #include "base/id.h"
 #include "tensor/tensor.h"
 
-namespace karez {
+namespace karez::plan {
 
 using DeviceId = Id<struct DeviceTag>;  // index in Plan::devices
 using StreamId = Id<struct StreamTag>;
@@ -195,4 +195,4 @@ void verify(const Plan& plan);
 // A page for people: actors, registers, each transfer with kind, axis and bytes, peak memory per device.
 std::string summary(const Plan& plan);
 
-}  // namespace karez
+}  // namespace karez::plan

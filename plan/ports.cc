@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace karez {
+namespace karez::plan {
 namespace {
 
 // Which port of an actor names the register; the session's ports are the start and done registers in their order.
@@ -128,4 +128,4 @@ void Ports::fail_take(const Message& message, const char* why) const {
   fail("actor ", actor_, " was sent '", print(message), "', port ", message.port, ", but ", why);
 }
 
-}  // namespace karez
+}  // namespace karez::plan

@@ -8,7 +8,7 @@
 
 #include "plan/plan.h"
 
-namespace karez {
+namespace karez::plan {
 
 // The only two messages there are: `filled` goes down to a consumer, `returned` up to the producer. They carry numbers, never data.
 struct Message {
@@ -177,4 +177,4 @@ template <class Send> void Ports::complete(Send&& send) {
   ++acts_;
 }
 
-}  // namespace karez
+}  // namespace karez::plan

@@ -1,5 +1,6 @@
 // Tests of the protocol: single ports fed by hand, then every order of messages and acts on small graphs.
 #include "plan/ports.h"
+#include "base/text.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +11,7 @@
 #include "plan/acts.h"
 #include "plan/sketch.h"
 
-namespace karez {
+namespace karez::plan {
 namespace {
 
 std::vector<Message> sent_by(Ports& ports) {
@@ -305,4 +306,4 @@ TEST(PortsInEveryOrder, ADiamond) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::plan

@@ -7,7 +7,7 @@
 
 #include "plan/plan.h"
 
-namespace karez {
+namespace karez::plan {
 
 // One rank; a stream is made for each (device, name) that is asked for; every register with bytes gets its own block.
 struct Sketch {
@@ -72,4 +72,4 @@ struct Sketch {
 inline Operand in_register(RegisterId reg, View view, std::int64_t offset = 0) { return {reg, {}, offset, std::move(view)}; }
 inline Operand in_block(BlockId block, View view, std::int64_t offset = 0) { return {{}, block, offset, std::move(view)}; }
 
-}  // namespace karez
+}  // namespace karez::plan

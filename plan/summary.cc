@@ -2,10 +2,11 @@
 #include <algorithm>
 #include <map>
 
+#include "base/text.h"
 #include "plan/acts.h"
 #include "plan/plan.h"
 
-namespace karez {
+namespace karez::plan {
 namespace {
 
 // Columns as wide as their widest entry; the last one is not padded.
@@ -69,4 +70,4 @@ std::string summary(const Plan& plan) {
          table(transfers);
 }
 
-}  // namespace karez
+}  // namespace karez::plan

@@ -2,10 +2,11 @@
 #include <fstream>
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "plan/catalog.h"
 #include "plan/plan.h"
 
-namespace karez {
+namespace karez::plan {
 
 std::string_view name_of(BlockKind kind) {
   switch (kind) {
@@ -143,4 +144,4 @@ std::uint64_t rank_hash(const Plan& plan) {
   return hash_text(print(bare));
 }
 
-}  // namespace karez
+}  // namespace karez::plan

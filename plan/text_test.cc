@@ -11,7 +11,7 @@
 #include "plan/plan.h"
 #include "plan/sketch.h"
 
-namespace karez {
+namespace karez::plan {
 namespace {
 
 // matmul then relu on one device, with a variable.
@@ -271,4 +271,4 @@ no transfers between devices
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::plan

@@ -7,7 +7,7 @@
 #include "plan/dry_run.h"
 #include "plan/plan.h"
 
-namespace karez {
+namespace karez::plan {
 namespace {
 
 template <class IdType, class Items> void in_range(IdType id, const Items& items, const std::string& who, const char* what) {
@@ -248,4 +248,4 @@ void verify(const Plan& plan) {
   dry_run(plan);
 }
 
-}  // namespace karez
+}  // namespace karez::plan

@@ -12,7 +12,7 @@
 #include "plan/sketch.h"
 #include "plan/waits.h"
 
-namespace karez {
+namespace karez::plan {
 namespace {
 
 const View four(DType::f32, {4});
@@ -260,4 +260,4 @@ TEST(Waits, TheyNameRegisterAndNeighbour) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::plan

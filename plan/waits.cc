@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-namespace karez {
+namespace karez::plan {
 
 std::string actor_name(const Plan& plan, ActorId actor) {
   return actor == session_actor ? "the session" : cat("a", actor.index, " '", plan.actor(actor).name, "'");
@@ -66,4 +66,4 @@ std::string circle_of(const Plan& plan, std::span<const Wait> waits) {
   return found;
 }
 
-}  // namespace karez
+}  // namespace karez::plan

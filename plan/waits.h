@@ -8,7 +8,7 @@
 
 #include "plan/ports.h"
 
-namespace karez {
+namespace karez::plan {
 
 struct Wait {
   ActorId who, whom;  // session_actor: the session
@@ -27,4 +27,4 @@ std::string print(const Plan& plan, std::span<const Wait> waits);
 // "a1 'x' waits for a free slot of r2 -> a2 'y' waits for r1 to be filled -> a1 'x'", or "" where the waits form no circle.
 std::string circle_of(const Plan& plan, std::span<const Wait> waits);
 
-}  // namespace karez
+}  // namespace karez::plan

@@ -20,7 +20,7 @@ void count_allocation() {
   if (is_worker) worker_allocations.fetch_add(1, std::memory_order_relaxed);
 }
 
-namespace karez {
+namespace karez::runtime {
 namespace {
 
 // Two devices on two workers, each: input -> sum (marks its thread) -> all_reduce -> sum of several slots -> fetch, and a variable.
@@ -91,4 +91,4 @@ TEST(Allocation, WorkersAllocateNothingInLaunchesTenToThirty) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::runtime

@@ -7,7 +7,7 @@
 
 #include "kernels/kernel.h"
 
-namespace karez {
+namespace karez::runtime {
 
 struct Mail;
 class Mailbox;
@@ -30,4 +30,4 @@ struct AsyncKernel {
   std::function<void(const KernelArgs&, const Done&)> start;  // on the worker: must return at once
 };
 
-}  // namespace karez
+}  // namespace karez::runtime

@@ -14,7 +14,7 @@
 #include "runtime/session.h"
 #include "runtime/test_plans.h"
 
-namespace karez {
+namespace karez::runtime {
 namespace {
 
 void finish(Session& session, const Launch& launch) {
@@ -206,4 +206,4 @@ TEST(Reduce, IntegersWrapAndNotANumberWins) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::runtime

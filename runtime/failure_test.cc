@@ -13,7 +13,7 @@
 #include "runtime/session.h"
 #include "runtime/test_plans.h"
 
-namespace karez {
+namespace karez::runtime {
 namespace {
 
 std::string error_of(const std::function<void()>& body) {
@@ -277,4 +277,4 @@ TEST(WaitGraph, AWorkerInsideAKernelIsNamedAndNotWaitedFor) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::runtime

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-namespace karez {
+namespace karez::runtime {
 namespace {
 
 struct Copy {
@@ -38,4 +38,4 @@ void copy_tensor(std::byte* to, const View& to_view, const std::byte* from, cons
   Copy{to_view, from_view, size_of(to_view.dtype), tail, count * size_of(to_view.dtype)}.run(to, from, 0);
 }
 
-}  // namespace karez
+}  // namespace karez::runtime

@@ -5,9 +5,9 @@
 
 #include "tensor/tensor.h"
 
-namespace karez {
+namespace karez::runtime {
 
 // Shapes and dtypes must agree; runs that lie densely on both sides go in one piece.
 void copy_tensor(std::byte* to, const View& to_view, const std::byte* from, const View& from_view);
 
-}  // namespace karez
+}  // namespace karez::runtime

@@ -6,7 +6,7 @@
 #include "plan/acts.h"
 #include "runtime/reduce.h"
 
-namespace karez {
+namespace karez::runtime {
 
 std::string device_name(const PlanDevice& device) { return cat(device.rank, ".", device.device); }
 
@@ -212,8 +212,8 @@ class Preparation {
     spec.chunk = group.chunk;
     spec.in = c.in.view;
     spec.out = c.out.view;
-    for (const Piece& p : c.sends) spec.sends.push_back({p.begin, p.size});
-    for (const Piece& p : c.receives) spec.receives.push_back({p.begin, p.size});
+    for (const plan::Piece& p : c.sends) spec.sends.push_back({p.begin, p.size});
+    for (const plan::Piece& p : c.receives) spec.receives.push_back({p.begin, p.size});
     spec.reduce = reduce_function(c.reduce, c.in.view.dtype);
     std::int64_t needs = comm::staging_bytes(spec), has = c.staging ? c.staging->view.bytes() : 0;
     require(needs <= has, "actor '", a.actor->name, "': a ", c.kind, " of ", c.in.view, " among ", spec.members, " needs ", needs,
@@ -316,4 +316,4 @@ std::unique_ptr<Loaded> prepare(const Plan& plan, Variables& variables, const Lo
   return Preparation(plan, variables, options).run();
 }
 
-}  // namespace karez
+}  // namespace karez::runtime

@@ -21,7 +21,7 @@
 #include "runtime/mailbox.h"
 #include "runtime/session.h"
 
-namespace karez {
+namespace karez::runtime {
 
 struct Part;
 struct Loaded;
@@ -202,4 +202,4 @@ struct LoadOptions {
 // Prepares everything and runs the set-up of a plan that `verify` has passed. Throws without leaving anything behind: variables are added last.
 std::unique_ptr<Loaded> prepare(const Plan& plan, Variables& variables, const LoadOptions& options);
 
-}  // namespace karez
+}  // namespace karez::runtime

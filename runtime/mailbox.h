@@ -6,7 +6,7 @@
 
 #include "plan/ports.h"
 
-namespace karez {
+namespace karez::runtime {
 
 struct Part;
 
@@ -77,4 +77,4 @@ class Mailbox {
   Mail parked_;  // the mark; never read
 };
 
-}  // namespace karez
+}  // namespace karez::runtime

@@ -8,7 +8,7 @@
 
 #include "runtime/host_copy.h"
 
-namespace karez {
+namespace karez::runtime {
 namespace {
 
 TEST(Mailbox, MailsComeOutInTheOrderTheyWerePosted) {
@@ -82,4 +82,4 @@ TEST(HostCopy, EmptyTensorsAndScalarsAndForeignShapes) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::runtime

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-namespace karez {
+namespace karez::runtime {
 namespace {
 
 template <class T> T sum_of(T a, T b) {
@@ -47,4 +47,4 @@ comm::ReduceFn reduce_function(std::string_view kind, DType dtype) {
   });
 }
 
-}  // namespace karez
+}  // namespace karez::runtime

@@ -6,10 +6,10 @@
 #include "comm/collective.h"
 #include "tensor/dtype.h"
 
-namespace karez {
+namespace karez::runtime {
 
 // into[i] = into[i] (+ | max | min) from[i]. "" gives none; an unknown kind, and the sum of bools, are errors. Integers wrap; a NaN wins
 // over every number, whichever side it stands on, so that members agree.
 comm::ReduceFn reduce_function(std::string_view kind, DType dtype);
 
-}  // namespace karez
+}  // namespace karez::runtime

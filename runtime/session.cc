@@ -4,12 +4,13 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/text.h"
 #include "device/cpu_budget.h"
 #include "runtime/host_copy.h"
 #include "runtime/loaded.h"
 #include "runtime/worker.h"
 
-namespace karez {
+namespace karez::runtime {
 
 // ---- Launch
 
@@ -322,4 +323,4 @@ std::string Session::wait_graph() {
   return text;
 }
 
-}  // namespace karez
+}  // namespace karez::runtime

@@ -19,9 +19,12 @@
 #include "plan/plan.h"
 #include "runtime/async_kernel.h"
 
-namespace karez {
-
+namespace karez::device {
 class Device;
+}
+
+namespace karez::runtime {
+
 class Worker;
 struct Loaded;
 struct LaunchRecord;
@@ -34,11 +37,6 @@ inline constexpr bool poison_by_default = true;
 inline constexpr bool poison_by_default = false;
 #endif
 
-// What an input is fed with: batch `position` of a source. If an input acts several times in a launch, later acts read later positions.
-struct Feed {
-  std::shared_ptr<const Source> source;
-  std::int64_t position = 0;
-};
 using Feeds = std::vector<std::pair<std::string, Feed>>;
 
 struct SessionOptions {
@@ -150,4 +148,4 @@ class Session {
   std::string failure_;  // of the first failed launch
 };
 
-}  // namespace karez
+}  // namespace karez::runtime

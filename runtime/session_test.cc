@@ -15,7 +15,7 @@
 #include "plan/acts.h"
 #include "runtime/test_plans.h"
 
-namespace karez {
+namespace karez::runtime {
 namespace {
 
 const KernelTable& kernels() {
@@ -316,4 +316,4 @@ TEST(Session, BadFeedsAndPlansAreNamed) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::runtime

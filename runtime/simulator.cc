@@ -11,7 +11,7 @@
 #include "plan/pick.h"
 #include "plan/waits.h"
 
-namespace karez {
+namespace karez::runtime {
 namespace {
 
 struct Event {
@@ -317,4 +317,4 @@ bool Simulation::active(ActorId actor, double time) const {
 
 Simulation simulate(const Plan& plan, const SimulationOptions& options) { return Simulator(plan, options).run(); }
 
-}  // namespace karez
+}  // namespace karez::runtime

@@ -9,7 +9,7 @@
 #include "plan/plan.h"
 #include "plan/ports.h"
 
-namespace karez {
+namespace karez::runtime {
 
 // What an act occupies while it lasts: its worker (a kernel on the cpu), or its stream alone (a timer, a device). Collectives hold neither.
 enum class Holds { worker, stream };
@@ -47,4 +47,4 @@ struct Simulation {
 // not all home at the end, and a deadlock (the circle of those who wait for each other is named).
 Simulation simulate(const Plan& plan, const SimulationOptions& options = {});
 
-}  // namespace karez
+}  // namespace karez::runtime

@@ -12,7 +12,7 @@
 #include "plan/acts.h"
 #include "runtime/test_plans.h"
 
-namespace karez {
+namespace karez::runtime {
 namespace {
 
 // a -> b -> c on a stream each, `pieces` in a launch.
@@ -178,4 +178,4 @@ TEST(Simulator, CollectivesGoInTheirTurnAndBeginWithTheLastMember) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::runtime

@@ -11,7 +11,7 @@
 #include "kernels/kernel.h"
 #include "plan/sketch.h"
 
-namespace karez {
+namespace karez::runtime {
 
 inline KernelRow test_row(std::string op, std::function<PreparedKernel(const CallSpec&)> prepare) {
   return {"test." + op, op, 0, [](const CallSpec&) { return true; }, nullptr, std::move(prepare)};
@@ -123,4 +123,4 @@ struct RandomGraph {
   }
 };
 
-}  // namespace karez
+}  // namespace karez::runtime

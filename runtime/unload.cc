@@ -3,7 +3,7 @@
 
 #include "runtime/worker.h"
 
-namespace karez {
+namespace karez::runtime {
 
 // Worker 0 hears of it after every launch of the plan, because both are posted in order.
 void Worker::unload(Loaded& loaded) {
@@ -55,4 +55,4 @@ void Worker::detached(Loaded& loaded) {
   ask_parts_to_go(loaded);
 }
 
-}  // namespace karez
+}  // namespace karez::runtime

@@ -12,7 +12,7 @@
 #include "runtime/session.h"
 #include "runtime/test_plans.h"
 
-namespace karez {
+namespace karez::runtime {
 namespace {
 
 const KernelTable& kernels() {
@@ -211,4 +211,4 @@ TEST(WaitGraph, AskingOftenKeepsNothing) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::runtime

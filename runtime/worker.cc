@@ -8,7 +8,7 @@
 #include "plan/waits.h"
 #include "runtime/host_copy.h"
 
-namespace karez {
+namespace karez::runtime {
 namespace {
 
 void pause_cpu() {
@@ -408,4 +408,4 @@ void Worker::answer(Inquiry& inquiry) {
   inquiry.answered.notify_all();
 }
 
-}  // namespace karez
+}  // namespace karez::runtime

@@ -11,7 +11,7 @@
 #include "runtime/loaded.h"
 #include "runtime/mailbox.h"
 
-namespace karez {
+namespace karez::runtime {
 
 // A question to all workers, answered between two acts: who waits for what.
 struct Inquiry {
@@ -90,4 +90,4 @@ class Worker {
   std::thread thread_;  // last: it uses the others
 };
 
-}  // namespace karez
+}  // namespace karez::runtime

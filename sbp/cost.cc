@@ -6,8 +6,9 @@
 
 #include "base/error.h"
 #include "base/scan.h"
+#include "base/text.h"
 
-namespace karez {
+namespace karez::sbp {
 namespace {
 struct Rate {
   std::string_view name;
@@ -85,4 +86,4 @@ CostTable CostTable::parse(std::string_view text) {
   return out;
 }
 
-}  // namespace karez
+}  // namespace karez::sbp

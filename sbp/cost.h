@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace karez {
+namespace karez::sbp {
 
 struct LinkCost {
   double alpha = 2e-6;  // seconds per message
@@ -33,4 +33,4 @@ struct CostTable {
   bool operator==(const CostTable&) const = default;
 };
 
-}  // namespace karez
+}  // namespace karez::sbp

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-namespace karez {
+namespace karez::sbp {
 namespace {
 
 CostTable table() {
@@ -49,4 +49,4 @@ TEST(CostTable, BadTextIsRefused) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::sbp

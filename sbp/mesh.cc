@@ -2,8 +2,9 @@
 #include "sbp/mesh.h"
 
 #include "base/error.h"
+#include "base/text.h"
 
-namespace karez {
+namespace karez::sbp {
 
 Mesh Mesh::of(std::vector<MeshAxis> axes) {
   Mesh mesh{.axes = std::move(axes), .devices = {}};
@@ -78,4 +79,4 @@ std::string print(const Mesh& mesh) {
   return cat("mesh(", join(mesh.axes, ", ", [](const MeshAxis& axis) { return cat(axis.name, "=", axis.size); }), ")");
 }
 
-}  // namespace karez
+}  // namespace karez::sbp

@@ -8,7 +8,7 @@
 
 #include "base/scan.h"
 
-namespace karez {
+namespace karez::sbp {
 
 // One device of the world: a rank (one process' share) and the device's number within it.
 struct DeviceName {
@@ -42,4 +42,4 @@ struct Mesh {
 };
 std::string print(const Mesh& mesh);  // "mesh(data=2, model=2)"
 
-}  // namespace karez
+}  // namespace karez::sbp

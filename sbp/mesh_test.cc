@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-namespace karez {
+namespace karez::sbp {
 namespace {
 
 std::string error_of(auto body) {
@@ -66,4 +66,4 @@ TEST(Mesh, UnknownAxesAndPositionsAreRefused) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::sbp

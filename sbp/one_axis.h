@@ -7,7 +7,7 @@
 
 #include "sbp/transition.h"
 
-namespace karez {
+namespace karez::sbp {
 
 // None where no single move does it: equal entries, or one Partial to another.
 std::optional<Move> move_between(Sbp from, Sbp to);
@@ -24,4 +24,4 @@ double move_seconds(Move move, Sbp from, Sbp to, int n, std::span<const std::int
 // `seconds` of a step that is known to be legal.
 double step_seconds(const TensorType& type, const Mesh& mesh, const TransitionStep& step, const CostTable& costs);
 
-}  // namespace karez
+}  // namespace karez::sbp

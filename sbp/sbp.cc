@@ -4,8 +4,9 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/text.h"
 
-namespace karez {
+namespace karez::sbp {
 namespace {
 Reduce reduce_from(std::string_view name) {
   for (Reduce r : {Reduce::sum, Reduce::max, Reduce::min})
@@ -140,4 +141,4 @@ bool is_valid(const TensorType& type, const Mesh& mesh, const Layout& layout, st
   return true;
 }
 
-}  // namespace karez
+}  // namespace karez::sbp

@@ -9,7 +9,7 @@
 #include "sbp/mesh.h"
 #include "tensor/tensor.h"
 
-namespace karez {
+namespace karez::sbp {
 
 enum class Reduce : std::uint8_t { sum, max, min };
 std::string_view name_of(Reduce reduce);
@@ -63,4 +63,4 @@ Box local_box(const Shape& shape, const Mesh& mesh, const Layout& layout, int po
 // Otherwise `why` (if given) says what is wrong.
 bool is_valid(const TensorType& type, const Mesh& mesh, const Layout& layout, std::string* why = nullptr);
 
-}  // namespace karez
+}  // namespace karez::sbp

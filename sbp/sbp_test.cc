@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-namespace karez {
+namespace karez::sbp {
 namespace {
 const Mesh two_by_two = Mesh::parse("data=2,model=2");
 
@@ -100,4 +100,4 @@ TEST(Sbp, LayoutsThatMakeNoSenseAreRefusedWithAReason) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::sbp

@@ -4,9 +4,10 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "sbp/one_axis.h"
 
-namespace karez {
+namespace karez::sbp {
 namespace {
 constexpr Move moves[] = {Move::slice, Move::to_partial, Move::all_gather, Move::all_to_all, Move::reduce_scatter, Move::all_reduce};
 
@@ -173,4 +174,4 @@ double step_seconds(const TensorType& type, const Mesh& mesh, const TransitionSt
                       costs.memory_bytes);
 }
 
-}  // namespace karez
+}  // namespace karez::sbp

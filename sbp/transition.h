@@ -9,7 +9,7 @@
 #include "sbp/cost.h"
 #include "sbp/sbp.h"
 
-namespace karez {
+namespace karez::sbp {
 
 // What moves one axis' entry to another. The first three are local: no byte crosses a device.
 //   slice           B -> S(i)       keep the own part
@@ -71,4 +71,4 @@ class TransitionTable {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace karez
+}  // namespace karez::sbp

@@ -1,5 +1,6 @@
 // Every one-axis transition by direct evaluation: devices hold arrays, a step is applied by its definition, the logical tensor stays.
 #include "sbp/transition.h"
+#include "base/text.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +11,7 @@
 
 #include "base/error.h"
 
-namespace karez {
+namespace karez::sbp {
 namespace {
 
 std::string error_of(auto body) {
@@ -319,4 +320,4 @@ TEST(Transition, MovesHaveNames) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::sbp

@@ -7,7 +7,7 @@
 #include "sbp/one_axis.h"
 #include "sbp/tree_search.h"
 
-namespace karez {
+namespace karez::sbp {
 
 // What is remembered.
 struct TransitionTable::State {
@@ -115,4 +115,4 @@ TransitionTree transition_tree(const TensorType& type, const Mesh& mesh, const L
   return table.tree(start, set);
 }
 
-}  // namespace karez
+}  // namespace karez::sbp

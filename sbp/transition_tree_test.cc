@@ -8,9 +8,10 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "sbp/transition.h"
 
-namespace karez {
+namespace karez::sbp {
 namespace {
 
 // All layouts reachable from one by way of the given kinds of Partial, and the cheapest way between each two (Floyd and Warshall).
@@ -31,7 +32,7 @@ struct AllPaths {
     seconds.assign(n, std::vector<double>(n, std::numeric_limits<double>::infinity()));
     for (std::size_t i = 0; i < n; ++i) {
       seconds[i][i] = 0;
-      for (const TransitionStep& step : steps(layouts[i])) seconds[i][number(step.to)] = karez::seconds(type, mesh, step, costs);
+      for (const TransitionStep& step : steps(layouts[i])) seconds[i][number(step.to)] = sbp::seconds(type, mesh, step, costs);
     }
     for (std::size_t k = 0; k < n; ++k)
       for (std::size_t i = 0; i < n; ++i)
@@ -214,4 +215,4 @@ TEST(TransitionTree, BadLayoutsAreRefused) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::sbp

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "sbp/one_axis.h"
 
-namespace karez {
+namespace karez::sbp {
 namespace {
 constexpr double finest = 17592186044416.0;  // 2^44
 constexpr Units per_step = 16;
@@ -159,4 +159,4 @@ void TreeSearch::grow(std::vector<Best>& best) {
   }
 }
 
-}  // namespace karez
+}  // namespace karez::sbp

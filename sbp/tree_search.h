@@ -8,7 +8,7 @@
 
 #include "sbp/transition.h"
 
-namespace karez {
+namespace karez::sbp {
 
 // Costs are compared as integers, so that sums in another order still tie. One unit is 2^-44 of what a step could cost at most; each
 // step adds a little, so that of equal costs the one of fewer steps wins, whatever the rounding of doubles did.
@@ -91,4 +91,4 @@ class TreeSearch {
   std::vector<std::pair<Units, int>> heap_;  // negated: the standard heap has its largest first
 };
 
-}  // namespace karez
+}  // namespace karez::sbp

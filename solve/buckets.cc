@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "base/text.h"
 #include "solve/join.h"
 
 namespace karez::solve {

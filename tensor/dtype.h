@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-namespace karez {
+namespace karez::tensor {
 
 enum class DType : std::uint8_t { f32, f64, i32, i64, b8 };
 
@@ -59,4 +59,4 @@ template <class Body> decltype(auto) with_type(DType dtype, Body&& body) {
   fail("a dtype with tag ", static_cast<int>(dtype), " does not exist");
 }
 
-}  // namespace karez
+}  // namespace karez::tensor

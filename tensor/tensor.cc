@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <numeric>
 
-namespace karez {
+#include "base/text.h"
+
+namespace karez::tensor {
 
 std::int64_t count_of(const Shape& shape) {
   std::int64_t count = 1;
@@ -104,4 +106,4 @@ std::int64_t offset_of(const std::vector<std::int64_t>& index, const Strides& st
   return offset;
 }
 
-}  // namespace karez
+}  // namespace karez::tensor

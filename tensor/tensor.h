@@ -11,7 +11,7 @@
 #include "base/scan.h"
 #include "tensor/dtype.h"
 
-namespace karez {
+namespace karez::tensor {
 
 using Shape = std::vector<std::int64_t>;
 using Strides = std::vector<std::int64_t>;  // in elements
@@ -90,4 +90,4 @@ template <class Body> void for_each_index(const Shape& shape, Body&& body) {
 }
 std::int64_t offset_of(const std::vector<std::int64_t>& index, const Strides& strides);
 
-}  // namespace karez
+}  // namespace karez::tensor

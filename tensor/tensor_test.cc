@@ -7,7 +7,7 @@
 #include <functional>
 #include <set>
 
-namespace karez {
+namespace karez::tensor {
 namespace {
 
 using ::testing::ElementsAre;
@@ -139,4 +139,4 @@ TEST(Index, EveryIndexIsVisitedInRowMajorOrder) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::tensor

@@ -5,7 +5,7 @@
 
 #include "api/karez.h"
 
-namespace karez {
+namespace karez::tests {
 namespace {
 
 struct Mlp : nn::Module {
@@ -68,4 +68,4 @@ INSTANTIATE_TEST_SUITE_P(Meshes, Counting,
                                            std::pair{"data=2,model=2", false}, std::pair{"data=2,model=2", true}));
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::tests

@@ -11,7 +11,7 @@
 #include "kernels/kernel.h"
 #include "passes/call.h"
 
-namespace karez {
+namespace karez::tests {
 
 // Bytes of an array laid as a view has them; what lies between the elements is a pattern.
 class Stored {
@@ -95,4 +95,4 @@ inline std::vector<HostArray> evaluate(const KernelTable& table, const Graph& gr
   return values;
 }
 
-}  // namespace karez
+}  // namespace karez::tests

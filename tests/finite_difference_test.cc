@@ -11,7 +11,7 @@
 #include "tests/evaluate.h"
 #include "tests/op_cases.h"
 
-namespace karez {
+namespace karez::tests {
 namespace {
 
 // The op's case as a program: a loss that weighs every element of every float result, and its gradients.
@@ -140,4 +140,4 @@ TEST(Gradient, OfStopGradientIsZero) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::tests

@@ -6,13 +6,14 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "base/text.h"
 #include "data/array_source.h"
 #include "passes/pipeline.h"
 #include "runtime/session.h"
 #include "tests/evaluate.h"
 #include "tests/op_cases.h"
 
-namespace karez {
+namespace karez::tests {
 namespace {
 
 struct EngineWay {
@@ -121,4 +122,4 @@ TEST(Law1Engine, ActorsOnAMeshGiveWhatTheOpGivesWhole) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::tests

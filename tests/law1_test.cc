@@ -6,11 +6,12 @@
 #include <iostream>
 #include <set>
 
+#include "base/text.h"
 #include "tests/evaluate.h"
 #include "tests/op_cases.h"
 #include "tests/shards.h"
 
-namespace karez {
+namespace karez::tests {
 namespace {
 
 // One thing to check: a case, a mesh, and an entry per mesh axis.
@@ -187,4 +188,4 @@ TEST(Law1, SummandsReduceToTheirValue) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::tests

@@ -6,7 +6,7 @@
 
 #include "api/karez.h"
 
-namespace karez {
+namespace karez::tests {
 namespace {
 
 // The demo's CNN, small: `smooth` has tanh and average pooling, the other ReLU and max pooling. Dropout is on.
@@ -108,4 +108,4 @@ TEST(Law3, EveryRunIsBitEqualToItsRerun) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::tests

@@ -6,7 +6,7 @@
 
 #include "api/karez.h"
 
-namespace karez {
+namespace karez::tests {
 namespace {
 
 std::string said(const std::function<void()>& body) {
@@ -65,4 +65,4 @@ TEST_F(Messages, ALayoutThatAnOpDoesNotAllowListsTheLegalOnes) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::tests

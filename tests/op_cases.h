@@ -6,12 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "base/text.h"
 #include "device/host_array.h"
 #include "ops/all_ops.h"
 #include "ops/build.h"
 #include "ops/pointwise.h"
 
-namespace karez {
+namespace karez::tests {
 
 // What operands hold, a letter for each; the last stands for all that follow.
 //   r  reals in (-2, 2), all distinct over all operands and none near 0: no tie and no kink within a small step
@@ -200,4 +201,4 @@ inline std::vector<HostArray> random_inputs(const OpCase& c, std::mt19937_64& ra
   return out;
 }
 
-}  // namespace karez
+}  // namespace karez::tests

@@ -6,7 +6,7 @@
 #include "passes/test_programs.h"
 #include "runtime/session.h"
 
-namespace karez {
+namespace karez::tests {
 namespace {
 
 TEST(PeakMemory, PlannedIsWhatTheSessionTakes) {
@@ -31,4 +31,4 @@ TEST(PeakMemory, PlannedIsWhatTheSessionTakes) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::tests

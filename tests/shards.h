@@ -10,7 +10,7 @@
 #include "kernels/cpu/copy_plan.h"
 #include "sbp/sbp.h"
 
-namespace karez {
+namespace karez::tests {
 
 inline std::int64_t first_of(const Box& box, const Shape& shape) {
   const Strides strides = row_major(shape);
@@ -129,4 +129,4 @@ inline HostArray assemble(const TensorType& type, const Mesh& mesh, const Layout
   return out;
 }
 
-}  // namespace karez
+}  // namespace karez::tests

@@ -42,7 +42,7 @@ int dnnl_primitive_execute(const void* primitive, void* stream, int count, const
 }
 }
 
-namespace karez {
+namespace karez::tests {
 namespace {
 
 struct Cnn : nn::Module {
@@ -102,4 +102,4 @@ TEST(SteadyStateHook, SeesWhatAThreadAllocates) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::tests

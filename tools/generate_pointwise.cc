@@ -4,9 +4,10 @@
 #include <map>
 
 #include "base/expr.h"
+#include "base/text.h"
 #include "ops/pointwise.h"
 
-namespace karez {
+namespace karez::tools {
 namespace {
 
 // Statements that compute one expression on vectors. Equal parts are computed once; the compiler orders and places them.
@@ -90,7 +91,7 @@ constexpr const char* head = R"(// GENERATED SOURCE: Highway kernels for every e
 #include "kernels/cpu/pointwise_lanes.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace karez::HWY_NAMESPACE {
+namespace karez::kernels::HWY_NAMESPACE {
 namespace {
 
 )";
@@ -105,11 +106,11 @@ constexpr const char* tail = R"(  };
   return table;
 }
 
-}  // namespace karez::HWY_NAMESPACE
+}  // namespace karez::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace karez {
+namespace karez::kernels {
 HWY_EXPORT(generated_table);
 
 std::span<const GeneratedPointwise> generated_pointwise() {
@@ -137,19 +138,19 @@ std::string generate() {
     table += cat("      {", quote(text), ", ", quote(types), ", run<E", number, ">},\n");
     ++number;
   }
-  return cat(head, code, middle, table, tail, number, "};\n}\n\n}  // namespace karez\n#endif\n");
+  return cat(head, code, middle, table, tail, number, "};\n}\n\n}  // namespace karez::kernels\n#endif\n");
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::tools
 
 int main(int argc, char** argv) {
   try {
-    karez::require(argc == 2, "usage: generate_pointwise FILE");
+    karez::base::require(argc == 2, "usage: generate_pointwise FILE");
     std::ofstream out(argv[1], std::ios::binary);
-    out << karez::generate();
+    out << karez::tools::generate();
     out.close();
-    karez::require(out.good(), "cannot write ", argv[1]);
+    karez::base::require(out.good(), "cannot write ", argv[1]);
   } catch (const std::exception& error) {
     std::cerr << "generate_pointwise: " << error.what() << "\n";
     return 1;

@@ -4,12 +4,13 @@
 #include <fstream>
 #include <iostream>
 
+#include "base/text.h"
 #include "tests/evaluate.h"
 #include "tests/op_cases.h"
 
 namespace {
 
-using namespace karez;
+using namespace karez::tests;  // the cases of the tests
 namespace fs = std::filesystem;
 
 // NumPy's file format, version 1.0: magic, header length, a Python dictionary padded to 64 bytes, the elements.

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-namespace karez {
+namespace karez::kernels {
 namespace {
 
 // Runs `body` with an unsigned type of the element's size: a copy needs no more of the type.
@@ -177,4 +177,4 @@ void run(const ReshapePlan& plan, std::byte* to, const std::byte* from) {
   });
 }
 
-}  // namespace karez
+}  // namespace karez::kernels

@@ -7,7 +7,7 @@
 #include "kernels/cpu/loops.h"
 #include "tensor/tensor.h"
 
-namespace karez {
+namespace karez::kernels {
 
 // How to copy one block of elements. `from` may have strides of zero (a repeated dimension); `to` may not overlap itself.
 struct CopyPlan {
@@ -34,4 +34,4 @@ struct ReshapePlan {
 ReshapePlan plan_reshape(const Shape& to_shape, const Strides& to, const Shape& from_shape, const Strides& from, std::int64_t element_bytes);
 void run(const ReshapePlan& plan, std::byte* to, const std::byte* from);
 
-}  // namespace karez
+}  // namespace karez::kernels

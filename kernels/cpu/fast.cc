@@ -5,7 +5,7 @@
 
 #include "kernels/cpu/team.h"
 
-namespace karez {
+namespace karez::kernels {
 
 std::vector<KernelRow> cpu_kernels() {
   std::vector<KernelRow> rows = plain_kernels();
@@ -19,4 +19,4 @@ void copy_bytes(int team, std::byte* to, const std::byte* from, std::int64_t byt
                [&](std::int64_t begin, std::int64_t end, int) { std::memcpy(to + begin, from + begin, static_cast<std::size_t>(end - begin)); });
 }
 
-}  // namespace karez
+}  // namespace karez::kernels

@@ -8,7 +8,7 @@
 
 #include "kernels/kernel.h"
 
-namespace karez {
+namespace karez::kernels {
 
 std::vector<KernelRow> onednn_rows();         // matmul, conv2d, avg_pool and the gradients
 std::vector<KernelRow> hwy_conv_rows();       // conv2d of one input channel
@@ -23,4 +23,4 @@ std::string onednn_implementation(const CallSpec& call);
 // A copy by a team: what the speed of memory is measured with.
 void copy_bytes(int team, std::byte* to, const std::byte* from, std::int64_t bytes);
 
-}  // namespace karez
+}  // namespace karez::kernels

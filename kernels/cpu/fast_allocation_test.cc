@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "base/text.h"
 #include "kernels/cpu/fast.h"
 #include "kernels/cpu/fast_run.h"
 #include "kernels/cpu/test_allocations.h"
@@ -42,7 +43,7 @@ void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
 
-namespace karez {
+namespace karez::kernels {
 
 int allocations_of(const std::function<void()>& body) {
   by_us = by_libraries = 0;
@@ -100,4 +101,4 @@ TEST(FastAllocation, TheCounterCounts) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::kernels

@@ -8,7 +8,7 @@
 #include "kernels/cpu/fast_run.h"
 #include "kernels/cpu/test_strides.h"
 
-namespace karez {
+namespace karez::kernels {
 namespace {
 
 const KernelTable& table() {
@@ -164,4 +164,4 @@ TEST(FastPointwise, MayWriteOverAnOperand) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::kernels

@@ -7,7 +7,7 @@
 
 #include "kernels/cpu/plain_run.h"
 
-namespace karez {
+namespace karez::kernels {
 
 // The operands of a call in memory of their own, and the kernel ready to run.
 struct Bench {
@@ -110,4 +110,4 @@ inline std::vector<CallSpec> one_call_per_fast_row() {
           make("random_uniform", {View(DType::i64, {2})}, {all}, {{"site", Attr(std::int64_t{3})}})};
 }
 
-}  // namespace karez
+}  // namespace karez::kernels

@@ -2,11 +2,12 @@
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
+#include "base/text.h"
 #include "kernels/cpu/fast.h"
 #include "kernels/cpu/fast_run.h"
 #include "kernels/cpu/test_strides.h"
 
-namespace karez {
+namespace karez::kernels {
 namespace {
 
 const KernelTable& table() {
@@ -286,4 +287,4 @@ TEST(FastTargets, EveryInstructionSetThatThisMachineHasAgreesWithThePlainRows) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::kernels

@@ -16,7 +16,7 @@
 
 #ifndef KAREZ_HWY_CONV
 #define KAREZ_HWY_CONV
-namespace karez {
+namespace karez::kernels {
 
 struct FirstConv {
   std::int64_t n = 0, h = 0, w = 0, o = 0, p = 0, q = 0;
@@ -25,11 +25,11 @@ struct FirstConv {
   bool bias = false, relu = false, common = false;
 };
 
-}  // namespace karez
+}  // namespace karez::kernels
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace karez {
+namespace karez::kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -113,11 +113,11 @@ void first_conv_rows(const FirstConv& f, const float* x, const float* weights, s
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace karez
+}  // namespace karez::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace karez {
+namespace karez::kernels {
 namespace {
 HWY_EXPORT(first_conv_rows);
 
@@ -186,5 +186,5 @@ std::vector<KernelRow> hwy_conv_rows() {
   return {row};
 }
 
-}  // namespace karez
+}  // namespace karez::kernels
 #endif

@@ -20,7 +20,7 @@
 
 #ifndef KAREZ_HWY_POINTWISE
 #define KAREZ_HWY_POINTWISE
-namespace karez {
+namespace karez::kernels {
 
 constexpr std::int64_t block = 512;  // floats of one register: 2 KiB, so that a dozen live in L1
 constexpr int max_inputs = 10;
@@ -33,11 +33,11 @@ struct BlockOp {
   float* dst;
 };
 
-}  // namespace karez
+}  // namespace karez::kernels
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace karez::HWY_NAMESPACE {
+namespace karez::kernels::HWY_NAMESPACE {
 namespace {
 
 // Truth values are 0 and 1 here; a NaN is true, as `a != 0` has it.
@@ -112,11 +112,11 @@ void floats_to_truth(const float* from, std::uint8_t* to, std::int64_t count) {
 }
 
 }  // namespace
-}  // namespace karez::HWY_NAMESPACE
+}  // namespace karez::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace karez {
+namespace karez::kernels {
 namespace {
 HWY_EXPORT(run_block);
 HWY_EXPORT(fill_block);
@@ -355,5 +355,5 @@ std::vector<KernelRow> hwy_pointwise_rows() {
   return {row};
 }
 
-}  // namespace karez
+}  // namespace karez::kernels
 #endif

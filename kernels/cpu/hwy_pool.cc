@@ -18,7 +18,7 @@
 
 #ifndef KAREZ_HWY_POOL
 #define KAREZ_HWY_POOL
-namespace karez {
+namespace karez::kernels {
 
 // One tap of a window that a pixel reads or is read by: where it stands (in pixels of the other side) and its number in the window.
 struct Tap {
@@ -37,11 +37,11 @@ struct PoolPlan {
   Taps down, across;   // forward: of a window, backward: of a pixel
 };
 
-}  // namespace karez
+}  // namespace karez::kernels
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace karez {
+namespace karez::kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -177,11 +177,11 @@ void max_pool_grad_rows(const PoolPlan& plan, const float* dy, const std::int32_
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace karez
+}  // namespace karez::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace karez {
+namespace karez::kernels {
 namespace {
 HWY_EXPORT(max_pool_rows);
 HWY_EXPORT(max_pool_grad_tiles);
@@ -271,5 +271,5 @@ std::vector<KernelRow> hwy_pool_rows() {
   return {forward, backward};
 }
 
-}  // namespace karez
+}  // namespace karez::kernels
 #endif

@@ -16,7 +16,7 @@
 #include "kernels/cpu/team.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace karez {
+namespace karez::kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -65,11 +65,11 @@ void uniform_run(std::uint64_t seed, std::uint64_t stream, std::uint64_t first, 
 #endif
 
 }  // namespace HWY_NAMESPACE
-}  // namespace karez
+}  // namespace karez::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace karez {
+namespace karez::kernels {
 namespace {
 HWY_EXPORT(uniform_run);
 
@@ -122,5 +122,5 @@ std::vector<KernelRow> hwy_random_rows() {
   return {row};
 }
 
-}  // namespace karez
+}  // namespace karez::kernels
 #endif

@@ -1,4 +1,5 @@
 // Sums, maxima and minima of f32 over any axes that leave the tensor, seen in memory order, as kept x reduced x kept.
+#include "base/text.h"
 #include "kernels/cpu/hwy_targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -17,17 +18,17 @@
 
 #ifndef KAREZ_HWY_REDUCE
 #define KAREZ_HWY_REDUCE
-namespace karez {
+namespace karez::kernels {
 
 enum class ReduceKind : std::uint8_t { sum, max, min };
 // Sums go in two levels, chunks of so many terms and then the chunks, which keeps an f32 sum of a million terms good to some ulps.
 constexpr std::int64_t chunk = 512;
 
-}  // namespace karez
+}  // namespace karez::kernels
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace karez::HWY_NAMESPACE {
+namespace karez::kernels::HWY_NAMESPACE {
 namespace {
 
 struct Sum {
@@ -155,11 +156,11 @@ void join_rows(ReduceKind kind, const float* parts, std::int64_t rows, std::int6
 }
 
 }  // namespace
-}  // namespace karez::HWY_NAMESPACE
+}  // namespace karez::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace karez {
+namespace karez::kernels {
 namespace {
 HWY_EXPORT(reduce_block);
 HWY_EXPORT(join_rows);
@@ -268,5 +269,5 @@ std::vector<KernelRow> hwy_reduce_rows() {
   return {row_of<ReduceKind::sum>("reduce_sum"), row_of<ReduceKind::max>("reduce_max"), row_of<ReduceKind::min>("reduce_min")};
 }
 
-}  // namespace karez
+}  // namespace karez::kernels
 #endif

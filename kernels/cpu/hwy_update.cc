@@ -15,7 +15,7 @@
 
 #ifndef KAREZ_HWY_UPDATE
 #define KAREZ_HWY_UPDATE
-namespace karez {
+namespace karez::kernels {
 
 struct SgdNumbers {
   float lr, momentum, decay;
@@ -25,11 +25,11 @@ struct AdamNumbers {
   float rate, shrink, beta1, beta2, rest1, rest2, root, eps, decay;  // rest = 1 - beta; root = 1 / sqrt(1 - beta2^step)
 };
 
-}  // namespace karez
+}  // namespace karez::kernels
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace karez {
+namespace karez::kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -82,11 +82,11 @@ void adam_range(const AdamNumbers& n, const float* const* in, float* const* out,
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace karez
+}  // namespace karez::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace karez {
+namespace karez::kernels {
 namespace {
 HWY_EXPORT(sgd_range);
 HWY_EXPORT(adam_range);
@@ -182,5 +182,5 @@ KernelRow row_of(const char* op, std::size_t per_in, std::size_t scalars, Prepar
 
 std::vector<KernelRow> hwy_update_rows() { return {row_of("sgd", 3, 1, sgd), row_of("adam", 4, 2, adam)}; }
 
-}  // namespace karez
+}  // namespace karez::kernels
 #endif

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-namespace karez {
+namespace karez::kernels {
 
 Loops loops_over(const Shape& shape, std::span<const Strides> operands, Order order) {
   require(shape.size() <= max_loops, "a kernel takes at most ", max_loops, " dimensions, not ", print_shape(shape));
@@ -35,4 +35,4 @@ Loops loops_over(const Shape& shape, std::span<const Strides> operands, Order or
   return loops;
 }
 
-}  // namespace karez
+}  // namespace karez::kernels

@@ -9,7 +9,7 @@
 
 #include "tensor/tensor.h"
 
-namespace karez {
+namespace karez::kernels {
 
 constexpr int max_rank = 8;       // of a tensor that a kernel takes
 constexpr int max_loops = 16;     // a reshape's common refinement has more dimensions than either side
@@ -78,4 +78,4 @@ template <class T> using Wide = std::conditional_t<std::is_floating_point_v<T>, 
 template <class T> T larger(T a, T b) { return a != a || a > b ? a : b; }
 template <class T> T smaller(T a, T b) { return a != a || a < b ? a : b; }
 
-}  // namespace karez
+}  // namespace karez::kernels

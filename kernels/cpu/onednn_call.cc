@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-namespace karez {
+namespace karez::kernels {
 bool is_reference(const char* implementation) { return std::strstr(implementation, "ref") != nullptr; }
 
 dnnl::primitive_attr OneDnnCall::attributes() {
@@ -69,4 +69,4 @@ dnnl::memory::desc onednn_desc(const View& view) {
   return {view.shape, dnnl::memory::data_type::f32, strides};
 }
 
-}  // namespace karez
+}  // namespace karez::kernels

@@ -13,7 +13,7 @@
 
 #include "kernels/kernel.h"
 
-namespace karez {
+namespace karez::kernels {
 
 // oneDNN asks OpenMP how many threads to use, both when a primitive is made and when it runs; the two must agree.
 class OneDnnTeam {
@@ -89,4 +89,4 @@ bool onednn_avg_pool_grad(OneDnnCall& plan, const CallSpec& call, std::string& i
 // Strides as oneDNN wants them: those of dimensions of size one, which mean nothing, made to fit the others.
 dnnl::memory::desc onednn_desc(const View& view);
 
-}  // namespace karez
+}  // namespace karez::kernels

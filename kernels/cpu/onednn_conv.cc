@@ -1,7 +1,7 @@
 // Convolutions through oneDNN on channels-last data; oneDNN picks the weights' blocked format, and a reorder to or from it stands inside.
 #include "kernels/cpu/onednn_call.h"
 
-namespace karez {
+namespace karez::kernels {
 namespace {
 
 using dnnl::memory;
@@ -105,4 +105,4 @@ bool onednn_conv2d_grad_weight(OneDnnCall& plan, const CallSpec& call, std::stri
   return true;
 }
 
-}  // namespace karez
+}  // namespace karez::kernels

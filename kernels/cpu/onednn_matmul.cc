@@ -3,7 +3,7 @@
 
 #include "kernels/cpu/onednn_call.h"
 
-namespace karez {
+namespace karez::kernels {
 
 // Plain `matmul` is the fastest of oneDNN's ways for the small products of an MLP (batch 64), measured beside inner products and blocked
 // weights with their reorders; see bench/kernel_rates.
@@ -53,4 +53,4 @@ bool onednn_matmul(OneDnnCall& plan, const CallSpec& call, std::string& implemen
   return true;
 }
 
-}  // namespace karez
+}  // namespace karez::kernels

@@ -1,7 +1,7 @@
 // Average pooling and its gradient through oneDNN on channels-last data; padding counts, as in PyTorch's default.
 #include "kernels/cpu/onednn_call.h"
 
-namespace karez {
+namespace karez::kernels {
 namespace {
 
 using dnnl::memory;
@@ -62,4 +62,4 @@ bool onednn_avg_pool_grad(OneDnnCall& plan, const CallSpec& call, std::string& i
   return true;
 }
 
-}  // namespace karez
+}  // namespace karez::kernels

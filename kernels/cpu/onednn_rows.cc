@@ -4,7 +4,7 @@
 #include "kernels/cpu/fast.h"
 #include "kernels/cpu/onednn_call.h"
 
-namespace karez {
+namespace karez::kernels {
 namespace {
 
 std::shared_ptr<OneDnnCall> plan_of(OneDnnBuild build, const CallSpec& call, std::string& implementation) {
@@ -72,4 +72,4 @@ std::string onednn_implementation(const CallSpec& call) {
   return name;
 }
 
-}  // namespace karez
+}  // namespace karez::kernels

@@ -5,7 +5,7 @@
 
 #include "kernels/cpu/loops.h"
 
-namespace karez {
+namespace karez::kernels {
 
 std::vector<KernelRow> plain_kernels() {
   std::vector<KernelRow> rows;
@@ -38,4 +38,4 @@ void require_fit(bool ok, const CallSpec& call, std::string_view what) {
   if (!ok) fail(call.op, ": ", what, " in ", print(call));
 }
 
-}  // namespace karez
+}  // namespace karez::kernels

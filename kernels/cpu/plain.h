@@ -7,7 +7,7 @@
 
 #include "kernels/kernel.h"
 
-namespace karez {
+namespace karez::kernels {
 
 std::vector<KernelRow> plain_source_rows();     // constant, iota, random_uniform
 std::vector<KernelRow> plain_pointwise_rows();  // pointwise, cast
@@ -45,4 +45,4 @@ template <class Body> decltype(auto) with_number(DType dtype, Body&& body) {
 
 template <class T> T* elements(std::byte* bytes) { return reinterpret_cast<T*>(bytes); }
 
-}  // namespace karez
+}  // namespace karez::kernels

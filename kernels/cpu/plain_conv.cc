@@ -3,7 +3,7 @@
 #include "kernels/cpu/plain.h"
 #include "kernels/cpu/window.h"
 
-namespace karez {
+namespace karez::kernels {
 namespace {
 
 // Sizes and steps of x [n, c, h, w], weight [o, c, r, s], y [n, o, p, q].
@@ -128,4 +128,4 @@ std::vector<KernelRow> plain_conv_rows() {
               "conv2d_grad_weight", [](const CallSpec& call) { return floats(call, 2); }, grad_weight)};
 }
 
-}  // namespace karez
+}  // namespace karez::kernels

@@ -4,7 +4,7 @@
 #include "kernels/cpu/copy_plan.h"
 #include "kernels/cpu/plain.h"
 
-namespace karez {
+namespace karez::kernels {
 namespace {
 
 bool moves_one(const CallSpec& call) { return takes(call, 1, 1) && call.in[0].dtype == call.out[0].dtype; }
@@ -117,4 +117,4 @@ std::vector<KernelRow> plain_copy_rows() {
           plain_row("pad", moves_one, pad)};
 }
 
-}  // namespace karez
+}  // namespace karez::kernels

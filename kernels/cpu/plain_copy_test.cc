@@ -8,7 +8,7 @@
 #include "kernels/cpu/plain_run.h"
 #include "kernels/cpu/test_strides.h"
 
-namespace karez {
+namespace karez::kernels {
 namespace {
 
 std::vector<float> counting(std::int64_t count) {
@@ -123,4 +123,4 @@ TEST(Pad, SurroundsWithTheValue) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::kernels

@@ -4,7 +4,7 @@
 #include "kernels/cpu/copy_plan.h"
 #include "kernels/cpu/plain.h"
 
-namespace karez {
+namespace karez::kernels {
 namespace {
 
 bool is_index(const View& view) { return view.dtype == DType::i32 || view.dtype == DType::i64; }
@@ -134,4 +134,4 @@ std::vector<KernelRow> plain_gather_rows() {
           "one_hot", [](const CallSpec& call) { return takes(call, 1, 1) && is_index(call.in[0]); }, one_hot)};
 }
 
-}  // namespace karez
+}  // namespace karez::kernels

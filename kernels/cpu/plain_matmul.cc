@@ -2,7 +2,7 @@
 #include "kernels/cpu/loops.h"
 #include "kernels/cpu/plain.h"
 
-namespace karez {
+namespace karez::kernels {
 namespace {
 
 bool supports(const CallSpec& call) {
@@ -64,4 +64,4 @@ PreparedKernel prepare(const CallSpec& call) {
 
 std::vector<KernelRow> plain_matmul_rows() { return {plain_row("matmul", supports, prepare)}; }
 
-}  // namespace karez
+}  // namespace karez::kernels

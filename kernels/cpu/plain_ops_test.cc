@@ -6,7 +6,7 @@
 
 #include "kernels/cpu/plain_run.h"
 
-namespace karez {
+namespace karez::kernels {
 namespace {
 
 using f32s = std::vector<float>;
@@ -205,4 +205,4 @@ TEST(Adam, TwoTensorsInPlaceInOneCall) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::kernels

@@ -7,7 +7,7 @@
 #include "kernels/cpu/loops.h"
 #include "kernels/cpu/plain.h"
 
-namespace karez {
+namespace karez::kernels {
 namespace {
 
 constexpr std::int64_t block = 256;  // elements per register: the interpreter's overhead is paid once for as many
@@ -181,4 +181,4 @@ std::vector<KernelRow> plain_pointwise_rows() {
                    "cast", [](const CallSpec& call) { return takes(call, 1, 1); }, cast)};
 }
 
-}  // namespace karez
+}  // namespace karez::kernels

@@ -8,7 +8,7 @@
 #include "base/philox.h"
 #include "kernels/cpu/plain_run.h"
 
-namespace karez {
+namespace karez::kernels {
 namespace {
 
 using f32s = std::vector<float>;
@@ -139,4 +139,4 @@ TEST(RandomUniform, AShardDrawsWhatTheWholeWould) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::kernels

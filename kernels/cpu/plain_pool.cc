@@ -5,7 +5,7 @@
 #include "kernels/cpu/plain.h"
 #include "kernels/cpu/window.h"
 
-namespace karez {
+namespace karez::kernels {
 namespace {
 
 // One side of a pooling call: sizes and steps of [n, c, h, w].
@@ -154,4 +154,4 @@ std::vector<KernelRow> plain_pool_rows() {
           plain_row("avg_pool", same_float, avg_pool), plain_row("avg_pool_grad", same_float, avg_pool_grad)};
 }
 
-}  // namespace karez
+}  // namespace karez::kernels

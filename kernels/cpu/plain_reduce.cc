@@ -4,7 +4,7 @@
 #include "kernels/cpu/loops.h"
 #include "kernels/cpu/plain.h"
 
-namespace karez {
+namespace karez::kernels {
 namespace {
 
 // The dimensions of x that stay (with the output's strides) and those that go.
@@ -102,4 +102,4 @@ std::vector<KernelRow> plain_reduce_rows() {
               "arg_max", [](const CallSpec& call) { return takes(call, 1, 1) && call.out[0].dtype == DType::i64; }, arg_max)};
 }
 
-}  // namespace karez
+}  // namespace karez::kernels

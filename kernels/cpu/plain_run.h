@@ -8,7 +8,7 @@
 #include "device/host_array.h"
 #include "kernels/kernel.h"
 
-namespace karez {
+namespace karez::kernels {
 
 // Bytes for a view, filled with a pattern that no kernel may leave behind in an output's elements.
 struct Buffer {
@@ -65,4 +65,4 @@ inline std::vector<Buffer> run_plain(const std::string& op, std::vector<Buffer> 
   return run_row(KernelTable(plain_kernels()).row("plain." + op), in, out, attrs);
 }
 
-}  // namespace karez
+}  // namespace karez::kernels

@@ -6,7 +6,7 @@
 #include "kernels/cpu/copy_plan.h"
 #include "kernels/cpu/plain.h"
 
-namespace karez {
+namespace karez::kernels {
 namespace {
 
 int digit_of(char c) {
@@ -109,4 +109,4 @@ std::vector<KernelRow> plain_source_rows() {
           random_uniform)};
 }
 
-}  // namespace karez
+}  // namespace karez::kernels

@@ -8,7 +8,7 @@
 #include "kernels/cpu/test_allocations.h"
 #include "kernels/cpu/test_strides.h"
 
-namespace karez {
+namespace karez::kernels {
 namespace {
 
 struct Case {
@@ -159,4 +159,4 @@ TEST(PlainKernels, ForeignDtypesAreNotSupported) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::kernels

@@ -4,7 +4,7 @@
 #include "kernels/cpu/loops.h"
 #include "kernels/cpu/plain.h"
 
-namespace karez {
+namespace karez::kernels {
 namespace {
 
 // in = (w, m, [v,] g) for each tensor, then `scalars` more; out = (w', m', [v']) for each. Outputs may be the addresses of their inputs.
@@ -96,4 +96,4 @@ std::vector<KernelRow> plain_update_rows() {
               "adam", [](const CallSpec& call) { return supports(call, 4, 2); }, adam)};
 }
 
-}  // namespace karez
+}  // namespace karez::kernels

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-namespace karez {
+namespace karez::kernels {
 
 // One expression. Pure element by element: the same element gives the same bits in whatever range it is computed.
 struct GeneratedPointwise {
@@ -18,4 +18,4 @@ struct GeneratedPointwise {
 // All of them, sorted by expression.
 std::span<const GeneratedPointwise> generated_pointwise();
 
-}  // namespace karez
+}  // namespace karez::kernels

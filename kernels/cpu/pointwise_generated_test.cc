@@ -16,7 +16,7 @@
 
 #include "base/expr.h"
 
-namespace karez {
+namespace karez::kernels {
 namespace {
 
 unsigned seed() {
@@ -332,4 +332,4 @@ TEST(PointwiseGenerated, AnEmptyRangeWritesNothing) {
 }
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::kernels

@@ -19,7 +19,7 @@
 #include <utility>
 
 HWY_BEFORE_NAMESPACE();
-namespace karez::HWY_NAMESPACE {
+namespace karez::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using D = hn::ScalableTag<float>;
@@ -175,7 +175,7 @@ template <class E> void run(std::int64_t begin, std::int64_t end, const void* co
   run_range<E>(&E::at, begin, end, in, in_is_scalar, out);
 }
 
-}  // namespace karez::HWY_NAMESPACE
+}  // namespace karez::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace karez {
+namespace karez::kernels {
 
 // Splits 0..count-1 into one contiguous part per thread of the team, as even as can be, and calls body(begin, end, part) for each. A part
 // has at least `grain` items, or there is only one. Parts depend on the arguments alone, so results do not change from run to run; a team
@@ -25,4 +25,4 @@ template <class Body> void parallel_for(int team, std::int64_t count, std::int64
   }
 }
 
-}  // namespace karez
+}  // namespace karez::kernels

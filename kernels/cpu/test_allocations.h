@@ -3,8 +3,8 @@
 
 #include <functional>
 
-namespace karez {
+namespace karez::kernels {
 
 int allocations_of(const std::function<void()>& body);  // counted in fast_allocation_test.cc
 
-}  // namespace karez
+}  // namespace karez::kernels

@@ -10,7 +10,7 @@
 
 #include "tensor/tensor.h"
 
-namespace karez {
+namespace karez::kernels {
 
 // KAREZ_SEED, or a new one; printed, so that a failure can be run again.
 inline unsigned test_seed() {
@@ -42,4 +42,4 @@ inline View random_view(std::mt19937& random, DType dtype, const Shape& shape) {
   return View(dtype, shape, strides);
 }
 
-}  // namespace karez
+}  // namespace karez::kernels

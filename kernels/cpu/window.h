@@ -6,7 +6,7 @@
 #include "base/attrs.h"
 #include "tensor/tensor.h"
 
-namespace karez {
+namespace karez::kernels {
 
 struct Slide {
   std::int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1, dilation_w = 1;
@@ -49,4 +49,4 @@ inline Slide window_of(const Attrs& attrs, std::int64_t kernel_h, std::int64_t k
   return out;
 }
 
-}  // namespace karez
+}  // namespace karez::kernels

@@ -1,0 +1,26 @@
+// Names and exit codes of the kinds of error.
+#include "base/error.h"
+
+namespace karez::base {
+
+std::string_view name_of(ErrorKind kind) {
+  constexpr std::string_view names[] = {"user", "shape", "type", "layout", "name", "device", "peer", "hang", "data"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+int exit_code(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::user:
+    case ErrorKind::shape:
+    case ErrorKind::type:
+    case ErrorKind::layout:
+    case ErrorKind::name: return 64;
+    case ErrorKind::device: return 70;
+    case ErrorKind::peer: return 75;
+    case ErrorKind::hang: return 76;
+    case ErrorKind::data: return 77;
+  }
+  return 70;
+}
+
+}  // namespace karez::base
