@@ -11,6 +11,24 @@
 
 namespace karez {
 
+namespace {
+
+// A plan in a world's session for as long as this lives. A launch in flight still ends as it should.
+class PlanInSession {
+ public:
+  PlanInSession(std::shared_ptr<WorldState> world, const Plan& plan) : world_(std::move(world)), number_(world_->session.load(plan)) {}
+  ~PlanInSession() { world_->session.unload(number_); }
+  PlanInSession(const PlanInSession&) = delete;
+  PlanInSession& operator=(const PlanInSession&) = delete;
+  int number() const { return number_; }
+
+ private:
+  std::shared_ptr<WorldState> world_;
+  int number_;
+};
+
+}  // namespace
+
 struct Function::Compiled {
   std::vector<TensorType> types;
   Graph graph;  // as traced
@@ -18,7 +36,7 @@ struct Function::Compiled {
   std::string report;
   std::vector<PassTime> passes;
   std::vector<HostScalar> scalars;
-  int loaded = -1;
+  std::unique_ptr<PlanInSession> loaded;
   int generation = 0;
 };
 
@@ -29,6 +47,7 @@ struct Function::State {
   FunctionOptions options;
   SourceLine where;
   std::vector<std::unique_ptr<Compiled>> compiled;  // by signature; the latest used last
+  bool said_again = false;                          // why it compiles again
 };
 
 namespace {
@@ -69,8 +88,9 @@ Compilation compiled(WorldState& world, Graph graph, const FunctionOptions& opti
 }
 
 // One launch, in the layout chosen, that writes the first values of variables nobody has used before.
-void initialise(WorldState& world, const Mesh& mesh, const std::vector<std::pair<Parameter, Layout>>& fresh) {
+void initialise(const std::shared_ptr<WorldState>& owner, const Mesh& mesh, const std::vector<std::pair<Parameter, Layout>>& fresh) {
   if (fresh.empty()) return;
+  WorldState& world = *owner;
   Trace trace(world.ops, {.name = "init", .mesh = mesh});
   Builder& b = trace.builder;
   const std::int64_t state[2] = {static_cast<std::int64_t>(world.options.seed), 0};
@@ -84,7 +104,8 @@ void initialise(WorldState& world, const Mesh& mesh, const std::vector<std::pair
     trace.graph.variables.back().stored = layout;
   }
   Compilation c = compiled(world, std::move(trace.graph), {});
-  world.session.launch(world.session.load(c.plan)).wait();
+  PlanInSession once(owner, c.plan);
+  world.session.launch(once.number()).wait();
   for (const auto& [parameter, layout] : fresh) world.variables[parameter.name()] = {parameter, mesh, layout};
 }
 
@@ -93,6 +114,7 @@ void initialise(WorldState& world, const Mesh& mesh, const std::vector<std::pair
 Function::Function(DeviceMesh mesh, int arguments, Body body, FunctionOptions options, SourceLine where) : state_(std::make_shared<State>()) {
   require(mesh.world != nullptr, "compile needs a mesh that a World has made");
   require(options.microbatches == 1, "compile: ", options.microbatches, " micro-batches; accumulation comes later, only 1 is possible yet");
+  require(options.keep >= 1, "compile: keep = ", options.keep, "; at least the signature that is called must be kept");
   *state_ = {std::move(mesh), arguments, std::move(body), std::move(options), where, {}};
 }
 
@@ -102,7 +124,8 @@ Future Function::call(std::vector<Argument> arguments) const {
   require(s.arguments < 0 || static_cast<int>(arguments.size()) == s.arguments, "function '", s.options.name, "' takes ", s.arguments,
           " arguments, not ", arguments.size());
   std::vector<TensorType> types;
-  for (const auto& argument : arguments) {
+  for (auto& argument : arguments) {
+    if (argument.array.valid()) argument.feed = {argument.given_away ? array_source(argument.array) : world.copies.copy(argument.array), 0};
     require(argument.feed.source != nullptr, "argument ", types.size(), " of function '", s.options.name, "' has no source");
     types.push_back(argument.feed.source->type());
   }
@@ -111,6 +134,7 @@ Future Function::call(std::vector<Argument> arguments) const {
       std::find_if(s.compiled.begin(), s.compiled.end(), [&](const auto& c) { return c->types == types && c->generation == world.generation; });
   if (found == s.compiled.end()) {
     s.compiled.push_back(compile_for(s, types));
+    if (static_cast<int>(s.compiled.size()) > s.options.keep) s.compiled.erase(s.compiled.begin());
     found = s.compiled.end() - 1;
   }
   std::rotate(found, found + 1, s.compiled.end());
@@ -122,14 +146,15 @@ Future Function::call(std::vector<Argument> arguments) const {
     with_type(scalar.dtype, [&]<class T>() { value.data<T>()[0] = static_cast<T>(scalar.value()); });
     feeds.emplace_back(scalar.name, Feed{array_source(value), 0});
   }
-  return {s.mesh.world, world.session.launch(c.loaded, feeds)};
+  return {s.mesh.world, world.session.launch(c.loaded->number(), feeds)};
 }
 
 std::unique_ptr<Function::Compiled> Function::compile_for(State& s, const std::vector<TensorType>& types) {
   WorldState& world = *s.mesh.world;
   std::erase_if(s.compiled, [&](const auto& c) { return c->generation != world.generation; });
-  if (!s.compiled.empty())
-    note(LogLevel::info, "function '", s.options.name, "' is compiled again: for ", print(types), " after ", print(s.compiled.back()->types));
+  if (!s.compiled.empty() && !std::exchange(s.said_again, true))
+    note(LogLevel::warning, karez::print(s.where), ": function '", s.options.name, "' is compiled again: it was called with ", print(types),
+         ", before with ", print(s.compiled.back()->types), "; this is said once, and ", s.options.keep, " signatures are kept");
 
   Trace trace(world.ops, {.name = s.options.name, .mesh = s.mesh.mesh, .train = s.options.train, .counter = world.counter});
   {
@@ -157,8 +182,8 @@ std::unique_ptr<Function::Compiled> Function::compile_for(State& s, const std::v
     require(variable->stored.has_value(), "the planner left variable '", parameter.name(), "' without a layout");
     fresh.emplace_back(parameter, *variable->stored);
   }
-  initialise(world, s.mesh.mesh, fresh);
-  out->loaded = world.session.load(c.plan);
+  initialise(s.mesh.world, s.mesh.mesh, fresh);
+  out->loaded = std::make_unique<PlanInSession>(s.mesh.world, c.plan);
   out->plan = std::move(c.plan);
   out->report = std::move(c.shard_report);
   out->passes = std::move(c.passes);

@@ -19,20 +19,26 @@ namespace karez {
 
 struct FunctionOptions {
   std::vector<passes::LayoutRule> rules =
-      {};  // parameters' layouts by glob: {{"fc*.weight", P("model", nullptr)}}; one that matches nothing is an error
+      {};  // parameters' layouts by glob: {{"fc*.weight", P("model", nullptr)}}, {"block0", ...} for all below; one that matches nothing is an error
   int microbatches = 1;
   bool train = true;  // dropout acts
   std::string name = "main";
   std::vector<std::string> off = {};  // passes switched off by name
   bool keep_text = false;             // keep what each pass made
+  int keep = 16;  // signatures kept; beyond them the one that was not called for longest goes, and is compiled anew when it comes back
 };
 
 // What a compiled function is called with: an array, a number (a scalar tensor), or a batch of a source, whose bytes then flow inside the plan.
+// An array's bytes are copied before the call returns, so the caller may write them at once. One that is moved in by its only holder is given away
+// and not copied.
 struct Argument {
-  Feed feed;
+  Feed feed;        // or
+  HostArray array;  // this
+  bool given_away = false;
 
-  Argument(Feed given) : feed(std::move(given)) {}
-  Argument(const HostArray& array) : feed{data::array_source(array), 0} {}
+  Argument(Feed batch) : feed(std::move(batch)) {}
+  Argument(const HostArray& shared) : array(shared) {}
+  Argument(HostArray&& moved) : array(std::move(moved)), given_away(array.unique()) {}
   Argument(float value) : Argument(HostArray::of<float>({}, {value})) {}
   Argument(double value) : Argument(HostArray::of<double>({}, {value})) {}
 };
@@ -76,7 +82,7 @@ class Function {
   std::string summary() const;                          // a page for people: actors, registers, transfers, memory
   const std::string& shard_report() const;              // "optimal" or a gap
   const std::vector<passes::PassTime>& passes() const;  // seconds of each, and text if kept
-  int signatures() const;                               // how many were compiled
+  int signatures() const;                               // how many are kept
 
  private:
   struct State;

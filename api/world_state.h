@@ -8,6 +8,7 @@
 
 #include "api/trace.h"
 #include "api/world.h"
+#include "data/array_source.h"
 #include "kernels/kernel.h"
 #include "passes/compilation.h"
 
@@ -28,6 +29,7 @@ struct WorldState {
   graph::OpTable ops;
   kernels::KernelTable kernels;
   passes::Evaluate evaluate;
+  data::ArrayCopies copies;  // of arguments
   Parameter counter = random_counter();
   int generation = 0;  // raised by reset: older plans are gone
   std::map<std::string, StoredVariable, std::less<>> variables;

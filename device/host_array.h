@@ -32,6 +32,7 @@ class HostArray {
   }
 
   bool valid() const { return bytes_ != nullptr; }
+  bool unique() const { return bytes_.use_count() == 1; }  // nobody else holds these bytes
   TensorType type() const { return view_.type(); }
   const Shape& shape() const { return view_.shape; }
   DType dtype() const { return view_.dtype; }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/near.h"
 #include "base/text.h"
 #include "device/cpu_budget.h"
 #include "runtime/host_copy.h"
@@ -31,7 +32,7 @@ const HostArray& Launch::output(std::string_view name) const {
   wait();
   for (const auto& [key, array] : record_->outputs)
     if (key == name) return array;
-  fail("launch ", record_->ticket, " has no output '", name, "'; it has: ", join(record_->outputs, ", ", [](const auto& o) { return o.first; }));
+  fail("launch ", record_->ticket, " has no output '", name, "'; ", near_names(name, record_->outputs, [](const auto& o) { return o.first; }));
 }
 
 // ---- Session
@@ -103,16 +104,17 @@ int Session::load(const Plan& plan) {
   return next_plan_++;
 }
 
-void Session::unload(int plan) {
+bool Session::unload(int plan) {
   {
     std::lock_guard lock(mutex_);
     auto at = loaded_.find(plan);
-    require(at != loaded_.end(), "no plan ", plan, " is loaded in this session");
+    if (at == loaded_.end()) return false;
     leaving_.push_back(std::move(at->second));
     loaded_.erase(at);
     workers_[0]->box().post(&leaving_.back()->unload);  // under the lock: behind the mail of every launch of it
   }
   free_left();
+  return true;
 }
 
 void Session::left(Loaded& loaded) {
@@ -122,7 +124,8 @@ void Session::left(Loaded& loaded) {
 
 // By a client: to free a plan takes long, and its kernels' state is not ours.
 void Session::free_left() {
-  std::vector<std::shared_ptr<Loaded>> free;  // emptied when the lock is open again
+  std::vector<std::shared_ptr<Loaded>> free;  // emptied when the lock is open again, as is
+  std::vector<Feed> feeds;                    // this
   std::lock_guard lock(mutex_);
   auto first = std::stable_partition(leaving_.begin(), leaving_.end(), [](const auto& loaded) { return !loaded->left; });
   for (auto at = first; at != leaving_.end(); ++at) {
@@ -130,13 +133,19 @@ void Session::free_left() {
     free.push_back(std::move(*at));
   }
   leaving_.erase(first, leaving_.end());
-  drop_finished();
+  feeds = drop_finished();
 }
 
-// Whoever still wants a launch's results holds its record.
-void Session::drop_finished() {
-  if (broken()) return;
-  while (!launches_.empty() && launches_.front()->ticket <= finished_ticket_) launches_.pop_front();
+// Whoever still wants a launch's results holds its record; what it was fed with goes when the caller has opened the lock.
+std::vector<Feed> Session::drop_finished() {
+  std::vector<Feed> out;
+  if (broken()) return out;
+  for (; !launches_.empty() && launches_.front()->ticket <= finished_ticket_; launches_.pop_front()) {
+    auto& feeds = launches_.front()->feeds;
+    out.empty() ? out.swap(feeds) : void(out.insert(out.end(), feeds.begin(), feeds.end()));
+    feeds.clear();
+  }
+  return out;
 }
 
 int Session::plans() {
@@ -161,8 +170,8 @@ Launch Session::launch(int plan, const Feeds& feeds) {
   record->feeds.resize(loaded.inputs.size());
   for (const auto& [name, feed] : feeds) {
     auto at = std::find_if(loaded.inputs.begin(), loaded.inputs.end(), [&](const Binding& b) { return b.name == name; });
-    require(at != loaded.inputs.end(), "plan '", loaded.plan.name, "' has no input '", name,
-            "'; it has: ", join(loaded.inputs, ", ", [](const Binding& b) { return b.name; }));
+    if (at == loaded.inputs.end())
+      fail("plan '", loaded.plan.name, "' has no input '", name, "'; ", near_names(name, loaded.inputs, [](const Binding& b) { return b.name; }));
     require(feed.source != nullptr, "input '", name, "' is fed with nothing");
     require(feed.source->type() == at->type, "input '", name, "' is ", at->type, ", but is fed with ", feed.source->type(),
             at->where.empty() ? "" : " (" + at->where + ")");
@@ -174,10 +183,11 @@ Launch Session::launch(int plan, const Feeds& feeds) {
   record->mail.what = Mail::What::launch;
   record->mail.payload = record.get();
 
+  std::vector<Feed> over;  // gone after the lock
   std::lock_guard lock(mutex_);
   require(loaded_.count(plan) > 0, "plan ", plan, " was unloaded while it was to be launched");
   require(failure_.empty(), "this session's state is unusable since a launch failed (", failure_, "); reload it");
-  drop_finished();
+  over = drop_finished();
   record->ticket = next_ticket_++;
   ++launched_;
   launches_.push_back(record);
@@ -230,7 +240,7 @@ std::byte* Session::variable_bytes(std::string_view name, const PlanDevice& d, c
     std::vector<std::string> names;
     for (const auto& [key, variable] : variables_->by_key)
       if (key.first == device_name(d)) names.push_back(key.second);
-    fail("device ", device_name(d), " holds no variable '", name, "'; it holds: ", join(names, ", "));
+    fail("device ", device_name(d), " holds no variable '", name, "'; ", near_names(name, std::move(names)));
   }
   const Variable& v = at->second;
   require(view.bytes() <= v.memory.bytes(), "variable '", name, "' is stored as ", v.layout, " in ", v.memory.bytes(), " bytes; ", view, " takes ",

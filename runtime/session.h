@@ -85,8 +85,8 @@ class Session {
   int load(const Plan& plan);
 
   // Forgets the plan: launches of it that were made before run to their end, then its memory, actors, kernels and links go; variables stay.
-  // Never waits; other plans go on. The number is not given again.
-  void unload(int plan);
+  // Never waits; other plans go on. The number is not given again. False: there is no such plan (a reload may have forgotten it).
+  bool unload(int plan);
   int plans();  // how many hold memory: loaded, or unloaded and still on their way out
 
   // Runs the plan once. Every binding of an input needs a feed of the right type. One launch is in flight; others wait in ticket order.
@@ -118,7 +118,7 @@ class Session {
   void wait_idle();
   std::shared_ptr<Loaded> find(int plan) const;
   void free_left();
-  void drop_finished();  // under the lock
+  std::vector<Feed> drop_finished();  // under the lock
   void count(const Loaded& loaded, Counters& counters) const;
   void wait(const LaunchRecord& record);
   void stop();

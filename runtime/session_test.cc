@@ -85,7 +85,7 @@ TEST(Session, TwoActorsOnTwoWorkersMultiplyAndClip) {
   finish(session, launch);
   auto y = launch.output("y").data<float>();
   EXPECT_EQ(std::vector<float>(y.begin(), y.end()), (std::vector<float>{4, 0, 0, 8}));
-  EXPECT_EQ(error_of([&] { launch.output("z"); }), "launch 1 has no output 'z'; it has: y");
+  EXPECT_EQ(error_of([&] { launch.output("z"); }), "launch 1 has no output 'z'; there is 1: y");
 }
 
 TEST(Session, VariablesAreReadAndWrittenInTheirStrides) {
@@ -97,7 +97,7 @@ TEST(Session, VariablesAreReadAndWrittenInTheirStrides) {
   EXPECT_EQ(plain.data<float>()[1], 3) << "stored column by column";
   EXPECT_EQ(back.data<float>()[1], 2);
   EXPECT_TRUE(session.has_variable("w", first_device));
-  EXPECT_EQ(error_of([&] { session.read_variable("v", first_device, two_by_two); }), "device 0.0 holds no variable 'v'; it holds: w");
+  EXPECT_EQ(error_of([&] { session.read_variable("v", first_device, two_by_two); }), "device 0.0 holds no variable 'v'; there is 1: w");
   EXPECT_EQ(error_of([&] {
               session.read_variable("w", first_device, View(DType::f32, {3, 2}));
             }),
@@ -299,7 +299,7 @@ TEST(Session, BadFeedsAndPlansAreNamed) {
   EXPECT_EQ(error_of([&] { session.launch(0); }), "no plan 0 is loaded in this session");
   int plan = session.load(parse_plan(matmul_relu));
   EXPECT_EQ(error_of([&] { session.launch(plan); }), "input 'x' (f32[2, 2]) is not fed");
-  EXPECT_EQ(error_of([&] { session.launch(plan, {{"z", {}}}); }), "plan 'matmul_relu' has no input 'z'; it has: x");
+  EXPECT_EQ(error_of([&] { session.launch(plan, {{"z", {}}}); }), "plan 'matmul_relu' has no input 'z'; there is 1: x");
   EXPECT_EQ(error_of([&] { session.launch(plan, {{"x", {}}}); }), "input 'x' is fed with nothing");
   EXPECT_EQ(error_of([&] {
               session.launch(plan, {{"x", feed_of({4}, {1, 2, 3, 4})}});
