@@ -1,31 +1,10 @@
 // The table of ops, and the default rules for what a row leaves out.
 #include "graph/op.h"
 
-#include <algorithm>
-#include <numeric>
-
+#include "base/near.h"
 #include "base/text.h"
 
 namespace karez::graph {
-namespace {
-
-// Levenshtein's distance: how many letters to insert, drop or replace.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      std::size_t above = row[j + 1];
-      row[j + 1] = std::min({above + 1, row[j] + 1, diagonal + (a[i] == b[j] ? 0 : 1)});
-      diagonal = above;
-    }
-  }
-  return row.back();
-}
-
-}  // namespace
 
 OpTable::OpTable(std::vector<OpDef> rows) {
   for (OpDef& row : rows) {
@@ -44,15 +23,7 @@ const OpDef* OpTable::find(std::string_view name) const {
 
 const OpDef& OpTable::at(std::string_view name) const {
   if (const OpDef* op = find(name)) return *op;
-  std::vector<std::pair<std::size_t, std::string_view>> near;
-  for (const auto& [other, row] : rows_) {
-    std::size_t away = other.find(name) != std::string::npos && !name.empty() ? 1 : distance(name, other);
-    if (away <= std::max<std::size_t>(2, name.size() / 3)) near.emplace_back(away, other);
-  }
-  std::sort(near.begin(), near.end());
-  if (near.size() > 5) near.resize(5);
-  std::string hint = near.empty() ? cat("; there are ", rows_.size()) : cat("; near it: ", join(near, ", ", [](const auto& n) { return n.second; }));
-  fail("no op is called '", name, "'", hint);
+  fail("no op is called '", name, "'; ", near_names(name, rows_, [](const auto& row) { return row.first; }));
 }
 
 std::vector<const OpDef*> OpTable::rows() const {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/near.h"
 #include "base/text.h"
 
 namespace karez::kernels {
@@ -21,34 +22,6 @@ CallSpec with_order(CallSpec call, Strides (*order)(const Shape&)) {
     for (View& view : *views)
       if (std::find(view.strides.begin(), view.strides.end(), 0) == view.strides.end()) view.strides = order(view.shape);
   return call;
-}
-
-// Letters to change, drop or insert to get from one name to the other (Levenshtein's distance).
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j)
-      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)}));
-  }
-  return row[b.size()];
-}
-
-// Names within a third of the length, or that share what follows the point ("plain.matmul" for "onednn.matmul"), nearest first.
-std::vector<std::string> near(std::string_view name, const std::vector<KernelRow>& rows) {
-  const auto behind_point = [](std::string_view text) { return text.substr(text.find('.') + 1); };
-  std::vector<std::pair<std::size_t, std::string>> found;
-  for (const KernelRow& row : rows) {
-    const std::size_t d = distance(name, row.name);
-    if (d <= std::max<std::size_t>(name.size() / 3, 1) || behind_point(name) == behind_point(row.name)) found.emplace_back(d, row.name);
-  }
-  std::sort(found.begin(), found.end());
-  std::vector<std::string> names;
-  for (auto& [d, text] : found)
-    if (names.size() < 5) names.push_back(std::move(text));
-  return names;
 }
 
 }  // namespace
@@ -90,9 +63,7 @@ std::string KernelTable::list(std::string_view op) const {
 const KernelRow& KernelTable::row(std::string_view name) const {
   for (const KernelRow& row : rows_)
     if (row.name == name) return row;
-  const std::vector<std::string> names = near(name, rows_);
-  if (names.empty()) fail("no kernel is called '", name, "'");
-  fail("no kernel is called '", name, "'; near it are ", join(names, ", "));
+  fail("no kernel is called '", name, "'; ", near_names(name, rows_, [](const KernelRow& row) { return row.name; }));
 }
 
 }  // namespace karez::kernels

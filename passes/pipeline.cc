@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/glob.h"
+#include "base/near.h"
 #include "base/text.h"
 #include "passes/box.h"
 #include "passes/canonicalise.h"
@@ -42,8 +44,7 @@ std::span<const Pass> pipeline() { return passes; }
 void compile(Compilation& c) {
   for (const std::string& name : c.options.off) {
     auto at = std::find_if(std::begin(passes), std::end(passes), [&](const Pass& pass) { return name == pass.name; });
-    require(at != std::end(passes), "no pass is called '", name,
-            "'; there are: ", join(passes, ", ", [](const Pass& p) { return std::string(p.name); }));
+    if (at == std::end(passes)) fail("no pass is called '", name, "'; ", near_names(name, passes, [](const Pass& p) { return p.name; }));
     require(at->may_be_off, "the pass '", name, "' cannot be switched off");
   }
   verify(c.graph);
@@ -61,8 +62,9 @@ void compile(Compilation& c) {
 void apply_rules(Graph& graph, std::span<const LayoutRule> rules) {
   for (const LayoutRule& rule : rules) {
     bool any = false;
+    const Glob pattern(rule.pattern);
     for (Variable& variable : graph.variables) {
-      if (!glob_match(rule.pattern, variable.name)) continue;
+      if (!pattern.matches(variable.name)) continue;
       any = true;
       const Mesh& mesh = graph.meshes[static_cast<std::size_t>(variable.mesh)];
       require(rule.axes.size() <= variable.type.shape.size(), "rule '", rule.pattern, "' names ", rule.axes.size(), " dimensions, but ",
@@ -81,8 +83,8 @@ void apply_rules(Graph& graph, std::span<const LayoutRule> rules) {
               variable.stored ? print(variable.type, mesh, *variable.stored) : std::string());
       variable.stored = layout;
     }
-    require(any, "rule '", rule.pattern,
-            "' matches no parameter; there are: ", join(graph.variables, ", ", [](const Variable& v) { return v.name; }));
+    if (!any)
+      fail("rule '", rule.pattern, "' matches no parameter; ", near_names(rule.pattern, graph.variables, [](const Variable& v) { return v.name; }));
   }
 }
 

@@ -32,7 +32,7 @@ Compilation compiled(const char* mesh, const std::vector<LayoutRule>& rules, boo
   return c;
 }
 
-const std::vector<LayoutRule> column_then_row = {{"*fc1.*", {"model"}}, {"*fc2.weight", {"", "model"}}, {"*fc2.bias", {}}, {"*fc3.*", {}}};
+const std::vector<LayoutRule> column_then_row = {{"**.fc1.*", {"model"}}, {"**.fc2.weight", {"", "model"}}, {"**.fc2.bias", {}}, {"**.fc3.*", {}}};
 
 // "all_reduce data 1234: ..." a line each.
 std::string transfers(const Compilation& c) {

@@ -190,7 +190,7 @@ TEST(Shard, RulesFixWhereParametersAreStored) {
     apply_rules(graph, list);
     return graph;
   };
-  Graph graph = rules({{"fc1.weight", {"model", "data"}}, {"*fc2.weight", {"data+model"}}});
+  Graph graph = rules({{"fc1.weight", {"model", "data"}}, {"fc2.weight", {"data+model"}}});
   EXPECT_EQ(print(*graph.variables[0].stored), "(S(1), S(0))");
   EXPECT_EQ(print(*graph.variables[2].stored), "(S(0), S(0))");
   EXPECT_FALSE(graph.variables[1].stored);
@@ -199,7 +199,12 @@ TEST(Shard, RulesFixWhereParametersAreStored) {
   EXPECT_EQ(error({{"fc1.bias", {"model", "data"}}}), "rule 'fc1.bias' names 2 dimensions, but fc1.bias is f32[8]");
   EXPECT_EQ(
       error({{"fc9.*", {"model"}}}),
-      "rule 'fc9.*' matches no parameter; there are: fc1.weight, fc1.bias, fc2.weight, fc2.bias, m.fc1.weight, m.fc1.bias, m.fc2.weight, m.fc2.bias");
+      "rule 'fc9.*' matches no parameter; there are 8: fc1.bias, fc2.bias, fc1.weight, fc2.weight, m.fc1.bias, m.fc2.bias, m.fc1.weight, m.fc2.weight");
+  EXPECT_EQ(error({{"fc[1", {"model"}}}), "pattern 'fc[1': '[' at character 3 is not closed");
+  Graph below = rules({{"fc1", {"model"}}, {"**.fc2.{weight,bias}", {"data"}}});
+  EXPECT_TRUE(below.variables[0].stored && below.variables[1].stored) << "a module means all below it";
+  EXPECT_TRUE(below.variables[2].stored && below.variables[3].stored && below.variables[6].stored) << "at any depth";
+  EXPECT_FALSE(below.variables[4].stored) << "m.fc1.weight is not below fc1";
   EXPECT_EQ(error({{"fc1.*", {"model"}}, {"*.weight", {"data"}}}),
             "rule '*.weight' wants fc1.weight as f32[8@data, 12], but an earlier rule or compile stored it as f32[8@model, 12]");
   EXPECT_EQ(error({{"fc1.weight", {"model", "model"}}}), "rule 'fc1.weight' splits two dimensions of fc1.weight on the mesh axis 'model'");
