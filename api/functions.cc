@@ -24,7 +24,7 @@ DType wider(DType a, DType b) {
 
 // PyTorch's result type: tensors with dimensions decide before scalar tensors, these before numbers; who comes later only matters if
 // its kind is higher.
-DType promoted(const Trace& trace, std::initializer_list<const Term*> terms) {
+DType promoted(const Trace& trace, std::span<const Term* const> terms) {
   std::optional<DType> ranks[3];
   for (const Term* term : terms) {
     bool scalar = !term->is_number() &&
@@ -38,6 +38,7 @@ DType promoted(const Trace& trace, std::initializer_list<const Term*> terms) {
     if (rank && (!out || kind_of(*rank) > kind_of(*out))) out = rank;
   return *out;
 }
+DType promoted(const Trace& trace, std::initializer_list<const Term*> terms) { return promoted(trace, std::span(terms.begin(), terms.size())); }
 
 ValueId as(Trace& trace, const Term& term, DType dtype) { return build::cast(trace.builder, trace.value(term, dtype), dtype); }
 
@@ -291,6 +292,26 @@ Tensor full(Shape shape, double value, DType dtype, SourceLine where) {
 }
 Tensor iota(Shape shape, int axis, DType dtype, SourceLine where) {
   return at_line(where, [&](Trace& t) { return t.tensor(build::iota(t.builder, {dtype, shape}, axis)); });
+}
+
+std::vector<Tensor> apply_all(std::string_view op, std::vector<Term> inputs, Attrs attrs, SourceLine where) {
+  return at_line(where, [&](Trace& t) {
+    std::vector<const Term*> terms;
+    for (const auto& input : inputs) terms.push_back(&input);
+    std::vector<ValueId> ids;
+    for (const auto& input : inputs) ids.push_back(t.value(input, promoted(t, terms)));
+    std::vector<Tensor> out;
+    for (ValueId id : t.builder.add(op, ids, std::move(attrs))) out.push_back(t.tensor(id));
+    return out;
+  });
+}
+
+Tensor apply(std::string_view op, std::vector<Term> inputs, Attrs attrs, SourceLine where) {
+  auto out = apply_all(op, std::move(inputs), std::move(attrs), where);
+  return at_line(where, [&](Trace&) {
+    require(out.size() == 1, "apply: op '", op, "' has ", out.size(), " results; apply_all returns them");
+    return std::move(out[0]);
+  });
 }
 
 Tensor with_layout(Term x, std::vector<std::string> axes) {

@@ -76,6 +76,11 @@ Tensor one_hot(Term index, std::int64_t depth, DType dtype = DType::f32);
 Tensor full(Shape shape, double value, DType dtype = DType::f32, SourceLine where = SourceLine::current());
 Tensor iota(Shape shape, int axis, DType dtype = DType::f32, SourceLine where = SourceLine::current());  // the index along the axis
 
+// One node of any op by its name: a user's own (WorldOptions::ops), or one of ours that has no function here. Numbers among the inputs take the
+// dtype that arithmetic would give; tensors stay as they are. apply: the op's only result; apply_all: every one.
+Tensor apply(std::string_view op, std::vector<Term> inputs, Attrs attrs = {}, SourceLine where = SourceLine::current());
+std::vector<Tensor> apply_all(std::string_view op, std::vector<Term> inputs, Attrs attrs = {}, SourceLine where = SourceLine::current());
+
 template <class Name>
 concept AxisName = std::convertible_to<Name, std::string_view> || std::same_as<Name, std::nullptr_t>;
 

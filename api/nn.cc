@@ -6,6 +6,7 @@
 
 #include "api/inside.h"
 #include "api/trace.h"
+#include "base/near.h"
 #include "base/text.h"
 #include "ops/compose.h"
 
@@ -48,7 +49,7 @@ std::vector<std::pair<std::string, Parameter>> Module::named_parameters() const 
 Parameter Module::parameter(std::string_view path) const {
   for (const auto& parameter : tree_->parameters)
     if (parameter.name() == path) return parameter;
-  fail("no parameter is called '", path, "'; there are ", join(tree_->parameters, ", ", [](const Parameter& p) { return p.name(); }));
+  fail("no parameter is called '", path, "'; ", near_names(path, tree_->parameters, [](const Parameter& p) { return p.name(); }));
 }
 
 Parameter Module::make_parameter(const std::string& name, Shape shape, Initialiser init) {
@@ -81,7 +82,7 @@ Conv2d::Conv2d(Module& parent, const std::string& name, std::int64_t in, std::in
   require(in >= 1 && out >= 1 && kernel >= 1, "Conv2d '", path(), "': ", in, " to ", out, " channels with a kernel of ", kernel,
           "; all must be positive");
   require(s.stride >= 1 && s.padding >= 0, "Conv2d '", path(), "': stride ", s.stride, ", padding ", s.padding, "; stride is at least 1, padding 0");
-  auto init = uniform_init(1 / std::sqrt(static_cast<double>(in * kernel * kernel)));
+  auto init = uniform_init(1 / std::sqrt(static_cast<double>(in) * static_cast<double>(kernel) * static_cast<double>(kernel)));
   weight = make_parameter("weight", {out, in, kernel, kernel}, init);
   if (s.bias) bias = make_parameter("bias", {out}, init);
 }
@@ -102,13 +103,20 @@ template <class Function> Tensor at_path(const Term& x, const std::string& path,
   return at_line(x.where, path, [&](Trace&) { return function(x); });
 }
 
+void check_pool(std::string_view layer, const std::string& path, std::int64_t kernel, std::int64_t stride, std::int64_t padding) {
+  require(kernel >= 1 && stride >= 0 && padding >= 0, layer, " '", path, "': a kernel of ", kernel, ", stride ", stride, ", padding ", padding,
+          "; the kernel is at least 1, stride and padding 0 (a stride of 0 is that of the kernel)");
+}
+
 }  // namespace
 
 MaxPool2d::MaxPool2d(Module& parent, const std::string& name, std::int64_t k, std::int64_t s, std::int64_t p)
     : Module(parent, name),
       kernel(k),
       stride(s),
-      padding(p) {}
+      padding(p) {
+  check_pool("MaxPool2d", path(), k, s, p);
+}
 Tensor MaxPool2d::operator()(Term x) const {
   return at_path(x, path(), [&](const Term& v) { return max_pool(v, kernel, stride, padding); });
 }
@@ -117,7 +125,9 @@ AvgPool2d::AvgPool2d(Module& parent, const std::string& name, std::int64_t k, st
     : Module(parent, name),
       kernel(k),
       stride(s),
-      padding(p) {}
+      padding(p) {
+  check_pool("AvgPool2d", path(), k, s, p);
+}
 Tensor AvgPool2d::operator()(Term x) const {
   return at_path(x, path(), [&](const Term& v) { return avg_pool(v, kernel, stride, padding); });
 }

@@ -44,7 +44,7 @@ TEST(Module, ParametersAreNamedByPath) {
                                          "block.fc2.weight f32[2, 4]"));
   EXPECT_THAT(names_of(net.block), ElementsAre("block.fc1.weight f32[4, 6]", "block.fc1.bias f32[4]", "block.fc2.weight f32[2, 4]"));
   EXPECT_EQ(net.parameter("conv.bias"), net.conv.bias);
-  EXPECT_THAT(error_of([&] { net.parameter("conv.bais"); }), HasSubstr("no parameter is called 'conv.bais'; there are conv.weight, conv.bias"));
+  EXPECT_THAT(error_of([&] { net.parameter("conv.bais"); }), HasSubstr("no parameter is called 'conv.bais'; there are 5: conv.bias, conv.weight, "));
 }
 
 TEST(Module, ADtypeOfTheRootIsThatOfAllItsWeights) {

@@ -1,11 +1,38 @@
 // Optimisers: one update node per parameter; the passes make one call of all that lie on a device.
 #include "api/optim.h"
 
+#include <cmath>
+
 #include "api/inside.h"
 #include "api/trace.h"
 
 namespace karez::optim {
 namespace {
+
+void not_negative(std::string_view what, double value) {
+  require(std::isfinite(value) && value >= 0, what, " is ", value, "; it must be a finite number and not below 0");
+}
+
+void beta(std::string_view what, double value) {
+  require(value >= 0 && value < 1, what, " is ", value, "; it must be in [0, 1)");  // false for what is not a number
+}
+
+SGDOptions checked(SGDOptions options) {
+  not_negative(cat("optimiser '", options.name, "': lr"), options.lr);
+  not_negative(cat("optimiser '", options.name, "': momentum"), options.momentum);
+  not_negative(cat("optimiser '", options.name, "': weight_decay"), options.weight_decay);
+  require(!options.nesterov || options.momentum > 0, "optimiser '", options.name, "': nesterov needs a momentum above 0, not ", options.momentum);
+  return options;
+}
+
+AdamOptions checked(AdamOptions options) {
+  not_negative(cat("optimiser '", options.name, "': lr"), options.lr);
+  beta(cat("optimiser '", options.name, "': beta1"), options.beta1);
+  beta(cat("optimiser '", options.name, "': beta2"), options.beta2);
+  not_negative(cat("optimiser '", options.name, "': eps"), options.eps);
+  not_negative(cat("optimiser '", options.name, "': weight_decay"), options.weight_decay);
+  return options;
+}
 
 // State of a parameter's own type that begins with zeros.
 std::vector<Parameter> state_of(const std::vector<Parameter>& parameters, const std::string& prefix) {
@@ -23,12 +50,19 @@ void check(const std::vector<Parameter>& parameters, const std::vector<Tensor>& 
 
 }  // namespace
 
+Rate::Rate(double value) : value_(std::make_shared<std::atomic<double>>(0)) { set(value); }
+
+void Rate::set(double value) {
+  not_negative("the learning rate", value);
+  *value_ = value;
+}
+
 ValueId Rate::read(const std::string& name, DType dtype) const {
   return Trace::current().host_scalar(name, dtype, value_.get(), [value = value_] { return value->load(); });
 }
 
 SGD::SGD(std::vector<Parameter> parameters, SGDOptions options)
-    : options_(std::move(options)),
+    : options_(checked(std::move(options))),
       rate_(options_.lr),
       parameters_(std::move(parameters)),
       momentum_(state_of(parameters_, cat(options_.name, ".m"))) {
@@ -51,7 +85,7 @@ void SGD::step(const std::vector<Tensor>& grads, SourceLine where) {
 }
 
 Adam::Adam(std::vector<Parameter> parameters, AdamOptions options)
-    : options_(std::move(options)),
+    : options_(checked(std::move(options))),
       rate_(options_.lr),
       parameters_(std::move(parameters)),
       first_(state_of(parameters_, cat(options_.name, ".m"))),

@@ -14,9 +14,9 @@ namespace karez::optim {
 // change compiles anything.
 class Rate {
  public:
-  explicit Rate(double value) : value_(std::make_shared<std::atomic<double>>(value)) {}
+  explicit Rate(double value);
   double get() const { return *value_; }
-  void set(double value) { *value_ = value; }
+  void set(double value);  // finite, and not below 0
   // The scalar under `name` in the current trace, as a value of `dtype`.
   ValueId read(const std::string& name, DType dtype) const;
 
@@ -24,6 +24,7 @@ class Rate {
   std::shared_ptr<std::atomic<double>> value_;
 };
 
+// Options are finite, rates and decays not below 0, betas in [0, 1), and nesterov needs a momentum, as in PyTorch.
 struct SGDOptions {
   double lr = 1e-2;
   double momentum = 0, weight_decay = 0;

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "api/inside.h"
 #include "base/error.h"
+#include "base/near.h"
 #include "base/text.h"
 
 namespace karez {
@@ -28,8 +30,8 @@ bool Options::read(int count, const char* const* words) {
     auto equals = word.find('=');
     std::string name = word.substr(2, equals == word.npos ? word.npos : equals - 2);
     auto option = std::find_if(known_.begin(), known_.end(), [&](const Option& o) { return o.name == name; });
-    require(option != known_.end(), "no option is called --", name, "; there are ",
-            join(known_, ", ", [](const Option& o) { return "--" + o.name; }));
+    if (option == known_.end())
+      fail("no option is called --", name, "; ", near_names("--" + name, known_, [](const Option& o) { return "--" + o.name; }));
     if (equals == word.npos) require(i + 1 < count, "option --", name, " has no value");
     option->value = equals == word.npos ? words[++i] : word.substr(equals + 1);
   }
@@ -42,8 +44,19 @@ const std::string& Options::text(std::string_view name) const {
   return option->value;
 }
 
-std::int64_t Options::integer(std::string_view name) const { return number_of<std::int64_t>(name, text(name), "an integer"); }
-double Options::real(std::string_view name) const { return number_of<double>(name, text(name), "a number"); }
+std::int64_t Options::integer(std::string_view name, std::int64_t least, std::int64_t most) const {
+  auto value = number_of<std::int64_t>(name, text(name), "an integer");
+  constexpr auto any = std::numeric_limits<std::int64_t>::max();
+  require(value >= least && value <= most, "option --", name, ": ", value,
+          most == any ? cat(" is below ", least) : cat(" is not in ", least, " .. ", most));
+  return value;
+}
+
+double Options::real(std::string_view name) const {
+  auto value = number_of<double>(name, text(name), "a number");
+  require(std::isfinite(value), "option --", name, ": ", value, " is not a finite number");
+  return value;
+}
 
 std::string Options::one_of(std::string_view name, const std::vector<std::string>& choices) const {
   const std::string& value = text(name);

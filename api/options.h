@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,8 +24,10 @@ class Options {
   bool read(int count, const char* const* words);
 
   const std::string& text(std::string_view name) const;
-  std::int64_t integer(std::string_view name) const;  // "a", "3x" and the like are errors with the option's name
-  double real(std::string_view name) const;
+  // "a", "3x" and the like are errors with the option's name, as is a number outside of least .. most.
+  std::int64_t integer(std::string_view name, std::int64_t least = std::numeric_limits<std::int64_t>::min(),
+                       std::int64_t most = std::numeric_limits<std::int64_t>::max()) const;
+  double real(std::string_view name) const;  // finite
   std::string one_of(std::string_view name, const std::vector<std::string>& choices) const;
   std::string help() const;  // one line an option
 

@@ -41,7 +41,7 @@ TEST(Options, HelpIsAskedForAndListsEveryOption) {
 
 TEST(Options, WhatIsWrongIsSaidWithTheWord) {
   Options o = some();
-  EXPECT_EQ(error_of([&] { read(o, {"--epoch", "3"}); }), "no option is called --epoch; there are --epochs, --lr, --model");
+  EXPECT_EQ(error_of([&] { read(o, {"--epoch", "3"}); }), "no option is called --epoch; there are 3: --epochs, --lr, --model");
   EXPECT_EQ(error_of([&] { read(o, {"--lr"}); }), "option --lr has no value");
   EXPECT_EQ(error_of([&] { read(o, {"cnn"}); }), "'cnn' is not an option; options begin with --");
   read(o, {"--epochs", "3x", "--lr", "", "--model", "gpt"});

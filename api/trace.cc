@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstring>
 
 #include "api/inside.h"
@@ -34,13 +35,19 @@ std::int64_t Tensor::size(int dimension) const {
 }
 
 Parameter::Parameter(std::string name, TensorType type, Initialiser init)
-    : info_(std::make_shared<Info>(Info{std::move(name), std::move(type), std::move(init)})) {}
+    : info_(std::make_shared<Info>(Info{std::move(name), std::move(type), std::move(init)})) {
+  require(!info_->name.empty(), "a parameter ", info_->type, " without a name");
+  require(info_->init != nullptr, "parameter '", info_->name, "' has no initialiser");
+  for (auto size : info_->type.shape) require(size >= 1, "parameter '", info_->name, "' is ", info_->type, "; its sizes must be at least 1");
+  info_->type.bytes();  // sizes whose product overflows are an error
+}
 
 Initialiser constant_init(double value) {
   return [value](Builder& b, const TensorType& type, const std::string&, ValueId) { return build::constant(b, type, value); };
 }
 
 Initialiser uniform_init(double bound) {
+  require(std::isfinite(bound) && bound >= 0, "uniform_init: a bound of ", bound, "; it must be a finite number and not below 0");
   return [bound](Builder& b, const TensorType& type, const std::string& name, ValueId state) {
     auto site = static_cast<std::int64_t>(hash_text(name) >> 1);  // 63 bits: sites are not negative
     ValueId unit = build::random_uniform(b, state, type, site);

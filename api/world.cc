@@ -10,6 +10,7 @@
 #include "api/evaluate.h"
 #include "api/inside.h"
 #include "api/world_state.h"
+#include "base/near.h"
 #include "base/text.h"
 #include "device/cpu_budget.h"
 #include "ops/all_ops.h"
@@ -20,8 +21,12 @@ namespace {
 
 WorldOptions checked(WorldOptions options) {
   require(options.devices >= 1, "a world of ", options.devices, " devices; it takes at least 1");
+  require(options.device_limit >= 1, "a world with a device_limit of ", options.device_limit, "; it must be at least 1");
+  require(options.devices <= options.device_limit, "a world of ", options.devices, " devices; more than ", options.device_limit,
+          " need a higher WorldOptions::device_limit, World({.devices = ", options.devices, ", .device_limit = ", options.devices,
+          "}): plans for so many take minutes to make");
   require(options.workers >= 0, "a world with ", options.workers, " workers; 0 lets it choose");
-  require(options.team >= 0, "a world with kernels of ", options.team, " threads; 0 lets it choose");
+  require(options.team >= 0 && options.team <= 1024, "a world with kernels of ", options.team, " threads; 1 to 1024, or 0 lets it choose");
   return options;
 }
 
@@ -31,6 +36,18 @@ CostTable costs_of(const WorldOptions& options) {
   std::ifstream in(options.cost_file);
   require(in.good(), "cannot open the cost table '", options.cost_file, "'");
   return CostTable::parse(std::string(std::istreambuf_iterator<char>(in), {}));
+}
+
+// Our rows and the user's behind them. Which of the two has a name that is taken must be said; the tables check the rest.
+template <class Row> std::vector<Row> with_rows(std::vector<Row> rows, const std::vector<Row>& more, std::string_view list, std::string_view kind) {
+  const std::size_t ours = rows.size();
+  for (std::size_t i = 0; i < more.size(); ++i) {
+    for (std::size_t other = 0; other < rows.size(); ++other)
+      require(rows[other].name != more[i].name, list, "[", i, "]: ", other < ours ? cat("Karez has ", kind) : cat("row ", other - ours, " is ", kind),
+              " called '", more[i].name, "' already");
+    rows.push_back(more[i]);
+  }
+  return rows;
 }
 
 PlanDevice plan_device(DeviceName name) { return {name.rank, name.device, "cpu"}; }
@@ -53,9 +70,9 @@ void copy_box(const HostArray& all, const HostArray& part, const Box& box, bool 
 WorldState::WorldState(WorldOptions chosen)
     : options(checked(std::move(chosen))),
       costs(costs_of(options)),
-      ops(all_ops()),
-      kernels(cpu_kernels()),
-      evaluate(evaluate_with(std::make_shared<const KernelTable>(plain_kernels()))),
+      ops(with_rows(all_op_rows(), options.ops, "WorldOptions::ops", "an op")),
+      kernels(with_rows(cpu_kernels(), options.kernels, "WorldOptions::kernels", "a kernel")),
+      evaluate(evaluate_with(std::make_shared<const KernelTable>(with_rows(plain_kernels(), options.kernels, "WorldOptions::kernels", "a kernel")))),
       session(SessionOptions{.workers = options.workers, .poison = options.poison}, kernels) {}
 
 CompileOptions WorldState::compile_options(int devices) const {
@@ -69,8 +86,9 @@ CompileOptions WorldState::compile_options(int devices) const {
 
 const StoredVariable& WorldState::stored(std::string_view name) const {
   auto found = variables.find(name);
-  require(found != variables.end(), "no variable '", name, "' exists yet: a variable is made by the first call of a function that uses it; there ",
-          variables.empty() ? "is none" : "are ", join(variables, ", ", [](const auto& item) { return item.first; }));
+  if (found == variables.end())
+    fail("no variable '", name, "' exists yet: a variable is made by the first call of a function that uses it; ",
+         near_names(name, variables, [](const auto& item) { return item.first; }));
   return found->second;
 }
 

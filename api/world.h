@@ -10,19 +10,25 @@
 
 #include "api/tensor.h"
 #include "device/host_array.h"
+#include "graph/op.h"
+#include "kernels/kernel.h"
 #include "runtime/session.h"
 #include "sbp/cost.h"
 
 namespace karez {
 
 struct WorldOptions {
-  int devices = 1;                      // logical CPU devices of this process
-  int workers = 0;                      // threads that serve them; 0: one a device, never more than cores
-  int team = 0;                         // threads of one kernel; 0: the cores a worker has for itself. Results depend on it in their last bits
-  std::uint64_t seed = 1;               // of initial weights and of dropout
+  int devices = 1;          // logical CPU devices of this process
+  int device_limit = 4096;  // more devices than this are an error: a plan for that many takes minutes to make
+  int workers = 0;          // threads that serve them; 0: one a device, never more than cores
+  int team = 0;             // threads of one kernel, at most 1024; 0: the cores a worker has for itself. Results depend on it in their last bits
+  std::uint64_t seed = 1;   // of initial weights and of dropout
   std::optional<CostTable> costs = {};  // what the planner reckons with; otherwise `cost_file`, or a table of a usual CPU
   std::string cost_file = {};
   bool poison = runtime::poison_by_default;
+  // A user's own rows beside ours; a name that is taken is an error. An op needs a kernel of its own, which `apply` then calls it by.
+  std::vector<OpDef> ops = {};
+  std::vector<kernels::KernelRow> kernels = {};
 };
 
 struct WorldState;

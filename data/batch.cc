@@ -2,6 +2,7 @@
 #include "data/batch.h"
 
 #include <array>
+#include <cmath>
 #include <mutex>
 #include <shared_mutex>
 #include <vector>
@@ -108,7 +109,9 @@ class Batches::Weights : public Source {
 
 Batches::Batches(LabelledImages rows, const BatchOptions& options) : rows_(std::make_shared<Rows>()) {
   require(options.batch >= 1, "a batch of ", options.batch, " rows; it takes at least 1");
-  require(options.deviation > 0, "a deviation of ", options.deviation, " to divide images by; it must be positive");
+  require(std::isfinite(options.mean), "a mean of ", options.mean, " to take from images; it must be finite");
+  require(std::isfinite(options.deviation) && options.deviation > 0, "a deviation of ", options.deviation,
+          " to divide images by; it must be finite and positive");
   require(!options.train || options.batch <= rows.rows(), "a batch of ", options.batch, " rows is more than the data's ", rows.rows());
   require(rows.rows() >= 1, "a data set without a row");
   require(rows.rows() < (std::int64_t{1} << 31), "a data set of ", rows.rows(), " rows; row numbers have 31 bits");

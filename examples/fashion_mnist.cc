@@ -42,10 +42,10 @@ const std::vector<Option> known = {
 constexpr float mean = 0.2860f, deviation = 0.3530f;  // of the training images
 
 template <class Model> void train(const Options& options, std::int64_t epochs) {
-  std::int64_t batch = options.integer("batch");
-  auto seed = static_cast<std::uint64_t>(options.integer("seed"));
+  std::int64_t batch = options.integer("batch", 1);
+  auto seed = static_cast<std::uint64_t>(options.integer("seed", 0));
   Mesh shape = Mesh::parse(options.text("mesh"));
-  int devices = options.text("devices").empty() ? shape.size() : static_cast<int>(options.integer("devices"));
+  int devices = options.text("devices").empty() ? shape.size() : static_cast<int>(options.integer("devices", 1, 1 << 24));
   World world({.devices = devices, .seed = seed});
   DeviceMesh mesh = world.mesh(shape.axes);
 
@@ -102,8 +102,7 @@ int main(int count, char** words) {
     Options options(known);
     if (!options.read(count, words)) return std::printf("fashion_mnist [--option value]...\n%s", options.help().c_str()), 0;
     bool cnn = options.one_of("model", {"cnn", "mlp"}) == "cnn";
-    std::int64_t epochs = options.text("epochs").empty() ? (cnn ? 3 : 8) : options.integer("epochs");
-    require(epochs >= 0, "option --epochs: ", epochs, " is negative");
+    std::int64_t epochs = options.text("epochs").empty() ? (cnn ? 3 : 8) : options.integer("epochs", 0, 1 << 20);
     cnn ? train<Cnn>(options, epochs) : train<Mlp>(options, epochs);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "fashion_mnist: %s\n", error.what());

@@ -69,12 +69,20 @@ def test_help_lists_every_option():
 
 GOLDEN = {
     "an unknown option": (["--modle", "cnn"],
-                          "no option is called --modle; there are --data, --model, --mesh, --devices, --epochs, --batch, --optimizer, --lr, --seed, --plan"),
+                          "no option is called --modle; there are 10: --model, --lr, --mesh, --batch, --data, --epochs, --plan, --seed, --devices, --optimizer"),
     "an unknown model": (["--model", "rnn"], "option --model: 'rnn' is none of cnn, mlp"),
     "a mesh larger than the devices": (["--mesh", "data=4", "--devices", "2"],
                                        "mesh(data=4) takes 4 devices, but the world has 2; World({.devices = 4}) has enough"),
     "a mesh that does not read": (["--mesh", "data=x"], "mesh 'data=x': line 1, column 6: expected an integer at 'x'"),
     "a batch that is no number": (["--batch", "many"], "option --batch: 'many' is not an integer"),
+    "a rate that is no number": (["--lr", "nan"], "option --lr: nan is not a finite number"),
+    "a rate below zero": (["--lr", "-1"], "optimiser 'adam': lr is -1.0; it must be a finite number and not below 0"),
+    "a batch of no image": (["--batch", "0"], "option --batch: 0 is below 1"),
+    "a seed below zero": (["--seed", "-1"], "option --seed: -1 is below 0"),
+    "more devices than a number holds": (["--devices", "4294967297"], "option --devices: 4294967297 is not in 1 .. 16777216"),
+    "a mesh that takes minutes to plan": (["--mesh", "data=99999"],
+                                          "a world of 99999 devices; more than 4096 need a higher WorldOptions::device_limit, "
+                                          "World({.devices = 99999, .device_limit = 99999}): plans for so many take minutes to make"),
     "a missing directory": (["--data", "/nowhere/at/all"], "data directory 'all' does not exist"),
 }
 

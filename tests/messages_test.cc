@@ -53,7 +53,7 @@ TEST_F(Messages, AnUnknownAxisListsTheAxes) {
 }
 
 TEST_F(Messages, ARuleThatMatchesNothingListsTheParameters) {
-  EXPECT_EQ(of_rules({{"conv*", P("model")}}), "rule 'conv*' matches no parameter; there are: fc1.weight, fc1.bias, fc2.weight, fc2.bias");
+  EXPECT_EQ(of_rules({{"conv*", P("model")}}), "rule 'conv*' matches no parameter; there are 4: fc1.bias, fc2.bias, fc1.weight, fc2.weight");
 }
 
 TEST_F(Messages, ALayoutThatAnOpDoesNotAllowListsTheLegalOnes) {
