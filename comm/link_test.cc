@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "comm/collective.h"
 #include "comm/local_hub.h"
 
 namespace karez::comm {
@@ -41,6 +42,52 @@ TEST(Link, WhoCameFirstIsWokenAndOnlyOnceUntilItAnswers) {
   hub.endpoint(0).link(1).send(bytes(to), 1);
   hub.endpoint(1).link(0).post_receive(reinterpret_cast<std::byte*>(&from), 1);
   EXPECT_EQ(woken, 2);
+}
+
+// A link whose message arrives in the very moment after somebody looked for it.
+class LateLink : public Link {
+ public:
+  explicit LateLink(Bell& bell) : bell_(bell) {}
+  void post_receive(std::byte*, std::int64_t) override {}
+  void send(const std::byte*, std::int64_t) override { ++sent_; }
+  std::int64_t received() const override {
+    std::int64_t seen = received_;
+    if (++looks_ == 2) {  // the first look is of the run that starts
+      ++received_;
+      bell_.ring();
+    }
+    return seen;
+  }
+  std::int64_t sent() const override { return sent_; }
+  std::int64_t bytes_sent() const override { return 0; }
+  int depth() const override { return 8; }
+
+ private:
+  Bell& bell_;
+  mutable std::int64_t received_ = 0, looks_ = 0;
+  std::int64_t sent_ = 0;
+};
+
+TEST(Link, WhatArrivesJustAfterTheLookRingsAgain) {
+  Bell bell;
+  Endpoint endpoint(0, 2, bell);
+  endpoint.connect(1, std::make_unique<LateLink>(bell));
+  int woken = 0;
+  endpoint.set_wake([&] { ++woken; });
+  CollectiveSpec spec;
+  spec.algorithm = Algorithm::flat;
+  spec.members = 2;
+  spec.in = spec.out = View(DType::f32, {4});
+  spec.reduce = [](std::byte*, const std::byte*, std::int64_t) {};
+  CollectiveRun run(spec, endpoint);
+  float in[4] = {}, out[4] = {};
+  alignas(64) std::byte staging[64];
+  run.start(reinterpret_cast<std::byte*>(in), reinterpret_cast<std::byte*>(out), staging);
+  bell.ring();  // something happened before, and the run answers it by looking
+  ASSERT_EQ(woken, 1);
+  EXPECT_FALSE(run.advance());
+  EXPECT_EQ(woken, 2) << "it came after the look: without a second ring nobody would look again";
+  EXPECT_TRUE(run.advance());
 }
 
 TEST(Link, MessagesMeetReceivesInOrder) {

@@ -93,12 +93,26 @@ CpuBudget cpu_budget(const std::string& root) {
   return budget;
 }
 
-bool bind_to_cpu(int cpu) {
-  if (cpu < 0 || cpu >= CPU_SETSIZE) return false;
+bool bind_to_cpus(std::span<const int> cpus) {
   cpu_set_t set;
   CPU_ZERO(&set);
-  CPU_SET(cpu, &set);
+  for (int cpu : cpus) {
+    if (cpu < 0 || cpu >= CPU_SETSIZE) return false;
+    CPU_SET(cpu, &set);
+  }
   return sched_setaffinity(0, sizeof(set), &set) == 0;
+}
+
+std::vector<std::vector<int>> deal_cpus(std::span<const int> cpus, std::span<const int> teams) {
+  require(!cpus.empty(), "no cpus to deal");
+  std::vector<std::vector<int>> dealt;
+  std::size_t next = 0;
+  for (int team : teams) {
+    auto& own = dealt.emplace_back();
+    for (std::size_t i = 0; i < std::min<std::size_t>(static_cast<std::size_t>(std::max(team, 1)), cpus.size()); ++i)
+      own.push_back(cpus[next++ % cpus.size()]);
+  }
+  return dealt;
 }
 
 }  // namespace karez::device

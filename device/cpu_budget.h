@@ -1,6 +1,7 @@
 // The one CPU budget of a process: how many cores it may really use, by affinity and by its cgroup's quota.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,7 +20,11 @@ CpuBudget cpu_budget(const std::string& root = "");
 // "max 100000" -> 0, "150000 100000" -> 1.5; anything else is an error.
 double parse_cpu_max(std::string_view text);
 
-// Binds the calling thread to one cpu; says whether that worked.
-bool bind_to_cpu(int cpu);
+// Binds the calling thread to these cpus, on any of which it may then run; says whether that worked.
+bool bind_to_cpus(std::span<const int> cpus);
+
+// For each team, in order, as many of the cpus as it has threads (all, if there are fewer): disjoint where there are enough for all teams.
+// ({0, 1, 2, 3}, {2, 1}) -> {0, 1}, {2}; ({0, 1}, {2, 1}) -> {0, 1}, {0}.
+std::vector<std::vector<int>> deal_cpus(std::span<const int> cpus, std::span<const int> teams);
 
 }  // namespace karez::device

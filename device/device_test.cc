@@ -65,15 +65,29 @@ TEST(CpuBudget, WithoutAQuotaTheAffinityMaskDecides) {
   EXPECT_EQ(std::set<int>(budget.cpus.begin(), budget.cpus.end()).size(), budget.cpus.size());
 }
 
-TEST(CpuBudget, ABoundThreadSeesOneCpu) {
+TEST(CpuBudget, ABoundThreadSeesItsCpusAlone) {
   int before = static_cast<int>(cpu_budget().cpus.size());
   std::thread([] {
-    int cpu = cpu_budget().cpus.back();
-    ASSERT_TRUE(bind_to_cpu(cpu));
-    EXPECT_EQ(cpu_budget().cpus, std::vector<int>{cpu});
-    EXPECT_FALSE(bind_to_cpu(-1));
+    std::vector<int> all = cpu_budget().cpus, last = {all.back()};
+    ASSERT_TRUE(bind_to_cpus(all));
+    EXPECT_EQ(cpu_budget().cpus, all);
+    ASSERT_TRUE(bind_to_cpus(last));
+    EXPECT_EQ(cpu_budget().cpus, last);
+    EXPECT_FALSE(bind_to_cpus(std::vector<int>{-1}));
+    EXPECT_FALSE(bind_to_cpus(std::vector<int>{1 << 20}));
   }).join();
   EXPECT_EQ(static_cast<int>(cpu_budget().cpus.size()), before) << "other threads keep theirs";
+}
+
+TEST(CpuBudget, TeamsGetCpusOfTheirOwnWhereThereAreEnough) {
+  using Sets = std::vector<std::vector<int>>;
+  auto deal = [](std::vector<int> cpus, std::vector<int> teams) { return deal_cpus(cpus, teams); };
+  EXPECT_EQ(deal({0, 1, 2, 3}, {2, 1, 1}), (Sets{{0, 1}, {2}, {3}}));
+  EXPECT_EQ(deal({4, 7}, {1, 1}), (Sets{{4}, {7}}));
+  EXPECT_EQ(deal({0, 1}, {2, 1}), (Sets{{0, 1}, {0}})) << "too few: they are shared in turn";
+  EXPECT_EQ(deal({5, 6}, {8}), (Sets{{5, 6}}));
+  EXPECT_EQ(deal({5, 6, 7}, {0, 2}), (Sets{{5}, {6, 7}}));
+  EXPECT_THROW(deal({}, {1}), Error);
 }
 
 TEST(Memory, BlocksAreAlignedZeroedAndCounted) {

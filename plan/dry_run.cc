@@ -2,25 +2,25 @@
 #include "plan/dry_run.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "plan/pick.h"
 #include "plan/ports.h"
+#include "plan/turns.h"
 #include "plan/waits.h"
 
 namespace karez::plan {
 namespace {
 
-// The members of one collective of one communicator that this plan holds; they act together.
-struct Gathering {
-  std::size_t members = 0;
-  std::vector<ActorId> arrived;
-};
-
 class Runner {
  public:
-  Runner(const Plan& plan, bool turns) : plan_(plan), turns_(turns), starter_(Ports::starter(plan)), ender_(Ports::ender(plan)) {
+  Runner(const Plan& plan, bool with_turns)
+      : plan_(plan),
+        with_turns_(with_turns),
+        turns_(plan),
+        arrived_(static_cast<std::size_t>(turns_.meetings())),
+        starter_(Ports::starter(plan)),
+        ender_(Ports::ender(plan)) {
     std::vector<ActorId> all;
     for (std::size_t i = 0; i < plan.actors.size(); ++i) {
       all.emplace_back(i);
@@ -30,10 +30,7 @@ class Runner {
     place_.resize(all.size());
     for (std::size_t i = 0; i < order_.size(); ++i) place_[order_[i].index] = static_cast<int>(i);
     ready_ = ReadyQueue(static_cast<int>(order_.size()));
-    for (ActorId a : all) {
-      if (turns_ && plan.actor(a).collective) ++gathering(a).members;
-      consider(a);
-    }
+    for (ActorId a : all) consider(a);
   }
 
   DryRun launch() {
@@ -49,18 +46,8 @@ class Runner {
   }
 
  private:
-  // Members of one gathering: same communicator, same turn.
-  Gathering& gathering(ActorId a) {
-    const Collective& c = *plan_.actor(a).collective;
-    return gatherings_[{c.communicator, c.turn}];
-  }
-  // A member's turns so far, by communicator and device.
-  int& turn(ActorId a) { return turn_[{plan_.actor(a).collective->communicator, plan_.stream(plan_.actor(a).stream).device}]; }
-
   void consider(ActorId a) {
-    if (!ports_[a.index].ready() || ready_.has(place_[a.index]) ||
-        (turns_ && plan_.actor(a).collective && turn(a) != plan_.actor(a).collective->turn))
-      return;
+    if (!ports_[a.index].ready() || ready_.has(place_[a.index]) || (with_turns_ && !turns_.may_begin(a))) return;
     ready_.insert(place_[a.index]);
   }
   void deliver(const Message& m) {
@@ -73,17 +60,16 @@ class Runner {
   }
   void act(ActorId a) {
     ports_[a.index].begin();
-    if (!turns_ || !plan_.actor(a).collective) return complete(a);
-    Gathering& here = gathering(a);
-    here.arrived.push_back(a);
-    if (here.arrived.size() < here.members) return;
-    for (ActorId member : std::exchange(here.arrived, {})) {
-      const Collective& c = *plan_.actor(member).collective;
-      auto length = plan_.communicators[c.communicator.index].sequence.size();
-      turn(member) = (c.turn + 1) % static_cast<int>(std::max<std::size_t>(length, 1));
+    if (!with_turns_ || !plan_.actor(a).collective) return complete(a);
+    turns_.seat(a).begin(a);
+    auto& here = arrived_[turns_.meeting_number(a)];  // the members of one collective act together
+    here.push_back(a);
+    if (here.size() < turns_.members(a).size()) return;
+    for (ActorId member : std::exchange(here, {})) {
+      Seat& seat = turns_.seat(member);
+      seat.end();
       complete(member);
-      for (std::size_t i = 0; i < plan_.actors.size(); ++i)
-        if (plan_.actors[i].collective && plan_.actors[i].collective->communicator == c.communicator) consider(ActorId(i));
+      consider(seat.due());
     }
   }
   void complete(ActorId a) {
@@ -99,30 +85,27 @@ class Runner {
       for (Wait& wait : waits_of(plan_, a, ports_[i])) waits.push_back(std::move(wait));
       if (!plan_.actor(a).collective || ports_[i].acts() > 0) continue;
       const Collective& c = *plan_.actor(a).collective;
-      auto other = [&](bool same_device, int at_turn) {  // who should have acted
-        for (std::size_t j = 0; j < ports_.size(); ++j) {
-          const auto& d = plan_.actors[j].collective;
-          bool same = plan_.stream(plan_.actors[j].stream).device == plan_.stream(plan_.actor(a).stream).device;
-          if (d && d->communicator == c.communicator && d->turn == at_turn && same == same_device && !ports_[j].running() && i != j)
-            waits.push_back({a, ActorId(j), cat("turn ", at_turn, " of communicator ", c.communicator)});
-        }
-      };
-      if (ports_[i].running()) other(false, c.turn);
-      else if (ports_[i].ready()) other(true, turn(a));
+      if (ports_[i].running()) {
+        for (ActorId b : turns_.members(a))
+          if (!ports_[b.index].running()) waits.push_back({a, b, cat("turn ", c.turn, " of communicator ", c.communicator)});
+      } else if (ports_[i].ready() && turns_.seat(a).due() != a) {
+        const Seat& seat = turns_.seat(a);
+        waits.push_back({a, seat.due(), cat("turn ", seat.turn, " of communicator ", c.communicator)});
+      }
     }
     std::string circle = circle_of(plan_, waits);
     fail("plan '", plan_.name, "' stalls", circle.empty() ? "" : ": " + circle, "\n", print(plan_, waits));
   }
 
   const Plan& plan_;
-  bool turns_;
+  bool with_turns_;
+  Turns turns_;
+  std::vector<std::vector<ActorId>> arrived_;  // by meeting
   std::vector<Ports> ports_;
   Ports starter_, ender_;
   std::vector<ActorId> order_;
   std::vector<int> place_;
   ReadyQueue ready_;
-  std::map<std::pair<CommunicatorId, int>, Gathering> gatherings_;
-  std::map<std::pair<CommunicatorId, DeviceId>, int> turn_;
   DryRun run_;
 };
 

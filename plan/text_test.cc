@@ -182,6 +182,26 @@ TEST(PlanText, AnyPlanReadsBackEqual) {
   }
 }
 
+TEST(PlanText, QuotesBracesAndLineEndsInsideAttributesComeBack) {
+  for (std::string text : {"}", "{", "\"", "\\", "\\\"", "a=1, b=2}", "{x=\"y\"}", "\n} in r0 f32[1]", "]", "' \" at \"z", "tab\t\r"}) {
+    Plan plan = small_plan();
+    for (Actor& actor : plan.actors) {
+      for (Call& call : actor.calls) call.attrs = Attrs{{"text", text}, {"after", std::int64_t{3}}};
+      for (Attrs& slice : actor.slices) slice.set("note", text);
+      if (!actor.binding.empty()) actor.binding = text + "b";
+      actor.name = text;
+      actor.where = text;
+    }
+    for (Block& block : plan.blocks) block.name = block.layout = text;
+    std::string printed = print(plan);
+    Plan back;
+    ASSERT_NO_THROW(back = parse_plan(printed)) << printed;
+    ASSERT_EQ(back, plan) << printed;
+    EXPECT_EQ(back.actors[2].calls[0].attrs.text("text"), text);
+    EXPECT_EQ(print(back), printed);
+  }
+}
+
 std::string error_of(const std::string& text) {
   try {
     parse_plan(text);

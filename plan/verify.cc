@@ -10,6 +10,8 @@
 namespace karez::plan {
 namespace {
 
+constexpr std::int64_t most_acts = 100'000'000;  // of all actors in one launch: the dry run walks through each
+
 template <class IdType, class Items> void in_range(IdType id, const Items& items, const std::string& who, const char* what) {
   require(id.index >= 0 && static_cast<std::size_t>(id.index) < items.size(), who, " names ", what, " ", id, ", of which there are ", items.size());
 }
@@ -68,6 +70,7 @@ void verify_register(const Plan& plan, std::size_t i) {
   require(r.bytes > 0 || !r.block.valid(), who, " has no bytes, but lies in block ", r.block);
   if (r.bytes == 0) return;
   in_range(r.block, plan.blocks, who, "block");
+  require(plan.block(r.block).kind != BlockKind::constant, who, " lies in the constant block b", r.block, ", which nobody may write");
   require(r.offset >= 0 && (r.slots == 1 || r.stride >= r.bytes), who, ": offset ", r.offset, ", stride ", r.stride, " for slots of ", r.bytes,
           " bytes");
   std::int64_t end = checked_add(r.offset, checked_add(checked_mul(r.slots - 1, r.stride), r.bytes));
@@ -93,6 +96,7 @@ void verify_overlaps(const Plan& plan) {
 
 void verify_operand(const Plan& plan, const Actor* actor, const Operand& o, bool written, const std::string& who) {
   require(o.view.strides.size() == o.view.shape.size(), who, ": the view ", o.view, " has ", o.view.strides.size(), " strides");
+  for (auto size : o.view.shape) require(size >= 0, who, ": the view ", o.view, " has a negative size");
   for (auto stride : o.view.strides) require(stride >= 0, who, ": the view ", o.view, " has a negative stride");
   require(o.offset >= 0, who, ": an operand has offset ", o.offset);
   std::int64_t bytes = o.view.bytes(), end = checked_add(o.offset, bytes);
@@ -169,6 +173,7 @@ void verify_actor(const Plan& plan, std::size_t i) {
   bool binds = a.body == BodyKind::input || a.body == BodyKind::fetch;
   require(binds || (a.bound.empty() && a.slices.empty() && a.binding.empty()), who, " binds something, but its body is ", name_of(a.body));
   require(!binds || !a.binding.empty(), who, " has no binding");
+  require(a.body != BodyKind::input || !a.bound.empty(), who, " reads input '", a.binding, "' into nothing");
   require(a.body != BodyKind::input || a.slices.size() == a.bound.size(), who, ": ", a.slices.size(), " slices for ", a.bound.size(), " operands");
   require(a.body != BodyKind::fetch || a.bound.size() == 1, who, " fetches ", a.bound.size(), " operands; one is meant");
   for (std::size_t k = 0; k < a.bound.size(); ++k) {
@@ -204,6 +209,64 @@ void verify_no_circle(const Plan& plan) {
   fail("plan '", plan.name, "': a circle of registers without tokens holds up ", names);
 }
 
+// A launch lasts from its start tokens to its last done token. What reads its feeds or writes its outputs must begin after the one, and
+// all that it sets going must be over before the other: the host reads results and variables then.
+void verify_within_launch(const Plan& plan) {
+  std::vector<char> begins(plan.actors.size(), 0), ends(plan.actors.size(), 0);
+  std::vector<ActorId> reached;
+  auto reach = [&](std::vector<char>& marks, ActorId a) {
+    if (a == session_actor || marks[static_cast<std::size_t>(a.index)]) return;
+    marks[static_cast<std::size_t>(a.index)] = 1;
+    reached.push_back(a);
+  };
+  auto spread = [&](std::vector<char>& marks, auto next) {
+    while (!reached.empty()) {
+      const Actor& a = plan.actor(reached.back());
+      reached.pop_back();
+      next(marks, a);
+    }
+  };
+  auto consumers = [&](std::vector<char>& marks, const Actor& a) {
+    for (const Port& port : a.outputs)
+      for (ActorId c : plan.reg(port.reg).consumers) reach(marks, c);
+  };
+  auto producers = [&](std::vector<char>& marks, const Actor& a) {
+    for (const Port& port : a.inputs) reach(marks, plan.reg(port.reg).producer);
+  };
+  for (const Register& r : plan.registers)
+    if (r.producer == session_actor)
+      for (ActorId c : r.consumers) reach(begins, c);
+  spread(begins, consumers);
+  for (const Register& r : plan.registers)
+    if (std::find(r.consumers.begin(), r.consumers.end(), session_actor) != r.consumers.end()) reach(ends, r.producer);
+  spread(ends, producers);
+  for (std::size_t i = 0; i < plan.actors.size(); ++i) {
+    const Actor& a = plan.actors[i];
+    bool serves_launch = a.body == BodyKind::input || a.body == BodyKind::fetch;
+    require(!serves_launch || begins[i], name_of_actor(plan, i), ": its body is ", name_of(a.body),
+            ", but no start register leads to it: it would act before there is a launch");
+    require(!begins[i] || ends[i], name_of_actor(plan, i), " leads to no done register: the launch would be over before it");
+  }
+}
+
+// What the launch's feeds and outputs ask of the actors that serve them.
+void verify_bindings(const Plan& plan, const std::vector<std::int64_t>& acts) {
+  std::map<std::string, std::size_t> inputs, outputs;
+  for (std::size_t i = 0; i < plan.actors.size(); ++i) {
+    const Actor& a = plan.actors[i];
+    if (a.body == BodyKind::fetch) {
+      auto [other, first] = outputs.emplace(a.binding, i);
+      require(first, name_of_actor(plan, i), " and ", name_of_actor(plan, other->second), " both fetch '", a.binding, "'");
+      require(acts[i] == 1, name_of_actor(plan, i), " acts ", acts[i], " times in a launch, but '", a.binding, "' is fetched once");
+    }
+    if (a.body == BodyKind::input) {
+      auto [other, first] = inputs.emplace(a.binding, i);
+      require(first || acts[i] == acts[other->second], name_of_actor(plan, i), " reads input '", a.binding, "' ", acts[i], " times in a launch, but ",
+              name_of_actor(plan, other->second), " reads it ", acts[other->second], " times");
+    }
+  }
+}
+
 void verify_sequences(const Plan& plan) {
   std::map<std::pair<CommunicatorId, DeviceId>, std::map<int, std::size_t>> turns;
   std::map<std::pair<CommunicatorId, int>, const Collective*> first;
@@ -216,11 +279,16 @@ void verify_sequences(const Plan& plan) {
     require(alone || (other->second->kind == c.kind && other->second->reduce == c.reduce), name_of_actor(plan, i), ": turn ", c.turn,
             " of communicator ", c.communicator, " is ", c.kind, " ", c.reduce, " here, but ", other->second->kind, " ", other->second->reduce,
             " for another member");
+    require(alone || c.kind != "all_reduce" || other->second->in.view.type() == c.in.view.type(), name_of_actor(plan, i), ": turn ", c.turn,
+            " of communicator ", c.communicator, " is of ", c.in.view, " here, but of ", other->second->in.view, " for another member");
   }
   for (std::size_t c = 0; c < plan.communicators.size(); ++c) {
     const Communicator& group = plan.communicators[c];
     require(!group.members.empty() && group.chunk > 0, "communicator ", c, " has ", group.members.size(), " members and chunks of ", group.chunk,
             " bytes");
+    for (std::size_t m = 0; m < group.members.size(); ++m)
+      require(std::find(group.members.begin() + static_cast<std::ptrdiff_t>(m) + 1, group.members.end(), group.members[m]) == group.members.end(),
+              "communicator ", c, ": device ", group.members[m].rank, ".", group.members[m].device, " is a member twice");
     for (std::size_t d = 0; d < plan.devices.size(); ++d) {
       if (std::find(group.members.begin(), group.members.end(), plan.devices[d]) == group.members.end()) continue;
       std::size_t count = turns[{CommunicatorId(c), DeviceId(d)}].size();
@@ -242,7 +310,12 @@ void verify(const Plan& plan) {
   for (std::size_t i = 0; i < plan.links.size(); ++i) in_range(plan.links[i].reg, plan.registers, cat("link ", i), "register");
   verify_no_circle(plan);
   verify_sequences(plan);
+  verify_within_launch(plan);
   auto acts = acts_per_launch(plan);
+  std::int64_t all = 0;
+  for (std::int64_t count : acts) all = checked_add(all, count);
+  require(all <= most_acts, "plan '", plan.name, "': its actors act ", all, " times in a launch; at most ", most_acts, " can be");
+  verify_bindings(plan, acts);
   for (std::size_t i = 0; i < plan.actors.size(); ++i)
     require(!plan.actors[i].collective || acts[i] == 1, name_of_actor(plan, i), " acts ", acts[i], " times in a launch, but has one turn");
   dry_run(plan);

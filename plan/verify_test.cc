@@ -111,6 +111,20 @@ TEST(Verify, EveryFaultIsNamed) {
        [](Plan& p) {
          p.links.push_back({RegisterId(99), p.devices[0], true, 1});
        }},
+      {"turn 0 of communicator 0 is all_reduce max here, but all_reduce sum for another member",
+       [](Plan& p) { p.actors[4].collective->reduce = "max"; }},
+      {"turn 0 of communicator 0 is of f32[2] here, but of f32[4] for another member",
+       [](Plan& p) { p.actors[4].collective->in.view = p.actors[4].collective->out.view = View(DType::f32, {2}); }},
+      {"communicator 0: device 0.0 is a member twice", [](Plan& p) { p.communicators[0].members.push_back(p.communicators[0].members[0]); }},
+      {"names communicator -1, of which there are 1", [](Plan& p) { p.actors[1].collective->communicator = CommunicatorId(); }},
+      {"turn -1 of communicator 0", [](Plan& p) { p.actors[1].collective->turn = -1; }},
+      {"register r1 has -2 slots", [](Plan& p) { p.registers[1].slots = -2; }},
+      {"register r1 has 40000 slots", [](Plan& p) { p.registers[1].slots = 40000; }},
+      {"register r1 names producer 77", [](Plan& p) { p.registers[1].producer = ActorId(77); }},
+      {"register r1 names consumer -3", [](Plan& p) { p.registers[1].consumers[0] = ActorId(-3); }},
+      {"register r1 lies in the constant block b0", [](Plan& p) { p.blocks[0].kind = BlockKind::constant; }},
+      {"register r1 has period -1", [](Plan& p) { p.actors[1].inputs[0].period = -1; }},
+      {"has a negative size", [](Plan& p) { p.actors[0].calls[0].out[0].view.shape[0] = -4; }},
       {"would act 1 times in a launch, but register", [](Plan& p) { p.actors[1].inputs[0].period = 2; }},
   };
   for (const auto& [says, breaks] : rows) {
@@ -119,6 +133,123 @@ TEST(Verify, EveryFaultIsNamed) {
     std::string error = error_of([&] { verify(plan); });
     EXPECT_NE(error.find(says), std::string::npos) << "expected: " << says << "\nbut: " << error;
   }
+}
+
+// An input, twice `in`, a compute and a fetch.
+struct Fed {
+  Sketch s;
+  ActorId in, twice, out;
+  RegisterId x, y;
+  Fed() {
+    in = s.actor("in", 0, 0, BodyKind::input);
+    twice = s.actor("twice");
+    out = s.actor("out", 0, 0, BodyKind::fetch);
+    s.start(in);
+    x = s.edge(in, {twice}, 2, 16);
+    y = s.edge(twice, {out}, 1, 16);
+    s.done(out);
+    s.call(twice, "test.sum", {in_register(x, four), in_register(x, four)}, {in_register(y, four)});
+    bind(in, "x", x);
+    s.plan.actors[out.index].binding = "y";
+    s.plan.actors[out.index].bound = {in_register(y, four)};
+  }
+  void bind(ActorId actor, std::string name, RegisterId reg) {
+    Actor& a = s.plan.actors[actor.index];
+    a.binding = std::move(name);
+    a.bound = {in_register(reg, four)};
+    a.slices = {Attrs{{"begin", Ints{0}}, {"shape", Ints{4}}}};
+  }
+};
+
+TEST(Verify, WhatServesALaunchMustLieBetweenItsStartAndItsEnd) {
+  EXPECT_NO_THROW(verify(Fed().s.plan));
+
+  Fed unfed;  // another actor has the start: the input would read the feed of a launch that is not there yet
+  unfed.s.plan.actors[unfed.in.index].inputs.clear();
+  ActorId other = unfed.s.actor("other");
+  unfed.s.plan.registers[0].consumers = {other};
+  unfed.s.plan.actors[other.index].inputs.push_back({RegisterId(0), 1});
+  unfed.s.done(other);
+  EXPECT_NE(error_of([&] {
+              verify(unfed.s.plan);
+            }).find("actor a0 'in' (in at sketch.cc:1): its body is input, but no start register leads to it: it would act before there is a launch"),
+            std::string::npos)
+      << error_of([&] { verify(unfed.s.plan); });
+
+  Fed fetched_early = Fed();  // all of it runs ahead but for one actor beside
+  fetched_early.s.plan.actors[fetched_early.in.index].body = BodyKind::compute;
+  Actor& in = fetched_early.s.plan.actors[fetched_early.in.index];
+  in.binding.clear(), in.bound.clear(), in.slices.clear(), in.inputs.clear();
+  ActorId beside = fetched_early.s.actor("beside");
+  fetched_early.s.plan.registers[0].consumers = {beside};
+  fetched_early.s.plan.actors[beside.index].inputs.push_back({RegisterId(0), 1});
+  fetched_early.s.done(beside);
+  EXPECT_NE(error_of([&] { verify(fetched_early.s.plan); }).find("'out' (out at sketch.cc:1): its body is fetch, but no start register leads to it"),
+            std::string::npos);
+
+  Fed unawaited;  // the launch ends with `twice`, though the fetch may not have run
+  unawaited.s.plan.actors[unawaited.out.index].outputs.clear();
+  RegisterId done(unawaited.s.plan.registers.size() - 1);
+  unawaited.s.plan.registers[done.index].producer = unawaited.twice;
+  unawaited.s.plan.actors[unawaited.twice.index].outputs.push_back({done, 1});
+  EXPECT_NE(error_of([&] {
+              verify(unawaited.s.plan);
+            }).find("actor a2 'out' (out at sketch.cc:1) leads to no done register: the launch would be over before it"),
+            std::string::npos);
+
+  Fed aside;  // so for a compute actor: a variable it writes would change under the host's eyes
+  ActorId writer = aside.s.actor("writer");
+  aside.s.edge(aside.in, {writer});
+  EXPECT_NE(error_of([&] { verify(aside.s.plan); }).find("'writer' (writer at sketch.cc:1) leads to no done register"), std::string::npos);
+}
+
+TEST(Verify, BindingsMustAgreeWithWhatALaunchGivesAndTakes) {
+  Fed empty;
+  empty.s.plan.actors[empty.in.index].bound.clear();
+  empty.s.plan.actors[empty.in.index].slices.clear();
+  EXPECT_NE(error_of([&] { verify(empty.s.plan); }).find("'in' (in at sketch.cc:1) reads input 'x' into nothing"), std::string::npos);
+
+  Fed both;
+  ActorId second = both.s.actor("second", 0, 0, BodyKind::fetch);
+  both.s.plan.registers[both.y.index].consumers.push_back(second);
+  both.s.plan.actors[second.index].inputs.push_back({both.y, 1});
+  both.s.plan.actors[second.index].binding = "y";
+  both.s.plan.actors[second.index].bound = {in_register(both.y, four)};
+  both.s.done(second);
+  EXPECT_NE(error_of([&] { verify(both.s.plan); }).find("'second' (second at sketch.cc:1) and actor a2 'out' (out at sketch.cc:1) both fetch 'y'"),
+            std::string::npos);
+  both.s.plan.actors[second.index].binding = "z";
+  EXPECT_NO_THROW(verify(both.s.plan));
+
+  Fed often;  // all act three times
+  for (std::size_t r : {0, 3}) {
+    const Register& reg = often.s.plan.registers[r];
+    if (reg.producer == session_actor) often.s.plan.actors[often.in.index].inputs[0].period = 3;
+    else often.s.plan.actors[often.out.index].outputs[0].period = 3;
+  }
+  EXPECT_NE(error_of([&] { verify(often.s.plan); }).find("'out' (out at sketch.cc:1) acts 3 times in a launch, but 'y' is fetched once"),
+            std::string::npos);
+
+  Fed uneven;  // a second reader of x takes two pieces where the first takes one
+  ActorId more = uneven.s.actor("more", 0, 0, BodyKind::input), sink = uneven.s.actor("sink");
+  uneven.s.start(more, 2);
+  RegisterId reg = uneven.s.edge(more, {sink}, 1, 16);
+  uneven.s.done(sink, 2);
+  uneven.bind(more, "x", reg);
+  EXPECT_NE(error_of([&] {
+              verify(uneven.s.plan);
+            }).find("'more' (more at sketch.cc:1) reads input 'x' 2 times in a launch, but actor a0 'in' (in at sketch.cc:1) reads it 1 times"),
+            std::string::npos);
+  uneven.bind(more, "w", reg);
+  EXPECT_NO_THROW(verify(uneven.s.plan));
+}
+
+TEST(Verify, APeriodBeyondAllBoundsIsRefusedBeforeTheDryRun) {
+  Sketch s;
+  ActorId a = s.actor("a");
+  s.start(a, 2'000'000'000);
+  s.done(a, 2'000'000'000);
+  EXPECT_EQ(error_of([&] { verify(s.plan); }), "plan 'sketch': its actors act 2000000000 times in a launch; at most 100000000 can be");
 }
 
 TEST(Verify, ACircleWithoutTokensIsNamed) {
@@ -257,6 +388,24 @@ TEST(Waits, TheyNameRegisterAndNeighbour) {
   EXPECT_FALSE(at_rest(ports));
   ports.complete([](const Message&) {});
   EXPECT_EQ(print(s.plan, waits_of(s.plan, a, ports)), "a0 'a' waits for a free slot of r1 by a1 'b'\n");
+}
+
+TEST(Waits, AFullRegisterListsAWaitForEachOfItsConsumers) {
+  Sketch s;
+  ActorId a = s.actor("a"), b = s.actor("b"), c = s.actor("c");
+  RegisterId begin = s.start(a, 2);
+  s.edge(a, {b, c});
+  s.done(b, 2);
+  s.done(c, 2);
+  Ports ports(s.plan, a);
+  ports.take({.port = 0, .to = a, .reg = begin});
+  ports.begin();
+  ports.complete([](const Message&) {});
+  auto waits = waits_of(s.plan, a, ports);
+  ASSERT_EQ(waits.size(), 2u);
+  EXPECT_EQ(waits[0].whom, b);
+  EXPECT_EQ(waits[1].whom, c);
+  EXPECT_EQ(print(s.plan, waits), "a0 'a' waits for a free slot of r1 by a1 'b'\na0 'a' waits for a free slot of r1 by a2 'c'\n");
 }
 
 }  // namespace

@@ -128,6 +128,82 @@ TEST(Collectives, ManyMembersOnFewWorkersSumWithoutWaitingForeverAndBytesAreCoun
       }
 }
 
+// Two devices, one communicator with turns x, y of different sizes. On device 0 x is ready first; on device 1 y is, and is wanted more, while
+// x waits for a chain of actors.
+TEST(Collectives, WhatIsReadyBeforeItsTurnWaits) {
+  for (int workers : {1, 2})
+    for (const char* algorithm : {"ring", "direct", "flat"}) {
+      Sketch s(2, "turns");
+      s.plan.communicators.push_back({{s.plan.devices[0], s.plan.devices[1]}, algorithm, 64, {"x", "y"}});
+      const std::int64_t counts[2] = {100, 60};
+      for (int d = 0; d < 2; ++d)
+        for (int turn : {0, 1}) {
+          const char* name = turn == 0 ? "x" : "y";
+          View view(DType::f32, {counts[turn]});
+          ActorId in = s.actor(cat(name, ".in.", d), d, d, BodyKind::input), last = in;
+          s.start(in);
+          RegisterId from;
+          for (int link = 0; link < (d == 1 && turn == 0 ? 5 : 0); ++link) {  // device 1: x comes late
+            ActorId next = s.actor(cat("chain.", link), d, d);
+            RegisterId to = s.edge(last, {next}, 1, view.bytes());
+            if (link > 0) s.call(last, "test.relu", {in_register(from, view)}, {in_register(to, view)});
+            from = to;
+            if (last == in) s.plan.actors[in.index].bound = {in_register(to, view)};
+            s.plan.actors[next.index].priority = 5;
+            last = next;
+          }
+          ActorId all = s.actor(cat(name, ".", d), d, d, BodyKind::collective);
+          RegisterId to = s.edge(last, {all}, 1, view.bytes());
+          if (last == in) s.plan.actors[in.index].bound = {in_register(to, view)};
+          else s.call(last, "test.relu", {in_register(from, view)}, {in_register(to, view)});
+          Actor& input = s.plan.actors[in.index];
+          input.binding = name;
+          input.slices = {Attrs{{"begin", Ints{d * counts[turn]}}, {"shape", Ints{2 * counts[turn]}}}};
+          ActorId out = s.actor(cat(name, ".out.", d), d, d, BodyKind::fetch);
+          RegisterId result = s.edge(all, {out}, 1, view.bytes());
+          s.done(out);
+          s.plan.actors[out.index].binding = cat(name, d);
+          s.plan.actors[out.index].bound = {in_register(result, view)};
+          Collective c{CommunicatorId(0), "all_reduce", "sum", turn, in_register(to, view), in_register(result, view), {}, {}, {}, ""};
+          comm::CollectiveSpec spec;
+          spec.algorithm = comm::algorithm_from(algorithm);
+          spec.members = 2;
+          spec.member = d;
+          spec.chunk = 64;
+          spec.in = spec.out = view;
+          if (std::int64_t staging = comm::staging_bytes(spec); staging > 0)
+            c.staging = in_block(s.block(BlockKind::scratch, d, staging), View(DType::b8, {staging}));
+          s.plan.actors[all.index].collective = c;
+          s.plan.actors[all.index].priority = -turn;
+        }
+      KernelTable table(test_kernels());
+      Session session({.workers = workers}, table);
+      int plan = session.load(s.plan);
+      std::vector<float> x(200), y(120);
+      std::iota(x.begin(), x.end(), 0.0f);
+      std::iota(y.begin(), y.end(), 1000.0f);
+      Feed fx{array_source(HostArray::of<float>({200}, x)), 0}, fy{array_source(HostArray::of<float>({120}, y)), 0};
+      for (int i = 0; i < 20; ++i) {
+        Launch launch = session.launch(plan, {{"x", fx}, {"y", fy}});
+        finish(session, launch);
+        for (int d = 0; d < 2; ++d) {
+          for (std::size_t e = 0; e < 100; ++e) ASSERT_EQ(launch.output(cat("x", d)).data<float>()[e], x[e] + x[e + 100]) << algorithm;
+          for (std::size_t e = 0; e < 60; ++e) ASSERT_EQ(launch.output(cat("y", d)).data<float>()[e], y[e] + y[e + 60]) << algorithm;
+        }
+      }
+      // What the record says: on each device x, then y, though on device 1 y was ready long before.
+      std::vector<std::string> began[2];
+      for (const EventLog& log : session.events())
+        for (const Event& e : log.events)
+          if (e.kind == EventKind::began && e.plan == plan)
+            if (const Actor& a = s.plan.actor(e.actor); a.collective) began[a.name.back() - '0'].push_back(a.name.substr(0, 1));
+      for (int d = 0; d < 2; ++d) {
+        ASSERT_EQ(began[d].size(), 40u);
+        for (std::size_t i = 0; i < 40; ++i) EXPECT_EQ(began[d][i], i % 2 == 0 ? "x" : "y");
+      }
+    }
+}
+
 // The second of two members fails to read its input: the first must not wait for it.
 class HalfSource : public Source {
  public:

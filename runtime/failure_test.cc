@@ -1,8 +1,10 @@
 // Tests of what goes wrong and of what ends later: poisoned launches, asynchronous kernels, and the wait graph.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <mutex>
@@ -91,6 +93,132 @@ TEST(Failure, ASourcesErrorNamesTheInputsLine) {
   EXPECT_NO_THROW(session.launch(plan, {{"x", {source, 1}}}).wait());
   std::string error = error_of([&] { session.launch(plan, {{"x", {source, 2}}}).wait(); });
   EXPECT_EQ(error.find("node.0 at sketch.cc:1: row 2: label 11 is out of range 0..9 [launch 2, actor 'node."), 0u) << error;
+}
+
+// Throws what is no std::exception.
+class OddSource : public Source {
+ public:
+  TensorType type() const override { return {DType::f32, {4}}; }
+  void read(std::int64_t position, std::span<const std::int64_t>, const TensorRef&) const override {
+    if (position == 0) throw 42;
+    throw std::string("the tape tore");
+  }
+};
+
+TEST(Failure, WhateverASourceThrowsFailsTheLaunchWithText) {
+  for (int workers : {1, 2})
+    for (auto [position, says] : {std::pair{0, "something was thrown that is no std::exception"}, std::pair{1, "the tape tore"}}) {
+      RandomGraph graph(3, workers);
+      KernelTable table(test_kernels());
+      Session session({.workers = workers}, table);
+      int plan = session.load(graph.s.plan);
+      std::string error = error_of([&] { session.launch(plan, {{"x", {std::make_shared<OddSource>(), position}}}).wait(); });
+      EXPECT_EQ(error.find(cat("node.0 at sketch.cc:1: ", says, " [launch 1, actor 'node.")), 0u) << error;
+    }
+}
+
+TEST(Failure, WhateverAKernelThrowsFailsTheLaunchOrTheLoadWithText) {
+  std::vector<KernelRow> rows = test_kernels();
+  rows.push_back(test_row("odd", [](const CallSpec&) -> PreparedKernel { return [](const KernelArgs&) { throw "odd"; }; }));
+  rows.push_back(test_row("unready", [](const CallSpec&) -> PreparedKernel { throw 7; }));
+  KernelTable table(std::move(rows));
+  Session session({}, table);
+  session.add({"test.late", [](const KernelArgs&, const Done& done) { done(std::make_exception_ptr(7)); }});
+  for (auto [kernel, says] : {std::pair{"test.odd", "odd"}, std::pair{"test.late", "something was thrown that is no std::exception"}}) {
+    Sketch s;
+    ActorId a = s.actor("a");
+    s.start(a);
+    s.done(a);
+    s.call(a, kernel, {}, {});
+    Launch launch = session.launch(session.load(s.plan));
+    EXPECT_EQ(error_of([&] { launch.wait(); }), cat(kernel, " at sketch.cc:2: ", says, " [launch ", launch.ticket(), ", actor 'a', device 0.0]"));
+    session.reload();
+  }
+  Sketch s;
+  ActorId a = s.actor("a");
+  s.start(a);
+  s.done(a);
+  s.call(a, "test.unready", {}, {});
+  const std::string why = ": something was thrown that is no std::exception";
+  EXPECT_EQ(error_of([&] { session.load(s.plan); }), "plan 'sketch', test.unready at sketch.cc:2" + why);
+  std::swap(s.plan.setup, s.plan.actors[0].calls);
+  EXPECT_EQ(error_of([&] { session.load(s.plan); }), "plan 'sketch', test.unready at sketch.cc:2" + why);
+  s.plan.setup[0].kernel = "test.odd";
+  EXPECT_EQ(error_of([&] { session.load(s.plan); }), "plan 'sketch', set-up, test.unready at sketch.cc:2: odd");
+}
+
+// bad -> add, which adds one to the variable "n"; `kernel` is what bad calls.
+Plan plan_with_something_downstream(const char* kernel) {
+  Sketch s;
+  ActorId bad = s.actor("bad"), add = s.actor("add", 1), tick = s.actor("tick");
+  BlockId n = s.block(BlockKind::variable, 0, 4, "n", "f32[1]");
+  s.start(bad);
+  s.edge(bad, {add});
+  s.edge(add, {tick});
+  s.done(tick);
+  s.call(bad, kernel, {}, {}, {{"at", std::int64_t{2}}});
+  s.call(add, "test.count", {}, {in_block(n, View(DType::f32, {1}))});
+  s.call(add, "test.tick", {}, {});
+  s.call(tick, "test.tick", {}, {});
+  return s.plan;
+}
+
+TEST(Failure, WhatLiesDownstreamRunsZeroTimesAndLeavesItsVariableAlone) {
+  for (int workers : {1, 2})
+    for (const char* kernel : {"test.fail", "test.refuse"}) {
+      std::atomic<int> ticks{0}, runs{0};
+      std::vector<KernelRow> rows = test_kernels();
+      rows.push_back(test_row("tick", [&](const CallSpec&) -> PreparedKernel { return [&](const KernelArgs&) { ++ticks; }; }));
+      KernelTable table(std::move(rows));
+      Session session({.workers = workers, .poison = false}, table);
+      session.add(
+          {"test.refuse", [&](const KernelArgs&, const Done& done) { done(++runs == 2 ? std::make_exception_ptr(Error("refused")) : nullptr); }});
+      const PlanDevice device{0, 0, "cpu"};
+      const View one(DType::f32, {1});
+      int plan = session.load(plan_with_something_downstream(kernel));
+      session.write_variable("n", device, one, HostArray::of<float>({1}, {7}));
+      session.launch(plan).wait();
+      EXPECT_EQ(ticks, 2);
+      EXPECT_NE(error_of([&] { session.launch(plan).wait(); }), "no error");
+      EXPECT_EQ(ticks, 2) << kernel;
+      EXPECT_EQ(session.read_variable("n", device, one).data<float>()[0], 8) << kernel;
+      EXPECT_EQ(session.counters().messages, 2 * messages_per_launch(plan_with_something_downstream(kernel))) << "every token came home";
+    }
+}
+
+TEST(Failure, TheFirstErrorWinsWhenAKernelThatFinishesLaterFailsToo) {
+  std::atomic<bool> failed{false};
+  std::vector<KernelRow> rows;
+  rows.push_back(test_row("soon", [&](const CallSpec&) -> PreparedKernel {
+    return [&](const KernelArgs&) {
+      failed = true;
+      fail("soon");
+    };
+  }));
+  KernelTable table(std::move(rows));
+  std::mutex mutex;
+  std::vector<Done> pending;
+  Session session({.workers = 1}, table);
+  session.add({"test.later", [&](const KernelArgs&, const Done& done) {
+                 std::lock_guard lock(mutex);
+                 pending.push_back(done);
+               }});
+  Sketch s;
+  ActorId later = s.actor("later", 0), soon = s.actor("soon", 1);  // two streams, one thread: `later` has begun when `soon` fails
+  for (ActorId a : {later, soon}) {
+    s.start(a);
+    s.done(a);
+  }
+  s.call(later, "test.later", {}, {});
+  s.call(soon, "test.soon", {}, {});
+  Launch launch = session.launch(session.load(s.plan));
+  while (!failed) std::this_thread::yield();
+  {
+    std::lock_guard lock(mutex);
+    ASSERT_EQ(pending.size(), 1u);
+    pending[0](std::make_exception_ptr(Error("later")));  // its mail is opened after the act that fails
+  }
+  EXPECT_EQ(error_of([&] { launch.wait(); }), "test.soon at sketch.cc:2: soon [launch 1, actor 'soon', device 0.0]");
 }
 
 TEST(Failure, AnErrorBetweenLaunchesIsNotLost) {
@@ -215,6 +343,45 @@ TEST(AsyncKernels, OneStreamRunsOneActAtATime) {
     timer.tick();
   }
   launch.wait();
+}
+
+TEST(AsyncKernels, AllThatWasDeferredBehindOneWakesWhenItEnds) {
+  ManualTimer timer;
+  std::vector<std::string> ran;  // by the one worker
+  std::vector<KernelRow> rows;
+  rows.push_back(test_row(
+      "note", [&](const CallSpec& c) -> PreparedKernel { return [&ran, name = c.attrs.text("name")](const KernelArgs&) { ran.push_back(name); }; }));
+  KernelTable table(std::move(rows));
+  Session session({.workers = 1}, table);
+  session.add(timer.kernel());
+  Sketch s;  // one stream: the timer's actor comes first, the others are ready while it lasts
+  ActorId first = s.actor("timer");
+  s.start(first);
+  s.done(first);
+  s.call(first, "test.timer", {}, {});
+  s.plan.actors[first.index].priority = -1;
+  for (auto [name, priority] : {std::pair{"a", 2}, std::pair{"b", 0}, std::pair{"c", 1}}) {
+    ActorId a = s.actor(name);
+    s.start(a);
+    s.done(a);
+    s.call(a, "test.note", {}, {}, {{"name", std::string(name)}});
+    s.plan.actors[a.index].priority = priority;
+  }
+  int plan = session.load(s.plan);
+  for (int i = 0; i < 2; ++i) {
+    ran.clear();
+    Launch launch = session.launch(plan);
+    ASSERT_TRUE(timer.active(1));
+    session.wait_graph();  // answered by the worker between two acts: whatever could run has run
+    EXPECT_TRUE(ran.empty()) << "the stream is held";
+    timer.tick();
+    for (int wait = 0; wait < 20000 && !launch.done(); ++wait) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (!launch.done()) {
+      std::fprintf(stderr, "a deferred actor was forgotten\n%s", session.wait_graph().c_str());
+      std::abort();  // the session's end would wait for ever
+    }
+    EXPECT_EQ(ran, (std::vector<std::string>{"b", "c", "a"})) << "in the order of their priorities";
+  }
 }
 
 TEST(AsyncKernels, TheirErrorsReachTheWaiterAndTheyStandAlone) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "plan/acts.h"
+#include "runtime/failure.h"
 #include "runtime/reduce.h"
 
 namespace karez::runtime {
@@ -25,6 +26,7 @@ class Preparation {
     loaded_->boxes = options_.boxes;
     loaded_->unload.what = Mail::What::unload;
     loaded_->unload.payload = loaded_.get();
+    loaded_->number = options_.number;
     allocate_blocks();
     make_parts();
     acts_ = acts_per_launch(plan_);
@@ -139,9 +141,7 @@ class Preparation {
       std::int64_t needs = row.workspace ? row.workspace(spec) : 0, has = call.workspace ? call.workspace->view.bytes() : 0;
       require(needs <= has, "kernel ", call.kernel, " needs ", needs, " bytes of workspace for ", print(spec), ", but the plan gives ", has);
       prepared.run = row.prepare(spec);
-    } catch (const std::exception& error) {
-      fail("plan '", plan_.name, "', ", call.where.empty() ? "a call of " + call.kernel : call.where, ": ", error.what());
-    }
+    } catch (...) { fail("plan '", plan_.name, "', ", call.where.empty() ? "a call of " + call.kernel : call.where, ": ", thrown_text()); }
   }
 
   void prepare_actor(ActorState& a) {
@@ -159,17 +159,28 @@ class Preparation {
       for (std::size_t i = 0; i < call.in.size(); ++i) locate(a, call.in[i], &prepared.in[i]);
       for (std::size_t i = 0; i < call.out.size(); ++i) locate(a, call.out[i], &prepared.out[i]);
       if (call.workspace) locate(a, *call.workspace, &prepared.workspace);
-      a.asynchronous |= prepared.async != nullptr;
+      require(prepared.async == nullptr || actor.calls.size() == 1, "actor '", actor.name, "': kernel ", call.kernel,
+              " finishes later, so it must be the only call");
     }
-    require(!a.asynchronous || a.calls.size() == 1, "actor '", actor.name, "': kernel ", actor.calls[0].kernel,
-            " finishes later, so it must be the only call");
-    if (a.asynchronous) make_asynchronous(*a.note.part);
+    a.work = work_of(a);
+    if (a.work == Work::later) hold_streams(*a.note.part);
     bind(a);
-    if (a.body == BodyKind::collective) prepare_collective(a);
+    if (a.work == Work::collective) prepare_collective(a);
     if (options_.poison) find_poison(a);
   }
 
-  void make_asynchronous(Part& part) {
+  static Work work_of(const ActorState& a) {
+    switch (a.actor->body) {
+      case BodyKind::compute: return a.calls.empty() ? Work::none : a.calls[0].async != nullptr ? Work::later : Work::calls;
+      case BodyKind::input: return Work::read;
+      case BodyKind::fetch: return Work::fetch;
+      case BodyKind::state: return Work::none;
+      case BodyKind::collective: return Work::collective;
+    }
+    return Work::none;
+  }
+
+  void hold_streams(Part& part) {
     if (!part.stream_busy.empty()) return;
     part.stream_busy.resize(plan_.streams.size());
     for (std::size_t s = 0; s < plan_.streams.size(); ++s) part.deferred.emplace_back(static_cast<int>(part.actors.size()));
@@ -182,7 +193,7 @@ class Preparation {
       const View& view = actor.bound[i].view;
       a.bound[i].view = &view;
       locate(a, actor.bound[i], &a.bound[i].address);
-      bool input = a.body == BodyKind::input;
+      bool input = a.work == Work::read;
       if (input) a.bound[i].begin = actor.slices[i].ints("begin");
       auto& list = input ? loaded_->inputs : loaded_->outputs;
       TensorType type{view.dtype, input ? actor.slices[i].ints("shape") : view.shape};
@@ -234,7 +245,8 @@ class Preparation {
       Sequence*& sequence = known[{c.communicator, plan_.stream(a.actor->stream).device}];
       if (sequence == nullptr) {
         sequence = part.sequences.emplace_back(std::make_unique<Sequence>()).get();
-        sequence->by_turn.resize(plan_.communicators[c.communicator.index].sequence.size());
+        sequence->seat = &loaded_->turns.seat(a.id);
+        sequence->by_turn.resize(sequence->seat->order.size());
         sequence->endpoint = &loaded_->hubs[c.communicator.index]->endpoint(a.collective->spec().member);
         sequence->arrival.what = Mail::What::arrival;
         sequence->arrival.part = &part;
@@ -296,9 +308,7 @@ class Preparation {
       if (call.workspace) prepared.workspace = fixed(*call.workspace);
       try {
         prepared.run(prepared.args());
-      } catch (const std::exception& error) {
-        fail("plan '", plan_.name, "', set-up, ", call.where.empty() ? call.kernel : call.where, ": ", error.what());
-      }
+      } catch (...) { fail("plan '", plan_.name, "', set-up, ", call.where.empty() ? call.kernel : call.where, ": ", thrown_text()); }
     }
   }
 

@@ -18,6 +18,7 @@
 #include "plan/pick.h"
 #include "plan/plan.h"
 #include "plan/ports.h"
+#include "plan/turns.h"
 #include "runtime/mailbox.h"
 #include "runtime/session.h"
 
@@ -71,41 +72,41 @@ struct BoundOperand {
   std::vector<std::int64_t> begin;  // of an input's slice
 };
 
+// What an act of it does.
+enum class Work : std::uint8_t { none, calls, later, read, fetch, collective };  // later: a kernel that finishes later
+
 // One actor as its worker sees it. What every act touches stands first.
 struct ActorState {
-  ActorState(const Plan& plan, ActorId actor) : ports(plan, actor), id(actor), actor(&plan.actor(actor)), body(actor_body(*this->actor)) {}
+  ActorState(const Plan& plan, ActorId actor) : ports(plan, actor), id(actor), actor(&plan.actor(actor)) {}
 
   Ports ports;
   ActorId id;
   int place = 0;  // in its part's pick order
   const Actor* actor;
-  BodyKind body;
-  bool asynchronous = false;
-  int stream = 0;  // in the plan
+  Work work = Work::none;
+  int stream = 0;     // in the plan
+  int sequence = -1;  // collective: which of its part's sequences
   std::vector<PatchedPort> patched;
   std::vector<PreparedCall> calls;
 
   std::vector<Mail> mails;  // by lane, for messages to other workers
-  Mail note;                // an asynchronous kernel's end
-  std::exception_ptr async_error;
+  Mail note;                // the end of a kernel that finishes later
+  std::exception_ptr later_error;
+  const Call* at_call = nullptr;  // that runs, or ran last
   std::vector<PoisonRange> poisoned;
   std::vector<BoundOperand> bound;
   int binding = -1;  // input: which feed; fetch: which output
   std::int64_t acts_per_launch = 1;
-  int sequence = -1;  // collective: which of its part's sequences
   std::unique_ptr<comm::CollectiveRun> collective;
   std::byte *collective_in = nullptr, *collective_out = nullptr, *staging = nullptr;
-
- private:
-  static BodyKind actor_body(const Actor& a) { return a.body; }
 };
 
-// The collectives of one communicator in which one device takes part, in their order. At most one of them runs.
+// The collectives of one communicator in which one device takes part.
 struct Sequence {
+  Seat* seat = nullptr;
   comm::Endpoint* endpoint = nullptr;
   Mail arrival;
   std::atomic<bool> posted{false};  // the mail is on its way
-  int next = 0;
   std::vector<ActorState*> by_turn;
   ActorState* running = nullptr;
   std::int64_t sent_before = 0;  // bytes of the endpoint when the last one ended
@@ -155,10 +156,12 @@ struct Binding {
 };
 
 struct Loaded {
-  explicit Loaded(const Plan& p) : plan(p), session_ports(plan) {}
+  explicit Loaded(const Plan& p) : plan(p), session_ports(plan), turns(plan) {}
 
   Plan plan;
+  int number = 0;  // the session's
   SessionPorts session_ports;
+  Turns turns;
   std::vector<Memory> memory;  // of blocks that are no variables
   std::vector<std::byte*> block_address;
   std::vector<Device*> devices;
@@ -168,6 +171,7 @@ struct Loaded {
   std::vector<Mailbox*> boxes;                        // by worker
   std::vector<Binding> inputs, outputs;
   std::atomic<LaunchRecord*> launch{nullptr};  // in flight
+  std::atomic<std::uint64_t> ticket{0};        // of the launch in flight, or of the last one
   std::atomic<bool> poisoned{false};           // a launch failed: acts complete without working
   std::atomic<bool> abandoned{false};          // a collective broke: nobody waits for members
 
@@ -194,6 +198,7 @@ struct LoadOptions {
   const KernelTable* kernels = nullptr;
   std::vector<const AsyncKernel*> async;  // must outlive what is loaded
   std::function<Device&(const PlanDevice&)> device;
+  int number = 0;               // the plan's, in its session
   int dealt_among = 1;          // actors go to worker stream.worker modulo this
   std::vector<Mailbox*> boxes;  // of the workers there are
   bool poison = false;

@@ -19,6 +19,7 @@ struct Mail {
     abandon,   // a collective of this plan broke: the others will not come
     launch,    // payload: a LaunchRecord to be queued
     attach,    // a part to be served from now on
+    bind,      // payload: a CpuSet, where to run
     inquiry,   // payload: an Inquiry, who waits for what
     unload,    // payload: a Loaded that no launch will name any more
     detach,    // a part to be served no longer

@@ -56,6 +56,9 @@ void Session::stop() {
   for (auto& worker : workers_) worker->stop();
   workers_.clear();
   inquiries_.clear();
+  teams_.clear();
+  cpus_of_.clear();
+  told_.clear();
 }
 
 void Session::add(AsyncKernel kernel) { async_.push_back(std::make_unique<AsyncKernel>(std::move(kernel))); }
@@ -75,13 +78,31 @@ void Session::start_workers(const Plan& plan) {
   for (const Actor& a : plan.actors)
     for (const Call& c : a.calls) teams |= c.team > 1;
   wanted = std::min(wanted, limit_);
-  auto cpus = options_.pin ? cpu_budget().cpus : std::vector<int>{-1};
-  while (static_cast<int>(workers_.size()) < wanted) {
-    std::size_t number = workers_.size();
-    workers_.push_back(std::make_unique<Worker>(*this, static_cast<int>(number), cpus[number % cpus.size()]));
-  }
+  while (static_cast<int>(workers_.size()) < wanted)
+    workers_.push_back(std::make_unique<Worker>(*this, static_cast<int>(workers_.size()), options_.events));
+  if (options_.pin) pin_workers(plan);
   if (teams) options_.spin_microseconds = 0;  // a spinning worker would slow a kernel's team down a thousandfold
   for (auto& worker : workers_) worker->set_spin(options_.spin_microseconds);
+}
+
+// A kernel's team inherits its worker's cores, so one core would be shared by all of it.
+void Session::pin_workers(const Plan& plan) {
+  teams_.resize(workers_.size(), 1);
+  for (const Actor& a : plan.actors) {
+    int& largest = teams_[static_cast<std::size_t>(plan.stream(a.stream).worker % limit_)];
+    for (const Call& c : a.calls) largest = std::max(largest, c.team);
+  }
+  auto dealt = deal_cpus(cpu_budget().cpus, teams_);
+  cpus_of_.resize(workers_.size());
+  for (std::size_t w = 0; w < workers_.size(); ++w) {
+    if (cpus_of_[w] == dealt[w]) continue;
+    cpus_of_[w] = dealt[w];
+    auto& told = told_.emplace_back(std::make_unique<CpuSet>());
+    told->cpus = dealt[w];
+    told->mail.what = Mail::What::bind;
+    told->mail.payload = told.get();
+    workers_[w]->box().post(&told->mail);
+  }
 }
 
 int Session::load(const Plan& plan) {
@@ -93,6 +114,10 @@ int Session::load(const Plan& plan) {
   options.kernels = kernels_;
   for (const auto& kernel : async_) options.async.push_back(kernel.get());
   options.device = [this](const PlanDevice& d) -> Device& { return device(d); };
+  {
+    std::lock_guard lock(mutex_);
+    options.number = next_plan_;
+  }
   options.dealt_among = limit_;
   for (auto& worker : workers_) options.boxes.push_back(&worker->box());
   options.poison = options_.poison;
@@ -305,6 +330,16 @@ Counters Session::counters() {
   for (const auto& loaded : leaving_) count(*loaded, c);
   for (const auto& [name, device] : devices_) c.peak_bytes[name] = device->memory().peak;
   return c;
+}
+
+std::vector<EventLog> Session::events() const {
+  std::vector<EventLog> logs;
+  double rate = scale_.ns_per_tick();
+  for (const auto& worker : workers_) {
+    logs.push_back(worker->events());
+    for (Event& event : logs.back().events) event.time = scale_.ns(event.time, rate);
+  }
+  return logs;
 }
 
 std::string Session::wait_graph() {

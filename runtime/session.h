@@ -18,6 +18,7 @@
 #include "kernels/kernel.h"
 #include "plan/plan.h"
 #include "runtime/async_kernel.h"
+#include "runtime/event_ring.h"
 
 namespace karez::device {
 class Device;
@@ -25,11 +26,14 @@ class Device;
 
 namespace karez::runtime {
 
+class Launches;
+class Unloading;
 class Worker;
 struct Loaded;
 struct LaunchRecord;
 struct Variables;
 struct Inquiry;
+struct CpuSet;
 
 #ifdef KAREZ_POISON
 inline constexpr bool poison_by_default = true;
@@ -43,7 +47,8 @@ struct SessionOptions {
   int workers = 0;                  // threads at most; 0: as many as usable cores. Never more than cores, never more than plans ask for
   bool poison = poison_by_default;  // fill fresh slots and scratch with a pattern that no correct plan reads
   int spin_microseconds = 20;       // how long an idle worker looks for messages before it parks; teams of more than one make it 0
-  bool pin = false;                 // bind worker i to the i-th usable core: for benchmarks on idle machines
+  int events = 4096;                // entries of each worker's ring, rounded up to a power of two; 32 bytes each
+  bool pin = false;                 // bind each worker and its kernels' teams to cores of their own, as many as the largest team
 };
 
 // What was counted where it happened, since the session began. Exact whenever no launch is in flight.
@@ -104,9 +109,13 @@ class Session {
   Counters counters();  // waits until no launch is in flight
   // Who waits for what, now: one line per actor that is not at rest. Never blocks on a worker that is inside a kernel.
   std::string wait_graph();
+  // By worker: what it did last. At any time, also while launches run and after one failed; `reload` forgets it.
+  std::vector<EventLog> events() const;
 
  private:
   friend class Launch;
+  friend class Launches;
+  friend class Unloading;
   friend class Worker;
   // Called by workers.
   void finished(LaunchRecord& record);  // it is over; the record may go
@@ -123,16 +132,21 @@ class Session {
   void wait(const LaunchRecord& record);
   void stop();
   void start_workers(const Plan& plan);
+  void pin_workers(const Plan& plan);
   Device& device(const PlanDevice& device);
   std::byte* variable_bytes(std::string_view name, const PlanDevice& device, const View& view);
 
   SessionOptions options_;
+  TickScale scale_;  // of events
   const KernelTable* kernels_;
   std::vector<std::unique_ptr<AsyncKernel>> async_;
   std::map<std::string, std::unique_ptr<Device>> devices_;  // "rank.device"
   std::unique_ptr<Variables> variables_;
   int limit_ = 1;  // of workers
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<int> teams_;                           // by worker: the largest team of a plan that was loaded
+  std::vector<std::vector<int>> cpus_of_;            // by worker, where they are pinned
+  std::vector<std::unique_ptr<CpuSet>> told_;        // to workers: kept until they have ended
   std::vector<std::shared_ptr<Inquiry>> inquiries_;  // kept until all answered: a worker inside a kernel answers later
   std::int64_t launched_ = 0;
   std::atomic<bool> broken_{false};

@@ -108,6 +108,23 @@ TEST(Session, VariablesAreReadAndWrittenInTheirStrides) {
             "variable 'w' is f32[2, 2], but is given f32[4]");
 }
 
+TEST(Session, WritingThroughAViewWithGapsLeavesTheGaps) {
+  Session session({.poison = false}, kernels());
+  Sketch s;
+  ActorId a = s.actor("a");
+  s.start(a);
+  s.done(a);
+  s.block(BlockKind::variable, 0, 32, "v", "f32[8]");
+  session.load(s.plan);
+  View all(DType::f32, {8}), third(DType::f32, {3}, {3});  // elements 0, 3 and 6
+  session.write_variable("v", first_device, all, HostArray::of<float>({8}, {0, 1, 2, 3, 4, 5, 6, 7}));
+  session.write_variable("v", first_device, third, HostArray::of<float>({3}, {-1, -2, -3}));
+  auto now = session.read_variable("v", first_device, all).data<float>();
+  EXPECT_EQ(std::vector<float>(now.begin(), now.end()), (std::vector<float>{-1, 1, 2, -2, 4, 5, -3, 7}));
+  auto read = session.read_variable("v", first_device, third).data<float>();
+  EXPECT_EQ(std::vector<float>(read.begin(), read.end()), (std::vector<float>{-1, -2, -3}));
+}
+
 // A plan that adds one to the variable "n" and returns it.
 Plan counting_plan(const std::string& name = "counting") {
   Sketch s(1, name);
@@ -148,6 +165,85 @@ TEST(Session, TwoPlansShareAVariableButOnlyInOneLayout) {
   EXPECT_EQ(error_of([&] { session.load(other); }),
             "plan 'third': variable 'n' of device 0.0 is stored as f32[1] (4 bytes), but this plan wants f32[1@data] (4 bytes)");
   EXPECT_EQ(session.launch(b).output("n").data<float>()[0], 4) << "the refused plan left no trace";
+}
+
+TEST(Session, AFailedLoadLeavesNoVariableBehind) {
+  Session session({.poison = false}, kernels());
+  for (bool in_setup : {false, true}) {
+    Plan plan = counting_plan("bad");
+    plan.blocks.push_back({BlockKind::variable, DeviceId(0), 8, "m", "f32[2]"});
+    Call missing;
+    missing.kernel = in_setup ? "test.fail" : "test.missing";
+    missing.attrs = {{"at", std::int64_t{1}}};
+    if (in_setup) plan.setup.push_back(missing);  // prepared, but it throws when it runs
+    else plan.actors[1].calls.push_back(missing);
+    EXPECT_NE(error_of([&] { session.load(plan); }), "no error");
+    EXPECT_FALSE(session.has_variable("n", first_device));
+    EXPECT_FALSE(session.has_variable("m", first_device));
+  }
+  Plan other = counting_plan("good");  // so another layout is free to come
+  for (Block& block : other.blocks)
+    if (block.kind == BlockKind::variable) block.layout = "f32[1@data]";
+  EXPECT_EQ(session.launch(session.load(other)).output("n").data<float>()[0], 1);
+}
+
+TEST(Session, AKernelThatNeedsAWorkspaceAndGotNoneOrTooLittleIsRefused) {
+  std::vector<KernelRow> rows = test_kernels();
+  KernelRow row =
+      test_row("scratchy", [](const CallSpec&) -> PreparedKernel { return [](const KernelArgs& args) { args.workspace[99] = std::byte{1}; }; });
+  row.workspace = [](const CallSpec&) { return std::int64_t{100}; };
+  rows.push_back(row);
+  KernelTable table(std::move(rows));
+  Session session({}, table);
+  Sketch s;
+  ActorId a = s.actor("a");
+  s.start(a);
+  s.done(a);
+  s.call(a, "test.scratchy", {}, {});
+  EXPECT_EQ(error_of([&] { session.load(s.plan); })
+                .find("plan 'sketch', test.scratchy at sketch.cc:2: kernel test.scratchy needs 100 bytes of "
+                      "workspace for "),
+            0u);
+  Call& call = s.plan.actors[a.index].calls[0];
+  call.workspace = in_block(s.block(BlockKind::scratch, 0, 128), View(DType::b8, {99}));
+  EXPECT_NE(error_of([&] { session.load(s.plan); }).find(", but the plan gives 99"), std::string::npos);
+  call.workspace->view = View(DType::b8, {100});
+  EXPECT_NO_THROW(session.launch(session.load(s.plan)).wait());
+}
+
+// Notes every position it is asked for.
+class NotingSource : public Source {
+ public:
+  TensorType type() const override { return {DType::f32, {4}}; }
+  void read(std::int64_t position, std::span<const std::int64_t>, const TensorRef& out) const override {
+    positions.push_back(position);
+    for (int i = 0; i < 4; ++i) out.as<float>()[i] = static_cast<float>(position);
+  }
+  mutable std::vector<std::int64_t> positions;
+};
+
+TEST(Session, AnInputThatActsTwiceInALaunchReadsItsPositionAndTheNext) {
+  Session session({.workers = 2, .poison = false}, kernels());
+  Sketch s;  // in, twice a launch; each batch is summed into its own half of the variable "sums" by turns of the register's slots
+  ActorId in = s.actor("in", 1, 0, BodyKind::input), sink = s.actor("sink");
+  s.start(in, 2);
+  RegisterId x = s.edge(in, {sink}, 2, 16);
+  s.done(sink, 2);
+  Actor& a = s.plan.actors[in.index];
+  a.binding = "x";
+  a.bound = {in_register(x, test_vector)};
+  a.slices = {Attrs{{"begin", Ints{0}}, {"shape", Ints{4}}}};
+  BlockId last = s.block(BlockKind::variable, 0, 16, "last", "f32[4]");
+  s.call(sink, "test.sum", {in_register(x, test_vector)}, {in_block(last, test_vector)});
+  int plan = session.load(s.plan);
+  auto source = std::make_shared<NotingSource>();
+  std::vector<std::int64_t> due;
+  for (std::int64_t position : {10, 20, 12}) {
+    finish(session, session.launch(plan, {{"x", {source, position}}}));
+    due.insert(due.end(), {position, position + 1});
+    EXPECT_EQ(source->positions, due);
+    EXPECT_EQ(session.read_variable("last", first_device, test_vector).data<float>()[0], static_cast<float>(position + 1));
+  }
 }
 
 TEST(Session, SetupRunsOnceWhenLoaded) {

@@ -9,25 +9,26 @@
 #include "base/philox.h"
 #include "plan/acts.h"
 #include "plan/pick.h"
+#include "plan/turns.h"
 #include "plan/waits.h"
 
 namespace karez::runtime {
 namespace {
 
-struct Event {
+struct Happening {
   double time = 0;
   std::uint64_t order = 0;  // among equal times: as they were made
   enum class What { message, ended } what = What::message;
   Message message;
   ActorId actor;
-  bool operator<(const Event& other) const { return time != other.time ? time > other.time : order > other.order; }  // earliest on top
+  bool operator<(const Happening& other) const { return time != other.time ? time > other.time : order > other.order; }  // earliest on top
 };
 
 // One worker's ready actors, and what is occupied.
 struct SimulatedWorker {
   std::vector<ActorId> order;
   ReadyQueue ready;
-  bool busy = false;
+  char busy = 0;
 };
 
 // Who holds a slot, seen from outside the ports: what they must agree with.
@@ -43,17 +44,19 @@ class Simulator {
         options_(options),
         starter_(Ports::starter(plan)),
         ender_(Ports::ender(plan)),
+        turns_(plan),
+        arrived_(static_cast<std::size_t>(turns_.meetings())),
         acts_due_(acts_per_launch(plan)) {
     int workers = options.workers;
     for (const Stream& s : plan.streams)
       if (options.workers == 0) workers = std::max(workers, s.worker + 1);
     workers_.resize(static_cast<std::size_t>(std::max(workers, 1)));
+    result_.events.resize(workers_.size());
     for (std::size_t i = 0; i < plan.actors.size(); ++i) {
       ActorId a(i);
       ports_.emplace_back(plan, a);
       worker_.push_back(plan.stream(plan.actor(a).stream).worker % static_cast<int>(workers_.size()));
       workers_[worker_.back()].order.push_back(a);
-      if (plan.actor(a).collective) members_[meeting(a)].push_back(a);
     }
     place_.resize(ports_.size());
     for (SimulatedWorker& w : workers_) {
@@ -76,10 +79,13 @@ class Simulator {
       if (ports_[i].ready()) consider(ActorId(i));
     for (int launch = 0; launch < options_.launches; ++launch) {
       while (!starter_.ready()) step();
+      ++ticket_;
+      record(session_actor, EventKind::launch_began, 0);
       starter_.begin();
       for (int o = 0; o < starter_.output_count(); ++o) take_slot(starter_.output_register(o), starter_.output_slot(o));
       starter_.complete([&](const Message& m) { send(session_actor, m); });
       while (!ender_.ready()) step();
+      record(session_actor, EventKind::launch_ended, 0);
       ender_.begin();
       ender_.complete([&](const Message& m) { send(session_actor, m); });
     }
@@ -90,27 +96,43 @@ class Simulator {
   }
 
  private:
-  using Meeting = std::pair<CommunicatorId, int>;
-  using Seat = std::pair<CommunicatorId, DeviceId>;
-  Meeting meeting(ActorId a) const { return {plan_.actor(a).collective->communicator, plan_.actor(a).collective->turn}; }
-  int& turn(ActorId a) { return turn_[Seat{plan_.actor(a).collective->communicator, plan_.stream(plan_.actor(a).stream).device}]; }
-  bool its_turn(ActorId a) { return !options_.turns || !plan_.actor(a).collective || turn(a) == plan_.actor(a).collective->turn; }
+  bool may_begin(ActorId a) const { return !options_.turns || turns_.may_begin(a); }
 
   // A number in [0, 1): the n-th that this seed gives.
   double chance() { return unit_double(philox_word(options_.seed, 0, draws_++)); }
 
-  void add(Event event, double time) {
+  void add(Happening event, double time) {
     event.time = time;
     event.order = made_++;
     events_.push(event);
   }
   int worker_of(ActorId a) const { return a == session_actor ? 0 : worker_[a.index]; }
 
+  Event event_of(EventKind kind, ActorId actor, std::int64_t piece) const {
+    Event event;
+    event.time = static_cast<std::int64_t>(now_ * 1e9);
+    event.ticket = ticket_;
+    event.piece = static_cast<std::uint32_t>(piece);
+    event.plan = 0;
+    event.actor = actor;
+    event.kind = kind;
+    return event;
+  }
+  void record(ActorId actor, EventKind kind, std::int64_t act) { result_.events[worker_of(actor)].events.push_back(event_of(kind, actor, act)); }
+  void record(int worker, EventKind kind, const Message& m) {
+    Event event = event_of(kind, m.to, m.piece);
+    event.reg = m.reg;
+    event.slot = m.slot;
+    event.message = m.kind;
+    result_.events[worker].events.push_back(event);
+  }
+
   void send(ActorId from, const Message& m) {
     ++result_.messages;
+    record(worker_of(from), EventKind::posted, m);
     int times = options_.meddle ? options_.meddle(m) : 1;
     for (int i = 0; i < times; ++i) {
-      Event event;
+      Happening event;
       event.message = m;
       int a = worker_of(from), b = worker_of(m.to);
       double& last = last_arrival_[{a, b}];  // one sender's messages to one receiver keep their order
@@ -145,7 +167,7 @@ class Simulator {
   }
 
   void consider(ActorId a) {
-    if (!its_turn(a)) return;
+    if (!may_begin(a)) return;
     workers_[worker_of(a)].ready.insert(place_[a.index]);
   }
 
@@ -167,6 +189,7 @@ class Simulator {
     Ports& ports = ports_[a.index];
     ports.begin();
     began_[a.index] = now_;
+    record(a, EventKind::began, ports.acts());
     for (int i = 0; i < ports.input_count(); ++i) {
       const SlotWatch& slot = watch_[ports.input_register(i).index][ports.input_slot(i)];
       require(std::count(slot.readers.begin(), slot.readers.end(), a) == 1, "simulator: ", actor_name(plan_, a), " reads slot ", ports.input_slot(i),
@@ -175,20 +198,21 @@ class Simulator {
     for (int o = 0; o < ports.output_count(); ++o)
       if (ports.first_of_period(o)) take_slot(ports.output_register(o), ports.output_slot(o));
     if (plan_.actor(a).collective) {
-      auto& here = arrived_[meeting(a)];
+      if (options_.turns) turns_.seat(a).begin(a);
+      auto& here = arrived_[turns_.meeting_number(a)];
       here.push_back(a);
-      if (here.size() < members_[meeting(a)].size()) return;
+      if (here.size() < turns_.members(a).size()) return;
       for (ActorId member : std::exchange(here, {})) end_later(member);
       return;
     }
-    if (options_.holds == Holds::worker) worker.busy = true;
+    if (options_.holds == Holds::worker) worker.busy = 1;
     else stream_busy_[plan_.actor(a).stream.index] = 1;
     end_later(a);
   }
 
   void end_later(ActorId a) {
-    Event event;
-    event.what = Event::What::ended;
+    Happening event;
+    event.what = Happening::What::ended;
     event.actor = a;
     double lasts = options_.duration ? options_.duration(a, ports_[a.index].acts()) : 1.0;
     require(lasts >= 0, "simulator: an act of ", actor_name(plan_, a), " lasts ", lasts);
@@ -203,11 +227,12 @@ class Simulator {
   }
 
   void next_event() {
-    Event event = events_.top();
+    Happening event = events_.top();
     events_.pop();
     now_ = event.time;
-    if (event.what == Event::What::ended) return end(event.actor);
+    if (event.what == Happening::What::ended) return end(event.actor);
     const Message& m = event.message;
+    record(worker_of(m.to), EventKind::taken, m);
     if (m.to == session_actor) {
       (m.kind == Message::Kind::filled ? ender_ : starter_).take(m);
     } else if (ports_[m.to.index].take(m)) {
@@ -218,24 +243,15 @@ class Simulator {
   void end(ActorId a) {
     Ports& ports = ports_[a.index];
     result_.acts.push_back({a, ports.acts(), began_[a.index], now_});
-    const auto& collective = plan_.actor(a).collective;
-    if (collective) {
-      auto length = plan_.communicators[collective->communicator.index].sequence.size();
-      turn(a) = (collective->turn + 1) % static_cast<int>(std::max<std::size_t>(length, 1));
-    } else if (options_.holds == Holds::worker) {
-      workers_[worker_of(a)].busy = false;
-    } else {
-      stream_busy_[plan_.actor(a).stream.index] = 0;
-    }
+    record(a, EventKind::ended, ports.acts());
+    const bool collective = plan_.actor(a).collective.has_value(), in_turn = collective && options_.turns;
+    if (in_turn) turns_.seat(a).end();
+    if (!collective) (options_.holds == Holds::worker ? workers_[worker_of(a)].busy : stream_busy_[plan_.actor(a).stream.index]) = 0;
     ports.complete([&](const Message& m) { send(a, m); });
     if (ports.ready()) consider(a);
-    if (!collective || !options_.turns) return;
-    for (auto& [key, members] : members_)  // whose turn it is now on this device
-      for (ActorId b : members)
-        if (b != a && key.first == collective->communicator && worker_of(b) == worker_of(a) && ports_[b.index].ready() && its_turn(b) &&
-            plan_.stream(plan_.actor(b).stream).device == plan_.stream(plan_.actor(a).stream).device &&
-            !workers_[worker_of(b)].ready.has(place_[b.index]))
-          consider(b);
+    if (!in_turn) return;
+    ActorId next = turns_.seat(a).due();
+    if (next != a && ports_[next.index].ready() && !workers_[worker_of(next)].ready.has(place_[next.index])) consider(next);
   }
 
   // Every token is where it was before the first launch, except those of actors that run ahead for want of a start register. The ports
@@ -274,12 +290,11 @@ class Simulator {
       if (!plan_.actor(a).collective) continue;
       const Collective& c = *plan_.actor(a).collective;
       if (ports_[i].running()) {
-        for (ActorId b : members_[meeting(a)])
+        for (ActorId b : turns_.members(a))
           if (!ports_[b.index].running()) waits.push_back({a, b, cat("its part of turn ", c.turn, " of communicator ", c.communicator)});
-      } else if (ports_[i].ready() && !its_turn(a)) {
-        for (ActorId b : members_[{c.communicator, turn(a)}])
-          if (plan_.stream(plan_.actor(b).stream).device == plan_.stream(plan_.actor(a).stream).device)
-            waits.push_back({a, b, cat("turn ", turn(a), " of communicator ", c.communicator)});
+      } else if (ports_[i].ready() && options_.turns && turns_.seat(a).due() != a) {
+        const Seat& seat = turns_.seat(a);
+        waits.push_back({a, seat.due(), cat("turn ", seat.turn, " of communicator ", c.communicator)});
       }
     }
     for (int i = 0; i < ender_.input_count(); ++i)
@@ -292,19 +307,20 @@ class Simulator {
   const SimulationOptions& options_;
   std::vector<Ports> ports_;
   Ports starter_, ender_;
+  Turns turns_;
+  std::vector<std::vector<ActorId>> arrived_;  // by meeting
   std::vector<std::int64_t> acts_due_;
   std::vector<SimulatedWorker> workers_;
   std::vector<int> worker_, place_;
   std::vector<char> stream_busy_;
-  std::priority_queue<Event> events_;
+  std::priority_queue<Happening> events_;
   std::map<std::pair<int, int>, double> last_arrival_;
-  std::map<Meeting, std::vector<ActorId>> members_, arrived_;
-  std::map<Seat, int> turn_;
   std::vector<std::vector<SlotWatch>> watch_;
   std::vector<double> began_;
   std::vector<int> in_use_;
   std::vector<std::int64_t> bytes_;
   double now_ = 0;
+  std::uint32_t ticket_ = 0;
   std::uint64_t made_ = 0, draws_ = 0;
   Simulation result_;
 };

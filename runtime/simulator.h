@@ -8,6 +8,7 @@
 
 #include "plan/plan.h"
 #include "plan/ports.h"
+#include "runtime/event_ring.h"
 
 namespace karez::runtime {
 
@@ -37,6 +38,7 @@ struct Simulation {
   double makespan = 0;
   std::int64_t messages = 0;
   std::vector<SimulatedAct> acts;        // as they ended
+  std::vector<EventLog> events;          // by worker: all that an engine's rings would hold; 1e9 to a unit of time, the plan's number 0
   std::vector<int> most_slots;           // by register: slots that were in use at once
   std::vector<std::int64_t> peak_bytes;  // by device: slots in use at once, summed over its registers
 

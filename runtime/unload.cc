@@ -1,20 +1,25 @@
-// Unloading a plan while others run: its workers let go of it in two rounds of mail, and then nobody can touch its memory any more.
+// Unloading: the two rounds.
+#include "runtime/unload.h"
+
 #include <algorithm>
 
-#include "runtime/worker.h"
+#include "runtime/session.h"
 
 namespace karez::runtime {
 
-// Worker 0 hears of it after every launch of the plan, because both are posted in order.
-void Worker::unload(Loaded& loaded) {
+void Unloading::begin(Loaded& loaded) {
   loaded.leaving = true;
   if (loaded.queued == 0) ask_parts_to_go(loaded);
+}
+
+void Unloading::launch_over(Loaded& loaded) {
+  if (--loaded.queued == 0 && loaded.leaving) ask_parts_to_go(loaded);
 }
 
 // When a launch is over every act that mattered is, but tokens may still be on their way home. In the first round each worker stops serving its
 // part, and so stops sending. What was sent before stands in the mailboxes before the mail of the second round: when all have answered that
 // one, too, no mail of this plan is left anywhere.
-void Worker::ask_parts_to_go(Loaded& loaded) {
+void Unloading::ask_parts_to_go(Loaded& loaded) {
   ++loaded.round;
   for (auto& part : loaded.parts) loaded.attached += part != nullptr;
   for (auto& part : loaded.parts) {
@@ -25,15 +30,14 @@ void Worker::ask_parts_to_go(Loaded& loaded) {
   if (loaded.attached == 0) session_.left(loaded);  // a plan without an actor
 }
 
-void Worker::detach(Part& part) {
+void Unloading::detach(Part& part) {
   part.leaving = true;
-  attached_.erase(std::find(attached_.begin(), attached_.end(), &part));
-  if (auto at = std::find(runnable_.begin(), runnable_.end(), &part); at != runnable_.end()) runnable_.erase(at);
+  protocol_.detach(part);
   open_late(part.detach);
 }
 
 // Mail for a part that is leaving: it has no effect, except that an asynchronous kernel that still runs is waited for.
-void Worker::open_late(Mail& mail) {
+void Unloading::open_late(Mail& mail) {
   Part& part = *mail.part;
   if (mail.what == Mail::What::finished) {
     part.stream_busy[static_cast<std::size_t>(part.actors[static_cast<std::size_t>(mail.place)]->stream)] = 0;
@@ -47,7 +51,7 @@ void Worker::open_late(Mail& mail) {
   part.loaded->boxes[0]->post(&part.detach);
 }
 
-void Worker::detached(Loaded& loaded) {
+void Unloading::detached(Loaded& loaded) {
   if (--loaded.attached > 0) return;
   if (loaded.round == 2) return session_.left(loaded);
   for (auto& part : loaded.parts)

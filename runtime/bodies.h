@@ -1,0 +1,20 @@
+// What an act does besides the protocol: kernels, kernels that finish later, reading a source, fetching a result.
+#pragma once
+
+#include <string>
+
+#include "runtime/loaded.h"
+
+namespace karez::runtime {
+
+// Points the act's addresses at the slots its ports hold, and poisons (where that was asked for) the memory it is to fill. After `begin`.
+void prepare_memory(ActorState& actor);
+
+// Does the work, all but a collective's. True when it is over; a kernel that finishes later posts the actor's `note` to `box`.
+// Throws what the work throws.
+bool run_body(Part& part, ActorState& actor, Mailbox& box);
+
+// The user's line for an error of this act: of the call that ran, the input, the output or the collective.
+std::string where_of(const ActorState& actor);
+
+}  // namespace karez::runtime

@@ -1,0 +1,217 @@
+// Tests of the event ring, and of what sessions and the simulator write into theirs: a replay by token counts must find nothing wrong.
+#include "runtime/event_ring.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <thread>
+
+#include "data/array_source.h"
+#include "plan/acts.h"
+#include "runtime/replay.h"
+#include "runtime/session.h"
+#include "runtime/simulator.h"
+#include "runtime/test_plans.h"
+
+namespace karez::runtime {
+namespace {
+
+TEST(EventRing, TheNewestEntriesStayInOrderAndTheOverwrittenAreCounted) {
+  EventRing ring(5);
+  EXPECT_EQ(ring.capacity(), 8) << "rounded up";
+  EXPECT_TRUE(ring.read().events.empty());
+  for (int i = 0; i < 8; ++i) ring.act(EventKind::acted, 3, 7, ActorId(i), 100 + i);
+  EventLog log = ring.read();
+  ASSERT_EQ(log.events.size(), 8u);
+  EXPECT_EQ(log.overwritten, 0u);
+  for (int i = 8; i < 21; ++i) ring.act(EventKind::acted, 3, 7, ActorId(i), 100 + i);
+  log = ring.read();
+  ASSERT_EQ(log.events.size(), 8u);
+  EXPECT_EQ(log.overwritten, 13u);
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(log.events[static_cast<std::size_t>(i)].actor, ActorId(13 + i));
+  EXPECT_THROW(EventRing(0), Error);
+}
+
+TEST(EventRing, EveryFieldComesBack) {
+  EventRing ring(4);
+  ring.look_at_clock();
+  ring.act(EventKind::began, 2, 0x1'0000'0009, ActorId(11), 0x2'0000'0005);
+  Message message;
+  message.kind = Message::Kind::returned;
+  message.slot = 6;
+  message.to = session_actor;
+  message.reg = RegisterId(70000);
+  message.piece = 12;
+  ring.message(EventKind::posted, 2, 9, message);
+  ring.launch(EventKind::launch_ended, 2, 9);
+  EventLog log = ring.read();
+  ASSERT_EQ(log.events.size(), 3u);
+  std::int64_t time = log.events[0].time;
+  EXPECT_GT(time, 0);
+  EXPECT_EQ(log.events[0], (Event{time, 9, 5, 2, ActorId(11), RegisterId(), -1, EventKind::began, Message::Kind::filled})) << "modulo 2^32";
+  EXPECT_EQ(log.events[1], (Event{time, 9, 12, 2, session_actor, RegisterId(70000), 6, EventKind::posted, Message::Kind::returned}));
+  EXPECT_EQ(log.events[2], (Event{time, 9, 0, 2, session_actor, RegisterId(), -1, EventKind::launch_ended, Message::Kind::filled}));
+}
+
+TEST(EventRing, AReaderBesideTheWriterSeesOnlyWholeEntriesInOrder) {
+  EventRing ring(16);
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    for (int i = 0; !stop.load(); i = (i + 1) % 1000000) ring.act(EventKind::acted, i, static_cast<std::uint64_t>(i), ActorId(i), i);
+  });
+  int seen = 0;
+  for (int round = 0; round < 3000 || seen == 0; ++round) {
+    EventLog log = ring.read();
+    for (std::size_t k = 0; k < log.events.size(); ++k) {
+      const Event& e = log.events[k];
+      ASSERT_EQ(e.actor.index, e.plan);
+      ASSERT_EQ(static_cast<int>(e.ticket), e.plan);
+      ASSERT_EQ(static_cast<int>(e.piece), e.plan);
+      if (k > 0) ASSERT_EQ(e.plan, (log.events[k - 1].plan + 1) % 1000000);
+      ++seen;
+    }
+    ASSERT_LE(log.events.size(), 16u);
+  }
+  stop = true;
+  writer.join();
+}
+
+// What `count` launches of a random graph wrote.
+struct Recorded {
+  RandomGraph graph;
+  std::vector<EventLog> logs;
+  int number;
+  Recorded(unsigned seed, int workers, int launches) : graph(seed, workers) {
+    KernelTable table(test_kernels());
+    Session session({.workers = workers, .events = 1 << 15}, table);
+    session.load(RandomGraph(seed + 1000, workers).s.plan);  // so that numbers differ
+    number = session.load(graph.s.plan);
+    auto source = array_source(HostArray::of<float>({4}, {1, 1, 1, 1}));
+    for (int i = 0; i < launches; ++i) session.launch(number, {{"x", {source, 0}}}).wait();
+    session.counters();
+    logs = session.events();
+  }
+};
+
+TEST(EventRing, ASessionsRecordObeysTheProtocol) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    Recorded run(seed, 1 + static_cast<int>(seed % 2), 3);
+    const Plan& plan = run.graph.s.plan;
+    ASSERT_NO_THROW(check_protocol(plan, run.number, run.logs)) << "seed " << seed;
+    std::map<EventKind, std::int64_t> count;
+    std::vector<std::int64_t> acts(plan.actors.size());
+    std::int64_t before = 0;
+    for (const EventLog& log : run.logs) {
+      before = 0;
+      for (const Event& e : log.events) {
+        EXPECT_GE(e.time, before);
+        before = e.time;
+        if (e.plan != run.number) continue;
+        ++count[e.kind];
+        if (e.kind == EventKind::began || e.kind == EventKind::acted) ++acts[static_cast<std::size_t>(e.actor.index)];
+        if (e.kind == EventKind::launch_began) EXPECT_EQ(e.ticket, count[e.kind]);
+        if (e.kind == EventKind::ended) EXPECT_TRUE(e.ticket >= 1 && e.ticket <= 3);
+      }
+    }
+    EXPECT_EQ(count[EventKind::launch_began], 3);
+    EXPECT_EQ(count[EventKind::launch_ended], 3);
+    EXPECT_EQ(count[EventKind::handed] + count[EventKind::posted], 3 * messages_per_launch(plan));
+    EXPECT_EQ(count[EventKind::posted], count[EventKind::taken]);
+    EXPECT_EQ(count[EventKind::began], count[EventKind::ended]);
+    auto due = acts_per_launch(plan);
+    for (std::size_t i = 0; i < acts.size(); ++i) EXPECT_EQ(acts[i], 3 * due[i]);
+  }
+}
+
+TEST(EventRing, TheSimulatorWritesTheSameAndItObeysTheProtocolToo) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    RandomGraph graph(seed, 3);
+    Simulation run = simulate(graph.s.plan, {.seed = seed, .launches = 2, .delay = 3.0});
+    ASSERT_EQ(run.events.size(), 3u);
+    ASSERT_NO_THROW(check_protocol(graph.s.plan, 0, run.events)) << "seed " << seed;
+    std::int64_t sent = 0;
+    for (const EventLog& log : run.events)
+      for (const Event& e : log.events) sent += e.kind == EventKind::posted;
+    EXPECT_EQ(sent, run.messages);
+  }
+}
+
+// A record with any one entry missing, doubled or exchanged with the next says something that cannot have been, but for a few that two
+// orders allow.
+TEST(EventRing, AReplayNoticesEveryEntryThatIsMissingOrDoubled) {
+  Recorded run(5, 2, 2);
+  const Plan& plan = run.graph.s.plan;
+  auto sound = [&](const std::vector<EventLog>& logs) {
+    try {
+      check_protocol(plan, run.number, logs);
+    } catch (const Error&) { return false; }
+    return true;
+  };
+  ASSERT_TRUE(sound(run.logs));
+  int tried = 0;
+  for (std::size_t w = 0; w < run.logs.size(); ++w)
+    for (std::size_t k = 0; k < run.logs[w].events.size(); ++k) {
+      const Event& event = run.logs[w].events[k];
+      if (event.plan != run.number) continue;
+      bool last_taken = event.kind == EventKind::taken;  // a token that came home after the last act that needed it is missed by nobody
+      auto without = run.logs, twice = run.logs;
+      without[w].events.erase(without[w].events.begin() + static_cast<std::ptrdiff_t>(k));
+      twice[w].events.insert(twice[w].events.begin() + static_cast<std::ptrdiff_t>(k), event);
+      bool needed = !last_taken;
+      if (last_taken && event.actor != session_actor)
+        for (std::size_t later = k; later < run.logs[w].events.size(); ++later) {
+          const Event& e = run.logs[w].events[later];
+          if (event.message == Message::Kind::filled && e.plan == run.number && e.kind == EventKind::began && e.actor == event.actor) needed = true;
+        }
+      if (needed) EXPECT_FALSE(sound(without)) << "worker " << w << ", without entry " << k << " (" << name_of(event.kind) << ")";
+      EXPECT_FALSE(sound(twice)) << "worker " << w << ", entry " << k << " twice (" << name_of(event.kind) << ")";
+      ++tried;
+    }
+  EXPECT_GT(tried, 50);
+}
+
+TEST(EventRing, AFailureIsRecordedAndCanBeReadAfterIt) {
+  KernelTable table(test_kernels());
+  Session session({.workers = 1, .events = 64}, table);
+  Sketch s;
+  ActorId a = s.actor("a"), b = s.actor("b");
+  s.start(a);
+  s.edge(a, {b});
+  s.done(b);
+  s.call(a, "test.fail", {}, {}, {{"at", std::int64_t{2}}});
+  s.call(b, "test.fail", {}, {}, {{"at", std::int64_t{9}}});
+  int plan = session.load(s.plan);
+  session.launch(plan).wait();
+  EXPECT_THROW(session.launch(plan).wait(), Error);
+  auto logs = session.events();
+  ASSERT_EQ(logs.size(), 1u);
+  EXPECT_NO_THROW(check_protocol(s.plan, plan, logs));
+  std::vector<std::pair<EventKind, int>> acts;  // of the second launch
+  for (const Event& e : logs[0].events)
+    if (e.ticket == 2 && (e.kind == EventKind::failed || e.kind == EventKind::began || e.kind == EventKind::ended || e.kind == EventKind::acted))
+      acts.emplace_back(e.kind, e.actor.index);
+  EXPECT_EQ(acts,
+            (std::vector<std::pair<EventKind, int>>{{EventKind::began, 0}, {EventKind::failed, 0}, {EventKind::ended, 0}, {EventKind::acted, 1}}));
+}
+
+TEST(EventRing, ASessionKeepsAsManyAsItsOptionsSay) {
+  KernelTable table(test_kernels());
+  Session session({.workers = 1, .events = 16}, table);
+  Sketch s;
+  ActorId a = s.actor("a");
+  s.start(a);
+  s.done(a);
+  int plan = session.load(s.plan);
+  for (int i = 0; i < 10; ++i) session.launch(plan).wait();  // 7 entries each: two of the launch, one act, four messages
+  auto logs = session.events();
+  ASSERT_EQ(logs.size(), 1u);
+  EXPECT_EQ(logs[0].events.size(), 16u);
+  EXPECT_EQ(logs[0].overwritten, 54u);
+  EXPECT_EQ(logs[0].events.back().ticket, 10u);
+  EXPECT_THROW(check_protocol(s.plan, plan, logs), Error) << "the beginning is gone";
+}
+
+}  // namespace
+}  // namespace karez::runtime
