@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "api/karez.h"
+#include "base/cat.h"
 
 namespace karez::tests {
 namespace {

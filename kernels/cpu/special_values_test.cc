@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/cat.h"
 #include "kernels/cpu/fast.h"
 #include "kernels/cpu/fast_run.h"
 #include "kernels/cpu/test_targets.h"
