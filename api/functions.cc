@@ -10,6 +10,7 @@
 #include "api/trace.h"
 #include "ops/compose.h"
 #include "ops/gradient.h"
+#include "ops/losses.h"
 
 namespace karez {
 namespace {

@@ -121,10 +121,8 @@ ValueId gather(Builder& b, ValueId table, ValueId index) { return b.one("gather"
 ValueId scatter_add(Builder& b, ValueId index, ValueId updates, std::int64_t rows) {
   return b.one("scatter_add", {index, updates}, {{"rows", rows}});
 }
-ValueId one_hot(Builder& b, ValueId index, std::int64_t depth, DType dtype, std::string_view of) {
-  Attrs attrs{{"depth", depth}, {"dtype", std::string(name_of(dtype))}};
-  if (!of.empty()) attrs.set("of", std::string(of));
-  return b.one("one_hot", {index}, attrs);
+ValueId one_hot(Builder& b, ValueId index, std::int64_t depth, DType dtype) {
+  return b.one("one_hot", {index}, {{"depth", depth}, {"dtype", std::string(name_of(dtype))}});
 }
 ValueId arg_max(Builder& b, ValueId x, int axis) { return b.one("arg_max", {x}, {{"axis", std::int64_t{axis}}}); }
 

@@ -93,8 +93,7 @@ ValueId pad(Builder& b, ValueId x, const Ints& low, const Ints& high, double val
 
 ValueId gather(Builder& b, ValueId table, ValueId index);                            // rows of [v, d...]; zeros for an index outside
 ValueId scatter_add(Builder& b, ValueId index, ValueId updates, std::int64_t rows);  // [rows, d...]; an index outside adds nothing
-// of: what the error of an index outside calls it, "the index" unless said
-ValueId one_hot(Builder& b, ValueId index, std::int64_t depth, DType dtype = DType::f32, std::string_view of = {});
+ValueId one_hot(Builder& b, ValueId index, std::int64_t depth, DType dtype = DType::f32);
 ValueId arg_max(Builder& b, ValueId x, int axis);  // i64; the first maximum wins
 
 struct SgdOptions {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "ops/losses.h"
+
 // At most one operand of a call makes nodes: C++ leaves the order of operands open, and all ranks must number nodes alike.
 namespace karez::ops::build {
 namespace {
@@ -136,6 +138,10 @@ ValueId log_softmax(Builder& b, ValueId x, int axis) {
   return sub(b, s, back_over(b, log(b, reduce_sum(b, exp(b, s), axes)), shape, axes));
 }
 
+ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights) {
+  return cross_entropy(b, logits, labels, weights, std::nullopt);
+}
+
 ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights, std::optional<std::int64_t> ignore_index) {
   check_rows("cross_entropy", b, logits, labels, weights);
   TensorType x = b.type(logits), t = b.type(labels);
@@ -152,7 +158,7 @@ ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<
   ValueId s = shifted(b, logits, {1});
   ValueId normaliser = log(b, reduce_sum(b, exp(b, s), {1}));
   // Selected, not multiplied: a class that is masked out by a logit of -inf is no 0 * inf.
-  ValueId label = one_hot(b, labels, x.shape[1], DType::b8, "cross_entropy's label");
+  ValueId label = b.one("one_hot", {labels}, {{"depth", x.shape[1]}, {"dtype", std::string("bool")}, {"of", std::string("cross_entropy's label")}});
   ValueId picked = reduce_sum(b, select(b, label, s, full(b, x.dtype, x.shape, 0)), {1});
   ValueId loss = sub(b, normaliser, picked);
   if (!weights) return mean(b, loss);

@@ -26,9 +26,8 @@ ValueId mean(Builder& b, ValueId x, const Ints& axes, bool keep = false);  // th
 ValueId softmax(Builder& b, ValueId x, int axis = -1);
 ValueId log_softmax(Builder& b, ValueId x, int axis = -1);
 // Mean over the batch of -log_softmax(logits)[label]: logits [n, c], labels i32 or i64 [n]. With weights [n] of the logits' dtype: the weighted
-// sum over the sum of the weights. A label outside 0..c-1 is an error of the launch. With `ignore_index` rows of that label are left out, of the
-// mean too, which is NaN where no row is left (PyTorch's rule); it costs a division by a count that devices sum, so it is not there unasked.
-ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights = {}, std::optional<std::int64_t> ignore_index = {});
+// sum over the sum of the weights. A label outside 0..c-1 is an error of the launch; ops/losses.h can leave rows out.
+ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights = {});
 // How many rows have their first maximum at the label, as a scalar of the logits' dtype; with weights, each row counts by its weight.
 ValueId correct_count(Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights = {});
 

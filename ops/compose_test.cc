@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/all_ops.h"
+#include "ops/losses.h"
 
 namespace karez::ops {
 namespace {

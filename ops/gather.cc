@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ops/build.h"
+#include "ops/index_place.h"
 #include "ops/rows.h"
 #include "ops/shapes.h"
 
@@ -13,14 +14,6 @@ std::string numbered(const char* name, int count) {
   std::string text;
   for (int d = 0; d < count; ++d) text += cat(name, d, " ");
   return text;
-}
-
-// What the kernel needs to name a wrong index by its place in the logical tensor: where the part of the index begins, and how many rows of the
-// whole table there are. The first row's number here tells its own from those of other devices.
-Attrs placed(Attrs attrs, const Box& index, const Range& rows, std::int64_t all_rows) {
-  if (rows.begin != 0) attrs.set("offset", rows.begin);
-  if (rows.size() != all_rows) attrs.set("limit", all_rows);
-  return with_begin(std::move(attrs), index);
 }
 
 OpDef gather() {
@@ -42,7 +35,7 @@ OpDef gather() {
     std::string i = numbered("i", node.in_type(1).rank()), d = numbered("d", node.in_type(0).rank() - 1);
     return parse_signature(cat("v ", d, ", ", i, " -> ", i, d, " | linear {0}"));
   };
-  op.localise = [](const LocalView& view) { return placed(view.node.attrs(), view.in[1], view.in[0][0], view.node.in_type(0).shape[0]); };
+  op.localise = [](const LocalView& view) { return with_index_place(view.node.attrs(), view.in[1], view.in[0][0], view.node.in_type(0).shape[0]); };
   op.grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) -> std::vector<ValueId> {
     auto rows = n.in_type(0).shape[0];
     return {build::scatter_add(b, n.in(1), dy[0], rows), ValueId()};
@@ -80,7 +73,7 @@ OpDef scatter_add() {
   op.localise = [](const LocalView& view) {
     Attrs attrs = view.node.attrs();
     attrs.set("rows", view.out[0][0].size());
-    return placed(std::move(attrs), view.in[0], view.out[0][0], view.node.out_type(0).shape[0]);
+    return with_index_place(std::move(attrs), view.in[0], view.out[0][0], view.node.out_type(0).shape[0]);
   };
   op.grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) -> std::vector<ValueId> {
     return {ValueId(), build::gather(b, dy[0], n.in(0))};

@@ -1,5 +1,6 @@
 // Between indices and vectors: one_hot and arg_max.
 #include "ops/build.h"
+#include "ops/index_place.h"
 #include "ops/rows.h"
 #include "ops/shapes.h"
 
@@ -33,9 +34,7 @@ OpDef one_hot() {
     const Range& here = view.out[0].back();
     const std::int64_t depth = attrs.integer("depth");
     attrs.set("depth", here.size());
-    if (here.begin != 0) attrs.set("offset", here.begin);
-    if (here.size() != depth) attrs.set("limit", depth);
-    return with_begin(std::move(attrs), view.in[0]);
+    return with_index_place(std::move(attrs), view.in[0], here, depth);
   };
   op.no_grad = "its operand is an index";
   return op;

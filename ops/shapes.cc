@@ -77,11 +77,4 @@ Attrs with_local_shape(const LocalView& view) {
   return attrs;
 }
 
-Attrs with_begin(Attrs attrs, const Box& box) {
-  Ints begin;
-  for (const Range& range : box) begin.push_back(range.begin);
-  if (begin != Ints(begin.size(), 0)) attrs.set("begin", begin);
-  return attrs;
-}
-
 }  // namespace karez::ops

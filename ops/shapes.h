@@ -37,7 +37,5 @@ Cost no_cost(std::span<const TensorType> in, std::span<const TensorType> out, co
 
 // Attributes of the local call with "shape" that of output 0's box.
 Attrs with_local_shape(const LocalView& view);
-// The same with "begin": where the box begins in its logical tensor; left out where that is the first element.
-Attrs with_begin(Attrs attrs, const Box& box);
 
 }  // namespace karez::ops
