@@ -53,8 +53,8 @@ Tensor max_pool(Term x, std::int64_t kernel, std::int64_t stride = 0, std::int64
 Tensor avg_pool(Term x, std::int64_t kernel, std::int64_t stride = 0, std::int64_t padding = 0);
 
 // Losses. cross_entropy: logits [n, c], labels i32 or i64 [n]; the mean over rows, or with weights [n] the weighted mean. A label outside
-// 0 to c - 1 is an error of the launch, but rows whose label is ignore_index, if one is given, are left out: the mean is over the others (NaN if
-// there are none), and their logits get gradient 0.
+// 0 to c - 1 is an error of the launch that names its row (where devices hold different rows and several are wrong, one of them). Rows whose label
+// is ignore_index, if one is given, are left out: the mean is over the others (NaN if there are none), and their logits get gradient 0.
 struct CrossEntropyOptions {
   std::optional<std::int64_t> ignore_index = {};
 };
