@@ -10,6 +10,7 @@
 #include "api/trace.h"
 #include "ops/compose.h"
 #include "ops/gradient.h"
+#include "ops/losses.h"
 
 namespace karez {
 namespace {
@@ -103,13 +104,17 @@ build::PoolOptions pool_options(std::int64_t kernel, std::int64_t stride, std::i
 }
 
 // What a composition makes of logits, labels and perhaps weights, which take the logits' dtype.
-Tensor of_rows(const Term& logits, const Term& labels, const Term* weights, ValueId (*op)(Builder&, ValueId, ValueId, std::optional<ValueId>)) {
+template <class Op> Tensor of_rows(const Term& logits, const Term& labels, const Term* weights, Op op) {
   return at_line(logits.where, [&](Trace& t) {
     ValueId x = t.value(logits), y = t.value(labels, DType::i64);
     std::optional<ValueId> w;
     if (weights != nullptr) w = as(t, *weights, t.dtype_of(logits));
     return t.tensor(op(t.builder, x, y, w));
   });
+}
+Tensor mean_of_losses(const Term& logits, const Term& labels, const Term* weights, const CrossEntropyOptions& options) {
+  return of_rows(logits, labels, weights,
+                 [&](Builder& b, ValueId x, ValueId y, std::optional<ValueId> w) { return build::cross_entropy(b, x, y, w, options.ignore_index); });
 }
 
 }  // namespace
@@ -203,8 +208,10 @@ Tensor avg_pool(Term x, std::int64_t kernel, std::int64_t stride, std::int64_t p
   return at_line(x.where, [&](Trace& t) { return t.tensor(build::avg_pool(t.builder, t.value(x), pool_options(kernel, stride, padding))); });
 }
 
-Tensor cross_entropy(Term logits, Term labels) { return of_rows(logits, labels, nullptr, build::cross_entropy); }
-Tensor cross_entropy(Term logits, Term labels, Term weights) { return of_rows(logits, labels, &weights, build::cross_entropy); }
+Tensor cross_entropy(Term logits, Term labels, CrossEntropyOptions options) { return mean_of_losses(logits, labels, nullptr, options); }
+Tensor cross_entropy(Term logits, Term labels, Term weights, CrossEntropyOptions options) {
+  return mean_of_losses(logits, labels, &weights, options);
+}
 Tensor correct_count(Term logits, Term labels) { return of_rows(logits, labels, nullptr, build::correct_count); }
 Tensor correct_count(Term logits, Term labels, Term weights) { return of_rows(logits, labels, &weights, build::correct_count); }
 

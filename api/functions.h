@@ -2,6 +2,7 @@
 #pragma once
 
 #include <concepts>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,9 +52,14 @@ Tensor conv2d(Term x, Term weight, Conv2dOptions options = {});
 Tensor max_pool(Term x, std::int64_t kernel, std::int64_t stride = 0, std::int64_t padding = 0);  // stride 0: that of the kernel
 Tensor avg_pool(Term x, std::int64_t kernel, std::int64_t stride = 0, std::int64_t padding = 0);
 
-// Losses. cross_entropy: logits [n, c], labels i32 or i64 [n]; the mean over rows, or with weights [n] the weighted mean.
-Tensor cross_entropy(Term logits, Term labels);
-Tensor cross_entropy(Term logits, Term labels, Term weights);
+// Losses. cross_entropy: logits [n, c], labels i32 or i64 [n]; the mean over rows, or with weights [n] the weighted mean. A label outside
+// 0 to c - 1 is an error of the launch that names its row (where devices hold different rows and several are wrong, one of them). Rows whose label
+// is ignore_index, if one is given, are left out: the mean is over the others (NaN if there are none), and their logits get gradient 0.
+struct CrossEntropyOptions {
+  std::optional<std::int64_t> ignore_index = {};
+};
+Tensor cross_entropy(Term logits, Term labels, CrossEntropyOptions options = {});
+Tensor cross_entropy(Term logits, Term labels, Term weights, CrossEntropyOptions options = {});
 // How many rows have their (first) maximum at the label; with weights each row counts by its weight.
 Tensor correct_count(Term logits, Term labels);
 Tensor correct_count(Term logits, Term labels, Term weights);
@@ -69,7 +75,7 @@ Tensor broadcast_to(Term x, Shape shape);
 Tensor slice(Term x, Ints begin, Ints size);
 Tensor concat(std::vector<Term> xs, int axis = 0);
 Tensor pad(Term x, Ints low, Ints high, double value = 0);
-Tensor gather(Term table, Term index);  // rows of [v, d...] for an index of any shape; zeros for an index outside
+Tensor gather(Term table, Term index);  // rows of [v, d...] for an index of any shape; one outside 0 to v - 1 is an error of the launch
 Tensor one_hot(Term index, std::int64_t depth, DType dtype = DType::f32);
 
 // Made from nothing.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/extremes.h"
 
 namespace karez::base {
 
@@ -28,6 +29,7 @@ enum class ExprKind : std::uint8_t {
   tanh,
   sigmoid,
   erf,
+  phi,  // the normal distribution function: (1 + erf(x / sqrt(2))) / 2, without its cancellation below 0
   abs,
   sin,
   cos,  // of one operand
@@ -100,7 +102,7 @@ struct ExprProgram {
 ExprProgram flatten(const Expr& expr);
 
 // One operation on elements of T: float, double, int32, int64. Integers wrap; dividing them by zero, a negative power of one and functions
-// that integers do not have are errors. max and min hand NaN on. This is the meaning that every kernel must reproduce.
+// that integers do not have are errors. max and min are larger and smaller of base/extremes.h. This is the meaning that every kernel must reproduce.
 template <class T> T apply(ExprKind op, T a, T b = 0, T c = 0) {
   constexpr bool real = std::is_floating_point_v<T>;
   using Wrapping = typename std::conditional_t<real, std::type_identity<T>, std::make_unsigned<T>>::type;
@@ -130,8 +132,8 @@ template <class T> T apply(ExprKind op, T a, T b = 0, T c = 0) {
     case ExprKind::ne: return a != b;
     case ExprKind::and_: return a != 0 && b != 0;
     case ExprKind::or_: return a != 0 || b != 0;
-    case ExprKind::max: return a != a ? a : a > b ? a : b;
-    case ExprKind::min: return a != a ? a : a < b ? a : b;
+    case ExprKind::max: return larger(a, b);
+    case ExprKind::min: return smaller(a, b);
     case ExprKind::select: return a != 0 ? b : c;
     default: break;
   }
@@ -142,8 +144,12 @@ template <class T> T apply(ExprKind op, T a, T b = 0, T c = 0) {
       case ExprKind::sqrt: return std::sqrt(a);
       case ExprKind::rsqrt: return 1 / std::sqrt(a);
       case ExprKind::tanh: return std::tanh(a);
-      case ExprKind::sigmoid: return 1 / (1 + std::exp(-a));
+      case ExprKind::sigmoid: {  // the exponential of what is not positive: it never overflows
+        const T e = std::exp(-std::abs(a));
+        return a < 0 ? e / (1 + e) : 1 / (1 + e);
+      }
       case ExprKind::erf: return std::erf(a);
+      case ExprKind::phi: return std::erfc(a * static_cast<T>(-0.7071067811865476)) / 2;
       case ExprKind::sin: return std::sin(a);
       case ExprKind::cos: return std::cos(a);
       case ExprKind::pow: return std::pow(a, b);

@@ -76,6 +76,10 @@ class Derivative {
       case tanh: return product(da, difference(one, product(e, e)));
       case sigmoid: return product(da, product(e, difference(one, e)));
       case erf: return product(product(da, expr_constant(2 * std::numbers::inv_sqrtpi)), expr_of(exp, simple(neg, product(a, a))));
+      case phi: {
+        Expr half_square = product(expr_constant(-0.5), product(a, a));
+        return product(product(da, expr_constant(std::numbers::inv_sqrtpi / std::numbers::sqrt2)), expr_of(exp, half_square));
+      }
       case abs: return product(da, choose(expr_of(gt, a, zero), one, choose(expr_of(lt, a, zero), expr_constant(-1), zero)));
       case sin: return product(da, expr_of(cos, a));
       case cos: return simple(neg, product(da, expr_of(sin, a)));

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "ops/losses.h"
+
 // At most one operand of a call makes nodes: C++ leaves the order of operands open, and all ranks must number nodes alike.
 namespace karez::ops::build {
 namespace {
@@ -137,15 +139,30 @@ ValueId log_softmax(Builder& b, ValueId x, int axis) {
 }
 
 ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights) {
+  return cross_entropy(b, logits, labels, weights, std::nullopt);
+}
+
+ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights, std::optional<std::int64_t> ignore_index) {
   check_rows("cross_entropy", b, logits, labels, weights);
-  TensorType x = b.type(logits);
+  TensorType x = b.type(logits), t = b.type(labels);
+  ValueId zero, counts;  // where rows are left out: which are not
+  if (ignore_index) {
+    ValueId left_out = b.one("constant", {}, {{"dtype", std::string(name_of(t.dtype))}, {"shape", Ints{}}, {"value", *ignore_index}});
+    counts = ne(b, labels, broadcast(b, left_out, t.shape, {}));
+    labels = select(b, counts, labels, full(b, t.dtype, t.shape, 0));
+    zero = full(b, x.dtype, t.shape, 0);
+    weights = weights ? select(b, counts, *weights, zero) : cast(b, counts, x.dtype);
+  }
   // The label's entry is picked before the logarithm of the sum is subtracted, so that only vectors [n] cross devices where classes are split:
   // -log_softmax[label] = log(sum(exp(s))) - s[label].
   ValueId s = shifted(b, logits, {1});
   ValueId normaliser = log(b, reduce_sum(b, exp(b, s), {1}));
-  ValueId picked = reduce_sum(b, mul(b, s, one_hot(b, labels, x.shape[1], x.dtype)), {1});
+  // Selected, not multiplied: a class that is masked out by a logit of -inf is no 0 * inf.
+  ValueId label = b.one("one_hot", {labels}, {{"depth", x.shape[1]}, {"dtype", std::string("bool")}, {"of", std::string("cross_entropy's label")}});
+  ValueId picked = reduce_sum(b, select(b, label, s, full(b, x.dtype, x.shape, 0)), {1});
   ValueId loss = sub(b, normaliser, picked);
   if (!weights) return mean(b, loss);
+  if (ignore_index) loss = select(b, counts, loss, zero);
   ValueId total = sum(b, mul(b, loss, *weights));
   return div(b, total, sum(b, *weights));
 }

@@ -26,7 +26,7 @@ ValueId mean(Builder& b, ValueId x, const Ints& axes, bool keep = false);  // th
 ValueId softmax(Builder& b, ValueId x, int axis = -1);
 ValueId log_softmax(Builder& b, ValueId x, int axis = -1);
 // Mean over the batch of -log_softmax(logits)[label]: logits [n, c], labels i32 or i64 [n]. With weights [n] of the logits' dtype: the weighted
-// sum over the sum of the weights. A label outside 0..c-1 picks nothing, as if its logit were the row's maximum: sources refuse such labels.
+// sum over the sum of the weights. A label outside 0..c-1 is an error of the launch; ops/losses.h can leave rows out.
 ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights = {});
 // How many rows have their first maximum at the label, as a scalar of the logits' dtype; with weights, each row counts by its weight.
 ValueId correct_count(Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights = {});

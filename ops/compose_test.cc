@@ -2,9 +2,11 @@
 #include "ops/compose.h"
 #include "base/text.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "ops/all_ops.h"
+#include "ops/losses.h"
 
 namespace karez::ops {
 namespace {
@@ -45,13 +47,15 @@ TEST(Compose, CrossEntropyPicksBeforeItSubtracts) {
 %6 = exp(%5)
 %7 = reduce_sum(%6) {axes=[1]}
 %8 = log(%7)
-%9 = one_hot(%1) {depth=10, dtype="f32"}
-%10 = mul(%5, %9)
-%11 = reduce_sum(%10) {axes=[1]}
-%12 = sub(%8, %11)
-%13 = reduce_sum(%12) {axes=[0]}
-%14 = constant() {dtype="f32", shape=[], value=0.125}
-%15 = mul(%13, %14)
+%9 = one_hot(%1) {depth=10, dtype="bool", of="cross_entropy's label"}
+%10 = constant() {dtype="f32", shape=[], value=0.0}
+%11 = broadcast(%10) {dims=[], shape=[8, 10]}
+%12 = select(%9, %5, %11)
+%13 = reduce_sum(%12) {axes=[1]}
+%14 = sub(%8, %13)
+%15 = reduce_sum(%14) {axes=[0]}
+%16 = constant() {dtype="f32", shape=[], value=0.125}
+%17 = mul(%15, %16)
 )");
 }
 
@@ -71,10 +75,10 @@ TEST(Compose, CrossEntropyMayBeSplitByClasses) {
   EXPECT_TRUE(allows(6, "S(1) -> S(1)"));
   EXPECT_TRUE(allows(7, "S(1) -> P(sum)"));
   EXPECT_TRUE(allows(9, "B -> S(1)"));
-  EXPECT_TRUE(allows(10, "S(1), S(1) -> S(1)"));
-  EXPECT_TRUE(allows(11, "S(1) -> P(sum)"));
-  EXPECT_TRUE(allows(13, "S(0) -> P(sum)")) << "and the batch";
-  EXPECT_TRUE(allows(15, "P(sum), B -> P(sum)")) << "the mean is linear";
+  EXPECT_TRUE(allows(12, "S(1), S(1), S(1) -> S(1)"));
+  EXPECT_TRUE(allows(13, "S(1) -> P(sum)"));
+  EXPECT_TRUE(allows(15, "S(0) -> P(sum)")) << "and the batch";
+  EXPECT_TRUE(allows(17, "P(sum), B -> P(sum)")) << "the mean is linear";
 }
 
 TEST(Compose, WeightedCrossEntropyDividesByTheSumOfWeights) {
@@ -82,11 +86,35 @@ TEST(Compose, WeightedCrossEntropyDividesByTheSumOfWeights) {
   ValueId logits = p.in("logits", DType::f32, {8, 10}), labels = p.in("labels", DType::i32, {8}), weights = p.in("weights", DType::f32, {8});
   cross_entropy(p.b, logits, labels, weights);
   std::string text = p.text();
-  EXPECT_EQ(text.substr(text.find("%13 =")), R"(%13 = sub(%9, %12)
-%14 = mul(%13, %2)
-%15 = reduce_sum(%14) {axes=[0]}
-%16 = reduce_sum(%2) {axes=[0]}
-%17 = div(%15, %16)
+  EXPECT_EQ(text.substr(text.find("%15 =")), R"(%15 = sub(%9, %14)
+%16 = mul(%15, %2)
+%17 = reduce_sum(%16) {axes=[0]}
+%18 = reduce_sum(%2) {axes=[0]}
+%19 = div(%17, %18)
+)");
+}
+
+// Ignored rows read class 0 instead, weigh nothing and lose nothing, whatever stands in their logits.
+TEST(Compose, IgnoredLabelsAreSelectedAway) {
+  Program p;
+  ValueId logits = p.in("logits", DType::f32, {8, 10}), labels = p.in("labels", DType::i32, {8});
+  cross_entropy(p.b, logits, labels, {}, -100);
+  std::string text = p.text();
+  EXPECT_EQ(text.substr(0, text.find("%10 =")), R"(%2 = constant() {dtype="i32", shape=[], value=-100}
+%3 = broadcast(%2) {dims=[], shape=[8]}
+%4 = ne(%1, %3)
+%5 = constant() {dtype="i32", shape=[], value=0.0}
+%6 = broadcast(%5) {dims=[], shape=[8]}
+%7 = select(%4, %1, %6)
+%8 = constant() {dtype="f32", shape=[], value=0.0}
+%9 = broadcast(%8) {dims=[], shape=[8]}
+)");
+  EXPECT_THAT(text, testing::HasSubstr("one_hot(%7)"));
+  EXPECT_EQ(text.substr(text.find("%24 =")), R"(%24 = select(%4, %23, %9)
+%25 = mul(%24, %10)
+%26 = reduce_sum(%25) {axes=[0]}
+%27 = reduce_sum(%10) {axes=[0]}
+%28 = div(%26, %27)
 )");
 }
 

@@ -1,6 +1,5 @@
 // A tensor that is known when the program is compiled: one number everywhere, or bytes.
-#include <cmath>
-
+#include "base/number_as.h"
 #include "ops/build.h"
 #include "ops/rows.h"
 #include "ops/shapes.h"
@@ -18,12 +17,14 @@ std::vector<TensorType> infer(std::span<const TensorType>, const Attrs& attrs) {
     require(hex.find_first_not_of("0123456789abcdef") == std::string::npos, "constant: data of ", type, " is not lower-case hexadecimal");
     return {type};
   }
-  double value = attrs.real("value");
-  if (type.dtype == DType::b8) require(value == 0 || value == 1, "constant: a bool is 0 or 1, not ", value);
-  if (type.dtype == DType::i32 || type.dtype == DType::i64) {
-    double bound = type.dtype == DType::i32 ? 2147483648.0 : 9223372036854775808.0;
-    require(value == std::trunc(value) && value >= -bound && value < bound, "constant: ", value, " is no ", name_of(type.dtype));
+  if (type.dtype == DType::b8) {
+    double value = attrs.real("value");
+    require(value == 0 || value == 1, "constant: a bool is 0 or 1, not ", value);
+    return {type};
   }
+  try {
+    with_type(type.dtype, [&]<class T>() { number_as<T>(attr_at(attrs, "value")); });
+  } catch (const Error& error) { fail("constant: ", error.what()); }
   return {type};
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ops/build.h"
+#include "ops/index_place.h"
 #include "ops/rows.h"
 #include "ops/shapes.h"
 
@@ -18,8 +19,8 @@ std::string numbered(const char* name, int count) {
 OpDef gather() {
   OpDef op{.name = "gather",
            .doc =
-               "Rows of a table [v, d...] by index [i...] (i32 or i64): [i..., d...]; zeros for an index outside 0 to v - 1. Local: {offset} is "
-               "the logical number of the first row here.",
+               "Rows of a table [v, d...] by index [i...] (i32 or i64): [i..., d...]; an index outside 0 to v - 1 is an error of the launch. "
+               "Local: {offset} is the logical number of the first row here, {limit} that of all rows, {begin} the first index's place.",
            .inputs = 2};
   op.infer = [](std::span<const TensorType> in, const Attrs&) {
     const auto &table = in[0], &index = in[1];
@@ -34,11 +35,7 @@ OpDef gather() {
     std::string i = numbered("i", node.in_type(1).rank()), d = numbered("d", node.in_type(0).rank() - 1);
     return parse_signature(cat("v ", d, ", ", i, " -> ", i, d, " | linear {0}"));
   };
-  op.localise = [](const LocalView& view) {
-    Attrs attrs = view.node.attrs();
-    if (auto begin = view.in[0][0].begin; begin != 0) attrs.set("offset", begin);
-    return attrs;
-  };
+  op.localise = [](const LocalView& view) { return with_index_place(view.node.attrs(), view.in[1], view.in[0][0], view.node.in_type(0).shape[0]); };
   op.grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) -> std::vector<ValueId> {
     auto rows = n.in_type(0).shape[0];
     return {build::scatter_add(b, n.in(1), dy[0], rows), ValueId()};
@@ -53,8 +50,8 @@ OpDef gather() {
 OpDef scatter_add() {
   OpDef op{.name = "scatter_add",
            .doc =
-               "Sum of updates [i..., d...] into {rows} zero rows [d...] by index [i...] (i32 or i64); an index outside adds nothing. Local: "
-               "{offset} is the logical number of the first row here.",
+               "Sum of updates [i..., d...] into {rows} zero rows [d...] by index [i...] (i32 or i64); an index outside is an error of the "
+               "launch. Local: {offset}, {limit} and {begin} as gather's.",
            .inputs = 2};
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     const auto &index = in[0], &updates = in[1];
@@ -76,8 +73,7 @@ OpDef scatter_add() {
   op.localise = [](const LocalView& view) {
     Attrs attrs = view.node.attrs();
     attrs.set("rows", view.out[0][0].size());
-    if (auto begin = view.out[0][0].begin; begin != 0) attrs.set("offset", begin);
-    return attrs;
+    return with_index_place(std::move(attrs), view.in[0], view.out[0][0], view.node.out_type(0).shape[0]);
   };
   op.grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) -> std::vector<ValueId> {
     return {ValueId(), build::gather(b, dy[0], n.in(0))};

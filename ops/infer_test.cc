@@ -68,7 +68,7 @@ const Misfit misfits[] = {
     {"adam", "f32[6], f32[6], f32[6], f32[6], f32[], i64[]", "{beta1=1.0, beta2=0.999, eps=1e-08}", "adam: beta1 is 1.0, not from 0 to below 1.0"},
     {"adam", "f32[6], f32[6], f32[6], f32[6], f32[], i32[]", "{beta1=0.9, beta2=0.999, eps=1e-08}", "adam: the step is a scalar i64[], not i32[]"},
     {"constant", "", R"({dtype="f32", shape=[2]})", "constant: has either a value or data, not neither"},
-    {"constant", "", R"({dtype="i32", shape=[], value=3000000000})", "constant: 3e+09 is no i32"},
+    {"constant", "", R"({dtype="i32", shape=[], value=3000000000})", "constant: 3000000000 is no i32"},
     {"constant", "", R"({dtype="i32", shape=[], value=0.5})", "constant: 0.5 is no i32"},
     {"constant", "", R"({dtype="bool", shape=[], value=2})", "constant: a bool is 0 or 1, not 2.0"},
     {"constant", "", R"({data="00", dtype="f32", shape=[1]})", "constant: data of f32[1] is 8 hexadecimal digits, not 2"},

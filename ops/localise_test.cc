@@ -39,13 +39,13 @@ TEST(Localise, ConstantDataIsCutElementByElement) {
 }
 
 TEST(Localise, RowsOfATableKnowTheirFirstNumber) {
-  EXPECT_EQ(localised("gather", "f32[5, 4], i64[6]", "", {{S(0)}, {B()}}, {{P()}}, 1), "{offset=3}");
-  EXPECT_EQ(localised("gather", "f32[5, 4], i64[6]", "", {{S(0)}, {B()}}, {{P()}}, 0), "{}");
-  EXPECT_EQ(localised("gather", "f32[5, 4], i64[6]", "", {{B()}, {S(0)}}, {{S(0)}}, 1), "{}");
-  EXPECT_EQ(localised("scatter_add", "i64[6], f32[6, 4]", "{rows=5}", {{B()}, {B()}}, {{S(0)}}, 1), "{offset=3, rows=2}");
-  EXPECT_EQ(localised("scatter_add", "i64[6], f32[6, 4]", "{rows=5}", {{S(0)}, {S(0)}}, {{P()}}, 1), "{rows=5}");
-  EXPECT_EQ(localised("one_hot", "i64[6]", R"({depth=5, dtype="f32"})", {{B()}}, {{S(1)}}, 1), R"({depth=2, dtype="f32", offset=3})");
-  EXPECT_EQ(localised("one_hot", "i64[6]", R"({depth=5, dtype="f32"})", {{S(0)}}, {{S(0)}}, 1), R"({depth=5, dtype="f32"})");
+  EXPECT_EQ(localised("gather", "f32[5, 4], i64[6]", "", {{S(0)}, {B()}}, {{P()}}, 1), "{limit=5, offset=3}");
+  EXPECT_EQ(localised("gather", "f32[5, 4], i64[6]", "", {{S(0)}, {B()}}, {{P()}}, 0), "{limit=5}");
+  EXPECT_EQ(localised("gather", "f32[5, 4], i64[6]", "", {{B()}, {S(0)}}, {{S(0)}}, 1), "{begin=[3]}");
+  EXPECT_EQ(localised("scatter_add", "i64[6], f32[6, 4]", "{rows=5}", {{B()}, {B()}}, {{S(0)}}, 1), "{limit=5, offset=3, rows=2}");
+  EXPECT_EQ(localised("scatter_add", "i64[6], f32[6, 4]", "{rows=5}", {{S(0)}, {S(0)}}, {{P()}}, 1), "{begin=[3], rows=5}");
+  EXPECT_EQ(localised("one_hot", "i64[6]", R"({depth=5, dtype="f32"})", {{B()}}, {{S(1)}}, 1), R"({depth=2, dtype="f32", limit=5, offset=3})");
+  EXPECT_EQ(localised("one_hot", "i64[6]", R"({depth=5, dtype="f32"})", {{S(0)}}, {{S(0)}}, 1), R"({begin=[3], depth=5, dtype="f32"})");
 }
 
 TEST(Localise, ShapesBecomeLocalOnes) {

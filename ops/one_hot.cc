@@ -1,5 +1,6 @@
 // Between indices and vectors: one_hot and arg_max.
 #include "ops/build.h"
+#include "ops/index_place.h"
 #include "ops/rows.h"
 #include "ops/shapes.h"
 
@@ -7,11 +8,13 @@ namespace karez::ops {
 namespace {
 
 OpDef one_hot() {
-  OpDef op{.name = "one_hot",
-           .doc =
-               "For each index of [i...] (i32 or i64) a row of {depth} elements of {dtype}: 1 at the index, else 0; all 0 for an index outside. "
-               "Local: {offset} is the logical number of the first element of the rows here.",
-           .inputs = 1};
+  OpDef op{
+      .name = "one_hot",
+      .doc =
+          "For each index of [i...] (i32 or i64) a row of {depth} elements of {dtype}: 1 at the index, else 0; an index outside is an error of the "
+          "launch, which calls it {of} ('the index' unless said). Local: {offset} is the logical number of the rows' first element here, "
+          "{limit} the whole depth, {begin} the first index's place.",
+      .inputs = 1};
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     require_index("one_hot", in[0]);
     std::int64_t depth = attrs.integer("depth");
@@ -28,9 +31,10 @@ OpDef one_hot() {
   };
   op.localise = [](const LocalView& view) {
     Attrs attrs = view.node.attrs();
-    attrs.set("depth", view.out[0].back().size());
-    if (auto begin = view.out[0].back().begin; begin != 0) attrs.set("offset", begin);
-    return attrs;
+    const Range& here = view.out[0].back();
+    const std::int64_t depth = attrs.integer("depth");
+    attrs.set("depth", here.size());
+    return with_index_place(std::move(attrs), view.in[0], here, depth);
   };
   op.no_grad = "its operand is an index";
   return op;

@@ -91,8 +91,32 @@ TEST(Pointwise, TheGradientAtCornersIsWhatTheDocSays) {
   EXPECT_EQ(at(pointwise_row("relu_grad")->expr, {0, INFINITY}), 0) << "no 0 * inf";
   EXPECT_EQ(at(pointwise_row("abs_grad")->expr, {0, 5}), 0);
   EXPECT_EQ(at(pointwise_row("max_grad")->expr, {1, 1, 4}), 2) << "equal operands share";
+  const double nan = std::nan("");
+  EXPECT_EQ(at(pointwise_row("relu_grad")->expr, {nan, 5}), 5) << "a NaN hands it on, as in PyTorch";
+  for (const char* op : {"max_grad", "min_grad"}) {
+    EXPECT_EQ(at(pointwise_row(op)->expr, {nan, 1, 4}), 4) << "so do both operands beside a NaN";
+    EXPECT_EQ(at(pointwise_row(op)->expr, {1, nan, 4}), 4);
+  }
+  EXPECT_EQ(at(pointwise_row("min_grad")->expr, {1, 2, 4}), 4);
+  EXPECT_EQ(at(pointwise_row("min_grad")->expr, {2, 1, 4}), 0);
   EXPECT_EQ(at(pointwise_row("pow_grad")->expr, {0, 0, 1}), 0) << "operands y, x, dy: pow(x, 0) is constant";
   EXPECT_EQ(at(pointwise_row("pow_grad2")->expr, {0, 0, 3}), 0) << "0 to any power is constant in the power";
+}
+
+// Where the mathematics is finite, so are values and gradients.
+TEST(Pointwise, FarArgumentsGiveFiniteNumbers) {
+  for (double x : {-HUGE_VAL, -1e300, -1e3, -88.0, -1e-6, -5e-324, 0.0, 5e-324, 1e-6, 88.0, 1e3, HUGE_VAL}) {
+    for (const char* op : {"tanh", "sigmoid", "erf"}) EXPECT_TRUE(std::abs(at(pointwise_row(op)->expr, {x})) <= 1) << op << " of " << x;
+    for (const char* op : {"tanh", "sigmoid"}) {
+      const double slope = at(pointwise_row(cat(op, "_grad"))->expr, {at(pointwise_row(op)->expr, {x}), 3});
+      EXPECT_TRUE(slope >= 0 && slope <= 3) << op << " at " << x;
+    }
+    EXPECT_TRUE(at(pointwise_row("erf_grad")->expr, {x, 3}) >= 0) << x;
+    const double gelu = at(pointwise_row("gelu")->expr, {x}), slope = at(pointwise_row("gelu_grad")->expr, {x, 1});
+    EXPECT_TRUE(x > 0 ? gelu <= x : gelu <= 0 && gelu > -0.2) << "gelu of " << x << " is " << gelu;
+    EXPECT_TRUE(slope > -0.2 && slope < 1.2) << "slope of gelu at " << x << " is " << slope;
+  }
+  EXPECT_NEAR(at(pointwise_row("gelu")->expr, {-10}) / -7.61985302416052606597e-23, 1, 1e-13);
 }
 
 std::string groups(const char* expr) {

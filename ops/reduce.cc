@@ -51,9 +51,10 @@ OpDef reduction(const char* name, const char* doc, Reduce kind) {
     TensorType type = n.in_type(0);
     Ints kept = kept_axes(reduced_axes(name, type, n.attrs()));
     if (kind == Reduce::sum) return {build::broadcast(b, dy[0], type.shape, kept)};
-    // Every extreme element gets an equal part of the gradient.
+    // Every extreme element gets an equal part of the gradient; where a NaN is the result, every NaN.
     Ints axes = n.attrs().ints("axes");
-    ValueId extreme = build::eq(b, x, build::broadcast(b, y, type.shape, kept));
+    ValueId operands[] = {x, build::broadcast(b, y, type.shape, kept)};
+    ValueId extreme = build::pointwise(b, "x0 == x1 || x0 != x0", operands);
     ValueId count = build::reduce_sum(b, build::cast(b, extreme, type.dtype), axes);
     ValueId part = build::broadcast(b, build::div(b, dy[0], count), type.shape, kept);
     return {build::select(b, extreme, part, build::full(b, type.dtype, type.shape, 0))};
@@ -66,10 +67,13 @@ OpDef reduction(const char* name, const char* doc, Reduce kind) {
 std::vector<OpDef> reduce_ops() {
   return {
       reduction("reduce_sum", "Sum over {axes}, which go; 0 of nothing. Integers wrap.", Reduce::sum),
-      reduction("reduce_max", "Largest element over {axes}, which go; of nothing the lowest number. The gradient goes to all maxima in equal parts.",
-                Reduce::max),
+      reduction(
+          "reduce_max",
+          "Largest element over {axes}, which go; NaN if there is one, of nothing the lowest number. The gradient goes to all maxima in equal parts.",
+          Reduce::max),
       reduction("reduce_min",
-                "Smallest element over {axes}, which go; of nothing the highest number. The gradient goes to all minima in equal parts.",
+                "Smallest element over {axes}, which go; NaN if there is one, of nothing the highest number. The gradient goes to all minima in "
+                "equal parts.",
                 Reduce::min)};
 }
 

@@ -1,6 +1,5 @@
 // Parts of tensors and their putting together: slice, concat, pad. Each one's gradient is made of the others.
-#include <cmath>
-
+#include "base/number_as.h"
 #include "ops/build.h"
 #include "ops/rows.h"
 #include "ops/shapes.h"
@@ -92,8 +91,9 @@ OpDef pad() {
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     auto rank = in[0].shape.size();
     Ints low = ints_of("pad", attrs, "low", rank, 0), high = ints_of("pad", attrs, "high", rank, 0);
-    double value = attrs.real("value", 0);
-    require(is_float(in[0].dtype) || value == std::trunc(value), "pad: ", value, " is no ", name_of(in[0].dtype));
+    try {
+      if (attrs.has("value")) with_type(in[0].dtype, [&]<class T>() { number_as<T>(attr_at(attrs, "value")); });
+    } catch (const Error& error) { fail("pad: ", error.what()); }
     TensorType out = in[0];
     for (std::size_t d = 0; d < rank; ++d) out.shape[d] = checked_add(checked_add(low[d], out.shape[d]), high[d]);
     return std::vector{out};

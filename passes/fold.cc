@@ -2,6 +2,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/number_as.h"
 #include "passes/call.h"
 #include "passes/canonicalise.h"
 #include "passes/rewrite.h"
@@ -35,9 +36,9 @@ double number_of(const HostBytes& bytes, DType dtype) {
   });
 }
 
-HostBytes bytes_of(double number, DType dtype) {
+HostBytes bytes_of(const Attr& number, DType dtype) {
   return with_type(dtype, [&]<class T>() {
-    T value = static_cast<T>(number);
+    T value = number_as<T>(number);
     HostBytes bytes(sizeof(T));
     std::memcpy(bytes.data(), &value, sizeof(T));
     return bytes;
@@ -88,7 +89,7 @@ class Folder {
     bool splats = true;
     for (ValueId in : node.inputs) splats &= constant_of(in).attrs.has("value");
     bool window = op == "broadcast" || op == "reshape" || op == "transpose" || op == "slice";
-    if (splats && window) return add_constant(id, type, Attrs().set("value", constant_of(node.inputs[0]).attrs.real("value")));
+    if (splats && window) return add_constant(id, type, Attrs().set("value", attr_at(constant_of(node.inputs[0]).attrs, "value")));
     if (!c_.evaluate) return false;
     bool pointwise = !node.op->expr.empty() || op == "cast";
     bool one = splats && pointwise;  // one element says it all, however large the shape
@@ -102,7 +103,7 @@ class Folder {
       in.emplace_back(from);
       HostBytes value;
       if (constant.attrs.has("value")) {
-        HostBytes element = bytes_of(constant.attrs.real("value"), from.dtype);
+        HostBytes element = bytes_of(attr_at(constant.attrs, "value"), from.dtype);
         for (std::int64_t k = 0; k < from.count(); ++k) value.insert(value.end(), element.begin(), element.end());
       } else {
         value = bytes_of(constant.attrs.text("data"));

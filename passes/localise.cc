@@ -2,9 +2,10 @@
 #include "passes/localise.h"
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 #include <map>
 
+#include "base/number_as.h"
 #include "passes/call.h"
 #include "passes/local_views.h"
 #include "passes/order.h"
@@ -27,16 +28,19 @@ std::vector<int> own_positions(const Compilation& c) {
 
 namespace {
 
-// "0.5" of a splat constant, and the identity of a Partial.
-double identity_of(Reduce reduce, DType dtype) {
-  if (reduce == Reduce::sum) return 0;
-  bool max = reduce == Reduce::max;
-  switch (dtype) {
-    case DType::i32: return max ? -2147483648.0 : 2147483647.0;
-    case DType::i64: return max ? -9223372036854775808.0 : 9223372036854775807.0;  // the larger one saturates when it is converted
-    case DType::b8: return max ? 0 : 1;
-    default: return max ? -INFINITY : INFINITY;
-  }
+// What a Partial is that adds nothing. Integers stay integers: no double is the largest i64.
+Attr identity_of(Reduce reduce, DType dtype) {
+  return with_type(dtype, [&]<class T>() -> Attr {
+    using Limits = std::numeric_limits<T>;
+    const bool max = reduce == Reduce::max;
+    if constexpr (Limits::is_integer) {
+      if (reduce == Reduce::sum) return std::int64_t{0};
+      return static_cast<std::int64_t>(max ? Limits::lowest() : Limits::max());
+    } else {
+      if (reduce == Reduce::sum) return 0.0;
+      return static_cast<double>(max ? -Limits::infinity() : Limits::infinity());
+    }
+  });
 }
 
 Reduce reduce_from(const std::string& sbp) {
@@ -132,8 +136,8 @@ class Localiser {
   }
 
   // A constant that is filled when the plan is loaded: one element seen everywhere, or its data.
-  int splat(ValueId value, DType dtype, double number, const Box& box) {
-    auto key = std::make_tuple(device_, dtype, std::signbit(number) && number == 0 ? cat("-0") : base::number(number));
+  int splat(ValueId value, DType dtype, const Attr& number, const Box& box) {
+    auto key = std::make_tuple(device_, dtype, Attrs().set("value", number).print());
     auto found = splats_.find(key);
     if (found == splats_.end()) {
       LocalValue one = fresh({}, View(dtype, {}), {});
@@ -251,7 +255,7 @@ class Localiser {
       define(out, window(out, source, local(source).view, 0, std::move(box)));
       return;
     }
-    double identity = identity_of(reduce, dtype);
+    Attr identity = identity_of(reduce, dtype);
     if (whole_here) {
       define(out, splat(out, dtype, identity, box));
       return;
@@ -312,7 +316,7 @@ class Localiser {
     const TensorType& type = view.out_type(0);
     Box box = box_of(out);
     if (op == "constant" && attrs.has("value")) {
-      define(out, splat(out, type.dtype, attrs.real("value"), box));
+      define(out, splat(out, type.dtype, attr_at(attrs, "value"), box));
       return true;
     }
     if (op != "constant" && op != "iota") return false;

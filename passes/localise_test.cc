@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "passes/box.h"
 #include "passes/call.h"
 #include "passes/order.h"
@@ -167,7 +169,11 @@ TEST(Localise, ASplitBecomesPartialByPaddingWithTheIdentity) {
   for (Case k : {Case{Reduce::sum, DType::f32, "0.0"},
                  {Reduce::max, DType::f32, "-inf"},
                  {Reduce::min, DType::f64, "inf"},
-                 {Reduce::max, DType::i32, "-2147483648.0"}}) {
+                 {Reduce::sum, DType::i64, "0"},
+                 {Reduce::max, DType::i32, "-2147483648"},
+                 {Reduce::min, DType::i32, "2147483647"},
+                 {Reduce::max, DType::i64, "-9223372036854775808"},  // integers: no double is the largest i64
+                 {Reduce::min, DType::i64, "9223372036854775807"}}) {
     Program p("data=2");
     std::string kind = print(P(k.reduce));
     ValueId x = p.fix(p.input("x", {5}, k.dtype), {S(0)});
@@ -177,6 +183,18 @@ TEST(Localise, ASplitBecomesPartialByPaddingWithTheIdentity) {
     std::string type(name_of(k.dtype));
     EXPECT_EQ(calls_of(c, 0), cat("pad(", type, "[3]) {high=[2], low=[0], value=", k.value, "} -> ", type, "[5]\n"));
     EXPECT_EQ(calls_of(c, 1), cat("pad(", type, "[2]) {high=[0], low=[3], value=", k.value, "} -> ", type, "[5]\n"));
+  }
+}
+
+TEST(Localise, ASplatKeepsAllBitsOfAnInteger) {
+  for (std::int64_t value : {std::numeric_limits<std::int64_t>::max(), (std::int64_t{1} << 53) + 1}) {
+    Program p;
+    ValueId x = p.input("x", {4}, DType::i64);
+    ValueId one = p.b.one("constant", {}, {{"dtype", std::string("i64")}, {"shape", Ints{}}, {"value", value}});
+    p.output(build::add(p.b, x, build::broadcast(p.b, one, {4}, {})));
+    Compilation c = p.localised();
+    ASSERT_EQ(c.setup.size(), 1u);
+    EXPECT_EQ(print(c.setup[0].spec), cat("constant() {value=", value, "} -> i64[]"));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "base/extremes.h"
 
 namespace karez::runtime {
 namespace {
@@ -16,15 +17,6 @@ template <class T> T sum_of(T a, T b) {
     return a + b;
   }
 }
-template <class T> T max_of(T a, T b) {
-  if constexpr (std::is_floating_point_v<T>) return a != a || a > b ? a : b;
-  return a > b ? a : b;
-}
-template <class T> T min_of(T a, T b) {
-  if constexpr (std::is_floating_point_v<T>) return a != a || a < b ? a : b;
-  return a < b ? a : b;
-}
-
 template <class T, T (*combine)(T, T)> void reduce(std::byte* into, const std::byte* from, std::int64_t count) {
   T* a = reinterpret_cast<T*>(into);
   const T* b = reinterpret_cast<const T*>(from);
@@ -41,8 +33,8 @@ comm::ReduceFn reduce_function(std::string_view kind, DType dtype) {
     } else {
       if (kind == "sum") return reduce<T, sum_of<T>>;
     }
-    if (kind == "max") return reduce<T, max_of<T>>;
-    if (kind == "min") return reduce<T, min_of<T>>;
+    if (kind == "max") return reduce<T, larger<T>>;
+    if (kind == "min") return reduce<T, smaller<T>>;
     fail("'", kind, "' is no way to reduce; there are sum, max, min");
   });
 }

@@ -18,7 +18,8 @@ namespace karez::tests {
 //   r  reals in (-2, 2), all distinct over all operands and none near 0: no tie and no kink within a small step
 //   p  reals in (0.5, 2), distinct
 //   t  whole numbers from -2 to 2: ties and zeros, where rules of precedence show (and derivatives do not exist)
-//   i  indices from -1 to index_below, both of which are outside
+//   i  whole numbers from -1 to index_below
+//   j  indices from 0 to index_below - 1
 //   n  3, a count of steps
 // Bools are random whatever the letter.
 struct OpCase {
@@ -122,12 +123,12 @@ inline std::vector<OpCase> op_cases() {
       {"concat", {image, image}, {{"axis", one}}},
       {"pad", {{f, {5, 3}}}, {{"low", Ints{0, 1}}, {"high", Ints{0, 2}}, {"value", 0.0}}},
       {"pad", {{f, {5, 3}}}, {{"low", Ints{1, 0}}, {"high", Ints{1, 0}}, {"value", 2.5}}},
-      {"gather", {{f, {7, 3}}, {l, {5}}}, {}, "ri", 7},
-      {"gather", {{f, {7, 2, 3}}, {i, {2, 3}}}, {}, "ri", 7},
-      {"scatter_add", {{l, {9}}, {f, {9, 3}}}, {{"rows", Attr(std::int64_t{5})}}, "ir", 5},
-      {"scatter_add", {{i, {2, 3}}, {f, {2, 3}}}, {{"rows", Attr(std::int64_t{7})}}, "ir", 7},
-      {"one_hot", {{i, {5}}}, {{"depth", Attr(std::int64_t{7})}, {"dtype", f64}}, "i", 7},
-      {"one_hot", {{l, {2, 3}}}, {{"depth", Attr(std::int64_t{3})}, {"dtype", std::string("i32")}}, "i", 3},
+      {"gather", {{f, {7, 3}}, {l, {5}}}, {}, "rj", 7},
+      {"gather", {{f, {7, 2, 3}}, {i, {2, 3}}}, {}, "rj", 7},
+      {"scatter_add", {{l, {9}}, {f, {9, 3}}}, {{"rows", Attr(std::int64_t{5})}}, "jr", 5},
+      {"scatter_add", {{i, {2, 3}}, {f, {2, 3}}}, {{"rows", Attr(std::int64_t{7})}}, "jr", 7},
+      {"one_hot", {{i, {5}}}, {{"depth", Attr(std::int64_t{7})}, {"dtype", f64}}, "j", 7},
+      {"one_hot", {{l, {2, 3}}}, {{"depth", Attr(std::int64_t{3})}, {"dtype", std::string("i32")}}, "j", 3},
       {"arg_max", {{f, {5, 7}}}, {{"axis", one}}},
       {"arg_max", {{f, {5, 7}}}, {{"axis", one}}, "t"},
       {"arg_max", {{i, {5, 7}}}, {{"axis", zero}}, "i", 3},
@@ -191,6 +192,7 @@ inline std::vector<HostArray> random_inputs(const OpCase& c, std::mt19937_64& ra
         else if (kind == 'n') x = 3;
         else if (kind == 't') x = static_cast<T>(static_cast<int>(random() % 5) - 2);
         else if (kind == 'i') x = static_cast<T>(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(c.index_below + 2)) - 1);
+        else if (kind == 'j') x = static_cast<T>(random() % static_cast<std::uint64_t>(c.index_below));
         else if constexpr (std::is_integral_v<T>)
           x = static_cast<T>(random() % 2 == 0 ? 1 + random() % 9 : -1 - static_cast<std::int64_t>(random() % 9));
         else x = static_cast<T>(u < 0.5 ? 4 * u - 2.03 : 4 * u - 1.97);  // none within 0.03 of zero

@@ -10,23 +10,60 @@ import numpy as np
 import pytest
 
 root = pathlib.Path(__file__).resolve().parent.parent
+np.seterr(all="ignore")  # special values are the point
 erf = np.vectorize(math.erf, otypes=[np.float64])
+erfc = np.vectorize(math.erfc, otypes=[np.float64])
 
 
 def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
+    return np.exp(-np.logaddexp(0, -x))
 
 
 def phi(x):  # the normal distribution function
-    return 0.5 * (1 + erf(x / math.sqrt(2)))
+    return erfc(-x / math.sqrt(2)) / 2
 
 
-def extreme_grad(better):
-    return lambda x, y, dy: np.where(better(x, y), dy, np.where(better(y, x), 0, 0.5 * dy))
+def gelu(x):
+    return np.where(x == -np.inf, -0.0, x * phi(x))  # the limit
+
+
+def gelu_grad(x, dy):
+    bell = np.where(np.isinf(x), 0, x * np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi))
+    return dy * (phi(x) + bell)
+
+
+def maximum(x, y):
+    """NumPy's, which hands NaN on; of two zeros +0 is the larger, as in IEEE 754-2019."""
+    return np.where((x == 0) & (y == 0), x + y, np.maximum(x, y)) if x.dtype.kind == "f" else np.maximum(x, y)
+
+
+def minimum(x, y):
+    return -maximum(-x, -y) if x.dtype.kind == "f" else np.minimum(x, y)
+
+
+def relu(x):
+    return np.where(x <= 0, 0, x)
+
+
+def extreme_grad(worse):
+    return lambda x, y, dy: np.where(worse(x, y), 0, np.where(x == y, 0.5 * dy, dy))  # beside a NaN all of it
 
 
 def divide(x, y):
-    return x / y if np.issubdtype(x.dtype, np.floating) else np.trunc(x / y).astype(x.dtype)  # towards zero
+    if x.dtype.kind == "f":
+        return x / y
+    quotient = np.array([abs(int(a)) // abs(int(b)) * (1 if (a < 0) == (b < 0) else -1) for a, b in zip(x.flat, y.flat)], dtype=object)
+    bits = 8 * x.itemsize  # towards zero; the one quotient that does not fit wraps
+    return np.array([(q + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1) for q in quotient], x.dtype).reshape(x.shape)
+
+
+def cast(x, to):
+    """To integers: towards zero, to the nearest that there is, 0 for NaN. Integers wrap."""
+    if x.dtype.kind == "f" and np.dtype(to).kind == "i":
+        least, most = np.iinfo(to).min, np.iinfo(to).max
+        inside = (x > float(least)) & (x < float(most))
+        return np.where(inside, np.where(inside, x, 0).astype(to), np.where(x > 0, most, np.where(x < 0, least, 0))).astype(to)
+    return x.astype(to)
 
 
 # Pointwise ops; gradients by their own formulas, with operands in the order that ops/pointwise.cc gives them.
@@ -36,20 +73,20 @@ pointwise = {
     "log": np.log,
     "sqrt": np.sqrt,
     "sqrt_grad": lambda dy, r: dy / (2 * r),
-    "rsqrt": lambda x: x**-0.5,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
     "rsqrt_grad": lambda r, dy: -0.5 * r**3 * dy,
     "tanh": np.tanh,
     "tanh_grad": lambda r, dy: dy * (1 - r**2),
     "sigmoid": sigmoid,
     "sigmoid_grad": lambda r, dy: dy * (r - r**2),
-    "relu": lambda x: np.where(x > 0, x, 0),
-    "relu_grad": lambda r, dy: np.where(r > 0, dy, 0),
-    "gelu": lambda x: x * phi(x),
-    "gelu_grad": lambda x, dy: dy * (phi(x) + x * np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)),
+    "relu": relu,
+    "relu_grad": lambda r, dy: np.where(r <= 0, 0, dy),
+    "gelu": gelu,
+    "gelu_grad": gelu_grad,
     "erf": erf,
     "erf_grad": lambda x, dy: dy * 2 / math.sqrt(math.pi) * np.exp(-(x**2)),
     "abs": np.abs,
-    "abs_grad": lambda x, dy: np.sign(x) * dy,
+    "abs_grad": lambda x, dy: np.nan_to_num(np.sign(x)) * dy,  # 0 at NaN, as in PyTorch
     "sin": np.sin,
     "sin_grad": lambda x, dy: dy * np.cos(x),
     "cos": np.cos,
@@ -61,12 +98,12 @@ pointwise = {
     "div": divide,
     "div_grad": lambda dy, r, y: -dy * r / y,
     "pow": np.power,
-    "pow_grad": lambda y, x, dy: y * x ** (y - 1) * dy,
-    "pow_grad2": lambda x, r, dy: np.log(x) * r * dy,
-    "max": np.maximum,
-    "max_grad": extreme_grad(np.greater),
-    "min": np.minimum,
-    "min_grad": extreme_grad(np.less),
+    "pow_grad": lambda y, x, dy: np.where(y == 0, 0, y * x ** (y - 1)) * dy,
+    "pow_grad2": lambda x, r, dy: np.where(x == 0, 0, np.log(x) * r) * dy,
+    "max": maximum,
+    "max_grad": extreme_grad(np.less),
+    "min": minimum,
+    "min_grad": extreme_grad(np.greater),
     "eq": np.equal,
     "ne": np.not_equal,
     "lt": np.less,
@@ -131,6 +168,18 @@ def random_uniform(a, state):
     return unit.reshape(a["shape"])
 
 
+def fused(product, channel):
+    """With a bias along one dimension and ReLU behind, where the call has them."""
+
+    def run(a, x, w, bias=None):
+        y = product(a, x, w)
+        if bias is not None:
+            y = y + bias.reshape([-1 if d == channel % y.ndim else 1 for d in range(y.ndim)])
+        return relu(y) if a.get("relu") else y
+
+    return run
+
+
 def matmul(a, x, w):
     x = x.swapaxes(-1, -2) if a.get("transpose_a") else x
     w = w.swapaxes(-1, -2) if a.get("transpose_b") else w
@@ -162,7 +211,9 @@ def unwindows(taps, shape, stride, padding, dilation=(1, 1)):
 
 
 def conv2d(a, x, w):
-    return np.einsum("ncpqrs,ocrs->nopq", windows(x, w.shape[2:], a["stride"], a["padding"], a["dilation"]), w)
+    """Padding adds nothing, whatever it would be multiplied by."""
+    taps, inside = (windows(v, w.shape[2:], a["stride"], a["padding"], a["dilation"])[:, None] for v in (x, np.ones_like(x)))
+    return np.where(inside, taps * w[:, :, None, None], 0).sum((2, 5, 6))
 
 
 def conv2d_grad_input(a, dy, w):
@@ -170,7 +221,8 @@ def conv2d_grad_input(a, dy, w):
 
 
 def conv2d_grad_weight(a, x, dy):
-    return np.einsum("ncpqrs,nopq->ocrs", windows(x, a["kernel"], a["stride"], a["padding"], a["dilation"]), dy)
+    taps, inside = (windows(v, a["kernel"], a["stride"], a["padding"], a["dilation"])[:, None] for v in (x, np.ones_like(x)))
+    return np.where(inside, taps * dy[:, :, None, :, :, None, None], 0).sum((0, 3, 4))
 
 
 def max_pool(a, x):
@@ -181,7 +233,7 @@ def max_pool(a, x):
 
 def max_pool_grad(a, dy, index):
     taps = math.prod(a["kernel"])
-    hits = (index[..., None] == np.arange(taps)) * dy[..., None]
+    hits = np.where(index[..., None] == np.arange(taps), dy[..., None], 0)
     return unwindows(hits.reshape(dy.shape + tuple(a["kernel"])), a["shape"], a["stride"], a["padding"])
 
 
@@ -231,11 +283,11 @@ others = {
     "iota": iota,
     "random_uniform": random_uniform,
     "pointwise": lambda a, *x: free_forms[a["expr"]](*x),
-    "cast": lambda a, x: x.astype(dtypes[a["to"]]),
+    "cast": lambda a, x: cast(x, dtypes[a["to"]]),
     "assign": lambda a, old, x: x,
     "copy": lambda a, x: x,
-    "matmul": matmul,
-    "conv2d": conv2d,
+    "matmul": fused(matmul, -1),
+    "conv2d": fused(conv2d, 1),
     "conv2d_grad_input": conv2d_grad_input,
     "conv2d_grad_weight": conv2d_grad_weight,
     "max_pool": max_pool,
@@ -273,6 +325,85 @@ def reference(op, attrs, inputs, steps=1):
         out = pointwise[op](*wide) if op in pointwise else others[op](attrs, *wide)
         out = out if isinstance(out, tuple) else (out,)
     return out
+
+
+# How many units in the last place a row may be off at special values, in f32 and f64. Rows that compute f32 in double round once; the numbers are
+# those of the fast ones. What is not here is exact. In gradients the result of the forward op is an operand, so its own error does not count.
+ulps = {
+    "exp": (2, 2),
+    "log": (2, 2),
+    "sqrt": (1, 1),
+    "rsqrt": (2, 2),
+    "tanh": (4, 2),
+    "sigmoid": (4, 3),
+    "erf": (3, 2),
+    "pow": (2, 2),
+    "add": (1, 1),
+    "sub": (1, 1),
+    "mul": (1, 1),
+    "div": (1, 1),
+    "div_grad": (2, 2),
+    "sqrt_grad": (2, 2),
+    "rsqrt_grad": (4, 4),
+    "tanh_grad": (3, 3),
+    "sigmoid_grad": (3, 3),
+    "max_grad": (1, 1),
+    "min_grad": (1, 1),
+}
+# x^2 and x / sqrt(2) are rounded before they are exponents: so many more for each unit of x^2.
+exponents = {"gelu": (8, 4, 0, 1), "gelu_grad": (8, 4, 2, 2), "erf_grad": (4, 4, 2, 2)}
+# Of these a bound on the error itself, in units of the last place of 1: relative to results near 0 it is not bounded.
+absolute = {"sin": (4, 2), "cos": (4, 2), "sin_grad": (8, 4), "cos_grad": (8, 4)}
+# y - 1 is rounded before it is an exponent, log(x) before it is a factor.
+powers = {"pow_grad", "pow_grad2"}
+
+
+def tolerance(op, inputs, want):
+    """The greatest error of each element of `want` (already of the kernel's dtype)."""
+    which = 0 if want.dtype == np.float32 else 1
+    unit = np.spacing(np.abs(want))
+    if op in exponents:
+        square = np.minimum(inputs[0].astype(np.float64) ** 2, 1500)
+        return unit * (exponents[op][which] + exponents[op][2 + which] * square)
+    if op in absolute:
+        return absolute[op][which] * np.finfo(want.dtype).eps * (np.abs(inputs[-1]) if op.endswith("grad") else 1)
+    if op in powers:
+        return unit * (64 if which == 0 else 800)
+    return unit * ulps.get(op, (0, 0))[which]
+
+
+def check_special(case, folder):
+    """As `check`, at special values: NaN where NumPy has it, infinities and zeros with their signs, the rest within units in the last place."""
+    op = case["op"]
+    inputs = [np.load(folder / name) for name in case["in"]]
+    expected = reference(op, case["attrs"], inputs, case["steps"])
+    sizes = [magnitude(case, inputs, want) for want in expected] if op not in pointwise else None
+    for row, files in case["out"].items():
+        assert len(files) == len(expected), f"{row}: {len(files)} results, the reference has {len(expected)}"
+        for number, (name, exact) in enumerate(zip(files, expected)):
+            got = np.load(folder / name)
+            want = np.asarray(exact).astype(got.dtype)
+            assert got.shape == want.shape, f"{row}, result {number}: {got.shape} is not {want.shape}"
+            if got.dtype.kind != "f":
+                wrong = got != want
+            else:
+                most = tolerance(op, inputs, want) if op in pointwise else (1e-12 if got.dtype == np.float64 else 2e-6) * sizes[number]
+                finite = np.isfinite(want)
+                near = np.abs(got.astype(np.float64) - np.where(finite, want, 0)) <= most
+                # Where the result just about overflows either answer is one.
+                largest = np.finfo(got.dtype).max
+                edge = (np.abs(exact) > largest * (1 - 1e-5)) & (np.abs(exact) < largest * (1 + 1e-5)) & np.isinf(got)
+                wrong = ~np.where(np.isnan(want), np.isnan(got), np.where(finite, near | edge, got == want))
+                if op in signed_zeros:
+                    wrong |= (want == 0) & (np.signbit(want) != np.signbit(got))
+            if not wrong.any():
+                continue
+            at = [x[wrong][:4] if x.shape == wrong.shape else "..." for x in inputs]
+            raise AssertionError(f"{row}, result {number}: {got[wrong][:4]} is not {want[wrong][:4]} at {at}, {wrong.sum()} of {wrong.size} differ")
+
+
+signed_zeros = {"max", "min", "relu", "neg", "abs", "stop_gradient", "select", "exp", "tanh", "sigmoid", "erf", "sqrt", "copy", "assign", "reshape",
+                "transpose", "slice", "concat", "pad", "broadcast", "gather"}  # fmt: skip
 
 
 def magnitude(case, inputs, expected):
@@ -318,17 +449,20 @@ def test_every_op_agrees_with_numpy(values):
             faults.append(f"{case['name']}: no reference is written for '{case['op']}'")
             continue
         try:
-            check(case, values)
+            (check_special if case["special"] else check)(case, values)
         except Exception as error:  # all faults of a run are shown, not the first
             faults.append(f"{case['name']} ({case['steps']} steps): {error}")
     assert not faults, "\n".join(faults)
     print(f"{len(cases)} cases, {sum(len(c['out']) for c in cases)} results of kernels")
     assert len(cases) > 150
+    special = [c for c in cases if c["special"]]
+    assert {c["op"] for c in special} >= set(pointwise) - {"and", "or", "not"}
+    assert len(special) > 700 and sum("relu" in c["attrs"] for c in special) > 100
 
 
 def test_the_reference_sees_a_wrong_value(values):
     cases = json.loads((values / "cases.json").read_text())["cases"]
-    case = next(c for c in cases if c["op"] == "matmul")
+    case = next(c for c in cases if c["op"] == "matmul" and not c["special"])
     name = next(iter(case["out"].values()))[0]
     right = np.load(values / name)
     wrong = right.copy()
@@ -337,3 +471,30 @@ def test_the_reference_sees_a_wrong_value(values):
     with pytest.raises(AssertionError, match="is not"):
         check(case, values)
     np.save(values / name, right)
+
+
+def test_the_reference_sees_a_lost_nan_and_a_naive_formula(values):
+    """One wrong element at a time: a NaN that became 0, an overflow where the answer is finite, a zero of the wrong sign, and a few ulps too many."""
+    cases = json.loads((values / "cases.json").read_text())["cases"]
+
+    def spoiled(op, find, value):
+        case = next(c for c in cases if c["op"] == op and c["special"] and any("hwy" in row or "onednn" in row for row in c["out"]) and find(c))
+        row = next(row for row in case["out"] if "hwy" in row or "onednn" in row)
+        right = np.load(values / case["out"][row][0])
+        x = np.load(values / case["in"][0])
+        wrong = right.copy()
+        at = value(x, right)
+        wrong.flat[at[0]] = at[1]
+        np.save(values / case["out"][row][0], wrong)
+        with pytest.raises(AssertionError, match="is not"):
+            check_special(case, values)
+        np.save(values / case["out"][row][0], right)
+        check_special(case, values)
+
+    anyone = lambda c: True
+    first = lambda mask: int(np.flatnonzero(mask)[0])
+    spoiled("relu", anyone, lambda x, y: (first(np.isnan(x)), 0))
+    spoiled("sigmoid", anyone, lambda x, y: (first(x == -100), 0))
+    spoiled("max", anyone, lambda x, y: (first((y == 0) & ~np.signbit(y)), -0.0))
+    spoiled("tanh", anyone, lambda x, y: (first(x == 0.5), np.float32(np.tanh(0.5) * (1 + 1e-6))))
+    spoiled("matmul", lambda c: "relu" in c["attrs"] and np.isnan(np.load(values / c["in"][0])).any(), lambda x, y: (first(np.isnan(y)), 0))

@@ -1,4 +1,5 @@
-// Writes what the kernels compute for every op case: inputs, attributes and outputs, as .npy files and cases.json, for a reference to read.
+// Writes what the kernels compute for every op case, at random operands and at special values, fused calls among them: inputs, attributes and
+// outputs, as .npy files and cases.json, for a reference to read.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -6,7 +7,7 @@
 
 #include "base/text.h"
 #include "tests/evaluate.h"
-#include "tests/op_cases.h"
+#include "tests/special_cases.h"
 
 namespace {
 
@@ -53,9 +54,12 @@ std::string json(const Attrs& attrs) {
 struct Job {
   OpCase op;
   int steps = 1;  // of an update: its results become its operands, and its step counts on
+  std::vector<HostArray> in = {};
+  bool special = false;  // operands hold special values
+  bool fused = false;    // a call that `fuse` makes: bias and ReLU inside
 };
 
-std::vector<Job> jobs() {
+std::vector<Job> jobs(std::mt19937_64& random) {
   std::vector<Job> out;
   for (const OpCase& c : op_cases()) {
     out.push_back({c});
@@ -67,7 +71,25 @@ std::vector<Job> jobs() {
       if (update) out.push_back({single, 3});
     }
   }
+  for (Job& job : out) job.in = random_inputs(job.op, random);
+  for (SpecialCase& c : special_cases(random)) out.push_back({c.op, 1, c.in, true});
+  for (SpecialCase& c : fused_cases(random)) out.push_back({c.op, 1, c.in, true, true});
   return out;
+}
+
+// The call that runs a job; of a fused one that of the product alone, with the bias as one more operand and what is fused as attributes.
+CallSpec call_of(const Job& job, const OpTable& ops) {
+  OpCase alone = job.op;
+  for (const char* name : {"bias", "relu"})
+    if (job.fused) alone.attrs.erase(name);
+  if (job.fused) alone.in.resize(2);
+  const Graph graph = graph_of(alone, ops);
+  const NodeView node{&graph, NodeId(graph.nodes.size() - 1)};
+  CallSpec call = stored_call(node, node.in_types(), node.out_types(), whole_attrs(node));
+  if (!job.fused) return call;
+  for (std::size_t i = 2; i < job.op.in.size(); ++i) call.in.push_back(View(job.op.in[i]));
+  for (const char* name : {"bias", "relu"}) call.attrs.set(name, job.op.attrs.flag(name));
+  return call;
 }
 
 std::vector<HostArray> run_steps(const KernelRow& row, const CallSpec& call, const OpDef& op, std::vector<HostArray> in, int steps) {
@@ -89,11 +111,9 @@ int write_all(const fs::path& folder, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::string text = cat("{\"seed\": ", seed, ", \"cases\": [\n");
   int number = 0, results = 0;
-  for (const Job& job : jobs()) {
-    const Graph graph = graph_of(job.op, ops);
-    const NodeView node{&graph, NodeId(graph.nodes.size() - 1)};
-    const auto in = random_inputs(job.op, random);
-    const CallSpec call = stored_call(node, node.in_types(), node.out_types(), whole_attrs(node));
+  for (const Job& job : jobs(random)) {
+    const std::vector<HostArray>& in = job.in;
+    const CallSpec call = call_of(job, ops);
     const auto file = [&](const std::string& what, const HostArray& array) {
       const std::string name = cat(number, "_", what, ".npy");
       write_npy(folder / name, array);
@@ -103,7 +123,7 @@ int write_all(const fs::path& folder, std::uint64_t seed) {
     for (std::size_t i = 0; i < in.size(); ++i) inputs += cat(i ? ", " : "", file(cat("in", i), in[i]));
     for (const KernelRow& row : rows) {
       if (row.op != call.op || !row.supports(call)) continue;
-      const auto out = run_steps(row, call, *node.node().op, in, job.steps);
+      const auto out = run_steps(row, call, ops.at(job.op.op), in, job.steps);
       std::string files;
       for (std::size_t i = 0; i < out.size(); ++i) files += cat(i ? ", " : "", file(cat(row.name, "_out", i), out[i]));
       outputs += cat(outputs.empty() ? "" : ", ", quote(row.name), ": [", files, "]");
@@ -111,7 +131,8 @@ int write_all(const fs::path& folder, std::uint64_t seed) {
     }
     require(!outputs.empty(), "no kernel takes ", print(call));
     text += cat(number ? ",\n" : "", "{\"name\": ", quote(cat(number, " ", print(job.op))), ", \"op\": ", quote(job.op.op),
-                ", \"steps\": ", job.steps, ", \"attrs\": ", json(node.attrs()), ", \"in\": [", inputs, "], \"out\": {", outputs, "}}");
+                ", \"steps\": ", job.steps, ", \"special\": ", job.special ? "true" : "false", ", \"attrs\": ", json(job.op.attrs), ", \"in\": [",
+                inputs, "], \"out\": {", outputs, "}}");
     ++number;
   }
   std::ofstream(folder / "cases.json") << text << "\n]}\n";

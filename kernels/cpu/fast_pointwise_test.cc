@@ -44,7 +44,7 @@ void expect_as_plain(const CallSpec& call, double tolerance, unsigned seed = 7) 
 }
 
 const char* const unary[] = {"-x",         "!x",     "exp(x)", "log(x)", "sqrt(x)", "rsqrt(x)", "tanh(x)",
-                             "sigmoid(x)", "erf(x)", "abs(x)", "sin(x)", "cos(x)",  "max(x, 0)"};
+                             "sigmoid(x)", "erf(x)", "phi(x)", "abs(x)", "sin(x)",  "cos(x)",   "max(x, 0)"};
 const char* const binary[] = {"x + y",  "x - y",  "x * y",  "x / y",  "x < y",       "x <= y",    "x > y",    "x >= y",
                               "x == y", "x != y", "x && y", "x || y", "pow(x, 2.5)", "max(x, y)", "min(x, y)"};
 

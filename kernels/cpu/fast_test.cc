@@ -1,11 +1,11 @@
 // Every fast row against the plain row of its op: random operands, odd sizes, teams of one and two, each bit-equal with itself on a second run.
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 
 #include "base/text.h"
 #include "kernels/cpu/fast.h"
 #include "kernels/cpu/fast_run.h"
 #include "kernels/cpu/test_strides.h"
+#include "kernels/cpu/test_targets.h"
 
 namespace karez::kernels {
 namespace {
@@ -267,11 +267,8 @@ TEST(FastRandom, DrawsThePlainKernelsBits) {
 
 // What a processor without AVX-512 runs, and one without AVX2: the same answers (oneDNN chooses for itself).
 TEST(FastTargets, EveryInstructionSetThatThisMachineHasAgreesWithThePlainRows) {
-  const std::int64_t here = hwy::SupportedTargets();
-  for (const std::int64_t target : {std::int64_t{HWY_AVX3}, std::int64_t{HWY_AVX2}, std::int64_t{HWY_SCALAR}}) {
-    if (target != HWY_SCALAR && (here & target) == 0) continue;
-    hwy::SetSupportedTargetsForTest(target);
-    SCOPED_TRACE(cat("on ", hwy::TargetName(target)));
+  on_every_instruction_set([](const char* name) {
+    SCOPED_TRACE(cat("on ", name));
     for (const CallSpec& call : one_call_per_fast_row()) {
       const auto choice = table().find(call);
       ASSERT_TRUE(choice.has_value());
@@ -282,8 +279,7 @@ TEST(FastTargets, EveryInstructionSetThatThisMachineHasAgreesWithThePlainRows) {
       }
       for (std::size_t i = 0; i < fast.out.size(); ++i) EXPECT_LE(difference(fast.out[i], plain.out[i]), 2e-4) << print(call) << ", output " << i;
     }
-  }
-  hwy::SetSupportedTargetsForTest(0);
+  });
 }
 
 }  // namespace

@@ -76,8 +76,8 @@ HWY_INLINE void window_block(const FirstConv& f, const float* image, const float
   for (int i = 0; i < pixels; ++i) {
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; ++v) {
-      // As the plain ReLU: a NaN stays.
-      const V y = f.relu ? hn::IfThenElse(hn::Lt(sum[i][v], hn::Zero(d)), hn::Zero(d), sum[i][v]) : sum[i][v];
+      // As the plain ReLU: a NaN stays, -0 becomes +0.
+      const V y = f.relu ? hn::IfThenElse(hn::Le(sum[i][v], hn::Zero(d)), hn::Zero(d), sum[i][v]) : sum[i][v];
       float* to = out + i * f.o + v * lanes;
       if ((v + 1) * lanes <= channels) hn::StoreU(y, d, to);
       else hn::BlendedStore(y, hn::FirstN(d, static_cast<std::size_t>(channels - v * lanes)), d, to);

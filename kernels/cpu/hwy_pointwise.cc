@@ -75,6 +75,7 @@ void run_block(const BlockOp& o, std::int64_t count) {
     case ExprKind::tanh: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return tanh_of(a); });
     case ExprKind::sigmoid: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return sigmoid_of(a); });
     case ExprKind::erf: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return erf_of(a); });
+    case ExprKind::phi: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return phi_of(a); });
     case ExprKind::abs: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return hn::Abs(a); });
     case ExprKind::sin: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return sin_of(a); });
     case ExprKind::cos: return over<1>(o, count, [](V a, V, V) HWY_ATTR { return cos_of(a); });

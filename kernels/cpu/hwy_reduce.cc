@@ -36,19 +36,29 @@ struct Sum {
   static HWY_INLINE V join(V a, V b) { return hn::Add(a, b); }
   static HWY_INLINE float across(V v) { return hn::GetLane(hn::SumOfLanes(D(), v)); }
 };
-// A NaN wins, as in the plain kernel.
+// Whether a lane has exactly these bits.
+HWY_INLINE bool has_bits(V v, std::int32_t bits) {
+  const hn::RebindToSigned<D> words;
+  return !hn::AllFalse(words, hn::Eq(hn::BitCast(words, v), hn::Set(words, bits)));
+}
+
+// As base/extremes.h: a NaN wins, and among zeros the sign tells.
 struct Max {
   static constexpr float identity = -std::numeric_limits<float>::infinity();
   static HWY_INLINE V join(V a, V b) { return max_of(a, b); }
   static HWY_INLINE float across(V v) {
-    return hn::AllFalse(D(), hn::IsNaN(v)) ? hn::GetLane(hn::MaxOfLanes(D(), v)) : std::numeric_limits<float>::quiet_NaN();
+    if (!hn::AllFalse(D(), hn::IsNaN(v))) return std::numeric_limits<float>::quiet_NaN();
+    const float most = hn::GetLane(hn::MaxOfLanes(D(), v));
+    return most != 0 ? most : has_bits(v, 0) ? 0.0f : -0.0f;
   }
 };
 struct Min {
   static constexpr float identity = std::numeric_limits<float>::infinity();
   static HWY_INLINE V join(V a, V b) { return min_of(a, b); }
   static HWY_INLINE float across(V v) {
-    return hn::AllFalse(D(), hn::IsNaN(v)) ? hn::GetLane(hn::MinOfLanes(D(), v)) : std::numeric_limits<float>::quiet_NaN();
+    if (!hn::AllFalse(D(), hn::IsNaN(v))) return std::numeric_limits<float>::quiet_NaN();
+    const float least = hn::GetLane(hn::MinOfLanes(D(), v));
+    return least != 0 ? least : has_bits(v, std::numeric_limits<std::int32_t>::min()) ? -0.0f : 0.0f;
   }
 };
 

@@ -7,6 +7,7 @@
 #include <span>
 #include <type_traits>
 
+#include "base/extremes.h"
 #include "tensor/tensor.h"
 
 namespace karez::kernels {
@@ -73,9 +74,5 @@ template <class Body> void for_each_element(const Loops& loops, Body&& body) {
 
 // What sums of T are kept in: doubles for floats, unsigned words for integers (which wrap, as theirs do).
 template <class T> using Wide = std::conditional_t<std::is_floating_point_v<T>, double, std::uint64_t>;
-
-// The larger (smaller) of two; a NaN wins, so that a broken value is seen and not lost.
-template <class T> T larger(T a, T b) { return a != a || a > b ? a : b; }
-template <class T> T smaller(T a, T b) { return a != a || a < b ? a : b; }
 
 }  // namespace karez::kernels

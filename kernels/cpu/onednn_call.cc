@@ -3,6 +3,9 @@
 
 #include <cstring>
 
+#include "kernels/cpu/pointwise_generated.h"
+#include "kernels/cpu/team.h"
+
 namespace karez::kernels {
 bool is_reference(const char* implementation) { return std::strstr(implementation, "ref") != nullptr; }
 
@@ -42,6 +45,13 @@ void OneDnnCall::add(const dnnl::primitive& primitive, const dnnl::memory::desc&
   steps_.push_back(std::move(step));
 }
 
+void OneDnnCall::relu_behind(const View& y) {
+  for (const GeneratedPointwise& row : generated_pointwise())
+    if (std::string_view(row.expr) == "max(x0, 0)") relu_ = row.run;
+  require(relu_ != nullptr, "the generated pointwise kernels lack ReLU");
+  relu_count_ = y.count();
+}
+
 void OneDnnCall::run(const KernelArgs& args) {
   const OneDnnTeam scope(team_);
   for (Bound& b : bound_) {
@@ -55,6 +65,11 @@ void OneDnnCall::run(const KernelArgs& args) {
     const dnnl_status_t status = dnnl_primitive_execute(step.primitive.get(), stream_.get(), static_cast<int>(step.args.size()), step.args.data());
     require(status == dnnl_success, "oneDNN failed to execute a primitive: status ", static_cast<int>(status));
   }
+  if (relu_ == nullptr) return;
+  constexpr std::int64_t grain = 32768;  // elements below which a second thread costs more than it brings
+  constexpr std::uint8_t dense = 0;
+  void* y = args.out[0];
+  parallel_for(team_, relu_count_, grain, [&](std::int64_t begin, std::int64_t end, int) { relu_(begin, end, &y, &dense, y); });
 }
 
 dnnl::memory::desc onednn_desc(const View& view) {

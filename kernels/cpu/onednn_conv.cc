@@ -37,11 +37,11 @@ std::optional<Convolution> convolution_of(const Attrs& attrs, const View& x, con
 
 constexpr auto direct = dnnl::algorithm::convolution_direct;
 
-dnnl::convolution_forward::primitive_desc forward_of(const OneDnnCall& plan, const Convolution& c, const memory::desc* bias,
-                                                     const dnnl::primitive_attr& attr) {
+dnnl::convolution_forward::primitive_desc forward_of(const OneDnnCall& plan, const Convolution& c, const memory::desc* bias) {
   constexpr auto kind = dnnl::prop_kind::forward_training;
-  if (bias != nullptr) return {{kind, direct, c.x, c.w_any, *bias, c.y, c.stride, c.dilation, c.padding, c.padding}, attr, plan.engine()};
-  return {{kind, direct, c.x, c.w_any, c.y, c.stride, c.dilation, c.padding, c.padding}, attr, plan.engine()};
+  if (bias != nullptr)
+    return {{kind, direct, c.x, c.w_any, *bias, c.y, c.stride, c.dilation, c.padding, c.padding}, OneDnnCall::attributes(), plan.engine()};
+  return {{kind, direct, c.x, c.w_any, c.y, c.stride, c.dilation, c.padding, c.padding}, OneDnnCall::attributes(), plan.engine()};
 }
 
 }  // namespace
@@ -51,19 +51,14 @@ bool onednn_conv2d(OneDnnCall& plan, const CallSpec& call, std::string& implemen
   if (call.in.size() != (bias ? 3u : 2u) || call.out.size() != 1) return false;
   const auto c = convolution_of(call.attrs, call.in[0], call.in[1], call.out[0]);
   if (!c) return false;
-  dnnl::primitive_attr attr = OneDnnCall::attributes();
-  if (call.attrs.flag("relu", false)) {
-    dnnl::post_ops ops;
-    ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
-    attr.set_post_ops(ops);
-  }
+  const bool relu = call.attrs.flag("relu", false);
   memory::desc bias_desc;
   if (bias) {
     const View& b = call.in[2];
     if (b.rank() != 1 || b.dtype != DType::f32 || b.shape[0] != call.out[0].shape[1] || !b.contiguous()) return false;
     bias_desc = memory::desc(b.shape, memory::data_type::f32, memory::format_tag::x);
   }
-  const auto pd = forward_of(plan, *c, bias ? &bias_desc : nullptr, attr);
+  const auto pd = forward_of(plan, *c, bias ? &bias_desc : nullptr);
   implementation = pd.impl_info_str();
   if (is_reference(implementation.c_str())) return false;
   const int x = plan.input(0, c->x), w = plan.reordered(plan.input(1, c->w), pd.weights_desc()), y = plan.output(0, c->y);
@@ -71,6 +66,7 @@ bool onednn_conv2d(OneDnnCall& plan, const CallSpec& call, std::string& implemen
     plan.add(dnnl::convolution_forward(pd), pd.scratchpad_desc(),
              {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_BIAS, plan.input(2, bias_desc)}, {DNNL_ARG_DST, y}});
   else plan.add(dnnl::convolution_forward(pd), pd.scratchpad_desc(), {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}});
+  if (relu) plan.relu_behind(call.out[0]);
   return true;
 }
 
@@ -78,7 +74,7 @@ bool onednn_conv2d_grad_input(OneDnnCall& plan, const CallSpec& call, std::strin
   if (call.in.size() != 2 || call.out.size() != 1) return false;
   const auto c = convolution_of(call.attrs, call.out[0], call.in[1], call.in[0]);
   if (!c) return false;
-  const auto hint = forward_of(plan, *c, nullptr, OneDnnCall::attributes());
+  const auto hint = forward_of(plan, *c, nullptr);
   const dnnl::convolution_backward_data::primitive_desc pd({direct, c->x, c->w_any, c->y, c->stride, c->dilation, c->padding, c->padding},
                                                            OneDnnCall::attributes(), plan.engine(), hint);
   implementation = pd.impl_info_str();
@@ -92,7 +88,7 @@ bool onednn_conv2d_grad_weight(OneDnnCall& plan, const CallSpec& call, std::stri
   if (call.in.size() != 2 || call.out.size() != 1) return false;
   const auto c = convolution_of(call.attrs, call.in[0], call.out[0], call.in[1]);
   if (!c) return false;
-  const auto hint = forward_of(plan, *c, nullptr, OneDnnCall::attributes());
+  const auto hint = forward_of(plan, *c, nullptr);
   const dnnl::convolution_backward_weights::primitive_desc pd({direct, c->x, c->w_any, c->y, c->stride, c->dilation, c->padding, c->padding},
                                                               OneDnnCall::attributes(), plan.engine(), hint);
   implementation = pd.impl_info_str();

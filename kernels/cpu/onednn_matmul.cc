@@ -1,4 +1,4 @@
-// Matrix products through oneDNN: transposes are strides, bias is an operand, ReLU a post-operation.
+// Matrix products through oneDNN: transposes are strides, bias is an operand, ReLU a sweep behind.
 #include <algorithm>
 
 #include "kernels/cpu/onednn_call.h"
@@ -26,12 +26,8 @@ bool onednn_matmul(OneDnnCall& plan, const CallSpec& call, std::string& implemen
     for (int d = 0; d < rank; ++d)
       if (view->strides[static_cast<std::size_t>(d)] == 0 && view->shape[static_cast<std::size_t>(d)] > 1) return false;
 
-  dnnl::primitive_attr attr = OneDnnCall::attributes();
-  if (call.attrs.flag("relu", false)) {
-    dnnl::post_ops ops;
-    ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
-    attr.set_post_ops(ops);
-  }
+  const bool relu = call.attrs.flag("relu", false);
+  if (relu && !is_dense(y.shape, y.strides)) return false;
   const auto a_desc = onednn_desc(a), b_desc = onednn_desc(b), y_desc = onednn_desc(y);
   dnnl::memory::desc bias_desc;
   if (bias) {
@@ -42,7 +38,7 @@ bool onednn_matmul(OneDnnCall& plan, const CallSpec& call, std::string& implemen
     bias_desc = onednn_desc(View(DType::f32, shape));
   }
   const dnnl::matmul::desc desc = bias ? dnnl::matmul::desc(a_desc, b_desc, bias_desc, y_desc) : dnnl::matmul::desc(a_desc, b_desc, y_desc);
-  const dnnl::matmul::primitive_desc pd(desc, attr, plan.engine());
+  const dnnl::matmul::primitive_desc pd(desc, OneDnnCall::attributes(), plan.engine());
   implementation = pd.impl_info_str();
   if (is_reference(implementation.c_str())) return false;
   const int ma = plan.input(0, a_desc), mb = plan.input(1, b_desc), my = plan.output(0, y_desc);
@@ -50,6 +46,7 @@ bool onednn_matmul(OneDnnCall& plan, const CallSpec& call, std::string& implemen
     plan.add(dnnl::matmul(pd), pd.scratchpad_desc(),
              {{DNNL_ARG_SRC, ma}, {DNNL_ARG_WEIGHTS, mb}, {DNNL_ARG_BIAS, plan.input(2, bias_desc)}, {DNNL_ARG_DST, my}});
   else plan.add(dnnl::matmul(pd), pd.scratchpad_desc(), {{DNNL_ARG_SRC, ma}, {DNNL_ARG_WEIGHTS, mb}, {DNNL_ARG_DST, my}});
+  if (relu) plan.relu_behind(y);
   return true;
 }
 

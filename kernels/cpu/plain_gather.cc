@@ -1,4 +1,5 @@
-// Rows by index: gather, scatter_add, one_hot. An index outside the local table reads zeros and adds nothing.
+// Rows by index: gather, scatter_add, one_hot. An index of rows that lie on another device reads zeros and adds nothing; one outside the logical
+// table is an error.
 #include <cstring>
 
 #include "kernels/cpu/copy_plan.h"
@@ -21,23 +22,56 @@ std::vector<std::int64_t> tail(const std::vector<std::int64_t>& list, std::size_
   return {list.begin() + static_cast<std::ptrdiff_t>(split), list.end()};
 }
 
+// Which indices there are, for rows offset to offset + count - 1 of a table that has `limit` of them in all.
+class Bounds {
+ public:
+  Bounds(const CallSpec& call, const View& index, std::int64_t count)
+      : op_(call.op),
+        name_(call.attrs.text("of", "the index")),
+        shape_(index.shape),
+        begin_(call.attrs.has("begin") ? call.attrs.ints("begin") : Ints(index.shape.size(), 0)),
+        offset_(call.attrs.integer("offset", 0)),
+        count_(count),
+        limit_(call.attrs.integer("limit", offset_ + count)) {
+    require_fit(begin_.size() == shape_.size() && offset_ >= 0 && offset_ + count <= limit_, call, "offset, limit or begin does not fit");
+  }
+
+  // The local row, or -1 where another device has it. `n`: which element of the index this is, in logical order.
+  std::int64_t row(std::int64_t index, std::int64_t n) const {
+    if (index < 0 || index >= limit_) [[unlikely]]
+      refuse(index, n);
+    const std::int64_t row = index - offset_;
+    return row >= 0 && row < count_ ? row : -1;
+  }
+
+ private:
+  // Names the place in the logical index, so that the text is the same however the index lies on the mesh.
+  [[noreturn]] void refuse(std::int64_t index, std::int64_t n) const {
+    Ints at = begin_;
+    for (std::size_t d = shape_.size(); d-- > 0; n /= shape_[d]) at[d] += n % shape_[d];
+    fail(op_, ": ", name_, " ", index, " at ", print_shape(at), " is outside ", limit_ == 0 ? "an empty table" : cat("0 to ", limit_ - 1));
+  }
+
+  std::string op_, name_;
+  Shape shape_;
+  Ints begin_;
+  std::int64_t offset_, count_, limit_;
+};
+
 // idx [i...] beside a table [v, d...] and rows [i..., d...].
 struct Rows {
   Loops index;  // operand 0 is the rows' first element, operand 1 the index
   Loops row;    // operand 0 is the row, operand 1 the table's row
-  std::int64_t table_step = 0, count = 0, offset = 0;
+  std::int64_t table_step = 0;
+  Bounds bounds;
 };
 Rows rows_of(const CallSpec& call, const View& index, const View& table, const View& rows) {
   const std::size_t split = index.shape.size();
   require_fit(table.rank() >= 1 && rows.rank() == index.rank() + table.rank() - 1, call, "ranks do not match");
   require_fit(head(rows.shape, split) == index.shape && tail(rows.shape, split) == tail(table.shape, 1), call, "sizes do not match");
-  Rows out;
-  out.index = loops_over(index.shape, {head(rows.strides, split), index.strides}, Order::logical);
-  out.row = loops_over(tail(table.shape, 1), {tail(rows.strides, split), tail(table.strides, 1)}, Order::by_memory);
-  out.table_step = table.strides[0];
-  out.count = table.shape[0];
-  out.offset = call.attrs.integer("offset", 0);
-  return out;
+  return {loops_over(index.shape, {head(rows.strides, split), index.strides}, Order::logical),
+          loops_over(tail(table.shape, 1), {tail(rows.strides, split), tail(table.strides, 1)}, Order::by_memory), table.strides[0],
+          Bounds(call, index, table.shape[0])};
 }
 
 PreparedKernel gather(const CallSpec& call) {
@@ -48,10 +82,11 @@ PreparedKernel gather(const CallSpec& call) {
         const T* table = elements<T>(args.in[0]);
         const I* index = elements<I>(args.in[1]);
         const std::int64_t count = rows.row.inner(), step = rows.row.step(0), table_step = rows.row.step(1);
+        std::int64_t n = 0;
         for_each_element(rows.index, [&](const auto& at) {
           T* y = elements<T>(args.out[0]) + at[0];
-          const std::int64_t v = static_cast<std::int64_t>(index[at[1]]) - rows.offset;
-          const bool inside = v >= 0 && v < rows.count;
+          const std::int64_t v = rows.bounds.row(index[at[1]], n++);
+          const bool inside = v >= 0;
           for_each_run(rows.row, [&](const auto& run) {
             T* to = y + run[0];
             const T* from = inside ? table + v * rows.table_step + run[1] : nullptr;
@@ -79,10 +114,11 @@ PreparedKernel scatter_add(const CallSpec& call) {
         std::fill_n(sums, total, Wide<T>{});
         const I* index = elements<I>(args.in[0]);
         const std::int64_t count = rows.row.inner(), step = rows.row.step(0), sum_step = rows.row.step(1);
+        std::int64_t n = 0;
         for_each_element(rows.index, [&](const auto& at) {
           const T* updates = elements<T>(args.in[1]) + at[0];
-          const std::int64_t v = static_cast<std::int64_t>(index[at[1]]) - rows.offset;
-          if (v < 0 || v >= rows.count) return;
+          const std::int64_t v = rows.bounds.row(index[at[1]], n++);
+          if (v < 0) return;
           for_each_run(rows.row, [&](const auto& run) {
             Wide<T>* to = sums + v * rows.table_step + run[1];
             for (std::int64_t i = 0; i < count; ++i) to[i * sum_step] += static_cast<Wide<T>>(updates[run[0] + i * step]);
@@ -100,16 +136,17 @@ PreparedKernel one_hot(const CallSpec& call) {
   const std::size_t split = index.shape.size();
   require_fit(y.rank() == index.rank() + 1 && head(y.shape, split) == index.shape, call, "sizes do not match");
   const Loops rows = loops_over(index.shape, {head(y.strides, split), index.strides}, Order::logical);
-  const std::int64_t depth = y.shape[split], step = y.strides[split], offset = call.attrs.integer("offset", 0);
+  const std::int64_t depth = y.shape[split], step = y.strides[split];
   return with_index(index.dtype, [&]<class I>() {
     return with_type(y.dtype, [&]<class T>() -> PreparedKernel {
-      return [=](const KernelArgs& args) {
+      return [rows, depth, step, bounds = Bounds(call, index, depth)](const KernelArgs& args) {
         const I* index = elements<I>(args.in[0]);
+        std::int64_t n = 0;
         for_each_element(rows, [&](const auto& at) {
           T* to = elements<T>(args.out[0]) + at[0];
           for (std::int64_t k = 0; k < depth; ++k) to[k * step] = T{};
-          const std::int64_t v = static_cast<std::int64_t>(index[at[1]]) - offset;
-          if (v >= 0 && v < depth) to[v * step] = T{1};
+          const std::int64_t v = bounds.row(index[at[1]], n++);
+          if (v >= 0) to[v * step] = T{1};
         });
       };
     });

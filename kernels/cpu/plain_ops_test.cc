@@ -148,21 +148,62 @@ TEST(ArgMax, TheFirstMaximumWins) {
   EXPECT_EQ(logical<std::int64_t>(out[0]), (i64s{1, 0}));
 }
 
+// A message of the body, or "".
+template <class Body> std::string error_of(Body&& body) {
+  try {
+    body();
+    return "";
+  } catch (const Error& e) { return e.what(); }
+}
+
 TEST(Gather, RowsOutsideTheLocalTableAreZero) {
-  auto out =
-      run_plain("gather", {filled<float>({2, 2}, {1, 2, 3, 4}), filled<std::int64_t>({4}, {5, 4, 3, 6})}, {f32({4, 2})}, {{"offset", whole(4)}});
+  auto out = run_plain("gather", {filled<float>({2, 2}, {1, 2, 3, 4}), filled<std::int64_t>({4}, {5, 4, 3, 6})}, {f32({4, 2})},
+                       {{"offset", whole(4)}, {"limit", whole(7)}});
   EXPECT_EQ(logical<float>(out[0]), (f32s{3, 4, 1, 2, 0, 0, 0, 0}));
+}
+
+// By place in the logical index and size of the logical table, whichever part of either a device holds; the first in logical order.
+TEST(Gather, AnIndexOutsideTheLogicalTableIsAnErrorThatNamesItsPlace) {
+  constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min();
+  const Buffer table = filled<float>({2, 2}, {1, 2, 3, 4});
+  const auto gather = [&](std::vector<std::int64_t> index, const Attrs& attrs) {
+    return error_of([&] { run_plain("gather", {table, filled<std::int64_t>({2, 2}, index)}, {f32({2, 2, 2})}, attrs); });
+  };
+  EXPECT_EQ(gather({0, 1, 0, 1}, {}), "");
+  EXPECT_EQ(gather({0, 1, 2, 7}, {}), "gather: the index 2 at [1, 0] is outside 0 to 1");
+  EXPECT_EQ(gather({0, -1, 0, 1}, {}), "gather: the index -1 at [0, 1] is outside 0 to 1");
+  const Attrs part{{"offset", whole(3)}, {"limit", whole(6)}, {"begin", Ints{10, 20}}};
+  EXPECT_EQ(gather({0, 5, 2, 4}, part), "");
+  EXPECT_EQ(gather({0, 5, 2, 6}, part), "gather: the index 6 at [11, 21] is outside 0 to 5");
+  EXPECT_EQ(gather({least, 5, 2, 6}, part), cat("gather: the index ", least, " at [10, 20] is outside 0 to 5"));
+  EXPECT_EQ(error_of([&] {
+              run_plain("gather", {filled<float>({0}, {}), filled<std::int32_t>({1}, {0})}, {f32({1})});
+            }),
+            "gather: the index 0 at [0] is outside an empty table");
 }
 
 TEST(ScatterAdd, EqualIndicesAddUpAndForeignOnesAreLeft) {
   auto out = run_plain("scatter_add", {filled<std::int32_t>({3}, {1, 1, 9}), filled<float>({3, 2}, {1, 2, 10, 20, 100, 200})}, {f32({2, 2})},
-                       {{"rows", whole(2)}, {"offset", whole(0)}});
+                       {{"rows", whole(2)}, {"offset", whole(0)}, {"limit", whole(10)}});
   EXPECT_EQ(logical<float>(out[0]), (f32s{0, 0, 11, 22}));
+  const auto add = [](std::int32_t index) {
+    run_plain("scatter_add", {filled<std::int32_t>({1}, {index}), filled<float>({1}, {1})}, {f32({2})}, {{"rows", whole(2)}, {"begin", Ints{4}}});
+  };
+  EXPECT_EQ(error_of([&] { add(2); }), "scatter_add: the index 2 at [4] is outside 0 to 1");
+  EXPECT_EQ(error_of([&] { add(-1); }), "scatter_add: the index -1 at [4] is outside 0 to 1");
 }
 
 TEST(OneHot, AForeignIndexGivesZeros) {
-  auto out = run_plain("one_hot", {filled<std::int32_t>({3}, {3, 2, 1})}, {f32({3, 2})}, {{"depth", whole(2)}, {"offset", whole(2)}});
+  auto out =
+      run_plain("one_hot", {filled<std::int32_t>({3}, {3, 2, 1})}, {f32({3, 2})}, {{"depth", whole(2)}, {"offset", whole(2)}, {"limit", whole(4)}});
   EXPECT_EQ(logical<float>(out[0]), (f32s{0, 1, 1, 0, 0, 0}));
+  const auto of = [](std::int64_t index, Attrs attrs) {
+    return error_of([&] { run_plain("one_hot", {filled<std::int64_t>({2}, {0, index})}, {f32({2, 2})}, attrs.set("depth", whole(2))); });
+  };
+  EXPECT_EQ(of(1, {}), "");
+  EXPECT_EQ(of(2, {}), "one_hot: the index 2 at [1] is outside 0 to 1");
+  EXPECT_EQ(of(-100, {{"offset", whole(2)}, {"limit", whole(5)}, {"begin", Ints{8}}, {"of", std::string("cross_entropy's label")}}),
+            "one_hot: cross_entropy's label -100 at [9] is outside 0 to 4");
 }
 
 TEST(Sgd, KeepsMomentumAndDecays) {

@@ -41,6 +41,7 @@ bool for_integers(ExprKind kind) {
     case ExprKind::tanh:
     case ExprKind::sigmoid:
     case ExprKind::erf:
+    case ExprKind::phi:
     case ExprKind::sin:
     case ExprKind::cos: return false;
     default: return true;

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "base/hash.h"
+#include "base/number_as.h"
 #include "base/philox.h"
 #include "kernels/cpu/copy_plan.h"
 #include "kernels/cpu/plain.h"
@@ -26,16 +27,6 @@ std::vector<std::byte> decode(const std::string& hex, const CallSpec& call) {
   return out;
 }
 
-// The attribute "value" as T; integers keep all their bits.
-template <class T> T value_of(const Attrs& attrs) {
-  for (const auto& [name, attr] : attrs.items()) {
-    if (name != "value") continue;
-    if (const auto* v = std::get_if<bool>(&attr)) return static_cast<T>(*v);
-    if (const auto* v = std::get_if<std::int64_t>(&attr)) return static_cast<T>(*v);
-  }
-  return static_cast<T>(attrs.real("value"));
-}
-
 PreparedKernel constant(const CallSpec& call) {
   const View& y = call.out[0];
   if (call.attrs.has("data")) {
@@ -43,7 +34,7 @@ PreparedKernel constant(const CallSpec& call) {
             data = decode(call.attrs.text("data"), call)](const KernelArgs& args) { run(plan, args.out[0], data.data()); };
   }
   return with_type(y.dtype, [&]<class T>() -> PreparedKernel {
-    return [loops = loops_over(y.shape, {y.strides}, Order::by_memory), value = value_of<T>(call.attrs)](const KernelArgs& args) {
+    return [loops = loops_over(y.shape, {y.strides}, Order::by_memory), value = number_as<T>(attr_at(call.attrs, "value"))](const KernelArgs& args) {
       T* out = elements<T>(args.out[0]);
       for_each_element(loops, [&](const auto& at) { out[at[0]] = value; });
     };
@@ -64,7 +55,9 @@ PreparedKernel iota(const CallSpec& call) {
   return with_number(y.dtype, [&]<class T>() -> PreparedKernel {
     return [loops = loops_over(y.shape, {y.strides, counting(y.rank(), axis)}, Order::by_memory), start](const KernelArgs& args) {
       T* out = elements<T>(args.out[0]);
-      for_each_element(loops, [&](const auto& at) { out[at[0]] = static_cast<T>(start + at[1]); });
+      for_each_element(loops, [&](const auto& at) {  // integers wrap
+        out[at[0]] = static_cast<T>(static_cast<std::int64_t>(static_cast<std::uint64_t>(start) + static_cast<std::uint64_t>(at[1])));
+      });
     };
   });
 }

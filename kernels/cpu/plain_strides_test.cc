@@ -57,15 +57,15 @@ std::vector<Case> cases(std::int64_t n, std::int64_t c) {
       {"reduce_max", {{l, {n, c, 3}}}, {{l, {n}}}, {{"axes", Ints{1, 2}}}},
       {"reduce_min", {{b, {n, c, 3}}}, {{b, {3}}}, {{"axes", Ints{0, 1}}}},
       {"arg_max", {{f, {n, c, 3}}}, {{l, {n, 3}}}, axis1},
-      {"gather", {{f, {7, c, 2}}, {i, {n, 3}}}, {{f, {n, 3, c, 2}}}, {{"offset", whole(1)}}},
-      {"scatter_add", {{l, {n}}, {f, {n, c, 2}}}, {{f, {7, c, 2}}}, {{"offset", whole(1)}}},
-      {"one_hot", {{i, {n, c}}}, {{f, {n, c, 5}}}, {{"offset", whole(1)}}},
+      {"gather", {{f, {7, c, 2}}, {i, {n, 3}}}, {{f, {n, 3, c, 2}}}, {{"offset", whole(1)}, {"limit", whole(10)}}},
+      {"scatter_add", {{l, {n}}, {f, {n, c, 2}}}, {{f, {7, c, 2}}}, {{"offset", whole(1)}, {"limit", whole(10)}}},
+      {"one_hot", {{i, {n, c}}}, {{f, {n, c, 5}}}, {{"offset", whole(1)}, {"limit", whole(10)}}},
       {"sgd", {{f, {n, c}}, {f, {n, c}}, {f, {n, c}}, {f, {}}}, {{f, {n, c}}, {f, {n, c}}}, rates},
       {"adam", {{d, {n, c}}, {d, {n, c}}, {d, {n, c}}, {d, {n, c}}, {d, {}}, {l, {}}}, {{d, {n, c}}, {d, {n, c}}, {d, {n, c}}}, rates},
   };
 }
 
-// Values that suit every operand: small, not negative (Adam's v), and indices that are sometimes outside.
+// Values that suit every operand: small, not negative (Adam's v), and indices of which some are not here.
 Buffer random_buffer(std::mt19937& random, View view) {
   return with_type(view.dtype, [&]<class T>() {
     std::vector<T> values;

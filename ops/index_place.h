@@ -1,0 +1,21 @@
+// What a kernel must know to name a wrong index by its place in the logical tensor, for ops that read rows by index.
+#pragma once
+
+#include <utility>
+
+#include "graph/op.h"
+
+namespace karez::ops {
+
+// Of the local call: "offset", the logical number of the first row here, "limit", how many rows there are on all devices, and "begin", where the
+// part of the index here begins. What says nothing (0, all rows, the first element) is left out.
+inline Attrs with_index_place(Attrs attrs, const Box& index, const Range& rows, std::int64_t all_rows) {
+  if (rows.begin != 0) attrs.set("offset", rows.begin);
+  if (rows.size() != all_rows) attrs.set("limit", all_rows);
+  Ints begin;
+  for (const Range& range : index) begin.push_back(range.begin);
+  if (begin != Ints(begin.size(), 0)) attrs.set("begin", std::move(begin));
+  return attrs;
+}
+
+}  // namespace karez::ops

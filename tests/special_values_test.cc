@@ -1,0 +1,111 @@
+// NaN, zeros of both signs and integers at their ends through whole plans: reductions over devices, parts of no elements, fused products, and the
+// rewrite that moves ReLU behind max pooling.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "api/karez.h"
+
+namespace karez::tests {
+namespace {
+
+constexpr float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+
+bool same(float a, float b) { return std::isnan(a) ? std::isnan(b) : a == b && std::signbit(a) == std::signbit(b); }
+
+// More devices than elements: the last ones hold nothing, and what they contribute may not show.
+TEST(SpecialValues, ExtremesOverDevicesAreThoseOfOne) {
+  for (const char* text : {"", "data=2", "data=3", "data=4", "data=2,model=2"}) {
+    const Mesh mesh = Mesh::parse(text);
+    World world({.devices = mesh.size()});
+    auto both = compile(world.mesh(mesh.axes), [](Tensor x) { return std::pair(max(x), min(x)); });
+    for (std::size_t at = 0; at < 3; ++at) {
+      std::vector<float> values{1, 2, -3};
+      values[at] = nan;
+      Future out = both(HostArray::of<float>({3}, values));
+      EXPECT_TRUE(std::isnan(out.item<float>(0)) && std::isnan(out.item<float>(1))) << text << ", NaN at " << at;
+      values = {-0.0f, -0.0f, -0.0f};
+      values[at] = 0.0f;
+      out = both(HostArray::of<float>({3}, values));
+      EXPECT_TRUE(same(out.item<float>(0), 0.0f) && same(out.item<float>(1), -0.0f)) << text << ", +0 at " << at;
+    }
+    EXPECT_EQ(both(HostArray::of<float>({3}, {-inf, -inf, -inf})).item<float>(0), -inf);
+    constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max(), least = std::numeric_limits<std::int64_t>::min();
+    Future ends = both(HostArray::of<std::int64_t>({3}, {least, least, least}));
+    EXPECT_EQ(ends.item<std::int64_t>(0), least) << text;
+    ends = both(HostArray::of<std::int64_t>({3}, {most, most, most}));
+    EXPECT_EQ(ends.item<std::int64_t>(1), most) << text;
+  }
+}
+
+// Every element that is the maximum gets its part; of NaN, those that are NaN.
+TEST(SpecialValues, TheGradientOfAMaximumGoesToWhatWon) {
+  for (const char* text : {"", "data=2", "data=4"}) {
+    const Mesh mesh = Mesh::parse(text);
+    World world({.devices = mesh.size()});
+    auto slope = compile(world.mesh(mesh.axes), [](Tensor x) { return grad(max(x), std::vector{x})[0]; });
+    const auto of = [&](const std::vector<float>& values) {
+      const HostArray out = slope(HostArray::of<float>({4}, values)).array(0);
+      return std::vector<float>(out.data<float>().begin(), out.data<float>().end());
+    };
+    EXPECT_EQ(of({1, 3, 3, 2}), (std::vector<float>{0, 0.5, 0.5, 0})) << text;
+    EXPECT_EQ(of({1, nan, inf, nan}), (std::vector<float>{0, 0.5, 0, 0.5})) << text;
+  }
+}
+
+// A product with bias and ReLU: fused or not (the pass is off), NaN stays and its gradient passes.
+TEST(SpecialValues, ReluKeepsNanFusedOrNot) {
+  std::vector<std::vector<float>> results;
+  for (const bool fused : {true, false}) {
+    World world;
+    auto f = compile(world.mesh(),
+                     [](Tensor x, Tensor w, Tensor b) {
+                       Tensor y = relu(matmul(x, w) + b);
+                       return std::pair(y, grad(sum(y), std::vector{b})[0]);
+                     },
+                     {.off = fused ? std::vector<std::string>{} : std::vector<std::string>{"fuse"}});
+    Future out = f(HostArray::of<float>({2, 1}, {1, 1}), HostArray::of<float>({1, 4}, {nan, 1, -1, inf}), HostArray::of<float>({4}, {0, nan, 0, 0}));
+    const HostArray y = out.array(0), db = out.array(1);
+    for (std::size_t i = 0; i < 8; ++i) {
+      const float want = std::vector<float>{nan, nan, 0, inf}[i % 4];
+      EXPECT_TRUE(same(y.data<float>()[i], want)) << (fused ? "fused" : "apart") << " " << i << ": " << y.data<float>()[i];
+    }
+    EXPECT_EQ(std::vector<float>(db.data<float>().begin(), db.data<float>().end()), (std::vector<float>{2, 2, 0, 2}));
+  }
+}
+
+// ReLU before max pooling is moved behind it: bit for bit the same, gradient and all, whatever stands in a window.
+TEST(SpecialValues, ReluBehindPoolingIsReluBeforeIt) {
+  const std::vector<float> kinds{nan, 1, -1, 0.0f, -0.0f, inf, -inf, 2};
+  constexpr std::int64_t windows = 8 * 8 * 8;
+  HostArray x(TensorType{DType::f32, {windows, 1, 2, 2}});
+  for (std::size_t w = 0; w < windows; ++w)
+    for (std::size_t k = 0; k < 4; ++k) x.data<float>()[w * 4 + k] = kinds[k == 3 ? (w * 5 + 3) % 8 : w >> 3 * k & 7];
+  std::vector<HostArray> values, gradients;
+  for (const bool moved : {true, false}) {
+    World world;
+    auto f = compile(world.mesh(),
+                     [](Tensor x) {
+                       Tensor y = max_pool(relu(x), 2);
+                       return std::pair(y, grad(sum(y * y), std::vector{x})[0]);
+                     },
+                     {.off = moved ? std::vector<std::string>{} : std::vector<std::string>{"canonicalise"}});
+    Future out = f(x);
+    values.push_back(out.array(0));
+    gradients.push_back(out.array(1));
+  }
+  for (std::size_t w = 0; w < windows; ++w) {
+    EXPECT_TRUE(same(values[0].data<float>()[w], values[1].data<float>()[w])) << "window " << w;
+    bool any_nan = false;
+    for (std::size_t k = 0; k < 4; ++k) {
+      any_nan = any_nan || std::isnan(x.data<float>()[w * 4 + k]);
+      EXPECT_TRUE(same(gradients[0].data<float>()[w * 4 + k], gradients[1].data<float>()[w * 4 + k])) << "pixel " << k << " of window " << w;
+    }
+    EXPECT_EQ(std::isnan(values[0].data<float>()[w]), any_nan);
+  }
+}
+
+}  // namespace
+}  // namespace karez::tests
