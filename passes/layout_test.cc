@@ -1,6 +1,8 @@
 // layout: what lies channels-last and what row-major, copies where they pay, and one answer for all ranks.
 #include "passes/layout.h"
 
+#include <gtest/gtest.h>
+
 #include "passes/box.h"
 #include "passes/localise.h"
 #include "passes/order.h"
