@@ -1,5 +1,9 @@
-// The models of the step benchmarks: the example's CNN and MLP.
+// The models of the step benchmarks: the example's CNN and MLP, a small transformer over characters, and many small layers.
 #pragma once
+
+#include <cmath>
+#include <memory>
+#include <vector>
 
 #include "api/karez.h"
 
@@ -18,6 +22,81 @@ struct Cnn : nn::Module {
 struct Mlp : nn::Module {
   nn::Linear fc1{*this, "fc1", 28 * 28, 256}, fc2{*this, "fc2", 256, 128}, fc3{*this, "fc3", 128, 100}, fc4{*this, "fc4", 100, 10};
   Tensor operator()(Tensor x) { return fc4(relu(fc3(relu(fc2(relu(fc1(flatten(x)))))))); }
+};
+
+// Many layers too small to hide what a call costs.
+struct SmallLayers : nn::Module {
+  std::vector<std::unique_ptr<nn::Linear>> layers;
+  SmallLayers() {
+    for (int i = 0; i < 50; ++i) layers.push_back(std::make_unique<nn::Linear>(*this, cat("fc", i), 16, 16));
+  }
+  Tensor operator()(Tensor x) {
+    for (auto& layer : layers) x = relu((*layer)(x));
+    return x;
+  }
+};
+
+// Over the last dimension, with PyTorch's eps.
+struct LayerNorm : nn::Module {
+  LayerNorm(Module& parent, const std::string& name, std::int64_t width)
+      : Module(parent, name),
+        weight(make_parameter("weight", {width}, constant_init(1))),
+        bias(make_parameter("bias", {width}, constant_init(0))) {}
+  Tensor operator()(Tensor x) {
+    Tensor centred = x - mean(x, {-1}, true);
+    Tensor variance = mean(centred * centred, {-1}, true);
+    return centred / sqrt(variance + 1e-5) * weight + bias;
+  }
+  Parameter weight, bias;
+};
+
+struct GptShape {
+  std::int64_t layers = 4, width = 128, heads = 4, length = 64, vocabulary = 65;
+};
+
+// Causal self-attention and a four times wider dense layer, each on normalised input and added to what came in.
+struct GptBlock : nn::Module {
+  GptBlock(Module& parent, const std::string& name, GptShape s) : Module(parent, name), shape(s) {}
+  GptShape shape;
+  LayerNorm norm1{*this, "norm1", shape.width}, norm2{*this, "norm2", shape.width};
+  nn::Linear query{*this, "query", shape.width, shape.width}, key{*this, "key", shape.width, shape.width},
+      value{*this, "value", shape.width, shape.width}, out{*this, "out", shape.width, shape.width};
+  nn::Linear up{*this, "up", shape.width, 4 * shape.width}, down{*this, "down", 4 * shape.width, shape.width};
+
+  // [n, t, width] -> [n, heads, t, width / heads]
+  Tensor split(Tensor x) const { return transpose(reshape(x, {x.size(0), x.size(1), shape.heads, shape.width / shape.heads}), {0, 2, 1, 3}); }
+
+  Tensor attention(Tensor x) {
+    std::int64_t n = x.size(0), t = x.size(1);
+    Tensor q = split(query(x)), k = split(key(x)), v = split(value(x));
+    Tensor scores = matmul(q, transpose(k)) * (1 / std::sqrt(static_cast<double>(shape.width / shape.heads)));
+    Tensor past = iota({t, t}, 0) >= iota({t, t}, 1);  // a position sees itself and those before it
+    Tensor weights = softmax(select(past, scores, -1e9));
+    return out(reshape(transpose(matmul(weights, v), {0, 2, 1, 3}), {n, t, shape.width}));
+  }
+  Tensor operator()(Tensor x) {
+    x = x + attention(norm1(x));
+    return x + down(gelu(up(norm2(x))));
+  }
+};
+
+// Tokens [n, t] -> logits [n * t, vocabulary] of the next token at each position.
+struct Gpt : nn::Module {
+  explicit Gpt(GptShape s = {}, DType dtype = DType::f32) : Module(dtype), shape(s) {
+    for (std::int64_t i = 0; i < s.layers; ++i) blocks.push_back(std::make_unique<GptBlock>(*this, cat("block", i), s));
+  }
+  GptShape shape;
+  Parameter tokens = make_parameter("tokens", {shape.vocabulary, shape.width}, uniform_init(0.1)),
+            places = make_parameter("places", {shape.length, shape.width}, uniform_init(0.1));
+  std::vector<std::unique_ptr<GptBlock>> blocks;
+  LayerNorm norm{*this, "norm", shape.width};
+  nn::Linear head{*this, "head", shape.width, shape.vocabulary};
+
+  Tensor operator()(Tensor x) {
+    Tensor h = gather(tokens, x) + places;
+    for (auto& block : blocks) h = (*block)(h);
+    return head(reshape(norm(h), {-1, shape.width}));
+  }
 };
 
 }  // namespace karez::bench

@@ -10,54 +10,104 @@ using namespace karez;
 
 namespace {
 
-template <class Model> void serve(const Options& options) {
-  std::int64_t batch = options.integer("batch");
-  Mesh shape = Mesh::parse(options.text("mesh"));
-  World world({.devices = shape.size(), .workers = static_cast<int>(options.integer("threads")), .team = static_cast<int>(options.integer("team"))});
-  DeviceMesh mesh = world.mesh(shape.axes);
-  Model net;
-  optim::Adam adam(net.parameters(), {.lr = 2e-3});
-  auto step = compile(mesh, [&](Tensor x, Tensor y) {
-    Tensor loss = cross_entropy(net(x), y);
-    adam.step(grad(loss, net.parameters()));
-    return loss;
-  });
-  // Several batches of random images: no step sees zeros, and no batch stays in a cache by itself.
-  std::mt19937 random(1);
+// Several batches of random numbers: no step sees zeros, and no batch stays in a cache by itself.
+constexpr std::size_t batches = 8;
+struct Data {
+  std::vector<HostArray> x, y;
+};
+
+HostArray normal_numbers(std::mt19937& random, Shape shape) {
+  HostArray out(TensorType{DType::f32, std::move(shape)});
   std::normal_distribution<float> normal;
-  std::vector<HostArray> images, labels;
-  for (int i = 0; i < 8; ++i) {
-    HostArray x(TensorType{DType::f32, {batch, 1, 28, 28}}), y(TensorType{DType::i32, {batch}});
-    for (float& value : x.data<float>()) value = normal(random);
-    for (std::int32_t& value : y.data<std::int32_t>()) value = static_cast<std::int32_t>(random() % 10);
-    images.push_back(x);
-    labels.push_back(y);
-  }
+  for (float& value : out.data<float>()) value = normal(random);
+  return out;
+}
+HostArray whole_numbers(std::mt19937& random, Shape shape, std::uint32_t below) {
+  HostArray out(TensorType{DType::i32, std::move(shape)});
+  for (std::int32_t& value : out.data<std::int32_t>()) value = static_cast<std::int32_t>(random() % below);
+  return out;
+}
+
+World world_of(const Options& options) {
+  return World({.devices = Mesh::parse(options.text("mesh")).size(),
+                .workers = static_cast<int>(options.integer("threads")),
+                .team = static_cast<int>(options.integer("team"))});
+}
+
+void serve(const Options& options, const Function& step, const Data& data) {
   char line[64];
   while (std::fgets(line, sizeof line, stdin) != nullptr) {
     int steps = std::atoi(line + 4);
     auto begin = std::chrono::steady_clock::now();
     double last = 0;
-    for (int i = 0; i < steps; ++i) last = step(images[static_cast<std::size_t>(i % 8)], labels[static_cast<std::size_t>(i % 8)]).item();
+    for (int i = 0; i < steps; ++i) {
+      auto at = static_cast<std::size_t>(i) % batches;
+      last = step(data.x[at], data.y[at]).item();
+    }
     double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     std::printf("%.9f %.6f\n", seconds, last);
     std::fflush(stdout);
   }
-  if (!options.text("plan").empty()) std::fprintf(stderr, "%s\n", step.plan_text().c_str());
+  if (!options.text("plan").empty()) std::fprintf(stderr, "%s\n%s\n", step.plan_text().c_str(), step.summary().c_str());
+}
+
+// A step of Adam on cross-entropy.
+template <class Model> void train(const Options& options, const Data& data) {
+  World world = world_of(options);
+  Model net;
+  optim::Adam adam(net.parameters(), {.lr = 2e-3});
+  serve(options,
+        compile(world.mesh(Mesh::parse(options.text("mesh")).axes),
+                [&](Tensor x, Tensor y) {
+                  Tensor loss = cross_entropy(net(x), y);
+                  adam.step(grad(loss, net.parameters()));
+                  return loss;
+                }),
+        data);
+}
+
+// Forward and backward alone: the loss, and every gradient as an output of its own.
+void differentiate(const Options& options, const Data& data) {
+  World world = world_of(options);
+  bench::SmallLayers net;
+  serve(options,
+        compile(world.mesh(Mesh::parse(options.text("mesh")).axes),
+                [&](Tensor x, Tensor y) {
+                  Tensor wrong = net(x) - y;
+                  std::vector<Tensor> out{mean(wrong * wrong)};
+                  for (Tensor& gradient : grad(out[0], net.parameters())) out.push_back(gradient);
+                  return out;
+                }),
+        data);
 }
 
 }  // namespace
 
 int main(int count, char** words) {
   try {
-    Options options({{"model", "cnn", "cnn or mlp"},
-                     {"batch", "64", "images a step"},
+    Options options({{"model", "cnn", "cnn, mlp, gpt, or small: 50 layers of 16, no update"},
+                     {"batch", "64", "images, or sequences of 64 tokens, a step"},
                      {"mesh", "", "data=2,model=2; none: one device"},
                      {"threads", "0", "worker threads; 0: as many as are worth it"},
                      {"team", "0", "threads of one kernel; 0: the cores a worker has for itself"},
                      {"plan", "", "anything: print the plan at the end"}});
     if (!options.read(count, words)) return std::printf("%s", options.help().c_str()), 0;
-    options.one_of("model", {"cnn", "mlp"}) == "cnn" ? serve<bench::Cnn>(options) : serve<bench::Mlp>(options);
+    const std::string model = options.one_of("model", {"cnn", "mlp", "gpt", "small"});
+    const std::int64_t batch = options.integer("batch");
+    std::mt19937 random(1);
+    Data data;
+    for (std::size_t i = 0; i < batches; ++i) {
+      data.x.push_back(model == "gpt"     ? whole_numbers(random, {batch, 64}, 65)
+                       : model == "small" ? normal_numbers(random, {batch, 16})
+                                          : normal_numbers(random, {batch, 1, 28, 28}));
+      data.y.push_back(model == "gpt"     ? whole_numbers(random, {batch * 64}, 65)
+                       : model == "small" ? normal_numbers(random, {batch, 16})
+                                          : whole_numbers(random, {batch}, 10));
+    }
+    if (model == "cnn") train<bench::Cnn>(options, data);
+    if (model == "mlp") train<bench::Mlp>(options, data);
+    if (model == "gpt") train<bench::Gpt>(options, data);
+    if (model == "small") differentiate(options, data);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "train_step: %s\n", error.what());
     return 1;

@@ -1,6 +1,8 @@
-"""How long is one training step on one device, against the fastest peer at its best thread count? Batch 64, Adam, MLP and CNN.
+"""How long is one training step on one device, against the fastest peer at its best thread count?
 
-A B A B: ours and the fastest peer alternate in one run; the ratio is the median over pairs. Peers come from `./dev deps --peers`.
+MLP and CNN on 64 images, and a transformer of 4 layers of width 128 on 12 x 64 characters (against PyTorch eager, with its own or with the fused
+attention, whichever is faster), all with Adam. A B A B: ours and the fastest peer alternate in one run; the ratio is the median over pairs. Peers
+come from `./dev deps --peers`.
 """
 
 import argparse
@@ -12,8 +14,11 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.environ.get("KAREZ_BUILD", os.path.join(ROOT, "build"))
-TARGETS = {"cnn": 0.7, "mlp": 0.85}
-PEERS = ["torch", "torch-channels-last", "torch-compile", "jax", "tensorflow", "tensorflow-xla"]
+TARGETS = {"mlp": 0.5, "cnn": 0.5, "gpt": 1.0, "small": 0.1}
+ALL = ["torch", "torch-channels-last", "torch-compile", "jax", "tensorflow", "tensorflow-xla"]
+PEERS = {"mlp": ALL, "cnn": ALL, "gpt": ["torch", "torch-flash"], "small": ["torch"]}
+BATCH = {"mlp": 64, "cnn": 64, "gpt": 12, "small": 16}
+STEPS = {"mlp": 200, "cnn": 200, "gpt": 20, "small": 100}
 
 
 class Server:
@@ -52,14 +57,16 @@ def peer(name, model, batch, threads):
     return Server(f"{name}, {threads} threads", [sys.executable, script, name, model, str(batch), str(threads)])
 
 
-def question(model, batch, pairs, steps):
+def question(model, batch=None, pairs=9, steps=None):
     """Times every peer once to find the fastest, then ours against it."""
+    batch, steps = batch or BATCH[model], steps or STEPS[model]
+    warm = max(steps // 6, 3)
     rows, best = [], None
-    for name in PEERS:
+    for name in PEERS[model]:
         for threads in (1, len(os.sched_getaffinity(0))):
             server = peer(name, model, batch, threads)
             try:
-                server.run(30)  # compiles and warms up
+                server.run(warm)  # compiles and warms up
                 took = min(server.run(steps) for _ in range(3))
             except RuntimeError as error:
                 print(f"  {server.name}: {error}", file=sys.stderr)
@@ -76,14 +83,14 @@ def question(model, batch, pairs, steps):
     chosen = None
     for label, extra in variants:
         server = ours(model, batch, extra)
-        server.run(30)
+        server.run(warm)
         took = min(server.run(steps) for _ in range(3))
         server.close()
         rows.append({"who": f"karez, {label}", "ms": took})
         if chosen is None or took < chosen[0]:
             chosen = (took, label, extra)
     a, b = ours(model, batch, chosen[2]), peer(best[1], model, batch, best[2])
-    a.run(30), b.run(30)
+    a.run(warm), b.run(warm)
     ratios, mine, theirs = [], [], []
     for _ in range(pairs):
         mine.append(a.run(steps))
@@ -91,7 +98,7 @@ def question(model, batch, pairs, steps):
         ratios.append(mine[-1] / theirs[-1])
     a.close(), b.close()
     ratio = statistics.median(ratios)
-    print(f"\n{model}, batch {batch}: milliseconds a step")
+    print(f"\n{model}, batch {batch}: milliseconds a step" + (" (forward and backward)" if model == "small" else ""))
     for row in rows:
         print(f"  {row['who']:32} " + ("failed" if row["ms"] is None else f"{row['ms']:.3f}"))
     print(f"  karez ({chosen[1]}) {statistics.median(mine):.3f} against {b.name} {statistics.median(theirs):.3f}: "
@@ -100,22 +107,23 @@ def question(model, batch, pairs, steps):
             "ms": statistics.median(mine), "peer_ms": statistics.median(theirs), "target": TARGETS[model]}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+def answer(name, models):
+    """The command line of a question about these models: prints the tables and the worst ratio, and tells by the exit code."""
+    parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
     parser.add_argument("--json")
-    parser.add_argument("--model", choices=["cnn", "mlp"])
-    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--model", choices=models)
+    parser.add_argument("--batch", type=int)
     parser.add_argument("--pairs", type=int, default=9)
-    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--steps", type=int)
     options = parser.parse_args()
-    results = [question(model, options.batch, options.pairs, options.steps) for model in ([options.model] if options.model else ["mlp", "cnn"])]
+    results = [question(model, options.batch, options.pairs, options.steps) for model in ([options.model] if options.model else models)]
     worst = max(results, key=lambda r: r["ratio"] / r["target"])
     if options.json:
         with open(options.json, "w") as file:
             json.dump(results, file, indent=1)
-    print(f"train_step: worst ratio {worst['ratio']:.3f} (target {worst['target']})")
+    print(f"{name}: worst ratio {worst['ratio']:.3f} (target {worst['target']})")
     sys.exit(0 if worst["ratio"] <= worst["target"] else 1)
 
 
 if __name__ == "__main__":
-    main()
+    answer("train_step", ["mlp", "cnn", "gpt"])

@@ -15,8 +15,57 @@ if threads == 1:
 import numpy as np  # noqa: E402  (after the environment is set)
 
 random = np.random.default_rng(1)
-IMAGES = [random.standard_normal((batch, 1, 28, 28)).astype(np.float32) for _ in range(8)]
-LABELS = [random.integers(0, 10, batch) for _ in range(8)]
+if model == "gpt":
+    IMAGES = [random.integers(0, 65, (batch, 64)) for _ in range(8)]
+    LABELS = [random.integers(0, 65, batch * 64) for _ in range(8)]
+elif model == "small":
+    IMAGES = [random.standard_normal((batch, 16)).astype(np.float32) for _ in range(8)]
+    LABELS = [random.standard_normal((batch, 16)).astype(np.float32) for _ in range(8)]
+else:
+    IMAGES = [random.standard_normal((batch, 1, 28, 28)).astype(np.float32) for _ in range(8)]
+    LABELS = [random.integers(0, 10, batch) for _ in range(8)]
+
+
+def torch_gpt(flash, layers=4, width=128, heads=4, length=64, vocabulary=65):
+    """bench/models.h's Gpt; query, key and value as one product, as PyTorch programs have it; flash: its fused attention."""
+    import math
+
+    import torch
+    from torch import nn
+    from torch.nn import functional as F
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+            self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+            self.register_buffer("past", torch.tril(torch.ones(length, length, dtype=torch.bool)))
+
+        def attention(self, x):
+            n, t, c = x.shape
+            q, k, v = (part.view(n, t, heads, c // heads).transpose(1, 2) for part in self.qkv(x).split(width, dim=2))
+            if flash:
+                y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            else:
+                scores = (q @ k.transpose(-2, -1)) * (1 / math.sqrt(c // heads))
+                y = F.softmax(scores.masked_fill(~self.past, -1e9), dim=-1) @ v
+            return self.out(y.transpose(1, 2).reshape(n, t, c))
+
+        def forward(self, x):
+            x = x + self.attention(self.norm1(x))
+            return x + self.down(F.gelu(self.up(self.norm2(x))))
+
+    class Gpt(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.tokens, self.places = nn.Embedding(vocabulary, width), nn.Parameter(torch.rand(length, width) * 0.2 - 0.1)
+            self.blocks, self.norm, self.head = nn.Sequential(*[Block() for _ in range(layers)]), nn.LayerNorm(width), nn.Linear(width, vocabulary)
+
+        def forward(self, x):
+            return self.head(self.norm(self.blocks(self.tokens(x) + self.places))).view(-1, vocabulary)
+
+    return Gpt()
 
 
 def torch_step():
@@ -27,6 +76,10 @@ def torch_step():
     if model == "cnn":
         net = nn.Sequential(nn.Conv2d(1, 16, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 3), nn.ReLU(), nn.MaxPool2d(2),
                             nn.Flatten(), nn.Linear(800, 128), nn.ReLU(), nn.Linear(128, 10))
+    elif model == "gpt":
+        net = torch_gpt("flash" in framework)
+    elif model == "small":
+        net = nn.Sequential(*[layer for _ in range(50) for layer in (nn.Linear(16, 16), nn.ReLU())])
     else:
         net = nn.Sequential(nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 100),
                             nn.ReLU(), nn.Linear(100, 10))
@@ -40,6 +93,12 @@ def torch_step():
     labels = [torch.from_numpy(y) for y in LABELS]
     forward = torch.compile(net) if "compile" in framework else net
 
+    def differentiate(i):
+        optimizer.zero_grad(set_to_none=True)
+        loss = nn.functional.mse_loss(forward(images[i]), labels[i])
+        loss.backward()
+        return loss.item()
+
     def step(i):
         optimizer.zero_grad(set_to_none=True)
         loss = nn.functional.cross_entropy(forward(images[i]), labels[i])
@@ -47,7 +106,7 @@ def torch_step():
         optimizer.step()
         return loss.item()
 
-    return step
+    return differentiate if model == "small" else step
 
 
 def jax_step():

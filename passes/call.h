@@ -12,7 +12,9 @@ namespace karez::passes {
 // dropped.
 CallSpec call_of(const NodeView& node, std::vector<View> in, std::vector<View> out, const Attrs& local);
 
-// How values are stored unless something says otherwise: four dimensions channels-last, all others row-major.
+// How variables are stored, which no one function decides: four dimensions (a convolution's weight) channels-last, all others row-major.
 View stored_view(DType dtype, const Shape& shape);
+// Dense, with dimension order[0] outermost in memory; no order at all is row-major.
+View laid_out(DType dtype, const Shape& shape, const Ints& order);
 
 }  // namespace karez::passes

@@ -9,6 +9,7 @@
 #include "passes/call.h"
 #include "passes/local_views.h"
 #include "passes/order.h"
+#include "passes/settle.h"
 #include "sbp/transition.h"
 
 namespace karez::passes {
@@ -103,6 +104,12 @@ class Localiser {
   }
   void define(ValueId value, int index) { table_[static_cast<std::size_t>(device_)][static_cast<std::size_t>(value.index)] = index; }
 
+  // A value that is made here: dense, in its own order.
+  View made_view(ValueId value, const Shape& shape) const {
+    auto v = static_cast<std::size_t>(value.index);
+    return laid_out(graph_.type(value).dtype, shape, v < c_.orders.size() ? c_.orders[v] : Ints());
+  }
+
   LocalValue fresh(ValueId value, View view, Box box) { return {value, device_, std::move(box), std::move(view), -1, 0, here().segment, -1, false}; }
 
   int window(ValueId value, int of, View view, std::int64_t offset, Box box) {
@@ -186,36 +193,35 @@ class Localiser {
   // What goes to a collective lies in the one order that all members agree on.
   void make_stored(ValueId value) {
     const View& view = local(at(value)).view;
-    View stored = stored_view(view.dtype, view.shape);
+    View stored = made_view(value, view.shape);
     if (same_order(view.shape, view.strides, stored.strides)) return;
     int copy = copy_to(at(value), stored);
     local(copy).value = value;  // on this device the value is its copy from here on, with the value's slots
     define(value, copy);
   }
 
-  // Picks the kernel; where the best one takes other strides of the inputs, counted copies come first.
-  void emit_call(LocalCall call) {
-    auto as_is = c_.catalog->find(call.spec);
-    auto best = c_.catalog->suggest(call.spec);
-    if (best && best->out == call.spec.out) {
-      auto choice = c_.catalog->find(*best);
-      if (choice && (!as_is || choice->kernel != as_is->kernel)) {
-        for (std::size_t i = 0; i < call.in.size(); ++i)
-          if (best->in[i] != call.spec.in[i]) call.in[i] = copy_to(call.in[i], best->in[i]), call.spec.in[i] = best->in[i];
-        as_is = c_.catalog->find(call.spec);
-      }
-    }
-    require(as_is.has_value(), "no kernel runs ", print(call.spec), " of ", describe(graph_, node_),
+  // Picks the kernel; where one that takes other strides of the inputs is cheaper, counted copies come first.
+  void emit_call(LocalCall call, const Cost& work) {
+    auto settled = settle(*c_.catalog, c_.options.costs, call.spec, work);
+    require(settled.has_value(), "no kernel runs ", print(call.spec), " of ", describe(graph_, node_),
             "; for this op there are: ", c_.catalog->list(call.spec.op));
-    call.kernel = as_is->kernel;
-    call.workspace = as_is->workspace;
+    for (std::size_t i = 0; i < call.in.size(); ++i)
+      if (settled->copied[i]) call.in[i] = copy_to(call.in[i], settled->call.in[i]);
+    call.spec = std::move(settled->call);
+    call.kernel = settled->choice.kernel;
+    call.workspace = settled->choice.workspace;
     here().calls.push_back(std::move(call));
+  }
+
+  Cost work_of(const NodeView& view) const {
+    Cost cost = cost_of(*view.node().op, view.in_types(), view.out_types(), view.attrs());
+    return {cost.work, cost.flops / mesh_.size(), cost.bytes / mesh_.size()};
   }
 
   int team_of(const NodeView& view) const {
     if (c_.options.team == 1) return 1;
-    Cost cost = cost_of(*view.node().op, view.in_types(), view.out_types(), view.attrs());
-    double seconds = c_.options.costs.seconds(cost.work, cost.flops / mesh_.size(), cost.bytes / mesh_.size());
+    Cost cost = work_of(view);
+    double seconds = c_.options.costs.seconds(cost.work, cost.flops, cost.bytes);
     constexpr double worth = 1.5e-5;  // below this, waking a second thread costs more than it brings
     return seconds >= worth ? c_.options.team : 1;
   }
@@ -239,7 +245,7 @@ class Localiser {
     here().collective = id;
     here().reads = {source};
     Shape shape = shape_of(box);
-    int result = add(fresh(out, stored_view(graph_.type(out).dtype, shape), std::move(box)));
+    int result = add(fresh(out, made_view(out, shape), std::move(box)));
     here().writes = {result};
     define(out, result);
   }
@@ -266,7 +272,7 @@ class Localiser {
       low.push_back(part[d].begin - box[d].begin);
       high.push_back(box[d].end - part[d].end);
     }
-    int result = add(fresh(out, stored_view(dtype, shape_of(box)), box));
+    int result = add(fresh(out, made_view(out, shape_of(box)), box));
     LocalCall call;
     call.spec.op = "pad";
     call.spec.attrs.set("low", low).set("high", high).set("value", identity);
@@ -275,7 +281,8 @@ class Localiser {
     call.in = {source};
     call.out = {result};
     call.node = id;
-    emit_call(std::move(call));
+    Cost work = copy_work(call.spec.out[0]);
+    emit_call(std::move(call), work);
     define(out, result);
   }
 
@@ -320,7 +327,7 @@ class Localiser {
       return true;
     }
     if (op != "constant" && op != "iota") return false;
-    LocalValue value = fresh(out, stored_view(type.dtype, shape_of(box)), box);
+    LocalValue value = fresh(out, made_view(out, shape_of(box)), box);
     value.constant = true;
     value.segment = -1;
     int index = add(std::move(value));
@@ -371,8 +378,8 @@ class Localiser {
         int old = at(graph_.variables[static_cast<std::size_t>(over)].read);
         index = window(value, old, local(old).view, 0, std::move(box));
       } else {
-        View stored = stored_view(graph_.type(value).dtype, shape_of(box));
-        index = add(fresh(value, std::move(stored), std::move(box)));
+        View made = made_view(value, shape_of(box));
+        index = add(fresh(value, std::move(made), std::move(box)));
       }
       define(value, index);
       call.out.push_back(index);
@@ -381,7 +388,7 @@ class Localiser {
     call.spec = call_of(view, std::move(in), std::move(out), attrs);
     if (call.spec.op == "copy" && call.in.size() == 2) call.in.erase(call.in.begin());
     call.spec.team = team_of(view);
-    emit_call(std::move(call));
+    emit_call(std::move(call), work_of(view));
   }
 
   Compilation& c_;

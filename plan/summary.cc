@@ -47,6 +47,40 @@ std::vector<std::string> memory_row(const Plan& plan, DeviceId device) {
   return {cat(d.kind, " ", d.rank, ".", d.device), bytes_text(sum), kinds.empty() ? "" : cat("(", join(kinds, ", ", one), ")")};
 }
 
+// Calls on the plain rows, which are the oracle and slow: never in silence. Shares are of the bytes that all calls touch.
+std::string plain_calls(const Plan& plan) {
+  auto touched = [](const Call& call) {
+    double bytes = 0;
+    for (const auto* operands : {&call.in, &call.out})
+      for (const Operand& operand : *operands) bytes += static_cast<double>(operand.view.count() * size_of(operand.view.dtype));
+    return bytes;
+  };
+  struct Found {
+    int calls = 0;
+    double bytes = 0;
+    std::string where;  // of the first
+  };
+  std::map<std::string, Found> found;
+  double all = 0;
+  int plain = 0;
+  for (const Actor& a : plan.actors)
+    for (const Call& call : a.calls) {
+      all += touched(call);
+      if (!starts_with(call.kernel, "plain.")) continue;
+      ++plain;
+      Found& one = found[call.kernel];
+      if (one.calls++ == 0) one.where = call.where;
+      one.bytes += touched(call);
+    }
+  if (found.empty()) return "";
+  std::vector<std::vector<std::string>> rows = {{"kernel", "calls", "share of bytes", "first of them"}};
+  for (const auto& [kernel, one] : found) {
+    auto tenths = static_cast<long>(1000 * one.bytes / std::max(all, 1.0) + 0.5);
+    rows.push_back({kernel, cat(one.calls), cat(tenths / 10, ".", tenths % 10, " %"), one.where});
+  }
+  return cat(plain, plain == 1 ? " call runs" : " calls run", " on a plain row, where no fast kernel takes the types or strides\n", table(rows));
+}
+
 }  // namespace
 
 std::string summary(const Plan& plan) {
@@ -56,7 +90,7 @@ std::string summary(const Plan& plan) {
 
   std::vector<std::vector<std::string>> memory;
   for (std::size_t i = 0; i < plan.devices.size(); ++i) memory.push_back(memory_row(plan, DeviceId(i)));
-  out += "peak memory by device\n" + table(memory);
+  out += "peak memory by device\n" + table(memory) + plain_calls(plan);
 
   if (plan.transfers.empty()) return out + "no transfers between devices\n";
   std::vector<std::vector<std::string>> transfers = {{"kind", "axis", "bytes", "value"}};

@@ -277,8 +277,15 @@ TEST(PlanSummary, CountsMemoryAndTransfers) {
 4 actors (1 compute, 1 fetch, 1 input, 1 state), 2 kernel calls, 6 registers, 12 messages a launch
 peak memory by device
   cpu 0.0  352 B  (scratch 64 B, register 192 B, variable 96 B)
+2 calls run on a plain row, where no fast kernel takes the types or strides
+  kernel            calls  share of bytes  first of them
+  plain.matmul      1      71.0 %          plain.matmul at sketch.cc:2
+  plain.reduce_sum  1      29.0 %          plain.reduce_sum at sketch.cc:3
 no transfers between devices
 )");
+  for (Actor& actor : plan.actors)
+    for (Call& call : actor.calls) call.kernel = "fast.any";
+  EXPECT_EQ(summary(plan).find("plain row"), std::string::npos) << "nothing is said where there is none";
   plan.transfers = {{"all_reduce", "data", "fc.weight gradient", 1024}, {"all_gather", "model", "loss", 96}};
   std::string text = summary(plan);
   EXPECT_NE(text.find(R"(2 transfers, 1.09 KiB (1120 bytes) a launch

@@ -3,15 +3,27 @@
 
 #include <cstring>
 
+#include "kernels/cpu/fast_row.h"
 #include "kernels/cpu/team.h"
 
 namespace karez::kernels {
 
 std::vector<KernelRow> cpu_kernels() {
   std::vector<KernelRow> rows = plain_kernels();
-  for (auto* list : {onednn_rows, hwy_conv_rows, hwy_pointwise_rows, hwy_pool_rows, hwy_reduce_rows, hwy_update_rows, hwy_random_rows})
+  for (auto* list : {onednn_rows, hwy_conv_rows, hwy_pointwise_rows, hwy_pool_rows, hwy_reduce_rows, hwy_update_rows, hwy_random_rows, fast_copy_rows,
+                     fast_index_rows, fast_whole_rows})
     for (KernelRow& row : list()) rows.push_back(std::move(row));
   return rows;
+}
+
+KernelRow fast_row(std::string op, std::function<bool(const CallSpec&)> supports, std::function<PreparedKernel(const CallSpec&)> prepare) {
+  KernelRow row;
+  row.name = "fast." + op;
+  row.op = std::move(op);
+  row.rank = 10;
+  row.supports = std::move(supports);
+  row.prepare = std::move(prepare);
+  return row;
 }
 
 void copy_bytes(int team, std::byte* to, const std::byte* from, std::int64_t bytes) {

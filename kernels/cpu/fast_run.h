@@ -107,7 +107,12 @@ inline std::vector<CallSpec> one_call_per_fast_row() {
           make("reduce_min", {all}, {scalar}, {{"axes", Ints{0, 1}}}),
           make("sgd", {all, all, all, scalar}, {all, all}, {{"momentum", 0.9}}),
           make("adam", {all, all, all, all, scalar, step}, {all, all, all}, {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}}),
-          make("random_uniform", {View(DType::i64, {2})}, {all}, {{"site", Attr(std::int64_t{3})}})};
+          make("random_uniform", {View(DType::i64, {2})}, {all}, {{"site", Attr(std::int64_t{3})}}),
+          make("copy", {View(DType::f32, {300, 400}, {1, 300})}, {all}, {}),
+          make("gather", {f32({5, 400}), View(DType::i64, {300})}, {all}, {}),
+          make("scatter_add", {View(DType::i64, {300}), all}, {f32({5, 400})}, {{"rows", Attr(std::int64_t{5})}}),
+          make("one_hot", {View(DType::i64, {300})}, {f32({300, 5})}, {{"depth", Attr(std::int64_t{5})}}),
+          make("pointwise", {View(DType::i64, {300}), View(DType::i64, {300}, {0})}, {View(DType::i64, {300})}, {{"expr", "x0 + x1"}})};
 }
 
 }  // namespace karez::kernels

@@ -12,7 +12,8 @@ bool onednn_matmul(OneDnnCall& plan, const CallSpec& call, std::string& implemen
   if (call.in.size() != (bias ? 3u : 2u) || call.out.size() != 1) return false;
   for (const View& view : call.in)
     if (view.dtype != DType::f32) return false;
-  const View& y = call.out[0];
+  View y = call.out[0];
+  bool exchanged = false;
   const int rank = y.rank();
   if (y.dtype != DType::f32 || rank < 2 || call.in[0].rank() != rank || call.in[1].rank() != rank) return false;
 
@@ -22,7 +23,17 @@ bool onednn_matmul(OneDnnCall& plan, const CallSpec& call, std::string& implemen
     std::swap(view->shape[view->shape.size() - 1], view->shape[view->shape.size() - 2]);
     std::swap(view->strides[view->strides.size() - 1], view->strides[view->strides.size() - 2]);
   }
-  for (const View* view : {&std::as_const(a), &std::as_const(b), &y})
+  // A result whose columns are contiguous is the product of the transposed operands, exchanged.
+  const auto last = static_cast<std::size_t>(rank - 1), before = last - 1;
+  if (!bias && y.shape[before] > 1 && y.strides[before] == 1 && y.strides[last] != 1) {
+    for (View* view : {&a, &b, &y}) {
+      std::swap(view->shape[last], view->shape[before]);
+      std::swap(view->strides[last], view->strides[before]);
+    }
+    std::swap(a, b);
+    exchanged = true;
+  }
+  for (const View* view : {&std::as_const(a), &std::as_const(b), &std::as_const(y)})
     for (int d = 0; d < rank; ++d)
       if (view->strides[static_cast<std::size_t>(d)] == 0 && view->shape[static_cast<std::size_t>(d)] > 1) return false;
 
@@ -41,7 +52,7 @@ bool onednn_matmul(OneDnnCall& plan, const CallSpec& call, std::string& implemen
   const dnnl::matmul::primitive_desc pd(desc, OneDnnCall::attributes(), plan.engine());
   implementation = pd.impl_info_str();
   if (is_reference(implementation.c_str())) return false;
-  const int ma = plan.input(0, a_desc), mb = plan.input(1, b_desc), my = plan.output(0, y_desc);
+  const int ma = plan.input(exchanged ? 1 : 0, a_desc), mb = plan.input(exchanged ? 0 : 1, b_desc), my = plan.output(0, y_desc);
   if (bias)
     plan.add(dnnl::matmul(pd), pd.scratchpad_desc(),
              {{DNNL_ARG_SRC, ma}, {DNNL_ARG_WEIGHTS, mb}, {DNNL_ARG_BIAS, plan.input(2, bias_desc)}, {DNNL_ARG_DST, my}});

@@ -1,0 +1,192 @@
+// layout: what lies channels-last and what row-major, copies where they pay, and one answer for all ranks.
+#include "passes/layout.h"
+
+#include <gtest/gtest.h>
+
+#include "passes/box.h"
+#include "passes/localise.h"
+#include "passes/order.h"
+#include "passes/segment.h"
+#include "passes/settle.h"
+#include "passes/shard.h"
+#include "passes/slots.h"
+#include "passes/test_programs.h"
+
+namespace karez::passes {
+namespace {
+
+using testing::table;
+
+// As the CPU's: convolutions and pools are fast on channels-last data, pointwise calls where all that do not repeat lie alike, the rest on
+// whatever has one contiguous dimension. Slow rows run at a twentieth.
+class RatedCatalog : public KernelCatalog {
+ public:
+  std::optional<KernelChoice> find(const CallSpec& call) const override {
+    bool fast = true;
+    if (starts_with(call.op, "conv2d") || call.op.find("pool") != std::string::npos) {
+      for (const auto* views : {&call.in, &call.out})
+        for (const View& v : *views) fast = fast && (v.rank() != 4 || same_order(v.shape, v.strides, channels_last(v.shape)));
+    } else if (call.op == "pointwise") {
+      for (const View& v : call.in) fast = fast && (repeats(v) || same_order(v.shape, v.strides, call.out[0].strides));
+    }
+    return KernelChoice{cat(fast ? "fast." : "slow.", call.op), 0, fast ? 1.0 : slow};
+  }
+  std::optional<CallSpec> suggest(const CallSpec& call) const override {
+    CallSpec last = call;
+    for (auto* views : {&last.in, &last.out})
+      for (View& v : *views)
+        if (v.rank() == 4 && !repeats(v)) v.strides = channels_last(v.shape);
+    return find(call)->rate < find(last)->rate ? last : call;
+  }
+  std::string list(std::string_view) const override { return "all"; }
+  double slow = 0.05;
+};
+
+struct Program {
+  Graph graph;
+  Builder b{graph, table()};
+  RatedCatalog catalog;
+  explicit Program(const char* mesh = "") { graph.meshes = {Mesh::parse(mesh)}; }
+  ValueId input(const std::string& name, Shape shape, DType dtype = DType::f32) { return build::input(b, name, {dtype, std::move(shape)}); }
+  void output(ValueId value, const std::string& name = "y") { graph.outputs.push_back({name, value}); }
+  Compilation laid(int rank = 0) {
+    Compilation c = testing::compilation(graph);
+    c.catalog = &catalog;
+    c.options.rank = rank;
+    shard(c), box(c), order(c), segment(c), slots(c), layout(c);
+    return c;
+  }
+};
+
+// "conv2d 0231": the order of every value of four dimensions, by the op that made it; row-major ones too.
+std::string orders_of(const Compilation& c) {
+  std::string text;
+  for (std::size_t v = 0; v < c.graph.values.size(); ++v) {
+    if (c.graph.values[v].type.shape.size() != 4) continue;
+    text += cat(c.graph.node(c.graph.values[v].producer).op->name, " ");
+    for (std::int64_t d : c.orders[v].empty() ? Ints{0, 1, 2, 3} : c.orders[v]) text += cat(d);
+    text += "\n";
+  }
+  return text;
+}
+
+int calls_with(const Compilation& c, std::string_view kernel) {
+  int count = 0;
+  for (const LocalSegment& segment : c.local)
+    for (const LocalCall& call : segment.calls) count += starts_with(call.kernel, kernel);
+  return count;
+}
+
+// [n, t, h d] -> [n, h, t, d]
+ValueId heads(Builder& b, ValueId x, std::int64_t n, std::int64_t t, std::int64_t h, std::int64_t d) {
+  return build::transpose(b, build::reshape(b, x, {n, t, h, d}), {0, 2, 1, 3});
+}
+
+TEST(Layout, AValueBetweenAConvolutionAndAPoolIsChannelsLast) {
+  Program p;
+  ValueId x = p.input("x", {2, 8, 16, 16}), w = p.input("w", {4, 8, 3, 3});
+  ValueId y = build::relu(p.b, build::conv2d(p.b, x, w));
+  p.output(build::neg(p.b, build::max_pool(p.b, y).value));
+  Compilation c = p.laid();
+  EXPECT_EQ(orders_of(c), "input 0123\ninput 0123\nconv2d 0231\nrelu 0231\nmax_pool 0231\nmax_pool 0231\nneg 0231\n");
+  localise_pass(c);
+  EXPECT_EQ(c.copies, 2) << "of the image and of the weight, which the host filled";
+  EXPECT_EQ(calls_with(c, "slow."), 0);
+}
+
+TEST(Layout, AnAttentionScoreStaysRowMajor) {
+  Program p;
+  ValueId q = heads(p.b, p.input("q", {2, 8, 12}), 2, 8, 3, 4), k = heads(p.b, p.input("k", {2, 8, 12}), 2, 8, 3, 4);
+  ValueId scores = build::matmul(p.b, q, build::transpose(p.b, k, {0, 1, 3, 2}));
+  p.output(build::softmax(p.b, build::mul(p.b, scores, build::full(p.b, DType::f32, {2, 3, 8, 8}, 0.5))));
+  Compilation c = p.laid();
+  for (std::size_t v = 0; v < c.orders.size(); ++v) EXPECT_TRUE(c.orders[v].empty()) << orders_of(c);
+  localise_pass(c);
+  EXPECT_EQ(c.copies, 0);
+  EXPECT_EQ(calls_with(c, "slow."), 0);
+}
+
+TEST(Layout, AProductLiesSoThatTheReshapeBehindItsTransposeIsAWindow) {
+  Program p;
+  ValueId weights = p.input("weights", {2, 3, 8, 8}), v = heads(p.b, p.input("v", {2, 8, 12}), 2, 8, 3, 4);
+  ValueId y = build::matmul(p.b, weights, v);
+  p.output(build::exp(p.b, build::reshape(p.b, build::transpose(p.b, y, {0, 2, 1, 3}), {16, 12})));
+  Compilation c = p.laid();
+  EXPECT_NE(orders_of(c).find("matmul 0213"), std::string::npos) << orders_of(c);
+  localise_pass(c);
+  EXPECT_EQ(c.copies, 0);
+
+  c.orders.clear();  // all row-major: the reshape needs its copy
+  localise_pass(c);
+  EXPECT_EQ(c.copies, 1);
+}
+
+TEST(Layout, WhereTwoKernelsDisagreeACountedCopyStands) {
+  Program p;
+  ValueId x = build::exp(p.b, p.input("x", {2, 8, 16, 16}));
+  p.output(build::max_pool(p.b, x).value);
+  p.output(build::tanh(p.b, build::reshape(p.b, x, {2, 2048})), "flat");
+  Compilation c = p.laid();
+  localise_pass(c);
+  EXPECT_EQ(c.copies, 1) << orders_of(c);
+  EXPECT_EQ(calls_with(c, "slow."), 0);
+}
+
+TEST(Layout, BothEndsOfATransferLieAlikeAndAWindowIsCopiedForIt) {
+  Program p("data=2");
+  ValueId x = p.input("x", {4, 6});
+  p.graph.value(x).layout = Layout{S(0)};
+  ValueId y = build::exp(p.b, x);
+  p.graph.value(y).layout = Layout{S(0)};
+  ValueId turned = build::transpose(p.b, y, {1, 0});
+  p.graph.value(turned).layout = Layout{S(1)};
+  p.output(turned);
+  Compilation c = p.laid();
+  localise_pass(c);
+  for (const LocalSegment& segment : c.local)
+    if (segment.collective.valid()) {
+      const LocalValue &in = c.locals[static_cast<std::size_t>(segment.reads[0])], &out = c.locals[static_cast<std::size_t>(segment.writes[0])];
+      auto descending = [](const View& v) { return v.strides[0] > v.strides[1]; };
+      EXPECT_EQ(descending(in.view), descending(out.view)) << in.view << " " << out.view;
+    }
+}
+
+TEST(Layout, AllRanksChooseAlikeThoughTheirPartsDiffer) {
+  auto orders = [](int rank) {
+    Program p("data=3");
+    for (std::size_t d = 0; d < 3; ++d) p.graph.meshes[0].devices[d] = {static_cast<int>(d), 0};
+    ValueId x = p.input("x", {4, 8, 16, 16}), w = p.input("w", {4, 8, 3, 3});
+    p.graph.value(x).layout = Layout{S(0)};
+    p.output(build::max_pool(p.b, build::relu(p.b, build::conv2d(p.b, x, w))).value);
+    return orders_of(p.laid(rank));
+  };
+  EXPECT_NE(orders(0).find("conv2d 0231"), std::string::npos);
+  EXPECT_EQ(orders(0), orders(1));
+  EXPECT_EQ(orders(0), orders(2));
+}
+
+TEST(Settle, ACopyIsMadeOnlyWhereItCostsLessThanTheSlowRow) {
+  RatedCatalog catalog;
+  CostTable costs;
+  CallSpec call;
+  call.op = "pointwise";
+  call.attrs.set("expr", "x0 + x1");
+  auto with_size = [&](std::int64_t n) {
+    View rows(DType::f32, {n, n}), columns(DType::f32, {n, n}, {1, n});
+    call.in = {rows, columns}, call.out = {rows};
+    double bytes = 12.0 * static_cast<double>(n * n);
+    return settle(catalog, costs, call, {WorkClass::memory, 0, bytes});
+  };
+  auto large = with_size(512);
+  EXPECT_EQ(large->copied, (std::vector<bool>{false, true}));
+  EXPECT_EQ(large->choice.kernel, "fast.pointwise");
+  EXPECT_NEAR(large->seconds, costs.seconds(WorkClass::memory, 0, 12.0 * 512 * 512) + costs.seconds(WorkClass::memory, 0, 8.0 * 512 * 512), 1e-12);
+
+  catalog.slow = 0.9;
+  auto bearable = with_size(512);
+  EXPECT_EQ(bearable->copied, (std::vector<bool>{false, false}));
+  EXPECT_EQ(bearable->choice.kernel, "slow.pointwise");
+}
+
+}  // namespace
+}  // namespace karez::passes

@@ -1,0 +1,53 @@
+// Which calls of the examples' and benchmarks' steps run on a plain row: none, on one device and on a mesh of 2 x 2.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "bench/models.h"
+
+namespace karez::tests {
+namespace {
+
+// "plain.arg_max 1\n": the plain rows of a step's plan, and whether its summary says so.
+template <class Model> std::string plain_rows(const char* mesh, TensorType x, TensorType y) {
+  Mesh shape = Mesh::parse(mesh);
+  World world({.devices = shape.size()});
+  Model net;
+  optim::Adam adam(net.parameters(), {.lr = 2e-3});
+  auto step = compile(world.mesh(shape.axes), [&](Tensor a, Tensor b) {
+    Tensor loss = cross_entropy(net(a), b);
+    adam.step(grad(loss, net.parameters()));
+    return loss;
+  });
+  step(HostArray(x), HostArray(y)).wait();
+  std::map<std::string, int> found;
+  for (const Actor& actor : step.plan().actors)
+    for (const Call& call : actor.calls)
+      if (starts_with(call.kernel, "plain.")) ++found[call.kernel];
+  std::string text;
+  for (const auto& [kernel, count] : found) text += cat(kernel, " ", count, "\n");
+  EXPECT_EQ(step.summary().find("on a plain row") != std::string::npos, !found.empty()) << step.summary();
+  return text;
+}
+
+class PlainRows : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(PlainRows, NoCallOfAStepRunsOnOne) {
+  const TensorType images{DType::f32, {64, 1, 28, 28}}, labels{DType::i32, {64}};
+  EXPECT_EQ(plain_rows<bench::Mlp>(GetParam(), images, labels), "");
+  EXPECT_EQ(plain_rows<bench::Cnn>(GetParam(), images, labels), "");
+  EXPECT_EQ(plain_rows<bench::Gpt>(GetParam(), {DType::i32, {12, 64}}, {DType::i32, {768}}), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Meshes, PlainRows, ::testing::Values("", "data=2,model=2"));
+
+TEST(PlainRows, WhatRunsOnOneIsNamedInTheSummaryWithItsShare) {
+  World world;
+  auto f = compile(world.mesh(""), [](Tensor x) { return arg_max(x) + 1; });  // nobody wrote a fast arg_max
+  f(HostArray(TensorType{DType::f32, {8, 16}})).wait();
+  EXPECT_NE(f.summary().find("1 call runs on a plain row"), std::string::npos) << f.summary();
+  EXPECT_NE(f.summary().find("plain.arg_max  1      75.0 %"), std::string::npos) << f.summary();
+}
+
+}  // namespace
+}  // namespace karez::tests
