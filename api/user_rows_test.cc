@@ -10,6 +10,7 @@
 #include "api/nn.h"
 #include "api/optim.h"
 #include "ops/build.h"
+#include "ops/compose.h"
 
 namespace karez {
 namespace {

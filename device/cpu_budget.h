@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/rooms.h"
+
 namespace karez::device {
 
 struct CpuBudget {

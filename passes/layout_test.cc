@@ -1,4 +1,5 @@
 // layout: what lies channels-last and what row-major, copies where they pay, and one answer for all ranks.
+#include "base/text.h"
 #include "passes/layout.h"
 
 #include <gtest/gtest.h>
