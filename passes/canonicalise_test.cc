@@ -11,7 +11,6 @@
 namespace karez::passes {
 namespace {
 
-using testing::compilation;
 using testing::count_op;
 using testing::table;
 
@@ -43,15 +42,15 @@ std::vector<HostBytes> tiny_evaluate(const CallSpec& call, const std::vector<Hos
 struct Program {
   Graph graph;
   Builder b{graph, table()};
+  Firings fired;
   ValueId input(const std::string& name, const TensorType& type = vec) { return build::input(b, name, type); }
   void output(ValueId value, const std::string& name = "y") { graph.outputs.push_back({name, value}); }
   Graph canonical() {
     verify(graph);
-    Compilation c = compilation(graph);
-    c.evaluate = tiny_evaluate;
-    canonicalise(c);
-    verify(c.graph);
-    return std::move(c.graph);
+    Canonical done = canonicalise(graph, {&table(), tiny_evaluate});
+    verify(done.graph);
+    fired = std::move(done.fired);
+    return std::move(done.graph);
   }
 };
 
@@ -164,10 +163,7 @@ TEST(Canonicalise, ImpureNodesNeverMerge) {
   Builder b(graph, ops);
   ValueId x = build::input(b, "x", vec);
   graph.outputs.push_back({"y", b.one("sub", {b.one("roll", {x}), b.one("roll", {x})})});
-  Compilation c = compilation(graph);
-  c.ops = &ops;
-  canonicalise(c);
-  EXPECT_EQ(count_op(c.graph, "roll"), 2);
+  EXPECT_EQ(count_op(canonicalise(graph, {&ops, {}}).graph, "roll"), 2);
 }
 
 TEST(Canonicalise, AValueWhoseLayoutTheUserFixedStaysItself) {
@@ -228,10 +224,9 @@ TEST(Canonicalise, WithoutAnEvaluatorOnlyWindowsOnSplatsFold) {
   Program p;
   ValueId two = build::full(p.b, DType::f64, {4}, 2);
   p.output(build::add(p.b, p.input("x"), build::exp(p.b, two)));
-  Compilation c = compilation(p.graph);
-  canonicalise(c);
-  EXPECT_EQ(count_op(c.graph, "exp"), 1);
-  EXPECT_EQ(count_op(c.graph, "broadcast"), 0);
+  Graph g = canonicalise(p.graph, {&table(), {}}).graph;
+  EXPECT_EQ(count_op(g, "exp"), 1);
+  EXPECT_EQ(count_op(g, "broadcast"), 0);
 }
 
 TEST(Canonicalise, IdentitiesVanish) {

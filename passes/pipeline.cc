@@ -8,7 +8,7 @@
 #include "passes/box.h"
 #include "passes/canonicalise.h"
 #include "passes/emit.h"
-#include "passes/fuse.h"
+#include "passes/fuse/fuse.h"
 #include "passes/localise.h"
 #include "passes/memory.h"
 #include "passes/order.h"
@@ -19,8 +19,10 @@
 namespace karez::passes {
 namespace {
 
+void canonicalise_pass(Compilation& c) { c.graph = canonicalise(std::move(c.graph), {c.ops, c.evaluate, c.options.fold_bytes}).graph; }
+
 constexpr Pass passes[] = {
-    {"canonicalise", canonicalise, true},  // first: what is gone need not be placed
+    {"canonicalise", canonicalise_pass, true},  // first: what is gone need not be placed
     {"shard", shard, false},
     {"box", box, false},                 // after shard: boxes stand where neighbours disagree
     {"order", order, false},             // after box: transfers are nodes to be ordered like any other
