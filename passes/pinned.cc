@@ -5,7 +5,7 @@ namespace karez::passes {
 
 const Node* unpinned_producer(const Graph& graph, ValueId id) {
   const Value& value = graph.value(id);
-  return !value.producer.valid() ? nullptr : &graph.node(value.producer);
+  return value.layout || !value.producer.valid() ? nullptr : &graph.node(value.producer);
 }
 
 }  // namespace karez::passes

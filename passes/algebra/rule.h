@@ -1,5 +1,5 @@
-// A rule of canonicalise's algebra. One rule a file and a row in rules.cc; each keeps every bit but the sign of zero, unless its row says
-// that it sums in another order.
+// A rule of canonicalise's algebra. One rule a file and a row in rules.cc; each keeps every bit, NaN and the sign of zero included, unless its
+// row says that it sums in another order.
 #pragma once
 
 #include <optional>

@@ -10,7 +10,7 @@ constexpr AlgebraRule rules[] = {
     {"same_type", "reshape, broadcast, slice or pad of x to the type of x -> x", same_type},
     {"same_order", "transpose(x) that leaves the order -> x", same_order},
     {"one_part", "concat of x alone -> x", one_part},
-    {"add_zero", "x + 0, 0 + x, x - 0 -> x", add_zero},
+    {"add_zero", "x + -0, -0 + x, x - 0 -> x; of integers any zero", add_zero},
     {"multiply_by_one", "x * 1, 1 * x, x / 1 -> x", multiply_by_one},
     {"double_negation", "-(-x) -> x", double_negation},
     {"pooled_gradient_sum", "sum over pixels of max_pool_grad(dy) -> sum over pixels of dy", pooled_gradient_sum, nullptr, true},
