@@ -232,9 +232,7 @@ class Localiser {
 
   int team_of(const NodeView& view) const {
     if (c_.options.team == 1) return 1;
-    const Mesh& mesh = graph_.mesh(view.out(0));
-    Cost cost = cost_of(*view.node().op, view.in_types(), view.out_types(), view.attrs());
-    double seconds = c_.options.costs.seconds(cost.work, cost.flops / mesh.size(), cost.bytes / mesh.size());
+    double seconds = device_seconds(graph_, view.id, c_.options.costs);
     constexpr double worth = 1.5e-5;  // below this, waking a second thread costs more than it brings
     return seconds >= worth ? c_.options.team : 1;
   }
