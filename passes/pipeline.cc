@@ -9,6 +9,7 @@
 #include "passes/canonicalise.h"
 #include "passes/emit.h"
 #include "passes/fuse/fuse.h"
+#include "passes/in_place.h"
 #include "passes/localise.h"
 #include "passes/memory.h"
 #include "passes/order.h"
@@ -30,7 +31,8 @@ constexpr Pass passes[] = {
     {"slots", slots, false},             // after segment: registers are what crosses segments
     {"localise", localise_pass, false},  // from here on one rank and its devices
     {"fuse", fuse, true},                // after localise: kernels are known, actors are cut
-    {"memory", memory, false},           // after fuse: what a fused call keeps to itself needs no place
+    {"in_place", in_place, true},        // after fuse: it looks at the calls that are left
+    {"memory", memory, false},           // after in_place: what shares bytes needs one place
     {"emit", emit, false},
 };
 

@@ -83,7 +83,7 @@ TEST(Pipeline, PassesAreSwitchedOffByNameWhereThatIsLegal) {
   EXPECT_EQ(error_with_off({"shard"}), "the pass 'shard' cannot be switched off");
   EXPECT_EQ(error_with_off({"fuse", "emit"}), "the pass 'emit' cannot be switched off");
   EXPECT_EQ(error_with_off({"fold"}),
-            "no pass is called 'fold'; there are: canonicalise, shard, box, order, segment, slots, localise, fuse, memory, emit");
+            "no pass is called 'fold'; there are: canonicalise, shard, box, order, segment, slots, localise, fuse, in_place, memory, emit");
 }
 
 TEST(Pipeline, ACompilationMayBeRunAgain) {
