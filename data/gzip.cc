@@ -27,7 +27,7 @@ struct Inflater {
 
 bool is_gzip(std::span<const std::uint8_t> bytes) { return bytes.size() >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b; }
 
-std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> bytes, std::string_view name) {
+std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> bytes, std::string_view name, std::size_t most) {
   require(is_gzip(bytes), name, ": not gzip data");
   require(bytes.size() <= std::numeric_limits<uInt>::max(), name, ": ", bytes.size(), " bytes of gzip data are more than one read takes");
   Inflater in(name);
@@ -35,8 +35,8 @@ std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> bytes, std::strin
   in.stream.avail_in = static_cast<uInt>(bytes.size());
   std::vector<std::uint8_t> out;
   std::size_t used = 0;
-  while (true) {
-    if (used == out.size()) out.resize(std::max<std::size_t>(bytes.size() * 4, out.size() * 2));
+  while (used < most) {
+    if (used == out.size()) out.resize(std::min(most, std::max(bytes.size() * 4, out.size() * 2)));
     auto room = static_cast<uInt>(std::min<std::size_t>(out.size() - used, 1u << 30));
     in.stream.next_out = out.data() + used;
     in.stream.avail_out = room;

@@ -43,6 +43,14 @@ TEST(Gzip, WhatWasCompressedComesBack) {
 
 TEST(Gzip, AZeroFileOfMegabytesGrowsTheBuffer) { EXPECT_EQ(gunzip(gzip(Bytes(5000000)), "x"), Bytes(5000000)); }
 
+TEST(Gzip, NoMoreIsUnpackedThanWasAskedFor) {
+  Bytes zeros = gzip(Bytes(5000000));
+  EXPECT_EQ(gunzip(zeros, "x", 7), Bytes(7));
+  EXPECT_EQ(gunzip(zeros, "x", 0), Bytes());
+  EXPECT_EQ(gunzip(zeros, "x", 5000001), Bytes(5000000));
+  EXPECT_LE(gunzip(zeros, "x", 100).capacity(), 4 * zeros.size());
+}
+
 TEST(Gzip, ConcatenatedMembersAreOneStream) {
   Bytes two = gzip({1, 2, 3}), more = gzip({4, 5});
   two.insert(two.end(), more.begin(), more.end());

@@ -31,22 +31,48 @@ std::string find(const std::string& directory, const std::string& name) {
   fail("data directory '", directory, "' has no file ", name, ", neither plain nor with .gz");
 }
 
-}  // namespace
+struct Header {
+  Shape shape;
+  std::int64_t bytes = 0;  // of the header itself
+  std::int64_t count = 0;  // of the bytes that should follow
+};
 
-IdxArray parse_idx(std::span<const std::uint8_t> bytes, int rank, std::string_view name) {
+std::size_t header_bytes(int rank) { return 4 + 4 * static_cast<std::size_t>(rank); }
+
+Header header_of(std::span<const std::uint8_t> bytes, int rank, std::string_view name) {
   require(bytes.size() >= 4, name, ": ", bytes.size(), " bytes are too few for an IDX header");
   std::uint32_t magic = big_endian(bytes, 0), expected = 0x0800u | static_cast<std::uint32_t>(rank);
   require(magic == expected, name, ": bad magic ", hex_of(magic), "; an IDX file of unsigned bytes with ", rank, " dimension", rank == 1 ? "" : "s",
           " begins with ", hex_of(expected));
-  std::size_t header = 4 + 4 * static_cast<std::size_t>(rank);
-  require(bytes.size() >= header, name, ": truncated: the header takes ", header, " bytes, the file has ", bytes.size());
-  IdxArray out;
-  for (int d = 0; d < rank; ++d) out.shape.push_back(big_endian(bytes, 4 + 4 * static_cast<std::size_t>(d)));
-  std::int64_t count = count_of(out.shape), present = static_cast<std::int64_t>(bytes.size() - header);
-  require(count <= present, name, ": the header counts ", print_shape(out.shape), " = ", count, " bytes, but only ", present, " follow it");
-  require(count == present, name, ": the header counts ", print_shape(out.shape), " = ", count, " bytes, but ", present, " follow it");
-  out.bytes.assign(bytes.begin() + static_cast<std::ptrdiff_t>(header), bytes.end());
-  return out;
+  std::size_t size = header_bytes(rank);
+  require(bytes.size() >= size, name, ": truncated: the header takes ", size, " bytes, the file has ", bytes.size());
+  Header header{{}, static_cast<std::int64_t>(size), 0};
+  for (int d = 0; d < rank; ++d) header.shape.push_back(big_endian(bytes, 4 + 4 * static_cast<std::size_t>(d)));
+  header.count = count_of(header.shape);
+  return header;
+}
+
+}  // namespace
+
+IdxArray parse_idx(std::span<const std::uint8_t> bytes, int rank, std::string_view name) {
+  Header header = header_of(bytes, rank, name);
+  std::int64_t present = static_cast<std::int64_t>(bytes.size()) - header.bytes;
+  require(header.count <= present, name, ": the header counts ", print_shape(header.shape), " = ", header.count, " bytes, but only ", present,
+          " follow it");
+  require(header.count == present, name, ": the header counts ", print_shape(header.shape), " = ", header.count, " bytes, but ", present,
+          " follow it");
+  return {std::move(header.shape), {bytes.begin() + header.bytes, bytes.end()}};
+}
+
+IdxArray unpack_idx(std::span<const std::uint8_t> bytes, int rank, std::string_view name) {
+  if (!is_gzip(bytes)) return parse_idx(bytes, rank, name);
+  // A few bytes can unpack to a thousand times as many, so the header says first how many there should be.
+  Header header = header_of(gunzip(bytes, name, header_bytes(rank)), rank, name);
+  std::int64_t whole = checked_add(header.bytes, header.count);
+  std::vector<std::uint8_t> plain = gunzip(bytes, name, static_cast<std::size_t>(checked_add(whole, 1)));
+  require(static_cast<std::int64_t>(plain.size()) <= whole, name, ": the header counts ", print_shape(header.shape), " = ", header.count,
+          " bytes, but more follow it");
+  return parse_idx(plain, rank, name);
 }
 
 IdxArray read_idx(const std::string& path, int rank) {
@@ -55,8 +81,7 @@ IdxArray read_idx(const std::string& path, int rank) {
   std::vector<std::uint8_t> bytes(fs::file_size(path));
   in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   require(in.gcount() == static_cast<std::streamsize>(bytes.size()), "cannot read '", path, "': got ", in.gcount(), " of ", bytes.size(), " bytes");
-  if (is_gzip(bytes)) bytes = gunzip(bytes, path);
-  return parse_idx(bytes, rank, path);
+  return unpack_idx(bytes, rank, path);
 }
 
 LabelledImages read_labelled_images(const std::string& directory, std::string_view part, int classes) {

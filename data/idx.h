@@ -19,6 +19,8 @@ struct IdxArray {
 
 // Reads a file of `rank` dimensions. Errors name the file and what it holds: bad magic, counts beyond the file, a cut or a tail, gzip damage.
 IdxArray read_idx(const std::string& path, int rank);
+// The same from the file's bytes, plain or gzipped. Memory taken is what the header counts, and no more than the bytes can hold.
+IdxArray unpack_idx(std::span<const std::uint8_t> bytes, int rank, std::string_view name);
 IdxArray parse_idx(std::span<const std::uint8_t> bytes, int rank, std::string_view name);
 
 // Images [n, h, w] and their labels [n], each below `classes`.

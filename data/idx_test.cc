@@ -84,6 +84,25 @@ TEST(Idx, ACutHeaderIsTruncated) {
   EXPECT_EQ(error_of([] { parse_idx(idx(0x803, {5}, {}), 3, "f"); }), "f: truncated: the header takes 16 bytes, the file has 8");
 }
 
+// `plain` as one stored block of gzip whose checksum is cut off.
+Bytes stored_gzip(const Bytes& plain) {
+  Bytes out{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3};
+  auto length = static_cast<std::uint16_t>(plain.size()), other = static_cast<std::uint16_t>(~length);
+  for (int byte : {1, length & 255, length >> 8, other & 255, other >> 8}) out.push_back(static_cast<std::uint8_t>(byte));
+  out.insert(out.end(), plain.begin(), plain.end());
+  return out;
+}
+
+TEST(Idx, OfGzipNoMoreIsUnpackedThanTheHeaderCounts) {
+  // The damage behind the counted bytes is never met.
+  EXPECT_EQ(error_of([] { unpack_idx(stored_gzip(idx(0x801, {2}, {1, 2, 3})), 1, "f"); }), "f: the header counts [2] = 2 bytes, but more follow it");
+  EXPECT_EQ(error_of([] {
+              unpack_idx(stored_gzip(idx(0x802, {2}, {1, 2, 3})), 1, "f");
+            }),
+            "f: bad magic 0x00000802; an IDX file of unsigned bytes with 1 dimension begins with 0x00000801");
+  EXPECT_THAT(error_of([] { unpack_idx(stored_gzip(idx(0x801, {12}, {1, 2, 3})), 1, "f"); }), ::testing::HasSubstr("gzip data ends early"));
+}
+
 TEST(Idx, AMissingFileIsNamed) {
   EXPECT_EQ(error_of([] { read_idx("/nowhere/x", 1); }), "cannot open '/nowhere/x'");
   EXPECT_EQ(error_of([] { read_idx("/tmp", 1); }), "cannot open '/tmp'");
