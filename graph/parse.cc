@@ -41,7 +41,10 @@ class Parser {
     if (has_arguments) skip_arguments();
     graph.meshes.clear();
     while (in_.peek("mesh(")) graph.meshes.push_back(mesh());
-    if (graph.meshes.empty()) graph.meshes = around;
+    if (graph.meshes.empty()) {
+      for (const Mesh& mesh : around) count_devices(mesh.size());
+      graph.meshes = around;
+    }
     if (has_arguments) {
       Scan behind = in_;
       in_ = arguments;
@@ -106,6 +109,9 @@ class Parser {
       in_.expect("=");
       axes.push_back({std::move(name), small()});
     }
+    std::int64_t size = 1;
+    for (const MeshAxis& axis : axes) size = placed(before, [&] { return checked_mul(size, axis.size); });
+    count_devices(size);
     Mesh mesh = placed(before, [&] { return Mesh::of(axes); });
     if (in_.accept("[")) {
       std::vector<DeviceName> devices;
@@ -119,6 +125,11 @@ class Parser {
       mesh.devices = std::move(devices);
     }
     return mesh;
+  }
+
+  void count_devices(std::int64_t count) {
+    devices_ = checked_add(devices_, count);
+    if (devices_ > most_devices) in_.fail_here(cat("the meshes of graph and regions have over ", most_devices, " devices"));
   }
 
   int small() {
@@ -158,7 +169,12 @@ class Parser {
     Scan before = in_;
     ValueId id = value_name();
     if (is_defined(graph, id)) before.fail_here("a value is defined twice");
-    if (static_cast<std::size_t>(id.index) >= graph.values.size()) graph.values.resize(static_cast<std::size_t>(id.index) + 1);
+    std::size_t size = static_cast<std::size_t>(id.index) + 1;
+    if (size > graph.values.size()) {
+      values_ += size - graph.values.size();
+      if (values_ > length_) before.fail_here("graph and regions number more values than the text has characters");
+      graph.values.resize(size);
+    }
     return id;
   }
 
@@ -236,7 +252,7 @@ class Parser {
     const Mesh& mesh = graph.meshes[static_cast<std::size_t>(out.mesh)];
     out.layout = broadcast_layout(mesh);
     for (const auto& [name, entry] : written.entries) {
-      int axis = placed(written.at, [&] { return mesh.axis(name); });
+      int axis = placed(written.at, [&, wanted = std::string_view(name)] { return mesh.axis(wanted); });
       Sbp& there = (*out.layout)[static_cast<std::size_t>(axis)];
       if (!there.is_broadcast()) written.at.fail_here(cat("the axis '", name, "' is used twice"));
       there = entry;
@@ -321,6 +337,10 @@ class Parser {
   std::size_t length_;
   const OpTable& ops_;
   int nested_ = 0;
+  // What a short text may ask for in all, regions included: a slip of a digit is an error and not a machine without memory.
+  static constexpr std::int64_t most_devices = 1 << 20;
+  std::int64_t devices_ = 0;
+  std::size_t values_ = 0;
 };
 
 }  // namespace

@@ -154,6 +154,21 @@ TEST(GraphText, BadTextIsRefusedWithItsPlace) {
   EXPECT_THAT(error("graph main { %99999999 = input() : f32[4] }"), HasSubstr("beyond the text's length"));
 }
 
+TEST(GraphText, AShortTextCannotAskForAllMemory) {
+  OpTable ops = test_ops();
+  auto error = [&](const std::string& text) { return error_of([&] { parse_graph(text, ops); }); };
+  EXPECT_THAT(error("graph main mesh(data=1048576) mesh(a=1) {}"), HasSubstr("the meshes of graph and regions have over 1048576 devices"));
+  EXPECT_THAT(error("graph main mesh(data=1048576) {}"), "no error");
+  EXPECT_THAT(error("graph main mesh(a=1000000000, b=1000000000, c=1000000000) {}"), HasSubstr("size overflows 64 bits"));
+  // Regions that name no mesh hold those of the graph around them, each its own copy.
+  std::string regions, values;
+  for (int i = 0; i < 9; ++i) regions += "graph r {} ";
+  EXPECT_THAT(error("graph main mesh(data=200000) { %0 = scan() : f32[4] regions { " + regions + "} }"), HasSubstr("over 1048576 devices"));
+  for (int i = 0; i < 9; ++i) values += "graph r { %90 = input() : f32[4] } ";
+  EXPECT_THAT(error("graph main { %0 = input() : f32[4] %1 = scan(%0) : f32[4] regions { " + values + "} }"),
+              HasSubstr("number more values than the text has characters"));
+}
+
 TEST(GraphText, NoTextCrashesTheParser) {  // every prefix of a good text, and single damaged letters
   OpTable ops = test_ops();
   std::string text = print(parse_graph(R"(graph main mesh(data=2) [0:1, 0:2] { variable "w" : f32[4;] read %1

@@ -29,10 +29,16 @@ void verify_places(const Plan& plan) {
     require(plan.streams[i].worker >= 0, "stream ", i, " is served by worker ", plan.streams[i].worker);
   }
   std::set<std::pair<DeviceId, std::string>> variables;
+  std::int64_t all_bytes = 0, moved = 0;  // sums that others take unchecked
+  for (const Transfer& t : plan.transfers) {
+    require(t.bytes >= 0, "transfer of '", t.value, "' has ", t.bytes, " bytes");
+    moved = checked_add(moved, t.bytes);
+  }
   for (std::size_t i = 0; i < plan.blocks.size(); ++i) {
     const Block& b = plan.blocks[i];
     in_range(b.device, plan.devices, cat("block b", i), "device");
     require(b.bytes >= 0, "block b", i, " has ", b.bytes, " bytes");
+    all_bytes = checked_add(all_bytes, b.bytes);
     if (b.kind != BlockKind::variable) continue;
     require(!b.name.empty(), "block b", i, " is a variable without a name");
     require(variables.emplace(b.device, b.name).second, "block b", i, ": variable '", b.name, "' has two blocks on device ", b.device);
@@ -177,7 +183,7 @@ void verify_actor(const Plan& plan, std::size_t i) {
     if (a.body != BodyKind::input) continue;
     const Ints &begin = a.slices[k].ints("begin"), &shape = a.slices[k].ints("shape");
     bool fits = begin.size() == shape.size() && shape.size() == o.view.shape.size();
-    for (std::size_t d = 0; fits && d < shape.size(); ++d) fits = begin[d] >= 0 && begin[d] + o.view.shape[d] <= shape[d];
+    for (std::size_t d = 0; fits && d < shape.size(); ++d) fits = begin[d] >= 0 && checked_add(begin[d], o.view.shape[d]) <= shape[d];
     require(fits, who, ": a slice ", a.slices[k].print(), " of shape ", print_shape(o.view.shape), " is not within the whole");
   }
   for (const Call& call : a.calls) verify_call(plan, &a, call, who);
@@ -243,6 +249,9 @@ void verify(const Plan& plan) {
   verify_no_circle(plan);
   verify_sequences(plan);
   auto acts = acts_per_launch(plan);
+  std::int64_t work = messages_per_launch(plan), most = 1 << 24;  // the dry run handles each act and each message
+  for (std::int64_t count : acts) work = checked_add(work, count);
+  require(work <= most, "plan '", plan.name, "' takes ", work, " acts and messages in a launch; the most is ", most);
   for (std::size_t i = 0; i < plan.actors.size(); ++i)
     require(!plan.actors[i].collective || acts[i] == 1, name_of_actor(plan, i), " acts ", acts[i], " times in a launch, but has one turn");
   dry_run(plan);

@@ -51,12 +51,43 @@ std::string error_of(const std::function<void()>& body) {
   return "no error";
 }
 
+// A launch of many acts or messages would keep the dry run, which goes through each of them, busy for ever.
+TEST(Verify, ALaunchOfMoreActsAndMessagesThanOneCanGoThroughIsRefused) {
+  auto acts = [](int pieces) {
+    Sketch s;
+    ActorId a = s.actor("a");
+    s.start(a, pieces);
+    s.done(a, pieces);
+    return s.plan;
+  };
+  auto messages = [](int pieces) {
+    Sketch s;
+    ActorId a = s.actor("a"), b = s.actor("b");
+    s.start(a, pieces);
+    s.edge(a, {b});
+    s.done(b, pieces);
+    return s.plan;
+  };
+  EXPECT_EQ(error_of([&] { verify(messages(1000)); }), "no error");
+  EXPECT_EQ(error_of([&] { verify(acts(1 << 30)); }), "plan 'sketch' takes 1073741828 acts and messages in a launch; the most is 16777216");
+  EXPECT_EQ(error_of([&] { verify(messages(1 << 30)); }), "plan 'sketch' takes 4294967300 acts and messages in a launch; the most is 16777216");
+}
+
 TEST(Verify, ASoundPlanPasses) { EXPECT_NO_THROW(verify(Sample().s.plan)); }
 
 // Each row breaks one thing; the error must say it.
 TEST(Verify, EveryFaultIsNamed) {
   using Break = std::function<void(Plan&)>;
   const std::pair<const char*, Break> rows[] = {
+      {"transfer of 'w' has -1 bytes",
+       [](Plan& p) {
+         p.transfers.push_back({"all_reduce", "data", "w", -1});
+       }},
+      {"size overflows 64 bits",
+       [](Plan& p) {
+         p.transfers = {{"a", "", "", INT64_MAX}, {"a", "", "", 1}};
+       }},
+      {"size overflows 64 bits", [](Plan& p) { p.blocks[0].bytes = INT64_MAX; }},
       {"plan: rank 3 of a world of 1", [](Plan& p) { p.rank = 3; }},
       {"device 1 and device 0 are both 0.0", [](Plan& p) { p.devices[1].device = 0; }},
       {"stream 1 names device 7, of which there are 2", [](Plan& p) { p.streams[1].device = DeviceId(7); }},
