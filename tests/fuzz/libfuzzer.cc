@@ -1,0 +1,16 @@
+// The entry that libFuzzer calls; the build says which target it stands for.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+
+#include "tests/fuzz/targets.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  try {
+    karez::KAREZ_FUZZ_TARGET({reinterpret_cast<const char*>(data), size});
+  } catch (const karez::BrokenPromise& broken) {
+    std::fprintf(stderr, "%s\n", broken.what);
+    std::abort();
+  }
+  return 0;
+}

@@ -1,0 +1,27 @@
+// Any text as a plan: refused with an Error, or what it prints as reads back equal; what verifies has a hash and a summary.
+#include "plan/plan.h"
+#include "plan/acts.h"
+#include "tests/fuzz/targets.h"
+
+namespace karez {
+
+void fuzz_plan(std::string_view bytes) {
+  Plan plan;
+  try {
+    plan = parse_plan(bytes);
+  } catch (const Error&) { return; }
+  std::string text = print(plan);
+  try {
+    Plan again = parse_plan(text);
+    promise(print(again) == text, "a printed plan reads back as another");
+    promise(rank_hash(again) == rank_hash(plan), "a plan that reads back has another hash");
+  } catch (const Error&) { throw BrokenPromise{"a printed plan is refused"}; }
+  try {
+    verify(plan);
+  } catch (const Error&) { return; }
+  try {
+    promise(!summary(plan).empty(), "a verified plan has no summary");
+  } catch (const Error&) { throw BrokenPromise{"a verified plan cannot be summed up"}; }
+}
+
+}  // namespace karez

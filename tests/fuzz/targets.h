@@ -1,0 +1,29 @@
+// The fuzz targets: each takes any bytes; a fault is a crash, a hang, a giant allocation, a finding of a sanitizer, or a broken promise.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace karez {
+
+// A parser refuses bytes by throwing Error; whatever else leaves `run` is a finding.
+struct FuzzTarget {
+  std::string_view name;  // of its file here and of its folder under seeds/
+  void (*run)(std::string_view bytes);
+};
+
+void fuzz_graph(std::string_view bytes);
+void fuzz_plan(std::string_view bytes);
+void fuzz_idx(std::string_view bytes);
+
+inline constexpr FuzzTarget fuzz_targets[] = {{"graph", fuzz_graph}, {"plan", fuzz_plan}, {"idx", fuzz_idx}};
+
+// A promise that the bytes broke: neither an Error, which targets swallow, nor anything that code under test throws.
+struct BrokenPromise {
+  const char* what;
+};
+inline void promise(bool kept, const char* what) {
+  if (!kept) throw BrokenPromise{what};
+}
+
+}  // namespace karez
