@@ -2,7 +2,7 @@
 #include "ops/all_ops.h"
 #include "tests/fuzz/targets.h"
 
-namespace karez {
+namespace karez::tests {
 namespace {
 
 // What a verified graph is asked next; few nodes, since the list of shardings grows with the letters of each.
@@ -33,4 +33,4 @@ void fuzz_graph(std::string_view bytes) {
   ask(graph);
 }
 
-}  // namespace karez
+}  // namespace karez::tests

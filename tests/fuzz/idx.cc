@@ -2,7 +2,7 @@
 #include "data/idx.h"
 #include "tests/fuzz/targets.h"
 
-namespace karez {
+namespace karez::tests {
 
 void fuzz_idx(std::string_view bytes) {
   std::span<const std::uint8_t> file(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
@@ -15,4 +15,4 @@ void fuzz_idx(std::string_view bytes) {
   }
 }
 
-}  // namespace karez
+}  // namespace karez::tests

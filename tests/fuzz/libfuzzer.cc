@@ -7,8 +7,8 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
-    karez::KAREZ_FUZZ_TARGET({reinterpret_cast<const char*>(data), size});
-  } catch (const karez::BrokenPromise& broken) {
+    karez::tests::KAREZ_FUZZ_TARGET({reinterpret_cast<const char*>(data), size});
+  } catch (const karez::tests::BrokenPromise& broken) {
     std::fprintf(stderr, "%s\n", broken.what);
     std::abort();
   }

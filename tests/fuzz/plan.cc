@@ -3,7 +3,7 @@
 #include "plan/acts.h"
 #include "tests/fuzz/targets.h"
 
-namespace karez {
+namespace karez::tests {
 
 void fuzz_plan(std::string_view bytes) {
   Plan plan;
@@ -24,4 +24,4 @@ void fuzz_plan(std::string_view bytes) {
   } catch (const Error&) { throw BrokenPromise{"a verified plan cannot be summed up"}; }
 }
 
-}  // namespace karez
+}  // namespace karez::tests

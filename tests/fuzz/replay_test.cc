@@ -11,7 +11,7 @@
 
 #include "tests/fuzz/targets.h"
 
-namespace karez {
+namespace karez::tests {
 namespace {
 namespace fs = std::filesystem;
 
@@ -70,4 +70,4 @@ TEST_P(Replay, DamagedSeedsAreTakenOrRefused) {
 INSTANTIATE_TEST_SUITE_P(Targets, Replay, ::testing::ValuesIn(fuzz_targets), [](const auto& target) { return std::string(target.param.name); });
 
 }  // namespace
-}  // namespace karez
+}  // namespace karez::tests

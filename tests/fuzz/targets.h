@@ -4,7 +4,9 @@
 #include <span>
 #include <string_view>
 
-namespace karez {
+#include "base/rooms.h"
+
+namespace karez::tests {
 
 // A parser refuses bytes by throwing Error; whatever else leaves `run` is a finding.
 struct FuzzTarget {
@@ -26,4 +28,4 @@ inline void promise(bool kept, const char* what) {
   if (!kept) throw BrokenPromise{what};
 }
 
-}  // namespace karez
+}  // namespace karez::tests
