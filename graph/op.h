@@ -51,6 +51,24 @@ struct LocalView {
   std::vector<Box> in, out;
 };
 
+// What an op is in a step. Passes ask for this and for the fields of OpDef, never for an op's name (a rule about one op excepted).
+enum class Role {
+  compute,     // a kernel runs it in every launch
+  source,      // what the user feeds: the host's actor makes it
+  state,       // a variable as the launch finds it: its bytes are there
+  constant,    // a function of its attributes alone: made once, when the plan is loaded
+  window,      // its operand's bytes seen through other strides (see OpDef::window)
+  update,      // next versions of variables, written over the old ones; a run of updates ends a step
+  store,       // operand 1, written over operand 0, a variable's old version
+  transition,  // a change of layout along one mesh axis
+};
+
+// A result that is the operand's bytes: how they are seen, from which byte of the operand on.
+struct Seen {
+  View view;
+  std::int64_t offset = 0;
+};
+
 struct OpDef {
   std::string name{};
   std::string doc{};
@@ -68,6 +86,14 @@ struct OpDef {
   // Output i may take input i's bytes: pointwise ops and updates (state) say so.
   std::vector<std::pair<int, int>> in_place{};  // (input, output)
   std::string expr{};                           // pointwise ops: the scalar expression over x, y, z
+  Role role = Role::compute;
+  // Of a window: the local result of this shape on the local operand; none where these strides cannot say it and only a copy in row-major order can.
+  std::function<std::optional<Seen>(const View& operand, const Shape& shape, const Attrs& local)> window{};
+  bool elementwise = false;     // element i of the result depends on elements i of the operands alone
+  bool commutative = false;     // of two operands: swapped they give the same
+  bool associative = false;     // a (b c) may be computed as (a b) c where that shares work, see docs/decisions/canonical-sums.md
+  std::string runs_as{};        // the call that runs it, if it is not named like the op
+  std::optional<int> shared{};  // of an update whose kernels take many parameters in one call: its last operands that are the same for all
 };
 
 class OpTable {

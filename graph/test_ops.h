@@ -27,6 +27,8 @@ inline OpTable test_ops() {
     op.inputs = inputs;
     op.index = std::move(index);
     op.infer = std::move(infer);
+    if (op.name == "input") op.role = Role::source;
+    if (op.name == "variable") op.role = Role::state;
     return op;
   };
   auto first_dim = [](std::span<const TensorType> in, const Attrs&) { return std::vector<TensorType>{{in[0].dtype, {in[0].shape[0]}}}; };

@@ -107,13 +107,13 @@ class Verifier {
       if (!v.read.valid()) continue;
       require(read.insert(v.read).second, what, " is read as %", v.read, ", as which another variable is read too");
       NodeId reader = graph_.value(v.read).producer;
-      require(reader.valid() && graph_.node(reader).op->name == "variable", what, " is read as %", v.read, ", which no node 'variable' makes");
+      require(reader.valid() && graph_.node(reader).op->role == Role::state, what, " is read as %", v.read, ", which no node 'variable' makes");
       const Attrs& attrs = graph_.node(reader).attrs;
       require(attrs.text("name", v.name) == v.name, what, " is read as %", v.read, ", which is named '", attrs.text("name", v.name), "'");
     }
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
       const Node& node = graph_.nodes[n];
-      if (node.op->name != "variable") continue;
+      if (node.op->role != Role::state) continue;
       require(node.outputs.size() == 1 && read.count(node.outputs[0]) == 1, describe(graph_, NodeId(n)), " ", node.attrs.print(),
               " reads a variable that the graph does not list, or a second time");
     }

@@ -13,6 +13,8 @@ std::vector<OpDef> assign_ops() {
   assign.index = same_shape_signature;
   assign.no_grad = "an update";
   assign.in_place = {{0, 0}};
+  assign.role = Role::store;
+  assign.runs_as = "copy";
 
   OpDef copy{.name = "copy", .doc = "x itself in bytes of its own.", .inputs = 1};
   copy.infer = [](std::span<const TensorType> in, const Attrs&) { return std::vector{in[0]}; };

@@ -17,7 +17,8 @@ std::vector<OpDef> box_ops() {
                  return std::vector{in[0]};
                },
            .no_grad = "boxes are made after differentiation",
-           .cost = no_cost};
+           .cost = no_cost,
+           .role = Role::transition};
   return {op};
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ops/build.h"
+#include "ops/local_views.h"
 #include "ops/rows.h"
 #include "ops/shapes.h"
 
@@ -40,6 +41,10 @@ std::vector<ValueId> grad(Builder& b, const NodeView& n, std::span<const ValueId
   return {axes.empty() ? dy[0] : build::reduce_sum(b, dy[0], axes)};
 }
 
+std::optional<Seen> window(const View& x, const Shape& shape, const Attrs& attrs) {
+  return Seen{broadcast_view(x, shape, attrs.ints("dims")), 0};
+}
+
 }  // namespace
 
 std::vector<OpDef> broadcast_ops() {
@@ -49,7 +54,9 @@ std::vector<OpDef> broadcast_ops() {
            .infer = infer,
            .index = index,
            .grad = grad,
-           .cost = no_cost}};  // an alias with stride 0 wherever its reader takes one
+           .cost = no_cost,  // an alias with stride 0 wherever its reader takes one
+           .role = Role::window,
+           .window = window}};
 }
 
 }  // namespace karez::ops

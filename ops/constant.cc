@@ -55,7 +55,8 @@ std::vector<OpDef> constant_ops() {
            .infer = infer,
            .index = same_shape_signature,
            .localise = localise_constant,
-           .no_grad = "it has no operands"}};
+           .no_grad = "it has no operands",
+           .role = Role::constant}};
 }
 
 }  // namespace karez::ops

@@ -107,6 +107,23 @@ std::vector<ValueId> row_gradients(Builder& b, const NodeView& n, const Pointwis
   return out;
 }
 
+// x + y and the like: one operation on the two operands themselves that gives the same when they are swapped.
+bool is_commutative(const Expr& expr) {
+  switch (expr->kind) {
+    case ExprKind::add:
+    case ExprKind::mul:
+    case ExprKind::max:
+    case ExprKind::min:
+    case ExprKind::eq:
+    case ExprKind::ne:
+    case ExprKind::and_:
+    case ExprKind::or_: break;
+    default: return false;
+  }
+  const Expr &a = expr->operands[0], &b = expr->operands[1];
+  return a->kind == ExprKind::variable && b->kind == ExprKind::variable && a->variable != b->variable;
+}
+
 OpDef op_of(const Pointwise& row) {
   Expr expr = parse_expr(row.expr);
   OpDef op{.name = row.name, .doc = cat(row.doc, " Pointwise on operands of equal shape; takes ", name_of(row.takes), "."), .inputs = row.operands};
@@ -127,6 +144,10 @@ OpDef op_of(const Pointwise& row) {
   for (int i = 0; i < row.operands; ++i)
     if (bools || (!row.gives_bool && !truth[static_cast<std::size_t>(i)])) op.in_place.push_back({i, 0});
   op.expr = row.expr;
+  op.elementwise = true;
+  op.commutative = is_commutative(expr);
+  // Maxima could be regrouped too, but share nothing in programs that people write.
+  op.associative = op.commutative && (expr->kind == ExprKind::add || expr->kind == ExprKind::mul);
   return op;
 }
 
@@ -164,6 +185,7 @@ OpDef cast() {
     if (is_float(node.in_type(0).dtype) && is_float(node.out_type(0).dtype)) s.linear = {{0}};
     return s;
   };
+  op.elementwise = true;
   op.grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) -> std::vector<ValueId> {
     DType from = n.in_type(0).dtype;
     if (!is_float(from) || !is_float(n.out_type(0).dtype)) return {ValueId()};

@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "ops/build.h"
+#include "ops/local_views.h"
 #include "ops/rows.h"
 #include "ops/shapes.h"
 
@@ -55,6 +56,11 @@ std::vector<ValueId> grad(Builder& b, const NodeView& n, std::span<const ValueId
   return {build::reshape(b, dy[0], shape)};
 }
 
+std::optional<Seen> window(const View& x, const Shape& shape, const Attrs&) {
+  auto strides = reshape_strides(x, shape);
+  return strides ? std::optional(Seen{View(x.dtype, shape, *strides), 0}) : std::nullopt;
+}
+
 }  // namespace
 
 std::vector<OpDef> reshape_ops() {
@@ -64,7 +70,9 @@ std::vector<OpDef> reshape_ops() {
            .infer = infer,
            .index = index,
            .grad = grad,
-           .cost = no_cost}};  // an alias, unless x lies otherwise in memory
+           .cost = no_cost,  // an alias, unless x lies otherwise in memory
+           .role = Role::window,
+           .window = window}};
 }
 
 }  // namespace karez::ops

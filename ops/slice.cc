@@ -43,6 +43,12 @@ OpDef slice() {
     for (std::size_t d = 0; d < low.size(); ++d) high[d] -= low[d] + size[d];
     return {build::pad(b, dy[0], low, high)};
   };
+  op.role = Role::window;
+  op.window = [](const View& x, const Shape& shape, const Attrs& attrs) -> std::optional<Seen> {
+    std::int64_t offset = 0;
+    for (std::size_t d = 0; d < shape.size(); ++d) offset += attrs.ints("begin")[d] * x.strides[d];
+    return Seen{View(x.dtype, shape, x.strides), count_of(shape) == 0 ? 0 : offset * size_of(x.dtype)};
+  };
   return op;
 }
 

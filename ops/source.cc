@@ -27,7 +27,8 @@ OpDef input() {
                 return s;
               },
           .no_grad = "it has no operands",
-          .cost = no_cost};
+          .cost = no_cost,
+          .role = Role::source};
 }
 
 OpDef variable() {
@@ -36,7 +37,8 @@ OpDef variable() {
           .infer = [](std::span<const TensorType>, const Attrs& attrs) { return infer_named("variable", attrs); },
           .index = every_letter,
           .no_grad = "it has no operands",
-          .cost = no_cost};
+          .cost = no_cost,
+          .role = Role::state};
 }
 
 OpDef iota() {
@@ -56,7 +58,8 @@ OpDef iota() {
                 attrs.set("start", view.out[0][static_cast<std::size_t>(attrs.integer("axis"))].begin);
                 return attrs;
               },
-          .no_grad = "it has no operands"};
+          .no_grad = "it has no operands",
+          .role = Role::constant};
 }
 
 OpDef random_uniform() {

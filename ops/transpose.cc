@@ -1,5 +1,6 @@
 // Dimensions in another order.
 #include "ops/build.h"
+#include "ops/local_views.h"
 #include "ops/rows.h"
 #include "ops/shapes.h"
 
@@ -37,6 +38,8 @@ std::vector<ValueId> grad(Builder& b, const NodeView& n, std::span<const ValueId
   return {build::transpose(b, dy[0], inverse)};
 }
 
+std::optional<Seen> window(const View& x, const Shape&, const Attrs& attrs) { return Seen{transpose_view(x, attrs.ints("perm")), 0}; }
+
 }  // namespace
 
 std::vector<OpDef> transpose_ops() {
@@ -45,7 +48,9 @@ std::vector<OpDef> transpose_ops() {
            .inputs = 1,
            .infer = infer,
            .index = index,
-           .grad = grad}};
+           .grad = grad,
+           .role = Role::window,
+           .window = window}};
 }
 
 }  // namespace karez::ops

@@ -35,6 +35,8 @@ OpDef sgd() {
   op.index = same_shape_signature;
   op.no_grad = "an update";
   op.in_place = {{0, 0}, {1, 1}};
+  op.role = Role::update;
+  op.shared = 1;  // lr
   return op;
 }
 
@@ -59,6 +61,8 @@ OpDef adam() {
   op.index = same_shape_signature;
   op.no_grad = "an update";
   op.in_place = {{0, 0}, {1, 1}, {2, 2}};
+  op.role = Role::update;
+  op.shared = 2;  // lr, step
   return op;
 }
 

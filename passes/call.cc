@@ -15,14 +15,10 @@ CallSpec call_of(const NodeView& node, std::vector<View> in, std::vector<View> o
     call.attrs.set("expr", op.expr);
     return call;
   }
-  call.op = op.name == "assign" ? "copy" : op.name;
+  call.op = op.runs_as.empty() ? op.name : op.runs_as;
   call.attrs = local;
-  for (const char* said : {"name", "shape", "dtype"}) call.attrs.erase(said);
-  if (call.op == "copy") {  // assign(old, new): the old version is only where the bytes go
-    call.attrs = {};
-    if (call.in.size() == 2) call.in.erase(call.in.begin());
-  }
-  if (call.op == "pointwise") call.attrs.erase("dtype_out");
+  for (const char* said : {"name", "shape", "dtype", "dtype_out"}) call.attrs.erase(said);
+  if (op.role == Role::store) call.in.erase(call.in.begin());  // the old version is only where the bytes go
   return call;
 }
 

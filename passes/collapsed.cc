@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "passes/price.h"
 #include "plan/pick.h"
 #include "plan/ports.h"
 #include "sbp/transition.h"
@@ -69,9 +70,8 @@ double duration(const Compilation& c, const Segment& segment) {
       const Layout& to = *c.graph.value(node.outputs[0]).layout;
       total += seconds(view.out_type(0), mesh, {static_cast<int>(node.attrs.integer("axis")), move_from(node.attrs.text("move")), from, to},
                        c.options.costs);
-    } else if (node.op->name != "box") {
-      Cost cost = cost_of(*node.op, view.in_types(), view.out_types(), node.attrs);
-      total += c.options.costs.seconds(cost.work, cost.flops / mesh.size(), cost.bytes / mesh.size());
+    } else {
+      total += device_seconds(c.graph, id, c.options.costs);
     }
   }
   return total;

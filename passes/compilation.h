@@ -110,7 +110,9 @@ struct Compilation {
   Plan plan;
 };
 
-// Device numbers of this rank, as positions in graph.meshes[0].
-std::vector<int> own_positions(const Compilation& c);
+// This rank's devices on any mesh of the graph, each once: its own device numbers count along this list.
+std::vector<DeviceName> own_devices(const Graph& graph, int rank);
+// Where the device stands in the mesh; -1: it is not part of it.
+int position_on(const Mesh& mesh, DeviceName device);
 
 }  // namespace karez::passes

@@ -14,7 +14,12 @@ namespace {
 
 class Emitter {
  public:
-  explicit Emitter(Compilation& c) : c_(c), plan_(c.plan), own_(own_positions(c)), crosses_(crosses_actors(c)), communicators_(c) {}
+  explicit Emitter(Compilation& c)
+      : c_(c),
+        plan_(c.plan),
+        own_(own_devices(c.graph, c.options.rank)),
+        crosses_(crosses_actors(c)),
+        communicators_(c) {}
 
   void run() {
     plan_ = {};
@@ -46,10 +51,9 @@ class Emitter {
   int root(int v) const { return value(v).root; }
 
   void devices_and_streams() {
-    const Mesh& mesh = c_.graph.meshes[0];
     int workers = std::max(1, c_.options.workers);
     for (std::size_t d = 0; d < own_.size(); ++d) {
-      DeviceName name = mesh.devices[static_cast<std::size_t>(own_[d])];
+      DeviceName name = own_[d];
       plan_.devices.push_back({name.rank, name.device, "cpu"});
       int worker = static_cast<int>(d) % workers;
       plan_.streams.push_back({DeviceId(d), "compute", worker});
@@ -143,7 +147,7 @@ class Emitter {
   std::string type_text(const LocalValue& v) const {
     if (!v.value.valid()) return print(v.view);
     const Value& logical = c_.graph.value(v.value);
-    return print(logical.type, c_.graph.meshes[0], *logical.layout);
+    return print(logical.type, c_.graph.meshes[static_cast<std::size_t>(logical.mesh)], *logical.layout);
   }
 
   ActorId state_actor(int device) {
@@ -169,8 +173,8 @@ class Emitter {
       if (users.empty()) return;
       const Variable& variable = c_.graph.variables[static_cast<std::size_t>(local.variable)];
       home.block = BlockId(plan_.blocks.size());
-      plan_.blocks.push_back(
-          {BlockKind::variable, DeviceId(local.device), bytes, variable.name, print(variable.type, c_.graph.meshes[0], *variable.stored)});
+      plan_.blocks.push_back({BlockKind::variable, DeviceId(local.device), bytes, variable.name,
+                              print(variable.type, c_.graph.meshes[static_cast<std::size_t>(variable.mesh)], *variable.stored)});
       std::vector<ActorId> consumers(users.begin(), users.end());
       home.reg = connect(state_actor(local.device), std::move(consumers));
       Register& reg = plan_.registers[static_cast<std::size_t>(home.reg.index)];
@@ -346,7 +350,7 @@ class Emitter {
 
   Compilation& c_;
   Plan& plan_;
-  std::vector<int> own_;
+  std::vector<DeviceName> own_;
   std::vector<bool> crosses_;
   Communicators communicators_;
   std::vector<ActorId> actor_of_;                   // by local segment

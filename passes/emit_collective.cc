@@ -26,10 +26,10 @@ TransitionStep step_of(const Graph& graph, NodeId box) {
           *graph.value(node.outputs[0]).layout};
 }
 
-CommunicatorId Communicators::communicator(int axis, const std::vector<int>& group) {
-  auto [at, fresh] = ids_.try_emplace({axis, group[0]}, CommunicatorId(c_.plan.communicators.size()));
+CommunicatorId Communicators::communicator(int on, int axis, const std::vector<int>& group) {
+  auto [at, fresh] = ids_.try_emplace({on, axis, group[0]}, CommunicatorId(c_.plan.communicators.size()));
   if (!fresh) return at->second;
-  const Mesh& mesh = c_.graph.meshes[0];
+  const Mesh& mesh = c_.graph.meshes[static_cast<std::size_t>(on)];
   Communicator out;
   for (int position : group) {
     DeviceName name = mesh.devices[static_cast<std::size_t>(position)];
@@ -40,7 +40,7 @@ CommunicatorId Communicators::communicator(int axis, const std::vector<int>& gro
   std::vector<std::pair<int, std::string>> names;
   for (std::size_t n = 0; n < c_.graph.nodes.size(); ++n) {
     const Node& node = c_.graph.nodes[n];
-    if (c_.turn[n] < 0 || static_cast<int>(node.attrs.integer("axis")) != axis) continue;
+    if (c_.turn[n] < 0 || static_cast<int>(node.attrs.integer("axis")) != axis || c_.graph.value(node.outputs[0]).mesh != on) continue;
     names.emplace_back(c_.turn[n], cat(node.attrs.text("move"), " %", node.outputs[0]));
   }
   std::sort(names.begin(), names.end());
@@ -49,14 +49,16 @@ CommunicatorId Communicators::communicator(int axis, const std::vector<int>& gro
   return at->second;
 }
 
-Collective Communicators::collective(NodeId box, int position, const View& in, const View& out, std::int64_t& staging) {
+Collective Communicators::collective(NodeId box, DeviceName device, const View& in, const View& out, std::int64_t& staging) {
   const Graph& graph = c_.graph;
-  const Mesh& mesh = graph.meshes[0];
+  const int on = graph.value(graph.node(box).outputs[0]).mesh;
+  const Mesh& mesh = graph.meshes[static_cast<std::size_t>(on)];
+  const int position = position_on(mesh, device);
   TransitionStep step = step_of(graph, box);
   const Shape& shape = graph.type(graph.node(box).outputs[0]).shape;
   std::vector<int> group = mesh.group(step.axis, position);
   Collective made;
-  made.communicator = communicator(step.axis, group);
+  made.communicator = communicator(on, step.axis, group);
   made.kind = std::string(name_of(step.move));
   made.turn = c_.turn[static_cast<std::size_t>(box.index)];
   made.where = describe(graph, graph.value(graph.node(box).inputs[0]).producer);
@@ -89,7 +91,7 @@ void Communicators::transfer(NodeId box) {
   TransitionStep step = step_of(c_.graph, box);
   const Node& node = c_.graph.node(box);
   const TensorType& type = c_.graph.type(node.outputs[0]);
-  const Mesh& mesh = c_.graph.meshes[0];
+  const Mesh& mesh = c_.graph.mesh(node.outputs[0]);
   Transfer out;
   out.kind = std::string(name_of(step.move));
   out.axis = mesh.axes[static_cast<std::size_t>(step.axis)].name;

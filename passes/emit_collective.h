@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "passes/compilation.h"
@@ -13,18 +14,18 @@ namespace karez::passes {
 // The step that a box node stands for.
 TransitionStep step_of(const Graph& graph, NodeId box);
 
-// Communicators of one plan, made as they are asked for: one per mesh axis and group of devices along it.
+// Communicators of one plan, made as they are asked for: one per mesh, axis and group of devices along it.
 class Communicators {
  public:
   explicit Communicators(Compilation& c) : c_(c) {}
-  // Everything but the operands of what the device at `position` does in this box node; `staging` bytes are an upper bound of what it needs.
-  Collective collective(NodeId box, int position, const View& in, const View& out, std::int64_t& staging);
+  // Everything but the operands of what the device does in this box node; `staging` bytes are an upper bound of what it needs.
+  Collective collective(NodeId box, DeviceName device, const View& in, const View& out, std::int64_t& staging);
   void transfer(NodeId box);  // notes the planned bytes
 
  private:
-  CommunicatorId communicator(int axis, const std::vector<int>& group);
+  CommunicatorId communicator(int on, int axis, const std::vector<int>& group);
   Compilation& c_;
-  std::map<std::pair<int, int>, CommunicatorId> ids_;  // axis, first position of the group
+  std::map<std::tuple<int, int, int>, CommunicatorId> ids_;  // mesh, axis, first position of the group
 };
 
 }  // namespace karez::passes

@@ -300,6 +300,32 @@ TEST(Emit, AReaderOfTheOldVersionActsBeforeTheWriter) {  // the output is fetche
   EXPECT_TRUE(ordered) << print(c.plan);
 }
 
+TEST(Emit, AnOldVersionFetchedUnderTwoNamesIsFetchedTwiceBeforeItIsOverwritten) {
+  Graph graph;
+  Builder b(graph, table());
+  ValueId w = testing::parameter(b, "w", {DType::f32, {4}}), m = testing::parameter(b, "m", {DType::f32, {4}});
+  auto next = build::sgd(b, w, m, build::input(b, "g", {DType::f32, {4}}), build::input(b, "lr", {DType::f32, {}}), {.momentum = 0.9});
+  graph.variables[0].updated = next.w, graph.variables[1].updated = next.m;
+  graph.outputs = {{"one", w}, {"other", w}, {"flat", build::reshape(b, w, {2, 2})}};
+  Compilation c = testing::compilation(std::move(graph));
+  compile(c);
+  const Plan& plan = c.plan;
+  int writer = -1, fetches = 0;
+  for (std::size_t a = 0; a < plan.actors.size(); ++a)
+    for (const Call& call : plan.actors[a].calls)
+      if (call.kernel == "any.sgd") writer = static_cast<int>(a);
+  ASSERT_GE(writer, 0);
+  for (std::size_t a = 0; a < plan.actors.size(); ++a) {
+    if (plan.actors[a].body != BodyKind::fetch) continue;
+    ++fetches;
+    bool before = false;
+    for (const Register& reg : plan.registers)
+      before |= reg.producer == ActorId(a) && std::find(reg.consumers.begin(), reg.consumers.end(), ActorId(writer)) != reg.consumers.end();
+    EXPECT_TRUE(before) << plan.actors[a].name;
+  }
+  EXPECT_EQ(fetches, 3);
+}
+
 TEST(Emit, RegistersBetweenStreamsHaveTheSlotsTheyWereGiven) {
   const Compilation& c = compiled("data=2,model=2");
   for (const Register& reg : c.plan.registers) {

@@ -5,8 +5,8 @@
 #include "base/number_as.h"
 #include "passes/call.h"
 #include "passes/canonicalise.h"
+#include "passes/pinned.h"
 #include "passes/rewrite.h"
-#include "passes/splat.h"
 
 namespace karez::passes {
 namespace {
@@ -50,14 +50,14 @@ bool survives(double number, DType dtype) { return dtype != DType::i64 || (numbe
 
 class Folder {
  public:
-  explicit Folder(Compilation& c) : c_(c), graph_(c.graph), rewrite_(c.graph) {}
+  Folder(Graph& graph, const Folding& folding) : folding_(folding), graph_(graph), rewrite_(graph) {}
 
   int run() {
     int folded = 0;
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
       const Node& node = graph_.nodes[n];
-      bool constant_in = node.op->pure && node.op->name != "constant" && node.op->name != "variable" && node.op->name != "input" &&
-                         node.outputs.size() == 1 && !node.inputs.empty() && node.regions.empty() && !graph_.value(node.outputs[0]).layout;
+      bool constant_in =
+          node.op->pure && node.outputs.size() == 1 && !node.inputs.empty() && node.regions.empty() && !graph_.value(node.outputs[0]).layout;
       for (ValueId in : node.inputs) constant_in &= known(in);
       if (constant_in && fold(NodeId(n))) {
         ++folded;
@@ -65,18 +65,19 @@ class Folder {
         rewrite_.keep(NodeId(n));
       }
     }
-    if (folded > 0) c_.graph = rewrite_.finish();
+    if (folded > 0) graph_ = rewrite_.finish();
     return folded;
   }
 
  private:
-  const Node& constant_of(ValueId value) const { return rewrite_.graph().node(rewrite_.graph().value(rewrite_.at(value)).producer); }
-  bool known(ValueId value) const { return constant_of(value).op->name == "constant"; }
+  const Node* producer(ValueId value) const { return unpinned_producer(rewrite_.graph(), rewrite_.at(value)); }
+  const Node& constant_of(ValueId value) const { return *producer(value); }
+  bool known(ValueId value) const { return producer(value) != nullptr && producer(value)->op->name == "constant"; }
 
   bool add_constant(NodeId like, const TensorType& type, Attrs value) {
     value.set("dtype", std::string(name_of(type.dtype))).set("shape", Ints(type.shape));
     NodeId node =
-        rewrite_.add(&c_.ops->at("constant"), {}, std::move(value), std::span(&type, 1), graph_.value(graph_.node(like).outputs[0]).mesh, like);
+        rewrite_.add(&folding_.ops->at("constant"), {}, std::move(value), std::span(&type, 1), graph_.value(graph_.node(like).outputs[0]).mesh, like);
     rewrite_.map(graph_.node(like).outputs[0], rewrite_.graph().node(node).outputs[0]);
     return true;
   }
@@ -85,21 +86,19 @@ class Folder {
     NodeView view{&graph_, id};
     const Node& node = view.node();
     const TensorType type = view.out_type(0);
-    const std::string& op = node.op->name;
     bool splats = true;
     for (ValueId in : node.inputs) splats &= constant_of(in).attrs.has("value");
-    bool window = op == "broadcast" || op == "reshape" || op == "transpose" || op == "slice";
+    bool window = node.op->role == Role::window;
     if (splats && window) return add_constant(id, type, Attrs().set("value", attr_at(constant_of(node.inputs[0]).attrs, "value")));
-    if (!c_.evaluate) return false;
-    bool pointwise = !node.op->expr.empty() || op == "cast";
-    bool one = splats && pointwise;  // one element says it all, however large the shape
-    if (!one && type.bytes() > c_.options.fold_bytes) return false;
+    if (!folding_.evaluate) return false;
+    bool one = splats && node.op->elementwise;  // one element says it all, however large the shape
+    if (!one && type.bytes() > folding_.most_bytes) return false;
     std::vector<View> in;
     std::vector<HostBytes> bytes;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const Node& constant = constant_of(node.inputs[i]);
       TensorType from{view.in_type(i).dtype, one ? Shape() : view.in_type(i).shape};
-      if (from.bytes() > c_.options.fold_bytes) return false;
+      if (from.bytes() > folding_.most_bytes) return false;
       in.emplace_back(from);
       HostBytes value;
       if (constant.attrs.has("value")) {
@@ -112,7 +111,7 @@ class Folder {
     }
     View out(type.dtype, one ? Shape() : type.shape);
     if (window) return false;  // of data: strides say it at no cost
-    HostBytes result = c_.evaluate(call_of(view, std::move(in), {out}, node.attrs), bytes)[0];
+    HostBytes result = folding_.evaluate(call_of(view, std::move(in), {out}, node.attrs), bytes)[0];
     if (one || type.count() == 1) {
       double number = number_of(result, type.dtype);
       if (survives(number, type.dtype)) return add_constant(id, type, Attrs().set("value", number));
@@ -121,13 +120,13 @@ class Folder {
     return add_constant(id, type, Attrs().set("data", hex_of(result)));
   }
 
-  Compilation& c_;
-  const Graph& graph_;
+  const Folding& folding_;
+  Graph& graph_;
   Rewrite rewrite_;
 };
 
 }  // namespace
 
-int fold_constants(Compilation& c) { return Folder(c).run(); }
+int fold_constants(Graph& graph, const Folding& folding) { return Folder(graph, folding).run(); }
 
 }  // namespace karez::passes

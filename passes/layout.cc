@@ -276,7 +276,7 @@ class Chooser {
       if (!is_call(node)) continue;
       for (ValueId out : node.outputs) roots_of(out, roots);
       NodeView view{&graph_, NodeId(n)};
-      Cost work = work_of(view);
+      Cost work = device_work(graph_, view.id);
       add_factor(problem, roots, [&] { return settled_seconds(call_at(NodeId(n)), work); });
     }
     for (const auto& [source, users] : reshaped) {  // all take the same copy
@@ -300,12 +300,6 @@ class Chooser {
     solve::MinSumResult best = solve::min_sum(problem);
     require(best.feasible, "layout: no choice of strides was found: ", best.method);
     for (std::size_t v = 0; v < of.size(); ++v) regions_.at(of[v]).chosen = static_cast<std::size_t>(best.choice[v]);
-  }
-
-  Cost work_of(const NodeView& view) const {
-    Cost work = cost_of(*view.node().op, view.in_types(), view.out_types(), view.attrs());
-    double devices = graph_.mesh(view.out(0)).size();
-    return {work.work, work.flops / devices, work.bytes / devices};
   }
 
   const Compilation& c_;

@@ -6,9 +6,10 @@
 #include <map>
 
 #include "base/number_as.h"
+#include "ops/local_views.h"
 #include "passes/call.h"
-#include "passes/local_views.h"
 #include "passes/order.h"
+#include "passes/price.h"
 #include "passes/settle.h"
 #include "sbp/transition.h"
 
@@ -19,12 +20,17 @@ std::string_view name_of(StreamKind kind) {
   return names[static_cast<int>(kind)];
 }
 
-std::vector<int> own_positions(const Compilation& c) {
-  std::vector<int> own;
-  const Mesh& mesh = c.graph.meshes[0];
-  for (int p = 0; p < mesh.size(); ++p)
-    if (mesh.devices[static_cast<std::size_t>(p)].rank == c.options.rank) own.push_back(p);
+std::vector<DeviceName> own_devices(const Graph& graph, int rank) {
+  std::vector<DeviceName> own;
+  for (const Mesh& mesh : graph.meshes)
+    for (DeviceName device : mesh.devices)
+      if (device.rank == rank && std::find(own.begin(), own.end(), device) == own.end()) own.push_back(device);
   return own;
+}
+
+int position_on(const Mesh& mesh, DeviceName device) {
+  auto at = std::find(mesh.devices.begin(), mesh.devices.end(), device);
+  return at == mesh.devices.end() ? -1 : static_cast<int>(at - mesh.devices.begin());
 }
 
 namespace {
@@ -52,8 +58,8 @@ Reduce reduce_from(const std::string& sbp) {
 
 class Localiser {
  public:
-  explicit Localiser(Compilation& c) : c_(c), graph_(c.graph), mesh_(c.graph.meshes[0]), own_(own_positions(c)) {
-    require(!own_.empty(), "localise: the mesh has no device of rank ", c.options.rank);
+  explicit Localiser(Compilation& c) : c_(c), graph_(c.graph), own_(own_devices(c.graph, c.options.rank)) {
+    require(!own_.empty(), "localise: no mesh of the graph has a device of rank ", c.options.rank);
     c.locals.clear(), c.local.clear(), c.setup.clear();
     c.copies = 0;
     table_.assign(own_.size(), std::vector<int>(graph_.values.size(), -1));
@@ -75,26 +81,36 @@ class Localiser {
       }
       for (std::size_t d = 0; d < own_.size(); ++d) {
         device_ = static_cast<int>(d);
+        if (std::none_of(segment.nodes.begin(), segment.nodes.end(), [&](NodeId node) { return is_here(graph_.node(node).outputs[0]); })) continue;
         c_.local.push_back({static_cast<int>(s), device_, {}, {}, {}, {}});
         copied_.clear();
         for (NodeId node : segment.nodes) {
+          if (!is_here(graph_.node(node).outputs[0])) continue;
           this->node(node);
           for (ValueId out : graph_.node(node).outputs)
             if (feeds_comm_[static_cast<std::size_t>(out.index)]) make_stored(out);
         }
       }
     }
-    device_ = 0;  // outputs are Broadcast: the host reads the first device's
     c_.fetched.clear();
-    for (const Output& output : graph_.outputs) c_.fetched.emplace_back(output.name, at(output.value));
+    for (const Output& output : graph_.outputs) {  // they are Broadcast: the host reads the first device's that has one
+      device_ = 0;
+      while (static_cast<std::size_t>(device_) < own_.size() && !is_here(output.value)) ++device_;
+      require(static_cast<std::size_t>(device_) < own_.size(), "localise: output '", output.name, "', ",
+              describe(graph_, graph_.value(output.value).producer), ", lies on ", print(graph_.mesh(output.value)), ", where rank ", c_.options.rank,
+              " has no device; outputs cannot be fetched from another rank yet");
+      c_.fetched.emplace_back(output.name, at(output.value));
+    }
   }
 
  private:
   LocalSegment& here() { return c_.local.back(); }
   LocalValue& local(int index) { return c_.locals[static_cast<std::size_t>(index)]; }
   int at(ValueId value) const { return table_[static_cast<std::size_t>(device_)][static_cast<std::size_t>(value.index)]; }
-  int position() const { return own_[static_cast<std::size_t>(device_)]; }
-  Box box_of(ValueId value) const { return local_box(graph_.type(value).shape, mesh_, *graph_.value(value).layout, position()); }
+  // Of the device at hand in the value's mesh.
+  int position(ValueId value) const { return position_on(graph_.mesh(value), own_[static_cast<std::size_t>(device_)]); }
+  bool is_here(ValueId value) const { return position(value) >= 0; }
+  Box box_of(ValueId value) const { return local_box(graph_.type(value).shape, graph_.mesh(value), *graph_.value(value).layout, position(value)); }
 
   int add(LocalValue value) {
     c_.locals.push_back(std::move(value));
@@ -126,15 +142,21 @@ class Localiser {
   void input(int segment, NodeId node) {
     ValueId value = graph_.node(node).outputs[0];
     const TensorType& type = graph_.type(value);
-    Box hull = local_box(type.shape, mesh_, *graph_.value(value).layout, own_[0]);
-    for (int p : own_) {
-      Box box = local_box(type.shape, mesh_, *graph_.value(value).layout, p);
-      for (std::size_t d = 0; d < box.size(); ++d) hull[d] = {std::min(hull[d].begin, box[d].begin), std::max(hull[d].end, box[d].end)};
+    std::optional<Box> covered;
+    for (device_ = 0; static_cast<std::size_t>(device_) < own_.size(); ++device_) {
+      if (!is_here(value)) continue;
+      Box box = box_of(value);
+      if (!covered) covered = box;
+      for (std::size_t d = 0; d < box.size(); ++d)
+        (*covered)[d] = {std::min((*covered)[d].begin, box[d].begin), std::max((*covered)[d].end, box[d].end)};
     }
+    if (!covered) return;  // on devices of other ranks alone
+    const Box& hull = *covered;
     int root = add({value, -1, hull, View(type.dtype, shape_of(hull)), -1, 0, segment, -1, false});
     c_.local.push_back({segment, -1, {}, {}, {}, {root}});
     for (std::size_t d = 0; d < own_.size(); ++d) {
       device_ = static_cast<int>(d);
+      if (!is_here(value)) continue;
       Box box = box_of(value);
       std::int64_t offset = 0;
       View view = window_view(local(root).view, hull, box, offset);
@@ -213,15 +235,9 @@ class Localiser {
     here().calls.push_back(std::move(call));
   }
 
-  Cost work_of(const NodeView& view) const {
-    Cost cost = cost_of(*view.node().op, view.in_types(), view.out_types(), view.attrs());
-    return {cost.work, cost.flops / mesh_.size(), cost.bytes / mesh_.size()};
-  }
-
-  int team_of(const NodeView& view) const {
+  int team_of(const Cost& work) const {
     if (c_.options.team == 1) return 1;
-    Cost cost = work_of(view);
-    double seconds = c_.options.costs.seconds(cost.work, cost.flops, cost.bytes);
+    double seconds = c_.options.costs.seconds(work.work, work.flops, work.bytes);
     constexpr double worth = 1.5e-5;  // below this, waking a second thread costs more than it brings
     return seconds >= worth ? c_.options.team : 1;
   }
@@ -256,7 +272,7 @@ class Localiser {
     DType dtype = graph_.type(out).dtype;
     Reduce reduce = reduce_from(node.attrs.text("to"));
     bool whole_here = node.attrs.text("from") == "B";
-    int coordinate = mesh_.coordinates(position())[static_cast<std::size_t>(node.attrs.integer("axis"))];
+    int coordinate = graph_.mesh(out).coordinates(position(out))[static_cast<std::size_t>(node.attrs.integer("axis"))];
     if (whole_here && (coordinate == 0 || reduce != Reduce::sum)) {  // a max of equals is that value
       define(out, window(out, source, local(source).view, 0, std::move(box)));
       return;
@@ -286,47 +302,33 @@ class Localiser {
     define(out, result);
   }
 
-  // reshape, broadcast, transpose, slice: a window where strides can say it.
+  // A window where strides can say it, else on a copy in row-major order.
   bool windowed(const NodeView& view, const Attrs& attrs) {
-    const std::string& op = view.node().op->name;
+    const OpDef& op = *view.node().op;
+    if (op.role != Role::window) return false;
     ValueId out = view.out(0);
     int source = at(view.in(0));
     Box box = box_of(out);
     Shape shape = shape_of(box);
-    if (op == "reshape") {
-      auto strides = reshape_strides(local(source).view, shape);
-      if (!strides) {  // only a copy in logical order can be seen in the new shape
-        source = copy_to(source, View(local(source).view.type()));
-        strides = reshape_strides(local(source).view, shape);
-      }
-      define(out, window(out, source, View(local(source).view.dtype, shape, *strides), 0, std::move(box)));
-    } else if (op == "broadcast") {
-      define(out, window(out, source, broadcast_view(local(source).view, shape, attrs.ints("dims")), 0, std::move(box)));
-    } else if (op == "transpose") {
-      define(out, window(out, source, transpose_view(local(source).view, attrs.ints("perm")), 0, std::move(box)));
-    } else if (op == "slice") {
-      View window_of = local(source).view;
-      std::int64_t offset = 0;
-      for (std::size_t d = 0; d < shape.size(); ++d) offset += attrs.ints("begin")[d] * window_of.strides[d];
-      bool none = count_of(shape) == 0;
-      View seen(window_of.dtype, shape, window_of.strides);
-      define(out, window(out, source, std::move(seen), none ? 0 : offset * size_of(window_of.dtype), std::move(box)));
-    } else {
-      return false;
+    auto seen = op.window(local(source).view, shape, attrs);
+    if (!seen) {
+      source = copy_to(source, View(local(source).view.type()));
+      seen = op.window(local(source).view, shape, attrs);
+      require(seen.has_value(), "localise: ", describe(graph_, view.id), " cannot see ", local(source).view, " as ", print_shape(shape));
     }
+    define(out, window(out, source, std::move(seen->view), seen->offset, std::move(box)));
     return true;
   }
 
   bool constant(const NodeView& view, const Attrs& attrs) {
-    const std::string& op = view.node().op->name;
+    if (view.node().op->role != Role::constant) return false;
     ValueId out = view.out(0);
     const TensorType& type = view.out_type(0);
     Box box = box_of(out);
-    if (op == "constant" && attrs.has("value")) {
+    if (attrs.has("value")) {
       define(out, splat(out, type.dtype, attr_at(attrs, "value"), box));
       return true;
     }
-    if (op != "constant" && op != "iota") return false;
     LocalValue value = fresh(out, made_view(out, shape_of(box)), box);
     value.constant = true;
     value.segment = -1;
@@ -345,8 +347,8 @@ class Localiser {
     node_ = id;
     NodeView view{&graph_, id};
     const Node& node = view.node();
-    if (node.op->name == "box") return box_node(id);
-    if (node.op->name == "variable") {
+    if (node.op->role == Role::transition) return box_node(id);
+    if (node.op->role == Role::state) {
       ValueId out = view.out(0);
       Box box = box_of(out);
       LocalValue value = fresh(out, stored_view(view.out_type(0).dtype, shape_of(box)), box);
@@ -386,15 +388,15 @@ class Localiser {
       out.push_back(local(index).view);
     }
     call.spec = call_of(view, std::move(in), std::move(out), attrs);
-    if (call.spec.op == "copy" && call.in.size() == 2) call.in.erase(call.in.begin());
-    call.spec.team = team_of(view);
-    emit_call(std::move(call), work_of(view));
+    if (node.op->role == Role::store) call.in.erase(call.in.begin());
+    Cost work = device_work(graph_, id);
+    call.spec.team = team_of(work);
+    emit_call(std::move(call), work);
   }
 
   Compilation& c_;
   const Graph& graph_;
-  const Mesh& mesh_;
-  std::vector<int> own_;
+  std::vector<DeviceName> own_;
   int device_ = 0;
   NodeId node_;
   std::vector<bool> feeds_comm_;         // by value

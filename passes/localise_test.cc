@@ -266,6 +266,34 @@ TEST(Localise, UpdatesWriteTheVariablesOwnBytes) {
   EXPECT_EQ(written, 2) << calls_of(c);
 }
 
+TEST(Localise, ATeamIsWorthItForWhatOneDeviceDoes) {  // of a product that every device does whole that is all of it
+  CostTable costs;
+  std::int64_t rows = 4;
+  auto seconds = [&] {
+    std::vector<TensorType> in = {{DType::f32, {rows, 128}}, {DType::f32, {128, 128}}}, out = {{DType::f32, {rows, 128}}};
+    Cost cost = cost_of(table().at("matmul"), in, out, {});
+    return costs.seconds(cost.work, cost.flops, cost.bytes);
+  };
+  while (seconds() < 1.5e-5) rows += 4;
+  ASSERT_LT(seconds(), 2 * 1.5e-5) << "a quarter of it is not worth waking anybody";
+  for (Sbp entry : {B(), S(0)}) {
+    Program p("data=4");
+    p.output(p.fix(build::matmul(p.b, p.fix(p.input("x", {rows, 128}), {entry}), p.fix(p.input("w", {128, 128}), {B()})), {entry}));
+    Compilation c = testing::compilation(p.graph);
+    c.catalog = &p.catalog;
+    c.options.team = 2;
+    shard(c), box(c), order(c), segment(c), slots(c), localise_pass(c);
+    int products = 0;
+    for (const LocalSegment& segment : c.local)
+      for (const LocalCall& call : segment.calls) {
+        if (call.spec.op != "matmul") continue;
+        ++products;
+        EXPECT_EQ(call.spec.team, entry.is_broadcast() ? 2 : 1);
+      }
+    EXPECT_EQ(products, 4);
+  }
+}
+
 TEST(Localise, AMissingKernelIsAnErrorThatListsWhatExists) {
   Program p;
   p.b.where = "net.cc:4", p.b.path = "fc";

@@ -36,7 +36,7 @@ void memory(Compilation& c) {
   auto crosses = crosses_actors(c);
   c.scratch_offset.assign(c.locals.size(), -1);
   c.workspace_offset.assign(c.local.size(), {});
-  c.scratch_bytes.assign(own_positions(c).size(), 0);
+  c.scratch_bytes.assign(own_devices(c.graph, c.options.rank).size(), 0);
   for (std::size_t s = 0; s < c.local.size(); ++s) {
     const LocalSegment& segment = c.local[s];
     std::map<int, std::pair<long, long>> life;  // root -> first and last call

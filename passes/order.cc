@@ -17,34 +17,34 @@ ValueId source_of(const Graph& graph, ValueId value) {
   return value;
 }
 
-bool is_update(const Node& node) { return node.op->name == "sgd" || node.op->name == "adam" || node.op->name == "assign"; }
+bool writes_state(const Node& node) { return node.op->role == Role::update || node.op->role == Role::store; }
 
 // Every updated value that is not written in place gets an `assign` behind it.
-void add_assigns(Compilation& c) {
+void add_assigns(Graph& graph, const OpTable& ops) {
   std::vector<int> late;
-  for (std::size_t v = 0; v < c.graph.variables.size(); ++v)
-    if (c.graph.variables[v].updated.valid() && !updates_in_place(c.graph, c.graph.variables[v])) late.push_back(static_cast<int>(v));
+  for (std::size_t v = 0; v < graph.variables.size(); ++v)
+    if (graph.variables[v].updated.valid() && !updates_in_place(graph, graph.variables[v])) late.push_back(static_cast<int>(v));
   if (late.empty()) return;
-  Rewrite rewrite(c.graph);
-  for (std::size_t n = 0; n < c.graph.nodes.size(); ++n) rewrite.keep(NodeId(n));
+  Rewrite rewrite(graph);
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) rewrite.keep(NodeId(n));
   std::vector<std::pair<int, ValueId>> stored;
   for (int v : late) {
-    const Variable& variable = c.graph.variables[static_cast<std::size_t>(v)];
+    const Variable& variable = graph.variables[static_cast<std::size_t>(v)];
     require(variable.read.valid(), "variable '", variable.name, "' is updated but the graph has no node that reads it");
-    NodeId like = c.graph.value(variable.updated).producer;
+    NodeId like = graph.value(variable.updated).producer;
     ValueId value = rewrite.at(variable.updated);
-    if (source_of(c.graph, variable.updated) == variable.read) {  // w = transpose(w): no call may read the bytes that it overwrites
-      NodeId node = rewrite.add(&c.ops->at("copy"), {value}, {}, std::span(&variable.type, 1), variable.mesh, like);
+    if (source_of(graph, variable.updated) == variable.read) {  // w = transpose(w): no call may read the bytes that it overwrites
+      NodeId node = rewrite.add(&ops.at("copy"), {value}, {}, std::span(&variable.type, 1), variable.mesh, like);
       value = rewrite.graph().node(node).outputs[0];
       rewrite.graph().value(value).layout = variable.stored;
     }
-    NodeId node = rewrite.add(&c.ops->at("assign"), {rewrite.at(variable.read), value}, {}, std::span(&variable.type, 1), variable.mesh, like);
+    NodeId node = rewrite.add(&ops.at("assign"), {rewrite.at(variable.read), value}, {}, std::span(&variable.type, 1), variable.mesh, like);
     ValueId out = rewrite.graph().node(node).outputs[0];
     rewrite.graph().value(out).layout = variable.stored;
     stored.emplace_back(v, out);
   }
-  c.graph = rewrite.finish();
-  for (auto [v, value] : stored) c.graph.variables[static_cast<std::size_t>(v)].updated = value;
+  graph = rewrite.finish();
+  for (auto [v, value] : stored) graph.variables[static_cast<std::size_t>(v)].updated = value;
 }
 
 // All nodes that read the bytes of `value`, through windows too.
@@ -80,22 +80,22 @@ std::vector<bool> descendants(const Graph& graph, const std::vector<std::vector<
 
 // A reader that depends on the new version cannot come before it is written: it gets a copy of the old one. So does one that would close a
 // circle of writers, as in a, b = b, a. Returns whether any copy was made.
-bool copy_for_late_readers(Compilation& c) {
-  auto uses = uses_of(c.graph);
-  std::set<std::pair<int, int>> late;                           // (reading node, operand)
-  std::set<int> copied;                                         // values read late
-  std::vector<std::vector<NodeId>> then(c.graph.nodes.size());  // from readers to writers, as far as looked at
-  for (const Variable& variable : c.graph.variables) {
+bool copy_for_late_readers(Graph& graph, const OpTable& ops) {
+  auto uses = uses_of(graph);
+  std::set<std::pair<int, int>> late;                         // (reading node, operand)
+  std::set<int> copied;                                       // values read late
+  std::vector<std::vector<NodeId>> then(graph.nodes.size());  // from readers to writers, as far as looked at
+  for (const Variable& variable : graph.variables) {
     if (!variable.updated.valid() || !variable.read.valid()) continue;
-    NodeId writer = c.graph.value(variable.updated).producer;
+    NodeId writer = graph.value(variable.updated).producer;
     std::set<int> readers;
-    collect_readers(c.graph, uses, variable.read, readers);
-    auto below = descendants(c.graph, uses, then, writer);
+    collect_readers(graph, uses, variable.read, readers);
+    auto below = descendants(graph, uses, then, writer);
     for (const Use& use : uses[static_cast<std::size_t>(variable.read.index)]) {
       if (use.node == writer) continue;
       std::set<int> through = {use.node.index};
-      if (may_alias(c.graph.node(use.node)))
-        for (ValueId out : c.graph.node(use.node).outputs) collect_readers(c.graph, uses, out, through);
+      if (may_alias(graph.node(use.node)))
+        for (ValueId out : graph.node(use.node).outputs) collect_readers(graph, uses, out, through);
       through.erase(writer.index);
       bool is_late = std::any_of(through.begin(), through.end(), [&](int reader) { return below[static_cast<std::size_t>(reader)]; });
       if (is_late) late.insert({use.node.index, use.operand}), copied.insert(variable.read.index);
@@ -104,26 +104,26 @@ bool copy_for_late_readers(Compilation& c) {
     }
   }
   if (late.empty()) return false;
-  Rewrite rewrite(c.graph);
-  std::vector<ValueId> copies(c.graph.values.size());
-  for (std::size_t n = 0; n < c.graph.nodes.size(); ++n) {
+  Rewrite rewrite(graph);
+  std::vector<ValueId> copies(graph.values.size());
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     std::vector<ValueId> inputs;
-    for (std::size_t i = 0; i < c.graph.nodes[n].inputs.size(); ++i) {
-      ValueId in = c.graph.nodes[n].inputs[i];
+    for (std::size_t i = 0; i < graph.nodes[n].inputs.size(); ++i) {
+      ValueId in = graph.nodes[n].inputs[i];
       bool is_late = late.count({static_cast<int>(n), static_cast<int>(i)}) > 0;
       inputs.push_back(is_late ? copies[static_cast<std::size_t>(in.index)] : rewrite.at(in));
     }
     rewrite.keep(NodeId(n), std::move(inputs));
-    for (ValueId out : c.graph.nodes[n].outputs) {
+    for (ValueId out : graph.nodes[n].outputs) {
       if (copied.count(out.index) == 0) continue;
-      const Value& value = c.graph.value(out);
-      NodeId node = rewrite.add(&c.ops->at("copy"), {rewrite.at(out)}, {}, std::span(&value.type, 1), value.mesh, NodeId(n));
+      const Value& value = graph.value(out);
+      NodeId node = rewrite.add(&ops.at("copy"), {rewrite.at(out)}, {}, std::span(&value.type, 1), value.mesh, NodeId(n));
       ValueId copy = rewrite.graph().node(node).outputs[0];
       rewrite.graph().value(copy).layout = value.layout;
       copies[static_cast<std::size_t>(out.index)] = copy;
     }
   }
-  c.graph = rewrite.finish();
+  graph = rewrite.finish();
   return true;
 }
 
@@ -153,7 +153,7 @@ std::vector<NodeId> sorted(const Graph& graph) {
   }
   using Key = std::pair<bool, int>;
   std::priority_queue<Key, std::vector<Key>, std::greater<>> ready;
-  auto push = [&](int n) { ready.emplace(is_update(graph.nodes[static_cast<std::size_t>(n)]), n); };
+  auto push = [&](int n) { ready.emplace(writes_state(graph.nodes[static_cast<std::size_t>(n)]), n); };
   for (std::size_t n = 0; n < graph.nodes.size(); ++n)
     if (waiting[n] == 0) push(static_cast<int>(n));
   std::vector<NodeId> result;
@@ -190,25 +190,28 @@ bool updates_in_place(const Graph& graph, const Variable& variable) {
   return reads == 1;
 }
 
-bool may_alias(const Node& node) {
-  const std::string& name = node.op->name;
-  if (name == "box") return is_local(move_from(node.attrs.text("move")));
-  return name == "reshape" || name == "broadcast" || name == "transpose" || name == "slice";
+bool crosses_devices(const Node& node) { return node.op->role == Role::transition && !is_local(move_from(node.attrs.text("move"))); }
+
+bool may_alias(const Node& node) { return node.op->role == Role::window || (node.op->role == Role::transition && !crosses_devices(node)); }
+
+Ordered order(Graph graph, const OpTable& ops) {
+  add_assigns(graph, ops);
+  copy_for_late_readers(graph, ops);
+  add_control_edges(graph);
+  std::vector<NodeId> list = sorted(graph);
+  Rewrite rewrite(graph);
+  for (NodeId n : list) rewrite.keep(n);
+  Ordered made{rewrite.finish(), {}};
+  for (const Node& node : made.graph.nodes) {
+    bool source = node.op->role == Role::source;
+    made.stream.push_back(source ? StreamKind::host : crosses_devices(node) ? StreamKind::comm : StreamKind::compute);
+  }
+  return made;
 }
 
 void order(Compilation& c) {
-  add_assigns(c);
-  copy_for_late_readers(c);
-  add_control_edges(c.graph);
-  std::vector<NodeId> list = sorted(c.graph);
-  Rewrite rewrite(c.graph);
-  for (NodeId n : list) rewrite.keep(n);
-  c.graph = rewrite.finish();
-  c.stream.clear();
-  for (const Node& node : c.graph.nodes) {
-    bool crosses = node.op->name == "box" && !is_local(move_from(node.attrs.text("move")));
-    c.stream.push_back(node.op->name == "input" ? StreamKind::host : crosses ? StreamKind::comm : StreamKind::compute);
-  }
+  Ordered made = order(std::move(c.graph), *c.ops);
+  c.graph = std::move(made.graph), c.stream = std::move(made.stream);
 }
 
 }  // namespace karez::passes

@@ -9,9 +9,18 @@ namespace karez::passes {
 // declares the operand as in-place, and nobody else takes the new version in this step.
 bool updates_in_place(const Graph& graph, const Variable& variable);
 
+// True for changes of layout that move bytes between devices.
+bool crosses_devices(const Node& node);
+
 // True for ops whose result may be a window on their operand's bytes.
 bool may_alias(const Node& node);
 
-void order(Compilation& c);
+struct Ordered {
+  Graph graph;                     // nodes in the one total order, with control edges
+  std::vector<StreamKind> stream;  // by node
+};
+Ordered order(Graph graph, const OpTable& ops);
+
+void order(Compilation& c);  // the pipeline's step
 
 }  // namespace karez::passes

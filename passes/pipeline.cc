@@ -10,7 +10,8 @@
 #include "passes/box.h"
 #include "passes/canonicalise.h"
 #include "passes/emit.h"
-#include "passes/fuse.h"
+#include "passes/fuse/fuse.h"
+#include "passes/in_place.h"
 #include "passes/layout.h"
 #include "passes/localise.h"
 #include "passes/memory.h"
@@ -22,8 +23,10 @@
 namespace karez::passes {
 namespace {
 
+void canonicalise_pass(Compilation& c) { c.graph = canonicalise(std::move(c.graph), {c.ops, c.evaluate, c.options.fold_bytes}).graph; }
+
 constexpr Pass passes[] = {
-    {"canonicalise", canonicalise, true},  // first: what is gone need not be placed
+    {"canonicalise", canonicalise_pass, true},  // first: what is gone need not be placed
     {"shard", shard, false},
     {"box", box, false},                 // after shard: boxes stand where neighbours disagree
     {"order", order, false},             // after box: transfers are nodes to be ordered like any other
@@ -32,7 +35,8 @@ constexpr Pass passes[] = {
     {"layout", layout, true},            // before localise, which makes values with their strides; off: all row-major
     {"localise", localise_pass, false},  // from here on one rank and its devices
     {"fuse", fuse, true},                // after localise: kernels are known, actors are cut
-    {"memory", memory, false},           // after fuse: what a fused call keeps to itself needs no place
+    {"in_place", in_place, true},        // after fuse: it looks at the calls that are left
+    {"memory", memory, false},           // after in_place: what shares bytes needs one place
     {"emit", emit, false},
 };
 

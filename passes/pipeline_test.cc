@@ -83,7 +83,7 @@ TEST(Pipeline, PassesAreSwitchedOffByNameWhereThatIsLegal) {
   EXPECT_EQ(error_with_off({"shard"}), "the pass 'shard' cannot be switched off");
   EXPECT_EQ(error_with_off({"fuse", "emit"}), "the pass 'emit' cannot be switched off");
   EXPECT_EQ(error_with_off({"fold"}),
-            "no pass is called 'fold'; there are 10: box, fuse, emit, order, shard, slots, memory, localise, segment, canonicalise");
+            "no pass is called 'fold'; of 12 the nearest are: box, fuse, emit, order, shard, slots, layout, memory, in_place, localise");
 }
 
 TEST(Pipeline, ACompilationMayBeRunAgain) {

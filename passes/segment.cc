@@ -28,20 +28,20 @@ void merge(Bits& into, const Bits& from) {
 }
 
 // Numbers segments so that producers come before consumers; among the free ones, in the order of their first nodes.
-void number_in_order(Compilation& c) {
-  std::vector<std::set<int>> next(c.segments.size());
-  std::vector<int> waiting(c.segments.size(), 0);
+void number_in_order(const Graph& graph, Segmented& made) {
+  std::vector<std::set<int>> next(made.segments.size());
+  std::vector<int> waiting(made.segments.size(), 0);
   auto edge = [&](NodeId from, std::size_t to) {
-    int a = c.segment_of[static_cast<std::size_t>(from.index)], b = c.segment_of[to];
+    int a = made.segment_of[static_cast<std::size_t>(from.index)], b = made.segment_of[to];
     if (a != b && next[static_cast<std::size_t>(a)].insert(b).second) ++waiting[static_cast<std::size_t>(b)];
   };
-  for (std::size_t n = 0; n < c.graph.nodes.size(); ++n) {
-    for (ValueId in : c.graph.nodes[n].inputs) edge(c.graph.value(in).producer, n);
-    for (NodeId before : c.graph.nodes[n].after) edge(before, n);
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    for (ValueId in : graph.nodes[n].inputs) edge(graph.value(in).producer, n);
+    for (NodeId before : graph.nodes[n].after) edge(before, n);
   }
   std::set<std::pair<int, int>> ready;  // first node, segment
-  auto push = [&](std::size_t s) { ready.emplace(c.segments[s].nodes[0].index, static_cast<int>(s)); };
-  for (std::size_t s = 0; s < c.segments.size(); ++s)
+  auto push = [&](std::size_t s) { ready.emplace(made.segments[s].nodes[0].index, static_cast<int>(s)); };
+  for (std::size_t s = 0; s < made.segments.size(); ++s)
     if (waiting[s] == 0) push(s);
   std::vector<Segment> ordered;
   while (!ready.empty()) {
@@ -49,51 +49,50 @@ void number_in_order(Compilation& c) {
     ready.erase(ready.begin());
     for (int to : next[s])
       if (--waiting[static_cast<std::size_t>(to)] == 0) push(static_cast<std::size_t>(to));
-    ordered.push_back(std::move(c.segments[s]));
+    ordered.push_back(std::move(made.segments[s]));
   }
-  require(ordered.size() == c.segments.size(), "segment: segments wait for each other");
-  c.segments = std::move(ordered);
-  for (std::size_t s = 0; s < c.segments.size(); ++s)
-    for (NodeId node : c.segments[s].nodes) c.segment_of[static_cast<std::size_t>(node.index)] = static_cast<int>(s);
+  require(ordered.size() == made.segments.size(), "segment: segments wait for each other");
+  made.segments = std::move(ordered);
+  for (std::size_t s = 0; s < made.segments.size(); ++s)
+    for (NodeId node : made.segments[s].nodes) made.segment_of[static_cast<std::size_t>(node.index)] = static_cast<int>(s);
 }
 
 }  // namespace
 
-void segment(Compilation& c) {
-  const Graph& graph = c.graph;
+Segmented segment(const Graph& graph, const std::vector<StreamKind>& stream_of) {
   auto uses = uses_of(graph);
-  c.segments.clear();
-  c.segment_of.assign(graph.nodes.size(), -1);
+  Segmented made;
+  made.segment_of.assign(graph.nodes.size(), -1);
   std::vector<Bits> before;  // by segment: which segments come before it
   int open = -1;             // the compute segment that may still grow
   bool closing = false;      // it has fed another stream
   bool in_updates = false;   // its last node is an update
   auto start = [&](StreamKind stream) {
-    c.segments.push_back({stream, {}});
+    made.segments.push_back({stream, {}});
     before.emplace_back();
-    return static_cast<int>(c.segments.size()) - 1;
+    return static_cast<int>(made.segments.size()) - 1;
   };
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     std::set<int> sources;  // segments that this node needs
     bool crosses = false, new_wait = false, cycle = false;
     auto need = [&](NodeId producer) {
-      int from = c.segment_of[static_cast<std::size_t>(producer.index)];
+      int from = made.segment_of[static_cast<std::size_t>(producer.index)];
       sources.insert(from);  // the open one too: a transfer, or the segment after a cut, comes behind it
       if (from == open) return;
       if (open >= 0 && before[static_cast<std::size_t>(from)].has(open)) cycle = true;
-      StreamKind stream = c.segments[static_cast<std::size_t>(from)].stream;
-      if (stream == c.stream[n] || stream == StreamKind::host) return;  // sources act when the launch begins: nothing to wait for
+      StreamKind stream = made.segments[static_cast<std::size_t>(from)].stream;
+      if (stream == stream_of[n] || stream == StreamKind::host) return;  // sources act when the launch begins: nothing to wait for
       crosses = true;
       if (open < 0 || !before[static_cast<std::size_t>(open)].has(from)) new_wait = true;
     };
     for (ValueId in : node.inputs) need(graph.value(in).producer);
     for (NodeId control : node.after) need(control);
     int mine = -1;
-    if (c.stream[n] != StreamKind::compute) {
-      mine = start(c.stream[n]);
+    if (stream_of[n] != StreamKind::compute) {
+      mine = start(stream_of[n]);
     } else {
-      bool update = node.op->name == "sgd" || node.op->name == "adam";
+      bool update = node.op->role == Role::update;
       bool run = in_updates && update && !cycle;
       bool cut = open < 0 || cycle || (!run && (closing || (crosses && new_wait)));
       if (cut) open = start(StreamKind::compute), closing = false;
@@ -101,7 +100,7 @@ void segment(Compilation& c) {
       in_updates = update;
       for (ValueId out : node.outputs)
         for (const Use& use : uses[static_cast<std::size_t>(out.index)])
-          closing |= c.stream[static_cast<std::size_t>(use.node.index)] != StreamKind::compute;
+          closing |= stream_of[static_cast<std::size_t>(use.node.index)] != StreamKind::compute;
     }
     auto& wait = before[static_cast<std::size_t>(mine)];
     for (int from : sources) {
@@ -109,10 +108,16 @@ void segment(Compilation& c) {
       wait.insert(from);
       merge(wait, before[static_cast<std::size_t>(from)]);
     }
-    c.segments[static_cast<std::size_t>(mine)].nodes.emplace_back(n);
-    c.segment_of[n] = mine;
+    made.segments[static_cast<std::size_t>(mine)].nodes.emplace_back(n);
+    made.segment_of[n] = mine;
   }
-  number_in_order(c);
+  number_in_order(graph, made);
+  return made;
+}
+
+void segment(Compilation& c) {
+  Segmented made = segment(c.graph, c.stream);
+  c.segments = std::move(made.segments), c.segment_of = std::move(made.segment_of);
 }
 
 }  // namespace karez::passes

@@ -112,6 +112,19 @@ TEST(Segment, WhoWaitsForATransferAlreadyIsNotCutForItAgain) {
   EXPECT_EQ(text_of(cut), "host: input | compute: exp | comm: box | compute: exp add");
 }
 
+TEST(Segment, AControlEdgeAloneCuts) {
+  Program p;
+  ValueId x = p.input("x"), y = p.input("y"), moved = p.gathered(x);
+  ValueId first = p.exp(y), second = p.add(first, y);
+  p.graph.outputs = {{"moved", moved}, {"y", second}};
+  EXPECT_EQ(text_of(p.cut()), "host: input | host: input | comm: box | compute: exp add") << "without the edge";
+  p.graph.node(p.graph.value(second).producer).after = {p.graph.value(moved).producer};
+  Compilation cut = p.cut();
+  check_cuts(cut);
+  EXPECT_EQ(text_of(cut), "host: input | host: input | comm: box | compute: exp | compute: add")
+      << "or exp would wait for a transfer it does not need";
+}
+
 TEST(Segment, OneDeviceIsOneComputeSegment) {
   Compilation c = testing::compilation(testing::mlp_step(Mesh::of({}), {20, 30, 10}, 8));
   shard(c);

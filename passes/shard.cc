@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/text.h"
-#include "passes/order.h"
+#include "passes/price.h"
 #include "passes/shard_tables.h"
 
 namespace karez::passes {
@@ -16,24 +16,6 @@ Layout entries(const std::vector<Sharding>& axes, bool out, std::size_t index) {
   Layout layout;
   for (const Sharding& sharding : axes) layout.push_back(out ? sharding.out[index] : sharding.in[index]);
   return layout;
-}
-
-// Compute seconds of the busiest device: position 0 has the longer parts everywhere.
-double compute_seconds(const Graph& graph, NodeId id, const NodeChoice& choice, const CostTable& costs) {
-  NodeView view{&graph, id};
-  const Node& node = view.node();
-  const std::string& op = node.op->name;
-  if (may_alias(node) || op == "variable" || op == "constant" || op == "iota") return 0;
-  const Mesh& mesh = graph.mesh(node.outputs[0]);
-  std::vector<TensorType> in, out;
-  auto local = [&](ValueId value, const Layout& layout) {
-    const TensorType& type = graph.type(value);
-    return TensorType{type.dtype, shape_of(local_box(type.shape, mesh, layout, 0))};
-  };
-  for (std::size_t i = 0; i < node.inputs.size(); ++i) in.push_back(local(node.inputs[i], choice.in(i)));
-  for (std::size_t i = 0; i < node.outputs.size(); ++i) out.push_back(local(node.outputs[i], choice.out(i)));
-  Cost cost = cost_of(*node.op, in, out, node.attrs);
-  return costs.seconds(cost.work, cost.flops, cost.bytes);
 }
 
 // Seconds of one value's transfers; +inf where it is wanted in more layouts than a tree can serve.
@@ -63,7 +45,7 @@ std::vector<NodeChoice> choices_of(const Graph& graph, NodeId id, const CostTabl
   const Mesh& mesh = graph.mesh(node.outputs[0]);
   std::vector<std::optional<Layout>> fixed;
   for (ValueId out : node.outputs) fixed.push_back(graph.value(out).layout);
-  if (node.op->name == "variable")
+  if (node.op->role == Role::state)
     for (const Variable& variable : graph.variables)
       if (variable.name == node.attrs.text("name") && variable.stored) fixed[0] = variable.stored;
   std::vector<NodeChoice> choices;
@@ -76,7 +58,10 @@ std::vector<NodeChoice> choices_of(const Graph& graph, NodeId id, const CostTabl
       if (fixed[o] && *fixed[o] != choice.out(o)) fits = false, wrong = std::min(wrong, o);
     if (wrong < fixed.size()) legal.insert(choice.out(wrong));
     if (!fits) continue;
-    choice.seconds = compute_seconds(graph, id, choice, costs);
+    std::vector<Layout> in, out;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) in.push_back(choice.in(i));
+    for (std::size_t o = 0; o < node.outputs.size(); ++o) out.push_back(choice.out(o));
+    choice.seconds = device_seconds(graph, id, in, out, costs);
     choices.push_back(std::move(choice));
   }
   if (choices.empty()) {
@@ -102,43 +87,52 @@ double price(const Graph& graph, const Choices& choices, const std::vector<int>&
   return total;
 }
 
-void shard(Compilation& c) {
-  Graph& graph = c.graph;
+Sharded shard(Graph graph, const CostTable& costs) {
+  Sharded made;
   Choices choices;
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n) choices.push_back(choices_of(graph, NodeId(n), c.options.costs));
-  TreePrices prices(c.options.costs);
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) choices.push_back(choices_of(graph, NodeId(n), costs));
+  TreePrices prices(costs);
   LayoutProblem problem = layout_problem(graph, choices, prices, Crowds::free);
   solve::MinSumResult result = solve::min_sum(problem.sum);
   require(result.feasible, "shard: no choice of layouts satisfies everything that is fixed");
-  c.cost = result.cost + problem.constant;
-  c.cost_bound = result.lower_bound + problem.constant;
-  c.optimal = result.optimal;
+  made.cost = result.cost + problem.constant;
+  made.cost_bound = result.lower_bound + problem.constant;
+  made.optimal = result.optimal;
   if (problem.crowds > 0) {
-    double rounding = 1e-9 * c.cost;
+    double rounding = 1e-9 * made.cost;
     double cost = price(graph, choices, result.choice, prices);
-    if (cost > c.cost + rounding) {  // something was free that is not
-      c.optimal = false;
+    if (cost > made.cost + rounding) {  // something was free that is not
+      made.optimal = false;
       LayoutProblem true_prices = layout_problem(graph, choices, prices, Crowds::forbidden);
       solve::MinSumResult other = solve::min_sum(true_prices.sum);
       double other_cost = other.feasible ? price(graph, choices, other.choice, prices) : INFINITY;
       if (other_cost < cost) cost = other_cost, result = std::move(other);
       require(std::isfinite(cost), "shard: a value is wanted in more than 16 layouts");
-      c.optimal = cost <= c.cost_bound + rounding;
+      made.optimal = cost <= made.cost_bound + rounding;
     }
-    c.cost = cost;
+    made.cost = cost;
   }
-  double gap = c.cost > 0 ? 100 * (c.cost - c.cost_bound) / c.cost : 0;
-  c.shard_report = cat(c.optimal ? std::string("optimal") : cat("gap <= ", base::number(std::ceil(gap * 10) / 10), " %"), " (", result.method, ")");
-  c.wanted.assign(graph.nodes.size(), {});
+  double gap = made.cost > 0 ? 100 * (made.cost - made.cost_bound) / made.cost : 0;
+  made.report = cat(made.optimal ? std::string("optimal") : cat("gap <= ", base::number(std::ceil(gap * 10) / 10), " %"), " (", result.method, ")");
+  made.wanted.assign(graph.nodes.size(), {});
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const NodeChoice& choice = choices[n][static_cast<std::size_t>(result.choice[n])];
-    for (std::size_t i = 0; i < graph.nodes[n].inputs.size(); ++i) c.wanted[n].push_back(choice.in(i));
+    for (std::size_t i = 0; i < graph.nodes[n].inputs.size(); ++i) made.wanted[n].push_back(choice.in(i));
     for (std::size_t o = 0; o < graph.nodes[n].outputs.size(); ++o) graph.value(graph.nodes[n].outputs[o]).layout = choice.out(o);
   }
   for (Variable& variable : graph.variables)
     if (!variable.stored)
       variable.stored =
           variable.read.valid() ? *graph.value(variable.read).layout : broadcast_layout(graph.meshes[static_cast<std::size_t>(variable.mesh)]);
+  made.graph = std::move(graph);
+  return made;
+}
+
+void shard(Compilation& c) {
+  Sharded made = shard(std::move(c.graph), c.options.costs);
+  c.graph = std::move(made.graph), c.wanted = std::move(made.wanted);
+  c.cost = made.cost, c.cost_bound = made.cost_bound, c.optimal = made.optimal;
+  c.shard_report = std::move(made.report);
 }
 
 }  // namespace karez::passes

@@ -38,6 +38,15 @@ class TreePrices {
 // Seconds of a whole assignment (one choice number per node): what shard minimises, and what a brute force may call.
 double price(const Graph& graph, const Choices& choices, const std::vector<int>& chosen, TreePrices& prices);
 
-void shard(Compilation& c);
+struct Sharded {
+  Graph graph;                      // every value has a layout, every variable a stored one
+  double cost = 0, cost_bound = 0;  // seconds: of the choice, and proven lower bound
+  bool optimal = false;
+  std::string report;                       // "optimal" or "gap <= 3.1 %", with the method
+  std::vector<std::vector<Layout>> wanted;  // by node, by operand: the layout that the node takes it in
+};
+Sharded shard(Graph graph, const CostTable& costs);
+
+void shard(Compilation& c);  // the pipeline's step
 
 }  // namespace karez::passes

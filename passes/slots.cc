@@ -21,9 +21,9 @@ void slots(Compilation& c) {
     }
   }
   c.turn.assign(c.graph.nodes.size(), -1);
-  std::map<std::int64_t, int> next;  // by axis: all groups of an axis run the same sequence
+  std::map<std::pair<int, std::int64_t>, int> next;  // by mesh and axis: all groups of an axis run the same sequence
   for (NodeId node : collective_sequence(c)) {
-    int turn = next[c.graph.node(node).attrs.integer("axis")]++;
+    int turn = next[{c.graph.value(c.graph.node(node).outputs[0]).mesh, c.graph.node(node).attrs.integer("axis")}]++;
     c.turn[static_cast<std::size_t>(node.index)] = turn;
   }
 }

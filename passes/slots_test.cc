@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
 #include "passes/order.h"
@@ -10,6 +11,7 @@
 #include "passes/segment.h"
 #include "passes/test_evaluate.h"
 #include "passes/test_programs.h"
+#include "sbp/transition.h"
 
 namespace karez::passes {
 namespace {
@@ -109,6 +111,41 @@ TEST(Slots, TurnsFollowWhatIsReadyFirstNotTheNumbering) {
   for (std::size_t n = 0; n < c.graph.nodes.size(); ++n)
     if (c.stream[n] == StreamKind::comm) turns.push_back(c.turn[n]);
   EXPECT_EQ(turns, (std::vector<int>{1, 0})) << "the small one needs no matmul";
+}
+
+// One transfer follows a product, another one a first transfer that takes longer than a quarter of the product but not as long as all of it. On
+// four devices a product that every device does whole is late, one that is split is not.
+TEST(Slots, AProductThatEveryDeviceDoesWholeTakesItsWholeTime) {
+  CostTable costs;
+  Mesh mesh = Mesh::parse("data=2,model=2");
+  const std::int64_t n = 512;
+  Cost whole = cost_of(table().at("matmul"), std::vector<TensorType>(2, {DType::f32, {n, n}}), std::vector<TensorType>{{DType::f32, {n, n}}}, {});
+  double product = costs.seconds(whole.work, whole.flops, whole.bytes);
+  TensorType moved{DType::f32, {64, 2}};
+  auto transfer = [&] { return seconds(moved, mesh, {0, Move::all_gather, {S(0), S(1)}, {B(), S(1)}}, costs); };
+  while (transfer() < product / 2.5) moved.shape[0] += 64;
+  ASSERT_LT(transfer(), product * 0.8);
+  for (bool split : {false, true}) {
+    Program p("data=2,model=2");
+    Layout everywhere = {B(), B()}, rows = split ? Layout{S(0), S(0)} : everywhere;
+    ValueId x = p.laid(build::input(p.b, "x", {DType::f32, {n, n}}), rows);
+    ValueId w = p.laid(build::input(p.b, "w", {DType::f32, {n, n}}), everywhere);
+    ValueId late = p.laid(build::matmul(p.b, x, w), rows);
+    ValueId small = p.laid(build::reduce_sum(p.b, late, {1}), split ? Layout{S(0), S(0)} : everywhere);
+    ValueId part =
+        split ? small : p.laid(p.b.one("box", {small}, Attrs().set("axis", 1).set("move", "slice").set("from", "B").set("to", "S(0)")), {B(), S(0)});
+    ValueId y = p.laid(build::input(p.b, "y", moved), {S(0), S(1)});
+    ValueId after_product = p.laid(p.b.one("box", {part}, gather(1, "S(0)")), {split ? S(0) : B(), B()});
+    ValueId first = p.laid(p.b.one("box", {y}, gather(0, "S(0)")), {B(), S(1)});
+    ValueId after_transfer = p.laid(p.b.one("box", {first}, gather(1, "S(1)")), everywhere);
+    p.graph.outputs = {{"a", after_product}, {"b", after_transfer}};
+    Compilation c = p.until_slots();
+    std::map<std::string, int> turn;  // on axis 1, by what went in
+    for (std::size_t v = 0; v < c.graph.nodes.size(); ++v)
+      if (c.turn[v] >= 0 && c.graph.nodes[v].attrs.integer("axis") == 1) turn[c.graph.nodes[v].attrs.text("from")] = c.turn[v];
+    EXPECT_EQ(turn["S(0)"], split ? 0 : 1) << (split ? "split" : "whole") << "\n" << print(c.graph);
+    EXPECT_EQ(turn["S(1)"], split ? 1 : 0);
+  }
 }
 
 TEST(Slots, AStepThatStallsIsAnError) {

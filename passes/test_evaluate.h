@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <random>
 #include <string>
@@ -29,8 +30,14 @@ inline double at(const Array& a, const std::vector<std::int64_t>& index) {
   return a.data[static_cast<std::size_t>(offset_of(index, row_major(a.shape)))];
 }
 
+// max and min hand NaN on, pooling too.
+inline double larger(double a, double b) { return std::isnan(a) || a > b ? a : b; }
+
 inline Array pointwise_of(const std::string& text, const std::vector<Array>& in) {
-  ExprProgram program = flatten(parse_expr(text));
+  static std::map<std::string, ExprProgram> parsed;
+  auto [known, fresh] = parsed.try_emplace(text);
+  if (fresh) known->second = flatten(parse_expr(text));
+  const ExprProgram& program = known->second;
   Array out{in[0].shape, {}};
   for (std::size_t i = 0; i < in[0].data.size(); ++i) {
     std::vector<double> x;
@@ -52,7 +59,7 @@ inline std::vector<Array> max_pool_of(const Array& x, const Shape& out, const At
         std::int64_t h = o[2] * stride[0] - padding[0] + r, w = o[3] * stride[1] - padding[1] + s;
         if (h < 0 || w < 0 || h >= x.shape[2] || w >= x.shape[3]) continue;
         double v = at(x, {o[0], o[1], h, w});
-        if (where < 0 || v > best) best = v, where = r * kernel[1] + s;
+        if (where < 0 || v > best || (std::isnan(v) && !std::isnan(best))) best = v, where = r * kernel[1] + s;
       }
     place.data.push_back(static_cast<double>(where));
     return best;
@@ -146,7 +153,7 @@ inline std::vector<Array> run_node(const NodeView& node, const std::vector<Array
     })};
   if (op == "pad") return {padded(in[0], shape, attrs)};
   if (op == "reduce_sum") return {reduced(in[0], shape, attrs.ints("axes"), 0, [](double a, double b) { return a + b; })};
-  if (op == "reduce_max") return {reduced(in[0], shape, attrs.ints("axes"), -INFINITY, [](double a, double b) { return std::max(a, b); })};
+  if (op == "reduce_max") return {reduced(in[0], shape, attrs.ints("axes"), -INFINITY, larger)};
   if (op == "matmul") return {product(in[0], in[1], shape, attrs)};
   if (op == "max_pool") return max_pool_of(in[0], shape, attrs);
   if (op == "max_pool_grad") return {max_pool_grad_of(in[0], in[1], attrs)};
@@ -166,13 +173,14 @@ inline Array drawn(const std::string& name, const Shape& shape) {
   return filled(shape, [&](const auto&) { return std::uniform_real_distribution<double>(-1, 1)(random); });
 }
 
-inline std::vector<Array> run_graph(const Graph& graph) {
+// `fill(name, shape)` gives what inputs and variables hold.
+template <class Fill> std::vector<Array> run_graph(const Graph& graph, Fill&& fill) {
   std::vector<Array> values(graph.values.size());
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     NodeView node{&graph, NodeId(n)};
     const std::string& op = node.node().op->name;
     if (op == "input" || op == "variable") {
-      values[static_cast<std::size_t>(node.out(0).index)] = drawn(node.attrs().text("name"), node.out_type(0).shape);
+      values[static_cast<std::size_t>(node.out(0).index)] = fill(node.attrs().text("name"), node.out_type(0).shape);
       continue;
     }
     std::vector<Array> in;
@@ -184,14 +192,26 @@ inline std::vector<Array> run_graph(const Graph& graph) {
 }
 
 // What a graph means: its outputs and its variables' next versions, by name.
-inline std::map<std::string, Array> meaning_of(const Graph& graph) {
-  auto values = run_graph(graph);
+template <class Fill> std::map<std::string, Array> meaning_of(const Graph& graph, Fill&& fill) {
+  auto values = run_graph(graph, fill);
   std::map<std::string, Array> out;
   for (const Output& output : graph.outputs) out["output " + output.name] = values[static_cast<std::size_t>(output.value.index)];
   for (const Variable& variable : graph.variables)
     if (variable.updated.valid()) out["variable " + variable.name] = values[static_cast<std::size_t>(variable.updated.index)];
   return out;
 }
+
+inline std::map<std::string, Array> meaning_of(const Graph& graph) { return meaning_of(graph, drawn); }
+
+// Numbers on which rules that are almost right fail.
+inline const std::vector<double>& special_numbers() {
+  static const double inf = std::numeric_limits<double>::infinity(), least = std::numeric_limits<double>::denorm_min();
+  static const std::vector<double> numbers = {0,     -0.0,   1e-6,   -1e-6,   1,   -1,   88,    -88,    1e3,         -1e3,
+                                              least, -least, 1e-310, -1e-310, inf, -inf, 1e308, -1e308, std::nan("")};
+  return numbers;
+}
+
+inline bool same_bits(double a, double b) { return std::memcmp(&a, &b, sizeof a) == 0 || (std::isnan(a) && std::isnan(b)); }
 
 // The largest difference relative to the larger magnitude (or to one).
 inline double difference(const std::map<std::string, Array>& a, const std::map<std::string, Array>& b) {

@@ -102,7 +102,7 @@ class Interpreter {
     }
     auto join = [&](Array& into, const Array& from) {
       for (std::size_t i = 0; i < into.data.size(); ++i)
-        into.data[i] = first.reduce == "max"   ? std::max(into.data[i], from.data[i])
+        into.data[i] = first.reduce == "max"   ? larger(into.data[i], from.data[i])
                        : first.reduce == "min" ? std::min(into.data[i], from.data[i])
                                                : into.data[i] + from.data[i];
     };

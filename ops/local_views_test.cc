@@ -1,5 +1,5 @@
 // Strides of windows against brute force over every index.
-#include "passes/local_views.h"
+#include "ops/local_views.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <random>
 #include <set>
 
-namespace karez::passes {
+namespace karez::ops {
 namespace {
 
 std::vector<std::int64_t> addresses(const Shape& shape, const Strides& strides) {  // in logical row-major order
@@ -138,4 +138,4 @@ TEST(TransposeView, DimensionIOfTheResultIsPermI) {
 }
 
 }  // namespace
-}  // namespace karez::passes
+}  // namespace karez::ops

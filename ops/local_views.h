@@ -6,7 +6,7 @@
 #include "sbp/sbp.h"
 #include "tensor/tensor.h"
 
-namespace karez::passes {
+namespace karez::ops {
 
 // Strides under which the same bytes are `shape` in logical row-major order, or none where only a copy can do it.
 std::optional<Strides> reshape_strides(const View& view, const Shape& shape);
@@ -18,4 +18,4 @@ View transpose_view(const View& view, const std::vector<std::int64_t>& perm);
 // The window `box` of a view whose first element is at `origin` of the same coordinates; sets the byte offset.
 View window_view(const View& view, const Box& origin, const Box& box, std::int64_t& offset_bytes);
 
-}  // namespace karez::passes
+}  // namespace karez::ops

@@ -1,10 +1,9 @@
 // fuse: what goes into a library call, what into one update, and when it must not.
+#include "passes/fuse/fuse.h"
+
 #include <gtest/gtest.h>
 
 #include "base/text.h"
-#include "passes/fuse.h"
-
-#include <gtest/gtest.h>
 
 #include "passes/memory.h"
 #include "passes/pipeline.h"

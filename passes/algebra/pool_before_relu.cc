@@ -1,49 +1,13 @@
-// canonicalise's algebra: identities that hold bit for bit (up to the sign of zero), and ReLU behind max pooling instead of before it.
-#include <algorithm>
+// ReLU behind max pooling instead of before it: the same bits of a quarter of the elements.
 #include <map>
-#include <optional>
 #include <set>
 
-#include "passes/canonicalise.h"
+#include "graph/op.h"
+#include "passes/algebra/rule.h"
 #include "passes/rewrite.h"
-#include "passes/splat.h"
 
 namespace karez::passes {
-
-std::optional<double> splat_of(const Graph& graph, ValueId value) {
-  const Node& node = graph.node(graph.value(value).producer);
-  const std::string& op = node.op->name;
-  if (op == "constant" && node.attrs.has("value")) return node.attrs.real("value");
-  if (op == "broadcast" || op == "reshape" || op == "transpose" || op == "slice") return splat_of(graph, node.inputs[0]);
-  return std::nullopt;
-}
-
 namespace {
-
-// The operand that a node's only result equals, if there is one.
-std::optional<ValueId> same_as(const Graph& graph, const Node& node) {
-  const std::string& op = node.op->name;
-  if (node.outputs.size() != 1 || graph.value(node.outputs[0]).layout) return std::nullopt;
-  if (op == "stop_gradient") return node.inputs[0];
-  auto same_type = [&](ValueId in) { return graph.type(in) == graph.type(node.outputs[0]); };
-  if (op == "reshape" || op == "broadcast" || op == "slice" || op == "pad")
-    return same_type(node.inputs[0]) ? std::optional(node.inputs[0]) : std::nullopt;
-  if (op == "transpose") {
-    const Ints& perm = node.attrs.ints("perm");
-    for (std::size_t i = 0; i < perm.size(); ++i)
-      if (perm[i] != static_cast<std::int64_t>(i)) return std::nullopt;
-    return node.inputs[0];
-  }
-  if (op == "concat" && node.inputs.size() == 1) return node.inputs[0];
-  auto is = [&](std::size_t operand, double number) { return splat_of(graph, node.inputs[operand]) == number; };
-  if ((op == "add" && is(1, 0)) || (op == "sub" && is(1, 0)) || (op == "mul" && is(1, 1)) || (op == "div" && is(1, 1))) return node.inputs[0];
-  if ((op == "add" && is(0, 0)) || (op == "mul" && is(0, 1))) return node.inputs[1];
-  if (op == "neg") {
-    const Node& inner = graph.node(graph.value(node.inputs[0]).producer);
-    if (inner.op->name == "neg") return inner.inputs[0];
-  }
-  return std::nullopt;
-}
 
 // max_pool(relu(x)) is relu(max_pool(x)) on a quarter of the elements, and so is its gradient: where a window's maximum is not positive,
 // the first element that wins is another one, but ReLU stops that gradient anyway.
@@ -95,8 +59,10 @@ std::vector<PooledRelu> pooled_relus(const Graph& graph) {
   return found;
 }
 
-int pool_before_relu(Compilation& c) {
-  auto found = pooled_relus(c.graph);
+}  // namespace
+
+int pool_before_relu(Graph& graph) {
+  auto found = pooled_relus(graph);
   if (found.empty()) return 0;
   std::map<std::size_t, const PooledRelu*> pools, pool_grads, relu_grads;
   std::set<std::size_t> relus;
@@ -106,7 +72,6 @@ int pool_before_relu(Compilation& c) {
     for (std::size_t n : match.pool_grads) pool_grads[n] = &match;
     for (std::size_t n : match.relu_grads) relu_grads[n] = &match;
   }
-  const Graph& graph = c.graph;
   Rewrite rewrite(graph);
   auto add = [&](std::size_t like, std::vector<ValueId> inputs, const TensorType& type) {
     const Node& node = graph.nodes[like];
@@ -132,46 +97,8 @@ int pool_before_relu(Compilation& c) {
       rewrite.keep(NodeId(n));
     }
   }
-  c.graph = rewrite.finish();
+  graph = rewrite.finish();
   return static_cast<int>(found.size());
-}
-
-}  // namespace
-
-namespace {
-
-// A sum over the pixels of a max pooling's gradient is the sum over the pooled ones: every one of them goes to one pixel. (A bias'
-// gradient behind pooling, a quarter of the elements.) The value to sum instead, if the node is such a sum.
-std::optional<ValueId> pooled_sum(const Graph& graph, const Node& node) {
-  if (node.op->name != "reduce_sum") return std::nullopt;
-  const Node& grad = graph.node(graph.value(node.inputs[0]).producer);
-  if (grad.op->name != "max_pool_grad") return std::nullopt;
-  const Ints& axes = node.attrs.ints("axes");
-  bool pixels = std::count(axes.begin(), axes.end(), 2) == 1 && std::count(axes.begin(), axes.end(), 3) == 1;
-  return pixels ? std::optional(grad.inputs[0]) : std::nullopt;
-}
-
-}  // namespace
-
-int simplify_algebra(Compilation& c) {
-  int changed = pool_before_relu(c);
-  Rewrite rewrite(c.graph);
-  int same = 0;
-  for (std::size_t n = 0; n < c.graph.nodes.size(); ++n) {
-    const Node& node = c.graph.nodes[n];
-    auto equal = same_as(c.graph, node);
-    if (equal) {
-      rewrite.map(node.outputs[0], rewrite.at(*equal));
-      ++same;
-    } else if (auto pooled = pooled_sum(c.graph, node)) {
-      rewrite.keep(NodeId(n), {rewrite.at(*pooled)});
-      ++same;
-    } else {
-      rewrite.keep(NodeId(n));
-    }
-  }
-  if (same > 0) c.graph = rewrite.finish();
-  return changed + same;
 }
 
 }  // namespace karez::passes

@@ -1,7 +1,7 @@
 // Strides of windows on bytes that are there already.
-#include "passes/local_views.h"
+#include "ops/local_views.h"
 
-namespace karez::passes {
+namespace karez::ops {
 
 std::optional<Strides> reshape_strides(const View& view, const Shape& shape) {
   require(view.count() == count_of(shape), "reshape: ", view, " has another number of elements than ", print_shape(shape));
@@ -61,4 +61,4 @@ View window_view(const View& view, const Box& origin, const Box& box, std::int64
   return out;
 }
 
-}  // namespace karez::passes
+}  // namespace karez::ops

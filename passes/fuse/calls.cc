@@ -1,0 +1,58 @@
+// The calls of one actor while they are fused.
+#include "passes/fuse/calls.h"
+
+namespace karez::passes {
+
+SegmentCalls::SegmentCalls(const Graph& graph, const std::vector<LocalValue>& locals, const KernelCatalog& catalog, int team,
+                           std::vector<LocalCall>& calls, const std::vector<bool>& crosses)
+    : graph_(graph),
+      locals_(locals),
+      catalog_(catalog),
+      team_(team),
+      calls_(calls),
+      crosses_(crosses) {
+  count_uses();
+}
+
+void SegmentCalls::remove_dropped() { std::erase_if(calls_, is_gone); }
+
+const OpDef* SegmentCalls::op_of(const LocalCall& call) const { return call.node.valid() && !is_gone(call) ? graph_.node(call.node).op : nullptr; }
+
+void SegmentCalls::count_uses() {
+  users_.clear();
+  for (std::size_t i = 0; i < calls_.size(); ++i)
+    for (int in : calls_[i].in) users_[root(in)].push_back(i);
+}
+
+LocalCall* SegmentCalls::only_reader(const LocalCall& call) {
+  int out = root(call.out[0]);
+  auto at = users_.find(out);
+  if (at == users_.end() || at->second.size() != 1 || crosses_[static_cast<std::size_t>(out)] || locals_[static_cast<std::size_t>(out)].variable >= 0)
+    return nullptr;
+  return &calls_[at->second[0]];
+}
+
+bool SegmentCalls::absorb(std::size_t i, LocalCall& reader, LocalCall changed) {
+  changed.out = reader.out;
+  changed.spec.out = reader.spec.out;
+  auto choice = catalog_.find(changed.spec);
+  if (!choice || choice->kernel != calls_[i].kernel || overwritten_between(i, reader)) return false;
+  changed.workspace = choice->workspace;
+  // The later place: operands of the reader exist there, and whoever reads the result comes after it.
+  changed.kernel = choice->kernel;
+  reader = std::move(changed);
+  drop(i);
+  count_uses();
+  return true;
+}
+
+// An update in place of what the call reads may stand between it and its reader: then it must stay before it.
+bool SegmentCalls::overwritten_between(std::size_t i, const LocalCall& reader) const {
+  for (std::size_t k = i + 1; &calls_[k] != &reader; ++k)
+    for (int out : calls_[k].out)
+      for (int in : calls_[i].in)
+        if (!is_gone(calls_[k]) && root(out) == root(in)) return true;
+  return false;
+}
+
+}  // namespace karez::passes

@@ -1,0 +1,29 @@
+// fuse: the rules in order, on every actor of every own device.
+#include "passes/fuse/fuse.h"
+
+#include "passes/fuse/rules.h"
+#include "passes/memory.h"
+
+namespace karez::passes {
+namespace {
+
+constexpr FuseRule rules[] = {
+    {"bias", "add(matmul(a, w), bias) -> matmul(a, w, bias), convolutions too", fuse_bias},
+    {"relu", "relu(matmul(a, w)) -> matmul(a, w) with relu, convolutions too", fuse_relu},  // after bias: relu(a w + bias)
+    {"merge_updates", "sgd(w0, ...), sgd(w1, ...) -> sgd(w0, ..., w1, ...)", merge_updates},
+};
+
+}  // namespace
+
+std::span<const FuseRule> fuse_rules() { return rules; }
+
+void fuse(Compilation& c) {
+  auto crosses = crosses_actors(c);
+  for (LocalSegment& local : c.local) {
+    SegmentCalls segment(c.graph, c.locals, *c.catalog, c.options.team, local.calls, crosses);
+    for (const FuseRule& rule : rules) rule.run(segment);
+    segment.remove_dropped();
+  }
+}
+
+}  // namespace karez::passes
