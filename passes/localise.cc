@@ -6,6 +6,7 @@
 #include <map>
 
 #include "passes/call.h"
+#include "passes/layout.h"
 #include "passes/local_views.h"
 #include "passes/order.h"
 #include "passes/settle.h"
@@ -48,7 +49,7 @@ Reduce reduce_from(const std::string& sbp) {
 
 class Localiser {
  public:
-  explicit Localiser(Compilation& c) : c_(c), graph_(c.graph), mesh_(c.graph.meshes[0]), own_(own_positions(c)) {
+  explicit Localiser(Compilation& c) : c_(c), graph_(c.graph), mesh_(c.graph.meshes[0]), own_(own_positions(c)), orders_(memory_orders(c)) {
     require(!own_.empty(), "localise: the mesh has no device of rank ", c.options.rank);
     c.locals.clear(), c.local.clear(), c.setup.clear();
     c.copies = 0;
@@ -103,7 +104,7 @@ class Localiser {
   // A value that is made here: dense, in its own order.
   View made_view(ValueId value, const Shape& shape) const {
     auto v = static_cast<std::size_t>(value.index);
-    return laid_out(graph_.type(value).dtype, shape, v < c_.orders.size() ? c_.orders[v] : Ints());
+    return orders_[v].empty() ? View(graph_.type(value).dtype, shape) : laid_out(graph_.type(value).dtype, shape, orders_[v]);
   }
 
   LocalValue fresh(ValueId value, View view, Box box) { return {value, device_, std::move(box), std::move(view), -1, 0, here().segment, -1, false}; }
@@ -391,6 +392,7 @@ class Localiser {
   const Graph& graph_;
   const Mesh& mesh_;
   std::vector<int> own_;
+  std::vector<Ints> orders_;  // by value: its dimensions from the outermost in memory
   int device_ = 0;
   NodeId node_;
   std::vector<bool> feeds_comm_;         // by value

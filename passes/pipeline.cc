@@ -9,7 +9,6 @@
 #include "passes/canonicalise.h"
 #include "passes/emit.h"
 #include "passes/fuse.h"
-#include "passes/layout.h"
 #include "passes/localise.h"
 #include "passes/memory.h"
 #include "passes/order.h"
@@ -27,7 +26,6 @@ constexpr Pass passes[] = {
     {"order", order, false},             // after box: transfers are nodes to be ordered like any other
     {"segment", segment, false},         // after order: actors are intervals of it
     {"slots", slots, false},             // after segment: registers are what crosses segments
-    {"layout", layout, true},            // before localise, which makes values with their strides; off: all row-major
     {"localise", localise_pass, false},  // from here on one rank and its devices
     {"fuse", fuse, true},                // after localise: kernels are known, actors are cut
     {"memory", memory, false},           // after fuse: what a fused call keeps to itself needs no place

@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "base/text.h"
 #include "bench/models.h"
 
 namespace karez::tests {
