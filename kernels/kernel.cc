@@ -36,7 +36,7 @@ KernelTable::KernelTable(std::vector<KernelRow> rows) : rows_(std::move(rows)) {
 std::optional<KernelChoice> KernelTable::find(const CallSpec& call) const {
   const KernelRow* best = best_row(rows_, call);
   if (best == nullptr) return std::nullopt;
-  return KernelChoice{best->name, best->workspace ? best->workspace(call) : 0, best->rate};
+  return KernelChoice{best->name, best->workspace ? best->workspace(call) : 0};
 }
 
 std::optional<CallSpec> KernelTable::suggest(const CallSpec& call) const {

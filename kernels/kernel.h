@@ -31,7 +31,6 @@ struct KernelRow {
   std::function<bool(const CallSpec&)> supports;
   std::function<std::int64_t(const CallSpec&)> workspace;  // absent: none
   std::function<PreparedKernel(const CallSpec&)> prepare;  // may allocate; the prepared kernel may not
-  double rate = 1;                                         // of the cost table's rate for such work
 };
 
 class KernelTable : public KernelCatalog {

@@ -1,8 +1,6 @@
 // Lowering one node to the local call that a kernel runs.
 #include "passes/call.h"
 
-#include <algorithm>
-
 namespace karez::passes {
 
 CallSpec call_of(const NodeView& node, std::vector<View> in, std::vector<View> out, const Attrs& local) {
@@ -23,16 +21,5 @@ CallSpec call_of(const NodeView& node, std::vector<View> in, std::vector<View> o
 }
 
 View stored_view(DType dtype, const Shape& shape) { return View(dtype, shape, shape.size() == 4 ? channels_last(shape) : row_major(shape)); }
-
-View laid_out(DType dtype, const Shape& shape, const Ints& order) {
-  View out(dtype, shape);
-  std::int64_t step = 1;
-  for (std::size_t i = order.size(); i-- > 0;) {
-    auto d = static_cast<std::size_t>(order[i]);
-    out.strides[d] = step;
-    step *= std::max<std::int64_t>(shape[d], 1);
-  }
-  return out;
-}
 
 }  // namespace karez::passes

@@ -12,9 +12,7 @@ namespace karez::passes {
 // dropped.
 CallSpec call_of(const NodeView& node, std::vector<View> in, std::vector<View> out, const Attrs& local);
 
-// How variables are stored, which no one function decides: four dimensions (a convolution's weight) channels-last, all others row-major.
+// How variables are stored, which no one function decides: four dimensions channels-last (conv weights), all others row-major.
 View stored_view(DType dtype, const Shape& shape);
-// Dense, with dimension order[0] outermost in memory; no order at all is row-major.
-View laid_out(DType dtype, const Shape& shape, const Ints& order);
 
 }  // namespace karez::passes

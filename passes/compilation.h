@@ -94,8 +94,6 @@ struct Compilation {
   // slots
   std::vector<int> slots;  // by value: of the register that carries it between segments
   std::vector<int> turn;   // by node: of box nodes, position in the sequence of their axis' communicators
-  // layout
-  std::vector<Ints> orders;  // by value: its dimensions from the outermost in memory; empty: row-major
   // localise, fuse
   std::vector<LocalValue> locals;
   std::vector<LocalSegment> local;  // in the order of segments, devices within

@@ -5,9 +5,10 @@
 #include <map>
 #include <numeric>
 
+#include "ops/local_views.h"
 #include "passes/call.h"
-#include "passes/local_views.h"
 #include "passes/order.h"
+#include "passes/price.h"
 #include "passes/settle.h"
 #include "sbp/transition.h"
 #include "solve/min_sum.h"
@@ -316,6 +317,15 @@ class Chooser {
 
 std::vector<Ints> memory_orders(const Compilation& c) { return Chooser(c).run(); }
 
-void layout(Compilation& c) { c.orders = memory_orders(c); }
+View laid_out(DType dtype, const Shape& shape, const Ints& order) {
+  View out(dtype, shape);
+  std::int64_t step = 1;
+  for (std::size_t i = order.size(); i-- > 0;) {
+    auto d = static_cast<std::size_t>(order[i]);
+    out.strides[d] = step;
+    step *= std::max<std::int64_t>(shape[d], 1);
+  }
+  return out;
+}
 
 }  // namespace karez::passes

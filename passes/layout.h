@@ -5,9 +5,11 @@
 
 namespace karez::passes {
 
-// One order a value, the same on every rank and device: it is decided on the shapes of the mesh's first device.
+// Of every value, its dimensions from the outermost in memory; none: row-major. The same on every rank and device: decided on the shapes of the
+// mesh's first device. Localise asks for it before it makes the first value.
 std::vector<Ints> memory_orders(const Compilation& c);
 
-void layout(Compilation& c);
+// Dense, with dimension order[0] outermost in memory.
+View laid_out(DType dtype, const Shape& shape, const Ints& order);
 
 }  // namespace karez::passes

@@ -8,6 +8,7 @@
 #include "base/number_as.h"
 #include "ops/local_views.h"
 #include "passes/call.h"
+#include "passes/layout.h"
 #include "passes/order.h"
 #include "passes/price.h"
 #include "passes/settle.h"
@@ -58,7 +59,7 @@ Reduce reduce_from(const std::string& sbp) {
 
 class Localiser {
  public:
-  explicit Localiser(Compilation& c) : c_(c), graph_(c.graph), own_(own_devices(c.graph, c.options.rank)) {
+  explicit Localiser(Compilation& c) : c_(c), graph_(c.graph), own_(own_devices(c.graph, c.options.rank)), orders_(memory_orders(c)) {
     require(!own_.empty(), "localise: no mesh of the graph has a device of rank ", c.options.rank);
     c.locals.clear(), c.local.clear(), c.setup.clear();
     c.copies = 0;
@@ -123,7 +124,7 @@ class Localiser {
   // A value that is made here: dense, in its own order.
   View made_view(ValueId value, const Shape& shape) const {
     auto v = static_cast<std::size_t>(value.index);
-    return laid_out(graph_.type(value).dtype, shape, v < c_.orders.size() ? c_.orders[v] : Ints());
+    return orders_[v].empty() ? View(graph_.type(value).dtype, shape) : laid_out(graph_.type(value).dtype, shape, orders_[v]);
   }
 
   LocalValue fresh(ValueId value, View view, Box box) { return {value, device_, std::move(box), std::move(view), -1, 0, here().segment, -1, false}; }
@@ -397,6 +398,7 @@ class Localiser {
   Compilation& c_;
   const Graph& graph_;
   std::vector<DeviceName> own_;
+  std::vector<Ints> orders_;  // by value: its dimensions from the outermost in memory
   int device_ = 0;
   NodeId node_;
   std::vector<bool> feeds_comm_;         // by value

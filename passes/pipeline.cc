@@ -12,7 +12,6 @@
 #include "passes/emit.h"
 #include "passes/fuse/fuse.h"
 #include "passes/in_place.h"
-#include "passes/layout.h"
 #include "passes/localise.h"
 #include "passes/memory.h"
 #include "passes/order.h"
@@ -32,7 +31,6 @@ constexpr Pass passes[] = {
     {"order", order, false},             // after box: transfers are nodes to be ordered like any other
     {"segment", segment, false},         // after order: actors are intervals of it
     {"slots", slots, false},             // after segment: registers are what crosses segments
-    {"layout", layout, true},            // before localise, which makes values with their strides; off: all row-major
     {"localise", localise_pass, false},  // from here on one rank and its devices
     {"fuse", fuse, true},                // after localise: kernels are known, actors are cut
     {"in_place", in_place, true},        // after fuse: it looks at the calls that are left

@@ -24,7 +24,6 @@ std::string print(const CallSpec& call);  // "matmul(f32[8, 4], f32[4, 6]) {..} 
 struct KernelChoice {
   std::string kernel;          // "onednn.matmul"
   std::int64_t workspace = 0;  // bytes
-  double rate = 1;             // of the cost table's rate for such work: what choices of strides are priced by
 };
 
 class KernelCatalog {

@@ -10,7 +10,6 @@
 namespace karez::plan {
 namespace {
 
-
 template <class IdType, class Items> void in_range(IdType id, const Items& items, const std::string& who, const char* what) {
   require(id.index >= 0 && static_cast<std::size_t>(id.index) < items.size(), who, " names ", what, " ", id, ", of which there are ", items.size());
 }

@@ -21,7 +21,6 @@ KernelRow plain_row(std::string op, std::function<bool(const CallSpec&)> support
   row.op = std::move(op);
   row.supports = std::move(supports);
   row.prepare = std::move(prepare);
-  row.rate = 0.05;  // loops over any strides: between a hundredth (products) and a third (short copies)
   return row;
 }
 
