@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <optional>
 
 #include "api/inside.h"
+#include "api/trace.h"
 #include "api/world_state.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -36,6 +39,8 @@ struct Function::Compiled {
   std::string report;
   std::vector<PassTime> passes;
   std::vector<HostScalar> scalars;
+  std::vector<Parameter> parameters;  // kept alive: the plan works on their memory
+  std::vector<std::string> inputs;    // of the plan: an argument that nothing needs is none
   std::unique_ptr<PlanInSession> loaded;
   int generation = 0;
 };
@@ -46,8 +51,9 @@ struct Function::State {
   Body body;
   FunctionOptions options;
   SourceLine where;
-  std::vector<std::unique_ptr<Compiled>> compiled;  // by signature; the latest used last
-  bool said_again = false;                          // why it compiles again
+  TracedBy traced = {};
+  std::vector<std::shared_ptr<const Compiled>> compiled = {};  // by signature; the latest used last. Under the world's lock
+  bool said_again = false;                                     // why it compiles again; likewise
 };
 
 namespace {
@@ -56,21 +62,38 @@ std::string print(const std::vector<TensorType>& types) {
   return cat("(", join(types, ", ", [](const TensorType& t) { return tensor::print(t); }), ")");
 }
 
-// What earlier functions fixed, then the user's rules: where both speak they must agree.
+// Rules for some of a graph's variables. They speak of parameters' own names, whatever tells two of one name apart.
+void apply_rules_to(Graph& graph, const std::vector<Parameter>& parameters, const std::vector<std::size_t>& which,
+                    const std::vector<LayoutRule>& rules) {
+  Graph part;
+  part.meshes = graph.meshes;
+  for (std::size_t v : which) {
+    part.variables.push_back(graph.variables[v]);
+    part.variables.back().name = parameters[v].name();
+  }
+  apply_rules(part, rules);
+  for (std::size_t i = 0; i < which.size(); ++i) graph.variables[which[i]].stored = part.variables[i].stored;
+}
+
+// What earlier functions fixed, then the user's rules: where they and the body's hints speak they must agree.
 void fix_layouts(const WorldState& world, const Trace& trace, Graph& graph, const std::vector<LayoutRule>& rules) {
   for (std::size_t i = 0; i < graph.variables.size(); ++i) {
     Variable& variable = graph.variables[i];
-    auto found = world.variables.find(variable.name);
+    auto found = world.find(trace.parameters()[i]);
     if (found == world.variables.end()) continue;
     const StoredVariable& stored = found->second;
-    require(stored.parameter == trace.parameters()[i], "two parameters of this world are called '", variable.name, "': ", stored.parameter.type(),
-            " and ", variable.type, "; give one of their root modules a name");
     const Mesh& mesh = graph.meshes[static_cast<std::size_t>(variable.mesh)];
     require(stored.mesh == mesh, "variable '", variable.name, "' lies on ", sbp::print(stored.mesh), "; this function is compiled for ",
             sbp::print(mesh));
+    require(!variable.stored || *variable.stored == stored.layout, "this function's body wants '", variable.name, "' stored as ",
+            variable.stored ? sbp::print(variable.type, mesh, *variable.stored) : std::string(),
+            " (by with_layout, or by a rule of a function in it), ", "but an earlier function stored it as ",
+            sbp::print(variable.type, mesh, stored.layout));
     variable.stored = stored.layout;
   }
-  apply_rules(graph, rules);
+  std::vector<std::size_t> all(graph.variables.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  apply_rules_to(graph, trace.parameters(), all, rules);
 }
 
 Compilation compiled(WorldState& world, Graph graph, const FunctionOptions& options) {
@@ -87,26 +110,46 @@ Compilation compiled(WorldState& world, Graph graph, const FunctionOptions& opti
   return c;
 }
 
-// One launch, in the layout chosen, that writes the first values of variables nobody has used before.
-void initialise(const std::shared_ptr<WorldState>& owner, const Mesh& mesh, const std::vector<std::pair<Parameter, Layout>>& fresh) {
+// A variable that nobody has used before, under the key it will have.
+struct Fresh {
+  Parameter parameter;
+  WorldState::Key key;
+  Layout layout;
+};
+
+// By its name in the program: its name in the session.
+using Names = std::map<std::string, std::string>;
+
+// A program's own names tell apart what it reads, the session's tell apart all there is.
+Plan& renamed(Plan& plan, const Names& names) {
+  for (Block& block : plan.blocks)
+    if (block.kind == BlockKind::variable) block.name = names.at(block.name);
+  return plan;
+}
+
+// One launch, in the layout chosen, that writes their first values.
+void initialise(const std::shared_ptr<WorldState>& owner, const Mesh& mesh, const std::vector<Fresh>& fresh) {
   if (fresh.empty()) return;
   WorldState& world = *owner;
   Trace trace(world.ops, {.name = "init", .mesh = mesh});
   Builder& b = trace.builder;
   const std::int64_t state[2] = {static_cast<std::int64_t>(world.options.seed), 0};
   ValueId random = build::constant(b, {DType::i64, {2}}, std::as_bytes(std::span(state)));
-  for (const auto& [parameter, layout] : fresh) {
+  Names names;
+  for (const auto& [parameter, key, layout] : fresh) {
     b.path = parameter.name();
     ValueId first = parameter.init()(b, parameter.type(), parameter.name(), random);
     require(trace.graph.type(first) == parameter.type(), "variable '", parameter.name(), "' is ", parameter.type(), "; its initialiser makes ",
             trace.graph.type(first));
     trace.update(parameter, first);
-    trace.graph.variables.back().stored = layout;
+    Variable& variable = trace.graph.variables.back();
+    variable.stored = layout;
+    names[variable.name] = key_of(key.first, key.second);
   }
   Compilation c = compiled(world, std::move(trace.graph), {});
-  PlanInSession once(owner, c.plan);
+  PlanInSession once(owner, renamed(c.plan, names));
   world.session.launch(once.number()).wait();
-  for (const auto& [parameter, layout] : fresh) world.variables[parameter.name()] = {parameter, mesh, layout};
+  for (const auto& [parameter, key, layout] : fresh) world.add(key, parameter, mesh, layout);
 }
 
 }  // namespace
@@ -115,7 +158,8 @@ Function::Function(DeviceMesh mesh, int arguments, Body body, FunctionOptions op
   require(mesh.world != nullptr, "compile needs a mesh that a World has made");
   require(options.microbatches == 1, "compile: ", options.microbatches, " micro-batches; accumulation comes later, only 1 is possible yet");
   require(options.keep >= 1, "compile: keep = ", options.keep, "; at least the signature that is called must be kept");
-  *state_ = {std::move(mesh), arguments, std::move(body), std::move(options), where, {}};
+  *state_ = {std::move(mesh), arguments, std::move(body), std::move(options), where};
+  state_->traced.function = state_->options.name;
 }
 
 Future Function::call(std::vector<Argument> arguments) const {
@@ -129,33 +173,9 @@ Future Function::call(std::vector<Argument> arguments) const {
     require(argument.feed.source != nullptr, "argument ", types.size(), " of function '", s.options.name, "' has no source");
     types.push_back(argument.feed.source->type());
   }
-  std::unique_lock lock(world.compiling);
-  auto found =
-      std::find_if(s.compiled.begin(), s.compiled.end(), [&](const auto& c) { return c->types == types && c->generation == world.generation; });
-  if (found == s.compiled.end()) {
-    s.compiled.push_back(compile_for(s, types));
-    if (static_cast<int>(s.compiled.size()) > s.options.keep) s.compiled.erase(s.compiled.begin());
-    found = s.compiled.end() - 1;
-  }
-  std::rotate(found, found + 1, s.compiled.end());
-  const Compiled& c = *s.compiled.back();
-  Feeds feeds;
-  for (std::size_t i = 0; i < arguments.size(); ++i) feeds.emplace_back(cat("arg", i), arguments[i].feed);
-  for (const auto& scalar : c.scalars) {
-    HostArray value(TensorType{scalar.dtype, {}});
-    with_type(scalar.dtype, [&]<class T>() { value.data<T>()[0] = static_cast<T>(scalar.value()); });
-    feeds.emplace_back(scalar.name, Feed{array_source(value), 0});
-  }
-  return {s.mesh.world, world.session.launch(c.loaded->number(), feeds)};
-}
-
-std::unique_ptr<Function::Compiled> Function::compile_for(State& s, const std::vector<TensorType>& types) {
-  WorldState& world = *s.mesh.world;
-  std::erase_if(s.compiled, [&](const auto& c) { return c->generation != world.generation; });
-  if (!s.compiled.empty() && !std::exchange(s.said_again, true))
-    note(LogLevel::warning, karez::print(s.where), ": function '", s.options.name, "' is compiled again: it was called with ", print(types),
-         ", before with ", print(s.compiled.back()->types), "; this is said once, and ", s.options.keep, " signatures are kept");
-
+  if (auto launched = launch_compiled(s, types, arguments)) return *launched;
+  TraceTurn turn(world, s.traced);                                             // the body runs without the world's lock: it may read, write and call
+  if (auto launched = launch_compiled(s, types, arguments)) return *launched;  // another thread had the turn before
   Trace trace(world.ops, {.name = s.options.name, .mesh = s.mesh.mesh, .train = s.options.train, .counter = world.counter});
   {
     Trace::Scope scope(trace);
@@ -165,32 +185,100 @@ std::unique_ptr<Function::Compiled> Function::compile_for(State& s, const std::v
     trace.builder.where.clear();
     trace.finish(s.body(inputs));
   }
-  auto out = std::make_unique<Compiled>();
+  WorldLock lock(world);
+  std::erase_if(s.compiled, [&](const auto& c) { return c->generation != world.generation; });
+  if (!s.compiled.empty() && !std::exchange(s.said_again, true))
+    note(LogLevel::warning, karez::print(s.where), ": function '", s.options.name, "' is compiled again: it was called with ", print(types),
+         ", before with ", print(s.compiled.back()->types), "; this is said once, and ", s.options.keep, " signatures are kept");
+  s.compiled.push_back(compile_traced(s, types, trace));
+  if (static_cast<int>(s.compiled.size()) > s.options.keep) s.compiled.erase(s.compiled.begin());
+  return launch(s, *s.compiled.back(), arguments);
+}
+
+std::optional<Future> Function::launch_compiled(State& s, const std::vector<TensorType>& types, const std::vector<Argument>& arguments) {
+  WorldLock lock(*s.mesh.world);
+  auto found = std::find_if(s.compiled.begin(), s.compiled.end(),
+                            [&](const auto& c) { return c->types == types && c->generation == s.mesh.world->generation; });
+  if (found == s.compiled.end()) return std::nullopt;
+  std::rotate(found, found + 1, s.compiled.end());
+  return launch(s, *s.compiled.back(), arguments);
+}
+
+Future Function::launch(State& s, const Compiled& c, const std::vector<Argument>& arguments) {
+  auto wanted = [&](const std::string& input) { return std::find(c.inputs.begin(), c.inputs.end(), input) != c.inputs.end(); };
+  Feeds feeds;
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    if (wanted(cat("arg", i))) feeds.emplace_back(cat("arg", i), arguments[i].feed);
+  for (const auto& scalar : c.scalars) {
+    if (!wanted(scalar.name)) continue;
+    HostArray value(TensorType{scalar.dtype, {}});
+    with_type(scalar.dtype, [&]<class T>() { value.data<T>()[0] = static_cast<T>(scalar.value()); });
+    feeds.emplace_back(scalar.name, Feed{array_source(value), 0});
+  }
+  return {s.mesh.world, s.mesh.world->session.launch(c.loaded->number(), feeds)};
+}
+
+std::shared_ptr<const Function::Compiled> Function::compile_traced(State& s, const std::vector<TensorType>& types, Trace& trace) {
+  WorldState& world = *s.mesh.world;
+  auto out = std::make_shared<Compiled>();
   out->types = types;
   out->generation = world.generation;
   out->scalars = trace.host_scalars();
+  out->parameters = trace.parameters();
   out->graph = trace.graph;
+  std::vector<std::string> own;  // names in the program, by parameter
+  for (const Variable& variable : trace.graph.variables) own.push_back(variable.name);
   fix_layouts(world, trace, trace.graph, s.options.rules);
   Compilation c = compiled(world, std::move(trace.graph), s.options);
 
-  std::vector<std::pair<Parameter, Layout>> fresh;
-  for (const auto& parameter : trace.parameters()) {
-    if (world.variables.count(parameter.name()) > 0) continue;
+  Names names;
+  std::vector<Fresh> fresh;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const Parameter& parameter = out->parameters[i];
+    if (auto known = world.find(parameter); known != world.variables.end()) {
+      names[own[i]] = key_of(known->first.first, known->first.second);
+      continue;
+    }
     // By name: passes may drop a variable that nothing needs.
-    auto variable = std::find_if(c.graph.variables.begin(), c.graph.variables.end(), [&](const Variable& v) { return v.name == parameter.name(); });
+    auto variable = std::find_if(c.graph.variables.begin(), c.graph.variables.end(), [&](const Variable& v) { return v.name == own[i]; });
     if (variable == c.graph.variables.end()) continue;
     require(variable->stored.has_value(), "the planner left variable '", parameter.name(), "' without a layout");
-    fresh.emplace_back(parameter, *variable->stored);
+    WorldState::Key key = world.free_key(parameter);
+    while (std::any_of(fresh.begin(), fresh.end(), [&](const Fresh& other) { return other.key == key; })) ++key.second;
+    names[own[i]] = key_of(key.first, key.second);
+    fresh.push_back({parameter, key, *variable->stored});
   }
   initialise(s.mesh.world, s.mesh.mesh, fresh);
-  out->loaded = std::make_unique<PlanInSession>(s.mesh.world, c.plan);
+  out->loaded = std::make_unique<PlanInSession>(s.mesh.world, renamed(c.plan, names));
+  for (const Actor& actor : c.plan.actors)
+    if (actor.body == BodyKind::input) out->inputs.push_back(actor.binding);
   out->plan = std::move(c.plan);
   out->report = std::move(c.shard_report);
   out->passes = std::move(c.passes);
   return out;
 }
 
+Tensors Function::inlined(std::vector<Term> operands) const {
+  State& s = *state_;
+  Trace& trace = Trace::current();
+  const std::string who = cat("function '", s.options.name, "' (", karez::print(s.where), "), called with tensors");
+  require(s.arguments < 0 || static_cast<int>(operands.size()) == s.arguments, who, ", takes ", s.arguments, " arguments, not ", operands.size());
+  require(&trace.builder.ops() == &s.mesh.world->ops, who, ", belongs to another world than the program that is being traced");
+  require(trace.graph.meshes[0] == s.mesh.mesh, who, ", is compiled for ", sbp::print(s.mesh.mesh), "; the program that is being traced for ",
+          sbp::print(trace.graph.meshes[0]));
+  TraceTurn turn(*s.mesh.world, s.traced);
+  std::vector<Tensor> inputs;
+  for (const auto& operand : operands) inputs.push_back(trace.tensor(trace.value(operand, trace.dtype_of(operand))));
+  Tensors out;
+  auto touched = trace.inlined(s.options.train, [&] { out.list = s.body(inputs); });
+  apply_rules_to(trace.graph, trace.parameters(), touched, s.options.rules);  // they speak of this body's parameters alone
+  for (const auto& tensor : out.list) trace.value(Term(tensor));              // a tensor of another trace is an error here
+  return out;
+}
+
+// A copy of the pointer would not help the references that callers keep: they hold while no other thread calls the function.
 const Function::Compiled& Function::latest() const {
+  WorldLock lock(*state_->mesh.world);
   require(!state_->compiled.empty(), "function '", state_->options.name, "' has no plan before its first call");
   return *state_->compiled.back();
 }
@@ -200,6 +288,9 @@ const Plan& Function::plan() const { return latest().plan; }
 std::string Function::summary() const { return karez::summary(latest().plan); }
 const std::string& Function::shard_report() const { return latest().report; }
 const std::vector<PassTime>& Function::passes() const { return latest().passes; }
-int Function::signatures() const { return static_cast<int>(state_->compiled.size()); }
+int Function::signatures() const {
+  WorldLock lock(*state_->mesh.world);
+  return static_cast<int>(state_->compiled.size());
+}
 
 }  // namespace karez

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -16,6 +18,8 @@
 #include "passes/pipeline.h"
 
 namespace karez {
+
+class Trace;
 
 struct FunctionOptions {
   std::vector<passes::LayoutRule> rules =
@@ -66,13 +70,37 @@ class Future {
 
 using Body = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
 
-// A compiled function. Copies share what was compiled.
+namespace traced {
+
+// What makes a call of a function part of another one's program.
+template <class T>
+inline constexpr bool is_operand = std::same_as<std::remove_cvref_t<T>, Tensor> || std::same_as<std::remove_cvref_t<T>, Tensors> ||
+                                   std::same_as<std::remove_cvref_t<T>, Parameter> || std::same_as<std::remove_cvref_t<T>, Term>;
+
+}  // namespace traced
+
+// A compiled function. Copies share what was compiled. Threads may call it at once; they run its body one after the other. The body may call
+// other compiled functions, and read and write variables; it may not call itself.
 class Function {
  public:
   Function(DeviceMesh mesh, int arguments, Body body, FunctionOptions options, SourceLine where);  // arguments -1: any number
 
-  template <class... Arguments> Future operator()(Arguments&&... arguments) const { return call({Argument(std::forward<Arguments>(arguments))...}); }
+  // With arrays, numbers or batches of sources: runs it. An argument that the body does not use still belongs to the signature.
+  // With at least one tensor or parameter, in the body of another function: writes its body there, see `inlined`.
+  template <class... Arguments> auto operator()(Arguments&&... arguments) const {
+    if constexpr ((traced::is_operand<Arguments> || ...)) {
+      static_assert((std::constructible_from<Term, Arguments> && ...),
+                    "among tensors stand tensors, parameters and numbers; an array is no part of a program");
+      return inlined({Term(std::forward<Arguments>(arguments))...});
+    } else {
+      return call({Argument(std::forward<Arguments>(arguments))...});
+    }
+  }
   Future call(std::vector<Argument> arguments) const;
+
+  // The body as a part of the program that is being traced, on the same mesh. FunctionOptions::train holds in it as if it were called alone; its
+  // rules hold for the parameters that it reads, and must agree with those of the function around it; passes are those of the function around it.
+  Tensors inlined(std::vector<Term> operands) const;
 
   // Of the latest signature; an error before the first call.
   const graph::Graph& graph() const;  // as traced
@@ -87,7 +115,9 @@ class Function {
  private:
   struct State;
   struct Compiled;
-  static std::unique_ptr<Compiled> compile_for(State& state, const std::vector<TensorType>& types);
+  static std::shared_ptr<const Compiled> compile_traced(State& state, const std::vector<TensorType>& types, Trace& trace);
+  static std::optional<Future> launch_compiled(State& state, const std::vector<TensorType>& types, const std::vector<Argument>& arguments);
+  static Future launch(State& state, const Compiled& compiled, const std::vector<Argument>& arguments);
   const Compiled& latest() const;
   std::shared_ptr<State> state_;
 };
@@ -97,6 +127,7 @@ namespace traced {
 // What a user's function may return, as a list.
 inline std::vector<Tensor> list(Tensor tensor) { return {std::move(tensor)}; }
 inline std::vector<Tensor> list(std::vector<Tensor> tensors) { return tensors; }
+inline std::vector<Tensor> list(Tensors tensors) { return std::move(tensors.list); }
 template <class... Tensors> std::vector<Tensor> list(std::tuple<Tensors...> tensors) {
   return std::apply([](auto&&... each) { return std::vector<Tensor>{std::move(each)...}; }, std::move(tensors));
 }
@@ -106,7 +137,9 @@ inline std::vector<Tensor> list(std::pair<Tensor, Tensor> tensors) { return {std
 template <class Call> struct Caller : Caller<decltype(&Call::operator())> {};
 template <class Result, class Object, class... Inputs> struct Caller<Result (Object::*)(Inputs...)> {
   static constexpr int arguments = sizeof...(Inputs);
-  template <class F, std::size_t... I> static Result run(F& f, std::span<const Tensor> in, std::index_sequence<I...>) { return f(in[I]...); }
+  template <class F, std::size_t... I> static Result run(F& f, [[maybe_unused]] std::span<const Tensor> in, std::index_sequence<I...>) {
+    return f(in[I]...);
+  }
   template <class F> static Result run(F& f, std::span<const Tensor> in) { return run(f, in, std::index_sequence_for<Inputs...>()); }
 };
 template <class Result, class Object> struct Caller<Result (Object::*)(std::vector<Tensor>)> {

@@ -324,28 +324,37 @@ Tensor apply(std::string_view op, std::vector<Term> inputs, Attrs attrs, SourceL
 Tensor with_layout(Term x, std::vector<std::string> axes) {
   return at_line(x.where, [&](Trace& t) {
     ValueId id = t.value(x, t.dtype_of(x));
-    t.graph.value(id).layout = layout_of(t.graph.type(id), t.graph.mesh(id), axes);
-    return t.tensor(id);
+    Layout layout = layout_of(t.graph.type(id), t.graph.mesh(id), axes);
+    if (const auto* parameter = std::get_if<Parameter>(&x.value)) t.store(*parameter, layout);
+    ValueId out = t.builder.one("layout", {id});
+    t.graph.value(out).layout = std::move(layout);
+    return t.tensor(out);
   });
 }
+
+namespace {
+
+std::vector<Tensor> gradients(Trace& t, ValueId loss, std::span<const ValueId> wrt) {
+  std::vector<Tensor> out;
+  for (ValueId id : gradient(t.builder, loss, wrt, t.ends_of_gradients())) out.push_back(t.tensor(id));
+  return out;
+}
+
+}  // namespace
 
 std::vector<Tensor> grad(Term loss, const std::vector<Tensor>& tensors) {
   return at_line(loss.where, [&](Trace& t) {
     std::vector<ValueId> wrt;
     for (const auto& tensor : tensors) wrt.push_back(t.value(Term(tensor)));
-    std::vector<Tensor> out;
-    for (ValueId id : gradient(t.builder, t.value(loss), wrt)) out.push_back(t.tensor(id));
-    return out;
+    return gradients(t, t.value(loss), wrt);
   });
 }
 
 std::vector<Tensor> grad(Term loss, const std::vector<Parameter>& parameters) {
-  std::vector<Tensor> tensors;
-  at_line(loss.where, [&](Trace& t) {
-    for (const auto& parameter : parameters) tensors.push_back(t.tensor(t.read(parameter)));
-    return 0;
+  return at_line(loss.where, [&](Trace& t) {
+    ValueId from = t.value(loss);
+    return gradients(t, from, t.versions_read(from, parameters));
   });
-  return grad(std::move(loss), tensors);
 }
 
 }  // namespace karez

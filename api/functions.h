@@ -98,10 +98,13 @@ template <AxisName First, AxisName... Names> std::vector<std::string> P(First fi
   };
   return {text(first), text(names)...};
 }
-// Fixes how this value lies on the mesh; the planner decides about all others. Returns the value.
+// The value, laid on the mesh in this way; x itself, like all that nothing is said about, lies as the planner decides. Of a parameter it also says
+// how it is stored: a rule, an earlier function or another hint that says otherwise is an error.
 Tensor with_layout(Term x, std::vector<std::string> axes);
 
-// Gradients of a scalar loss, one for each parameter or tensor and of its type.
+// Gradients of a scalar loss, one for each parameter or tensor and of its type: zeros where the loss does not depend on it. That of a parameter
+// is taken at the version which the loss read (before or after an update); a loss that read two is an error. No gradient looks behind an
+// optimiser's step: what it wrote is where the path begins.
 std::vector<Tensor> grad(Term loss, const std::vector<Parameter>& parameters);
 std::vector<Tensor> grad(Term loss, const std::vector<Tensor>& tensors);
 

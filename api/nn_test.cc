@@ -176,14 +176,20 @@ TEST(Optim, WrongGradientsAreErrorsAtTheUsersLine) {
   EXPECT_THAT(error_of([] { optim::SGD({}, {}); }), HasSubstr("an optimiser 'sgd' without parameters"));
 }
 
-TEST(Optim, TwoOptimisersOfOneNameAreRefusedInOneProgram) {
+TEST(Optim, TwoOptimisersOfOneNameHaveRatesOfTheirOwnInOneProgram) {
   Parameter a("a", {DType::f32, {}}, constant_init(0)), b("b", {DType::f32, {}}, constant_init(0));
-  optim::SGD first({a}, {}), second({b}, {});
+  optim::SGD first({a}, {.lr = 0.5}), second({b}, {.lr = 0.25});
   OpTable ops = all_ops();
   Trace trace(ops, {});
   Trace::Scope scope(trace);
   first.step({full({}, 1)});
-  EXPECT_THAT(error_of([&] { second.step({full({}, 1)}); }), HasSubstr("two optimisers use the input 'sgd.lr'"));
+  second.step({full({}, 1)});
+  first.step({full({}, 1)});
+  ASSERT_EQ(trace.host_scalars().size(), 2u);
+  EXPECT_EQ(trace.host_scalars()[0].name, "sgd.lr");
+  EXPECT_EQ(trace.host_scalars()[1].name, "sgd.lr#1");
+  EXPECT_EQ(trace.host_scalars()[0].value(), 0.5);
+  EXPECT_EQ(trace.host_scalars()[1].value(), 0.25);
 }
 
 }  // namespace

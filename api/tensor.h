@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <source_location>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "api/names.h"
 
@@ -31,10 +33,12 @@ struct Tensor {
 // How a variable is born: nodes of a small graph of its own that make its first value. `state` is i64[2] = (the world's seed, 0).
 using Initialiser = std::function<ValueId(Builder&, const TensorType&, const std::string& name, ValueId state)>;
 Initialiser constant_init(double value);
-// Uniform in [-bound, bound); numbers follow the variable's name and the logical element, so they are the same on every mesh.
+// Uniform in [-bound, bound); numbers follow the variable's name and the logical element, so they are the same on every mesh. Two models of
+// one class begin with equal weights, unless their root modules have names.
 Initialiser uniform_init(double bound);
 
-// A trained weight, or other state that outlives a call ("variable" in the graph). Copies are the same parameter.
+// A trained weight, or other state that outlives a call ("variable" in the graph). Copies are the same parameter; two that were made apart are
+// two, whatever their names. Its memory in a World goes when the last copy and the last function that was compiled with it are gone.
 class Parameter {
  public:
   Parameter() = default;
@@ -45,15 +49,36 @@ class Parameter {
   const Shape& shape() const { return info_->type.shape; }
   DType dtype() const { return info_->type.dtype; }
   const Initialiser& init() const { return info_->init; }
+  // How many parameters of this name its thread had made before it: what tells two of one name apart, the same on every rank and in every run.
+  int ordinal() const { return info_->ordinal; }
   bool operator==(const Parameter&) const = default;
+
+  // Who it is, for those that must not keep it alive.
+  using Identity = std::weak_ptr<const void>;
+  Identity identity() const { return std::shared_ptr<const void>(info_); }
+  void at_end(std::function<void()> act) const;  // runs when the last copy is gone, on the thread that let it go
 
  private:
   struct Info {
     std::string name;
     TensorType type;
     Initialiser init;
+    int ordinal = 0;
+    mutable std::mutex mutex = {};
+    mutable std::vector<std::function<void()>> at_end = {};
+    ~Info();
   };
   std::shared_ptr<const Info> info_;
+};
+
+// What a compiled function gives when it is called with tensors: as many as its body returns.
+struct Tensors {
+  std::vector<Tensor> list;
+
+  operator Tensor() const { return only(); }
+  const Tensor& only() const;  // of one; otherwise an error that says how many there are
+  const Tensor& operator[](std::size_t i) const { return list.at(i); }
+  std::size_t size() const { return list.size(); }
 };
 
 template <class Number>
@@ -67,6 +92,7 @@ struct Term {
 
   Term(Tensor tensor, SourceLine line = SourceLine::current()) : value(std::move(tensor)), where(line) {}
   Term(Parameter parameter, SourceLine line = SourceLine::current()) : value(std::move(parameter)), where(line) {}
+  Term(const Tensors& tensors, SourceLine line = SourceLine::current()) : value(tensors.only()), where(line) {}
   template <Arithmetic Number> Term(Number number, SourceLine line = SourceLine::current()) : where(line) {
     if constexpr (std::is_same_v<Number, bool>) value = number;
     else if constexpr (std::is_integral_v<Number>) value = static_cast<std::int64_t>(number);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <map>
 
 #include "api/inside.h"
 #include "base/hash.h"
@@ -13,8 +14,9 @@
 namespace karez {
 namespace {
 
-// The one global: which trace this thread is writing. Scope alone touches it.
+// The globals, both a thread's own: which trace it is writing (Scope alone touches it), and how many parameters of each name it has made.
 thread_local Trace* current_trace = nullptr;
+thread_local std::map<std::string, int> made;
 
 std::uint64_t next_number() {
   static std::atomic<std::uint64_t> last = 0;
@@ -34,12 +36,29 @@ std::int64_t Tensor::size(int dimension) const {
   return type.shape[static_cast<std::size_t>(d)];
 }
 
-Parameter::Parameter(std::string name, TensorType type, Initialiser init)
-    : info_(std::make_shared<Info>(Info{std::move(name), std::move(type), std::move(init)})) {
-  require(!info_->name.empty(), "a parameter ", info_->type, " without a name");
-  require(info_->init != nullptr, "parameter '", info_->name, "' has no initialiser");
-  for (auto size : info_->type.shape) require(size >= 1, "parameter '", info_->name, "' is ", info_->type, "; its sizes must be at least 1");
-  info_->type.bytes();  // sizes whose product overflows are an error
+Parameter::Parameter(std::string name, TensorType type, Initialiser init) {
+  require(!name.empty(), "a parameter ", type, " without a name");
+  require(name.find('#') == name.npos, "a parameter is called '", name, "'; '#' is for telling apart those of one name");
+  require(init != nullptr, "parameter '", name, "' has no initialiser");
+  for (auto size : type.shape) require(size >= 1, "parameter '", name, "' is ", type, "; its sizes must be at least 1");
+  type.bytes();  // sizes whose product overflows are an error
+  std::shared_ptr<Info> info(new Info{std::move(name), std::move(type), std::move(init)});
+  info->ordinal = made[info->name]++;
+  info_ = std::move(info);
+}
+
+Parameter::Info::~Info() {
+  for (const auto& act : at_end) act();
+}
+
+void Parameter::at_end(std::function<void()> act) const {
+  std::lock_guard lock(info_->mutex);
+  info_->at_end.push_back(std::move(act));
+}
+
+const Tensor& Tensors::only() const {
+  require(list.size() == 1, "a function gives ", list.size(), " tensors where one is wanted; take one of them: f(x)[0]");
+  return list[0];
 }
 
 Initialiser constant_init(double value) {
@@ -55,6 +74,8 @@ Initialiser uniform_init(double bound) {
     return build::binary(b, "sub", scaled, build::scalar(b, type.dtype, bound));
   };
 }
+
+std::string key_of(const std::string& name, int ordinal) { return ordinal == 0 ? name : cat(name, "#", ordinal); }
 
 Parameter random_counter() {
   return {"rng", {DType::i64, {2}}, [](Builder&, const TensorType&, const std::string&, ValueId state) { return state; }};
@@ -104,41 +125,113 @@ ValueId Trace::value(const Term& term, DType dtype) {
   return std::visit(Visit{*this, dtype}, term.value);
 }
 
-ValueId Trace::read(const Parameter& parameter) {
+std::size_t Trace::join(const Parameter& parameter) {
   require(parameter != Parameter(), "a parameter that was never made");
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (parameters_[i].name() != parameter.name()) continue;
-    require(parameters_[i] == parameter, "two parameters are called '", parameter.name(), "': ", parameters_[i].type(), " and ", parameter.type(),
-            "; give one of their root modules a name");
-    const Variable& variable = graph.variables[i];
-    return variable.updated.valid() ? variable.updated : variable.read;
-  }
-  ValueId id = build::variable(builder, parameter.name(), parameter.type());
-  graph.variables.push_back({parameter.name(), parameter.type(), builder.mesh, {}, id, {}});
+  auto known = std::find(parameters_.begin(), parameters_.end(), parameter);
+  auto index = static_cast<std::size_t>(known - parameters_.begin());
+  if (known != parameters_.end()) return index;
+  int ordinal = 0;
+  for (const auto& other : parameters_) ordinal += other.name() == parameter.name();
+  std::string key = key_of(parameter.name(), ordinal);
+  ValueId id = build::variable(builder, key, parameter.type());
+  graph.variables.push_back({key, parameter.type(), builder.mesh, {}, id, {}});
   parameters_.push_back(parameter);
-  return id;
+  versions_.push_back({{id}});
+  return index;
+}
+
+ValueId Trace::read(const Parameter& parameter) {
+  std::size_t index = join(parameter);
+  touched_.push_back(index);
+  Version& latest = versions_[index].back();
+  latest.read = true;
+  return latest.value;
 }
 
 void Trace::update(const Parameter& parameter, ValueId value) {
-  read(parameter);  // an update of what nobody read begins here too
+  std::size_t index = join(parameter);  // an update of what nobody read begins here too
   require(graph.type(value) == parameter.type(), "parameter '", parameter.name(), "' is ", parameter.type(), "; its update is ", graph.type(value));
-  for (auto& variable : graph.variables)
-    if (variable.name == parameter.name()) variable.updated = value;
+  touched_.push_back(index);
+  graph.variables[index].updated = value;
+  versions_[index].push_back({value});
+  NodeId maker = graph.value(value).producer;
+  if (maker.valid() && !graph.node(maker).op->grad && !graph.node(maker).inputs.empty()) ends_.push_back(value);
+}
+
+std::vector<ValueId> Trace::versions_read(ValueId loss, const std::vector<Parameter>& parameters) {
+  std::vector<ValueId> out;
+  for (const auto& parameter : parameters) {
+    const auto& versions = versions_[join(parameter)];
+    out.push_back(versions.back().value);
+    if (versions.size() == 1) continue;
+    // From the loss back, up to versions of this parameter and to what no gradient passes.
+    std::vector<std::pair<std::size_t, NodeId>> found;  // number of the version, its reader
+    std::vector<bool> seen(graph.values.size());
+    std::vector<std::pair<ValueId, NodeId>> stack = {{loss, NodeId()}};
+    while (!stack.empty()) {
+      auto [value, reader] = stack.back();
+      stack.pop_back();
+      if (seen[static_cast<std::size_t>(value.index)] || !is_float(graph.type(value).dtype)) continue;
+      seen[static_cast<std::size_t>(value.index)] = true;
+      auto version = std::find_if(versions.begin(), versions.end(), [&, v = value](const Version& one) { return one.read && one.value == v; });
+      if (version != versions.end()) {
+        found.emplace_back(version - versions.begin(), reader);
+        continue;
+      }
+      NodeId maker = graph.value(value).producer;
+      if (!maker.valid() || !graph.node(maker).op->grad || graph.node(maker).op->name == "stop_gradient") continue;
+      for (ValueId in : graph.node(maker).inputs) stack.emplace_back(in, maker);
+    }
+    if (found.empty()) continue;
+    std::sort(found.begin(), found.end());
+    auto said = [&](const std::pair<std::size_t, NodeId>& read) { return read.second.valid() ? describe(graph, read.second) : "the loss itself"; };
+    require(found.size() == 1, "the loss reads two versions of parameter '", parameter.name(), "': an older one in ", said(found.front()),
+            ", and in ", said(found.back()), " what an update made of it; a gradient is taken at one version: update behind the loss, or put a ",
+            "stop_gradient round one of the reads");
+    out.back() = versions[found.front().first].value;
+  }
+  return out;
+}
+
+void Trace::store(const Parameter& parameter, const Layout& layout) {
+  Variable& variable = graph.variables[join(parameter)];
+  const Mesh& mesh = graph.meshes[static_cast<std::size_t>(variable.mesh)];
+  require(!variable.stored || *variable.stored == layout, "parameter '", parameter.name(), "' is wanted as ", sbp::print(variable.type, mesh, layout),
+          ", but an earlier with_layout or rule stores it as ", variable.stored ? sbp::print(variable.type, mesh, *variable.stored) : std::string());
+  variable.stored = layout;
 }
 
 ValueId Trace::host_scalar(const std::string& name, DType dtype, const void* owner, std::function<double()> value) {
-  std::string full = dtype == DType::f32 ? name : cat(name, ".", name_of(dtype));
-  for (const auto& scalar : host_scalars_) {
-    if (scalar.name != full) continue;
-    require(scalar.owner == owner, "two optimisers use the input '", full, "'; give one of them another name");
-    return scalar.id;
+  std::string base = dtype == DType::f32 ? name : cat(name, ".", name_of(dtype)), full = base;
+  for (int twin = 1;; full = cat(base, "#", twin++)) {
+    auto same = std::find_if(host_scalars_.begin(), host_scalars_.end(), [&](const HostScalar& scalar) { return scalar.name == full; });
+    if (same == host_scalars_.end()) break;
+    if (same->owner == owner) return same->id;
   }
   ValueId id = build::input(builder, full, {dtype, {}});
   host_scalars_.push_back({full, dtype, std::move(value), owner, id});
   return id;
 }
 
-ValueId Trace::random_state() { return read(options_.counter); }
+std::vector<std::size_t> Trace::inlined(bool train, const std::function<void()>& body) {
+  struct Restored {
+    bool& place;
+    bool before;
+    ~Restored() { place = before; }
+  } restored{options_.train, options_.train};
+  options_.train = train;
+  std::size_t first = touched_.size();
+  body();
+  std::vector<std::size_t> out(touched_.begin() + static_cast<std::ptrdiff_t>(first), touched_.end());
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+ValueId Trace::random_state() {
+  if (options_.counter == Parameter()) options_.counter = random_counter();
+  return read(options_.counter);
+}
 
 std::int64_t Trace::site() {
   int ordinal = random_nodes_[builder.path]++;

@@ -22,14 +22,17 @@ struct HostScalar {
   ValueId id;
 };
 
+// The name under which a program or a session holds a parameter: its own, or "w#1" for the second of those called w. No parameter's name has '#'.
+std::string key_of(const std::string& name, int ordinal);
+
 // The state of random numbers, i64[2] = (seed, step): a variable of every world whose functions draw some.
 Parameter random_counter();
 
 struct TraceOptions {
   std::string name = "main";
   Mesh mesh = Mesh::of({});
-  bool train = true;  // dropout acts, and advances the counter of random numbers
-  Parameter counter = random_counter();
+  bool train = true;       // dropout acts, and advances the counter of random numbers
+  Parameter counter = {};  // of random numbers; none: one of its own
 };
 
 class Trace {
@@ -66,11 +69,21 @@ class Trace {
   // A parameter's value: what is stored, or what this trace has updated it to. One `variable` node for each and trace.
   ValueId read(const Parameter& parameter);
   void update(const Parameter& parameter, ValueId value);
-  // The value of a number that changes between launches. `owner` tells two of one name apart: that is an error.
+  // The version of each parameter that the loss read, the latest where it read none; one it read in two versions is an error with both lines.
+  // What a read makes of a version by comparing, indexing or stop_gradient counts for nothing, as for a gradient.
+  std::vector<ValueId> versions_read(ValueId loss, const std::vector<Parameter>& parameters);
+  // Versions that a gradient does not look behind: an op without gradient made them, an optimiser's.
+  const std::vector<ValueId>& ends_of_gradients() const { return ends_; }
+  // How the parameter is stored, like a rule for it alone; one that says otherwise, before or after, is an error.
+  void store(const Parameter& parameter, const Layout& layout);
+  // The value of a number that changes between launches. `owner` tells two of one name apart: the second is called "sgd.lr#1".
   ValueId host_scalar(const std::string& name, DType dtype, const void* owner, std::function<double()> value);
   // The state of random numbers, i64[2] = (seed, step); reading it makes this function advance the step when it is done.
   ValueId random_state();
   std::int64_t site();  // of the next random node: module path plus ordinal
+
+  // Another function's body, written into this trace: dropout acts in it if `train` says so. Returns which variables it read or updated.
+  std::vector<std::size_t> inlined(bool train, const std::function<void()>& body);
 
   // Names the outputs "out0", "out1", ... and advances the random state if it was used.
   void finish(const std::vector<Tensor>& outputs);
@@ -82,6 +95,15 @@ class Trace {
   TraceOptions options_;
   std::uint64_t number_;
   std::vector<Parameter> parameters_;
+  struct Version {
+    ValueId value;
+    bool read = false;
+  };
+  std::size_t join(const Parameter& parameter);  // its index; the first time a node and a variable for it
+
+  std::vector<std::vector<Version>> versions_;  // by parameter, oldest first
+  std::vector<ValueId> ends_;
+  std::vector<std::size_t> touched_;  // parameters, as they were read and updated
   std::vector<HostScalar> host_scalars_;
   std::map<std::string, int> random_nodes_;  // by module path
 };

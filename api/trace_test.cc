@@ -165,13 +165,13 @@ TEST(Functions, ShapesFollowNumPyAndPyTorch) {
 TEST(Functions, ALayoutIsFixedInTheUsersWords) {
   Open o({.mesh = Mesh::parse("data=2,model=2")});
   Tensor x = o.input("x", DType::f32, {8, 6});
-  with_layout(x, P("data", nullptr));
-  EXPECT_EQ(*o.trace.graph.value(x.id).layout, (Layout{S(0), B()}));
-  with_layout(x, P(nullptr, "data+model"));
-  EXPECT_EQ(*o.trace.graph.value(x.id).layout, (Layout{S(1), S(1)}));
+  auto layout_of = [&](const Tensor& t) { return *o.trace.graph.value(t.id).layout; };
+  Tensor rows = with_layout(x, P("data", nullptr)), columns = with_layout(x, P(nullptr, "data+model"));
+  EXPECT_EQ(layout_of(rows), (Layout{S(0), B()}));
+  EXPECT_EQ(layout_of(columns), (Layout{S(1), S(1)}));
+  EXPECT_FALSE(o.trace.graph.value(x.id).layout.has_value()) << "what it is made from lies as the planner decides";
   EXPECT_THAT(error_of([&] { with_layout(x, P("pipe", nullptr)); }), HasSubstr("pipe"));
-  with_layout(x, P("model"));  // dimensions behind the last one named are not split
-  EXPECT_EQ(*o.trace.graph.value(x.id).layout, (Layout{B(), S(0)}));
+  EXPECT_EQ(layout_of(with_layout(x, P("model"))), (Layout{B(), S(0)})) << "dimensions behind the last one named are not split";
   EXPECT_THAT(error_of([&] { with_layout(x, P("data", "model", nullptr)); }), HasSubstr("a layout of 3 dimensions for f32[8, 6]"));
   EXPECT_THAT(error_of([&] { with_layout(x, P("data", "data")); }), HasSubstr("names the mesh axis 'data' twice"));
 }
@@ -189,11 +189,26 @@ TEST(Parameters, OneReadNodeForEachTraceAndProgramOrderAfterAnUpdate) {
   EXPECT_THAT(error_of([&] { o.trace.update(w, sum(w).id); }), HasSubstr("parameter 'w' is f32[2]; its update is f32[]"));
 }
 
-TEST(Parameters, TwoOfOneNameAreRefused) {
+TEST(Parameters, TwoOfOneNameAreTwoVariables) {
   Open o;
   Parameter a("w", {DType::f32, {2}}, constant_init(0)), b("w", {DType::f32, {3}}, constant_init(0));
-  relu(a);
-  EXPECT_THAT(error_of([&] { relu(b); }), HasSubstr("two parameters are called 'w': f32[2] and f32[3]"));
+  relu(b), relu(a), relu(b);
+  o.trace.update(a, full({2}, 1).id);
+  EXPECT_EQ(o.trace.parameters(), (std::vector<Parameter>{b, a}));
+  EXPECT_FALSE(o.trace.graph.variables[0].updated.valid());
+  EXPECT_THAT(print(o.trace.graph), HasSubstr("  variable \"w\" : f32[3] read %0\n  variable \"w#1\" : f32[2] read %2 updated %"));
+  verify(o.trace.graph);
+}
+
+TEST(Parameters, AnOrdinalCountsThoseOfOneNameThatItsThreadHasMade) {
+  auto make = [](const char* name) { return Parameter(name, {DType::f32, {}}, constant_init(0)).ordinal(); };
+  int before = make("counted");
+  make("other");
+  EXPECT_EQ(make("counted"), before + 1);
+  int elsewhere = -1;
+  std::thread([&] { make("counted"), elsewhere = make("counted"); }).join();
+  EXPECT_EQ(elsewhere, 1) << "whatever other threads have made";
+  EXPECT_EQ(make("counted"), before + 2);
 }
 
 TEST(Dropout, HasASiteOfItsOwnAndAdvancesTheCounterOnce) {

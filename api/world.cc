@@ -84,14 +84,6 @@ CompileOptions WorldState::compile_options(int devices) const {
   return out;
 }
 
-const StoredVariable& WorldState::stored(std::string_view name) const {
-  auto found = variables.find(name);
-  if (found == variables.end())
-    fail("no variable '", name, "' exists yet: a variable is made by the first call of a function that uses it; ",
-         near_names(name, variables, [](const auto& item) { return item.first; }));
-  return found->second;
-}
-
 World::World(WorldOptions options) : state_(std::make_shared<WorldState>(std::move(options))) {}
 
 DeviceMesh World::mesh(std::vector<MeshAxis> axes) const {
@@ -102,28 +94,30 @@ DeviceMesh World::mesh(std::vector<MeshAxis> axes) const {
 }
 DeviceMesh World::mesh(std::string_view text) const { return mesh(Mesh::parse(text).axes); }
 
-HostArray World::read(std::string_view name) const {
-  std::lock_guard lock(state_->compiling);
-  const StoredVariable& variable = state_->stored(name);
-  const TensorType& type = variable.parameter.type();
+namespace {
+
+using Stored = std::map<WorldState::Key, StoredVariable>::const_iterator;
+
+HostArray read_stored(WorldState& world, Stored at) {
+  const auto& [key, variable] = *at;
+  const TensorType& type = variable.type;
   HostArray out(type);
   std::set<std::vector<std::pair<std::int64_t, std::int64_t>>> seen;  // replicas hold equal bits: one of them is enough
   for (int position = 0; position < variable.mesh.size(); ++position) {
     Box box = local_box(type.shape, variable.mesh, variable.layout, position);
-    std::vector<std::pair<std::int64_t, std::int64_t>> key;
-    for (const Range& range : box) key.emplace_back(range.begin, range.end);
-    if (!seen.insert(key).second || empty(box)) continue;
+    std::vector<std::pair<std::int64_t, std::int64_t>> part;
+    for (const Range& range : box) part.emplace_back(range.begin, range.end);
+    if (!seen.insert(part).second || empty(box)) continue;
     PlanDevice device = plan_device(variable.mesh.devices[static_cast<std::size_t>(position)]);
-    copy_box(out, state_->session.read_variable(name, device, stored_view(type.dtype, shape_of(box))), box, true);
+    copy_box(out, world.session.read_variable(key_of(key.first, key.second), device, stored_view(type.dtype, shape_of(box))), box, true);
   }
   return out;
 }
 
-void World::write(std::string_view name, const HostArray& value) {
-  std::lock_guard lock(state_->compiling);
-  const StoredVariable& variable = state_->stored(name);
-  const TensorType& type = variable.parameter.type();
-  require(value.valid() && value.type() == type, "variable '", name, "' is ", type, ", not ",
+void write_stored(WorldState& world, Stored at, const HostArray& value) {
+  const auto& [key, variable] = *at;
+  const TensorType& type = variable.type;
+  require(value.valid() && value.type() == type, "variable '", key.first, "' is ", type, ", not ",
           value.valid() ? print(value.type()) : "an array never made");
   for (int position = 0; position < variable.mesh.size(); ++position) {
     Box box = local_box(type.shape, variable.mesh, variable.layout, position);
@@ -131,26 +125,50 @@ void World::write(std::string_view name, const HostArray& value) {
     HostArray part(TensorType{type.dtype, shape_of(box)});
     copy_box(value, part, box, false);
     PlanDevice device = plan_device(variable.mesh.devices[static_cast<std::size_t>(position)]);
-    state_->session.write_variable(name, device, stored_view(type.dtype, part.shape()), part);
+    world.session.write_variable(key_of(key.first, key.second), device, stored_view(type.dtype, part.shape()), part);
   }
 }
 
+}  // namespace
+
+HostArray World::read(std::string_view name) const {
+  WorldLock lock(*state_);
+  return read_stored(*state_, state_->stored(name));
+}
+HostArray World::read(const Parameter& parameter) const {
+  WorldLock lock(*state_);
+  return read_stored(*state_, state_->stored(parameter));
+}
+
+void World::write(std::string_view name, const HostArray& value) {
+  WorldLock lock(*state_);
+  write_stored(*state_, state_->stored(name), value);
+}
+void World::write(const Parameter& parameter, const HostArray& value) {
+  WorldLock lock(*state_);
+  write_stored(*state_, state_->stored(parameter), value);
+}
+
 std::vector<std::string> World::variables() const {
-  std::lock_guard lock(state_->compiling);
+  WorldLock lock(*state_);
   std::vector<std::string> out;
-  for (const auto& [name, variable] : state_->variables) out.push_back(name);
+  for (const auto& [key, variable] : state_->variables) out.push_back(key.first);
   return out;
 }
 
 Layout World::layout(std::string_view name) const {
-  std::lock_guard lock(state_->compiling);
-  return state_->stored(name).layout;
+  WorldLock lock(*state_);
+  return state_->stored(name)->second.layout;
+}
+Layout World::layout(const Parameter& parameter) const {
+  WorldLock lock(*state_);
+  return state_->stored(parameter)->second.layout;
 }
 
 Counters World::counters() const { return state_->session.counters(); }
 
 void World::reset() {
-  std::lock_guard lock(state_->compiling);
+  WorldLock lock(*state_);
   state_->session.reload();
   state_->variables.clear();
   ++state_->generation;

@@ -49,13 +49,14 @@ class World {
   DeviceMesh mesh(std::string_view text) const;
 
   // The whole logical tensor of a parameter or other variable ("adam.step"), whatever its layout. It exists from the first call of a function
-  // that uses it; before, and for unknown names, an error lists what there is.
+  // that uses it; before, and for unknown names, an error lists what there is; a name that two parameters hold is an error that lists both.
   HostArray read(std::string_view name) const;
-  HostArray read(const Parameter& parameter) const { return read(parameter.name()); }
+  HostArray read(const Parameter& parameter) const;
   void write(std::string_view name, const HostArray& value);
-  void write(const Parameter& parameter, const HostArray& value) { write(parameter.name(), value); }
-  std::vector<std::string> variables() const;
+  void write(const Parameter& parameter, const HostArray& value);
+  std::vector<std::string> variables() const;  // a name that two parameters hold stands twice
   Layout layout(std::string_view name) const;  // as stored, one entry per axis of its mesh
+  Layout layout(const Parameter& parameter) const;
 
   runtime::Counters counters() const;  // of bytes and messages, where they happened
   void reset();                        // forgets variables and plans, and with them a failed launch; functions compile anew at their next call

@@ -1,10 +1,14 @@
 // What a world owns, as `compile` sees it; users hold World and DeviceMesh.
 #pragma once
 
+#include <atomic>
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include "api/trace.h"
 #include "api/world.h"
@@ -14,14 +18,21 @@
 
 namespace karez {
 
-// Where a variable lies: fixed by the first function that used it.
+// Whose a variable is and where it lies: fixed by the first function that used it.
 struct StoredVariable {
-  Parameter parameter;
+  Parameter::Identity owner;
+  TensorType type;
   Mesh mesh;
   Layout layout;
 };
 
-struct WorldState {
+// Which thread is tracing a function; guarded by WorldState::tracing.
+struct TracedBy {
+  std::string function;
+  std::thread::id thread;
+};
+
+struct WorldState : std::enable_shared_from_this<WorldState> {
   explicit WorldState(WorldOptions chosen);
 
   WorldOptions options;
@@ -32,13 +43,60 @@ struct WorldState {
   data::ArrayCopies copies;  // of arguments
   Parameter counter = random_counter();
   int generation = 0;  // raised by reset: older plans are gone
-  std::map<std::string, StoredVariable, std::less<>> variables;
-  std::mutex compiling;      // one trace or compile at a time
+
+  // Guarded by a WorldLock: the plans of all functions, and the variables by name and ordinal. An ordinal is the parameter's own; the next one
+  // that is free where threads have made two with the same.
+  using Key = std::pair<std::string, int>;
+  std::map<Key, StoredVariable> variables;
+  std::mutex mutex;
+  std::atomic<std::thread::id> holder{};  // of the mutex
+  std::atomic<bool> some_gone{false};     // the owner of a variable is no more
+
+  std::mutex tracing;  // guards every TracedBy of this world, and `waiting`; held for a moment only
+  std::condition_variable traced;
+  std::map<std::thread::id, const TracedBy*> waiting;  // threads for another one's trace of a function
+
   runtime::Session session;  // last: it is gone before the tables it points to
 
   // What the compiler is told for a mesh of this many devices.
   passes::CompileOptions compile_options(int devices) const;
-  const StoredVariable& stored(std::string_view name) const;
+
+  // With the lock.
+  std::map<Key, StoredVariable>::const_iterator find(const Parameter& parameter) const;  // or variables.end()
+  std::map<Key, StoredVariable>::const_iterator stored(std::string_view name) const;     // the only one of the name; otherwise an error
+  std::map<Key, StoredVariable>::const_iterator stored(const Parameter& parameter) const;
+  Key free_key(const Parameter& parameter) const;
+  void add(const Key& key, const Parameter& parameter, Mesh mesh, Layout layout);
+  void forget_gone();  // the variables whose owners are no more
+
+  void owner_gone();  // by whoever let it go, with the lock or without
+};
+
+// Holds the world's plans and variables for this thread. Nothing of the user's that may ask the world runs under it: a second lock on one thread is
+// an error. What died meanwhile is forgotten at the end.
+class WorldLock {
+ public:
+  explicit WorldLock(WorldState& world);
+  ~WorldLock();
+  WorldLock(const WorldLock&) = delete;
+  WorldLock& operator=(const WorldLock&) = delete;
+
+ private:
+  WorldState& world_;
+};
+
+// This thread's turn to run a function's body: one thread at a time, others wait. A function that calls itself, or waits for a thread that waits
+// for this one, is an error.
+class TraceTurn {
+ public:
+  TraceTurn(WorldState& world, TracedBy& traced);
+  ~TraceTurn();
+  TraceTurn(const TraceTurn&) = delete;
+  TraceTurn& operator=(const TraceTurn&) = delete;
+
+ private:
+  WorldState& world_;
+  TracedBy& traced_;
 };
 
 }  // namespace karez

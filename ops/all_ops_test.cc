@@ -205,6 +205,8 @@ assign(f32[6], f32[6]) -> f32[6]
   B, B -> B | S(0), S(0) -> S(0)
 copy(f32[6]) -> f32[6]
   B -> B | S(0) -> S(0) | P(sum) -> P(sum) | P(max) -> P(max) | P(min) -> P(min)
+layout(f32[6]) -> f32[6]
+  B -> B | S(0) -> S(0) | P(sum) -> P(sum) | P(max) -> P(max) | P(min) -> P(min)
 )golden";
 
 struct Example {

@@ -1,4 +1,5 @@
-// Ops that passes make around variables: assign stores a value as the next version, copy keeps the old one for late readers.
+// Ops that hand on a value as it is: assign stores it as a variable's next version, copy keeps an old one for late readers, layout lays it as the
+// user says.
 #include "ops/rows.h"
 #include "ops/shapes.h"
 
@@ -24,7 +25,16 @@ std::vector<OpDef> assign_ops() {
     return s;
   };
   copy.grad = [](Builder&, const NodeView&, std::span<const ValueId> dy) { return std::vector{dy[0]}; };
-  return {assign, copy};
+
+  OpDef layout{.name = "layout", .doc = "x itself. A layout that the user gives its result holds for this value alone, not for x.", .inputs = 1};
+  layout.infer = copy.infer;
+  layout.index = copy.index;
+  layout.grad = copy.grad;
+  layout.cost = no_cost;  // an alias
+  layout.role = Role::window;
+  layout.window = [](const View& x, const Shape&, const Attrs&) -> std::optional<Window> { return Window{x, 0}; };
+  layout.runs_as = "copy";
+  return {assign, copy, layout};
 }
 
 }  // namespace karez::ops

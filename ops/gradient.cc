@@ -9,14 +9,14 @@ namespace karez::ops {
 namespace {
 
 // Which values depend on `wrt` through floats: only these get a gradient. A comparison or an index ends a path.
-std::vector<bool> reached_from(const Graph& graph, std::span<const ValueId> wrt) {
+std::vector<bool> reached_from(const Graph& graph, std::span<const ValueId> wrt, const std::vector<bool>& ends) {
   std::vector<bool> reached(graph.values.size());
   for (ValueId v : wrt) reached[static_cast<std::size_t>(v.index)] = true;
   for (const Node& node : graph.nodes) {
     bool any = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return reached[static_cast<std::size_t>(v.index)]; });
     if (!any || node.op->name == "stop_gradient") continue;
     for (ValueId out : node.outputs)
-      if (is_float(graph.type(out).dtype)) reached[static_cast<std::size_t>(out.index)] = true;
+      if (is_float(graph.type(out).dtype) && !ends[static_cast<std::size_t>(out.index)]) reached[static_cast<std::size_t>(out.index)] = true;
   }
   return reached;
 }
@@ -96,7 +96,7 @@ std::vector<ValueId> operand_gradients(Builder& b, NodeId id, std::span<const Va
 
 }  // namespace
 
-std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId> wrt) {
+std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId> wrt, std::span<const ValueId> ends) {
   Graph& graph = b.graph();
   TensorType type = graph.type(loss);
   NodeId last = graph.value(loss).producer;
@@ -109,7 +109,9 @@ std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId>
   }
 
   Place place(b);
-  std::vector<bool> reached = reached_from(graph, wrt);
+  std::vector<bool> is_end(graph.values.size());
+  for (ValueId v : ends) is_end[static_cast<std::size_t>(v.index)] = true;
+  std::vector<bool> reached = reached_from(graph, wrt, is_end);
   std::vector<ValueId> of(graph.values.size());  // the gradient of each value, as far as it is summed up
   auto slot = [&](ValueId v) -> ValueId& { return of[static_cast<std::size_t>(v.index)]; };
   if (reached[static_cast<std::size_t>(loss.index)]) {
@@ -119,7 +121,7 @@ std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId>
   for (int n = last.index; n >= 0; --n) {
     NodeId id{n};
     std::vector<ValueId> inputs = graph.node(id).inputs, dy;
-    for (ValueId out : graph.node(id).outputs) dy.push_back(slot(out));
+    for (ValueId out : graph.node(id).outputs) dy.push_back(is_end[static_cast<std::size_t>(out.index)] ? ValueId() : slot(out));
     bool flows = std::any_of(dy.begin(), dy.end(), [](ValueId v) { return v.valid(); });
     bool wanted = std::any_of(inputs.begin(), inputs.end(), [&](ValueId v) { return reached[static_cast<std::size_t>(v.index)]; });
     if (!flows || !wanted) continue;

@@ -46,6 +46,21 @@ struct Program {
   }
 };
 
+TEST(Gradient, NonePassesAnEndUnlessItIsAskedForThere) {
+  Program p;
+  ValueId w = p.f32("w", {4}), v = p.f32("v", {4}), lr = constant(p.b, {DType::f32, {}}, 1);
+  ValueId next = sgd(p.b, w, v, mul(p.b, w, v), lr).w;  // an op without gradient
+  ValueId loss = build::sum(p.b, mul(p.b, next, v));
+  const ValueId ends[] = {next};
+  auto of = [&](std::vector<ValueId> wrt) {
+    auto out = gradient(p.b, loss, wrt, ends);
+    return p.graph.node(p.graph.value(out[0]).producer).op->name + " of " + p.graph.node(p.graph.value(out.back()).producer).op->name;
+  };
+  EXPECT_EQ(of({v, next}), "mul of mul");
+  EXPECT_EQ(of({w}), "broadcast of broadcast") << "zeros: nothing comes through the end";
+  EXPECT_NE(p.error(loss, {w}).find("no gradient passes sgd"), std::string::npos) << "without the end";
+}
+
 TEST(Gradient, APerceptronsWeightNeedsNoInputGradient) {
   Program p;
   p.b.where = "net.cc:1";

@@ -30,7 +30,7 @@ TEST(Traits, EveryOpThatIsNoPlainKernelSaysWhatItIsInAStep) {
   EXPECT_EQ(names_of(Role::source), "input");
   EXPECT_EQ(names_of(Role::state), "variable");
   EXPECT_EQ(names_of(Role::constant), "constant iota");
-  EXPECT_EQ(names_of(Role::window), "broadcast reshape slice transpose");
+  EXPECT_EQ(names_of(Role::window), "broadcast layout reshape slice transpose");
   EXPECT_EQ(names_of(Role::update), "adam sgd");
   EXPECT_EQ(names_of(Role::store), "assign");
   EXPECT_EQ(names_of(Role::transition), "box");

@@ -60,15 +60,18 @@ class Preparation {
     auto key = std::pair{device.name(), b.name};
     auto known = variables_.by_key.find(key);
     if (known == variables_.by_key.end()) {
-      Variable fresh{b.layout, device.allocate(b.bytes)};
-      if (options_.poison) poison(fresh.memory.data(), b.bytes);
-      return fresh_.emplace(key, std::move(fresh)).first->second.memory.data();
+      auto fresh = std::make_shared<Variable>(Variable{b.layout, device.allocate(b.bytes)});
+      if (options_.poison) poison(fresh->memory.data(), b.bytes);
+      fresh_.emplace(key, fresh);
+      return hold(std::move(fresh));
     }
-    const Variable& v = known->second;
+    const Variable& v = *known->second;
     require(v.layout == b.layout && v.memory.bytes() == b.bytes, "plan '", plan_.name, "': variable '", b.name, "' of device ", device.name(),
             " is stored as ", v.layout, " (", v.memory.bytes(), " bytes), but this plan wants ", b.layout, " (", b.bytes, " bytes)");
-    return v.memory.data();
+    return hold(known->second);
   }
+
+  std::byte* hold(std::shared_ptr<Variable> variable) { return loaded_->variables.emplace_back(std::move(variable))->memory.data(); }
 
   // Dealing out: an actor's place among its worker's is its place in the pick order.
   void make_parts() {
@@ -316,7 +319,7 @@ class Preparation {
   const Plan& plan_;
   Variables& variables_;
   const LoadOptions& options_;
-  std::map<std::pair<std::string, std::string>, Variable> fresh_;
+  std::map<std::pair<std::string, std::string>, std::shared_ptr<Variable>> fresh_;
   std::vector<std::int64_t> acts_;
 };
 

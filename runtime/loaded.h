@@ -155,6 +155,12 @@ struct Binding {
   std::string where;
 };
 
+// A variable of the session. Plans that use one hold it too: what the session has forgotten goes with the last of them.
+struct Variable {
+  std::string layout;
+  Memory memory;
+};
+
 struct Loaded {
   explicit Loaded(const Plan& p) : plan(p), session_ports(plan), turns(plan) {}
 
@@ -163,6 +169,7 @@ struct Loaded {
   SessionPorts session_ports;
   Turns turns;
   std::vector<Memory> memory;  // of blocks that are no variables
+  std::vector<std::shared_ptr<Variable>> variables;
   std::vector<std::byte*> block_address;
   std::vector<Device*> devices;
   std::vector<std::unique_ptr<comm::LocalHub>> hubs;  // by communicator
@@ -183,13 +190,8 @@ struct Loaded {
   bool left = false;            // no worker will touch it again
 };
 
-// A session's variables, by device ("0.1") and name.
-struct Variable {
-  std::string layout;
-  Memory memory;
-};
 struct Variables {
-  std::map<std::pair<std::string, std::string>, Variable> by_key;
+  std::map<std::pair<std::string, std::string>, std::shared_ptr<Variable>> by_key;  // device ("0.1") and name
 };
 
 std::string device_name(const PlanDevice& device);  // "0.1"

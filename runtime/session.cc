@@ -267,7 +267,7 @@ std::byte* Session::variable_bytes(std::string_view name, const PlanDevice& d, c
       if (key.first == device_name(d)) names.push_back(key.second);
     fail("device ", device_name(d), " holds no variable '", name, "'; ", near_names(name, std::move(names)));
   }
-  const Variable& v = at->second;
+  const Variable& v = *at->second;
   require(view.bytes() <= v.memory.bytes(), "variable '", name, "' is stored as ", v.layout, " in ", v.memory.bytes(), " bytes; ", view, " takes ",
           view.bytes());
   return v.memory.data();
@@ -275,6 +275,10 @@ std::byte* Session::variable_bytes(std::string_view name, const PlanDevice& d, c
 
 bool Session::has_variable(std::string_view name, const PlanDevice& d) const {
   return variables_->by_key.count({device_name(d), std::string(name)}) > 0;
+}
+
+void Session::forget_variable(std::string_view name) {
+  std::erase_if(variables_->by_key, [&](const auto& entry) { return entry.first.second == name; });
 }
 
 HostArray Session::read_variable(std::string_view name, const PlanDevice& d, const View& view) {

@@ -102,6 +102,8 @@ class Session {
   HostArray read_variable(std::string_view name, const PlanDevice& device, const View& view);
   void write_variable(std::string_view name, const PlanDevice& device, const View& view, const HostArray& value);
   bool has_variable(std::string_view name, const PlanDevice& device) const;
+  // On all devices, waiting for nothing: its memory goes with the last plan that uses it, and the next plan to name it begins a new one.
+  void forget_variable(std::string_view name);
 
   // Forgets all plans and variables, and with them a failure. Numbers of plans are not given again.
   void reload();

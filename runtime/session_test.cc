@@ -141,6 +141,22 @@ Plan counting_plan(const std::string& name = "counting") {
   return s.plan;
 }
 
+TEST(Session, AForgottenVariableLivesOnInPlansThatUseIt) {
+  Session session({.poison = false}, kernels());
+  const View one(DType::f32, {1});
+  int plan = session.load(counting_plan());
+  session.write_variable("n", first_device, one, HostArray::of<float>({1}, {10}));
+  session.forget_variable("m");
+  EXPECT_TRUE(session.has_variable("n", first_device));
+  session.forget_variable("n");
+  EXPECT_FALSE(session.has_variable("n", first_device));
+  EXPECT_EQ(session.launch(plan).output("n").data<float>()[0], 11);
+  int again = session.load(counting_plan());
+  session.write_variable("n", first_device, one, HostArray::of<float>({1}, {50}));
+  EXPECT_EQ(session.launch(again).output("n").data<float>()[0], 51);
+  EXPECT_EQ(session.launch(plan).output("n").data<float>()[0], 12) << "it has bytes of its own";
+}
+
 TEST(Session, LaunchesRunInTicketOrderAndStateCarriesOver) {
   Session session({.workers = 2, .poison = false}, kernels());
   int plan = session.load(counting_plan());

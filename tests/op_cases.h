@@ -80,6 +80,7 @@ inline std::vector<OpCase> op_cases() {
       {"cast", {{i, {5, 3}}}, {{"to", std::string("bool")}}, "i", 2},
       {"assign", {{f, {5, 3}}, {f, {5, 3}}}},
       {"copy", {image}},
+      {"layout", {image}},
       {"matmul", {{f, {5, 3}}, {f, {3, 7}}}},
       {"matmul", {{f, {3, 5}}, {f, {7, 3}}}, {{"transpose_a", true}, {"transpose_b", true}}},
       {"matmul", {{f, {2, 3, 4, 2}}, {f, {2, 3, 5, 2}}}, {{"transpose_b", true}}},

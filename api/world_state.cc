@@ -1,0 +1,120 @@
+// What a world's threads share: the variables by owner, who may touch them now, and who traces which function.
+#include "api/world_state.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "api/inside.h"
+#include "base/near.h"
+#include "base/text.h"
+
+namespace karez {
+namespace {
+
+bool same(const Parameter::Identity& a, const Parameter::Identity& b) { return !a.owner_before(b) && !b.owner_before(a); }
+
+}  // namespace
+
+std::map<WorldState::Key, StoredVariable>::const_iterator WorldState::find(const Parameter& parameter) const {
+  Parameter::Identity owner = parameter.identity();
+  for (auto at = variables.lower_bound({parameter.name(), 0}); at != variables.end() && at->first.first == parameter.name(); ++at)
+    if (same(at->second.owner, owner)) return at;
+  return variables.end();
+}
+
+std::map<WorldState::Key, StoredVariable>::const_iterator WorldState::stored(std::string_view name) const {
+  auto first = variables.lower_bound({std::string(name), 0}), end = first;
+  while (end != variables.end() && end->first.first == name) ++end;
+  if (first == end)
+    fail(ErrorKind::name, "no variable '", name, "' exists yet: a variable is made by the first call of a function that uses it; ",
+         near_names(name, variables, [](const auto& item) { return item.first.first; }));
+  if (std::next(first) == end) return first;
+  std::vector<std::string> all;
+  for (auto at = first; at != end; ++at)
+    all.push_back(cat(print(at->second.type, at->second.mesh, at->second.layout), " (ordinal ", at->first.second, ")"));
+  fail(ErrorKind::name, "'", name, "' is the name of ", all.size(), " variables: ", join(all, " and "), "; ask for one of them by its Parameter");
+}
+
+std::map<WorldState::Key, StoredVariable>::const_iterator WorldState::stored(const Parameter& parameter) const {
+  auto at = find(parameter);
+  require(ErrorKind::name, at != variables.end(), "no variable of this parameter '", parameter.name(),
+          "' exists yet: it is made by the first call of a function that uses it",
+          variables.count({parameter.name(), parameter.ordinal()}) > 0 ? "; another parameter has this name" : "");
+  return at;
+}
+
+WorldState::Key WorldState::free_key(const Parameter& parameter) const {
+  Key key{parameter.name(), parameter.ordinal()};
+  while (variables.count(key) > 0) ++key.second;
+  return key;
+}
+
+void WorldState::add(const Key& key, const Parameter& parameter, Mesh mesh, Layout layout) {
+  variables[key] = {parameter.identity(), parameter.type(), std::move(mesh), std::move(layout)};
+  parameter.at_end([world = weak_from_this()] {
+    if (auto alive = world.lock()) alive->owner_gone();
+  });
+}
+
+void WorldState::forget_gone() {
+  if (!some_gone.exchange(false)) return;
+  std::erase_if(variables, [&](const auto& item) {
+    if (!item.second.owner.expired()) return false;
+    session.forget_variable(key_of(item.first.first, item.first.second));
+    return true;
+  });
+}
+
+void WorldState::owner_gone() {
+  some_gone = true;
+  if (holder.load() == std::this_thread::get_id()) return;  // at the end of its lock
+  while (some_gone && mutex.try_lock()) {                   // another holder sees to it
+    forget_gone();
+    mutex.unlock();
+  }
+}
+
+WorldLock::WorldLock(WorldState& world) : world_(world) {
+  require(world.holder.load() != std::this_thread::get_id(),
+          "the world is being asked for something while it compiles on this thread: an initialiser or an op's own rule may not call functions, read "
+          "or write");
+  world.mutex.lock();
+  world.holder = std::this_thread::get_id();
+  world.forget_gone();
+}
+
+WorldLock::~WorldLock() {
+  world_.forget_gone();
+  world_.holder = std::thread::id();
+  world_.mutex.unlock();
+  if (world_.some_gone) world_.owner_gone();
+}
+
+TraceTurn::TraceTurn(WorldState& world, TracedBy& traced) : world_(world), traced_(traced) {
+  const std::thread::id me = std::this_thread::get_id();
+  std::unique_lock lock(world.tracing);
+  while (traced.thread != std::thread::id()) {
+    // From the thread that traces it to the function it waits for, and so on: does the way lead back here?
+    std::string way;
+    for (std::thread::id thread = traced.thread; thread != std::thread::id();) {
+      require(thread != me, "function '", traced.function, "' calls itself", way,
+              " while it is traced; a compiled function is a program without recursion");
+      auto next = world.waiting.find(thread);
+      if (next == world.waiting.end()) break;
+      way += cat(way.empty() ? " by way of '" : " and '", next->second->function, "'");
+      thread = next->second->thread;
+    }
+    world.waiting[me] = &traced;
+    world.traced.wait(lock);
+    world.waiting.erase(me);
+  }
+  traced.thread = me;
+}
+
+TraceTurn::~TraceTurn() {
+  std::lock_guard lock(world_.tracing);
+  traced_.thread = {};
+  world_.traced.notify_all();
+}
+
+}  // namespace karez
