@@ -32,7 +32,7 @@ std::vector<OpDef> assign_ops() {
   layout.grad = copy.grad;
   layout.cost = no_cost;  // an alias
   layout.role = Role::window;
-  layout.window = [](const View& x, const Shape&, const Attrs&) -> std::optional<Window> { return Window{x, 0}; };
+  layout.window = [](const View& x, const Shape&, const Attrs&) -> std::optional<Seen> { return Seen{x, 0}; };
   layout.runs_as = "copy";
   return {assign, copy, layout};
 }
