@@ -94,6 +94,21 @@ TEST(Compile, EachSignatureIsTracedOnce) {
   EXPECT_EQ(f.signatures(), 2);
 }
 
+TEST(Compile, ACallThatDiffersOnlyInItsSecondArgumentIsAnotherSignature) {
+  World world;
+  int traces = 0;
+  auto f = compile(world.mesh(), [&](Tensor x, Tensor y) { return ++traces, std::pair(x, y + y); });
+  const HostArray x = HostArray::of<float>({2}, {1, 2});
+  f(x, HostArray::of<float>({2}, {3, 4})).wait();
+  Future other_type = f(x, HostArray::of<double>({2}, {5, 6}));
+  EXPECT_THAT(list<double>(other_type.array(1)), ElementsAre(10, 12));
+  EXPECT_EQ(traces, 2);
+  EXPECT_THAT(list<float>(f(x, HostArray::of<float>({3}, {7, 8, 9})).array(1)), ElementsAre(14, 16, 18));
+  EXPECT_EQ(traces, 3);
+  EXPECT_THAT(list<float>(f(x, HostArray::of<float>({2}, {1, 1})).array(1)), ElementsAre(2, 2));
+  EXPECT_EQ(traces, 3);
+}
+
 TEST(Compile, ListsTuplesAndNothingMayBeReturned) {
   World world;
   auto many = compile(world.mesh(), [](std::vector<Tensor> xs) {
@@ -184,6 +199,18 @@ TEST(Compile, AVariableIsWrittenAndReadWhateverItsLayout) {
   EXPECT_EQ(list<float>(world.read(net.fc1.weight)), list<float>(value));
   EXPECT_THAT(error_of([&] { world.write("fc1.weight", labels(3, 0)); }), HasSubstr("variable 'fc1.weight' is f32[8, 6], not i32[3]"));
   EXPECT_THAT(error_of([&] { world.read("fc9"); }), HasSubstr("no variable 'fc9' exists yet"));
+}
+
+// Each device computes its own row from its own copy of the weight: a copy that `write` left out would show in that row.
+TEST(Compile, WritingAReplicatedVariableReachesEveryDevice) {
+  World world({.devices = 4});
+  Parameter w("w", {DType::f32, {3}}, constant_init(1));
+  auto f = compile(world.mesh("data=4"), [&](Tensor x) { return with_layout(x, P("data", nullptr)) * w; }, {.rules = {{"w", P(nullptr)}}});
+  const HostArray ones = HostArray::of<float>({4, 3}, std::vector<float>(12, 1));
+  EXPECT_THAT(list<float>(f(ones).array()), ElementsAre(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1));
+  EXPECT_EQ(world.layout("w"), (Layout{B()}));
+  world.write(w, HostArray::of<float>({3}, {2, 3, 4}));
+  EXPECT_THAT(list<float>(f(ones).array()), ElementsAre(2, 3, 4, 2, 3, 4, 2, 3, 4, 2, 3, 4));
 }
 
 TEST(Compile, LaterFunctionsTakeLayoutsAsTheyAre) {

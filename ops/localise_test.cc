@@ -22,6 +22,12 @@ TEST(Localise, SourcesKnowTheirPlaceInTheWhole) {
   EXPECT_EQ(localised("iota", "", R"({axis=0, dtype="i64", shape=[5, 4]})", {}, {{S(1)}}, 1), R"({axis=0, dtype="i64", shape=[5, 2], start=0})");
   EXPECT_EQ(localised("random_uniform", "i64[2]", R"({dtype="f32", shape=[5, 4], site=7})", {{B()}}, {{S(0)}}, 1),
             R"({begin=[3, 0], dtype="f32", logical=[5, 4], shape=[2, 4], site=7})");
+  EXPECT_EQ(localised("random_uniform", "i64[2]", R"({dtype="f32", shape=[5, 4, 3], site=7})", {{B()}}, {{S(2)}}, 1),
+            R"({begin=[0, 0, 2], dtype="f32", logical=[5, 4, 3], shape=[5, 4, 1], site=7})")
+      << "a later dimension's place counts like the first's";
+  EXPECT_EQ(localised("random_uniform", "i64[2]", R"({dtype="f32", shape=[5, 4], site=7})", {{B(), B()}}, {{S(1), S(0)}}, 3,
+                      Mesh::of({{"x", 2}, {"y", 2}})),
+            R"({begin=[3, 2], dtype="f32", logical=[5, 4], shape=[2, 2], site=7})");
   EXPECT_EQ(localised("constant", "", R"({dtype="f32", shape=[5], value=2.5})", {}, {{S(0)}}, 0), R"({dtype="f32", shape=[3], value=2.5})");
   EXPECT_EQ(localised("variable", "", R"({dtype="f32", name="w", shape=[5]})", {}, {{S(0)}}, 1), R"({dtype="f32", name="w", shape=[2]})");
 }

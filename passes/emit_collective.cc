@@ -18,6 +18,30 @@ Piece piece(int peer, const Box& box, const Box& within) {
 
 std::int64_t bytes_of(const Piece& piece, DType dtype) { return count_of(piece.size) * size_of(dtype); }
 
+constexpr std::size_t few = 8;  // all pairs at once: fewest rounds, which is what counts among few members of one host
+bool takes_ring(std::size_t members) { return members > few; }
+
+// Elements that the device at `position` sends in a step: comm's formula, from boxes. On a ring a member hands on what reaches it, so what it
+// sends depends on its neighbour's part too.
+std::int64_t elements_sent(const Shape& shape, const Mesh& mesh, const TransitionStep& step, int position) {
+  const std::vector<int> group = mesh.group(step.axis, position);
+  const int n = static_cast<int>(group.size());
+  const int member = static_cast<int>(std::find(group.begin(), group.end(), position) - group.begin()), next = (member + 1) % n;
+  const bool ring = takes_ring(group.size());
+  const Box from = local_box(shape, mesh, step.from, position), to = local_box(shape, mesh, step.to, position);
+  const std::int64_t held = count_of(shape_of(from)), kept = count_of(shape_of(to));
+  auto range = [&](int m) { return part_of({0, held}, n, m).size(); };  // that member m reduces
+  switch (step.move) {
+    case Move::all_reduce: return ring ? 2 * held - range(member) - range(next) : held + (n - 2) * range(member);
+    case Move::all_gather:
+      if (ring) return kept - count_of(shape_of(local_box(shape, mesh, step.from, group[static_cast<std::size_t>(next)])));
+      return (n - 1) * held;
+    case Move::reduce_scatter: return held - kept;
+    case Move::all_to_all: return held - count_of(shape_of(intersect(from, to)));
+    default: return 0;
+  }
+}
+
 }  // namespace
 
 TransitionStep step_of(const Graph& graph, NodeId box) {
@@ -35,8 +59,7 @@ CommunicatorId Communicators::communicator(int on, int axis, const std::vector<i
     DeviceName name = mesh.devices[static_cast<std::size_t>(position)];
     out.members.push_back({name.rank, name.device, "cpu"});
   }
-  constexpr std::size_t few = 8;  // all pairs at once: fewest rounds, which is what counts among few members of one host
-  out.algorithm = group.size() <= few ? "direct" : "ring";
+  out.algorithm = takes_ring(group.size()) ? "ring" : "direct";
   std::vector<std::pair<int, std::string>> names;
   for (std::size_t n = 0; n < c_.graph.nodes.size(); ++n) {
     const Node& node = c_.graph.nodes[n];
@@ -97,7 +120,9 @@ void Communicators::transfer(NodeId box) {
   out.axis = mesh.axes[static_cast<std::size_t>(step.axis)].name;
   NodeId producer = c_.graph.value(node.inputs[0]).producer;
   out.value = cat(describe(c_.graph, producer), " ", print(type, mesh, step.from), " -> ", print(type, mesh, step.to));
-  out.bytes = bytes_sent(type, mesh, step);
+  for (int position = 0; position < mesh.size(); ++position)
+    if (mesh.devices[static_cast<std::size_t>(position)].rank == c_.options.rank)
+      out.bytes += checked_mul(elements_sent(type.shape, mesh, step, position), size_of(type.dtype));
   c_.plan.transfers.push_back(std::move(out));
 }
 

@@ -20,7 +20,7 @@ class Communicators {
   explicit Communicators(Compilation& c) : c_(c) {}
   // Everything but the operands of what the device does in this box node; `staging` bytes are an upper bound of what it needs.
   Collective collective(NodeId box, DeviceName device, const View& in, const View& out, std::int64_t& staging);
-  void transfer(NodeId box);  // notes the planned bytes
+  void transfer(NodeId box);  // notes the bytes that this rank's devices will send
 
  private:
   CommunicatorId communicator(int on, int axis, const std::vector<int>& group);

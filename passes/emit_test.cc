@@ -145,10 +145,25 @@ TEST(Emit, MembersOfACommunicatorTakeTheSameTurns) {
   }
 }
 
-// Bytes that a member sends by its pieces; an all_reduce moves its flat memory twice, less what it owns.
+// Bytes that a member sends by its pieces; an all_reduce moves its flat memory twice, less what it owns. On a ring a member begins with its own
+// part and hands on every one that reaches it but the last, which is its successor's.
 std::int64_t sent_by(const Plan& plan, const Collective& c, int member) {
   auto members = static_cast<std::int64_t>(plan.communicators[static_cast<std::size_t>(c.communicator.index)].members.size());
   std::int64_t size = size_of(c.in.view.dtype), total = 0;
+  const bool ring = plan.communicators[static_cast<std::size_t>(c.communicator.index)].algorithm == "ring";
+  const int next = (member + 1) % static_cast<int>(members);
+  if (ring && c.kind == "all_gather") {
+    for (const Piece& piece : c.receives)
+      if (piece.peer != next) total += count_of(piece.size) * size;
+    return total;
+  }
+  if (ring && c.kind == "all_reduce") {
+    for (int range = 0; range < static_cast<int>(members); ++range) {
+      const std::int64_t bytes = part_of({0, c.in.view.count()}, static_cast<int>(members), range).size() * size;
+      total += (range == member ? 0 : bytes) + (range == next ? 0 : bytes);  // on the way to its owner, and on the way to all
+    }
+    return total;
+  }
   if (c.kind == "all_reduce") {
     std::int64_t count = c.in.view.count(), own = part_of({0, count}, static_cast<int>(members), member).size();
     return (count - own + (members - 1) * own) * size;
@@ -220,14 +235,14 @@ std::int64_t staging_wanted(const Communicator& group, const Collective& c, int 
 }
 
 // One transfer of each kind by hand.
-Compilation one_transfer(const char* mesh, const char* move, Sbp from, Sbp to, Shape shape) {
+Compilation one_transfer(const Mesh& mesh, std::string move, Sbp from, Sbp to, Shape shape, int rank = 0) {
   Graph graph;
-  graph.meshes = {Mesh::parse(mesh)};
+  graph.meshes = {mesh};
   Builder b(graph, table());
   ValueId x = build::input(b, "x", {DType::f32, std::move(shape)});
-  graph.value(x).layout = Layout{from.is_partial() ? B() : from};
-  if (from.is_partial()) {
-    x = b.one("box", {x}, Attrs().set("axis", 0).set("move", "to_partial").set("from", "B").set("to", print(from)));
+  graph.value(x).layout = Layout{B()};
+  if (!from.is_broadcast()) {
+    x = b.one("box", {x}, Attrs().set("axis", 0).set("move", from.is_partial() ? "to_partial" : "slice").set("from", "B").set("to", print(from)));
     graph.value(x).layout = Layout{from};
   }
   ValueId y = b.one("box", {x}, Attrs().set("axis", 0).set("move", move).set("from", print(from)).set("to", print(to)));
@@ -236,6 +251,8 @@ Compilation one_transfer(const char* mesh, const char* move, Sbp from, Sbp to, S
   graph.value(z).layout = Layout{to};
   graph.outputs = {{"z", z}};
   Compilation c = testing::compilation(std::move(graph));
+  c.options.rank = rank;
+  for (const DeviceName& device : mesh.devices) c.options.world = std::max(c.options.world, device.rank + 1);
   std::string_view skipped[] = {"canonicalise", "shard", "box"};
   for (const Pass& pass : pipeline())
     if (std::find(std::begin(skipped), std::end(skipped), pass.name) == std::end(skipped)) pass.run(c);
@@ -250,7 +267,7 @@ TEST(Emit, StagingIsAtLeastWhatTheCollectiveAsksForAndAtMostTwiceThat) {
   int checked = 0;
   for (Case k : {Case{"all_gather", S(1), B()}, {"all_to_all", S(0), S(1)}, {"reduce_scatter", P(), S(1)}, {"all_reduce", P(), B()}})
     for (const char* mesh : {"d=2", "d=3", "d=9"}) {  // nine take the ring
-      Compilation c = one_transfer(mesh, k.move, k.from, k.to, {10, 11});
+      Compilation c = one_transfer(Mesh::parse(mesh), k.move, k.from, k.to, {10, 11});
       for (const Actor& actor : c.plan.actors) {
         if (!actor.collective) continue;
         const Communicator& group = c.plan.communicators[0];
@@ -263,6 +280,47 @@ TEST(Emit, StagingIsAtLeastWhatTheCollectiveAsksForAndAtMostTwiceThat) {
       }
     }
   EXPECT_EQ(checked, 4 * (2 + 3 + 9));
+}
+
+// A world of two ranks, two devices each: every rank compiles for itself, and plans the bytes of its own devices. All add up to the step's.
+TEST(Emit, PlannedBytesAreOneRanksAndOverAllRanksAddUpToTheWhole) {
+  struct Case {
+    const char* mesh;
+    Move move;
+    Sbp from, to;
+    Shape shape;
+  };
+  for (const Case& k : {Case{"d=4", Move::all_gather, S(1), B(), {6, 7}},
+                        {"d=4", Move::all_to_all, S(0), S(1), {5, 7}},
+                        {"d=4", Move::reduce_scatter, P(), S(0), {6, 3}},
+                        {"d=4", Move::all_reduce, P(Reduce::max), B(), {5, 3}},
+                        {"d=12", Move::all_gather, S(0), B(), {17, 2}},
+                        {"d=12", Move::all_reduce, P(), B(), {5, 7}},
+                        {"d=12", Move::reduce_scatter, P(), S(0), {17, 2}}}) {  // twelve take the ring
+    Mesh mesh = Mesh::parse(k.mesh);
+    const int per_rank = mesh.size() / 2;
+    for (int p = 0; p < mesh.size(); ++p) mesh.devices[static_cast<std::size_t>(p)] = {p / per_rank, p % per_rank};
+    std::int64_t total = 0;
+    for (int rank = 0; rank < 2; ++rank) {
+      Compilation c = one_transfer(mesh, std::string(name_of(k.move)), k.from, k.to, k.shape, rank);
+      ASSERT_EQ(c.plan.transfers.size(), 1u) << print(c.plan);
+      std::int64_t sent = 0;
+      for (const Actor& actor : c.plan.actors) {
+        if (!actor.collective || actor.collective->kind != name_of(k.move)) continue;
+        const PlanDevice& device = c.plan.devices[static_cast<std::size_t>(c.plan.stream(actor.stream).device.index)];
+        EXPECT_EQ(device.rank, rank);
+        const auto& members = c.plan.communicators[static_cast<std::size_t>(actor.collective->communicator.index)].members;
+        sent += sent_by(c.plan, *actor.collective, static_cast<int>(std::find(members.begin(), members.end(), device) - members.begin()));
+      }
+      EXPECT_EQ(c.plan.transfers[0].bytes, sent) << k.mesh << " " << name_of(k.move) << " on rank " << rank;
+      total += c.plan.transfers[0].bytes;
+    }
+    // All elements of all members but one, to each: worked out here from sizes alone.
+    const std::int64_t n = mesh.size(), all = 4 * count_of(k.shape);
+    const std::int64_t stays = 4 * (2 * 2 + 1 * 2 + 1 * 2 + 1 * 1);  // of 5 rows in 2 1 1 1 and 7 columns in 2 2 2 1
+    const std::int64_t whole = k.move == Move::all_to_all ? all - stays : k.move == Move::all_reduce ? 2 * (n - 1) * all : (n - 1) * all;
+    EXPECT_EQ(total, whole) << k.mesh << " " << name_of(k.move);
+  }
 }
 
 TEST(Emit, CollectivesThatMayBeUnderWayAtOnceShareNoStaging) {

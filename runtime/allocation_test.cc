@@ -16,7 +16,7 @@ namespace {
 thread_local bool is_worker = false;
 std::atomic<long> worker_allocations{0};
 }  // namespace
-void count_allocation() {
+void count_allocation(std::size_t, std::size_t) {
   if (is_worker) worker_allocations.fetch_add(1, std::memory_order_relaxed);
 }
 

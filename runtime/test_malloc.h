@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <new>
 
-void count_allocation();
+void count_allocation(std::size_t bytes, std::size_t alignment);  // alignment: what aligned_alloc was asked for, else 0
 
 // An allocation that no optimiser may leave out: what shows that the hook sees one.
 inline void allocate_once() {
@@ -22,30 +22,30 @@ void* __libc_calloc(std::size_t, std::size_t);
 void* __libc_realloc(void*, std::size_t);
 void* __libc_memalign(std::size_t, std::size_t);
 void* malloc(std::size_t bytes) {
-  count_allocation();
+  count_allocation(bytes, 0);
   return __libc_malloc(bytes);
 }
 void* calloc(std::size_t n, std::size_t bytes) {
-  count_allocation();
+  count_allocation(n * bytes, 0);
   return __libc_calloc(n, bytes);
 }
 void* realloc(void* old, std::size_t bytes) {
-  count_allocation();
+  count_allocation(bytes, 0);
   return __libc_realloc(old, bytes);
 }
 void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
-  count_allocation();
+  count_allocation(bytes, alignment);
   return __libc_memalign(alignment, bytes);
 }
 int posix_memalign(void** out, std::size_t alignment, std::size_t bytes) {
-  count_allocation();
+  count_allocation(bytes, 0);
   *out = __libc_memalign(alignment, bytes);
   return *out == nullptr ? ENOMEM : 0;
 }
 }
 #else
 void* operator new(std::size_t bytes) {
-  count_allocation();
+  count_allocation(bytes, 0);
   if (void* memory = std::malloc(bytes)) return memory;
   throw std::bad_alloc();
 }

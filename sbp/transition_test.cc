@@ -35,11 +35,54 @@ template <class T> T identity(Reduce kind) {
   return kind == Reduce::max ? std::numeric_limits<T>::lowest() : std::numeric_limits<T>::max();
 }
 
+// The oracle's own arithmetic: it shares none with what it checks.
+std::vector<int> place_of(const Mesh& mesh, int position) {  // the last axis runs fastest
+  std::vector<int> at(mesh.axes.size(), 0);
+  for (int step = 0; step < position; ++step)
+    for (std::size_t a = at.size(); a-- > 0 && ++at[a] == mesh.axes[a].size;) at[a] = 0;
+  return at;
+}
+// Splits nest in mesh-axis order; of a range's parts, counted out one by one, the first size mod n are one longer.
+Box box_of(const Shape& shape, const Mesh& mesh, const Layout& layout, int position) {
+  Box box;
+  for (std::int64_t size : shape) box.push_back({0, size});
+  for (int a = 0; a < mesh.rank(); ++a) {
+    if (!layout[a].is_split()) continue;
+    Range& range = box[layout[a].dim];
+    std::int64_t size = range.end - range.begin, n = mesh.axes[a].size, end = range.begin;
+    for (int part = 0; part <= place_of(mesh, position)[a]; ++part) {
+      range.begin = end;
+      end += size / n + (part < size % n);
+    }
+    range.end = end;
+  }
+  return box;
+}
+std::int64_t elements_of(const Box& box) {
+  std::int64_t count = 1;
+  for (Range range : box) count *= range.end - range.begin;
+  return count;
+}
+// Positions that differ from `position` on one axis alone, by their coordinate on it.
+std::vector<int> members_of(const Mesh& mesh, int axis, int position) {
+  std::vector<int> out, mine = place_of(mesh, position);
+  for (int p = 0; p < mesh.size(); ++p) {
+    std::vector<int> at = place_of(mesh, p);
+    at[axis] = mine[axis];
+    if (at == mine) out.push_back(p);
+  }
+  return out;
+}
 void each_index(const Box& box, auto body) {
-  for_each_index(shape_of(box), [&](Index index) {
-    for (std::size_t d = 0; d < index.size(); ++d) index[d] += box[d].begin;
+  Index index;
+  for (Range range : box) index.push_back(range.begin);
+  if (elements_of(box) == 0) return;
+  while (true) {
     body(index);
-  });
+    std::size_t d = index.size();
+    while (d > 0 && ++index[d - 1] == box[d - 1].end) --d, index[d] = box[d].begin;
+    if (d == 0) return;
+  }
 }
 
 // A logical tensor laid out on a mesh.
@@ -53,7 +96,7 @@ template <class T> struct Laid {
   std::vector<std::vector<int>> sums() const {
     std::map<std::vector<int>, std::vector<int>> groups;
     for (int p = 0; p < mesh.size(); ++p) {
-      std::vector<int> key = mesh.coordinates(p);
+      std::vector<int> key = place_of(mesh, p);
       for (int a = 0; a < mesh.rank(); ++a)
         if (layout[a].is_partial()) key[a] = 0;
       groups[key].push_back(p);
@@ -82,7 +125,7 @@ template <class T> Laid<T> lay(const Held<T>& logical, const TensorType& type, c
   // All replicas of a summand must be equal: draw it once for each coordinate on the Partial axes.
   for (const auto& group : groups) {
     for (std::size_t i = 0; i < group.size(); ++i) out.devices[group[i]] = {};
-    each_index(local_box(type.shape, mesh, layout, group[0]), [&](const Index& index) {
+    each_index(box_of(type.shape, mesh, layout, group[0]), [&](const Index& index) {
       if (!drawn.count({index, 0})) {
         T rest = logical.at(index);
         std::size_t winner = random() % group.size();
@@ -106,7 +149,7 @@ template <class T> Laid<T> lay(const Held<T>& logical, const TensorType& type, c
 template <class T> std::string difference(const Laid<T>& laid, const Held<T>& logical) {
   Held<int> seen;
   for (const auto& group : laid.sums()) {
-    Box box = local_box(laid.type.shape, laid.mesh, laid.layout, group[0]);
+    Box box = box_of(laid.type.shape, laid.mesh, laid.layout, group[0]);
     std::string wrong;
     each_index(box, [&](const Index& index) {
       T value = laid.devices[group[0]].at(index);
@@ -115,7 +158,7 @@ template <class T> std::string difference(const Laid<T>& laid, const Held<T>& lo
       ++seen[index];
     });
     for (int p : group)
-      if (static_cast<std::int64_t>(laid.devices[p].size()) != count_of(shape_of(box))) wrong = cat("device ", p, " holds more than its box");
+      if (static_cast<std::int64_t>(laid.devices[p].size()) != elements_of(box)) wrong = cat("device ", p, " holds more than its box");
     if (!wrong.empty()) return wrong;
   }
   for (const auto& [index, value] : logical)
@@ -129,10 +172,10 @@ template <class T> Laid<T> apply(const Laid<T>& before, const TransitionStep& st
   Sbp from = step.from[step.axis], to = step.to[step.axis];
   std::map<std::vector<int>, std::int64_t> reduced_of_group;
   for (int p = 0; p < before.mesh.size(); ++p) {
-    std::vector<int> group = before.mesh.group(step.axis, p);
+    std::vector<int> group = members_of(before.mesh, step.axis, p);
     int own = static_cast<int>(std::find(group.begin(), group.end(), p) - group.begin());
     const Held<T>& mine = before.devices[p];
-    each_index(local_box(before.type.shape, before.mesh, step.to, p), [&](const Index& index) {
+    each_index(box_of(before.type.shape, before.mesh, step.to, p), [&](const Index& index) {
       T& value = after.devices[p][index];
       switch (step.move) {
         case Move::slice: value = mine.at(index); break;  // throws where the new box is not inside the old one
@@ -220,6 +263,18 @@ TEST(Transition, EveryStepKeepsTheLogicalTensorAndMovesItsBytes) {
       }
   std::cout << transitions << " transitions\n";  // every layout, step, mesh, shape and type above
   EXPECT_EQ(transitions, 39530);
+}
+
+TEST(Transition, EveryDeviceHoldsTheBoxThatIsCountedOut) {
+  for (const Mesh& mesh : meshes())
+    for (const Shape& shape : shapes)
+      for (const Layout& layout : all_layouts({DType::f32, shape}, mesh))
+        for (int p = 0; p < mesh.size(); ++p) {
+          ASSERT_EQ(local_box(shape, mesh, layout, p), box_of(shape, mesh, layout, p))
+              << print(layout) << " of " << print_shape(shape) << " at " << p;
+          ASSERT_EQ(mesh.coordinates(p), place_of(mesh, p));
+          for (int axis = 0; axis < mesh.rank(); ++axis) ASSERT_EQ(mesh.group(axis, p), members_of(mesh, axis, p));
+        }
 }
 
 TEST(Transition, TheTableOfOneAxisIsComplete) {

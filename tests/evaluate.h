@@ -1,35 +1,50 @@
 // Direct evaluation for tests: one call on one row, one node, or a whole graph node by node; arrays are row-major outside, views as stored inside.
 #pragma once
 
+#include <cstring>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "device/host_array.h"
 #include "graph/op.h"
-#include "kernels/cpu/copy_plan.h"
 #include "kernels/kernel.h"
 #include "passes/call.h"
 
 namespace karez::tests {
 
-// Bytes of an array laid as a view has them; what lies between the elements is a pattern.
+// Bytes of an array laid as a view has them, element by element; what lies between the elements is a pattern.
 class Stored {
  public:
   explicit Stored(View view) : view_(std::move(view)), bytes_(TensorType{DType::b8, {view_.bytes()}}) {
     std::fill_n(bytes_.bytes(), view_.bytes(), std::byte{0xA5});
   }
   Stored(View view, const HostArray& array) : Stored(std::move(view)) {
-    run(plan_copy(view_.shape, view_.strides, row_major(view_.shape), size_of(view_.dtype)), bytes_.bytes(), array.bytes());
+    each_element([&](std::size_t number, std::size_t place, std::size_t size) {
+      std::memcpy(bytes_.bytes() + place * size, array.bytes() + number * size, size);
+    });
   }
   HostArray array() const {
     HostArray out(view_.type());
-    run(plan_copy(view_.shape, row_major(view_.shape), view_.strides, size_of(view_.dtype)), out.bytes(), bytes_.bytes());
+    each_element([&](std::size_t number, std::size_t place, std::size_t size) {
+      std::memcpy(out.bytes() + number * size, bytes_.bytes() + place * size, size);
+    });
     return out;
   }
   std::byte* bytes() const { return bytes_.bytes(); }
 
  private:
+  // visit(the element's number in row-major order, where the strides put it, its bytes)
+  void each_element(auto visit) const {
+    std::int64_t count = 1;
+    for (std::int64_t size : view_.shape) count *= size;
+    for (std::int64_t number = 0; number < count; ++number) {
+      std::int64_t rest = number, place = 0;
+      for (std::size_t d = view_.shape.size(); d-- > 0; rest /= view_.shape[d]) place += rest % view_.shape[d] * view_.strides[d];
+      visit(static_cast<std::size_t>(number), static_cast<std::size_t>(place), static_cast<std::size_t>(size_of(view_.dtype)));
+    }
+  }
+
   View view_;
   HostArray bytes_;
 };

@@ -1,4 +1,5 @@
-// For law 1: what each device of a mesh holds of a logical array, and the logical array that all devices' pieces stand for.
+// For laws 1 and 2: what each device of a mesh holds of a logical array, and the logical array that all devices' pieces stand for. An oracle: of
+// what it checks it takes data types alone; where parts begin and where elements lie is worked out here, in the plainest way there is.
 #pragma once
 
 #include <cstring>
@@ -7,23 +8,70 @@
 #include <vector>
 
 #include "device/host_array.h"
-#include "kernels/cpu/copy_plan.h"
 #include "sbp/sbp.h"
 
 namespace karez::tests {
 
-inline std::int64_t first_of(const Box& box, const Shape& shape) {
-  const Strides strides = row_major(shape);
-  std::int64_t at = 0;
-  for (std::size_t d = 0; d < box.size(); ++d) at += box[d].begin * strides[d];
+// Part `index` of a range in `parts`: sizes are counted out one after the other, the first size mod parts of them one longer.
+inline Range oracle_part(Range whole, int parts, int index) {
+  const std::int64_t size = whole.end - whole.begin;
+  Range out{whole.begin, whole.begin};
+  for (int p = 0; p <= index; ++p) out = {out.end, out.end + size / parts + (p < size % parts ? 1 : 0)};
+  return out;
+}
+
+// The coordinates of a device by its position: the last axis runs fastest.
+inline std::vector<int> oracle_coordinates(const Mesh& mesh, int position) {
+  std::vector<int> at(mesh.axes.size(), 0);
+  for (int step = 0; step < position; ++step)
+    for (std::size_t axis = at.size(); axis-- > 0;) {
+      if (++at[axis] < mesh.axes[axis].size) break;
+      at[axis] = 0;
+    }
   return at;
 }
+
+// What the device at `position` holds: splits nest in mesh-axis order, each cuts what the axes before it left.
+inline Box oracle_box(const Shape& shape, const Mesh& mesh, const Layout& layout, int position) {
+  Box box;
+  for (std::int64_t size : shape) box.push_back({0, size});
+  const auto at = oracle_coordinates(mesh, position);
+  for (std::size_t axis = 0; axis < layout.size(); ++axis)
+    if (layout[axis].is_split()) {
+      Range& range = box[static_cast<std::size_t>(layout[axis].dim)];
+      range = oracle_part(range, mesh.axes[axis].size, at[axis]);
+    }
+  return box;
+}
+
+inline Shape sizes_of(const Box& box) {
+  Shape out;
+  for (const Range& range : box) out.push_back(range.end - range.begin);
+  return out;
+}
+
+// Calls visit(number of the element in the array, number of the element in the box) for all elements of a box, both row-major.
+inline void each_element(const Shape& shape, const Box& box, auto visit) {
+  std::vector<std::int64_t> at;
+  for (const Range& range : box) {
+    if (range.begin >= range.end) return;
+    at.push_back(range.begin);
+  }
+  for (std::size_t inside = 0;; ++inside) {
+    std::int64_t number = 0;
+    for (std::size_t d = 0; d < shape.size(); ++d) number = number * shape[d] + at[d];
+    visit(static_cast<std::size_t>(number), inside);
+    std::size_t d = shape.size();
+    while (d > 0 && ++at[d - 1] == box[d - 1].end) --d, at[d] = box[d].begin;
+    if (d == 0) return;
+  }
+}
+
 inline HostArray cut(const HostArray& array, const Box& box) {
-  HostArray out(TensorType{array.dtype(), shape_of(box)});
-  const std::int64_t size = size_of(array.dtype());
-  if (out.count() > 0)
-    run(plan_copy(out.shape(), row_major(out.shape()), row_major(array.shape()), size), out.bytes(),
-        array.bytes() + first_of(box, array.shape()) * size);
+  HostArray out(TensorType{array.dtype(), sizes_of(box)});
+  const auto size = static_cast<std::size_t>(size_of(array.dtype()));
+  each_element(array.shape(), box,
+               [&](std::size_t whole, std::size_t part) { std::memcpy(out.bytes() + part * size, array.bytes() + whole * size, size); });
   return out;
 }
 
@@ -33,7 +81,7 @@ struct Summand {
 };
 inline Summand summand_of(const Mesh& mesh, const Layout& layout, int position) {
   Summand out;
-  const auto at = mesh.coordinates(position);
+  const auto at = oracle_coordinates(mesh, position);
   for (std::size_t axis = 0; axis < layout.size(); ++axis) {
     if (!layout[axis].is_partial()) continue;
     const auto size = static_cast<std::size_t>(mesh.axes[axis].size);
@@ -86,7 +134,7 @@ inline std::vector<HostArray> shards(const HostArray& array, const Mesh& mesh, c
     if (sbp.is_partial()) reduce = sbp.reduce;
   const auto parts = summands(array, reduce, summand_of(mesh, layout, 0).count, random);
   std::vector<HostArray> out;
-  for (int p = 0; p < mesh.size(); ++p) out.push_back(cut(parts[summand_of(mesh, layout, p).index], local_box(array.shape(), mesh, layout, p)));
+  for (int p = 0; p < mesh.size(); ++p) out.push_back(cut(parts[summand_of(mesh, layout, p).index], oracle_box(array.shape(), mesh, layout, p)));
   return out;
 }
 
@@ -97,31 +145,29 @@ inline HostArray assemble(const TensorType& type, const Mesh& mesh, const Layout
   std::vector<bool> touched(static_cast<std::size_t>(type.count()), false);
   for (int p = 0; p < mesh.size(); ++p) {
     const HostArray& piece = pieces[static_cast<std::size_t>(p)];
-    const Box box = local_box(type.shape, mesh, layout, p);
-    require(piece.shape() == shape_of(box), "device ", p, " holds ", print_shape(piece.shape()), " where its box is ", print_shape(shape_of(box)));
-    auto at = mesh.coordinates(p);
+    const Box box = oracle_box(type.shape, mesh, layout, p);
+    require(piece.shape() == sizes_of(box), "device ", p, " holds ", print_shape(piece.shape()), " where its box is ", print_shape(sizes_of(box)));
+    int first = 0;  // the device at the start of the Broadcast axes: all of them hold the same
+    const auto at = oracle_coordinates(mesh, p);
     Reduce reduce = Reduce::sum;
     for (std::size_t axis = 0; axis < layout.size(); ++axis) {
-      if (layout[axis].is_broadcast()) at[axis] = 0;
+      first = first * mesh.axes[axis].size + (layout[axis].is_broadcast() ? 0 : at[axis]);
       if (layout[axis].is_partial()) reduce = layout[axis].reduce;
     }
-    if (const int first = mesh.position(at); first != p) {
+    if (first != p) {
       const HostArray& same = pieces[static_cast<std::size_t>(first)];
       require(std::memcmp(piece.bytes(), same.bytes(), static_cast<std::size_t>(piece.view().bytes())) == 0, "devices ", first, " and ", p,
               " hold other bits of a Broadcast value");
       continue;
     }
     with_type(type.dtype, [&]<class T>() {
-      std::size_t e = 0;
-      const Strides strides = row_major(type.shape);
-      for_each_index(piece.shape(), [&](const auto& index) {
-        const auto to = static_cast<std::size_t>(first_of(box, type.shape) + offset_of(index, strides));
-        const T x = piece.data<T>()[e++];
-        T& y = out.data<T>()[to];
-        if (!touched[to]) y = x;
+      each_element(type.shape, box, [&](std::size_t whole, std::size_t part) {
+        const T x = piece.data<T>()[part];
+        T& y = out.data<T>()[whole];
+        if (!touched[whole]) y = x;
         else if (reduce == Reduce::sum) y = static_cast<T>(y + x);
         else y = reduce == Reduce::max ? std::max(x, y) : std::min(x, y);
-        touched[to] = true;
+        touched[whole] = true;
       });
     });
   }

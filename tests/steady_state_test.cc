@@ -10,6 +10,7 @@
 
 #include "api/karez.h"
 #include "runtime/test_malloc.h"
+#include "tests/allocations.h"
 
 namespace {
 std::atomic<bool> counting{false};
@@ -21,7 +22,8 @@ std::atomic<int> executing{0};
 
 extern "C" int omp_get_thread_num();  // of the runtime that kernels' teams run on
 
-void count_allocation() {
+void count_allocation(std::size_t bytes, std::size_t alignment) {
+  karez::tests::block_sizes.note(bytes, alignment);
   if (!counting.load(std::memory_order_relaxed) || is_client) return;
   // The second thread of a team works for the one that called execute.
   bool for_library = inside_library > 0 || (executing.load() > 0 && omp_get_thread_num() > 0);

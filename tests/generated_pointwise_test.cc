@@ -1,0 +1,24 @@
+// The rows of the pointwise table and the kernels that were written from them at build time belong together, one to one.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "kernels/cpu/pointwise_generated.h"
+#include "ops/pointwise.h"
+
+namespace karez::tests {
+namespace {
+
+TEST(GeneratedPointwise, EveryRowOfTheOpsHasItsKernelAndNoKernelIsLeftOver) {
+  std::set<std::string> generated;
+  for (const GeneratedPointwise& row : generated_pointwise()) EXPECT_TRUE(generated.insert(row.expr).second) << row.expr << " stands twice";
+  std::set<std::string> wanted;
+  for (const Pointwise& row : pointwise_rows()) {
+    wanted.insert(row.expr);
+    EXPECT_TRUE(generated.contains(row.expr)) << row.name << ": no kernel was written for " << row.expr;
+  }
+  for (const std::string& expr : generated) EXPECT_TRUE(wanted.contains(expr)) << expr << " belongs to no op";
+}
+
+}  // namespace
+}  // namespace karez::tests
