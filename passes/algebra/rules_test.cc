@@ -69,7 +69,7 @@ struct Case {
 const std::vector<Case>& cases() {
   using namespace build;
   static const std::vector<Case> list = {
-      {"stop_gradient", "", [](Program& p) { p.goes(stop_gradient(p.b, p.x)); }},
+      {"stop_gradient", "", [](Program& p) { p.goes(build::stop_gradient(p.b, p.x)); }},
       {"same_type", "reshape", [](Program& p) { p.goes(p.b.one("reshape", {p.x}, Attrs().set("shape", grid.shape))); }},
       {"same_type", "broadcast",
        [](Program& p) {
