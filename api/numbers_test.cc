@@ -81,7 +81,7 @@ TEST(Numbers, OfAWorld) {
   EXPECT_THAT(error_of([] { World({.workers = -1}); }), HasSubstr("-1 workers"));
   EXPECT_THAT(error_of([] { World({.team = -1}); }), HasSubstr("kernels of -1 threads"));
   EXPECT_THAT(error_of([] { World({.team = 1000000}); }), HasSubstr("kernels of 1000000 threads; 1 to 1024"));
-  EXPECT_THAT(error_of([] { World().mesh({{"data", 0}}); }), HasSubstr("size 0"));
+  EXPECT_THAT(error_of([] { World().mesh(std::vector<MeshAxis>{MeshAxis{"data", 0}}); }), HasSubstr("size 0"));
   EXPECT_THAT(error_of([] { World().mesh("data=-2"); }), HasSubstr("-2"));
   EXPECT_THAT(error_of([] { World().mesh("data=2"); }), HasSubstr("the world has 1"));
 }

@@ -114,10 +114,11 @@ TEST(Glob, AgreesWithRegularExpressions) {
   std::mt19937 random(seed);
   auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   int matched = 0;
-  for (int round = 0; round < 1500; ++round) {
+  for (int round = 0; round < 500; ++round) {
     std::string glob, regex;
     std::function<void(int)> piece = [&](int depth) {
-      switch (below(depth > 1 ? 6 : 7)) {
+      const bool after_star = !glob.empty() && glob.back() == '*';  // two stars that meet would be another piece
+      switch (int kind = below(depth > 1 ? 6 : 7); kind == 0 && after_star ? 5 : kind) {
         case 0: glob += '*', regex += "[^.]*"; break;
         case 1: glob += '?', regex += "[^.]"; break;
         case 2: glob += "[ab]", regex += "[ab]"; break;
@@ -136,10 +137,6 @@ TEST(Glob, AgreesWithRegularExpressions) {
       piece(0);
       if (below(6) == 0 && glob.back() != '*') glob += "c**", regex += "c.*";  // never at the beginning of a part
     }
-    if (glob.find("***") != glob.npos) continue;
-    // "**." at the beginning of a part, and stars that meet, have tests of their own.
-    std::string plain = glob;
-    if (plain.find("**") != plain.npos && plain.find("c**") == plain.npos) continue;
     const std::regex oracle(cat("(?:", regex, ")(?:\\..*)?"));
     const Glob ours(glob);
     for (int i = 0; i < 20; ++i) {
@@ -151,7 +148,7 @@ TEST(Glob, AgreesWithRegularExpressions) {
       ASSERT_EQ(ours.matches(name), want) << "seed " << seed << ", pattern " << glob << ", name " << name;
     }
   }
-  EXPECT_GT(matched, 500);
+  EXPECT_GT(matched, 150);
 }
 
 }  // namespace
