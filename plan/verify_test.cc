@@ -280,7 +280,7 @@ TEST(Verify, APeriodBeyondAllBoundsIsRefusedBeforeTheDryRun) {
   ActorId a = s.actor("a");
   s.start(a, 2'000'000'000);
   s.done(a, 2'000'000'000);
-  EXPECT_EQ(error_of([&] { verify(s.plan); }), "plan 'sketch': its actors act 2000000000 times in a launch; at most 100000000 can be");
+  EXPECT_EQ(error_of([&] { verify(s.plan); }), "plan 'sketch' takes 2000000004 acts and messages in a launch; the most is 16777216");
 }
 
 TEST(Verify, ACircleWithoutTokensIsNamed) {

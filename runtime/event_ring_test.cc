@@ -69,7 +69,7 @@ TEST(EventRing, AReaderBesideTheWriterSeesOnlyWholeEntriesInOrder) {
       ASSERT_EQ(e.actor.index, e.plan);
       ASSERT_EQ(static_cast<int>(e.ticket), e.plan);
       ASSERT_EQ(static_cast<int>(e.piece), e.plan);
-      if (k > 0) ASSERT_EQ(e.plan, (log.events[k - 1].plan + 1) % 1000000);
+      if (k > 0) { ASSERT_EQ(e.plan, (log.events[k - 1].plan + 1) % 1000000); }
       ++seen;
     }
     ASSERT_LE(log.events.size(), 16u);
@@ -111,8 +111,8 @@ TEST(EventRing, ASessionsRecordObeysTheProtocol) {
         if (e.plan != run.number) continue;
         ++count[e.kind];
         if (e.kind == EventKind::began || e.kind == EventKind::acted) ++acts[static_cast<std::size_t>(e.actor.index)];
-        if (e.kind == EventKind::launch_began) EXPECT_EQ(e.ticket, count[e.kind]);
-        if (e.kind == EventKind::ended) EXPECT_TRUE(e.ticket >= 1 && e.ticket <= 3);
+        if (e.kind == EventKind::launch_began) { EXPECT_EQ(e.ticket, count[e.kind]); }
+        if (e.kind == EventKind::ended) { EXPECT_TRUE(e.ticket >= 1 && e.ticket <= 3); }
       }
     }
     EXPECT_EQ(count[EventKind::launch_began], 3);
@@ -165,7 +165,7 @@ TEST(EventRing, AReplayNoticesEveryEntryThatIsMissingOrDoubled) {
           const Event& e = run.logs[w].events[later];
           if (event.message == Message::Kind::filled && e.plan == run.number && e.kind == EventKind::began && e.actor == event.actor) needed = true;
         }
-      if (needed) EXPECT_FALSE(sound(without)) << "worker " << w << ", without entry " << k << " (" << name_of(event.kind) << ")";
+      if (needed) { EXPECT_FALSE(sound(without)) << "worker " << w << ", without entry " << k << " (" << name_of(event.kind) << ")"; }
       EXPECT_FALSE(sound(twice)) << "worker " << w << ", entry " << k << " twice (" << name_of(event.kind) << ")";
       ++tried;
     }
