@@ -95,12 +95,14 @@ TEST(WithLayout, OfAParameterSaysHowItIsStored) {
                 hinted(P("model", nullptr), {.rules = {{"w", P(nullptr, "model")}}})(ones({3, 4}));
               }),
               AllOf(HasSubstr("rule 'w' wants w as f32[4, 6@model]"), HasSubstr("f32[4@model, 6]")));
-  EXPECT_THAT(
-      error_of([&] {
-        compile(mesh, [&](Tensor x) { return matmul(x, with_layout(w, P("model", nullptr))) + matmul(x, with_layout(w, P(nullptr))); })(ones({3, 4}));
-      }),
-      AllOf(HasSubstr("parameter 'w' is wanted as f32[4, 6]"), HasSubstr("an earlier with_layout or rule stores it as f32[4@model, 6]"),
-            HasSubstr("layout_test.cc:")));
+  EXPECT_THAT(error_of([&] {
+                compile(mesh, [&](Tensor x) {
+                  Tensor rows = matmul(x, with_layout(w, P("model", nullptr)));
+                  return rows + matmul(x, with_layout(w, P(nullptr)));
+                })(ones({3, 4}));
+              }),
+              AllOf(HasSubstr("parameter 'w' is wanted as f32[4, 6]"), HasSubstr("an earlier with_layout or rule stores it as f32[4@model, 6]"),
+                    HasSubstr("layout_test.cc:")));
   EXPECT_THAT(list(hinted(P("model", nullptr))(ones({3, 4})).array()), Each(4.0f));
   EXPECT_EQ(world.layout(w), Layout{S(0)});
   EXPECT_THAT(error_of([&] {

@@ -122,7 +122,7 @@ TEST(Batches, ManyThreadsOnManyEpochsReadWhatOneWould) {
 TEST(Batches, BadOptionsAndSlicesAreErrorsWithTheValues) {
   EXPECT_EQ(error_of([] { Batches(rows(4), {.batch = 0}); }), "a batch of 0 rows; it takes at least 1");
   EXPECT_EQ(error_of([] { Batches(rows(4), {.batch = 5}); }), "a batch of 5 rows is more than the data's 4");
-  EXPECT_EQ(error_of([] { Batches(rows(4), {.batch = 2, .deviation = 0}); }), "a deviation of 0.0 to divide images by; it must be positive");
+  EXPECT_EQ(error_of([] { Batches(rows(4), {.batch = 2, .deviation = 0}); }), "a deviation of 0.0 to divide images by; it must be finite and positive");
   Batches batches(rows(4), {.batch = 2});
   EXPECT_EQ(error_of([&] { read(*batches.labels(), -1); }), "a batch's position is -1; positions begin with 0");
   EXPECT_EQ(error_of([&] { read(*batches.labels(), 0, {1}, {2}); }), "a source of i32[2] was asked for a slice i32[2] at [1]");

@@ -211,7 +211,7 @@ TEST(Gradient, TiesOfAnExtremeOverTwoAxesShareItsGradient) {
   EXPECT_TRUE(same_lines(p.added(), R"(%3 = constant() {dtype="f32", shape=[], value=1.0}
 %4 = broadcast(%3) {dims=[], shape=[4]}
 %5 = broadcast(%1) {dims=[1], shape=[3, 4, 2]}
-%6 = eq(%0, %5)
+%6 = pointwise(%0, %5) {expr="x0 == x1 || x0 != x0"}
 %7 = cast(%6) {to="f32"}
 %8 = reduce_sum(%7) {axes=[0, 2]}
 %9 = div(%4, %8)

@@ -35,7 +35,7 @@ TEST(Traits, EveryOpThatIsNoPlainKernelSaysWhatItIsInAStep) {
   EXPECT_EQ(names_of(Role::store), "assign");
   EXPECT_EQ(names_of(Role::transition), "box");
   EXPECT_EQ(names_where([](const OpDef& op) { return op.shared.has_value(); }), "adam sgd");
-  EXPECT_EQ(names_where([](const OpDef& op) { return !op.runs_as.empty(); }), "assign");
+  EXPECT_EQ(names_where([](const OpDef& op) { return !op.runs_as.empty(); }), "assign layout");
 }
 
 TEST(Traits, ARoleComesWithWhatPassesNeedForIt) {

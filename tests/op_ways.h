@@ -35,6 +35,7 @@ gelu 38, differentiable
 gelu_grad 58, differentiable
 gt 57
 iota 30
+layout 83, differentiable
 le 57
 log 19, differentiable
 lt 57
