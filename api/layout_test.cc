@@ -101,7 +101,7 @@ TEST(WithLayout, OfAParameterSaysHowItIsStored) {
                   return rows + matmul(x, with_layout(w, P(nullptr)));
                 })(ones({3, 4}));
               }),
-              AllOf(HasSubstr("parameter 'w' is wanted as f32[4, 6]"), HasSubstr("an earlier with_layout or rule stores it as f32[4@model, 6]"),
+              AllOf(HasSubstr("parameter 'w' is wanted as f32[4, 6;]"), HasSubstr("an earlier with_layout or rule stores it as f32[4@model, 6]"),
                     HasSubstr("layout_test.cc:")));
   EXPECT_THAT(list(hinted(P("model", nullptr))(ones({3, 4})).array()), Each(4.0f));
   EXPECT_EQ(world.layout(w), Layout{S(0)});

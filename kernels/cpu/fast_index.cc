@@ -1,4 +1,4 @@
-// Rows of f32 by index, where every row lies in one piece: gather, scatter_add, one_hot.
+// Rows by index, where every row lies in one piece: gather and scatter_add of f32, one_hot of any dtype.
 #include <cstring>
 
 #include "kernels/cpu/fast_row.h"
@@ -96,15 +96,17 @@ PreparedKernel scatter_add(const CallSpec& call) {
 PreparedKernel one_hot(const CallSpec& call) {
   const View &index = call.in[0], &y = call.out[0];
   const Table t = table_of(call, index, y.shape.back(), y.shape.back());
-  return [t, n = index.count(), plain = plain_of(call)](const KernelArgs& args) {
-    if (!t.all_inside(args.in[0], n)) return plain(args);
-    float* out = elements<float>(args.out[0]);
-    std::fill_n(out, n * t.width, 0.0f);
-    for (std::int64_t i = 0; i < n; ++i) {
-      const std::int64_t at = t.index(args.in[0], i) - t.offset;
-      if (at >= 0 && at < t.count) out[i * t.width + at] = 1.0f;
-    }
-  };
+  return with_type(y.dtype, [&]<class T>() -> PreparedKernel {
+    return [t, n = index.count(), plain = plain_of(call)](const KernelArgs& args) {
+      if (!t.all_inside(args.in[0], n)) return plain(args);
+      T* out = elements<T>(args.out[0]);
+      std::fill_n(out, n * t.width, T{0});
+      for (std::int64_t i = 0; i < n; ++i) {
+        const std::int64_t at = t.index(args.in[0], i) - t.offset;
+        if (at >= 0 && at < t.count) out[i * t.width + at] = T{1};
+      }
+    };
+  });
 }
 
 }  // namespace
@@ -119,8 +121,8 @@ std::vector<KernelRow> fast_index_rows() {
           fast_row(
               "one_hot",
               [](const CallSpec& call) {
-                return takes(call, 1, 1) && is_index(call.in[0]) && call.out[0].dtype == DType::f32 && in_one_piece(call.in[0]) &&
-                       in_one_piece(call.out[0]) && call.out[0].rank() == call.in[0].rank() + 1;
+                return takes(call, 1, 1) && is_index(call.in[0]) && in_one_piece(call.in[0]) && in_one_piece(call.out[0]) &&
+                       call.out[0].rank() == call.in[0].rank() + 1;
               },
               one_hot)};
 }
