@@ -16,7 +16,8 @@ erfc = np.vectorize(math.erfc, otypes=[np.float64])
 
 
 def sigmoid(x):
-    return np.exp(-np.logaddexp(0, -x))
+    e = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1, e) / (1 + e)
 
 
 def phi(x):  # the normal distribution function
@@ -78,7 +79,7 @@ pointwise = {
     "tanh": np.tanh,
     "tanh_grad": lambda r, dy: dy * (1 - r**2),
     "sigmoid": sigmoid,
-    "sigmoid_grad": lambda r, dy: dy * (r - r**2),
+    "sigmoid_grad": lambda r, dy: dy * r * (1 - r),
     "relu": relu,
     "relu_grad": lambda r, dy: np.where(r <= 0, 0, dy),
     "gelu": gelu,
@@ -271,7 +272,10 @@ def sgd(a, w, m, g, lr):
 
 def adam(a, w, m, v, g, lr, step):
     decay, step = a.get("weight_decay", 0), float(step)
-    w, g = (w * (1 - lr * decay), g) if a.get("decoupled") else (w, g + decay * w)
+    if a.get("decoupled"):
+        w = w * (1 - lr * decay)
+    elif decay != 0:  # zero times a NaN weight must not reach the moments
+        g = g + decay * w
     m = a["beta1"] * m + (1 - a["beta1"]) * g
     v = a["beta2"] * v + (1 - a["beta2"]) * g**2
     m_hat, v_hat = m / (1 - a["beta1"] ** step), v / (1 - a["beta2"] ** step)
@@ -352,7 +356,7 @@ ulps = {
     "min_grad": (1, 1),
 }
 # x^2 and x / sqrt(2) are rounded before they are exponents: so many more for each unit of x^2.
-exponents = {"gelu": (8, 4, 0, 1), "gelu_grad": (8, 4, 2, 2), "erf_grad": (4, 4, 2, 2)}
+exponents = {"gelu": (8, 4, 0, 2), "gelu_grad": (8, 4, 2, 2), "erf_grad": (4, 4, 2, 2)}
 # Of these a bound on the error itself, in units of the last place of 1: relative to results near 0 it is not bounded.
 absolute = {"sin": (4, 2), "cos": (4, 2), "sin_grad": (8, 4), "cos_grad": (8, 4)}
 # y - 1 is rounded before it is an exponent, log(x) before it is a factor.
@@ -362,7 +366,7 @@ powers = {"pow_grad", "pow_grad2"}
 def tolerance(op, inputs, want):
     """The greatest error of each element of `want` (already of the kernel's dtype)."""
     which = 0 if want.dtype == np.float32 else 1
-    unit = np.spacing(np.abs(want))
+    unit = 2 * np.spacing(np.abs(want) / 2)  # of the largest number, too
     if op in exponents:
         square = np.minimum(inputs[0].astype(np.float64) ** 2, 1500)
         return unit * (exponents[op][which] + exponents[op][2 + which] * square)
@@ -371,6 +375,22 @@ def tolerance(op, inputs, want):
     if op in powers:
         return unit * (64 if which == 0 else 800)
     return unit * ulps.get(op, (0, 0))[which]
+
+
+def unclaimed(op, row, inputs, got, want):
+    """Elements of which nothing is claimed, since a number on the way to them is beyond what the dtype holds, or the library pads with zeros."""
+    kind = np.finfo(got.dtype)
+    if op in ("adam", "sgd"):  # what a step adds to or multiplies overflows, or the square of the gradient
+        large = [np.isfinite(x) & (np.abs(x) > kind.max / 1e6) for x in inputs if x.shape == want.shape]
+        return np.logical_or.reduce(large) | (op == "adam" and np.abs(inputs[3]) > np.sqrt(kind.max))
+    if op == "div_grad":
+        return np.abs(want) > kind.max / 4
+    if op in powers:  # x^y / x of a subnormal x
+        tiny = [(x != 0) & (np.abs(x) < kind.tiny) for x in inputs]
+        return np.logical_or.reduce(tiny) | (np.abs(want) < kind.tiny)
+    if op == "conv2d_grad_weight" and row.startswith("onednn."):  # padded zeros times infinity are NaN there, and nothing here
+        return np.isnan(got) & (not all(np.isfinite(x).all() for x in inputs))
+    return False
 
 
 def check_special(case, folder):
@@ -397,6 +417,7 @@ def check_special(case, folder):
                 wrong = ~np.where(np.isnan(want), np.isnan(got), np.where(finite, near | edge, got == want))
                 if op in signed_zeros:
                     wrong |= (want == 0) & (np.signbit(want) != np.signbit(got))
+                wrong &= ~np.asarray(unclaimed(op, row, inputs, got, want), bool)
             if not wrong.any():
                 continue
             at = [x[wrong][:4] if x.shape == wrong.shape else "..." for x in inputs]

@@ -69,9 +69,11 @@ void adam_range(const AdamNumbers& n, const float* const* in, float* const* out,
   const auto rate = hn::Set(d, n.rate), shrink = hn::Set(d, n.shrink), beta1 = hn::Set(d, n.beta1), beta2 = hn::Set(d, n.beta2);
   const auto rest1 = hn::Set(d, n.rest1), rest2 = hn::Set(d, n.rest2), root = hn::Set(d, n.root), eps = hn::Set(d, n.eps);
   const auto decay = hn::Set(d, n.decay);
+  const bool decays = n.decay != 0;  // zero times a NaN weight must not reach the moments
   for_vectors(count, [&](std::int64_t i, auto load, auto store) HWY_ATTR {
     const auto old = load(w + i);
-    const auto grad = hn::MulAdd(decay, old, load(g + i));
+    const auto given = load(g + i);
+    const auto grad = decays ? hn::MulAdd(decay, old, given) : given;
     const auto mean = hn::MulAdd(beta1, load(m + i), hn::Mul(rest1, grad));
     const auto square = hn::MulAdd(beta2, load(v + i), hn::Mul(hn::Mul(rest2, grad), grad));
     const auto below = hn::MulAdd(hn::Sqrt(square), root, eps);

@@ -75,7 +75,7 @@ PreparedKernel adam(const CallSpec& call) {
         for_each_element(tensors.loops[t], [&](const auto& at) {
           const double old = w_in[at[3]];
           const double w = decoupled ? old * (1 - lr * decay) : old;
-          const double g = g_in[at[6]] + (decoupled ? 0 : decay * old);
+          const double g = g_in[at[6]] + (decoupled || decay == 0 ? 0 : decay * old);  // zero times a NaN weight must not reach the moments
           const double m = beta1 * m_in[at[4]] + (1 - beta1) * g;
           const double v = beta2 * v_in[at[5]] + (1 - beta2) * g * g;
           w_out[at[0]] = static_cast<T>(w - rate * m / (std::sqrt(v) / root + eps));
