@@ -78,7 +78,7 @@ Ints axes_or_all(const Ints& axes, int rank) {
     std::iota(out.begin(), out.end(), 0);
   }
   for (auto& axis : out) {
-    require(axis >= -rank && axis < rank, "axis ", axis, " of a tensor with ", rank, " dimensions does not exist");
+    require(ErrorKind::shape, axis >= -rank && axis < rank, "axis ", axis, " of a tensor with ", rank, " dimensions does not exist");
     if (axis < 0) axis += rank;
   }
   std::sort(out.begin(), out.end());
@@ -168,7 +168,7 @@ Tensor max(Term x, Ints axes, bool keep) { return reduced(x, axes, keep, build::
 Tensor min(Term x, Ints axes, bool keep) { return reduced(x, axes, keep, build::reduce_min); }
 Tensor mean(Term x, Ints axes, bool keep) {
   return reduced(x, axes, keep, [](Builder& b, ValueId value, const Ints& all) {
-    require(is_float(b.type(value).dtype), "mean of ", b.type(value), ": cast it to a float first");
+    require(ErrorKind::type, is_float(b.type(value).dtype), "mean of ", b.type(value), ": cast it to a float first");
     return build::mean(b, value, all);
   });
 }
@@ -233,9 +233,9 @@ Tensor reshape(Term x, Shape shape) {
       if (size != -1) known = checked_mul(known, size);
     auto open = std::find(shape.begin(), shape.end(), -1);
     if (open != shape.end()) {
-      require(std::count(shape.begin(), shape.end(), -1) == 1, "reshape to ", print_shape(shape), ": only one size may be -1");
-      require(known > 0 && count % known == 0, "reshape: ", t.graph.type(id), " has ", count, " elements, which ", print_shape(shape),
-              " does not divide");
+      require(ErrorKind::shape, std::count(shape.begin(), shape.end(), -1) == 1, "reshape to ", print_shape(shape), ": only one size may be -1");
+      require(ErrorKind::shape, known > 0 && count % known == 0, "reshape: ", t.graph.type(id), " has ", count, " elements, which ",
+              print_shape(shape), " does not divide");
       *open = count / known;
     }
     return t.tensor(build::reshape(t.builder, id, shape));
@@ -246,7 +246,8 @@ Tensor flatten(Term x, int first) {
   return at_line(x.where, [&](Trace& t) {
     ValueId id = t.value(x);
     const Shape& shape = t.graph.type(id).shape;
-    require(first >= 0 && first < static_cast<int>(shape.size()), "flatten: dimension ", first, " of ", t.graph.type(id), " does not exist");
+    require(ErrorKind::shape, first >= 0 && first < static_cast<int>(shape.size()), "flatten: dimension ", first, " of ", t.graph.type(id),
+            " does not exist");
     Shape out(shape.begin(), shape.begin() + first);
     out.push_back(count_of(Shape(shape.begin() + first, shape.end())));
     return t.tensor(build::reshape(t.builder, id, out));
@@ -258,7 +259,7 @@ Tensor transpose(Term x, Ints permutation) {
     ValueId id = t.value(x);
     auto rank = t.graph.type(id).shape.size();
     if (permutation.empty()) {
-      require(rank >= 2, "transpose: ", t.graph.type(id), " has no two dimensions to exchange");
+      require(ErrorKind::shape, rank >= 2, "transpose: ", t.graph.type(id), " has no two dimensions to exchange");
       permutation.resize(rank);
       std::iota(permutation.begin(), permutation.end(), 0);
       std::swap(permutation[rank - 1], permutation[rank - 2]);

@@ -20,7 +20,7 @@ struct Module::Tree {
 };
 
 Module::Module(std::string name, DType dtype) : tree_(std::make_shared<Tree>(Tree{dtype, {}, {}})), path_(std::move(name)) {
-  require(is_float(dtype), "a model of ", name_of(dtype), "; weights are f32 or f64");
+  require(ErrorKind::type, is_float(dtype), "a model of ", name_of(dtype), "; weights are f32 or f64");
 }
 
 Module::Module(Module& parent, const std::string& name) : tree_(parent.tree_), path_(parent.path_.empty() ? name : cat(parent.path_, ".", name)) {

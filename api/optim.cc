@@ -44,8 +44,8 @@ std::vector<Parameter> state_of(const std::vector<Parameter>& parameters, const 
 void check(const std::vector<Parameter>& parameters, const std::vector<Tensor>& grads) {
   require(grads.size() == parameters.size(), "step got ", grads.size(), " gradients for ", parameters.size(), " parameters");
   for (std::size_t i = 0; i < grads.size(); ++i)
-    require(grads[i].type == parameters[i].type(), "step: parameter '", parameters[i].name(), "' is ", parameters[i].type(), "; its gradient is ",
-            grads[i].type);
+    require(ErrorKind::type, grads[i].type == parameters[i].type(), "step: parameter '", parameters[i].name(), "' is ", parameters[i].type(),
+            "; its gradient is ", grads[i].type);
 }
 
 }  // namespace

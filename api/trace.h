@@ -139,7 +139,7 @@ template <class Body> auto at_line(const SourceLine& where, Body&& body) {
     std::string_view text = error.what();
     if (text.find(line) != text.npos) throw;
     const std::string path = trace == nullptr ? "" : trace->builder.path;
-    base::fail(text, "\n  at ", line, path.empty() ? "" : cat(" (in ", path, ")"));
+    throw Error(error.kind, cat(text, "\n  at ", line, path.empty() ? "" : cat(" (in ", path, ")")), line);
   }
 }
 

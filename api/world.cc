@@ -34,7 +34,7 @@ CostTable costs_of(const WorldOptions& options) {
   if (options.costs) return *options.costs;
   if (options.cost_file.empty()) return {};
   std::ifstream in(options.cost_file);
-  require(in.good(), "cannot open the cost table '", options.cost_file, "'");
+  require(ErrorKind::data, in.good(), "cannot open the cost table '", options.cost_file, "'");
   return CostTable::parse(std::string(std::istreambuf_iterator<char>(in), {}));
 }
 
@@ -88,8 +88,8 @@ World::World(WorldOptions options) : state_(std::make_shared<WorldState>(std::mo
 
 DeviceMesh World::mesh(std::vector<MeshAxis> axes) const {
   Mesh mesh = Mesh::of(std::move(axes));
-  require(mesh.size() <= state_->options.devices, print(mesh), " takes ", mesh.size(), " devices, but the world has ", state_->options.devices,
-          "; World({.devices = ", mesh.size(), "}) has enough");
+  require(ErrorKind::device, mesh.size() <= state_->options.devices, print(mesh), " takes ", mesh.size(), " devices, but the world has ",
+          state_->options.devices, "; World({.devices = ", mesh.size(), "}) has enough");
   return {state_, std::move(mesh)};
 }
 DeviceMesh World::mesh(std::string_view text) const { return mesh(Mesh::parse(text).axes); }
@@ -117,7 +117,7 @@ HostArray read_stored(WorldState& world, Stored at) {
 void write_stored(WorldState& world, Stored at, const HostArray& value) {
   const auto& [key, variable] = *at;
   const TensorType& type = variable.type;
-  require(value.valid() && value.type() == type, "variable '", key.first, "' is ", type, ", not ",
+  require(ErrorKind::type, value.valid() && value.type() == type, "variable '", key.first, "' is ", type, ", not ",
           value.valid() ? print(value.type()) : "an array never made");
   for (int position = 0; position < variable.mesh.size(); ++position) {
     Box box = local_box(type.shape, variable.mesh, variable.layout, position);

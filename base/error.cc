@@ -14,13 +14,13 @@ int exit_code(ErrorKind kind) {
     case ErrorKind::shape:
     case ErrorKind::type:
     case ErrorKind::layout:
-    case ErrorKind::name: return 64;
-    case ErrorKind::device: return 70;
+    case ErrorKind::name:
+    case ErrorKind::device: return 64;
     case ErrorKind::peer: return 75;
     case ErrorKind::hang: return 76;
     case ErrorKind::data: return 77;
   }
-  return 70;
+  return 64;
 }
 
 }  // namespace karez::base

@@ -24,7 +24,7 @@ enum class ErrorKind {
 };
 std::string_view name_of(ErrorKind kind);
 
-// What a program that ends because of such an error returns to its shell: 64 the user's (user, shape, type, layout, name), 70 device,
+// What a program that ends because of such an error returns to its shell: 64 the user's (user, shape, type, layout, name, device),
 // 75 peer, 76 hang, 77 data.
 int exit_code(ErrorKind kind);
 

@@ -43,8 +43,8 @@ TEST(Error, WhatHoldsThrowsNothing) {
 }
 
 TEST(Error, ExitCodesFollowFromTheKind) {
-  for (ErrorKind kind : {ErrorKind::user, ErrorKind::shape, ErrorKind::type, ErrorKind::layout, ErrorKind::name}) EXPECT_EQ(exit_code(kind), 64);
-  EXPECT_EQ(exit_code(ErrorKind::device), 70);
+  for (ErrorKind kind : {ErrorKind::user, ErrorKind::shape, ErrorKind::type, ErrorKind::layout, ErrorKind::name, ErrorKind::device})
+    EXPECT_EQ(exit_code(kind), 64);
   EXPECT_EQ(exit_code(ErrorKind::peer), 75);
   EXPECT_EQ(exit_code(ErrorKind::hang), 76);
   EXPECT_EQ(exit_code(ErrorKind::data), 77);

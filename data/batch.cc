@@ -112,9 +112,10 @@ Batches::Batches(LabelledImages rows, const BatchOptions& options) : rows_(std::
   require(std::isfinite(options.mean), "a mean of ", options.mean, " to take from images; it must be finite");
   require(std::isfinite(options.deviation) && options.deviation > 0, "a deviation of ", options.deviation,
           " to divide images by; it must be finite and positive");
-  require(!options.train || options.batch <= rows.rows(), "a batch of ", options.batch, " rows is more than the data's ", rows.rows());
-  require(rows.rows() >= 1, "a data set without a row");
-  require(rows.rows() < (std::int64_t{1} << 31), "a data set of ", rows.rows(), " rows; row numbers have 31 bits");
+  require(ErrorKind::data, !options.train || options.batch <= rows.rows(), "a batch of ", options.batch, " rows is more than the data's ",
+          rows.rows());
+  require(ErrorKind::data, rows.rows() >= 1, "a data set without a row");
+  require(ErrorKind::data, rows.rows() < (std::int64_t{1} << 31), "a data set of ", rows.rows(), " rows; row numbers have 31 bits");
   rows_->data = std::move(rows);
   rows_->options = options;
   for (std::size_t grey = 0; grey < 256; ++grey) rows_->normalised[grey] = (static_cast<float>(grey) / 255.0f - options.mean) / options.deviation;

@@ -16,7 +16,7 @@ struct Inflater {
   z_stream stream{};
   explicit Inflater(std::string_view name) {
     int rc = inflateInit2(&stream, 16 + MAX_WBITS);  // 16: a gzip header, and its checksum at the end, must be there
-    require(rc == Z_OK, name, ": zlib does not start: error ", rc);
+    require(ErrorKind::data, rc == Z_OK, name, ": zlib does not start: error ", rc);
   }
   ~Inflater() { inflateEnd(&stream); }
   Inflater(const Inflater&) = delete;
@@ -28,8 +28,9 @@ struct Inflater {
 bool is_gzip(std::span<const std::uint8_t> bytes) { return bytes.size() >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b; }
 
 std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> bytes, std::string_view name, std::size_t most) {
-  require(is_gzip(bytes), name, ": not gzip data");
-  require(bytes.size() <= std::numeric_limits<uInt>::max(), name, ": ", bytes.size(), " bytes of gzip data are more than one read takes");
+  require(ErrorKind::data, is_gzip(bytes), name, ": not gzip data");
+  require(ErrorKind::data, bytes.size() <= std::numeric_limits<uInt>::max(), name, ": ", bytes.size(),
+          " bytes of gzip data are more than one read takes");
   Inflater in(name);
   in.stream.next_in = const_cast<Bytef*>(bytes.data());  // zlib reads only; its C interface predates const
   in.stream.avail_in = static_cast<uInt>(bytes.size());
@@ -47,8 +48,9 @@ std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> bytes, std::strin
       inflateReset(&in.stream);  // another member follows: gzip files may be concatenated
       continue;
     }
-    require(rc != Z_BUF_ERROR || in.stream.avail_in > 0, name, ": gzip data ends early, after ", bytes.size(), " bytes (", used, " unpacked)");
-    require(rc == Z_OK || rc == Z_BUF_ERROR, name, ": gzip data is damaged near byte ", bytes.size() - in.stream.avail_in, ": ",
+    require(ErrorKind::data, rc != Z_BUF_ERROR || in.stream.avail_in > 0, name, ": gzip data ends early, after ", bytes.size(), " bytes (", used,
+            " unpacked)");
+    require(ErrorKind::data, rc == Z_OK || rc == Z_BUF_ERROR, name, ": gzip data is damaged near byte ", bytes.size() - in.stream.avail_in, ": ",
             in.stream.msg ? in.stream.msg : "unknown reason");
   }
   out.resize(used);

@@ -19,14 +19,14 @@ class HostArray {
   explicit HostArray(TensorType type) : view_(std::move(type)) {
     std::size_t bytes = static_cast<std::size_t>(round_up(std::max<std::int64_t>(view_.bytes(), 1), 64));
     auto* memory = static_cast<std::byte*>(std::aligned_alloc(64, bytes));
-    require(memory != nullptr, "out of host memory: ", bytes, " bytes for ", view_);
+    require(ErrorKind::device, memory != nullptr, "out of host memory: ", bytes, " bytes for ", view_);
     std::memset(memory, 0, bytes);
     bytes_ = std::shared_ptr<std::byte[]>(memory, [](std::byte* p) { std::free(p); });
   }
   template <class T> static HostArray of(Shape shape, const std::vector<T>& values) {
     HostArray out(TensorType{dtype_of<T>(), std::move(shape)});
-    require(static_cast<std::int64_t>(values.size()) == out.count(), "an array of shape ", print_shape(out.shape()), " got ", values.size(),
-            " values");
+    require(ErrorKind::shape, static_cast<std::int64_t>(values.size()) == out.count(), "an array of shape ", print_shape(out.shape()), " got ",
+            values.size(), " values");
     for (std::size_t i = 0; i < values.size(); ++i) out.data<T>()[i] = values[i];
     return out;
   }
@@ -41,7 +41,7 @@ class HostArray {
   std::byte* bytes() const { return bytes_.get(); }
   TensorRef ref() const { return {bytes_.get(), &view_}; }
   template <class T> std::span<T> data() const {
-    require(dtype_of<T>() == view_.dtype, "an array of ", name_of(view_.dtype), " is read as ", name_of(dtype_of<T>()));
+    require(ErrorKind::type, dtype_of<T>() == view_.dtype, "an array of ", name_of(view_.dtype), " is read as ", name_of(dtype_of<T>()));
     return {reinterpret_cast<T*>(bytes_.get()), static_cast<std::size_t>(view_.count())};
   }
 

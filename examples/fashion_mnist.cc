@@ -104,9 +104,9 @@ int main(int count, char** words) {
     bool cnn = options.one_of("model", {"cnn", "mlp"}) == "cnn";
     std::int64_t epochs = options.text("epochs").empty() ? (cnn ? 3 : 8) : options.integer("epochs", 0, 1 << 20);
     cnn ? train<Cnn>(options, epochs) : train<Mlp>(options, epochs);
-  } catch (const std::exception& error) {
+  } catch (const Error& error) {
     std::fprintf(stderr, "fashion_mnist: %s\n", error.what());
-    return 1;
+    return exit_code(error.kind);
   }
   return 0;
 }

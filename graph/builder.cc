@@ -27,14 +27,14 @@ std::vector<ValueId> Builder::add(std::string_view op, std::span<const ValueId> 
     row = &ops_->at(op);
     types = infer(*graph_, *row, inputs, attrs);
     if (inputs.empty()) {
-      require(mesh >= 0 && static_cast<std::size_t>(mesh) < graph_->meshes.size(), op, ": there is no mesh ", mesh, "; the graph has ",
-              graph_->meshes.size());
+      require(ErrorKind::layout, mesh >= 0 && static_cast<std::size_t>(mesh) < graph_->meshes.size(), op, ": there is no mesh ", mesh,
+              "; the graph has ", graph_->meshes.size());
     }
   } catch (const Error& error) {
     std::string place = where.empty() ? "" : cat(" at ", where);
     if (!path.empty()) place += where.empty() ? cat(" in ", path) : cat(" (in ", path, ")");
     if (place.empty()) throw;
-    fail(error.what(), "\n ", place);
+    throw Error(error.kind, cat(error.what(), "\n ", place), where);
   }
   Node node;
   node.op = row;

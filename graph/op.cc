@@ -10,9 +10,9 @@ OpTable::OpTable(std::vector<OpDef> rows) {
   for (OpDef& row : rows) {
     std::string name = row.name;
     bool is_word = !name.empty() && name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == std::string::npos;
-    require(is_word && (name[0] < '0' || name[0] > '9'), "an op cannot be named ", quote(name));
-    require(static_cast<bool>(row.infer), "op '", name, "' has no infer");
-    require(rows_.try_emplace(name, std::move(row)).second, "two ops are called '", name, "'");
+    require(ErrorKind::name, is_word && (name[0] < '0' || name[0] > '9'), "an op cannot be named ", quote(name));
+    require(ErrorKind::name, static_cast<bool>(row.infer), "op '", name, "' has no infer");
+    require(ErrorKind::name, rows_.try_emplace(name, std::move(row)).second, "two ops are called '", name, "'");
   }
 }
 
@@ -23,7 +23,7 @@ const OpDef* OpTable::find(std::string_view name) const {
 
 const OpDef& OpTable::at(std::string_view name) const {
   if (const OpDef* op = find(name)) return *op;
-  fail("no op is called '", name, "'; ", near_names(name, rows_, [](const auto& row) { return row.first; }));
+  fail(ErrorKind::name, "no op is called '", name, "'; ", near_names(name, rows_, [](const auto& row) { return row.first; }));
 }
 
 std::vector<const OpDef*> OpTable::rows() const {

@@ -168,7 +168,7 @@ Signature signature_of(const NodeView& node) {
     if (s.in.empty() && node.in_count() == 1) s.in.emplace_back();  // nothing before "->" is no operand or one scalar: the node tells
     check(node, s);
     return s;
-  } catch (const Error& error) { fail(describe(*node.graph, node.id), ": ", error.what()); }
+  } catch (const Error& error) { fail(error.kind, describe(*node.graph, node.id), ": ", error.what()); }
 }
 
 }  // namespace karez::graph

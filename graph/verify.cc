@@ -42,7 +42,8 @@ class Verifier {
     require(mesh >= 0 && static_cast<std::size_t>(mesh) < graph_.meshes.size(), what, " is on mesh", mesh, "; the graph has ", graph_.meshes.size());
     std::string why;
     const Mesh& on = graph_.meshes[static_cast<std::size_t>(mesh)];
-    if (layout && !is_valid(type, on, *layout, &why)) fail(what, ": ", type, " cannot lie as ", print(*layout), " on ", print(on), ": ", why);
+    if (layout && !is_valid(type, on, *layout, &why))
+      fail(ErrorKind::layout, what, ": ", type, " cannot lie as ", print(*layout), " on ", print(on), ": ", why);
   }
 
   void node(NodeId id) {
@@ -77,7 +78,7 @@ class Verifier {
       try {
         require(region.variables.empty(), "graph ", region.name, " is a region and has ", region.variables.size(), " variables");
         verify(region);
-      } catch (const Error& error) { fail(name, ": in its region: ", error.what()); }
+      } catch (const Error& error) { fail(error.kind, name, ": in its region: ", error.what()); }
     }
   }
 
@@ -85,7 +86,7 @@ class Verifier {
     std::vector<TensorType> inferred;
     try {
       inferred = view.node().op->infer(view.in_types(), view.attrs());
-    } catch (const Error& error) { fail(name, ": ", error.what()); }
+    } catch (const Error& error) { fail(error.kind, name, ": ", error.what()); }
     require(inferred.size() == view.out_count(), name, " has ", view.out_count(), " results; its op gives ", inferred.size());
     for (std::size_t i = 0; i < inferred.size(); ++i)
       require(inferred[i] == view.out_type(i), name, ": result ", i, " is ", view.out_type(i), "; its operands give ", inferred[i]);
@@ -95,7 +96,7 @@ class Verifier {
     std::set<std::string> names;
     std::set<ValueId> read;
     for (const Variable& v : graph_.variables) {
-      require(names.insert(v.name).second, "two variables are called '", v.name, "'");
+      require(ErrorKind::name, names.insert(v.name).second, "two variables are called '", v.name, "'");
       std::string what = cat("variable '", v.name, "'");
       placed(what, v.type, v.mesh, v.stored);
       for (auto [id, verb] : {std::pair{v.read, "read as"}, std::pair{v.updated, "updated to"}}) {
@@ -122,7 +123,7 @@ class Verifier {
   void outputs() const {
     std::set<std::string> names;
     for (const Output& output : graph_.outputs) {
-      require(names.insert(output.name).second, "two outputs are called '", output.name, "'");
+      require(ErrorKind::name, names.insert(output.name).second, "two outputs are called '", output.name, "'");
       require(known(output.value), "output '", output.name, "' is %", output.value, ", which no node makes");
     }
   }

@@ -28,8 +28,8 @@ CallSpec with_order(CallSpec call, Strides (*order)(const Shape&)) {
 
 KernelTable::KernelTable(std::vector<KernelRow> rows) : rows_(std::move(rows)) {
   for (std::size_t i = 0; i < rows_.size(); ++i) {
-    require(rows_[i].supports && rows_[i].prepare, "kernel '", rows_[i].name, "' lacks `supports` or `prepare`");
-    for (std::size_t j = 0; j < i; ++j) require(rows_[i].name != rows_[j].name, "two kernels are called '", rows_[i].name, "'");
+    require(ErrorKind::name, rows_[i].supports && rows_[i].prepare, "kernel '", rows_[i].name, "' lacks `supports` or `prepare`");
+    for (std::size_t j = 0; j < i; ++j) require(ErrorKind::name, rows_[i].name != rows_[j].name, "two kernels are called '", rows_[i].name, "'");
   }
 }
 
@@ -63,7 +63,7 @@ std::string KernelTable::list(std::string_view op) const {
 const KernelRow& KernelTable::row(std::string_view name) const {
   for (const KernelRow& row : rows_)
     if (row.name == name) return row;
-  fail("no kernel is called '", name, "'; ", near_names(name, rows_, [](const KernelRow& row) { return row.name; }));
+  fail(ErrorKind::device, "no kernel is called '", name, "'; ", near_names(name, rows_, [](const KernelRow& row) { return row.name; }));
 }
 
 }  // namespace karez::kernels

@@ -10,7 +10,7 @@ std::vector<OpDef> box_ops() {
            .inputs = 1,
            .infer =
                [](std::span<const TensorType> in, const Attrs& attrs) {
-                 require(attrs.integer("axis") >= 0, "box: the mesh axis is negative: ", attrs.integer("axis"));
+                 require(ErrorKind::shape, attrs.integer("axis") >= 0, "box: the mesh axis is negative: ", attrs.integer("axis"));
                  attrs.text("move");
                  attrs.text("from");
                  attrs.text("to");

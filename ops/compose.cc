@@ -12,7 +12,7 @@ namespace {
 // Axes counted from 0; -1 is the last.
 Ints from_start(std::string_view what, const TensorType& x, Ints axes) {
   for (auto& axis : axes) {
-    require(axis >= -x.rank() && axis < x.rank(), what, ": axis ", axis, " is no dimension of ", x);
+    require(ErrorKind::type, axis >= -x.rank() && axis < x.rank(), what, ": axis ", axis, " is no dimension of ", x);
     if (axis < 0) axis += x.rank();
   }
   std::sort(axes.begin(), axes.end());
@@ -41,12 +41,12 @@ ValueId shifted(Builder& b, ValueId x, const Ints& axis) {
 
 void check_rows(std::string_view what, Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights) {
   const TensorType &x = b.type(logits), &t = b.type(labels);
-  require(x.rank() == 2 && is_float(x.dtype), what, ": logits are f32 or f64 [n, c], not ", x);
+  require(ErrorKind::type, x.rank() == 2 && is_float(x.dtype), what, ": logits are f32 or f64 [n, c], not ", x);
   bool fits = t.shape == Shape{x.shape[0]} && (t.dtype == DType::i32 || t.dtype == DType::i64);
-  require(fits, what, ": labels are i32 or i64 [", x.shape[0], "] for logits ", x, ", not ", t);
+  require(ErrorKind::type, fits, what, ": labels are i32 or i64 [", x.shape[0], "] for logits ", x, ", not ", t);
   if (!weights) return;
-  require((b.type(*weights) == TensorType{x.dtype, {x.shape[0]}}), what, ": weights are ", name_of(x.dtype), "[", x.shape[0], "] for logits ", x,
-          ", not ", b.type(*weights));
+  require(ErrorKind::type, (b.type(*weights) == TensorType{x.dtype, {x.shape[0]}}), what, ": weights are ", name_of(x.dtype), "[", x.shape[0],
+          "] for logits ", x, ", not ", b.type(*weights));
 }
 
 }  // namespace
@@ -68,7 +68,7 @@ Shape broadcast_shape(const Shape& x, const Shape& y) {
   for (std::size_t i = 0; i < out.size(); ++i) {  // from the last dimension
     auto size = [i](const Shape& s) { return i < s.size() ? s[s.size() - 1 - i] : 1; };
     auto a = size(x), c = size(y);
-    require(a == c || a == 1 || c == 1, "shapes do not broadcast: ", print_shape(x), " and ", print_shape(y));
+    require(ErrorKind::shape, a == c || a == 1 || c == 1, "shapes do not broadcast: ", print_shape(x), " and ", print_shape(y));
     out[out.size() - 1 - i] = a == 1 ? c : a;
   }
   return out;
@@ -77,7 +77,7 @@ Shape broadcast_shape(const Shape& x, const Shape& y) {
 ValueId broadcast_to(Builder& b, ValueId x, const Shape& shape) {
   Shape from = b.type(x).shape;
   if (from == shape) return x;
-  require(broadcast_shape(from, shape) == shape, "shape ", print_shape(from), " does not broadcast to ", print_shape(shape));
+  require(ErrorKind::shape, broadcast_shape(from, shape) == shape, "shape ", print_shape(from), " does not broadcast to ", print_shape(shape));
   // Dimensions of size 1 that grow are dropped first: a broadcast's own dimensions keep their size.
   Shape kept;
   Ints dims;
@@ -95,7 +95,7 @@ ValueId binary(Builder& b, std::string_view op, ValueId x, ValueId y) {
   Shape shape;
   try {
     shape = broadcast_shape(b.type(x).shape, b.type(y).shape);
-  } catch (const Error& error) { fail(op, ": ", error.what(), b.where.empty() ? "" : cat("\n  at ", b.where)); }
+  } catch (const Error& error) { fail(error.kind, op, ": ", error.what(), b.where.empty() ? "" : cat("\n  at ", b.where)); }
   x = broadcast_to(b, x, shape);
   y = broadcast_to(b, y, shape);
   return b.one(op, {x, y});
@@ -116,10 +116,10 @@ ValueId mean(Builder& b, ValueId x) { return mean(b, x, all_axes(b.type(x))); }
 
 ValueId mean(Builder& b, ValueId x, const Ints& axes, bool keep) {
   TensorType type = b.type(x);
-  require(is_float(type.dtype), "mean: takes f32 or f64, not ", type, "; cast it first");
+  require(ErrorKind::type, is_float(type.dtype), "mean: takes f32 or f64, not ", type, "; cast it first");
   std::int64_t count = 1;
   for (auto axis : from_start("mean", type, axes)) count = checked_mul(count, type.shape[static_cast<std::size_t>(axis)]);
-  require(count > 0, "mean: of no elements: axes ", print_shape(axes), " of ", type);
+  require(ErrorKind::shape, count > 0, "mean: of no elements: axes ", print_shape(axes), " of ", type);
   ValueId total = sum(b, x, axes, keep);
   return mul(b, total, full_like(b, total, 1.0 / static_cast<double>(count)));
 }
@@ -189,9 +189,9 @@ ValueId dropout(Builder& b, ValueId x, double p, ValueId state, std::int64_t sit
 
 ValueId linear(Builder& b, ValueId x, ValueId w, std::optional<ValueId> bias) {
   TensorType in = b.type(x), weight = b.type(w);
-  require(weight.rank() == 2, "linear: the weight is [out, in], not ", weight);
-  require(in.rank() >= 1 && in.shape.back() == weight.shape[1], "linear: inner sizes differ: ", in.shape.empty() ? 0 : in.shape.back(), " and ",
-          weight.shape[1], " (x ", in, ", weight ", weight, ")");
+  require(ErrorKind::shape, weight.rank() == 2, "linear: the weight is [out, in], not ", weight);
+  require(ErrorKind::shape, in.rank() >= 1 && in.shape.back() == weight.shape[1],
+          "linear: inner sizes differ: ", in.shape.empty() ? 0 : in.shape.back(), " and ", weight.shape[1], " (x ", in, ", weight ", weight, ")");
   // Leading dimensions are one batch to the product.
   Shape out = in.shape;
   out.back() = weight.shape[0];

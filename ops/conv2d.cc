@@ -23,7 +23,7 @@ std::vector<TensorType> infer_forward(std::span<const TensorType> in, const Attr
   require_rank("conv2d", x, 4, image);
   require_rank("conv2d", w, 4, weight);
   check_operands("conv2d", x, w);
-  require(x.shape[1] == w.shape[1], "conv2d: channels differ: ", x.shape[1], " and ", w.shape[1], " (", x, " x ", w, ")");
+  require(ErrorKind::shape, x.shape[1] == w.shape[1], "conv2d: channels differ: ", x.shape[1], " and ", w.shape[1], " (", x, " x ", w, ")");
   Ints kernel = spatial(w);
   Ints size = output_size("conv2d", window_of("conv2d", attrs, &kernel), x.shape);
   return {{x.dtype, {x.shape[0], w.shape[0], size[0], size[1]}}};
@@ -34,10 +34,11 @@ std::vector<TensorType> infer_grad_input(std::span<const TensorType> in, const A
   require_rank("conv2d_grad_input", dy, 4, result);
   require_rank("conv2d_grad_input", w, 4, weight);
   check_operands("conv2d_grad_input", dy, w);
-  require(dy.shape[1] == w.shape[0], "conv2d_grad_input: output channels differ: ", dy.shape[1], " and ", w.shape[0], " (", dy, " x ", w, ")");
+  require(ErrorKind::shape, dy.shape[1] == w.shape[0], "conv2d_grad_input: output channels differ: ", dy.shape[1], " and ", w.shape[0], " (", dy,
+          " x ", w, ")");
   Shape shape = shape_attr("conv2d_grad_input", attrs);
-  require(shape.size() == 4 && shape[0] == dy.shape[0] && shape[1] == w.shape[1], "conv2d_grad_input: shape ", print_shape(shape), " does not fit ",
-          dy, " x ", w);
+  require(ErrorKind::shape, shape.size() == 4 && shape[0] == dy.shape[0] && shape[1] == w.shape[1], "conv2d_grad_input: shape ", print_shape(shape),
+          " does not fit ", dy, " x ", w);
   Ints kernel = spatial(w);
   require_output_size("conv2d_grad_input", window_of("conv2d_grad_input", attrs, &kernel), shape, dy);
   return {{dy.dtype, shape}};
@@ -48,7 +49,8 @@ std::vector<TensorType> infer_grad_weight(std::span<const TensorType> in, const 
   require_rank("conv2d_grad_weight", x, 4, image);
   require_rank("conv2d_grad_weight", dy, 4, result);
   check_operands("conv2d_grad_weight", x, dy);
-  require(x.shape[0] == dy.shape[0], "conv2d_grad_weight: batch sizes differ: ", x.shape[0], " and ", dy.shape[0], " (", x, " x ", dy, ")");
+  require(ErrorKind::shape, x.shape[0] == dy.shape[0], "conv2d_grad_weight: batch sizes differ: ", x.shape[0], " and ", dy.shape[0], " (", x, " x ",
+          dy, ")");
   Window window = window_of("conv2d_grad_weight", attrs);
   require_output_size("conv2d_grad_weight", window, x.shape, dy);
   return {{x.dtype, {dy.shape[1], x.shape[1], window.kernel[0], window.kernel[1]}}};

@@ -26,7 +26,7 @@ OpDef gather() {
     const auto &table = in[0], &index = in[1];
     require_number("gather", table);
     require_index("gather", index);
-    require(table.rank() >= 1, "gather: the table has no dimension: ", table);
+    require(ErrorKind::type, table.rank() >= 1, "gather: the table has no dimension: ", table);
     TensorType out{table.dtype, index.shape};
     out.shape.insert(out.shape.end(), table.shape.begin() + 1, table.shape.end());
     return std::vector{out};
@@ -58,9 +58,9 @@ OpDef scatter_add() {
     require_index("scatter_add", index);
     require_number("scatter_add", updates);
     bool prefix = updates.rank() >= index.rank() && std::equal(index.shape.begin(), index.shape.end(), updates.shape.begin());
-    require(prefix, "scatter_add: updates ", updates, " do not begin with the shape of the index ", index);
+    require(ErrorKind::shape, prefix, "scatter_add: updates ", updates, " do not begin with the shape of the index ", index);
     std::int64_t rows = attrs.integer("rows");
-    require(rows >= 0, "scatter_add: the number of rows is negative: ", rows);
+    require(ErrorKind::type, rows >= 0, "scatter_add: the number of rows is negative: ", rows);
     TensorType out{updates.dtype, {rows}};
     out.shape.insert(out.shape.end(), updates.shape.begin() + index.rank(), updates.shape.end());
     return std::vector{out};

@@ -101,10 +101,11 @@ std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId>
   TensorType type = graph.type(loss);
   NodeId last = graph.value(loss).producer;
   std::string line = last.valid() ? cat(" (", describe(graph, last), ")") : "";
-  require(type.shape.empty() && is_float(type.dtype), "a gradient starts from a loss of one float, f32[] or f64[], not from ", type, line);
+  require(ErrorKind::type, type.shape.empty() && is_float(type.dtype), "a gradient starts from a loss of one float, f32[] or f64[], not from ", type,
+          line);
   for (ValueId v : wrt) {
     NodeId from = graph.value(v).producer;
-    require(is_float(graph.type(v).dtype), "no gradient exists with respect to ", graph.type(v),
+    require(ErrorKind::type, is_float(graph.type(v).dtype), "no gradient exists with respect to ", graph.type(v),
             from.valid() ? cat(" (", describe(graph, from), ")") : "");
   }
 

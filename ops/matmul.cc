@@ -19,13 +19,13 @@ std::vector<TensorType> infer(std::span<const TensorType> in, const Attrs& attrs
   const auto &a = in[0], &b = in[1];
   require_same_dtype("matmul", a, b);
   require_number("matmul", a);
-  require(a.rank() >= 2 && a.rank() == b.rank(), "matmul: ranks must be equal and at least 2: ", a, " x ", b);
+  require(ErrorKind::shape, a.rank() >= 2 && a.rank() == b.rank(), "matmul: ranks must be equal and at least 2: ", a, " x ", b);
   Sizes s = sizes_of(a, b, attrs);
-  require(s.k_of_a == s.k_of_b, "matmul: inner sizes differ: ", s.k_of_a, " and ", s.k_of_b, " (", a, " x ", b, ")", attrs.empty() ? "" : " with ",
-          attrs.empty() ? "" : attrs.print());
+  require(ErrorKind::shape, s.k_of_a == s.k_of_b, "matmul: inner sizes differ: ", s.k_of_a, " and ", s.k_of_b, " (", a, " x ", b, ")",
+          attrs.empty() ? "" : " with ", attrs.empty() ? "" : attrs.print());
   Shape out(a.shape.begin(), a.shape.end() - 2);
   Shape batch_b(b.shape.begin(), b.shape.end() - 2);
-  require(out == batch_b, "matmul: batch sizes differ: ", print_shape(out), " and ", print_shape(batch_b), " (", a, " x ", b, ")");
+  require(ErrorKind::shape, out == batch_b, "matmul: batch sizes differ: ", print_shape(out), " and ", print_shape(batch_b), " (", a, " x ", b, ")");
   out.push_back(s.m);
   out.push_back(s.n);
   return {{a.dtype, out}};

@@ -18,7 +18,7 @@ OpDef one_hot() {
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     require_index("one_hot", in[0]);
     std::int64_t depth = attrs.integer("depth");
-    require(depth >= 0, "one_hot: the depth is negative: ", depth);
+    require(ErrorKind::type, depth >= 0, "one_hot: the depth is negative: ", depth);
     TensorType out{dtype_from(attrs.text("dtype")), in[0].shape};
     out.shape.push_back(depth);
     return std::vector{out};
@@ -45,7 +45,7 @@ OpDef arg_max() {
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     require_number("arg_max", in[0]);
     auto axis = axis_of("arg_max", attrs, in[0]);
-    require(in[0].shape[static_cast<std::size_t>(axis)] > 0, "arg_max: axis ", axis, " of ", in[0], " is empty");
+    require(ErrorKind::shape, in[0].shape[static_cast<std::size_t>(axis)] > 0, "arg_max: axis ", axis, " of ", in[0], " is empty");
     TensorType out{DType::i64, in[0].shape};
     out.shape.erase(out.shape.begin() + axis);
     return std::vector{out};

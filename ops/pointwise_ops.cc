@@ -23,14 +23,14 @@ void find_truths(const Expr& e, std::vector<bool>& truth) {
 TensorType infer_pointwise(std::string_view op, const Expr& expr, Takes takes, std::span<const TensorType> in) {
   require(!in.empty(), op, ": takes at least one operand");
   int used = variable_count(expr);
-  require(used <= static_cast<int>(in.size()), op, ": ", print(expr), " uses x", used - 1, " but has ", in.size(), " operands");
+  require(ErrorKind::shape, used <= static_cast<int>(in.size()), op, ": ", print(expr), " uses x", used - 1, " but has ", in.size(), " operands");
   std::vector<bool> truth(in.size());
   find_truths(expr, truth);
   const TensorType* value = nullptr;
   for (std::size_t i = 0; i < in.size(); ++i) {
-    require(in[i].shape == in[0].shape, op, ": shapes differ: ", in[0], " and ", in[i]);
+    require(ErrorKind::shape, in[i].shape == in[0].shape, op, ": shapes differ: ", in[0], " and ", in[i]);
     if (truth[i]) {
-      require(in[i].dtype == DType::b8, op, ": operand ", i, " is a condition and must be bool, not ", in[i]);
+      require(ErrorKind::type, in[i].dtype == DType::b8, op, ": operand ", i, " is a condition and must be bool, not ", in[i]);
     } else if (value == nullptr) {
       value = &in[i];
     } else {
@@ -162,7 +162,8 @@ OpDef free_form() {
     TensorType out = infer_pointwise("pointwise", expr, Takes::anything, in);
     if (attrs.has("dtype_out")) {
       DType wanted = dtype_from(attrs.text("dtype_out"));
-      require(wanted == out.dtype || out.dtype == DType::b8, "pointwise: ", print(expr), " gives ", name_of(out.dtype), ", not ", name_of(wanted));
+      require(ErrorKind::type, wanted == out.dtype || out.dtype == DType::b8, "pointwise: ", print(expr), " gives ", name_of(out.dtype), ", not ",
+              name_of(wanted));
       out.dtype = wanted;
     }
     return std::vector{out};

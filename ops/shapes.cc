@@ -18,38 +18,40 @@ Signature same_shape_signature(const NodeView& node) {
   return s;
 }
 
-void require_same_type(std::string_view op, const TensorType& a, const TensorType& b) { require(a == b, op, ": operands differ: ", a, " and ", b); }
+void require_same_type(std::string_view op, const TensorType& a, const TensorType& b) {
+  require(ErrorKind::type, a == b, op, ": operands differ: ", a, " and ", b);
+}
 
 void require_same_dtype(std::string_view op, const TensorType& a, const TensorType& b) {
-  require(a.dtype == b.dtype, op, ": dtypes differ: ", a, " and ", b);
+  require(ErrorKind::type, a.dtype == b.dtype, op, ": dtypes differ: ", a, " and ", b);
 }
 
 void require_float(std::string_view op, const TensorType& type) {
-  require(is_float(type.dtype), op, ": takes f32 or f64, not ", type, "; cast it first");
+  require(ErrorKind::type, is_float(type.dtype), op, ": takes f32 or f64, not ", type, "; cast it first");
 }
 
 void require_number(std::string_view op, const TensorType& type) {
-  require(type.dtype != DType::b8, op, ": takes numbers, not ", type, "; cast it first");
+  require(ErrorKind::type, type.dtype != DType::b8, op, ": takes numbers, not ", type, "; cast it first");
 }
 
 void require_index(std::string_view op, const TensorType& type) {
-  require(type.dtype == DType::i32 || type.dtype == DType::i64, op, ": an index is i32 or i64, not ", type);
+  require(ErrorKind::type, type.dtype == DType::i32 || type.dtype == DType::i64, op, ": an index is i32 or i64, not ", type);
 }
 
 void require_rank(std::string_view op, const TensorType& type, int rank, std::string_view what) {
-  require(type.rank() == rank, op, ": takes ", what, ", which has rank ", rank, ", not ", type);
+  require(ErrorKind::shape, type.rank() == rank, op, ": takes ", what, ", which has rank ", rank, ", not ", type);
 }
 
 Ints ints_of(std::string_view op, const Attrs& attrs, std::string_view name, std::size_t count, std::int64_t least) {
   Ints values = attrs.ints(name);
-  require(values.size() == count, op, ": ", name, " has ", values.size(), " entries, not ", count, ": ", print_shape(values));
-  for (auto v : values) require(v >= least, op, ": ", name, " ", print_shape(values), " has an entry below ", least);
+  require(ErrorKind::shape, values.size() == count, op, ": ", name, " has ", values.size(), " entries, not ", count, ": ", print_shape(values));
+  for (auto v : values) require(ErrorKind::shape, v >= least, op, ": ", name, " ", print_shape(values), " has an entry below ", least);
   return values;
 }
 
 Shape shape_attr(std::string_view op, const Attrs& attrs) {
   const Shape& shape = attrs.ints("shape");
-  for (auto size : shape) require(size >= 0, op, ": a size is negative: ", print_shape(shape));
+  for (auto size : shape) require(ErrorKind::shape, size >= 0, op, ": a size is negative: ", print_shape(shape));
   count_of(shape);  // overflow is an error here, not later
   return shape;
 }
@@ -58,7 +60,7 @@ TensorType type_attr(std::string_view op, const Attrs& attrs) { return {dtype_fr
 
 int axis_of(std::string_view op, const Attrs& attrs, const TensorType& type) {
   std::int64_t axis = attrs.integer("axis");
-  require(axis >= 0 && axis < type.rank(), op, ": axis ", axis, " is no dimension of ", type);
+  require(ErrorKind::type, axis >= 0 && axis < type.rank(), op, ": axis ", axis, " is no dimension of ", type);
   return static_cast<int>(axis);
 }
 

@@ -24,8 +24,8 @@ OpDef slice() {
     auto rank = in[0].shape.size();
     Ints begin = ints_of("slice", attrs, "begin", rank, 0), size = ints_of("slice", attrs, "size", rank, 0);
     for (std::size_t d = 0; d < rank; ++d)
-      require(checked_add(begin[d], size[d]) <= in[0].shape[d], "slice: ", begin[d], " to ", begin[d] + size[d], " is not within dimension ", d,
-              " of ", in[0]);
+      require(ErrorKind::shape, checked_add(begin[d], size[d]) <= in[0].shape[d], "slice: ", begin[d], " to ", begin[d] + size[d],
+              " is not within dimension ", d, " of ", in[0]);
     return std::vector{TensorType{in[0].dtype, size}};
   };
   op.index = [](const NodeView& node) {
@@ -55,14 +55,14 @@ OpDef slice() {
 OpDef concat() {
   OpDef op{.name = "concat", .doc = "The operands one behind the other along {axis}; their other dimensions are equal.", .inputs = -1};
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
-    require(!in.empty(), "concat: takes at least one operand");
+    require(ErrorKind::shape, !in.empty(), "concat: takes at least one operand");
     auto axis = static_cast<std::size_t>(axis_of("concat", attrs, in[0]));
     TensorType out = in[0];
     for (const auto& x : in.subspan(1)) {
       require_same_dtype("concat", in[0], x);
       Shape like = x.shape;
       if (like.size() == in[0].shape.size()) like[axis] = in[0].shape[axis];
-      require(like == in[0].shape, "concat: shapes differ beyond axis ", axis, ": ", in[0], " and ", x);
+      require(ErrorKind::shape, like == in[0].shape, "concat: shapes differ beyond axis ", axis, ": ", in[0], " and ", x);
       out.shape[axis] = checked_add(out.shape[axis], x.shape[axis]);
     }
     return std::vector{out};

@@ -70,7 +70,7 @@ OpDef random_uniform() {
           .inputs = 1,
           .infer =
               [](std::span<const TensorType> in, const Attrs& attrs) {
-                require(in[0] == TensorType{DType::i64, {2}}, "random_uniform: the state is i64[2] (seed, step), not ", in[0]);
+                require(ErrorKind::type, in[0] == TensorType{DType::i64, {2}}, "random_uniform: the state is i64[2] (seed, step), not ", in[0]);
                 attrs.integer("site");
                 TensorType type = type_attr("random_uniform", attrs);
                 require_float("random_uniform", type);

@@ -12,7 +12,8 @@ namespace {
 void check(std::string_view op, std::span<const TensorType> tensors, const TensorType& lr) {
   require_float(op, tensors[0]);
   for (const auto& t : tensors.subspan(1)) require_same_type(op, tensors[0], t);
-  require((lr == TensorType{tensors[0].dtype, {}}), op, ": the learning rate is a scalar ", name_of(tensors[0].dtype), "[], not ", lr);
+  require(ErrorKind::type, (lr == TensorType{tensors[0].dtype, {}}), op, ": the learning rate is a scalar ", name_of(tensors[0].dtype), "[], not ",
+          lr);
 }
 
 void check_range(std::string_view op, const Attrs& attrs, std::string_view name, double otherwise, double below) {
@@ -48,7 +49,7 @@ OpDef adam() {
            .inputs = 6};
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     check("adam", in.first(4), in[4]);
-    require((in[5] == TensorType{DType::i64, {}}), "adam: the step is a scalar i64[], not ", in[5]);
+    require(ErrorKind::type, (in[5] == TensorType{DType::i64, {}}), "adam: the step is a scalar i64[], not ", in[5]);
     attrs.real("beta1");
     attrs.real("beta2");
     check_range("adam", attrs, "beta1", 0.9, 1);

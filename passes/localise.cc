@@ -189,7 +189,7 @@ class Localiser {
 
   void choose_plain(LocalCall& call) {
     auto choice = c_.catalog->find(call.spec);
-    require(choice.has_value(), "no kernel runs ", print(call.spec), "; for this op there are: ", c_.catalog->list(call.spec.op));
+    require(ErrorKind::device, choice.has_value(), "no kernel runs ", print(call.spec), "; for this op there are: ", c_.catalog->list(call.spec.op));
     call.kernel = choice->kernel;
     call.workspace = choice->workspace;
   }
@@ -226,7 +226,7 @@ class Localiser {
   // Picks the kernel; where one that takes other strides of the inputs is cheaper, counted copies come first.
   void emit_call(LocalCall call, const Cost& work) {
     auto settled = settle(*c_.catalog, c_.options.costs, call.spec, work);
-    require(settled.has_value(), "no kernel runs ", print(call.spec), " of ", describe(graph_, node_),
+    require(ErrorKind::device, settled.has_value(), "no kernel runs ", print(call.spec), " of ", describe(graph_, node_),
             "; for this op there are: ", c_.catalog->list(call.spec.op));
     for (std::size_t i = 0; i < call.in.size(); ++i)
       if (settled->copied[i]) call.in[i] = copy_to(call.in[i], settled->call.in[i]);

@@ -48,7 +48,8 @@ std::span<const Pass> pipeline() { return passes; }
 void compile(Compilation& c) {
   for (const std::string& name : c.options.off) {
     auto at = std::find_if(std::begin(passes), std::end(passes), [&](const Pass& pass) { return name == pass.name; });
-    if (at == std::end(passes)) fail("no pass is called '", name, "'; ", near_names(name, passes, [](const Pass& p) { return p.name; }));
+    if (at == std::end(passes))
+      fail(ErrorKind::name, "no pass is called '", name, "'; ", near_names(name, passes, [](const Pass& p) { return p.name; }));
     require(at->may_be_off, "the pass '", name, "' cannot be switched off");
   }
   verify(c.graph);
@@ -71,24 +72,26 @@ void apply_rules(Graph& graph, std::span<const LayoutRule> rules) {
       if (!pattern.matches(variable.name)) continue;
       any = true;
       const Mesh& mesh = graph.meshes[static_cast<std::size_t>(variable.mesh)];
-      require(rule.axes.size() <= variable.type.shape.size(), "rule '", rule.pattern, "' names ", rule.axes.size(), " dimensions, but ",
-              variable.name, " is ", variable.type);
+      require(ErrorKind::layout, rule.axes.size() <= variable.type.shape.size(), "rule '", rule.pattern, "' names ", rule.axes.size(),
+              " dimensions, but ", variable.name, " is ", variable.type);
       Layout layout = broadcast_layout(mesh);
       for (std::size_t d = 0; d < rule.axes.size(); ++d) {
         if (rule.axes[d].empty()) continue;
         for (const std::string& name : split(rule.axes[d], '+')) {
           Sbp& entry = layout[static_cast<std::size_t>(mesh.axis(name))];
-          require(entry.is_broadcast(), "rule '", rule.pattern, "' splits two dimensions of ", variable.name, " on the mesh axis '", name, "'");
+          require(ErrorKind::layout, entry.is_broadcast(), "rule '", rule.pattern, "' splits two dimensions of ", variable.name,
+                  " on the mesh axis '", name, "'");
           entry = S(static_cast<int>(d));
         }
       }
-      require(!variable.stored || *variable.stored == layout, "rule '", rule.pattern, "' wants ", variable.name, " as ",
+      require(ErrorKind::layout, !variable.stored || *variable.stored == layout, "rule '", rule.pattern, "' wants ", variable.name, " as ",
               print(variable.type, mesh, layout), ", but an earlier rule or compile stored it as ",
               variable.stored ? print(variable.type, mesh, *variable.stored) : std::string());
       variable.stored = layout;
     }
     if (!any)
-      fail("rule '", rule.pattern, "' matches no parameter; ", near_names(rule.pattern, graph.variables, [](const Variable& v) { return v.name; }));
+      fail(ErrorKind::name, "rule '", rule.pattern, "' matches no parameter; ",
+           near_names(rule.pattern, graph.variables, [](const Variable& v) { return v.name; }));
   }
 }
 

@@ -68,7 +68,7 @@ std::vector<NodeChoice> choices_of(const Graph& graph, NodeId id, const CostTabl
     legal.clear();
     std::size_t o = std::min(wrong, fixed.size() - 1);
     for (const auto& axes : mesh_shardings({&graph, id}, mesh)) legal.insert(entries(axes, true, o));
-    fail(describe(graph, id), " cannot give ", print(graph.type(node.outputs[o])), " the layout ",
+    fail(ErrorKind::layout, describe(graph, id), " cannot give ", print(graph.type(node.outputs[o])), " the layout ",
          fixed[o] ? print(*fixed[o]) : std::string("asked for"), " on ", print(mesh), "; it can give ",
          join(legal, ", ", [](const Layout& layout) { return print(layout); }));
   }
@@ -94,7 +94,7 @@ Sharded shard(Graph graph, const CostTable& costs) {
   TreePrices prices(costs);
   LayoutProblem problem = layout_problem(graph, choices, prices, Crowds::free);
   solve::MinSumResult result = solve::min_sum(problem.sum);
-  require(result.feasible, "shard: no choice of layouts satisfies everything that is fixed");
+  require(ErrorKind::layout, result.feasible, "shard: no choice of layouts satisfies everything that is fixed");
   made.cost = result.cost + problem.constant;
   made.cost_bound = result.lower_bound + problem.constant;
   made.optimal = result.optimal;

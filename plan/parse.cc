@@ -267,7 +267,7 @@ Plan load_plan(const std::string& path) {
   text << in.rdbuf();
   try {
     return parse_plan(text.str());
-  } catch (const Error& error) { fail(path, ": ", error.what()); }
+  } catch (const Error& error) { fail(error.kind, path, ": ", error.what()); }
 }
 
 }  // namespace karez::plan

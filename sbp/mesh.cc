@@ -11,13 +11,13 @@ Mesh Mesh::of(std::vector<MeshAxis> axes) {
   std::int64_t size = 1;
   for (std::size_t a = 0; a < mesh.axes.size(); ++a) {
     const MeshAxis& axis = mesh.axes[a];
-    require(!axis.name.empty(), "mesh: axis ", a, " of size ", axis.size, " has no name");
+    require(ErrorKind::name, !axis.name.empty(), "mesh: axis ", a, " of size ", axis.size, " has no name");
     require(axis.size >= 1, "mesh: axis ", axis.name, " has size ", axis.size, "; the least is 1");
     for (std::size_t b = 0; b < a; ++b)
-      require(mesh.axes[b].name != axis.name, "mesh: axis ", axis.name, " appears twice, as number ", b, " and ", a);
+      require(ErrorKind::name, mesh.axes[b].name != axis.name, "mesh: axis ", axis.name, " appears twice, as number ", b, " and ", a);
     size = checked_mul(size, axis.size);
   }
-  require(size <= 1 << 24, "mesh: ", size, " devices; the most is ", 1 << 24);
+  require(ErrorKind::device, size <= 1 << 24, "mesh: ", size, " devices; the most is ", 1 << 24);
   for (int d = 0; d < size; ++d) mesh.devices.push_back({0, d});
   return mesh;
 }
@@ -39,12 +39,13 @@ Mesh Mesh::parse(std::string_view text) {
 int Mesh::axis(std::string_view name) const {
   for (int a = 0; a < rank(); ++a)
     if (axes[a].name == name) return a;
-  fail("mesh: no axis is called '", name, "'; ", print(*this), " has ",
+  fail(ErrorKind::name, "mesh: no axis is called '", name, "'; ", print(*this), " has ",
        axes.empty() ? "none" : join(axes, ", ", [](const MeshAxis& axis) { return axis.name; }));
 }
 
 std::vector<int> Mesh::coordinates(int position) const {
-  if (position < 0 || position >= size()) fail("mesh: position ", position, " is outside ", print(*this), " of ", size(), " devices");
+  if (position < 0 || position >= size())
+    fail(ErrorKind::device, "mesh: position ", position, " is outside ", print(*this), " of ", size(), " devices");
   std::vector<int> out(axes.size());
   for (int a = rank() - 1; a >= 0; --a) {
     out[a] = position % axes[a].size;
@@ -65,7 +66,7 @@ int Mesh::position(const std::vector<int>& coordinates) const {
 }
 
 std::vector<int> Mesh::group(int axis, int position) const {
-  if (axis < 0 || axis >= rank()) fail("mesh: axis number ", axis, " in ", print(*this), " of ", rank(), " axes");
+  if (axis < 0 || axis >= rank()) fail(ErrorKind::device, "mesh: axis number ", axis, " in ", print(*this), " of ", rank(), " axes");
   std::vector<int> at = coordinates(position);
   std::vector<int> out(axes[axis].size);
   for (int i = 0; i < axes[axis].size; ++i) {

@@ -11,7 +11,7 @@ namespace {
 Reduce reduce_from(std::string_view name) {
   for (Reduce r : {Reduce::sum, Reduce::max, Reduce::min})
     if (name_of(r) == name) return r;
-  fail("no kind of Partial is called '", name, "'; there are sum, max, min");
+  fail(ErrorKind::name, "no kind of Partial is called '", name, "'; there are sum, max, min");
 }
 }  // namespace
 
@@ -38,7 +38,7 @@ Sbp sbp_from(std::string_view text) {
   Sbp out;
   if (in.accept("S(")) {
     std::int64_t dim = in.integer();
-    require(dim >= 0 && dim < 1 << 16, "layout: no dimension ", dim, " can be split (in '", text, "')");
+    require(ErrorKind::layout, dim >= 0 && dim < 1 << 16, "layout: no dimension ", dim, " can be split (in '", text, "')");
     out = S(static_cast<int>(dim));
     in.expect(")");
   } else if (in.accept("P(")) {
@@ -59,7 +59,7 @@ Layout broadcast_layout(const Mesh& mesh) { return Layout(mesh.axes.size(), B())
 
 std::string print(const TensorType& type, const Mesh& mesh, const Layout& layout) {
   std::string why;
-  require(is_valid(type, mesh, layout, &why), why);
+  require(ErrorKind::layout, is_valid(type, mesh, layout, &why), why);
   std::string out = cat(type.dtype, "[");
   for (int d = 0; d < type.rank(); ++d) {
     out += cat(d > 0 ? ", " : "", type.shape[d]);
@@ -109,7 +109,7 @@ Range part_of(Range range, int parts, int index) {
 
 Box local_box(const Shape& shape, const Mesh& mesh, const Layout& layout, int position) {
   if (layout.size() != mesh.axes.size())
-    fail("layout ", print(layout), " has ", layout.size(), " entries for the ", mesh.rank(), " axes of ", print(mesh));
+    fail(ErrorKind::layout, "layout ", print(layout), " has ", layout.size(), " entries for the ", mesh.rank(), " axes of ", print(mesh));
   if (position < 0 || position >= mesh.size()) fail("mesh: position ", position, " is outside ", print(mesh), " of ", mesh.size(), " devices");
   Box box = whole(shape);
   int stride = mesh.size();
@@ -117,7 +117,7 @@ Box local_box(const Shape& shape, const Mesh& mesh, const Layout& layout, int po
     stride /= mesh.axes[a].size;
     if (!layout[a].is_split()) continue;
     if (layout[a].dim < 0 || layout[a].dim >= static_cast<int>(box.size()))
-      fail("layout ", print(layout), " splits dimension ", layout[a].dim, " of ", print_shape(shape));
+      fail(ErrorKind::layout, "layout ", print(layout), " splits dimension ", layout[a].dim, " of ", print_shape(shape));
     Range& range = box[layout[a].dim];
     range = part_of(range, mesh.axes[a].size, position / stride % mesh.axes[a].size);
   }

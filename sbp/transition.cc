@@ -19,19 +19,20 @@ std::int64_t count_of(const Box& box) {
 
 void require_step(const TensorType& type, const Mesh& mesh, const TransitionStep& step) {
   std::string why;
-  require(is_valid(type, mesh, step.from, &why) && is_valid(type, mesh, step.to, &why), "transition: ", why);
-  if (step.axis < 0 || step.axis >= mesh.rank()) fail("transition: axis number ", step.axis, " in ", print(mesh), " of ", mesh.rank(), " axes");
+  require(ErrorKind::layout, is_valid(type, mesh, step.from, &why) && is_valid(type, mesh, step.to, &why), "transition: ", why);
+  if (step.axis < 0 || step.axis >= mesh.rank())
+    fail(ErrorKind::layout, "transition: axis number ", step.axis, " in ", print(mesh), " of ", mesh.rank(), " axes");
   for (int a = 0; a < mesh.rank(); ++a)
     if (a != step.axis && step.from[a] != step.to[a])
-      fail("transition: ", print(step.from), " -> ", print(step.to), " changes axis ", mesh.axes[a].name, ", but the step is on ",
+      fail(ErrorKind::layout, "transition: ", print(step.from), " -> ", print(step.to), " changes axis ", mesh.axes[a].name, ", but the step is on ",
            mesh.axes[step.axis].name);
   auto move = move_between(step.from[step.axis], step.to[step.axis]);
   if (move != step.move)
-    fail("transition: ", step.from[step.axis], " -> ", step.to[step.axis], " is ", move ? name_of(*move) : "no single move", ", not ",
-         name_of(step.move));
+    fail(ErrorKind::layout, "transition: ", step.from[step.axis], " -> ", step.to[step.axis], " is ", move ? name_of(*move) : "no single move",
+         ", not ", name_of(step.move));
   if (!boxes_nest(mesh, step.from, step.axis, step.from[step.axis], step.to[step.axis]))
-    fail("transition: ", print(step.from), " -> ", print(step.to), " changes a dimension that an axis after ", mesh.axes[step.axis].name,
-         " splits too");
+    fail(ErrorKind::layout, "transition: ", print(step.from), " -> ", print(step.to), " changes a dimension that an axis after ",
+         mesh.axes[step.axis].name, " splits too");
 }
 }  // namespace
 
@@ -50,7 +51,7 @@ std::string_view name_of(Move move) {
 Move move_from(std::string_view name) {
   for (Move m : moves)
     if (name_of(m) == name) return m;
-  fail("no move is called '", name, "'; there are ", join(moves, ", ", [](Move m) { return name_of(m); }));
+  fail(ErrorKind::name, "no move is called '", name, "'; there are ", join(moves, ", ", [](Move m) { return name_of(m); }));
 }
 
 std::optional<Move> move_between(Sbp from, Sbp to) {
@@ -122,7 +123,7 @@ double move_seconds(Move move, Sbp from, Sbp to, int n, std::span<const std::int
 
 std::vector<TransitionStep> steps_from(const TensorType& type, const Mesh& mesh, const Layout& from) {
   std::string why;
-  require(is_valid(type, mesh, from, &why), "transition: ", why);
+  require(ErrorKind::layout, is_valid(type, mesh, from, &why), "transition: ", why);
   std::vector<Sbp> entries;
   entries.reserve(static_cast<std::size_t>(type.rank()) + 4);
   for (int d = 0; d < type.rank(); ++d) entries.push_back(S(d));

@@ -37,7 +37,7 @@ int TransitionTable::number(const Layout& layout) {
     std::string why;
     if (!is_valid(state_->type, state_->mesh, layout, &why)) {
       state_->number_of.erase(at);
-      fail("transition: ", why);
+      fail(ErrorKind::layout, "transition: ", why);
     }
     state_->layouts.push_back(layout);
   }
@@ -64,7 +64,7 @@ TransitionTree TransitionTable::tree(int from, int set) {
     for (int member : members) set = with(set, member);
   }
   if (set == 0) return {};
-  require(members.size() <= 16, "transition: ", members.size(), " different targets; trees are exact up to 16");
+  require(ErrorKind::layout, members.size() <= 16, "transition: ", members.size(), " different targets; trees are exact up to 16");
   unsigned kinds = kinds_of(state_->layouts[from]);
   for (int member : members) kinds |= kinds_of(state_->layouts[member]);
   auto search = state_->searches.try_emplace(kinds, state_->type, state_->mesh, kinds, state_->costs).first;

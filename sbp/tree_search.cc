@@ -25,7 +25,8 @@ Space space_of(const TensorType& type, const Mesh& mesh, unsigned kinds, const C
   double bytes = static_cast<double>(type.bytes()), most = 0;
   for (int a = mesh.rank() - 1; a >= 0; --a) {
     out.stride[a] = out.states;
-    require(out.states <= (1 << 20) / static_cast<int>(out.entries.size()), "transition: ", type, " on ", print(mesh), " has too many layouts");
+    require(ErrorKind::layout, out.states <= (1 << 20) / static_cast<int>(out.entries.size()), "transition: ", type, " on ", print(mesh),
+            " has too many layouts");
     out.states *= static_cast<int>(out.entries.size());
   }
   for (const MeshAxis& axis : mesh.axes) {
@@ -103,7 +104,7 @@ void TreeSearch::run(int set, const std::vector<int>& subsets, int only) {
 void TreeSearch::collect(int set, int state, std::vector<std::pair<int, int>>& steps) const {
   while (true) {
     const Best& here = best_[set][state];
-    require(here.units < never, "transition: a target cannot be reached");  // cannot be: everything meets in all Broadcast
+    require(ErrorKind::layout, here.units < never, "transition: a target cannot be reached");  // cannot be: everything meets in all Broadcast
     if (here.part != 0) {
       collect(here.part, state, steps);
       set = here.rest;

@@ -36,7 +36,7 @@ inline std::ostream& operator<<(std::ostream& out, DType dtype) { return out << 
 inline DType dtype_from(std::string_view name) {
   for (DType d : {DType::f32, DType::f64, DType::i32, DType::i64, DType::b8})
     if (name_of(d) == name) return d;
-  fail("no dtype is called '", name, "'; there are f32, f64, i32, i64, bool");
+  fail(ErrorKind::name, "no dtype is called '", name, "'; there are f32, f64, i32, i64, bool");
 }
 constexpr bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DType::f64; }
 
@@ -56,7 +56,7 @@ template <class Body> decltype(auto) with_type(DType dtype, Body&& body) {
     case DType::i64: return body.template operator()<std::int64_t>();
     case DType::b8: return body.template operator()<bool>();
   }
-  fail("a dtype with tag ", static_cast<int>(dtype), " does not exist");
+  fail(ErrorKind::type, "a dtype with tag ", static_cast<int>(dtype), " does not exist");
 }
 
 }  // namespace karez::tensor

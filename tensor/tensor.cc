@@ -11,7 +11,7 @@ namespace karez::tensor {
 std::int64_t count_of(const Shape& shape) {
   std::int64_t count = 1;
   for (auto size : shape) {
-    require(size >= 0, "a shape has a negative size: ", print_shape(shape));
+    require(ErrorKind::shape, size >= 0, "a shape has a negative size: ", print_shape(shape));
     count = checked_mul(count, size);
   }
   return count;
