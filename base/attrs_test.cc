@@ -89,5 +89,12 @@ TEST(Attrs, TheyAreReadOutOfALongerText) {
   EXPECT_TRUE(in.accept(":"));
 }
 
+TEST(Attrs, IntegersKeepAll64BitsWhenRead) {
+  EXPECT_EQ(Attrs::parse("{a=9007199254740993}").integer("a"), 9007199254740993);  // 2^53 + 1, which no double is
+  EXPECT_EQ(Attrs::parse("{a=-9223372036854775807}").integer("a"), -9223372036854775807);
+}
+
+TEST(Attrs, AnIntegerBeyond32BitsIsARealNumberToo) { EXPECT_EQ(Attrs::parse("{a=5000000000}").real("a"), 5e9); }
+
 }  // namespace
 }  // namespace karez::base

@@ -93,5 +93,11 @@ TEST(Scan, ErrorsNameLineAndColumnOfTheNextToken) {
   EXPECT_EQ(error_of([&] { in.expect("more"); }), "plan: line 3, column 8: expected 'more' at the end");
 }
 
+TEST(Scan, ANameEndsBeforeAllColonsBehindIt) {
+  Scan in("fc1.weight:: rest", "plan");
+  EXPECT_EQ(in.name(), "fc1.weight");
+  EXPECT_TRUE(in.accept("::"));
+}
+
 }  // namespace
 }  // namespace karez::base
