@@ -1,31 +1,44 @@
-// Failing a launch: the error's text, and the mark that poisons the rest.
+// Failing a launch: its error, and the mark that poisons the rest.
 #include "runtime/failure.h"
 
 #include <exception>
+#include <new>
 
 #include "runtime/loaded.h"
 
 namespace karez::runtime {
 
-std::string thrown_text() {
+namespace {
+// "net.cc:12" of "matmul at net.cc:12".
+std::string line_of(const std::string& where) {
+  const std::size_t at = where.rfind(" at ");
+  return at == std::string::npos ? "" : where.substr(at + 4);
+}
+}  // namespace
+
+Error thrown() {
   try {
     throw;
-  } catch (const std::exception& error) { return error.what(); } catch (const std::string& text) {
-    return text;
-  } catch (const char* text) { return text; } catch (...) {
-    return "something was thrown that is no std::exception";
+  } catch (const Error& error) { return error; } catch (const std::bad_alloc&) {
+    return {ErrorKind::device, "out of host memory"};
+  } catch (const std::exception& error) { return Error(error.what()); } catch (const std::string& text) {
+    return Error(text);
+  } catch (const char* text) { return Error(text); } catch (...) {
+    return Error("something was thrown that is no std::exception");
   }
 }
 
-void fail_launch(Loaded& loaded, const ActorState& actor, const std::string& what, const std::string& where) {
+void fail_launch(Loaded& loaded, const ActorState& actor, const Error& cause, const std::string& where) {
   LaunchRecord* record = loaded.launch.load(std::memory_order_acquire);
   const PlanDevice& device = loaded.plan.devices[static_cast<std::size_t>(loaded.plan.stream(actor.actor->stream).device.index)];
-  std::string text = cat(where.empty() ? "" : cat(where, ": "), what, " [", record == nullptr ? "between launches" : cat("launch ", record->ticket),
-                         ", actor '", actor.actor->name, "', device ", device_name(device), "]");
-  require(record != nullptr, text);
+  std::string text =
+      cat(where.empty() ? "" : cat(where, ": "), cause.what(), " [", record == nullptr ? "between launches" : cat("launch ", record->ticket),
+          ", actor '", actor.actor->name, "', device ", device_name(device), "]");
+  const Error error(cause.kind, text, cause.where.empty() ? line_of(where) : cause.where);
+  if (record == nullptr) throw error;
   {
     std::lock_guard lock(record->mutex);
-    if (record->error.empty()) record->error = std::move(text);
+    if (!record->error) record->error = error;
   }
   loaded.poisoned.store(true, std::memory_order_relaxed);
 }

@@ -3,15 +3,18 @@
 
 #include <string>
 
+#include "base/error.h"
+
 namespace karez::runtime {
 
 struct ActorState;
 struct Loaded;
 
-// Inside a catch block: what was thrown, whatever its type.
-std::string thrown_text();
+// Inside a catch block: what was thrown, whatever its type. Memory that ran out is the device's fault, another library's exception the user's.
+Error thrown();
 
-// Throws itself if no launch is in flight: then nobody waits for the error, and the session must break.
-void fail_launch(Loaded& loaded, const ActorState& actor, const std::string& what, const std::string& where);
+// The launch's error is the first one, of the cause's kind. Throws itself if no launch is in flight: then nobody waits for the error, and the
+// session must break.
+void fail_launch(Loaded& loaded, const ActorState& actor, const Error& cause, const std::string& where);
 
 }  // namespace karez::runtime

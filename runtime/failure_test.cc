@@ -25,6 +25,20 @@ std::string error_of(const std::function<void()>& body) {
   return "no error";
 }
 
+struct Caught {
+  ErrorKind kind = ErrorKind::user;
+  std::string where;
+  bool operator==(const Caught&) const = default;
+};
+std::ostream& operator<<(std::ostream& out, const Caught& caught) { return out << name_of(caught.kind) << " of " << caught.where; }
+
+Caught caught(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) { return {error.kind, error.where}; }
+  return {ErrorKind::user, "no error"};
+}
+
 // A chain over two workers whose middle actor fails at its second run; the last one counts its acts.
 Plan failing_plan() {
   Sketch s;
@@ -79,7 +93,7 @@ class BadSource : public Source {
  public:
   TensorType type() const override { return {DType::f32, {4}}; }
   void read(std::int64_t position, std::span<const std::int64_t>, const TensorRef& out) const override {
-    require(position < 2, "row ", position, ": label 11 is out of range 0..9");
+    require(ErrorKind::data, position < 2, "row ", position, ": label 11 is out of range 0..9");
     for (int i = 0; i < 4; ++i) out.as<float>()[i] = static_cast<float>(position);
   }
 };
@@ -93,6 +107,61 @@ TEST(Failure, ASourcesErrorNamesTheInputsLine) {
   EXPECT_NO_THROW(session.launch(plan, {{"x", {source, 1}}}).wait());
   std::string error = error_of([&] { session.launch(plan, {{"x", {source, 2}}}).wait(); });
   EXPECT_EQ(error.find("node.0 at sketch.cc:1: row 2: label 11 is out of range 0..9 [launch 2, actor 'node."), 0u) << error;
+  EXPECT_EQ(caught([&] { session.launch(plan, {{"x", {source, 2}}}); }), (Caught{ErrorKind::data, "sketch.cc:1"}));
+}
+
+// One actor that calls `kernel`.
+Plan plan_of(const char* kernel) {
+  Sketch s;
+  ActorId a = s.actor("a");
+  s.start(a);
+  s.done(a);
+  s.call(a, kernel, {}, {});
+  return s.plan;
+}
+
+TEST(Failure, HasTheKindOfItsCauseAndTheUsersLineForEveryWaiterUntilReloaded) {
+  for (ErrorKind kind : {ErrorKind::shape, ErrorKind::device, ErrorKind::peer, ErrorKind::hang, ErrorKind::data}) {
+    std::vector<KernelRow> rows = test_kernels();
+    rows.push_back(test_row("blame", [=](const CallSpec&) -> PreparedKernel { return [=](const KernelArgs&) { fail(kind, "it broke"); }; }));
+    rows.push_back(test_row("unready", [=](const CallSpec&) -> PreparedKernel { fail(kind, "it does not fit"); }));
+    KernelTable table(std::move(rows));
+    Session session({.workers = 2}, table);
+    session.add({"test.late", [=](const KernelArgs&, const Done& done) { done(std::make_exception_ptr(Error(kind, "late"))); }});
+    session.add({"test.throw", [=](const KernelArgs&, const Done&) { fail(kind, "at once"); }});
+    const Caught expected{kind, "sketch.cc:2"};
+    for (const char* kernel : {"test.blame", "test.late", "test.throw"}) {
+      const int plan = session.load(plan_of(kernel));
+      Launch first = session.launch(plan);
+      EXPECT_EQ(caught([&] { session.launch(plan).wait(); }), expected) << kernel << ": it was refused, or did not run";
+      EXPECT_EQ(caught([&] { first.wait(); }), expected) << kernel;
+      EXPECT_EQ(caught([&] { first.outputs(); }), expected) << kernel;
+      EXPECT_EQ(caught([&] { session.launch(plan); }), expected) << kernel;
+      session.reload();
+      EXPECT_NO_THROW(session.launch(session.load(plain_plan())).wait());
+    }
+    EXPECT_EQ(caught([&] { session.load(plan_of("test.unready")); }).kind, kind);
+    Plan setup = plan_of("test.blame");
+    std::swap(setup.setup, setup.actors[0].calls);
+    EXPECT_EQ(caught([&] { session.load(setup); }).kind, kind);
+  }
+}
+
+TEST(Failure, HasTheLineThatItsCauseNames) {
+  KernelTable table({test_row("lined", [](const CallSpec&) -> PreparedKernel {
+    return [](const KernelArgs&) { throw Error(ErrorKind::data, "line 7 is odd", "labels.txt:7"); };
+  })});
+  Session session({}, table);
+  EXPECT_EQ(caught([&] { session.launch(session.load(plan_of("test.lined"))).wait(); }), (Caught{ErrorKind::data, "labels.txt:7"}));
+}
+
+TEST(Failure, MemoryThatRanOutIsADeviceErrorAndAnotherLibrarysExceptionTheUsers) {
+  KernelTable table({test_row("hungry", [](const CallSpec&) -> PreparedKernel { return [](const KernelArgs&) { throw std::bad_alloc(); }; }),
+                     test_row("foreign", [](const CallSpec&) -> PreparedKernel { return [](const KernelArgs&) { throw std::out_of_range("?"); }; })});
+  Session session({}, table);
+  EXPECT_EQ(caught([&] { session.launch(session.load(plan_of("test.hungry"))).wait(); }).kind, ErrorKind::device);
+  session.reload();
+  EXPECT_EQ(caught([&] { session.launch(session.load(plan_of("test.foreign"))).wait(); }), (Caught{ErrorKind::user, "sketch.cc:2"}));
 }
 
 // Throws what is no std::exception.
@@ -192,7 +261,7 @@ TEST(Failure, TheFirstErrorWinsWhenAKernelThatFinishesLaterFailsToo) {
   rows.push_back(test_row("soon", [&](const CallSpec&) -> PreparedKernel {
     return [&](const KernelArgs&) {
       failed = true;
-      fail("soon");
+      fail(ErrorKind::data, "soon");
     };
   }));
   KernelTable table(std::move(rows));
@@ -216,9 +285,10 @@ TEST(Failure, TheFirstErrorWinsWhenAKernelThatFinishesLaterFailsToo) {
   {
     std::lock_guard lock(mutex);
     ASSERT_EQ(pending.size(), 1u);
-    pending[0](std::make_exception_ptr(Error("later")));  // its mail is opened after the act that fails
+    pending[0](std::make_exception_ptr(Error(ErrorKind::device, "later")));  // its mail is opened after the act that fails
   }
   EXPECT_EQ(error_of([&] { launch.wait(); }), "test.soon at sketch.cc:2: soon [launch 1, actor 'soon', device 0.0]");
+  EXPECT_EQ(caught([&] { launch.wait(); }).kind, ErrorKind::data);
 }
 
 TEST(Failure, AnErrorBetweenLaunchesIsNotLost) {

@@ -129,6 +129,12 @@ class Preparation {
     return spec;
   }
 
+  // Inside a catch block: the same error, with the place before its text.
+  [[noreturn]] void fail_call(std::string_view when, const std::string& where) const {
+    const Error error = thrown();
+    throw Error(error.kind, cat("plan '", plan_.name, "', ", when, where, ": ", error.what()), error.where);
+  }
+
   void prepare_call(PreparedCall& prepared, const Call& call, const std::string& device) {
     prepared.call = &call;
     prepared.in.resize(call.in.size());
@@ -144,7 +150,7 @@ class Preparation {
       std::int64_t needs = row.workspace ? row.workspace(spec) : 0, has = call.workspace ? call.workspace->view.bytes() : 0;
       require(needs <= has, "kernel ", call.kernel, " needs ", needs, " bytes of workspace for ", print(spec), ", but the plan gives ", has);
       prepared.run = row.prepare(spec);
-    } catch (...) { fail("plan '", plan_.name, "', ", call.where.empty() ? "a call of " + call.kernel : call.where, ": ", thrown_text()); }
+    } catch (...) { fail_call("", call.where.empty() ? "a call of " + call.kernel : call.where); }
   }
 
   void prepare_actor(ActorState& a) {
@@ -311,7 +317,7 @@ class Preparation {
       if (call.workspace) prepared.workspace = fixed(*call.workspace);
       try {
         prepared.run(prepared.args());
-      } catch (...) { fail("plan '", plan_.name, "', set-up, ", call.where.empty() ? call.kernel : call.where, ": ", thrown_text()); }
+      } catch (...) { fail_call("set-up, ", call.where.empty() ? call.kernel : call.where); }
     }
   }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -146,7 +147,7 @@ struct LaunchRecord {
   Mail mail;
   LaunchRecord* next = nullptr;
   std::mutex mutex;
-  std::string error;  // the first one
+  std::optional<Error> error;  // the first one
 };
 
 struct Binding {

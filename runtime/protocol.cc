@@ -196,7 +196,7 @@ void Protocol::send_from_session(Loaded& loaded, std::vector<Mail>& mails, const
 void Protocol::fail(Part& part, ActorState& actor) {
   const Loaded& loaded = *part.loaded;
   events_.act(EventKind::failed, loaded.number, loaded.ticket.load(std::memory_order_relaxed), actor.id, actor.ports.acts());
-  fail_launch(*part.loaded, actor, thrown_text(), where_of(actor));
+  fail_launch(*part.loaded, actor, thrown(), where_of(actor));
 }
 
 }  // namespace karez::runtime

@@ -211,7 +211,7 @@ Launch Session::launch(int plan, const Feeds& feeds) {
   std::vector<Feed> over;  // gone after the lock
   std::lock_guard lock(mutex_);
   require(loaded_.count(plan) > 0, "plan ", plan, " was unloaded while it was to be launched");
-  require(failure_.empty(), "this session's state is unusable since a launch failed (", failure_, "); reload it");
+  if (failure_) throw unusable("");
   over = drop_finished();
   record->ticket = next_ticket_++;
   ++launched_;
@@ -222,26 +222,31 @@ Launch Session::launch(int plan, const Feeds& feeds) {
 
 void Session::finished(LaunchRecord& record) {
   std::lock_guard lock(mutex_);
-  if (!record.error.empty() && failure_.empty()) failure_ = record.error;
+  if (record.error && !failure_) failure_ = record.error;
   if (!broken()) finished_ticket_ = record.ticket;
   over_.notify_all();
 }
 
 bool Session::refuses(LaunchRecord& record) {
   std::lock_guard lock(mutex_);
-  if (failure_.empty()) return false;
-  record.error = cat("launch ", record.ticket, " did not run: this session's state is unusable since a launch failed (", failure_, "); reload it");
+  if (!failure_) return false;
+  record.error = unusable(cat("launch ", record.ticket, " did not run: "));
   return true;
 }
 
-void Session::broke(const std::string& why) {
+Error Session::unusable(std::string_view text) const {
+  return {failure_->kind, cat(text, "this session's state is unusable since a launch failed (", failure_->what(), "); reload it"), failure_->where};
+}
+
+void Session::broke(const Error& why) {
   std::lock_guard lock(mutex_);
   broken_ = true;
   for (auto& record : launches_) {
     std::lock_guard record_lock(record->mutex);
-    if (record->ticket > finished_ticket_ && record->error.empty()) record->error = cat("launch ", record->ticket, " broke off: ", why);
+    if (record->ticket > finished_ticket_ && !record->error)
+      record->error = Error(why.kind, cat("launch ", record->ticket, " broke off: ", why.what()), why.where);
   }
-  if (failure_.empty()) failure_ = why;
+  if (!failure_) failure_ = why;
   finished_ticket_ = next_ticket_ - 1;
   over_.notify_all();
 }
@@ -251,7 +256,7 @@ void Session::wait(const LaunchRecord& record) {
     std::unique_lock lock(mutex_);
     over_.wait(lock, [&] { return finished_ticket_ >= record.ticket; });
   }
-  require(record.error.empty(), record.error);
+  if (record.error) throw *record.error;
 }
 
 void Session::wait_idle() {
@@ -310,7 +315,7 @@ void Session::reload() {
   gone_ = {};
   variables_ = std::make_unique<Variables>();
   launches_.clear();
-  failure_.clear();
+  failure_.reset();
   broken_ = false;
 }
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -64,7 +65,7 @@ struct Counters {
 // One launch's future. Copies share it; it may outlive the wait, not the Session.
 class Launch {
  public:
-  void wait() const;  // rethrows the launch's first error, with actor, device and the user's line
+  void wait() const;  // rethrows the launch's first error, with its kind, actor, device and the user's line
   bool done() const;
   std::uint64_t ticket() const;
   const HostArray& output(std::string_view name) const;                   // waits; unknown: an error that lists the names
@@ -122,10 +123,11 @@ class Session {
   // Called by workers.
   void finished(LaunchRecord& record);  // it is over; the record may go
   bool refuses(LaunchRecord& record);   // says so in the record, if an earlier launch failed
-  void broke(const std::string& why);   // a protocol error: everything in flight ends here
+  void broke(const Error& why);         // a protocol error: everything in flight ends here
   void left(Loaded& loaded);            // no worker touches it any more; a client's thread frees it
   bool broken() const { return broken_.load(std::memory_order_relaxed); }
 
+  Error unusable(std::string_view text) const;  // since `failure_`, and of its kind
   void wait_idle();
   std::shared_ptr<Loaded> find(int plan) const;
   void free_left();
@@ -161,7 +163,7 @@ class Session {
   Counters gone_;                                       // what plans counted that are freed
   std::deque<std::shared_ptr<LaunchRecord>> launches_;  // begun or queued, oldest first
   std::uint64_t next_ticket_ = 1, finished_ticket_ = 0;
-  std::string failure_;  // of the first failed launch
+  std::optional<Error> failure_;  // of the first failed launch
 };
 
 }  // namespace karez::runtime

@@ -40,7 +40,8 @@ void Worker::run() {
     try {
       step();
     } catch (...) {  // no body's: the protocol was broken, and nothing can be trusted to go on
-      session_.broke(cat("worker ", number_, ": ", thrown_text()));
+      const Error error = thrown();
+      session_.broke(Error(error.kind, cat("worker ", number_, ": ", error.what()), error.where));
     }
   }
 }

@@ -11,11 +11,13 @@ namespace karez::tests {
 namespace {
 using ::testing::HasSubstr;
 
-// What the kernel said: the text between its name and line and the launch's own bracket.
+// What the kernel said: the text between its name and line and the launch's own bracket. It is the data's fault, and this file's line.
 std::string error_of(const Future& out) {
   try {
     out.wait();
-  } catch (const std::exception& error) {
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind, ErrorKind::data);
+    EXPECT_EQ(error.where.rfind("index_error_test.cc:", 0), 0u) << error.where;
     std::string text = error.what();
     return text.substr(0, text.find(" [launch"));
   }

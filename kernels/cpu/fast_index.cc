@@ -41,7 +41,7 @@ Table table_of(const CallSpec& call, const View& index, std::int64_t count, std:
 PreparedKernel plain_of(const CallSpec& call) {
   for (const KernelRow& row : plain_gather_rows())
     if (row.op == call.op) return row.prepare(call);
-  fail("no plain row implements '", call.op, "'");
+  fail(ErrorKind::device, "no plain row implements '", call.op, "'");
 }
 
 // table [v, d...], index [i...], rows [i..., d...], all f32 in one piece.

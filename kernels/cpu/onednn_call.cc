@@ -63,7 +63,7 @@ void OneDnnCall::run(const KernelArgs& args) {
   }
   for (const Step& step : steps_) {  // the C call: the C++ wrapper builds a hash map and a vector at every execution
     const dnnl_status_t status = dnnl_primitive_execute(step.primitive.get(), stream_.get(), static_cast<int>(step.args.size()), step.args.data());
-    require(status == dnnl_success, "oneDNN failed to execute a primitive: status ", static_cast<int>(status));
+    require(ErrorKind::device, status == dnnl_success, "oneDNN failed to execute a primitive: status ", static_cast<int>(status));
   }
   if (relu_ == nullptr) return;
   constexpr std::int64_t grain = 32768;  // elements below which a second thread costs more than it brings

@@ -35,7 +35,7 @@ bool all_dtype(const std::vector<View>& views, DType dtype) {
 }
 
 void require_fit(bool ok, const CallSpec& call, std::string_view what) {
-  if (!ok) fail(call.op, ": ", what, " in ", print(call));
+  if (!ok) fail(ErrorKind::shape, call.op, ": ", what, " in ", print(call));
 }
 
 }  // namespace karez::kernels

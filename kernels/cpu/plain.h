@@ -31,7 +31,7 @@ void require_fit(bool ok, const CallSpec& call, std::string_view what);
 
 // with_float(dtype, [&]<class T>() { ... }): as with_type, for f32 and f64.
 template <class Body> decltype(auto) with_float(DType dtype, Body&& body) {
-  require(is_float(dtype), "a kernel for f32 and f64 got ", dtype);
+  require(ErrorKind::type, is_float(dtype), "a kernel for f32 and f64 got ", dtype);
   return dtype == DType::f32 ? body.template operator()<float>() : body.template operator()<double>();
 }
 // with_number(dtype, ...): all but bool.
