@@ -51,10 +51,16 @@ class ReadyQueue {
     if (words_[word] == 0) summary_[word / 64] &= ~(std::uint64_t{1} << (word % 64));
     --count_;
   }
-  int pop() {
-    int place = top();
-    erase(place);
-    return place;
+  int pop() {  // top, and erase what it found
+    assert(count_ > 0);
+    std::size_t s = 0;
+    while (summary_[s] == 0) ++s;
+    std::size_t word = s * 64 + static_cast<std::size_t>(std::countr_zero(summary_[s]));
+    std::uint64_t bits = words_[word], rest = bits & (bits - 1);
+    words_[word] = rest;
+    if (rest == 0) summary_[s] &= summary_[s] - 1;
+    --count_;
+    return static_cast<int>(word * 64) + std::countr_zero(bits);
   }
 
  private:

@@ -44,8 +44,11 @@ class Ports {
   bool running() const { return running_; }
   std::int64_t acts() const { return acts_; }  // completed ones
 
-  // True if the actor was not ready before and is now.
-  bool take(const Message& message) { return message.kind == Message::Kind::filled ? take_filled(message) : take_returned(message); }
+  // True if the actor was not ready before and is now. Always inlined, as is `complete`: where the sender knows the message's kind and fields,
+  // most of what is done here is known too (7 of a hop's 50 ns).
+  [[gnu::always_inline]] bool take(const Message& message) {
+    return message.kind == Message::Kind::filled ? take_filled(message) : take_returned(message);
+  }
   void begin() {
     if (missing_ != 0) [[unlikely]]
       fail_begin();
@@ -105,7 +108,7 @@ class Ports {
   [[noreturn]] void fail_begin() const;
   [[noreturn]] void fail_take(const Message& message, const char* why) const;
 
-  bool take_filled(const Message& m) {
+  [[gnu::always_inline]] bool take_filled(const Message& m) {
     if (static_cast<std::size_t>(m.port) >= inputs_.size()) [[unlikely]]
       fail_take(m, "there is no such input");
     Input& input = inputs_[static_cast<std::size_t>(m.port)];
@@ -121,7 +124,7 @@ class Ports {
     store_[input.ring + at] = m.slot;
     return input.count++ == 0 && !running_ && --missing_ == 0;
   }
-  bool take_returned(const Message& m) {
+  [[gnu::always_inline]] bool take_returned(const Message& m) {
     if (static_cast<std::size_t>(m.port) >= outputs_.size()) [[unlikely]]
       fail_take(m, "there is no such output");
     Output& output = outputs_[static_cast<std::size_t>(m.port)];
@@ -146,7 +149,7 @@ class Ports {
   std::int64_t acts_ = 0;
 };
 
-template <class Send> void Ports::complete(Send&& send) {
+template <class Send> [[gnu::always_inline]] inline void Ports::complete(Send&& send) {
   if (!running_) [[unlikely]]
     fail_begin();
   std::int32_t missing = 0;

@@ -48,59 +48,84 @@ struct EventLog {
 };
 
 // One thread writes; any may read at any time: an entry that was overwritten meanwhile counts as gone.
+//
+// What neighbours share is written once. The ring is a row of blocks of 16 cells of 16 bytes; a block begins with a `mark` and a `clock`, so
+// that it can be read without those before it, and either is written again within a block where it changes:
+//
+//   mark     entries ever before this cell | plan, ticket       of all entries after it
+//   clock    time                                               of the messages after it
+//   act      kind, time                    | actor, act
+//   message  kind, slot, register          | receiver, piece
 class EventRing {
  public:
-  explicit EventRing(int entries);  // at least that many
+  explicit EventRing(int entries);  // at least that many are kept
 
   // Takes the time for what is written from here on. To be called where time may have passed: when work begins or ends, or mail comes. What
-  // lies between (acts without work, messages) takes ns, and reading the clock for each would cost as much again; every 16th entry does.
-  void look_at_clock() { time_ = ticks(); }
+  // lies between (acts without work, messages) takes ns, and reading the clock for each would cost as much again; every block does.
+  void look_at_clock() {
+    time_ = static_cast<std::uint64_t>(ticks()) & low_bits;
+    clock_due_ = true;
+  }
 
   void act(EventKind kind, std::int32_t plan, std::uint64_t ticket, ActorId actor, std::int64_t act) {
-    write(pair(ticket, act), pair(plan, actor.index), pair(-1, no_slot | tail(kind, Message::Kind::filled)));
+    know(plan, ticket);
+    write(head(kind) | time_, pair(act, actor.index));
   }
   void message(EventKind kind, std::int32_t plan, std::uint64_t ticket, const Message& m) {
-    write(pair(ticket, m.piece), pair(plan, m.to.index), pair(m.reg.index, static_cast<std::uint16_t>(m.slot) | tail(kind, m.kind)));
+    know(plan, ticket);
+    if (clock_due_) write_clock();
+    sent(kind, m);
+  }
+  // A message of the act whose end was written last: its plan and launch are known.
+  void sent(EventKind kind, const Message& m) {
+    write(head(kind) | static_cast<std::uint64_t>(m.kind) << 48 | pair(m.reg.index, static_cast<std::uint16_t>(m.slot)), pair(m.piece, m.to.index));
   }
   void launch(EventKind kind, std::int32_t plan, std::uint64_t ticket) { act(kind, plan, ticket, session_actor, 0); }
 
   // Times are ticks still.
   EventLog read() const;
-  int capacity() const { return static_cast<int>(mask_) + 1; }
+  int capacity() const { return capacity_; }
 
  private:
-  // An entry as it lies in the ring: time, then what `pair` makes of ticket and piece, plan and actor, register and the rest. Packed by
-  // hand: a struct would be built in memory and read back.
   struct Cell {
-    std::array<std::atomic<std::uint64_t>, 4> words;
+    std::array<std::atomic<std::uint64_t>, 2> words;
   };
+  static constexpr std::uint64_t block = 16;
+  static constexpr std::uint64_t low_bits = (std::uint64_t{1} << 60) - 1;  // beside the kind; as ticks they last for twelve years
+  static constexpr auto mark = static_cast<EventKind>(14), clock = static_cast<EventKind>(15);
+
+  static std::uint64_t head(EventKind kind) { return static_cast<std::uint64_t>(kind) << 60; }
   template <class A, class B> static std::uint64_t pair(A low, B high) {
-    return static_cast<std::uint32_t>(low) | static_cast<std::uint64_t>(high) << 32;
+    return static_cast<std::uint32_t>(low) | static_cast<std::uint64_t>(static_cast<std::uint32_t>(high)) << 32;
   }
-  static constexpr std::uint32_t no_slot = 0xffff;
-  static std::uint32_t tail(EventKind kind, Message::Kind message) {
-    return static_cast<std::uint32_t>(kind) << 16 | static_cast<std::uint32_t>(message) << 24;
-  }
-  static Event unpack(const std::array<std::uint64_t, 4>& words);
 
-  // A reader that sees a word of this entry sees, too, that it was begun: the releases order them. On x86 they are plain stores.
-  void write(std::uint64_t ticket_piece, std::uint64_t plan_actor, std::uint64_t rest) {
+  // A reader that sees a word of this cell sees, too, that its block was begun: the releases order them. On x86 they are plain stores.
+  void write(std::uint64_t first, std::uint64_t second) {
     std::uint64_t number = written_.load(std::memory_order_relaxed);
-    begun_.store(number + 1, std::memory_order_relaxed);
-    Cell& cell = cells_[number & mask_];
-    cell.words[0].store(static_cast<std::uint64_t>(time_), std::memory_order_release);
-    cell.words[1].store(ticket_piece, std::memory_order_release);
-    cell.words[2].store(plan_actor, std::memory_order_release);
-    cell.words[3].store(rest, std::memory_order_release);
-    written_.store(number + 1, std::memory_order_release);
-    if ((number & 15) == 15) [[unlikely]]
-      look_at_clock();
+    Cell& cell = cells_[number - lap_];
+    cell.words[0].store(first, std::memory_order_release);
+    cell.words[1].store(second, std::memory_order_release);
+    written_.store(++number, std::memory_order_release);
+    if (number % block == 0) [[unlikely]]
+      begin_block();
   }
+  void know(std::int32_t plan, std::uint64_t ticket) {
+    if (std::uint64_t now = pair(ticket, plan); now != known_) [[unlikely]]
+      write_mark(now);
+  }
+  void begin_block();
+  void write_mark(std::uint64_t plan_ticket);
+  void write_clock();
 
-  std::uint64_t mask_;
+  int capacity_;
+  std::uint64_t size_;  // cells
   std::unique_ptr<Cell[]> cells_;
-  std::int64_t time_ = ticks();
-  std::atomic<std::uint64_t> begun_{0}, written_{0};  // entries ever
+  std::uint64_t lap_ = 0;                             // the number of the cell that lies at 0
+  std::uint64_t extra_ = 0;                           // marks and clocks among the cells
+  std::uint64_t known_ = 0;                           // ticket and plan, as the last mark says
+  std::uint64_t time_ = 0;                            // ticks
+  bool clock_due_ = false;                            // the time was taken, and no clock says so yet
+  std::atomic<std::uint64_t> begun_{0}, written_{0};  // cells ever: of all blocks begun, and those that are whole
 };
 
 }  // namespace karez::runtime

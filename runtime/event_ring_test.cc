@@ -55,6 +55,49 @@ TEST(EventRing, EveryFieldComesBack) {
   EXPECT_EQ(log.events[2], (Event{time, 9, 0, 2, session_actor, RegisterId(), -1, EventKind::launch_ended, Message::Kind::filled}));
 }
 
+// Plans, launches and times that change at every entry take the most room.
+TEST(EventRing, EntriesThatShareNothingWithTheirNeighboursAreKeptInFull) {
+  EventRing ring(64);
+  std::vector<Event> written;
+  for (int i = 0; i < 1000; ++i) {
+    Message m{Message::Kind::filled, static_cast<std::int16_t>(i % 7), 0, ActorId(i), RegisterId(2 * i), 0, 3 * i};
+    ring.look_at_clock();
+    ring.message(EventKind::taken, i % 3, static_cast<std::uint64_t>(i), m);
+    written.push_back(
+        {0, static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(3 * i), i % 3, m.to, m.reg, m.slot, EventKind::taken, Message::Kind::filled});
+    EventLog log = ring.read();
+    ASSERT_EQ(log.events.size(), std::min<std::size_t>(written.size(), 64));
+    ASSERT_EQ(log.overwritten, written.size() - log.events.size());
+    for (std::size_t k = 0; k < log.events.size(); ++k) {
+      if (k > 0) { ASSERT_GE(log.events[k].time, log.events[k - 1].time); }
+      log.events[k].time = 0;
+      ASSERT_EQ(log.events[k], written[log.overwritten + k]) << "entry " << log.overwritten + k;
+    }
+  }
+}
+
+TEST(EventRing, AMessageTakesTheTimeThatWasLookedAtLastAndSoDoTheMessagesOfAnAct) {
+  EventRing ring(64);
+  Message message{Message::Kind::returned, 1, 0, ActorId(4), RegisterId(5), 0, 0};
+  std::vector<std::int64_t> before;
+  for (EventKind kind : {EventKind::taken, EventKind::ended}) {
+    before.push_back(ticks());
+    ring.look_at_clock();
+    before.push_back(ticks());
+    if (kind == EventKind::taken) ring.message(kind, 1, 1, message);
+    else ring.act(kind, 1, 1, ActorId(4), 0);
+    ring.sent(EventKind::handed, message);
+  }
+  EventLog log = ring.read();
+  ASSERT_EQ(log.events.size(), 4u);
+  for (std::size_t k = 0; k < 4; ++k) {
+    EXPECT_GE(log.events[k].time, before[k / 2 * 2]) << "entry " << k;
+    EXPECT_LE(log.events[k].time, before[k / 2 * 2 + 1]) << "entry " << k;
+    EXPECT_EQ(log.events[k].plan, 1);
+    EXPECT_EQ(log.events[k].ticket, 1u);
+  }
+}
+
 TEST(EventRing, AReaderBesideTheWriterSeesOnlyWholeEntriesInOrder) {
   EventRing ring(16);
   std::atomic<bool> stop{false};

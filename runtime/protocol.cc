@@ -37,7 +37,8 @@ Part* Protocol::runnable() {
   return nullptr;
 }
 
-void Protocol::make_runnable(Part& part) {
+// Rare, and what it may allocate would cost `consider` the registers it saves.
+[[gnu::noinline]] void Protocol::make_runnable(Part& part) {
   if (part.runnable) return;
   part.runnable = true;
   runnable_.push_back(&part);
@@ -97,9 +98,9 @@ void Protocol::end_work(Part& part, ActorState& actor) {
   complete(part, actor);
 }
 
-inline void Protocol::complete(Part& part, ActorState& actor) {
+[[gnu::always_inline]] inline void Protocol::complete(Part& part, ActorState& actor) {
   part.acts.add(1);
-  actor.ports.complete([&](const Message& message) { send(part, actor, message); });
+  actor.ports.complete([&](const Message& message) __attribute__((always_inline)) { send(part, actor, message); });
   if (actor.ports.ready()) consider(part, actor);
 }
 
@@ -141,13 +142,12 @@ void Protocol::end_collective(Part& part, Sequence& sequence) {
 }
 
 // To an actor of the same worker a message takes effect at once: taking it only counts tokens, so a queue between would change nothing.
-inline void Protocol::send(Part& part, ActorState& from, const Message& message) {
+[[gnu::always_inline]] inline void Protocol::send(Part& part, ActorState& from, const Message& message) {
   part.messages.add(1);
   ActorState* to = part.local[static_cast<std::size_t>(message.to.index + 1)];
   if (to == nullptr) [[unlikely]]
     return send_away(part, from, message);
-  const Loaded& loaded = *part.loaded;
-  events_.message(EventKind::handed, loaded.number, loaded.ticket.load(std::memory_order_relaxed), message);
+  events_.sent(EventKind::handed, message);
   if (to->ports.take(message)) consider(part, *to);
 }
 

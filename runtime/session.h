@@ -48,7 +48,7 @@ struct SessionOptions {
   int workers = 0;                  // threads at most; 0: as many as usable cores. Never more than cores, never more than plans ask for
   bool poison = poison_by_default;  // fill fresh slots and scratch with a pattern that no correct plan reads
   int spin_microseconds = 20;       // how long an idle worker looks for messages before it parks; teams of more than one make it 0
-  int events = 4096;                // entries of each worker's ring, rounded up to a power of two; 32 bytes each
+  int events = 4096;                // entries of each worker's ring, rounded up to a power of two; 55 bytes each
   bool pin = false;                 // bind each worker and its kernels' teams to cores of their own, as many as the largest team
 };
 
