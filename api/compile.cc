@@ -6,11 +6,12 @@
 #include <numeric>
 #include <optional>
 
-#include "api/inside.h"
-#include "api/trace.h"
-#include "api/world_state.h"
+#include "api/inside/rooms.h"
+#include "api/inside/trace.h"
+#include "api/inside/world_state.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "passes/pipeline.h"
 
 namespace karez {
 
@@ -31,6 +32,16 @@ class PlanInSession {
 };
 
 }  // namespace
+
+struct Future::Running {
+  std::shared_ptr<WorldState> world;  // a launch needs its session
+  Launch launch;
+};
+
+void Future::wait() const { running_->launch.wait(); }
+bool Future::done() const { return running_->launch.done(); }
+std::size_t Future::size() const { return running_->launch.outputs().size(); }
+const HostArray& Future::array(std::size_t i) const { return running_->launch.output(cat("out", i)); }
 
 struct Function::Compiled {
   std::vector<TensorType> types;
@@ -215,7 +226,7 @@ Future Function::launch(State& s, const Compiled& c, const std::vector<Argument>
     with_type(scalar.dtype, [&]<class T>() { value.data<T>()[0] = static_cast<T>(scalar.value()); });
     feeds.emplace_back(scalar.name, Feed{array_source(value), 0});
   }
-  return {s.mesh.world, s.mesh.world->session.launch(c.loaded->number(), feeds)};
+  return Future(std::make_shared<const Future::Running>(Future::Running{s.mesh.world, s.mesh.world->session.launch(c.loaded->number(), feeds)}));
 }
 
 std::shared_ptr<const Function::Compiled> Function::compile_traced(State& s, const std::vector<TensorType>& types, Trace& trace) {

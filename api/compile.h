@@ -14,15 +14,14 @@
 
 #include "api/functions.h"
 #include "api/world.h"
-#include "data/array_source.h"
-#include "passes/pipeline.h"
+#include "plan/plan.h"
 
 namespace karez {
 
 class Trace;
 
 struct FunctionOptions {
-  std::vector<passes::LayoutRule> rules =
+  std::vector<LayoutRule> rules =
       {};  // parameters' layouts by glob: {{"fc*.weight", P("model", nullptr)}}, {"block0", ...} for all below; one that matches nothing is an error
   int microbatches = 1;
   bool train = true;  // dropout acts
@@ -50,12 +49,10 @@ struct Argument {
 // What a call returns at once; reading it waits, and throws what went wrong in the launch.
 class Future {
  public:
-  Future(std::shared_ptr<WorldState> world, runtime::Launch launch) : world_(std::move(world)), launch_(std::move(launch)) {}
-
-  void wait() const { launch_.wait(); }
-  bool done() const { return launch_.done(); }
-  std::size_t size() const { return launch_.outputs().size(); }
-  const HostArray& array(std::size_t i = 0) const { return launch_.output(cat("out", i)); }
+  void wait() const;
+  bool done() const;
+  std::size_t size() const;
+  const HostArray& array(std::size_t i = 0) const;
   // The only element of an output, as a number of type T.
   template <class T = double> T item(std::size_t i = 0) const {
     const HostArray& a = array(i);
@@ -64,8 +61,10 @@ class Future {
   }
 
  private:
-  std::shared_ptr<WorldState> world_;  // a launch needs its session
-  runtime::Launch launch_;
+  friend class Function;
+  struct Running;
+  explicit Future(std::shared_ptr<const Running> running) : running_(std::move(running)) {}
+  std::shared_ptr<const Running> running_;
 };
 
 using Body = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
@@ -107,10 +106,10 @@ class Function {
   std::string graph_text() const { return print(graph()); }
   const plan::Plan& plan() const;
   std::string plan_text() const { return print(plan()); }
-  std::string summary() const;                          // a page for people: actors, registers, transfers, memory
-  const std::string& shard_report() const;              // "optimal" or a gap
-  const std::vector<passes::PassTime>& passes() const;  // seconds of each, and text if kept
-  int signatures() const;                               // how many are kept
+  std::string summary() const;                  // a page for people: actors, registers, transfers, memory
+  const std::string& shard_report() const;      // "optimal" or a gap
+  const std::vector<PassTime>& passes() const;  // seconds of each, and text if kept
+  int signatures() const;                       // how many are kept
 
  private:
   struct State;

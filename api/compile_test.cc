@@ -1,5 +1,6 @@
 // Tests of compile: a function traced, planned and run; one plan for each signature; state that outlives calls; and what is refused.
 #include "api/compile.h"
+#include "api/batches.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,11 +8,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "api/inside.h"
+#include "api/inside/rooms.h"
+#include "api/inside/trace.h"
 #include "api/nn.h"
 #include "api/optim.h"
-#include "api/trace.h"
-#include "data/batch.h"
 
 namespace karez {
 namespace {

@@ -5,9 +5,9 @@
 #include <numeric>
 #include <optional>
 
-#include "api/inside.h"
-#include "api/layout.h"
-#include "api/trace.h"
+#include "api/inside/layout.h"
+#include "api/inside/rooms.h"
+#include "api/inside/trace.h"
 #include "ops/compose.h"
 #include "ops/gradient.h"
 #include "ops/losses.h"

@@ -1,6 +1,7 @@
 // Everything a user's program needs: include this alone.
 #pragma once
 
+#include "api/batches.h"
 #include "api/compile.h"
 #include "api/functions.h"
 #include "api/nn.h"
@@ -9,4 +10,3 @@
 #include "api/progress.h"
 #include "api/tensor.h"
 #include "api/world.h"
-#include "data/batch.h"

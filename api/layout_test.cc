@@ -1,13 +1,13 @@
 // Tests of with_layout through the compiler: a value of its own for each, what it costs, and hints that a stored parameter contradicts.
-#include "api/layout.h"
+#include "api/inside/layout.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "api/compile.h"
 #include "api/functions.h"
-#include "api/inside.h"
-#include "api/trace.h"
+#include "api/inside/rooms.h"
+#include "api/inside/trace.h"
 #include "base/text.h"
 
 namespace karez {

@@ -12,10 +12,10 @@
 #include <thread>
 
 #include "api/compile.h"
-#include "api/inside.h"
+#include "api/inside/rooms.h"
+#include "api/inside/world_state.h"
 #include "api/nn.h"
 #include "api/optim.h"
-#include "api/world_state.h"
 
 namespace karez {
 namespace {

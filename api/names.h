@@ -3,12 +3,15 @@
 
 #include "base/attrs.h"
 #include "base/error.h"
-#include "data/batch.h"
-#include "data/idx.h"
 #include "data/source.h"
 #include "device/host_array.h"
 #include "graph/op.h"
+#include "kernels/kernel.h"
+#include "plan/catalog.h"
+#include "plan/counters.h"
+#include "plan/pass_time.h"
 #include "sbp/cost.h"
+#include "sbp/layout_rule.h"
 #include "sbp/sbp.h"
 
 namespace karez {
@@ -20,18 +23,22 @@ using base::ErrorKind;
 using base::exit_code;
 using base::Ints;
 using base::require;
-using data::Batches;
-using data::BatchOptions;
 using data::Feed;
-using data::LabelledImages;
-using data::read_labelled_images;
 using data::Source;
 using device::HostArray;
 using graph::Builder;
+using graph::NodeView;
 using graph::OpDef;
 using graph::ValueId;
+using kernels::KernelArgs;
+using kernels::KernelRow;
+using kernels::PreparedKernel;
+using plan::CallSpec;
+using plan::Counters;
+using plan::PassTime;
 using sbp::CostTable;
 using sbp::Layout;
+using sbp::LayoutRule;
 using sbp::Mesh;
 using sbp::MeshAxis;
 using tensor::DType;

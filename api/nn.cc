@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "api/inside.h"
-#include "api/trace.h"
+#include "api/inside/rooms.h"
+#include "api/inside/trace.h"
 #include "base/near.h"
 #include "base/text.h"
 #include "ops/compose.h"

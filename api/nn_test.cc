@@ -1,12 +1,12 @@
 // Tests of modules and optimisers: names, shapes, initial values' graphs, and the text of one small step.
 #include "api/nn.h"
-#include "api/inside.h"
+#include "api/inside/rooms.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "api/inside/trace.h"
 #include "api/optim.h"
-#include "api/trace.h"
 #include "ops/all_ops.h"
 
 namespace karez {

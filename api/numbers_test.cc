@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "api/compile.h"
-#include "api/inside.h"
+#include "api/inside/rooms.h"
 #include "api/nn.h"
 #include "api/optim.h"
 #include "api/options.h"

@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "api/inside.h"
-#include "api/trace.h"
+#include "api/inside/rooms.h"
+#include "api/inside/trace.h"
 
 namespace karez::optim {
 namespace {

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "api/inside.h"
+#include "api/inside/rooms.h"
 #include "base/error.h"
 #include "base/near.h"
 #include "base/text.h"

@@ -1,6 +1,6 @@
 // Tests of command-line options and of the progress line.
 #include "api/options.h"
-#include "api/inside.h"
+#include "api/inside/rooms.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "api/inside.h"
+#include "api/inside/rooms.h"
 #include "base/text.h"
 
 namespace karez {

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "api/compile.h"
-#include "api/inside.h"
+#include "api/inside/rooms.h"
 #include "api/nn.h"
 #include "api/optim.h"
 

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "api/compile.h"
-#include "api/inside.h"
+#include "api/inside/rooms.h"
 #include "api/nn.h"
 #include "api/optim.h"
 #include "ops/build.h"

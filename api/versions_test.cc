@@ -4,9 +4,9 @@
 
 #include "api/compile.h"
 #include "api/functions.h"
-#include "api/inside.h"
+#include "api/inside/rooms.h"
+#include "api/inside/trace.h"
 #include "api/optim.h"
-#include "api/trace.h"
 
 namespace karez {
 namespace {

@@ -7,9 +7,9 @@
 #include <iterator>
 #include <set>
 
-#include "api/evaluate.h"
-#include "api/inside.h"
-#include "api/world_state.h"
+#include "api/inside/evaluate.h"
+#include "api/inside/rooms.h"
+#include "api/inside/world_state.h"
 #include "base/near.h"
 #include "base/text.h"
 #include "device/cpu_budget.h"
@@ -73,7 +73,7 @@ WorldState::WorldState(WorldOptions chosen)
       ops(with_rows(all_op_rows(), options.ops, "WorldOptions::ops", "an op")),
       kernels(with_rows(cpu_kernels(), options.kernels, "WorldOptions::kernels", "a kernel")),
       evaluate(evaluate_with(std::make_shared<const KernelTable>(with_rows(plain_kernels(), options.kernels, "WorldOptions::kernels", "a kernel")))),
-      session(SessionOptions{.workers = options.workers, .poison = options.poison}, kernels) {}
+      session(SessionOptions{.workers = options.workers, .poison = options.poison.value_or(poison_by_default)}, kernels) {}
 
 CompileOptions WorldState::compile_options(int devices) const {
   int cores = cpu_budget().cores;

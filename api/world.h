@@ -9,11 +9,6 @@
 #include <vector>
 
 #include "api/tensor.h"
-#include "device/host_array.h"
-#include "graph/op.h"
-#include "kernels/kernel.h"
-#include "runtime/session.h"
-#include "sbp/cost.h"
 
 namespace karez {
 
@@ -25,10 +20,10 @@ struct WorldOptions {
   std::uint64_t seed = 1;   // of initial weights and of dropout
   std::optional<CostTable> costs = {};  // what the planner reckons with; otherwise `cost_file`, or a table of a usual CPU
   std::string cost_file = {};
-  bool poison = runtime::poison_by_default;
+  std::optional<bool> poison = {};  // fill fresh memory with a pattern that no correct plan reads; only builds for tests do it unasked
   // A user's own rows beside ours; a name that is taken is an error. An op needs a kernel of its own, which `apply` then calls it by.
   std::vector<OpDef> ops = {};
-  std::vector<kernels::KernelRow> kernels = {};
+  std::vector<KernelRow> kernels = {};
 };
 
 struct WorldState;
@@ -58,8 +53,8 @@ class World {
   Layout layout(std::string_view name) const;  // as stored, one entry per axis of its mesh
   Layout layout(const Parameter& parameter) const;
 
-  runtime::Counters counters() const;  // of bytes and messages, where they happened
-  void reset();                        // forgets variables and plans, and with them a failed launch; functions compile anew at their next call
+  Counters counters() const;  // of bytes and messages, where they happened
+  void reset();               // forgets variables and plans, and with them a failed launch; functions compile anew at their next call
 
  private:
   std::shared_ptr<WorldState> state_;

@@ -8,6 +8,7 @@
 
 #include "graph/op.h"
 #include "plan/catalog.h"
+#include "plan/pass_time.h"
 #include "plan/plan.h"
 #include "sbp/cost.h"
 
@@ -66,12 +67,6 @@ struct LocalSegment {
   std::vector<LocalCall> calls;
   NodeId collective;               // of a comm segment: its box node
   std::vector<int> reads, writes;  // collectives, inputs and fetches: local values beside those of calls
-};
-
-struct PassTime {
-  std::string name;
-  double seconds = 0;
-  std::string text;  // what it made, if kept
 };
 
 struct Compilation {

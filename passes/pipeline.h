@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "passes/compilation.h"
+#include "sbp/layout_rule.h"
 
 namespace karez::passes {
 
@@ -22,10 +23,6 @@ void compile(Compilation& c);
 
 // Fixes the stored layouts of variables by glob over their names before `compile`: a rule that matches nothing, or that a shape or op
 // does not allow, is an error that lists what there is.
-struct LayoutRule {
-  std::string pattern;            // "fc*.weight", or "block0" for all below it; see base/glob.h
-  std::vector<std::string> axes;  // per dimension: the mesh axis that splits it ("model", "data+model" for both), or "" for none
-};
 void apply_rules(Graph& graph, std::span<const LayoutRule> rules);
 
 }  // namespace karez::passes

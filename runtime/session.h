@@ -17,6 +17,7 @@
 #include "data/source.h"
 #include "device/host_array.h"
 #include "kernels/kernel.h"
+#include "plan/counters.h"
 #include "plan/plan.h"
 #include "runtime/async_kernel.h"
 #include "runtime/event_ring.h"
@@ -50,16 +51,6 @@ struct SessionOptions {
   int spin_microseconds = 20;       // how long an idle worker looks for messages before it parks; teams of more than one make it 0
   int events = 4096;                // entries of each worker's ring, rounded up to a power of two; 55 bytes each
   bool pin = false;                 // bind each worker and its kernels' teams to cores of their own, as many as the largest team
-};
-
-// What was counted where it happened, since the session began. Exact whenever no launch is in flight.
-struct Counters {
-  std::int64_t launches = 0;
-  std::int64_t acts = 0;
-  std::int64_t messages = 0;                       // both kinds, the session's own start and done included
-  std::map<std::string, std::int64_t> sent_bytes;  // by kind of collective, counted at the copy
-  std::map<std::string, std::int64_t> peak_bytes;  // by device ("0.1"): blocks and variables
-  int workers = 0;
 };
 
 // One launch's future. Copies share it; it may outlive the wait, not the Session.

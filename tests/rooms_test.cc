@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <regex>
 #include <set>
@@ -95,6 +96,8 @@ Faults faults_of_include(const std::vector<Row>& rows, const Row& row, const std
     const bool known = std::any_of(rows.begin(), rows.end(), [&](const Row& r) { return r.name == room; });
     if (include.find('/') == std::string::npos || !known) faults.push_back(path + ": \"" + include + "\" does not start with a room");
     else if (room != row.name && !row.sees.count(room) && !row.sees.count("any")) faults.push_back(path + ": " + row.name + " may not see " + room);
+    else if (room != row.name && include.rfind(room + "/inside/", 0) == 0 && !row.sees.count("any"))
+      faults.push_back(path + ": \"" + include + "\" is for the inside of " + room);
     return faults;
   }
   if (banned.count(include)) faults.push_back(path + ": <" + include + "> is not used in this house");
@@ -102,6 +105,17 @@ Faults faults_of_include(const std::vector<Row>& rows, const Row& row, const std
     if (include.rfind(header, 0) == 0 && !bears(path, where))
       faults.push_back(path + ": <" + include + "> belongs in a file whose path says " + where);
   return faults;
+}
+
+// The includes of a file, in quotes or brackets as said.
+std::vector<std::pair<std::string, bool>> includes_of(const std::string& text) {
+  static const std::regex include(R"re(^\s*#\s*include\s*(["<])([^">]+)[">])re");
+  std::vector<std::pair<std::string, bool>> includes;
+  for (const auto& line : lines_of(text)) {
+    std::smatch m;
+    if (std::regex_search(line, m, include)) includes.emplace_back(m[2], m[1] == "\"");
+  }
+  return includes;
 }
 
 // What is wrong with one source file, path relative to the root.
@@ -126,11 +140,50 @@ Faults faults_of_file(const std::vector<Row>& rows, const std::string& path, con
     faults.push_back(path + ": its folder has no row in CMakeLists.txt");
     return faults;
   }
-  static const std::regex include(R"re(^\s*#\s*include\s*(["<])([^">]+)[">])re");
-  for (const auto& line : lines) {
+  for (const auto& [include, quoted] : includes_of(text))
+    for (const auto& fault : faults_of_include(rows, *row, path, include, quoted)) faults.push_back(fault);
+  return faults;
+}
+
+// What users may see of the house: the headers of some rooms, and some files of others.
+struct Public {
+  std::set<std::string> rooms, files;
+  bool holds(const std::string& header) const {
+    return files.count(header) || (rooms.count(header.substr(0, header.find('/'))) && std::count(header.begin(), header.end(), '/') == 1);
+  }
+};
+
+// From the lines set(public_rooms ...) and set(public_files ...) of the build.
+Public public_of(const std::string& cmake) {
+  auto words = [&](const std::string& name) {
     std::smatch m;
-    if (!std::regex_search(line, m, include)) continue;
-    for (const auto& fault : faults_of_include(rows, *row, path, m[2], m[1] == "\"")) faults.push_back(fault);
+    std::set<std::string> out;
+    if (!std::regex_search(cmake, m, std::regex("\nset\\(" + name + " ([^)]*)\\)"))) return out;
+    std::istringstream in(m[1]);
+    for (std::string word; in >> word;) out.insert(word);
+    return out;
+  };
+  Public out{words("public_rooms"), words("public_files")};
+  out.rooms.insert("api");
+  return out;
+}
+
+// What each public header brings in, however deep, must be public itself. `read_header` gives a header's text.
+Faults faults_of_public(const Public& seen, const std::vector<std::string>& headers,
+                        const std::function<std::string(const std::string&)>& read_header) {
+  Faults faults;
+  for (const auto& header : headers) {
+    std::map<std::string, std::string> by;  // who brought it in
+    std::vector<std::string> open{header};
+    while (!open.empty()) {
+      const std::string path = open.back();
+      open.pop_back();
+      for (const auto& [include, quoted] : includes_of(read_header(path))) {
+        if (!quoted || !by.emplace(include, path).second) continue;
+        if (seen.holds(include)) open.push_back(include);
+        else faults.push_back(header + " shows users " + include + ", by " + path);
+      }
+    }
   }
   return faults;
 }
@@ -166,6 +219,34 @@ TEST(Rooms, EveryFileKeepsTheHouseRules) {
     for (const auto& fault : faults_of_file(rows, path, read(root / path))) ADD_FAILURE() << fault;
 }
 
+TEST(PublicHeaders, BringInNothingThatIsNotPublic) {
+  const Public seen = public_of(read(root / "CMakeLists.txt"));
+  EXPECT_EQ(seen.rooms, (std::set<std::string>{"api", "base", "tensor", "sbp", "graph", "plan"}));
+  EXPECT_EQ(seen.files, (std::set<std::string>{"device/host_array.h", "data/source.h", "kernels/kernel.h"}));
+  std::vector<std::string> headers;
+  for (const auto& path : sources())
+    if (fs::path(path).extension() == ".h" && seen.holds(path)) headers.push_back(path);
+  EXPECT_GE(headers.size(), 40u);
+  for (const auto& file : seen.files) EXPECT_EQ(std::count(headers.begin(), headers.end(), file), 1) << file;
+  for (const auto& fault : faults_of_public(seen, headers, [](const std::string& path) { return read(root / path); })) ADD_FAILURE() << fault;
+}
+
+TEST(PublicHeaders, WhatIsHiddenIsFoundHoweverDeepItLies) {
+  const Public seen = public_of("# first\nset(public_rooms base plan)\nset(public_files data/source.h)\n");
+  std::map<std::string, std::string> files = {{"api/a.h", "#include <vector>\n#include \"plan/b.h\"\n#include \"api/c.h\"\n"},
+                                              {"api/c.h", "#include \"data/source.h\"\n#include \"api/a.h\"\n"},
+                                              {"plan/b.h", "#include \"base/d.h\"\n"},
+                                              {"data/source.h", "#include \"base/d.h\"\n"}};
+  auto faults = [&] { return faults_of_public(seen, {"api/a.h"}, [&](const std::string& path) { return files[path]; }); };
+  EXPECT_EQ(faults(), Faults{});
+  for (const char* hidden : {"runtime/session.h", "data/idx.h", "api/inside/trace.h", "plan/deep/e.h"}) {
+    files["base/d.h"] = std::string("#include \"") + hidden + "\"\n";
+    const auto found = faults();
+    ASSERT_EQ(found.size(), 1u) << hidden;
+    EXPECT_EQ(found[0].rfind(std::string("api/a.h shows users ") + hidden + ", by base/d.h", 0), 0u) << found[0];
+  }
+}
+
 TEST(Rooms, LongerTablesAreStillThereAndStillLong) {
   for (const auto& [path, reason] : longer_tables) EXPECT_GT(lines_of(read(root / path)).size(), size_t{most_lines}) << path << ": " << reason;
 }
@@ -194,6 +275,7 @@ TEST(Rooms, EveryRuleCatchesItsBreach) {
   const std::pair<std::string, std::string> breaches[] = {
       {"plan/a.cc", head + "#include \"api/tensor.h\"\n"},
       {"examples/a.cc", head + "#include \"base/error.h\"\n"},
+      {"examples/a.cc", head + "#include \"api/inside/trace.h\"\n"},
       {"plan/a.cc", head + "#include \"error.h\"\n"},
       {"plan/a.cc", head + "#  include \"nowhere/error.h\"\n"},
       {"attic/a.cc", head},
@@ -227,6 +309,8 @@ TEST(Rooms, WhatIsAllowedIsNoFault) {
   const std::pair<std::string, std::string> allowed[] = {
       {"plan/a.cc", head + "#include \"base/error.h\"\n#include \"plan/b.h\"\n#include <vector>\n"},
       {"tests/a_test.cc", head + "#include \"plan/b.h\"\n#include <gtest/gtest.h>\n"},
+      {"plan/a.cc", head + "#include \"plan/inside/b.h\"\n"},
+      {"tests/a_test.cc", head + "#include \"plan/inside/b.h\"\n"},
       {"kernels/cpu/onednn_matmul.cc", head + "#include <oneapi/dnnl/dnnl.hpp>\n"},
       {"kernels/cpu/sum.cc", head + "#include <hwy/highway.h>\n#include <Eigen/Core>\n"},
       {"plan/gzip.cc", head + "#include <zlib.h>\n"},

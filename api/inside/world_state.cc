@@ -1,10 +1,10 @@
 // What a world's threads share: the variables by owner, who may touch them now, and who traces which function.
-#include "api/world_state.h"
+#include "api/inside/world_state.h"
 
 #include <algorithm>
 #include <iterator>
 
-#include "api/inside.h"
+#include "api/inside/rooms.h"
 #include "base/near.h"
 #include "base/text.h"
 

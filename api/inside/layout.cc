@@ -1,7 +1,7 @@
 // Axis names per dimension -> entries per mesh axis.
-#include "api/layout.h"
+#include "api/inside/layout.h"
 
-#include "api/inside.h"
+#include "api/inside/rooms.h"
 #include "base/text.h"
 
 namespace karez {

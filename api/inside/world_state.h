@@ -10,11 +10,12 @@
 #include <thread>
 #include <utility>
 
-#include "api/trace.h"
+#include "api/inside/trace.h"
 #include "api/world.h"
 #include "data/array_source.h"
 #include "kernels/kernel.h"
 #include "passes/compilation.h"
+#include "runtime/session.h"
 
 namespace karez {
 

@@ -1,5 +1,5 @@
 // A trace: joining parameters, numbers and random state to the graph that is being written.
-#include "api/trace.h"
+#include "api/inside/trace.h"
 
 #include <algorithm>
 #include <atomic>
@@ -7,7 +7,7 @@
 #include <cstring>
 #include <map>
 
-#include "api/inside.h"
+#include "api/inside/rooms.h"
 #include "base/hash.h"
 #include "ops/compose.h"
 

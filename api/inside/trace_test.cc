@@ -1,6 +1,6 @@
 // Tests of tracing: the graph that functions, modules and optimisers write, with source lines, paths and promotion; and what is refused.
-#include "api/trace.h"
-#include "api/inside.h"
+#include "api/inside/trace.h"
+#include "api/inside/rooms.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,10 +1,10 @@
 // Running one call on host bytes: find, prepare, run.
-#include "api/evaluate.h"
+#include "api/inside/evaluate.h"
 
 #include <cstring>
 #include <utility>
 
-#include "api/inside.h"
+#include "api/inside/rooms.h"
 #include "device/host_array.h"
 
 namespace karez {

@@ -1,0 +1,16 @@
+// A user's rule for the stored layout of variables: which axes of the mesh split their dimensions, by glob over their names.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/rooms.h"
+
+namespace karez::sbp {
+
+struct LayoutRule {
+  std::string pattern;            // "fc*.weight", or "block0" for all below it; see base/glob.h
+  std::vector<std::string> axes;  // per dimension: the mesh axis that splits it ("model", "data+model" for both), or "" for none
+};
+
+}  // namespace karez::sbp
