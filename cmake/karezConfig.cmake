@@ -1,0 +1,12 @@
+# What find_package(karez) reads: makes target karez::karez, with all that it links as found on this machine.
+include(CMakeFindDependencyMacro)
+find_dependency(Threads)
+find_dependency(OpenMP COMPONENTS CXX)
+find_dependency(ZLIB)
+include(${CMAKE_CURRENT_LIST_DIR}/third_parties.cmake)
+if(karez_missing)
+  set(karez_FOUND FALSE)
+  set(karez_NOT_FOUND_MESSAGE "karez links libraries that are not here: ${karez_missing} (Debian: libdnnl-dev, libhwy-dev)")
+  return()
+endif()
+include(${CMAKE_CURRENT_LIST_DIR}/karezTargets.cmake)

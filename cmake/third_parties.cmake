@@ -1,0 +1,16 @@
+# Libraries that are found by name, for the build here and for the installed package alike: oneDNN's own CMake package asks for OpenCL's
+# development files. Makes targets karez::dnnl and karez::hwy; what is not there stands in karez_missing.
+set(karez_missing)
+foreach(library dnnl hwy)
+  if(TARGET karez::${library})
+    continue()
+  endif()
+  find_library(KAREZ_${library}_LIBRARY ${library})
+  mark_as_advanced(KAREZ_${library}_LIBRARY)
+  if(KAREZ_${library}_LIBRARY)
+    add_library(karez::${library} UNKNOWN IMPORTED)
+    set_target_properties(karez::${library} PROPERTIES IMPORTED_LOCATION "${KAREZ_${library}_LIBRARY}")
+  else()
+    list(APPEND karez_missing ${library})
+  endif()
+endforeach()

@@ -1,0 +1,73 @@
+"""What `cmake --install` leaves: headers, libraries and a package that a program outside the tree builds against, with an op of its own."""
+
+import os
+import re
+import subprocess
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BUILD = os.path.join(ROOT, os.environ.get("KAREZ_BUILD", "build"))
+
+
+def run(*words, **more):
+    return subprocess.run(words, capture_output=True, text=True, timeout=300, **more)
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory):
+    """Where it is installed: it was moved there, so nothing in it may know where it was."""
+    folder = tmp_path_factory.mktemp("installed")
+    made = run("cmake", "--install", BUILD, "--prefix", str(folder / "first"))
+    assert made.returncode == 0, made.stdout + made.stderr
+    os.rename(folder / "first", folder / "moved")
+    return folder / "moved"
+
+
+@pytest.fixture(scope="module")
+def outside(prefix, tmp_path_factory):
+    """The program of tests/outside, built by its own CMake project."""
+    folder = tmp_path_factory.mktemp("outside")
+    for words in (["-G", "Ninja", "-S", os.path.join(ROOT, "tests", "outside"), "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}"], ["--build", folder]):
+        made = run("cmake", *map(str, words))
+        assert made.returncode == 0, made.stdout + made.stderr
+    return str(folder / "outside")
+
+
+def test_nothing_that_is_installed_knows_where_it_was_built(prefix):
+    texts = [path for path in prefix.rglob("*") if path.suffix in (".h", ".cmake")]
+    assert len(texts) > 40
+    for path in texts:
+        text = path.read_text()
+        assert ROOT not in text and BUILD not in text and str(prefix.parent) not in text, path
+
+
+def test_headers_name_each_other_by_their_installed_place(prefix):
+    include = prefix / "include"
+    assert (include / "karez" / "karez.h").exists()
+    headers = {str(path.relative_to(include)) for path in include.rglob("*.h")}
+    for header in headers:
+        text = (include / header).read_text()
+        assert not re.search(r'#include "', text), header
+        for name in re.findall(r"#include <(karez/[^>]+)>", text):
+            assert name in headers, f"{header} includes {name}"
+
+
+def test_only_what_users_may_see_is_installed(prefix):
+    rooms = {path.name for path in (prefix / "include" / "karez").iterdir()}
+    assert rooms == {"karez.h", "api", "base", "tensor", "sbp", "graph", "plan", "device", "data", "kernels"}
+    for room, files in (("device", ["host_array.h"]), ("data", ["source.h"]), ("kernels", ["kernel.h"])):
+        assert os.listdir(prefix / "include" / "karez" / room) == files
+    assert not [path for path in prefix.rglob("*") if path.name == "inside" or path.name.startswith("test_")]
+
+
+def test_a_program_outside_the_tree_trains_with_its_own_op_and_kernel(outside):
+    trained = run(outside)
+    assert trained.returncode == 0, trained.stdout + trained.stderr
+    assert re.fullmatch(r"from \d\.\d+ to \d\.\d+, apart \d\.\de[-+]\d+\n", trained.stdout), trained.stdout
+
+
+def test_an_op_called_as_one_of_ours_is_refused(outside):
+    refused = run(outside, "taken")
+    assert refused.returncode == 64
+    assert refused.stderr == "WorldOptions::ops[0]: Karez has an op called 'matmul' already\n"
