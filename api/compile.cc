@@ -109,7 +109,7 @@ void fix_layouts(const WorldState& world, const Trace& trace, Graph& graph, cons
 
 Compilation compiled(WorldState& world, Graph graph, const FunctionOptions& options) {
   Compilation c;
-  int devices = graph.meshes[0].size();
+  const int devices = static_cast<int>(own_devices(graph, c.options.rank).size());
   c.graph = std::move(graph);
   c.ops = &world.ops;
   c.catalog = &world.kernels;
@@ -125,6 +125,7 @@ Compilation compiled(WorldState& world, Graph graph, const FunctionOptions& opti
 struct Fresh {
   Parameter parameter;
   WorldState::Key key;
+  Mesh mesh;
   Layout layout;
 };
 
@@ -139,17 +140,24 @@ Plan& renamed(Plan& plan, const Names& names) {
 }
 
 // One launch, in the layout chosen, that writes their first values.
-void initialise(const std::shared_ptr<WorldState>& owner, const Mesh& mesh, const std::vector<Fresh>& fresh) {
+void initialise(const std::shared_ptr<WorldState>& owner, const std::vector<Fresh>& fresh) {
   if (fresh.empty()) return;
   WorldState& world = *owner;
-  Trace trace(world.ops, {.name = "init", .mesh = mesh});
+  Trace trace(world.ops, {.name = "init", .mesh = fresh[0].mesh});
   Builder& b = trace.builder;
+  std::vector<Mesh>& meshes = trace.graph.meshes;
   const std::int64_t state[2] = {static_cast<std::int64_t>(world.options.seed), 0};
-  ValueId random = build::constant(b, {DType::i64, {2}}, std::as_bytes(std::span(state)));
+  std::vector<ValueId> random;  // by mesh
   Names names;
-  for (const auto& [parameter, key, layout] : fresh) {
+  for (const auto& [parameter, key, mesh, layout] : fresh) {
+    auto known = std::find(meshes.begin(), meshes.end(), mesh);
+    b.mesh = static_cast<int>(known - meshes.begin());
+    if (known == meshes.end()) meshes.push_back(mesh);
+    b.path.clear();
+    const auto at = static_cast<std::size_t>(b.mesh);
+    if (at == random.size()) random.push_back(build::constant(b, {DType::i64, {2}}, std::as_bytes(std::span(state))));
     b.path = parameter.name();
-    ValueId first = parameter.init()(b, parameter.type(), parameter.name(), random);
+    ValueId first = parameter.init()(b, parameter.type(), parameter.name(), random[at]);
     require(trace.graph.type(first) == parameter.type(), "variable '", parameter.name(), "' is ", parameter.type(), "; its initialiser makes ",
             trace.graph.type(first));
     trace.update(parameter, first);
@@ -160,7 +168,7 @@ void initialise(const std::shared_ptr<WorldState>& owner, const Mesh& mesh, cons
   Compilation c = compiled(world, std::move(trace.graph), {});
   PlanInSession once(owner, renamed(c.plan, names));
   world.session.launch(once.number()).wait();
-  for (const auto& [parameter, key, layout] : fresh) world.add(key, parameter, mesh, layout);
+  for (const auto& [parameter, key, mesh, layout] : fresh) world.add(key, parameter, mesh, layout);
 }
 
 }  // namespace
@@ -257,9 +265,9 @@ std::shared_ptr<const Function::Compiled> Function::compile_traced(State& s, con
     WorldState::Key key = world.free_key(parameter);
     while (std::any_of(fresh.begin(), fresh.end(), [&](const Fresh& other) { return other.key == key; })) ++key.second;
     names[own[i]] = key_of(key.first, key.second);
-    fresh.push_back({parameter, key, *variable->stored});
+    fresh.push_back({parameter, key, c.graph.meshes[static_cast<std::size_t>(variable->mesh)], *variable->stored});
   }
-  initialise(s.mesh.world, s.mesh.mesh, fresh);
+  initialise(s.mesh.world, fresh);
   out->loaded = std::make_unique<PlanInSession>(s.mesh.world, renamed(c.plan, names));
   for (const Actor& actor : c.plan.actors)
     if (actor.body == BodyKind::input) out->inputs.push_back(actor.binding);
@@ -275,8 +283,8 @@ Tensors Function::inlined(std::vector<Term> operands) const {
   const std::string who = cat("function '", s.options.name, "' (", karez::print(s.where), "), called with tensors");
   require(s.arguments < 0 || static_cast<int>(operands.size()) == s.arguments, who, ", takes ", s.arguments, " arguments, not ", operands.size());
   require(&trace.builder.ops() == &s.mesh.world->ops, who, ", belongs to another world than the program that is being traced");
-  require(trace.graph.meshes[0] == s.mesh.mesh, who, ", is compiled for ", sbp::print(s.mesh.mesh), "; the program that is being traced for ",
-          sbp::print(trace.graph.meshes[0]));
+  require(trace.mesh() == s.mesh.mesh, who, ", is compiled for ", sbp::print(s.mesh.mesh), "; the program that is being traced for ",
+          sbp::print(trace.mesh()));
   TraceTurn turn(*s.mesh.world, s.traced);
   std::vector<Tensor> inputs;
   for (const auto& operand : operands) inputs.push_back(trace.tensor(trace.value(operand, trace.dtype_of(operand))));

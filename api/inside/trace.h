@@ -58,6 +58,7 @@ class Trace {
   Builder builder;
 
   std::uint64_t number() const { return number_; }
+  const Mesh& mesh() const { return graph.meshes[static_cast<std::size_t>(builder.mesh)]; }  // where new variables and inputs lie
   bool training() const { return options_.train; }
 
   Tensor input(std::string_view name, const TensorType& type);
