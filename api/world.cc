@@ -131,20 +131,25 @@ void write_stored(WorldState& world, Stored at, const HostArray& value) {
 
 }  // namespace
 
+// Launches under way are waited for without the lock, so that other threads may call meanwhile; with it, only those that came since.
 HostArray World::read(std::string_view name) const {
+  state_->session.wait_launched();
   WorldLock lock(*state_);
   return read_stored(*state_, state_->stored(name));
 }
 HostArray World::read(const Parameter& parameter) const {
+  state_->session.wait_launched();
   WorldLock lock(*state_);
   return read_stored(*state_, state_->stored(parameter));
 }
 
 void World::write(std::string_view name, const HostArray& value) {
+  state_->session.wait_launched();
   WorldLock lock(*state_);
   write_stored(*state_, state_->stored(name), value);
 }
 void World::write(const Parameter& parameter, const HostArray& value) {
+  state_->session.wait_launched();
   WorldLock lock(*state_);
   write_stored(*state_, state_->stored(parameter), value);
 }
@@ -168,6 +173,7 @@ Layout World::layout(const Parameter& parameter) const {
 Counters World::counters() const { return state_->session.counters(); }
 
 void World::reset() {
+  state_->session.wait_launched();
   WorldLock lock(*state_);
   state_->session.reload();
   state_->variables.clear();

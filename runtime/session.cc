@@ -264,6 +264,12 @@ void Session::wait_idle() {
   over_.wait(lock, [&] { return finished_ticket_ + 1 == next_ticket_; });
 }
 
+void Session::wait_launched() {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t last = next_ticket_ - 1;
+  over_.wait(lock, [&] { return finished_ticket_ >= last; });
+}
+
 std::byte* Session::variable_bytes(std::string_view name, const PlanDevice& d, const View& view) {
   auto at = variables_->by_key.find({device_name(d), std::string(name)});
   if (at == variables_->by_key.end()) {

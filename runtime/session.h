@@ -90,6 +90,9 @@ class Session {
   // After a launch failed, variables may hold half a step: every further launch is an error until `reload`.
   Launch launch(int plan, const Feeds& feeds = {});
 
+  // Until the launches made before are over; others may be made meanwhile.
+  void wait_launched();
+
   // Copies a variable as a device holds it, row-major; `view` is how it lies there. Waits until no launch is in flight.
   HostArray read_variable(std::string_view name, const PlanDevice& device, const View& view);
   void write_variable(std::string_view name, const PlanDevice& device, const View& view, const HostArray& value);

@@ -1,0 +1,53 @@
+// Tests of threads that share a world: one that waits for a launch keeps nobody else from it.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <thread>
+
+#include "api/compile.h"
+
+namespace karez {
+namespace {
+
+// A number that is there once the test lets it.
+class LateSource : public Source {
+ public:
+  explicit LateSource(std::shared_future<void> open) : open_(std::move(open)) {}
+  TensorType type() const override { return {DType::f32, {}}; }
+  void read(std::int64_t, std::span<const std::int64_t>, const tensor::TensorRef& out) const override {
+    open_.wait();
+    out.as<float>()[0] = 5;
+  }
+
+ private:
+  std::shared_future<void> open_;
+};
+
+TEST(Waiting, WhoReadsAVariableDuringALaunchKeepsNobodyElseFromTheWorld) {
+  World world;
+  Parameter total("total", {DType::f32, {}}, constant_init(1));
+  auto add = compile(world.mesh(), [&](Tensor x) { return total + x; });
+  add(1.0f).wait();
+  std::promise<void> open;
+  Future late = add(Feed{std::make_shared<LateSource>(open.get_future().share()), 0});
+  auto reading = std::async(std::launch::async, [&] { return world.read(total).data<float>()[0]; });
+  auto writing = std::async(std::launch::async, [&] { world.write("total", HostArray::of<float>({}, {7})); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // long enough, as a rule, for both to wait
+  auto asking = std::async(std::launch::async, [&] { return world.variables().size(); });
+  auto calling = std::async(std::launch::async, [&] { return add(2.0f); });
+  EXPECT_EQ(asking.wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  EXPECT_EQ(calling.wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  EXPECT_NE(reading.wait_for(std::chrono::seconds(0)), std::future_status::ready);
+  EXPECT_NE(writing.wait_for(std::chrono::seconds(0)), std::future_status::ready) << "the launch still reads it";
+  open.set_value();
+  EXPECT_EQ(late.item(), 6) << "with the value from before the write";
+  EXPECT_EQ(calling.get().item(), 3) << "which was called before the write was over";
+  writing.get();
+  const float read = reading.get();
+  EXPECT_TRUE(read == 1 || read == 7) << read;
+  EXPECT_EQ(add(1.0f).item(), 8);
+}
+
+}  // namespace
+}  // namespace karez
