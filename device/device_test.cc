@@ -1,5 +1,6 @@
 // Tests of the device room: the CPU budget, memory with its counters, poison, the cpu device.
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -44,6 +45,8 @@ TEST(CpuBudget, TheTightestQuotaAboveTheGroupCounts) {
   CpuBudget budget = cpu_budget(root.path.string());
   EXPECT_EQ(budget.quota, 0.5);
   EXPECT_EQ(budget.cores, 1) << "half a core is still one";
+  root.write("sys/fs/cgroup/outer/inner/cpu.max", "25000 100000\n");
+  EXPECT_EQ(cpu_budget(root.path.string()).quota, 0.25) << "a group within may be tighter than those around it, too";
 }
 
 TEST(CpuBudget, TheFirstVersionOfCgroupsIsReadToo) {
@@ -97,6 +100,8 @@ TEST(Memory, BlocksAreAlignedZeroedAndCounted) {
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(a.data()) % 64, 0u);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(empty.data()) % 64, 0u);
     for (int i = 0; i < 100; ++i) EXPECT_EQ(a.data()[i], std::byte{0});
+    EXPECT_GE(malloc_usable_size(a.data()), 128u) << "a vector load may reach beyond the end, to the end of its cache line";
+    EXPECT_GE(malloc_usable_size(empty.data()), 64u);
     { Memory b = allocate_host(28, counters); }
     EXPECT_EQ(counters->current, 100);
     Memory moved = std::move(a);

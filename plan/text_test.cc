@@ -263,6 +263,12 @@ TEST(PlanText, TheHashSeesWhatRunsAndNotWhatPeopleRead) {
   other = plan;
   other.registers[2].slots = 3;
   EXPECT_NE(rank_hash(other), rank_hash(plan));
+  Plan set_up = plan;
+  set_up.setup.push_back(plan.actors[2].calls[0]);
+  EXPECT_NE(rank_hash(set_up), rank_hash(plan));
+  other = set_up;
+  other.setup.back().where = "elsewhere.cc:9";
+  EXPECT_EQ(rank_hash(other), rank_hash(set_up));
 }
 
 TEST(PlanText, ACallIsPrintedWithItsTypes) {

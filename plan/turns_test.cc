@@ -86,6 +86,22 @@ TEST(Turns, ASequenceWithAHoleIsRefused) {
   EXPECT_THROW(Turns{choir.s.plan}, Error);
 }
 
+TEST(Turns, MembersOfACollectiveWaitForEachOtherInADryRun) {
+  Choir choir(1);
+  Sketch& s = choir.s;  // a second communicator, which device 0 uses after the first and device 1 before it
+  s.plan.communicators.push_back(s.plan.communicators[0]);
+  for (int d = 0; d < 2; ++d) {
+    ActorId other = s.actor(cat("other.", d), 0, d, BodyKind::collective), first = choir.at(d, 0);
+    s.plan.actors[other.index].collective = s.plan.actors[first.index].collective;
+    s.plan.actors[other.index].collective->communicator = CommunicatorId(1);
+    s.edge(d == 0 ? first : other, {d == 0 ? other : first});
+    s.start(other);
+    s.done(other);
+  }
+  EXPECT_THROW(dry_run(s.plan), Error);
+  EXPECT_EQ(dry_run(s.plan, false).order.size(), 4u) << "without turns nobody waits for members";
+}
+
 TEST(Turns, ADryRunKeepsThemWhateverThePriorities) {
   Choir choir(3);
   for (int t = 0; t < 3; ++t)

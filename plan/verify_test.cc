@@ -110,6 +110,12 @@ TEST(Verify, EveryFaultIsNamed) {
       {"stride 8 for slots of 16 bytes", [](Plan& p) { p.registers[1].stride = 8; }},
       {"ends at byte 80 of block b0, which has 40", [](Plan& p) { p.blocks[0].bytes = 40; }},
       {"registers r1 and r2 overlap in block b0: one ends at byte 80, the other begins at 0", [](Plan& p) { p.registers[2].block = BlockId(0); }},
+      {"registers r1 and r2 overlap in block b0: one ends at byte 80, the other begins at 79",
+       [](Plan& p) {
+         p.blocks[0].bytes = 4096;
+         p.registers[2].block = BlockId(0);
+         p.registers[2].offset = 79;
+       }},
       {"an operand f32[4] ends at byte 24 of register r1, whose slots have 16", [](Plan& p) { p.actors[0].calls[0].out[0].offset = 8; }},
       {"an operand f32[4] ends at byte 80 of block b1, which has 64",
        [](Plan& p) { p.actors[0].calls[0].out[0] = in_block(BlockId(1), View(DType::f32, {4}), 64); }},

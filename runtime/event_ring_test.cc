@@ -98,27 +98,38 @@ TEST(EventRing, AMessageTakesTheTimeThatWasLookedAtLastAndSoDoTheMessagesOfAnAct
   }
 }
 
+// Entries that need one, two and three cells of the ring each: the fewer neighbours share, the closer the writer is behind the reader.
 TEST(EventRing, AReaderBesideTheWriterSeesOnlyWholeEntriesInOrder) {
-  EventRing ring(16);
-  std::atomic<bool> stop{false};
-  std::thread writer([&] {
-    for (int i = 0; !stop.load(); i = (i + 1) % 1000000) ring.act(EventKind::acted, i, static_cast<std::uint64_t>(i), ActorId(i), i);
-  });
-  int seen = 0;
-  for (int round = 0; round < 3000 || seen == 0; ++round) {
-    EventLog log = ring.read();
-    for (std::size_t k = 0; k < log.events.size(); ++k) {
-      const Event& e = log.events[k];
-      ASSERT_EQ(e.actor.index, e.plan);
-      ASSERT_EQ(static_cast<int>(e.ticket), e.plan);
-      ASSERT_EQ(static_cast<int>(e.piece), e.plan);
-      if (k > 0) { ASSERT_EQ(e.plan, (log.events[k - 1].plan + 1) % 1000000); }
-      ++seen;
+  for (int cells : {1, 2, 3}) {
+    EventRing ring(16);
+    std::atomic<bool> stop{false};
+    std::thread writer([&] {
+      for (int i = 0; !stop.load(); i = (i + 1) % 1000000) {
+        int plan = cells == 1 ? 0 : i;
+        if (cells == 3) ring.look_at_clock();
+        ring.message(EventKind::taken, plan, static_cast<std::uint64_t>(plan), {Message::Kind::filled, 0, 0, ActorId(i), RegisterId(i), 0, i});
+      }
+    });
+    struct End {
+      std::atomic<bool>& stop;
+      std::thread& writer;
+      ~End() { stop = true, writer.join(); }
+    } end{stop, writer};
+    int seen = 0;
+    for (int round = 0; round < 5000 || seen == 0; ++round) {
+      EventLog log = ring.read();
+      for (std::size_t k = 0; k < log.events.size(); ++k) {
+        const Event& e = log.events[k];
+        ASSERT_EQ(e.reg.index, e.actor.index);
+        ASSERT_EQ(static_cast<int>(e.piece), e.actor.index);
+        ASSERT_EQ(e.plan, cells == 1 ? 0 : e.actor.index);
+        ASSERT_EQ(static_cast<int>(e.ticket), e.plan);
+        if (k > 0) { ASSERT_EQ(e.actor.index, (log.events[k - 1].actor.index + 1) % 1000000); }
+        ++seen;
+      }
+      ASSERT_LE(log.events.size(), 16u);
     }
-    ASSERT_LE(log.events.size(), 16u);
   }
-  stop = true;
-  writer.join();
 }
 
 // What `count` launches of a random graph wrote.

@@ -309,6 +309,84 @@ TEST(Failure, AnErrorBetweenLaunchesIsNotLost) {
   EXPECT_NO_THROW(session.launch(session.load(plain_plan())).wait());
 }
 
+// A kernel that says that it was entered and goes on when it may.
+struct Gate {
+  std::atomic<bool> entered{false}, open{false};
+  KernelRow row(std::string op, bool fails) {
+    return test_row(std::move(op), [this, fails](const CallSpec&) -> PreparedKernel {
+      return [this, fails](const KernelArgs&) {
+        entered = true;
+        while (!open) std::this_thread::yield();
+        require(!fails, "behind the gate");
+      };
+    });
+  }
+  void wait() const {
+    while (!entered) std::this_thread::yield();
+  }
+};
+
+TEST(Failure, WhatALaunchWasToldWhenTheSessionBrokeStays) {
+  Gate holds, breaks;
+  KernelTable table({holds.row("hold", false), breaks.row("break", true)});
+  Session session({.workers = 2}, table);
+  Sketch s(1, "ahead"), held(1, "held");
+  ActorId eager = s.actor("eager", 1), b = s.actor("b");  // eager needs no token
+  s.edge(eager, {b});
+  s.start(b);
+  s.done(b);
+  s.call(eager, "test.break", {}, {});
+  session.load(s.plan);
+  breaks.wait();
+  ActorId h = held.actor("h");
+  held.start(h);
+  held.done(h);
+  held.call(h, "test.hold", {}, {});
+  int plan = session.load(held.plan);
+  Launch first = session.launch(plan), second = session.launch(plan);
+  holds.wait();  // worker 0 has yet to hear of the second launch
+  breaks.open = true;
+  std::string told = error_of([&] { second.wait(); });
+  EXPECT_NE(told.find("launch 2 broke off: "), std::string::npos) << told;
+  EXPECT_NE(told.find("behind the gate"), std::string::npos) << told;
+  holds.open = true;
+  session.wait_graph();  // worker 0 has heard of it
+  EXPECT_EQ(error_of([&] { second.wait(); }), told);
+}
+
+// One worker, one slot: the input reads piece 0, its reader fails, and of the other two pieces nothing is read or computed.
+TEST(Failure, APoisonedLaunchReadsNoInputAndRunsNoKernel) {
+  struct Counting final : data::Source {
+    mutable std::atomic<int> reads{0};
+    TensorType type() const override { return {DType::f32, {1}}; }
+    void read(std::int64_t, std::span<const std::int64_t>, const TensorRef&) const override { ++reads; }
+  };
+  std::atomic<int> runs{0};
+  KernelTable table({test_row("run", [&](const CallSpec&) -> PreparedKernel {
+    return [&](const KernelArgs&) {
+      ++runs;
+      fail("at once");
+    };
+  })});
+  Session session({.workers = 1}, table);
+  const View one(DType::f32, {1});
+  Sketch s;
+  ActorId in = s.actor("in", 0, 0, BodyKind::input), run = s.actor("run");
+  s.start(in, 3);
+  RegisterId x = s.edge(in, {run}, 1, 4);
+  s.done(run, 3);
+  s.plan.actors[in.index].binding = "x";
+  s.plan.actors[in.index].bound = {in_register(x, one)};
+  s.plan.actors[in.index].slices = {Attrs{{"begin", Ints{0}}, {"shape", Ints{1}}}};
+  s.call(run, "test.run", {in_register(x, one)}, {});
+  auto source = std::make_shared<Counting>();
+  int plan = session.load(s.plan);
+  EXPECT_NE(error_of([&] { session.launch(plan, {{"x", {source, 0}}}).wait(); }).find("at once"), std::string::npos);
+  EXPECT_EQ(source->reads, 1);
+  EXPECT_EQ(runs, 1);
+  EXPECT_EQ(session.counters().acts, 6) << "all acts all the same";
+}
+
 // A clock that the test turns: an act begun at time t is over when the clock reaches t + 1.
 struct ManualTimer {
   std::mutex mutex;

@@ -230,6 +230,7 @@ void Session::finished(LaunchRecord& record) {
 bool Session::refuses(LaunchRecord& record) {
   std::lock_guard lock(mutex_);
   if (!failure_) return false;
+  if (record.ticket <= finished_ticket_) return true;  // told when the session broke; whoever waited may be reading it
   record.error = unusable(cat("launch ", record.ticket, " did not run: "));
   return true;
 }

@@ -188,6 +188,30 @@ TEST(Unload, AKernelThatFinishesLaterIsWaitedFor) {
   EXPECT_TRUE(comes_to(session, 0));
 }
 
+// A plan that found a variable keeps it, whoever made it and whoever forgets it.
+TEST(Unload, APlanHoldsTheVariablesThatItFound) {
+  constexpr std::int64_t big = 1 << 20;
+  auto counting = [] {
+    Sketch s(1, "counting");
+    ActorId add = s.actor("add");
+    BlockId block = s.block(BlockKind::variable, 0, big, "n", "f32[1]");
+    s.start(add);
+    s.done(add);
+    s.call(add, "test.count", {in_block(block, View(DType::f32, {1}))}, {in_block(block, View(DType::f32, {1}))});
+    return s.plan;
+  };
+  Session session({.workers = 1, .poison = false}, kernels());
+  int maker = session.load(counting()), finder = session.load(counting());
+  EXPECT_LT(session.counters().peak_bytes.at("0.0"), 2 * big) << "one variable for both";
+  session.unload(maker);
+  ASSERT_TRUE(comes_to(session, 1));
+  session.forget_variable("n");
+  session.load(counting());  // with a new one
+  EXPECT_GE(session.counters().peak_bytes.at("0.0"), 2 * big) << "the finder's is there still";
+  session.launch(finder).wait();
+  EXPECT_EQ(session.read_variable("n", {0, 0, "cpu"}, View(DType::f32, {1})).data<float>()[0], 0) << "the finder counts in its own";
+}
+
 TEST(Unload, AReloadForgetsWhatIsOnItsWayOut) {
   Session session({.workers = 2}, kernels());
   int plan = session.load(two_steps("p", 0));
