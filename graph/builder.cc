@@ -9,8 +9,7 @@ std::vector<TensorType> infer(const Graph& graph, const OpDef& op, std::span<con
           ", not ", inputs.size());
   std::vector<TensorType> types;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    require(inputs[i].valid() && static_cast<std::size_t>(inputs[i].index) < graph.values.size(), op.name, ": operand ", i,
-            " is no value of the graph (%", inputs[i], " of ", graph.values.size(), ")");
+    require(graph.values.has(inputs[i]), op.name, ": operand ", i, " is no value of the graph (%", inputs[i], " of ", graph.values.size(), ")");
     require(graph.value(inputs[i]).mesh == graph.value(inputs[0]).mesh, op.name, ": operand ", i, " is on ", print(graph.mesh(inputs[i])),
             ", operand 0 on ", print(graph.mesh(inputs[0])));
     types.push_back(graph.type(inputs[i]));

@@ -24,11 +24,10 @@ std::string describe(const Graph& graph, NodeId id) {
   return text;
 }
 
-std::vector<std::vector<Use>> uses_of(const Graph& graph) {
-  std::vector<std::vector<Use>> uses(graph.values.size());
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n)
-    for (std::size_t i = 0; i < graph.nodes[n].inputs.size(); ++i)
-      uses[static_cast<std::size_t>(graph.nodes[n].inputs[i].index)].push_back({NodeId(n), static_cast<int>(i)});
+ById<ValueId, std::vector<Use>> uses_of(const Graph& graph) {
+  ById<ValueId, std::vector<Use>> uses(graph.values.size());
+  for (NodeId n : graph.nodes.ids())
+    for (std::size_t i = 0; i < graph.nodes[n].inputs.size(); ++i) uses[graph.nodes[n].inputs[i]].push_back({n, static_cast<int>(i)});
   return uses;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/attrs.h"
+#include "base/by_id.h"
 #include "base/id.h"
 #include "sbp/sbp.h"
 #include "tensor/tensor.h"
@@ -64,16 +65,16 @@ struct Output {
 struct Graph {
   std::string name = "main";
   std::vector<Mesh> meshes = {Mesh::of({})};
-  std::vector<Node> nodes;  // always in an order in which producers stand before consumers
-  std::vector<Value> values;
+  ById<NodeId, Node> nodes;  // always in an order in which producers stand before consumers
+  ById<ValueId, Value> values;
   std::vector<ValueId> arguments;  // of a region; empty for a whole program, whose inputs are `input` nodes
   std::vector<Variable> variables;
   std::vector<Output> outputs;
 
-  const Node& node(NodeId id) const { return nodes[static_cast<std::size_t>(id.index)]; }
-  Node& node(NodeId id) { return nodes[static_cast<std::size_t>(id.index)]; }
-  const Value& value(ValueId id) const { return values[static_cast<std::size_t>(id.index)]; }
-  Value& value(ValueId id) { return values[static_cast<std::size_t>(id.index)]; }
+  const Node& node(NodeId id) const { return nodes[id]; }
+  Node& node(NodeId id) { return nodes[id]; }
+  const Value& value(ValueId id) const { return values[id]; }
+  Value& value(ValueId id) { return values[id]; }
   const TensorType& type(ValueId id) const { return value(id).type; }
   const Mesh& mesh(ValueId id) const { return meshes[static_cast<std::size_t>(value(id).mesh)]; }
 };
@@ -98,13 +99,13 @@ struct NodeView {
 // "matmul at net.cc:12 (fc1)": how errors and traces name a node.
 std::string describe(const Graph& graph, NodeId id);
 
-// Who reads each value: (node, operand number) pairs, by value index. Outputs and variables' updates are not in it.
+// Who reads each value, as (node, operand number). Outputs and variables' updates are not in it.
 struct Use {
   NodeId node;
   int operand = 0;
   bool operator==(const Use&) const = default;
 };
-std::vector<std::vector<Use>> uses_of(const Graph& graph);
+ById<ValueId, std::vector<Use>> uses_of(const Graph& graph);
 
 // Text: one line a node; `parse_graph(print(g))` prints the same again.
 //   graph main mesh(data=2, model=2) {

@@ -66,7 +66,9 @@ TEST(Builder, ErrorsQuoteTheUsersLine) {
   EXPECT_EQ(error("matmul", {x, x}), "matmul: inner sizes differ: 3 and 2\n  at net.cc:12 (in net.fc)");
   EXPECT_EQ(error("matmul", {x}), "matmul takes 2 operands, not 1\n  at net.cc:12 (in net.fc)");
   EXPECT_EQ(error("relu", {x, x}), "relu takes 1 operand, not 2\n  at net.cc:12 (in net.fc)");
-  EXPECT_EQ(error("matnul", {x, x}), "no op is called 'matnul'; of 18 the nearest are: matmul, total, add, fill, flatten, input, relu, scan, top, wrong\n  at net.cc:12 (in net.fc)");
+  EXPECT_EQ(error("matnul", {x, x}),
+            "no op is called 'matnul'; of 18 the nearest are: matmul, total, add, fill, flatten, input, relu, scan, top, wrong\n  at net.cc:12 (in "
+            "net.fc)");
   EXPECT_EQ(error("relu", {ValueId(99)}), "relu: operand 0 is no value of the graph (%99 of 1)\n  at net.cc:12 (in net.fc)");
   EXPECT_EQ(error("relu", {ValueId()}), "relu: operand 0 is no value of the graph (%-1 of 1)\n  at net.cc:12 (in net.fc)");
   EXPECT_EQ(error("input", {}), "attribute 'shape' is missing in {}\n  at net.cc:12 (in net.fc)");
@@ -114,7 +116,8 @@ TEST(OpTable, RepeatedAndIllNamedRowsAreErrors) {
 
 TEST(OpTable, AnUnknownNameIsAnsweredWithNearOnes) {
   OpTable ops = test_ops();
-  EXPECT_EQ(error_of([&] { ops.at("reduce"); }), "no op is called 'reduce'; of 18 the nearest are: reduce_max, reduce_sum, relu, add, input, crop, fill, flatten, matmul, scan");
+  EXPECT_EQ(error_of([&] { ops.at("reduce"); }),
+            "no op is called 'reduce'; of 18 the nearest are: reduce_max, reduce_sum, relu, add, input, crop, fill, flatten, matmul, scan");
   EXPECT_EQ(ops.find("nothing"), nullptr);
   EXPECT_EQ(ops.at("add").name, "add");
 }
@@ -127,7 +130,7 @@ TEST(OpDef, ShapeBecomesTheLocalOneUnlessTheOpSaysOtherwise) {
   EXPECT_EQ(localise(view).print(), R"({name="x", shape=[2, 4]})");
   OpDef own = ops.at("input");
   own.localise = [](const LocalView& v) { return Attrs{{"start", v.out[0][0].begin}}; };
-  graph.nodes[0].op = &own;
+  graph.nodes[NodeId(0)].op = &own;
   EXPECT_EQ(localise(view).print(), "{start=2}");
 }
 
@@ -143,9 +146,9 @@ TEST(OpDef, TheDefaultCostIsItsBytes) {
 TEST(Graph, UsesListEveryReader) {
   Damaged g;
   auto uses = uses_of(g.graph);
-  EXPECT_THAT(uses[0], ElementsAre(Use{NodeId(1), 0}, Use{NodeId(1), 1}, Use{NodeId(2), 0}));
-  EXPECT_THAT(uses[1], ElementsAre(Use{NodeId(2), 1}));
-  EXPECT_THAT(uses[2], IsEmpty());
+  EXPECT_THAT(uses[ValueId(0)], ElementsAre(Use{NodeId(1), 0}, Use{NodeId(1), 1}, Use{NodeId(2), 0}));
+  EXPECT_THAT(uses[ValueId(1)], ElementsAre(Use{NodeId(2), 1}));
+  EXPECT_THAT(uses[ValueId(2)], IsEmpty());
 }
 
 TEST(Graph, ANodeWithoutLineIsNamedByItsNumber) {
@@ -178,30 +181,30 @@ TEST(Verify, TypesAreThoseInferred) {
 
 TEST(Verify, LayoutsMustMakeSense) {
   Damaged g;
-  g.graph.values[1].layout = Layout{S(2)};
+  g.graph.values[ValueId(1)].layout = Layout{S(2)};
   EXPECT_THAT(g.error(), HasSubstr("matmul at net.cc:3 (fc): result 0: f32[4, 4] cannot lie as (S(2)) on mesh(data=2): "));
-  g.graph.values[1].layout = Layout{B(), B()};
+  g.graph.values[ValueId(1)].layout = Layout{B(), B()};
   EXPECT_THAT(g.error(), HasSubstr("cannot lie as (B, B) on mesh(data=2): "));
-  g.graph.values[1].layout.reset();
+  g.graph.values[ValueId(1)].layout.reset();
   g.graph.variables[0].stored = Layout{S(5)};
   EXPECT_THAT(g.error(), HasSubstr("variable 'w': f32[4, 4] cannot lie as (S(5)) on mesh(data=2): "));
 }
 
 TEST(Verify, ProducersStandBeforeReaders) {
   Damaged g;
-  std::swap(g.graph.nodes[1].inputs[0], g.graph.nodes[1].outputs[0]);
+  std::swap(g.graph.nodes[NodeId(1)].inputs[0], g.graph.nodes[NodeId(1)].outputs[0]);
   EXPECT_EQ(g.error(), "matmul at net.cc:3 (fc): operand 0 is %1, which no earlier node makes");
   Damaged h;
-  h.graph.nodes[1].inputs[1] = ValueId(9);
+  h.graph.nodes[NodeId(1)].inputs[1] = ValueId(9);
   EXPECT_EQ(h.error(), "matmul at net.cc:3 (fc): operand 1 is %9, which does not exist; the graph has 3 values");
 }
 
 TEST(Verify, ResultsAndProducersAgree) {
   Damaged g;
-  g.graph.values[1].producer = NodeId(2);
+  g.graph.values[ValueId(1)].producer = NodeId(2);
   EXPECT_EQ(g.error(), "matmul at net.cc:3 (fc): result 0 is %1, which says it is result 0 of node n2");
   Damaged h;
-  h.graph.nodes[2].outputs[0] = ValueId(1);
+  h.graph.nodes[NodeId(2)].outputs[0] = ValueId(1);
   EXPECT_EQ(h.error(), "add at net.cc:4: result 0 is %1, which node n1 makes too");
   Damaged k;
   k.graph.values.push_back({.producer = NodeId(1), .output = 1, .type = {DType::f32, {}}, .mesh = 0, .layout = {}});
@@ -212,7 +215,7 @@ TEST(Verify, ResultsAndProducersAgree) {
 
 TEST(Verify, ControlEdgesLeadBackwards) {
   Damaged g;
-  g.graph.nodes[1].after = {NodeId(2)};
+  g.graph.nodes[NodeId(1)].after = {NodeId(2)};
   EXPECT_EQ(g.error(), "matmul at net.cc:3 (fc) comes after node n2, which does not stand before it (n1)");
 }
 
@@ -240,7 +243,7 @@ TEST(Verify, MeshesExistAndANodeHasOne) {
   EXPECT_EQ(fault("graph g mesh() mesh(a=2) { %0 = input() {shape=[2]} : f32[2] %1 = relu(%0) : f32[2] on mesh1 }"),
             "relu n1: result 0 is on mesh1, its operands on mesh0");
   Damaged g;
-  g.graph.values[0].mesh = 1;
+  g.graph.values[ValueId(0)].mesh = 1;
   EXPECT_EQ(g.error(), "variable n0: result 0 is on mesh1; the graph has 1");
 }
 
@@ -262,7 +265,7 @@ TEST(Verify, RegionsAreVerifiedAndClosed) {
   EXPECT_EQ(fault(with_region("variable \"w\" : f32[2]")), "scan at net.cc:8: in its region: graph body is a region and has 1 variables");
   OpTable ops = test_ops();
   Graph g = parse_graph(with_region(""), ops);
-  g.nodes[1].regions[0].arguments.push_back(ValueId(0));
+  g.nodes[NodeId(1)].regions[0].arguments.push_back(ValueId(0));
   EXPECT_THAT(error_of([&] { verify(g); }), HasSubstr("graph body: argument %0 is listed twice"));
 }
 

@@ -149,7 +149,7 @@ class Parser {
   }
 
   static bool is_defined(const Graph& graph, ValueId id) {
-    if (static_cast<std::size_t>(id.index) >= graph.values.size()) return false;
+    if (!graph.values.has(id)) return false;
     if (graph.value(id).producer.valid()) return true;
     for (ValueId argument : graph.arguments)
       if (argument == id) return true;

@@ -63,16 +63,16 @@ TEST(GraphText, LayoutsStandInTheOrderOfTheMesh) {
 TEST(GraphText, NoLayoutAndAllBroadcastAreTwoThings) {
   OpTable ops = test_ops();
   Graph g = parse_graph("graph g mesh(a=2) { %0 = input() : f32[8, 4] %1 = input() : f32[8, 4;] %2 = input() : f32[;] }", ops);
-  EXPECT_FALSE(g.values[0].layout.has_value());
-  EXPECT_EQ(g.values[1].layout, Layout{B()});
-  EXPECT_EQ(g.values[2].type, (TensorType{DType::f32, {}}));
+  EXPECT_FALSE(g.values[ValueId(0)].layout.has_value());
+  EXPECT_EQ(g.values[ValueId(1)].layout, Layout{B()});
+  EXPECT_EQ(g.values[ValueId(2)].type, (TensorType{DType::f32, {}}));
 }
 
 TEST(GraphText, ARegionTakesTheMeshesAroundIt) {
   OpTable ops = test_ops();
   Graph g = parse_graph("graph g mesh(a=2) { %0 = input() : f32[4] %1 = scan(%0) : f32[4] regions { graph body(%0: f32[4@a]) {} } }", ops);
-  EXPECT_EQ(g.nodes[1].regions.at(0).meshes, g.meshes);
-  EXPECT_EQ(g.nodes[1].regions[0].value(ValueId(0)).layout, Layout{S(0)});
+  EXPECT_EQ(g.nodes[NodeId(1)].regions.at(0).meshes, g.meshes);
+  EXPECT_EQ(g.nodes[NodeId(1)].regions[0].value(ValueId(0)).layout, Layout{S(0)});
 }
 
 TEST(GraphText, CommentsAndWhiteSpaceAreSkipped) {
@@ -87,7 +87,7 @@ TEST(GraphText, NumbersOfValuesAreKept) {  // what a pass prints is what an erro
 TEST(GraphText, AnUnsoundLayoutStillPrints) {
   OpTable ops = test_ops();
   Graph g = parse_graph("graph g mesh(a=2) { %0 = input() : f32[8, 4] }", ops);
-  g.values[0].layout = Layout{S(7)};
+  g.values[ValueId(0)].layout = Layout{S(7)};
   EXPECT_THAT(print(g), HasSubstr("f32[8, 4] laid (S(7))"));
 }
 
@@ -123,7 +123,7 @@ TEST(GraphText, RandomGraphsReadBack) {
     ASSERT_TRUE(same_lines(print(parsed), text)) << "KAREZ_SEED=" << seed;
     ASSERT_EQ(parsed.values, g.values);
     ASSERT_EQ(parsed.meshes, g.meshes);
-    for (std::size_t n = 0; n < g.nodes.size(); ++n) ASSERT_EQ(parsed.nodes[n].attrs, g.nodes[n].attrs);
+    for (NodeId n : g.nodes.ids()) ASSERT_EQ(parsed.nodes[n].attrs, g.nodes[n].attrs);
   }
 }
 
@@ -133,7 +133,8 @@ TEST(GraphText, BadTextIsRefusedWithItsPlace) {
   EXPECT_EQ(error("graph main {\n  %0 = input() : f32[2]\n"), "graph: line 3, column 1: expected '}' at the end");
   EXPECT_EQ(error("graph main {} x"), "graph: line 1, column 15: something follows the graph at 'x'");
   EXPECT_EQ(error("graph main {\n  %0 = matmull(%1) : f32[2]\n}"),
-            "graph: line 2, column 8: no op is called 'matmull'; of 18 the nearest are: matmul, fill, total, add, flatten, input, relu, top, variable, crop at 'matmull(%1) : f32[2]'");
+            "graph: line 2, column 8: no op is called 'matmull'; of 18 the nearest are: matmul, fill, total, add, flatten, input, relu, top, "
+            "variable, crop at 'matmull(%1) : f32[2]'");
   EXPECT_EQ(error("graph main {\n  %0 = relu(%1) : f32[2]\n}"), "graph: line 2, column 13: a value is used before it is defined at '%1) : f32[2]'");
   EXPECT_EQ(error("graph main {\n  %0 = relu(%0) : f32[2]\n}"), "graph: line 2, column 13: a value is used before it is defined at '%0) : f32[2]'");
   EXPECT_EQ(error("graph main {\n  %0 = input() : f32[2]\n  %0 = input() : f32[2]\n}"),

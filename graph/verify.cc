@@ -17,10 +17,10 @@ class Verifier {
       require(!graph_.value(id).producer.valid(), "graph ", graph_.name, ": argument %", id, " is also a result of node n",
               graph_.value(id).producer);
       layout(cat("argument %", id, " of graph ", graph_.name), id);
-      known_[static_cast<std::size_t>(id.index)] = true;
+      known_[id] = true;
     }
-    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) node(NodeId(n));
-    for (std::size_t v = 0; v < graph_.values.size(); ++v) {
+    for (NodeId n : graph_.nodes.ids()) node(n);
+    for (ValueId v : graph_.values.ids()) {
       NodeId producer = graph_.values[v].producer;
       require(!producer.valid() || known_[v], "graph ", graph_.name, ": value %", v, " says that node n", producer,
               " makes it, which does not list it");
@@ -30,8 +30,8 @@ class Verifier {
   }
 
  private:
-  bool exists(ValueId id) const { return id.valid() && static_cast<std::size_t>(id.index) < graph_.values.size(); }
-  bool known(ValueId id) const { return exists(id) && known_[static_cast<std::size_t>(id.index)]; }
+  bool exists(ValueId id) const { return graph_.values.has(id); }
+  bool known(ValueId id) const { return exists(id) && known_[id]; }
 
   void layout(const std::string& what, ValueId id) const {
     const Value& value = graph_.value(id);
@@ -71,7 +71,7 @@ class Verifier {
       require(value.mesh == mesh, name, ": result ", i, " is on mesh", value.mesh, ", its operands on mesh", mesh);
     }
     types(name, NodeView{&graph_, id});
-    for (ValueId out : node.outputs) known_[static_cast<std::size_t>(out.index)] = true;
+    for (ValueId out : node.outputs) known_[out] = true;
     for (NodeId before : node.after)
       require(before.valid() && before < id, name, " comes after node n", before, ", which does not stand before it (n", id, ")");
     for (const Graph& region : node.regions) {
@@ -112,10 +112,10 @@ class Verifier {
       const Attrs& attrs = graph_.node(reader).attrs;
       require(attrs.text("name", v.name) == v.name, what, " is read as %", v.read, ", which is named '", attrs.text("name", v.name), "'");
     }
-    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+    for (NodeId n : graph_.nodes.ids()) {
       const Node& node = graph_.nodes[n];
       if (node.op->role != Role::state) continue;
-      require(node.outputs.size() == 1 && read.count(node.outputs[0]) == 1, describe(graph_, NodeId(n)), " ", node.attrs.print(),
+      require(node.outputs.size() == 1 && read.count(node.outputs[0]) == 1, describe(graph_, n), " ", node.attrs.print(),
               " reads a variable that the graph does not list, or a second time");
     }
   }
@@ -129,7 +129,7 @@ class Verifier {
   }
 
   const Graph& graph_;
-  std::vector<bool> known_;
+  ById<ValueId, bool> known_;
 };
 
 }  // namespace

@@ -9,14 +9,14 @@ namespace karez::ops {
 namespace {
 
 // Which values depend on `wrt` through floats: only these get a gradient. A comparison or an index ends a path.
-std::vector<bool> reached_from(const Graph& graph, std::span<const ValueId> wrt, const std::vector<bool>& ends) {
-  std::vector<bool> reached(graph.values.size());
-  for (ValueId v : wrt) reached[static_cast<std::size_t>(v.index)] = true;
+ById<ValueId, bool> reached_from(const Graph& graph, std::span<const ValueId> wrt, const ById<ValueId, bool>& ends) {
+  ById<ValueId, bool> reached(graph.values.size());
+  for (ValueId v : wrt) reached[v] = true;
   for (const Node& node : graph.nodes) {
-    bool any = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return reached[static_cast<std::size_t>(v.index)]; });
+    bool any = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return reached[v]; });
     if (!any || node.op->name == "stop_gradient") continue;
     for (ValueId out : node.outputs)
-      if (is_float(graph.type(out).dtype) && !ends[static_cast<std::size_t>(out.index)]) reached[static_cast<std::size_t>(out.index)] = true;
+      if (is_float(graph.type(out).dtype) && !ends[out]) reached[out] = true;
   }
   return reached;
 }
@@ -24,32 +24,32 @@ std::vector<bool> reached_from(const Graph& graph, std::span<const ValueId> wrt,
 // Drops the nodes from `first_node` on that no value of `keep` needs: an op's grad builds the gradients of all its operands, wanted or not. New ids
 // take the places of dropped ones, in `keep` too.
 void drop_unused(Graph& graph, std::size_t first_node, std::size_t first_value, std::vector<ValueId>& keep) {
-  std::vector<bool> used(graph.nodes.size());
+  ById<NodeId, bool> used(graph.nodes.size());
   auto use = [&](ValueId v) {
-    if (v.valid() && static_cast<std::size_t>(v.index) >= first_value) used[static_cast<std::size_t>(graph.value(v).producer.index)] = true;
+    if (v.valid() && static_cast<std::size_t>(v.index) >= first_value) used[graph.value(v).producer] = true;
   };
   for (ValueId v : keep) use(v);
   for (std::size_t n = graph.nodes.size(); n-- > first_node;)
-    if (used[n])
-      for (ValueId v : graph.nodes[n].inputs) use(v);
+    if (used[NodeId(n)])
+      for (ValueId v : graph.node(NodeId(n)).inputs) use(v);
 
-  std::vector<ValueId> renamed(graph.values.size());
+  ById<ValueId, ValueId> renamed(graph.values.size());
   std::size_t nodes = first_node, values = first_value;
   auto rename = [&](ValueId& v) {
-    if (v.valid() && static_cast<std::size_t>(v.index) >= first_value) v = renamed[static_cast<std::size_t>(v.index)];
+    if (v.valid() && static_cast<std::size_t>(v.index) >= first_value) v = renamed[v];
   };
   for (std::size_t n = first_node; n < graph.nodes.size(); ++n) {
-    if (!used[n]) continue;
-    Node node = std::move(graph.nodes[n]);
+    if (!used[NodeId(n)]) continue;
+    Node node = std::move(graph.node(NodeId(n)));
     for (ValueId& v : node.inputs) rename(v);
     for (ValueId& v : node.outputs) {  // outputs only move to the front, past nothing that is still wanted
       Value value = graph.value(v);
       value.producer = NodeId(nodes);
-      renamed[static_cast<std::size_t>(v.index)] = ValueId(values);
+      renamed[v] = ValueId(values);
       v = ValueId(values);
-      graph.values[values++] = std::move(value);
+      graph.value(ValueId(values++)) = std::move(value);
     }
-    graph.nodes[nodes++] = std::move(node);
+    graph.node(NodeId(nodes++)) = std::move(node);
   }
   for (ValueId& v : keep) rename(v);
   graph.nodes.resize(nodes);
@@ -74,7 +74,7 @@ class Place {
 };
 
 // The gradients of a node's operands that are reached; invalid where none flows.
-std::vector<ValueId> operand_gradients(Builder& b, NodeId id, std::span<const ValueId> dy, const std::vector<bool>& reached) {
+std::vector<ValueId> operand_gradients(Builder& b, NodeId id, std::span<const ValueId> dy, const ById<ValueId, bool>& reached) {
   Graph& graph = b.graph();
   NodeView view{&graph, id};
   const OpDef& op = *view.node().op;
@@ -85,7 +85,7 @@ std::vector<ValueId> operand_gradients(Builder& b, NodeId id, std::span<const Va
   std::vector<ValueId> out = op.grad(b, view, dy);
   require(out.size() == inputs.size(), op.name, ": its gradient has ", out.size(), " values for ", inputs.size(), " operands");
   for (std::size_t i = 0; i < out.size(); ++i) {
-    if (!reached[static_cast<std::size_t>(inputs[i].index)]) out[i] = {};
+    if (!reached[inputs[i]]) out[i] = {};
     if (out[i].valid())
       require(graph.type(out[i]) == graph.type(inputs[i]), op.name, ": the gradient of operand ", i, " is ", graph.type(out[i]), ", the operand ",
               graph.type(inputs[i]));
@@ -110,21 +110,21 @@ std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId>
   }
 
   Place place(b);
-  std::vector<bool> is_end(graph.values.size());
-  for (ValueId v : ends) is_end[static_cast<std::size_t>(v.index)] = true;
-  std::vector<bool> reached = reached_from(graph, wrt, is_end);
-  std::vector<ValueId> of(graph.values.size());  // the gradient of each value, as far as it is summed up
-  auto slot = [&](ValueId v) -> ValueId& { return of[static_cast<std::size_t>(v.index)]; };
-  if (reached[static_cast<std::size_t>(loss.index)]) {
+  ById<ValueId, bool> is_end(graph.values.size());
+  for (ValueId v : ends) is_end[v] = true;
+  ById<ValueId, bool> reached = reached_from(graph, wrt, is_end);
+  ById<ValueId, ValueId> of(graph.values.size());  // the gradient of each value, as far as it is summed up
+  auto slot = [&](ValueId v) -> ValueId& { return of[v]; };
+  if (reached[loss]) {
     if (last.valid()) place.at(graph.node(last), graph.value(loss).mesh);
     slot(loss) = build::constant(b, type, 1);
   }
   for (int n = last.index; n >= 0; --n) {
     NodeId id{n};
     std::vector<ValueId> inputs = graph.node(id).inputs, dy;
-    for (ValueId out : graph.node(id).outputs) dy.push_back(is_end[static_cast<std::size_t>(out.index)] ? ValueId() : slot(out));
+    for (ValueId out : graph.node(id).outputs) dy.push_back(is_end[out] ? ValueId() : slot(out));
     bool flows = std::any_of(dy.begin(), dy.end(), [](ValueId v) { return v.valid(); });
-    bool wanted = std::any_of(inputs.begin(), inputs.end(), [&](ValueId v) { return reached[static_cast<std::size_t>(v.index)]; });
+    bool wanted = std::any_of(inputs.begin(), inputs.end(), [&](ValueId v) { return reached[v]; });
     if (!flows || !wanted) continue;
     place.at(graph.node(id), graph.value(graph.node(id).outputs[0]).mesh);
     std::vector<ValueId> more = operand_gradients(b, id, dy, reached);

@@ -33,48 +33,45 @@ std::map<Layout, ValueId> grow_tree(Rewrite& rewrite, const OpDef* box, ValueId 
 
 }  // namespace
 
-void insert_boxes(Graph& graph, const OpTable& ops, const Wanted& wanted, const CostTable& costs) {
+Graph box(const Graph& graph, const OpTable& ops, const Wanted& wanted, const CostTable& costs) {
   const OpDef* box = &ops.at("box");
   auto uses = uses_of(graph);
-  std::vector<std::vector<Layout>> targets(graph.values.size());
+  ById<ValueId, std::vector<Layout>> targets(graph.values.size());
   auto want = [&](ValueId value, const Layout& layout) {
-    auto& list = targets[static_cast<std::size_t>(value.index)];
+    auto& list = targets[value];
     if (std::find(list.begin(), list.end(), layout) == list.end()) list.push_back(layout);
   };
-  for (std::size_t v = 0; v < graph.values.size(); ++v)
-    for (const Use& use : uses[v]) want(ValueId(v), wanted[static_cast<std::size_t>(use.node.index)][static_cast<std::size_t>(use.operand)]);
+  for (ValueId v : graph.values.ids())
+    for (const Use& use : uses[v]) want(v, wanted[use.node][static_cast<std::size_t>(use.operand)]);
   for (const Output& output : graph.outputs) want(output.value, broadcast_layout(graph.mesh(output.value)));
   for (const Variable& variable : graph.variables)
     if (variable.updated.valid()) want(variable.updated, *variable.stored);
 
   Rewrite rewrite(graph);
-  std::vector<std::map<Layout, ValueId>> at(graph.values.size());
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+  ById<ValueId, std::map<Layout, ValueId>> at(graph.values.size());
+  for (NodeId n : graph.nodes.ids()) {
     NodeId old(n);
     std::vector<ValueId> inputs;
-    for (std::size_t i = 0; i < graph.nodes[n].inputs.size(); ++i)
-      inputs.push_back(at[static_cast<std::size_t>(graph.nodes[n].inputs[i].index)].at(wanted[n][i]));
+    for (std::size_t i = 0; i < graph.nodes[n].inputs.size(); ++i) inputs.push_back(at[graph.nodes[n].inputs[i]].at(wanted[n][i]));
     rewrite.keep(old, std::move(inputs));
     for (ValueId out : graph.nodes[n].outputs) {
-      auto& list = targets[static_cast<std::size_t>(out.index)];
+      auto& list = targets[out];
       std::sort(list.begin(), list.end());
-      at[static_cast<std::size_t>(out.index)] = grow_tree(rewrite, box, rewrite.at(out), list, costs, old);
+      at[out] = grow_tree(rewrite, box, rewrite.at(out), list, costs, old);
     }
   }
   // One value may be an output and the next version of several variables, each in a layout of its own: name them one by one.
   Graph boxed = rewrite.finish();
   for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
     ValueId value = graph.outputs[i].value;
-    boxed.outputs[i].value = at[static_cast<std::size_t>(value.index)].at(broadcast_layout(graph.mesh(value)));
+    boxed.outputs[i].value = at[value].at(broadcast_layout(graph.mesh(value)));
   }
   for (std::size_t i = 0; i < graph.variables.size(); ++i) {
     const Variable& variable = graph.variables[i];
-    if (variable.read.valid()) boxed.variables[i].read = at[static_cast<std::size_t>(variable.read.index)].at(*variable.stored);
-    if (variable.updated.valid()) boxed.variables[i].updated = at[static_cast<std::size_t>(variable.updated.index)].at(*variable.stored);
+    if (variable.read.valid()) boxed.variables[i].read = at[variable.read].at(*variable.stored);
+    if (variable.updated.valid()) boxed.variables[i].updated = at[variable.updated].at(*variable.stored);
   }
-  graph = std::move(boxed);
+  return boxed;
 }
-
-void box(Compilation& c) { insert_boxes(c.graph, *c.ops, c.wanted, c.options.costs); }
 
 }  // namespace karez::passes

@@ -33,7 +33,7 @@ struct Placed {
     }
   }
   std::string boxed() {
-    insert_boxes(graph, table(), wanted, CostTable());
+    graph = box(graph, table(), wanted, CostTable());
     verify(graph);
     std::string text;
     for (const Node& node : graph.nodes)
@@ -66,8 +66,8 @@ TEST(Box, APartialWantedSplitAndWholeIsReducedOnce) {
   (void)split;
   p.graph.outputs = {{"whole", whole}, {"again", again}};
   p.as_made();
-  p.wanted[2] = {on_data(S(0))};
-  p.wanted[3] = p.wanted[4] = {on_data(B())};
+  p.wanted[NodeId(2)] = {on_data(S(0))};
+  p.wanted[NodeId(3)] = p.wanted[NodeId(4)] = {on_data(B())};
   EXPECT_EQ(p.boxed(), "all_reduce f32[4; sum@data] -> f32[4;]\nslice f32[4;] -> f32[4@data]\n");
 }
 
@@ -116,7 +116,7 @@ TEST(Box, UpdatesOnSplitStateAreGatheredAndThenAssigned) {  // as a sharded opti
   EXPECT_EQ(*p.graph.value(p.graph.variables[0].read).layout, on_data(B()));
 
   Compilation c = testing::compilation(std::move(p.graph));
-  order(c);
+  run_passes(c, {"order"});
   ASSERT_EQ(count_op(c.graph, "assign"), 1);
   const Node& assign = c.graph.nodes.back();
   EXPECT_EQ(assign.op->name, "assign");
@@ -150,7 +150,7 @@ TEST(Box, OnTwoAxesEachStepNamesItsAxisAndTheMeaningStays) {
   ValueId y = p.with(build::exp(p.b, c), {B(), S(0)});
   p.graph.outputs = {{"y", y}};
   p.as_made();
-  p.wanted[2] = {{B(), S(0)}};
+  p.wanted[NodeId(2)] = {{B(), S(0)}};
   auto before = testing::meaning_of(p.graph);
   p.boxed();
   for (const Node& node : p.graph.nodes) {

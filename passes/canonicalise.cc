@@ -7,8 +7,8 @@
 namespace karez::passes {
 
 int remove_dead(Graph& graph) {
-  std::vector<bool> needed(graph.nodes.size(), false);
-  auto need = [&](ValueId value) { needed[static_cast<std::size_t>(graph.value(value).producer.index)] = true; };
+  ById<NodeId, bool> needed(graph.nodes.size(), false);
+  auto need = [&](ValueId value) { needed[graph.value(value).producer] = true; };
   for (const Output& output : graph.outputs) need(output.value);
   for (const Variable& variable : graph.variables) {
     if (!variable.updated.valid()) continue;
@@ -16,13 +16,13 @@ int remove_dead(Graph& graph) {
     if (variable.read.valid()) need(variable.read);  // its place is where the new version goes
   }
   for (std::size_t n = graph.nodes.size(); n-- > 0;)
-    if (needed[n])
-      for (ValueId in : graph.nodes[n].inputs) need(in);
+    if (needed[NodeId(n)])
+      for (ValueId in : graph.node(NodeId(n)).inputs) need(in);
   int removed = 0;
   Rewrite rewrite(graph);
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+  for (NodeId n : graph.nodes.ids()) {
     if (needed[n]) {
-      rewrite.keep(NodeId(n));
+      rewrite.keep(n);
     } else {
       ++removed;
     }
@@ -40,7 +40,7 @@ int simplify_algebra(Graph& graph, Firings& fired) {
   }
   Rewrite rewrite(graph);
   int at_nodes = 0;
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+  for (NodeId n : graph.nodes.ids()) {
     const Node& node = graph.nodes[n];
     std::optional<Instead> instead;
     for (const AlgebraRule& rule : algebra_rules()) {
@@ -52,9 +52,9 @@ int simplify_algebra(Graph& graph, Firings& fired) {
       break;
     }
     if (!instead) {
-      rewrite.keep(NodeId(n));
+      rewrite.keep(n);
     } else if (instead->as_operand) {
-      rewrite.keep(NodeId(n), {rewrite.at(instead->value)});
+      rewrite.keep(n, {rewrite.at(instead->value)});
     } else {
       rewrite.map(node.outputs[0], rewrite.at(instead->value));
     }

@@ -401,8 +401,8 @@ TEST(Canonicalise, AForwardPassAloneMovesItsReluToo) {
   p.output(pool.value);
   Graph g = p.canonical();
   ASSERT_EQ(g.nodes.size(), 3u);
-  EXPECT_EQ(g.nodes[1].op->name, "max_pool");
-  EXPECT_EQ(g.nodes[2].op->name, "relu");
+  EXPECT_EQ(g.nodes[NodeId(1)].op->name, "max_pool");
+  EXPECT_EQ(g.nodes[NodeId(2)].op->name, "relu");
 }
 
 TEST(Canonicalise, RandomGraphsKeepTheirMeaning) {

@@ -13,65 +13,65 @@
 namespace karez::passes {
 namespace {
 
+ActorId actor_of(SegmentId segment) { return ActorId(segment.index); }
+SegmentId segment_of(ActorId actor) { return SegmentId(actor.index); }
+
 // One actor per segment; a register per (producing segment, consuming segments), control edges included; sources hang on `start`, sinks
 // on `done`.
-Plan collapsed_plan(const Compilation& c) {
-  const Graph& graph = c.graph;
+Plan collapsed_plan(const Graph& graph, const Segmented& cut) {
   Plan plan;
   plan.name = "collapsed";
   plan.devices.push_back({});
   for (StreamKind kind : {StreamKind::host, StreamKind::compute, StreamKind::comm})
     plan.streams.push_back({DeviceId(0), std::string(name_of(kind)), 0});
-  std::vector<std::set<int>> next(c.segments.size());
-  std::vector<bool> has_input(c.segments.size(), false);
+  ById<SegmentId, std::set<SegmentId>> next(cut.segments.size());
+  ById<SegmentId, bool> has_input(cut.segments.size(), false);
   auto edge = [&](NodeId from, NodeId to) {
-    int a = c.segment_of[static_cast<std::size_t>(from.index)], b = c.segment_of[static_cast<std::size_t>(to.index)];
-    if (a != b) next[static_cast<std::size_t>(a)].insert(b), has_input[static_cast<std::size_t>(b)] = true;
+    SegmentId a = cut.of[from], b = cut.of[to];
+    if (a != b) next[a].insert(b), has_input[b] = true;
   };
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
-    for (ValueId in : graph.nodes[n].inputs) edge(graph.value(in).producer, NodeId(n));
-    for (NodeId before : graph.nodes[n].after) edge(before, NodeId(n));
+  for (NodeId n : graph.nodes.ids()) {
+    for (ValueId in : graph.node(n).inputs) edge(graph.value(in).producer, n);
+    for (NodeId before : graph.node(n).after) edge(before, n);
   }
-  for (std::size_t s = 0; s < c.segments.size(); ++s) {
+  for (SegmentId s : cut.segments.ids()) {
     Actor actor;
-    actor.name = cat(name_of(c.segments[s].stream), ".", s);
-    actor.stream = StreamId(static_cast<int>(c.segments[s].stream));
-    actor.priority = static_cast<int>(s);
+    actor.name = cat(name_of(cut.segments[s].stream), ".", s);
+    actor.stream = StreamId(static_cast<int>(cut.segments[s].stream));
+    actor.priority = s.index;
     plan.actors.push_back(std::move(actor));
   }
   auto connect = [&](ActorId producer, std::vector<ActorId> consumers) {
-    RegisterId id(plan.registers.size());
     Register reg;
     reg.producer = producer;
     reg.consumers = consumers;
-    plan.registers.push_back(std::move(reg));
-    if (producer != session_actor) plan.actors[static_cast<std::size_t>(producer.index)].outputs.push_back({id, 1});
+    RegisterId id = plan.registers.add(std::move(reg));
+    if (producer != session_actor) plan.actors[producer].outputs.push_back({id, 1});
     for (ActorId consumer : consumers)
-      if (consumer != session_actor) plan.actors[static_cast<std::size_t>(consumer.index)].inputs.push_back({id, 1});
+      if (consumer != session_actor) plan.actors[consumer].inputs.push_back({id, 1});
   };
-  for (std::size_t s = 0; s < c.segments.size(); ++s) {
-    if (!has_input[s]) connect(session_actor, {ActorId(s)});
+  for (SegmentId s : cut.segments.ids()) {
+    if (!has_input[s]) connect(session_actor, {actor_of(s)});
     std::vector<ActorId> consumers;
-    for (int to : next[s]) consumers.emplace_back(to);
+    for (SegmentId to : next[s]) consumers.push_back(actor_of(to));
     if (consumers.empty()) consumers.push_back(session_actor);
-    connect(ActorId(s), std::move(consumers));
+    connect(actor_of(s), std::move(consumers));
   }
   return plan;
 }
 
-double duration(const Compilation& c, const Segment& segment) {
+double duration(const Graph& graph, const Segment& segment, const CostTable& costs) {
   double total = 0;
   for (NodeId id : segment.nodes) {
-    NodeView view{&c.graph, id};
+    NodeView view{&graph, id};
     const Node& node = view.node();
-    const Mesh& mesh = c.graph.mesh(node.outputs[0]);
+    const Mesh& mesh = graph.mesh(node.outputs[0]);
     if (segment.stream == StreamKind::comm) {
-      const Layout& from = *c.graph.value(node.inputs[0]).layout;
-      const Layout& to = *c.graph.value(node.outputs[0]).layout;
-      total += seconds(view.out_type(0), mesh, {static_cast<int>(node.attrs.integer("axis")), move_from(node.attrs.text("move")), from, to},
-                       c.options.costs);
+      const Layout& from = *graph.value(node.inputs[0]).layout;
+      const Layout& to = *graph.value(node.outputs[0]).layout;
+      total += seconds(view.out_type(0), mesh, {static_cast<int>(node.attrs.integer("axis")), move_from(node.attrs.text("move")), from, to}, costs);
     } else {
-      total += device_seconds(c.graph, id, c.options.costs);
+      total += device_seconds(graph, id, costs);
     }
   }
   return total;
@@ -79,14 +79,14 @@ double duration(const Compilation& c, const Segment& segment) {
 
 }  // namespace
 
-std::vector<NodeId> collective_sequence(const Compilation& c) {
-  Plan plan = collapsed_plan(c);
-  std::vector<Ports> ports;
-  for (std::size_t a = 0; a < plan.actors.size(); ++a) ports.emplace_back(plan, ActorId(a));
+std::vector<NodeId> collective_sequence(const Graph& graph, const Segmented& cut, const CostTable& costs) {
+  Plan plan = collapsed_plan(graph, cut);
+  ById<ActorId, Ports> ports;
+  for (ActorId a : plan.actors.ids()) ports.emplace_back(plan, a);
   Ports starter = Ports::starter(plan), ender = Ports::ender(plan);
   auto deliver = [&](const Message& m) {
     if (m.to != session_actor) {
-      ports[static_cast<std::size_t>(m.to.index)].take(m);
+      ports[m.to].take(m);
     } else {
       (m.kind == Message::Kind::filled ? ender : starter).take(m);
     }
@@ -96,33 +96,33 @@ std::vector<NodeId> collective_sequence(const Compilation& c) {
   std::vector<NodeId> sequence;
   struct Running {
     double end = 0;
-    int actor = -1;
+    ActorId actor;
   };
-  std::vector<Running> streams(plan.streams.size());
+  ById<StreamId, Running> streams(plan.streams.size());
   double now = 0;
   std::size_t done = 0;
   while (done < ports.size()) {
-    for (std::size_t s = 0; s < streams.size(); ++s) {  // every idle stream takes its best ready actor
-      if (streams[s].actor >= 0) continue;
-      int best = -1;
-      for (std::size_t a = 0; a < ports.size(); ++a) {
-        if (plan.actors[a].stream.index != static_cast<int>(s) || !ports[a].ready() || ports[a].acts() > 0) continue;
-        if (best < 0 || picked_before(plan, ActorId(a), ActorId(best))) best = static_cast<int>(a);
+    for (StreamId s : streams.ids()) {  // every idle stream takes its best ready actor
+      if (streams[s].actor.valid()) continue;
+      ActorId best;
+      for (ActorId a : ports.ids()) {
+        if (plan.actor(a).stream != s || !ports[a].ready() || ports[a].acts() > 0) continue;
+        if (!best.valid() || picked_before(plan, a, best)) best = a;
       }
-      if (best < 0) continue;
-      ports[static_cast<std::size_t>(best)].begin();
-      const Segment& segment = c.segments[static_cast<std::size_t>(best)];
-      streams[s] = {now + duration(c, segment), best};
+      if (!best.valid()) continue;
+      ports[best].begin();
+      const Segment& segment = cut.segments[segment_of(best)];
+      streams[s] = {now + duration(graph, segment, costs), best};
       if (segment.stream == StreamKind::comm) sequence.push_back(segment.nodes[0]);
     }
-    int first = -1;
-    for (std::size_t s = 0; s < streams.size(); ++s)
-      if (streams[s].actor >= 0 && (first < 0 || streams[s].end < streams[static_cast<std::size_t>(first)].end)) first = static_cast<int>(s);
-    require(first >= 0, "slots: the step stalls after ", done, " of ", ports.size(), " actors: a segment waits for itself");
-    Running& next = streams[static_cast<std::size_t>(first)];
+    StreamId first;
+    for (StreamId s : streams.ids())
+      if (streams[s].actor.valid() && (!first.valid() || streams[s].end < streams[first].end)) first = s;
+    require(first.valid(), "slots: the step stalls after ", done, " of ", ports.size(), " actors: a segment waits for itself");
+    Running& next = streams[first];
     now = next.end;
-    ports[static_cast<std::size_t>(next.actor)].complete(deliver);
-    next.actor = -1;
+    ports[next.actor].complete(deliver);
+    next.actor = {};
     ++done;
   }
   return sequence;

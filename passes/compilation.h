@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/by_id.h"
 #include "graph/op.h"
 #include "plan/catalog.h"
 #include "plan/pass_time.h"
@@ -33,10 +34,26 @@ struct CompileOptions {
 enum class StreamKind { host, compute, comm };
 std::string_view name_of(StreamKind kind);
 
+using SegmentId = Id<struct SegmentTag>;
+using LocalId = Id<struct LocalTag>;
+using Wanted = ById<NodeId, std::vector<Layout>>;  // by operand: the layout that the node takes it in
+using Streams = ById<NodeId, StreamKind>;
+using Orders = ById<ValueId, Ints>;  // dimensions from the outermost in memory; empty: row-major
+
 // Nodes that become one actor on each device: an interval of the order on one stream.
 struct Segment {
   StreamKind stream = StreamKind::compute;
   std::vector<NodeId> nodes;
+};
+
+struct Segmented {
+  ById<SegmentId, Segment> segments;  // producers before consumers
+  ById<NodeId, SegmentId> of;
+};
+
+struct Slotted {
+  ById<ValueId, int> slots;  // of the register that carries it between segments
+  ById<NodeId, int> turn;    // of box nodes: position in the sequence of their axis' communicators; -1
 };
 
 // What one device holds of one value, or a copy of it in other strides. Aliases share the bytes of their root.
@@ -45,30 +62,47 @@ struct LocalValue {
   int device = 0;  // own device number; -1: the rank's host
   Box box;         // of the logical tensor
   View view;
-  int root = -1;            // the local value whose bytes these are; itself if it has its own
+  LocalId root;             // the local value whose bytes these are; itself if it has its own
   std::int64_t offset = 0;  // bytes from the root's first
-  int segment = -1;         // that produces it (of a root)
+  SegmentId segment;        // that produces it (of a root)
   int variable = -1;        // index in Graph::variables if its bytes are a variable's
   bool constant = false;    // filled by the plan's setup
 };
 
 struct LocalCall {
   CallSpec spec;
-  std::vector<int> in, out;  // local values
-  std::string kernel;        // chosen by localise and fuse
+  std::vector<LocalId> in, out;
+  std::string kernel;  // chosen by localise and fuse
   std::int64_t workspace = 0;
   NodeId node;  // where it came from
 };
 
 // One segment on one own device.
 struct LocalSegment {
-  int segment = 0;
+  SegmentId segment;
   int device = 0;
   std::vector<LocalCall> calls;
-  NodeId collective;               // of a comm segment: its box node
-  std::vector<int> reads, writes;  // collectives, inputs and fetches: local values beside those of calls
+  NodeId collective;                   // of a comm segment: its box node
+  std::vector<LocalId> reads, writes;  // collectives, inputs and fetches: local values beside those of calls
 };
 
+// This rank's part of the program: what its devices hold and call.
+struct LocalProgram {
+  ById<LocalId, LocalValue> values;
+  std::vector<LocalSegment> segments;  // in the order of segments, devices within
+  std::vector<LocalCall> setup;
+  int copies = 0;                                        // inserted because a kernel takes other strides
+  std::vector<std::pair<std::string, LocalId>> fetched;  // graph outputs: name and the local value that the host reads
+};
+
+// Where values lie that live inside one actor.
+struct Scratch {
+  ById<LocalId, std::int64_t> offset;                // -1: it does not lie there
+  std::vector<std::vector<std::int64_t>> workspace;  // by local segment and call; -1 where there is none
+  std::vector<std::int64_t> bytes;                   // by own device; those at the end that need none are left out
+};
+
+// What goes in, and what each pass made that later ones read. Only the pipeline writes it: a pass takes what it needs and returns what it makes.
 struct Compilation {
   Graph graph;
   const OpTable* ops = nullptr;
@@ -76,31 +110,18 @@ struct Compilation {
   Evaluate evaluate;
   CompileOptions options;
 
-  // shard
-  double cost = 0, cost_bound = 0;  // seconds: of the choice, and proven lower bound
+  double cost = 0, cost_bound = 0;  // of shard, seconds: of the choice, and proven lower bound
   bool optimal = false;
-  std::string shard_report;                 // "optimal" or "gap <= 3.1 %", with the method
-  std::vector<std::vector<Layout>> wanted;  // by node, by operand: the layout that the node takes it in
-  // order
-  std::vector<StreamKind> stream;  // by node
-  // segment
-  std::vector<Segment> segments;
-  std::vector<int> segment_of;  // by node
-  // slots
-  std::vector<int> slots;  // by value: of the register that carries it between segments
-  std::vector<int> turn;   // by node: of box nodes, position in the sequence of their axis' communicators
-  // localise, fuse
-  std::vector<LocalValue> locals;
-  std::vector<LocalSegment> local;  // in the order of segments, devices within
-  std::vector<LocalCall> setup;
-  int copies = 0;                                    // inserted because a kernel takes other strides
-  std::vector<std::pair<std::string, int>> fetched;  // graph outputs: name and the local value that the host reads
-  // memory
-  std::vector<std::int64_t> scratch_offset;                 // by local value that lies in scratch; -1 elsewhere
-  std::vector<std::vector<std::int64_t>> workspace_offset;  // by local segment and call; -1 where there is none
-  std::vector<std::int64_t> scratch_bytes;                  // by own device
-  std::vector<PassTime> passes;
+  std::string shard_report;  // "optimal" or "gap <= 3.1 %", with the method
+  Wanted wanted;
+  Streams stream;
+  Segmented cut;
+  Slotted slotted;
+  Orders orders;
+  LocalProgram local;
+  Scratch scratch;
   Plan plan;
+  std::vector<PassTime> passes;
 };
 
 // This rank's devices on any mesh of the graph, each once: its own device numbers count along this list.

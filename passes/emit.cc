@@ -14,41 +14,40 @@ namespace {
 
 class Emitter {
  public:
-  explicit Emitter(Compilation& c)
+  explicit Emitter(const Compilation& c)
       : c_(c),
-        plan_(c.plan),
         own_(own_devices(c.graph, c.options.rank)),
-        crosses_(crosses_actors(c)),
-        communicators_(c) {}
+        crosses_(crosses_actors(c.local, c.cut)),
+        communicators_(c, plan_) {}
 
-  void run() {
-    plan_ = {};
+  Plan run() {
     plan_.name = c_.graph.name;
     plan_.world = c_.options.world;
     plan_.rank = c_.options.rank;
     devices_and_streams();
-    for (std::size_t s = 0; s < c_.local.size(); ++s) actor_of_.push_back(make_actor(s));
+    for (std::size_t s = 0; s < c_.local.segments.size(); ++s) actor_of_.push_back(make_actor(s));
     fetches();
     find_users();
-    for (std::size_t v = 0; v < c_.locals.size(); ++v)
-      if (c_.locals[v].root == static_cast<int>(v)) place(static_cast<int>(v));
-    for (std::size_t s = 0; s < c_.local.size(); ++s)
+    for (LocalId v : c_.local.values.ids())
+      if (root(v) == v) place(v);
+    for (std::size_t s = 0; s < c_.local.segments.size(); ++s)
       if (actor_of_[s].valid()) fill(s);
-    for (const auto& [actor, fetched] : fetch_) plan_.actors[static_cast<std::size_t>(actor)].bound = {operand(fetched, false)};
+    for (const auto& [id, fetched] : fetch_) actor(id).bound = {operand(fetched, false)};
     setup();
     order_writers();
     start_and_done();
     finish_blocks();
-    for (const Segment& segment : c_.segments)
+    for (const Segment& segment : c_.cut.segments)
       if (segment.stream == StreamKind::comm) communicators_.transfer(segment.nodes[0]);
     plan_.program_hash = program_hash();
     verify(plan_);
+    return std::move(plan_);
   }
 
  private:
-  Actor& actor(ActorId id) { return plan_.actors[static_cast<std::size_t>(id.index)]; }
-  const LocalValue& value(int v) const { return c_.locals[static_cast<std::size_t>(v)]; }
-  int root(int v) const { return value(v).root; }
+  Actor& actor(ActorId id) { return plan_.actors[id]; }
+  const LocalValue& value(LocalId v) const { return c_.local.values[v]; }
+  LocalId root(LocalId v) const { return value(v).root; }
 
   void devices_and_streams() {
     int workers = std::max(1, c_.options.workers);
@@ -69,12 +68,12 @@ class Emitter {
   BlockId block(int device, int which) const { return BlockId(std::max(device, 0) * 3 + which); }
   // Collectives hold no stream, so two of different communicators may be on their way at once; of one communicator only one is.
   BlockId staging_block(int device, CommunicatorId communicator) {
-    auto [at, fresh] = staging_.try_emplace({device, communicator.index}, BlockId(plan_.blocks.size()));
+    auto [at, fresh] = staging_.try_emplace({device, communicator}, BlockId(plan_.blocks.size()));
     if (fresh) plan_.blocks.push_back({BlockKind::scratch, DeviceId(device), 0, "", ""});
     return at->second;
   }
   std::int64_t grow(BlockId id, std::int64_t bytes) {
-    std::int64_t& size = plan_.blocks[static_cast<std::size_t>(id.index)].bytes;
+    std::int64_t& size = plan_.blocks[id].bytes;
     std::int64_t offset = round_up(size, 64);
     size = offset + bytes;
     return offset;
@@ -86,13 +85,12 @@ class Emitter {
     made.stream = stream;
     made.body = body;
     made.priority = priority;
-    plan_.actors.push_back(std::move(made));
-    return ActorId(plan_.actors.size() - 1);
+    return plan_.actors.add(std::move(made));
   }
 
   ActorId make_actor(std::size_t s) {
-    const LocalSegment& local = c_.local[s];
-    const Segment& segment = c_.segments[static_cast<std::size_t>(local.segment)];
+    const LocalSegment& local = c_.local.segments[s];
+    const Segment& segment = c_.cut.segments[local.segment];
     if (segment.stream == StreamKind::compute && local.calls.empty()) return {};
     BodyKind body = segment.stream == StreamKind::host   ? BodyKind::input
                     : segment.stream == StreamKind::comm ? BodyKind::collective
@@ -101,43 +99,42 @@ class Emitter {
     std::string name = body == BodyKind::input        ? cat("input ", first.attrs.text("name"))
                        : body == BodyKind::collective ? cat(first.attrs.text("move"), " %", first.outputs[0])
                                                       : cat("compute.", local.segment);
-    ActorId id = add_actor(name, stream(local.device, segment.stream), body, local.segment + 1);
+    ActorId id = add_actor(name, stream(local.device, segment.stream), body, local.segment.index + 1);
     actor(id).where = first.where;
     if (body == BodyKind::input) actor(id).binding = first.attrs.text("name");
     return id;
   }
 
   void fetches() {
-    for (const auto& [name, fetched] : c_.fetched) {
-      ActorId id = add_actor(cat("fetch ", name), stream(0, StreamKind::host), BodyKind::fetch, static_cast<int>(c_.segments.size()) + 1);
+    for (const auto& [name, fetched] : c_.local.fetched) {
+      ActorId id = add_actor(cat("fetch ", name), stream(0, StreamKind::host), BodyKind::fetch, static_cast<int>(c_.cut.segments.size()) + 1);
       actor(id).binding = name;
-      fetch_.emplace_back(id.index, fetched);
+      fetch_.emplace_back(id, fetched);
     }
   }
 
   // Which actors make, read and write each root.
   void find_users() {
-    readers_.resize(c_.locals.size());
-    writers_.resize(c_.locals.size());
-    for (std::size_t s = 0; s < c_.local.size(); ++s) {
+    readers_.resize(c_.local.values.size());
+    writers_.resize(c_.local.values.size());
+    for (std::size_t s = 0; s < c_.local.segments.size(); ++s) {
       if (!actor_of_[s].valid()) continue;
-      auto note = [&](std::vector<std::set<int>>& who, int v) { who[static_cast<std::size_t>(root(v))].insert(actor_of_[s].index); };
-      for (const LocalCall& call : c_.local[s].calls) {
-        for (int in : call.in) note(readers_, in);
-        for (int out : call.out) note(writers_, out);
+      auto note = [&](ById<LocalId, std::set<ActorId>>& who, LocalId v) { who[root(v)].insert(actor_of_[s]); };
+      for (const LocalCall& call : c_.local.segments[s].calls) {
+        for (LocalId in : call.in) note(readers_, in);
+        for (LocalId out : call.out) note(writers_, out);
       }
-      for (int in : c_.local[s].reads) note(readers_, in);
-      for (int out : c_.local[s].writes) note(writers_, out);
+      for (LocalId in : c_.local.segments[s].reads) note(readers_, in);
+      for (LocalId out : c_.local.segments[s].writes) note(writers_, out);
     }
-    for (const auto& [actor, fetched] : fetch_) readers_[static_cast<std::size_t>(root(fetched))].insert(actor);
+    for (const auto& [actor, fetched] : fetch_) readers_[root(fetched)].insert(actor);
   }
 
   RegisterId connect(ActorId producer, std::vector<ActorId> consumers) {
     Register reg;
     reg.producer = producer;
     reg.consumers = consumers;
-    RegisterId id(plan_.registers.size());
-    plan_.registers.push_back(std::move(reg));
+    RegisterId id = plan_.registers.add(std::move(reg));
     if (producer != session_actor) actor(producer).outputs.push_back({id, 1});
     for (ActorId consumer : consumers)
       if (consumer != session_actor) actor(consumer).inputs.push_back({id, 1});
@@ -157,9 +154,8 @@ class Emitter {
   }
 
   // Gives a root its place: constants, variables, scratch or a register.
-  void place(int v) {
+  void place(LocalId v) {
     const LocalValue& local = value(v);
-    auto at = static_cast<std::size_t>(v);
     Operand& home = homes_[v];
     std::int64_t bytes = std::max<std::int64_t>(local.view.bytes(), 1);
     if (local.constant) {
@@ -167,39 +163,37 @@ class Emitter {
       home.offset = grow(home.block, bytes);
       return;
     }
-    std::set<int> users = readers_[at];
+    std::set<ActorId> users = readers_[v];
     if (local.variable >= 0) {
-      users.insert(writers_[at].begin(), writers_[at].end());
+      users.insert(writers_[v].begin(), writers_[v].end());
       if (users.empty()) return;
       const Variable& variable = c_.graph.variables[static_cast<std::size_t>(local.variable)];
-      home.block = BlockId(plan_.blocks.size());
-      plan_.blocks.push_back({BlockKind::variable, DeviceId(local.device), bytes, variable.name,
-                              print(variable.type, c_.graph.meshes[static_cast<std::size_t>(variable.mesh)], *variable.stored)});
+      home.block = plan_.blocks.add({BlockKind::variable, DeviceId(local.device), bytes, variable.name,
+                                     print(variable.type, c_.graph.meshes[static_cast<std::size_t>(variable.mesh)], *variable.stored)});
       std::vector<ActorId> consumers(users.begin(), users.end());
       home.reg = connect(state_actor(local.device), std::move(consumers));
-      Register& reg = plan_.registers[static_cast<std::size_t>(home.reg.index)];
+      Register& reg = plan_.registers[home.reg];
       reg.bytes = reg.stride = bytes;
       reg.block = home.block;
       reg.type = type_text(local);
       return;
     }
-    if (writers_[at].empty()) return;  // never made: an alias chain nobody uses
-    ActorId producer(*writers_[at].begin());
-    if (!crosses_[at]) {
+    if (writers_[v].empty()) return;  // never made: an alias chain nobody uses
+    ActorId producer = *writers_[v].begin();
+    if (!crosses_[v]) {
       home.block = block(local.device, 1);
-      home.offset = c_.scratch_offset[at];
+      home.offset = c_.scratch.offset[v];
       return;
     }
-    users.erase(producer.index);
+    users.erase(producer);
     std::vector<ActorId> consumers(users.begin(), users.end());
     if (consumers.empty()) {  // a member of a collective whose result is read on other devices alone
-      home.block = BlockId(plan_.blocks.size());
-      plan_.blocks.push_back({BlockKind::scratch, DeviceId(std::max(local.device, 0)), round_up(bytes, 64), "", ""});
+      home.block = plan_.blocks.add({BlockKind::scratch, DeviceId(std::max(local.device, 0)), round_up(bytes, 64), "", ""});
       return;
     }
     home.reg = connect(producer, std::move(consumers));
-    Register& reg = plan_.registers[static_cast<std::size_t>(home.reg.index)];
-    reg.slots = local.value.valid() ? c_.slots[static_cast<std::size_t>(local.value.index)] : 1;
+    Register& reg = plan_.registers[home.reg];
+    reg.slots = local.value.valid() ? c_.slotted.slots[local.value] : 1;
     reg.bytes = bytes;
     reg.stride = round_up(bytes, 64);
     reg.block = block(local.device, 0);
@@ -208,7 +202,7 @@ class Emitter {
   }
 
   // A variable that is written is named by its block: the writer owns it, and its register's slot is the same bytes.
-  Operand operand(int v, bool written) const {
+  Operand operand(LocalId v, bool written) const {
     const Operand& home = homes_.at(root(v));
     Operand out = home;
     if (home.reg.valid() && home.block.valid()) {
@@ -248,9 +242,9 @@ class Emitter {
   }
 
   void fill(std::size_t s) {
-    const LocalSegment& local = c_.local[s];
+    const LocalSegment& local = c_.local.segments[s];
     Actor& made = actor(actor_of_[s]);
-    for (std::size_t i = 0; i < local.calls.size(); ++i) made.calls.push_back(call_from(local.calls[i], c_.workspace_offset[s][i], local.device));
+    for (std::size_t i = 0; i < local.calls.size(); ++i) made.calls.push_back(call_from(local.calls[i], c_.scratch.workspace[s][i], local.device));
     if (made.body == BodyKind::input) {
       const LocalValue& root = value(local.writes[0]);
       Ints begin;
@@ -265,7 +259,7 @@ class Emitter {
       collective.out = operand(local.writes[0], true);
       if (staging > 0) {
         BlockId at = staging_block(local.device, collective.communicator);
-        auto& bytes = plan_.blocks[static_cast<std::size_t>(at.index)].bytes;
+        auto& bytes = plan_.blocks[at].bytes;
         bytes = std::max(bytes, staging);
         Operand operand;
         operand.block = at;
@@ -278,61 +272,61 @@ class Emitter {
   }
 
   void setup() {
-    for (const LocalCall& local : c_.setup) {
+    for (const LocalCall& local : c_.local.setup) {
       require(local.workspace == 0, "emit: a constant needs workspace: ", print(local.spec));
       plan_.setup.push_back(call_from(local, 0, 0));
     }
   }
 
-  std::vector<std::set<int>> followers() const {
-    std::vector<std::set<int>> next(plan_.actors.size());
+  ById<ActorId, std::set<ActorId>> followers() const {
+    ById<ActorId, std::set<ActorId>> next(plan_.actors.size());
     for (const Register& reg : plan_.registers)
       for (ActorId to : reg.consumers)
-        if (reg.producer != session_actor && to != session_actor) next[static_cast<std::size_t>(reg.producer.index)].insert(to.index);
+        if (reg.producer != session_actor && to != session_actor) next[reg.producer].insert(to);
     return next;
   }
 
   // Every reader of a variable's old bytes comes before its writer; where no data path says so, a register without bytes does.
   void order_writers() {
     auto next = followers();
-    std::set<std::pair<int, int>> made;
-    auto reaches = [&](int from, int to) {
-      std::vector<bool> seen(plan_.actors.size(), false);
-      std::vector<int> stack = {from};
+    auto reaches = [&](ActorId from, ActorId to) {
+      ById<ActorId, bool> seen(plan_.actors.size(), false);
+      std::vector<ActorId> stack = {from};
       while (!stack.empty()) {
-        int at = stack.back();
+        ActorId at = stack.back();
         stack.pop_back();
         if (at == to) return true;
-        if (seen[static_cast<std::size_t>(at)]) continue;
-        seen[static_cast<std::size_t>(at)] = true;
-        for (int n : next[static_cast<std::size_t>(at)]) stack.push_back(n);
+        if (seen[at]) continue;
+        seen[at] = true;
+        for (ActorId n : next[at]) stack.push_back(n);
       }
       return false;
     };
-    for (std::size_t v = 0; v < c_.locals.size(); ++v) {
-      if (c_.locals[v].variable < 0 || c_.locals[v].root != static_cast<int>(v)) continue;
-      for (int writer : writers_[v]) {
-        for (int reader : readers_[v]) {
+    for (LocalId v : c_.local.values.ids()) {
+      if (value(v).variable < 0 || root(v) != v) continue;
+      for (ActorId writer : writers_[v]) {
+        for (ActorId reader : readers_[v]) {
           if (reader == writer || reaches(reader, writer)) continue;
-          connect(ActorId(reader), {ActorId(writer)});
-          next[static_cast<std::size_t>(reader)].insert(writer);
+          connect(reader, {writer});
+          next[reader].insert(writer);
         }
       }
     }
   }
 
   void start_and_done() {
-    for (std::size_t a = 0; a < plan_.actors.size(); ++a)
-      if (plan_.actors[a].inputs.empty()) connect(session_actor, {ActorId(a)});
+    for (ActorId a : plan_.actors.ids())
+      if (plan_.actors[a].inputs.empty()) connect(session_actor, {a});
     auto next = followers();
-    for (std::size_t a = 0; a < plan_.actors.size(); ++a)
-      if (next[a].empty()) connect(ActorId(a), {session_actor});
+    for (ActorId a : plan_.actors.ids())
+      if (next[a].empty()) connect(a, {session_actor});
   }
 
   void finish_blocks() {
-    for (std::size_t d = 0; d < own_.size(); ++d) {
-      plan_.blocks[d * 3 + 1].bytes = c_.scratch_bytes[d];
-      for (std::size_t k = 0; k < 3; ++k) plan_.blocks[d * 3 + k].bytes = round_up(plan_.blocks[d * 3 + k].bytes, 64);
+    for (int d = 0; d < static_cast<int>(own_.size()); ++d) {
+      const auto& scratch = c_.scratch.bytes;
+      if (static_cast<std::size_t>(d) < scratch.size()) plan_.blocks[block(d, 1)].bytes = scratch[static_cast<std::size_t>(d)];
+      for (int which = 0; which < 3; ++which) plan_.blocks[block(d, which)].bytes = round_up(plan_.blocks[block(d, which)].bytes, 64);
     }
   }
 
@@ -342,27 +336,27 @@ class Emitter {
     for (Node& node : bare.nodes) node.path.clear(), node.where.clear();
     Hash hash;
     hash.add(print(bare)).add(c_.options.costs.print());
-    for (int slots : c_.slots) hash.add(static_cast<std::uint64_t>(slots));
-    for (int turn : c_.turn) hash.add(static_cast<std::uint64_t>(turn + 1));
+    for (int slots : c_.slotted.slots) hash.add(static_cast<std::uint64_t>(slots));
+    for (int turn : c_.slotted.turn) hash.add(static_cast<std::uint64_t>(turn + 1));
     hash.add(static_cast<std::uint64_t>(c_.options.team));  // results depend on it
     return hash.value();
   }
 
-  Compilation& c_;
-  Plan& plan_;
+  const Compilation& c_;
+  Plan plan_;
   std::vector<DeviceName> own_;
-  std::vector<bool> crosses_;
+  ById<LocalId, bool> crosses_;
   Communicators communicators_;
-  std::vector<ActorId> actor_of_;                   // by local segment
-  std::vector<std::pair<int, int>> fetch_;          // actor, local value
-  std::vector<std::set<int>> readers_, writers_;    // by root: actors
-  std::map<int, ActorId> state_;                    // by device
-  std::map<std::pair<int, int>, BlockId> staging_;  // by device and communicator
-  std::map<int, Operand> homes_;                    // by root
+  std::vector<ActorId> actor_of_;  // by local segment
+  std::vector<std::pair<ActorId, LocalId>> fetch_;
+  ById<LocalId, std::set<ActorId>> readers_, writers_;         // of roots
+  std::map<int, ActorId> state_;                               // by device
+  std::map<std::pair<int, CommunicatorId>, BlockId> staging_;  // by device
+  std::map<LocalId, Operand> homes_;                           // of roots
 };
 
 }  // namespace
 
-void emit(Compilation& c) { Emitter(c).run(); }
+Plan emit(const Compilation& c) { return Emitter(c).run(); }
 
 }  // namespace karez::passes

@@ -5,6 +5,7 @@
 
 namespace karez::passes {
 
-void emit(Compilation& c);
+// It reads what every pass before it made.
+Plan emit(const Compilation& c);
 
 }  // namespace karez::passes

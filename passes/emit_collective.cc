@@ -51,7 +51,7 @@ TransitionStep step_of(const Graph& graph, NodeId box) {
 }
 
 CommunicatorId Communicators::communicator(int on, int axis, const std::vector<int>& group) {
-  auto [at, fresh] = ids_.try_emplace({on, axis, group[0]}, CommunicatorId(c_.plan.communicators.size()));
+  auto [at, fresh] = ids_.try_emplace({on, axis, group[0]}, CommunicatorId(plan_.communicators.size()));
   if (!fresh) return at->second;
   const Mesh& mesh = c_.graph.meshes[static_cast<std::size_t>(on)];
   Communicator out;
@@ -61,14 +61,14 @@ CommunicatorId Communicators::communicator(int on, int axis, const std::vector<i
   }
   out.algorithm = takes_ring(group.size()) ? "ring" : "direct";
   std::vector<std::pair<int, std::string>> names;
-  for (std::size_t n = 0; n < c_.graph.nodes.size(); ++n) {
+  for (NodeId n : c_.graph.nodes.ids()) {
     const Node& node = c_.graph.nodes[n];
-    if (c_.turn[n] < 0 || static_cast<int>(node.attrs.integer("axis")) != axis || c_.graph.value(node.outputs[0]).mesh != on) continue;
-    names.emplace_back(c_.turn[n], cat(node.attrs.text("move"), " %", node.outputs[0]));
+    if (c_.slotted.turn[n] < 0 || static_cast<int>(node.attrs.integer("axis")) != axis || c_.graph.value(node.outputs[0]).mesh != on) continue;
+    names.emplace_back(c_.slotted.turn[n], cat(node.attrs.text("move"), " %", node.outputs[0]));
   }
   std::sort(names.begin(), names.end());
   for (auto& name : names) out.sequence.push_back(std::move(name.second));
-  c_.plan.communicators.push_back(std::move(out));
+  plan_.communicators.push_back(std::move(out));
   return at->second;
 }
 
@@ -83,7 +83,7 @@ Collective Communicators::collective(NodeId box, DeviceName device, const View& 
   Collective made;
   made.communicator = communicator(on, step.axis, group);
   made.kind = std::string(name_of(step.move));
-  made.turn = c_.turn[static_cast<std::size_t>(box.index)];
+  made.turn = c_.slotted.turn[box];
   made.where = describe(graph, graph.value(graph.node(box).inputs[0]).producer);
   Sbp from = step.from[static_cast<std::size_t>(step.axis)];
   if (from.is_partial()) made.reduce = std::string(name_of(from.reduce));
@@ -100,7 +100,7 @@ Collective Communicators::collective(NodeId box, DeviceName device, const View& 
   std::int64_t in_bytes = in.count() * size_of(in.dtype), out_bytes = out.count() * size_of(out.dtype), sends = 0, receives = 0, largest = 0;
   for (const Piece& p : made.sends) sends += r64(bytes_of(p, in.dtype)), largest = std::max(largest, r64(bytes_of(p, in.dtype)));
   for (const Piece& p : made.receives) receives += r64(bytes_of(p, in.dtype));
-  bool direct = c_.plan.communicators[static_cast<std::size_t>(made.communicator.index)].algorithm == "direct";
+  bool direct = plan_.communicators[made.communicator].algorithm == "direct";
   switch (step.move) {
     case Move::all_reduce: staging = (members - 1) * r64(ceil_div(in.count(), members) * size_of(in.dtype)); break;
     case Move::reduce_scatter: staging = sends + r64(out_bytes) + (direct ? (members - 1) * r64(out_bytes) : 2 * largest); break;
@@ -123,7 +123,7 @@ void Communicators::transfer(NodeId box) {
   for (int position = 0; position < mesh.size(); ++position)
     if (mesh.devices[static_cast<std::size_t>(position)].rank == c_.options.rank)
       out.bytes += checked_mul(elements_sent(type.shape, mesh, step, position), size_of(type.dtype));
-  c_.plan.transfers.push_back(std::move(out));
+  plan_.transfers.push_back(std::move(out));
 }
 
 }  // namespace karez::passes

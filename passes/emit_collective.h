@@ -17,14 +17,16 @@ TransitionStep step_of(const Graph& graph, NodeId box);
 // Communicators of one plan, made as they are asked for: one per mesh, axis and group of devices along it.
 class Communicators {
  public:
-  explicit Communicators(Compilation& c) : c_(c) {}
+  // They and their transfers are added to the plan.
+  Communicators(const Compilation& c, Plan& plan) : c_(c), plan_(plan) {}
   // Everything but the operands of what the device does in this box node; `staging` bytes are an upper bound of what it needs.
   Collective collective(NodeId box, DeviceName device, const View& in, const View& out, std::int64_t& staging);
   void transfer(NodeId box);  // notes the bytes that this rank's devices will send
 
  private:
   CommunicatorId communicator(int on, int axis, const std::vector<int>& group);
-  Compilation& c_;
+  const Compilation& c_;
+  Plan& plan_;
   std::map<std::tuple<int, int, int>, CommunicatorId> ids_;  // mesh, axis, first position of the group
 };
 

@@ -26,7 +26,7 @@ const Compilation& compiled(const char* mesh) {
   if (!graph.meshes[0].axes.empty()) {
     Layout x = broadcast_layout(graph.meshes[0]);
     x[0] = S(0);
-    graph.value(graph.nodes[0].outputs[0]).layout = x;
+    graph.value(graph.nodes[NodeId(0)].outputs[0]).layout = x;
     LayoutRule rules[] = {{"fc1.weight", {graph.meshes[0].axes.back().name}}};
     apply_rules(graph, rules);
   }
@@ -51,10 +51,10 @@ TEST(Emit, PlansVerifyAndReadBackOnEveryMesh) {
 // The actors whose calls, collective or bound operands name the register, or the variable block behind it.
 std::set<int> users_of(const Plan& plan, RegisterId reg) {
   std::set<int> users;
-  for (std::size_t a = 0; a < plan.actors.size(); ++a) {
+  for (ActorId a : plan.actors.ids()) {
     auto see = [&](const Operand& o) {
       bool same_variable = o.block.valid() && plan.block(o.block).kind == BlockKind::variable && o.block == plan.reg(reg).block;
-      if (o.reg == reg || same_variable) users.insert(static_cast<int>(a));
+      if (o.reg == reg || same_variable) users.insert(a.index);
     };
     const Actor& actor = plan.actors[a];
     for (const Call& call : actor.calls) {
@@ -71,10 +71,10 @@ TEST(Emit, RegistersGoToThoseWhoReadThemAndToNobodyElse) {
   for (const char* mesh : meshes) {
     const Compilation& c = compiled(mesh);
     const Plan& plan = c.plan;
-    for (std::size_t r = 0; r < plan.registers.size(); ++r) {
+    for (RegisterId r : plan.registers.ids()) {
       const Register& reg = plan.registers[r];
       if (reg.bytes == 0) continue;
-      std::set<int> wanted = users_of(plan, RegisterId(r)), named;
+      std::set<int> wanted = users_of(plan, r), named;
       for (ActorId a : reg.consumers)
         if (a != session_actor) named.insert(a.index);
       if (reg.producer != session_actor && plan.actor(reg.producer).body != BodyKind::state) named.insert(reg.producer.index);
@@ -136,7 +136,7 @@ TEST(Emit, MembersOfACommunicatorTakeTheSameTurns) {
     for (const Actor& actor : c.plan.actors)
       if (actor.collective) turns[{actor.collective->communicator.index, actor.collective->turn}].push_back(&*actor.collective);
     for (const auto& [turn, members] : turns) {
-      const Communicator& group = c.plan.communicators[static_cast<std::size_t>(turn.first)];
+      const Communicator& group = c.plan.communicators[CommunicatorId(turn.first)];
       EXPECT_EQ(members.size(), group.members.size());
       EXPECT_LT(turn.second, static_cast<int>(group.sequence.size()));
       for (const Collective* one : members)
@@ -148,9 +148,9 @@ TEST(Emit, MembersOfACommunicatorTakeTheSameTurns) {
 // Bytes that a member sends by its pieces; an all_reduce moves its flat memory twice, less what it owns. On a ring a member begins with its own
 // part and hands on every one that reaches it but the last, which is its successor's.
 std::int64_t sent_by(const Plan& plan, const Collective& c, int member) {
-  auto members = static_cast<std::int64_t>(plan.communicators[static_cast<std::size_t>(c.communicator.index)].members.size());
+  auto members = static_cast<std::int64_t>(plan.communicators[c.communicator].members.size());
   std::int64_t size = size_of(c.in.view.dtype), total = 0;
-  const bool ring = plan.communicators[static_cast<std::size_t>(c.communicator.index)].algorithm == "ring";
+  const bool ring = plan.communicators[c.communicator].algorithm == "ring";
   const int next = (member + 1) % static_cast<int>(members);
   if (ring && c.kind == "all_gather") {
     for (const Piece& piece : c.receives)
@@ -180,8 +180,8 @@ TEST(Emit, PlannedBytesAreTheSumOfThePieces) {
     for (const Transfer& transfer : c.plan.transfers) planned += transfer.bytes;
     for (const Actor& actor : c.plan.actors) {
       if (!actor.collective) continue;
-      const PlanDevice& device = c.plan.devices[static_cast<std::size_t>(c.plan.stream(actor.stream).device.index)];
-      const auto& members = c.plan.communicators[static_cast<std::size_t>(actor.collective->communicator.index)].members;
+      const PlanDevice& device = c.plan.devices[c.plan.stream(actor.stream).device];
+      const auto& members = c.plan.communicators[actor.collective->communicator].members;
       sent += sent_by(c.plan, *actor.collective, static_cast<int>(std::find(members.begin(), members.end(), device) - members.begin()));
     }
     EXPECT_EQ(planned, sent) << mesh;
@@ -194,8 +194,8 @@ TEST(Emit, PiecesFitTogetherAndCoverWhatArrives) {
     std::map<std::pair<int, int>, std::map<int, const Collective*>> by_turn;
     for (const Actor& actor : c.plan.actors) {
       if (!actor.collective) continue;
-      const auto& members = c.plan.communicators[static_cast<std::size_t>(actor.collective->communicator.index)].members;
-      const PlanDevice& device = c.plan.devices[static_cast<std::size_t>(c.plan.stream(actor.stream).device.index)];
+      const auto& members = c.plan.communicators[actor.collective->communicator].members;
+      const PlanDevice& device = c.plan.devices[c.plan.stream(actor.stream).device];
       int member = static_cast<int>(std::find(members.begin(), members.end(), device) - members.begin());
       by_turn[{actor.collective->communicator.index, actor.collective->turn}][member] = &*actor.collective;
     }
@@ -270,7 +270,7 @@ TEST(Emit, StagingIsAtLeastWhatTheCollectiveAsksForAndAtMostTwiceThat) {
       Compilation c = one_transfer(Mesh::parse(mesh), k.move, k.from, k.to, {10, 11});
       for (const Actor& actor : c.plan.actors) {
         if (!actor.collective) continue;
-        const Communicator& group = c.plan.communicators[0];
+        const Communicator& group = c.plan.communicators[CommunicatorId(0)];
         int member = c.plan.stream(actor.stream).device.index;
         std::int64_t wanted = staging_wanted(group, *actor.collective, member),
                      given = actor.collective->staging ? actor.collective->staging->view.bytes() : 0;
@@ -307,9 +307,9 @@ TEST(Emit, PlannedBytesAreOneRanksAndOverAllRanksAddUpToTheWhole) {
       std::int64_t sent = 0;
       for (const Actor& actor : c.plan.actors) {
         if (!actor.collective || actor.collective->kind != name_of(k.move)) continue;
-        const PlanDevice& device = c.plan.devices[static_cast<std::size_t>(c.plan.stream(actor.stream).device.index)];
+        const PlanDevice& device = c.plan.devices[c.plan.stream(actor.stream).device];
         EXPECT_EQ(device.rank, rank);
-        const auto& members = c.plan.communicators[static_cast<std::size_t>(actor.collective->communicator.index)].members;
+        const auto& members = c.plan.communicators[actor.collective->communicator].members;
         sent += sent_by(c.plan, *actor.collective, static_cast<int>(std::find(members.begin(), members.end(), device) - members.begin()));
       }
       EXPECT_EQ(c.plan.transfers[0].bytes, sent) << k.mesh << " " << name_of(k.move) << " on rank " << rank;
@@ -347,9 +347,9 @@ TEST(Emit, AReaderOfTheOldVersionActsBeforeTheWriter) {  // the output is fetche
   Compilation c = testing::compilation(std::move(graph));
   compile(c);
   int fetch = -1, update = -1;
-  for (std::size_t a = 0; a < c.plan.actors.size(); ++a) {
-    if (c.plan.actors[a].body == BodyKind::fetch) fetch = static_cast<int>(a);
-    if (c.plan.actors[a].body == BodyKind::compute) update = static_cast<int>(a);
+  for (ActorId a : c.plan.actors.ids()) {
+    if (c.plan.actors[a].body == BodyKind::fetch) fetch = a.index;
+    if (c.plan.actors[a].body == BodyKind::compute) update = a.index;
   }
   bool ordered = false;
   for (const Register& reg : c.plan.registers)
@@ -369,16 +369,16 @@ TEST(Emit, AnOldVersionFetchedUnderTwoNamesIsFetchedTwiceBeforeItIsOverwritten) 
   compile(c);
   const Plan& plan = c.plan;
   int writer = -1, fetches = 0;
-  for (std::size_t a = 0; a < plan.actors.size(); ++a)
+  for (ActorId a : plan.actors.ids())
     for (const Call& call : plan.actors[a].calls)
-      if (call.kernel == "any.sgd") writer = static_cast<int>(a);
+      if (call.kernel == "any.sgd") writer = a.index;
   ASSERT_GE(writer, 0);
-  for (std::size_t a = 0; a < plan.actors.size(); ++a) {
+  for (ActorId a : plan.actors.ids()) {
     if (plan.actors[a].body != BodyKind::fetch) continue;
     ++fetches;
     bool before = false;
     for (const Register& reg : plan.registers)
-      before |= reg.producer == ActorId(a) && std::find(reg.consumers.begin(), reg.consumers.end(), ActorId(writer)) != reg.consumers.end();
+      before |= reg.producer == a && std::find(reg.consumers.begin(), reg.consumers.end(), ActorId(writer)) != reg.consumers.end();
     EXPECT_TRUE(before) << plan.actors[a].name;
   }
   EXPECT_EQ(fetches, 3);

@@ -54,15 +54,15 @@ class Folder {
 
   int run() {
     int folded = 0;
-    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+    for (NodeId n : graph_.nodes.ids()) {
       const Node& node = graph_.nodes[n];
       bool constant_in =
           node.op->pure && node.outputs.size() == 1 && !node.inputs.empty() && node.regions.empty() && !graph_.value(node.outputs[0]).layout;
       for (ValueId in : node.inputs) constant_in &= known(in);
-      if (constant_in && fold(NodeId(n))) {
+      if (constant_in && fold(n)) {
         ++folded;
       } else {
-        rewrite_.keep(NodeId(n));
+        rewrite_.keep(n);
       }
     }
     if (folded > 0) graph_ = rewrite_.finish();

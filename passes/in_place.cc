@@ -8,28 +8,28 @@
 
 namespace karez::passes {
 
-int write_in_place(const Graph& graph, std::vector<LocalValue>& locals, const std::vector<LocalCall>& calls, const std::vector<bool>& crosses) {
-  auto local = [&](int v) -> LocalValue& { return locals[static_cast<std::size_t>(v)]; };
-  std::map<int, std::size_t> last;          // by root: the last call that touches its bytes
-  std::map<int, std::vector<int>> windows;  // by root: the values of this actor that lie there
-  auto touch = [&](int v, std::size_t call) {
+int write_in_place(const Graph& graph, ById<LocalId, LocalValue>& values, const std::vector<LocalCall>& calls, const ById<LocalId, bool>& crosses) {
+  auto local = [&](LocalId v) -> LocalValue& { return values[v]; };
+  std::map<LocalId, std::size_t> last;              // by root: the last call that touches its bytes
+  std::map<LocalId, std::vector<LocalId>> windows;  // by root: the values of this actor that lie there
+  auto touch = [&](LocalId v, std::size_t call) {
     last[local(v).root] = call;
     windows[local(v).root].push_back(v);
   };
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    for (int in : calls[i].in) touch(in, i);
-    for (int out : calls[i].out) touch(out, i);
+    for (LocalId in : calls[i].in) touch(in, i);
+    for (LocalId out : calls[i].out) touch(out, i);
   }
-  auto scratch = [&](int root) { return local(root).variable < 0 && !local(root).constant && !crosses[static_cast<std::size_t>(root)]; };
+  auto scratch = [&](LocalId root) { return local(root).variable < 0 && !local(root).constant && !crosses[root]; };
   auto try_pair = [&](std::size_t i, std::size_t operand, std::size_t result) {
     const LocalCall& call = calls[i];
-    int from = call.in[operand], to = call.out[result], root = local(from).root;
+    LocalId from = call.in[operand], to = call.out[result], root = local(from).root;
     if (local(to).root != to || root == to || !scratch(to) || !scratch(root) || last[root] != i) return false;
     if (local(from).view != local(root).view || call.spec.in[operand] != call.spec.out[result] || local(to).view != local(root).view) return false;
     for (std::size_t k = 0; k < call.in.size(); ++k)  // x * x is fine, x * transpose(x) is not
       if (local(call.in[k]).root == root && call.spec.in[k] != call.spec.out[result]) return false;
     last[root] = last[to];
-    for (int window : windows[to]) {
+    for (LocalId window : windows[to]) {
       local(window).root = root;
       windows[root].push_back(window);
     }
@@ -51,9 +51,10 @@ int write_in_place(const Graph& graph, std::vector<LocalValue>& locals, const st
   return count;
 }
 
-void in_place(Compilation& c) {
-  auto crosses = crosses_actors(c);
-  for (const LocalSegment& segment : c.local) write_in_place(c.graph, c.locals, segment.calls, crosses);
+LocalProgram in_place(LocalProgram program, const Graph& graph, const Segmented& cut) {
+  auto crosses = crosses_actors(program, cut);
+  for (const LocalSegment& segment : program.segments) write_in_place(graph, program.values, segment.calls, crosses);
+  return program;
 }
 
 }  // namespace karez::passes

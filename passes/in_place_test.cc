@@ -55,7 +55,7 @@ std::map<std::string, testing::Array> run(const Program& p, const Compilation& c
 std::string checked(const Program& p) {
   Compilation with = p.compiled(true), without = p.compiled(false);
   EXPECT_EQ(calls_of(without).find('!'), std::string::npos) << calls_of(without);
-  EXPECT_LE(with.scratch_bytes[0], without.scratch_bytes[0]);
+  EXPECT_LE(with.scratch.bytes[0], without.scratch.bytes[0]);
   auto a = run(p, with), b = run(p, without);
   for (const auto& [name, array] : b) EXPECT_EQ(a.at(name).data, array.data) << name;
   return calls_of(with);
@@ -66,8 +66,8 @@ TEST(InPlace, AChainInsideAnActorLivesInOnePlaceAndSavesBytes) {
   ValueId a = build::exp(p.b, p.input("x"));
   p.output(build::reduce_sum(p.b, build::tanh(p.b, build::neg(p.b, build::sqrt(p.b, a))), {0}));
   EXPECT_EQ(checked(p), "exp(x0), sqrt(x0)!, -x0!, tanh(x0)!, any.reduce_sum");
-  EXPECT_EQ(p.compiled(false).scratch_bytes[0], 2 * 512);
-  EXPECT_EQ(p.compiled(true).scratch_bytes[0], 512);
+  EXPECT_EQ(p.compiled(false).scratch.bytes[0], 2 * 512);
+  EXPECT_EQ(p.compiled(true).scratch.bytes[0], 512);
 }
 
 TEST(InPlace, WhatIsReadAgainLaterKeepsItsBytes) {

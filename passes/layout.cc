@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 
+#include "base/text.h"
 #include "ops/local_views.h"
 #include "passes/call.h"
 #include "passes/order.h"
@@ -35,20 +36,19 @@ struct Region {
 
 class Chooser {
  public:
-  explicit Chooser(const Compilation& c) : c_(c), graph_(c.graph) {
+  Chooser(const Graph& graph, const KernelCatalog& catalog, const CostTable& costs) : graph_(graph), catalog_(catalog), costs_(costs) {
     kind_.assign(graph_.values.size(), Kind::free);
-    parent_.resize(graph_.values.size());
-    std::iota(parent_.begin(), parent_.end(), 0);
+    for (ValueId v : graph_.values.ids()) parent_.push_back(v);
   }
 
-  std::vector<Ints> run() {
+  Orders run() {
     classify();
     join_regions();
     gather_orders();
     solve();
-    std::vector<Ints> out(graph_.values.size());
-    for (std::size_t v = 0; v < out.size(); ++v) {
-      const Region* region = region_at(ValueId(v));
+    Orders out(graph_.values.size());
+    for (ValueId v : out.ids()) {
+      const Region* region = region_at(v);
       if (region != nullptr && region->chosen > 0) out[v] = region->orders[region->chosen];
     }
     return out;
@@ -62,66 +62,64 @@ class Chooser {
     row_major,  // filled by the host
     stored,     // a variable's bytes, now or updated in place
   };
-  static std::size_t at(ValueId value) { return static_cast<std::size_t>(value.index); }
-  Kind kind(ValueId value) const { return kind_[at(value)]; }
+  Kind kind(ValueId value) const { return kind_[value]; }
   const Node& producer(ValueId value) const { return graph_.node(graph_.value(value).producer); }
 
-  void classify() {
-    for (const Node& node : graph_.nodes) {
-      const std::string& op = node.op->name;
-      Kind all = Kind::free;
-      if (op == "input") all = Kind::row_major;
-      if (op == "variable") all = Kind::stored;
-      if (op == "constant" && node.attrs.has("value")) all = Kind::repeated;
-      if (op == "reshape" || op == "broadcast" || op == "transpose" || op == "slice") all = Kind::window;
-      if (op == "box" && move_from(node.attrs.text("move")) == Move::slice) all = Kind::window;
-      for (ValueId out : node.outputs) kind_[at(out)] = all;
+  static Kind kind_of(const Node& node) {
+    switch (node.op->role) {
+      case Role::source: return Kind::row_major;
+      case Role::state: return Kind::stored;
+      case Role::constant: return node.attrs.has("value") ? Kind::repeated : Kind::free;
+      case Role::window: return Kind::window;
+      case Role::transition: return move_from(node.attrs.text("move")) == Move::slice ? Kind::window : Kind::free;
+      default: return Kind::free;
     }
-    for (const Variable& variable : graph_.variables)
-      if (updates_in_place(graph_, variable)) kind_[at(variable.updated)] = Kind::stored;
   }
 
-  int find(int v) {
-    while (parent_[static_cast<std::size_t>(v)] != v)
-      v = parent_[static_cast<std::size_t>(v)] = parent_[static_cast<std::size_t>(parent_[static_cast<std::size_t>(v)])];
+  void classify() {
+    for (const Node& node : graph_.nodes)
+      for (ValueId out : node.outputs) kind_[out] = kind_of(node);
+    for (const Variable& variable : graph_.variables)
+      if (updates_in_place(graph_, variable)) kind_[variable.updated] = Kind::stored;
+  }
+
+  ValueId find(ValueId v) {
+    while (parent_[v] != v) v = parent_[v] = parent_[parent_[v]];
     return v;
   }
   void join(ValueId a, ValueId b) {
-    int x = find(a.index), y = find(b.index);
-    parent_[static_cast<std::size_t>(std::max(x, y))] = std::min(x, y);
+    ValueId x = find(a), y = find(b);
+    parent_[std::max(x, y)] = std::min(x, y);
   }
 
-  bool is_pointwise(const Node& node) const { return !node.op->expr.empty() || node.op->name == "pointwise" || node.op->name == "cast"; }
-
   void join_regions() {
-    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
-      const Node& node = graph_.nodes[n];
-      if (node.op->name == "box" && kind(node.outputs[0]) == Kind::free) {
+    for (const Node& node : graph_.nodes) {
+      if (node.op->role == Role::transition && kind(node.outputs[0]) == Kind::free) {
         // What a transfer takes lies as what it gives: where the source does not, it is copied first.
         if (kind(node.inputs[0]) != Kind::free) laid_for_transfer_.push_back(node.inputs[0]);
         join(node.inputs[0], node.outputs[0]);
       }
-      if (is_pointwise(node) && kind(node.outputs[0]) == Kind::free)
+      if (node.op->elementwise && kind(node.outputs[0]) == Kind::free)
         for (ValueId in : node.inputs)
           if (kind(in) == Kind::free) join(in, node.outputs[0]);
     }
-    for (std::size_t v = 0; v < graph_.values.size(); ++v) {
-      if (find(static_cast<int>(v)) != static_cast<int>(v)) continue;
-      Ints row_major(graph_.values[v].type.shape.size());
+    for (ValueId v : graph_.values.ids()) {
+      if (find(v) != v) continue;
+      Ints row_major(graph_.type(v).shape.size());
       std::iota(row_major.begin(), row_major.end(), 0);
-      regions_[static_cast<int>(v)].orders = {row_major};
+      regions_[v].orders = {row_major};
     }
     is_laid_.assign(graph_.values.size(), false);
-    for (ValueId value : laid_for_transfer_) is_laid_[at(value)] = true;
-    for (std::size_t v = 0; v < graph_.values.size(); ++v)
-      if (kind_[v] == Kind::free) is_laid_[v] = true;
+    for (ValueId value : laid_for_transfer_) is_laid_[value] = true;
+    for (ValueId v : graph_.values.ids())
+      if (kind(v) == Kind::free) is_laid_[v] = true;
   }
-  Region& region(ValueId value) { return regions_.at(find(value.index)); }
-  const Region* region_at(ValueId value) { return is_laid_[at(value)] ? &region(value) : nullptr; }
+  Region& region(ValueId value) { return regions_.at(find(value)); }
+  const Region* region_at(ValueId value) { return is_laid_[value] ? &region(value) : nullptr; }
 
   Shape local_shape(ValueId value) const { return shape_of(local_box(graph_.type(value).shape, graph_.mesh(value), *graph_.value(value).layout, 0)); }
 
-  // How a value is seen on the first device under the regions' present choices; `copied` counts the seconds of copies that a reshape needs.
+  // How a value is seen on the first device under the regions' present choices.
   View view_of(ValueId value) {
     const TensorType type{graph_.type(value).dtype, local_shape(value)};
     switch (kind(value)) {
@@ -133,20 +131,30 @@ class Chooser {
     }
     const Node& node = producer(value);
     View source = view_of(node.inputs[0]);
-    const std::string& op = node.op->name;
-    if (op == "broadcast") return broadcast_view(source, type.shape, node.attrs.ints("dims"));
-    if (op == "transpose") return transpose_view(source, node.attrs.ints("perm"));
-    if (op == "reshape") {
-      auto strides = reshape_strides(source, type.shape);
-      return strides ? View(type.dtype, type.shape, *strides) : View(type);
-    }
-    return View(type.dtype, type.shape, source.strides);  // slices
+    if (node.op->role == Role::transition) return View(type.dtype, type.shape, source.strides);  // a slice of what is there whole
+    auto seen = window_at(graph_.value(value).producer, source);
+    return seen ? *seen : *window_at(graph_.value(value).producer, View(source.type()));
+  }
+
+  // What a window shows of an operand that is seen so; none where strides cannot say it.
+  std::optional<View> window_at(NodeId id, const View& source) const {
+    const Node& node = graph_.node(id);
+    auto seen = node.op->window(source, local_shape(node.outputs[0]), graph::localise(local_at(id)));
+    return seen ? std::optional(seen->view) : std::nullopt;
+  }
+
+  LocalView local_at(NodeId id) const {
+    LocalView local{{&graph_, id}, {}, {}};
+    auto box = [&](ValueId v) { return local_box(graph_.type(v).shape, graph_.mesh(v), *graph_.value(v).layout, 0); };
+    for (ValueId v : graph_.node(id).inputs) local.in.push_back(box(v));
+    for (ValueId v : graph_.node(id).outputs) local.out.push_back(box(v));
+    return local;
   }
 
   // The free values whose choice decides how `value` is seen.
-  void roots_of(ValueId value, std::vector<int>& roots) {
+  void roots_of(ValueId value, std::vector<ValueId>& roots) {
     while (kind(value) == Kind::window) value = producer(value).inputs[0];
-    if (kind(value) == Kind::free) roots.push_back(find(value.index));
+    if (kind(value) == Kind::free) roots.push_back(find(value));
   }
 
   void offer(ValueId value, const Ints& order) {
@@ -159,34 +167,29 @@ class Chooser {
     if (r.orders.size() < most) r.orders.push_back(order);
   }
 
-  bool is_call(const Node& node) const {
-    const std::string& op = node.op->name;
-    return kind(node.outputs[0]) != Kind::window && op != "input" && op != "variable" && op != "constant" && op != "iota" && op != "box";
-  }
+  static bool is_call(const Node& node) { return node.op->role == Role::compute || node.op->role == Role::update || node.op->role == Role::store; }
 
   // One node as the call that localise makes of it on the first device.
   CallSpec call_at(NodeId id) {
     NodeView view{&graph_, id};
-    LocalView local{view, {}, {}};
     std::vector<View> in, out;
-    auto box = [&](ValueId v) { return local_box(graph_.type(v).shape, graph_.mesh(v), *graph_.value(v).layout, 0); };
-    for (ValueId v : view.node().inputs) local.in.push_back(box(v)), in.push_back(view_of(v));
-    for (ValueId v : view.node().outputs) local.out.push_back(box(v)), out.push_back(view_of(v));
-    return call_of(view, std::move(in), std::move(out), localise(local));
+    for (ValueId v : view.node().inputs) in.push_back(view_of(v));
+    for (ValueId v : view.node().outputs) out.push_back(view_of(v));
+    return call_of(view, std::move(in), std::move(out), graph::localise(local_at(id)));
   }
 
-  // Orders that somebody asks for: kernels, stored operands of the same shape, reshapes behind transposes, pointwise calls on windows.
+  // Orders that somebody asks for: kernels, stored operands of the same shape, windows that strides cannot say, elementwise calls on windows.
   void gather_orders() {
-    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+    for (NodeId n : graph_.nodes.ids()) {
       const Node& node = graph_.nodes[n];
-      if (node.op->name == "reshape") ask_for_reshape(node);
+      if (node.op->role == Role::window && !window_at(n, view_of(node.inputs[0]))) ask_for_window(node);
       if (!is_call(node)) continue;
-      if (is_pointwise(node)) {
+      if (node.op->elementwise) {
         if (kind(node.outputs[0]) == Kind::free) ask_like_windows(node);
         continue;
       }
-      CallSpec call = call_at(NodeId(n));
-      auto wanted = c_.catalog->suggest(call);
+      CallSpec call = call_at(n);
+      auto wanted = catalog_.suggest(call);
       auto ask = [&](ValueId value, const View& as) {
         if (kind(value) == Kind::free && !repeats(as)) offer(value, order_of(as));
       };
@@ -201,14 +204,25 @@ class Chooser {
     }
   }
 
-  // reshape(transpose(x)) is a window if x lies so that its transpose is row-major.
-  void ask_for_reshape(const Node& node) {
-    ValueId value = node.inputs[0];
-    Ints order(graph_.type(value).shape.size());
-    std::iota(order.begin(), order.end(), 0);
-    for (; kind(value) == Kind::window && producer(value).op->name == "transpose"; value = producer(value).inputs[0])
-      for (std::int64_t& d : order) d = producer(value).attrs.ints("perm")[static_cast<std::size_t>(d)];
-    if (kind(value) == Kind::free) offer(value, order);
+  // reshape(transpose(x)) is a window if x lies so that its transpose is row-major. Asked while everything lies row-major: then strides tell the
+  // dimensions of the source apart.
+  void ask_for_window(const Node& node) {
+    ValueId source = node.inputs[0];
+    const View seen = view_of(source);
+    while (kind(source) == Kind::window) source = producer(source).inputs[0];
+    if (kind(source) != Kind::free) return;
+    const View whole = view_of(source);
+    if (seen.shape.size() != whole.shape.size()) return;
+    Ints order;
+    std::vector<bool> taken(whole.shape.size(), false);
+    for (std::size_t d = 0; d < seen.shape.size(); ++d)
+      for (std::size_t from = 0; from < whole.shape.size(); ++from) {
+        if (taken[from] || seen.shape[d] != whole.shape[from] || (seen.shape[d] > 1 && seen.strides[d] != whole.strides[from])) continue;
+        taken[from] = true;
+        order.push_back(static_cast<std::int64_t>(from));
+        break;
+      }
+    if (order.size() == whole.shape.size()) offer(source, order);
   }
 
   void ask_like_windows(const Node& node) {
@@ -222,7 +236,7 @@ class Chooser {
   double settled_seconds(const CallSpec& call, const Cost& work) {
     auto [at, fresh] = known_.try_emplace(print(call), 0.0);
     if (!fresh) return at->second;
-    auto settled = settle(*c_.catalog, c_.options.costs, call, work);
+    auto settled = settle(catalog_, costs_, call, work);
     constexpr double missing = 1.0;  // seconds: localise will say which kernel there is none of, if nothing else is left
     at->second = settled ? settled->seconds : missing;
     return at->second;
@@ -233,13 +247,13 @@ class Chooser {
   }
 
   // A cost for each joint choice of the regions in `roots`, by trying them all.
-  template <class Seconds> void add_factor(solve::MinSumProblem& problem, std::vector<int> roots, Seconds&& seconds) {
+  template <class Seconds> void add_factor(solve::MinSumProblem& problem, std::vector<ValueId> roots, Seconds&& seconds) {
     std::sort(roots.begin(), roots.end());
     roots.erase(std::unique(roots.begin(), roots.end()), roots.end());
-    std::erase_if(roots, [&](int r) { return regions_.at(r).variable < 0; });
+    std::erase_if(roots, [&](ValueId r) { return regions_.at(r).variable < 0; });
     if (roots.empty()) return;
     solve::Factor factor;
-    for (int r : roots) factor.scope.push_back(regions_.at(r).variable);
+    for (ValueId r : roots) factor.scope.push_back(regions_.at(r).variable);
     while (true) {
       factor.cost.push_back(seconds());
       std::size_t k = roots.size();
@@ -256,7 +270,7 @@ class Chooser {
 
   void solve() {
     solve::MinSumProblem problem;
-    std::vector<int> of;  // by variable: its region
+    std::vector<ValueId> of;  // by variable: its region
     for (auto& [root, region] : regions_) {
       if (region.orders.size() < 2) continue;
       region.variable = static_cast<int>(of.size());
@@ -268,30 +282,30 @@ class Chooser {
       problem.factors.push_back(std::move(first));
     }
     if (of.empty()) return;
-    std::map<int, std::vector<std::pair<ValueId, Shape>>> reshaped;  // by source: who sees it in another shape
-    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+    std::map<ValueId, std::vector<NodeId>> windows;  // by operand
+    for (NodeId n : graph_.nodes.ids()) {
       const Node& node = graph_.nodes[n];
-      std::vector<int> roots;
+      std::vector<ValueId> roots;
       for (ValueId in : node.inputs) roots_of(in, roots);
-      if (node.op->name == "reshape") reshaped[node.inputs[0].index].emplace_back(node.inputs[0], local_shape(node.outputs[0]));
+      if (node.op->role == Role::window) windows[node.inputs[0]].push_back(n);
       if (!is_call(node)) continue;
       for (ValueId out : node.outputs) roots_of(out, roots);
-      NodeView view{&graph_, NodeId(n)};
+      NodeView view{&graph_, n};
       Cost work = device_work(graph_, view.id);
-      add_factor(problem, roots, [&] { return settled_seconds(call_at(NodeId(n)), work); });
+      add_factor(problem, roots, [&] { return settled_seconds(call_at(n), work); });
     }
-    for (const auto& [source, users] : reshaped) {  // all take the same copy
-      std::vector<int> roots;
-      roots_of(users[0].first, roots);
-      add_factor(problem, roots, [&, &users = users] {
-        View from = view_of(users[0].first);
-        for (const auto& user : users)
-          if (!reshape_strides(from, user.second)) return copy_seconds(from, View(from.type()));
+    for (const auto& [source, users] : windows) {  // those that strides cannot say take the same copy
+      std::vector<ValueId> roots;
+      roots_of(source, roots);
+      add_factor(problem, roots, [&, source = source, &users = users] {
+        View from = view_of(source);
+        for (NodeId user : users)
+          if (!window_at(user, from)) return copy_seconds(from, View(from.type()));
         return 0.0;
       });
     }
     for (ValueId value : laid_for_transfer_) {
-      std::vector<int> roots{find(value.index)};
+      std::vector<ValueId> roots{find(value)};
       roots_of(value, roots);
       add_factor(problem, roots, [&] {
         View from = view_of(value);
@@ -303,19 +317,28 @@ class Chooser {
     for (std::size_t v = 0; v < of.size(); ++v) regions_.at(of[v]).chosen = static_cast<std::size_t>(best.choice[v]);
   }
 
-  const Compilation& c_;
   const Graph& graph_;
-  std::vector<Kind> kind_;                  // by value
-  std::vector<int> parent_;                 // by value: of the forest of regions
-  std::vector<bool> is_laid_;               // by value: whether its region says how it, or its copy for a transfer, lies
+  const KernelCatalog& catalog_;
+  const CostTable& costs_;
+  ById<ValueId, Kind> kind_;
+  ById<ValueId, ValueId> parent_;           // of the forest of regions
+  ById<ValueId, bool> is_laid_;             // whether its region says how it, or its copy for a transfer, lies
   std::vector<ValueId> laid_for_transfer_;  // windows and stored values that a transfer takes
-  std::map<int, Region> regions_;           // by the forest's roots
+  std::map<ValueId, Region> regions_;       // by the forest's roots
   std::map<std::string, double> known_;     // seconds by call
 };
 
 }  // namespace
 
-std::vector<Ints> memory_orders(const Compilation& c) { return Chooser(c).run(); }
+Orders layout(const Graph& graph, const KernelCatalog& catalog, const CostTable& costs) { return Chooser(graph, catalog, costs).run(); }
+
+std::string orders_text(const Graph& graph, const Orders& orders) {
+  std::string text;
+  for (ValueId v : orders.ids())
+    if (!orders[v].empty())
+      text += cat("%", v, " ", graph.node(graph.value(v).producer).op->name, " ", graph.type(v), ": ", join(orders[v], " "), "\n");
+  return text.empty() ? "all row-major\n" : text;
+}
 
 View laid_out(DType dtype, const Shape& shape, const Ints& order) {
   View out(dtype, shape);

@@ -1,5 +1,4 @@
 // layout: what lies channels-last and what row-major, copies where they pay, and one answer for all ranks.
-#include "base/text.h"
 #include "passes/layout.h"
 
 #include <gtest/gtest.h>
@@ -11,6 +10,7 @@
 #include "passes/segment.h"
 #include "passes/settle.h"
 #include "passes/shard.h"
+#include "passes/shard_programs.h"
 #include "passes/slots.h"
 #include "passes/test_programs.h"
 
@@ -54,7 +54,7 @@ struct Program {
     Compilation c = testing::compilation(graph);
     c.catalog = &catalog;
     c.options.rank = rank;
-    shard(c), box(c), order(c), segment(c), slots(c);
+    run_passes(c, {"shard", "box", "order", "segment", "slots"});
     return c;
   }
 };
@@ -62,8 +62,8 @@ struct Program {
 // "conv2d 0231": the order of every value of four dimensions, by the op that made it; row-major ones too.
 std::string orders_of(const Compilation& c) {
   std::string text;
-  const std::vector<Ints> orders = memory_orders(c);
-  for (std::size_t v = 0; v < c.graph.values.size(); ++v) {
+  const Orders orders = layout(c.graph, *c.catalog, c.options.costs);
+  for (ValueId v : c.graph.values.ids()) {
     if (c.graph.values[v].type.shape.size() != 4) continue;
     text += cat(c.graph.node(c.graph.values[v].producer).op->name, " ");
     for (std::int64_t d : orders[v].empty() ? Ints{0, 1, 2, 3} : orders[v]) text += cat(d);
@@ -74,7 +74,7 @@ std::string orders_of(const Compilation& c) {
 
 int calls_with(const Compilation& c, std::string_view kernel) {
   int count = 0;
-  for (const LocalSegment& segment : c.local)
+  for (const LocalSegment& segment : c.local.segments)
     for (const LocalCall& call : segment.calls) count += starts_with(call.kernel, kernel);
   return count;
 }
@@ -91,8 +91,8 @@ TEST(Layout, AValueBetweenAConvolutionAndAPoolIsChannelsLast) {
   p.output(build::neg(p.b, build::max_pool(p.b, y).value));
   Compilation c = p.laid();
   EXPECT_EQ(orders_of(c), "input 0123\ninput 0123\nconv2d 0231\nrelu 0231\nmax_pool 0231\nmax_pool 0231\nneg 0231\n");
-  localise_pass(c);
-  EXPECT_EQ(c.copies, 2) << "of the image and of the weight, which the host filled";
+  run_passes(c, {"layout", "localise"});
+  EXPECT_EQ(c.local.copies, 2) << "of the image and of the weight, which the host filled";
   EXPECT_EQ(calls_with(c, "plain."), 0);
 }
 
@@ -102,9 +102,9 @@ TEST(Layout, AnAttentionScoreStaysRowMajor) {
   ValueId scores = build::matmul(p.b, q, build::transpose(p.b, k, {0, 1, 3, 2}));
   p.output(build::softmax(p.b, build::mul(p.b, scores, build::full(p.b, DType::f32, {2, 3, 8, 8}, 0.5))));
   Compilation c = p.laid();
-  for (const Ints& order : memory_orders(c)) EXPECT_TRUE(order.empty()) << orders_of(c);
-  localise_pass(c);
-  EXPECT_EQ(c.copies, 0);
+  for (const Ints& order : layout(c.graph, *c.catalog, c.options.costs)) EXPECT_TRUE(order.empty()) << orders_of(c);
+  run_passes(c, {"layout", "localise"});
+  EXPECT_EQ(c.local.copies, 0);
   EXPECT_EQ(calls_with(c, "plain."), 0);
 }
 
@@ -115,8 +115,8 @@ TEST(Layout, AProductLiesSoThatTheReshapeBehindItsTransposeIsAWindow) {
   p.output(build::exp(p.b, build::reshape(p.b, build::transpose(p.b, y, {0, 2, 1, 3}), {16, 12})));
   Compilation c = p.laid();
   EXPECT_NE(orders_of(c).find("matmul 0213"), std::string::npos) << orders_of(c);
-  localise_pass(c);
-  EXPECT_EQ(c.copies, 0);
+  run_passes(c, {"layout", "localise"});
+  EXPECT_EQ(c.local.copies, 0);
 }
 
 TEST(Layout, WhereTwoKernelsDisagreeACountedCopyStands) {
@@ -125,8 +125,8 @@ TEST(Layout, WhereTwoKernelsDisagreeACountedCopyStands) {
   p.output(build::max_pool(p.b, x).value);
   p.output(build::tanh(p.b, build::reshape(p.b, x, {2, 2048})), "flat");
   Compilation c = p.laid();
-  localise_pass(c);
-  EXPECT_EQ(c.copies, 1) << orders_of(c);
+  run_passes(c, {"layout", "localise"});
+  EXPECT_EQ(c.local.copies, 1) << orders_of(c);
   EXPECT_EQ(calls_with(c, "plain."), 0);
 }
 
@@ -140,13 +140,30 @@ TEST(Layout, BothEndsOfATransferLieAlikeAndAWindowIsCopiedForIt) {
   p.graph.value(turned).layout = Layout{S(1)};
   p.output(turned);
   Compilation c = p.laid();
-  localise_pass(c);
-  for (const LocalSegment& segment : c.local)
+  run_passes(c, {"layout", "localise"});
+  for (const LocalSegment& segment : c.local.segments)
     if (segment.collective.valid()) {
-      const LocalValue &in = c.locals[static_cast<std::size_t>(segment.reads[0])], &out = c.locals[static_cast<std::size_t>(segment.writes[0])];
+      const LocalValue &in = c.local.values[segment.reads[0]], &out = c.local.values[segment.writes[0]];
       auto descending = [](const View& v) { return v.strides[0] > v.strides[1]; };
       EXPECT_EQ(descending(in.view), descending(out.view)) << in.view << " " << out.view;
     }
+}
+
+TEST(Layout, IsAPassThatCanBePrintedAndSwitchedOff) {
+  Graph graph = testing::cnn_step(Mesh::of({}), 8);
+  Compilation on = testing::compilation(graph), off = testing::compilation(graph);
+  const RatedCatalog catalog;
+  on.catalog = off.catalog = &catalog;
+  on.options.keep_text = true;
+  off.options.off = {"layout"};
+  compile(on), compile(off);
+  std::string text;
+  for (const PassTime& pass : on.passes)
+    if (pass.name == "layout") text = pass.text;
+  EXPECT_NE(text.find(" conv2d f32[8, 16, 26, 26]: 0 2 3 1\n"), std::string::npos) << text;
+  EXPECT_TRUE(std::any_of(on.orders.begin(), on.orders.end(), [](const Ints& order) { return !order.empty(); }));
+  EXPECT_TRUE(std::all_of(off.orders.begin(), off.orders.end(), [](const Ints& order) { return order.empty(); })) << "all row-major";
+  EXPECT_TRUE(std::none_of(off.passes.begin(), off.passes.end(), [](const PassTime& pass) { return pass.name == "layout"; }));
 }
 
 TEST(Layout, AllRanksChooseAlikeThoughTheirPartsDiffer) {

@@ -59,77 +59,80 @@ Reduce reduce_from(const std::string& sbp) {
 
 class Localiser {
  public:
-  explicit Localiser(Compilation& c) : c_(c), graph_(c.graph), own_(own_devices(c.graph, c.options.rank)), orders_(memory_orders(c)) {
-    require(!own_.empty(), "localise: no mesh of the graph has a device of rank ", c.options.rank);
-    c.locals.clear(), c.local.clear(), c.setup.clear();
-    c.copies = 0;
-    table_.assign(own_.size(), std::vector<int>(graph_.values.size(), -1));
+  Localiser(const Graph& graph, const Streams& stream, const Segmented& cut, const Orders& orders, const KernelCatalog& catalog,
+            const CompileOptions& options)
+      : graph_(graph),
+        cut_(cut),
+        orders_(orders),
+        catalog_(catalog),
+        options_(options),
+        own_(own_devices(graph, options.rank)) {
+    require(!own_.empty(), "localise: no mesh of the graph has a device of rank ", options.rank);
+    table_.assign(own_.size(), ById<ValueId, LocalId>(graph_.values.size()));
     overwrites_.assign(graph_.values.size(), -1);
     for (std::size_t v = 0; v < graph_.variables.size(); ++v)
-      if (updates_in_place(graph_, graph_.variables[v]))
-        overwrites_[static_cast<std::size_t>(graph_.variables[v].updated.index)] = static_cast<int>(v);
+      if (updates_in_place(graph_, graph_.variables[v])) overwrites_[graph_.variables[v].updated] = static_cast<int>(v);
     feeds_comm_.assign(graph_.values.size(), false);
-    for (std::size_t n = 0; n < graph_.nodes.size(); ++n)
-      if (c.stream[n] == StreamKind::comm) feeds_comm_[static_cast<std::size_t>(graph_.nodes[n].inputs[0].index)] = true;
+    for (NodeId n : graph_.nodes.ids())
+      if (stream[n] == StreamKind::comm) feeds_comm_[graph_.nodes[n].inputs[0]] = true;
   }
 
-  void run() {
-    for (std::size_t s = 0; s < c_.segments.size(); ++s) {
-      const Segment& segment = c_.segments[s];
+  LocalProgram run() {
+    for (SegmentId s : cut_.segments.ids()) {
+      const Segment& segment = cut_.segments[s];
       if (segment.stream == StreamKind::host) {
-        input(static_cast<int>(s), segment.nodes[0]);
+        input(s, segment.nodes[0]);
         continue;
       }
       for (std::size_t d = 0; d < own_.size(); ++d) {
         device_ = static_cast<int>(d);
         if (std::none_of(segment.nodes.begin(), segment.nodes.end(), [&](NodeId node) { return is_here(graph_.node(node).outputs[0]); })) continue;
-        c_.local.push_back({static_cast<int>(s), device_, {}, {}, {}, {}});
+        made_.segments.push_back({s, device_, {}, {}, {}, {}});
         copied_.clear();
         for (NodeId node : segment.nodes) {
           if (!is_here(graph_.node(node).outputs[0])) continue;
           this->node(node);
           for (ValueId out : graph_.node(node).outputs)
-            if (feeds_comm_[static_cast<std::size_t>(out.index)]) make_stored(out);
+            if (feeds_comm_[out]) make_stored(out);
         }
       }
     }
-    c_.fetched.clear();
     for (const Output& output : graph_.outputs) {  // they are Broadcast: the host reads the first device's that has one
       device_ = 0;
       while (static_cast<std::size_t>(device_) < own_.size() && !is_here(output.value)) ++device_;
       require(static_cast<std::size_t>(device_) < own_.size(), "localise: output '", output.name, "', ",
-              describe(graph_, graph_.value(output.value).producer), ", lies on ", print(graph_.mesh(output.value)), ", where rank ", c_.options.rank,
+              describe(graph_, graph_.value(output.value).producer), ", lies on ", print(graph_.mesh(output.value)), ", where rank ", options_.rank,
               " has no device; outputs cannot be fetched from another rank yet");
-      c_.fetched.emplace_back(output.name, at(output.value));
+      made_.fetched.emplace_back(output.name, at(output.value));
     }
+    return std::move(made_);
   }
 
  private:
-  LocalSegment& here() { return c_.local.back(); }
-  LocalValue& local(int index) { return c_.locals[static_cast<std::size_t>(index)]; }
-  int at(ValueId value) const { return table_[static_cast<std::size_t>(device_)][static_cast<std::size_t>(value.index)]; }
+  LocalSegment& here() { return made_.segments.back(); }
+  LocalValue& local(LocalId id) { return made_.values[id]; }
+  LocalId at(ValueId value) const { return table_[static_cast<std::size_t>(device_)][value]; }
   // Of the device at hand in the value's mesh.
   int position(ValueId value) const { return position_on(graph_.mesh(value), own_[static_cast<std::size_t>(device_)]); }
   bool is_here(ValueId value) const { return position(value) >= 0; }
   Box box_of(ValueId value) const { return local_box(graph_.type(value).shape, graph_.mesh(value), *graph_.value(value).layout, position(value)); }
 
-  int add(LocalValue value) {
-    c_.locals.push_back(std::move(value));
-    int index = static_cast<int>(c_.locals.size()) - 1;
-    if (local(index).root < 0) local(index).root = index;
-    return index;
+  LocalId add(LocalValue value) {
+    LocalId id = made_.values.add(std::move(value));
+    if (!local(id).root.valid()) local(id).root = id;
+    return id;
   }
-  void define(ValueId value, int index) { table_[static_cast<std::size_t>(device_)][static_cast<std::size_t>(value.index)] = index; }
+  void define(ValueId value, LocalId index) { table_[static_cast<std::size_t>(device_)][value] = index; }
 
   // A value that is made here: dense, in its own order.
   View made_view(ValueId value, const Shape& shape) const {
-    auto v = static_cast<std::size_t>(value.index);
-    return orders_[v].empty() ? View(graph_.type(value).dtype, shape) : laid_out(graph_.type(value).dtype, shape, orders_[v]);
+    const Ints& order = orders_[value];
+    return order.empty() ? View(graph_.type(value).dtype, shape) : laid_out(graph_.type(value).dtype, shape, order);
   }
 
-  LocalValue fresh(ValueId value, View view, Box box) { return {value, device_, std::move(box), std::move(view), -1, 0, here().segment, -1, false}; }
+  LocalValue fresh(ValueId value, View view, Box box) { return {value, device_, std::move(box), std::move(view), {}, 0, here().segment, -1, false}; }
 
-  int window(ValueId value, int of, View view, std::int64_t offset, Box box) {
+  LocalId window(ValueId value, LocalId of, View view, std::int64_t offset, Box box) {
     LocalValue out = local(of);
     out.value = value;
     out.device = device_;
@@ -140,7 +143,7 @@ class Localiser {
   }
 
   // One batch input of the rank: a register on the host that holds what the own devices need; each device has a window on it.
-  void input(int segment, NodeId node) {
+  void input(SegmentId segment, NodeId node) {
     ValueId value = graph_.node(node).outputs[0];
     const TensorType& type = graph_.type(value);
     std::optional<Box> covered;
@@ -153,8 +156,8 @@ class Localiser {
     }
     if (!covered) return;  // on devices of other ranks alone
     const Box& hull = *covered;
-    int root = add({value, -1, hull, View(type.dtype, shape_of(hull)), -1, 0, segment, -1, false});
-    c_.local.push_back({segment, -1, {}, {}, {}, {root}});
+    LocalId root = add({value, -1, hull, View(type.dtype, shape_of(hull)), {}, 0, segment, -1, false});
+    made_.segments.push_back({segment, -1, {}, {}, {}, {root}});
     for (std::size_t d = 0; d < own_.size(); ++d) {
       device_ = static_cast<int>(d);
       if (!is_here(value)) continue;
@@ -166,21 +169,21 @@ class Localiser {
   }
 
   // A constant that is filled when the plan is loaded: one element seen everywhere, or its data.
-  int splat(ValueId value, DType dtype, const Attr& number, const Box& box) {
+  LocalId splat(ValueId value, DType dtype, const Attr& number, const Box& box) {
     auto key = std::make_tuple(device_, dtype, Attrs().set("value", number).print());
     auto found = splats_.find(key);
     if (found == splats_.end()) {
       LocalValue one = fresh({}, View(dtype, {}), {});
       one.constant = true;
-      one.segment = -1;
-      int index = add(std::move(one));
+      one.segment = {};
+      LocalId index = add(std::move(one));
       LocalCall call;
       call.spec.op = "constant";
       call.spec.attrs.set("value", number);
       call.spec.out = {local(index).view};
       call.out = {index};
       choose_plain(call);
-      c_.setup.push_back(std::move(call));
+      made_.setup.push_back(std::move(call));
       found = splats_.emplace(key, index).first;
     }
     Shape shape = shape_of(box);
@@ -188,17 +191,17 @@ class Localiser {
   }
 
   void choose_plain(LocalCall& call) {
-    auto choice = c_.catalog->find(call.spec);
-    require(ErrorKind::device, choice.has_value(), "no kernel runs ", print(call.spec), "; for this op there are: ", c_.catalog->list(call.spec.op));
+    auto choice = catalog_.find(call.spec);
+    require(ErrorKind::device, choice.has_value(), "no kernel runs ", print(call.spec), "; for this op there are: ", catalog_.list(call.spec.op));
     call.kernel = choice->kernel;
     call.workspace = choice->workspace;
   }
 
-  int copy_to(int from, const View& view) {
+  LocalId copy_to(LocalId from, const View& view) {
     auto key = std::make_pair(from, print(view));
     auto found = copied_.find(key);
     if (found != copied_.end()) return found->second;
-    int to = add(fresh({}, view, local(from).box));
+    LocalId to = add(fresh({}, view, local(from).box));
     LocalCall call;
     call.spec.op = "copy";
     call.spec.in = {local(from).view};
@@ -208,7 +211,7 @@ class Localiser {
     call.node = node_;
     choose_plain(call);
     here().calls.push_back(std::move(call));
-    ++c_.copies;
+    ++made_.copies;
     copied_.emplace(key, to);
     return to;
   }
@@ -218,16 +221,16 @@ class Localiser {
     const View& view = local(at(value)).view;
     View stored = made_view(value, view.shape);
     if (same_order(view.shape, view.strides, stored.strides)) return;
-    int copy = copy_to(at(value), stored);
+    LocalId copy = copy_to(at(value), stored);
     local(copy).value = value;  // on this device the value is its copy from here on, with the value's slots
     define(value, copy);
   }
 
   // Picks the kernel; where one that takes other strides of the inputs is cheaper, counted copies come first.
   void emit_call(LocalCall call, const Cost& work) {
-    auto settled = settle(*c_.catalog, c_.options.costs, call.spec, work);
+    auto settled = settle(catalog_, options_.costs, call.spec, work);
     require(ErrorKind::device, settled.has_value(), "no kernel runs ", print(call.spec), " of ", describe(graph_, node_),
-            "; for this op there are: ", c_.catalog->list(call.spec.op));
+            "; for this op there are: ", catalog_.list(call.spec.op));
     for (std::size_t i = 0; i < call.in.size(); ++i)
       if (settled->copied[i]) call.in[i] = copy_to(call.in[i], settled->call.in[i]);
     call.spec = std::move(settled->call);
@@ -237,17 +240,17 @@ class Localiser {
   }
 
   int team_of(const Cost& work) const {
-    if (c_.options.team == 1) return 1;
-    double seconds = c_.options.costs.seconds(work.work, work.flops, work.bytes);
+    if (options_.team == 1) return 1;
+    double seconds = options_.costs.seconds(work.work, work.flops, work.bytes);
     constexpr double worth = 1.5e-5;  // below this, waking a second thread costs more than it brings
-    return seconds >= worth ? c_.options.team : 1;
+    return seconds >= worth ? options_.team : 1;
   }
 
   void box_node(NodeId id) {
     const Node& node = graph_.node(id);
     ValueId in = node.inputs[0], out = node.outputs[0];
     Move move = move_from(node.attrs.text("move"));
-    int source = at(in);
+    LocalId source = at(in);
     Box box = box_of(out);
     if (move == Move::slice) {
       std::int64_t offset = 0;
@@ -262,12 +265,12 @@ class Localiser {
     here().collective = id;
     here().reads = {source};
     Shape shape = shape_of(box);
-    int result = add(fresh(out, made_view(out, shape), std::move(box)));
+    LocalId result = add(fresh(out, made_view(out, shape), std::move(box)));
     here().writes = {result};
     define(out, result);
   }
 
-  void to_partial(NodeId id, int source, Box box) {
+  void to_partial(NodeId id, LocalId source, Box box) {
     const Node& node = graph_.node(id);
     ValueId out = node.outputs[0];
     DType dtype = graph_.type(out).dtype;
@@ -289,7 +292,7 @@ class Localiser {
       low.push_back(part[d].begin - box[d].begin);
       high.push_back(box[d].end - part[d].end);
     }
-    int result = add(fresh(out, made_view(out, shape_of(box)), box));
+    LocalId result = add(fresh(out, made_view(out, shape_of(box)), box));
     LocalCall call;
     call.spec.op = "pad";
     call.spec.attrs.set("low", low).set("high", high).set("value", identity);
@@ -308,7 +311,7 @@ class Localiser {
     const OpDef& op = *view.node().op;
     if (op.role != Role::window) return false;
     ValueId out = view.out(0);
-    int source = at(view.in(0));
+    LocalId source = at(view.in(0));
     Box box = box_of(out);
     Shape shape = shape_of(box);
     auto seen = op.window(local(source).view, shape, attrs);
@@ -332,14 +335,14 @@ class Localiser {
     }
     LocalValue value = fresh(out, made_view(out, shape_of(box)), box);
     value.constant = true;
-    value.segment = -1;
-    int index = add(std::move(value));
+    value.segment = {};
+    LocalId index = add(std::move(value));
     LocalCall call;
     call.spec = call_of(view, {}, {local(index).view}, attrs);
     call.out = {index};
     call.node = view.id;
     choose_plain(call);
-    c_.setup.push_back(std::move(call));
+    made_.setup.push_back(std::move(call));
     define(out, index);
     return true;
   }
@@ -353,7 +356,7 @@ class Localiser {
       ValueId out = view.out(0);
       Box box = box_of(out);
       LocalValue value = fresh(out, stored_view(view.out_type(0).dtype, shape_of(box)), box);
-      value.segment = -1;
+      value.segment = {};
       for (std::size_t v = 0; v < graph_.variables.size(); ++v)
         if (graph_.variables[v].name == node.attrs.text("name")) value.variable = static_cast<int>(v);
       require(value.variable >= 0, "localise: no variable is called '", node.attrs.text("name"), "'");
@@ -363,7 +366,7 @@ class Localiser {
     LocalView local_view{view, {}, {}};
     for (ValueId in : node.inputs) local_view.in.push_back(local(at(in)).box);
     for (ValueId out : node.outputs) local_view.out.push_back(box_of(out));
-    Attrs attrs = localise(local_view);
+    Attrs attrs = graph::localise(local_view);
     if (constant(view, attrs) || windowed(view, attrs)) return;
 
     LocalCall call;
@@ -375,10 +378,10 @@ class Localiser {
     }
     for (ValueId value : node.outputs) {
       Box box = box_of(value);
-      int over = overwrites_[static_cast<std::size_t>(value.index)];
-      int index = 0;
+      int over = overwrites_[value];
+      LocalId index;
       if (over >= 0) {
-        int old = at(graph_.variables[static_cast<std::size_t>(over)].read);
+        LocalId old = at(graph_.variables[static_cast<std::size_t>(over)].read);
         index = window(value, old, local(old).view, 0, std::move(box));
       } else {
         View made = made_view(value, shape_of(box));
@@ -395,21 +398,27 @@ class Localiser {
     emit_call(std::move(call), work);
   }
 
-  Compilation& c_;
   const Graph& graph_;
+  const Segmented& cut_;
+  const Orders& orders_;
+  const KernelCatalog& catalog_;
+  const CompileOptions& options_;
   std::vector<DeviceName> own_;
-  std::vector<Ints> orders_;  // by value: its dimensions from the outermost in memory
+  LocalProgram made_;
   int device_ = 0;
   NodeId node_;
-  std::vector<bool> feeds_comm_;         // by value
-  std::vector<int> overwrites_;          // by value: the variable whose old bytes it overwrites, or -1
-  std::vector<std::vector<int>> table_;  // by own device, by value: local value
-  std::map<std::tuple<int, DType, std::string>, int> splats_;
-  std::map<std::pair<int, std::string>, int> copied_;  // within one local segment
+  ById<ValueId, bool> feeds_comm_;
+  ById<ValueId, int> overwrites_;              // the variable whose old bytes it overwrites, or -1
+  std::vector<ById<ValueId, LocalId>> table_;  // by own device
+  std::map<std::tuple<int, DType, std::string>, LocalId> splats_;
+  std::map<std::pair<LocalId, std::string>, LocalId> copied_;  // within one local segment
 };
 
 }  // namespace
 
-void localise_pass(Compilation& c) { Localiser(c).run(); }
+LocalProgram localise(const Graph& graph, const Streams& stream, const Segmented& cut, const Orders& orders, const KernelCatalog& catalog,
+                      const CompileOptions& options) {
+  return Localiser(graph, stream, cut, orders, catalog, options).run();
+}
 
 }  // namespace karez::passes

@@ -5,6 +5,8 @@
 
 namespace karez::passes {
 
-void localise_pass(Compilation& c);
+// Every value lies in its order of `orders`, dense, unless it is a window on another.
+LocalProgram localise(const Graph& graph, const Streams& stream, const Segmented& cut, const Orders& orders, const KernelCatalog& catalog,
+                      const CompileOptions& options);
 
 }  // namespace karez::passes

@@ -32,11 +32,11 @@ struct Program {
   Compilation localised(bool sharded = true) {  // not sharded: all layouts and boxes are there already
     Compilation c = testing::compilation(graph);
     c.catalog = &catalog;
-    if (sharded) shard(c), box(c);
-    order(c);
-    segment(c);
-    slots(c);
-    localise_pass(c);
+    if (sharded) run_passes(c, {"shard", "box"});
+    run_passes(c, {"order"});
+    run_passes(c, {"segment"});
+    run_passes(c, {"slots"});
+    run_passes(c, {"layout", "localise"});
     return c;
   }
 };
@@ -44,7 +44,7 @@ struct Program {
 // All calls of one device: "matmul(f32[3, 4], f32[4, 2]) -> f32[3, 2]".
 std::string calls_of(const Compilation& c, int device = 0) {
   std::string text;
-  for (const LocalSegment& segment : c.local)
+  for (const LocalSegment& segment : c.local.segments)
     for (const LocalCall& call : segment.calls)
       if (segment.device == device) text += print(call.spec) + "\n";
   return text;
@@ -52,11 +52,11 @@ std::string calls_of(const Compilation& c, int device = 0) {
 
 // The device's part of what the first node of this op made.
 const LocalValue& made_by(const Compilation& c, std::string_view op, int device = 0) {
-  for (const LocalValue& local : c.locals)
+  for (const LocalValue& local : c.local.values)
     if (local.device == device && local.value.valid() && c.graph.node(c.graph.value(local.value).producer).op->name == op) return local;
   fail("nothing was made by ", op);
 }
-const LocalValue& root_of(const Compilation& c, const LocalValue& local) { return c.locals[static_cast<std::size_t>(local.root)]; }
+const LocalValue& root_of(const Compilation& c, const LocalValue& local) { return c.local.values[local.root]; }
 
 TEST(Localise, UnevenPartsHaveTheirOwnShapesAndOffsets) {
   Program p("data=2");
@@ -77,9 +77,9 @@ pointwise(f32[2, 4], f32[2, 4]) {expr="x0 + x1"} -> f32[2, 4]
 reduce_sum(f32[2, 4]) {axes=[1]} -> f32[2]
 pointwise(i32[2]) {expr="-x0"} -> i32[2]
 )--");
-  ASSERT_EQ(c.setup.size(), 2u) << "iota is filled when the plan is loaded";
-  EXPECT_EQ(print(c.setup[0].spec), "iota() {axis=0, start=0} -> i32[3]");
-  EXPECT_EQ(print(c.setup[1].spec), "iota() {axis=0, start=3} -> i32[2]");
+  ASSERT_EQ(c.local.setup.size(), 2u) << "iota is filled when the plan is loaded";
+  EXPECT_EQ(print(c.local.setup[0].spec), "iota() {axis=0, start=0} -> i32[3]");
+  EXPECT_EQ(print(c.local.setup[1].spec), "iota() {axis=0, start=3} -> i32[2]");
 }
 
 TEST(Localise, APartWithoutElementsIsAPartLikeAnother) {
@@ -98,7 +98,7 @@ TEST(Localise, WindowsMakeNoCallsAndAReshapeOfChannelsLastOneCountedCopy) {
                               {1, 4, 3, 2, 5});
   p.output(build::exp(p.b, seen));
   Compilation c = p.localised();
-  EXPECT_EQ(c.copies, 0);
+  EXPECT_EQ(c.local.copies, 0);
   EXPECT_EQ(calls_of(c), "pointwise(f32[1, 4, 3, 2, 5]{60, 0, 20, 5, 1}) {expr=\"exp(x0)\"} -> f32[1, 4, 3, 2, 5]\n");
   EXPECT_EQ(made_by(c, "slice").offset, (60 + 5) * 4);
 
@@ -107,7 +107,7 @@ TEST(Localise, WindowsMakeNoCallsAndAReshapeOfChannelsLastOneCountedCopy) {
   flat.output(build::exp(flat.b, build::reshape(flat.b, y, {2, 60})));
   flat.output(build::tanh(flat.b, build::reshape(flat.b, y, {120})), "z");
   c = flat.localised();
-  EXPECT_EQ(c.copies, 1) << "both take the same one";
+  EXPECT_EQ(c.local.copies, 1) << "both take the same one";
   EXPECT_EQ(calls_of(c), R"--(copy(f32[2, 3, 4, 5]{60, 1, 15, 3}) -> f32[2, 3, 4, 5]
 pointwise(f32[2, 60]) {expr="exp(x0)"} -> f32[2, 60]
 pointwise(f32[120]) {expr="tanh(x0)"} -> f32[120]
@@ -133,17 +133,17 @@ TEST(Localise, ARowParallelMatmulTakesItsBiasOnOneCoordinateAlone) {
   for (int d = 0; d < 3; ++d) {
     EXPECT_NE(calls_of(c, d).find("matmul(f32[4, 2]{6, 1}, f32[2, 2]) -> f32[4, 2]"), std::string::npos) << calls_of(c, d);
     const LocalCall* add = nullptr;
-    for (const LocalSegment& segment : c.local)
+    for (const LocalSegment& segment : c.local.segments)
       for (const LocalCall& call : segment.calls)
         if (segment.device == d && c.graph.node(call.node).op->name == "add") add = &call;
     ASSERT_NE(add, nullptr);
-    const LocalValue& taken = root_of(c, c.locals[static_cast<std::size_t>(add->in[1])]);
+    const LocalValue& taken = root_of(c, c.local.values[add->in[1]]);
     EXPECT_EQ(taken.constant, d != 0);
     EXPECT_TRUE(d == 0 || print(add->spec.in[1]) == "f32[4, 2]{0, 0}") << print(add->spec.in[1]);
     EXPECT_TRUE(d != 0 || c.graph.node(c.graph.value(taken.value).producer).attrs.text("name") == "bias");
   }
-  ASSERT_EQ(c.setup.size(), 2u) << "one zero a device";
-  EXPECT_EQ(print(c.setup[0].spec), "constant() {value=0.0} -> f32[]");
+  ASSERT_EQ(c.local.setup.size(), 2u) << "one zero a device";
+  EXPECT_EQ(print(c.local.setup[0].spec), "constant() {value=0.0} -> f32[]");
 }
 
 Attrs to_partial(const char* from, const char* to) { return Attrs().set("axis", 0).set("move", "to_partial").set("from", from).set("to", to); }
@@ -155,7 +155,7 @@ TEST(Localise, AMaximumOfEqualsIsThatValueOnEveryCoordinate) {
   ValueId partial = p.fix(p.b.one("box", {x}, to_partial("B", "P(max)")), {P(Reduce::max)});
   p.output(p.fix(p.b.one("box", {partial}, all_reduce("P(max)")), {B()}));
   Compilation c = p.localised(false);
-  EXPECT_TRUE(c.setup.empty());
+  EXPECT_TRUE(c.local.setup.empty());
   EXPECT_EQ(calls_of(c, 0) + calls_of(c, 1), "");
 }
 
@@ -192,8 +192,8 @@ TEST(Localise, ASplatKeepsAllBitsOfAnInteger) {
     ValueId one = p.b.one("constant", {}, {{"dtype", std::string("i64")}, {"shape", Ints{}}, {"value", value}});
     p.output(build::add(p.b, x, build::broadcast(p.b, one, {4}, {})));
     Compilation c = p.localised();
-    ASSERT_EQ(c.setup.size(), 1u);
-    EXPECT_EQ(print(c.setup[0].spec), cat("constant() {value=", value, "} -> i64[]"));
+    ASSERT_EQ(c.local.setup.size(), 1u);
+    EXPECT_EQ(print(c.local.setup[0].spec), cat("constant() {value=", value, "} -> i64[]"));
   }
 }
 
@@ -203,7 +203,7 @@ TEST(Localise, AnInputIsOneRegisterOnTheHostWithAWindowForEachDevice) {
   p.output(p.fix(build::exp(p.b, x), {S(0), S(1)}));
   Compilation c = p.localised();
   int roots = 0;
-  for (const LocalValue& local : c.locals) roots += local.device == -1;
+  for (const LocalValue& local : c.local.values) roots += local.device == -1;
   EXPECT_EQ(roots, 1);
   for (int d = 0; d < 4; ++d) {
     const LocalValue& window = made_by(c, "input", d);
@@ -222,12 +222,12 @@ TEST(Localise, ARankHoldsOnlyWhatItsDevicesNeedOfAnInput) {
   p.output(p.fix(build::exp(p.b, x), {S(0)}));
   Compilation c = testing::compilation(p.graph);
   c.options.rank = 1;
-  shard(c), box(c), order(c), segment(c), slots(c), localise_pass(c);
+  run_passes(c, {"shard", "box", "order", "segment", "slots", "layout", "localise"});
   const LocalValue& root = root_of(c, made_by(c, "input", 1));
   EXPECT_EQ(print(root.view), "f32[4, 2]");
   EXPECT_EQ(root.box, (Box{{4, 8}, {0, 2}}));
   c.options.rank = 2;
-  EXPECT_THROW(localise_pass(c), Error);
+  EXPECT_THROW(run_passes(c, {"localise"}), Error);
 }
 
 TEST(Localise, WhatATransferTakesLiesInTheStoredOrder) {
@@ -235,10 +235,10 @@ TEST(Localise, WhatATransferTakesLiesInTheStoredOrder) {
   ValueId x = p.fix(p.input("x", {4, 6}), {S(0)});
   p.output(p.fix(build::transpose(p.b, p.fix(build::exp(p.b, x), {S(0)}), {1, 0}), {S(1)}));
   Compilation c = p.localised();
-  EXPECT_EQ(c.copies, 2) << "one a device";
-  for (const LocalSegment& segment : c.local)
+  EXPECT_EQ(c.local.copies, 2) << "one a device";
+  for (const LocalSegment& segment : c.local.segments)
     if (segment.collective.valid()) {
-      const LocalValue& taken = c.locals[static_cast<std::size_t>(segment.reads[0])];
+      const LocalValue& taken = c.local.values[segment.reads[0]];
       EXPECT_EQ(print(taken.view), "f32[6, 2]");
       EXPECT_TRUE(taken.value.valid()) << "a copy for a transfer is the value itself, with its slots";
     }
@@ -252,9 +252,9 @@ TEST(Localise, UpdatesWriteTheVariablesOwnBytes) {
   (void)v;
   Compilation c = p.localised();
   int written = 0;
-  for (const LocalSegment& segment : c.local)
+  for (const LocalSegment& segment : c.local.segments)
     for (const LocalCall& call : segment.calls)
-      for (int out : call.out) written += root_of(c, c.locals[static_cast<std::size_t>(out)]).variable >= 0;
+      for (LocalId out : call.out) written += root_of(c, c.local.values[out]).variable >= 0;
   EXPECT_EQ(written, 2) << calls_of(c);
 }
 
@@ -274,9 +274,9 @@ TEST(Localise, ATeamIsWorthItForWhatOneDeviceDoes) {  // of a product that every
     Compilation c = testing::compilation(p.graph);
     c.catalog = &p.catalog;
     c.options.team = 2;
-    shard(c), box(c), order(c), segment(c), slots(c), localise_pass(c);
+    run_passes(c, {"shard", "box", "order", "segment", "slots", "layout", "localise"});
     int products = 0;
-    for (const LocalSegment& segment : c.local)
+    for (const LocalSegment& segment : c.local.segments)
       for (const LocalCall& call : segment.calls) {
         if (call.spec.op != "matmul") continue;
         ++products;
@@ -335,10 +335,10 @@ TEST(Localise, AKernelThatTakesOtherStridesGetsACountedCopy) {
     columns.strict = strict;
     Compilation c = testing::compilation(p.graph);
     c.catalog = &columns;
-    shard(c), box(c), order(c), segment(c), slots(c), localise_pass(c);
-    EXPECT_EQ(c.copies, 1) << "shared by both";
+    run_passes(c, {"shard", "box", "order", "segment", "slots", "layout", "localise"});
+    EXPECT_EQ(c.local.copies, 1) << "shared by both";
     EXPECT_NE(calls_of(c).find("copy(f32[3, 4]) -> f32[3, 4]{1, 3}"), std::string::npos) << calls_of(c);
-    for (const LocalCall& call : c.local.back().calls)
+    for (const LocalCall& call : c.local.segments.back().calls)
       if (call.spec.op == "matmul") { EXPECT_EQ(call.kernel, "fast.matmul"); }
   }
 }

@@ -99,10 +99,10 @@ bool check(const Graph& graph, std::uint64_t seed, bool plain) {  // whether the
       body(i++, index);
     });
   };
-  for (std::size_t k = 0; k < c.plan.blocks.size(); ++k) {
+  for (BlockId k : c.plan.blocks.ids()) {
     if (c.plan.blocks[k].kind != BlockKind::variable) continue;
     testing::Array whole = testing::drawn(c.plan.blocks[k].name, variable_of(c.plan.blocks[k]).type.shape);
-    each_element(c.plan.blocks[k], [&](std::size_t i, const auto& index) { run.block(BlockId(k))[i] = at(whole, index); });
+    each_element(c.plan.blocks[k], [&](std::size_t i, const auto& index) { run.block(k)[i] = at(whole, index); });
   }
   run.launch(inputs);
   for (const Output& output : graph.outputs) {
@@ -112,13 +112,13 @@ bool check(const Graph& graph, std::uint64_t seed, bool plain) {  // whether the
       EXPECT_NEAR(is.data[i], should.data[i], 1e-9 * std::max(1.0, std::abs(should.data[i]))) << output.name << " KAREZ_SEED=" << seed << "\n"
                                                                                               << print(c.graph) << print(c.plan);
   }
-  for (std::size_t k = 0; k < c.plan.blocks.size(); ++k) {
+  for (BlockId k : c.plan.blocks.ids()) {
     const Block& block = c.plan.blocks[k];
     if (block.kind != BlockKind::variable) continue;
     auto at_name = wanted.find("variable " + block.name);
     testing::Array should = at_name != wanted.end() ? at_name->second : testing::drawn(block.name, variable_of(block).type.shape);
     each_element(block, [&](std::size_t i, const auto& index) {
-      double want = at(should, index), is = run.block(BlockId(k))[i];
+      double want = at(should, index), is = run.block(k)[i];
       if (::testing::Test::HasFailure()) return;
       EXPECT_NEAR(is, want, 1e-9 * std::max(1.0, std::abs(want))) << block.name << " KAREZ_SEED=" << seed << "\n" << print(c.graph) << print(c.plan);
     });

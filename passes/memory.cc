@@ -8,74 +8,70 @@
 
 namespace karez::passes {
 
-std::vector<bool> crosses_actors(const Compilation& c) {
-  std::vector<int> maker(c.locals.size(), -1);
-  for (std::size_t s = 0; s < c.local.size(); ++s) {
-    for (const LocalCall& call : c.local[s].calls)
-      for (int out : call.out) maker[static_cast<std::size_t>(c.locals[static_cast<std::size_t>(out)].root)] = static_cast<int>(s);
-    for (int out : c.local[s].writes) maker[static_cast<std::size_t>(out)] = static_cast<int>(s);
+ById<LocalId, bool> crosses_actors(const LocalProgram& program, const Segmented& cut) {
+  constexpr std::size_t nobody = SIZE_MAX;
+  ById<LocalId, std::size_t> maker(program.values.size(), nobody);  // a local segment
+  for (std::size_t s = 0; s < program.segments.size(); ++s) {
+    for (const LocalCall& call : program.segments[s].calls)
+      for (LocalId out : call.out) maker[program.values[out].root] = s;
+    for (LocalId out : program.segments[s].writes) maker[out] = s;
   }
-  std::vector<bool> crosses(c.locals.size(), false);
-  auto read = [&](int value, int by) {
-    auto root = static_cast<std::size_t>(c.locals[static_cast<std::size_t>(value)].root);
-    if (maker[root] != by) crosses[root] = true;
-  };
-  for (std::size_t s = 0; s < c.local.size(); ++s) {
-    for (const LocalCall& call : c.local[s].calls)
-      for (int in : call.in) read(in, static_cast<int>(s));
-    for (int in : c.local[s].reads) read(in, static_cast<int>(s));
-    bool own_stream = c.segments[static_cast<std::size_t>(c.local[s].segment)].stream != StreamKind::compute;
+  ById<LocalId, bool> crosses(program.values.size(), false);
+  for (std::size_t s = 0; s < program.segments.size(); ++s) {
+    const LocalSegment& segment = program.segments[s];
+    auto read = [&](LocalId value) {
+      LocalId root = program.values[value].root;
+      if (maker[root] != s) crosses[root] = true;
+    };
+    for (const LocalCall& call : segment.calls)
+      for (LocalId in : call.in) read(in);
+    for (LocalId in : segment.reads) read(in);
+    bool own_stream = cut.segments[segment.segment].stream != StreamKind::compute;
     if (own_stream)
-      for (int out : c.local[s].writes) crosses[static_cast<std::size_t>(out)] = true;  // inputs and collectives fill registers
+      for (LocalId out : segment.writes) crosses[out] = true;  // inputs and collectives fill registers
   }
-  for (const auto& [output, value] : c.fetched) crosses[static_cast<std::size_t>(c.locals[static_cast<std::size_t>(value)].root)] = true;
+  for (const auto& [output, value] : program.fetched) crosses[program.values[value].root] = true;
   return crosses;
 }
 
-void memory(Compilation& c) {
-  auto crosses = crosses_actors(c);
-  c.scratch_offset.assign(c.locals.size(), -1);
-  c.workspace_offset.assign(c.local.size(), {});
-  c.scratch_bytes.assign(own_devices(c.graph, c.options.rank).size(), 0);
-  for (std::size_t s = 0; s < c.local.size(); ++s) {
-    const LocalSegment& segment = c.local[s];
-    std::map<int, std::pair<long, long>> life;  // root -> first and last call
+Scratch memory(const LocalProgram& program, const Segmented& cut) {
+  auto crosses = crosses_actors(program, cut);
+  Scratch made;
+  made.offset.assign(program.values.size(), -1);
+  for (const LocalSegment& segment : program.segments) {
+    std::map<LocalId, std::pair<long, long>> life;  // root -> first and last call
     for (std::size_t i = 0; i < segment.calls.size(); ++i) {
-      auto touch = [&](int value) {
-        int root = c.locals[static_cast<std::size_t>(value)].root;
-        const LocalValue& owner = c.locals[static_cast<std::size_t>(root)];
-        if (owner.variable >= 0 || owner.constant || crosses[static_cast<std::size_t>(root)]) return;
+      auto touch = [&](LocalId value) {
+        LocalId root = program.values[value].root;
+        const LocalValue& owner = program.values[root];
+        if (owner.variable >= 0 || owner.constant || crosses[root]) return;
         auto at = life.try_emplace(root, static_cast<long>(i), static_cast<long>(i)).first;
         at->second.second = static_cast<long>(i);
       };
-      for (int in : segment.calls[i].in) touch(in);
-      for (int out : segment.calls[i].out) touch(out);
+      for (LocalId in : segment.calls[i].in) touch(in);
+      for (LocalId out : segment.calls[i].out) touch(out);
     }
     std::vector<solve::Interval> intervals;
-    std::vector<int> owner;
+    std::vector<std::int64_t*> offsets;  // where the answers go
     for (const auto& [root, span] : life) {
-      std::int64_t bytes = c.locals[static_cast<std::size_t>(root)].view.bytes();
+      std::int64_t bytes = program.values[root].view.bytes();
       intervals.push_back({span.first, span.second + 1, static_cast<long>(round_up(std::max<std::int64_t>(bytes, 1), 64)), 64});
-      owner.push_back(root);
+      offsets.push_back(&made.offset[root]);
     }
+    auto& workspace = made.workspace.emplace_back(segment.calls.size(), -1);
     for (std::size_t i = 0; i < segment.calls.size(); ++i) {
       if (segment.calls[i].workspace == 0) continue;
       intervals.push_back({static_cast<long>(i), static_cast<long>(i) + 1, static_cast<long>(round_up(segment.calls[i].workspace, 64)), 64});
-      owner.push_back(-static_cast<int>(i) - 1);
+      offsets.push_back(&workspace[i]);
     }
-    c.workspace_offset[s].assign(segment.calls.size(), -1);
+    const auto device = static_cast<std::size_t>(std::max(segment.device, 0));
+    if (made.bytes.size() <= device) made.bytes.resize(device + 1, 0);
     if (intervals.empty()) continue;
     solve::Packing packing = solve::pack(intervals);
-    for (std::size_t k = 0; k < owner.size(); ++k) {
-      if (owner[k] >= 0) {
-        c.scratch_offset[static_cast<std::size_t>(owner[k])] = packing.offset[k];
-      } else {
-        c.workspace_offset[s][static_cast<std::size_t>(-owner[k] - 1)] = packing.offset[k];
-      }
-    }
-    auto& most = c.scratch_bytes[static_cast<std::size_t>(std::max(segment.device, 0))];
-    most = std::max<std::int64_t>(most, packing.peak);
+    for (std::size_t k = 0; k < offsets.size(); ++k) *offsets[k] = packing.offset[k];
+    made.bytes[device] = std::max<std::int64_t>(made.bytes[device], packing.peak);
   }
+  return made;
 }
 
 }  // namespace karez::passes

@@ -6,9 +6,8 @@
 namespace karez::passes {
 
 // True where a local value's bytes are taken by another actor than the one that makes them (so it needs a register).
-std::vector<bool> crosses_actors(const Compilation& c);
+ById<LocalId, bool> crosses_actors(const LocalProgram& program, const Segmented& cut);
 
-// Fills scratch_offset (by local value) and workspace_offset (by local segment and call); scratch_bytes by device.
-void memory(Compilation& c);
+Scratch memory(const LocalProgram& program, const Segmented& cut);
 
 }  // namespace karez::passes

@@ -66,26 +66,26 @@ TEST(Memory, ValuesThatLiveAtOnceDoNotOverlap) {
     Compilation c = testing::compilation(random_program(seed + round));
     c.catalog = &catalog;
     compile(c);
-    auto crosses = crosses_actors(c);
-    for (std::size_t s = 0; s < c.local.size(); ++s) {
-      const LocalSegment& segment = c.local[s];
-      std::map<int, Use> uses;
+    auto crosses = crosses_actors(c.local, c.cut);
+    for (std::size_t s = 0; s < c.local.segments.size(); ++s) {
+      const LocalSegment& segment = c.local.segments[s];
+      std::map<LocalId, Use> uses;
       std::vector<Use> all;
       for (std::size_t i = 0; i < segment.calls.size(); ++i) {
-        auto touch = [&](int v, bool reads) {
-          int root = c.locals[static_cast<std::size_t>(v)].root;
-          std::int64_t offset = c.scratch_offset[static_cast<std::size_t>(root)];
-          const LocalValue& owner = c.locals[static_cast<std::size_t>(root)];
-          bool elsewhere = owner.variable >= 0 || owner.constant || crosses[static_cast<std::size_t>(root)];
+        auto touch = [&](LocalId v, bool reads) {
+          LocalId root = c.local.values[v].root;
+          std::int64_t offset = c.scratch.offset[root];
+          const LocalValue& owner = c.local.values[root];
+          bool elsewhere = owner.variable >= 0 || owner.constant || crosses[root];
           ASSERT_EQ(offset < 0, elsewhere) << "KAREZ_SEED=" << seed + round;
           if (elsewhere) return;
           auto [at, fresh] = uses.try_emplace(root, Use{offset, offset + owner.view.bytes(), i, i, cat("value ", root)});
           ASSERT_FALSE(fresh && reads) << "scratch is read before it is written";
           at->second.last = i;
         };
-        for (int in : segment.calls[i].in) touch(in, true);
-        for (int out : segment.calls[i].out) touch(out, false);
-        std::int64_t workspace = segment.calls[i].workspace, at = c.workspace_offset[s][i];
+        for (LocalId in : segment.calls[i].in) touch(in, true);
+        for (LocalId out : segment.calls[i].out) touch(out, false);
+        std::int64_t workspace = segment.calls[i].workspace, at = c.scratch.workspace[s][i];
         ASSERT_EQ(at >= 0, workspace > 0);
         if (workspace > 0) all.push_back({at, at + workspace, i, i, cat("workspace ", i)});
       }
@@ -107,7 +107,7 @@ TEST(Memory, ValuesThatLiveAtOnceDoNotOverlap) {
           if (use.first <= i && i <= use.last) live += round_up(use.end - use.begin, 64);
         bound = std::max(bound, live);
       }
-      ASSERT_LE(peak, c.scratch_bytes[static_cast<std::size_t>(std::max(segment.device, 0))]);
+      ASSERT_LE(peak, c.scratch.bytes[static_cast<std::size_t>(std::max(segment.device, 0))]);
       peaks += static_cast<double>(round_up(peak, 64)), bounds += static_cast<double>(bound);
       reused += peak < sum;
     }
@@ -128,11 +128,11 @@ TEST(Memory, WhatAnotherActorOrTheHostTakesLiesInNoScratch) {
   graph.outputs = {{"kept", kept}, {"shown", shown}};
   Compilation c = testing::compilation(std::move(graph));
   compile(c);
-  auto crosses = crosses_actors(c);
+  auto crosses = crosses_actors(c.local, c.cut);
   std::string text;
-  for (std::size_t v = 0; v < c.locals.size(); ++v)
-    if (c.locals[v].root == static_cast<int>(v) && c.locals[v].device <= 0)
-      text += cat(c.graph.node(c.graph.value(c.locals[v].value).producer).op->name, crosses[v] ? " crosses\n" : " stays\n");
+  for (LocalId v : c.local.values.ids())
+    if (c.local.values[v].root == v && c.local.values[v].device <= 0)
+      text += cat(c.graph.node(c.graph.value(c.local.values[v].value).producer).op->name, crosses[v] ? " crosses\n" : " stays\n");
   EXPECT_EQ(text, "input crosses\nexp crosses\nbox crosses\nneg stays\ntanh crosses\nbox crosses\n");
 }
 

@@ -13,7 +13,7 @@ int merge_equal(Graph& graph) {
   Rewrite rewrite(graph);
   std::map<std::string, NodeId> seen;
   int same = 0;
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+  for (NodeId n : graph.nodes.ids()) {
     const Node& node = graph.nodes[n];
     std::vector<int> inputs;
     for (ValueId in : node.inputs) inputs.push_back(rewrite.at(in).index);
@@ -24,7 +24,7 @@ int merge_equal(Graph& graph) {
     bool stays = !node.op->pure || !node.regions.empty() || node.op->role == Role::source;
     auto at = stays ? seen.end() : seen.find(key);
     if (at == seen.end()) {
-      NodeId kept = rewrite.keep(NodeId(n));
+      NodeId kept = rewrite.keep(n);
       if (!stays) seen.emplace(std::move(key), kept);
       continue;
     }

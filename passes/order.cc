@@ -26,7 +26,7 @@ void add_assigns(Graph& graph, const OpTable& ops) {
     if (graph.variables[v].updated.valid() && !updates_in_place(graph, graph.variables[v])) late.push_back(static_cast<int>(v));
   if (late.empty()) return;
   Rewrite rewrite(graph);
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n) rewrite.keep(NodeId(n));
+  for (NodeId n : graph.nodes.ids()) rewrite.keep(n);
   std::vector<std::pair<int, ValueId>> stored;
   for (int v : late) {
     const Variable& variable = graph.variables[static_cast<std::size_t>(v)];
@@ -48,9 +48,9 @@ void add_assigns(Graph& graph, const OpTable& ops) {
 }
 
 // All nodes that read the bytes of `value`, through windows too.
-void collect_readers(const Graph& graph, const std::vector<std::vector<Use>>& uses, ValueId value, std::set<int>& readers) {
-  for (const Use& use : uses[static_cast<std::size_t>(value.index)]) {
-    if (!readers.insert(use.node.index).second) continue;
+void collect_readers(const Graph& graph, const ById<ValueId, std::vector<Use>>& uses, ValueId value, std::set<NodeId>& readers) {
+  for (const Use& use : uses[value]) {
+    if (!readers.insert(use.node).second) continue;
     const Node& node = graph.node(use.node);
     if (may_alias(node))
       for (ValueId out : node.outputs) collect_readers(graph, uses, out, readers);
@@ -58,22 +58,22 @@ void collect_readers(const Graph& graph, const std::vector<std::vector<Use>>& us
 }
 
 // By node: whether `from` leads to it along data edges and those of `then`.
-std::vector<bool> descendants(const Graph& graph, const std::vector<std::vector<Use>>& uses, const std::vector<std::vector<NodeId>>& then,
-                              NodeId from) {
-  std::vector<bool> seen(graph.nodes.size(), false);
+ById<NodeId, bool> descendants(const Graph& graph, const ById<ValueId, std::vector<Use>>& uses, const ById<NodeId, std::vector<NodeId>>& then,
+                               NodeId from) {
+  ById<NodeId, bool> seen(graph.nodes.size(), false);
   std::vector<NodeId> stack = {from};
-  seen[static_cast<std::size_t>(from.index)] = true;
+  seen[from] = true;
   while (!stack.empty()) {
     NodeId at = stack.back();
     stack.pop_back();
     auto visit = [&](NodeId node) {
-      if (seen[static_cast<std::size_t>(node.index)]) return;
-      seen[static_cast<std::size_t>(node.index)] = true;
+      if (seen[node]) return;
+      seen[node] = true;
       stack.push_back(node);
     };
     for (ValueId out : graph.node(at).outputs)
-      for (const Use& use : uses[static_cast<std::size_t>(out.index)]) visit(use.node);
-    for (NodeId node : then[static_cast<std::size_t>(at.index)]) visit(node);
+      for (const Use& use : uses[out]) visit(use.node);
+    for (NodeId node : then[at]) visit(node);
   }
   return seen;
 }
@@ -82,45 +82,45 @@ std::vector<bool> descendants(const Graph& graph, const std::vector<std::vector<
 // circle of writers, as in a, b = b, a. Returns whether any copy was made.
 bool copy_for_late_readers(Graph& graph, const OpTable& ops) {
   auto uses = uses_of(graph);
-  std::set<std::pair<int, int>> late;                         // (reading node, operand)
-  std::set<int> copied;                                       // values read late
-  std::vector<std::vector<NodeId>> then(graph.nodes.size());  // from readers to writers, as far as looked at
+  std::set<std::pair<NodeId, int>> late;                       // (reading node, operand)
+  std::set<ValueId> copied;                                    // values read late
+  ById<NodeId, std::vector<NodeId>> then(graph.nodes.size());  // from readers to writers, as far as looked at
   for (const Variable& variable : graph.variables) {
     if (!variable.updated.valid() || !variable.read.valid()) continue;
     NodeId writer = graph.value(variable.updated).producer;
-    std::set<int> readers;
+    std::set<NodeId> readers;
     collect_readers(graph, uses, variable.read, readers);
     auto below = descendants(graph, uses, then, writer);
-    for (const Use& use : uses[static_cast<std::size_t>(variable.read.index)]) {
+    for (const Use& use : uses[variable.read]) {
       if (use.node == writer) continue;
-      std::set<int> through = {use.node.index};
+      std::set<NodeId> through = {use.node};
       if (may_alias(graph.node(use.node)))
         for (ValueId out : graph.node(use.node).outputs) collect_readers(graph, uses, out, through);
-      through.erase(writer.index);
-      bool is_late = std::any_of(through.begin(), through.end(), [&](int reader) { return below[static_cast<std::size_t>(reader)]; });
-      if (is_late) late.insert({use.node.index, use.operand}), copied.insert(variable.read.index);
-      for (int reader : through)
-        if (!is_late) then[static_cast<std::size_t>(reader)].push_back(writer);
+      through.erase(writer);
+      bool is_late = std::any_of(through.begin(), through.end(), [&](NodeId reader) { return below[reader]; });
+      if (is_late) late.insert({use.node, use.operand}), copied.insert(variable.read);
+      for (NodeId reader : through)
+        if (!is_late) then[reader].push_back(writer);
     }
   }
   if (late.empty()) return false;
   Rewrite rewrite(graph);
-  std::vector<ValueId> copies(graph.values.size());
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+  ById<ValueId, ValueId> copies(graph.values.size());
+  for (NodeId n : graph.nodes.ids()) {
     std::vector<ValueId> inputs;
     for (std::size_t i = 0; i < graph.nodes[n].inputs.size(); ++i) {
       ValueId in = graph.nodes[n].inputs[i];
-      bool is_late = late.count({static_cast<int>(n), static_cast<int>(i)}) > 0;
-      inputs.push_back(is_late ? copies[static_cast<std::size_t>(in.index)] : rewrite.at(in));
+      bool is_late = late.count({n, static_cast<int>(i)}) > 0;
+      inputs.push_back(is_late ? copies[in] : rewrite.at(in));
     }
-    rewrite.keep(NodeId(n), std::move(inputs));
+    rewrite.keep(n, std::move(inputs));
     for (ValueId out : graph.nodes[n].outputs) {
-      if (copied.count(out.index) == 0) continue;
+      if (copied.count(out) == 0) continue;
       const Value& value = graph.value(out);
-      NodeId node = rewrite.add(&ops.at("copy"), {rewrite.at(out)}, {}, std::span(&value.type, 1), value.mesh, NodeId(n));
+      NodeId node = rewrite.add(&ops.at("copy"), {rewrite.at(out)}, {}, std::span(&value.type, 1), value.mesh, n);
       ValueId copy = rewrite.graph().node(node).outputs[0];
       rewrite.graph().value(copy).layout = value.layout;
-      copies[static_cast<std::size_t>(out.index)] = copy;
+      copies[out] = copy;
     }
   }
   graph = rewrite.finish();
@@ -132,37 +132,37 @@ void add_control_edges(Graph& graph) {
   for (const Variable& variable : graph.variables) {
     if (!variable.updated.valid() || !variable.read.valid()) continue;
     NodeId writer = graph.value(variable.updated).producer;
-    std::set<int> readers;
+    std::set<NodeId> readers;
     collect_readers(graph, uses, variable.read, readers);
-    for (int reader : readers)
-      if (reader != writer.index && reader != graph.value(variable.read).producer.index) graph.node(writer).after.emplace_back(reader);
+    for (NodeId reader : readers)
+      if (reader != writer && reader != graph.value(variable.read).producer) graph.node(writer).after.push_back(reader);
   }
 }
 
 // Kahn's algorithm; among ready nodes updates come last (so that they stand together and fuse), else the traced order.
 std::vector<NodeId> sorted(const Graph& graph) {
-  std::vector<std::vector<int>> next(graph.nodes.size());
-  std::vector<int> waiting(graph.nodes.size(), 0);
-  auto edge = [&](NodeId before, int node) {
-    next[static_cast<std::size_t>(before.index)].push_back(node);
-    ++waiting[static_cast<std::size_t>(node)];
+  ById<NodeId, std::vector<NodeId>> next(graph.nodes.size());
+  ById<NodeId, int> waiting(graph.nodes.size(), 0);
+  auto edge = [&](NodeId before, NodeId node) {
+    next[before].push_back(node);
+    ++waiting[node];
   };
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
-    for (ValueId in : graph.nodes[n].inputs) edge(graph.value(in).producer, static_cast<int>(n));
-    for (NodeId before : graph.nodes[n].after) edge(before, static_cast<int>(n));
+  for (NodeId n : graph.nodes.ids()) {
+    for (ValueId in : graph.node(n).inputs) edge(graph.value(in).producer, n);
+    for (NodeId before : graph.node(n).after) edge(before, n);
   }
-  using Key = std::pair<bool, int>;
+  using Key = std::pair<bool, NodeId>;
   std::priority_queue<Key, std::vector<Key>, std::greater<>> ready;
-  auto push = [&](int n) { ready.emplace(writes_state(graph.nodes[static_cast<std::size_t>(n)]), n); };
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n)
-    if (waiting[n] == 0) push(static_cast<int>(n));
+  auto push = [&](NodeId n) { ready.emplace(writes_state(graph.node(n)), n); };
+  for (NodeId n : graph.nodes.ids())
+    if (waiting[n] == 0) push(n);
   std::vector<NodeId> result;
   while (!ready.empty()) {
-    int n = ready.top().second;
+    NodeId n = ready.top().second;
     ready.pop();
-    result.emplace_back(n);
-    for (int after : next[static_cast<std::size_t>(n)])
-      if (--waiting[static_cast<std::size_t>(after)] == 0) push(after);
+    result.push_back(n);
+    for (NodeId after : next[n])
+      if (--waiting[after] == 0) push(after);
   }
   require(result.size() == graph.nodes.size(), "order: the graph has a cycle through a variable's readers and its writer");
   return result;
@@ -207,11 +207,6 @@ Ordered order(Graph graph, const OpTable& ops) {
     made.stream.push_back(source ? StreamKind::host : crosses_devices(node) ? StreamKind::comm : StreamKind::compute);
   }
   return made;
-}
-
-void order(Compilation& c) {
-  Ordered made = order(std::move(c.graph), *c.ops);
-  c.graph = std::move(made.graph), c.stream = std::move(made.stream);
 }
 
 }  // namespace karez::passes

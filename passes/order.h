@@ -16,11 +16,9 @@ bool crosses_devices(const Node& node);
 bool may_alias(const Node& node);
 
 struct Ordered {
-  Graph graph;                     // nodes in the one total order, with control edges
-  std::vector<StreamKind> stream;  // by node
+  Graph graph;  // nodes in the one total order, with control edges
+  Streams stream;
 };
 Ordered order(Graph graph, const OpTable& ops);
-
-void order(Compilation& c);  // the pipeline's step
 
 }  // namespace karez::passes

@@ -30,7 +30,7 @@ struct Step {
     verify(graph);
     Compilation c = testing::compilation(graph);
     auto before = testing::meaning_of(graph);
-    order(c);
+    run_passes(c, {"order"});
     verify(c.graph);
     EXPECT_EQ(testing::difference(before, testing::meaning_of(c.graph)), 0);
     EXPECT_EQ(c.stream.size(), c.graph.nodes.size());
@@ -40,14 +40,14 @@ struct Step {
   ValueId lr;
 };
 
-std::size_t place_of(const Graph& graph, std::string_view op, int nth = 0) {
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n)
+NodeId place_of(const Graph& graph, std::string_view op, int nth = 0) {
+  for (NodeId n : graph.nodes.ids())
     if (graph.nodes[n].op->name == op && nth-- == 0) return n;
-  return graph.nodes.size();
+  return NodeId(graph.nodes.size());
 }
-bool after(const Graph& graph, std::size_t node, std::size_t before) {
+bool after(const Graph& graph, NodeId node, NodeId before) {
   const auto& list = graph.nodes[node].after;
-  return std::find(list.begin(), list.end(), NodeId(before)) != list.end();
+  return std::find(list.begin(), list.end(), before) != list.end();
 }
 
 TEST(Order, TheInputGradientReadsTheOldWeight) {  // dX = dY W^T, though the update was written first
@@ -59,8 +59,8 @@ TEST(Order, TheInputGradientReadsTheOldWeight) {  // dX = dY W^T, though the upd
   ValueId dx = build::matmul(s.b, dy, w, {.transpose_b = true});
   s.graph.outputs = {{"dx", dx}};
   Graph g = s.ordered();
-  std::size_t reader = 0, writer = place_of(g, "sgd");
-  for (std::size_t n = 0; n < g.nodes.size(); ++n)
+  NodeId reader, writer = place_of(g, "sgd");
+  for (NodeId n : g.nodes.ids())
     if (g.nodes[n].attrs.has("transpose_b") && g.nodes[n].attrs.flag("transpose_b")) reader = n;
   EXPECT_LT(reader, writer);
   EXPECT_TRUE(after(g, writer, reader)) << print(g);
@@ -82,9 +82,9 @@ TEST(Order, ReadersThroughWindowsComeFirstToo) {
   for (Variable& variable : s.graph.variables) variable.stored = Layout{B()};
   Wanted wanted;
   for (const Node& node : s.graph.nodes) wanted.emplace_back(node.inputs.size(), Layout{node.op->name == "exp" ? S(0) : B()});
-  insert_boxes(s.graph, table(), wanted, CostTable());
+  s.graph = box(s.graph, table(), wanted, CostTable());
   Graph g = s.ordered();
-  std::size_t writer = place_of(g, "sgd");
+  NodeId writer = place_of(g, "sgd");
   for (const char* op : {"transpose", "reshape", "broadcast", "box", "exp"}) EXPECT_TRUE(after(g, writer, place_of(g, op))) << op << "\n" << print(g);
   EXPECT_FALSE(after(g, writer, place_of(g, "box", 1))) << "the gather reads what exp made";
   EXPECT_FALSE(after(g, writer, place_of(g, "input")));
@@ -109,7 +109,7 @@ TEST(Order, AReaderThatNeedsTheNewVersionGetsACopyOfTheOld) {
   late.graph.outputs = {{"y", build::mul(late.b, build::transpose(late.b, w, {1, 0}), build::neg(late.b, momentum))}};
   g = late.ordered();
   EXPECT_EQ(count_op(g, "copy"), 1) << print(g);
-  std::size_t copy = place_of(g, "copy"), writer = place_of(g, "sgd");
+  NodeId copy = place_of(g, "copy"), writer = place_of(g, "sgd");
   EXPECT_TRUE(after(g, writer, copy));
   EXPECT_EQ(g.nodes[place_of(g, "transpose")].inputs[0], g.nodes[copy].outputs[0]);
   EXPECT_EQ(g.nodes[writer].inputs[0], g.variables[0].read);
@@ -125,7 +125,7 @@ TEST(Order, UpdatesComeLastAndTogether) {
   }
   s.graph.outputs = {{"x", x}};
   Graph g = s.ordered();
-  for (std::size_t k = 1; k <= 3; ++k) EXPECT_EQ(g.nodes[g.nodes.size() - k].op->name, "sgd") << print(g);
+  for (std::size_t k = 1; k <= 3; ++k) EXPECT_EQ(g.node(NodeId(g.nodes.size() - k)).op->name, "sgd") << print(g);
 }
 
 TEST(Order, AnUpdatedValueThatOthersTakeIsAssigned) {
@@ -205,10 +205,10 @@ TEST(Order, ControlEdgesThatFormACircleAreAnError) {
   Step s;
   ValueId x = s.input("x"), y = build::exp(s.b, x);
   s.graph.outputs = {{"y", y}};
-  s.graph.nodes[0].after = {NodeId(1)};
+  s.graph.nodes[NodeId(0)].after = {NodeId(1)};
   Compilation c = testing::compilation(s.graph);
   try {
-    order(c);
+    run_passes(c, {"order"});
     FAIL();
   } catch (const Error& error) { EXPECT_STREQ(error.what(), "order: the graph has a cycle through a variable's readers and its writer"); }
 }
@@ -222,7 +222,7 @@ TEST(Order, AVariableThatIsWrittenButHasNoNodeIsAnError) {
   s.graph.variables.push_back(variable);
   Compilation c = testing::compilation(s.graph);
   try {
-    order(c);
+    run_passes(c, {"order"});
     FAIL();
   } catch (const Error& error) { EXPECT_STREQ(error.what(), "variable 'w' is updated but the graph has no node that reads it"); }
 }

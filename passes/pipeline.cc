@@ -12,6 +12,7 @@
 #include "passes/emit.h"
 #include "passes/fuse/fuse.h"
 #include "passes/in_place.h"
+#include "passes/layout.h"
 #include "passes/localise.h"
 #include "passes/memory.h"
 #include "passes/order.h"
@@ -22,36 +23,67 @@
 namespace karez::passes {
 namespace {
 
-void canonicalise_pass(Compilation& c) { c.graph = canonicalise(std::move(c.graph), {c.ops, c.evaluate, c.options.fold_bytes}).graph; }
+void run_canonicalise(Compilation& c) { c.graph = canonicalise(std::move(c.graph), {c.ops, c.evaluate, c.options.fold_bytes}).graph; }
+void run_shard(Compilation& c) {
+  Sharded made = shard(std::move(c.graph), c.options.costs);
+  c.graph = std::move(made.graph), c.wanted = std::move(made.wanted);
+  c.cost = made.cost, c.cost_bound = made.cost_bound, c.optimal = made.optimal;
+  c.shard_report = std::move(made.report);
+}
+void run_box(Compilation& c) { c.graph = box(c.graph, *c.ops, c.wanted, c.options.costs); }
+void run_order(Compilation& c) {
+  Ordered made = order(std::move(c.graph), *c.ops);
+  c.graph = std::move(made.graph), c.stream = std::move(made.stream);
+}
+void run_segment(Compilation& c) { c.cut = segment(c.graph, c.stream); }
+void run_slots(Compilation& c) { c.slotted = slots(c.graph, c.stream, c.cut, c.options.costs, c.options.slots); }
+void run_layout(Compilation& c) { c.orders = layout(c.graph, *c.catalog, c.options.costs); }
+void run_localise(Compilation& c) {
+  c.orders.resize(c.graph.values.size());  // row-major all of them where layout is off
+  c.local = localise(c.graph, c.stream, c.cut, c.orders, *c.catalog, c.options);
+}
+void run_fuse(Compilation& c) { c.local = fuse(std::move(c.local), c.graph, c.cut, *c.catalog, c.options.team); }
+void run_in_place(Compilation& c) { c.local = in_place(std::move(c.local), c.graph, c.cut); }
+void run_memory(Compilation& c) { c.scratch = memory(c.local, c.cut); }
+void run_emit(Compilation& c) { c.plan = emit(c); }
 
 constexpr Pass passes[] = {
-    {"canonicalise", canonicalise_pass, true},  // first: what is gone need not be placed
-    {"shard", shard, false},
-    {"box", box, false},                 // after shard: boxes stand where neighbours disagree
-    {"order", order, false},             // after box: transfers are nodes to be ordered like any other
-    {"segment", segment, false},         // after order: actors are intervals of it
-    {"slots", slots, false},             // after segment: registers are what crosses segments
-    {"localise", localise_pass, false},  // from here on one rank and its devices
-    {"fuse", fuse, true},                // after localise: kernels are known, actors are cut
-    {"in_place", in_place, true},        // after fuse: it looks at the calls that are left
-    {"memory", memory, false},           // after in_place: what shares bytes needs one place
-    {"emit", emit, false},
+    {"canonicalise", run_canonicalise, true},  // first: what is gone need not be placed
+    {"shard", run_shard, false},
+    {"box", run_box, false},            // after shard: boxes stand where neighbours disagree
+    {"order", run_order, false},        // after box: transfers are nodes to be ordered like any other
+    {"segment", run_segment, false},    // after order: actors are intervals of it
+    {"slots", run_slots, false},        // after segment: registers are what crosses segments
+    {"layout", run_layout, true},       // before localise: it says in which strides values are made
+    {"localise", run_localise, false},  // from here on one rank and its devices
+    {"fuse", run_fuse, true},           // after localise: kernels are known, actors are cut
+    {"in_place", run_in_place, true},   // after fuse: it looks at the calls that are left
+    {"memory", run_memory, false},      // after in_place: what shares bytes needs one place
+    {"emit", run_emit, false},
 };
 
-// What a pass made, as text: the graph until there are local segments, then the plan.
-std::string text_of(const Compilation& c, std::string_view pass) { return pass == "emit" ? print(c.plan) : print(c.graph); }
+// What a pass made, as text: the graph, the orders in memory, at last the plan.
+std::string text_of(const Compilation& c, std::string_view pass) {
+  if (pass == "layout") return orders_text(c.graph, c.orders);
+  return pass == "emit" ? print(c.plan) : print(c.graph);
+}
 
 }  // namespace
 
 std::span<const Pass> pipeline() { return passes; }
 
+const Pass& pass_named(std::string_view name) {
+  for (const Pass& pass : passes)
+    if (pass.name == name) return pass;
+  fail(ErrorKind::name, "no pass is called '", name, "'; ", near_names(name, passes, [](const Pass& p) { return p.name; }));
+}
+
+void run_passes(Compilation& c, std::initializer_list<std::string_view> names) {
+  for (std::string_view name : names) pass_named(name).run(c);
+}
+
 void compile(Compilation& c) {
-  for (const std::string& name : c.options.off) {
-    auto at = std::find_if(std::begin(passes), std::end(passes), [&](const Pass& pass) { return name == pass.name; });
-    if (at == std::end(passes))
-      fail(ErrorKind::name, "no pass is called '", name, "'; ", near_names(name, passes, [](const Pass& p) { return p.name; }));
-    require(at->may_be_off, "the pass '", name, "' cannot be switched off");
-  }
+  for (const std::string& name : c.options.off) require(pass_named(name).may_be_off, "the pass '", name, "' cannot be switched off");
   verify(c.graph);
   c.passes.clear();
   for (const Pass& pass : passes) {

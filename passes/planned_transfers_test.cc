@@ -43,9 +43,9 @@ std::string transfers(const Compilation& c) {
 double replicated(const char* mesh, std::int64_t batch) {
   Graph graph = testing::mlp_step(Mesh::parse(mesh), {784, 256, 128, 10}, batch);
   Choices choices;
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n) choices.push_back(choices_of(graph, NodeId(n), pinned()));
+  for (NodeId n : graph.nodes.ids()) choices.push_back(choices_of(graph, n, pinned()));
   TreePrices prices(pinned());
-  return price(graph, choices, std::vector<int>(choices.size(), 0), prices);
+  return price(graph, choices, ById<NodeId, int>(choices.size(), 0), prices);
 }
 
 void expect(const char* mesh, const std::vector<LayoutRule>& rules, bool batch_split, std::string_view golden, std::int64_t batch = 64) {

@@ -28,7 +28,7 @@ NodeId Rewrite::keep(NodeId old, std::vector<ValueId> inputs) {
     out = now;
   }
   to_.nodes.push_back(std::move(node));
-  nodes_[static_cast<std::size_t>(old.index)] = id;
+  nodes_[old] = id;
   return id;
 }
 
@@ -49,7 +49,7 @@ NodeId Rewrite::add(const OpDef* op, std::vector<ValueId> inputs, Attrs attrs, s
 }
 
 Graph Rewrite::finish() {
-  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+  for (NodeId i : nodes_.ids()) {
     if (!nodes_[i].valid()) continue;
     std::vector<NodeId> after;
     for (NodeId before : from_.nodes[i].after)

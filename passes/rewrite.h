@@ -13,9 +13,9 @@ class Rewrite {
   explicit Rewrite(const Graph& from);
 
   // The new name of an old value; set by keep() or map().
-  ValueId at(ValueId old) const { return values_[static_cast<std::size_t>(old.index)]; }
-  void map(ValueId old, ValueId now) { values_[static_cast<std::size_t>(old.index)] = now; }
-  NodeId node_at(NodeId old) const { return nodes_[static_cast<std::size_t>(old.index)]; }
+  ValueId at(ValueId old) const { return values_[old]; }
+  void map(ValueId old, ValueId now) { values_[old] = now; }
+  NodeId node_at(NodeId old) const { return nodes_[old]; }
 
   NodeId keep(NodeId old);                               // with its inputs translated
   NodeId keep(NodeId old, std::vector<ValueId> inputs);  // with these (new) inputs
@@ -31,8 +31,8 @@ class Rewrite {
  private:
   const Graph& from_;
   Graph to_;
-  std::vector<ValueId> values_;
-  std::vector<NodeId> nodes_;
+  ById<ValueId, ValueId> values_;
+  ById<NodeId, NodeId> nodes_;
 };
 
 }  // namespace karez::passes

@@ -40,32 +40,32 @@ struct Program {
   ValueId sliced(ValueId x) { return laid(b.one("box", {x}, Attrs().set("axis", 0).set("move", "slice").set("from", "B").set("to", "S(0)")), S(0)); }
   Compilation cut() {
     Compilation c = testing::compilation(graph);
-    order(c);
-    segment(c);
+    run_passes(c, {"order"});
+    run_passes(c, {"segment"});
     return c;
   }
 };
 
 // "host: input | compute: exp add | comm: box"
 std::string text_of(const Compilation& c) {
-  return join(c.segments, " | ",
+  return join(c.cut.segments, " | ",
               [&](const Segment& s) { return cat(name_of(s.stream), ": ", join(s.nodes, " ", [&](NodeId n) { return c.graph.node(n).op->name; })); });
 }
 
 // Every node in one segment of its own stream, and edges lead from lower to higher numbers.
 void check_cuts(const Compilation& c) {
   std::size_t nodes = 0;
-  for (std::size_t s = 0; s < c.segments.size(); ++s) {
-    nodes += c.segments[s].nodes.size();
-    EXPECT_TRUE(c.segments[s].stream == StreamKind::compute || c.segments[s].nodes.size() == 1);
-    for (NodeId n : c.segments[s].nodes) {
-      EXPECT_EQ(c.segment_of[static_cast<std::size_t>(n.index)], static_cast<int>(s));
-      EXPECT_EQ(c.stream[static_cast<std::size_t>(n.index)], c.segments[s].stream);
+  for (SegmentId s : c.cut.segments.ids()) {
+    nodes += c.cut.segments[s].nodes.size();
+    EXPECT_TRUE(c.cut.segments[s].stream == StreamKind::compute || c.cut.segments[s].nodes.size() == 1);
+    for (NodeId n : c.cut.segments[s].nodes) {
+      EXPECT_EQ(c.cut.of[n], s);
+      EXPECT_EQ(c.stream[n], c.cut.segments[s].stream);
     }
   }
   EXPECT_EQ(nodes, c.graph.nodes.size());
-  for (std::size_t n = 0; n < c.graph.nodes.size(); ++n) {
-    auto check = [&](NodeId from) { EXPECT_LE(c.segment_of[static_cast<std::size_t>(from.index)], c.segment_of[n]) << text_of(c); };
+  for (NodeId n : c.graph.nodes.ids()) {
+    auto check = [&](NodeId from) { EXPECT_LE(c.cut.of[from], c.cut.of[n]) << text_of(c); };
     for (ValueId in : c.graph.nodes[n].inputs) check(c.graph.value(in).producer);
     for (NodeId before : c.graph.nodes[n].after) check(before);
   }
@@ -127,32 +127,32 @@ TEST(Segment, AControlEdgeAloneCuts) {
 
 TEST(Segment, OneDeviceIsOneComputeSegment) {
   Compilation c = testing::compilation(testing::mlp_step(Mesh::of({}), {20, 30, 10}, 8));
-  shard(c);
-  box(c);
-  order(c);
-  segment(c);
+  run_passes(c, {"shard"});
+  run_passes(c, {"box"});
+  run_passes(c, {"order"});
+  run_passes(c, {"segment"});
   check_cuts(c);
   int compute = 0;
-  for (const Segment& s : c.segments) compute += s.stream == StreamKind::compute;
+  for (const Segment& s : c.cut.segments) compute += s.stream == StreamKind::compute;
   EXPECT_EQ(compute, 1) << text_of(c);
 }
 
 TEST(Segment, UpdatesStandTogetherThoughTheirGradientsArriveOneByOne) {
   Graph graph = testing::mlp_step(Mesh::parse("data=4"), {20, 30, 30, 10}, 64);
   for (Variable& variable : graph.variables) variable.stored = Layout{B()};
-  graph.value(graph.nodes[0].outputs[0]).layout = Layout{S(0)};
+  graph.value(graph.nodes[NodeId(0)].outputs[0]).layout = Layout{S(0)};
   Compilation c = testing::compilation(std::move(graph));
   c.options.costs.link.alpha = 0;  // so that data parallelism wins
-  shard(c);
-  box(c);
-  order(c);
-  segment(c);
+  run_passes(c, {"shard"});
+  run_passes(c, {"box"});
+  run_passes(c, {"order"});
+  run_passes(c, {"segment"});
   check_cuts(c);
-  std::set<int> with_updates;
+  std::set<SegmentId> with_updates;
   int comm = 0;
-  for (std::size_t n = 0; n < c.graph.nodes.size(); ++n)
-    if (c.graph.nodes[n].op->name == "sgd") with_updates.insert(c.segment_of[n]);
-  for (const Segment& s : c.segments) comm += s.stream == StreamKind::comm;
+  for (NodeId n : c.graph.nodes.ids())
+    if (c.graph.nodes[n].op->name == "sgd") with_updates.insert(c.cut.of[n]);
+  for (const Segment& s : c.cut.segments) comm += s.stream == StreamKind::comm;
   EXPECT_GT(comm, 2) << print(c.graph);
   EXPECT_EQ(with_updates.size(), 1u) << text_of(c);
 }
@@ -172,9 +172,9 @@ TEST(Segment, AnUpdateThatNeedsWhatAnEarlierOneSentLeavesTheRun) {
   }
   Compilation cut = p.cut();
   check_cuts(cut);
-  std::set<int> with_updates;
-  for (std::size_t n = 0; n < cut.graph.nodes.size(); ++n)
-    if (cut.graph.nodes[n].op->name == "sgd") with_updates.insert(cut.segment_of[n]);
+  std::set<SegmentId> with_updates;
+  for (NodeId n : cut.graph.nodes.ids())
+    if (cut.graph.nodes[n].op->name == "sgd") with_updates.insert(cut.cut.of[n]);
   EXPECT_EQ(with_updates.size(), 2u) << text_of(cut);
 }
 
@@ -207,7 +207,7 @@ TEST(Segment, RandomProgramsHaveNoCircles) {
     Compilation c = p.cut();
     check_cuts(c);
     ASSERT_FALSE(HasFailure()) << "KAREZ_SEED=" << seed + round;
-    segments += static_cast<int>(c.segments.size());
+    segments += static_cast<int>(c.cut.segments.size());
   }
   EXPECT_GT(segments, 300 * 5);
 }

@@ -19,15 +19,13 @@ Layout entries(const std::vector<Sharding>& axes, bool out, std::size_t index) {
 }
 
 // Seconds of one value's transfers; +inf where it is wanted in more layouts than a tree can serve.
-double price_value(const Graph& graph, ValueId value, const Wants& w, const Choices& choices, const std::vector<int>& chosen, TreePrices& prices) {
-  auto pick = [&](int node) -> const NodeChoice& {
-    return choices[static_cast<std::size_t>(node)][static_cast<std::size_t>(chosen[static_cast<std::size_t>(node)])];
-  };
+double price_value(const Graph& graph, ValueId value, const Wants& w, const Choices& choices, const ById<NodeId, int>& chosen, TreePrices& prices) {
+  auto pick = [&](NodeId node) -> const NodeChoice& { return choices[node][static_cast<std::size_t>(chosen[node])]; };
   std::set<Layout> targets;
-  for (const Use& use : w.uses) targets.insert(pick(use.node.index).in(static_cast<std::size_t>(use.operand)));
+  for (const Use& use : w.uses) targets.insert(pick(use.node).in(static_cast<std::size_t>(use.operand)));
   if (w.broadcast) targets.insert(broadcast_layout(graph.mesh(value)));
   if (w.stored) targets.insert(*w.stored);
-  if (w.stored_like >= 0) targets.insert(pick(w.stored_like).out(0));
+  if (w.stored_like.valid()) targets.insert(pick(w.stored_like).out(0));
   if (targets.size() > 16) return INFINITY;
   TransitionTable& table = prices.table(graph.type(value), graph.mesh(value));
   int set = 0;
@@ -79,18 +77,25 @@ TransitionTable& TreePrices::table(const TensorType& type, const Mesh& mesh) {
   return tables_.try_emplace(cat(print(type), print(mesh)), type, mesh, costs_).first->second;
 }
 
-double price(const Graph& graph, const Choices& choices, const std::vector<int>& chosen, TreePrices& prices) {
+double price(const Graph& graph, const Choices& choices, const ById<NodeId, int>& chosen, TreePrices& prices) {
   double total = 0;
-  for (std::size_t n = 0; n < choices.size(); ++n) total += choices[n][static_cast<std::size_t>(chosen[n])].seconds;
+  for (NodeId n : choices.ids()) total += choices[n][static_cast<std::size_t>(chosen[n])].seconds;
   auto wants = wants_of(graph);
-  for (std::size_t v = 0; v < wants.size(); ++v) total += price_value(graph, ValueId(v), wants[v], choices, chosen, prices);
+  for (ValueId v : wants.ids()) total += price_value(graph, v, wants[v], choices, chosen, prices);
   return total;
+}
+
+// The solver's first variables are the nodes.
+ById<NodeId, int> chosen_of(const Graph& graph, const solve::MinSumResult& result) {
+  ById<NodeId, int> chosen(graph.nodes.size());
+  for (NodeId n : chosen.ids()) chosen[n] = result.choice[static_cast<std::size_t>(n.index)];
+  return chosen;
 }
 
 Sharded shard(Graph graph, const CostTable& costs) {
   Sharded made;
   Choices choices;
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n) choices.push_back(choices_of(graph, NodeId(n), costs));
+  for (NodeId n : graph.nodes.ids()) choices.push_back(choices_of(graph, n, costs));
   TreePrices prices(costs);
   LayoutProblem problem = layout_problem(graph, choices, prices, Crowds::free);
   solve::MinSumResult result = solve::min_sum(problem.sum);
@@ -100,12 +105,12 @@ Sharded shard(Graph graph, const CostTable& costs) {
   made.optimal = result.optimal;
   if (problem.crowds > 0) {
     double rounding = 1e-9 * made.cost;
-    double cost = price(graph, choices, result.choice, prices);
+    double cost = price(graph, choices, chosen_of(graph, result), prices);
     if (cost > made.cost + rounding) {  // something was free that is not
       made.optimal = false;
       LayoutProblem true_prices = layout_problem(graph, choices, prices, Crowds::forbidden);
       solve::MinSumResult other = solve::min_sum(true_prices.sum);
-      double other_cost = other.feasible ? price(graph, choices, other.choice, prices) : INFINITY;
+      double other_cost = other.feasible ? price(graph, choices, chosen_of(graph, other), prices) : INFINITY;
       if (other_cost < cost) cost = other_cost, result = std::move(other);
       require(std::isfinite(cost), "shard: a value is wanted in more than 16 layouts");
       made.optimal = cost <= made.cost_bound + rounding;
@@ -114,9 +119,10 @@ Sharded shard(Graph graph, const CostTable& costs) {
   }
   double gap = made.cost > 0 ? 100 * (made.cost - made.cost_bound) / made.cost : 0;
   made.report = cat(made.optimal ? std::string("optimal") : cat("gap <= ", base::number(std::ceil(gap * 10) / 10), " %"), " (", result.method, ")");
-  made.wanted.assign(graph.nodes.size(), {});
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
-    const NodeChoice& choice = choices[n][static_cast<std::size_t>(result.choice[n])];
+  made.wanted.resize(graph.nodes.size());
+  const auto chosen = chosen_of(graph, result);
+  for (NodeId n : graph.nodes.ids()) {
+    const NodeChoice& choice = choices[n][static_cast<std::size_t>(chosen[n])];
     for (std::size_t i = 0; i < graph.nodes[n].inputs.size(); ++i) made.wanted[n].push_back(choice.in(i));
     for (std::size_t o = 0; o < graph.nodes[n].outputs.size(); ++o) graph.value(graph.nodes[n].outputs[o]).layout = choice.out(o);
   }
@@ -126,13 +132,6 @@ Sharded shard(Graph graph, const CostTable& costs) {
           variable.read.valid() ? *graph.value(variable.read).layout : broadcast_layout(graph.meshes[static_cast<std::size_t>(variable.mesh)]);
   made.graph = std::move(graph);
   return made;
-}
-
-void shard(Compilation& c) {
-  Sharded made = shard(std::move(c.graph), c.options.costs);
-  c.graph = std::move(made.graph), c.wanted = std::move(made.wanted);
-  c.cost = made.cost, c.cost_bound = made.cost_bound, c.optimal = made.optimal;
-  c.shard_report = std::move(made.report);
 }
 
 }  // namespace karez::passes

@@ -22,7 +22,7 @@ struct NodeChoice {
 // All choices of a node that respect what is fixed (values' layouts, variables' stored layouts); an empty result is an error that lists
 // the legal layouts of the value that was fixed otherwise.
 std::vector<NodeChoice> choices_of(const Graph& graph, NodeId node, const CostTable& costs);
-using Choices = std::vector<std::vector<NodeChoice>>;  // by node
+using Choices = ById<NodeId, std::vector<NodeChoice>>;
 
 // Prices transition trees and remembers them by type: the planner asks for the same few thousand times over.
 class TreePrices {
@@ -35,18 +35,16 @@ class TreePrices {
   std::map<std::string, TransitionTable> tables_;
 };
 
-// Seconds of a whole assignment (one choice number per node): what shard minimises, and what a brute force may call.
-double price(const Graph& graph, const Choices& choices, const std::vector<int>& chosen, TreePrices& prices);
+// Seconds of a whole assignment, one choice number per node: what shard minimises, and what a brute force may call.
+double price(const Graph& graph, const Choices& choices, const ById<NodeId, int>& chosen, TreePrices& prices);
 
 struct Sharded {
   Graph graph;                      // every value has a layout, every variable a stored one
   double cost = 0, cost_bound = 0;  // seconds: of the choice, and proven lower bound
   bool optimal = false;
-  std::string report;                       // "optimal" or "gap <= 3.1 %", with the method
-  std::vector<std::vector<Layout>> wanted;  // by node, by operand: the layout that the node takes it in
+  std::string report;  // "optimal" or "gap <= 3.1 %", with the method
+  Wanted wanted;
 };
 Sharded shard(Graph graph, const CostTable& costs);
-
-void shard(Compilation& c);  // the pipeline's step
 
 }  // namespace karez::passes

@@ -162,9 +162,9 @@ class Ways {
 class BruteForce {
  public:
   BruteForce(const Graph& graph, const CostTable& costs) : graph_(graph), mesh_(graph.meshes[0]), costs_(costs) {
-    for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    for (NodeId n : graph.nodes.ids()) {
       auto& mine = choices_.emplace_back();
-      for (auto& axes : mesh_shardings({&graph, NodeId(n)}, mesh_))
+      for (auto& axes : mesh_shardings({&graph, n}, mesh_))
         if (allowed(n, axes)) mine.push_back(std::move(axes));
     }
   }
@@ -174,21 +174,21 @@ class BruteForce {
     return out;
   }
   double best() {
-    std::vector<std::vector<double>> compute(choices_.size());
-    for (std::size_t n = 0; n < choices_.size(); ++n)
+    ById<NodeId, std::vector<double>> compute(choices_.size());
+    for (NodeId n : choices_.ids())
       for (const auto& axes : choices_[n]) compute[n].push_back(compute_seconds(n, axes));
     std::vector<Priced> values;
-    for (std::size_t v = 0; v < graph_.values.size(); ++v) values.push_back(priced(ValueId(v)));
-    std::vector<std::size_t> chosen(choices_.size(), 0);
+    for (ValueId v : graph_.values.ids()) values.push_back(priced(v));
+    ById<NodeId, std::size_t> chosen(choices_.size(), 0);
     double best = INFINITY;
     while (true) {
       double sum = 0;
-      for (std::size_t n = 0; n < chosen.size(); ++n) sum += compute[n][chosen[n]];
+      for (NodeId n : chosen.ids()) sum += compute[n][chosen[n]];
       for (Priced& value : values) sum += seconds_of(value, chosen);
       best = std::min(best, sum);
-      std::size_t n = 0;
-      while (n < chosen.size() && ++chosen[n] == choices_[n].size()) chosen[n++] = 0;
-      if (n == chosen.size()) return best;
+      int n = 0;
+      for (; chosen.has(NodeId(n)) && ++chosen[NodeId(n)] == choices_[NodeId(n)].size(); ++n) chosen[NodeId(n)] = 0;
+      if (!chosen.has(NodeId(n))) return best;
     }
   }
 
@@ -196,7 +196,7 @@ class BruteForce {
   using Axes = std::vector<Sharding>;
   struct Priced {
     ValueId value;
-    std::set<std::size_t> nodes;
+    std::set<NodeId> nodes;
     std::vector<double> known;  // by the choices of those nodes
   };
 
@@ -206,7 +206,7 @@ class BruteForce {
     return layout;
   }
 
-  bool allowed(std::size_t n, const Axes& axes) const {
+  bool allowed(NodeId n, const Axes& axes) const {
     const Node& node = graph_.nodes[n];
     if (auto fixed = graph_.value(node.outputs[0]).layout; fixed && *fixed != layout_of(axes, true, 0)) return false;
     for (const Variable& variable : graph_.variables)
@@ -215,7 +215,7 @@ class BruteForce {
   }
 
   // Of the slowest device.
-  double compute_seconds(std::size_t n, const Axes& axes) const {
+  double compute_seconds(NodeId n, const Axes& axes) const {
     const Node& node = graph_.nodes[n];
     for (const char* view : {"reshape", "transpose", "broadcast", "variable"})
       if (node.op->name == view) return 0;
@@ -234,30 +234,30 @@ class BruteForce {
   }
 
   Priced priced(ValueId value) const {
-    Priced out{value, {static_cast<std::size_t>(graph_.value(value).producer.index)}, {}};
-    for (std::size_t n = 0; n < graph_.nodes.size(); ++n)
+    Priced out{value, {graph_.value(value).producer}, {}};
+    for (NodeId n : graph_.nodes.ids())
       for (ValueId in : graph_.nodes[n].inputs)
         if (in == value) out.nodes.insert(n);
     for (const Variable& variable : graph_.variables)
-      if (variable.updated == value) out.nodes.insert(static_cast<std::size_t>(graph_.value(variable.read).producer.index));
+      if (variable.updated == value) out.nodes.insert(graph_.value(variable.read).producer);
     std::size_t cells = 1;
-    for (std::size_t n : out.nodes) cells *= choices_[n].size();
+    for (NodeId n : out.nodes) cells *= choices_[n].size();
     out.known.assign(cells, -1);
     return out;
   }
 
-  double seconds_of(Priced& priced, const std::vector<std::size_t>& chosen) {
+  double seconds_of(Priced& priced, const ById<NodeId, std::size_t>& chosen) {
     std::size_t cell = 0;
-    for (std::size_t n : priced.nodes) cell = cell * choices_[n].size() + chosen[n];
+    for (NodeId n : priced.nodes) cell = cell * choices_[n].size() + chosen[n];
     double& known = priced.known[cell];
     if (known >= 0) return known;
     auto made = [&](ValueId value) {
-      auto n = static_cast<std::size_t>(graph_.value(value).producer.index);
+      NodeId n = graph_.value(value).producer;
       return layout_of(choices_[n][chosen[n]], true, 0);
     };
     Layout from = made(priced.value);
     std::set<Layout> targets;
-    for (std::size_t n : priced.nodes)
+    for (NodeId n : priced.nodes)
       for (std::size_t i = 0; i < graph_.nodes[n].inputs.size(); ++i)
         if (graph_.nodes[n].inputs[i] == priced.value) targets.insert(layout_of(choices_[n][chosen[n]], false, i));
     for (const Output& output : graph_.outputs)
@@ -277,7 +277,7 @@ class BruteForce {
   const Graph& graph_;
   const Mesh& mesh_;
   const CostTable& costs_;
-  std::vector<std::vector<Axes>> choices_;
+  ById<NodeId, std::vector<Axes>> choices_;
   std::map<std::pair<std::string, std::set<Sbp>>, Ways> ways_;
 };
 
@@ -296,7 +296,7 @@ void expect_law_5(const std::vector<const char*>& meshes, int graphs, std::size_
     double best = brute.best();
     Compilation c = testing::compilation(graph);
     c.options.costs = costs;
-    shard(c);
+    run_passes(c, {"shard"});
     std::string what = cat("seed ", seed, ", case ", tried, " on ", print(mesh), "\n", print(c.graph), costs.print());
     ASSERT_TRUE(c.optimal) << what;
     ASSERT_NEAR(c.cost, best, 1e-9 * best + 1e-18) << what;

@@ -31,9 +31,9 @@ class Tables {
         choices_(choices),
         prices_(prices),
         crowds_(crowds) {
-    for (std::size_t n = 0; n < choices.size(); ++n) {
+    for (NodeId n : choices.ids()) {
       problem.sum.domain.push_back(static_cast<int>(choices[n].size()));
-      solve::Factor unary{{static_cast<int>(n)}, {}};
+      solve::Factor unary{{n.index}, {}};
       for (const NodeChoice& choice : choices[n]) unary.cost.push_back(choice.seconds);
       problem.sum.factors.push_back(std::move(unary));
     }
@@ -41,9 +41,9 @@ class Tables {
 
   void add(ValueId value, const Wants& w) {
     table_ = &prices_.table(graph_.type(value), graph_.mesh(value));
-    std::vector<int> nodes = {w.producer};
-    for (const Use& use : w.uses) nodes.push_back(use.node.index);
-    if (w.stored_like >= 0) nodes.push_back(w.stored_like);
+    std::vector<NodeId> nodes = {w.producer};
+    for (const Use& use : w.uses) nodes.push_back(use.node);
+    if (w.stored_like.valid()) nodes.push_back(w.stored_like);
     std::sort(nodes.begin(), nodes.end());
     nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
 
@@ -52,7 +52,7 @@ class Tables {
     if (w.stored) set = table_->with(set, table_->number(*w.stored));
     std::vector<Member> members;
     std::size_t cells = 1, all = 1;
-    for (int node : nodes) {
+    for (NodeId node : nodes) {
       Member member = member_of(node, w);
       if (member.classes.size() == 1) {
         if (member.classes[0].from >= 0) from = member.classes[0].from;
@@ -79,14 +79,14 @@ class Tables {
   LayoutProblem problem;
 
  private:
-  Member member_of(int node, const Wants& w) const {
-    Member member{node, {}, {}};
+  Member member_of(NodeId node, const Wants& w) const {
+    Member member{node.index, {}, {}};
     std::map<Member::Class, int> seen;
-    for (const NodeChoice& choice : choices_[static_cast<std::size_t>(node)]) {
+    for (const NodeChoice& choice : choices_[node]) {
       Member::Class one;
       if (node == w.producer) one.from = table_->number(choice.out(static_cast<std::size_t>(w.output)));
       for (const Use& use : w.uses)
-        if (use.node.index == node) one.targets.push_back(table_->number(choice.in(static_cast<std::size_t>(use.operand))));
+        if (use.node == node) one.targets.push_back(table_->number(choice.in(static_cast<std::size_t>(use.operand))));
       if (node == w.stored_like) one.targets.push_back(table_->number(choice.out(0)));
       std::sort(one.targets.begin(), one.targets.end());
       one.targets.erase(std::unique(one.targets.begin(), one.targets.end()), one.targets.end());
@@ -236,22 +236,22 @@ class Tables {
 
 }  // namespace
 
-std::vector<Wants> wants_of(const Graph& graph) {
+ById<ValueId, Wants> wants_of(const Graph& graph) {
   auto uses = uses_of(graph);
-  std::vector<Wants> wants(graph.values.size());
-  for (std::size_t v = 0; v < wants.size(); ++v) {
-    wants[v].producer = graph.values[v].producer.index;
+  ById<ValueId, Wants> wants(graph.values.size());
+  for (ValueId v : wants.ids()) {
+    wants[v].producer = graph.values[v].producer;
     wants[v].output = graph.values[v].output;
     wants[v].uses = uses[v];
   }
-  for (const Output& output : graph.outputs) wants[static_cast<std::size_t>(output.value.index)].broadcast = true;
+  for (const Output& output : graph.outputs) wants[output.value].broadcast = true;
   for (const Variable& variable : graph.variables) {
     if (!variable.updated.valid()) continue;
-    Wants& w = wants[static_cast<std::size_t>(variable.updated.index)];
+    Wants& w = wants[variable.updated];
     if (variable.stored) {
       w.stored = variable.stored;
     } else if (variable.read.valid()) {
-      w.stored_like = graph.value(variable.read).producer.index;
+      w.stored_like = graph.value(variable.read).producer;
     } else {
       w.stored = broadcast_layout(graph.meshes[static_cast<std::size_t>(variable.mesh)]);
     }
@@ -262,7 +262,7 @@ std::vector<Wants> wants_of(const Graph& graph) {
 LayoutProblem layout_problem(const Graph& graph, const Choices& choices, TreePrices& prices, Crowds crowds) {
   Tables tables(graph, choices, prices, crowds);
   auto wants = wants_of(graph);
-  for (std::size_t v = 0; v < wants.size(); ++v) tables.add(ValueId(v), wants[v]);
+  for (ValueId v : wants.ids()) tables.add(v, wants[v]);
   return std::move(tables.problem);
 }
 

@@ -11,13 +11,14 @@ namespace karez::passes {
 
 // What one value asks: who makes it, in which layouts it is wanted, as functions of the nodes' choices.
 struct Wants {
-  int producer = 0, output = 0;
+  NodeId producer;
+  int output = 0;
   std::vector<Use> uses;
   bool broadcast = false;        // a graph output
-  int stored_like = -1;          // an updated variable goes to the layout of this node's output (its `variable` node)
+  NodeId stored_like;            // an updated variable goes to the layout of this node's output (its `variable` node)
   std::optional<Layout> stored;  // or to this one
 };
-std::vector<Wants> wants_of(const Graph& graph);
+ById<ValueId, Wants> wants_of(const Graph& graph);
 
 // How to treat a value with so many consumers that one table over all of them would be too large. It becomes a chain of tables over the
 // set of layouts asked for so far, which remembers few of them. One more than it remembers is free, which keeps the minimum a lower bound

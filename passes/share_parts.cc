@@ -14,21 +14,21 @@ namespace {
 
 // a + b + c as the tree's root and its operands: nodes inside are used once and have no layout of their own.
 struct Chain {
-  std::size_t root = 0;
+  NodeId root;
   std::vector<ValueId> operands;  // sorted; one entry per occurrence
 };
 
 class Chains {
  public:
   Chains(const Graph& graph, const OpDef* op) : graph_(graph), op_(op), uses_(uses_of(graph)), kept_(graph.values.size(), false) {
-    for (const Output& output : graph.outputs) kept_[static_cast<std::size_t>(output.value.index)] = true;
+    for (const Output& output : graph.outputs) kept_[output.value] = true;
     for (const Variable& variable : graph.variables)
-      if (variable.updated.valid()) kept_[static_cast<std::size_t>(variable.updated.index)] = true;
-    for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+      if (variable.updated.valid()) kept_[variable.updated] = true;
+    for (NodeId n : graph.nodes.ids()) {
       // A sum whose layout the user fixed stays as it is: as a part of another it would lend its layout to both.
-      if (graph.nodes[n].op != op || is_inner(NodeId(n)) || graph.value(graph.nodes[n].outputs[0]).layout) continue;
+      if (graph.nodes[n].op != op || is_inner(n) || graph.value(graph.nodes[n].outputs[0]).layout) continue;
       Chain chain{n, {}};
-      collect(NodeId(n), chain.operands);
+      collect(n, chain.operands);
       std::sort(chain.operands.begin(), chain.operands.end());
       chains.push_back(std::move(chain));
     }
@@ -37,8 +37,8 @@ class Chains {
   // A link of the chain above it: nobody else needs its value.
   bool is_inner(NodeId node) const {
     ValueId out = graph_.node(node).outputs[0];
-    const auto& users = uses_[static_cast<std::size_t>(out.index)];
-    return users.size() == 1 && graph_.node(users[0].node).op == op_ && !kept_[static_cast<std::size_t>(out.index)] && !graph_.value(out).layout;
+    const auto& users = uses_[out];
+    return users.size() == 1 && graph_.node(users[0].node).op == op_ && !kept_[out] && !graph_.value(out).layout;
   }
 
   std::vector<Chain> chains;
@@ -57,8 +57,8 @@ class Chains {
 
   const Graph& graph_;
   const OpDef* op_;
-  std::vector<std::vector<Use>> uses_;
-  std::vector<bool> kept_;
+  ById<ValueId, std::vector<Use>> uses_;
+  ById<ValueId, bool> kept_;
 };
 
 using Pair = std::pair<ValueId, ValueId>;
@@ -87,7 +87,7 @@ int share_parts_of(Graph& graph, const OpDef* op) {
   if (!any_long) return 0;
   // New values are numbered after the old ones while chains are cut; each stands for a pair.
   std::vector<Pair> made;
-  std::set<std::size_t> changed;
+  std::set<NodeId> changed;
   auto first = graph.values.size();
   while (auto pair = shared_pair(found.chains)) {
     ValueId name(first + made.size());
@@ -106,21 +106,21 @@ int share_parts_of(Graph& graph, const OpDef* op) {
   if (made.empty()) return 0;
   Rewrite rewrite(graph);
   std::vector<ValueId> parts(made.size());
-  std::map<std::size_t, const Chain*> chain_of;
+  std::map<NodeId, const Chain*> chain_of;
   for (const Chain& chain : found.chains)
     if (changed.count(chain.root)) chain_of[chain.root] = &chain;
   int saved = static_cast<int>(graph.nodes.size());
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+  for (NodeId n : graph.nodes.ids()) {
     auto at = chain_of.find(n);
     if (at == chain_of.end()) {
-      rewrite.keep(NodeId(n));
+      rewrite.keep(n);
       continue;
     }
     const Node& root = graph.nodes[n];
     const TensorType& type = graph.type(root.outputs[0]);
     int mesh = graph.value(root.outputs[0]).mesh;
     auto join = [&](ValueId a, ValueId b) {
-      NodeId node = rewrite.add(root.op, {a, b}, root.attrs, std::span(&type, 1), mesh, NodeId(n));
+      NodeId node = rewrite.add(root.op, {a, b}, root.attrs, std::span(&type, 1), mesh, n);
       return rewrite.graph().node(node).outputs[0];
     };
     auto value = [&](auto& self, ValueId id) -> ValueId {  // a part is made where its first chain ends: its operands exist there

@@ -9,23 +9,24 @@
 
 namespace karez::passes {
 
-void slots(Compilation& c) {
-  auto uses = uses_of(c.graph);
-  c.slots.assign(c.graph.values.size(), 1);
-  for (std::size_t v = c.graph.values.size(); v-- > 0;) {  // consumers first: who takes a window takes the bytes it looks at
-    StreamKind from = c.stream[static_cast<std::size_t>(c.graph.values[v].producer.index)];
-    for (const Use& use : uses[v]) {
-      if (c.stream[static_cast<std::size_t>(use.node.index)] != from) c.slots[v] = c.options.slots;
-      const Node& node = c.graph.node(use.node);
-      if (may_alias(node)) c.slots[v] = std::max(c.slots[v], c.slots[static_cast<std::size_t>(node.outputs[0].index)]);
+Slotted slots(const Graph& graph, const Streams& stream, const Segmented& cut, const CostTable& costs, int streams_meet) {
+  Slotted made;
+  auto uses = uses_of(graph);
+  made.slots.assign(graph.values.size(), 1);
+  for (std::size_t v = graph.values.size(); v-- > 0;) {  // consumers first: who takes a window takes the bytes it looks at
+    ValueId value(v);
+    StreamKind from = stream[graph.value(value).producer];
+    for (const Use& use : uses[value]) {
+      if (stream[use.node] != from) made.slots[value] = streams_meet;
+      const Node& node = graph.node(use.node);
+      if (may_alias(node)) made.slots[value] = std::max(made.slots[value], made.slots[node.outputs[0]]);
     }
   }
-  c.turn.assign(c.graph.nodes.size(), -1);
+  made.turn.assign(graph.nodes.size(), -1);
   std::map<std::pair<int, std::int64_t>, int> next;  // by mesh and axis: all groups of an axis run the same sequence
-  for (NodeId node : collective_sequence(c)) {
-    int turn = next[{c.graph.value(c.graph.node(node).outputs[0]).mesh, c.graph.node(node).attrs.integer("axis")}]++;
-    c.turn[static_cast<std::size_t>(node.index)] = turn;
-  }
+  for (NodeId node : collective_sequence(graph, cut, costs))
+    made.turn[node] = next[{graph.value(graph.node(node).outputs[0]).mesh, graph.node(node).attrs.integer("axis")}]++;
+  return made;
 }
 
 }  // namespace karez::passes

@@ -5,6 +5,7 @@
 
 namespace karez::passes {
 
-void slots(Compilation& c);
+// `streams_meet`: slots of a value that another stream takes.
+Slotted slots(const Graph& graph, const Streams& stream, const Segmented& cut, const CostTable& costs, int streams_meet);
 
 }  // namespace karez::passes

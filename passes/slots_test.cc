@@ -28,16 +28,16 @@ struct Program {
   }
   Compilation until_slots() {
     Compilation c = testing::compilation(graph);
-    order(c);
-    segment(c);
-    slots(c);
+    run_passes(c, {"order"});
+    run_passes(c, {"segment"});
+    run_passes(c, {"slots"});
     return c;
   }
 };
 
 int slots_of(const Compilation& c, std::string_view op, int nth = 0) {
   for (const Node& node : c.graph.nodes)
-    if (node.op->name == op && nth-- == 0) return c.slots[static_cast<std::size_t>(node.outputs[0].index)];
+    if (node.op->name == op && nth-- == 0) return c.slotted.slots[node.outputs[0]];
   return -1;
 }
 
@@ -56,7 +56,7 @@ TEST(Slots, TwoWhereStreamsMeetAndOneElsewhere) {
   EXPECT_EQ(slots_of(c, "box"), 2);
   EXPECT_EQ(slots_of(c, "neg"), 1);
   c.options.slots = 3;
-  slots(c);
+  run_passes(c, {"slots"});
   EXPECT_EQ(slots_of(c, "box"), 3);
 }
 
@@ -79,17 +79,17 @@ TEST(Slots, EachAxisHasItsOwnTurnsWithoutGaps) {
   Graph graph = testing::mlp_step(Mesh::parse("data=2,model=2"), {16, 32, 8}, 16);
   LayoutRule rules[] = {{"fc1.weight", {"model"}}, {"fc2.weight", {"", "model"}}};
   apply_rules(graph, rules);
-  graph.value(graph.nodes[0].outputs[0]).layout = Layout{S(0), B()};
+  graph.value(graph.nodes[NodeId(0)].outputs[0]).layout = Layout{S(0), B()};
   Compilation c = testing::compilation(std::move(graph));
   compile(c);
   std::set<int> turns[2];
   std::size_t crossing = 0;
-  for (std::size_t n = 0; n < c.graph.nodes.size(); ++n) {
+  for (NodeId n : c.graph.nodes.ids()) {
     bool comm = c.stream[n] == StreamKind::comm;
-    EXPECT_EQ(c.turn[n] >= 0, comm);
+    EXPECT_EQ(c.slotted.turn[n] >= 0, comm);
     if (!comm) continue;
     ++crossing;
-    EXPECT_TRUE(turns[c.graph.nodes[n].attrs.integer("axis")].insert(c.turn[n]).second);
+    EXPECT_TRUE(turns[c.graph.nodes[n].attrs.integer("axis")].insert(c.slotted.turn[n]).second);
   }
   EXPECT_EQ(turns[0].size() + turns[1].size(), crossing);
   for (const auto& axis : turns) {
@@ -108,8 +108,8 @@ TEST(Slots, TurnsFollowWhatIsReadyFirstNotTheNumbering) {
   p.graph.outputs = {{"first", first}, {"second", second}};
   Compilation c = p.until_slots();
   std::vector<int> turns;
-  for (std::size_t n = 0; n < c.graph.nodes.size(); ++n)
-    if (c.stream[n] == StreamKind::comm) turns.push_back(c.turn[n]);
+  for (NodeId n : c.graph.nodes.ids())
+    if (c.stream[n] == StreamKind::comm) turns.push_back(c.slotted.turn[n]);
   EXPECT_EQ(turns, (std::vector<int>{1, 0})) << "the small one needs no matmul";
 }
 
@@ -141,8 +141,8 @@ TEST(Slots, AProductThatEveryDeviceDoesWholeTakesItsWholeTime) {
     p.graph.outputs = {{"a", after_product}, {"b", after_transfer}};
     Compilation c = p.until_slots();
     std::map<std::string, int> turn;  // on axis 1, by what went in
-    for (std::size_t v = 0; v < c.graph.nodes.size(); ++v)
-      if (c.turn[v] >= 0 && c.graph.nodes[v].attrs.integer("axis") == 1) turn[c.graph.nodes[v].attrs.text("from")] = c.turn[v];
+    for (NodeId v : c.graph.nodes.ids())
+      if (c.slotted.turn[v] >= 0 && c.graph.nodes[v].attrs.integer("axis") == 1) turn[c.graph.nodes[v].attrs.text("from")] = c.slotted.turn[v];
     EXPECT_EQ(turn["S(0)"], split ? 0 : 1) << (split ? "split" : "whole") << "\n" << print(c.graph);
     EXPECT_EQ(turn["S(1)"], split ? 1 : 0);
   }
@@ -155,10 +155,11 @@ TEST(Slots, AStepThatStallsIsAnError) {
   ValueId y = p.laid(build::neg(p.b, a), {});
   p.graph.outputs = {{"y", p.laid(build::tanh(p.b, y), {})}};
   Compilation c = p.until_slots();
-  c.segments = {{StreamKind::host, {NodeId(0)}}, {StreamKind::compute, {NodeId(1), NodeId(3)}}, {StreamKind::compute, {NodeId(2)}}};
-  c.segment_of = {0, 1, 2, 1};
+  c.cut.segments = {Segment{StreamKind::host, {NodeId(0)}}, Segment{StreamKind::compute, {NodeId(1), NodeId(3)}},
+                    Segment{StreamKind::compute, {NodeId(2)}}};
+  c.cut.of = {SegmentId(0), SegmentId(1), SegmentId(2), SegmentId(1)};
   try {
-    slots(c);
+    run_passes(c, {"slots"});
     FAIL();
   } catch (const Error& error) { EXPECT_STREQ(error.what(), "slots: the step stalls after 1 of 3 actors: a segment waits for itself"); }
 }

@@ -176,19 +176,19 @@ inline Array drawn(const std::string& name, const Shape& shape) {
 }
 
 // `fill(name, shape)` gives what inputs and variables hold.
-template <class Fill> std::vector<Array> run_graph(const Graph& graph, Fill&& fill) {
-  std::vector<Array> values(graph.values.size());
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
-    NodeView node{&graph, NodeId(n)};
+template <class Fill> ById<ValueId, Array> run_graph(const Graph& graph, Fill&& fill) {
+  ById<ValueId, Array> values(graph.values.size());
+  for (NodeId n : graph.nodes.ids()) {
+    NodeView node{&graph, n};
     const std::string& op = node.node().op->name;
     if (op == "input" || op == "variable") {
-      values[static_cast<std::size_t>(node.out(0).index)] = fill(node.attrs().text("name"), node.out_type(0).shape);
+      values[node.out(0)] = fill(node.attrs().text("name"), node.out_type(0).shape);
       continue;
     }
     std::vector<Array> in;
-    for (ValueId i : node.node().inputs) in.push_back(values[static_cast<std::size_t>(i.index)]);
+    for (ValueId i : node.node().inputs) in.push_back(values[i]);
     auto out = run_node(node, in);
-    for (std::size_t o = 0; o < out.size(); ++o) values[static_cast<std::size_t>(node.out(o).index)] = std::move(out[o]);
+    for (std::size_t o = 0; o < out.size(); ++o) values[node.out(o)] = std::move(out[o]);
   }
   return values;
 }
@@ -197,9 +197,9 @@ template <class Fill> std::vector<Array> run_graph(const Graph& graph, Fill&& fi
 template <class Fill> std::map<std::string, Array> meaning_of(const Graph& graph, Fill&& fill) {
   auto values = run_graph(graph, fill);
   std::map<std::string, Array> out;
-  for (const Output& output : graph.outputs) out["output " + output.name] = values[static_cast<std::size_t>(output.value.index)];
+  for (const Output& output : graph.outputs) out["output " + output.name] = values[output.value];
   for (const Variable& variable : graph.variables)
-    if (variable.updated.valid()) out["variable " + variable.name] = values[static_cast<std::size_t>(variable.updated.index)];
+    if (variable.updated.valid()) out["variable " + variable.name] = values[variable.updated];
   return out;
 }
 

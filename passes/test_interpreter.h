@@ -17,39 +17,39 @@ class Interpreter {
     for (const Call& call : plan.setup) run(call);
   }
 
-  double* block(BlockId id) { return blocks_[static_cast<std::size_t>(id.index)].data(); }
+  double* block(BlockId id) { return blocks_[id].data(); }
 
   // `input` gives the whole logical array of a name.
   void launch(const std::map<std::string, Array>& inputs) {
-    std::vector<Ports> ports;
-    for (std::size_t a = 0; a < plan_.actors.size(); ++a) ports.emplace_back(plan_, ActorId(a));
+    ById<ActorId, Ports> ports;
+    for (ActorId a : plan_.actors.ids()) ports.emplace_back(plan_, a);
     Ports starter = Ports::starter(plan_), ender = Ports::ender(plan_);
     auto deliver = [&](const Message& m) {
       if (m.to != session_actor) {
-        ports[static_cast<std::size_t>(m.to.index)].take(m);
+        ports[m.to].take(m);
       } else {
         (m.kind == Message::Kind::filled ? ender : starter).take(m);
       }
     };
     starter.begin();
     starter.complete(deliver);
-    std::map<std::pair<int, int>, std::vector<std::size_t>> waiting;  // collectives under way, by communicator and turn
-    std::vector<bool> begun(ports.size(), false);
+    std::map<std::pair<int, int>, std::vector<ActorId>> waiting;  // collectives under way, by communicator and turn
+    ById<ActorId, bool> begun(ports.size(), false);
     for (std::size_t done = 0; done < ports.size();) {
-      std::vector<std::size_t> ready;
-      for (std::size_t a = 0; a < ports.size(); ++a)
+      std::vector<ActorId> ready;
+      for (ActorId a : ports.ids())
         if (!begun[a] && ports[a].ready()) ready.push_back(a);
       require(!ready.empty(), "the plan stalls after ", done, " of ", ports.size(), " actors");
-      std::size_t a = ready[static_cast<std::size_t>(random_() % ready.size())];
+      ActorId a = ready[static_cast<std::size_t>(random_() % ready.size())];
       begun[a] = true;
       ports[a].begin();
       const Actor& actor = plan_.actors[a];
       if (actor.body == BodyKind::collective) {
         auto& members = waiting[{actor.collective->communicator.index, actor.collective->turn}];
         members.push_back(a);
-        if (members.size() < plan_.communicators[static_cast<std::size_t>(actor.collective->communicator.index)].members.size()) continue;
+        if (members.size() < plan_.communicators[actor.collective->communicator].members.size()) continue;
         collective(members);
-        for (std::size_t m : members) ports[m].complete(deliver), ++done;
+        for (ActorId m : members) ports[m].complete(deliver), ++done;
         continue;
       }
       if (actor.body == BodyKind::input) {
@@ -92,12 +92,12 @@ class Interpreter {
     });
   }
 
-  void collective(const std::vector<std::size_t>& actors) {
+  void collective(const std::vector<ActorId>& actors) {
     const Collective& first = *plan_.actors[actors[0]].collective;
-    const auto& group = plan_.communicators[static_cast<std::size_t>(first.communicator.index)].members;
+    const auto& group = plan_.communicators[first.communicator].members;
     std::vector<const Collective*> members(group.size());
-    for (std::size_t a : actors) {
-      const PlanDevice& device = plan_.devices[static_cast<std::size_t>(plan_.stream(plan_.actors[a].stream).device.index)];
+    for (ActorId a : actors) {
+      const PlanDevice& device = plan_.devices[plan_.stream(plan_.actors[a].stream).device];
       members[static_cast<std::size_t>(std::find(group.begin(), group.end(), device) - group.begin())] = &*plan_.actors[a].collective;
     }
     auto join = [&](Array& into, const Array& from) {
@@ -173,7 +173,7 @@ class Interpreter {
 
   const Plan& plan_;
   std::mt19937_64 random_;
-  std::vector<std::vector<double>> blocks_;
+  ById<BlockId, std::vector<double>> blocks_;
 };
 
 }  // namespace karez::passes::testing

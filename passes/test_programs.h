@@ -8,7 +8,7 @@
 #include "ops/build.h"
 #include "ops/compose.h"
 #include "ops/gradient.h"
-#include "passes/compilation.h"
+#include "passes/pipeline.h"
 
 namespace karez::passes::testing {
 

@@ -28,14 +28,14 @@ std::string text_of(Rate rate) { return rate.down == 1 ? cat(rate.up) : cat(rate
 
 struct Spread {
   const Plan& plan;
-  std::vector<Rate> acts;
+  ById<ActorId, Rate> acts;
   std::vector<ActorId> reached;
 
   // Fills of the register per launch, as one of its ends sees them.
   Rate fills(RegisterId reg, ActorId end, bool produces) {
     if (end == session_actor) return {1, 1};
     const Actor& actor = plan.actor(end);
-    return times(acts[end.index], 1, period_of(produces ? actor.outputs : actor.inputs, reg));
+    return times(acts[end], 1, period_of(produces ? actor.outputs : actor.inputs, reg));
   }
   void tell(RegisterId reg, Rate fill, ActorId end, bool produces) {
     if (end == session_actor) {
@@ -45,7 +45,7 @@ struct Spread {
     }
     const Actor& actor = plan.actor(end);
     Rate rate = times(fill, period_of(produces ? actor.outputs : actor.inputs, reg), 1);
-    Rate& known = acts[end.index];
+    Rate& known = acts[end];
     require(!known.known() || known == rate, "plan: actor ", end, " '", actor.name, "' would act ", text_of(known),
             " times in a launch, but register ", reg, " asks for ", text_of(rate));
     if (!known.known()) {
@@ -62,13 +62,13 @@ struct Spread {
 
 }  // namespace
 
-std::vector<std::int64_t> acts_per_launch(const Plan& plan) {
-  Spread spread{plan, std::vector<Rate>(plan.actors.size()), {}};
-  for (std::size_t i = 0; i < plan.registers.size(); ++i) {
+ById<ActorId, std::int64_t> acts_per_launch(const Plan& plan) {
+  Spread spread{plan, ById<ActorId, Rate>(plan.actors.size()), {}};
+  for (RegisterId i : plan.registers.ids()) {
     const Register& r = plan.registers[i];
     bool of_session = r.producer == session_actor;
     for (ActorId consumer : r.consumers) of_session |= consumer == session_actor;
-    if (of_session) spread.spread_from(RegisterId(i), {1, 1});
+    if (of_session) spread.spread_from(i, {1, 1});
   }
   while (!spread.reached.empty()) {
     ActorId id = spread.reached.back();
@@ -77,8 +77,8 @@ std::vector<std::int64_t> acts_per_launch(const Plan& plan) {
     for (const Port& port : actor.inputs) spread.spread_from(port.reg, spread.fills(port.reg, id, false));
     for (const Port& port : actor.outputs) spread.spread_from(port.reg, spread.fills(port.reg, id, true));
   }
-  std::vector<std::int64_t> counts;
-  for (std::size_t i = 0; i < plan.actors.size(); ++i) {
+  ById<ActorId, std::int64_t> counts;
+  for (ActorId i : plan.actors.ids()) {
     const Rate& rate = spread.acts[i];
     require(rate.known(), "plan: nothing connects actor ", i, " '", plan.actors[i].name, "' with the session");
     require(rate.down == 1, "plan: actor ", i, " '", plan.actors[i].name, "' would act ", text_of(rate), " times in a launch");
@@ -90,9 +90,9 @@ std::vector<std::int64_t> acts_per_launch(const Plan& plan) {
 std::int64_t messages_per_launch(const Plan& plan) {
   auto acts = acts_per_launch(plan);
   std::int64_t messages = 0;
-  for (std::size_t i = 0; i < plan.registers.size(); ++i) {
+  for (RegisterId i : plan.registers.ids()) {
     const Register& r = plan.registers[i];
-    std::int64_t fills = r.producer == session_actor ? 1 : acts[r.producer.index] / period_of(plan.actor(r.producer).outputs, RegisterId(i));
+    std::int64_t fills = r.producer == session_actor ? 1 : acts[r.producer] / period_of(plan.actor(r.producer).outputs, i);
     messages = checked_add(messages, checked_mul(fills, 2 * static_cast<std::int64_t>(r.consumers.size())));
   }
   return messages;

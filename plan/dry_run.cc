@@ -22,13 +22,13 @@ class Runner {
         starter_(Ports::starter(plan)),
         ender_(Ports::ender(plan)) {
     std::vector<ActorId> all;
-    for (std::size_t i = 0; i < plan.actors.size(); ++i) {
-      all.emplace_back(i);
-      ports_.emplace_back(plan, ActorId(i));
+    for (ActorId a : plan.actors.ids()) {
+      all.push_back(a);
+      ports_.emplace_back(plan, a);
     }
     order_ = pick_order(plan, all);
     place_.resize(all.size());
-    for (std::size_t i = 0; i < order_.size(); ++i) place_[order_[i].index] = static_cast<int>(i);
+    for (std::size_t i = 0; i < order_.size(); ++i) place_[order_[i]] = static_cast<int>(i);
     ready_ = ReadyQueue(static_cast<int>(order_.size()));
     for (ActorId a : all) consider(a);
   }
@@ -47,19 +47,19 @@ class Runner {
 
  private:
   void consider(ActorId a) {
-    if (!ports_[a.index].ready() || ready_.has(place_[a.index]) || (with_turns_ && !turns_.may_begin(a))) return;
-    ready_.insert(place_[a.index]);
+    if (!ports_[a].ready() || ready_.has(place_[a]) || (with_turns_ && !turns_.may_begin(a))) return;
+    ready_.insert(place_[a]);
   }
   void deliver(const Message& m) {
     ++run_.messages;
     if (m.to == session_actor) {
       (m.kind == Message::Kind::filled ? ender_ : starter_).take(m);
     } else {
-      if (ports_[m.to.index].take(m)) consider(m.to);
+      if (ports_[m.to].take(m)) consider(m.to);
     }
   }
   void act(ActorId a) {
-    ports_[a.index].begin();
+    ports_[a].begin();
     if (!with_turns_ || !plan_.actor(a).collective) return complete(a);
     turns_.seat(a).begin(a);
     auto& here = arrived_[turns_.meeting_number(a)];  // the members of one collective act together
@@ -74,21 +74,20 @@ class Runner {
   }
   void complete(ActorId a) {
     run_.order.push_back(a);
-    ports_[a.index].complete([&](const Message& m) { deliver(m); });
+    ports_[a].complete([&](const Message& m) { deliver(m); });
     consider(a);
   }
 
   [[noreturn]] void fail_stalled() {
     std::vector<Wait> waits;
-    for (std::size_t i = 0; i < ports_.size(); ++i) {
-      ActorId a{static_cast<int>(i)};
-      for (Wait& wait : waits_of(plan_, a, ports_[i])) waits.push_back(std::move(wait));
-      if (!plan_.actor(a).collective || ports_[i].acts() > 0) continue;
+    for (ActorId a : ports_.ids()) {
+      for (Wait& wait : waits_of(plan_, a, ports_[a])) waits.push_back(std::move(wait));
+      if (!plan_.actor(a).collective || ports_[a].acts() > 0) continue;
       const Collective& c = *plan_.actor(a).collective;
-      if (ports_[i].running()) {
+      if (ports_[a].running()) {
         for (ActorId b : turns_.members(a))
-          if (!ports_[b.index].running()) waits.push_back({a, b, cat("turn ", c.turn, " of communicator ", c.communicator)});
-      } else if (ports_[i].ready() && turns_.seat(a).due() != a) {
+          if (!ports_[b].running()) waits.push_back({a, b, cat("turn ", c.turn, " of communicator ", c.communicator)});
+      } else if (ports_[a].ready() && turns_.seat(a).due() != a) {
         const Seat& seat = turns_.seat(a);
         waits.push_back({a, seat.due(), cat("turn ", seat.turn, " of communicator ", c.communicator)});
       }
@@ -101,10 +100,10 @@ class Runner {
   bool with_turns_;
   Turns turns_;
   std::vector<std::vector<ActorId>> arrived_;  // by meeting
-  std::vector<Ports> ports_;
+  ById<ActorId, Ports> ports_;
   Ports starter_, ender_;
   std::vector<ActorId> order_;
-  std::vector<int> place_;
+  ById<ActorId, int> place_;
   ReadyQueue ready_;
   DryRun run_;
 };

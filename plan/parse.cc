@@ -38,7 +38,7 @@ class PlanReader {
     return IdType(small());
   }
   // Things of a kind are numbered in order; the number is there for the reader.
-  template <class Item> Item& numbered(std::vector<Item>& items, std::string_view letter) {
+  template <class Items> typename Items::value_type& numbered(Items& items, std::string_view letter) {
     in_.expect(letter);
     if (static_cast<std::size_t>(in_.integer()) != items.size()) in_.fail_here(cat("number ", items.size(), " is due"));
     in_.expect(":");

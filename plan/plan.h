@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/attrs.h"
+#include "base/by_id.h"
 #include "base/id.h"
 #include "tensor/tensor.h"
 
@@ -164,22 +165,22 @@ struct Plan {
   std::string name;
   int world = 1;  // ranks
   int rank = 0;
-  std::vector<PlanDevice> devices;
-  std::vector<Stream> streams;
-  std::vector<Block> blocks;
-  std::vector<Register> registers;
-  std::vector<Actor> actors;
+  ById<DeviceId, PlanDevice> devices;
+  ById<StreamId, Stream> streams;
+  ById<BlockId, Block> blocks;
+  ById<RegisterId, Register> registers;
+  ById<ActorId, Actor> actors;
   std::vector<Link> links;
-  std::vector<Communicator> communicators;
+  ById<CommunicatorId, Communicator> communicators;
   std::vector<Transfer> transfers;
   std::vector<Call> setup;  // run once when loaded: constants
   std::uint64_t program_hash = 0;
   bool operator==(const Plan&) const = default;
 
-  const Actor& actor(ActorId id) const { return actors[static_cast<std::size_t>(id.index)]; }
-  const Register& reg(RegisterId id) const { return registers[static_cast<std::size_t>(id.index)]; }
-  const Block& block(BlockId id) const { return blocks[static_cast<std::size_t>(id.index)]; }
-  const Stream& stream(StreamId id) const { return streams[static_cast<std::size_t>(id.index)]; }
+  const Actor& actor(ActorId id) const { return actors[id]; }
+  const Register& reg(RegisterId id) const { return registers[id]; }
+  const Block& block(BlockId id) const { return blocks[id]; }
+  const Stream& stream(StreamId id) const { return streams[id]; }
 };
 
 std::string print(const Plan& plan);  // `parse_plan(print(p)) == p`

@@ -16,14 +16,14 @@ int port_of(const std::vector<Port>& ports, RegisterId reg, const Register& r, c
 
 int place_among_start(const Plan& plan, RegisterId reg) {
   int place = 0;
-  for (int i = 0; i < reg.index; ++i) place += plan.registers[i].producer == session_actor;
+  for (RegisterId i : plan.registers.ids()) place += i < reg && plan.registers[i].producer == session_actor;
   return place;
 }
 int place_among_done(const Plan& plan, RegisterId reg) {
   int place = 0;
-  for (int i = 0; i < reg.index; ++i) {
+  for (RegisterId i : plan.registers.ids()) {
     const auto& consumers = plan.registers[i].consumers;
-    place += std::find(consumers.begin(), consumers.end(), session_actor) != consumers.end();
+    place += i < reg && std::find(consumers.begin(), consumers.end(), session_actor) != consumers.end();
   }
   return place;
 }
@@ -45,17 +45,17 @@ Ports::Ports(const Plan& plan, ActorId actor) : actor_(actor) {
 Ports Ports::starter(const Plan& plan) {
   Ports ports;
   ports.actor_ = session_actor;
-  for (std::size_t i = 0; i < plan.registers.size(); ++i)
-    if (plan.registers[i].producer == session_actor) ports.add_output(plan, {RegisterId(i), 1});
+  for (RegisterId i : plan.registers.ids())
+    if (plan.registers[i].producer == session_actor) ports.add_output(plan, {i, 1});
   return ports;
 }
 
 Ports Ports::ender(const Plan& plan) {
   Ports ports;
   ports.actor_ = session_actor;
-  for (std::size_t i = 0; i < plan.registers.size(); ++i) {
+  for (RegisterId i : plan.registers.ids()) {
     const auto& consumers = plan.registers[i].consumers;
-    if (std::find(consumers.begin(), consumers.end(), session_actor) != consumers.end()) ports.add_input(plan, {RegisterId(i), 1});
+    if (std::find(consumers.begin(), consumers.end(), session_actor) != consumers.end()) ports.add_input(plan, {i, 1});
   }
   ports.missing_ = ports.input_count();
   return ports;

@@ -123,15 +123,15 @@ TEST(Ports, WhatBreaksTheProtocolIsAnError) {
 TEST(Ports, APlanTheyCannotBeBuiltFromIsAnError) {
   Diamond g(1);
   Plan plan = g.s.plan;
-  plan.registers[g.ab.index].slots = 0;
+  plan.registers[g.ab].slots = 0;
   EXPECT_THROW(Ports(plan, g.a), Error);
-  plan.registers[g.ab.index].slots = 40000;
+  plan.registers[g.ab].slots = 40000;
   EXPECT_THROW(Ports(plan, g.b), Error);
   plan = g.s.plan;
-  plan.actors[g.b.index].inputs[0].period = 0;
+  plan.actors[g.b].inputs[0].period = 0;
   EXPECT_THROW(Ports(plan, g.b), Error);
   plan = g.s.plan;
-  plan.actors[g.c.index].inputs.clear();
+  plan.actors[g.c].inputs.clear();
   EXPECT_THROW(Ports(plan, g.a), Error) << "c does not list what a sends it";
 }
 
@@ -144,11 +144,11 @@ class Explorer {
   // The number of states seen; fails the test on a state that must not be.
   std::size_t explore() {
     State first{{}, Ports::starter(plan_), Ports::ender(plan_), {}, {}, 0, false};
-    for (std::size_t i = 0; i < plan_.actors.size(); ++i) first.ports.emplace_back(plan_, ActorId(i));
+    for (ActorId i : plan_.actors.ids()) first.ports.emplace_back(plan_, i);
     for (const Register& r : plan_.registers) first.memory.emplace_back(static_cast<std::size_t>(r.slots), -1);
     first.starter.begin();
     first.starter.complete([&](const Message& m) {
-      first.memory[m.reg.index][m.slot] = m.piece;
+      first.memory[m.reg][m.slot] = m.piece;
       send(first, session_actor, m);
     });
     std::vector<State> open{first};
@@ -163,7 +163,7 @@ class Explorer {
       };
       for (auto& [pair, channel] : state.channels)
         if (!channel.empty()) go(deliver(state, pair));
-      for (std::size_t i = 0; i < state.ports.size(); ++i) {
+      for (ActorId i : state.ports.ids()) {
         if (state.ports[i].ready()) go(begin(state, i));
         if (state.ports[i].running()) go(end(state, i));
       }
@@ -176,10 +176,10 @@ class Explorer {
 
  private:
   struct State {
-    std::vector<Ports> ports;
+    ById<ActorId, Ports> ports;
     Ports starter, ender;
     std::map<std::pair<int, int>, std::deque<Message>> channels;  // (from, to): in order
-    std::vector<std::vector<std::int64_t>> memory;                // [register][slot]: the piece in it; -1 garbage
+    ById<RegisterId, std::vector<std::int64_t>> memory;           // by slot: the piece in it; -1 garbage
     std::int64_t messages;
     bool over;
   };
@@ -201,30 +201,30 @@ class Explorer {
     Message m = s.channels[pair].front();
     s.channels[pair].pop_front();
     if (m.to == session_actor) (m.kind == Message::Kind::filled ? s.ender : s.starter).take(m);
-    else s.ports[m.to.index].take(m);
+    else s.ports[m.to].take(m);
     return s;
   }
-  void check_reads(const State& s, std::size_t i) const {
+  void check_reads(const State& s, ActorId i) const {
     const Ports& p = s.ports[i];
     for (int in = 0; in < p.input_count(); ++in) {
       std::int64_t due = p.acts() / plan_.actors[i].inputs[in].period;
-      EXPECT_EQ(s.memory[p.input_register(in).index][p.input_slot(in)], due) << plan_.actors[i].name << " reads register " << p.input_register(in);
+      EXPECT_EQ(s.memory[p.input_register(in)][p.input_slot(in)], due) << plan_.actors[i].name << " reads register " << p.input_register(in);
     }
   }
-  State begin(const State& before, std::size_t i) const {
+  State begin(const State& before, ActorId i) const {
     State s = before;
     Ports& p = s.ports[i];
     p.begin();
     check_reads(s, i);
-    for (int o = 0; o < p.output_count(); ++o) s.memory[p.output_register(o).index][p.output_slot(o)] = -1;
+    for (int o = 0; o < p.output_count(); ++o) s.memory[p.output_register(o)][p.output_slot(o)] = -1;
     return s;
   }
-  State end(const State& before, std::size_t i) const {
+  State end(const State& before, ActorId i) const {
     State s = before;
     Ports& p = s.ports[i];
     check_reads(s, i);
-    for (int o = 0; o < p.output_count(); ++o) s.memory[p.output_register(o).index][p.output_slot(o)] = p.pieces(o);
-    p.complete([&](const Message& m) { send(s, ActorId(i), m); });
+    for (int o = 0; o < p.output_count(); ++o) s.memory[p.output_register(o)][p.output_slot(o)] = p.pieces(o);
+    p.complete([&](const Message& m) { send(s, i, m); });
     return s;
   }
   State end_launch(const State& before) const {
@@ -239,7 +239,7 @@ class Explorer {
     ASSERT_TRUE(s.over) << "a deadlock:\n" << key(s);
     EXPECT_TRUE(s.starter.ready()) << "a start slot is missing";
     EXPECT_EQ(s.messages, messages_due_);
-    for (std::size_t i = 0; i < s.ports.size(); ++i) {
+    for (ActorId i : s.ports.ids()) {
       EXPECT_EQ(s.ports[i].acts(), acts_due_[i]);
       for (int in = 0; in < s.ports[i].input_count(); ++in) EXPECT_EQ(s.ports[i].filled(in), 0);
       for (int o = 0; o < s.ports[i].output_count(); ++o)
@@ -249,7 +249,7 @@ class Explorer {
 
   const Plan& plan_;
   std::int64_t messages_due_;
-  std::vector<std::int64_t> acts_due_;
+  ById<ActorId, std::int64_t> acts_due_;
   std::set<std::string> seen_;
   std::size_t finals_ = 0;
 };

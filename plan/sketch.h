@@ -18,8 +18,8 @@ struct Sketch {
     for (int d = 0; d < devices; ++d) plan.devices.push_back({0, d, "cpu"});
   }
   StreamId stream(int device, std::string name, int worker) {
-    for (std::size_t i = 0; i < plan.streams.size(); ++i)
-      if (plan.streams[i].device.index == device && plan.streams[i].name == name) return StreamId(i);
+    for (StreamId i : plan.streams.ids())
+      if (plan.streams[i].device.index == device && plan.streams[i].name == name) return i;
     plan.streams.push_back({DeviceId(device), std::move(name), worker});
     return StreamId(plan.streams.size() - 1);
   }
@@ -44,9 +44,9 @@ struct Sketch {
       int device = from == session_actor ? 0 : plan.stream(plan.actor(from).stream).device.index;
       r.block = block(BlockKind::reg, device, r.stride * slots);
     }
-    if (from != session_actor) plan.actors[from.index].outputs.push_back({id, fills});
+    if (from != session_actor) plan.actors[from].outputs.push_back({id, fills});
     for (ActorId a : to)
-      if (a != session_actor) plan.actors[a.index].inputs.push_back({id, reads});
+      if (a != session_actor) plan.actors[a].inputs.push_back({id, reads});
     r.consumers = std::move(to);
     plan.registers.push_back(std::move(r));
     return id;
@@ -65,7 +65,7 @@ struct Sketch {
     c.attrs = std::move(attrs);
     c.in = std::move(in);
     c.out = std::move(out);
-    plan.actors[a.index].calls.push_back(std::move(c));
+    plan.actors[a].calls.push_back(std::move(c));
   }
 };
 

@@ -42,7 +42,7 @@ std::vector<std::string> memory_row(const Plan& plan, DeviceId device) {
   std::int64_t sum = 0;
   for (const Block& b : plan.blocks)
     if (b.device == device) kinds[b.kind] += b.bytes, sum += b.bytes;
-  const PlanDevice& d = plan.devices[device.index];
+  const PlanDevice& d = plan.devices[device];
   auto one = [](const auto& kind) { return cat(name_of(kind.first), " ", bytes_text(kind.second)); };
   return {cat(d.kind, " ", d.rank, ".", d.device), bytes_text(sum), kinds.empty() ? "" : cat("(", join(kinds, ", ", one), ")")};
 }

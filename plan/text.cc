@@ -75,7 +75,7 @@ std::string collective_text(const Collective& c) {
              c.staging ? " staging " + operand_text(*c.staging) : "", at_text(c.where));
 }
 
-void print_actor(std::string& out, std::size_t number, const Actor& a) {
+void print_actor(std::string& out, ActorId number, const Actor& a) {
   out +=
       cat("actor a", number, ": ", name_of(a.body), " ", quote(a.name), " stream ", a.stream, a.priority == 0 ? "" : cat(" priority ", a.priority),
           ports_text("in", a.inputs), ports_text("out", a.outputs), a.binding.empty() ? "" : " binding " + quote(a.binding), at_text(a.where), "\n");
@@ -90,26 +90,26 @@ void print_actor(std::string& out, std::size_t number, const Actor& a) {
 std::string print(const Plan& plan) {
   std::string out =
       cat("plan ", quote(plan.name), " world ", plan.world, " rank ", plan.rank, " hash ", static_cast<std::int64_t>(plan.program_hash), "\n");
-  for (std::size_t i = 0; i < plan.devices.size(); ++i) out += cat("device ", i, ": ", place_text(plan.devices[i]), "\n");
-  for (std::size_t i = 0; i < plan.streams.size(); ++i) {
+  for (DeviceId i : plan.devices.ids()) out += cat("device ", i, ": ", place_text(plan.devices[i]), "\n");
+  for (StreamId i : plan.streams.ids()) {
     const Stream& s = plan.streams[i];
     out += cat("stream ", i, ": ", quote(s.name), " device ", s.device, " worker ", s.worker, "\n");
   }
-  for (std::size_t i = 0; i < plan.blocks.size(); ++i) {
+  for (BlockId i : plan.blocks.ids()) {
     const Block& b = plan.blocks[i];
     out += cat("block b", i, ": ", name_of(b.kind), " device ", b.device, " bytes ", b.bytes, b.name.empty() ? "" : " name " + quote(b.name),
                b.layout.empty() ? "" : " layout " + quote(b.layout), "\n");
   }
-  for (std::size_t i = 0; i < plan.registers.size(); ++i) {
+  for (RegisterId i : plan.registers.ids()) {
     const Register& r = plan.registers[i];
     out += cat("register r", i, ": ", actor_text(r.producer), " -> ", r.consumers.empty() ? "none" : join(r.consumers, ", ", actor_text),
                r.slots == 1 ? "" : cat(" slots ", r.slots), r.bytes == 0 ? "" : cat(" bytes ", r.bytes), r.block.valid() ? cat(" in b", r.block) : "",
                r.offset == 0 ? "" : cat(" + ", r.offset), r.stride == 0 ? "" : cat(" stride ", r.stride),
                r.type.empty() ? "" : " type " + quote(r.type), "\n");
   }
-  for (std::size_t i = 0; i < plan.actors.size(); ++i) print_actor(out, i, plan.actors[i]);
+  for (ActorId i : plan.actors.ids()) print_actor(out, i, plan.actors[i]);
   for (const Link& l : plan.links) out += cat("link r", l.reg, l.send ? " to " : " from ", place_text(l.peer), " chunk ", l.chunk, "\n");
-  for (std::size_t i = 0; i < plan.communicators.size(); ++i) {
+  for (CommunicatorId i : plan.communicators.ids()) {
     const Communicator& c = plan.communicators[i];
     out += cat("communicator ", i, ": ", quote(c.algorithm), " chunk ", c.chunk, " members ", join(c.members, ", ", place_text), " sequence ",
                join(c.sequence, ", ", [](const std::string& s) { return quote(s); }), "\n");

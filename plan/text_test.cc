@@ -25,16 +25,16 @@ Plan small_plan() {
   RegisterId x = s.edge(in, {f}, 2, 32), v = s.edge(w, {f}), y = s.edge(f, {out}, 1, 24);
   s.done(out);
   BlockId weight = s.block(BlockKind::variable, 0, 96, "fc.weight", "f32[4, 6]"), scratch = s.block(BlockKind::scratch, 0, 64);
-  s.plan.registers[x.index].type = "f32[2, 4]";
+  s.plan.registers[x].type = "f32[2, 4]";
   s.call(f, "plain.matmul", {in_register(x, View(DType::f32, {2, 4})), in_block(weight, View(DType::f32, {4, 6}))},
          {in_block(scratch, View(DType::f32, {2, 6}))}, {{"transpose_a", false}});
   s.call(f, "plain.reduce_sum", {in_block(scratch, View(DType::f32, {2, 6}, {1, 2}))}, {in_register(y, View(DType::f32, {6}))}, {{"axes", Ints{0}}});
-  s.plan.actors[f.index].calls[1].team = 2;
-  Actor& feed = s.plan.actors[in.index];
+  s.plan.actors[f].calls[1].team = 2;
+  Actor& feed = s.plan.actors[in];
   feed.binding = "x";
   feed.bound = {in_register(x, View(DType::f32, {2, 4}))};
   feed.slices = {Attrs{{"begin", Ints{0, 0}}, {"shape", Ints{2, 4}}}};
-  Actor& fetch = s.plan.actors[out.index];
+  Actor& fetch = s.plan.actors[out];
   fetch.binding = "loss";
   fetch.bound = {in_register(y, View(DType::f32, {6}))};
   (void)v;
@@ -114,7 +114,7 @@ class RandomPlan {
     static const char* texts[] = {"", "x", "two words", "\"quoted\"", "a\\b", "line\nbreak\t", "{brace}", "}", "# no comment", "session", "every 3"};
     return texts[random_() % std::size(texts)];
   }
-  template <class Item, class Make> void fill(std::vector<Item>& items, Make make) {
+  template <class Items, class Make> void fill(Items& items, Make make) {
     for (int n = small() - 1; n > 0; --n) items.push_back(make());
   }
   PlanDevice place() { return {small(), small(), text()}; }
@@ -197,7 +197,7 @@ TEST(PlanText, QuotesBracesAndLineEndsInsideAttributesComeBack) {
     Plan back;
     ASSERT_NO_THROW(back = parse_plan(printed)) << printed;
     ASSERT_EQ(back, plan) << printed;
-    EXPECT_EQ(back.actors[2].calls[0].attrs.text("text"), text);
+    EXPECT_EQ(back.actors[ActorId(2)].calls[0].attrs.text("text"), text);
     EXPECT_EQ(print(back), printed);
   }
 }
@@ -254,17 +254,17 @@ TEST(PlanText, SavedPlansAreLoadedAndMissingFilesNamed) {
 TEST(PlanText, TheHashSeesWhatRunsAndNotWhatPeopleRead) {
   Plan plan = small_plan(), other = plan;
   other.name = "other";
-  other.actors[2].name = "renamed";
-  other.actors[2].calls[0].where = "elsewhere.cc:9";
-  other.registers[2].type = "f32[2@data, 4]";
+  other.actors[ActorId(2)].name = "renamed";
+  other.actors[ActorId(2)].calls[0].where = "elsewhere.cc:9";
+  other.registers[RegisterId(2)].type = "f32[2@data, 4]";
   EXPECT_EQ(rank_hash(other), rank_hash(plan));
-  other.actors[2].calls[0].attrs.set("transpose_a", true);
+  other.actors[ActorId(2)].calls[0].attrs.set("transpose_a", true);
   EXPECT_NE(rank_hash(other), rank_hash(plan));
   other = plan;
-  other.registers[2].slots = 3;
+  other.registers[RegisterId(2)].slots = 3;
   EXPECT_NE(rank_hash(other), rank_hash(plan));
   Plan set_up = plan;
-  set_up.setup.push_back(plan.actors[2].calls[0]);
+  set_up.setup.push_back(plan.actors[ActorId(2)].calls[0]);
   EXPECT_NE(rank_hash(set_up), rank_hash(plan));
   other = set_up;
   other.setup.back().where = "elsewhere.cc:9";

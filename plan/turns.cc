@@ -21,7 +21,7 @@ void Seat::end() {
 Turns::Turns(const Plan& plan) : seat_of_(plan.actors.size(), -1), meeting_of_(plan.actors.size(), -1) {
   std::map<std::pair<CommunicatorId, DeviceId>, int> seats;
   std::map<std::pair<CommunicatorId, int>, int> meetings;
-  for (std::size_t i = 0; i < plan.actors.size(); ++i) {
+  for (ActorId i : plan.actors.ids()) {
     const Actor& actor = plan.actors[i];
     if (!actor.collective) continue;
     const Collective& c = *actor.collective;
@@ -31,7 +31,7 @@ Turns::Turns(const Plan& plan) : seat_of_(plan.actors.size(), -1), meeting_of_(p
     std::vector<ActorId>& order = seats_[static_cast<std::size_t>(seat->second)].order;
     require(c.turn >= 0, "actor ", i, " '", actor.name, "' has turn ", c.turn, " of communicator ", c.communicator);
     if (order.size() <= static_cast<std::size_t>(c.turn)) order.resize(static_cast<std::size_t>(c.turn) + 1);
-    order[static_cast<std::size_t>(c.turn)] = ActorId(i);
+    order[static_cast<std::size_t>(c.turn)] = i;
     auto [meeting, first_here] = meetings.emplace(std::pair{c.communicator, c.turn}, static_cast<int>(meetings_.size()));
     if (first_here) meetings_.emplace_back();
     meetings_[static_cast<std::size_t>(meeting->second)].emplace_back(i);

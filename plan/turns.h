@@ -41,15 +41,15 @@ class Turns {
   // The actors of this plan that take part in the same collective: same communicator, same turn. The actor itself is one of them.
   const std::vector<ActorId>& members(ActorId actor) const { return meetings_[static_cast<std::size_t>(meeting_number(actor))]; }
   // A number for each such group, from 0.
-  int meeting_number(ActorId actor) const { return meeting_of_[static_cast<std::size_t>(actor.index)]; }
+  int meeting_number(ActorId actor) const { return meeting_of_[actor]; }
   int meetings() const { return static_cast<int>(meetings_.size()); }
 
  private:
-  int seat_number(ActorId actor) const { return seat_of_[static_cast<std::size_t>(actor.index)]; }
+  int seat_number(ActorId actor) const { return seat_of_[actor]; }
 
   std::vector<Seat> seats_;
   std::vector<std::vector<ActorId>> meetings_;
-  std::vector<int> seat_of_, meeting_of_;  // by actor; -1: it has no collective
+  ById<ActorId, int> seat_of_, meeting_of_;  // -1: it has no collective
 };
 
 }  // namespace karez::plan

@@ -15,13 +15,13 @@ struct Choir {
   int length;
   explicit Choir(int length_) : length(length_) {
     s.plan.communicators.push_back(
-        {{s.plan.devices[0], s.plan.devices[1]}, "direct", 1024, std::vector<std::string>(static_cast<std::size_t>(length))});
+        {{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, "direct", 1024, std::vector<std::string>(static_cast<std::size_t>(length))});
     for (int d = 0; d < 2; ++d)
       for (int t = 0; t < length; ++t) {
         ActorId a = s.actor(cat(d, ".", t), 0, d, BodyKind::collective);
         Collective c{CommunicatorId(0), "all_reduce", "sum", t, {}, {}, {}, {}, {}, ""};
         c.in.view = c.out.view = View(DType::f32, {0});
-        s.plan.actors[static_cast<std::size_t>(a.index)].collective = c;
+        s.plan.actors[a].collective = c;
         s.start(a);
         s.done(a);
       }
@@ -69,9 +69,9 @@ TEST(Turns, WhoIsNotDueMayNotBegin) {
 
 TEST(Turns, SeatsAreByCommunicatorAndDeviceAndMeetingsByCommunicatorAndTurn) {
   Choir choir(2);
-  choir.s.plan.communicators.push_back(choir.s.plan.communicators[0]);
-  for (int d = 0; d < 2; ++d) choir.s.plan.actors[static_cast<std::size_t>(choir.at(d, 1).index)].collective->communicator = CommunicatorId(1);
-  for (int d = 0; d < 2; ++d) choir.s.plan.actors[static_cast<std::size_t>(choir.at(d, 1).index)].collective->turn = 0;
+  choir.s.plan.communicators.push_back(choir.s.plan.communicators[CommunicatorId(0)]);
+  for (int d = 0; d < 2; ++d) choir.s.plan.actors[choir.at(d, 1)].collective->communicator = CommunicatorId(1);
+  for (int d = 0; d < 2; ++d) choir.s.plan.actors[choir.at(d, 1)].collective->turn = 0;
   Turns turns(choir.s.plan);
   EXPECT_EQ(may_begin(turns, 4).size(), 4u) << "each is the first of its seat";
   EXPECT_EQ(turns.meetings(), 2);
@@ -82,18 +82,18 @@ TEST(Turns, SeatsAreByCommunicatorAndDeviceAndMeetingsByCommunicatorAndTurn) {
 
 TEST(Turns, ASequenceWithAHoleIsRefused) {
   Choir choir(2);
-  choir.s.plan.actors[static_cast<std::size_t>(choir.at(1, 1).index)].collective->turn = 2;
+  choir.s.plan.actors[choir.at(1, 1)].collective->turn = 2;
   EXPECT_THROW(Turns{choir.s.plan}, Error);
 }
 
 TEST(Turns, MembersOfACollectiveWaitForEachOtherInADryRun) {
   Choir choir(1);
   Sketch& s = choir.s;  // a second communicator, which device 0 uses after the first and device 1 before it
-  s.plan.communicators.push_back(s.plan.communicators[0]);
+  s.plan.communicators.push_back(s.plan.communicators[CommunicatorId(0)]);
   for (int d = 0; d < 2; ++d) {
     ActorId other = s.actor(cat("other.", d), 0, d, BodyKind::collective), first = choir.at(d, 0);
-    s.plan.actors[other.index].collective = s.plan.actors[first.index].collective;
-    s.plan.actors[other.index].collective->communicator = CommunicatorId(1);
+    s.plan.actors[other].collective = s.plan.actors[first].collective;
+    s.plan.actors[other].collective->communicator = CommunicatorId(1);
     s.edge(d == 0 ? first : other, {d == 0 ? other : first});
     s.start(other);
     s.done(other);
@@ -104,8 +104,7 @@ TEST(Turns, MembersOfACollectiveWaitForEachOtherInADryRun) {
 
 TEST(Turns, ADryRunKeepsThemWhateverThePriorities) {
   Choir choir(3);
-  for (int t = 0; t < 3; ++t)
-    choir.s.plan.actors[static_cast<std::size_t>(choir.at(0, t).index)].priority = -t;  // device 0 would begin with the last
+  for (int t = 0; t < 3; ++t) choir.s.plan.actors[choir.at(0, t)].priority = -t;  // device 0 would begin with the last
   std::vector<ActorId> order = dry_run(choir.s.plan).order;
   ASSERT_EQ(order.size(), 6u);
   for (int d = 0; d < 2; ++d) {

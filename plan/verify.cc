@@ -14,17 +14,17 @@ template <class IdType, class Items> void in_range(IdType id, const Items& items
   require(id.index >= 0 && static_cast<std::size_t>(id.index) < items.size(), who, " names ", what, " ", id, ", of which there are ", items.size());
 }
 
-std::string name_of_actor(const Plan& plan, std::size_t i) {
+std::string name_of_actor(const Plan& plan, ActorId i) {
   return cat("actor a", i, " '", plan.actors[i].name, "'", plan.actors[i].where.empty() ? "" : " (" + plan.actors[i].where + ")");
 }
 
 void verify_places(const Plan& plan) {
   require(plan.world >= 1 && plan.rank >= 0 && plan.rank < plan.world, "plan: rank ", plan.rank, " of a world of ", plan.world);
-  for (std::size_t i = 0; i < plan.devices.size(); ++i)
-    for (std::size_t j = 0; j < i; ++j)
-      require(plan.devices[i].rank != plan.devices[j].rank || plan.devices[i].device != plan.devices[j].device, "plan: device ", i, " and device ", j,
-              " are both ", plan.devices[i].rank, ".", plan.devices[i].device);
-  for (std::size_t i = 0; i < plan.streams.size(); ++i) {
+  for (DeviceId i : plan.devices.ids())
+    for (DeviceId j : plan.devices.ids())
+      require(j >= i || plan.devices[i].rank != plan.devices[j].rank || plan.devices[i].device != plan.devices[j].device, "plan: device ", i,
+              " and device ", j, " are both ", plan.devices[i].rank, ".", plan.devices[i].device);
+  for (StreamId i : plan.streams.ids()) {
     in_range(plan.streams[i].device, plan.devices, cat("stream ", i), "device");
     require(plan.streams[i].worker >= 0, "stream ", i, " is served by worker ", plan.streams[i].worker);
   }
@@ -34,7 +34,7 @@ void verify_places(const Plan& plan) {
     require(t.bytes >= 0, "transfer of '", t.value, "' has ", t.bytes, " bytes");
     moved = checked_add(moved, t.bytes);
   }
-  for (std::size_t i = 0; i < plan.blocks.size(); ++i) {
+  for (BlockId i : plan.blocks.ids()) {
     const Block& b = plan.blocks[i];
     in_range(b.device, plan.devices, cat("block b", i), "device");
     require(b.bytes >= 0, "block b", i, " has ", b.bytes, " bytes");
@@ -49,16 +49,14 @@ bool lists(const std::vector<Port>& ports, RegisterId reg) {
   return std::any_of(ports.begin(), ports.end(), [&](const Port& p) { return p.reg == reg; });
 }
 
-void verify_register(const Plan& plan, std::size_t i) {
-  const Register& r = plan.registers[i];
-  const std::string who = cat("register r", i, r.type.empty() ? "" : " (" + r.type + ")");
-  RegisterId id(i);
+void verify_register(const Plan& plan, RegisterId id) {
+  const Register& r = plan.reg(id);
+  const std::string who = cat("register r", id, r.type.empty() ? "" : " (" + r.type + ")");
   require(r.slots >= 1 && r.slots <= 32767, who, " has ", r.slots, " slots");
   require(r.bytes >= 0, who, " has ", r.bytes, " bytes");
   if (r.producer != session_actor) {
     in_range(r.producer, plan.actors, who, "producer");
-    require(lists(plan.actor(r.producer).outputs, id), who, " names ", name_of_actor(plan, r.producer.index),
-            " as its producer, which does not list it");
+    require(lists(plan.actor(r.producer).outputs, id), who, " names ", name_of_actor(plan, r.producer), " as its producer, which does not list it");
   }
   require(!r.consumers.empty(), who, " has no consumer: its slots would never come back");
   std::set<ActorId> seen;
@@ -66,7 +64,7 @@ void verify_register(const Plan& plan, std::size_t i) {
     require(seen.insert(consumer).second, who, " names consumer ", consumer, " twice");
     if (consumer == session_actor) continue;
     in_range(consumer, plan.actors, who, "consumer");
-    require(lists(plan.actor(consumer).inputs, id), who, " names ", name_of_actor(plan, consumer.index), " as a consumer, which does not list it");
+    require(lists(plan.actor(consumer).inputs, id), who, " names ", name_of_actor(plan, consumer), " as a consumer, which does not list it");
   }
   require(r.producer != session_actor || !seen.count(session_actor), who, " goes from the session to itself");
   bool of_session = r.producer == session_actor || seen.count(session_actor);
@@ -83,12 +81,12 @@ void verify_register(const Plan& plan, std::size_t i) {
 
 // Two registers never share bytes of a block, except versions of a variable: the new one replaces the old where it lies.
 void verify_overlaps(const Plan& plan) {
-  std::map<BlockId, std::vector<std::size_t>> by_block;
-  for (std::size_t i = 0; i < plan.registers.size(); ++i)
+  std::map<BlockId, std::vector<RegisterId>> by_block;
+  for (RegisterId i : plan.registers.ids())
     if (plan.registers[i].bytes > 0 && plan.block(plan.registers[i].block).kind != BlockKind::variable)
       by_block[plan.registers[i].block].push_back(i);
   for (auto& [block, list] : by_block) {
-    std::sort(list.begin(), list.end(), [&](std::size_t a, std::size_t b) { return plan.registers[a].offset < plan.registers[b].offset; });
+    std::sort(list.begin(), list.end(), [&](RegisterId a, RegisterId b) { return plan.registers[a].offset < plan.registers[b].offset; });
     for (std::size_t k = 1; k < list.size(); ++k) {
       const Register &a = plan.registers[list[k - 1]], &b = plan.registers[list[k]];
       std::int64_t end = a.offset + (a.slots - 1) * a.stride + a.bytes;
@@ -138,13 +136,13 @@ void verify_call(const Plan& plan, const Actor* actor, const Call& call, const s
 void verify_collective(const Plan& plan, const Actor& actor, const std::string& who) {
   const Collective& c = *actor.collective;
   in_range(c.communicator, plan.communicators, who, "communicator");
-  const Communicator& group = plan.communicators[c.communicator.index];
+  const Communicator& group = plan.communicators[c.communicator];
   require(c.turn >= 0 && static_cast<std::size_t>(c.turn) < group.sequence.size(), who, ": turn ", c.turn, " of communicator ", c.communicator,
           ", whose sequence has ", group.sequence.size());
   verify_operand(plan, &actor, c.in, false, who);
   verify_operand(plan, &actor, c.out, true, who);
   if (c.staging) verify_operand(plan, &actor, *c.staging, true, who);
-  const PlanDevice& here = plan.devices[plan.stream(actor.stream).device.index];
+  const PlanDevice& here = plan.devices[plan.stream(actor.stream).device];
   require(std::find(group.members.begin(), group.members.end(), here) != group.members.end(), who, ": device ", here.rank, ".", here.device,
           " is no member of communicator ", c.communicator);
   for (const auto* pieces : {&c.sends, &c.receives}) {
@@ -154,7 +152,7 @@ void verify_collective(const Plan& plan, const Actor& actor, const std::string& 
   }
 }
 
-void verify_actor(const Plan& plan, std::size_t i) {
+void verify_actor(const Plan& plan, ActorId i) {
   const Actor& a = plan.actors[i];
   const std::string who = name_of_actor(plan, i);
   in_range(a.stream, plan.streams, who, "stream");
@@ -165,7 +163,7 @@ void verify_actor(const Plan& plan, std::size_t i) {
       require(port.period >= 1, who, ": register r", port.reg, " has period ", port.period);
       require(seen.insert(port.reg).second, who, " lists register r", port.reg, " twice");
       const Register& r = plan.reg(port.reg);
-      bool named = produces ? r.producer == ActorId(i) : std::find(r.consumers.begin(), r.consumers.end(), ActorId(i)) != r.consumers.end();
+      bool named = produces ? r.producer == i : std::find(r.consumers.begin(), r.consumers.end(), i) != r.consumers.end();
       require(named, who, " lists register r", port.reg, " among its ", produces ? "outputs" : "inputs", ", but the register does not name it");
     }
   };
@@ -195,46 +193,47 @@ void verify_actor(const Plan& plan, std::size_t i) {
 
 // Registers carry no token at first, so actors that feed each other in a circle would all wait.
 void verify_no_circle(const Plan& plan) {
-  std::vector<int> waiting(plan.actors.size(), 0), free;
+  ById<ActorId, int> waiting(plan.actors.size(), 0);
+  std::vector<ActorId> free;
   for (const Register& r : plan.registers)
     for (ActorId c : r.consumers)
-      if (c != session_actor && r.producer != session_actor) ++waiting[c.index];
-  for (std::size_t i = 0; i < waiting.size(); ++i)
-    if (waiting[i] == 0) free.push_back(static_cast<int>(i));
+      if (c != session_actor && r.producer != session_actor) ++waiting[c];
+  for (ActorId a : waiting.ids())
+    if (waiting[a] == 0) free.push_back(a);
   std::size_t done = 0;
   for (; done < free.size(); ++done)
     for (const Port& port : plan.actors[free[done]].outputs)
       for (ActorId c : plan.reg(port.reg).consumers)
-        if (c != session_actor && --waiting[c.index] == 0) free.push_back(c.index);
+        if (c != session_actor && --waiting[c] == 0) free.push_back(c);
   if (done == plan.actors.size()) return;
   std::string names;
-  for (std::size_t i = 0; i < waiting.size(); ++i)
-    if (waiting[i] > 0) names += cat(names.empty() ? "" : ", ", "a", i, " '", plan.actors[i].name, "'");
+  for (ActorId a : waiting.ids())
+    if (waiting[a] > 0) names += cat(names.empty() ? "" : ", ", "a", a, " '", plan.actor(a).name, "'");
   fail("plan '", plan.name, "': a circle of registers without tokens holds up ", names);
 }
 
 // A launch lasts from its start tokens to its last done token. What reads its feeds or writes its outputs must begin after the one, and
 // all that it sets going must be over before the other: the host reads results and variables then.
 void verify_within_launch(const Plan& plan) {
-  std::vector<char> begins(plan.actors.size(), 0), ends(plan.actors.size(), 0);
+  ById<ActorId, char> begins(plan.actors.size(), 0), ends(plan.actors.size(), 0);
   std::vector<ActorId> reached;
-  auto reach = [&](std::vector<char>& marks, ActorId a) {
-    if (a == session_actor || marks[static_cast<std::size_t>(a.index)]) return;
-    marks[static_cast<std::size_t>(a.index)] = 1;
+  auto reach = [&](ById<ActorId, char>& marks, ActorId a) {
+    if (a == session_actor || marks[a]) return;
+    marks[a] = 1;
     reached.push_back(a);
   };
-  auto spread = [&](std::vector<char>& marks, auto next) {
+  auto spread = [&](ById<ActorId, char>& marks, auto next) {
     while (!reached.empty()) {
       const Actor& a = plan.actor(reached.back());
       reached.pop_back();
       next(marks, a);
     }
   };
-  auto consumers = [&](std::vector<char>& marks, const Actor& a) {
+  auto consumers = [&](ById<ActorId, char>& marks, const Actor& a) {
     for (const Port& port : a.outputs)
       for (ActorId c : plan.reg(port.reg).consumers) reach(marks, c);
   };
-  auto producers = [&](std::vector<char>& marks, const Actor& a) {
+  auto producers = [&](ById<ActorId, char>& marks, const Actor& a) {
     for (const Port& port : a.inputs) reach(marks, plan.reg(port.reg).producer);
   };
   for (const Register& r : plan.registers)
@@ -244,7 +243,7 @@ void verify_within_launch(const Plan& plan) {
   for (const Register& r : plan.registers)
     if (std::find(r.consumers.begin(), r.consumers.end(), session_actor) != r.consumers.end()) reach(ends, r.producer);
   spread(ends, producers);
-  for (std::size_t i = 0; i < plan.actors.size(); ++i) {
+  for (ActorId i : plan.actors.ids()) {
     const Actor& a = plan.actors[i];
     bool serves_launch = a.body == BodyKind::input || a.body == BodyKind::fetch;
     require(!serves_launch || begins[i], name_of_actor(plan, i), ": its body is ", name_of(a.body),
@@ -254,9 +253,9 @@ void verify_within_launch(const Plan& plan) {
 }
 
 // What the launch's feeds and outputs ask of the actors that serve them.
-void verify_bindings(const Plan& plan, const std::vector<std::int64_t>& acts) {
-  std::map<std::string, std::size_t> inputs, outputs;
-  for (std::size_t i = 0; i < plan.actors.size(); ++i) {
+void verify_bindings(const Plan& plan, const ById<ActorId, std::int64_t>& acts) {
+  std::map<std::string, ActorId> inputs, outputs;
+  for (ActorId i : plan.actors.ids()) {
     const Actor& a = plan.actors[i];
     if (a.body == BodyKind::fetch) {
       auto [other, first] = outputs.emplace(a.binding, i);
@@ -272,9 +271,9 @@ void verify_bindings(const Plan& plan, const std::vector<std::int64_t>& acts) {
 }
 
 void verify_sequences(const Plan& plan) {
-  std::map<std::pair<CommunicatorId, DeviceId>, std::map<int, std::size_t>> turns;
+  std::map<std::pair<CommunicatorId, DeviceId>, std::map<int, ActorId>> turns;
   std::map<std::pair<CommunicatorId, int>, const Collective*> first;
-  for (std::size_t i = 0; i < plan.actors.size(); ++i) {
+  for (ActorId i : plan.actors.ids()) {
     if (!plan.actors[i].collective) continue;
     const Collective& c = *plan.actors[i].collective;
     auto [at, fresh] = turns[{c.communicator, plan.stream(plan.actors[i].stream).device}].emplace(c.turn, i);
@@ -286,16 +285,16 @@ void verify_sequences(const Plan& plan) {
     require(alone || c.kind != "all_reduce" || other->second->in.view.type() == c.in.view.type(), name_of_actor(plan, i), ": turn ", c.turn,
             " of communicator ", c.communicator, " is of ", c.in.view, " here, but of ", other->second->in.view, " for another member");
   }
-  for (std::size_t c = 0; c < plan.communicators.size(); ++c) {
+  for (CommunicatorId c : plan.communicators.ids()) {
     const Communicator& group = plan.communicators[c];
     require(!group.members.empty() && group.chunk > 0, "communicator ", c, " has ", group.members.size(), " members and chunks of ", group.chunk,
             " bytes");
     for (std::size_t m = 0; m < group.members.size(); ++m)
       require(std::find(group.members.begin() + static_cast<std::ptrdiff_t>(m) + 1, group.members.end(), group.members[m]) == group.members.end(),
               "communicator ", c, ": device ", group.members[m].rank, ".", group.members[m].device, " is a member twice");
-    for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+    for (DeviceId d : plan.devices.ids()) {
       if (std::find(group.members.begin(), group.members.end(), plan.devices[d]) == group.members.end()) continue;
-      std::size_t count = turns[{CommunicatorId(c), DeviceId(d)}].size();
+      std::size_t count = turns[{c, d}].size();
       require(count == group.sequence.size(), "communicator ", c, ": its sequence has ", group.sequence.size(), " turns, but device ",
               plan.devices[d].rank, ".", plan.devices[d].device, " has ", count, " collectives");
     }
@@ -306,10 +305,10 @@ void verify_sequences(const Plan& plan) {
 
 void verify(const Plan& plan) {
   verify_places(plan);
-  for (std::size_t i = 0; i < plan.actors.size(); ++i) in_range(plan.actors[i].stream, plan.streams, name_of_actor(plan, i), "stream");
-  for (std::size_t i = 0; i < plan.registers.size(); ++i) verify_register(plan, i);
+  for (ActorId i : plan.actors.ids()) in_range(plan.actors[i].stream, plan.streams, name_of_actor(plan, i), "stream");
+  for (RegisterId i : plan.registers.ids()) verify_register(plan, i);
   verify_overlaps(plan);
-  for (std::size_t i = 0; i < plan.actors.size(); ++i) verify_actor(plan, i);
+  for (ActorId i : plan.actors.ids()) verify_actor(plan, i);
   for (const Call& call : plan.setup) verify_call(plan, nullptr, call, "set-up");
   for (std::size_t i = 0; i < plan.links.size(); ++i) in_range(plan.links[i].reg, plan.registers, cat("link ", i), "register");
   verify_no_circle(plan);
@@ -320,7 +319,7 @@ void verify(const Plan& plan) {
   for (std::int64_t count : acts) work = checked_add(work, count);
   require(work <= most, "plan '", plan.name, "' takes ", work, " acts and messages in a launch; the most is ", most);
   verify_bindings(plan, acts);
-  for (std::size_t i = 0; i < plan.actors.size(); ++i)
+  for (ActorId i : plan.actors.ids())
     require(!plan.actors[i].collective || acts[i] == 1, name_of_actor(plan, i), " acts ", acts[i], " times in a launch, but has one turn");
   dry_run(plan);
 }

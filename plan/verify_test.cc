@@ -23,7 +23,7 @@ struct Sample {
   ActorId p[2], c[2];
   RegisterId in[2], out[2];
   Sample() {
-    s.plan.communicators.push_back({{s.plan.devices[0], s.plan.devices[1]}, "direct", 1024, {"gradient"}});
+    s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, "direct", 1024, {"gradient"}});
     for (int d = 0; d < 2; ++d) {
       p[d] = s.actor(cat("make.", d), d, d);
       c[d] = s.actor(cat("reduce.", d), d, d, BodyKind::collective);
@@ -39,7 +39,7 @@ struct Sample {
       collective.reduce = "sum";
       collective.in = in_register(in[d], four);
       collective.out = in_register(out[d], four);
-      s.plan.actors[c[d].index].collective = collective;
+      s.plan.actors[c[d]].collective = collective;
     }
   }
 };
@@ -87,82 +87,84 @@ TEST(Verify, EveryFaultIsNamed) {
        [](Plan& p) {
          p.transfers = {{"a", "", "", INT64_MAX}, {"a", "", "", 1}};
        }},
-      {"size overflows 64 bits", [](Plan& p) { p.blocks[0].bytes = INT64_MAX; }},
+      {"size overflows 64 bits", [](Plan& p) { p.blocks[BlockId(0)].bytes = INT64_MAX; }},
       {"plan: rank 3 of a world of 1", [](Plan& p) { p.rank = 3; }},
-      {"device 1 and device 0 are both 0.0", [](Plan& p) { p.devices[1].device = 0; }},
-      {"stream 1 names device 7, of which there are 2", [](Plan& p) { p.streams[1].device = DeviceId(7); }},
-      {"block b0 has -1 bytes", [](Plan& p) { p.blocks[0].bytes = -1; }},
+      {"device 1 and device 0 are both 0.0", [](Plan& p) { p.devices[DeviceId(1)].device = 0; }},
+      {"stream 1 names device 7, of which there are 2", [](Plan& p) { p.streams[StreamId(1)].device = DeviceId(7); }},
+      {"block b0 has -1 bytes", [](Plan& p) { p.blocks[BlockId(0)].bytes = -1; }},
       {"is a variable without a name",
        [](Plan& p) {
          p.blocks.push_back({BlockKind::variable, DeviceId(0), 4, "", ""});
        }},
       {"variable 'w' has two blocks on device 0",
        [](Plan& p) {
-         p.blocks.insert(p.blocks.end(), 2, {BlockKind::variable, DeviceId(0), 4, "w", "f32[1]"});
+         for (int i = 0; i < 2; ++i) p.blocks.push_back({BlockKind::variable, DeviceId(0), 4, "w", "f32[1]"});
        }},
-      {"names stream 9, of which there are 2", [](Plan& p) { p.actors[0].stream = StreamId(9); }},
-      {"register r1 has 0 slots", [](Plan& p) { p.registers[1].slots = 0; }},
-      {"which does not list it", [](Plan& p) { p.actors[0].outputs.clear(); }},
-      {"register r1 has no consumer", [](Plan& p) { p.registers[1].consumers.clear(); }},
-      {"names consumer 1 twice", [](Plan& p) { p.registers[1].consumers.push_back(ActorId(1)); }},
-      {"is a start or done register, but has 4 bytes", [](Plan& p) { p.registers[0].bytes = 4; }},
-      {"has no bytes, but lies in block 0", [](Plan& p) { p.registers[1].bytes = 0; }},
-      {"stride 8 for slots of 16 bytes", [](Plan& p) { p.registers[1].stride = 8; }},
-      {"ends at byte 80 of block b0, which has 40", [](Plan& p) { p.blocks[0].bytes = 40; }},
-      {"registers r1 and r2 overlap in block b0: one ends at byte 80, the other begins at 0", [](Plan& p) { p.registers[2].block = BlockId(0); }},
+      {"names stream 9, of which there are 2", [](Plan& p) { p.actors[ActorId(0)].stream = StreamId(9); }},
+      {"register r1 has 0 slots", [](Plan& p) { p.registers[RegisterId(1)].slots = 0; }},
+      {"which does not list it", [](Plan& p) { p.actors[ActorId(0)].outputs.clear(); }},
+      {"register r1 has no consumer", [](Plan& p) { p.registers[RegisterId(1)].consumers.clear(); }},
+      {"names consumer 1 twice", [](Plan& p) { p.registers[RegisterId(1)].consumers.push_back(ActorId(1)); }},
+      {"is a start or done register, but has 4 bytes", [](Plan& p) { p.registers[RegisterId(0)].bytes = 4; }},
+      {"has no bytes, but lies in block 0", [](Plan& p) { p.registers[RegisterId(1)].bytes = 0; }},
+      {"stride 8 for slots of 16 bytes", [](Plan& p) { p.registers[RegisterId(1)].stride = 8; }},
+      {"ends at byte 80 of block b0, which has 40", [](Plan& p) { p.blocks[BlockId(0)].bytes = 40; }},
+      {"registers r1 and r2 overlap in block b0: one ends at byte 80, the other begins at 0",
+       [](Plan& p) { p.registers[RegisterId(2)].block = BlockId(0); }},
       {"registers r1 and r2 overlap in block b0: one ends at byte 80, the other begins at 79",
        [](Plan& p) {
-         p.blocks[0].bytes = 4096;
-         p.registers[2].block = BlockId(0);
-         p.registers[2].offset = 79;
+         p.blocks[BlockId(0)].bytes = 4096;
+         p.registers[RegisterId(2)].block = BlockId(0);
+         p.registers[RegisterId(2)].offset = 79;
        }},
-      {"an operand f32[4] ends at byte 24 of register r1, whose slots have 16", [](Plan& p) { p.actors[0].calls[0].out[0].offset = 8; }},
+      {"an operand f32[4] ends at byte 24 of register r1, whose slots have 16", [](Plan& p) { p.actors[ActorId(0)].calls[0].out[0].offset = 8; }},
       {"an operand f32[4] ends at byte 80 of block b1, which has 64",
-       [](Plan& p) { p.actors[0].calls[0].out[0] = in_block(BlockId(1), View(DType::f32, {4}), 64); }},
-      {"which is none of the actor's ports", [](Plan& p) { p.actors[0].calls[0].out[0].reg = RegisterId(2); }},
-      {"writes register r1, which it only reads", [](Plan& p) { p.actors[1].collective->out.reg = RegisterId(1); }},
-      {"has a negative stride", [](Plan& p) { p.actors[0].calls[0].out[0].view.strides[0] = -1; }},
-      {"lies nowhere", [](Plan& p) { p.actors[0].calls[0].out[0].reg = RegisterId(); }},
+       [](Plan& p) { p.actors[ActorId(0)].calls[0].out[0] = in_block(BlockId(1), View(DType::f32, {4}), 64); }},
+      {"which is none of the actor's ports", [](Plan& p) { p.actors[ActorId(0)].calls[0].out[0].reg = RegisterId(2); }},
+      {"writes register r1, which it only reads", [](Plan& p) { p.actors[ActorId(1)].collective->out.reg = RegisterId(1); }},
+      {"has a negative stride", [](Plan& p) { p.actors[ActorId(0)].calls[0].out[0].view.strides[0] = -1; }},
+      {"lies nowhere", [](Plan& p) { p.actors[ActorId(0)].calls[0].out[0].reg = RegisterId(); }},
       {"writes the constant block",
        [](Plan& p) {
          p.blocks.push_back({BlockKind::constant, DeviceId(0), 16, "", ""});
-         p.actors[0].calls[0].out[0] = in_block(BlockId(p.blocks.size() - 1), View(DType::f32, {4}));
+         p.actors[ActorId(0)].calls[0].out[0] = in_block(BlockId(p.blocks.size() - 1), View(DType::f32, {4}));
        }},
-      {"a team of 0", [](Plan& p) { p.actors[0].calls[0].team = 0; }},
-      {"a call has no kernel", [](Plan& p) { p.actors[0].calls[0].kernel.clear(); }},
-      {"of the set-up names register r1", [](Plan& p) { p.setup.push_back(p.actors[0].calls[0]); }},
-      {"lists register r1 twice", [](Plan& p) { p.actors[0].outputs.push_back(p.actors[0].outputs[0]); }},
-      {"register r1 has period 0", [](Plan& p) { p.actors[0].outputs[0].period = 0; }},
-      {"has calls, but its body is state", [](Plan& p) { p.actors[0].body = BodyKind::state; }},
-      {"its body is compute, but it has a collective", [](Plan& p) { p.actors[1].body = BodyKind::compute; }},
-      {"has no binding", [](Plan& p) { p.actors[2].body = BodyKind::fetch; }},
-      {"binds something, but its body is compute", [](Plan& p) { p.actors[2].binding = "x"; }},
-      {"names communicator 5, of which there are 1", [](Plan& p) { p.actors[1].collective->communicator = CommunicatorId(5); }},
-      {"turn 1 of communicator 0, whose sequence has 1", [](Plan& p) { p.actors[1].collective->turn = 1; }},
-      {"device 0.0 is no member of communicator 0", [](Plan& p) { p.communicators[0].members[0].device = 5; }},
-      {"1 pieces for 2 members", [](Plan& p) { p.actors[1].collective->sends.resize(1); }},
-      {"is all_gather sum here, but all_reduce sum for another member", [](Plan& p) { p.actors[4].collective->kind = "all_gather"; }},
-      {"its sequence has 2 turns, but device 0.0 has 1 collectives", [](Plan& p) { p.communicators[0].sequence.push_back("x"); }},
-      {"chunks of 0 bytes", [](Plan& p) { p.communicators[0].chunk = 0; }},
+      {"a team of 0", [](Plan& p) { p.actors[ActorId(0)].calls[0].team = 0; }},
+      {"a call has no kernel", [](Plan& p) { p.actors[ActorId(0)].calls[0].kernel.clear(); }},
+      {"of the set-up names register r1", [](Plan& p) { p.setup.push_back(p.actors[ActorId(0)].calls[0]); }},
+      {"lists register r1 twice", [](Plan& p) { p.actors[ActorId(0)].outputs.push_back(p.actors[ActorId(0)].outputs[0]); }},
+      {"register r1 has period 0", [](Plan& p) { p.actors[ActorId(0)].outputs[0].period = 0; }},
+      {"has calls, but its body is state", [](Plan& p) { p.actors[ActorId(0)].body = BodyKind::state; }},
+      {"its body is compute, but it has a collective", [](Plan& p) { p.actors[ActorId(1)].body = BodyKind::compute; }},
+      {"has no binding", [](Plan& p) { p.actors[ActorId(2)].body = BodyKind::fetch; }},
+      {"binds something, but its body is compute", [](Plan& p) { p.actors[ActorId(2)].binding = "x"; }},
+      {"names communicator 5, of which there are 1", [](Plan& p) { p.actors[ActorId(1)].collective->communicator = CommunicatorId(5); }},
+      {"turn 1 of communicator 0, whose sequence has 1", [](Plan& p) { p.actors[ActorId(1)].collective->turn = 1; }},
+      {"device 0.0 is no member of communicator 0", [](Plan& p) { p.communicators[CommunicatorId(0)].members[0].device = 5; }},
+      {"1 pieces for 2 members", [](Plan& p) { p.actors[ActorId(1)].collective->sends.resize(1); }},
+      {"is all_gather sum here, but all_reduce sum for another member", [](Plan& p) { p.actors[ActorId(4)].collective->kind = "all_gather"; }},
+      {"its sequence has 2 turns, but device 0.0 has 1 collectives", [](Plan& p) { p.communicators[CommunicatorId(0)].sequence.push_back("x"); }},
+      {"chunks of 0 bytes", [](Plan& p) { p.communicators[CommunicatorId(0)].chunk = 0; }},
       {"link 0 names register 99",
        [](Plan& p) {
-         p.links.push_back({RegisterId(99), p.devices[0], true, 1});
+         p.links.push_back({RegisterId(99), p.devices[DeviceId(0)], true, 1});
        }},
       {"turn 0 of communicator 0 is all_reduce max here, but all_reduce sum for another member",
-       [](Plan& p) { p.actors[4].collective->reduce = "max"; }},
+       [](Plan& p) { p.actors[ActorId(4)].collective->reduce = "max"; }},
       {"turn 0 of communicator 0 is of f32[2] here, but of f32[4] for another member",
-       [](Plan& p) { p.actors[4].collective->in.view = p.actors[4].collective->out.view = View(DType::f32, {2}); }},
-      {"communicator 0: device 0.0 is a member twice", [](Plan& p) { p.communicators[0].members.push_back(p.communicators[0].members[0]); }},
-      {"names communicator -1, of which there are 1", [](Plan& p) { p.actors[1].collective->communicator = CommunicatorId(); }},
-      {"turn -1 of communicator 0", [](Plan& p) { p.actors[1].collective->turn = -1; }},
-      {"register r1 has -2 slots", [](Plan& p) { p.registers[1].slots = -2; }},
-      {"register r1 has 40000 slots", [](Plan& p) { p.registers[1].slots = 40000; }},
-      {"register r1 names producer 77", [](Plan& p) { p.registers[1].producer = ActorId(77); }},
-      {"register r1 names consumer -3", [](Plan& p) { p.registers[1].consumers[0] = ActorId(-3); }},
-      {"register r1 lies in the constant block b0", [](Plan& p) { p.blocks[0].kind = BlockKind::constant; }},
-      {"register r1 has period -1", [](Plan& p) { p.actors[1].inputs[0].period = -1; }},
-      {"has a negative size", [](Plan& p) { p.actors[0].calls[0].out[0].view.shape[0] = -4; }},
-      {"would act 1 times in a launch, but register", [](Plan& p) { p.actors[1].inputs[0].period = 2; }},
+       [](Plan& p) { p.actors[ActorId(4)].collective->in.view = p.actors[ActorId(4)].collective->out.view = View(DType::f32, {2}); }},
+      {"communicator 0: device 0.0 is a member twice",
+       [](Plan& p) { p.communicators[CommunicatorId(0)].members.push_back(p.communicators[CommunicatorId(0)].members[0]); }},
+      {"names communicator -1, of which there are 1", [](Plan& p) { p.actors[ActorId(1)].collective->communicator = CommunicatorId(); }},
+      {"turn -1 of communicator 0", [](Plan& p) { p.actors[ActorId(1)].collective->turn = -1; }},
+      {"register r1 has -2 slots", [](Plan& p) { p.registers[RegisterId(1)].slots = -2; }},
+      {"register r1 has 40000 slots", [](Plan& p) { p.registers[RegisterId(1)].slots = 40000; }},
+      {"register r1 names producer 77", [](Plan& p) { p.registers[RegisterId(1)].producer = ActorId(77); }},
+      {"register r1 names consumer -3", [](Plan& p) { p.registers[RegisterId(1)].consumers[0] = ActorId(-3); }},
+      {"register r1 lies in the constant block b0", [](Plan& p) { p.blocks[BlockId(0)].kind = BlockKind::constant; }},
+      {"register r1 has period -1", [](Plan& p) { p.actors[ActorId(1)].inputs[0].period = -1; }},
+      {"has a negative size", [](Plan& p) { p.actors[ActorId(0)].calls[0].out[0].view.shape[0] = -4; }},
+      {"would act 1 times in a launch, but register", [](Plan& p) { p.actors[ActorId(1)].inputs[0].period = 2; }},
   };
   for (const auto& [says, breaks] : rows) {
     Plan plan = Sample().s.plan;
@@ -187,11 +189,11 @@ struct Fed {
     s.done(out);
     s.call(twice, "test.sum", {in_register(x, four), in_register(x, four)}, {in_register(y, four)});
     bind(in, "x", x);
-    s.plan.actors[out.index].binding = "y";
-    s.plan.actors[out.index].bound = {in_register(y, four)};
+    s.plan.actors[out].binding = "y";
+    s.plan.actors[out].bound = {in_register(y, four)};
   }
   void bind(ActorId actor, std::string name, RegisterId reg) {
-    Actor& a = s.plan.actors[actor.index];
+    Actor& a = s.plan.actors[actor];
     a.binding = std::move(name);
     a.bound = {in_register(reg, four)};
     a.slices = {Attrs{{"begin", Ints{0}}, {"shape", Ints{4}}}};
@@ -202,10 +204,10 @@ TEST(Verify, WhatServesALaunchMustLieBetweenItsStartAndItsEnd) {
   EXPECT_NO_THROW(verify(Fed().s.plan));
 
   Fed unfed;  // another actor has the start: the input would read the feed of a launch that is not there yet
-  unfed.s.plan.actors[unfed.in.index].inputs.clear();
+  unfed.s.plan.actors[unfed.in].inputs.clear();
   ActorId other = unfed.s.actor("other");
-  unfed.s.plan.registers[0].consumers = {other};
-  unfed.s.plan.actors[other.index].inputs.push_back({RegisterId(0), 1});
+  unfed.s.plan.registers[RegisterId(0)].consumers = {other};
+  unfed.s.plan.actors[other].inputs.push_back({RegisterId(0), 1});
   unfed.s.done(other);
   EXPECT_NE(error_of([&] {
               verify(unfed.s.plan);
@@ -214,21 +216,21 @@ TEST(Verify, WhatServesALaunchMustLieBetweenItsStartAndItsEnd) {
       << error_of([&] { verify(unfed.s.plan); });
 
   Fed fetched_early = Fed();  // all of it runs ahead but for one actor beside
-  fetched_early.s.plan.actors[fetched_early.in.index].body = BodyKind::compute;
-  Actor& in = fetched_early.s.plan.actors[fetched_early.in.index];
+  fetched_early.s.plan.actors[fetched_early.in].body = BodyKind::compute;
+  Actor& in = fetched_early.s.plan.actors[fetched_early.in];
   in.binding.clear(), in.bound.clear(), in.slices.clear(), in.inputs.clear();
   ActorId beside = fetched_early.s.actor("beside");
-  fetched_early.s.plan.registers[0].consumers = {beside};
-  fetched_early.s.plan.actors[beside.index].inputs.push_back({RegisterId(0), 1});
+  fetched_early.s.plan.registers[RegisterId(0)].consumers = {beside};
+  fetched_early.s.plan.actors[beside].inputs.push_back({RegisterId(0), 1});
   fetched_early.s.done(beside);
   EXPECT_NE(error_of([&] { verify(fetched_early.s.plan); }).find("'out' (out at sketch.cc:1): its body is fetch, but no start register leads to it"),
             std::string::npos);
 
   Fed unawaited;  // the launch ends with `twice`, though the fetch may not have run
-  unawaited.s.plan.actors[unawaited.out.index].outputs.clear();
+  unawaited.s.plan.actors[unawaited.out].outputs.clear();
   RegisterId done(unawaited.s.plan.registers.size() - 1);
-  unawaited.s.plan.registers[done.index].producer = unawaited.twice;
-  unawaited.s.plan.actors[unawaited.twice.index].outputs.push_back({done, 1});
+  unawaited.s.plan.registers[done].producer = unawaited.twice;
+  unawaited.s.plan.actors[unawaited.twice].outputs.push_back({done, 1});
   EXPECT_NE(error_of([&] {
               verify(unawaited.s.plan);
             }).find("actor a2 'out' (out at sketch.cc:1) leads to no done register: the launch would be over before it"),
@@ -242,27 +244,27 @@ TEST(Verify, WhatServesALaunchMustLieBetweenItsStartAndItsEnd) {
 
 TEST(Verify, BindingsMustAgreeWithWhatALaunchGivesAndTakes) {
   Fed empty;
-  empty.s.plan.actors[empty.in.index].bound.clear();
-  empty.s.plan.actors[empty.in.index].slices.clear();
+  empty.s.plan.actors[empty.in].bound.clear();
+  empty.s.plan.actors[empty.in].slices.clear();
   EXPECT_NE(error_of([&] { verify(empty.s.plan); }).find("'in' (in at sketch.cc:1) reads input 'x' into nothing"), std::string::npos);
 
   Fed both;
   ActorId second = both.s.actor("second", 0, 0, BodyKind::fetch);
-  both.s.plan.registers[both.y.index].consumers.push_back(second);
-  both.s.plan.actors[second.index].inputs.push_back({both.y, 1});
-  both.s.plan.actors[second.index].binding = "y";
-  both.s.plan.actors[second.index].bound = {in_register(both.y, four)};
+  both.s.plan.registers[both.y].consumers.push_back(second);
+  both.s.plan.actors[second].inputs.push_back({both.y, 1});
+  both.s.plan.actors[second].binding = "y";
+  both.s.plan.actors[second].bound = {in_register(both.y, four)};
   both.s.done(second);
   EXPECT_NE(error_of([&] { verify(both.s.plan); }).find("'second' (second at sketch.cc:1) and actor a2 'out' (out at sketch.cc:1) both fetch 'y'"),
             std::string::npos);
-  both.s.plan.actors[second.index].binding = "z";
+  both.s.plan.actors[second].binding = "z";
   EXPECT_NO_THROW(verify(both.s.plan));
 
   Fed often;  // all act three times
-  for (std::size_t r : {0, 3}) {
+  for (RegisterId r : {RegisterId(0), RegisterId(3)}) {
     const Register& reg = often.s.plan.registers[r];
-    if (reg.producer == session_actor) often.s.plan.actors[often.in.index].inputs[0].period = 3;
-    else often.s.plan.actors[often.out.index].outputs[0].period = 3;
+    if (reg.producer == session_actor) often.s.plan.actors[often.in].inputs[0].period = 3;
+    else often.s.plan.actors[often.out].outputs[0].period = 3;
   }
   EXPECT_NE(error_of([&] { verify(often.s.plan); }).find("'out' (out at sketch.cc:1) acts 3 times in a launch, but 'y' is fetched once"),
             std::string::npos);
@@ -310,13 +312,13 @@ TEST(Verify, APlanThatStallsForWantOfSlotsIsRefused) {
   std::string error = error_of([&] { verify(s.plan); });
   EXPECT_NE(error.find("stalls: "), std::string::npos) << error;
   EXPECT_NE(error.find("a0 'a' waits for a free slot of r1"), std::string::npos) << error;
-  s.plan.registers[ab.index].slots = 2;
+  s.plan.registers[ab].slots = 2;
   EXPECT_NO_THROW(verify(s.plan));
 }
 
 TEST(Verify, CollectivesInOrdersThatCannotMeetAreRefused) {
   Sketch s(2);  // device 0 does x before y because y needs it; device 1's turns say y first
-  s.plan.communicators.push_back({{s.plan.devices[0], s.plan.devices[1]}, "direct", 1024, {"x", "y"}});
+  s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, "direct", 1024, {"x", "y"}});
   for (int d = 0; d < 2; ++d) {
     ActorId x = s.actor(cat("x.", d), 0, d, BodyKind::collective), y = s.actor(cat("y.", d), 0, d, BodyKind::collective);
     s.start(x);
@@ -324,9 +326,9 @@ TEST(Verify, CollectivesInOrdersThatCannotMeetAreRefused) {
     s.done(y);
     Collective c{CommunicatorId(0), "all_reduce", "sum", 0, {}, {}, {}, {}, {}, ""};
     c.in.view = c.out.view = View(DType::f32, {0});
-    s.plan.actors[x.index].collective = c;
+    s.plan.actors[x].collective = c;
     c.turn = 1;
-    s.plan.actors[y.index].collective = c;
+    s.plan.actors[y].collective = c;
   }
   EXPECT_NO_THROW(verify(s.plan));
   for (auto& actor : s.plan.actors) actor.collective->turn = 1 - actor.collective->turn;
@@ -344,7 +346,7 @@ TEST(Acts, PeriodsMultiplyAndDivide) {
   s.edge(a, {sum}, 2);
   s.edge(sum, {end}, 1, 0, 4, 1);
   s.done(end);
-  EXPECT_EQ(acts_per_launch(s.plan), (std::vector<std::int64_t>{1, 4, 4, 1}));
+  EXPECT_EQ(acts_per_launch(s.plan), (ById<ActorId, std::int64_t>{1, 4, 4, 1}));
   EXPECT_EQ(messages_per_launch(s.plan), 2 * (1 + 1 + 1 + 4 + 1 + 1));
   EXPECT_EQ(dry_run(s.plan).messages, messages_per_launch(s.plan)) << "the formula and the count agree";
 }
@@ -367,8 +369,8 @@ TEST(Acts, HalfAnActAndAnActorNobodyStartsAreErrors) {
 TEST(DryRun, GivesTheOrderOfPriorities) {
   Sketch s;
   ActorId a = s.actor("a"), late = s.actor("late"), soon = s.actor("soon");
-  s.plan.actors[late.index].priority = 2;
-  s.plan.actors[soon.index].priority = 1;
+  s.plan.actors[late].priority = 2;
+  s.plan.actors[soon].priority = 1;
   s.start(a);
   s.edge(a, {late, soon});
   s.done(late);
@@ -380,7 +382,7 @@ TEST(Pick, SmallestPriorityThenSmallestId) {
   Sketch s;
   for (int priority : {2, 0, 1, 0}) {
     ActorId a = s.actor("x");
-    s.plan.actors[a.index].priority = priority;
+    s.plan.actors[a].priority = priority;
   }
   EXPECT_EQ(pick_order(s.plan, {ActorId(0), ActorId(1), ActorId(2), ActorId(3)}),
             (std::vector<ActorId>{ActorId(1), ActorId(3), ActorId(2), ActorId(0)}));

@@ -26,7 +26,7 @@ namespace {
 // Two devices on two workers, each: input -> sum (marks its thread) -> all_reduce -> sum of several slots -> fetch, and a variable.
 Plan everything() {
   Sketch s(2, "everything");
-  s.plan.communicators.push_back({{s.plan.devices[0], s.plan.devices[1]}, "ring", 64, {"x"}});
+  s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, "ring", 64, {"x"}});
   View view(DType::f32, {100});
   for (int d = 0; d < 2; ++d) {
     ActorId in = s.actor(cat("in.", d), d, d, BodyKind::input), first = s.actor(cat("first.", d), d, d),
@@ -40,16 +40,16 @@ Plan everything() {
                out = s.edge(last, {fetch}, 2, 400);
     s.edge(state, {last});
     s.done(fetch);
-    s.plan.actors[in.index].binding = "x";
-    s.plan.actors[in.index].bound = {in_register(x, view)};
-    s.plan.actors[in.index].slices = {Attrs{{"begin", Ints{100 * d}}, {"shape", Ints{200}}}};
+    s.plan.actors[in].binding = "x";
+    s.plan.actors[in].bound = {in_register(x, view)};
+    s.plan.actors[in].slices = {Attrs{{"begin", Ints{100 * d}}, {"shape", Ints{200}}}};
     s.call(first, "test.mark", {in_register(x, view)}, {in_register(y, view)});
     Collective c{CommunicatorId(0), "all_reduce", "sum", 0, in_register(y, view), in_register(z, view), {}, {}, {}, "all_reduce"};
-    s.plan.actors[all.index].collective = c;
+    s.plan.actors[all].collective = c;
     s.call(last, "test.sum", {in_register(y, view), in_register(z, view), in_block(variable, view)}, {in_register(out, view)});
     s.call(last, "test.sum", {in_register(out, view)}, {in_block(variable, view)});
-    s.plan.actors[fetch.index].binding = cat("y", d);
-    s.plan.actors[fetch.index].bound = {in_register(out, view)};
+    s.plan.actors[fetch].binding = cat("y", d);
+    s.plan.actors[fetch].bound = {in_register(out, view)};
   }
   return s.plan;
 }

@@ -48,12 +48,12 @@ struct Grid {
     for (int round = 0; round < rounds; ++round) sequence.push_back(cat("round ", round));
     for (int r = 0; r < rows; ++r) {
       Communicator c{{}, algorithm, 256, sequence};
-      for (int k = 0; k < columns; ++k) c.members.push_back(s.plan.devices[static_cast<std::size_t>(r * columns + k)]);
+      for (int k = 0; k < columns; ++k) c.members.push_back(s.plan.devices[DeviceId(r * columns + k)]);
       s.plan.communicators.push_back(c);
     }
     for (int k = 0; k < columns; ++k) {
       Communicator c{{}, algorithm, 256, sequence};
-      for (int r = 0; r < rows; ++r) c.members.push_back(s.plan.devices[static_cast<std::size_t>(r * columns + k)]);
+      for (int r = 0; r < rows; ++r) c.members.push_back(s.plan.devices[DeviceId(r * columns + k)]);
       s.plan.communicators.push_back(c);
     }
     for (int d = 0; d < rows * columns; ++d) device(d, d % workers);
@@ -63,7 +63,7 @@ struct Grid {
     View view(DType::f32, {count});
     ActorId last = s.actor(cat("input.", d), worker, d, BodyKind::input);
     s.start(last);
-    Actor& input = s.plan.actors[last.index];
+    Actor& input = s.plan.actors[last];
     input.binding = "x";
     input.slices = {Attrs{{"begin", Ints{d * count}}, {"shape", Ints{rows * columns * count}}}};
     RegisterId from{static_cast<int>(s.plan.registers.size())};
@@ -80,13 +80,13 @@ struct Grid {
           reduce_function("sum", DType::f32)};
       if (std::int64_t staging = comm::staging_bytes(spec); staging > 0)
         c.staging = in_block(s.block(BlockKind::scratch, d, staging), View(DType::b8, {staging}));
-      s.plan.actors[all.index].collective = c;
+      s.plan.actors[all].collective = c;
       last = all;
     }
     ActorId fetch = s.actor(cat("fetch.", d), worker, d, BodyKind::fetch);
     from = s.edge(last, {fetch}, 1, view.bytes());
-    s.plan.actors[fetch.index].binding = cat("y", d);
-    s.plan.actors[fetch.index].bound = {in_register(from, view)};
+    s.plan.actors[fetch].binding = cat("y", d);
+    s.plan.actors[fetch].bound = {in_register(from, view)};
     s.done(fetch);
   }
 
@@ -134,7 +134,7 @@ TEST(Collectives, WhatIsReadyBeforeItsTurnWaits) {
   for (int workers : {1, 2})
     for (const char* algorithm : {"ring", "direct", "flat"}) {
       Sketch s(2, "turns");
-      s.plan.communicators.push_back({{s.plan.devices[0], s.plan.devices[1]}, algorithm, 64, {"x", "y"}});
+      s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, algorithm, 64, {"x", "y"}});
       const std::int64_t counts[2] = {100, 60};
       for (int d = 0; d < 2; ++d)
         for (int turn : {0, 1}) {
@@ -148,22 +148,22 @@ TEST(Collectives, WhatIsReadyBeforeItsTurnWaits) {
             RegisterId to = s.edge(last, {next}, 1, view.bytes());
             if (link > 0) s.call(last, "test.relu", {in_register(from, view)}, {in_register(to, view)});
             from = to;
-            if (last == in) s.plan.actors[in.index].bound = {in_register(to, view)};
-            s.plan.actors[next.index].priority = 5;
+            if (last == in) s.plan.actors[in].bound = {in_register(to, view)};
+            s.plan.actors[next].priority = 5;
             last = next;
           }
           ActorId all = s.actor(cat(name, ".", d), d, d, BodyKind::collective);
           RegisterId to = s.edge(last, {all}, 1, view.bytes());
-          if (last == in) s.plan.actors[in.index].bound = {in_register(to, view)};
+          if (last == in) s.plan.actors[in].bound = {in_register(to, view)};
           else s.call(last, "test.relu", {in_register(from, view)}, {in_register(to, view)});
-          Actor& input = s.plan.actors[in.index];
+          Actor& input = s.plan.actors[in];
           input.binding = name;
           input.slices = {Attrs{{"begin", Ints{d * counts[turn]}}, {"shape", Ints{2 * counts[turn]}}}};
           ActorId out = s.actor(cat(name, ".out.", d), d, d, BodyKind::fetch);
           RegisterId result = s.edge(all, {out}, 1, view.bytes());
           s.done(out);
-          s.plan.actors[out.index].binding = cat(name, d);
-          s.plan.actors[out.index].bound = {in_register(result, view)};
+          s.plan.actors[out].binding = cat(name, d);
+          s.plan.actors[out].bound = {in_register(result, view)};
           Collective c{CommunicatorId(0), "all_reduce", "sum", turn, in_register(to, view), in_register(result, view), {}, {}, {}, ""};
           comm::CollectiveSpec spec;
           spec.algorithm = comm::algorithm_from(algorithm);
@@ -173,8 +173,8 @@ TEST(Collectives, WhatIsReadyBeforeItsTurnWaits) {
           spec.in = spec.out = view;
           if (std::int64_t staging = comm::staging_bytes(spec); staging > 0)
             c.staging = in_block(s.block(BlockKind::scratch, d, staging), View(DType::b8, {staging}));
-          s.plan.actors[all.index].collective = c;
-          s.plan.actors[all.index].priority = -turn;
+          s.plan.actors[all].collective = c;
+          s.plan.actors[all].priority = -turn;
         }
       KernelTable table(test_kernels());
       Session session({.workers = workers}, table);

@@ -155,7 +155,7 @@ TEST(EventRing, ASessionsRecordObeysTheProtocol) {
     const Plan& plan = run.graph.s.plan;
     ASSERT_NO_THROW(check_protocol(plan, run.number, run.logs)) << "seed " << seed;
     std::map<EventKind, std::int64_t> count;
-    std::vector<std::int64_t> acts(plan.actors.size());
+    ById<ActorId, std::int64_t> acts(plan.actors.size());
     std::int64_t before = 0;
     for (const EventLog& log : run.logs) {
       before = 0;
@@ -164,7 +164,7 @@ TEST(EventRing, ASessionsRecordObeysTheProtocol) {
         before = e.time;
         if (e.plan != run.number) continue;
         ++count[e.kind];
-        if (e.kind == EventKind::began || e.kind == EventKind::acted) ++acts[static_cast<std::size_t>(e.actor.index)];
+        if (e.kind == EventKind::began || e.kind == EventKind::acted) ++acts[e.actor];
         if (e.kind == EventKind::launch_began) { EXPECT_EQ(e.ticket, count[e.kind]); }
         if (e.kind == EventKind::ended) { EXPECT_TRUE(e.ticket >= 1 && e.ticket <= 3); }
       }
@@ -175,7 +175,7 @@ TEST(EventRing, ASessionsRecordObeysTheProtocol) {
     EXPECT_EQ(count[EventKind::posted], count[EventKind::taken]);
     EXPECT_EQ(count[EventKind::began], count[EventKind::ended]);
     auto due = acts_per_launch(plan);
-    for (std::size_t i = 0; i < acts.size(); ++i) EXPECT_EQ(acts[i], 3 * due[i]);
+    for (ActorId a : acts.ids()) EXPECT_EQ(acts[a], 3 * due[a]);
   }
 }
 

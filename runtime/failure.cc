@@ -30,7 +30,7 @@ Error thrown() {
 
 void fail_launch(Loaded& loaded, const ActorState& actor, const Error& cause, const std::string& where) {
   LaunchRecord* record = loaded.launch.load(std::memory_order_acquire);
-  const PlanDevice& device = loaded.plan.devices[static_cast<std::size_t>(loaded.plan.stream(actor.actor->stream).device.index)];
+  const PlanDevice& device = loaded.plan.devices[loaded.plan.stream(actor.actor->stream).device];
   std::string text =
       cat(where.empty() ? "" : cat(where, ": "), cause.what(), " [", record == nullptr ? "between launches" : cat("launch ", record->ticket),
           ", actor '", actor.actor->name, "', device ", device_name(device), "]");

@@ -142,7 +142,7 @@ TEST(Failure, HasTheKindOfItsCauseAndTheUsersLineForEveryWaiterUntilReloaded) {
     }
     EXPECT_EQ(caught([&] { session.load(plan_of("test.unready")); }).kind, kind);
     Plan setup = plan_of("test.blame");
-    std::swap(setup.setup, setup.actors[0].calls);
+    std::swap(setup.setup, setup.actors[ActorId(0)].calls);
     EXPECT_EQ(caught([&] { session.load(setup); }).kind, kind);
   }
 }
@@ -210,7 +210,7 @@ TEST(Failure, WhateverAKernelThrowsFailsTheLaunchOrTheLoadWithText) {
   s.call(a, "test.unready", {}, {});
   const std::string why = ": something was thrown that is no std::exception";
   EXPECT_EQ(error_of([&] { session.load(s.plan); }), "plan 'sketch', test.unready at sketch.cc:2" + why);
-  std::swap(s.plan.setup, s.plan.actors[0].calls);
+  std::swap(s.plan.setup, s.plan.actors[ActorId(0)].calls);
   EXPECT_EQ(error_of([&] { session.load(s.plan); }), "plan 'sketch', test.unready at sketch.cc:2" + why);
   s.plan.setup[0].kernel = "test.odd";
   EXPECT_EQ(error_of([&] { session.load(s.plan); }), "plan 'sketch', set-up, test.unready at sketch.cc:2: odd");
@@ -375,9 +375,9 @@ TEST(Failure, APoisonedLaunchReadsNoInputAndRunsNoKernel) {
   s.start(in, 3);
   RegisterId x = s.edge(in, {run}, 1, 4);
   s.done(run, 3);
-  s.plan.actors[in.index].binding = "x";
-  s.plan.actors[in.index].bound = {in_register(x, one)};
-  s.plan.actors[in.index].slices = {Attrs{{"begin", Ints{0}}, {"shape", Ints{1}}}};
+  s.plan.actors[in].binding = "x";
+  s.plan.actors[in].bound = {in_register(x, one)};
+  s.plan.actors[in].slices = {Attrs{{"begin", Ints{0}}, {"shape", Ints{1}}}};
   s.call(run, "test.run", {in_register(x, one)}, {});
   auto source = std::make_shared<Counting>();
   int plan = session.load(s.plan);
@@ -507,13 +507,13 @@ TEST(AsyncKernels, AllThatWasDeferredBehindOneWakesWhenItEnds) {
   s.start(first);
   s.done(first);
   s.call(first, "test.timer", {}, {});
-  s.plan.actors[first.index].priority = -1;
+  s.plan.actors[first].priority = -1;
   for (auto [name, priority] : {std::pair{"a", 2}, std::pair{"b", 0}, std::pair{"c", 1}}) {
     ActorId a = s.actor(name);
     s.start(a);
     s.done(a);
     s.call(a, "test.note", {}, {}, {{"name", std::string(name)}});
-    s.plan.actors[a.index].priority = priority;
+    s.plan.actors[a].priority = priority;
   }
   int plan = session.load(s.plan);
   for (int i = 0; i < 2; ++i) {

@@ -30,7 +30,7 @@ class Preparation {
     allocate_blocks();
     make_parts();
     acts_ = acts_per_launch(plan_);
-    for (std::size_t i = 0; i < plan_.actors.size(); ++i) prepare_actor(state(ActorId(i)));
+    for (ActorId i : plan_.actors.ids()) prepare_actor(state(i));
     make_sequences();
     make_mails();
     run_setup();
@@ -39,13 +39,13 @@ class Preparation {
   }
 
  private:
-  ActorState& state(ActorId id) { return *loaded_->part_of[id.index]->local[id.index + 1]; }
+  ActorState& state(ActorId id) { return *loaded_->part_of[id]->local[id.index + 1]; }
   int worker_of(const Actor& actor) const { return plan_.stream(actor.stream).worker % options_.dealt_among; }
-  const PlanDevice& device_of(const Actor& actor) const { return plan_.devices[plan_.stream(actor.stream).device.index]; }
+  const PlanDevice& device_of(const Actor& actor) const { return plan_.devices[plan_.stream(actor.stream).device]; }
 
   void allocate_blocks() {
     for (const Block& b : plan_.blocks) {
-      Device& device = *loaded_->devices[b.device.index];
+      Device& device = *loaded_->devices[b.device];
       if (b.kind == BlockKind::variable) {
         loaded_->block_address.push_back(variable(b, device));
         continue;
@@ -76,7 +76,7 @@ class Preparation {
   // Dealing out: an actor's place among its worker's is its place in the pick order.
   void make_parts() {
     std::vector<std::vector<ActorId>> dealt(options_.boxes.size());
-    for (std::size_t i = 0; i < plan_.actors.size(); ++i) dealt[worker_of(plan_.actors[i])].emplace_back(i);
+    for (ActorId i : plan_.actors.ids()) dealt[worker_of(plan_.actors[i])].push_back(i);
     loaded_->part_of.resize(plan_.actors.size());
     for (std::size_t w = 0; w < dealt.size(); ++w) {
       auto& part = loaded_->parts.emplace_back();
@@ -95,7 +95,7 @@ class Preparation {
         actor->place = static_cast<int>(part->actors.size()) - 1;
         actor->stream = plan_.actor(id).stream.index;
         part->local[id.index + 1] = actor.get();
-        loaded_->part_of[id.index] = part.get();
+        loaded_->part_of[id] = part.get();
       }
     }
   }
@@ -104,12 +104,12 @@ class Preparation {
   void locate(ActorState& a, const Operand& o, std::byte** cell) {
     *cell = nullptr;
     if (!o.reg.valid()) {
-      if (o.block.valid()) *cell = loaded_->block_address[o.block.index] + o.offset;
+      if (o.block.valid()) *cell = loaded_->block_address[o.block] + o.offset;
       return;
     }
     const Register& r = plan_.reg(o.reg);
     if (!r.block.valid()) return;  // an empty tensor
-    std::byte* base = loaded_->block_address[r.block.index] + r.offset + o.offset;
+    std::byte* base = loaded_->block_address[r.block] + r.offset + o.offset;
     *cell = base;
     if (r.slots == 1) return;
     auto find = [&](const std::vector<Port>& ports) {
@@ -156,10 +156,10 @@ class Preparation {
   void prepare_actor(ActorState& a) {
     const Actor& actor = *a.actor;
     const std::string& device = device_of(actor).kind;
-    a.acts_per_launch = acts_[a.id.index];
+    a.acts_per_launch = acts_[a.id];
     a.note.what = Mail::What::finished;
     a.note.place = a.place;
-    a.note.part = loaded_->part_of[a.id.index];
+    a.note.part = loaded_->part_of[a.id];
     a.calls.resize(actor.calls.size());
     for (std::size_t c = 0; c < actor.calls.size(); ++c) {
       const Call& call = actor.calls[c];
@@ -192,7 +192,7 @@ class Preparation {
   void hold_streams(Part& part) {
     if (!part.stream_busy.empty()) return;
     part.stream_busy.resize(plan_.streams.size());
-    for (std::size_t s = 0; s < plan_.streams.size(); ++s) part.deferred.emplace_back(static_cast<int>(part.actors.size()));
+    part.deferred.resize(plan_.streams.size(), ReadyQueue(static_cast<int>(part.actors.size())));
   }
 
   void bind(ActorState& a) {
@@ -215,9 +215,9 @@ class Preparation {
 
   void prepare_collective(ActorState& a) {
     const Collective& c = *a.actor->collective;
-    const Communicator& group = plan_.communicators[c.communicator.index];
+    const Communicator& group = plan_.communicators[c.communicator];
     if (loaded_->hubs.empty()) loaded_->hubs.resize(plan_.communicators.size());
-    auto& hub = loaded_->hubs[c.communicator.index];
+    auto& hub = loaded_->hubs[c.communicator];
     if (!hub) {
       for (const PlanDevice& member : group.members)
         require(std::find(plan_.devices.begin(), plan_.devices.end(), member) != plan_.devices.end(), "communicator ", c.communicator, ": member ",
@@ -246,9 +246,9 @@ class Preparation {
 
   void make_sequences() {
     std::map<std::pair<CommunicatorId, DeviceId>, Sequence*> known;
-    for (std::size_t i = 0; i < plan_.actors.size(); ++i) {
+    for (ActorId i : plan_.actors.ids()) {
       if (!plan_.actors[i].collective) continue;
-      ActorState& a = state(ActorId(i));
+      ActorState& a = state(i);
       const Collective& c = *a.actor->collective;
       Part& part = *loaded_->part_of[i];
       Sequence*& sequence = known[{c.communicator, plan_.stream(a.actor->stream).device}];
@@ -256,7 +256,7 @@ class Preparation {
         sequence = part.sequences.emplace_back(std::make_unique<Sequence>()).get();
         sequence->seat = &loaded_->turns.seat(a.id);
         sequence->by_turn.resize(sequence->seat->order.size());
-        sequence->endpoint = &loaded_->hubs[c.communicator.index]->endpoint(a.collective->spec().member);
+        sequence->endpoint = &loaded_->hubs[c.communicator]->endpoint(a.collective->spec().member);
         sequence->arrival.what = Mail::What::arrival;
         sequence->arrival.part = &part;
         sequence->arrival.place = static_cast<int>(part.sequences.size()) - 1;
@@ -276,9 +276,9 @@ class Preparation {
 
   // A mail for every message an actor can send to another worker. Lanes say how many; the receiver's part is known now.
   void make_mails() {
-    for (std::size_t i = 0; i < plan_.actors.size(); ++i) {
-      ActorState& a = state(ActorId(i));
-      auto away = [&](ActorId other) { return other == session_actor || loaded_->part_of[other.index] != loaded_->part_of[i]; };
+    for (ActorId i : plan_.actors.ids()) {
+      ActorState& a = state(i);
+      auto away = [&](ActorId other) { return other == session_actor || loaded_->part_of[other] != loaded_->part_of[i]; };
       bool any = false;
       for (const Port& port : a.actor->inputs) any |= away(plan_.reg(port.reg).producer);
       for (const Port& port : a.actor->outputs)
@@ -293,11 +293,11 @@ class Preparation {
     for (std::size_t o = 0; o < a.actor->outputs.size(); ++o) {
       const Register& r = plan_.reg(a.actor->outputs[o].reg);
       if (r.bytes == 0 || plan_.block(r.block).kind != BlockKind::reg) continue;
-      a.poisoned.push_back({static_cast<int>(o), loaded_->block_address[r.block.index] + r.offset, r.stride, r.bytes});
+      a.poisoned.push_back({static_cast<int>(o), loaded_->block_address[r.block] + r.offset, r.stride, r.bytes});
     }
     auto scratch = [&](const Operand& o) {
       if (o.reg.valid() || !o.block.valid() || plan_.block(o.block).kind != BlockKind::scratch) return;
-      a.poisoned.push_back({-1, loaded_->block_address[o.block.index] + o.offset, 0, o.view.bytes()});
+      a.poisoned.push_back({-1, loaded_->block_address[o.block] + o.offset, 0, o.view.bytes()});
     };
     for (const Call& call : a.actor->calls) {
       for (const Operand& o : call.out) scratch(o);
@@ -309,9 +309,9 @@ class Preparation {
     for (const Call& call : plan_.setup) {
       DeviceId device = call.out.empty() ? DeviceId(0) : plan_.block(call.out[0].block).device;
       PreparedCall prepared;
-      prepare_call(prepared, call, plan_.devices[device.index].kind);
+      prepare_call(prepared, call, plan_.devices[device].kind);
       require(prepared.async == nullptr, "set-up: kernel ", call.kernel, " finishes later");
-      auto fixed = [&](const Operand& o) { return o.block.valid() ? loaded_->block_address[o.block.index] + o.offset : nullptr; };
+      auto fixed = [&](const Operand& o) { return o.block.valid() ? loaded_->block_address[o.block] + o.offset : nullptr; };
       for (std::size_t i = 0; i < call.in.size(); ++i) prepared.in[i] = fixed(call.in[i]);
       for (std::size_t i = 0; i < call.out.size(); ++i) prepared.out[i] = fixed(call.out[i]);
       if (call.workspace) prepared.workspace = fixed(*call.workspace);
@@ -326,7 +326,7 @@ class Preparation {
   Variables& variables_;
   const LoadOptions& options_;
   std::map<std::pair<std::string, std::string>, std::shared_ptr<Variable>> fresh_;
-  std::vector<std::int64_t> acts_;
+  ById<ActorId, std::int64_t> acts_;
 };
 
 }  // namespace

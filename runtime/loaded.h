@@ -171,12 +171,12 @@ struct Loaded {
   Turns turns;
   std::vector<Memory> memory;  // of blocks that are no variables
   std::vector<std::shared_ptr<Variable>> variables;
-  std::vector<std::byte*> block_address;
-  std::vector<Device*> devices;
-  std::vector<std::unique_ptr<comm::LocalHub>> hubs;  // by communicator
-  std::vector<std::unique_ptr<Part>> parts;           // by worker; none where a worker has no actor of it
-  std::vector<Part*> part_of;                         // by actor
-  std::vector<Mailbox*> boxes;                        // by worker
+  ById<BlockId, std::byte*> block_address;
+  ById<DeviceId, Device*> devices;
+  ById<CommunicatorId, std::unique_ptr<comm::LocalHub>> hubs;
+  std::vector<std::unique_ptr<Part>> parts;  // by worker; none where a worker has no actor of it
+  ById<ActorId, Part*> part_of;
+  std::vector<Mailbox*> boxes;  // by worker
   std::vector<Binding> inputs, outputs;
   std::atomic<LaunchRecord*> launch{nullptr};  // in flight
   std::atomic<std::uint64_t> ticket{0};        // of the launch in flight, or of the last one

@@ -159,7 +159,7 @@ void Protocol::send_away(Part& part, ActorState& from, const Message& message) {
   mail.what = Mail::What::message;
   mail.message = message;
   mail.payload = &loaded;
-  mail.part = message.to == session_actor ? nullptr : loaded.part_of[static_cast<std::size_t>(message.to.index)];
+  mail.part = message.to == session_actor ? nullptr : loaded.part_of[message.to];
   loaded.boxes[mail.part == nullptr ? 0 : static_cast<std::size_t>(mail.part->worker)]->post(&mail);
 }
 
@@ -179,7 +179,7 @@ void Protocol::take_for_session(Loaded& loaded, const Message& message, EventKin
 
 void Protocol::send_from_session(Loaded& loaded, std::vector<Mail>& mails, const Message& message) {
   loaded.session_ports.messages.add(1);
-  Part& part = *loaded.part_of[static_cast<std::size_t>(message.to.index)];
+  Part& part = *loaded.part_of[message.to];
   bool here = part.worker == worker_;
   events_.message(here ? EventKind::handed : EventKind::posted, loaded.number, loaded.ticket.load(std::memory_order_relaxed), message);
   if (here) {

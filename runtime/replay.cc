@@ -31,14 +31,14 @@ struct Tokens {
 class Replay {
  public:
   Replay(const Plan& plan, std::int32_t number) : plan_(plan), number_(number), tokens_(plan.actors.size()) {
-    for (std::size_t i = 0; i < plan.actors.size(); ++i) {
+    for (ActorId i : plan.actors.ids()) {
       for (const Port& port : plan.actors[i].inputs) tokens_[i].in.push_back({port.reg, port.period});
       for (const Port& port : plan.actors[i].outputs) add_output(tokens_[i], port);
     }
-    for (std::size_t r = 0; r < plan.registers.size(); ++r) {
+    for (RegisterId r : plan.registers.ids()) {
       const Register& reg = plan.registers[r];
-      if (reg.producer == session_actor) add_output(starter_, {RegisterId(r), 1});
-      if (std::count(reg.consumers.begin(), reg.consumers.end(), session_actor) > 0) ender_.in.push_back({RegisterId(r)});
+      if (reg.producer == session_actor) add_output(starter_, {r, 1});
+      if (std::count(reg.consumers.begin(), reg.consumers.end(), session_actor) > 0) ender_.in.push_back({r});
     }
   }
 
@@ -54,7 +54,7 @@ class Replay {
   }
 
   void nothing_is_under_way() const {
-    for (std::size_t i = 0; i < tokens_.size(); ++i) require(!tokens_[i].acting, "replay: ", name(ActorId(i)), " never ended");
+    for (ActorId i : tokens_.ids()) require(!tokens_[i].acting, "replay: ", name(i), " never ended");
     for (const InputTokens& input : ender_.in) require(input.held == 0, "replay: a launch ended without reading r", input.reg);
   }
 
@@ -68,7 +68,10 @@ class Replay {
     require(ok, "replay: worker ", worker_, ", entry ", at_, " (", name_of(event_->kind), "): ", parts...);
   }
   Tokens& tokens_of(const Event& event) {
-    if (event.actor != session_actor) return tokens_.at(static_cast<std::size_t>(event.actor.index));
+    if (event.actor != session_actor) {
+      demand(tokens_.has(event.actor), "no actor has the number ", event.actor);
+      return tokens_[event.actor];
+    }
     return event.message == Message::Kind::filled ? ender_ : starter_;
   }
 
@@ -176,7 +179,7 @@ class Replay {
 
   const Plan& plan_;
   const std::int32_t number_;
-  std::vector<Tokens> tokens_;  // by actor
+  ById<ActorId, Tokens> tokens_;
   Tokens starter_, ender_;
   std::vector<Due> due_;                       // what the act that ended last has yet to send
   std::map<RegisterId, std::int16_t> unsent_;  // slots that some consumers were told of, and not yet all

@@ -133,11 +133,11 @@ Plan counting_plan(const std::string& name = "counting") {
   s.start(n);
   RegisterId old = s.edge(n, {add}), fresh = s.edge(add, {out}, 1, 4);
   (void)old;
-  s.plan.registers[fresh.index].block = block;  // the new version lies where the old one lay
+  s.plan.registers[fresh].block = block;  // the new version lies where the old one lay
   s.done(out);
   s.call(add, "test.count", {in_block(block, View(DType::f32, {1}))}, {in_block(block, View(DType::f32, {1}))});
-  s.plan.actors[out.index].binding = "n";
-  s.plan.actors[out.index].bound = {in_register(fresh, View(DType::f32, {1}))};
+  s.plan.actors[out].binding = "n";
+  s.plan.actors[out].bound = {in_register(fresh, View(DType::f32, {1}))};
   return s.plan;
 }
 
@@ -192,7 +192,7 @@ TEST(Session, AFailedLoadLeavesNoVariableBehind) {
     missing.kernel = in_setup ? "test.fail" : "test.missing";
     missing.attrs = {{"at", std::int64_t{1}}};
     if (in_setup) plan.setup.push_back(missing);  // prepared, but it throws when it runs
-    else plan.actors[1].calls.push_back(missing);
+    else plan.actors[ActorId(1)].calls.push_back(missing);
     EXPECT_NE(error_of([&] { session.load(plan); }), "no error");
     EXPECT_FALSE(session.has_variable("n", first_device));
     EXPECT_FALSE(session.has_variable("m", first_device));
@@ -220,7 +220,7 @@ TEST(Session, AKernelThatNeedsAWorkspaceAndGotNoneOrTooLittleIsRefused) {
                 .find("plan 'sketch', test.scratchy at sketch.cc:2: kernel test.scratchy needs 100 bytes of "
                       "workspace for "),
             0u);
-  Call& call = s.plan.actors[a.index].calls[0];
+  Call& call = s.plan.actors[a].calls[0];
   call.workspace = in_block(s.block(BlockKind::scratch, 0, 128), View(DType::b8, {99}));
   EXPECT_NE(error_of([&] { session.load(s.plan); }).find(", but the plan gives 99"), std::string::npos);
   call.workspace->view = View(DType::b8, {100});
@@ -245,7 +245,7 @@ TEST(Session, AnInputThatActsTwiceInALaunchReadsItsPositionAndTheNext) {
   s.start(in, 2);
   RegisterId x = s.edge(in, {sink}, 2, 16);
   s.done(sink, 2);
-  Actor& a = s.plan.actors[in.index];
+  Actor& a = s.plan.actors[in];
   a.binding = "x";
   a.bound = {in_register(x, test_vector)};
   a.slices = {Attrs{{"begin", Ints{0}}, {"shape", Ints{4}}}};
@@ -270,8 +270,8 @@ TEST(Session, SetupRunsOnceWhenLoaded) {
   RegisterId y = s.edge(a, {out}, 1, 16);
   s.done(out);
   s.call(a, "test.sum", {in_block(constant, test_vector), in_block(constant, test_vector)}, {in_register(y, test_vector)});
-  s.plan.actors[out.index].binding = "y";
-  s.plan.actors[out.index].bound = {in_register(y, test_vector)};
+  s.plan.actors[out].binding = "y";
+  s.plan.actors[out].bound = {in_register(y, test_vector)};
   Call setup;
   setup.kernel = "test.sum";
   setup.attrs = {{"bias", 2.5}};
@@ -418,12 +418,12 @@ TEST(Session, BadFeedsAndPlansAreNamed) {
             }),
             "input 'x' is f32[2, 2], but is fed with f32[4] (input at net.cc:1)");
   Plan bad = parse_plan(matmul_relu);
-  bad.actors[3].calls[0].kernel = "test.rule";
+  bad.actors[ActorId(3)].calls[0].kernel = "test.rule";
   std::string error = error_of([&] { session.load(bad); });
   EXPECT_NE(error.find("plan 'matmul_relu', relu at net.cc:3: "), std::string::npos) << error;
   EXPECT_NE(error.find("test.relu"), std::string::npos) << "what there is: " << error;
   bad = parse_plan(matmul_relu);
-  bad.registers[2].slots = 0;
+  bad.registers[RegisterId(2)].slots = 0;
   EXPECT_NE(error_of([&] { session.load(bad); }).find("has 0 slots"), std::string::npos);
 }
 

@@ -52,8 +52,7 @@ class Simulator {
       if (options.workers == 0) workers = std::max(workers, s.worker + 1);
     workers_.resize(static_cast<std::size_t>(std::max(workers, 1)));
     result_.events.resize(workers_.size());
-    for (std::size_t i = 0; i < plan.actors.size(); ++i) {
-      ActorId a(i);
+    for (ActorId a : plan.actors.ids()) {
       ports_.emplace_back(plan, a);
       worker_.push_back(plan.stream(plan.actor(a).stream).worker % static_cast<int>(workers_.size()));
       workers_[worker_.back()].order.push_back(a);
@@ -62,11 +61,11 @@ class Simulator {
     for (SimulatedWorker& w : workers_) {
       w.order = pick_order(plan, w.order);
       w.ready = ReadyQueue(static_cast<int>(w.order.size()));
-      for (std::size_t p = 0; p < w.order.size(); ++p) place_[w.order[p].index] = static_cast<int>(p);
+      for (std::size_t p = 0; p < w.order.size(); ++p) place_[w.order[p]] = static_cast<int>(p);
     }
     stream_busy_.resize(plan.streams.size());
     watch_.resize(plan.registers.size());
-    for (std::size_t r = 0; r < plan.registers.size(); ++r) watch_[r].resize(static_cast<std::size_t>(plan.registers[r].slots));
+    for (RegisterId r : plan.registers.ids()) watch_[r].resize(static_cast<std::size_t>(plan.registers[r].slots));
     began_.resize(ports_.size());
     in_use_.resize(plan.registers.size());
     bytes_.resize(plan.devices.size());
@@ -75,8 +74,8 @@ class Simulator {
   }
 
   Simulation run() {
-    for (std::size_t i = 0; i < ports_.size(); ++i)
-      if (ports_[i].ready()) consider(ActorId(i));
+    for (ActorId a : ports_.ids())
+      if (ports_[a].ready()) consider(a);
     for (int launch = 0; launch < options_.launches; ++launch) {
       while (!starter_.ready()) step();
       ++ticket_;
@@ -106,7 +105,7 @@ class Simulator {
     event.order = made_++;
     events_.push(event);
   }
-  int worker_of(ActorId a) const { return a == session_actor ? 0 : worker_[a.index]; }
+  int worker_of(ActorId a) const { return a == session_actor ? 0 : worker_[a]; }
 
   Event event_of(EventKind kind, ActorId actor, std::int64_t piece) const {
     Event event;
@@ -140,7 +139,7 @@ class Simulator {
       else last = std::max(last, now_);
       add(event, last);
     }
-    SlotWatch& slot = watch_[m.reg.index][m.slot];
+    SlotWatch& slot = watch_[m.reg][m.slot];
     if (m.kind == Message::Kind::filled) {
       slot.writing = false;
       slot.readers.push_back(m.to);
@@ -154,13 +153,13 @@ class Simulator {
 
   void use(RegisterId reg, int slots) {
     const Register& r = plan_.reg(reg);
-    result_.most_slots[reg.index] = std::max(result_.most_slots[reg.index], in_use_[reg.index] += slots);
+    result_.most_slots[reg] = std::max(result_.most_slots[reg], in_use_[reg] += slots);
     if (!r.block.valid()) return;
-    auto device = plan_.block(r.block).device.index;
+    DeviceId device = plan_.block(r.block).device;
     result_.peak_bytes[device] = std::max(result_.peak_bytes[device], bytes_[device] += slots * r.bytes);
   }
   void take_slot(RegisterId reg, int number) {
-    SlotWatch& slot = watch_[reg.index][number];
+    SlotWatch& slot = watch_[reg][number];
     require(!slot.writing && slot.readers.empty(), "simulator: slot ", number, " of r", reg, " is overwritten while it is in use");
     slot.writing = true;
     use(reg, 1);
@@ -168,7 +167,7 @@ class Simulator {
 
   void consider(ActorId a) {
     if (!may_begin(a)) return;
-    workers_[worker_of(a)].ready.insert(place_[a.index]);
+    workers_[worker_of(a)].ready.insert(place_[a]);
   }
 
   // Every worker that is free begins its best ready actor; those on a busy stream stay.
@@ -178,7 +177,7 @@ class Simulator {
       while (!worker.ready.empty() && !worker.busy) {
         int place = worker.ready.pop();
         ActorId a = worker.order[place];
-        if (stream_busy_[plan_.actor(a).stream.index]) kept.push_back(place);
+        if (stream_busy_[plan_.actor(a).stream]) kept.push_back(place);
         else begin(a, worker);
       }
       for (int place : kept) worker.ready.insert(place);
@@ -186,12 +185,12 @@ class Simulator {
   }
 
   void begin(ActorId a, SimulatedWorker& worker) {
-    Ports& ports = ports_[a.index];
+    Ports& ports = ports_[a];
     ports.begin();
-    began_[a.index] = now_;
+    began_[a] = now_;
     record(a, EventKind::began, ports.acts());
     for (int i = 0; i < ports.input_count(); ++i) {
-      const SlotWatch& slot = watch_[ports.input_register(i).index][ports.input_slot(i)];
+      const SlotWatch& slot = watch_[ports.input_register(i)][ports.input_slot(i)];
       require(std::count(slot.readers.begin(), slot.readers.end(), a) == 1, "simulator: ", actor_name(plan_, a), " reads slot ", ports.input_slot(i),
               " of r", ports.input_register(i), ", which was not given to it");
     }
@@ -206,7 +205,7 @@ class Simulator {
       return;
     }
     if (options_.holds == Holds::worker) worker.busy = 1;
-    else stream_busy_[plan_.actor(a).stream.index] = 1;
+    else stream_busy_[plan_.actor(a).stream] = 1;
     end_later(a);
   }
 
@@ -214,7 +213,7 @@ class Simulator {
     Happening event;
     event.what = Happening::What::ended;
     event.actor = a;
-    double lasts = options_.duration ? options_.duration(a, ports_[a.index].acts()) : 1.0;
+    double lasts = options_.duration ? options_.duration(a, ports_[a].acts()) : 1.0;
     require(lasts >= 0, "simulator: an act of ", actor_name(plan_, a), " lasts ", lasts);
     add(event, now_ + lasts);
   }
@@ -235,48 +234,48 @@ class Simulator {
     record(worker_of(m.to), EventKind::taken, m);
     if (m.to == session_actor) {
       (m.kind == Message::Kind::filled ? ender_ : starter_).take(m);
-    } else if (ports_[m.to.index].take(m)) {
+    } else if (ports_[m.to].take(m)) {
       consider(m.to);
     }
   }
 
   void end(ActorId a) {
-    Ports& ports = ports_[a.index];
-    result_.acts.push_back({a, ports.acts(), began_[a.index], now_});
+    Ports& ports = ports_[a];
+    result_.acts.push_back({a, ports.acts(), began_[a], now_});
     record(a, EventKind::ended, ports.acts());
     const bool collective = plan_.actor(a).collective.has_value(), in_turn = collective && options_.turns;
     if (in_turn) turns_.seat(a).end();
-    if (!collective) (options_.holds == Holds::worker ? workers_[worker_of(a)].busy : stream_busy_[plan_.actor(a).stream.index]) = 0;
+    if (!collective) (options_.holds == Holds::worker ? workers_[worker_of(a)].busy : stream_busy_[plan_.actor(a).stream]) = 0;
     ports.complete([&](const Message& m) { send(a, m); });
     if (ports.ready()) consider(a);
     if (!in_turn) return;
     ActorId next = turns_.seat(a).due();
-    if (next != a && ports_[next.index].ready() && !workers_[worker_of(next)].ready.has(place_[next.index])) consider(next);
+    if (next != a && ports_[next].ready() && !workers_[worker_of(next)].ready.has(place_[next])) consider(next);
   }
 
   // Every token is where it was before the first launch, except those of actors that run ahead for want of a start register. The ports
   // are asked as well as the watch: it knows what was sent, they what has arrived.
   void check_home() {
     require(starter_.ready(), "simulator: a start register's slot is not home at the end");
-    for (std::size_t i = 0; i < ports_.size(); ++i) {
+    for (ActorId i : ports_.ids()) {
       const Ports& ports = ports_[i];
-      const std::string name = actor_name(plan_, ActorId(i));
+      const std::string name = actor_name(plan_, i);
       require(!ports.running(), "simulator: ", name, " never ends");
       std::int64_t due = acts_due_[i] * options_.launches, ahead = ports.acts() - due;
       bool eager = ports.input_count() == 0;
       require(ahead == 0 || eager, "simulator: ", name, " acted ", ports.acts(), " times instead of ", due);
     }
-    for (std::size_t r = 0; r < watch_.size(); ++r) {
+    for (RegisterId r : watch_.ids()) {
       ActorId producer = plan_.registers[r].producer;
-      if (producer != session_actor && ports_[producer.index].input_count() == 0) continue;
+      if (producer != session_actor && ports_[producer].input_count() == 0) continue;
       for (const SlotWatch& slot : watch_[r]) require(!slot.writing && slot.readers.empty(), "simulator: a slot of r", r, " is not home at the end");
     }
-    for (std::size_t i = 0; i < ports_.size(); ++i) {
+    for (ActorId i : ports_.ids()) {
       const Ports& ports = ports_[i];
       if (ports.input_count() == 0) continue;
       for (int o = 0; o < ports.output_count(); ++o) {
         int slots = plan_.reg(ports.output_register(o)).slots;
-        require(ports.free_slots(o) == slots, "simulator: ", actor_name(plan_, ActorId(i)), " has ", ports.free_slots(o), " free slots of r",
+        require(ports.free_slots(o) == slots, "simulator: ", actor_name(plan_, i), " has ", ports.free_slots(o), " free slots of r",
                 ports.output_register(o), " at the end instead of ", slots, ": a message was lost");
       }
     }
@@ -284,15 +283,14 @@ class Simulator {
 
   [[noreturn]] void fail_stalled() {
     std::vector<Wait> waits;
-    for (std::size_t i = 0; i < ports_.size(); ++i) {
-      ActorId a(i);
-      for (Wait& wait : waits_of(plan_, a, ports_[i])) waits.push_back(std::move(wait));
+    for (ActorId a : ports_.ids()) {
+      for (Wait& wait : waits_of(plan_, a, ports_[a])) waits.push_back(std::move(wait));
       if (!plan_.actor(a).collective) continue;
       const Collective& c = *plan_.actor(a).collective;
-      if (ports_[i].running()) {
+      if (ports_[a].running()) {
         for (ActorId b : turns_.members(a))
-          if (!ports_[b.index].running()) waits.push_back({a, b, cat("its part of turn ", c.turn, " of communicator ", c.communicator)});
-      } else if (ports_[i].ready() && options_.turns && turns_.seat(a).due() != a) {
+          if (!ports_[b].running()) waits.push_back({a, b, cat("its part of turn ", c.turn, " of communicator ", c.communicator)});
+      } else if (ports_[a].ready() && options_.turns && turns_.seat(a).due() != a) {
         const Seat& seat = turns_.seat(a);
         waits.push_back({a, seat.due(), cat("turn ", seat.turn, " of communicator ", c.communicator)});
       }
@@ -305,20 +303,20 @@ class Simulator {
 
   const Plan& plan_;
   const SimulationOptions& options_;
-  std::vector<Ports> ports_;
+  ById<ActorId, Ports> ports_;
   Ports starter_, ender_;
   Turns turns_;
   std::vector<std::vector<ActorId>> arrived_;  // by meeting
-  std::vector<std::int64_t> acts_due_;
+  ById<ActorId, std::int64_t> acts_due_;
   std::vector<SimulatedWorker> workers_;
-  std::vector<int> worker_, place_;
-  std::vector<char> stream_busy_;
+  ById<ActorId, int> worker_, place_;
+  ById<StreamId, char> stream_busy_;
   std::priority_queue<Happening> events_;
   std::map<std::pair<int, int>, double> last_arrival_;
-  std::vector<std::vector<SlotWatch>> watch_;
-  std::vector<double> began_;
-  std::vector<int> in_use_;
-  std::vector<std::int64_t> bytes_;
+  ById<RegisterId, std::vector<SlotWatch>> watch_;
+  ById<ActorId, double> began_;
+  ById<RegisterId, int> in_use_;
+  ById<DeviceId, std::int64_t> bytes_;
   double now_ = 0;
   std::uint32_t ticket_ = 0;
   std::uint64_t made_ = 0, draws_ = 0;

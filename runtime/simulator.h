@@ -37,10 +37,10 @@ struct SimulatedAct {
 struct Simulation {
   double makespan = 0;
   std::int64_t messages = 0;
-  std::vector<SimulatedAct> acts;        // as they ended
-  std::vector<EventLog> events;          // by worker: all that an engine's rings would hold; 1e9 to a unit of time, the plan's number 0
-  std::vector<int> most_slots;           // by register: slots that were in use at once
-  std::vector<std::int64_t> peak_bytes;  // by device: slots in use at once, summed over its registers
+  std::vector<SimulatedAct> acts;           // as they ended
+  std::vector<EventLog> events;             // by worker: all that an engine's rings would hold; 1e9 to a unit of time, the plan's number 0
+  ById<RegisterId, int> most_slots;         // slots that were in use at once
+  ById<DeviceId, std::int64_t> peak_bytes;  // slots in use at once, summed over its registers
 
   bool active(ActorId actor, double time) const;  // acting in [begin, end) at that time
 };

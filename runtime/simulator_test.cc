@@ -81,8 +81,8 @@ TEST(Simulator, AFastProducerKeepsMemoryAtSlotsTimesSize) {
   Chain chain(pieces, 3, 1024);
   Simulation result = simulate(chain.s.plan, {.duration = [&](ActorId actor, std::int64_t) { return actor == chain.b ? 1.0 : 0.1; }});
   EXPECT_EQ(result.acts.size(), 3u * pieces);
-  EXPECT_EQ(result.most_slots[chain.ab.index], 3);
-  EXPECT_LE(result.peak_bytes[0], 2 * 3 * 1024);
+  EXPECT_EQ(result.most_slots[chain.ab], 3);
+  EXPECT_LE(result.peak_bytes[DeviceId(0)], 2 * 3 * 1024);
 }
 
 TEST(Simulator, MessagesAreWhatThePlanSays) {
@@ -145,17 +145,17 @@ struct TwoMembers {
   Sketch s{2};
   ActorId x[2], y[2];
   TwoMembers() {
-    s.plan.communicators.push_back({{s.plan.devices[0], s.plan.devices[1]}, "direct", 1024, {"x", "y"}});
+    s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, "direct", 1024, {"x", "y"}});
     for (int d = 0; d < 2; ++d)
       for (int turn = 0; turn < 2; ++turn) {
         ActorId make = s.actor(cat("make", turn, ".", d), 2 * d, d), all = s.actor(cat("reduce", turn, ".", d), 2 * d + 1, d, BodyKind::collective);
-        s.plan.actors[make.index].priority = d == 0 ? turn : 1 - turn;
+        s.plan.actors[make].priority = d == 0 ? turn : 1 - turn;
         s.start(make);
         s.edge(make, {all}, 1);
         s.done(all);
         Collective c{CommunicatorId(0), "all_reduce", "sum", turn, {}, {}, {}, {}, {}, ""};
         c.in.view = c.out.view = View(DType::f32, {0});
-        s.plan.actors[all.index].collective = c;
+        s.plan.actors[all].collective = c;
         (turn == 0 ? x : y)[d] = all;
       }
   }

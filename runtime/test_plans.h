@@ -97,8 +97,8 @@ struct RandomGraph {
       }
       out[at] = s.edge(actors[at], readers[at], 1 + below(3), 16);
       if (!last) continue;
-      s.plan.actors[sink.index].binding = cat("y", i);
-      s.plan.actors[sink.index].bound = {in_register(out[at], test_vector)};
+      s.plan.actors[sink].binding = cat("y", i);
+      s.plan.actors[sink].bound = {in_register(out[at], test_vector)};
       s.done(sink);
       expected.emplace_back(cat("y", i), value[at]);
     }
@@ -110,7 +110,7 @@ struct RandomGraph {
       for (int f : before) s.edge(actors[static_cast<std::size_t>(f)], {actors[at]}, 1 + below(2));
       if (data[at].empty()) {
         s.start(actors[at]);
-        Actor& a = s.plan.actors[actors[at].index];
+        Actor& a = s.plan.actors[actors[at]];
         a.binding = "x";
         a.bound = {in_register(out[at], test_vector)};
         a.slices = {Attrs{{"begin", Ints{0}}, {"shape", Ints{4}}}};

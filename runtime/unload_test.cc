@@ -46,12 +46,12 @@ Plan two_steps(const std::string& name, double bias, std::int64_t bytes = 16) {
   s.start(in);
   RegisterId x = s.edge(in, {add}, 1, bytes), y = s.edge(add, {out}, 1, 16);
   s.done(out);
-  s.plan.actors[in.index].binding = "x";
-  s.plan.actors[in.index].bound = {in_register(x, test_vector)};
-  s.plan.actors[in.index].slices = {Attrs{{"begin", Ints{0}}, {"shape", Ints{4}}}};
+  s.plan.actors[in].binding = "x";
+  s.plan.actors[in].bound = {in_register(x, test_vector)};
+  s.plan.actors[in].slices = {Attrs{{"begin", Ints{0}}, {"shape", Ints{4}}}};
   s.call(add, "test.sum", {in_register(x, test_vector)}, {in_register(y, test_vector)}, {{"bias", bias}});
-  s.plan.actors[out.index].binding = "y";
-  s.plan.actors[out.index].bound = {in_register(y, test_vector)};
+  s.plan.actors[out].binding = "y";
+  s.plan.actors[out].bound = {in_register(y, test_vector)};
   return s.plan;
 }
 

@@ -91,21 +91,21 @@ inline Attrs whole_attrs(const NodeView& node) {
 }
 
 // All values of a graph, by value index, on one device. Inputs and variables come from `feed`.
-inline std::vector<HostArray> evaluate(const KernelTable& table, const Graph& graph, const std::map<std::string, HostArray>& feed) {
-  std::vector<HostArray> values(graph.values.size());
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
-    const NodeView node{&graph, NodeId(n)};
+inline ById<ValueId, HostArray> evaluate(const KernelTable& table, const Graph& graph, const std::map<std::string, HostArray>& feed) {
+  ById<ValueId, HostArray> values(graph.values.size());
+  for (NodeId n : graph.nodes.ids()) {
+    const NodeView node{&graph, n};
     const std::string& op = node.node().op->name;
     if (op == "input" || op == "variable") {
       const auto at = feed.find(node.attrs().text("name"));
       require(at != feed.end(), "nothing is fed for '", node.attrs().text("name"), "'");
-      values[static_cast<std::size_t>(node.out(0).index)] = at->second;
+      values[node.out(0)] = at->second;
       continue;
     }
     std::vector<HostArray> in;
-    for (ValueId id : node.node().inputs) in.push_back(values[static_cast<std::size_t>(id.index)]);
+    for (ValueId id : node.node().inputs) in.push_back(values[id]);
     const auto out = run_call(table, stored_call(node, node.in_types(), node.out_types(), whole_attrs(node)), in);
-    for (std::size_t i = 0; i < out.size(); ++i) values[static_cast<std::size_t>(node.out(i).index)] = out[i];
+    for (std::size_t i = 0; i < out.size(); ++i) values[node.out(i)] = out[i];
   }
   return values;
 }

@@ -59,7 +59,7 @@ Program program_of(const OpCase& c, const OpTable& ops, std::mt19937_64& random)
 }
 
 double loss_of(const KernelTable& table, const Program& p, const std::map<std::string, HostArray>& feed) {
-  return evaluate(table, p.forward, feed)[static_cast<std::size_t>(p.loss.index)].data<double>()[0];
+  return evaluate(table, p.forward, feed)[p.loss].data<double>()[0];
 }
 
 // Differences of `most` elements of each operand, chosen at random. Returns how many were compared.
@@ -71,7 +71,7 @@ int check(const KernelTable& table, const OpCase& c, const Program& p, std::size
   int compared = 0;
   for (std::size_t k = 0; k < p.operands.size(); ++k) {
     const auto x = inputs[p.operands[k]].data<double>();
-    const auto g = values[static_cast<std::size_t>(p.gradients[k].index)].data<double>();
+    const auto g = values[p.gradients[k]].data<double>();
     require(g.size() == x.size(), "the gradient of operand ", p.operands[k], " has ", g.size(), " elements, the operand ", x.size());
     std::vector<std::size_t> elements(x.size());
     std::iota(elements.begin(), elements.end(), std::size_t{0});
@@ -135,7 +135,7 @@ TEST(Gradient, OfStopGradientIsZero) {
   const OpCase c{"stop_gradient", {{DType::f64, {3}}}};
   const Program p = program_of(c, ops, random);
   const auto values = evaluate(KernelTable(plain_kernels()), p.whole, {{"0", HostArray::of<double>({3}, {1, 2, 3})}});
-  for (double g : values[static_cast<std::size_t>(p.gradients[0].index)].data<double>()) EXPECT_EQ(g, 0);
+  for (double g : values[p.gradients[0]].data<double>()) EXPECT_EQ(g, 0);
 }
 
 }  // namespace

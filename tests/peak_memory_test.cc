@@ -25,7 +25,7 @@ TEST(PeakMemory, PlannedBlocksAreThoseThatMallocHandsOut) {
     const auto fetched = static_cast<std::size_t>(
         std::count_if(c.plan.actors.begin(), c.plan.actors.end(), [](const Actor& actor) { return actor.body == BodyKind::fetch; }));
     for (const Block& block : c.plan.blocks) {
-      const PlanDevice& device = c.plan.devices[static_cast<std::size_t>(block.device.index)];
+      const PlanDevice& device = c.plan.devices[block.device];
       planned[cat(device.rank, ".", device.device)] += block.bytes;
       blocks.push_back(std::max<std::size_t>(64, (static_cast<std::size_t>(block.bytes) + 63) / 64 * 64));  // malloc deals in whole lines
     }

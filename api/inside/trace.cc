@@ -166,13 +166,13 @@ std::vector<ValueId> Trace::versions_read(ValueId loss, const std::vector<Parame
     if (versions.size() == 1) continue;
     // From the loss back, up to versions of this parameter and to what no gradient passes.
     std::vector<std::pair<std::size_t, NodeId>> found;  // number of the version, its reader
-    std::vector<bool> seen(graph.values.size());
+    ById<ValueId, bool> seen(graph.values.size());
     std::vector<std::pair<ValueId, NodeId>> stack = {{loss, NodeId()}};
     while (!stack.empty()) {
       auto [value, reader] = stack.back();
       stack.pop_back();
-      if (seen[static_cast<std::size_t>(value.index)] || !is_float(graph.type(value).dtype)) continue;
-      seen[static_cast<std::size_t>(value.index)] = true;
+      if (seen[value] || !is_float(graph.type(value).dtype)) continue;
+      seen[value] = true;
       auto version = std::find_if(versions.begin(), versions.end(), [&, v = value](const Version& one) { return one.read && one.value == v; });
       if (version != versions.end()) {
         found.emplace_back(version - versions.begin(), reader);

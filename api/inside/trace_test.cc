@@ -48,7 +48,7 @@ TEST(Trace, AFunctionOfTensorsWritesNodesWithTheUsersLines) {
   std::string line = here();  // of this line; the one above is one less
   o.trace.finish({y + 1.0});
   EXPECT_EQ(ops_of(o.trace.graph), "input relu constant broadcast add");
-  EXPECT_EQ(o.trace.graph.nodes[1].where, cat("trace_test.cc:", std::stoi(line.substr(line.find(':') + 1)) - 1));
+  EXPECT_EQ(o.trace.graph.nodes[NodeId(1)].where, cat("trace_test.cc:", std::stoi(line.substr(line.find(':') + 1)) - 1));
   ASSERT_EQ(o.trace.graph.outputs.size(), 1u);
   EXPECT_EQ(o.trace.graph.outputs[0].name, "out0");
   verify(o.trace.graph);

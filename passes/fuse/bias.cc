@@ -13,10 +13,10 @@ int fuse_bias(SegmentCalls& segment) {
     LocalCall* reader = segment.only_reader(call);
     const OpDef* op = reader == nullptr ? nullptr : segment.op_of(*reader);
     if (op == nullptr || op->name != "add") continue;
-    int product = call.out[0];
+    LocalId product = call.out[0];
     int which = reader->in[0] == product ? 1 : reader->in[1] == product ? 0 : -1;
     if (which < 0) continue;
-    int bias = reader->in[static_cast<std::size_t>(which)];
+    LocalId bias = reader->in[static_cast<std::size_t>(which)];
     if (bias == product) continue;
     const View& seen = segment.view(bias);
     std::size_t along = call.spec.op == "matmul" ? seen.shape.size() - 1 : 1;

@@ -3,10 +3,10 @@
 
 namespace karez::passes {
 
-SegmentCalls::SegmentCalls(const Graph& graph, const std::vector<LocalValue>& locals, const KernelCatalog& catalog, int team,
-                           std::vector<LocalCall>& calls, const std::vector<bool>& crosses)
+SegmentCalls::SegmentCalls(const Graph& graph, const ById<LocalId, LocalValue>& values, const KernelCatalog& catalog, int team,
+                           std::vector<LocalCall>& calls, const ById<LocalId, bool>& crosses)
     : graph_(graph),
-      locals_(locals),
+      values_(values),
       catalog_(catalog),
       team_(team),
       calls_(calls),
@@ -21,14 +21,13 @@ const OpDef* SegmentCalls::op_of(const LocalCall& call) const { return call.node
 void SegmentCalls::count_uses() {
   users_.clear();
   for (std::size_t i = 0; i < calls_.size(); ++i)
-    for (int in : calls_[i].in) users_[root(in)].push_back(i);
+    for (LocalId in : calls_[i].in) users_[root(in)].push_back(i);
 }
 
 LocalCall* SegmentCalls::only_reader(const LocalCall& call) {
-  int out = root(call.out[0]);
+  LocalId out = root(call.out[0]);
   auto at = users_.find(out);
-  if (at == users_.end() || at->second.size() != 1 || crosses_[static_cast<std::size_t>(out)] || locals_[static_cast<std::size_t>(out)].variable >= 0)
-    return nullptr;
+  if (at == users_.end() || at->second.size() != 1 || crosses_[out] || values_[out].variable >= 0) return nullptr;
   return &calls_[at->second[0]];
 }
 
@@ -49,8 +48,8 @@ bool SegmentCalls::absorb(std::size_t i, LocalCall& reader, LocalCall changed) {
 // An update in place of what the call reads may stand between it and its reader: then it must stay before it.
 bool SegmentCalls::overwritten_between(std::size_t i, const LocalCall& reader) const {
   for (std::size_t k = i + 1; &calls_[k] != &reader; ++k)
-    for (int out : calls_[k].out)
-      for (int in : calls_[i].in)
+    for (LocalId out : calls_[k].out)
+      for (LocalId in : calls_[i].in)
         if (!is_gone(calls_[k]) && root(out) == root(in)) return true;
   return false;
 }

@@ -11,8 +11,8 @@ namespace karez::passes {
 
 class SegmentCalls {
  public:
-  SegmentCalls(const Graph& graph, const std::vector<LocalValue>& locals, const KernelCatalog& catalog, int team, std::vector<LocalCall>& calls,
-               const std::vector<bool>& crosses);
+  SegmentCalls(const Graph& graph, const ById<LocalId, LocalValue>& values, const KernelCatalog& catalog, int team, std::vector<LocalCall>& calls,
+               const ById<LocalId, bool>& crosses);
 
   std::vector<LocalCall>& calls() { return calls_; }
   const KernelCatalog& catalog() const { return catalog_; }
@@ -25,8 +25,8 @@ class SegmentCalls {
 
   // The op of the node that a call came from; null for calls that passes made, and for those that are gone.
   const OpDef* op_of(const LocalCall& call) const;
-  int root(int value) const { return locals_[static_cast<std::size_t>(value)].root; }
-  const View& view(int value) const { return locals_[static_cast<std::size_t>(value)].view; }
+  LocalId root(LocalId value) const { return values_[value].root; }
+  const View& view(LocalId value) const { return values_[value].view; }
 
   // Matrix products and convolutions: what libraries append a bias and a ReLU to.
   static bool takes_more(const LocalCall& call) { return !is_gone(call) && (call.spec.op == "matmul" || call.spec.op == "conv2d"); }
@@ -41,12 +41,12 @@ class SegmentCalls {
   bool overwritten_between(std::size_t i, const LocalCall& reader) const;
 
   const Graph& graph_;
-  const std::vector<LocalValue>& locals_;
+  const ById<LocalId, LocalValue>& values_;
   const KernelCatalog& catalog_;
   int team_;
   std::vector<LocalCall>& calls_;
-  const std::vector<bool>& crosses_;               // by local value: another actor takes its bytes
-  std::map<int, std::vector<std::size_t>> users_;  // by root
+  const ById<LocalId, bool>& crosses_;                 // another actor takes its bytes
+  std::map<LocalId, std::vector<std::size_t>> users_;  // by root
 };
 
 }  // namespace karez::passes

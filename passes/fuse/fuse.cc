@@ -17,13 +17,14 @@ constexpr FuseRule rules[] = {
 
 std::span<const FuseRule> fuse_rules() { return rules; }
 
-void fuse(Compilation& c) {
-  auto crosses = crosses_actors(c);
-  for (LocalSegment& local : c.local) {
-    SegmentCalls segment(c.graph, c.locals, *c.catalog, c.options.team, local.calls, crosses);
+LocalProgram fuse(LocalProgram program, const Graph& graph, const Segmented& cut, const KernelCatalog& catalog, int team) {
+  auto crosses = crosses_actors(program, cut);
+  for (LocalSegment& local : program.segments) {
+    SegmentCalls segment(graph, program.values, catalog, team, local.calls, crosses);
     for (const FuseRule& rule : rules) rule.run(segment);
     segment.remove_dropped();
   }
+  return program;
 }
 
 }  // namespace karez::passes

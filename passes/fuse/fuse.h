@@ -5,6 +5,6 @@
 
 namespace karez::passes {
 
-void fuse(Compilation& c);
+LocalProgram fuse(LocalProgram program, const Graph& graph, const Segmented& cut, const KernelCatalog& catalog, int team);
 
 }  // namespace karez::passes

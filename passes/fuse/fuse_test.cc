@@ -44,7 +44,7 @@ struct Program {
   std::string calls() {
     std::string text;
     Compilation c = compiled();
-    for (const LocalSegment& segment : c.local)
+    for (const LocalSegment& segment : c.local.segments)
       for (const LocalCall& call : segment.calls) {
         if (segment.device > 0) continue;
         std::string name = call.spec.op == "pointwise" ? c.graph.node(call.node).op->name : call.spec.op;
@@ -72,7 +72,7 @@ TEST(Fuse, BiasAndReluGoIntoAMatmul) {
     p.output(p.active);
     EXPECT_EQ(p.calls(), "matmul{bias relu}");
     Compilation c = p.compiled();
-    for (const LocalSegment& segment : c.local)
+    for (const LocalSegment& segment : c.local.segments)
       for (const LocalCall& call : segment.calls) {
         ASSERT_EQ(call.in.size(), 3u);
         EXPECT_EQ(print(call.spec.in[2]), "f32[6]") << "the bias itself, not its broadcast";
@@ -180,14 +180,14 @@ TEST(Fuse, UpdatesOfOneKindBecomeOneCall) {
   EXPECT_EQ(p.calls(), "sgd sgd");
   Compilation c = p.compiled();
   const LocalCall* merged = nullptr;
-  for (const LocalSegment& segment : c.local)
+  for (const LocalSegment& segment : c.local.segments)
     for (const LocalCall& call : segment.calls)
       if (call.in.size() > 4) merged = &call;
   ASSERT_NE(merged, nullptr);
   EXPECT_EQ(merged->in.size(), 10u);
   EXPECT_EQ(merged->out.size(), 6u);
-  auto name = [&](int v) {
-    const LocalValue& root = c.locals[static_cast<std::size_t>(c.locals[static_cast<std::size_t>(v)].root)];
+  auto name = [&](LocalId v) {
+    const LocalValue& root = c.local.values[c.local.values[v].root];
     return root.variable >= 0 ? c.graph.variables[static_cast<std::size_t>(root.variable)].name
                               : c.graph.node(c.graph.value(root.value).producer).attrs.text("name");
   };

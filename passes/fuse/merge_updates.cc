@@ -12,17 +12,17 @@ namespace {
 // Moving all members to the last one's place is right if no call between reads or writes what a member writes, or writes what one reads.
 bool independent(SegmentCalls& segment, const std::vector<std::size_t>& members) {
   std::set<std::size_t> inside(members.begin(), members.end());
-  std::set<int> written, read;
+  std::set<LocalId> written, read;
   for (std::size_t i = members.front(); i <= members.back(); ++i) {
     const LocalCall& call = segment.calls()[i];
     bool member = inside.count(i) > 0;
-    for (int in : call.in)
+    for (LocalId in : call.in)
       if (written.count(segment.root(in))) return false;
-    for (int out : call.out)
+    for (LocalId out : call.out)
       if (!member && (written.count(segment.root(out)) || read.count(segment.root(out)))) return false;
     if (!member) continue;
-    for (int in : call.in) read.insert(segment.root(in));
-    for (int out : call.out) written.insert(segment.root(out));
+    for (LocalId in : call.in) read.insert(segment.root(in));
+    for (LocalId out : call.out) written.insert(segment.root(out));
   }
   return true;
 }

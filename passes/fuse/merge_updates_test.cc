@@ -13,7 +13,7 @@ using testing::table;
 struct Actor {
   Graph graph;
   Builder b{graph, table()};
-  std::vector<LocalValue> locals;
+  ById<LocalId, LocalValue> locals;
   std::vector<LocalCall> calls;
   NodeId sgd_node, exp_node, adam_node;
 
@@ -24,31 +24,27 @@ struct Actor {
     adam_node = graph.value(build::adam(b, x, x, x, x, lr, step).w).producer;
     exp_node = graph.value(build::exp(b, x)).producer;
   }
-  int value(Shape shape = {4}, DType dtype = DType::f32) {
+  LocalId value(Shape shape = {4}, DType dtype = DType::f32) {
     LocalValue made;
     made.view = View(dtype, std::move(shape));
-    made.root = static_cast<int>(locals.size());
-    locals.push_back(std::move(made));
-    return locals.back().root;
+    LocalId id = locals.add(std::move(made));
+    return locals[id].root = id;
   }
-  int window(int of) {
-    locals.push_back(locals[static_cast<std::size_t>(of)]);  // with its root
-    return static_cast<int>(locals.size()) - 1;
-  }
-  void call(NodeId node, std::vector<int> in, std::vector<int> out) {
+  LocalId window(LocalId of) { return locals.add(locals[of]); }  // with its root
+  void call(NodeId node, std::vector<LocalId> in, std::vector<LocalId> out) {
     LocalCall made;
     made.node = node;
     made.spec.op = graph.node(node).op->name;
     made.kernel = "any." + made.spec.op;
-    for (int v : in) made.spec.in.push_back(locals[static_cast<std::size_t>(v)].view);
-    for (int v : out) made.spec.out.push_back(locals[static_cast<std::size_t>(v)].view);
+    for (LocalId v : in) made.spec.in.push_back(locals[v].view);
+    for (LocalId v : out) made.spec.out.push_back(locals[v].view);
     made.in = std::move(in), made.out = std::move(out);
     calls.push_back(std::move(made));
   }
   // w and m overwritten through windows, as `localise` writes updates in place.
-  void sgd(int w, int m, int g, int lr) { call(sgd_node, {w, m, g, lr}, {window(w), window(m)}); }
+  void sgd(LocalId w, LocalId m, LocalId g, LocalId lr) { call(sgd_node, {w, m, g, lr}, {window(w), window(m)}); }
   int merged() {
-    std::vector<bool> crosses(locals.size(), false);
+    ById<LocalId, bool> crosses(locals.size(), false);
     SegmentCalls segment(graph, locals, testing::catalog(), 2, calls, crosses);
     int fired = merge_updates(segment);
     segment.remove_dropped();
@@ -58,11 +54,11 @@ struct Actor {
 
 TEST(MergeUpdates, TwoInPlaceBecomeOne) {
   Actor a;
-  int lr = a.value({}), w = a.value(), m = a.value(), g = a.value(), v = a.value(), n = a.value(), h = a.value();
+  LocalId lr = a.value({}), w = a.value(), m = a.value(), g = a.value(), v = a.value(), n = a.value(), h = a.value();
   a.sgd(w, m, g, lr), a.sgd(v, n, h, lr);
   EXPECT_EQ(a.merged(), 1);
   ASSERT_EQ(a.calls.size(), 1u);
-  EXPECT_EQ(a.calls[0].in, (std::vector<int>{w, m, g, v, n, h, lr}));
+  EXPECT_EQ(a.calls[0].in, (std::vector<LocalId>{w, m, g, v, n, h, lr}));
   EXPECT_EQ(a.calls[0].out.size(), 4u);
 }
 
@@ -70,9 +66,9 @@ TEST(MergeUpdates, OnlyWithTheSameLearningRateAndTheSameStepCounter) {
   for (int other_rate = 0; other_rate < 2; ++other_rate)
     for (int other_step = 0; other_step < 2; ++other_step) {
       Actor a;
-      int lr[] = {a.value({}), a.value({})}, step[] = {a.value({}, DType::i64), a.value({}, DType::i64)};
+      LocalId lr[] = {a.value({}), a.value({})}, step[] = {a.value({}, DType::i64), a.value({}, DType::i64)};
       for (int k = 0; k < 2; ++k) {
-        int w = a.value(), m = a.value(), v = a.value(), g = a.value();
+        LocalId w = a.value(), m = a.value(), v = a.value(), g = a.value();
         a.call(a.adam_node, {w, m, v, g, lr[k * other_rate], step[k * other_step]}, {a.window(w), a.window(m), a.window(v)});
       }
       EXPECT_EQ(a.merged(), other_rate + other_step == 0 ? 1 : 0) << other_rate << other_step;
@@ -81,7 +77,7 @@ TEST(MergeUpdates, OnlyWithTheSameLearningRateAndTheSameStepCounter) {
 
 TEST(MergeUpdates, NotWhereACallBetweenReadsWhatTheFirstWritesThroughAWindow) {
   Actor a;
-  int lr = a.value({}), w = a.value(), m = a.value(), g = a.value(), v = a.value(), n = a.value(), h = a.value();
+  LocalId lr = a.value({}), w = a.value(), m = a.value(), g = a.value(), v = a.value(), n = a.value(), h = a.value();
   a.sgd(w, m, g, lr);
   a.call(a.exp_node, {a.window(m)}, {h});
   a.sgd(v, n, h, lr);
@@ -91,7 +87,7 @@ TEST(MergeUpdates, NotWhereACallBetweenReadsWhatTheFirstWritesThroughAWindow) {
 TEST(MergeUpdates, NotWhereACallBetweenWritesWhatTheFirstReadsOrWrites) {
   for (int which = 0; which < 3; ++which) {
     Actor a;
-    int lr = a.value({}), w = a.value(), m = a.value(), g = a.value(), v = a.value(), n = a.value(), h = a.value(), x = a.value();
+    LocalId lr = a.value({}), w = a.value(), m = a.value(), g = a.value(), v = a.value(), n = a.value(), h = a.value(), x = a.value();
     a.sgd(w, m, g, lr);
     a.call(a.exp_node, {x}, {a.window(which == 0 ? g : which == 1 ? w : x)});
     a.sgd(v, n, h, lr);
@@ -101,7 +97,7 @@ TEST(MergeUpdates, NotWhereACallBetweenWritesWhatTheFirstReadsOrWrites) {
 
 TEST(MergeUpdates, NotWhereTheSecondReadsWhatTheFirstWrites) {
   Actor a;
-  int lr = a.value({}), w = a.value(), m = a.value(), g = a.value(), v = a.value(), n = a.value();
+  LocalId lr = a.value({}), w = a.value(), m = a.value(), g = a.value(), v = a.value(), n = a.value();
   a.sgd(w, m, g, lr), a.sgd(v, n, a.window(w), lr);
   EXPECT_EQ(a.merged(), 0);
 }
@@ -109,9 +105,9 @@ TEST(MergeUpdates, NotWhereTheSecondReadsWhatTheFirstWrites) {
 TEST(MergeUpdates, ManyElementsGetTheTeamAndFewDoNot) {
   for (std::int64_t elements : {8191, 8192}) {  // two of them: below and at 16,384
     Actor a;
-    int lr = a.value({});
+    LocalId lr = a.value({});
     for (int k = 0; k < 2; ++k) {
-      int w = a.value({elements}), m = a.value({elements}), g = a.value({elements});
+      LocalId w = a.value({elements}), m = a.value({elements}), g = a.value({elements});
       a.sgd(w, m, g, lr);
     }
     EXPECT_EQ(a.merged(), 1);
