@@ -62,7 +62,7 @@ Plan reporting(int workers, int team) {
     s.start(a);
     s.done(a);
     s.call(a, "test.report", {}, {});
-    s.plan.actors[a.index].calls[0].team = team;
+    s.plan.actors[a].calls[0].team = team;
   }
   return s.plan;
 }
