@@ -29,6 +29,7 @@ CallSpec with_order(CallSpec call, Strides (*order)(const Shape&)) {
 KernelTable::KernelTable(std::vector<KernelRow> rows) : rows_(std::move(rows)) {
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     require(ErrorKind::name, rows_[i].supports && rows_[i].prepare, "kernel '", rows_[i].name, "' lacks `supports` or `prepare`");
+    require(rows_[i].rate > 0 && rows_[i].rate < 1e6, "kernel '", rows_[i].name, "' says it runs at ", rows_[i].rate, " times the cost table's rate");
     for (std::size_t j = 0; j < i; ++j) require(ErrorKind::name, rows_[i].name != rows_[j].name, "two kernels are called '", rows_[i].name, "'");
   }
 }
@@ -36,7 +37,7 @@ KernelTable::KernelTable(std::vector<KernelRow> rows) : rows_(std::move(rows)) {
 std::optional<KernelChoice> KernelTable::find(const CallSpec& call) const {
   const KernelRow* best = best_row(rows_, call);
   if (best == nullptr) return std::nullopt;
-  return KernelChoice{best->name, best->workspace ? best->workspace(call) : 0};
+  return KernelChoice{best->name, best->workspace ? best->workspace(call) : 0, best->rate};
 }
 
 std::optional<CallSpec> KernelTable::suggest(const CallSpec& call) const {

@@ -31,6 +31,7 @@ struct KernelRow {
   std::function<bool(const CallSpec&)> supports;
   std::function<std::int64_t(const CallSpec&)> workspace;  // absent: none
   std::function<PreparedKernel(const CallSpec&)> prepare;  // may allocate; the prepared kernel may not
+  double rate = 1;  // of what the cost table promises for its op: below one, copies of operands may pay that let another row run
 };
 
 class KernelTable : public KernelCatalog {

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace karez::kernels {
 namespace {
 
@@ -50,6 +52,19 @@ TEST(KernelTable, TheChoiceTellsTheWorkspace) {
   KernelRow hungry = row("a", "a", 0, always);
   hungry.workspace = [](const CallSpec& call) { return call.in[0].count(); };
   EXPECT_EQ(KernelTable({hungry}).find(call_on("a", channels))->workspace, 120);
+}
+
+TEST(KernelTable, TheChoiceTellsTheRate) {
+  KernelRow slow = row("slow", "a", 0, always), fast = row("fast", "b", 0, always);
+  slow.rate = 0.25;
+  KernelTable table({slow, fast});
+  EXPECT_EQ(table.find(call_on("a", channels))->rate, 0.25);
+  EXPECT_EQ(table.find(call_on("b", channels))->rate, 1);
+  for (const KernelRow& plain : plain_kernels()) EXPECT_LT(plain.rate, 1) << plain.name;
+  for (double rate : {0.0, -1.0, std::nan(""), INFINITY}) {
+    slow.rate = rate;
+    EXPECT_THAT(error_of([&] { KernelTable({slow}); }), HasSubstr("kernel 'slow' says it runs at ")) << rate;
+  }
 }
 
 TEST(KernelTable, StridesOfABetterRowAreSuggested) {

@@ -31,7 +31,7 @@ class RatedCatalog : public KernelCatalog {
     } else if (call.op == "pointwise") {
       for (const View& v : call.in) fast = fast && (repeats(v) || same_order(v.shape, v.strides, call.out[0].strides));
     }
-    return KernelChoice{cat(fast ? "fast." : "plain.", call.op), 0};
+    return KernelChoice{cat(fast ? "fast." : "plain.", call.op), 0, fast ? 1 : 0.05};
   }
   std::optional<CallSpec> suggest(const CallSpec& call) const override {
     CallSpec last = call;

@@ -315,7 +315,7 @@ class Columns : public testing::AnyCatalog {
     if (call.op != "matmul") return AnyCatalog::find(call);
     bool columns = call.in[1].strides == Strides{1, call.in[1].shape[0]};
     if (!columns && strict) return std::nullopt;
-    return KernelChoice{columns ? "fast.matmul" : "plain.matmul", 0};
+    return KernelChoice{columns ? "fast.matmul" : "plain.matmul", 0, columns ? 1 : 0.05};
   }
   std::optional<CallSpec> suggest(const CallSpec& call) const override {
     CallSpec best = call;

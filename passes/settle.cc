@@ -3,13 +3,8 @@
 
 #include <algorithm>
 
-#include "base/text.h"
-
 namespace karez::passes {
 namespace {
-
-// Loops over any strides; see kernels/kernel.h.
-bool is_plain(const KernelChoice& choice) { return starts_with(choice.kernel, "plain."); }
 
 // Ways to lay the inputs, fewest changes first.
 std::vector<CallSpec> ways(const KernelCatalog& catalog, const CallSpec& call) {
@@ -39,7 +34,7 @@ bool repeats(const View& view) {
 }
 
 double price(const CostTable& costs, const Cost& work, const KernelChoice& choice) {
-  return costs.seconds(work.work, work.flops, work.bytes) * (is_plain(choice) ? 20 : 1);
+  return costs.seconds(work.work, work.flops, work.bytes) / choice.rate;
 }
 
 Cost copy_work(const View& view) { return {WorkClass::memory, 0, 2.0 * static_cast<double>(view.count() * size_of(view.dtype))}; }
@@ -56,7 +51,7 @@ std::optional<Settled> settle(const KernelCatalog& catalog, const CostTable& cos
   std::optional<Settled> best;
   if (auto choice = catalog.find(call)) {
     best = Settled{call, std::vector<bool>(call.in.size(), false), *choice, price(costs, work, *choice)};
-    if (!is_plain(*choice) || call.out.empty() || call.op == "copy") return best;
+    if (choice->rate >= 1 || call.out.empty() || call.op == "copy") return best;
   } else if (call.out.empty()) {
     return best;
   }

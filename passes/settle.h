@@ -10,7 +10,7 @@
 namespace karez::passes {
 
 bool repeats(const View& view);  // whether an element is seen at more than one index
-// Seconds of one call of `work`: the table's, or twenty times that on a plain row (measured: three to a hundred times, by op).
+// Seconds of one call of `work` at the rate of the kernel chosen.
 double price(const CostTable& costs, const Cost& work, const KernelChoice& choice);
 // Work of moving every element of a view once.
 Cost copy_work(const View& view);

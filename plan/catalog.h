@@ -24,6 +24,7 @@ std::string print(const CallSpec& call);  // "matmul(f32[8, 4], f32[4, 6]) {..} 
 struct KernelChoice {
   std::string kernel;          // "onednn.matmul"
   std::int64_t workspace = 0;  // bytes
+  double rate = 1;             // of what the cost table promises; a plain row gives a twentieth
 };
 
 class KernelCatalog {

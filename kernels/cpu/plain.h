@@ -19,7 +19,7 @@ std::vector<KernelRow> plain_reduce_rows();  // reduce_sum, reduce_max, reduce_m
 std::vector<KernelRow> plain_gather_rows();  // gather, scatter_add, one_hot
 std::vector<KernelRow> plain_update_rows();  // sgd, adam
 
-// A row of rank 0 named "plain.<op>".
+// A row of rank 0 and a twentieth of the rate, named "plain.<op>".
 KernelRow plain_row(std::string op, std::function<bool(const CallSpec&)> supports, std::function<PreparedKernel(const CallSpec&)> prepare);
 
 // What `supports` asks: numbers of operands (-1: any), and that no tensor has more dimensions than the loops hold.
