@@ -61,7 +61,7 @@ TEST(KernelTable, TheChoiceTellsTheRate) {
   EXPECT_EQ(table.find(call_on("a", channels))->rate, 0.25);
   EXPECT_EQ(table.find(call_on("b", channels))->rate, 1);
   for (const KernelRow& plain : plain_kernels()) EXPECT_LT(plain.rate, 1) << plain.name;
-  for (double rate : {0.0, -1.0, std::nan(""), INFINITY}) {
+  for (double rate : {0.0, -1.0, std::nan(""), HUGE_VAL}) {
     slow.rate = rate;
     EXPECT_THAT(error_of([&] { KernelTable({slow}); }), HasSubstr("kernel 'slow' says it runs at ")) << rate;
   }
