@@ -4,7 +4,6 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,18 +17,21 @@ namespace karez::graph {
 
 class Builder;
 
+// The one way to say that a dimension is never split: it carries this instead of a letter, in a Signature as in its text (h and w of a
+// convolution, a cut or padded axis). Such dimensions have nothing to do with each other: their sizes may differ.
+inline constexpr const char* never_split = "_";
+
 // Which dimension of which operand carries which letter; from it all shardings follow.
 struct Signature {
-  std::vector<std::vector<std::string>> in, out;  // per operand, per dimension; "" is a dimension that is never split
+  std::vector<std::vector<std::string>> in, out;  // per operand, per dimension: a letter or never_split
   std::map<std::string, Reduce> reduced;          // letters of inputs that no output carries, with their Partial kind (sum unless said)
-  std::set<std::string> fixed;                    // letters that may not be split (h, w of a convolution; a softmaxed or sliced axis)
   std::map<std::string, std::int64_t> divides;    // letters whose split must divide this extent (merged and split dimensions of a reshape)
   std::vector<std::vector<int>> linear;           // groups of operands through which Partial(sum) passes together
   bool moves = false;                             // only moves elements (reshape, transpose, ...): operand 0's Partial of any kind passes
 };
-// "m k, k n -> m n | linear {0} {1}"; "i j -> i | j by max"; "n c h w, o c r s -> n o h w | fixed h w r s | linear {0} {1}"; "i j -> j i | moves".
-// "a b -> a | a divides 12" (a reshape [12, 4] -> [48]); "_" is a dimension without letter; "()" or nothing between commas is a scalar; nothing
-// before "->" is no operand, or one scalar where the node has one operand.
+// "m k, k n -> m n | linear {0} {1}"; "i j -> i | j by max"; "n c _ _, o c _ _ -> n o _ _ | linear {0} {1}"; "i j -> j i | moves".
+// "a b -> a | a divides 12" (a reshape [12, 4] -> [48]); "()" or nothing between commas is a scalar; nothing before "->" is no operand, or
+// one scalar where the node has one operand.
 Signature parse_signature(std::string_view text);
 std::string print(const Signature& signature);
 

@@ -13,7 +13,7 @@ std::vector<std::string> letters_of(const Signature& s) {
   for (const auto* side : {&s.in, &s.out})
     for (const auto& operand : *side)
       for (const std::string& letter : operand)
-        if (!letter.empty() && std::find(letters.begin(), letters.end(), letter) == letters.end()) letters.push_back(letter);
+        if (letter != never_split && std::find(letters.begin(), letters.end(), letter) == letters.end()) letters.push_back(letter);
   return letters;
 }
 
@@ -74,7 +74,6 @@ std::vector<Way> ways(const NodeView& node, const Signature& s, int size) {
   add(Sharding{std::vector<Sbp>(node.in_count(), B()), std::vector<Sbp>(node.out_count(), B())});
   if (size == 1) return out;
   for (const std::string& letter : letters_of(s)) {
-    if (s.fixed.count(letter) != 0) continue;
     auto divides = s.divides.find(letter);
     if (divides == s.divides.end()) {
       add(split(node, s, letter));

@@ -14,10 +14,7 @@ std::vector<std::string> parse_operand(Scan& in) {
     in.expect(")");
     return letters;
   }
-  while (in.peek_name()) {
-    std::string letter = in.word();
-    letters.push_back(letter == "_" ? "" : letter);
-  }
+  while (in.peek_name()) { letters.push_back(in.word()); }
   return letters;
 }
 
@@ -45,6 +42,7 @@ void parse_clause(Scan& in, Signature& s) {
   auto known = [&](bool of_results) {
     Scan before = in;
     std::string letter = in.word();
+    if (letter == never_split) before.fail_here("a dimension that is never split has no letter");
     if (!appears(s.in, letter) && !(of_results && appears(s.out, letter))) before.fail_here(cat("no operand carries the letter '", letter, "'"));
     return letter;
   };
@@ -62,8 +60,6 @@ void parse_clause(Scan& in, Signature& s) {
     }
   } else if (in.accept("moves")) {
     s.moves = true;
-  } else if (in.accept("fixed")) {
-    while (in.peek_name()) s.fixed.insert(known(true));
   } else {
     do {
       std::string letter = known(true);
@@ -78,10 +74,7 @@ void parse_clause(Scan& in, Signature& s) {
 }
 
 std::string print_side(const std::vector<std::vector<std::string>>& side) {
-  return join(side, ", ", [](const auto& operand) {
-    return operand.empty() ? std::string("()")
-                           : join(operand, " ", [](const std::string& letter) { return letter.empty() ? std::string("_") : letter; });
-  });
+  return join(side, ", ", [](const auto& operand) { return operand.empty() ? std::string("()") : join(operand, " "); });
 }
 
 // What the checks of a node's signature walk over: each dimension of each operand and result.
@@ -101,7 +94,9 @@ std::vector<Place> places(const NodeView& node, const Signature& s) {
               t);
       for (std::size_t d = 0; d < letters[i].size(); ++d) {
         const std::string& letter = letters[i][d];
-        if (letter.empty()) continue;
+        if (letter == never_split) continue;
+        require(!letter.empty(), "its signature gives ", what, " ", i, " no letter in dimension ", d, "; what is never split carries '", never_split,
+                "'");
         require(std::count(letters[i].begin(), letters[i].end(), letter) == 1, "its signature ", print(s), " has '", letter, "' twice in ", what, " ",
                 i);
         out.push_back({letter, t.shape[d], cat(what, " ", i, " ", t)});
@@ -119,7 +114,6 @@ void check(const NodeView& node, const Signature& s) {
   std::map<std::string, const Place*> first;
   std::vector<Place> all = places(node, s);
   for (const Place& place : all) {
-    if (s.fixed.count(place.letter) != 0) continue;  // h in and h out of a convolution are not the same size
     if (auto divides = s.divides.find(place.letter); divides != s.divides.end()) {
       require(divides->second > 0 && place.size % divides->second == 0, "its signature ", print(s), " lets '", place.letter, "' divide ",
               divides->second, ", which does not divide ", place.size, " of ", place.text);
@@ -153,7 +147,6 @@ std::string print(const Signature& s) {
   text += print_side(s.out);
   std::vector<std::string> clauses;
   for (const auto& [letter, reduce] : s.reduced) clauses.push_back(cat(letter, " by ", name_of(reduce)));
-  if (!s.fixed.empty()) clauses.push_back(cat("fixed ", join(s.fixed, " ")));
   for (const auto& [letter, extent] : s.divides) clauses.push_back(cat(letter, " divides ", extent));
   if (!s.linear.empty()) clauses.push_back(cat("linear ", join(s.linear, " ", [](const auto& group) { return cat("{", join(group, ", "), "}"); })));
   if (s.moves) clauses.push_back("moves");

@@ -15,11 +15,11 @@ using ::testing::Not;
 
 // One node of the op over operands of the given types.
 struct OneNode {
-  OpTable ops = test_ops();
+  OpTable ops;
   Graph graph;
   NodeId id;
 
-  OneNode(std::string_view op, std::vector<TensorType> operands, Attrs attrs = {}) {
+  OneNode(std::string_view op, std::vector<TensorType> operands, Attrs attrs = {}, OpTable table = test_ops()) : ops(std::move(table)) {
     Builder builder(graph, ops);
     std::vector<ValueId> inputs;
     for (const auto& type : operands)
@@ -52,7 +52,7 @@ std::vector<std::string> mesh_texts(std::string_view op, std::vector<TensorType>
 const TensorType a{DType::f32, {64, 10}}, b{DType::f32, {10, 50}};
 
 TEST(Signature, ItsTextReadsBack) {
-  for (const char* text : {"m k, k n -> m n | linear {0} {1}", "i j -> i | j by max", "n c h w, o c r s -> n o h w | fixed h r s w | linear {0} {1}",
+  for (const char* text : {"m k, k n -> m n | linear {0} {1}", "i j -> i | j by max", "n c _ _, o c _ _ -> n o _ _ | linear {0} {1}",
                            "i j -> j i | moves", "a b -> a | a divides 12", "a _, () -> a, () | linear {0, 1}", "-> n _", "() -> a", "i j -> ()"}) {
     EXPECT_EQ(print(parse_signature(text)), text);
   }
@@ -65,7 +65,8 @@ TEST(Signature, BadTextIsRefusedWithItsPlace) {
   EXPECT_EQ(error("a -> a | b by max"), "signature: line 1, column 10: no operand carries the letter 'b' at 'b by max'");
   EXPECT_EQ(error("a b -> a | b by mean"), "signature: line 1, column 17: expected sum, max or min at 'mean'");
   EXPECT_EQ(error("a -> a | linear {1}"), "signature: line 1, column 18: there is no operand 1 at '1}'");
-  EXPECT_EQ(error("a -> a | fixed q"), "signature: line 1, column 16: no operand carries the letter 'q' at 'q'");
+  EXPECT_EQ(error("a _ -> a | _ by max"), "signature: line 1, column 12: a dimension that is never split has no letter at '_ by max'");
+  EXPECT_EQ(error("a -> a | fixed a"), "signature: line 1, column 10: no operand carries the letter 'fixed' at 'fixed a'");
   EXPECT_EQ(error("a -> a; moves"), "signature: line 1, column 7: something follows the signature at '; moves'");
 }
 
@@ -109,7 +110,9 @@ TEST(Shardings, WhatMovesPassesPartialOfAnyKind) {
               ElementsAre("B -> B", "S(0) -> S(1)", "S(1) -> S(0)", "P(sum) -> P(sum)", "P(max) -> P(max)", "P(min) -> P(min)"));
 }
 
-TEST(Shardings, AFixedLetterIsNeverSplitAndMayChangeItsSize) { EXPECT_THAT(texts_of("crop", {a}, 2), ElementsAre("B -> B", "S(0) -> S(0)")); }
+TEST(Shardings, ADimensionWithoutLetterIsNeverSplitAndMayChangeItsSize) {
+  EXPECT_THAT(texts_of("crop", {a}, 2), ElementsAre("B -> B", "S(0) -> S(0)"));
+}
 
 TEST(Shardings, AMergedDimensionIsSplitOnlyWhereItsMajorFactorDivides) {
   TensorType merged{DType::f32, {12, 4}};
@@ -177,6 +180,19 @@ TEST(Signature, WhatDoesNotFitTheNodeIsAnErrorThatNamesIt) {
               }),
               HasSubstr("lets 'a' divide 12, which does not divide 9 of operand 0 f32[9, 4]"));
   EXPECT_THAT(error_of([] { texts_of("top", {{DType::f32, {9, 4}}}, 2); }), "no error");
+}
+
+TEST(Signature, ADimensionWithNothingInItsPlaceIsAnError) {
+  OpDef unnamed{.name = "unnamed", .inputs = 1, .infer = as_first};
+  unnamed.index = [](const NodeView&) {
+    Signature s;
+    s.in = {{"a", ""}};
+    s.out = s.in;
+    return s;
+  };
+  OneNode node("unnamed", {a}, {}, OpTable({test_ops().at("variable"), unnamed}));
+  EXPECT_EQ(error_of([&] { shardings(node.view(), 2); }),
+            "unnamed at net.cc:7: its signature gives operand 0 no letter in dimension 1; what is never split carries '_'");
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ OpDef arg_max() {
     auto axis = node.attrs().integer("axis");
     Signature s;
     s.in = {letters(node.in_type(0).shape)};
-    s.in[0][static_cast<std::size_t>(axis)].clear();
+    s.in[0][static_cast<std::size_t>(axis)] = never_split;
     s.out = s.in;
     s.out[0].erase(s.out[0].begin() + axis);
     return s;

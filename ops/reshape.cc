@@ -30,8 +30,8 @@ Signature index(const NodeView& node) {
   const Shape &from = node.in_type(0).shape, &to = node.out_type(0).shape;
   Signature s;
   s.moves = true;
-  s.in.emplace_back(from.size());
-  s.out.emplace_back(to.size());
+  s.in.emplace_back(from.size(), never_split);
+  s.out.emplace_back(to.size(), never_split);
   if (count_of(from) == 0) return s;
   auto a = dims_above_one(from), b = dims_above_one(to);
   std::size_t i = 0, j = 0, groups = 0;

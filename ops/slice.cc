@@ -13,7 +13,7 @@ Signature untouched(const NodeView& node, const Ints& begin) {
   Signature s;
   s.in = {letters(x)};
   for (std::size_t d = 0; d < x.size(); ++d)
-    if (x[d] != y[d] || begin[d] != 0) s.in[0][d].clear();
+    if (x[d] != y[d] || begin[d] != 0) s.in[0][d] = never_split;
   s.out = s.in;
   return s;
 }
@@ -71,7 +71,7 @@ OpDef concat() {
     auto axis = static_cast<std::size_t>(node.attrs().integer("axis"));
     Signature s;
     auto row = letters(node.out_type(0).shape);
-    row[axis].clear();
+    row[axis] = never_split;
     s.in.assign(node.in_count(), row);
     s.out = {row};
     std::vector<int> all;

@@ -22,8 +22,8 @@ OpDef input() {
               [](const NodeView& node) {
                 const Shape& shape = node.out_type(0).shape;
                 Signature s;
-                s.out.emplace_back(shape.size());
-                if (!shape.empty()) s.out[0].front() += 'n';
+                s.out.emplace_back(shape.size(), never_split);
+                if (!shape.empty()) s.out[0].front() = std::string(1, 'n');
                 return s;
               },
           .no_grad = "it has no operands",
@@ -79,7 +79,7 @@ OpDef random_uniform() {
           .index =
               [](const NodeView& node) {
                 Signature s = same_shape_signature(node);
-                s.in[0] = {""};  // seed and step stay together
+                s.in[0] = {never_split};  // seed and step stay together
                 return s;
               },
           .localise =
