@@ -11,6 +11,7 @@
 #include "api/inside/world_state.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "passes/layout_rules.h"
 #include "passes/pipeline.h"
 
 namespace karez {

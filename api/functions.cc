@@ -5,12 +5,12 @@
 #include <numeric>
 #include <optional>
 
-#include "api/inside/layout.h"
 #include "api/inside/rooms.h"
 #include "api/inside/trace.h"
 #include "ops/compose.h"
 #include "ops/gradient.h"
 #include "ops/losses.h"
+#include "sbp/layout_words.h"
 
 namespace karez {
 namespace {
@@ -325,7 +325,7 @@ Tensor apply(std::string_view op, std::vector<Term> inputs, Attrs attrs, SourceL
 Tensor with_layout(Term x, std::vector<std::string> axes) {
   return at_line(x.where, [&](Trace& t) {
     ValueId id = t.value(x, t.dtype_of(x));
-    Layout layout = layout_of(t.graph.type(id), t.graph.mesh(id), axes);
+    Layout layout = layout_from(axes, t.graph.type(id).rank(), t.graph.mesh(id), cat("a layout for ", t.graph.type(id)));
     if (const auto* parameter = std::get_if<Parameter>(&x.value)) t.store(*parameter, layout);
     ValueId out = t.builder.one("layout", {id});
     t.graph.value(out).layout = std::move(layout);

@@ -1,6 +1,4 @@
 // Tests of with_layout through the compiler: a value of its own for each, what it costs, and hints that a stored parameter contradicts.
-#include "api/inside/layout.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "passes/emit_collective.h"
+#include "passes/layout_rules.h"
 #include "passes/memory.h"
 #include "passes/pipeline.h"
 #include "passes/test_programs.h"

@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "base/glob.h"
 #include "base/near.h"
-#include "base/text.h"
 #include "passes/box.h"
 #include "passes/canonicalise.h"
 #include "passes/emit.h"
@@ -93,37 +91,6 @@ void compile(Compilation& c) {
     verify(c.graph);
     double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     c.passes.push_back({pass.name, seconds, c.options.keep_text ? text_of(c, pass.name) : std::string()});
-  }
-}
-
-void apply_rules(Graph& graph, std::span<const LayoutRule> rules) {
-  for (const LayoutRule& rule : rules) {
-    bool any = false;
-    const Glob pattern(rule.pattern);
-    for (Variable& variable : graph.variables) {
-      if (!pattern.matches(variable.name)) continue;
-      any = true;
-      const Mesh& mesh = graph.meshes[static_cast<std::size_t>(variable.mesh)];
-      require(ErrorKind::layout, rule.axes.size() <= variable.type.shape.size(), "rule '", rule.pattern, "' names ", rule.axes.size(),
-              " dimensions, but ", variable.name, " is ", variable.type);
-      Layout layout = broadcast_layout(mesh);
-      for (std::size_t d = 0; d < rule.axes.size(); ++d) {
-        if (rule.axes[d].empty()) continue;
-        for (const std::string& name : split(rule.axes[d], '+')) {
-          Sbp& entry = layout[static_cast<std::size_t>(mesh.axis(name))];
-          require(ErrorKind::layout, entry.is_broadcast(), "rule '", rule.pattern, "' splits two dimensions of ", variable.name,
-                  " on the mesh axis '", name, "'");
-          entry = S(static_cast<int>(d));
-        }
-      }
-      require(ErrorKind::layout, !variable.stored || *variable.stored == layout, "rule '", rule.pattern, "' wants ", variable.name, " as ",
-              print(variable.type, mesh, layout), ", but an earlier rule or compile stored it as ",
-              variable.stored ? print(variable.type, mesh, *variable.stored) : std::string());
-      variable.stored = layout;
-    }
-    if (!any)
-      fail(ErrorKind::name, "rule '", rule.pattern, "' matches no parameter; ",
-           near_names(rule.pattern, graph.variables, [](const Variable& v) { return v.name; }));
   }
 }
 

@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "passes/compilation.h"
-#include "sbp/layout_rule.h"
 
 namespace karez::passes {
 
@@ -22,9 +21,5 @@ void run_passes(Compilation& c, std::initializer_list<std::string_view> names); 
 
 // From a traced graph to c.plan. Errors name the pass, and the node with the user's line where there is one.
 void compile(Compilation& c);
-
-// Fixes the stored layouts of variables by glob over their names before `compile`: a rule that matches nothing, or that a shape or op
-// does not allow, is an error that lists what there is.
-void apply_rules(Graph& graph, std::span<const LayoutRule> rules);
 
 }  // namespace karez::passes

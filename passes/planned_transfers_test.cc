@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/test_golden.h"
+#include "passes/layout_rules.h"
 #include "passes/pipeline.h"
 #include "passes/shard.h"
 #include "passes/test_programs.h"

@@ -183,37 +183,6 @@ TEST(Shard, ALayoutThatAnOpCannotGiveIsRefused) {
             "(B, B)");
 }
 
-TEST(Shard, RulesFixWhereParametersAreStored) {
-  auto rules = [](std::vector<LayoutRule> list, const char* mesh = "data=2,model=2") {
-    Graph graph = testing::mlp_step(Mesh::parse(mesh), {12, 8, 4}, 4);
-    apply_rules(graph, list);
-    return graph;
-  };
-  Graph graph = rules({{"fc1.weight", {"model", "data"}}, {"fc2.weight", {"data+model"}}});
-  EXPECT_EQ(print(*graph.variables[0].stored), "(S(1), S(0))");
-  EXPECT_EQ(print(*graph.variables[2].stored), "(S(0), S(0))");
-  EXPECT_FALSE(graph.variables[1].stored);
-  auto error = [&](std::vector<LayoutRule> list) { return error_of([&] { rules(std::move(list)); }); };
-  EXPECT_EQ(error({{"fc1.weight", {"modle"}}}), "mesh: no axis is called 'modle'; mesh(data=2, model=2) has data, model");
-  EXPECT_EQ(error({{"fc1.bias", {"model", "data"}}}), "rule 'fc1.bias' names 2 dimensions, but fc1.bias is f32[8]");
-  EXPECT_EQ(error({{"fc9.*", {"model"}}}),
-            "rule 'fc9.*' matches no parameter; there are 8: fc1.bias, fc2.bias, fc1.weight, fc2.weight, m.fc1.bias, m.fc2.bias, m.fc1.weight, "
-            "m.fc2.weight");
-  EXPECT_EQ(error({{"fc[1", {"model"}}}), "pattern 'fc[1': '[' at character 3 is not closed");
-  Graph below = rules({{"fc1", {"model"}}, {"**.fc2.{weight,bias}", {"data"}}});
-  EXPECT_TRUE(below.variables[0].stored && below.variables[1].stored) << "a module means all below it";
-  EXPECT_TRUE(below.variables[2].stored && below.variables[3].stored && below.variables[6].stored) << "at any depth";
-  EXPECT_FALSE(below.variables[4].stored) << "m.fc1.weight is not below fc1";
-  EXPECT_EQ(error({{"fc1.*", {"model"}}, {"*.weight", {"data"}}}),
-            "rule '*.weight' wants fc1.weight as f32[8@data, 12], but an earlier rule or compile stored it as f32[8@model, 12]");
-  EXPECT_EQ(error({{"fc1.weight", {"model", "model"}}}), "rule 'fc1.weight' splits two dimensions of fc1.weight on the mesh axis 'model'");
-  Program p("data=4");  // legal as a rule, but no part of one element can be split
-  p.graph.outputs.push_back({"w", p.weight("w", {1, 8})});
-  LayoutRule rule{"w", {"data"}};
-  apply_rules(p.graph, std::span(&rule, 1));
-  EXPECT_EQ(error_of([&] { p.planned(); }), "variable at net.cc:7 cannot give f32[1, 8] the layout (S(0)) on mesh(data=4); it can give (S(1)), (B)");
-}
-
 // One value with 12 consumers, each of which may want it in any of 16 layouts: 16^13 cells.
 TEST(Shard, AValueWithTwelveConsumersIsPlannedInAChain) {
   Program p("data=2,model=2");

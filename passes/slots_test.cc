@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "passes/layout_rules.h"
 #include "passes/order.h"
 #include "passes/pipeline.h"
 #include "passes/segment.h"

@@ -172,7 +172,7 @@ TEST(Functions, ALayoutIsFixedInTheUsersWords) {
   EXPECT_FALSE(o.trace.graph.value(x.id).layout.has_value()) << "what it is made from lies as the planner decides";
   EXPECT_THAT(error_of([&] { with_layout(x, P("pipe", nullptr)); }), HasSubstr("pipe"));
   EXPECT_EQ(layout_of(with_layout(x, P("model"))), (Layout{B(), S(0)})) << "dimensions behind the last one named are not split";
-  EXPECT_THAT(error_of([&] { with_layout(x, P("data", "model", nullptr)); }), HasSubstr("a layout of 3 dimensions for f32[8, 6]"));
+  EXPECT_THAT(error_of([&] { with_layout(x, P("data", "model", nullptr)); }), HasSubstr("a layout for f32[8, 6] names 3 dimensions; there are 2"));
   EXPECT_THAT(error_of([&] { with_layout(x, P("data", "data")); }), HasSubstr("names the mesh axis 'data' twice"));
 }
 

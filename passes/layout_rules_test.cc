@@ -1,0 +1,62 @@
+// The user's rules for where variables are stored: what they match, what they fix, and what is refused.
+#include "passes/layout_rules.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "passes/test_programs.h"
+
+namespace karez::passes {
+namespace {
+
+std::string error_of(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const Error& error) { return error.what(); }
+  return "no error";
+}
+
+TEST(LayoutRules, FixWhereParametersAreStored) {
+  auto rules = [](std::vector<LayoutRule> list, const char* mesh = "data=2,model=2") {
+    Graph graph = testing::mlp_step(Mesh::parse(mesh), {12, 8, 4}, 4);
+    apply_rules(graph, list);
+    return graph;
+  };
+  Graph graph = rules({{"fc1.weight", {"model", "data"}}, {"fc2.weight", {"data+model"}}});
+  EXPECT_EQ(print(*graph.variables[0].stored), "(S(1), S(0))");
+  EXPECT_EQ(print(*graph.variables[2].stored), "(S(0), S(0))");
+  EXPECT_FALSE(graph.variables[1].stored);
+  auto error = [&](std::vector<LayoutRule> list) { return error_of([&] { rules(std::move(list)); }); };
+  EXPECT_EQ(error({{"fc1.weight", {"modle"}}}), "mesh: no axis is called 'modle'; mesh(data=2, model=2) has data, model");
+  EXPECT_EQ(error({{"fc1.bias", {"model", "data"}}}), "rule 'fc1.bias' for fc1.bias, f32[8], names 2 dimensions; there are 1");
+  EXPECT_EQ(error({{"fc9.*", {"model"}}}),
+            "rule 'fc9.*' matches no parameter; there are 8: fc1.bias, fc2.bias, fc1.weight, fc2.weight, m.fc1.bias, m.fc2.bias, m.fc1.weight, "
+            "m.fc2.weight");
+  EXPECT_EQ(error({{"fc[1", {"model"}}}), "pattern 'fc[1': '[' at character 3 is not closed");
+  Graph below = rules({{"fc1", {"model"}}, {"**.fc2.{weight,bias}", {"data"}}});
+  EXPECT_TRUE(below.variables[0].stored && below.variables[1].stored) << "a module means all below it";
+  EXPECT_TRUE(below.variables[2].stored && below.variables[3].stored && below.variables[6].stored) << "at any depth";
+  EXPECT_FALSE(below.variables[4].stored) << "m.fc1.weight is not below fc1";
+  EXPECT_EQ(error({{"fc1.*", {"model"}}, {"fc1.weight", {"model", ""}}}), "no error") << "to say the same again is none";
+  EXPECT_EQ(error({{"fc1.*", {"model"}}, {"*.weight", {"data"}}}),
+            "rule '*.weight' wants fc1.weight as f32[8@data, 12], but an earlier rule or compile stored it as f32[8@model, 12]");
+  EXPECT_EQ(error({{"fc1.weight", {"model", "model"}}}),
+            "rule 'fc1.weight' for fc1.weight, f32[8, 12], names the mesh axis 'model' twice: it can split one dimension");
+}
+
+TEST(LayoutRules, ALayoutThatSplitsOneElementIsRefusedByTheVariable) {
+  Graph graph;
+  graph.meshes = {Mesh::parse("data=4")};
+  Builder b(graph, testing::table());
+  b.where = "net.cc:7";
+  graph.outputs.push_back({"w", testing::parameter(b, "w", {DType::f32, {1, 8}})});
+  LayoutRule rule{"w", {"data"}};
+  apply_rules(graph, std::span(&rule, 1));
+  Compilation c = testing::compilation(graph);
+  EXPECT_EQ(error_of([&] { run_passes(c, {"shard"}); }),
+            "variable at net.cc:7 cannot give f32[1, 8] the layout (S(0)) on mesh(data=4); it can give (S(1)), (B)");
+}
+
+}  // namespace
+}  // namespace karez::passes
