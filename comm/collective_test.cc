@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <deque>
 
+#include "comm/program.h"
 #include "comm/test_collectives.h"
 
 namespace karez::comm {
@@ -211,6 +212,15 @@ TEST(Collective, StagingIsWhatTheFormulaSays) {
   EXPECT_EQ(staging(make_all_reduce(DType::f32, Op::sum, 4, {100}, Algorithm::direct, 64, 1), 2), 3 * 64);
   EXPECT_EQ(staging(make_all_reduce(DType::f32, Op::sum, 4, {100}, Algorithm::flat, 64, 1), 2), 3 * 448);
   EXPECT_EQ(staging(make_all_reduce(DType::f32, Op::sum, 1, {100}, Algorithm::flat, 64, 1), 0), 0);
+  // Each peer's part of it begins on a cache line of its own.
+  Case flat = make_all_reduce(DType::f32, Op::sum, 4, {100}, Algorithm::flat, 64, 1);
+  int parts = 0;
+  for (const Instruction& step : program_of(flat.specs[2], 4).steps)
+    if (step.what == Instruction::Do::receive && step.to.memory == Memory::staging) {
+      EXPECT_EQ(step.to.offset % 64, 0);
+      ++parts;
+    }
+  EXPECT_EQ(parts, 2) << "member 0's lands in the result";
 
   CollectiveSpec gather;  // rows arrive where they belong; columns are unpacked
   gather.kind = Kind::all_gather;

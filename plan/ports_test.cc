@@ -116,6 +116,7 @@ TEST(Ports, WhatBreaksTheProtocolIsAnError) {
   EXPECT_THROW(a.take({.kind = Message::Kind::returned, .port = 4, .to = g.a, .reg = g.ab}), Error) << "no such output";
   a.take({.port = 0, .to = g.a, .reg = g.begin, .piece = 0});
   EXPECT_THROW(a.take({.port = 0, .to = g.a, .reg = g.begin, .piece = 0}), Error) << "filled twice";
+  EXPECT_THROW(a.take({.port = 0, .to = g.a, .reg = g.begin, .piece = 1}), Error) << "its one slot is held";
   a.begin();
   EXPECT_THROW(a.begin(), Error) << "begun twice";
 }

@@ -108,6 +108,8 @@ TEST(Verify, EveryFaultIsNamed) {
       {"is a start or done register, but has 4 bytes", [](Plan& p) { p.registers[RegisterId(0)].bytes = 4; }},
       {"has no bytes, but lies in block 0", [](Plan& p) { p.registers[RegisterId(1)].bytes = 0; }},
       {"stride 8 for slots of 16 bytes", [](Plan& p) { p.registers[RegisterId(1)].stride = 8; }},
+      {"register r1: offset -8, stride 64", [](Plan& p) { p.registers[RegisterId(1)].offset = -8; }},
+      {"ends at byte 80 of block b0, which has 79", [](Plan& p) { p.blocks[BlockId(0)].bytes = 79; }},
       {"ends at byte 80 of block b0, which has 40", [](Plan& p) { p.blocks[BlockId(0)].bytes = 40; }},
       {"registers r1 and r2 overlap in block b0: one ends at byte 80, the other begins at 0",
        [](Plan& p) { p.registers[RegisterId(2)].block = BlockId(0); }},

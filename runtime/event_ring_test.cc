@@ -226,6 +226,32 @@ TEST(EventRing, AReplayNoticesEveryEntryThatIsMissingOrDoubled) {
   EXPECT_GT(tried, 50);
 }
 
+TEST(EventRing, AReplayNoticesASlotThatIsFilledWhileItIsRead) {
+  Sketch s;
+  ActorId a = s.actor("a"), b = s.actor("b");
+  s.start(a, 2);
+  RegisterId r = s.edge(a, {b}, 2);
+  s.done(b, 2);
+  s.plan.actors[a].priority = 1;  // it fills both slots before b reads one
+  s.plan.actors[b].priority = 2;
+  KernelTable table(test_kernels());
+  Session session({.workers = 1}, table);
+  int plan = session.load(s.plan);
+  session.launch(plan).wait();
+  auto logs = session.events();
+  ASSERT_NO_THROW(check_protocol(s.plan, plan, logs));
+  int moved = 0;
+  for (Event& event : logs[0].events)
+    if (event.reg == r && event.slot == 1 && event.message == Message::Kind::filled) event.slot = 0, ++moved;
+  ASSERT_EQ(moved, 1);
+  try {
+    check_protocol(s.plan, plan, logs);
+    ADD_FAILURE() << "nothing was noticed";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("fills slot 0 of r1, which 1 still read"), std::string::npos) << error.what();
+  }
+}
+
 TEST(EventRing, AFailureIsRecordedAndCanBeReadAfterIt) {
   KernelTable table(test_kernels());
   Session session({.workers = 1, .events = 64}, table);

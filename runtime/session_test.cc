@@ -12,6 +12,7 @@
 
 #include "data/array_source.h"
 #include "device/cpu_budget.h"
+#include "device/memory.h"
 #include "plan/acts.h"
 #include "runtime/test_plans.h"
 
@@ -322,6 +323,34 @@ TEST(Session, RandomGraphsComputeTheSameOnOneWorkerAndOnTwo) {
       messages += 3 * messages_per_launch(graph.s.plan);
       ASSERT_EQ(session.counters().messages, messages) << "KAREZ_SEED=" << seed;
     }
+  }
+}
+
+// A slot that is about to be filled holds poison, whatever it held before; between the acts that fill it together it holds what they wrote.
+TEST(Session, EverySlotIsPoisonedWhenItsFirstActBeginsAndNotLater) {
+  std::vector<std::uint32_t> seen;
+  KernelTable table({test_row("see", [&](const CallSpec&) -> PreparedKernel {
+    return [&](const KernelArgs& args) {
+      seen.push_back(*test_data<std::uint32_t>(args.out[0]));
+      *test_data<std::uint32_t>(args.out[0]) = static_cast<std::uint32_t>(seen.size());
+    };
+  })});
+  std::uint32_t bad = 0;
+  device::poison(reinterpret_cast<std::byte*>(&bad), 4);
+  for (int period : {1, 2}) {
+    seen.clear();
+    Session session({.workers = 1, .poison = true}, table);
+    Sketch s;
+    ActorId make = s.actor("make"), use = s.actor("use");
+    s.start(make, 4 * period);
+    RegisterId y = s.edge(make, {use}, 2, 4, period);
+    s.done(use, 4);
+    s.plan.actors[make].priority = 1;  // both slots are filled before the first is read
+    s.plan.actors[use].priority = 2;
+    s.call(make, "test.see", {}, {in_register(y, View(DType::f32, {1}))});
+    session.launch(session.load(s.plan)).wait();
+    if (period == 1) { EXPECT_EQ(seen, (std::vector<std::uint32_t>{bad, bad, bad, bad})); }
+    if (period == 2) { EXPECT_EQ(seen, (std::vector<std::uint32_t>{bad, 1, bad, 3, bad, 5, bad, 7})); }
   }
 }
 

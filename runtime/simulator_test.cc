@@ -125,6 +125,29 @@ TEST(Simulator, LostAndDoubledMessagesAreCaught) {
   }
 }
 
+TEST(Simulator, MessagesBetweenTwoWorkersNeverOvertakeEachOther) {
+  Sketch s;
+  ActorId a = s.actor("a"), b = s.actor("b", 1);
+  s.start(a, 50);
+  s.edge(a, {b}, 4);
+  s.done(b, 50);
+  for (std::uint64_t seed = 1; seed <= 20; ++seed)  // delays are five times as long as acts
+    EXPECT_EQ(error_of([&] { simulate(s.plan, {.seed = seed, .delay = 5}); }), "no error") << "seed " << seed;
+}
+
+TEST(Simulator, ASlotThatIsFilledWhileOneOfItsReadersHoldsItIsCaught) {
+  Sketch s;  // the quick reader returns its slot twice: a believes that the slow one did
+  ActorId a = s.actor("a"), quick = s.actor("quick", 1), slow = s.actor("slow", 2);
+  s.start(a, 2);
+  RegisterId r = s.edge(a, {quick, slow});
+  s.done(quick, 2);
+  s.done(slow, 2);
+  SimulationOptions options{.duration = [&](ActorId actor, std::int64_t) { return actor == slow ? 50.0 : 1.0; },
+                            .meddle = [&](const Message& m) { return m.reg == r && m.kind == Message::Kind::returned ? 2 : 1; }};
+  std::string error = error_of([&] { simulate(s.plan, options); });
+  EXPECT_NE(error.find("slot 0 of r1 is overwritten while it is in use"), std::string::npos) << error;
+}
+
 TEST(Simulator, ADeadlockNamesTheCircle) {
   Sketch s;  // b waits for two pieces of c, c for the second of a, and a for b's slot
   ActorId a = s.actor("a"), b = s.actor("b"), c = s.actor("c");

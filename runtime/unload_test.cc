@@ -212,6 +212,37 @@ TEST(Unload, APlanHoldsTheVariablesThatItFound) {
   EXPECT_EQ(session.read_variable("n", {0, 0, "cpu"}, View(DType::f32, {1})).data<float>()[0], 0) << "the finder counts in its own";
 }
 
+// Worker 0 is kept busy while a plan whose actor could act at once comes and goes: it never acts.
+TEST(Unload, AnActorThatWasReadyWhenItsPlanWentDoesNotActAnymore) {
+  std::atomic<bool> entered{false}, open{false};
+  KernelTable table({test_row("hold", [&](const CallSpec&) -> PreparedKernel {
+    return [&](const KernelArgs&) {
+      entered = true;
+      while (!open) std::this_thread::yield();
+    };
+  })});
+  Session session({.workers = 1}, table);
+  auto ahead = [](bool holds) {  // its first actor needs no token
+    Sketch s(1, "ahead");
+    ActorId eager = s.actor("eager"), end = s.actor("end");
+    s.edge(eager, {end});
+    s.start(end);
+    s.done(end);
+    if (holds) s.call(eager, "test.hold", {}, {});
+    return s.plan;
+  };
+  session.load(ahead(true));
+  while (!entered) std::this_thread::yield();
+  int gone = session.load(ahead(false));
+  session.unload(gone);
+  open = true;
+  session.wait_graph();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // its mail is opened; it would have found the time
+  const auto logs = session.events();
+  for (const Event& event : logs[0].events) EXPECT_NE(event.plan, gone) << name_of(event.kind);
+  EXPECT_TRUE(comes_to(session, 1));
+}
+
 TEST(Unload, AReloadForgetsWhatIsOnItsWayOut) {
   Session session({.workers = 2}, kernels());
   int plan = session.load(two_steps("p", 0));
