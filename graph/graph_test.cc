@@ -215,6 +215,8 @@ TEST(Verify, ResultsAndProducersAgree) {
 
 TEST(Verify, ControlEdgesLeadBackwards) {
   Damaged g;
+  g.graph.nodes[NodeId(1)].after = {NodeId(1)};
+  EXPECT_EQ(g.error(), "matmul at net.cc:3 (fc) comes after node n1, which does not stand before it (n1)");
   g.graph.nodes[NodeId(1)].after = {NodeId(2)};
   EXPECT_EQ(g.error(), "matmul at net.cc:3 (fc) comes after node n2, which does not stand before it (n1)");
 }

@@ -195,5 +195,16 @@ TEST(Signature, ADimensionWithNothingInItsPlaceIsAnError) {
             "unnamed at net.cc:7: its signature gives operand 0 no letter in dimension 1; what is never split carries '_'");
 }
 
+// A letter that no operand carries is summed over nowhere: a result without it is whole, of whatever dtype.
+TEST(Signature, AResultWithoutALetterThatOnlyAnotherResultCarriesIsWhole) {
+  OpDef made;
+  made.name = "made";
+  made.inputs = 0;
+  made.index = "-> a, ()";
+  made.infer = [](auto, const Attrs&) { return std::vector<TensorType>{{DType::f32, {8}}, {DType::b8, {}}}; };
+  OneNode node("made", {}, {}, OpTable({made}));
+  EXPECT_THAT(texts(shardings(node.view(), 2)), Contains(HasSubstr("S(0), B")));
+}
+
 }  // namespace
 }  // namespace karez::graph

@@ -280,5 +280,15 @@ TEST(Gradient, AnOpWithoutOneOnTheWayIsNamedWithItsLine) {
   EXPECT_EQ(p.error(build::sum(p.b, max_pool_grad(p.b, stop_gradient(p.b, pooled.value), pooled.index, {}, {1, 1, 4, 4})), {x}), "");
 }
 
+TEST(Gradient, EveryPartOfAConcatenationGetsItsOwnSlice) {
+  Program p;
+  ValueId a = p.f32("a", {2, 3}), b = p.f32("b", {2, 2}), c = p.f32("c", {2, 4});
+  ValueId parts[] = {a, b, c};
+  p.grad(build::sum(p.b, concat(p.b, parts, 1)), {a, b, c});
+  const std::string added = p.added();
+  for (const char* slice : {"{begin=[0, 0], size=[2, 3]}", "{begin=[0, 3], size=[2, 2]}", "{begin=[0, 5], size=[2, 4]}"})
+    EXPECT_NE(added.find(slice), std::string::npos) << added;
+}
+
 }  // namespace
 }  // namespace karez::ops

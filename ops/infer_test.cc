@@ -102,5 +102,13 @@ TEST(Infer, DilationAndStrideCountAsInPyTorch) {
             "f32[1, 2, 8, 14]");
 }
 
+// Half of [4, 3] is 2 rows of 3 or 3 rows of 2; a quarter is 1 row of 3, but not of 2.
+TEST(Shardings, AReshapeIsSplitWhereItsPartsAreWholeRowsOnBothSides) {
+  const OpTable ops = all_ops();
+  OneNode node = one_node(ops, "reshape", "f32[4, 3]", "{shape=[6, 2]}");
+  EXPECT_NE(shardings_of(node, 2).find("S(0) -> S(0)"), std::string::npos) << shardings_of(node, 2);
+  EXPECT_EQ(shardings_of(node, 4).find("S(0)"), std::string::npos) << shardings_of(node, 4);
+}
+
 }  // namespace
 }  // namespace karez::ops
