@@ -1,6 +1,8 @@
 // Local calls: what each op's attributes become for one device's part.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "ops/test_node.h"
 
 namespace karez::ops {
@@ -92,12 +94,16 @@ TEST(Localise, LocalCallsInferTheirOwnBoxes) {
       {"scatter_add", "i64[3], f32[3, 5]", "{rows=7}"},
       {"one_hot", "i64[3]", R"({depth=7, dtype="f32"})"},
       {"arg_max", "f32[7, 5]", "{axis=0}"},
+      {"constant", "", R"({dtype="f32", shape=[7, 5], value=2})"},
+      {"constant", "", R"({data="0100000002000000030000000400000005000000", dtype="i32", shape=[5]})"},
       {"iota", "", R"({axis=0, dtype="f32", shape=[7, 5]})"},
       {"random_uniform", "i64[2]", R"({dtype="f32", shape=[7, 5], site=0})"},
       {"sgd", "f32[7], f32[7], f32[7], f32[]", "{momentum=0.9}"},
   };
   int tried = 0;
-  for (const Case& c : cases)
+  std::set<std::string> covered;
+  for (const Case& c : cases) {
+    covered.insert(c.op);
     for (int size : {2, 3, 4}) {
       Mesh mesh = Mesh::of({{"x", size}});
       OneNode node = one_node(ops, c.op, c.types, c.attrs);
@@ -115,7 +121,9 @@ TEST(Localise, LocalCallsInferTheirOwnBoxes) {
             EXPECT_EQ(print_shape(out[i].shape), print_shape(shape_of(view.out[i]))) << c.op << " " << print(way) << " on device " << position;
         }
     }
+  }
   EXPECT_GT(tried, 500);
+  for (const OpDef* op : ops.rows()) EXPECT_TRUE(!op->localise || covered.contains(op->name)) << op->name << " has localise and no case here";
 }
 
 }  // namespace
