@@ -1,4 +1,4 @@
-// Text in small pieces: joining, splitting, quoting, matching.
+// Text in small pieces: joining, splitting, quoting.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,7 @@ template <class Items> std::string join(const Items& items, std::string_view sep
 std::vector<std::string> split(std::string_view text, char separator);  // keeps empty pieces
 std::string_view trim(std::string_view text);                           // without white space at both ends
 bool starts_with(std::string_view text, std::string_view prefix);
-bool glob_match(std::string_view pattern, std::string_view text);  // '*' any run of characters, '?' one
-std::string quote(std::string_view text);                          // "a \"b\"\n" in C's escapes
-std::string bytes_text(std::int64_t bytes);                        // "1.50 MiB", for people
+std::string quote(std::string_view text);    // "a \"b\"\n" in C's escapes
+std::string bytes_text(std::int64_t bytes);  // "1.50 MiB", for people
 
 }  // namespace karez::base

@@ -48,24 +48,6 @@ TEST(Text, StartsWithIsFalseForLongerPrefixes) {
   EXPECT_FALSE(starts_with("me", "mesh"));
 }
 
-TEST(Text, GlobsMatchRunsAndSingleCharacters) {
-  EXPECT_TRUE(glob_match("fc*.weight", "fc1.weight"));
-  EXPECT_TRUE(glob_match("fc*.weight", "fc.weight"));
-  EXPECT_TRUE(glob_match("*", ""));
-  EXPECT_TRUE(glob_match("**", "ab"));
-  EXPECT_TRUE(glob_match("a*b*c", "a.b.b.c.c"));
-  EXPECT_TRUE(glob_match("fc?", "fc1"));
-  EXPECT_TRUE(glob_match("", ""));
-  EXPECT_FALSE(glob_match("fc?", "fc"));
-  EXPECT_FALSE(glob_match("fc?", "fc12"));
-  EXPECT_FALSE(glob_match("fc", "fc1"));
-  EXPECT_FALSE(glob_match("", "a"));
-  EXPECT_FALSE(glob_match("*.weight", "fc.weights"));
-  EXPECT_FALSE(glob_match("a*b*c", "a.c.b"));
-}
-
-TEST(Text, GlobsOfManyStarsEndSoon) { EXPECT_FALSE(glob_match("*a*a*a*a*a*a*a*a*a*a*b", std::string(2000, 'a'))); }
-
 TEST(Text, NumbersShowThatTheyAreNoIntegersAndReadBackToTheSameBits) {
   EXPECT_EQ(number(1), "1.0");
   EXPECT_EQ(number(-0.0), "-0.0");
