@@ -38,6 +38,7 @@ void* counted(std::size_t bytes, void* caller) {
 
 void* operator new(std::size_t bytes) { return counted(bytes, __builtin_return_address(0)); }
 void* operator new[](std::size_t bytes) { return counted(bytes, __builtin_return_address(0)); }
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return counted(bytes, __builtin_return_address(0)); }  // std::stable_sort's
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
