@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <thread>
@@ -115,9 +116,11 @@ TEST(EventRing, AReaderBesideTheWriterSeesOnlyWholeEntriesInOrder) {
       std::thread& writer;
       ~End() { stop = true, writer.join(); }
     } end{stop, writer};
-    int seen = 0;
-    for (int round = 0; round < 5000 || seen == 0; ++round) {
+    int seen = 0, overtaken = 0;  // the reader: so often that the writer was among what it read, or half a second
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
+    for (int round = 0; seen == 0 || round < 5000 || (overtaken < 200 && std::chrono::steady_clock::now() < until); ++round) {
       EventLog log = ring.read();
+      overtaken += log.overwritten > 0 && log.events.size() < 16;
       for (std::size_t k = 0; k < log.events.size(); ++k) {
         const Event& e = log.events[k];
         ASSERT_EQ(e.reg.index, e.actor.index);
