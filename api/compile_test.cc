@@ -12,24 +12,13 @@
 #include "api/inside/trace.h"
 #include "api/nn.h"
 #include "api/optim.h"
+#include "api/test_texts.h"
 
 namespace karez {
 namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-std::string error_of(auto&& body) {
-  try {
-    body();
-  } catch (const Error& error) { return error.what(); }
-  return "no error";
-}
-
-template <class T> std::vector<T> list(const HostArray& array) {
-  auto data = array.data<T>();
-  return {data.begin(), data.end()};
-}
 
 struct Net : nn::Module {
   using Module::Module;

@@ -6,6 +6,7 @@
 #include "api/functions.h"
 #include "api/inside/rooms.h"
 #include "api/inside/trace.h"
+#include "api/test_texts.h"
 #include "base/text.h"
 
 namespace karez {
@@ -13,18 +14,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
-
-std::string error_of(auto&& body) {
-  try {
-    body();
-  } catch (const Error& error) { return error.what(); }
-  return "no error";
-}
-
-std::vector<float> list(const HostArray& array) {
-  auto data = array.data<float>();
-  return {data.begin(), data.end()};
-}
 
 HostArray ones(Shape shape) {
   HostArray out(TensorType{DType::f32, std::move(shape)});

@@ -7,6 +7,7 @@
 
 #include "api/inside/trace.h"
 #include "api/optim.h"
+#include "api/test_texts.h"
 #include "ops/all_ops.h"
 
 namespace karez {
@@ -29,13 +30,6 @@ std::vector<std::string> names_of(const nn::Module& module) {
   std::vector<std::string> out;
   for (const auto& [name, parameter] : module.named_parameters()) out.push_back(cat(name, " ", parameter.type()));
   return out;
-}
-
-std::string error_of(auto&& body) {
-  try {
-    body();
-  } catch (const Error& error) { return error.what(); }
-  return "no error";
 }
 
 TEST(Module, ParametersAreNamedByPath) {

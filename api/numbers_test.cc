@@ -11,19 +11,13 @@
 #include "api/nn.h"
 #include "api/optim.h"
 #include "api/options.h"
+#include "api/test_texts.h"
 
 namespace karez {
 namespace {
 using ::testing::HasSubstr;
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
-
-std::string error_of(auto&& body) {
-  try {
-    body();
-  } catch (const Error& error) { return error.what(); }
-  return "no error";
-}
 
 std::vector<Parameter> one() { return {Parameter("w", {DType::f32, {2}}, constant_init(0))}; }
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "api/progress.h"
+#include "api/test_texts.h"
 #include "base/error.h"
 
 namespace karez {
@@ -16,13 +17,6 @@ Options some() { return Options({{"epochs", "3", "how often"}, {"lr", "0.5", "ra
 bool read(Options& options, std::vector<const char*> words) {
   words.insert(words.begin(), "program");
   return options.read(static_cast<int>(words.size()), words.data());
-}
-
-std::string error_of(auto&& body) {
-  try {
-    body();
-  } catch (const Error& error) { return error.what(); }
-  return "no error";
 }
 
 TEST(Options, DefaultsStandUntilTheUserSpeaks) {

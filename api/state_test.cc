@@ -11,6 +11,7 @@
 #include "api/inside/rooms.h"
 #include "api/nn.h"
 #include "api/optim.h"
+#include "api/test_texts.h"
 
 namespace karez {
 namespace {
@@ -19,18 +20,6 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-std::string error_of(auto&& body) {
-  try {
-    body();
-  } catch (const Error& error) { return error.what(); }
-  return "no error";
-}
-
-template <class T = float> std::vector<T> list(const HostArray& array) {
-  auto data = array.data<T>();
-  return {data.begin(), data.end()};
-}
 
 struct Net : nn::Module {
   nn::Linear fc1{*this, "fc1", 6, 8}, fc2{*this, "fc2", 8, 4};

@@ -9,19 +9,13 @@
 #include "api/inside/rooms.h"
 #include "api/nn.h"
 #include "api/optim.h"
+#include "api/test_texts.h"
 #include "ops/build.h"
 #include "ops/compose.h"
 
 namespace karez {
 namespace {
 using ::testing::HasSubstr;
-
-std::string error_of(auto&& body) {
-  try {
-    body();
-  } catch (const Error& error) { return error.what(); }
-  return "no error";
-}
 
 // y = by * x * x of a matrix.
 OpDef squared() {

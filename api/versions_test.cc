@@ -7,6 +7,7 @@
 #include "api/inside/rooms.h"
 #include "api/inside/trace.h"
 #include "api/optim.h"
+#include "api/test_texts.h"
 
 namespace karez {
 namespace {
@@ -14,19 +15,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::string error_of(auto&& body) {
-  try {
-    body();
-  } catch (const Error& error) { return error.what(); }
-  return "no error";
-}
-
 std::string here(SourceLine line = SourceLine::current()) { return print(line); }
-
-std::vector<float> list(const HostArray& array) {
-  auto data = array.data<float>();
-  return {data.begin(), data.end()};
-}
 
 Parameter of_two(const char* name, double first) { return {name, {DType::f32, {2}}, constant_init(first)}; }
 

@@ -10,6 +10,7 @@
 #include "api/functions.h"
 #include "api/nn.h"
 #include "api/optim.h"
+#include "api/test_texts.h"
 #include "base/text.h"
 #include "ops/all_ops.h"
 
@@ -26,13 +27,6 @@ struct Open {
   explicit Open(TraceOptions options = {}) : trace(ops, std::move(options)), scope(trace) {}
   Tensor input(std::string_view name, DType dtype, Shape shape) { return trace.input(name, {dtype, std::move(shape)}); }
 };
-
-std::string error_of(auto&& body) {
-  try {
-    body();
-  } catch (const Error& error) { return error.what(); }
-  return "no error";
-}
 
 std::string here(SourceLine line = SourceLine::current()) { return print(line); }
 
