@@ -397,5 +397,22 @@ TEST(Emit, RegistersBetweenStreamsHaveTheSlotsTheyWereGiven) {
   }
 }
 
+TEST(Emit, NoRegisterWithoutBytesStandsWhereDataSaysWhoComesFirst) {  // forward reads a weight; its update needs what forward made
+  Compilation c = testing::compilation(testing::mlp_step(Mesh::parse("data=2"), {256, 256, 16}, 4096));
+  compile(c);
+  int updates = 0, transfers = 0, control = 0;
+  for (const Actor& actor : c.plan.actors) {
+    transfers += actor.collective.has_value();
+    for (const Call& call : actor.calls) updates += call.kernel == "any.sgd";
+  }
+  for (const Register& reg : c.plan.registers) {
+    bool of_session = reg.producer == session_actor || reg.consumers[0] == session_actor;
+    control += reg.bytes == 0 && !of_session;
+  }
+  EXPECT_GT(updates, 0);
+  EXPECT_GT(transfers, 0) << "or forward and update are one actor";
+  EXPECT_EQ(control, 0) << print(c.plan);
+}
+
 }  // namespace
 }  // namespace karez::passes

@@ -149,6 +149,15 @@ TEST(Layout, BothEndsOfATransferLieAlikeAndAWindowIsCopiedForIt) {
     }
 }
 
+TEST(Layout, AReshapeBehindATransposeIsAWindowWhereSizesAreEqualToo) {  // sizes do not tell the dimensions apart, strides do
+  Program p;
+  p.output(build::reshape(p.b, build::transpose(p.b, build::matmul(p.b, p.input("x", {4, 4, 6}), p.input("y", {4, 6, 6})), {1, 0, 2}), {16, 6}));
+  Compilation c = p.laid();
+  EXPECT_EQ(orders_text(c.graph, layout(c.graph, *c.catalog, c.options.costs)), "%2 matmul f32[4, 4, 6]: 1 0 2\n");
+  run_passes(c, {"layout", "localise"});
+  EXPECT_EQ(c.local.copies, 0);
+}
+
 TEST(Layout, IsAPassThatCanBePrintedAndSwitchedOff) {
   Graph graph = testing::cnn_step(Mesh::of({}), 8);
   Compilation on = testing::compilation(graph), off = testing::compilation(graph);
