@@ -1,0 +1,82 @@
+// Reads slot problems as text and prints their plans, for a test in another language to compare. One line a thing:
+//
+//   actor SECONDS ACTS
+//   register PRODUCER PERIOD BYTES LEAST MOST FILLED CONSUMER PERIOD [CONSUMER PERIOD ...]
+//   order ACTOR ACT [ACTOR ACT ...]            one stream
+//   interval SECONDS | cap BYTES               solves what stands above and begins anew
+//
+// For each answer: "bytes B bound B interval S least S optimal 0|1 slots N ...", or "error TEXT".
+#include <iostream>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "solve/slots.h"
+
+namespace {
+using namespace karez::tools;
+
+template <class T> T word(std::istream& line, const char* what) {
+  T value{};
+  require(ErrorKind::data, static_cast<bool>(line >> value), "solve_slots: a line has no ", what);
+  return value;
+}
+
+bool more(std::istream& line) { return (line >> std::ws, !line.eof()); }
+
+void answer(const SlotProblem& problem, const std::string& kind, std::istream& line) {
+  try {
+    SlotPlan plan = kind == "cap" ? best_slots(problem, word<std::int64_t>(line, "cap")) : cheapest_slots(problem, word<double>(line, "interval"));
+    std::cout << "bytes " << plan.bytes << " bound " << plan.bound << " interval " << plan.interval << " least " << plan.least_interval << " optimal "
+              << plan.optimal << " slots " << join(plan.slots, " ") << std::endl;
+  } catch (const Error& error) {
+    if (error.kind == ErrorKind::data) throw;
+    std::cout << "error " << error.what() << std::endl;
+  }
+}
+
+void read(std::istream& in) {
+  SlotProblem problem;
+  for (std::string text; std::getline(in, text);) {
+    std::istringstream line(text);
+    auto kind = word<std::string>(line, "first word");
+    if (kind == "actor") {
+      problem.actors.push_back({word<double>(line, "seconds"), 0});
+      problem.actors.back().acts = word<int>(line, "acts");
+    } else if (kind == "register") {
+      SlotProblem::Register reg;
+      reg.producer = word<int>(line, "producer");
+      reg.period = word<int>(line, "period");
+      reg.bytes = word<std::int64_t>(line, "bytes");
+      reg.least = word<int>(line, "least");
+      reg.most = word<int>(line, "most");
+      reg.filled = word<int>(line, "filled");
+      while (more(line)) {
+        reg.consumers.push_back({word<int>(line, "consumer")});
+        reg.consumers.back().period = word<int>(line, "period");
+      }
+      problem.registers.push_back(std::move(reg));
+    } else if (kind == "order") {
+      problem.streams.emplace_back();
+      while (more(line)) {
+        problem.streams.back().order.push_back({word<int>(line, "actor")});
+        problem.streams.back().order.back().act = word<std::int64_t>(line, "act");
+      }
+    } else {
+      require(ErrorKind::data, kind == "interval" || kind == "cap", "solve_slots: a line begins with '", kind, "'");
+      answer(problem, kind, line);
+      problem = {};
+    }
+  }
+}
+}  // namespace
+
+int main() {
+  std::cout.precision(17);
+  try {
+    read(std::cin);
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << "\n";
+    return 1;
+  }
+}
