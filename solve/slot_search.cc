@@ -167,17 +167,21 @@ void SlotSearch::offer(Slots x) {
   held_ = std::move(x);
 }
 
+// Intervals asked before lie on either side: shorter ones need no fewer, longer ones no more.
 void SlotSearch::raise_least() {
-  low_ = least_;
+  auto longer = raised_.lower_bound(interval_);
+  const Slots from = longer == raised_.end() ? least_ : longer->second, to = longer == raised_.begin() ? high_ : std::prev(longer)->second;
   Slots x = high_;
+  low_ = from;
   for (std::size_t v = 0; v < low_.size(); ++v) {
     auto enough = [&](int slots) {
       x[v] = slots;
       return !is_slow(x);
     };
-    low_[v] = fewest(low_[v], high_[v], enough);
+    low_[v] = fewest(from[v], to[v], enough);
     x[v] = high_[v];
   }
+  raised_[interval_] = low_;
 }
 
 std::int64_t SlotSearch::Node::least_price() const {

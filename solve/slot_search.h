@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -86,7 +87,8 @@ class SlotSearch {
   Slots least_, high_;
   std::vector<std::int64_t> price_;  // of a slot, in units of `unit_` bytes
   std::int64_t unit_ = 1, fixed_bytes_ = 0;
-  std::vector<SlowCycle> cycles_;  // learnt, at whatever interval
+  std::vector<SlowCycle> cycles_;   // learnt, at whatever interval
+  std::map<double, Slots> raised_;  // low_ by interval
 
   // Of one call.
   double interval_ = 0;
