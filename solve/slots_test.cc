@@ -161,7 +161,14 @@ TEST(Slots, AnOrderThatWaitsForLaterLaunchesIsStuck) {
   p.streams = {{{}, {{1, 2}, {0, 0}}}};  // before 0's first act, 1's third
   SlotCycle cycle = interval_of(p, std::vector{3});
   EXPECT_TRUE(cycle.stuck());
-  EXPECT_LT(cycle.tokens, 0);
+  EXPECT_EQ(print(cycle), "actor 0 -register 0-> actor 1 -stream 0-> actor 0: 2.0 seconds over -2 tokens");
+  p.actors.push_back({1});
+  p.registers.push_back(edge(1, 2, 1, 1, 9));
+  p.streams[0].order = {{2, 2}, {0, 0}};  // through three actors
+  EXPECT_EQ(print(interval_of(p, std::vector{3, 9})),
+            "actor 0 -register 0-> actor 1 -register 1-> actor 2 -stream 0-> actor 0: 3.0 seconds over -2 tokens");
+  p.actors.pop_back();
+  p.registers.pop_back();
   p.streams[0].order = {{0, 0}, {1, -2}};
   EXPECT_TRUE(interval_of(p, std::vector{2}).stuck());  // two behind takes three slots
   EXPECT_EQ(interval_of(p, std::vector{3}).interval, 2);
