@@ -1,12 +1,12 @@
 // Slots for the registers of a synchronous dataflow program: the interval that given slots allow, and the cheapest slots for an interval.
 //
-// The model. A launch is the unit of time's return: actor a acts `acts` times in each, one act at a time, each for `seconds`. A register moves
-// pieces from its producer to its consumers. The producer takes a free slot at the begin of the first of `period` acts and fills it at the end
-// of the last; a consumer reads it during `period` acts of its own and returns it at the end of the last; the slot is free once all consumers
-// have returned it. So piece g is a wait forward (the consumer's first act on it for the producer's last), and with s slots a wait back: the
-// producer's first act for piece g waits for the last act on piece g - s. One launch's acts are the nodes of a graph, those waits are its
-// edges, with a token for every launch they reach back, and the interval between launches is the maximum cycle ratio (cycle_ratio.h). That is
-// exact: acts that begin as early as they may settle at this interval, whatever the start.
+// The model. In each launch an actor acts `acts` times, one act at a time, each for `seconds`. A register moves pieces from its producer to its
+// consumers. The producer takes a free slot at the begin of the first of `period` acts and fills it at the end of the last; a consumer reads it
+// during `period` acts of its own and returns it at the end of the last; the slot is free once all consumers have returned it. So piece g is a
+// wait forward (the consumer's first act on it for the producer's last), and with s slots a wait back: the producer's first act for piece g waits
+// for the last act on piece g - s. One launch's acts are the nodes of a graph, those waits are its edges, with a token for every launch they
+// reach back, and the interval between launches is the maximum cycle ratio (cycle_ratio.h). That is exact: acts that begin as early as they may
+// settle at this interval (where parts do not wait for each other, the slowest does).
 //
 // A stream lets one of its actors act at a time. With an `order` of its acts it is one more cycle with one token, and exact. Without an order
 // only the sum of its actors' seconds is known to bound the interval from below: a rule that picks acts as they come may do worse.
