@@ -61,6 +61,11 @@ def test_only_what_users_may_see_is_installed(prefix):
     assert not [path for path in prefix.rglob("*") if path.name == "inside" or path.name.startswith("test_")]
 
 
+def test_the_command_runs_from_where_it_was_moved(prefix):
+    ran = run(prefix / "bin" / "karez", "--help")
+    assert ran.returncode == 0 and ran.stdout.startswith("Shows, checks, compares, explains, simulates and runs plans"), ran
+
+
 def test_a_program_outside_the_tree_trains_with_its_own_op_and_kernel(outside):
     trained = run(outside)
     assert trained.returncode == 0, trained.stdout + trained.stderr

@@ -86,6 +86,7 @@ struct ThirdParty {
 const ThirdParty third_parties[] = {
     {"oneapi/dnnl", "onednn"}, {"dnnl", "onednn"},    {"zlib.h", "gzip"},       {"omp.h", "kernels"},     {"hwy/", "kernels highway generate"},
     {"Eigen/", "kernels"},     {"eigen3/", "nobody"}, {"gtest/", "test tests"}, {"gmock/", "test tests"}, {"caf/", "caf"},
+    {"CLI/", "cli"},           {"nlohmann/", "json"},
 };
 const std::set<std::string> banned = {"ranges", "format", "expected"};
 
@@ -288,6 +289,8 @@ TEST(Rooms, EveryRuleCatchesItsBreach) {
       {"tests/a.py", "import numpy\n"},
       {"kernels/a.cc", head + "#include <oneapi/dnnl/dnnl.hpp>\n"},
       {"kernels/a.cc", head + "#include <zlib.h>\n"},
+      {"tests/command.cc", head + "#include <CLI/CLI.hpp>\n"},
+      {"tests/trace.cc", head + "#include <nlohmann/json.hpp>\n"},
       {"plan/compute.cc", head + "#include <omp.h>\n"},
       {"plan/a.cc", head + "#include <hwy/highway.h>\n"},
       {"plan/a.cc", head + "#include <Eigen/Core>\n"},
@@ -314,6 +317,8 @@ TEST(Rooms, WhatIsAllowedIsNoFault) {
       {"kernels/cpu/onednn_matmul.cc", head + "#include <oneapi/dnnl/dnnl.hpp>\n"},
       {"kernels/cpu/sum.cc", head + "#include <hwy/highway.h>\n#include <Eigen/Core>\n"},
       {"plan/gzip.cc", head + "#include <zlib.h>\n"},
+      {"tests/cli.cc", head + "#include <CLI/CLI.hpp>\n"},
+      {"tests/trace_json.cc", head + "#include <nlohmann/json.hpp>\n"},
       {"kernels/cpu/team.cc", head + "#include <omp.h>\n"},
       {"tests/run.py", "#!/usr/bin/env python3\n\"\"\"What this script runs.\"\"\"\n"},
   };

@@ -1,0 +1,108 @@
+"""The command `karez` as a user meets it: every subcommand with good and with bad input."""
+
+import gzip
+import os
+import subprocess
+
+import pytest
+
+from example_test import EXAMPLE, images, labels
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+KAREZ = os.path.join(ROOT, os.environ.get("KAREZ_BUILD", "build"), "tools", "karez")
+USER, HANG, DATA = 64, 76, 77  # exit codes follow from the kind of error
+
+
+def karez(*words, code=0):
+    """What it printed; on an error, what it said."""
+    result = subprocess.run([KAREZ, *map(str, words)], capture_output=True, text=True, timeout=300)
+    assert result.returncode == code, result
+    assert (result.stderr == "") == (code < 2), result.stderr
+    return result.stdout if code < 2 else result.stderr
+
+
+@pytest.fixture(scope="module")
+def plans(tmp_path_factory):
+    """A folder with plans as the example writes them: mlp on one device, mlp2 on two, and cnn."""
+    folder = tmp_path_factory.mktemp("plans")
+    for name, count in (("train", 64), ("t10k", 10)):
+        for kind, content in (("images-idx3", images(count)), ("labels-idx1", labels(count))):
+            (folder / f"{name}-{kind}-ubyte.gz").write_bytes(gzip.compress(content))
+    for name, model, mesh in (("mlp", "mlp", ""), ("mlp2", "mlp", "data=2"), ("cnn", "cnn", "")):
+        subprocess.run([EXAMPLE, "--data", folder, "--model", model, "--mesh", mesh, "--epochs", "1", "--plan", folder / f"{name}.plan"], check=True, timeout=120)
+    return folder
+
+
+def edited(plans, tmp_path, *changes, name="mlp.plan"):
+    """A copy of a plan with some texts replaced, each where it stands first."""
+    text = (plans / name).read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new, 1)
+    path = tmp_path / "edited.plan"
+    path.write_text(text)
+    return path
+
+
+def test_help_names_every_subcommand():
+    for words, names in (([], ["plan"]), (["plan"], ["show", "verify", "diff"])):
+        text = karez(*words, "--help")
+        for name in names:
+            assert f"\n  {name} " in text
+
+
+@pytest.mark.parametrize("words, text", [
+    ([], "karez: A subcommand is required; see karez --help\n"),
+    (["plan"], "karez: A subcommand is required; see karez plan --help\n"),
+    (["plan", "shwo", "x"], "karez: no subcommand of karez plan is called 'shwo'; there are 3: show, diff, verify; see karez plan --help\n"),
+    (["plan", "show"], "karez: FILE is required; see karez plan show --help\n"),
+    (["plan", "show", "a", "b"], "karez: The following argument was not expected: b; see karez plan show --help\n"),
+])
+def test_words_that_cannot_be_meant_are_refused(words, text):
+    assert karez(*words, code=USER) == text
+
+
+def test_show_prints_the_text_that_was_written(plans):
+    path = plans / "mlp.plan"
+    assert karez("plan", "show", path) == path.read_text()
+    assert karez("plan", "show", "--summary", path).startswith("plan 'main' of rank 0 of 1: 1 device, 3 streams\n")
+
+
+def test_verify_runs_a_launch_through(plans):
+    assert f"{plans}/mlp2.plan: sound; a launch runs through in " in karez("plan", "verify", plans / "mlp2.plan")
+
+
+def test_verify_names_what_is_not_sound(plans, tmp_path):
+    path = edited(plans, tmp_path, ("slots 2", "slots 3"))
+    assert karez("plan", "verify", path, code=DATA).startswith(f"karez: {path}: register r0 (f32[64, 1, 28, 28;]) ends at byte ")
+
+
+def test_verify_tells_who_waits_for_whom(plans, tmp_path):
+    path = edited(plans, tmp_path, (" turn 0 ", " turn 1 "), name="mlp2.plan")  # two turns 1 of one communicator, and no turn 0
+    said = karez("plan", "verify", path, code=DATA)
+    assert "turn" in said
+
+
+@pytest.mark.parametrize("words", [["plan", "show"], ["plan", "verify"]])
+def test_a_file_that_is_no_plan_is_named_with_its_line(words, plans, tmp_path):
+    path = edited(plans, tmp_path, ("register r5: a5", "register r5: zz"))
+    line = 1 + path.read_text().splitlines().index(next(l for l in path.read_text().splitlines() if l.startswith("register r5")))
+    assert karez(*words, path, code=DATA).startswith(f"karez: {path}: plan: line {line}, column 14: expected 'a' at 'zz -> a3")
+    assert karez(*words, tmp_path / "none", code=DATA) == f"karez: cannot read {tmp_path}/none: No such file or directory\n"
+    assert karez(*words, tmp_path, code=DATA) == f"karez: cannot read {tmp_path}: it is a directory\n"
+
+
+def test_diff_prints_the_lines_that_differ_and_says_so_with_its_exit_code(plans, tmp_path):
+    path = plans / "mlp.plan"
+    assert karez("plan", "diff", path, path) == ""
+    other = edited(plans, tmp_path, ('binding "arg0"', 'binding "x"'), ('device 0: 0 0 "cpu"\n', '# a comment\ndevice 0: 0 0   "cpu"\n'))
+    said = karez("plan", "diff", path, other, code=1).splitlines()
+    assert [line[0] for line in said] == ["-", "+"]
+    assert 'binding "arg0"' in said[0] and 'binding "x"' in said[1]
+    assert "cannot read" in karez("plan", "diff", path, tmp_path / "none", code=DATA)
+
+
+def test_what_cannot_be_printed_is_an_error(plans):
+    with open("/dev/full", "w") as full:
+        result = subprocess.run([KAREZ, "plan", "show", plans / "mlp.plan"], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (result.returncode, result.stderr) == (DATA, "karez: cannot write to standard output\n")

@@ -1,0 +1,78 @@
+// The command line by CLI11.
+#include "tools/karez/cli.h"
+
+#include <CLI/CLI.hpp>
+
+#include "base/error.h"
+#include "base/near.h"
+
+namespace karez::tools {
+namespace {
+
+void add(CLI::App& app, const Argument& argument) {
+  std::visit(
+      [&](auto* value) {
+        using Value = std::remove_pointer_t<decltype(value)>;
+        if constexpr (std::is_same_v<Value, bool>) {
+          app.add_flag(argument.name, *value, argument.doc);
+        } else {
+          CLI::Option* option = app.add_option(argument.name, *value, argument.doc);
+          if constexpr (std::is_same_v<Value, std::vector<std::string>>) option->expected(1)->take_all();
+          else option->capture_default_str();
+          if (argument.name[0] != '-') option->required();
+        }
+      },
+      argument.value);
+}
+
+void fill(CLI::App& app, const Command& command, const Command*& chosen) {
+  const std::size_t line = command.doc.find('\n');
+  app.description(command.doc.substr(0, line));
+  if (line != std::string::npos) app.footer(command.doc.substr(line + 1));
+  for (const Argument& argument : command.arguments) add(app, argument);
+  if (command.commands.empty()) {
+    app.callback([&chosen, &command] { chosen = &command; });
+    return;
+  }
+  app.require_subcommand(1);
+  for (const Command& one : command.commands) fill(*app.add_subcommand(one.name), one, chosen);
+}
+
+// Says what is wrong, and which help would tell more. A command that does not exist is named: CLI11 would only say that one is missing.
+int refuse(const Command& root, const CLI::App& app, int count, const char* const* words, std::string why) {
+  std::string name = root.name;
+  const Command* command = &root;
+  const CLI::App* at = &app;
+  int next = 1;  // word that follows the commands found so far
+  for (; !at->get_subcommands().empty(); ++next) {
+    at = at->get_subcommands()[0];
+    name += " " + at->get_name();
+    for (const Command& one : command->commands)
+      if (one.name == at->get_name()) {
+        command = &one;
+        break;
+      }
+  }
+  if (!command->commands.empty() && next < count && words[next][0] != '-')
+    why = cat("no subcommand of ", name, " is called '", words[next], "'; ",
+              near_names(words[next], command->commands, [](const Command& c) { return c.name; }));
+  std::fprintf(stderr, "%s: %s; see %s --help\n", root.name.c_str(), why.c_str(), name.c_str());
+  return exit_code(ErrorKind::user);
+}
+
+}  // namespace
+
+int run_command_line(const Command& root, int count, const char* const* words) {
+  CLI::App app;
+  app.name(root.name);
+  const Command* chosen = nullptr;
+  fill(app, root, chosen);
+  try {
+    app.parse(count, words);
+  } catch (const CLI::CallForHelp& help) { return app.exit(help); } catch (const CLI::ParseError& error) {
+    return refuse(root, app, count, words, error.what());
+  }
+  return chosen->run();
+}
+
+}  // namespace karez::tools

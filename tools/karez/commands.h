@@ -1,0 +1,12 @@
+// Every subcommand of `karez`: each is one file of this folder.
+#pragma once
+
+#include "tools/karez/cli.h"
+
+namespace karez::tools {
+
+Command show_command();
+Command verify_command();
+Command diff_command();
+
+}  // namespace karez::tools

@@ -1,0 +1,16 @@
+// Reading what the user names on the command line; every error begins with the file's name.
+#pragma once
+
+#include <string>
+
+#include "plan/plan.h"
+
+namespace karez::tools {
+
+std::string read_text(const std::string& path);  // a file that cannot be read is an error of data
+void write_text(const std::string& path, const std::string& text);
+
+Plan read_plan(const std::string& path);   // parsed: "steps.plan: plan: line 3, column 7: expected ..."
+Plan sound_plan(const std::string& path);  // and verified
+
+}  // namespace karez::tools

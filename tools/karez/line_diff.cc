@@ -1,0 +1,74 @@
+// Hirschberg's divide and conquer over line numbers.
+#include "tools/karez/line_diff.h"
+
+#include <algorithm>
+#include <map>
+#include <span>
+
+#include "base/text.h"
+
+namespace karez::tools {
+namespace {
+
+using Lines = std::span<const int>;  // equal lines have equal numbers
+
+// By how many lines of b: the longest common subsequence of a with them. `backward` reads both from their ends.
+std::vector<int> common(Lines a, Lines b, bool backward) {
+  std::vector<int> before(b.size() + 1), now(b.size() + 1);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    int line = a[backward ? a.size() - 1 - i : i];
+    for (std::size_t j = 0; j < b.size(); ++j)
+      now[j + 1] = line == b[backward ? b.size() - 1 - j : j] ? before[j] + 1 : std::max(before[j + 1], now[j]);
+    std::swap(before, now);
+  }
+  return before;
+}
+
+// Marks the lines that stay.
+void keep_common(Lines a, Lines b, std::vector<char>& kept_a, std::vector<char>& kept_b, std::size_t at_a, std::size_t at_b) {
+  for (; !a.empty() && !b.empty() && a.front() == b.front(); ++at_a, ++at_b, a = a.subspan(1), b = b.subspan(1)) kept_a[at_a] = kept_b[at_b] = 1;
+  for (; !a.empty() && !b.empty() && a.back() == b.back(); a = a.first(a.size() - 1), b = b.first(b.size() - 1))
+    kept_a[at_a + a.size() - 1] = kept_b[at_b + b.size() - 1] = 1;
+  if (a.empty() || b.empty()) return;
+  if (a.size() == 1) {
+    auto same = std::find(b.begin(), b.end(), a[0]);
+    if (same != b.end()) kept_a[at_a] = kept_b[at_b + static_cast<std::size_t>(same - b.begin())] = 1;
+    return;
+  }
+  const std::size_t half = a.size() / 2;
+  const std::vector<int> above = common(a.first(half), b, false), below = common(a.subspan(half), b, true);
+  std::size_t best = 0;
+  for (std::size_t j = 1; j <= b.size(); ++j)
+    if (above[j] + below[b.size() - j] > above[best] + below[b.size() - best]) best = j;
+  keep_common(a.first(half), b.first(best), kept_a, kept_b, at_a, at_b);
+  keep_common(a.subspan(half), b.subspan(best), kept_a, kept_b, at_a + half, at_b + best);
+}
+
+std::vector<std::string> lines_of(std::string_view text) {
+  auto lines = split(text, '\n');
+  if (!lines.empty() && lines.back().empty()) lines.pop_back();
+  return lines;
+}
+
+}  // namespace
+
+std::vector<LineChange> line_diff(std::string_view first, std::string_view second) {
+  const auto a = lines_of(first), b = lines_of(second);
+  std::map<std::string_view, int> known;
+  auto numbers = [&](const std::vector<std::string>& lines) {
+    std::vector<int> out;
+    for (const std::string& line : lines) out.push_back(known.emplace(line, static_cast<int>(known.size())).first->second);
+    return out;
+  };
+  const auto as = numbers(a), bs = numbers(b);
+  std::vector<char> kept_a(a.size()), kept_b(b.size());
+  keep_common(as, bs, kept_a, kept_b, 0, 0);
+  std::vector<LineChange> out;
+  for (std::size_t i = 0, j = 0; i < a.size() || j < b.size(); ++i, ++j) {
+    for (; i < a.size() && !kept_a[i]; ++i) out.push_back({false, i + 1, a[i]});
+    for (; j < b.size() && !kept_b[j]; ++j) out.push_back({true, j + 1, b[j]});
+  }
+  return out;
+}
+
+}  // namespace karez::tools

@@ -1,0 +1,27 @@
+// The command `karez`: what one does with plans and graphs that stand in files.
+#include <cstdio>
+
+#include "base/error.h"
+#include "tools/karez/commands.h"
+
+int main(int count, char** words) {
+  using namespace karez::tools;
+  const Command root{"karez",
+                     "Shows, checks, compares, explains, simulates and runs plans; rewrites graphs.\n"
+                     "Exit codes: 0 it went well; 1 two plans differ; 64 the words or what they name cannot be meant; 76 nothing moves any more; "
+                     "77 a file does not hold what it should.",
+                     {},
+                     nullptr,
+                     {{"plan", "What a plan says.", {}, nullptr, {show_command(), verify_command(), diff_command()}}}};
+  try {
+    const int code = run_command_line(root, count, words);
+    require(ErrorKind::data, std::fflush(stdout) == 0 && !std::ferror(stdout), "cannot write to standard output");
+    return code;
+  } catch (const Error& error) {
+    std::fprintf(stderr, "karez: %s\n", error.what());
+    return exit_code(error.kind);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "karez: %s\n", error.what());
+    return exit_code(ErrorKind::device);
+  }
+}
