@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import re
 import subprocess
 
 import pytest
@@ -45,7 +46,7 @@ def edited(plans, tmp_path, *changes, name="mlp.plan"):
 
 
 def test_help_names_every_subcommand():
-    for words, names in (([], ["plan"]), (["plan"], ["show", "verify", "diff"])):
+    for words, names in (([], ["plan", "simulate"]), (["plan"], ["show", "verify", "diff"])):
         text = karez(*words, "--help")
         for name in names:
             assert f"\n  {name} " in text
@@ -106,3 +107,55 @@ def test_what_cannot_be_printed_is_an_error(plans):
     with open("/dev/full", "w") as full:
         result = subprocess.run([KAREZ, "plan", "show", plans / "mlp.plan"], stdout=full, stderr=subprocess.PIPE, text=True)
     assert (result.returncode, result.stderr) == (DATA, "karez: cannot write to standard output\n")
+
+
+def costs(tmp_path, text):
+    path = tmp_path / "costs"
+    path.write_text(text)
+    return path
+
+
+def makespan(text):
+    return float(re.match(r"plan 'main': predicted (\S+) us a launch", text).group(1))
+
+
+def test_simulate_adds_up_what_one_worker_does(plans, tmp_path):
+    path = plans / "mlp.plan"
+    calls = path.read_text().count('\n  call "')
+    rates = "link alpha=0 beta=0 matmul_flops=1e300 conv_flops=1e300 memory_bytes=1e300 call=0.001"
+    said = karez("simulate", path, "--costs", costs(tmp_path, rates), "--launches", 2)
+    assert makespan(said) == 1000.0 * (calls + 4)  # three inputs and a fetch, each as long as a call
+    assert re.search(rf"\n +2 +{1000.0 * calls:.1f} .* a3 compute", said)
+    assert re.search(r"streams, busy for\n +\d+\.\d %  cpu 0\.0  compute   <- the busiest stream\n", said)
+    assert re.search(r"workers \(threads\), busy for\n  100\.0 %  worker 0\n", said)
+
+
+def test_simulate_takes_longer_where_messages_do(plans):
+    words = ("simulate", plans / "mlp2.plan", "--launches", 3)
+    assert karez(*words) == karez(*words)
+    slow = karez(*words, "--delay", 50)
+    assert makespan(slow) > makespan(karez(*words))
+    assert slow == karez(*words, "--delay", 50) != karez(*words, "--delay", 50, "--seed", 2)
+
+
+def test_simulate_knows_the_links_of_an_axis(plans, tmp_path):
+    words = ("simulate", plans / "mlp2.plan", "--costs")
+    same = [makespan(karez(*words, costs(tmp_path, text))) for text in ("link alpha=0.001 beta=0", "link @data alpha=0.001 beta=0")]
+    assert same[0] == same[1] > makespan(karez(*words, costs(tmp_path, "link @model alpha=0.001 beta=0")))
+
+
+@pytest.mark.parametrize("words, text, code", [
+    (["--launches", "0"], "karez: --launches: 0 is not in 1 .. 100000\n", USER),
+    (["--launches", "many"], "karez: Could not convert: --launches = many; see karez simulate --help\n", USER),
+    (["--delay", "-1"], "karez: --delay: -1.0 is not a finite number of at least 0\n", USER),
+    (["--seed", "-1"], "karez: --seed: -1 is below 0\n", USER),
+    (["--costs", "/nowhere"], "karez: cannot read /nowhere: No such file or directory\n", DATA),
+])
+def test_simulate_refuses_what_cannot_be_meant(words, text, code, plans):
+    assert karez("simulate", plans / "mlp.plan", *words, code=code) == text
+
+
+def test_a_cost_table_that_does_not_read_is_named(plans, tmp_path):
+    path = costs(tmp_path, "speed=3")
+    said = karez("simulate", plans / "mlp.plan", "--costs", path, code=DATA)
+    assert said.startswith(f"karez: {path}: costs: line 1, column 6: 'speed' is no cost; there are link, matmul_flops")

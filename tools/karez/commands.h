@@ -8,5 +8,6 @@ namespace karez::tools {
 Command show_command();
 Command verify_command();
 Command diff_command();
+Command simulate_command();
 
 }  // namespace karez::tools

@@ -12,7 +12,7 @@ int main(int count, char** words) {
                      "77 a file does not hold what it should.",
                      {},
                      nullptr,
-                     {{"plan", "What a plan says.", {}, nullptr, {show_command(), verify_command(), diff_command()}}}};
+                     {{"plan", "What a plan says.", {}, nullptr, {show_command(), verify_command(), diff_command()}}, simulate_command()}};
   try {
     const int code = run_command_line(root, count, words);
     require(ErrorKind::data, std::fflush(stdout) == 0 && !std::ferror(stdout), "cannot write to standard output");

@@ -1,0 +1,117 @@
+// Prices of calls, collectives and copies by the cost table.
+#include "tools/karez/predict.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/text.h"
+#include "ops/all_ops.h"
+#include "tools/karez/files.h"
+
+namespace karez::tools {
+namespace {
+
+double bytes_of(const Operand& operand) {
+  return static_cast<double>(std::min(operand.view.count(), operand.view.extent()) * size_of(operand.view.dtype));
+}
+
+std::vector<TensorType> types_of(const std::vector<Operand>& operands) {
+  std::vector<TensorType> out;
+  for (const Operand& operand : operands) out.push_back(operand.view.type());
+  return out;
+}
+
+}  // namespace
+
+const char* const how_predicted =
+    "What an act lasts is predicted from the cost table, not measured: matrix products and convolutions by their operations or the bytes they "
+    "touch, whichever takes longer; every other call by its bytes alone; a plain row gives a twentieth of the rates; inputs and fetches by the bytes "
+    "they copy; a collective by messages, the bytes its member sends and what it copies and reduces. Caches, teams of threads and cores that "
+    "devices share are not in it.";
+
+double bytes_touched(const Call& call) {
+  double bytes = 0;
+  for (const auto* operands : {&call.in, &call.out})
+    for (const Operand& operand : *operands) bytes += bytes_of(operand);
+  return bytes;
+}
+
+Predictor::Predictor(CostTable costs) : costs_(std::move(costs)), kernels_(cpu_kernels()), ops_(all_ops()) {}
+
+double Predictor::call(const Call& call) const {
+  WorkClass work = WorkClass::memory;
+  double flops = 0, rate = 1;
+  const double bytes = bytes_touched(call);
+  const auto& rows = kernels_.rows();
+  const auto row = std::find_if(rows.begin(), rows.end(), [&](const KernelRow& r) { return r.name == call.kernel; });
+  if (row != rows.end()) {
+    rate = row->rate;
+    if (const OpDef* op = ops_.find(row->op); op != nullptr && op->cost) {
+      const Cost cost = cost_of(*op, types_of(call.in), types_of(call.out), call.attrs);
+      if (cost.work == WorkClass::matmul || cost.work == WorkClass::conv) work = cost.work, flops = cost.flops;
+    }
+  }
+  return costs_.seconds(work, flops / rate, bytes / rate);
+}
+
+// As sbp prices the step the collective came from, but for this member's own part.
+double Predictor::collective(const Plan& plan, ActorId id) const {
+  const Actor& actor = plan.actor(id);
+  const Collective& c = *actor.collective;
+  const auto& members = plan.communicators[c.communicator].members;
+  const auto n = static_cast<double>(members.size());
+  const auto me = std::find(members.begin(), members.end(), plan.devices[plan.stream(actor.stream).device]) - members.begin();
+  const double in = bytes_of(c.in), part = bytes_of(c.out);
+  double sent = 0, messages = n - 1, copied = in;
+  if (c.kind == "all_reduce") {
+    messages = 2 * (n - 1);
+    sent = 2 * (n - 1) * in / n;
+    copied = in;
+  } else {
+    for (const plan::Piece& piece : c.sends)
+      if (piece.peer != me) sent += static_cast<double>(count_of(piece.size) * size_of(c.in.view.dtype));
+    if (c.kind == "reduce_scatter") copied = n * part;
+  }
+  const int transfer = transfer_of(plan)[static_cast<std::size_t>(id.index)];
+  const LinkCost& link = transfer < 0 ? costs_.link : costs_.of_axis(plan.transfers[static_cast<std::size_t>(transfer)].axis);
+  return messages * link.alpha + sent * link.beta + costs_.seconds(WorkClass::memory, 0, copied);
+}
+
+double Predictor::act(const Plan& plan, ActorId id) const {
+  const Actor& actor = plan.actor(id);
+  if (actor.collective) return collective(plan, id);
+  double seconds = 0;
+  for (const Call& one : actor.calls) seconds += call(one);
+  for (const Operand& operand : actor.bound) seconds += costs_.seconds(WorkClass::memory, 0, 2 * bytes_of(operand));
+  return seconds;
+}
+
+CostTable read_costs(const std::string& path) {
+  if (path.empty()) return {};
+  const std::string text = read_text(path);
+  try {
+    return CostTable::parse(text);
+  } catch (const Error& error) { throw Error(ErrorKind::data, cat(path, ": ", error.what())); }
+}
+
+std::vector<int> transfer_of(const Plan& plan) {
+  std::map<std::string, int> known;  // by the collective's name, which all its members bear
+  std::vector<int> out(plan.actors.size(), -1);
+  std::vector<char> taken(plan.transfers.size());
+  for (ActorId a : plan.actors.ids()) {
+    const Actor& actor = plan.actors[a];
+    if (!actor.collective) continue;
+    auto [at, fresh] = known.emplace(actor.name, -1);
+    for (std::size_t t = 0; fresh && t < plan.transfers.size(); ++t) {
+      const Transfer& transfer = plan.transfers[t];
+      if (taken[t] || transfer.kind != actor.collective->kind || !starts_with(transfer.value, actor.collective->where + " ")) continue;
+      taken[t] = 1;
+      at->second = static_cast<int>(t);
+      break;
+    }
+    out[static_cast<std::size_t>(a.index)] = at->second;
+  }
+  return out;
+}
+
+}  // namespace karez::tools

@@ -1,0 +1,42 @@
+// What a plan's acts are predicted to last. A plan has calls and no longer the ops they came from, so prices are read off the calls.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/op.h"
+#include "kernels/kernel.h"
+#include "plan/plan.h"
+#include "sbp/cost.h"
+
+namespace karez::tools {
+
+// In one sentence for each kind of act, for help texts.
+extern const char* const how_predicted;
+
+// Bytes a call reads and writes: of each operand the distinct ones (a value that is broadcast by a stride of 0 counts once). No workspace.
+double bytes_touched(const Call& call);
+
+// Seconds by the cost table of the rates; a kernel that no row names is priced by its bytes.
+class Predictor {
+ public:
+  explicit Predictor(CostTable costs);
+  double call(const Call& call) const;
+  double collective(const Plan& plan, ActorId actor) const;  // from the arrival of its last member
+  double act(const Plan& plan, ActorId actor) const;
+  const CostTable& costs() const { return costs_; }
+
+ private:
+  CostTable costs_;
+  KernelTable kernels_;
+  OpTable ops_;
+};
+
+// The table in the file, or (no name) the default one, which is what compile takes where it is told nothing.
+CostTable read_costs(const std::string& path);
+
+// By collective actor, which of the plan's transfers it is a part of; -1 where none fits. Transfers and collectives stand in the same order
+// and both begin with the line they came from.
+std::vector<int> transfer_of(const Plan& plan);
+
+}  // namespace karez::tools

@@ -1,0 +1,131 @@
+// karez simulate: a plan run in virtual time, with predicted durations.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+
+#include "base/text.h"
+#include "runtime/simulator.h"
+#include "tools/karez/commands.h"
+#include "tools/karez/files.h"
+#include "tools/karez/predict.h"
+#include "tools/karez/table.h"
+
+namespace karez::tools {
+namespace {
+
+struct Options {
+  std::string file, costs;
+  std::int64_t seed = 1, launches = 1, workers = 0, rows = 10;
+  double delay = 0;  // microseconds
+};
+
+std::string device_text(const Plan& plan, DeviceId id) {
+  const PlanDevice& device = plan.devices[id];
+  return cat(device.kind, " ", device.rank, ".", device.device);
+}
+
+// The largest first; equal ones in the order of ids.
+template <class Id> std::vector<Id> largest_first(const ById<Id, double>& busy) {
+  std::vector<Id> order;
+  for (Id id : busy.ids()) order.push_back(id);
+  std::stable_sort(order.begin(), order.end(), [&](Id a, Id b) { return busy[a] > busy[b]; });
+  return order;
+}
+
+std::string actors_text(const Plan& plan, const Simulation& run, const ById<ActorId, double>& busy, std::int64_t rows) {
+  ById<ActorId, int> acts(plan.actors.size());
+  for (const SimulatedAct& act : run.acts) ++acts[act.actor];
+  std::vector<std::vector<std::string>> out = {{"acts", "us an act", "of the time", "device", "actor", "at"}};
+  for (ActorId a : largest_first(busy)) {
+    if (static_cast<std::int64_t>(out.size()) > rows) break;
+    const Actor& actor = plan.actor(a);
+    out.push_back({cat(acts[a]), microseconds(acts[a] == 0 ? 0 : busy[a] / acts[a]), percent(run.makespan > 0 ? busy[a] / run.makespan : 0),
+                   device_text(plan, plan.stream(actor.stream).device), cat("a", a, " ", actor.name), actor.where});
+  }
+  std::string title = out.size() <= plan.actors.size() ? cat("busiest ", out.size() - 1, " of ", plan.actors.size(), " actors\n") : "actors\n";
+  return title + table(out);
+}
+
+std::string streams_text(const Plan& plan, const Simulation& run, const ById<ActorId, double>& busy) {
+  ById<StreamId, double> of_stream(plan.streams.size());
+  for (ActorId a : busy.ids()) of_stream[plan.actor(a).stream] += busy[a];
+  std::vector<std::vector<std::string>> out;
+  for (StreamId s : largest_first(of_stream))
+    out.push_back({percent(run.makespan > 0 ? of_stream[s] / run.makespan : 0), device_text(plan, plan.stream(s).device),
+                   cat(plan.stream(s).name, out.empty() ? "   <- the busiest stream" : "")});
+  return "streams, busy for\n" + table(out);
+}
+
+// Collectives are left out: they hold no worker.
+std::string workers_text(const Plan& plan, const Simulation& run, const ById<ActorId, double>& busy) {
+  std::vector<double> of_worker(run.events.size());
+  for (ActorId a : busy.ids())
+    if (!plan.actor(a).collective) of_worker[static_cast<std::size_t>(plan.stream(plan.actor(a).stream).worker) % of_worker.size()] += busy[a];
+  std::vector<std::vector<std::string>> out;
+  for (std::size_t w = 0; w < of_worker.size(); ++w) out.push_back({percent(run.makespan > 0 ? of_worker[w] / run.makespan : 0), cat("worker ", w)});
+  return "workers (threads), busy for\n" + table(out);
+}
+
+std::string memory_text(const Plan& plan, const Simulation& run) {
+  std::vector<std::vector<std::string>> out;
+  for (DeviceId d : plan.devices.ids()) {
+    std::int64_t blocks = 0;
+    for (const Block& block : plan.blocks)
+      if (block.device == d) blocks += block.bytes;
+    out.push_back({device_text(plan, d), bytes_text(run.peak_bytes[d]), cat("of ", bytes_text(blocks), " in all its blocks")});
+  }
+  return "peak by device: bytes of register slots that are in use at once, variables among them\n" + table(out);
+}
+
+int run(const Options& options) {
+  require(options.seed >= 0, "--seed: ", options.seed, " is below 0");
+  require(options.launches >= 1 && options.launches <= 100'000, "--launches: ", options.launches, " is not in 1 .. 100000");
+  require(options.workers >= 0 && options.workers <= 100'000, "--workers: ", options.workers, " is not in 0 .. 100000");
+  require(options.rows >= 0, "--rows: ", options.rows, " is below 0");
+  require(std::isfinite(options.delay) && options.delay >= 0, "--delay: ", options.delay, " is not a finite number of at least 0");
+  const Plan plan = sound_plan(options.file);
+  const Predictor predictor(read_costs(options.costs));
+  ById<ActorId, double> seconds;
+  for (ActorId a : plan.actors.ids()) seconds.push_back(predictor.act(plan, a));
+
+  SimulationOptions simulation;
+  simulation.seed = static_cast<std::uint64_t>(options.seed);
+  simulation.launches = static_cast<int>(options.launches);
+  simulation.workers = static_cast<int>(options.workers);
+  simulation.delay = options.delay * 1e-6;
+  simulation.duration = [&](ActorId actor, std::int64_t) { return seconds[actor]; };
+  Simulation result;
+  try {
+    result = simulate(plan, simulation);
+  } catch (const Error& error) { throw Error(ErrorKind::hang, cat(options.file, ": ", error.what())); }
+
+  ById<ActorId, double> busy(plan.actors.size());
+  for (const SimulatedAct& act : result.acts) busy[act.actor] += act.end - act.begin;
+  std::printf("plan '%s': predicted %s us a launch (%lld launched one after the other, seed %lld, delay up to %s us), %lld messages a launch\n",
+              plan.name.c_str(), microseconds(result.makespan / static_cast<double>(options.launches)).c_str(),
+              static_cast<long long>(options.launches), static_cast<long long>(options.seed), number(options.delay).c_str(),
+              static_cast<long long>(result.messages / options.launches));
+  std::printf("%s%s%s%s", actors_text(plan, result, busy, options.rows).c_str(), streams_text(plan, result, busy).c_str(),
+              workers_text(plan, result, busy).c_str(), memory_text(plan, result).c_str());
+  return 0;
+}
+
+}  // namespace
+
+Command simulate_command() {
+  auto o = std::make_shared<Options>();
+  return {"simulate",
+          cat("Runs a plan in virtual time, by the rules of the engine, and tells where the time goes.\n", how_predicted),
+          {{"FILE", "a plan's text", &o->file},
+           {"--costs", "file of a cost table; none: the default one, which no machine was measured for", &o->costs},
+           {"--seed", "of the delays", &o->seed},
+           {"--delay", "us; of each message between workers: drawn from 0 to this", &o->delay},
+           {"--launches", "one after the other", &o->launches},
+           {"--workers", "threads; 0: as many as the plan names", &o->workers},
+           {"--rows", "of actors to show", &o->rows}},
+          [o] { return run(*o); },
+          {}};
+}
+
+}  // namespace karez::tools
