@@ -21,22 +21,33 @@ constexpr Rate rates[] = {{"matmul_flops", &CostTable::matmul_flops},
 
 std::string print_link(const LinkCost& link) { return cat("alpha=", number(link.alpha), " beta=", number(link.beta)); }
 
-double parse_number(Scan& in, std::string_view name, double least) {
+double number_after(Scan& in, std::string_view word) {
+  in.expect(word);
   bool is_integer = false;
-  double value = in.number(is_integer);
-  require(std::isfinite(value) && value >= least, "costs: ", name, " is ", value, "; it must be a finite number, at least ", least);
-  return value;
+  return in.number(is_integer);
 }
 
-LinkCost parse_link(Scan& in) {
-  LinkCost out;
-  in.expect("alpha=");
-  out.alpha = parse_number(in, "alpha", 0);
-  in.expect("beta=");
-  out.beta = parse_number(in, "beta", 0);
-  return out;
+LinkCost parse_link(Scan& in) { return {.alpha = number_after(in, "alpha="), .beta = number_after(in, "beta=")}; }
+
+void check(double value, double least, std::string_view name, std::string_view of = "") {
+  require(std::isfinite(value) && value >= least, "costs: ", name, of, " is ", value, "; it must be a finite number, at least ", least);
+}
+
+void check(const LinkCost& link, std::string_view of) {
+  check(link.alpha, 0, "alpha", of);
+  check(link.beta, 0, "beta", of);
 }
 }  // namespace
+
+void CostTable::check() const {
+  sbp::check(link, "");
+  for (auto at = axis_links.begin(); at != axis_links.end(); ++at) {
+    for (auto before = axis_links.begin(); before != at; ++before)
+      require(before->first != at->first, "costs: the link of axis ", at->first, " appears twice");
+    sbp::check(at->second, cat(" of @", at->first));
+  }
+  for (const Rate& rate : rates) sbp::check(this->*rate.field, rate.field == &CostTable::call ? 0 : 1e-300, rate.name);  // one divides by rates
+}
 
 const LinkCost& CostTable::of_axis(std::string_view name) const {
   for (const auto& [axis, cost] : axis_links)
@@ -69,7 +80,6 @@ CostTable CostTable::parse(std::string_view text) {
     if (in.accept("link")) {
       if (in.accept("@")) {
         std::string axis = in.name();
-        for (const auto& known : out.axis_links) require(known.first != axis, "costs: the link of axis ", axis, " appears twice");
         out.axis_links.emplace_back(axis, parse_link(in));
       } else {
         out.link = parse_link(in);
@@ -80,9 +90,9 @@ CostTable CostTable::parse(std::string_view text) {
     auto rate = std::find_if(std::begin(rates), std::end(rates), [&](const Rate& r) { return r.name == name; });
     if (rate == std::end(rates))
       in.fail_here(cat("'", name, "' is no cost; there are link, ", join(rates, ", ", [](const Rate& r) { return r.name; })));
-    in.expect("=");
-    out.*(rate->field) = parse_number(in, name, name == "call" ? 0 : 1e-300);  // one divides by rates
+    out.*(rate->field) = number_after(in, "=");
   }
+  out.check();
   return out;
 }
 

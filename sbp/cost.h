@@ -28,8 +28,9 @@ struct CostTable {
   // Seconds of one call on one device that does `flops` of the class and touches `bytes`: the larger of both, plus the call.
   double seconds(WorkClass work, double flops, double bytes) const;
 
-  std::string print() const;  // text that `parse` reads back; part of the program hash
-  static CostTable parse(std::string_view text);
+  void check() const;                             // throws on what is not finite, on a rate of zero or less, and on two links of one axis
+  std::string print() const;                      // text that `parse` reads back; part of the program hash
+  static CostTable parse(std::string_view text);  // and checks
   bool operator==(const CostTable&) const = default;
 };
 

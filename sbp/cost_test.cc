@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "base/error.h"
 
 namespace karez::sbp {
@@ -46,6 +48,25 @@ TEST(CostTable, BadTextIsRefused) {
   for (auto text : {"matmul_flop=1", "matmul_flops=0.0", "matmul_flops=-1", "link alpha=1", "link alpha=-1 beta=0", "call=inf", "call=nan",
                     "link @model alpha=0 beta=0 link @model alpha=0 beta=0", "memory_bytes"})
     EXPECT_THROW(CostTable::parse(text), Error) << text;
+}
+
+// Tables that a program fills in are held to the same.
+TEST(CostTable, FieldsThatPriceNothingAreRefusedByName) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  auto fault = [](const CostTable& costs) -> std::string {
+    try {
+      costs.check();
+      return "";
+    } catch (const Error& error) { return error.what(); }
+  };
+  EXPECT_EQ(fault({}), "");
+  EXPECT_EQ(fault({.link = {.alpha = nan}}), "costs: alpha is nan; it must be a finite number, at least 0.0");
+  EXPECT_EQ(fault({.axis_links = {{"data", {}}, {"model", {.beta = -1}}}}),
+            "costs: beta of @model is -1.0; it must be a finite number, at least 0.0");
+  EXPECT_EQ(fault({.axis_links = {{"data", {}}, {"data", {}}}}), "costs: the link of axis data appears twice");
+  EXPECT_EQ(fault({.conv_flops = 0}), "costs: conv_flops is 0.0; it must be a finite number, at least 1e-300");
+  EXPECT_EQ(fault({.call = -1e-6}), "costs: call is -1e-06; it must be a finite number, at least 0.0");
+  EXPECT_EQ(fault({.call = 0}), "");
 }
 
 }  // namespace
