@@ -297,6 +297,7 @@ TEST(Emit, PlannedBytesAreOneRanksAndOverAllRanksAddUpToTheWhole) {
                         {"d=4", Move::all_reduce, P(Reduce::max), B(), {5, 3}},
                         {"d=12", Move::all_gather, S(0), B(), {17, 2}},
                         {"d=12", Move::all_reduce, P(), B(), {5, 7}},
+                        {"d=12", Move::all_reduce, P(), B(), {5, 3}},           // parts of 2 and 1: the ranks send differently
                         {"d=12", Move::reduce_scatter, P(), S(0), {17, 2}}}) {  // twelve take the ring
     Mesh mesh = Mesh::parse(k.mesh);
     const int per_rank = mesh.size() / 2;
