@@ -26,12 +26,17 @@ WorldOptions checked(WorldOptions options) {
           " need a higher WorldOptions::device_limit, World({.devices = ", options.devices, ", .device_limit = ", options.devices,
           "}): plans for so many take minutes to make");
   require(options.workers >= 0, "a world with ", options.workers, " workers; 0 lets it choose");
+  require(options.in_flight >= 1 && options.in_flight <= 1024, "a world with ", options.in_flight, " launches in flight; 1 to 1024 are possible");
+  require(options.memory >= 0, "a world with ", options.memory, " bytes a device; 0 sets no limit");
   require(options.team >= 0 && options.team <= 1024, "a world with kernels of ", options.team, " threads; 1 to 1024, or 0 lets it choose");
   return options;
 }
 
 CostTable costs_of(const WorldOptions& options) {
-  if (options.costs) return *options.costs;
+  if (options.costs) {
+    options.costs->check();
+    return *options.costs;
+  }
   if (options.cost_file.empty()) return {};
   std::ifstream in(options.cost_file);
   require(ErrorKind::data, in.good(), "cannot open the cost table '", options.cost_file, "'");
@@ -73,7 +78,11 @@ WorldState::WorldState(WorldOptions chosen)
       ops(with_rows(all_op_rows(), options.ops, "WorldOptions::ops", "an op")),
       kernels(with_rows(cpu_kernels(), options.kernels, "WorldOptions::kernels", "a kernel")),
       evaluate(evaluate_with(std::make_shared<const KernelTable>(with_rows(plain_kernels(), options.kernels, "WorldOptions::kernels", "a kernel")))),
-      session(SessionOptions{.workers = options.workers, .poison = options.poison.value_or(poison_by_default)}, kernels) {}
+      session(SessionOptions{.workers = options.workers,
+                             .poison = options.poison.value_or(poison_by_default),
+                             .in_flight = options.in_flight,
+                             .check_nan = options.check_nan},
+              kernels) {}
 
 CompileOptions WorldState::compile_options(int devices) const {
   int cores = cpu_budget().cores;
@@ -98,61 +107,64 @@ namespace {
 
 using Stored = std::map<WorldState::Key, StoredVariable>::const_iterator;
 
-HostArray read_stored(WorldState& world, Stored at) {
+// What lies where of a variable, and the turn at it that was asked for.
+struct StoredParts {
+  TensorType type;
+  std::vector<Box> boxes;
+  runtime::VariableTurn turn;
+};
+
+// With the world's lock; the turn is waited for without it. A reader needs no replica twice: they hold equal bits.
+StoredParts parts_of(WorldState& world, Stored at, bool writes) {
   const auto& [key, variable] = *at;
   const TensorType& type = variable.type;
-  HostArray out(type);
-  std::set<std::vector<std::pair<std::int64_t, std::int64_t>>> seen;  // replicas hold equal bits: one of them is enough
+  std::set<std::vector<std::pair<std::int64_t, std::int64_t>>> seen;
+  std::vector<Box> boxes;
+  std::vector<std::pair<PlanDevice, View>> parts;
   for (int position = 0; position < variable.mesh.size(); ++position) {
     Box box = local_box(type.shape, variable.mesh, variable.layout, position);
-    std::vector<std::pair<std::int64_t, std::int64_t>> part;
-    for (const Range& range : box) part.emplace_back(range.begin, range.end);
-    if (!seen.insert(part).second || empty(box)) continue;
-    PlanDevice device = plan_device(variable.mesh.devices[static_cast<std::size_t>(position)]);
-    copy_box(out, world.session.read_variable(key_of(key.first, key.second), device, stored_view(type.dtype, shape_of(box))), box, true);
+    std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
+    for (const Range& range : box) ranges.emplace_back(range.begin, range.end);
+    if (empty(box) || (!seen.insert(ranges).second && !writes)) continue;
+    parts.emplace_back(plan_device(variable.mesh.devices[static_cast<std::size_t>(position)]), stored_view(type.dtype, shape_of(box)));
+    boxes.push_back(std::move(box));
   }
+  return {type, std::move(boxes), world.session.turn(key_of(key.first, key.second), parts, writes)};
+}
+
+template <class Who> HostArray read_stored(WorldState& world, const Who& who) {
+  const StoredParts stored = [&] {
+    WorldLock lock(world);
+    return parts_of(world, world.stored(who), false);
+  }();
+  HostArray out(stored.type);
+  const std::vector<HostArray> values = stored.turn.read();
+  for (std::size_t i = 0; i < values.size(); ++i) copy_box(out, values[i], stored.boxes[i], true);
   return out;
 }
 
-void write_stored(WorldState& world, Stored at, const HostArray& value) {
-  const auto& [key, variable] = *at;
-  const TensorType& type = variable.type;
-  require(ErrorKind::type, value.valid() && value.type() == type, "variable '", key.first, "' is ", type, ", not ",
-          value.valid() ? print(value.type()) : "an array never made");
-  for (int position = 0; position < variable.mesh.size(); ++position) {
-    Box box = local_box(type.shape, variable.mesh, variable.layout, position);
-    if (empty(box)) continue;
-    HostArray part(TensorType{type.dtype, shape_of(box)});
-    copy_box(value, part, box, false);
-    PlanDevice device = plan_device(variable.mesh.devices[static_cast<std::size_t>(position)]);
-    world.session.write_variable(key_of(key.first, key.second), device, stored_view(type.dtype, part.shape()), part);
+template <class Who> void write_stored(WorldState& world, const Who& who, const HostArray& value) {
+  const StoredParts stored = [&] {
+    WorldLock lock(world);
+    Stored at = world.stored(who);
+    require(ErrorKind::type, value.valid() && value.type() == at->second.type, "variable '", at->first.first, "' is ", at->second.type, ", not ",
+            value.valid() ? print(value.type()) : "an array never made");
+    return parts_of(world, at, true);
+  }();
+  std::vector<HostArray> values;
+  for (const Box& box : stored.boxes) {
+    values.emplace_back(TensorType{stored.type.dtype, shape_of(box)});
+    copy_box(value, values.back(), box, false);
   }
+  stored.turn.write(values);
 }
 
 }  // namespace
 
-// Launches under way are waited for without the lock, so that other threads may call meanwhile; with it, only those that came since.
-HostArray World::read(std::string_view name) const {
-  state_->session.wait_launched();
-  WorldLock lock(*state_);
-  return read_stored(*state_, state_->stored(name));
-}
-HostArray World::read(const Parameter& parameter) const {
-  state_->session.wait_launched();
-  WorldLock lock(*state_);
-  return read_stored(*state_, state_->stored(parameter));
-}
-
-void World::write(std::string_view name, const HostArray& value) {
-  state_->session.wait_launched();
-  WorldLock lock(*state_);
-  write_stored(*state_, state_->stored(name), value);
-}
-void World::write(const Parameter& parameter, const HostArray& value) {
-  state_->session.wait_launched();
-  WorldLock lock(*state_);
-  write_stored(*state_, state_->stored(parameter), value);
-}
+HostArray World::read(std::string_view name) const { return read_stored(*state_, name); }
+HostArray World::read(const Parameter& parameter) const { return read_stored(*state_, parameter); }
+void World::write(std::string_view name, const HostArray& value) { write_stored(*state_, name, value); }
+void World::write(const Parameter& parameter, const HostArray& value) { write_stored(*state_, parameter, value); }
 
 std::vector<std::string> World::variables() const {
   WorldLock lock(*state_);

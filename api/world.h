@@ -17,9 +17,12 @@ struct WorldOptions {
   int device_limit = 4096;  // more devices than this are an error: a plan for that many takes minutes to make
   int workers = 0;          // threads that serve them; 0: one a device, never more than cores
   int team = 0;             // threads of one kernel, at most 1024; 0: the cores a worker has for itself. Results depend on it in their last bits
+  int in_flight = 4;        // calls under way at once, at most 1024; a further one waits until one is over, whether its result was read or not
   std::uint64_t seed = 1;   // of initial weights and of dropout
   std::optional<CostTable> costs = {};  // what the planner reckons with; otherwise `cost_file`, or a table of a usual CPU
   std::string cost_file = {};
+  std::int64_t memory = 0;          // bytes of each device that one plan may take; more is an error when it is compiled. 0: no limit
+  bool check_nan = false;           // look at every result: the first call that makes a NaN or an infinity of finite operands fails its launch. Slow
   std::optional<bool> poison = {};  // fill fresh memory with a pattern that no correct plan reads; only builds for tests do it unasked
   // A user's own rows beside ours; a name that is taken is an error. An op needs a kernel of its own, which `apply` then calls it by.
   std::vector<OpDef> ops = {};

@@ -30,7 +30,7 @@ std::string_view name_of(EventKind kind);
 
 struct Event {
   std::int64_t time = 0;     // ns since the session was made; in the simulator: of virtual time
-  std::uint32_t ticket = 0;  // of the launch that was in flight; 0: none yet. This and `piece` count modulo 2^32
+  std::uint32_t ticket = 0;  // of the launch it belongs to; 0: none yet. This and `piece` count modulo 2^32
   std::uint32_t piece = 0;   // an act's number of its actor; a message's piece
   std::int32_t plan = -1;    // as Session::load numbered it
   ActorId actor;             // who acts, or the message's receiver; session_actor: the session

@@ -29,7 +29,7 @@ Error thrown() {
 }
 
 void fail_launch(Loaded& loaded, const ActorState& actor, const Error& cause, const std::string& where) {
-  LaunchRecord* record = loaded.launch.load(std::memory_order_acquire);
+  LaunchRecord* record = loaded.record(actor.launch);
   const PlanDevice& device = loaded.plan.devices[loaded.plan.stream(actor.actor->stream).device];
   std::string text =
       cat(where.empty() ? "" : cat(where, ": "), cause.what(), " [", record == nullptr ? "between launches" : cat("launch ", record->ticket),
@@ -40,7 +40,8 @@ void fail_launch(Loaded& loaded, const ActorState& actor, const Error& cause, co
     std::lock_guard lock(record->mutex);
     if (!record->error) record->error = error;
   }
-  loaded.poisoned.store(true, std::memory_order_relaxed);
+  std::int64_t first = loaded.poisoned.load(std::memory_order_relaxed);
+  while (first > actor.launch && !loaded.poisoned.compare_exchange_weak(first, actor.launch, std::memory_order_relaxed)) continue;
 }
 
 }  // namespace karez::runtime

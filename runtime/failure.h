@@ -13,8 +13,8 @@ struct Loaded;
 // Inside a catch block: what was thrown, whatever its type. Memory that ran out is the device's fault, another library's exception the user's.
 Error thrown();
 
-// The launch's error is the first one, of the cause's kind. Throws itself if no launch is in flight: then nobody waits for the error, and the
-// session must break.
+// The act's launch gets the error, if it is its first one, with the cause's kind. Throws itself if that launch does not run: then nobody waits for
+// the error, and the session must break.
 void fail_launch(Loaded& loaded, const ActorState& actor, const Error& cause, const std::string& where);
 
 }  // namespace karez::runtime

@@ -1,58 +1,99 @@
 // The session's side of launches.
 #include "runtime/launches.h"
 
+#include <algorithm>
+
+#include "runtime/session.h"
+
 namespace karez::runtime {
+namespace {
+
+// Both lists are sorted by variable.
+bool meet(const std::vector<Touch>& a, const std::vector<Touch>& b) {
+  const std::less<> before;
+  for (auto x = a.begin(), y = b.begin(); x != a.end() && y != b.end();) {
+    if (before(x->variable, y->variable)) ++x;
+    else if (before(y->variable, x->variable)) ++y;
+    else if (x->writes || y->writes) return true;
+    else ++x, ++y;
+  }
+  return false;
+}
+
+}  // namespace
 
 void Launches::queue(LaunchRecord& record) {
-  (last_ == nullptr ? first_ : last_->next) = &record;
-  last_ = &record;
-  ++record.loaded->queued;
+  queue_.push_back(&record);
+  if (record.loaded != nullptr) ++record.loaded->queued;
   begin();
 }
 
 void Launches::go_on(Loaded& loaded) {
-  if (loaded.session_ports.ender.ready()) end(loaded);
+  while (loaded.session_ports.ender.ready()) end(loaded);
+  begin();
+}
+
+void Launches::drop(LaunchRecord& record) {
+  remove(record);
   begin();
 }
 
 void Launches::begin() {
-  while (first_ != nullptr && !in_flight_) {
-    LaunchRecord& record = *first_;
-    Loaded& loaded = *record.loaded;
-    if (session_.refuses(record)) {
-      drop_first();
-      continue;
-    }
-    SessionPorts& ports = loaded.session_ports;
-    if (!ports.starter.ready()) return;  // a source of the launch before has yet to return its token
-    in_flight_ = true;
-    loaded.ticket.store(record.ticket, std::memory_order_relaxed);
-    loaded.launch.store(&record, std::memory_order_release);
-    events_.look_at_clock();
-    events_.launch(EventKind::launch_began, loaded.number, record.ticket);
-    ports.starter.begin();
-    ports.starter.complete([&](const Message& message) { protocol_.send_from_session(loaded, ports.start_mails, message); });
+  for (std::size_t at = 0; at < queue_.size();) {
+    LaunchRecord& record = *queue_[at];
+    if (record.runs || !may_begin(at)) ++at;
+    else if (record.loaded != nullptr && session_.failed()) remove(record);
+    else start(record), ++at;
   }
 }
 
+bool Launches::may_begin(std::size_t at) const {
+  const LaunchRecord& record = *queue_[at];
+  for (std::size_t before = 0; before < at; ++before) {
+    const LaunchRecord& earlier = *queue_[before];
+    if (earlier.loaded == record.loaded && record.loaded != nullptr ? !earlier.runs : meet(*earlier.touches, *record.touches)) return false;
+  }
+  return record.loaded == nullptr || record.loaded->session_ports.starter.ready();
+}
+
+void Launches::start(LaunchRecord& record) {
+  record.runs = true;
+  if (record.loaded == nullptr) return session_.grant(record);
+  Loaded& loaded = *record.loaded;
+  const std::int64_t number = loaded.started++;
+  Flight& flight = loaded.flight(number);
+  flight.ticket.store(record.ticket, std::memory_order_relaxed);
+  flight.record.store(&record, std::memory_order_relaxed);
+  flight.number.store(number, std::memory_order_release);
+  events_.look_at_clock();
+  events_.launch(EventKind::launch_began, loaded.number, record.ticket);
+  SessionPorts& ports = loaded.session_ports;
+  ports.starter.begin();
+  ports.starter.complete([&](const Message& message) { protocol_.send_from_session(loaded, ports.start_mails, record.ticket, message); });
+}
+
 void Launches::end(Loaded& loaded) {
+  Flight& flight = loaded.flight(loaded.ended++);
+  LaunchRecord& record = *flight.record.load(std::memory_order_relaxed);
+  flight.number.store(-1, std::memory_order_relaxed);
   SessionPorts& ports = loaded.session_ports;
   ports.ender.begin();
   events_.look_at_clock();
-  events_.launch(EventKind::launch_ended, loaded.number, first_->ticket);
-  ports.ender.complete([&](const Message& message) { protocol_.send_from_session(loaded, ports.done_mails, message); });
-  loaded.launch.store(nullptr, std::memory_order_relaxed);
-  drop_first();
+  events_.launch(EventKind::launch_ended, loaded.number, record.ticket);
+  ports.ender.complete([&](const Message& message) { protocol_.send_from_session(loaded, ports.done_mails, record.ticket, message); });
+  if (loaded.abandoned.load(std::memory_order_relaxed)) {
+    std::scoped_lock lock(loaded.breaking, record.mutex);
+    if (!record.error && loaded.broken_by)
+      record.error = Error(loaded.broken_by->kind, cat("launch ", record.ticket, " broke off: ", loaded.broken_by->what()), loaded.broken_by->where);
+  }
+  remove(record);
 }
 
-void Launches::drop_first() {
-  LaunchRecord* record = first_;
-  first_ = record->next;
-  if (first_ == nullptr) last_ = nullptr;
-  in_flight_ = false;
-  Loaded& loaded = *record->loaded;
-  session_.finished(*record);  // from here on the record may be gone
-  unloading_.launch_over(loaded);
+void Launches::remove(LaunchRecord& record) {
+  queue_.erase(std::find(queue_.begin(), queue_.end(), &record));
+  Loaded* loaded = record.loaded;
+  session_.finished(record);  // from here on the record may be gone
+  if (loaded != nullptr) unloading_.launch_over(*loaded);
 }
 
 }  // namespace karez::runtime

@@ -1,5 +1,7 @@
-// The session's side of launches, served by worker 0: the queue of those to come, a start token for each source, and the end.
+// The session's side of launches, served by worker 0: the queue of those that are not over, a start token for each source, and the end.
 #pragma once
+
+#include <vector>
 
 #include "runtime/event_ring.h"
 #include "runtime/protocol.h"
@@ -9,6 +11,12 @@ namespace karez::runtime {
 
 class Session;
 
+// Launches begin in the order of their tickets, as far as they meet:
+//
+//   one plan's      each begins when the sources of the one before have given their start tokens back; from there the tokens of registers and
+//                   variables order its acts behind those of the one before
+//   two plans'      if one writes a variable of the other, the later one begins when the earlier one is over; otherwise nothing holds it
+//   a client's turn at variables is such a launch, without acts: the client ends it
 class Launches {
  public:
   Launches(Session& session, Protocol& protocol, Unloading& unloading, EventRing& events)
@@ -18,20 +26,23 @@ class Launches {
         events_(events) {}
 
   void queue(LaunchRecord& record);
-  // The plan's session ports took a token: ends the launch if that was the last, and begins what is next in the queue if it can.
+  // The plan's session ports took a token: ends the launches that are over by that, and begins what now can.
   void go_on(Loaded& loaded);
+  // A client's turn is over, begun or not.
+  void drop(LaunchRecord& record);
 
  private:
   void begin();
+  bool may_begin(std::size_t at) const;
+  void start(LaunchRecord& record);
   void end(Loaded& loaded);
-  void drop_first();
+  void remove(LaunchRecord& record);
 
   Session& session_;
   Protocol& protocol_;
   Unloading& unloading_;
   EventRing& events_;
-  LaunchRecord *first_ = nullptr, *last_ = nullptr;  // oldest first; the first is in flight if `in_flight_`
-  bool in_flight_ = false;
+  std::vector<LaunchRecord*> queue_;  // by ticket; the session bounds how many
 };
 
 }  // namespace karez::runtime

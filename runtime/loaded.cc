@@ -11,12 +11,19 @@ namespace karez::runtime {
 
 std::string device_name(const PlanDevice& device) { return cat(device.rank, ".", device.device); }
 
+void sort_touches(std::vector<Touch>& touches) {
+  std::sort(touches.begin(), touches.end(), [](const Touch& a, const Touch& b) {
+    return a.variable == b.variable ? a.writes > b.writes : std::less<>()(a.variable, b.variable);  // the first of equals says all
+  });
+  touches.erase(std::unique(touches.begin(), touches.end(), [](const Touch& a, const Touch& b) { return a.variable == b.variable; }), touches.end());
+}
+
 namespace {
 
 class Preparation {
  public:
   Preparation(const Plan& plan, Variables& variables, const LoadOptions& options)
-      : loaded_(std::make_unique<Loaded>(plan)),
+      : loaded_(std::make_unique<Loaded>(plan, options.in_flight)),
         plan_(loaded_->plan),
         variables_(variables),
         options_(options) {}
@@ -24,6 +31,8 @@ class Preparation {
   std::unique_ptr<Loaded> run() {
     for (const PlanDevice& device : plan_.devices) loaded_->devices.push_back(&options_.device(device));
     loaded_->boxes = options_.boxes;
+    loaded_->reader = options_.reader;
+    loaded_->check_nan = options_.check_nan;
     loaded_->unload.what = Mail::What::unload;
     loaded_->unload.payload = loaded_.get();
     loaded_->number = options_.number;
@@ -33,6 +42,7 @@ class Preparation {
     for (ActorId i : plan_.actors.ids()) prepare_actor(state(i));
     make_sequences();
     make_mails();
+    find_touches();
     run_setup();
     for (auto& [key, variable] : fresh_) variables_.by_key.emplace(key, std::move(variable));
     return std::move(loaded_);
@@ -287,6 +297,26 @@ class Preparation {
     }
     loaded_->session_ports.start_mails.resize(static_cast<std::size_t>(loaded_->session_ports.starter.lanes()));
     loaded_->session_ports.done_mails.resize(static_cast<std::size_t>(loaded_->session_ports.ender.lanes()));
+  }
+
+  // A variable is written where an act's result lies in its bytes.
+  void find_touches() {
+    ById<BlockId, bool> written(plan_.blocks.size(), false);
+    auto note = [&](const Operand& o) {
+      BlockId block = o.reg.valid() ? plan_.reg(o.reg).block : o.block;
+      if (block.valid()) written[block] = true;
+    };
+    for (const Actor& actor : plan_.actors) {
+      for (const Call& call : actor.calls)
+        for (const Operand& out : call.out) note(out);
+      if (actor.collective) note(actor.collective->out);
+      if (actor.body == BodyKind::input)
+        for (const Operand& out : actor.bound) note(out);
+    }
+    std::size_t at = 0;
+    for (BlockId b : plan_.blocks.ids())
+      if (plan_.blocks[b].kind == BlockKind::variable) loaded_->touches.push_back({loaded_->variables[at++].get(), written[b]});
+    sort_touches(loaded_->touches);
   }
 
   void find_poison(ActorState& a) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -25,6 +26,7 @@
 
 namespace karez::runtime {
 
+class Reader;
 struct Part;
 struct Loaded;
 
@@ -87,6 +89,10 @@ struct ActorState {
   Work work = Work::none;
   int stream = 0;     // in the plan
   int sequence = -1;  // collective: which of its part's sequences
+  std::int64_t acts_per_launch = 1;
+  std::int64_t acts_left = 0;  // of its present launch, after this act
+  std::int64_t launch = -1;    // the present one: its number among the plan's
+  std::uint64_t ticket = 0;    // of that launch
   std::vector<PatchedPort> patched;
   std::vector<PreparedCall> calls;
 
@@ -96,8 +102,8 @@ struct ActorState {
   const Call* at_call = nullptr;  // that runs, or ran last
   std::vector<PoisonRange> poisoned;
   std::vector<BoundOperand> bound;
-  int binding = -1;  // input: which feed; fetch: which output
-  std::int64_t acts_per_launch = 1;
+  int binding = -1;           // input: which feed; fetch: which output
+  bool reads_slowly = false;  // input: the read before took long, so the next is the reader's
   std::unique_ptr<comm::CollectiveRun> collective;
   std::byte *collective_in = nullptr, *collective_out = nullptr, *staging = nullptr;
 };
@@ -138,16 +144,42 @@ struct SessionPorts {
   OwnedCounter messages;
 };
 
+// A variable of the session. Plans that use one hold it too: what the session has forgotten goes with the last of them.
+struct Variable {
+  std::string layout;
+  Memory memory;
+};
+
+// A variable that a launch touches. Two launches of different plans of which one writes a variable of the other run one after the other.
+struct Touch {
+  const Variable* variable = nullptr;
+  bool writes = false;
+};
+
+void sort_touches(std::vector<Touch>& touches);  // by variable, each once
+
+// A launch, or (without a plan) a client's turn at some variables.
 struct LaunchRecord {
   Session* session = nullptr;
   Loaded* loaded = nullptr;
   std::uint64_t ticket = 0;
+  const std::vector<Touch>* touches = nullptr;             // sorted by variable
+  bool runs = false;                                       // worker 0's
+  bool granted = false, over = false;                      // the session's mutex guards them
   std::vector<Feed> feeds;                                 // by input binding
   std::vector<std::pair<std::string, HostArray>> outputs;  // by fetch binding
   Mail mail;
-  LaunchRecord* next = nullptr;
   std::mutex mutex;
-  std::optional<Error> error;  // the first one
+  std::optional<Error> error;      // the first one
+  std::vector<Touch> own_touches;  // of a client's turn; so is
+  Mail end;                        // this
+};
+
+// A launch of a plan that runs, for those whose acts belong to it.
+struct Flight {
+  std::atomic<LaunchRecord*> record{nullptr};
+  std::atomic<std::uint64_t> ticket{0};
+  std::atomic<std::int64_t> number{-1};  // among the plan's launches
 };
 
 struct Binding {
@@ -156,14 +188,15 @@ struct Binding {
   std::string where;
 };
 
-// A variable of the session. Plans that use one hold it too: what the session has forgotten goes with the last of them.
-struct Variable {
-  std::string layout;
-  Memory memory;
-};
-
 struct Loaded {
-  explicit Loaded(const Plan& p) : plan(p), session_ports(plan), turns(plan) {}
+  Loaded(const Plan& p, int in_flight) : plan(p), session_ports(plan), turns(plan), flights(std::bit_ceil(static_cast<std::size_t>(in_flight))) {}
+
+  Flight& flight(std::int64_t launch) { return flights[static_cast<std::size_t>(launch) & (flights.size() - 1)]; }
+  // None if that launch does not run: an actor without inputs may act before its first launch.
+  LaunchRecord* record(std::int64_t launch) {
+    const Flight& f = flight(launch);
+    return launch >= 0 && f.number.load(std::memory_order_acquire) == launch ? f.record.load(std::memory_order_acquire) : nullptr;
+  }
 
   Plan plan;
   int number = 0;  // the session's
@@ -171,17 +204,23 @@ struct Loaded {
   Turns turns;
   std::vector<Memory> memory;  // of blocks that are no variables
   std::vector<std::shared_ptr<Variable>> variables;
+  std::vector<Touch> touches;  // of the variables, sorted by them
   ById<BlockId, std::byte*> block_address;
   ById<DeviceId, Device*> devices;
   ById<CommunicatorId, std::unique_ptr<comm::LocalHub>> hubs;
   std::vector<std::unique_ptr<Part>> parts;  // by worker; none where a worker has no actor of it
   ById<ActorId, Part*> part_of;
   std::vector<Mailbox*> boxes;  // by worker
+  Reader* reader = nullptr;
+  bool check_nan = false;
   std::vector<Binding> inputs, outputs;
-  std::atomic<LaunchRecord*> launch{nullptr};  // in flight
-  std::atomic<std::uint64_t> ticket{0};        // of the launch in flight, or of the last one
-  std::atomic<bool> poisoned{false};           // a launch failed: acts complete without working
-  std::atomic<bool> abandoned{false};          // a collective broke: nobody waits for members
+  std::vector<Flight> flights;          // a ring: an act finds its launch by the number of its acts
+  std::int64_t started = 0, ended = 0;  // launches; worker 0's
+  static constexpr std::int64_t none = INT64_MAX;
+  std::atomic<std::int64_t> poisoned{none};  // from this launch on acts complete without working: it failed
+  std::atomic<bool> abandoned{false};        // a collective broke: nobody waits for members
+  std::mutex breaking;
+  std::optional<Error> broken_by;  // why it was abandoned
 
   // Of a plan that is being unloaded. Worker 0's, but for `left`, which the session's mutex guards.
   Mail unload;
@@ -202,9 +241,12 @@ struct LoadOptions {
   std::vector<const AsyncKernel*> async;  // must outlive what is loaded
   std::function<Device&(const PlanDevice&)> device;
   int number = 0;               // the plan's, in its session
+  int in_flight = 1;            // launches of it that may run at once
   int dealt_among = 1;          // actors go to worker stream.worker modulo this
   std::vector<Mailbox*> boxes;  // of the workers there are
+  Reader* reader = nullptr;
   bool poison = false;
+  bool check_nan = false;
 };
 
 // Prepares everything and runs the set-up of a plan that `verify` has passed. Throws without leaving anything behind: variables are added last.

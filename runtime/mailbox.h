@@ -18,6 +18,7 @@ struct Mail {
     arrival,   // something a collective of sequence `place` waits for has happened
     abandon,   // a collective of this plan broke: the others will not come
     launch,    // payload: a LaunchRecord to be queued
+    over,      // payload: a client's LaunchRecord whose turn at variables is over
     attach,    // a part to be served from now on
     bind,      // payload: a CpuSet, where to run
     inquiry,   // payload: an Inquiry, who waits for what
@@ -32,6 +33,7 @@ struct Mail {
   Part* part = nullptr;
   void* payload = nullptr;
   Message message;
+  std::uint64_t ticket = 0;  // of the launch that a message belongs to
 };
 
 // A stack that the reader empties at once and turns round: one exchange to post, one to take all. An idle reader leaves a mark in the

@@ -5,6 +5,7 @@
 
 #include "plan/waits.h"
 #include "runtime/bodies.h"
+#include "runtime/check_finite.h"
 #include "runtime/collectives.h"
 #include "runtime/failure.h"
 
@@ -52,18 +53,26 @@ inline void Protocol::consider(Part& part, ActorState& actor) {
   if (!part.runnable) make_runnable(part);
 }
 
+// The first act of an actor's next launch: which one that is follows from the number of its acts alone.
+static inline void enter_launch(Loaded& loaded, ActorState& actor) {
+  actor.acts_left = actor.acts_per_launch;
+  actor.ticket = loaded.flight(++actor.launch).ticket.load(std::memory_order_relaxed);
+}
+
 void Protocol::act(Part& part, ActorState& actor) {
   if (!part.stream_busy.empty() && part.stream_busy[static_cast<std::size_t>(actor.stream)]) [[unlikely]] {
     part.deferred[static_cast<std::size_t>(actor.stream)].insert(actor.place);
     return;
   }
+  Loaded& loaded = *part.loaded;
+  if (actor.acts_left == 0) enter_launch(loaded, actor);
+  --actor.acts_left;
   actor.ports.begin();
   if (!actor.patched.empty() || !actor.poisoned.empty()) prepare_memory(actor);
-  Loaded& loaded = *part.loaded;
   // A collective runs in a poisoned launch too: the other members count on it.
-  if (actor.work != Work::none && (actor.work == Work::collective || !loaded.poisoned.load(std::memory_order_relaxed)))
+  if (actor.work != Work::none && (actor.work == Work::collective || actor.launch < loaded.poisoned.load(std::memory_order_relaxed)))
     return begin_work(part, actor);
-  events_.act(EventKind::acted, loaded.number, loaded.ticket.load(std::memory_order_relaxed), actor.id, actor.ports.acts());
+  events_.act(EventKind::acted, loaded.number, actor.ticket, actor.id, actor.ports.acts());
   complete(part, actor);
 }
 
@@ -71,14 +80,11 @@ void Protocol::act(Part& part, ActorState& actor) {
 void Protocol::begin_work(Part& part, ActorState& actor) {
   Loaded& loaded = *part.loaded;
   events_.look_at_clock();
-  events_.act(EventKind::began, loaded.number, loaded.ticket.load(std::memory_order_relaxed), actor.id, actor.ports.acts());
+  events_.act(EventKind::began, loaded.number, actor.ticket, actor.id, actor.ports.acts());
   if (actor.work == Work::collective) {  // it holds no stream: two communicators that met in different orders on two devices would wait
     try {
       if (!begin_collective(part, actor)) return;
-    } catch (...) {
-      fail(part, actor);
-      return abandon_collectives(loaded);
-    }
+    } catch (...) { return break_collectives(part, actor); }
     return end_collective(part, *part.sequences[static_cast<std::size_t>(actor.sequence)]);
   }
   if (actor.work == Work::later) part.stream_busy[static_cast<std::size_t>(actor.stream)] = 1;
@@ -92,9 +98,8 @@ void Protocol::begin_work(Part& part, ActorState& actor) {
 }
 
 void Protocol::end_work(Part& part, ActorState& actor) {
-  const Loaded& loaded = *part.loaded;
   events_.look_at_clock();
-  events_.act(EventKind::ended, loaded.number, loaded.ticket.load(std::memory_order_relaxed), actor.id, actor.ports.acts());
+  events_.act(EventKind::ended, part.loaded->number, actor.ticket, actor.id, actor.ports.acts());
   complete(part, actor);
 }
 
@@ -104,17 +109,19 @@ void Protocol::end_work(Part& part, ActorState& actor) {
   if (actor.ports.ready()) consider(part, actor);
 }
 
-// Such an act held its stream until now.
+// A kernel that finishes later held its stream until now; a slow read held nothing.
 void Protocol::finished(Part& part, ActorState& actor) {
   if (std::exception_ptr error = std::exchange(actor.later_error, nullptr)) {
     try {
       std::rethrow_exception(error);
     } catch (...) { fail(part, actor); }
   }
-  auto stream = static_cast<std::size_t>(actor.stream);
-  part.stream_busy[stream] = 0;
-  while (!part.deferred[stream].empty()) part.ready.insert(part.deferred[stream].pop());
-  make_runnable(part);
+  if (actor.work == Work::later) {
+    auto stream = static_cast<std::size_t>(actor.stream);
+    part.stream_busy[stream] = 0;
+    while (!part.deferred[stream].empty()) part.ready.insert(part.deferred[stream].pop());
+    make_runnable(part);
+  }
   end_work(part, actor);
 }
 
@@ -122,10 +129,7 @@ void Protocol::arrived(Part& part, Sequence& sequence) {
   sequence.posted.exchange(false, std::memory_order_acq_rel);  // before looking at the links
   try {
     if (!advance_collective(part, sequence)) return;
-  } catch (...) {
-    fail(part, *sequence.running);
-    return abandon_collectives(*part.loaded);
-  }
+  } catch (...) { return break_collectives(part, *sequence.running); }
   end_collective(part, sequence);
 }
 
@@ -136,6 +140,8 @@ void Protocol::abandoned(Part& part) {
 
 void Protocol::end_collective(Part& part, Sequence& sequence) {
   ActorState& actor = *sequence.running;
+  if (part.loaded->check_nan) [[unlikely]]
+    check_collective(part, actor);
   ActorState& next = pass_turn(sequence);
   end_work(part, actor);
   if (&next != &actor && next.ports.ready() && !part.ready.has(next.place)) consider(part, next);
@@ -153,35 +159,35 @@ void Protocol::end_collective(Part& part, Sequence& sequence) {
 
 void Protocol::send_away(Part& part, ActorState& from, const Message& message) {
   Loaded& loaded = *part.loaded;
-  if (message.to == session_actor && worker_ == 0) return take_for_session(loaded, message, EventKind::handed);
-  events_.message(EventKind::posted, loaded.number, loaded.ticket.load(std::memory_order_relaxed), message);
+  if (message.to == session_actor && worker_ == 0) return take_for_session(loaded, message, from.ticket, EventKind::handed);
+  events_.message(EventKind::posted, loaded.number, from.ticket, message);
   Mail& mail = from.mails[static_cast<std::size_t>(message.lane)];
   mail.what = Mail::What::message;
+  mail.ticket = from.ticket;
   mail.message = message;
   mail.payload = &loaded;
   mail.part = message.to == session_actor ? nullptr : loaded.part_of[message.to];
   loaded.boxes[mail.part == nullptr ? 0 : static_cast<std::size_t>(mail.part->worker)]->post(&mail);
 }
 
-void Protocol::take(Part& part, const Message& message) {
-  const Loaded& loaded = *part.loaded;
-  events_.message(EventKind::taken, loaded.number, loaded.ticket.load(std::memory_order_relaxed), message);
+void Protocol::take(Part& part, const Message& message, std::uint64_t ticket) {
+  events_.message(EventKind::taken, part.loaded->number, ticket, message);
   ActorState& to = *part.local[static_cast<std::size_t>(message.to.index + 1)];
   if (to.ports.take(message)) consider(part, to);
 }
 
-void Protocol::take_for_session(Loaded& loaded, const Message& message, EventKind how) {
-  events_.message(how, loaded.number, loaded.ticket.load(std::memory_order_relaxed), message);
+void Protocol::take_for_session(Loaded& loaded, const Message& message, std::uint64_t ticket, EventKind how) {
+  events_.message(how, loaded.number, ticket, message);
   SessionPorts& ports = loaded.session_ports;
   (message.kind == Message::Kind::filled ? ports.ender : ports.starter).take(message);
   moved_ = &loaded;
 }
 
-void Protocol::send_from_session(Loaded& loaded, std::vector<Mail>& mails, const Message& message) {
+void Protocol::send_from_session(Loaded& loaded, std::vector<Mail>& mails, std::uint64_t ticket, const Message& message) {
   loaded.session_ports.messages.add(1);
   Part& part = *loaded.part_of[message.to];
   bool here = part.worker == worker_;
-  events_.message(here ? EventKind::handed : EventKind::posted, loaded.number, loaded.ticket.load(std::memory_order_relaxed), message);
+  events_.message(here ? EventKind::handed : EventKind::posted, loaded.number, ticket, message);
   if (here) {
     ActorState& to = *part.local[static_cast<std::size_t>(message.to.index + 1)];
     if (to.ports.take(message)) consider(part, to);
@@ -189,14 +195,35 @@ void Protocol::send_from_session(Loaded& loaded, std::vector<Mail>& mails, const
   }
   Mail& mail = mails[static_cast<std::size_t>(message.lane)];
   mail.message = message;
+  mail.ticket = ticket;
   mail.part = &part;
   loaded.boxes[static_cast<std::size_t>(part.worker)]->post(&mail);
 }
 
 void Protocol::fail(Part& part, ActorState& actor) {
-  const Loaded& loaded = *part.loaded;
-  events_.act(EventKind::failed, loaded.number, loaded.ticket.load(std::memory_order_relaxed), actor.id, actor.ports.acts());
+  events_.act(EventKind::failed, part.loaded->number, actor.ticket, actor.id, actor.ports.acts());
   fail_launch(*part.loaded, actor, thrown(), where_of(actor));
+}
+
+// A sum of finite parts that overflows is this act's; a strange part was blamed on who made it.
+void Protocol::check_collective(Part& part, ActorState& actor) {
+  const Collective& c = *actor.actor->collective;
+  try {
+    if (all_finite({actor.collective_in, &c.in.view})) require_finite({actor.collective_out, &c.out.view}, "makes");
+  } catch (...) { fail(part, actor); }
+}
+
+// Inside a catch block. Members may be in launches before this one, and nobody will send them what they wait for: those launches break, too.
+void Protocol::break_collectives(Part& part, ActorState& actor) {
+  Loaded& loaded = *part.loaded;
+  const Error error = thrown();
+  fail(part, actor);
+  {
+    std::lock_guard lock(loaded.breaking);
+    if (!loaded.broken_by) loaded.broken_by = error;
+  }
+  loaded.poisoned.store(0, std::memory_order_relaxed);
+  abandon_collectives(loaded);
 }
 
 }  // namespace karez::runtime

@@ -25,14 +25,14 @@ class Protocol {
   void act(Part& part, ActorState& actor);
 
   // Mail: a message came from another worker; an act that finishes later is over; a link of a collective moved; a member broke.
-  void take(Part& part, const Message& message);
-  void take_for_session(Loaded& loaded, const Message& message, EventKind how);
+  void take(Part& part, const Message& message, std::uint64_t ticket);
+  void take_for_session(Loaded& loaded, const Message& message, std::uint64_t ticket, EventKind how);
   void finished(Part& part, ActorState& actor);
   void arrived(Part& part, Sequence& sequence);
   void abandoned(Part& part);
 
-  // From the session's own ports.
-  void send_from_session(Loaded& loaded, std::vector<Mail>& mails, const Message& message);
+  // From the session's own ports, in the launch of this ticket.
+  void send_from_session(Loaded& loaded, std::vector<Mail>& mails, std::uint64_t ticket, const Message& message);
 
   // Worker 0: the plan whose session ports took a message since this was asked last. It is asked after every act and mail, and not within:
   // what follows sends to the very actor that may be in the midst of its messages.
@@ -52,6 +52,8 @@ class Protocol {
   void send(Part& part, ActorState& from, const Message& message);
   void send_away(Part& part, ActorState& from, const Message& message);
   void fail(Part& part, ActorState& actor);
+  void check_collective(Part& part, ActorState& actor);
+  void break_collectives(Part& part, ActorState& actor);
 
   const int worker_;
   Mailbox& box_;

@@ -9,6 +9,7 @@
 #include "device/cpu_budget.h"
 #include "runtime/host_copy.h"
 #include "runtime/loaded.h"
+#include "runtime/reader.h"
 #include "runtime/worker.h"
 
 namespace karez::runtime {
@@ -20,7 +21,7 @@ std::uint64_t Launch::ticket() const { return record_->ticket; }
 
 bool Launch::done() const {
   std::lock_guard lock(record_->session->mutex_);
-  return record_->session->finished_ticket_ >= record_->ticket;
+  return record_->over;
 }
 
 const std::vector<std::pair<std::string, HostArray>>& Launch::outputs() const {
@@ -43,6 +44,8 @@ Session::Session(SessionOptions options, const KernelTable& kernels)
       variables_(std::make_unique<Variables>()) {
   int cores = cpu_budget().cores;
   require(options_.workers >= 0, "a session of ", options_.workers, " workers");
+  require(options_.in_flight >= 1 && options_.in_flight <= 1024, "a session with ", options_.in_flight,
+          " launches in flight; 1 to 1024 are possible");
   limit_ = options_.workers == 0 ? cores : std::min(options_.workers, cores);
   workers_.reserve(static_cast<std::size_t>(limit_));
 }
@@ -55,6 +58,7 @@ Session::~Session() {
 void Session::stop() {
   for (auto& worker : workers_) worker->stop();
   workers_.clear();
+  reader_.reset();
   inquiries_.clear();
   teams_.clear();
   cpus_of_.clear();
@@ -119,8 +123,13 @@ int Session::load(const Plan& plan) {
     options.number = next_plan_;
   }
   options.dealt_among = limit_;
+  options.in_flight = options_.in_flight;
   for (auto& worker : workers_) options.boxes.push_back(&worker->box());
+  if (!reader_ && std::any_of(plan.actors.begin(), plan.actors.end(), [](const Actor& a) { return a.body == BodyKind::input; }))
+    reader_ = std::make_unique<Reader>();
+  options.reader = reader_.get();
   options.poison = options_.poison;
+  options.check_nan = options_.check_nan;
   auto loaded = prepare(plan, *variables_, options);
   for (auto& part : loaded->parts)
     if (part) workers_[static_cast<std::size_t>(part->worker)]->box().post(&part->attach);
@@ -165,11 +174,12 @@ void Session::free_left() {
 std::vector<Feed> Session::drop_finished() {
   std::vector<Feed> out;
   if (broken()) return out;
-  for (; !launches_.empty() && launches_.front()->ticket <= finished_ticket_; launches_.pop_front()) {
-    auto& feeds = launches_.front()->feeds;
-    out.empty() ? out.swap(feeds) : void(out.insert(out.end(), feeds.begin(), feeds.end()));
-    feeds.clear();
-  }
+  std::erase_if(launches_, [&](const auto& record) {
+    if (!record->over) return false;
+    out.insert(out.end(), record->feeds.begin(), record->feeds.end());
+    record->feeds.clear();
+    return true;
+  });
   return out;
 }
 
@@ -205,34 +215,60 @@ Launch Session::launch(int plan, const Feeds& feeds) {
   for (std::size_t i = 0; i < loaded.inputs.size(); ++i)
     require(record->feeds[i].source != nullptr, "input '", loaded.inputs[i].name, "' (", loaded.inputs[i].type, ") is not fed");
   for (const Binding& output : loaded.outputs) record->outputs.emplace_back(output.name, HostArray(output.type));
-  record->mail.what = Mail::What::launch;
-  record->mail.payload = record.get();
+  record->touches = &loaded.touches;
 
   std::vector<Feed> over;  // gone after the lock
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  over_.wait(lock, [&] { return under_way() < options_.in_flight; });
   require(loaded_.count(plan) > 0, "plan ", plan, " was unloaded while it was to be launched");
   if (failure_) throw unusable("");
   over = drop_finished();
-  record->ticket = next_ticket_++;
   ++launched_;
+  queue(record);
+  return Launch(std::move(record));
+}
+
+void Session::wait_for_room() {
+  std::unique_lock lock(mutex_);
+  over_.wait(lock, [&] { return under_way() < options_.in_flight; });
+}
+
+int Session::under_way() const {
+  return static_cast<int>(
+      std::count_if(launches_.begin(), launches_.end(), [](const auto& record) { return record->loaded != nullptr && !record->over; }));
+}
+
+void Session::queue(std::shared_ptr<LaunchRecord> record) {
+  record->session = this;
+  record->ticket = record->loaded != nullptr ? next_ticket_++ : next_ticket_;  // a turn stands before the next launch
+  record->mail.what = Mail::What::launch;
+  record->mail.payload = record.get();
   launches_.push_back(record);
   workers_[0]->box().post(&record->mail);  // under the lock: tickets are queued in their order
-  return Launch(std::move(record));
 }
 
 void Session::finished(LaunchRecord& record) {
   std::lock_guard lock(mutex_);
-  if (record.error && !failure_) failure_ = record.error;
-  if (!broken()) finished_ticket_ = record.ticket;
+  if (record.over) return;  // told when the session broke
+  if (failure_ && record.loaded != nullptr && !record.error && record.ticket > failed_ticket_)
+    record.error = unusable(cat("launch ", record.ticket, " did not run: "));
+  if (record.error && (!failure_ || record.ticket < failed_ticket_)) {
+    failure_ = record.error;
+    failed_ticket_ = record.ticket;
+  }
+  record.over = true;
   over_.notify_all();
 }
 
-bool Session::refuses(LaunchRecord& record) {
+bool Session::failed() const {
   std::lock_guard lock(mutex_);
-  if (!failure_) return false;
-  if (record.ticket <= finished_ticket_) return true;  // told when the session broke; whoever waited may be reading it
-  record.error = unusable(cat("launch ", record.ticket, " did not run: "));
-  return true;
+  return failure_.has_value();
+}
+
+void Session::grant(LaunchRecord& record) {
+  std::lock_guard lock(mutex_);
+  record.granted = true;
+  over_.notify_all();
 }
 
 Error Session::unusable(std::string_view text) const {
@@ -243,46 +279,34 @@ void Session::broke(const Error& why) {
   std::lock_guard lock(mutex_);
   broken_ = true;
   for (auto& record : launches_) {
+    if (record->over) continue;
     std::lock_guard record_lock(record->mutex);
-    if (record->ticket > finished_ticket_ && !record->error)
-      record->error = Error(why.kind, cat("launch ", record->ticket, " broke off: ", why.what()), why.where);
+    if (!record->error) record->error = Error(why.kind, cat("launch ", record->ticket, " broke off: ", why.what()), why.where);
+    record->over = true;
   }
   if (!failure_) failure_ = why;
-  finished_ticket_ = next_ticket_ - 1;
   over_.notify_all();
 }
 
 void Session::wait(const LaunchRecord& record) {
   {
     std::unique_lock lock(mutex_);
-    over_.wait(lock, [&] { return finished_ticket_ >= record.ticket; });
+    over_.wait(lock, [&] { return record.over; });
   }
   if (record.error) throw *record.error;
 }
 
 void Session::wait_idle() {
   std::unique_lock lock(mutex_);
-  over_.wait(lock, [&] { return finished_ticket_ + 1 == next_ticket_; });
+  over_.wait(lock, [&] { return std::all_of(launches_.begin(), launches_.end(), [](const auto& record) { return record->over; }); });
 }
 
 void Session::wait_launched() {
   std::unique_lock lock(mutex_);
-  const std::uint64_t last = next_ticket_ - 1;
-  over_.wait(lock, [&] { return finished_ticket_ >= last; });
-}
-
-std::byte* Session::variable_bytes(std::string_view name, const PlanDevice& d, const View& view) {
-  auto at = variables_->by_key.find({device_name(d), std::string(name)});
-  if (at == variables_->by_key.end()) {
-    std::vector<std::string> names;
-    for (const auto& [key, variable] : variables_->by_key)
-      if (key.first == device_name(d)) names.push_back(key.second);
-    fail("device ", device_name(d), " holds no variable '", name, "'; ", near_names(name, std::move(names)));
-  }
-  const Variable& v = *at->second;
-  require(view.bytes() <= v.memory.bytes(), "variable '", name, "' is stored as ", v.layout, " in ", v.memory.bytes(), " bytes; ", view, " takes ",
-          view.bytes());
-  return v.memory.data();
+  const std::uint64_t end = next_ticket_;
+  over_.wait(lock, [&] {
+    return std::all_of(launches_.begin(), launches_.end(), [&](const auto& record) { return record->over || record->ticket >= end; });
+  });
 }
 
 bool Session::has_variable(std::string_view name, const PlanDevice& d) const {
@@ -293,24 +317,93 @@ void Session::forget_variable(std::string_view name) {
   std::erase_if(variables_->by_key, [&](const auto& entry) { return entry.first.second == name; });
 }
 
-HostArray Session::read_variable(std::string_view name, const PlanDevice& d, const View& view) {
-  wait_idle();
-  const std::byte* bytes = variable_bytes(name, d, view);
-  std::vector<std::byte> staged(static_cast<std::size_t>(view.bytes()));
-  device(d).read(staged.data(), bytes, view.bytes());
-  HostArray out(view.type());
-  copy_tensor(out.bytes(), out.view(), staged.data(), view);
+// ---- Variables
+
+struct VariableTurn::Part {
+  std::shared_ptr<Variable> variable;
+  Device* device;
+  View view;
+};
+
+VariableTurn::VariableTurn(std::shared_ptr<LaunchRecord> record, std::string_view name, std::vector<Part> parts)
+    : record_(std::move(record)),
+      name_(name),
+      parts_(std::move(parts)) {}
+
+VariableTurn::VariableTurn(VariableTurn&&) noexcept = default;
+
+VariableTurn::~VariableTurn() {
+  if (record_ == nullptr) return;
+  Session& session = *record_->session;
+  std::lock_guard lock(session.mutex_);
+  if (!record_->over) session.workers_[0]->box().post(&record_->end);  // else the session broke
+}
+
+void VariableTurn::wait() const {
+  Session& session = *record_->session;
+  std::unique_lock lock(session.mutex_);
+  session.over_.wait(lock, [&] { return record_->granted || session.broken(); });
+}
+
+std::vector<HostArray> VariableTurn::read() const {
+  wait();
+  std::vector<HostArray> out;
+  for (const Part& part : parts_) {
+    std::vector<std::byte> staged(static_cast<std::size_t>(part.view.bytes()));
+    part.device->read(staged.data(), part.variable->memory.data(), part.view.bytes());
+    out.emplace_back(part.view.type());
+    copy_tensor(out.back().bytes(), out.back().view(), staged.data(), part.view);
+  }
   return out;
 }
 
+void VariableTurn::write(const std::vector<HostArray>& values) const {
+  require(values.size() == parts_.size(), "variable '", name_, "': ", values.size(), " values for its turn at ", parts_.size(), " parts");
+  for (std::size_t i = 0; i < values.size(); ++i)
+    require(values[i].type() == parts_[i].view.type(), "variable '", name_, "' is ", parts_[i].view.type(), ", but is given ", values[i].type());
+  wait();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Part& part = parts_[i];
+    std::byte* bytes = part.variable->memory.data();
+    std::vector<std::byte> staged(static_cast<std::size_t>(part.view.bytes()));
+    part.device->read(staged.data(), bytes, part.view.bytes());  // what lies between strided elements stays
+    copy_tensor(staged.data(), part.view, values[i].bytes(), values[i].view());
+    part.device->write(bytes, staged.data(), part.view.bytes());
+  }
+}
+
+VariableTurn Session::turn(std::string_view name, const std::vector<std::pair<PlanDevice, View>>& parts, bool writes) {
+  auto record = std::make_shared<LaunchRecord>();
+  std::vector<VariableTurn::Part> found;
+  for (const auto& [d, view] : parts) {
+    auto at = variables_->by_key.find({device_name(d), std::string(name)});
+    if (at == variables_->by_key.end()) {
+      std::vector<std::string> names;
+      for (const auto& [key, variable] : variables_->by_key)
+        if (key.first == device_name(d)) names.push_back(key.second);
+      fail("device ", device_name(d), " holds no variable '", name, "'; ", near_names(name, std::move(names)));
+    }
+    const Variable& v = *at->second;
+    require(view.bytes() <= v.memory.bytes(), "variable '", name, "' is stored as ", v.layout, " in ", v.memory.bytes(), " bytes; ", view, " takes ",
+            view.bytes());
+    found.push_back({at->second, &device(d), view});
+    record->own_touches.push_back({&v, writes});
+  }
+  sort_touches(record->own_touches);
+  record->touches = &record->own_touches;
+  record->end.what = Mail::What::over;
+  record->end.payload = record.get();
+  std::vector<Feed> over;  // gone after the lock
+  std::lock_guard lock(mutex_);
+  over = drop_finished();
+  queue(record);
+  return {std::move(record), name, std::move(found)};
+}
+
+HostArray Session::read_variable(std::string_view name, const PlanDevice& d, const View& view) { return turn(name, {{d, view}}, false).read()[0]; }
+
 void Session::write_variable(std::string_view name, const PlanDevice& d, const View& view, const HostArray& value) {
-  wait_idle();
-  std::byte* bytes = variable_bytes(name, d, view);
-  require(value.type() == view.type(), "variable '", name, "' is ", view.type(), ", but is given ", value.type());
-  std::vector<std::byte> staged(static_cast<std::size_t>(view.bytes()));
-  device(d).read(staged.data(), bytes, view.bytes());  // what lies between strided elements stays
-  copy_tensor(staged.data(), view, value.bytes(), value.view());
-  device(d).write(bytes, staged.data(), view.bytes());
+  turn(name, {{d, view}}, true).write({value});
 }
 
 void Session::reload() {
@@ -323,6 +416,7 @@ void Session::reload() {
   variables_ = std::make_unique<Variables>();
   launches_.clear();
   failure_.reset();
+  failed_ticket_ = 0;
   broken_ = false;
 }
 

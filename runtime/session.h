@@ -4,7 +4,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -29,6 +28,7 @@ class Device;
 namespace karez::runtime {
 
 class Launches;
+class Reader;
 class Unloading;
 class Worker;
 struct Loaded;
@@ -50,7 +50,9 @@ struct SessionOptions {
   bool poison = poison_by_default;  // fill fresh slots and scratch with a pattern that no correct plan reads
   int spin_microseconds = 20;       // how long an idle worker looks for messages before it parks; teams of more than one make it 0
   int events = 4096;                // entries of each worker's ring, rounded up to a power of two; 55 bytes each
-  bool pin = false;                 // bind each worker and its kernels' teams to cores of their own, as many as the largest team
+  int in_flight = 4;       // launches that may be under way at once; a further one waits in `launch`. Results that are read late hold none up
+  bool check_nan = false;  // look at the results of every call: see check_finite.h
+  bool pin = false;        // bind each worker and its kernels' teams to cores of their own, as many as the largest team
 };
 
 // One launch's future. Copies share it; it may outlive the wait, not the Session.
@@ -66,6 +68,27 @@ class Launch {
   friend class Session;
   explicit Launch(std::shared_ptr<LaunchRecord> record) : record_(std::move(record)) {}
   std::shared_ptr<LaunchRecord> record_;
+};
+
+// A client's turn at a variable: it comes when the launches made before that meet it are over, and those made later wait for its end. Reading and
+// writing wait for it. The first worker grants it, between two acts.
+class VariableTurn {
+ public:
+  ~VariableTurn();
+  VariableTurn(VariableTurn&&) noexcept;
+  VariableTurn& operator=(VariableTurn&&) = delete;
+
+  std::vector<HostArray> read() const;                     // each part row-major, however it lies there
+  void write(const std::vector<HostArray>& values) const;  // what lies between strided elements stays
+
+ private:
+  friend class Session;
+  struct Part;
+  VariableTurn(std::shared_ptr<LaunchRecord> record, std::string_view name, std::vector<Part> parts);
+  void wait() const;
+  std::shared_ptr<LaunchRecord> record_;
+  std::string name_;
+  std::vector<Part> parts_;
 };
 
 class Session {
@@ -86,14 +109,17 @@ class Session {
   bool unload(int plan);
   int plans();  // how many hold memory: loaded, or unloaded and still on their way out
 
-  // Runs the plan once. Every binding of an input needs a feed of the right type. One launch is in flight; others wait in ticket order.
-  // After a launch failed, variables may hold half a step: every further launch is an error until `reload`.
+  // Runs the plan once. Every binding of an input needs a feed of the right type. Launches run in the order of their tickets where they share a
+  // variable that one of them writes, and beside each other where they do not; `in_flight` of them, then this waits for one to end.
+  // After a launch failed, variables may hold half a step: every later launch is an error until `reload`.
   Launch launch(int plan, const Feeds& feeds = {});
+  void wait_for_room();  // until `launch` would not wait
 
   // Until the launches made before are over; others may be made meanwhile.
   void wait_launched();
 
-  // Copies a variable as a device holds it, row-major; `view` is how it lies there. Waits until no launch is in flight.
+  // A turn at what some devices hold of a variable; each view says how it lies there. It is asked for at once, and never waits.
+  VariableTurn turn(std::string_view name, const std::vector<std::pair<PlanDevice, View>>& parts, bool writes);
   HostArray read_variable(std::string_view name, const PlanDevice& device, const View& view);
   void write_variable(std::string_view name, const PlanDevice& device, const View& view, const HostArray& value);
   bool has_variable(std::string_view name, const PlanDevice& device) const;
@@ -111,12 +137,14 @@ class Session {
 
  private:
   friend class Launch;
+  friend class VariableTurn;
   friend class Launches;
   friend class Unloading;
   friend class Worker;
   // Called by workers.
   void finished(LaunchRecord& record);  // it is over; the record may go
-  bool refuses(LaunchRecord& record);   // says so in the record, if an earlier launch failed
+  bool failed() const;                  // a launch did
+  void grant(LaunchRecord& record);     // a client's turn has come
   void broke(const Error& why);         // a protocol error: everything in flight ends here
   void left(Loaded& loaded);            // no worker touches it any more; a client's thread frees it
   bool broken() const { return broken_.load(std::memory_order_relaxed); }
@@ -125,14 +153,15 @@ class Session {
   void wait_idle();
   std::shared_ptr<Loaded> find(int plan) const;
   void free_left();
-  std::vector<Feed> drop_finished();  // under the lock
+  std::vector<Feed> drop_finished();                 // under the lock
+  void queue(std::shared_ptr<LaunchRecord> record);  // under the lock
+  int under_way() const;                             // launches that are not over; under the lock
   void count(const Loaded& loaded, Counters& counters) const;
   void wait(const LaunchRecord& record);
   void stop();
   void start_workers(const Plan& plan);
   void pin_workers(const Plan& plan);
   Device& device(const PlanDevice& device);
-  std::byte* variable_bytes(std::string_view name, const PlanDevice& device, const View& view);
 
   SessionOptions options_;
   TickScale scale_;  // of events
@@ -142,6 +171,7 @@ class Session {
   std::unique_ptr<Variables> variables_;
   int limit_ = 1;  // of workers
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::unique_ptr<Reader> reader_;
   std::vector<int> teams_;                           // by worker: the largest team of a plan that was loaded
   std::vector<std::vector<int>> cpus_of_;            // by worker, where they are pinned
   std::vector<std::unique_ptr<CpuSet>> told_;        // to workers: kept until they have ended
@@ -152,12 +182,13 @@ class Session {
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable over_;
   int next_plan_ = 0;
-  std::map<int, std::shared_ptr<Loaded>> loaded_;       // by number
-  std::vector<std::shared_ptr<Loaded>> leaving_;        // unloaded; a worker may yet touch those that have not left
-  Counters gone_;                                       // what plans counted that are freed
-  std::deque<std::shared_ptr<LaunchRecord>> launches_;  // begun or queued, oldest first
-  std::uint64_t next_ticket_ = 1, finished_ticket_ = 0;
+  std::map<int, std::shared_ptr<Loaded>> loaded_;        // by number
+  std::vector<std::shared_ptr<Loaded>> leaving_;         // unloaded; a worker may yet touch those that have not left
+  Counters gone_;                                        // what plans counted that are freed
+  std::vector<std::shared_ptr<LaunchRecord>> launches_;  // not over, or not yet dropped; by ticket
+  std::uint64_t next_ticket_ = 1;
   std::optional<Error> failure_;  // of the first failed launch
+  std::uint64_t failed_ticket_ = 0;
 };
 
 }  // namespace karez::runtime

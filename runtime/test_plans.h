@@ -3,13 +3,17 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "kernels/kernel.h"
 #include "plan/sketch.h"
+#include "runtime/async_kernel.h"
 
 namespace karez::runtime {
 
@@ -57,6 +61,38 @@ inline std::vector<KernelRow> test_kernels() {
 }
 
 inline const View test_vector(DType::f32, {4});
+
+// A clock that the test turns: an act begun at time t is over when the clock reaches t + 1.
+struct ManualTimer {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int time = 0, ended = 0;
+  std::vector<std::pair<int, Done>> pending;
+
+  AsyncKernel kernel() {
+    return {"test.timer", [this](const KernelArgs&, const Done& done) {
+              std::lock_guard lock(mutex);
+              pending.emplace_back(time + 1, done);
+              changed.notify_all();
+            }};
+  }
+  // Waits until as many acts are under way; false after a minute.
+  bool active(std::size_t count) {
+    std::unique_lock lock(mutex);
+    return changed.wait_for(lock, std::chrono::seconds(60), [&] { return pending.size() == count; });
+  }
+  void tick() {
+    std::vector<Done> over;
+    {
+      std::lock_guard lock(mutex);
+      ++time;
+      for (auto& [end, done] : pending)
+        if (end <= time) over.push_back(done);
+      std::erase_if(pending, [&](const auto& p) { return p.first <= time; });
+    }
+    for (const Done& done : over) done();
+  }
+};
 
 // A random graph without circles: sources are fed by input "x", every actor adds a bias and its inputs, sinks are fetched. Slots, priorities,
 // workers and numbers of consumers at random; some edges carry no data and only order.

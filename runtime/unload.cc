@@ -40,7 +40,8 @@ void Unloading::detach(Part& part) {
 void Unloading::open_late(Mail& mail) {
   Part& part = *mail.part;
   if (mail.what == Mail::What::finished) {
-    part.stream_busy[static_cast<std::size_t>(part.actors[static_cast<std::size_t>(mail.place)]->stream)] = 0;
+    const ActorState& actor = *part.actors[static_cast<std::size_t>(mail.place)];
+    if (actor.work == Work::later) part.stream_busy[static_cast<std::size_t>(actor.stream)] = 0;
   } else if (mail.what != Mail::What::detach) {
     return;
   }

@@ -85,14 +85,16 @@ void Worker::open(Mail& mail) {
     return unloading_.open_late(mail);
   switch (mail.what) {
     case Mail::What::message: {
-      Message message = mail.message;  // the sender may write the mail again as soon as the message took effect
-      if (message.to != session_actor) return protocol_.take(*mail.part, message);
-      return protocol_.take_for_session(*static_cast<Loaded*>(mail.payload), message, EventKind::taken);
+      const Message message = mail.message;  // the sender may write the mail again as soon as the message took effect
+      const std::uint64_t ticket = mail.ticket;
+      if (message.to != session_actor) return protocol_.take(*mail.part, message, ticket);
+      return protocol_.take_for_session(*static_cast<Loaded*>(mail.payload), message, ticket, EventKind::taken);
     }
     case Mail::What::finished: return protocol_.finished(*mail.part, *mail.part->actors[static_cast<std::size_t>(mail.place)]);
     case Mail::What::arrival: return protocol_.arrived(*mail.part, *mail.part->sequences[static_cast<std::size_t>(mail.place)]);
     case Mail::What::abandon: return protocol_.abandoned(*mail.part);
     case Mail::What::launch: return launches_.queue(*static_cast<LaunchRecord*>(mail.payload));
+    case Mail::What::over: return launches_.drop(*static_cast<LaunchRecord*>(mail.payload));
     case Mail::What::attach: return protocol_.attach(*mail.part);
     case Mail::What::unload: return unloading_.begin(*static_cast<Loaded*>(mail.payload));
     case Mail::What::detach: return unloading_.detach(*mail.part);

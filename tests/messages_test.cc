@@ -48,6 +48,12 @@ TEST_F(Messages, AMeshLargerThanTheDevicesSaysHowManyItTakes) {
             "mesh(data=4, model=2) takes 8 devices, but the world has 4; World({.devices = 8}) has enough");
 }
 
+TEST_F(Messages, ACostTableThatPricesNothingIsRefused) {
+  CostTable costs;
+  costs.memory_bytes = -1;
+  EXPECT_EQ(said([&] { World({.costs = costs}); }), "costs: memory_bytes is -1.0; it must be a finite number, at least 1e-300");
+}
+
 TEST_F(Messages, AnUnknownAxisListsTheAxes) {
   EXPECT_EQ(of_rules({{"fc1.weight", P("pipe")}}), "mesh: no axis is called 'pipe'; mesh(data=2, model=2) has data, model");
 }

@@ -1,0 +1,129 @@
+// Do the user's own work and a slow source hide behind the launches? Several are in flight, and a source that takes its time is read beside them.
+//
+//   bench_in_flight [--json FILE]
+//
+// A step of 5 ms (an op that spins, at team 1) alone; then with 5 ms of busy work of the caller's between the calls; then fed by a source that spins
+// 4 ms for each read. Pairs of 40 steps each, one without and one with; the median counts. Target: 5.5 ms a step for both.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "api/karez.h"
+
+namespace {
+using namespace karez;
+using Clock = std::chrono::steady_clock;
+
+constexpr double step_ms = 5, own_ms = 5, source_ms = 4, target_ms = 5.5;
+constexpr int steps = 40, pairs = 7;
+
+void spin(double milliseconds) {
+  for (auto until = Clock::now() + std::chrono::duration<double, std::milli>(milliseconds); Clock::now() < until;) continue;
+}
+
+OpDef spinning() {
+  OpDef op;
+  op.name = "spinning";
+  op.doc = "x, after a while.";
+  op.inputs = 1;
+  op.index = "i -> i";
+  op.infer = [](std::span<const TensorType> in, const Attrs&) { return std::vector<TensorType>{in[0]}; };
+  return op;
+}
+
+KernelRow spinning_kernel() {
+  KernelRow row;
+  row.name = "bench.spinning";
+  row.op = "spinning";
+  row.supports = [](const CallSpec&) { return true; };
+  row.prepare = [](const CallSpec& c) -> PreparedKernel {
+    return [bytes = static_cast<std::size_t>(c.out[0].bytes())](const KernelArgs& args) {
+      spin(step_ms);
+      std::memcpy(args.out[0], args.in[0], bytes);
+    };
+  };
+  return row;
+}
+
+// Position p is p, after a while.
+class SlowSource : public Source {
+ public:
+  explicit SlowSource(double milliseconds) : milliseconds_(milliseconds) {}
+  TensorType type() const override { return {DType::f32, {1}}; }
+  void read(std::int64_t position, std::span<const std::int64_t>, const tensor::TensorRef& out) const override {
+    spin(milliseconds_);
+    out.as<float>()[0] = static_cast<float>(position);
+  }
+
+ private:
+  double milliseconds_;
+};
+
+double median(std::vector<double> of) {
+  std::sort(of.begin(), of.end());
+  return of[of.size() / 2];
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  std::string json;
+  for (int i = 1; i < count; ++i) {
+    if (std::string(words[i]) == "--json" && i + 1 < count) json = words[++i];
+    else {
+      std::fprintf(stderr, "bench_in_flight [--json FILE]\n");
+      return 64;
+    }
+  }
+  World world({.team = 1, .ops = {spinning()}, .kernels = {spinning_kernel()}});
+  auto step = compile(world.mesh(), [](Tensor x) { return apply("spinning", {x}); });
+
+  // Milliseconds a step, each result checked.
+  auto run = [&](double own, double source) {
+    auto slow = std::make_shared<SlowSource>(source);
+    std::vector<Future> results;
+    const auto began = Clock::now();
+    for (int i = 0; i < steps; ++i) {
+      results.push_back(step(Feed{slow, i}));
+      if (own > 0) spin(own);
+    }
+    results.back().wait();
+    const double took = std::chrono::duration<double, std::milli>(Clock::now() - began).count() / steps;
+    for (int i = 0; i < steps; ++i) require(results[static_cast<std::size_t>(i)].item() == i, "step ", i, " gave another step's result");
+    return took;
+  };
+  run(0, 0);
+
+  struct Row {
+    const char* what;
+    double own, source;
+    std::vector<double> with = {};
+  };
+  std::vector<double> alone;
+  std::vector<Row> rows = {{"5 ms of the caller's own work", own_ms, 0}, {"a source that takes 4 ms", 0, source_ms}};
+  for (int pair = 0; pair < pairs; ++pair) {
+    alone.push_back(run(0, 0));
+    for (Row& row : rows) row.with.push_back(run(row.own, row.source));
+  }
+  std::printf("%-32s %8s %8s %8s  ms a step, %d runs of %d steps\n", "beside a step of 5 ms", "median", "least", "most", pairs, steps);
+  auto print = [](const char* what, const std::vector<double>& times) {
+    std::printf("%-32s %8.3f %8.3f %8.3f\n", what, median(times), *std::min_element(times.begin(), times.end()), *std::max_element(times.begin(), times.end()));
+  };
+  print("nothing", alone);
+  double worst = 0;
+  for (const Row& row : rows) {
+    print(row.what, row.with);
+    worst = std::max(worst, median(row.with) / target_ms);
+  }
+  if (!json.empty()) {
+    std::ofstream out(json);
+    out << "{\"alone\": " << median(alone) << ", \"own_work\": " << median(rows[0].with) << ", \"slow_source\": " << median(rows[1].with) << "}\n";
+    require(out.good(), "cannot write '", json, "'");
+  }
+  std::printf("in_flight: worst ratio %.3f (target 1.0)\n", worst);
+  return worst <= 1 ? 0 : 1;
+}

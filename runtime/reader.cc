@@ -1,0 +1,49 @@
+// The reader's thread.
+#include "runtime/reader.h"
+
+#include <chrono>
+
+namespace karez::runtime {
+
+double read_input(Part& part, ActorState& actor) {
+  const Feed& feed = part.loaded->record(actor.launch)->feeds[static_cast<std::size_t>(actor.binding)];
+  const std::int64_t position = feed.position + actor.ports.acts() % actor.acts_per_launch;
+  const auto began = std::chrono::steady_clock::now();
+  for (const BoundOperand& bound : actor.bound) feed.source->read(position, bound.begin, {bound.address, bound.view});
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+}
+
+Reader::~Reader() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  more_.notify_one();
+  thread_.join();
+}
+
+void Reader::read(Part& part, ActorState& actor, Mailbox& box) {
+  {
+    std::lock_guard lock(mutex_);
+    jobs_.push_back({&part, &actor, &box});
+  }
+  more_.notify_one();
+}
+
+void Reader::run() {
+  for (std::unique_lock lock(mutex_);;) {
+    more_.wait(lock, [&] { return stop_ || !jobs_.empty(); });
+    if (stop_) return;
+    const Job job = jobs_.front();
+    jobs_.erase(jobs_.begin());
+    lock.unlock();
+    ActorState& actor = *job.actor;
+    try {
+      actor.reads_slowly = read_input(*job.part, actor) > slow_read_seconds;
+    } catch (...) { actor.later_error = std::current_exception(); }
+    job.box->post(&actor.note);
+    lock.lock();
+  }
+}
+
+}  // namespace karez::runtime

@@ -1,0 +1,42 @@
+// The session's reader: one thread that reads sources which take their time, so that the worker computes meanwhile.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "runtime/loaded.h"
+
+namespace karez::runtime {
+
+// A read that takes longer than this makes the source's next one the reader's; a faster one gives it back to the worker, which then saves the way
+// to another thread and back.
+inline constexpr double slow_read_seconds = 100e-6;
+
+// Reads what the act is to fill, of its launch. Returns the seconds it took. Throws what the source throws.
+double read_input(Part& part, ActorState& actor);
+
+class Reader {
+ public:
+  Reader() : thread_([this] { run(); }) {}
+  ~Reader();
+  // The act has begun; when it is read, its `note` is posted to `box`.
+  void read(Part& part, ActorState& actor, Mailbox& box);
+
+ private:
+  struct Job {
+    Part* part;
+    ActorState* actor;
+    Mailbox* box;
+  };
+  void run();
+
+  std::mutex mutex_;
+  std::condition_variable more_;
+  std::vector<Job> jobs_;  // oldest first; never more than there are inputs
+  bool stop_ = false;
+  std::thread thread_;  // last: it uses the others
+};
+
+}  // namespace karez::runtime
