@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "passes/layout_rules.h"
+#include "passes/memory_limit.h"
 #include "passes/pipeline.h"
 
 namespace karez {
@@ -44,6 +45,14 @@ bool Future::done() const { return running_->launch.done(); }
 std::size_t Future::size() const { return running_->launch.outputs().size(); }
 const HostArray& Future::array(std::size_t i) const { return running_->launch.output(cat("out", i)); }
 
+// A parameter in a program: its name there, and where the plan wants it.
+struct PlannedVariable {
+  Parameter parameter;
+  std::string name;
+  Mesh mesh;
+  Layout layout;
+};
+
 struct Function::Compiled {
   std::vector<TensorType> types;
   Graph graph;  // as traced
@@ -51,9 +60,9 @@ struct Function::Compiled {
   std::string report;
   std::vector<PassTime> passes;
   std::vector<HostScalar> scalars;
-  std::vector<Parameter> parameters;  // kept alive: the plan works on their memory
-  std::vector<std::string> inputs;    // of the plan: an argument that nothing needs is none
-  std::unique_ptr<PlanInSession> loaded;
+  std::vector<PlannedVariable> variables;  // their parameters are kept alive: the plan works on their memory
+  std::vector<std::string> inputs;         // of the plan: an argument that nothing needs is none
+  std::unique_ptr<PlanInSession> loaded;   // since its first call
   int generation = 0;
 };
 
@@ -64,8 +73,8 @@ struct Function::State {
   FunctionOptions options;
   SourceLine where;
   TracedBy traced = {};
-  std::vector<std::shared_ptr<const Compiled>> compiled = {};  // by signature; the latest used last. Under the world's lock
-  bool said_again = false;                                     // why it compiles again; likewise
+  std::vector<std::shared_ptr<Compiled>> compiled = {};  // by signature; the latest used last. Under the world's lock
+  bool said_again = false;                               // why it compiles again; likewise
 };
 
 namespace {
@@ -119,6 +128,7 @@ Compilation compiled(WorldState& world, Graph graph, const FunctionOptions& opti
   c.options.off = options.off;
   c.options.keep_text = options.keep_text;
   compile(c);
+  if (world.options.memory > 0) check_memory(c, world.options.memory);
   return c;
 }
 
@@ -193,9 +203,26 @@ Future Function::call(std::vector<Argument> arguments) const {
     require(argument.feed.source != nullptr, "argument ", types.size(), " of function '", s.options.name, "' has no source");
     types.push_back(argument.feed.source->type());
   }
+  world.session.wait_for_room();  // with the lock others could not even read
   if (auto launched = launch_compiled(s, types, arguments)) return *launched;
-  TraceTurn turn(world, s.traced);                                             // the body runs without the world's lock: it may read, write and call
-  if (auto launched = launch_compiled(s, types, arguments)) return *launched;  // another thread had the turn before
+  TraceTurn turn(world, s.traced);  // the body runs without the world's lock: it may read, write and call
+  while (true) {
+    if (auto launched = launch_compiled(s, types, arguments)) return *launched;  // another thread had the turn before
+    plan_for(s, types);
+  }
+}
+
+void Function::compile(const std::vector<TensorType>& types) const {
+  State& s = *state_;
+  require(s.arguments < 0 || static_cast<int>(types.size()) == s.arguments, "function '", s.options.name, "' takes ", s.arguments, " arguments, not ",
+          types.size());
+  TraceTurn turn(*s.mesh.world, s.traced);
+  plan_for(s, types);
+}
+
+// With the turn to trace.
+void Function::plan_for(State& s, const std::vector<TensorType>& types) {
+  WorldState& world = *s.mesh.world;
   Trace trace(world.ops, {.name = s.options.name, .mesh = s.mesh.mesh, .train = s.options.train, .counter = world.counter});
   {
     Trace::Scope scope(trace);
@@ -206,20 +233,19 @@ Future Function::call(std::vector<Argument> arguments) const {
     trace.finish(s.body(inputs));
   }
   WorldLock lock(world);
-  std::erase_if(s.compiled, [&](const auto& c) { return c->generation != world.generation; });
+  std::erase_if(s.compiled, [&](const auto& c) { return c->generation != world.generation || c->types == types; });
   if (!s.compiled.empty() && !std::exchange(s.said_again, true))
     note(LogLevel::warning, karez::print(s.where), ": function '", s.options.name, "' is compiled again: it was called with ", print(types),
          ", before with ", print(s.compiled.back()->types), "; this is said once, and ", s.options.keep, " signatures are kept");
   s.compiled.push_back(compile_traced(s, types, trace));
   if (static_cast<int>(s.compiled.size()) > s.options.keep) s.compiled.erase(s.compiled.begin());
-  return launch(s, *s.compiled.back(), arguments);
 }
 
 std::optional<Future> Function::launch_compiled(State& s, const std::vector<TensorType>& types, const std::vector<Argument>& arguments) {
   WorldLock lock(*s.mesh.world);
   auto found = std::find_if(s.compiled.begin(), s.compiled.end(),
                             [&](const auto& c) { return c->types == types && c->generation == s.mesh.world->generation; });
-  if (found == s.compiled.end()) return std::nullopt;
+  if (found == s.compiled.end() || (!(*found)->loaded && !load(s, **found))) return std::nullopt;
   std::rotate(found, found + 1, s.compiled.end());
   return launch(s, *s.compiled.back(), arguments);
 }
@@ -238,44 +264,51 @@ Future Function::launch(State& s, const Compiled& c, const std::vector<Argument>
   return Future(std::make_shared<const Future::Running>(Future::Running{s.mesh.world, s.mesh.world->session.launch(c.loaded->number(), feeds)}));
 }
 
-std::shared_ptr<const Function::Compiled> Function::compile_traced(State& s, const std::vector<TensorType>& types, Trace& trace) {
+std::shared_ptr<Function::Compiled> Function::compile_traced(State& s, const std::vector<TensorType>& types, Trace& trace) {
   WorldState& world = *s.mesh.world;
   auto out = std::make_shared<Compiled>();
   out->types = types;
   out->generation = world.generation;
   out->scalars = trace.host_scalars();
-  out->parameters = trace.parameters();
   out->graph = trace.graph;
   std::vector<std::string> own;  // names in the program, by parameter
   for (const Variable& variable : trace.graph.variables) own.push_back(variable.name);
   fix_layouts(world, trace, trace.graph, s.options.rules);
   Compilation c = compiled(world, std::move(trace.graph), s.options);
-
-  Names names;
-  std::vector<Fresh> fresh;
   for (std::size_t i = 0; i < own.size(); ++i) {
-    const Parameter& parameter = out->parameters[i];
-    if (auto known = world.find(parameter); known != world.variables.end()) {
-      names[own[i]] = key_of(known->first.first, known->first.second);
-      continue;
-    }
     // By name: passes may drop a variable that nothing needs.
     auto variable = std::find_if(c.graph.variables.begin(), c.graph.variables.end(), [&](const Variable& v) { return v.name == own[i]; });
     if (variable == c.graph.variables.end()) continue;
-    require(variable->stored.has_value(), "the planner left variable '", parameter.name(), "' without a layout");
-    WorldState::Key key = world.free_key(parameter);
-    while (std::any_of(fresh.begin(), fresh.end(), [&](const Fresh& other) { return other.key == key; })) ++key.second;
-    names[own[i]] = key_of(key.first, key.second);
-    fresh.push_back({parameter, key, c.graph.meshes[static_cast<std::size_t>(variable->mesh)], *variable->stored});
+    require(variable->stored.has_value(), "the planner left variable '", trace.parameters()[i].name(), "' without a layout");
+    out->variables.push_back({trace.parameters()[i], own[i], c.graph.meshes[static_cast<std::size_t>(variable->mesh)], *variable->stored});
   }
-  initialise(s.mesh.world, fresh);
-  out->loaded = std::make_unique<PlanInSession>(s.mesh.world, renamed(c.plan, names));
   for (const Actor& actor : c.plan.actors)
     if (actor.body == BodyKind::input) out->inputs.push_back(actor.binding);
   out->plan = std::move(c.plan);
   out->report = std::move(c.shard_report);
   out->passes = std::move(c.passes);
   return out;
+}
+
+// Gives its variables their first values and the session its plan. False: another function has stored one of them elsewhere since it was planned.
+bool Function::load(State& s, Compiled& c) {
+  WorldState& world = *s.mesh.world;
+  Names names;
+  std::vector<Fresh> fresh;
+  for (const PlannedVariable& v : c.variables) {
+    if (auto known = world.find(v.parameter); known != world.variables.end()) {
+      if (known->second.mesh != v.mesh || known->second.layout != v.layout) return false;
+      names[v.name] = key_of(known->first.first, known->first.second);
+      continue;
+    }
+    WorldState::Key key = world.free_key(v.parameter);
+    while (std::any_of(fresh.begin(), fresh.end(), [&](const Fresh& other) { return other.key == key; })) ++key.second;
+    names[v.name] = key_of(key.first, key.second);
+    fresh.push_back({v.parameter, key, v.mesh, v.layout});
+  }
+  initialise(s.mesh.world, fresh);
+  c.loaded = std::make_unique<PlanInSession>(s.mesh.world, renamed(c.plan, names));
+  return true;
 }
 
 Tensors Function::inlined(std::vector<Term> operands) const {
@@ -299,13 +332,17 @@ Tensors Function::inlined(std::vector<Term> operands) const {
 // A copy of the pointer would not help the references that callers keep: they hold while no other thread calls the function.
 const Function::Compiled& Function::latest() const {
   WorldLock lock(*state_->mesh.world);
-  require(!state_->compiled.empty(), "function '", state_->options.name, "' has no plan before its first call");
+  require(!state_->compiled.empty(), "function '", state_->options.name, "' has no plan before its first call (or `compile`)");
   return *state_->compiled.back();
 }
 
 const Graph& Function::graph() const { return latest().graph; }
 const Plan& Function::plan() const { return latest().plan; }
 std::string Function::summary() const { return karez::summary(latest().plan); }
+std::int64_t Function::peak_bytes() const {
+  const auto bytes = planned_bytes(latest().plan);
+  return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
+}
 const std::string& Function::shard_report() const { return latest().report; }
 const std::vector<PassTime>& Function::passes() const { return latest().passes; }
 int Function::signatures() const {

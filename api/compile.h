@@ -97,16 +97,21 @@ class Function {
   }
   Future call(std::vector<Argument> arguments) const;
 
+  // Plans for arguments of these types and launches nothing: what stands below tells of that plan, and a call with such arguments runs it. Where
+  // another function has meanwhile stored a variable in another layout, the call plans anew.
+  void compile(const std::vector<TensorType>& types) const;
+
   // The body as a part of the program that is being traced, on the same mesh. FunctionOptions::train holds in it as if it were called alone; its
   // rules hold for the parameters that it reads, and must agree with those of the function around it; passes are those of the function around it.
   Tensors inlined(std::vector<Term> operands) const;
 
-  // Of the latest signature; an error before the first call.
+  // Of the latest signature, called or only planned; an error before the first.
   const graph::Graph& graph() const;  // as traced
   std::string graph_text() const { return print(graph()); }
   const plan::Plan& plan() const;
   std::string plan_text() const { return print(plan()); }
   std::string summary() const;                  // a page for people: actors, registers, transfers, memory
+  std::int64_t peak_bytes() const;              // that a launch takes, with its variables, on the device where it takes most
   const std::string& shard_report() const;      // "optimal" or a gap
   const std::vector<PassTime>& passes() const;  // seconds of each, and text if kept
   int signatures() const;                       // how many are kept
@@ -114,7 +119,9 @@ class Function {
  private:
   struct State;
   struct Compiled;
-  static std::shared_ptr<const Compiled> compile_traced(State& state, const std::vector<TensorType>& types, Trace& trace);
+  static void plan_for(State& state, const std::vector<TensorType>& types);
+  static std::shared_ptr<Compiled> compile_traced(State& state, const std::vector<TensorType>& types, Trace& trace);
+  static bool load(State& state, Compiled& compiled);
   static std::optional<Future> launch_compiled(State& state, const std::vector<TensorType>& types, const std::vector<Argument>& arguments);
   static Future launch(State& state, const Compiled& compiled, const std::vector<Argument>& arguments);
   const Compiled& latest() const;

@@ -193,6 +193,9 @@ std::uint64_t rank_hash(const Plan& plan);  // of everything but the lines for p
 // block, two members of one sequence that disagree in length, overlapping registers of a block, a cycle without tokens.
 void verify(const Plan& plan);
 
+// Bytes of all its blocks on each device: the peak, as planned.
+ById<DeviceId, std::int64_t> planned_bytes(const Plan& plan);
+
 // A page for people: actors, registers, each transfer with kind, axis and bytes, peak memory per device.
 std::string summary(const Plan& plan);
 

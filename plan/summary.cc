@@ -39,12 +39,12 @@ std::string counts_of_actors(const Plan& plan) {
 
 std::vector<std::string> memory_row(const Plan& plan, DeviceId device) {
   std::map<BlockKind, std::int64_t> kinds;
-  std::int64_t sum = 0;
   for (const Block& b : plan.blocks)
-    if (b.device == device) kinds[b.kind] += b.bytes, sum += b.bytes;
+    if (b.device == device) kinds[b.kind] += b.bytes;
   const PlanDevice& d = plan.devices[device];
   auto one = [](const auto& kind) { return cat(name_of(kind.first), " ", bytes_text(kind.second)); };
-  return {cat(d.kind, " ", d.rank, ".", d.device), bytes_text(sum), kinds.empty() ? "" : cat("(", join(kinds, ", ", one), ")")};
+  return {cat(d.kind, " ", d.rank, ".", d.device), bytes_text(planned_bytes(plan)[device]),
+          kinds.empty() ? "" : cat("(", join(kinds, ", ", one), ")")};
 }
 
 // Calls on the plain rows, which are the oracle and slow: never in silence. Shares are of the bytes that all calls touch.
@@ -82,6 +82,12 @@ std::string plain_calls(const Plan& plan) {
 }
 
 }  // namespace
+
+ById<DeviceId, std::int64_t> planned_bytes(const Plan& plan) {
+  ById<DeviceId, std::int64_t> bytes(plan.devices.size(), 0);
+  for (const Block& b : plan.blocks) bytes[b.device] += b.bytes;
+  return bytes;
+}
 
 std::string summary(const Plan& plan) {
   std::string out =

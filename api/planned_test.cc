@@ -1,0 +1,120 @@
+// Tests of planning without launching, of the limit on a plan's memory, and of looking for who made a NaN.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <regex>
+
+#include "api/karez.h"
+#include "api/test_texts.h"
+
+namespace karez {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Net : nn::Module {
+  nn::Linear fc1{*this, "fc1", 8, 16}, fc2{*this, "fc2", 16, 4};
+  Tensor operator()(Tensor x) { return fc2(tanh(fc1(x))); }
+};
+
+HostArray ones(Shape shape) {
+  HostArray out(TensorType{DType::f32, std::move(shape)});
+  for (float& x : out.data<float>()) x = 1;
+  return out;
+}
+
+TEST(Planned, AFunctionTellsOfItsPlanBeforeTheFirstStep) {
+  World world({.devices = 2});
+  Net net;
+  int bodies = 0;
+  auto model = compile(world.mesh("data=2"), [&](Tensor x) {
+    ++bodies;
+    return net(x);
+  });
+  model.compile({{DType::f32, {600, 8}}});
+  EXPECT_EQ(world.counters().launches, 0);
+  EXPECT_TRUE(world.variables().empty()) << "nothing has a first value yet";
+  EXPECT_THAT(model.summary(), HasSubstr("peak memory by device"));
+  EXPECT_THAT(model.shard_report(), HasSubstr("optimal"));
+  const std::int64_t planned = model.peak_bytes();
+  model(ones({600, 8})).wait();
+  EXPECT_EQ(bodies, 1) << "the call runs what was planned";
+  EXPECT_EQ(model.signatures(), 1);
+  std::int64_t most = 0;
+  for (const auto& [device, bytes] : world.counters().peak_bytes) most = std::max(most, bytes);
+  EXPECT_GE(most, planned);
+  EXPECT_LE(most, planned + 2048) << "beside it the small plan that made the first values";
+  model.compile({{DType::f32, {600, 8}}});
+  EXPECT_EQ(model.signatures(), 1) << "planned anew, in the place of the other";
+  EXPECT_THAT(error_of([&] { model.compile({}); }), HasSubstr("takes 1 arguments, not 0"));
+}
+
+TEST(Planned, WhatAnotherFunctionStoredMeanwhileIsPlannedAnew) {
+  World world({.devices = 2});
+  DeviceMesh mesh = world.mesh("model=2");
+  Net net;
+  auto body = [&](Tensor x) { return net(x); };
+  auto other = compile(mesh, body, {.rules = {{"fc1.weight", P("model", nullptr)}}});
+  auto free = compile(mesh, body);
+  free.compile({{DType::f32, {6, 8}}});
+  EXPECT_EQ(free.signatures(), 1);
+  other(ones({6, 8})).wait();
+  EXPECT_EQ(print(world.layout("fc1.weight")), "(S(0))");
+  const HostArray got = free(ones({6, 8})).array(), want = other(ones({6, 8})).array();
+  for (std::size_t i = 0; i < 24; ++i) EXPECT_NEAR(got.data<float>()[i], want.data<float>()[i], 1e-6);
+  EXPECT_EQ(free.signatures(), 1);
+}
+
+TEST(Planned, APlanBeyondTheMemoryIsRefusedWithItsLargestTensors) {
+  World world({.memory = 20'000});
+  Net net;
+  auto model = compile(world.mesh(), [&](Tensor x) { return net(x); }, {.name = "wide"});
+  EXPECT_NO_THROW(model(ones({6, 8})).wait());
+  const std::string text = std::regex_replace(error_of([&] { model.compile({{DType::f32, {400, 8}}}); }), std::regex("planned_test.cc:\\d+"), "N");
+  EXPECT_THAT(text, HasSubstr("plan 'wide' takes "));
+  EXPECT_THAT(text, HasSubstr(" on device 0.0, but 19.53 KiB (20000 bytes) are allowed there; the largest "));
+  EXPECT_THAT(text, HasSubstr("\n  25.00 KiB  f32[400, 16] of matmul at "));
+  EXPECT_THAT(text, HasSubstr("variable 'fc1.weight' f32[16, 8]"));
+  EXPECT_NO_THROW(model(ones({6, 8})).wait()) << "what was planned before goes on";
+  EXPECT_EQ(error_of([] { World({.memory = -1}); }), "a world with -1 bytes a device; 0 sets no limit");
+}
+
+TEST(CheckNan, NamesTheFirstOpTheLaunchAndTheLine) {
+  for (const char* mesh : {"", "data=2"}) {
+    World world({.devices = 2, .check_nan = true});
+    auto model = compile(world.mesh(mesh), [](Tensor x) {
+      Tensor y = log(x);
+      return sum(sqrt(y * 2.0));
+    });
+    EXPECT_NO_THROW(model(ones({4, 3})).wait());
+    HostArray x = ones({4, 3});
+    x.data<float>()[4] = 0;
+    const std::string text = error_of([&] { model(x).wait(); });
+    EXPECT_THAT(text, ::testing::ContainsRegex("log at .*planned_test.cc:[0-9]+.*: makes -inf at \\[1, 1\\] of f32\\[[24], 3\\] \\[launch 2, "))
+        << mesh;
+  }
+}
+
+TEST(CheckNan, BlamesNoOneForWhatCameWithTheProgram) {
+  World world({.check_nan = true});
+  auto masked = compile(world.mesh(), [](Tensor x) {
+    Tensor mask = select(iota({4, 4}, 1) > iota({4, 4}, 0), full({4, 4}, -std::numeric_limits<double>::infinity()), full({4, 4}, 0.0));
+    return softmax(x + mask);
+  });
+  EXPECT_NO_THROW(masked(ones({4, 4})).wait()) << "a mask of -inf";
+  HostArray x = ones({4, 4});
+  x.data<float>()[3] = std::nanf("");
+  EXPECT_THAT(error_of([&] { masked(x).wait(); }), HasSubstr("holds NaN at [0, 3] of f32[4, 4]"));
+}
+
+TEST(CheckNan, IsOffUnlessAskedFor) {
+  World world;
+  auto model = compile(world.mesh(), [](Tensor x) { return log(x); });
+  HostArray zero(TensorType{DType::f32, {1}});
+  EXPECT_EQ(model(zero).item<float>(), -std::numeric_limits<float>::infinity());
+}
+
+}  // namespace
+}  // namespace karez
