@@ -23,7 +23,9 @@ class Launches {
       : session_(session),
         protocol_(protocol),
         unloading_(unloading),
-        events_(events) {}
+        events_(events) {
+    queue_.reserve(1024);  // so that the worker need not allocate
+  }
 
   void queue(LaunchRecord& record);
   // The plan's session ports took a token: ends the launches that are over by that, and begins what now can.

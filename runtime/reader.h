@@ -19,7 +19,10 @@ double read_input(Part& part, ActorState& actor);
 
 class Reader {
  public:
-  Reader() : thread_([this] { run(); }) {}
+  Reader() : thread_([this] { run(); }) {
+    std::lock_guard lock(mutex_);
+    jobs_.reserve(1024);  // so that workers need not allocate
+  }
   ~Reader();
   // The act has begun; when it is read, its `note` is posted to `box`.
   void read(Part& part, ActorState& actor, Mailbox& box);
