@@ -149,6 +149,9 @@ TEST(Launches, AThirdWaitsInLaunchWhereTwoMayBeInFlight) {
 
 TEST(Launches, AnErrorInTheThirdOfEightReachesAllFromThereAndNamesTheThird) {
   KernelTable table(test_kernels());
+  std::mutex gate;
+  gate.lock();
+  std::vector<std::thread> waiting;  // each ends when its launch's first act may
   Session session({.workers = 2, .in_flight = 8}, table);
   Sketch s(1, "eight");
   ActorId a = s.actor("a", 0), b = s.actor("b", 1), c = s.actor("c", 0);
@@ -156,13 +159,11 @@ TEST(Launches, AnErrorInTheThirdOfEightReachesAllFromThereAndNamesTheThird) {
   s.edge(a, {b}, 2);
   s.edge(b, {c}, 2);
   s.done(c);
-  std::mutex gate;
-  gate.lock();
   session.add({"test.gate", [&](const KernelArgs&, const Done& done) {
-                 std::thread([&gate, done] {
+                 waiting.emplace_back([&gate, done] {
                    std::lock_guard wait(gate);
                    done();
-                 }).detach();
+                 });
                }});
   s.call(a, "test.gate", {}, {});
   s.call(b, "test.fail", {}, {}, {{"at", std::int64_t{3}}});
@@ -176,6 +177,7 @@ TEST(Launches, AnErrorInTheThirdOfEightReachesAllFromThereAndNamesTheThird) {
   for (std::size_t i = 3; i < 8; ++i)
     EXPECT_EQ(error_of([&] { launches[i].wait(); }),
               cat("launch ", i + 1, " did not run: this session's state is unusable since a launch failed (", first, "); reload it"));
+  for (std::thread& thread : waiting) thread.join();
 }
 
 TEST(Launches, AfterAFailureNoOtherPlanRunsEither) {
