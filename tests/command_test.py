@@ -1,10 +1,13 @@
 """The command `karez` as a user meets it: every subcommand with good and with bad input."""
 
+import collections
 import gzip
+import json
 import os
 import re
 import subprocess
 
+import numpy as np
 import pytest
 
 from example_test import EXAMPLE, images, labels
@@ -46,7 +49,7 @@ def edited(plans, tmp_path, *changes, name="mlp.plan"):
 
 
 def test_help_names_every_subcommand():
-    for words, names in (([], ["plan", "simulate"]), (["plan"], ["show", "verify", "diff"])):
+    for words, names in (([], ["plan", "simulate", "exec"]), (["plan"], ["show", "verify", "diff"])):
         text = karez(*words, "--help")
         for name in names:
             assert f"\n  {name} " in text
@@ -159,3 +162,110 @@ def test_a_cost_table_that_does_not_read_is_named(plans, tmp_path):
     path = costs(tmp_path, "speed=3")
     said = karez("simulate", plans / "mlp.plan", "--costs", path, code=DATA)
     assert said.startswith(f"karez: {path}: costs: line 1, column 6: 'speed' is no cost; there are link, matmul_flops")
+
+
+LABELS = ("--integers", 10, "--input", "adam.lr=0.001")
+NUMBER = r"\d+\.\d+"
+
+
+def output(text):
+    return re.search(r"\n  (out0 f32\[\] = \S+)\n", text).group(1)
+
+
+def test_exec_runs_a_saved_plan_and_tells_the_time(plans):
+    said = karez("exec", plans / "mlp.plan", *LABELS, "--launches", 3)
+    assert re.match(rf"plan 'main': 3 launches on 1 worker: median {NUMBER} ms a launch \(least {NUMBER}, most {NUMBER}\)\n  out0 f32\[\] = \d", said)
+    least, median, most = (float(re.search(rf"{word} ({NUMBER})", said).group(1)) for word in ("least", "median", "most"))
+    assert 0 < least <= median <= most
+
+
+def test_equal_seeds_give_equal_outputs_and_others_do_not(plans):
+    words = ("exec", plans / "mlp2.plan", *LABELS, "--launches", 2)
+    first = output(karez(*words))
+    assert first == output(karez(*words)) != output(karez(*words, "--seed", 2))
+    assert first != output(karez(*words, "--warm-up", 5)), "each launch trains on"
+
+
+@pytest.mark.parametrize("name, launches", [("mlp", 3), ("mlp2", 2), ("cnn", 1)])
+def test_the_trace_has_every_act_on_its_worker(name, launches, plans, tmp_path):
+    path = plans / f"{name}.plan"
+    said = karez("exec", path, *LABELS, "--launches", launches, "--warm-up", 1, "--trace", tmp_path / "trace.json")
+    trace = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    spans = [event for event in trace if event["ph"] == "X"]
+    in_a_launch = int(re.search(r"in (\d+) acts", karez("plan", "verify", path)).group(1))
+    assert f"{in_a_launch * (launches + 1)} acts in {tmp_path}/trace.json\n" in said
+    written = re.findall(r'^actor a\d+: (\w+) "([^"]+)" .*?(?: at "([^"]*)")?$', path.read_text(), re.M)
+    assert len(written) == in_a_launch
+    expected = collections.Counter((kind, actor, ticket) for kind, actor, where in written for ticket in range(1, launches + 2))
+    assert collections.Counter((e["cat"], e["name"], e["args"]["ticket"]) for e in spans) == expected
+    places = {(kind, actor, where) for kind, actor, where in written}
+    assert {(e["cat"], e["name"], e["args"]["where"]) for e in spans} == places
+    assert {e["args"]["act"] for e in spans} == set(range(launches + 1))
+    assert {e["pid"] for e in spans} == {0}
+    lanes = {e["tid"]: e["args"]["name"] for e in trace if e["name"] == "thread_name"}
+    for lane, title in lanes.items():
+        here = sorted((e["ts"], e["ts"] + e["dur"]) for e in spans if e["tid"] == lane)
+        assert all(a[1] <= b[0] + 1e-6 for a, b in zip(here, here[1:])), f"{title}: acts overlap"
+        for event in spans:
+            if event["tid"] == lane:
+                assert title.startswith(f"worker {event['args']['worker']}")
+                assert ("collectives" in title) == (event["cat"] == "collective")
+    assert {e["tid"] for e in spans} <= set(lanes)
+
+
+def test_a_replay_gives_the_engines_bits_and_spends_its_time_in_calls(plans):
+    path = plans / "cnn.plan"
+    said = karez("exec", path, *LABELS, "--launches", 5, "--replay")
+    calls = path.read_text().count('\n  call "')
+    share = re.search(rf"\nreplay: {calls + 4} calls in a plain loop: median {NUMBER} ms a launch \(least .*\), ({NUMBER}) % of the time outside calls\n", said)
+    assert float(share.group(1)) <= 2
+    assert re.search(r"\n  the engine beside it: median [+-]\d+\.\d %, least [+-]\d+\.\d %\n  its last outputs are the engine's, bit for bit\n", said)
+
+
+def test_a_replay_of_several_devices_is_refused(plans):
+    said = karez("exec", plans / "mlp2.plan", "--replay", code=USER)
+    assert re.fullmatch(r"karez: replay: plan 'main' has \d+ collectives among 2 devices \(the first: \w+ %\d+\); a plain loop on one thread runs plans "
+                        r"of one device\n", said)
+
+
+def test_a_saved_input_is_what_the_plan_gets(plans, tmp_path):
+    def loss(*more):
+        return output(karez("exec", plans / "mlp.plan", "--input", "adam.lr=0", "--launches", 1, *more))
+    for name, array in (("zeros", np.zeros(64, np.int32)), ("nines", np.full(64, 9, np.int32)), ("wrong", np.zeros(63, np.int32))):
+        np.save(tmp_path / f"{name}.npy", array)
+    zeros = loss("--input", f"arg1={tmp_path}/zeros.npy")
+    assert zeros == loss() == loss("--input", "arg1=0")
+    nines = loss("--input", f"arg1={tmp_path}/nines.npy")
+    assert nines == loss("--input", "arg1=9") != zeros
+    assert loss("--input", "arg0=0") != zeros
+
+
+@pytest.mark.parametrize("words, text, code", [
+    (["--input", "x=3"], "--input x=3: plan 'main' has no input 'x'; there are 3: arg0, arg1, adam.lr\n", USER),
+    (["--input", "arg1"], "--input arg1: expected NAME=FILE.npy or NAME=NUMBER\n", USER),
+    (["--input", "arg1=0.5"], "--input arg1=0.5: 0.5 is no i32\n", USER),
+    (["--input", "arg1=1e10"], "--input arg1=1e10: 1e+10 is no i32\n", USER),
+    (["--input", "arg1=1", "--input", "arg1=2"], "--input arg1=2: 'arg1' is given twice\n", USER),
+    (["--input", "arg1=WRONG"], "--input arg1=WRONG: the file has f32[63], but the plan takes i32[64]\n", USER),
+    (["--input", "arg1=NOTHING"], "NOTHING: this is no .npy file: it does not begin with the magic\n", DATA),
+    (["--input", "arg1=/no/where"], "cannot read /no/where: No such file or directory\n", DATA),
+    (["--integers", "0"], "--integers: 0 is below 1\n", USER),
+    (["--launches", "0"], "--launches: 0 is not in 1 .. 1000000\n", USER),
+    (["--trace", "/no/where"], "cannot write /no/where: No such file or directory\n", DATA),
+])
+def test_exec_refuses_what_cannot_be_meant(words, text, code, plans, tmp_path):
+    wrong, nothing = str(tmp_path / "wrong.npy"), str(tmp_path / "nothing.npy")
+    np.save(wrong, np.zeros(63, np.float32))
+    (tmp_path / "nothing.npy").write_text("")
+    words, text = [w.replace("WRONG", wrong).replace("NOTHING", nothing) for w in words], text.replace("WRONG", wrong).replace("NOTHING", nothing)
+    assert karez("exec", plans / "mlp.plan", *words, code=code) == "karez: " + text
+
+
+def test_exec_names_the_users_line_where_a_launch_fails(plans):
+    said = karez("exec", plans / "mlp.plan", "--input", "arg1=10", code=DATA)
+    assert re.match(r"karez: one_hot at .*fashion_mnist.cc:\d+: one_hot: cross_entropy's label 10 at \[0\] is outside 0 to 9 \[launch 1, ", said)
+
+
+def test_exec_lists_kernels_where_one_is_missing(plans, tmp_path):
+    path = edited(plans, tmp_path, ('"onednn.matmul"', '"onednn.matmull"'))
+    assert "no kernel is called 'onednn.matmull'; of " in karez("exec", path, code=USER)

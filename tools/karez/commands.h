@@ -9,5 +9,6 @@ Command show_command();
 Command verify_command();
 Command diff_command();
 Command simulate_command();
+Command exec_command();
 
 }  // namespace karez::tools

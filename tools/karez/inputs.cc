@@ -1,0 +1,108 @@
+// Arrays for inputs and variables.
+#include "tools/karez/inputs.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "base/hash.h"
+#include "base/near.h"
+#include "base/philox.h"
+#include "base/text.h"
+#include "data/array_source.h"
+#include "data/npy.h"
+
+namespace karez::tools {
+namespace {
+
+struct Input {
+  std::string name;
+  TensorType type;
+};
+
+std::vector<Input> inputs_of(const Plan& plan) {
+  std::vector<Input> out;
+  for (const Actor& actor : plan.actors) {
+    if (actor.body != BodyKind::input || actor.bound.empty()) continue;
+    if (std::any_of(out.begin(), out.end(), [&](const Input& known) { return known.name == actor.binding; })) continue;
+    out.push_back({actor.binding, {actor.bound[0].view.dtype, actor.slices[0].ints("shape")}});
+  }
+  return out;
+}
+
+// Floats in [0, most), integers in 0 .. integers - 1, bools either.
+HostArray drawn(const TensorType& type, std::uint64_t seed, std::string_view name, double most, std::int64_t integers) {
+  HostArray out(type);
+  const std::uint64_t stream = hash_text(name);
+  with_type(type.dtype, [&]<class T>() {
+    auto values = out.data<T>();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double unit = unit_double(philox_word(seed, stream, i));
+      if constexpr (std::is_floating_point_v<T>) values[i] = static_cast<T>(unit * most);
+      else if constexpr (std::is_same_v<T, bool>) values[i] = integers > 1 && unit < 0.5;
+      else values[i] = static_cast<T>(unit * static_cast<double>(integers));
+    }
+  });
+  return out;
+}
+
+HostArray filled(const TensorType& type, double number, const std::string& what) {
+  HostArray out(type);
+  with_type(type.dtype, [&]<class T>() {
+    if constexpr (!std::is_floating_point_v<T>)
+      require(ErrorKind::type,
+              number == std::trunc(number) && number >= static_cast<double>(std::numeric_limits<T>::min()) &&
+                  number < static_cast<double>(std::numeric_limits<T>::max()) + 1,
+              what, ": ", number, " is no ", name_of(type.dtype));
+    for (T& value : out.data<T>()) value = static_cast<T>(number);
+  });
+  return out;
+}
+
+HostArray given_array(const Input& input, const std::string& value) {
+  const std::string what = cat("--input ", input.name, "=", value);
+  double number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error == std::errc() && end == value.data() + value.size()) return filled(input.type, number, what);
+  HostArray array = read_npy(value);
+  require(ErrorKind::type, array.type() == input.type, what, ": the file has ", array.type(), ", but the plan takes ", input.type);
+  return array;
+}
+
+}  // namespace
+
+Feeds feeds_of(const Plan& plan, const InputOptions& options) {
+  const auto inputs = inputs_of(plan);
+  std::vector<HostArray> arrays(inputs.size());
+  for (const std::string& one : options.given) {
+    const std::size_t equals = one.find('=');
+    require(equals != std::string::npos && equals > 0, "--input ", one, ": expected NAME=FILE.npy or NAME=NUMBER");
+    const std::string name = one.substr(0, equals);
+    const auto at = std::find_if(inputs.begin(), inputs.end(), [&](const Input& input) { return input.name == name; });
+    require(ErrorKind::name, at != inputs.end(), "--input ", one, ": plan '", plan.name, "' has no input '", name, "'; ",
+            near_names(name, inputs, [](const Input& input) { return input.name; }));
+    HostArray& array = arrays[static_cast<std::size_t>(at - inputs.begin())];
+    require(!array.valid(), "--input ", one, ": '", name, "' is given twice");
+    array = given_array(*at, one.substr(equals + 1));
+  }
+  Feeds feeds;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!arrays[i].valid()) arrays[i] = drawn(inputs[i].type, options.seed, inputs[i].name, 1, options.integers);
+    feeds.push_back({inputs[i].name, {array_source(arrays[i]), 0}});
+  }
+  return feeds;
+}
+
+std::vector<VariableValue> variables_of(const Plan& plan, std::uint64_t seed) {
+  std::vector<VariableValue> out;
+  for (const Block& block : plan.blocks) {
+    if (block.kind != BlockKind::variable) continue;
+    const DType dtype = dtype_from(std::string_view(block.layout).substr(0, block.layout.find('[')));  // "f32[10, 784@model]"
+    const TensorType type{dtype, {block.bytes / size_of(dtype)}};
+    out.push_back({block.name, plan.devices[block.device], drawn(type, seed, block.name, 0.01, 1)});
+  }
+  return out;
+}
+
+}  // namespace karez::tools

@@ -1,0 +1,131 @@
+// Replaying a plan: the engine's own preparation, then one launch by hand that writes down every call with its addresses.
+#include "tools/karez/replay.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <map>
+
+#include "base/text.h"
+#include "plan/dry_run.h"
+#include "runtime/bodies.h"
+#include "runtime/host_copy.h"
+#include "runtime/loaded.h"
+#include "runtime/ticks.h"
+
+namespace karez::tools {
+
+struct Arguments {
+  std::vector<std::byte*> in, out;
+};
+
+struct Replay::State {
+  std::map<std::string, std::unique_ptr<Device>> devices;
+  Variables variables;
+  Mailbox box;  // that nobody reads: no act is left to a worker
+  std::unique_ptr<Loaded> loaded;
+  Feeds feeds;
+  std::deque<Arguments> arguments;  // a call's stay where they are
+  std::vector<std::function<void()>> calls;
+  std::vector<std::pair<std::string, HostArray>> outputs;
+  TickScale scale;
+
+  ActorState& actor(ActorId id) { return *loaded->part_of[id]->local[static_cast<std::size_t>(id.index) + 1]; }
+  void deliver(const Message& m) {
+    if (m.to != session_actor) actor(m.to).ports.take(m);
+    else (m.kind == Message::Kind::filled ? loaded->session_ports.ender : loaded->session_ports.starter).take(m);
+  }
+
+  void bind(ActorState& act) {
+    prepare_memory(act);  // points its addresses at the slots of this act
+    switch (act.work) {
+      case Work::none: return;
+      case Work::calls:
+        for (PreparedCall& call : act.calls) {
+          const Arguments& bound = arguments.emplace_back(Arguments{call.in, call.out});
+          calls.push_back([&run = call.run, args = KernelArgs{bound.in, bound.out, call.workspace}] { run(args); });
+        }
+        return;
+      case Work::read: {
+        const std::string& name = act.actor->binding;
+        const auto at = std::find_if(feeds.begin(), feeds.end(), [&](const auto& feed) { return feed.first == name; });
+        require(at != feeds.end(), "replay: input '", name, "' is not fed");
+        const std::int64_t position = at->second.position + act.ports.acts();
+        for (const BoundOperand& bound : act.bound)
+          calls.push_back([source = at->second.source.get(), position, begin = std::span<const std::int64_t>(bound.begin),
+                           to = TensorRef{bound.address, bound.view}] { source->read(position, begin, to); });
+        return;
+      }
+      case Work::fetch: {
+        const HostArray& into = outputs[static_cast<std::size_t>(act.binding)].second;
+        calls.push_back([to = into.bytes(), to_view = &into.view(), from = act.bound[0].address, view = act.bound[0].view] {
+          copy_tensor(to, *to_view, from, *view);
+        });
+        return;
+      }
+      case Work::later:
+      case Work::collective: fail("replay: actor '", act.actor->name, "' cannot be run in a plain loop");
+    }
+  }
+};
+
+void require_replayable(const Plan& plan) {
+  const auto collectives = std::count_if(plan.actors.begin(), plan.actors.end(), [](const Actor& a) { return a.collective.has_value(); });
+  const auto first = std::find_if(plan.actors.begin(), plan.actors.end(), [](const Actor& a) { return a.collective.has_value(); });
+  require(collectives == 0, "replay: plan '", plan.name, "' has ", collectives, " collectives among ", plan.devices.size(),
+          " devices (the first: ", collectives == 0 ? "" : first->name, "); a plain loop on one thread runs plans of one device");
+}
+
+Replay::Replay(const Plan& plan, const KernelTable& kernels, const Feeds& feeds, const std::vector<VariableValue>& variables)
+    : state_(std::make_unique<State>()) {
+  require_replayable(plan);
+  State& s = *state_;
+  s.feeds = feeds;
+  LoadOptions options;
+  options.kernels = &kernels;
+  options.boxes = {&s.box};
+  options.device = [&s](const PlanDevice& d) -> Device& {
+    auto& device = s.devices[device_name(d)];
+    if (!device) device = make_device(device_name(d), d.kind);
+    return *device;
+  };
+  s.loaded = prepare(plan, s.variables, options);
+  for (const VariableValue& variable : variables) {
+    const Memory& memory = s.variables.by_key.at({device_name(variable.device), variable.name})->memory;
+    std::memcpy(memory.data(), variable.value.bytes(), static_cast<std::size_t>(variable.value.view().bytes()));
+  }
+  for (const Binding& binding : s.loaded->outputs) s.outputs.emplace_back(binding.name, HostArray(binding.type));
+
+  auto deliver = [&s](const Message& m) { s.deliver(m); };
+  SessionPorts& session = s.loaded->session_ports;
+  session.starter.begin();
+  session.starter.complete(deliver);
+  for (ActorId id : dry_run(plan).order) {
+    ActorState& act = s.actor(id);
+    act.ports.begin();
+    s.bind(act);
+    act.ports.complete(deliver);
+  }
+  require(session.ender.ready(), "replay: the launch does not end");
+}
+
+Replay::~Replay() = default;
+
+// The clock is read before and after each call; what the readings themselves take counts as outside.
+ReplayTimes Replay::launch() {
+  std::int64_t inside = 0;
+  const std::int64_t begin = ticks();
+  for (const auto& call : state_->calls) {
+    const std::int64_t from = ticks();
+    call();
+    inside += ticks() - from;
+  }
+  const std::int64_t all = ticks() - begin;
+  const double seconds = state_->scale.ns_per_tick() * 1e-9;
+  return {static_cast<double>(all) * seconds, static_cast<double>(inside) * seconds};
+}
+
+std::size_t Replay::calls() const { return state_->calls.size(); }
+const std::vector<std::pair<std::string, HostArray>>& Replay::outputs() const { return state_->outputs; }
+
+}  // namespace karez::tools

@@ -1,0 +1,92 @@
+// A replay against a plan whose results are known, registers with several slots and ports of other periods among them.
+#include "tools/karez/replay.h"
+
+#include <gtest/gtest.h>
+
+#include "data/array_source.h"
+
+namespace karez::tools {
+namespace {
+
+// The input acts twice in a launch into two slots; `total` reads both one after the other and adds them to a variable; out0 is what it then was.
+const char* twice = R"(
+plan "twice" world 1 rank 0 hash 0
+device 0: 0 0 "cpu"
+stream 0: "compute" device 0 worker 0
+block b0: register device 0 bytes 256
+block b1: variable device 0 bytes 8 name "sum" layout "f32[2;]"
+block b2: scratch device 0 bytes 8192
+register r0: a0 -> a1 slots 2 bytes 8 in b0 stride 64
+register r1: a1 -> a2 bytes 8 in b0 + 128 stride 64
+register r2: session -> a0
+register r3: a2 -> session
+actor a0: input "input x" stream 0 in r2 out r0 binding "x"
+  bound r0 f32[2]
+  slice {begin=[0], shape=[2]}
+actor a1: compute "total" stream 0 in r0 out r1
+  call "plain.pointwise" {expr="x0 + x1"} in r0 f32[2], b1 f32[2] out r1 f32[2] workspace b2 bool[8192]
+  call "plain.copy" in r1 f32[2] out b1 f32[2]
+actor a2: fetch "fetch out0" stream 0 in r1 out r3 binding "out0"
+  bound r1 f32[2]
+)";
+
+struct Counting : Source {  // batch p is [p, 10 p]
+  TensorType type() const override { return {DType::f32, {2}}; }
+  void read(std::int64_t position, std::span<const std::int64_t>, const TensorRef& out) const override {
+    out.as<float>()[0] = static_cast<float>(position), out.as<float>()[1] = 10 * static_cast<float>(position);
+  }
+};
+
+std::vector<float> out0(const Replay& replay) {
+  auto values = replay.outputs().at(0).second.data<float>();
+  return {values.begin(), values.end()};
+}
+
+TEST(Replay, GoesOnFromLaunchToLaunch) {
+  const Plan plan = parse_plan(twice);
+  const KernelTable kernels(plain_kernels());
+  Replay replay(plan, kernels, {{"x", {std::make_shared<Counting>(), 3}}}, {{"sum", {0, 0, "cpu"}, HostArray::of<float>({2}, {100, 200})}});
+  EXPECT_EQ(replay.calls(), 4u);
+  for (int launch = 1; launch <= 3; ++launch) {
+    const ReplayTimes times = replay.launch();
+    EXPECT_EQ(out0(replay), (std::vector<float>{100.0f + 3 * static_cast<float>(launch), 200.0f + 30 * static_cast<float>(launch)}));
+    EXPECT_GT(times.inside, 0);
+    EXPECT_LT(times.inside, times.seconds);
+  }
+}
+
+TEST(Replay, AnActThatComesTwiceReadsTheNextBatchFromTheNextSlot) {
+  std::string text = twice;
+  auto put = [&](const std::string& old, const std::string& now) {
+    const std::size_t at = text.find(old);
+    ASSERT_NE(at, std::string::npos) << old;
+    text.replace(at, old.size(), now);
+  };
+  put("actor a0: input \"input x\" stream 0 in r2 out r0", "actor a0: input \"input x\" stream 0 in r2 every 2 out r0");
+  put("in r0 out r1\n", "in r0 out r1 every 2\n");
+  const Plan plan = parse_plan(text);
+  verify(plan);
+  const KernelTable kernels(plain_kernels());
+  Replay replay(plan, kernels, {{"x", {std::make_shared<Counting>(), 3}}}, {{"sum", {0, 0, "cpu"}, HostArray::of<float>({2}, {100, 200})}});
+  EXPECT_EQ(replay.calls(), 7u) << "two reads, two calls twice, a fetch";
+  for (int launch = 1; launch <= 3; ++launch) {
+    replay.launch();
+    EXPECT_EQ(out0(replay), (std::vector<float>{100.0f + 7 * static_cast<float>(launch), 200.0f + 70 * static_cast<float>(launch)}))
+        << "batches 3 and 4";
+  }
+}
+
+TEST(Inputs, ArraysAreDrawnByNameAndSeedAndStayInRange) {
+  const Plan plan = parse_plan(twice);
+  const VariableValue one = variables_of(plan, 1).at(0), again = variables_of(plan, 1).at(0), other = variables_of(plan, 2).at(0);
+  EXPECT_EQ(one.name, "sum");
+  const auto drawn = one.value.data<float>();
+  for (float v : drawn) EXPECT_TRUE(v >= 0 && v < 0.01f) << v;
+  EXPECT_NE(drawn[0], drawn[1]);
+  EXPECT_EQ(drawn[0], again.value.data<float>()[0]);
+  EXPECT_NE(drawn[0], other.value.data<float>()[0]);
+  EXPECT_EQ(feeds_of(plan, {}).at(0).second.source->type(), (TensorType{DType::f32, {2}}));
+}
+
+}  // namespace
+}  // namespace karez::tools

@@ -1,0 +1,46 @@
+// Pairing each act's begin with its end.
+#include "tools/karez/trace.h"
+
+#include <algorithm>
+#include <map>
+
+namespace karez::tools {
+
+std::vector<TraceSpan> spans_of(const Plan& plan, std::int32_t number, std::span<const EventLog> logs) {
+  std::vector<TraceSpan> out;
+  for (std::size_t worker = 0; worker < logs.size(); ++worker) {
+    std::map<ActorId, TraceSpan> open;
+    std::vector<TraceSpan> done;
+    for (const Event& event : logs[worker].events) {
+      if (event.plan != number || !plan.actors.has(event.actor)) continue;
+      TraceSpan span{event.actor, event.piece, event.ticket, static_cast<int>(worker), 0, event.time, event.time, false, true};
+      if (event.kind == EventKind::began) {
+        open.insert_or_assign(event.actor, span);
+      } else if (event.kind == EventKind::acted) {
+        span.worked = false;
+        done.push_back(span);
+      } else if (event.kind == EventKind::failed) {
+        if (auto at = open.find(event.actor); at != open.end()) at->second.failed = true;
+      } else if (event.kind == EventKind::ended) {
+        auto at = open.find(event.actor);
+        if (at == open.end()) continue;
+        at->second.end = event.time;
+        done.push_back(at->second);
+        open.erase(at);
+      }
+    }
+    std::stable_sort(done.begin(), done.end(), [](const TraceSpan& a, const TraceSpan& b) { return a.begin < b.begin; });
+    std::vector<std::int64_t> free_from;  // by lane of collectives
+    for (TraceSpan& span : done) {
+      if (!plan.actor(span.actor).collective) continue;
+      const auto lane = std::find_if(free_from.begin(), free_from.end(), [&](std::int64_t end) { return end <= span.begin; });
+      span.lane = static_cast<int>(lane - free_from.begin()) + 1;
+      if (lane == free_from.end()) free_from.push_back(span.end);
+      else *lane = span.end;
+    }
+    out.insert(out.end(), done.begin(), done.end());
+  }
+  return out;
+}
+
+}  // namespace karez::tools
