@@ -44,7 +44,8 @@ TEST(Waiting, WhoReadsAVariableDuringALaunchKeepsNobodyElseFromTheWorld) {
   writing.get();
   const double called = calling.get().item();
   EXPECT_TRUE(called == 9 || called == 3) << called << ": with the value from behind the write, as a rule; or it was called before the write was";
-  EXPECT_EQ(reading.get(), 1);
+  const float read = reading.get();
+  EXPECT_TRUE(read == 1 || read == 7) << read << ": it asked before the write, or behind it";
   EXPECT_EQ(add(1.0f).item(), 8);
 }
 
