@@ -111,7 +111,8 @@ int main(int count, char** words) {
   }
   std::printf("%-32s %8s %8s %8s  ms a step, %d runs of %d steps\n", "beside a step of 5 ms", "median", "least", "most", pairs, steps);
   auto print = [](const char* what, const std::vector<double>& times) {
-    std::printf("%-32s %8.3f %8.3f %8.3f\n", what, median(times), *std::min_element(times.begin(), times.end()), *std::max_element(times.begin(), times.end()));
+    std::printf("%-32s %8.3f %8.3f %8.3f\n", what, median(times), *std::min_element(times.begin(), times.end()),
+                *std::max_element(times.begin(), times.end()));
   };
   print("nothing", alone);
   double worst = 0;

@@ -1,0 +1,122 @@
+// Does the engine's cost of an act stay the same however many actors there are?
+//
+//   bench_engine [--json FILE]
+//
+// Chains of 10 to 10,000 actors with empty bodies on one worker, two slots between neighbours; a launch is about a million acts in any of them, each
+// an act's begin and end, one `filled` and one `returned`. The rounds alternate between the sizes. Targets: from 10 to 1,000 actors within 20 % of
+// each other, and at most 100 ns an act at 10,000. Where oneTBB is installed, bench_engine_tbb says what its flow graph takes for the same chains.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plan/sketch.h"
+#include "runtime/session.h"
+
+namespace karez::bench {
+namespace {
+
+constexpr int sizes[] = {10, 100, 1000, 10'000};
+constexpr int acts = 1'000'000, rounds = 9;
+
+Plan chain(int actors) {
+  Sketch s;
+  const int pieces = acts / actors;
+  ActorId last = s.actor("0");
+  s.start(last, pieces);
+  for (int i = 1; i < actors; ++i) {
+    ActorId next = s.actor(std::to_string(i));
+    s.edge(last, {next}, 2);
+    last = next;
+  }
+  s.done(last, pieces);
+  return s.plan;
+}
+
+struct Chain {
+  Session session;
+  int plan;
+  std::vector<double> ns;  // an act, by round
+
+  Chain(int actors, const KernelTable& none) : session({.workers = 1}, none), plan(session.load(chain(actors))) { time(); }
+  double time() {
+    auto began = std::chrono::steady_clock::now();
+    session.launch(plan).wait();
+    return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - began).count() / acts;
+  }
+};
+
+double median(std::vector<double> of) {
+  std::sort(of.begin(), of.end());
+  return of[of.size() / 2];
+}
+
+// By size: what the peer's program prints; it is a program of its own, because oneTBB is not always there.
+std::map<int, double> tbb_acts(const std::string& self) {
+  std::map<int, double> out;
+  auto program = std::filesystem::path(self).parent_path() / "bench_engine_tbb";
+  if (!std::filesystem::exists(program)) return out;
+  FILE* pipe = popen(program.c_str(), "r");
+  if (pipe == nullptr) return out;
+  char line[256];
+  int actors = 0;
+  double ns = 0;
+  while (fgets(line, sizeof line, pipe) != nullptr)
+    if (std::sscanf(line, "actors %d ns %lf", &actors, &ns) == 2) out[actors] = ns;
+  if (pclose(pipe) != 0) out.clear();
+  return out;
+}
+
+int run(const std::string& self, const char* json) {
+  KernelTable none({});
+  std::vector<std::unique_ptr<Chain>> chains;
+  for (int size : sizes) chains.push_back(std::make_unique<Chain>(size, none));
+  for (int round = 0; round < rounds; ++round)
+    for (auto& chain : chains) chain->ns.push_back(chain->time());
+  const auto peer = tbb_acts(self);
+
+  std::printf("%-10s %10s %10s %10s %12s\n", "actors", "least", "median", "most", "oneTBB");
+  for (std::size_t i = 0; i < chains.size(); ++i) {
+    const auto [least, most] = std::minmax_element(chains[i]->ns.begin(), chains[i]->ns.end());
+    std::printf("%-10d %10.1f %10.1f %10.1f ", sizes[i], *least, median(chains[i]->ns), *most);
+    auto at = peer.find(sizes[i]);
+    at == peer.end() ? std::printf("%12s\n", "-") : std::printf("%12.1f\n", at->second);
+  }
+  if (peer.empty()) std::printf("oneTBB is not installed (./dev deps --peers): not compared\n");
+  double small = 1e9, large = 0;  // up to 1,000 actors
+  for (std::size_t i = 0; i + 1 < chains.size(); ++i) small = std::min(small, median(chains[i]->ns)), large = std::max(large, median(chains[i]->ns));
+  const double most = median(chains.back()->ns), worst = std::max(large / small / 1.2, most / 100);
+  std::printf("10 to 1,000 actors: %.1f to %.1f ns an act, a spread of %.1f %% (target 20); 10,000: %.1f (target 100)\n", small, large,
+              100 * (large / small - 1), most);
+  std::printf("engine: worst ratio %.3f (target 1.000)\n", worst);
+  if (json != nullptr) {
+    std::ofstream out(json);
+    out << "{\"name\": \"engine\", \"worst\": " << worst << ", \"target\": 1.0, \"rows\": [";
+    for (std::size_t i = 0; i < chains.size(); ++i)
+      out << (i ? ", " : "") << "{\"actors\": " << sizes[i] << ", \"ns\": " << median(chains[i]->ns) << "}";
+    out << "]}\n";
+  }
+  return worst <= 1.0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace karez::bench
+
+int main(int argc, char** argv) {
+  const char* json = nullptr;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--json") == 0 && i + 1 < argc) {
+      json = argv[++i];
+    } else {
+      std::fprintf(stderr, "usage: %s [--json FILE]; not '%s'\n", argv[0], argv[i]);
+      return 2;
+    }
+  }
+  return karez::bench::run(argv[0], json);
+}
