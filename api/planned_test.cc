@@ -77,6 +77,8 @@ TEST(Planned, APlanBeyondTheMemoryIsRefusedWithItsLargestTensors) {
   EXPECT_THAT(text, HasSubstr(" on device 0.0, but 19.53 KiB (20000 bytes) are allowed there; the largest "));
   EXPECT_THAT(text, HasSubstr("\n  25.00 KiB  f32[400, 16] of matmul at "));
   EXPECT_THAT(text, HasSubstr("variable 'fc1.weight' f32[16, 8]"));
+  EXPECT_LT(text.find("25.00 KiB"), text.find("6.25 KiB")) << "the largest first";
+  EXPECT_LT(text.find("6.25 KiB"), text.find("variable 'fc1.weight'"));
   EXPECT_NO_THROW(model(ones({6, 8})).wait()) << "what was planned before goes on";
   EXPECT_EQ(error_of([] { World({.memory = -1}); }), "a world with -1 bytes a device; 0 sets no limit");
 }
@@ -99,11 +101,14 @@ TEST(CheckNan, NamesTheFirstOpTheLaunchAndTheLine) {
 
 TEST(CheckNan, BlamesNoOneForWhatCameWithTheProgram) {
   World world({.check_nan = true});
-  auto masked = compile(world.mesh(), [](Tensor x) {
-    Tensor mask = select(iota({4, 4}, 1) > iota({4, 4}, 0), full({4, 4}, -std::numeric_limits<double>::infinity()), full({4, 4}, 0.0));
-    return softmax(x + mask);
-  });
-  EXPECT_NO_THROW(masked(ones({4, 4})).wait()) << "a mask of -inf";
+  for (const std::int64_t n : {4, 64}) {  // a small constant is made once, a large one by each launch
+    auto masked = compile(world.mesh(), [n](Tensor x) {
+      Tensor mask = select(iota({n, n}, 1) > iota({n, n}, 0), full({n, n}, -std::numeric_limits<double>::infinity()), full({n, n}, 0.0));
+      return softmax(x + mask);
+    });
+    EXPECT_NO_THROW(masked(ones({n, n})).wait()) << "a mask of -inf";
+  }
+  auto masked = compile(world.mesh(), [](Tensor x) { return softmax(x); });
   HostArray x = ones({4, 4});
   x.data<float>()[3] = std::nanf("");
   EXPECT_THAT(error_of([&] { masked(x).wait(); }), HasSubstr("holds NaN at [0, 3] of f32[4, 4]"));

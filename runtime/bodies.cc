@@ -16,12 +16,11 @@ void run_calls(ActorState& actor) {
   }
 }
 
-// Operands first: a call that works in place writes over them. Strange ones were blamed on who made them, or were written by a user, as was what
-// a call makes of nothing.
+// Operands first: a call that works in place writes over them. Strange ones were blamed on who made them, or stand in the program (a constant).
 void run_checked(ActorState& actor) {
   for (PreparedCall& call : actor.calls) {
     actor.at_call = call.call;
-    bool blamed = call.in.empty();
+    bool blamed = false;
     for (std::size_t i = 0; i < call.in.size(); ++i) blamed |= !all_finite({call.in[i], &call.call->in[i].view});
     call.run(call.args());
     for (std::size_t i = 0; i < call.out.size() && !blamed; ++i) require_finite({call.out[i], &call.call->out[i].view}, "makes");
