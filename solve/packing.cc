@@ -11,9 +11,9 @@
 
 namespace karez::solve {
 namespace {
-constexpr long first_turn = 1'000'000;       // search work
-constexpr std::size_t most_searched = 4000;  // blocks; the memory of a search grows with their square
-constexpr std::size_t most_seeds = 2000;     // blocks from which cliques of a general conflict graph are grown
+constexpr long most_greedy_work = 250'000'000;  // blocks looked at: a second or two; the first order is always finished
+constexpr std::size_t most_searched = 4000;     // blocks; the memory of a search grows with their square
+constexpr std::size_t most_seeds = 2000;        // blocks from which cliques of a general conflict graph are grown
 
 // What orders look at: how long a block lives (or with how many it conflicts) and the heaviest clique it is in.
 struct Trait {
@@ -48,46 +48,73 @@ std::vector<std::vector<int>> orders(const PackProblem& p, const std::vector<Tra
           by([&](int b) { return Key(-static_cast<double>(traits[b].begin), size(b), life(b)); })};
 }
 
-// Places blocks in order, each into the lowest gap among those placed that it conflicts with, or into the tightest.
-std::vector<long> greedy(const PackProblem& p, const std::vector<int>& order, bool tightest) {
-  std::vector<long> offset(p.blocks.size(), -1);
+// The blocks placed so far, from the lowest up.
+class Placed {
+ public:
+  explicit Placed(const PackProblem& p) : p_(p), offset_(p.blocks.size(), -1), wanted_(p.blocks.size(), 0) {}
+  const std::vector<long>& offset() const { return offset_; }
+
+  // From where to where the placed blocks in conflict with b reach, in order: sorted, or picked from all where that costs less.
+  void find(int b, std::vector<std::pair<long, long>>& taken, long& work) {
+    taken.clear();
+    const auto& conflicts = p_.conflicts[b];
+    const bool pick = all_.size() < conflicts.size() * dearness_of_sorting;
+    work -= static_cast<long>(pick ? conflicts.size() + all_.size() : conflicts.size() * dearness_of_sorting);
+    if (pick) {
+      for (int w : conflicts) wanted_[w] = 1;
+      for (const auto& [from, to, w] : all_)
+        if (wanted_[w]) taken.emplace_back(from, to);
+      for (int w : conflicts) wanted_[w] = 0;
+    } else {
+      for (int w : conflicts)
+        if (offset_[w] >= 0) taken.emplace_back(offset_[w], offset_[w] + p_.blocks[w].size);
+      std::sort(taken.begin(), taken.end());
+    }
+  }
+
+  void put(int b, long at) {
+    offset_[b] = at;
+    const std::tuple<long, long, int> item(at, at + p_.blocks[b].size, b);
+    all_.insert(std::upper_bound(all_.begin(), all_.end(), item), item);
+  }
+
+ private:
+  static constexpr std::size_t dearness_of_sorting = 8;
+  const PackProblem& p_;
+  std::vector<long> offset_;  // -1: not placed
+  std::vector<char> wanted_;
+  std::vector<std::tuple<long, long, int>> all_;  // offset, end, block
+};
+
+// Places blocks in order, each into the lowest gap among those placed that it conflicts with, or into the tightest. Gives up, with an empty
+// answer, when the peak would not be below `limit`. Every block looked at costs one `work`.
+std::vector<long> greedy(const PackProblem& p, const std::vector<int>& order, bool tightest, long limit, long& work) {
+  Placed placed(p);
   std::vector<std::pair<long, long>> taken;
   for (int b : order) {
-    taken.clear();
-    for (int w : p.conflicts[b])
-      if (offset[w] >= 0) taken.emplace_back(offset[w], offset[w] + p.blocks[w].size);
-    std::sort(taken.begin(), taken.end());
+    placed.find(b, taken, work);
+    const Block& block = p.blocks[b];
     long top = 0, best = -1, least_room = std::numeric_limits<long>::max();
     for (auto [from, to] : taken) {
-      long at = round_up(top, p.blocks[b].align), room = from - top;
-      if (at + p.blocks[b].size <= from && (best < 0 || (tightest && room < least_room))) {
+      long at = round_up(top, block.align), room = from - top;
+      if (at + block.size <= from && (best < 0 || (tightest && room < least_room))) {
         best = at;
         least_room = room;
+        if (!tightest) break;
       }
       top = std::max(top, to);
     }
-    offset[b] = best >= 0 ? best : round_up(top, p.blocks[b].align);
+    if (best < 0) best = round_up(top, block.align);
+    if (best + block.size >= limit) return {};
+    placed.put(b, best);
   }
-  return offset;
+  return placed.offset();
 }
 
 long peak_of(const PackProblem& p, const std::vector<long>& offset) {
   long peak = 0;
   for (std::size_t b = 0; b < offset.size(); ++b) peak = std::max(peak, offset[b] + p.blocks[b].size);
   return peak;
-}
-
-// Tries a capacity with every order in turns of doubling work. A proof by any order is a proof.
-Fit try_capacity(const PackProblem& p, const std::vector<std::vector<int>>& ranks, long capacity, long work, std::vector<long>& offset) {
-  for (long turn = first_turn; work > 0; turn *= 2)
-    for (const auto& rank : ranks) {
-      long spend = std::min(turn, work), left = spend;
-      Fit answer = fit(p, capacity, rank, left, offset);
-      work -= spend - std::max(left, 0L);
-      if (answer != Fit::unknown) return answer;
-      if (work <= 0) break;
-    }
-  return Fit::unknown;
 }
 
 // Everything in units that divide all sizes and alignments, so that "one byte less" means something.
@@ -101,24 +128,31 @@ Packing solve(PackProblem p, const std::vector<Trait>& traits, const PackLimits&
   for (const Block& b : p.blocks) best.lower_bound = std::max(best.lower_bound, b.size);
   best.offset.assign(p.blocks.size(), 0);
   best.peak = std::numeric_limits<long>::max();
-  auto offer = [&](std::vector<long> offset) {
-    long peak = peak_of(p, offset);
-    if (peak < best.peak) best.offset = std::move(offset), best.peak = peak;
+  auto offer = [&](std::vector<long> offset) {  // one better than the best
+    best.peak = peak_of(p, offset);
+    best.offset = std::move(offset);
   };
   const auto tried = orders(p, traits);
+  long greedy_work = most_greedy_work;
   for (const auto& order : tried)
-    for (bool tightest : {false, true}) offer(greedy(p, order, tightest));
+    for (bool tightest : {false, true}) {
+      if (best.peak == best.lower_bound || greedy_work <= 0) continue;
+      std::vector<long> offset = greedy(p, order, tightest, best.peak, greedy_work);
+      if (!offset.empty()) offer(std::move(offset));
+    }
   std::vector<std::vector<int>> ranks;
   for (const auto& order : tried) {
     ranks.emplace_back(order.size());
     for (std::size_t i = 0; i < order.size(); ++i) ranks.back()[order[i]] = static_cast<int>(i);
   }
-  // First the lower bound itself with half of the work, then halving the gap with half of what is left each time.
+  // First what is enough, with half of the work (seven eighths where the caller named it), then halving the gap with half of what is left
+  // each time.
   long enough = std::max(best.lower_bound, limits.capacity / unit), hopeless = enough - 1, target = enough;
   std::vector<long> offset;
   for (long work = p.blocks.size() <= most_searched ? limits.search_work : 0; work > 1 && best.peak > enough && target < best.peak;) {
-    work -= work / 2;
-    Fit answer = try_capacity(p, ranks, target, work, offset);
+    long share = target == enough && limits.capacity > 0 ? work - work / 8 : work - work / 2;
+    work -= share;
+    Fit answer = fit_in_turns(p, ranks, target, share, offset);
     if (answer == Fit::yes) offer(offset);
     if (answer != Fit::yes) hopeless = target;
     if (answer == Fit::no) best.lower_bound = std::max(best.lower_bound, target + 1), enough = std::max(enough, target + 1);
