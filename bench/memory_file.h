@@ -1,0 +1,84 @@
+// Files of blocks to be packed, as the public MiniMalloc set writes them: the first line names columns, each other line is a block.
+//
+//   id,lower,upper,size
+//   b1,0,3,4              4 bytes, alive from time 0 until before time 3
+//
+// Columns may stand in any order, and others may stand among them. The capacity is the last number in the file's name: A.1048576.csv.
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "solve/packing.h"
+
+namespace karez::bench {
+
+// The blocks in `text`; `name` is for messages. Errors (data): "blocks.csv:3: upper 4 is not above lower 4".
+inline std::vector<solve::Interval> read_blocks(std::string_view text, const std::string& name) {
+  constexpr std::string_view wanted[] = {"lower", "upper", "size"};
+  std::vector<solve::Interval> blocks;
+  std::vector<std::size_t> column;  // of each wanted name
+  std::size_t columns = 0, line = 0;
+  auto check = [&](bool ok, const auto&... parts) { base::require(base::ErrorKind::data, ok, name, ":", line, ": ", parts...); };
+  for (const std::string& row : base::split(text, '\n')) {
+    ++line;
+    if (base::trim(row).empty()) continue;
+    std::vector<std::string> cells = base::split(base::trim(row), ',');
+    for (std::string& cell : cells) cell = base::trim(cell);
+    if (columns == 0) {
+      columns = cells.size();
+      for (std::string_view what : wanted) {
+        auto found = std::find(cells.begin(), cells.end(), what);
+        check(found != cells.end(), "no column '", what, "' in '", base::trim(row), "'");
+        check(std::count(cells.begin(), cells.end(), what) == 1, "two columns are called '", what, "'");
+        column.push_back(static_cast<std::size_t>(found - cells.begin()));
+      }
+      continue;
+    }
+    check(cells.size() == columns, cells.size(), " cells where the first line names ", columns, " columns");
+    long value[3];
+    for (std::size_t i = 0; i < 3; ++i) {
+      const std::string& cell = cells[column[i]];
+      auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value[i]);
+      check(error != std::errc::result_out_of_range, wanted[i], " ", cell, " is beyond 64 bits");
+      check(error == std::errc() && end == cell.data() + cell.size(), wanted[i], " '", cell, "' is not a whole number");
+    }
+    check(value[1] > value[0], "upper ", value[1], " is not above lower ", value[0]);
+    check(value[2] >= 0, "size ", value[2], " is negative");
+    blocks.push_back({value[0], value[1], value[2]});
+  }
+  line = std::max<std::size_t>(line, 1);
+  check(columns > 0, "is empty: the first line names the columns lower, upper and size");
+  check(!blocks.empty(), "holds no block");
+  return blocks;
+}
+
+// 1048576 for "somewhere/A.1048576.csv"; nothing where the part before the last '.' does not end in a number of its own.
+inline std::optional<long> capacity_in_name(std::string_view path) {
+  std::vector<std::string> parts = base::split(path.substr(path.find_last_of('/') + 1), '.');
+  if (parts.size() < 3) return std::nullopt;
+  const std::string& digits = parts[parts.size() - 2];
+  long value = 0;
+  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc() || end != digits.data() + digits.size() || value <= 0) return std::nullopt;
+  return value;
+}
+
+// The first two blocks that are alive together and share bytes, or nothing.
+inline std::optional<std::pair<std::size_t, std::size_t>> overlap(const std::vector<solve::Interval>& blocks, const std::vector<long>& offset) {
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j) {
+      const bool together = blocks[i].begin < blocks[j].end && blocks[j].begin < blocks[i].end;
+      if (together && offset[i] < offset[j] + blocks[j].size && offset[j] < offset[i] + blocks[i].size) return std::pair(j, i);
+    }
+  return std::nullopt;
+}
+
+}  // namespace karez::bench
