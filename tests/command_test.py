@@ -49,7 +49,7 @@ def edited(plans, tmp_path, *changes, name="mlp.plan"):
 
 
 def test_help_names_every_subcommand():
-    for words, names in (([], ["plan", "simulate", "exec"]), (["plan"], ["show", "verify", "diff"])):
+    for words, names in (([], ["plan", "simulate", "exec"]), (["plan"], ["show", "verify", "diff", "explain"])):
         text = karez(*words, "--help")
         for name in names:
             assert f"\n  {name} " in text
@@ -58,7 +58,7 @@ def test_help_names_every_subcommand():
 @pytest.mark.parametrize("words, text", [
     ([], "karez: A subcommand is required; see karez --help\n"),
     (["plan"], "karez: A subcommand is required; see karez plan --help\n"),
-    (["plan", "shwo", "x"], "karez: no subcommand of karez plan is called 'shwo'; there are 3: show, diff, verify; see karez plan --help\n"),
+    (["plan", "shwo", "x"], "karez: no subcommand of karez plan is called 'shwo'; there are 4: show, diff, verify, explain; see karez plan --help\n"),
     (["plan", "show"], "karez: FILE is required; see karez plan show --help\n"),
     (["plan", "show", "a", "b"], "karez: The following argument was not expected: b; see karez plan show --help\n"),
 ])
@@ -269,3 +269,64 @@ def test_exec_names_the_users_line_where_a_launch_fails(plans):
 def test_exec_lists_kernels_where_one_is_missing(plans, tmp_path):
     path = edited(plans, tmp_path, ('"onednn.matmul"', '"onednn.matmull"'))
     assert "no kernel is called 'onednn.matmull'; of " in karez("exec", path, code=USER)
+
+
+def explained(path, *more):
+    """The page's parts by the first words of their titles."""
+    parts = karez("plan", "explain", path, "--rows", 1000, *more).split("\n\n")
+    return {re.match(r"\w+ \w+", part).group(0): part.rstrip("\n").split("\n") for part in parts}
+
+
+@pytest.mark.parametrize("name", ["mlp", "mlp2", "cnn"])
+def test_the_critical_cycle_takes_what_the_simulator_takes(name, plans):
+    title = explained(plans / f"{name}.plan")["Critical cycle"][0]
+    interval = re.search(r"as in the engine: (\S+) us a launch", title).group(1)
+    assert float(interval) == makespan(karez("simulate", plans / f"{name}.plan"))
+
+
+def test_explain_lists_what_crosses_with_its_bytes(plans):
+    title, heads, *rows = explained(plans / "mlp2.plan")["What crosses"]
+    planned = [int(n) for n in re.findall(r"^transfer .* bytes (\d+)", (plans / "mlp2.plan").read_text(), re.M)]
+    assert heads.split() == ["us", "bytes", "kind", "axis", "value"]
+    assert sorted(int(row.split()[1]) for row in rows) == sorted(planned)
+    assert f"{len(planned)} transfers, " in title and f"({sum(planned)} bytes) a launch" in title
+    times = [float(row.split()[0]) for row in rows]
+    assert times == sorted(times, reverse=True) and times[-1] > 0
+    assert abs(float(re.search(r"a launch, (\S+) us", title).group(1)) - sum(times)) < 0.1 * len(times)
+    assert explained(plans / "mlp.plan")["What crosses"] == ["What crosses devices: nothing"]
+
+
+def test_explain_gives_each_module_its_variables_and_their_state(plans):
+    text = (plans / "mlp.plan").read_text()
+    sizes = {name: int(size) for size, name in re.findall(r'^block b\d+: variable device 0 bytes (\d+) name "([^"]+)"', text, re.M)}
+    rows = {row.split()[-1]: re.split(r"  +", row.strip()) for row in explained(plans / "mlp.plan")["Memory by"][2:-1]}
+    for module in ("fc1", "fc2", "fc3", "fc4"):
+        own = sum(size for name, size in sizes.items() if name.startswith(module + "."))
+        state = sum(size for name, size in sizes.items() if name.startswith("adam.") and f".{module}." in name)
+        assert state == 2 * own
+        together, variables, their_state, registers, _ = rows[module]
+        assert [together, variables, their_state, registers] == [bytes_text(own + state), bytes_text(own), bytes_text(state), "-"]
+    assert rows["adam"][1] == "8 B"  # its count of steps is nobody's state
+
+
+def bytes_text(n):
+    for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
+        if n >= unit:
+            return f"{n / unit:.2f} {name}"
+    return f"{n} B"
+
+
+def test_explain_adds_up_the_users_lines(plans):
+    page = explained(plans / "cnn.plan")
+    title, heads, *rows = page["Source lines"]
+    times = [float(row.split()[0]) for row in rows]
+    assert times == sorted(times, reverse=True)
+    assert abs(float(re.search(r"together: (\S+) us", title).group(1)) - sum(times)) < 0.1 * len(times)
+    assert re.search(r"fashion_mnist\.cc:\d+  conv2d", rows[0])
+    text = (plans / "cnn.plan").read_text()
+    assert sum(int(re.split(r"  +", row.strip())[2]) for row in rows) == text.count('\n  call "') + 4  # three inputs and a fetch
+
+
+def test_explain_says_what_it_leaves_out(plans):
+    assert "  ... and " in karez("plan", "explain", plans / "mlp2.plan", "--rows", 2)
+    assert karez("plan", "explain", plans / "mlp2.plan", "--rows", -1, code=USER) == "karez: --rows: -1 is below 0\n"

@@ -8,6 +8,7 @@ namespace karez::tools {
 Command show_command();
 Command verify_command();
 Command diff_command();
+Command explain_command();
 Command simulate_command();
 Command exec_command();
 
