@@ -71,7 +71,7 @@ bool run_body(Part& part, ActorState& actor, Mailbox& box) {
         part.loaded->reader->read(part, actor, box);
         return false;
       }
-      actor.reads_slowly = read_input(part, actor) > slow_read_seconds;
+      actor.reads_slowly = read_input(part, actor) > part.loaded->slow_read;
       if (part.loaded->check_nan)
         for (const BoundOperand& bound : actor.bound) require_finite({bound.address, bound.view}, "holds");
       break;

@@ -32,6 +32,7 @@ class Preparation {
     for (const PlanDevice& device : plan_.devices) loaded_->devices.push_back(&options_.device(device));
     loaded_->boxes = options_.boxes;
     loaded_->reader = options_.reader;
+    loaded_->slow_read = options_.slow_read;
     loaded_->check_nan = options_.check_nan;
     loaded_->unload.what = Mail::What::unload;
     loaded_->unload.payload = loaded_.get();

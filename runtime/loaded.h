@@ -212,6 +212,7 @@ struct Loaded {
   ById<ActorId, Part*> part_of;
   std::vector<Mailbox*> boxes;  // by worker
   Reader* reader = nullptr;
+  double slow_read = 0;  // seconds
   bool check_nan = false;
   std::vector<Binding> inputs, outputs;
   std::vector<Flight> flights;          // a ring: an act finds its launch by the number of its acts
@@ -245,6 +246,7 @@ struct LoadOptions {
   int dealt_among = 1;          // actors go to worker stream.worker modulo this
   std::vector<Mailbox*> boxes;  // of the workers there are
   Reader* reader = nullptr;
+  double slow_read = 0;  // seconds from which a read is the reader's
   bool poison = false;
   bool check_nan = false;
 };

@@ -39,7 +39,7 @@ void Reader::run() {
     lock.unlock();
     ActorState& actor = *job.actor;
     try {
-      actor.reads_slowly = read_input(*job.part, actor) > slow_read_seconds;
+      actor.reads_slowly = read_input(*job.part, actor) > job.part->loaded->slow_read;
     } catch (...) { actor.later_error = std::current_exception(); }
     job.box->post(&actor.note);
     lock.lock();

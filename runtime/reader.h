@@ -11,8 +11,9 @@
 namespace karez::runtime {
 
 // A read that takes longer than this makes the source's next one the reader's; a faster one gives it back to the worker, which then saves the way
-// to another thread and back.
-inline constexpr double slow_read_seconds = 100e-6;
+// to another thread and back. Where kernels' teams have every core, a reader takes one from them, and a team waits for its slowest thread: there only
+// a read that surely waits for something else is worth it.
+inline constexpr double slow_read_beside_free_core = 100e-6, slow_read_beside_teams = 1e-3;
 
 // Reads what the act is to fill, of its launch. Returns the seconds it took. Throws what the source throws.
 double read_input(Part& part, ActorState& actor);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 
 #include "base/near.h"
 #include "base/text.h"
@@ -13,6 +14,24 @@
 #include "runtime/worker.h"
 
 namespace karez::runtime {
+namespace {
+
+// By worker, where `workers` share the plan's streams: the largest team of this plan's kernels, or what stood there.
+void note_teams(const Plan& plan, int workers, std::vector<int>& teams) {
+  for (const Actor& a : plan.actors) {
+    int& largest = teams[static_cast<std::size_t>(plan.stream(a.stream).worker % workers)];
+    for (const Call& c : a.calls) largest = std::max(largest, c.team);
+  }
+}
+
+// How many threads its kernels keep busy at most.
+int threads_of(const Plan& plan, int workers) {
+  std::vector<int> teams(static_cast<std::size_t>(workers), 0);
+  note_teams(plan, workers, teams);
+  return std::accumulate(teams.begin(), teams.end(), 0);
+}
+
+}  // namespace
 
 // ---- Launch
 
@@ -92,10 +111,7 @@ void Session::start_workers(const Plan& plan) {
 // A kernel's team inherits its worker's cores, so one core would be shared by all of it.
 void Session::pin_workers(const Plan& plan) {
   teams_.resize(workers_.size(), 1);
-  for (const Actor& a : plan.actors) {
-    int& largest = teams_[static_cast<std::size_t>(plan.stream(a.stream).worker % limit_)];
-    for (const Call& c : a.calls) largest = std::max(largest, c.team);
-  }
+  note_teams(plan, limit_, teams_);
   auto dealt = deal_cpus(cpu_budget().cpus, teams_);
   cpus_of_.resize(workers_.size());
   for (std::size_t w = 0; w < workers_.size(); ++w) {
@@ -128,6 +144,7 @@ int Session::load(const Plan& plan) {
   if (!reader_ && std::any_of(plan.actors.begin(), plan.actors.end(), [](const Actor& a) { return a.body == BodyKind::input; }))
     reader_ = std::make_unique<Reader>();
   options.reader = reader_.get();
+  options.slow_read = threads_of(plan, limit_) < cpu_budget().cores ? slow_read_beside_free_core : slow_read_beside_teams;
   options.poison = options_.poison;
   options.check_nan = options_.check_nan;
   auto loaded = prepare(plan, *variables_, options);
