@@ -11,5 +11,6 @@ Command diff_command();
 Command explain_command();
 Command simulate_command();
 Command exec_command();
+Command opt_command();
 
 }  // namespace karez::tools

@@ -19,7 +19,7 @@ struct CriticalCycle {
 // With `seconds` of an act, by actor. Every register's slots as the plan has them; a collective is one act of all its members; a worker does its acts
 // in the order in which the simulator does, and a communicator its collectives by turn.
 //
-//   overlap false   a launch begins when the one before is over, as the engine does it: the interval is the time of a launch
+//   overlap false   a launch begins when the one before is over: the interval is the time of a launch
 //   overlap true    a launch begins as soon as slots allow
 CriticalCycle critical_cycle(const Plan& plan, const ById<ActorId, double>& seconds, bool overlap);
 

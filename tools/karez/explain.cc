@@ -140,7 +140,7 @@ std::string cycle_text(const Plan& plan, const ById<ActorId, double>& seconds, s
   const CriticalCycle critical = critical_cycle(plan, seconds, false);
   const SlotCycle& cycle = critical.cycle;
   const double overlapping = critical_cycle(plan, seconds, true).cycle.interval;
-  std::string out = "Critical cycle of launches that follow one another, as in the engine: ";
+  std::string out = "Critical cycle of launches one at a time: ";
   if (cycle.steps.empty()) return out + "none\n";
   out += cat(microseconds(cycle.interval), " us a launch (", microseconds(overlapping), " if they overlapped as far as slots allow)\n");
   Rows rows = {{"us", "actor", "on which waits the next, because it"}};

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <iterator>
 
 namespace karez::tools {
@@ -20,6 +21,7 @@ template <class Work> auto naming(const std::string& path, Work work) {
 }  // namespace
 
 std::string read_text(const std::string& path) {
+  if (path == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
   require(ErrorKind::data, !std::filesystem::is_directory(path), "cannot read ", path, ": it is a directory");
   errno = 0;
   std::ifstream in(path, std::ios::binary);
@@ -43,6 +45,15 @@ Plan sound_plan(const std::string& path) {
   Plan plan = read_plan(path);
   naming(path, [&] { verify(plan); });
   return plan;
+}
+
+Graph sound_graph(const std::string& path, const OpTable& ops) {
+  const std::string text = read_text(path);
+  return naming(path, [&] {
+    Graph graph = parse_graph(text, ops);
+    verify(graph);
+    return graph;
+  });
 }
 
 }  // namespace karez::tools

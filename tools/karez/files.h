@@ -3,14 +3,16 @@
 
 #include <string>
 
+#include "graph/graph.h"
 #include "plan/plan.h"
 
 namespace karez::tools {
 
-std::string read_text(const std::string& path);  // a file that cannot be read is an error of data
+std::string read_text(const std::string& path);  // "-" is standard input; a file that cannot be read is an error of data
 void write_text(const std::string& path, const std::string& text);
 
 Plan read_plan(const std::string& path);   // parsed: "steps.plan: plan: line 3, column 7: expected ..."
 Plan sound_plan(const std::string& path);  // and verified
+Graph sound_graph(const std::string& path, const OpTable& ops);
 
 }  // namespace karez::tools

@@ -13,6 +13,7 @@ int main(int count, char** words) {
                      {},
                      nullptr,
                      {{"plan", "What a plan says.", {}, nullptr, {show_command(), verify_command(), diff_command(), explain_command()}},
+                      opt_command(),
                       simulate_command(),
                       exec_command()}};
   try {

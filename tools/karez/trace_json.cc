@@ -18,7 +18,7 @@ json name_event(const char* what, int rank, int lane, const std::string& name) {
 std::string trace_json(const Plan& plan, std::span<const TraceSpan> spans) {
   int workers = 1;
   for (const TraceSpan& span : spans) workers = std::max(workers, span.worker + 1);
-  std::map<std::pair<int, int>, int> lanes;  // of a worker's collectives -> tid
+  std::map<std::pair<int, int>, int> lanes;  // beside a worker -> tid
   for (const TraceSpan& span : spans)
     if (span.lane > 0) lanes.emplace(std::pair{span.worker, span.lane}, 0);
   int next = workers;
@@ -28,7 +28,7 @@ std::string trace_json(const Plan& plan, std::span<const TraceSpan> spans) {
   events.push_back(name_event("process_name", plan.rank, 0, cat("rank ", plan.rank, " of ", plan.world, ", plan '", plan.name, "'")));
   for (int worker = 0; worker < workers; ++worker) events.push_back(name_event("thread_name", plan.rank, worker, cat("worker ", worker)));
   for (const auto& [lane, number] : lanes)
-    events.push_back(name_event("thread_name", plan.rank, number, cat("worker ", lane.first, ", collectives ", lane.second)));
+    events.push_back(name_event("thread_name", plan.rank, number, cat("worker ", lane.first, ", beside ", lane.second)));
   for (const TraceSpan& span : spans) {
     const Actor& actor = plan.actor(span.actor);
     json args = {

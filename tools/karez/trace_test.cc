@@ -65,6 +65,13 @@ TEST(Trace, CollectivesThatOverlapHaveLanesOfTheirOwnOnTheirWorker) {
             "a0.0@1/1:1-5 a1.0@1/2:2-6 a2.0@1/0:3-4 a0.1@1/1:5-7");
 }
 
+TEST(Trace, AnActInWhichAnotherOfItsWorkerBeginsWentOnBesideIt) {
+  EXPECT_EQ(spans(plan_of("ccc"), {{{event(began, 0, 0, 1), event(began, 1, 0, 2), event(ended, 1, 0, 3), event(acted, 2, 0, 3),
+                                     event(ended, 0, 0, 4), event(began, 1, 1, 4), event(ended, 1, 1, 5)},
+                                    0}}),
+            "a0.0@0/1:1-4 a1.0@0/0:2-3 a2.0@0/0:3-3= a1.1@0/0:4-5");
+}
+
 TEST(Trace, AsJsonEachSpanHasItsRankLaneTimesAndPlace) {
   Plan plan = plan_of("cx");
   plan.name = "p", plan.rank = 2, plan.world = 4;
@@ -76,7 +83,7 @@ TEST(Trace, AsJsonEachSpanHasItsRankLaneTimesAndPlace) {
       R"({"displayTimeUnit":"ns","traceEvents":[)"
       R"({"args":{"name":"rank 2 of 4, plan 'p'"},"name":"process_name","ph":"M","pid":2,"tid":0},)"
       R"({"args":{"name":"worker 0"},"name":"thread_name","ph":"M","pid":2,"tid":0},)"
-      R"({"args":{"name":"worker 0, collectives 1"},"name":"thread_name","ph":"M","pid":2,"tid":1},)"
+      R"({"args":{"name":"worker 0, beside 1"},"name":"thread_name","ph":"M","pid":2,"tid":1},)"
       R"({"args":{"act":5,"failed":true,"ticket":6,"where":"net.cc:7 \"q\"","worker":0},"cat":"compute","dur":2.5,"name":"c0","ph":"X","pid":2,"tid":0,"ts":1.5},)"
       R"({"args":{"act":0,"ticket":1,"where":"relu at net.cc:8","worker":0},"cat":"collective","dur":0.0,"name":"x1","ph":"X","pid":2,"tid":1,"ts":2.0}]})"
       "\n");

@@ -1,0 +1,123 @@
+// karez opt: a graph's text in, named passes, a graph's text (or, after emit, a plan's) out.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+
+#include "api/inside/evaluate.h"
+#include "base/text.h"
+#include "ops/all_ops.h"
+#include "passes/pipeline.h"
+#include "passes/rewrite.h"
+#include "tools/karez/commands.h"
+#include "tools/karez/files.h"
+#include "tools/karez/predict.h"
+#include "tools/karez/table.h"
+
+namespace karez::tools {
+namespace {
+
+struct Options {
+  std::string file, costs, passes = "canonicalise,shard,box,order";
+  std::int64_t team = 1, workers = 1, slots = 2;
+  bool each = false;
+};
+
+// What a pass reads that is in no text: another must have made it in the same run.
+struct Needed {
+  std::string_view pass, needs;
+};
+constexpr Needed needed[] = {{"box", "shard"},      {"order", "box"},     {"segment", "order"},     {"slots", "segment"},   {"layout", "box"},
+                             {"localise", "slots"}, {"fuse", "localise"}, {"in_place", "localise"}, {"memory", "localise"}, {"emit", "memory"}};
+
+std::vector<std::string> passes_of(const std::string& text) {
+  std::vector<std::string> names;
+  if (text == "all") {
+    for (const Pass& pass : pipeline()) names.emplace_back(pass.name);
+    return names;
+  }
+  auto place_of = [](std::string_view name) { return &pass_named(name) - pipeline().data(); };
+  for (const std::string& part : split(text, ',')) {
+    const std::string name(trim(part));
+    require(!name.empty(), "--passes '", text, "': a name is empty");
+    const auto place = place_of(name);
+    require(names.empty() || place_of(names.back()) < place, "--passes '", text, "': ", name, " comes before ", names.empty() ? "" : names.back(),
+            " in the pipeline, whose order is the only one: ", join(pipeline(), ", ", [](const Pass& pass) { return pass.name; }));
+    for (const Needed& row : needed)
+      require(row.pass != name || std::find(names.begin(), names.end(), row.needs) != names.end(), "--passes '", text, "': ", name, " reads what ",
+              row.needs, " makes beside the graph; name it too");
+    names.push_back(name);
+  }
+  return names;
+}
+
+// Under a comment, so that what is printed for each pass reads back as a graph.
+std::string after_text(const Compilation& c, const std::string& pass, double seconds) {
+  std::string out = cat("# after ", pass, ", ", fixed(seconds * 1e3, 3), " ms");
+  if (pass == "shard") out += cat(": ", microseconds(c.cost), " us a launch predicted, ", c.shard_report);
+  return out + "\n" + (pass == "emit" ? print(c.plan) : print(c.graph));
+}
+
+// Passes want values numbered without gaps, each made by a node; a text written by hand may skip numbers.
+Graph without_gaps(Graph graph) {
+  Rewrite rewrite(graph);
+  for (NodeId node : graph.nodes.ids()) rewrite.keep(node);
+  return rewrite.finish();
+}
+
+int run(const Options& options) {
+  for (const auto& [name, value, most] :
+       {std::tuple{"--team", options.team, 1024}, {"--workers", options.workers, 4096}, {"--slots", options.slots, 1024}})
+    require(value >= 1 && value <= most, name, ": ", value, " is not in 1 .. ", most);
+  const auto names = passes_of(options.passes);
+  const OpTable ops = all_ops();
+  const KernelTable kernels(cpu_kernels());
+  Compilation c;
+  c.graph = without_gaps(sound_graph(options.file, ops));
+  for (NodeId node : c.graph.nodes.ids())
+    require(c.graph.nodes[node].op->role != Role::transition || std::find(names.begin(), names.end(), "shard") == names.end(), options.file, ": ",
+            describe(c.graph, node), " is a change of layout, as box makes them; shard takes the program before");
+  c.ops = &ops;
+  c.catalog = &kernels;
+  c.evaluate = evaluate_with(std::make_shared<const KernelTable>(plain_kernels()));
+  c.options.costs = read_costs(options.costs);
+  c.options.team = static_cast<int>(options.team);
+  c.options.workers = static_cast<int>(options.workers);
+  c.options.slots = static_cast<int>(options.slots);
+  for (const std::string& name : names) {
+    const auto begin = std::chrono::steady_clock::now();
+    run_passes(c, {name});
+    verify(c.graph);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (options.each) std::fputs(after_text(c, name, seconds).c_str(), stdout);
+  }
+  if (!options.each) std::fputs((names.back() == "emit" ? print(c.plan) : print(c.graph)).c_str(), stdout);
+  return 0;
+}
+
+std::string passes_help() {
+  std::string out = "The passes, in their order: ";
+  out += join(pipeline(), ", ", [](const Pass& pass) { return pass.name; });
+  out += ". What a pass leaves beside the graph is in no text, so ";
+  out += join(needed, ", ", [](const Needed& row) { return cat(row.pass, " needs ", row.needs); });
+  return out + " in the same run; canonicalise and shard stand alone, and all but emit print the graph.";
+}
+
+}  // namespace
+
+Command opt_command() {
+  auto o = std::make_shared<Options>();
+  return {"opt",
+          cat("Rewrites a graph's text by passes of the compiler; after emit, prints the plan of rank 0.\n", passes_help()),
+          {{"FILE", "a graph's text; -: from standard input", &o->file},
+           {"--passes", "names with commas between, or all", &o->passes},
+           {"--each", "print the text after each pass, under a comment with its name and time", &o->each},
+           {"--costs", "file of a cost table; none: the default one", &o->costs},
+           {"--team", "threads of one kernel call", &o->team},
+           {"--workers", "threads that serve the rank's streams", &o->workers},
+           {"--slots", "of registers between streams", &o->slots}},
+          [o] { return run(*o); },
+          {}};
+}
+
+}  // namespace karez::tools
