@@ -233,11 +233,13 @@ void Function::plan_for(State& s, const std::vector<TensorType>& types) {
     trace.finish(s.body(inputs));
   }
   WorldLock lock(world);
-  std::erase_if(s.compiled, [&](const auto& c) { return c->generation != world.generation || c->types == types; });
+  std::erase_if(s.compiled, [&](const auto& c) { return c->generation != world.generation; });
+  auto made = compile_traced(s, types, trace);
+  std::erase_if(s.compiled, [&](const auto& c) { return c->types == types; });
   if (!s.compiled.empty() && !std::exchange(s.said_again, true))
     note(LogLevel::warning, karez::print(s.where), ": function '", s.options.name, "' is compiled again: it was called with ", print(types),
          ", before with ", print(s.compiled.back()->types), "; this is said once, and ", s.options.keep, " signatures are kept");
-  s.compiled.push_back(compile_traced(s, types, trace));
+  s.compiled.push_back(std::move(made));
   if (static_cast<int>(s.compiled.size()) > s.options.keep) s.compiled.erase(s.compiled.begin());
 }
 
@@ -307,7 +309,8 @@ bool Function::load(State& s, Compiled& c) {
     fresh.push_back({v.parameter, key, v.mesh, v.layout});
   }
   initialise(s.mesh.world, fresh);
-  c.loaded = std::make_unique<PlanInSession>(s.mesh.world, renamed(c.plan, names));
+  Plan plan = c.plan;  // which keeps the program's names, also where loading fails
+  c.loaded = std::make_unique<PlanInSession>(s.mesh.world, renamed(plan, names));
   return true;
 }
 

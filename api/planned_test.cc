@@ -114,6 +114,12 @@ TEST(CheckNan, BlamesNoOneForWhatCameWithTheProgram) {
   EXPECT_THAT(error_of([&] { masked(x).wait(); }), HasSubstr("holds NaN at [0, 3] of f32[4, 4]"));
 }
 
+TEST(CheckNan, BlamesNoOneForTheMaximumOfAnEmptyPart) {
+  World world({.devices = 4, .check_nan = true});
+  auto most = compile(world.mesh("data=4"), [](Tensor x) { return max(x); });
+  EXPECT_EQ(most(ones({3})).item<float>(), 1);
+}
+
 TEST(CheckNan, IsOffUnlessAskedFor) {
   World world;
   auto model = compile(world.mesh(), [](Tensor x) { return log(x); });

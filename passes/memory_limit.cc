@@ -34,7 +34,8 @@ void check_memory(const Compilation& c, std::int64_t bytes) {
     if (planned[device] <= bytes) continue;
     std::vector<Held> held;
     for (LocalId v : c.local.values.ids())
-      if (c.local.values[v].root == v && c.local.values[v].device == device.index) held.push_back({c.local.values[v].view.bytes(), v});
+      if (c.local.values[v].root == v && std::max(c.local.values[v].device, 0) == device.index)  // what the host holds lies with the first
+        held.push_back({c.local.values[v].view.bytes(), v});
     std::stable_sort(held.begin(), held.end(), [](const Held& a, const Held& b) { return a.bytes > b.bytes; });
     const std::size_t all = held.size();
     held.resize(std::min<std::size_t>(all, 10));

@@ -7,7 +7,7 @@ bool begin_collective(Part& part, ActorState& actor) {
   Sequence& sequence = *part.sequences[static_cast<std::size_t>(actor.sequence)];
   sequence.seat->begin(actor.id);
   sequence.running = &actor;
-  if (part.loaded->abandoned.load(std::memory_order_relaxed)) return true;
+  if (part.loaded->abandoned.load(std::memory_order_acquire)) return true;  // and what follows sees the poison
   actor.collective->start(actor.collective_in, actor.collective_out, actor.staging);
   return advance_collective(part, sequence);
 }

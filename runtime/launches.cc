@@ -42,7 +42,7 @@ void Launches::begin() {
   for (std::size_t at = 0; at < queue_.size();) {
     LaunchRecord& record = *queue_[at];
     if (record.runs || !may_begin(at)) ++at;
-    else if (record.loaded != nullptr && session_.failed()) remove(record);
+    else if (record.loaded != nullptr && session_.refuses(record)) remove(record);
     else start(record), ++at;
   }
 }
@@ -73,7 +73,8 @@ void Launches::start(LaunchRecord& record) {
 }
 
 void Launches::end(Loaded& loaded) {
-  Flight& flight = loaded.flight(loaded.ended++);
+  const std::int64_t number = loaded.ended++;
+  Flight& flight = loaded.flight(number);
   LaunchRecord& record = *flight.record.load(std::memory_order_relaxed);
   flight.number.store(-1, std::memory_order_relaxed);
   SessionPorts& ports = loaded.session_ports;
@@ -81,7 +82,7 @@ void Launches::end(Loaded& loaded) {
   events_.look_at_clock();
   events_.launch(EventKind::launch_ended, loaded.number, record.ticket);
   ports.ender.complete([&](const Message& message) { protocol_.send_from_session(loaded, ports.done_mails, record.ticket, message); });
-  if (loaded.abandoned.load(std::memory_order_relaxed)) {
+  if (loaded.abandoned.load(std::memory_order_relaxed) || number >= loaded.poisoned.load(std::memory_order_relaxed)) {
     std::scoped_lock lock(loaded.breaking, record.mutex);
     if (!record.error && loaded.broken_by)
       record.error = Error(loaded.broken_by->kind, cat("launch ", record.ticket, " broke off: ", loaded.broken_by->what()), loaded.broken_by->where);

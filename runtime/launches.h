@@ -44,7 +44,7 @@ class Launches {
   Protocol& protocol_;
   Unloading& unloading_;
   EventRing& events_;
-  std::vector<LaunchRecord*> queue_;  // by ticket; the session bounds how many
+  std::vector<LaunchRecord*> queue_;  // by ticket; the session bounds how many launches
 };
 
 }  // namespace karez::runtime

@@ -180,6 +180,27 @@ TEST(Launches, AnErrorInTheThirdOfEightReachesAllFromThereAndNamesTheThird) {
   for (std::thread& thread : waiting) thread.join();
 }
 
+// Another plan's later launch failed: what was called before it, and does not meet it, runs all the same.
+TEST(Launches, MadeBeforeTheOneThatFailedStillRun) {
+  Fixture f;
+  Sketch s(1, "fails");
+  ActorId a = s.actor("a", 1);
+  s.start(a);
+  s.done(a);
+  s.call(a, "test.fail", {}, {}, {{"at", std::int64_t{1}}});
+  int slow = f.load("slow", {"v"}, true), also = f.load("also", {"v"}, true), fails = f.session.load(s.plan);
+  f.zero("v");
+  Launch first = f.session.launch(slow), second = f.session.launch(also), third = f.session.launch(fails);
+  EXPECT_NE(error_of([&] { third.wait(); }), "no error");
+  EXPECT_TRUE(f.timer.active(1));
+  f.timer.tick();
+  EXPECT_EQ(error_of([&] { first.wait(); }), "no error");
+  EXPECT_TRUE(f.timer.active(1)) << "the second runs";
+  f.timer.tick();
+  EXPECT_EQ(error_of([&] { second.wait(); }), "no error");
+  EXPECT_EQ(f.value("v"), 2);
+}
+
 TEST(Launches, AfterAFailureNoOtherPlanRunsEither) {
   Fixture f;
   Sketch s(1, "fails");

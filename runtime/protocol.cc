@@ -205,9 +205,11 @@ void Protocol::fail(Part& part, ActorState& actor) {
   fail_launch(*part.loaded, actor, thrown(), where_of(actor));
 }
 
-// A sum of finite parts that overflows is this act's; a strange part was blamed on who made it.
+// A sum of finite parts that overflows is this act's. Other members' parts are not seen here: a strange one was blamed on who made it, and where it
+// stood in a variable from the start the sum is accused. What only moves or compares makes nothing strange.
 void Protocol::check_collective(Part& part, ActorState& actor) {
   const Collective& c = *actor.actor->collective;
+  if (c.reduce != "sum" || actor.launch >= part.loaded->poisoned.load(std::memory_order_relaxed)) return;
   try {
     if (all_finite({actor.collective_in, &c.in.view})) require_finite({actor.collective_out, &c.out.view}, "makes");
   } catch (...) { fail(part, actor); }

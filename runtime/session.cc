@@ -76,8 +76,8 @@ Session::~Session() {
 
 void Session::stop() {
   for (auto& worker : workers_) worker->stop();
+  reader_.reset();  // it posts to workers' boxes
   workers_.clear();
-  reader_.reset();
   inquiries_.clear();
   teams_.clear();
   cpus_of_.clear();
@@ -277,9 +277,9 @@ void Session::finished(LaunchRecord& record) {
   over_.notify_all();
 }
 
-bool Session::failed() const {
+bool Session::refuses(const LaunchRecord& record) const {
   std::lock_guard lock(mutex_);
-  return failure_.has_value();
+  return broken() || (failure_ && record.ticket > failed_ticket_);
 }
 
 void Session::grant(LaunchRecord& record) {
@@ -359,7 +359,7 @@ VariableTurn::~VariableTurn() {
 void VariableTurn::wait() const {
   Session& session = *record_->session;
   std::unique_lock lock(session.mutex_);
-  session.over_.wait(lock, [&] { return record_->granted || session.broken(); });
+  session.over_.wait(lock, [&] { return record_->granted || record_->over || session.broken(); });
 }
 
 std::vector<HostArray> VariableTurn::read() const {

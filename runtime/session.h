@@ -1,4 +1,4 @@
-// A session: owns worker threads, variables and loaded plans, and launches them one ticket after the other.
+// A session: owns worker threads, variables and loaded plans, and launches them in the order of their tickets.
 #pragma once
 
 #include <atomic>
@@ -72,6 +72,7 @@ class Launch {
 
 // A client's turn at a variable: it comes when the launches made before that meet it are over, and those made later wait for its end. Reading and
 // writing wait for it. The first worker grants it, between two acts.
+// Whoever holds one must not wait for launches made later (nor make more than fit, load, reload or count): they may wait for him.
 class VariableTurn {
  public:
   ~VariableTurn();
@@ -142,11 +143,11 @@ class Session {
   friend class Unloading;
   friend class Worker;
   // Called by workers.
-  void finished(LaunchRecord& record);  // it is over; the record may go
-  bool failed() const;                  // a launch did
-  void grant(LaunchRecord& record);     // a client's turn has come
-  void broke(const Error& why);         // a protocol error: everything in flight ends here
-  void left(Loaded& loaded);            // no worker touches it any more; a client's thread frees it
+  void finished(LaunchRecord& record);             // it is over; the record may go
+  bool refuses(const LaunchRecord& record) const;  // a launch before it failed
+  void grant(LaunchRecord& record);                // a client's turn has come
+  void broke(const Error& why);                    // a protocol error: everything in flight ends here
+  void left(Loaded& loaded);                       // no worker touches it any more; a client's thread frees it
   bool broken() const { return broken_.load(std::memory_order_relaxed); }
 
   Error unusable(std::string_view text) const;  // since `failure_`, and of its kind

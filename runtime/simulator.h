@@ -17,7 +17,7 @@ enum class Holds { worker, stream };
 
 struct SimulationOptions {
   std::uint64_t seed = 1;
-  int launches = 1;  // one after the other, as the engine does
+  int launches = 1;  // one after the other
   int workers = 0;   // streams are dealt to stream.worker modulo this; 0: as many as the plan names
   Holds holds = Holds::worker;
   double delay = 0;   // of a message between workers: drawn from [0, delay), in order between any two workers
