@@ -51,7 +51,8 @@ bool Launches::may_begin(std::size_t at) const {
   const LaunchRecord& record = *queue_[at];
   for (std::size_t before = 0; before < at; ++before) {
     const LaunchRecord& earlier = *queue_[before];
-    if (earlier.loaded == record.loaded && record.loaded != nullptr ? !earlier.runs : meet(*earlier.touches, *record.touches)) return false;
+    const bool one_plan = record.loaded != nullptr && earlier.loaded == record.loaded;  // what holds up the earlier one holds up this one too
+    if (!one_plan && meet(*earlier.touches, *record.touches)) return false;
   }
   return record.loaded == nullptr || record.loaded->session_ports.starter.ready();
 }

@@ -92,6 +92,70 @@ TEST(Launches, OfPlansThatReadOneVariableOverlapAndAWriterWaitsForBoth) {
   EXPECT_EQ(f.value("a"), 1);
 }
 
+// A timer's act, and behind it the sum of one variable and nothing is put into another.
+Plan copying_plan(const std::string& name, const std::string& from, const std::string& to) {
+  Sketch s(1, name);
+  ActorId state = s.actor("state", 0, 0, BodyKind::state), wait = s.actor("wait"), copy = s.actor("copy");
+  BlockId source = s.block(BlockKind::variable, 0, 4, from, "f32[1]"), target = s.block(BlockKind::variable, 0, 4, to, "f32[1]");
+  s.start(state);
+  s.edge(state, {wait, copy});
+  s.edge(wait, {copy});
+  s.done(copy);
+  s.call(wait, "test.timer", {}, {});
+  s.call(copy, "test.sum", {in_block(source, scalar)}, {in_block(target, scalar)});
+  return s.plan;
+}
+
+TEST(Launches, WhatACallReadsIsNotWhatItWrites) {
+  Fixture f;
+  int b = f.session.load(copying_plan("b", "a", "b")), c = f.session.load(copying_plan("c", "a", "c")),
+      d = f.session.load(copying_plan("d", "b", "d"));
+  f.session.write_variable("a", device, scalar, HostArray::of<float>({1}, {5}));
+  Launch first = f.session.launch(b), second = f.session.launch(c), third = f.session.launch(d);
+  EXPECT_TRUE(f.timer.active(2)) << "both read a";
+  pause();
+  EXPECT_TRUE(f.timer.active(2)) << "d's source is what the first writes";
+  f.timer.tick();
+  first.wait(), second.wait();
+  EXPECT_TRUE(f.timer.active(1));
+  f.timer.tick();
+  third.wait();
+  EXPECT_EQ(f.value("d"), 5);
+}
+
+// Acts of the next launch that no state holds back are under way beside those of the one before, though both write the variable.
+TEST(Launches, OfOnePlanOverlapThoughTheyWriteAVariable) {
+  Fixture f;
+  Sketch s(1, "one");
+  ActorId state = s.actor("state", 0, 0, BodyKind::state), ahead = s.actor("ahead", 1), count = s.actor("count");
+  BlockId v = s.block(BlockKind::variable, 0, 4, "v", "f32[1]");
+  s.start(state), s.start(ahead);
+  s.edge(state, {count});
+  s.edge(ahead, {count}, 2);
+  ActorId after = s.actor("after", 0);
+  s.edge(count, {after});
+  s.done(after);
+  s.call(ahead, "test.ahead", {}, {});
+  s.call(count, "test.count", {in_block(v, scalar)}, {in_block(v, scalar)});
+  s.call(after, "test.timer", {}, {});
+  std::atomic<int> ahead_acts{0};
+  f.session.add({"test.ahead", [&](const KernelArgs&, const Done& done) {
+                   ++ahead_acts;
+                   done();
+                 }});
+  int plan = f.session.load(s.plan);
+  f.zero("v");
+  Launch first = f.session.launch(plan), second = f.session.launch(plan);
+  EXPECT_TRUE(f.timer.active(1));
+  EXPECT_TRUE(comes([&] { return ahead_acts == 2; })) << "the second launch's act, while the first is under way";
+  f.timer.tick();
+  first.wait();
+  EXPECT_TRUE(f.timer.active(1));
+  f.timer.tick();
+  second.wait();
+  EXPECT_EQ(f.value("v"), 2);
+}
+
 TEST(Launches, WhatWaitsHoldsUpNobodyWhomItDoesNotMeet) {
   Fixture f;
   int a = f.load("a", {"a"}, true), also_a = f.load("also a", {"a"}, true), b = f.load("b", {"b"}, true);
