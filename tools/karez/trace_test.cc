@@ -89,5 +89,16 @@ TEST(Trace, AsJsonEachSpanHasItsRankLaneTimesAndPlace) {
       "\n");
 }
 
+TEST(Trace, LanesBesideWorkersStandBehindTheLastWorker) {
+  const Plan plan = plan_of("xxx");
+  const std::vector<TraceSpan> spans = {
+      {ActorId(0), 0, 1, 0, 1, 0, 1, false, true}, {ActorId(1), 0, 1, 0, 2, 0, 1, false, true}, {ActorId(2), 0, 1, 1, 1, 0, 1, false, true}};
+  const std::string json = trace_json(plan, spans);
+  for (const char* lane : {R"({"name":"worker 0, beside 1"},"name":"thread_name","ph":"M","pid":0,"tid":2})",
+                           R"({"name":"worker 0, beside 2"},"name":"thread_name","ph":"M","pid":0,"tid":3})",
+                           R"({"name":"worker 1, beside 1"},"name":"thread_name","ph":"M","pid":0,"tid":4})"})
+    EXPECT_NE(json.find(lane), std::string::npos) << json;
+}
+
 }  // namespace
 }  // namespace karez::tools

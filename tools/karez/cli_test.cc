@@ -1,0 +1,161 @@
+// The command line as data, and the passes that `karez opt` takes from it.
+#include "tools/karez/cli.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "base/error.h"
+#include "tools/karez/commands.h"
+#include "tools/karez/files.h"
+
+namespace karez::tools {
+namespace {
+
+struct Said {
+  int code = 0;
+  std::string out, error;
+};
+Said run(const Command& root, std::vector<const char*> words) {
+  words.insert(words.begin(), root.name.c_str());
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  Said said;
+  try {
+    said.code = run_command_line(root, static_cast<int>(words.size()), words.data());
+  } catch (const Error& error) { said.error = error.what(), said.code = exit_code(error.kind); }
+  said.out = testing::internal::GetCapturedStdout();
+  said.error += testing::internal::GetCapturedStderr();
+  return said;
+}
+
+struct Read {
+  std::string file;
+  std::int64_t count = 7;
+  double delay = 0.5;
+  bool flag = false;
+  std::vector<std::string> list;
+};
+Command tool(Read& read) {
+  return {"tool",
+          "Does things.\nA footer.",
+          {},
+          nullptr,
+          {{"copy", "Copies.", {}, [] { return 3; }, {}},
+           {"work",
+            "Works.",
+            {{"FILE", "a file", &read.file},
+             {"--count", "a number", &read.count},
+             {"--delay", "us", &read.delay},
+             {"--flag", "yes", &read.flag},
+             {"--list", "each", &read.list}},
+            [] { return 5; },
+            {}}}};
+}
+
+TEST(CommandLine, OptionsThatAreNotGivenKeepTheirValues) {
+  Read read;
+  EXPECT_EQ(run(tool(read), {"work", "a"}).code, 5);
+  EXPECT_EQ(read.file, "a");
+  EXPECT_EQ(read.count, 7);
+  EXPECT_EQ(read.delay, 0.5);
+  EXPECT_FALSE(read.flag);
+  EXPECT_TRUE(read.list.empty());
+}
+
+TEST(CommandLine, OptionsAreReadBeforeAndBehindTheFile) {
+  Read read;
+  EXPECT_EQ(run(tool(read), {"work", "--list", "x=1", "--count", "-3", "a", "--flag", "--delay", "1e-3", "--list", "y"}).code, 5);
+  EXPECT_EQ(read.file, "a");
+  EXPECT_EQ(read.count, -3);
+  EXPECT_EQ(read.delay, 1e-3);
+  EXPECT_TRUE(read.flag);
+  EXPECT_EQ(read.list, (std::vector<std::string>{"x=1", "y"}));
+}
+
+TEST(CommandLine, TheCommandThatIsNamedRuns) {
+  Read read;
+  EXPECT_EQ(run(tool(read), {"copy"}).code, 3);
+}
+
+TEST(CommandLine, HelpIsNoError) {
+  Read read;
+  const Said said = run(tool(read), {"work", "--help"});
+  EXPECT_EQ(said.code, 0);
+  EXPECT_EQ(said.error, "");
+  for (const char* word : {"Works.", "FILE", "--count", "--list"}) EXPECT_NE(said.out.find(word), std::string::npos) << word;
+  EXPECT_NE(run(tool(read), {"--help"}).out.find("A footer."), std::string::npos);
+}
+
+TEST(CommandLine, WhatCannotBeReadIsSaid) {
+  Read read;
+  auto error = [&](std::vector<const char*> words) {
+    const Said said = run(tool(read), std::move(words));
+    EXPECT_EQ(said.code, 64);
+    EXPECT_EQ(said.out, "");
+    return said.error;
+  };
+  EXPECT_EQ(error({}), "tool: A subcommand is required; see tool --help\n");
+  EXPECT_EQ(error({"wrok"}), "tool: no subcommand of tool is called 'wrok'; there are 2: work, copy; see tool --help\n");
+  EXPECT_EQ(error({"work"}), "tool: FILE is required; see tool work --help\n");
+  EXPECT_EQ(error({"work", "a", "--count", "x"}), "tool: Could not convert: --count = x; see tool work --help\n");
+  EXPECT_EQ(error({"work", "a", "--cuont", "1"}), "tool: The following arguments were not expected: 1 --cuont; see tool work --help\n");
+}
+
+// A file that lives for one test.
+struct File {
+  static inline int made = 0;
+  std::string path = (std::filesystem::temp_directory_path() / cat("karez_cli_", getpid(), "_", made++)).string();
+  explicit File(const std::string& text) { write_text(path, text); }
+  ~File() { std::remove(path.c_str()); }
+};
+
+const char* const small = R"(graph main mesh(data=2) {
+  %0 = input() {dtype="f32", name="x", shape=[8, 6]} : f32[8@data, 6]
+  %3 = relu(%0) : f32[8, 6]
+  %4 = relu(%0) : f32[8, 6]
+  %5 = add(%3, %4) : f32[8, 6]
+  output "y" %5
+}
+)";
+
+Said opt(const File& file, const char* passes) {
+  return run({"karez", "", {}, nullptr, {opt_command()}}, {"opt", file.path.c_str(), "--passes", passes});
+}
+
+TEST(Opt, NumbersWithGapsAreClosed) {
+  const File file(small);
+  EXPECT_EQ(opt(file, "canonicalise").out, R"(graph main mesh(data=2) {
+  %0 = input() {dtype="f32", name="x", shape=[8, 6]} : f32[8@data, 6]
+  %1 = relu(%0) : f32[8, 6]
+  %2 = add(%1, %1) : f32[8, 6]
+  output "y" %2
+}
+)");
+  const Said sharded = opt(file, "shard");
+  EXPECT_EQ(sharded.error, "");
+  EXPECT_NE(sharded.out.find("%3 = add(%1, %2) : f32[8@data, 6]"), std::string::npos) << sharded.out;
+}
+
+TEST(Opt, PassesRunInTheirOrderWithWhatTheyNeed) {
+  const File file(small);
+  EXPECT_NE(opt(file, "shard, box").out.find("= box("), std::string::npos) << "the output is wanted whole";
+  EXPECT_NE(opt(file, "all").out.find("plan \"main\""), std::string::npos);
+  EXPECT_EQ(opt(file, "shard,box,order,segment,slots,localise,memory,emit").error, "");
+  EXPECT_EQ(opt(file, "box,shard").error, "--passes 'box,shard': box reads what shard makes beside the graph; name it too");
+  EXPECT_EQ(opt(file, "shard,box,order,segment,localise").error,
+            "--passes 'shard,box,order,segment,localise': localise reads what slots makes beside the graph; name it too");
+  EXPECT_EQ(opt(file, "layout").code, 64);
+  EXPECT_EQ(opt(file, "shard,shard").error.substr(0, 59), "--passes 'shard,shard': shard comes before shard in the pip");
+}
+
+TEST(Opt, ABoxedProgramIsShardedNoMore) {
+  const File boxed(opt(File(small), "shard,box").out);
+  EXPECT_EQ(opt(boxed, "canonicalise").error, "");
+  EXPECT_NE(opt(boxed, "shard").error.find("is a change of layout, as box makes them; shard takes the program before"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace karez::tools
