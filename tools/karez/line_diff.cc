@@ -57,6 +57,7 @@ std::vector<LineChange> line_diff(std::string_view first, std::string_view secon
   std::map<std::string_view, int> known;
   auto numbers = [&](const std::vector<std::string>& lines) {
     std::vector<int> out;
+    out.reserve(lines.size());
     for (const std::string& line : lines) out.push_back(known.emplace(line, static_cast<int>(known.size())).first->second);
     return out;
   };

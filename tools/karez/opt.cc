@@ -59,7 +59,7 @@ std::string after_text(const Compilation& c, const std::string& pass, double sec
 }
 
 // Passes want values numbered without gaps, each made by a node; a text written by hand may skip numbers.
-Graph without_gaps(Graph graph) {
+Graph without_gaps(const Graph& graph) {
   Rewrite rewrite(graph);
   for (NodeId node : graph.nodes.ids()) rewrite.keep(node);
   return rewrite.finish();

@@ -17,6 +17,7 @@ double bytes_of(const Operand& operand) {
 
 std::vector<TensorType> types_of(const std::vector<Operand>& operands) {
   std::vector<TensorType> out;
+  out.reserve(operands.size());
   for (const Operand& operand : operands) out.push_back(operand.view.type());
   return out;
 }
