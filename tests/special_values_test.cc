@@ -76,6 +76,48 @@ TEST(SpecialValues, ReluKeepsNanFusedOrNot) {
   }
 }
 
+// Updates merged into one call or apart: the same bits, of weights and of state, whatever stands in weights and gradients.
+TEST(SpecialValues, MergedUpdatesAreTheSingleOnes) {
+  std::vector<float> kinds{nan, inf, -inf, 0.0f, -0.0f, 1e-40f, -1e-40f, 1, -2, 1e-6f, 3e38f, -3e38f};
+  const auto n = static_cast<std::int64_t>(kinds.size() * kinds.size());
+  HostArray weights(TensorType{DType::f32, {n}}), gradient(TensorType{DType::f32, {n}});
+  for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
+    weights.data<float>()[i] = kinds[i % kinds.size()];
+    gradient.data<float>()[i] = kinds[i / kinds.size()];
+  }
+  for (const bool adam : {false, true}) {
+    std::vector<std::vector<HostArray>> state;
+    std::vector<std::size_t> calls;
+    for (const bool merged : {true, false}) {
+      World world;
+      Parameter a("a", {DType::f32, {n}}, constant_init(0)), b("b", {DType::f32, {n}}, constant_init(0));
+      optim::SGD sgd({a, b}, {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01});
+      optim::Adam kingma({a, b}, {.lr = 0.1, .weight_decay = 0.01});
+      auto step = compile(world.mesh(),
+                          [&](Tensor g) {
+                            adam ? kingma.step({g, g * 2.0}) : sgd.step({g, g * 2.0});
+                          },
+                          {.off = merged ? std::vector<std::string>{} : std::vector<std::string>{"fuse"}});
+      step(HostArray(TensorType{DType::f32, {n}})).wait();  // the variables are made
+      world.write(a, weights), world.write(b, weights);
+      for (int i = 0; i < 2; ++i) step(gradient).wait();
+      calls.push_back(0);
+      for (const plan::Actor& actor : step.plan().actors) calls.back() += actor.calls.size();
+      auto& all = state.emplace_back();
+      for (const std::string& name : world.variables()) all.push_back(world.read(name));
+    }
+    EXPECT_LT(calls[0], calls[1]) << "one call for both parameters";
+    ASSERT_EQ(state[0].size(), state[1].size());
+    for (std::size_t v = 0; v < state[0].size(); ++v) {
+      if (state[0][v].dtype() != DType::f32) continue;
+      for (std::size_t i = 0; i < static_cast<std::size_t>(state[0][v].count()); ++i)
+        ASSERT_TRUE(same(state[0][v].data<float>()[i], state[1][v].data<float>()[i]))
+            << (adam ? "adam" : "sgd") << ", variable " << v << ", element " << i << ": " << state[0][v].data<float>()[i] << " and "
+            << state[1][v].data<float>()[i];
+    }
+  }
+}
+
 // ReLU before max pooling is moved behind it: bit for bit the same, gradient and all, whatever stands in a window.
 TEST(SpecialValues, ReluBehindPoolingIsReluBeforeIt) {
   const std::vector<float> kinds{nan, 1, -1, 0.0f, -0.0f, inf, -inf, 2};
