@@ -1,4 +1,4 @@
-// Arrays as sources: slices are copied element runs at a time, along the last dimension. And a pool of memory for copies.
+// Arrays as sources: slices are copied in runs as long as both sides are dense. And a pool of memory for copies.
 #include "data/array_source.h"
 
 #include <algorithm>
@@ -26,7 +26,11 @@ void read_slice(const std::byte* bytes, const View& view, std::span<const std::i
     std::memcpy(out.data, bytes, item);
     return;
   }
-  const std::int64_t run = shape[rank - 1], to_step = out.strides()[rank - 1];
+  // Dimensions from `last` on are one run: whole in the array, and dense on both sides.
+  const std::int64_t to_step = out.strides()[rank - 1];
+  std::size_t last = rank - 1;
+  std::int64_t run = shape[last];
+  while (last > 0 && to_step == 1 && run == view.strides[last - 1] && run == out.strides()[last - 1]) run *= shape[--last];
   std::array<std::int64_t, most_dimensions> index{};
   while (true) {
     std::int64_t from = 0, to = 0;
@@ -42,7 +46,7 @@ void read_slice(const std::byte* bytes, const View& view, std::span<const std::i
       for (std::int64_t i = 0; i < run; ++i)
         std::memcpy(target + i * to_step * static_cast<std::int64_t>(item), source + i * static_cast<std::int64_t>(item), item);
     }
-    std::size_t d = rank - 1;  // the next index of all dimensions but the last
+    std::size_t d = last;  // the next index of the dimensions before it
     while (d > 0 && ++index[d - 1] == shape[d - 1]) index[--d] = 0;
     if (d == 0) return;
   }
