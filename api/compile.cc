@@ -6,6 +6,7 @@
 #include <numeric>
 #include <optional>
 
+#include "api/inside/array_value.h"
 #include "api/inside/rooms.h"
 #include "api/inside/trace.h"
 #include "api/inside/world_state.h"
@@ -35,15 +36,27 @@ class PlanInSession {
 
 }  // namespace
 
+// Where a result lies.
+struct Kept {
+  Mesh mesh;
+  Layout layout;
+};
+
 struct Future::Running {
   std::shared_ptr<WorldState> world;  // a launch needs its session
   Launch launch;
+  std::shared_ptr<const std::vector<Kept>> results;
 };
 
 void Future::wait() const { running_->launch.wait(); }
 bool Future::done() const { return running_->launch.done(); }
-std::size_t Future::size() const { return running_->launch.outputs().size(); }
-const HostArray& Future::array(std::size_t i) const { return running_->launch.output(cat("out", i)); }
+std::size_t Future::size() const { return running_->results->size(); }
+
+Array Future::value(std::size_t i) const {
+  require(i < size(), "the call gives ", size(), " values; there is no number ", i);
+  const Kept& kept = (*running_->results)[i];
+  return Array(std::make_shared<const ArrayValue>(ArrayValue{running_->world, running_->launch.result(cat("out", i)), kept.mesh, kept.layout}));
+}
 
 // A parameter in a program: its name there, and where the plan wants it.
 struct PlannedVariable {
@@ -53,8 +66,15 @@ struct PlannedVariable {
   Layout layout;
 };
 
+// What a signature says of one argument: its type, and the layout of one that lies on the function's mesh already.
+struct Function::Taken {
+  TensorType type;
+  std::optional<Layout> layout = {};
+  bool operator==(const Taken&) const = default;
+};
+
 struct Function::Compiled {
-  std::vector<TensorType> types;
+  std::vector<Taken> signature;
   Graph graph;  // as traced
   Plan plan;
   std::string report;
@@ -62,6 +82,7 @@ struct Function::Compiled {
   std::vector<HostScalar> scalars;
   std::vector<PlannedVariable> variables;  // their parameters are kept alive: the plan works on their memory
   std::vector<std::string> inputs;         // of the plan: an argument that nothing needs is none
+  std::shared_ptr<const std::vector<Kept>> results;
   std::unique_ptr<PlanInSession> loaded;   // since its first call
   int generation = 0;
 };
@@ -78,10 +99,6 @@ struct Function::State {
 };
 
 namespace {
-
-std::string print(const std::vector<TensorType>& types) {
-  return cat("(", join(types, ", ", [](const TensorType& t) { return tensor::print(t); }), ")");
-}
 
 // Rules for some of a graph's variables. They speak of parameters' own names, whatever tells two of one name apart.
 void apply_rules_to(Graph& graph, const std::vector<Parameter>& parameters, const std::vector<std::size_t>& which,
@@ -197,19 +214,31 @@ Future Function::call(std::vector<Argument> arguments) const {
   WorldState& world = *s.mesh.world;
   require(s.arguments < 0 || static_cast<int>(arguments.size()) == s.arguments, "function '", s.options.name, "' takes ", s.arguments,
           " arguments, not ", arguments.size());
-  std::vector<TensorType> types;
-  for (auto& argument : arguments) {
-    if (argument.array.valid()) argument.feed = {argument.given_away ? array_source(argument.array) : world.copies.copy(argument.array), 0};
-    require(argument.feed.source != nullptr, "argument ", types.size(), " of function '", s.options.name, "' has no source");
-    types.push_back(argument.feed.source->type());
-  }
+  std::vector<Taken> signature;
+  for (auto& argument : arguments) signature.push_back(taken(s, argument, signature.size()));
   world.session.wait_for_room();  // with the lock others could not even read
-  if (auto launched = launch_compiled(s, types, arguments)) return *launched;
+  if (auto launched = launch_compiled(s, signature, arguments)) return *launched;
   TraceTurn turn(world, s.traced);  // the body runs without the world's lock: it may read, write and call
   while (true) {
-    if (auto launched = launch_compiled(s, types, arguments)) return *launched;  // another thread had the turn before
-    plan_for(s, types);
+    if (auto launched = launch_compiled(s, signature, arguments)) return *launched;  // another thread had the turn before
+    plan_for(s, signature);
   }
+}
+
+// An argument as the signature knows it; what a host array holds is copied here.
+Function::Taken Function::taken(const State& s, Argument& argument, std::size_t number) {
+  WorldState& world = *s.mesh.world;
+  if (argument.on_mesh.valid()) {
+    const ArrayValue& array = ArrayValue::of(argument.on_mesh);
+    require(array.living_world().get() == &world, "argument ", number, " of function '", s.options.name,
+            "' is an array of another world; what read() gives is an array of the host");
+    require(array.mesh == s.mesh.mesh, "argument ", number, " of function '", s.options.name, "' is an array on ", sbp::print(array.mesh),
+            ", but the function is compiled for ", sbp::print(s.mesh.mesh), "; what read() gives is an array of the host");
+    return {array.result.type(), array.layout};
+  }
+  if (argument.array.valid()) argument.feed = {argument.given_away ? array_source(argument.array) : world.copies.copy(argument.array), 0};
+  require(argument.feed.source != nullptr, "argument ", number, " of function '", s.options.name, "' has no source");
+  return {argument.feed.source->type()};
 }
 
 void Function::compile(const std::vector<TensorType>& types) const {
@@ -217,36 +246,41 @@ void Function::compile(const std::vector<TensorType>& types) const {
   require(s.arguments < 0 || static_cast<int>(types.size()) == s.arguments, "function '", s.options.name, "' takes ", s.arguments, " arguments, not ",
           types.size());
   TraceTurn turn(*s.mesh.world, s.traced);
-  plan_for(s, types);
+  std::vector<Taken> signature;
+  for (const TensorType& type : types) signature.push_back({type});
+  plan_for(s, signature);
 }
 
 // With the turn to trace.
-void Function::plan_for(State& s, const std::vector<TensorType>& types) {
+void Function::plan_for(State& s, const std::vector<Taken>& signature) {
   WorldState& world = *s.mesh.world;
   Trace trace(world.ops, {.name = s.options.name, .mesh = s.mesh.mesh, .train = s.options.train, .counter = world.counter});
   {
     Trace::Scope scope(trace);
     std::vector<Tensor> inputs;
     trace.builder.where = karez::print(s.where);
-    for (std::size_t i = 0; i < types.size(); ++i) inputs.push_back(trace.input(cat("arg", i), types[i]));
+    for (std::size_t i = 0; i < signature.size(); ++i) inputs.push_back(trace.input(cat("arg", i), signature[i].type, signature[i].layout));
     trace.builder.where.clear();
     trace.finish(s.body(inputs));
   }
   WorldLock lock(world);
   std::erase_if(s.compiled, [&](const auto& c) { return c->generation != world.generation; });
-  auto made = compile_traced(s, types, trace);
-  std::erase_if(s.compiled, [&](const auto& c) { return c->types == types; });
+  auto made = compile_traced(s, signature, trace);
+  std::erase_if(s.compiled, [&](const auto& c) { return c->signature == signature; });
+  auto text = [&](const std::vector<Taken>& of) {
+    return cat("(", join(of, ", ", [&](const Taken& t) { return t.layout ? sbp::print(t.type, s.mesh.mesh, *t.layout) : tensor::print(t.type); }), ")");
+  };
   if (!s.compiled.empty() && !std::exchange(s.said_again, true))
-    note(LogLevel::warning, karez::print(s.where), ": function '", s.options.name, "' is compiled again: it was called with ", print(types),
-         ", before with ", print(s.compiled.back()->types), "; this is said once, and ", s.options.keep, " signatures are kept");
+    note(LogLevel::warning, karez::print(s.where), ": function '", s.options.name, "' is compiled again: it was called with ", text(signature),
+         ", before with ", text(s.compiled.back()->signature), "; this is said once, and ", s.options.keep, " signatures are kept");
   s.compiled.push_back(std::move(made));
   if (static_cast<int>(s.compiled.size()) > s.options.keep) s.compiled.erase(s.compiled.begin());
 }
 
-std::optional<Future> Function::launch_compiled(State& s, const std::vector<TensorType>& types, const std::vector<Argument>& arguments) {
+std::optional<Future> Function::launch_compiled(State& s, const std::vector<Taken>& signature, const std::vector<Argument>& arguments) {
   WorldLock lock(*s.mesh.world);
   auto found = std::find_if(s.compiled.begin(), s.compiled.end(),
-                            [&](const auto& c) { return c->types == types && c->generation == s.mesh.world->generation; });
+                            [&](const auto& c) { return c->signature == signature && c->generation == s.mesh.world->generation; });
   if (found == s.compiled.end() || (!(*found)->loaded && !load(s, **found))) return std::nullopt;
   std::rotate(found, found + 1, s.compiled.end());
   return launch(s, *s.compiled.back(), arguments);
@@ -255,21 +289,27 @@ std::optional<Future> Function::launch_compiled(State& s, const std::vector<Tens
 Future Function::launch(State& s, const Compiled& c, const std::vector<Argument>& arguments) {
   auto wanted = [&](const std::string& input) { return std::find(c.inputs.begin(), c.inputs.end(), input) != c.inputs.end(); };
   Feeds feeds;
-  for (std::size_t i = 0; i < arguments.size(); ++i)
-    if (wanted(cat("arg", i))) feeds.emplace_back(cat("arg", i), arguments[i].feed);
+  Results arrays;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    std::string name = cat("arg", i);
+    if (!wanted(name)) continue;
+    if (arguments[i].on_mesh.valid()) arrays.emplace_back(std::move(name), ArrayValue::of(arguments[i].on_mesh).result);
+    else feeds.emplace_back(std::move(name), arguments[i].feed);
+  }
   for (const auto& scalar : c.scalars) {
     if (!wanted(scalar.name)) continue;
     HostArray value(TensorType{scalar.dtype, {}});
     with_type(scalar.dtype, [&]<class T>() { value.data<T>()[0] = static_cast<T>(scalar.value()); });
     feeds.emplace_back(scalar.name, Feed{array_source(value), 0});
   }
-  return Future(std::make_shared<const Future::Running>(Future::Running{s.mesh.world, s.mesh.world->session.launch(c.loaded->number(), feeds)}));
+  Launch launch = s.mesh.world->session.launch(c.loaded->number(), feeds, arrays);
+  return Future(std::make_shared<const Future::Running>(Future::Running{s.mesh.world, std::move(launch), c.results}));
 }
 
-std::shared_ptr<Function::Compiled> Function::compile_traced(State& s, const std::vector<TensorType>& types, Trace& trace) {
+std::shared_ptr<Function::Compiled> Function::compile_traced(State& s, const std::vector<Taken>& signature, Trace& trace) {
   WorldState& world = *s.mesh.world;
   auto out = std::make_shared<Compiled>();
-  out->types = types;
+  out->signature = signature;
   out->generation = world.generation;
   out->scalars = trace.host_scalars();
   out->graph = trace.graph;
@@ -286,6 +326,9 @@ std::shared_ptr<Function::Compiled> Function::compile_traced(State& s, const std
   }
   for (const Actor& actor : c.plan.actors)
     if (actor.body == BodyKind::input) out->inputs.push_back(actor.binding);
+  std::vector<Kept> results;
+  for (const Output& output : c.graph.outputs) results.push_back({c.graph.mesh(output.value), layout_of(c.graph, output)});
+  out->results = std::make_shared<const std::vector<Kept>>(std::move(results));
   out->plan = std::move(c.plan);
   out->report = std::move(c.shard_report);
   out->passes = std::move(c.passes);

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/array.h"
 #include "api/functions.h"
 #include "api/world.h"
 #include "plan/plan.h"
@@ -31,33 +32,37 @@ struct FunctionOptions {
   int keep = 16;  // signatures kept; beyond them the one that was not called for longest goes, and is compiled anew when it comes back
 };
 
-// What a compiled function is called with: an array, a number (a scalar tensor), or a batch of a source, whose bytes then flow inside the plan.
-// An array's bytes are copied before the call returns, so the caller may write them at once. One that is moved in by its only holder is given away
-// and not copied.
+// What a compiled function is called with: an array on its mesh (what another call returned), an array of the host, a number (a scalar tensor), or a
+// batch of a source, whose bytes then flow inside the plan.
+// Of an array on the mesh each device reads its own part, and the layout belongs to the signature; the call that makes it may still be under way.
+// A host array's bytes are copied before the call returns, so the caller may write them at once. One that is moved in by its only holder is given
+// away and not copied.
 struct Argument {
   Feed feed;        // or
-  HostArray array;  // this
+  HostArray array;  // this, or
+  Array on_mesh;    // this
   bool given_away = false;
 
   Argument(Feed batch) : feed(std::move(batch)) {}
   Argument(const HostArray& shared) : array(shared) {}
   Argument(HostArray&& moved) : array(std::move(moved)), given_away(array.unique()) {}
+  Argument(Array value) : on_mesh(std::move(value)) {}
   Argument(float value) : Argument(HostArray::of<float>({}, {value})) {}
   Argument(double value) : Argument(HostArray::of<double>({}, {value})) {}
 };
 
-// What a call returns at once; reading it waits, and throws what went wrong in the launch.
+// What a call returns at once: its results, which it holds as long as it lives. Waiting throws what went wrong in the launch.
 class Future {
  public:
   void wait() const;
   bool done() const;
   std::size_t size() const;
-  const HostArray& array(std::size_t i = 0) const;
-  // The only element of an output, as a number of type T.
+  Array value(std::size_t i = 0) const;  // waits for nothing
+  // The only element of a result, as a number of type T; waits.
   template <class T = double> T item(std::size_t i = 0) const {
-    const HostArray& a = array(i);
-    require(a.count() == 1, "output ", i, " is ", a.type(), "; item reads a single element");
-    return with_type(a.dtype(), [&]<class Element>() { return static_cast<T>(a.data<Element>()[0]); });
+    const Array one = value(i);
+    require(one.type().count() == 1, "output ", i, " is ", one.type(), "; item reads a single element");
+    return one.item<T>();
   }
 
  private:
@@ -119,10 +124,12 @@ class Function {
  private:
   struct State;
   struct Compiled;
-  static void plan_for(State& state, const std::vector<TensorType>& types);
-  static std::shared_ptr<Compiled> compile_traced(State& state, const std::vector<TensorType>& types, Trace& trace);
+  struct Taken;
+  static Taken taken(const State& state, Argument& argument, std::size_t number);
+  static void plan_for(State& state, const std::vector<Taken>& signature);
+  static std::shared_ptr<Compiled> compile_traced(State& state, const std::vector<Taken>& signature, Trace& trace);
   static bool load(State& state, Compiled& compiled);
-  static std::optional<Future> launch_compiled(State& state, const std::vector<TensorType>& types, const std::vector<Argument>& arguments);
+  static std::optional<Future> launch_compiled(State& state, const std::vector<Taken>& signature, const std::vector<Argument>& arguments);
   static Future launch(State& state, const Compiled& compiled, const std::vector<Argument>& arguments);
   const Compiled& latest() const;
   std::shared_ptr<State> state_;

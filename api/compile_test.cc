@@ -67,7 +67,7 @@ TEST(Compile, AFunctionOfArraysComesOutOfAFunctionOfTensors) {
   World world;
   auto f = compile(world.mesh(), [](Tensor x, Tensor y) { return std::pair(x + y, sum(x * y)); });
   Future out = f(HostArray::of<float>({3}, {1, 2, 3}), HostArray::of<float>({3}, {4, 5, 6}));
-  EXPECT_THAT(list<float>(out.array(0)), ElementsAre(5, 7, 9));
+  EXPECT_THAT(list<float>(out.value(0).read()), ElementsAre(5, 7, 9));
   EXPECT_EQ(out.item<float>(1), 32);
   EXPECT_THAT(error_of([&] { out.item(0); }), HasSubstr("output 0 is f32[3]; item reads a single element"));
 }
@@ -90,11 +90,11 @@ TEST(Compile, ACallThatDiffersOnlyInItsSecondArgumentIsAnotherSignature) {
   const HostArray x = HostArray::of<float>({2}, {1, 2});
   f(x, HostArray::of<float>({2}, {3, 4})).wait();
   Future other_type = f(x, HostArray::of<double>({2}, {5, 6}));
-  EXPECT_THAT(list<double>(other_type.array(1)), ElementsAre(10, 12));
+  EXPECT_THAT(list<double>(other_type.value(1).read()), ElementsAre(10, 12));
   EXPECT_EQ(traces, 2);
-  EXPECT_THAT(list<float>(f(x, HostArray::of<float>({3}, {7, 8, 9})).array(1)), ElementsAre(14, 16, 18));
+  EXPECT_THAT(list<float>(f(x, HostArray::of<float>({3}, {7, 8, 9})).value(1).read()), ElementsAre(14, 16, 18));
   EXPECT_EQ(traces, 3);
-  EXPECT_THAT(list<float>(f(x, HostArray::of<float>({2}, {1, 1})).array(1)), ElementsAre(2, 2));
+  EXPECT_THAT(list<float>(f(x, HostArray::of<float>({2}, {1, 1})).value(1).read()), ElementsAre(2, 2));
   EXPECT_EQ(traces, 3);
 }
 
@@ -196,10 +196,10 @@ TEST(Compile, WritingAReplicatedVariableReachesEveryDevice) {
   Parameter w("w", {DType::f32, {3}}, constant_init(1));
   auto f = compile(world.mesh("data=4"), [&](Tensor x) { return with_layout(x, P("data", nullptr)) * w; }, {.rules = {{"w", P(nullptr)}}});
   const HostArray ones = HostArray::of<float>({4, 3}, std::vector<float>(12, 1));
-  EXPECT_THAT(list<float>(f(ones).array()), ElementsAre(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1));
+  EXPECT_THAT(list<float>(f(ones).value().read()), ElementsAre(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1));
   EXPECT_EQ(world.layout("w"), (Layout{B()}));
   world.write(w, HostArray::of<float>({3}, {2, 3, 4}));
-  EXPECT_THAT(list<float>(f(ones).array()), ElementsAre(2, 3, 4, 2, 3, 4, 2, 3, 4, 2, 3, 4));
+  EXPECT_THAT(list<float>(f(ones).value().read()), ElementsAre(2, 3, 4, 2, 3, 4, 2, 3, 4, 2, 3, 4));
 }
 
 TEST(Compile, LaterFunctionsTakeLayoutsAsTheyAre) {
@@ -229,8 +229,8 @@ TEST(Compile, BatchesFlowFromASourceInsideThePlan) {
   World world({.devices = 2});
   auto f = compile(world.mesh("data=2"), [](Tensor x, Tensor y, Tensor w) { return std::tuple(sum(flatten(x) * 255.0, {1}), y + 0, sum(w)); });
   Future out = f(Feed{batches.images(), 2}, Feed{batches.labels(), 2}, Feed{batches.weights(), 2});
-  EXPECT_THAT(list<std::int32_t>(out.array(1)), ElementsAre(8, 9, 0, 0));
-  EXPECT_NEAR(out.array(0).data<float>()[1], 6 * 90 + 15, 1e-2);
+  EXPECT_THAT(list<std::int32_t>(out.value(1).read()), ElementsAre(8, 9, 0, 0));
+  EXPECT_NEAR(out.value(0).read().data<float>()[1], 6 * 90 + 15, 1e-2);
   EXPECT_EQ(out.item(2), 2);
 }
 

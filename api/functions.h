@@ -98,8 +98,9 @@ template <AxisName First, AxisName... Names> std::vector<std::string> P(First fi
   };
   return {text(first), text(names)...};
 }
-// The value, laid on the mesh in this way; x itself, like all that nothing is said about, lies as the planner decides. Of a parameter it also says
-// how it is stored: a rule, an earlier function or another hint that says otherwise is an error.
+// The value, laid on the mesh in this way; x itself, like all that nothing is said about, lies as the planner decides. A function that returns it
+// leaves it so: an Array in this layout. Of a parameter it also says how it is stored: a rule, an earlier function or another hint that says
+// otherwise is an error.
 Tensor with_layout(Term x, std::vector<std::string> axes);
 
 // Gradients of a scalar loss, one for each parameter or tensor and of its type: zeros where the loss does not depend on it. That of a parameter

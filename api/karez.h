@@ -1,6 +1,7 @@
 // Everything a user's program needs: include this alone.
 #pragma once
 
+#include "api/array.h"
 #include "api/batches.h"
 #include "api/compile.h"
 #include "api/functions.h"

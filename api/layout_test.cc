@@ -43,8 +43,8 @@ TEST(WithLayout, TwoLayoutsOfOneValueAreTwoValues) {
                    },
                    {.keep_text = true});
   Future out = f(ones({8, 6}));
-  EXPECT_THAT(list(out.array(0)), Each(3.0f));
-  EXPECT_THAT(list(out.array(1)), Each(4.0f));
+  EXPECT_THAT(list(out.value(0).read()), Each(3.0f));
+  EXPECT_THAT(list(out.value(1).read()), Each(4.0f));
   for (const char* pass : {"canonicalise", "shard"})
     EXPECT_THAT(laid(f, pass), ::testing::UnorderedElementsAre("f32[8@data, 6]", "f32[8, 6@data@model]")) << pass;
 }
@@ -53,7 +53,7 @@ TEST(WithLayout, CostsNothingWhereTheValueLiesSo) {
   World world;
   auto calls = [&](auto body) {
     auto f = compile(world.mesh(), body);
-    EXPECT_THAT(list(f(ones({8, 6})).array()), Each(6.0f));
+    EXPECT_THAT(list(f(ones({8, 6})).value().read()), Each(6.0f));
     std::size_t n = 0;
     for (const auto& actor : f.plan().actors) n += actor.calls.size();
     return n;
@@ -67,7 +67,7 @@ TEST(WithLayout, NeitherPassesNorGradientsLookThroughItWrongly) {
     Tensor split = with_layout(x, P("data")), whole = with_layout(split, P(nullptr));
     return grad(sum(split * split + whole * 3), std::vector<Tensor>{x})[0];
   });
-  EXPECT_THAT(list(f(ones({5})).array()), Each(5.0f));
+  EXPECT_THAT(list(f(ones({5})).value().read()), Each(5.0f));
 }
 
 TEST(WithLayout, OfAParameterSaysHowItIsStored) {
@@ -90,13 +90,13 @@ TEST(WithLayout, OfAParameterSaysHowItIsStored) {
               }),
               AllOf(HasSubstr("parameter 'w' is wanted as f32[4, 6;]"), HasSubstr("an earlier with_layout or rule stores it as f32[4@model, 6]"),
                     HasSubstr("layout_test.cc:")));
-  EXPECT_THAT(list(hinted(P("model", nullptr))(ones({3, 4})).array()), Each(4.0f));
+  EXPECT_THAT(list(hinted(P("model", nullptr))(ones({3, 4})).value().read()), Each(4.0f));
   EXPECT_EQ(world.layout(w), Layout{S(0)});
   EXPECT_THAT(error_of([&] {
                 hinted(P(nullptr, "model"))(ones({3, 4}));
               }),
               AllOf(HasSubstr("'w' stored as f32[4, 6@model]"), HasSubstr("an earlier function stored it as f32[4@model, 6]")));
-  EXPECT_THAT(list(hinted(P("model", nullptr))(ones({3, 4})).array()), Each(4.0f)) << "the same again is no contradiction";
+  EXPECT_THAT(list(hinted(P("model", nullptr))(ones({3, 4})).value().read()), Each(4.0f)) << "the same again is no contradiction";
 }
 
 }  // namespace

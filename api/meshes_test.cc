@@ -38,14 +38,14 @@ TEST(Meshes, AVariableIsBornAndReadWhereItsPartOfTheProgramLies) {
                       },
                       {.rules = {{"near", P("data")}, {"far", P("model")}}});
   const HostArray x = HostArray::of<double>({3}, {1, 2, 3});
-  EXPECT_THAT(list(step(x).array(1)), ElementsAre(6, 6, 6));
+  EXPECT_THAT(list(step(x).value(1).read()), ElementsAre(6, 6, 6));
   Future again = step(x);
-  EXPECT_THAT(list(again.array(0)), ElementsAre(3, 5, 7));
-  EXPECT_THAT(list(again.array(1)), ElementsAre(18, 18, 18));
+  EXPECT_THAT(list(again.value(0).read()), ElementsAre(3, 5, 7));
+  EXPECT_THAT(list(again.value(1).read()), ElementsAre(18, 18, 18));
   EXPECT_THAT(list(world.read(near)), ElementsAre(3, 5, 7));
   EXPECT_THAT(list(world.read(far)), ElementsAre(18, 18, 18));
   world.write(far, HostArray::of<double>({3}, {1, 2, 4}));
-  EXPECT_THAT(list(step(x).array(1)), ElementsAre(3, 6, 12));
+  EXPECT_THAT(list(step(x).value(1).read()), ElementsAre(3, 6, 12));
   EXPECT_EQ(world.layout(far), Layout{S(0)});
   for (const char* device : {"0.0", "0.1", "0.2", "0.3"}) EXPECT_GT(world.counters().peak_bytes[device], 0) << device;
 }
@@ -67,7 +67,7 @@ TEST(Meshes, AFunctionIsInlinedWhereTheTraceIsAtThatMoment) {
       return std::pair(out, x);
     });
     try {
-      EXPECT_THAT(list(outer(1.0).array(0)), ElementsAre(4, 4, 4));
+      EXPECT_THAT(list(outer(1.0).value(0).read()), ElementsAre(4, 4, 4));
       EXPECT_TRUE(right);
     } catch (const Error& error) {
       EXPECT_FALSE(right) << error.what();

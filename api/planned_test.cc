@@ -62,7 +62,7 @@ TEST(Planned, WhatAnotherFunctionStoredMeanwhileIsPlannedAnew) {
   EXPECT_EQ(free.signatures(), 1);
   other(ones({6, 8})).wait();
   EXPECT_EQ(print(world.layout("fc1.weight")), "(S(0))");
-  const HostArray got = free(ones({6, 8})).array(), want = other(ones({6, 8})).array();
+  const HostArray got = free(ones({6, 8})).value().read(), want = other(ones({6, 8})).value().read();
   for (std::size_t i = 0; i < 24; ++i) EXPECT_NEAR(got.data<float>()[i], want.data<float>()[i], 1e-6);
   EXPECT_EQ(free.signatures(), 1);
 }

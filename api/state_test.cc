@@ -144,7 +144,7 @@ TEST(State, WhatNobodyCanNameGoesAndWhatAFunctionNeedsStays) {
     (*f)(HostArray::of<float>({2}, {1, 2})).wait();
     EXPECT_THAT(world.variables(), ElementsAre("w"));
   }
-  EXPECT_THAT(list((*f)(HostArray::of<float>({2}, {1, 2})).array()), ElementsAre(3, 6)) << "the function holds it";
+  EXPECT_THAT(list((*f)(HostArray::of<float>({2}, {1, 2})).value().read()), ElementsAre(3, 6)) << "the function holds it";
   EXPECT_THAT(world.variables(), ElementsAre("w"));
   f.reset();
   EXPECT_THAT(world.variables(), IsEmpty());

@@ -22,7 +22,7 @@ Parameter of_two(const char* name, double first) { return {name, {DType::f32, {2
 // What a function of x = (1, 2) returns.
 std::vector<float> result(auto&& body) {
   World world;
-  return list(compile(world.mesh(), body)(HostArray::of<float>({2}, {1, 2})).array());
+  return list(compile(world.mesh(), body)(HostArray::of<float>({2}, {1, 2})).value().read());
 }
 
 TEST(Versions, AGradientAfterAnUpdateIsThatOfTheVersionTheLossRead) {

@@ -183,6 +183,7 @@ Layout World::layout(const Parameter& parameter) const {
 }
 
 Counters World::counters() const { return state_->session.counters(); }
+std::int64_t World::held_bytes() const { return state_->session.held_bytes(); }
 
 void World::reset() {
   state_->session.wait_launched();

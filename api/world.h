@@ -56,7 +56,8 @@ class World {
   Layout layout(std::string_view name) const;  // as stored, one entry per axis of its mesh
   Layout layout(const Parameter& parameter) const;
 
-  Counters counters() const;  // of bytes and messages, where they happened
+  Counters counters() const;        // of bytes and messages, where they happened
+  std::int64_t held_bytes() const;  // of arrays that somebody holds, on all devices together; not part of WorldOptions::memory. Never waits
   void reset();               // forgets variables and plans, and with them a failed launch; functions compile anew at their next call
 
  private:

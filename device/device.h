@@ -29,15 +29,21 @@ class Device {
   const std::string& kind() const { return kind_; }  // "cpu"
   MemoryCounters& memory() const { return *counters_; }
 
-  virtual Memory allocate(std::int64_t bytes) = 0;  // zeroed, 64-byte aligned, counted
+  MemoryCounters& held() const { return *held_; }
+
+  // Zeroed, 64-byte aligned, counted: for a plan or a variable; for a value that the user keeps, which is counted apart.
+  Memory allocate(std::int64_t bytes) { return allocate(bytes, counters_); }
+  Memory hold(std::int64_t bytes) { return allocate(bytes, held_); }
+
   virtual void write(std::byte* on_device, const std::byte* on_host, std::int64_t bytes) = 0;
   virtual void read(std::byte* on_host, const std::byte* on_device, std::int64_t bytes) = 0;
   virtual std::unique_ptr<DeviceStream> make_stream() = 0;
 
  protected:
-  std::shared_ptr<MemoryCounters> counters_ = std::make_shared<MemoryCounters>();
+  virtual Memory allocate(std::int64_t bytes, std::shared_ptr<MemoryCounters> counters) = 0;
 
  private:
+  std::shared_ptr<MemoryCounters> counters_ = std::make_shared<MemoryCounters>(), held_ = std::make_shared<MemoryCounters>();
   std::string name_, kind_;
 };
 

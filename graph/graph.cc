@@ -24,6 +24,8 @@ std::string describe(const Graph& graph, NodeId id) {
   return text;
 }
 
+Layout layout_of(const Graph& graph, const Output& output) { return output.layout ? *output.layout : broadcast_layout(graph.mesh(output.value)); }
+
 ById<ValueId, std::vector<Use>> uses_of(const Graph& graph) {
   ById<ValueId, std::vector<Use>> uses(graph.values.size());
   for (NodeId n : graph.nodes.ids())

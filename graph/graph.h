@@ -59,6 +59,7 @@ struct Variable {
 struct Output {
   std::string name;
   ValueId value;
+  std::optional<Layout> layout = {};  // in which whoever called gets it; none: Broadcast
   bool operator==(const Output&) const = default;
 };
 
@@ -96,6 +97,8 @@ struct NodeView {
   std::vector<TensorType> out_types() const;
 };
 
+Layout layout_of(const Graph& graph, const Output& output);  // as its user gets it
+
 // "matmul at net.cc:12 (fc1)": how errors and traces name a node.
 std::string describe(const Graph& graph, NodeId id);
 
@@ -114,6 +117,7 @@ ById<ValueId, std::vector<Use>> uses_of(const Graph& graph);
 //     %1 = variable() {name="fc.weight"} : f32[10, 784@model]
 //     %2 = matmul(%0, %1) {transpose_b=true} : f32[64@data, 10; sum@model] in "fc" at "net.cc:12" after n0 n1
 //     output "loss" %7
+//     output "state" %8 : f32[64@data, 10]
 //   }
 std::string print(const Graph& graph);
 Graph parse_graph(std::string_view text, const OpTable& ops);

@@ -255,6 +255,12 @@ TEST(Verify, OutputsExistAndHaveTheirOwnNames) {
   EXPECT_EQ(g.error(), "two outputs are called 'y'");
   g.graph.outputs.back() = {"z", ValueId(8)};
   EXPECT_EQ(g.error(), "output 'z' is %8, which no node makes");
+  g.graph.outputs.back() = {"z", ValueId(1), Layout{sbp::S(0)}};
+  EXPECT_EQ(g.error(), "no error");
+  g.graph.outputs.back().layout = Layout{sbp::S(2)};
+  EXPECT_THAT(g.error(), ::testing::HasSubstr("output 'z': f32[4, 4] cannot lie as (S(2)) on mesh(data=2)"));
+  g.graph.outputs.back().layout = Layout{sbp::P()};
+  EXPECT_EQ(g.error(), "output 'z' is wanted as (P(sum)); a part of a sum is no result");
 }
 
 TEST(Verify, RegionsAreVerifiedAndClosed) {

@@ -59,7 +59,7 @@ class Parser {
         variable(graph, later);
       } else if (accept_line("output")) {
         std::string name = in_.quoted();
-        graph.outputs.push_back({std::move(name), defined(graph)});
+        output(graph, std::move(name));
       } else {
         node(graph);
       }
@@ -162,6 +162,20 @@ class Parser {
     ValueId id = value_name();
     if (!is_defined(graph, id)) before.fail_here("a value is used before it is defined");
     return id;
+  }
+
+  void output(Graph& graph, std::string name) {
+    ValueId value = defined(graph);
+    std::optional<Layout> layout;
+    in_.skip_space();
+    Scan before = in_;
+    if (in_.accept(":")) {
+      Placed at = placed_type(graph);
+      if (at.type != graph.type(value) || at.mesh != graph.value(value).mesh || !at.layout)
+        before.fail_here(cat("an output of %", value, " is a laid ", graph.type(value), " on its mesh"));
+      layout = std::move(at.layout);
+    }
+    graph.outputs.push_back({std::move(name), value, std::move(layout)});
   }
 
   ValueId fresh(Graph& graph) {

@@ -51,7 +51,11 @@ class Printer {
       out_ += "\n";
     }
     for (const Node& node : graph.nodes) write(graph, node, cat(margin, "  "));
-    for (const Output& output : graph.outputs) out_ += cat(margin, "  output ", quote(output.name), " ", value_name(output.value), "\n");
+    for (const Output& output : graph.outputs) {
+      out_ += cat(margin, "  output ", quote(output.name), " ", value_name(output.value));
+      if (output.layout) out_ += cat(" : ", typed(graph, graph.type(output.value), graph.value(output.value).mesh, output.layout));
+      out_ += "\n";
+    }
     out_ += cat(margin, "}\n");
   }
 

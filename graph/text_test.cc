@@ -48,6 +48,8 @@ TEST(GraphText, EveryFeatureReadsBackAsItWasPrinted) {
   }
   output "loss" %8
   output "" %5
+  output "rows" %2 : f32[64@data, 10]
+  output "whole" %7 : f32[4;] on mesh1
 }
 )";
   EXPECT_TRUE(same_lines(again(text), text));
@@ -141,6 +143,9 @@ TEST(GraphText, BadTextIsRefusedWithItsPlace) {
             "graph: line 3, column 3: a value is defined twice at '%0 = input() : f32[2]'");
   EXPECT_EQ(error("graph main {\n  variable \"w\" : f32[2] read %4\n}"), "graph: line 2, column 30: no node defines this value at '%4'");
   EXPECT_EQ(error("graph main { output \"y\" %0 }"), "graph: line 1, column 25: a value is used before it is defined at '%0 }'");
+  for (const char* wrong : {"f32[4]", "f64[4@data]", "f32[2@data]"})
+    EXPECT_THAT(error(cat("graph main mesh(data=2) { %0 = input() : f32[4] output \"y\" %0 : ", wrong, " }")),
+                HasSubstr("column 63: an output of %0 is a laid f32[4] on its mesh"));
   EXPECT_EQ(error("graph main mesh(data=2) { %0 = input() : f32[4@modle] }"),
             "graph: line 1, column 42: mesh: no axis is called 'modle'; mesh(data=2) has data at 'f32[4@modle] }'");
   EXPECT_EQ(error("graph main mesh(data=2) { %0 = input() : f32[4@data, 4@data] }"),

@@ -125,6 +125,11 @@ class Verifier {
     for (const Output& output : graph_.outputs) {
       require(ErrorKind::name, names.insert(output.name).second, "two outputs are called '", output.name, "'");
       require(known(output.value), "output '", output.name, "' is %", output.value, ", which no node makes");
+      if (!output.layout) continue;
+      const std::string what = cat("output '", output.name, "'");
+      placed(what, graph_.type(output.value), graph_.value(output.value).mesh, output.layout);
+      for (Sbp entry : *output.layout)
+        require(ErrorKind::layout, !entry.is_partial(), what, " is wanted as ", print(*output.layout), "; a part of a sum is no result");
     }
   }
 

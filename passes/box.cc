@@ -43,7 +43,7 @@ Graph box(const Graph& graph, const OpTable& ops, const Wanted& wanted, const Co
   };
   for (ValueId v : graph.values.ids())
     for (const Use& use : uses[v]) want(v, wanted[use.node][static_cast<std::size_t>(use.operand)]);
-  for (const Output& output : graph.outputs) want(output.value, broadcast_layout(graph.mesh(output.value)));
+  for (const Output& output : graph.outputs) want(output.value, layout_of(graph, output));
   for (const Variable& variable : graph.variables)
     if (variable.updated.valid()) want(variable.updated, *variable.stored);
 
@@ -63,8 +63,8 @@ Graph box(const Graph& graph, const OpTable& ops, const Wanted& wanted, const Co
   // One value may be an output and the next version of several variables, each in a layout of its own: name them one by one.
   Graph boxed = rewrite.finish();
   for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
-    ValueId value = graph.outputs[i].value;
-    boxed.outputs[i].value = at[value].at(broadcast_layout(graph.mesh(value)));
+    const Output& output = graph.outputs[i];
+    boxed.outputs[i].value = at[output.value].at(layout_of(graph, output));
   }
   for (std::size_t i = 0; i < graph.variables.size(); ++i) {
     const Variable& variable = graph.variables[i];

@@ -85,6 +85,18 @@ TEST(Box, OutputsAreBroadcastAndKeepTheirNames) {
   }
 }
 
+TEST(Box, AnOutputThatIsWantedInALayoutGetsThatAndNoMore) {
+  Placed p;
+  ValueId x = p.with(build::input(p.b, "x", {DType::f32, {5, 6}}), on_data(S(0)));
+  ValueId y = p.with(build::exp(p.b, x), on_data(S(0)));
+  p.graph.outputs = {{"y", y, on_data(S(0))}, {"columns", y, on_data(S(1))}};
+  p.as_made();
+  EXPECT_EQ(p.boxed(), "all_to_all f32[5@data, 6] -> f32[5, 6@data]\n");
+  EXPECT_EQ(*p.graph.value(p.graph.outputs[0].value).layout, on_data(S(0)));
+  EXPECT_EQ(*p.graph.value(p.graph.outputs[1].value).layout, on_data(S(1)));
+  EXPECT_EQ(p.graph.outputs[1].layout, on_data(S(1))) << "later passes know it too";
+}
+
 TEST(Box, BoxesQuoteTheSourceLineOfWhatTheyMove) {
   Placed p;
   p.b.where = "net.cc:7";

@@ -86,13 +86,20 @@ struct LocalSegment {
   std::vector<LocalId> reads, writes;  // collectives, inputs and fetches: local values beside those of calls
 };
 
+// One own device's part of a graph output.
+struct Fetched {
+  std::string output;
+  int device = 0;
+  LocalId value;
+};
+
 // This rank's part of the program: what its devices hold and call.
 struct LocalProgram {
   ById<LocalId, LocalValue> values;
   std::vector<LocalSegment> segments;  // in the order of segments, devices within
   std::vector<LocalCall> setup;
-  int copies = 0;                                        // inserted because a kernel takes other strides
-  std::vector<std::pair<std::string, LocalId>> fetched;  // graph outputs: name and the local value that the host reads
+  int copies = 0;  // inserted because a kernel takes other strides
+  std::vector<Fetched> fetched;
 };
 
 // Where values lie that live inside one actor.

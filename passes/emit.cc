@@ -32,7 +32,7 @@ class Emitter {
       if (root(v) == v) place(v);
     for (std::size_t s = 0; s < c_.local.segments.size(); ++s)
       if (actor_of_[s].valid()) fill(s);
-    for (const auto& [id, fetched] : fetch_) actor(id).bound = {operand(fetched, false)};
+    for (const auto& [id, fetched] : fetch_) bind_fetch(actor(id), fetched);
     setup();
     order_writers();
     start_and_done();
@@ -99,18 +99,33 @@ class Emitter {
     std::string name = body == BodyKind::input        ? cat("input ", first.attrs.text("name"))
                        : body == BodyKind::collective ? cat(first.attrs.text("move"), " %", first.outputs[0])
                                                       : cat("compute.", local.segment);
-    ActorId id = add_actor(name, stream(local.device, segment.stream), body, local.segment.index + 1);
+    const bool array = body == BodyKind::input && local.device >= 0;
+    ActorId id = add_actor(name, stream(local.device, array ? StreamKind::compute : segment.stream), body, local.segment.index + 1);
     actor(id).where = first.where;
     if (body == BodyKind::input) actor(id).binding = first.attrs.text("name");
     return id;
   }
 
   void fetches() {
-    for (const auto& [name, fetched] : c_.local.fetched) {
-      ActorId id = add_actor(cat("fetch ", name), stream(0, StreamKind::host), BodyKind::fetch, static_cast<int>(c_.cut.segments.size()) + 1);
-      actor(id).binding = name;
-      fetch_.emplace_back(id, fetched);
+    for (const Fetched& fetched : c_.local.fetched) {
+      ActorId id = add_actor(cat("fetch ", fetched.output), stream(fetched.device, StreamKind::compute), BodyKind::fetch,
+                             static_cast<int>(c_.cut.segments.size()) + 1);
+      actor(id).binding = fetched.output;
+      fetch_.emplace_back(id, fetched.value);
     }
+  }
+
+  // Where the part lies in the whole is said of parts alone.
+  void bind_fetch(Actor& fetch, LocalId part) {
+    fetch.bound = {operand(part, false)};
+    const Shape& logical = c_.graph.type(value(part).value).shape;
+    if (shape_of(value(part).box) != logical) fetch.slices = {slice(value(part).box, logical)};
+  }
+
+  static Attrs slice(const Box& box, const Shape& logical) {
+    Ints begin;
+    for (const Range& range : box) begin.push_back(range.begin);
+    return Attrs().set("begin", begin).set("shape", Ints(logical));
   }
 
   // Which actors make, read and write each root.
@@ -247,10 +262,8 @@ class Emitter {
     for (std::size_t i = 0; i < local.calls.size(); ++i) made.calls.push_back(call_from(local.calls[i], c_.scratch.workspace[s][i], local.device));
     if (made.body == BodyKind::input) {
       const LocalValue& root = value(local.writes[0]);
-      Ints begin;
-      for (const Range& range : root.box) begin.push_back(range.begin);
       made.bound = {operand(local.writes[0], true)};
-      made.slices = {Attrs().set("begin", begin).set("shape", Ints(root.view.shape))};
+      made.slices = {slice(root.box, local.device < 0 ? root.view.shape : c_.graph.type(root.value).shape)};
     } else if (made.body == BodyKind::collective) {
       std::int64_t staging = 0;
       const View &in = value(local.reads[0]).view, &out = value(local.writes[0]).view;

@@ -339,7 +339,7 @@ TEST(Emit, CollectivesThatMayBeUnderWayAtOnceShareNoStaging) {
   }
 }
 
-TEST(Emit, AReaderOfTheOldVersionActsBeforeTheWriter) {  // the output is fetched on the host stream, which knows nothing of the update
+TEST(Emit, AReaderOfTheOldVersionActsBeforeTheWriter) {  // the output's fetch knows nothing of the update
   Graph graph;
   Builder b(graph, table());
   ValueId w = testing::parameter(b, "w", {DType::f32, {4}}), m = testing::parameter(b, "m", {DType::f32, {4}});
@@ -358,6 +358,28 @@ TEST(Emit, AReaderOfTheOldVersionActsBeforeTheWriter) {  // the output is fetche
     ordered |= reg.bytes == 0 && reg.producer == ActorId(fetch) &&
                std::find(reg.consumers.begin(), reg.consumers.end(), ActorId(update)) != reg.consumers.end();
   EXPECT_TRUE(ordered) << print(c.plan);
+}
+
+TEST(Emit, EachDeviceReadsItsPartOfAnArrayAndKeepsItsPartOfAnOutput) {
+  Graph graph;
+  graph.meshes = {Mesh::parse("data=2")};
+  Builder b(graph, table());
+  ValueId x = build::array_input(b, "x", {DType::f32, {5, 3}}, {S(0)});
+  graph.outputs = {{"rows", build::exp(b, x), Layout{S(0)}}, {"sum", build::reduce_sum(b, x, {0, 1})}};
+  Compilation c = testing::compilation(std::move(graph));
+  compile(c);
+  std::vector<std::string> found;
+  for (const Actor& actor : c.plan.actors) {
+    if (actor.binding.empty()) continue;
+    const Stream& stream = c.plan.stream(actor.stream);
+    found.push_back(cat(actor.binding, " ", stream.name, " ", stream.device, " ", actor.bound[0].view, actor.slices.empty() ? "" : actor.slices[0].print()));
+  }
+  std::sort(found.begin(), found.end());
+  EXPECT_EQ(found, (std::vector<std::string>{
+                       "rows compute 0 f32[3, 3]{begin=[0, 0], shape=[5, 3]}", "rows compute 1 f32[2, 3]{begin=[3, 0], shape=[5, 3]}",
+                       "sum compute 0 f32[]", "sum compute 1 f32[]",
+                       "x compute 0 f32[3, 3]{begin=[0, 0], shape=[5, 3]}", "x compute 1 f32[2, 3]{begin=[3, 0], shape=[5, 3]}"}));
+  EXPECT_EQ(parse_plan(print(c.plan)), c.plan);
 }
 
 TEST(Emit, AnOldVersionFetchedUnderTwoNamesIsFetchedTwiceBeforeItIsOverwritten) {

@@ -97,14 +97,7 @@ class Localiser {
         }
       }
     }
-    for (const Output& output : graph_.outputs) {  // they are Broadcast: the host reads the first device's that has one
-      device_ = 0;
-      while (static_cast<std::size_t>(device_) < own_.size() && !is_here(output.value)) ++device_;
-      require(static_cast<std::size_t>(device_) < own_.size(), "localise: output '", output.name, "', ",
-              describe(graph_, graph_.value(output.value).producer), ", lies on ", print(graph_.mesh(output.value)), ", where rank ", options_.rank,
-              " has no device; outputs cannot be fetched from another rank yet");
-      made_.fetched.emplace_back(output.name, at(output.value));
-    }
+    for (const Output& output : graph_.outputs) fetch(output);
     return std::move(made_);
   }
 
@@ -142,9 +135,32 @@ class Localiser {
     return add(std::move(out));
   }
 
+  // Every device keeps its own part.
+  void fetch(const Output& output) {
+    const std::size_t before = made_.fetched.size();
+    for (device_ = 0; static_cast<std::size_t>(device_) < own_.size(); ++device_)
+      if (is_here(output.value)) made_.fetched.push_back({output.name, device_, at(output.value)});
+    require(made_.fetched.size() > before, "localise: output '", output.name, "', ", describe(graph_, graph_.value(output.value).producer),
+            ", lies on ", print(graph_.mesh(output.value)), ", where rank ", options_.rank,
+            " has no device; outputs cannot be fetched from another rank yet");
+  }
+
+  // A value that lies on the mesh already: each device reads its own part.
+  void array_input(SegmentId segment, ValueId value) {
+    for (device_ = 0; static_cast<std::size_t>(device_) < own_.size(); ++device_) {
+      if (!is_here(value)) continue;
+      Box box = box_of(value);
+      View view(graph_.type(value).dtype, shape_of(box));
+      LocalId part = add({value, device_, std::move(box), std::move(view), {}, 0, segment, -1, false});
+      made_.segments.push_back({segment, device_, {}, {}, {}, {part}});
+      define(value, part);
+    }
+  }
+
   // One batch input of the rank: a register on the host that holds what the own devices need; each device has a window on it.
   void input(SegmentId segment, NodeId node) {
     ValueId value = graph_.node(node).outputs[0];
+    if (graph_.node(node).attrs.flag("array", false)) return array_input(segment, value);
     const TensorType& type = graph_.type(value);
     std::optional<Box> covered;
     for (device_ = 0; static_cast<std::size_t>(device_) < own_.size(); ++device_) {

@@ -215,6 +215,27 @@ TEST(Localise, AnInputIsOneRegisterOnTheHostWithAWindowForEachDevice) {
   }
 }
 
+TEST(Localise, AnInputThatLiesOnTheMeshIsAPartOnEachDevice) {
+  Program p("data=2,model=2");
+  ValueId x = build::array_input(p.b, "x", {DType::f32, {5, 4}}, {B(), S(0)});
+  p.output(p.fix(build::exp(p.b, x), {S(1), S(0)}));
+  p.graph.outputs[0].layout = Layout{S(1), S(0)};
+  Compilation c = p.localised();
+  for (int d = 0; d < 4; ++d) {
+    const LocalValue& part = made_by(c, "input", d);
+    EXPECT_EQ(root_of(c, part).device, d);
+    EXPECT_EQ(print(part.view), d % 2 == 0 ? "f32[3, 4]" : "f32[2, 4]");
+    EXPECT_EQ(part.box, (Box{d % 2 == 0 ? Range{0, 3} : Range{3, 5}, {0, 4}}));
+    EXPECT_EQ(made_by(c, "box", d).offset, d / 2 * 2 * 4) << "a free slice of it";
+  }
+  ASSERT_EQ(c.local.fetched.size(), 4u);
+  for (int d = 0; d < 4; ++d) {
+    const Fetched& fetched = c.local.fetched[static_cast<std::size_t>(d)];
+    EXPECT_EQ(fetched.device, d);
+    EXPECT_EQ(c.local.values[fetched.value].box, (Box{d % 2 == 0 ? Range{0, 3} : Range{3, 5}, d < 2 ? Range{0, 2} : Range{2, 4}}));
+  }
+}
+
 TEST(Localise, ARankHoldsOnlyWhatItsDevicesNeedOfAnInput) {
   Program p("data=4");
   for (std::size_t d = 0; d < 4; ++d) p.graph.meshes[0].devices[d] = {static_cast<int>(d / 2), static_cast<int>(d % 2)};

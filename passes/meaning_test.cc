@@ -24,7 +24,13 @@ Graph random_step(std::mt19937_64& random, const Mesh& mesh) {
   Builder b(graph, table());
   auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
   std::vector<ValueId> pool;
-  for (const char* name : {"x", "y"}) pool.push_back(build::input(b, name, {DType::f64, shape}));
+  auto drawn = [&] {
+    Layout layout;
+    for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis) layout.push_back(below(3) == 0 ? B() : S(static_cast<int>(below(2))));
+    return layout;
+  };
+  for (const char* name : {"x", "y"})
+    pool.push_back(below(2) ? build::array_input(b, name, {DType::f64, shape}, drawn()) : build::input(b, name, {DType::f64, shape}));
   ValueId lr = build::input(b, "lr", {DType::f64, {}}), bias = build::input(b, "bias", {DType::f64, {6}});
   for (const char* name : {"u", "v", "w", "m.u", "m.v", "m.w"}) pool.push_back(testing::parameter(b, name, {DType::f64, shape}));
   auto any = [&] { return pool[below(pool.size())]; };
@@ -69,6 +75,8 @@ Graph random_step(std::mt19937_64& random, const Mesh& mesh) {
   for (std::size_t v : free)
     if (below(2)) graph.variables[v].updated = any();  // assigned, perhaps from another variable or from itself
   graph.outputs = {{"a", any()}, {"b", pool.back()}};
+  for (Output& output : graph.outputs)
+    if (below(2)) output.layout = drawn();
   return graph;
 }
 

@@ -30,7 +30,7 @@ ById<LocalId, bool> crosses_actors(const LocalProgram& program, const Segmented&
     if (own_stream)
       for (LocalId out : segment.writes) crosses[out] = true;  // inputs and collectives fill registers
   }
-  for (const auto& [output, value] : program.fetched) crosses[program.values[value].root] = true;
+  for (const Fetched& fetched : program.fetched) crosses[program.values[fetched.value].root] = true;
   return crosses;
 }
 

@@ -60,7 +60,7 @@ Graph Rewrite::finish() {
     if (variable.read.valid()) variable.read = at(variable.read);
     if (variable.updated.valid()) variable.updated = at(variable.updated);
   }
-  for (const Output& output : from_.outputs) to_.outputs.push_back({output.name, at(output.value)});
+  for (const Output& output : from_.outputs) to_.outputs.push_back({output.name, at(output.value), output.layout});
   return std::move(to_);
 }
 

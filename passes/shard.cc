@@ -23,7 +23,7 @@ double price_value(const Graph& graph, ValueId value, const Wants& w, const Choi
   auto pick = [&](NodeId node) -> const NodeChoice& { return choices[node][static_cast<std::size_t>(chosen[node])]; };
   std::set<Layout> targets;
   for (const Use& use : w.uses) targets.insert(pick(use.node).in(static_cast<std::size_t>(use.operand)));
-  if (w.broadcast) targets.insert(broadcast_layout(graph.mesh(value)));
+  targets.insert(w.outputs.begin(), w.outputs.end());
   if (w.stored) targets.insert(*w.stored);
   if (w.stored_like.valid()) targets.insert(pick(w.stored_like).out(0));
   if (targets.size() > 16) return INFINITY;

@@ -76,6 +76,8 @@ Graph random_graph(Random& random, const Mesh& mesh, std::size_t nodes) {
   }
   graph.outputs.push_back({"last", ValueId(graph.values.size() - 1)});
   if (pick(random, 3) == 0) graph.outputs.push_back({"other", any()});
+  for (Output& output : graph.outputs)  // the user wants it split
+    if (!graph.type(output.value).shape.empty() && pick(random, 4) == 0) output.layout = Layout(mesh.axes.size(), S(0));
   if (pick(random, 4) == 0) {  // the user fixed a layout that the op can give
     NodeId node(sources + pick(random, nodes - sources));
     auto ways = mesh_shardings({&graph, node}, mesh);
@@ -261,7 +263,7 @@ class BruteForce {
       for (std::size_t i = 0; i < graph_.nodes[n].inputs.size(); ++i)
         if (graph_.nodes[n].inputs[i] == priced.value) targets.insert(layout_of(choices_[n][chosen[n]], false, i));
     for (const Output& output : graph_.outputs)
-      if (output.value == priced.value) targets.insert(broadcast_layout(mesh_));
+      if (output.value == priced.value) targets.insert(output.layout ? *output.layout : Layout(mesh_.axes.size(), B()));
     for (const Variable& variable : graph_.variables)
       if (variable.updated == priced.value) targets.insert(made(variable.read));  // back to where it is stored
     targets.erase(from);

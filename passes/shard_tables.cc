@@ -48,7 +48,7 @@ class Tables {
     nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
 
     int from = -1, set = 0;  // what is the same whatever is chosen
-    if (w.broadcast) set = table_->with(set, table_->number(broadcast_layout(graph_.mesh(value))));
+    for (const Layout& output : w.outputs) set = table_->with(set, table_->number(output));
     if (w.stored) set = table_->with(set, table_->number(*w.stored));
     std::vector<Member> members;
     std::size_t cells = 1, all = 1;
@@ -244,7 +244,7 @@ ById<ValueId, Wants> wants_of(const Graph& graph) {
     wants[v].output = graph.values[v].output;
     wants[v].uses = uses[v];
   }
-  for (const Output& output : graph.outputs) wants[output.value].broadcast = true;
+  for (const Output& output : graph.outputs) wants[output.value].outputs.push_back(layout_of(graph, output));
   for (const Variable& variable : graph.variables) {
     if (!variable.updated.valid()) continue;
     Wants& w = wants[variable.updated];

@@ -14,7 +14,7 @@ struct Wants {
   NodeId producer;
   int output = 0;
   std::vector<Use> uses;
-  bool broadcast = false;        // a graph output
+  std::vector<Layout> outputs;   // of the graph: it goes to these
   NodeId stored_like;            // an updated variable goes to the layout of this node's output (its `variable` node)
   std::optional<Layout> stored;  // or to this one
 };

@@ -61,7 +61,7 @@ class Interpreter {
         });
         write(actor.bound[0], out);
       }
-      if (actor.body == BodyKind::fetch) outputs[actor.binding] = read(actor.bound[0]);
+      if (actor.body == BodyKind::fetch) fetch(actor);
       for (const Call& call : actor.calls) run(call);
       ports[a].complete(deliver);
       ++done;
@@ -73,6 +73,20 @@ class Interpreter {
   double* address(const Operand& o) {
     if (o.reg.valid()) return block(plan_.reg(o.reg).block) + (plan_.reg(o.reg).offset + o.offset) / 8;
     return block(o.block) + o.offset / 8;
+  }
+  // A device's part of an output, or all of it.
+  void fetch(const Actor& actor) {
+    Array part = read(actor.bound[0]);
+    if (actor.slices.empty()) {
+      outputs[actor.binding] = std::move(part);
+      return;
+    }
+    auto whole = outputs.try_emplace(actor.binding, filled(actor.slices[0].ints("shape"), [](const auto&) { return 0.0; })).first;
+    std::size_t i = 0;
+    for_each_index(part.shape, [&](std::vector<std::int64_t> index) {
+      for (std::size_t d = 0; d < index.size(); ++d) index[d] += actor.slices[0].ints("begin")[d];
+      whole->second.data[static_cast<std::size_t>(offset_of(index, row_major(whole->second.shape)))] = part.data[i++];
+    });
   }
   Array read(const Operand& o) {
     const double* from = address(o);

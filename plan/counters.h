@@ -16,6 +16,7 @@ struct Counters {
   std::int64_t messages = 0;                       // both kinds, the session's own start and done included
   std::map<std::string, std::int64_t> sent_bytes;  // by kind of collective, counted at the copy
   std::map<std::string, std::int64_t> peak_bytes;  // by device ("0.1"): blocks and variables
+  std::map<std::string, std::int64_t> held_bytes;  // by device: of arrays that somebody holds, at this moment
   int workers = 0;
 };
 

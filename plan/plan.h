@@ -38,7 +38,7 @@ struct Stream {
   bool operator==(const Stream&) const = default;
 };
 
-// constant: filled by Plan::setup when loaded, read only after. external: results that the user holds.
+// constant: filled by Plan::setup when loaded, read only after. external: results that the user holds, which are made anew for each launch.
 enum class BlockKind { scratch, reg, variable, constant, external };
 std::string_view name_of(BlockKind kind);
 
@@ -113,8 +113,8 @@ struct Port {
 
 enum class BodyKind {
   compute,     // runs `calls`
-  input,       // fills its outputs from the source or host feed that `binding` names
-  fetch,       // copies its input to the host value that `binding` names
+  input,       // fills its outputs from what `binding` is fed with: a source, or its device's part of an array
+  fetch,       // copies its input to its device's part of the array that `binding` names
   state,       // grants variables: no work
   collective,  // runs `collective`
 };
@@ -129,7 +129,7 @@ struct Actor {
   std::optional<Collective> collective;
   std::string binding;
   std::vector<Operand> bound;  // input: what the source writes, in order; fetch: what is read
-  std::vector<Attrs> slices;   // input: per bound operand, {begin=[..], shape=[..]} of the logical batch tensor
+  std::vector<Attrs> slices;   // per bound operand, {begin=[..], shape=[..]} of the logical tensor; fetch: none if it is the whole
   int priority = 0;            // smaller acts first
   std::string where;
   bool operator==(const Actor&) const = default;

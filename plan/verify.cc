@@ -178,10 +178,11 @@ void verify_actor(const Plan& plan, ActorId i) {
   require(a.body != BodyKind::input || !a.bound.empty(), who, " reads input '", a.binding, "' into nothing");
   require(a.body != BodyKind::input || a.slices.size() == a.bound.size(), who, ": ", a.slices.size(), " slices for ", a.bound.size(), " operands");
   require(a.body != BodyKind::fetch || a.bound.size() == 1, who, " fetches ", a.bound.size(), " operands; one is meant");
+  require(a.body != BodyKind::fetch || a.slices.size() <= 1, who, ": ", a.slices.size(), " slices for one operand");
   for (std::size_t k = 0; k < a.bound.size(); ++k) {
     const Operand& o = a.bound[k];
     verify_operand(plan, &a, o, a.body == BodyKind::input, who);
-    if (a.body != BodyKind::input) continue;
+    if (a.slices.empty()) continue;
     const Ints &begin = a.slices[k].ints("begin"), &shape = a.slices[k].ints("shape");
     bool fits = begin.size() == shape.size() && shape.size() == o.view.shape.size();
     for (std::size_t d = 0; fits && d < shape.size(); ++d) fits = begin[d] >= 0 && checked_add(begin[d], o.view.shape[d]) <= shape[d];
@@ -252,14 +253,53 @@ void verify_within_launch(const Plan& plan) {
   }
 }
 
+// What a fetch keeps of the whole.
+struct FetchedPart {
+  Ints begin, size, whole;
+};
+FetchedPart part_of(const Actor& fetch) {
+  const Shape& size = fetch.bound[0].view.shape;
+  if (fetch.slices.empty()) return {Ints(size.size(), 0), size, size};
+  return {fetch.slices[0].ints("begin"), size, fetch.slices[0].ints("shape")};
+}
+
+// The fetches of one output: a part of each device at most; parts are equal or apart, and those of all ranks make the whole.
+void verify_parts(const Plan& plan, const std::string& output, const std::vector<ActorId>& fetches) {
+  const FetchedPart first = part_of(plan.actor(fetches[0]));
+  const DType dtype = plan.actor(fetches[0]).bound[0].view.dtype;
+  auto device = [&](ActorId i) { return plan.stream(plan.actor(i).stream).device; };
+  std::int64_t covered = 0;
+  for (std::size_t i = 0; i < fetches.size(); ++i) {
+    const FetchedPart part = part_of(plan.actor(fetches[i]));
+    require(part.whole == first.whole && plan.actor(fetches[i]).bound[0].view.dtype == dtype, name_of_actor(plan, fetches[i]), " fetches '", output,
+            "' as a part of ", print(TensorType{plan.actor(fetches[i]).bound[0].view.dtype, part.whole}), ", but ", name_of_actor(plan, fetches[0]),
+            " of ", print(TensorType{dtype, first.whole}));
+    bool again = false;
+    for (std::size_t j = 0; j < i; ++j) {
+      const FetchedPart other = part_of(plan.actor(fetches[j]));
+      require(device(fetches[i]) != device(fetches[j]), name_of_actor(plan, fetches[i]), " and ", name_of_actor(plan, fetches[j]), " both fetch '",
+              output, "' on device ", device(fetches[i]));
+      bool same = part.begin == other.begin && part.size == other.size, apart = false;
+      for (std::size_t d = 0; d < part.size.size(); ++d)
+        apart |= part.begin[d] >= other.begin[d] + other.size[d] || other.begin[d] >= part.begin[d] + part.size[d];
+      require(same || apart, name_of_actor(plan, fetches[i]), " and ", name_of_actor(plan, fetches[j]), " fetch parts of '", output,
+              "' that overlap and differ");
+      again |= same;
+    }
+    if (!again) covered = checked_add(covered, count_of(part.size));
+  }
+  require(plan.world > 1 || covered == count_of(first.whole), "plan '", plan.name, "': the fetches of '", output, "' have ", covered, " of its ",
+          count_of(first.whole), " elements");
+}
+
 // What the launch's feeds and outputs ask of the actors that serve them.
 void verify_bindings(const Plan& plan, const ById<ActorId, std::int64_t>& acts) {
-  std::map<std::string, ActorId> inputs, outputs;
+  std::map<std::string, ActorId> inputs;
+  std::map<std::string, std::vector<ActorId>> outputs;
   for (ActorId i : plan.actors.ids()) {
     const Actor& a = plan.actors[i];
     if (a.body == BodyKind::fetch) {
-      auto [other, first] = outputs.emplace(a.binding, i);
-      require(first, name_of_actor(plan, i), " and ", name_of_actor(plan, other->second), " both fetch '", a.binding, "'");
+      outputs[a.binding].push_back(i);
       require(acts[i] == 1, name_of_actor(plan, i), " acts ", acts[i], " times in a launch, but '", a.binding, "' is fetched once");
     }
     if (a.body == BodyKind::input) {
@@ -268,6 +308,7 @@ void verify_bindings(const Plan& plan, const ById<ActorId, std::int64_t>& acts) 
               name_of_actor(plan, other->second), " reads it ", acts[other->second], " times");
     }
   }
+  for (const auto& [output, fetches] : outputs) verify_parts(plan, output, fetches);
 }
 
 void verify_sequences(const Plan& plan) {

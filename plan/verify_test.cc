@@ -257,7 +257,9 @@ TEST(Verify, BindingsMustAgreeWithWhatALaunchGivesAndTakes) {
   both.s.plan.actors[second].binding = "y";
   both.s.plan.actors[second].bound = {in_register(both.y, four)};
   both.s.done(second);
-  EXPECT_NE(error_of([&] { verify(both.s.plan); }).find("'second' (second at sketch.cc:1) and actor a2 'out' (out at sketch.cc:1) both fetch 'y'"),
+  EXPECT_NE(error_of([&] {
+              verify(both.s.plan);
+            }).find("'second' (second at sketch.cc:1) and actor a2 'out' (out at sketch.cc:1) both fetch 'y' on device 0"),
             std::string::npos);
   both.s.plan.actors[second].binding = "z";
   EXPECT_NO_THROW(verify(both.s.plan));
@@ -283,6 +285,39 @@ TEST(Verify, BindingsMustAgreeWithWhatALaunchGivesAndTakes) {
             std::string::npos);
   uneven.bind(more, "w", reg);
   EXPECT_NO_THROW(verify(uneven.s.plan));
+}
+
+TEST(Verify, PartsOfAnOutputMakeTheWholeAndAreEqualOrApart) {
+  struct Parts {
+    Sketch s = Sketch(2);
+    ActorId out[2];
+    Parts() {
+      for (int d = 0; d < 2; ++d) {
+        ActorId work = s.actor(cat("work.", d), 0, d);
+        out[d] = s.actor(cat("out.", d), 0, d, BodyKind::fetch);
+        s.start(work);
+        RegisterId reg = s.edge(work, {out[d]}, 1, 16);
+        s.done(out[d]);
+        s.plan.actors[out[d]].binding = "y";
+        s.plan.actors[out[d]].bound = {in_register(reg, four)};
+      }
+    }
+    std::string with(std::int64_t first, std::int64_t second, std::int64_t whole, std::int64_t other = 0) {
+      for (int d = 0; d < 2; ++d)
+        s.plan.actors[out[d]].slices = {Attrs{{"begin", Ints{d == 0 ? first : second}}, {"shape", Ints{d == 1 && other > 0 ? other : whole}}}};
+      return error_of([&] { verify(s.plan); });
+    }
+  } parts;
+  EXPECT_NO_THROW(verify(parts.s.plan)) << "each has the whole";
+  EXPECT_EQ(parts.with(0, 4, 8), "no error");
+  EXPECT_EQ(parts.with(4, 0, 8), "no error");
+  EXPECT_NE(parts.with(0, 2, 6).find("fetch parts of 'y' that overlap and differ"), std::string::npos);
+  EXPECT_EQ(parts.with(0, 0, 8), "plan 'sketch': the fetches of 'y' have 4 of its 8 elements");
+  EXPECT_EQ(parts.with(0, 5, 9), "plan 'sketch': the fetches of 'y' have 8 of its 9 elements");
+  EXPECT_NE(parts.with(0, 4, 7).find("a slice {begin=[4], shape=[7]} of shape [4] is not within the whole"), std::string::npos);
+  EXPECT_NE(parts.with(0, 4, 8, 9).find("fetches 'y' as a part of f32[9], but actor a1 'out.0' (out.0 at sketch.cc:1) of f32[8]"), std::string::npos);
+  parts.s.plan.world = 2;
+  EXPECT_EQ(parts.with(0, 0, 8), "no error") << "the rest is another rank's";
 }
 
 TEST(Verify, APeriodBeyondAllBoundsIsRefusedBeforeTheDryRun) {

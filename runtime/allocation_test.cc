@@ -54,6 +54,24 @@ Plan everything() {
   return s.plan;
 }
 
+// Two devices, a part of x and of y = x + 1 each.
+Plan chain() {
+  Sketch s(2, "chain");
+  View half(DType::f32, {100});
+  for (int d = 0; d < 2; ++d) {
+    ActorId in = s.actor(cat("in.", d), d, d, BodyKind::input), add = s.actor(cat("add.", d), d, d),
+            out = s.actor(cat("out.", d), d, d, BodyKind::fetch);
+    s.start(in);
+    RegisterId x = s.edge(in, {add}, 2, 400), y = s.edge(add, {out}, 2, 400);
+    s.done(out);
+    s.call(add, "test.sum", {in_register(x, half)}, {in_register(y, half)}, {{"bias", 1.0}});
+    s.plan.actors[in].binding = "x", s.plan.actors[out].binding = "y";
+    s.plan.actors[in].bound = {in_register(x, half)}, s.plan.actors[out].bound = {in_register(y, half)};
+    for (ActorId a : {in, out}) s.plan.actors[a].slices = {Attrs{{"begin", Ints{100 * d}}, {"shape", Ints{200}}}};
+  }
+  return s.plan;
+}
+
 TEST(Allocation, WorkersAllocateNothingInLaunchesTenToThirty) {
   static std::atomic<int> marked{0};
   auto rows = test_kernels();
@@ -76,6 +94,14 @@ TEST(Allocation, WorkersAllocateNothingInLaunchesTenToThirty) {
       session.launch(plan, {{"x", feed}}).wait();
     }
     EXPECT_EQ(worker_allocations, 0) << "with " << workers << " workers";
+    const int chained = session.load(chain());
+    Result y = session.launch(chained, {{"x", feed}}).result("y");
+    for (int launch = 1; launch <= 30; ++launch) {  // nobody waits, and what nobody holds goes
+      if (launch == 10) worker_allocations = 0;
+      y = session.launch(chained, {}, {{"x", y}}).result("y");
+    }
+    y.wait();
+    EXPECT_EQ(worker_allocations, 0) << "with " << workers << " workers and results that are arguments";
     EXPECT_EQ(marked, session.counters().workers) << "every worker was watched";
     // The hook must be able to see one.
     Sketch s;

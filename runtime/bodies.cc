@@ -33,9 +33,9 @@ void run_checked(ActorState& actor) {
 }
 
 void fetch(Loaded& loaded, const ActorState& actor) {
-  HostArray& array = loaded.record(actor.launch)->outputs[static_cast<std::size_t>(actor.binding)].second;
+  const Held& held = *loaded.record(actor.launch)->outputs[static_cast<std::size_t>(actor.binding)];
   const BoundOperand& bound = actor.bound[0];
-  copy_tensor(array.bytes(), array.view(), bound.address, *bound.view);
+  copy_tensor(held.memory[bound.part].data(), held.spread->parts[bound.part].view, bound.address, *bound.view);
 }
 
 }  // namespace

@@ -51,8 +51,9 @@ bool Launches::may_begin(std::size_t at) const {
   const LaunchRecord& record = *queue_[at];
   for (std::size_t before = 0; before < at; ++before) {
     const LaunchRecord& earlier = *queue_[before];
-    const bool one_plan = record.loaded != nullptr && earlier.loaded == record.loaded;  // what holds up the earlier one holds up this one too
-    if (!one_plan && meet(*earlier.touches, *record.touches)) return false;
+    if (std::any_of(record.after.begin(), record.after.end(), [&](const auto& maker) { return maker.get() == &earlier; })) return false;
+    const bool one_plan = record.loaded != nullptr && earlier.loaded == record.loaded;
+    if (one_plan ? !earlier.runs : meet(*earlier.touches, *record.touches)) return false;
   }
   return record.loaded == nullptr || record.loaded->session_ports.starter.ready();
 }

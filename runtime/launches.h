@@ -16,6 +16,7 @@ class Session;
 //   one plan's      each begins when the sources of the one before have given their start tokens back; from there the tokens of registers and
 //                   variables order its acts behind those of the one before
 //   two plans'      if one writes a variable of the other, the later one begins when the earlier one is over; otherwise nothing holds it
+//   a result that     one of them takes of another: the later one begins when the earlier one is over
 //   a client's turn at variables is such a launch, without acts: the client ends it
 class Launches {
  public:

@@ -2,6 +2,7 @@
 #include "runtime/loaded.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "plan/acts.h"
 #include "runtime/failure.h"
@@ -40,6 +41,7 @@ class Preparation {
     allocate_blocks();
     make_parts();
     acts_ = acts_per_launch(plan_);
+    make_bindings();
     for (ActorId i : plan_.actors.ids()) prepare_actor(state(i));
     make_sequences();
     make_mails();
@@ -206,21 +208,58 @@ class Preparation {
     part.deferred.resize(plan_.streams.size(), ReadyQueue(static_cast<int>(part.actors.size())));
   }
 
+  static bool binds(const Actor& actor) { return actor.body == BodyKind::input || actor.body == BodyKind::fetch; }
+  std::vector<Binding>& bindings_of(const Actor& actor) { return actor.body == BodyKind::input ? loaded_->inputs : loaded_->outputs; }
+  static auto find_binding(std::vector<Binding>& list, const std::string& name) {
+    return std::find_if(list.begin(), list.end(), [&](const Binding& b) { return b.spread->name == name; });
+  }
+
+  // Which part of the whole an operand is; a fetch without a slice keeps all of it.
+  Spread::Part part_of(const Actor& actor, std::size_t operand, Shape& whole) const {
+    const View& view = actor.bound[operand].view;
+    const bool sliced = operand < actor.slices.size();
+    whole = sliced ? actor.slices[operand].ints("shape") : view.shape;
+    return {device_of(actor), loaded_->devices[plan_.stream(actor.stream).device],
+            sliced ? actor.slices[operand].ints("begin") : Ints(view.shape.size(), 0), View(view.dtype, view.shape)};
+  }
+
+  // What is fed and fetched, by name: the parts of it that the plan's actors read or keep, by device.
+  void make_bindings() {
+    for (const Actor& actor : plan_.actors) {
+      if (!binds(actor)) continue;
+      auto& list = bindings_of(actor);
+      for (std::size_t i = 0; i < actor.bound.size(); ++i) {
+        Shape whole;
+        Spread::Part part = part_of(actor, i, whole);
+        const TensorType type{part.view.dtype, whole};
+        auto at = find_binding(list, actor.binding);
+        if (at == list.end()) at = list.insert(at, {std::make_shared<Spread>(Spread{actor.binding, type, {}}), actor.where});
+        Spread& spread = *at->spread;
+        require(spread.type == type, "plan '", plan_.name, "': '", actor.binding, "' is bound as ", spread.type, " and as ", type);
+        auto before = [](const Spread::Part& a, const Spread::Part& b) {
+          return std::tie(a.place.rank, a.place.device, a.begin, a.view.shape) < std::tie(b.place.rank, b.place.device, b.begin, b.view.shape);
+        };
+        auto place = std::lower_bound(spread.parts.begin(), spread.parts.end(), part, before);
+        if (place == spread.parts.end() || *place != part) spread.parts.insert(place, std::move(part));
+      }
+    }
+  }
+
   void bind(ActorState& a) {
     const Actor& actor = *a.actor;
+    if (!binds(actor)) return;
+    auto& list = bindings_of(actor);
+    auto at = find_binding(list, actor.binding);
+    a.binding = static_cast<int>(at - list.begin());
     a.bound.resize(actor.bound.size());
     for (std::size_t i = 0; i < actor.bound.size(); ++i) {
-      const View& view = actor.bound[i].view;
-      a.bound[i].view = &view;
+      Shape whole;
+      const Spread::Part part = part_of(actor, i, whole);
+      const auto& parts = at->spread->parts;
+      a.bound[i].view = &actor.bound[i].view;
+      a.bound[i].begin = part.begin;
+      a.bound[i].part = static_cast<std::size_t>(std::find(parts.begin(), parts.end(), part) - parts.begin());
       locate(a, actor.bound[i], &a.bound[i].address);
-      bool input = a.work == Work::read;
-      if (input) a.bound[i].begin = actor.slices[i].ints("begin");
-      auto& list = input ? loaded_->inputs : loaded_->outputs;
-      TensorType type{view.dtype, input ? actor.slices[i].ints("shape") : view.shape};
-      auto at = std::find_if(list.begin(), list.end(), [&](const Binding& b) { return b.name == actor.binding; });
-      if (at == list.end()) at = list.insert(at, {actor.binding, type, actor.where});
-      require(at->type == type, "plan '", plan_.name, "': '", actor.binding, "' is bound as ", at->type, " and as ", type);
-      a.binding = static_cast<int>(at - list.begin());
     }
   }
 

@@ -21,6 +21,7 @@
 #include "plan/plan.h"
 #include "plan/ports.h"
 #include "plan/turns.h"
+#include "runtime/held.h"
 #include "runtime/mailbox.h"
 #include "runtime/session.h"
 
@@ -72,7 +73,8 @@ struct PoisonRange {
 struct BoundOperand {
   std::byte* address = nullptr;
   const View* view = nullptr;
-  std::vector<std::int64_t> begin;  // of an input's slice
+  std::vector<std::int64_t> begin;  // of its slice
+  std::size_t part = 0;             // of the binding's spread
 };
 
 // What an act of it does.
@@ -166,8 +168,10 @@ struct LaunchRecord {
   const std::vector<Touch>* touches = nullptr;             // sorted by variable
   bool runs = false;                                       // worker 0's
   bool granted = false, over = false;                      // the session's mutex guards them
-  std::vector<Feed> feeds;                                 // by input binding
-  std::vector<std::pair<std::string, HostArray>> outputs;  // by fetch binding
+  std::vector<Feed> feeds;                           // by input binding
+  std::vector<std::shared_ptr<const Held>> arrays;   // by input binding, instead of a feed; empty if there is none
+  std::vector<std::shared_ptr<LaunchRecord>> after;  // launches whose results those are; they may be over
+  std::vector<std::shared_ptr<Held>> outputs;        // by fetch binding
   Mail mail;
   std::mutex mutex;
   std::optional<Error> error;      // the first one
@@ -183,8 +187,7 @@ struct Flight {
 };
 
 struct Binding {
-  std::string name;
-  TensorType type;  // inputs: the logical batch; outputs: what is fetched
+  std::shared_ptr<Spread> spread;  // inputs: what is read where; outputs: what is fetched where
   std::string where;
 };
 

@@ -3,10 +3,20 @@
 
 #include <chrono>
 
+#include "runtime/host_copy.h"
+
 namespace karez::runtime {
 
 double read_input(Part& part, ActorState& actor) {
-  const Feed& feed = part.loaded->record(actor.launch)->feeds[static_cast<std::size_t>(actor.binding)];
+  const LaunchRecord& record = *part.loaded->record(actor.launch);
+  const auto binding = static_cast<std::size_t>(actor.binding);
+  if (!record.arrays.empty() && record.arrays[binding] != nullptr) {
+    const Held& held = *record.arrays[binding];
+    for (const BoundOperand& bound : actor.bound)
+      copy_tensor(bound.address, *bound.view, held.memory[bound.part].data(), held.spread->parts[bound.part].view);
+    return 0;
+  }
+  const Feed& feed = record.feeds[binding];
   const std::int64_t position = feed.position + actor.ports.acts() % actor.acts_per_launch;
   const auto began = std::chrono::steady_clock::now();
   for (const BoundOperand& bound : actor.bound) feed.source->read(position, bound.begin, {bound.address, bound.view});

@@ -15,7 +15,8 @@ namespace karez::runtime {
 // a read that surely waits for something else is worth it.
 inline constexpr double slow_read_beside_free_core = 100e-6, slow_read_beside_teams = 1e-3;
 
-// Reads what the act is to fill, of its launch. Returns the seconds it took. Throws what the source throws.
+// Reads what the act is to fill, of its launch: from the source, or its own part of an array. Returns the seconds that a source took. Throws what it
+// throws.
 double read_input(Part& part, ActorState& actor);
 
 class Reader {

@@ -43,16 +43,42 @@ bool Launch::done() const {
   return record_->over;
 }
 
-const std::vector<std::pair<std::string, HostArray>>& Launch::outputs() const {
-  wait();
-  return record_->outputs;
+Result Launch::result(std::size_t i) const {
+  require(i < held_.size(), "launch ", record_->ticket, " has ", held_.size(), " results; there is no number ", i);
+  return {record_, held_[i]};
 }
 
-const HostArray& Launch::output(std::string_view name) const {
+Result Launch::result(std::string_view name) const {
+  for (const auto& held : held_)
+    if (held->spread->name == name) return {record_, held};
+  fail("launch ", record_->ticket, " has no output '", name, "'; ", near_names(name, held_, [](const auto& held) { return held->spread->name; }));
+}
+
+std::vector<std::pair<std::string, HostArray>> Launch::outputs() const {
   wait();
-  for (const auto& [key, array] : record_->outputs)
-    if (key == name) return array;
-  fail("launch ", record_->ticket, " has no output '", name, "'; ", near_names(name, record_->outputs, [](const auto& o) { return o.first; }));
+  std::vector<std::pair<std::string, HostArray>> out;
+  for (const auto& held : held_) out.emplace_back(held->spread->name, whole_of(*held));
+  return out;
+}
+
+// ---- Result
+
+const TensorType& Result::type() const { return held_->spread->type; }
+void Result::wait() const { record_->session->wait(*record_); }
+
+bool Result::done() const {
+  std::lock_guard lock(record_->session->mutex_);
+  return record_->over;
+}
+
+HostArray Result::read() const {
+  wait();
+  return whole_of(*held_);
+}
+
+std::vector<HostArray> Result::local() const {
+  wait();
+  return parts_of(*held_);
 }
 
 // ---- Session
@@ -87,6 +113,7 @@ void Session::stop() {
 void Session::add(AsyncKernel kernel) { async_.push_back(std::make_unique<AsyncKernel>(std::move(kernel))); }
 
 Device& Session::device(const PlanDevice& d) {
+  std::lock_guard lock(mutex_);  // others may be counting
   auto& device = devices_[device_name(d)];
   if (!device) device = make_device(device_name(d), d.kind);
   require(device->kind() == d.kind, "device ", device->name(), " is a ", device->kind(), ", but this plan takes it for a ", d.kind);
@@ -213,25 +240,67 @@ std::shared_ptr<Loaded> Session::find(int plan) const {
   return at->second;
 }
 
-Launch Session::launch(int plan, const Feeds& feeds) {
+namespace {
+
+// The number of the plan's input of this name.
+std::size_t input_of(const Loaded& loaded, std::string_view name) {
+  for (std::size_t i = 0; i < loaded.inputs.size(); ++i)
+    if (loaded.inputs[i].spread->name == name) return i;
+  fail("plan '", loaded.plan.name, "' has no input '", name, "'; ",
+       near_names(name, loaded.inputs, [](const Binding& b) { return b.spread->name; }));
+}
+
+std::string line_of(const Binding& input) { return input.where.empty() ? "" : cat(" (", input.where, ")"); }
+
+}  // namespace
+
+void Session::feed(LaunchRecord& record, const Feeds& feeds) const {
+  const Loaded& loaded = *record.loaded;
+  record.feeds.resize(loaded.inputs.size());
+  for (const auto& [name, feed] : feeds) {
+    const std::size_t i = input_of(loaded, name);
+    const TensorType& type = loaded.inputs[i].spread->type;
+    require(feed.source != nullptr, "input '", name, "' is fed with nothing");
+    require(feed.source->type() == type, "input '", name, "' is ", type, ", but is fed with ", feed.source->type(), line_of(loaded.inputs[i]));
+    record.feeds[i] = feed;
+  }
+}
+
+// A result whose launch is over is there; of one under way the launch comes first.
+void Session::feed(LaunchRecord& record, const Results& arrays) {
+  const Loaded& loaded = *record.loaded;
+  if (!arrays.empty()) record.arrays.resize(loaded.inputs.size());
+  for (const auto& [name, array] : arrays) {
+    const std::size_t i = input_of(loaded, name);
+    const Spread& wanted = *loaded.inputs[i].spread;
+    require(array.held_ != nullptr, "input '", name, "' is fed with nothing");
+    require(record.feeds[i].source == nullptr && record.arrays[i] == nullptr, "input '", name, "' is fed twice");
+    const Spread& given = *array.held_->spread;
+    require(array.record_->session == this, "input '", name, "' is fed with a result of another session");
+    require(given.type == wanted.type, "input '", name, "' is ", wanted.type, ", but is fed with ", given.type, line_of(loaded.inputs[i]));
+    require(given.parts == wanted.parts, "input '", name, "' is read as ", print(wanted), ", but is fed with a result that lies as ", print(given),
+            line_of(loaded.inputs[i]));
+    record.arrays[i] = array.held_;
+    std::lock_guard lock(mutex_);
+    if (!array.record_->over) record.after.push_back(array.record_);
+    else if (array.record_->error)
+      throw Error(array.record_->error->kind, cat("input '", name, "' is a result of a launch that failed: ", array.record_->error->what()),
+                  array.record_->error->where);
+  }
+}
+
+Launch Session::launch(int plan, const Feeds& feeds, const Results& arrays) {
   const std::shared_ptr<Loaded> held = find(plan);  // somebody may unload it meanwhile
   Loaded& loaded = *held;
   auto record = std::make_shared<LaunchRecord>();
   record->session = this;
   record->loaded = &loaded;
-  record->feeds.resize(loaded.inputs.size());
-  for (const auto& [name, feed] : feeds) {
-    auto at = std::find_if(loaded.inputs.begin(), loaded.inputs.end(), [&](const Binding& b) { return b.name == name; });
-    if (at == loaded.inputs.end())
-      fail("plan '", loaded.plan.name, "' has no input '", name, "'; ", near_names(name, loaded.inputs, [](const Binding& b) { return b.name; }));
-    require(feed.source != nullptr, "input '", name, "' is fed with nothing");
-    require(feed.source->type() == at->type, "input '", name, "' is ", at->type, ", but is fed with ", feed.source->type(),
-            at->where.empty() ? "" : " (" + at->where + ")");
-    record->feeds[static_cast<std::size_t>(at - loaded.inputs.begin())] = feed;
-  }
+  feed(*record, feeds);
+  feed(*record, arrays);
   for (std::size_t i = 0; i < loaded.inputs.size(); ++i)
-    require(record->feeds[i].source != nullptr, "input '", loaded.inputs[i].name, "' (", loaded.inputs[i].type, ") is not fed");
-  for (const Binding& output : loaded.outputs) record->outputs.emplace_back(output.name, HostArray(output.type));
+    require(record->feeds[i].source != nullptr || (!record->arrays.empty() && record->arrays[i] != nullptr), "input '", loaded.inputs[i].spread->name,
+            "' (", loaded.inputs[i].spread->type, ") is not fed");
+  for (const Binding& output : loaded.outputs) record->outputs.push_back(std::make_shared<Held>(output.spread, options_.poison));
   record->touches = &loaded.touches;
 
   std::vector<Feed> over;  // gone after the lock
@@ -241,8 +310,9 @@ Launch Session::launch(int plan, const Feeds& feeds) {
   if (failure_) throw unusable("");
   over = drop_finished();
   ++launched_;
+  auto outputs = record->outputs;  // before the launch may be over
   queue(record);
-  return Launch(std::move(record));
+  return {std::move(record), std::move(outputs)};
 }
 
 void Session::wait_for_room() {
@@ -265,6 +335,9 @@ void Session::queue(std::shared_ptr<LaunchRecord> record) {
 }
 
 void Session::finished(LaunchRecord& record) {
+  record.outputs.clear();  // what nobody holds is free from here on
+  record.arrays.clear();
+  record.after.clear();
   std::lock_guard lock(mutex_);
   if (record.over) return;  // told when the session broke
   if (failure_ && record.loaded != nullptr && !record.error && record.ticket > failed_ticket_)
@@ -455,8 +528,18 @@ Counters Session::counters() {
   c.workers = static_cast<int>(workers_.size());
   for (const auto& [number, loaded] : loaded_) count(*loaded, c);
   for (const auto& loaded : leaving_) count(*loaded, c);
-  for (const auto& [name, device] : devices_) c.peak_bytes[name] = device->memory().peak;
+  for (const auto& [name, device] : devices_) {
+    c.peak_bytes[name] = device->memory().peak;
+    c.held_bytes[name] = device->held().current;
+  }
   return c;
+}
+
+std::int64_t Session::held_bytes() const {
+  std::lock_guard lock(mutex_);
+  std::int64_t bytes = 0;
+  for (const auto& [name, device] : devices_) bytes += device->held().current;
+  return bytes;
 }
 
 std::vector<EventLog> Session::events() const {

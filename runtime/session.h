@@ -27,11 +27,13 @@ class Device;
 
 namespace karez::runtime {
 
+class Launch;
 class Launches;
 class Reader;
 class Unloading;
 class Worker;
 struct Loaded;
+struct Held;
 struct LaunchRecord;
 struct Variables;
 struct Inquiry;
@@ -55,19 +57,43 @@ struct SessionOptions {
   bool pin = false;        // bind each worker and its kernels' teams to cores of their own, as many as the largest team
 };
 
+// One output of one launch, on its devices: the bytes stay until the last handle goes. Copies share it. It may outlive the Session, but then be
+// neither asked nor read.
+class Result {
+ public:
+  Result() = default;
+  const TensorType& type() const;
+  bool done() const;  // the launch is
+  void wait() const;  // for the launch; rethrows its error
+  HostArray read() const;                // waits; the whole, put together from the parts
+  std::vector<HostArray> local() const;  // waits; each device's part, in the order of the devices' names
+
+ private:
+  friend class Launch;
+  friend class Session;
+  Result(std::shared_ptr<LaunchRecord> record, std::shared_ptr<const Held> held) : record_(std::move(record)), held_(std::move(held)) {}
+  std::shared_ptr<LaunchRecord> record_;
+  std::shared_ptr<const Held> held_;
+};
+using Results = std::vector<std::pair<std::string, Result>>;
+
 // One launch's future. Copies share it; it may outlive the wait, not the Session.
 class Launch {
  public:
   void wait() const;  // rethrows the launch's first error, with its kind, actor, device and the user's line
   bool done() const;
   std::uint64_t ticket() const;
-  const HostArray& output(std::string_view name) const;                   // waits; unknown: an error that lists the names
-  const std::vector<std::pair<std::string, HostArray>>& outputs() const;  // waits
+  std::size_t results() const { return held_.size(); }
+  Result result(std::size_t i) const;  // in the order of the plan's fetches; waits for nothing
+  Result result(std::string_view name) const;  // unknown: an error that lists the names
+  HostArray output(std::string_view name) const { return result(name).read(); }
+  std::vector<std::pair<std::string, HostArray>> outputs() const;  // waits, and reads them all
 
  private:
   friend class Session;
-  explicit Launch(std::shared_ptr<LaunchRecord> record) : record_(std::move(record)) {}
+  Launch(std::shared_ptr<LaunchRecord> record, std::vector<std::shared_ptr<Held>> held) : record_(std::move(record)), held_(std::move(held)) {}
   std::shared_ptr<LaunchRecord> record_;
+  std::vector<std::shared_ptr<Held>> held_;
 };
 
 // A client's turn at a variable: it comes when the launches made before that meet it are over, and those made later wait for its end. Reading and
@@ -110,10 +136,11 @@ class Session {
   bool unload(int plan);
   int plans();  // how many hold memory: loaded, or unloaded and still on their way out
 
-  // Runs the plan once. Every binding of an input needs a feed of the right type. Launches run in the order of their tickets where they share a
-  // variable that one of them writes, and beside each other where they do not; `in_flight` of them, then this waits for one to end.
-  // After a launch failed, variables may hold half a step: every later launch is an error until `reload`.
-  Launch launch(int plan, const Feeds& feeds = {});
+  // Runs the plan once. Every binding of an input needs a feed of the right type, or a result of an earlier launch of this session that lies as the
+  // plan reads it: each device then reads its own part. Launches run in the order of their tickets where they share a variable that one of them
+  // writes or one takes the other's result, and beside each other where they do not; `in_flight` of them, then this waits for one to end.
+  // After a launch failed, variables may hold half a step: every later launch is an error until `reload`, and its results are errors for ever.
+  Launch launch(int plan, const Feeds& feeds = {}, const Results& arrays = {});
   void wait_for_room();  // until `launch` would not wait
 
   // Until the launches made before are over; others may be made meanwhile.
@@ -130,7 +157,8 @@ class Session {
   // Forgets all plans and variables, and with them a failure. Numbers of plans are not given again.
   void reload();
 
-  Counters counters();  // waits until no launch is in flight
+  Counters counters();              // waits until no launch is in flight
+  std::int64_t held_bytes() const;  // of results that somebody holds, on all devices; at any time
   // Who waits for what, now: one line per actor that is not at rest. Never blocks on a worker that is inside a kernel.
   std::string wait_graph();
   // By worker: what it did last. At any time, also while launches run and after one failed; `reload` forgets it.
@@ -138,6 +166,7 @@ class Session {
 
  private:
   friend class Launch;
+  friend class Result;
   friend class VariableTurn;
   friend class Launches;
   friend class Unloading;
@@ -159,6 +188,8 @@ class Session {
   int under_way() const;                             // launches that are not over; under the lock
   void count(const Loaded& loaded, Counters& counters) const;
   void wait(const LaunchRecord& record);
+  void feed(LaunchRecord& record, const Feeds& feeds) const;
+  void feed(LaunchRecord& record, const Results& arrays);
   void stop();
   void start_workers(const Plan& plan);
   void pin_workers(const Plan& plan);

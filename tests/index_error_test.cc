@@ -137,7 +137,7 @@ TEST(IgnoreIndex, LeavesRowsOutOfMeanAndGradientOnEverySharding) {
           const Expected want = expected(logits, labels, weights, ignored);
           if (all) EXPECT_TRUE(std::isnan(out.item(0)));
           else EXPECT_NEAR(out.item(0), want.loss, 1e-12) << text;
-          const HostArray gradient = out.array(1);
+          const HostArray gradient = out.value(1).read();
           for (std::size_t i = 0; i < want.gradient.size(); ++i) EXPECT_NEAR(gradient.data<double>()[i], want.gradient[i], 1e-12) << text << " " << i;
         }
 }
@@ -158,7 +158,7 @@ TEST(CrossEntropy, AMaskedClassGivesAFiniteLoss) {
   });
   Future out = loss_of(HostArray::of<double>({1, 3}, {0, -HUGE_VAL, 0}), HostArray::of<std::int32_t>({1}, {2}));
   EXPECT_NEAR(out.item(0), std::log(2.0), 1e-15);
-  const HostArray gradient = out.array(1);
+  const HostArray gradient = out.value(1).read();
   EXPECT_NEAR(gradient.data<double>()[0], 0.5, 1e-15);
   EXPECT_EQ(gradient.data<double>()[1], 0);
   EXPECT_NEAR(gradient.data<double>()[2], -0.5, 1e-15);

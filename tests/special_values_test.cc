@@ -47,7 +47,7 @@ TEST(SpecialValues, TheGradientOfAMaximumGoesToWhatWon) {
     World world({.devices = mesh.size()});
     auto slope = compile(world.mesh(mesh.axes), [](Tensor x) { return grad(max(x), std::vector{x})[0]; });
     const auto of = [&](const std::vector<float>& values) {
-      const HostArray out = slope(HostArray::of<float>({4}, values)).array(0);
+      const HostArray out = slope(HostArray::of<float>({4}, values)).value(0).read();
       return std::vector<float>(out.data<float>().begin(), out.data<float>().end());
     };
     EXPECT_EQ(of({1, 3, 3, 2}), (std::vector<float>{0, 0.5, 0.5, 0})) << text;
@@ -67,7 +67,7 @@ TEST(SpecialValues, ReluKeepsNanFusedOrNot) {
                      },
                      {.off = fused ? std::vector<std::string>{} : std::vector<std::string>{"fuse"}});
     Future out = f(HostArray::of<float>({2, 1}, {1, 1}), HostArray::of<float>({1, 4}, {nan, 1, -1, inf}), HostArray::of<float>({4}, {0, nan, 0, 0}));
-    const HostArray y = out.array(0), db = out.array(1);
+    const HostArray y = out.value(0).read(), db = out.value(1).read();
     for (std::size_t i = 0; i < 8; ++i) {
       const float want = std::vector<float>{nan, nan, 0, inf}[i % 4];
       EXPECT_TRUE(same(y.data<float>()[i], want)) << (fused ? "fused" : "apart") << " " << i << ": " << y.data<float>()[i];
@@ -135,8 +135,8 @@ TEST(SpecialValues, ReluBehindPoolingIsReluBeforeIt) {
                      },
                      {.off = moved ? std::vector<std::string>{} : std::vector<std::string>{"canonicalise"}});
     Future out = f(x);
-    values.push_back(out.array(0));
-    gradients.push_back(out.array(1));
+    values.push_back(out.value(0).read());
+    gradients.push_back(out.value(1).read());
   }
   for (std::size_t w = 0; w < windows; ++w) {
     EXPECT_TRUE(same(values[0].data<float>()[w], values[1].data<float>()[w])) << "window " << w;

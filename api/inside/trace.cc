@@ -94,7 +94,9 @@ Trace& Trace::current() {
   return *current_trace;
 }
 
-Tensor Trace::input(std::string_view name, const TensorType& type) { return tensor(build::input(builder, name, type)); }
+Tensor Trace::input(std::string_view name, const TensorType& type, const std::optional<Layout>& layout) {
+  return tensor(layout ? build::array_input(builder, name, type, *layout) : build::input(builder, name, type));
+}
 
 DType Trace::dtype_of(const Term& term) const {
   struct Visit {
@@ -239,7 +241,12 @@ std::int64_t Trace::site() {
 }
 
 void Trace::finish(const std::vector<Tensor>& outputs) {
-  for (std::size_t i = 0; i < outputs.size(); ++i) graph.outputs.push_back({cat("out", i), value(Term(outputs[i]))});
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const ValueId id = value(Term(outputs[i]));
+    const NodeId maker = graph.value(id).producer;
+    const bool laid = maker.valid() && graph.node(maker).op->name == "layout";
+    graph.outputs.push_back({cat("out", i), id, laid ? graph.value(id).layout : std::nullopt});
+  }
   if (std::find(parameters_.begin(), parameters_.end(), options_.counter) == parameters_.end()) return;
   const std::int64_t one_step[2] = {0, 1};
   Swapped path(builder.path, options_.counter.name());

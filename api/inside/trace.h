@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -61,7 +62,8 @@ class Trace {
   const Mesh& mesh() const { return graph.meshes[static_cast<std::size_t>(builder.mesh)]; }  // where new variables and inputs lie
   bool training() const { return options_.train; }
 
-  Tensor input(std::string_view name, const TensorType& type);
+  // With a layout: an array that lies on the mesh in it.
+  Tensor input(std::string_view name, const TensorType& type, const std::optional<Layout>& layout = {});
   Tensor tensor(ValueId id) const { return {id, number_, graph.type(id)}; }
   // The operand as a value here: a tensor of another trace is an error, a parameter is read, a number takes `dtype`.
   ValueId value(const Term& term, DType dtype = DType::f32);
@@ -86,7 +88,7 @@ class Trace {
   // Another function's body, written into this trace: dropout acts in it if `train` says so. Returns which variables it read or updated.
   std::vector<std::size_t> inlined(bool train, const std::function<void()>& body);
 
-  // Names the outputs "out0", "out1", ... and advances the random state if it was used.
+  // Names the outputs "out0", "out1", ..., those of with_layout in their layouts, and advances the random state if it was used.
   void finish(const std::vector<Tensor>& outputs);
 
   const std::vector<Parameter>& parameters() const { return parameters_; }  // in the order of Graph::variables

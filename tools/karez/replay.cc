@@ -26,6 +26,7 @@ struct Replay::State {
   std::unique_ptr<Loaded> loaded;
   Feeds feeds;
   std::deque<Arguments> arguments;  // a call's stay where they are
+  std::deque<View> windows;         // on the outputs, of fetches
   std::vector<std::function<void()>> calls;
   std::vector<std::pair<std::string, HostArray>> outputs;
   TickScale scale;
@@ -58,9 +59,10 @@ struct Replay::State {
       }
       case Work::fetch: {
         const HostArray& into = outputs[static_cast<std::size_t>(act.binding)].second;
-        calls.push_back([to = into.bytes(), to_view = &into.view(), from = act.bound[0].address, view = act.bound[0].view] {
-          copy_tensor(to, *to_view, from, *view);
-        });
+        const BoundOperand& part = act.bound[0];
+        View& to_view = windows.emplace_back(into.dtype(), part.view->shape, into.view().strides);
+        calls.push_back([to = into.bytes() + offset_of(part.begin, to_view.strides) * size_of(to_view.dtype), &to_view, from = part.address,
+                         view = part.view] { copy_tensor(to, to_view, from, *view); });
         return;
       }
       case Work::later:
@@ -94,7 +96,7 @@ Replay::Replay(const Plan& plan, const KernelTable& kernels, const Feeds& feeds,
     const Memory& memory = s.variables.by_key.at({device_name(variable.device), variable.name})->memory;
     std::memcpy(memory.data(), variable.value.bytes(), static_cast<std::size_t>(variable.value.view().bytes()));
   }
-  for (const Binding& binding : s.loaded->outputs) s.outputs.emplace_back(binding.name, HostArray(binding.type));
+  for (const Binding& binding : s.loaded->outputs) s.outputs.emplace_back(binding.spread->name, HostArray(binding.spread->type));
 
   auto deliver = [&s](const Message& m) { s.deliver(m); };
   SessionPorts& session = s.loaded->session_ports;

@@ -1,0 +1,45 @@
+// Arrays on meshes: asking the session, as long as there is one.
+#include "api/array.h"
+
+#include "api/inside/array_value.h"
+#include "api/inside/rooms.h"
+
+namespace karez {
+
+const ArrayValue& ArrayValue::of(const Array& array) {
+  require(array.valid(), "an array that was never made: what Future::value gives is one");
+  return *array.value_;
+}
+
+std::shared_ptr<WorldState> ArrayValue::living_world() const {
+  auto alive = world.lock();
+  require(alive != nullptr, "an array ", sbp::print(result.type(), mesh, layout),
+          " of a world that is gone: read it while the World, or a mesh, function or future of it, is alive");
+  return alive;
+}
+
+const TensorType& Array::type() const { return ArrayValue::of(*this).result.type(); }
+const Layout& Array::layout() const { return ArrayValue::of(*this).layout; }
+const Mesh& Array::mesh() const { return ArrayValue::of(*this).mesh; }
+
+bool Array::done() const {
+  const auto world = ArrayValue::of(*this).living_world();
+  return value_->result.done();
+}
+
+void Array::wait() const {
+  const auto world = ArrayValue::of(*this).living_world();
+  value_->result.wait();
+}
+
+HostArray Array::read() const {
+  const auto world = ArrayValue::of(*this).living_world();
+  return value_->result.read();
+}
+
+std::vector<HostArray> Array::local() const {
+  const auto world = ArrayValue::of(*this).living_world();
+  return value_->result.local();
+}
+
+}  // namespace karez
