@@ -69,11 +69,14 @@ TEST(Array, AChainOfCallsEqualsTheTripOverTheHostBitForBit) {
       const std::int64_t copies = mesh.world->copies.allocated();
       const auto sent = world.counters().sent_bytes;
       for (int i = 0; i < 5; ++i) y = f(y).value();
-      expect_bits(y.read(), [&] {
-        HostArray z = by_host(x).value().read();
-        for (int i = 0; i < 5; ++i) z = by_host(z).value().read();
-        return z;
-      }(), what);
+      expect_bits(
+          y.read(),
+          [&] {
+            HostArray z = by_host(x).value().read();
+            for (int i = 0; i < 5; ++i) z = by_host(z).value().read();
+            return z;
+          }(),
+          what);
       f(y).wait();
       EXPECT_EQ(f.signatures(), 2) << what << ": of the host, and in its layout";
       EXPECT_FALSE(reads_on_host(f)) << what;
@@ -262,7 +265,8 @@ TEST(Array, OfAWorldThatIsGoneIsAnErrorAndNoCrash) {
   late.wait();  // the future keeps the world
   EXPECT_EQ(late.read().data<float>()[0], -3 + 5);
   future.reset();
-  for (auto ask : {+[](const Array& a) { a.read(); }, +[](const Array& a) { a.local(); }, +[](const Array& a) { a.wait(); }, +[](const Array& a) { (void)a.done(); }})
+  for (auto ask : {+[](const Array& a) { a.read(); }, +[](const Array& a) { a.local(); }, +[](const Array& a) { a.wait(); },
+                   +[](const Array& a) { (void)a.done(); }})
     EXPECT_EQ(error_of([&] { ask(y); }),
               "an array f32[65536@data] of a world that is gone: read it while the World, or a mesh, function or future of it, is alive");
   World other;
@@ -279,9 +283,10 @@ TEST(Array, OfAnotherWorldOrOnAnotherMeshIsRefused) {
   auto h = compile(world.mesh("model=2"), [](Tensor x) { return x; }, {.name = "h"});
   const Array y = f(numbers(DType::f32, {4})).value();
   EXPECT_EQ(error_of([&] { g(1.0f, y); }), "argument 1 of function 'g' is an array of another world; what read() gives is an array of the host");
-  EXPECT_EQ(error_of([&] { h(y); }),
-            "argument 0 of function 'h' is an array on mesh(data=2), but the function is compiled for mesh(model=2); what read() gives is an array of "
-            "the host");
+  EXPECT_EQ(
+      error_of([&] { h(y); }),
+      "argument 0 of function 'h' is an array on mesh(data=2), but the function is compiled for mesh(model=2); what read() gives is an array of "
+      "the host");
   EXPECT_EQ(list(h(y.read()).value().read()), list(y.read()));
 }
 

@@ -83,7 +83,7 @@ struct Function::Compiled {
   std::vector<PlannedVariable> variables;  // their parameters are kept alive: the plan works on their memory
   std::vector<std::string> inputs;         // of the plan: an argument that nothing needs is none
   std::shared_ptr<const std::vector<Kept>> results;
-  std::unique_ptr<PlanInSession> loaded;   // since its first call
+  std::unique_ptr<PlanInSession> loaded;  // since its first call
   int generation = 0;
 };
 
@@ -268,7 +268,8 @@ void Function::plan_for(State& s, const std::vector<Taken>& signature) {
   auto made = compile_traced(s, signature, trace);
   std::erase_if(s.compiled, [&](const auto& c) { return c->signature == signature; });
   auto text = [&](const std::vector<Taken>& of) {
-    return cat("(", join(of, ", ", [&](const Taken& t) { return t.layout ? sbp::print(t.type, s.mesh.mesh, *t.layout) : tensor::print(t.type); }), ")");
+    return cat("(", join(of, ", ", [&](const Taken& t) { return t.layout ? sbp::print(t.type, s.mesh.mesh, *t.layout) : tensor::print(t.type); }),
+               ")");
   };
   if (!s.compiled.empty() && !std::exchange(s.said_again, true))
     note(LogLevel::warning, karez::print(s.where), ": function '", s.options.name, "' is compiled again: it was called with ", text(signature),

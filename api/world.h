@@ -58,7 +58,7 @@ class World {
 
   Counters counters() const;        // of bytes and messages, where they happened
   std::int64_t held_bytes() const;  // of arrays that somebody holds, on all devices together; not part of WorldOptions::memory. Never waits
-  void reset();               // forgets variables and plans, and with them a failed launch; functions compile anew at their next call
+  void reset();                     // forgets variables and plans, and with them a failed launch; functions compile anew at their next call
 
  private:
   std::shared_ptr<WorldState> state_;

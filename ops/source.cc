@@ -16,8 +16,9 @@ Signature every_letter(const NodeView& node) { return same_shape_signature(node)
 
 OpDef input() {
   return {.name = "input",
-          .doc = "What the user feeds each step under {name}: {dtype} of {shape}. Only the first dimension, the batch, may be split; with {array} it "
-                 "is a value that lies on the mesh already, split in any way.",
+          .doc =
+              "What the user feeds each step under {name}: {dtype} of {shape}. Only the first dimension, the batch, may be split; with {array} it "
+              "is a value that lies on the mesh already, split in any way.",
           .infer = [](std::span<const TensorType>, const Attrs& attrs) { return infer_named("input", attrs); },
           .index =
               [](const NodeView& node) {

@@ -372,13 +372,14 @@ TEST(Emit, EachDeviceReadsItsPartOfAnArrayAndKeepsItsPartOfAnOutput) {
   for (const Actor& actor : c.plan.actors) {
     if (actor.binding.empty()) continue;
     const Stream& stream = c.plan.stream(actor.stream);
-    found.push_back(cat(actor.binding, " ", stream.name, " ", stream.device, " ", actor.bound[0].view, actor.slices.empty() ? "" : actor.slices[0].print()));
+    found.push_back(
+        cat(actor.binding, " ", stream.name, " ", stream.device, " ", actor.bound[0].view, actor.slices.empty() ? "" : actor.slices[0].print()));
   }
   std::sort(found.begin(), found.end());
-  EXPECT_EQ(found, (std::vector<std::string>{
-                       "rows compute 0 f32[3, 3]{begin=[0, 0], shape=[5, 3]}", "rows compute 1 f32[2, 3]{begin=[3, 0], shape=[5, 3]}",
-                       "sum compute 0 f32[]", "sum compute 1 f32[]",
-                       "x compute 0 f32[3, 3]{begin=[0, 0], shape=[5, 3]}", "x compute 1 f32[2, 3]{begin=[3, 0], shape=[5, 3]}"}));
+  EXPECT_EQ(found,
+            (std::vector<std::string>{"rows compute 0 f32[3, 3]{begin=[0, 0], shape=[5, 3]}", "rows compute 1 f32[2, 3]{begin=[3, 0], shape=[5, 3]}",
+                                      "sum compute 0 f32[]", "sum compute 1 f32[]", "x compute 0 f32[3, 3]{begin=[0, 0], shape=[5, 3]}",
+                                      "x compute 1 f32[2, 3]{begin=[3, 0], shape=[5, 3]}"}));
   EXPECT_EQ(parse_plan(print(c.plan)), c.plan);
 }
 

@@ -34,8 +34,8 @@ struct Held {
   explicit Held(std::shared_ptr<const Spread> how, bool poisoned);
 };
 
-HostArray whole_of(const Held& held);                 // from as few parts as have it
-std::vector<HostArray> parts_of(const Held& held);    // each as it lies on its device
+HostArray whole_of(const Held& held);               // from as few parts as have it
+std::vector<HostArray> parts_of(const Held& held);  // each as it lies on its device
 
 // "whole on device 0.0, [0:2, 0:3] on device 0.1": for errors.
 std::string print(const Spread& spread);

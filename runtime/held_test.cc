@@ -176,7 +176,8 @@ TEST(Held, BytesGoWithTheLastHandleAlsoWhileItsLaunchIsUnderWay) {
 
 TEST(Held, ALaunchThatFailsFailsWhoTakesItsResult) {
   Fixture f;
-  const int good = f.session.load(step()), bad = f.session.load(step({.name = "bad", .kernel = "test.fail", .attrs = {{"at", std::int64_t{1}}}, .timed = true}));
+  const int good = f.session.load(step()),
+            bad = f.session.load(step({.name = "bad", .kernel = "test.fail", .attrs = {{"at", std::int64_t{1}}}, .timed = true}));
   const Result before = f.session.launch(good, f.feeds()).result("y");
   before.wait();
   const Result y = f.session.launch(bad, f.feeds()).result("y");
@@ -189,7 +190,9 @@ TEST(Held, ALaunchThatFailsFailsWhoTakesItsResult) {
   EXPECT_THAT(list(before.read()), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)) << "what was made before stays";
   f.session.reload();
   const int again = f.session.load(step());
-  EXPECT_THAT(error_of([&] { f.session.launch(again, {}, {{"x", y}}); }),
+  EXPECT_THAT(error_of([&] {
+                f.session.launch(again, {}, {{"x", y}});
+              }),
               AllOf(HasSubstr("input 'x' is a result of a launch that failed: "), HasSubstr("run 1 went wrong")));
   EXPECT_THAT(error_of([&] { f.session.launch(again, {}, {{"x", z}}); }), HasSubstr("input 'x' is a result of a launch that failed: launch 3"));
   EXPECT_THAT(list(f.session.launch(again, {}, {{"x", before}}).output("y")), ElementsAre(2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
@@ -199,9 +202,12 @@ TEST(Held, WhatDoesNotFitIsRefused) {
   Fixture f, other;
   const int plan = f.session.load(step()), half = f.session.load(step({.name = "half", .parts = {{0, 2}, {2, 5}}}));
   const Result y = f.session.launch(plan, f.feeds()).result("y");
-  EXPECT_EQ(error_of([&] { f.session.launch(half, {}, {{"x", y}}); }),
-            "input 'x' is read as [0:2, 0:2] on device 0.0, [2:5, 0:2] on device 0.1, but is fed with a result that lies as [0:3, 0:2] on device 0.0, "
-            "[3:5, 0:2] on device 0.1 (in.0 at sketch.cc:1)");
+  EXPECT_EQ(
+      error_of([&] {
+        f.session.launch(half, {}, {{"x", y}});
+      }),
+      "input 'x' is read as [0:2, 0:2] on device 0.0, [2:5, 0:2] on device 0.1, but is fed with a result that lies as [0:3, 0:2] on device 0.0, "
+      "[3:5, 0:2] on device 0.1 (in.0 at sketch.cc:1)");
   EXPECT_EQ(error_of([&] { f.session.launch(plan, f.feeds(), {{"x", y}}); }), "input 'x' is fed twice");
   EXPECT_EQ(error_of([&] { f.session.launch(plan, {}, {{"x", Result()}}); }), "input 'x' is fed with nothing");
   EXPECT_THAT(error_of([&] { f.session.launch(plan, {}, {{"z", y}}); }), HasSubstr("plan 'add' has no input 'z'"));

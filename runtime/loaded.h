@@ -165,9 +165,9 @@ struct LaunchRecord {
   Session* session = nullptr;
   Loaded* loaded = nullptr;
   std::uint64_t ticket = 0;
-  const std::vector<Touch>* touches = nullptr;             // sorted by variable
-  bool runs = false;                                       // worker 0's
-  bool granted = false, over = false;                      // the session's mutex guards them
+  const std::vector<Touch>* touches = nullptr;       // sorted by variable
+  bool runs = false;                                 // worker 0's
+  bool granted = false, over = false;                // the session's mutex guards them
   std::vector<Feed> feeds;                           // by input binding
   std::vector<std::shared_ptr<const Held>> arrays;   // by input binding, instead of a feed; empty if there is none
   std::vector<std::shared_ptr<LaunchRecord>> after;  // launches whose results those are; they may be over

@@ -246,8 +246,7 @@ namespace {
 std::size_t input_of(const Loaded& loaded, std::string_view name) {
   for (std::size_t i = 0; i < loaded.inputs.size(); ++i)
     if (loaded.inputs[i].spread->name == name) return i;
-  fail("plan '", loaded.plan.name, "' has no input '", name, "'; ",
-       near_names(name, loaded.inputs, [](const Binding& b) { return b.spread->name; }));
+  fail("plan '", loaded.plan.name, "' has no input '", name, "'; ", near_names(name, loaded.inputs, [](const Binding& b) { return b.spread->name; }));
 }
 
 std::string line_of(const Binding& input) { return input.where.empty() ? "" : cat(" (", input.where, ")"); }

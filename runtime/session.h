@@ -63,8 +63,8 @@ class Result {
  public:
   Result() = default;
   const TensorType& type() const;
-  bool done() const;  // the launch is
-  void wait() const;  // for the launch; rethrows its error
+  bool done() const;                     // the launch is
+  void wait() const;                     // for the launch; rethrows its error
   HostArray read() const;                // waits; the whole, put together from the parts
   std::vector<HostArray> local() const;  // waits; each device's part, in the order of the devices' names
 
@@ -84,7 +84,7 @@ class Launch {
   bool done() const;
   std::uint64_t ticket() const;
   std::size_t results() const { return held_.size(); }
-  Result result(std::size_t i) const;  // in the order of the plan's fetches; waits for nothing
+  Result result(std::size_t i) const;          // in the order of the plan's fetches; waits for nothing
   Result result(std::string_view name) const;  // unknown: an error that lists the names
   HostArray output(std::string_view name) const { return result(name).read(); }
   std::vector<std::pair<std::string, HostArray>> outputs() const;  // waits, and reads them all
