@@ -13,14 +13,14 @@ const ArrayValue& ArrayValue::of(const Array& array) {
 
 std::shared_ptr<WorldState> ArrayValue::living_world() const {
   auto alive = world.lock();
-  require(alive != nullptr, "an array ", sbp::print(result.type(), mesh, layout),
+  require(alive != nullptr, "an array ", sbp::print(result.type(), kept->mesh, kept->layout),
           " of a world that is gone: read it while the World, or a mesh, function or future of it, is alive");
   return alive;
 }
 
 const TensorType& Array::type() const { return ArrayValue::of(*this).result.type(); }
-const Layout& Array::layout() const { return ArrayValue::of(*this).layout; }
-const Mesh& Array::mesh() const { return ArrayValue::of(*this).mesh; }
+const Layout& Array::layout() const { return ArrayValue::of(*this).kept->layout; }
+const Mesh& Array::mesh() const { return ArrayValue::of(*this).kept->mesh; }
 
 bool Array::done() const {
   const auto world = ArrayValue::of(*this).living_world();

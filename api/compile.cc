@@ -36,12 +36,6 @@ class PlanInSession {
 
 }  // namespace
 
-// Where a result lies.
-struct Kept {
-  Mesh mesh;
-  Layout layout;
-};
-
 struct Future::Running {
   std::shared_ptr<WorldState> world;  // a launch needs its session
   Launch launch;
@@ -54,8 +48,8 @@ std::size_t Future::size() const { return running_->results->size(); }
 
 Array Future::value(std::size_t i) const {
   require(i < size(), "the call gives ", size(), " values; there is no number ", i);
-  const Kept& kept = (*running_->results)[i];
-  return Array(std::make_shared<const ArrayValue>(ArrayValue{running_->world, running_->launch.result(cat("out", i)), kept.mesh, kept.layout}));
+  std::shared_ptr<const Kept> kept(running_->results, &(*running_->results)[i]);
+  return Array(std::make_shared<const ArrayValue>(ArrayValue{running_->world, running_->launch.result(cat("out", i)), std::move(kept)}));
 }
 
 // A parameter in a program: its name there, and where the plan wants it.
@@ -232,9 +226,9 @@ Function::Taken Function::taken(const State& s, Argument& argument, std::size_t 
     const ArrayValue& array = ArrayValue::of(argument.on_mesh);
     require(array.living_world().get() == &world, "argument ", number, " of function '", s.options.name,
             "' is an array of another world; what read() gives is an array of the host");
-    require(array.mesh == s.mesh.mesh, "argument ", number, " of function '", s.options.name, "' is an array on ", sbp::print(array.mesh),
+    require(array.kept->mesh == s.mesh.mesh, "argument ", number, " of function '", s.options.name, "' is an array on ", sbp::print(array.kept->mesh),
             ", but the function is compiled for ", sbp::print(s.mesh.mesh), "; what read() gives is an array of the host");
-    return {array.result.type(), array.layout};
+    return {array.result.type(), array.kept->layout};
   }
   if (argument.array.valid()) argument.feed = {argument.given_away ? array_source(argument.array) : world.copies.copy(argument.array), 0};
   require(argument.feed.source != nullptr, "argument ", number, " of function '", s.options.name, "' has no source");

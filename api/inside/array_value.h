@@ -8,11 +8,16 @@
 
 namespace karez {
 
+// Where a result lies.
+struct Kept {
+  Mesh mesh;
+  Layout layout;
+};
+
 struct ArrayValue {
   std::weak_ptr<WorldState> world;
   runtime::Result result;
-  Mesh mesh;
-  Layout layout;
+  std::shared_ptr<const Kept> kept;
 
   static const ArrayValue& of(const Array& array);   // never made: an error
   std::shared_ptr<WorldState> living_world() const;  // gone: an error

@@ -76,6 +76,42 @@ TEST(Replay, AnActThatComesTwiceReadsTheNextBatchFromTheNextSlot) {
   }
 }
 
+TEST(Replay, PartsOfAResultLieWhereTheyBelong) {  // rows of [3, 2] on two devices
+  const Plan plan = parse_plan(R"(
+plan "parts" world 1 rank 0 hash 0
+device 0: 0 0 "cpu"
+device 1: 0 1 "cpu"
+stream 0: "compute" device 0 worker 0
+stream 1: "compute" device 1 worker 0
+block b0: register device 0 bytes 64
+block b1: register device 1 bytes 64
+register r0: a0 -> a2 bytes 16 in b0 stride 64
+register r1: a1 -> a3 bytes 8 in b1 stride 64
+register r2: session -> a0
+register r3: session -> a1
+register r4: a2 -> session
+register r5: a3 -> session
+actor a0: input "input x" stream 0 in r2 out r0 binding "x"
+  bound r0 f32[2, 2]
+  slice {begin=[0, 0], shape=[3, 2]}
+actor a1: input "input x" stream 1 in r3 out r1 binding "x"
+  bound r1 f32[1, 2]
+  slice {begin=[2, 0], shape=[3, 2]}
+actor a2: fetch "fetch y" stream 0 in r0 out r4 binding "y"
+  bound r0 f32[2, 2]
+  slice {begin=[0, 0], shape=[3, 2]}
+actor a3: fetch "fetch y" stream 1 in r1 out r5 binding "y"
+  bound r1 f32[1, 2]
+  slice {begin=[2, 0], shape=[3, 2]}
+)");
+  verify(plan);
+  const KernelTable kernels(plain_kernels());
+  Replay replay(plan, kernels, {{"x", {data::array_source(HostArray::of<float>({3, 2}, {1, 2, 3, 4, 5, 6})), 0}}}, {});
+  replay.launch();
+  EXPECT_EQ(replay.outputs().at(0).second.type(), (TensorType{DType::f32, {3, 2}}));
+  EXPECT_EQ(out0(replay), (std::vector<float>{1, 2, 3, 4, 5, 6}));
+}
+
 TEST(Inputs, ArraysAreDrawnByNameAndSeedAndStayInRange) {
   const Plan plan = parse_plan(twice);
   const VariableValue one = variables_of(plan, 1).at(0), again = variables_of(plan, 1).at(0), other = variables_of(plan, 2).at(0);
