@@ -1,6 +1,7 @@
 // Do blocks with known lifetimes fit under a given capacity? Packs the files named and says how far from the bound it ended.
 //
 //   bench_memory [--json FILE] [--capacity BYTES] [--work N] FILE…
+//   bench_memory --models     what the plans of train_step's models take over the bytes of values live at once (memory_models.h)
 //
 // A FILE is a table of blocks (memory_file.h); its name holds the capacity, as in A.1048576.csv, unless --capacity says it. Nothing is packed
 // by default: the public set (google/minimalloc, benchmarks/challenging) is not part of this project. --work is the limit of the search, in
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "bench/memory_file.h"
+#include "bench/memory_models.h"
 
 namespace karez::bench {
 namespace {
@@ -24,6 +26,7 @@ struct Options {
   std::vector<std::string> files;
   long capacity = 0, work = 1'500'000'000;
   const char* json = nullptr;
+  bool models = false;
 };
 
 struct Row {
@@ -107,6 +110,10 @@ std::optional<Options> options_of(int argc, char** argv) {
       options.files.emplace_back(word);
       continue;
     }
+    if (word == "--models") {
+      options.models = true;
+      continue;
+    }
     const char* value = i + 1 < argc ? argv[++i] : nullptr;
     bool meant = value != nullptr;
     if (word == "--json") options.json = value;
@@ -114,7 +121,7 @@ std::optional<Options> options_of(int argc, char** argv) {
     else meant = meant && word == "--work" && positive(value, options.work);
     if (!meant) return std::nullopt;
   }
-  if (options.files.empty()) return std::nullopt;
+  if (options.files.empty() != options.models) return std::nullopt;
   return options;
 }
 
@@ -125,11 +132,11 @@ int main(int argc, char** argv) {
   using namespace karez;
   const auto options = bench::options_of(argc, argv);
   if (!options) {
-    std::fprintf(stderr, "usage: %s [--json FILE] [--capacity BYTES] [--work N] FILE…\n", argv[0]);
+    std::fprintf(stderr, "usage: %s [--json FILE] [--capacity BYTES] [--work N] FILE…, or --models\n", argv[0]);
     return 2;
   }
   try {
-    return bench::run(*options);
+    return options->models ? bench::pack_models() : bench::run(*options);
   } catch (const base::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return base::exit_code(error.kind);

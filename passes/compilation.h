@@ -102,13 +102,6 @@ struct LocalProgram {
   std::vector<Fetched> fetched;
 };
 
-// Where values lie that live inside one actor.
-struct Scratch {
-  ById<LocalId, std::int64_t> offset;                // -1: it does not lie there
-  std::vector<std::vector<std::int64_t>> workspace;  // by local segment and call; -1 where there is none
-  std::vector<std::int64_t> bytes;                   // by own device; those at the end that need none are left out
-};
-
 // What goes in, and what each pass made that later ones read. Only the pipeline writes it: a pass takes what it needs and returns what it makes.
 struct Compilation {
   Graph graph;
@@ -126,7 +119,6 @@ struct Compilation {
   Slotted slotted;
   Orders orders;
   LocalProgram local;
-  Scratch scratch;
   Plan plan;
   std::vector<PassTime> passes;
 };

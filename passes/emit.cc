@@ -7,7 +7,7 @@
 
 #include "base/hash.h"
 #include "passes/emit_collective.h"
-#include "passes/memory.h"
+#include "passes/crossing.h"
 
 namespace karez::passes {
 namespace {
@@ -57,21 +57,16 @@ class Emitter {
       int worker = static_cast<int>(d) % workers;
       plan_.streams.push_back({DeviceId(d), "compute", worker});
       plan_.streams.push_back({DeviceId(d), "comm", worker});
-      for (BlockKind kind : {BlockKind::reg, BlockKind::scratch, BlockKind::constant}) plan_.blocks.push_back({kind, DeviceId(d), 0, "", ""});
+      for (BlockKind kind : {BlockKind::scratch, BlockKind::constant}) plan_.blocks.push_back({kind, DeviceId(d), 0, "", ""});
     }
     plan_.streams.push_back({DeviceId(0), "host", 0});
   }
   StreamId stream(int device, StreamKind kind) const {
     return kind == StreamKind::host ? StreamId(plan_.streams.size() - 1) : StreamId(device * 2 + (kind == StreamKind::comm ? 1 : 0));
   }
-  // By device: registers, scratch of calls, constants.
-  BlockId block(int device, int which) const { return BlockId(std::max(device, 0) * 3 + which); }
-  // Collectives hold no stream, so two of different communicators may be on their way at once; of one communicator only one is.
-  BlockId staging_block(int device, CommunicatorId communicator) {
-    auto [at, fresh] = staging_.try_emplace({device, communicator}, BlockId(plan_.blocks.size()));
-    if (fresh) plan_.blocks.push_back({BlockKind::scratch, DeviceId(device), 0, "", ""});
-    return at->second;
-  }
+  // By device: registers with what lives inside actors, each in bytes of its own; constants. Who may share with whom says `memory`.
+  static constexpr int arena = 0, constants = 1, blocks_of_device = 2;
+  BlockId block(int device, int which) const { return BlockId(std::max(device, 0) * blocks_of_device + which); }
   std::int64_t grow(BlockId id, std::int64_t bytes) {
     std::int64_t& size = plan_.blocks[id].bytes;
     std::int64_t offset = round_up(size, 64);
@@ -174,7 +169,7 @@ class Emitter {
     Operand& home = homes_[v];
     std::int64_t bytes = std::max<std::int64_t>(local.view.bytes(), 1);
     if (local.constant) {
-      home.block = block(local.device, 2);
+      home.block = block(local.device, constants);
       home.offset = grow(home.block, bytes);
       return;
     }
@@ -196,14 +191,15 @@ class Emitter {
     if (writers_[v].empty()) return;  // never made: an alias chain nobody uses
     ActorId producer = *writers_[v].begin();
     if (!crosses_[v]) {
-      home.block = block(local.device, 1);
-      home.offset = c_.scratch.offset[v];
+      home.block = block(local.device, arena);
+      home.offset = grow(home.block, bytes);
       return;
     }
     users.erase(producer);
     std::vector<ActorId> consumers(users.begin(), users.end());
     if (consumers.empty()) {  // a member of a collective whose result is read on other devices alone
-      home.block = plan_.blocks.add({BlockKind::scratch, DeviceId(std::max(local.device, 0)), round_up(bytes, 64), "", ""});
+      home.block = block(local.device, arena);
+      home.offset = grow(home.block, bytes);
       return;
     }
     home.reg = connect(producer, std::move(consumers));
@@ -211,7 +207,7 @@ class Emitter {
     reg.slots = local.value.valid() ? c_.slotted.slots[local.value] : 1;
     reg.bytes = bytes;
     reg.stride = round_up(bytes, 64);
-    reg.block = block(local.device, 0);
+    reg.block = block(local.device, arena);
     reg.offset = grow(reg.block, reg.stride * reg.slots);
     reg.type = type_text(local);
   }
@@ -232,7 +228,7 @@ class Emitter {
     return out;
   }
 
-  Call call_from(const LocalCall& local, std::int64_t workspace_at, int device) const {
+  Call call_from(const LocalCall& local, int device) {
     Call call;
     call.kernel = local.kernel;
     call.attrs = local.spec.attrs;
@@ -247,8 +243,8 @@ class Emitter {
     }
     if (local.workspace > 0) {
       Operand workspace;
-      workspace.block = block(device, 1);
-      workspace.offset = workspace_at;
+      workspace.block = block(device, arena);
+      workspace.offset = grow(workspace.block, local.workspace);
       workspace.view = View(DType::b8, {local.workspace});
       call.workspace = workspace;
     }
@@ -259,7 +255,7 @@ class Emitter {
   void fill(std::size_t s) {
     const LocalSegment& local = c_.local.segments[s];
     Actor& made = actor(actor_of_[s]);
-    for (std::size_t i = 0; i < local.calls.size(); ++i) made.calls.push_back(call_from(local.calls[i], c_.scratch.workspace[s][i], local.device));
+    for (const LocalCall& call : local.calls) made.calls.push_back(call_from(call, local.device));
     if (made.body == BodyKind::input) {
       const LocalValue& root = value(local.writes[0]);
       made.bound = {operand(local.writes[0], true)};
@@ -271,11 +267,9 @@ class Emitter {
       collective.in = operand(local.reads[0], false);
       collective.out = operand(local.writes[0], true);
       if (staging > 0) {
-        BlockId at = staging_block(local.device, collective.communicator);
-        auto& bytes = plan_.blocks[at].bytes;
-        bytes = std::max(bytes, staging);
         Operand operand;
-        operand.block = at;
+        operand.block = block(local.device, arena);
+        operand.offset = grow(operand.block, staging);
         operand.view = View(DType::b8, {staging});
         collective.staging = operand;
       }
@@ -287,7 +281,7 @@ class Emitter {
   void setup() {
     for (const LocalCall& local : c_.local.setup) {
       require(local.workspace == 0, "emit: a constant needs workspace: ", print(local.spec));
-      plan_.setup.push_back(call_from(local, 0, 0));
+      plan_.setup.push_back(call_from(local, 0));
     }
   }
 
@@ -336,11 +330,8 @@ class Emitter {
   }
 
   void finish_blocks() {
-    for (int d = 0; d < static_cast<int>(own_.size()); ++d) {
-      const auto& scratch = c_.scratch.bytes;
-      if (static_cast<std::size_t>(d) < scratch.size()) plan_.blocks[block(d, 1)].bytes = scratch[static_cast<std::size_t>(d)];
-      for (int which = 0; which < 3; ++which) plan_.blocks[block(d, which)].bytes = round_up(plan_.blocks[block(d, which)].bytes, 64);
-    }
+    for (int d = 0; d < static_cast<int>(own_.size()); ++d)
+      for (int which : {arena, constants}) plan_.blocks[block(d, which)].bytes = round_up(plan_.blocks[block(d, which)].bytes, 64);
   }
 
   // Of what all ranks must agree on: no paths, no source lines.
@@ -363,9 +354,8 @@ class Emitter {
   std::vector<ActorId> actor_of_;  // by local segment
   std::vector<std::pair<ActorId, LocalId>> fetch_;
   ById<LocalId, std::set<ActorId>> readers_, writers_;         // of roots
-  std::map<int, ActorId> state_;                               // by device
-  std::map<std::pair<int, CommunicatorId>, BlockId> staging_;  // by device
-  std::map<LocalId, Operand> homes_;                           // of roots
+  std::map<int, ActorId> state_;                // by device
+  std::map<LocalId, Operand> homes_;            // of roots
 };
 
 }  // namespace

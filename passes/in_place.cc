@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "passes/memory.h"
+#include "passes/crossing.h"
 
 namespace karez::passes {
 

@@ -6,6 +6,7 @@
 #include "passes/pipeline.h"
 #include "passes/test_interpreter.h"
 #include "passes/test_programs.h"
+#include "plan/live_bytes.h"
 
 namespace karez::passes {
 namespace {
@@ -51,11 +52,13 @@ std::map<std::string, testing::Array> run(const Program& p, const Compilation& c
   return interpreter.outputs;
 }
 
+std::int64_t arena(const Compilation& c) { return plan::arena_bytes(c.plan)[DeviceId(0)]; }
+
 // The calls with in_place on; and that the results are those without it, bit for bit.
 std::string checked(const Program& p) {
   Compilation with = p.compiled(true), without = p.compiled(false);
   EXPECT_EQ(calls_of(without).find('!'), std::string::npos) << calls_of(without);
-  EXPECT_LE(with.scratch.bytes[0], without.scratch.bytes[0]);
+  EXPECT_LE(arena(with), arena(without));
   auto a = run(p, with), b = run(p, without);
   for (const auto& [name, array] : b) EXPECT_EQ(a.at(name).data, array.data) << name;
   return calls_of(with);
@@ -66,8 +69,7 @@ TEST(InPlace, AChainInsideAnActorLivesInOnePlaceAndSavesBytes) {
   ValueId a = build::exp(p.b, p.input("x"));
   p.output(build::reduce_sum(p.b, build::tanh(p.b, build::neg(p.b, build::sqrt(p.b, a))), {0}));
   EXPECT_EQ(checked(p), "exp(x0), sqrt(x0)!, -x0!, tanh(x0)!, any.reduce_sum");
-  EXPECT_EQ(p.compiled(false).scratch.bytes[0], 2 * 512);
-  EXPECT_EQ(p.compiled(true).scratch.bytes[0], 512);
+  EXPECT_GE(arena(p.compiled(false)) - arena(p.compiled(true)), 512 - 64) << "but for the result, which may lie in the second";
 }
 
 TEST(InPlace, WhatIsReadAgainLaterKeepsItsBytes) {

@@ -1,77 +1,348 @@
-// memory: exact or best-found packing of each actor's scratch values by their first and last call.
+// memory: who may share, and the packing of all of them together.
 #include "passes/memory.h"
 
 #include <algorithm>
+#include <climits>
+#include <deque>
 #include <map>
+#include <set>
+#include <tuple>
 
-#include "solve/packing.h"
+#include "plan/acts.h"
+#include "solve/token_reach.h"
 
 namespace karez::passes {
+namespace {
 
-ById<LocalId, bool> crosses_actors(const LocalProgram& program, const Segmented& cut) {
-  constexpr std::size_t nobody = SIZE_MAX;
-  ById<LocalId, std::size_t> maker(program.values.size(), nobody);  // a local segment
-  for (std::size_t s = 0; s < program.segments.size(); ++s) {
-    for (const LocalCall& call : program.segments[s].calls)
-      for (LocalId out : call.out) maker[program.values[out].root] = s;
-    for (LocalId out : program.segments[s].writes) maker[out] = s;
-  }
-  ById<LocalId, bool> crosses(program.values.size(), false);
-  for (std::size_t s = 0; s < program.segments.size(); ++s) {
-    const LocalSegment& segment = program.segments[s];
-    auto read = [&](LocalId value) {
-      LocalId root = program.values[value].root;
-      if (maker[root] != s) crosses[root] = true;
-    };
-    for (const LocalCall& call : segment.calls)
-      for (LocalId in : call.in) read(in);
-    for (LocalId in : segment.reads) read(in);
-    bool own_stream = cut.segments[segment.segment].stream != StreamKind::compute;
-    if (own_stream)
-      for (LocalId out : segment.writes) crosses[out] = true;  // inputs and collectives fill registers
-  }
-  for (const Fetched& fetched : program.fetched) crosses[program.values[fetched.value].root] = true;
-  return crosses;
+constexpr std::int64_t line = 64;
+constexpr int whole_act = INT_MAX;  // as the last call of an act that is none of calls
+
+bool in_arena(const Plan& plan, BlockId b) {
+  return b.valid() && (plan.block(b).kind == BlockKind::scratch || plan.block(b).kind == BlockKind::reg);
 }
 
-Scratch memory(const LocalProgram& program, const Segmented& cut) {
-  auto crosses = crosses_actors(program, cut);
-  Scratch made;
-  made.offset.assign(program.values.size(), -1);
-  for (const LocalSegment& segment : program.segments) {
-    std::map<LocalId, std::pair<long, long>> life;  // root -> first and last call
-    for (std::size_t i = 0; i < segment.calls.size(); ++i) {
-      auto touch = [&](LocalId value) {
-        LocalId root = program.values[value].root;
-        const LocalValue& owner = program.values[root];
-        if (owner.variable >= 0 || owner.constant || crosses[root]) return;
-        auto at = life.try_emplace(root, static_cast<long>(i), static_cast<long>(i)).first;
-        at->second.second = static_cast<long>(i);
-      };
-      for (LocalId in : segment.calls[i].in) touch(in);
-      for (LocalId out : segment.calls[i].out) touch(out);
-    }
-    std::vector<solve::Interval> intervals;
-    std::vector<std::int64_t*> offsets;  // where the answers go
-    for (const auto& [root, span] : life) {
-      std::int64_t bytes = program.values[root].view.bytes();
-      intervals.push_back({span.first, span.second + 1, static_cast<long>(round_up(std::max<std::int64_t>(bytes, 1), 64)), 64});
-      offsets.push_back(&made.offset[root]);
-    }
-    auto& workspace = made.workspace.emplace_back(segment.calls.size(), -1);
-    for (std::size_t i = 0; i < segment.calls.size(); ++i) {
-      if (segment.calls[i].workspace == 0) continue;
-      intervals.push_back({static_cast<long>(i), static_cast<long>(i) + 1, static_cast<long>(round_up(segment.calls[i].workspace, 64)), 64});
-      offsets.push_back(&workspace[i]);
-    }
-    const auto device = static_cast<std::size_t>(std::max(segment.device, 0));
-    if (made.bytes.size() <= device) made.bytes.resize(device + 1, 0);
-    if (intervals.empty()) continue;
-    solve::Packing packing = solve::pack(intervals);
-    for (std::size_t k = 0; k < offsets.size(); ++k) *offsets[k] = packing.offset[k];
-    made.bytes[device] = std::max<std::int64_t>(made.bytes[device], packing.peak);
+// Edges between acts that happen once a launch. The session is two nodes behind the actors: what starts launches and what ends them.
+class Before {
+ public:
+  explicit Before(const Plan& plan) : plan_(plan), acts_(acts_per_launch(plan)), reach_(static_cast<int>(plan.actors.size()) + 2, edges()) {}
+
+  bool once(ActorId a) const { return a == session_actor || acts_[a] == 1; }
+  // Whether all that touch the register do so once a launch, in every act.
+  bool once(RegisterId id) const {
+    const Register& r = plan_.reg(id);
+    if (!once(r.producer) || (r.producer != session_actor && period(plan_.actor(r.producer).outputs, id) != 1)) return false;
+    return std::all_of(r.consumers.begin(), r.consumers.end(), [&](ActorId c) {
+      return once(c) && (c == session_actor || period(plan_.actor(c).inputs, id) == 1);
+    });
   }
-  return made;
+  bool same(ActorId from, ActorId to) const { return reach_.same(from.index, to.index); }
+  bool next(ActorId from, ActorId to) const { return reach_.next(from.index, to.index); }
+
+ private:
+  static int period(const std::vector<Port>& ports, RegisterId reg) {
+    return std::find_if(ports.begin(), ports.end(), [&](const Port& p) { return p.reg == reg; })->period;
+  }
+
+  std::vector<solve::TokenEdge> edges() const {
+    const int starter = static_cast<int>(plan_.actors.size()), ender = starter + 1;
+    std::vector<solve::TokenEdge> made;
+    for (RegisterId id : plan_.registers.ids()) {
+      if (!once(id)) continue;
+      const Register& r = plan_.registers[id];
+      const int from = r.producer == session_actor ? starter : r.producer.index;
+      for (ActorId c : r.consumers) {
+        const int to = c == session_actor ? ender : c.index;
+        made.push_back({from, to, 0});
+        made.push_back({to, from, r.slots});
+      }
+    }
+    std::map<std::pair<CommunicatorId, DeviceId>, std::map<int, int>> turns;
+    for (ActorId a : plan_.actors.ids())
+      if (const auto& c = plan_.actors[a].collective; c && once(a)) turns[{c->communicator, plan_.stream(plan_.actors[a].stream).device}][c->turn] = a.index;
+    for (const auto& [seat, order] : turns) {
+      for (auto at = order.begin(); std::next(at) != order.end(); ++at) made.push_back({at->second, std::next(at)->second, 0});
+      made.push_back({order.rbegin()->second, order.begin()->second, 1});
+    }
+    return made;
+  }
+
+  const Plan& plan_;
+  ById<ActorId, std::int64_t> acts_;
+  solve::TokenReach reach_;
+};
+
+// A call of an act; of an act without calls, all of it.
+struct Moment {
+  ActorId actor;
+  int call = 0;
+};
+
+// Bytes that lie together: all slots of a register, or what operands inside one actor touch in common.
+struct Place {
+  RegisterId reg;                     // either this
+  BlockId block;                      // or a range of this
+  std::int64_t begin = 0, bytes = 0;  // of the range
+  DeviceId device;
+  bool alone = false;  // shares with nobody
+  Moment first;
+  std::vector<Moment> last;  // of every reader
+  StreamId stream;           // of a compute actor within whose acts it lives
+};
+
+// What a register or an operand at a fixed place takes of a block.
+struct Taken {
+  std::int64_t begin = 0, end = 0;
+  RegisterId reg;  // either this
+  ActorId actor;   // or of this actor; neither: of the set-up
+  int first = 0, last = 0;
+  bool writes = false;
+  bool same_owner(const Taken& other) const { return reg == other.reg && actor == other.actor && (reg.valid() || actor.valid()); }
+};
+
+class Places {
+ public:
+  Places(const Plan& plan, const Before& before) : plan_(plan), before_(before), touched_(plan.registers.size()) {
+    for (ActorId a : plan.actors.ids()) look_at(a);
+    for (const Call& call : plan.setup)
+      for (const auto* operands : {&call.in, &call.out})
+        for (const Operand& o : *operands) touch({}, 0, 0, o, true);
+    for (const Link& link : plan.links) linked_.insert(link.reg);
+    for (RegisterId id : plan.registers.ids()) {
+      const Register& r = plan.registers[id];
+      if (in_arena(plan, r.block)) taken_[r.block].push_back({r.offset, r.offset + (r.slots - 1) * r.stride + r.bytes, id, {}, 0, 0, false});
+    }
+    for (auto& [block, taken] : taken_) add_block(block, taken);
+  }
+  std::vector<Place> made;
+  std::set<BlockId> packed;  // whose contents all are among `made`; of others nobody knows who uses what
+
+ private:
+  void look_at(ActorId id) {
+    const Actor& a = plan_.actor(id);
+    for (std::size_t i = 0; i < a.calls.size(); ++i) {
+      const int at = static_cast<int>(i);
+      for (const Operand& in : a.calls[i].in) touch(id, at, at, in, false);
+      for (const Operand& out : a.calls[i].out) touch(id, at, at, out, true);
+      if (a.calls[i].workspace) touch(id, at, at, *a.calls[i].workspace, true);
+    }
+    for (const Operand& o : a.bound) touch(id, 0, whole_act, o, a.body == BodyKind::input);
+    if (!a.collective) return;
+    touch(id, 0, whole_act, a.collective->in, false);
+    touch(id, 0, whole_act, a.collective->out, true);
+    if (a.collective->staging) touch(id, 0, whole_act, *a.collective->staging, true);
+  }
+
+  void touch(ActorId actor, int first, int last, const Operand& o, bool writes) {
+    if (o.reg.valid()) {
+      auto at = touched_[o.reg].try_emplace(actor, std::pair(first, last)).first;
+      at->second = {std::min(at->second.first, first), std::max(at->second.second, last)};
+    } else if (in_arena(plan_, o.block) && o.view.bytes() > 0) {
+      taken_[o.block].push_back({o.offset, o.offset + o.view.bytes(), {}, actor, first, last, writes});
+    }
+  }
+
+  // Operands of one actor that touch common bytes are one value. A block in which anything else meets stays as it is.
+  void add_block(BlockId block, std::vector<Taken>& taken) {
+    std::sort(taken.begin(), taken.end(), [](const Taken& a, const Taken& b) { return std::tie(a.begin, a.end) < std::tie(b.begin, b.end); });
+    std::vector<Place> places;
+    for (std::size_t at = 0; at < taken.size();) {
+      Taken all = taken[at];
+      int written = all.writes ? all.first : whole_act;
+      for (++at; at < taken.size() && taken[at].begin < all.end; ++at) {
+        const Taken& t = taken[at];
+        if (!all.same_owner(t) || t.reg.valid()) return;
+        all = {all.begin, std::max(all.end, t.end), {}, all.actor, std::min(all.first, t.first), std::max(all.last, t.last), true};
+        if (t.writes) written = std::min(written, t.first);
+      }
+      if (!all.reg.valid() && !all.actor.valid()) return;
+      places.push_back(all.reg.valid() ? place_of(all.reg) : place_of(block, all, written));
+    }
+    made.insert(made.end(), places.begin(), places.end());
+    packed.insert(block);
+  }
+
+  Place place_of(RegisterId id) const {
+    const Register& r = plan_.reg(id);
+    Place p;
+    p.reg = id;
+    p.bytes = r.slots * round_up(r.bytes, line);
+    p.device = plan_.block(r.block).device;
+    p.alone = linked_.count(id) > 0 || !before_.once(id);
+    auto calls = [&](ActorId a) {  // an act that never names the bytes may have them all the while
+      auto at = touched_[id].find(a);
+      return at == touched_[id].end() ? std::pair(0, whole_act) : at->second;
+    };
+    p.first = {r.producer, calls(r.producer).first};
+    for (ActorId c : r.consumers) p.last.push_back({c, calls(c).second});
+    return p;
+  }
+
+  Place place_of(BlockId block, const Taken& all, int written) const {
+    Place p;
+    p.block = block;
+    p.begin = all.begin;
+    p.bytes = round_up(all.end, line) - all.begin / line * line;  // it stays as far from a line as it is
+    p.device = plan_.block(block).device;
+    p.alone = written > all.first;  // what is read first is from another act
+    p.first = {all.actor, all.first};
+    p.last = {{all.actor, all.last}};
+    if (plan_.actor(all.actor).body == BodyKind::compute) p.stream = plan_.actor(all.actor).stream;
+    return p;
+  }
+
+  const Plan& plan_;
+  const Before& before_;
+  ById<RegisterId, std::map<ActorId, std::pair<int, int>>> touched_;  // by actor: first and last call
+  std::set<RegisterId> linked_;
+  std::map<BlockId, std::vector<Taken>> taken_;
+};
+
+bool over_before(const Before& before, const Place& p, const Place& q) {
+  auto same = [&](const Moment& last) {
+    if (last.actor == q.first.actor) return last.call < q.first.call;
+    return before.same(last.actor, q.first.actor);
+  };
+  auto next = [&](const Moment& last) { return before.next(last.actor, p.first.actor); };
+  return std::all_of(p.last.begin(), p.last.end(), same) && std::all_of(q.last.begin(), q.last.end(), next);
+}
+
+bool may_share(const Before& before, const Place& p, const Place& q) {
+  if (p.alone || q.alone) return false;
+  if (p.stream.valid() && p.stream == q.stream) {
+    if (p.first.actor != q.first.actor) return true;
+    return p.last[0].call < q.first.call || q.last[0].call < p.first.call;
+  }
+  return over_before(before, p, q) || over_before(before, q, p);
+}
+
+// Slots that can never be used go: each reader's act comes before the producer's next one anyway.
+void trim_slots(Plan& plan, const Before& before) {
+  for (RegisterId id : plan.registers.ids()) {
+    Register& r = plan.registers[id];
+    if (r.slots == 1 || !in_arena(plan, r.block) || !before.once(id)) continue;
+    if (std::all_of(r.consumers.begin(), r.consumers.end(), [&](ActorId c) { return before.next(c, r.producer); })) r.slots = 1;
+  }
+}
+
+// Every operand and register of the plan at its new place, and blocks that nothing lies in any more left out.
+class Mover {
+ public:
+  Mover(Plan& plan, const Places& places) : plan_(plan), packed_(places.packed), to_(plan.blocks.size()) {
+    ById<DeviceId, BlockId> arena(plan.devices.size());  // the first of a device's blocks that are packed
+    ById<BlockId, plan::Block> kept;
+    for (BlockId b : plan.blocks.ids()) {
+      const bool packed = places.packed.count(b) > 0;
+      BlockId& of_device = arena[plan.blocks[b].device];
+      if (packed && of_device.valid()) {
+        to_[b] = of_device;
+        continue;
+      }
+      to_[b] = kept.add(plan.blocks[b]);
+      if (!packed) continue;
+      of_device = to_[b];
+      plan::Block& block = kept[of_device];
+      block.kind = BlockKind::scratch, block.bytes = 0;
+      block.name.clear();
+    }
+    plan.blocks = std::move(kept);
+  }
+
+  void move(const std::vector<Place>& places, const std::vector<std::int64_t>& offset) {
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const Place& p = places[i];
+      if (p.reg.valid()) {
+        Register& r = plan_.registers[p.reg];
+        r.stride = round_up(r.bytes, line), r.offset = offset[i];
+      } else {
+        moved_[p.block].push_back({p.begin, offset[i] + p.begin % line});
+      }
+    }
+    for (auto& [block, list] : moved_) std::sort(list.begin(), list.end());
+    for (Register& r : plan_.registers)
+      if (r.block.valid()) r.block = to_[r.block];
+    for (Actor& a : plan_.actors) {
+      for (Call& call : a.calls) this->call(call);
+      for (Operand& o : a.bound) operand(o);
+      if (!a.collective) continue;
+      operand(a.collective->in), operand(a.collective->out);
+      if (a.collective->staging) operand(*a.collective->staging);
+    }
+    for (Call& call : plan_.setup) this->call(call);
+  }
+  BlockId now(BlockId before) const { return to_[before]; }
+
+ private:
+  void call(Call& call) {
+    for (Operand& o : call.in) operand(o);
+    for (Operand& o : call.out) operand(o);
+    if (call.workspace) operand(*call.workspace);
+  }
+  void operand(Operand& o) {
+    if (!o.block.valid()) return;
+    if (packed_.count(o.block) > 0) o.offset = o.view.bytes() == 0 ? 0 : o.offset + shift(o);  // what is empty lies nowhere
+    o.block = to_[o.block];
+  }
+
+  std::int64_t shift(const Operand& o) const {
+    const auto& list = moved_.at(o.block);
+    const auto [from, to] = *std::prev(std::upper_bound(list.begin(), list.end(), std::pair(o.offset, std::int64_t{INT64_MAX})));
+    return to - from;
+  }
+
+  Plan& plan_;
+  const std::set<BlockId>& packed_;
+  ById<BlockId, BlockId> to_;
+  std::map<BlockId, std::vector<std::pair<std::int64_t, std::int64_t>>> moved_;  // by old block: from where, to where
+};
+
+// One device's packing.
+struct Task {
+  std::vector<solve::Block> blocks;
+  std::vector<std::pair<int, int>> conflicts;
+  solve::Packing packing;
+  bool same_sizes(const std::vector<solve::Block>& other) const {
+    return std::equal(blocks.begin(), blocks.end(), other.begin(), other.end(), [](const auto& a, const auto& b) { return a.size == b.size; });
+  }
+};
+
+}  // namespace
+
+Plan memory(Plan plan, const solve::PackLimits& limits) {
+  const Before before(plan);
+  trim_slots(plan, before);
+  const Places places(plan, before);
+  std::vector<std::int64_t> offset(places.made.size(), 0);
+  ById<DeviceId, std::int64_t> peak(plan.devices.size(), 0);
+  std::deque<Task> tasks;
+  for (DeviceId d : plan.devices.ids()) {
+    std::vector<std::size_t> here;
+    for (std::size_t i = 0; i < places.made.size(); ++i)
+      if (places.made[i].device == d) here.push_back(i);
+    std::vector<solve::Block> blocks;
+    std::vector<std::pair<int, int>> conflicts;
+    for (std::size_t i = 0; i < here.size(); ++i) {
+      blocks.push_back({static_cast<long>(places.made[here[i]].bytes), static_cast<long>(line)});
+      for (std::size_t j = 0; j < i; ++j)
+        if (!may_share(before, places.made[here[i]], places.made[here[j]])) conflicts.emplace_back(static_cast<int>(j), static_cast<int>(i));
+    }
+    const Task* same = nullptr;  // devices of a mesh are much alike
+    for (const Task& task : tasks)
+      if (task.conflicts == conflicts && task.same_sizes(blocks)) same = &task;
+    if (same == nullptr) {
+      solve::Packing packing = solve::pack(blocks, conflicts, limits);
+      same = &tasks.emplace_back(Task{std::move(blocks), std::move(conflicts), std::move(packing)});
+    }
+    for (std::size_t i = 0; i < here.size(); ++i) offset[here[i]] = same->packing.offset[i];
+    peak[d] = same->packing.peak;
+  }
+  Mover mover(plan, places);
+  for (BlockId b : places.packed) {
+    plan::Block& arena = plan.blocks[mover.now(b)];
+    arena.bytes = std::max(arena.bytes, peak[arena.device]);
+  }
+  mover.move(places.made, offset);
+  verify(plan);
+  return plan;
 }
 
 }  // namespace karez::passes

@@ -1,13 +1,24 @@
-// memory: where values lie that live inside one actor: offsets in one scratch block per stream.
+// memory: offsets in one arena per device; registers and values inside actors share bytes where the plan's tokens keep them apart.
 #pragma once
 
-#include "passes/compilation.h"
+#include <string>
+
+#include "plan/plan.h"
+#include "solve/packing.h"
 
 namespace karez::passes {
 
-// True where a local value's bytes are taken by another actor than the one that makes them (so it needs a register).
-ById<LocalId, bool> crosses_actors(const LocalProgram& program, const Segmented& cut);
-
-Scratch memory(const LocalProgram& program, const Segmented& cut);
+// The plan that emit makes gives every register, and every value inside an actor, bytes of its own. This one packs what lies in scratch and
+// register blocks of a device into one block. Two of them may share bytes iff no act, of however many launches under way, can find both in use:
+//
+//   one is over before the other begins  every reader's last call on r comes before the first call on s: in the same actor by the order of calls,
+//                                        else along edges without tokens; and every reader's last call on s comes before the next launch's first
+//                                        call on r, with at most one token on the way
+//   one stream                           both live within one act, of two compute actors of one stream
+//
+// Edges are registers (forward without token, back with their slots), the session's starts and ends, and the turns of communicators. What has
+// another rate than once a launch, lies behind a link, or is touched by actors that hold no register of it keeps its own bytes. A register whose
+// further slots can never be used, because each reader's act comes before the producer's next one anyway, is left with one.
+Plan memory(Plan plan, const solve::PackLimits& limits = {});
 
 }  // namespace karez::passes

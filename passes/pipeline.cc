@@ -42,8 +42,8 @@ void run_localise(Compilation& c) {
 }
 void run_fuse(Compilation& c) { c.local = fuse(std::move(c.local), c.graph, c.cut, *c.catalog, c.options.team); }
 void run_in_place(Compilation& c) { c.local = in_place(std::move(c.local), c.graph, c.cut); }
-void run_memory(Compilation& c) { c.scratch = memory(c.local, c.cut); }
 void run_emit(Compilation& c) { c.plan = emit(c); }
+void run_memory(Compilation& c) { c.plan = memory(std::move(c.plan)); }
 
 constexpr Pass passes[] = {
     {"canonicalise", run_canonicalise, true},  // first: what is gone need not be placed
@@ -56,14 +56,14 @@ constexpr Pass passes[] = {
     {"localise", run_localise, false},  // from here on one rank and its devices
     {"fuse", run_fuse, true},           // after localise: kernels are known, actors are cut
     {"in_place", run_in_place, true},   // after fuse: it looks at the calls that are left
-    {"memory", run_memory, false},      // after in_place: what shares bytes needs one place
     {"emit", run_emit, false},
+    {"memory", run_memory, true},  // after emit: who may share bytes follows from actors, registers and turns
 };
 
 // What a pass made, as text: the graph, the orders in memory, at last the plan.
 std::string text_of(const Compilation& c, std::string_view pass) {
   if (pass == "layout") return orders_text(c.graph, c.orders);
-  return pass == "emit" ? print(c.plan) : print(c.graph);
+  return pass == "emit" || pass == "memory" ? print(c.plan) : print(c.graph);
 }
 
 }  // namespace

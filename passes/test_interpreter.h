@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "passes/test_evaluate.h"
 #include "plan/ports.h"
+#include "plan/turns.h"
 
 namespace karez::passes::testing {
 
@@ -24,6 +25,7 @@ class Interpreter {
     ById<ActorId, Ports> ports;
     for (ActorId a : plan_.actors.ids()) ports.emplace_back(plan_, a);
     Ports starter = Ports::starter(plan_), ender = Ports::ender(plan_);
+    Turns turns(plan_);
     auto deliver = [&](const Message& m) {
       if (m.to != session_actor) {
         ports[m.to].take(m);
@@ -38,7 +40,7 @@ class Interpreter {
     for (std::size_t done = 0; done < ports.size();) {
       std::vector<ActorId> ready;
       for (ActorId a : ports.ids())
-        if (!begun[a] && ports[a].ready()) ready.push_back(a);
+        if (!begun[a] && ports[a].ready() && turns.may_begin(a)) ready.push_back(a);
       require(!ready.empty(), "the plan stalls after ", done, " of ", ports.size(), " actors");
       ActorId a = ready[static_cast<std::size_t>(random_() % ready.size())];
       begun[a] = true;
@@ -47,9 +49,10 @@ class Interpreter {
       if (actor.body == BodyKind::collective) {
         auto& members = waiting[{actor.collective->communicator.index, actor.collective->turn}];
         members.push_back(a);
+        turns.seat(a).begin(a);
         if (members.size() < plan_.communicators[actor.collective->communicator].members.size()) continue;
         collective(members);
-        for (ActorId m : members) ports[m].complete(deliver), ++done;
+        for (ActorId m : members) turns.seat(m).end(), ports[m].complete(deliver), ++done;
         continue;
       }
       if (actor.body == BodyKind::input) {

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "plan/acts.h"
+#include "plan/live_bytes.h"
 #include "plan/plan.h"
 
 namespace karez::plan {
@@ -35,6 +36,26 @@ std::string counts_of_actors(const Plan& plan) {
   for (const Actor& a : plan.actors) calls += a.calls.size();
   return cat(plan.actors.size(), " actors (", join(kinds, ", ", [](const auto& kind) { return cat(kind.second, " ", kind.first); }), "), ", calls,
              " kernel calls, ", plan.registers.size(), " registers, ", messages_per_launch(plan), " messages a launch");
+}
+
+std::string ratio_text(std::int64_t bytes, std::int64_t bound) {
+  const auto thousandths = static_cast<long>(1000 * static_cast<double>(bytes) / static_cast<double>(bound) + 0.5);
+  const std::string digits = std::to_string(1000 + thousandths % 1000);
+  return cat(thousandths / 1000, ".", digits.substr(1));
+}
+
+// What registers and scratch take together, over the values that are live at once.
+std::string arenas(const Plan& plan) {
+  const auto peak = arena_bytes(plan), bound = live_bytes(plan), ahead = ahead_bytes(plan);
+  std::vector<std::vector<std::string>> rows;
+  for (DeviceId d : plan.devices.ids()) {
+    if (bound[d] == 0) continue;
+    const PlanDevice& device = plan.devices[d];
+    rows.push_back({cat(device.kind, " ", device.rank, ".", device.device), cat("peak ", bytes_text(peak[d]), ","),
+                    cat("bound ", bytes_text(bound[d]), ","), cat("ratio ", ratio_text(peak[d], bound[d]))});
+    if (ahead[d] > 0) rows.back().back() += cat("; ", ratio_text(peak[d], bound[d] + ahead[d]), " with ", bytes_text(ahead[d]), " of launches ahead");
+  }
+  return rows.empty() ? "" : "registers and scratch over the bytes of values live at once\n" + table(rows);
 }
 
 std::vector<std::string> memory_row(const Plan& plan, DeviceId device) {
@@ -96,7 +117,7 @@ std::string summary(const Plan& plan) {
 
   std::vector<std::vector<std::string>> memory;
   for (std::size_t i = 0; i < plan.devices.size(); ++i) memory.push_back(memory_row(plan, DeviceId(i)));
-  out += "peak memory by device\n" + table(memory) + plain_calls(plan);
+  out += "peak memory by device\n" + table(memory) + arenas(plan) + plain_calls(plan);
 
   if (plan.transfers.empty()) return out + "no transfers between devices\n";
   std::vector<std::vector<std::string>> transfers = {{"kind", "axis", "bytes", "value"}};

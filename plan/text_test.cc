@@ -283,6 +283,8 @@ TEST(PlanSummary, CountsMemoryAndTransfers) {
 4 actors (1 compute, 1 fetch, 1 input, 1 state), 2 kernel calls, 6 registers, 12 messages a launch
 peak memory by device
   cpu 0.0  352 B  (scratch 64 B, register 192 B, variable 96 B)
+registers and scratch over the bytes of values live at once
+  cpu 0.0  peak 256 B,  bound 80 B,  ratio 3.200; 2.286 with 32 B of launches ahead
 2 calls run on a plain row, where no fast kernel takes the types or strides
   kernel            calls  share of bytes  first of them
   plain.matmul      1      71.0 %          plain.matmul at sketch.cc:2

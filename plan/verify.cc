@@ -6,6 +6,7 @@
 #include "plan/acts.h"
 #include "plan/dry_run.h"
 #include "plan/plan.h"
+#include "plan/verify_sharing.h"
 
 namespace karez::plan {
 namespace {
@@ -77,23 +78,6 @@ void verify_register(const Plan& plan, RegisterId id) {
           " bytes");
   std::int64_t end = checked_add(r.offset, checked_add(checked_mul(r.slots - 1, r.stride), r.bytes));
   require(end <= plan.block(r.block).bytes, who, " ends at byte ", end, " of block b", r.block, ", which has ", plan.block(r.block).bytes);
-}
-
-// Two registers never share bytes of a block, except versions of a variable: the new one replaces the old where it lies.
-void verify_overlaps(const Plan& plan) {
-  std::map<BlockId, std::vector<RegisterId>> by_block;
-  for (RegisterId i : plan.registers.ids())
-    if (plan.registers[i].bytes > 0 && plan.block(plan.registers[i].block).kind != BlockKind::variable)
-      by_block[plan.registers[i].block].push_back(i);
-  for (auto& [block, list] : by_block) {
-    std::sort(list.begin(), list.end(), [&](RegisterId a, RegisterId b) { return plan.registers[a].offset < plan.registers[b].offset; });
-    for (std::size_t k = 1; k < list.size(); ++k) {
-      const Register &a = plan.registers[list[k - 1]], &b = plan.registers[list[k]];
-      std::int64_t end = a.offset + (a.slots - 1) * a.stride + a.bytes;
-      require(end <= b.offset, "registers r", list[k - 1], " and r", list[k], " overlap in block b", block, ": one ends at byte ", end,
-              ", the other begins at ", b.offset);
-    }
-  }
 }
 
 void verify_operand(const Plan& plan, const Actor* actor, const Operand& o, bool written, const std::string& who) {
@@ -348,7 +332,6 @@ void verify(const Plan& plan) {
   verify_places(plan);
   for (ActorId i : plan.actors.ids()) in_range(plan.actors[i].stream, plan.streams, name_of_actor(plan, i), "stream");
   for (RegisterId i : plan.registers.ids()) verify_register(plan, i);
-  verify_overlaps(plan);
   for (ActorId i : plan.actors.ids()) verify_actor(plan, i);
   for (const Call& call : plan.setup) verify_call(plan, nullptr, call, "set-up");
   for (std::size_t i = 0; i < plan.links.size(); ++i) in_range(plan.links[i].reg, plan.registers, cat("link ", i), "register");
@@ -360,6 +343,7 @@ void verify(const Plan& plan) {
   for (std::int64_t count : acts) work = checked_add(work, count);
   require(work <= most, "plan '", plan.name, "' takes ", work, " acts and messages in a launch; the most is ", most);
   verify_bindings(plan, acts);
+  verify_sharing(plan, acts);
   for (ActorId i : plan.actors.ids())
     require(!plan.actors[i].collective || acts[i] == 1, name_of_actor(plan, i), " acts ", acts[i], " times in a launch, but has one turn");
   dry_run(plan);

@@ -111,9 +111,9 @@ TEST(Verify, EveryFaultIsNamed) {
       {"register r1: offset -8, stride 64", [](Plan& p) { p.registers[RegisterId(1)].offset = -8; }},
       {"ends at byte 80 of block b0, which has 79", [](Plan& p) { p.blocks[BlockId(0)].bytes = 79; }},
       {"ends at byte 80 of block b0, which has 40", [](Plan& p) { p.blocks[BlockId(0)].bytes = 40; }},
-      {"registers r1 and r2 overlap in block b0: one ends at byte 80, the other begins at 0",
+      {"register r1 and register r2 share bytes 0 to 16 of block b0, but no tokens keep them apart",
        [](Plan& p) { p.registers[RegisterId(2)].block = BlockId(0); }},
-      {"registers r1 and r2 overlap in block b0: one ends at byte 80, the other begins at 79",
+      {"register r1 and register r2 share bytes 79 to 80 of block b0, but no tokens keep them apart",
        [](Plan& p) {
          p.blocks[BlockId(0)].bytes = 4096;
          p.registers[RegisterId(2)].block = BlockId(0);

@@ -3,15 +3,25 @@
 
 #include <cmath>
 
-#include "device/memory.h"
 #include "runtime/check_finite.h"
 #include "runtime/host_copy.h"
+#include "runtime/poison.h"
 #include "runtime/reader.h"
 
 namespace karez::runtime {
 namespace {
 
+void run_poisoned(ActorState& actor) {
+  for (std::size_t c = 0; c < actor.calls.size(); ++c) {
+    actor.at_call = actor.calls[c].call;
+    poison_before(actor, static_cast<int>(c));
+    actor.calls[c].run(actor.calls[c].args());
+    poison_behind(actor, static_cast<int>(c));
+  }
+}
+
 void run_calls(ActorState& actor) {
+  if (!actor.poisoned.empty()) return run_poisoned(actor);
   for (PreparedCall& call : actor.calls) {
     actor.at_call = call.call;
     call.run(call.args());
@@ -27,8 +37,10 @@ void run_checked(ActorState& actor) {
       const View& view = call.call->in[i].view;
       blamed |= view.count() == 0 || !all_finite({call.in[i], &view});  // of no elements a maximum is -inf
     }
+    if (!actor.poisoned.empty()) poison_before(actor, static_cast<int>(&call - actor.calls.data()));
     call.run(call.args());
     for (std::size_t i = 0; i < call.out.size() && !blamed; ++i) require_finite({call.out[i], &call.call->out[i].view}, "makes");
+    if (!actor.poisoned.empty()) poison_behind(actor, static_cast<int>(&call - actor.calls.data()));
   }
 }
 
@@ -52,10 +64,7 @@ void prepare_memory(ActorState& actor) {
     port.slot = slot;
     for (Patch& patch : port.patches) *patch.cell = patch.base + slot * patch.stride;
   }
-  for (const PoisonRange& range : actor.poisoned) {
-    if (range.port >= 0 && !actor.ports.first_of_period(range.port)) continue;
-    poison(range.base + (range.port >= 0 ? actor.ports.output_slot(range.port) * range.stride : 0), range.bytes);
-  }
+  if (!actor.poisoned.empty()) poison_before(actor, PoisonRange::first);
 }
 
 bool run_body(Part& part, ActorState& actor, Mailbox& box) {

@@ -6,6 +6,7 @@
 
 #include "plan/acts.h"
 #include "runtime/failure.h"
+#include "runtime/poison.h"
 #include "runtime/reduce.h"
 
 namespace karez::runtime {
@@ -42,6 +43,7 @@ class Preparation {
     make_parts();
     acts_ = acts_per_launch(plan_);
     make_bindings();
+    if (options_.poison) count_readers(*loaded_);
     for (ActorId i : plan_.actors.ids()) prepare_actor(state(i));
     make_sequences();
     make_mails();
@@ -188,7 +190,7 @@ class Preparation {
     if (a.work == Work::later) hold_streams(*a.note.part);
     bind(a);
     if (a.work == Work::collective) prepare_collective(a);
-    if (options_.poison) find_poison(a);
+    if (options_.poison) find_poison(*loaded_, a);
   }
 
   static Work work_of(const ActorState& a) {
@@ -357,22 +359,6 @@ class Preparation {
     for (BlockId b : plan_.blocks.ids())
       if (plan_.blocks[b].kind == BlockKind::variable) loaded_->touches.push_back({loaded_->variables[at++].get(), written[b]});
     sort_touches(loaded_->touches);
-  }
-
-  void find_poison(ActorState& a) {
-    for (std::size_t o = 0; o < a.actor->outputs.size(); ++o) {
-      const Register& r = plan_.reg(a.actor->outputs[o].reg);
-      if (r.bytes == 0 || plan_.block(r.block).kind != BlockKind::reg) continue;
-      a.poisoned.push_back({static_cast<int>(o), loaded_->block_address[r.block] + r.offset, r.stride, r.bytes});
-    }
-    auto scratch = [&](const Operand& o) {
-      if (o.reg.valid() || !o.block.valid() || plan_.block(o.block).kind != BlockKind::scratch) return;
-      a.poisoned.push_back({-1, loaded_->block_address[o.block] + o.offset, 0, o.view.bytes()});
-    };
-    for (const Call& call : a.actor->calls) {
-      for (const Operand& o : call.out) scratch(o);
-      if (call.workspace) scratch(*call.workspace);
-    }
   }
 
   void run_setup() {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <bit>
+#include <climits>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -63,11 +64,17 @@ struct PatchedPort {
   std::vector<Patch> patches;
 };
 
-// Memory to be poisoned when an act begins: a slot it will fill (port >= 0), or what it will write in scratch.
+// Memory that an act poisons: before a call that writes it anew, or when its last reader is done.
 struct PoisonRange {
-  int port = -1;
+  static constexpr int first = -1, last = INT_MAX;
+  int call = first;  // before it (before `first`: when the act begins) or, if dead, behind it (behind `last`: when the act ends)
+  bool dead = false;
+  int port = -1;  // of a register; else a fixed place
+  bool output = false;
   std::byte* base = nullptr;
   std::int64_t stride = 0, bytes = 0;
+  std::atomic<int>* readers = nullptr;  // by slot: consumers that have yet to read it, which the one that writes it sets
+  int consumers = 0;
 };
 
 struct BoundOperand {
@@ -102,7 +109,7 @@ struct ActorState {
   Mail note;                // the end of a kernel that finishes later
   std::exception_ptr later_error;
   const Call* at_call = nullptr;  // that runs, or ran last
-  std::vector<PoisonRange> poisoned;
+  std::vector<PoisonRange> poisoned;  // in the order of their calls
   std::vector<BoundOperand> bound;
   int binding = -1;           // input: which feed; fetch: which output
   bool reads_slowly = false;  // input: the read before took long, so the next is the reader's
@@ -206,6 +213,7 @@ struct Loaded {
   SessionPorts session_ports;
   Turns turns;
   std::vector<Memory> memory;  // of blocks that are no variables
+  ById<RegisterId, std::vector<std::atomic<int>>> readers;  // by slot, where memory is poisoned
   std::vector<std::shared_ptr<Variable>> variables;
   std::vector<Touch> touches;  // of the variables, sorted by them
   ById<BlockId, std::byte*> block_address;

@@ -8,6 +8,7 @@
 #include "runtime/check_finite.h"
 #include "runtime/collectives.h"
 #include "runtime/failure.h"
+#include "runtime/poison.h"
 
 namespace karez::runtime {
 
@@ -98,6 +99,8 @@ void Protocol::begin_work(Part& part, ActorState& actor) {
 }
 
 void Protocol::end_work(Part& part, ActorState& actor) {
+  if (!actor.poisoned.empty()) [[unlikely]]
+    poison_behind(actor, PoisonRange::last);
   events_.look_at_clock();
   events_.act(EventKind::ended, part.loaded->number, actor.ticket, actor.id, actor.ports.acts());
   complete(part, actor);

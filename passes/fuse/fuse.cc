@@ -2,7 +2,7 @@
 #include "passes/fuse/fuse.h"
 
 #include "passes/fuse/rules.h"
-#include "passes/memory.h"
+#include "passes/crossing.h"
 
 namespace karez::passes {
 namespace {

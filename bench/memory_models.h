@@ -1,0 +1,63 @@
+// What the plans of train_step's models take for registers and values, over what is live at once.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "bench/models.h"
+#include "plan/live_bytes.h"
+
+namespace karez::bench {
+
+// One row a model and mesh, of the device with the largest ratio.
+struct Arena {
+  std::int64_t peak = 0, live = 0, ahead = 0;  // bytes: of registers and scratch, of one launch's values at once, of launches ahead
+  double ratio() const { return static_cast<double>(peak) / static_cast<double>(live); }
+  double with_ahead() const { return static_cast<double>(peak) / static_cast<double>(live + ahead); }
+};
+
+inline constexpr double most_over_live = 1.05;
+
+template <class Model> Arena arena_of(const char* name, const char* axes, const Shape& x, DType dtype, std::int64_t labels) {
+  World world({.devices = Mesh::parse(axes).size()});
+  Model net;
+  optim::Adam adam(net.parameters(), {.lr = 2e-3});
+  auto step = compile(world.mesh(axes), [&](Tensor in, Tensor want) {
+    Tensor loss = cross_entropy(net(in), want);
+    adam.step(grad(loss, net.parameters()));
+    return loss;
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  step.compile({{dtype, x}, {DType::i32, {labels}}});
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const Plan& plan = step.plan();
+  const auto peak = plan::arena_bytes(plan), live = plan::live_bytes(plan), ahead = plan::ahead_bytes(plan);
+  Arena worst;
+  for (plan::DeviceId d : plan.devices.ids())
+    if (Arena here{peak[d], live[d], ahead[d]}; worst.live == 0 || here.ratio() > worst.ratio()) worst = here;
+  double packing = 0;
+  for (const PassTime& pass : step.passes())
+    if (pass.name == "memory") packing = pass.seconds;
+  std::printf("%-6s %-16s %12lld %12lld %12lld %8.3f %10.3f %9.2f %9.2f\n", name, axes[0] == 0 ? "one device" : axes, static_cast<long long>(worst.peak),
+              static_cast<long long>(worst.live), static_cast<long long>(worst.ahead), worst.ratio(), worst.with_ahead(), seconds, packing);
+  std::fflush(stdout);
+  return worst;
+}
+
+// Exit code: 1 if one is above 1.05 even with what launches ahead hold.
+inline int pack_models() {
+  std::printf("%-6s %-16s %12s %12s %12s %8s %10s %9s %9s\n", "model", "mesh", "peak, bytes", "live", "ahead", "ratio", "with ahead", "compile s",
+              "memory s");
+  double one = 0, all = 0;
+  for (const char* axes : {"", "data=2,model=2"})
+    for (const Arena& a : {arena_of<Mlp>("mlp", axes, {64, 1, 28, 28}, DType::f32, 64), arena_of<Cnn>("cnn", axes, {64, 1, 28, 28}, DType::f32, 64),
+                           arena_of<Gpt>("gpt", axes, {64, 64}, DType::i32, 64 * 64)}) {
+      one = std::max(one, a.ratio());
+      all = std::max(all, a.with_ahead());
+    }
+  std::printf("memory: worst ratio %.3f over one launch's values, %.3f with launches ahead (target %.2f)\n", one, all, most_over_live);
+  return all > most_over_live ? 1 : 0;
+}
+
+}  // namespace karez::bench

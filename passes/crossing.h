@@ -1,0 +1,11 @@
+// Which values of the local program leave the actor that makes them.
+#pragma once
+
+#include "passes/compilation.h"
+
+namespace karez::passes {
+
+// True where a local value's bytes are taken by another actor than the one that makes them (so it needs a register).
+ById<LocalId, bool> crosses_actors(const LocalProgram& program, const Segmented& cut);
+
+}  // namespace karez::passes
