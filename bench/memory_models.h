@@ -39,8 +39,9 @@ template <class Model> Arena arena_of(const char* name, const char* axes, const 
   double packing = 0;
   for (const PassTime& pass : step.passes())
     if (pass.name == "memory") packing = pass.seconds;
-  std::printf("%-6s %-16s %12lld %12lld %12lld %8.3f %10.3f %9.2f %9.2f\n", name, axes[0] == 0 ? "one device" : axes, static_cast<long long>(worst.peak),
-              static_cast<long long>(worst.live), static_cast<long long>(worst.ahead), worst.ratio(), worst.with_ahead(), seconds, packing);
+  std::printf("%-6s %-16s %12lld %12lld %12lld %8.3f %10.3f %9.2f %9.2f\n", name, axes[0] == 0 ? "one device" : axes,
+              static_cast<long long>(worst.peak), static_cast<long long>(worst.live), static_cast<long long>(worst.ahead), worst.ratio(),
+              worst.with_ahead(), seconds, packing);
   std::fflush(stdout);
   return worst;
 }

@@ -17,9 +17,7 @@ namespace {
 constexpr std::int64_t line = 64;
 constexpr int whole_act = INT_MAX;  // as the last call of an act that is none of calls
 
-bool in_arena(const Plan& plan, BlockId b) {
-  return b.valid() && (plan.block(b).kind == BlockKind::scratch || plan.block(b).kind == BlockKind::reg);
-}
+bool in_arena(const Plan& plan, BlockId b) { return b.valid() && (plan.block(b).kind == BlockKind::scratch || plan.block(b).kind == BlockKind::reg); }
 
 // Edges between acts that happen once a launch. The session is two nodes behind the actors: what starts launches and what ends them.
 class Before {
@@ -31,9 +29,8 @@ class Before {
   bool once(RegisterId id) const {
     const Register& r = plan_.reg(id);
     if (!once(r.producer) || (r.producer != session_actor && period(plan_.actor(r.producer).outputs, id) != 1)) return false;
-    return std::all_of(r.consumers.begin(), r.consumers.end(), [&](ActorId c) {
-      return once(c) && (c == session_actor || period(plan_.actor(c).inputs, id) == 1);
-    });
+    return std::all_of(r.consumers.begin(), r.consumers.end(),
+                       [&](ActorId c) { return once(c) && (c == session_actor || period(plan_.actor(c).inputs, id) == 1); });
   }
   bool same(ActorId from, ActorId to) const { return reach_.same(from.index, to.index); }
   bool next(ActorId from, ActorId to) const { return reach_.next(from.index, to.index); }
@@ -58,7 +55,8 @@ class Before {
     }
     std::map<std::pair<CommunicatorId, DeviceId>, std::map<int, int>> turns;
     for (ActorId a : plan_.actors.ids())
-      if (const auto& c = plan_.actors[a].collective; c && once(a)) turns[{c->communicator, plan_.stream(plan_.actors[a].stream).device}][c->turn] = a.index;
+      if (const auto& c = plan_.actors[a].collective; c && once(a))
+        turns[{c->communicator, plan_.stream(plan_.actors[a].stream).device}][c->turn] = a.index;
     for (const auto& [seat, order] : turns) {
       for (auto at = order.begin(); std::next(at) != order.end(); ++at) made.push_back({at->second, std::next(at)->second, 0});
       made.push_back({order.rbegin()->second, order.begin()->second, 1});

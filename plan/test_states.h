@@ -95,8 +95,8 @@ class StateSearch {
     ById<ActorId, Ports> ports;
     Ports starter, ender;
     Turns turns;
-    ById<ActorId, int> at;                               // the call due; -1: it does not act
-    ById<BlockId, std::vector<std::uint64_t>> memory;    // by grain: the mark of who wrote it
+    ById<ActorId, int> at;                             // the call due; -1: it does not act
+    ById<BlockId, std::vector<std::uint64_t>> memory;  // by grain: the mark of who wrote it
     int launched = 0;
   };
 
@@ -134,8 +134,9 @@ class StateSearch {
   // Its place in the bare plan, and which piece: pieces of a register are counted alike by who writes and who reads.
   std::uint64_t mark(const State& s, ActorId a, const Operand& bare) const {
     const auto act = static_cast<std::uint64_t>(s.ports[a].acts()) + 1;
-    const std::uint64_t whose = bare.reg.valid() ? 1000 + static_cast<std::uint64_t>(bare.reg.index)
-                                                 : 100'000 + static_cast<std::uint64_t>(bare.block.index) * 10'000 + static_cast<std::uint64_t>(bare.offset);
+    const std::uint64_t whose = bare.reg.valid()
+                                    ? 1000 + static_cast<std::uint64_t>(bare.reg.index)
+                                    : 100'000 + static_cast<std::uint64_t>(bare.block.index) * 10'000 + static_cast<std::uint64_t>(bare.offset);
     return whose * 1000 + act;
   }
 
@@ -161,7 +162,8 @@ class StateSearch {
           auto& there = s.memory[block][static_cast<std::size_t>(g)];
           if (writes) there = want;
           else if (there != want && wrong_.empty())
-            wrong_ = cat("actor a", a, " '", placed_.actor(a).name, "' wants mark ", want, " at byte ", g * grain, " of block b", block, " and finds ", there);
+            wrong_ = cat("actor a", a, " '", placed_.actor(a).name, "' wants mark ", want, " at byte ", g * grain, " of block b", block,
+                         " and finds ", there);
         }
       }
   }

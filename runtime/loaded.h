@@ -108,7 +108,7 @@ struct ActorState {
   std::vector<Mail> mails;  // by lane, for messages to other workers
   Mail note;                // the end of a kernel that finishes later
   std::exception_ptr later_error;
-  const Call* at_call = nullptr;  // that runs, or ran last
+  const Call* at_call = nullptr;      // that runs, or ran last
   std::vector<PoisonRange> poisoned;  // in the order of their calls
   std::vector<BoundOperand> bound;
   int binding = -1;           // input: which feed; fetch: which output
@@ -212,7 +212,7 @@ struct Loaded {
   int number = 0;  // the session's
   SessionPorts session_ports;
   Turns turns;
-  std::vector<Memory> memory;  // of blocks that are no variables
+  std::vector<Memory> memory;                               // of blocks that are no variables
   ById<RegisterId, std::vector<std::atomic<int>>> readers;  // by slot, where memory is poisoned
   std::vector<std::shared_ptr<Variable>> variables;
   std::vector<Touch> touches;  // of the variables, sorted by them

@@ -8,9 +8,7 @@
 namespace karez::runtime {
 namespace {
 
-bool in_arena(const Plan& plan, BlockId b) {
-  return b.valid() && (plan.block(b).kind == BlockKind::reg || plan.block(b).kind == BlockKind::scratch);
-}
+bool in_arena(const Plan& plan, BlockId b) { return b.valid() && (plan.block(b).kind == BlockKind::reg || plan.block(b).kind == BlockKind::scratch); }
 
 bool overlap(const Operand& a, const Operand& b) {
   return a.block == b.block && a.offset < b.offset + b.view.bytes() && b.offset < a.offset + a.view.bytes();
@@ -68,9 +66,7 @@ class Finding {
   bool read_later(const Operand& o, std::size_t call) const {
     for (std::size_t c = call + 1; c < a_.actor->calls.size(); ++c)
       for (const Operand& in : a_.actor->calls[c].in)
-        if (overlap(in, o)) {
-          return !written_between(o, call, c);
-        }
+        if (overlap(in, o)) { return !written_between(o, call, c); }
     return false;
   }
   bool written_between(const Operand& o, std::size_t after, std::size_t before) const {
@@ -91,7 +87,8 @@ class Finding {
         if (!read_later(out, c)) fixed(out, at, true);
       }
       for (const Operand& in : call.in)
-        if (!read_later(in, c) && std::none_of(call.out.begin(), call.out.end(), [&](const Operand& out) { return overlap(in, out); })) fixed(in, at, true);
+        if (!read_later(in, c) && std::none_of(call.out.begin(), call.out.end(), [&](const Operand& out) { return overlap(in, out); }))
+          fixed(in, at, true);
       if (call.workspace) fixed(*call.workspace, at, false), fixed(*call.workspace, at, true);
     }
   }

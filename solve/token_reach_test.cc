@@ -1,0 +1,59 @@
+// What comes before what, against a walk over acts one by one.
+#include "solve/token_reach.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+namespace karez::solve {
+namespace {
+
+// Acts 0 to 9 of every node, unrolled: what is reached from act 4.
+std::set<std::pair<int, int>> unrolled(int nodes, const std::vector<TokenEdge>& edges, int from) {
+  std::set<std::pair<int, int>> seen;
+  std::vector<std::pair<int, int>> open = {{from, 4}};
+  while (!open.empty()) {
+    auto [node, act] = open.back();
+    open.pop_back();
+    auto go = [&](int to, int number) {
+      if (number < 10 && seen.emplace(to, number).second) open.emplace_back(to, number);
+    };
+    for (const TokenEdge& e : edges)
+      if (e.from == node) go(e.to, act + e.tokens);
+    for (int n = 0; n < nodes; ++n)
+      if (n == node) go(n, act + 1);
+  }
+  return seen;
+}
+
+TEST(TokenReach, AgreesWithActsOneByOne) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 300; ++round) {
+    const int nodes = 2 + static_cast<int>(random() % 9);
+    std::vector<TokenEdge> edges;
+    for (unsigned i = 0; i < random() % 20; ++i) {
+      int a = static_cast<int>(random() % static_cast<unsigned>(nodes)), b = static_cast<int>(random() % static_cast<unsigned>(nodes));
+      const int tokens = static_cast<int>(random() % 3);
+      if (tokens == 0 && a >= b) continue;
+      edges.push_back({a, b, tokens});
+    }
+    const TokenReach reach(nodes, edges);
+    for (int a = 0; a < nodes; ++a) {
+      const auto seen = unrolled(nodes, edges, a);
+      for (int b = 0; b < nodes; ++b) {
+        ASSERT_EQ(reach.same(a, b), seen.count({b, 4}) > 0) << a << " " << b << " round " << round;
+        ASSERT_EQ(reach.next(a, b), seen.count({b, 5}) > 0) << a << " " << b << " round " << round;
+      }
+    }
+  }
+}
+
+TEST(TokenReach, ACircleWithoutTokensAndAnEdgeToNowhereAreErrors) {
+  const TokenEdge circle[] = {{0, 1, 0}, {1, 0, 0}}, nowhere[] = {{0, 2, 0}};
+  EXPECT_THROW(TokenReach(2, circle), std::exception);
+  EXPECT_THROW(TokenReach(2, nowhere), std::exception);
+}
+
+}  // namespace
+}  // namespace karez::solve
