@@ -27,8 +27,8 @@ struct Options {
 struct Needed {
   std::string_view pass, needs;
 };
-constexpr Needed needed[] = {{"box", "shard"},      {"order", "box"},     {"segment", "order"},     {"slots", "segment"},   {"layout", "box"},
-                             {"localise", "slots"}, {"fuse", "localise"}, {"in_place", "localise"}, {"memory", "localise"}, {"emit", "memory"}};
+constexpr Needed needed[] = {{"box", "shard"},      {"order", "box"},     {"segment", "order"},     {"slots", "segment"}, {"layout", "box"},
+                             {"localise", "slots"}, {"fuse", "localise"}, {"in_place", "localise"}, {"emit", "localise"}, {"memory", "emit"}};
 
 std::vector<std::string> passes_of(const std::string& text) {
   std::vector<std::string> names;
@@ -55,7 +55,7 @@ std::vector<std::string> passes_of(const std::string& text) {
 std::string after_text(const Compilation& c, const std::string& pass, double seconds) {
   std::string out = cat("# after ", pass, ", ", fixed(seconds * 1e3, 3), " ms");
   if (pass == "shard") out += cat(": ", microseconds(c.cost), " us a launch predicted, ", c.shard_report);
-  return out + "\n" + (pass == "emit" ? print(c.plan) : print(c.graph));
+  return out + "\n" + (pass == "emit" || pass == "memory" ? print(c.plan) : print(c.graph));
 }
 
 // Passes want values numbered without gaps, each made by a node; a text written by hand may skip numbers.
@@ -91,7 +91,7 @@ int run(const Options& options) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (options.each) std::fputs(after_text(c, name, seconds).c_str(), stdout);
   }
-  if (!options.each) std::fputs((names.back() == "emit" ? print(c.plan) : print(c.graph)).c_str(), stdout);
+  if (!options.each) std::fputs((names.back() == "emit" || names.back() == "memory" ? print(c.plan) : print(c.graph)).c_str(), stdout);
   return 0;
 }
 
