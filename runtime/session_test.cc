@@ -438,6 +438,35 @@ TEST(Session, FreshSlotsAndScratchArePoisonedWhereAsked) {
   }
 }
 
+TEST(Session, ScratchIsPoisonedBehindItsLastReaderAndWhereNobodyReadsIt) {
+  static const float *unread, *read;
+  static float seen[3];
+  std::vector<KernelRow> rows;
+  rows.push_back(test_row("make", [](const CallSpec&) -> PreparedKernel {
+    return [](const KernelArgs& args) {
+      for (int i = 0; i < 4; ++i) test_data(args.out[0])[i] = test_data(args.out[1])[i] = 1;
+      read = test_data(args.out[0]), unread = test_data(args.out[1]);
+    };
+  }));
+  rows.push_back(
+      test_row("look", [](const CallSpec&) -> PreparedKernel { return [](const KernelArgs&) { seen[0] = read[0], seen[1] = unread[0]; }; }));
+  rows.push_back(test_row("late", [](const CallSpec&) -> PreparedKernel { return [](const KernelArgs&) { seen[2] = read[0]; }; }));
+  KernelTable table(std::move(rows));
+  Sketch s;
+  ActorId a = s.actor("a");
+  s.start(a);
+  s.done(a);
+  BlockId scratch = s.block(BlockKind::scratch, 0, 128);
+  s.call(a, "test.make", {}, {in_block(scratch, test_vector), in_block(scratch, test_vector, 64)});
+  s.call(a, "test.look", {in_block(scratch, test_vector)}, {});
+  s.call(a, "test.late", {}, {});
+  Session session({.poison = true}, table);
+  finish(session, session.launch(session.load(s.plan)));
+  EXPECT_EQ(seen[0], 1);
+  EXPECT_TRUE(std::isnan(seen[1])) << "nobody reads it";
+  EXPECT_TRUE(std::isnan(seen[2])) << "its last reader is done";
+}
+
 TEST(Session, BadFeedsAndPlansAreNamed) {
   Session session({}, kernels());
   EXPECT_EQ(error_of([&] { session.launch(0); }), "no plan 0 is loaded in this session");
