@@ -10,11 +10,13 @@
 #include "api/inside/rooms.h"
 #include "api/inside/trace.h"
 #include "api/inside/world_state.h"
+#include "base/glob.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "passes/layout_rules.h"
 #include "passes/memory_limit.h"
 #include "passes/pipeline.h"
+#include "passes/place.h"
 
 namespace karez {
 
@@ -60,10 +62,10 @@ struct PlannedVariable {
   Layout layout;
 };
 
-// What a signature says of one argument: its type, and the layout of one that lies on the function's mesh already.
+// What a signature says of one argument: its type, and of one that lies on devices already where and how.
 struct Function::Taken {
   TensorType type;
-  std::optional<Layout> layout = {};
+  std::optional<Kept> kept = {};
   bool operator==(const Taken&) const = default;
 };
 
@@ -195,10 +197,61 @@ void initialise(const std::shared_ptr<WorldState>& owner, const std::vector<Fres
 
 }  // namespace
 
+namespace {
+
+// The devices of a mesh at one coordinate of its axis `stage`, along the axes that are left.
+Mesh at_stage(const Mesh& mesh, int stage, const std::string& module) {
+  auto axis = std::find_if(mesh.axes.begin(), mesh.axes.end(), [](const MeshAxis& a) { return a.name == "stage"; });
+  require(ErrorKind::device, axis != mesh.axes.end(), "placements: '", module, "' is to lie at stage ", stage, ", but ", sbp::print(mesh),
+          " has no axis 'stage'");
+  require(ErrorKind::device, stage >= 0 && stage < axis->size, "placements: '", module, "' is to lie at stage ", stage, "; ", sbp::print(mesh),
+          " has stages 0 to ", axis->size - 1);
+  const auto number = static_cast<std::size_t>(axis - mesh.axes.begin());
+  Mesh out{mesh.axes, {}};
+  out.axes.erase(out.axes.begin() + static_cast<std::ptrdiff_t>(number));
+  for (int position = 0; position < mesh.size(); ++position)
+    if (mesh.coordinates(position)[number] == stage) out.devices.push_back(mesh.devices[static_cast<std::size_t>(position)]);
+  return out;
+}
+
+std::vector<TracePlacement> placements_of(const DeviceMesh& on, const FunctionOptions& options) {
+  std::vector<TracePlacement> out;
+  for (const PlacementRule& rule : options.placements) {
+    const auto* mesh = std::get_if<DeviceMesh>(&rule.where);
+    require(ErrorKind::device, mesh == nullptr || mesh->world == on.world, "placements: the mesh for '", rule.module, "' is of another world than the function's");
+    base::Glob(rule.module);  // malformed ones are told here
+    out.push_back({rule.module, mesh != nullptr ? mesh->mesh : at_stage(on.mesh, std::get<int>(rule.where), rule.module)});
+  }
+  return out;
+}
+
+// Where lies what no rule and no operand places: with stages on the first of them.
+Mesh own_mesh(const DeviceMesh& on, const FunctionOptions& options) {
+  for (const PlacementRule& rule : options.placements)
+    if (std::holds_alternative<int>(rule.where)) return at_stage(on.mesh, 0, rule.module);
+  return on.mesh;
+}
+
+}  // namespace
+
+Placed::Placed(const DeviceMesh& mesh, SourceLine where)
+    : trace_(at_line(where, [](Trace& trace) { return &trace; })),
+      scope_(trace_->scope),
+      mesh_(trace_->builder.mesh) {
+  trace_->scope = trace_->number_of(mesh.mesh);
+  trace_->builder.mesh = trace_->place_of(trace_->builder.path);
+}
+
+Placed::~Placed() {
+  trace_->scope = scope_;
+  trace_->builder.mesh = mesh_;
+}
+
 Function::Function(DeviceMesh mesh, int arguments, Body body, FunctionOptions options, SourceLine where) : state_(std::make_shared<State>()) {
   require(mesh.world != nullptr, "compile needs a mesh that a World has made");
   require(options.microbatches == 1, "compile: ", options.microbatches, " micro-batches; accumulation comes later, only 1 is possible yet");
   require(options.keep >= 1, "compile: keep = ", options.keep, "; at least the signature that is called must be kept");
+  placements_of(mesh, options);  // what is wrong with them is said here
   *state_ = {std::move(mesh), arguments, std::move(body), std::move(options), where};
   state_->traced.function = state_->options.name;
 }
@@ -226,9 +279,7 @@ Function::Taken Function::taken(const State& s, Argument& argument, std::size_t 
     const ArrayValue& array = ArrayValue::of(argument.on_mesh);
     require(array.living_world().get() == &world, "argument ", number, " of function '", s.options.name,
             "' is an array of another world; what read() gives is an array of the host");
-    require(array.kept->mesh == s.mesh.mesh, "argument ", number, " of function '", s.options.name, "' is an array on ", sbp::print(array.kept->mesh),
-            ", but the function is compiled for ", sbp::print(s.mesh.mesh), "; what read() gives is an array of the host");
-    return {array.result.type(), array.kept->layout};
+    return {array.result.type(), *array.kept};
   }
   if (argument.array.valid()) argument.feed = {argument.given_away ? array_source(argument.array) : world.copies.copy(argument.array), 0};
   require(argument.feed.source != nullptr, "argument ", number, " of function '", s.options.name, "' has no source");
@@ -248,12 +299,26 @@ void Function::compile(const std::vector<TensorType>& types) const {
 // With the turn to trace.
 void Function::plan_for(State& s, const std::vector<Taken>& signature) {
   WorldState& world = *s.mesh.world;
-  Trace trace(world.ops, {.name = s.options.name, .mesh = s.mesh.mesh, .train = s.options.train, .counter = world.counter});
+  auto stored = [&world](const Parameter& parameter) -> std::optional<Mesh> {
+    WorldLock lock(world);
+    auto found = world.find(parameter);
+    if (found == world.variables.end()) return {};
+    return found->second.mesh;
+  };
+  Trace trace(world.ops, {.name = s.options.name,
+                          .mesh = own_mesh(s.mesh, s.options),
+                          .placements = placements_of(s.mesh, s.options),
+                          .stored = stored,
+                          .train = s.options.train,
+                          .counter = world.counter});
   {
     Trace::Scope scope(trace);
     std::vector<Tensor> inputs;
     trace.builder.where = karez::print(s.where);
-    for (std::size_t i = 0; i < signature.size(); ++i) inputs.push_back(trace.input(cat("arg", i), signature[i].type, signature[i].layout));
+    for (std::size_t i = 0; i < signature.size(); ++i) {
+      const auto& [type, kept] = signature[i];
+      inputs.push_back(kept ? trace.array_input(cat("arg", i), type, kept->mesh, kept->layout) : trace.input(cat("arg", i), type));
+    }
     trace.builder.where.clear();
     trace.finish(s.body(inputs));
   }
@@ -262,7 +327,7 @@ void Function::plan_for(State& s, const std::vector<Taken>& signature) {
   auto made = compile_traced(s, signature, trace);
   std::erase_if(s.compiled, [&](const auto& c) { return c->signature == signature; });
   auto text = [&](const std::vector<Taken>& of) {
-    return cat("(", join(of, ", ", [&](const Taken& t) { return t.layout ? sbp::print(t.type, s.mesh.mesh, *t.layout) : tensor::print(t.type); }),
+    return cat("(", join(of, ", ", [&](const Taken& t) { return t.kept ? sbp::print(t.type, t.kept->mesh, t.kept->layout) : tensor::print(t.type); }),
                ")");
   };
   if (!s.compiled.empty() && !std::exchange(s.said_again, true))
@@ -307,6 +372,7 @@ std::shared_ptr<Function::Compiled> Function::compile_traced(State& s, const std
   out->signature = signature;
   out->generation = world.generation;
   out->scalars = trace.host_scalars();
+  trace.graph = place(std::move(trace.graph), world.ops);
   out->graph = trace.graph;
   std::vector<std::string> own;  // names in the program, by parameter
   for (const Variable& variable : trace.graph.variables) own.push_back(variable.name);
@@ -358,8 +424,9 @@ Tensors Function::inlined(std::vector<Term> operands) const {
   const std::string who = cat("function '", s.options.name, "' (", karez::print(s.where), "), called with tensors");
   require(s.arguments < 0 || static_cast<int>(operands.size()) == s.arguments, who, ", takes ", s.arguments, " arguments, not ", operands.size());
   require(&trace.builder.ops() == &s.mesh.world->ops, who, ", belongs to another world than the program that is being traced");
-  require(trace.mesh() == s.mesh.mesh, who, ", is compiled for ", sbp::print(s.mesh.mesh), "; the program that is being traced for ",
-          sbp::print(trace.mesh()));
+  const Mesh own = own_mesh(s.mesh, s.options);
+  require(trace.mesh() == own, who, ", is compiled for ", sbp::print(own), "; the program that is being traced for ", sbp::print(trace.mesh()));
+  trace.add_placements(placements_of(s.mesh, s.options));
   TraceTurn turn(*s.mesh.world, s.traced);
   std::vector<Tensor> inputs;
   for (const auto& operand : operands) inputs.push_back(trace.tensor(trace.value(operand, trace.dtype_of(operand))));

@@ -10,6 +10,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "api/array.h"
@@ -21,9 +22,20 @@ namespace karez {
 
 class Trace;
 
+// Where a part of the program lies: the modules (and parameters) whose path the glob matches, with all below them, on a mesh of their own, or on one
+// coordinate of the axis `stage` of the function's mesh.
+struct PlacementRule {
+  std::string module;
+  std::variant<DeviceMesh, int> where;
+};
+
 struct FunctionOptions {
   std::vector<LayoutRule> rules =
       {};  // parameters' layouts by glob: {{"fc*.weight", P("model", nullptr)}}, {"block0", ...} for all below; one that matches nothing is an error
+  // Placements by module path: {{"block0", mesh_a}, {"block1", mesh_b}}, or {{"block0", 0}, {"block1", 1}} on a mesh with an axis `stage`. What no
+  // rule matches lies with its operand of most bytes (ties: the first), gradients where what they are of lies, an input and a parameter where they
+  // are read first; values that are read on another placement travel. A rule that matches nothing and one that contradicts another are errors.
+  std::vector<PlacementRule> placements = {};
   int microbatches = 1;
   bool train = true;  // dropout acts
   std::string name = "main";
@@ -70,6 +82,19 @@ class Future {
   struct Running;
   explicit Future(std::shared_ptr<const Running> running) : running_(std::move(running)) {}
   std::shared_ptr<const Running> running_;
+};
+
+// While it lives, what this thread's trace makes lies on the mesh, as far as no rule of the function (FunctionOptions::placements) says otherwise.
+class Placed {
+ public:
+  explicit Placed(const DeviceMesh& mesh, SourceLine where = SourceLine::current());
+  ~Placed();
+  Placed(const Placed&) = delete;
+  Placed& operator=(const Placed&) = delete;
+
+ private:
+  Trace* trace_;
+  int scope_, mesh_;  // of the trace before
 };
 
 using Body = std::function<std::vector<Tensor>(std::span<const Tensor>)>;

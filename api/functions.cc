@@ -325,8 +325,12 @@ Tensor apply(std::string_view op, std::vector<Term> inputs, Attrs attrs, SourceL
 Tensor with_layout(Term x, std::vector<std::string> axes) {
   return at_line(x.where, [&](Trace& t) {
     ValueId id = t.value(x, t.dtype_of(x));
-    Layout layout = layout_from(axes, t.graph.type(id).rank(), t.graph.mesh(id), cat("a layout for ", t.graph.type(id)));
-    if (const auto* parameter = std::get_if<Parameter>(&x.value)) t.store(*parameter, layout);
+    const auto* parameter = std::get_if<Parameter>(&x.value);
+    // A parameter is laid where it is stored, anything else where the scope or the rules want it, without such a wish where it is.
+    const int mesh = parameter == nullptr && t.builder.mesh != 0 ? t.builder.mesh : t.decided(id);
+    Swapped placed(t.builder.mesh, mesh);
+    Layout layout = layout_from(axes, t.graph.type(id).rank(), t.mesh(), cat("a layout for ", t.graph.type(id)));
+    if (parameter != nullptr) t.store(*parameter, layout);
     ValueId out = t.builder.one("layout", {id});
     t.graph.value(out).layout = std::move(layout);
     return t.tensor(out);

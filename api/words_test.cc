@@ -41,6 +41,7 @@ TEST(Words, EveryOpHasOneOrAReason) {
       {"assign", "the counter of random numbers writes it, and what updates variables"},
       {"copy", "passes write it"},
       {"box", "passes write it"},
+      {"transfer", "a trace with several placements writes it"},
       {"pointwise", "gradients write it; a user's own expression by apply"},
       {"scatter_add", "gather's gradient; by apply"},
       {"erf", "by apply"},

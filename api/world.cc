@@ -95,13 +95,27 @@ CompileOptions WorldState::compile_options(int devices) const {
 
 World::World(WorldOptions options) : state_(std::make_shared<WorldState>(std::move(options))) {}
 
-DeviceMesh World::mesh(std::vector<MeshAxis> axes) const {
+DeviceMesh World::mesh(std::vector<MeshAxis> axes, const MeshPlace& place) const {
   Mesh mesh = Mesh::of(std::move(axes));
-  require(ErrorKind::device, mesh.size() <= state_->options.devices, print(mesh), " takes ", mesh.size(), " devices, but the world has ",
-          state_->options.devices, "; World({.devices = ", mesh.size(), "}) has enough");
+  const int has = state_->options.devices, end = place.devices.empty() ? place.first + mesh.size() : mesh.size();
+  require(ErrorKind::device, place.first == 0 || place.devices.empty(), print(mesh), " is to lie from device ", place.first, " on and on devices ",
+          join(place.devices, ", "), "; give one of both");
+  require(ErrorKind::device, place.first >= 0, print(mesh), " is to lie from device ", place.first, " on; the first is 0");
+  require(ErrorKind::device, end <= has, print(mesh), place.first > 0 ? cat(" from device ", place.first, " on") : std::string(), " takes ", end,
+          " devices, but the world has ", has, "; World({.devices = ", end, "}) has enough");
+  require(ErrorKind::device, place.devices.empty() || static_cast<int>(place.devices.size()) == mesh.size(), print(mesh), " takes ", mesh.size(),
+          " devices; ", place.devices.size(), " are listed");
+  for (int position = 0; position < mesh.size(); ++position) {
+    const auto at = static_cast<std::size_t>(position);
+    const int device = place.devices.empty() ? place.first + position : place.devices[at];
+    require(ErrorKind::device, device >= 0 && device < has, print(mesh), ": there is no device ", device, "; the world has 0 to ", has - 1);
+    mesh.devices[at] = {0, device};
+    for (std::size_t other = 0; other < at; ++other)
+      require(ErrorKind::device, mesh.devices[other] != mesh.devices[at], print(mesh), ": device ", device, " is listed twice");
+  }
   return {state_, std::move(mesh)};
 }
-DeviceMesh World::mesh(std::string_view text) const { return mesh(Mesh::parse(text).axes); }
+DeviceMesh World::mesh(std::string_view text, const MeshPlace& place) const { return mesh(Mesh::parse(text).axes, place); }
 
 namespace {
 

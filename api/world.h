@@ -37,14 +37,21 @@ struct DeviceMesh {
   Mesh mesh;
 };
 
+// Where on the world a mesh lies: from device `first` on, or on the devices listed, row-major along its axes. Devices are numbered rank by rank.
+struct MeshPlace {
+  int first = 0;
+  std::vector<int> devices = {};
+};
+
 class World {
  public:
   explicit World(WorldOptions options = {});
 
-  // The first devices of the world, row-major along the axes: world.mesh({{"data", 2}, {"model", 2}}) or world.mesh("data=2,model=2").
-  // More devices than the world has are an error.
-  DeviceMesh mesh(std::vector<MeshAxis> axes = {}) const;
-  DeviceMesh mesh(std::string_view text) const;
+  // The first devices of the world, row-major along the axes: world.mesh({{"data", 2}, {"model", 2}}) or world.mesh("data=2,model=2"); others with
+  // world.mesh("data=2", {.first = 2}) or {.devices = {3, 1}}. Meshes may overlap. More devices than the world has, a device that it does not have
+  // and one that is listed twice are errors.
+  DeviceMesh mesh(std::vector<MeshAxis> axes = {}, const MeshPlace& place = {}) const;
+  DeviceMesh mesh(std::string_view text, const MeshPlace& place = {}) const;
 
   // The whole logical tensor of a parameter or other variable ("adam.step"), whatever its layout. It exists from the first call of a function
   // that uses it; before, and for unknown names, an error lists what there is; a name that two parameters hold is an error that lists both.

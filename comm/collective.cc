@@ -11,7 +11,7 @@
 
 namespace karez::comm {
 namespace {
-constexpr Kind kinds[] = {Kind::all_reduce, Kind::reduce_scatter, Kind::all_gather, Kind::all_to_all};
+constexpr Kind kinds[] = {Kind::all_reduce, Kind::reduce_scatter, Kind::all_gather, Kind::all_to_all, Kind::transfer};
 constexpr Algorithm algorithms[] = {Algorithm::ring, Algorithm::direct, Algorithm::flat};
 
 template <class Item, std::size_t N> Item from_name(const Item (&items)[N], std::string_view name, std::string_view what) {
@@ -45,6 +45,7 @@ std::string_view name_of(Kind kind) {
     case Kind::reduce_scatter: return "reduce_scatter";
     case Kind::all_gather: return "all_gather";
     case Kind::all_to_all: return "all_to_all";
+    case Kind::transfer: return "transfer";
   }
   return "?";
 }
@@ -109,6 +110,7 @@ std::int64_t staging_bytes(const CollectiveSpec& spec) {
     }
     case Kind::all_gather: add(spec.in, whole(spec.in)); break;
     case Kind::all_to_all:
+    case Kind::transfer:
       for (int m = 0; m < spec.members; ++m)
         if (m != spec.member) add(spec.in, spec.sends[m]);
       break;
@@ -131,6 +133,7 @@ std::int64_t bytes_sent(const CollectiveSpec& spec) {
     }
     case Kind::reduce_scatter:
     case Kind::all_to_all:
+    case Kind::transfer:
       for (int m = 0; m < spec.members; ++m)
         if (m != spec.member) elements += count_of(spec.in, spec.sends[m]);
       return elements * element;
@@ -149,7 +152,8 @@ std::int64_t planned_bytes(Kind kind, Algorithm algorithm, int members, std::int
     case Kind::all_reduce: return checked_mul(others * (algorithm == Algorithm::flat ? members : 2), bytes);
     case Kind::reduce_scatter:
     case Kind::all_gather: return checked_mul(others, bytes);
-    case Kind::all_to_all: return bytes - own;
+    case Kind::all_to_all:
+    case Kind::transfer: return bytes - own;
   }
   return 0;
 }

@@ -1,4 +1,4 @@
-// Collectives: one member's share of an all_reduce, reduce_scatter, all_gather or all_to_all, as a state machine that never blocks.
+// Collectives: one member's share of an all_reduce, reduce_scatter, all_gather, all_to_all or transfer, as a state machine that never blocks.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,9 @@
 
 namespace karez::comm {
 
-enum class Kind { all_reduce, reduce_scatter, all_gather, all_to_all };
-Kind kind_from(std::string_view name);  // "all_reduce", ...; a send / receive is an all_to_all in which only one piece is not empty
+// A transfer is an all_to_all in which members need not have both an `in` and an `out` (they give a view of no element), and most pieces are empty.
+enum class Kind { all_reduce, reduce_scatter, all_gather, all_to_all, transfer };
+Kind kind_from(std::string_view name);  // "all_reduce", ...
 std::string_view name_of(Kind kind);
 
 // ring    each member talks to its neighbours alone; n-1 rounds (all_reduce 2n-2); for many members. all_to_all: as direct

@@ -26,7 +26,8 @@ class Writer {
       case Kind::all_reduce: all_reduce(); break;
       case Kind::reduce_scatter: reduce_scatter(); break;
       case Kind::all_gather: all_gather(); break;
-      case Kind::all_to_all: all_to_all(); break;
+      case Kind::all_to_all:
+      case Kind::transfer: all_to_all(); break;
     }
     for (int peer : peers()) {
       await_received(peer, received_[peer].posted);

@@ -1,4 +1,6 @@
 // Adding nodes: operands checked, types inferred, errors with the user's line.
+#include <utility>
+
 #include "graph/op.h"
 
 namespace karez::graph {
@@ -10,8 +12,6 @@ std::vector<TensorType> infer(const Graph& graph, const OpDef& op, std::span<con
   std::vector<TensorType> types;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     require(graph.values.has(inputs[i]), op.name, ": operand ", i, " is no value of the graph (%", inputs[i], " of ", graph.values.size(), ")");
-    require(graph.value(inputs[i]).mesh == graph.value(inputs[0]).mesh, op.name, ": operand ", i, " is on ", print(graph.mesh(inputs[i])),
-            ", operand 0 on ", print(graph.mesh(inputs[0])));
     types.push_back(graph.type(inputs[i]));
   }
   return op.infer(types, attrs);
@@ -19,16 +19,57 @@ std::vector<TensorType> infer(const Graph& graph, const OpDef& op, std::span<con
 
 }  // namespace
 
-std::vector<ValueId> Builder::add(std::string_view op, std::span<const ValueId> inputs, Attrs attrs) {
+// Mesh 0 of a trace is no decision; who wants nodes on a mesh of that kind gives it a second number.
+int Builder::placement_of(const OpDef& op, std::span<const ValueId> inputs) const {
+  if (mesh != 0 || op.role == Role::transfer) return mesh;
+  std::int64_t largest = -1;
+  for (ValueId in : inputs)
+    if (graph_->value(in).mesh != 0) largest = std::max(largest, graph_->type(in).bytes());
+  int best = 0;
+  std::int64_t most = -1;
+  for (ValueId in : inputs) {
+    const Value& value = graph_->value(in);
+    if (value.mesh == 0 || value.type.bytes() < largest) continue;
+    std::int64_t at_hand = 0;
+    for (ValueId other : inputs)
+      if (graph_->value(other).mesh == value.mesh || travelled(other, value.mesh).valid()) at_hand += graph_->type(other).bytes();
+    if (at_hand > most) most = at_hand, best = value.mesh;
+  }
+  return best;
+}
+
+ValueId Builder::travelled(ValueId value, int target) const {
+  auto known = travelled_.find({value, target});
+  if (known == travelled_.end() || !graph_->values.has(known->second) || graph_->value(known->second).mesh != target) return {};
+  const Node& node = graph_->node(graph_->value(known->second).producer);
+  return node.op->role == Role::transfer && node.inputs[0] == value ? known->second : ValueId();
+}
+
+ValueId Builder::on_mesh(ValueId value, int target) {
+  const int at = graph_->value(value).mesh;
+  if (at == target) return value;
+  if (ValueId there = travelled(value, target); there.valid()) return there;
+  struct Restored {
+    int& place;
+    int before;
+    ~Restored() { place = before; }
+  } restored{mesh, std::exchange(mesh, target)};
+  return travelled_[{value, target}] = one("transfer", {value});
+}
+
+std::vector<ValueId> Builder::add(std::string_view op, std::span<const ValueId> operands, Attrs attrs) {
   const OpDef* row = nullptr;
   std::vector<TensorType> types;
+  std::vector<ValueId> inputs(operands.begin(), operands.end());
+  int placement = 0;
   try {
     row = &ops_->at(op);
     types = infer(*graph_, *row, inputs, attrs);
-    if (inputs.empty()) {
-      require(ErrorKind::layout, mesh >= 0 && static_cast<std::size_t>(mesh) < graph_->meshes.size(), op, ": there is no mesh ", mesh,
-              "; the graph has ", graph_->meshes.size());
-    }
+    require(ErrorKind::layout, mesh >= 0 && static_cast<std::size_t>(mesh) < graph_->meshes.size(), op, ": there is no mesh ", mesh,
+            "; the graph has ", graph_->meshes.size());
+    placement = placement_of(*row, inputs);
+    for (ValueId& in : inputs)
+      if (row->role != Role::transfer && graph_->value(in).mesh != 0) in = on_mesh(in, placement);
   } catch (const Error& error) {
     std::string place = where.empty() ? "" : cat(" at ", where);
     if (!path.empty()) place += where.empty() ? cat(" in ", path) : cat(" (in ", path, ")");
@@ -37,12 +78,11 @@ std::vector<ValueId> Builder::add(std::string_view op, std::span<const ValueId> 
   }
   Node node;
   node.op = row;
-  node.inputs.assign(inputs.begin(), inputs.end());
+  node.inputs = std::move(inputs);
   node.attrs = std::move(attrs);
   node.path = path;
   node.where = where;
   NodeId id(graph_->nodes.size());
-  int placement = inputs.empty() ? mesh : graph_->value(inputs[0]).mesh;
   for (TensorType& type : types) {
     node.outputs.emplace_back(graph_->values.size());
     graph_->values.push_back(

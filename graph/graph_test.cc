@@ -67,7 +67,7 @@ TEST(Builder, ErrorsQuoteTheUsersLine) {
   EXPECT_EQ(error("matmul", {x}), "matmul takes 2 operands, not 1\n  at net.cc:12 (in net.fc)");
   EXPECT_EQ(error("relu", {x, x}), "relu takes 1 operand, not 2\n  at net.cc:12 (in net.fc)");
   EXPECT_EQ(error("matnul", {x, x}),
-            "no op is called 'matnul'; of 18 the nearest are: matmul, total, add, fill, flatten, input, relu, scan, top, wrong\n  at net.cc:12 (in "
+            "no op is called 'matnul'; of 19 the nearest are: matmul, total, add, fill, flatten, input, relu, scan, top, wrong\n  at net.cc:12 (in "
             "net.fc)");
   EXPECT_EQ(error("relu", {ValueId(99)}), "relu: operand 0 is no value of the graph (%99 of 1)\n  at net.cc:12 (in net.fc)");
   EXPECT_EQ(error("relu", {ValueId()}), "relu: operand 0 is no value of the graph (%-1 of 1)\n  at net.cc:12 (in net.fc)");
@@ -89,19 +89,38 @@ TEST(Builder, AFailedNodeLeavesTheGraphAsItWas) {
   EXPECT_EQ(print(graph), before);
 }
 
-TEST(Builder, ANodeStandsOnTheMeshOfItsOperands) {
+TEST(Builder, ANodeStandsWhereItIsWantedOrWithItsLargestOperandAndTheOthersTravelOnce) {
   OpTable ops = test_ops();
   Graph graph;
-  graph.meshes = {Mesh::parse("a=2"), Mesh::parse("b=3")};
+  graph.meshes = {Mesh::parse(""), Mesh::parse("a=2"), Mesh::parse("b=3")};
   Builder b(graph, ops);
-  ValueId x = b.one("input", {}, square);
+  auto mesh = [&](ValueId id) { return graph.value(id).mesh; };
+  ValueId floating = b.one("input", {}, square);
   b.mesh = 1;
-  ValueId y = b.one("input", {}, square);
-  EXPECT_EQ(graph.value(b.one("relu", {x})).mesh, 0);
-  EXPECT_EQ(graph.value(y).mesh, 1);
-  EXPECT_EQ(error_of([&] { b.one("add", {x, y}); }), "add: operand 1 is on mesh(b=3), operand 0 on mesh(a=2)");
+  ValueId x = b.one("input", {}, square);
   b.mesh = 2;
-  EXPECT_EQ(error_of([&] { b.one("input", {}, square); }), "input: there is no mesh 2; the graph has 2");
+  ValueId y = b.one("input", {}, square);
+  EXPECT_EQ(mesh(b.one("relu", {b.one("input", {}, square)})), 2) << "it is wanted there";
+  b.mesh = 0;
+  EXPECT_EQ(mesh(b.one("relu", {x})), 1) << "nothing is wanted: with its operand";
+  EXPECT_EQ(mesh(b.one("relu", {floating})), 0) << "not decided";
+  ValueId sum = b.one("add", {floating, y});
+  EXPECT_EQ(mesh(sum), 2);
+  EXPECT_EQ(graph.node(graph.value(sum).producer).inputs[0], floating) << "what is not decided does not travel yet";
+  ValueId first = b.one("add", {x, y});
+  EXPECT_EQ(mesh(first), 1) << "of equal bytes the first";
+  ValueId moved = graph.node(graph.value(first).producer).inputs[1];
+  EXPECT_EQ(graph.node(graph.value(moved).producer).op->role, Role::transfer);
+  EXPECT_EQ(graph.node(graph.value(moved).producer).inputs[0], y);
+  EXPECT_EQ(b.on_mesh(y, 1), moved) << "it travels once";
+  EXPECT_EQ(b.on_mesh(x, 1), x);
+  ValueId there = b.one("relu", {b.on_mesh(x, 2)});
+  EXPECT_EQ(mesh(there), 2);
+  EXPECT_EQ(mesh(b.one("add", {x, there})), 2) << "both are at hand there: x has travelled";
+  EXPECT_EQ(mesh(b.one("total", {x})), 1);
+  EXPECT_EQ(mesh(b.one("fill", {b.one("total", {x})}, {{"shape", Ints{2}}})), 1);
+  b.mesh = 3;
+  EXPECT_EQ(error_of([&] { b.one("input", {}, square); }), "input: there is no mesh 3; the graph has 3");
 }
 
 TEST(OpTable, RepeatedAndIllNamedRowsAreErrors) {
@@ -117,7 +136,7 @@ TEST(OpTable, RepeatedAndIllNamedRowsAreErrors) {
 TEST(OpTable, AnUnknownNameIsAnsweredWithNearOnes) {
   OpTable ops = test_ops();
   EXPECT_EQ(error_of([&] { ops.at("reduce"); }),
-            "no op is called 'reduce'; of 18 the nearest are: reduce_max, reduce_sum, relu, add, input, crop, fill, flatten, matmul, scan");
+            "no op is called 'reduce'; of 19 the nearest are: reduce_max, reduce_sum, relu, add, input, crop, fill, flatten, matmul, scan");
   EXPECT_EQ(ops.find("nothing"), nullptr);
   EXPECT_EQ(ops.at("add").name, "add");
 }

@@ -63,6 +63,7 @@ enum class Role {
   update,      // next versions of variables, written over the old ones; a run of updates ends a step
   store,       // operand 1, written over operand 0, a variable's old version
   transition,  // a change of layout along one mesh axis
+  transfer,    // its operand on another placement: the only node whose operand may lie on another mesh than its result
 };
 
 // A result that is the operand's bytes: how they are seen, from which byte of the operand on.
@@ -125,9 +126,12 @@ class Builder {
  public:
   Builder(Graph& graph, const OpTable& ops) : graph_(&graph), ops_(&ops) {}
 
-  // The outputs of the new node. `mesh` is that of the inputs (all equal), or the builder's current one.
+  // The outputs of the new node. It lies on the builder's mesh; where that is 0, which is no decision, on that of the operand of most bytes among
+  // those on other meshes, if there is one (ties: where most bytes of operands are at hand, those that have travelled there counted; then the
+  // first). Operands on yet other meshes are transferred; one on mesh 0 stays where it is until the program is whole, see passes/place.h.
   std::vector<ValueId> add(std::string_view op, std::span<const ValueId> inputs, Attrs attrs = {});
   ValueId one(std::string_view op, std::initializer_list<ValueId> inputs, Attrs attrs = {});  // of a node with one output
+  ValueId on_mesh(ValueId value, int mesh);  // the value itself if it lies there, else what a transfer brings; each value travels once
 
   Graph& graph() { return *graph_; }
   const OpTable& ops() const { return *ops_; }
@@ -135,11 +139,14 @@ class Builder {
 
   std::string path;  // stamped on every new node
   std::string where;
-  int mesh = 0;
+  int mesh = 0;  // where the user wants new nodes; 0: wherever their operands or, in the end, their readers lie
 
  private:
+  int placement_of(const OpDef& op, std::span<const ValueId> inputs) const;
+  ValueId travelled(ValueId value, int target) const;  // what on_mesh brought there; invalid: nothing, or it was dropped since
   Graph* graph_;
   const OpTable* ops_;
+  std::map<std::pair<ValueId, int>, ValueId> travelled_;  // by value and mesh; a hint: nodes may have been dropped since
 };
 
 }  // namespace karez::graph

@@ -29,6 +29,7 @@ inline OpTable test_ops() {
     op.infer = std::move(infer);
     if (op.name == "input") op.role = Role::source;
     if (op.name == "variable") op.role = Role::state;
+    if (op.name == "transfer") op.role = Role::transfer;
     return op;
   };
   auto first_dim = [](std::span<const TensorType> in, const Attrs&) { return std::vector<TensorType>{{in[0].dtype, {in[0].shape[0]}}}; };
@@ -37,6 +38,7 @@ inline OpTable test_ops() {
       row("variable", 0, "-> a b", typed_by_attrs),
       row("matmul", 2, "m k, k n -> m n | linear {0} {1}", matmul_type),
       row("add", 2, "a b, a b -> a b | linear {0, 1}", equal_operands),
+      row("transfer", 1, "", as_first),
       row("relu", 1, "a b -> a b", as_first),
       row("is_zero", 1, "a b -> a b",
           [](auto in, const Attrs&) {

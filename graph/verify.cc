@@ -68,7 +68,7 @@ class Verifier {
               value.output, " of node n", value.producer);
       layout(cat(name, ": result ", i), out);
       int mesh = graph_.value(node.inputs.empty() ? node.outputs[0] : node.inputs[0]).mesh;
-      require(value.mesh == mesh, name, ": result ", i, " is on mesh", value.mesh, ", its operands on mesh", mesh);
+      require(value.mesh == mesh || node.op->role == Role::transfer, name, ": result ", i, " is on mesh", value.mesh, ", its operands on mesh", mesh);
     }
     types(name, NodeView{&graph_, id});
     for (ValueId out : node.outputs) known_[out] = true;

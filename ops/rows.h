@@ -23,5 +23,6 @@ std::vector<OpDef> index_ops();   // one_hot, arg_max
 std::vector<OpDef> update_ops();  // sgd, adam
 std::vector<OpDef> assign_ops();  // assign, copy: made by passes around variables
 std::vector<OpDef> box_ops();
+std::vector<OpDef> transfer_ops();
 
 }  // namespace karez::ops

@@ -8,6 +8,7 @@
 #include "passes/price.h"
 #include "plan/pick.h"
 #include "plan/ports.h"
+#include "sbp/transfer.h"
 #include "sbp/transition.h"
 
 namespace karez::passes {
@@ -22,8 +23,9 @@ Plan collapsed_plan(const Graph& graph, const Segmented& cut) {
   Plan plan;
   plan.name = "collapsed";
   plan.devices.push_back({});
-  for (StreamKind kind : {StreamKind::host, StreamKind::compute, StreamKind::comm})
-    plan.streams.push_back({DeviceId(0), std::string(name_of(kind)), 0});
+  constexpr StreamKind kinds[] = {StreamKind::host, StreamKind::compute, StreamKind::comm};
+  for (std::size_t mesh = 0; mesh < graph.meshes.size(); ++mesh)
+    for (StreamKind kind : kinds) plan.streams.push_back({DeviceId(0), std::string(name_of(kind)), 0});
   ById<SegmentId, std::set<SegmentId>> next(cut.segments.size());
   ById<SegmentId, bool> has_input(cut.segments.size(), false);
   auto edge = [&](NodeId from, NodeId to) {
@@ -37,7 +39,7 @@ Plan collapsed_plan(const Graph& graph, const Segmented& cut) {
   for (SegmentId s : cut.segments.ids()) {
     Actor actor;
     actor.name = cat(name_of(cut.segments[s].stream), ".", s);
-    actor.stream = StreamId(static_cast<int>(cut.segments[s].stream));
+    actor.stream = StreamId(cut.segments[s].mesh * static_cast<int>(std::size(kinds)) + static_cast<int>(cut.segments[s].stream));
     actor.priority = s.index;
     plan.actors.push_back(std::move(actor));
   }
@@ -66,7 +68,10 @@ double duration(const Graph& graph, const Segment& segment, const CostTable& cos
     NodeView view{&graph, id};
     const Node& node = view.node();
     const Mesh& mesh = graph.mesh(node.outputs[0]);
-    if (segment.stream == StreamKind::comm) {
+    if (node.op->role == Role::transfer) {
+      total += transfer_seconds(view.out_type(0), {graph.mesh(node.inputs[0]), *graph.value(node.inputs[0]).layout}, {mesh, *graph.value(node.outputs[0]).layout},
+                                costs);
+    } else if (segment.stream == StreamKind::comm) {
       const Layout& from = *graph.value(node.inputs[0]).layout;
       const Layout& to = *graph.value(node.outputs[0]).layout;
       total += seconds(view.out_type(0), mesh, {static_cast<int>(node.attrs.integer("axis")), move_from(node.attrs.text("move")), from, to}, costs);

@@ -44,6 +44,7 @@ using Orders = ById<ValueId, Ints>;  // dimensions from the outermost in memory;
 struct Segment {
   StreamKind stream = StreamKind::compute;
   std::vector<NodeId> nodes;
+  int mesh = 0;  // index in Graph::meshes: where its results lie
 };
 
 struct Segmented {

@@ -92,7 +92,7 @@ class Emitter {
                                                          : BodyKind::compute;
     const Node& first = c_.graph.node(segment.nodes[0]);
     std::string name = body == BodyKind::input        ? cat("input ", first.attrs.text("name"))
-                       : body == BodyKind::collective ? cat(first.attrs.text("move"), " %", first.outputs[0])
+                       : body == BodyKind::collective ? cat(kind_of_transfer(first), " %", first.outputs[0])
                                                       : cat("compute.", local.segment);
     const bool array = body == BodyKind::input && local.device >= 0;
     ActorId id = add_actor(name, stream(local.device, array ? StreamKind::compute : segment.stream), body, local.segment.index + 1);
@@ -262,10 +262,17 @@ class Emitter {
       made.slices = {slice(root.box, local.device < 0 ? root.view.shape : c_.graph.type(root.value).shape)};
     } else if (made.body == BodyKind::collective) {
       std::int64_t staging = 0;
-      const View &in = value(local.reads[0]).view, &out = value(local.writes[0]).view;
-      Collective collective = communicators_.collective(local.collective, own_[static_cast<std::size_t>(local.device)], in, out, staging);
-      collective.in = operand(local.reads[0], false);
-      collective.out = operand(local.writes[0], true);
+      const DType dtype = c_.graph.type(c_.graph.node(local.collective).outputs[0]).dtype;
+      Operand nothing;  // of a transfer: who only sends has no result, who only receives no operand
+      nothing.block = block(local.device, 1);
+      nothing.view = View(dtype, {0});
+      Operand in = local.reads.empty() ? nothing : operand(local.reads[0], false);
+      Operand out = local.writes.empty() ? nothing : operand(local.writes[0], true);
+      for (Operand* side : {&in, &out})
+        if (side->view.shape.empty()) side->view = View(dtype, {1});  // see Communicators: a scalar travels as a list of one
+      Collective collective = communicators_.collective(local.collective, own_[static_cast<std::size_t>(local.device)], in.view, out.view, staging);
+      collective.in = in;
+      collective.out = out;
       if (staging > 0) {
         Operand operand;
         operand.block = block(local.device, arena);

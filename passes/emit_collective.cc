@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "sbp/transfer.h"
+
 namespace karez::passes {
 namespace {
 
@@ -50,21 +52,20 @@ TransitionStep step_of(const Graph& graph, NodeId box) {
           *graph.value(node.outputs[0]).layout};
 }
 
-CommunicatorId Communicators::communicator(int on, int axis, const std::vector<int>& group) {
-  auto [at, fresh] = ids_.try_emplace({on, axis, group[0]}, CommunicatorId(plan_.communicators.size()));
+std::string kind_of_transfer(const Node& node) { return node.op->role == Role::transfer ? "transfer" : node.attrs.text("move"); }
+
+CommunicatorId Communicators::communicator(NodeId node, std::vector<DeviceName> members) {
+  const CommunicatorKey key = communicator_key(c_.graph, node);
+  auto [at, fresh] = ids_.try_emplace({key, members[0]}, CommunicatorId(plan_.communicators.size()));
   if (!fresh) return at->second;
-  const Mesh& mesh = c_.graph.meshes[static_cast<std::size_t>(on)];
   Communicator out;
-  for (int position : group) {
-    DeviceName name = mesh.devices[static_cast<std::size_t>(position)];
-    out.members.push_back({name.rank, name.device, "cpu"});
-  }
-  out.algorithm = takes_ring(group.size()) ? "ring" : "direct";
+  for (DeviceName name : members) out.members.push_back({name.rank, name.device, "cpu"});
+  out.algorithm = key.axis >= 0 && takes_ring(members.size()) ? "ring" : "direct";
   std::vector<std::pair<int, std::string>> names;
   for (NodeId n : c_.graph.nodes.ids()) {
-    const Node& node = c_.graph.nodes[n];
-    if (c_.slotted.turn[n] < 0 || static_cast<int>(node.attrs.integer("axis")) != axis || c_.graph.value(node.outputs[0]).mesh != on) continue;
-    names.emplace_back(c_.slotted.turn[n], cat(node.attrs.text("move"), " %", node.outputs[0]));
+    const Node& other = c_.graph.nodes[n];
+    if (c_.slotted.turn[n] >= 0 && communicator_key(c_.graph, n) == key)
+      names.emplace_back(c_.slotted.turn[n], cat(kind_of_transfer(other), " %", other.outputs[0]));
   }
   std::sort(names.begin(), names.end());
   for (auto& name : names) out.sequence.push_back(std::move(name.second));
@@ -72,16 +73,52 @@ CommunicatorId Communicators::communicator(int on, int axis, const std::vector<i
   return at->second;
 }
 
+// Of what goes between two meshes: all_to_all among the devices of both, in which most pieces are empty.
+Collective Communicators::transfer_between(NodeId id, DeviceName device, std::int64_t& staging) {
+  const Graph& graph = c_.graph;
+  const Node& node = graph.node(id);
+  const Mesh &from = graph.mesh(node.inputs[0]), &to = graph.mesh(node.outputs[0]);
+  const Layout &before = *graph.value(node.inputs[0]).layout, &after = *graph.value(node.outputs[0]).layout;
+  TensorType type = graph.type(node.outputs[0]);
+  if (type.shape.empty()) type.shape = {1};  // a scalar travels as a list of one: pieces of no dimension could not be empty
+  std::vector<DeviceName> members = from.devices;
+  for (DeviceName name : to.devices)
+    if (std::find(members.begin(), members.end(), name) == members.end()) members.push_back(name);
+  Collective made;
+  made.communicator = communicator(id, members);
+  made.kind = "transfer";
+  made.turn = c_.slotted.turn[id];
+  made.where = describe(graph, graph.value(node.inputs[0]).producer);
+  for (std::size_t m = 0; m < members.size(); ++m) made.sends.push_back({static_cast<int>(m), {}, {}});
+  made.receives = made.sends;
+  auto member = [&](DeviceName name) { return static_cast<std::size_t>(std::find(members.begin(), members.end(), name) - members.begin()); };
+  const int mine_before = position_on(from, device), mine_after = position_on(to, device);
+  for (const TransferPiece& each : transfer_pieces(type.shape, {from, before}, {to, after})) {
+    const DeviceName sender = from.devices[static_cast<std::size_t>(each.from)], receiver = to.devices[static_cast<std::size_t>(each.to)];
+    auto note = [&](std::vector<Piece>& list, DeviceName peer, const Box& within) {
+      Piece& there = list[member(peer)];
+      require(there.size.empty(), "emit: two pieces of one transfer between the same devices, of ", made.where);
+      there = piece(there.peer, each.box, within);
+      staging += round_up(bytes_of(there, type.dtype), 64);
+    };
+    if (sender == device) note(made.sends, receiver, local_box(type.shape, from, before, mine_before));
+    if (receiver == device) note(made.receives, sender, local_box(type.shape, to, after, mine_after));
+  }
+  return made;
+}
+
 Collective Communicators::collective(NodeId box, DeviceName device, const View& in, const View& out, std::int64_t& staging) {
   const Graph& graph = c_.graph;
-  const int on = graph.value(graph.node(box).outputs[0]).mesh;
-  const Mesh& mesh = graph.meshes[static_cast<std::size_t>(on)];
+  if (graph.node(box).op->role == Role::transfer) return transfer_between(box, device, staging);
+  const Mesh& mesh = graph.mesh(graph.node(box).outputs[0]);
   const int position = position_on(mesh, device);
   TransitionStep step = step_of(graph, box);
   const Shape& shape = graph.type(graph.node(box).outputs[0]).shape;
   std::vector<int> group = mesh.group(step.axis, position);
   Collective made;
-  made.communicator = communicator(on, step.axis, group);
+  std::vector<DeviceName> members;
+  for (int member : group) members.push_back(mesh.devices[static_cast<std::size_t>(member)]);
+  made.communicator = communicator(box, members);
   made.kind = std::string(name_of(step.move));
   made.turn = c_.slotted.turn[box];
   made.where = describe(graph, graph.value(graph.node(box).inputs[0]).producer);
@@ -96,21 +133,37 @@ Collective Communicators::collective(NodeId box, DeviceName device, const View& 
   }
   // The bound of comm's staging formula in which no box is contiguous.
   auto r64 = [](std::int64_t bytes) { return round_up(bytes, 64); };
-  auto members = static_cast<std::int64_t>(group.size());
+  auto n = static_cast<std::int64_t>(group.size());
   std::int64_t in_bytes = in.count() * size_of(in.dtype), out_bytes = out.count() * size_of(out.dtype), sends = 0, receives = 0, largest = 0;
   for (const Piece& p : made.sends) sends += r64(bytes_of(p, in.dtype)), largest = std::max(largest, r64(bytes_of(p, in.dtype)));
   for (const Piece& p : made.receives) receives += r64(bytes_of(p, in.dtype));
   bool direct = plan_.communicators[made.communicator].algorithm == "direct";
   switch (step.move) {
-    case Move::all_reduce: staging = (members - 1) * r64(ceil_div(in.count(), members) * size_of(in.dtype)); break;
-    case Move::reduce_scatter: staging = sends + r64(out_bytes) + (direct ? (members - 1) * r64(out_bytes) : 2 * largest); break;
+    case Move::all_reduce: staging = (n - 1) * r64(ceil_div(in.count(), n) * size_of(in.dtype)); break;
+    case Move::reduce_scatter: staging = sends + r64(out_bytes) + (direct ? (n - 1) * r64(out_bytes) : 2 * largest); break;
     case Move::all_gather: staging = r64(in_bytes) + receives; break;
     default: staging = sends + receives; break;
   }
   return made;
 }
 
+void Communicators::note_transfer(NodeId id) {
+  const Node& node = c_.graph.node(id);
+  const TensorType& type = c_.graph.type(node.outputs[0]);
+  const Mesh &from = c_.graph.mesh(node.inputs[0]), &to = c_.graph.mesh(node.outputs[0]);
+  const Layout &before = *c_.graph.value(node.inputs[0]).layout, &after = *c_.graph.value(node.outputs[0]).layout;
+  Transfer out;
+  out.kind = "transfer";
+  out.axis = cat("mesh", c_.graph.value(node.inputs[0]).mesh, " to mesh", c_.graph.value(node.outputs[0]).mesh);
+  out.value = cat(describe(c_.graph, c_.graph.value(node.inputs[0]).producer), " ", print(type, from, before), " -> ", print(type, to, after));
+  for (const TransferPiece& piece : transfer_pieces(type.shape, {from, before}, {to, after}))
+    if (!piece.stays && from.devices[static_cast<std::size_t>(piece.from)].rank == c_.options.rank)
+      out.bytes += checked_mul(count_of(shape_of(piece.box)), size_of(type.dtype));
+  plan_.transfers.push_back(std::move(out));
+}
+
 void Communicators::transfer(NodeId box) {
+  if (c_.graph.node(box).op->role == Role::transfer) return note_transfer(box);
   TransitionStep step = step_of(c_.graph, box);
   const Node& node = c_.graph.node(box);
   const TensorType& type = c_.graph.type(node.outputs[0]);

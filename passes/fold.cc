@@ -88,7 +88,8 @@ class Folder {
     const TensorType type = view.out_type(0);
     bool splats = true;
     for (ValueId in : node.inputs) splats &= constant_of(in).attrs.has("value");
-    bool window = node.op->role == Role::window;
+    bool window = node.op->role == Role::window, moved = node.op->role == Role::transfer;
+    if (moved) return add_constant(id, type, Attrs(constant_of(node.inputs[0]).attrs));  // made there too
     if (splats && window) return add_constant(id, type, Attrs().set("value", attr_at(constant_of(node.inputs[0]).attrs, "value")));
     if (!folding_.evaluate) return false;
     bool one = splats && node.op->elementwise;  // one element says it all, however large the shape

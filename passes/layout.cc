@@ -94,7 +94,7 @@ class Chooser {
 
   void join_regions() {
     for (const Node& node : graph_.nodes) {
-      if (node.op->role == Role::transition && kind(node.outputs[0]) == Kind::free) {
+      if (crosses_devices(node) || (node.op->role == Role::transition && kind(node.outputs[0]) == Kind::free)) {
         // What a transfer takes lies as what it gives: where the source does not, it is copied first.
         if (kind(node.inputs[0]) != Kind::free) laid_for_transfer_.push_back(node.inputs[0]);
         join(node.inputs[0], node.outputs[0]);

@@ -86,14 +86,14 @@ class Localiser {
       }
       for (std::size_t d = 0; d < own_.size(); ++d) {
         device_ = static_cast<int>(d);
-        if (std::none_of(segment.nodes.begin(), segment.nodes.end(), [&](NodeId node) { return is_here(graph_.node(node).outputs[0]); })) continue;
+        if (std::none_of(segment.nodes.begin(), segment.nodes.end(), [&](NodeId node) { return takes_part(node); })) continue;
         made_.segments.push_back({s, device_, {}, {}, {}, {}});
         copied_.clear();
         for (NodeId node : segment.nodes) {
-          if (!is_here(graph_.node(node).outputs[0])) continue;
+          if (!takes_part(node)) continue;
           this->node(node);
           for (ValueId out : graph_.node(node).outputs)
-            if (feeds_comm_[out]) make_stored(out);
+            if (feeds_comm_[out] && is_here(out)) make_stored(out);
         }
       }
     }
@@ -108,6 +108,10 @@ class Localiser {
   // Of the device at hand in the value's mesh.
   int position(ValueId value) const { return position_on(graph_.mesh(value), own_[static_cast<std::size_t>(device_)]); }
   bool is_here(ValueId value) const { return position(value) >= 0; }
+  bool takes_part(NodeId id) const {  // in a transfer both sides do
+    const Node& node = graph_.node(id);
+    return is_here(node.outputs[0]) || (node.op->role == Role::transfer && is_here(node.inputs[0]));
+  }
   Box box_of(ValueId value) const { return local_box(graph_.type(value).shape, graph_.mesh(value), *graph_.value(value).layout, position(value)); }
 
   LocalId add(LocalValue value) {
@@ -286,6 +290,19 @@ class Localiser {
     define(out, result);
   }
 
+  void transfer(NodeId id) {
+    const Node& node = graph_.node(id);
+    ValueId in = node.inputs[0], out = node.outputs[0];
+    here().collective = id;
+    if (is_here(in)) here().reads = {at(in)};
+    if (!is_here(out)) return;
+    Box box = box_of(out);
+    Shape shape = shape_of(box);
+    LocalId result = add(fresh(out, made_view(out, shape), std::move(box)));
+    here().writes = {result};
+    define(out, result);
+  }
+
   void to_partial(NodeId id, LocalId source, Box box) {
     const Node& node = graph_.node(id);
     ValueId out = node.outputs[0];
@@ -368,6 +385,7 @@ class Localiser {
     NodeView view{&graph_, id};
     const Node& node = view.node();
     if (node.op->role == Role::transition) return box_node(id);
+    if (node.op->role == Role::transfer) return transfer(id);
     if (node.op->role == Role::state) {
       ValueId out = view.out(0);
       Box box = box_of(out);

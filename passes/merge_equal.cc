@@ -19,6 +19,7 @@ int merge_equal(Graph& graph) {
     for (ValueId in : node.inputs) inputs.push_back(rewrite.at(in).index);
     if (node.op->commutative) std::sort(inputs.begin(), inputs.end());
     std::string key = cat(node.op->name, node.attrs.print(), "(", join(inputs, ","), ")");
+    for (ValueId out : node.outputs) key += cat(" ", graph.value(out).mesh);
     for (ValueId out : node.outputs)
       if (graph.value(out).layout) key += cat(" ", out, print(*graph.value(out).layout));  // the user fixed it: it stays itself
     bool stays = !node.op->pure || !node.regions.empty() || node.op->role == Role::source;

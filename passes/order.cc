@@ -190,7 +190,9 @@ bool updates_in_place(const Graph& graph, const Variable& variable) {
   return reads == 1;
 }
 
-bool crosses_devices(const Node& node) { return node.op->role == Role::transition && !is_local(move_from(node.attrs.text("move"))); }
+bool crosses_devices(const Node& node) {
+  return node.op->role == Role::transfer || (node.op->role == Role::transition && !is_local(move_from(node.attrs.text("move"))));
+}
 
 bool may_alias(const Node& node) { return node.op->role == Role::window || (node.op->role == Role::transition && !crosses_devices(node)); }
 

@@ -9,7 +9,7 @@ namespace karez::passes {
 // declares the operand as in-place, and nobody else takes the new version in this step.
 bool updates_in_place(const Graph& graph, const Variable& variable);
 
-// True for changes of layout that move bytes between devices.
+// True for changes of layout that move bytes between devices, and for transfers between placements.
 bool crosses_devices(const Node& node);
 
 // True for ops whose result may be a window on their operand's bytes.

@@ -10,7 +10,7 @@ namespace {
 Cost work_in(const Graph& graph, NodeId id, const std::vector<Layout>& in, const std::vector<Layout>& out) {
   const Node& node = graph.node(id);
   Role role = node.op->role;
-  if (may_alias(node) || role == Role::transition || role == Role::state || role == Role::constant) return {};
+  if (may_alias(node) || role == Role::transition || role == Role::transfer || role == Role::state || role == Role::constant) return {};
   const Mesh& mesh = graph.mesh(node.outputs[0]);
   auto parts = [&](const std::vector<ValueId>& values, const std::vector<Layout>& layouts) {
     std::vector<TensorType> types;

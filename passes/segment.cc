@@ -64,18 +64,23 @@ Segmented segment(const Graph& graph, const Streams& stream_of) {
   Segmented made;
   made.of.resize(graph.nodes.size());
   ById<SegmentId, Bits> before;  // which segments come before it
-  SegmentId open;                // the compute segment that may still grow
-  bool closing = false;          // it has fed another stream
-  bool in_updates = false;       // its last node is an update
-  auto start = [&](StreamKind stream) {
+  struct Compute {
+    SegmentId open;           // the segment that may still grow
+    bool closing = false;     // it has fed another stream
+    bool in_updates = false;  // its last node is an update
+  };
+  std::vector<Compute> compute(graph.meshes.size());  // a stream for each placement: only transfers lead from one to another
+  auto start = [&](StreamKind stream, int mesh) {
     before.emplace_back();
-    return made.segments.add({stream, {}});
+    return made.segments.add({stream, {}, mesh});
   };
   for (NodeId n : graph.nodes.ids()) {
     const Node& node = graph.node(n);
+    const int mesh = node.outputs.empty() ? 0 : graph.value(node.outputs[0]).mesh;
+    auto& [open, closing, in_updates] = compute[static_cast<std::size_t>(mesh)];
     std::set<SegmentId> sources;  // segments that this node needs
     bool crosses = false, new_wait = false, cycle = false;
-    auto need = [&](NodeId producer) {
+    auto need = [&, &open = open](NodeId producer) {
       SegmentId from = made.of[producer];
       sources.insert(from);  // the open one too: a transfer, or the segment after a cut, comes behind it
       if (from == open) return;
@@ -89,12 +94,12 @@ Segmented segment(const Graph& graph, const Streams& stream_of) {
     for (NodeId control : node.after) need(control);
     SegmentId mine;
     if (stream_of[n] != StreamKind::compute) {
-      mine = start(stream_of[n]);
+      mine = start(stream_of[n], mesh);
     } else {
       bool update = node.op->role == Role::update;
       bool run = in_updates && update && !cycle;
       bool cut = !open.valid() || cycle || (!run && (closing || (crosses && new_wait)));
-      if (cut) open = start(StreamKind::compute), closing = false;
+      if (cut) open = start(StreamKind::compute, mesh), closing = false;
       mine = open;
       in_updates = update;
       for (ValueId out : node.outputs)

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "passes/price.h"
 #include "passes/shard_tables.h"
+#include "sbp/transfer.h"
 
 namespace karez::passes {
 namespace {
@@ -33,10 +34,33 @@ double price_value(const Graph& graph, ValueId value, const Wants& w, const Choi
   return table.seconds(table.number(pick(w.producer).out(static_cast<std::size_t>(w.output))), set);
 }
 
-}  // namespace
+// All ways to lay the node on its mesh: the product of its shardings; of a transfer any two layouts on its two meshes.
+std::vector<NodeChoice> all_choices(const Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  std::vector<NodeChoice> choices;
+  if (node.op->role == Role::transfer) {
+    const TensorType& type = graph.type(node.inputs[0]);
+    const auto from = layouts_without_partial(type, graph.mesh(node.inputs[0])), to = layouts_without_partial(type, graph.mesh(node.outputs[0]));
+    for (const Layout& in : from)
+      for (const Layout& out : to) choices.push_back({{in}, {out}, 0});
+    return choices;
+  }
+  for (const auto& axes : mesh_shardings({&graph, id}, graph.mesh(node.outputs[0]))) {
+    NodeChoice choice;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) choice.ins.push_back(entries(axes, false, i));
+    for (std::size_t o = 0; o < node.outputs.size(); ++o) choice.outs.push_back(entries(axes, true, o));
+    choices.push_back(std::move(choice));
+  }
+  return choices;
+}
 
-Layout NodeChoice::in(std::size_t operand) const { return entries(axes, false, operand); }
-Layout NodeChoice::out(std::size_t result) const { return entries(axes, true, result); }
+double seconds_of(const Graph& graph, NodeId id, const NodeChoice& choice, const CostTable& costs) {
+  const Node& node = graph.node(id);
+  if (node.op->role != Role::transfer) return device_seconds(graph, id, choice.ins, choice.outs, costs);
+  return transfer_seconds(graph.type(node.inputs[0]), {graph.mesh(node.inputs[0]), choice.in(0)}, {graph.mesh(node.outputs[0]), choice.out(0)}, costs);
+}
+
+}  // namespace
 
 std::vector<NodeChoice> choices_of(const Graph& graph, NodeId id, const CostTable& costs) {
   const Node& node = graph.node(id);
@@ -49,23 +73,20 @@ std::vector<NodeChoice> choices_of(const Graph& graph, NodeId id, const CostTabl
   std::vector<NodeChoice> choices;
   std::set<Layout> legal;
   std::size_t wrong = fixed.size();
-  for (auto& axes : mesh_shardings({&graph, id}, mesh)) {
-    NodeChoice choice{std::move(axes), 0};
+  std::vector<NodeChoice> all = all_choices(graph, id);
+  for (NodeChoice& choice : all) {
     bool fits = true;
     for (std::size_t o = 0; o < fixed.size(); ++o)
       if (fixed[o] && *fixed[o] != choice.out(o)) fits = false, wrong = std::min(wrong, o);
     if (wrong < fixed.size()) legal.insert(choice.out(wrong));
     if (!fits) continue;
-    std::vector<Layout> in, out;
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) in.push_back(choice.in(i));
-    for (std::size_t o = 0; o < node.outputs.size(); ++o) out.push_back(choice.out(o));
-    choice.seconds = device_seconds(graph, id, in, out, costs);
-    choices.push_back(std::move(choice));
+    choice.seconds = seconds_of(graph, id, choice, costs);
+    choices.push_back(choice);
   }
   if (choices.empty()) {
     legal.clear();
     std::size_t o = std::min(wrong, fixed.size() - 1);
-    for (const auto& axes : mesh_shardings({&graph, id}, mesh)) legal.insert(entries(axes, true, o));
+    for (const NodeChoice& choice : all) legal.insert(choice.out(o));
     fail(ErrorKind::layout, describe(graph, id), " cannot give ", print(graph.type(node.outputs[o])), " the layout ",
          fixed[o] ? print(*fixed[o]) : std::string("asked for"), " on ", print(mesh), "; it can give ",
          join(legal, ", ", [](const Layout& layout) { return print(layout); }));

@@ -11,12 +11,12 @@
 
 namespace karez::passes {
 
-// How one node may be laid: one Sharding per mesh axis, with the compute seconds of one device.
+// How one node may be laid, with the seconds of one device: of its call, or of the transfer between placements that it is.
 struct NodeChoice {
-  std::vector<Sharding> axes;
+  std::vector<Layout> ins, outs;  // by operand and by result
   double seconds = 0;
-  Layout in(std::size_t operand) const;
-  Layout out(std::size_t result) const;
+  const Layout& in(std::size_t operand) const { return ins[operand]; }
+  const Layout& out(std::size_t result) const { return outs[result]; }
 };
 
 // All choices of a node that respect what is fixed (values' layouts, variables' stored layouts); an empty result is an error that lists

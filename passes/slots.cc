@@ -9,6 +9,13 @@
 
 namespace karez::passes {
 
+CommunicatorKey communicator_key(const Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  const int to = graph.value(node.outputs[0]).mesh;
+  if (node.op->role == Role::transfer) return {graph.value(node.inputs[0]).mesh, to, -1};
+  return {to, to, static_cast<int>(node.attrs.integer("axis"))};
+}
+
 Slotted slots(const Graph& graph, const Streams& stream, const Segmented& cut, const CostTable& costs, int streams_meet) {
   Slotted made;
   auto uses = uses_of(graph);
@@ -23,9 +30,8 @@ Slotted slots(const Graph& graph, const Streams& stream, const Segmented& cut, c
     }
   }
   made.turn.assign(graph.nodes.size(), -1);
-  std::map<std::pair<int, std::int64_t>, int> next;  // by mesh and axis: all groups of an axis run the same sequence
-  for (NodeId node : collective_sequence(graph, cut, costs))
-    made.turn[node] = next[{graph.value(graph.node(node).outputs[0]).mesh, graph.node(node).attrs.integer("axis")}]++;
+  std::map<CommunicatorKey, int> next;
+  for (NodeId node : collective_sequence(graph, cut, costs)) made.turn[node] = next[communicator_key(graph, node)]++;
   return made;
 }
 

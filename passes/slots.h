@@ -5,6 +5,14 @@
 
 namespace karez::passes {
 
+// Collectives with one key run one sequence: those along one axis of one mesh (all its groups alike), and the transfers from one mesh to another.
+struct CommunicatorKey {
+  int from = 0, to = 0;  // indices in Graph::meshes
+  int axis = -1;         // -1: transfers
+  auto operator<=>(const CommunicatorKey&) const = default;
+};
+CommunicatorKey communicator_key(const Graph& graph, NodeId collective);
+
 // `streams_meet`: slots of a value that another stream takes.
 Slotted slots(const Graph& graph, const Streams& stream, const Segmented& cut, const CostTable& costs, int streams_meet);
 

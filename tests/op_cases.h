@@ -152,6 +152,7 @@ inline std::vector<OpCase> op_cases() {
 // Ops of the table that no kernel computes, each with its reason.
 inline std::string why_not_computed(const std::string& op) {
   if (op == "input" || op == "variable") return "its value comes from outside";
+  if (op == "transfer") return "it moves a value to another placement; tests/placements_test.cc is about it";
   if (op == "box") return "it moves bytes between devices; the transitions have tests of their own";
   return "";
 }

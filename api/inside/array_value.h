@@ -12,6 +12,7 @@ namespace karez {
 struct Kept {
   Mesh mesh;
   Layout layout;
+  bool operator==(const Kept&) const = default;
 };
 
 struct ArrayValue {

@@ -8,7 +8,9 @@
 #include <map>
 
 #include "api/inside/rooms.h"
+#include "base/glob.h"
 #include "base/hash.h"
+#include "base/near.h"
 #include "ops/compose.h"
 
 namespace karez {
@@ -94,8 +96,43 @@ Trace& Trace::current() {
   return *current_trace;
 }
 
-Tensor Trace::input(std::string_view name, const TensorType& type, const std::optional<Layout>& layout) {
-  return tensor(layout ? build::array_input(builder, name, type, *layout) : build::input(builder, name, type));
+Tensor Trace::input(std::string_view name, const TensorType& type) { return tensor(build::input(builder, name, type)); }
+
+Tensor Trace::array_input(std::string_view name, const TensorType& type, const Mesh& mesh, const Layout& layout) {
+  const bool own = mesh == graph.meshes[0];
+  bool known = own;
+  for (const TracePlacement& rule : options_.placements) known |= rule.mesh == mesh;
+  ValueId id;
+  {
+    Swapped placed(builder.mesh, own && !places() ? 0 : number_of(mesh));
+    id = build::array_input(builder, name, type, layout);
+  }
+  return tensor(known ? id : builder.on_mesh(id, number_of(Mesh(graph.meshes[0]))));
+}
+
+int Trace::number_of(const Mesh& mesh) {
+  for (std::size_t m = 1; m < graph.meshes.size(); ++m)
+    if (graph.meshes[m] == mesh) return static_cast<int>(m);
+  graph.meshes.push_back(mesh);
+  return static_cast<int>(graph.meshes.size()) - 1;
+}
+
+std::optional<int> Trace::ruled(const std::string& path) {
+  const TracePlacement* found = nullptr;
+  for (TracePlacement& rule : options_.placements) {
+    if (path.empty() || !base::Glob(rule.module).matches(path)) continue;
+    rule.matched = true;
+    require(ErrorKind::device, found == nullptr || found->mesh == rule.mesh, "placements: '", path, "' is matched by '",
+            found == nullptr ? "" : found->module, "' and by '", rule.module, "', which lie on different devices");
+    found = &rule;
+  }
+  if (found == nullptr) return {};
+  return number_of(found->mesh);
+}
+
+int Trace::decided(ValueId id) {
+  const int at = graph.value(id).mesh;
+  return at != 0 || !places() ? at : builder.mesh != 0 ? builder.mesh : number_of(Mesh(graph.meshes[0]));
 }
 
 DType Trace::dtype_of(const Term& term) const {
@@ -135,6 +172,11 @@ std::size_t Trace::join(const Parameter& parameter) {
   int ordinal = 0;
   for (const auto& other : parameters_) ordinal += other.name() == parameter.name();
   std::string key = key_of(parameter.name(), ordinal);
+  // By its own name, which begins with its module's path: it may be read outside of the module first.
+  std::optional<int> mesh = ruled(parameter.name());
+  if (!mesh && places() && options_.stored)
+    if (auto stored = options_.stored(parameter)) mesh = number_of(*stored);
+  Swapped placed(builder.mesh, mesh.value_or(builder.mesh));
   ValueId id = build::variable(builder, key, parameter.type());
   graph.variables.push_back({key, parameter.type(), builder.mesh, {}, id, {}});
   parameters_.push_back(parameter);
@@ -197,6 +239,7 @@ std::vector<ValueId> Trace::versions_read(ValueId loss, const std::vector<Parame
 
 void Trace::store(const Parameter& parameter, const Layout& layout) {
   Variable& variable = graph.variables[join(parameter)];
+  if (variable.mesh == 0) variable.mesh = graph.value(variable.read).mesh = decided(variable.read);
   const Mesh& mesh = graph.meshes[static_cast<std::size_t>(variable.mesh)];
   require(!variable.stored || *variable.stored == layout, "parameter '", parameter.name(), "' is wanted as ", sbp::print(variable.type, mesh, layout),
           ", but an earlier with_layout or rule stores it as ", variable.stored ? sbp::print(variable.type, mesh, *variable.stored) : std::string());
@@ -241,6 +284,9 @@ std::int64_t Trace::site() {
 }
 
 void Trace::finish(const std::vector<Tensor>& outputs) {
+  for (const TracePlacement& rule : options_.placements)
+    require(ErrorKind::name, rule.matched, "placements: '", rule.module, "' matches no module and no parameter of this function; ",
+            near_names(rule.module, parameters_, [](const Parameter& parameter) { return parameter.name(); }));
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const ValueId id = value(Term(outputs[i]));
     const NodeId maker = graph.value(id).producer;

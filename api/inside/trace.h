@@ -29,9 +29,18 @@ std::string key_of(const std::string& name, int ordinal);
 // The state of random numbers, i64[2] = (seed, step): a variable of every world whose functions draw some.
 Parameter random_counter();
 
+// Modules and parameters that lie on a mesh of their own.
+struct TracePlacement {
+  std::string module;  // a glob
+  Mesh mesh;
+  bool matched = false;
+};
+
 struct TraceOptions {
   std::string name = "main";
   Mesh mesh = Mesh::of({});
+  std::vector<TracePlacement> placements = {};
+  std::function<std::optional<Mesh>(const Parameter&)> stored = {};  // where an earlier function has put a variable, if one has
   bool train = true;       // dropout acts, and advances the counter of random numbers
   Parameter counter = {};  // of random numbers; none: one of its own
 };
@@ -60,10 +69,19 @@ class Trace {
 
   std::uint64_t number() const { return number_; }
   const Mesh& mesh() const { return graph.meshes[static_cast<std::size_t>(builder.mesh)]; }  // where new variables and inputs lie
+  int number_of(const Mesh& mesh);               // of a placement in the graph; never 0, which is no decision
+  std::optional<int> ruled(const std::string& path);  // the placement that the rules give it, if one matches
+  int place_of(const std::string& path) { return ruled(path).value_or(scope); }
+  int scope = 0;                                 // of the innermost Placed; 0: none
+  int decided(ValueId value);                    // where it lies; an undecided value goes on the mesh at hand
+  bool places() const { return graph.meshes.size() > 1 || !options_.placements.empty(); }
+  // Adds the rules of a function whose body is written into this trace for as long as it is; `finish` wants all of them matched.
+  void add_placements(const std::vector<TracePlacement>& more) { options_.placements.insert(options_.placements.end(), more.begin(), more.end()); }
   bool training() const { return options_.train; }
 
-  // With a layout: an array that lies on the mesh in it.
-  Tensor input(std::string_view name, const TensorType& type, const std::optional<Layout>& layout = {});
+  Tensor input(std::string_view name, const TensorType& type);
+  // An array that lies on a mesh. Where that is none of this trace's, it travels to the trace's own first: the program does not follow it.
+  Tensor array_input(std::string_view name, const TensorType& type, const Mesh& mesh, const Layout& layout);
   Tensor tensor(ValueId id) const { return {id, number_, graph.type(id)}; }
   // The operand as a value here: a tensor of another trace is an error, a parameter is read, a number takes `dtype`.
   ValueId value(const Term& term, DType dtype = DType::f32);
@@ -118,17 +136,17 @@ template <class Body> auto at_line(const SourceLine& where, Body&& body);
 // The same under a module's path.
 template <class Body> auto at_line(const SourceLine& where, const std::string& path, Body&& body);
 
-// Sets a string for as long as it lives.
-class Swapped {
+// Sets a string or a number for as long as it lives.
+template <class T> class Swapped {
  public:
-  Swapped(std::string& place, std::string now) : place_(place), before_(std::exchange(place, std::move(now))) {}
+  Swapped(T& place, T now) : place_(place), before_(std::exchange(place, std::move(now))) {}
   ~Swapped() { place_ = std::move(before_); }
   Swapped(const Swapped&) = delete;
   Swapped& operator=(const Swapped&) = delete;
 
  private:
-  std::string& place_;
-  std::string before_;
+  T& place_;
+  T before_;
 };
 
 template <class Body> auto at_line(const SourceLine& where, Body&& body) {
@@ -149,6 +167,7 @@ template <class Body> auto at_line(const SourceLine& where, Body&& body) {
 template <class Body> auto at_line(const SourceLine& where, const std::string& path, Body&& body) {
   return at_line(where, [&](Trace& trace) {
     Swapped stamp(trace.builder.path, path);
+    Swapped placed(trace.builder.mesh, trace.place_of(path));
     return at_line(where, body);  // inside of the path, so that an error names it
   });
 }
