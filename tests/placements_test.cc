@@ -166,7 +166,7 @@ TEST(Placements, EveryWayFromOneMeshToAnotherKeepsTheTensor) {
         with_type(dtype, [&]<class T>() {
           for (T& value : x.data<T>()) value = static_cast<T>(dtype == DType::b8 ? next++ % 2 : next++);
         });
-        const HostArray y = move(x).array();
+        const HostArray y = move(x).value().read();
         ASSERT_EQ(y.type(), x.type());
         EXPECT_EQ(0, std::memcmp(y.bytes(), x.bytes(), static_cast<std::size_t>(x.type().bytes()))) << a.mesh << " to " << b.mesh;
         std::int64_t planned = 0, counted = world.counters().sent_bytes["transfer"];
