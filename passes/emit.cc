@@ -264,7 +264,7 @@ class Emitter {
       std::int64_t staging = 0;
       const DType dtype = c_.graph.type(c_.graph.node(local.collective).outputs[0]).dtype;
       Operand nothing;  // of a transfer: who only sends has no result, who only receives no operand
-      nothing.block = block(local.device, 1);
+      nothing.block = block(local.device, arena);
       nothing.view = View(dtype, {0});
       Operand in = local.reads.empty() ? nothing : operand(local.reads[0], false);
       Operand out = local.writes.empty() ? nothing : operand(local.writes[0], true);
