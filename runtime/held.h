@@ -34,6 +34,8 @@ struct Held {
   explicit Held(std::shared_ptr<const Spread> how, bool poisoned);
 };
 
+using HeldList = std::vector<std::shared_ptr<Held>>;  // a launch's, by fetch binding
+
 HostArray whole_of(const Held& held);               // from as few parts as have it
 std::vector<HostArray> parts_of(const Held& held);  // each as it lies on its device
 

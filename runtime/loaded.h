@@ -178,7 +178,7 @@ struct LaunchRecord {
   std::vector<Feed> feeds;                           // by input binding
   std::vector<std::shared_ptr<const Held>> arrays;   // by input binding, instead of a feed; empty if there is none
   std::vector<std::shared_ptr<LaunchRecord>> after;  // launches whose results those are; they may be over
-  std::vector<std::shared_ptr<Held>> outputs;        // by fetch binding
+  std::shared_ptr<const HeldList> outputs;           // by fetch binding
   Mail mail;
   std::mutex mutex;
   std::optional<Error> error;      // the first one

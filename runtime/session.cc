@@ -44,20 +44,20 @@ bool Launch::done() const {
 }
 
 Result Launch::result(std::size_t i) const {
-  require(i < held_.size(), "launch ", record_->ticket, " has ", held_.size(), " results; there is no number ", i);
-  return {record_, held_[i]};
+  require(i < held_->size(), "launch ", record_->ticket, " has ", held_->size(), " results; there is no number ", i);
+  return {record_, (*held_)[i]};
 }
 
 Result Launch::result(std::string_view name) const {
-  for (const auto& held : held_)
+  for (const auto& held : *held_)
     if (held->spread->name == name) return {record_, held};
-  fail("launch ", record_->ticket, " has no output '", name, "'; ", near_names(name, held_, [](const auto& held) { return held->spread->name; }));
+  fail("launch ", record_->ticket, " has no output '", name, "'; ", near_names(name, *held_, [](const auto& held) { return held->spread->name; }));
 }
 
 std::vector<std::pair<std::string, HostArray>> Launch::outputs() const {
   wait();
   std::vector<std::pair<std::string, HostArray>> out;
-  for (const auto& held : held_) out.emplace_back(held->spread->name, whole_of(*held));
+  for (const auto& held : *held_) out.emplace_back(held->spread->name, whole_of(*held));
   return out;
 }
 
@@ -82,6 +82,14 @@ std::vector<HostArray> Result::local() const {
 }
 
 // ---- Session
+
+// What launches that are over leave behind.
+struct Session::Spent {
+  std::vector<std::vector<Feed>> feeds;
+  std::vector<std::vector<std::shared_ptr<const Held>>> arrays;
+  std::vector<std::vector<std::shared_ptr<LaunchRecord>>> after;
+  std::vector<std::shared_ptr<const HeldList>> outputs;
+};
 
 Session::Session(SessionOptions options, const KernelTable& kernels)
     : options_(options),
@@ -203,7 +211,7 @@ void Session::left(Loaded& loaded) {
 // By a client: to free a plan takes long, and its kernels' state is not ours.
 void Session::free_left() {
   std::vector<std::shared_ptr<Loaded>> free;  // emptied when the lock is open again, as is
-  std::vector<Feed> feeds;                    // this
+  Spent spent;                                // this
   std::lock_guard lock(mutex_);
   auto first = std::stable_partition(leaving_.begin(), leaving_.end(), [](const auto& loaded) { return !loaded->left; });
   for (auto at = first; at != leaving_.end(); ++at) {
@@ -211,17 +219,19 @@ void Session::free_left() {
     free.push_back(std::move(*at));
   }
   leaving_.erase(first, leaving_.end());
-  feeds = drop_finished();
+  spent = drop_finished();
 }
 
-// Whoever still wants a launch's results holds its record; what it was fed with goes when the caller has opened the lock.
-std::vector<Feed> Session::drop_finished() {
-  std::vector<Feed> out;
+// Whoever still wants a launch's results holds them. By clients, as to free much would hold up the worker.
+Session::Spent Session::drop_finished() {
+  Spent out;
   if (broken()) return out;
   std::erase_if(launches_, [&](const auto& record) {
     if (!record->over) return false;
-    out.insert(out.end(), record->feeds.begin(), record->feeds.end());
-    record->feeds.clear();
+    out.feeds.push_back(std::move(record->feeds));
+    out.arrays.push_back(std::move(record->arrays));
+    out.after.push_back(std::move(record->after));
+    out.outputs.push_back(std::move(record->outputs));
     return true;
   });
   return out;
@@ -299,17 +309,19 @@ Launch Session::launch(int plan, const Feeds& feeds, const Results& arrays) {
   for (std::size_t i = 0; i < loaded.inputs.size(); ++i)
     require(record->feeds[i].source != nullptr || (!record->arrays.empty() && record->arrays[i] != nullptr), "input '", loaded.inputs[i].spread->name,
             "' (", loaded.inputs[i].spread->type, ") is not fed");
-  for (const Binding& output : loaded.outputs) record->outputs.push_back(std::make_shared<Held>(output.spread, options_.poison));
+  auto outputs = std::make_shared<HeldList>();
+  outputs->reserve(loaded.outputs.size());
+  for (const Binding& output : loaded.outputs) outputs->push_back(std::make_shared<Held>(output.spread, options_.poison));
+  record->outputs = outputs;
   record->touches = &loaded.touches;
 
-  std::vector<Feed> over;  // gone after the lock
+  Spent over;  // gone after the lock
   std::unique_lock lock(mutex_);
   over_.wait(lock, [&] { return under_way() < options_.in_flight; });
   require(loaded_.count(plan) > 0, "plan ", plan, " was unloaded while it was to be launched");
   if (failure_) throw unusable("");
   over = drop_finished();
   ++launched_;
-  auto outputs = record->outputs;  // before the launch may be over
   queue(record);
   return {std::move(record), std::move(outputs)};
 }
@@ -334,9 +346,6 @@ void Session::queue(std::shared_ptr<LaunchRecord> record) {
 }
 
 void Session::finished(LaunchRecord& record) {
-  record.outputs.clear();  // what nobody holds is free from here on
-  record.arrays.clear();
-  record.after.clear();
   std::lock_guard lock(mutex_);
   if (record.over) return;  // told when the session broke
   if (failure_ && record.loaded != nullptr && !record.error && record.ticket > failed_ticket_)
@@ -482,7 +491,7 @@ VariableTurn Session::turn(std::string_view name, const std::vector<std::pair<Pl
   record->touches = &record->own_touches;
   record->end.what = Mail::What::over;
   record->end.payload = record.get();
-  std::vector<Feed> over;  // gone after the lock
+  Spent over;  // gone after the lock
   std::lock_guard lock(mutex_);
   over = drop_finished();
   queue(record);
@@ -521,6 +530,7 @@ void Session::count(const Loaded& loaded, Counters& c) const {
 
 Counters Session::counters() {
   wait_idle();
+  free_left();
   std::lock_guard lock(mutex_);
   Counters c = gone_;
   c.launches = launched_;
@@ -534,7 +544,12 @@ Counters Session::counters() {
   return c;
 }
 
-std::int64_t Session::held_bytes() const {
+std::int64_t Session::held_bytes() {
+  {
+    Spent over;  // gone after the lock
+    std::lock_guard lock(mutex_);
+    over = drop_finished();
+  }
   std::lock_guard lock(mutex_);
   std::int64_t bytes = 0;
   for (const auto& [name, device] : devices_) bytes += device->held().current;

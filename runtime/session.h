@@ -83,7 +83,7 @@ class Launch {
   void wait() const;  // rethrows the launch's first error, with its kind, actor, device and the user's line
   bool done() const;
   std::uint64_t ticket() const;
-  std::size_t results() const { return held_.size(); }
+  std::size_t results() const { return held_->size(); }
   Result result(std::size_t i) const;          // in the order of the plan's fetches; waits for nothing
   Result result(std::string_view name) const;  // unknown: an error that lists the names
   HostArray output(std::string_view name) const { return result(name).read(); }
@@ -91,9 +91,10 @@ class Launch {
 
  private:
   friend class Session;
-  Launch(std::shared_ptr<LaunchRecord> record, std::vector<std::shared_ptr<Held>> held) : record_(std::move(record)), held_(std::move(held)) {}
+  using HeldList = std::vector<std::shared_ptr<Held>>;
+  Launch(std::shared_ptr<LaunchRecord> record, std::shared_ptr<const HeldList> held) : record_(std::move(record)), held_(std::move(held)) {}
   std::shared_ptr<LaunchRecord> record_;
-  std::vector<std::shared_ptr<Held>> held_;
+  std::shared_ptr<const HeldList> held_;
 };
 
 // A client's turn at a variable: it comes when the launches made before that meet it are over, and those made later wait for its end. Reading and
@@ -158,13 +159,14 @@ class Session {
   void reload();
 
   Counters counters();              // waits until no launch is in flight
-  std::int64_t held_bytes() const;  // of results that somebody holds, on all devices; at any time
+  std::int64_t held_bytes();  // of results that somebody holds or a launch under way uses, on all devices; at any time
   // Who waits for what, now: one line per actor that is not at rest. Never blocks on a worker that is inside a kernel.
   std::string wait_graph();
   // By worker: what it did last. At any time, also while launches run and after one failed; `reload` forgets it.
   std::vector<EventLog> events() const;
 
  private:
+  struct Spent;
   friend class Launch;
   friend class Result;
   friend class VariableTurn;
@@ -183,7 +185,7 @@ class Session {
   void wait_idle();
   std::shared_ptr<Loaded> find(int plan) const;
   void free_left();
-  std::vector<Feed> drop_finished();                 // under the lock
+  Spent drop_finished();                             // under the lock; what it gives goes when the lock is open again
   void queue(std::shared_ptr<LaunchRecord> record);  // under the lock
   int under_way() const;                             // launches that are not over; under the lock
   void count(const Loaded& loaded, Counters& counters) const;
