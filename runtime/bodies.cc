@@ -45,9 +45,8 @@ void run_checked(ActorState& actor) {
 }
 
 void fetch(Loaded& loaded, const ActorState& actor) {
-  const Held& held = *(*loaded.record(actor.launch)->outputs)[static_cast<std::size_t>(actor.binding)];
   const BoundOperand& bound = actor.bound[0];
-  copy_tensor(held.memory[bound.part].data(), held.spread->parts[bound.part].view, bound.address, *bound.view);
+  copy_tensor(loaded.record(actor.launch)->targets[bound.target], *bound.kept, bound.address, *bound.view);
 }
 
 }  // namespace

@@ -261,6 +261,9 @@ class Preparation {
       a.bound[i].view = &actor.bound[i].view;
       a.bound[i].begin = part.begin;
       a.bound[i].part = static_cast<std::size_t>(std::find(parts.begin(), parts.end(), part) - parts.begin());
+      a.bound[i].kept = &parts[a.bound[i].part].view;
+      a.bound[i].target = a.bound[i].part;
+      for (auto before = list.begin(); before != at; ++before) a.bound[i].target += before->spread->parts.size();
       locate(a, actor.bound[i], &a.bound[i].address);
     }
   }

@@ -82,6 +82,8 @@ struct BoundOperand {
   const View* view = nullptr;
   std::vector<std::int64_t> begin;  // of its slice
   std::size_t part = 0;             // of the binding's spread
+  const View* kept = nullptr;       // fetch: as it lies in the result,
+  std::size_t target = 0;           // at this one of LaunchRecord::targets
 };
 
 // What an act of it does.
@@ -179,6 +181,7 @@ struct LaunchRecord {
   std::vector<std::shared_ptr<const Held>> arrays;   // by input binding, instead of a feed; empty if there is none
   std::vector<std::shared_ptr<LaunchRecord>> after;  // launches whose results those are; they may be over
   std::shared_ptr<const HeldList> outputs;           // by fetch binding
+  std::vector<std::byte*> targets;                   // the outputs' parts, one after the other: a worker looks at no more than it writes
   Mail mail;
   std::mutex mutex;
   std::optional<Error> error;      // the first one

@@ -311,7 +311,11 @@ Launch Session::launch(int plan, const Feeds& feeds, const Results& arrays) {
             "' (", loaded.inputs[i].spread->type, ") is not fed");
   auto outputs = std::make_shared<HeldList>();
   outputs->reserve(loaded.outputs.size());
-  for (const Binding& output : loaded.outputs) outputs->push_back(std::make_shared<Held>(output.spread, options_.poison));
+  record->targets.reserve(2 * loaded.outputs.size());
+  for (const Binding& output : loaded.outputs) {
+    outputs->push_back(std::make_shared<Held>(output.spread, options_.poison));
+    for (const Memory& part : outputs->back()->memory) record->targets.push_back(part.data());
+  }
   record->outputs = outputs;
   record->touches = &loaded.touches;
 

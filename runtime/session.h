@@ -158,7 +158,7 @@ class Session {
   // Forgets all plans and variables, and with them a failure. Numbers of plans are not given again.
   void reload();
 
-  Counters counters();              // waits until no launch is in flight
+  Counters counters();        // waits until no launch is in flight
   std::int64_t held_bytes();  // of results that somebody holds or a launch under way uses, on all devices; at any time
   // Who waits for what, now: one line per actor that is not at rest. Never blocks on a worker that is inside a kernel.
   std::string wait_graph();
