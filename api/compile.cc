@@ -130,7 +130,7 @@ void fix_layouts(const WorldState& world, const Trace& trace, Graph& graph, cons
   apply_rules_to(graph, trace.parameters(), all, rules);
 }
 
-Compilation compiled(WorldState& world, Graph graph, const FunctionOptions& options) {
+Compilation compiled(WorldState& world, Graph graph, const FunctionOptions& options, std::int64_t batch = 0) {
   Compilation c;
   const int devices = static_cast<int>(own_devices(graph, c.options.rank).size());
   c.graph = std::move(graph);
@@ -138,6 +138,8 @@ Compilation compiled(WorldState& world, Graph graph, const FunctionOptions& opti
   c.catalog = &world.kernels;
   c.evaluate = world.evaluate;
   c.options = world.compile_options(devices);
+  c.options.microbatches = options.microbatches;
+  c.options.batch = batch;
   c.options.off = options.off;
   c.options.keep_text = options.keep_text;
   compile(c);
@@ -249,7 +251,7 @@ Placed::~Placed() {
 
 Function::Function(DeviceMesh mesh, int arguments, Body body, FunctionOptions options, SourceLine where) : state_(std::make_shared<State>()) {
   require(mesh.world != nullptr, "compile needs a mesh that a World has made");
-  require(options.microbatches == 1, "compile: ", options.microbatches, " micro-batches; accumulation comes later, only 1 is possible yet");
+  require(options.microbatches >= 1, "compile: microbatches=", options.microbatches, "; at least 1 is meant");
   require(options.keep >= 1, "compile: keep = ", options.keep, "; at least the signature that is called must be kept");
   placements_of(mesh, options);  // what is wrong with them is said here
   *state_ = {std::move(mesh), arguments, std::move(body), std::move(options), where};
@@ -377,7 +379,8 @@ std::shared_ptr<Function::Compiled> Function::compile_traced(State& s, const std
   std::vector<std::string> own;  // names in the program, by parameter
   for (const Variable& variable : trace.graph.variables) own.push_back(variable.name);
   fix_layouts(world, trace, trace.graph, s.options.rules);
-  Compilation c = compiled(world, std::move(trace.graph), s.options);
+  const auto first = std::find_if(signature.begin(), signature.end(), [](const Taken& taken) { return taken.type.rank() > 0; });
+  Compilation c = compiled(world, std::move(trace.graph), s.options, first == signature.end() ? 0 : first->type.shape[0]);
   for (std::size_t i = 0; i < own.size(); ++i) {
     // By name: passes may drop a variable that nothing needs.
     auto variable = std::find_if(c.graph.variables.begin(), c.graph.variables.end(), [&](const Variable& v) { return v.name == own[i]; });

@@ -36,6 +36,11 @@ struct FunctionOptions {
   // rule matches lies with its operand of most bytes (ties: the first), gradients where what they are of lies, an input and a parameter where they
   // are read first; values that are read on another placement travel. A rule that matches nothing and one that contradicts another are errors.
   std::vector<PlacementRule> placements = {};
+  // The batch (dimension 0 of the first argument that has dimensions, and of every argument with as many rows) is cut into so many equal parts, and
+  // the step works on one after the other: what it keeps for the backward pass is that of one part, gradients and losses are summed over them,
+  // updates happen once, results come back whole. Losses and weights are those of 1, up to the order of sums; dropout drops the same elements.
+  // Errors: a number that does not divide the batch (with the nearest that do), and a body that needs more of the batch than a sum (its statistics, a
+  // maximum over it, rows of different parts together): with the op and its line.
   int microbatches = 1;
   bool train = true;  // dropout acts
   std::string name = "main";

@@ -83,8 +83,8 @@ TEST(Numbers, OfAWorld) {
 TEST(Numbers, OfACompiledFunction) {
   World world;
   auto identity = [](Tensor x) { return x; };
-  EXPECT_THAT(error_of([&] { compile(world.mesh(), identity, {.microbatches = 0}); }), HasSubstr("0 micro-batches"));
-  EXPECT_THAT(error_of([&] { compile(world.mesh(), identity, {.microbatches = -3}); }), HasSubstr("-3 micro-batches"));
+  EXPECT_THAT(error_of([&] { compile(world.mesh(), identity, {.microbatches = 0}); }), HasSubstr("microbatches=0; at least 1"));
+  EXPECT_THAT(error_of([&] { compile(world.mesh(), identity, {.microbatches = -3}); }), HasSubstr("microbatches=-3; at least 1"));
   EXPECT_THAT(error_of([&] { compile(world.mesh(), identity, {.keep = -1}); }), HasSubstr("keep = -1"));
 }
 

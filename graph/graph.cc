@@ -26,6 +26,20 @@ std::string describe(const Graph& graph, NodeId id) {
 
 Layout layout_of(const Graph& graph, const Output& output) { return output.layout ? *output.layout : broadcast_layout(graph.mesh(output.value)); }
 
+int fills(const Node& node) { return joins(node.op->role) ? 1 : node.acts; }
+
+int fills(const Graph& graph, ValueId value) {
+  NodeId producer = graph.value(value).producer;
+  return producer.valid() ? fills(graph.node(producer)) : 1;
+}
+
+Attrs attrs_at(const Node& node, int act) {
+  Attrs attrs = node.attrs;
+  if (!node.places.empty())
+    for (const auto& [name, value] : node.places[static_cast<std::size_t>(act)].items()) attrs.set(name, value);
+  return attrs;
+}
+
 ById<ValueId, std::vector<Use>> uses_of(const Graph& graph) {
   ById<ValueId, std::vector<Use>> uses(graph.values.size());
   for (NodeId n : graph.nodes.ids())

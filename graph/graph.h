@@ -41,6 +41,8 @@ struct Node {
   std::string path;            // module path, "fc1"
   std::string where;           // the user's source line, "net.cc:12"
   std::vector<NodeId> after;   // control edges (from `order`): must not begin before these are done
+  int acts = 1;                // how often it acts in one launch: 1, or once for each micro-batch
+  std::vector<Attrs> places;   // by act: the attributes that tell of its place, where acts differ (see attrs_at); else empty
   std::vector<Graph> regions;  // bodies of scan, while, cond; closed: what they read comes in as arguments
 };
 
@@ -80,13 +82,21 @@ struct Graph {
   const Mesh& mesh(ValueId id) const { return meshes[static_cast<std::size_t>(value(id).mesh)]; }
 };
 
+// How often its results are filled in one launch: once where it joins what its acts made (see joins() in op.h), else once an act.
+int fills(const Node& node);
+int fills(const Graph& graph, ValueId value);
+
+// The node's attributes in one of its acts: `attrs`, and over them those of its place.
+Attrs attrs_at(const Node& node, int act);
+
 // One node with its graph: what index functions, localise hooks, gradients and costs look at.
 struct NodeView {
   const Graph* graph = nullptr;
   NodeId id;
+  const Attrs* in_act = nullptr;  // its attributes in one act, where those are meant
 
   const Node& node() const { return graph->node(id); }
-  const Attrs& attrs() const { return node().attrs; }
+  const Attrs& attrs() const { return in_act != nullptr ? *in_act : node().attrs; }
   ValueId in(std::size_t i) const { return node().inputs[i]; }
   ValueId out(std::size_t i) const { return node().outputs[i]; }
   std::size_t in_count() const { return node().inputs.size(); }
@@ -116,13 +126,16 @@ ById<ValueId, std::vector<Use>> uses_of(const Graph& graph);
 //     %0 = input() {name="x"} : f32[64@data, 784] at "net.cc:3"
 //     %1 = variable() {name="fc.weight"} : f32[10, 784@model]
 //     %2 = matmul(%0, %1) {transpose_b=true} : f32[64@data, 10; sum@model] in "fc" at "net.cc:12" after n0 n1
+//     %3 = relu(%2) : f32[16, 10] acts 4
+//     %4 = random_uniform(%5) {site=0, ...} : f32[2, 10] acts 2 {begin=[0, 0]} {begin=[2, 0]}
 //     output "loss" %7
 //     output "state" %8 : f32[64@data, 10]
 //   }
 std::string print(const Graph& graph);
 Graph parse_graph(std::string_view text, const OpTable& ops);
 
-// Throws when something does not hold: order, ids, types as inferred, layouts valid, equal dtypes, variables read and written once.
+// Throws when something does not hold: order, ids, types as inferred, layouts valid, equal dtypes, variables read and written once; and rates:
+// who acts several times in a launch reads what acts as often or once, and nothing that waits for all its acts.
 void verify(const Graph& graph);
 
 }  // namespace karez::graph

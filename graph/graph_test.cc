@@ -282,6 +282,42 @@ TEST(Verify, OutputsExistAndHaveTheirOwnNames) {
   EXPECT_EQ(g.error(), "output 'z' is wanted as (P(sum)); a part of a sum is no result");
 }
 
+// Micro-batches: what is made once stays for all acts, what is made in each is joined before somebody takes it once.
+TEST(Verify, RatesFitWhereValuesAreHandedOn) {
+  const std::string micro = R"(graph main {
+  %0 = input() {shape=[4, 4]} : f32[4, 4]
+  %1 = input() {shape=[2, 4]} : f32[2, 4] acts 3
+  %2 = matmul(%1, %0) : f32[2, 4] acts 3
+  %3 = sum_acts(%2) : f32[2, 4] acts 3
+  %4 = join_acts(%2) {parts=3} : f32[6, 4] acts 3
+  %5 = part(%0) {parts=2} : f32[2, 4] acts 2
+)";
+  EXPECT_EQ(fault(micro + "  %6 = relu(%3) : f32[2, 4]\n  output \"y\" %6\n  output \"z\" %4\n}"), "no error");
+  EXPECT_EQ(fault(micro + "  %6 = relu(%2) : f32[2, 4]\n}"), "relu n6 acts 1 times in a launch, but operand 0, %2, is made 3 times");
+  EXPECT_EQ(fault(micro + "  %6 = add(%2, %5) : f32[2, 4] acts 3\n}"), "add n6 acts 3 times in a launch, but operand 1, %5, is made 2 times");
+  EXPECT_EQ(fault(micro + "  output \"y\" %2\n}"), "output 'y' is %2, which is made 3 times in a launch");
+  EXPECT_EQ(fault(micro + "  %6 = relu(%3) : f32[2, 4]\n  %7 = add(%2, %6) : f32[2, 4] acts 3\n}"),
+            "add n7 acts 3 times in a launch, but operand 1, %6, waits for all acts of nodes before it");
+  EXPECT_EQ(fault(micro + "  %6 = sum_acts(%0) : f32[4, 4] acts 3\n}"), "sum_acts n6 acts 3 times in a launch, but operand 0, %0, is made 1 times");
+  EXPECT_EQ(fault(micro + "  %6 = part(%2) {parts=3} : f32[0, 4] acts 3\n}"), "part n6 takes parts of %2, which is made 3 times in a launch");
+  EXPECT_EQ(fault(micro + "  %6 = part(%0) {parts=4} : f32[1, 4] acts 2\n}"), "part n6 has 4 parts, but acts 2 times in a launch");
+  EXPECT_EQ(fault(micro + "  %6 = relu(%1) : f32[2, 4] acts 3 {x=1} {x=2}\n}"), "relu n6 acts 3 times in a launch, but has 2 places");
+  EXPECT_EQ(fault(micro + "  %6 = relu(%0) : f32[4, 4] acts 0\n}"), "relu n6 acts 0 times in a launch");
+  EXPECT_EQ(fault(R"(graph main {
+  variable "w" : f32[2, 4] read %0 updated %1
+  %0 = variable() {name="w", shape=[2, 4]} : f32[2, 4]
+  %1 = relu(%0) : f32[2, 4] acts 2
+})"),
+            "the next version of variable 'w' is %1, which is made 2 times in a launch");
+}
+
+TEST(Graph, AttributesOfAPlaceHoldInTheirAct) {
+  OpTable ops = test_ops();
+  const Graph g = parse_graph("graph main {\n  %0 = fill() {from=7, shape=[4]} : f32[4] acts 2 {begin=0} {begin=4, from=8}\n}", ops);
+  EXPECT_EQ(attrs_at(g.nodes[NodeId(0)], 0).print(), "{begin=0, from=7, shape=[4]}");
+  EXPECT_EQ(attrs_at(g.nodes[NodeId(0)], 1).print(), "{begin=4, from=8, shape=[4]}");
+}
+
 TEST(Verify, RegionsAreVerifiedAndClosed) {
   auto with_region = [](std::string_view body) {
     return cat("graph g { %0 = input() {shape=[2]} : f32[2] %1 = scan(%0) : f32[2] at \"net.cc:8\" regions { graph body(%0: f32[2]) {", body,

@@ -64,7 +64,13 @@ enum class Role {
   store,       // operand 1, written over operand 0, a variable's old version
   transition,  // a change of layout along one mesh axis
   transfer,    // its operand on another placement: the only node whose operand may lie on another mesh than its result
+  accumulate,  // of its operand in all acts of a launch the sum, in their order
+  join,        // its operand in all acts of a launch, one behind the other along {axis}
+  part,        // of its operand, which is there once a launch, in each act one of {parts} equal parts along {axis}
 };
+
+// Its results are filled once a launch, by all its acts together.
+inline bool joins(Role role) { return role == Role::accumulate || role == Role::join; }
 
 // A result that is the operand's bytes: how they are seen, from which byte of the operand on.
 struct Seen {

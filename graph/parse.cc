@@ -327,6 +327,10 @@ class Parser {
     }
     if (accept_keyword("in")) node.path = in_.quoted();
     if (accept_keyword("at")) node.where = in_.quoted();
+    if (accept_keyword("acts")) {
+      node.acts = small();
+      while (in_.peek("{")) node.places.push_back(Attrs::parse(in_));
+    }
     if (accept_keyword("after")) {
       do {
         in_.expect("n");

@@ -70,6 +70,8 @@ class Printer {
     if (!node.outputs.empty()) out_ += cat(" : ", join(node.outputs, ", ", [&](ValueId id) { return typed(graph, id); }));
     if (!node.path.empty()) out_ += cat(" in ", quote(node.path));
     if (!node.where.empty()) out_ += cat(" at ", quote(node.where));
+    if (node.acts != 1) out_ += cat(" acts ", node.acts);
+    for (const Attrs& place : node.places) out_ += cat(" ", place.print());
     if (!node.after.empty()) out_ += cat(" after ", join(node.after, " ", [](NodeId id) { return cat("n", id); }));
     if (!node.regions.empty()) {
       out_ += " regions {\n";

@@ -30,6 +30,9 @@ inline OpTable test_ops() {
     if (op.name == "input") op.role = Role::source;
     if (op.name == "variable") op.role = Role::state;
     if (op.name == "transfer") op.role = Role::transfer;
+    if (op.name == "sum_acts") op.role = Role::accumulate;
+    if (op.name == "join_acts") op.role = Role::join;
+    if (op.name == "part") op.role = Role::part;
     return op;
   };
   auto first_dim = [](std::span<const TensorType> in, const Attrs&) { return std::vector<TensorType>{{in[0].dtype, {in[0].shape[0]}}}; };
@@ -70,6 +73,15 @@ inline OpTable test_ops() {
       row("top", 1, "i j -> i, i",
           [](auto in, const Attrs&) {
             return std::vector<TensorType>{{in[0].dtype, {in[0].shape[0]}}, {DType::i32, {in[0].shape[0]}}};
+          }),
+      row("sum_acts", 1, "a b -> a b", as_first),
+      row("join_acts", 1, "_ b -> _ b",
+          [](auto in, const Attrs& attrs) {
+            return std::vector<TensorType>{{in[0].dtype, {in[0].shape[0] * attrs.integer("parts"), in[0].shape[1]}}};
+          }),
+      row("part", 1, "_ b -> _ b",
+          [](auto in, const Attrs& attrs) {
+            return std::vector<TensorType>{{in[0].dtype, {in[0].shape[0] / attrs.integer("parts"), in[0].shape[1]}}};
           }),
       row("scan", -1, "", as_first),
       row("wrong", 1, "a a -> a", first_dim),

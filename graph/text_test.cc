@@ -46,6 +46,9 @@ TEST(GraphText, EveryFeatureReadsBackAsItWasPrinted) {
       output "r" %3
     }
   }
+  %12 = input() {shape=[2, 4]} : f32[2, 4] acts 3
+  %13 = fill(%12) {shape=[4]} : f32[4] at "net.cc:30" acts 3 {begin=[0]} {begin=[4]} {begin=[8], text="}"} after n2
+  %14 = sum_acts(%12) : f32[2, 4] acts 3
   output "loss" %8
   output "" %5
   output "rows" %2 : f32[64@data, 10]

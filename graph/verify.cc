@@ -8,7 +8,7 @@ namespace {
 
 class Verifier {
  public:
-  explicit Verifier(const Graph& graph) : graph_(graph), known_(graph.values.size(), false) {}
+  explicit Verifier(const Graph& graph) : graph_(graph), known_(graph.values.size(), false), late_(graph.values.size(), false) {}
 
   void run() {
     require(!graph_.meshes.empty(), "graph ", graph_.name, " has no mesh");
@@ -71,6 +71,7 @@ class Verifier {
       require(value.mesh == mesh || node.op->role == Role::transfer, name, ": result ", i, " is on mesh", value.mesh, ", its operands on mesh", mesh);
     }
     types(name, NodeView{&graph_, id});
+    rates(name, node);
     for (ValueId out : node.outputs) known_[out] = true;
     for (NodeId before : node.after)
       require(before.valid() && before < id, name, " comes after node n", before, ", which does not stand before it (n", id, ")");
@@ -92,6 +93,34 @@ class Verifier {
       require(inferred[i] == view.out_type(i), name, ": result ", i, " is ", view.out_type(i), "; its operands give ", inferred[i]);
   }
 
+  // An operand comes once an act, or once a launch and stays for all acts. A node that acts several times must not wait, over whatever
+  // way, for what another one makes of all its acts.
+  void rates(const std::string& name, const Node& node) {
+    require(node.acts >= 1, name, " acts ", node.acts, " times in a launch");
+    require(node.places.empty() || (node.acts > 1 && node.places.size() == static_cast<std::size_t>(node.acts)), name, " acts ", node.acts,
+            " times in a launch, but has ", node.places.size(), " places");
+    const Role role = node.op->role;
+    bool waits = joins(role) && node.acts > 1;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId in = node.inputs[i];
+      const int filled = fills(graph_, in);
+      require(filled == node.acts || (filled == 1 && !joins(role)), name, " acts ", node.acts, " times in a launch, but operand ", i, ", %", in,
+              ", is made ", filled, " times");
+      require(role != Role::part || filled == 1, name, " takes parts of %", in, ", which is made ", filled, " times in a launch");
+      require(node.acts == 1 || !late_[in], name, " acts ", node.acts, " times in a launch, but operand ", i, ", %", in,
+              ", waits for all acts of nodes before it");
+      waits = waits || late_[in];
+    }
+    if (role == Role::join || role == Role::part)
+      require(node.attrs.integer("parts") == node.acts, name, " has ", node.attrs.integer("parts"), " parts, but acts ", node.acts,
+              " times in a launch");
+    for (ValueId out : node.outputs) late_[out] = waits;
+  }
+
+  void once(const std::string& what, ValueId value) const {
+    require(fills(graph_, value) == 1, what, " is %", value, ", which is made ", fills(graph_, value), " times in a launch");
+  }
+
   void variables() const {
     std::set<std::string> names;
     std::set<ValueId> read;
@@ -105,6 +134,7 @@ class Verifier {
         require(graph_.type(id) == v.type, what, " is ", v.type, " and ", verb, " %", id, ", a ", graph_.type(id));
         require(graph_.value(id).mesh == v.mesh, what, " is on mesh", v.mesh, " and ", verb, " %", id, " on mesh", graph_.value(id).mesh);
       }
+      if (v.updated.valid()) once(cat("the next version of ", what), v.updated);
       if (!v.read.valid()) continue;
       require(read.insert(v.read).second, what, " is read as %", v.read, ", as which another variable is read too");
       NodeId reader = graph_.value(v.read).producer;
@@ -125,6 +155,7 @@ class Verifier {
     for (const Output& output : graph_.outputs) {
       require(ErrorKind::name, names.insert(output.name).second, "two outputs are called '", output.name, "'");
       require(known(output.value), "output '", output.name, "' is %", output.value, ", which no node makes");
+      once(cat("output '", output.name, "'"), output.value);
       if (!output.layout) continue;
       const std::string what = cat("output '", output.name, "'");
       placed(what, graph_.type(output.value), graph_.value(output.value).mesh, output.layout);
@@ -135,6 +166,7 @@ class Verifier {
 
   const Graph& graph_;
   ById<ValueId, bool> known_;
+  ById<ValueId, bool> late_;  // it waits for all acts of what acts several times
 };
 
 }  // namespace

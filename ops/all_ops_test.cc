@@ -208,6 +208,12 @@ copy(f32[6]) -> f32[6]
   B -> B | S(0) -> S(0) | P(sum) -> P(sum) | P(max) -> P(max) | P(min) -> P(min)
 layout(f32[6]) -> f32[6]
   B -> B | S(0) -> S(0) | P(sum) -> P(sum) | P(max) -> P(max) | P(min) -> P(min)
+accumulate(f32[6, 4]) -> f32[6, 4]
+  B -> B | S(0) -> S(0) | S(1) -> S(1) | P(sum) -> P(sum)
+micro_join(f32[6, 4]) {axis=0, parts=3} -> f32[18, 4]
+  B -> B | S(1) -> S(1) | P(sum) -> P(sum) | P(max) -> P(max) | P(min) -> P(min)
+micro_slice(f32[6, 4]) {axis=0, parts=3} -> f32[2, 4]
+  B -> B | S(1) -> S(1) | P(sum) -> P(sum) | P(max) -> P(max) | P(min) -> P(min)
 )golden";
 
 struct Example {
@@ -256,6 +262,9 @@ TEST(AllOps, TheReasonsForNoGradientAreKnown) {
     if (!op.grad) reasons.insert(cat(op.no_grad == "its result is bool" ? "a comparison" : op.name, ": ", op.no_grad));
   EXPECT_EQ(reasons, (std::set<std::string>{
                          "a comparison: its result is bool",
+                         "accumulate: it is made after differentiation",
+                         "micro_join: it is made after differentiation",
+                         "micro_slice: it is made after differentiation",
                          "adam: an update",
                          "arg_max: its result is an index",
                          "assign: an update",

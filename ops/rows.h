@@ -24,5 +24,6 @@ std::vector<OpDef> update_ops();  // sgd, adam
 std::vector<OpDef> assign_ops();  // assign, copy: made by passes around variables
 std::vector<OpDef> box_ops();
 std::vector<OpDef> transfer_ops();
+std::vector<OpDef> micro_ops();  // accumulate, micro_join, micro_slice: made by a pass
 
 }  // namespace karez::ops

@@ -58,7 +58,7 @@ OpDef iota() {
           .localise =
               [](const LocalView& view) {
                 Attrs attrs = with_local_shape(view);
-                attrs.set("start", view.out[0][static_cast<std::size_t>(attrs.integer("axis"))].begin);
+                attrs.set("start", attrs.integer("start", 0) + view.out[0][static_cast<std::size_t>(attrs.integer("axis"))].begin);
                 return attrs;
               },
           .no_grad = "it has no operands",
@@ -88,9 +88,11 @@ OpDef random_uniform() {
           .localise =
               [](const LocalView& view) {
                 Attrs attrs = with_local_shape(view);
-                Ints begin;
-                for (const Range& range : view.out[0]) begin.push_back(range.begin);
-                return attrs.set("begin", begin).set("logical", view.node.out_type(0).shape);
+                Ints begin;  // in the whole; a micro-batch's own place is among the attributes
+                for (const Range& range : view.out[0]) begin.push_back(range.begin + (attrs.has("begin") ? attrs.ints("begin")[begin.size()] : 0));
+                attrs.set("begin", begin);
+                if (!attrs.has("logical")) attrs.set("logical", view.node.out_type(0).shape);
+                return attrs;
               },
           .no_grad = "its operand is a seed and a step",
           // Ten rounds of Philox make four words: some 20 operations an element, priced as memory work of equal time.

@@ -34,6 +34,9 @@ TEST(Traits, EveryOpThatIsNoPlainKernelSaysWhatItIsInAStep) {
   EXPECT_EQ(names_of(Role::update), "adam sgd");
   EXPECT_EQ(names_of(Role::store), "assign");
   EXPECT_EQ(names_of(Role::transition), "box");
+  EXPECT_EQ(names_of(Role::accumulate), "accumulate");
+  EXPECT_EQ(names_of(Role::join), "micro_join");
+  EXPECT_EQ(names_of(Role::part), "micro_slice");
   EXPECT_EQ(names_where([](const OpDef& op) { return op.shared.has_value(); }), "adam sgd");
   EXPECT_EQ(names_where([](const OpDef& op) { return !op.runs_as.empty(); }), "assign layout");
 }

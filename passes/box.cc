@@ -17,6 +17,7 @@ std::map<Layout, ValueId> grow_tree(Rewrite& rewrite, const OpDef* box, ValueId 
   const TensorType type = graph.type(value);
   const int at = graph.value(value).mesh;
   const Layout start = *graph.value(value).layout;
+  const int acts = fills(graph, value);
   std::map<Layout, ValueId> reached = {{start, value}};
   for (const TransitionStep& step : transition_tree(type, graph.meshes[static_cast<std::size_t>(at)], start, targets, costs).steps) {
     auto axis = static_cast<std::size_t>(step.axis);
@@ -24,6 +25,7 @@ std::map<Layout, ValueId> grow_tree(Rewrite& rewrite, const OpDef* box, ValueId 
     attrs.set("axis", step.axis).set("move", std::string(name_of(step.move)));
     attrs.set("from", print(step.from[axis])).set("to", print(step.to[axis]));
     NodeId node = rewrite.add(box, {reached.at(step.from)}, std::move(attrs), std::span(&type, 1), at, like);
+    graph.node(node).acts = acts;
     ValueId out = graph.node(node).outputs[0];
     graph.value(out).layout = step.to;
     reached[step.to] = out;

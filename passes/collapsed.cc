@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "passes/price.h"
@@ -17,24 +18,30 @@ namespace {
 ActorId actor_of(SegmentId segment) { return ActorId(segment.index); }
 SegmentId segment_of(ActorId actor) { return SegmentId(actor.index); }
 
-// One actor per segment; a register per (producing segment, consuming segments), control edges included; sources hang on `start`, sinks
-// on `done`.
-Plan collapsed_plan(const Graph& graph, const Segmented& cut) {
+// One actor per segment, which acts as often as its nodes; a register for all that goes from one segment to others as often, in as many slots
+// (control edges in one); sources hang on `start`, sinks on `done`.
+Plan collapsed_plan(const Graph& graph, const Segmented& cut, const ById<ValueId, int>& slots) {
   Plan plan;
   plan.name = "collapsed";
   plan.devices.push_back({});
   constexpr StreamKind kinds[] = {StreamKind::host, StreamKind::compute, StreamKind::comm};
   for (std::size_t mesh = 0; mesh < graph.meshes.size(); ++mesh)
     for (StreamKind kind : kinds) plan.streams.push_back({DeviceId(0), std::string(name_of(kind)), 0});
-  ById<SegmentId, std::set<SegmentId>> next(cut.segments.size());
-  ById<SegmentId, bool> has_input(cut.segments.size(), false);
-  auto edge = [&](NodeId from, NodeId to) {
+  struct Kind {
+    SegmentId from;
+    int fills = 1, slots = 1;
+    auto operator<=>(const Kind&) const = default;
+  };
+  std::map<Kind, std::set<SegmentId>> readers;
+  ById<SegmentId, bool> has_input(cut.segments.size(), false), has_output(cut.segments.size(), false);
+  auto acts = [&](SegmentId s) { return graph.node(cut.segments[s].nodes[0]).acts; };
+  auto edge = [&](NodeId from, NodeId to, int fills, int held) {
     SegmentId a = cut.of[from], b = cut.of[to];
-    if (a != b) next[a].insert(b), has_input[b] = true;
+    if (a != b) readers[{a, fills, held}].insert(b), has_input[b] = has_output[a] = true;
   };
   for (NodeId n : graph.nodes.ids()) {
-    for (ValueId in : graph.node(n).inputs) edge(graph.value(in).producer, n);
-    for (NodeId before : graph.node(n).after) edge(before, n);
+    for (ValueId in : graph.node(n).inputs) edge(graph.value(in).producer, n, fills(graph, in), slots[in]);
+    for (NodeId before : graph.node(n).after) edge(before, n, std::gcd(graph.node(before).acts, graph.node(n).acts), 1);
   }
   for (SegmentId s : cut.segments.ids()) {
     Actor actor;
@@ -43,21 +50,25 @@ Plan collapsed_plan(const Graph& graph, const Segmented& cut) {
     actor.priority = s.index;
     plan.actors.push_back(std::move(actor));
   }
-  auto connect = [&](ActorId producer, std::vector<ActorId> consumers) {
+  auto connect = [&](ActorId producer, const std::vector<ActorId>& consumers, int fills, int held) {
     Register reg;
     reg.producer = producer;
     reg.consumers = consumers;
+    reg.slots = held;
     RegisterId id = plan.registers.add(std::move(reg));
-    if (producer != session_actor) plan.actors[producer].outputs.push_back({id, 1});
+    auto period = [&](ActorId actor) { return acts(segment_of(actor)) / fills; };
+    if (producer != session_actor) plan.actors[producer].outputs.push_back({id, period(producer)});
     for (ActorId consumer : consumers)
-      if (consumer != session_actor) plan.actors[consumer].inputs.push_back({id, 1});
+      if (consumer != session_actor) plan.actors[consumer].inputs.push_back({id, period(consumer)});
   };
-  for (SegmentId s : cut.segments.ids()) {
-    if (!has_input[s]) connect(session_actor, {actor_of(s)});
+  for (const auto& [kind, segments] : readers) {
     std::vector<ActorId> consumers;
-    for (SegmentId to : next[s]) consumers.push_back(actor_of(to));
-    if (consumers.empty()) consumers.push_back(session_actor);
-    connect(actor_of(s), std::move(consumers));
+    for (SegmentId to : segments) consumers.push_back(actor_of(to));
+    connect(actor_of(kind.from), consumers, kind.fills, kind.slots);
+  }
+  for (SegmentId s : cut.segments.ids()) {
+    if (!has_input[s]) connect(session_actor, {actor_of(s)}, 1, 1);
+    if (!has_output[s]) connect(actor_of(s), {session_actor}, 1, 1);
   }
   return plan;
 }
@@ -84,8 +95,8 @@ double duration(const Graph& graph, const Segment& segment, const CostTable& cos
 
 }  // namespace
 
-std::vector<NodeId> collective_sequence(const Graph& graph, const Segmented& cut, const CostTable& costs) {
-  Plan plan = collapsed_plan(graph, cut);
+std::vector<NodeId> collective_sequence(const Graph& graph, const Segmented& cut, const ById<ValueId, int>& slots, const CostTable& costs) {
+  Plan plan = collapsed_plan(graph, cut, slots);
   ById<ActorId, Ports> ports;
   for (ActorId a : plan.actors.ids()) ports.emplace_back(plan, a);
   Ports starter = Ports::starter(plan), ender = Ports::ender(plan);
@@ -105,13 +116,15 @@ std::vector<NodeId> collective_sequence(const Graph& graph, const Segmented& cut
   };
   ById<StreamId, Running> streams(plan.streams.size());
   double now = 0;
-  std::size_t done = 0;
-  while (done < ports.size()) {
+  auto due = [&](ActorId a) { return graph.node(cut.segments[segment_of(a)].nodes[0]).acts; };
+  std::int64_t done = 0, all = 0;
+  for (ActorId a : ports.ids()) all += due(a);
+  while (done < all) {
     for (StreamId s : streams.ids()) {  // every idle stream takes its best ready actor
       if (streams[s].actor.valid()) continue;
       ActorId best;
       for (ActorId a : ports.ids()) {
-        if (plan.actor(a).stream != s || !ports[a].ready() || ports[a].acts() > 0) continue;
+        if (plan.actor(a).stream != s || !ports[a].ready() || ports[a].acts() >= due(a)) continue;
         if (!best.valid() || picked_before(plan, a, best)) best = a;
       }
       if (!best.valid()) continue;
@@ -123,7 +136,7 @@ std::vector<NodeId> collective_sequence(const Graph& graph, const Segmented& cut
     StreamId first;
     for (StreamId s : streams.ids())
       if (streams[s].actor.valid() && (!first.valid() || streams[s].end < streams[first].end)) first = s;
-    require(first.valid(), "slots: the step stalls after ", done, " of ", ports.size(), " actors: a segment waits for itself");
+    require(first.valid(), "slots: the step stalls after ", done, " of ", all, " acts: a segment waits for itself");
     Running& next = streams[first];
     now = next.end;
     ports[next.actor].complete(deliver);

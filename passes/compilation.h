@@ -23,9 +23,11 @@ struct CompileOptions {
   CostTable costs;
   int rank = 0;
   int world = 1;
-  int team = 1;                    // threads of one kernel call
-  int workers = 1;                 // worker threads that serve this rank's streams
-  int slots = 2;                   // of registers between streams
+  int team = 1;     // threads of one kernel call
+  int workers = 1;  // worker threads that serve this rank's streams
+  int slots = 2;    // of registers between streams
+  int microbatches = 1;
+  std::int64_t batch = 0;          // the whole one's size, where there are micro-batches; 0: of the first input that has dimensions
   std::int64_t fold_bytes = 4096;  // larger constants are not made by folding
   std::vector<std::string> off;    // passes switched off by name
   bool keep_text = false;          // keep what each pass made, as text
@@ -53,8 +55,8 @@ struct Segmented {
 };
 
 struct Slotted {
-  ById<ValueId, int> slots;  // of the register that carries it between segments
-  ById<NodeId, int> turn;    // of box nodes: position in the sequence of their axis' communicators; -1
+  ById<ValueId, int> slots;              // of the register that carries it between segments
+  ById<NodeId, std::vector<int>> turns;  // of box nodes that cross devices, by act: positions in the sequence of their axis' communicators
 };
 
 // What one device holds of one value, or a copy of it in other strides. Aliases share the bytes of their root.
@@ -75,7 +77,8 @@ struct LocalCall {
   std::vector<LocalId> in, out;
   std::string kernel;  // chosen by localise and fuse
   std::int64_t workspace = 0;
-  NodeId node;  // where it came from
+  NodeId node;          // where it came from
+  plan::ActRange acts;  // of its actor, in which it runs
 };
 
 // One segment on one own device.

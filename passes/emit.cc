@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "base/hash.h"
-#include "passes/emit_collective.h"
+#include "base/text.h"
 #include "passes/crossing.h"
+#include "passes/emit_collective.h"
 
 namespace karez::passes {
 namespace {
@@ -74,12 +76,13 @@ class Emitter {
     return offset;
   }
 
-  ActorId add_actor(std::string name, StreamId stream, BodyKind body, int priority) {
+  ActorId add_actor(std::string name, StreamId stream, BodyKind body, int priority, int acts = 1) {
     Actor made;
     made.name = std::move(name);
     made.stream = stream;
     made.body = body;
     made.priority = priority;
+    acts_.push_back(acts);
     return plan_.actors.add(std::move(made));
   }
 
@@ -95,7 +98,7 @@ class Emitter {
                        : body == BodyKind::collective ? cat(kind_of_transfer(first), " %", first.outputs[0])
                                                       : cat("compute.", local.segment);
     const bool array = body == BodyKind::input && local.device >= 0;
-    ActorId id = add_actor(name, stream(local.device, array ? StreamKind::compute : segment.stream), body, local.segment.index + 1);
+    ActorId id = add_actor(name, stream(local.device, array ? StreamKind::compute : segment.stream), body, local.segment.index + 1, first.acts);
     actor(id).where = first.where;
     if (body == BodyKind::input) actor(id).binding = first.attrs.text("name");
     return id;
@@ -140,14 +143,15 @@ class Emitter {
     for (const auto& [actor, fetched] : fetch_) readers_[root(fetched)].insert(actor);
   }
 
-  RegisterId connect(ActorId producer, std::vector<ActorId> consumers) {
+  // `fills`: how often it is filled in a launch; who acts more often fills it, or returns it, on the last of several acts.
+  RegisterId connect(ActorId producer, std::vector<ActorId> consumers, int fills = 1) {
     Register reg;
     reg.producer = producer;
     reg.consumers = consumers;
     RegisterId id = plan_.registers.add(std::move(reg));
-    if (producer != session_actor) actor(producer).outputs.push_back({id, 1});
+    if (producer != session_actor) actor(producer).outputs.push_back({id, acts_[producer] / fills});
     for (ActorId consumer : consumers)
-      if (consumer != session_actor) actor(consumer).inputs.push_back({id, 1});
+      if (consumer != session_actor) actor(consumer).inputs.push_back({id, acts_[consumer] / fills});
     return id;
   }
 
@@ -202,7 +206,7 @@ class Emitter {
       home.offset = grow(home.block, bytes);
       return;
     }
-    home.reg = connect(producer, std::move(consumers));
+    home.reg = connect(producer, std::move(consumers), local.value.valid() ? fills(c_.graph, local.value) : acts_[producer]);
     Register& reg = plan_.registers[home.reg];
     reg.slots = local.value.valid() ? c_.slotted.slots[local.value] : 1;
     reg.bytes = bytes;
@@ -233,6 +237,7 @@ class Emitter {
     call.kernel = local.kernel;
     call.attrs = local.spec.attrs;
     call.team = local.spec.team;
+    call.acts = local.acts;
     for (std::size_t i = 0; i < local.in.size(); ++i) {
       call.in.push_back(operand(local.in[i], false));
       call.in.back().view = local.spec.in[i];
@@ -259,7 +264,14 @@ class Emitter {
     if (made.body == BodyKind::input) {
       const LocalValue& root = value(local.writes[0]);
       made.bound = {operand(local.writes[0], true)};
-      made.slices = {slice(root.box, local.device < 0 ? root.view.shape : c_.graph.type(root.value).shape)};
+      const int acts = acts_[actor_of_[s]];
+      Box box = root.box;
+      Shape whole = local.device < 0 ? root.view.shape : c_.graph.type(root.value).shape;
+      if (acts > 1) whole[0] *= acts;
+      for (int act = 0; act < acts; ++act) {
+        made.slices.push_back(slice(box, whole));
+        if (acts > 1) box[0] = {box[0].begin + root.view.shape[0], box[0].end + root.view.shape[0]};
+      }
     } else if (made.body == BodyKind::collective) {
       std::int64_t staging = 0;
       const DType dtype = c_.graph.type(c_.graph.node(local.collective).outputs[0]).dtype;
@@ -321,7 +333,7 @@ class Emitter {
       for (ActorId writer : writers_[v]) {
         for (ActorId reader : readers_[v]) {
           if (reader == writer || reaches(reader, writer)) continue;
-          connect(reader, {writer});
+          connect(reader, {writer}, std::gcd(acts_[reader], acts_[writer]));
           next[reader].insert(writer);
         }
       }
@@ -348,7 +360,7 @@ class Emitter {
     Hash hash;
     hash.add(print(bare)).add(c_.options.costs.print());
     for (int slots : c_.slotted.slots) hash.add(static_cast<std::uint64_t>(slots));
-    for (int turn : c_.slotted.turn) hash.add(static_cast<std::uint64_t>(turn + 1));
+    for (const std::vector<int>& turns : c_.slotted.turns) hash.add(join(turns, " "));
     hash.add(static_cast<std::uint64_t>(c_.options.team));  // results depend on it
     return hash.value();
   }
@@ -358,11 +370,12 @@ class Emitter {
   std::vector<DeviceName> own_;
   ById<LocalId, bool> crosses_;
   Communicators communicators_;
+  ById<ActorId, int> acts_;        // in a launch
   std::vector<ActorId> actor_of_;  // by local segment
   std::vector<std::pair<ActorId, LocalId>> fetch_;
-  ById<LocalId, std::set<ActorId>> readers_, writers_;         // of roots
-  std::map<int, ActorId> state_;                // by device
-  std::map<LocalId, Operand> homes_;            // of roots
+  ById<LocalId, std::set<ActorId>> readers_, writers_;  // of roots
+  std::map<int, ActorId> state_;                        // by device
+  std::map<LocalId, Operand> homes_;                    // of roots
 };
 
 }  // namespace

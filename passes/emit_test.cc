@@ -135,7 +135,7 @@ TEST(Emit, MembersOfACommunicatorTakeTheSameTurns) {
     // By communicator and turn: what each member does.
     std::map<std::pair<int, int>, std::vector<const Collective*>> turns;
     for (const Actor& actor : c.plan.actors)
-      if (actor.collective) turns[{actor.collective->communicator.index, actor.collective->turn}].push_back(&*actor.collective);
+      if (actor.collective) turns[{actor.collective->communicator.index, actor.collective->turns[0]}].push_back(&*actor.collective);
     for (const auto& [turn, members] : turns) {
       const Communicator& group = c.plan.communicators[CommunicatorId(turn.first)];
       EXPECT_EQ(members.size(), group.members.size());
@@ -198,7 +198,7 @@ TEST(Emit, PiecesFitTogetherAndCoverWhatArrives) {
       const auto& members = c.plan.communicators[actor.collective->communicator].members;
       const PlanDevice& device = c.plan.devices[c.plan.stream(actor.stream).device];
       int member = static_cast<int>(std::find(members.begin(), members.end(), device) - members.begin());
-      by_turn[{actor.collective->communicator.index, actor.collective->turn}][member] = &*actor.collective;
+      by_turn[{actor.collective->communicator.index, actor.collective->turns[0]}][member] = &*actor.collective;
     }
     for (const auto& [turn, members] : by_turn)
       for (const auto& [m, mine] : members) {

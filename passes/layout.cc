@@ -99,7 +99,9 @@ class Chooser {
         if (kind(node.inputs[0]) != Kind::free) laid_for_transfer_.push_back(node.inputs[0]);
         join(node.inputs[0], node.outputs[0]);
       }
-      if (node.op->elementwise && kind(node.outputs[0]) == Kind::free)
+      const Role role = node.op->role;
+      const bool as_it_is = node.op->elementwise || role == Role::accumulate || role == Role::join || role == Role::part;
+      if (as_it_is && kind(node.outputs[0]) == Kind::free)
         for (ValueId in : node.inputs)
           if (kind(in) == Kind::free) join(in, node.outputs[0]);
     }
@@ -292,7 +294,7 @@ class Chooser {
       for (ValueId out : node.outputs) roots_of(out, roots);
       NodeView view{&graph_, n};
       Cost work = device_work(graph_, view.id);
-      add_factor(problem, roots, [&] { return settled_seconds(call_at(n), work); });
+      add_factor(problem, roots, [&] { return node.acts * settled_seconds(call_at(n), work); });
     }
     for (const auto& [source, users] : windows) {  // those that strides cannot say take the same copy
       std::vector<ValueId> roots;

@@ -400,8 +400,12 @@ class Localiser {
     LocalView local_view{view, {}, {}};
     for (ValueId in : node.inputs) local_view.in.push_back(local(at(in)).box);
     for (ValueId out : node.outputs) local_view.out.push_back(box_of(out));
+    if (node.op->role == Role::accumulate || node.op->role == Role::join || node.op->role == Role::part) return between_acts(view, local_view);
     Attrs attrs = graph::localise(local_view);
-    if (constant(view, attrs) || windowed(view, attrs)) return;
+    if (constant(view, attrs) || windowed(view, attrs)) {
+      require(node.places.empty(), "localise: ", describe(graph_, id), " calls no kernel, so it cannot differ by act");
+      return;
+    }
 
     LocalCall call;
     call.node = id;
@@ -425,11 +429,61 @@ class Localiser {
       call.out.push_back(index);
       out.push_back(local(index).view);
     }
-    call.spec = call_of(view, std::move(in), std::move(out), attrs);
+    call.spec = call_of(view, in, out, attrs);
     if (node.op->role == Role::store) call.in.erase(call.in.begin());
     Cost work = device_work(graph_, id);
     call.spec.team = team_of(work);
-    emit_call(std::move(call), work);
+    if (node.places.empty()) return emit_call(std::move(call), work);
+    for (int act = 0; act < node.acts; ++act) {
+      const Attrs here = attrs_at(node, act);
+      local_view.node.in_act = &here;
+      LocalCall one = call;
+      one.spec = call_of(view, in, out, graph::localise(local_view));
+      one.spec.team = call.spec.team;
+      one.acts = {act, act + 1};
+      emit_call(std::move(one), work);
+    }
+  }
+
+  // What joins the acts of a launch, or parts what is there once: copies to or from another place in each act; a sum begins with a copy.
+  void between_acts(const NodeView& view, const LocalView& local_view) {
+    const Node& node = view.node();
+    const LocalId from = at(view.in(0));
+    const Box& box = local_view.out[0];
+    const LocalId whole = add(fresh(view.out(0), made_view(view.out(0), shape_of(box)), box));
+    define(view.out(0), whole);
+    auto emit = [&](const char* op, Attrs attrs, std::vector<LocalId> in, LocalId out, plan::ActRange acts) {
+      LocalCall call;
+      call.spec.op = op;
+      call.spec.attrs = std::move(attrs);
+      for (LocalId v : in) call.spec.in.push_back(local(v).view);
+      call.spec.out = {local(out).view};
+      call.in = std::move(in);
+      call.out = {out};
+      call.node = view.id;
+      call.acts = acts;
+      const Cost work = copy_work(call.spec.out[0]);
+      call.spec.team = team_of(work);
+      emit_call(std::move(call), work);
+    };
+    const plan::ActRange first{0, node.acts > 1 ? 1 : 0};
+    if (node.op->role == Role::accumulate) {
+      emit("copy", {}, {from}, whole, first);
+      if (node.acts > 1) emit("pointwise", Attrs().set("expr", "x + y"), {whole, from}, whole, {1, node.acts});
+      return;
+    }
+    const auto axis = static_cast<std::size_t>(node.attrs.integer("axis"));
+    const bool joins = node.op->role == Role::join;
+    const LocalId large = joins ? whole : from, small = joins ? from : whole;
+    const std::int64_t size = local(small).view.shape[axis];
+    for (int act = 0; act < node.acts; ++act) {
+      Box part = local(large).box;
+      part[axis] = {local(large).box[axis].begin + act * size, local(large).box[axis].begin + (act + 1) * size};
+      std::int64_t offset = 0;
+      View seen = window_view(local(large).view, local(large).box, part, offset);
+      const LocalId here = window(joins ? view.out(0) : view.in(0), large, std::move(seen), offset, std::move(part));
+      emit("copy", {}, {joins ? small : here}, joins ? here : small, node.acts > 1 ? plan::ActRange{act, act + 1} : first);
+    }
   }
 
   const Graph& graph_;

@@ -56,7 +56,7 @@ class Before {
     std::map<std::pair<CommunicatorId, DeviceId>, std::map<int, int>> turns;
     for (ActorId a : plan_.actors.ids())
       if (const auto& c = plan_.actors[a].collective; c && once(a))
-        turns[{c->communicator, plan_.stream(plan_.actors[a].stream).device}][c->turn] = a.index;
+        turns[{c->communicator, plan_.stream(plan_.actors[a].stream).device}][c->turns[0]] = a.index;
     for (const auto& [seat, order] : turns) {
       for (auto at = order.begin(); std::next(at) != order.end(); ++at) made.push_back({at->second, std::next(at)->second, 0});
       made.push_back({order.rbegin()->second, order.begin()->second, 1});

@@ -45,7 +45,7 @@ struct Drawn {
         Collective c;
         c.communicator = CommunicatorId(0);
         c.kind = "all_gather";
-        c.turn = static_cast<int>(sequence.size());
+        c.turns = {static_cast<int>(sequence.size())};
         c.staging = in_block(s.block(BlockKind::scratch, 0, 64), small);
         sequence.push_back("c");
         s.plan.actors[a].collective = c;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <queue>
 #include <set>
+#include <tuple>
 
 #include "passes/rewrite.h"
 #include "sbp/transition.h"
@@ -139,6 +140,19 @@ void add_control_edges(Graph& graph) {
   }
 }
 
+// Where micro-batches are: what they all read comes first, then what acts for each of them, then what waits for all their acts. Nodes that act
+// as often so stand together, and few actors hold them.
+enum class Phase : std::uint8_t { before, during, after };
+ById<NodeId, Phase> phases_of(const Graph& graph) {
+  ById<NodeId, Phase> phases;
+  for (const Node& node : graph.nodes) {
+    bool waits = false;
+    for (ValueId in : node.inputs) waits = waits || phases[graph.value(in).producer] != Phase::before;
+    phases.push_back(node.acts > 1 ? Phase::during : waits ? Phase::after : Phase::before);
+  }
+  return phases;
+}
+
 // Kahn's algorithm; among ready nodes updates come last (so that they stand together and fuse), else the traced order.
 std::vector<NodeId> sorted(const Graph& graph) {
   ById<NodeId, std::vector<NodeId>> next(graph.nodes.size());
@@ -151,14 +165,15 @@ std::vector<NodeId> sorted(const Graph& graph) {
     for (ValueId in : graph.node(n).inputs) edge(graph.value(in).producer, n);
     for (NodeId before : graph.node(n).after) edge(before, n);
   }
-  using Key = std::pair<bool, NodeId>;
+  const auto phases = phases_of(graph);
+  using Key = std::tuple<Phase, bool, NodeId>;
   std::priority_queue<Key, std::vector<Key>, std::greater<>> ready;
-  auto push = [&](NodeId n) { ready.emplace(writes_state(graph.node(n)), n); };
+  auto push = [&](NodeId n) { ready.emplace(phases[n], writes_state(graph.node(n)), n); };
   for (NodeId n : graph.nodes.ids())
     if (waiting[n] == 0) push(n);
   std::vector<NodeId> result;
   while (!ready.empty()) {
-    NodeId n = ready.top().second;
+    NodeId n = std::get<NodeId>(ready.top());
     ready.pop();
     result.push_back(n);
     for (NodeId after : next[n])

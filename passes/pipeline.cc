@@ -13,6 +13,7 @@
 #include "passes/layout.h"
 #include "passes/localise.h"
 #include "passes/memory.h"
+#include "passes/microbatch.h"
 #include "passes/order.h"
 #include "passes/segment.h"
 #include "passes/shard.h"
@@ -22,6 +23,7 @@ namespace karez::passes {
 namespace {
 
 void run_canonicalise(Compilation& c) { c.graph = canonicalise(std::move(c.graph), {c.ops, c.evaluate, c.options.fold_bytes}).graph; }
+void run_microbatch(Compilation& c) { c.graph = microbatch(c.graph, *c.ops, c.options.microbatches, c.options.batch); }
 void run_shard(Compilation& c) {
   Sharded made = shard(std::move(c.graph), c.options.costs);
   c.graph = std::move(made.graph), c.wanted = std::move(made.wanted);
@@ -47,6 +49,7 @@ void run_memory(Compilation& c) { c.plan = memory(std::move(c.plan)); }
 
 constexpr Pass passes[] = {
     {"canonicalise", run_canonicalise, true},  // first: what is gone need not be placed
+    {"microbatch", run_microbatch, false},     // before shard: types are from here on those of one micro-batch
     {"shard", run_shard, false},
     {"box", run_box, false},            // after shard: boxes stand where neighbours disagree
     {"order", run_order, false},        // after box: transfers are nodes to be ordered like any other

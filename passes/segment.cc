@@ -2,6 +2,7 @@
 #include "passes/segment.h"
 
 #include <cstdint>
+#include <map>
 #include <set>
 
 namespace karez::passes {
@@ -69,7 +70,8 @@ Segmented segment(const Graph& graph, const Streams& stream_of) {
     bool closing = false;     // it has fed another stream
     bool in_updates = false;  // its last node is an update
   };
-  std::vector<Compute> compute(graph.meshes.size());  // a stream for each placement: only transfers lead from one to another
+  // By placement (a stream for each: only transfers lead from one to another), and by how often its nodes act (an actor acts as often as all of them).
+  std::map<std::pair<int, int>, Compute> compute;
   auto start = [&](StreamKind stream, int mesh) {
     before.emplace_back();
     return made.segments.add({stream, {}, mesh});
@@ -77,7 +79,7 @@ Segmented segment(const Graph& graph, const Streams& stream_of) {
   for (NodeId n : graph.nodes.ids()) {
     const Node& node = graph.node(n);
     const int mesh = node.outputs.empty() ? 0 : graph.value(node.outputs[0]).mesh;
-    auto& [open, closing, in_updates] = compute[static_cast<std::size_t>(mesh)];
+    auto& [open, closing, in_updates] = compute[{mesh, node.acts}];
     std::set<SegmentId> sources;  // segments that this node needs
     bool crosses = false, new_wait = false, cycle = false;
     auto need = [&, &open = open](NodeId producer) {
@@ -106,9 +108,12 @@ Segmented segment(const Graph& graph, const Streams& stream_of) {
         for (const Use& use : uses[out]) closing |= stream_of[use.node] != StreamKind::compute;
     }
     for (SegmentId from : sources) {
-      if (from == mine) continue;
-      before[mine].insert(from);
-      merge(before[mine], before[from]);
+      if (from == mine || before[mine].has(from)) continue;
+      for (SegmentId s : before.ids()) {  // and before all that come behind it already: several segments grow at a time
+        if (s != mine && !before[s].has(mine)) continue;
+        before[s].insert(from);
+        merge(before[s], before[from]);
+      }
     }
     made.segments[mine].nodes.push_back(n);
     made.of[n] = mine;

@@ -31,7 +31,7 @@ double price_value(const Graph& graph, ValueId value, const Wants& w, const Choi
   TransitionTable& table = prices.table(graph.type(value), graph.mesh(value));
   int set = 0;
   for (const Layout& target : targets) set = table.with(set, table.number(target));
-  return table.seconds(table.number(pick(w.producer).out(static_cast<std::size_t>(w.output))), set);
+  return fills(graph, value) * table.seconds(table.number(pick(w.producer).out(static_cast<std::size_t>(w.output))), set);
 }
 
 // All ways to lay the node on its mesh: the product of its shardings; of a transfer any two layouts on its two meshes.
@@ -80,7 +80,7 @@ std::vector<NodeChoice> choices_of(const Graph& graph, NodeId id, const CostTabl
       if (fixed[o] && *fixed[o] != choice.out(o)) fits = false, wrong = std::min(wrong, o);
     if (wrong < fixed.size()) legal.insert(choice.out(wrong));
     if (!fits) continue;
-    choice.seconds = seconds_of(graph, id, choice, costs);
+    choice.seconds = node.acts * seconds_of(graph, id, choice, costs);
     choices.push_back(choice);
   }
   if (choices.empty()) {

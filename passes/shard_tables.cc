@@ -41,6 +41,7 @@ class Tables {
 
   void add(ValueId value, const Wants& w) {
     table_ = &prices_.table(graph_.type(value), graph_.mesh(value));
+    times_ = fills(graph_, value);
     std::vector<NodeId> nodes = {w.producer};
     for (const Use& use : w.uses) nodes.push_back(use.node);
     if (w.stored_like.valid()) nodes.push_back(w.stored_like);
@@ -64,7 +65,7 @@ class Tables {
       members.push_back(std::move(member));
     }
     if (members.empty()) {
-      problem.constant += table_->seconds(from, set);
+      problem.constant += seconds(from, set);
     } else if (cells > most_cells || members.size() > most_targets) {
       add_chain(members, from, set);
     } else {
@@ -97,6 +98,8 @@ class Tables {
     return member;
   }
 
+  double seconds(int from, int set) const { return times_ * table_->seconds(from, set); }
+
   int unite(int set, const Member::Class& one) const {
     for (int target : one.targets) set = table_->with(set, target);
     return set;
@@ -104,7 +107,7 @@ class Tables {
 
   // Row-major over the members' choices or classes.
   void fill(const std::vector<Member>& members, std::size_t level, int from, int set, bool expand, std::vector<double>& cost) const {
-    if (level == members.size()) return cost.push_back(table_->seconds(from, set));
+    if (level == members.size()) return cost.push_back(seconds(from, set));
     const Member& member = members[level];
     for (std::size_t i = 0; i < (expand ? member.class_of.size() : member.classes.size()); ++i) {
       const Member::Class& one = member.classes[expand ? static_cast<std::size_t>(member.class_of[i]) : i];
@@ -208,7 +211,7 @@ class Tables {
     if (producer != nullptr) price.scope.push_back(stand_in(*producer));
     if (last >= 0) price.scope.push_back(last);
     for (std::size_t p = 0; p < (producer != nullptr ? producer->classes.size() : 1); ++p)
-      for (int set : sets) price.cost.push_back(table_->seconds(producer != nullptr ? producer->classes[p].from : from, set));
+      for (int set : sets) price.cost.push_back(seconds(producer != nullptr ? producer->classes[p].from : from, set));
     if (price.scope.empty()) {
       problem.constant += price.cost[0];
     } else {
@@ -231,6 +234,7 @@ class Tables {
   TreePrices& prices_;
   Crowds crowds_;
   TransitionTable* table_ = nullptr;  // of the value at hand
+  int times_ = 1;                     // that it is made in a launch
   std::map<std::pair<int, std::vector<int>>, int> stand_ins_;
 };
 

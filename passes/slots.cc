@@ -29,9 +29,9 @@ Slotted slots(const Graph& graph, const Streams& stream, const Segmented& cut, c
       if (may_alias(node)) made.slots[value] = std::max(made.slots[value], made.slots[node.outputs[0]]);
     }
   }
-  made.turn.assign(graph.nodes.size(), -1);
+  made.turns.resize(graph.nodes.size());
   std::map<CommunicatorKey, int> next;
-  for (NodeId node : collective_sequence(graph, cut, costs)) made.turn[node] = next[communicator_key(graph, node)]++;
+  for (NodeId node : collective_sequence(graph, cut, made.slots, costs)) made.turns[node].push_back(next[communicator_key(graph, node)]++);
   return made;
 }
 

@@ -87,10 +87,10 @@ TEST(Slots, EachAxisHasItsOwnTurnsWithoutGaps) {
   std::size_t crossing = 0;
   for (NodeId n : c.graph.nodes.ids()) {
     bool comm = c.stream[n] == StreamKind::comm;
-    EXPECT_EQ(c.slotted.turn[n] >= 0, comm);
+    EXPECT_EQ(!c.slotted.turns[n].empty(), comm);
     if (!comm) continue;
     ++crossing;
-    EXPECT_TRUE(turns[c.graph.nodes[n].attrs.integer("axis")].insert(c.slotted.turn[n]).second);
+    EXPECT_TRUE(turns[c.graph.nodes[n].attrs.integer("axis")].insert(c.slotted.turns[n].at(0)).second);
   }
   EXPECT_EQ(turns[0].size() + turns[1].size(), crossing);
   for (const auto& axis : turns) {
@@ -110,7 +110,7 @@ TEST(Slots, TurnsFollowWhatIsReadyFirstNotTheNumbering) {
   Compilation c = p.until_slots();
   std::vector<int> turns;
   for (NodeId n : c.graph.nodes.ids())
-    if (c.stream[n] == StreamKind::comm) turns.push_back(c.slotted.turn[n]);
+    if (c.stream[n] == StreamKind::comm) turns.push_back(c.slotted.turns[n].at(0));
   EXPECT_EQ(turns, (std::vector<int>{1, 0})) << "the small one needs no matmul";
 }
 
@@ -143,7 +143,8 @@ TEST(Slots, AProductThatEveryDeviceDoesWholeTakesItsWholeTime) {
     Compilation c = p.until_slots();
     std::map<std::string, int> turn;  // on axis 1, by what went in
     for (NodeId v : c.graph.nodes.ids())
-      if (c.slotted.turn[v] >= 0 && c.graph.nodes[v].attrs.integer("axis") == 1) turn[c.graph.nodes[v].attrs.text("from")] = c.slotted.turn[v];
+      if (!c.slotted.turns[v].empty() && c.graph.nodes[v].attrs.integer("axis") == 1)
+        turn[c.graph.nodes[v].attrs.text("from")] = c.slotted.turns[v].at(0);
     EXPECT_EQ(turn["S(0)"], split ? 0 : 1) << (split ? "split" : "whole") << "\n" << print(c.graph);
     EXPECT_EQ(turn["S(1)"], split ? 1 : 0);
   }
@@ -162,7 +163,7 @@ TEST(Slots, AStepThatStallsIsAnError) {
   try {
     run_passes(c, {"slots"});
     FAIL();
-  } catch (const Error& error) { EXPECT_STREQ(error.what(), "slots: the step stalls after 1 of 3 actors: a segment waits for itself"); }
+  } catch (const Error& error) { EXPECT_STREQ(error.what(), "slots: the step stalls after 1 of 3 acts: a segment waits for itself"); }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "passes/test_evaluate.h"
+#include "plan/acts.h"
 #include "plan/ports.h"
 #include "plan/turns.h"
 
@@ -36,22 +37,25 @@ class Interpreter {
     starter.begin();
     starter.complete(deliver);
     std::map<std::pair<int, int>, std::vector<ActorId>> waiting;  // collectives under way, by communicator and turn
-    ById<ActorId, bool> begun(ports.size(), false);
-    for (std::size_t done = 0; done < ports.size();) {
+    const auto due = acts_per_launch(plan_);
+    std::int64_t all = 0;
+    for (std::int64_t acts : due) all += acts;
+    for (std::int64_t done = 0; done < all;) {
       std::vector<ActorId> ready;
       for (ActorId a : ports.ids())
-        if (!begun[a] && ports[a].ready() && turns.may_begin(a)) ready.push_back(a);
-      require(!ready.empty(), "the plan stalls after ", done, " of ", ports.size(), " actors");
+        if (ports[a].acts() < due[a] && ports[a].ready() && turns.may_begin(a)) ready.push_back(a);
+      require(!ready.empty(), "the plan stalls after ", done, " of ", all, " acts");
       ActorId a = ready[static_cast<std::size_t>(random_() % ready.size())];
-      begun[a] = true;
+      const std::int64_t act = ports[a].acts();
       ports[a].begin();
       const Actor& actor = plan_.actors[a];
+      look_from(actor, ports[a]);
       if (actor.body == BodyKind::collective) {
-        auto& members = waiting[{actor.collective->communicator.index, actor.collective->turn}];
+        auto& members = waiting[{actor.collective->communicator.index, actor.collective->turns[static_cast<std::size_t>(act)]}];
         members.push_back(a);
         turns.seat(a).begin(a);
         if (members.size() < plan_.communicators[actor.collective->communicator].members.size()) continue;
-        collective(members);
+        collective(members, ports);
         for (ActorId m : members) turns.seat(m).end(), ports[m].complete(deliver), ++done;
         continue;
       }
@@ -59,13 +63,15 @@ class Interpreter {
         Array out = read(actor.bound[0]);
         std::size_t i = 0;
         for_each_index(out.shape, [&](std::vector<std::int64_t> index) {
-          for (std::size_t d = 0; d < index.size(); ++d) index[d] += actor.slices[0].ints("begin")[d];
+          for (std::size_t d = 0; d < index.size(); ++d)
+            index[d] += actor.slices[static_cast<std::size_t>(act) % actor.slices.size()].ints("begin")[d];
           out.data[i++] = at(inputs.at(actor.binding), index);
         });
         write(actor.bound[0], out);
       }
       if (actor.body == BodyKind::fetch) fetch(actor);
-      for (const Call& call : actor.calls) run(call);
+      for (const Call& call : actor.calls)
+        if (call.acts.has(act)) run(call);
       ports[a].complete(deliver);
       ++done;
     }
@@ -73,8 +79,20 @@ class Interpreter {
   std::map<std::string, Array> outputs;
 
  private:
+  // Operands are those of this act from here on: in the slots that it holds.
+  void look_from(const Actor& actor, const Ports& ports) { actor_ = &actor, ports_ = &ports; }
+  int slot_of(RegisterId reg) const {
+    for (std::size_t i = 0; i < actor_->outputs.size(); ++i)
+      if (actor_->outputs[i].reg == reg) return ports_->output_slot(static_cast<int>(i));
+    for (std::size_t i = 0; i < actor_->inputs.size(); ++i)
+      if (actor_->inputs[i].reg == reg) return ports_->input_slot(static_cast<int>(i));
+    fail("an act names r", reg, ", which is none of its ports");
+  }
   double* address(const Operand& o) {
-    if (o.reg.valid()) return block(plan_.reg(o.reg).block) + (plan_.reg(o.reg).offset + o.offset) / 8;
+    if (o.reg.valid()) {
+      const Register& r = plan_.reg(o.reg);
+      return block(r.block) + (r.offset + slot_of(o.reg) * r.stride + o.offset) / 8;
+    }
     return block(o.block) + o.offset / 8;
   }
   // A device's part of an output, or all of it.
@@ -109,14 +127,18 @@ class Interpreter {
     });
   }
 
-  void collective(const std::vector<ActorId>& actors) {
+  void collective(const std::vector<ActorId>& actors, const ById<ActorId, Ports>& ports) {
     const Collective& first = *plan_.actors[actors[0]].collective;
     const auto& group = plan_.communicators[first.communicator].members;
     std::vector<const Collective*> members(group.size());
+    std::vector<ActorId> acting(group.size());
     for (ActorId a : actors) {
       const PlanDevice& device = plan_.devices[plan_.stream(plan_.actors[a].stream).device];
-      members[static_cast<std::size_t>(std::find(group.begin(), group.end(), device) - group.begin())] = &*plan_.actors[a].collective;
+      const auto member = static_cast<std::size_t>(std::find(group.begin(), group.end(), device) - group.begin());
+      members[member] = &*plan_.actors[a].collective;
+      acting[member] = a;
     }
+    auto look = [&](std::size_t member) { look_from(plan_.actors[acting[member]], ports[acting[member]]); };
     auto join = [&](Array& into, const Array& from) {
       for (std::size_t i = 0; i < into.data.size(); ++i)
         into.data[i] = first.reduce == "max"   ? larger(into.data[i], from.data[i])
@@ -124,8 +146,9 @@ class Interpreter {
                                                : into.data[i] + from.data[i];
     };
     std::vector<Array> in;
-    for (const Collective* c : members) in.push_back(read(c->in));
+    for (std::size_t m = 0; m < members.size(); ++m) look(m), in.push_back(read(members[m]->in));
     for (std::size_t m = 0; m < members.size(); ++m) {
+      look(m);
       Array out = first.kind == "all_reduce" ? in[0] : read(members[m]->out);
       for (std::size_t k = 0; k < members.size(); ++k) {
         if (first.kind == "all_reduce") {
@@ -189,6 +212,8 @@ class Interpreter {
   }
 
   const Plan& plan_;
+  const Actor* actor_ = nullptr;
+  const Ports* ports_ = nullptr;
   std::mt19937_64 random_;
   ById<BlockId, std::vector<double>> blocks_;
 };

@@ -82,11 +82,13 @@ class Runner {
     std::vector<Wait> waits;
     for (ActorId a : ports_.ids()) {
       for (Wait& wait : waits_of(plan_, a, ports_[a])) waits.push_back(std::move(wait));
-      if (!plan_.actor(a).collective || ports_[a].acts() > 0) continue;
+      if (!plan_.actor(a).collective) continue;
       const Collective& c = *plan_.actor(a).collective;
+      if (ports_[a].acts() >= static_cast<std::int64_t>(c.turns.size())) continue;
+      const int turn = c.turns[static_cast<std::size_t>(ports_[a].acts())];
       if (ports_[a].running()) {
         for (ActorId b : turns_.members(a))
-          if (!ports_[b].running()) waits.push_back({a, b, cat("turn ", c.turn, " of communicator ", c.communicator)});
+          if (!ports_[b].running()) waits.push_back({a, b, cat("turn ", turn, " of communicator ", c.communicator)});
       } else if (ports_[a].ready() && turns_.seat(a).due() != a) {
         const Seat& seat = turns_.seat(a);
         waits.push_back({a, seat.due(), cat("turn ", seat.turn, " of communicator ", c.communicator)});

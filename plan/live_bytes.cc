@@ -41,6 +41,7 @@ class Accesses {
   }
   void act(const Actor& actor, std::int64_t number) {
     for (const Call& call : actor.calls) {
+      if (!call.acts.has(number)) continue;
       for (const Operand& in : call.in) add(actor, number, in, false);
       for (const Operand& out : call.out) add(actor, number, out, true);
       if (call.workspace) add(actor, number, *call.workspace, true);

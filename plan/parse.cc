@@ -143,6 +143,11 @@ class PlanReader {
     c.out = operands("out");
     if (in_.accept("workspace")) c.workspace = operand();
     c.team = small_after("team", 1);
+    if (in_.accept("acts")) {
+      c.acts.begin = small();
+      in_.expect("..");
+      c.acts.end = small();
+    }
     c.where = quoted_after("at");
     return c;
   }
@@ -173,7 +178,9 @@ class PlanReader {
     in_.expect("communicator");
     c.communicator = CommunicatorId(small());
     in_.expect("turn");
-    c.turn = small();
+    c.turns.clear();
+    do c.turns.push_back(small());
+    while (in_.accept(","));
     in_.expect("in");
     c.in = operand();
     in_.expect("out");

@@ -73,6 +73,14 @@ struct Operand {
   bool operator==(const Operand&) const = default;
 };
 
+// Some acts of a launch, counted from 0: from `begin` on to before `end`; where `end` is 0, all.
+struct ActRange {
+  int begin = 0, end = 0;
+  bool all() const { return end == 0; }
+  bool has(std::int64_t act) const { return all() || (act >= begin && act < end); }
+  bool operator==(const ActRange&) const = default;
+};
+
 // A kernel by name with its attributes and operands. `workspace` (if any) is the last thing a kernel gets.
 struct Call {
   std::string kernel;  // "onednn.matmul"
@@ -80,6 +88,7 @@ struct Call {
   std::vector<Operand> in, out;
   std::optional<Operand> workspace;
   int team = 1;       // threads; equal on all replicas, because results depend on it
+  ActRange acts;      // in which of its actor's acts it runs
   std::string where;  // "matmul at net.cc:12 (fc1)"
   bool operator==(const Call&) const = default;
 };
@@ -94,9 +103,9 @@ struct Piece {
 // One collective as one member sees it.
 struct Collective {
   CommunicatorId communicator;
-  std::string kind;    // "all_reduce", "reduce_scatter", "all_gather", "all_to_all"
-  std::string reduce;  // "sum", "max", "min" or ""
-  int turn = 0;        // position in the communicator's sequence: it begins only at its turn
+  std::string kind;              // "all_reduce", "reduce_scatter", "all_gather", "all_to_all"
+  std::string reduce;            // "sum", "max", "min" or ""
+  std::vector<int> turns = {0};  // by act of a launch, rising: positions in the communicator's sequence; it begins only at its turn
   Operand in, out;
   std::vector<Piece> sends, receives;  // one per member and in their order, the own included; all_reduce: empty (flat ranges)
   std::optional<Operand> staging;
@@ -129,8 +138,10 @@ struct Actor {
   std::optional<Collective> collective;
   std::string binding;
   std::vector<Operand> bound;  // input: what the source writes, in order; fetch: what is read
-  std::vector<Attrs> slices;   // per bound operand, {begin=[..], shape=[..]} of the logical tensor; fetch: none if it is the whole
-  int priority = 0;            // smaller acts first
+  // Per bound operand, {begin=[..], shape=[..]} of the logical tensor; fetch: none if it is the whole. Of an input several times as many: act k reads
+  // with the k-th lot, and after the last lot from the first, of the source's next batch.
+  std::vector<Attrs> slices;
+  int priority = 0;  // smaller acts first
   std::string where;
   bool operator==(const Actor&) const = default;
 };

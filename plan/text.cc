@@ -56,7 +56,8 @@ std::string operands_text(std::string_view word, const std::vector<Operand>& lis
 
 std::string call_text(const Call& c) {
   return cat(quote(c.kernel), c.attrs.empty() ? "" : " " + c.attrs.print(), operands_text("in", c.in), operands_text("out", c.out),
-             c.workspace ? " workspace " + operand_text(*c.workspace) : "", c.team == 1 ? "" : cat(" team ", c.team), at_text(c.where));
+             c.workspace ? " workspace " + operand_text(*c.workspace) : "", c.team == 1 ? "" : cat(" team ", c.team),
+             c.acts.all() ? "" : cat(" acts ", c.acts.begin, "..", c.acts.end), at_text(c.where));
 }
 
 std::string ports_text(std::string_view word, const std::vector<Port>& ports) {
@@ -70,7 +71,7 @@ std::string pieces_text(std::string_view word, const std::vector<Piece>& pieces)
 }
 
 std::string collective_text(const Collective& c) {
-  return cat(quote(c.kind), c.reduce.empty() ? "" : " " + quote(c.reduce), " communicator ", c.communicator, " turn ", c.turn, " in ",
+  return cat(quote(c.kind), c.reduce.empty() ? "" : " " + quote(c.reduce), " communicator ", c.communicator, " turn ", join(c.turns, ", "), " in ",
              operand_text(c.in), " out ", operand_text(c.out), pieces_text("sends", c.sends), pieces_text("receives", c.receives),
              c.staging ? " staging " + operand_text(*c.staging) : "", at_text(c.where));
 }

@@ -137,14 +137,15 @@ class RandomPlan {
     return a;
   }
   Call call() {
-    Call c{text(), attrs(), {}, {}, {}, 1 + small(), text()};
+    Call c{text(), attrs(), {}, {}, {}, 1 + small(), {}, text()};
+    if (flip()) c.acts = {small(), 1 + small()};
     fill(c.in, [&] { return operand(); });
     fill(c.out, [&] { return operand(); });
     if (flip()) c.workspace = operand();
     return c;
   }
   Collective collective() {
-    Collective c{CommunicatorId(id()), text(), text(), small(), operand(), operand(), {}, {}, {}, text()};
+    Collective c{CommunicatorId(id()), text(), text(), {small(), small()}, operand(), operand(), {}, {}, {}, text()};
     auto piece = [&] { return Piece{small(), {1, 2}, flip() ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{3, 4}}; };
     fill(c.sends, piece);
     fill(c.receives, piece);

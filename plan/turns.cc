@@ -29,10 +29,16 @@ Turns::Turns(const Plan& plan) : seat_of_(plan.actors.size(), -1), meeting_of_(p
     auto [seat, first_there] = seats.emplace(std::pair{c.communicator, device}, static_cast<int>(seats_.size()));
     if (first_there) seats_.push_back({c.communicator, device, {}});
     std::vector<ActorId>& order = seats_[static_cast<std::size_t>(seat->second)].order;
-    require(c.turn >= 0, "actor ", i, " '", actor.name, "' has turn ", c.turn, " of communicator ", c.communicator);
-    if (order.size() <= static_cast<std::size_t>(c.turn)) order.resize(static_cast<std::size_t>(c.turn) + 1);
-    order[static_cast<std::size_t>(c.turn)] = i;
-    auto [meeting, first_here] = meetings.emplace(std::pair{c.communicator, c.turn}, static_cast<int>(meetings_.size()));
+    require(!c.turns.empty(), "actor ", i, " '", actor.name, "' has no turn of communicator ", c.communicator);
+    for (std::size_t act = 0; act < c.turns.size(); ++act) {
+      const int turn = c.turns[act];
+      require(turn >= 0, "actor ", i, " '", actor.name, "' has turn ", turn, " of communicator ", c.communicator);
+      require(act == 0 || c.turns[act - 1] < turn, "actor ", i, " '", actor.name, "' has turn ", turn, " of communicator ", c.communicator,
+              " after turn ", act == 0 ? 0 : c.turns[act - 1]);
+      if (order.size() <= static_cast<std::size_t>(turn)) order.resize(static_cast<std::size_t>(turn) + 1);
+      order[static_cast<std::size_t>(turn)] = i;
+    }
+    auto [meeting, first_here] = meetings.emplace(std::pair{c.communicator, c.turns[0]}, static_cast<int>(meetings_.size()));
     if (first_here) meetings_.emplace_back();
     meetings_[static_cast<std::size_t>(meeting->second)].emplace_back(i);
     seat_of_[i] = seat->second;

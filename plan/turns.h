@@ -1,5 +1,5 @@
 // The rule of turns, for compiler, engine and simulator: a device's collectives of one communicator begin one after the other, in the order
-// of its sequence, and the sequence begins anew when its last one ended.
+// of its sequence, and the sequence begins anew when its last one ended. A collective that acts several times in a launch has a turn for each.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace karez::plan {
 struct Seat {
   CommunicatorId communicator;
   DeviceId device;
-  std::vector<ActorId> order;  // by turn
+  std::vector<ActorId> order;  // by turn; its acts come in their order, so an actor's next turn is that of its next act
   int turn = 0;                // whose turn it is, or who runs
   bool running = false;
 
@@ -38,7 +38,7 @@ class Turns {
   }
   Seat& seat(ActorId actor) { return seats_[static_cast<std::size_t>(seat_number(actor))]; }
   const Seat& seat(ActorId actor) const { return seats_[static_cast<std::size_t>(seat_number(actor))]; }
-  // The actors of this plan that take part in the same collective: same communicator, same turn. The actor itself is one of them.
+  // The actors of this plan that take part in the same collective: same communicator, same turns. The actor itself is one of them.
   const std::vector<ActorId>& members(ActorId actor) const { return meetings_[static_cast<std::size_t>(meeting_number(actor))]; }
   // A number for each such group, from 0.
   int meeting_number(ActorId actor) const { return meeting_of_[actor]; }

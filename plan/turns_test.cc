@@ -19,7 +19,7 @@ struct Choir {
     for (int d = 0; d < 2; ++d)
       for (int t = 0; t < length; ++t) {
         ActorId a = s.actor(cat(d, ".", t), 0, d, BodyKind::collective);
-        Collective c{CommunicatorId(0), "all_reduce", "sum", t, {}, {}, {}, {}, {}, ""};
+        Collective c{CommunicatorId(0), "all_reduce", "sum", {t}, {}, {}, {}, {}, {}, ""};
         c.in.view = c.out.view = View(DType::f32, {0});
         s.plan.actors[a].collective = c;
         s.start(a);
@@ -71,7 +71,7 @@ TEST(Turns, SeatsAreByCommunicatorAndDeviceAndMeetingsByCommunicatorAndTurn) {
   Choir choir(2);
   choir.s.plan.communicators.push_back(choir.s.plan.communicators[CommunicatorId(0)]);
   for (int d = 0; d < 2; ++d) choir.s.plan.actors[choir.at(d, 1)].collective->communicator = CommunicatorId(1);
-  for (int d = 0; d < 2; ++d) choir.s.plan.actors[choir.at(d, 1)].collective->turn = 0;
+  for (int d = 0; d < 2; ++d) choir.s.plan.actors[choir.at(d, 1)].collective->turns = {0};
   Turns turns(choir.s.plan);
   EXPECT_EQ(may_begin(turns, 4).size(), 4u) << "each is the first of its seat";
   EXPECT_EQ(turns.meetings(), 2);
@@ -82,7 +82,7 @@ TEST(Turns, SeatsAreByCommunicatorAndDeviceAndMeetingsByCommunicatorAndTurn) {
 
 TEST(Turns, ASequenceWithAHoleIsRefused) {
   Choir choir(2);
-  choir.s.plan.actors[choir.at(1, 1)].collective->turn = 2;
+  choir.s.plan.actors[choir.at(1, 1)].collective->turns = {2};
   EXPECT_THROW(Turns{choir.s.plan}, Error);
 }
 

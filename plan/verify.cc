@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "base/text.h"
 #include "plan/acts.h"
 #include "plan/dry_run.h"
 #include "plan/plan.h"
@@ -111,6 +112,7 @@ void verify_operand(const Plan& plan, const Actor* actor, const Operand& o, bool
 void verify_call(const Plan& plan, const Actor* actor, const Call& call, const std::string& owner) {
   const std::string who = cat(owner, ", call ", call.kernel, call.where.empty() ? "" : " (" + call.where + ")");
   require(!call.kernel.empty(), who, ": a call has no kernel");
+  require(actor != nullptr || call.acts.all(), who, ": a call of the set-up has no acts");
   require(call.team >= 1, who, ": a team of ", call.team);
   for (const Operand& o : call.in) verify_operand(plan, actor, o, false, who);
   for (const Operand& o : call.out) verify_operand(plan, actor, o, true, who);
@@ -121,8 +123,10 @@ void verify_collective(const Plan& plan, const Actor& actor, const std::string& 
   const Collective& c = *actor.collective;
   in_range(c.communicator, plan.communicators, who, "communicator");
   const Communicator& group = plan.communicators[c.communicator];
-  require(c.turn >= 0 && static_cast<std::size_t>(c.turn) < group.sequence.size(), who, ": turn ", c.turn, " of communicator ", c.communicator,
-          ", whose sequence has ", group.sequence.size());
+  require(!c.turns.empty(), who, " has no turn of communicator ", c.communicator);
+  for (int turn : c.turns)
+    require(turn >= 0 && static_cast<std::size_t>(turn) < group.sequence.size(), who, ": turn ", turn, " of communicator ", c.communicator,
+            ", whose sequence has ", group.sequence.size());
   verify_operand(plan, &actor, c.in, false, who);
   verify_operand(plan, &actor, c.out, true, who);
   if (c.staging) verify_operand(plan, &actor, *c.staging, true, who);
@@ -160,17 +164,21 @@ void verify_actor(const Plan& plan, ActorId i) {
   require(binds || (a.bound.empty() && a.slices.empty() && a.binding.empty()), who, " binds something, but its body is ", name_of(a.body));
   require(!binds || !a.binding.empty(), who, " has no binding");
   require(a.body != BodyKind::input || !a.bound.empty(), who, " reads input '", a.binding, "' into nothing");
-  require(a.body != BodyKind::input || a.slices.size() == a.bound.size(), who, ": ", a.slices.size(), " slices for ", a.bound.size(), " operands");
+  require(a.body != BodyKind::input || (!a.slices.empty() && a.slices.size() % a.bound.size() == 0), who, ": ", a.slices.size(), " slices for ",
+          a.bound.size(), " operands");
   require(a.body != BodyKind::fetch || a.bound.size() == 1, who, " fetches ", a.bound.size(), " operands; one is meant");
   require(a.body != BodyKind::fetch || a.slices.size() <= 1, who, ": ", a.slices.size(), " slices for one operand");
   for (std::size_t k = 0; k < a.bound.size(); ++k) {
     const Operand& o = a.bound[k];
     verify_operand(plan, &a, o, a.body == BodyKind::input, who);
-    if (a.slices.empty()) continue;
-    const Ints &begin = a.slices[k].ints("begin"), &shape = a.slices[k].ints("shape");
-    bool fits = begin.size() == shape.size() && shape.size() == o.view.shape.size();
-    for (std::size_t d = 0; fits && d < shape.size(); ++d) fits = begin[d] >= 0 && checked_add(begin[d], o.view.shape[d]) <= shape[d];
-    require(fits, who, ": a slice ", a.slices[k].print(), " of shape ", print_shape(o.view.shape), " is not within the whole");
+    for (std::size_t s = k; s < a.slices.size(); s += a.bound.size()) {
+      const Ints &begin = a.slices[s].ints("begin"), &shape = a.slices[s].ints("shape");
+      bool fits = begin.size() == shape.size() && shape.size() == o.view.shape.size();
+      for (std::size_t d = 0; fits && d < shape.size(); ++d) fits = begin[d] >= 0 && checked_add(begin[d], o.view.shape[d]) <= shape[d];
+      require(fits, who, ": a slice ", a.slices[s].print(), " of shape ", print_shape(o.view.shape), " is not within the whole");
+      require(shape == a.slices[k].ints("shape"), who, ": slices of operand ", k, " are of a whole ", print_shape(a.slices[k].ints("shape")),
+              " and of ", print_shape(shape));
+    }
   }
   for (const Call& call : a.calls) verify_call(plan, &a, call, who);
   if (a.collective) verify_collective(plan, a, who);
@@ -288,11 +296,23 @@ void verify_bindings(const Plan& plan, const ById<ActorId, std::int64_t>& acts) 
     }
     if (a.body == BodyKind::input) {
       auto [other, first] = inputs.emplace(a.binding, i);
+      const auto lots = static_cast<std::int64_t>(a.slices.size() / a.bound.size());
+      require(acts[i] % lots == 0, name_of_actor(plan, i), " has ", lots, " lots of slices, but acts ", acts[i], " times in a launch");
       require(first || acts[i] == acts[other->second], name_of_actor(plan, i), " reads input '", a.binding, "' ", acts[i], " times in a launch, but ",
               name_of_actor(plan, other->second), " reads it ", acts[other->second], " times");
     }
   }
   for (const auto& [output, fetches] : outputs) verify_parts(plan, output, fetches);
+}
+
+// What is said of single acts must be of acts that there are.
+void verify_acts(const Plan& plan, ActorId i, std::int64_t acts) {
+  const Actor& a = plan.actors[i];
+  const std::int64_t turns = a.collective ? static_cast<std::int64_t>(a.collective->turns.size()) : acts;
+  require(turns == acts, name_of_actor(plan, i), " acts ", acts, " times in a launch, but has ", turns, turns == 1 ? " turn" : " turns");
+  for (const Call& call : a.calls)
+    require(call.acts.all() || (call.acts.begin >= 0 && call.acts.begin < call.acts.end && call.acts.end <= acts), name_of_actor(plan, i), ", call ",
+            call.kernel, ": runs in acts ", call.acts.begin, "..", call.acts.end, ", but the actor acts ", acts, " times in a launch");
 }
 
 void verify_sequences(const Plan& plan) {
@@ -301,14 +321,19 @@ void verify_sequences(const Plan& plan) {
   for (ActorId i : plan.actors.ids()) {
     if (!plan.actors[i].collective) continue;
     const Collective& c = *plan.actors[i].collective;
-    auto [at, fresh] = turns[{c.communicator, plan.stream(plan.actors[i].stream).device}].emplace(c.turn, i);
-    require(fresh, name_of_actor(plan, i), " and ", name_of_actor(plan, at->second), " both have turn ", c.turn, " of communicator ", c.communicator);
-    auto [other, alone] = first.emplace(std::pair{c.communicator, c.turn}, &c);
-    require(alone || (other->second->kind == c.kind && other->second->reduce == c.reduce), name_of_actor(plan, i), ": turn ", c.turn,
-            " of communicator ", c.communicator, " is ", c.kind, " ", c.reduce, " here, but ", other->second->kind, " ", other->second->reduce,
-            " for another member");
-    require(alone || c.kind != "all_reduce" || other->second->in.view.type() == c.in.view.type(), name_of_actor(plan, i), ": turn ", c.turn,
-            " of communicator ", c.communicator, " is of ", c.in.view, " here, but of ", other->second->in.view, " for another member");
+    for (int turn : c.turns) {
+      auto [at, fresh] = turns[{c.communicator, plan.stream(plan.actors[i].stream).device}].emplace(turn, i);
+      require(fresh, name_of_actor(plan, i), at->second == i ? " has turn " : cat(" and ", name_of_actor(plan, at->second), " both have turn "), turn,
+              " of communicator ", c.communicator, at->second == i ? " twice" : "");
+      auto [other, alone] = first.emplace(std::pair{c.communicator, turn}, &c);
+      require(alone || (other->second->kind == c.kind && other->second->reduce == c.reduce), name_of_actor(plan, i), ": turn ", turn,
+              " of communicator ", c.communicator, " is ", c.kind, " ", c.reduce, " here, but ", other->second->kind, " ", other->second->reduce,
+              " for another member");
+      require(alone || c.kind != "all_reduce" || other->second->in.view.type() == c.in.view.type(), name_of_actor(plan, i), ": turn ", turn,
+              " of communicator ", c.communicator, " is of ", c.in.view, " here, but of ", other->second->in.view, " for another member");
+      require(alone || other->second->turns == c.turns, name_of_actor(plan, i), ": with turn ", turn, " of communicator ", c.communicator,
+              " it has the turns ", join(c.turns, ", "), " here, but ", join(other->second->turns, ", "), " for another member");
+    }
   }
   for (CommunicatorId c : plan.communicators.ids()) {
     const Communicator& group = plan.communicators[c];
@@ -344,8 +369,7 @@ void verify(const Plan& plan) {
   require(work <= most, "plan '", plan.name, "' takes ", work, " acts and messages in a launch; the most is ", most);
   verify_bindings(plan, acts);
   verify_sharing(plan, acts);
-  for (ActorId i : plan.actors.ids())
-    require(!plan.actors[i].collective || acts[i] == 1, name_of_actor(plan, i), " acts ", acts[i], " times in a launch, but has one turn");
+  for (ActorId i : plan.actors.ids()) verify_acts(plan, i, acts[i]);
   dry_run(plan);
 }
 

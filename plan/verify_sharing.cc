@@ -31,14 +31,15 @@ class Walks {
  public:
   Walks(const Plan& plan, const ById<ActorId, std::int64_t>& acts) : plan_(plan), acts_(acts), steps_(plan.actors.size() + 2) {
     for (RegisterId r : plan.registers.ids()) add(r);
-    std::map<std::tuple<CommunicatorId, DeviceId, int>, ActorId> turns;
+    std::map<std::pair<CommunicatorId, DeviceId>, std::map<int, ActorId>> turns;  // of those that have one a launch
     for (ActorId a : plan.actors.ids())
-      if (const auto& c = plan.actors[a].collective) turns[{c->communicator, plan.stream(plan.actors[a].stream).device, c->turn}] = a;
-    for (const auto& [seat, actor] : turns) {  // `verify` has seen to it that all turns are there
-      const auto [communicator, device, turn] = seat;
-      const bool last = static_cast<std::size_t>(turn) + 1 == plan.communicators[communicator].sequence.size();
-      steps_[node(actor)].push_back({node(turns.at({communicator, device, last ? 0 : turn + 1})), last ? 1 : 0});
-    }
+      if (const auto& c = plan.actors[a].collective; c && single(a))
+        turns[{c->communicator, plan.stream(plan.actors[a].stream).device}][c->turns[0]] = a;
+    for (const auto& [seat, order] : turns)
+      for (auto at = order.begin(); at != order.end(); ++at) {
+        const bool last = std::next(at) == order.end();
+        steps_[node(at->second)].push_back({node(last ? order.begin()->second : std::next(at)->second), last ? 1 : 0});
+      }
   }
 
   bool single(ActorId a) const { return a == session_actor || acts_[a] == 1; }

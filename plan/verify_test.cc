@@ -141,7 +141,7 @@ TEST(Verify, EveryFaultIsNamed) {
       {"has no binding", [](Plan& p) { p.actors[ActorId(2)].body = BodyKind::fetch; }},
       {"binds something, but its body is compute", [](Plan& p) { p.actors[ActorId(2)].binding = "x"; }},
       {"names communicator 5, of which there are 1", [](Plan& p) { p.actors[ActorId(1)].collective->communicator = CommunicatorId(5); }},
-      {"turn 1 of communicator 0, whose sequence has 1", [](Plan& p) { p.actors[ActorId(1)].collective->turn = 1; }},
+      {"turn 1 of communicator 0, whose sequence has 1", [](Plan& p) { p.actors[ActorId(1)].collective->turns = {1}; }},
       {"device 0.0 is no member of communicator 0", [](Plan& p) { p.communicators[CommunicatorId(0)].members[0].device = 5; }},
       {"1 pieces for 2 members", [](Plan& p) { p.actors[ActorId(1)].collective->sends.resize(1); }},
       {"is all_gather sum here, but all_reduce sum for another member", [](Plan& p) { p.actors[ActorId(4)].collective->kind = "all_gather"; }},
@@ -158,7 +158,7 @@ TEST(Verify, EveryFaultIsNamed) {
       {"communicator 0: device 0.0 is a member twice",
        [](Plan& p) { p.communicators[CommunicatorId(0)].members.push_back(p.communicators[CommunicatorId(0)].members[0]); }},
       {"names communicator -1, of which there are 1", [](Plan& p) { p.actors[ActorId(1)].collective->communicator = CommunicatorId(); }},
-      {"turn -1 of communicator 0", [](Plan& p) { p.actors[ActorId(1)].collective->turn = -1; }},
+      {"turn -1 of communicator 0", [](Plan& p) { p.actors[ActorId(1)].collective->turns = {-1}; }},
       {"register r1 has -2 slots", [](Plan& p) { p.registers[RegisterId(1)].slots = -2; }},
       {"register r1 has 40000 slots", [](Plan& p) { p.registers[RegisterId(1)].slots = 40000; }},
       {"register r1 names producer 77", [](Plan& p) { p.registers[RegisterId(1)].producer = ActorId(77); }},
@@ -166,6 +166,11 @@ TEST(Verify, EveryFaultIsNamed) {
       {"register r1 lies in the constant block b0", [](Plan& p) { p.blocks[BlockId(0)].kind = BlockKind::constant; }},
       {"register r1 has period -1", [](Plan& p) { p.actors[ActorId(1)].inputs[0].period = -1; }},
       {"has a negative size", [](Plan& p) { p.actors[ActorId(0)].calls[0].out[0].view.shape[0] = -4; }},
+      {"runs in acts 0..2, but the actor acts 1 times in a launch", [](Plan& p) { p.actors[ActorId(0)].calls[0].acts = {0, 2}; }},
+      {"runs in acts 1..1, but the actor acts 1 times in a launch", [](Plan& p) { p.actors[ActorId(0)].calls[0].acts = {1, 1}; }},
+      {"runs in acts -1..1, but the actor acts 1 times in a launch", [](Plan& p) { p.actors[ActorId(0)].calls[0].acts = {-1, 1}; }},
+      {"has no turn of communicator 0", [](Plan& p) { p.actors[ActorId(1)].collective->turns.clear(); }},
+      {"has turn 0 of communicator 0 twice", [](Plan& p) { p.actors[ActorId(1)].collective->turns = {0, 0}; }},
       {"would act 1 times in a launch, but register", [](Plan& p) { p.actors[ActorId(1)].inputs[0].period = 2; }},
   };
   for (const auto& [says, breaks] : rows) {
@@ -361,14 +366,14 @@ TEST(Verify, CollectivesInOrdersThatCannotMeetAreRefused) {
     s.start(x);
     s.edge(x, {y});
     s.done(y);
-    Collective c{CommunicatorId(0), "all_reduce", "sum", 0, {}, {}, {}, {}, {}, ""};
+    Collective c{CommunicatorId(0), "all_reduce", "sum", {0}, {}, {}, {}, {}, {}, ""};
     c.in.view = c.out.view = View(DType::f32, {0});
     s.plan.actors[x].collective = c;
-    c.turn = 1;
+    c.turns = {1};
     s.plan.actors[y].collective = c;
   }
   EXPECT_NO_THROW(verify(s.plan));
-  for (auto& actor : s.plan.actors) actor.collective->turn = 1 - actor.collective->turn;
+  for (auto& actor : s.plan.actors) actor.collective->turns = {1 - actor.collective->turns[0]};
   std::string error = error_of([&] { verify(s.plan); });
   EXPECT_NE(error.find("stalls: a0 'x.0' waits for turn 0 of communicator 0 -> a1 'y.0' waits for r1 to be filled -> a0 'x.0'"), std::string::npos)
       << error;
@@ -482,6 +487,67 @@ TEST(Waits, AFullRegisterListsAWaitForEachOfItsConsumers) {
   EXPECT_EQ(waits[0].whom, b);
   EXPECT_EQ(waits[1].whom, c);
   EXPECT_EQ(print(s.plan, waits), "a0 'a' waits for a free slot of r1 by a1 'b'\na0 'a' waits for a free slot of r1 by a2 'c'\n");
+}
+
+// Two devices whose collective x acts three times in a launch, and y once, behind x's acts.
+struct Rates {
+  Sketch s{2};
+  ActorId x[2], y[2];
+  Rates() {
+    s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, "direct", 1024, {"x", "x", "x", "y"}});
+    for (int d = 0; d < 2; ++d) {
+      x[d] = s.actor(cat("x.", d), 0, d, BodyKind::collective), y[d] = s.actor(cat("y.", d), 0, d, BodyKind::collective);
+      s.start(x[d], 3);
+      s.edge(x[d], {y[d]}, 1, 0, 3, 1);
+      s.done(y[d]);
+      Collective c{CommunicatorId(0), "all_reduce", "sum", {0, 1, 2}, {}, {}, {}, {}, {}, ""};
+      c.in.view = c.out.view = View(DType::f32, {0});
+      s.plan.actors[x[d]].collective = c;
+      c.turns = {3};
+      s.plan.actors[y[d]].collective = c;
+    }
+  }
+  void turns(std::vector<int> of_x, std::vector<int> of_y, int devices = 2) {
+    for (int d = 0; d < devices; ++d) s.plan.actors[x[d]].collective->turns = of_x, s.plan.actors[y[d]].collective->turns = of_y;
+  }
+  std::string error() {
+    return error_of([&] { verify(s.plan); });
+  }
+};
+
+TEST(Verify, ACollectiveHasATurnForEachAct) {
+  EXPECT_EQ(Rates().error(), "no error");
+  Rates few;
+  few.turns({0, 1}, {2});
+  for (auto* sequence : {&few.s.plan.communicators[CommunicatorId(0)].sequence}) sequence->pop_back();
+  EXPECT_NE(few.error().find("acts 3 times in a launch, but has 2 turns"), std::string::npos) << few.error();
+}
+
+TEST(Verify, ASequenceThatNoOrderOfActsCanFollowIsRefused) {
+  Rates early;  // y waits for all acts of x, whose last comes after it
+  early.turns({0, 1, 3}, {2});
+  EXPECT_NE(early.error().find("stalls: "), std::string::npos) << early.error();
+  EXPECT_NE(early.error().find("turn 2 of communicator 0"), std::string::npos) << early.error();
+  Rates falling;
+  falling.turns({0, 2, 1}, {3});
+  EXPECT_NE(falling.error().find("has turn 1 of communicator 0 after turn 2"), std::string::npos) << falling.error();
+}
+
+TEST(Verify, MembersAgreeOnAllTurnsOfACollective) {
+  Rates apart;
+  apart.turns({0, 1, 3}, {2}, 1);
+  EXPECT_NE(apart.error().find("it has the turns 0, 1, 2 here, but 0, 1, 3 for another member"), std::string::npos) << apart.error();
+}
+
+TEST(Verify, LotsOfSlicesDivideTheActsOfAnInput) {
+  Fed fed;
+  Actor& in = fed.s.plan.actors[fed.in];
+  in.slices.push_back(in.slices[0]);
+  EXPECT_NE(error_of([&] { verify(fed.s.plan); }).find("has 2 lots of slices, but acts 1 times in a launch"), std::string::npos);
+  in.slices[1].set("shape", Ints{8});
+  EXPECT_NE(error_of([&] { verify(fed.s.plan); }).find("slices of operand 0 are of a whole [4] and of [8]"), std::string::npos);
+  in.slices[1].set("begin", Ints{6});
+  EXPECT_NE(error_of([&] { verify(fed.s.plan); }).find("is not within the whole"), std::string::npos);
 }
 
 }  // namespace

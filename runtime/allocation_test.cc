@@ -44,7 +44,7 @@ Plan everything() {
     s.plan.actors[in].bound = {in_register(x, view)};
     s.plan.actors[in].slices = {Attrs{{"begin", Ints{100 * d}}, {"shape", Ints{200}}}};
     s.call(first, "test.mark", {in_register(x, view)}, {in_register(y, view)});
-    Collective c{CommunicatorId(0), "all_reduce", "sum", 0, in_register(y, view), in_register(z, view), {}, {}, {}, "all_reduce"};
+    Collective c{CommunicatorId(0), "all_reduce", "sum", {0}, in_register(y, view), in_register(z, view), {}, {}, {}, "all_reduce"};
     s.plan.actors[all].collective = c;
     s.call(last, "test.sum", {in_register(y, view), in_register(z, view), in_block(variable, view)}, {in_register(out, view)});
     s.call(last, "test.sum", {in_register(out, view)}, {in_block(variable, view)});

@@ -11,8 +11,11 @@
 namespace karez::runtime {
 namespace {
 
+bool is_due(const ActorState& actor, const PreparedCall& call) { return !actor.calls_differ || call.call->acts.has(actor.act_of_launch()); }
+
 void run_poisoned(ActorState& actor) {
   for (std::size_t c = 0; c < actor.calls.size(); ++c) {
+    if (!is_due(actor, actor.calls[c])) continue;
     actor.at_call = actor.calls[c].call;
     poison_before(actor, static_cast<int>(c));
     actor.calls[c].run(actor.calls[c].args());
@@ -23,6 +26,7 @@ void run_poisoned(ActorState& actor) {
 void run_calls(ActorState& actor) {
   if (!actor.poisoned.empty()) return run_poisoned(actor);
   for (PreparedCall& call : actor.calls) {
+    if (!is_due(actor, call)) continue;
     actor.at_call = call.call;
     call.run(call.args());
   }
@@ -31,6 +35,7 @@ void run_calls(ActorState& actor) {
 // Operands first: a call that works in place writes over them. Strange ones were blamed on who made them, or stand in the program (a constant).
 void run_checked(ActorState& actor) {
   for (PreparedCall& call : actor.calls) {
+    if (!is_due(actor, call)) continue;
     actor.at_call = call.call;
     bool blamed = std::isinf(call.call->attrs.real("value", 0));  // a padding that was asked for
     for (std::size_t i = 0; i < call.in.size(); ++i) {

@@ -74,7 +74,7 @@ struct Grid {
       from = s.edge(last, {all}, 2, view.bytes());
       RegisterId to{static_cast<int>(s.plan.registers.size())};
       Collective c{
-          group, "all_reduce", "sum", step / 2, in_register(from, view), in_register(to, view), {}, {}, {}, cat("all_reduce at net.cc:", step)};
+          group, "all_reduce", "sum", {step / 2}, in_register(from, view), in_register(to, view), {}, {}, {}, cat("all_reduce at net.cc:", step)};
       comm::CollectiveSpec spec{
           comm::kind_from("all_reduce"),     comm::algorithm_from(algorithm), 0, step % 2 == 0 ? columns : rows, 256, view, view, {}, {},
           reduce_function("sum", DType::f32)};
@@ -164,7 +164,7 @@ TEST(Collectives, WhatIsReadyBeforeItsTurnWaits) {
           s.done(out);
           s.plan.actors[out].binding = cat(name, d);
           s.plan.actors[out].bound = {in_register(result, view)};
-          Collective c{CommunicatorId(0), "all_reduce", "sum", turn, in_register(to, view), in_register(result, view), {}, {}, {}, ""};
+          Collective c{CommunicatorId(0), "all_reduce", "sum", {turn}, in_register(to, view), in_register(result, view), {}, {}, {}, ""};
           comm::CollectiveSpec spec;
           spec.algorithm = comm::algorithm_from(algorithm);
           spec.members = 2;

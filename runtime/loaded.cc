@@ -183,8 +183,9 @@ class Preparation {
       for (std::size_t i = 0; i < call.in.size(); ++i) locate(a, call.in[i], &prepared.in[i]);
       for (std::size_t i = 0; i < call.out.size(); ++i) locate(a, call.out[i], &prepared.out[i]);
       if (call.workspace) locate(a, *call.workspace, &prepared.workspace);
-      require(prepared.async == nullptr || actor.calls.size() == 1, "actor '", actor.name, "': kernel ", call.kernel,
-              " finishes later, so it must be the only call");
+      require(prepared.async == nullptr || (actor.calls.size() == 1 && call.acts.all()), "actor '", actor.name, "': kernel ", call.kernel,
+              " finishes later, so it must be the only call", call.acts.all() ? "" : ", in all acts");
+      a.calls_differ = a.calls_differ || !call.acts.all();
     }
     a.work = work_of(a);
     if (a.work == Work::later) hold_streams(*a.note.part);
@@ -259,7 +260,7 @@ class Preparation {
       const Spread::Part part = part_of(actor, i, whole);
       const auto& parts = at->spread->parts;
       a.bound[i].view = &actor.bound[i].view;
-      a.bound[i].begin = part.begin;
+      for (std::size_t lot = i; lot < actor.slices.size(); lot += actor.bound.size()) a.bound[i].begin.push_back(actor.slices[lot].ints("begin"));
       a.bound[i].part = static_cast<std::size_t>(std::find(parts.begin(), parts.end(), part) - parts.begin());
       a.bound[i].kept = &parts[a.bound[i].part].view;
       a.bound[i].target = a.bound[i].part;
@@ -324,7 +325,7 @@ class Preparation {
       require(at != part.sequences.end(), "actor '", a.actor->name, "': another collective of communicator ", c.communicator,
               " on this device is on another worker");
       a.sequence = static_cast<int>(at - part.sequences.begin());
-      sequence->by_turn[c.turn] = &a;
+      for (int turn : c.turns) sequence->by_turn[static_cast<std::size_t>(turn)] = &a;
       part.sent_bytes[c.kind];
     }
   }

@@ -80,7 +80,7 @@ struct PoisonRange {
 struct BoundOperand {
   std::byte* address = nullptr;
   const View* view = nullptr;
-  std::vector<std::int64_t> begin;  // of its slice
+  std::vector<std::vector<std::int64_t>> begin;  // of an input's slices, by lot
   std::size_t part = 0;             // of the binding's spread
   const View* kept = nullptr;       // fetch: as it lies in the result,
   std::size_t target = 0;           // at this one of LaunchRecord::targets
@@ -98,12 +98,14 @@ struct ActorState {
   int place = 0;  // in its part's pick order
   const Actor* actor;
   Work work = Work::none;
-  int stream = 0;     // in the plan
-  int sequence = -1;  // collective: which of its part's sequences
+  bool calls_differ = false;  // between acts of a launch
+  int stream = 0;             // in the plan
+  int sequence = -1;          // collective: which of its part's sequences
   std::int64_t acts_per_launch = 1;
   std::int64_t acts_left = 0;  // of its present launch, after this act
-  std::int64_t launch = -1;    // the present one: its number among the plan's
-  std::uint64_t ticket = 0;    // of that launch
+  std::int64_t act_of_launch() const { return acts_per_launch - 1 - acts_left; }
+  std::int64_t launch = -1;  // the present one: its number among the plan's
+  std::uint64_t ticket = 0;  // of that launch
   std::vector<PatchedPort> patched;
   std::vector<PreparedCall> calls;
 

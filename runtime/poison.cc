@@ -22,6 +22,7 @@ template <class Is> std::pair<int, int> calls_that(const Actor& actor, Is is) {
     if (!std::any_of(call.in.begin(), call.in.end(), is) && !std::any_of(call.out.begin(), call.out.end(), is) &&
         !(call.workspace && is(*call.workspace)))
       continue;
+    if (!call.acts.all()) return {PoisonRange::first, PoisonRange::last};  // not the same calls in every act
     if (found.first == PoisonRange::first) found.first = static_cast<int>(c);
     found.second = static_cast<int>(c);
   }
@@ -58,8 +59,17 @@ class Finding {
                            loaded_.readers[port.reg].data(), static_cast<int>(r.consumers.size())});
   }
   void fixed(const Operand& o, int call, bool dead) {
-    if (in_arena(plan_, o.block) && o.view.bytes() > 0)
+    if (in_arena(plan_, o.block) && o.view.bytes() > 0 && !of_some_acts(o))
       a_.poisoned.push_back({call, dead, -1, false, loaded_.block_address[o.block] + o.offset, 0, o.view.bytes(), nullptr, 0});
+  }
+
+  // Calls of single acts touch it: which one reads or writes next differs by act.
+  bool of_some_acts(const Operand& o) const {
+    auto same = [&](const Operand& other) { return overlap(other, o); };
+    return std::any_of(a_.actor->calls.begin(), a_.actor->calls.end(), [&](const Call& call) {
+      return !call.acts.all() && (std::any_of(call.in.begin(), call.in.end(), same) || std::any_of(call.out.begin(), call.out.end(), same) ||
+                                  (call.workspace && same(*call.workspace)));
+    });
   }
 
   // Dead behind a call is what it touches and no later one reads before another writes it.

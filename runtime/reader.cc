@@ -17,9 +17,11 @@ double read_input(Part& part, ActorState& actor) {
     return 0;
   }
   const Feed& feed = record.feeds[binding];
-  const std::int64_t position = feed.position + actor.ports.acts() % actor.acts_per_launch;
+  const std::int64_t act = actor.act_of_launch(), lots = static_cast<std::int64_t>(actor.bound[0].begin.size());
+  const std::int64_t position = feed.position + act / lots;
+  const auto lot = static_cast<std::size_t>(act % lots);
   const auto began = std::chrono::steady_clock::now();
-  for (const BoundOperand& bound : actor.bound) feed.source->read(position, bound.begin, {bound.address, bound.view});
+  for (const BoundOperand& bound : actor.bound) feed.source->read(position, bound.begin[lot], {bound.address, bound.view});
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
 }
 

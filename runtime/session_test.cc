@@ -264,6 +264,44 @@ TEST(Session, AnInputThatActsTwiceInALaunchReadsItsPositionAndTheNext) {
   }
 }
 
+// Four acts a launch: a batch of eight is read in two halves, then the next one; the first act copies into "sums", the others add, one more only
+// in the last.
+TEST(Session, CallsRunInTheirActsAndInputsReadTheirLots) {
+  for (int workers : {1, 2}) {
+    Session session({.workers = workers, .poison = false}, kernels());
+    Sketch s;
+    ActorId in = s.actor("in", 1, 0, BodyKind::input), add = s.actor("add");
+    s.start(in, 4);
+    RegisterId x = s.edge(in, {add}, 2, 16);
+    s.done(add, 4);
+    Actor& a = s.plan.actors[in];
+    a.binding = "x";
+    a.bound = {in_register(x, test_vector)};
+    for (std::int64_t begin : {0, 4}) a.slices.push_back(Attrs{{"begin", Ints{begin}}, {"shape", Ints{8}}});
+    BlockId sums = s.block(BlockKind::variable, 0, 16, "sums", "f32[4]");
+    const Operand sum = in_block(sums, test_vector), part = in_register(x, test_vector);
+    s.call(add, "test.sum", {part}, {sum});
+    s.call(add, "test.sum", {sum, part}, {sum});
+    s.call(add, "test.sum", {sum}, {sum}, Attrs().set("bias", 1000.0));
+    auto& calls = s.plan.actors[add].calls;
+    calls[0].acts = {0, 1}, calls[1].acts = {1, 4}, calls[2].acts = {3, 4};
+    int plan = session.load(s.plan);
+    struct Eight : data::Source {
+      TensorType type() const override { return {DType::f32, {8}}; }
+      void read(std::int64_t position, std::span<const std::int64_t> begin, const TensorRef& out) const override {
+        for (int i = 0; i < 4; ++i) out.as<float>()[i] = static_cast<float>(100 * position + begin[0] + i);
+      }
+    };
+    auto source = std::make_shared<Eight>();
+    for (std::int64_t position : {0, 1, 0}) {
+      finish(session, session.launch(plan, {{"x", {source, position}}}));
+      HostArray value = session.read_variable("sums", first_device, test_vector);
+      for (std::int64_t i = 0; i < 4; ++i)  // rows i and i + 4 of two batches
+        EXPECT_EQ(value.data<float>()[static_cast<std::size_t>(i)], static_cast<float>(1000 + 200 * (2 * position + 1) + 4 * i + 8)) << position;
+    }
+  }
+}
+
 TEST(Session, SetupRunsOnceWhenLoaded) {
   Sketch s;
   ActorId a = s.actor("a"), out = s.actor("out", 0, 0, BodyKind::fetch);

@@ -287,9 +287,10 @@ class Simulator {
       for (Wait& wait : waits_of(plan_, a, ports_[a])) waits.push_back(std::move(wait));
       if (!plan_.actor(a).collective) continue;
       const Collective& c = *plan_.actor(a).collective;
+      const int turn = c.turns[static_cast<std::size_t>(ports_[a].acts()) % c.turns.size()];
       if (ports_[a].running()) {
         for (ActorId b : turns_.members(a))
-          if (!ports_[b].running()) waits.push_back({a, b, cat("its part of turn ", c.turn, " of communicator ", c.communicator)});
+          if (!ports_[b].running()) waits.push_back({a, b, cat("its part of turn ", turn, " of communicator ", c.communicator)});
       } else if (ports_[a].ready() && options_.turns && turns_.seat(a).due() != a) {
         const Seat& seat = turns_.seat(a);
         waits.push_back({a, seat.due(), cat("turn ", seat.turn, " of communicator ", c.communicator)});

@@ -176,7 +176,7 @@ struct TwoMembers {
         s.start(make);
         s.edge(make, {all}, 1);
         s.done(all);
-        Collective c{CommunicatorId(0), "all_reduce", "sum", turn, {}, {}, {}, {}, {}, ""};
+        Collective c{CommunicatorId(0), "all_reduce", "sum", {turn}, {}, {}, {}, {}, {}, ""};
         c.in.view = c.out.view = View(DType::f32, {0});
         s.plan.actors[all].collective = c;
         (turn == 0 ? x : y)[d] = all;

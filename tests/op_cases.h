@@ -154,6 +154,8 @@ inline std::string why_not_computed(const std::string& op) {
   if (op == "input" || op == "variable") return "its value comes from outside";
   if (op == "transfer") return "it moves a value to another placement; tests/placements_test.cc is about it";
   if (op == "box") return "it moves bytes between devices; the transitions have tests of their own";
+  if (op == "accumulate" || op == "micro_join" || op == "micro_slice")
+    return "it joins or parts the acts of a launch; plans with micro-batches test it";
   return "";
 }
 

@@ -115,11 +115,8 @@ class Model {
       for (ActorId one : seat.order) order.push_back(number_[one]);
       if (!known.emplace(order, "").second) continue;
       SlotProblem::Stream stream;
-      for (std::size_t turn = 0; turn < order.size(); ++turn)
-        for (int act = 0; act < problem_.actors[static_cast<std::size_t>(order[turn])].acts; ++act) {
-          if (act > 0 && order.size() > 1) return;  // several acts of several collectives: their turns interleave, and no order is known here
-          stream.order.push_back({order[turn], act});
-        }
+      std::map<int, int> acts;  // that had their turn
+      for (int one : order) stream.order.push_back({one, acts[one]++});
       problem_.streams.push_back(std::move(stream));
       out_.streams.push_back(cat("turns of communicator ", seat.communicator));
     }

@@ -43,6 +43,7 @@ struct Replay::State {
       case Work::none: return;
       case Work::calls:
         for (PreparedCall& call : act.calls) {
+          if (!call.call->acts.has(act.ports.acts())) continue;
           const Arguments& bound = arguments.emplace_back(Arguments{call.in, call.out});
           calls.push_back([&run = call.run, args = KernelArgs{bound.in, bound.out, call.workspace}] { run(args); });
         }
@@ -51,9 +52,10 @@ struct Replay::State {
         const std::string& name = act.actor->binding;
         const auto at = std::find_if(feeds.begin(), feeds.end(), [&](const auto& feed) { return feed.first == name; });
         require(at != feeds.end(), "replay: input '", name, "' is not fed");
-        const std::int64_t position = at->second.position + act.ports.acts();
+        const std::int64_t lots = static_cast<std::int64_t>(act.bound[0].begin.size()), position = at->second.position + act.ports.acts() / lots;
+        const auto lot = static_cast<std::size_t>(act.ports.acts() % lots);
         for (const BoundOperand& bound : act.bound)
-          calls.push_back([source = at->second.source.get(), position, begin = std::span<const std::int64_t>(bound.begin),
+          calls.push_back([source = at->second.source.get(), position, begin = std::span<const std::int64_t>(bound.begin[lot]),
                            to = TensorRef{bound.address, bound.view}] { source->read(position, begin, to); });
         return;
       }
