@@ -159,6 +159,7 @@ void Communicators::note_transfer(NodeId id) {
   for (const TransferPiece& piece : transfer_pieces(type.shape, {from, before}, {to, after}))
     if (!piece.stays && from.devices[static_cast<std::size_t>(piece.from)].rank == c_.options.rank)
       out.bytes += checked_mul(count_of(shape_of(piece.box)), size_of(type.dtype));
+  out.bytes = checked_mul(out.bytes, node.acts);
   plan_.transfers.push_back(std::move(out));
 }
 

@@ -52,6 +52,7 @@ struct Setting {
   std::string mesh;
   int microbatches = 1;
   std::vector<LayoutRule> rules = {};
+  std::vector<PlacementRule> placements = {};
 };
 
 struct Outcome {
@@ -96,7 +97,7 @@ template <class Net> Outcome train(const Setting& run, Optimiser optimiser, doub
                         else sgd->step(gradients);
                         return std::pair(loss, logits);
                       },
-                      {.rules = run.rules, .microbatches = run.microbatches});
+                      {.rules = run.rules, .placements = run.placements, .microbatches = run.microbatches});
   std::mt19937 random(7);
   Outcome out;
   for (int s = 0; s < steps; ++s) {
@@ -157,6 +158,17 @@ TEST(MicroBatches, LayersSplitByRuleTrainTheSame) {
   for (const char* mesh : {"model=2", "data=2,model=2", "model=3"})
     for (int m : {3, 8}) {
       const Outcome many = train<Mlp>({mesh, m, rules}, Optimiser::adam, 0.2, 10, 24);
+      EXPECT_LE(worst(one.losses, many.losses), 1e-10) << mesh << " " << m;
+      EXPECT_LE(worst(one.values, many.values), 1e-10) << mesh << " " << m;
+    }
+}
+
+TEST(MicroBatches, LayersOnPlacementsOfTheirOwnTrainTheSame) {
+  const std::vector<PlacementRule> stages = {{"fc1", 0}, {"fc2", 1}, {"fc3", 1}};
+  const Outcome one = train<Mlp>({""}, Optimiser::adam, 0.2, 10, 16);
+  for (const char* mesh : {"stage=2", "stage=2,data=2"})
+    for (int m : {1, 4, 8}) {
+      const Outcome many = train<Mlp>({mesh, m, {}, stages}, Optimiser::adam, 0.2, 10, 16);
       EXPECT_LE(worst(one.losses, many.losses), 1e-10) << mesh << " " << m;
       EXPECT_LE(worst(one.values, many.values), 1e-10) << mesh << " " << m;
     }
