@@ -263,7 +263,7 @@ TEST(Compile, WhatIsWrongIsSaid) {
               }),
               HasSubstr("rule 'dense*' matches no parameter; there are 4: fc1.bias, fc2.bias, fc1.weight, fc2.weight"));
   EXPECT_THAT(error_of([&] { compile(mesh, model, {.rules = {{"fc1.weight", P("pipe", nullptr)}}})(x); }), HasSubstr("pipe"));
-  EXPECT_THAT(error_of([&] { compile(mesh, model, {.microbatches = 4}); }), HasSubstr("4 micro-batches"));
+  EXPECT_THAT(error_of([&] { compile(mesh, model, {.microbatches = 0}); }), HasSubstr("microbatches=0; at least 1 is meant"));
   EXPECT_THAT(error_of([&] { compile(mesh, model)(x, x); }), HasSubstr("function 'main' takes 1 arguments, not 2"));
   EXPECT_THAT(error_of([&] { compile(mesh, model)(images(DType::f32, 6, 0), Feed()); }), StartsWith("function 'main'"));
   EXPECT_THAT(error_of([&] { compile(mesh, model).plan(); }), HasSubstr("has no plan before its first call"));

@@ -67,7 +67,7 @@ TEST(Builder, ErrorsQuoteTheUsersLine) {
   EXPECT_EQ(error("matmul", {x}), "matmul takes 2 operands, not 1\n  at net.cc:12 (in net.fc)");
   EXPECT_EQ(error("relu", {x, x}), "relu takes 1 operand, not 2\n  at net.cc:12 (in net.fc)");
   EXPECT_EQ(error("matnul", {x, x}),
-            "no op is called 'matnul'; of 19 the nearest are: matmul, total, add, fill, flatten, input, relu, scan, top, wrong\n  at net.cc:12 (in "
+            "no op is called 'matnul'; of 22 the nearest are: matmul, total, add, fill, flatten, input, part, relu, scan, top\n  at net.cc:12 (in "
             "net.fc)");
   EXPECT_EQ(error("relu", {ValueId(99)}), "relu: operand 0 is no value of the graph (%99 of 1)\n  at net.cc:12 (in net.fc)");
   EXPECT_EQ(error("relu", {ValueId()}), "relu: operand 0 is no value of the graph (%-1 of 1)\n  at net.cc:12 (in net.fc)");
@@ -136,7 +136,7 @@ TEST(OpTable, RepeatedAndIllNamedRowsAreErrors) {
 TEST(OpTable, AnUnknownNameIsAnsweredWithNearOnes) {
   OpTable ops = test_ops();
   EXPECT_EQ(error_of([&] { ops.at("reduce"); }),
-            "no op is called 'reduce'; of 19 the nearest are: reduce_max, reduce_sum, relu, add, input, crop, fill, flatten, matmul, scan");
+            "no op is called 'reduce'; of 22 the nearest are: reduce_max, reduce_sum, relu, add, input, crop, fill, flatten, matmul, part");
   EXPECT_EQ(ops.find("nothing"), nullptr);
   EXPECT_EQ(ops.at("add").name, "add");
 }

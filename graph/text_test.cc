@@ -138,8 +138,8 @@ TEST(GraphText, BadTextIsRefusedWithItsPlace) {
   EXPECT_EQ(error("graph main {\n  %0 = input() : f32[2]\n"), "graph: line 3, column 1: expected '}' at the end");
   EXPECT_EQ(error("graph main {} x"), "graph: line 1, column 15: something follows the graph at 'x'");
   EXPECT_EQ(error("graph main {\n  %0 = matmull(%1) : f32[2]\n}"),
-            "graph: line 2, column 8: no op is called 'matmull'; of 19 the nearest are: matmul, fill, total, add, flatten, input, relu, top, "
-            "variable, crop at 'matmull(%1) : f32[2]'");
+            "graph: line 2, column 8: no op is called 'matmull'; of 22 the nearest are: matmul, fill, total, add, flatten, input, part, relu, top, "
+            "variable at 'matmull(%1) : f32[2]'");
   EXPECT_EQ(error("graph main {\n  %0 = relu(%1) : f32[2]\n}"), "graph: line 2, column 13: a value is used before it is defined at '%1) : f32[2]'");
   EXPECT_EQ(error("graph main {\n  %0 = relu(%0) : f32[2]\n}"), "graph: line 2, column 13: a value is used before it is defined at '%0) : f32[2]'");
   EXPECT_EQ(error("graph main {\n  %0 = input() : f32[2]\n  %0 = input() : f32[2]\n}"),

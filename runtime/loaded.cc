@@ -260,6 +260,7 @@ class Preparation {
       const Spread::Part part = part_of(actor, i, whole);
       const auto& parts = at->spread->parts;
       a.bound[i].view = &actor.bound[i].view;
+      if (actor.slices.empty()) a.bound[i].begin = {part.begin};
       for (std::size_t lot = i; lot < actor.slices.size(); lot += actor.bound.size()) a.bound[i].begin.push_back(actor.slices[lot].ints("begin"));
       a.bound[i].part = static_cast<std::size_t>(std::find(parts.begin(), parts.end(), part) - parts.begin());
       a.bound[i].kept = &parts[a.bound[i].part].view;

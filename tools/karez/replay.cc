@@ -63,7 +63,7 @@ struct Replay::State {
         const HostArray& into = outputs[static_cast<std::size_t>(act.binding)].second;
         const BoundOperand& part = act.bound[0];
         View& to_view = windows.emplace_back(into.dtype(), part.view->shape, into.view().strides);
-        calls.push_back([to = into.bytes() + offset_of(part.begin, to_view.strides) * size_of(to_view.dtype), &to_view, from = part.address,
+        calls.push_back([to = into.bytes() + offset_of(part.begin[0], to_view.strides) * size_of(to_view.dtype), &to_view, from = part.address,
                          view = part.view] { copy_tensor(to, to_view, from, *view); });
         return;
       }
