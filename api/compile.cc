@@ -220,7 +220,8 @@ std::vector<TracePlacement> placements_of(const DeviceMesh& on, const FunctionOp
   std::vector<TracePlacement> out;
   for (const PlacementRule& rule : options.placements) {
     const auto* mesh = std::get_if<DeviceMesh>(&rule.where);
-    require(ErrorKind::device, mesh == nullptr || mesh->world == on.world, "placements: the mesh for '", rule.module, "' is of another world than the function's");
+    require(ErrorKind::device, mesh == nullptr || mesh->world == on.world, "placements: the mesh for '", rule.module,
+            "' is of another world than the function's");
     base::Glob(rule.module);  // malformed ones are told here
     out.push_back({rule.module, mesh != nullptr ? mesh->mesh : at_stage(on.mesh, std::get<int>(rule.where), rule.module)});
   }

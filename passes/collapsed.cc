@@ -80,8 +80,8 @@ double duration(const Graph& graph, const Segment& segment, const CostTable& cos
     const Node& node = view.node();
     const Mesh& mesh = graph.mesh(node.outputs[0]);
     if (node.op->role == Role::transfer) {
-      total += transfer_seconds(view.out_type(0), {graph.mesh(node.inputs[0]), *graph.value(node.inputs[0]).layout}, {mesh, *graph.value(node.outputs[0]).layout},
-                                costs);
+      total += transfer_seconds(view.out_type(0), {graph.mesh(node.inputs[0]), *graph.value(node.inputs[0]).layout},
+                                {mesh, *graph.value(node.outputs[0]).layout}, costs);
     } else if (segment.stream == StreamKind::comm) {
       const Layout& from = *graph.value(node.inputs[0]).layout;
       const Layout& to = *graph.value(node.outputs[0]).layout;

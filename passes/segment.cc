@@ -70,7 +70,8 @@ Segmented segment(const Graph& graph, const Streams& stream_of) {
     bool closing = false;     // it has fed another stream
     bool in_updates = false;  // its last node is an update
   };
-  // By placement (a stream for each: only transfers lead from one to another), and by how often its nodes act (an actor acts as often as all of them).
+  // By placement (a stream for each: only transfers lead from one to another), and by how often its nodes act (an actor acts as often as all of
+  // them).
   std::map<std::pair<int, int>, Compute> compute;
   auto start = [&](StreamKind stream, int mesh) {
     before.emplace_back();

@@ -57,7 +57,8 @@ std::vector<NodeChoice> all_choices(const Graph& graph, NodeId id) {
 double seconds_of(const Graph& graph, NodeId id, const NodeChoice& choice, const CostTable& costs) {
   const Node& node = graph.node(id);
   if (node.op->role != Role::transfer) return device_seconds(graph, id, choice.ins, choice.outs, costs);
-  return transfer_seconds(graph.type(node.inputs[0]), {graph.mesh(node.inputs[0]), choice.in(0)}, {graph.mesh(node.outputs[0]), choice.out(0)}, costs);
+  return transfer_seconds(graph.type(node.inputs[0]), {graph.mesh(node.inputs[0]), choice.in(0)}, {graph.mesh(node.outputs[0]), choice.out(0)},
+                          costs);
 }
 
 }  // namespace

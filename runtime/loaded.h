@@ -81,9 +81,9 @@ struct BoundOperand {
   std::byte* address = nullptr;
   const View* view = nullptr;
   std::vector<std::vector<std::int64_t>> begin;  // of its slices, by lot
-  std::size_t part = 0;             // of the binding's spread
-  const View* kept = nullptr;       // fetch: as it lies in the result,
-  std::size_t target = 0;           // at this one of LaunchRecord::targets
+  std::size_t part = 0;                          // of the binding's spread
+  const View* kept = nullptr;                    // fetch: as it lies in the result,
+  std::size_t target = 0;                        // at this one of LaunchRecord::targets
 };
 
 // What an act of it does.
