@@ -47,7 +47,7 @@ Plan collapsed_plan(const Graph& graph, const Segmented& cut, const ById<ValueId
     Actor actor;
     actor.name = cat(name_of(cut.segments[s].stream), ".", s);
     actor.stream = StreamId(cut.segments[s].mesh * static_cast<int>(std::size(kinds)) + static_cast<int>(cut.segments[s].stream));
-    actor.priority = s.index;
+    actor.priority = priority_of(graph, cut, s);
     plan.actors.push_back(std::move(actor));
   }
   auto connect = [&](ActorId producer, const std::vector<ActorId>& consumers, int fills, int held) {
@@ -73,7 +73,9 @@ Plan collapsed_plan(const Graph& graph, const Segmented& cut, const ById<ValueId
   return plan;
 }
 
-double duration(const Graph& graph, const Segment& segment, const CostTable& costs) {
+}  // namespace
+
+double seconds_of(const Graph& graph, const Segment& segment, const CostTable& costs) {
   double total = 0;
   for (NodeId id : segment.nodes) {
     NodeView view{&graph, id};
@@ -93,9 +95,7 @@ double duration(const Graph& graph, const Segment& segment, const CostTable& cos
   return total;
 }
 
-}  // namespace
-
-std::vector<NodeId> collective_sequence(const Graph& graph, const Segmented& cut, const ById<ValueId, int>& slots, const CostTable& costs) {
+CollapsedRun run_collapsed(const Graph& graph, const Segmented& cut, const ById<ValueId, int>& slots, const CostTable& costs) {
   Plan plan = collapsed_plan(graph, cut, slots);
   ById<ActorId, Ports> ports;
   for (ActorId a : plan.actors.ids()) ports.emplace_back(plan, a);
@@ -109,7 +109,7 @@ std::vector<NodeId> collective_sequence(const Graph& graph, const Segmented& cut
   };
   starter.begin();
   starter.complete(deliver);
-  std::vector<NodeId> sequence;
+  CollapsedRun run;
   struct Running {
     double end = 0;
     ActorId actor;
@@ -130,8 +130,8 @@ std::vector<NodeId> collective_sequence(const Graph& graph, const Segmented& cut
       if (!best.valid()) continue;
       ports[best].begin();
       const Segment& segment = cut.segments[segment_of(best)];
-      streams[s] = {now + duration(graph, segment, costs), best};
-      if (segment.stream == StreamKind::comm) sequence.push_back(segment.nodes[0]);
+      streams[s] = {now + seconds_of(graph, segment, costs), best};
+      if (segment.stream == StreamKind::comm) run.collectives.push_back(segment.nodes[0]);
     }
     StreamId first;
     for (StreamId s : streams.ids())
@@ -143,7 +143,8 @@ std::vector<NodeId> collective_sequence(const Graph& graph, const Segmented& cut
     next.actor = {};
     ++done;
   }
-  return sequence;
+  run.seconds = now;
+  return run;
 }
 
 }  // namespace karez::passes

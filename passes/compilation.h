@@ -54,6 +54,10 @@ struct Segmented {
   ById<NodeId, SegmentId> of;
 };
 
+// Which actor of a segment acts first if several may: smaller ones. Segments stand in the program's order; among those of micro-batches who is nearer
+// to the end comes first, so that a micro-batch under way makes room before another one begins.
+int priority_of(const Graph& graph, const Segmented& cut, SegmentId segment);
+
 struct Slotted {
   ById<ValueId, int> slots;              // of the register that carries it between segments
   ById<NodeId, std::vector<int>> turns;  // of box nodes that cross devices, by act: positions in the sequence of their axis' communicators

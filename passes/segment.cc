@@ -60,6 +60,11 @@ void number_in_order(const Graph& graph, Segmented& made) {
 
 }  // namespace
 
+int priority_of(const Graph& graph, const Segmented& cut, SegmentId segment) {
+  const int all = static_cast<int>(cut.segments.size());
+  return graph.node(cut.segments[segment].nodes[0]).acts == 1 ? segment.index + 1 : 2 * all - segment.index;
+}
+
 Segmented segment(const Graph& graph, const Streams& stream_of) {
   auto uses = uses_of(graph);
   Segmented made;

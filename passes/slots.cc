@@ -5,6 +5,7 @@
 #include <map>
 
 #include "passes/collapsed.h"
+#include "passes/micro_slots.h"
 #include "passes/order.h"
 
 namespace karez::passes {
@@ -29,9 +30,10 @@ Slotted slots(const Graph& graph, const Streams& stream, const Segmented& cut, c
       if (may_alias(node)) made.slots[value] = std::max(made.slots[value], made.slots[node.outputs[0]]);
     }
   }
+  raise_micro_slots(graph, cut, costs, made.slots);
   made.turns.resize(graph.nodes.size());
   std::map<CommunicatorKey, int> next;
-  for (NodeId node : collective_sequence(graph, cut, made.slots, costs)) made.turns[node].push_back(next[communicator_key(graph, node)]++);
+  for (NodeId node : run_collapsed(graph, cut, made.slots, costs).collectives) made.turns[node].push_back(next[communicator_key(graph, node)]++);
   return made;
 }
 

@@ -3,10 +3,12 @@
 
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <random>
 
 #include "api/karez.h"
 #include "graph/op.h"
+#include "runtime/simulator.h"
 
 namespace karez::tests {
 namespace {
@@ -41,7 +43,8 @@ struct Result {
 // Where things lie is given as functions of the world, since meshes belong to one.
 using Rules = std::function<std::vector<PlacementRule>(World&)>;
 
-Result trained(int devices, const std::string& mesh, const Rules& rules, int steps = 20) {
+Result trained(int devices, const std::string& mesh, const Rules& rules, int microbatches = 1, const std::vector<LayoutRule>& layouts = {}) {
+  constexpr int steps = 20;
   World world({.devices = devices, .seed = 5});
   Tower net;
   optim::Adam adam(net.parameters(), {.lr = 2e-3});
@@ -51,7 +54,7 @@ Result trained(int devices, const std::string& mesh, const Rules& rules, int ste
                         adam.step(grad(loss, net.parameters()));
                         return loss;
                       },
-                      {.placements = rules(world)});
+                      {.rules = layouts, .placements = rules(world), .microbatches = microbatches});
   std::mt19937 random(7);
   std::normal_distribution<double> normal;
   Result out;
@@ -129,6 +132,83 @@ TEST(Placements, MeshesThatOverlap) {
 
 TEST(Placements, OnlyTheMiddleIsPlacedTheRestFollows) {
   expect_same(trained(2, "", [](World& w) { return std::vector<PlacementRule>{{"block1", w.mesh("", {.first = 1})}}; }));
+}
+
+// Pipelines: placements with micro-batches. Batch 12 in 2 to 6 parts.
+const Rules stages4 = [](World&) { return std::vector<PlacementRule>{{"{entry,block0}", 0}, {"block1", 1}, {"block2", 2}, {"{block3,head}", 3}}; };
+const Rules stages2 = [](World&) { return std::vector<PlacementRule>{{"{entry,block0,block1}", 0}, {"{block2,block3,head}", 1}}; };
+
+TEST(Pipelines, AccumulationAlone) {
+  for (int m : {2, 3, 12}) expect_same(trained(1, "", [](World&) { return std::vector<PlacementRule>{}; }, m));
+}
+
+TEST(Pipelines, TwoAndFourStages) {
+  expect_same(trained(2, "stage=2", stages2, 4));
+  expect_same(trained(4, "stage=4", stages4, 6));
+  expect_same(trained(4, "stage=4", stages4, 2));
+}
+
+TEST(Pipelines, StagesOfSeveralDevices) {
+  expect_same(trained(4, "stage=2,data=2", stages2, 4));
+  expect_same(trained(3, "data=2", [](World& w) {
+    return std::vector<PlacementRule>{{"{entry,block0,block1}", w.mesh("data=2")}, {"{block2,block3,head}", w.mesh("", {.first = 2})}};
+  }, 3));
+}
+
+TEST(Pipelines, TensorParallelStagesAndAllOfItTogether) {
+  const std::vector<LayoutRule> columns_then_rows = {{"block?.up.weight", P("model", nullptr)}, {"block?.down.weight", P(nullptr, "model")}};
+  expect_same(trained(4, "stage=2,model=2", stages2, 4, columns_then_rows));
+  expect_same(trained(8, "stage=2,data=2,model=2", stages2, 3, columns_then_rows));
+  expect_same(trained(8, "stage=4,model=2", stages4, 4, columns_then_rows));
+}
+
+struct Equal : nn::Module {
+  Equal() : Module(DType::f32) {}
+  nn::Linear s0{*this, "s0", 256, 256}, s1{*this, "s1", 256, 256}, s2{*this, "s2", 256, 256}, s3{*this, "s3", 256, 256};
+};
+
+// One forward, one backward needs p - i slots on stage i for what its backward reads. Weight gradients, which nobody waits for, may save some.
+TEST(Pipelines, OfEqualStagesHaveNoMoreSlotsThanStagesThatFollow) {
+  for (int p : {2, 3, 4}) {
+    CostTable costs;
+    costs.link = {.alpha = 1e-9, .beta = 1e-13};
+    World world({.devices = p, .costs = costs});
+    Equal net;
+    optim::SGD sgd(net.parameters(), {.lr = 0.1});
+    std::vector<PlacementRule> rules;
+    for (int i = 0; i < p; ++i) rules.push_back({cat("s", i), i});
+    auto step = compile(world.mesh({{"stage", p}}),
+                        [&](Tensor x) {
+                          nn::Linear* layers[] = {&net.s0, &net.s1, &net.s2, &net.s3};
+                          for (int i = 0; i < p; ++i) x = tanh((*layers[i])(x));
+                          Tensor loss = sum(x);
+                          sgd.step(grad(loss, net.parameters()));
+                          return loss;
+                        },
+                        {.placements = rules, .microbatches = 8});
+    step.compile({{DType::f32, {512, 256}}});
+    const auto& plan = step.plan();
+    std::map<int, int> most;  // by device: of what a forward keeps for a backward
+    for (const auto& reg : plan.registers) {
+      if (!reg.producer.valid() || reg.bytes < 1000) continue;
+      auto device = [&](auto actor) { return plan.stream(plan.actor(actor).stream).device.index; };
+      for (auto reader : reg.consumers)
+        if (reader.valid() && plan.actor(reader).stream == plan.actor(reg.producer).stream && plan.actor(reader).body == plan::BodyKind::compute &&
+            plan.actor(reg.producer).body == plan::BodyKind::compute)
+          most[device(reader)] = std::max(most[device(reader)], reg.slots);
+    }
+    for (int i = 0; i + 1 < p; ++i) EXPECT_LE(most[i], p - i) << p << " stages, stage " << i << "\n" << step.summary();
+    EXPECT_GE(most[0], 2) << "or stages would wait for each other";
+    EXPECT_LE(most[p - 1], 1) << "the last stage goes back at once";
+    // A product is a unit of time: a forward takes one, a backward two (the first stage's one).
+    runtime::SimulationOptions options{.holds = runtime::Holds::stream};
+    options.duration = [&](plan::ActorId actor, std::int64_t) {
+      double products = 0;
+      for (const auto& call : plan.actor(actor).calls) products += call.kernel.find("matmul") != std::string::npos;
+      return products;
+    };
+    EXPECT_LE(runtime::simulate(plan, options).makespan, 1.05 * 3.0 * (8 + p - 1)) << p << " stages";
+  }
 }
 
 // One way to lay something on some devices of a world, by names of axes.
