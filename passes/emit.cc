@@ -98,7 +98,8 @@ class Emitter {
                        : body == BodyKind::collective ? cat(kind_of_transfer(first), " %", first.outputs[0])
                                                       : cat("compute.", local.segment);
     const bool array = body == BodyKind::input && local.device >= 0;
-    ActorId id = add_actor(name, stream(local.device, array ? StreamKind::compute : segment.stream), body, priority_of(c_.graph, c_.cut, local.segment), first.acts);
+    ActorId id = add_actor(name, stream(local.device, array ? StreamKind::compute : segment.stream), body,
+                           priority_of(c_.graph, c_.cut, local.segment), first.acts);
     actor(id).where = first.where;
     if (body == BodyKind::input) actor(id).binding = first.attrs.text("name");
     return id;

@@ -16,7 +16,8 @@ namespace {
 constexpr double slack = 1.05;  // over the best interval: what a slot more may save and is not worth its bytes
 
 // The segments, other than the value's own, that read its bytes, through windows too.
-void collect_readers(const Graph& graph, const Segmented& cut, const ById<ValueId, std::vector<Use>>& uses, ValueId value, std::set<SegmentId>& readers) {
+void collect_readers(const Graph& graph, const Segmented& cut, const ById<ValueId, std::vector<Use>>& uses, ValueId value,
+                     std::set<SegmentId>& readers) {
   for (const Use& use : uses[value]) {
     const Node& node = graph.node(use.node);
     if (!may_alias(node)) readers.insert(cut.of[use.node]);

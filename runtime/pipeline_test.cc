@@ -91,9 +91,7 @@ TEST(Pipeline, TheBubbleIsThatOfItsLengthAndOneSlotLessCostsMore) {
       };
       const double bubble = 1 - 3.0 * m / makespan(0), want = static_cast<double>(p - 1) / (m + p - 1);
       EXPECT_NEAR(bubble, want, 0.05 * want) << p << " stages, " << m << " pieces";
-      if (m > p) {
-        EXPECT_GT(makespan(1), makespan(0)) << p << " stages, " << m << " pieces";
-      }
+      if (m > p) { EXPECT_GT(makespan(1), makespan(0)) << p << " stages, " << m << " pieces"; }
     }
 }
 

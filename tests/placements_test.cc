@@ -139,7 +139,9 @@ const Rules stages4 = [](World&) { return std::vector<PlacementRule>{{"{entry,bl
 const Rules stages2 = [](World&) { return std::vector<PlacementRule>{{"{entry,block0,block1}", 0}, {"{block2,block3,head}", 1}}; };
 
 TEST(Pipelines, AccumulationAlone) {
-  for (int m : {2, 3, 12}) expect_same(trained(1, "", [](World&) { return std::vector<PlacementRule>{}; }, m));
+  for (int m : {2, 3, 12})
+    expect_same(trained(
+        1, "", [](World&) { return std::vector<PlacementRule>{}; }, m));
 }
 
 TEST(Pipelines, TwoAndFourStages) {
@@ -150,9 +152,12 @@ TEST(Pipelines, TwoAndFourStages) {
 
 TEST(Pipelines, StagesOfSeveralDevices) {
   expect_same(trained(4, "stage=2,data=2", stages2, 4));
-  expect_same(trained(3, "data=2", [](World& w) {
-    return std::vector<PlacementRule>{{"{entry,block0,block1}", w.mesh("data=2")}, {"{block2,block3,head}", w.mesh("", {.first = 2})}};
-  }, 3));
+  expect_same(trained(
+      3, "data=2",
+      [](World& w) {
+        return std::vector<PlacementRule>{{"{entry,block0,block1}", w.mesh("data=2")}, {"{block2,block3,head}", w.mesh("", {.first = 2})}};
+      },
+      3));
 }
 
 TEST(Pipelines, TensorParallelStagesAndAllOfItTogether) {
@@ -220,9 +225,16 @@ struct Spot {
 
 TEST(Placements, EveryWayFromOneMeshToAnotherKeepsTheTensor) {
   const std::vector<Spot> spots = {
-      {"a=2", {}, {"", ""}},           {"a=2", {}, {"a", ""}},          {"a=2", {}, {"", "a"}},
-      {"", {.first = 3}, {"", ""}},    {"a=2", {.first = 2}, {"a", ""}}, {"a=3", {.devices = {4, 1, 0}}, {"a", ""}},
-      {"a=3", {.devices = {4, 1, 0}}, {"", "a"}}, {"a=2,b=2", {.first = 1}, {"a", "b"}}, {"a=2,b=2", {.first = 1}, {"a+b", ""}}, {"a=2,b=2", {}, {"b", ""}},
+      {"a=2", {}, {"", ""}},
+      {"a=2", {}, {"a", ""}},
+      {"a=2", {}, {"", "a"}},
+      {"", {.first = 3}, {"", ""}},
+      {"a=2", {.first = 2}, {"a", ""}},
+      {"a=3", {.devices = {4, 1, 0}}, {"a", ""}},
+      {"a=3", {.devices = {4, 1, 0}}, {"", "a"}},
+      {"a=2,b=2", {.first = 1}, {"a", "b"}},
+      {"a=2,b=2", {.first = 1}, {"a+b", ""}},
+      {"a=2,b=2", {}, {"b", ""}},
   };
   int ways = 0;
   for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64, DType::b8}) {
