@@ -216,6 +216,54 @@ TEST(Pipelines, OfEqualStagesHaveNoMoreSlotsThanStagesThatFollow) {
   }
 }
 
+// Tensor parallelism inside of stages: collectives of a stage and transfers between stages, of every act of a micro-batch, in one order on all members
+// whatever the acts and messages take; and the engine gets through as many launches as one likes.
+TEST(Pipelines, TenThousandLaunchesWithRandomDelaysKeepOneOrderOnEveryMember) {
+  CostTable costs;
+  costs.link = {.alpha = 1e-9, .beta = 1e-13};  // so that the small model is split at all
+  World world({.devices = 4, .costs = costs});
+  Tower net;
+  optim::SGD sgd(net.parameters(), {.lr = 1e-3});
+  auto step = compile(world.mesh("stage=2,model=2"),
+                      [&](Tensor x, Tensor y) {
+                        Tensor loss = cross_entropy(net(x), y);
+                        sgd.step(grad(loss, net.parameters()));
+                        return loss;
+                      },
+                      {.rules = {{"block?.up.weight", P("model", nullptr)}, {"block?.down.weight", P(nullptr, "model")}},
+                       .placements = stages2(world),
+                       .microbatches = 4});
+  HostArray x(TensorType{DType::f64, {12, 6}}), y(TensorType{DType::i32, {12}});
+  std::fill(x.data<double>().begin(), x.data<double>().end(), 0.5);
+  double first = step(x, y).item(), last = first;
+  for (int launch = 1; launch < 2000; ++launch) last = step(x, y).item();
+  EXPECT_LT(last, first) << "it learns";
+
+  const auto& plan = step.plan();
+  int collectives = 0;
+  for (const auto& actor : plan.actors) collectives += actor.collective && actor.collective->kind != "transfer" ? 1 : 0;
+  ASSERT_GT(collectives, 4) << step.summary();
+  std::mt19937_64 random(11);
+  runtime::SimulationOptions options{.launches = 10'000, .delay = 2};
+  options.duration = [&](plan::ActorId, std::int64_t) { return static_cast<double>(random() % 1000) / 500; };
+  const runtime::Simulation result = runtime::simulate(plan, options);
+  // By communicator and member: which turn began, act by act.
+  std::map<std::pair<int, int>, std::vector<std::pair<double, int>>> began;
+  for (const auto& act : result.acts) {
+    const auto& actor = plan.actor(act.actor);
+    if (!actor.collective) continue;
+    const auto& turns = actor.collective->turns;
+    began[{actor.collective->communicator.index, plan.stream(actor.stream).device.index}].emplace_back(
+        act.end, turns[static_cast<std::size_t>(act.act) % turns.size()]);
+  }
+  for (auto& [member, acts] : began) {
+    const auto length = plan.communicators[plan::CommunicatorId(member.first)].sequence.size();
+    ASSERT_EQ(acts.size(), 10'000 * length);
+    for (std::size_t i = 0; i < acts.size(); ++i)
+      ASSERT_EQ(static_cast<std::size_t>(acts[i].second), i % length) << "communicator " << member.first << ", device " << member.second;
+  }
+}
+
 // One way to lay something on some devices of a world, by names of axes.
 struct Spot {
   std::string mesh;
