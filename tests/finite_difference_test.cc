@@ -95,7 +95,10 @@ int check(const KernelTable& table, const OpCase& c, const Program& p, std::size
 }
 
 // Ops whose gradient is, by their definition, not the derivative.
-std::string why_not_differenced(const std::string& op) { return op == "stop_gradient" ? "no gradient passes it" : ""; }
+std::string why_not_differenced(const std::string& op) {
+  if (op == "transfer") return "its operand lies on another mesh; Placements.* and Pipelines.* train through it";
+  return op == "stop_gradient" ? "no gradient passes it" : "";
+}
 
 TEST(Gradient, OfEveryDifferentiableOpIsItsCentralDifference) {
   const OpTable ops = all_ops();
