@@ -74,6 +74,7 @@ struct Function::Compiled {
   Graph graph;  // as traced
   Plan plan;
   std::string report;
+  std::string critical;  // of summary
   std::vector<PassTime> passes;
   std::vector<HostScalar> scalars;
   std::vector<PlannedVariable> variables;  // their parameters are kept alive: the plan works on their memory
@@ -396,6 +397,7 @@ std::shared_ptr<Function::Compiled> Function::compile_traced(State& s, const std
   out->results = std::make_shared<const std::vector<Kept>>(std::move(results));
   out->plan = std::move(c.plan);
   out->report = std::move(c.shard_report);
+  out->critical = std::move(c.slotted.critical);
   out->passes = std::move(c.passes);
   return out;
 }
@@ -450,7 +452,10 @@ const Function::Compiled& Function::latest() const {
 
 const Graph& Function::graph() const { return latest().graph; }
 const Plan& Function::plan() const { return latest().plan; }
-std::string Function::summary() const { return karez::summary(latest().plan); }
+std::string Function::summary() const {
+  const Compiled& compiled = latest();
+  return karez::summary(compiled.plan) + compiled.critical;
+}
 std::int64_t Function::peak_bytes() const {
   const auto bytes = planned_bytes(latest().plan);
   return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());

@@ -145,7 +145,7 @@ class Function {
   std::string graph_text() const { return print(graph()); }
   const plan::Plan& plan() const;
   std::string plan_text() const { return print(plan()); }
-  std::string summary() const;                  // a page for people: actors, registers, transfers, memory
+  std::string summary() const;                  // a page for people: actors, registers, transfers, memory, and the cycle of waits that sets the pace
   std::int64_t peak_bytes() const;              // that a launch takes, with its variables, on the device where it takes most
   const std::string& shard_report() const;      // "optimal" or a gap
   const std::vector<PassTime>& passes() const;  // seconds of each, and text if kept

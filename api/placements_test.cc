@@ -93,6 +93,28 @@ TEST(Placements, AnotherFunctionFindsVariablesWhereTheyLie) {
   EXPECT_THAT(error_of([&] { wrong(rows()).wait(); }), HasSubstr("variable 'second.weight' lies on mesh(); this function is compiled for mesh()"));
 }
 
+// A step that updates what it read cannot begin anew before its update: the cycle goes through the variable. A slow stage is its own cycle.
+TEST(Placements, TheSummaryNamesWhatSetsThePace) {
+  World world({.devices = 2});
+  Pair net;
+  optim::SGD sgd(net.parameters(), {.lr = 0.1});
+  auto step = compile(world.mesh("stage=2"),
+                      [&](Tensor x) {
+                        Tensor loss = sum(net(x));
+                        sgd.step(grad(loss, net.parameters()));
+                        return loss;
+                      },
+                      {.placements = {{"first", 0}, {"second", 1}}});
+  step(rows()).wait();
+  EXPECT_THAT(step.summary(), ::testing::ContainsRegex("critical cycle: [0-9.]+ us a launch, predicted\n"));
+  EXPECT_THAT(step.summary(), HasSubstr(": gives variable first.weight\n")) << step.summary();
+  EXPECT_THAT(step.summary(), HasSubstr("(transfer at placements_test.cc"));
+  auto forward = compile(world.mesh("stage=2"), [&](Tensor x) { return net(x); }, {.placements = {{"first", 0}, {"second", 1}}});
+  forward.compile({{DType::f32, {2, 3}}});
+  EXPECT_THAT(forward.summary(), HasSubstr("critical cycle: "));
+  EXPECT_THAT(forward.summary(), ::testing::Not(HasSubstr("gives variable")));
+}
+
 TEST(Placements, WhatIsWrongIsRefused) {
   World world({.devices = 4}), other({.devices = 2});
   Pair net;
@@ -102,8 +124,7 @@ TEST(Placements, WhatIsWrongIsRefused) {
   EXPECT_THAT(with(world.mesh(), {{"secnod", world.mesh()}}),
               HasSubstr("placements: 'secnod' matches no module and no parameter of this function; there are 4: "));
   EXPECT_THAT(with(world.mesh(), {{"first", 0}}), HasSubstr("placements: 'first' is to lie at stage 0, but mesh() has no axis 'stage'"));
-  EXPECT_THAT(with(world.mesh("stage=2"), {{"first", 2}}),
-              HasSubstr("placements: 'first' is to lie at stage 2; mesh(stage=2) has stages 0 to 1"));
+  EXPECT_THAT(with(world.mesh("stage=2"), {{"first", 2}}), HasSubstr("placements: 'first' is to lie at stage 2; mesh(stage=2) has stages 0 to 1"));
   EXPECT_THAT(with(world.mesh(), {{"first", other.mesh()}}), HasSubstr("is of another world than the function's"));
   EXPECT_THAT(with(world.mesh(), {{"f*", world.mesh()}, {"first", world.mesh("", {.first = 1})}}),
               HasSubstr("placements: 'first' is matched by 'f*' and by 'first', which lie on different devices"));

@@ -2,9 +2,9 @@
 //
 //   bench_pipeline [--json FILE]
 //
-// Forward takes 2 ms, backward 4 ms. Bound: (m + p - 1) (forward + backward) for p stages and m micro-batches in one launch, each stage with p - i slots
-// for what its backward needs; and, for a chain of stages of 2 ms with two slots each, (n + p - 1) x 2 ms for n pieces. Every figure is the median of
-// five launches over the bound. Target: 1.05 (wake-ups and the hops between stages are all that is over it).
+// Forward takes 2 ms, backward 4 ms. Bound: (m + p - 1) (forward + backward) for p stages and m micro-batches in one launch, each stage with p - i
+// slots for what its backward needs; and, for a chain of stages of 2 ms with two slots each, (n + p - 1) x 2 ms for n pieces. Every figure is the
+// median of five launches over the bound. Target: 1.05 (wake-ups and the hops between stages are all that is over it).
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -154,8 +154,7 @@ int main(int count, char** words) {
   };
   std::vector<Row> rows;
   for (int p : {2, 4, 8})
-    for (int m : {8, 32})
-      rows.push_back({cat(p, " stages, ", m, " micro-batches"), pipeline(p, m), (m + p - 1) * (forward_ms + backward_ms)});
+    for (int m : {8, 32}) rows.push_back({cat(p, " stages, ", m, " micro-batches"), pipeline(p, m), (m + p - 1) * (forward_ms + backward_ms)});
   for (int p : {2, 4}) rows.push_back({cat("a chain of ", p, ", 60 pieces"), chain(p, 60), (60 + p - 1) * forward_ms});
   std::printf("%-28s %10s %10s %8s\n", "", "bound, ms", "median", "ratio");
   double worst = 0;

@@ -7,23 +7,13 @@
 #include <set>
 
 #include "passes/collapsed.h"
-#include "passes/order.h"
+#include "passes/readers.h"
 #include "solve/slots.h"
 
 namespace karez::passes {
 namespace {
 
 constexpr double slack = 1.05;  // over the best interval: what a slot more may save and is not worth its bytes
-
-// The segments, other than the value's own, that read its bytes, through windows too.
-void collect_readers(const Graph& graph, const Segmented& cut, const ById<ValueId, std::vector<Use>>& uses, ValueId value,
-                     std::set<SegmentId>& readers) {
-  for (const Use& use : uses[value]) {
-    const Node& node = graph.node(use.node);
-    if (!may_alias(node)) readers.insert(cut.of[use.node]);
-    else collect_readers(graph, cut, uses, node.outputs[0], readers);
-  }
-}
 
 std::int64_t largest_part(const Graph& graph, ValueId value) {
   const TensorType& type = graph.type(value);
@@ -99,7 +89,7 @@ void raise_micro_slots(const Graph& graph, const Segmented& cut, const CostTable
     if (graph.node(maker).acts == 1 || fills(graph, v) == 1 || may_alias(graph.node(maker))) continue;
     const int producer = number[cut.of[maker]];
     std::set<SegmentId> readers;
-    collect_readers(graph, cut, uses, v, readers);
+    collect_reading_segments(graph, cut, uses, v, readers);
     solve::SlotProblem::Register reg;
     reg.producer = producer;
     for (SegmentId reader : readers) {

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "passes/collapsed.h"
+#include "passes/critical_cycle.h"
 #include "passes/micro_slots.h"
 #include "passes/order.h"
 
@@ -31,6 +32,7 @@ Slotted slots(const Graph& graph, const Streams& stream, const Segmented& cut, c
     }
   }
   raise_micro_slots(graph, cut, costs, made.slots);
+  made.critical = critical_cycle(graph, cut, made.slots, costs);
   made.turns.resize(graph.nodes.size());
   std::map<CommunicatorKey, int> next;
   for (NodeId node : run_collapsed(graph, cut, made.slots, costs).collectives) made.turns[node].push_back(next[communicator_key(graph, node)]++);

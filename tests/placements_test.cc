@@ -216,8 +216,8 @@ TEST(Pipelines, OfEqualStagesHaveNoMoreSlotsThanStagesThatFollow) {
   }
 }
 
-// Tensor parallelism inside of stages: collectives of a stage and transfers between stages, of every act of a micro-batch, in one order on all members
-// whatever the acts and messages take; and the engine gets through as many launches as one likes.
+// Tensor parallelism inside of stages: collectives of a stage and transfers between stages, of every act of a micro-batch, in one order on all
+// members whatever the acts and messages take; and the engine gets through as many launches as one likes.
 TEST(Pipelines, TenThousandLaunchesWithRandomDelaysKeepOneOrderOnEveryMember) {
   CostTable costs;
   costs.link = {.alpha = 1e-9, .beta = 1e-13};  // so that the small model is split at all
