@@ -117,6 +117,10 @@ TEST(Builder, ANodeStandsWhereItIsWantedOrWithItsLargestOperandAndTheOthersTrave
   ValueId there = b.one("relu", {b.on_mesh(x, 2)});
   EXPECT_EQ(mesh(there), 2);
   EXPECT_EQ(mesh(b.one("add", {x, there})), 2) << "both are at hand there: x has travelled";
+  b.mesh = 2;
+  ValueId column = b.one("input", {}, {{"shape", Ints{4, 1}}});
+  b.mesh = 0;
+  EXPECT_EQ(mesh(b.one("matmul", {x, column})), 1) << "the larger one decides, though both are at hand where the small one lies";
   EXPECT_EQ(mesh(b.one("total", {x})), 1);
   EXPECT_EQ(mesh(b.one("fill", {b.one("total", {x})}, {{"shape", Ints{2}}})), 1);
   b.mesh = 3;

@@ -90,6 +90,25 @@ TEST(Place, AVariableIsUpdatedWhereItLies) {
 )");
 }
 
+TEST(Place, AVariableLiesWhereItsUpdateIsMade) {
+  EXPECT_EQ(placed(R"(graph main mesh() mesh() [0:1] mesh() [0:2] {
+  variable "n" : f32[4] read %0 updated %2
+  %0 = variable() {dtype="f32", name="n", shape=[4]} : f32[4]
+  %1 = tanh(%0) : f32[4] on mesh1
+  %2 = tanh(%0) : f32[4] on mesh2
+  output "a" %1
+})"),
+            R"(graph main mesh() [0:2] mesh() [0:1] {
+  variable "n" : f32[4] read %0 updated %3
+  %0 = variable() {dtype="f32", name="n", shape=[4]} : f32[4]
+  %1 = transfer(%0) : f32[4] on mesh1
+  %2 = tanh(%1) : f32[4] on mesh1
+  %3 = tanh(%0) : f32[4]
+  output "a" %2
+}
+)");
+}
+
 // Of two numbers for one mesh one is left, and what travelled between them is the value itself.
 TEST(Place, EqualMeshesBecomeOne) {
   EXPECT_EQ(placed(R"(graph main mesh() mesh() [0:1] mesh() {
