@@ -131,7 +131,7 @@ void fix_layouts(const WorldState& world, const Trace& trace, Graph& graph, cons
   apply_rules_to(graph, trace.parameters(), all, rules);
 }
 
-Compilation compiled(WorldState& world, Graph graph, const FunctionOptions& options, std::int64_t batch = 0) {
+Compilation compiled(WorldState& world, Graph graph, const FunctionOptions& options, std::int64_t batch = 0, std::vector<std::string> remat = {}) {
   Compilation c;
   const int devices = static_cast<int>(own_devices(graph, c.options.rank).size());
   c.graph = std::move(graph);
@@ -141,6 +141,7 @@ Compilation compiled(WorldState& world, Graph graph, const FunctionOptions& opti
   c.options = world.compile_options(devices);
   c.options.microbatches = options.microbatches;
   c.options.batch = batch;
+  c.options.remat = std::move(remat);
   c.options.off = options.off;
   c.options.keep_text = options.keep_text;
   compile(c);
@@ -255,7 +256,8 @@ Function::Function(DeviceMesh mesh, int arguments, Body body, FunctionOptions op
   require(mesh.world != nullptr, "compile needs a mesh that a World has made");
   require(options.microbatches >= 1, "compile: microbatches=", options.microbatches, "; at least 1 is meant");
   require(options.keep >= 1, "compile: keep = ", options.keep, "; at least the signature that is called must be kept");
-  placements_of(mesh, options);  // what is wrong with them is said here
+  placements_of(mesh, options);                                          // what is wrong with them is said here
+  for (const std::string& modules : options.remat) base::Glob{modules};  // and with these
   *state_ = {std::move(mesh), arguments, std::move(body), std::move(options), where};
   state_->traced.function = state_->options.name;
 }
@@ -315,6 +317,7 @@ void Function::plan_for(State& s, const std::vector<Taken>& signature) {
                           .stored = stored,
                           .train = s.options.train,
                           .counter = world.counter});
+  trace.remat = s.options.remat;
   {
     Trace::Scope scope(trace);
     std::vector<Tensor> inputs;
@@ -382,7 +385,7 @@ std::shared_ptr<Function::Compiled> Function::compile_traced(State& s, const std
   for (const Variable& variable : trace.graph.variables) own.push_back(variable.name);
   fix_layouts(world, trace, trace.graph, s.options.rules);
   const auto first = std::find_if(signature.begin(), signature.end(), [](const Taken& taken) { return taken.type.rank() > 0; });
-  Compilation c = compiled(world, std::move(trace.graph), s.options, first == signature.end() ? 0 : first->type.shape[0]);
+  Compilation c = compiled(world, std::move(trace.graph), s.options, first == signature.end() ? 0 : first->type.shape[0], trace.remat);
   for (std::size_t i = 0; i < own.size(); ++i) {
     // By name: passes may drop a variable that nothing needs.
     auto variable = std::find_if(c.graph.variables.begin(), c.graph.variables.end(), [&](const Variable& v) { return v.name == own[i]; });
@@ -433,6 +436,7 @@ Tensors Function::inlined(std::vector<Term> operands) const {
   const Mesh own = own_mesh(s.mesh, s.options);
   require(trace.mesh() == own, who, ", is compiled for ", sbp::print(own), "; the program that is being traced for ", sbp::print(trace.mesh()));
   trace.add_placements(placements_of(s.mesh, s.options));
+  trace.remat.insert(trace.remat.end(), s.options.remat.begin(), s.options.remat.end());
   TraceTurn turn(*s.mesh.world, s.traced);
   std::vector<Tensor> inputs;
   for (const auto& operand : operands) inputs.push_back(trace.tensor(trace.value(operand, trace.dtype_of(operand))));

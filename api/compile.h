@@ -36,6 +36,11 @@ struct FunctionOptions {
   // rule matches lies with its operand of most bytes (ties: the first), gradients where what they are of lies, an input and a parameter where they
   // are read first; values that are read on another placement travel. A rule that matches nothing and one that contradicts another are errors.
   std::vector<PlacementRule> placements = {};
+  // Recomputation (activation checkpointing) by module path: {"block*"}. What gradients read of a matching module's values is not held until they
+  // come: it is computed again from what went into the module, bit for bit, dropout included. Less memory (peak_bytes()), more time. Each outermost
+  // matching module is a region: all that is called in modules below it, and the functions between those calls; functions before the first and
+  // behind the last of them are not. What the region hands to others is held. A glob that matches no module is an error.
+  std::vector<std::string> remat = {};
   // The batch (dimension 0 of the first argument that has dimensions, and of every argument with as many rows) is cut into so many equal parts, and
   // the step works on one after the other: what it keeps for the backward pass is that of one part, gradients and losses are summed over them,
   // updates happen once, results come back whole. Losses and weights are those of 1, up to the order of sums; dropout drops the same elements.
@@ -137,7 +142,8 @@ class Function {
   void compile(const std::vector<TensorType>& types) const;
 
   // The body as a part of the program that is being traced, on the same mesh. FunctionOptions::train holds in it as if it were called alone; its
-  // rules hold for the parameters that it reads, and must agree with those of the function around it; passes are those of the function around it.
+  // rules hold for the parameters that it reads, and must agree with those of the function around it; its `remat` holds in the whole program; passes
+  // are those of the function around it.
   Tensors inlined(std::vector<Term> operands) const;
 
   // Of the latest signature, called or only planned; an error before the first.

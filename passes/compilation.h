@@ -29,6 +29,7 @@ struct CompileOptions {
   int microbatches = 1;
   std::int64_t batch = 0;          // the whole one's size, where there are micro-batches; 0: of the first input that has dimensions
   std::int64_t fold_bytes = 4096;  // larger constants are not made by folding
+  std::vector<std::string> remat;  // modules, by glob, whose values gradients compute again
   std::vector<std::string> off;    // passes switched off by name
   bool keep_text = false;          // keep what each pass made, as text
 };

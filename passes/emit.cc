@@ -36,7 +36,7 @@ class Emitter {
       if (actor_of_[s].valid()) fill(s);
     for (const auto& [id, fetched] : fetch_) bind_fetch(actor(id), fetched);
     setup();
-    order_writers();
+    order_controlled();
     start_and_done();
     finish_blocks();
     for (const Segment& segment : c_.cut.segments)
@@ -313,8 +313,9 @@ class Emitter {
     return next;
   }
 
-  // Every reader of a variable's old bytes comes before its writer; where no data path says so, a register without bytes does.
-  void order_writers() {
+  // Every reader of a variable's old bytes comes before its writer, and every node after those of its control edges; where no data path says so, a
+  // register without bytes does.
+  void order_controlled() {
     auto next = followers();
     auto reaches = [&](ActorId from, ActorId to) {
       ById<ActorId, bool> seen(plan_.actors.size(), false);
@@ -329,14 +330,29 @@ class Emitter {
       }
       return false;
     };
+    auto put_before = [&](ActorId first, ActorId then) {
+      if (first == then || reaches(first, then)) return;
+      connect(first, {then}, std::gcd(acts_[first], acts_[then]));
+      next[first].insert(then);
+    };
     for (LocalId v : c_.local.values.ids()) {
       if (value(v).variable < 0 || root(v) != v) continue;
-      for (ActorId writer : writers_[v]) {
-        for (ActorId reader : readers_[v]) {
-          if (reader == writer || reaches(reader, writer)) continue;
-          connect(reader, {writer}, std::gcd(acts_[reader], acts_[writer]));
-          next[reader].insert(writer);
-        }
+      for (ActorId writer : writers_[v])
+        for (ActorId reader : readers_[v]) put_before(reader, writer);
+    }
+    std::set<std::pair<SegmentId, SegmentId>> controls;
+    for (NodeId n : c_.graph.nodes.ids())
+      for (NodeId before : c_.graph.node(n).after)
+        if (const Role role = c_.graph.node(n).op->role; role != Role::update && role != Role::store)
+          controls.insert({c_.cut.of[before], c_.cut.of[n]});
+    if (controls.empty()) return;
+    std::map<std::pair<SegmentId, int>, ActorId> actors;  // by segment and device
+    for (std::size_t s = 0; s < c_.local.segments.size(); ++s)
+      if (actor_of_[s].valid()) actors[{c_.local.segments[s].segment, c_.local.segments[s].device}] = actor_of_[s];
+    for (const auto& [from, to] : controls) {
+      for (int device = 0; device < static_cast<int>(own_.size()); ++device) {
+        const auto first = actors.find({from, device}), then = actors.find({to, device});
+        if (first != actors.end() && then != actors.end()) put_before(first->second, then->second);
       }
     }
   }

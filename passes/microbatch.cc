@@ -59,6 +59,8 @@ class Cutter {
     for (std::size_t i = 0; i < graph_.outputs.size(); ++i) made.outputs[i].value = whole_[graph_.outputs[i].value];
     for (std::size_t i = 0; i < graph_.variables.size(); ++i)
       if (graph_.variables[i].updated.valid()) made.variables[i].updated = whole_[graph_.variables[i].updated];
+    for (Node& node : made.nodes)  // what acts once cannot wait for each of several acts
+      std::erase_if(node.after, [&](NodeId before) { return made.node(before).acts > 1 && made.node(before).acts != node.acts; });
     remove_dead(made);
     return made;
   }
@@ -313,6 +315,7 @@ class Cutter {
       const NodeId made = rewrite_.add(node.op, std::move(inputs), std::move(local.attrs), local.types, graph_.value(value).mesh, n);
       to.node(made).acts = acts;
       to.node(made).places = std::move(local.places);
+      for (NodeId before : node.after) to.node(made).after.push_back(rewrite_.node_at(before));
       return parts_[{value, dim}] = to.node(made).outputs[static_cast<std::size_t>(graph_.value(value).output)];
     }
     return parts_[{value, dim}] = part_of(value, rewrite_.at(value), dim);

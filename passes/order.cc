@@ -85,7 +85,9 @@ bool copy_for_late_readers(Graph& graph, const OpTable& ops) {
   auto uses = uses_of(graph);
   std::set<std::pair<NodeId, int>> late;                       // (reading node, operand)
   std::set<ValueId> copied;                                    // values read late
-  ById<NodeId, std::vector<NodeId>> then(graph.nodes.size());  // from readers to writers, as far as looked at
+  ById<NodeId, std::vector<NodeId>> then(graph.nodes.size());  // control edges: there already, and from readers to writers as far as looked at
+  for (NodeId n : graph.nodes.ids())
+    for (NodeId before : graph.node(n).after) then[before].push_back(n);
   for (const Variable& variable : graph.variables) {
     if (!variable.updated.valid() || !variable.read.valid()) continue;
     NodeId writer = graph.value(variable.updated).producer;

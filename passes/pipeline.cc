@@ -15,17 +15,19 @@
 #include "passes/memory.h"
 #include "passes/microbatch.h"
 #include "passes/order.h"
+#include "passes/recompute.h"
 #include "passes/segment.h"
-#include "passes/shard.h"
+#include "passes/shard_copies.h"
 #include "passes/slots.h"
 
 namespace karez::passes {
 namespace {
 
 void run_canonicalise(Compilation& c) { c.graph = canonicalise(std::move(c.graph), {c.ops, c.evaluate, c.options.fold_bytes}).graph; }
+void run_recompute(Compilation& c) { c.graph = recompute(std::move(c.graph), c.options.remat); }
 void run_microbatch(Compilation& c) { c.graph = microbatch(c.graph, *c.ops, c.options.microbatches, c.options.batch); }
 void run_shard(Compilation& c) {
-  Sharded made = shard(std::move(c.graph), c.options.costs);
+  Sharded made = c.options.remat.empty() ? shard(std::move(c.graph), c.options.costs) : shard_copies(std::move(c.graph), c.options.costs);
   c.graph = std::move(made.graph), c.wanted = std::move(made.wanted);
   c.cost = made.cost, c.cost_bound = made.cost_bound, c.optimal = made.optimal;
   c.shard_report = std::move(made.report);
@@ -49,6 +51,7 @@ void run_memory(Compilation& c) { c.plan = memory(std::move(c.plan)); }
 
 constexpr Pass passes[] = {
     {"canonicalise", run_canonicalise, true},  // first: what is gone need not be placed
+    {"recompute", run_recompute, true},        // behind canonicalise, which would make one of a node and its copy
     {"microbatch", run_microbatch, false},     // before shard: types are from here on those of one micro-batch
     {"shard", run_shard, false},
     {"box", run_box, false},            // after shard: boxes stand where neighbours disagree
@@ -86,6 +89,7 @@ void run_passes(Compilation& c, std::initializer_list<std::string_view> names) {
 void compile(Compilation& c) {
   for (const std::string& name : c.options.off) require(pass_named(name).may_be_off, "the pass '", name, "' cannot be switched off");
   verify(c.graph);
+  check_remat(c.graph, c.options.remat);
   c.passes.clear();
   for (const Pass& pass : passes) {
     if (std::find(c.options.off.begin(), c.options.off.end(), pass.name) != c.options.off.end()) continue;

@@ -37,7 +37,8 @@ int sender(const Held& held, PlacedLayout from, DeviceName receiver, int turn) {
 }
 
 void require_whole(const Layout& layout) {
-  for (Sbp entry : layout) require(ErrorKind::layout, !entry.is_partial(), "transfer: ", print(layout), " has a Partial; it is summed before it travels");
+  for (Sbp entry : layout)
+    require(ErrorKind::layout, !entry.is_partial(), "transfer: ", print(layout), " has a Partial; it is summed before it travels");
 }
 
 }  // namespace

@@ -41,8 +41,8 @@ struct TraceOptions {
   Mesh mesh = Mesh::of({});
   std::vector<TracePlacement> placements = {};
   std::function<std::optional<Mesh>(const Parameter&)> stored = {};  // where an earlier function has put a variable, if one has
-  bool train = true;       // dropout acts, and advances the counter of random numbers
-  Parameter counter = {};  // of random numbers; none: one of its own
+  bool train = true;                                                 // dropout acts, and advances the counter of random numbers
+  Parameter counter = {};                                            // of random numbers; none: one of its own
 };
 
 class Trace {
@@ -69,14 +69,15 @@ class Trace {
 
   std::uint64_t number() const { return number_; }
   const Mesh& mesh() const { return graph.meshes[static_cast<std::size_t>(builder.mesh)]; }  // where new variables and inputs lie
-  int number_of(const Mesh& mesh);               // of a placement in the graph; never 0, which is no decision
+  int number_of(const Mesh& mesh);                    // of a placement in the graph; never 0, which is no decision
   std::optional<int> ruled(const std::string& path);  // the placement that the rules give it, if one matches
   int place_of(const std::string& path) { return ruled(path).value_or(scope); }
-  int scope = 0;                                 // of the innermost Placed; 0: none
-  int decided(ValueId value);                    // where it lies; an undecided value goes on the mesh at hand
+  int scope = 0;               // of the innermost Placed; 0: none
+  int decided(ValueId value);  // where it lies; an undecided value goes on the mesh at hand
   bool places() const { return graph.meshes.size() > 1 || !options_.placements.empty(); }
   // Adds the rules of a function whose body is written into this trace for as long as it is; `finish` wants all of them matched.
   void add_placements(const std::vector<TracePlacement>& more) { options_.placements.insert(options_.placements.end(), more.begin(), more.end()); }
+  std::vector<std::string> remat;  // globs of FunctionOptions::remat, also of functions whose bodies are written into this trace
   bool training() const { return options_.train; }
 
   Tensor input(std::string_view name, const TensorType& type);

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "ops/all_ops.h"
 #include "passes/pipeline.h"
+#include "passes/recompute.h"
 #include "passes/rewrite.h"
 #include "tools/karez/commands.h"
 #include "tools/karez/files.h"
@@ -18,7 +19,7 @@ namespace karez::tools {
 namespace {
 
 struct Options {
-  std::string file, costs, passes = "canonicalise,shard,box,order";
+  std::string file, costs, remat, passes = "canonicalise,shard,box,order";
   std::int64_t team = 1, workers = 1, slots = 2;
   bool each = false;
 };
@@ -84,6 +85,9 @@ int run(const Options& options) {
   c.options.team = static_cast<int>(options.team);
   c.options.workers = static_cast<int>(options.workers);
   c.options.slots = static_cast<int>(options.slots);
+  if (!options.remat.empty())
+    for (const std::string& glob : split(options.remat, ' ')) c.options.remat.emplace_back(trim(glob));
+  check_remat(c.graph, c.options.remat);
   for (const std::string& name : names) {
     const auto begin = std::chrono::steady_clock::now();
     run_passes(c, {name});
@@ -113,6 +117,7 @@ Command opt_command() {
            {"--passes", "names with commas between, or all", &o->passes},
            {"--each", "print the text after each pass, under a comment with its name and time", &o->each},
            {"--costs", "file of a cost table; none: the default one", &o->costs},
+           {"--remat", "globs of modules that recompute takes, with spaces between", &o->remat},
            {"--team", "threads of one kernel call", &o->team},
            {"--workers", "threads that serve the rank's streams", &o->workers},
            {"--slots", "of registers between streams", &o->slots}},

@@ -1,0 +1,166 @@
+// FunctionOptions::remat: the same training bit for bit, in the less memory that the plan says.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+#include "bench/models.h"
+#include "kernels/kernel.h"
+#include "runtime/session.h"
+
+namespace karez::tests {
+namespace {
+
+constexpr std::int64_t width = 24, hidden = 96, rows = 256, blocks = 6;
+
+struct Block : nn::Module {
+  Block(Module& parent, const std::string& name) : Module(parent, name) {}
+  nn::Linear up{*this, "up", width, hidden}, down{*this, "down", hidden, width};
+  nn::Dropout drop{*this, "drop", 0.25};
+  Tensor operator()(Tensor x) { return x + drop(down(tanh(up(x)))); }
+};
+
+struct Deep : nn::Module {
+  std::vector<std::unique_ptr<Block>> list;
+  nn::Linear head{*this, "head", width, 5};
+  Deep() {
+    for (int i = 0; i < blocks; ++i) list.push_back(std::make_unique<Block>(*this, cat("block", i)));
+  }
+  Tensor operator()(Tensor x) {
+    for (auto& block : list) x = (*block)(x);
+    return head(x);
+  }
+};
+
+struct Trained {
+  std::vector<std::vector<float>> losses, weights;
+  std::int64_t planned = 0, measured = 0;  // bytes of the fullest device: as the plan says, and as they are handed out when it is loaded
+};
+
+std::vector<float> floats(const HostArray& array) {
+  auto data = array.data<float>();
+  return {data.begin(), data.end()};
+}
+
+template <class Net, class Input> Trained train(Net& net, const std::string& mesh, bool adam, int steps, Input&& input, FunctionOptions options) {
+  Mesh shape = Mesh::parse(mesh);
+  World world({.devices = shape.size(), .workers = 1, .seed = 3});
+  optim::Adam by_adam(net.parameters(), {.lr = 1e-2});
+  optim::SGD by_sgd(net.parameters(), {.lr = 1e-2, .momentum = 0.9});
+  auto step = compile(
+      world.mesh(shape.axes),
+      [&](Tensor x, Tensor y) {
+        Tensor loss = cross_entropy(net(x), y);
+        auto gradients = grad(loss, net.parameters());
+        if (adam) by_adam.step(gradients);
+        else by_sgd.step(gradients);
+        return loss;
+      },
+      std::move(options));
+  Trained out;
+  for (int s = 0; s < steps; ++s) {
+    auto [x, y] = input(s);
+    out.losses.push_back(floats(step(x, y).value().read()));
+  }
+  for (const Parameter& parameter : net.parameters()) out.weights.push_back(floats(world.read(parameter)));
+  out.planned = step.peak_bytes();
+  const KernelTable table(cpu_kernels());
+  Session session({}, table);
+  session.load(step.plan());
+  for (const auto& [device, bytes] : session.counters().peak_bytes) out.measured = std::max(out.measured, bytes);
+  return out;
+}
+
+Trained deep(const std::string& mesh, bool adam, int steps, FunctionOptions options) {
+  Deep net;
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal;
+  return train(
+      net, mesh, adam, steps,
+      [&](int) {
+        HostArray x(TensorType{DType::f32, {rows, width}}), y(TensorType{DType::i32, {rows}});
+        for (float& value : x.data<float>()) value = normal(random);
+        for (std::int32_t& label : y.data<std::int32_t>()) label = static_cast<std::int32_t>(random() % 5);
+        return std::pair(x, y);
+      },
+      std::move(options));
+}
+
+bool same_bits(const std::vector<std::vector<float>>& a, const std::vector<std::vector<float>>& b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (a[i].size() != b[i].size() || std::memcmp(a[i].data(), b[i].data(), a[i].size() * sizeof(float)) != 0) return false;
+  return true;
+}
+
+TEST(Recompute, TrainingIsTheSameBitForBitInLessMemory) {
+  for (const char* mesh : {"", "data=2", "data=2,model=2"}) {
+    for (bool adam : {true, false}) {
+      SCOPED_TRACE(cat(mesh, adam ? " adam" : " sgd"));
+      const Trained plain = deep(mesh, adam, 20, {}), again = deep(mesh, adam, 20, {.remat = {"block*"}});
+      EXPECT_TRUE(same_bits(plain.losses, again.losses));
+      EXPECT_TRUE(same_bits(plain.weights, again.weights));
+      EXPECT_EQ(plain.measured, plain.planned);
+      EXPECT_EQ(again.measured, again.planned);
+      EXPECT_LT(again.planned, plain.planned);
+      const int devices = Mesh::parse(mesh).size();
+      const std::int64_t wide = rows / devices * hidden * 4;  // tanh's result, the largest that a block's gradients read: one block's is there
+      if (devices <= 2) { EXPECT_LE(again.planned, plain.planned - 9 * (blocks - 1) * wide / 10); }
+    }
+  }
+}
+
+TEST(Recompute, ATransformersBlocksTakeLessThanHalfTheMemory) {
+  constexpr bench::GptShape shape = {.layers = 4, .width = 32, .heads = 4, .length = 32, .vocabulary = 11};
+  for (const char* mesh : {"", "data=2"}) {
+    auto run = [&](FunctionOptions options) {
+      bench::Gpt net(shape);
+      std::mt19937 random(9);
+      return train(
+          net, mesh, true, 5,
+          [&](int) {
+            HostArray x(TensorType{DType::i32, {8, shape.length}}), y(TensorType{DType::i32, {8 * shape.length}});
+            for (auto* array : {&x, &y})
+              for (std::int32_t& value : array->data<std::int32_t>()) value = static_cast<std::int32_t>(random() % 11);
+            return std::pair(x, y);
+          },
+          std::move(options));
+    };
+    SCOPED_TRACE(mesh);
+    const Trained plain = run({}), again = run({.remat = {"block*"}});
+    EXPECT_TRUE(same_bits(plain.losses, again.losses));
+    EXPECT_TRUE(same_bits(plain.weights, again.weights));
+    EXPECT_LT(again.planned, plain.planned / 2);
+  }
+}
+
+TEST(Recompute, MicroBatchesAndPlacementsGoWithIt) {
+  auto with = [](FunctionOptions options, bool again) {
+    if (again) options.remat = {"block*"};
+    return deep("data=2", true, 5, std::move(options));
+  };
+  const Trained plain = with({.microbatches = 4}, false), again = with({.microbatches = 4}, true);
+  EXPECT_TRUE(same_bits(plain.losses, again.losses));
+  EXPECT_TRUE(same_bits(plain.weights, again.weights));
+  EXPECT_LT(again.planned, plain.planned);
+  auto staged = [](int microbatches, std::vector<std::string> remat) {
+    FunctionOptions options{
+        .placements = {{"head", 1}, {"block{3,4,5}", 1}, {"block{0,1,2}", 0}}, .remat = std::move(remat), .microbatches = microbatches};
+    return deep("stage=2", false, 5, std::move(options));
+  };
+  for (int microbatches : {1, 4}) {
+    const Trained one = staged(microbatches, {}), two = staged(microbatches, {"block*"});
+    EXPECT_TRUE(same_bits(one.losses, two.losses)) << microbatches;
+    EXPECT_TRUE(same_bits(one.weights, two.weights)) << microbatches;
+  }
+}
+
+TEST(Recompute, SwitchedOffItIsAsIfNothingMatched) {
+  const Trained plain = deep("", true, 1, {}), off = deep("", true, 1, {.remat = {"block*"}, .off = {"recompute"}});
+  EXPECT_EQ(off.planned, plain.planned);
+}
+
+}  // namespace
+}  // namespace karez::tests
