@@ -93,6 +93,20 @@ TEST(Recompute, WhatOthersReadOfARegionIsKept) {
   EXPECT_EQ(nodes(program, {"block"}), nodes(program, {})) << "by the caller";
 }
 
+TEST(Recompute, WhatOneRegionHandsToTheNextIsKept) {
+  constexpr const char* program = R"(graph main {
+  %0 = input() {dtype="f32", name="x", shape=[2, 4]} : f32[2, 4]
+  %1 = tanh(%0) : f32[2, 4] in "a"
+  %2 = exp(%1) : f32[2, 4] in "b"
+  %3 = reduce_sum(%2) {axes=[0, 1]} : f32[]
+  %4 = mul(%2, %1) : f32[2, 4] in "b.grad"
+  output "loss" %3
+  output "dx" %4
+}
+)";
+  EXPECT_EQ(nodes(program, {"a", "b"}), nodes(program, {}));
+}
+
 // The whole program, loss too, in one module: no gradient comes before the copies, so they stand behind the region's last node.
 TEST(Recompute, ALossInTheRegionIsKeptAndCopiesComeBehindIt) {
   constexpr const char* program = R"(graph main {
