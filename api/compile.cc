@@ -435,13 +435,12 @@ Tensors Function::inlined(std::vector<Term> operands) const {
   require(&trace.builder.ops() == &s.mesh.world->ops, who, ", belongs to another world than the program that is being traced");
   const Mesh own = own_mesh(s.mesh, s.options);
   require(trace.mesh() == own, who, ", is compiled for ", sbp::print(own), "; the program that is being traced for ", sbp::print(trace.mesh()));
-  trace.add_placements(placements_of(s.mesh, s.options));
   trace.remat.insert(trace.remat.end(), s.options.remat.begin(), s.options.remat.end());
   TraceTurn turn(*s.mesh.world, s.traced);
   std::vector<Tensor> inputs;
   for (const auto& operand : operands) inputs.push_back(trace.tensor(trace.value(operand, trace.dtype_of(operand))));
   Tensors out;
-  auto touched = trace.inlined(s.options.train, [&] { out.list = s.body(inputs); });
+  auto touched = trace.inlined(s.options.train, placements_of(s.mesh, s.options), [&] { out.list = s.body(inputs); });
   apply_rules_to(trace.graph, trace.parameters(), touched, s.options.rules);  // they speak of this body's parameters alone
   for (const auto& tensor : out.list) trace.value(Term(tensor));              // a tensor of another trace is an error here
   return out;

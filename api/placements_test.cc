@@ -93,6 +93,25 @@ TEST(Placements, AnotherFunctionFindsVariablesWhereTheyLie) {
   EXPECT_THAT(error_of([&] { wrong(rows()).wait(); }), HasSubstr("variable 'second.weight' lies on mesh(); this function is compiled for mesh()"));
 }
 
+TEST(Placements, ThoseOfAFunctionInAnotherHoldInItsBodyAlone) {
+  World world({.devices = 3});
+  Pair a, b;
+  auto inner = compile(world.mesh(), [&](Tensor x) { return a(x); }, {.placements = {{"first", world.mesh()}, {"second", world.mesh("", {.first = 1})}}});
+  auto outer = compile(world.mesh(), [&](Tensor x) {
+    Tensor y = inner(x)[0];
+    Placed on(world.mesh("", {.first = 2}));
+    return y + b(x);
+  });
+  outer(rows()).wait();
+  for (const auto& variable : outer.graph().variables) {
+    const auto& mesh = outer.graph().meshes[static_cast<std::size_t>(variable.mesh)];
+    const int wanted = variable.name.find('#') != std::string::npos ? 2 : variable.name.find("second") != std::string::npos ? 1 : 0;
+    EXPECT_EQ(mesh.devices[0].device, wanted) << variable.name;
+  }
+  auto wrong = compile(world.mesh(), [&](Tensor x) { return a(x); }, {.placements = {{"third", world.mesh()}}});
+  EXPECT_THAT(error_of([&] { compile(world.mesh(), [&](Tensor x) { return wrong(x)[0]; })(rows()); }), HasSubstr("placements: 'third' matches no"));
+}
+
 // A step that updates what it read cannot begin anew before its update: the cycle goes through the variable. A slow stage is its own cycle.
 TEST(Placements, TheSummaryNamesWhatSetsThePace) {
   World world({.devices = 2});

@@ -258,7 +258,7 @@ ValueId Trace::host_scalar(const std::string& name, DType dtype, const void* own
   return id;
 }
 
-std::vector<std::size_t> Trace::inlined(bool train, const std::function<void()>& body) {
+std::vector<std::size_t> Trace::inlined(bool train, const std::vector<TracePlacement>& placements, const std::function<void()>& body) {
   struct Restored {
     bool& place;
     bool before;
@@ -266,7 +266,11 @@ std::vector<std::size_t> Trace::inlined(bool train, const std::function<void()>&
   } restored{options_.train, options_.train};
   options_.train = train;
   std::size_t first = touched_.size();
+  const std::size_t rules = options_.placements.size();
+  options_.placements.insert(options_.placements.end(), placements.begin(), placements.end());
   body();
+  require_matched(rules);
+  options_.placements.resize(rules);
   std::vector<std::size_t> out(touched_.begin() + static_cast<std::ptrdiff_t>(first), touched_.end());
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
@@ -283,10 +287,15 @@ std::int64_t Trace::site() {
   return static_cast<std::int64_t>(hash_text(cat(builder.path, "#", ordinal)) >> 1);
 }
 
+void Trace::require_matched(std::size_t first) const {
+  for (std::size_t i = first; i < options_.placements.size(); ++i)
+    require(ErrorKind::name, options_.placements[i].matched, "placements: '", options_.placements[i].module,
+            "' matches no module and no parameter of this function; ",
+            near_names(options_.placements[i].module, parameters_, [](const Parameter& parameter) { return parameter.name(); }));
+}
+
 void Trace::finish(const std::vector<Tensor>& outputs) {
-  for (const TracePlacement& rule : options_.placements)
-    require(ErrorKind::name, rule.matched, "placements: '", rule.module, "' matches no module and no parameter of this function; ",
-            near_names(rule.module, parameters_, [](const Parameter& parameter) { return parameter.name(); }));
+  require_matched(0);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const ValueId id = value(Term(outputs[i]));
     const NodeId maker = graph.value(id).producer;

@@ -75,8 +75,6 @@ class Trace {
   int scope = 0;               // of the innermost Placed; 0: none
   int decided(ValueId value);  // where it lies; an undecided value goes on the mesh at hand
   bool places() const { return graph.meshes.size() > 1 || !options_.placements.empty(); }
-  // Adds the rules of a function whose body is written into this trace for as long as it is; `finish` wants all of them matched.
-  void add_placements(const std::vector<TracePlacement>& more) { options_.placements.insert(options_.placements.end(), more.begin(), more.end()); }
   std::vector<std::string> remat;  // globs of FunctionOptions::remat, also of functions whose bodies are written into this trace
   bool training() const { return options_.train; }
 
@@ -104,8 +102,9 @@ class Trace {
   ValueId random_state();
   std::int64_t site();  // of the next random node: module path plus ordinal
 
-  // Another function's body, written into this trace: dropout acts in it if `train` says so. Returns which variables it read or updated.
-  std::vector<std::size_t> inlined(bool train, const std::function<void()>& body);
+  // Another function's body, written into this trace: dropout acts in it if `train` says so, and its placements hold in it beside those around it.
+  // Returns which variables it read or updated.
+  std::vector<std::size_t> inlined(bool train, const std::vector<TracePlacement>& placements, const std::function<void()>& body);
 
   // Names the outputs "out0", "out1", ..., those of with_layout in their layouts, and advances the random state if it was used.
   void finish(const std::vector<Tensor>& outputs);
@@ -114,6 +113,8 @@ class Trace {
   const std::vector<HostScalar>& host_scalars() const { return host_scalars_; }
 
  private:
+  void require_matched(std::size_t first) const;  // of the placements, from number `first` on
+
   TraceOptions options_;
   std::uint64_t number_;
   std::vector<Parameter> parameters_;
