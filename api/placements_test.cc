@@ -96,7 +96,8 @@ TEST(Placements, AnotherFunctionFindsVariablesWhereTheyLie) {
 TEST(Placements, ThoseOfAFunctionInAnotherHoldInItsBodyAlone) {
   World world({.devices = 3});
   Pair a, b;
-  auto inner = compile(world.mesh(), [&](Tensor x) { return a(x); }, {.placements = {{"first", world.mesh()}, {"second", world.mesh("", {.first = 1})}}});
+  auto inner =
+      compile(world.mesh(), [&](Tensor x) { return a(x); }, {.placements = {{"first", world.mesh()}, {"second", world.mesh("", {.first = 1})}}});
   auto outer = compile(world.mesh(), [&](Tensor x) {
     Tensor y = inner(x)[0];
     Placed on(world.mesh("", {.first = 2}));

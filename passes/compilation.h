@@ -60,7 +60,7 @@ struct Segmented {
 int priority_of(const Graph& graph, const Segmented& cut, SegmentId segment);
 
 struct Slotted {
-  std::string critical;      // what sets the pace of launches, for people
+  std::string critical;                  // what sets the pace of launches, for people
   ById<ValueId, int> slots;              // of the register that carries it between segments
   ById<NodeId, std::vector<int>> turns;  // of box nodes that cross devices, by act: positions in the sequence of their axis' communicators
 };

@@ -97,7 +97,8 @@ class Travels {
         continue;
       }
       std::vector<ValueId> inputs;
-      for (ValueId in : node.inputs) inputs.push_back(brought(in, node.outputs.empty() ? graph_.value(in).mesh : graph_.value(node.outputs[0]).mesh, n));
+      for (ValueId in : node.inputs)
+        inputs.push_back(brought(in, node.outputs.empty() ? graph_.value(in).mesh : graph_.value(node.outputs[0]).mesh, n));
       rewrite_.keep(n, std::move(inputs));
     }
     std::vector<ValueId> updated;

@@ -1,8 +1,8 @@
 // fuse: the rules in order, on every actor of every own device.
 #include "passes/fuse/fuse.h"
 
-#include "passes/fuse/rules.h"
 #include "passes/crossing.h"
+#include "passes/fuse/rules.h"
 
 namespace karez::passes {
 namespace {
