@@ -380,7 +380,7 @@ def test_opt_prints_what_each_pass_made(graph):
     assert names[0] == "canonicalise" and names[-1] == "memory" and len(names) == len(set(names)) > 10
     assert re.search(r"^# after shard, \S+ ms: \S+ us a launch predicted, optimal", said, re.M)
     parts = re.split(r"^# after .*\n", said, flags=re.M)[1:]
-    assert parts[1] == karez("opt", graph, "--passes", "canonicalise,shard")
+    assert parts[names.index("shard")] == karez("opt", graph, "--passes", "canonicalise,shard")
     assert parts[-1] == karez("opt", graph, "--passes", "all")
 
 
@@ -402,7 +402,7 @@ def test_a_plan_that_opt_made_is_sound_and_gives_what_one_device_does(graph, tmp
     ("shard,,box", "--passes 'shard,,box': a name is empty\n"),
     ("box", "--passes 'box': box reads what shard makes beside the graph; name it too\n"),
     ("shard,order", "--passes 'shard,order': order reads what box makes beside the graph; name it too\n"),
-    ("shard,canonicalise", "--passes 'shard,canonicalise': canonicalise comes before shard in the pipeline, whose order is the only one: canonicalise, shard"),
+    ("shard,canonicalise", "--passes 'shard,canonicalise': canonicalise comes before shard in the pipeline, whose order is the only one: canonicalise, "),
     ("shard,shard", "--passes 'shard,shard': shard comes before shard in the pipeline, "),
 ])
 def test_opt_refuses_passes_that_cannot_follow(passes, text, graph):
