@@ -1,0 +1,114 @@
+// ZeRO by rule: optimiser state, or that and parameters, split over the devices that share the batch. Nothing in the model or its loop changes.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "api/karez.h"
+
+namespace karez::tests {
+namespace {
+
+struct Mlp : nn::Module {
+  Mlp() : Module(DType::f64) {}
+  nn::Linear fc1{*this, "fc1", 16, 64}, fc2{*this, "fc2", 64, 32}, fc3{*this, "fc3", 32, 8};
+  Tensor operator()(Tensor x) { return fc3(relu(fc2(tanh(fc1(x))))); }
+};
+
+struct Result {
+  std::vector<double> losses;
+  std::vector<std::int64_t> state, parameters;  // bytes by device
+  std::int64_t planned = 0, counted = 0;        // sent in all steps but the first
+};
+
+std::int64_t sent(const World& world) {
+  std::int64_t bytes = 0;
+  for (const auto& [kind, of_kind] : world.counters().sent_bytes) bytes += of_kind;
+  return bytes;
+}
+
+Result trained(const std::string& mesh, const std::vector<LayoutRule>& rules) {
+  constexpr int steps = 20;
+  constexpr std::int64_t batch = 256;
+  const Mesh shape = Mesh::parse(mesh);
+  World world({.devices = shape.size(), .seed = 3});
+  Mlp net;
+  optim::Adam adam(net.parameters(), {.lr = 2e-3});
+  auto step = compile(world.mesh(mesh),
+                      [&](Tensor x, Tensor y) {
+                        x = shape.size() > 1 ? with_layout(x, P("data", nullptr)) : x;
+                        Tensor loss = cross_entropy(net(x), y);
+                        adam.step(grad(loss, net.parameters()));
+                        return loss;
+                      },
+                      {.rules = rules});
+  std::mt19937 random(7);
+  std::normal_distribution<double> normal;
+  Result out;
+  std::int64_t first = 0;  // sent with the first step, and by what gave variables their first values
+  for (int s = 0; s < steps; ++s) {
+    HostArray x(TensorType{DType::f64, {batch, 16}}), y(TensorType{DType::i32, {batch}});
+    for (double& value : x.data<double>()) value = normal(random);
+    for (std::int32_t& label : y.data<std::int32_t>()) label = static_cast<std::int32_t>(random() % 8);
+    out.losses.push_back(step(x, y).item());
+    if (s == 0) first = sent(world);
+  }
+  out.state.assign(static_cast<std::size_t>(shape.size()), 0);
+  out.parameters = out.state;
+  for (const auto& block : step.plan().blocks) {
+    if (block.kind != plan::BlockKind::variable || block.name == "adam.step") continue;
+    auto& bytes = block.name.starts_with("adam.") ? out.state : out.parameters;
+    bytes[static_cast<std::size_t>(block.device.index)] += block.bytes;
+  }
+  for (const auto& transfer : step.plan().transfers) out.planned += (steps - 1) * transfer.bytes;
+  out.counted = sent(world) - first;
+  return out;
+}
+
+const Result& on_one_device() {
+  static const Result one = trained("", {});
+  return one;
+}
+
+const std::vector<LayoutRule> data_parallel = {
+    {"fc*.weight", P(nullptr, nullptr)}, {"fc*.bias", P(nullptr)}, {"adam.*.*.weight", P(nullptr, nullptr)}, {"adam.*.*.bias", P(nullptr)}};
+const std::vector<LayoutRule> state_split = {
+    {"fc*.weight", P(nullptr, nullptr)}, {"fc*.bias", P(nullptr)}, {"adam.*.*.weight", P("data", nullptr)}, {"adam.*.*.bias", P("data")}};
+const std::vector<LayoutRule> all_split = {
+    {"fc*.weight", P("data", nullptr)}, {"fc*.bias", P("data")}, {"adam.*.*.weight", P("data", nullptr)}, {"adam.*.*.bias", P("data")}};
+
+void expect_same_training(const Result& other) {
+  const Result& one = on_one_device();
+  ASSERT_EQ(other.losses.size(), one.losses.size());
+  for (std::size_t i = 0; i < one.losses.size(); ++i) EXPECT_NEAR(other.losses[i], one.losses[i], 1e-10 * std::abs(one.losses[i])) << "step " << i;
+  EXPECT_EQ(other.planned, other.counted);
+}
+
+constexpr std::int64_t numbers = (16 + 1) * 64 + (64 + 1) * 32 + (32 + 1) * 8;
+
+TEST(Zero, EachDeviceHoldsItsPartOfTheOptimisersState) {
+  const Result zero = trained("data=4", state_split);
+  expect_same_training(zero);
+  for (std::int64_t bytes : zero.state) EXPECT_NEAR(static_cast<double>(bytes), 2. * numbers * 8 / 4, 0.02 * 2 * numbers * 8 / 4);
+  for (std::int64_t bytes : zero.parameters) EXPECT_EQ(bytes, numbers * 8);
+}
+
+TEST(Zero, ParametersMayBeSplitToo) {
+  const Result zero = trained("data=4", all_split);
+  expect_same_training(zero);
+  for (std::int64_t bytes : zero.state) EXPECT_NEAR(static_cast<double>(bytes), 2. * numbers * 8 / 4, 0.02 * 2 * numbers * 8 / 4);
+  for (std::int64_t bytes : zero.parameters) EXPECT_NEAR(static_cast<double>(bytes), numbers * 8. / 4, 0.02 * numbers * 8 / 4);
+}
+
+// Gradients are summed into parts and parameters gathered from parts: together what summing them everywhere sends.
+TEST(Zero, SendsNoMoreThanDataParallelTraining) {
+  const Result plain = trained("data=4", data_parallel), zero = trained("data=4", state_split);
+  expect_same_training(plain);
+  for (std::int64_t bytes : plain.state) EXPECT_EQ(bytes, 2 * numbers * 8);
+  EXPECT_LE(zero.counted, plain.counted);
+  // Of every gradient and every parameter (n - 1) / n from each of n devices; and at most the loss of each row, to all.
+  EXPECT_LE(zero.counted, 19 * (2 * 3 * numbers + 3 * 256) * 8);
+}
+
+}  // namespace
+}  // namespace karez::tests
