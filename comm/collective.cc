@@ -194,6 +194,11 @@ void CollectiveRun::start(const std::byte* in, std::byte* out, std::byte* stagin
 bool CollectiveRun::advance() {
   if (!active_) return true;
   endpoint_->bell().answer();
+  bool failed = endpoint_->bell().failed();  // before looking: what arrived before a failure counts
+  auto wait = [&] {
+    if (failed) endpoint_->check();
+    return false;
+  };
   auto read = [this](Place p) { return (p.memory == Memory::in ? in_ : p.memory == Memory::out ? out_ : staging_) + p.offset; };
   auto write = [this](Place p) { return (p.memory == Memory::out ? out_ : staging_) + p.offset; };
   for (; next_ < program_->steps.size(); ++next_) {
@@ -202,10 +207,10 @@ bool CollectiveRun::advance() {
       case Instruction::Do::receive: endpoint_->link(step.peer).post_receive(write(step.to), step.count); break;
       case Instruction::Do::send: endpoint_->link(step.peer).send(read(step.from), step.count); break;
       case Instruction::Do::await_received:
-        if (endpoint_->link(step.peer).received() < received_[step.peer] + step.count) return false;
+        if (endpoint_->link(step.peer).received() < received_[step.peer] + step.count) return wait();
         break;
       case Instruction::Do::await_sent:
-        if (endpoint_->link(step.peer).sent() < sent_[step.peer] + step.count) return false;
+        if (endpoint_->link(step.peer).sent() < sent_[step.peer] + step.count) return wait();
         break;
       case Instruction::Do::copy: std::memcpy(write(step.to), read(step.from), static_cast<std::size_t>(step.count)); break;
       case Instruction::Do::copy_box: program_->boxes[static_cast<std::size_t>(step.count)].run(read(step.from), write(step.to)); break;

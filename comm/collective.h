@@ -80,7 +80,8 @@ struct Program;
 //   start(...); while (!advance()) <wait until the endpoint's wake was called>;
 // `start` moves nothing yet. A call of `advance` too many does no harm; one is owed after each wake.
 // Of one endpoint one run is active at a time, and all members run the same sequence of collectives. After construction nothing allocates.
-// If a peer fails, let it run the collective all the same (with whatever its input holds): then nobody waits in vain.
+// If a peer's work fails, let it run the collective all the same (with whatever its input holds): then nobody waits in vain. If a link fails,
+// `advance` throws its error (kind peer, with the peer's name) instead of waiting, whichever link of the endpoint it is.
 class CollectiveRun {
  public:
   CollectiveRun(CollectiveSpec spec, Endpoint& endpoint);

@@ -1,4 +1,5 @@
 // Links: the one seam between collectives and whatever carries bytes. One end sends from its memory into the memory the other end posted.
+// A link to another process can fail; it then says so, and every collective over it ends with the peer's name.
 #pragma once
 
 #include <atomic>
@@ -8,6 +9,9 @@
 #include <memory>
 #include <utility>
 #include <vector>
+
+#include "base/error.h"
+#include "base/rooms.h"
 
 namespace karez::comm {
 
@@ -23,23 +27,38 @@ class Bell {
   }
   void answer() { rung_.exchange(false, std::memory_order_acq_rel); }  // before looking at the links
 
+  // A link has failed: it says why. Members need look for that only where this is so.
+  void ring_failure() {
+    failed_.store(true, std::memory_order_release);
+    ring();
+  }
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+
  private:
   Wake wake_;
-  std::atomic<bool> rung_{false};
+  std::atomic<bool> rung_{false}, failed_{false};
 };
 
 // One end of a link to one peer. Messages keep their order: the k-th send meets the peer's k-th posted receive, and both name the same
 // number of bytes. A posted receive is the credit: a send without one waits, and its memory must stay as it is until `sent` counts it.
 // Each end is used by one thread at a time. Nothing allocates or blocks after construction.
+// After a failure nothing moves any more: `failure` says why and stays, no posted memory is touched again, the bell has rung, and
+// post_receive and send throw it. What arrived before it counts.
 class Link {
  public:
   virtual ~Link() = default;
   virtual void post_receive(std::byte* into, std::int64_t bytes) = 0;
   virtual void send(const std::byte* from, std::int64_t bytes) = 0;
-  virtual std::int64_t received() const = 0;    // messages that have arrived here since the link was made
-  virtual std::int64_t sent() const = 0;        // messages of this end that have left; their memory is free again
-  virtual std::int64_t bytes_sent() const = 0;  // by this end, counted where they are copied
-  virtual int depth() const = 0;                // posted receives (and as many sends) that may wait at once; more is an error
+  virtual std::int64_t received() const = 0;                // messages that have arrived here since the link was made
+  virtual std::int64_t sent() const = 0;                    // messages of this end that have left; their memory is free again
+  virtual std::int64_t bytes_sent() const = 0;              // by this end, counted where they are copied
+  virtual int depth() const = 0;                            // posted receives (and as many sends) that may wait at once; more is an error
+  virtual const Error* failure() const { return nullptr; }  // of kind peer, with the peer's name; null while all is well
+
+  // For a thread that would rather look again than be woken. Between stay_awake(true) and stay_awake(false) it promises to call `poll`
+  // again and again; what arrives meanwhile may wait for that, and wakes nobody. A link within one process has nothing to look for.
+  virtual void stay_awake(bool) {}
+  virtual void poll() {}
 };
 
 // One member's end of a communicator: a link to each peer and the bell they ring.
@@ -53,6 +72,20 @@ class Endpoint {
   void connect(int peer, std::unique_ptr<Link> link) { links_[static_cast<std::size_t>(peer)] = std::move(link); }
   void set_wake(Wake wake) { bell_->set(std::move(wake)); }  // before the first message
   Bell& bell() const { return *bell_; }
+  // Throws the failure of whichever link has one.
+  void check() const {
+    if (!bell_->failed()) return;
+    for (const auto& link : links_)
+      if (const Error* failure = link ? link->failure() : nullptr) throw Error(*failure);
+  }
+  void stay_awake(bool awake) const {
+    for (const auto& link : links_)
+      if (link) link->stay_awake(awake);
+  }
+  void poll() const {
+    for (const auto& link : links_)
+      if (link) link->poll();
+  }
   std::int64_t bytes_sent() const {
     std::int64_t sum = 0;
     for (const auto& link : links_) sum += link ? link->bytes_sent() : 0;
