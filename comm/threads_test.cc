@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "comm/test_collectives.h"
+#include "comm/test_links.h"
 
 namespace {
 std::atomic<std::int64_t> allocations{0};
@@ -146,6 +147,38 @@ TEST(CollectiveThreads, ARunAllocatesNothing) {
   EXPECT_GT(before, 0);  // the counter counts
   EXPECT_GT(woken, 0);
   for (Case& c : cases) EXPECT_EQ(c.difference(), "");
+}
+
+// The counter counts all threads: those of the reactors too.
+TEST(LinkThreads, MessagesBetweenProcessesAllocateNothing) {
+  for (const CarrierKind& kind : carriers) {
+    for (bool awake : {false, true}) {
+      auto carrier = kind.make();
+      auto ends = carrier->open(4);
+      for (int m = 0; m < 2; ++m) ends->end(m).stay_awake(awake);
+      std::vector<std::byte> from(3 << 20), to(3 << 20);
+      auto pass = [&] {
+        for (std::int64_t size : {8, 100, 70000, 3 << 20, 0}) {
+          Link &a = ends->link(0), &b = ends->link(1);
+          std::int64_t n = b.received(), m = a.sent();
+          for (int i = 0; i < 4; ++i) b.post_receive(to.data(), size);
+          for (int i = 0; i < 4; ++i) a.send(from.data(), size);
+          Patience patience(20);
+          while (b.received() < n + 4 || a.sent() < m + 4) {
+            a.poll();
+            b.poll();
+            if (patience.over()) return false;
+          }
+        }
+        return true;
+      };
+      for (int i = 0; i < 20; ++i) ASSERT_TRUE(pass());
+      std::int64_t before = allocations.load();
+      for (int i = 0; i < 10; ++i) ASSERT_TRUE(pass());
+      EXPECT_EQ(allocations.load() - before, 0) << kind.name << (awake ? ", awake" : "");
+      for (int m = 0; m < 2; ++m) ends->end(m).stay_awake(false);
+    }
+  }
 }
 
 }  // namespace

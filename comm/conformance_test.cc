@@ -1,0 +1,269 @@
+// What every carrier of links must do, run over each of them: order, credits, sizes, depth, threads, counted bytes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <deque>
+#include <random>
+#include <thread>
+
+#include "base/error.h"
+#include "comm/test_collectives.h"
+#include "comm/test_links.h"
+
+namespace karez::comm {
+namespace {
+using namespace test;
+
+std::byte* bytes(auto& items) { return reinterpret_cast<std::byte*>(&items[0]); }
+
+std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) { return error.what(); }
+  return "no error";
+}
+
+class Conformance : public ::testing::TestWithParam<CarrierKind> {
+ protected:
+  std::unique_ptr<Carrier> carrier = GetParam().make();
+  bool local() const { return GetParam().name == "local"; }
+};
+
+INSTANTIATE_TEST_SUITE_P(Carriers, Conformance, ::testing::ValuesIn(carriers), [](const auto& kind) { return kind.param.name; });
+
+TEST_P(Conformance, ASendWaitsForAPostedReceive) {
+  auto ends = carrier->open(8);
+  std::string from = "hello", to = ".....";
+  ends->link(0).send(bytes(from), 5);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(ends->link(0).sent(), 0);
+  EXPECT_EQ(ends->link(0).bytes_sent(), 0);
+  EXPECT_EQ(to, ".....");
+  ends->link(1).post_receive(bytes(to), 5);
+  ASSERT_TRUE(await([&] { return ends->link(1).received() == 1 && ends->link(0).sent() == 1; }));
+  EXPECT_EQ(to, "hello");
+  EXPECT_EQ(ends->link(1).sent(), 0);
+  EXPECT_EQ(ends->link(0).received(), 0);
+  EXPECT_EQ(ends->link(0).bytes_sent(), 5);
+  EXPECT_EQ(ends->link(1).bytes_sent(), 0);
+}
+
+TEST_P(Conformance, ASecondSendWaitsForASecondReceive) {
+  auto ends = carrier->open(8);
+  std::string from = "ab", to = "..";
+  ends->link(1).post_receive(bytes(to), 1);
+  ends->link(0).send(bytes(from), 1);
+  ends->link(0).send(bytes(from) + 1, 1);
+  ASSERT_TRUE(await([&] { return ends->link(1).received() == 1; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(to, "a.");
+  EXPECT_EQ(ends->link(0).sent(), 1);
+  ends->link(1).post_receive(bytes(to) + 1, 1);
+  ASSERT_TRUE(await([&] { return ends->link(1).received() == 2; }));
+  EXPECT_EQ(to, "ab");
+}
+
+TEST_P(Conformance, WhoWaitsIsRung) {
+  auto ends = carrier->open(8);
+  std::atomic<int> sender{0}, receiver{0};
+  ends->end(0).set_wake([&] { ++sender; });
+  ends->end(1).set_wake([&] { ++receiver; });
+  std::string from = "x", to = ".";
+  ends->link(1).post_receive(bytes(to), 1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(receiver, 0);
+  ends->link(0).send(bytes(from), 1);
+  EXPECT_TRUE(await([&] { return receiver == 1; }));
+  ends->end(1).bell().answer();
+  ends->end(0).bell().answer();
+  sender = 0;
+  ends->link(0).send(bytes(from), 1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(sender, 0);
+  ends->link(1).post_receive(bytes(to), 1);
+  EXPECT_TRUE(await([&] { return sender == 1; })) << "its memory is free again";
+}
+
+TEST_P(Conformance, EmptyMessagesArriveInTheirTurn) {
+  auto ends = carrier->open(4);
+  std::string from = "ab", to = "..";
+  ends->link(1).post_receive(nullptr, 0);
+  ends->link(1).post_receive(bytes(to), 2);
+  ends->link(1).post_receive(nullptr, 0);
+  ends->link(0).send(nullptr, 0);
+  ASSERT_TRUE(await([&] { return ends->link(1).received() == 1 && ends->link(0).sent() == 1; }));
+  EXPECT_EQ(to, "..");
+  ends->link(0).send(bytes(from), 2);
+  ends->link(0).send(nullptr, 0);
+  ASSERT_TRUE(await([&] { return ends->link(1).received() == 3; }));
+  EXPECT_EQ(to, "ab");
+  EXPECT_EQ(ends->link(0).bytes_sent(), 2);
+}
+
+// Sends all of `sizes` in order, as many at once as the depth allows, and receives them likewise, in one thread.
+void pass(Ends& ends, const std::vector<std::int64_t>& sizes, std::uint64_t seed) {
+  std::int64_t sum = 0;
+  for (std::int64_t size : sizes) sum += size;
+  std::vector<std::byte> from(static_cast<std::size_t>(sum) + 1), to(from.size(), std::byte{0xA5});
+  std::mt19937_64 random(seed);
+  for (std::byte& b : from) b = static_cast<std::byte>(random());
+  from.back() = std::byte{0xA5};  // what lies behind the last message stays
+  Link &a = ends.link(0), &b = ends.link(1);
+  auto count = static_cast<std::int64_t>(sizes.size());
+  std::int64_t sent = 0, posted = 0, send_at = 0, post_at = 0, before = a.bytes_sent(), a0 = a.sent(), b0 = b.received();
+  bool done = await([&] {
+    while (posted < count && posted - (b.received() - b0) < b.depth()) {
+      b.post_receive(to.data() + post_at, sizes[static_cast<std::size_t>(posted)]);
+      post_at += sizes[static_cast<std::size_t>(posted++)];
+    }
+    while (sent < count && sent - (a.sent() - a0) < a.depth()) {
+      a.send(from.data() + send_at, sizes[static_cast<std::size_t>(sent)]);
+      send_at += sizes[static_cast<std::size_t>(sent++)];
+    }
+    return b.received() - b0 == count && a.sent() - a0 == count;
+  });
+  ASSERT_TRUE(done) << b.received() - b0 << " of " << count << " arrived";
+  EXPECT_TRUE(from == to) << "other bytes arrived";
+  EXPECT_EQ(a.bytes_sent() - before, sum);
+}
+
+TEST_P(Conformance, ManySmallMessagesKeepTheirOrder) {
+  auto ends = carrier->open(32);
+  pass(*ends, std::vector<std::int64_t>(20000, 8), 1);
+}
+
+TEST_P(Conformance, AMessageOf64MegabytesArrivesWhole) {
+  auto ends = carrier->open(2);
+  pass(*ends, {64 << 20, 1, 3}, 2);
+}
+
+TEST_P(Conformance, SizesAroundThoseOfFramesAndBuffers) {
+  auto ends = carrier->open(3);
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t edge : {24, 16 << 10, 64 << 10, 1 << 20})
+    for (std::int64_t size = edge - 25; size <= edge + 25; size += edge < 100 ? 1 : 5) sizes.push_back(std::max<std::int64_t>(size, 0));
+  pass(*ends, sizes, 3);
+}
+
+TEST_P(Conformance, ALongMessageDoesNotKeepAnotherLinkWaiting) {
+  auto wide = carrier->open(1), narrow = carrier->open(1);
+  std::vector<std::byte> from(64 << 20), to(64 << 20);
+  std::string small = "s", came = ".";
+  wide->link(1).post_receive(to.data(), 64 << 20);
+  narrow->link(1).post_receive(bytes(came), 1);
+  wide->link(0).send(from.data(), 64 << 20);
+  narrow->link(0).send(bytes(small), 1);
+  ASSERT_TRUE(await([&] { return narrow->link(1).received() == 1; }));
+  if (!local()) { EXPECT_LT(wide->link(0).bytes_sent(), 64 << 20) << "the small one went first, or between"; }
+  EXPECT_EQ(came, "s");
+  ASSERT_TRUE(await([&] { return wide->link(1).received() == 1; }));
+}
+
+TEST_P(Conformance, MoreThanItsDepthIsRefusedInsteadOfOverwriting) {
+  auto ends = carrier->open(2);
+  std::string from = "xy", to = "..";
+  ends->link(0).send(bytes(from), 1);
+  ends->link(0).send(bytes(from) + 1, 1);
+  EXPECT_THAT(error_of([&] { ends->link(0).send(bytes(from), 1); }), ::testing::HasSubstr("more than 2 sends wait at once"));
+  ends->link(0).post_receive(bytes(to), 1);
+  ends->link(0).post_receive(bytes(to), 1);
+  EXPECT_THAT(error_of([&] { ends->link(0).post_receive(bytes(to), 1); }), ::testing::HasSubstr("more than 2 posted receives wait at once"));
+  EXPECT_EQ(ends->link(0).depth(), 2);
+  ends->link(1).post_receive(bytes(to), 1);
+  ends->link(1).post_receive(bytes(to) + 1, 1);
+  ASSERT_TRUE(await([&] { return ends->link(1).received() == 2; }));
+  EXPECT_EQ(to, "xy");
+}
+
+TEST_P(Conformance, SizesThatDifferAreAnErrorThatNamesBoth) {
+  auto ends = carrier->open(2);
+  std::string four = "1234";
+  ends->link(1).post_receive(bytes(four), 3);
+  std::string said = error_of([&] {
+    for (int i = 0; i < 1000 && ends->link(0).failure() == nullptr; ++i) {
+      if (i == 0) ends->link(0).send(bytes(four), 4);  // before the credit has come, or after
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    ends->end(0).check();
+  });
+  EXPECT_THAT(said, ::testing::HasSubstr("a message of 4 bytes meets a receive of 3"));
+  auto later = carrier->open(2);
+  if (ends->link(0).failure() != nullptr) return;  // the connection has gone with it
+  later->link(1).post_receive(bytes(four), 3);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_THAT(error_of([&] { later->link(0).send(bytes(four), 4); }), ::testing::HasSubstr("a message of 4 bytes meets a receive of 3"));
+}
+
+class TrafficTest : public Conformance {
+ protected:
+  void run(bool a_awake, bool b_awake, std::uint64_t seed) {
+    std::vector<std::unique_ptr<Ends>> links;
+    std::vector<Endpoint*> ends[2];
+    for (int depth : {1, 2, 8}) {
+      links.push_back(carrier->open(depth));
+      for (int m = 0; m < 2; ++m) ends[m].push_back(&links.back()->end(m));
+    }
+    Traffic traffic{seed, 400, 100000};
+    std::string said;
+    std::thread other([&] { said = traffic.serve(ends[1], 1, b_awake); });
+    EXPECT_EQ(traffic.serve(ends[0], 0, a_awake), "") << "seed " << seed;
+    other.join();
+    EXPECT_EQ(said, "") << "seed " << seed;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Carriers, TrafficTest, ::testing::ValuesIn(carriers), [](const auto& kind) { return kind.param.name; });
+
+TEST_P(TrafficTest, RandomTrafficOfTwoThatAreWokenIsWhatWasSent) { run(false, false, 11); }
+TEST_P(TrafficTest, RandomTrafficOfTwoThatStayAwakeIsWhatWasSent) { run(true, true, 12); }
+TEST_P(TrafficTest, RandomTrafficOfOneAwakeAndOneWokenIsWhatWasSent) { run(true, false, 13); }
+
+TEST_P(Conformance, ThreadsThatShareAConnectionDoNotDisturbEachOther) {
+  constexpr int links = 4;
+  std::vector<std::unique_ptr<Ends>> ends;
+  for (int l = 0; l < links; ++l) ends.push_back(carrier->open(4));
+  std::vector<std::thread> threads;
+  std::vector<std::string> said(2 * links);
+  for (int l = 0; l < links; ++l)
+    for (int m = 0; m < 2; ++m)
+      threads.emplace_back([&, l, m] {
+        said[static_cast<std::size_t>(2 * l + m)] =
+            Traffic{100u + static_cast<unsigned>(l), 200, 200000}.serve({&ends[static_cast<std::size_t>(l)]->end(m)}, m, l == 3);
+      });
+  for (auto& t : threads) t.join();
+  for (const auto& s : said) EXPECT_EQ(s, "");
+}
+
+// The same collectives as on the local hub, every member pair over the carrier.
+TEST_P(Conformance, CollectivesOfTwoMembersGetTheSameBits) {
+  auto ends = carrier->open(8);
+  std::deque<Case> cases;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) cases.push_back(random_case(2, seed));
+  for (Algorithm a : {Algorithm::ring, Algorithm::direct, Algorithm::flat})
+    cases.push_back(make_all_reduce(DType::f32, Op::sum, 2, {100007}, a, 65536, 9));
+  std::int64_t planned = 0;
+  for (Case& c : cases) {
+    std::vector<CollectiveRun> runs;
+    for (int m = 0; m < 2; ++m) {
+      runs.emplace_back(c.specs[static_cast<std::size_t>(m)], ends->end(m));
+      runs.back().start(c.in[static_cast<std::size_t>(m)].data(), c.out[static_cast<std::size_t>(m)].data(),
+                        c.staging[static_cast<std::size_t>(m)].data());
+    }
+    ASSERT_TRUE(await([&] {
+      bool first = runs[0].advance(), second = runs[1].advance();
+      return first && second;
+    })) << c.name;
+    EXPECT_EQ(c.difference(), "");
+    planned += c.planned();
+  }
+  EXPECT_EQ(ends->end(0).bytes_sent() + ends->end(1).bytes_sent(), planned);
+}
+
+TEST_P(Conformance, WhatIsAskedOfALinkMustMakeSense) {
+  if (local()) return;
+  EXPECT_THROW(carrier->open(0), Error);
+}
+
+}  // namespace
+}  // namespace karez::comm

@@ -1,0 +1,489 @@
+// Channels on a wire: who may write, what goes next, and where what arrives belongs.
+#include "comm/connection.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <thread>
+
+#include "base/error.h"
+
+namespace karez::comm {
+namespace {
+constexpr std::int64_t most_inline = 64 << 10;  // bytes that a sender's own thread writes; more would keep it from its work
+constexpr int frames_of_batch = 64;
+constexpr std::size_t channels_of_peer = 1 << 16;  // that a peer may name before they are opened here
+constexpr int most_depth = 1 << 12;
+}  // namespace
+
+// Both directions of one link, under the connection's lock but for the counters that others look at.
+struct Channel {
+  struct Message {
+    std::byte* into = nullptr;
+    const std::byte* from = nullptr;
+    std::int64_t bytes = 0;
+  };
+  explicit Channel(std::uint64_t number) : number(number) {}
+
+  std::size_t slot(std::int64_t message) const { return static_cast<std::size_t>(message) % out.size(); }
+
+  const std::uint64_t number;
+  Bell* bell = nullptr;               // null until opened
+  bool closed = false;                // for good
+  std::vector<Message> out, in;       // of `depth`: messages waiting to leave, receives waiting to be filled
+  std::vector<std::int64_t> credits;  // sizes of the peer's posted receives, a ring likewise; before opening: all of them in order
+
+  std::int64_t sends = 0, begun = 0;                   // posted here; all their bytes put into batches
+  std::int64_t credited = 0;                           // the peer's posted receives
+  std::int64_t put = 0;                                // bytes of message `begun` put into batches
+  std::int64_t posted = 0, announced = 0, filled = 0;  // receives posted here; told to the peer; bytes of the one that is being filled
+  int in_batch = 0;                                    // frames of the batch that is being written
+  bool queued = false;
+  Channel* next = nullptr;
+  std::atomic<std::int64_t> received{0}, sent{0}, bytes_sent{0};
+
+  bool has_credits_to_tell() const { return announced < posted; }
+  bool can_send() const { return begun < std::min(sends, credited); }
+};
+
+// What is being written: frames with their bytes, as parts for the wire. Owned by whoever writes.
+struct Connection::Batch {
+  struct Item {
+    Channel* channel;
+    std::int64_t bytes;  // of data
+    bool ends_message;
+  };
+  std::array<std::array<std::byte, Frame::bytes>, frames_of_batch> frames;
+  std::array<iovec, 2 * frames_of_batch> parts;
+  std::array<Item, frames_of_batch> items;
+  int items_used = 0, parts_used = 0, parts_written = 0;
+
+  bool written() const { return parts_written == parts_used; }
+  void clear() { items_used = parts_used = parts_written = 0; }
+  void add(const Frame& frame, const Item& item, const std::byte* from) {
+    auto& bytes = frames[static_cast<std::size_t>(items_used)];
+    encode(frame, bytes.data());
+    items[static_cast<std::size_t>(items_used++)] = item;
+    parts[static_cast<std::size_t>(parts_used++)] = {bytes.data(), bytes.size()};
+    if (frame.length > 0) parts[static_cast<std::size_t>(parts_used++)] = {const_cast<std::byte*>(from), frame.length};
+  }
+  void advance(std::int64_t bytes) {
+    while (bytes > 0) {
+      iovec& part = parts[static_cast<std::size_t>(parts_written)];
+      auto step = std::min(bytes, static_cast<std::int64_t>(part.iov_len));
+      part.iov_base = static_cast<std::byte*>(part.iov_base) + step;
+      part.iov_len -= static_cast<std::size_t>(step);
+      bytes -= step;
+      if (part.iov_len == 0) ++parts_written;
+    }
+  }
+};
+
+class ChannelLink : public Link {
+ public:
+  ChannelLink(Connection& connection, Channel& channel) : connection_(connection), channel_(channel) {}
+  ~ChannelLink() override {
+    if (awake_) connection_.stay_awake(false);
+    connection_.close(channel_);
+  }
+  void post_receive(std::byte* into, std::int64_t bytes) override { connection_.post_receive(channel_, into, bytes); }
+  void send(const std::byte* from, std::int64_t bytes) override { connection_.send(channel_, from, bytes); }
+  std::int64_t received() const override { return channel_.received.load(std::memory_order_acquire); }
+  std::int64_t sent() const override { return channel_.sent.load(std::memory_order_acquire); }
+  std::int64_t bytes_sent() const override { return channel_.bytes_sent.load(std::memory_order_relaxed); }
+  int depth() const override { return static_cast<int>(channel_.out.size()); }
+  const Error* failure() const override { return connection_.failure(); }
+  void stay_awake(bool awake) override {
+    if (awake != awake_) connection_.stay_awake(awake);
+    awake_ = awake;
+  }
+  void poll() override { connection_.poll(); }
+
+ private:
+  Connection& connection_;
+  Channel& channel_;
+  bool awake_ = false;
+};
+
+Connection::Connection(Reactor& reactor, std::unique_ptr<Wire> wire, std::string peer)
+    : reactor_(reactor),
+      wire_(std::move(wire)),
+      peer_(std::move(peer)),
+      batch_(std::make_unique<Batch>()),
+      buffer_(16 << 10) {
+  reactor_.watch(wire_->descriptor(), wire_->events(false), *this, watch_);
+  reactor_.call(watch_);  // something may have come already
+}
+
+Connection::~Connection() {
+  wire_->shut();
+  reactor_.forget(watch_);
+}
+
+std::unique_ptr<Link> Connection::open(std::uint64_t number, int depth, Bell& bell) {
+  require(depth >= 1 && depth <= most_depth, "a link of depth ", depth, "; between 1 and ", most_depth);
+  std::lock_guard lock(mutex_);
+  auto& channel = channels_[number];
+  if (channel == nullptr) channel = std::make_unique<Channel>(number);
+  require(channel->bell == nullptr && !channel->closed, "channel ", number, " to ", peer_, " was opened before");
+  require(channel->credited <= depth, "channel ", number, ": ", peer_, " has posted ", channel->credited, " receives, more than its depth of ",
+          depth);
+  channel->out.resize(static_cast<std::size_t>(depth));
+  channel->in.resize(static_cast<std::size_t>(depth));
+  channel->credits.resize(static_cast<std::size_t>(depth));
+  channel->bell = &bell;
+  if (failure() != nullptr) bell.ring_failure();
+  return std::make_unique<ChannelLink>(*this, *channel);
+}
+
+void Connection::post_receive(Channel& c, std::byte* into, std::int64_t bytes) {
+  std::unique_lock lock(mutex_);
+  if (const Error* failure = failure_.load()) throw Error(*failure);
+  auto depth = static_cast<std::int64_t>(c.in.size());
+  if (c.posted - c.received.load(std::memory_order_relaxed) >= depth)
+    fail(ErrorKind::user, "link to ", peer_, ": more than ", depth, " posted receives wait at once");
+  c.in[c.slot(c.posted++)] = {into, nullptr, bytes};
+  queue(c);
+  write_now(lock);
+}
+
+void Connection::send(Channel& c, const std::byte* from, std::int64_t bytes) {
+  std::unique_lock lock(mutex_);
+  if (const Error* failure = failure_.load()) throw Error(*failure);
+  auto depth = static_cast<std::int64_t>(c.out.size());
+  if (c.sends - c.sent.load(std::memory_order_relaxed) >= depth) fail("link to ", peer_, ": more than ", depth, " sends wait at once");
+  if (c.sends < c.credited && c.credits[c.slot(c.sends)] != bytes)
+    fail("link to ", peer_, ": a message of ", bytes, " bytes meets a receive of ", c.credits[c.slot(c.sends)]);
+  c.out[c.slot(c.sends++)] = {nullptr, from, bytes};
+  if (!c.can_send()) return;
+  queue(c);
+  write_now(lock);
+}
+
+void Connection::close(Channel& c) {
+  std::unique_lock lock(mutex_);
+  c.closed = true;
+  bool half = into_ == &c || c.in_batch > 0 || c.put > 0 || c.filled > 0;
+  if (half && failure() == nullptr) {
+    if (why_.empty()) why_ = "a link was closed here in the middle of a message";
+    wire_->shut();
+  }
+  let_go_.wait(lock, [&] { return failure() != nullptr || !(into_ == &c || c.in_batch > 0); });
+  Channel** at = &first_;  // out of the queue
+  for (Channel* previous = nullptr; *at != nullptr; previous = *at, at = &(*at)->next) {
+    if (*at != &c) continue;
+    *at = c.next;
+    if (last_ == &c) last_ = previous;
+    break;
+  }
+  c.queued = false;
+  c.bell = nullptr;
+}
+
+void Connection::end(const std::string& why) {
+  std::lock_guard lock(mutex_);
+  if (why_.empty()) why_ = why;
+  wire_->shut();
+}
+
+// --- writing ------------------------------------------------------------------------------------------------------------------
+
+void Connection::queue(Channel& c) {
+  if (c.queued || c.bell == nullptr) return;
+  c.queued = true;
+  c.next = nullptr;
+  (first_ == nullptr ? first_ : last_->next) = &c;
+  last_ = &c;
+}
+
+// In the thread of who sends or posts: nothing if another writes, who then goes on with this too.
+void Connection::write_now(std::unique_lock<std::mutex>& lock) {
+  if (writing_ || ended_) return;
+  writing_ = true;
+  lock.unlock();
+  write(1, most_inline);
+}
+
+// In the thread of the reactor or of who is awake.
+void Connection::write_on(int batches) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!blocked_ || ended_) return;
+    blocked_ = false;
+  }
+  write(batches, Frame::most_length);
+}
+
+void Connection::write(int batches, std::int64_t most) {
+  while (true) {
+    if (batch_->written()) {
+      std::lock_guard lock(mutex_);
+      account();
+      if (ended_) {
+        writing_ = false;
+        return announce();
+      }
+      if (first_ == nullptr) {
+        writing_ = false;
+        return;
+      }
+      if (batches-- > 0) fill(most);
+      if (batch_->items_used == 0) return hand_over();
+    }
+    Batch& batch = *batch_;
+    std::int64_t n = wire_->write(&batch.parts[static_cast<std::size_t>(batch.parts_written)], batch.parts_used - batch.parts_written);
+    if (n > 0) {
+      batch.advance(n);
+      continue;
+    }
+    if (n == 0) {
+      {
+        std::lock_guard lock(mutex_);
+        if (ended_) {
+          writing_ = false;
+          return announce();
+        }
+        blocked_ = true;
+      }
+      if (wire_->wait_to_write()) return;
+      std::lock_guard lock(mutex_);
+      if (!blocked_) return;  // another goes on
+      blocked_ = false;
+      continue;
+    }
+    {
+      std::lock_guard lock(mutex_);
+      writing_ = false;
+      if (ended_) return announce();
+      wire_->shut();  // whoever reads comes to the end, and tells
+    }
+    if (!reading_.exchange(true, std::memory_order_acquire)) finish(wire_->reason());
+    return;
+  }
+}
+
+// The next frames: of each channel its credits and one frame of data, then it is the next one's turn.
+void Connection::fill(std::int64_t most) {
+  while (first_ != nullptr && batch_->items_used < frames_of_batch) {
+    Channel& c = *first_;
+    if (c.has_credits_to_tell()) {
+      Frame frame{Frame::Kind::credit, 0, c.number, c.in[c.slot(c.announced)].bytes};
+      batch_->add(frame, {&c, 0, false}, nullptr);
+      ++c.announced;
+      ++c.in_batch;
+      continue;
+    }
+    bool sends = c.can_send();
+    if (sends) {
+      const Channel::Message& message = c.out[c.slot(c.begun)];
+      std::int64_t length = std::min(message.bytes - c.put, Frame::most_length);
+      if (length > most) return;
+      most -= length;
+      bool ends = c.put + length == message.bytes;
+      batch_->add({Frame::Kind::data, static_cast<std::uint32_t>(length), c.number, message.bytes}, {&c, length, ends}, message.from + c.put);
+      c.put = ends ? 0 : c.put + length;
+      c.begun += ends;
+      ++c.in_batch;
+    }
+    first_ = c.next;
+    if (first_ == nullptr) last_ = nullptr;
+    c.queued = false;
+    if (sends && c.can_send()) queue(c);
+  }
+}
+
+// The batch has left.
+void Connection::account() {
+  for (int i = 0; i < batch_->items_used; ++i) {
+    const Batch::Item& item = batch_->items[static_cast<std::size_t>(i)];
+    Channel& c = *item.channel;
+    --c.in_batch;
+    c.bytes_sent.fetch_add(item.bytes, std::memory_order_relaxed);
+    if (item.ends_message) {
+      c.sent.fetch_add(1, std::memory_order_release);
+      if (c.bell != nullptr) c.bell->ring();
+    }
+    if (c.closed) let_go_.notify_all();
+  }
+  batch_->clear();
+}
+
+// The rest is for the reactor, or for who is awake and looks again anyway. Called with the lock held.
+void Connection::hand_over() {
+  blocked_ = true;
+  if (awake_ == 0) reactor_.call(watch_);
+}
+
+// --- reading ------------------------------------------------------------------------------------------------------------------
+
+void Connection::ready(std::uint32_t) noexcept {
+  wire_->rung();
+  while (reading_.exchange(true, std::memory_order_acquire)) {  // one who is awake looks; soon done
+    if (failure() != nullptr) return;
+    std::this_thread::yield();
+  }
+  bool more = true;
+  for (int turn = 0; more && turn < 64; ++turn) {
+    more = read_some();
+    if (failure_.load(std::memory_order_relaxed) != nullptr || ended_) return;  // the role is kept: nobody reads again
+  }
+  reading_.store(false, std::memory_order_release);
+  write_on(16);
+  bool awake = false;
+  {
+    std::lock_guard lock(mutex_);
+    awake = awake_ > 0;
+    more = more || (!awake && !wire_->wait_to_read());
+    if (more && !ended_) reactor_.call(watch_);  // others first
+  }
+}
+
+void Connection::poll() {
+  if (!reading_.exchange(true, std::memory_order_acquire)) {
+    read_some();
+    if (ended_) return;
+    reading_.store(false, std::memory_order_release);
+  }
+  write_on(1);
+}
+
+void Connection::stay_awake(bool awake) {
+  std::lock_guard lock(mutex_);
+  awake_ += awake ? 1 : -1;
+  if (awake_ != (awake ? 1 : 0)) return;
+  wire_->stay_awake(awake);
+  reactor_.change(watch_, wire_->events(awake));
+  if (!awake) reactor_.call(watch_);  // who goes to sleep leaves what there is to the reactor
+}
+
+// True when something came. After it ended_ says whether anybody may read again.
+bool Connection::read_some() {
+  iovec into[2];
+  int parts = 0;
+  if (left_ > 0) into[parts++] = {at_, static_cast<std::size_t>(left_)};
+  into[parts++] = {buffer_.data() + end_, buffer_.size() - end_};
+  std::int64_t n = wire_->read(into, parts);
+  if (n < 0) finish(wire_->reason());
+  if (n <= 0) return false;
+  std::int64_t direct = std::min(n, left_);
+  at_ += direct;
+  left_ -= direct;
+  if (direct > 0 && left_ == 0) arrived();
+  end_ += static_cast<std::size_t>(n - direct);
+  return parse();
+}
+
+// Frames of the buffer; false when the connection has ended.
+bool Connection::parse() {
+  while (left_ == 0 && end_ - begin_ >= Frame::bytes) {
+    Frame frame;
+    std::string reason;
+    if (!decode(buffer_.data() + begin_, frame, reason)) return refuse(reason);
+    begin_ += Frame::bytes;
+    if (!(frame.kind == Frame::Kind::credit ? take_credit(frame) : take_data(frame))) return false;
+    if (frame.kind == Frame::Kind::credit) continue;
+    auto here = std::min(left_, static_cast<std::int64_t>(end_ - begin_));
+    if (here > 0) std::memcpy(at_, buffer_.data() + begin_, static_cast<std::size_t>(here));
+    begin_ += static_cast<std::size_t>(here);
+    at_ += here;
+    left_ -= here;
+    if (left_ == 0) arrived();
+  }
+  if (begin_ > 0) std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+  end_ -= begin_;
+  begin_ = 0;
+  return true;
+}
+
+bool Connection::take_credit(const Frame& frame) {
+  std::unique_lock lock(mutex_);
+  auto at = channels_.find(frame.channel);
+  if (at == channels_.end()) {
+    if (channels_.size() >= channels_of_peer) {
+      lock.unlock();
+      return refuse(cat("credits for more than ", channels_of_peer, " links"));
+    }
+    at = channels_.emplace(frame.channel, std::make_unique<Channel>(frame.channel)).first;
+  }
+  Channel& c = *at->second;
+  if (c.closed) return true;
+  auto waiting = c.credited - c.begun;
+  if (waiting >= (c.out.empty() ? most_depth : static_cast<std::int64_t>(c.out.size()))) {
+    lock.unlock();
+    return refuse(cat("more than ", waiting, " posted receives at once"));
+  }
+  if (c.out.empty()) {
+    c.credits.push_back(frame.size);
+    ++c.credited;
+    return true;
+  }
+  if (c.credited < c.sends && c.out[c.slot(c.credited)].bytes != frame.size) {
+    std::string why = cat("a message of ", c.out[c.slot(c.credited)].bytes, " bytes meets a receive of ", frame.size);
+    lock.unlock();
+    return refuse(why);
+  }
+  c.credits[c.slot(c.credited++)] = frame.size;
+  if (!c.can_send()) return true;
+  queue(c);
+  if (!writing_ && !ended_) writing_ = blocked_ = true;  // whoever reads here goes on to write
+  return true;
+}
+
+bool Connection::take_data(const Frame& frame) {
+  std::unique_lock lock(mutex_);
+  auto at = channels_.find(frame.channel);
+  Channel* c = at == channels_.end() ? nullptr : at->second.get();
+  std::string why;
+  if (c == nullptr || c->bell == nullptr || c->closed) {
+    why = "a message on a link that is not open here";
+  } else if (std::int64_t number = c->received.load(std::memory_order_relaxed); number == c->announced) {
+    why = "a message for which no receive is posted";
+  } else if (const Channel::Message& message = c->in[c->slot(number)]; message.bytes != frame.size || c->filled + frame.length > message.bytes) {
+    why = cat("a message of ", frame.size, " bytes meets a receive of ", message.bytes);
+  } else {
+    into_ = c;
+    at_ = message.into + c->filled;
+    length_ = left_ = frame.length;
+    return true;
+  }
+  lock.unlock();
+  return refuse(why);
+}
+
+void Connection::arrived() {
+  std::lock_guard lock(mutex_);
+  Channel& c = *into_;
+  into_ = nullptr;
+  c.filled += length_;
+  if (c.closed) let_go_.notify_all();
+  if (c.filled < c.in[c.slot(c.received.load(std::memory_order_relaxed))].bytes) return;
+  c.filled = 0;
+  c.received.fetch_add(1, std::memory_order_release);
+  if (c.bell != nullptr) c.bell->ring();
+}
+
+bool Connection::refuse(const std::string& why) {
+  finish(cat("it sent what it should not: ", why));
+  return false;
+}
+
+// By whoever reads, who does not give the role back: from here on no posted memory is written. Once nobody writes either, the links know.
+void Connection::finish(const std::string& why) {
+  std::lock_guard lock(mutex_);
+  if (why_.empty()) why_ = why;
+  ended_ = true;
+  wire_->shut();
+  if (!writing_ || blocked_) announce();
+}
+
+// With the lock held, once.
+void Connection::announce() {
+  if (error_ != nullptr) return;
+  error_ = std::make_unique<Error>(ErrorKind::peer, cat("link to ", peer_, ": ", why_));
+  failure_.store(error_.get(), std::memory_order_release);
+  for (auto& [number, channel] : channels_)
+    if (channel->bell != nullptr) channel->bell->ring_failure();
+  let_go_.notify_all();
+}
+
+}  // namespace karez::comm

@@ -1,0 +1,33 @@
+// Frames: what travels between the two ends of a connection, 24 bytes and, for data, what follows them.
+//
+//   kind    u32  1 credit: a receive of `size` bytes was posted; 2 data: `length` bytes of a message of `size` follow
+//   length  u32  0 for a credit
+//   channel u64  which link of the connection
+//   size    u64
+//
+// Numbers are little-endian. A message goes in as many data frames as it takes, one after another, an empty one in one of length 0.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace karez::comm {
+
+struct Frame {
+  enum class Kind : std::uint32_t { credit = 1, data = 2 };
+  Kind kind = Kind::credit;
+  std::uint32_t length = 0;
+  std::uint64_t channel = 0;
+  std::int64_t size = 0;
+
+  static constexpr std::size_t bytes = 24;
+  static constexpr std::int64_t most_length = 1 << 20;              // so that a long message does not keep others of the connection waiting
+  static constexpr std::int64_t most_size = std::int64_t{1} << 40;  // of a message
+};
+
+void encode(const Frame& frame, std::byte* into);  // Frame::bytes
+// False where the bytes are no frame; then `reason` says why. Looks at Frame::bytes of `from`.
+bool decode(const std::byte* from, Frame& frame, std::string& reason);
+
+}  // namespace karez::comm

@@ -1,0 +1,317 @@
+// Links between processes, and what happens to them when a process dies, or sends what it should not.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+
+#include "base/error.h"
+#include "comm/test_collectives.h"
+#include "comm/test_links.h"
+
+namespace karez::comm {
+namespace {
+using namespace test;
+using Clock = std::chrono::steady_clock;
+namespace fs = std::filesystem;
+
+std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) { return error.kind == ErrorKind::peer ? error.what() : cat("not of kind peer: ", error.what()); }
+  return "no error";
+}
+
+std::size_t descriptors() { return static_cast<std::size_t>(std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator())); }
+std::size_t segments() { return static_cast<std::size_t>(std::distance(fs::directory_iterator("/dev/shm"), fs::directory_iterator())); }
+
+class Processes : public ::testing::TestWithParam<CarrierKind> {
+ protected:
+  void SetUp() override {
+    descriptors_before = descriptors();
+    segments_before = segments();
+  }
+  void TearDown() override {
+    EXPECT_EQ(descriptors(), descriptors_before);
+    EXPECT_LE(segments(), segments_before);
+  }
+
+  // A process that has side 1 of a connection, and side 0 of it here.
+  void begin(const std::function<int(Side&)>& body) {
+    auto sockets = GetParam().sockets();
+    child = std::make_unique<Child>([&] {
+      sockets[0].close();
+      Side side(GetParam(), std::move(sockets[1]), 1);
+      return body(side);
+    });
+    sockets[1].close();
+    here = std::make_unique<Side>(GetParam(), std::move(sockets[0]), 0);
+  }
+
+  // The peer is dead now: how long does it take until a link of it says so, with its name?
+  void expect_failure(Endpoint& end) {
+    auto begin = Clock::now();
+    ASSERT_TRUE(await([&] { return end.link(1).failure() != nullptr; }));
+    EXPECT_LT(Clock::now() - begin, std::chrono::seconds(1));
+    EXPECT_THAT(end.link(1).failure()->what(), ::testing::HasSubstr("rank 1 (test, process 1)"));
+    EXPECT_EQ(end.link(1).failure()->kind, ErrorKind::peer);
+    EXPECT_TRUE(end.bell().failed());
+    EXPECT_THAT(error_of([&] { end.check(); }), ::testing::HasSubstr("rank 1"));
+    std::byte any{};
+    EXPECT_THAT(error_of([&] { end.link(1).send(&any, 1); }), ::testing::HasSubstr("rank 1"));
+    EXPECT_THAT(error_of([&] { end.link(1).post_receive(&any, 1); }), ::testing::HasSubstr("rank 1"));
+  }
+
+  std::unique_ptr<Child> child;
+  std::unique_ptr<Side> here;
+  std::size_t descriptors_before = 0, segments_before = 0;
+};
+
+INSTANTIATE_TEST_SUITE_P(Carriers, Processes, ::testing::Values(carriers[1], carriers[2]), [](const auto& kind) { return kind.param.name; });
+
+TEST_P(Processes, RandomTrafficBetweenTwoProcessesIsWhatWasSent) {
+  for (bool awake : {false, true}) {
+    Traffic traffic{awake ? 21u : 22u, 500, 300000};
+    auto serve = [&](Side& side) { return traffic.serve({&side.open(7, 1), &side.open(8, 4)}, side.side(), awake); };
+    begin([&](Side& side) {
+      std::string said = serve(side);
+      if (!said.empty()) std::fprintf(stderr, "in the child: %s\n", said.c_str());
+      return said.empty() ? 0 : 1;
+    });
+    EXPECT_EQ(serve(*here), "");
+    EXPECT_EQ(child->wait(), 0);
+    here.reset();
+  }
+}
+
+TEST_P(Processes, AKilledProcessIsSeenWithinASecondWithItsName) {
+  begin([](Side&) {
+    std::this_thread::sleep_for(std::chrono::seconds(60));
+    return 0;
+  });
+  Endpoint& end = here->open(1, 4);
+  std::atomic<int> woken{0};
+  end.set_wake([&] { ++woken; });
+  std::vector<std::byte> from(100), to(100, std::byte{7});
+  end.link(1).post_receive(to.data(), 100);
+  for (int i = 0; i < 4; ++i) end.link(1).send(from.data(), 100);  // which wait for ever
+  EXPECT_EQ(woken, 0);
+  child->kill();
+  expect_failure(end);
+  EXPECT_GE(woken, 1);
+  EXPECT_EQ(to, std::vector<std::byte>(100, std::byte{7}));
+  EXPECT_EQ(end.link(1).sent(), 0);
+  Endpoint& later = here->open(2, 4);
+  EXPECT_NE(later.link(1).failure(), nullptr) << "a link that is made later knows it from the start";
+  EXPECT_TRUE(later.bell().failed());
+  here.reset();
+  child.reset();
+}
+
+TEST_P(Processes, AProcessKilledInTheMiddleOfALongMessageIsSeenAsSoon) {
+  constexpr std::int64_t size = 256 << 20;
+  for (bool sends : {true, false}) {
+    begin([&](Side& side) {
+      std::vector<std::byte> memory(size);
+      Endpoint& end = side.open(1, 1);
+      if (sends) end.link(0).post_receive(memory.data(), size);
+      else end.link(0).send(memory.data(), size);
+      std::this_thread::sleep_for(std::chrono::seconds(60));
+      return 0;
+    });
+    std::vector<std::byte> memory(size);
+    Endpoint& end = here->open(1, 1);
+    if (sends) {
+      end.link(1).send(memory.data(), size);
+      ASSERT_TRUE(await([&] { return end.link(1).bytes_sent() > 0; }));
+    } else {
+      end.link(1).post_receive(memory.data(), size);
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    child->kill();
+    expect_failure(end);
+    EXPECT_EQ(end.link(1).received() + end.link(1).sent(), 0);
+    here.reset();
+    child.reset();
+  }
+}
+
+TEST_P(Processes, WhatArrivedBeforeTheDeathCounts) {
+  begin([](Side& side) {
+    std::byte bytes[3] = {std::byte{1}, std::byte{2}, std::byte{3}};
+    Endpoint& end = side.open(1, 4);
+    for (auto& b : bytes) end.link(0).send(&b, 1);
+    return await([&] { return end.link(0).sent() == 3; }) ? 0 : 1;
+  });
+  Endpoint& end = here->open(1, 4);
+  std::byte to[4] = {};
+  for (auto& b : to) end.link(1).post_receive(&b, 1);
+  EXPECT_EQ(child->wait(), 0);
+  expect_failure(end);
+  EXPECT_EQ(end.link(1).received(), 3);
+  EXPECT_EQ(to[2], std::byte{3});
+  here.reset();
+}
+
+TEST_P(Processes, ACollectiveEndsWithTheNameOfWhoDied) {
+  Case c = make_all_reduce(DType::f32, Op::sum, 2, {1000000}, Algorithm::ring, 4096, 3);
+  begin([&](Side& side) {
+    Endpoint& end = side.open(1, 4);
+    CollectiveRun run(c.specs[1], end);
+    run.start(c.in[1].data(), c.out[1].data(), c.staging[1].data());
+    while (end.bytes_sent() < 500000) run.advance();
+    return 0;  // half way
+  });
+  Endpoint& end = here->open(1, 4);
+  CollectiveRun run(c.specs[0], end);
+  run.start(c.in[0].data(), c.out[0].data(), c.staging[0].data());
+  std::string said;
+  EXPECT_TRUE(await([&] {
+    said = error_of([&] { run.advance(); });
+    return said != "no error" || !run.active();
+  }));
+  EXPECT_THAT(said, ::testing::HasSubstr("rank 1 (test, process 1)"));
+  EXPECT_TRUE(run.active());
+  run.abandon();
+  EXPECT_EQ(child->wait(), 0);
+  here.reset();
+}
+
+// Rank 2 dies while this one waits for rank 1, which lives and does nothing.
+TEST_P(Processes, ACollectiveEndsWhicheverOfItsLinksFails) {
+  auto alive = GetParam().sockets(), dying = GetParam().sockets();
+  auto idle = [&](Descriptor& socket) {
+    Side side(GetParam(), std::move(socket), 1);
+    side.open(1, 8);
+    std::this_thread::sleep_for(std::chrono::seconds(60));
+    return 0;
+  };
+  auto close = [&] { alive[0].close(), dying[0].close(); };
+  Child one([&] { return close(), dying[1].close(), idle(alive[1]); });
+  Child two([&] { return close(), alive[1].close(), idle(dying[1]); });
+  alive[1].close();
+  dying[1].close();
+  {
+    Reactor reactor;
+    Connection to_one(reactor, GetParam().wire(std::move(alive[0]), 0), "rank 1");
+    Connection to_two(reactor, GetParam().wire(std::move(dying[0]), 0), "rank 2");
+    Bell bell;
+    std::atomic<int> woken{0};
+    Endpoint end(0, 3, bell);
+    end.set_wake([&] { ++woken; });
+    end.connect(1, to_one.open(1, 8, bell));
+    end.connect(2, to_two.open(1, 8, bell));
+    Case c = make_all_reduce(DType::f32, Op::sum, 3, {100}, Algorithm::flat, 4096, 3);
+    CollectiveRun run(c.specs[0], end);
+    run.start(c.in[0].data(), c.out[0].data(), c.staging[0].data());
+    EXPECT_FALSE(run.advance());
+    int before = woken;
+    two.kill();
+    ASSERT_TRUE(await([&] { return woken > before; }));
+    EXPECT_THAT(error_of([&] { run.advance(); }), ::testing::HasSubstr("rank 2"));
+    EXPECT_EQ(end.link(1).failure(), nullptr);
+    run.abandon();
+  }
+  one.kill();
+}
+
+// --- what no connection of ours sends -------------------------------------------------------------------------------------------
+
+std::string frame(std::uint32_t kind, std::uint32_t length, std::uint64_t channel, std::uint64_t size, const std::string& behind = "") {
+  std::string out(24, '\0');
+  std::memcpy(&out[0], &kind, 4);
+  std::memcpy(&out[4], &length, 4);
+  std::memcpy(&out[8], &channel, 8);
+  std::memcpy(&out[16], &size, 8);
+  return out + behind;
+}
+
+TEST_P(Processes, ALinkClosedInTheMiddleOfAMessageEndsTheConnection) {
+  auto sockets = GetParam().sockets();
+  Reactor reactor;
+  Connection connection(reactor, GetParam().wire(std::move(sockets[0]), 0), "rank 1");
+  auto wire = GetParam().wire(std::move(sockets[1]), 1);
+  Bell bell;
+  auto half = connection.open(1, 1, bell), whole = connection.open(2, 1, bell);
+  std::string to(200, '.'), other(1, '.'), bytes = frame(2, 100, 1, 200, std::string(100, 'x')) + frame(2, 1, 2, 1, "y");
+  half->post_receive(reinterpret_cast<std::byte*>(&to[0]), 200);
+  whole->post_receive(reinterpret_cast<std::byte*>(&other[0]), 1);
+  iovec from{bytes.data(), bytes.size()};
+  ASSERT_EQ(wire->write(&from, 1), static_cast<std::int64_t>(bytes.size()));
+  ASSERT_TRUE(await([&] { return whole->received() == 1; }));
+  half.reset();  // its memory is free now
+  ASSERT_TRUE(await([&] { return connection.failure() != nullptr; }));
+  EXPECT_STREQ(connection.failure()->what(), "link to rank 1: a link was closed here in the middle of a message");
+  std::byte rest[1000];
+  iovec into{rest, sizeof rest};
+  EXPECT_TRUE(await([&] { return wire->rung(), wire->read(&into, 1) < 0; })) << "closed for the peer too";
+}
+
+TEST_P(Processes, GarbageClosesTheConnectionWithAReason) {
+  std::string many_credits;
+  for (int i = 0; i < 5; ++i) many_credits += frame(1, 0, 1, 8);
+  std::string many_links;
+  for (int i = 0; i < 70000; ++i) many_links += frame(1, 0, 1000 + static_cast<unsigned>(i), 8);
+  const std::pair<std::string, std::string> rows[] = {
+      {frame(7, 0, 1, 0), "a frame of kind 7"},
+      {std::string(24, 'G'), "a frame of kind 1195853639"},
+      {frame(2, 1 << 21, 1, 1 << 22), "a frame with 2097152 bytes of a message of 4194304"},
+      {frame(2, 9, 1, 8), "a frame with 9 bytes of a message of 8"},
+      {frame(2, 0, 1, 8), "a frame with 0 bytes of a message of 8"},
+      {frame(1, 3, 1, 8), "a credit with 3 bytes behind it"},
+      {frame(1, 0, 1, ~0ull), "a frame for a message of -1 bytes"},
+      {frame(1, 0, 1, 1ull << 41), "a frame for a message of 2199023255552 bytes"},
+      {frame(2, 8, 5, 8, "12345678"), "a message on a link that is not open here"},
+      {frame(2, 8, 2, 8, "12345678"), "a message for which no receive is posted"},
+      {frame(2, 8, 1, 8, "12345678"), "a message of 8 bytes meets a receive of 4"},
+      {frame(2, 3, 1, 4, "123") + frame(2, 3, 1, 4, "456"), "a message of 4 bytes meets a receive of 4"},
+      {frame(2, 4, 1, 4, "1234") + frame(2, 4, 1, 4, "1234"), "a message for which no receive is posted"},
+      {many_credits, "more than 4 posted receives at once"},
+      {many_links, "credits for more than 65536 links"},
+  };
+  for (const auto& [bytes, reason] : rows) {
+    auto sockets = GetParam().sockets();
+    Side side(GetParam(), std::move(sockets[0]), 0);
+    auto wire = GetParam().wire(std::move(sockets[1]), 1);
+    Endpoint& end = side.open(1, 4);
+    side.open(2, 4);
+    std::string to(6, '.');
+    end.link(1).post_receive(reinterpret_cast<std::byte*>(&to[1]), 4);
+    std::byte credit[24];
+    iovec into{credit, sizeof credit};
+    ASSERT_TRUE(await([&] { return wire->read(&into, 1) == 24; }));  // its receive is posted
+    iovec from{const_cast<char*>(bytes.data()), bytes.size()};
+    bool over = await([&] {
+      if (std::int64_t n = from.iov_len > 0 ? wire->write(&from, 1) : 0; n > 0) from = {static_cast<char*>(from.iov_base) + n, from.iov_len - n};
+      return end.link(1).failure() != nullptr;
+    });
+    ASSERT_TRUE(over) << reason;
+    EXPECT_THAT(end.link(1).failure()->what(), ::testing::HasSubstr("link to rank 1 (test, process 1): it sent what it should not: " + reason));
+    EXPECT_EQ(to[0], '.');
+    EXPECT_EQ(to[5], '.') << "nothing is written past what was posted";
+    EXPECT_TRUE(await([&] { return wire->rung(), wire->read(&into, 1) < 0; })) << "closed for it too: " << reason;
+  }
+}
+
+TEST_P(Processes, BytesThatComeOneByOneAreTheSameFrames) {
+  auto sockets = GetParam().sockets();
+  Side side(GetParam(), std::move(sockets[0]), 0);
+  auto wire = GetParam().wire(std::move(sockets[1]), 1);
+  Endpoint& end = side.open(1, 4);
+  std::string to(8, '.');
+  end.link(1).post_receive(reinterpret_cast<std::byte*>(&to[0]), 4);
+  end.link(1).post_receive(reinterpret_cast<std::byte*>(&to[4]), 4);
+  std::string bytes = frame(2, 3, 1, 4, "abc") + frame(2, 1, 1, 4, "d") + frame(2, 4, 1, 4, "efgh");
+  for (char& c : bytes) {
+    iovec from{&c, 1};
+    ASSERT_TRUE(await([&] { return wire->write(&from, 1) == 1; }));
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  ASSERT_TRUE(await([&] { return end.link(1).received() == 2; }));
+  EXPECT_EQ(to, "abcdefgh");
+}
+
+}  // namespace
+}  // namespace karez::comm

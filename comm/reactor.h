@@ -1,0 +1,54 @@
+// The communication thread of a process: one epoll, and whom it calls when something happens on a descriptor.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+namespace karez::comm {
+
+// Whoever is called for a descriptor. `ready` runs on the reactor's thread; it must not throw, block or work for long.
+class Ready {
+ public:
+  virtual void ready(std::uint32_t events) noexcept = 0;  // of epoll
+
+ protected:
+  ~Ready() = default;
+};
+
+class Reactor {
+ public:
+  struct Watch {
+    int descriptor = -1;
+    std::uint64_t id = 0;  // 0: nothing is watched
+  };
+
+  Reactor();
+  ~Reactor();  // nothing may be watched any more
+  Reactor(const Reactor&) = delete;
+  Reactor& operator=(const Reactor&) = delete;
+
+  // From any thread; the caller must hold no lock that `ready` takes. `call` may come before `watch` returns, with `out` filled in already.
+  void watch(int descriptor, std::uint32_t events, Ready& call, Watch& out);
+  void change(const Watch& watch, std::uint32_t events);  // what is the case already is told again
+  void call(const Watch& watch);                          // soon, with no events; from any thread, whatever it holds
+  // When it returns, nobody is called for it any more; on the reactor's own thread, from the next event on.
+  void forget(Watch& watch);
+
+ private:
+  void serve();
+  void tell(std::uint64_t id, std::uint32_t events);
+
+  int epoll_ = -1, woken_ = -1;  // woken_: an eventfd
+  std::recursive_mutex mutex_;   // held while somebody is called
+  std::unordered_map<std::uint64_t, Ready*> calls_;
+  std::uint64_t next_ = 1;
+  std::mutex wanted_mutex_;
+  std::vector<std::uint64_t> wanted_, now_;  // who asked to be called
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace karez::comm
