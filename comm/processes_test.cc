@@ -73,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(Carriers, Processes, ::testing::Values(carriers[1], car
 
 TEST_P(Processes, RandomTrafficBetweenTwoProcessesIsWhatWasSent) {
   for (bool awake : {false, true}) {
-    Traffic traffic{awake ? 21u : 22u, 500, 300000};
+    Traffic traffic{awake ? 21u : 22u, 150, 300000};
     auto serve = [&](Side& side) { return traffic.serve({&side.open(7, 1), &side.open(8, 4)}, side.side(), awake); };
     begin([&](Side& side) {
       std::string said = serve(side);
