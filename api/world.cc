@@ -32,6 +32,15 @@ WorldOptions checked(WorldOptions options) {
   return options;
 }
 
+SessionOptions session_options(const WorldOptions& options) {
+  SessionOptions out{.workers = options.workers,
+                     .poison = options.poison.value_or(poison_by_default),
+                     .in_flight = options.in_flight,
+                     .check_nan = options.check_nan};
+  if (options.session) options.session(out);
+  return out;
+}
+
 CostTable costs_of(const WorldOptions& options) {
   if (options.costs) {
     options.costs->check();
@@ -78,11 +87,7 @@ WorldState::WorldState(WorldOptions chosen)
       ops(with_rows(all_op_rows(), options.ops, "WorldOptions::ops", "an op")),
       kernels(with_rows(cpu_kernels(), options.kernels, "WorldOptions::kernels", "a kernel")),
       evaluate(evaluate_with(std::make_shared<const KernelTable>(with_rows(plain_kernels(), options.kernels, "WorldOptions::kernels", "a kernel")))),
-      session(SessionOptions{.workers = options.workers,
-                             .poison = options.poison.value_or(poison_by_default),
-                             .in_flight = options.in_flight,
-                             .check_nan = options.check_nan},
-              kernels) {}
+      session(session_options(options), kernels) {}
 
 CompileOptions WorldState::compile_options(int devices) const {
   int cores = cpu_budget().cores;

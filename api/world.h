@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,6 +10,10 @@
 #include <vector>
 
 #include "api/tensor.h"
+
+namespace karez::runtime {
+struct SessionOptions;
+}
 
 namespace karez {
 
@@ -27,6 +32,7 @@ struct WorldOptions {
   // A user's own rows beside ours; a name that is taken is an error. An op needs a kernel of its own, which `apply` then calls it by.
   std::vector<OpDef> ops = {};
   std::vector<KernelRow> kernels = {};
+  std::function<void(runtime::SessionOptions&)> session = {};  // for tests of the engine, which include runtime/session.h: what else it is told
 };
 
 struct WorldState;

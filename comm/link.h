@@ -69,7 +69,10 @@ class Endpoint {
   int member() const { return member_; }
   int members() const { return static_cast<int>(links_.size()); }
   Link& link(int peer) const { return *links_[static_cast<std::size_t>(peer)]; }
-  void connect(int peer, std::unique_ptr<Link> link) { links_[static_cast<std::size_t>(peer)] = std::move(link); }
+  // Returns the link that was there before, if any.
+  std::unique_ptr<Link> connect(int peer, std::unique_ptr<Link> link) {
+    return std::exchange(links_[static_cast<std::size_t>(peer)], std::move(link));
+  }
   void set_wake(Wake wake) { bell_->set(std::move(wake)); }  // before the first message
   Bell& bell() const { return *bell_; }
   // Throws the failure of whichever link has one.

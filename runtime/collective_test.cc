@@ -1,33 +1,23 @@
 // Tests of collectives as actors: values, bytes, turns, several communicators on few workers, and launches that fail in their midst.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <numeric>
-#include <thread>
 
 #include "comm/collective.h"
+#include "comm/test_failing_link.h"
 #include "data/array_source.h"
 #include "plan/acts.h"
 #include "runtime/reduce.h"
 #include "runtime/session.h"
 #include "runtime/test_plans.h"
+#include "runtime/test_waiting.h"
 
 namespace karez::runtime {
 namespace {
-
-void finish(Session& session, const Launch& launch) {
-  auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (!launch.done()) {
-    if (std::chrono::steady_clock::now() > until) {
-      std::fprintf(stderr, "a launch hangs\n%s", session.wait_graph().c_str());
-      std::abort();
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  launch.wait();
-}
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 // A grid of devices, rows x columns. Each has a vector of its own; `rounds` times it is summed along the row (communicator of that row) and
 // then along the column; what comes out is fetched from every device.
@@ -235,6 +225,65 @@ TEST(Collectives, AMembersFailureStopsNobodyElse) {
         EXPECT_EQ(std::string(error.what()), "input.1 at sketch.cc:1: rows from 100 cannot be read [launch 2, actor 'input.1', device 0.1]");
       }
     }
+}
+
+// A link breaks with four launches under way: members are in different launches by then, and some have sent all that they owed an earlier one.
+TEST(Collectives, ABrokenLinkEndsAllLaunchesUnderWayWithItsErrorAndAReloadHeals) {
+  int broke = 0, broke_off = 0, broke_off_before = 0;
+  for (int workers : {1, 2})
+    for (const char* algorithm : {"ring", "direct", "flat"})
+      for (std::int64_t at = 0; at < 60; ++at) {
+        Grid grid(2, 2, 2, 100, algorithm, workers);
+        KernelTable table({});
+        comm::FailingLinks links;
+        links.at = at;
+        Session session({.workers = workers, .delays = {.most = 20, .seed = static_cast<std::uint64_t>(at)}, .links = std::ref(links)}, table);
+        std::vector<float> x(400);
+        std::iota(x.begin(), x.end(), 0.0f);
+        Feed feed{array_source(HostArray::of<float>({400}, x)), 0};
+        auto expect_sums = [&](const Launch& launch) {
+          for (int d = 0; d < 4; ++d)
+            for (std::int64_t e = 0; e < 100; ++e)
+              ASSERT_EQ(launch.output(cat("y", d)).data<float>()[static_cast<std::size_t>(e)], grid.expected(e, x));
+        };
+        int plan = session.load(grid.s.plan);
+        std::vector<Launch> launches;
+        try {
+          for (int i = 0; i < 8; ++i) launches.push_back(session.launch(plan, {{"x", feed}}));
+        } catch (const Error& error) {
+          EXPECT_EQ(error.kind, ErrorKind::peer);
+          EXPECT_THAT(error.what(), StartsWith("this session's state is unusable since a launch failed ("));
+        }
+        bool failed = false;
+        for (const Launch& launch : launches) {
+          try {
+            finish(session, launch);
+            EXPECT_FALSE(failed) << "launch " << launch.ticket() << " after a failed one";
+            expect_sums(launch);
+          } catch (const Error& error) {
+            const std::string text = error.what(), name = cat("launch ", launch.ticket());
+            EXPECT_EQ(error.kind, ErrorKind::peer) << text;
+            const bool own = text.starts_with("all_reduce at net.cc:"), off = text.starts_with(name + " broke off: the link from member ");
+            EXPECT_TRUE(own || off || text.starts_with(name + " did not run: this session's state is unusable since a launch failed (")) << text;
+            if (own) { EXPECT_THAT(text, AllOf(HasSubstr(": the link from member "), HasSubstr(cat(" broke [", name, ", actor 'all_reduce.")))); }
+            broke += own, broke_off += off;
+            broke_off_before += off && !failed;
+            failed = true;
+          }
+        }
+        EXPECT_TRUE(failed) << at;
+        links.at = INT64_MAX;
+        session.reload();
+        plan = session.load(grid.s.plan);
+        for (int i = 0; i < 3; ++i) {
+          Launch launch = session.launch(plan, {{"x", feed}});
+          finish(session, launch);
+          expect_sums(launch);
+        }
+      }
+  EXPECT_GE(broke, 360);
+  EXPECT_GT(broke_off, 0);
+  EXPECT_GT(broke_off_before, 0) << "of launches before the one that broke";
 }
 
 TEST(Collectives, TooLittleStagingIsAnErrorWhenLoaded) {

@@ -36,6 +36,7 @@ class Preparation {
     loaded_->reader = options_.reader;
     loaded_->slow_read = options_.slow_read;
     loaded_->check_nan = options_.check_nan;
+    loaded_->delays = options_.delays;
     loaded_->unload.what = Mail::What::unload;
     loaded_->unload.payload = loaded_.get();
     loaded_->number = options_.number;
@@ -188,7 +189,7 @@ class Preparation {
       a.calls_differ = a.calls_differ || !call.acts.all();
     }
     a.work = work_of(a);
-    if (a.work == Work::later) hold_streams(*a.note.part);
+    if (a.work == Work::later || options_.delays.most > 0) hold_streams(*a.note.part);
     bind(a);
     if (a.work == Work::collective) prepare_collective(a);
     if (options_.poison) find_poison(*loaded_, a);
@@ -280,6 +281,7 @@ class Preparation {
         require(std::find(plan_.devices.begin(), plan_.devices.end(), member) != plan_.devices.end(), "communicator ", c.communicator, ": member ",
                 device_name(member), " is in another process; there are only local links yet");
       hub = std::make_unique<comm::LocalHub>(static_cast<int>(group.members.size()));
+      for (int member = 0; options_.links && member < hub->members(); ++member) options_.links(hub->endpoint(member));
     }
     comm::CollectiveSpec spec;
     spec.kind = comm::kind_from(c.kind);

@@ -99,6 +99,7 @@ struct ActorState {
   const Actor* actor;
   Work work = Work::none;
   bool calls_differ = false;  // between acts of a launch
+  bool delayed = false;       // its next act is, or was
   int stream = 0;             // in the plan
   int sequence = -1;          // collective: which of its part's sequences
   std::int64_t acts_per_launch = 1;
@@ -140,7 +141,7 @@ struct Part {
   std::vector<ActorState*> local;                   // by actor id + 1; none where another worker (or the session, at 0) is meant
   ReadyQueue ready;
   bool runnable = false;             // in its worker's list
-  std::vector<char> stream_busy;     // by stream, only where a kernel is asynchronous
+  std::vector<char> stream_busy;     // by stream, only where a kernel is asynchronous or acts are delayed
   std::vector<ReadyQueue> deferred;  // by stream: ready, but the stream is busy
   std::vector<std::unique_ptr<Sequence>> sequences;
   std::map<std::string, OwnedCounter> sent_bytes;  // by kind of collective
@@ -230,6 +231,7 @@ struct Loaded {
   Reader* reader = nullptr;
   double slow_read = 0;  // seconds
   bool check_nan = false;
+  Delays delays;
   std::vector<Binding> inputs, outputs;
   std::vector<Flight> flights;          // a ring: an act finds its launch by the number of its acts
   std::int64_t started = 0, ended = 0;  // launches; worker 0's
@@ -265,6 +267,8 @@ struct LoadOptions {
   double slow_read = 0;  // seconds from which a read is the reader's
   bool poison = false;
   bool check_nan = false;
+  Delays delays = {};
+  std::function<void(comm::Endpoint&)> links = {};
 };
 
 // Prepares everything and runs the set-up of a plan that `verify` has passed. Throws without leaving anything behind: variables are added last.

@@ -27,6 +27,7 @@ void Protocol::attach(Part& part) {
 void Protocol::detach(Part& part) {
   attached_.erase(std::find(attached_.begin(), attached_.end(), &part));
   if (auto at = std::find(runnable_.begin(), runnable_.end(), &part); at != runnable_.end()) runnable_.erase(at);
+  std::erase_if(delayed_, [&](const Delayed& delayed) { return delayed.part == &part; });
 }
 
 Part* Protocol::runnable() {
@@ -60,11 +61,36 @@ static inline void enter_launch(Loaded& loaded, ActorState& actor) {
   actor.ticket = loaded.flight(++actor.launch).ticket.load(std::memory_order_relaxed);
 }
 
-void Protocol::act(Part& part, ActorState& actor) {
-  if (!part.stream_busy.empty() && part.stream_busy[static_cast<std::size_t>(actor.stream)]) [[unlikely]] {
-    part.deferred[static_cast<std::size_t>(actor.stream)].insert(actor.place);
-    return;
+// Its stream is busy, or its act is to be delayed first. Until it begins it stays ready: nobody else spends its tokens, and a turn waits for it.
+[[gnu::noinline]] bool Protocol::set_aside(Part& part, ActorState& actor) {
+  const auto stream = static_cast<std::size_t>(actor.stream);
+  if (part.stream_busy[stream]) {
+    part.deferred[stream].insert(actor.place);
+    return true;
   }
+  const Delays& delays = part.loaded->delays;
+  if (delays.most == 0) return false;
+  actor.delayed = !actor.delayed;
+  if (actor.delayed) {
+    const std::chrono::microseconds delay(delays.microseconds(actor.id.index, actor.ports.acts()));
+    delayed_.push_back({std::chrono::steady_clock::now() + delay, &part, &actor});
+  }
+  return actor.delayed;
+}
+
+void Protocol::end_delays() {
+  const auto now = std::chrono::steady_clock::now();
+  std::erase_if(delayed_, [&](const Delayed& delayed) {
+    if (delayed.until > now) return false;
+    delayed.part->ready.insert(delayed.actor->place);
+    make_runnable(*delayed.part);
+    return true;
+  });
+}
+
+void Protocol::act(Part& part, ActorState& actor) {
+  if (!part.stream_busy.empty()) [[unlikely]]
+    if (set_aside(part, actor)) return;
   Loaded& loaded = *part.loaded;
   if (actor.acts_left == 0) enter_launch(loaded, actor);
   --actor.acts_left;

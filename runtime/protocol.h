@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,10 @@ class Protocol {
   Part* runnable();
   void act(Part& part, ActorState& actor);
 
+  // Acts that are delayed, if there are any, and may begin now.
+  bool delays() const { return !delayed_.empty(); }
+  void end_delays();
+
   // Mail: a message came from another worker; an act that finishes later is over; a link of a collective moved; a member broke.
   void take(Part& part, const Message& message, std::uint64_t ticket);
   void take_for_session(Loaded& loaded, const Message& message, std::uint64_t ticket, EventKind how);
@@ -43,8 +48,15 @@ class Protocol {
   std::string acting() const;
 
  private:
+  struct Delayed {
+    std::chrono::steady_clock::time_point until;
+    Part* part;
+    ActorState* actor;
+  };
+
   void consider(Part& part, ActorState& actor);
   void make_runnable(Part& part);
+  bool set_aside(Part& part, ActorState& actor);
   void begin_work(Part& part, ActorState& actor);
   void end_work(Part& part, ActorState& actor);
   void complete(Part& part, ActorState& actor);
@@ -59,6 +71,7 @@ class Protocol {
   Mailbox& box_;
   EventRing& events_;
   std::vector<Part*> attached_, runnable_;
+  std::vector<Delayed> delayed_;
   Loaded* moved_ = nullptr;
   std::atomic<const ActorState*> acting_{nullptr};
 };

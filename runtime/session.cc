@@ -99,6 +99,7 @@ Session::Session(SessionOptions options, const KernelTable& kernels)
   require(options_.workers >= 0, "a session of ", options_.workers, " workers");
   require(options_.in_flight >= 1 && options_.in_flight <= 1024, "a session with ", options_.in_flight,
           " launches in flight; 1 to 1024 are possible");
+  require(options_.delays.most >= 0, "a session with delays of ", options_.delays.most, " microseconds");
   limit_ = options_.workers == 0 ? cores : std::min(options_.workers, cores);
   workers_.reserve(static_cast<std::size_t>(limit_));
 }
@@ -182,6 +183,8 @@ int Session::load(const Plan& plan) {
   options.slow_read = threads_of(plan, limit_) < cpu_budget().cores ? slow_read_beside_free_core : slow_read_beside_teams;
   options.poison = options_.poison;
   options.check_nan = options_.check_nan;
+  options.delays = options_.delays;
+  options.links = options_.links;
   auto loaded = prepare(plan, *variables_, options);
   for (auto& part : loaded->parts)
     if (part) workers_[static_cast<std::size_t>(part->worker)]->box().post(&part->attach);

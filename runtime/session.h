@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -19,7 +20,12 @@
 #include "plan/counters.h"
 #include "plan/plan.h"
 #include "runtime/async_kernel.h"
+#include "runtime/delays.h"
 #include "runtime/event_ring.h"
+
+namespace karez::comm {
+class Endpoint;
+}
 
 namespace karez::device {
 class Device;
@@ -55,6 +61,9 @@ struct SessionOptions {
   int in_flight = 4;       // launches that may be under way at once; a further one waits in `launch`. Results that are read late hold none up
   bool check_nan = false;  // look at the results of every call: see check_finite.h
   bool pin = false;        // bind each worker and its kernels' teams to cores of their own, as many as the largest team
+  // For tests.
+  Delays delays = {};
+  std::function<void(comm::Endpoint&)> links = {};  // told each endpoint of a plan that is loaded: it may put links of its own there
 };
 
 // One output of one launch, on its devices: the bytes stay until the last handle goes. Copies share it. It may outlive the Session, but then be

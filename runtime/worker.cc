@@ -47,6 +47,8 @@ void Worker::run() {
 }
 
 inline void Worker::step() {
+  if (protocol_.delays()) [[unlikely]]
+    protocol_.end_delays();
   if (!box_.empty()) {
     events_.look_at_clock();
     for (Mail* mail = box_.take_all(); mail != nullptr;) {
@@ -67,6 +69,7 @@ inline void Worker::step() {
 
 // Looks for mail for a while, then sleeps: a wake-up costs far more than a message, but a spinning thread takes a core from others.
 void Worker::idle() {
+  if (protocol_.delays()) return std::this_thread::yield();
   int spin = spin_microseconds_.load(std::memory_order_relaxed);
   if (spin > 0) {
     auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(spin);

@@ -1,0 +1,71 @@
+// A link that breaks while a model trains: every call under way says so, and after World::reset training begins anew.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "api/karez.h"
+#include "comm/test_failing_link.h"
+#include "runtime/session.h"
+
+namespace karez::tests {
+namespace {
+using ::testing::HasSubstr;
+
+struct Net : nn::Module {
+  nn::Linear fc{*this, "fc", 8, 4};
+};
+
+TEST(BrokenLink, EveryCallUnderWayEndsWithItsErrorAndAResetBeginsAnew) {
+  for (std::int64_t after : {0, 1, 2, 3, 5, 8, 13, 21}) {
+    comm::FailingLinks links;
+    World world({.devices = 4, .in_flight = 4, .session = [&](runtime::SessionOptions& options) {
+                   options.links = std::ref(links);
+                   options.delays = {.most = 50, .seed = 1};
+                 }});
+    Net net;
+    optim::SGD sgd(net.parameters(), {.lr = 0.1});
+    auto step = compile(world.mesh("data=2,model=2"),
+                        [&](Tensor x, Tensor y) {
+                          Tensor loss = cross_entropy(net.fc(x), y);
+                          sgd.step(grad(loss, net.parameters()));
+                          return loss;
+                        },
+                        {.rules = {{"fc.weight", P("model", nullptr)}}});
+    HostArray x(TensorType{DType::f32, {6, 8}}), y(TensorType{DType::i32, {6}});
+    for (std::size_t i = 0; i < 48; ++i) x.data<float>()[i] = static_cast<float>(i % 7) / 7;
+    for (std::size_t i = 0; i < 6; ++i) y.data<std::int32_t>()[i] = static_cast<std::int32_t>(i % 4);
+    auto train = [&] {
+      std::vector<float> losses;
+      for (int i = 0; i < 10; ++i) losses.push_back(static_cast<float>(step(x, y).item()));
+      return losses;
+    };
+    const std::vector<float> whole = train();
+    EXPECT_LT(whole.back(), whole.front());
+
+    links.at = links.sent + after;
+    std::vector<Future> calls;
+    EXPECT_THROW(
+        {
+          for (;;) calls.push_back(step(x, y));
+        },
+        Error)
+        << "a call after the break is refused";
+    int ended = 0;
+    for (auto& call : calls) try {
+        call.wait();
+        EXPECT_EQ(ended, 0) << "a call behind one that failed";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind, ErrorKind::peer);
+        EXPECT_THAT(error.what(), HasSubstr("the link from member "));
+        ++ended;
+      }
+    EXPECT_GE(ended, 1);
+
+    links.at = INT64_MAX;
+    EXPECT_THROW(step(x, y), Error) << "until it is reset";
+    world.reset();
+    EXPECT_EQ(train(), whole) << "from the first weights again";
+  }
+}
+
+}  // namespace
+}  // namespace karez::tests
