@@ -127,6 +127,38 @@ TEST(Builder, ANodeStandsWhereItIsWantedOrWithItsLargestOperandAndTheOthersTrave
   EXPECT_EQ(error_of([&] { b.one("input", {}, square); }), "input: there is no mesh 3; the graph has 3");
 }
 
+// A gradient drops the nodes that nobody needs and numbers the others anew, behind the builder's back.
+TEST(Builder, WhatHasTravelledAndWasDroppedTravelsAgain) {
+  OpTable ops = test_ops();
+  Graph graph;
+  graph.meshes = {Mesh::parse(""), Mesh::parse("a=2"), Mesh::parse("b=3"), Mesh::parse("c=4")};
+  Builder b(graph, ops);
+  b.mesh = 1;
+  ValueId x = b.one("input", {}, square), y = b.one("input", {}, square);
+  b.mesh = 2;
+  ValueId there = b.one("input", {}, square);
+  auto drop_last = [&] { graph.nodes.resize(graph.nodes.size() - 1), graph.values.resize(graph.values.size() - 1); };
+  auto expect_transfer = [&](const char* what) {
+    const ValueId moved = b.on_mesh(x, 2);
+    ASSERT_TRUE(graph.values.has(moved)) << what;
+    const Node& node = graph.node(graph.value(moved).producer);
+    EXPECT_EQ(graph.value(moved).mesh, 2) << what;
+    EXPECT_EQ(node.op->role, Role::transfer) << what;
+    EXPECT_EQ(node.inputs[0], x) << what;
+    EXPECT_EQ(b.on_mesh(x, 2), moved) << what;
+    while (graph.values.size() > 3) drop_last();
+  };
+  const ValueId first = b.on_mesh(x, 2);
+  drop_last();
+  expect_transfer("nothing has its number");
+  EXPECT_EQ(b.one("relu", {there}), first);
+  expect_transfer("another op's result has its number");
+  EXPECT_EQ(b.on_mesh(y, 2), first);
+  expect_transfer("another value's transfer has its number");
+  EXPECT_EQ(b.on_mesh(x, 3), first);
+  expect_transfer("its transfer to another mesh has its number");
+}
+
 TEST(OpTable, RepeatedAndIllNamedRowsAreErrors) {
   OpDef op;
   op.name = "twice";
