@@ -196,7 +196,8 @@ class Session {
   void free_left();
   Spent drop_finished();                             // under the lock; what it gives goes when the lock is open again
   void queue(std::shared_ptr<LaunchRecord> record);  // under the lock
-  int under_way() const;                             // launches that are not over; under the lock
+  void queue_turn(std::shared_ptr<LaunchRecord> record);
+  int under_way() const;  // launches that are not over; under the lock
   void count(const Loaded& loaded, Counters& counters) const;
   void wait(const LaunchRecord& record);
   void feed(LaunchRecord& record, const Feeds& feeds) const;
