@@ -1,7 +1,7 @@
 # Libraries that are found by name, for the build here and for the installed package alike: oneDNN's own CMake package asks for OpenCL's
-# development files. Makes targets karez::dnnl and karez::hwy; what is not there stands in karez_missing.
+# development files. Makes targets karez::dnnl, karez::hwy and karez::sodium; what is not there stands in karez_missing.
 set(karez_missing)
-foreach(library dnnl hwy)
+foreach(library dnnl hwy sodium)
   if(TARGET karez::${library})
     continue()
   endif()

@@ -327,15 +327,15 @@ void Connection::ready(std::uint32_t) noexcept {
     more = read_some();
     if (failure_.load(std::memory_order_relaxed) != nullptr || ended_) return;  // the role is kept: nobody reads again
   }
-  reading_.store(false, std::memory_order_release);
-  write_on(16);
   bool awake = false;
   {
     std::lock_guard lock(mutex_);
     awake = awake_ > 0;
-    more = more || (!awake && !wire_->wait_to_read());
-    if (more && !ended_) reactor_.call(watch_);  // others first
   }
+  more = more || (!awake && !wire_->wait_to_read());
+  reading_.store(false, std::memory_order_release);
+  write_on(16);
+  if (more) reactor_.call(watch_);  // others first
 }
 
 void Connection::poll() {

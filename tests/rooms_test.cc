@@ -86,7 +86,7 @@ struct ThirdParty {
 const ThirdParty third_parties[] = {
     {"oneapi/dnnl", "onednn"}, {"dnnl", "onednn"},    {"zlib.h", "gzip"},       {"omp.h", "kernels"},     {"hwy/", "kernels highway generate"},
     {"Eigen/", "kernels"},     {"eigen3/", "nobody"}, {"gtest/", "test tests"}, {"gmock/", "test tests"}, {"caf/", "caf"},
-    {"CLI/", "cli"},           {"nlohmann/", "json"},
+    {"sodium", "sodium"},      {"CLI/", "cli"},       {"nlohmann/", "json"},
 };
 const std::set<std::string> banned = {"ranges", "format", "expected"};
 
