@@ -1,0 +1,55 @@
+// Host identity from the kernel, addresses from its interfaces.
+#include "comm/host.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/rooms.h"
+
+namespace karez::comm {
+
+std::string this_host() {
+  if (const char* given = std::getenv("KAREZ_HOST"); given != nullptr && *given != '\0') return cat("named ", given);
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  std::array<char, 128> text{};
+  auto n = readlink("/proc/self/ns/net", text.data(), text.size());
+  require(ErrorKind::device, !boot.empty() && n > 0, "no boot id or network namespace in /proc; set KAREZ_HOST to a name of this host");
+  return cat(boot, " ", std::string_view(text.data(), static_cast<std::size_t>(n)));
+}
+
+std::string this_process() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return cat(name.data(), ", process ", getpid());
+}
+
+std::string address_of(const std::string& interface) {
+  if (interface.empty()) return "127.0.0.1";
+  std::array<unsigned char, sizeof(in6_addr)> any{};
+  if (inet_pton(AF_INET, interface.c_str(), any.data()) == 1 || inet_pton(AF_INET6, interface.c_str(), any.data()) == 1) return interface;
+  ifaddrs* list = nullptr;
+  require(ErrorKind::device, getifaddrs(&list) == 0, "cannot list the network interfaces");
+  std::string found, names;
+  for (ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
+    if (at->ifa_addr == nullptr || (at->ifa_addr->sa_family != AF_INET && at->ifa_addr->sa_family != AF_INET6)) continue;
+    bool four = at->ifa_addr->sa_family == AF_INET;
+    if (four) names += cat(names.empty() ? "" : ", ", at->ifa_name);
+    if (interface != at->ifa_name || !four || !found.empty()) continue;
+    std::array<char, INET6_ADDRSTRLEN> text{};
+    inet_ntop(AF_INET, &reinterpret_cast<sockaddr_in*>(at->ifa_addr)->sin_addr, text.data(), text.size());
+    found = text.data();
+  }
+  freeifaddrs(list);
+  require(!found.empty(), "no network interface is called '", interface, "'; there are ", names);
+  return found;
+}
+
+}  // namespace karez::comm

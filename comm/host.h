@@ -1,0 +1,17 @@
+// Which host this is, and at which address others reach it.
+#pragma once
+
+#include <string>
+
+namespace karez::comm {
+
+// The same text in two processes where they share memory and see each other's loopback: boot id and network namespace; KAREZ_HOST instead
+// where it is set, for tests and for containers that hide either.
+std::string this_host();
+std::string this_process();  // for people: "alpha, process 4711"
+
+// The numeric address of an interface by its name ("eth0"), or a numeric address as it is; "" is loopback. Throws Error (kind user) with
+// the interfaces there are.
+std::string address_of(const std::string& interface);
+
+}  // namespace karez::comm
