@@ -254,10 +254,11 @@ class Chooser {
     roots.erase(std::unique(roots.begin(), roots.end()), roots.end());
     std::erase_if(roots, [&](ValueId r) { return regions_.at(r).variable < 0; });
     if (roots.empty()) return;
-    solve::Factor factor;
-    for (ValueId r : roots) factor.scope.push_back(regions_.at(r).variable);
+    std::vector<int> scope;
+    std::vector<double> cost;
+    for (ValueId r : roots) scope.push_back(regions_.at(r).variable);
     while (true) {
-      factor.cost.push_back(seconds());
+      cost.push_back(seconds());
       std::size_t k = roots.size();
       while (k > 0) {  // the last varies fastest
         Region& r = regions_.at(roots[k - 1]);
@@ -267,7 +268,7 @@ class Chooser {
       }
       if (k == 0) break;
     }
-    problem.factors.push_back(std::move(factor));
+    problem.factors.push_back(solve::factor(std::move(scope), std::move(cost)));
   }
 
   void solve() {
@@ -278,10 +279,10 @@ class Chooser {
       region.variable = static_cast<int>(of.size());
       of.push_back(root);
       problem.domain.push_back(static_cast<int>(region.orders.size()));
-      solve::Factor first{{region.variable}, {}};  // of equals the first: row-major
+      std::vector<double> first;  // of equals the first: row-major
       constexpr double nothing = 1e-12;
-      for (std::size_t i = 0; i < region.orders.size(); ++i) first.cost.push_back(nothing * static_cast<double>(i));
-      problem.factors.push_back(std::move(first));
+      for (std::size_t i = 0; i < region.orders.size(); ++i) first.push_back(nothing * static_cast<double>(i));
+      problem.factors.push_back(solve::factor({region.variable}, std::move(first)));
     }
     if (of.empty()) return;
     std::map<ValueId, std::vector<NodeId>> windows;  // by operand

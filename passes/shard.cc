@@ -1,4 +1,4 @@
-// shard: the choice of layouts as a sum of tables, minimised exactly where that is possible.
+// shard: which layouts a node may have, what they cost, and what becomes of the choice.
 #include "passes/shard.h"
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "passes/price.h"
+#include "passes/shard_search.h"
 #include "passes/shard_tables.h"
 #include "sbp/transfer.h"
 
@@ -107,42 +108,41 @@ double price(const Graph& graph, const Choices& choices, const ById<NodeId, int>
   return total;
 }
 
-// The solver's first variables are the nodes.
-ById<NodeId, int> chosen_of(const Graph& graph, const solve::MinSumResult& result) {
-  ById<NodeId, int> chosen(graph.nodes.size());
-  for (NodeId n : chosen.ids()) chosen[n] = result.choice[static_cast<std::size_t>(n.index)];
-  return chosen;
+// What costs nothing to have whole on every device is had so: from there every split is free, so no other choice is ever better. Constants are
+// what this is about, and views of them, which would tie together all layers that read them.
+void lay_free_nodes_whole(const Graph& graph, Choices& choices) {
+  ById<ValueId, bool> free(graph.values.size(), false);  // whole wherever it is made
+  auto whole = [](const std::vector<Layout>& layouts) {
+    return std::all_of(layouts.begin(), layouts.end(),
+                       [](const Layout& l) { return std::all_of(l.begin(), l.end(), [](Sbp entry) { return entry.is_broadcast(); }); });
+  };
+  for (NodeId n : graph.nodes.ids()) {
+    const Node& node = graph.node(n);
+    if (node.op->role != Role::constant && node.op->role != Role::window && node.op->role != Role::compute) continue;
+    if (!std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId in) { return free[in]; })) continue;
+    for (const NodeChoice& choice : choices[n]) {
+      if (choice.seconds > 0 || !whole(choice.ins) || !whole(choice.outs)) continue;
+      choices[n] = {NodeChoice(choice)};
+      for (ValueId out : node.outputs) free[out] = true;
+      break;
+    }
+  }
 }
 
 Sharded shard(Graph graph, const CostTable& costs) {
   Sharded made;
   Choices choices;
   for (NodeId n : graph.nodes.ids()) choices.push_back(choices_of(graph, n, costs));
+  lay_free_nodes_whole(graph, choices);
   TreePrices prices(costs);
-  LayoutProblem problem = layout_problem(graph, choices, prices, Crowds::free);
-  solve::MinSumResult result = solve::min_sum(problem.sum);
-  require(ErrorKind::layout, result.feasible, "shard: no choice of layouts satisfies everything that is fixed");
-  made.cost = result.cost + problem.constant;
-  made.cost_bound = result.lower_bound + problem.constant;
-  made.optimal = result.optimal;
-  if (problem.crowds > 0) {
-    double rounding = 1e-9 * made.cost;
-    double cost = price(graph, choices, chosen_of(graph, result), prices);
-    if (cost > made.cost + rounding) {  // something was free that is not
-      made.optimal = false;
-      LayoutProblem true_prices = layout_problem(graph, choices, prices, Crowds::forbidden);
-      solve::MinSumResult other = solve::min_sum(true_prices.sum);
-      double other_cost = other.feasible ? price(graph, choices, chosen_of(graph, other), prices) : INFINITY;
-      if (other_cost < cost) cost = other_cost, result = std::move(other);
-      require(std::isfinite(cost), "shard: a value is wanted in more than 16 layouts");
-      made.optimal = cost <= made.cost_bound + rounding;
-    }
-    made.cost = cost;
-  }
+  Searched found = search_layouts(graph, choices, prices);
+  const auto& chosen = found.chosen;
+  made.cost = found.cost;
+  made.cost_bound = found.bound;
+  made.optimal = found.optimal;
   double gap = made.cost > 0 ? 100 * (made.cost - made.cost_bound) / made.cost : 0;
-  made.report = cat(made.optimal ? std::string("optimal") : cat("gap <= ", base::number(std::ceil(gap * 10) / 10), " %"), " (", result.method, ")");
+  made.report = cat(made.optimal ? std::string("optimal") : cat("gap <= ", base::number(std::ceil(gap * 10) / 10), " %"), " (", found.method, ")");
   made.wanted.resize(graph.nodes.size());
-  const auto chosen = chosen_of(graph, result);
   for (NodeId n : graph.nodes.ids()) {
     const NodeChoice& choice = choices[n][static_cast<std::size_t>(chosen[n])];
     for (std::size_t i = 0; i < graph.nodes[n].inputs.size(); ++i) made.wanted[n].push_back(choice.in(i));

@@ -3,14 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <compare>
 #include <map>
 
 namespace karez::passes {
 namespace {
 
-constexpr std::size_t most_cells = 1 << 20;     // of the table of one value, or of one link of a chain
-constexpr std::size_t most_targets = 12;        // consumers that one table may hold: sets of targets grow with 2 to the number
-constexpr std::size_t most_expanded = 1 << 15;  // tables up to here are written over choices; larger ones over stand-ins for classes
+constexpr std::size_t most_cells = 1 << 20;  // of the table of one value, or of one link of a chain
+constexpr std::size_t most_targets = 12;     // consumers that one table may hold: sets of targets grow with 2 to the number
 
 // One node as the table of one value sees it.
 struct Member {
@@ -33,9 +33,11 @@ class Tables {
         crowds_(crowds) {
     for (NodeId n : choices.ids()) {
       problem.sum.domain.push_back(static_cast<int>(choices[n].size()));
-      solve::Factor unary{{n.index}, {}};
-      for (const NodeChoice& choice : choices[n]) unary.cost.push_back(choice.seconds);
-      problem.sum.factors.push_back(std::move(unary));
+      std::vector<double> seconds;
+      for (const NodeChoice& choice : choices[n]) seconds.push_back(choice.seconds);
+      auto& cells = nodes_[seconds];
+      if (!cells) cells = solve::factor({n.index}, seconds).cells;
+      problem.sum.factors.push_back({{n.index}, cells});
     }
   }
 
@@ -52,35 +54,33 @@ class Tables {
     for (const Layout& output : w.outputs) set = table_->with(set, table_->number(output));
     if (w.stored) set = table_->with(set, table_->number(*w.stored));
     std::vector<Member> members;
-    std::size_t cells = 1, all = 1;
+    if (Member producer = member_of(w.producer, w, from); producer.classes.size() == 1) from = producer.classes[0].from;
+    std::size_t cells = 1;
     for (NodeId node : nodes) {
-      Member member = member_of(node, w);
+      Member member = member_of(node, w, from);
       if (member.classes.size() == 1) {
-        if (member.classes[0].from >= 0) from = member.classes[0].from;
         set = unite(set, member.classes[0]);
         continue;
       }
       cells = std::min(cells * member.classes.size(), most_cells + 1);
-      all = std::min(all * member.class_of.size(), most_cells + 1);
       members.push_back(std::move(member));
     }
     if (members.empty()) {
       problem.constant += seconds(from, set);
-    } else if (cells > most_cells || members.size() > most_targets) {
-      add_chain(members, from, set);
+    } else if (cells <= most_cells && members.size() <= most_targets) {
+      add_factor(members, from, set);
+    } else if (from >= 0) {
+      add_each(members, from, set);
     } else {
-      solve::Factor factor;
-      bool expand = all <= most_expanded;
-      for (const Member& member : members) factor.scope.push_back(expand ? member.node : stand_in(member));
-      fill(members, 0, from, set, expand, factor.cost);
-      problem.sum.factors.push_back(std::move(factor));
+      add_chain(members, from, set);
     }
   }
 
   LayoutProblem problem;
 
  private:
-  Member member_of(NodeId node, const Wants& w) const {
+  // What `from` becomes at no cost need not be asked for, where that is what the value is made as.
+  Member member_of(NodeId node, const Wants& w, int from) const {
     Member member{node.index, {}, {}};
     std::map<Member::Class, int> seen;
     for (const NodeChoice& choice : choices_[node]) {
@@ -89,6 +89,7 @@ class Tables {
       for (const Use& use : w.uses)
         if (use.node == node) one.targets.push_back(table_->number(choice.in(static_cast<std::size_t>(use.operand))));
       if (node == w.stored_like) one.targets.push_back(table_->number(choice.out(0)));
+      if (from >= 0) std::erase_if(one.targets, [&](int target) { return table_->seconds(from, table_->with(0, target)) == 0; });
       std::sort(one.targets.begin(), one.targets.end());
       one.targets.erase(std::unique(one.targets.begin(), one.targets.end()), one.targets.end());
       auto [at, fresh] = seen.try_emplace(one, static_cast<int>(seen.size()));
@@ -105,28 +106,29 @@ class Tables {
     return set;
   }
 
-  // Row-major over the members' choices or classes.
-  void fill(const std::vector<Member>& members, std::size_t level, int from, int set, bool expand, std::vector<double>& cost) const {
+  // Row-major over the members' classes.
+  void fill(const std::vector<Member>& members, std::size_t level, int from, int set, std::vector<double>& cost) const {
     if (level == members.size()) return cost.push_back(seconds(from, set));
-    const Member& member = members[level];
-    for (std::size_t i = 0; i < (expand ? member.class_of.size() : member.classes.size()); ++i) {
-      const Member::Class& one = member.classes[expand ? static_cast<std::size_t>(member.class_of[i]) : i];
-      fill(members, level + 1, one.from >= 0 ? one.from : from, unite(set, one), expand, cost);
-    }
+    for (const Member::Class& one : members[level].classes) fill(members, level + 1, one.from >= 0 ? one.from : from, unite(set, one), cost);
   }
 
-  // A variable for the class of a node, linked to the node's choice; the node itself where each choice is a class of its own.
-  int stand_in(const Member& member) {
-    std::size_t count = member.classes.size();
-    if (count == member.class_of.size()) return member.node;
-    auto [at, fresh] = stand_ins_.try_emplace({member.node, member.class_of}, static_cast<int>(problem.sum.domain.size()));
-    if (!fresh) return at->second;
-    problem.sum.domain.push_back(static_cast<int>(count));
-    solve::Factor link{{member.node, at->second}, {}};
-    for (int of : member.class_of)
-      for (std::size_t k = 0; k < count; ++k) link.cost.push_back(of == static_cast<int>(k) ? 0 : INFINITY);
-    problem.sum.factors.push_back(std::move(link));
-    return at->second;
+  // The price of the members' joint classes. Values that are asked alike share cells.
+  void add_factor(const std::vector<Member>& members, int from, int set) {
+    solve::Factor factor;
+    Asked asked{table_, times_, from, set, {}};
+    for (const Member& member : members) {
+      factor.scope.push_back(member.node);
+      asked.members.emplace_back(member.classes, member.class_of);
+    }
+    auto [at, fresh] = known_.try_emplace(std::move(asked));
+    if (fresh) {
+      auto cells = std::make_shared<solve::CostCells>();
+      for (const Member& member : members) cells->classes.push_back(member.class_of);
+      fill(members, 0, from, set, cells->cost);
+      at->second = std::move(cells);
+    }
+    factor.cells = at->second;
+    problem.sum.factors.push_back(std::move(factor));
   }
 
   // One link of a chain: the sets that may stand before it and after it.
@@ -193,14 +195,21 @@ class Tables {
       for (std::size_t k = 0; k < links->size(); ++k) {
         const Link& link = (*links)[k];
         solve::Factor factor;
-        if (last >= 0) factor.scope.push_back(last);
-        factor.scope.push_back(stand_in(*consumers[k]));
+        auto cells = std::make_shared<solve::CostCells>();
+        if (last >= 0) {
+          factor.scope.push_back(last);
+          cells->classes.emplace_back();
+        }
+        factor.scope.push_back(consumers[k]->node);
+        cells->classes.push_back(consumers[k]->class_of);
         last = static_cast<int>(problem.sum.domain.size());
         problem.sum.domain.push_back(static_cast<int>(link.after.size()));
         factor.scope.push_back(last);
+        cells->classes.emplace_back();
         for (const auto& row : link.way)
           for (int way : row)
-            for (std::size_t a = 0; a < link.after.size(); ++a) factor.cost.push_back(way == static_cast<int>(a) ? 0 : INFINITY);
+            for (std::size_t a = 0; a < link.after.size(); ++a) cells->cost.push_back(way == static_cast<int>(a) ? 0 : INFINITY);
+        factor.cells = std::move(cells);
         problem.sum.factors.push_back(std::move(factor));
         sets = link.after;
       }
@@ -208,13 +217,21 @@ class Tables {
       for (const Member* consumer : consumers) add_pair(producer, *consumer, from);
     }
     solve::Factor price;
-    if (producer != nullptr) price.scope.push_back(stand_in(*producer));
-    if (last >= 0) price.scope.push_back(last);
+    auto cells = std::make_shared<solve::CostCells>();
+    if (producer != nullptr) {
+      price.scope.push_back(producer->node);
+      cells->classes.push_back(producer->class_of);
+    }
+    if (last >= 0) {
+      price.scope.push_back(last);
+      cells->classes.emplace_back();
+    }
     for (std::size_t p = 0; p < (producer != nullptr ? producer->classes.size() : 1); ++p)
-      for (int set : sets) price.cost.push_back(seconds(producer != nullptr ? producer->classes[p].from : from, set));
+      for (int set : sets) cells->cost.push_back(seconds(producer != nullptr ? producer->classes[p].from : from, set));
     if (price.scope.empty()) {
-      problem.constant += price.cost[0];
+      problem.constant += cells->cost[0];
     } else {
+      price.cells = std::move(cells);
       problem.sum.factors.push_back(std::move(price));
     }
   }
@@ -223,11 +240,33 @@ class Tables {
     std::vector<Member> pair;
     if (producer != nullptr) pair.push_back(*producer);
     pair.push_back(consumer);
-    solve::Factor factor;
-    for (const Member& member : pair) factor.scope.push_back(stand_in(member));
-    fill(pair, 0, from, 0, false, factor.cost);
-    problem.sum.factors.push_back(std::move(factor));
+    add_factor(pair, from, 0);
   }
+
+  // A crowd around a value that is made in one way: each asks for itself, of which all together cost at least the mean and at most the sum.
+  void add_each(const std::vector<Member>& members, int from, int set) {
+    ++problem.crowds;
+    for (const Member& member : members) {
+      solve::Factor each;
+      auto cells = std::make_shared<solve::CostCells>();
+      each.scope = {member.node};
+      cells->classes = {member.class_of};
+      for (const Member::Class& one : member.classes)
+        cells->cost.push_back(crowds_ == Crowds::forbidden ? seconds(from, unite(0, one))
+                                                           : seconds(from, unite(set, one)) / static_cast<double>(members.size()));
+      each.cells = std::move(cells);
+      problem.sum.factors.push_back(std::move(each));
+    }
+    if (crowds_ == Crowds::forbidden) problem.constant += seconds(from, set);
+  }
+
+  // All that cells depend on.
+  struct Asked {
+    const TransitionTable* table;
+    int times, from, set;
+    std::vector<std::pair<std::vector<Member::Class>, std::vector<int>>> members;
+    auto operator<=>(const Asked&) const = default;
+  };
 
   const Graph& graph_;
   const Choices& choices_;
@@ -235,7 +274,8 @@ class Tables {
   Crowds crowds_;
   TransitionTable* table_ = nullptr;  // of the value at hand
   int times_ = 1;                     // that it is made in a launch
-  std::map<std::pair<int, std::vector<int>>, int> stand_ins_;
+  std::map<Asked, std::shared_ptr<const solve::CostCells>> known_;
+  std::map<std::vector<double>, std::shared_ptr<const solve::CostCells>> nodes_;
 };
 
 }  // namespace

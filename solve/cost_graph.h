@@ -1,69 +1,78 @@
-// A factor graph in the form min_sum works on: the states still alive, unary costs apart, tables over ascending scopes.
+// A factor graph in the form min_sum works on: tables over classes of states, their cells and their classes each kept once.
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "solve/min_sum.h"
 
 namespace karez::solve {
 
-struct Table {
-  std::vector<int> scope;            // ascending variables
-  std::vector<double> own;           // the cells, unless they still are the caller's
-  std::span<const double> borrowed;  // big input tables are read in place until something must change them
+// A way to part the states of a variable into classes, which are numbered in the order of their first states.
+struct Parting {
+  std::vector<int> of;     // class by state
+  std::vector<int> first;  // by class
+  int count() const { return static_cast<int>(first.size()); }
+};
 
+// Every parting once, by number.
+class Partings {
+ public:
+  int number(const std::vector<int>& class_of);  // any numbering of classes
+  int finest(int states);
+  int refined(int a, int b);  // states are together where both have them together
+  const Parting& operator[](int number) const { return all_[static_cast<std::size_t>(number)]; }
+
+ private:
+  std::vector<Parting> all_;
+  std::map<std::vector<int>, int> number_of_;
+  std::map<std::pair<int, int>, int> refined_;
+};
+
+struct Table {
+  std::vector<int> scope;     // ascending variables
+  std::vector<int> partings;  // by axis, of two classes or more
+  int sheet = -1;
+};
+
+// Distinct cells, which any number of tables have.
+struct Sheet {
+  std::vector<int> sizes;            // by axis
+  std::vector<double> own;           // the cells, unless they are the caller's
+  std::span<const double> borrowed;  // which are read in place
   std::span<const double> cells() const { return own.empty() ? borrowed : std::span<const double>(own); }
 };
 
-struct Use {
-  int table, axis;
-};
-
 struct CostGraph {
-  std::vector<std::vector<int>> states;    // per variable: the caller's number of each state that is left
-  std::vector<std::vector<double>> unary;  // per variable: cost of each of these states
-  std::vector<Table> tables;               // two variables or more each
-  std::vector<std::vector<Use>> uses;      // per variable: the tables that speak of it, ascending
+  std::vector<int> states;  // by variable
+  Partings partings;
+  std::vector<Sheet> sheets;
+  std::vector<Table> tables;  // of one variable or more
   double constant = 0;
 
   int variables() const { return static_cast<int>(states.size()); }
-  int size(int variable) const { return static_cast<int>(states[variable].size()); }
 };
 
-using Marks = std::vector<std::vector<char>>;  // one per variable and state
-
-// Checks the problem and merges factors whose scope lies within another's. Borrows the problem's cells.
+// Checks the problem. Borrows its cells.
 CostGraph cost_graph(const MinSumProblem&);
 
-Marks no_marks(const CostGraph&);
-bool any(const Marks&);
-
-// Marks every state that no finite assignment of some table contains, until nothing changes. False: a variable has no state left.
-bool propagate(const CostGraph&, Marks& dead);
-
-// Marks states that another state of the same variable can always replace at no more cost. Bounded work.
-void mark_dominated(const CostGraph&, Marks& dead);
-
-void drop(CostGraph&, const Marks& dead);
-
-// The same costs without the variables that have one state: they leave all scopes, and tables that became subsets are merged.
-// Borrows cells of the given graph.
-CostGraph folded(const CostGraph&);
-
-// Cost of one choice of state indices (of the graph, not of the caller).
+// Cost of one choice.
 double cost_of(const CostGraph&, std::span<const int> choice);
+double cell_of(const CostGraph&, const Table&, std::span<const int> choice);
 
 // Sum over tables of the largest finite magnitude: what rounding errors are measured against.
 double magnitude(const CostGraph&);
 
-std::size_t cell_count(const CostGraph&, std::span<const int> scope);
+// Row-major strides; the last is 1.
+std::vector<std::size_t> strides_of(std::span<const int> sizes);
+std::size_t cell_count(std::span<const int> sizes);
 
-// Row-major strides of a scope; the last is 1.
-std::vector<std::size_t> strides_of(const CostGraph&, std::span<const int> scope);
+using Steps = std::vector<std::vector<std::size_t>>;  // by axis and index: how far the cell lies
 
 // out[i, j, ...] += cells[step[0][i] + step[1][j] + ...], out row-major: restricts, transposes, broadcasts and takes diagonals.
-void add_gathered(std::span<double> out, std::span<const double> cells, const std::vector<std::vector<std::size_t>>& step);
+void add_gathered(std::span<double> out, std::span<const double> cells, const Steps& step);
 
 }  // namespace karez::solve

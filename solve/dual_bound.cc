@@ -1,6 +1,7 @@
 // Sequential reweighted message passing (Kolmogorov, "A new look at reweighted message passing", 2015) with single-variable separators.
 // Each pass collects at a variable what its tables know about it, then hands equal shares on to the tables that reach further; on a
-// chain one pass is dynamic programming and the bound is exact. The bound never falls.
+// chain one pass is dynamic programming and the bound is exact. The bound never falls. A table knows classes of states, and is told what is
+// least of a class.
 #include "solve/dual_bound.h"
 
 #include <algorithm>
@@ -12,133 +13,192 @@ namespace karez::solve {
 namespace {
 constexpr double inf = std::numeric_limits<double>::infinity();
 
-Axes axes_of(const CostGraph& graph, const Reweighting& r, int table) {
+const Table& table_of(const Elimination& plan, int table) { return plan.graph.tables[static_cast<std::size_t>(table)]; }
+const Sheet& sheet_of(const Elimination& plan, int table) { return plan.graph.sheets[static_cast<std::size_t>(table_of(plan, table).sheet)]; }
+const Parting& parting_of(const Elimination& plan, Reweighting::Use use) {
+  return plan.graph.partings[table_of(plan, use.table).partings[static_cast<std::size_t>(use.axis)]];
+}
+
+Axes axes_of(const Elimination& plan, const Reweighting& r, int table) {
   Axes axes;
-  const auto& scope = graph.tables[table].scope;
-  for (std::size_t a = 0; a < scope.size(); ++a) axes.push_back({graph.size(scope[a]), r.message[table][a].data()});
+  const auto& sizes = sheet_of(plan, table).sizes;
+  for (std::size_t a = 0; a < sizes.size(); ++a) axes.push_back({sizes[a], r.message[table][a].data()});
   return axes;
 }
 
 // Does the table have variables after / before this axis in the direction of the walk? Scopes are ascending.
-bool reaches_on(const CostGraph& graph, Use use, bool ascending) {
-  int last = static_cast<int>(graph.tables[use.table].scope.size()) - 1;
+bool reaches_on(const Elimination& plan, Reweighting::Use use, bool ascending) {
+  const int last = static_cast<int>(table_of(plan, use.table).scope.size()) - 1;
   return ascending ? use.axis < last : use.axis > 0;
 }
 }  // namespace
 
-Reweighting reweighting(const CostGraph& graph) {
+Reweighting reweighting(const Elimination& plan) {
   Reweighting r;
-  r.node = graph.unary;
-  r.bound = graph.constant;
-  for (const Table& table : graph.tables) {
-    r.message.emplace_back();
-    for (int v : table.scope) r.message.back().emplace_back(graph.size(v), 0.0);
+  r.node.resize(plan.graph.states.size());
+  r.uses.resize(plan.graph.states.size());
+  r.message.resize(plan.graph.tables.size());
+  r.bound = constant_of(plan);
+  for (int v : plan.left) r.node[v].assign(static_cast<std::size_t>(plan.graph.states[v]), 0.0);
+  for (int t = 0; t < static_cast<int>(plan.graph.tables.size()); ++t) {
+    const Table& table = table_of(plan, t);
+    if (!plan.alive[t] || table.scope.empty()) continue;
+    if (table.scope.size() == 1) {
+      auto& node = r.node[table.scope[0]];
+      const Parting& parting = parting_of(plan, {t, 0});
+      for (std::size_t s = 0; s < node.size(); ++s) node[s] += sheet_of(plan, t).cells()[parting.of[s]];
+      continue;
+    }
+    for (std::size_t a = 0; a < table.scope.size(); ++a) {
+      r.message[t].emplace_back(sheet_of(plan, t).sizes[a], 0.0);
+      r.uses[table.scope[a]].push_back({t, static_cast<int>(a)});
+    }
   }
+  r.own = r.node;
   return r;
 }
 
-std::size_t pass_cells(const CostGraph& graph) {
-  std::size_t cells = 0;
-  for (const Table& table : graph.tables) cells += table.cells().size() * (table.scope.size() - 1);
+double pass_cells(const Elimination& plan) {
+  double cells = 0;
+  for (std::size_t t = 0; t < plan.graph.tables.size(); ++t) {
+    const auto& table = plan.graph.tables[t];
+    if (plan.alive[t] && table.scope.size() > 1)
+      cells += static_cast<double>(cell_count(plan.graph.sheets[static_cast<std::size_t>(table.sheet)].sizes) * (table.scope.size() - 1));
+  }
   return cells;
 }
 
-void pass(const CostGraph& graph, Reweighting& r, bool ascending, double ceiling, Marks& dead) {
-  std::vector<double> least;
-  int count = graph.variables();
-  for (int i = 0; i < count; ++i) {
-    int v = ascending ? i : count - 1 - i;
+void pass(const Elimination& plan, Reweighting& r, bool ascending) {
+  std::vector<double> least, taken;
+  for (std::size_t i = 0; i < plan.left.size(); ++i) {
+    const int v = plan.left[ascending ? i : plan.left.size() - 1 - i];
     auto& node = r.node[v];
-    std::size_t size = node.size();
     int in = 0, out = 0;
-    for (Use use : graph.uses[v]) {
-      bool from_before = reaches_on(graph, use, !ascending);
+    for (Reweighting::Use use : r.uses[v]) {
+      const bool from_before = reaches_on(plan, use, !ascending);
       in += from_before;
-      out += reaches_on(graph, use, ascending);
+      out += reaches_on(plan, use, ascending);
       if (!from_before && !r.fresh) continue;  // untouched since the opposite pass asked it
-      least.resize(size);
-      min_marginal(graph.tables[use.table].cells(), axes_of(graph, r, use.table), use.axis, least);
+      const Parting& parting = parting_of(plan, use);
+      least.resize(parting.first.size());
+      min_marginal(sheet_of(plan, use.table).cells(), axes_of(plan, r, use.table), static_cast<std::size_t>(use.axis), least);
       auto& message = r.message[use.table][use.axis];
-      for (std::size_t s = 0; s < size; ++s) {
-        message[s] -= least[s];
-        node[s] += least[s];
-      }
+      for (std::size_t c = 0; c < least.size(); ++c)
+        if (least[c] < inf) message[c] -= least[c];
+      for (std::size_t s = 0; s < node.size(); ++s) node[s] += least[parting.of[s]];
     }
-    double floor = *std::min_element(node.begin(), node.end());
+    const double floor = *std::min_element(node.begin(), node.end());
     r.bound += floor;
+    if (floor == inf) return;  // everything is forbidden
     for (double& cost : node) cost -= floor;
-    if (!r.fresh)  // all other tables and variables are at least zero now, so bound + node[s] bounds every choice with this state
-      for (std::size_t s = 0; s < size; ++s)
-        if (r.bound + node[s] > ceiling) dead[v][s] = 1;
     if (out == 0) continue;
-    double share = 1.0 / std::max(in, out);
-    for (Use use : graph.uses[v]) {
-      if (!reaches_on(graph, use, ascending)) continue;
+    const double share = 1.0 / std::max(in, out);
+    taken.assign(node.size(), 0.0);
+    for (Reweighting::Use use : r.uses[v]) {
+      if (!reaches_on(plan, use, ascending)) continue;
+      const Parting& parting = parting_of(plan, use);
+      least.assign(parting.first.size(), inf);
+      for (std::size_t s = 0; s < node.size(); ++s) least[parting.of[s]] = std::min(least[parting.of[s]], node[s] * share);
       auto& message = r.message[use.table][use.axis];
-      for (std::size_t s = 0; s < size; ++s) message[s] += node[s] * share;
+      for (std::size_t c = 0; c < least.size(); ++c) message[c] += least[c];
+      for (std::size_t s = 0; s < node.size(); ++s) taken[s] += least[parting.of[s]];
     }
-    for (double& cost : node) cost -= cost * share * out;
+    for (std::size_t s = 0; s < node.size(); ++s)
+      if (node[s] < inf) node[s] -= taken[s];
   }
   r.fresh = false;
 }
 
-std::vector<int> round_choice(const CostGraph& graph, const Reweighting& r, bool ascending) {
-  int count = graph.variables();
-  std::vector<int> choice(count, -1);
-  for (int i = 0; i < count; ++i) {
-    int v = ascending ? i : count - 1 - i;
-    std::vector<double> cost = r.node[v], least(cost.size());
-    for (Use use : graph.uses[v]) {
-      if (!reaches_on(graph, use, !ascending)) continue;  // none of its variables is chosen, and its least is zero for every state
-      Axes axes = axes_of(graph, r, use.table);
-      for (std::size_t a = 0; a < axes.size(); ++a) axes[a].fixed = choice[graph.tables[use.table].scope[a]];
-      min_marginal(graph.tables[use.table].cells(), axes, use.axis, least);
-      for (std::size_t s = 0; s < cost.size(); ++s) cost[s] += least[s];
+Marks states_within(const Elimination& plan, const Reweighting& r, double excess) {
+  Marks keep;
+  for (int states : plan.graph.states) keep.emplace_back(states, 0);
+  std::vector<double> least;
+  for (int v : plan.left) {
+    std::vector<double> cost = r.node[v];
+    for (Reweighting::Use use : r.uses[v]) {  // all other tables and variables are at least zero
+      const Parting& parting = parting_of(plan, use);
+      least.resize(parting.first.size());
+      min_marginal(sheet_of(plan, use.table).cells(), axes_of(plan, r, use.table), static_cast<std::size_t>(use.axis), least);
+      for (std::size_t s = 0; s < cost.size(); ++s) cost[s] += least[parting.of[s]];
+    }
+    for (std::size_t s = 0; s < cost.size(); ++s) keep[v][s] = cost[s] <= excess;
+  }
+  // What a step's state costs more than its best, in the best case of what others may still choose.
+  std::vector<double> costs;
+  std::vector<int> choice(plan.graph.states.size(), 0);
+  for (std::size_t i = plan.steps.size(); i-- > 0;) {
+    const EliminationStep& step = plan.steps[i];
+    const Table& out = table_of(plan, step.out);
+    auto& mine = keep[step.variable];
+    std::vector<std::vector<int>> may;  // by axis: a state of each class that is kept
+    for (std::size_t a = 0; a < out.scope.size(); ++a) {
+      const Parting& parting = parting_of(plan, {step.out, static_cast<int>(a)});
+      std::vector<char> seen(parting.first.size(), 0);
+      for (std::size_t s = 0; s < parting.of.size(); ++s)
+        if (keep[out.scope[a]][s]) seen[parting.of[s]] = 1;
+      may.emplace_back();
+      for (std::size_t c = 0; c < seen.size(); ++c)
+        if (seen[c]) may.back().push_back(parting.first[c]);
+    }
+    if (std::any_of(may.begin(), may.end(), [](const auto& m) { return m.empty(); })) continue;  // nothing is kept at all
+    std::vector<std::size_t> index(may.size(), 0);
+    while (true) {
+      for (std::size_t a = 0; a < may.size(); ++a) choice[out.scope[a]] = may[a][index[a]];
+      costs_of(plan, step, choice, costs);
+      const double best = *std::min_element(costs.begin(), costs.end());
+      for (std::size_t s = 0; s < costs.size(); ++s) mine[s] = mine[s] || costs[s] <= best + excess;
+      std::size_t a = may.size();
+      while (a > 0 && ++index[a - 1] == may[a - 1].size()) index[--a] = 0;
+      if (a == 0) break;
+    }
+  }
+  return keep;
+}
+
+std::vector<int> round_choice(const Elimination& plan, const Reweighting& r, bool ascending) {
+  std::vector<int> choice(plan.graph.states.size(), -1);
+  std::vector<double> least;
+  for (std::size_t i = 0; i < plan.left.size(); ++i) {
+    const int v = plan.left[ascending ? i : plan.left.size() - 1 - i];
+    std::vector<double> cost = r.node[v];
+    for (Reweighting::Use use : r.uses[v]) {
+      if (!reaches_on(plan, use, !ascending)) continue;  // none of its variables is chosen, and its least is zero for every state
+      Axes axes = axes_of(plan, r, use.table);
+      const auto& scope = table_of(plan, use.table).scope;
+      for (std::size_t a = 0; a < axes.size(); ++a)
+        if (choice[scope[a]] >= 0) axes[a].fixed = parting_of(plan, {use.table, static_cast<int>(a)}).of[choice[scope[a]]];
+      const Parting& parting = parting_of(plan, use);
+      least.resize(parting.first.size());
+      min_marginal(sheet_of(plan, use.table).cells(), axes, static_cast<std::size_t>(use.axis), least);
+      for (std::size_t s = 0; s < cost.size(); ++s) cost[s] += least[parting.of[s]];
     }
     choice[v] = static_cast<int>(std::min_element(cost.begin(), cost.end()) - cost.begin());
   }
+  read_choice(plan, choice);
   return choice;
 }
 
-void drop(Reweighting& r, const CostGraph& graph, const Marks& dead) {
-  auto keep = [&](std::vector<double>& values, int v) {
-    std::size_t kept = 0;
-    for (std::size_t s = 0; s < values.size(); ++s)
-      if (!dead[v][s]) values[kept++] = values[s];
-    values.resize(kept);
-  };
-  for (int v = 0; v < graph.variables(); ++v) keep(r.node[v], v);
-  for (std::size_t t = 0; t < graph.tables.size(); ++t)
-    for (std::size_t a = 0; a < graph.tables[t].scope.size(); ++a) keep(r.message[t][a], graph.tables[t].scope[a]);
-  r.fresh = true;
-}
-
-CostGraph reweighted(const CostGraph& graph, const Reweighting& r) {
-  CostGraph out;
-  out.states = graph.states;
-  out.unary = graph.unary;
-  out.uses = graph.uses;
-  out.constant = graph.constant;
-  for (int t = 0; t < static_cast<int>(graph.tables.size()); ++t) {
-    const Table& table = graph.tables[t];
-    Table& changed = out.tables.emplace_back(Table{.scope = table.scope, .own = {}, .borrowed = {}});
-    changed.own.reserve(table.cells().size());
-    Axes axes = axes_of(graph, r, t);
-    for_each_row(table.cells(), axes, [&](const int*, const double* row, double base) {
-      for (int i = 0; i < axes.back().size; ++i) changed.own.push_back(row[i] + (base + axes.back().add[i]));
+double least_sum(const Elimination& plan, const Reweighting& r) {
+  double sum = constant_of(plan);
+  for (int t = 0; t < static_cast<int>(plan.graph.tables.size()); ++t) {
+    const Table& table = table_of(plan, t);
+    if (!plan.alive[t] || table.scope.size() < 2) continue;
+    double least = inf;
+    Axes axes = axes_of(plan, r, t);
+    for_each_row(sheet_of(plan, t).cells(), axes, [&](const int*, const double* row, double base) {
+      least = std::min(least, min_plus(row, axes.back().add, axes.back().size) + base);
     });
-    for (std::size_t a = 0; a < table.scope.size(); ++a) {
-      auto& unary = out.unary[table.scope[a]];
-      for (std::size_t s = 0; s < unary.size(); ++s) unary[s] -= r.message[t][a][s];
-    }
+    sum += least;
   }
-  return out;
-}
-
-double least_sum(const CostGraph& graph) {
-  double sum = graph.constant;
-  for (const auto& unary : graph.unary) sum += *std::min_element(unary.begin(), unary.end());
-  for (const Table& table : graph.tables) sum += *std::min_element(table.cells().begin(), table.cells().end());
+  for (int v : plan.left) {  // its own costs, less all that its tables were told
+    std::vector<double> node = r.own[v];
+    for (Reweighting::Use use : r.uses[v])
+      for (std::size_t s = 0; s < node.size(); ++s) {
+        const double told = r.message[use.table][use.axis][parting_of(plan, use).of[s]];
+        node[s] = told < inf ? node[s] - told : inf;
+      }
+    sum += *std::min_element(node.begin(), node.end());
+  }
   return sum;
 }
 

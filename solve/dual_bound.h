@@ -3,38 +3,41 @@
 
 #include <vector>
 
-#include "solve/cost_graph.h"
+#include "solve/elimination.h"
 
 namespace karez::solve {
 
-// The same total cost for every choice, written differently: a table's cell counts with message[table][axis][state] added for each
-// of its axes, a variable's state with node[variable][state], which has all of that subtracted. What is least everywhere is the bound.
+// The same total cost for every choice of the variables that a plan leaves, written differently: a table's cell counts with
+// message[table][axis][class] added for each of its axes, a variable's state with node[variable][state], which has all of that subtracted. What is
+// least everywhere is the bound. +inf stands where no allowed choice goes through.
 struct Reweighting {
-  std::vector<std::vector<double>> node;
-  std::vector<std::vector<std::vector<double>>> message;
-  double bound = 0;   // after a pass: no choice costs less, to rounding
-  bool fresh = true;  // no pass since the last change of the graph: the next one asks every table
+  std::vector<std::vector<double>> node;                  // by variable; empty for those eliminated
+  std::vector<std::vector<std::vector<double>>> message;  // by table; empty for those gone and for those of one variable, which are in node
+  std::vector<std::vector<double>> own;                   // by variable: the costs it began with
+  double bound = 0;                                       // after a pass: no choice costs less, to rounding
+  bool fresh = true;                                      // no pass yet: the first one asks every table
+  struct Use {
+    int table, axis;
+  };
+  std::vector<std::vector<Use>> uses;  // by variable: its tables of two variables or more
 };
 
-Reweighting reweighting(const CostGraph&);
+Reweighting reweighting(const Elimination&);
 
 // Cells that one pass reads.
-std::size_t pass_cells(const CostGraph&);
+double pass_cells(const Elimination&);
 
-// One pass over the variables, ascending or descending. The graph must be propagated (each state has a finite cell in each table).
-// Marks states that no choice of cost <= `ceiling` contains.
-void pass(const CostGraph&, Reweighting&, bool ascending, double ceiling, Marks& dead);
+// One pass over the variables, ascending or descending. The bound never falls.
+void pass(const Elimination&, Reweighting&, bool ascending);
+
+// By variable and state: 0 where no choice that costs at most `excess` more than the bound has this state. After a pass.
+using Marks = std::vector<std::vector<char>>;
+Marks states_within(const Elimination&, const Reweighting&, double excess);
 
 // A choice that follows the reweighted costs, variable by variable; ascending after a descending pass and the other way about.
-std::vector<int> round_choice(const CostGraph&, const Reweighting&, bool ascending);
-
-// Keeps the messages of the states that stay; call before `drop`.
-void drop(Reweighting&, const CostGraph&, const Marks& dead);
-
-// The graph with the reweighted costs in its cells.
-CostGraph reweighted(const CostGraph&, const Reweighting&);
+std::vector<int> round_choice(const Elimination&, const Reweighting&, bool ascending);
 
 // Sum of what is least in each table and variable, computed anew: free of the drift that a running bound gathers.
-double least_sum(const CostGraph&);
+double least_sum(const Elimination&, const Reweighting&);
 
 }  // namespace karez::solve

@@ -1,4 +1,4 @@
-// Minimises one variable out of a sum of tables: the inner loop of bucket elimination.
+// Minimises one variable out of a sum of tables: the inner loop of elimination.
 #pragma once
 
 #include <cstddef>
@@ -9,29 +9,29 @@
 
 namespace karez::solve {
 
-// out[s...] = min over x of unary[x] + sum of tables at (s..., x), for all states s of the scope, row-major.
+// out[i...] = min over x of the sum of tables at (i..., x), for all i of the scope, row-major.
 class Join {
  public:
-  Join(const CostGraph&, int variable, std::span<const int> scope);
+  Join(std::vector<int> sizes, int states);  // of the scope's axes, and of x
 
-  void add_unary(std::span<const double> cost);
-  void add(std::span<const double> cells, std::span<const int> scope);  // x and variables of the join's scope, in any order
+  // Where the cell of index i on each axis of the scope, and of state x, lies; empty for an axis the table does not have. It has x.
+  void add(std::span<const double> cells, Steps step, const std::vector<std::size_t>& of_x);
   std::vector<double> minimise();
 
  private:
   struct Part {
-    std::vector<double> own;        // cells in the join's axis order with x last, unless they come so
-    const double* at;               // where the walk stands
-    std::vector<std::size_t> step;  // per axis of the scope
+    std::vector<double> own;        // cells with a run over x at the end, unless they come so
+    Steps step;                     // by axis of the scope
     std::size_t deepest = 0;        // 1 + the last axis it depends on; 0: none
+    std::vector<const double*> at;  // by axis: where the walk stands before it
+    std::span<const double> cells;
   };
 
   void descend(std::size_t axis, const double* sum);
-  void add_row(const Part&, const double* sum, double* out) const;
+  void add_row(const double* cells, const double* sum, double* out) const;
 
-  const CostGraph& graph_;
-  int variable_, size_;
-  std::vector<int> scope_;
+  std::vector<int> sizes_;
+  int states_;
   std::vector<double> base_;
   std::vector<Part> parts_;
   std::vector<std::vector<Part*>> ends_;      // per axis: parts whose deepest axis it is

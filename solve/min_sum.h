@@ -1,18 +1,26 @@
-// Exact minimisation of a sum of cost tables over discrete variables (a factor graph), with a proven bound when exactness is too dear.
+// Minimisation of a sum of cost tables over discrete variables (a factor graph): exact where tables allow, with a proven bound where not.
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace karez::solve {
 
-// A cost for every joint state of its variables: row-major over the scope's domains, the last variable varies fastest; +inf forbids.
-// Variables of domains 2 and 3 and cost {a, b, c, d, e, f}: state (1, 0) costs d. A variable named twice reads the diagonal.
+// Costs by class of state: row-major over the classes of each axis, the last axis varies fastest; +inf forbids. An axis whose list is empty has
+// a class for each state. Two axes, classes {0, 1, 1} and {}, cost {a, b, c, d}: state (2, 1) costs d.
+struct CostCells {
+  std::vector<double> cost;
+  std::vector<std::vector<int>> classes;  // by axis and state; numbered from 0 without gaps
+};
+
+// Factors that are alike share their cells: what is made of them is made once. A variable named twice reads the diagonal.
 struct Factor {
   std::vector<int> scope;
-  std::vector<double> cost;
+  std::shared_ptr<const CostCells> cells;
 };
+Factor factor(std::vector<int> scope, std::vector<double> cost);  // a class for each state
 
 struct MinSumProblem {
   std::vector<int> domain;  // number of states of each variable, at least 1
@@ -21,8 +29,8 @@ struct MinSumProblem {
 
 // Counted, never seconds: every rank decides alike.
 struct MinSumLimits {
-  std::size_t table_cells = std::size_t{1} << 24;  // of one elimination table; all of one solve together take at most four times that
-  long search_steps = 2'000'000;                   // variables opened by the search that takes over when tables would be larger
+  std::size_t table_cells = std::size_t{1} << 22;  // of one table; all distinct ones of one elimination together take at most four times that
+  int passes = 40;                                 // of the dual bound
 };
 
 struct MinSumResult {
@@ -34,7 +42,9 @@ struct MinSumResult {
   std::string method;       // for people
 };
 
-// Large finite costs as stand-ins for "forbidden" only blunt the pruning: write +inf. NaN and -inf are errors.
+// Large finite costs as stand-ins for "forbidden" only blunt the bound: write +inf. NaN and -inf are errors.
 MinSumResult min_sum(const MinSumProblem&, const MinSumLimits& = {});
+
+double cost_of(const MinSumProblem&, const std::vector<int>& choice);
 
 }  // namespace karez::solve

@@ -1,0 +1,212 @@
+// How good are the layouts that shard chooses, how well are they proven, and at what price? Plans the cases saved in bench/plans.
+//
+//   bench_plans [--json FILE] [CASE…]     plan them all, or those named
+//   bench_plans --write FOLDER            trace the cases' graphs anew (only with a reason, said in the commit)
+//
+// A row: predicted milliseconds of a step, their ratio to the best known (bench/plans/known.txt), the certificate, seconds of canonicalise and
+// shard, the most bytes that these held at once, the nodes of the program as traced, and its space: the choices of all nodes, and the cells of all
+// values' full tables, each the product of its nodes' choices. Exit 1 if a case misses a target (see `cases`) or its space has become smaller.
+#include <malloc.h>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <new>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "api/inside/evaluate.h"
+#include "bench/models.h"
+#include "ops/all_ops.h"
+#include "passes/pipeline.h"
+#include "passes/shard_tables.h"
+
+namespace {
+std::atomic<std::int64_t> held{0}, most_held{0};
+void count(std::int64_t bytes) {
+  const std::int64_t now = held += bytes;
+  if (now > most_held) most_held = now;
+}
+}  // namespace
+
+// Every byte that the program holds is counted.
+void* operator new(std::size_t bytes) {
+  void* at = std::malloc(bytes);
+  if (at == nullptr) throw std::bad_alloc();
+  count(static_cast<std::int64_t>(malloc_usable_size(at)));
+  return at;
+}
+void operator delete(void* at) noexcept {
+  if (at != nullptr) count(-static_cast<std::int64_t>(malloc_usable_size(at)));
+  std::free(at);
+}
+void operator delete(void* at, std::size_t) noexcept { operator delete(at); }
+
+namespace karez::bench {
+namespace {
+
+struct Case {
+  const char* name;
+  const char* graph;  // file in bench/plans, less ".graph"
+  const char* mesh;
+  double most_gap;      // percent
+  double most_seconds;  // 0: half a second and 3 s for a thousand nodes
+};
+constexpr Case cases[] = {
+    {"gpt1-4", "gpt1", "data=4", 0, 0},   {"gpt1", "gpt1", "data=2,model=2", 0, 0},   {"gpt4", "gpt4", "data=2,model=2", 2, 0},
+    {"gpt12-4", "gpt12", "data=4", 0, 0}, {"gpt12", "gpt12", "data=2,model=2", 2, 0},
+};
+constexpr double most_over_best = 1.02, most_bytes = 100e6;
+
+template <class Net> std::string traced(Net& net, const Shape& x, DType dtype, std::int64_t labels) {
+  World world({.devices = 1});
+  optim::Adam adam(net.parameters(), {.lr = 2e-3});
+  auto step = compile(world.mesh(""), [&](Tensor in, Tensor want) {
+    Tensor loss = cross_entropy(net(in), want);
+    adam.step(grad(loss, net.parameters()));
+    return loss;
+  });
+  step.compile({{dtype, x}, {DType::i32, {labels}}});
+  return step.graph_text();
+}
+
+void write(const std::string& folder) {
+  auto save = [&](const char* name, const std::string& text) {
+    std::ofstream out(folder + "/" + name + ".graph");
+    out << text;
+    require(out.good(), folder, ": cannot write ", name);
+  };
+  for (const std::int64_t layers : {1, 4, 12}) {
+    Gpt net({.layers = layers, .width = 64, .heads = 4, .length = 16});
+    save(cat("gpt", layers).c_str(), traced(net, {8, 16}, DType::i32, 8 * 16));
+  }
+}
+
+std::string read(const std::string& file) {
+  std::ifstream in(file);
+  require(ErrorKind::data, in.good(), file, ": cannot be read");
+  return std::string((std::istreambuf_iterator<char>(in)), {});
+}
+
+// Best known milliseconds, and the space: choices and cells.
+struct Known {
+  double best = 0, choices = 0, cells = 0;
+};
+std::map<std::string, Known> known_in(const std::string& text) {
+  std::map<std::string, Known> known;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    std::istringstream words(line);
+    std::string name;
+    Known row;
+    require(ErrorKind::data, static_cast<bool>(words >> name >> row.best >> row.choices >> row.cells), "known.txt: '", line, "'");
+    known[name] = row;
+  }
+  return known;
+}
+
+Known space_of(const passes::Compilation& c) {
+  Known space;
+  ById<NodeId, double> count;
+  for (NodeId n : c.graph.nodes.ids()) {
+    count.push_back(static_cast<double>(passes::choices_of(c.graph, n, c.options.costs).size()));
+    space.choices += count.back();
+  }
+  auto wants = passes::wants_of(c.graph);
+  for (ValueId v : wants.ids()) {
+    std::set<NodeId> nodes = {wants[v].producer};
+    for (const auto& use : wants[v].uses) nodes.insert(use.node);
+    if (wants[v].stored_like.valid()) nodes.insert(wants[v].stored_like);
+    double cells = 1;
+    for (NodeId n : nodes) cells *= count[n];
+    space.cells += cells;
+  }
+  return space;
+}
+
+bool plan_case(const Case& one, const std::string& folder, const std::map<std::string, Known>& known, std::FILE* json) {
+  const OpTable ops = all_ops();
+  passes::Compilation c;
+  c.graph = parse_graph(read(folder + "/" + one.graph + ".graph"), ops);
+  require(c.graph.meshes.size() == 1, one.graph, " has ", c.graph.meshes.size(), " meshes");
+  c.graph.meshes[0] = Mesh::parse(one.mesh);
+  const std::size_t nodes = c.graph.nodes.size();
+  const KernelTable kernels(cpu_kernels());
+  c.ops = &ops;
+  c.catalog = &kernels;
+  c.evaluate = evaluate_with(std::make_shared<const KernelTable>(plain_kernels()));
+  c.options.costs = CostTable::parse(read(folder + "/costs.txt"));
+  const auto begin = std::chrono::steady_clock::now();
+  passes::run_passes(c, {"canonicalise"});
+  const Known space = space_of(c);
+  const std::int64_t before = held;
+  most_held = before;
+  passes::run_passes(c, {"shard"});
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double bytes = static_cast<double>(most_held - before);
+
+  const double gap = 100 * (c.cost - c.cost_bound) / c.cost;
+  const auto at = known.find(one.name);
+  const double ratio = at == known.end() ? NAN : 1e3 * c.cost / at->second.best;
+  const double most_seconds = one.most_seconds > 0 ? one.most_seconds : 0.5 + 3e-3 * static_cast<double>(nodes);
+  std::string missed;
+  if (at == known.end()) missed += " unknown";
+  if (ratio > most_over_best) missed += " cost";
+  if (gap > one.most_gap + 1e-9) missed += " gap";
+  if (seconds > most_seconds) missed += " seconds";
+  if (bytes > most_bytes) missed += " bytes";
+  if (at != known.end() && (space.choices < at->second.choices || space.cells < at->second.cells * (1 - 1e-3))) missed += " space";
+  std::printf("%-12s %-22s %11.6f %8.5f %8.3f %7.2f %7.1f %6zu %7.0f %10.4g  %s%s%s\n", one.name, one.mesh, 1e3 * c.cost, ratio, gap, seconds,
+              bytes / 1e6, nodes, space.choices, space.cells, c.shard_report.c_str(), missed.empty() ? "" : "  MISSES", missed.c_str());
+  std::fflush(stdout);
+  if (json != nullptr)
+    std::fprintf(json, "{\"case\": \"%s\", \"milliseconds\": %.9f, \"gap\": %.6f, \"optimal\": %s, \"seconds\": %.3f, \"bytes\": %.0f}\n", one.name,
+                 1e3 * c.cost, gap, c.optimal ? "true" : "false", seconds, bytes);
+  return missed.empty();
+}
+
+int run(const std::vector<std::string>& words) {
+  const std::string folder = KAREZ_SOURCE_DIR "/bench/plans";
+  std::set<std::string> wanted;
+  std::FILE* json = nullptr;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == "--write" && i + 1 < words.size()) return write(words[i + 1]), 0;
+    if (words[i] == "--json" && i + 1 < words.size()) {
+      json = std::fopen(words[++i].c_str(), "w");
+      require(json != nullptr, words[i], ": cannot be written");
+      continue;
+    }
+    require(words[i][0] != '-', "bench_plans [--json FILE] [CASE…] | --write FOLDER");
+    wanted.insert(words[i]);
+  }
+  const auto known = known_in(read(folder + "/known.txt"));
+  std::printf("%-12s %-22s %11s %8s %8s %7s %7s %6s %7s %10s\n", "case", "mesh", "step, ms", "of best", "gap, %", "seconds", "MB", "nodes", "choices",
+              "cells");
+  bool good = true;
+  const bool all = wanted.empty();
+  for (const Case& one : cases)
+    if (all || wanted.erase(one.name) != 0) good &= plan_case(one, folder, known, json);
+  if (json != nullptr) std::fclose(json);
+  for (const std::string& name : wanted) require(name.empty(), "no case is called '", name, "'");
+  return good ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace karez::bench
+
+int main(int count, char** words) {
+  try {
+    return karez::bench::run({words + 1, words + count});
+  } catch (const karez::Error& error) {
+    std::fprintf(stderr, "bench_plans: %s\n", error.what());
+    return 2;
+  }
+}

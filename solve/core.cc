@@ -1,0 +1,68 @@
+// The lower bound as one thing, and the search of cores.
+#include "solve/core.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace karez::solve {
+namespace {
+constexpr double inf = std::numeric_limits<double>::infinity();
+constexpr double all_to_one = 256;        // cells of all tables that the elimination of cheap variables may make, to those of one
+constexpr double first_share = 1.0 / 64;  // of the gap: the first core
+}  // namespace
+
+LowerBound::LowerBound(const MinSumProblem& problem, int passes, std::size_t cheap_cells)
+    : plan_(plan_elimination(cost_graph(problem), Next::smallest, static_cast<double>(cheap_cells), all_to_one * static_cast<double>(cheap_cells))),
+      slack_(1e-12 * magnitude(plan_.graph)) {
+  fill(plan_);
+  r_ = reweighting(plan_);
+  for (int i = 0; i < passes && r_.bound < inf; ++i) pass(plan_, r_, i % 2 == 1);
+  bound_ = r_.bound < inf ? least_sum(plan_, r_) - slack_ : inf;
+  if (bound_ < inf) rounded_ = round_choice(plan_, r_, passes % 2 == 1);
+}
+
+std::size_t LowerBound::cells() const {
+  std::size_t cells = 0;
+  for (const Sheet& sheet : plan_.graph.sheets) cells += sheet.cells().size();
+  return cells;
+}
+
+std::optional<MinSumResult> eliminated(const MinSumProblem& problem, std::size_t table_cells) {
+  CostGraph graph = cost_graph(problem);
+  auto plan = plan_exact(graph, static_cast<double>(table_cells));
+  if (!plan) return std::nullopt;
+  fill(*plan);
+  MinSumResult result{.feasible = constant_of(*plan) < inf, .choice = {}, .cost = inf, .lower_bound = inf, .optimal = true, .method = "elimination"};
+  if (!result.feasible) return result;
+  result.choice.assign(problem.domain.size(), 0);
+  read_choice(*plan, result.choice);
+  result.cost = result.lower_bound = cost_of(problem, result.choice);
+  return result;
+}
+
+CoreResult search_core(const LowerBound& least, const BestOf& best_of, std::vector<int>& choice, double& cost) {
+  CoreResult result{.bound = least.bound()};
+  Marks last;
+  for (double excess = first_share * (cost - least.bound());; excess *= 2) {
+    const double gap = cost - least.bound();
+    const bool all = excess >= gap;
+    Marks keep = least.within(std::min(excess, gap) + 2 * least.rounding());
+    for (std::size_t v = 0; v < choice.size(); ++v) keep[v][static_cast<std::size_t>(choice[v])] = 1;
+    bool best = true;
+    if (keep != last) {
+      auto found = best_of(keep);
+      if (!found) return result;
+      best = found->best;
+      if (found->cost < cost) cost = found->cost, choice = std::move(found->choice), result.better = true;
+      last = std::move(keep);
+    }
+    if (!best) return result;
+    result.bound = std::max(result.bound, std::min(cost, least.bound() + excess));
+    if (all) {
+      result.optimal = true;
+      return result;
+    }
+  }
+}
+
+}  // namespace karez::solve
