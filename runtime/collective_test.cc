@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <numeric>
 
 #include "comm/collective.h"
@@ -73,11 +74,25 @@ struct Grid {
       s.plan.actors[all].collective = c;
       last = all;
     }
-    ActorId fetch = s.actor(cat("fetch.", d), worker, d, BodyKind::fetch);
-    from = s.edge(last, {fetch}, 1, view.bytes());
+    ActorId see = s.actor(cat("see.", d), worker, d), fetch = s.actor(cat("fetch.", d), worker, d, BodyKind::fetch);
+    const RegisterId sum = s.edge(last, {see}, 1, view.bytes());
+    from = s.edge(see, {fetch}, 1, view.bytes());
+    s.call(see, "test.see", {in_register(sum, view)}, {in_register(from, view)});
     s.plan.actors[fetch].binding = cat("y", d);
     s.plan.actors[fetch].bound = {in_register(from, view)};
     s.done(fetch);
+  }
+
+  // y = x; memory that nobody wrote is seen where it is poisoned.
+  static KernelRow seeing() {
+    return test_row("see", [](const CallSpec& c) -> PreparedKernel {
+      return [n = c.out[0].count()](const KernelArgs& args) {
+        for (std::int64_t i = 0; i < n; ++i) {
+          require(!std::isnan(test_data(args.in[0])[i]), "element ", i, " was never written");
+          test_data(args.out[0])[i] = test_data(args.in[0])[i];
+        }
+      };
+    });
   }
 
   // Of every device: the sum over all, times what the further rounds multiply.
@@ -94,7 +109,7 @@ TEST(Collectives, ManyMembersOnFewWorkersSumWithoutWaitingForeverAndBytesAreCoun
     for (const char* algorithm : {"ring", "direct"})
       for (auto [rows, columns] : {std::pair{1, 2}, std::pair{2, 2}, std::pair{1, 4}}) {
         Grid grid(rows, columns, 2, 1000, algorithm, workers);
-        KernelTable table({});
+        KernelTable table({Grid::seeing()});
         Session session({.workers = workers}, table);
         int plan = session.load(grid.s.plan);
         std::vector<float> x(static_cast<std::size_t>(rows * columns) * 1000);
@@ -212,7 +227,7 @@ TEST(Collectives, AMembersFailureStopsNobodyElse) {
   for (int workers : {1, 2})
     for (int repeat = 0; repeat < 20; ++repeat) {
       Grid grid(1, 2, 3, 100, repeat % 2 ? "ring" : "direct", workers);
-      KernelTable table({});
+      KernelTable table({Grid::seeing()});
       Session session({.workers = workers}, table);
       int plan = session.load(grid.s.plan);
       auto source = std::make_shared<HalfSource>(1);
@@ -234,10 +249,11 @@ TEST(Collectives, ABrokenLinkEndsAllLaunchesUnderWayWithItsErrorAndAReloadHeals)
     for (const char* algorithm : {"ring", "direct", "flat"})
       for (std::int64_t at = 0; at < 60; ++at) {
         Grid grid(2, 2, 2, 100, algorithm, workers);
-        KernelTable table({});
+        KernelTable table({Grid::seeing()});
         comm::FailingLinks links;
         links.at = at;
-        Session session({.workers = workers, .delays = {.most = 20, .seed = static_cast<std::uint64_t>(at)}, .links = std::ref(links)}, table);
+        Session session(
+            {.workers = workers, .poison = true, .delays = {.most = 20, .seed = static_cast<std::uint64_t>(at)}, .links = std::ref(links)}, table);
         std::vector<float> x(400);
         std::iota(x.begin(), x.end(), 0.0f);
         Feed feed{array_source(HostArray::of<float>({400}, x)), 0};
@@ -290,7 +306,7 @@ TEST(Collectives, TooLittleStagingIsAnErrorWhenLoaded) {
   Grid grid(1, 2, 1, 100, "direct", 1);
   for (Actor& actor : grid.s.plan.actors)
     if (actor.collective) actor.collective->staging.reset();
-  KernelTable table({});
+  KernelTable table({Grid::seeing()});
   Session session({}, table);
   try {
     session.load(grid.s.plan);

@@ -396,6 +396,43 @@ def test_a_plan_that_opt_made_is_sound_and_gives_what_one_device_does(graph, tmp
     assert len(outputs) == 1
 
 
+MODULES = """graph main {
+  variable "w" : f32[4, 4] read %1
+  %0 = input() {dtype="f32", name="x", shape=[2, 4]} : f32[2, 4]
+  %1 = variable() {dtype="f32", name="w", shape=[4, 4]} : f32[4, 4]
+  %2 = matmul(%0, %1) : f32[2, 4] in "net.one"
+  %3 = tanh(%2) : f32[2, 4] in "net.one"
+  %4 = matmul(%3, %1) : f32[2, 4] in "net.two"
+  %5 = tanh(%4) : f32[2, 4] in "net.two"
+  %6 = exp(%4) : f32[2, 4] in "net.two.grad"
+  %7 = mul(%6, %2) : f32[2, 4] in "net.one.grad"
+  output "y" %5
+  output "g" %7
+}
+"""
+
+
+@pytest.mark.parametrize("globs, products", [("", 2), ("net.one", 3), ("net.two", 3), (" net.one  net.two ", 4), ("net.{one,two}", 4)])
+def test_opt_makes_again_what_gradients_read_of_the_modules_named(globs, products, tmp_path):
+    said = karez("opt", "-", "--passes", "canonicalise,recompute", "--remat", globs, stdin=MODULES)
+    assert said.count("matmul(") == products
+    plan = tmp_path / "made.plan"
+    plan.write_text(karez("opt", "-", "--passes", "all", "--remat", globs, stdin=MODULES))
+    outputs = {}
+    for path in (plan, tmp_path / "without.plan"):
+        if path != plan:
+            path.write_text(karez("opt", "-", "--passes", "all", stdin=MODULES))
+        outputs[path] = re.findall(r"\n  [yg] f32\[2, 4\] = .*", karez("exec", path, "--launches", 1))
+    assert outputs[plan] == outputs[tmp_path / "without.plan"] and len(outputs[plan]) == 2
+
+
+def test_opt_refuses_modules_that_it_would_not_make_again():
+    said = karez("opt", "-", "--passes", "all", "--remat", "net.one net.tow", stdin=MODULES, code=USER)
+    assert said == "karez: remat: 'net.tow' matches no module of this function; there are 3: net.two, net.one, net\n"
+    said = karez("opt", "-", "--passes", "canonicalise", "--remat", "net.one", stdin=MODULES, code=USER)
+    assert said == "karez: --remat 'net.one' is for recompute, which is not among --passes 'canonicalise'\n"
+
+
 @pytest.mark.parametrize("passes, text", [
     ("shrd", "no pass is called 'shrd'; "),
     ("", "--passes '': a name is empty\n"),

@@ -85,8 +85,10 @@ int run(const Options& options) {
   c.options.team = static_cast<int>(options.team);
   c.options.workers = static_cast<int>(options.workers);
   c.options.slots = static_cast<int>(options.slots);
-  if (!options.remat.empty())
-    for (const std::string& glob : split(options.remat, ' ')) c.options.remat.emplace_back(trim(glob));
+  for (const auto& glob : split(options.remat, ' '))
+    if (!glob.empty()) c.options.remat.emplace_back(glob);
+  require(c.options.remat.empty() || std::find(names.begin(), names.end(), "recompute") != names.end(), "--remat '", options.remat,
+          "' is for recompute, which is not among --passes '", options.passes, "'");
   check_remat(c.graph, c.options.remat);
   for (const std::string& name : names) {
     const auto begin = std::chrono::steady_clock::now();
@@ -117,7 +119,7 @@ Command opt_command() {
            {"--passes", "names with commas between, or all", &o->passes},
            {"--each", "print the text after each pass, under a comment with its name and time", &o->each},
            {"--costs", "file of a cost table; none: the default one", &o->costs},
-           {"--remat", "globs of modules that recompute takes, with spaces between", &o->remat},
+           {"--remat", "globs of modules whose values recompute makes again for gradients, with spaces between", &o->remat},
            {"--team", "threads of one kernel call", &o->team},
            {"--workers", "threads that serve the rank's streams", &o->workers},
            {"--slots", "of registers between streams", &o->slots}},
