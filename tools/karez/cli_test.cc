@@ -121,8 +121,8 @@ const char* const small = R"(graph main mesh(data=2) {
 }
 )";
 
-Said opt(const File& file, const char* passes) {
-  return run({"karez", "", {}, nullptr, {opt_command()}}, {"opt", file.path.c_str(), "--passes", passes});
+Said opt(const File& file, const char* passes, const char* remat = "") {
+  return run({"karez", "", {}, nullptr, {opt_command()}}, {"opt", file.path.c_str(), "--passes", passes, "--remat", remat});
 }
 
 TEST(Opt, NumbersWithGapsAreClosed) {
@@ -155,6 +155,33 @@ TEST(Opt, ABoxedProgramIsShardedNoMore) {
   const File boxed(opt(File(small), "shard,box").out);
   EXPECT_EQ(opt(boxed, "canonicalise").error, "");
   EXPECT_NE(opt(boxed, "shard").error.find("is a change of layout, as box makes them; shard takes the program before"), std::string::npos);
+}
+
+TEST(Opt, WhatGradientsReadOfTheModulesNamedIsMadeAgain) {
+  const File file(R"(graph main {
+  %0 = input() {dtype="f32", name="x", shape=[2, 4]} : f32[2, 4]
+  %1 = exp(%0) : f32[2, 4] in "net.one"
+  %2 = tanh(%1) : f32[2, 4] in "net.one"
+  %3 = exp(%2) : f32[2, 4] in "net.two"
+  %4 = tanh(%3) : f32[2, 4] in "net.two"
+  %5 = relu(%3) : f32[2, 4] in "net.two.grad"
+  %6 = mul(%5, %1) : f32[2, 4] in "net.one.grad"
+  output "y" %4
+  output "g" %6
+}
+)");
+  auto exps = [&](const char* remat) {
+    const Said said = opt(file, "canonicalise,recompute", remat);
+    EXPECT_EQ(said.error, "");
+    int count = 0;
+    for (std::size_t at = said.out.find("= exp("); at != std::string::npos; at = said.out.find("= exp(", at + 1)) ++count;
+    return count;
+  };
+  EXPECT_EQ(exps(""), 2);
+  EXPECT_EQ(exps("net.one"), 3);
+  EXPECT_EQ(exps(" net.one  net.two "), 4);
+  EXPECT_EQ(opt(file, "all", "net.one net.tow").error, "remat: 'net.tow' matches no module of this function; there are 3: net.two, net.one, net");
+  EXPECT_EQ(opt(file, "canonicalise", "net.one").error, "--remat 'net.one' is for recompute, which is not among --passes 'canonicalise'");
 }
 
 }  // namespace
