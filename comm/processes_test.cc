@@ -14,7 +14,6 @@
 namespace karez::comm {
 namespace {
 using namespace test;
-using Clock = std::chrono::steady_clock;
 namespace fs = std::filesystem;
 
 std::string error_of(const std::function<void()>& body) {
@@ -52,9 +51,8 @@ class Processes : public ::testing::TestWithParam<CarrierKind> {
 
   // The peer is dead now: how long does it take until a link of it says so, with its name?
   void expect_failure(Endpoint& end) {
-    auto begin = Clock::now();
+    EXPECT_TRUE(await([&] { return end.link(1).failure() != nullptr; }, 1)) << "not within a second";
     ASSERT_TRUE(await([&] { return end.link(1).failure() != nullptr; }));
-    EXPECT_LT(Clock::now() - begin, std::chrono::seconds(1));
     EXPECT_THAT(end.link(1).failure()->what(), ::testing::HasSubstr("rank 1 (test, process 1)"));
     EXPECT_EQ(end.link(1).failure()->kind, ErrorKind::peer);
     EXPECT_TRUE(end.bell().failed());
@@ -111,7 +109,7 @@ TEST_P(Processes, AKilledProcessIsSeenWithinASecondWithItsName) {
 }
 
 TEST_P(Processes, AProcessKilledInTheMiddleOfALongMessageIsSeenAsSoon) {
-  constexpr std::int64_t size = 256 << 20;
+  constexpr std::int64_t size = 128 << 20;
   for (bool sends : {true, false}) {
     begin([&](Side& side) {
       std::vector<std::byte> memory(size);

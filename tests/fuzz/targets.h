@@ -17,8 +17,12 @@ struct FuzzTarget {
 void fuzz_graph(std::string_view bytes);
 void fuzz_plan(std::string_view bytes);
 void fuzz_idx(std::string_view bytes);
+void fuzz_frames(std::string_view bytes);
+void fuzz_handshake(std::string_view bytes);
+void fuzz_store(std::string_view bytes);
 
-inline constexpr FuzzTarget fuzz_targets[] = {{"graph", fuzz_graph}, {"plan", fuzz_plan}, {"idx", fuzz_idx}};
+inline constexpr FuzzTarget fuzz_targets[] = {{"graph", fuzz_graph},   {"plan", fuzz_plan},           {"idx", fuzz_idx},
+                                              {"frames", fuzz_frames}, {"handshake", fuzz_handshake}, {"store", fuzz_store}};
 
 // A promise that the bytes broke: neither an Error, which targets swallow, nor anything that code under test throws.
 struct BrokenPromise {

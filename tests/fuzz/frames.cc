@@ -1,0 +1,144 @@
+// Any bytes as what a peer sends on a connection: delivered as an own reading of the frames says, or the connection ends; no byte lands elsewhere.
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <vector>
+
+#include "comm/connection.h"
+#include "tests/fuzz/targets.h"
+
+namespace karez::tests {
+namespace {
+using namespace comm;
+
+// Once it may, gives the bytes in pieces, then nothing; takes whatever is written.
+class BytesWire : public Wire {
+ public:
+  BytesWire(std::string_view bytes, std::size_t piece) : bytes_(bytes), piece_(piece), descriptor_(eventfd(0, EFD_CLOEXEC)) {}
+  ~BytesWire() override { ::close(descriptor_); }
+  std::int64_t read(const iovec* into, int parts) override {
+    if (shut_) return -1;
+    if (!may_) return 0;
+    if (bytes_.empty()) drained_ = true;  // who asks again has understood what it got before
+    std::size_t left = piece_, done = 0;
+    for (int i = 0; i < parts; ++i) {
+      std::size_t step = std::min({left, bytes_.size(), into[i].iov_len});
+      std::memcpy(into[i].iov_base, bytes_.data(), step);
+      bytes_.remove_prefix(step);
+      left -= step;
+      done += step;
+    }
+    return static_cast<std::int64_t>(done);
+  }
+  std::int64_t write(const iovec* from, int parts) override {
+    std::int64_t all = 0;
+    for (int i = 0; i < parts; ++i) all += static_cast<std::int64_t>(from[i].iov_len);
+    return all;
+  }
+  std::string reason() const override { return "it ended"; }
+  bool wait_to_read() override { return true; }
+  bool wait_to_write() override { return true; }
+  int descriptor() const override { return descriptor_; }
+  std::uint32_t events(bool) const override { return EPOLLIN | EPOLLET; }
+  void stay_awake(bool) override {}
+  void rung() override {}
+  void shut() override {
+    shut_ = true;
+    eventfd_write(descriptor_, 1);
+  }
+  void begin() { may_ = true; }
+  bool drained() const { return drained_; }
+
+ private:
+  std::string_view bytes_;
+  std::size_t piece_;
+  int descriptor_;
+  std::atomic<bool> may_{false}, drained_{false}, shut_{false};
+};
+
+struct Posted {
+  std::int64_t bytes;
+  std::string memory, expected;  // both with a guard behind
+};
+constexpr std::size_t guard = 16;
+constexpr int depth = 4;
+
+// What should come of the bytes: receives filled per channel, and whether the connection ends. Its own code, not the connection's.
+struct Reading {
+  std::map<std::uint64_t, std::vector<Posted>>& posted;
+  std::map<std::uint64_t, std::size_t> received;
+  std::map<std::uint64_t, std::int64_t> filled;
+  std::map<std::uint64_t, int> credits;
+  bool ends = false;
+
+  void read(std::string_view bytes) {
+    while (bytes.size() >= 24 && !ends) {
+      std::uint32_t kind, length;
+      std::uint64_t channel, size;
+      std::memcpy(&kind, bytes.data(), 4);
+      std::memcpy(&length, bytes.data() + 4, 4);
+      std::memcpy(&channel, bytes.data() + 8, 8);
+      std::memcpy(&size, bytes.data() + 16, 8);
+      bytes.remove_prefix(24);
+      if (size > (1ull << 40)) return void(ends = true);
+      if (kind == 1) {
+        ends = length != 0 || ++credits[channel] > (posted.count(channel) ? depth : 4096);
+        continue;
+      }
+      auto at = posted.find(channel);
+      if (kind != 2 || at == posted.end() || received[channel] == at->second.size()) return void(ends = true);
+      Posted& here = at->second[received[channel]];
+      std::int64_t& done = filled[channel];
+      bool fits = size == static_cast<std::uint64_t>(here.bytes) && length <= (1u << 20) && done + length <= here.bytes && (length > 0 || size == 0);
+      if (!fits) return void(ends = true);
+      std::size_t step = std::min<std::size_t>(length, bytes.size());
+      here.expected.replace(static_cast<std::size_t>(done), step, bytes.substr(0, step));
+      bytes.remove_prefix(step);
+      if (step < length) return;
+      done += length;
+      if (done < here.bytes) continue;
+      done = 0;
+      ++received[channel];
+    }
+  }
+};
+}  // namespace
+
+void fuzz_frames(std::string_view bytes) {
+  if (bytes.empty()) return;
+  std::size_t piece = 1 + static_cast<unsigned char>(bytes[0]) % 64 * 40;
+  bytes.remove_prefix(1);
+  std::map<std::uint64_t, std::vector<Posted>> posted;
+  for (auto [channel, size] : std::initializer_list<std::pair<std::uint64_t, std::int64_t>>{{1, 4}, {1, 0}, {1, 200}, {2, 3000}, {2, 8}}) {
+    std::string memory(static_cast<std::size_t>(size) + guard, '\xA5');
+    posted[channel].push_back({size, memory, memory});
+  }
+  Reading reading{posted, {}, {}, {}};
+  reading.read(bytes);
+
+  static Reactor reactor;
+  auto made = std::make_unique<BytesWire>(bytes, piece);
+  BytesWire& wire = *made;
+  Connection connection(reactor, std::move(made), "rank 1");
+  Bell bell;
+  std::map<std::uint64_t, std::unique_ptr<Link>> links;
+  for (auto& [channel, list] : posted) links[channel] = connection.open(channel, depth, bell);
+  for (auto& [channel, list] : posted) {
+    for (Posted& p : list) links[channel]->post_receive(reinterpret_cast<std::byte*>(p.memory.data()), p.bytes);
+  }
+  links[1]->stay_awake(true);
+  wire.begin();
+  while (connection.failure() == nullptr && !wire.drained()) links[1]->poll();
+  promise((connection.failure() != nullptr) == reading.ends, "a connection ends where it should not, or goes on");
+  for (auto& [channel, list] : posted) {
+    promise(links[channel]->received() == static_cast<std::int64_t>(reading.received[channel]), "other messages have arrived than were sent");
+    for (const Posted& p : list) promise(p.memory == p.expected, "other bytes have arrived than were sent, or elsewhere");
+  }
+}
+
+}  // namespace karez::tests

@@ -1,0 +1,32 @@
+// Any bytes as the other side of a handshake: nobody who does not know the token is let in, and no more than 64 bytes are taken.
+#include "comm/handshake.h"
+
+#include "base/error.h"
+#include "base/rooms.h"
+#include "tests/fuzz/targets.h"
+
+namespace karez::tests {
+
+void fuzz_handshake(std::string_view bytes) {
+  using namespace comm;
+  if (bytes.empty()) return;
+  bool asks = bytes[0] % 2 != 0;
+  std::size_t piece = 1 + static_cast<unsigned char>(bytes[0]) / 2;
+  bytes.remove_prefix(1);
+  Handshake handshake = asks ? Handshake::asks(random_token(), "store", 1) : Handshake::answers(random_token(), "store");
+  std::size_t taken = 0, said = handshake.to_send().size();
+  try {
+    while (!bytes.empty() && handshake.wanted() > 0) {
+      std::string_view step = bytes.substr(0, std::min(piece, handshake.wanted()));
+      handshake.take(std::as_bytes(std::span(step)));
+      bytes.remove_prefix(step.size());
+      taken += step.size();
+      said += handshake.to_send().size();
+    }
+    promise(!handshake.done(), "a handshake is done with one who does not know the token");
+  } catch (const base::Error&) {}
+  promise(taken <= Handshake::most_bytes, "more than 64 bytes were taken before the handshake was done");
+  promise(said <= (asks ? 32u : 64u), "more was said than a handshake has to say before the other side's proof");
+}
+
+}  // namespace karez::tests

@@ -1,0 +1,62 @@
+// Any bytes as what three clients say to the store: each request is answered at most once, each answer reads back, and strangers are dropped.
+#include "comm/store.h"
+
+#include <map>
+
+#include "base/error.h"
+#include "tests/fuzz/targets.h"
+
+namespace karez::tests {
+namespace {
+using namespace comm;
+using base::Error;
+
+// Requests that a client's bytes begin with, by its own reading; stops at what is none.
+std::size_t requests_in(std::string_view bytes) {
+  std::size_t count = 0;
+  while (bytes.size() >= 16) {
+    const auto* at = reinterpret_cast<const unsigned char*>(bytes.data());
+    auto word = [at](int i) { return at[4 * i] | at[4 * i + 1] << 8 | at[4 * i + 2] << 16 | std::size_t{at[4 * i + 3]} << 24; };
+    std::size_t all = 16 + word(1) + word(2);
+    if (bytes.size() < all) break;
+    bytes.remove_prefix(all);
+    ++count;
+  }
+  return count;
+}
+}  // namespace
+
+// A byte says who speaks, the next one how long.
+void fuzz_store(std::string_view bytes) {
+  try {
+    std::string_view rest = bytes;  // as what the store says
+    for (StoreReply reply; decode(rest, reply);) {}
+  } catch (const Error&) {}
+  std::map<Store::Client, std::string> said;
+  std::map<Store::Client, std::size_t> answered;
+  Store store([&](Store::Client client, const StoreReply& reply) {
+    ++answered[client];
+    std::string text = encode(reply);
+    std::string_view rest = text;
+    StoreReply again;
+    promise(decode(rest, again) && rest.empty() && again.status == reply.status && again.value == reply.value, "an answer reads back as another");
+  });
+  for (Store::Client client : {0, 1, 2}) store.join(client);
+  std::map<Store::Client, bool> dropped;
+  while (bytes.size() >= 2) {
+    Store::Client client = static_cast<unsigned char>(bytes[0]) % 3;
+    std::string_view piece = bytes.substr(2, static_cast<unsigned char>(bytes[1]));
+    bool leaves = static_cast<unsigned char>(bytes[0]) >= 250;
+    bytes.remove_prefix(2 + piece.size());
+    if (dropped[client]) continue;
+    try {
+      said[client] += piece;
+      store.take(client, piece);
+    } catch (const Error&) { leaves = true; }
+    if (leaves) store.leave(client);
+    dropped[client] = leaves;
+  }
+  for (const auto& [client, count] : answered) promise(count <= requests_in(said[client]), "more answers than requests");
+}
+
+}  // namespace karez::tests
