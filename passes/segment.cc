@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <tuple>
 
 namespace karez::passes {
 namespace {
@@ -75,9 +76,10 @@ Segmented segment(const Graph& graph, const Streams& stream_of) {
     bool closing = false;     // it has fed another stream
     bool in_updates = false;  // its last node is an update
   };
-  // By placement (a stream for each: only transfers lead from one to another), and by how often its nodes act (an actor acts as often as all of
-  // them).
-  std::map<std::pair<int, int>, Compute> compute;
+  // By placement (a stream for each: only transfers lead from one to another), by how often its nodes act (an actor acts as often as all of them),
+  // and whether they wait for all acts of micro-batches, which may need what else is done once before the first.
+  std::map<std::tuple<int, int, bool>, Compute> compute;
+  ById<NodeId, bool> waits_for_all(graph.nodes.size(), false);
   auto start = [&](StreamKind stream, int mesh) {
     before.emplace_back();
     return made.segments.add({stream, {}, mesh});
@@ -85,7 +87,12 @@ Segmented segment(const Graph& graph, const Streams& stream_of) {
   for (NodeId n : graph.nodes.ids()) {
     const Node& node = graph.node(n);
     const int mesh = node.outputs.empty() ? 0 : graph.value(node.outputs[0]).mesh;
-    auto& [open, closing, in_updates] = compute[{mesh, node.acts}];
+    auto waits_for = [&](NodeId before) {
+      if (node.acts == 1 && (graph.node(before).acts > 1 || waits_for_all[before])) waits_for_all[n] = true;
+    };
+    for (ValueId in : node.inputs) waits_for(graph.value(in).producer);
+    for (NodeId control : node.after) waits_for(control);
+    auto& [open, closing, in_updates] = compute[{mesh, node.acts, waits_for_all[n]}];
     std::set<SegmentId> sources;  // segments that this node needs
     bool crosses = false, new_wait = false, cycle = false;
     auto need = [&, &open = open](NodeId producer) {

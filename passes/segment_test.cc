@@ -125,6 +125,58 @@ TEST(Segment, AControlEdgeAloneCuts) {
       << "or exp would wait for a transfer it does not need";
 }
 
+// Cut as traced, each node on its own stream.
+Compilation cut_as_traced(const Graph& graph) {
+  Compilation c = testing::compilation(graph);
+  for (const Node& node : graph.nodes)
+    c.stream.push_back(node.op->role == Role::source ? StreamKind::host : crosses_devices(node) ? StreamKind::comm : StreamKind::compute);
+  run_passes(c, {"segment"});
+  return c;
+}
+
+TEST(Segment, WhatWaitsForAllMicroBatchesIsNoActorWithWhatTheyRead) {
+  Program p;
+  ValueId x = p.input("x"), y = p.input("y");
+  ValueId first = p.exp(y), read = p.exp(x);
+  NodeId joined(p.graph.nodes.size());
+  ValueId after = p.exp(x);
+  ValueId second = p.add(first, read);
+  p.graph.outputs = {{"after", after}, {"second", second}};
+  for (ValueId v : {y, first, second}) p.graph.nodes[p.graph.value(v).producer].acts = 3;
+  p.graph.nodes[joined].after = {p.graph.value(first).producer};  // all acts of it, and the second needs what is done once
+  Compilation c = cut_as_traced(p.graph);
+  check_cuts(c);
+  auto of = [&](ValueId v) { return c.cut.of[c.graph.value(v).producer]; };
+  EXPECT_NE(of(read), of(after)) << text_of(c);
+  EXPECT_NO_THROW(run_passes(c, {"slots"})) << "or they wait for each other";
+}
+
+TEST(Segment, WhoActsOnceHasTheOrdersPriority) {
+  Program p;
+  ValueId a = p.exp(p.input("x"));
+  p.graph.outputs = {{"y", p.exp(p.gathered(a))}, {"b", p.exp(a)}};
+  Compilation c = cut_as_traced(p.graph);
+  ASSERT_GT(c.cut.segments.size(), 3u);
+  for (SegmentId s : c.cut.segments.ids()) EXPECT_EQ(priority_of(c.graph, c.cut, s), s.index + 1);
+}
+
+TEST(Segment, AmongMicroBatchesWhoIsNearerToTheEndActsFirst) {
+  Program p;
+  ValueId x = p.input("x"), once = p.exp(p.input("once"));
+  ValueId forward = p.exp(x), far = p.exp(p.sliced(p.gathered(forward))), farther = p.exp(p.sliced(p.gathered(far)));
+  p.graph.outputs = {{"once", once}, {"y", farther}};
+  for (NodeId n : p.graph.nodes.ids())
+    if (n != p.graph.value(once).producer && n.index != 1) p.graph.nodes[n].acts = 4;
+  Compilation c = cut_as_traced(p.graph);
+  check_cuts(c);
+  auto of = [&](ValueId v) { return priority_of(c.graph, c.cut, c.cut.of[c.graph.value(v).producer]); };
+  EXPECT_LT(of(farther), of(far)) << text_of(c);
+  EXPECT_LT(of(far), of(forward));
+  EXPECT_LT(of(once), of(farther)) << "what micro-batches read is there before them";
+  std::set<int> all;
+  for (SegmentId s : c.cut.segments.ids()) EXPECT_TRUE(all.insert(priority_of(c.graph, c.cut, s)).second) << "no two are equal";
+}
+
 TEST(Segment, OneDeviceIsOneComputeSegment) {
   Compilation c = testing::compilation(testing::mlp_step(Mesh::of({}), {20, 30, 10}, 8));
   run_passes(c, {"shard"});
