@@ -77,16 +77,14 @@ class Model {
   void carry(ValueId v) {
     const NodeId maker = graph_.value(v).producer;
     if (may_alias(graph_.node(maker)) || graph_.node(maker).op->role == Role::state || graph_.node(maker).op->role == Role::constant) return;
-    std::set<SegmentId> readers;
-    collect_reading_segments(graph_, cut_, uses_, v, readers);
+    const std::set<SegmentId> readers = reading_segments(graph_, cut_, uses_, v);
     add(cut_.of[maker], readers, fills(graph_, v), slots_[v], 0, describe(graph_, maker));
   }
 
   // The writer makes the version that the next launch's readers wait for.
   void hold(const Variable& variable) {
     if (!variable.read.valid() || !variable.updated.valid()) return;
-    std::set<SegmentId> readers;
-    collect_reading_segments(graph_, cut_, uses_, variable.read, readers);
+    const std::set<SegmentId> readers = reading_segments(graph_, cut_, uses_, variable.read);
     add(cut_.of[graph_.value(variable.updated).producer], readers, 1, 1, 1, cat("variable ", variable.name));
   }
 

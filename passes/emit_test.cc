@@ -411,6 +411,7 @@ TEST(Emit, RegistersBetweenStreamsHaveTheSlotsTheyWereGiven) {
 
 TEST(Emit, NoRegisterWithoutBytesStandsWhereDataSaysWhoComesFirst) {  // forward reads a weight; its update needs what forward made
   Compilation c = testing::compilation(testing::mlp_step(Mesh::parse("data=2"), {256, 256, 16}, 4096));
+  c.options.off = {"anchor"};  // whose edges say what no data says
   compile(c);
   int updates = 0, transfers = 0, control = 0;
   for (const Actor& actor : c.plan.actors) {

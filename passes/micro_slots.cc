@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "passes/behind.h"
 #include "passes/collapsed.h"
 #include "passes/readers.h"
 #include "solve/slots.h"
@@ -23,37 +24,21 @@ std::int64_t largest_part(const Graph& graph, ValueId value) {
 // By segment: the first of those that a stream can do one behind the other without waiting for anything new, as a backward's input gradient, which
 // the next stage waits for, and its weight gradient. Taken as one act they leave room for any order of the two.
 ById<SegmentId, SegmentId> runs_of(const Graph& graph, const Segmented& cut) {
-  ById<SegmentId, std::set<SegmentId>> needs(cut.segments.size());  // directly
-  for (NodeId n : graph.nodes.ids()) {
-    const SegmentId mine = cut.of[n];
-    auto need = [&](NodeId producer) {
-      if (cut.of[producer] != mine) needs[mine].insert(cut.of[producer]);
-    };
-    for (ValueId in : graph.node(n).inputs) need(graph.value(in).producer);
-    for (NodeId before : graph.node(n).after) need(before);
-  }
-  ById<SegmentId, std::vector<bool>> behind(cut.segments.size());  // what comes before a segment, itself included
+  Behind behind(graph, cut);
   ById<SegmentId, SegmentId> run(cut.segments.size());
   std::map<int, SegmentId> last;  // by mesh: the run that its compute stream has begun last
   for (SegmentId s : cut.segments.ids()) {
-    std::vector<bool>& mine = behind[s];
-    mine.assign(cut.segments.size(), false);
-    mine[static_cast<std::size_t>(s.index)] = true;
-    for (SegmentId from : needs[s])
-      for (std::size_t i = 0; i < mine.size(); ++i) mine[i] = mine[i] || behind[from][i];
+    behind.look_at(s);
     run[s] = s;
     const Segment& segment = cut.segments[s];
     if (segment.stream != StreamKind::compute || graph.node(segment.nodes[0]).acts == 1) continue;
-    auto before = last.find(segment.mesh);
-    if (before != last.end()) {
-      const std::vector<bool>& known = behind[before->second];
-      if (std::all_of(needs[s].begin(), needs[s].end(), [&](SegmentId from) { return known[static_cast<std::size_t>(from.index)]; })) {
-        run[s] = run[before->second];
-        for (std::size_t i = 0; i < mine.size(); ++i) behind[run[s]][i] = behind[run[s]][i] || mine[i];
-        continue;
-      }
+    const auto at = last.find(segment.mesh);
+    if (at != last.end() && behind.waits_for_all_of(at->second, s)) {
+      run[s] = at->second;
+      behind.add(run[s], s);
+    } else {
+      last[segment.mesh] = s;
     }
-    last[segment.mesh] = s;
   }
   return run;
 }
@@ -88,8 +73,7 @@ void raise_micro_slots(const Graph& graph, const Segmented& cut, const CostTable
     const NodeId maker = graph.value(v).producer;
     if (graph.node(maker).acts == 1 || fills(graph, v) == 1 || may_alias(graph.node(maker))) continue;
     const int producer = number[cut.of[maker]];
-    std::set<SegmentId> readers;
-    collect_reading_segments(graph, cut, uses, v, readers);
+    const std::set<SegmentId> readers = reading_segments(graph, cut, uses, v);
     solve::SlotProblem::Register reg;
     reg.producer = producer;
     for (SegmentId reader : readers) {

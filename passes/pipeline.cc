@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "base/near.h"
+#include "passes/anchor.h"
 #include "passes/box.h"
 #include "passes/canonicalise.h"
 #include "passes/emit.h"
@@ -38,6 +39,7 @@ void run_order(Compilation& c) {
   c.graph = std::move(made.graph), c.stream = std::move(made.stream);
 }
 void run_segment(Compilation& c) { c.cut = segment(c.graph, c.stream); }
+void run_anchor(Compilation& c) { c.graph = anchor(std::move(c.graph), c.cut); }
 void run_slots(Compilation& c) { c.slotted = slots(c.graph, c.stream, c.cut, c.options.costs, c.options.slots); }
 void run_layout(Compilation& c) { c.orders = layout(c.graph, *c.catalog, c.options.costs); }
 void run_localise(Compilation& c) {
@@ -57,6 +59,7 @@ constexpr Pass passes[] = {
     {"box", run_box, false},            // after shard: boxes stand where neighbours disagree
     {"order", run_order, false},        // after box: transfers are nodes to be ordered like any other
     {"segment", run_segment, false},    // after order: actors are intervals of it
+    {"anchor", run_anchor, true},       // after segment: segments are what floats
     {"slots", run_slots, false},        // after segment: registers are what crosses segments
     {"layout", run_layout, true},       // before localise: it says in which strides values are made
     {"localise", run_localise, false},  // from here on one rank and its devices

@@ -1,4 +1,4 @@
-// Which segments read a value's bytes, through windows on them too.
+// Who reads a value's bytes, through windows on them too.
 #pragma once
 
 #include <set>
@@ -9,13 +9,24 @@
 
 namespace karez::passes {
 
-inline void collect_reading_segments(const Graph& graph, const Segmented& cut, const ById<ValueId, std::vector<Use>>& uses, ValueId value,
-                                     std::set<SegmentId>& readers) {
+// Windows among them.
+inline void collect_readers(const Graph& graph, const ById<ValueId, std::vector<Use>>& uses, ValueId value, std::set<NodeId>& readers) {
   for (const Use& use : uses[value]) {
+    if (!readers.insert(use.node).second) continue;
     const Node& node = graph.node(use.node);
-    if (!may_alias(node)) readers.insert(cut.of[use.node]);
-    else collect_reading_segments(graph, cut, uses, node.outputs[0], readers);
+    if (may_alias(node))
+      for (ValueId out : node.outputs) collect_readers(graph, uses, out, readers);
   }
+}
+
+// Without segments that only look at them.
+inline std::set<SegmentId> reading_segments(const Graph& graph, const Segmented& cut, const ById<ValueId, std::vector<Use>>& uses, ValueId value) {
+  std::set<NodeId> readers;
+  collect_readers(graph, uses, value, readers);
+  std::set<SegmentId> segments;
+  for (NodeId reader : readers)
+    if (!may_alias(graph.node(reader))) segments.insert(cut.of[reader]);
+  return segments;
 }
 
 }  // namespace karez::passes

@@ -28,8 +28,9 @@ struct Options {
 struct Needed {
   std::string_view pass, needs;
 };
-constexpr Needed needed[] = {{"box", "shard"},      {"order", "box"},     {"segment", "order"},     {"slots", "segment"}, {"layout", "box"},
-                             {"localise", "slots"}, {"fuse", "localise"}, {"in_place", "localise"}, {"emit", "localise"}, {"memory", "emit"}};
+constexpr Needed needed[] = {{"box", "shard"},         {"order", "box"},     {"segment", "order"},  {"anchor", "segment"},
+                             {"slots", "segment"},     {"layout", "box"},    {"localise", "slots"}, {"fuse", "localise"},
+                             {"in_place", "localise"}, {"emit", "localise"}, {"memory", "emit"}};
 
 std::vector<std::string> passes_of(const std::string& text) {
   std::vector<std::string> names;

@@ -1,0 +1,45 @@
+// What each segment waits for: directly, and along all ways.
+#pragma once
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "passes/compilation.h"
+
+namespace karez::passes {
+
+// Asked for one segment after the other, in their order: what is added to one comes before all that is looked at later and waits for it.
+class Behind {
+ public:
+  Behind(const Graph& graph, const Segmented& cut) : needs_(cut.segments.size()), behind_(cut.segments.size()) {
+    for (NodeId n : graph.nodes.ids()) {
+      auto need = [&](NodeId from) {
+        if (cut.of[from] != cut.of[n]) needs_[cut.of[n]].insert(cut.of[from]);
+      };
+      for (ValueId in : graph.node(n).inputs) need(graph.value(in).producer);
+      for (NodeId before : graph.node(n).after) need(before);
+    }
+  }
+
+  void look_at(SegmentId s) {
+    behind_[s].assign(behind_.size(), false);
+    behind_[s][place(s)] = true;
+    for (SegmentId from : needs_[s]) add(s, from);
+  }
+  void add(SegmentId s, SegmentId from) {
+    for (std::size_t i = 0; i < behind_.size(); ++i) behind_[s][i] = behind_[s][i] || behind_[from][i];
+  }
+  bool waits_for(SegmentId s, SegmentId from) const { return behind_[s][place(from)]; }  // or is the same
+  // Whether `other` waits for nothing that `s` does not wait for, s itself included.
+  bool waits_for_all_of(SegmentId s, SegmentId other) const {
+    return std::all_of(needs_[other].begin(), needs_[other].end(), [&](SegmentId from) { return waits_for(s, from); });
+  }
+
+ private:
+  static std::size_t place(SegmentId s) { return static_cast<std::size_t>(s.index); }
+  ById<SegmentId, std::set<SegmentId>> needs_;
+  ById<SegmentId, std::vector<bool>> behind_;
+};
+
+}  // namespace karez::passes
