@@ -6,11 +6,19 @@
 #include <set>
 #include <tuple>
 
+#include "passes/collapsed.h"
+#include "passes/rank_by_cost.h"
+#include "passes/readers.h"
 #include "passes/rewrite.h"
+#include "passes/segment.h"
+#include "passes/slots.h"
+#include "passes/waiting.h"
 #include "sbp/transition.h"
 
 namespace karez::passes {
 namespace {
+
+constexpr double worth_it = 0.99;  // of the traced order's launch: predictions are no better than that
 
 // What the value's bytes are a window on, as far as ops alone can tell: the value itself if it has bytes of its own.
 ValueId source_of(const Graph& graph, ValueId value) {
@@ -18,7 +26,11 @@ ValueId source_of(const Graph& graph, ValueId value) {
   return value;
 }
 
-bool writes_state(const Node& node) { return node.op->role == Role::update || node.op->role == Role::store; }
+// Updates end the step and stand together, so that they fuse; behind them stands what stores the results of others.
+enum class Place : std::uint8_t { before_updates, update, store };
+Place place_of(const Node& node) {
+  return node.op->role == Role::update ? Place::update : node.op->role == Role::store ? Place::store : Place::before_updates;
+}
 
 // Every updated value that is not written in place gets an `assign` behind it.
 void add_assigns(Graph& graph, const OpTable& ops) {
@@ -46,16 +58,6 @@ void add_assigns(Graph& graph, const OpTable& ops) {
   }
   graph = rewrite.finish();
   for (auto [v, value] : stored) graph.variables[static_cast<std::size_t>(v)].updated = value;
-}
-
-// All nodes that read the bytes of `value`, through windows too.
-void collect_readers(const Graph& graph, const ById<ValueId, std::vector<Use>>& uses, ValueId value, std::set<NodeId>& readers) {
-  for (const Use& use : uses[value]) {
-    if (!readers.insert(use.node).second) continue;
-    const Node& node = graph.node(use.node);
-    if (may_alias(node))
-      for (ValueId out : node.outputs) collect_readers(graph, uses, out, readers);
-  }
 }
 
 // By node: whether `from` leads to it along data edges and those of `then`.
@@ -155,34 +157,44 @@ ById<NodeId, Phase> phases_of(const Graph& graph) {
   return phases;
 }
 
-// Kahn's algorithm; among ready nodes updates come last (so that they stand together and fuse), else the traced order.
-std::vector<NodeId> sorted(const Graph& graph) {
-  ById<NodeId, std::vector<NodeId>> next(graph.nodes.size());
-  ById<NodeId, int> waiting(graph.nodes.size(), 0);
-  auto edge = [&](NodeId before, NodeId node) {
-    next[before].push_back(node);
-    ++waiting[node];
-  };
-  for (NodeId n : graph.nodes.ids()) {
-    for (ValueId in : graph.node(n).inputs) edge(graph.value(in).producer, n);
-    for (NodeId before : graph.node(n).after) edge(before, n);
-  }
+// Kahn's algorithm; of ready nodes of one phase and place that of the smallest rank comes first, of equals the one traced first.
+std::vector<NodeId> sorted(const Graph& graph, const ById<NodeId, int>& rank) {
+  Waiting waiting(graph);
   const auto phases = phases_of(graph);
-  using Key = std::tuple<Phase, bool, NodeId>;
+  using Key = std::tuple<Phase, Place, int, NodeId>;
   std::priority_queue<Key, std::vector<Key>, std::greater<>> ready;
-  auto push = [&](NodeId n) { ready.emplace(phases[n], writes_state(graph.node(n)), n); };
+  auto push = [&](NodeId n) { ready.emplace(phases[n], place_of(graph.node(n)), rank[n], n); };
   for (NodeId n : graph.nodes.ids())
-    if (waiting[n] == 0) push(n);
+    if (waiting.edges[n] == 0) push(n);
   std::vector<NodeId> result;
   while (!ready.empty()) {
     NodeId n = std::get<NodeId>(ready.top());
     ready.pop();
     result.push_back(n);
-    for (NodeId after : next[n])
-      if (--waiting[after] == 0) push(after);
+    for (NodeId after : waiting.next[n])
+      if (--waiting.edges[after] == 0) push(after);
   }
   require(result.size() == graph.nodes.size(), "order: the graph has a cycle through a variable's readers and its writer");
   return result;
+}
+
+StreamKind stream_of(const Node& node) {
+  return node.op->role == Role::source ? StreamKind::host : crosses_devices(node) ? StreamKind::comm : StreamKind::compute;
+}
+
+Ordered in_order(const Graph& graph, const std::vector<NodeId>& list) {
+  Rewrite rewrite(graph);
+  for (NodeId n : list) rewrite.keep(n);
+  Ordered made;
+  made.graph = rewrite.finish();
+  for (const Node& node : made.graph.nodes) made.stream.push_back(stream_of(node));
+  return made;
+}
+
+// Of one launch, as `slots` will find it.
+double seconds_of(const Ordered& ordered, const CostTable& costs, int streams_meet) {
+  const Segmented cut = segment(ordered.graph, ordered.stream);
+  return run_collapsed(ordered.graph, cut, slot_counts(ordered.graph, ordered.stream, cut, costs, streams_meet), costs).seconds;
 }
 
 }  // namespace
@@ -213,19 +225,18 @@ bool crosses_devices(const Node& node) {
 
 bool may_alias(const Node& node) { return node.op->role == Role::window || (node.op->role == Role::transition && !crosses_devices(node)); }
 
-Ordered order(Graph graph, const OpTable& ops) {
+Ordered order(Graph graph, const OpTable& ops, const CostTable& costs, int streams_meet) {
   add_assigns(graph, ops);
   copy_for_late_readers(graph, ops);
   add_control_edges(graph);
-  std::vector<NodeId> list = sorted(graph);
-  Rewrite rewrite(graph);
-  for (NodeId n : list) rewrite.keep(n);
-  Ordered made{rewrite.finish(), {}};
-  for (const Node& node : made.graph.nodes) {
-    bool source = node.op->role == Role::source;
-    made.stream.push_back(source ? StreamKind::host : crosses_devices(node) ? StreamKind::comm : StreamKind::compute);
-  }
-  return made;
+  Ordered traced = in_order(graph, sorted(graph, ById<NodeId, int>(graph.nodes.size(), 0)));
+  // One compute stream takes as long in any order.
+  if (std::find(traced.stream.begin(), traced.stream.end(), StreamKind::comm) == traced.stream.end()) return traced;
+  traced.seconds = seconds_of(traced, costs, streams_meet);
+  Ordered by_cost = in_order(traced.graph, sorted(traced.graph, rank_by_cost(traced.graph, traced.stream, costs)));
+  by_cost.seconds = seconds_of(by_cost, costs, streams_meet);
+  by_cost.traced_seconds = traced.traced_seconds = traced.seconds;
+  return by_cost.seconds < worth_it * traced.seconds ? by_cost : traced;
 }
 
 }  // namespace karez::passes

@@ -61,14 +61,14 @@ TEST(PlannedTransfers, DataParallelByRule) {
 all_to_all data 150528 input at mlp.cc:1 f32[64@data, 784] -> f32[64, 784@data]
 all_to_all data 49152 relu at mlp.cc:2 (fc1) f32[64@data, 256] -> f32[64, 256@data]
 all_to_all data 24576 relu at mlp.cc:3 (fc2) f32[64@data, 128] -> f32[64, 128@data]
-all_gather data 768 sub at mlp.cc:4 f32[64@data] -> f32[64;]
 all_gather data 7680 add at mlp.cc:4 (grad) f32[64@data, 10] -> f32[64, 10;]
 all_gather data 98304 relu_grad at mlp.cc:3 (fc2.grad) f32[64@data, 128] -> f32[64, 128;]
 all_gather data 196608 relu_grad at mlp.cc:2 (fc1.grad) f32[64@data, 256] -> f32[64, 256;]
+all_gather data 768 sub at mlp.cc:4 f32[64@data] -> f32[64;]
 all_gather data 2408448 sgd at mlp.cc:4 f32[256, 784@data] -> f32[256, 784;]
-all_gather data 3072 sgd at mlp.cc:4 f32[256@data] -> f32[256;]
 all_gather data 393216 sgd at mlp.cc:4 f32[128, 256@data] -> f32[128, 256;]
 all_gather data 15360 sgd at mlp.cc:4 f32[10, 128@data] -> f32[10, 128;]
+all_gather data 3072 sgd at mlp.cc:4 f32[256@data] -> f32[256;]
 )");
 }
 

@@ -18,20 +18,25 @@ CommunicatorKey communicator_key(const Graph& graph, NodeId id) {
   return {to, to, static_cast<int>(node.attrs.integer("axis"))};
 }
 
-Slotted slots(const Graph& graph, const Streams& stream, const Segmented& cut, const CostTable& costs, int streams_meet) {
-  Slotted made;
+ById<ValueId, int> slot_counts(const Graph& graph, const Streams& stream, const Segmented& cut, const CostTable& costs, int streams_meet) {
+  ById<ValueId, int> slots(graph.values.size(), 1);
   auto uses = uses_of(graph);
-  made.slots.assign(graph.values.size(), 1);
   for (std::size_t v = graph.values.size(); v-- > 0;) {  // consumers first: who takes a window takes the bytes it looks at
     ValueId value(v);
     StreamKind from = stream[graph.value(value).producer];
     for (const Use& use : uses[value]) {
-      if (stream[use.node] != from) made.slots[value] = streams_meet;
+      if (stream[use.node] != from) slots[value] = streams_meet;
       const Node& node = graph.node(use.node);
-      if (may_alias(node)) made.slots[value] = std::max(made.slots[value], made.slots[node.outputs[0]]);
+      if (may_alias(node)) slots[value] = std::max(slots[value], slots[node.outputs[0]]);
     }
   }
-  raise_micro_slots(graph, cut, costs, made.slots);
+  raise_micro_slots(graph, cut, costs, slots);
+  return slots;
+}
+
+Slotted slots(const Graph& graph, const Streams& stream, const Segmented& cut, const CostTable& costs, int streams_meet) {
+  Slotted made;
+  made.slots = slot_counts(graph, stream, cut, costs, streams_meet);
   made.critical = critical_cycle(graph, cut, made.slots, costs);
   made.turns.resize(graph.nodes.size());
   std::map<CommunicatorKey, int> next;

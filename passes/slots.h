@@ -13,7 +13,8 @@ struct CommunicatorKey {
 };
 CommunicatorKey communicator_key(const Graph& graph, NodeId collective);
 
-// `streams_meet`: slots of a value that another stream takes.
+// By value, of the register that carries it between segments; `streams_meet`: of one that another stream takes.
+ById<ValueId, int> slot_counts(const Graph& graph, const Streams& stream, const Segmented& cut, const CostTable& costs, int streams_meet);
 Slotted slots(const Graph& graph, const Streams& stream, const Segmented& cut, const CostTable& costs, int streams_meet);
 
 }  // namespace karez::passes

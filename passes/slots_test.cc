@@ -139,7 +139,9 @@ TEST(Slots, AProductThatEveryDeviceDoesWholeTakesItsWholeTime) {
     ValueId after_product = p.laid(p.b.one("box", {part}, gather(1, "S(0)")), {split ? S(0) : B(), B()});
     ValueId first = p.laid(p.b.one("box", {y}, gather(0, "S(0)")), {B(), S(1)});
     ValueId after_transfer = p.laid(p.b.one("box", {first}, gather(1, "S(1)")), everywhere);
-    p.graph.outputs = {{"a", after_product}, {"b", after_transfer}};
+    // What waits for the product has more to do than the second transfer takes, so it goes first where both are there.
+    ValueId wide = p.laid(build::broadcast(p.b, after_product, {n, 32 * n}, {0}), split ? Layout{S(0), B()} : everywhere);
+    p.graph.outputs = {{"a", p.laid(build::exp(p.b, wide), split ? Layout{S(0), B()} : everywhere)}, {"b", after_transfer}};
     Compilation c = p.until_slots();
     std::map<std::string, int> turn;  // on axis 1, by what went in
     for (NodeId v : c.graph.nodes.ids())

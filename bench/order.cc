@@ -1,0 +1,70 @@
+// How much sooner does a launch end in the order by cost than in the order in which it was traced?
+//
+//   bench_order     a launch of train_step's models on meshes, and in pipelines of stages with micro-batches, predicted by the default cost table
+//
+// Both orders run on one representative device of each placement (passes/collapsed.h); nothing is measured, so every machine prints the same.
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/inside/evaluate.h"
+#include "bench/models.h"
+#include "kernels/kernel.h"
+#include "ops/all_ops.h"
+#include "passes/order.h"
+#include "passes/pipeline.h"
+
+namespace karez::bench {
+namespace {
+
+struct Setting {
+  const char* axes;
+  int stages = 1, microbatches = 1;
+};
+
+template <class Model>
+void row(const char* name, const Setting& s, const Shape& x, DType dtype, std::int64_t labels, std::vector<std::string> parts) {
+  World world({.devices = Mesh::parse(s.axes).size()});
+  Model net;
+  optim::Adam adam(net.parameters(), {.lr = 2e-3});
+  FunctionOptions options{.microbatches = s.microbatches};
+  for (std::size_t i = 0; s.stages > 1 && i < parts.size(); ++i)
+    options.placements.push_back({parts[i], static_cast<int>(i * static_cast<std::size_t>(s.stages) / parts.size())});
+  auto step = compile(
+      world.mesh(s.axes),
+      [&](Tensor in, Tensor want) {
+        Tensor loss = cross_entropy(net(in), want);
+        adam.step(grad(loss, net.parameters()));
+        return loss;
+      },
+      options);
+  step.compile({{dtype, x}, {DType::i32, {labels}}});
+  const OpTable ops = all_ops();
+  passes::Compilation c;
+  c.graph = step.graph();
+  c.ops = &ops;
+  c.evaluate = evaluate_with(std::make_shared<const KernelTable>(plain_kernels()));
+  c.options.microbatches = s.microbatches;
+  c.options.batch = x[0];
+  passes::run_passes(c, {"canonicalise", "microbatch", "shard", "box"});
+  const passes::Ordered ordered = passes::order(std::move(c.graph), ops, c.options.costs, c.options.slots);
+  std::printf("%-5s %-16s %6d %12.1f %12.1f %8.3f  %s\n", name, s.axes, s.microbatches, ordered.traced_seconds * 1e6, ordered.seconds * 1e6,
+              ordered.seconds / ordered.traced_seconds, ordered.seconds < ordered.traced_seconds ? "by cost" : "traced");
+  std::fflush(stdout);
+}
+
+}  // namespace
+}  // namespace karez::bench
+
+int main() {
+  using namespace karez;
+  using namespace karez::bench;
+  std::printf("%-5s %-16s %6s %12s %12s %8s  %s\n", "model", "mesh", "parts", "traced, us", "chosen, us", "ratio", "order");
+  for (const Setting& s : {Setting{"data=2,model=2"}, Setting{"data=4"}, Setting{"stage=2", 2}, Setting{"stage=2", 2, 4},
+                           Setting{"stage=2,data=2", 2, 4}, Setting{"stage=4", 4, 8}}) {
+    row<Mlp>("mlp", s, {64, 1, 28, 28}, DType::f32, 64, {"fc1", "fc2", "fc3", "fc4"});
+    row<Cnn>("cnn", s, {64, 1, 28, 28}, DType::f32, 64, {"conv1", "conv2", "fc1", "fc2"});
+    row<Gpt>("gpt", s, {64, 64}, DType::i32, 64 * 64, {"block0", "block1", "block2", "block3"});
+  }
+}
