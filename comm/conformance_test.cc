@@ -132,6 +132,37 @@ void pass(Ends& ends, const std::vector<std::int64_t>& sizes, std::uint64_t seed
   EXPECT_EQ(a.bytes_sent() - before, sum);
 }
 
+TEST_P(Conformance, WhoWasAwakeAndGoesToSleepIsWokenAgain) {
+  auto ends = carrier->open(4);
+  for (std::uint64_t round = 0; round < 20; ++round) {
+    for (bool awake : {true, false}) {
+      for (int m = 0; m < 2; ++m) ends->end(m).stay_awake(awake);
+      std::string from = "x", to = ".";
+      ends->link(1).post_receive(bytes(to), 1);
+      ends->link(0).send(bytes(from), 1);
+      std::int64_t count = static_cast<std::int64_t>(2 * round) + (awake ? 1 : 2);
+      ASSERT_TRUE(await([&] {
+        if (awake) ends->end(0).poll(), ends->end(1).poll();
+        return ends->link(1).received() == count && ends->link(0).sent() == count;
+      })) << "round "
+          << round;
+      EXPECT_EQ(to, "x");
+    }
+  }
+}
+
+// What comes while nobody promises to look any more, and nobody looks.
+TEST_P(Conformance, WhatAnAwakeEndLeftBehindIsDoneWhenItSleeps) {
+  auto ends = carrier->open(1);
+  std::vector<std::byte> from(8 << 20, std::byte{1}), to(8 << 20);
+  for (int m = 0; m < 2; ++m) ends->end(m).stay_awake(true);
+  ends->link(1).post_receive(to.data(), 8 << 20);
+  ends->link(0).send(from.data(), 8 << 20);
+  for (int m = 0; m < 2; ++m) ends->end(m).stay_awake(false);
+  ASSERT_TRUE(await([&] { return ends->link(1).received() == 1 && ends->link(0).sent() == 1; }));
+  EXPECT_TRUE(from == to);
+}
+
 TEST_P(Conformance, ManySmallMessagesKeepTheirOrder) {
   auto ends = carrier->open(32);
   pass(*ends, std::vector<std::int64_t>(20000, 8), 1);

@@ -173,13 +173,12 @@ TEST(Peers, AConnectionIsMadeOnceAndOnlyTheHigherRankDials) {
   EXPECT_EQ(&up, &second.connect(0));
   EXPECT_EQ(&down, &first.connect(1));
   EXPECT_THAT(down.peer(), ::testing::MatchesRegex("rank 1 \\(.*, process [0-9]+\\)"));
-  // Somebody who knows the token but has no business here.
-  std::string published = one.wait("peer/1");
-  std::string tcp = published.substr(published.find("127.0.0.1:"));
-  Address door = parse_address(tcp.substr(0, tcp.find('\n')));
-  for (std::uint32_t who : {0u, 1u, 2u, 77u}) {
-    Descriptor socket = dial(door, Seconds(5));
-    ask(socket.get(), token, "rank 1", who, Seconds(5));
+  // Somebody who knows the token but has no business here: at rank 1, which nobody dials, and at rank 0, which rank 1 has dialled.
+  for (auto [rank, who] : {std::pair{1, 0u}, std::pair{1, 1u}, std::pair{1, 2u}, std::pair{1, 77u}, std::pair{0, 1u}}) {
+    std::string published = one.wait(cat("peer/", rank));
+    std::string tcp = published.substr(published.find("127.0.0.1:"));
+    Descriptor socket = dial(parse_address(tcp.substr(0, tcp.find('\n'))), Seconds(5));
+    ask(socket.get(), token, cat("rank ", rank), who, Seconds(5));
     std::byte any{};
     EXPECT_THAT(error_of([&] { receive_all(socket.get(), {&any, 1}, Seconds(5)); }), HasSubstr("closed")) << who;
   }

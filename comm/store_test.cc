@@ -177,9 +177,10 @@ TEST_F(Desk, ItHoldsSoManyBytesAndNoMore) {
     if (said != "well:") { EXPECT_THAT(said, HasSubstr("takes no more than 268435456")); }
   }
   EXPECT_EQ(taken, 255);
-  ask(1, {Op::set, 0, "k0", "small"});  // in the place of the large one
+  ask(1, {Op::set, 0, "k1", value});    // in the place of one as large
+  ask(1, {Op::set, 0, "k0", "small"});  // makes room
   ask(1, {Op::set, 0, "k255", value});
-  EXPECT_THAT(heard(1), ElementsAre("well:", "well:"));
+  EXPECT_THAT(heard(1), ElementsAre("well:", "well:", "well:"));
 }
 
 // --- on sockets -------------------------------------------------------------------------------------------------------------------------
