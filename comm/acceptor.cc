@@ -98,10 +98,11 @@ Acceptor::Acceptor(Reactor& reactor, Address address, const Token& token, std::s
 }
 
 Acceptor::~Acceptor() {
-  reactor_.forget(watch_);
-  clock_.reset();
-  // A guest that is being called holds the reactor's lock; after this none is.
-  for (auto& guest : guests_) reactor_.forget(guest->watch);
+  reactor_.while_quiet([this] {
+    reactor_.forget(watch_);
+    clock_.reset();
+    guests_.clear();
+  });
 }
 
 void Acceptor::ready(std::uint32_t) noexcept { accept_all(); }

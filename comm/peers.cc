@@ -2,6 +2,7 @@
 #include "comm/peers.h"
 
 #include <array>
+#include <cstdlib>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -38,6 +39,7 @@ Peers::Peers(Reactor& reactor, StoreClient& store, const Token& token, PeersOpti
       entries_(static_cast<std::size_t>(options_.ranks)) {
   require(options_.rank >= 0 && options_.rank < options_.ranks, "rank ", options_.rank, " of ", options_.ranks);
   if (options_.host.empty()) options_.host = this_host();
+  if (const char* given = std::getenv("KAREZ_LINK"); given != nullptr && !options_.force) options_.force = link_class_from(given);
   auto door = [&](Address address, LinkClass link) {
     return std::make_unique<Acceptor>(reactor_, std::move(address), token_, purpose_of(options_.rank),
                                       [this, link](Descriptor socket, std::uint32_t who) { let_in(std::move(socket), who, link); });

@@ -22,7 +22,7 @@ std::optional<LinkClass> link_class_from(std::string_view name);  // "" is none:
 struct PeersOptions {
   int rank = 0, ranks = 1;
   std::string interface = {};           // whose address others reach this process at; "": loopback
-  std::optional<LinkClass> force = {};  // KAREZ_LINK
+  std::optional<LinkClass> force = {};  // none: what KAREZ_LINK says, and without that locality
   std::string host = {};                // "": this_host()
   Seconds timeout{30};                  // for a peer to come, and to be reached
   Seconds peer_timeout{30};             // how long a peer's kernel may say nothing

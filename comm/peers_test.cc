@@ -205,6 +205,24 @@ TEST(Peers, SharedMemoryIsForOneHost) {
   EXPECT_THAT(error_of([] { link_class_from("ucx"); }), HasSubstr("no link is called 'ucx'; there are shm, tcp"));
 }
 
+TEST(Peers, AVariableForcesTheLinksUnlessTheOptionsDo) {
+  auto classes = [](const char* variable, std::optional<LinkClass> force) {
+    setenv("KAREZ_LINK", variable, 1);
+    Token token = random_token();
+    Reactor reactor;
+    StoreServer server(reactor, token);
+    StoreClient zero(server.address(), token, 0, "zero", Seconds(5)), one(server.address(), token, 1, "one", Seconds(5));
+    Peers first(reactor, zero, token, {.rank = 0, .ranks = 2, .force = force}), second(reactor, one, token, {.rank = 1, .ranks = 2});
+    return first.link_class(1);
+  };
+  Child forced([&] { return classes("tcp", {}) == LinkClass::tcp && classes("", {}) == LinkClass::shm ? 0 : 1; });
+  EXPECT_EQ(forced.wait(), 0);
+  Child option([&] { return classes("tcp", LinkClass::shm) == LinkClass::shm ? 0 : 1; });
+  EXPECT_EQ(option.wait(), 0);
+  Child unknown([&] { return error_of([&] { classes("ucx", {}); }) == "no link is called 'ucx'; there are shm, tcp" ? 0 : 1; });
+  EXPECT_EQ(unknown.wait(), 0);
+}
+
 TEST(Host, IsTheSameForProcessesOfOneHostAndCanBeNamed) {
   std::string here = this_host();
   EXPECT_GT(here.size(), 30u);

@@ -36,6 +36,11 @@ class Reactor {
   void call(const Watch& watch);                          // soon, with no events; from any thread, whatever it holds
   // When it returns, nobody is called for it any more; on the reactor's own thread, from the next event on.
   void forget(Watch& watch);
+  // Runs `body` while nobody is called: for one who lets go of several at once, of which one may let go of another.
+  template <class Body> void while_quiet(Body body) {
+    std::lock_guard lock(mutex_);
+    body();
+  }
 
  private:
   void serve();

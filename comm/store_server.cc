@@ -76,8 +76,10 @@ StoreServer::StoreServer(Reactor& reactor, const Token& token, Address address, 
 }
 
 StoreServer::~StoreServer() {
-  door_.reset();
-  for (auto& [number, client] : clients_) reactor_.forget(client->watch);  // nobody is called any more
+  reactor_.while_quiet([this] {
+    door_.reset();
+    clients_.clear();
+  });
 }
 
 void StoreServer::let_in(Descriptor socket) {
