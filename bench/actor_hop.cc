@@ -10,14 +10,13 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "bench/report.h"
 #include "device/cpu_budget.h"
 #include "plan/sketch.h"
 #include "runtime/session.h"
@@ -99,7 +98,7 @@ struct Row {
   double target = 0;  // ns; 0: reported only
 };
 
-int run(const std::string& self, const char* json) {
+int run(const std::string& self, const std::string& json) {
   constexpr int rounds = 11;
   std::vector<Row> rows;
   SessionOptions one;
@@ -145,28 +144,14 @@ int run(const std::string& self, const char* json) {
   }
   if (peers.empty()) std::printf("CAF is not installed (./dev deps --peers): not compared\n");
   std::printf("actor_hop: worst ratio %.3f (target 1.000)\n", worst);
-  if (json != nullptr) {
-    std::ofstream out(json);
-    out << "{\"name\": \"actor_hop\", \"worst\": " << worst << ", \"target\": 1.0, \"rows\": [";
-    for (std::size_t i = 0; i < rows.size(); ++i)
-      out << (i ? ", " : "") << "{\"name\": \"" << rows[i].name << "\", \"ns\": " << rows[i].time.median << ", \"target\": " << rows[i].target << "}";
-    out << "]}\n";
-  }
+  std::string text = cat("{\"name\": \"actor_hop\", \"worst\": ", worst, ", \"target\": 1.0, \"rows\": [");
+  for (const Row& row : rows)
+    text += cat(&row == rows.data() ? "" : ", ", "{\"name\": \"", row.name, "\", \"ns\": ", row.time.median, ", \"target\": ", row.target, "}");
+  write_json(json, text + "]}");
   return worst <= 1.0 ? 0 : 1;
 }
 
 }  // namespace
 }  // namespace karez::bench
 
-int main(int argc, char** argv) {
-  const char* json = nullptr;
-  for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--json") == 0 && i + 1 < argc) {
-      json = argv[++i];
-    } else {
-      std::fprintf(stderr, "usage: %s [--json FILE]; not '%s'\n", argv[0], argv[i]);
-      return 2;
-    }
-  }
-  return karez::bench::run(argv[0], json);
-}
+int main(int count, char** words) { return karez::bench::run(words[0], karez::bench::json_option(count, words)); }

@@ -8,14 +8,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "bench/report.h"
 #include "plan/sketch.h"
 #include "runtime/session.h"
 
@@ -52,11 +51,6 @@ struct Chain {
   }
 };
 
-double median(std::vector<double> of) {
-  std::sort(of.begin(), of.end());
-  return of[of.size() / 2];
-}
-
 // By size: what the peer's program prints; it is a program of its own, because oneTBB is not always there.
 std::map<int, double> tbb_acts(const std::string& self) {
   std::map<int, double> out;
@@ -73,7 +67,7 @@ std::map<int, double> tbb_acts(const std::string& self) {
   return out;
 }
 
-int run(const std::string& self, const char* json) {
+int run(const std::string& self, const std::string& json) {
   KernelTable none({});
   std::vector<std::unique_ptr<Chain>> chains;
   for (int size : sizes) chains.push_back(std::make_unique<Chain>(size, none));
@@ -95,28 +89,13 @@ int run(const std::string& self, const char* json) {
   std::printf("10 to 1,000 actors: %.1f to %.1f ns an act, a spread of %.1f %% (target 20); 10,000: %.1f (target 100)\n", small, large,
               100 * (large / small - 1), most);
   std::printf("engine: worst ratio %.3f (target 1.000)\n", worst);
-  if (json != nullptr) {
-    std::ofstream out(json);
-    out << "{\"name\": \"engine\", \"worst\": " << worst << ", \"target\": 1.0, \"rows\": [";
-    for (std::size_t i = 0; i < chains.size(); ++i)
-      out << (i ? ", " : "") << "{\"actors\": " << sizes[i] << ", \"ns\": " << median(chains[i]->ns) << "}";
-    out << "]}\n";
-  }
+  std::string text = cat("{\"name\": \"engine\", \"worst\": ", worst, ", \"target\": 1.0, \"rows\": [");
+  for (std::size_t i = 0; i < chains.size(); ++i) text += cat(i ? ", " : "", "{\"actors\": ", sizes[i], ", \"ns\": ", median(chains[i]->ns), "}");
+  write_json(json, text + "]}");
   return worst <= 1.0 ? 0 : 1;
 }
 
 }  // namespace
 }  // namespace karez::bench
 
-int main(int argc, char** argv) {
-  const char* json = nullptr;
-  for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--json") == 0 && i + 1 < argc) {
-      json = argv[++i];
-    } else {
-      std::fprintf(stderr, "usage: %s [--json FILE]; not '%s'\n", argv[0], argv[i]);
-      return 2;
-    }
-  }
-  return karez::bench::run(argv[0], json);
-}
+int main(int count, char** words) { return karez::bench::run(words[0], karez::bench::json_option(count, words)); }

@@ -8,14 +8,15 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "api/karez.h"
+#include "bench/report.h"
 
 namespace {
 using namespace karez;
+using bench::median;
 using Clock = std::chrono::steady_clock;
 
 constexpr double step_ms = 5, own_ms = 5, source_ms = 4, target_ms = 5.5;
@@ -63,22 +64,10 @@ class SlowSource : public Source {
   double milliseconds_;
 };
 
-double median(std::vector<double> of) {
-  std::sort(of.begin(), of.end());
-  return of[of.size() / 2];
-}
-
 }  // namespace
 
 int main(int count, char** words) {
-  std::string json;
-  for (int i = 1; i < count; ++i) {
-    if (std::string(words[i]) == "--json" && i + 1 < count) json = words[++i];
-    else {
-      std::fprintf(stderr, "bench_in_flight [--json FILE]\n");
-      return 64;
-    }
-  }
+  const std::string json = bench::json_option(count, words);
   World world({.team = 1, .ops = {spinning()}, .kernels = {spinning_kernel()}});
   auto step = compile(world.mesh(), [](Tensor x) { return apply("spinning", {x}); });
 
@@ -120,11 +109,8 @@ int main(int count, char** words) {
     print(row.what, row.with);
     worst = std::max(worst, median(row.with) / target_ms);
   }
-  if (!json.empty()) {
-    std::ofstream out(json);
-    out << "{\"alone\": " << median(alone) << ", \"own_work\": " << median(rows[0].with) << ", \"slow_source\": " << median(rows[1].with) << "}\n";
-    require(out.good(), "cannot write '", json, "'");
-  }
+  bench::write_json(json,
+                    cat("{\"alone\": ", median(alone), ", \"own_work\": ", median(rows[0].with), ", \"slow_source\": ", median(rows[1].with), "}"));
   std::printf("in_flight: worst ratio %.3f (target 1.0)\n", worst);
   return worst <= 1 ? 0 : 1;
 }

@@ -9,13 +9,13 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
-#include <fstream>
 #include <map>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "bench/report.h"
 #include "kernels/kernel.h"
 #include "plan/sketch.h"
 #include "runtime/session.h"
@@ -132,21 +132,13 @@ double measured(const Plan& plan) {
     session.launch(number).wait();
     times.push_back(Milliseconds(Clock::now() - began).count());
   }
-  std::sort(times.begin(), times.end());
-  return times[times.size() / 2];
+  return bench::median(std::move(times));
 }
 
 }  // namespace
 
 int main(int count, char** words) {
-  std::string json;
-  for (int i = 1; i < count; ++i) {
-    if (std::string(words[i]) == "--json" && i + 1 < count) json = words[++i];
-    else {
-      std::fprintf(stderr, "bench_pipeline [--json FILE]\n");
-      return 64;
-    }
-  }
+  const std::string json = bench::json_option(count, words);
   struct Row {
     std::string what;
     Plan plan;
@@ -165,11 +157,7 @@ int main(int count, char** words) {
     std::printf("%-28s %10.1f %10.2f %8.3f\n", row.what.c_str(), row.bound, took, ratio);
     text += cat(text.empty() ? "{" : ", ", "\"", row.what, "\": ", ratio);
   }
-  if (!json.empty()) {
-    std::ofstream out(json);
-    out << text << "}\n";
-    require(out.good(), "cannot write '", json, "'");
-  }
+  bench::write_json(json, text + "}");
   std::printf("pipeline: worst ratio %.3f (target %.2f)\n", worst, target);
   return worst <= target ? 0 : 1;
 }

@@ -1,0 +1,41 @@
+// What benchmarks without further options share: --json FILE, and the middle of several times.
+#pragma once
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+
+namespace karez::bench {
+
+// FILE of `--json FILE`; "" without it. Anything else says what there is and ends the program with 64.
+inline std::string json_option(int count, char** words) {
+  std::string file;
+  for (int i = 1; i < count; ++i) {
+    if (std::string(words[i]) == "--json" && i + 1 < count) {
+      file = words[++i];
+    } else {
+      std::fprintf(stderr, "usage: %s [--json FILE]; not '%s'\n", words[0], words[i]);
+      std::exit(64);
+    }
+  }
+  return file;
+}
+
+inline void write_json(const std::string& file, const std::string& text) {
+  if (file.empty()) return;
+  std::ofstream out(file);
+  out << text << "\n" << std::flush;
+  require(ErrorKind::data, out.good(), "cannot write '", file, "'");
+}
+
+inline double median(std::vector<double> of) {
+  std::sort(of.begin(), of.end());
+  return of[of.size() / 2];
+}
+
+}  // namespace karez::bench
