@@ -9,16 +9,10 @@
 #include <limits>
 
 #include "base/scan.h"
+#include "base/test_error.h"
 
 namespace karez::base {
 namespace {
-
-std::string error_of(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const Error& error) { return error.what(); }
-  return "no error";
-}
 
 TEST(Attrs, TheirTextIsSortedAndReadsBack) {
   Attrs attrs{{"to", "f32"}, {"shape", Ints{2, 3}}, {"eps", 1e-5}, {"axis", 1}, {"on", true}, {"none", Ints{}}, {"whole", 2.0}};

@@ -7,19 +7,14 @@
 #include <cstdlib>
 #include <random>
 
+#include "base/test_error.h"
+
 namespace karez::base {
 namespace {
 
 using ::testing::HasSubstr;
 
 double value_of(std::string_view text, std::vector<double> x = {}) { return evaluate<double>(parse_expr(text), x); }
-
-std::string error_of(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const Error& error) { return error.what(); }
-  return "no error";
-}
 
 // A random tree over x0..x2 whose values stay tame; functions with poles get shifted operands.
 Expr random_expr(std::mt19937_64& random, int depth, bool smooth) {

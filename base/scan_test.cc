@@ -1,5 +1,6 @@
 // Tests of the cursor under the hand-written parsers.
 #include "base/scan.h"
+#include "base/test_error.h"
 #include "base/text.h"
 
 #include <gtest/gtest.h>
@@ -9,13 +10,6 @@
 
 namespace karez::base {
 namespace {
-
-std::string error_of(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const Error& error) { return error.what(); }
-  return "no error";
-}
 
 TEST(Scan, WhiteSpaceAndCommentsAreSkipped) {
   Scan in("  # a comment\n\t a # another", "text");

@@ -10,6 +10,7 @@
 
 #include "base/attrs.h"
 #include "base/error.h"
+#include "base/test_error.h"
 #include "data/array_source.h"
 #include "data/shuffle.h"
 #include "device/host_array.h"
@@ -39,13 +40,6 @@ HostArray read(const Source& source, std::int64_t position, Ints begin = {}, Sha
 template <class T> std::vector<T> list(const HostArray& array) {
   auto data = array.data<T>();
   return {data.begin(), data.end()};
-}
-
-std::string error_of(auto&& body) {
-  try {
-    body();
-  } catch (const Error& error) { return error.what(); }
-  return "no error";
 }
 
 TEST(Batches, AnEpochVisitsEveryRowOnceButTheLastPartialBatch) {

@@ -9,18 +9,12 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/test_error.h"
 
 namespace karez::data {
 namespace {
 namespace fs = std::filesystem;
 using Bytes = std::vector<std::uint8_t>;
-
-std::string error_of(auto&& body) {
-  try {
-    body();
-  } catch (const Error& error) { return error.what(); }
-  return "no error";
-}
 
 // Magic, counts, content.
 Bytes idx(std::uint32_t magic, const std::vector<std::uint32_t>& counts, const Bytes& content) {

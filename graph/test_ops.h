@@ -3,6 +3,8 @@
 
 #include <functional>
 
+#include "base/test_error.h"
+
 #include "graph/op.h"
 
 namespace karez::graph {
@@ -90,13 +92,6 @@ inline OpTable test_ops() {
             return std::vector<TensorType>{{in[0].dtype, {in[0].shape[0], in[0].shape[1] + 1}}};
           }),
   });
-}
-
-inline std::string error_of(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const Error& error) { return error.what(); }
-  return "no error";
 }
 
 }  // namespace karez::graph

@@ -6,6 +6,8 @@
 
 #include <cmath>
 
+#include "base/test_error.h"
+
 namespace karez::kernels {
 namespace {
 
@@ -25,13 +27,6 @@ CallSpec call_on(std::string op, View x) {
   call.out = {x};
   return call;
 }
-std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) { return error.what(); }
-  return "no error";
-}
-
 const View rows_of_pixels(DType::f32, {2, 3, 4, 5});
 const View channels(DType::f32, {2, 3, 4, 5}, channels_last({2, 3, 4, 5}));
 

@@ -5,6 +5,7 @@
 #include <random>
 #include <set>
 
+#include "base/test_error.h"
 #include "plan/acts.h"
 #include "plan/dry_run.h"
 #include "plan/pick.h"
@@ -43,13 +44,6 @@ struct Sample {
     }
   }
 };
-
-std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) { return error.what(); }
-  return "no error";
-}
 
 // A launch of many acts or messages would keep the dry run, which goes through each of them, busy for ever.
 TEST(Verify, ALaunchOfMoreActsAndMessagesThanOneCanGoThroughIsRefused) {

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/test_error.h"
 #include "data/array_source.h"
 #include "plan/acts.h"
 #include "runtime/session.h"
@@ -17,13 +18,6 @@
 
 namespace karez::runtime {
 namespace {
-
-std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) { return error.what(); }
-  return "no error";
-}
 
 struct Caught {
   ErrorKind kind = ErrorKind::user;

@@ -7,29 +7,17 @@
 #include <functional>
 #include <thread>
 
+#include "base/test_error.h"
 #include "base/text.h"
 #include "data/array_source.h"
 #include "runtime/session.h"
 #include "runtime/test_plans.h"
+#include "runtime/test_waiting.h"
 
 namespace karez::runtime {
 namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) { return error.what(); }
-  return "no error";
-}
-
-bool comes(const std::function<bool()>& what) {
-  for (auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60); !what(); std::this_thread::sleep_for(std::chrono::milliseconds(1)))
-    if (std::chrono::steady_clock::now() > until) return false;
-  return true;
-}
-void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(30)); }  // time for what must not happen
 
 std::vector<float> list(const HostArray& array) { return {array.data<float>().begin(), array.data<float>().end()}; }
 

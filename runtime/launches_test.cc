@@ -7,29 +7,17 @@
 #include <set>
 #include <thread>
 
+#include "base/test_error.h"
 #include "data/array_source.h"
 #include "runtime/session.h"
 #include "runtime/test_plans.h"
+#include "runtime/test_waiting.h"
 
 namespace karez::runtime {
 namespace {
 
 const View scalar(DType::f32, {1});
 const PlanDevice device{0, 0, "cpu"};
-
-std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) { return error.what(); }
-  return "no error";
-}
-
-bool comes(const std::function<bool()>& what) {
-  for (auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60); !what(); std::this_thread::sleep_for(std::chrono::milliseconds(1)))
-    if (std::chrono::steady_clock::now() > until) return false;
-  return true;
-}
-void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(30)); }  // time for what must not happen
 
 // A timer's act, on the variables named; each is counted up where it `writes`.
 Plan timer_plan(const std::string& name, const std::vector<std::string>& variables, bool writes) {

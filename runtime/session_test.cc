@@ -10,11 +10,13 @@
 #include <future>
 #include <thread>
 
+#include "base/test_error.h"
 #include "data/array_source.h"
 #include "device/cpu_budget.h"
 #include "device/memory.h"
 #include "plan/acts.h"
 #include "runtime/test_plans.h"
+#include "runtime/test_waiting.h"
 
 namespace karez::runtime {
 namespace {
@@ -25,26 +27,6 @@ const KernelTable& kernels() {
 }
 
 Feed feed_of(Shape shape, const std::vector<float>& values) { return {array_source(HostArray::of<float>(std::move(shape), values)), 0}; }
-
-// Waits at most a minute: a launch that hangs is a failure that says who waits for whom, not a test run that never ends.
-void finish(Session& session, const Launch& launch) {
-  auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (!launch.done()) {
-    if (std::chrono::steady_clock::now() > until) {
-      std::fprintf(stderr, "a launch hangs\n%s", session.wait_graph().c_str());
-      std::abort();
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  launch.wait();
-}
-
-std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) { return error.what(); }
-  return "no error";
-}
 
 // y = relu(x w) by two actors on two workers.
 const char* matmul_relu = R"(

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "base/philox.h"
+#include "base/test_error.h"
 #include "plan/acts.h"
 #include "runtime/test_plans.h"
 
@@ -27,13 +28,6 @@ struct Chain {
     s.done(c, pieces);
   }
 };
-
-std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) { return error.what(); }
-  return "no error";
-}
 
 TEST(Simulator, ThreeUnitActorsWithTwoSlotsAreAllActiveAtTimeTwo) {
   Chain chain(6, 2);

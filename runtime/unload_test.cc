@@ -7,10 +7,12 @@
 #include <functional>
 #include <thread>
 
+#include "base/test_error.h"
 #include "data/array_source.h"
 #include "plan/sketch.h"
 #include "runtime/session.h"
 #include "runtime/test_plans.h"
+#include "runtime/test_waiting.h"
 
 namespace karez::runtime {
 namespace {
@@ -20,21 +22,9 @@ const KernelTable& kernels() {
   return table;
 }
 
-std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) { return error.what(); }
-  return "no error";
-}
-
 // Whether the session holds so many plans within a minute.
 bool comes_to(Session& session, int plans) {
-  auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-  while (session.plans() != plans) {
-    if (std::chrono::steady_clock::now() > until) return false;
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
-  }
-  return true;
+  return comes([&] { return session.plans() == plans; });
 }
 
 Feeds ones() { return {{"x", {array_source(HostArray::of<float>({4}, {1, 1, 1, 1})), 0}}}; }

@@ -4,16 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/test_error.h"
 
 namespace karez::sbp {
 namespace {
-
-std::string error_of(auto body) {
-  try {
-    body();
-  } catch (const Error& error) { return error.what(); }
-  return "no error";
-}
 
 TEST(Mesh, DevicesAreInRowMajorOrderOfTheirCoordinates) {
   Mesh mesh = Mesh::of({{"data", 2}, {"model", 3}});

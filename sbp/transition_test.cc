@@ -1,5 +1,6 @@
 // Every one-axis transition by direct evaluation: devices hold arrays, a step is applied by its definition, the logical tensor stays.
 #include "sbp/transition.h"
+#include "base/test_error.h"
 #include "base/text.h"
 
 #include <gtest/gtest.h>
@@ -13,13 +14,6 @@
 
 namespace karez::sbp {
 namespace {
-
-std::string error_of(auto body) {
-  try {
-    body();
-  } catch (const Error& error) { return error.what(); }
-  return "no error";
-}
 
 using Index = std::vector<std::int64_t>;
 

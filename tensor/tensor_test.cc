@@ -7,18 +7,13 @@
 #include <functional>
 #include <set>
 
+#include "base/test_error.h"
+
 namespace karez::tensor {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-std::string error_of(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const Error& error) { return error.what(); }
-  return "no error";
-}
 
 TEST(DType, NamesReadBackAndBodiesGetTheType) {
   for (DType d : {DType::f32, DType::f64, DType::i32, DType::i64, DType::b8}) {
