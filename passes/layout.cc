@@ -256,6 +256,7 @@ class Chooser {
     if (roots.empty()) return;
     std::vector<int> scope;
     std::vector<double> cost;
+    scope.reserve(roots.size());
     for (ValueId r : roots) scope.push_back(regions_.at(r).variable);
     while (true) {
       cost.push_back(seconds());

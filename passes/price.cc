@@ -38,6 +38,7 @@ double device_seconds(const Graph& graph, NodeId id, const CostTable& costs) { r
 Cost device_work(const Graph& graph, NodeId id) {
   auto layouts = [&](const std::vector<ValueId>& values) {
     std::vector<Layout> found;
+    found.reserve(values.size());
     for (ValueId value : values) found.push_back(*graph.value(value).layout);
     return found;
   };

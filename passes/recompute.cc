@@ -75,7 +75,7 @@ void add_between(const Graph& graph, const ById<ValueId, std::vector<Use>>& uses
   for (RegionId region : regions.nodes.ids()) {
     std::vector<NodeId>& nodes = regions.nodes[region];
     const NodeId first = nodes.front(), last = nodes.back();
-    const auto size = static_cast<std::size_t>(last.index - first.index + 1);
+    const auto size = static_cast<std::size_t>(last.index - first.index) + 1;
     std::vector<bool> behind(size), before(size);  // of the nodes from first to last: reached from the region; needed by it
     auto at = [&](NodeId n) { return static_cast<std::size_t>(n.index - first.index); };
     auto is_free = [&](const Node& node, NodeId n) {
