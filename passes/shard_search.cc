@@ -13,13 +13,15 @@ namespace karez::passes {
 namespace {
 
 constexpr std::size_t cheap_cells = 16'000;  // of one table, before the bound
+constexpr std::size_t many_states = 10'000;  // where a proof to the last digit is not tried
+constexpr double good_gap = 0.005;           // in its place
 constexpr int most_rounds = 8;               // over the axes
 
 struct Effort {
-  int passes, rounds;
+  int passes, rounds, cores;
   std::size_t table_cells;  // of one table of an exact elimination
 };
-constexpr Effort one_axis{6, 6, 1 << 18}, whole{10, 12, 1 << 20};
+constexpr Effort one_axis{6, 6, 0, 1 << 18}, whole{40, 12, 11, 1 << 20};
 
 class LayoutSearch {
  public:
@@ -41,7 +43,8 @@ class LayoutSearch {
         if (here.cost < best.cost) best = here;
       }
     }
-    narrow(best, all, whole);
+    all_states_ = states_of(all);
+    narrow(best, std::move(all), whole);
     require(ErrorKind::layout, std::isfinite(best.cost), "shard: a value is wanted in more than 16 layouts");
     return {best.chosen, best.cost, best.bound, best.optimal, axes_ > 1 ? "axis by axis, bound and cores" : "bound and cores"};
   }
@@ -65,7 +68,9 @@ class LayoutSearch {
   // Improves an answer within what is kept: drops what the bound proves to be in no better choice, and begins again with what is left.
   void narrow(Answer& best, Kept kept, const Effort& effort) {
     for (int round = 0; round < effort.rounds; ++round) {
-      Choices few = choices_among(kept);
+      const bool everything = round == 0 && states_of(kept) == all_states_;
+      const Choices some = everything ? Choices() : choices_among(kept);
+      const Choices& few = everything ? choices_ : some;
       const LayoutProblem problem = layout_problem(graph_, few, prices_, Crowds::free);
       if (const auto exact = best_among(kept, problem, effort.table_cells, &few)) {
         const double lower = exact->least;
@@ -76,17 +81,52 @@ class LayoutSearch {
         return;
       }
       const solve::LowerBound least(problem.sum, effort.passes, cheap_cells);
-      if (!least.rounded().empty()) take(best, priced(kept, least.rounded()));
+      if (!least.rounded().empty()) take(best, priced(kept, problem, least.rounded()));
       best.bound = std::max(best.bound, std::min(best.cost, least.bound() + problem.constant));
       if (best.cost - best.bound <= 2 * least.rounding()) {
         best.optimal = true;
         best.bound = best.cost;
         return;
       }
-      Kept fewer = restricted(kept, least.within(best.cost - least.bound() - problem.constant + 2 * least.rounding()), best.chosen);
+      if (effort.cores > 0) {
+        improve(best, kept, problem, least, effort);
+        if (best.optimal) return;
+      }
+      if (states_of(kept) > many_states && best.cost - best.bound <= good_gap * best.cost) return;
+      Kept fewer = restricted(kept, problem, least.within(best.cost - least.bound() - problem.constant + 2 * least.rounding()), best.chosen);
       const std::size_t before = states_of(kept);
       kept = std::move(fewer);
       if (static_cast<double>(states_of(kept)) > 0.95 * static_cast<double>(before)) { return; }
+    }
+  }
+
+  // Cores: those layouts that the bound puts within little of the best, solved exactly, then those within twice as much.
+  void improve(Answer& best, const Kept& kept, const LayoutProblem& problem, const solve::LowerBound& least, const Effort& effort) {
+    const double floor = least.bound() + problem.constant;
+    double excess = (best.cost - floor) / 1024;
+    std::size_t before = 0;
+    bool solved = false;
+    for (int core = 0; core < effort.cores; ++core, excess *= 2) {
+      const bool all = excess >= best.cost - floor;
+      const Kept few = restricted(kept, problem, least.within(std::min(excess, best.cost - floor) + 2 * least.rounding()), best.chosen);
+      if (states_of(few) == before && !all) continue;
+      before = states_of(few);
+      Choices choices = choices_among(few);
+      const LayoutProblem small = layout_problem(graph_, choices, prices_, Crowds::free);
+      const auto exact = best_among(few, small, effort.table_cells, &choices);
+      if (!exact) {
+        if (solved || core + 1 == effort.cores) return;
+        excess /= 16;
+        continue;
+      }
+      solved = true;
+      const double lower = std::min(exact->least, floor + excess);
+      take(best, *exact);
+      best.bound = std::max(best.bound, std::min(best.cost, lower));
+      if (all || best.cost <= best.bound * (1 + 1e-11)) {
+        best.optimal = best.cost <= best.bound * (1 + 1e-11);
+        return;
+      }
     }
   }
 
@@ -100,18 +140,12 @@ class LayoutSearch {
   }
 
   // Of what is kept the states marked, and what is chosen.
-  static Kept restricted(const Kept& kept, const solve::Marks& marks, const ById<NodeId, int>& chosen) {
+  static Kept restricted(const Kept& kept, const LayoutProblem& problem, const solve::Marks& marks, const ById<NodeId, int>& chosen) {
     Kept fewer(kept.size());
     for (NodeId n : kept.ids())
       for (std::size_t c = 0; c < kept[n].size(); ++c)
-        if (marks[static_cast<std::size_t>(n.index)][c] || kept[n][c] == chosen[n]) fewer[n].push_back(kept[n][c]);
+        if (marks[static_cast<std::size_t>(problem.variable[n])][c] || kept[n][c] == chosen[n]) fewer[n].push_back(kept[n][c]);
     return fewer;
-  }
-
-  ById<NodeId, int> chosen_of(const std::vector<int>& numbers) const {  // the solver's first variables are the nodes
-    ById<NodeId, int> chosen(choices_.size());
-    for (NodeId n : chosen.ids()) chosen[n] = numbers[static_cast<std::size_t>(n.index)];
-    return chosen;
   }
 
   // A choice, its true price, and what every choice among those kept costs at least.
@@ -129,19 +163,20 @@ class LayoutSearch {
     const auto result = solve::eliminated(problem.sum, table_cells);
     if (!result) return std::nullopt;
     if (!result->feasible) return Best{};
-    Best best = priced(kept, result->choice);
+    Best best = priced(kept, problem, result->choice);
     best.least = result->cost + problem.constant;
     if (problem.crowds == 0 || best.cost <= best.least * (1 + 1e-11)) return best;
     // Something was free that is not.
-    const auto dear = solve::eliminated(layout_problem(graph_, *few, prices_, Crowds::forbidden).sum, table_cells);
+    const LayoutProblem true_prices = layout_problem(graph_, *few, prices_, Crowds::forbidden);
+    const auto dear = solve::eliminated(true_prices.sum, table_cells);
     if (!dear || !dear->feasible) return best;
-    Best other = priced(kept, dear->choice);
+    Best other = priced(kept, true_prices, dear->choice);
     other.least = best.least;
     return other.cost < best.cost ? other : best;
   }
-  Best priced(const Kept& kept, const std::vector<int>& numbers) {
-    Best best{chosen_of(numbers), 0, 0};
-    for (NodeId n : kept.ids()) best.chosen[n] = kept[n][static_cast<std::size_t>(best.chosen[n])];
+  Best priced(const Kept& kept, const LayoutProblem& problem, const std::vector<int>& states) {
+    Best best{ById<NodeId, int>(kept.size()), 0, 0};
+    for (NodeId n : kept.ids()) best.chosen[n] = kept[n][static_cast<std::size_t>(states[static_cast<std::size_t>(problem.variable[n])])];
     best.cost = price(graph_, choices_, best.chosen, prices_);
     return best;
   }
@@ -181,6 +216,7 @@ class LayoutSearch {
   const Choices& choices_;
   TreePrices& prices_;
   int axes_ = 1;
+  std::size_t all_states_ = 0;
 };
 
 }  // namespace

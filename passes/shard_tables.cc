@@ -2,14 +2,17 @@
 #include "passes/shard_tables.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <compare>
 #include <map>
+#include <numeric>
 
 namespace karez::passes {
 namespace {
 
-constexpr std::size_t most_cells = 1 << 20;  // of the table of one value, or of one link of a chain
+constexpr std::size_t most_cells = 1 << 12;  // of the table of one value; a chain stands for a larger one
+constexpr std::size_t most_ways = 1 << 17;   // of one link of a chain: sets before it times classes
 constexpr std::size_t most_targets = 12;     // consumers that one table may hold: sets of targets grow with 2 to the number
 
 // One node as the table of one value sees it.
@@ -33,6 +36,7 @@ class Tables {
         crowds_(crowds) {
     for (NodeId n : choices.ids()) {
       problem.sum.domain.push_back(static_cast<int>(choices[n].size()));
+      behind_.push_back(n.index);
       std::vector<double> seconds;
       for (const NodeChoice& choice : choices[n]) seconds.push_back(choice.seconds);
       auto& cells = nodes_[seconds];
@@ -76,6 +80,23 @@ class Tables {
     }
   }
 
+  // Variables get the numbers of the program's order: the bound walks along it.
+  LayoutProblem finish() {
+    std::vector<int> order(behind_.size()), number(behind_.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return behind_[a] < behind_[b]; });
+    std::vector<int> domain;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      number[order[i]] = static_cast<int>(i);
+      domain.push_back(problem.sum.domain[order[i]]);
+    }
+    problem.sum.domain = std::move(domain);
+    for (solve::Factor& factor : problem.sum.factors)
+      for (int& v : factor.scope) v = number[v];
+    for (NodeId n : choices_.ids()) problem.variable.push_back(number[static_cast<std::size_t>(n.index)]);
+    return std::move(problem);
+  }
+
   LayoutProblem problem;
 
  private:
@@ -115,12 +136,8 @@ class Tables {
   // The price of the members' joint classes. Values that are asked alike share cells.
   void add_factor(const std::vector<Member>& members, int from, int set) {
     solve::Factor factor;
-    Asked asked{table_, times_, from, set, {}};
-    for (const Member& member : members) {
-      factor.scope.push_back(member.node);
-      asked.members.emplace_back(member.classes, member.class_of);
-    }
-    auto [at, fresh] = known_.try_emplace(std::move(asked));
+    for (const Member& member : members) factor.scope.push_back(member.node);
+    auto [at, fresh] = known_.try_emplace(asked_by(members, from, set));
     if (fresh) {
       auto cells = std::make_shared<solve::CostCells>();
       for (const Member& member : members) cells->classes.push_back(member.class_of);
@@ -131,107 +148,135 @@ class Tables {
     problem.sum.factors.push_back(std::move(factor));
   }
 
-  // One link of a chain: the sets that may stand before it and after it.
-  struct Link {
-    std::vector<int> after;             // sets
-    std::vector<std::vector<int>> way;  // by position before and class: position after, -1 where it is forbidden
-  };
-  struct Few {  // a set and how many of it the chain chose to remember
-    int set, count;
+  // Of the layouts that a chain's consumers want beside those that are wanted anyway, the first 128 by number.
+  struct Few {
+    std::array<std::uint64_t, 2> bits = {};
+    int count = 0;
+    bool has(int layout) const { return (bits[layout / 64] >> layout % 64 & 1U) != 0; }
+    void add(int layout) { bits[layout / 64] |= std::uint64_t{1} << layout % 64, ++count; }
     auto operator<=>(const Few&) const = default;
   };
-
-  // The links of a chain that remembers `most` layouts beside `base`; nothing if that is too large or too little.
-  std::optional<std::vector<Link>> links_of(const std::vector<const Member*>& consumers, int base, int most) const {
+  // One link of a chain: the sets that may stand after it, and how one comes to them.
+  struct Link {
+    std::vector<Few> after;
+    std::vector<int> ways;  // by position before and class: position after, -1 where it is forbidden
+  };
+  struct Chain {
     std::vector<Link> links;
-    std::vector<Few> before = {{base, 0}};
-    for (const Member* consumer : consumers) {
+    bool forgets = false;
+  };
+
+  // The links of a chain that remembers `most` layouts; nothing if that is too large or too little. `wanted` has what each class asks for, by
+  // consumer and class.
+  std::optional<Chain> chain_of(const std::vector<std::vector<std::vector<int>>>& wanted, int most, std::size_t producers) const {
+    Chain chain;
+    std::vector<Few> before = {{}};
+    for (const auto& classes : wanted) {
       Link link;
       std::map<Few, int> seen;
-      std::vector<Few> after;
-      for (Few few : before) {
-        auto& row = link.way.emplace_back();
-        for (const Member::Class& one : consumer->classes) {
+      for (const Few& few : before) {
+        for (const std::vector<int>& layouts : classes) {
           Few next = few;
           bool forbidden = false;
-          for (int target : one.targets) {
-            int larger = table_->with(next.set, target);
-            if (larger == next.set) continue;
+          for (int layout : layouts) {
+            if (next.has(layout)) continue;
             if (next.count < most) {
-              next = {larger, next.count + 1};
+              next.add(layout);
             } else {
+              chain.forgets = true;
               forbidden = crowds_ == Crowds::forbidden;
             }
           }
-          row.push_back(-1);
+          link.ways.push_back(-1);
           if (forbidden) continue;
           auto [at, fresh] = seen.try_emplace(next, static_cast<int>(seen.size()));
-          if (fresh) after.push_back(next);
-          row.back() = at->second;
+          if (fresh) link.after.push_back(next);
+          link.ways.back() = at->second;
         }
-        if (before.size() * consumer->classes.size() * after.size() > most_cells) return std::nullopt;
+        if (link.ways.size() > most_ways || link.after.size() * producers > most_ways) return std::nullopt;
       }
-      if (after.empty()) return std::nullopt;  // everything is forbidden
-      for (Few few : after) link.after.push_back(few.set);
-      before = std::move(after);
-      links.push_back(std::move(link));
+      if (link.after.empty()) return std::nullopt;  // everything is forbidden
+      before = link.after;
+      chain.links.push_back(std::move(link));
     }
-    return links;
+    return chain;
   }
 
   void add_chain(const std::vector<Member>& members, int from, int base) {
-    ++problem.crowds;
     const Member* producer = nullptr;
     std::vector<const Member*> consumers;
     for (const Member& member : members) {  // what a producer wants itself is what it has
       if (member.classes[0].from >= 0) producer = &member;
       else consumers.push_back(&member);
     }
-    std::optional<std::vector<Link>> links;
-    for (int most = 4; !links && most > 0; --most) links = links_of(consumers, base, most);
-    std::vector<int> sets = {base};
-    int last = -1;
-    if (links) {
-      for (std::size_t k = 0; k < links->size(); ++k) {
-        const Link& link = (*links)[k];
-        solve::Factor factor;
-        auto cells = std::make_shared<solve::CostCells>();
-        if (last >= 0) {
-          factor.scope.push_back(last);
-          cells->classes.emplace_back();
+    Asked asked = asked_by(members, from, base);
+    auto [known, fresh] = chains_.try_emplace(std::move(asked));
+    ChainCells& cells = known->second;
+    if (fresh) {
+      std::optional<Chain> chain;
+      const std::size_t producers = producer != nullptr ? producer->classes.size() : 1;
+      std::vector<int> layouts;  // wanted by some and not by all
+      std::vector<std::vector<std::vector<int>>> wanted;
+      for (const Member* consumer : consumers) {
+        wanted.emplace_back();
+        for (const Member::Class& one : consumer->classes) {
+          wanted.back().emplace_back();
+          for (int target : one.targets) {
+            if (table_->with(base, target) == base) continue;
+            auto at = std::find(layouts.begin(), layouts.end(), target);
+            wanted.back().back().push_back(static_cast<int>(at - layouts.begin()));
+            if (at == layouts.end()) layouts.push_back(target);
+          }
         }
-        factor.scope.push_back(consumers[k]->node);
-        cells->classes.push_back(consumers[k]->class_of);
-        last = static_cast<int>(problem.sum.domain.size());
-        problem.sum.domain.push_back(static_cast<int>(link.after.size()));
-        factor.scope.push_back(last);
-        cells->classes.emplace_back();
-        for (const auto& row : link.way)
-          for (int way : row)
-            for (std::size_t a = 0; a < link.after.size(); ++a) cells->cost.push_back(way == static_cast<int>(a) ? 0 : INFINITY);
-        factor.cells = std::move(cells);
-        problem.sum.factors.push_back(std::move(factor));
-        sets = link.after;
       }
-    } else if (crowds_ == Crowds::forbidden) {  // too many layouts even to remember one: charged by consumer, which is never too little
+      if (layouts.size() <= 128)
+        for (int most = static_cast<int>(std::min(consumers.size(), most_targets)); !chain && most > 0; --most)
+          chain = chain_of(wanted, most, producers);
+      cells.exact = chain && !chain->forgets;
+      std::vector<int> sets = {base};
+      if (chain)
+        for (std::size_t k = 0; k < consumers.size(); ++k) {
+          auto link = std::make_shared<solve::CostCells>();
+          if (k > 0) link->classes.emplace_back();
+          link->classes.push_back(consumers[k]->class_of);
+          link->classes.emplace_back();
+          link->follows = std::move(chain->links[k].ways);
+          sets.clear();
+          for (const Few& few : chain->links[k].after) {
+            sets.push_back(base);
+            for (std::size_t l = 0; l < layouts.size() && k + 1 == consumers.size(); ++l)  // those along the chain have no price
+              if (few.has(static_cast<int>(l))) sets.back() = table_->with(sets.back(), layouts[l]);
+          }
+          cells.states.push_back(static_cast<int>(sets.size()));
+          cells.links.push_back(std::move(link));
+        }
+      auto price = std::make_shared<solve::CostCells>();
+      if (producer != nullptr) price->classes.push_back(producer->class_of);
+      if (chain) price->classes.emplace_back();
+      for (std::size_t p = 0; p < producers; ++p)
+        for (int set : sets) price->cost.push_back(seconds(producer != nullptr ? producer->classes[p].from : from, set));
+      cells.price = std::move(price);
+    }
+    problem.crowds += !cells.exact;
+    if (cells.links.empty() && crowds_ == Crowds::forbidden)  // too many layouts even to remember one: charged by consumer, which is never too little
       for (const Member* consumer : consumers) add_pair(producer, *consumer, from);
+    int last = -1;
+    for (std::size_t k = 0; k < cells.links.size(); ++k) {
+      solve::Factor link{{}, cells.links[k]};
+      if (last >= 0) link.scope.push_back(last);
+      link.scope.push_back(consumers[k]->node);
+      last = static_cast<int>(problem.sum.domain.size());
+      problem.sum.domain.push_back(cells.states[k]);
+      behind_.push_back(consumers[k]->node);
+      link.scope.push_back(last);
+      problem.sum.factors.push_back(std::move(link));
     }
-    solve::Factor price;
-    auto cells = std::make_shared<solve::CostCells>();
-    if (producer != nullptr) {
-      price.scope.push_back(producer->node);
-      cells->classes.push_back(producer->class_of);
-    }
-    if (last >= 0) {
-      price.scope.push_back(last);
-      cells->classes.emplace_back();
-    }
-    for (std::size_t p = 0; p < (producer != nullptr ? producer->classes.size() : 1); ++p)
-      for (int set : sets) cells->cost.push_back(seconds(producer != nullptr ? producer->classes[p].from : from, set));
+    solve::Factor price{{}, cells.price};
+    if (producer != nullptr) price.scope.push_back(producer->node);
+    if (last >= 0) price.scope.push_back(last);
     if (price.scope.empty()) {
-      problem.constant += cells->cost[0];
+      problem.constant += cells.price->cost[0];
     } else {
-      price.cells = std::move(cells);
       problem.sum.factors.push_back(std::move(price));
     }
   }
@@ -267,6 +312,17 @@ class Tables {
     std::vector<std::pair<std::vector<Member::Class>, std::vector<int>>> members;
     auto operator<=>(const Asked&) const = default;
   };
+  Asked asked_by(const std::vector<Member>& members, int from, int set) const {
+    Asked asked{table_, times_, from, set, {}};
+    for (const Member& member : members) asked.members.emplace_back(member.classes, member.class_of);
+    return asked;
+  }
+  struct ChainCells {
+    std::vector<std::shared_ptr<const solve::CostCells>> links;
+    std::vector<int> states;  // sets after each link
+    std::shared_ptr<const solve::CostCells> price;
+    bool exact = true;
+  };
 
   const Graph& graph_;
   const Choices& choices_;
@@ -275,7 +331,9 @@ class Tables {
   TransitionTable* table_ = nullptr;  // of the value at hand
   int times_ = 1;                     // that it is made in a launch
   std::map<Asked, std::shared_ptr<const solve::CostCells>> known_;
+  std::map<Asked, ChainCells> chains_;
   std::map<std::vector<double>, std::shared_ptr<const solve::CostCells>> nodes_;
+  std::vector<int> behind_;  // by variable: the node that it stands behind
 };
 
 }  // namespace
@@ -307,7 +365,7 @@ LayoutProblem layout_problem(const Graph& graph, const Choices& choices, TreePri
   Tables tables(graph, choices, prices, crowds);
   auto wants = wants_of(graph);
   for (ValueId v : wants.ids()) tables.add(v, wants[v]);
-  return std::move(tables.problem);
+  return tables.finish();
 }
 
 }  // namespace karez::passes

@@ -20,15 +20,16 @@ struct Wants {
 };
 ById<ValueId, Wants> wants_of(const Graph& graph);
 
-// How to treat a value with so many consumers that one table over all of them would be too large. It becomes a chain of tables over the
-// set of layouts asked for so far, which remembers few of them. One more than it remembers is free, which keeps the minimum a lower bound
+// A value of several consumers is a chain of tables over the set of layouts asked for so far, for one table over all consumers would be large.
+// Where there are very many sets, the chain remembers few layouts. One more than it remembers is free, which keeps the minimum a lower bound
 // (a tree that reaches more costs no less), or it is forbidden, which keeps every price true.
 enum class Crowds { free, forbidden };
 
 struct LayoutProblem {
-  solve::MinSumProblem sum;  // the first variables are the nodes, their states the choices
-  double constant = 0;       // of values whose price no choice changes
-  int crowds = 0;            // values that became chains; where there are none, the minimum is the price itself
+  solve::MinSumProblem sum;
+  ById<NodeId, int> variable;  // of each node; its states are the choices
+  double constant = 0;         // of values whose price no choice changes
+  int crowds = 0;              // values that are not priced exactly; where there are none, the minimum is the price itself
 };
 LayoutProblem layout_problem(const Graph& graph, const Choices& choices, TreePrices& prices, Crowds crowds);
 

@@ -18,10 +18,20 @@ struct TransitionTable::State {
   std::map<Layout, int> number_of;
   std::vector<std::vector<int>> sets = {{}};  // by number: layouts, in the order of layouts
   std::map<std::vector<int>, int> set_of = {{{}, 0}};
-  std::unordered_map<std::int64_t, int> grown;       // by set and layout: the set with it
-  std::unordered_map<std::int64_t, double> seconds;  // by set and start
-  std::map<unsigned, TreeSearch> searches;           // by kinds of Partial
+  std::unordered_map<std::int64_t, int> grown;                         // by set and layout: the set with it
+  std::unordered_map<std::int64_t, double> seconds;                    // by set and start
+  std::map<unsigned, TreeSearch> searches;                             // by kinds of Partial
+  std::map<unsigned, std::unordered_map<std::int64_t, double>> steps;  // seconds, likewise, by both ends
   std::int64_t key(int set, int layout) const { return static_cast<std::int64_t>(set) << 32 | layout; }
+
+  struct Found {
+    const TreeSearch* search = nullptr;
+    unsigned kinds = 0;
+    std::vector<std::pair<int, int>> pairs;  // of states: the steps
+  };
+  int with(int set, int layout);
+  Found found(int from, int set);
+  TransitionStep step(const Space& space, int begin, int end) const;
 };
 
 TransitionTable::TransitionTable(const TensorType& type, const Mesh& mesh, const CostTable& costs) : state_(std::make_unique<State>()) {
@@ -44,30 +54,32 @@ int TransitionTable::number(const Layout& layout) {
   return at->second;
 }
 
-int TransitionTable::with(int set, int layout) {
-  auto [at, fresh] = state_->grown.try_emplace(state_->key(set, layout), set);
+int TransitionTable::State::with(int set, int layout) {
+  auto [at, fresh] = grown.try_emplace(key(set, layout), set);
   if (!fresh) return at->second;
-  std::vector<int> members = state_->sets[set];
-  auto place = std::find_if(members.begin(), members.end(), [&](int m) { return !(state_->layouts[m] < state_->layouts[layout]); });
+  std::vector<int> members = sets[set];
+  auto place = std::find_if(members.begin(), members.end(), [&](int m) { return !(layouts[m] < layouts[layout]); });
   if (place != members.end() && *place == layout) return set;
   members.insert(place, layout);
-  auto [known, added] = state_->set_of.try_emplace(members, static_cast<int>(state_->sets.size()));
-  if (added) state_->sets.push_back(std::move(members));
+  auto [known, added] = set_of.try_emplace(members, static_cast<int>(sets.size()));
+  if (added) sets.push_back(std::move(members));
   return at->second = known->second;
 }
 
-TransitionTree TransitionTable::tree(int from, int set) {
+int TransitionTable::with(int set, int layout) { return state_->with(set, layout); }
+
+TransitionTable::State::Found TransitionTable::State::found(int from, int set) {
   // A copy, less the start itself; the result does not depend on the order of consumers, for members stand in the order of layouts.
-  std::vector<int> members = state_->sets[set];
+  std::vector<int> members = sets[set];
   if (std::erase(members, from) != 0) {
     set = 0;
     for (int member : members) set = with(set, member);
   }
   if (set == 0) return {};
   require(ErrorKind::layout, members.size() <= 16, "transition: ", members.size(), " different targets; trees are exact up to 16");
-  unsigned kinds = kinds_of(state_->layouts[from]);
-  for (int member : members) kinds |= kinds_of(state_->layouts[member]);
-  auto search = state_->searches.try_emplace(kinds, state_->type, state_->mesh, kinds, state_->costs).first;
+  unsigned kinds = kinds_of(layouts[from]);
+  for (int member : members) kinds |= kinds_of(layouts[member]);
+  auto search = searches.try_emplace(kinds, type, mesh, kinds, costs).first;
   const Space& space = search->second.space();
   if (!search->second.knows(set)) {
     std::vector<int> subsets = {0};  // by the bits of the members in it
@@ -82,29 +94,44 @@ TransitionTree TransitionTable::tree(int from, int set) {
         last = m;
         for (std::size_t i = 0, count = below.size(); i < count; ++i) below.push_back(with(below[i], members[m]));
       }
-      search->second.run(subsets[bits], below, space.number(state_->layouts[members[last]]));
+      search->second.run(subsets[bits], below, space.number(layouts[members[last]]));
     }
   }
   std::vector<std::pair<int, int>> pairs;
-  search->second.collect(set, space.number(state_->layouts[from]), pairs);
+  search->second.collect(set, space.number(layouts[from]), pairs);
+  return {&search->second, search->first, std::move(pairs)};
+}
+
+TransitionStep TransitionTable::State::step(const Space& space, int begin, int end) const {
+  TransitionStep step{0, Move::slice, Layout(mesh.axes.size()), Layout(mesh.axes.size())};
+  space.unpack(begin, step.from);
+  space.unpack(end, step.to);
+  while (step.from[step.axis] == step.to[step.axis]) ++step.axis;
+  step.move = *move_between(step.from[step.axis], step.to[step.axis]);
+  return step;
+}
+
+TransitionTree TransitionTable::tree(int from, int set) {
+  const State::Found way = state_->found(from, set);
   TransitionTree out;
-  std::size_t axes = state_->mesh.axes.size();
-  for (auto [begin, end] : pairs) {
-    TransitionStep step{0, Move::slice, Layout(axes), Layout(axes)};
-    space.unpack(begin, step.from);
-    space.unpack(end, step.to);
-    while (step.from[step.axis] == step.to[step.axis]) ++step.axis;
-    step.move = *move_between(step.from[step.axis], step.to[step.axis]);
-    out.seconds += step_seconds(state_->type, state_->mesh, step, state_->costs);
-    out.steps.push_back(std::move(step));
+  for (auto [begin, end] : way.pairs) {
+    out.steps.push_back(state_->step(way.search->space(), begin, end));
+    out.seconds += step_seconds(state_->type, state_->mesh, out.steps.back(), state_->costs);
   }
   return out;
 }
 
 double TransitionTable::seconds(int from, int set) {
-  auto at = state_->seconds.find(state_->key(set, from));
-  if (at != state_->seconds.end()) return at->second;
-  return state_->seconds[state_->key(set, from)] = tree(from, set).seconds;
+  auto [at, fresh] = state_->seconds.try_emplace(state_->key(set, from), 0);
+  if (!fresh) return at->second;
+  const State::Found way = state_->found(from, set);
+  double sum = 0;
+  for (auto [begin, end] : way.pairs) {
+    auto [step, first] = state_->steps[way.kinds].try_emplace(state_->key(begin, end), 0);
+    if (first) step->second = step_seconds(state_->type, state_->mesh, state_->step(way.search->space(), begin, end), state_->costs);
+    sum += step->second;
+  }
+  return state_->seconds[state_->key(set, from)] = sum;
 }
 
 TransitionTree transition_tree(const TensorType& type, const Mesh& mesh, const Layout& from, const std::vector<Layout>& targets,

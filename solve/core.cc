@@ -2,11 +2,14 @@
 #include "solve/core.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace karez::solve {
 namespace {
 constexpr double inf = std::numeric_limits<double>::infinity();
+constexpr int pass_group = 4;             // passes that must raise the bound
+constexpr double idle = 1e-6;             // by more than this share, or they were the last
 constexpr double all_to_one = 256;        // cells of all tables that the elimination of cheap variables may make, to those of one
 constexpr double first_share = 1.0 / 64;  // of the gap: the first core
 }  // namespace
@@ -16,9 +19,18 @@ LowerBound::LowerBound(const MinSumProblem& problem, int passes, std::size_t che
       slack_(1e-12 * magnitude(plan_.graph)) {
   fill(plan_);
   r_ = reweighting(plan_);
-  for (int i = 0; i < passes && r_.bound < inf; ++i) pass(plan_, r_, i % 2 == 1);
+  double before = -inf;
+  bool ascending = true;
+  for (int i = 0; i < passes && r_.bound < inf; ++i) {
+    if (i % pass_group == 0 && i > 0) {
+      if (r_.bound - before <= idle * std::abs(r_.bound)) break;
+      before = r_.bound;
+    }
+    pass(plan_, r_, i % 2 == 1);
+    ascending = i % 2 == 1;
+  }
   bound_ = r_.bound < inf ? least_sum(plan_, r_) - slack_ : inf;
-  if (bound_ < inf) rounded_ = round_choice(plan_, r_, passes % 2 == 1);
+  if (bound_ < inf) rounded_ = round_choice(plan_, r_, !ascending);
 }
 
 std::size_t LowerBound::cells() const {

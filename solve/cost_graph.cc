@@ -43,6 +43,16 @@ void check(const MinSumProblem& problem) {
       require(std::count(there.begin(), there.end(), 1) == most + 1, "min_sum: factor ", f, " leaves out a class of variable ", v);
       count = checked_mul(count, most + 1);
     }
+    if (!cells.follows.empty()) {
+      require(cells.cost.empty() && !factor.scope.empty(), "min_sum: factor ", f, " has costs, or no axis, beside what follows");
+      const int last = factor.scope.back();
+      const auto& of = cells.classes.back();
+      const int classes = of.empty() ? problem.domain[last] : 1 + *std::max_element(of.begin(), of.end());
+      require(static_cast<std::int64_t>(cells.follows.size()) * classes == count, "min_sum: factor ", f, " says what follows from ",
+              cells.follows.size(), " classes, its scope has ", count / classes);
+      for (int c : cells.follows) require(c >= -1 && c < classes, "min_sum: factor ", f, " has class ", c, " follow, of ", classes);
+      continue;
+    }
     require(static_cast<std::int64_t>(cells.cost.size()) == count, "min_sum: factor ", f, " has ", cells.cost.size(), " costs, its scope ", count);
     if (!seen.try_emplace(&cells, true).second) continue;
     for (double c : cells.cost) require(!(std::isnan(c) || c == -inf), "min_sum: factor ", f, " holds the cost ", c);
@@ -54,7 +64,8 @@ struct Arranged {
   Table table;
   std::vector<int> sizes;
   Steps step;
-  bool as_given = true;  // the cells need not move
+  bool as_given = true;    // the cells need not move
+  std::vector<int> given;  // sizes as the factor has them
 };
 
 Arranged arranged(CostGraph& graph, const Factor& factor) {
@@ -71,6 +82,7 @@ Arranged arranged(CostGraph& graph, const Factor& factor) {
     sizes.push_back(1 + *std::max_element(class_of.back().begin(), class_of.back().end()));
   }
   const std::vector<std::size_t> stride = strides_of(sizes);
+  made.given = sizes;
   std::vector<int> order = factor.scope;
   std::sort(order.begin(), order.end());
   order.erase(std::unique(order.begin(), order.end()), order.end());
@@ -135,6 +147,14 @@ int Partings::refined(int a, int b) {
   return at->second = number(class_of);
 }
 
+std::vector<double> dense_cells(const Sheet& sheet) {
+  const auto last = static_cast<std::size_t>(sheet.sizes.back());
+  std::vector<double> cells(sheet.follows.size() * last, inf);
+  for (std::size_t i = 0; i < sheet.follows.size(); ++i)
+    if (sheet.follows[i] >= 0) cells[i * last + static_cast<std::size_t>(sheet.follows[i])] = 0;
+  return cells;
+}
+
 std::vector<std::size_t> strides_of(std::span<const int> sizes) {
   std::vector<std::size_t> stride(sizes.size(), 1);
   for (std::size_t a = sizes.size(); a-- > 1;) stride[a - 1] = stride[a] * static_cast<std::size_t>(sizes[a]);
@@ -167,6 +187,29 @@ void add_gathered(std::span<double> out, std::span<const double> cells, const St
   }
 }
 
+namespace {
+// The sheet of a factor with its axes arranged.
+Sheet sheet_of(const CostCells& cells, const Arranged& made) {
+  Sheet sheet{made.sizes, {}, cells.cost, {}};
+  if (cells.follows.empty()) {
+    if (made.as_given) return sheet;
+    sheet.own.assign(cell_count(made.sizes), 0.0);
+    add_gathered(sheet.own, cells.cost, made.step);
+    sheet.borrowed = {};
+    return sheet;
+  }
+  sheet.borrowed = {};
+  if (made.as_given && made.sizes.size() == made.given.size()) {
+    sheet.follows = cells.follows;
+    return sheet;
+  }
+  const std::vector<double> dense = dense_cells({made.given, {}, {}, cells.follows});
+  sheet.own.assign(cell_count(made.sizes), 0.0);
+  add_gathered(sheet.own, dense, made.step);
+  return sheet;
+}
+}  // namespace
+
 CostGraph cost_graph(const MinSumProblem& problem) {
   check(problem);
   CostGraph graph;
@@ -175,7 +218,7 @@ CostGraph cost_graph(const MinSumProblem& problem) {
   for (const Factor& factor : problem.factors) {
     Arranged made = arranged(graph, factor);
     if (made.table.scope.empty()) {
-      graph.constant += factor.cells->cost[0];
+      graph.constant += factor.cells->follows.empty() ? factor.cells->cost[0] : factor.cells->follows[0] < 0 ? inf : 0;
       continue;
     }
     // How the axes were turned: with the cells' own classes it says which cell goes where.
@@ -185,14 +228,7 @@ CostGraph cost_graph(const MinSumProblem& problem) {
       turn.push_back(at != made.table.scope.end() && *at == factor.scope[a] ? static_cast<int>(at - made.table.scope.begin()) : -1);
     }
     auto [at, fresh] = known.try_emplace({factor.cells.get(), turn}, static_cast<int>(graph.sheets.size()));
-    if (fresh) {
-      Sheet& sheet = graph.sheets.emplace_back(Sheet{made.sizes, {}, factor.cells->cost});
-      if (!made.as_given) {
-        sheet.own.assign(cell_count(made.sizes), 0.0);
-        add_gathered(sheet.own, factor.cells->cost, made.step);
-        sheet.borrowed = {};
-      }
-    }
+    if (fresh) graph.sheets.push_back(sheet_of(*factor.cells, made));
     made.table.sheet = at->second;
     graph.tables.push_back(std::move(made.table));
   }
@@ -207,7 +243,9 @@ double cell_of(const CostGraph& graph, const Table& table, std::span<const int> 
     at = at * static_cast<std::size_t>(sheet.sizes[a]) +
          static_cast<std::size_t>(graph.partings[table.partings[a]].of[static_cast<std::size_t>(state)]);
   }
-  return sheet.cells()[at];
+  if (sheet.follows.empty()) return sheet.cells()[at];
+  const auto last = static_cast<std::size_t>(sheet.sizes.back());
+  return sheet.follows[at / last] == static_cast<int>(at % last) ? 0 : inf;
 }
 
 double cost_of(const CostGraph& graph, std::span<const int> choice) {

@@ -43,6 +43,7 @@ struct Sheet {
   std::vector<int> sizes;            // by axis
   std::vector<double> own;           // the cells, unless they are the caller's
   std::span<const double> borrowed;  // which are read in place
+  std::vector<int> follows;          // or, where the last axis follows from the others, its class (see CostCells)
   std::span<const double> cells() const { return own.empty() ? borrowed : std::span<const double>(own); }
 };
 
@@ -69,6 +70,7 @@ double magnitude(const CostGraph&);
 // Row-major strides; the last is 1.
 std::vector<std::size_t> strides_of(std::span<const int> sizes);
 std::size_t cell_count(std::span<const int> sizes);
+std::vector<double> dense_cells(const Sheet&);  // those that `follows` stands for
 
 using Steps = std::vector<std::vector<std::size_t>>;  // by axis and index: how far the cell lies
 

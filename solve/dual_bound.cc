@@ -12,6 +12,7 @@
 namespace karez::solve {
 namespace {
 constexpr double inf = std::numeric_limits<double>::infinity();
+constexpr double most_looked_at = 5000;  // joint classes of a step's result
 
 const Table& table_of(const Elimination& plan, int table) { return plan.graph.tables[static_cast<std::size_t>(table)]; }
 const Sheet& sheet_of(const Elimination& plan, int table) { return plan.graph.sheets[static_cast<std::size_t>(table_of(plan, table).sheet)]; }
@@ -24,6 +25,16 @@ Axes axes_of(const Elimination& plan, const Reweighting& r, int table) {
   const auto& sizes = sheet_of(plan, table).sizes;
   for (std::size_t a = 0; a < sizes.size(); ++a) axes.push_back({sizes[a], r.message[table][a].data()});
   return axes;
+}
+
+// What is least for each class of one axis.
+void ask(const Elimination& plan, Reweighting::Use use, const Axes& axes, std::span<double> least) {
+  const Sheet& sheet = sheet_of(plan, use.table);
+  if (sheet.follows.empty()) {
+    min_marginal(sheet.cells(), axes, static_cast<std::size_t>(use.axis), least);
+  } else {
+    min_marginal(std::span<const int>(sheet.follows), axes, static_cast<std::size_t>(use.axis), least);
+  }
 }
 
 // Does the table have variables after / before this axis in the direction of the walk? Scopes are ascending.
@@ -54,7 +65,8 @@ Reweighting reweighting(const Elimination& plan) {
       r.uses[table.scope[a]].push_back({t, static_cast<int>(a)});
     }
   }
-  r.own = r.node;
+  r.own = r.with = r.node;
+  for (auto& costs : r.with) std::fill(costs.begin(), costs.end(), -inf);
   return r;
 }
 
@@ -62,8 +74,9 @@ double pass_cells(const Elimination& plan) {
   double cells = 0;
   for (std::size_t t = 0; t < plan.graph.tables.size(); ++t) {
     const auto& table = plan.graph.tables[t];
+    const Sheet& sheet = plan.graph.sheets[static_cast<std::size_t>(table.sheet)];
     if (plan.alive[t] && table.scope.size() > 1)
-      cells += static_cast<double>(cell_count(plan.graph.sheets[static_cast<std::size_t>(table.sheet)].sizes) * (table.scope.size() - 1));
+      cells += static_cast<double>((sheet.follows.empty() ? cell_count(sheet.sizes) : sheet.follows.size()) * (table.scope.size() - 1));
   }
   return cells;
 }
@@ -81,7 +94,7 @@ void pass(const Elimination& plan, Reweighting& r, bool ascending) {
       if (!from_before && !r.fresh) continue;  // untouched since the opposite pass asked it
       const Parting& parting = parting_of(plan, use);
       least.resize(parting.first.size());
-      min_marginal(sheet_of(plan, use.table).cells(), axes_of(plan, r, use.table), static_cast<std::size_t>(use.axis), least);
+      ask(plan, use, axes_of(plan, r, use.table), least);
       auto& message = r.message[use.table][use.axis];
       for (std::size_t c = 0; c < least.size(); ++c)
         if (least[c] < inf) message[c] -= least[c];
@@ -91,6 +104,8 @@ void pass(const Elimination& plan, Reweighting& r, bool ascending) {
     r.bound += floor;
     if (floor == inf) return;  // everything is forbidden
     for (double& cost : node) cost -= floor;
+    if (!r.fresh)  // all other tables and variables are at least zero now
+      for (std::size_t s = 0; s < node.size(); ++s) r.with[v][s] = std::max(r.with[v][s], r.bound + node[s]);
     if (out == 0) continue;
     const double share = 1.0 / std::max(in, out);
     taken.assign(node.size(), 0.0);
@@ -118,14 +133,12 @@ Marks states_within(const Elimination& plan, const Reweighting& r, double excess
     for (Reweighting::Use use : r.uses[v]) {  // all other tables and variables are at least zero
       const Parting& parting = parting_of(plan, use);
       least.resize(parting.first.size());
-      min_marginal(sheet_of(plan, use.table).cells(), axes_of(plan, r, use.table), static_cast<std::size_t>(use.axis), least);
+      ask(plan, use, axes_of(plan, r, use.table), least);
       for (std::size_t s = 0; s < cost.size(); ++s) cost[s] += least[parting.of[s]];
     }
-    for (std::size_t s = 0; s < cost.size(); ++s) keep[v][s] = cost[s] <= excess;
+    for (std::size_t s = 0; s < cost.size(); ++s) keep[v][s] = std::max(cost[s], r.with[v][s] - r.bound) <= excess;
   }
   // What a step's state costs more than its best, in the best case of what others may still choose.
-  std::vector<double> costs;
-  std::vector<int> choice(plan.graph.states.size(), 0);
   for (std::size_t i = plan.steps.size(); i-- > 0;) {
     const EliminationStep& step = plan.steps[i];
     const Table& out = table_of(plan, step.out);
@@ -141,16 +154,23 @@ Marks states_within(const Elimination& plan, const Reweighting& r, double excess
         if (seen[c]) may.back().push_back(parting.first[c]);
     }
     if (std::any_of(may.begin(), may.end(), [](const auto& m) { return m.empty(); })) continue;  // nothing is kept at all
-    std::vector<std::size_t> index(may.size(), 0);
-    while (true) {
-      for (std::size_t a = 0; a < may.size(); ++a) choice[out.scope[a]] = may[a][index[a]];
-      costs_of(plan, step, choice, costs);
-      const double best = *std::min_element(costs.begin(), costs.end());
-      for (std::size_t s = 0; s < costs.size(); ++s) mine[s] = mine[s] || costs[s] <= best + excess;
-      std::size_t a = may.size();
-      while (a > 0 && ++index[a - 1] == may[a - 1].size()) index[--a] = 0;
-      if (a == 0) break;
+    double cells = 1;
+    for (const auto& m : may) cells *= static_cast<double>(m.size());
+    if (cells > most_looked_at) {  // where others may still do so much, little is ruled out
+      std::fill(mine.begin(), mine.end(), 1);
+      continue;
     }
+    with_join(plan, step, may, [&](Join& join) {
+      join.for_each([&](std::span<const double> costs) {
+        const double most = *std::min_element(costs.begin(), costs.end()) + excess;
+        bool all = true;
+        for (std::size_t s = 0; s < costs.size(); ++s) {
+          mine[s] = mine[s] || costs[s] <= most;
+          all = all && mine[s];
+        }
+        return !all;
+      });
+    });
   }
   return keep;
 }
@@ -169,7 +189,7 @@ std::vector<int> round_choice(const Elimination& plan, const Reweighting& r, boo
         if (choice[scope[a]] >= 0) axes[a].fixed = parting_of(plan, {use.table, static_cast<int>(a)}).of[choice[scope[a]]];
       const Parting& parting = parting_of(plan, use);
       least.resize(parting.first.size());
-      min_marginal(sheet_of(plan, use.table).cells(), axes, static_cast<std::size_t>(use.axis), least);
+      ask(plan, use, axes, least);
       for (std::size_t s = 0; s < cost.size(); ++s) cost[s] += least[parting.of[s]];
     }
     choice[v] = static_cast<int>(std::min_element(cost.begin(), cost.end()) - cost.begin());
@@ -180,15 +200,13 @@ std::vector<int> round_choice(const Elimination& plan, const Reweighting& r, boo
 
 double least_sum(const Elimination& plan, const Reweighting& r) {
   double sum = constant_of(plan);
+  std::vector<double> least;
   for (int t = 0; t < static_cast<int>(plan.graph.tables.size()); ++t) {
     const Table& table = table_of(plan, t);
     if (!plan.alive[t] || table.scope.size() < 2) continue;
-    double least = inf;
-    Axes axes = axes_of(plan, r, t);
-    for_each_row(sheet_of(plan, t).cells(), axes, [&](const int*, const double* row, double base) {
-      least = std::min(least, min_plus(row, axes.back().add, axes.back().size) + base);
-    });
-    sum += least;
+    least.resize(static_cast<std::size_t>(sheet_of(plan, t).sizes[0]));
+    ask(plan, {t, 0}, axes_of(plan, r, t), least);
+    sum += *std::min_element(least.begin(), least.end());
   }
   for (int v : plan.left) {  // its own costs, less all that its tables were told
     std::vector<double> node = r.own[v];

@@ -14,6 +14,7 @@ struct Reweighting {
   std::vector<std::vector<double>> node;                  // by variable; empty for those eliminated
   std::vector<std::vector<std::vector<double>>> message;  // by table; empty for those gone and for those of one variable, which are in node
   std::vector<std::vector<double>> own;                   // by variable: the costs it began with
+  std::vector<std::vector<double>> with;                  // by variable and state: no choice with this state costs less
   double bound = 0;                                       // after a pass: no choice costs less, to rounding
   bool fresh = true;                                      // no pass yet: the first one asks every table
   struct Use {

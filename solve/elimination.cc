@@ -2,13 +2,16 @@
 #include "solve/elimination.h"
 
 #include <algorithm>
+#include <deque>
+#include <limits>
 #include <map>
 #include <set>
 
-#include "solve/join.h"
-
 namespace karez::solve {
 namespace {
+
+constexpr std::size_t most_dense = 1 << 18;  // cells: what follows from others is written out up to here
+constexpr double never = 1e300, inf = std::numeric_limits<double>::infinity();
 
 // The scope of what a step makes.
 struct Result {
@@ -62,6 +65,8 @@ class Planner {
     Result result;
     std::vector<std::pair<int, int>> axes;  // variable and parting
     for (int t : tables_[v]) {
+      const Sheet& sheet = made_.graph.sheets[static_cast<std::size_t>(table(t).sheet)];
+      if (!sheet.follows.empty() && cell_count(sheet.sizes) > most_dense) result.cells = never;
       double cells = 1;
       for (std::size_t a = 0; a < table(t).scope.size(); ++a) {
         const int w = table(t).scope[a];
@@ -161,14 +166,28 @@ class Planner {
 };
 
 void fill(Elimination& plan, const EliminationStep& step) {
-  CostGraph& graph = plan.graph;
+  const Table& out = plan.graph.tables[static_cast<std::size_t>(step.out)];
+  std::vector<std::vector<int>> states;
+  for (int parting : out.partings) states.push_back(plan.graph.partings[parting].first);
+  std::vector<double> made;
+  with_join(plan, step, states, [&](Join& join) { made = join.minimise(); });
+  plan.graph.sheets[static_cast<std::size_t>(out.sheet)].own = std::move(made);
+}
+}  // namespace
+
+void with_join(const Elimination& plan, const EliminationStep& step, const std::vector<std::vector<int>>& states,
+               const std::function<void(Join&)>& use) {
+  const CostGraph& graph = plan.graph;
   const Table& out = graph.tables[static_cast<std::size_t>(step.out)];
-  const int states = graph.states[static_cast<std::size_t>(step.variable)];
-  Sheet& sheet = graph.sheets[static_cast<std::size_t>(out.sheet)];
-  Join join(sheet.sizes, states);
+  std::vector<int> sizes;
+  for (const auto& axis : states) sizes.push_back(static_cast<int>(axis.size()));
+  Join join(sizes, graph.states[static_cast<std::size_t>(step.variable)]);
+  std::deque<std::vector<double>> dense;  // of inputs that say what follows
   for (int t : step.inputs) {
     const Table& table = graph.tables[static_cast<std::size_t>(t)];
     const Sheet& from = graph.sheets[static_cast<std::size_t>(table.sheet)];
+    const std::vector<double>* written = nullptr;
+    if (!from.follows.empty()) written = &dense.emplace_back(dense_cells(from));
     const std::vector<std::size_t> stride = strides_of(from.sizes);
     Steps jumps(out.scope.size());
     std::vector<std::size_t> of_x;
@@ -179,14 +198,12 @@ void fill(Elimination& plan, const EliminationStep& step) {
         continue;
       }
       const auto place = static_cast<std::size_t>(std::lower_bound(out.scope.begin(), out.scope.end(), table.scope[a]) - out.scope.begin());
-      for (int state : graph.partings[out.partings[place]].first)
-        jumps[place].push_back(stride[a] * static_cast<std::size_t>(parting.of[static_cast<std::size_t>(state)]));
+      for (int state : states[place]) jumps[place].push_back(stride[a] * static_cast<std::size_t>(parting.of[static_cast<std::size_t>(state)]));
     }
-    join.add(from.cells(), std::move(jumps), of_x);
+    join.add(written ? std::span<const double>(*written) : from.cells(), std::move(jumps), of_x);
   }
-  sheet.own = join.minimise();
+  use(join);
 }
-}  // namespace
 
 Elimination plan_elimination(CostGraph graph, Next next, double most_cells, double most_stored) {
   return Planner(std::move(graph), next, most_cells, most_stored).run();
@@ -227,13 +244,16 @@ void costs_of(const Elimination& plan, const EliminationStep& step, std::span<co
     const std::vector<std::size_t> stride = strides_of(sheet.sizes);
     std::size_t at = 0, own = 0;
     for (std::size_t a = 0; a < table.scope.size(); ++a) {
+      const Parting& parting = graph.partings[table.partings[a]];
       if (table.scope[a] == step.variable) own = a;
-      else
-        at += stride[a] * static_cast<std::size_t>(
-                              graph.partings[table.partings[a]].of[static_cast<std::size_t>(choice[static_cast<std::size_t>(table.scope[a])])]);
+      else at += stride[a] * static_cast<std::size_t>(parting.of[static_cast<std::size_t>(choice[static_cast<std::size_t>(table.scope[a])])]);
     }
     const Parting& parting = graph.partings[table.partings[own]];
-    for (std::size_t s = 0; s < costs.size(); ++s) costs[s] += sheet.cells()[at + stride[own] * static_cast<std::size_t>(parting.of[s])];
+    const auto last = static_cast<std::size_t>(sheet.sizes.back());
+    for (std::size_t s = 0; s < costs.size(); ++s) {
+      const std::size_t cell = at + stride[own] * static_cast<std::size_t>(parting.of[s]);
+      costs[s] += sheet.follows.empty() ? sheet.cells()[cell] : sheet.follows[cell / last] == static_cast<int>(cell % last) ? 0 : inf;
+    }
   }
 }
 

@@ -1,11 +1,12 @@
 // Elimination: variables minimised out of a cost graph one after the other, planned without touching a cost.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "solve/cost_graph.h"
+#include "solve/join.h"
 
 namespace karez::solve {
 
@@ -36,6 +37,9 @@ std::optional<Elimination> plan_exact(const CostGraph& graph, double most_cells)
 
 // Computes the sheets.
 void fill(Elimination&);
+
+// The join of a step's inputs over these states of the variables in its result, by axis.
+void with_join(const Elimination&, const EliminationStep&, const std::vector<std::vector<int>>& states, const std::function<void(Join&)>& use);
 
 // Sum of the constant and of what the steps made that has no variable; of a plan without variables left, the minimum.
 double constant_of(const Elimination&);

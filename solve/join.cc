@@ -50,7 +50,7 @@ void Join::add_row(const double* cells, const double* sum, double* out) const {
   for (int x = 0; x < states_; ++x) out[x] = sum[x] + cells[x];
 }
 
-std::vector<double> Join::minimise() {
+void Join::begin() {
   ends_.assign(sizes_.size(), {});
   partial_.assign(sizes_.size(), std::vector<double>(static_cast<std::size_t>(states_)));
   for (Part& part : parts_) {
@@ -58,10 +58,34 @@ std::vector<double> Join::minimise() {
     if (part.deepest == 0) add_row(part.at[0], base_.data(), base_.data());
     else ends_[part.deepest - 1].push_back(&part);
   }
+}
+
+std::vector<double> Join::minimise() {
+  begin();
   out_.clear();
   out_.reserve(cell_count(sizes_));
   descend(0, base_.data());
   return std::move(out_);
+}
+
+void Join::for_each(const std::function<bool(std::span<const double>)>& visit) {
+  begin();
+  walk(0, base_.data(), visit);
+}
+
+bool Join::walk(std::size_t axis, const double* sum, const std::function<bool(std::span<const double>)>& visit) {
+  if (axis == sizes_.size()) return visit({sum, static_cast<std::size_t>(states_)});
+  for (int i = 0; i < sizes_[axis]; ++i) {
+    for (Part& part : parts_)
+      if (part.deepest > axis) part.at[axis + 1] = part.at[axis] + (part.step[axis].empty() ? 0 : part.step[axis][static_cast<std::size_t>(i)]);
+    const double* total = sum;
+    for (Part* part : ends_[axis]) {
+      add_row(part->at[axis + 1], total, partial_[axis].data());
+      total = partial_[axis].data();
+    }
+    if (!walk(axis + 1, total, visit)) return false;
+  }
+  return true;
 }
 
 void Join::descend(std::size_t axis, const double* sum) {

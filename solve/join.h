@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -17,6 +18,8 @@ class Join {
   // Where the cell of index i on each axis of the scope, and of state x, lies; empty for an axis the table does not have. It has x.
   void add(std::span<const double> cells, Steps step, const std::vector<std::size_t>& of_x);
   std::vector<double> minimise();
+  // The sums at (i..., x) for all x, once for each i, until `visit` says false.
+  void for_each(const std::function<bool(std::span<const double>)>& visit);
 
  private:
   struct Part {
@@ -27,7 +30,9 @@ class Join {
     std::span<const double> cells;
   };
 
+  void begin();
   void descend(std::size_t axis, const double* sum);
+  bool walk(std::size_t axis, const double* sum, const std::function<bool(std::span<const double>)>& visit);
   void add_row(const double* cells, const double* sum, double* out) const;
 
   std::vector<int> sizes_;

@@ -46,7 +46,7 @@ MinSumProblem restricted(const MinSumProblem& problem, const Marks& keep) {
       count *= step.back().size();
     }
     cells->cost.assign(count, 0.0);
-    add_gathered(cells->cost, all.cost, step);
+    add_gathered(cells->cost, all.follows.empty() ? all.cost : dense_cells({sizes, {}, {}, all.follows}), step);
     made.factors.push_back({factor.scope, std::move(cells)});
   }
   return made;
@@ -80,7 +80,14 @@ double cost_of(const MinSumProblem& problem, const std::vector<int>& choice) {
       const int size = of.empty() ? problem.domain[v] : 1 + *std::max_element(of.begin(), of.end());
       at = at * static_cast<std::size_t>(size) + static_cast<std::size_t>(of.empty() ? static_cast<int>(s) : of[s]);
     }
-    cost += factor.cells->cost[at];
+    const auto& follows = factor.cells->follows;
+    if (follows.empty()) {
+      cost += factor.cells->cost[at];
+      continue;
+    }
+    const auto& of = factor.cells->classes.back();
+    const auto last = static_cast<std::size_t>(of.empty() ? problem.domain[factor.scope.back()] : 1 + *std::max_element(of.begin(), of.end()));
+    if (follows[at / last] != static_cast<int>(at % last)) return inf;
   }
   return cost;
 }

@@ -16,19 +16,29 @@ struct Axis {
 };
 using Axes = std::vector<Axis>;
 
-// Least of row[i] + add[i]. Four chains: a minimum depends on its predecessor, and -O2 does not split it; the result is the same.
+// Least of row[i] + add[i]. Four chains in one array: -O2 makes vector code of this form; the result is the same in any order.
 inline double min_plus(const double* row, const double* add, int count) {
   constexpr double inf = std::numeric_limits<double>::infinity();
-  double a = inf, b = inf, c = inf, d = inf;
+  double least[4] = {inf, inf, inf, inf};
+  int i = 0;
+  for (; i + 4 <= count; i += 4)
+    for (int k = 0; k < 4; ++k) {
+      const double sum = row[i + k] + add[i + k];
+      least[k] = sum < least[k] ? sum : least[k];
+    }
+  for (; i < count; ++i) least[0] = std::min(least[0], row[i] + add[i]);
+  return std::min(std::min(least[0], least[1]), std::min(least[2], least[3]));
+}
+
+// least[i] = min(least[i], row[i] + base), likewise.
+inline void lower(double* least, const double* row, double base, int count) {
   int i = 0;
   for (; i + 4 <= count; i += 4) {
-    a = std::min(a, row[i] + add[i]);
-    b = std::min(b, row[i + 1] + add[i + 1]);
-    c = std::min(c, row[i + 2] + add[i + 2]);
-    d = std::min(d, row[i + 3] + add[i + 3]);
+    double four[4];
+    for (int k = 0; k < 4; ++k) four[k] = row[i + k] + base;
+    for (int k = 0; k < 4; ++k) least[i + k] = four[k] < least[i + k] ? four[k] : least[i + k];
   }
-  for (; i < count; ++i) a = std::min(a, row[i] + add[i]);
-  return std::min(std::min(a, b), std::min(c, d));
+  for (; i < count; ++i) least[i] = std::min(least[i], row[i] + base);
 }
 
 // Calls visit(index, row, base) for each visited row, a run along the last axis; base is the sum of the other axes' summands there.
@@ -65,9 +75,7 @@ inline void min_marginal(std::span<const double> cells, const Axes& axes, std::s
   const Axis& last = axes.back();
   std::fill(least.begin(), least.end(), std::numeric_limits<double>::infinity());
   if (axis + 1 == axes.size()) {
-    for_each_row(cells, axes, [&](const int*, const double* row, double base) {
-      for (int i = 0; i < last.size; ++i) least[i] = std::min(least[i], row[i] + base);
-    });
+    for_each_row(cells, axes, [&](const int*, const double* row, double base) { lower(least.data(), row, base, last.size); });
     for (int i = 0; i < last.size; ++i) least[i] += last.add[i];
   } else if (last.fixed >= 0) {
     for_each_row(cells, axes, [&](const int* index, const double* row, double base) {
@@ -79,6 +87,36 @@ inline void min_marginal(std::span<const double> cells, const Axes& axes, std::s
       double& out = least[index[axis]];
       out = std::min(out, min_plus(row, last.add, last.size) + base);
     });
+  }
+}
+
+// The same where the last axis follows from the others, which are `follows.size()` joint classes: see CostCells.
+inline void min_marginal(std::span<const int> follows, const Axes& axes, std::size_t axis, std::span<double> least) {
+  const std::size_t last = axes.size() - 1, inner = last - 1;
+  std::fill(least.begin(), least.end(), std::numeric_limits<double>::infinity());
+  std::vector<int> index(inner, 0);
+  const int count = axes[inner].size, one = axes[inner].fixed, only = axes[last].fixed;
+  const double *add = axes[inner].add, *after = axes[last].add;
+  for (const int* row = follows.data(); row != follows.data() + follows.size(); row += count) {
+    double base = 0;
+    bool visited = true;
+    for (std::size_t a = 0; a < inner; ++a) {
+      visited &= axes[a].fixed < 0 || axes[a].fixed == index[a];
+      base += axes[a].add[index[a]];
+    }
+    if (visited) {
+      double* here = axis < inner ? &least[index[axis]] : nullptr;
+      for (int i = one < 0 ? 0 : one, end = one < 0 ? count : one + 1; i < end; ++i) {
+        if (row[i] < 0 || (only >= 0 && only != row[i])) continue;
+        const double sum = base + add[i] + after[row[i]];
+        double& out = here ? *here : least[axis == last ? row[i] : i];
+        out = std::min(out, sum);
+      }
+    }
+    for (std::size_t a = inner; a-- > 0;) {
+      if (++index[a] < axes[a].size) break;
+      index[a] = 0;
+    }
   }
 }
 
