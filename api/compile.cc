@@ -14,7 +14,6 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "passes/layout_rules.h"
-#include "passes/memory_limit.h"
 #include "passes/pipeline.h"
 #include "passes/place.h"
 
@@ -62,10 +61,12 @@ struct PlannedVariable {
   Layout layout;
 };
 
-// What a signature says of one argument: its type, and of one that lies on devices already where and how.
+// What a signature says of one argument: its type, and of one that lies on devices already where and how. A source may take its time, so that its
+// next batch is worth a second slot; an array is there at once.
 struct Function::Taken {
   TensorType type;
   std::optional<Kept> kept = {};
+  bool ahead = false;  // fed by a source
   bool operator==(const Taken&) const = default;
 };
 
@@ -145,7 +146,6 @@ Compilation compiled(WorldState& world, Graph graph, const FunctionOptions& opti
   c.options.off = options.off;
   c.options.keep_text = options.keep_text;
   compile(c);
-  if (world.options.memory > 0) check_memory(c, world.options.memory);
   return c;
 }
 
@@ -287,9 +287,10 @@ Function::Taken Function::taken(const State& s, Argument& argument, std::size_t 
             "' is an array of another world; what read() gives is an array of the host");
     return {array.result.type(), *array.kept};
   }
-  if (argument.array.valid()) argument.feed = {argument.given_away ? array_source(argument.array) : world.copies.copy(argument.array), 0};
+  const bool ahead = !argument.array.valid();
+  if (!ahead) argument.feed = {argument.given_away ? array_source(argument.array) : world.copies.copy(argument.array), 0};
   require(argument.feed.source != nullptr, "argument ", number, " of function '", s.options.name, "' has no source");
-  return {argument.feed.source->type()};
+  return {argument.feed.source->type(), {}, ahead};
 }
 
 void Function::compile(const std::vector<TensorType>& types) const {
@@ -323,8 +324,11 @@ void Function::plan_for(State& s, const std::vector<Taken>& signature) {
     std::vector<Tensor> inputs;
     trace.builder.where = karez::print(s.where);
     for (std::size_t i = 0; i < signature.size(); ++i) {
-      const auto& [type, kept] = signature[i];
-      inputs.push_back(kept ? trace.array_input(cat("arg", i), type, kept->mesh, kept->layout) : trace.input(cat("arg", i), type));
+      const auto& [type, kept, ahead] = signature[i];
+      const std::string name = cat("arg", i);
+      inputs.push_back(kept    ? trace.array_input(name, type, kept->mesh, kept->layout)
+                       : ahead ? trace.ahead_input(name, type)
+                               : trace.input(name, type));
     }
     trace.builder.where.clear();
     trace.finish(s.body(inputs));
@@ -334,7 +338,11 @@ void Function::plan_for(State& s, const std::vector<Taken>& signature) {
   auto made = compile_traced(s, signature, trace);
   std::erase_if(s.compiled, [&](const auto& c) { return c->signature == signature; });
   auto text = [&](const std::vector<Taken>& of) {
-    return cat("(", join(of, ", ", [&](const Taken& t) { return t.kept ? sbp::print(t.type, t.kept->mesh, t.kept->layout) : tensor::print(t.type); }),
+    return cat("(",
+               join(of, ", ",
+                    [&](const Taken& t) {
+                      return t.kept ? sbp::print(t.type, t.kept->mesh, t.kept->layout) : cat(tensor::print(t.type), t.ahead ? " of a source" : "");
+                    }),
                ")");
   };
   if (!s.compiled.empty() && !std::exchange(s.said_again, true))

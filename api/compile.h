@@ -58,7 +58,8 @@ struct FunctionOptions {
 // batch of a source, whose bytes then flow inside the plan.
 // Of an array on the mesh each device reads its own part, and the layout belongs to the signature; the call that makes it may still be under way.
 // A host array's bytes are copied before the call returns, so the caller may write them at once. One that is moved in by its only holder is given
-// away and not copied.
+// away and not copied. Whether a source feeds an argument belongs to the signature too: its next batch is read while a launch computes, which takes
+// the batch's bytes a second time.
 struct Argument {
   Feed feed;        // or
   HostArray array;  // this, or
@@ -137,8 +138,9 @@ class Function {
   }
   Future call(std::vector<Argument> arguments) const;
 
-  // Plans for arguments of these types and launches nothing: what stands below tells of that plan, and a call with such arguments runs it. Where
-  // another function has meanwhile stored a variable in another layout, the call plans anew.
+  // Plans for host arrays of these types and launches nothing: what stands below tells of that plan, and a call with such arguments runs it. Where
+  // another function has meanwhile stored a variable in another layout, the call plans anew; a call with sources, or with arrays on the mesh, has a
+  // plan of its own.
   void compile(const std::vector<TensorType>& types) const;
 
   // The body as a part of the program that is being traced, on the same mesh. FunctionOptions::train holds in it as if it were called alone; its

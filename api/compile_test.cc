@@ -234,6 +234,35 @@ TEST(Compile, BatchesFlowFromASourceInsideThePlan) {
   EXPECT_EQ(out.item(2), 2);
 }
 
+// A source may take its time: its next batch is read while the launch before computes. An array is there at once.
+TEST(Compile, WhatASourceFeedsHasASecondSlotAndAPlanOfItsOwn) {
+  LabelledImages rows{{8, 2, 3}, std::vector<std::uint8_t>(48, 7), std::vector<std::uint8_t>(8, 1)};
+  Batches batches(rows, {.batch = 4, .train = false});
+  World world;
+  auto f = compile(world.mesh(), [](Tensor x, Tensor y) { return std::pair(x * 255.0, y + 0); });
+  auto slots = [&](const std::string& name) {
+    for (const auto& reg : f.plan().registers)
+      if (reg.producer.valid() && f.plan().actor(reg.producer).binding == name) return reg.slots;
+    return -1;
+  };
+  const HostArray x = f(Feed{batches.images(), 0}, Feed{batches.labels(), 0}).value(0).read();
+  EXPECT_EQ(slots("arg0"), 2);
+  EXPECT_EQ(slots("arg1"), 2);
+  HostArray images(batches.images()->type()), labels(batches.labels()->type());
+  for (float& value : images.data<float>()) value = 7.0f / 255;
+  EXPECT_EQ(list<float>(f(images, labels).value(0).read()), list<float>(x));
+  EXPECT_EQ(slots("arg0"), 1);
+  EXPECT_EQ(slots("arg1"), 1);
+  f(images, Feed{batches.labels(), 1}).wait();
+  EXPECT_EQ(slots("arg0"), 1);
+  EXPECT_EQ(slots("arg1"), 2);
+  EXPECT_EQ(f.signatures(), 3);
+  f.compile({images.type(), labels.type()});
+  EXPECT_EQ(slots("arg1"), 1) << "planned ahead for arrays";
+  f(Feed{batches.images(), 1}, Feed{batches.labels(), 1}).wait();
+  EXPECT_EQ(f.signatures(), 3);
+}
+
 TEST(Compile, ResettingForgetsStateAndCompilesAnew) {
   World world;
   Parameter count("count", {DType::i64, {}}, constant_init(0));

@@ -83,6 +83,86 @@ TEST(Planned, APlanBeyondTheMemoryIsRefusedWithItsLargestTensors) {
   EXPECT_EQ(error_of([] { World({.memory = -1}); }), "a world with -1 bytes a device; 0 sets no limit");
 }
 
+struct Stages : nn::Module {
+  nn::Linear a{*this, "a", 32, 32}, b{*this, "b", 32, 32}, c{*this, "c", 32, 32}, d{*this, "d", 32, 32};
+  Tensor operator()(Tensor x) { return tanh(d(tanh(c(tanh(b(tanh(a(x)))))))); }
+};
+
+class Ones : public Source {
+ public:
+  TensorType type() const override { return {DType::f32, {6 * 256, 32}}; }
+  void read(std::int64_t, std::span<const std::int64_t>, const tensor::TensorRef& out) const override {
+    for (std::int64_t i = 0; i < out.count(); ++i) out.as<float>()[static_cast<std::size_t>(i)] = 1;
+  }
+};
+
+struct Trained {
+  std::int64_t peak = 0;
+  double predicted = 0;  // us a launch
+  std::vector<float> losses;
+  std::string summary;
+};
+
+// Three steps of a pipeline of four stages and six micro-batches, fed by a source or by arrays.
+Trained trained(std::int64_t memory, bool source) {
+  CostTable costs;
+  costs.link = {.alpha = 1e-9, .beta = 1e-13};
+  World world({.devices = 4, .costs = costs, .memory = memory});
+  Stages net;
+  optim::SGD sgd(net.parameters(), {.lr = 0.01});
+  auto step = compile(world.mesh("stage=4"),
+                      [&](Tensor x) {
+                        Tensor loss = sum(net(x));
+                        sgd.step(grad(loss, net.parameters()));
+                        return loss;
+                      },
+                      {.placements = {{"a", 0}, {"b", 1}, {"c", 2}, {"d", 3}}, .microbatches = 6});
+  Trained out;
+  const HostArray x = ones({6 * 256, 32});
+  for (int i = 0; i < 3; ++i) {
+    if (source) out.losses.push_back(step(Feed{std::make_shared<Ones>(), i}).item<float>());
+    else out.losses.push_back(step(x).item<float>());
+  }
+  out.peak = step.peak_bytes();
+  out.summary = step.summary();
+  std::smatch found;
+  EXPECT_TRUE(std::regex_search(out.summary, found, std::regex("critical cycle: ([0-9.]+) us"))) << out.summary;
+  out.predicted = std::stod(found[1]);
+  return out;
+}
+
+// From the plan that all slots would have down to one that is refused: ever less memory, never a faster launch, always the same losses.
+TEST(Planned, SlotsAreGivenUpBeforeAPlanIsRefused) {
+  for (const bool source : {false, true}) {
+    const Trained free = trained(0, source);
+    EXPECT_EQ(free.summary.find("given up"), std::string::npos);
+    Trained last = free;
+    int plans = 0;
+    std::string refused;
+    for (std::int64_t memory = free.peak - 1; refused.empty(); memory = last.peak - 1) {
+      Trained now;
+      try {
+        now = trained(memory, source);
+      } catch (const Error& error) {
+        refused = error.what();
+        EXPECT_EQ(error.kind, ErrorKind::device);
+        continue;
+      }
+      ++plans;
+      EXPECT_LE(now.peak, memory);
+      EXPECT_GE(now.predicted, last.predicted);
+      EXPECT_EQ(now.losses, free.losses);
+      EXPECT_THAT(now.summary,
+                  ::testing::ContainsRegex("slots given up to take .* of a device; without that limit [0-9.]+ us a launch, predicted\n$"));
+      last = now;
+    }
+    EXPECT_GE(plans, 2);
+    EXPECT_GT(last.predicted, 1.5 * free.predicted) << "four stages that wait for each other";
+    EXPECT_THAT(refused, HasSubstr(" bytes) are allowed there; the largest 10 of its "));
+    EXPECT_EQ(refused.find(" times"), std::string::npos) << "nothing has a slot more than one when it is refused\n" << refused;
+  }
+}
+
 TEST(CheckNan, NamesTheFirstOpTheLaunchAndTheLine) {
   for (const char* mesh : {"", "data=2"}) {
     World world({.devices = 2, .check_nan = true});

@@ -93,6 +93,7 @@ CompileOptions WorldState::compile_options(int devices) const {
   int cores = cpu_budget().cores;
   CompileOptions out;
   out.costs = costs;
+  out.memory = options.memory;
   out.workers = std::min({devices, cores, options.workers > 0 ? options.workers : devices});
   out.team = options.team > 0 ? options.team : std::max(1, cores / out.workers);
   return out;

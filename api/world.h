@@ -26,7 +26,9 @@ struct WorldOptions {
   std::uint64_t seed = 1;   // of initial weights and of dropout
   std::optional<CostTable> costs = {};  // what the planner reckons with; otherwise `cost_file`, or a table of a usual CPU
   std::string cost_file = {};
-  std::int64_t memory = 0;          // bytes of each device that one plan may take; more is an error when it is compiled. 0: no limit
+  // Bytes of each device that one plan may take; 0: no limit. A plan that would take more is made with fewer slots, the fastest that fit as far as
+  // predicted (what runs ahead of a slow source, of a transfer or of another pipeline stage gives way), and is an error where not even one each fits.
+  std::int64_t memory = 0;
   bool check_nan = false;           // look at every result: the first call that makes a NaN or an infinity of finite operands fails its launch. Slow
   std::optional<bool> poison = {};  // fill fresh memory with a pattern that no correct plan reads; only builds for tests do it unasked
   // A user's own rows beside ours; a name that is taken is an error. An op needs a kernel of its own, which `apply` then calls it by.

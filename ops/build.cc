@@ -16,6 +16,11 @@ Attrs pool_attrs(const PoolOptions& o) { return {{"kernel", o.kernel}, {"stride"
 ValueId input(Builder& b, std::string_view name, const TensorType& type) {
   return b.one("input", {}, type_attrs(type).set("name", Attr(std::string(name))));
 }
+
+ValueId ahead_input(Builder& b, std::string_view name, const TensorType& type) {
+  return b.one("input", {}, type_attrs(type).set("name", Attr(std::string(name))).set("ahead", true));
+}
+
 ValueId array_input(Builder& b, std::string_view name, const TensorType& type, Layout layout) {
   ValueId value = b.one("input", {}, type_attrs(type).set("name", Attr(std::string(name))).set("array", true));
   b.graph().value(value).layout = std::move(layout);

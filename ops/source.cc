@@ -18,7 +18,7 @@ OpDef input() {
   return {.name = "input",
           .doc =
               "What the user feeds each step under {name}: {dtype} of {shape}. Only the first dimension, the batch, may be split; with {array} it "
-              "is a value that lies on the mesh already, split in any way.",
+              "is a value that lies on the mesh already, split in any way. With {ahead} it takes time to read, and is read a launch ahead.",
           .infer = [](std::span<const TensorType>, const Attrs& attrs) { return infer_named("input", attrs); },
           .index =
               [](const NodeView& node) {

@@ -25,9 +25,10 @@ struct CompileOptions {
   int world = 1;
   int team = 1;     // threads of one kernel call
   int workers = 1;  // worker threads that serve this rank's streams
-  int slots = 2;    // of registers between streams
+  int slots = 2;    // at most, of registers between streams that are filled once a launch
   int microbatches = 1;
   std::int64_t batch = 0;          // the whole one's size, where there are micro-batches; 0: of the first input that has dimensions
+  std::int64_t memory = 0;         // bytes of each device that the plan may take; slots are given up to stay below. 0: no limit
   std::int64_t fold_bytes = 4096;  // larger constants are not made by folding
   std::vector<std::string> remat;  // modules, by glob, whose values gradients compute again
   std::vector<std::string> off;    // passes switched off by name
@@ -60,7 +61,8 @@ struct Segmented {
 int priority_of(const Graph& graph, const Segmented& cut, SegmentId segment);
 
 struct Slotted {
-  std::string critical;                  // what sets the pace of launches, for people
+  double interval = 0;                   // predicted seconds between launches that follow each other; 0: not looked for
+  std::string critical;                  // what sets it, for people
   ById<ValueId, int> slots;              // of the register that carries it between segments
   ById<NodeId, std::vector<int>> turns;  // of box nodes that cross devices, by act: positions in the sequence of their axis' communicators
 };

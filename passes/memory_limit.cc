@@ -28,6 +28,11 @@ std::string text_of(const Compilation& c, const Held& held) {
 
 }  // namespace
 
+bool fits(const Plan& plan, std::int64_t bytes) {
+  const auto planned = planned_bytes(plan);
+  return std::all_of(planned.begin(), planned.end(), [&](std::int64_t held) { return held <= bytes; });
+}
+
 void check_memory(const Compilation& c, std::int64_t bytes) {
   const auto planned = planned_bytes(c.plan);
   for (DeviceId device : planned.ids()) {

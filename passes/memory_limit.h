@@ -5,6 +5,8 @@
 
 namespace karez::passes {
 
+bool fits(const Plan& plan, std::int64_t bytes);  // on every device
+
 // Throws (kind device) if the plan takes more than `bytes` on a device: both figures and its ten largest tensors there.
 void check_memory(const Compilation& c, std::int64_t bytes);
 

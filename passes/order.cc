@@ -194,7 +194,7 @@ Ordered in_order(const Graph& graph, const std::vector<NodeId>& list) {
 // Of one launch, as `slots` will find it.
 double seconds_of(const Ordered& ordered, const CostTable& costs, int streams_meet) {
   const Segmented cut = segment(ordered.graph, ordered.stream);
-  return run_collapsed(ordered.graph, cut, slot_counts(ordered.graph, ordered.stream, cut, costs, streams_meet), costs).seconds;
+  return run_collapsed(ordered.graph, cut, slot_counts(ordered.graph, cut, costs, streams_meet), costs).seconds;
 }
 
 }  // namespace

@@ -5,15 +5,18 @@
 #include <chrono>
 
 #include "base/near.h"
+#include "base/text.h"
 #include "passes/anchor.h"
 #include "passes/box.h"
 #include "passes/canonicalise.h"
+#include "passes/critical_cycle.h"
 #include "passes/emit.h"
 #include "passes/fuse/fuse.h"
 #include "passes/in_place.h"
 #include "passes/layout.h"
 #include "passes/localise.h"
 #include "passes/memory.h"
+#include "passes/memory_limit.h"
 #include "passes/microbatch.h"
 #include "passes/order.h"
 #include "passes/recompute.h"
@@ -40,7 +43,9 @@ void run_order(Compilation& c) {
 }
 void run_segment(Compilation& c) { c.cut = segment(c.graph, c.stream); }
 void run_anchor(Compilation& c) { c.graph = anchor(std::move(c.graph), c.cut); }
-void run_slots(Compilation& c) { c.slotted = slots(c.graph, c.stream, c.cut, c.options.costs, c.options.slots); }
+void run_slots(Compilation& c) {
+  c.slotted = slotted(c.graph, c.cut, c.options.costs, slot_counts(c.graph, c.cut, c.options.costs, c.options.slots));
+}
 void run_layout(Compilation& c) { c.orders = layout(c.graph, *c.catalog, c.options.costs); }
 void run_localise(Compilation& c) {
   c.orders.resize(c.graph.values.size());  // row-major all of them where layout is off
@@ -50,6 +55,37 @@ void run_fuse(Compilation& c) { c.local = fuse(std::move(c.local), c.graph, c.cu
 void run_in_place(Compilation& c) { c.local = in_place(std::move(c.local), c.graph, c.cut); }
 void run_emit(Compilation& c) { c.plan = emit(c); }
 void run_memory(Compilation& c) { c.plan = memory(std::move(c.plan)); }
+
+bool is_off(const Compilation& c, std::string_view pass) {
+  return std::find(c.options.off.begin(), c.options.off.end(), pass) != c.options.off.end();
+}
+
+// Of ever fewer slots, each predicted to be no faster than those before, the first with which the plan fits, found by halves. With none: an error.
+void run_fit(Compilation& c) {
+  const std::int64_t bytes = c.options.memory;
+  if (bytes == 0 || fits(c.plan, bytes)) return;
+  const Slotted wanted = c.slotted;
+  const auto fewer = fewer_slots(c.graph, c.cut, c.options.costs, c.options.slots);
+  auto fits_with = [&](std::size_t choice) {
+    c.slotted = slotted(c.graph, c.cut, c.options.costs, fewer[choice]);
+    run_emit(c);
+    if (!is_off(c, "memory")) run_memory(c);
+    return fits(c.plan, bytes);
+  };
+  if (!fewer.empty() && fits_with(fewer.size() - 1)) {
+    std::size_t first = 0, end = fewer.size() - 1, tried = end;  // it fits with `end`, and with none before `first` that was tried
+    while (first < end) {
+      tried = first + (end - first) / 2;
+      if (fits_with(tried)) end = tried;
+      else first = tried + 1;
+    }
+    if (tried != end) fits_with(end);
+  }
+  check_memory(c, bytes);
+  if (wanted.interval == 0) return;
+  c.slotted.critical +=
+      cat("slots given up to take ", bytes_text(bytes), " of a device; without that limit ", microseconds(wanted.interval), " a launch, predicted\n");
+}
 
 constexpr Pass passes[] = {
     {"canonicalise", run_canonicalise, true},  // first: what is gone need not be placed
@@ -67,12 +103,13 @@ constexpr Pass passes[] = {
     {"in_place", run_in_place, true},   // after fuse: it looks at the calls that are left
     {"emit", run_emit, false},
     {"memory", run_memory, true},  // after emit: who may share bytes follows from actors, registers and turns
+    {"fit", run_fit, false},       // after memory: it makes the plan anew where that takes too much
 };
 
 // What a pass made, as text: the graph, the orders in memory, at last the plan.
 std::string text_of(const Compilation& c, std::string_view pass) {
   if (pass == "layout") return orders_text(c.graph, c.orders);
-  return pass == "emit" || pass == "memory" ? print(c.plan) : print(c.graph);
+  return pass == "emit" || pass == "memory" || pass == "fit" ? print(c.plan) : print(c.graph);
 }
 
 }  // namespace
@@ -95,7 +132,7 @@ void compile(Compilation& c) {
   check_remat(c.graph, c.options.remat);
   c.passes.clear();
   for (const Pass& pass : passes) {
-    if (std::find(c.options.off.begin(), c.options.off.end(), pass.name) != c.options.off.end()) continue;
+    if (is_off(c, pass.name)) continue;
     auto begin = std::chrono::steady_clock::now();
     pass.run(c);
     verify(c.graph);

@@ -1,4 +1,4 @@
-// slots: two where streams meet, one elsewhere; turns of collectives; a step that stalls.
+// slots: the fewest that keep the pace, ever fewer where memory lacks; turns of collectives; a step that stalls.
 #include "passes/slots.h"
 
 #include <gtest/gtest.h>
@@ -44,21 +44,70 @@ int slots_of(const Compilation& c, std::string_view op, int nth = 0) {
 
 Attrs gather(int axis, const char* from) { return Attrs().set("axis", axis).set("move", "all_gather").set("from", from).set("to", "B"); }
 
-TEST(Slots, TwoWhereStreamsMeetAndOneElsewhere) {
-  Program p;
-  ValueId x = p.laid(build::input(p.b, "x", {DType::f32, {8}}), {S(0)});
-  ValueId a = p.laid(build::exp(p.b, x), {S(0)});
-  ValueId moved = p.laid(p.b.one("box", {a}, gather(0, "S(0)")), {B()});
-  ValueId y = p.laid(build::neg(p.b, moved), {B()});
-  p.graph.outputs = {{"z", p.laid(build::tanh(p.b, y), {B()})}};
-  Compilation c = p.until_slots();
+// exp, a transfer that takes so many times as long, a chain of two that takes as long as exp.
+struct Relay : Program {
+  CostTable costs;
+  explicit Relay(double transfer, bool ahead = false) {
+    const TensorType type{DType::f32, {1 << 20}};
+    ValueId x = laid(ahead ? build::ahead_input(b, "x", type) : build::input(b, "x", type), {S(0)});
+    ValueId a = laid(build::exp(b, x), {S(0)});
+    ValueId moved = laid(b.one("box", {a}, gather(0, "S(0)")), {B()});
+    ValueId part = laid(b.one("box", {moved}, Attrs().set("axis", 0).set("move", "slice").set("from", "B").set("to", "S(0)")), {S(0)});
+    graph.outputs = {{"z", laid(build::tanh(b, laid(build::neg(b, part), {S(0)})), {S(0)})}};
+    const double exp = costs.seconds(WorkClass::memory, 0, static_cast<double>(type.bytes()));  // half is read, half is written
+    costs.link = {.alpha = transfer * exp, .beta = 0};
+  }
+  Compilation until_slots(int most = 2) {
+    Compilation c = testing::compilation(graph);
+    c.options.costs = costs;
+    c.options.slots = most;
+    run_passes(c, {"order", "segment", "slots"});
+    return c;
+  }
+};
+
+// With one slot each a transfer waits for who reads it and who feeds it. Where that is more than all else takes, a second one is worth its bytes.
+TEST(Slots, TwoWhereAStreamWouldWaitForAnotherAndOneElsewhere) {
+  for (int most : {2, 3}) {
+    Compilation c = Relay(3).until_slots(most);
+    EXPECT_EQ(slots_of(c, "exp"), 2);
+    EXPECT_EQ(slots_of(c, "box"), 2);
+    EXPECT_EQ(slots_of(c, "neg"), 1) << "inside of an actor";
+    EXPECT_EQ(slots_of(c, "input"), 1) << "an array is there at once";
+  }
+  Compilation quick = Relay(0.1).until_slots();
+  EXPECT_EQ(slots_of(quick, "exp"), 1);
+  EXPECT_EQ(slots_of(quick, "box"), 1);
+  Compilation one = Relay(3).until_slots(1);
+  EXPECT_EQ(slots_of(one, "exp"), 1) << "as the options say";
+}
+
+TEST(Slots, WhatIsReadAheadHasTwo) {
+  Compilation c = Relay(0.1, true).until_slots();
   EXPECT_EQ(slots_of(c, "input"), 2);
-  EXPECT_EQ(slots_of(c, "exp"), 2);
-  EXPECT_EQ(slots_of(c, "box"), 2);
-  EXPECT_EQ(slots_of(c, "neg"), 1);
-  c.options.slots = 3;
-  run_passes(c, {"slots"});
-  EXPECT_EQ(slots_of(c, "box"), 3);
+  EXPECT_EQ(slots_of(c, "exp"), 1);
+  EXPECT_EQ(slots_of(Relay(0.1, true).until_slots(1), "input"), 1);
+}
+
+TEST(Slots, EverFewerAreNeverFasterAndEndWithOneEach) {
+  Relay relay(3, true);
+  Compilation c = relay.until_slots();
+  const auto fewer = fewer_slots(c.graph, c.cut, relay.costs, 2);
+  ASSERT_GE(fewer.size(), 2u);
+  Slotted last = c.slotted;
+  EXPECT_GT(last.interval, 0);
+  for (const auto& slots : fewer) {
+    const Slotted next = slotted(c.graph, c.cut, relay.costs, slots);
+    EXPECT_NE(next.slots, last.slots);
+    for (ValueId v : c.graph.values.ids()) EXPECT_LE(next.slots[v], last.slots[v]);
+    EXPECT_GE(next.interval, last.interval);
+    EXPECT_EQ(next.turns, c.slotted.turns);
+    last = next;
+  }
+  EXPECT_GT(last.interval, 1.2 * c.slotted.interval) << "four to three";
+  EXPECT_EQ(*std::max_element(last.slots.begin(), last.slots.end()), 1);
+  Compilation quick = Relay(0.1).until_slots();
+  EXPECT_TRUE(fewer_slots(quick.graph, quick.cut, quick.options.costs, 2).empty()) << "there is nothing to give up";
 }
 
 TEST(Slots, ATransferThatTakesAWindowTakesTheBytesItLooksAt) {

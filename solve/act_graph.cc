@@ -59,15 +59,15 @@ void check_order(const SlotProblem& p, int s) {
 
 ActGraph::ActGraph(const SlotProblem& problem, const SlotLimits& limits) : problem_(problem) {
   const int actors = static_cast<int>(problem.actors.size());
-  std::int64_t acts = 0, bytes = 0;
+  std::int64_t bytes = 0;
   double seconds = 0;
   for (int a = 0; a < actors; ++a) {
     const auto& actor = problem.actors[a];
     require(is_time(actor.seconds), "slots: actor ", a, " takes ", actor.seconds, " seconds");
     require(actor.acts >= 1, "slots: actor ", a, " acts ", actor.acts, " times a launch");
-    acts += actor.acts;
     seconds += actor.seconds * actor.acts;
   }
+  const std::int64_t acts = acts_of(problem);
   require(acts <= limits.acts, "slots: a launch has ", acts, " acts, of at most ", limits.acts);
   for (int r = 0; r < static_cast<int>(problem.registers.size()); ++r) {
     check_register(problem, r);

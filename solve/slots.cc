@@ -83,6 +83,12 @@ std::string print(const SlotCycle& cycle) {
   return cat(out, ": ", cycle.seconds, " seconds over ", cycle.tokens, cycle.tokens == 1 ? " token" : " tokens");
 }
 
+std::int64_t acts_of(const SlotProblem& problem) {
+  std::int64_t acts = 0;
+  for (const auto& actor : problem.actors) acts += actor.acts;
+  return acts;
+}
+
 SlotCycle interval_of(const SlotProblem& problem, std::span<const int> slots, const SlotLimits& limits) {
   ActGraph graph(problem, limits);
   require(slots.size() == problem.registers.size(), "slots: ", slots.size(), " numbers of slots for ", problem.registers.size(), " registers");

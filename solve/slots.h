@@ -55,6 +55,8 @@ struct SlotProblem {
   std::vector<Stream> streams;
 };
 
+std::int64_t acts_of(const SlotProblem& problem);  // in a launch, of all actors
+
 // Limits are counted, never seconds: every rank decides alike.
 struct SlotLimits {
   std::int64_t steps = 20'000;  // of one search: slot vectors measured and linear programs solved; 0 leaves the greedy answer

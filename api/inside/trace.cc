@@ -97,6 +97,7 @@ Trace& Trace::current() {
 }
 
 Tensor Trace::input(std::string_view name, const TensorType& type) { return tensor(build::input(builder, name, type)); }
+Tensor Trace::ahead_input(std::string_view name, const TensorType& type) { return tensor(build::ahead_input(builder, name, type)); }
 
 Tensor Trace::array_input(std::string_view name, const TensorType& type, const Mesh& mesh, const Layout& layout) {
   const bool own = mesh == graph.meshes[0];

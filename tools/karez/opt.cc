@@ -1,4 +1,4 @@
-// karez opt: a graph's text in, named passes, a graph's text (or, after emit, a plan's) out.
+// karez opt: a graph's text in, named passes, a graph's text (or, from emit on, a plan's) out.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -20,7 +20,7 @@ namespace {
 
 struct Options {
   std::string file, costs, remat, passes = "canonicalise,shard,box,order";
-  std::int64_t team = 1, workers = 1, slots = 2;
+  std::int64_t team = 1, workers = 1, slots = 2, memory = 0;
   bool each = false;
 };
 
@@ -30,7 +30,7 @@ struct Needed {
 };
 constexpr Needed needed[] = {{"box", "shard"},         {"order", "box"},     {"segment", "order"},  {"anchor", "segment"},
                              {"slots", "segment"},     {"layout", "box"},    {"localise", "slots"}, {"fuse", "localise"},
-                             {"in_place", "localise"}, {"emit", "localise"}, {"memory", "emit"}};
+                             {"in_place", "localise"}, {"emit", "localise"}, {"memory", "emit"},    {"fit", "emit"}};
 
 std::vector<std::string> passes_of(const std::string& text) {
   std::vector<std::string> names;
@@ -53,11 +53,16 @@ std::vector<std::string> passes_of(const std::string& text) {
   return names;
 }
 
+// From `emit` on the plan.
+std::string made_text(const Compilation& c, std::string_view pass) {
+  return pass == "emit" || pass == "memory" || pass == "fit" ? print(c.plan) : print(c.graph);
+}
+
 // Under a comment, so that what is printed for each pass reads back as a graph.
 std::string after_text(const Compilation& c, const std::string& pass, double seconds) {
   std::string out = cat("# after ", pass, ", ", fixed(seconds * 1e3, 3), " ms");
   if (pass == "shard") out += cat(": ", microseconds(c.cost), " us a launch predicted, ", c.shard_report);
-  return out + "\n" + (pass == "emit" || pass == "memory" ? print(c.plan) : print(c.graph));
+  return out + "\n" + made_text(c, pass);
 }
 
 // Passes want values numbered without gaps, each made by a node; a text written by hand may skip numbers.
@@ -71,6 +76,7 @@ int run(const Options& options) {
   for (const auto& [name, value, most] :
        {std::tuple{"--team", options.team, 1024}, {"--workers", options.workers, 4096}, {"--slots", options.slots, 1024}})
     require(value >= 1 && value <= most, name, ": ", value, " is not in 1 .. ", most);
+  require(options.memory >= 0, "--memory: ", options.memory, " bytes");
   const auto names = passes_of(options.passes);
   const OpTable ops = all_ops();
   const KernelTable kernels(cpu_kernels());
@@ -86,6 +92,7 @@ int run(const Options& options) {
   c.options.team = static_cast<int>(options.team);
   c.options.workers = static_cast<int>(options.workers);
   c.options.slots = static_cast<int>(options.slots);
+  c.options.memory = options.memory;
   for (const auto& glob : split(options.remat, ' '))
     if (!glob.empty()) c.options.remat.emplace_back(glob);
   require(c.options.remat.empty() || std::find(names.begin(), names.end(), "recompute") != names.end(), "--remat '", options.remat,
@@ -98,7 +105,7 @@ int run(const Options& options) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (options.each) std::fputs(after_text(c, name, seconds).c_str(), stdout);
   }
-  if (!options.each) std::fputs((names.back() == "emit" || names.back() == "memory" ? print(c.plan) : print(c.graph)).c_str(), stdout);
+  if (!options.each) std::fputs(made_text(c, names.back()).c_str(), stdout);
   return 0;
 }
 
@@ -107,7 +114,7 @@ std::string passes_help() {
   out += join(pipeline(), ", ", [](const Pass& pass) { return pass.name; });
   out += ". What a pass leaves beside the graph is in no text, so ";
   out += join(needed, ", ", [](const Needed& row) { return cat(row.pass, " needs ", row.needs); });
-  return out + " in the same run; canonicalise and shard stand alone, and all but emit print the graph.";
+  return out + " in the same run; canonicalise and shard stand alone, and those before emit print the graph.";
 }
 
 }  // namespace
@@ -115,7 +122,7 @@ std::string passes_help() {
 Command opt_command() {
   auto o = std::make_shared<Options>();
   return {"opt",
-          cat("Rewrites a graph's text by passes of the compiler; after emit, prints the plan of rank 0.\n", passes_help()),
+          cat("Rewrites a graph's text by passes of the compiler; from emit on, prints the plan of rank 0.\n", passes_help()),
           {{"FILE", "a graph's text; -: from standard input", &o->file},
            {"--passes", "names with commas between, or all", &o->passes},
            {"--each", "print the text after each pass, under a comment with its name and time", &o->each},
@@ -123,7 +130,8 @@ Command opt_command() {
            {"--remat", "globs of modules whose values recompute makes again for gradients, with spaces between", &o->remat},
            {"--team", "threads of one kernel call", &o->team},
            {"--workers", "threads that serve the rank's streams", &o->workers},
-           {"--slots", "of registers between streams", &o->slots}},
+           {"--slots", "at most, of registers between streams", &o->slots},
+           {"--memory", "bytes of each device that fit keeps the plan within; 0: no limit", &o->memory}},
           [o] { return run(*o); },
           {}};
 }

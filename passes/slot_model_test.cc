@@ -1,0 +1,185 @@
+// Slot problems of segments: pipelines of equal stages, runs of segments, variables, control edges; and the slots that come of them.
+#include "passes/slot_model.h"
+
+#include <gtest/gtest.h>
+
+#include "passes/collapsed.h"
+#include "passes/slots.h"
+#include "passes/test_programs.h"
+
+namespace karez::passes {
+namespace {
+
+constexpr std::int64_t n = 64;
+
+// A forward that is one product a stage, and a backward: first the product that the stage before waits for, then the weight's gradient, which is
+// summed over micro-batches and taken for the new weight. A product takes a second, the rest next to nothing.
+struct Pipe {
+  Graph graph;
+  Builder b{graph, testing::table()};
+  std::vector<ValueId> in, weight, gradient;  // by stage
+  CostTable costs;
+  Compilation c;
+
+  explicit Pipe(int stages, int micro, bool ahead = false) {
+    const TensorType type{DType::f32, {n, n}};
+    graph.meshes = {Mesh::parse("")};  // 0 says nothing of where
+    for (int i = 0; i < stages; ++i) graph.meshes.push_back(Mesh({}, {{0, i}}));
+    ValueId at;
+    for (int i = 0; i < stages; ++i) {
+      b.mesh = i + 1;
+      weight.push_back(testing::parameter(b, cat("w", i), type));
+      graph.variables.back().mesh = i + 1;
+      in.push_back(i > 0 ? b.on_mesh(at, i + 1) : ahead ? build::ahead_input(b, "x", type) : build::input(b, "x", type));
+      at = build::matmul(b, in[i], weight[i]);
+    }
+    for (int i = stages; i-- > 0;) {
+      b.mesh = i + 1;
+      const ValueId back = b.on_mesh(at, i + 1);
+      if (i > 0) at = build::matmul(b, back, weight[i], {.transpose_b = true});
+      gradient.push_back(build::matmul(b, in[i], back, {.transpose_a = true}));
+      const ValueId sum = b.one("accumulate", {gradient.back()});
+      graph.variables[i].updated = b.one("assign", {weight[i], sum});
+    }
+    for (Value& value : graph.values) value.layout = Layout{};
+    for (Node& node : graph.nodes)
+      if (node.op->role != Role::state && node.op->role != Role::update && node.op->role != Role::store) node.acts = micro;
+    costs.call = 0;
+    costs.matmul_flops = 2.0 * n * n * n;
+    costs.memory_bytes = 1e12;
+    costs.link = {.alpha = 1e-9, .beta = 0};
+    c = testing::compilation(graph);
+    c.options.costs = costs;
+    run_passes(c, {"order", "segment", "slots"});
+  }
+
+  // As numbered before `order`.
+  int slots_of(std::string_view op, int stage) const {
+    for (const Node& node : c.graph.nodes)
+      if (node.op->name == op && c.graph.value(node.outputs[0]).mesh == stage + 1) return c.slotted.slots[node.outputs[0]];
+    return -1;
+  }
+};
+
+TEST(MicroSlots, OfEqualStagesAreOneForEachStageThatFollowsAndItself) {
+  for (int p : {2, 3, 4, 5}) {
+    const Pipe pipe(p, 8);
+    EXPECT_EQ(pipe.slots_of("input", 0), p) << p;
+    EXPECT_EQ(pipe.slots_of("matmul", p - 1), 1) << "the last stage goes back at once";
+    for (int i = 1; i < p; ++i) EXPECT_EQ(pipe.slots_of("transfer", i), p - i) << p << " stages, stage " << i << "\n" << print(pipe.c.graph);
+  }
+}
+
+TEST(MicroSlots, AreNoMoreThanThereAreMicroBatches) {
+  const Pipe pipe(5, 2);
+  EXPECT_EQ(pipe.slots_of("input", 0), 2);
+  EXPECT_EQ(pipe.slots_of("transfer", 1), 2);
+  EXPECT_EQ(pipe.slots_of("transfer", 4), 1);
+  EXPECT_EQ(Pipe(1, 8).slots_of("input", 0), 1) << "one device works on one after the other";
+  EXPECT_EQ(Pipe(1, 8, true).slots_of("input", 0), 2) << "but for what is read ahead";
+}
+
+TEST(MicroSlots, GoFromWhereTheyCostLeastToOneEach) {
+  const Pipe pipe(4, 8);
+  const auto fewer = fewer_slots(pipe.c.graph, pipe.c.cut, pipe.costs, 2);
+  ASSERT_GE(fewer.size(), 3u);
+  double last = pipe.c.slotted.interval;
+  for (const auto& slots : fewer) {
+    const Slotted made = slotted(pipe.c.graph, pipe.c.cut, pipe.costs, slots);
+    EXPECT_GE(made.interval, last);
+    last = made.interval;
+  }
+  EXPECT_EQ(*std::max_element(fewer.back().begin(), fewer.back().end()), 1);
+  EXPECT_GT(last, 2 * pipe.c.slotted.interval) << "each micro-batch goes through all stages alone";
+}
+
+// By stage: seconds of its actors.
+std::vector<double> seconds_on(const Pipe& pipe, const SlotModel& model, int stage) {
+  std::vector<double> out;
+  for (std::size_t a = 0; a < model.segment.size(); ++a)
+    if (const Segment& s = pipe.c.cut.segments[model.segment[a]]; s.stream == StreamKind::compute && s.mesh == stage + 1)
+      out.push_back(model.problem.actors[a].seconds);
+  return out;
+}
+
+SlotRanges ranges_of(const Pipe& pipe, SlotRange range) { return SlotRanges(pipe.c.graph.values.size(), range); }
+
+TEST(SlotModel, AWeightGradientIsOneActorWithTheInputGradientBeforeIt) {
+  const Pipe pipe(3, 4);
+  const SlotModel model = micro_model(pipe.c.graph, pipe.c.cut, pipe.costs, ranges_of(pipe, {1, 4}));
+  const double forward_and_backward[] = {1, 2}, both[] = {3}, first[] = {1, 1};
+  auto expect = [&](int stage, std::span<const double> want) {
+    const auto got = seconds_on(pipe, model, stage);
+    ASSERT_EQ(got.size(), want.size()) << stage;
+    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-3) << stage;
+  };
+  expect(0, first);
+  expect(1, forward_and_backward);  // between them it waits for the last stage
+  expect(2, both);                  // which waits for nothing
+  for (const auto& actor : model.problem.actors) EXPECT_EQ(actor.acts, 1);
+  for (const auto& edge : model.edge) EXPECT_EQ(edge.variable, -1) << "variables are written once a launch";
+  EXPECT_EQ(model.mesh, (std::vector<int>{1, 2, 3}));
+}
+
+TEST(SlotModel, OfALaunchHasEveryActAndTheWayThroughVariables) {
+  const Pipe pipe(2, 4);
+  const SlotModel model = launch_model(pipe.c.graph, pipe.c.cut, pipe.costs, ranges_of(pipe, {2, 3}));
+  EXPECT_EQ(model.segment.size(), pipe.c.cut.segments.size());
+  int variables = 0, values = 0, sums = 0;
+  for (std::size_t r = 0; r < model.edge.size(); ++r) {
+    const auto& reg = model.problem.registers[r];
+    const auto& edge = model.edge[r];
+    if (edge.variable >= 0) {
+      ++variables;
+      EXPECT_EQ(reg.filled, 1);
+      EXPECT_EQ(reg.most, 1);
+      for (const auto& reader : reg.consumers) {
+        const int acts = model.problem.actors[static_cast<std::size_t>(reader.actor)].acts;
+        EXPECT_EQ(reader.period, acts) << "a weight is held for all micro-batches";
+      }
+    } else if (edge.value.valid()) {
+      ++values;
+      EXPECT_EQ(reg.least, 2);
+      EXPECT_EQ(reg.most, 3);
+      EXPECT_EQ(reg.bytes, n * n * 4);
+      const Node& maker = pipe.c.graph.node(pipe.c.graph.value(edge.value).producer);
+      if (maker.op->name != "accumulate") continue;
+      ++sums;
+      EXPECT_EQ(reg.period, 4) << "a sum is filled behind the last";
+    }
+  }
+  EXPECT_EQ(variables, 2);
+  EXPECT_EQ(sums, 2);
+  EXPECT_GE(values, 4);
+  EXPECT_GT(pipe.c.slotted.interval, 4 * 3.0) << "four micro-batches of three products each on the last stage, and the way there";
+}
+
+TEST(SlotModel, AControlEdgeIsARegisterWithoutBytes) {
+  Graph graph;
+  Builder b(graph, testing::table());
+  graph.meshes = {Mesh::parse("data=2")};
+  const TensorType type{DType::f32, {n, n}};
+  const ValueId x = build::input(b, "x", type), y = build::input(b, "y", type);
+  const ValueId first = build::exp(b, x), then = build::neg(b, y);
+  graph.outputs = {{"a", first}, {"b", then}};
+  for (Value& value : graph.values) value.layout = Layout{B()};
+  graph.node(graph.value(then).producer).after.push_back(graph.value(first).producer);
+  Segmented cut;
+  for (NodeId id : graph.nodes.ids()) {
+    const StreamKind stream = graph.node(id).op->role == Role::source ? StreamKind::host : StreamKind::compute;
+    cut.of.push_back(cut.segments.add({stream, {id}, 0}));
+  }
+  const SlotModel model = launch_model(graph, cut, CostTable(), SlotRanges(graph.values.size(), {1, 2}));
+  int control = 0;
+  for (std::size_t r = 0; r < model.edge.size(); ++r) {
+    if (!model.edge[r].then.valid()) continue;
+    ++control;
+    EXPECT_EQ(model.edge[r].then, graph.value(then).producer);
+    EXPECT_EQ(model.problem.registers[r].bytes, 0);
+    EXPECT_EQ(model.problem.registers[r].most, 1);
+  }
+  EXPECT_EQ(control, 1);
+}
+
+}  // namespace
+}  // namespace karez::passes
