@@ -11,7 +11,7 @@
 #include <random>
 #include <set>
 
-#include "passes/shard.h"
+#include "passes/shard_search.h"
 #include "passes/test_programs.h"
 #include "sbp/transition.h"
 
@@ -175,19 +175,48 @@ class BruteForce {
     for (const auto& list : choices_) out *= static_cast<double>(list.size());
     return out;
   }
+  using Chosen = ById<NodeId, std::size_t>;
+  // Seconds of one choice for every node.
+  double price(const Chosen& chosen) {
+    if (values_.empty()) {
+      for (NodeId n : choices_.ids()) {
+        auto& mine = compute_.emplace_back();
+        for (const auto& axes : choices_[n]) mine.push_back(compute_seconds(n, axes));
+      }
+      for (ValueId v : graph_.values.ids()) values_.push_back(priced(v));
+    }
+    double sum = 0;
+    for (NodeId n : chosen.ids()) sum += compute_[n][chosen[n]];
+    for (Priced& value : values_) sum += seconds_of(value, chosen);
+    return sum;
+  }
+  Chosen any(Random& random) const {
+    Chosen chosen(choices_.size(), 0);
+    for (NodeId n : chosen.ids()) chosen[n] = pick(random, choices_[n].size());
+    return chosen;
+  }
+  // Changes one node at a time for as long as that helps; the price of where it ends.
+  double improved(Chosen chosen) {
+    double best = price(chosen);
+    for (bool better = true; better;) {
+      better = false;
+      for (NodeId n : chosen.ids()) {
+        std::size_t kept = chosen[n];
+        for (std::size_t c = 0; c < choices_[n].size(); ++c) {
+          chosen[n] = c;
+          const double now = price(chosen);
+          if (now < best * (1 - 1e-12)) best = now, kept = c, better = true;
+        }
+        chosen[n] = kept;
+      }
+    }
+    return best;
+  }
   double best() {
-    ById<NodeId, std::vector<double>> compute(choices_.size());
-    for (NodeId n : choices_.ids())
-      for (const auto& axes : choices_[n]) compute[n].push_back(compute_seconds(n, axes));
-    std::vector<Priced> values;
-    for (ValueId v : graph_.values.ids()) values.push_back(priced(v));
-    ById<NodeId, std::size_t> chosen(choices_.size(), 0);
+    Chosen chosen(choices_.size(), 0);
     double best = INFINITY;
     while (true) {
-      double sum = 0;
-      for (NodeId n : chosen.ids()) sum += compute[n][chosen[n]];
-      for (Priced& value : values) sum += seconds_of(value, chosen);
-      best = std::min(best, sum);
+      best = std::min(best, price(chosen));
       int n = 0;
       for (; chosen.has(NodeId(n)) && ++chosen[NodeId(n)] == choices_[NodeId(n)].size(); ++n) chosen[NodeId(n)] = 0;
       if (!chosen.has(NodeId(n))) return best;
@@ -199,7 +228,7 @@ class BruteForce {
   struct Priced {
     ValueId value;
     std::set<NodeId> nodes;
-    std::vector<double> known;  // by the choices of those nodes
+    std::map<std::size_t, double> known;  // by the choices of those nodes
   };
 
   static Layout layout_of(const Axes& axes, bool out, std::size_t index) {
@@ -242,17 +271,15 @@ class BruteForce {
         if (in == value) out.nodes.insert(n);
     for (const Variable& variable : graph_.variables)
       if (variable.updated == value) out.nodes.insert(graph_.value(variable.read).producer);
-    std::size_t cells = 1;
-    for (NodeId n : out.nodes) cells *= choices_[n].size();
-    out.known.assign(cells, -1);
     return out;
   }
 
   double seconds_of(Priced& priced, const ById<NodeId, std::size_t>& chosen) {
     std::size_t cell = 0;
     for (NodeId n : priced.nodes) cell = cell * choices_[n].size() + chosen[n];
-    double& known = priced.known[cell];
-    if (known >= 0) return known;
+    auto [seen, fresh] = priced.known.try_emplace(cell, 0);
+    double& known = seen->second;
+    if (!fresh) return known;
     auto made = [&](ValueId value) {
       NodeId n = graph_.value(value).producer;
       return layout_of(choices_[n][chosen[n]], true, 0);
@@ -280,8 +307,17 @@ class BruteForce {
   const Mesh& mesh_;
   const CostTable& costs_;
   ById<NodeId, std::vector<Axes>> choices_;
+  ById<NodeId, std::vector<double>> compute_;
+  std::vector<Priced> values_;
   std::map<std::pair<std::string, std::set<Sbp>>, Ways> ways_;
 };
+
+Searched searched(const Graph& graph, const CostTable& costs, const SearchLimits& limits) {
+  Choices choices;
+  for (NodeId n : graph.nodes.ids()) choices.push_back(choices_of(graph, n, costs));
+  TreePrices prices(costs);
+  return search_layouts(graph, choices, prices, limits);
+}
 
 void expect_law_5(const std::vector<const char*>& meshes, int graphs, std::size_t most_nodes) {
   std::uint64_t seed = base_seed();
@@ -310,6 +346,68 @@ void expect_law_5(const std::vector<const char*>& meshes, int graphs, std::size_
 
 TEST(ShardLaw5, OnOneAxisTheChoiceIsTheBestOfAll) { expect_law_5({"a=2", "a=3", "a=4"}, 200, 7); }
 TEST(ShardLaw5, OnTwoAxesTheChoiceIsTheBestOfAll) { expect_law_5({"a=2,b=2"}, 100, 4); }
+
+// With tables too small for these programs, so that all of the search takes part.
+TEST(ShardLaw5, OnTwoAxesTheSearchIsSoundAndNearlyAlwaysFindsTheBest) {
+  const int graphs = std::getenv("KAREZ_ALL") ? 1000 : 100;
+  const std::uint64_t seed = base_seed();
+  std::printf("KAREZ_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  int found = 0, proven = 0;
+  for (int done = 0, tried = 0; done < graphs; ++tried) {
+    Random random(seed * 1000003 + static_cast<std::uint64_t>(tried));
+    const Mesh mesh = Mesh::parse(pick(random, 2) ? "a=2,b=2" : "a=3,b=2");
+    const Graph graph = random_graph(random, mesh, 3 + pick(random, 3));
+    const CostTable costs = random_costs(random);
+    BruteForce brute(graph, costs);
+    if (brute.count() == 0 || brute.count() > 60000) continue;
+    ++done;
+    const double best = brute.best(), rounding = 1e-11 * best + 1e-18;
+    const Searched made = searched(graph, costs,
+                                   {.passes = 1 + static_cast<int>(pick(random, 4)),
+                                    .rounds = 1 + static_cast<int>(pick(random, 2)),
+                                    .cores = static_cast<int>(pick(random, 3)),
+                                    .table_cells = 1 + pick(random, 12),
+                                    .cheap_cells = 0});
+    const std::string what = cat("seed ", seed, ", case ", tried, " on ", print(mesh), "\n", print(graph), costs.print());
+    ASSERT_LE(made.bound, best + rounding) << what;
+    ASSERT_GE(made.cost, best - rounding) << what;
+    if (made.optimal) { ASSERT_NEAR(made.cost, best, rounding) << what; }
+    found += made.cost <= best + rounding;
+    proven += made.optimal;
+  }
+  std::printf("of %d: best found %d, proven %d\n", graphs, found, proven);
+  EXPECT_GE(found, 97 * graphs / 100);
+  if (graphs == 1000) { EXPECT_LT(proven, graphs); }  // or the tables were not too small
+}
+
+// Programs too large to try everything: no choice that chance and small changes come to is cheaper than the bound.
+TEST(ShardLaw5, NoChoiceOfTenThousandIsCheaperThanTheBound) {
+  const std::uint64_t seed = base_seed();
+  std::printf("KAREZ_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  int choices = 0, reached = 0, graphs = 0;
+  for (int tried = 0; choices < 10000; ++tried) {
+    Random random(seed * 7919 + static_cast<std::uint64_t>(tried));
+    const Mesh mesh = Mesh::parse("a=2,b=2");
+    const Graph graph = random_graph(random, mesh, 9 + pick(random, 4));
+    const CostTable costs = random_costs(random);
+    BruteForce brute(graph, costs);
+    if (brute.count() < 1e6) continue;
+    ++graphs;
+    const Searched made = searched(graph, costs, {.passes = 4 + static_cast<int>(pick(random, 20)), .table_cells = pick(random, 2) ? 64 : 1 << 20});
+    const std::string what = cat("seed ", seed, ", case ", tried, "\n", print(graph), costs.print());
+    bool met = false;
+    for (int k = 0; k < 500; ++k, ++choices) {
+      auto chosen = brute.any(random);
+      const double price = k % 50 == 0 ? brute.improved(std::move(chosen)) : brute.price(chosen);
+      ASSERT_GE(price, made.bound * (1 - 1e-11)) << what;
+      met |= price <= made.cost * (1 + 1e-9);
+      if (made.optimal) { ASSERT_GE(price, made.cost * (1 - 1e-11)) << what; }
+    }
+    reached += met;
+  }
+  std::printf("%d graphs; chance met the planner's choice in %d\n", graphs, reached);
+  EXPECT_GT(reached, graphs / 4);  // or chance is no test of the bound
+}
 
 }  // namespace
 }  // namespace karez::passes

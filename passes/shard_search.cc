@@ -12,7 +12,6 @@
 namespace karez::passes {
 namespace {
 
-constexpr std::size_t cheap_cells = 16'000;  // of one table, before the bound
 constexpr std::size_t many_states = 10'000;  // where a proof to the last digit is not tried
 constexpr double good_gap = 0.005;           // in its place
 constexpr int most_rounds = 8;               // over the axes
@@ -21,11 +20,14 @@ struct Effort {
   int passes, rounds, cores;
   std::size_t table_cells;  // of one table of an exact elimination
 };
-constexpr Effort one_axis{6, 6, 0, 1 << 18}, whole{40, 12, 11, 1 << 20};
 
 class LayoutSearch {
  public:
-  LayoutSearch(const Graph& graph, const Choices& choices, TreePrices& prices) : graph_(graph), choices_(choices), prices_(prices) {
+  LayoutSearch(const Graph& graph, const Choices& choices, TreePrices& prices, const SearchLimits& limits)
+      : graph_(graph),
+        choices_(choices),
+        prices_(prices),
+        limits_(limits) {
     for (const Mesh& mesh : graph.meshes) axes_ = std::max(axes_, mesh.rank());
   }
 
@@ -44,7 +46,7 @@ class LayoutSearch {
       }
     }
     all_states_ = states_of(all);
-    narrow(best, std::move(all), whole);
+    narrow(best, std::move(all), {limits_.passes, limits_.rounds, limits_.cores, limits_.table_cells});
     require(ErrorKind::layout, std::isfinite(best.cost), "shard: a value is wanted in more than 16 layouts");
     return {best.chosen, best.cost, best.bound, best.optimal, axes_ > 1 ? "axis by axis, bound and cores" : "bound and cores"};
   }
@@ -80,7 +82,7 @@ class LayoutSearch {
         if (best.optimal) best.bound = best.cost;
         return;
       }
-      const solve::LowerBound least(problem.sum, effort.passes, cheap_cells);
+      const solve::LowerBound least(problem.sum, effort.passes, limits_.cheap_cells);
       if (!least.rounded().empty()) take(best, priced(kept, problem, least.rounded()));
       best.bound = std::max(best.bound, std::min(best.cost, least.bound() + problem.constant));
       if (best.cost - best.bound <= 2 * least.rounding()) {
@@ -186,7 +188,7 @@ class LayoutSearch {
     for (int round = 0, still = 0; still < axes_ && round < most_rounds * axes_; ++round) {
       const int axis = (first + round) % axes_;
       Answer here{answer.chosen, answer.cost, 0, false};
-      narrow(here, alike_but_on(axis, answer.chosen), one_axis);
+      narrow(here, alike_but_on(axis, answer.chosen), {6, 6, 0, limits_.table_cells / 4 + 1});
       ++still;
       if (!(here.cost < answer.cost * (1 - 1e-12))) continue;
       answer.chosen = here.chosen;
@@ -215,12 +217,15 @@ class LayoutSearch {
   const Graph& graph_;
   const Choices& choices_;
   TreePrices& prices_;
+  const SearchLimits& limits_;
   int axes_ = 1;
   std::size_t all_states_ = 0;
 };
 
 }  // namespace
 
-Searched search_layouts(const Graph& graph, const Choices& choices, TreePrices& prices) { return LayoutSearch(graph, choices, prices).run(); }
+Searched search_layouts(const Graph& graph, const Choices& choices, TreePrices& prices, const SearchLimits& limits) {
+  return LayoutSearch(graph, choices, prices, limits).run();
+}
 
 }  // namespace karez::passes

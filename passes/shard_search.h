@@ -1,6 +1,7 @@
 // The search for layouts: exact on one mesh axis; on several axis after axis, beside a bound, and exactly among the layouts that it leaves open.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "passes/shard.h"
@@ -13,6 +14,14 @@ struct Searched {
   bool optimal = false;
   std::string method;  // for people
 };
-Searched search_layouts(const Graph& graph, const Choices& choices, TreePrices& prices);
+
+// Counted, never seconds: every rank decides alike.
+struct SearchLimits {
+  int passes = 40;                                 // of the bound over the whole program
+  int rounds = 12, cores = 11;                     // of narrowing to what the bound leaves; of exact searches in each
+  std::size_t table_cells = std::size_t{1} << 20;  // of one table of an exact elimination
+  std::size_t cheap_cells = 16'000;                // of what one variable leaves that goes before the bound
+};
+Searched search_layouts(const Graph& graph, const Choices& choices, TreePrices& prices, const SearchLimits& limits = {});
 
 }  // namespace karez::passes

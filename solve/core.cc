@@ -21,7 +21,7 @@ LowerBound::LowerBound(const MinSumProblem& problem, int passes, std::size_t che
   r_ = reweighting(plan_);
   double before = -inf;
   bool ascending = true;
-  for (int i = 0; i < passes && r_.bound < inf; ++i) {
+  for (int i = 0; i < std::max(passes, 1) && r_.bound < inf; ++i) {
     if (i % pass_group == 0 && i > 0) {
       if (r_.bound - before <= idle * std::abs(r_.bound)) break;
       before = r_.bound;

@@ -12,7 +12,7 @@ namespace karez::solve {
 // A lower bound of a problem that is too large to be eliminated. Borrows the problem's cells.
 class LowerBound {
  public:
-  LowerBound(const MinSumProblem&, int passes, std::size_t cheap_cells);  // variables that leave no larger table go first
+  LowerBound(const MinSumProblem&, int passes, std::size_t cheap_cells);  // variables that leave no larger table go first; at least one pass
   double bound() const { return bound_; }                                 // +inf: everything is forbidden
   double rounding() const { return slack_; }                              // of sums over the whole problem
   Marks within(double excess) const { return states_within(plan_, r_, excess); }
