@@ -154,7 +154,7 @@ TEST(Anchor, RandomProgramsTakeNoLongerAndHaveNoCircles) {
 TEST(Anchor, GivesBackTheBytesOfWhatFloated) {
   std::int64_t bytes[2] = {0, 0};
   for (int with = 0; with < 2; ++with) {
-    Graph graph = testing::mlp_step(Mesh::parse("data=2,model=2"), {64, 256, 128, 128, 10}, 256);
+    Graph graph = testing::mlp_step(Mesh::parse("data=2,model=2"), {64, 256, 128, 128, 10}, 64);
     LayoutRule rules[] = {{"fc1.weight", {"model"}}, {"fc2.weight", {"", "model"}}, {"fc3.weight", {"model"}}};
     apply_rules(graph, rules);
     graph.value(graph.nodes[NodeId(0)].outputs[0]).layout = Layout{S(0), B()};
