@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "passes/collapsed.h"
+#include "passes/live_in_order.h"
 #include "passes/rank_by_cost.h"
 #include "passes/readers.h"
 #include "passes/rewrite.h"
@@ -236,7 +237,9 @@ Ordered order(Graph graph, const OpTable& ops, const CostTable& costs, int strea
   Ordered by_cost = in_order(traced.graph, sorted(traced.graph, rank_by_cost(traced.graph, traced.stream, costs)));
   by_cost.seconds = seconds_of(by_cost, costs, streams_meet);
   by_cost.traced_seconds = traced.traced_seconds = traced.seconds;
-  return by_cost.seconds < worth_it * traced.seconds ? by_cost : traced;
+  if (by_cost.seconds >= worth_it * traced.seconds) return traced;
+  const auto bytes = [](const Ordered& ordered) { return static_cast<double>(live_in_order(ordered.graph)); };
+  return by_cost.seconds * bytes(by_cost) <= traced.seconds * bytes(traced) ? by_cost : traced;
 }
 
 }  // namespace karez::passes

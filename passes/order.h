@@ -22,10 +22,11 @@ struct Ordered {
 };
 
 // Nodes stand as traced, or by cost (rank_by_cost.h) where a launch so ordered ends sooner, by one hundredth at least, when one representative
-// device of each placement runs its segments (collapsed.h). In both orders what acts for micro-batches stands between what comes before and behind
-// them, and updates stand last, together. On one compute stream alone every order takes as long, and the traced one stays.
+// device of each placement runs its segments (collapsed.h), and by no smaller a share than it holds more bytes at once (live_in_order.h). In both
+// orders what acts for micro-batches stands between what comes before and behind them, and updates stand last, together. On one compute stream
+// alone every order takes as long, and the traced one stays.
 // Microseconds of a launch in both orders, by the default cost table (`./dev bench order`):
-//   mlp  data=2,model=2   464 -> 455      cnn  data=2,model=2   1825 -> 1803     gpt  stage=2, 4 micro-batches   418459 -> 386480
+//   cnn  data=2,model=2   1825 -> 1803     gpt  stage=2   435577 -> 403859     gpt  stage=2, 4 micro-batches   418459 -> 386480
 Ordered order(Graph graph, const OpTable& ops, const CostTable& costs, int streams_meet);
 
 }  // namespace karez::passes

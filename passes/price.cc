@@ -46,4 +46,9 @@ Cost device_work(const Graph& graph, NodeId id) {
   return work_in(graph, id, layouts(node.inputs), layouts(node.outputs));
 }
 
+std::int64_t largest_part(const Graph& graph, ValueId value) {
+  const TensorType& type = graph.type(value);
+  return count_of(shape_of(local_box(type.shape, graph.mesh(value), *graph.value(value).layout, 0))) * size_of(type.dtype);
+}
+
 }  // namespace karez::passes

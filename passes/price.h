@@ -13,4 +13,7 @@ double device_seconds(const Graph& graph, NodeId node, const std::vector<Layout>
 double device_seconds(const Graph& graph, NodeId node, const CostTable& costs);  // in the layouts that its values have
 Cost device_work(const Graph& graph, NodeId node);                               // likewise, as work; nothing for what costs nothing
 
+// Of the value, on the device that has the largest part of it.
+std::int64_t largest_part(const Graph& graph, ValueId value);
+
 }  // namespace karez::passes

@@ -8,17 +8,13 @@
 
 #include "passes/behind.h"
 #include "passes/collapsed.h"
+#include "passes/price.h"
 #include "passes/readers.h"
 
 namespace karez::passes {
 namespace {
 
 int acts_of(const Graph& graph, const Segmented& cut, SegmentId s) { return graph.node(cut.segments[s].nodes[0]).acts; }
-
-std::int64_t largest_part(const Graph& graph, ValueId value) {
-  const TensorType& type = graph.type(value);
-  return count_of(shape_of(local_box(type.shape, graph.mesh(value), *graph.value(value).layout, 0))) * size_of(type.dtype);
-}
 
 // By segment: the first of those that its stream can do one behind the other without waiting for anything new.
 ById<SegmentId, SegmentId> runs_of(const Graph& graph, const Segmented& cut) {
