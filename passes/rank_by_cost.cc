@@ -39,8 +39,10 @@ class Schedule {
   }
 
   ById<NodeId, int> run() {
+    std::vector<NodeId> first;  // looked up before any is done, which makes others ready
     for (NodeId n : graph_.nodes.ids())
-      if (waiting_.edges[n] == 0) ready(n);
+      if (waiting_.edges[n] == 0) first.push_back(n);
+    for (NodeId n : first) ready(n);
     double now = 0;
     for (;;) {
       for (auto& [where, lane] : lanes_) begin_best(lane, now);
