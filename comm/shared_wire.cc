@@ -32,6 +32,7 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std
 constexpr std::uint64_t greeting = 0x316d687a6572616bull;  // says that a segment comes with it
 constexpr std::size_t lane_bytes = 4096;                   // a page each
 constexpr std::size_t most_ring_bytes = std::size_t{1} << 30;
+constexpr std::size_t steps = 8;  // a ring is filled and emptied in so many, so that one side copies in while the other copies out
 constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 struct Hello {
@@ -146,11 +147,12 @@ std::int64_t SharedWire::read(const iovec* into, int parts) {
     return -1;
   }
   if (there == 0) return closed ? -1 : 0;
-  std::int64_t n = copy_parts(into, parts, tail_, ring_bytes_, there,
+  std::int64_t n = copy_parts(into, parts, tail_, ring_bytes_, std::min<std::uint64_t>(there, ring_bytes_ / steps),
                               [&](std::size_t at, std::byte* memory, std::size_t bytes) { std::memcpy(memory, in_ring_ + at, bytes); });
   tail_ += static_cast<std::uint64_t>(n);
   in_->tail.store(tail_, std::memory_order_seq_cst);
-  if (in_->writer_waits.load(std::memory_order_seq_cst) != 0 && in_->writer_waits.exchange(0) != 0) knock();
+  bool half_empty = there - static_cast<std::uint64_t>(n) <= ring_bytes_ / 2;  // so that it does not wake up for every step
+  if (half_empty && in_->writer_waits.load(std::memory_order_seq_cst) != 0 && in_->writer_waits.exchange(0) != 0) knock();
   return n;
 }
 
@@ -161,7 +163,7 @@ std::int64_t SharedWire::write(const iovec* from, int parts) {
     damaged_.store(true);
     return -1;
   }
-  std::int64_t n = copy_parts(from, parts, head_, ring_bytes_, ring_bytes_ - used,
+  std::int64_t n = copy_parts(from, parts, head_, ring_bytes_, std::min<std::uint64_t>(ring_bytes_ - used, ring_bytes_ / steps),
                               [&](std::size_t at, const std::byte* memory, std::size_t bytes) { std::memcpy(out_ring_ + at, memory, bytes); });
   if (n == 0) return 0;
   head_ += static_cast<std::uint64_t>(n);

@@ -110,8 +110,9 @@ TEST(SharedWire, IndicesThatCannotBeEndTheWire) {
     auto index = [&](std::size_t at, std::uint64_t value) { std::memcpy(bytes + at, &value, sizeof value); };
     std::vector<std::byte> here(10000, std::byte{7});
     iovec part{here.data(), here.size()};
-    EXPECT_EQ(wire->write(&part, 1), static_cast<std::int64_t>(ring)) << "as much as there is room";
-    EXPECT_EQ(wire->write(&part, 1), 0);
+    std::int64_t written = 0;
+    for (std::int64_t n = 1; n > 0; written += n) n = wire->write(&part, 1);
+    EXPECT_EQ(written, static_cast<std::int64_t>(ring)) << "as much as there is room";
     if (reads) {
       index(4096, ring + 1);  // the head of what the peer writes: more than the ring holds
       EXPECT_EQ(wire->read(&part, 1), -1);
