@@ -132,7 +132,7 @@ std::unique_ptr<Link> Connection::open(std::uint64_t number, int depth, Bell& be
   channel->in.resize(static_cast<std::size_t>(depth));
   channel->credits.resize(static_cast<std::size_t>(depth));
   channel->bell = &bell;
-  if (failure() != nullptr) bell.ring_failure();
+  if (const Error* failure = this->failure()) bell.ring_failure(*failure);
   return std::make_unique<ChannelLink>(*this, *channel);
 }
 
@@ -482,7 +482,7 @@ void Connection::announce() {
   error_ = std::make_unique<Error>(ErrorKind::peer, cat("link to ", peer_, ": ", why_));
   failure_.store(error_.get(), std::memory_order_release);
   for (auto& [number, channel] : channels_)
-    if (channel->bell != nullptr) channel->bell->ring_failure();
+    if (channel->bell != nullptr) channel->bell->ring_failure(*error_);
   let_go_.notify_all();
 }
 

@@ -177,10 +177,10 @@ class Door : public ::testing::Test {
     acceptor = std::make_unique<Acceptor>(
         reactor, Address{}, token_of(1), "test",
         [this](Descriptor socket, std::uint32_t who) {
-          std::byte there{7};
-          send_all(socket.get(), {&there, 1}, Seconds(1));
           last_who = who;
           ++let_in;
+          std::byte there{7};
+          send_all(socket.get(), {&there, 1}, Seconds(1));
           socket.close();
         },
         AcceptorLimits{.half_open = 16, .handshake = Seconds(0.4)});

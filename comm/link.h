@@ -27,16 +27,21 @@ class Bell {
   }
   void answer() { rung_.exchange(false, std::memory_order_acq_rel); }  // before looking at the links
 
-  // A link has failed: it says why. Members need look for that only where this is so.
-  void ring_failure() {
-    failed_.store(true, std::memory_order_release);
+  // A link has failed. The first one's error stays: who ended later often did so because of it.
+  void ring_failure(const Error& error) {
+    if (!claimed_.exchange(true, std::memory_order_acq_rel)) {
+      failure_ = std::make_unique<Error>(error);
+      failed_.store(true, std::memory_order_release);
+    }
     ring();
   }
   bool failed() const { return failed_.load(std::memory_order_acquire); }
+  const Error* failure() const { return failed() ? failure_.get() : nullptr; }
 
  private:
   Wake wake_;
-  std::atomic<bool> rung_{false}, failed_{false};
+  std::atomic<bool> rung_{false}, claimed_{false}, failed_{false};
+  std::unique_ptr<Error> failure_;
 };
 
 // One end of a link to one peer. Messages keep their order: the k-th send meets the peer's k-th posted receive, and both name the same
@@ -75,11 +80,9 @@ class Endpoint {
   }
   void set_wake(Wake wake) { bell_->set(std::move(wake)); }  // before the first message
   Bell& bell() const { return *bell_; }
-  // Throws the failure of whichever link has one.
+  // Throws the failure of whichever link failed first, if any has.
   void check() const {
-    if (!bell_->failed()) return;
-    for (const auto& link : links_)
-      if (const Error* failure = link ? link->failure() : nullptr) throw Error(*failure);
+    if (const Error* failure = bell_->failure()) throw Error(*failure);
   }
   void stay_awake(bool awake) const {
     for (const auto& link : links_)

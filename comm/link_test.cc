@@ -90,6 +90,28 @@ TEST(Link, WhatArrivesJustAfterTheLookRingsAgain) {
   EXPECT_TRUE(run.advance());
 }
 
+TEST(Link, TheFirstFailureOfAnEndpointStays) {
+  Bell bell;
+  int woken = 0;
+  bell.set([&] { ++woken; });
+  Endpoint endpoint(0, 1, bell);
+  EXPECT_NO_THROW(endpoint.check());
+  EXPECT_EQ(bell.failure(), nullptr);
+  bell.ring_failure(Error(ErrorKind::peer, "rank 2 has gone"));
+  bell.answer();
+  bell.ring_failure(Error(ErrorKind::peer, "rank 1 has gone"));
+  EXPECT_EQ(woken, 2);
+  ASSERT_TRUE(bell.failed());
+  EXPECT_STREQ(bell.failure()->what(), "rank 2 has gone");
+  try {
+    endpoint.check();
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "rank 2 has gone");
+    EXPECT_EQ(error.kind, ErrorKind::peer);
+  }
+}
+
 TEST(Link, MessagesMeetReceivesInOrder) {
   LocalHub hub(2, 3);
   Link &a = hub.endpoint(0).link(1), &b = hub.endpoint(1).link(0);
