@@ -125,7 +125,7 @@ StoreClient::~StoreClient() {
   shutdown(socket_.get(), SHUT_WR);
 }
 
-StoreReply StoreClient::ask(StoreRequest request, const std::string& what) {
+StoreReply StoreClient::ask(const StoreRequest& request, const std::string& what) {
   require(request.key.size() <= StoreRequest::most_key && request.value.size() <= StoreRequest::most_value, "the store takes keys of ",
           StoreRequest::most_key, " bytes and values of ", StoreRequest::most_value, "; '", request.key.substr(0, 40), "' has ", request.key.size(),
           " and ", request.value.size());

@@ -50,7 +50,7 @@ class StoreClient {
   void check();                                         // throws if somebody has gone
 
  private:
-  StoreReply ask(StoreRequest request, const std::string& what);
+  StoreReply ask(const StoreRequest& request, const std::string& what);
 
   std::mutex mutex_;
   Address address_;
