@@ -60,10 +60,58 @@ struct Case {
   double most_seconds;  // 0: half a second and 3 s for a thousand nodes
 };
 constexpr Case cases[] = {
-    {"gpt1-4", "gpt1", "data=4", 0, 0},   {"gpt1", "gpt1", "data=2,model=2", 0, 0},   {"gpt4", "gpt4", "data=2,model=2", 2, 0},
-    {"gpt12-4", "gpt12", "data=4", 0, 0}, {"gpt12", "gpt12", "data=2,model=2", 2, 0},
+    {"gpt1-4", "gpt1", "data=4", 0, 0},  // GPTs of width 64 on 8 x 16 tokens, with Adam: layers
+    {"gpt1", "gpt1", "data=2,model=2", 0, 0},
+    {"gpt4", "gpt4", "data=2,model=2", 2, 0},
+    {"gpt12-4", "gpt12", "data=4", 0, 0},
+    {"gpt12", "gpt12", "data=2,model=2", 2, 0},
+    {"gpt1-4x3", "gpt1", "data=4,model=3", 3, 0},
+    {"gpt1-slow", "gpt1", "slow=2,model=2", 3, 0},
+    {"gpt4-slow", "gpt4", "slow=2,model=2", 3, 0},
+    {"gpt_wide", "gpt_wide", "data=2,model=2", 3, 0},    // one layer of width 1,024 on 8 x 512 tokens
+    {"gpt_mixed", "gpt_mixed", "data=2,model=2", 3, 0},  // layers of widths 64, 128, 96
+    {"resnet", "resnet", "data=2,model=2", 3, 0},
+    {"gpt2-2x2x2", "gpt2", "data=2,model=2,more=2", 9, 20},
 };
 constexpr double most_over_best = 1.02, most_bytes = 100e6;
+
+// A transformer whose layers differ in width: projections between its blocks.
+struct MixedGpt : nn::Module {
+  static constexpr std::int64_t widths[] = {64, 128, 96};
+  Parameter tokens = make_parameter("tokens", {65, 64}, uniform_init(0.1));
+  std::vector<std::unique_ptr<GptBlock>> blocks;
+  std::vector<std::unique_ptr<nn::Linear>> between;
+  nn::Linear head{*this, "head", 96, 65};
+  MixedGpt() {
+    for (int i = 0; i < 3; ++i) {
+      blocks.push_back(std::make_unique<GptBlock>(*this, cat("block", i), GptShape{.layers = 3, .width = widths[i], .heads = 4, .length = 16}));
+      if (i > 0) between.push_back(std::make_unique<nn::Linear>(*this, cat("between", i), widths[i - 1], widths[i]));
+    }
+  }
+  Tensor operator()(Tensor x) {
+    Tensor h = gather(tokens, x);
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      if (i > 0) h = (*between[i - 1])(h);
+      h = (*blocks[i])(h);
+    }
+    return head(reshape(h, {-1, 96}));
+  }
+};
+
+// Convolutions around which their input passes by.
+struct Residual : nn::Module {
+  std::vector<std::unique_ptr<nn::Conv2d>> convolutions;
+  nn::Linear head{*this, "head", 32, 10};
+  Residual() {
+    convolutions.push_back(std::make_unique<nn::Conv2d>(*this, "conv0", 3, 32, 3, nn::ConvShape{.padding = 1}));
+    for (int i = 1; i <= 8; ++i) convolutions.push_back(std::make_unique<nn::Conv2d>(*this, cat("conv", i), 32, 32, 3, nn::ConvShape{.padding = 1}));
+  }
+  Tensor operator()(Tensor x) {
+    Tensor h = relu((*convolutions[0])(x));
+    for (int i = 1; i <= 8; i += 2) h = relu(h + (*convolutions[i + 1])(relu((*convolutions[i])(h))));
+    return head(mean(h, {2, 3}));
+  }
+};
 
 template <class Net> std::string traced(Net& net, const Shape& x, DType dtype, std::int64_t labels) {
   World world({.devices = 1});
@@ -83,10 +131,16 @@ void write(const std::string& folder) {
     out << text;
     require(out.good(), folder, ": cannot write ", name);
   };
-  for (const std::int64_t layers : {1, 4, 12}) {
+  for (const std::int64_t layers : {1, 2, 4, 12}) {
     Gpt net({.layers = layers, .width = 64, .heads = 4, .length = 16});
     save(cat("gpt", layers).c_str(), traced(net, {8, 16}, DType::i32, 8 * 16));
   }
+  Gpt wide({.layers = 1, .width = 1024, .heads = 16, .length = 512});
+  save("gpt_wide", traced(wide, {8, 512}, DType::i32, 8 * 512));
+  MixedGpt mixed;
+  save("gpt_mixed", traced(mixed, {8, 16}, DType::i32, 8 * 16));
+  Residual residual;
+  save("resnet", traced(residual, {64, 3, 16, 16}, DType::f32, 64));
 }
 
 std::string read(const std::string& file) {
@@ -124,7 +178,7 @@ Known space_of(const passes::Compilation& c) {
   for (ValueId v : wants.ids()) {
     std::set<NodeId> nodes = {wants[v].producer};
     for (const auto& use : wants[v].uses) nodes.insert(use.node);
-    if (wants[v].stored_like.valid()) nodes.insert(wants[v].stored_like);
+    nodes.insert(wants[v].stored_like.begin(), wants[v].stored_like.end());
     double cells = 1;
     for (NodeId n : nodes) cells *= count[n];
     space.cells += cells;

@@ -26,8 +26,8 @@ double price_value(const Graph& graph, ValueId value, const Wants& w, const Choi
   std::set<Layout> targets;
   for (const Use& use : w.uses) targets.insert(pick(use.node).in(static_cast<std::size_t>(use.operand)));
   targets.insert(w.outputs.begin(), w.outputs.end());
-  if (w.stored) targets.insert(*w.stored);
-  if (w.stored_like.valid()) targets.insert(pick(w.stored_like).out(0));
+  targets.insert(w.stored.begin(), w.stored.end());
+  for (NodeId like : w.stored_like) targets.insert(pick(like).out(0));
   if (targets.size() > 16) return INFINITY;
   TransitionTable& table = prices.table(graph.type(value), graph.mesh(value));
   int set = 0;

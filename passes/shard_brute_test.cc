@@ -48,7 +48,7 @@ Graph random_graph(Random& random, const Mesh& mesh, std::size_t nodes) {
     }
     ValueId x = any(), y = any();
     Shape s = graph.type(x).shape, t = graph.type(y).shape;
-    switch (pick(random, 9)) {
+    switch (pick(random, 10)) {
       case 0:
       case 1:
         if (s.size() == 2 && t.size() == 2 && s[1] == t[0]) build::matmul(b, x, y);
@@ -66,6 +66,9 @@ Graph random_graph(Random& random, const Mesh& mesh, std::size_t nodes) {
         break;
       case 6:
         if (s.size() == 2) build::transpose(b, x, {1, 0});
+        break;
+      case 8:
+        if (graph.nodes.size() + 1 < nodes) build::relu(b, build::constant(b, {DType::f32, s}, 2));
         break;
       case 7:
         if (s.size() == 1) pick(random, 2) ? build::broadcast(b, x, {size(), s[0]}, {1}) : build::broadcast(b, x, {s[0], size()}, {0});
@@ -248,7 +251,7 @@ class BruteForce {
   // Of the slowest device.
   double compute_seconds(NodeId n, const Axes& axes) const {
     const Node& node = graph_.nodes[n];
-    for (const char* view : {"reshape", "transpose", "broadcast", "variable"})
+    for (const char* view : {"reshape", "transpose", "broadcast", "variable", "constant"})
       if (node.op->name == view) return 0;
     double slowest = 0;
     for (int device = 0; device < mesh_.size(); ++device) {
@@ -366,6 +369,7 @@ TEST(ShardLaw5, OnTwoAxesTheSearchIsSoundAndNearlyAlwaysFindsTheBest) {
                                    {.passes = 1 + static_cast<int>(pick(random, 4)),
                                     .rounds = 1 + static_cast<int>(pick(random, 2)),
                                     .cores = static_cast<int>(pick(random, 3)),
+                                    .axis_by_axis = pick(random, 3) == 0,
                                     .table_cells = 1 + pick(random, 12),
                                     .cheap_cells = 0});
     const std::string what = cat("seed ", seed, ", case ", tried, " on ", print(mesh), "\n", print(graph), costs.print());

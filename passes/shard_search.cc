@@ -37,7 +37,7 @@ class LayoutSearch {
     Kept all(choices_.size());
     for (NodeId n : choices_.ids())
       for (std::size_t c = 0; c < choices_[n].size(); ++c) all[n].push_back(static_cast<int>(c));
-    if (axes_ > 1) {
+    if (axes_ > 1 && limits_.axis_by_axis) {
       const Answer start = best;
       for (int first = 0; first < axes_; ++first) {
         Answer here = start;
@@ -82,7 +82,7 @@ class LayoutSearch {
         if (best.optimal) best.bound = best.cost;
         return;
       }
-      const solve::LowerBound least(problem.sum, effort.passes, limits_.cheap_cells);
+      const solve::LowerBound least(problem.sum, effort.passes, limits_.cheap_cells, effort.cores > 0 ? best.cost - problem.constant : INFINITY);
       if (!least.rounded().empty()) take(best, priced(kept, problem, least.rounded()));
       best.bound = std::max(best.bound, std::min(best.cost, least.bound() + problem.constant));
       if (best.cost - best.bound <= 2 * least.rounding()) {
@@ -118,6 +118,11 @@ class LayoutSearch {
       const auto exact = best_among(few, small, effort.table_cells, &choices);
       if (!exact) {
         if (solved || core + 1 == effort.cores) return;
+        if (core == 0) {  // what its own bound leaves of it
+          Answer here{best.chosen, best.cost, 0, false};
+          narrow(here, few, {16, 4, 0, effort.table_cells});
+          if (here.cost < best.cost) best.chosen = here.chosen, best.cost = here.cost;
+        }
         excess /= 16;
         continue;
       }

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t most_cells = 1 << 12;  // of the table of one value; a chain stands for a larger one
 constexpr std::size_t most_ways = 1 << 17;   // of one link of a chain: sets before it times classes
+constexpr std::size_t most_layouts = 256;    // that the consumers of one chain may want
 constexpr std::size_t most_targets = 12;     // consumers that one table may hold: sets of targets grow with 2 to the number
 
 // One node as the table of one value sees it.
@@ -50,13 +51,13 @@ class Tables {
     times_ = fills(graph_, value);
     std::vector<NodeId> nodes = {w.producer};
     for (const Use& use : w.uses) nodes.push_back(use.node);
-    if (w.stored_like.valid()) nodes.push_back(w.stored_like);
+    nodes.insert(nodes.end(), w.stored_like.begin(), w.stored_like.end());
     std::sort(nodes.begin(), nodes.end());
     nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
 
     int from = -1, set = 0;  // what is the same whatever is chosen
     for (const Layout& output : w.outputs) set = table_->with(set, table_->number(output));
-    if (w.stored) set = table_->with(set, table_->number(*w.stored));
+    for (const Layout& stored : w.stored) set = table_->with(set, table_->number(stored));
     std::vector<Member> members;
     if (Member producer = member_of(w.producer, w, from); producer.classes.size() == 1) from = producer.classes[0].from;
     std::size_t cells = 1;
@@ -109,7 +110,7 @@ class Tables {
       if (node == w.producer) one.from = table_->number(choice.out(static_cast<std::size_t>(w.output)));
       for (const Use& use : w.uses)
         if (use.node == node) one.targets.push_back(table_->number(choice.in(static_cast<std::size_t>(use.operand))));
-      if (node == w.stored_like) one.targets.push_back(table_->number(choice.out(0)));
+      if (std::find(w.stored_like.begin(), w.stored_like.end(), node) != w.stored_like.end()) one.targets.push_back(table_->number(choice.out(0)));
       if (from >= 0) std::erase_if(one.targets, [&](int target) { return table_->seconds(from, table_->with(0, target)) == 0; });
       std::sort(one.targets.begin(), one.targets.end());
       one.targets.erase(std::unique(one.targets.begin(), one.targets.end()), one.targets.end());
@@ -148,9 +149,9 @@ class Tables {
     problem.sum.factors.push_back(std::move(factor));
   }
 
-  // Of the layouts that a chain's consumers want beside those that are wanted anyway, the first 128 by number.
+  // Of the layouts that a chain's consumers want beside those that are wanted anyway.
   struct Few {
-    std::array<std::uint64_t, 2> bits = {};
+    std::array<std::uint64_t, most_layouts / 64> bits = {};
     int count = 0;
     bool has(int layout) const { return (bits[layout / 64] >> layout % 64 & 1U) != 0; }
     void add(int layout) { bits[layout / 64] |= std::uint64_t{1} << layout % 64, ++count; }
@@ -229,7 +230,7 @@ class Tables {
           }
         }
       }
-      if (layouts.size() <= 128)
+      if (layouts.size() <= most_layouts)
         for (int most = static_cast<int>(std::min(consumers.size(), most_targets)); !chain && most > 0; --most)
           chain = chain_of(wanted, most, producers);
       cells.exact = chain && !chain->forgets;
@@ -351,11 +352,11 @@ ById<ValueId, Wants> wants_of(const Graph& graph) {
     if (!variable.updated.valid()) continue;
     Wants& w = wants[variable.updated];
     if (variable.stored) {
-      w.stored = variable.stored;
+      w.stored.push_back(*variable.stored);
     } else if (variable.read.valid()) {
-      w.stored_like = graph.value(variable.read).producer;
+      w.stored_like.push_back(graph.value(variable.read).producer);
     } else {
-      w.stored = broadcast_layout(graph.meshes[static_cast<std::size_t>(variable.mesh)]);
+      w.stored.push_back(broadcast_layout(graph.meshes[static_cast<std::size_t>(variable.mesh)]));
     }
   }
   return wants;

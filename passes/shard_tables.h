@@ -14,9 +14,9 @@ struct Wants {
   NodeId producer;
   int output = 0;
   std::vector<Use> uses;
-  std::vector<Layout> outputs;   // of the graph: it goes to these
-  NodeId stored_like;            // an updated variable goes to the layout of this node's output (its `variable` node)
-  std::optional<Layout> stored;  // or to this one
+  std::vector<Layout> outputs;      // of the graph: it goes to these
+  std::vector<NodeId> stored_like;  // of variables that it updates: it goes to the layouts of these nodes' outputs (their `variable` nodes)
+  std::vector<Layout> stored;       // or to these
 };
 ById<ValueId, Wants> wants_of(const Graph& graph);
 

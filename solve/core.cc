@@ -8,22 +8,26 @@
 namespace karez::solve {
 namespace {
 constexpr double inf = std::numeric_limits<double>::infinity();
+constexpr double patience = 60;           // groups of passes that may take to reach the ceiling
 constexpr int pass_group = 4;             // passes that must raise the bound
 constexpr double idle = 1e-6;             // by more than this share, or they were the last
 constexpr double all_to_one = 256;        // cells of all tables that the elimination of cheap variables may make, to those of one
 constexpr double first_share = 1.0 / 64;  // of the gap: the first core
 }  // namespace
 
-LowerBound::LowerBound(const MinSumProblem& problem, int passes, std::size_t cheap_cells)
+LowerBound::LowerBound(const MinSumProblem& problem, int passes, std::size_t cheap_cells, double ceiling)
     : plan_(plan_elimination(cost_graph(problem), Next::smallest, static_cast<double>(cheap_cells), all_to_one * static_cast<double>(cheap_cells))),
       slack_(1e-12 * magnitude(plan_.graph)) {
   fill(plan_);
   r_ = reweighting(plan_);
   double before = -inf;
   bool ascending = true;
-  for (int i = 0; i < std::max(passes, 1) && r_.bound < inf; ++i) {
+  for (int i = 0; i < std::max(4 * passes, 1) && r_.bound < inf; ++i) {
+    if (i >= std::max(passes, 1) && ceiling == inf) break;
     if (i % pass_group == 0 && i > 0) {
-      if (r_.bound - before <= idle * std::abs(r_.bound)) break;
+      const double rise = r_.bound - before;
+      if (rise <= idle * std::abs(r_.bound)) break;
+      if (i >= passes && rise * patience < ceiling - r_.bound) break;
       before = r_.bound;
     }
     pass(plan_, r_, i % 2 == 1);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -12,9 +13,11 @@ namespace karez::solve {
 // A lower bound of a problem that is too large to be eliminated. Borrows the problem's cells.
 class LowerBound {
  public:
-  LowerBound(const MinSumProblem&, int passes, std::size_t cheap_cells);  // variables that leave no larger table go first; at least one pass
-  double bound() const { return bound_; }                                 // +inf: everything is forbidden
-  double rounding() const { return slack_; }                              // of sums over the whole problem
+  // As many passes, and up to four times as many while they rise fast enough to reach what is at most wanted, `ceiling`, by and by.
+  LowerBound(const MinSumProblem&, int passes, std::size_t cheap_cells,
+             double ceiling = std::numeric_limits<double>::infinity());  // variables that leave no larger table go first; at least one pass
+  double bound() const { return bound_; }                                // +inf: everything is forbidden
+  double rounding() const { return slack_; }                             // of sums over the whole problem
   Marks within(double excess) const { return states_within(plan_, r_, excess); }
   const std::vector<int>& rounded() const { return rounded_; }  // a choice that follows the bound; may be forbidden
   std::size_t cells() const;                                    // distinct ones
