@@ -180,6 +180,7 @@ void with_join(const Elimination& plan, const EliminationStep& step, const std::
   const CostGraph& graph = plan.graph;
   const Table& out = graph.tables[static_cast<std::size_t>(step.out)];
   std::vector<int> sizes;
+  sizes.reserve(states.size());
   for (const auto& axis : states) sizes.push_back(static_cast<int>(axis.size()));
   Join join(sizes, graph.states[static_cast<std::size_t>(step.variable)]);
   std::deque<std::vector<double>> dense;  // of inputs that say what follows
