@@ -7,9 +7,11 @@
 
 #include "api/inside/rooms.h"
 #include "api/inside/trace.h"
+#include "ops/attention.h"
 #include "ops/compose.h"
 #include "ops/gradient.h"
 #include "ops/losses.h"
+#include "ops/norms.h"
 #include "sbp/layout_words.h"
 
 namespace karez {
@@ -117,6 +119,15 @@ Tensor mean_of_losses(const Term& logits, const Term& labels, const Term* weight
                  [&](Builder& b, ValueId x, ValueId y, std::optional<ValueId> w) { return build::cross_entropy(b, x, y, w, options.ignore_index); });
 }
 
+Tensor attention(const Term& q, const Term& k, const Term& v, const Term* mask, const AttentionOptions& options) {
+  return at_line(q.where, [&](Trace& t) {
+    ValueId a = t.value(q), b = t.value(k), c = t.value(v);
+    std::optional<ValueId> m;
+    if (mask != nullptr) m = t.value(*mask, t.dtype_of(*mask));
+    return t.tensor(build::attention(t.builder, a, b, c, {options.causal, options.scale}, m));
+  });
+}
+
 }  // namespace
 
 Tensor operator+(Term a, Term b) { return binary(a, b, "add"); }
@@ -136,6 +147,8 @@ Tensor tanh(Term x) { return smooth(x, "tanh"); }
 Tensor sigmoid(Term x) { return smooth(x, "sigmoid"); }
 Tensor relu(Term x) { return unary(x, "relu"); }
 Tensor gelu(Term x) { return smooth(x, "gelu"); }
+Tensor gelu_tanh(Term x) { return smooth(x, "gelu_tanh"); }
+Tensor silu(Term x) { return smooth(x, "silu"); }
 Tensor abs(Term x) { return unary(x, "abs"); }
 Tensor sin(Term x) { return smooth(x, "sin"); }
 Tensor cos(Term x) { return smooth(x, "cos"); }
@@ -159,6 +172,10 @@ Tensor select(Term condition, Term x, Term y) {
   });
 }
 
+Tensor clip(Term x, std::optional<double> low, std::optional<double> high) {
+  return at_line(x.where, [&](Trace& t) { return t.tensor(build::clip(t.builder, t.value(x), low, high)); });
+}
+
 Tensor cast(Term x, DType to) {
   return at_line(x.where, [&](Trace& t) { return t.tensor(as(t, x, to)); });
 }
@@ -180,6 +197,52 @@ Tensor arg_max(Term x, int axis) {
   });
 }
 
+// The largest of what grows as x falls: the negative, of integers the complement, which cannot overflow.
+Tensor arg_min(Term x, int axis) {
+  return at_line(x.where, [&](Trace& t) {
+    ValueId id = t.value(x);
+    const TensorType type = t.graph.type(id);
+    const auto last = static_cast<int>(axes_or_all({axis}, type.rank())[0]);
+    Builder& b = t.builder;
+    return t.tensor(build::arg_max(b, is_float(type.dtype) ? build::neg(b, id) : build::sub(b, build::full_like(b, id, -1), id), last));
+  });
+}
+
+// Of bools as numbers: largest and smallest.
+Tensor any(Term x, Ints axes, bool keep) {
+  return reduced(x, axes, keep, [](Builder& b, ValueId value, const Ints& all) {
+    require(ErrorKind::type, b.type(value).dtype == DType::b8, "any: takes bool, not ", b.type(value));
+    ValueId most = build::reduce_max(b, build::cast(b, value, DType::i32), all);
+    return build::gt(b, most, build::full_like(b, most, 0));
+  });
+}
+Tensor all(Term x, Ints axes, bool keep) {
+  return reduced(x, axes, keep, [](Builder& b, ValueId value, const Ints& all) {
+    require(ErrorKind::type, b.type(value).dtype == DType::b8, "all: takes bool, not ", b.type(value));
+    ValueId least = build::reduce_min(b, build::cast(b, value, DType::i32), all);
+    return build::gt(b, least, build::full_like(b, least, 0));
+  });
+}
+
+Tensor var(Term x, Ints axes, bool keep, std::int64_t correction) {
+  return at_line(x.where, [&](Trace& t) {
+    ValueId id = t.value(x);
+    return t.tensor(build::variance(t.builder, id, axes_or_all(axes, t.graph.type(id).rank()), keep, correction));
+  });
+}
+Tensor stddev(Term x, Ints axes, bool keep, std::int64_t correction) {
+  return at_line(x.where, [&](Trace& t) {
+    ValueId id = t.value(x);
+    return t.tensor(build::sqrt(t.builder, build::variance(t.builder, id, axes_or_all(axes, t.graph.type(id).rank()), keep, correction)));
+  });
+}
+Tensor norm(Term x, double p, Ints axes, bool keep) {
+  return at_line(x.where, [&](Trace& t) {
+    ValueId id = t.value(x);
+    return t.tensor(build::vector_norm(t.builder, id, p, axes_or_all(axes, t.graph.type(id).rank()), keep));
+  });
+}
+
 Tensor softmax(Term x, int axis) {
   return at_line(x.where, [&](Trace& t) { return t.tensor(build::softmax(t.builder, t.value(x), axis)); });
 }
@@ -191,6 +254,15 @@ Tensor matmul(Term a, Term b) {
   return at_line(a.where, [&](Trace& t) {
     ValueId left = t.value(a), right = t.value(b);
     return t.tensor(build::matmul(t.builder, left, right));
+  });
+}
+
+Tensor einsum(std::string_view subscripts, std::vector<Term> operands) {
+  require(!operands.empty(), "einsum '", subscripts, "' of no operand");
+  return at_line(operands[0].where, [&](Trace& t) {
+    std::vector<ValueId> ids;
+    for (const Term& operand : operands) ids.push_back(t.value(operand));
+    return t.tensor(build::einsum(t.builder, subscripts, ids));
   });
 }
 
@@ -206,6 +278,27 @@ Tensor max_pool(Term x, std::int64_t kernel, std::int64_t stride, std::int64_t p
 }
 Tensor avg_pool(Term x, std::int64_t kernel, std::int64_t stride, std::int64_t padding) {
   return at_line(x.where, [&](Trace& t) { return t.tensor(build::avg_pool(t.builder, t.value(x), pool_options(kernel, stride, padding))); });
+}
+
+Tensor layer_norm(Term x, Term weight, Term bias, double eps) {
+  return at_line(x.where, [&](Trace& t) {
+    ValueId id = t.value(x), w = t.value(weight), shift = t.value(bias);
+    return t.tensor(build::layer_norm(t.builder, id, t.graph.type(w).rank(), eps, w, shift));
+  });
+}
+Tensor rms_norm(Term x, Term weight, double eps) {
+  return at_line(x.where, [&](Trace& t) {
+    ValueId id = t.value(x), w = t.value(weight);
+    return t.tensor(build::rms_norm(t.builder, id, t.graph.type(w).rank(), eps, w));
+  });
+}
+
+Tensor scaled_dot_product_attention(Term q, Term k, Term v, AttentionOptions options) { return attention(q, k, v, nullptr, options); }
+Tensor scaled_dot_product_attention(Term q, Term k, Term v, Term mask, AttentionOptions options) { return attention(q, k, v, &mask, options); }
+Tensor rotary(Term x, RotaryOptions options) {
+  return at_line(x.where, [&](Trace& t) {
+    return t.tensor(build::rotary(t.builder, t.value(x), {options.base, options.first, options.interleaved}));
+  });
 }
 
 Tensor cross_entropy(Term logits, Term labels, CrossEntropyOptions options) { return mean_of_losses(logits, labels, nullptr, options); }

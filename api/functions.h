@@ -18,7 +18,9 @@ Tensor sqrt(Term x);
 Tensor tanh(Term x);
 Tensor sigmoid(Term x);
 Tensor relu(Term x);
-Tensor gelu(Term x);  // the erf form
+Tensor gelu(Term x);       // the erf form
+Tensor gelu_tanh(Term x);  // by a tanh, as GPT-2's
+Tensor silu(Term x);       // x sigmoid(x), also called swish
 Tensor abs(Term x);
 Tensor sin(Term x);
 Tensor cos(Term x);
@@ -30,7 +32,8 @@ Tensor not_equal(Term x, Term y);
 Tensor logical_and(Term x, Term y);
 Tensor logical_or(Term x, Term y);
 Tensor logical_not(Term x);
-Tensor select(Term condition, Term x, Term y);  // x where the bool holds, else y
+Tensor select(Term condition, Term x, Term y);                                    // x where the bool holds, else y
+Tensor clip(Term x, std::optional<double> low, std::optional<double> high = {});  // between the bounds that are given; NaN stays
 Tensor cast(Term x, DType to);
 Tensor stop_gradient(Term x);  // x, through which no gradient passes
 
@@ -39,7 +42,16 @@ Tensor sum(Term x, Ints axes = {}, bool keep = false);
 Tensor mean(Term x, Ints axes = {}, bool keep = false);
 Tensor max(Term x, Ints axes = {}, bool keep = false);
 Tensor min(Term x, Ints axes = {}, bool keep = false);
-Tensor arg_max(Term x, int axis = -1);  // i64; the first maximum wins
+Tensor arg_max(Term x, int axis = -1);                  // i64; the first maximum wins
+Tensor arg_min(Term x, int axis = -1);                  // i64; the first minimum wins
+Tensor any(Term x, Ints axes = {}, bool keep = false);  // of bools: whether one holds; of none, false
+Tensor all(Term x, Ints axes = {}, bool keep = false);  // whether all hold; of none, true
+// Squared distance from the mean, summed and divided by the count less `correction` (1: of a sample, PyTorch's default; 0: of everything), and its
+// root.
+Tensor var(Term x, Ints axes = {}, bool keep = false, std::int64_t correction = 1);
+Tensor stddev(Term x, Ints axes = {}, bool keep = false, std::int64_t correction = 1);
+// (sum |x|^p)^(1/p). p = 0 counts what is not 0; infinity is the largest |x|. At the origin its gradient is 0.
+Tensor norm(Term x, double p = 2, Ints axes = {}, bool keep = false);
 Tensor softmax(Term x, int axis = -1);
 Tensor log_softmax(Term x, int axis = -1);
 
@@ -48,9 +60,35 @@ struct Conv2dOptions {
   Ints stride = {1, 1}, padding = {0, 0}, dilation = {1, 1};  // height, width
 };
 Tensor matmul(Term a, Term b);
+// Einstein's sum: einsum("bhtd,bhsd->bhts", {q, k}). What the result does not name is summed over; without "->" it has the letters that stand once,
+// in alphabetical order. "..." are leading dimensions, equal in all operands that have them. No letter stands twice in an operand.
+Tensor einsum(std::string_view subscripts, std::vector<Term> operands);
 Tensor conv2d(Term x, Term weight, Conv2dOptions options = {});
 Tensor max_pool(Term x, std::int64_t kernel, std::int64_t stride = 0, std::int64_t padding = 0);  // stride 0: that of the kernel
 Tensor avg_pool(Term x, std::int64_t kernel, std::int64_t stride = 0, std::int64_t padding = 0);
+
+// Normalisation over the last dimensions, as many as the weight (and bias) has. layer_norm: (x - mean) / sqrt(var + eps) * weight + bias, with the
+// variance of everything; rms_norm: x / sqrt(mean(x x) + eps) * weight.
+Tensor layer_norm(Term x, Term weight, Term bias, double eps = 1e-5);
+Tensor rms_norm(Term x, Term weight, double eps = 1e-6);
+
+// softmax(q k^T scale) v. q [n..., h, t, d], k [n..., g, s, d], v [n..., g, s, e] -> [n..., h, t, e]; g divides h: h / g heads of queries share one
+// of keys and values. causal: query i sees keys 0 to i. With a mask: bool (true is seen) or numbers (added to the scaled products), broadcast to
+// [n..., h, t, s]. A query that sees nothing gives 0.
+struct AttentionOptions {
+  bool causal = false;
+  std::optional<double> scale = {};  // 1 / sqrt(d)
+};
+Tensor scaled_dot_product_attention(Term q, Term k, Term v, AttentionOptions options = {});
+Tensor scaled_dot_product_attention(Term q, Term k, Term v, Term mask, AttentionOptions options = {});
+// Rotary positions: in x [..., t, d] each pair of elements of row p is turned by the angle (first + p) base^(-2 i / d). Pairs are i and i + d / 2, or
+// neighbours where interleaved.
+struct RotaryOptions {
+  double base = 10000;
+  std::int64_t first = 0;
+  bool interleaved = false;
+};
+Tensor rotary(Term x, RotaryOptions options = {});
 
 // Losses. cross_entropy: logits [n, c], labels i32 or i64 [n]; the mean over rows, or with weights [n] the weighted mean. A label outside
 // 0 to c - 1 is an error of the launch that names its row (where devices hold different rows and several are wrong, one of them). Rows whose label

@@ -145,6 +145,98 @@ Tensor ReLU::operator()(Term x) const {
 Tensor Tanh::operator()(Term x) const {
   return at_path(x, path(), [](const Term& v) { return tanh(v); });
 }
+Tensor GELU::operator()(Term x) const {
+  return at_path(x, path(), [](const Term& v) { return gelu(v); });
+}
+Tensor SiLU::operator()(Term x) const {
+  return at_path(x, path(), [](const Term& v) { return silu(v); });
+}
+
+Embedding::Embedding(Module& parent, const std::string& name, std::int64_t count, std::int64_t width) : Module(parent, name) {
+  require(count >= 1 && width >= 1, "Embedding '", path(), "': ", count, " rows of ", width, "; both must be positive");
+  weight = make_parameter("weight", {count, width}, normal_init(1));
+}
+Tensor Embedding::operator()(Term index) const {
+  return at_path(index, path(), [&](const Term& v) { return gather(Term(weight, v.where), v); });
+}
+
+namespace {
+
+Shape checked_shape(std::string_view layer, const std::string& path, Shape shape, double eps) {
+  require(!shape.empty() && std::all_of(shape.begin(), shape.end(), [](auto size) { return size >= 1; }), layer, " '", path, "' over ",
+          print_shape(shape), "; it takes the sizes of the last dimensions, all positive");
+  require(std::isfinite(eps) && eps >= 0, layer, " '", path, "': eps is ", eps, "; it must be a finite number and not below 0");
+  return shape;
+}
+
+}  // namespace
+
+LayerNorm::LayerNorm(Module& parent, const std::string& name, Shape shape, double e) : Module(parent, name), eps(e) {
+  shape = checked_shape("LayerNorm", path(), std::move(shape), eps);
+  weight = make_parameter("weight", shape, constant_init(1));
+  bias = make_parameter("bias", shape, constant_init(0));
+}
+Tensor LayerNorm::operator()(Term x) const {
+  return at_path(x, path(), [&](const Term& v) { return layer_norm(v, weight, bias, eps); });
+}
+
+RMSNorm::RMSNorm(Module& parent, const std::string& name, Shape shape, double e) : Module(parent, name), eps(e) {
+  weight = make_parameter("weight", checked_shape("RMSNorm", path(), std::move(shape), eps), constant_init(1));
+}
+Tensor RMSNorm::operator()(Term x) const {
+  return at_path(x, path(), [&](const Term& v) { return rms_norm(v, weight, eps); });
+}
+
+namespace {
+
+// Elements of keys (and of values) in all heads together.
+std::int64_t checked_heads(const std::string& path, std::int64_t width, std::int64_t heads, const AttentionShape& s) {
+  require(width >= 1 && heads >= 1 && width % heads == 0, "MultiHeadAttention '", path, "': ", heads, " heads do not divide a width of ", width);
+  const std::int64_t shared = s.kv_heads == 0 ? heads : s.kv_heads;
+  require(shared >= 1 && heads % shared == 0, "MultiHeadAttention '", path, "': ", shared, " heads of keys do not divide ", heads, " of queries");
+  require(!s.rotary || width / heads % 2 == 0, "MultiHeadAttention '", path, "': rotary positions turn pairs; a head has ", width / heads,
+          " elements");
+  require(s.dropout >= 0 && s.dropout < 1, "MultiHeadAttention '", path, "': a probability of ", s.dropout, " is not in [0, 1)");
+  return width / heads * shared;
+}
+
+}  // namespace
+
+MultiHeadAttention::MultiHeadAttention(Module& parent, const std::string& name, std::int64_t width, std::int64_t h, AttentionShape s)
+    : Module(parent, name),
+      heads(h),
+      shape(s),
+      query(*this, "query", width, width, s.bias),
+      key(*this, "key", width, checked_heads(path(), width, h, s), s.bias),
+      value(*this, "value", width, checked_heads(path(), width, h, s), s.bias),
+      out(*this, "out", width, width, s.bias) {}
+
+Tensor MultiHeadAttention::operator()(Term x) const { return attend(x, nullptr); }
+Tensor MultiHeadAttention::operator()(Term x, Term mask) const { return attend(x, &mask); }
+
+Tensor MultiHeadAttention::attend(const Term& x, const Term* mask) const {
+  return at_line(x.where, path(), [&](Trace& t) {
+    auto line = [&](auto made) { return Term(std::move(made), x.where); };
+    const TensorType type = t.graph.type(t.value(x));
+    require(ErrorKind::shape, type.rank() == 3, "MultiHeadAttention: x is [n, t, width], not ", type);
+    auto split = [&](const Linear& layer, std::int64_t of) {  // [n, t, of * d] -> [n, of, t, d]
+      Tensor y = layer(line(std::get<Tensor>(x.value)));
+      return transpose(line(reshape(line(y), {type.shape[0], type.shape[1], of, -1})), {0, 2, 1, 3});
+    };
+    const std::int64_t shared = shape.kv_heads == 0 ? heads : shape.kv_heads;
+    Tensor q = split(query, heads), k = split(key, shared), v = split(value, shared);
+    if (shape.rotary) {
+      const RotaryOptions turn{.base = shape.rotary_base};
+      q = karez::rotary(line(q), turn), k = karez::rotary(line(k), turn);
+    }
+    const AttentionOptions options{.causal = shape.causal};
+    Tensor y = mask == nullptr ? scaled_dot_product_attention(line(q), line(k), line(v), options)
+                               : scaled_dot_product_attention(line(q), line(k), line(v), *mask, options);
+    y = out(line(reshape(line(transpose(line(y), {0, 2, 1, 3})), {type.shape[0], type.shape[1], -1})));
+    return shape.dropout > 0 ? karez::dropout(line(y), shape.dropout) : y;
+  });
+}
+
 Tensor Flatten::operator()(Term x) const {
   return at_path(x, path(), [](const Term& v) { return flatten(v); });
 }

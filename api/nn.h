@@ -90,6 +90,59 @@ struct Tanh : Module {
   Tensor operator()(Term x) const;
 };
 
+struct GELU : Module {
+  using Module::Module;
+  Tensor operator()(Term x) const;
+};
+
+struct SiLU : Module {
+  using Module::Module;
+  Tensor operator()(Term x) const;
+};
+
+// Rows of weight [count, width] by index, of any shape [i...] -> [i..., width]. Weights begin as PyTorch's do: normal, deviation 1.
+struct Embedding : Module {
+  Embedding(Module& parent, const std::string& name, std::int64_t count, std::int64_t width);
+  Tensor operator()(Term index) const;
+  Parameter weight;
+};
+
+// Over the last dimensions, as many as `shape` has; weight (1 at first) and bias (0) of that shape.
+struct LayerNorm : Module {
+  LayerNorm(Module& parent, const std::string& name, Shape shape, double eps = 1e-5);
+  Tensor operator()(Term x) const;
+  Parameter weight, bias;
+  double eps;
+};
+struct RMSNorm : Module {
+  RMSNorm(Module& parent, const std::string& name, Shape shape, double eps = 1e-6);
+  Tensor operator()(Term x) const;
+  Parameter weight;
+  double eps;
+};
+
+struct AttentionShape {
+  std::int64_t kv_heads = 0;  // grouped queries: heads of keys and values; 0: as many as of queries
+  bool causal = false;
+  bool rotary = false;  // queries and keys are turned by their positions, pairs i and i + d / 2
+  double rotary_base = 10000;
+  double dropout = 0;  // of what comes out
+  bool bias = true;
+};
+// Self-attention of x [n, t, width] -> [n, t, width]; heads divides width. Linear layers "query", "key", "value", "out": heads split by rows of the
+// first three and columns of the last is tensor parallelism as it is usually written.
+struct MultiHeadAttention : Module {
+  MultiHeadAttention(Module& parent, const std::string& name, std::int64_t width, std::int64_t heads, AttentionShape shape = {});
+  Tensor operator()(Term x) const;
+  Tensor operator()(Term x, Term mask) const;  // as scaled_dot_product_attention's
+  std::int64_t heads;
+  AttentionShape shape;
+  Linear query, key, value, out;
+
+ private:
+  Tensor attend(const Term& x, const Term* mask) const;
+};
+
 struct Flatten : Module {
   using Module::Module;
   Tensor operator()(Term x) const;  // all dimensions but the first become one

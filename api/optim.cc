@@ -1,10 +1,12 @@
 // Optimisers: one update node per parameter; the passes make one call of all that lie on a device.
 #include "api/optim.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "api/inside/rooms.h"
 #include "api/inside/trace.h"
+#include "ops/compose.h"
 
 namespace karez::optim {
 namespace {
@@ -110,6 +112,160 @@ void Adam::step(const std::vector<Tensor>& grads, SourceLine where) {
     }
     return 0;
   });
+}
+
+AdamW::AdamW(std::vector<Parameter> parameters, AdamWOptions o)
+    : Adam(std::move(parameters), {.lr = o.lr,
+                                   .beta1 = o.beta1,
+                                   .beta2 = o.beta2,
+                                   .eps = o.eps,
+                                   .weight_decay = o.weight_decay,
+                                   .decoupled = true,
+                                   .name = std::move(o.name)}) {}
+
+namespace {
+
+RMSpropOptions checked(RMSpropOptions options) {
+  not_negative(cat("optimiser '", options.name, "': lr"), options.lr);
+  not_negative(cat("optimiser '", options.name, "': alpha"), options.alpha);
+  require(options.alpha <= 1, "optimiser '", options.name, "': alpha is ", options.alpha, "; it must not be above 1");
+  not_negative(cat("optimiser '", options.name, "': eps"), options.eps);
+  not_negative(cat("optimiser '", options.name, "': weight_decay"), options.weight_decay);
+  not_negative(cat("optimiser '", options.name, "': momentum"), options.momentum);
+  return options;
+}
+
+}  // namespace
+
+RMSprop::RMSprop(std::vector<Parameter> parameters, RMSpropOptions options)
+    : options_(checked(std::move(options))),
+      rate_(options_.lr),
+      parameters_(std::move(parameters)),
+      square_(state_of(parameters_, cat(options_.name, ".v"))) {
+  require(!parameters_.empty(), "an optimiser '", options_.name, "' without parameters");
+  if (options_.centered) mean_ = state_of(parameters_, cat(options_.name, ".mean"));
+  if (options_.momentum > 0) momentum_ = state_of(parameters_, cat(options_.name, ".m"));
+}
+
+void RMSprop::step(const std::vector<Tensor>& grads, SourceLine where) {
+  at_line(where, options_.name, [&](Trace& t) {
+    check(parameters_, grads);
+    Builder& b = t.builder;
+    const RMSpropOptions& o = options_;
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      const Parameter& parameter = parameters_[i];
+      auto number = [&](double value) { return build::full(b, parameter.dtype(), parameter.shape(), value); };
+      auto blend = [&](ValueId old, ValueId now) {  // alpha * old + (1 - alpha) * now
+        return build::add(b, build::mul(b, old, number(o.alpha)), build::mul(b, now, number(1 - o.alpha)));
+      };
+      ValueId lr = build::broadcast(b, rate_.read(cat(o.name, ".lr"), parameter.dtype()), parameter.shape(), {});
+      ValueId w = t.read(parameter), g = t.value(Term(grads[i]));
+      if (o.weight_decay > 0) g = build::add(b, g, build::mul(b, w, number(o.weight_decay)));
+      ValueId square = blend(t.read(square_[i]), build::mul(b, g, g)), spread = square;
+      t.update(square_[i], square);
+      if (o.centered) {
+        ValueId mean = blend(t.read(mean_[i]), g);
+        t.update(mean_[i], mean);
+        spread = build::sub(b, square, build::mul(b, mean, mean));
+      }
+      ValueId step = build::div(b, g, build::add(b, build::sqrt(b, spread), number(o.eps)));
+      if (o.momentum > 0) {
+        step = build::add(b, build::mul(b, t.read(momentum_[i]), number(o.momentum)), step);
+        t.update(momentum_[i], step);
+      }
+      t.update(parameter, build::sub(b, w, build::mul(b, lr, step)));
+    }
+    return 0;
+  });
+}
+
+Clipped clip_by_global_norm(const std::vector<Tensor>& grads, double most, SourceLine where) {
+  require(!grads.empty(), "clip_by_global_norm of no gradient");
+  not_negative("clip_by_global_norm: the greatest norm", most);
+  return at_line(where, [&](Trace& t) {
+    Builder& b = t.builder;
+    ValueId squares;
+    for (const Tensor& grad : grads) {
+      ValueId g = t.value(Term(grad)), sum = build::sum(b, build::mul(b, g, g));
+      require(ErrorKind::type, !squares.valid() || b.type(squares) == b.type(sum),
+              "clip_by_global_norm: gradients of different dtypes: ", grads[0].type, " and ", grad.type);
+      squares = squares.valid() ? build::add(b, squares, sum) : sum;
+    }
+    ValueId norm = build::sqrt(b, squares);
+    ValueId operands[] = {norm, build::full_like(b, norm, most)};
+    ValueId scale = build::pointwise(b, "min(1, x1 / (x0 + 1e-6))", operands);
+    Clipped out{{}, t.tensor(norm)};
+    for (const Tensor& grad : grads) out.grads.push_back(t.tensor(build::binary(b, "mul", t.value(Term(grad)), scale)));
+    return out;
+  });
+}
+
+EMA::EMA(std::vector<Parameter> parameters, double decay, std::string name)
+    : decay_(decay),
+      name_(std::move(name)),
+      parameters_(std::move(parameters)),
+      averages_(state_of(parameters_, name_)),
+      count_(cat(name_, ".step"), {DType::i64, {}}, constant_init(0)) {
+  require(!parameters_.empty(), "an average '", name_, "' of no parameter");
+  beta(cat("average '", name_, "': decay"), decay_);
+}
+
+void EMA::update(SourceLine where) {
+  at_line(where, name_, [&](Trace& t) {
+    Builder& b = t.builder;
+    ValueId before = t.read(count_);
+    ValueId fresh = build::eq(b, before, build::full_like(b, before, 0));
+    t.update(count_, build::add(b, before, build::full_like(b, before, 1)));
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      const Shape& shape = parameters_[i].shape();
+      ValueId w = t.read(parameters_[i]), old = t.read(averages_[i]);
+      ValueId operands[] = {old, w, build::full(b, parameters_[i].dtype(), shape, decay_)};
+      ValueId next = build::pointwise(b, "x2 * x0 + (1 - x2) * x1", operands);
+      t.update(averages_[i], build::select(b, build::broadcast_to(b, fresh, shape), w, next));
+    }
+    return 0;
+  });
+}
+
+namespace {
+
+void check_schedule(std::string_view what, double lr, std::int64_t total, std::int64_t warmup, double least) {
+  not_negative(cat(what, ": lr"), lr);
+  not_negative(cat(what, ": the least rate"), least);
+  require(warmup >= 0 && total > warmup, what, ": ", warmup, " steps of warm-up of ", total, " in all; fewer than all, and not below 0");
+}
+
+// lr times `fall` (1 to 0) of the part of the way behind the warm-up.
+Schedule falling(double lr, std::int64_t total, std::int64_t warmup, double least, double (*fall)(double)) {
+  return [=](std::int64_t step) {
+    if (step < warmup) return lr * static_cast<double>(std::max<std::int64_t>(step, 0)) / static_cast<double>(warmup);
+    const double way = std::min(1.0, static_cast<double>(step - warmup) / static_cast<double>(total - warmup));
+    return least + (lr - least) * fall(way);
+  };
+}
+
+}  // namespace
+
+Schedule constant_schedule(double lr) {
+  not_negative("constant_schedule: lr", lr);
+  return [lr](std::int64_t) { return lr; };
+}
+
+Schedule step_schedule(double lr, std::int64_t every, double factor) {
+  not_negative("step_schedule: lr", lr);
+  not_negative("step_schedule: the factor", factor);
+  require(every >= 1, "step_schedule: every ", every, " steps; at least 1 is meant");
+  return [=](std::int64_t step) { return lr * std::pow(factor, static_cast<double>(std::max<std::int64_t>(step, 0) / every)); };
+}
+
+Schedule cosine_schedule(double lr, std::int64_t total, std::int64_t warmup, double least) {
+  check_schedule("cosine_schedule", lr, total, warmup, least);
+  return falling(lr, total, warmup, least, [](double way) { return (1 + std::cos(way * 3.14159265358979323846)) / 2; });
+}
+
+Schedule linear_schedule(double lr, std::int64_t total, std::int64_t warmup, double least) {
+  check_schedule("linear_schedule", lr, total, warmup, least);
+  return falling(lr, total, warmup, least, [](double way) { return 1 - way; });
 }
 
 }  // namespace karez::optim

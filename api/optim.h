@@ -2,6 +2,8 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -68,5 +70,69 @@ class Adam {
   std::vector<Parameter> parameters_, first_, second_;
   Parameter count_;
 };
+
+// Adam whose weight decay does not pass through the moments: w = w - lr * (step + weight_decay * w). Loshchilov and Hutter, 2019.
+struct AdamWOptions {
+  double lr = 1e-3;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 1e-2;
+  std::string name = "adamw";
+};
+class AdamW : public Adam {
+ public:
+  AdamW(std::vector<Parameter> parameters, AdamWOptions options);
+};
+
+struct RMSpropOptions {
+  double lr = 1e-2;
+  double alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0;
+  bool centered = false;
+  std::string name = "rmsprop";  // of its state: "rmsprop.v.fc1.weight"; with momentum "rmsprop.m...", centred "rmsprop.mean..."
+};
+// PyTorch's form: v = alpha * v + (1 - alpha) * g^2; w = w - lr * g / (sqrt(v) + eps). Centred: the variance v - mean^2 instead of v, with a running
+// mean of g. With momentum: m = momentum * m + g / (sqrt(v) + eps); w = w - lr * m.
+class RMSprop {
+ public:
+  RMSprop(std::vector<Parameter> parameters, RMSpropOptions options);
+  void step(const std::vector<Tensor>& grads, SourceLine where = SourceLine::current());
+  void set_lr(double lr) { rate_.set(lr); }
+  double lr() const { return rate_.get(); }
+
+ private:
+  RMSpropOptions options_;
+  Rate rate_;
+  std::vector<Parameter> parameters_, square_, mean_, momentum_;
+};
+
+// All gradients as one vector, made no longer than `most`: each times min(1, most / (norm + 1e-6)), as PyTorch does.
+struct Clipped {
+  std::vector<Tensor> grads;
+  Tensor norm;  // before
+};
+Clipped clip_by_global_norm(const std::vector<Tensor>& grads, double most, SourceLine where = SourceLine::current());
+
+// An average of parameters that forgets at a constant rate: ema = decay * ema + (1 - decay) * w, under "ema.fc1.weight"; begins with the values that
+// the parameters have at the first update.
+class EMA {
+ public:
+  EMA(std::vector<Parameter> parameters, double decay, std::string name = "ema");
+  void update(SourceLine where = SourceLine::current());  // in a traced function, behind the optimiser's step
+  const std::vector<Parameter>& averages() const { return averages_; }
+
+ private:
+  double decay_;
+  std::string name_;
+  std::vector<Parameter> parameters_, averages_;
+  Parameter count_;
+};
+
+// Learning rates as functions of the step, from 0 on: `adam.set_lr(schedule(step))` before each launch compiles nothing.
+using Schedule = std::function<double(std::int64_t)>;
+Schedule constant_schedule(double lr);
+// lr, times `factor` at every multiple of `every` steps.
+Schedule step_schedule(double lr, std::int64_t every, double factor);
+// From 0 to lr along a line in `warmup` steps, then along half a cosine to `least` at step `total`, where it stays; Loshchilov and Hutter, 2017.
+Schedule cosine_schedule(double lr, std::int64_t total, std::int64_t warmup = 0, double least = 0);
+// Likewise, along a line.
+Schedule linear_schedule(double lr, std::int64_t total, std::int64_t warmup = 0, double least = 0);
 
 }  // namespace karez::optim

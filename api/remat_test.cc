@@ -26,7 +26,10 @@ std::pair<Tensor, Tensor> with_gradient(Tensor loss, const Outer& net) { return 
 HostArray rows() {
   HostArray made(TensorType{DType::f32, {32, 8}});
   float next = 0;
-  for (float& value : made.data<float>()) value = (next += 0.37f) - static_cast<float>(static_cast<int>(next));
+  for (float& value : made.data<float>()) {
+    next += 0.37f;
+    value = next - static_cast<float>(static_cast<int>(next));
+  }
   return made;
 }
 

@@ -36,6 +36,8 @@ Initialiser constant_init(double value);
 // Uniform in [-bound, bound); numbers follow the variable's name and the logical element, so they are the same on every mesh. Two models of
 // one class begin with equal weights, unless their root modules have names.
 Initialiser uniform_init(double bound);
+// Normal with mean 0, by Box and Muller's transform of two such uniform numbers.
+Initialiser normal_init(double deviation);
 
 // A trained weight, or other state that outlives a call ("variable" in the graph). Copies are the same parameter; two that were made apart are
 // two, whatever their names. Its memory in a World goes when the last copy and the last function that was compiled with it are gone.

@@ -21,8 +21,8 @@ std::set<std::string> written() {
   Tensor x = trace.input("x", {DType::f32, {4, 6}}), image = trace.input("image", {DType::f32, {2, 3, 8, 8}});
   Tensor labels = trace.input("labels", {DType::i64, {4}}), kernel = trace.input("kernel", {DType::f32, {5, 3, 3, 3}});
   Tensor y = x + 1, z = ((x - y) * y / x), below = x < y, above = x >= y;
-  Tensor numbers[] = {exp(x), log(x), sqrt(x), tanh(x), sigmoid(x), relu(x),       gelu(x),
-                      abs(x), sin(x), cos(x),  -x,      pow(x, y),  maximum(x, y), minimum(x, y)};
+  Tensor numbers[] = {exp(x),  log(x), sqrt(x), tanh(x), sigmoid(x), relu(x),   gelu(x),       gelu_tanh(x),
+                      silu(x), abs(x), sin(x),  cos(x),  -x,         pow(x, y), maximum(x, y), minimum(x, y)};
   Tensor bools[] = {equal(x, y), not_equal(x, y), logical_and(below, above), logical_or(below, above), logical_not(below), x <= y, x > y};
   Tensor chosen[] = {select(below, x, y), cast(below, DType::i32), stop_gradient(x), with_layout(x, P(nullptr))};
   Tensor reduced[] = {sum(x, {0}), max(x, {0}), min(x, {0}), arg_max(x)};

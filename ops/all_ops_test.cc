@@ -42,6 +42,10 @@ relu(f32[6]) -> f32[6]
   B -> B | S(0) -> S(0)
 gelu(f32[6]) -> f32[6]
   B -> B | S(0) -> S(0)
+gelu_tanh(f32[6]) -> f32[6]
+  B -> B | S(0) -> S(0)
+silu(f32[6]) -> f32[6]
+  B -> B | S(0) -> S(0)
 erf(f32[6]) -> f32[6]
   B -> B | S(0) -> S(0)
 abs(f32[6]) -> f32[6]
@@ -101,6 +105,10 @@ sigmoid_grad(f32[6], f32[6]) -> f32[6]
 relu_grad(f32[6], f32[6]) -> f32[6]
   B, B -> B | S(0), S(0) -> S(0) | B, P(sum) -> P(sum)
 gelu_grad(f32[6], f32[6]) -> f32[6]
+  B, B -> B | S(0), S(0) -> S(0) | B, P(sum) -> P(sum)
+gelu_tanh_grad(f32[6], f32[6]) -> f32[6]
+  B, B -> B | S(0), S(0) -> S(0) | B, P(sum) -> P(sum)
+silu_grad(f32[6], f32[6]) -> f32[6]
   B, B -> B | S(0), S(0) -> S(0) | B, P(sum) -> P(sum)
 erf_grad(f32[6], f32[6]) -> f32[6]
   B, B -> B | S(0), S(0) -> S(0) | B, P(sum) -> P(sum)

@@ -58,6 +58,8 @@ ValueId tanh(Builder& b, ValueId x) { return b.one("tanh", {x}); }
 ValueId sigmoid(Builder& b, ValueId x) { return b.one("sigmoid", {x}); }
 ValueId relu(Builder& b, ValueId x) { return b.one("relu", {x}); }
 ValueId gelu(Builder& b, ValueId x) { return b.one("gelu", {x}); }
+ValueId gelu_tanh(Builder& b, ValueId x) { return b.one("gelu_tanh", {x}); }
+ValueId silu(Builder& b, ValueId x) { return b.one("silu", {x}); }
 ValueId erf(Builder& b, ValueId x) { return b.one("erf", {x}); }
 ValueId abs(Builder& b, ValueId x) { return b.one("abs", {x}); }
 ValueId sin(Builder& b, ValueId x) { return b.one("sin", {x}); }

@@ -33,6 +33,8 @@ ValueId tanh(Builder& b, ValueId x);
 ValueId sigmoid(Builder& b, ValueId x);
 ValueId relu(Builder& b, ValueId x);
 ValueId gelu(Builder& b, ValueId x);  // x times the normal distribution function of x (the erf form)
+ValueId gelu_tanh(Builder& b, ValueId x);
+ValueId silu(Builder& b, ValueId x);
 ValueId erf(Builder& b, ValueId x);
 ValueId abs(Builder& b, ValueId x);
 ValueId sin(Builder& b, ValueId x);

@@ -41,6 +41,18 @@ const Line lines[] = {
      "max(x, -40) * phi(x)",
      {"(phi(x) + max(min(x, 40), -40) * 0.3989422804014327 * exp(-0.5 * x * x)) * dy"},
      "x times the probability that a standard normal number is below x (the erf form)."},
+    // (1 + tanh(u)) / 2 is sigmoid(2 u), which does not cancel below 0.
+    {"gelu_tanh",
+     Takes::floats,
+     "max(x, -40) * sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x))",
+     {"(sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x)) + max(min(x, 40), -40) * sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x)) * "
+      "sigmoid(-1.5957691216057308 * (x + 0.044715 * x * x * x)) * 1.5957691216057308 * (1 + 0.134145 * min(x * x, 1600))) * dy"},
+     "GELU by a tanh: x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2; Hendrycks and Gimpel, 2016."},
+    {"silu",
+     Takes::floats,
+     "max(x, -800) * sigmoid(x)",
+     {"(sigmoid(x) + max(min(x, 800), -800) * sigmoid(x) * sigmoid(-x)) * dy"},
+     "x sigmoid(x), also called swish."},
     {"erf", Takes::floats, "erf(x)", {"1.1283791670955126 * exp(-x * x) * dy"}, "The error function of x."},
     {"abs", Takes::numbers, "abs(x)", {"select(x > 0, dy, select(x < 0, -dy, 0))"}, "x without its sign; the gradient at 0 is 0."},
     {"sin", Takes::floats, "sin(x)", {"cos(x) * dy"}, "Sine of x (radians)."},

@@ -33,6 +33,27 @@ def gelu_grad(x, dy):
     return dy * (phi(x) + bell)
 
 
+def gelu_tanh(x):
+    u = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
+    return np.where(x == -np.inf, -0.0, x * sigmoid(2 * u))  # (1 + tanh(u)) / 2
+
+
+def gelu_tanh_grad(x, dy):
+    u = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
+    slope = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x**2)
+    bell = np.where(np.abs(x) > 100, 0, x * sigmoid(2 * u) * sigmoid(-2 * u) * 2 * slope)
+    return dy * (sigmoid(2 * u) + np.where(np.isnan(x), x, bell))
+
+
+def silu(x):
+    return np.where(x == -np.inf, -0.0, x * sigmoid(x))
+
+
+def silu_grad(x, dy):
+    bell = np.where(np.isinf(x), 0, x * sigmoid(x) * sigmoid(-x))
+    return dy * (sigmoid(x) + bell)
+
+
 def maximum(x, y):
     """NumPy's, which hands NaN on; of two zeros +0 is the larger, as in IEEE 754-2019."""
     return np.where((x == 0) & (y == 0), x + y, np.maximum(x, y)) if x.dtype.kind == "f" else np.maximum(x, y)
@@ -84,6 +105,10 @@ pointwise = {
     "relu_grad": lambda r, dy: np.where(r <= 0, 0, dy),
     "gelu": gelu,
     "gelu_grad": gelu_grad,
+    "gelu_tanh": gelu_tanh,
+    "gelu_tanh_grad": gelu_tanh_grad,
+    "silu": silu,
+    "silu_grad": silu_grad,
     "erf": erf,
     "erf_grad": lambda x, dy: dy * 2 / math.sqrt(math.pi) * np.exp(-(x**2)),
     "abs": np.abs,
@@ -341,6 +366,8 @@ ulps = {
     "rsqrt": (2, 2),
     "tanh": (4, 2),
     "sigmoid": (4, 3),
+    "silu": (6, 4),
+    "silu_grad": (12, 8),
     "erf": (3, 2),
     "pow": (2, 2),
     "add": (1, 1),
@@ -356,7 +383,7 @@ ulps = {
     "min_grad": (1, 1),
 }
 # x^2 and x / sqrt(2) are rounded before they are exponents: so many more for each unit of x^2.
-exponents = {"gelu": (8, 4, 0, 2), "gelu_grad": (8, 4, 2, 2), "erf_grad": (4, 4, 2, 2)}
+exponents = {"gelu": (8, 4, 0, 2), "gelu_grad": (8, 4, 2, 2), "erf_grad": (4, 4, 2, 2), "gelu_tanh": (8, 4, 2, 2), "gelu_tanh_grad": (16, 8, 8, 8)}
 # Of these a bound on the error itself, in units of the last place of 1: relative to results near 0 it is not bounded.
 absolute = {"sin": (4, 2), "cos": (4, 2), "sin_grad": (8, 4), "cos_grad": (8, 4)}
 # y - 1 is rounded before it is an exponent, log(x) before it is a factor.
@@ -374,7 +401,8 @@ def tolerance(op, inputs, want):
         return absolute[op][which] * np.finfo(want.dtype).eps * (np.abs(inputs[-1]) if op.endswith("grad") else 1)
     if op in powers:
         return unit * (64 if which == 0 else 800)
-    return unit * ulps.get(op, (0, 0))[which]
+    least = np.finfo(want.dtype).smallest_subnormal * np.abs(np.clip(inputs[0], -800, 800)) if op.startswith("silu") else 0  # a factor is subnormal first
+    return unit * ulps.get(op, (0, 0))[which] + least
 
 
 def unclaimed(op, row, inputs, got, want):

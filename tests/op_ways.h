@@ -33,6 +33,8 @@ gather 112, differentiable
 ge 57
 gelu 38, differentiable
 gelu_grad 58, differentiable
+gelu_tanh 38, differentiable
+gelu_tanh_grad 58, differentiable
 gt 57
 iota 30
 layout 83, differentiable
@@ -73,6 +75,8 @@ select_grad2 58, differentiable
 sgd 38
 sigmoid 38, differentiable
 sigmoid_grad 58, differentiable
+silu 38, differentiable
+silu_grad 58, differentiable
 sin 38, differentiable
 sin_grad 58, differentiable
 slice 98, differentiable

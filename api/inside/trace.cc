@@ -77,6 +77,18 @@ Initialiser uniform_init(double bound) {
   };
 }
 
+Initialiser normal_init(double deviation) {
+  require(std::isfinite(deviation) && deviation >= 0, "normal_init: a deviation of ", deviation, "; it must be a finite number and not below 0");
+  return [deviation](Builder& b, const TensorType& type, const std::string& name, ValueId state) {
+    auto uniform = [&](std::string_view of) {
+      return build::random_uniform(b, state, type, static_cast<std::int64_t>(hash_text(cat(name, of)) >> 1));
+    };
+    // 1 - u is in (0, 1], whose logarithm is finite.
+    ValueId operands[] = {uniform(" radius"), uniform(" angle"), build::full(b, type.dtype, type.shape, deviation)};
+    return build::pointwise(b, "x2 * sqrt(-2 * log(1 - x0)) * cos(6.283185307179586 * x1)", operands);
+  };
+}
+
 std::string key_of(const std::string& name, int ordinal) { return ordinal == 0 ? name : cat(name, "#", ordinal); }
 
 Parameter random_counter() {

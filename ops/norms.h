@@ -1,0 +1,23 @@
+// Statistics over axes, and what normalises by them. Compositions, so that every sharding follows by rule.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "ops/build.h"
+
+namespace karez::ops::build {
+
+// Mean of squared distances from the mean; the sum is divided by the count less `correction` (1: of a sample). Axes may count from the end.
+ValueId variance(Builder& b, ValueId x, const Ints& axes, bool keep = false, std::int64_t correction = 1);
+// (sum of |x|^p)^(1/p); p = 0 counts what is not 0, infinity is the largest |x|. The gradient at the origin is 0.
+ValueId vector_norm(Builder& b, ValueId x, double p, const Ints& axes, bool keep = false);
+// x between low and high, where they are given; NaN stays. The gradient passes within the bounds, halved at them.
+ValueId clip(Builder& b, ValueId x, std::optional<double> low, std::optional<double> high);
+
+// Over the last dimensions, as many as weight has: (x - mean) / sqrt(variance + eps) * weight + bias; Ba, Kiros and Hinton, 2016.
+ValueId layer_norm(Builder& b, ValueId x, std::int64_t dimensions, double eps, std::optional<ValueId> weight = {}, std::optional<ValueId> bias = {});
+// Over the last dimensions: x / sqrt(mean(x^2) + eps) * weight; Zhang and Sennrich, 2019.
+ValueId rms_norm(Builder& b, ValueId x, std::int64_t dimensions, double eps, std::optional<ValueId> weight = {});
+
+}  // namespace karez::ops::build
