@@ -154,16 +154,15 @@ TEST(Anchor, RandomProgramsTakeNoLongerAndHaveNoCircles) {
 TEST(Anchor, GivesBackTheBytesOfWhatFloated) {
   std::int64_t bytes[2] = {0, 0};
   for (int with = 0; with < 2; ++with) {
-    Graph graph = testing::mlp_step(Mesh::parse("data=2,model=2"), {64, 256, 128, 128, 10}, 64);
-    LayoutRule rules[] = {{"fc1.weight", {"model"}}, {"fc2.weight", {"", "model"}}, {"fc3.weight", {"model"}}};
+    Graph graph = testing::mlp_step(Mesh::parse("model=2"), {64, 128, 128, 128, 128, 16}, 64);
+    LayoutRule rules[] = {{"fc1.weight", {"model"}}, {"fc2.weight", {"model"}}, {"fc3.weight", {"model"}}};
     apply_rules(graph, rules);
-    graph.value(graph.nodes[NodeId(0)].outputs[0]).layout = Layout{S(0), B()};
     Compilation c = testing::compilation(std::move(graph));
     if (with == 0) c.options.off = {"anchor"};
     compile(c);
     bytes[with] = arena_bytes(c.plan)[plan::DeviceId(0)];
   }
-  EXPECT_LT(bytes[1], bytes[0]) << bytes[0] << " -> " << bytes[1];
+  EXPECT_LT(static_cast<double>(bytes[1]), 0.9 * static_cast<double>(bytes[0])) << bytes[0] << " -> " << bytes[1];
 }
 
 }  // namespace
