@@ -102,7 +102,7 @@ class Planner {
     queue_.emplace(score, v);
   }
 
-  // The sheet that a step makes: known where an earlier one made the same from the same.
+  // The sheet that a step makes: known where an earlier one made the same from the same. Tables of one sheet part their variables alike.
   int sheet_of(int v, const EliminationStep& step, const Result& result) {
     std::vector<int> key = {made_.graph.states[static_cast<std::size_t>(v)]};
     for (int t : step.inputs) {
@@ -110,7 +110,6 @@ class Planner {
       for (std::size_t a = 0; a < table(t).scope.size(); ++a) {
         const int w = table(t).scope[a];
         key.push_back(w == v ? -1 : static_cast<int>(std::lower_bound(result.scope.begin(), result.scope.end(), w) - result.scope.begin()));
-        key.push_back(table(t).partings[a]);
       }
     }
     auto [at, fresh] = known_.try_emplace(std::move(key), static_cast<int>(made_.graph.sheets.size()));

@@ -1,0 +1,65 @@
+// Cores: bounds that no choice undercuts and proofs that are true, wherever the exact searches end.
+#include "solve/core.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <random>
+
+#include "base/text.h"
+
+namespace karez::solve {
+namespace {
+constexpr double inf = std::numeric_limits<double>::infinity();
+
+// The best choice of the states marked, by trying them all.
+Found best_among(const MinSumProblem& p, const Marks& keep) {
+  std::vector<int> choice(p.domain.size(), 0);
+  Found found{{}, inf, true};
+  while (true) {
+    bool kept = true;
+    for (std::size_t v = 0; v < choice.size(); ++v) kept = kept && keep[v][static_cast<std::size_t>(choice[v])];
+    if (const double cost = kept ? cost_of(p, choice) : inf; cost < found.cost) found.choice = choice, found.cost = cost;
+    std::size_t v = 0;
+    while (v < choice.size() && ++choice[v] == p.domain[v]) choice[v++] = 0;
+    if (v == choice.size()) return found;
+  }
+}
+
+TEST(Core, BoundsAndProofsHoldWhereverItEnds) {
+  int proven = 0, open = 0, raised = 0;
+  for (int seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(cat("seed ", seed));
+    std::mt19937 random(seed);
+    MinSumProblem p{.domain = std::vector<int>(6, 3), .factors = {}};
+    for (int v = 0; v < 6; ++v)  // circles of three: the bound alone is loose
+      for (int w = v + 1; w < 6; ++w) {
+        std::vector<double> cost;
+        for (int c = 0; c < 9; ++c) cost.push_back(static_cast<double>(random() % 1000));
+        p.factors.push_back(factor({v, w}, cost));
+      }
+    const double best = best_among(p, Marks(6, std::vector<char>(3, 1))).cost;
+    const LowerBound least(p, static_cast<int>(random() % 3), 0);
+    ASSERT_LE(least.bound(), best + 1e-9);
+    std::vector<int> choice(6, 0);
+    double cost = cost_of(p, choice);
+    int calls = static_cast<int>(random() % 9);
+    const CoreResult result = search_core(
+        least, [&](const Marks& keep) -> std::optional<Found> { return calls-- > 0 ? std::optional(best_among(p, keep)) : std::nullopt; }, choice,
+        cost);
+    ASSERT_EQ(cost_of(p, choice), cost);
+    ASSERT_GE(cost, best);
+    ASSERT_LE(result.bound, best + 1e-9);
+    ASSERT_GE(result.bound, least.bound());
+    if (result.optimal) { ASSERT_EQ(cost, best); }
+    proven += result.optimal;
+    open += !result.optimal;
+    raised += !result.optimal && result.bound > least.bound() + 1e-9;
+  }
+  EXPECT_GT(proven, 30);
+  EXPECT_GT(open, 100);
+  EXPECT_GT(raised, 50);
+}
+
+}  // namespace
+}  // namespace karez::solve
