@@ -6,6 +6,7 @@
 #include <numeric>
 #include <set>
 
+#include "passes/order.h"
 #include "passes/price.h"
 #include "plan/pick.h"
 #include "plan/ports.h"
@@ -40,7 +41,13 @@ Plan collapsed_plan(const Graph& graph, const Segmented& cut, const ById<ValueId
     if (a != b) readers[{a, fills, held}].insert(b), has_input[b] = has_output[a] = true;
   };
   for (NodeId n : graph.nodes.ids()) {
-    for (ValueId in : graph.node(n).inputs) edge(graph.value(in).producer, n, fills(graph, in), slots[in]);
+    for (ValueId in : graph.node(n).inputs) {
+      edge(graph.value(in).producer, n, fills(graph, in), slots[in]);
+      while (may_alias(graph.node(graph.value(in).producer))) {  // who reads through a window may hold what it looks on
+        in = graph.node(graph.value(in).producer).inputs[0];
+        edge(graph.value(in).producer, n, fills(graph, in), slots[in]);
+      }
+    }
     for (NodeId before : graph.node(n).after) edge(before, n, std::gcd(graph.node(before).acts, graph.node(n).acts), 1);
   }
   for (SegmentId s : cut.segments.ids()) {

@@ -26,7 +26,7 @@ struct Ordered {
 // orders what acts for micro-batches stands between what comes before and behind them, and updates stand last, together. On one compute stream
 // alone every order takes as long, and the traced one stays.
 // Microseconds of a launch in both orders, by the default cost table (`./dev bench order`):
-//   cnn  data=2,model=2   1825 -> 1802     gpt  stage=2   435577 -> 403589     gpt  stage=2, 4 micro-batches   418459 -> 386480
+//   cnn  data=2,model=2   1825 -> 1802     gpt  stage=2   435577 -> 403589     gpt  stage=2, 4 micro-batches   418459 -> 385003
 Ordered order(Graph graph, const OpTable& ops, const CostTable& costs, int streams_meet);
 
 }  // namespace karez::passes
