@@ -93,6 +93,17 @@ TEST(Layers, ShapesAreThoseOfPyTorch) {
   EXPECT_EQ(net.block(trace.input("y", {DType::f32, {5, 6}})).shape(), (Shape{5, 2}));
 }
 
+TEST(Layers, SayWhatDoesNotFit) {
+  struct Net : nn::Module {
+  } net;
+  EXPECT_THAT(error_of([&] { nn::MultiHeadAttention(net, "a", 10, 4); }), HasSubstr("MultiHeadAttention 'a': 4 heads do not divide a width of 10"));
+  EXPECT_THAT(error_of([&] { nn::MultiHeadAttention(net, "b", 12, 4, {.kv_heads = 3}); }), HasSubstr("3 heads of keys do not divide 4 of queries"));
+  EXPECT_THAT(error_of([&] { nn::MultiHeadAttention(net, "c", 12, 4, {.rotary = true}); }), HasSubstr("turn pairs; a head has 3 elements"));
+  EXPECT_THAT(error_of([&] { nn::LayerNorm(net, "d", {}); }), HasSubstr("LayerNorm 'd' over []"));
+  EXPECT_THAT(error_of([&] { nn::RMSNorm(net, "e", {4}, -1); }), HasSubstr("RMSNorm 'e': eps is -1"));
+  EXPECT_THAT(error_of([&] { nn::Embedding(net, "f", 0, 4); }), HasSubstr("Embedding 'f': 0 rows of 4"));
+}
+
 TEST(Initial, WeightsFollowTheirNamesAloneAndStayWithinTheBound) {
   struct Net : nn::Module {
     nn::Linear a{*this, "a", 16, 4}, b{*this, "b", 16, 4};

@@ -489,28 +489,6 @@ TEST(Optimisers, ClippingAndAverages) {
   }
 }
 
-TEST(Schedules, AreFunctionsOfTheStep) {
-  auto half = optim::step_schedule(0.8, 10, 0.5);
-  EXPECT_EQ(half(0), 0.8);
-  EXPECT_EQ(half(9), 0.8);
-  EXPECT_EQ(half(25), 0.2);
-  auto cosine = optim::cosine_schedule(1, 110, 10, 0.1);
-  EXPECT_EQ(cosine(0), 0);
-  EXPECT_DOUBLE_EQ(cosine(5), 0.5);
-  EXPECT_DOUBLE_EQ(cosine(10), 1);
-  EXPECT_NEAR(cosine(60), 0.55, 1e-12);
-  EXPECT_NEAR(cosine(85), 0.1 + 0.9 * (1 + std::cos(0.75 * M_PI)) / 2, 1e-12);
-  EXPECT_NEAR(cosine(110), 0.1, 1e-12);
-  EXPECT_NEAR(cosine(1000), 0.1, 1e-12);
-  auto linear = optim::linear_schedule(2, 10);
-  EXPECT_DOUBLE_EQ(linear(0), 2);
-  EXPECT_DOUBLE_EQ(linear(5), 1);
-  EXPECT_DOUBLE_EQ(linear(11), 0);
-  EXPECT_EQ(optim::constant_schedule(3)(7), 3);
-  EXPECT_THROW(optim::cosine_schedule(1, 10, 10), Error);
-  EXPECT_THROW(optim::step_schedule(1, 0, 0.5), Error);
-}
-
 // ---- modules
 
 TEST(Initial, NormalNumbersAreNormalAndTheSameOnEveryMesh) {
@@ -597,23 +575,6 @@ TEST(Decoder, TrainingIsTheSameOnEveryMeshTo1e10) {
                                             {"*.{gate,up}.weight", P("model", nullptr)},
                                             {"*.down.weight", P(nullptr, "model")}};
   expect_same(losses("data=2,model=2", by_heads), "by heads");
-}
-
-TEST(Modules, SayWhatDoesNotFit) {
-  struct Net : nn::Module {
-  } net;
-  auto refused = [](auto make) {
-    try {
-      make();
-    } catch (const Error& error) { return std::string(error.what()); }
-    return std::string("no error");
-  };
-  EXPECT_THAT(refused([&] { nn::MultiHeadAttention(net, "a", 10, 4); }), HasSubstr("MultiHeadAttention 'a': 4 heads do not divide a width of 10"));
-  EXPECT_THAT(refused([&] { nn::MultiHeadAttention(net, "b", 12, 4, {.kv_heads = 3}); }), HasSubstr("3 heads of keys do not divide 4 of queries"));
-  EXPECT_THAT(refused([&] { nn::MultiHeadAttention(net, "c", 12, 4, {.rotary = true}); }), HasSubstr("turn pairs; a head has 3 elements"));
-  EXPECT_THAT(refused([&] { nn::LayerNorm(net, "d", {}); }), HasSubstr("LayerNorm 'd' over []"));
-  EXPECT_THAT(refused([&] { nn::RMSNorm(net, "e", {4}, -1); }), HasSubstr("RMSNorm 'e': eps is -1"));
-  EXPECT_THAT(refused([&] { nn::Embedding(net, "f", 0, 4); }), HasSubstr("Embedding 'f': 0 rows of 4"));
 }
 
 }  // namespace
