@@ -115,6 +115,10 @@ void Acceptor::accept_all() {
       if (full && !guests_.empty()) turn_away(*guests_.front(), "this process has no descriptor left");
       return;
     }
+    if (address_.is_name() && !is_of_this_user(socket.get())) {
+      count_away("it is another user's");
+      continue;
+    }
     if (static_cast<int>(guests_.size()) >= limits_.half_open) turn_away(*guests_.front(), cat("there are ", limits_.half_open, " newer ones"));
     if (guests_.empty()) clock_->tick(true);
     try {
@@ -133,9 +137,13 @@ void Acceptor::look_at_the_clock() {
   if (guests_.empty()) clock_->tick(false);
 }
 
-void Acceptor::turn_away(Guest& guest, const std::string& why) {
+void Acceptor::count_away(const std::string& why) {
   if (turned_away_.fetch_add(1, std::memory_order_relaxed) == 0)
     note(LogLevel::warning, "a connection to ", print(address_), " was turned away: ", why, "; further ones are not told");
+}
+
+void Acceptor::turn_away(Guest& guest, const std::string& why) {
+  count_away(why);
   guests_.remove_if([&](const auto& other) { return other.get() == &guest; });
 }
 

@@ -40,6 +40,7 @@ class Acceptor : private Ready {
   void look_at_the_clock();
   void accept_all();
   void turn_away(Guest& guest, const std::string& why);
+  void count_away(const std::string& why);
 
   Reactor& reactor_;
   Address address_;

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/rooms.h"
+#include "base/text.h"
 
 namespace karez::comm {
 
@@ -29,6 +31,27 @@ std::string this_process() {
   std::array<char, 256> name{};
   gethostname(name.data(), name.size() - 1);
   return cat(name.data(), ", process ", getpid());
+}
+
+std::string address_of_host(const std::string& name) {
+  addrinfo hints{}, *list = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  int error = getaddrinfo(name.c_str(), nullptr, &hints, &list);
+  require(error == 0, "nobody knows the address of host '", name, "': ", gai_strerror(error));
+  std::string four, six;
+  for (addrinfo* at = list; at != nullptr; at = at->ai_next) {
+    std::array<char, NI_MAXHOST> text{};
+    if (getnameinfo(at->ai_addr, at->ai_addrlen, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) != 0) continue;
+    std::string& out = at->ai_family == AF_INET ? four : six;
+    bool loopback = starts_with(text.data(), "127.") || std::string_view(text.data()) == "::1";
+    if (out.empty() || (!loopback && starts_with(out, "127."))) out = text.data();
+  }
+  freeaddrinfo(list);
+  std::string out = four.empty() ? six : four;
+  bool hidden = starts_with(out, "127.") && name != out && name != "localhost";
+  require(!out.empty() && !hidden, "host '", name, "' is ", hidden ? out : "at no address", " here, where no other host reaches it; name it by its ",
+          "numeric address, or set KAREZ_INTERFACE to the interface or address by which others reach this host");
+  return out;
 }
 
 std::string address_of(const std::string& interface) {

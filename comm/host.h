@@ -10,6 +10,10 @@ namespace karez::comm {
 std::string this_host();
 std::string this_process();  // for people: "alpha, process 4711"
 
+// The numeric address of a host by its name, IPv4 where it has one; a numeric address as it is. A name that means this host's loopback, where
+// others cannot reach it, is an error of kind user, unless it is "localhost".
+std::string address_of_host(const std::string& name);
+
 // The numeric address of an interface by its name ("eth0"), or a numeric address as it is; "" is loopback. Throws Error (kind user) with
 // the interfaces there are.
 std::string address_of(const std::string& interface);

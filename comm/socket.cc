@@ -55,15 +55,6 @@ SocketAddress to_system(const Address& address) {
   return out;
 }
 
-int port_of(int socket) {
-  SocketAddress at;
-  at.size = sizeof at.storage;
-  if (getsockname(socket, at.get(), &at.size) != 0) return 0;
-  if (at.storage.ss_family == AF_INET) return ntohs(reinterpret_cast<sockaddr_in&>(at.storage).sin_port);
-  if (at.storage.ss_family == AF_INET6) return ntohs(reinterpret_cast<sockaddr_in6&>(at.storage).sin6_port);
-  return 0;
-}
-
 template <class... Parts> void require_call(bool ok, const Parts&... parts) {
   int error = errno;
   if (!ok) fail(ErrorKind::peer, parts..., ": ", std::strerror(error));
@@ -86,6 +77,30 @@ Clock::time_point after(Seconds timeout) { return Clock::now() + std::chrono::du
 
 Descriptor::~Descriptor() {
   if (value_ >= 0) ::close(value_);
+}
+
+Address local_address(int socket) {
+  SocketAddress at;
+  at.size = sizeof at.storage;
+  if (getsockname(socket, at.get(), &at.size) != 0) return {"", 0};
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (at.storage.ss_family == AF_INET) {
+    auto& four = reinterpret_cast<sockaddr_in&>(at.storage);
+    inet_ntop(AF_INET, &four.sin_addr, text.data(), text.size());
+    return {text.data(), ntohs(four.sin_port)};
+  }
+  if (at.storage.ss_family == AF_INET6) {
+    auto& six = reinterpret_cast<sockaddr_in6&>(at.storage);
+    inet_ntop(AF_INET6, &six.sin6_addr, text.data(), text.size());
+    return {text.data(), ntohs(six.sin6_port)};
+  }
+  return {"", 0};
+}
+
+bool is_of_this_user(int socket) {
+  ucred other{};
+  socklen_t size = sizeof other;
+  return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &other, &size) == 0 && other.uid == geteuid();
 }
 
 std::string print(const Address& address) {
@@ -113,7 +128,7 @@ Descriptor listen_at(Address& address, int backlog) {
   int one = 1;
   if (!address.is_name()) setsockopt(out.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
   require_call(bind(out.get(), at.get(), at.size) == 0 && listen(out.get(), backlog) == 0, "cannot listen at ", print(address));
-  if (!address.is_name()) address.port = port_of(out.get());
+  if (!address.is_name()) address.port = local_address(out.get()).port;
   return out;
 }
 
@@ -123,7 +138,10 @@ Descriptor dial(const Address& address, Seconds timeout) {
   while (true) {
     Descriptor out(socket(at.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     require_call(static_cast<bool>(out), "no socket for ", print(address));
-    if (connect(out.get(), at.get(), at.size) == 0) return out;
+    if (connect(out.get(), at.get(), at.size) == 0) {
+      require(ErrorKind::peer, !address.is_name() || is_of_this_user(out.get()), "who listens at ", print(address), " is another user");
+      return out;
+    }
     if (errno == EINPROGRESS) {
       require(ErrorKind::peer, wait_for(out.get(), POLLOUT, until), "cannot reach ", print(address), ": no answer within ", timeout.count(), " s");
       int error = 0;

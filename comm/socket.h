@@ -45,10 +45,12 @@ std::string print(const Address& address);       // "127.0.0.1:4711", "[::1]:471
 Address parse_address(const std::string& text);  // throws unless it is one of these
 
 // All are non-blocking and closed on exec; TCP sends at once (no delay) and gives up an unreachable peer after `unreachable`.
-// They throw Error (kind peer) with the address and the system's reason.
+// They throw Error (kind peer) with the address and the system's reason. Names belong to nobody, so one that is dialled must be this user's.
 Descriptor listen_at(Address& address, int backlog);  // fills in the port
 Descriptor dial(const Address& address, Seconds timeout);
 Descriptor accept_at(int listener);                // empty: nobody waits
+Address local_address(int socket);                 // of a connection's own end
+bool is_of_this_user(int socket);                  // the other end of a connection by name, when it was made: the kernel says whose it was
 void make_quick(int socket, Seconds unreachable);  // options of a TCP connection; nothing for others
 std::array<Descriptor, 2> socket_pair();
 std::array<Descriptor, 2> tcp_pair();  // connected over loopback

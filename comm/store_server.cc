@@ -168,6 +168,8 @@ void StoreClient::barrier(const std::string& key, int processes) {
   ask({StoreRequest::Op::barrier, static_cast<std::uint32_t>(processes), key, ""}, cat("at the barrier '", key, "' of ", processes));
 }
 
+std::string StoreClient::local_host() const { return local_address(socket_.get()).host; }
+
 void StoreClient::check() { ask({StoreRequest::Op::check, 0, "", ""}, "asking who is there"); }
 
 }  // namespace karez::comm

@@ -48,6 +48,7 @@ class StoreClient {
   std::string wait(const std::string& key);             // until somebody sets it, for `timeout` at most
   void barrier(const std::string& key, int processes);  // until so many are here, likewise
   void check();                                         // throws if somebody has gone
+  std::string local_host() const;                       // the address of this process by which it reaches the store
 
  private:
   StoreReply ask(const StoreRequest& request, const std::string& what);
