@@ -49,7 +49,7 @@ def edited(plans, tmp_path, *changes, name="mlp.plan"):
 
 
 def test_help_names_every_subcommand():
-    for words, names in (([], ["plan", "opt", "simulate", "exec"]), (["plan"], ["show", "verify", "diff", "explain"])):
+    for words, names in (([], ["plan", "opt", "simulate", "exec", "run"]), (["plan"], ["show", "verify", "diff", "explain"])):
         text = karez(*words, "--help")
         for name in names:
             assert f"\n  {name} " in text

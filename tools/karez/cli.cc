@@ -2,6 +2,8 @@
 #include "tools/karez/cli.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/near.h"
@@ -17,7 +19,7 @@ void add(CLI::App& app, const Argument& argument) {
           app.add_flag(argument.name, *value, argument.doc);
         } else {
           CLI::Option* option = app.add_option(argument.name, *value, argument.doc);
-          if constexpr (std::is_same_v<Value, std::vector<std::string>>) option->expected(1)->take_all();
+          if constexpr (std::is_same_v<Value, std::vector<std::string>>) option->expected(1)->take_all()->allow_extra_args(false);
           else option->capture_default_str();
           if (argument.name[0] != '-') option->required();
         }
@@ -30,8 +32,12 @@ void fill(CLI::App& app, const Command& command, const Command*& chosen) {
   app.description(command.doc.substr(0, line));
   if (line != std::string::npos) app.footer(command.doc.substr(line + 1));
   for (const Argument& argument : command.arguments) add(app, argument);
+  if (command.rest != nullptr) app.prefix_command();
   if (command.commands.empty()) {
-    app.callback([&chosen, &command] { chosen = &command; });
+    app.callback([&chosen, &command, &app] {
+      chosen = &command;
+      if (command.rest != nullptr) *command.rest = app.remaining();
+    });
     return;
   }
   app.require_subcommand(1);
@@ -60,6 +66,18 @@ int refuse(const Command& root, const CLI::App& app, int count, const char* cons
   return exit_code(ErrorKind::user);
 }
 
+// The words of another program may hold a "--" of their own, and ours may stand before them; CLI11 would give what is behind to the command above.
+int before_dashes(const Command& root, int count, const char* const* words) {
+  const Command* command = &root;
+  for (int next = 1; next < count && !command->commands.empty(); ++next) {
+    auto at = std::find_if(command->commands.begin(), command->commands.end(), [&](const Command& one) { return one.name == words[next]; });
+    if (at == command->commands.end()) return count;
+    command = &*at;
+  }
+  if (command->rest == nullptr) return count;
+  return static_cast<int>(std::find(words, words + count, std::string_view("--")) - words);
+}
+
 }  // namespace
 
 int run_command_line(const Command& root, int count, const char* const* words) {
@@ -68,7 +86,12 @@ int run_command_line(const Command& root, int count, const char* const* words) {
   const Command* chosen = nullptr;
   fill(app, root, chosen);
   try {
-    app.parse(count, words);
+    const int before = before_dashes(root, count, words);
+    app.parse(before, words);
+    if (before < count) {
+      std::vector<std::string>& rest = *chosen->rest;
+      rest.insert(rest.end(), words + before + (rest.empty() ? 1 : 0), words + count);
+    }
   } catch (const CLI::CallForHelp& help) { return app.exit(help); } catch (const CLI::ParseError& error) {
     return refuse(root, app, count, words, error.what());
   }

@@ -23,8 +23,9 @@ struct Command {
   std::string name;
   std::string doc;  // a sentence; further lines stand below the options
   std::vector<Argument> arguments;
-  std::function<int()> run;       // returns the exit code; none where there are commands
-  std::vector<Command> commands;  // one of which must follow
+  std::function<int()> run;                  // returns the exit code; none where there are commands
+  std::vector<Command> commands;             // one of which must follow
+  std::vector<std::string>* rest = nullptr;  // the first word that is no option of ours and all behind it: another program's
 };
 
 // Reads the words and runs the command they name. Help goes to standard output (0), what does not parse to standard error (64).

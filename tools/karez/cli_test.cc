@@ -67,12 +67,31 @@ TEST(CommandLine, OptionsThatAreNotGivenKeepTheirValues) {
 
 TEST(CommandLine, OptionsAreReadBeforeAndBehindTheFile) {
   Read read;
-  EXPECT_EQ(run(tool(read), {"work", "--list", "x=1", "--count", "-3", "a", "--flag", "--delay", "1e-3", "--list", "y"}).code, 5);
+  EXPECT_EQ(run(tool(read), {"work", "--list", "x=1", "a", "--count", "-3", "--flag", "--delay", "1e-3", "--list", "y"}).code, 5);
   EXPECT_EQ(read.file, "a");
   EXPECT_EQ(read.count, -3);
   EXPECT_EQ(read.delay, 1e-3);
   EXPECT_TRUE(read.flag);
   EXPECT_EQ(read.list, (std::vector<std::string>{"x=1", "y"}));
+}
+
+TEST(CommandLine, AnotherProgramsWordsAreLeftAsTheyAre) {
+  std::int64_t count = 1;
+  std::vector<std::string> rest;
+  const Command root{"tool", "Does things.", {}, nullptr, {{"run", "Runs.", {{"-n,--count", "a number", &count}}, [] { return 4; }, {}, &rest}}};
+  auto words = [&](std::vector<const char*> list) {
+    rest.clear();
+    list.insert(list.begin(), "run");
+    EXPECT_EQ(run(root, list).code, 4);
+    return rest;
+  };
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(words({"-n", "3", "prog", "-n", "7", "--help", "x"}), (Words{"prog", "-n", "7", "--help", "x"}));
+  EXPECT_EQ(count, 3);
+  EXPECT_EQ(words({"--", "prog", "--", "-n"}), (Words{"prog", "--", "-n"}));
+  EXPECT_EQ(words({"prog", "--", "x", "--"}), (Words{"prog", "--", "x", "--"}));
+  EXPECT_EQ(words({}), Words{});
+  EXPECT_EQ(words({"--bogus", "x"}), (Words{"--bogus", "x"})) << "whose command says what it makes of it";
 }
 
 TEST(CommandLine, TheCommandThatIsNamedRuns) {

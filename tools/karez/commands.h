@@ -12,5 +12,7 @@ Command explain_command();
 Command simulate_command();
 Command exec_command();
 Command opt_command();
+Command run_command();
+Command agent_command();
 
 }  // namespace karez::tools

@@ -1,0 +1,338 @@
+"""`karez run` as a user meets it: ranks that are told who they are, what they print, how they end, and that none is left behind."""
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+import uuid
+
+import pytest
+
+from command_test import KAREZ, USER, DATA
+
+PEER = 75
+TRIALS = 30 if os.environ.get("KAREZ_ALL") else 2
+MARK = "KAREZ_TEST_MARK"  # in the environment of everything that a test starts
+
+
+class Started:
+    """A command that was begun, and what belongs to it."""
+
+    def __init__(self, *words, environment=None, **options):
+        self.mark = uuid.uuid4().hex
+        bare = {k: v for k, v in os.environ.items() if not k.startswith(("KAREZ_", "OMPI_", "SLURM_", "PMIX_"))}
+        self.process = subprocess.Popen([KAREZ, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                        env={**bare, **(environment or {}), MARK: self.mark}, **options)
+
+    def alive(self):
+        """Processes with the mark, without the command itself."""
+        out = []
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{name}/environ", "rb") as file:
+                    marked = f"{MARK}={self.mark}".encode() in file.read()
+                with open(f"/proc/{name}/stat") as file:
+                    state = file.read().rsplit(")", 1)[1].split()[0]
+            except OSError:
+                continue
+            if marked and state not in "ZX" and int(name) != self.process.pid:
+                out.append(int(name))
+        return out
+
+    def wait(self, seconds=20):
+        out, error = self.process.communicate(timeout=seconds)
+        return subprocess.CompletedProcess(self.process.args, self.process.returncode, out, error)
+
+    def nothing_left(self, seconds=3):
+        until = time.monotonic() + seconds
+        while self.alive() and time.monotonic() < until:
+            time.sleep(0.02)
+        assert not self.alive(), [open(f"/proc/{p}/cmdline").read().replace("\0", " ") for p in self.alive()]
+
+
+def run(*words, seconds=20, **options):
+    started = Started("run", *words, **options)
+    result = started.wait(seconds)
+    started.nothing_left()
+    return result
+
+
+def await_lines(process, count):
+    """The first lines that it prints."""
+    return [process.stdout.readline() for _ in range(count)]
+
+
+def shell(text):
+    return ["sh", "-c", text]
+
+
+def python(text):
+    return [sys.executable, "-c", text]
+
+
+def test_each_rank_is_told_who_it_is():
+    result = run("-n", 3, "--devices", 2, *shell("echo $KAREZ_RANK $KAREZ_RANKS $KAREZ_LOCAL_RANK $KAREZ_LOCAL_RANKS $KAREZ_DEVICES $KAREZ_STORE $KAREZ_TOKEN"))
+    assert (result.returncode, result.stderr) == (0, "")
+    lines = sorted(result.stdout.splitlines())
+    assert [line.split()[:6] for line in lines] == [[f"[{r}]", str(r), "3", str(r), "3", "2"] for r in range(3)]
+    (store, token), *others = [tuple(line.split()[6:]) for line in lines]
+    assert all(other == (store, token) for other in others)
+    assert re.fullmatch("@karez-[0-9a-f]{32}", store) and re.fullmatch("[0-9a-f]{64}", token)
+    assert token not in run("-n", 1, *shell("echo $KAREZ_TOKEN")).stdout, "another one each time"
+
+
+def test_words_that_cannot_be_meant_are_refused(tmp_path):
+    hosts = tmp_path / "hosts"
+    hosts.write_text("localhost slots=1\n")
+    for words, said in [
+        ([], "karez: PROGRAM is required; see karez run --help\n"),
+        (["-n", "2"], "karez: PROGRAM is required; see karez run --help\n"),
+        (["-n", "0", "true"], "karez: -n 0: there are 1 to 65536 ranks\n"),
+        (["-n", "x", "true"], "karez: Could not convert: --ranks = x; see karez run --help\n"),
+        (["--bogus", "true"], "karez: no option of karez run is called '--bogus'; see karez run --help\n"),
+        (["--devices", "-1", "true"], "karez: --devices -1: a rank has 1 to 65536 devices\n"),
+        (["no-such-program-of-ours"], "karez: cannot start 'no-such-program-of-ours': No such file or directory\n"),
+        (["-n", "2", str(tmp_path)], f"karez: cannot start '{tmp_path}': Permission denied\n"),
+        (["-n", "2", "--hosts", str(hosts), "true"], "karez: 2 ranks are more than the 1 slots of the hosts: localhost 1\n"),
+    ]:
+        result = run(*words)
+        assert (result.returncode, result.stdout, result.stderr) == (USER, "", said), words
+    result = run("--hosts", tmp_path / "none", "true")
+    assert result.returncode == DATA and "cannot read" in result.stderr
+
+
+def test_options_behind_the_program_are_its_own():
+    assert run("-n", 1, "printf", "%s|", "-n", "--help", "--rsh").stdout == "[0] -n|--help|--rsh|\n"
+    assert run("-n", 1, "--", "printf", "%s|", "--", "x").stdout == "[0] --|x|\n"
+
+
+def test_ranks_are_bound_to_cores_of_their_own():
+    cores = len(os.sched_getaffinity(0))
+    show = python("import os; print(*sorted(os.sched_getaffinity(0)), os.environ['KAREZ_CROWDED'])")
+    lines = run("-n", cores, *show).stdout.splitlines()
+    assert len(lines) == cores
+    assert all(line.endswith(" 0") for line in lines)
+    dealt = [core for line in lines for core in line.split()[1:-1]]
+    assert sorted(map(int, dealt)) == sorted(os.sched_getaffinity(0)), "each once"
+    everywhere = " ".join(map(str, sorted(os.sched_getaffinity(0))))
+    for words, crowded in ((["-n", cores + 1], 1), (["-n", 1, "--loose"], 0)):
+        for line in run(*words, *show).stdout.splitlines():
+            assert line.split("] ")[1] == f"{everywhere} {crowded}"
+
+
+def test_lines_do_not_mix_and_bytes_go_through():
+    text = "import sys, os\nr = os.environ['KAREZ_RANK']\nfor i in range(2000): sys.stdout.write(r * 50); sys.stdout.write(chr(10))"
+    lines = run("-n", 3, *python(text)).stdout.splitlines()
+    assert sorted(set(lines)) == [f"[{r}] " + str(r) * 50 for r in range(3)] and len(lines) == 6000
+    result = run("-n", 1, "--", *shell(r"printf 'a\000\377b'; printf 'to error' >&2"), errors="surrogateescape")
+    assert result.stdout == "[0] a\0\udcffb\n"
+    assert result.stderr == "[0] to error\n"
+
+
+def test_output_goes_to_a_file_for_each_rank(tmp_path):
+    folder = tmp_path / "a" / "b"
+    result = run("-n", 2, "--output", folder, *shell("printf \"out $KAREZ_RANK\"; printf error >&2"))
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    assert [sorted((folder / f"rank{r}.txt").read_text().replace("error", "", 1).split()) for r in (0, 1)] == [["0", "out"], ["1", "out"]]
+    (tmp_path / "file").write_text("")
+    result = run("--output", tmp_path / "file", "true")
+    assert result.returncode == DATA and "cannot" in result.stderr
+
+
+def test_a_rank_reads_nothing():
+    assert run("-n", 2, "cat", stdin=subprocess.DEVNULL).returncode == 0
+
+
+def test_the_first_rank_that_fails_ends_the_others_with_its_exit_code():
+    begin = time.monotonic()
+    result = run("-n", 3, *shell("[ $KAREZ_RANK = 1 ] && exit 3; sleep 100"))
+    assert result.returncode == 3
+    assert re.fullmatch(r"karez run: (rank 1 \(\S+, process \d+\)) ended with exit code 3\nkarez run: exit code 3, because of \1\n", result.stderr)
+    assert time.monotonic() - begin < 3
+
+
+def test_a_signal_is_named_and_the_exit_code_is_that_of_a_lost_peer():
+    # Rank 0 tells of a dead peer, as a world does, before or after it is seen that rank 1 was killed.
+    for first, second in ((0, 0.3), (0.3, 0)):
+        result = run("-n", 2, *shell(f"if [ $KAREZ_RANK = 1 ]; then sleep {first}; kill -9 $$; fi; sleep {second}; echo rank 1 is gone >&2; exit 75"))
+        assert result.returncode == PEER
+        assert re.search(r"^karez run: rank 1 \(\S+, process \d+\) was ended by signal 9 \(Killed\)$", result.stderr, re.M)
+        assert re.search(r"^karez run: exit code 75, because of rank 1 ", result.stderr, re.M)
+        assert "[0] rank 1 is gone\n" in result.stderr
+
+
+def test_who_does_not_want_to_end_is_killed():
+    begin = time.monotonic()
+    result = run("-n", 2, *shell("trap '' TERM INT; [ $KAREZ_RANK = 1 ] && exit 4; while :; do sleep 0.1; done"))
+    assert result.returncode == 4 and time.monotonic() - begin < 3
+
+
+def test_ctrl_c_reaches_all_ranks():
+    started = Started("run", "-n", 3, *shell("trap 'echo over; exit 0' INT; echo ready; while :; do sleep 0.05; done"))
+    assert sorted(await_lines(started.process, 3)) == [f"[{r}] ready\n" for r in range(3)]
+    started.process.send_signal(signal.SIGINT)
+    result = started.wait(5)
+    assert result.returncode == 128 + signal.SIGINT
+    assert sorted(result.stdout.splitlines()) == [f"[{r}] over" for r in range(3)]
+    started.nothing_left()
+
+
+def test_ctrl_c_twice_does_not_wait():
+    started = Started("run", "-n", 2, *shell("trap '' INT TERM; echo ready; while :; do sleep 0.05; done"))
+    await_lines(started.process, 2)
+    begin = time.monotonic()
+    for _ in range(3):
+        started.process.send_signal(signal.SIGINT)
+        time.sleep(0.1)
+    assert started.wait(5).returncode == 128 + signal.SIGINT
+    assert time.monotonic() - begin < 1.5
+    started.nothing_left()
+
+
+def test_a_terminated_agent_ends_its_ranks():
+    started = Started("run", "-n", 2, *shell("echo ready; sleep 100"))
+    await_lines(started.process, 2)
+    started.process.terminate()
+    assert started.wait(5).returncode == 128 + signal.SIGTERM
+    started.nothing_left()
+
+
+# Each rank a shell with a child of its own, which ignores what can be ignored.
+STUBBORN = shell("trap '' INT TERM HUP; (trap '' INT TERM HUP; while :; do sleep 1; done) & echo ready; wait; sleep 100")
+
+
+def test_nothing_is_left_when_the_agent_is_killed():
+    for _ in range(TRIALS):
+        segments = set(os.listdir("/dev/shm"))
+        started = Started("run", "-n", 3, *STUBBORN)
+        await_lines(started.process, 3)
+        time.sleep(random.random() * 0.2)
+        assert len(started.alive()) >= 6
+        started.process.kill()
+        started.process.wait()
+        started.nothing_left()
+        assert set(os.listdir("/dev/shm")) <= segments
+        started.wait()
+
+
+def test_nothing_is_left_when_it_is_killed_while_it_begins():
+    for _ in range(TRIALS * 3):
+        started = Started("run", "-n", 4, *STUBBORN)
+        time.sleep(random.random() * 0.05)
+        started.process.kill()
+        started.process.wait()
+        started.nothing_left()
+        started.wait()
+
+
+def test_what_a_rank_leaves_behind_ends_with_the_job():
+    assert run("-n", 2, *shell("sleep 100 >/dev/null 2>&1 & echo done")).returncode == 0
+
+
+def test_an_output_that_nobody_reads_ends_the_job():
+    started = Started("run", "-n", 2, *shell("while :; do echo line; done"))
+    started.process.stdout.readline()
+    started.process.stdout.close()
+    assert started.process.wait(10) == 128 + signal.SIGTERM
+    started.nothing_left()
+    started.process.stderr.close()
+
+
+# --- other hosts: a shell script stands for ssh -----------------------------------------------------------------------------------------
+
+@pytest.fixture
+def rsh(tmp_path):
+    """Runs a command as if on another host: in a shell with an environment of its own, behind some words of greeting."""
+    path = tmp_path / "rsh"
+    path.write_text("#!/bin/sh\nhost=$1; shift\necho \"Welcome to $host\"\ncd /\n"
+                    f"exec env -i PATH=\"$PATH\" HOME=/ {MARK}=${MARK} KAREZ_HOST=$host OF_HOST=$host sh -c \"$*\"\n")
+    path.chmod(0o755)
+    hosts = tmp_path / "hosts"
+    hosts.write_text("localhost slots=1\nbeta slots=2  # far\ngamma\n")
+    return ["--rsh", str(path), "--hosts", str(hosts), "--address", "127.0.0.1"]
+
+
+def test_ranks_start_on_the_hosts_of_a_file(rsh, tmp_path):
+    show = "echo $KAREZ_RANK $KAREZ_LOCAL_RANK $KAREZ_LOCAL_RANKS $KAREZ_HOST $KAREZ_STORE $KAREZ_X $OMP_Y $NAMED $OTHER; pwd; echo error $KAREZ_RANK >&2"
+    result = run("-n", 4, *rsh, "--export", "NAMED", *shell(show), cwd=tmp_path,
+                 environment={"KAREZ_X": "x 1", "OMP_Y": "y", "NAMED": "n", "OTHER": "o", "KAREZ_RANK": "77"})
+    assert result.returncode == 0, result
+    lines = {line[:3]: line[4:].split() for line in result.stdout.splitlines() if "127.0.0.1" in line}
+    assert lines["[0]"][:3] == ["0", "0", "1"] and lines["[0]"][-1] == "o"
+    assert [lines[f"[{r}]"][1:3] for r in (1, 2, 3)] == [["0", "2"], ["1", "2"], ["0", "1"]]
+    assert [lines[f"[{r}]"][3] for r in (1, 2, 3)] == ["beta", "beta", "gamma"]
+    assert [lines[f"[{r}]"][5:] for r in (1, 2, 3)] == [["x", "1", "y", "n"]] * 3, "not $OTHER"
+    assert re.fullmatch(r"127\.0\.0\.1:\d+", lines["[1]"][4])
+    assert result.stdout.count(f"] {tmp_path}\n") == 4
+    assert sorted(result.stderr.splitlines()) == [f"[{r}] error {r}" for r in range(4)]
+
+
+def test_the_exit_code_of_a_far_rank_is_that_of_the_job(rsh):
+    result = run("-n", 4, *rsh, *shell("[ $KAREZ_RANK = 3 ] && exit 5; sleep 100"))
+    assert result.returncode == 5 and "because of rank 3 " in result.stderr
+    result = run("-n", 4, *rsh, *shell("[ $KAREZ_RANK = 2 ] && kill -11 $$; sleep 100"))
+    assert result.returncode == PEER and "was ended by signal 11" in result.stderr
+
+
+def test_ctrl_c_reaches_far_ranks(rsh):
+    started = Started("run", "-n", 4, *rsh, *shell("trap 'echo over; exit 0' INT; echo ready; while :; do sleep 0.05; done"))
+    await_lines(started.process, 4)
+    started.process.send_signal(signal.SIGINT)
+    result = started.wait(5)
+    assert (result.returncode, result.stdout.count("over")) == (130, 4)
+    started.nothing_left()
+
+
+def test_nothing_is_left_on_other_hosts_when_the_agent_is_killed(rsh):
+    for _ in range(TRIALS):
+        started = Started("run", "-n", 4, *rsh, *STUBBORN)
+        await_lines(started.process, 4)
+        started.process.kill()
+        started.process.wait()
+        started.nothing_left()
+        started.wait()
+
+
+def agents(started):
+    out = []
+    for process in started.alive():
+        try:
+            with open(f"/proc/{process}/cmdline") as file:
+                agent = file.read().split("\0")[1:2] == ["agent"]
+            with open(f"/proc/{process}/comm") as file:
+                if agent and file.read() != "karez-keeper\n":
+                    out.append(process)
+        except OSError:
+            pass
+    return out
+
+
+def test_a_far_agent_that_is_killed_is_named(rsh):
+    for _ in range(TRIALS):
+        started = Started("run", "-n", 4, *rsh, *STUBBORN)
+        await_lines(started.process, 4)
+        far = agents(started)
+        assert len(far) == 2
+        os.kill(random.choice(far), signal.SIGKILL)
+        result = started.wait(5)
+        assert result.returncode == PEER
+        assert re.search(r"karez run: host (beta|gamma) is gone: its agent (was ended by signal 9|ended with exit code 137)\nkarez run: rank \d.* is gone with its host\n", result.stderr)
+        started.nothing_left()
+
+
+def test_a_host_where_nothing_begins_is_named(rsh, tmp_path):
+    assert "cannot start 'no-such-rsh'" in (failed := run("-n", 2, *rsh[2:], "--rsh", "no-such-rsh -x", "true")).stderr
+    assert failed.returncode == PEER
+    assert "karez: nothing began on host beta: 'no-such-rsh -x beta' ended with exit code 127" in failed.stderr
+    result = run("-n", 2, *rsh, "no-such-program-of-ours")
+    assert result.returncode == USER and "cannot start 'no-such-program-of-ours'" in result.stderr
+    only_far = tmp_path / "far"
+    only_far.write_text("beta slots=2\n")
+    result = run("-n", 2, *rsh[:2], "--hosts", only_far, "no-such-program-of-ours")
+    assert (result.returncode, result.stderr) == (USER, "karez: host beta: cannot start 'no-such-program-of-ours': No such file or directory\n")
+    assert run("-n", 2, *rsh[:2], "--hosts", only_far, *shell("echo $KAREZ_STORE")).stdout.count("@karez-") == 2, "one host needs no port"
+    noise = run("-n", 2, *rsh[2:], "--rsh", "yes", "true")
+    assert noise.returncode == PEER and "host beta: it says other things than 'karez agent'" in noise.stderr

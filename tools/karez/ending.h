@@ -1,0 +1,55 @@
+// How a job of ranks ends: which signals go to the ranks when, and what the whole of it returns.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/rooms.h"
+
+namespace karez::tools {
+
+// Signals for those who still run, each harder than the one before. No clock of its own.
+class Ending {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  // A rank has failed: the others have a second to say what they know (a rank that waits for a dead one does), then SIGTERM, then SIGKILL.
+  void failed(Time now);
+  // Somebody wants it to end: SIGINT, two seconds later SIGTERM, two seconds later SIGKILL. SIGTERM and SIGHUP begin at SIGTERM. Once more:
+  // the next one now.
+  void interrupted(int signal, Time now);
+
+  std::optional<int> due(Time now);  // a signal to send now; each once
+  std::optional<Time> next() const;  // when the next is due
+  bool begun() const { return begun_; }
+
+ private:
+  struct Step {
+    Time when;
+    int signal;
+  };
+  std::vector<Step> steps_;  // soonest first
+  bool begun_ = false;       // a signal was sent
+};
+
+// How one rank ended.
+struct RankEnd {
+  int rank = 0;
+  std::string name;    // "rank 2 (alpha, process 4711)"
+  int status = 0;      // of waitpid; -1: nobody knows, its host is gone
+  bool asked = false;  // after a signal of ours, so that it tells nothing
+  bool good() const { return status == 0; }
+};
+std::string print(const RankEnd& end);  // "rank 2 (alpha, process 4711) was ended by signal 9 (Killed)"
+
+struct Verdict {
+  int code = 0;
+  const RankEnd* because = nullptr;  // null: all went well, or somebody interrupted it
+};
+// The first that failed by itself decides: with its exit code; with 75 (a peer is gone) where a signal ended it or its host is gone. One that
+// ended with 75 itself only tells of another, who decides if there is one. Interrupted, and nobody failed before: 128 and the signal.
+Verdict verdict_of(const std::vector<RankEnd>& ends, std::optional<int> interrupted);
+
+}  // namespace karez::tools

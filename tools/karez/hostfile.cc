@@ -1,0 +1,60 @@
+// Lines of words.
+#include "tools/karez/hostfile.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace karez::tools {
+namespace {
+
+constexpr int most_slots = 1 << 20;
+
+int slots_of(std::string_view word, std::string_view where) {
+  auto equals = word.find('=');
+  std::string key(word.substr(0, equals)), value(equals == std::string_view::npos ? "" : word.substr(equals + 1));
+  require(ErrorKind::data, key == "slots" || key == "max_slots" || key == "max-slots", where, "'", word, "' is none of slots=N, max_slots=N");
+  bool good = !value.empty() && value.size() <= 7 && value.find_first_not_of("0123456789") == std::string::npos;
+  require(ErrorKind::data, good && std::stoi(value) >= 1 && std::stoi(value) <= most_slots, where, "'", word, "': a host has 1 to ", most_slots,
+          " slots");
+  return key == "slots" ? std::stoi(value) : 0;
+}
+
+}  // namespace
+
+std::vector<HostSlots> parse_hostfile(std::string_view text, const std::string& what) {
+  std::vector<HostSlots> out;
+  int number = 0;
+  for (const std::string& line : split(text, '\n')) {
+    const std::string where = cat(what, ": line ", ++number, ": ");
+    std::istringstream words(line.substr(0, line.find('#')));
+    std::string name, word;
+    if (!(words >> name)) continue;
+    require(ErrorKind::data, name[0] != '-' && name.find('=') == std::string::npos, where, "'", name, "' is no name of a host");
+    int slots = 1;
+    while (words >> word)
+      if (int given = slots_of(word, where)) slots = given;
+    auto at = std::find_if(out.begin(), out.end(), [&](const HostSlots& host) { return host.name == name; });
+    if (at == out.end()) out.push_back({name, slots});
+    else at->slots += slots;
+  }
+  require(ErrorKind::data, !out.empty(), what, ": it names no host");
+  return out;
+}
+
+std::vector<int> deal_ranks(const std::vector<HostSlots>& hosts, int ranks) {
+  std::vector<int> out;
+  int left = ranks, slots = 0;
+  for (const HostSlots& host : hosts) {
+    out.push_back(std::min(left, host.slots));
+    left -= out.back();
+    slots += host.slots;
+  }
+  require(left == 0, ranks, " ranks are more than the ", slots,
+          " slots of the hosts: ", join(hosts, ", ", [](const HostSlots& host) { return cat(host.name, " ", host.slots); }));
+  return out;
+}
+
+}  // namespace karez::tools

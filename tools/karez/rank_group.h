@@ -1,0 +1,66 @@
+// The ranks of one host as processes: started, bound, listened to, ended. When this process dies, so do they.
+//
+// Each rank is a process group of its own, so that what a rank starts (a shell's program) ends with it. Three things end them: signals to the
+// groups; the kernel, which kills a rank when its parent dies; and a keeper, a small process that holds the end of a pipe of ours, kills the
+// groups when that closes, and ends.
+#pragma once
+
+#include <poll.h>
+#include <sys/types.h>
+
+#include <functional>
+#include <list>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "comm/socket.h"
+#include "device/cpu_budget.h"
+
+namespace karez::tools {
+
+struct RankStart {
+  int rank = 0;
+  std::vector<std::string> words;                              // the program, found by PATH, and its arguments
+  std::vector<std::pair<std::string, std::string>> variables;  // beside those of this process
+  std::vector<int> cpus;                                       // it may run on; none: wherever this process may
+};
+
+class RankGroup {
+ public:
+  using Output = std::function<void(int rank, bool error, std::string_view bytes)>;
+  using Ended = std::function<void(int rank, int status)>;  // of waitpid; after all that it printed
+
+  RankGroup();  // this process has one thread
+  ~RankGroup();
+  RankGroup(const RankGroup&) = delete;
+  RankGroup& operator=(const RankGroup&) = delete;
+
+  void start(const RankStart& start);  // throws Error (kind name) where there is no such program
+  void signal(int signal);             // to all that run, and to what they started
+  int running() const;
+  int process_of(int rank) const;  // its id
+
+  void add_to(std::vector<pollfd>& polled) const;       // where output comes from; that a rank has ended is told by SIGCHLD
+  void look(const Output& output, const Ended& ended);  // takes what is there
+
+ private:
+  struct Rank {
+    int rank = 0;
+    pid_t process = -1;
+    bool running = true, group = true;  // whether somebody is in its group
+    Descriptor streams[2];              // what it prints, what it prints as errors
+  };
+  void tell_keeper(pid_t group);  // a new one, or one that is over
+  void read_from(Rank& rank, const Output& output, int most);
+
+  std::list<Rank> ranks_;
+  Descriptor keeper_;  // numbers of groups to kill
+  pid_t keeper_process_ = -1;
+};
+
+// The cores of each of so many ranks: disjoint, all of them dealt out. Empty lists where there are more ranks than cores: nobody is bound.
+std::vector<std::vector<int>> cores_of_ranks(const CpuBudget& budget, int ranks);
+
+}  // namespace karez::tools

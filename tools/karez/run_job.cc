@@ -1,0 +1,241 @@
+// One loop over what ranks print, how they end, what other hosts tell, and signals.
+#include "tools/karez/run_job.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <list>
+#include <optional>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "comm/sodium.h"
+#include "tools/karez/ending.h"
+#include "tools/karez/far_host.h"
+#include "tools/karez/rank_group.h"
+#include "tools/karez/rank_printer.h"
+#include "tools/karez/run_ranks.h"
+#include "tools/karez/signals.h"
+
+extern char** environ;
+
+namespace karez::tools {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto agents_begin_within = std::chrono::seconds(30);
+
+// Of one rank alone, or of one host: these are told where they run.
+bool travels(const std::string& name, const std::vector<std::string>& exports) {
+  for (const char* own : {"KAREZ_RANK", "KAREZ_LOCAL_RANK", "KAREZ_LOCAL_RANKS", "KAREZ_CROWDED", "KAREZ_HOST", "KAREZ_INTERFACE"})
+    if (name == own) return false;
+  return starts_with(name, "KAREZ_") || starts_with(name, "OMP_") || std::count(exports.begin(), exports.end(), name) > 0;
+}
+
+std::vector<std::pair<std::string, std::string>> travelling(const std::vector<std::string>& exports) {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (char** at = environ; *at != nullptr; ++at) {
+    const std::string entry = *at;
+    const auto equals = entry.find('=');
+    if (equals != std::string::npos && travels(entry.substr(0, equals), exports)) out.emplace_back(entry.substr(0, equals), entry.substr(equals + 1));
+  }
+  return out;
+}
+
+bool is_here(const std::string& host) {
+  const std::string own = host_name();
+  return host == "localhost" || host == own || host == own.substr(0, own.find('.'));
+}
+
+void say(const std::string& text) { std::fprintf(stderr, "karez run: %s\n", text.c_str()); }
+
+class Job {
+ public:
+  explicit Job(const RunOptions& options) : options_(options), printer_(options.ranks, options.output) {}
+
+  int run() {
+    place();
+    await_agents();
+    begin();
+    while (left_ > 0) step(std::nullopt);
+    const Verdict verdict = verdict_of(ends_, interrupted_);
+    if (verdict.because != nullptr) say(cat("exit code ", verdict.code, ", because of ", verdict.because->name));
+    return verdict.code;
+  }
+
+ private:
+  struct Share {  // of the ranks, on one host
+    int first = 0, ranks = 0;
+    FarHost* far = nullptr;  // null: this host
+    std::string host = "";
+  };
+
+  // Ranks by slots, in the order of the hosts; all names of this host are one.
+  void place() {
+    std::vector<HostSlots> hosts;
+    for (HostSlots host : options_.hosts) {
+      if (is_here(host.name)) host.name = "localhost";
+      auto at = std::find_if(hosts.begin(), hosts.end(), [&](const HostSlots& other) { return other.name == host.name; });
+      if (at == hosts.end()) hosts.push_back(host);
+      else at->slots += host.slots;
+    }
+    if (hosts.empty()) hosts.push_back({"localhost", options_.ranks});
+    const std::vector<int> dealt = deal_ranks(hosts, options_.ranks);
+    int first = 0;
+    for (std::size_t i = 0; i < hosts.size(); ++i) {
+      if (dealt[i] == 0) continue;
+      Share share{first, dealt[i], nullptr, hosts[i].name};
+      if (hosts[i].name != "localhost") {
+        std::vector<std::string> words = options_.rsh;
+        words.push_back(hosts[i].name);
+        words.insert(words.end(), options_.agent.begin(), options_.agent.end());
+        share.far = &far_.emplace_back(hosts[i].name, std::move(words));
+      }
+      shares_.push_back(share);
+      first += dealt[i];
+    }
+    names_.resize(static_cast<std::size_t>(options_.ranks));
+    ended_.resize(static_cast<std::size_t>(options_.ranks));
+    left_ = options_.ranks;
+  }
+
+  void await_agents() {
+    const auto until = Clock::now() + agents_begin_within;
+    auto missing = [&] { return std::find_if(far_.begin(), far_.end(), [](const FarHost& host) { return !host.port(); }); };
+    while (missing() != far_.end()) {
+      require(ErrorKind::peer, Clock::now() < until, "nothing from host ", missing()->name(), " within ", agents_begin_within.count(), " s");
+      for (FarHost& host : far_)
+        require(ErrorKind::peer, !host.over(), "nothing began on host ", host.name(), ": '", join(options_.rsh, " "), " ", host.name(), "' ",
+                host.how());
+      step(until);
+      if (interrupted_) fail(ErrorKind::peer, "interrupted before all hosts had begun");
+    }
+  }
+
+  // Where rank 0 is to be found, and the token; then all begin.
+  void begin() {
+    RunJob job{options_.words, {}, "", 0, 0, options_.bind};
+    std::string store = cat("@karez-", comm::print(random_token()).substr(0, 32));
+    if (shares_.size() > 1) {
+      const Share& zero = shares_[0];
+      std::string host = zero.far == nullptr ? host_name() : zero.host.substr(zero.host.find('@') + 1);
+      if (!options_.address.empty()) host = options_.address;
+      if (host.find(':') != std::string::npos) host = cat("[", host, "]");
+      store = cat(host, ":", zero.far == nullptr ? free_port() : *zero.far->port());
+    }
+    std::vector<std::pair<std::string, std::string>> own = {
+        {"KAREZ_RANKS", std::to_string(options_.ranks)}, {"KAREZ_STORE", store}, {"KAREZ_TOKEN", comm::print(random_token())}};
+    if (options_.devices > 0) own.emplace_back("KAREZ_DEVICES", std::to_string(options_.devices));
+    for (const Share& share : shares_) {
+      job.first_rank = share.first;
+      job.local_ranks = share.ranks;
+      job.variables = share.far != nullptr ? travelling(options_.exports) : std::vector<std::pair<std::string, std::string>>{};
+      job.variables.insert(job.variables.end(), own.begin(), own.end());
+      job.folder = share.far != nullptr ? std::filesystem::current_path().string() : "";
+      if (share.far != nullptr) share.far->send({RunFrame::Kind::job, 0, encode(job)});
+      else start_here(job);
+    }
+  }
+
+  void start_here(const RunJob& job) {
+    here_.emplace();
+    start_ranks(*here_, job);
+    for (int rank = job.first_rank; rank < job.first_rank + job.local_ranks; ++rank) name(rank) = name_of_rank(*here_, rank);
+  }
+
+  // Waits for something to happen, at most until then, and does what is to be done.
+  void step(std::optional<Clock::time_point> until) {
+    std::vector<pollfd> polled{{signals_.descriptor(), POLLIN, 0}};
+    if (here_) here_->add_to(polled);
+    for (const FarHost& host : far_) host.add_to(polled);
+    if (auto next = ending_.next(); next && (!until || *next < *until)) until = next;
+    int milliseconds = -1;
+    if (until) milliseconds = std::max(0, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(*until - Clock::now()).count()));
+    poll(polled.data(), polled.size(), milliseconds);
+    while (auto signal = signals_.take())
+      if (*signal != SIGCHLD) interrupt(*signal);
+    if (here_)
+      here_->look([&](int rank, bool error, std::string_view bytes) { print(rank, error, bytes); }, [&](int rank, int status) { end(rank, status); });
+    for (FarHost& host : far_) hear(host);
+    while (auto signal = ending_.due(Clock::now())) {
+      if (here_) here_->signal(*signal);
+      for (FarHost& host : far_) host.send({RunFrame::Kind::signal, *signal, ""});
+    }
+  }
+
+  void hear(FarHost& host) {
+    using Kind = RunFrame::Kind;
+    for (const RunFrame& frame : host.look()) {
+      require(frame.kind != Kind::refused, "host ", host.name(), ": ", frame.bytes);
+      require(ErrorKind::peer, frame.number < options_.ranks, "host ", host.name(), " tells of rank ", frame.number, " of ", options_.ranks);
+      if (frame.kind == Kind::started) name(frame.number) = frame.bytes;
+      if (frame.kind == Kind::output || frame.kind == Kind::errors) print(frame.number, frame.kind == Kind::errors, frame.bytes);
+      if (frame.kind == Kind::ended) end(frame.number, std::atoi(frame.bytes.c_str()));
+    }
+    if (!host.over()) return;
+    for (const Share& share : shares_) {
+      if (share.far != &host) continue;
+      bool told = false;
+      for (int rank = share.first; rank < share.first + share.ranks; ++rank) {
+        if (ended_[static_cast<std::size_t>(rank)] || left_ == 0) continue;
+        if (!told) say(cat("host ", host.name(), " is gone: its agent ", host.how()));
+        told = true;
+        end(rank, -1);
+      }
+    }
+  }
+
+  void print(int rank, bool error, std::string_view bytes) {
+    if (printer_.print(rank, error, bytes) || deaf_) return;
+    deaf_ = true;
+    interrupt(SIGTERM);  // nobody reads what the ranks say
+  }
+
+  void end(int rank, int status) {
+    auto seen = ended_.begin() + rank;
+    if (*seen) return;
+    *seen = true;
+    --left_;
+    printer_.over(rank);
+    ends_.push_back({rank, name(rank).empty() ? cat("rank ", rank) : name(rank), status, ending_.begun()});
+    const RankEnd& end = ends_.back();
+    if (end.good() || end.asked) return;
+    say(tools::print(end));
+    ending_.failed(Clock::now());
+  }
+
+  void interrupt(int signal) {
+    if (!interrupted_) interrupted_ = signal;
+    ending_.interrupted(signal, Clock::now());
+  }
+
+  std::string& name(int rank) { return names_[static_cast<std::size_t>(rank)]; }
+
+  const RunOptions& options_;
+  Signals signals_;  // before there are children
+  RankPrinter printer_;
+  std::list<FarHost> far_;
+  std::optional<RankGroup> here_;
+  std::vector<Share> shares_;
+  std::vector<std::string> names_;
+  std::vector<bool> ended_;
+  std::vector<RankEnd> ends_;
+  int left_ = 0;  // ranks that have not ended
+  Ending ending_;
+  std::optional<int> interrupted_;
+  bool deaf_ = false;
+};
+
+}  // namespace
+
+int run_job(const RunOptions& options) {
+  std::fflush(nullptr);
+  return Job(options).run();
+}
+
+}  // namespace karez::tools

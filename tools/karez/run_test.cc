@@ -1,0 +1,238 @@
+// The parts of `karez run` that need no process: hosts, lines, frames, and how it ends.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <cstring>
+
+#include "base/test_error.h"
+#include "tools/karez/ending.h"
+#include "tools/karez/hostfile.h"
+#include "tools/karez/lines.h"
+#include "tools/karez/rank_group.h"
+#include "tools/karez/run_frames.h"
+
+namespace karez::tools {
+namespace {
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::vector<std::pair<std::string, int>> hosts(std::string_view text) {
+  std::vector<std::pair<std::string, int>> out;
+  for (const HostSlots& host : parse_hostfile(text, "hosts")) out.emplace_back(host.name, host.slots);
+  return out;
+}
+
+TEST(Hostfile, LinesNameHostsAndTheirSlots) {
+  EXPECT_THAT(hosts("# ours\n\nalpha slots=4\n  beta  # one\nme@10.0.0.7 slots=2 max_slots=8\r\n"),
+              ElementsAre(std::pair("alpha", 4), std::pair("beta", 1), std::pair("me@10.0.0.7", 2)));
+  EXPECT_THAT(hosts("a\nb slots=2\na max-slots=9 slots=3\n"), ElementsAre(std::pair("a", 4), std::pair("b", 2)));
+}
+
+TEST(Hostfile, WhatIsNoneIsShownWithItsLine) {
+  for (auto [text, said] : {std::pair{"a\nb slot=2\n", "hosts: line 2: 'slot=2' is none of slots=N, max_slots=N"},
+                            {"a slots=0", "hosts: line 1: 'slots=0': a host has 1 to"},
+                            {"a slots=x", "'slots=x': a host has"},
+                            {"a slots=99999999", "'slots=99999999': a host has"},
+                            {"a slots", "'slots': a host has"},
+                            {"slots=4", "'slots=4' is no name of a host"},
+                            {"-oProxyCommand=x", "'-oProxyCommand=x' is no name of a host"},
+                            {"# nobody\n", "hosts: it names no host"}})
+    EXPECT_THAT(error_of([&] { hosts(text); }), HasSubstr(said));
+}
+
+TEST(Hostfile, RanksFillSlotsInTheirOrder) {
+  const std::vector<HostSlots> hosts = {{"a", 2}, {"b", 1}, {"c", 3}};
+  EXPECT_THAT(deal_ranks(hosts, 4), ElementsAre(2, 1, 1));
+  EXPECT_THAT(deal_ranks(hosts, 2), ElementsAre(2, 0, 0));
+  EXPECT_THAT(deal_ranks(hosts, 6), ElementsAre(2, 1, 3));
+  EXPECT_EQ(error_of([&] { deal_ranks(hosts, 7); }), "7 ranks are more than the 6 slots of the hosts: a 2, b 1, c 3");
+}
+
+TEST(Lines, AreHeldUntilTheyEnd) {
+  Lines lines("[3] ");
+  EXPECT_EQ(lines.take("a"), "");
+  EXPECT_EQ(lines.take("b\ncd\n\ne"), "[3] ab\n[3] cd\n[3] \n");
+  EXPECT_EQ(lines.take(""), "");
+  EXPECT_EQ(lines.rest(), "[3] e\n");
+  EXPECT_EQ(lines.rest(), "");
+  EXPECT_EQ(lines.take("\n"), "[3] \n");
+}
+
+TEST(Lines, GoThroughByteByByte) {
+  const std::string bytes = std::string("\0\xff\r\x1b[1m", 7) + "\n";
+  Lines whole("> "), parts("> ");
+  std::string out;
+  for (char c : bytes) out += parts.take({&c, 1});
+  EXPECT_EQ(out, "> " + bytes);
+  EXPECT_EQ(whole.take(bytes), "> " + bytes);
+}
+
+TEST(Lines, ThatNeverEndAreCut) {
+  Lines lines("");
+  const std::string most(Lines::longest, 'x');
+  EXPECT_TRUE(lines.take(most + "y") == most + "\n");
+  EXPECT_EQ(lines.rest(), "y\n");
+  EXPECT_TRUE(lines.take(most.substr(1) + "\n") == most.substr(1) + "\n");
+  EXPECT_TRUE(lines.take(most + most + "\nz\n") == most + "\n" + most + "\nz\n");
+  EXPECT_EQ(lines.take(most), "");
+  EXPECT_TRUE(lines.take("\n") == most + "\n") << "however they come";
+}
+
+// --- frames -------------------------------------------------------------------------------------------------------------------------
+
+TEST(RunFrames, ComeOutAsTheyWentInHoweverTheyAreCut) {
+  const std::vector<RunFrame> sent = {
+      {RunFrame::Kind::output, 3, std::string("a\0b", 3)}, {RunFrame::Kind::ended, 0, "9"}, {RunFrame::Kind::errors, 1048575, ""}};
+  std::string all, held;
+  for (const RunFrame& frame : sent) all += encode(frame);
+  std::size_t next = 0;
+  for (char c : all) {
+    held += c;
+    while (auto frame = decode_frame(held)) {
+      ASSERT_LT(next, sent.size());
+      EXPECT_EQ(frame->kind, sent[next].kind);
+      EXPECT_EQ(frame->number, sent[next].number);
+      EXPECT_EQ(frame->bytes, sent[next++].bytes);
+    }
+  }
+  EXPECT_EQ(next, sent.size());
+  EXPECT_EQ(held, "");
+}
+
+TEST(RunFrames, WhatIsNoneIsRefusedAtItsHeader) {
+  auto header = [](std::uint32_t kind, std::uint32_t number, std::uint32_t size) {
+    std::string out(12, '\0');
+    std::memcpy(out.data(), &kind, 4);
+    std::memcpy(out.data() + 4, &number, 4);
+    std::memcpy(out.data() + 8, &size, 4);
+    return out;
+  };
+  for (std::string bytes : {header(0, 0, 0), header(8, 0, 0), header(4, 1u << 20, 0), header(4, 0, (1u << 24) + 1), std::string("Permission denied")})
+    EXPECT_THAT(error_of([&] { decode_frame(bytes); }), HasSubstr("is none of ours")) << bytes;
+}
+
+TEST(RunFrames, TheGreetingIsFoundBehindWhatALoginPrints) {
+  std::string bytes = "Welcome to alpha!\n\nkarez agent 1 ";
+  EXPECT_EQ(take_hello(bytes), std::nullopt);
+  bytes += "15";
+  EXPECT_EQ(take_hello(bytes), std::nullopt);
+  bytes += "001\nrest";
+  EXPECT_EQ(take_hello(bytes), 15001);
+  EXPECT_EQ(bytes, "rest");
+  EXPECT_EQ(hello_line(15001), "karez agent 1 15001\n");
+  std::string much(70000, 'x'), bad = "karez agent 1 x\n";
+  EXPECT_THAT(error_of([&] { take_hello(much); }), HasSubstr("it says other things than 'karez agent'"));
+  EXPECT_THAT(error_of([&] { take_hello(bad); }), HasSubstr("has no port"));
+}
+
+TEST(RunFrames, AJobComesOutAsItWentIn) {
+  const RunJob job{{"prog", "", "a b\n"}, {{"KAREZ_TOKEN", "x=y"}, {"E", ""}}, "/tmp/a b", 3, 2, false};
+  const RunJob back = decode_job(encode(job));
+  EXPECT_EQ(back.words, job.words);
+  EXPECT_EQ(back.variables, job.variables);
+  EXPECT_EQ(std::tuple(back.folder, back.first_rank, back.local_ranks, back.bind), std::tuple(job.folder, 3, 2, false));
+  const std::string text = encode(job);
+  for (std::size_t size = 0; size < text.size(); ++size) EXPECT_THROW(decode_job(text.substr(0, size)), Error) << size;
+  EXPECT_THROW(decode_job(text + "x"), Error);
+  EXPECT_THROW(decode_job(encode(RunJob{{"p"}, {}, "", 0, 0, true})), Error) << "no ranks";
+}
+
+// --- ending -------------------------------------------------------------------------------------------------------------------------
+
+const Ending::Time zero{};
+std::vector<std::pair<int, int>> signals(Ending& ending, int until = 10000) {  // ms, signal
+  std::vector<std::pair<int, int>> out;
+  for (int ms = 0; ms <= until; ms += 100)
+    while (auto signal = ending.due(zero + milliseconds(ms))) out.emplace_back(ms, *signal);
+  return out;
+}
+
+TEST(Ending, AFailureGivesTheOthersASecond) {
+  Ending ending;
+  EXPECT_EQ(ending.next(), std::nullopt);
+  ending.failed(zero);
+  ending.failed(zero + milliseconds(500));  // one of those who tell of it
+  EXPECT_EQ(ending.next(), zero + seconds(1));
+  EXPECT_FALSE(ending.begun());
+  EXPECT_THAT(signals(ending), ElementsAre(std::pair(1000, SIGTERM), std::pair(1800, SIGKILL)));
+  EXPECT_TRUE(ending.begun());
+  EXPECT_EQ(ending.next(), std::nullopt);
+  ending.failed(zero);
+  EXPECT_THAT(signals(ending), IsEmpty());
+}
+
+TEST(Ending, CtrlCBecomesHarder) {
+  Ending ending;
+  ending.interrupted(SIGINT, zero);
+  EXPECT_THAT(signals(ending), ElementsAre(std::pair(0, SIGINT), std::pair(2000, SIGTERM), std::pair(4000, SIGKILL)));
+  Ending terminated;
+  terminated.interrupted(SIGTERM, zero);
+  EXPECT_THAT(signals(terminated), ElementsAre(std::pair(0, SIGTERM), std::pair(2000, SIGKILL)));
+}
+
+TEST(Ending, CtrlCAgainTakesTheNextStepAtOnce) {
+  Ending ending;
+  ending.interrupted(SIGINT, zero);
+  EXPECT_THAT(signals(ending, 0), ElementsAre(std::pair(0, SIGINT)));
+  ending.interrupted(SIGINT, zero + milliseconds(300));
+  EXPECT_EQ(ending.due(zero + milliseconds(300)), SIGTERM);
+  EXPECT_EQ(ending.next(), zero + milliseconds(2300));
+  ending.interrupted(SIGINT, zero + milliseconds(400));
+  EXPECT_EQ(ending.due(zero + milliseconds(400)), SIGKILL);
+}
+
+TEST(Ending, CtrlCDoesNotWaitForTheSecondAfterAFailure) {
+  Ending ending;
+  ending.failed(zero);
+  ending.interrupted(SIGINT, zero + milliseconds(200));
+  EXPECT_EQ(ending.due(zero + milliseconds(200)), SIGINT);
+}
+
+int exited(int code) { return code << 8; }
+RankEnd ended(int rank, int status, bool asked = false) { return {rank, cat("rank ", rank), status, asked}; }
+
+TEST(Ending, TheFirstThatFailsByItselfDecides) {
+  struct {
+    std::vector<RankEnd> ends;
+    std::optional<int> interrupted;
+    int code, rank;  // -1: nobody
+  } const cases[] = {
+      {{ended(0, 0), ended(1, 0)}, {}, 0, -1},
+      {{ended(0, 0), ended(1, exited(3)), ended(2, exited(4))}, {}, 3, 1},
+      {{ended(1, SIGKILL), ended(0, exited(75))}, {}, 75, 1},
+      {{ended(0, exited(75)), ended(2, exited(75)), ended(1, SIGSEGV)}, {}, 75, 1},
+      {{ended(0, exited(75)), ended(1, exited(64))}, {}, 64, 1},
+      {{ended(0, exited(75)), ended(1, SIGTERM, true)}, {}, 75, 0},
+      {{ended(2, exited(76)), ended(1, SIGTERM, true)}, {}, 76, 2},
+      {{ended(0, exited(75)), ended(2, -1)}, {}, 75, 2},
+      {{ended(0, SIGINT, true), ended(1, exited(1), true)}, SIGINT, 130, -1},
+      {{ended(0, 0, true)}, SIGTERM, 143, -1},
+      {{ended(1, exited(9)), ended(0, SIGINT, true)}, SIGINT, 9, 1},
+  };
+  for (const auto& [ends, interrupted, code, rank] : cases) {
+    const Verdict verdict = verdict_of(ends, interrupted);
+    EXPECT_EQ(verdict.code, code) << print(ends[0]);
+    EXPECT_EQ(verdict.because == nullptr ? -1 : verdict.because->rank, rank) << print(ends[0]);
+  }
+}
+
+TEST(Ending, AnEndIsToldWithItsSignal) {
+  EXPECT_EQ(print(ended(2, SIGKILL)), "rank 2 was ended by signal 9 (Killed)");
+  EXPECT_EQ(print(ended(2, exited(75))), "rank 2 ended with exit code 75");
+  EXPECT_EQ(print(ended(2, -1)), "rank 2 is gone with its host");
+}
+
+TEST(Cores, AreDealtOutAndNotShared) {
+  auto cores = [](std::vector<int> cpus, int count, int ranks) { return cores_of_ranks({std::move(cpus), 0, count}, ranks); };
+  EXPECT_THAT(cores({2, 3, 5, 7, 8}, 5, 2), ElementsAre(ElementsAre(2, 3, 5), ElementsAre(7, 8)));
+  EXPECT_THAT(cores({0, 1}, 2, 2), ElementsAre(ElementsAre(0), ElementsAre(1)));
+  EXPECT_THAT(cores({0, 1}, 2, 3), ElementsAre(IsEmpty(), IsEmpty(), IsEmpty())) << "more ranks than cores: nobody is bound";
+  EXPECT_THAT(cores({0, 1, 2, 3}, 2, 2), ElementsAre(ElementsAre(0), ElementsAre(1))) << "a quota grants two";
+}
+
+}  // namespace
+}  // namespace karez::tools
