@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "api/inside/evaluate.h"
-#include "bench/models.h"
+#include "bench/settings.h"
 #include "kernels/kernel.h"
 #include "ops/all_ops.h"
 #include "passes/order.h"
@@ -18,19 +18,11 @@
 namespace karez::bench {
 namespace {
 
-struct Setting {
-  const char* axes;
-  int stages = 1, microbatches = 1;
-};
-
 template <class Model>
-void row(const char* name, const Setting& s, const Shape& x, DType dtype, std::int64_t labels, std::vector<std::string> parts) {
+void row(const char* name, const Setting& s, const Shape& x, DType dtype, std::int64_t labels) {
   World world({.devices = Mesh::parse(s.axes).size()});
   Model net;
   optim::Adam adam(net.parameters(), {.lr = 2e-3});
-  FunctionOptions options{.microbatches = s.microbatches};
-  for (std::size_t i = 0; s.stages > 1 && i < parts.size(); ++i)
-    options.placements.push_back({parts[i], static_cast<int>(i * static_cast<std::size_t>(s.stages) / parts.size())});
   auto step = compile(
       world.mesh(s.axes),
       [&](Tensor in, Tensor want) {
@@ -38,7 +30,7 @@ void row(const char* name, const Setting& s, const Shape& x, DType dtype, std::i
         adam.step(grad(loss, net.parameters()));
         return loss;
       },
-      options);
+      function_options(s, parts_of(net)));
   step.compile({{dtype, x}, {DType::i32, {labels}}});
   const OpTable ops = all_ops();
   passes::Compilation c;
@@ -63,8 +55,8 @@ int main() {
   std::printf("%-5s %-16s %6s %12s %12s %8s  %s\n", "model", "mesh", "parts", "traced, us", "chosen, us", "ratio", "order");
   for (const Setting& s : {Setting{"data=2,model=2"}, Setting{"data=4"}, Setting{"stage=2", 2}, Setting{"stage=2", 2, 4},
                            Setting{"stage=2,data=2", 2, 4}, Setting{"stage=4", 4, 8}}) {
-    row<Mlp>("mlp", s, {64, 1, 28, 28}, DType::f32, 64, {"fc1", "fc2", "fc3", "fc4"});
-    row<Cnn>("cnn", s, {64, 1, 28, 28}, DType::f32, 64, {"conv1", "conv2", "fc1", "fc2"});
-    row<Gpt>("gpt", s, {64, 64}, DType::i32, 64 * 64, {"block0", "block1", "block2", "block3"});
+    row<Mlp>("mlp", s, {64, 1, 28, 28}, DType::f32, 64);
+    row<Cnn>("cnn", s, {64, 1, 28, 28}, DType::f32, 64);
+    row<Gpt>("gpt", s, {64, 64}, DType::i32, 64 * 64);
   }
 }

@@ -19,18 +19,17 @@ constexpr int whole_act = INT_MAX;  // as the last call of an act that is none o
 
 bool in_arena(const Plan& plan, BlockId b) { return b.valid() && (plan.block(b).kind == BlockKind::scratch || plan.block(b).kind == BlockKind::reg); }
 
-// Edges between acts that happen once a launch. The session is two nodes behind the actors: what starts launches and what ends them.
+// Edges between acts of actors that act equally often in a launch, act by act. The session is two nodes behind the actors: what starts launches and
+// what ends them, once a launch each.
 class Before {
  public:
   explicit Before(const Plan& plan) : plan_(plan), acts_(acts_per_launch(plan)), reach_(static_cast<int>(plan.actors.size()) + 2, edges()) {}
 
-  bool once(ActorId a) const { return a == session_actor || acts_[a] == 1; }
-  // Whether all that touch the register do so once a launch, in every act.
-  bool once(RegisterId id) const {
+  // Whether all that touch the register act equally often, and each of their acts is about a piece of its own.
+  bool in_step(RegisterId id) const {
     const Register& r = plan_.reg(id);
-    if (!once(r.producer) || (r.producer != session_actor && period(plan_.actor(r.producer).outputs, id) != 1)) return false;
-    return std::all_of(r.consumers.begin(), r.consumers.end(),
-                       [&](ActorId c) { return once(c) && (c == session_actor || period(plan_.actor(c).inputs, id) == 1); });
+    return (r.producer == session_actor || period(plan_.actor(r.producer).outputs, id) == 1) &&
+           std::all_of(r.consumers.begin(), r.consumers.end(), [&](ActorId c) { return acts(c) == acts(r.producer); });
   }
   bool same(ActorId from, ActorId to) const { return reach_.same(from.index, to.index); }
   bool next(ActorId from, ActorId to) const { return reach_.next(from.index, to.index); }
@@ -39,12 +38,13 @@ class Before {
   static int period(const std::vector<Port>& ports, RegisterId reg) {
     return std::find_if(ports.begin(), ports.end(), [&](const Port& p) { return p.reg == reg; })->period;
   }
+  std::int64_t acts(ActorId a) const { return a == session_actor ? 1 : acts_[a]; }
 
   std::vector<solve::TokenEdge> edges() const {
     const int starter = static_cast<int>(plan_.actors.size()), ender = starter + 1;
     std::vector<solve::TokenEdge> made;
     for (RegisterId id : plan_.registers.ids()) {
-      if (!once(id)) continue;
+      if (!in_step(id)) continue;
       const Register& r = plan_.registers[id];
       const int from = r.producer == session_actor ? starter : r.producer.index;
       for (ActorId c : r.consumers) {
@@ -53,15 +53,33 @@ class Before {
         made.push_back({to, from, r.slots});
       }
     }
-    std::map<std::pair<CommunicatorId, DeviceId>, std::map<int, int>> turns;
-    for (ActorId a : plan_.actors.ids())
-      if (const auto& c = plan_.actors[a].collective; c && once(a))
-        turns[{c->communicator, plan_.stream(plan_.actors[a].stream).device}][c->turns[0]] = a.index;
-    for (const auto& [seat, order] : turns) {
-      for (auto at = order.begin(); std::next(at) != order.end(); ++at) made.push_back({at->second, std::next(at)->second, 0});
-      made.push_back({order.rbegin()->second, order.begin()->second, 1});
-    }
+    add_turns(made);
     return made;
+  }
+
+  // Of the collectives of one seat that act equally often: act k of one comes before act k of the next, and before act k + 1 of what went before,
+  // where their turns say so.
+  void add_turns(std::vector<solve::TokenEdge>& made) const {
+    std::map<std::tuple<CommunicatorId, DeviceId, std::int64_t>, std::map<int, ActorId>> seats;  // by first turn
+    for (ActorId a : plan_.actors.ids())
+      if (const auto& c = plan_.actors[a].collective)
+        seats[{c->communicator, plan_.stream(plan_.actors[a].stream).device, acts_[a]}][c->turns[0]] = a;
+    auto before = [&](ActorId from, ActorId to, std::size_t later) {  // act k of `from` before act k + later of `to`
+      const auto &first = plan_.actor(from).collective->turns, &then = plan_.actor(to).collective->turns;
+      for (std::size_t k = 0; k + later < then.size(); ++k)
+        if (first[k] >= then[k + later]) return false;
+      return true;
+    };
+    for (const auto& [seat, order] : seats)
+      for (auto at = order.begin(); at != order.end(); ++at) {
+        if (auto next = std::next(at); next != order.end() && before(at->second, next->second, 0))
+          made.push_back({at->second.index, next->second.index, 0});
+        for (auto last = order.rbegin(); last->first > at->first; ++last) {
+          if (!before(last->second, at->second, 1)) continue;
+          made.push_back({last->second.index, at->second.index, 1});
+          break;
+        }
+      }
   }
 
   const Plan& plan_;
@@ -93,7 +111,7 @@ struct Taken {
   RegisterId reg;  // either this
   ActorId actor;   // or of this actor; neither: of the set-up
   int first = 0, last = 0;
-  bool writes = false;
+  bool writes = false, some_acts = false;  // the latter: by a call that others of the actor's acts leave out
   bool same_owner(const Taken& other) const { return reg == other.reg && actor == other.actor && (reg.valid() || actor.valid()); }
 };
 
@@ -107,7 +125,7 @@ class Places {
     for (const Link& link : plan.links) linked_.insert(link.reg);
     for (RegisterId id : plan.registers.ids()) {
       const Register& r = plan.registers[id];
-      if (in_arena(plan, r.block)) taken_[r.block].push_back({r.offset, r.offset + (r.slots - 1) * r.stride + r.bytes, id, {}, 0, 0, false});
+      if (in_arena(plan, r.block)) taken_[r.block].push_back({r.offset, r.offset + (r.slots - 1) * r.stride + r.bytes, id, {}, 0, 0, false, false});
     }
     for (auto& [block, taken] : taken_) add_block(block, taken);
   }
@@ -119,8 +137,9 @@ class Places {
     const Actor& a = plan_.actor(id);
     for (std::size_t i = 0; i < a.calls.size(); ++i) {
       const int at = static_cast<int>(i);
-      for (const Operand& in : a.calls[i].in) touch(id, at, at, in, false);
-      for (const Operand& out : a.calls[i].out) touch(id, at, at, out, true);
+      const bool some = !a.calls[i].acts.all();
+      for (const Operand& in : a.calls[i].in) touch(id, at, at, in, false, some);
+      for (const Operand& out : a.calls[i].out) touch(id, at, at, out, true, some);
       if (a.calls[i].workspace) touch(id, at, at, *a.calls[i].workspace, true);
     }
     for (const Operand& o : a.bound) touch(id, 0, whole_act, o, a.body == BodyKind::input);
@@ -130,12 +149,12 @@ class Places {
     if (a.collective->staging) touch(id, 0, whole_act, *a.collective->staging, true);
   }
 
-  void touch(ActorId actor, int first, int last, const Operand& o, bool writes) {
+  void touch(ActorId actor, int first, int last, const Operand& o, bool writes, bool some_acts = false) {
     if (o.reg.valid()) {
       auto at = touched_[o.reg].try_emplace(actor, std::pair(first, last)).first;
       at->second = {std::min(at->second.first, first), std::max(at->second.second, last)};
     } else if (in_arena(plan_, o.block) && o.view.bytes() > 0) {
-      taken_[o.block].push_back({o.offset, o.offset + o.view.bytes(), {}, actor, first, last, writes});
+      taken_[o.block].push_back({o.offset, o.offset + o.view.bytes(), {}, actor, first, last, writes, some_acts});
     }
   }
 
@@ -149,7 +168,7 @@ class Places {
       for (++at; at < taken.size() && taken[at].begin < all.end; ++at) {
         const Taken& t = taken[at];
         if (!all.same_owner(t) || t.reg.valid()) return;
-        all = {all.begin, std::max(all.end, t.end), {}, all.actor, std::min(all.first, t.first), std::max(all.last, t.last), true};
+        all = {all.begin, std::max(all.end, t.end), {}, all.actor, std::min(all.first, t.first), std::max(all.last, t.last), true, all.some_acts || t.some_acts};
         if (t.writes) written = std::min(written, t.first);
       }
       if (!all.reg.valid() && !all.actor.valid()) return;
@@ -165,7 +184,7 @@ class Places {
     p.reg = id;
     p.bytes = r.slots * round_up(r.bytes, line);
     p.device = plan_.block(r.block).device;
-    p.alone = linked_.count(id) > 0 || !before_.once(id);
+    p.alone = linked_.count(id) > 0 || !before_.in_step(id);
     auto calls = [&](ActorId a) {  // an act that never names the bytes may have them all the while
       auto at = touched_[id].find(a);
       return at == touched_[id].end() ? std::pair(0, whole_act) : at->second;
@@ -181,7 +200,7 @@ class Places {
     p.begin = all.begin;
     p.bytes = round_up(all.end, line) - all.begin / line * line;  // it stays as far from a line as it is
     p.device = plan_.block(block).device;
-    p.alone = written > all.first;  // what is read first is from another act
+    p.alone = written > all.first || all.some_acts;  // what is read first, or written in some acts only, may be from another act
     p.first = {all.actor, all.first};
     p.last = {{all.actor, all.last}};
     if (plan_.actor(all.actor).body == BodyKind::compute) p.stream = plan_.actor(all.actor).stream;
@@ -217,7 +236,7 @@ bool may_share(const Before& before, const Place& p, const Place& q) {
 void trim_slots(Plan& plan, const Before& before) {
   for (RegisterId id : plan.registers.ids()) {
     Register& r = plan.registers[id];
-    if (r.slots == 1 || !in_arena(plan, r.block) || !before.once(id)) continue;
+    if (r.slots == 1 || !in_arena(plan, r.block) || !before.in_step(id)) continue;
     if (std::all_of(r.consumers.begin(), r.consumers.end(), [&](ActorId c) { return before.next(c, r.producer); })) r.slots = 1;
   }
 }

@@ -161,14 +161,42 @@ TEST(Memory, SlotsThatNoLaunchCanUseGo) {
   EXPECT_EQ(packed.reg(open.cd).slots, 2);
 }
 
-TEST(Memory, OtherRatesLinksAndBlocksOfUnknownUseKeepTheirBytes) {
-  Chain often(1, ActorId(3));  // all of it twice a launch
+// All of it twice a launch.
+Chain twice(ActorId last) {
+  Chain often(1, last);
   for (Register& r : often.s.plan.registers) {
     if (r.producer == session_actor) often.s.plan.actors[r.consumers[0]].inputs.back().period = 2;
     else if (r.consumers[0] == session_actor) often.s.plan.actors[r.producer].outputs.back().period = 2;
   }
-  EXPECT_EQ(memory(often.s.plan).blocks[BlockId(0)].bytes, 192);
+  return often;
+}
 
+TEST(Memory, RegistersOfSeveralPiecesALaunchShareWhereTokensKeepThePiecesApart) {
+  Chain whole = twice(ActorId(3));
+  EXPECT_EQ(memory(whole.s.plan).blocks[BlockId(0)].bytes, 128);
+  Chain open = twice(ActorId(1));
+  EXPECT_EQ(memory(open.s.plan).blocks[BlockId(0)].bytes, 192);
+
+  // x adds up over two pieces what z takes twice, so x's second act comes before z's first, whatever else x and z hand on piece by piece.
+  Sketch s;
+  ActorId x = s.actor("x"), y = s.actor("y", 1), z = s.actor("z", 2);
+  RegisterId xy = s.edge(x, {y}, 1, 64), yz = s.edge(y, {z}, 1, 64), sum = s.edge(x, {z}, 1, 64, 2, 2);
+  s.start(x, 2);
+  s.done(z, 2);
+  const View view(DType::f32, {16});
+  s.call(x, "test.any", {}, {in_register(xy, view), in_register(sum, view)});
+  s.call(y, "test.any", {in_register(xy, view)}, {});
+  s.call(y, "test.any", {}, {in_register(yz, view)});
+  s.call(z, "test.any", {in_register(yz, view), in_register(sum, view)}, {});
+  EXPECT_EQ(memory(s.plan).blocks[BlockId(0)].bytes, 192);
+  for (ActorId a : {x, z})
+    for (auto* ports : {&s.plan.actors[a].inputs, &s.plan.actors[a].outputs})
+      for (Port& port : *ports)
+        if (port.reg == sum) port.period = 1;
+  EXPECT_EQ(memory(s.plan).blocks[BlockId(0)].bytes, 128) << "piece by piece, x waits for z, and yz may lie where xy was read";
+}
+
+TEST(Memory, LinksAndBlocksOfUnknownUseKeepTheirBytes) {
   Chain linked(1, ActorId(3));
   linked.s.plan.links.push_back({linked.ab, {0, 0, "cpu"}, false, 1024});
   EXPECT_EQ(memory(linked.s.plan).blocks[BlockId(0)].bytes, 128 + 64 - 64 + 64) << "cd may share with nobody else";

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/test_error.h"
 #include "plan/sketch.h"
 
 namespace karez::plan {
@@ -76,14 +77,72 @@ TEST(Sharing, TwoSlotsOfTheGuardKeepNobodyApart) {
   EXPECT_NE(chain.error().find("no tokens keep them apart"), std::string::npos) << chain.error();
 }
 
-TEST(Sharing, ActorsThatActTwiceALaunchShareNothing) {
-  Chain chain(ActorId(3));
-  chain.share(chain.cd, chain.ab);
-  for (Register& r : chain.s.plan.registers) {
-    if (r.producer == session_actor) chain.s.plan.actors[r.consumers[0]].inputs.back().period = 2;
-    else if (r.consumers[0] == session_actor) chain.s.plan.actors[r.producer].outputs.back().period = 2;
-  }
-  EXPECT_NE(chain.error().find("no tokens keep them apart"), std::string::npos) << chain.error();
+TEST(Sharing, PiecesOfOneLaunchAreKeptApartAsLaunchesAre) {
+  auto twice = [](Chain& chain) {
+    for (Register& r : chain.s.plan.registers) {
+      if (r.producer == session_actor) chain.s.plan.actors[r.consumers[0]].inputs.back().period = 2;
+      else if (r.consumers[0] == session_actor) chain.s.plan.actors[r.producer].outputs.back().period = 2;
+    }
+  };
+  Chain chain(ActorId(3)), open(ActorId(1));
+  for (Chain* c : {&chain, &open}) twice(*c), c->share(c->cd, c->ab);
+  EXPECT_EQ(chain.error(), "");
+  EXPECT_NE(open.error().find("no tokens keep them apart"), std::string::npos) << open.error();
+}
+
+TEST(Sharing, WhatIsAddedUpOverActsSharesNothing) {
+  // x adds up in two acts what z takes in two, and so acts twice before z does; yz lies where xy was read by y.
+  auto plan_with = [](int period) {
+    Sketch s;
+    ActorId x = s.actor("x"), y = s.actor("y", 1), z = s.actor("z", 2);
+    RegisterId xy = s.edge(x, {y}, 1, 64), yz = s.edge(y, {z}, 1, 64);
+    s.edge(x, {z}, 1, 0, period, period);
+    s.start(x, 2);
+    s.done(z, 2);
+    s.call(x, "test.any", {}, {in_register(xy, line)});
+    s.call(y, "test.any", {in_register(xy, line)}, {});
+    s.call(y, "test.any", {}, {in_register(yz, line)});
+    s.call(z, "test.any", {in_register(yz, line)}, {});
+    s.plan.registers[yz].block = s.plan.registers[xy].block;
+    return s.plan;
+  };
+  EXPECT_NO_THROW(verify(plan_with(1)));
+  EXPECT_NE(error_of([&] { verify(plan_with(2)); }).find("no tokens keep them apart"), std::string::npos);
+
+  Chain whole(ActorId(3));  // what b keeps is written in some of its acts only
+  whole.s.call(whole.b, "test.any", {in_register(whole.ab, line)}, {in_block(whole.s.plan.registers[whole.cd].block, line)});
+  EXPECT_EQ(whole.error(), "");
+  whole.s.plan.actors[whole.b].calls.back().acts = {0, 1};
+  EXPECT_NE(whole.error().find("no tokens keep them apart"), std::string::npos) << whole.error();
+}
+
+// x, y: collectives of one seat that act twice; a register of each lies in the same bytes.
+TEST(Sharing, TurnsKeepPiecesApart) {
+  auto plan_with = [](std::vector<int> x_turns, std::vector<int> y_turns) {
+    Sketch s;
+    s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)]}, "direct", 1024, {"x", "y", "x", "y"}});
+    ActorId begin = s.actor("begin"), end = s.actor("end");
+    ActorId x = s.actor("x", 1, 0, BodyKind::collective), y = s.actor("y", 1, 0, BodyKind::collective);
+    for (auto& [actor, turns] : {std::pair(x, x_turns), std::pair(y, y_turns)}) {
+      RegisterId in = s.edge(begin, {actor}, 2, 64), out = s.edge(actor, {end}, 2, 64);
+      Collective c;
+      c.communicator = CommunicatorId(0);
+      c.kind = "all_gather";
+      c.turns = turns;
+      c.in = in_register(in, line), c.out = in_register(out, line);
+      c.staging = in_block(BlockId(0), line);
+      s.plan.actors[actor].collective = c;
+      s.call(begin, "test.any", {}, {in_register(in, line)});
+      s.call(end, "test.any", {in_register(out, line)}, {});
+    }
+    const BlockId both = s.block(BlockKind::scratch, 0, 64);
+    for (ActorId a : {x, y}) s.plan.actors[a].collective->staging = in_block(both, line);
+    s.start(begin, 2);
+    s.done(end, 2);
+    return s.plan;
+  };
+  EXPECT_NO_THROW(verify(plan_with({0, 2}, {1, 3})));
+  EXPECT_NE(error_of([&] { verify(plan_with({0, 1}, {2, 3})); }).find("no tokens keep them apart"), std::string::npos);
 }
 
 TEST(Sharing, ValuesOfTwoActorsShareOnOneStreamOnly) {

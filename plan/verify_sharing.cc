@@ -19,6 +19,7 @@ struct Stay {
   ActorId writer;
   int from = before_all;
   std::vector<std::pair<ActorId, int>> until;
+  bool carried = false;  // from one act to the next, perhaps
 };
 
 std::string name_of(const Plan& plan, const Stay& s) {
@@ -31,18 +32,25 @@ class Walks {
  public:
   Walks(const Plan& plan, const ById<ActorId, std::int64_t>& acts) : plan_(plan), acts_(acts), steps_(plan.actors.size() + 2) {
     for (RegisterId r : plan.registers.ids()) add(r);
-    std::map<std::pair<CommunicatorId, DeviceId>, std::map<int, ActorId>> turns;  // of those that have one a launch
+    std::vector<ActorId> collectives;
     for (ActorId a : plan.actors.ids())
-      if (const auto& c = plan.actors[a].collective; c && single(a))
-        turns[{c->communicator, plan.stream(plan.actors[a].stream).device}][c->turns[0]] = a;
-    for (const auto& [seat, order] : turns)
-      for (auto at = order.begin(); at != order.end(); ++at) {
-        const bool last = std::next(at) == order.end();
-        steps_[node(at->second)].push_back({node(last ? order.begin()->second : std::next(at)->second), last ? 1 : 0});
-      }
+      if (plan.actors[a].collective) collectives.push_back(a);
+    for (ActorId a : collectives)
+      for (ActorId b : collectives)
+        if (same_seat(a, b)) add_turns(a, b);
   }
 
-  bool single(ActorId a) const { return a == session_actor || acts_[a] == 1; }
+  // Act k of a reader takes what act k of the writer made: as many acts, and a piece in each.
+  bool in_step(RegisterId id) const {
+    const Register& r = plan_.reg(id);
+    auto acts = [&](ActorId a) { return a == session_actor ? 1 : acts_[a]; };
+    for (ActorId c : r.consumers)
+      if (acts(c) != acts(r.producer)) return false;
+    if (r.producer == session_actor) return true;
+    for (const Port& port : plan_.actor(r.producer).outputs)
+      if (port.reg == id && port.period != 1) return false;
+    return true;
+  }
   // Fewest tokens between the end of an act and the beginning of another: 0, 1, or 2 for more.
   int tokens(ActorId from, ActorId to) {
     auto& met = met_[from];
@@ -59,19 +67,26 @@ class Walks {
 
   void add(RegisterId id) {
     const Register& r = plan_.reg(id);
-    auto every_launch = [&](ActorId a, bool out) {
-      if (a == session_actor) return true;
-      const auto& ports = out ? plan_.actor(a).outputs : plan_.actor(a).inputs;
-      return acts_[a] == 1 && std::all_of(ports.begin(), ports.end(), [&](const Port& p) { return p.reg != id || p.period == 1; });
-    };
+    if (!in_step(id)) return;
     const std::size_t from = r.producer == session_actor ? plan_.actors.size() : node(r.producer);
     for (ActorId c : r.consumers) {
-      if (!every_launch(r.producer, true) || !every_launch(c, false)) continue;
       const std::size_t to = c == session_actor ? plan_.actors.size() + 1 : node(c);
       steps_[from].push_back({to, 0});
       // A slot comes back when all have read it; one slot says the next act waits for this reader.
       if (r.slots == 1) steps_[to].push_back({from, 1});
     }
+  }
+
+  bool same_seat(ActorId a, ActorId b) const {
+    const auto &x = plan_.actor(a).collective, &y = plan_.actor(b).collective;
+    return x && y && x->communicator == y->communicator && acts_[a] == acts_[b] &&
+           plan_.stream(plan_.actor(a).stream).device == plan_.stream(plan_.actor(b).stream).device;
+  }
+  // Act k of the one before act k of the other, or before its act k + 1, as their places in the sequence say.
+  void add_turns(ActorId a, ActorId b) {
+    const auto &x = plan_.actor(a).collective->turns, &y = plan_.actor(b).collective->turns;
+    if (std::equal(x.begin(), x.end(), y.begin(), y.end(), std::less<>())) steps_[node(a)].push_back({node(b), 0});
+    else if (std::equal(x.begin(), x.end() - 1, y.begin() + 1, y.end(), std::less<>())) steps_[node(a)].push_back({node(b), 1});
   }
 
   std::vector<int> walk(std::size_t from) const {
@@ -135,7 +150,7 @@ class Sharing {
 
   void add_register(RegisterId id) {
     const Register& r = plan_.reg(id);
-    Stay s{r.offset, r.offset + (r.slots - 1) * r.stride + r.bytes, id, r.producer, calls_of(r.producer, id).first, {}};
+    Stay s{r.offset, r.offset + (r.slots - 1) * r.stride + r.bytes, id, r.producer, calls_of(r.producer, id).first, {}, false};
     for (ActorId c : r.consumers) s.until.emplace_back(c, calls_of(c, id).second);
     stays_[r.block].push_back(std::move(s));
   }
@@ -147,18 +162,19 @@ class Sharing {
       BlockId block;
       std::int64_t begin, end;
       int call;
-      bool writes;
+      bool writes, some_acts;
     };
     std::vector<Touch> touches;
-    auto add = [&](const Operand& o, int call, bool writes) {
+    auto add = [&](const Operand& o, int call, bool writes, bool some_acts = false) {
       if (!o.block.valid() || o.view.bytes() == 0) return;
       const BlockKind kind = plan_.block(o.block).kind;
       if (kind == BlockKind::variable || kind == BlockKind::constant) return;
-      touches.push_back({o.block, o.offset, o.offset + o.view.bytes(), call, writes});
+      touches.push_back({o.block, o.offset, o.offset + o.view.bytes(), call, writes, some_acts});
     };
     for (std::size_t i = 0; i < actor.calls.size(); ++i) {
-      for (const Operand& in : actor.calls[i].in) add(in, static_cast<int>(i), false);
-      for (const Operand& out : actor.calls[i].out) add(out, static_cast<int>(i), true);
+      const bool some = !actor.calls[i].acts.all();
+      for (const Operand& in : actor.calls[i].in) add(in, static_cast<int>(i), false, some);
+      for (const Operand& out : actor.calls[i].out) add(out, static_cast<int>(i), true, some);
       if (actor.calls[i].workspace) add(*actor.calls[i].workspace, static_cast<int>(i), true);
     }
     if (!touches.empty()) return add_values(id, touches, [](const Touch& t) { return std::pair(t.call, t.call); });
@@ -184,15 +200,16 @@ class Sharing {
         for (auto k = static_cast<std::size_t>(std::lower_bound(at.begin(), at.end(), t.begin) - at.begin()); at[k] < t.end; ++k) {
           auto& list = of_stretch[k];
           const bool anew = t.writes && (list.empty() || list.back().until[0].second < first);
-          if (anew || list.empty()) list.push_back({at[k], at[k + 1], {}, id, anew ? first : before_all, {{id, last}}});
+          if (anew || list.empty()) list.push_back({at[k], at[k + 1], {}, id, anew ? first : before_all, {{id, last}}, !anew});
           else list.back().until[0].second = last;
+          list.back().carried |= t.some_acts;
         }
       }
-      std::map<std::pair<int, int>, std::size_t> open;  // neighbours in use at the same time are one
+      std::map<std::tuple<int, int, bool>, std::size_t> open;  // neighbours in use at the same time are one
       auto& made = stays_[block];
       for (auto& list : of_stretch)
         for (Stay& s : list) {
-          auto [found, fresh] = open.try_emplace({s.from, s.until[0].second}, made.size());
+          auto [found, fresh] = open.try_emplace({s.from, s.until[0].second, s.carried}, made.size());
           if (!fresh && made[found->second].end == s.begin) {
             made[found->second].end = s.end;
           } else {
@@ -211,9 +228,7 @@ class Sharing {
     auto again = [&](const auto& last) { return walks_.tokens(last.first, a.writer) <= 1; };
     return std::all_of(a.until.begin(), a.until.end(), first) && std::all_of(b.until.begin(), b.until.end(), again);
   }
-  bool once(const Stay& s) const {
-    return walks_.single(s.writer) && std::all_of(s.until.begin(), s.until.end(), [&](const auto& u) { return walks_.single(u.first); });
-  }
+  bool in_step(const Stay& s) const { return s.reg.valid() ? walks_.in_step(s.reg) : !s.carried; }
 
   void check(BlockId block, const Stay& a, const Stay& b) {
     if (!a.reg.valid() && !b.reg.valid()) {
@@ -221,7 +236,7 @@ class Sharing {
       const Actor &x = plan_.actor(a.writer), &y = plan_.actor(b.writer);
       if (x.stream == y.stream && x.body == BodyKind::compute && y.body == BodyKind::compute) return;  // a stream runs one act at a time
     }
-    if (once(a) && once(b) && (over_before(a, b) || over_before(b, a))) return;
+    if (in_step(a) && in_step(b) && (over_before(a, b) || over_before(b, a))) return;
     fail(name_of(plan_, a), " and ", name_of(plan_, b), " share bytes ", std::max(a.begin, b.begin), " to ", std::min(a.end, b.end), " of block b",
          block, ", but no tokens keep them apart: neither is read by all before the other is written, in this launch and the next");
   }
