@@ -111,7 +111,7 @@ struct Taken {
   RegisterId reg;  // either this
   ActorId actor;   // or of this actor; neither: of the set-up
   int first = 0, last = 0;
-  bool writes = false, some_acts = false;  // the latter: by a call that others of the actor's acts leave out
+  bool writes = false, some_acts = false;  // the latter: writes by a call that others of the actor's acts leave out
   bool same_owner(const Taken& other) const { return reg == other.reg && actor == other.actor && (reg.valid() || actor.valid()); }
 };
 
@@ -138,7 +138,7 @@ class Places {
     for (std::size_t i = 0; i < a.calls.size(); ++i) {
       const int at = static_cast<int>(i);
       const bool some = !a.calls[i].acts.all();
-      for (const Operand& in : a.calls[i].in) touch(id, at, at, in, false, some);
+      for (const Operand& in : a.calls[i].in) touch(id, at, at, in, false);
       for (const Operand& out : a.calls[i].out) touch(id, at, at, out, true, some);
       if (a.calls[i].workspace) touch(id, at, at, *a.calls[i].workspace, true);
     }

@@ -173,7 +173,7 @@ class Sharing {
     };
     for (std::size_t i = 0; i < actor.calls.size(); ++i) {
       const bool some = !actor.calls[i].acts.all();
-      for (const Operand& in : actor.calls[i].in) add(in, static_cast<int>(i), false, some);
+      for (const Operand& in : actor.calls[i].in) add(in, static_cast<int>(i), false);
       for (const Operand& out : actor.calls[i].out) add(out, static_cast<int>(i), true, some);
       if (actor.calls[i].workspace) add(*actor.calls[i].workspace, static_cast<int>(i), true);
     }
