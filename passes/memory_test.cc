@@ -196,6 +196,49 @@ TEST(Memory, RegistersOfSeveralPiecesALaunchShareWhereTokensKeepThePiecesApart) 
   EXPECT_EQ(memory(s.plan).blocks[BlockId(0)].bytes, 128) << "piece by piece, x waits for z, and yz may lie where xy was read";
 }
 
+TEST(Memory, ReadersOfOneVersionInSeveralActsWaitForNothingOfEachOther) {
+  Sketch s;  // x and z look at p's in two acts each
+  ActorId p = s.actor("p"), x = s.actor("x", 1), y = s.actor("y", 2), z = s.actor("z", 3);
+  RegisterId xy = s.edge(x, {y}, 1, 64), yz = s.edge(y, {z}, 1, 64);
+  s.edge(p, {x, z}, 1, 0, 1, 2);
+  s.start(p);
+  s.done(z, 2);
+  const View view(DType::f32, {16});
+  s.call(x, "test.any", {}, {in_register(xy, view)});
+  s.call(y, "test.any", {in_register(xy, view)}, {});
+  s.call(y, "test.any", {}, {in_register(yz, view)});
+  s.call(z, "test.any", {in_register(yz, view)}, {});
+  EXPECT_EQ(memory(s.plan).blocks[BlockId(0)].bytes, 128);
+}
+
+// x and y take turns, twice each; what they stage may share bytes where each act of one comes before the same act of the other and behind its last.
+TEST(Memory, TurnsKeepPiecesApart) {
+  auto bytes = [](std::vector<int> x_turns, std::vector<int> y_turns) {
+    Sketch s;
+    s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)]}, "direct", 1024, {"x", "y", "x", "y"}});
+    ActorId begin = s.actor("begin"), end = s.actor("end");
+    const View view(DType::f32, {16});
+    const BlockId given = s.block(BlockKind::constant, 0, 64), made = s.block(BlockKind::variable, 0, 64, "v", "f32[16;]");
+    for (const auto& turns : {x_turns, y_turns}) {
+      ActorId a = s.actor(cat("at ", turns[0]), 1, 0, BodyKind::collective);
+      s.edge(begin, {a}, 2), s.edge(a, {end}, 2);
+      Collective c;
+      c.communicator = CommunicatorId(0);
+      c.kind = "all_gather";
+      c.turns = turns;
+      c.in = in_block(given, view), c.out = in_block(made, view), c.staging = in_block(s.block(BlockKind::scratch, 0, 64), view);
+      s.plan.actors[a].collective = c;
+    }
+    s.start(begin, 2);
+    s.done(end, 2);
+    const Plan packed = memory(s.plan);
+    return packed.block(packed.actor(ActorId(2)).collective->staging->block).bytes;
+  };
+  EXPECT_EQ(bytes({0, 2}, {1, 3}), 64);
+  EXPECT_EQ(bytes({0, 1}, {2, 3}), 128);
+  EXPECT_EQ(bytes({0, 3}, {1, 2}), 128);
+}
+
 TEST(Memory, LinksAndBlocksOfUnknownUseKeepTheirBytes) {
   Chain linked(1, ActorId(3));
   linked.s.plan.links.push_back({linked.ab, {0, 0, "cpu"}, false, 1024});
