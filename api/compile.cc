@@ -8,6 +8,7 @@
 
 #include "api/inside/array_value.h"
 #include "api/inside/rooms.h"
+#include "api/inside/stored_parts.h"
 #include "api/inside/trace.h"
 #include "api/inside/world_state.h"
 #include "base/glob.h"
@@ -167,10 +168,29 @@ Plan& renamed(Plan& plan, const Names& names) {
   return plan;
 }
 
+// What a checkpoint holds for them takes the place of their first values.
+void take_loaded(WorldState& world, const std::vector<Fresh>& fresh, const std::vector<const WaitingWeight*>& loaded) {
+  try {
+    for (std::size_t i = 0; i < fresh.size(); ++i) {
+      if (loaded[i] == nullptr) continue;
+      const auto& [parameter, key, mesh, layout] = fresh[i];
+      const StoredVariable stored{parameter.identity(), parameter.type(), mesh, layout};
+      write_parts(parts_of(world, key, stored, true), value_of(*loaded[i]->file, loaded[i]->offer, parameter.type()));
+    }
+  } catch (...) {  // they are not born: the next call begins anew
+    for (const Fresh& one : fresh) world.session.forget_variable(key_of(one.key.first, one.key.second));
+    throw;
+  }
+  for (const Fresh& one : fresh) world.waiting.taken(one.parameter);
+}
+
 // One launch, in the layout chosen, that writes their first values.
 void initialise(const std::shared_ptr<WorldState>& owner, const std::vector<Fresh>& fresh) {
   if (fresh.empty()) return;
   WorldState& world = *owner;
+  std::vector<Parameter> born;
+  for (const Fresh& one : fresh) born.push_back(one.parameter);
+  const auto loaded = world.waiting.of(born);  // what does not fit is told before anything is made
   Trace trace(world.ops, {.name = "init", .mesh = fresh[0].mesh});
   Builder& b = trace.builder;
   std::vector<Mesh>& meshes = trace.graph.meshes;
@@ -196,6 +216,7 @@ void initialise(const std::shared_ptr<WorldState>& owner, const std::vector<Fres
   Compilation c = compiled(world, std::move(trace.graph), {});
   PlanInSession once(owner, renamed(c.plan, names));
   world.session.launch(once.number()).wait();
+  take_loaded(world, fresh, loaded);
   for (const auto& [parameter, key, mesh, layout] : fresh) world.add(key, parameter, mesh, layout);
 }
 

@@ -3,6 +3,7 @@
 
 #include "api/array.h"
 #include "api/batches.h"
+#include "api/checkpoint.h"
 #include "api/compile.h"
 #include "api/functions.h"
 #include "api/nn.h"

@@ -2,19 +2,17 @@
 #include "api/world.h"
 
 #include <algorithm>
-#include <cstring>
 #include <fstream>
 #include <iterator>
-#include <set>
 
 #include "api/inside/evaluate.h"
 #include "api/inside/rooms.h"
+#include "api/inside/stored_parts.h"
 #include "api/inside/world_state.h"
 #include "base/near.h"
 #include "base/text.h"
 #include "device/cpu_budget.h"
 #include "ops/all_ops.h"
-#include "passes/call.h"
 
 namespace karez {
 namespace {
@@ -64,21 +62,6 @@ template <class Row> std::vector<Row> with_rows(std::vector<Row> rows, const std
   return rows;
 }
 
-PlanDevice plan_device(DeviceName name) { return {name.rank, name.device, "cpu"}; }
-
-// Copies the box of a whole tensor from or to an array that holds that box alone.
-void copy_box(const HostArray& all, const HostArray& part, const Box& box, bool into_all) {
-  auto item = static_cast<std::size_t>(size_of(all.dtype()));
-  std::int64_t at = 0;
-  for_each_index(part.shape(), [&](const std::vector<std::int64_t>& index) {
-    std::int64_t offset = 0;
-    for (std::size_t d = 0; d < index.size(); ++d) offset += (box[d].begin + index[d]) * all.view().strides[d];
-    std::byte* whole_element = all.bytes() + static_cast<std::size_t>(offset) * item;
-    std::byte* part_element = part.bytes() + static_cast<std::size_t>(at++) * item;
-    std::memcpy(into_all ? whole_element : part_element, into_all ? part_element : whole_element, item);
-  });
-}
-
 }  // namespace
 
 WorldState::WorldState(WorldOptions chosen)
@@ -125,58 +108,24 @@ DeviceMesh World::mesh(std::string_view text, const MeshPlace& place) const { re
 
 namespace {
 
-using Stored = std::map<WorldState::Key, StoredVariable>::const_iterator;
-
-// What lies where of a variable, and the turn at it that was asked for.
-struct StoredParts {
-  TensorType type;
-  std::vector<Box> boxes;
-  runtime::VariableTurn turn;
-};
-
-// With the world's lock; the turn is waited for without it. A reader needs no replica twice: they hold equal bits.
-StoredParts parts_of(WorldState& world, Stored at, bool writes) {
-  const auto& [key, variable] = *at;
-  const TensorType& type = variable.type;
-  std::set<std::vector<std::pair<std::int64_t, std::int64_t>>> seen;
-  std::vector<Box> boxes;
-  std::vector<std::pair<PlanDevice, View>> parts;
-  for (int position = 0; position < variable.mesh.size(); ++position) {
-    Box box = local_box(type.shape, variable.mesh, variable.layout, position);
-    std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
-    for (const Range& range : box) ranges.emplace_back(range.begin, range.end);
-    if (empty(box) || (!seen.insert(ranges).second && !writes)) continue;
-    parts.emplace_back(plan_device(variable.mesh.devices[static_cast<std::size_t>(position)]), stored_view(type.dtype, shape_of(box)));
-    boxes.push_back(std::move(box));
-  }
-  return {type, std::move(boxes), world.session.turn(key_of(key.first, key.second), parts, writes)};
-}
-
 template <class Who> HostArray read_stored(WorldState& world, const Who& who) {
   const StoredParts stored = [&] {
     WorldLock lock(world);
-    return parts_of(world, world.stored(who), false);
+    const auto& [key, variable] = *world.stored(who);
+    return parts_of(world, key, variable, false);
   }();
-  HostArray out(stored.type);
-  const std::vector<HostArray> values = stored.turn.read();
-  for (std::size_t i = 0; i < values.size(); ++i) copy_box(out, values[i], stored.boxes[i], true);
-  return out;
+  return read_parts(stored);
 }
 
 template <class Who> void write_stored(WorldState& world, const Who& who, const HostArray& value) {
   const StoredParts stored = [&] {
     WorldLock lock(world);
-    Stored at = world.stored(who);
-    require(ErrorKind::type, value.valid() && value.type() == at->second.type, "variable '", at->first.first, "' is ", at->second.type, ", not ",
+    const auto& [key, variable] = *world.stored(who);
+    require(ErrorKind::type, value.valid() && value.type() == variable.type, "variable '", key.first, "' is ", variable.type, ", not ",
             value.valid() ? print(value.type()) : "an array never made");
-    return parts_of(world, at, true);
+    return parts_of(world, key, variable, true);
   }();
-  std::vector<HostArray> values;
-  for (const Box& box : stored.boxes) {
-    values.emplace_back(TensorType{stored.type.dtype, shape_of(box)});
-    copy_box(value, values.back(), box, false);
-  }
-  stored.turn.write(values);
+  write_parts(stored, value);
 }
 
 }  // namespace
@@ -208,9 +157,7 @@ std::int64_t World::held_bytes() const { return state_->session.held_bytes(); }
 void World::reset() {
   state_->session.wait_launched();
   WorldLock lock(*state_);
-  state_->session.reload();
-  state_->variables.clear();
-  ++state_->generation;
+  state_->forget_all();
 }
 
 }  // namespace karez

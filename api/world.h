@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/checkpoint.h"
 #include "api/tensor.h"
 
 namespace karez::runtime {
@@ -70,6 +71,19 @@ class World {
   std::vector<std::string> variables() const;  // a name that two parameters hold stands twice
   Layout layout(std::string_view name) const;  // as stored, one entry per axis of its mesh
   Layout layout(const Parameter& parameter) const;
+
+  // A checkpoint: every variable as the calls made before leave it, the random counter among them, and what the program wants back beside. A file in
+  // the safetensors format: written aside, synced, renamed, so that the path names the old checkpoint or the new one whatever happens. Values that
+  // wait since a load (see below) are in it too. After a failed launch it is an error.
+  void save(const std::string& path, const CheckpointNotes& notes = {}) const;
+
+  // Takes variables' values from a file that `save` or others wrote (*.safetensors, or the *.index.json of several), on any mesh, bit for bit; waits
+  // for the calls made before. All names and types are looked at first: what is refused changes nothing. A variable that no function has used yet
+  // takes its value when it is born; until then the file stays open. Of a whole checkpoint everything must be there: a variable that is missing in
+  // it is an error, now or when it is born; what it has besides waits for whoever bears the name (waiting()). After a failed launch the world goes
+  // on from a whole checkpoint: variables are born again, and functions compile anew at their next call.
+  CheckpointNotes load(const std::string& path, const LoadOptions& options = {});
+  std::vector<std::string> waiting() const;  // names of loaded values that no variable has taken yet; one that two wait for stands twice
 
   Counters counters() const;        // of bytes and messages, where they happened
   std::int64_t held_bytes() const;  // of arrays that somebody holds, on all devices together; not part of WorldOptions::memory. Never waits

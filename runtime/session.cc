@@ -381,6 +381,11 @@ void Session::grant(LaunchRecord& record) {
   over_.notify_all();
 }
 
+bool Session::failed() const {
+  std::lock_guard lock(mutex_);
+  return failure_.has_value();
+}
+
 Error Session::unusable(std::string_view text) const {
   return {failure_->kind, cat(text, "this session's state is unusable since a launch failed (", failure_->what(), "); reload it"), failure_->where};
 }

@@ -164,6 +164,8 @@ class Session {
   // On all devices, waiting for nothing: its memory goes with the last plan that uses it, and the next plan to name it begins a new one.
   void forget_variable(std::string_view name);
 
+  bool failed() const;  // a launch did: later ones are errors until `reload`
+
   // Forgets all plans and variables, and with them a failure. Numbers of plans are not given again.
   void reload();
 

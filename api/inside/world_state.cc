@@ -65,6 +65,13 @@ void WorldState::forget_gone() {
   });
 }
 
+void WorldState::forget_all() {
+  session.reload();
+  variables.clear();
+  waiting = {};
+  ++generation;
+}
+
 void WorldState::owner_gone() {
   some_gone = true;
   if (holder.load() == std::this_thread::get_id()) return;  // at the end of its lock
@@ -99,14 +106,14 @@ TraceTurn::TraceTurn(WorldState& world, TracedBy& traced) : world_(world), trace
     for (std::thread::id thread = traced.thread; thread != std::thread::id();) {
       require(thread != me, "function '", traced.function, "' calls itself", way,
               " while it is traced; a compiled function is a program without recursion");
-      auto next = world.waiting.find(thread);
-      if (next == world.waiting.end()) break;
+      auto next = world.waiting_for.find(thread);
+      if (next == world.waiting_for.end()) break;
       way += cat(way.empty() ? " by way of '" : " and '", next->second->function, "'");
       thread = next->second->thread;
     }
-    world.waiting[me] = &traced;
+    world.waiting_for[me] = &traced;
     world.traced.wait(lock);
-    world.waiting.erase(me);
+    world.waiting_for.erase(me);
   }
   traced.thread = me;
 }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "api/inside/trace.h"
+#include "api/inside/waiting_weights.h"
 #include "api/world.h"
 #include "data/array_source.h"
 #include "kernels/kernel.h"
@@ -49,13 +50,14 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
   // that is free where threads have made two with the same.
   using Key = std::pair<std::string, int>;
   std::map<Key, StoredVariable> variables;
+  WaitingWeights waiting;  // for variables that are none yet
   std::mutex mutex;
   std::atomic<std::thread::id> holder{};  // of the mutex
   std::atomic<bool> some_gone{false};     // the owner of a variable is no more
 
-  std::mutex tracing;  // guards every TracedBy of this world, and `waiting`; held for a moment only
+  std::mutex tracing;  // guards every TracedBy of this world, and `waiting_for`; held for a moment only
   std::condition_variable traced;
-  std::map<std::thread::id, const TracedBy*> waiting;  // threads for another one's trace of a function
+  std::map<std::thread::id, const TracedBy*> waiting_for;  // threads for another one's trace of a function
 
   runtime::Session session;  // last: it is gone before the tables it points to
 
@@ -69,6 +71,7 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
   Key free_key(const Parameter& parameter) const;
   void add(const Key& key, const Parameter& parameter, Mesh mesh, Layout layout);
   void forget_gone();  // the variables whose owners are no more
+  void forget_all();   // variables and plans, and with them a failed launch; none is under way
 
   void owner_gone();  // by whoever let it go, with the lock or without
 };

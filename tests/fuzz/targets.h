@@ -20,9 +20,15 @@ void fuzz_idx(std::string_view bytes);
 void fuzz_frames(std::string_view bytes);
 void fuzz_handshake(std::string_view bytes);
 void fuzz_store(std::string_view bytes);
+void fuzz_safetensors(std::string_view bytes);
 
-inline constexpr FuzzTarget fuzz_targets[] = {{"graph", fuzz_graph},   {"plan", fuzz_plan},           {"idx", fuzz_idx},
-                                              {"frames", fuzz_frames}, {"handshake", fuzz_handshake}, {"store", fuzz_store}};
+inline constexpr FuzzTarget fuzz_targets[] = {{"graph", fuzz_graph},
+                                              {"plan", fuzz_plan},
+                                              {"idx", fuzz_idx},
+                                              {"frames", fuzz_frames},
+                                              {"handshake", fuzz_handshake},
+                                              {"store", fuzz_store},
+                                              {"safetensors", fuzz_safetensors}};
 
 // A promise that the bytes broke: neither an Error, which targets swallow, nor anything that code under test throws.
 struct BrokenPromise {

@@ -1,0 +1,232 @@
+// Checkpoints: which variables are written and read under which names; the bytes are data's.
+#include "api/checkpoint.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "api/inside/rooms.h"
+#include "api/inside/stored_parts.h"
+#include "api/world.h"
+#include "base/near.h"
+#include "base/text.h"
+#include "data/weight_writer.h"
+
+namespace karez {
+namespace {
+
+constexpr std::string_view position_note = "karez.position", ours = "karez.";
+
+WeightNotes notes_of(const CheckpointNotes& given) {
+  require(given.position >= 0, "save: the position of the data is ", given.position, "; positions begin with 0");
+  WeightNotes out = given.notes;
+  for (const auto& [name, text] : out)
+    require(!name.starts_with(ours) && name != "format", "save: a note is called '", name, "'; 'format' and what begins with 'karez.' are taken");
+  out["format"] = "karez";
+  out[std::string(position_note)] = std::to_string(given.position);
+  return out;
+}
+
+CheckpointNotes notes_from(const WeightNotes& notes, const std::string& path) {
+  CheckpointNotes out;
+  for (const auto& [name, text] : notes) {
+    if (name == position_note) {
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out.position);
+      require(ErrorKind::data, error == std::errc() && end == text.data() + text.size() && out.position >= 0, path, ": its position of the data is ",
+              quote(text.substr(0, 100)), ", no number from 0 on");
+    } else if (name != "format" && !name.starts_with(ours)) {
+      out.notes[name] = text;
+    }
+  }
+  return out;
+}
+
+// A tensor of a checkpoint: a variable, read when its turn comes, or a value that waits for one.
+struct Saved {
+  std::string name;
+  int ordinal = 0;
+  WeightEntry entry;
+  std::unique_ptr<StoredParts> stored = {};
+  std::optional<WaitingWeight> waits = {};
+};
+
+// All that is there, at one moment between launches; large elements first, so that all are aligned.
+std::vector<Saved> all_of(WorldState& world) {
+  std::vector<Saved> out;
+  for (const auto& [key, variable] : world.variables)
+    out.push_back({key.first,
+                   key.second,
+                   {{}, std::string(weight_dtype(variable.type.dtype)), variable.type.shape},
+                   std::make_unique<StoredParts>(parts_of(world, key, variable, false))});
+  world.waiting.forget_gone();
+  for (const WaitingWeight& one : world.waiting.list)
+    out.push_back(
+        {one.offer.name, one.offer.ordinal.value_or(0), {{}, one.offer.entry.dtype, data::shape_of(one.offer.entry, one.offer.part)}, {}, one});
+  std::map<std::string_view, int> of_name;
+  for (const Saved& one : out) ++of_name[one.name];
+  std::set<std::string> used;
+  for (Saved& one : out) {
+    one.entry.name = of_name[one.name] == 1 ? one.name : key_of(one.name, one.ordinal);
+    while (!used.insert(one.entry.name).second) one.entry.name = key_of(one.name, ++one.ordinal);
+  }
+  std::stable_sort(out.begin(), out.end(), [](const Saved& a, const Saved& b) {
+    return std::pair(-item_bytes(a.entry.dtype), std::string_view(a.entry.name)) <
+           std::pair(-item_bytes(b.entry.dtype), std::string_view(b.entry.name));
+  });
+  return out;
+}
+
+// Who takes a value: a variable, or a parameter that may be none yet.
+struct Taker {
+  WantedWeight wanted;
+  TensorType type;
+  std::optional<WorldState::Key> key;
+  Parameter::Identity owner;
+  int offer = -1;
+};
+
+std::vector<Taker> takers(const WorldState& world, const std::vector<Parameter>& parameters) {
+  std::vector<Taker> out;
+  if (parameters.empty()) {
+    for (const auto& [key, variable] : world.variables) out.push_back({{key.first, key.second}, variable.type, key, variable.owner});
+    return out;
+  }
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const Parameter& parameter = parameters[i];
+    require(parameter != Parameter(), "load: parameter number ", i, " was never made");
+    if (std::find(parameters.begin(), parameters.begin() + static_cast<std::ptrdiff_t>(i), parameter) !=
+        parameters.begin() + static_cast<std::ptrdiff_t>(i))
+      continue;
+    const auto stored = world.find(parameter);
+    Taker taker{{parameter.name(), parameter.ordinal()}, parameter.type(), {}, parameter.identity()};
+    if (stored != world.variables.end()) taker.key = stored->first;
+    out.push_back(std::move(taker));
+  }
+  return out;
+}
+
+// Nothing is changed before all of this holds.
+void check_all(const WeightFiles& file, const std::vector<OfferedWeight>& offers, const std::vector<Taker>& takers, const LoadOptions& options) {
+  std::vector<std::string> missing, extra;
+  std::vector<bool> taken(offers.size(), false);
+  for (const Taker& taker : takers) {
+    if (taker.offer < 0) missing.push_back(taker.wanted.name);
+    else taken[static_cast<std::size_t>(taker.offer)] = true;
+  }
+  for (std::size_t i = 0; i < offers.size(); ++i)
+    if (!taken[i]) extra.push_back(offers[i].name);
+  const auto list = [](const std::vector<std::string>& names) {
+    const std::vector<std::string> first(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(names.size(), 8)));
+    return cat(join(first, ", "), names.size() > first.size() ? cat(" and ", names.size() - first.size(), " more") : "");
+  };
+  if (!options.missing && !missing.empty())
+    fail(ErrorKind::name, file.path(), ": it has no tensor for ", list(missing), "; for ", missing[0], " ", near_names(missing[0], extra),
+         " that nobody takes. A WeightRule maps names; with {.missing = true} what is missing stays as it is");
+  if (!options.extra && !options.parameters.empty() && !extra.empty())
+    fail(ErrorKind::name, file.path(), ": no parameter is called ", list(extra),
+         ". A WeightRule maps names, one with an empty name leaves tensors out, ", "{.extra = true} leaves out all of them");
+  for (const Taker& taker : takers)
+    if (taker.offer >= 0) require_fits(file, offers[static_cast<std::size_t>(taker.offer)], taker.wanted.name, taker.type);
+}
+
+// A value that is to be written as soon as its turn comes.
+struct Write {
+  std::string name;
+  StoredParts stored;
+  OfferedWeight offer;
+};
+
+// With the world's lock: what waits, and turns at what is there, all at one moment.
+std::vector<Write> take(WorldState& world, const std::shared_ptr<const WeightFiles>& file, const std::vector<OfferedWeight>& offers,
+                        const std::vector<Taker>& takers, const LoadOptions& options) {
+  const bool all = options.parameters.empty(), failed = world.session.failed();
+  require(all || !failed, "the world's state is that of a failed launch: load a checkpoint of everything, not of some parameters");
+  if (failed) world.forget_all();
+  if (all) world.waiting = {};
+  for (const Parameter& parameter : options.parameters) world.waiting.taken(parameter);
+  std::vector<Write> out;
+  std::vector<bool> taken(offers.size(), false);
+  for (const Taker& taker : takers) {
+    if (taker.offer < 0) continue;
+    const OfferedWeight& offer = offers[static_cast<std::size_t>(taker.offer)];
+    taken[static_cast<std::size_t>(taker.offer)] = true;
+    const auto stored = taker.key ? world.variables.find(*taker.key) : world.variables.end();
+    if (stored == world.variables.end()) {
+      world.waiting.list.push_back({file, offer, taker.owner});
+      world.waiting.list.back().offer.ordinal = taker.wanted.ordinal;  // under which it would be saved
+    } else {
+      out.push_back({taker.wanted.name, parts_of(world, stored->first, stored->second, true), offer});
+    }
+  }
+  if (!all) return out;
+  for (std::size_t i = 0; i < offers.size(); ++i)
+    if (!taken[i]) world.waiting.list.push_back({file, offers[i], {}});
+  if (!options.missing) world.waiting.whole = file->path();
+  return out;
+}
+
+}  // namespace
+
+void World::save(const std::string& path, const CheckpointNotes& notes) const {
+  const WeightNotes texts = notes_of(notes);
+  state_->session.wait_launched();
+  std::vector<Saved> all = [&] {
+    WorldLock lock(*state_);
+    require(!state_->session.failed(), "save: the world's state is that of a failed launch; load a checkpoint, or reset the world");
+    return all_of(*state_);
+  }();
+  std::vector<WeightEntry> entries;
+  for (const Saved& one : all) entries.push_back(one.entry);
+  WeightWriter writer(path, std::move(entries), texts);
+  for (Saved& one : all) {
+    if (one.waits) {
+      writer.write(bytes_of(one.waits->offer.entry, one.waits->offer.part, one.waits->file->read(one.waits->offer.entry)));
+      continue;
+    }
+    const HostArray value = read_parts(*one.stored);
+    one.stored.reset();  // its turn is over: a launch that needs no other may go on
+    writer.write({value.bytes(), static_cast<std::size_t>(value.type().bytes())});
+  }
+  require(!state_->session.failed(), "save: a call failed meanwhile, and what was read may be half a step; load a checkpoint, or reset the world");
+  writer.commit();
+}
+
+CheckpointNotes World::load(const std::string& path, const LoadOptions& options) {
+  const auto file = std::make_shared<const WeightFiles>(path);
+  CheckpointNotes notes = notes_from(file->notes(), path);
+  const std::vector<OfferedWeight> offers = offered(file->entries(), options.rules, path);
+  state_->session.wait_launched();
+  std::vector<Write> writes = [&] {
+    WorldLock lock(*state_);
+    std::vector<Taker> who = takers(*state_, options.parameters);
+    std::vector<WantedWeight> wanted;
+    for (const Taker& taker : who) wanted.push_back(taker.wanted);
+    const std::vector<int> found = matched(offers, wanted, path);
+    for (std::size_t i = 0; i < who.size(); ++i) who[i].offer = found[i];
+    check_all(*file, offers, who, options);
+    return take(*state_, file, offers, who, options);
+  }();
+  for (const Write& write : writes) {
+    try {
+      write_parts(write.stored, value_of(*file, write.offer, write.stored.type));
+    } catch (const Error& error) {
+      fail(error.kind, "load broke off at variable '", write.name,
+           "', so that some variables are the file's and some are not; load again: ", error.what());
+    }
+  }
+  return notes;
+}
+
+std::vector<std::string> World::waiting() const {
+  WorldLock lock(*state_);
+  state_->waiting.forget_gone();
+  std::vector<std::string> out;
+  for (const WaitingWeight& one : state_->waiting.list) out.push_back(one.offer.name);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+}  // namespace karez

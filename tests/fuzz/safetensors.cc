@@ -1,0 +1,31 @@
+// Any bytes as a safetensors file and as an index of several: refused with an Error, or tensors that share the file among them and print back as they
+// were.
+#include "data/safetensors.h"
+
+#include "tests/fuzz/targets.h"
+
+namespace karez::tests {
+
+void fuzz_safetensors(std::string_view bytes) {
+  const auto size = static_cast<std::int64_t>(bytes.size());
+  try {
+    const std::int64_t length = weight_header_bytes(bytes.substr(0, 8), size, "a file");
+    WeightHeader header = parse_weight_header(bytes.substr(8, static_cast<std::size_t>(length)), size, "a file");
+    std::int64_t at = 0;
+    for (const WeightEntry& entry : header.entries) {
+      promise(entry.begin == at, "a tensor does not begin where the one before it ends");
+      promise(entry.end - entry.begin == checked_mul(count_of(entry.shape), item_bytes(entry.dtype)), "a tensor has other bytes than its type takes");
+      at = entry.end;
+    }
+    promise(8 + length + at == size, "tensors do not end with the file");
+    const std::string head = print_weight_header(header.entries, header.notes);
+    const WeightHeader again = parse_weight_header(std::string_view(head).substr(8), static_cast<std::int64_t>(head.size()) + at, "its print");
+    promise(again.entries == header.entries && again.notes == header.notes, "a header reads back as another");
+  } catch (const Error&) {}
+  try {
+    for (const auto& [name, file] : parse_weight_index(bytes, "an index"))
+      promise(!file.empty() && file != ".." && file.find('/') == file.npos && file.find('\0') == file.npos, "a file may lie elsewhere");
+  } catch (const Error&) {}
+}
+
+}  // namespace karez::tests
