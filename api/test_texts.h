@@ -1,20 +1,14 @@
-// For the tests of this room: an error's text, and an array's elements as a list.
+// For the tests of this room: an error's text (base/test_error.h), and an array's elements as a list.
 #pragma once
 
-#include <string>
 #include <vector>
 
-#include "base/error.h"
+#include "base/test_error.h"
 #include "device/host_array.h"
 
 namespace karez {
 
-inline std::string error_of(auto&& body) {
-  try {
-    body();
-  } catch (const base::Error& error) { return error.what(); }
-  return "no error";
-}
+using base::error_of;
 
 template <class T = float> std::vector<T> list(const device::HostArray& array) {
   auto data = array.data<T>();

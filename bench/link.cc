@@ -26,6 +26,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/report.h"
 #include "comm/connection.h"
 #include "comm/shared_wire.h"
 #include "comm/socket_wire.h"
@@ -329,7 +330,7 @@ struct Row {
   double ratio() const { return target == 0 ? 0 : more_is_better ? target / value : value / target; }
 };
 
-int run(const char* json) {
+int run(const std::string& json) {
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
   files.rlim_cur = files.rlim_max;
@@ -372,13 +373,10 @@ int run(const char* json) {
     worst = std::max(worst, row.ratio());
   }
   std::printf("link: worst ratio %.3f (target 1.000)\n", worst);
-  if (json != nullptr) {
-    std::ofstream out(json);
-    out << "{\"name\": \"link\", \"worst\": " << worst << ", \"target\": 1.0, \"rows\": [";
-    for (std::size_t i = 0; i < rows.size(); ++i)
-      out << (i ? ", " : "") << "{\"name\": \"" << rows[i].name << "\", \"value\": " << rows[i].value << ", \"target\": " << rows[i].target << "}";
-    out << "]}\n";
-  }
+  std::string text = cat("{\"name\": \"link\", \"worst\": ", worst, ", \"target\": 1.0, \"rows\": [");
+  for (const Row& row : rows)
+    text += cat(&row == &rows[0] ? "" : ", ", "{\"name\": \"", row.name, "\", \"value\": ", row.value, ", \"target\": ", row.target, "}");
+  write_json(json, text + "]}");
   return worst <= 1.0 ? 0 : 1;
 }
 
@@ -386,14 +384,11 @@ int run(const char* json) {
 }  // namespace karez::bench
 
 int main(int argc, char** argv) {
-  const char* json = nullptr;
-  for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--json") == 0 && i + 1 < argc) {
-      json = argv[++i];
-    } else {
-      std::fprintf(stderr, "usage: %s [--json FILE]; not '%s'\n", argv[0], argv[i]);
-      return 2;
-    }
+  using namespace karez;
+  try {
+    return bench::run(bench::json_option(argc, argv));
+  } catch (const base::Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return base::exit_code(error.kind);
   }
-  return karez::bench::run(json);
 }
