@@ -103,6 +103,16 @@ bool bind_to_cpus(std::span<const int> cpus) {
   return sched_setaffinity(0, sizeof(set), &set) == 0;
 }
 
+double fair_cores(std::span<const int> own, std::span<const std::vector<int>> all) {
+  double out = 0;
+  for (int cpu : own) {
+    const auto users =
+        std::count_if(all.begin(), all.end(), [&](const auto& cpus) { return std::find(cpus.begin(), cpus.end(), cpu) != cpus.end(); });
+    out += 1.0 / static_cast<double>(std::max<std::ptrdiff_t>(users, 1));
+  }
+  return out;
+}
+
 std::vector<std::vector<int>> deal_cpus(std::span<const int> cpus, std::span<const int> teams) {
   require(!cpus.empty(), "no cpus to deal");
   std::vector<std::vector<int>> dealt;

@@ -29,4 +29,8 @@ bool bind_to_cpus(std::span<const int> cpus);
 // ({0, 1, 2, 3}, {2, 1}) -> {0, 1}, {2}; ({0, 1}, {2, 1}) -> {0, 1}, {0}.
 std::vector<std::vector<int>> deal_cpus(std::span<const int> cpus, std::span<const int> teams);
 
+// How many cores a process may reckon with beside others of its job on one host, each with the cpus that it may run on, its own among them: a cpu
+// that k of them have counts a k-th. Below 1 they are crowded. ({0, 1}, {{0, 1}, {1, 2}}) -> 1.5
+double fair_cores(std::span<const int> own, std::span<const std::vector<int>> all);
+
 }  // namespace karez::device

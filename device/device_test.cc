@@ -82,6 +82,15 @@ TEST(CpuBudget, ABoundThreadSeesItsCpusAlone) {
   EXPECT_EQ(static_cast<int>(cpu_budget().cpus.size()), before) << "other threads keep theirs";
 }
 
+TEST(CpuBudget, CpusThatOthersHaveTooCountInPart) {
+  using Sets = std::vector<std::vector<int>>;
+  auto fair = [](std::vector<int> own, const Sets& all) { return fair_cores(own, all); };
+  EXPECT_EQ(fair({0, 1}, {{0, 1}}), 2);
+  EXPECT_EQ(fair({0, 1}, {{0, 1}, {1, 2}}), 1.5);
+  EXPECT_EQ(fair({3}, {{0, 1}, {3}, {2}}), 1) << "bound";
+  EXPECT_EQ(fair({0, 1}, Sets(4, {0, 1})), 0.5) << "crowded";
+}
+
 TEST(CpuBudget, TeamsGetCpusOfTheirOwnWhereThereAreEnough) {
   using Sets = std::vector<std::vector<int>>;
   auto deal = [](std::vector<int> cpus, std::vector<int> teams) { return deal_cpus(cpus, teams); };

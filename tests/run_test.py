@@ -3,6 +3,7 @@
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -241,6 +242,51 @@ def test_an_output_that_nobody_reads_ends_the_job():
     started.process.stderr.close()
 
 
+# --- the doctor -------------------------------------------------------------------------------------------------------------------------
+
+def test_the_doctor_measures_links_and_writes_costs(tmp_path):
+    costs = tmp_path / "costs"
+    started = Started("doctor", "-n", 3, "--costs", costs)
+    result = started.wait(30)
+    started.nothing_left()
+    assert (result.returncode, result.stderr) == (0, ""), result
+    assert result.stdout.startswith("3 ranks on 1 host\n")
+    for link in ("shm", "tcp"):
+        _, pairs, alpha, beta, rate, *_ = re.search(rf"^  {link} .*", result.stdout, re.M)[0].split()
+        assert pairs == "3" and 0.1 < float(alpha) < 20000 and abs(float(beta) * float(rate) - 1) < 0.1
+    assert len(re.findall(r"^ +\d  \S+, process \d+ +1( +\d+\.\d){3}$", result.stdout, re.M)) == 3
+    assert "clocks: of one host\n" in result.stdout and "versions: all the same: " in result.stdout
+    lines = costs.read_text().splitlines()
+    assert [re.sub(r"[-0-9.e+]+$", "", re.sub(r"alpha=\S+ ", "", line)) for line in lines[1:]] == [
+        "link beta=", "link @shm beta=", "link @tcp beta=", "matmul_flops=", "conv_flops=", "memory_bytes=", "call="]
+    assert lines[1] == lines[2].replace("@shm ", ""), "on one host links are shm"
+    (tmp_path / "bad").mkdir()
+    assert Started("doctor", "--costs", tmp_path / "bad").wait(30).returncode == DATA
+
+
+def test_the_doctor_refuses_what_cannot_be_meant():
+    result = Started("doctor", "-n", "1").wait()
+    assert (result.returncode, result.stderr) == (USER, "karez: --ranks 1: a link takes two\n")
+    result = Started("doctor", environment={"RANK": "3"}).wait()
+    assert (result.returncode, result.stderr) == (USER, "karez: RANK is 3, but WORLD_SIZE is not set; it takes both\n")
+
+
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="Open MPI is not installed (./dev deps --peers)")
+def test_ranks_of_mpirun_find_each_other():
+    words = ["mpirun", "-n", "3", "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1", KAREZ, "doctor"]
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    result = subprocess.run(words, env={**os.environ, **root}, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0 and result.stdout.startswith("3 ranks on 1 host\n"), result
+
+
+def test_ranks_of_torchruns_variables_find_each_other():
+    port = str(random.randrange(20000, 30000))
+    ranks = [Started("doctor", environment={"RANK": str(r), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "LOCAL_RANK": str(r), "MASTER_ADDR": "localhost",
+                                            "MASTER_PORT": port}) for r in range(2)]
+    results = [rank.wait(30) for rank in ranks]
+    assert [r.returncode for r in results] == [0, 0] and results[0].stdout.startswith("2 ranks on 1 host\n") and results[1].stdout == ""
+
+
 # --- other hosts: a shell script stands for ssh -----------------------------------------------------------------------------------------
 
 @pytest.fixture
@@ -296,6 +342,45 @@ def test_nothing_is_left_on_other_hosts_when_the_agent_is_killed(rsh):
         started.wait()
 
 
+@pytest.fixture
+def namespaces():
+    """Two hosts as network namespaces, with a wire between them."""
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        pytest.skip("network namespaces take root and ip")
+    names = [f"karez{os.getpid()}{letter}" for letter in "ab"]
+    wires = [f"kz{os.getpid()}{letter}" for letter in "ab"]
+    try:
+        for name in names:
+            if subprocess.run(["ip", "netns", "add", name], capture_output=True).returncode != 0:
+                pytest.skip("network namespaces cannot be made here")
+        subprocess.run(["ip", "link", "add", wires[0], "type", "veth", "peer", "name", wires[1]], check=True)
+        for i, (name, wire) in enumerate(zip(names, wires)):
+            subprocess.run(["ip", "link", "set", wire, "netns", name], check=True)
+            subprocess.run(["ip", "-n", name, "addr", "add", f"10.77.0.{i + 1}/24", "dev", wire], check=True)
+            for link in (wire, "lo"):
+                subprocess.run(["ip", "-n", name, "link", "set", link, "up"], check=True)
+        yield names
+    finally:
+        for name in names:
+            subprocess.run(["ip", "netns", "del", name], capture_output=True)
+
+
+def test_hosts_meet_over_a_wire(namespaces, tmp_path):
+    hosts = tmp_path / "hosts"
+    hosts.write_text("".join(f"{name} slots=2\n" for name in namespaces))
+    words = ["-n", 4, "--hosts", hosts, "--rsh", "ip netns exec", "--address", "10.77.0.1"]
+    started = Started("doctor", *words)
+    result = started.wait(40)
+    started.nothing_left()
+    assert result.returncode == 0, result
+    assert result.stdout.startswith("4 ranks on 2 hosts\n")
+    assert re.search(r"^  shm +2 ", result.stdout, re.M) and re.search(r"^  tcp +4 ", result.stdout, re.M)
+    assert re.search(r"^clocks: at most \d+\.\d us apart, give or take \d+\.\d us \(ranks [01] and [23]\)$", result.stdout, re.M)
+    subprocess.run(["ip", "netns", "exec", namespaces[1], "sh", "-c", "ip link set $(ls /sys/class/net | grep kz) down"], check=True)
+    failed = run(*words, *shell("exit $KAREZ_RANK"))
+    assert failed.returncode in (1, 2, 3), "their agents need no wire"
+
+
 def agents(started):
     out = []
     for process in started.alive():
@@ -314,13 +399,23 @@ def test_a_far_agent_that_is_killed_is_named(rsh):
     for _ in range(TRIALS):
         started = Started("run", "-n", 4, *rsh, *STUBBORN)
         await_lines(started.process, 4)
-        far = agents(started)
-        assert len(far) == 2
+        while len(far := agents(started)) != 2:  # a keeper takes its name when it first runs
+            time.sleep(0.01)
         os.kill(random.choice(far), signal.SIGKILL)
         result = started.wait(5)
         assert result.returncode == PEER
         assert re.search(r"karez run: host (beta|gamma) is gone: its agent (was ended by signal 9|ended with exit code 137)\nkarez run: rank \d.* is gone with its host\n", result.stderr)
         started.nothing_left()
+
+
+def test_the_doctor_names_the_pairs_that_cannot_talk(rsh):
+    started = Started("doctor", "-n", 3, *rsh, environment={"KAREZ_LINK": "shm"})  # which two hosts do not share
+    result = started.wait(30)
+    started.nothing_left()
+    assert result.returncode == PEER
+    broken = re.findall(r"^BROKEN: rank (\d) \(.*?\) and rank (\d) \(.*?\): links are to be shm, but ", result.stdout, re.M)
+    assert broken == [("0", "1"), ("0", "2")], "ranks 1 and 2 are on one host"
+    assert "3 ranks on 2 hosts\n" in result.stdout and re.search(r"^  shm +1 ", result.stdout, re.M)
 
 
 def test_a_host_where_nothing_begins_is_named(rsh, tmp_path):

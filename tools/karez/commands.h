@@ -14,5 +14,6 @@ Command exec_command();
 Command opt_command();
 Command run_command();
 Command agent_command();
+Command doctor_command();
 
 }  // namespace karez::tools

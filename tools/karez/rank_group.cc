@@ -72,10 +72,12 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
 }
 
 // In the new process: becomes the program, or says why not.
-[[noreturn]] void become(char** words, char** environment, const std::vector<int>& cpus, int out, int error, int why, pid_t parent) {
+[[noreturn]] void become(char** words, char** environment, const std::vector<int>& cpus, int out, int error, int why, int keeper, pid_t parent) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // it died before
+  const pid_t group = getpid();         // told by the one who may start others, before it can: the parent may die any time
+  if (write(keeper, &group, sizeof group) != sizeof group) _exit(127);
   int nothing = open("/dev/null", O_RDONLY);
   if (dup2(nothing, 0) < 0 || dup2(out, 1) < 0 || dup2(error, 2) < 0) _exit(127);
   if (nothing > 2) close(nothing);
@@ -112,7 +114,7 @@ RankGroup::~RankGroup() {
   waitpid(keeper_process_, nullptr, 0);
 }
 
-void RankGroup::tell_keeper(pid_t group) { [[maybe_unused]] auto told = write(keeper_.get(), &group, sizeof group); }
+void RankGroup::forget(pid_t group) { [[maybe_unused]] auto told = write(keeper_.get(), &group, sizeof group); }
 
 void RankGroup::start(const RankStart& start) {
   require(!start.words.empty(), "no program to start");
@@ -121,9 +123,9 @@ void RankGroup::start(const RankStart& start) {
   std::vector<char*> word_pointers = pointers_to(words), variable_pointers = pointers_to(variables);
   const pid_t parent = getpid(), process = fork();
   require(ErrorKind::device, process >= 0, "no further process: ", std::strerror(errno));
-  if (process == 0) become(word_pointers.data(), variable_pointers.data(), start.cpus, out[1].get(), error[1].get(), why[1].get(), parent);
+  if (process == 0)
+    become(word_pointers.data(), variable_pointers.data(), start.cpus, out[1].get(), error[1].get(), why[1].get(), keeper_.get(), parent);
   setpgid(process, process);  // whoever comes first
-  tell_keeper(process);
   why[1].close();
   int reason = 0;
   ssize_t n = 0;
@@ -131,7 +133,7 @@ void RankGroup::start(const RankStart& start) {
   while (n < 0 && errno == EINTR);
   if (n > 0) {
     waitpid(process, nullptr, 0);
-    tell_keeper(process);
+    forget(process);
     fail(ErrorKind::name, "cannot start '", start.words[0], "': ", std::strerror(reason));
   }
   Rank& rank = ranks_.emplace_back();
@@ -187,7 +189,7 @@ void RankGroup::look(const Output& output, const Ended& ended) {
     if (!rank.running || waitpid(rank.process, &status, WNOHANG) != rank.process) continue;
     rank.running = false;
     rank.group = kill(-rank.process, 0) == 0;  // while somebody is in it nobody else can get its number
-    if (!rank.group) tell_keeper(rank.process);
+    if (!rank.group) forget(rank.process);
     read_from(rank, output, 64);  // what it had printed; something that it started may go on
     ended(rank.rank, status);
   }

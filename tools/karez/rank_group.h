@@ -52,7 +52,7 @@ class RankGroup {
     bool running = true, group = true;  // whether somebody is in its group
     Descriptor streams[2];              // what it prints, what it prints as errors
   };
-  void tell_keeper(pid_t group);  // a new one, or one that is over
+  void forget(pid_t group);  // it is over: the keeper need not kill it
   void read_from(Rank& rank, const Output& output, int most);
 
   std::list<Rank> ranks_;

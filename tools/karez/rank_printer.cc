@@ -12,7 +12,7 @@
 
 namespace karez::tools {
 
-RankPrinter::RankPrinter(int ranks, const std::string& folder) : folder_(folder) {
+RankPrinter::RankPrinter(int ranks, const std::string& folder, bool prefix) : folder_(folder), prefix_(prefix) {
   if (folder.empty()) return;
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -26,7 +26,7 @@ RankPrinter::RankPrinter(int ranks, const std::string& folder) : folder_(folder)
 
 bool RankPrinter::print(int rank, bool error, std::string_view bytes) {
   if (!folder_.empty()) return write_to(files_.at(rank).get(), bytes);
-  Lines& lines = lines_.try_emplace({rank, error}, cat("[", rank, "] ")).first->second;
+  Lines& lines = lines_.try_emplace({rank, error}, prefix_ ? cat("[", rank, "] ") : "").first->second;
   return write_to(error ? 2 : 1, lines.take(bytes));
 }
 

@@ -14,7 +14,7 @@ namespace karez::tools {
 class RankPrinter {
  public:
   // `folder` "": to standard output and error; otherwise made if it is not there, with a file rankN.txt for each, of both streams as they come.
-  RankPrinter(int ranks, const std::string& folder);
+  RankPrinter(int ranks, const std::string& folder, bool prefix);
 
   // False once nobody takes it any more.
   bool print(int rank, bool error, std::string_view bytes);
@@ -24,6 +24,7 @@ class RankPrinter {
   bool write_to(int descriptor, std::string_view text);
 
   std::string folder_;
+  bool prefix_;
   std::map<int, Descriptor> files_;
   std::map<std::pair<int, bool>, Lines> lines_;
 };

@@ -56,7 +56,7 @@ void say(const std::string& text) { std::fprintf(stderr, "karez run: %s\n", text
 
 class Job {
  public:
-  explicit Job(const RunOptions& options) : options_(options), printer_(options.ranks, options.output) {}
+  explicit Job(const RunOptions& options) : options_(options), printer_(options.ranks, options.output, options.prefix) {}
 
   int run() {
     place();

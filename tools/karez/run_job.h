@@ -19,6 +19,7 @@ struct RunOptions {
   std::string output = {};                // a folder for a file of each rank
   std::vector<std::string> exports = {};  // names of variables that travel to other hosts, beside KAREZ_* and OMP_*
   bool bind = true;
+  bool prefix = true;  // the rank in front of each line
 };
 
 int run_job(const RunOptions& options);  // its exit code

@@ -1,0 +1,189 @@
+// karez doctor: what the hosts of a job are, whether each pair of its ranks can talk, and what that costs.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <memory>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "comm/meeting.h"
+#include "device/cpu_budget.h"
+#include "tools/karez/commands.h"
+#include "tools/karez/doctor_facts.h"
+#include "tools/karez/doctor_links.h"
+#include "tools/karez/files.h"
+#include "tools/karez/measure_rates.h"
+#include "tools/karez/run_job.h"
+#include "tools/karez/run_options.h"
+#include "tools/karez/table.h"
+
+namespace karez::tools {
+namespace {
+
+constexpr double link_seconds = 3;  // for all pairs, twice as many if some are broken; once for each class of links on one host
+
+struct Options {
+  std::int64_t ranks = 2;
+  std::string costs;
+  RemoteOptions remote;
+};
+
+// What all ranks together have found; at rank 0.
+struct Findings {
+  std::vector<Facts> ranks;
+  std::vector<CostTable> rates;  // of each; their links mean nothing
+  std::vector<PairResult> pairs;
+  std::size_t left_out = 0;  // pairs
+};
+
+void look_at_ranks(StoreClient& store, const Launch& launch, Findings& out) {
+  store.set(cat("facts/", launch.rank), print(facts_of_this_process()));
+  for (int rank = 0; rank < launch.ranks; ++rank) out.ranks.push_back(parse_facts(store.wait(cat("facts/", rank))));
+  share_cores(out.ranks);
+  store.barrier("rates", launch.ranks);  // all compute at once, as they will
+  store.set(cat("rates/", launch.rank), measure_rates(out.ranks[static_cast<std::size_t>(launch.rank)].cores).print());
+  for (int rank = 0; rank < launch.ranks; ++rank) out.rates.push_back(CostTable::parse(store.wait(cat("rates/", rank))));
+}
+
+// The n-th meeting of this process: links by locality, or of one class.
+void look_at_links(Reactor& reactor, const Launch& launch, int number, std::optional<LinkClass> force, Findings& out) {
+  Meeting meeting(reactor, launch, number, Seconds(20));
+  if (number == 0) look_at_ranks(meeting.store(), launch, out);
+  PeersOptions options{launch.rank, launch.ranks, meeting.interface()};
+  options.force = force;
+  options.timeout = Seconds(4);
+  Peers peers(reactor, meeting.store(), meeting.token(), options);
+  const auto pairs = pairs_of(launch.ranks);
+  auto found = measure_pairs(meeting.store(), peers, pairs, launch.one_host ? link_seconds / 2 : link_seconds);
+  out.left_out += pairs.size() - found.size();
+  out.pairs.insert(out.pairs.end(), found.begin(), found.end());
+  meeting.store().barrier("over", launch.ranks);
+}
+
+// --- what rank 0 prints ----------------------------------------------------------------------------------------------------------------
+
+std::string of_rank(const Findings& found, int rank) { return cat("rank ", rank, " (", found.ranks[static_cast<std::size_t>(rank)].process, ")"); }
+
+void print_hosts(const Findings& found) {
+  std::map<std::string, std::vector<std::size_t>> hosts;  // ranks of each
+  for (std::size_t rank = 0; rank < found.ranks.size(); ++rank) hosts[found.ranks[rank].host].push_back(rank);
+  std::printf("%zu ranks on %zu %s\n", found.ranks.size(), hosts.size(), hosts.size() == 1 ? "host" : "hosts");
+  for (const auto& [host, ranks] : hosts) {
+    const Facts& first = found.ranks[ranks.front()];
+    std::printf("  %s: %s, %s, ports %s for links\n", first.process.substr(0, first.process.find(',')).c_str(), first.processor.c_str(),
+                bytes_text(static_cast<std::int64_t>(first.memory)).c_str(), first.ports.c_str());
+  }
+  std::vector<std::vector<std::string>> rows{{"rank", "process", "cores", "matmul GF/s", "conv GF/s", "memory GB/s"}};
+  for (std::size_t rank = 0; rank < found.ranks.size(); ++rank) {
+    const Facts& facts = found.ranks[rank];
+    const CostTable& rates = found.rates[rank];
+    rows.push_back({std::to_string(rank), facts.process, std::to_string(facts.cores), fixed(rates.matmul_flops * 1e-9, 1),
+                    fixed(rates.conv_flops * 1e-9, 1), fixed(rates.memory_bytes * 1e-9, 1)});
+  }
+  std::printf("devices: cpu, a team of all cores of each rank, all at once\n%s", table(rows).c_str());
+}
+
+void print_links(const Findings& found) {
+  std::printf("links: alpha is the way of 64 bytes, woken at both ends; beta that of a byte, both ways at once\n");
+  std::vector<std::vector<std::string>> rows{{"link", "pairs", "alpha us", "beta ns", "GB/s", "slowest pair"}};
+  for (const auto& [name, cost] : class_costs(found.pairs)) {
+    std::size_t count = 0;
+    const PairResult* slowest = nullptr;
+    for (const PairResult& pair : found.pairs) {
+      if (pair.link != name || !pair.broken.empty()) continue;
+      ++count;
+      if (slowest == nullptr || pair.measure.cost.beta > slowest->measure.cost.beta) slowest = &pair;
+    }
+    rows.push_back({name, std::to_string(count), microseconds(cost.alpha), fixed(cost.beta * 1e9, 3), fixed(1e-9 / cost.beta, 2),
+                    cat(slowest->lower, " and ", slowest->higher, ", ", fixed(1e-9 / slowest->measure.cost.beta, 2), " GB/s")});
+  }
+  std::printf("%s", table(rows).c_str());
+  if (found.left_out > 0) std::printf("  %zu pairs were left out: no time\n", found.left_out);
+}
+
+void print_clocks(const Findings& found) {
+  const PairResult* worst = nullptr;
+  for (const PairResult& pair : found.pairs) {
+    const bool same_host = found.ranks[static_cast<std::size_t>(pair.lower)].host == found.ranks[static_cast<std::size_t>(pair.higher)].host;
+    if (pair.broken.empty() && !same_host && (worst == nullptr || std::abs(pair.measure.clock) > std::abs(worst->measure.clock))) worst = &pair;
+  }
+  if (worst == nullptr) return std::printf("clocks: of one host\n"), void();
+  std::printf("clocks: at most %.1f us apart, give or take %.1f us (ranks %d and %d)\n", std::abs(worst->measure.clock) * 1e6,
+              worst->measure.clock_error * 1e6, worst->lower, worst->higher);
+}
+
+CostTable costs_of(const Findings& found) {
+  CostTable out = found.rates[0];
+  for (const CostTable& rates : found.rates) {  // all wait for the slowest
+    out.matmul_flops = std::min(out.matmul_flops, rates.matmul_flops);
+    out.conv_flops = std::min(out.conv_flops, rates.conv_flops);
+    out.memory_bytes = std::min(out.memory_bytes, rates.memory_bytes);
+  }
+  out.axis_links = class_costs(found.pairs);
+  const bool several = std::any_of(found.ranks.begin(), found.ranks.end(), [&](const Facts& facts) { return facts.host != found.ranks[0].host; });
+  for (const auto& [name, cost] : out.axis_links)
+    if (name == (several ? "tcp" : "shm") || out.axis_links.size() == 1) out.link = cost;
+  return out;
+}
+
+int report(const Findings& found, const std::string& costs) {
+  print_hosts(found);
+  print_links(found);
+  print_clocks(found);
+  const auto differ = differences(found.ranks);
+  std::printf("versions: %s\n", differ.empty() ? cat("all the same: ", found.ranks[0].build).c_str() : "");
+  for (const std::string& line : differ) std::printf("  %s\n", line.c_str());
+  int broken = 0;
+  for (const PairResult& pair : found.pairs) {
+    if (pair.broken.empty()) continue;
+    ++broken;
+    std::printf("BROKEN: %s and %s%s: %s\n", of_rank(found, pair.lower).c_str(), of_rank(found, pair.higher).c_str(),
+                pair.link.empty() ? "" : cat(" by ", pair.link).c_str(), pair.broken.c_str());
+  }
+  if (!costs.empty()) {
+    require(ErrorKind::peer, !class_costs(found.pairs).empty(), "no pair of ranks could talk, so there are no costs to write");
+    write_text(costs, cat("# Measured by karez doctor: ", found.ranks.size(),
+                          " ranks. A link of a class (shm, tcp) is that of mesh axes that have it.\n", costs_of(found).print()));
+    std::printf("costs: written to %s\n", costs.c_str());
+  }
+  return broken > 0 ? exit_code(ErrorKind::peer) : 0;
+}
+
+int run_as_rank(const Launch& launch, const Options& options) {
+  Findings found;
+  Reactor reactor;
+  look_at_links(reactor, launch, 0, std::nullopt, found);
+  if (launch.one_host) look_at_links(reactor, launch, 1, LinkClass::tcp, found);
+  return launch.rank == 0 ? report(found, options.costs) : 0;
+}
+
+int run(const Options& options) {
+  const Launch launch = launch_from(process_environment());
+  if (launch.ranks > 1) return run_as_rank(launch, options);
+  require(options.ranks >= 2, "--ranks ", options.ranks, ": a link takes two");
+  RunOptions job = job_options(options.remote, options.ranks);
+  job.prefix = false;
+  job.words = {own_path(), "doctor"};
+  if (!options.costs.empty()) job.words.insert(job.words.end(), {"--costs", std::filesystem::absolute(options.costs).string()});
+  return run_job(job);
+}
+
+}  // namespace
+
+Command doctor_command() {
+  auto options = std::make_shared<Options>();
+  Command out{"doctor",
+              "Looks at the hosts of a job and at every pair of its ranks, within half a minute: cores, rates, links, clocks, versions.\n"
+              "Alone it starts ranks by itself, as karez run does; started by karez run, mpirun or another launcher it looks at what that started.\n"
+              "Exit code 75: two ranks cannot talk; they are named.",
+              {{"-n,--ranks", "how many processes to start", &options->ranks},
+               {"--costs", "where to write a cost table that WorldOptions::cost_file takes", &options->costs}},
+              [options] { return run(*options); },
+              {}};
+  add_remote_arguments(out, options->remote);
+  return out;
+}
+
+}  // namespace karez::tools

@@ -1,0 +1,137 @@
+// What the doctor measures and says, without other processes: two ends in one, facts and results as text.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <thread>
+
+#include "base/test_error.h"
+#include "comm/socket_wire.h"
+#include "tools/karez/doctor_facts.h"
+#include "tools/karez/doctor_links.h"
+#include "tools/karez/measure_link.h"
+#include "tools/karez/measure_rates.h"
+
+namespace karez::tools {
+namespace {
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+struct Two {
+  Reactor reactor;
+  std::array<Descriptor, 2> sockets = tcp_pair();
+  Connection zero{reactor, std::make_unique<SocketWire>(std::move(sockets[0])), "rank 1"},
+      one{reactor, std::make_unique<SocketWire>(std::move(sockets[1])), "rank 0"};
+};
+
+TEST(MeasureLink, BothEndsAgreeOnHowManyMessages) {
+  Two two;
+  LinkMeasure measure;
+  std::string said;
+  const auto begin = std::chrono::steady_clock::now();
+  std::thread other([&] { said = error_of([&] { measure_link(two.one, 1, false, 99); }); });
+  measure = measure_link(two.zero, 1, true, 0.3);
+  other.join();
+  EXPECT_EQ(said, "no error");
+  EXPECT_GT(measure.cost.alpha, 1e-7);
+  EXPECT_LT(measure.cost.alpha, 0.1);
+  EXPECT_GT(measure.cost.beta, 1e-12);
+  EXPECT_LT(measure.cost.beta, 1e-6);
+  EXPECT_LE(std::abs(measure.clock), measure.clock_error + 1e-6) << "one clock";
+  EXPECT_LE(measure.clock_error, measure.cost.alpha * 1.01) << "the quickest round is no longer than the middle one";
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+}
+
+TEST(MeasureLink, WhoSaysNothingIsNotWaitedForLong) {
+  Two two;
+  EXPECT_THAT(error_of([&] { measure_link(two.zero, 1, true, 0.1, Seconds(0.2)); }), HasSubstr("nothing moves for 0.2 s"));
+}
+
+TEST(MeasureLink, WhoGoesIsNamed) {
+  Two two;
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    two.one.end("over");
+  });
+  EXPECT_THAT(error_of([&] { measure_link(two.zero, 1, true, 0.1); }), HasSubstr("link to rank 1"));
+  other.join();
+}
+
+TEST(MeasureRates, AreThoseOfAProcessor) {
+  const CostTable rates = measure_rates(1);
+  for (double rate : {rates.matmul_flops, rates.conv_flops, rates.memory_bytes}) {
+    EXPECT_GT(rate, 1e7);
+    EXPECT_LT(rate, 1e14);
+  }
+  EXPECT_EQ(rates.call, CostTable().call);
+}
+
+TEST(Doctor, LooksAtAllPairsOfFewRanksAndAtSomeOfMany) {
+  EXPECT_THAT(pairs_of(3), ElementsAre(std::pair(0, 1), std::pair(0, 2), std::pair(1, 2)));
+  EXPECT_EQ(pairs_of(32).size(), 32u * 31 / 2);
+  const auto many = pairs_of(100);
+  EXPECT_EQ(many.size(), 99u + 98 + 96 + 92 + 84 + 68 + 36);
+}
+
+TEST(Doctor, AResultComesOutAsItWentIn) {
+  PairResult result{3, 12, "tcp", {{1.0 / 3, 2e-10}, -0.5, 1e-5}, "one\ntwo"};
+  const PairResult back = parse_pair(print(result));
+  EXPECT_EQ(std::tuple(back.lower, back.higher, back.link, back.broken), std::tuple(3, 12, "tcp", "one\ntwo"));
+  EXPECT_EQ(back.measure.cost, result.measure.cost);
+  EXPECT_EQ(std::pair(back.measure.clock, back.measure.clock_error), std::pair(-0.5, 1e-5));
+  result.broken = "";
+  EXPECT_EQ(parse_pair(print(result)).broken, "");
+  EXPECT_THROW(parse_pair("1\n2\n"), Error);
+}
+
+TEST(Doctor, AClassCostsWhatItsMiddlePairDoes) {
+  auto pair = [](const char* link, double alpha, double beta, const char* broken = "") {
+    return PairResult{0, 1, link, {{alpha, beta}, 0, 0}, broken};
+  };
+  EXPECT_THAT(class_costs({pair("tcp", 3, 30), pair("shm", 1, 10), pair("tcp", 2, 50), pair("tcp", 9, 10), pair("tcp", 0, 0, "no")}),
+              ElementsAre(std::pair("shm", LinkCost{1, 10}), std::pair("tcp", LinkCost{3, 30})));
+  EXPECT_THAT(class_costs({pair("", 0, 0, "no")}), IsEmpty());
+}
+
+TEST(Doctor, FactsComeOutAsTheyWentIn) {
+  const Facts own = facts_of_this_process(), back = parse_facts(print(own));
+  EXPECT_EQ(std::tuple(back.process, back.host, back.processor, back.cpus, back.cores, back.build, back.ports),
+            std::tuple(own.process, own.host, own.processor, own.cpus, own.cores, own.build, own.ports));
+  EXPECT_GE(own.cores, 1);
+  EXPECT_GE(own.cpus.size(), 1u);
+  EXPECT_GT(own.memory, 1e8);
+  EXPECT_EQ(std::llround(back.memory), std::llround(own.memory));
+  EXPECT_THROW(parse_facts("x"), Error);
+}
+
+Facts on(const char* host, std::vector<int> cpus, int cores) {
+  Facts out;
+  out.host = host;
+  out.cpus = std::move(cpus);
+  out.cores = cores;
+  return out;
+}
+
+TEST(Doctor, RanksOfOneHostShareItsCores) {
+  std::vector<Facts> ranks = {on("a", {0, 1, 2, 3}, 4), on("b", {0, 1, 2, 3}, 4), on("a", {0, 1, 2, 3}, 4), on("a", {0, 1, 2, 3}, 4),
+                              on("c", {0, 1, 2, 3}, 2)};
+  share_cores(ranks);
+  std::vector<int> cores;
+  for (const Facts& facts : ranks) cores.push_back(facts.cores);
+  EXPECT_THAT(cores, ElementsAre(1, 4, 1, 1, 2)) << "a quota stays";
+}
+
+TEST(Doctor, TheFirstRankThatDiffersIsNamed) {
+  std::vector<Facts> ranks(3);
+  for (int rank = 0; rank < 3; ++rank) ranks[static_cast<std::size_t>(rank)].process = cat("p", rank);
+  for (Facts& facts : ranks) facts.build = "one", facts.processor = "v4";
+  EXPECT_THAT(differences(ranks), IsEmpty());
+  ranks[1].build = ranks[2].build = "two";
+  ranks[2].processor = "v3";
+  EXPECT_THAT(differences(ranks),
+              ElementsAre("another program at rank 1 (p1): two; rank 0 (p0) has one", "another processor at rank 2 (p2): v3; rank 0 (p0) has v4"));
+}
+
+}  // namespace
+}  // namespace karez::tools

@@ -1,0 +1,172 @@
+// Rounds of small messages, then long ones both ways at once. The end that begins says how many.
+#include "tools/karez/measure_link.h"
+
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+#include "base/error.h"
+
+namespace karez::tools {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+std::int64_t time_of_day() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+constexpr std::int64_t small = 64, large = 1 << 20;
+constexpr int depth = 4;
+
+// One end, asleep until its link rings, as a worker of the engine is.
+class End {
+ public:
+  End(Connection& connection, std::uint64_t channel, Seconds patience) : patience_(patience) {
+    bell_.set([this] {
+      std::lock_guard lock(mutex_);
+      rung_ = true;
+      changed_.notify_one();
+    });
+    link_ = connection.open(channel, depth, bell_);
+  }
+
+  void post(std::byte* into, std::int64_t bytes) { link_->post_receive(into, bytes), ++posted_; }
+  void send(const std::byte* from, std::int64_t bytes) { link_->send(from, bytes), ++sends_; }
+  void await_received(std::int64_t left_out = 0) {
+    wait([&] { return link_->received() >= posted_ - left_out; });
+  }
+  void await_sent(std::int64_t left_out = 0) {
+    wait([&] { return link_->sent() >= sends_ - left_out; });
+  }
+
+ private:
+  template <class Holds> void wait(Holds holds) {
+    while (!holds()) {
+      if (const Error* failure = link_->failure()) throw Error(*failure);
+      std::unique_lock lock(mutex_);
+      const bool told = changed_.wait_for(lock, patience_, [this] { return rung_; });
+      require(ErrorKind::peer, told, "nothing moves for ", patience_.count(), " s");
+      rung_ = false;
+      lock.unlock();
+      bell_.answer();
+    }
+  }
+
+  Seconds patience_;
+  Bell bell_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool rung_ = false;
+  std::int64_t posted_ = 0, sends_ = 0;
+  std::unique_ptr<Link> link_;  // last: goes first
+};
+
+struct Small {
+  std::int64_t number = 0, time = 0;
+  std::byte rest[small - 16] = {};
+};
+static_assert(sizeof(Small) == small);
+
+struct Rounds {
+  double median = 0, clock = 0, clock_error = 1e9;
+};
+
+// Rounds of 64 bytes. The receive for the next round stands before the answer goes, so that its credit is there in time.
+Rounds play_rounds(End& end, bool begins, std::int64_t count) {
+  Rounds out;
+  std::vector<double> times;
+  Small from, to;
+  auto post = [&] { end.post(reinterpret_cast<std::byte*>(&to), small); };
+  auto send = [&] { end.send(reinterpret_cast<const std::byte*>(&from), small); };
+  post();
+  for (std::int64_t i = 0; i < count; ++i) {
+    end.await_sent();
+    from.number = i;
+    from.time = time_of_day();
+    const auto begin = Clock::now();
+    if (begins) send();
+    end.await_received();
+    const double round = since(begin);
+    require(ErrorKind::peer, to.number == i, "message ", i, " came as ", to.number);
+    if (begins && round / 2 < out.clock_error) {
+      out.clock_error = round / 2;
+      out.clock = static_cast<double>(to.time - from.time) * 1e-9 - round / 2;
+    }
+    times.push_back(round);
+    if (!begins) from.time = time_of_day();
+    if (i + 1 < count) post();
+    if (!begins) send();
+  }
+  end.await_sent();
+  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
+  out.median = times[times.size() / 2];
+  return out;
+}
+
+std::uint64_t word_of(bool begins, std::int64_t message, std::int64_t at) {
+  return (static_cast<std::uint64_t>(message) * 0x9e3779b97f4a7c15ull + static_cast<std::uint64_t>(at)) * 2 + (begins ? 1 : 0);
+}
+void put(std::byte* into, std::uint64_t word) { std::memcpy(into, &word, sizeof word); }
+
+// Seconds for so many messages of 1 MB each way. The ends of each are looked at.
+double play_stream(End& end, bool begins, std::int64_t count) {
+  std::vector<std::byte> from(depth * large), to(depth * large);
+  auto at = [](std::int64_t i) { return i % depth * large; };
+  const std::int64_t last = large - static_cast<std::int64_t>(sizeof(std::uint64_t));
+  auto check = [&](std::int64_t i) {
+    for (std::int64_t place : {std::int64_t{0}, last}) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, to.data() + at(i) + place, sizeof word);
+      require(ErrorKind::peer, word == word_of(!begins, i, place), "other bytes arrive than were sent");
+    }
+  };
+  const auto begin = Clock::now();
+  for (std::int64_t i = 0; i < count + depth; ++i) {
+    if (i >= depth) {
+      end.await_received(std::min<std::int64_t>(depth, count + depth - i) - 1);
+      check(i - depth);
+      end.await_sent(std::min<std::int64_t>(depth, count + depth - i) - 1);
+    }
+    if (i >= count) continue;
+    for (std::int64_t place : {std::int64_t{0}, last}) put(from.data() + at(i) + place, word_of(begins, i, place));
+    end.post(to.data() + at(i), large);
+    end.send(from.data() + at(i), large);
+  }
+  return since(begin);
+}
+
+// What the end that begins wants goes to the other.
+std::int64_t agree(End& end, bool begins, std::int64_t number) {
+  std::int64_t said = number;
+  auto* bytes = reinterpret_cast<std::byte*>(&said);
+  if (begins) end.send(bytes, sizeof said), end.await_sent();
+  else end.post(bytes, sizeof said), end.await_received();
+  return said;
+}
+std::int64_t rounds_for(double seconds, double each, std::int64_t least, std::int64_t most) {
+  return std::clamp(static_cast<std::int64_t>(seconds / std::max(each, 1e-7)), least, most);
+}
+
+}  // namespace
+
+LinkMeasure measure_link(Connection& connection, std::uint64_t channel, bool begins, double seconds, Seconds patience) {
+  End end(connection, channel, patience);
+  const Rounds warm = play_rounds(end, begins, 20);
+  const Rounds rounds = play_rounds(end, begins, agree(end, begins, rounds_for(seconds * 0.4, warm.median, 20, 10000)));
+  const std::int64_t few = 8;
+  const double first = play_stream(end, begins, few) / static_cast<double>(few);
+  const std::int64_t count = agree(end, begins, rounds_for(seconds * 0.4, first, few, 10000));
+  const double stream = play_stream(end, begins, count);
+  LinkMeasure out;
+  out.cost.alpha = rounds.median / 2;
+  out.cost.beta = stream / static_cast<double>(count * large);
+  out.clock = rounds.clock;
+  out.clock_error = rounds.clock_error;
+  return out;
+}
+
+}  // namespace karez::tools

@@ -1,0 +1,55 @@
+// Checks what was said, and finds this program's own path for other hosts.
+#include "tools/karez/run_options.h"
+
+#include <filesystem>
+#include <sstream>
+
+#include "base/error.h"
+#include "tools/karez/files.h"
+
+namespace karez::tools {
+namespace {
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> out;
+  for (std::string word; in >> word;) out.push_back(word);
+  return out;
+}
+
+// ssh hands its words to a shell.
+std::string quoted_for_shell(const std::string& word) {
+  std::string out = "'";
+  for (char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+}  // namespace
+
+void add_remote_arguments(Command& command, RemoteOptions& options) {
+  const std::vector<Argument> more = {{"--hosts", "a file of hosts in Open MPI's form: `alpha slots=4` a line; without it this host", &options.hosts},
+                                      {"--rsh", "what runs a command on another host; it gets the host's name and the command behind", &options.rsh},
+                                      {"--address", "by which other hosts reach rank 0's; otherwise its name", &options.address},
+                                      {"--export", "a variable that travels to other hosts, beside KAREZ_* and OMP_*; once each", &options.exports},
+                                      {"--loose", "do not bind ranks to cores of their own", &options.loose}};
+  command.arguments.insert(command.arguments.end(), more.begin(), more.end());
+}
+
+std::string own_path() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
+
+RunOptions job_options(const RemoteOptions& options, std::int64_t ranks) {
+  constexpr std::int64_t most = 1 << 16;
+  require(ranks >= 1 && ranks <= most, "-n ", ranks, ": there are 1 to ", most, " ranks");
+  RunOptions out;
+  out.ranks = static_cast<int>(ranks);
+  if (!options.hosts.empty()) out.hosts = parse_hostfile(read_text(options.hosts), options.hosts);
+  out.rsh = words_of(options.rsh);
+  require(!out.rsh.empty(), "--rsh '", options.rsh, "' is no command");
+  out.agent = {std::filesystem::path(out.rsh[0]).filename() == "ssh" ? quoted_for_shell(own_path()) : own_path(), "agent"};
+  out.address = options.address;
+  out.exports = options.exports;
+  out.bind = !options.loose;
+  return out;
+}
+
+}  // namespace karez::tools
