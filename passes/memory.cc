@@ -15,7 +15,7 @@ namespace karez::passes {
 namespace {
 
 constexpr std::int64_t line = 64;
-constexpr int whole_act = INT_MAX;  // as the last call of an act that is none of calls
+constexpr int before_act = -1, whole_act = INT_MAX;  // as numbers of calls; the latter also as the last of an act without any
 
 bool in_arena(const Plan& plan, BlockId b) { return b.valid() && (plan.block(b).kind == BlockKind::scratch || plan.block(b).kind == BlockKind::reg); }
 
@@ -138,7 +138,7 @@ class Places {
     for (std::size_t i = 0; i < a.calls.size(); ++i) {
       const int at = static_cast<int>(i);
       const bool some = !a.calls[i].acts.all();
-      for (const Operand& in : a.calls[i].in) touch(id, at, at, in, false);
+      for (const Operand& in : a.calls[i].in) touch(id, at, at, in, false, some);
       for (const Operand& out : a.calls[i].out) touch(id, at, at, out, true, some);
       if (a.calls[i].workspace) touch(id, at, at, *a.calls[i].workspace, true);
     }
@@ -151,10 +151,11 @@ class Places {
 
   void touch(ActorId actor, int first, int last, const Operand& o, bool writes, bool some_acts = false) {
     if (o.reg.valid()) {
+      if (some_acts) first = before_act, last = whole_act;  // which of the act's calls is the first to touch it differs by act
       auto at = touched_[o.reg].try_emplace(actor, std::pair(first, last)).first;
       at->second = {std::min(at->second.first, first), std::max(at->second.second, last)};
     } else if (in_arena(plan_, o.block) && o.view.bytes() > 0) {
-      taken_[o.block].push_back({o.offset, o.offset + o.view.bytes(), {}, actor, first, last, writes, some_acts});
+      taken_[o.block].push_back({o.offset, o.offset + o.view.bytes(), {}, actor, first, last, writes, writes && some_acts});
     }
   }
 

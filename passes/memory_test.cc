@@ -196,6 +196,22 @@ TEST(Memory, RegistersOfSeveralPiecesALaunchShareWhereTokensKeepThePiecesApart) 
   EXPECT_EQ(memory(s.plan).blocks[BlockId(0)].bytes, 128) << "piece by piece, x waits for z, and yz may lie where xy was read";
 }
 
+TEST(Memory, WhatCallsOfSomeActsTouchIsTakenForAWholeAct) {
+  for (bool some : {false, true}) {
+    Chain chain = twice(ActorId(3));
+    const View view(DType::f32, {16});
+    std::vector<Call>& calls = chain.s.plan.actors[chain.b].calls;
+    calls.clear();
+    chain.s.call(chain.b, "test.any", {in_register(chain.ab, view)}, {});
+    for (int act : {0, 1}) {
+      chain.s.call(chain.b, "test.any", {}, {in_register(chain.bc, view)});
+      if (some) calls.back().acts = {act, act + 1};
+    }
+    const Plan packed = memory(chain.s.plan);
+    EXPECT_EQ(packed.reg(chain.ab).offset == packed.reg(chain.bc).offset, !some);
+  }
+}
+
 TEST(Memory, ReadersOfOneVersionInSeveralActsWaitForNothingOfEachOther) {
   Sketch s;  // x and z look at p's in two acts each
   ActorId p = s.actor("p"), x = s.actor("x", 1), y = s.actor("y", 2), z = s.actor("z", 3);

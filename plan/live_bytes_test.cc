@@ -131,6 +131,18 @@ TEST(Sharing, WhatIsAddedUpOverActsSharesNothing) {
   EXPECT_NE(whole.error().find("no tokens keep them apart"), std::string::npos) << whole.error();
 }
 
+TEST(Sharing, ARegisterThatCallsOfSomeActsTouchIsInUseForAllOfTheAct) {
+  Chain chain(ActorId(3));
+  auto& calls = chain.s.plan.actors[chain.b].calls;
+  calls.clear();
+  chain.s.call(chain.b, "test.any", {in_register(chain.ab, line)}, {});
+  chain.s.call(chain.b, "test.any", {}, {in_register(chain.bc, line)});
+  chain.share(chain.bc, chain.ab);
+  EXPECT_EQ(chain.error(), "");
+  calls.back().acts = {0, 1};
+  EXPECT_NE(chain.error().find("no tokens keep them apart"), std::string::npos) << chain.error();
+}
+
 // x, y: collectives of one seat that act twice; a register of each lies in the same bytes.
 TEST(Sharing, TurnsKeepPiecesApart) {
   auto plan_with = [](std::vector<int> x_turns, std::vector<int> y_turns) {

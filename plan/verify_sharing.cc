@@ -132,7 +132,7 @@ class Sharing {
   }
 
  private:
-  // The first and the last call of an act that touches the register; all of it where no call does.
+  // The first and the last call of an act that touches the register; all of it where no call does, or one that is not in all acts.
   std::pair<int, int> calls_of(ActorId id, RegisterId reg) const {
     const Actor& actor = plan_.actor(id);
     int first = after_all, last = before_all;
@@ -142,6 +142,7 @@ class Sharing {
       if (!std::any_of(call.in.begin(), call.in.end(), is) && !std::any_of(call.out.begin(), call.out.end(), is) &&
           !(call.workspace && is(*call.workspace)))
         continue;
+      if (!call.acts.all()) return {before_all, after_all};
       first = std::min(first, static_cast<int>(i));
       last = static_cast<int>(i);
     }
