@@ -1,0 +1,233 @@
+// Ranks as processes: what they print, how they end, and that none outlives whoever started it.
+#include "tools/karez/rank_group.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <thread>
+
+#include "base/test_error.h"
+#include "tools/karez/rank_printer.h"
+#include "tools/karez/run_ranks.h"
+
+namespace karez::tools {
+namespace {
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using Clock = std::chrono::steady_clock;
+
+RankStart shell(int rank, const std::string& text) { return {rank, {"sh", "-c", text}, {}, {}}; }
+
+// What came of a group's ranks.
+struct Seen {
+  std::map<int, std::string> out, error;
+  std::map<int, int> status;
+  std::map<int, std::string> out_at_end;
+
+  void look(RankGroup& group) {
+    group.look([&](int rank, bool is_error, std::string_view bytes) { (is_error ? error : out)[rank] += bytes; },
+               [&](int rank, int how) { status[rank] = how, out_at_end[rank] = out[rank]; });
+  }
+  // Until it holds, or ten seconds are over.
+  bool await(RankGroup& group, const std::function<bool()>& holds) {
+    const auto until = Clock::now() + std::chrono::seconds(10);
+    while (look(group), !holds()) {
+      if (Clock::now() > until) return false;
+      std::vector<pollfd> polled;
+      group.add_to(polled);
+      poll(polled.data(), polled.size(), 10);
+    }
+    return true;
+  }
+  bool await_all(RankGroup& group) {
+    return await(group, [&] { return group.running() == 0; });
+  }
+};
+
+// A process that is there and no zombie.
+bool lives(int process) {
+  std::ifstream in("/proc/" + std::to_string(process) + "/stat");
+  std::string line;
+  if (!std::getline(in, line)) return false;
+  const auto end = line.rfind(')');
+  return end != std::string::npos && line[end + 2] != 'Z' && line[end + 2] != 'X';
+}
+bool goes(int process) {
+  const auto until = Clock::now() + std::chrono::seconds(10);
+  while (lives(process) && Clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  return !lives(process);
+}
+
+TEST(RankGroup, WhatARankPrintsComesBeforeItsEnd) {
+  RankGroup group;
+  Seen seen;
+  group.start(shell(3, "head -c 300000 /dev/zero; printf over; printf wrong >&2; exit 5"));
+  group.start({4, {"sh", "-c", "echo $WHO $0 $1; kill -9 $$", "a b", "c"}, {{"WHO", "x y"}, {"WHO", "z"}}, {}});
+  EXPECT_EQ(group.running(), 2);
+  EXPECT_GT(group.process_of(4), 0);
+  EXPECT_EQ(group.process_of(5), -1);
+  ASSERT_TRUE(seen.await_all(group));
+  EXPECT_TRUE(WIFEXITED(seen.status[3]) && WEXITSTATUS(seen.status[3]) == 5);
+  EXPECT_TRUE(WIFSIGNALED(seen.status[4]) && WTERMSIG(seen.status[4]) == SIGKILL);
+  EXPECT_EQ(seen.out_at_end[3].size(), 300004u);
+  EXPECT_EQ(seen.error[3], "wrong");
+  EXPECT_EQ(seen.out_at_end[4], "z a b c\n") << "the last of two values";
+}
+
+TEST(RankGroup, AProgramThatIsNotThereIsNamedAndTheOthersGoOn) {
+  RankGroup group;
+  Seen seen;
+  group.start(shell(0, "sleep 0.1; echo well"));
+  EXPECT_EQ(error_of([&] {
+              group.start({1, {"no-such-program-of-ours"}, {}, {}});
+            }),
+            "cannot start 'no-such-program-of-ours': No such file or directory");
+  EXPECT_EQ(error_of([&] { group.start({1, {}, {}, {}}); }), "no program to start");
+  EXPECT_EQ(group.running(), 1);
+  ASSERT_TRUE(seen.await_all(group));
+  EXPECT_EQ(seen.out[0], "well\n");
+}
+
+TEST(RankGroup, SignalsReachWhatARankHasStarted) {
+  RankGroup group;
+  Seen seen;
+  group.start(shell(0, "sleep 100 & echo $!; wait"));
+  ASSERT_TRUE(seen.await(group, [&] { return seen.out[0].ends_with("\n"); }));
+  const int child = std::stoi(seen.out[0]);
+  EXPECT_TRUE(lives(child));
+  group.signal(SIGTERM);
+  EXPECT_TRUE(goes(child));
+  ASSERT_TRUE(seen.await_all(group));
+  EXPECT_TRUE(WIFSIGNALED(seen.status[0]) && WTERMSIG(seen.status[0]) == SIGTERM);
+}
+
+TEST(RankGroup, WhoIsStoppedHearsASignalToo) {
+  RankGroup group;
+  Seen seen;
+  group.start(shell(0, "echo ready; kill -STOP $$; echo never"));
+  ASSERT_TRUE(seen.await(group, [&] { return seen.out[0] == "ready\n"; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  group.signal(SIGTERM);
+  ASSERT_TRUE(seen.await_all(group));
+  EXPECT_EQ(seen.out[0], "ready\n");
+}
+
+TEST(RankGroup, WhatARankLeftBehindGoesWithTheGroup) {
+  int child = 0, rank = 0;
+  {
+    RankGroup group;
+    Seen seen;
+    group.start(shell(0, "sleep 100 >/dev/null 2>&1 & echo $!"));
+    group.start(shell(1, "echo ready; sleep 100"));
+    ASSERT_TRUE(seen.await(group, [&] { return seen.status.count(0) == 1 && seen.out[1] == "ready\n"; }));
+    child = std::stoi(seen.out[0]), rank = group.process_of(1);
+    EXPECT_TRUE(lives(child));
+    EXPECT_TRUE(lives(rank));
+  }
+  EXPECT_TRUE(goes(child));
+  EXPECT_TRUE(goes(rank));
+}
+
+// Somebody else starts the ranks, tells their processes, and is killed.
+TEST(RankGroup, RanksAndWhatTheyStartedDieWithWhoeverStartedThem) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t starter = fork();
+  if (starter == 0) {
+    RankGroup group;
+    Seen seen;
+    group.start(shell(0, "trap '' TERM INT HUP; (trap '' TERM INT HUP; while :; do sleep 0.1; done) & echo $$ $!; wait; sleep 100"));
+    seen.await(group, [&] { return seen.out[0].ends_with("\n"); });
+    [[maybe_unused]] auto told = write(ends[1], seen.out[0].data(), seen.out[0].size());
+    pause();
+    _exit(0);
+  }
+  char text[64] = {};
+  ASSERT_GT(read(ends[0], text, sizeof text - 1), 0);
+  int rank = 0, child = 0;
+  ASSERT_EQ(std::sscanf(text, "%d %d", &rank, &child), 2);
+  EXPECT_TRUE(lives(rank) && lives(child));
+  kill(starter, SIGKILL);
+  waitpid(starter, nullptr, 0);
+  EXPECT_TRUE(goes(rank));
+  EXPECT_TRUE(goes(child));
+  close(ends[0]);
+  close(ends[1]);
+}
+
+TEST(RankGroup, EachRankIsBoundToTheCpusItIsGiven) {
+  const std::vector<int> cpus = cpu_budget().cpus;
+  RankGroup group;
+  Seen seen;
+  RankStart bound = shell(0, "grep Cpus_allowed_list /proc/self/status");
+  bound.cpus = {cpus.back()};
+  group.start(bound);
+  ASSERT_TRUE(seen.await_all(group));
+  EXPECT_THAT(seen.out[0], HasSubstr(cat("\t", cpus.back(), "\n")));
+}
+
+TEST(StartRanks, EachIsToldWhichItIs) {
+  RankGroup group;
+  Seen seen;
+  const std::string folder = std::filesystem::current_path().string();
+  start_ranks(group, {{"sh", "-c", "echo $KAREZ_RANK $KAREZ_LOCAL_RANK $KAREZ_LOCAL_RANKS $KAREZ_CROWDED $X; pwd"}, {{"X", "x"}}, "/", 5, 2, false});
+  std::filesystem::current_path(folder);
+  ASSERT_TRUE(seen.await_all(group));
+  const char* crowded = cpu_budget().cores < 2 ? "1" : "0";
+  EXPECT_EQ(seen.out[5], cat("5 0 2 ", crowded, " x\n/\n"));
+  EXPECT_EQ(seen.out[6], cat("6 1 2 ", crowded, " x\n/\n"));
+  EXPECT_THAT(name_of_rank(group, 6), MatchesRegex(R"(rank 6 \(.+, process [0-9]+\))"));
+  EXPECT_THAT(error_of([&] { start_ranks(group, {{"true"}, {}, "/no/such/folder", 0, 1, false}); }), HasSubstr("cannot enter /no/such/folder on "));
+}
+
+TEST(StartRanks, TheirPortIsFreeAndSomeBehindItToo) {
+  const int port = free_port();
+  EXPECT_GE(port, 15000);
+  for (int at = port; at < port + 8; ++at) {
+    Address address{"127.0.0.1", at};
+    EXPECT_NO_THROW(listen_at(address, 1)) << at;
+  }
+}
+
+TEST(RankPrinter, AFileForEachRankHoldsBothOfItsStreams) {
+  const auto folder = std::filesystem::temp_directory_path() / cat("karez_ranks_", getpid()) / "deep";
+  {
+    RankPrinter printer(2, folder.string(), true);
+    EXPECT_TRUE(printer.print(1, false, "a"));
+    EXPECT_TRUE(printer.print(1, true, "b\n"));
+    EXPECT_TRUE(printer.print(0, false, "c"));
+    EXPECT_TRUE(printer.over(1));
+  }
+  auto text = [&](const char* name) {
+    std::ifstream in(folder / name);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  EXPECT_EQ(text("rank0.txt"), "c");
+  EXPECT_EQ(text("rank1.txt"), "ab\n");
+  std::filesystem::remove_all(folder.parent_path());
+}
+
+TEST(RankPrinter, LinesOfARanksTwoStreamsDoNotMix) {
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  RankPrinter printer(2, "", true), plain(2, "", false);
+  printer.print(0, false, "one ");
+  printer.print(0, true, "wrong");
+  printer.print(1, false, "other\n");
+  printer.print(0, false, "line\nlast");
+  printer.over(0);
+  plain.print(0, false, "as it is\n");
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "[1] other\n[0] one line\n[0] last\nas it is\n");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "[0] wrong\n");
+}
+
+}  // namespace
+}  // namespace karez::tools
