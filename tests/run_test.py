@@ -5,6 +5,7 @@ import random
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -271,6 +272,30 @@ def test_the_doctor_refuses_what_cannot_be_meant():
     assert (result.returncode, result.stderr) == (USER, "karez: RANK is 3, but WORLD_SIZE is not set; it takes both\n")
 
 
+def test_a_killed_rank_ends_the_job_with_its_name():
+    """Ranks that have met and measure: whichever dies, whenever, the others tell of it and all are down."""
+    slowest, told = 0, 0
+    for _ in range(TRIALS):
+        segments = set(os.listdir("/dev/shm"))
+        started = Started("run", "-n", 3, KAREZ, "doctor")
+        time.sleep(0.1 + random.random() * 1.5)
+        ranks = [p for p in started.alive() if open(f"/proc/{p}/cmdline").read().split("\0")[1:2] == ["doctor"]]
+        assert len(ranks) == 3
+        victim = random.choice(ranks)
+        os.kill(victim, signal.SIGKILL)
+        begin = time.monotonic()
+        result = started.wait(20)
+        slowest = max(slowest, time.monotonic() - begin)
+        started.nothing_left(0.5)
+        assert result.returncode == PEER, result
+        assert re.search(rf"^karez run: rank \d \(\S+, process {victim}\) was ended by signal 9 \(Killed\)$", result.stderr, re.M), result.stderr
+        assert re.search(rf"^karez run: exit code 75, because of rank \d \(\S+, process {victim}\)$", result.stderr, re.M), result.stderr
+        told += f"process {victim}" in "".join(line for line in result.stderr.splitlines() if line.startswith("["))
+        assert set(os.listdir("/dev/shm")) <= segments
+    print(f"{TRIALS} of {TRIALS} down within {slowest:.2f} s; in {told} a survivor named the dead one before it ended")
+    assert slowest <= 3
+
+
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="Open MPI is not installed (./dev deps --peers)")
 def test_ranks_of_mpirun_find_each_other():
     words = ["mpirun", "-n", "3", "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1", KAREZ, "doctor"]
@@ -379,6 +404,44 @@ def test_hosts_meet_over_a_wire(namespaces, tmp_path):
     subprocess.run(["ip", "netns", "exec", namespaces[1], "sh", "-c", "ip link set $(ls /sys/class/net | grep kz) down"], check=True)
     failed = run(*words, *shell("exit $KAREZ_RANK"))
     assert failed.returncode in (1, 2, 3), "their agents need no wire"
+
+
+@pytest.fixture
+def ssh(tmp_path):
+    """A real ssh to this host, with keys that live as long as the test."""
+    server = shutil.which("sshd") or "/usr/sbin/sshd"
+    if os.geteuid() != 0 or not os.path.exists(server) or shutil.which("ssh") is None:
+        pytest.skip("a server for ssh takes root and openssh-server")
+    for name in ("host", "user"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / name], check=True)
+    os.makedirs("/run/sshd", exist_ok=True)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    (tmp_path / "config").write_text(f"Port {port}\nListenAddress 127.0.0.1\nHostKey {tmp_path}/host\nAuthorizedKeysFile {tmp_path}/user.pub\n"
+                                     "StrictModes no\nUsePAM no\nPasswordAuthentication no\nPidFile none\nPermitRootLogin yes\n")
+    process = subprocess.Popen([server, "-D", "-e", "-f", tmp_path / "config"], stderr=subprocess.PIPE, text=True)
+    while "Server listening" not in process.stderr.readline():
+        assert process.poll() is None
+    (tmp_path / "hosts").write_text("127.0.0.1 slots=2\n")
+    words = f"ssh -F /dev/null -p {port} -i {tmp_path}/user -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o BatchMode=yes -o LogLevel=ERROR"
+    yield ["-n", "2", "--hosts", str(tmp_path / "hosts"), "--rsh", words]
+    process.kill()
+    process.wait()
+    process.stderr.close()
+
+
+def test_ranks_start_through_ssh_and_none_is_left(ssh):
+    result = run(*ssh, *shell('echo $KAREZ_RANK "a  b"; [ $KAREZ_RANK = 0 ] || exit 9; sleep 100'))
+    assert result.returncode == 9 and sorted(result.stdout.splitlines()) == ["[0] 0 a  b", "[1] 1 a  b"], result
+    started = Started("run", *ssh, *STUBBORN)
+    await_lines(started.process, 2)
+    started.process.kill()
+    started.process.wait()
+    started.nothing_left()
+    started.wait()
+    wrong = run(*[word.replace("-p ", "-o ConnectTimeout=1 -p 1 -p ") for word in ssh], "true")
+    assert wrong.returncode == PEER and "karez: nothing began on host 127.0.0.1: 'ssh " in wrong.stderr, wrong
 
 
 def agents(started):
