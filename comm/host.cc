@@ -3,8 +3,10 @@
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
@@ -14,6 +16,7 @@
 #include "base/error.h"
 #include "base/rooms.h"
 #include "base/text.h"
+#include "comm/socket.h"
 
 namespace karez::comm {
 
@@ -52,6 +55,27 @@ std::string address_of_host(const std::string& name) {
   require(!out.empty() && !hidden, "host '", name, "' is ", hidden ? out : "at no address", " here, where no other host reaches it; name it by its ",
           "numeric address, or set KAREZ_INTERFACE to the interface or address by which others reach this host");
   return out;
+}
+
+std::string outward_address() {
+  Descriptor way(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(9);
+  inet_pton(AF_INET, "192.0.2.1", &to.sin_addr);  // reserved for documentation: nothing is sent, only the way is looked up
+  if (connect(way.get(), reinterpret_cast<sockaddr*>(&to), sizeof to) == 0) return local_address(way.get()).host;
+  ifaddrs* list = nullptr;
+  require(ErrorKind::device, getifaddrs(&list) == 0, "cannot list the network interfaces");
+  std::string found, names;
+  int several = 0;
+  for (ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
+    if (at->ifa_addr == nullptr || at->ifa_addr->sa_family != AF_INET || (at->ifa_flags & IFF_LOOPBACK) != 0) continue;
+    names += cat(several++ > 0 ? ", " : "", at->ifa_name);
+    found = at->ifa_name;
+  }
+  freeifaddrs(list);
+  require(several == 1, "nothing says by which interface other hosts reach this one: set KAREZ_INTERFACE to one of ", names);
+  return address_of(found);
 }
 
 std::string address_of(const std::string& interface) {

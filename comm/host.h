@@ -14,6 +14,10 @@ std::string this_process();  // for people: "alpha, process 4711"
 // others cannot reach it, is an error of kind user, unless it is "localhost".
 std::string address_of_host(const std::string& name);
 
+// The numeric address of this host on the interface that leads out of it: the one of the default route, or the only one there is. Throws Error
+// (kind user) with the interfaces there are.
+std::string outward_address();
+
 // The numeric address of an interface by its name ("eth0"), or a numeric address as it is; "" is loopback. Throws Error (kind user) with
 // the interfaces there are.
 std::string address_of(const std::string& interface);

@@ -122,6 +122,13 @@ void read_torchrun(const Reader& reader, Launch& out) {
   out.store = out.one_host ? named_store(job) : open_store(reader, host, job);
 }
 
+// How its processes reach the server of PMIx, in one variable for each version of the protocol.
+bool offers_pmix(const Reader& reader) {
+  for (const char* version : {"2", "21", "3", "4", "41", "5"})
+    if (reader.has(cat("PMIX_SERVER_URI", version))) return true;
+  return false;
+}
+
 constexpr const char* transport_key = "OMPI_MCA_orte_precondition_transports";
 bool started_by_open_mpi(const Reader& reader) { return reader.has("OMPI_COMM_WORLD_RANK") || reader.has("OMPI_COMM_WORLD_SIZE"); }
 void read_open_mpi(const Reader& reader, Launch& out) {
@@ -138,6 +145,8 @@ void read_open_mpi(const Reader& reader, Launch& out) {
     return;
   }
   auto host = reader.text("MASTER_ADDR");
+  out.by_pmix = !host && reader.has("PMIX_NAMESPACE") && reader.has("PMIX_RANK") && offers_pmix(reader);
+  if (out.by_pmix) return;
   require(host.has_value(), out.ranks,
           " ranks on several hosts by Open MPI: nothing says on which of them rank 0 is; name it with mpirun -x MASTER_ADDR=HOST");
   out.store = open_store(reader, *host, job);
@@ -235,6 +244,7 @@ Launch launch_from(const Environment& environment) {
 
 Address store_of(const Launch& launch, int world) {
   Address out = launch.store;
+  if (launch.by_pmix) return out;
   if (out.is_name()) {
     out.host += cat("-", world);
     return out;

@@ -36,6 +36,7 @@ struct Launch {
   // Of the first world of the process. On one host "@name", which only this network namespace sees; on several the name or numeric address of
   // rank 0's host, and a port. With one rank it is empty: there is nobody to meet.
   Address store{"", 0};
+  bool by_pmix = false;        // rank 0 tells its address through PMIx instead; `store` is empty
   std::optional<Token> token;  // none: one host, where the kernel vouches for who comes (meeting.h)
   std::string token_source;    // "karez run", "KAREZ_TOKEN", "Open MPI's transport key", ""
 

@@ -125,6 +125,17 @@ TEST(Launcher, OpenMpiBringsAKey) {
   EXPECT_EQ(launch(with(open_mpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}, {"MASTER_ADDR", "x"}, {"MASTER_PORT", "77"}})).store.port, 77);
 }
 
+TEST(Launcher, OpenMpiOnSeveralHostsTellsRankZerosByPmix) {
+  const Variables several =
+      with(open_mpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}, {"PMIX_RANK", "1"}, {"PMIX_SERVER_URI41", "1.0;tcp4://127.0.0.1:4711"}});
+  Launch out = launch(several);
+  EXPECT_TRUE(out.by_pmix && !out.one_host);
+  EXPECT_EQ(store_of(out, 3), (Address{"", 0}));
+  EXPECT_FALSE(launch(with(several, {{"MASTER_ADDR", "alpha"}})).by_pmix) << "who names a host means it";
+  EXPECT_FALSE(launch(with(several, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}})).by_pmix) << "one host needs none";
+  EXPECT_THAT(error(with(several, {{"PMIX_RANK", "-"}})), HasSubstr("nothing says on which of them rank 0 is"));
+}
+
 TEST(Launcher, ASlurmStepMeetsAtItsFirstHost) {
   Launch out = launch(slurm);
   EXPECT_EQ(out.launcher, Launcher::slurm);

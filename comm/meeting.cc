@@ -9,6 +9,7 @@ namespace {
 
 // Rank 0 listens at the one address that the others know it by, unless it is told an interface.
 Address address_at(const Launch& launch, int world) {
+  if (launch.by_pmix) return {launch.interface ? address_of(*launch.interface) : outward_address(), 0};
   Address out = store_of(launch, world);
   if (out.is_name()) return out;
   out.host = launch.rank == 0 && launch.interface ? address_of(*launch.interface) : address_of_host(out.host);
@@ -19,7 +20,9 @@ Address address_at(const Launch& launch, int world) {
 
 Meeting::Meeting(Reactor& reactor, const Launch& launch, int world, Seconds timeout) {
   require(launch.ranks > 1, "one rank alone has nobody to meet");
-  const Address address = address_at(launch, world);
+  const std::string key = cat("karez-store-", world);
+  if (launch.by_pmix) pmix_ = std::make_unique<Pmix>();
+  Address address = launch.by_pmix && launch.rank > 0 ? parse_address(pmix_->get(0, key, timeout)) : address_at(launch, world);
   const Token door = launch.token.value_or(derive_token(cat("karez, no secret: ", print(address))));
   require(launch.token || address.is_name(), "ranks meet at ", print(address), " without a token");
   if (launch.rank == 0) {
@@ -29,6 +32,7 @@ Meeting::Meeting(Reactor& reactor, const Launch& launch, int world, Seconds time
       fail(ErrorKind::peer, "rank 0 of ", launch.ranks, " from ", name_of(launch.launcher), ": ", error.what(),
            "; is another job of the same name running here, or rank 0 on another host than was said (", launch.said, ")?");
     }
+    if (launch.by_pmix) pmix_->put(key, print(address = server_->address()));
   }
   try {
     client_ = std::make_unique<StoreClient>(address, door, launch.rank, this_process(), timeout);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "comm/launcher.h"
+#include "comm/pmix.h"
 #include "comm/store_server.h"
 
 namespace karez::comm {
@@ -24,6 +25,7 @@ class Meeting {
   const std::string& interface() const { return interface_; }
 
  private:
+  std::unique_ptr<Pmix> pmix_;           // where the launcher offers it and it is needed
   std::unique_ptr<StoreServer> server_;  // at rank 0
   std::unique_ptr<StoreClient> client_;
   Token token_;

@@ -444,6 +444,20 @@ def test_ranks_start_through_ssh_and_none_is_left(ssh):
     assert wrong.returncode == PEER and "karez: nothing began on host 127.0.0.1: 'ssh " in wrong.stderr, wrong
 
 
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="Open MPI is not installed (./dev deps --peers)")
+def test_hosts_of_mpirun_meet_without_being_told_where(namespaces, tmp_path):
+    """Open MPI on two hosts; nothing names rank 0's, so that it tells its address through PMIx."""
+    rsh = tmp_path / "rsh"
+    rsh.write_text(f"#!/bin/sh\nshift\nexec ip netns exec {namespaces[1]} unshare -u sh -c \"hostname {namespaces[1]}; $*\"\n")
+    rsh.chmod(0o755)
+    words = ["ip", "netns", "exec", namespaces[0], "mpirun", "--mca", "plm_rsh_agent", rsh, "--host", "10.77.0.1:2,10.77.0.2:1", "-n", "3", "--oversubscribe",
+             "--bind-to", "none", "--mca", "pml", "ob1", "--mca", "oob_tcp_if_include", "10.77.0.0/24", KAREZ, "doctor"]
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    result = subprocess.run(words, env={**os.environ, **root}, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0 and result.stdout.startswith("3 ranks on 2 hosts\n"), result
+    assert re.search(r"^  shm +1 ", result.stdout, re.M) and re.search(r"^  tcp +2 ", result.stdout, re.M)
+
+
 def agents(started):
     out = []
     for process in started.alive():
