@@ -33,6 +33,7 @@ Tensor logical_and(Term x, Term y);
 Tensor logical_or(Term x, Term y);
 Tensor logical_not(Term x);
 Tensor select(Term condition, Term x, Term y);                                    // x where the bool holds, else y
+Tensor where(Term condition, Term x, Term y);                                     // the same, as NumPy calls it
 Tensor clip(Term x, std::optional<double> low, std::optional<double> high = {});  // between the bounds that are given; NaN stays
 Tensor cast(Term x, DType to);
 Tensor stop_gradient(Term x);  // x, through which no gradient passes
@@ -115,6 +116,20 @@ Tensor concat(std::vector<Term> xs, int axis = 0);
 Tensor pad(Term x, Ints low, Ints high, double value = 0);
 Tensor gather(Term table, Term index);  // rows of [v, d...] for an index of any shape; one outside 0 to v - 1 is an error of the launch
 Tensor one_hot(Term index, std::int64_t depth, DType dtype = DType::f32);
+
+// Along one axis, by default the last. cumsum: of each element the sum of those before it and itself. sort: values and their places before (i64);
+// equal ones keep their order, NaN is the largest. topk: the first k of them, the largest first unless said. take_along: for each place of the index
+// (of x's sizes but along the axis) the element of x that stands there along the axis where the index says; one outside is an error of the launch.
+// add_along: zeros with `size` elements along the axis, each update added where the index (of one shape) says. Both are one another's gradients.
+struct Sorted {
+  Tensor values, indices;
+};
+Tensor cumsum(Term x, int axis = -1);
+Sorted sort(Term x, int axis = -1, bool descending = false);
+Tensor argsort(Term x, int axis = -1, bool descending = false);
+Sorted topk(Term x, std::int64_t k, int axis = -1, bool largest = true);
+Tensor take_along(Term x, Term index, int axis = -1);
+Tensor add_along(Term index, Term updates, std::int64_t size, int axis = -1);
 
 // Made from nothing.
 Tensor full(Shape shape, double value, DType dtype = DType::f32, SourceLine where = SourceLine::current());

@@ -29,6 +29,8 @@ std::set<std::string> written() {
   Tensor products[] = {matmul(x, transpose(y)), conv2d(image, kernel), max_pool(image, 2), avg_pool(image, 2)};
   Tensor moved[] = {reshape(x, {24}), broadcast_to(x, {3, 4, 6}), slice(x, {0, 1}, {4, 2}), concat({x, y}), pad(x, {0, 1}, {0, 1})};
   Tensor picked[] = {gather(x, labels), one_hot(labels, 7), iota({4}, 0), full({4}, 1), dropout(x, 0.5)};
+  const Sorted sorted = sort(x);
+  Tensor along[] = {cumsum(x), take_along(x, sorted.indices), add_along(sorted.indices, x, 6)};
   std::set<std::string> names;
   for (const Node& node : trace.graph.nodes) names.insert(node.op->name);
   return names;

@@ -202,6 +202,14 @@ gather(f32[10, 4], i64[6, 5]) -> f32[6, 5, 4]
   B, B -> B | S(0), B -> P(sum) | S(1), B -> S(2) | B, S(0) -> S(0) | B, S(1) -> S(1) | P(sum), B -> P(sum)
 scatter_add(i64[6, 5], f32[6, 5, 4]) {rows=10} -> f32[10, 4]
   B, B -> B | S(0), S(0) -> P(sum) | S(1), S(1) -> P(sum) | B, S(2) -> S(1) | B, B -> S(0) | B, P(sum) -> P(sum)
+cumsum(f32[6, 4]) {axis=1} -> f32[6, 4]
+  B -> B | S(0) -> S(0) | P(sum) -> P(sum)
+sort(f32[6, 4]) {axis=1, first=3} -> f32[6, 3], i64[6, 3]
+  B -> B, B | S(0) -> S(0), S(0)
+take_along(f32[6, 4], i64[6, 3]) {axis=1} -> f32[6, 3]
+  B, B -> B | S(0), S(0) -> S(0) | S(1), B -> P(sum) | B, S(1) -> S(1) | P(sum), B -> P(sum)
+add_along(i64[6, 3], f32[6, 3]) {axis=1, size=4} -> f32[6, 4]
+  B, B -> B | S(0), S(0) -> S(0) | S(1), S(1) -> P(sum) | B, B -> S(1) | B, P(sum) -> P(sum)
 one_hot(i32[6]) {depth=10, dtype="f32"} -> f32[6, 10]
   B -> B | S(0) -> S(0) | B -> S(1)
 arg_max(f32[6, 4]) {axis=1} -> i64[6]

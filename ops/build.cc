@@ -138,6 +138,23 @@ ValueId one_hot(Builder& b, ValueId index, std::int64_t depth, DType dtype) {
 }
 ValueId arg_max(Builder& b, ValueId x, int axis) { return b.one("arg_max", {x}, {{"axis", std::int64_t{axis}}}); }
 
+ValueId cumsum(Builder& b, ValueId x, int axis, bool reverse) {
+  Attrs attrs{{"axis", std::int64_t{axis}}};
+  if (reverse) attrs.set("reverse", true);
+  return b.one("cumsum", {x}, std::move(attrs));
+}
+SortResult sort(Builder& b, ValueId x, int axis, bool descending, std::optional<std::int64_t> first) {
+  Attrs attrs{{"axis", std::int64_t{axis}}};
+  if (descending) attrs.set("descending", true);
+  if (first) attrs.set("first", *first);
+  auto out = b.add("sort", std::span(&x, 1), std::move(attrs));
+  return {out[0], out[1]};
+}
+ValueId take_along(Builder& b, ValueId x, ValueId index, int axis) { return b.one("take_along", {x, index}, {{"axis", std::int64_t{axis}}}); }
+ValueId add_along(Builder& b, ValueId index, ValueId updates, std::int64_t size, int axis) {
+  return b.one("add_along", {index, updates}, {{"axis", std::int64_t{axis}}, {"size", size}});
+}
+
 SgdResult sgd(Builder& b, ValueId w, ValueId m, ValueId g, ValueId lr, const SgdOptions& o) {
   ValueId in[] = {w, m, g, lr};
   auto out = b.add("sgd", in, {{"momentum", o.momentum}, {"weight_decay", o.weight_decay}, {"nesterov", o.nesterov}});

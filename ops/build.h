@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -95,10 +96,19 @@ ValueId slice(Builder& b, ValueId x, const Ints& begin, const Ints& size);
 ValueId concat(Builder& b, std::span<const ValueId> xs, int axis);
 ValueId pad(Builder& b, ValueId x, const Ints& low, const Ints& high, double value = 0);
 
-ValueId gather(Builder& b, ValueId table, ValueId index);                            // rows of [v, d...]; zeros for an index outside
-ValueId scatter_add(Builder& b, ValueId index, ValueId updates, std::int64_t rows);  // [rows, d...]; an index outside adds nothing
+ValueId gather(Builder& b, ValueId table, ValueId index);                            // rows of [v, d...]
+ValueId scatter_add(Builder& b, ValueId index, ValueId updates, std::int64_t rows);  // [rows, d...]
 ValueId one_hot(Builder& b, ValueId index, std::int64_t depth, DType dtype = DType::f32);
 ValueId arg_max(Builder& b, ValueId x, int axis);  // i64; the first maximum wins
+
+ValueId cumsum(Builder& b, ValueId x, int axis, bool reverse = false);  // up to each element, itself among them; reverse: from it on
+struct SortResult {
+  ValueId values, indices;  // indices i64
+};
+// Stable; NaN is the largest. first: that many alone.
+SortResult sort(Builder& b, ValueId x, int axis, bool descending = false, std::optional<std::int64_t> first = {});
+ValueId take_along(Builder& b, ValueId x, ValueId index, int axis);                          // x's element at the index's place along the axis
+ValueId add_along(Builder& b, ValueId index, ValueId updates, std::int64_t size, int axis);  // the sum back
 
 struct SgdOptions {
   double momentum = 0, weight_decay = 0;

@@ -52,6 +52,10 @@ TEST(Localise, RowsOfATableKnowTheirFirstNumber) {
   EXPECT_EQ(localised("gather", "f32[5, 4], i64[6]", "", {{B()}, {S(0)}}, {{S(0)}}, 1), "{begin=[3]}");
   EXPECT_EQ(localised("scatter_add", "i64[6], f32[6, 4]", "{rows=5}", {{B()}, {B()}}, {{S(0)}}, 1), "{limit=5, offset=3, rows=2}");
   EXPECT_EQ(localised("scatter_add", "i64[6], f32[6, 4]", "{rows=5}", {{S(0)}, {S(0)}}, {{P()}}, 1), "{begin=[3], rows=5}");
+  EXPECT_EQ(localised("take_along", "f32[3, 5], i64[3, 6]", "{axis=1}", {{S(1)}, {B()}}, {{P()}}, 1), "{axis=1, limit=5, offset=3}");
+  EXPECT_EQ(localised("take_along", "f32[5, 4], i64[6, 4]", "{axis=0}", {{S(1)}, {S(1)}}, {{S(1)}}, 1), "{axis=0, begin=[0, 2]}");
+  EXPECT_EQ(localised("add_along", "i64[3, 6], f32[3, 6]", "{axis=1, size=5}", {{B()}, {B()}}, {{S(1)}}, 1), "{axis=1, limit=5, offset=3, size=2}");
+  EXPECT_EQ(localised("add_along", "i64[3, 6], f32[3, 6]", "{axis=1, size=5}", {{S(1)}, {S(1)}}, {{P()}}, 1), "{axis=1, begin=[0, 3], size=5}");
   EXPECT_EQ(localised("one_hot", "i64[6]", R"({depth=5, dtype="f32"})", {{B()}}, {{S(1)}}, 1), R"({depth=2, dtype="f32", limit=5, offset=3})");
   EXPECT_EQ(localised("one_hot", "i64[6]", R"({depth=5, dtype="f32"})", {{S(0)}}, {{S(0)}}, 1), R"({begin=[3], depth=5, dtype="f32"})");
 }
@@ -92,6 +96,10 @@ TEST(Localise, LocalCallsInferTheirOwnBoxes) {
       {"pad", "f32[7, 5]", "{high=[0, 1], low=[0, 2]}"},
       {"gather", "f32[7, 5], i64[3]", ""},
       {"scatter_add", "i64[3], f32[3, 5]", "{rows=7}"},
+      {"cumsum", "f32[7, 5]", "{axis=0}"},
+      {"sort", "f32[7, 5]", "{axis=0, first=2}"},
+      {"take_along", "f32[7, 5], i64[3, 5]", "{axis=0}"},
+      {"add_along", "i64[3, 5], f32[3, 5]", "{axis=0, size=7}"},
       {"one_hot", "i64[3]", R"({depth=7, dtype="f32"})"},
       {"arg_max", "f32[7, 5]", "{axis=0}"},
       {"constant", "", R"({dtype="f32", shape=[7, 5], value=2})"},

@@ -289,6 +289,30 @@ def scatter_add(a, index, updates):
     return out
 
 
+def cumsum(a, x):
+    return np.flip(np.cumsum(np.flip(x, a["axis"]), a["axis"]), a["axis"]) if a.get("reverse") else np.cumsum(x, a["axis"])
+
+
+def sort(a, x):
+    """Stable, NaN as the largest: from the largest on is from the smallest on of the reverse, in reverse."""
+    axis = a["axis"]
+    if a.get("descending"):
+        places = np.flip(x.shape[axis] - 1 - np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
+    else:
+        places = np.argsort(x, axis, kind="stable")
+    places = np.take(places, np.arange(a.get("first", x.shape[axis])), axis)
+    return np.take_along_axis(x, places, axis), places
+
+
+def add_along(a, index, updates):
+    shape = list(updates.shape)
+    shape[a["axis"]] = a["size"]
+    out, where = np.zeros(shape), list(np.indices(index.shape))
+    where[a["axis"]] = index
+    np.add.at(out, tuple(where), updates)
+    return out
+
+
 def sgd(a, w, m, g, lr):
     g = g + a.get("weight_decay", 0) * w
     m = a["momentum"] * m + g
@@ -335,13 +359,17 @@ others = {
     "pad": lambda a, x: np.pad(x, list(zip(a["low"], a["high"])), constant_values=a["value"]),
     "gather": gather,
     "scatter_add": scatter_add,
+    "cumsum": cumsum,
+    "sort": sort,
+    "take_along": lambda a, x, index: np.take_along_axis(x, index, a["axis"]),
+    "add_along": add_along,
     "one_hot": lambda a, x: x[..., None] == np.arange(a["depth"]),
     "arg_max": lambda a, x: x.argmax(a["axis"]),
     "sgd": sgd,
     "adam": adam,
 }
 # Sums of products of operands: their rounding is measured by the same sum of absolute values.
-sums = {"matmul", "conv2d", "conv2d_grad_input", "conv2d_grad_weight", "avg_pool", "avg_pool_grad", "max_pool_grad", "reduce_sum", "scatter_add"}
+sums = {"matmul", "conv2d", "conv2d_grad_input", "conv2d_grad_weight", "avg_pool", "avg_pool_grad", "max_pool_grad", "reduce_sum", "scatter_add", "cumsum", "add_along"}
 updates = {"sgd": 2, "adam": 3}  # results that are operands again
 
 

@@ -8,6 +8,7 @@ inline constexpr const char* ways_of_each_op = R"(abs 57, differentiable
 abs_grad 58, differentiable
 adam 71
 add 142, differentiable
+add_along 96, differentiable
 and 38
 arg_max 33
 assign 19
@@ -23,6 +24,7 @@ conv2d_grad_weight 55, differentiable
 copy 83, differentiable
 cos 38, differentiable
 cos_grad 58, differentiable
+cumsum 67, differentiable
 div 48, differentiable
 div_grad 41, differentiable
 eq 49
@@ -80,10 +82,12 @@ silu_grad 58, differentiable
 sin 38, differentiable
 sin_grad 58, differentiable
 slice 98, differentiable
+sort 55, differentiable
 sqrt 19, differentiable
 sqrt_grad 29, differentiable
 stop_gradient 58, differentiable
 sub 87, differentiable
+take_along 96, differentiable
 tanh 38, differentiable
 tanh_grad 58, differentiable
 transpose 148, differentiable

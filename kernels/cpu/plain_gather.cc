@@ -3,16 +3,11 @@
 #include <cstring>
 
 #include "kernels/cpu/copy_plan.h"
+#include "kernels/cpu/index_bounds.h"
 #include "kernels/cpu/plain.h"
 
 namespace karez::kernels {
 namespace {
-
-bool is_index(const View& view) { return view.dtype == DType::i32 || view.dtype == DType::i64; }
-
-template <class Body> decltype(auto) with_index(DType dtype, Body&& body) {
-  return dtype == DType::i32 ? body.template operator()<std::int32_t>() : body.template operator()<std::int64_t>();
-}
 
 // The shape or strides of one side of [i..., d...]: the first `split` dimensions, or the rest.
 std::vector<std::int64_t> head(const std::vector<std::int64_t>& list, std::size_t split) {
@@ -22,49 +17,12 @@ std::vector<std::int64_t> tail(const std::vector<std::int64_t>& list, std::size_
   return {list.begin() + static_cast<std::ptrdiff_t>(split), list.end()};
 }
 
-// Which indices there are, for rows offset to offset + count - 1 of a table that has `limit` of them in all.
-class Bounds {
- public:
-  Bounds(const CallSpec& call, const View& index, std::int64_t count)
-      : op_(call.op),
-        name_(call.attrs.text("of", "the index")),
-        shape_(index.shape),
-        begin_(call.attrs.has("begin") ? call.attrs.ints("begin") : Ints(index.shape.size(), 0)),
-        offset_(call.attrs.integer("offset", 0)),
-        count_(count),
-        limit_(call.attrs.integer("limit", offset_ + count)) {
-    require_fit(begin_.size() == shape_.size() && offset_ >= 0 && offset_ + count <= limit_, call, "offset, limit or begin does not fit");
-  }
-
-  // The local row, or -1 where another device has it. `n`: which element of the index this is, in logical order.
-  std::int64_t row(std::int64_t index, std::int64_t n) const {
-    if (index < 0 || index >= limit_) [[unlikely]]
-      refuse(index, n);
-    const std::int64_t row = index - offset_;
-    return row >= 0 && row < count_ ? row : -1;
-  }
-
- private:
-  // Names the place in the logical index, so that the text is the same however the index lies on the mesh.
-  [[noreturn]] void refuse(std::int64_t index, std::int64_t n) const {
-    Ints at = begin_;
-    for (std::size_t d = shape_.size(); d-- > 0; n /= shape_[d]) at[d] += n % shape_[d];
-    fail(ErrorKind::data, op_, ": ", name_, " ", index, " at ", print_shape(at), " is outside ",
-         limit_ == 0 ? "an empty table" : cat("0 to ", limit_ - 1));
-  }
-
-  std::string op_, name_;
-  Shape shape_;
-  Ints begin_;
-  std::int64_t offset_, count_, limit_;
-};
-
 // idx [i...] beside a table [v, d...] and rows [i..., d...].
 struct Rows {
   Loops index;  // operand 0 is the rows' first element, operand 1 the index
   Loops row;    // operand 0 is the row, operand 1 the table's row
   std::int64_t table_step = 0;
-  Bounds bounds;
+  IndexBounds bounds;
 };
 Rows rows_of(const CallSpec& call, const View& index, const View& table, const View& rows) {
   const std::size_t split = index.shape.size();
@@ -72,7 +30,7 @@ Rows rows_of(const CallSpec& call, const View& index, const View& table, const V
   require_fit(head(rows.shape, split) == index.shape && tail(rows.shape, split) == tail(table.shape, 1), call, "sizes do not match");
   return {loops_over(index.shape, {head(rows.strides, split), index.strides}, Order::logical),
           loops_over(tail(table.shape, 1), {tail(rows.strides, split), tail(table.strides, 1)}, Order::by_memory), table.strides[0],
-          Bounds(call, index, table.shape[0])};
+          IndexBounds(call, index, table.shape[0])};
 }
 
 PreparedKernel gather(const CallSpec& call) {
@@ -140,7 +98,7 @@ PreparedKernel one_hot(const CallSpec& call) {
   const std::int64_t depth = y.shape[split], step = y.strides[split];
   return with_index(index.dtype, [&]<class I>() {
     return with_type(y.dtype, [&]<class T>() -> PreparedKernel {
-      return [rows, depth, step, bounds = Bounds(call, index, depth)](const KernelArgs& args) {
+      return [rows, depth, step, bounds = IndexBounds(call, index, depth)](const KernelArgs& args) {
         const I* index = elements<I>(args.in[0]);
         std::int64_t n = 0;
         for_each_element(rows, [&](const auto& at) {

@@ -193,6 +193,53 @@ TEST(ScatterAdd, EqualIndicesAddUpAndForeignOnesAreLeft) {
   EXPECT_EQ(error_of([&] { add(-1); }), "scatter_add: the index -1 at [4] is outside 0 to 1");
 }
 
+TEST(Cumsum, RunsForwardAndBackwardAndWraps) {
+  const Attrs back{{"axis", whole(0)}, {"reverse", true}};
+  EXPECT_EQ(logical<float>(run_plain("cumsum", {filled<float>({2, 2}, {1, 2, 10, 20})}, {f32({2, 2})}, {{"axis", whole(0)}})[0]),
+            (f32s{1, 2, 11, 22}));
+  EXPECT_EQ(logical<float>(run_plain("cumsum", {filled<float>({2, 2}, {1, 2, 10, 20})}, {f32({2, 2})}, back)[0]), (f32s{11, 22, 10, 20}));
+  auto wraps = run_plain("cumsum", {filled<std::int32_t>({3}, {2147483647, 1, 5})}, {View(DType::i32, {3})}, {{"axis", whole(0)}});
+  EXPECT_EQ(logical<std::int32_t>(wraps[0]), (std::vector<std::int32_t>{2147483647, -2147483648, -2147483643}));
+  // 2^24 + 1 + 1 in f32 alone would stay 2^24.
+  EXPECT_EQ(logical<float>(run_plain("cumsum", {filled<float>({3}, {16777216, 1, 1})}, {f32({3})}, {{"axis", whole(0)}})[0]),
+            (f32s{16777216, 16777216, 16777218}));
+}
+
+TEST(Sort, KeepsTheOrderOfEqualsAndPutsNanLast) {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  const Buffer x = filled<float>({8}, {2, nan, -inf, 0, -0.f, 2, inf, nan});
+  const auto places = [&](const Attrs& attrs, std::int64_t first) {
+    return logical<std::int64_t>(run_plain("sort", {x}, {f32({first}), View(DType::i64, {first})}, attrs)[1]);
+  };
+  const Attrs up{{"axis", whole(0)}}, down{{"axis", whole(0)}, {"descending", true}};
+  EXPECT_EQ(places(up, 8), (i64s{2, 3, 4, 0, 5, 6, 1, 7}));
+  EXPECT_EQ(places(down, 8), (i64s{1, 7, 6, 0, 5, 3, 4, 2}));
+  EXPECT_EQ(places(Attrs(up).set("first", whole(4)), 4), (i64s{2, 3, 4, 0}));
+  EXPECT_EQ(places(Attrs(down).set("first", whole(5)), 5), (i64s{1, 7, 6, 0, 5}));
+  auto rows = run_plain("sort", {filled<std::int64_t>({2, 3}, {3, 1, 2, -1, -1, -9})}, {View(DType::i64, {2, 3}), View(DType::i64, {2, 3})},
+                        {{"axis", whole(1)}});
+  EXPECT_EQ(logical<std::int64_t>(rows[0]), (i64s{1, 2, 3, -9, -1, -1}));
+  EXPECT_EQ(logical<std::int64_t>(rows[1]), (i64s{1, 2, 0, 2, 0, 1}));
+}
+
+TEST(Along, TakesAndAddsByIndexAndLeavesWhatIsElsewhere) {
+  const Attrs here{{"axis", whole(1)}, {"offset", whole(4)}, {"limit", whole(7)}};
+  auto taken = run_plain("take_along", {filled<float>({2, 2}, {1, 2, 3, 4}), filled<std::int64_t>({2, 3}, {5, 4, 3, 4, 4, 6})}, {f32({2, 3})}, here);
+  EXPECT_EQ(logical<float>(taken[0]), (f32s{2, 1, 0, 3, 3, 0}));
+  auto added = run_plain("add_along", {filled<std::int32_t>({2, 3}, {5, 4, 3, 4, 4, 6}), filled<float>({2, 3}, {1, 2, 4, 8, 16, 32})}, {f32({2, 2})},
+                         Attrs(here).set("size", whole(2)));
+  EXPECT_EQ(logical<float>(added[0]), (f32s{2, 1, 24, 0}));
+  const auto take = [](std::int64_t index) {
+    return error_of([&] {
+      run_plain("take_along", {filled<float>({2, 2}, {1, 2, 3, 4}), filled<std::int64_t>({2, 1}, {0, index})}, {f32({2, 1})},
+                {{"axis", whole(1)}, {"begin", Ints{3, 0}}});
+    });
+  };
+  EXPECT_EQ(take(1), "");
+  EXPECT_EQ(take(2), "take_along: the index 2 at [4, 0] is outside 0 to 1");
+  EXPECT_EQ(take(-1), "take_along: the index -1 at [4, 0] is outside 0 to 1");
+}
+
 TEST(OneHot, AForeignIndexGivesZeros) {
   auto out =
       run_plain("one_hot", {filled<std::int32_t>({3}, {3, 2, 1})}, {f32({3, 2})}, {{"depth", whole(2)}, {"offset", whole(2)}, {"limit", whole(4)}});
