@@ -65,6 +65,10 @@ Tensor matmul(Term a, Term b);
 // in alphabetical order. "..." are leading dimensions, equal in all operands that have them. No letter stands twice in an operand.
 Tensor einsum(std::string_view subscripts, std::vector<Term> operands);
 Tensor conv2d(Term x, Term weight, Conv2dOptions options = {});
+struct Conv1dOptions {
+  std::int64_t stride = 1, padding = 0, dilation = 1;
+};
+Tensor conv1d(Term x, Term weight, Conv1dOptions options = {});                                   // [n, c, l], [o, c, k] -> [n, o, m]
 Tensor max_pool(Term x, std::int64_t kernel, std::int64_t stride = 0, std::int64_t padding = 0);  // stride 0: that of the kernel
 Tensor avg_pool(Term x, std::int64_t kernel, std::int64_t stride = 0, std::int64_t padding = 0);
 
@@ -72,6 +76,10 @@ Tensor avg_pool(Term x, std::int64_t kernel, std::int64_t stride = 0, std::int64
 // variance of everything; rms_norm: x / sqrt(mean(x x) + eps) * weight.
 Tensor layer_norm(Term x, Term weight, Term bias, double eps = 1e-5);
 Tensor rms_norm(Term x, Term weight, double eps = 1e-6);
+// By channel, dimension 1 of x [n, c, ...]; weight and bias [c]. batch_norm: (x - mean) / sqrt(var + eps) * weight + bias with mean and variance over
+// all else of the whole batch, however it lies on the mesh; nn::BatchNorm keeps running ones. group_norm: over each of so many groups of channels.
+Tensor batch_norm(Term x, Term weight, Term bias, double eps = 1e-5);
+Tensor group_norm(Term x, std::int64_t groups, Term weight, Term bias, double eps = 1e-5);
 
 // softmax(q k^T scale) v. q [n..., h, t, d], k [n..., g, s, d], v [n..., g, s, e] -> [n..., h, t, e]; g divides h: h / g heads of queries share one
 // of keys and values. causal: query i sees keys 0 to i. With a mask: bool (true is seen) or numbers (added to the scaled products), broadcast to

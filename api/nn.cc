@@ -15,11 +15,11 @@ namespace karez::nn {
 // What all modules of one model share.
 struct Module::Tree {
   DType dtype;
-  std::vector<Parameter> parameters;
+  std::vector<Parameter> parameters, buffers;
   std::vector<std::string> paths;
 };
 
-Module::Module(std::string name, DType dtype) : tree_(std::make_shared<Tree>(Tree{dtype, {}, {}})), path_(std::move(name)) {
+Module::Module(std::string name, DType dtype) : tree_(std::make_shared<Tree>(Tree{dtype, {}, {}, {}})), path_(std::move(name)) {
   require(ErrorKind::type, is_float(dtype), "a model of ", name_of(dtype), "; weights are f32 or f64");
 }
 
@@ -33,10 +33,18 @@ Module::Module(Module& parent, const std::string& name) : tree_(parent.tree_), p
 
 DType Module::dtype() const { return tree_->dtype; }
 
-std::vector<Parameter> Module::parameters() const {
+std::vector<Parameter> Module::below(const std::vector<Parameter>& list) const {
   std::vector<Parameter> out;
-  for (const auto& parameter : tree_->parameters)
+  for (const auto& parameter : list)
     if (path_.empty() || starts_with(parameter.name(), path_ + ".")) out.push_back(parameter);
+  return out;
+}
+
+std::vector<Parameter> Module::parameters() const { return below(tree_->parameters); }
+std::vector<Parameter> Module::buffers() const { return below(tree_->buffers); }
+std::vector<Parameter> Module::state() const {
+  std::vector<Parameter> out = parameters(), more = buffers();
+  out.insert(out.end(), more.begin(), more.end());
   return out;
 }
 
@@ -47,16 +55,26 @@ std::vector<std::pair<std::string, Parameter>> Module::named_parameters() const 
 }
 
 Parameter Module::parameter(std::string_view path) const {
-  for (const auto& parameter : tree_->parameters)
+  std::vector<Parameter> all = tree_->parameters;
+  all.insert(all.end(), tree_->buffers.begin(), tree_->buffers.end());
+  for (const auto& parameter : all)
     if (parameter.name() == path) return parameter;
-  fail("no parameter is called '", path, "'; ", near_names(path, tree_->parameters, [](const Parameter& p) { return p.name(); }));
+  fail("no parameter is called '", path, "'; ", near_names(path, all, [](const Parameter& p) { return p.name(); }));
+}
+
+Parameter Module::added(std::vector<Parameter>& list, const std::string& name, TensorType type, Initialiser init) {
+  Parameter made(path_.empty() ? name : cat(path_, ".", name), std::move(type), std::move(init));
+  for (const auto* others : {&tree_->parameters, &tree_->buffers})
+    for (const auto& other : *others) require(other.name() != made.name(), "two parameters are called '", made.name(), "'");
+  list.push_back(made);
+  return made;
 }
 
 Parameter Module::make_parameter(const std::string& name, Shape shape, Initialiser init) {
-  Parameter made(path_.empty() ? name : cat(path_, ".", name), {tree_->dtype, std::move(shape)}, std::move(init));
-  for (const auto& other : tree_->parameters) require(other.name() != made.name(), "two parameters are called '", made.name(), "'");
-  tree_->parameters.push_back(made);
-  return made;
+  return added(tree_->parameters, name, {tree_->dtype, std::move(shape)}, std::move(init));
+}
+Parameter Module::make_buffer(const std::string& name, TensorType type, Initialiser init) {
+  return added(tree_->buffers, name, std::move(type), std::move(init));
 }
 
 Linear::Linear(Module& parent, const std::string& name, std::int64_t in, std::int64_t out, bool with_bias)

@@ -26,16 +26,22 @@ class Module {
   DType dtype() const;
   std::vector<Parameter> parameters() const;  // of this module and those below, in the order they were made
   std::vector<std::pair<std::string, Parameter>> named_parameters() const;
-  Parameter parameter(std::string_view path) const;  // by its whole name; an unknown one is an error that lists them
+  Parameter parameter(std::string_view path) const;  // or buffer, by its whole name; an unknown one is an error that lists them
+  // State that is not trained (running statistics), likewise; state(): parameters and buffers, what a file of the model's weights holds.
+  std::vector<Parameter> buffers() const;
+  std::vector<Parameter> state() const;
 
-  // A parameter of this very module. An own kind of layer makes its weights with this.
+  // A parameter of this very module. An own kind of layer makes its weights with this, and with the other one state that no optimiser shall see.
   Parameter make_parameter(const std::string& name, Shape shape, Initialiser init);
+  Parameter make_buffer(const std::string& name, TensorType type, Initialiser init);
 
  protected:
   ~Module() = default;  // modules are held by value or by their own type
 
  private:
   struct Tree;
+  Parameter added(std::vector<Parameter>& list, const std::string& name, TensorType type, Initialiser init);
+  std::vector<Parameter> below(const std::vector<Parameter>& list) const;
   std::shared_ptr<Tree> tree_;
   std::string path_;
 };
@@ -56,6 +62,14 @@ struct ConvShape {
 // x [n, in, h, w] -> [n, out, p, q]; weight [out, in, kernel, kernel], bias [out], uniform within 1 / sqrt(in * kernel * kernel).
 struct Conv2d : Module {
   Conv2d(Module& parent, const std::string& name, std::int64_t in, std::int64_t out, std::int64_t kernel, ConvShape shape = {});
+  Tensor operator()(Term x) const;
+  Parameter weight, bias;
+  ConvShape shape;
+};
+
+// x [n, in, l] -> [n, out, m]; weight [out, in, kernel], bias [out], uniform within 1 / sqrt(in * kernel).
+struct Conv1d : Module {
+  Conv1d(Module& parent, const std::string& name, std::int64_t in, std::int64_t out, std::int64_t kernel, ConvShape shape = {});
   Tensor operator()(Term x) const;
   Parameter weight, bias;
   ConvShape shape;
@@ -118,6 +132,28 @@ struct RMSNorm : Module {
   RMSNorm(Module& parent, const std::string& name, Shape shape, double eps = 1e-6);
   Tensor operator()(Term x) const;
   Parameter weight;
+  double eps;
+};
+
+struct BatchNormOptions {
+  double momentum = 0.1, eps = 1e-5;
+};
+// By channel of x [n, c, ...] (PyTorch's BatchNorm1d to 3d; its state has their names). In training by mean and variance of the whole batch, and
+// running ones follow: r = (1 - momentum) r + momentum now, of the variance the unbiased one. Otherwise by the running ones. Not under micro-batches,
+// whose parts know nothing of each other's statistics.
+struct BatchNorm : Module {
+  BatchNorm(Module& parent, const std::string& name, std::int64_t channels, BatchNormOptions options = {});
+  Tensor operator()(Term x) const;
+  Parameter weight, bias;  // 1 and 0 at first
+  Parameter running_mean, running_var, num_batches_tracked;
+  BatchNormOptions options;
+};
+// By groups of channels of x [n, c, ...]; weight [c] (1 at first) and bias (0).
+struct GroupNorm : Module {
+  GroupNorm(Module& parent, const std::string& name, std::int64_t groups, std::int64_t channels, double eps = 1e-5);
+  Tensor operator()(Term x) const;
+  Parameter weight, bias;
+  std::int64_t groups;
   double eps;
 };
 

@@ -20,4 +20,20 @@ ValueId layer_norm(Builder& b, ValueId x, std::int64_t dimensions, double eps, s
 // Over the last dimensions: x / sqrt(mean(x^2) + eps) * weight; Zhang and Sennrich, 2019.
 ValueId rms_norm(Builder& b, ValueId x, std::int64_t dimensions, double eps, std::optional<ValueId> weight = {});
 
+// By channel, dimension 1 of x [n, c, ...]: mean and (biased) variance over all else, [c] each, of the whole batch however it lies.
+struct ChannelStatistics {
+  ValueId mean, variance;
+};
+ChannelStatistics channel_statistics(Builder& b, ValueId x);
+// (x - mean) / sqrt(variance + eps) * weight + bias, all [c]; Ioffe and Szegedy, 2015.
+ValueId batch_norm(Builder& b, ValueId x, const ChannelStatistics& statistics, double eps, ValueId weight, ValueId bias);
+// Over each of so many groups of channels with all that follows them; weight and bias [c]; Wu and He, 2018.
+ValueId group_norm(Builder& b, ValueId x, std::int64_t groups, double eps, ValueId weight, ValueId bias);
+
+struct Conv1dOptions {
+  std::int64_t stride = 1, padding = 0, dilation = 1;
+};
+// x [n, c, l], w [o, c, k], bias [o] -> [n, o, m]: a convolution of images of one line.
+ValueId conv1d(Builder& b, ValueId x, ValueId w, const Conv1dOptions& options = {}, std::optional<ValueId> bias = {});
+
 }  // namespace karez::ops::build

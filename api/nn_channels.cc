@@ -1,0 +1,117 @@
+// Functions and layers over channels, dimension 1: batch and group normalisation, convolution along one dimension.
+#include <algorithm>
+#include <cmath>
+
+#include "api/inside/rooms.h"
+#include "api/inside/trace.h"
+#include "api/nn.h"
+#include "ops/compose.h"
+#include "ops/norms.h"
+
+namespace karez {
+
+Tensor batch_norm(Term x, Term weight, Term bias, double eps) {
+  return at_line(x.where, [&](Trace& t) {
+    const ValueId id = t.value(x), w = t.value(weight), shift = t.value(bias);
+    return t.tensor(build::batch_norm(t.builder, id, build::channel_statistics(t.builder, id), eps, w, shift));
+  });
+}
+
+Tensor group_norm(Term x, std::int64_t groups, Term weight, Term bias, double eps) {
+  return at_line(x.where, [&](Trace& t) {
+    const ValueId id = t.value(x), w = t.value(weight), shift = t.value(bias);
+    return t.tensor(build::group_norm(t.builder, id, groups, eps, w, shift));
+  });
+}
+
+Tensor conv1d(Term x, Term weight, Conv1dOptions options) {
+  return at_line(x.where, [&](Trace& t) {
+    const ValueId id = t.value(x), w = t.value(weight);
+    return t.tensor(build::conv1d(t.builder, id, w, {options.stride, options.padding, options.dilation}));
+  });
+}
+
+}  // namespace karez
+
+namespace karez::nn {
+namespace {
+
+void check_channels(std::string_view layer, const std::string& path, std::int64_t channels, double eps) {
+  require(channels >= 1, layer, " '", path, "' of ", channels, " channels; it takes at least 1");
+  require(std::isfinite(eps) && eps >= 0, layer, " '", path, "': eps is ", eps, "; it must be a finite number and not below 0");
+}
+
+// (1 - momentum) old + momentum now.
+ValueId blend(Builder& b, ValueId old, ValueId now, double momentum) {
+  ValueId operands[] = {old, now, build::full_like(b, old, momentum)};
+  return build::pointwise(b, "x0 + x2 * (x1 - x0)", operands);
+}
+
+}  // namespace
+
+BatchNorm::BatchNorm(Module& parent, const std::string& name, std::int64_t channels, BatchNormOptions o) : Module(parent, name), options(o) {
+  check_channels("BatchNorm", path(), channels, o.eps);
+  require(o.momentum > 0 && o.momentum <= 1, "BatchNorm '", path(), "': a momentum of ", o.momentum, " is not in (0, 1]");
+  weight = make_parameter("weight", {channels}, constant_init(1));
+  bias = make_parameter("bias", {channels}, constant_init(0));
+  running_mean = make_buffer("running_mean", {dtype(), {channels}}, constant_init(0));
+  running_var = make_buffer("running_var", {dtype(), {channels}}, constant_init(1));
+  num_batches_tracked = make_buffer("num_batches_tracked", {DType::i64, {}}, constant_init(0));
+}
+
+Tensor BatchNorm::operator()(Term x) const {
+  return at_line(x.where, path(), [&](Trace& t) {
+    Builder& b = t.builder;
+    const ValueId id = t.value(x);
+    build::ChannelStatistics used;
+    if (t.training()) {
+      used = build::channel_statistics(b, id);
+      const double count = static_cast<double>(b.type(id).count()) / static_cast<double>(weight.shape()[0]);
+      const ValueId sample = build::mul(b, used.variance, build::full_like(b, used.variance, count / (count - 1)));
+      t.update(running_mean, blend(b, t.read(running_mean), build::stop_gradient(b, used.mean), options.momentum));
+      t.update(running_var, blend(b, t.read(running_var), build::stop_gradient(b, sample), options.momentum));
+      const ValueId seen = t.read(num_batches_tracked);
+      t.update(num_batches_tracked, build::add(b, seen, build::full_like(b, seen, 1)));
+    } else {
+      used = {t.read(running_mean), t.read(running_var)};
+    }
+    return t.tensor(build::batch_norm(b, id, used, options.eps, t.read(weight), t.read(bias)));
+  });
+}
+
+GroupNorm::GroupNorm(Module& parent, const std::string& name, std::int64_t g, std::int64_t channels, double e)
+    : Module(parent, name),
+      groups(g),
+      eps(e) {
+  check_channels("GroupNorm", path(), channels, eps);
+  require(groups >= 1 && channels % groups == 0, "GroupNorm '", path(), "': ", groups, " groups do not divide ", channels, " channels");
+  weight = make_parameter("weight", {channels}, constant_init(1));
+  bias = make_parameter("bias", {channels}, constant_init(0));
+}
+
+Tensor GroupNorm::operator()(Term x) const {
+  return at_line(x.where, path(),
+                 [&](Trace& t) { return t.tensor(build::group_norm(t.builder, t.value(x), groups, eps, t.read(weight), t.read(bias))); });
+}
+
+Conv1d::Conv1d(Module& parent, const std::string& name, std::int64_t in, std::int64_t out, std::int64_t kernel, ConvShape s)
+    : Module(parent, name),
+      shape(s) {
+  require(in >= 1 && out >= 1 && kernel >= 1, "Conv1d '", path(), "': ", in, " to ", out, " channels with a kernel of ", kernel,
+          "; all must be positive");
+  require(s.stride >= 1 && s.padding >= 0, "Conv1d '", path(), "': stride ", s.stride, ", padding ", s.padding, "; stride is at least 1, padding 0");
+  const auto init = uniform_init(1 / std::sqrt(static_cast<double>(in) * static_cast<double>(kernel)));
+  weight = make_parameter("weight", {out, in, kernel}, init);
+  if (s.bias) bias = make_parameter("bias", {out}, init);
+}
+
+Tensor Conv1d::operator()(Term x) const {
+  return at_line(x.where, path(), [&](Trace& t) {
+    const ValueId id = t.value(x), w = t.read(weight);
+    std::optional<ValueId> shift;
+    if (shape.bias) shift = t.read(bias);
+    return t.tensor(build::conv1d(t.builder, id, w, {.stride = shape.stride, .padding = shape.padding}, shift));
+  });
+}
+
+}  // namespace karez::nn

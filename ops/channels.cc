@@ -1,0 +1,78 @@
+// What works by channel, dimension 1 of [n, c, ...]: batch and group normalisation, convolution along one dimension. Of primitive ops.
+#include <algorithm>
+#include <cmath>
+
+#include "ops/compose.h"
+#include "ops/norms.h"
+
+namespace karez::ops::build {
+namespace {
+
+void require_channels(std::string_view what, const TensorType& x) {
+  require(ErrorKind::shape, x.rank() >= 2, what, ": x is [n, c, ...], not ", x);
+  require(ErrorKind::type, is_float(x.dtype), what, ": takes f32 or f64, not ", x, "; cast it first");
+}
+
+// [c] as [c, 1, ...], which broadcasts over what follows the channels.
+ValueId by_channel(Builder& b, std::string_view what, ValueId v, const TensorType& x) {
+  const TensorType type = b.type(v);
+  require(ErrorKind::shape, type.shape == Shape{x.shape[1]} && type.dtype == x.dtype, what, ": ", type, " beside ", x, "; it has ", x.shape[1],
+          " channels");
+  Shape shape(static_cast<std::size_t>(x.rank() - 1), 1);
+  shape[0] = x.shape[1];
+  return reshape(b, v, shape);
+}
+
+Ints all_but_channels(const TensorType& x) {
+  Ints axes{0};
+  for (std::int64_t d = 2; d < x.rank(); ++d) axes.push_back(d);
+  return axes;
+}
+
+}  // namespace
+
+ChannelStatistics channel_statistics(Builder& b, ValueId x) {
+  const TensorType type = b.type(x);
+  require_channels("batch_norm", type);
+  require(ErrorKind::shape, type.count() > type.shape[1], "batch_norm: ", type, " has ", type.shape[1] == 0 ? 0 : type.count() / type.shape[1],
+          " elements a channel; statistics of a batch take more than 1");
+  const Ints axes = all_but_channels(type);
+  const ValueId average = mean(b, x, axes), centred = binary(b, "sub", x, by_channel(b, "batch_norm", average, type));
+  return {average, mean(b, mul(b, centred, centred), axes)};
+}
+
+ValueId batch_norm(Builder& b, ValueId x, const ChannelStatistics& statistics, double eps, ValueId weight, ValueId bias) {
+  const TensorType type = b.type(x);
+  require_channels("batch_norm", type);
+  const auto at = [&](ValueId v) { return by_channel(b, "batch_norm", v, type); };
+  const ValueId spread = rsqrt(b, add(b, statistics.variance, full_like(b, statistics.variance, eps)));
+  const ValueId centred = binary(b, "sub", x, at(statistics.mean));
+  return binary(b, "add", binary(b, "mul", centred, at(mul(b, spread, weight))), at(bias));
+}
+
+ValueId group_norm(Builder& b, ValueId x, std::int64_t groups, double eps, ValueId weight, ValueId bias) {
+  const TensorType type = b.type(x);
+  require_channels("group_norm", type);
+  require(ErrorKind::shape, groups >= 1 && type.shape[1] % groups == 0, "group_norm: ", groups, " groups do not divide the channels of ", type);
+  Shape parted{type.shape[0], groups, type.shape[1] / groups};
+  parted.insert(parted.end(), type.shape.begin() + 2, type.shape.end());
+  Ints axes;
+  for (std::int64_t d = 2; d < static_cast<std::int64_t>(parted.size()); ++d) axes.push_back(d);
+  const ValueId in_groups = reshape(b, x, parted), centred = binary(b, "sub", in_groups, mean(b, in_groups, axes, true));
+  const ValueId variance = mean(b, mul(b, centred, centred), axes, true);
+  const ValueId normal = binary(b, "mul", centred, rsqrt(b, add(b, variance, full_like(b, variance, eps))));
+  const ValueId y = reshape(b, normal, type.shape);
+  return binary(b, "add", binary(b, "mul", y, by_channel(b, "group_norm", weight, type)), by_channel(b, "group_norm", bias, type));
+}
+
+ValueId conv1d(Builder& b, ValueId x, ValueId w, const Conv1dOptions& options, std::optional<ValueId> bias) {
+  const TensorType image = b.type(x), kernel = b.type(w);
+  require(ErrorKind::shape, image.rank() == 3 && kernel.rank() == 3, "conv1d: takes x [n, c, l] and weight [o, c, k], not ", image, " and ", kernel);
+  const auto flat = [&](ValueId v, const TensorType& type) { return reshape(b, v, {type.shape[0], type.shape[1], 1, type.shape[2]}); };
+  const ConvOptions wide{.stride = {1, options.stride}, .padding = {0, options.padding}, .dilation = {1, options.dilation}};
+  const ValueId y = bias ? conv2d_bias(b, flat(x, image), flat(w, kernel), *bias, wide) : conv2d(b, flat(x, image), flat(w, kernel), wide);
+  const Shape shape = b.type(y).shape;
+  return reshape(b, y, {shape[0], shape[1], shape[3]});
+}
+
+}  // namespace karez::ops::build
