@@ -2,6 +2,7 @@
 #include "api/array.h"
 
 #include "api/inside/array_value.h"
+#include "api/inside/gather.h"
 #include "api/inside/rooms.h"
 
 namespace karez {
@@ -13,33 +14,40 @@ const ArrayValue& ArrayValue::of(const Array& array) {
 
 std::shared_ptr<WorldState> ArrayValue::living_world() const {
   auto alive = world.lock();
-  require(alive != nullptr, "an array ", sbp::print(result.type(), kept->mesh, kept->layout),
+  require(alive != nullptr, "an array ", sbp::print(kept->type, kept->mesh, kept->layout),
           " of a world that is gone: read it while the World, or a mesh, function or future of it, is alive");
   return alive;
 }
 
-const TensorType& Array::type() const { return ArrayValue::of(*this).result.type(); }
+const TensorType& Array::type() const { return ArrayValue::of(*this).kept->type; }
 const Layout& Array::layout() const { return ArrayValue::of(*this).kept->layout; }
 const Mesh& Array::mesh() const { return ArrayValue::of(*this).kept->mesh; }
 
 bool Array::done() const {
   const auto world = ArrayValue::of(*this).living_world();
-  return value_->result.done();
+  return !value_->result || value_->result->done();
 }
 
 void Array::wait() const {
   const auto world = ArrayValue::of(*this).living_world();
-  value_->result.wait();
+  if (value_->result) value_->result->wait();
 }
 
 HostArray Array::read() const {
   const auto world = ArrayValue::of(*this).living_world();
-  return value_->result.read();
+  const Kept& kept = *value_->kept;
+  if (whole_on_every_rank(*world, kept.type, kept.mesh, kept.layout)) return value_->result->read();
+  world->session.wait_for_room();
+  const runtime::Result whole = [&] {
+    WorldLock lock(*world);
+    return gathered(*world, kept, value_->result);
+  }();
+  return whole.read();
 }
 
 std::vector<HostArray> Array::local() const {
   const auto world = ArrayValue::of(*this).living_world();
-  return value_->result.local();
+  return value_->result ? value_->result->local() : std::vector<HostArray>();
 }
 
 }  // namespace karez

@@ -26,8 +26,10 @@ class Array {
 
   bool done() const;  // the call that makes it is over
   void wait() const;
-  HostArray read() const;                // the whole tensor: of what is Broadcast one device's copy, of what is split all parts
-  std::vector<HostArray> local() const;  // each device's part, in the order of the devices' numbers
+  // The whole tensor: of what is Broadcast one device's copy, of what is split all parts. With several ranks, what does not lie whole on every one
+  // is brought by a launch: all ranks must read it then.
+  HostArray read() const;
+  std::vector<HostArray> local() const;  // the part of each device of this rank, in the order of the devices' numbers; asks no other rank
   // The only element, as a number of type T.
   template <class T = double> T item() const {
     require(type().count() == 1, "an array is ", type(), "; item reads a single element");

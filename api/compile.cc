@@ -38,20 +38,30 @@ class PlanInSession {
 
 }  // namespace
 
+namespace {
+bool has_rank(const Mesh& mesh, int rank) {
+  return std::any_of(mesh.devices.begin(), mesh.devices.end(), [&](DeviceName device) { return device.rank == rank; });
+}
+}  // namespace
+
 struct Future::Running {
   std::shared_ptr<WorldState> world;  // a launch needs its session
-  Launch launch;
+  std::optional<Launch> launch;       // none where this rank has no device of the program's
   std::shared_ptr<const std::vector<Kept>> results;
 };
 
-void Future::wait() const { running_->launch.wait(); }
-bool Future::done() const { return running_->launch.done(); }
+void Future::wait() const {
+  if (running_->launch) running_->launch->wait();
+}
+bool Future::done() const { return !running_->launch || running_->launch->done(); }
 std::size_t Future::size() const { return running_->results->size(); }
 
 Array Future::value(std::size_t i) const {
   require(i < size(), "the call gives ", size(), " values; there is no number ", i);
   std::shared_ptr<const Kept> kept(running_->results, &(*running_->results)[i]);
-  return Array(std::make_shared<const ArrayValue>(ArrayValue{running_->world, running_->launch.result(cat("out", i)), std::move(kept)}));
+  std::optional<Result> part;
+  if (has_rank(kept->mesh, running_->world->ranks.rank())) part = running_->launch->result(cat("out", i));
+  return Array(std::make_shared<const ArrayValue>(ArrayValue{running_->world, std::move(part), std::move(kept)}));
 }
 
 // A parameter in a program: its name there, and where the plan wants it.
@@ -82,7 +92,8 @@ struct Function::Compiled {
   std::vector<PlannedVariable> variables;  // their parameters are kept alive: the plan works on their memory
   std::vector<std::string> inputs;         // of the plan: an argument that nothing needs is none
   std::shared_ptr<const std::vector<Kept>> results;
-  std::unique_ptr<PlanInSession> loaded;  // since its first call
+  bool ready = false;                      // since its first call
+  std::unique_ptr<PlanInSession> loaded;   // then; none where this rank has no part in it
   int generation = 0;
 };
 
@@ -135,18 +146,27 @@ void fix_layouts(const WorldState& world, const Trace& trace, Graph& graph, cons
 
 Compilation compiled(WorldState& world, Graph graph, const FunctionOptions& options, std::int64_t batch = 0, std::vector<std::string> remat = {}) {
   Compilation c;
-  const int devices = static_cast<int>(own_devices(graph, c.options.rank).size());
   c.graph = std::move(graph);
   c.ops = &world.ops;
   c.catalog = &world.kernels;
   c.evaluate = world.evaluate;
-  c.options = world.compile_options(devices);
+  c.options = world.compile_options(c.graph);
+  // A rank without a device of the program's decides what all decide, and has no plan of its own.
+  const bool takes_part = !own_devices(c.graph, c.options.rank).empty();
+  if (!takes_part) c.options.rank = c.graph.meshes[0].devices[0].rank;
   c.options.microbatches = options.microbatches;
   c.options.batch = batch;
   c.options.remat = std::move(remat);
   c.options.off = options.off;
   c.options.keep_text = options.keep_text;
   compile(c);
+  if (takes_part) return c;
+  Plan none;
+  none.name = c.plan.name;
+  none.world = c.plan.world;
+  none.rank = world.ranks.rank();
+  none.program_hash = c.plan.program_hash;
+  c.plan = std::move(none);
   return c;
 }
 
@@ -214,8 +234,10 @@ void initialise(const std::shared_ptr<WorldState>& owner, const std::vector<Fres
     names[variable.name] = key_of(key.first, key.second);
   }
   Compilation c = compiled(world, std::move(trace.graph), {});
-  PlanInSession once(owner, renamed(c.plan, names));
-  world.session.launch(once.number()).wait();
+  if (!c.plan.actors.empty()) {
+    PlanInSession once(owner, renamed(c.plan, names));
+    world.session.launch(once.number()).wait();
+  }
   take_loaded(world, fresh, loaded);
   for (const auto& [parameter, key, mesh, layout] : fresh) world.add(key, parameter, mesh, layout);
 }
@@ -306,7 +328,7 @@ Function::Taken Function::taken(const State& s, Argument& argument, std::size_t 
     const ArrayValue& array = ArrayValue::of(argument.on_mesh);
     require(array.living_world().get() == &world, "argument ", number, " of function '", s.options.name,
             "' is an array of another world; what read() gives is an array of the host");
-    return {array.result.type(), *array.kept};
+    return {array.kept->type, *array.kept};
   }
   const bool ahead = !argument.array.valid();
   if (!ahead) argument.feed = {argument.given_away ? array_source(argument.array) : world.copies.copy(argument.array), 0};
@@ -377,19 +399,20 @@ std::optional<Future> Function::launch_compiled(State& s, const std::vector<Take
   WorldLock lock(*s.mesh.world);
   auto found = std::find_if(s.compiled.begin(), s.compiled.end(),
                             [&](const auto& c) { return c->signature == signature && c->generation == s.mesh.world->generation; });
-  if (found == s.compiled.end() || (!(*found)->loaded && !load(s, **found))) return std::nullopt;
+  if (found == s.compiled.end() || (!(*found)->ready && !load(s, **found))) return std::nullopt;
   std::rotate(found, found + 1, s.compiled.end());
   return launch(s, *s.compiled.back(), arguments);
 }
 
 Future Function::launch(State& s, const Compiled& c, const std::vector<Argument>& arguments) {
+  if (c.loaded == nullptr) return Future(std::make_shared<const Future::Running>(Future::Running{s.mesh.world, std::nullopt, c.results}));
   auto wanted = [&](const std::string& input) { return std::find(c.inputs.begin(), c.inputs.end(), input) != c.inputs.end(); };
   Feeds feeds;
   Results arrays;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     std::string name = cat("arg", i);
     if (!wanted(name)) continue;
-    if (arguments[i].on_mesh.valid()) arrays.emplace_back(std::move(name), ArrayValue::of(arguments[i].on_mesh).result);
+    if (arguments[i].on_mesh.valid()) arrays.emplace_back(std::move(name), *ArrayValue::of(arguments[i].on_mesh).result);
     else feeds.emplace_back(std::move(name), arguments[i].feed);
   }
   for (const auto& scalar : c.scalars) {
@@ -425,7 +448,8 @@ std::shared_ptr<Function::Compiled> Function::compile_traced(State& s, const std
   for (const Actor& actor : c.plan.actors)
     if (actor.body == BodyKind::input) out->inputs.push_back(actor.binding);
   std::vector<Kept> results;
-  for (const Output& output : c.graph.outputs) results.push_back({c.graph.mesh(output.value), layout_of(c.graph, output)});
+  for (const Output& output : c.graph.outputs)
+    results.push_back({c.graph.type(output.value), c.graph.mesh(output.value), layout_of(c.graph, output)});
   out->results = std::make_shared<const std::vector<Kept>>(std::move(results));
   out->plan = std::move(c.plan);
   out->report = std::move(c.shard_report);
@@ -452,8 +476,8 @@ bool Function::load(State& s, Compiled& c) {
   }
   initialise(s.mesh.world, fresh);
   Plan plan = c.plan;  // which keeps the program's names, also where loading fails
-  c.loaded = std::make_unique<PlanInSession>(s.mesh.world, renamed(plan, names));
-  return true;
+  if (!plan.actors.empty()) c.loaded = std::make_unique<PlanInSession>(s.mesh.world, renamed(plan, names));
+  return c.ready = true;
 }
 
 Tensors Function::inlined(std::vector<Term> operands) const {

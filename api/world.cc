@@ -4,8 +4,12 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <optional>
+#include <set>
 
 #include "api/inside/evaluate.h"
+#include "api/inside/gather.h"
 #include "api/inside/rooms.h"
 #include "api/inside/stored_parts.h"
 #include "api/inside/world_state.h"
@@ -23,6 +27,9 @@ WorldOptions checked(WorldOptions options) {
   require(options.devices <= options.device_limit, "a world of ", options.devices, " devices; more than ", options.device_limit,
           " need a higher WorldOptions::device_limit, World({.devices = ", options.devices, ", .device_limit = ", options.devices,
           "}): plans for so many take minutes to make");
+  const std::int64_t all = static_cast<std::int64_t>(options.devices) * (options.ranks ? options.ranks->ranks : 1);
+  require(all <= options.device_limit, "a world of ", all, " devices on ", options.ranks ? options.ranks->ranks : 1, " ranks; more than ",
+          options.device_limit, " need a higher WorldOptions::device_limit: plans for so many take minutes to make");
   require(options.workers >= 0, "a world with ", options.workers, " workers; 0 lets it choose");
   require(options.in_flight >= 1 && options.in_flight <= 1024, "a world with ", options.in_flight, " launches in flight; 1 to 1024 are possible");
   require(options.memory >= 0, "a world with ", options.memory, " bytes a device; 0 sets no limit");
@@ -30,11 +37,14 @@ WorldOptions checked(WorldOptions options) {
   return options;
 }
 
-SessionOptions session_options(const WorldOptions& options) {
+SessionOptions session_options(const WorldOptions& options, const WorldRanks& ranks, const Agreed& agreed) {
   SessionOptions out{.workers = options.workers,
                      .poison = options.poison.value_or(poison_by_default),
                      .in_flight = options.in_flight,
-                     .check_nan = options.check_nan};
+                     .check_nan = options.check_nan,
+                     .peers = ranks.peers(),
+                     .world = ranks.number()};
+  if (!ranks.alone() && agreed.cores == 1) out.spin_microseconds = 0;  // a rank that spins takes another one's core
   if (options.session) options.session(out);
   return out;
 }
@@ -66,17 +76,36 @@ template <class Row> std::vector<Row> with_rows(std::vector<Row> rows, const std
 
 WorldState::WorldState(WorldOptions chosen)
     : options(checked(std::move(chosen))),
-      costs(costs_of(options)),
+      ranks(options.ranks),
+      agreed(ranks.agree(options, costs_of(options))),
+      costs(CostTable::parse(agreed.costs)),
       ops(with_rows(all_op_rows(), options.ops, "WorldOptions::ops", "an op")),
       kernels(with_rows(cpu_kernels(), options.kernels, "WorldOptions::kernels", "a kernel")),
       evaluate(evaluate_with(std::make_shared<const KernelTable>(with_rows(plain_kernels(), options.kernels, "WorldOptions::kernels", "a kernel")))),
-      session(session_options(options), kernels) {}
+      session(session_options(options, ranks, agreed), kernels) {}
 
-CompileOptions WorldState::compile_options(int devices) const {
-  int cores = cpu_budget().cores;
+namespace {
+
+// Of the rank that has most of them: how many threads a call has may not differ between ranks.
+int devices_of_a_rank(const Graph& graph) {
+  std::set<DeviceName> all;
+  std::map<int, int> of_rank;
+  int most = 1;
+  for (const Mesh& mesh : graph.meshes)
+    for (DeviceName device : mesh.devices)
+      if (all.insert(device).second) most = std::max(most, ++of_rank[device.rank]);
+  return most;
+}
+
+}  // namespace
+
+CompileOptions WorldState::compile_options(const Graph& graph) const {
+  const int devices = devices_of_a_rank(graph), cores = agreed.cores;
   CompileOptions out;
   out.costs = costs;
-  out.memory = options.memory;
+  out.rank = ranks.rank();
+  out.world = ranks.ranks();
+  out.memory = agreed.memory;
   out.workers = std::min({devices, cores, options.workers > 0 ? options.workers : devices});
   out.team = options.team > 0 ? options.team : std::max(1, cores / out.workers);
   return out;
@@ -84,21 +113,26 @@ CompileOptions WorldState::compile_options(int devices) const {
 
 World::World(WorldOptions options) : state_(std::make_shared<WorldState>(std::move(options))) {}
 
+int World::rank() const { return state_->ranks.rank(); }
+int World::ranks() const { return state_->ranks.ranks(); }
+void World::barrier() const { state_->ranks.barrier(); }
+
 DeviceMesh World::mesh(std::vector<MeshAxis> axes, const MeshPlace& place) const {
   Mesh mesh = Mesh::of(std::move(axes));
-  const int has = state_->options.devices, end = place.devices.empty() ? place.first + mesh.size() : mesh.size();
+  const int each = state_->options.devices, has = each * ranks(), end = place.devices.empty() ? place.first + mesh.size() : mesh.size();
+  const bool alone = ranks() == 1;
   require(ErrorKind::device, place.first == 0 || place.devices.empty(), print(mesh), " is to lie from device ", place.first, " on and on devices ",
           join(place.devices, ", "), "; give one of both");
   require(ErrorKind::device, place.first >= 0, print(mesh), " is to lie from device ", place.first, " on; the first is 0");
   require(ErrorKind::device, end <= has, print(mesh), place.first > 0 ? cat(" from device ", place.first, " on") : std::string(), " takes ", end,
-          " devices, but the world has ", has, "; World({.devices = ", end, "}) has enough");
+          " devices, but the world has ", has, alone ? cat("; World({.devices = ", end, "}) has enough") : cat(", ", each, " on each rank"));
   require(ErrorKind::device, place.devices.empty() || static_cast<int>(place.devices.size()) == mesh.size(), print(mesh), " takes ", mesh.size(),
           " devices; ", place.devices.size(), " are listed");
   for (int position = 0; position < mesh.size(); ++position) {
     const auto at = static_cast<std::size_t>(position);
     const int device = place.devices.empty() ? place.first + position : place.devices[at];
     require(ErrorKind::device, device >= 0 && device < has, print(mesh), ": there is no device ", device, "; the world has 0 to ", has - 1);
-    mesh.devices[at] = {0, device};
+    mesh.devices[at] = {device / each, device % each};
     for (std::size_t other = 0; other < at; ++other)
       require(ErrorKind::device, mesh.devices[other] != mesh.devices[at], print(mesh), ": device ", device, " is listed twice");
   }
@@ -109,12 +143,16 @@ DeviceMesh World::mesh(std::string_view text, const MeshPlace& place) const { re
 namespace {
 
 template <class Who> HostArray read_stored(WorldState& world, const Who& who) {
-  const StoredParts stored = [&] {
+  if (!world.ranks.alone()) world.session.wait_for_room();
+  std::optional<StoredParts> stored;
+  std::optional<runtime::Result> brought;
+  {
     WorldLock lock(world);
     const auto& [key, variable] = *world.stored(who);
-    return parts_of(world, key, variable, false);
-  }();
-  return read_parts(stored);
+    if (whole_on_every_rank(world, variable.type, variable.mesh, variable.layout)) stored.emplace(parts_of(world, key, variable, false));
+    else brought = gathered(world, key, variable);
+  }
+  return brought ? brought->read() : read_parts(*stored);
 }
 
 template <class Who> void write_stored(WorldState& world, const Who& who, const HostArray& value) {

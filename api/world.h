@@ -18,6 +18,17 @@ struct SessionOptions;
 
 namespace karez {
 
+// Which of several processes this one is, all of which run the same program: each is a rank, and has as many devices.
+struct Ranks {
+  int rank = 0, ranks = 1;
+  std::string store = {};      // where they meet: an address of rank 0, "127.0.0.1:4711", or "@name" within one host
+  std::string token = {};      // what all know and nobody else does: 64 hexadecimal digits
+  std::string interface = {};  // at whose address this process is reached; "": loopback
+  std::string link = {};       // "shm" or "tcp" instead of what fits; "": KAREZ_LINK, and without it shared memory within a host
+  std::string host = {};       // what is one host; "": KAREZ_HOST, and without it the kernel and its network namespace
+  double peer_timeout = 30;    // seconds for another rank to come, and to be reached
+};
+
 struct WorldOptions {
   int devices = 1;          // logical CPU devices of this process
   int device_limit = 4096;  // more devices than this are an error: a plan for that many takes minutes to make
@@ -32,6 +43,7 @@ struct WorldOptions {
   std::int64_t memory = 0;
   bool check_nan = false;           // look at every result: the first call that makes a NaN or an infinity of finite operands fails its launch. Slow
   std::optional<bool> poison = {};  // fill fresh memory with a pattern that no correct plan reads; only builds for tests do it unasked
+  std::optional<Ranks> ranks = {};  // none: this process is alone
   // A user's own rows beside ours; a name that is taken is an error. An op needs a kernel of its own, which `apply` then calls it by.
   std::vector<OpDef> ops = {};
   std::vector<KernelRow> kernels = {};
@@ -54,7 +66,13 @@ struct MeshPlace {
 
 class World {
  public:
+  // With several ranks: waits for all of them, and throws on all where their options differ that must be equal. The n-th world of a process meets
+  // the n-th of the others.
   explicit World(WorldOptions options = {});
+
+  int rank() const;  // of this process, from 0
+  int ranks() const;
+  void barrier() const;  // waits until all ranks are here; calls under way go on
 
   // The first devices of the world, row-major along the axes: world.mesh({{"data", 2}, {"model", 2}}) or world.mesh("data=2,model=2"); others with
   // world.mesh("data=2", {.first = 2}) or {.devices = {3, 1}}. Meshes may overlap. More devices than the world has, a device that it does not have
@@ -64,6 +82,8 @@ class World {
 
   // The whole logical tensor of a parameter or other variable ("adam.step"), whatever its layout. It exists from the first call of a function
   // that uses it; before, and for unknown names, an error lists what there is; a name that two parameters hold is an error that lists both.
+  // With several ranks: what every rank holds whole is read here; anything else is brought by a launch, so that all ranks must read it. A value is
+  // written on every rank, the same one.
   HostArray read(std::string_view name) const;
   HostArray read(const Parameter& parameter) const;
   void write(std::string_view name, const HostArray& value);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -158,6 +159,23 @@ std::int64_t planned_bytes(Kind kind, Algorithm algorithm, int members, std::int
   return 0;
 }
 
+namespace {
+// Calls body(peer) for every message's.
+template <class Body> void for_each_message(const Program& program, Body body) {
+  for (const Instruction& step : program.steps)
+    if (step.what == Instruction::Do::receive || step.what == Instruction::Do::send) body(step.peer);
+}
+}  // namespace
+
+std::vector<int> peers_of(const CollectiveSpec& spec) {
+  check(spec);
+  std::vector<int> peers;
+  for_each_message(program_of(spec, 1), [&](int peer) { peers.push_back(peer); });
+  std::sort(peers.begin(), peers.end());
+  peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
+  return peers;
+}
+
 CollectiveRun::CollectiveRun(CollectiveSpec spec, Endpoint& endpoint)
     : spec_(std::move(spec)),
       endpoint_(&endpoint),
@@ -166,8 +184,13 @@ CollectiveRun::CollectiveRun(CollectiveSpec spec, Endpoint& endpoint)
   check(spec_);
   require(endpoint.member() == spec_.member && endpoint.members() == spec_.members, name_of(spec_.kind), ": member ", spec_.member, " of ",
           spec_.members, " runs on the endpoint of member ", endpoint.member(), " of ", endpoint.members());
-  int depth = spec_.members > 1 ? endpoint.link((spec_.member + 1) % spec_.members).depth() : 1;
+  int depth = std::numeric_limits<int>::max();
+  for (int peer = 0; peer < spec_.members; ++peer)
+    if (endpoint.linked(peer)) depth = std::min(depth, endpoint.link(peer).depth());
   program_ = std::make_unique<const Program>(program_of(spec_, depth));
+  for_each_message(*program_, [&](int peer) {
+    require(endpoint.linked(peer), name_of(spec_.kind), ": member ", spec_.member, " of ", spec_.members, " has no link to member ", peer);
+  });
   require(program_->staging <= staging_bytes(spec_), name_of(spec_.kind), ": uses ", program_->staging, " bytes of staging, more than its formula's ",
           staging_bytes(spec_));
 }
@@ -185,7 +208,7 @@ void CollectiveRun::start(const std::byte* in, std::byte* out, std::byte* stagin
   next_ = 0;
   active_ = true;
   for (int peer = 0; peer < spec_.members; ++peer) {
-    if (peer == spec_.member) continue;
+    if (!endpoint_->linked(peer)) continue;
     received_[peer] = endpoint_->link(peer).received();
     sent_[peer] = endpoint_->link(peer).sent();
   }

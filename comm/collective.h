@@ -72,6 +72,9 @@ std::int64_t bytes_sent(const CollectiveSpec& spec);
 // That sum, from S; `own` is what stays at home in an all_to_all (S/n when even).
 std::int64_t planned_bytes(Kind kind, Algorithm algorithm, int members, std::int64_t bytes, std::int64_t own = 0);
 
+// The members that it exchanges bytes with: whom its endpoint needs links to. What one member says of another, that one says of it.
+std::vector<int> peers_of(const CollectiveSpec& spec);
+
 // What a run does, step by step; see program.h.
 struct Program;
 

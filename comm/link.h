@@ -74,6 +74,7 @@ class Endpoint {
   int member() const { return member_; }
   int members() const { return static_cast<int>(links_.size()); }
   Link& link(int peer) const { return *links_[static_cast<std::size_t>(peer)]; }
+  bool linked(int peer) const { return links_[static_cast<std::size_t>(peer)] != nullptr; }  // not to those with whom nothing is exchanged
   // Returns the link that was there before, if any.
   std::unique_ptr<Link> connect(int peer, std::unique_ptr<Link> link) {
     return std::exchange(links_[static_cast<std::size_t>(peer)], std::move(link));
@@ -101,7 +102,7 @@ class Endpoint {
  private:
   int member_;
   Bell* bell_;
-  std::vector<std::unique_ptr<Link>> links_;  // none to itself
+  std::vector<std::unique_ptr<Link>> links_;  // none to itself, nor where none was made
 };
 
 }  // namespace karez::comm

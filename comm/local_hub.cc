@@ -1,8 +1,10 @@
 // Rendezvous in one process: each message has a cell in which sender and receiver meet, and who comes second copies.
 #include "comm/local_hub.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <numeric>
 
 #include "base/error.h"
 
@@ -95,26 +97,40 @@ class LocalLink : public Link {
 };
 }  // namespace
 
-LocalHub::LocalHub(int members, int depth) {
+namespace {
+std::vector<int> all_of(int members) {
+  std::vector<int> all(static_cast<std::size_t>(std::max(members, 0)));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+}  // namespace
+
+LocalHub::LocalHub(int members, int depth) : LocalHub(members, all_of(members), depth) {}
+
+LocalHub::LocalHub(int members, std::vector<int> here, int depth) : members_(members), here_(std::move(here)) {
   require(members >= 1 && depth >= 1, "a hub of ", members, " members with ", depth, " messages each");
-  auto at = [members](int from, int to) { return static_cast<std::size_t>(from) * static_cast<std::size_t>(members) + static_cast<std::size_t>(to); };
-  for (int m = 0; m < members; ++m) bells_.push_back(std::make_unique<Bell>());
-  channels_.resize(static_cast<std::size_t>(members) * static_cast<std::size_t>(members));
-  for (int from = 0; from < members; ++from)
-    for (int to = 0; to < members; ++to)
-      if (from != to) channels_[at(from, to)] = std::make_unique<LocalChannel>(from, to, depth, *bells_[from], *bells_[to]);
-  for (int m = 0; m < members; ++m) {
-    endpoints_.emplace_back(m, members, *bells_[m]);
-    for (int peer = 0; peer < members; ++peer)
-      if (peer != m) endpoints_[m].connect(peer, std::make_unique<LocalLink>(*channels_[at(m, peer)], *channels_[at(peer, m)]));
+  const std::size_t n = here_.size();
+  for (std::size_t i = 0; i < n; ++i) {
+    require(here_[i] >= 0 && here_[i] < members, "a hub of ", members, " members has no member ", here_[i]);
+    bells_.push_back(std::make_unique<Bell>());
+  }
+  channels_.resize(n * n);
+  for (std::size_t from = 0; from < n; ++from)
+    for (std::size_t to = 0; to < n; ++to)
+      if (from != to) channels_[from * n + to] = std::make_unique<LocalChannel>(here_[from], here_[to], depth, *bells_[from], *bells_[to]);
+  for (std::size_t i = 0; i < n; ++i) {
+    endpoints_.emplace_back(here_[i], members, *bells_[i]);
+    for (std::size_t peer = 0; peer < n; ++peer)
+      if (peer != i) endpoints_[i].connect(here_[peer], std::make_unique<LocalLink>(*channels_[i * n + peer], *channels_[peer * n + i]));
   }
 }
 
 LocalHub::~LocalHub() = default;
 
 Endpoint& LocalHub::endpoint(int member) {
-  require(member >= 0 && member < members(), "no member ", member, " in a hub of ", members());
-  return endpoints_[static_cast<std::size_t>(member)];
+  const auto at = std::find(here_.begin(), here_.end(), member);
+  require(at != here_.end(), "no member ", member, " in a hub of ", here_.size(), here_.size() == static_cast<std::size_t>(members_) ? "" : " of its members");
+  return endpoints_[static_cast<std::size_t>(at - here_.begin())];
 }
 
 std::int64_t LocalHub::bytes_sent() const {

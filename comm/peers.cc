@@ -87,9 +87,17 @@ Connection& Peers::connect(int rank) {
   if (entry.connection == nullptr) {
     link_class_locked(rank);
     auto wire = rank < this->rank() ? dial_peer(rank) : await_peer(rank);
-    entry.connection = std::make_unique<Connection>(reactor_, std::move(wire), cat("rank ", rank, " (", other.name, ")"));
+    auto made = std::make_unique<Connection>(reactor_, std::move(wire), cat("rank ", rank, " (", other.name, ")"));
+    std::lock_guard published(mutex_);
+    entry.connection = std::move(made);
   }
   return *entry.connection;
+}
+
+void Peers::end(const std::string& why) {
+  std::lock_guard lock(mutex_);
+  for (Entry& entry : entries_)
+    if (entry.connection != nullptr) entry.connection->end(why);
 }
 
 std::unique_ptr<Wire> Peers::dial_peer(int rank) {

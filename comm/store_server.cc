@@ -99,9 +99,10 @@ void StoreServer::drop_gone() {
   }
 }
 
-StoreClient::StoreClient(const Address& address, const Token& token, int rank, const std::string& name, Seconds timeout)
+StoreClient::StoreClient(const Address& address, const Token& token, int rank, const std::string& name, Seconds timeout, Seconds patience)
     : address_(address),
-      timeout_(timeout) {
+      timeout_(timeout),
+      patience_(patience > timeout ? patience : timeout) {
   auto until = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(timeout);
   while (true) {  // rank 0 may not be there yet
     try {
@@ -136,7 +137,7 @@ StoreReply StoreClient::ask(const StoreRequest& request, const std::string& what
     std::string bytes = encode(request);
     send_all(socket_.get(), std::as_bytes(std::span(bytes)), timeout_);
     std::string answer(StoreReply::header_bytes, '\0');
-    receive_all(socket_.get(), std::as_writable_bytes(std::span(answer)), timeout_);
+    receive_all(socket_.get(), std::as_writable_bytes(std::span(answer)), patience_);
     std::string_view rest = answer;
     if (!decode(rest, reply)) {  // its length is checked; now the value
       std::uint32_t size = 0;

@@ -39,14 +39,15 @@ class StoreServer {
 // somebody else has gone, or where the time is over.
 class StoreClient {
  public:
-  // Tries for `timeout` until the store is there. `name` is how errors call this process: "alpha, process 4711".
-  StoreClient(const Address& address, const Token& token, int rank, const std::string& name, Seconds timeout);
+  // Tries for `timeout` until the store is there; its answers may take `patience`, or else as long. `name` is how errors call this process:
+  // "alpha, process 4711".
+  StoreClient(const Address& address, const Token& token, int rank, const std::string& name, Seconds timeout, Seconds patience = {});
   ~StoreClient();  // says bye
 
   void set(const std::string& key, const std::string& value);
   std::optional<std::string> get(const std::string& key);
-  std::string wait(const std::string& key);             // until somebody sets it, for `timeout` at most
-  void barrier(const std::string& key, int processes);  // until so many are here, likewise
+  std::string wait(const std::string& key);             // until somebody sets it
+  void barrier(const std::string& key, int processes);  // until so many are here
   void check();                                         // throws if somebody has gone
   std::string local_host() const;                       // the address of this process by which it reaches the store
 
@@ -55,7 +56,7 @@ class StoreClient {
 
   std::mutex mutex_;
   Address address_;
-  Seconds timeout_;
+  Seconds timeout_, patience_;
   Descriptor socket_;
 };
 

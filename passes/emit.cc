@@ -267,11 +267,12 @@ class Emitter {
       made.bound = {operand(local.writes[0], true)};
       const int acts = acts_[actor_of_[s]];
       Box box = root.box;
-      Shape whole = local.device < 0 ? root.view.shape : c_.graph.type(root.value).shape;
+      Shape whole = c_.graph.type(root.value).shape;  // of one act
+      const std::int64_t rows = whole.empty() ? 0 : whole[0];
       if (acts > 1) whole[0] *= acts;
       for (int act = 0; act < acts; ++act) {
         made.slices.push_back(slice(box, whole));
-        if (acts > 1) box[0] = {box[0].begin + root.view.shape[0], box[0].end + root.view.shape[0]};
+        if (acts > 1) box[0] = {box[0].begin + rows, box[0].end + rows};
       }
     } else if (made.body == BodyKind::collective) {
       std::int64_t staging = 0;

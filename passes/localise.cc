@@ -6,11 +6,13 @@
 #include <map>
 
 #include "base/number_as.h"
+#include "base/text.h"
 #include "ops/local_views.h"
 #include "passes/call.h"
 #include "passes/layout.h"
 #include "passes/order.h"
 #include "passes/price.h"
+#include "passes/rewrite.h"
 #include "passes/settle.h"
 #include "sbp/transition.h"
 
@@ -66,13 +68,16 @@ class Localiser {
         orders_(orders),
         catalog_(catalog),
         options_(options),
-        own_(own_devices(graph, options.rank)) {
+        own_(own_devices(graph, options.rank)),
+        uses_(uses_of(graph)) {
     require(!own_.empty(), "localise: no mesh of the graph has a device of rank ", options.rank);
     table_.assign(own_.size(), ById<ValueId, LocalId>(graph_.values.size()));
     overwrites_.assign(graph_.values.size(), -1);
     for (std::size_t v = 0; v < graph_.variables.size(); ++v)
       if (updates_in_place(graph_, graph_.variables[v])) overwrites_[graph_.variables[v].updated] = static_cast<int>(v);
     feeds_comm_.assign(graph_.values.size(), false);
+    fetched_.assign(graph_.values.size(), false);
+    for (const Output& output : graph_.outputs) fetched_[output.value] = true;
     for (NodeId n : graph_.nodes.ids())
       if (stream[n] == StreamKind::comm) feeds_comm_[graph_.nodes[n].inputs[0]] = true;
   }
@@ -139,14 +144,10 @@ class Localiser {
     return add(std::move(out));
   }
 
-  // Every device keeps its own part.
+  // Every device keeps its own part; what lies on other ranks' devices alone is kept there.
   void fetch(const Output& output) {
-    const std::size_t before = made_.fetched.size();
     for (device_ = 0; static_cast<std::size_t>(device_) < own_.size(); ++device_)
       if (is_here(output.value)) made_.fetched.push_back({output.name, device_, at(output.value)});
-    require(made_.fetched.size() > before, "localise: output '", output.name, "', ", describe(graph_, graph_.value(output.value).producer),
-            ", lies on ", print(graph_.mesh(output.value)), ", where rank ", options_.rank,
-            " has no device; outputs cannot be fetched from another rank yet");
   }
 
   // A value that lies on the mesh already: each device reads its own part.
@@ -161,31 +162,59 @@ class Localiser {
     }
   }
 
-  // One batch input of the rank: a register on the host that holds what the own devices need; each device has a window on it.
+  // A batch input: registers on the rank's host, on which its devices have windows. Which strides those have may not depend on what else the rank
+  // holds, since kernels are chosen by them: along the batch one register holds all, and what is split otherwise is a register for each part.
   void input(SegmentId segment, NodeId node) {
     ValueId value = graph_.node(node).outputs[0];
     if (graph_.node(node).attrs.flag("array", false)) return array_input(segment, value);
-    const TensorType& type = graph_.type(value);
-    std::optional<Box> covered;
+    std::map<std::string, LocalId> parts;  // by box, "" for the one that holds all
     for (device_ = 0; static_cast<std::size_t>(device_) < own_.size(); ++device_) {
       if (!is_here(value)) continue;
-      Box box = box_of(value);
-      if (!covered) covered = box;
-      for (std::size_t d = 0; d < box.size(); ++d)
-        (*covered)[d] = {std::min((*covered)[d].begin, box[d].begin), std::max((*covered)[d].end, box[d].end)};
-    }
-    if (!covered) return;  // on devices of other ranks alone
-    const Box& hull = *covered;
-    LocalId root = add({value, -1, hull, View(type.dtype, shape_of(hull)), {}, 0, segment, -1, false});
-    made_.segments.push_back({segment, -1, {}, {}, {}, {root}});
-    for (std::size_t d = 0; d < own_.size(); ++d) {
-      device_ = static_cast<int>(d);
-      if (!is_here(value)) continue;
-      Box box = box_of(value);
+      const bool by_part = split_beyond_batch(value);
+      Box box = by_part ? box_of(value) : read_of_batch(value);
+      const Box held = by_part ? box : held_of_batch(value);
+      auto [at, fresh] = parts.try_emplace(join(held, ",", [](const Range& r) { return cat(r.begin, ":", r.end); }));
+      if (fresh) {
+        at->second = add({value, -1, held, View(graph_.type(value).dtype, shape_of(held)), {}, 0, segment, -1, false});
+        made_.segments.push_back({segment, -1, {}, {}, {}, {at->second}});
+      }
       std::int64_t offset = 0;
-      View view = window_view(local(root).view, hull, box, offset);
-      define(value, window(value, root, std::move(view), offset, std::move(box)));
+      View view = window_view(local(at->second).view, held, box, offset);
+      define(value, window(value, at->second, std::move(view), offset, std::move(box)));
     }
+  }
+
+  bool split_beyond_batch(ValueId value) const {
+    const Layout& layout = *graph_.value(value).layout;
+    return std::any_of(layout.begin(), layout.end(), [](const Sbp& entry) { return entry.is_split() && entry.dim > 0; });
+  }
+
+  // The rows that the device at hand reads: of what it has whole and only takes slices of, those.
+  Box read_of_batch(ValueId value) const {
+    Box box = box_of(value);
+    if (box.empty() || uses_[value].empty() || fetched_[value]) return box;
+    std::optional<Range> rows;
+    for (const Use& use : uses_[value]) {
+      const Node& node = graph_.node(use.node);
+      if (node.op->role != Role::transition || move_from(node.attrs.text("move")) != Move::slice) return box;
+      const Range part = read_of_batch(node.outputs[0])[0];
+      rows = !rows ? part : Range{std::min(rows->begin, part.begin), std::max(rows->end, part.end)};
+    }
+    box[0] = *rows;
+    return box;
+  }
+
+  // The rows between the first and the last that own devices read.
+  Box held_of_batch(ValueId value) {
+    const int device = device_;
+    Box held = read_of_batch(value);
+    for (device_ = 0; static_cast<std::size_t>(device_) < own_.size(); ++device_) {
+      if (!is_here(value) || held.empty()) continue;
+      const Range rows = read_of_batch(value)[0];
+      held[0] = {std::min(held[0].begin, rows.begin), std::max(held[0].end, rows.end)};
+    }
+    device_ = device;
+    return held;
   }
 
   // A constant that is filled when the plan is loaded: one element seen everywhere, or its data.
@@ -495,7 +524,8 @@ class Localiser {
   LocalProgram made_;
   int device_ = 0;
   NodeId node_;
-  ById<ValueId, bool> feeds_comm_;
+  ById<ValueId, std::vector<Use>> uses_;
+  ById<ValueId, bool> feeds_comm_, fetched_;
   ById<ValueId, int> overwrites_;              // the variable whose old bytes it overwrites, or -1
   std::vector<ById<ValueId, LocalId>> table_;  // by own device
   std::map<std::tuple<int, DType, std::string>, LocalId> splats_;

@@ -251,6 +251,56 @@ TEST(Localise, ARankHoldsOnlyWhatItsDevicesNeedOfAnInput) {
   EXPECT_THROW(run_passes(c, {"localise"}), Error);
 }
 
+// Kernels are chosen by strides, and ranks that hold more or less of an input must choose alike.
+TEST(Localise, TheStridesOfAnInputDoNotDependOnWhatElseTheRankHolds) {
+  auto windows = [](const Layout& layout, int each) {
+    std::map<std::pair<int, int>, std::string> found;  // by coordinates on the mesh
+    std::int64_t held = 0;
+    for (int rank = 0; rank < 4 / each; ++rank) {
+      Program p("data=2,model=2");
+      for (int d = 0; d < 4; ++d) p.graph.meshes[0].devices[static_cast<std::size_t>(d)] = {d / each, d % each};
+      ValueId x = p.input("x", {8, 6});
+      p.graph.value(x).layout = layout;
+      ValueId y = build::exp(p.b, x);
+      p.graph.value(y).layout = layout;
+      p.output(y);
+      Compilation c = testing::compilation(p.graph);
+      c.options.rank = rank;
+      run_passes(c, {"order", "segment", "slots", "layout", "localise"});
+      for (int d = 0; d < each; ++d) {
+        const int device = rank * each + d;
+        found[{device / 2, device % 2}] = print(made_by(c, "input", d).view);
+      }
+      for (const LocalValue& local : c.local.values) held += local.device == -1 ? local.view.count() : 0;
+    }
+    return std::pair{found, held};
+  };
+  for (const Layout& layout : {Layout{S(0), S(1)}, {S(1), B()}, {S(1), S(0)}, {S(0), B()}, {B(), B()}}) {
+    const auto alone = windows(layout, 1), pairs = windows(layout, 2), all = windows(layout, 4);
+    EXPECT_EQ(alone.first, all.first) << print(layout);
+    EXPECT_EQ(pairs.first, all.first) << print(layout);
+    EXPECT_EQ(all.second, 48) << print(layout) << ": the whole, each element once";
+  }
+}
+
+TEST(Localise, OfAnInputThatIsSlicedAtOnceARankHoldsTheSlicesAlone) {
+  Program p("data=4");
+  for (int d = 0; d < 4; ++d) p.graph.meshes[0].devices[static_cast<std::size_t>(d)] = {d / 2, d % 2};
+  ValueId x = p.fix(p.input("x", {8, 2}), {B()}), y = p.fix(p.input("y", {8, 2}), {B()});
+  p.output(p.fix(build::exp(p.b, x), {S(0)}));
+  p.output(p.fix(build::exp(p.b, y), {S(0)}));
+  p.output(p.fix(build::neg(p.b, y), {B()}));
+  for (int rank : {0, 1}) {
+    Compilation c = testing::compilation(p.graph);
+    c.options.rank = rank;
+    run_passes(c, {"shard", "box", "order", "segment", "slots", "layout", "localise"});
+    std::vector<Box> held;
+    for (const LocalValue& local : c.local.values)
+      if (local.device == -1) held.push_back(local.box);
+    EXPECT_EQ(held, (std::vector<Box>{{{4 * rank, 4 * rank + 4}, {0, 2}}, {{0, 8}, {0, 2}}})) << "of y somebody takes the whole";
+  }
+}
+
 TEST(Localise, WhatATransferTakesLiesInTheStoredOrder) {
   Program p("data=2");
   ValueId x = p.fix(p.input("x", {4, 6}), {S(0)});

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 #include "base/near.h"
 #include "base/text.h"
@@ -60,17 +61,32 @@ bool is_off(const Compilation& c, std::string_view pass) {
   return std::find(c.options.off.begin(), c.options.off.end(), pass) != c.options.off.end();
 }
 
+// Slots are every rank's, so where there are several ranks those are asked whose devices hold the largest parts: each mesh's first device.
+bool fits_on_all(const Compilation& c, std::int64_t bytes) {
+  std::set<int> ranks;
+  for (const Mesh& mesh : c.graph.meshes) ranks.insert(mesh.devices[0].rank);
+  return std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
+    Compilation there = c;
+    there.options.rank = rank;
+    for (const char* pass : {"localise", "fuse", "in_place", "emit", "memory"})
+      if (!is_off(c, pass)) run_passes(there, {pass});
+    return fits(there.plan, bytes);
+  });
+}
+
 // Of ever fewer slots, each predicted to be no faster than those before, the first with which the plan fits, found by halves. With none: an error.
 void run_fit(Compilation& c) {
   const std::int64_t bytes = c.options.memory;
-  if (bytes == 0 || fits(c.plan, bytes)) return;
+  const bool alone = c.options.world == 1;
+  if (bytes == 0) return;
+  if (alone ? fits(c.plan, bytes) : fits_on_all(c, bytes)) return check_memory(c, bytes);
   const Slotted wanted = c.slotted;
   const auto fewer = fewer_slots(c.graph, c.cut, c.options.costs, c.options.slots);
   auto fits_with = [&](std::size_t choice) {
     c.slotted = slotted(c.graph, c.cut, c.options.costs, fewer[choice]);
     run_emit(c);
     if (!is_off(c, "memory")) run_memory(c);
-    return fits(c.plan, bytes);
+    return alone ? fits(c.plan, bytes) : fits_on_all(c, bytes);
   };
   if (!fewer.empty() && fits_with(fewer.size() - 1)) {
     std::size_t first = 0, end = fewer.size() - 1, tried = end;  // it fits with `end`, and with none before `first` that was tried

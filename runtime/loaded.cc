@@ -7,7 +7,6 @@
 #include "plan/acts.h"
 #include "runtime/failure.h"
 #include "runtime/poison.h"
-#include "runtime/reduce.h"
 
 namespace karez::runtime {
 
@@ -37,6 +36,7 @@ class Preparation {
     loaded_->slow_read = options_.slow_read;
     loaded_->check_nan = options_.check_nan;
     loaded_->delays = options_.delays;
+    loaded_->give_up = options_.give_up;
     loaded_->unload.what = Mail::What::unload;
     loaded_->unload.payload = loaded_.get();
     loaded_->number = options_.number;
@@ -44,6 +44,7 @@ class Preparation {
     make_parts();
     acts_ = acts_per_launch(plan_);
     make_bindings();
+    make_links();
     if (options_.poison) count_readers(*loaded_);
     for (ActorId i : plan_.actors.ids()) prepare_actor(state(i));
     make_sequences();
@@ -271,33 +272,21 @@ class Preparation {
     }
   }
 
+  void make_links() {
+    loaded_->hubs = link_members(plan_, options_.connect);
+    if (options_.links)
+      for (const auto& hub : loaded_->hubs)
+        for (int member : hub == nullptr ? std::vector<int>() : hub->here()) options_.links(hub->endpoint(member));
+  }
+
   void prepare_collective(ActorState& a) {
     const Collective& c = *a.actor->collective;
-    const Communicator& group = plan_.communicators[c.communicator];
-    if (loaded_->hubs.empty()) loaded_->hubs.resize(plan_.communicators.size());
-    auto& hub = loaded_->hubs[c.communicator];
-    if (!hub) {
-      for (const PlanDevice& member : group.members)
-        require(std::find(plan_.devices.begin(), plan_.devices.end(), member) != plan_.devices.end(), "communicator ", c.communicator, ": member ",
-                device_name(member), " is in another process; there are only local links yet");
-      hub = std::make_unique<comm::LocalHub>(static_cast<int>(group.members.size()));
-      for (int member = 0; options_.links && member < hub->members(); ++member) options_.links(hub->endpoint(member));
-    }
-    comm::CollectiveSpec spec;
-    spec.kind = comm::kind_from(c.kind);
-    spec.algorithm = comm::algorithm_from(group.algorithm);
-    spec.members = static_cast<int>(group.members.size());
-    spec.member = static_cast<int>(std::find(group.members.begin(), group.members.end(), device_of(*a.actor)) - group.members.begin());
-    spec.chunk = group.chunk;
-    spec.in = c.in.view;
-    spec.out = c.out.view;
-    for (const plan::Piece& p : c.sends) spec.sends.push_back({p.begin, p.size});
-    for (const plan::Piece& p : c.receives) spec.receives.push_back({p.begin, p.size});
-    spec.reduce = reduce_function(c.reduce, c.in.view.dtype);
+    comm::CollectiveSpec spec = runtime::spec_of(plan_, *a.actor);
     std::int64_t needs = comm::staging_bytes(spec), has = c.staging ? c.staging->view.bytes() : 0;
     require(needs <= has, "actor '", a.actor->name, "': a ", c.kind, " of ", c.in.view, " among ", spec.members, " needs ", needs,
             " bytes of staging, but the plan gives ", has);
-    a.collective = std::make_unique<comm::CollectiveRun>(std::move(spec), hub->endpoint(spec.member));
+    comm::Endpoint& endpoint = loaded_->hubs[c.communicator]->endpoint(spec.member);
+    a.collective = std::make_unique<comm::CollectiveRun>(std::move(spec), endpoint);
     locate(a, c.in, &a.collective_in);
     locate(a, c.out, &a.collective_out);
     if (c.staging) locate(a, *c.staging, &a.staging);

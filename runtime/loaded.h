@@ -23,6 +23,7 @@
 #include "plan/ports.h"
 #include "plan/turns.h"
 #include "runtime/held.h"
+#include "runtime/links.h"
 #include "runtime/mailbox.h"
 #include "runtime/session.h"
 
@@ -232,6 +233,7 @@ struct Loaded {
   double slow_read = 0;  // seconds
   bool check_nan = false;
   Delays delays;
+  std::function<void(const Error&)> give_up;  // none: this rank is alone
   std::vector<Binding> inputs, outputs;
   std::vector<Flight> flights;          // a ring: an act finds its launch by the number of its acts
   std::int64_t started = 0, ended = 0;  // launches; worker 0's
@@ -269,6 +271,8 @@ struct LoadOptions {
   bool check_nan = false;
   Delays delays = {};
   std::function<void(comm::Endpoint&)> links = {};
+  ConnectRank connect = {};                        // none: this rank is alone
+  std::function<void(const Error&)> give_up = {};  // tells other ranks that a collective broke here
 };
 
 // Prepares everything and runs the set-up of a plan that `verify` has passed. Throws without leaving anything behind: variables are added last.

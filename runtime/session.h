@@ -25,7 +25,8 @@
 
 namespace karez::comm {
 class Endpoint;
-}
+class Peers;
+}  // namespace karez::comm
 
 namespace karez::device {
 class Device;
@@ -41,6 +42,7 @@ class Worker;
 struct Loaded;
 struct Held;
 struct LaunchRecord;
+struct LoadOptions;
 struct Variables;
 struct Inquiry;
 struct CpuSet;
@@ -61,6 +63,8 @@ struct SessionOptions {
   int in_flight = 4;       // launches that may be under way at once; a further one waits in `launch`. Results that are read late hold none up
   bool check_nan = false;  // look at the results of every call: see check_finite.h
   bool pin = false;        // bind each worker and its kernels' teams to cores of their own, as many as the largest team
+  comm::Peers* peers = nullptr;  // the other ranks, where there are any; they outlive the session
+  std::uint64_t world = 0;       // what tells this session's links from those of others between the same processes; the same on all ranks
   // For tests.
   Delays delays = {};
   std::function<void(comm::Endpoint&)> links = {};  // told each endpoint of a plan that is loaded: it may put links of its own there
@@ -208,6 +212,7 @@ class Session {
   void start_workers(const Plan& plan);
   void pin_workers(const Plan& plan);
   Device& device(const PlanDevice& device);
+  void reach_ranks(const Plan& plan, LoadOptions& options);
 
   SessionOptions options_;
   TickScale scale_;  // of events
@@ -223,6 +228,7 @@ class Session {
   std::vector<std::unique_ptr<CpuSet>> told_;        // to workers: kept until they have ended
   std::vector<std::shared_ptr<Inquiry>> inquiries_;  // kept until all answered: a worker inside a kernel answers later
   std::int64_t launched_ = 0;
+  std::map<std::uint64_t, int> linked_;  // by program: how many plans of it have had links to other ranks
   std::atomic<bool> broken_{false};
 
   mutable std::mutex mutex_;  // guards what follows

@@ -2,14 +2,16 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "api/array.h"
 #include "api/inside/world_state.h"
 
 namespace karez {
 
-// Where a result lies.
+// What a result is and where it lies.
 struct Kept {
+  TensorType type;
   Mesh mesh;
   Layout layout;
   bool operator==(const Kept&) const = default;
@@ -17,7 +19,7 @@ struct Kept {
 
 struct ArrayValue {
   std::weak_ptr<WorldState> world;
-  runtime::Result result;
+  std::optional<runtime::Result> result;  // what this rank's devices hold; none: they hold nothing of it
   std::shared_ptr<const Kept> kept;
 
   static const ArrayValue& of(const Array& array);   // never made: an error

@@ -35,6 +35,7 @@ StoredParts parts_of(WorldState& world, const WorldState::Key& key, const Stored
   std::vector<Box> boxes;
   std::vector<std::pair<PlanDevice, View>> parts;
   for (int position = 0; position < variable.mesh.size(); ++position) {
+    if (variable.mesh.devices[static_cast<std::size_t>(position)].rank != world.ranks.rank()) continue;
     Box box = local_box(type.shape, variable.mesh, variable.layout, position);
     std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
     for (const Range& range : box) ranges.emplace_back(range.begin, range.end);

@@ -9,7 +9,9 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "api/inside/ranks.h"
 #include "api/inside/trace.h"
 #include "api/inside/waiting_weights.h"
 #include "api/world.h"
@@ -38,6 +40,8 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
   explicit WorldState(WorldOptions chosen);
 
   WorldOptions options;
+  WorldRanks ranks;
+  Agreed agreed;  // with the other ranks
   CostTable costs;
   graph::OpTable ops;
   kernels::KernelTable kernels;
@@ -51,6 +55,11 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
   using Key = std::pair<std::string, int>;
   std::map<Key, StoredVariable> variables;
   WaitingWeights waiting;  // for variables that are none yet
+  struct Gather {
+    std::string what;
+    int plan = 0, generation = 0;
+  };
+  std::vector<Gather> gathers;  // plans that bring a value to all ranks, see gather.h; the latest used last
   std::mutex mutex;
   std::atomic<std::thread::id> holder{};  // of the mutex
   std::atomic<bool> some_gone{false};     // the owner of a variable is no more
@@ -61,8 +70,8 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
 
   runtime::Session session;  // last: it is gone before the tables it points to
 
-  // What the compiler is told for a mesh of this many devices.
-  passes::CompileOptions compile_options(int devices) const;
+  // What the compiler is told for a program on these meshes.
+  passes::CompileOptions compile_options(const graph::Graph& graph) const;
 
   // With the lock.
   std::map<Key, StoredVariable>::const_iterator find(const Parameter& parameter) const;  // or variables.end()

@@ -1,0 +1,98 @@
+// Small programs that read one value, made when they are first needed and kept for a while.
+#include "api/inside/gather.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "api/inside/rooms.h"
+#include "base/text.h"
+#include "passes/pipeline.h"
+#include "passes/place.h"
+
+namespace karez {
+namespace {
+
+constexpr std::size_t kept_gathers = 16;  // plans; each holds memory for the value it brings
+
+Mesh first_devices(const WorldState& world) {
+  Mesh mesh{{{"rank", world.ranks.ranks()}}, {}};
+  for (int rank = 0; rank < world.ranks.ranks(); ++rank) mesh.devices.push_back({rank, 0});
+  return mesh;
+}
+
+std::string where(const Mesh& mesh) {
+  return cat(sbp::print(mesh), " on ", join(mesh.devices, " ", [](DeviceName device) { return sbp::print(device); }));
+}
+
+// A program whose one value `make` puts on the mesh, and which gives it whole to a device of each rank.
+template <class Make> Plan plan_of(WorldState& world, const Mesh& mesh, Make make) {
+  Trace trace(world.ops, {.name = "read", .mesh = first_devices(world)});
+  Builder& b = trace.builder;
+  b.where = "a read of what is not whole on every rank";
+  const int from = trace.number_of(mesh), to = trace.number_of(first_devices(world));
+  b.mesh = from;
+  const ValueId value = make(trace);
+  b.mesh = to;
+  trace.graph.outputs.push_back({"out0", b.on_mesh(value, to), std::nullopt});
+  Compilation c;
+  c.graph = place(std::move(trace.graph), world.ops);
+  c.ops = &world.ops;
+  c.catalog = &world.kernels;
+  c.evaluate = world.evaluate;
+  c.options = world.compile_options(c.graph);
+  compile(c);
+  return std::move(c.plan);
+}
+
+// The number of the plan in the session.
+template <class Make> int loaded(WorldState& world, const std::string& what, const Mesh& mesh, Make make) {
+  auto& gathers = world.gathers;
+  std::erase_if(gathers, [&](const WorldState::Gather& g) { return g.generation != world.generation; });
+  auto known = std::find_if(gathers.begin(), gathers.end(), [&](const WorldState::Gather& g) { return g.what == what; });
+  if (known != gathers.end()) {
+    std::rotate(known, known + 1, gathers.end());
+    return gathers.back().plan;
+  }
+  gathers.push_back({what, world.session.load(plan_of(world, mesh, make)), world.generation});
+  if (gathers.size() > kept_gathers) {
+    world.session.unload(gathers.front().plan);
+    gathers.erase(gathers.begin());
+  }
+  return gathers.back().plan;
+}
+
+}  // namespace
+
+bool whole_on_every_rank(const WorldState& world, const TensorType& type, const Mesh& mesh, const Layout& layout) {
+  if (world.ranks.alone()) return true;
+  std::map<int, std::set<std::string>> seen;    // boxes, by rank
+  std::map<int, std::int64_t> elements;         // of those
+  for (int position = 0; position < mesh.size(); ++position) {
+    const int rank = mesh.devices[static_cast<std::size_t>(position)].rank;
+    const Box box = local_box(type.shape, mesh, layout, position);
+    if (seen[rank].insert(join(box, " ", [](const Range& r) { return cat(r.begin, ":", r.end); })).second) elements[rank] += count_of(shape_of(box));
+  }
+  return static_cast<int>(elements.size()) == world.ranks.ranks() &&
+         std::all_of(elements.begin(), elements.end(), [&](const auto& of) { return of.second == type.count(); });
+}
+
+runtime::Result gathered(WorldState& world, const WorldState::Key& key, const StoredVariable& variable) {
+  const std::string name = key_of(key.first, key.second);
+  const int plan = loaded(world, cat("variable ", name, " ", sbp::print(variable.type, variable.mesh, variable.layout)), variable.mesh, [&](Trace& trace) {
+    const ValueId read = build::variable(trace.builder, name, variable.type);
+    trace.graph.variables.push_back({name, variable.type, trace.builder.mesh, variable.layout, read, {}});
+    return read;
+  });
+  return world.session.launch(plan).result("out0");
+}
+
+runtime::Result gathered(WorldState& world, const Kept& kept, const std::optional<runtime::Result>& part) {
+  const int plan = loaded(world, cat("array ", sbp::print(kept.type, kept.mesh, kept.layout), " ", where(kept.mesh)), kept.mesh,
+                          [&](Trace& trace) { return build::array_input(trace.builder, "array", kept.type, kept.layout); });
+  Results arrays;
+  if (part) arrays.emplace_back("array", *part);
+  return world.session.launch(plan, {}, arrays).result("out0");
+}
+
+}  // namespace karez

@@ -1,0 +1,19 @@
+// Reading what does not lie whole on every rank: a launch of all ranks that brings it to each of them.
+#pragma once
+
+#include <memory>
+
+#include "api/inside/array_value.h"
+#include "api/inside/world_state.h"
+
+namespace karez {
+
+// The same answer on every rank: what is asked is where the parts lie, not who asks.
+bool whole_on_every_rank(const WorldState& world, const TensorType& type, const Mesh& mesh, const Layout& layout);
+
+// A variable, or an array of which `part` is what this rank's devices hold, if they hold some. With the world's lock; the result is waited for
+// without it.
+runtime::Result gathered(WorldState& world, const WorldState::Key& key, const StoredVariable& variable);
+runtime::Result gathered(WorldState& world, const Kept& kept, const std::optional<runtime::Result>& part);
+
+}  // namespace karez

@@ -1,0 +1,27 @@
+// The endpoints of a plan's communicators: links within this rank, and to other ranks' processes where a collective exchanges bytes with them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "comm/collective.h"
+#include "comm/local_hub.h"
+#include "plan/plan.h"
+
+namespace karez::runtime {
+
+// One collective as its member runs it.
+comm::CollectiveSpec spec_of(const Plan& plan, const Actor& actor);
+
+// Makes one end of a link to another rank. Both ends give the same name; no other link between the two processes has it.
+using ConnectRank = std::function<std::unique_ptr<comm::Link>(int rank, const std::string& name, comm::Bell& bell)>;
+
+// By communicator; none where this rank's devices run no collective of it. A member elsewhere without a `connect` is an error.
+//
+// A link is named by what all ranks agree on: the communicator's members and sequence and the two that it joins, never a plan's own numbers.
+// Whoever exchanges no byte in any collective of the sequence has no link.
+ById<CommunicatorId, std::unique_ptr<comm::LocalHub>> link_members(const Plan& plan, const ConnectRank& connect);
+
+}  // namespace karez::runtime

@@ -1,0 +1,218 @@
+// Law 3 across processes: the same program on several ranks, each a process of its own, gives the losses of one process, over shared memory and TCP.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <random>
+#include <sstream>
+
+#include "api/karez.h"
+#include "api/inside/test_ranks.h"
+
+namespace karez::tests {
+namespace {
+
+constexpr int steps = 20;
+
+struct SmallCnn : nn::Module {
+  SmallCnn() : Module(DType::f64) {}
+  nn::Conv2d conv1{*this, "conv1", 1, 6, 3}, conv2{*this, "conv2", 6, 8, 3};
+  nn::Linear fc1{*this, "fc1", 8 * 2 * 2, 24}, fc2{*this, "fc2", 24, 10};
+  nn::Dropout drop{*this, "drop", 0.25};
+  Tensor operator()(Tensor x) {
+    x = avg_pool(tanh(conv1(x)), 2);
+    x = avg_pool(tanh(conv2(x)), 2);
+    return fc2(drop(tanh(fc1(flatten(x)))));
+  }
+};
+
+struct Setting {
+  std::string mesh;
+  int ranks = 1, each = 1;  // devices of each rank
+  bool by_rule = false, stages = false;
+  int microbatches = 1;
+};
+
+const std::map<std::string, Setting>& settings() {
+  static const std::map<std::string, Setting> all = {
+      {"one", {""}},
+      {"data", {"data=4", 4}},
+      {"model", {"model=4", 4, 1, true}},
+      {"hybrid", {"data=2,model=2", 4, 1, true}},
+      {"free", {"data=2,model=2", 4}},
+      {"two_by_two", {"data=2,model=2", 2, 2, true}},
+      {"two_by_two_data", {"data=4", 2, 2}},
+      {"pipeline", {"stage=2", 2, 1, false, true}},
+      {"pipeline_micro", {"stage=2", 2, 1, false, true, 3}},
+      {"micro", {"data=4", 4, 1, false, false, 3}},
+  };
+  return all;
+}
+
+const std::vector<LayoutRule> rules = {{"conv*.weight", P("model")},        {"conv*.bias", P("model")}, {"fc1.weight", P("model", nullptr)},
+                                       {"fc1.bias", P("model")}, {"fc2.weight", P(nullptr, "model")}};
+
+std::int64_t sent(const Counters& counters) {
+  std::int64_t sum = 0;
+  for (const auto& [kind, bytes] : counters.sent_bytes) sum += bytes;
+  return sum;
+}
+
+struct Outcome {
+  std::vector<double> losses, weight;
+  std::int64_t planned = 0, counted = 0;  // bytes of this rank
+};
+
+// Every rank runs this, and so does a process alone.
+Outcome train(const Setting& run, const std::optional<Ranks>& here) {
+  World world({.devices = run.each, .seed = 5, .ranks = here});
+  SmallCnn net;
+  optim::Adam adam(net.parameters(), {.lr = 2e-3});
+  FunctionOptions options{.microbatches = run.microbatches};
+  if (run.by_rule) options.rules = rules;
+  if (run.stages) options.placements = {{"conv*", 0}, {"fc*", 1}, {"drop", 1}};
+  auto step = compile(world.mesh(run.mesh),
+                      [&](Tensor x, Tensor y) {
+                        Tensor loss = cross_entropy(net(x), y);
+                        adam.step(grad(loss, net.parameters()));
+                        return loss;
+                      },
+                      options);
+  std::mt19937 random(7);
+  std::normal_distribution<double> normal;
+  Outcome out;
+  std::vector<Future> losses;
+  std::int64_t before = 0;
+  constexpr std::int64_t batch = 15;  // uneven on four, and in three parts
+  for (int s = 0; s < steps; ++s) {
+    HostArray x(TensorType{DType::f64, {batch, 1, 14, 14}}), y(TensorType{DType::i32, {batch}});
+    for (double& value : x.data<double>()) value = normal(random);
+    for (std::int32_t& label : y.data<std::int32_t>()) label = static_cast<std::int32_t>(random() % 10);
+    losses.push_back(step(x, y));
+    if (s > 0) continue;
+    losses.back().wait();  // what initialises has ended
+    before = sent(world.counters());
+  }
+  for (const Future& loss : losses) loss.wait();
+  out.counted = sent(world.counters()) - before;
+  for (const auto& transfer : step.plan().transfers) out.planned += (steps - 1) * transfer.bytes;
+  for (const Future& loss : losses) out.losses.push_back(loss.item());
+  const HostArray weight = world.read("conv2.weight");
+  out.weight.assign(weight.data<double>().begin(), weight.data<double>().end());
+  return out;
+}
+
+std::string text_of(const Outcome& outcome) {
+  std::ostringstream out;
+  out << std::hexfloat << outcome.planned << " " << outcome.counted << " " << outcome.losses.size();
+  for (double loss : outcome.losses) out << " " << loss;
+  for (double value : outcome.weight) out << " " << value;
+  return out.str();
+}
+
+Outcome outcome_of(const std::string& text) {
+  std::istringstream in(text);
+  Outcome out;
+  std::size_t losses = 0;
+  in >> out.planned >> out.counted >> losses;
+  for (std::string word; in >> word;) (out.losses.size() < losses ? out.losses : out.weight).push_back(std::strtod(word.c_str(), nullptr));
+  return out;
+}
+
+std::string from_environment(const char* name) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? "" : text;
+}
+
+// One rank, started by the tests below: writes what it found to a file.
+TEST(Processes, DISABLED_Rank) {
+  Ranks here{.rank = std::stoi(from_environment("KAREZ_TEST_RANK")),
+             .ranks = std::stoi(from_environment("KAREZ_TEST_RANKS")),
+             .store = from_environment("KAREZ_TEST_STORE"),
+             .token = from_environment("KAREZ_TEST_TOKEN")};
+  std::string text;
+  try {
+    text = text_of(train(settings().at(from_environment("KAREZ_TEST_SETTING")), here));
+  } catch (const Error& error) { text = cat("error: ", error.what()); }
+  std::ofstream(from_environment("KAREZ_TEST_OUT")) << text;
+}
+
+// Starts this program again as one rank.
+pid_t start_rank(const Ranks& all, int rank, const std::string& setting, const std::string& link, const std::string& out) {
+  std::vector<std::string> environment = {cat("KAREZ_TEST_RANK=", rank),       cat("KAREZ_TEST_RANKS=", all.ranks), cat("KAREZ_TEST_STORE=", all.store),
+                                          cat("KAREZ_TEST_TOKEN=", all.token), cat("KAREZ_TEST_SETTING=", setting), cat("KAREZ_TEST_OUT=", out),
+                                          cat("KAREZ_LINK=", link)};
+  for (char** at = environ; *at != nullptr; ++at)
+    if (std::strncmp(*at, "KAREZ_LINK=", 11) != 0 && std::strncmp(*at, "GTEST_", 6) != 0) environment.emplace_back(*at);
+  std::vector<std::string> arguments = {"rank", "--gtest_filter=Processes.DISABLED_Rank", "--gtest_also_run_disabled_tests", "--gtest_brief=1"};
+  std::vector<char*> argv, envp;
+  for (std::string& text : arguments) argv.push_back(text.data());
+  for (std::string& text : environment) envp.push_back(text.data());
+  argv.push_back(nullptr);
+  envp.push_back(nullptr);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    const int null = dup2(STDERR_FILENO, STDOUT_FILENO);
+    if (null >= 0) execve("/proc/self/exe", argv.data(), envp.data());
+    _exit(127);
+  }
+  return pid;
+}
+
+std::vector<Outcome> outcomes(const std::string& setting, const std::string& link) {
+  const Setting& run = settings().at(setting);
+  const Ranks all = meeting(run.ranks);
+  const auto folder = std::filesystem::temp_directory_path() / cat("karez-ranks-", getpid(), "-", setting, "-", link);
+  std::filesystem::create_directories(folder);
+  std::vector<pid_t> processes;
+  auto file = [&](int rank) { return (folder / cat(rank)).string(); };
+  for (int rank = 0; rank < run.ranks; ++rank) processes.push_back(start_rank(all, rank, setting, link, file(rank)));
+  std::vector<Outcome> found;
+  for (int rank = 0; rank < run.ranks; ++rank) {
+    int status = 0;
+    waitpid(processes[static_cast<std::size_t>(rank)], &status, 0);
+    EXPECT_EQ(status, 0) << "rank " << rank;
+    std::ifstream in(file(rank));
+    const std::string text(std::istreambuf_iterator<char>(in), {});
+    EXPECT_NE(text.substr(0, 6), "error:") << "rank " << rank << ": " << text;
+    found.push_back(outcome_of(text));
+  }
+  std::filesystem::remove_all(folder);
+  return found;
+}
+
+class LawThreeOnProcesses : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(LawThreeOnProcesses, TheLossesAreThoseOfOneDeviceTo1e10OverSharedMemoryAndTcp) {
+  static const Outcome one = train(settings().at("one"), {});
+  std::vector<double> first;
+  for (const char* link : {"shm", "tcp"}) {
+    const std::vector<Outcome> found = outcomes(GetParam(), link);
+    for (std::size_t rank = 0; rank < found.size(); ++rank) {
+      ASSERT_EQ(found[rank].losses.size(), one.losses.size()) << link << ", rank " << rank;
+      for (std::size_t s = 0; s < one.losses.size(); ++s)
+        EXPECT_LE(std::abs(found[rank].losses[s] - one.losses[s]), 1e-10 * std::abs(one.losses[s])) << link << ", rank " << rank << ", step " << s;
+      EXPECT_EQ(found[rank].losses, found[0].losses) << "every rank reads the same bits";
+      EXPECT_EQ(found[rank].weight, found[0].weight) << "likewise";
+      ASSERT_EQ(found[rank].weight.size(), one.weight.size());
+      for (std::size_t i = 0; i < one.weight.size(); ++i) EXPECT_NEAR(found[rank].weight[i], one.weight[i], 1e-9) << link;
+      EXPECT_EQ(found[rank].planned, found[rank].counted) << link << ", rank " << rank << ": bytes at its links";
+      EXPECT_GT(found[rank].planned, 0);
+    }
+    if (first.empty()) first = found[0].losses;
+    EXPECT_EQ(found[0].losses, first) << "whatever carries the bytes";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Settings, LawThreeOnProcesses,
+                         ::testing::Values("data", "model", "hybrid", "free", "two_by_two", "two_by_two_data", "pipeline", "pipeline_micro", "micro"));
+
+}  // namespace
+}  // namespace karez::tests

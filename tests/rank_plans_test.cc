@@ -1,0 +1,147 @@
+// Every rank compiles for itself: what all ranks of a world plan, taken together, is what one process with all their devices plans.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "api/inside/rooms.h"
+#include "api/karez.h"
+#include "base/text.h"
+#include "kernels/kernel.h"
+#include "ops/all_ops.h"
+#include "passes/layout_rules.h"
+#include "passes/pipeline.h"
+#include "passes/place.h"
+
+namespace karez::tests {
+namespace {
+using namespace passes;
+
+struct Net : nn::Module {
+  nn::Conv2d conv{*this, "conv", 3, 8, 3};
+  nn::Linear fc1{*this, "fc1", 8 * 5 * 5, 24}, fc2{*this, "fc2", 24, 10};
+  Tensor operator()(Tensor x) { return fc2(tanh(fc1(flatten(avg_pool(tanh(conv(x)), 2))))); }
+};
+
+struct Case {
+  const char* mesh;
+  std::vector<LayoutRule> rules = {};
+  int microbatches = 1;
+  bool stages = false;  // fc1 and fc2 on the second half of the devices
+};
+
+const std::vector<LayoutRule> by_rule = {{"conv.weight", P("model")}, {"fc1.weight", P("model", nullptr)}, {"fc1.bias", P("model")},
+                                         {"fc2.weight", P(nullptr, "model")}};
+
+// The program of a training step on devices of one process, in whose world its ops are.
+graph::Graph traced(const Case& k, const World& world) {
+  Net net;
+  optim::SGD sgd(net.parameters(), {.lr = 0.1, .momentum = 0.5});
+  std::vector<PlacementRule> placements;
+  if (k.stages) placements = {{"conv", 0}, {"fc1", 1}, {"fc2", 1}};
+  auto step = compile(world.mesh(k.mesh),
+                      [&](Tensor x, Tensor y) {
+                        Tensor scores = net(x), loss = cross_entropy(scores, y);
+                        sgd.step(grad(loss, net.parameters()));
+                        return std::pair{loss, scores};
+                      },
+                      {.placements = placements, .microbatches = k.microbatches});
+  step.compile({{DType::f32, {30, 3, 12, 12}}, {DType::i32, {30}}});
+  graph::Graph graph = step.graph();
+  apply_rules(graph, k.rules);
+  return graph;
+}
+
+// As rank `rank` of a world in which each rank has `each` devices.
+Compilation compiled(graph::Graph graph, const graph::OpTable& ops, const kernels::KernelTable& kernels, int rank, int ranks, int each, int micro) {
+  for (Mesh& mesh : graph.meshes)
+    for (sbp::DeviceName& device : mesh.devices) {
+      const int number = device.rank * each + device.device;
+      device = {number / each, number % each};
+    }
+  Compilation c;
+  c.graph = std::move(graph);
+  c.ops = &ops;
+  c.catalog = &kernels;
+  c.options.rank = rank;
+  c.options.world = ranks;
+  c.options.team = 2;
+  c.options.microbatches = micro;
+  c.options.fold_bytes = 0;  // nothing is evaluated here
+  c.options.off = {"canonicalise"};
+  compile(c);
+  return c;
+}
+
+std::string views(const std::vector<plan::Operand>& operands) {
+  return join(operands, ", ", [](const plan::Operand& o) { return print(o.view); });
+}
+
+// What a rank's plan says of each device, by the device's number in the world: calls with kernels, strides and teams; collectives with their members,
+// sequences and pieces; what is read, kept and stored there. Not where in memory.
+using Device = std::multiset<std::string>;
+void add_to(std::map<int, Device>& devices, const plan::Plan& plan, int each) {
+  auto number = [&](const plan::PlanDevice& d) { return d.rank * each + d.device; };
+  auto pieces = [](const std::vector<plan::Piece>& list) {
+    return join(list, " ", [](const plan::Piece& p) { return cat(print_shape(p.begin), "+", print_shape(p.size)); });
+  };
+  for (const plan::Actor& actor : plan.actors) {
+    Device& there = devices[number(plan.devices[plan.stream(actor.stream).device])];
+    for (const plan::Call& call : actor.calls)
+      there.insert(cat(actor.name, ": ", call.kernel, " ", call.attrs.print(), " ", views(call.in), " -> ", views(call.out), " team ", call.team, " acts ",
+                       call.acts.begin, "-", call.acts.end, " ", call.where));
+    if (const auto& c = actor.collective) {
+      const plan::Communicator& group = plan.communicators[c->communicator];
+      there.insert(cat(actor.name, ": ", c->kind, " ", c->reduce, " among ",
+                       join(group.members, " ", [&](const plan::PlanDevice& d) { return cat(number(d)); }), " ", group.algorithm, " [",
+                       join(group.sequence, ", "), "] at ", join(c->turns, " "), " ", print(c->in.view), " -> ", print(c->out.view), " sends ",
+                       pieces(c->sends), " receives ", pieces(c->receives)));
+    }
+    if (actor.body == plan::BodyKind::fetch)
+      there.insert(cat(actor.name, ": ", views(actor.bound), join(actor.slices, " ", [](const Attrs& slice) { return slice.print(); })));
+  }
+  for (const plan::Block& block : plan.blocks)
+    if (block.kind == plan::BlockKind::variable)
+      devices[number(plan.devices[block.device])].insert(cat("variable ", block.name, " ", block.layout, " ", block.bytes));
+}
+
+class RankPlans : public ::testing::TestWithParam<Case> {};
+
+TEST_P(RankPlans, TogetherAreThePlanOfOneProcessWithAllDevices) {
+  const Case& k = GetParam();
+  const int devices = Mesh::parse(k.mesh).size();
+  const graph::OpTable ops = ops::all_ops();
+  const kernels::KernelTable kernels(kernels::cpu_kernels());
+  World world({.devices = devices, .workers = 1, .team = 1});
+  const graph::Graph graph = traced(k, world);
+  const Compilation whole = compiled(graph, ops, kernels, 0, 1, devices, k.microbatches);
+  std::map<int, Device> wanted;
+  add_to(wanted, whole.plan, devices);
+  for (int ranks : {2, 4}) {
+    if (devices % ranks != 0) continue;
+    const int each = devices / ranks;
+    std::map<int, Device> found;
+    std::map<std::string, std::int64_t> bytes;  // by transfer
+    std::set<std::uint64_t> hashes;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const Compilation one = compiled(graph, ops, kernels, rank, ranks, each, k.microbatches);
+      for (const plan::PlanDevice& device : one.plan.devices) EXPECT_EQ(device.rank, rank);
+      add_to(found, one.plan, each);
+      for (const plan::Transfer& t : one.plan.transfers) bytes[cat(t.kind, " ", t.axis, " ", t.value)] += t.bytes;
+      hashes.insert(one.plan.program_hash);
+    }
+    EXPECT_EQ(hashes.size(), 1u) << "all ranks agree on the program";
+    for (int d = 0; d < devices; ++d) EXPECT_EQ(found[d], wanted[d]) << "device " << d << " of " << ranks << " ranks";
+    std::map<std::string, std::int64_t> all;
+    for (const plan::Transfer& t : whole.plan.transfers) all[cat(t.kind, " ", t.axis, " ", t.value)] += t.bytes;
+    EXPECT_EQ(bytes, all) << ranks << " ranks";
+    EXPECT_FALSE(all.empty());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Meshes, RankPlans,
+                         ::testing::Values(Case{"data=4"}, Case{"model=4", by_rule}, Case{"data=2,model=2", by_rule}, Case{"data=2,model=2"},
+                                           Case{"data=4", {}, 3}, Case{"stage=2", {}, 1, true}, Case{"stage=2,data=2", {}, 2, true}));
+
+}  // namespace
+}  // namespace karez::tests
