@@ -200,7 +200,7 @@ TEST(RanksInOneProcess, WorldsThatDifferAreRefusedOnEveryRank) {
   for (const std::string& text : told)
     EXPECT_EQ(text, "the options of rank 2's World differ from those of rank 0's: 'devices = 2' against 'devices = 1'");
   auto wrong = [](Ranks ranks) { return error_of([&] { World world({.ranks = ranks}); }); };
-  EXPECT_THAT(wrong({.rank = 2, .ranks = 2, .store = "@x"}), HasSubstr("rank 2 of 2"));
+  EXPECT_THAT(wrong({.rank = 2, .ranks = 2, .store = "@x"}), HasSubstr("a world's rank 2 of 2"));
   EXPECT_THAT(wrong({.rank = 1, .ranks = 2}), HasSubstr("is not told where the ranks meet"));
   EXPECT_THAT(error_of([] {
                 on_ranks(2, [](const Ranks& here) { World({.ranks = here}).mesh("d=3"); });

@@ -27,9 +27,6 @@ WorldOptions checked(WorldOptions options) {
   require(options.devices <= options.device_limit, "a world of ", options.devices, " devices; more than ", options.device_limit,
           " need a higher WorldOptions::device_limit, World({.devices = ", options.devices, ", .device_limit = ", options.devices,
           "}): plans for so many take minutes to make");
-  const std::int64_t all = static_cast<std::int64_t>(options.devices) * (options.ranks ? options.ranks->ranks : 1);
-  require(all <= options.device_limit, "a world of ", all, " devices on ", options.ranks ? options.ranks->ranks : 1, " ranks; more than ",
-          options.device_limit, " need a higher WorldOptions::device_limit: plans for so many take minutes to make");
   require(options.workers >= 0, "a world with ", options.workers, " workers; 0 lets it choose");
   require(options.in_flight >= 1 && options.in_flight <= 1024, "a world with ", options.in_flight, " launches in flight; 1 to 1024 are possible");
   require(options.memory >= 0, "a world with ", options.memory, " bytes a device; 0 sets no limit");
@@ -42,8 +39,7 @@ SessionOptions session_options(const WorldOptions& options, const WorldRanks& ra
                      .poison = options.poison.value_or(poison_by_default),
                      .in_flight = options.in_flight,
                      .check_nan = options.check_nan,
-                     .peers = ranks.peers(),
-                     .world = ranks.number()};
+                     .peers = ranks.peers()};
   if (!ranks.alone() && agreed.cores == 1) out.spin_microseconds = 0;  // a rank that spins takes another one's core
   if (options.session) options.session(out);
   return out;
@@ -76,7 +72,7 @@ template <class Row> std::vector<Row> with_rows(std::vector<Row> rows, const std
 
 WorldState::WorldState(WorldOptions chosen)
     : options(checked(std::move(chosen))),
-      ranks(options.ranks),
+      ranks(options),
       agreed(ranks.agree(options, costs_of(options))),
       costs(CostTable::parse(agreed.costs)),
       ops(with_rows(all_op_rows(), options.ops, "WorldOptions::ops", "an op")),
@@ -121,6 +117,8 @@ DeviceMesh World::mesh(std::vector<MeshAxis> axes, const MeshPlace& place) const
   Mesh mesh = Mesh::of(std::move(axes));
   const int each = state_->options.devices, has = each * ranks(), end = place.devices.empty() ? place.first + mesh.size() : mesh.size();
   const bool alone = ranks() == 1;
+  require(ErrorKind::device, mesh.size() <= state_->options.device_limit, print(mesh), " takes ", mesh.size(), " devices; more than ",
+          state_->options.device_limit, " need a higher WorldOptions::device_limit: plans for so many take minutes to make");
   require(ErrorKind::device, place.first == 0 || place.devices.empty(), print(mesh), " is to lie from device ", place.first, " on and on devices ",
           join(place.devices, ", "), "; give one of both");
   require(ErrorKind::device, place.first >= 0, print(mesh), " is to lie from device ", place.first, " on; the first is 0");

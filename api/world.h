@@ -18,19 +18,18 @@ struct SessionOptions;
 
 namespace karez {
 
-// Which of several processes this one is, all of which run the same program: each is a rank, and has as many devices.
+// Which of several processes this one is, all of which run the same program: each is a rank, and all have as many devices. For programs that are
+// started otherwise than docs/distributed.md says.
 struct Ranks {
   int rank = 0, ranks = 1;
-  std::string store = {};      // where they meet: an address of rank 0, "127.0.0.1:4711", or "@name" within one host
-  std::string token = {};      // what all know and nobody else does: 64 hexadecimal digits
-  std::string interface = {};  // at whose address this process is reached; "": loopback
-  std::string link = {};       // "shm" or "tcp" instead of what fits; "": KAREZ_LINK, and without it shared memory within a host
-  std::string host = {};       // what is one host; "": KAREZ_HOST, and without it the kernel and its network namespace
-  double peer_timeout = 30;    // seconds for another rank to come, and to be reached
+  std::string store = {};  // where they meet: an address of rank 0, "127.0.0.1:4711", or "@name" within one host
+  std::string token = {};  // what all know and nobody else does: 64 hexadecimal digits
+  std::string link = {};   // "shm" or "tcp" instead of what fits; "": KAREZ_LINK, and without it shared memory within a host
+  std::string host = {};   // what is one host; "": KAREZ_HOST, and without it the kernel and its network namespace
 };
 
 struct WorldOptions {
-  int devices = 1;          // logical CPU devices of this process
+  int devices = 1;          // logical CPU devices of this process; with several ranks of each (KAREZ_DEVICES, where 1 stands here)
   int device_limit = 4096;  // more devices than this are an error: a plan for that many takes minutes to make
   int workers = 0;          // threads that serve them; 0: one a device, never more than cores
   int team = 0;             // threads of one kernel, at most 1024; 0: the cores a worker has for itself. Results depend on it in their last bits
@@ -43,7 +42,8 @@ struct WorldOptions {
   std::int64_t memory = 0;
   bool check_nan = false;           // look at every result: the first call that makes a NaN or an infinity of finite operands fails its launch. Slow
   std::optional<bool> poison = {};  // fill fresh memory with a pattern that no correct plan reads; only builds for tests do it unasked
-  std::optional<Ranks> ranks = {};  // none: this process is alone
+  std::optional<Ranks> ranks = {};  // none: as who started this process says (docs/distributed.md); nobody: it is alone
+  double peer_timeout = 30;         // seconds for another rank to come, and for its host to answer
   // A user's own rows beside ours; a name that is taken is an error. An op needs a kernel of its own, which `apply` then calls it by.
   std::vector<OpDef> ops = {};
   std::vector<KernelRow> kernels = {};

@@ -18,7 +18,7 @@ Address address_at(const Launch& launch, int world) {
 
 }  // namespace
 
-Meeting::Meeting(Reactor& reactor, const Launch& launch, int world, Seconds timeout) {
+Meeting::Meeting(Reactor& reactor, const Launch& launch, int world, Seconds timeout, Seconds patience) {
   require(launch.ranks > 1, "one rank alone has nobody to meet");
   const std::string key = cat("karez-store-", world);
   if (launch.by_pmix) pmix_ = std::make_unique<Pmix>();
@@ -35,7 +35,7 @@ Meeting::Meeting(Reactor& reactor, const Launch& launch, int world, Seconds time
     if (launch.by_pmix) pmix_->put(key, print(address = server_->address()));
   }
   try {
-    client_ = std::make_unique<StoreClient>(address, door, launch.rank, this_process(), timeout);
+    client_ = std::make_unique<StoreClient>(address, door, launch.rank, this_process(), timeout, patience);
   } catch (const Error& error) {
     fail(ErrorKind::peer, "rank ", launch.rank, " of ", launch.ranks, " from ", name_of(launch.launcher), " does not find rank 0: ", error.what());
   }

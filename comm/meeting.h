@@ -17,7 +17,9 @@ class Meeting {
   //
   // Where the launcher brought no token, all ranks are on one host: the store then takes only processes of this user, as the kernel tells
   // (socket.h), and hands out a token that rank 0 made.
-  Meeting(Reactor& reactor, const Launch& launch, int world, Seconds timeout = Seconds(30));
+  //
+  // The store's answers may take `patience`, or else as long.
+  Meeting(Reactor& reactor, const Launch& launch, int world, Seconds timeout = Seconds(30), Seconds patience = {});
 
   StoreClient& store() { return *client_; }
   const Token& token() const { return token_; }

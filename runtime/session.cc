@@ -199,7 +199,7 @@ int Session::load(const Plan& plan) {
 void Session::reach_ranks(const Plan& plan, LoadOptions& options) {
   if (options_.peers == nullptr) return;
   require(plan.rank == options_.peers->rank(), "plan '", plan.name, "' is rank ", plan.rank, "'s, not rank ", options_.peers->rank(), "'s");
-  const std::string program = cat("world ", options_.world, " program ", plan.program_hash, " ", linked_[plan.program_hash]++, "\n");
+  const std::string program = cat("program ", plan.program_hash, " ", linked_[plan.program_hash]++, "\n");
   options.connect = [this, program](int rank, const std::string& name, comm::Bell& bell) {
     constexpr int depth = 8;
     return options_.peers->connect(rank).open(hash_text(program + name), depth, bell);

@@ -63,8 +63,7 @@ struct SessionOptions {
   int in_flight = 4;       // launches that may be under way at once; a further one waits in `launch`. Results that are read late hold none up
   bool check_nan = false;  // look at the results of every call: see check_finite.h
   bool pin = false;        // bind each worker and its kernels' teams to cores of their own, as many as the largest team
-  comm::Peers* peers = nullptr;  // the other ranks, where there are any; they outlive the session
-  std::uint64_t world = 0;       // what tells this session's links from those of others between the same processes; the same on all ranks
+  comm::Peers* peers = nullptr;  // the other ranks, where there are any; for this session alone, and they outlive it
   // For tests.
   Delays delays = {};
   std::function<void(comm::Endpoint&)> links = {};  // told each endpoint of a plan that is loaded: it may put links of its own there

@@ -1,64 +1,85 @@
-// The process' place among the ranks, and how worlds agree through the store.
+// Finding the other ranks, and how all of them agree through the store.
 #include "api/inside/ranks.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <exception>
 #include <map>
 #include <mutex>
+#include <set>
 #include <sstream>
 #include <utility>
+#include <vector>
 
-#include "api/inside/rooms.h"
 #include "base/text.h"
 #include "comm/host.h"
+#include "comm/meeting.h"
+#include "comm/peers.h"
+#include "comm/reactor.h"
 #include "device/cpu_budget.h"
 
 namespace karez {
+
+struct WorldRanks::Joined {
+  Joined(const comm::Launch& launch, int world, const Ranks& where, double timeout)
+      : meeting(reactor, launch, world, comm::Seconds(timeout), patience),
+        peers(reactor, meeting.store(), meeting.token(),
+              {.rank = launch.rank,
+               .ranks = launch.ranks,
+               .interface = meeting.interface(),
+               .force = comm::link_class_from(where.link),
+               .host = where.host,
+               .timeout = comm::Seconds(timeout),
+               .peer_timeout = comm::Seconds(timeout)}) {}
+
+  // For ranks that compute long between two meetings. That one has gone is told at once.
+  static constexpr comm::Seconds patience{24 * 3600.0};
+  comm::Reactor reactor;
+  comm::Meeting meeting;
+  comm::Peers peers;
+};
+
 namespace {
 
-constexpr Seconds patience{24 * 3600.0};  // for ranks that compute long between two meetings; that one has gone is told at once
-
-PeersOptions peers_options(const Ranks& where) {
-  return {.rank = where.rank,
-          .ranks = where.ranks,
-          .interface = where.interface,
-          .force = link_class_from(where.link),
-          .host = where.host,
-          .timeout = Seconds(where.peer_timeout),
-          .peer_timeout = Seconds(where.peer_timeout)};
-}
-
-std::unique_ptr<StoreServer> served(Reactor& reactor, const Token& token, const Ranks& where) {
-  return where.rank == 0 ? std::make_unique<StoreServer>(reactor, token, parse_address(where.store)) : nullptr;
-}
-
-const Ranks& checked(const Ranks& where) {
+// What the options say, in the words of who starts processes.
+comm::Launch launch_of(const Ranks& where) {
   require(where.ranks >= 1 && where.rank >= 0 && where.rank < where.ranks, "a world's rank ", where.rank, " of ", where.ranks);
-  require(!where.store.empty(), "rank ", where.rank, " of ", where.ranks, " is not told where the ranks meet; Ranks::store is an address like "
-          "127.0.0.1:4711");
-  require(where.peer_timeout > 0, "ranks that wait ", where.peer_timeout, " s for each other");
-  return where;
+  require(where.ranks == 1 || !where.store.empty(), "rank ", where.rank, " of ", where.ranks,
+          " is not told where the ranks meet; Ranks::store is an address like 127.0.0.1:4711");
+  comm::Launch out;
+  out.rank = where.rank;
+  out.ranks = where.ranks;
+  if (where.ranks == 1) return out;
+  out.store = comm::parse_address(where.store);
+  out.one_host = out.store.is_name();
+  out.token = comm::parse_token(where.token);
+  out.said = cat("WorldOptions::ranks of rank ", where.rank);
+  return out;
 }
 
+comm::Launch found(const WorldOptions& options) {
+  comm::Launch told = comm::launch_from(comm::process_environment());
+  if (!options.ranks) return told;
+  const Ranks& asked = *options.ranks;
+  require(told.launcher == comm::Launcher::none || (told.rank == asked.rank && told.ranks == asked.ranks), "World: its options say rank ", asked.rank,
+          " of ", asked.ranks, ", but ", comm::name_of(told.launcher), " started this process as rank ", told.rank, " of ", told.ranks, " (", told.said,
+          ")");
+  return launch_of(asked);
+}
+
+// The worlds that this process has made at a place, counted: the n-th meets the n-th of the others. They have nothing else in common that could
+// know it. One process may hold several ranks (tests do).
+int next_world(const comm::Launch& launch) {
+  static std::mutex mutex;
+  static std::map<std::pair<std::string, int>, int> made;
+  std::lock_guard lock(mutex);
+  return made[{comm::print(launch.store), launch.rank}]++;
+}
+
+std::string offer_of(int rank) { return cat("offer/", rank); }
 std::string bye_of(int rank) { return cat("bye/", rank); }
 
 }  // namespace
-
-RankedProcess::RankedProcess(const Ranks& where)
-    : token(parse_token(checked(where).token)),
-      server(served(reactor, token, where)),
-      store(parse_address(where.store), token, where.rank, this_process(), Seconds(where.peer_timeout), patience),
-      peers(reactor, store, token, peers_options(where)),
-      where_(where) {}
-
-// A process that ends because something was thrown waits for nobody: the others are to hear of it.
-RankedProcess::~RankedProcess() {
-  if (std::uncaught_exceptions() > 0) return;
-  try {
-    store.set(bye_of(where_.rank), "");
-    for (int rank = 1; where_.rank == 0 && rank < where_.ranks; ++rank) store.wait(bye_of(rank));
-  } catch (const std::exception&) {}  // somebody has gone otherwise: nothing is left to wait for
-}
 
 std::string Agreed::print() const { return cat(cores, " ", memory, "\n", costs); }
 
@@ -72,38 +93,40 @@ Agreed Agreed::parse(std::string_view text) {
   return out;
 }
 
+WorldRanks::WorldRanks(WorldOptions& options) {
+  const comm::Launch launch = found(options);
+  if (launch.devices) {
+    require(options.devices == 1 || options.devices == *launch.devices, "World: its options say ", options.devices, " devices, but KAREZ_DEVICES says ",
+            *launch.devices);
+    options.devices = *launch.devices;
+  }
+  if (launch.ranks == 1) return;
+  require(options.peer_timeout > 0, "a world whose ranks wait ", options.peer_timeout, " s for each other");
+  rank_ = launch.rank;
+  ranks_ = launch.ranks;
+  crowded_ = launch.crowded.value_or(false);
+  const int world = next_world(launch);
+  joined_ = std::make_unique<Joined>(launch, world, options.ranks.value_or(Ranks{}), options.peer_timeout);
+  if (rank_ > 0 || world > 0 || launch.launcher == comm::Launcher::none) return;
+  std::set<std::string_view> links;
+  for (int rank = 1; rank < ranks_; ++rank) links.insert(comm::name_of(joined_->peers.link_class(rank)));
+  std::fprintf(stderr, "%s\n", comm::line_of(launch, options.devices, base::join(links, "+")).c_str());
+}
+
+WorldRanks::~WorldRanks() {
+  if (joined_ == nullptr || std::uncaught_exceptions() > 0) return;
+  comm::StoreClient& store = joined_->meeting.store();
+  try {
+    store.set(bye_of(rank_), "");
+    for (int rank = 1; rank_ == 0 && rank < ranks_; ++rank) store.wait(bye_of(rank));
+  } catch (const std::exception&) {}  // somebody has gone otherwise: there is nothing left to wait for
+}
+
+comm::Peers* WorldRanks::peers() const { return joined_ == nullptr ? nullptr : &joined_->peers; }
+
 namespace {
 
-// A process' place at one rank, while a world there lives. One process may hold several ranks, each with worlds of its own (tests do).
-struct Place {
-  std::mutex mutex;  // held while it is taken, which waits for others
-  std::weak_ptr<RankedProcess> process;
-};
-
-// Which worlds of a process belong together is the process' to know: they have nothing else in common.
-Place& place_of(const Ranks& where) {
-  static std::mutex mutex;
-  static std::map<std::pair<std::string, int>, Place> places;
-  std::lock_guard lock(mutex);
-  return places[{where.store, where.rank}];
-}
-
-std::shared_ptr<RankedProcess> process_at(const Ranks& where) {
-  Place& place = place_of(where);
-  std::lock_guard lock(place.mutex);
-  auto process = place.process.lock();
-  if (process == nullptr) place.process = process = std::make_shared<RankedProcess>(where);
-  require(process->peers.ranks() == where.ranks, "a world of ", where.ranks, " ranks, where an earlier one of this process has ",
-          process->peers.ranks());
-  return process;
-}
-
-// Whatever must be the same on all ranks; a line each.
-std::string must_be_equal(const WorldOptions& options) {
-  return cat("devices = ", options.devices, "\nseed = ", options.seed, "\nteam = ", options.team, "\nin_flight = ", options.in_flight, "\n");
-}
-
-// What a rank says of itself: what must be equal, then a line of what is agreed on, then the cores it runs on, which ranks of one host may share.
+// What a rank says of itself: what must be equal, a line each; the cores it runs on, which ranks of one host may share; how many, and its limit.
 struct Offer {
   std::string equal, machine;
   int cores = 1;
@@ -117,60 +140,58 @@ struct Offer {
     std::getline(in, line);
     std::istringstream(line) >> out.cores >> out.memory;
     std::getline(in, out.machine);
-    out.equal = text.substr(std::min<std::size_t>(text.size(), static_cast<std::size_t>(std::max<std::streamoff>(in.tellg(), 0))));
+    while (std::getline(in, line)) out.equal += line + "\n";
     return out;
   }
 };
 
-// "" or the first line in which they differ.
-std::string first_difference(const std::string& mine, const std::string& theirs) {
-  std::istringstream a(mine), b(theirs);
-  for (std::string x, y; std::getline(a, x) && std::getline(b, y);)
+std::string must_be_equal(const WorldOptions& options) {
+  return cat("devices = ", options.devices, "\nseed = ", options.seed, "\nteam = ", options.team, "\nin_flight = ", options.in_flight, "\n");
+}
+
+// Of two texts of as many lines: the first in which they differ.
+std::string first_difference(const std::string& a, const std::string& b) {
+  std::istringstream left(a), right(b);
+  for (std::string x, y; std::getline(left, x) && std::getline(right, y);)
     if (x != y) return cat("'", x, "' against '", y, "'");
-  return mine == theirs ? "" : "more lines";
+  return "one says more";
+}
+
+// Rank 0's verdict: '+' and what is agreed on, or '-' and why not.
+std::string verdict(const std::vector<Offer>& offers, std::string costs) {
+  Agreed agreed{offers[0].cores, offers[0].memory, std::move(costs)};
+  std::map<std::string, int> sharing;  // how many run on the same cores
+  for (const Offer& offer : offers) ++sharing[offer.machine];
+  for (std::size_t rank = 0; rank < offers.size(); ++rank) {
+    const Offer& offer = offers[rank];
+    if (offer.equal != offers[0].equal)
+      return cat("-the options of rank ", rank, "'s World differ from those of rank 0's: ", first_difference(offer.equal, offers[0].equal));
+    agreed.cores = std::min(agreed.cores, std::max(1, offer.cores / sharing[offer.machine]));
+    if (offer.memory > 0 && (agreed.memory == 0 || offer.memory < agreed.memory)) agreed.memory = offer.memory;
+  }
+  return cat("+", agreed.print());
 }
 
 }  // namespace
 
-WorldRanks::WorldRanks(const std::optional<Ranks>& where) {
-  if (!where || checked(*where).ranks == 1) return;
-  process_ = process_at(*where);
-  number_ = process_->worlds++;
-}
-
-std::string WorldRanks::key(std::string_view what) const { return cat("world/", number_, "/", what); }
-
 Agreed WorldRanks::agree(const WorldOptions& options, const CostTable& costs) const {
-  const CpuBudget budget = cpu_budget();
+  const device::CpuBudget budget = device::cpu_budget();
   if (alone()) return {budget.cores, options.memory, costs.print()};
-  StoreClient& store = process_->store;
-  const Offer mine{must_be_equal(options), cat(this_host(), " cpus ", join(budget.cpus, " ")), budget.cores, options.memory};
-  auto of = [](int rank) { return cat("offer/", rank); };
-  store.set(key(of(rank())), mine.print());
-  if (rank() == 0) {
-    Agreed agreed{budget.cores, options.memory, costs.print()};
+  comm::StoreClient& store = joined_->meeting.store();
+  const Offer mine{must_be_equal(options), cat(comm::this_host(), " cpus ", base::join(budget.cpus, " ")), crowded_ ? 1 : budget.cores, options.memory};
+  store.set(offer_of(rank_), mine.print());
+  if (rank_ == 0) {
     std::vector<Offer> offers;
-    std::map<std::string, int> sharing;  // how many run on the same cores
-    std::string wrong;
-    for (int r = 0; r < ranks(); ++r) {
-      offers.push_back(Offer::parse(store.wait(key(of(r)))));
-      ++sharing[offers.back().machine];
-      if (wrong.empty() && offers.back().equal != mine.equal)
-        wrong = cat("the options of rank ", r, "'s World differ from those of rank 0's: ", first_difference(offers.back().equal, mine.equal));
-    }
-    for (const Offer& offer : offers) {
-      agreed.cores = std::min(agreed.cores, std::max(1, offer.cores / sharing[offer.machine]));
-      if (offer.memory > 0 && (agreed.memory == 0 || offer.memory < agreed.memory)) agreed.memory = offer.memory;
-    }
-    store.set(key("agreed"), wrong.empty() ? cat("+", agreed.print()) : cat("-", wrong));
+    for (int rank = 0; rank < ranks_; ++rank) offers.push_back(Offer::parse(store.wait(offer_of(rank))));
+    store.set("agreed", verdict(offers, costs.print()));
   }
-  const std::string said = store.wait(key("agreed"));
-  require(!said.empty() && said[0] == '+', said.empty() ? said : said.substr(1));
+  const std::string said = store.wait("agreed");
+  require(!said.empty() && said[0] == '+', said.empty() ? "rank 0 says nothing" : said.substr(1));
   return Agreed::parse(std::string_view(said).substr(1));
 }
 
 void WorldRanks::barrier() const {
-  if (!alone()) process_->store.barrier(key("barrier"), ranks());
+  if (!alone()) joined_->meeting.store().barrier("barrier", ranks_);
 }
 
 }  // namespace karez

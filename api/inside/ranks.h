@@ -4,29 +4,15 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "api/world.h"
-#include "comm/peers.h"
-#include "comm/reactor.h"
-#include "comm/store_server.h"
+
+namespace karez::comm {
+class Peers;
+}
 
 namespace karez {
-
-// A process' place among the ranks: its store and its links. All its worlds share it, and the n-th of them meets the n-th of the others.
-struct RankedProcess {
-  explicit RankedProcess(const Ranks& where);
-  ~RankedProcess();  // rank 0 keeps the store until nobody asks it any more
-
-  comm::Token token;
-  comm::Reactor reactor;
-  std::unique_ptr<comm::StoreServer> server;  // rank 0's
-  comm::StoreClient store;
-  comm::Peers peers;
-  int worlds = 0;  // that it has made
-
- private:
-  Ranks where_;
-};
 
 // What all ranks of a world do alike.
 struct Agreed {
@@ -40,23 +26,26 @@ struct Agreed {
 // One world's ranks. A world of one process has rank 0 of 1, and nobody to ask.
 class WorldRanks {
  public:
-  explicit WorldRanks(const std::optional<Ranks>& where);
+  // Meets the others, if there are any: told by the options, or else by who started this process, who also may say how many devices it has.
+  explicit WorldRanks(WorldOptions& options);
+  ~WorldRanks();  // rank 0 keeps the store until nobody asks it any more; where something was thrown, nobody waits for anybody
+  WorldRanks(const WorldRanks&) = delete;
+  WorldRanks& operator=(const WorldRanks&) = delete;
 
-  int rank() const { return process_ == nullptr ? 0 : process_->peers.rank(); }
-  int ranks() const { return process_ == nullptr ? 1 : process_->peers.ranks(); }
-  bool alone() const { return ranks() == 1; }
-  std::uint64_t number() const { return static_cast<std::uint64_t>(number_); }
-  comm::Peers* peers() const { return alone() ? nullptr : &process_->peers; }
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+  bool alone() const { return ranks_ == 1; }
+  comm::Peers* peers() const;  // null where this rank is alone
 
   // Called by all ranks, with their options: throws on all of them where those differ that must be equal.
   Agreed agree(const WorldOptions& options, const CostTable& costs) const;
   void barrier() const;
 
  private:
-  std::string key(std::string_view what) const;  // in the store
-
-  std::shared_ptr<RankedProcess> process_;  // none where this rank is alone
-  int number_ = 0;                          // of the process' worlds
+  struct Joined;
+  std::unique_ptr<Joined> joined_;  // null where this rank is alone
+  int rank_ = 0, ranks_ = 1;
+  bool crowded_ = false;  // more ranks than cores here, somebody said
 };
 
 }  // namespace karez
