@@ -120,7 +120,13 @@ StoreClient::StoreClient(const Address& address, const Token& token, int rank, c
   ask({StoreRequest::Op::hello, static_cast<std::uint32_t>(rank), "", name}, "greeting it");
 }
 
+void StoreClient::break_off() {
+  std::lock_guard lock(mutex_);
+  socket_.close();
+}
+
 StoreClient::~StoreClient() {
+  if (!socket_) return;
   std::string bytes = encode(StoreRequest{StoreRequest::Op::bye, 0, "", ""});
   [[maybe_unused]] auto sent = send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   shutdown(socket_.get(), SHUT_WR);

@@ -49,6 +49,7 @@ class StoreClient {
   std::string wait(const std::string& key);             // until somebody sets it
   void barrier(const std::string& key, int processes);  // until so many are here
   void check();                                         // throws if somebody has gone
+  void break_off();                                     // leaves without a bye: whoever waits hears of it
   std::string local_host() const;                       // the address of this process by which it reaches the store
 
  private:

@@ -197,7 +197,7 @@ class Localiser {
     for (const Use& use : uses_[value]) {
       const Node& node = graph_.node(use.node);
       if (node.op->role != Role::transition || move_from(node.attrs.text("move")) != Move::slice) return box;
-      const Range part = read_of_batch(node.outputs[0])[0];
+      const Range part = box_of(node.outputs[0])[0];
       rows = !rows ? part : Range{std::min(rows->begin, part.begin), std::max(rows->end, part.end)};
     }
     box[0] = *rows;

@@ -77,7 +77,6 @@ int next_world(const comm::Launch& launch) {
 }
 
 std::string offer_of(int rank) { return cat("offer/", rank); }
-std::string bye_of(int rank) { return cat("bye/", rank); }
 
 }  // namespace
 
@@ -113,12 +112,13 @@ WorldRanks::WorldRanks(WorldOptions& options) {
   std::fprintf(stderr, "%s\n", comm::line_of(launch, options.devices, base::join(links, "+")).c_str());
 }
 
+// What travels on a connection that is closed may be lost, so nobody goes before all are done.
 WorldRanks::~WorldRanks() {
-  if (joined_ == nullptr || std::uncaught_exceptions() > 0) return;
+  if (joined_ == nullptr) return;
   comm::StoreClient& store = joined_->meeting.store();
   try {
-    store.set(bye_of(rank_), "");
-    for (int rank = 1; rank_ == 0 && rank < ranks_; ++rank) store.wait(bye_of(rank));
+    if (std::uncaught_exceptions() > 0) store.break_off();
+    else store.barrier("bye", ranks_);
   } catch (const std::exception&) {}  // somebody has gone otherwise: there is nothing left to wait for
 }
 

@@ -28,7 +28,7 @@ class WorldRanks {
  public:
   // Meets the others, if there are any: told by the options, or else by who started this process, who also may say how many devices it has.
   explicit WorldRanks(WorldOptions& options);
-  ~WorldRanks();  // rank 0 keeps the store until nobody asks it any more; where something was thrown, nobody waits for anybody
+  ~WorldRanks();  // waits for the others; where something was thrown it does not, and they are told that this rank has gone
   WorldRanks(const WorldRanks&) = delete;
   WorldRanks& operator=(const WorldRanks&) = delete;
 
