@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "api/inside/gather.h"
 #include "api/inside/rooms.h"
 #include "api/inside/stored_parts.h"
 #include "api/world.h"
@@ -50,21 +51,24 @@ struct Saved {
   int ordinal = 0;
   WeightEntry entry;
   std::unique_ptr<StoredParts> stored = {};
+  WorldState::Key key = {};  // of a variable
   std::optional<WaitingWeight> waits = {};
 };
 
-// All that is there, at one moment between launches; large elements first, so that all are aligned.
+// All that is there, at one moment between launches; large elements first, so that all are aligned. With several ranks one variable is read after
+// the other: a turn at one would hold up the launch that brings another.
 std::vector<Saved> all_of(WorldState& world) {
   std::vector<Saved> out;
   for (const auto& [key, variable] : world.variables)
     out.push_back({key.first,
                    key.second,
                    {{}, std::string(weight_dtype(variable.type.dtype)), variable.type.shape},
-                   std::make_unique<StoredParts>(parts_of(world, key, variable, false))});
+                   world.ranks.alone() ? std::make_unique<StoredParts>(parts_of(world, key, variable, false)) : nullptr,
+                   key});
   world.waiting.forget_gone();
   for (const WaitingWeight& one : world.waiting.list)
     out.push_back(
-        {one.offer.name, one.offer.ordinal.value_or(0), {{}, one.offer.entry.dtype, data::shape_of(one.offer.entry, one.offer.part)}, {}, one});
+        {one.offer.name, one.offer.ordinal.value_or(0), {{}, one.offer.entry.dtype, data::shape_of(one.offer.entry, one.offer.part)}, {}, {}, one});
   std::map<std::string_view, int> of_name;
   for (const Saved& one : out) ++of_name[one.name];
   std::set<std::string> used;
@@ -168,6 +172,25 @@ std::vector<Write> take(WorldState& world, const std::shared_ptr<const WeightFil
   return out;
 }
 
+// By a launch of all ranks where some rank does not hold all of it.
+HostArray value_of(WorldState& world, Saved& one) {
+  if (one.stored == nullptr) {
+    world.session.wait_for_room();
+    std::optional<runtime::Result> brought;
+    {
+      WorldLock lock(world);
+      const StoredVariable& variable = world.variables.at(one.key);
+      if (whole_on_every_rank(world, variable.type, variable.mesh, variable.layout))
+        one.stored = std::make_unique<StoredParts>(parts_of(world, one.key, variable, false));
+      else brought = gathered(world, one.key, variable);
+    }
+    if (brought) return brought->read();
+  }
+  const HostArray value = read_parts(*one.stored);
+  one.stored.reset();  // its turn is over: a launch that needs no other may go on
+  return value;
+}
+
 }  // namespace
 
 void World::save(const std::string& path, const CheckpointNotes& notes) const {
@@ -180,18 +203,19 @@ void World::save(const std::string& path, const CheckpointNotes& notes) const {
   }();
   std::vector<WeightEntry> entries;
   for (const Saved& one : all) entries.push_back(one.entry);
-  WeightWriter writer(path, std::move(entries), texts);
+  std::optional<WeightWriter> writer;  // rank 0's
+  if (state_->ranks.rank() == 0) writer.emplace(path, std::move(entries), texts);
   for (Saved& one : all) {
     if (one.waits) {
-      writer.write(bytes_of(one.waits->offer.entry, one.waits->offer.part, one.waits->file->read(one.waits->offer.entry)));
+      if (writer) writer->write(bytes_of(one.waits->offer.entry, one.waits->offer.part, one.waits->file->read(one.waits->offer.entry)));
       continue;
     }
-    const HostArray value = read_parts(*one.stored);
-    one.stored.reset();  // its turn is over: a launch that needs no other may go on
-    writer.write({value.bytes(), static_cast<std::size_t>(value.type().bytes())});
+    const HostArray value = value_of(*state_, one);
+    if (writer) writer->write({value.bytes(), static_cast<std::size_t>(value.type().bytes())});
   }
   require(!state_->session.failed(), "save: a call failed meanwhile, and what was read may be half a step; load a checkpoint, or reset the world");
-  writer.commit();
+  if (writer) writer->commit();
+  barrier();  // whoever goes on finds the file
 }
 
 CheckpointNotes World::load(const std::string& path, const LoadOptions& options) {

@@ -192,6 +192,37 @@ TEST(RanksInOneProcess, ASourceIsAskedForThisRanksRowsAlone) {
   });
 }
 
+TEST(RanksInOneProcess, ACheckpointOfOneMeshGoesOnOnAnother) {
+  const std::string path = ::testing::TempDir() + "karez-ranks-checkpoint.safetensors";
+  auto run = [&](WorldOptions options, const char* mesh, const std::vector<LayoutRule>& rules, bool loads, int first, int steps, bool saves) {
+    options.team = 1;
+    World world(std::move(options));
+    Net net;
+    optim::Adam adam(net.parameters(), {.lr = 1e-2});
+    auto step = compile(world.mesh(mesh),
+                        [&](Tensor x) {
+                          Tensor loss = mean(net(x) * net(x));
+                          adam.step(grad(loss, net.parameters()));
+                          return loss;
+                        },
+                        {.rules = rules});
+    if (loads) world.load(path);
+    std::vector<double> losses;
+    for (int s = first; s < first + steps; ++s) losses.push_back(step(numbers({5, 6}, s)).item());
+    if (saves) world.save(path);
+    return losses;
+  };
+  const std::vector<double> whole = run({}, "", {}, false, 0, 6, false);
+  on_ranks(4, [&](const Ranks& here) { run({.ranks = here}, "data=2,model=2", split, false, 0, 3, true); });
+  for (const auto& losses : {run({}, "", {}, true, 3, 3, true)})
+    for (std::size_t s = 0; s < 3; ++s) EXPECT_NEAR(losses[s], whole[3 + s], 1e-10) << "from four ranks to one device";
+  run({}, "", {}, false, 0, 3, true);
+  on_ranks(4, [&](const Ranks& here) {
+    const auto losses = run({.ranks = here}, "model=4", split, true, 3, 3, false);
+    for (std::size_t s = 0; s < 3; ++s) EXPECT_NEAR(losses[s], whole[3 + s], 1e-10) << "from one device to four ranks";
+  });
+}
+
 TEST(RanksInOneProcess, WorldsThatDifferAreRefusedOnEveryRank) {
   std::vector<std::string> told(3);
   on_ranks(3, [&](const Ranks& here) {

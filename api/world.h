@@ -94,7 +94,8 @@ class World {
 
   // A checkpoint: every variable as the calls made before leave it, the random counter among them, and what the program wants back beside. A file in
   // the safetensors format: written aside, synced, renamed, so that the path names the old checkpoint or the new one whatever happens. Values that
-  // wait since a load (see below) are in it too. After a failed launch it is an error.
+  // wait since a load (see below) are in it too. After a failed launch it is an error. With several ranks all of them save, rank 0 writes, and nobody
+  // goes on before the file is there; they may not call functions from other threads meanwhile. All of them load, from a path that all see.
   void save(const std::string& path, const CheckpointNotes& notes = {}) const;
 
   // Takes variables' values from a file that `save` or others wrote (*.safetensors, or the *.index.json of several), on any mesh, bit for bit; waits

@@ -170,9 +170,8 @@ class Localiser {
     std::map<std::string, LocalId> parts;  // by box, "" for the one that holds all
     for (device_ = 0; static_cast<std::size_t>(device_) < own_.size(); ++device_) {
       if (!is_here(value)) continue;
-      const bool by_part = split_beyond_batch(value);
-      Box box = by_part ? box_of(value) : read_of_batch(value);
-      const Box held = by_part ? box : held_of_batch(value);
+      Box box = read_of_batch(value);
+      const Box held = held_of_batch(value);
       auto [at, fresh] = parts.try_emplace(join(held, ",", [](const Range& r) { return cat(r.begin, ":", r.end); }));
       if (fresh) {
         at->second = add({value, -1, held, View(graph_.type(value).dtype, shape_of(held)), {}, 0, segment, -1, false});
@@ -182,11 +181,6 @@ class Localiser {
       View view = window_view(local(at->second).view, held, box, offset);
       define(value, window(value, at->second, std::move(view), offset, std::move(box)));
     }
-  }
-
-  bool split_beyond_batch(ValueId value) const {
-    const Layout& layout = *graph_.value(value).layout;
-    return std::any_of(layout.begin(), layout.end(), [](const Sbp& entry) { return entry.is_split() && entry.dim > 0; });
   }
 
   // The rows that the device at hand reads: of what it has whole and only takes slices of, those.
@@ -204,7 +198,7 @@ class Localiser {
     return box;
   }
 
-  // The rows between the first and the last that own devices read.
+  // What the device at hand has of it, with the rows between the first and the last that own devices read.
   Box held_of_batch(ValueId value) {
     const int device = device_;
     Box held = read_of_batch(value);

@@ -185,7 +185,13 @@ int Session::load(const Plan& plan) {
   options.check_nan = options_.check_nan;
   options.delays = options_.delays;
   options.links = options_.links;
-  reach_ranks(plan, options);
+  if (options_.peers != nullptr) {
+    options.connect = [this, program = links_of(plan)](int rank, const std::string& name, comm::Bell& bell) {
+      constexpr int depth = 8;
+      return options_.peers->connect(rank).open(hash_text(program + name), depth, bell);
+    };
+    options.give_up = [this](const Error& error) { options_.peers->end(error.what()); };
+  }
   auto loaded = prepare(plan, *variables_, options);
   for (auto& part : loaded->parts)
     if (part) workers_[static_cast<std::size_t>(part->worker)]->box().post(&part->attach);
@@ -196,15 +202,9 @@ int Session::load(const Plan& plan) {
 
 // Launches of different plans run beside each other, in an order that is each rank's own: no two share a link. What tells theirs apart counts the
 // plans of a program, which all ranks load in one order.
-void Session::reach_ranks(const Plan& plan, LoadOptions& options) {
-  if (options_.peers == nullptr) return;
+std::string Session::links_of(const Plan& plan) {
   require(plan.rank == options_.peers->rank(), "plan '", plan.name, "' is rank ", plan.rank, "'s, not rank ", options_.peers->rank(), "'s");
-  const std::string program = cat("program ", plan.program_hash, " ", linked_[plan.program_hash]++, "\n");
-  options.connect = [this, program](int rank, const std::string& name, comm::Bell& bell) {
-    constexpr int depth = 8;
-    return options_.peers->connect(rank).open(hash_text(program + name), depth, bell);
-  };
-  options.give_up = [this](const Error& error) { options_.peers->end(error.what()); };
+  return cat("program ", plan.program_hash, " ", linked_[plan.program_hash]++, "\n");
 }
 
 bool Session::unload(int plan) {

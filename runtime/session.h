@@ -42,7 +42,6 @@ class Worker;
 struct Loaded;
 struct Held;
 struct LaunchRecord;
-struct LoadOptions;
 struct Variables;
 struct Inquiry;
 struct CpuSet;
@@ -211,7 +210,7 @@ class Session {
   void start_workers(const Plan& plan);
   void pin_workers(const Plan& plan);
   Device& device(const PlanDevice& device);
-  void reach_ranks(const Plan& plan, LoadOptions& options);
+  std::string links_of(const Plan& plan);
 
   SessionOptions options_;
   TickScale scale_;  // of events
