@@ -166,6 +166,7 @@ TEST(Launcher, TheInnermostWinsAndTheOthersAreNamed) {
   EXPECT_EQ(launch(all).launcher, Launcher::torchrun);
   EXPECT_EQ(launch(all).token_source, "KAREZ_TOKEN") << "Open MPI's key is another launcher's";
   EXPECT_THAT(launch(all).ignored, ElementsAre("OMPI_COMM_WORLD_RANK", "SLURM_PROCID"));
+  EXPECT_FALSE(launch(with(all, {{"KAREZ_TOKEN", "-"}, {"LOCAL_WORLD_SIZE", "4"}})).token) << "nor is it for one host";
   all = with(slurm, open_mpi);
   EXPECT_EQ(launch(all).launcher, Launcher::open_mpi);
   EXPECT_THAT(launch(all).ignored, ElementsAre("SLURM_PROCID"));
