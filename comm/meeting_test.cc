@@ -9,7 +9,6 @@
 
 #include <cstddef>
 #include <cstring>
-
 #include <thread>
 
 #include "base/test_error.h"
