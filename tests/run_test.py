@@ -1,5 +1,6 @@
 """`karez run` as a user meets it: ranks that are told who they are, what they print, how they end, and that none is left behind."""
 
+import gzip
 import os
 import random
 import re
@@ -14,6 +15,7 @@ import uuid
 import pytest
 
 from command_test import KAREZ, USER, DATA
+from example_test import EXAMPLE, images, labels
 
 PEER = 75
 TRIALS = 30 if os.environ.get("KAREZ_ALL") else 2
@@ -23,10 +25,10 @@ MARK = "KAREZ_TEST_MARK"  # in the environment of everything that a test starts
 class Started:
     """A command that was begun, and what belongs to it."""
 
-    def __init__(self, *words, environment=None, **options):
+    def __init__(self, *words, environment=None, program=(KAREZ,), **options):
         self.mark = uuid.uuid4().hex
         bare = {k: v for k, v in os.environ.items() if not k.startswith(("KAREZ_", "OMPI_", "SLURM_", "PMIX_"))}
-        self.process = subprocess.Popen([KAREZ, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        self.process = subprocess.Popen([*program, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                         env={**bare, **(environment or {}), MARK: self.mark}, **options)
 
     def alive(self):
@@ -69,6 +71,15 @@ def await_lines(process, count):
 
 def shell(text):
     return ["sh", "-c", text]
+
+
+def command(process):
+    """Its words, or none if it has gone."""
+    try:
+        with open(f"/proc/{process}/cmdline") as file:
+            return file.read().split("\0")
+    except OSError:
+        return []
 
 
 def python(text):
@@ -243,6 +254,70 @@ def test_an_output_that_nobody_reads_ends_the_job():
     started.process.stderr.close()
 
 
+# --- a program that trains -------------------------------------------------------------------------------------------------------------
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A small data set in the form of Fashion-MNIST."""
+    folder = tmp_path_factory.mktemp("data")
+    for name, count in (("train", 256), ("t10k", 100)):
+        for kind, content in (("images-idx3", images(count)), ("labels-idx1", labels(count))):
+            (folder / f"{name}-{kind}-ubyte.gz").write_bytes(gzip.compress(content))
+    return folder
+
+
+def training(data, ranks, epochs):
+    return [EXAMPLE, "--data", str(data), "--model", "mlp", "--mesh", f"data={ranks}", "--devices", "1", "--epochs", str(epochs)]
+
+
+def accuracies(result):
+    assert result.returncode == 0, result
+    return re.findall(r"accuracy \d\.\d{4} on 100 test images", result.stdout)
+
+
+def test_a_program_trains_on_several_processes_as_on_one(data):
+    alone = accuracies(subprocess.run([EXAMPLE, "--data", data, "--model", "mlp", "--mesh", "data=3", "--epochs", "2"], capture_output=True, text=True, timeout=60))
+    result = run("-n", 3, *training(data, 3, 2), seconds=60)
+    assert accuracies(result) == alone * 3
+    assert result.stderr.count("[0] karez: 3 ranks x 1 device, from karez run, links shm\n") == 1 and "[1] karez:" not in result.stderr
+    result = run("-n", 3, *training(data, 3, 2), seconds=60, environment={"KAREZ_LINK": "tcp"})
+    assert accuracies(result) == alone * 3 and "links tcp\n" in result.stderr
+
+
+def test_a_killed_rank_ends_the_job_with_its_name(data):
+    """Whichever dies, whenever: the others tell of it, all are down, and nothing is left."""
+    slowest, told = 0, 0
+    for _ in range(TRIALS):
+        segments = set(os.listdir("/dev/shm"))
+        started = Started("run", "-n", 3, *training(data, 3, 100000))
+        time.sleep(0.1 + random.random() * 1.5)
+        while len(ranks := [p for p in started.alive() if command(p)[:1] == [EXAMPLE]]) < 3:
+            time.sleep(0.01)
+        victim = random.choice(ranks)
+        os.kill(victim, signal.SIGKILL)
+        begin = time.monotonic()
+        result = started.wait(20)
+        slowest = max(slowest, time.monotonic() - begin)
+        started.nothing_left(0.5)
+        assert result.returncode == PEER, result
+        assert re.search(rf"^karez run: rank \d \(\S+, process {victim}\) was ended by signal 9 \(Killed\)$", result.stderr, re.M), result.stderr
+        assert re.search(rf"^karez run: exit code 75, because of rank \d \(\S+, process {victim}\)$", result.stderr, re.M), result.stderr
+        told += f"process {victim}" in "".join(line for line in result.stderr.splitlines() if line.startswith("["))
+        assert set(os.listdir("/dev/shm")) <= segments
+    print(f"{TRIALS} of {TRIALS} down within {slowest:.2f} s; in {told} a survivor named the dead one before it ended")
+    assert slowest <= 3
+
+
+def test_a_training_job_dies_with_its_agent(data):
+    for _ in range(TRIALS):
+        started = Started("run", "-n", 3, *training(data, 3, 100000))
+        time.sleep(0.1 + random.random())
+        started.process.kill()
+        started.process.wait()
+        started.nothing_left()
+        started.wait()
+
+
 # --- the doctor -------------------------------------------------------------------------------------------------------------------------
 
 def test_the_doctor_measures_links_and_writes_costs(tmp_path):
@@ -272,36 +347,32 @@ def test_the_doctor_refuses_what_cannot_be_meant():
     assert (result.returncode, result.stderr) == (USER, "karez: RANK is 3, but WORLD_SIZE is not set; it takes both\n")
 
 
-def test_a_killed_rank_ends_the_job_with_its_name():
-    """Ranks that have met and measure: whichever dies, whenever, the others tell of it and all are down."""
-    slowest, told = 0, 0
-    for _ in range(TRIALS):
-        segments = set(os.listdir("/dev/shm"))
-        started = Started("run", "-n", 3, KAREZ, "doctor")
-        time.sleep(0.1 + random.random() * 1.5)
-        ranks = [p for p in started.alive() if open(f"/proc/{p}/cmdline").read().split("\0")[1:2] == ["doctor"]]
-        assert len(ranks) == 3
-        victim = random.choice(ranks)
-        os.kill(victim, signal.SIGKILL)
-        begin = time.monotonic()
-        result = started.wait(20)
-        slowest = max(slowest, time.monotonic() - begin)
-        started.nothing_left(0.5)
-        assert result.returncode == PEER, result
-        assert re.search(rf"^karez run: rank \d \(\S+, process {victim}\) was ended by signal 9 \(Killed\)$", result.stderr, re.M), result.stderr
-        assert re.search(rf"^karez run: exit code 75, because of rank \d \(\S+, process {victim}\)$", result.stderr, re.M), result.stderr
-        told += f"process {victim}" in "".join(line for line in result.stderr.splitlines() if line.startswith("["))
-        assert set(os.listdir("/dev/shm")) <= segments
-    print(f"{TRIALS} of {TRIALS} down within {slowest:.2f} s; in {told} a survivor named the dead one before it ended")
-    assert slowest <= 3
+MPIRUN = ["mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1"]
+ROOT_OF_MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+needs_mpirun = pytest.mark.skipif(shutil.which("mpirun") is None, reason="Open MPI is not installed (./dev deps --peers)")
 
 
-@pytest.mark.skipif(shutil.which("mpirun") is None, reason="Open MPI is not installed (./dev deps --peers)")
+@needs_mpirun
 def test_ranks_of_mpirun_find_each_other():
-    words = ["mpirun", "-n", "3", "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1", KAREZ, "doctor"]
-    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    result = subprocess.run(words, env={**os.environ, **root}, capture_output=True, text=True, timeout=60)
+    result = subprocess.run([*MPIRUN, "-n", "3", KAREZ, "doctor"], env={**os.environ, **ROOT_OF_MPI}, capture_output=True, text=True, timeout=60)
     assert result.returncode == 0 and result.stdout.startswith("3 ranks on 1 host\n"), result
+
+
+@needs_mpirun
+def test_a_program_trains_under_mpirun_too(data):
+    alone = accuracies(subprocess.run([EXAMPLE, "--data", data, "--model", "mlp", "--mesh", "data=3", "--epochs", "2"], capture_output=True, text=True, timeout=60))
+    result = subprocess.run([*MPIRUN, "-n", "3", *training(data, 3, 2)], env={**os.environ, **ROOT_OF_MPI}, capture_output=True, text=True, timeout=60)
+    assert accuracies(result) == alone * 3 and "karez: 3 ranks x 1 device, from Open MPI, links shm\n" in result.stderr
+    for _ in range(TRIALS):
+        started = Started("-n", 3, *training(data, 3, 100000), program=MPIRUN, environment=ROOT_OF_MPI)
+        time.sleep(0.5 + random.random())
+        while len(ranks := [p for p in started.alive() if command(p)[:1] == [EXAMPLE]]) < 3:
+            time.sleep(0.01)
+        os.kill(random.choice(ranks), signal.SIGKILL)
+        begin = time.monotonic()
+        assert started.wait(20).returncode != 0
+        assert time.monotonic() - begin <= 3
+        started.nothing_left()
 
 
 def test_ranks_of_torchruns_variables_find_each_other():
@@ -444,16 +515,15 @@ def test_ranks_start_through_ssh_and_none_is_left(ssh):
     assert wrong.returncode == PEER and "karez: nothing began on host 127.0.0.1: 'ssh " in wrong.stderr, wrong
 
 
-@pytest.mark.skipif(shutil.which("mpirun") is None, reason="Open MPI is not installed (./dev deps --peers)")
+@needs_mpirun
 def test_hosts_of_mpirun_meet_without_being_told_where(namespaces, tmp_path):
     """Open MPI on two hosts; nothing names rank 0's, so that it tells its address through PMIx."""
     rsh = tmp_path / "rsh"
     rsh.write_text(f"#!/bin/sh\nshift\nexec ip netns exec {namespaces[1]} unshare -u sh -c \"hostname {namespaces[1]}; $*\"\n")
     rsh.chmod(0o755)
-    words = ["ip", "netns", "exec", namespaces[0], "mpirun", "--mca", "plm_rsh_agent", rsh, "--host", "10.77.0.1:2,10.77.0.2:1", "-n", "3", "--oversubscribe",
-             "--bind-to", "none", "--mca", "pml", "ob1", "--mca", "oob_tcp_if_include", "10.77.0.0/24", KAREZ, "doctor"]
-    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    result = subprocess.run(words, env={**os.environ, **root}, capture_output=True, text=True, timeout=60)
+    words = ["ip", "netns", "exec", namespaces[0], *MPIRUN, "--mca", "plm_rsh_agent", rsh, "--host", "10.77.0.1:2,10.77.0.2:1", "-n", "3",
+             "--mca", "oob_tcp_if_include", "10.77.0.0/24", KAREZ, "doctor"]
+    result = subprocess.run(words, env={**os.environ, **ROOT_OF_MPI}, capture_output=True, text=True, timeout=60)
     assert result.returncode == 0 and result.stdout.startswith("3 ranks on 2 hosts\n"), result
     assert re.search(r"^  shm +1 ", result.stdout, re.M) and re.search(r"^  tcp +2 ", result.stdout, re.M)
 
