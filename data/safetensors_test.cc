@@ -66,6 +66,9 @@ TEST(Safetensors, OffsetsAndShapesMustAgreeWithEachOtherAndWithTheFile) {
             "m.safetensors: tensor \"a\": F32[3] takes 12 bytes, but its offsets 0 to 8 hold 8");
   EXPECT_EQ(error_of("{" + entry("a", "F64", "4611686018427387904,4", "0,8") + "}", 8),
             "m.safetensors: tensor \"a\": F64[4611686018427387904, 4] takes more than 2^63 bytes, but its offsets 0 to 8 hold 8");
+  EXPECT_EQ(error_of("{" + entry("a", "F64", "2305843009213693952", "0,0") + "}", 0),
+            "m.safetensors: tensor \"a\": F64[2305843009213693952] takes more than 2^63 bytes, but its offsets 0 to 0 hold 0")
+      << "which is 0 in 64 bits";
   EXPECT_EQ(error_of("{" + a + "," + entry("b", "F32", "2", "4,12") + "}", 12), "m.safetensors: tensors \"a\" and \"b\" overlap: 4 is below 8");
   EXPECT_EQ(error_of("{" + a + "," + entry("b", "F32", "2", "0,8") + "}", 8), "m.safetensors: tensors \"a\" and \"b\" overlap: 0 is below 8");
   EXPECT_EQ(error_of("{" + a + "," + entry("b", "F32", "2", "12,20") + "}", 20), "m.safetensors: bytes 8 to 12 before tensor \"b\" belong to none");
