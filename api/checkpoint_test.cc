@@ -186,6 +186,7 @@ TEST_F(Checkpoint, OfAnotherNetIsRefusedAndChangesNothing) {
   EXPECT_THAT(refused(at("none")), HasSubstr("cannot read "));
   const auto rule = [&](const WeightRule& one) { return refused(made("m", good), {.parameters = weights, .rules = {one}}); };
   EXPECT_THAT(rule({"fc9.*", "fc1.*"}), HasSubstr("m: rule {\"fc9.*\", \"fc1.*\"} matches no tensor of the file; there are 4: fc"));
+  EXPECT_THAT(rule({"fc1*", "fc1*"}), HasSubstr("matches no tensor of the file")) << "a star ends at a dot";
   EXPECT_THAT(rule({"fc*.*", "fc1.*"}), HasSubstr("m: rule {\"fc*.*\", \"fc1.*\"} has 2 stars on one side and 1 on the other"));
   EXPECT_THAT(rule({"fc2.*", "fc1.*"}), HasSubstr("are both called 'fc1."));
   EXPECT_THAT(rule({.file = "fc2.bias", .name = "fc2.bias", .part = 0, .parts = 2}),
