@@ -461,7 +461,7 @@ def namespaces():
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
 
 
-def test_hosts_meet_over_a_wire(namespaces, tmp_path):
+def test_hosts_meet_over_a_wire(namespaces, data, tmp_path):
     hosts = tmp_path / "hosts"
     hosts.write_text("".join(f"{name} slots=2\n" for name in namespaces))
     words = ["-n", 4, "--hosts", hosts, "--rsh", "ip netns exec", "--address", "10.77.0.1"]
@@ -472,6 +472,9 @@ def test_hosts_meet_over_a_wire(namespaces, tmp_path):
     assert result.stdout.startswith("4 ranks on 2 hosts\n")
     assert re.search(r"^  shm +2 ", result.stdout, re.M) and re.search(r"^  tcp +4 ", result.stdout, re.M)
     assert re.search(r"^clocks: at most \d+\.\d us apart, give or take \d+\.\d us \(ranks [01] and [23]\)$", result.stdout, re.M)
+    alone = accuracies(subprocess.run([EXAMPLE, "--data", data, "--model", "mlp", "--mesh", "data=4", "--epochs", "2"], capture_output=True, text=True, timeout=60))
+    trained = run(*words, *training(data, 4, 2), seconds=60)
+    assert accuracies(trained) == alone * 4 and "karez: 4 ranks x 1 device, from karez run, links shm+tcp\n" in trained.stderr
     subprocess.run(["ip", "netns", "exec", namespaces[1], "sh", "-c", "ip link set $(ls /sys/class/net | grep kz) down"], check=True)
     failed = run(*words, *shell("exit $KAREZ_RANK"))
     assert failed.returncode in (1, 2, 3), "their agents need no wire"
