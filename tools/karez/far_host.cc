@@ -41,6 +41,7 @@ std::array<Descriptor, 2> pipe_pair() {
 FarHost::FarHost(std::string name, std::vector<std::string> words) : name_(std::move(name)) {
   auto in = pipe_pair(), out = pipe_pair();
   std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   const pid_t parent = getpid();

@@ -60,12 +60,14 @@ std::vector<std::string> environment_with(const std::vector<std::pair<std::strin
   }
   for (const auto& [name, value] : variables) all[name] = value;
   std::vector<std::string> out;
-  for (const auto& [name, value] : all) out.push_back(name + "=" + value);
+  out.reserve(all.size());
+  for (const auto& [name, value] : all) out.push_back(cat(name, "=", value));
   return out;
 }
 
 std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   std::vector<char*> out;
+  out.reserve(texts.size() + 1);
   for (std::string& text : texts) out.push_back(text.data());
   out.push_back(nullptr);
   return out;
@@ -198,6 +200,7 @@ void RankGroup::look(const Output& output, const Ended& ended) {
 std::vector<std::vector<int>> cores_of_ranks(const CpuBudget& budget, int ranks) {
   if (ranks > budget.cores) return std::vector<std::vector<int>>(static_cast<std::size_t>(ranks));
   std::vector<int> teams;
+  teams.reserve(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) teams.push_back(budget.cores / ranks + (rank < budget.cores % ranks ? 1 : 0));
   return deal_cpus(budget.cpus, teams);
 }
