@@ -55,7 +55,7 @@ class Processes : public ::testing::TestWithParam<CarrierKind> {
     ASSERT_TRUE(await([&] { return end.link(1).failure() != nullptr; }));
     EXPECT_THAT(end.link(1).failure()->what(), ::testing::HasSubstr("rank 1 (test, process 1)"));
     EXPECT_EQ(end.link(1).failure()->kind, ErrorKind::peer);
-    EXPECT_TRUE(end.bell().failed());
+    EXPECT_TRUE(await([&] { return end.bell().failed(); })) << "it rings after the link says so";
     EXPECT_THAT(error_of([&] { end.check(); }), ::testing::HasSubstr("rank 1"));
     std::byte any{};
     EXPECT_THAT(error_of([&] { end.link(1).send(&any, 1); }), ::testing::HasSubstr("rank 1"));
