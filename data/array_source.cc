@@ -52,6 +52,16 @@ void read_slice(const std::byte* bytes, const View& view, std::span<const std::i
   }
 }
 
+// Where that slice lies, if strides along which it extends are the array's.
+const std::byte* find_slice(const std::byte* bytes, const View& of, std::span<const std::int64_t> begin, const View& view) {
+  std::int64_t at = 0;
+  for (std::size_t d = 0; d < begin.size(); ++d) {
+    if (view.shape[d] > 1 && view.strides[d] != of.strides[d]) return nullptr;
+    at += begin[d] * of.strides[d];
+  }
+  return bytes + at * size_of(of.dtype);
+}
+
 void check(const HostArray& array) {
   require(array.valid(), "a source of an array that was never made");
   require(array.view().rank() <= most_dimensions, "an array of ", array.view().rank(), " dimensions as a source; at most ", most_dimensions);
@@ -62,8 +72,12 @@ class ArraySource : public Source {
   explicit ArraySource(HostArray array) : array_(std::move(array)), type_(array_.type()) {}
   TensorType type() const override { return type_; }
   void read(std::int64_t, std::span<const std::int64_t> begin, const TensorRef& out) const override {
-    check_slice(type_, begin, out);
+    check_slice(type_, begin, *out.view);
     read_slice(array_.bytes(), array_.view(), begin, out);
+  }
+  const std::byte* find(std::int64_t, std::span<const std::int64_t> begin, const View& view) const override {
+    check_slice(type_, begin, view);
+    return find_slice(array_.bytes(), array_.view(), begin, view);
   }
 
  private:
@@ -82,8 +96,12 @@ class CopySource : public Source {
   std::int64_t bytes() const { return memory_.bytes(); }
   TensorType type() const override { return type_; }
   void read(std::int64_t, std::span<const std::int64_t> begin, const TensorRef& out) const override {
-    check_slice(type_, begin, out);
+    check_slice(type_, begin, *out.view);
     read_slice(memory_.data(), view_, begin, out);
+  }
+  const std::byte* find(std::int64_t, std::span<const std::int64_t> begin, const View& view) const override {
+    check_slice(type_, begin, view);
+    return find_slice(memory_.data(), view_, begin, view);
   }
 
  private:

@@ -22,6 +22,18 @@ std::vector<float> read(const Source& source, std::vector<std::int64_t> begin, S
   return {out.data<float>().begin(), out.data<float>().end()};
 }
 
+TEST(ArraySource, FindsASliceWhereTheStridesAreTheArrays) {
+  const HostArray array(TensorType{DType::f32, {6, 8}});
+  const auto source = array_source(array);
+  auto at = [&](std::vector<std::int64_t> begin, const View& view) { return source->find(0, begin, view); };
+  EXPECT_EQ(at({0, 0}, View(DType::f32, {6, 8})), array.bytes());
+  EXPECT_EQ(at({2, 0}, View(DType::f32, {3, 8})), array.bytes() + 2 * 8 * 4);
+  EXPECT_EQ(at({5, 4}, View(DType::f32, {1, 4})), array.bytes() + (5 * 8 + 4) * 4) << "one row has no stride";
+  EXPECT_EQ(at({2, 4}, View(DType::f32, {3, 4})), nullptr) << "rows of four";
+  EXPECT_EQ(at({2, 4}, View(DType::f32, {3, 4}, {8, 1})), array.bytes() + (2 * 8 + 4) * 4);
+  EXPECT_THROW(at({4, 0}, View(DType::f32, {3, 8})), base::Error);
+}
+
 TEST(ArrayCopies, ShareNothingWithTheArray) {
   ArrayCopies copies;
   HostArray array = counted({2, 3});

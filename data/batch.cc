@@ -58,7 +58,7 @@ class Batches::Images : public Source {
   }
   TensorType type() const override { return type_; }
   void read(std::int64_t position, std::span<const std::int64_t> begin, const TensorRef& out) const override {
-    check_slice(type_, begin, out);
+    check_slice(type_, begin, *out.view);
     const auto& shape = out.shape();
     const auto& strides = out.strides();
     std::int64_t width = type_.shape[3], pixels = type_.shape[2] * width;
@@ -81,7 +81,7 @@ class Batches::Labels : public Source {
   explicit Labels(std::shared_ptr<const Rows> rows) : rows_(std::move(rows)), type_{DType::i32, {rows_->options.batch}} {}
   TensorType type() const override { return type_; }
   void read(std::int64_t position, std::span<const std::int64_t> begin, const TensorRef& out) const override {
-    check_slice(type_, begin, out);
+    check_slice(type_, begin, *out.view);
     rows_->for_rows(position, begin[0], out.shape()[0], [&](std::int64_t i, std::int64_t row) {
       out.as<std::int32_t>()[i * out.strides()[0]] = row < 0 ? 0 : rows_->data.labels[static_cast<std::size_t>(row)];
     });
@@ -97,7 +97,7 @@ class Batches::Weights : public Source {
   explicit Weights(std::shared_ptr<const Rows> rows) : rows_(std::move(rows)), type_{DType::f32, {rows_->options.batch}} {}
   TensorType type() const override { return type_; }
   void read(std::int64_t position, std::span<const std::int64_t> begin, const TensorRef& out) const override {
-    check_slice(type_, begin, out);
+    check_slice(type_, begin, *out.view);
     rows_->for_rows(position, begin[0], out.shape()[0],
                     [&](std::int64_t i, std::int64_t row) { out.as<float>()[i * out.strides()[0]] = row < 0 ? 0.0f : 1.0f; });
   }

@@ -64,6 +64,10 @@ void Done::operator()(std::exception_ptr error) const {
 void prepare_memory(ActorState& actor) {
   for (PatchedPort& port : actor.patched) {
     int slot = port.output ? actor.ports.output_slot(port.port) : actor.ports.input_slot(port.port);
+    if (port.lent != nullptr) {
+      for (Patch& patch : port.patches) *patch.cell = port.lent[slot] + patch.offset;
+      continue;
+    }
     if (slot == port.slot) continue;
     port.slot = slot;
     for (Patch& patch : port.patches) *patch.cell = patch.base + slot * patch.stride;
@@ -91,7 +95,8 @@ bool run_body(Part& part, ActorState& actor, Mailbox& box) {
       }
       actor.reads_slowly = read_input(part, actor) > part.loaded->slow_read;
       if (part.loaded->check_nan)
-        for (const BoundOperand& bound : actor.bound) require_finite({bound.address, bound.view}, "holds");
+        for (const BoundOperand& bound : actor.bound)
+          require_finite({bound.lent == nullptr ? bound.address : bound.lent[actor.ports.output_slot(bound.port)], bound.view}, "holds");
       break;
     case Work::fetch: fetch(*part.loaded, actor); break;
   }

@@ -41,6 +41,7 @@ class Preparation {
     loaded_->unload.payload = loaded_.get();
     loaded_->number = options_.number;
     allocate_blocks();
+    lend();
     make_parts();
     acts_ = acts_per_launch(plan_);
     make_bindings();
@@ -117,6 +118,20 @@ class Preparation {
     }
   }
 
+  // What an input reads whole, and nobody writes, may be read where its source has it.
+  void lend() {
+    loaded_->lent.resize(plan_.registers.size());
+    for (const Actor& actor : plan_.actors) {
+      if (actor.body != BodyKind::input) continue;
+      for (const Operand& o : actor.bound) {
+        const auto same = std::count_if(actor.bound.begin(), actor.bound.end(), [&](const Operand& other) { return other.reg == o.reg; });
+        if (!o.reg.valid() || !plan_.reg(o.reg).block.valid() || o.offset != 0 || same > 1) continue;
+        const Register& r = plan_.reg(o.reg);
+        for (int slot = 0; slot < r.slots; ++slot) loaded_->lent[o.reg].push_back(loaded_->block_address[r.block] + r.offset + slot * r.stride);
+      }
+    }
+  }
+
   // Sets the cell, and notes how it moves with the slot of the port the operand lies in.
   void locate(ActorState& a, const Operand& o, std::byte** cell) {
     *cell = nullptr;
@@ -128,15 +143,17 @@ class Preparation {
     if (!r.block.valid()) return;  // an empty tensor
     std::byte* base = loaded_->block_address[r.block] + r.offset + o.offset;
     *cell = base;
-    if (r.slots == 1) return;
+    std::vector<std::byte*>& lent = loaded_->lent[o.reg];
+    const bool elsewhere = !lent.empty() && a.actor->body != BodyKind::input;
+    if (r.slots == 1 && !elsewhere) return;
     auto find = [&](const std::vector<Port>& ports) {
       auto at = std::find_if(ports.begin(), ports.end(), [&](const Port& p) { return p.reg == o.reg; });
       return at == ports.end() ? -1 : static_cast<int>(at - ports.begin());
     };
     int out = find(a.actor->outputs), port = out >= 0 ? out : find(a.actor->inputs);
     auto at = std::find_if(a.patched.begin(), a.patched.end(), [&](const PatchedPort& p) { return p.output == (out >= 0) && p.port == port; });
-    if (at == a.patched.end()) at = a.patched.insert(at, PatchedPort{out >= 0, port, -1, {}});
-    at->patches.push_back({cell, base, r.stride});
+    if (at == a.patched.end()) at = a.patched.insert(at, PatchedPort{out >= 0, port, -1, elsewhere ? lent.data() : nullptr, {}});
+    at->patches.push_back({cell, base, r.stride, o.offset});
   }
 
   CallSpec spec_of(const Call& call, const KernelRow& row, const std::string& device) const {
@@ -269,6 +286,10 @@ class Preparation {
       a.bound[i].target = a.bound[i].part;
       for (auto before = list.begin(); before != at; ++before) a.bound[i].target += before->spread->parts.size();
       locate(a, actor.bound[i], &a.bound[i].address);
+      if (actor.body != BodyKind::input || !actor.bound[i].reg.valid() || loaded_->lent[actor.bound[i].reg].empty()) continue;
+      const auto port = std::find_if(actor.outputs.begin(), actor.outputs.end(), [&](const Port& p) { return p.reg == actor.bound[i].reg; });
+      a.bound[i].lent = loaded_->lent[actor.bound[i].reg].data();
+      a.bound[i].port = static_cast<int>(port - actor.outputs.begin());
     }
   }
 

@@ -52,16 +52,17 @@ struct PreparedCall {
   KernelArgs args() const { return {in, out, workspace}; }
 };
 
-// Addresses that depend on the slot a port works on: *cell = base + slot * stride.
+// Addresses that depend on the slot a port works on: *cell = base + slot * stride, or, where its bytes may lie elsewhere, lent[slot] + offset.
 struct Patch {
   std::byte** cell = nullptr;
   std::byte* base = nullptr;
-  std::int64_t stride = 0;
+  std::int64_t stride = 0, offset = 0;
 };
 struct PatchedPort {
   bool output = false;
   int port = 0;
   int slot = -1;  // that the cells hold now
+  std::byte* const* lent = nullptr;
   std::vector<Patch> patches;
 };
 
@@ -85,6 +86,8 @@ struct BoundOperand {
   std::size_t part = 0;                          // of the binding's spread
   const View* kept = nullptr;                    // fetch: as it lies in the result,
   std::size_t target = 0;                        // at this one of LaunchRecord::targets
+  std::byte** lent = nullptr;                    // input: by slot of its register, where readers find what was fed: there, or in the slot itself
+  int port = -1;                                 // of that register
 };
 
 // What an act of it does.
@@ -221,6 +224,7 @@ struct Loaded {
   Turns turns;
   std::vector<Memory> memory;                               // of blocks that are no variables
   ById<RegisterId, std::vector<std::atomic<int>>> readers;  // by slot, where memory is poisoned
+  ById<RegisterId, std::vector<std::byte*>> lent;           // of inputs, by slot: where readers find what was fed
   std::vector<std::shared_ptr<Variable>> variables;
   std::vector<Touch> touches;  // of the variables, sorted by them
   ById<BlockId, std::byte*> block_address;
