@@ -18,23 +18,11 @@
 namespace karez::bench {
 namespace {
 
-template <class Model>
-void row(const char* name, const Setting& s, const Shape& x, DType dtype, std::int64_t labels) {
-  World world({.devices = Mesh::parse(s.axes).size()});
-  Model net;
-  optim::Adam adam(net.parameters(), {.lr = 2e-3});
-  auto step = compile(
-      world.mesh(s.axes),
-      [&](Tensor in, Tensor want) {
-        Tensor loss = cross_entropy(net(in), want);
-        adam.step(grad(loss, net.parameters()));
-        return loss;
-      },
-      function_options(s, parts_of(net)));
-  step.compile({{dtype, x}, {DType::i32, {labels}}});
+template <class Model> void row(const char* name, const Setting& s, const Shape& x, DType dtype, std::int64_t labels) {
+  const Planned<Model> planned(s, {dtype, x}, labels);
   const OpTable ops = all_ops();
   passes::Compilation c;
-  c.graph = step.graph();
+  c.graph = planned.step.graph();
   c.ops = &ops;
   c.evaluate = evaluate_with(std::make_shared<const KernelTable>(plain_kernels()));
   c.options.microbatches = s.microbatches;

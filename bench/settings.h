@@ -25,4 +25,26 @@ inline FunctionOptions function_options(const Setting& s, const std::vector<std:
   return options;
 }
 
+// A step of Adam on cross-entropy, planned for such inputs and not run.
+template <class Model> struct Planned {
+  World world;
+  Model net;
+  optim::Adam adam{net.parameters(), {.lr = 2e-3}};
+  Function step;
+
+  Planned(const Setting& s, const TensorType& input, std::int64_t labels)
+      : world({.devices = Mesh::parse(s.axes).size()}),
+        step(compile(
+            world.mesh(s.axes),
+            [this](Tensor in, Tensor want) {
+              Tensor loss = cross_entropy(net(in), want);
+              adam.step(grad(loss, net.parameters()));
+              return loss;
+            },
+            function_options(s, parts_of(net)))) {
+    step.compile({input, {DType::i32, {labels}}});
+  }
+  Planned(const Planned&) = delete;
+};
+
 }  // namespace karez::bench

@@ -169,7 +169,8 @@ class Places {
       for (++at; at < taken.size() && taken[at].begin < all.end; ++at) {
         const Taken& t = taken[at];
         if (!all.same_owner(t) || t.reg.valid()) return;
-        all = {all.begin, std::max(all.end, t.end), {}, all.actor, std::min(all.first, t.first), std::max(all.last, t.last), true, all.some_acts || t.some_acts};
+        all = {all.begin, std::max(all.end, t.end),    {}, all.actor, std::min(all.first, t.first), std::max(all.last, t.last),
+               true,      all.some_acts || t.some_acts};
         if (t.writes) written = std::min(written, t.first);
       }
       if (!all.reg.valid() && !all.actor.valid()) return;

@@ -144,8 +144,9 @@ TEST(MemoryStates, NoCallEverFindsAnothersBytes) {
     for (const Register& r : packed.registers) apart += r.slots * round_up(r.bytes, 64);
     (round < 60 ? shared : often) += bytes_of(packed) < apart;
   }
-  std::printf("%zu states; %zu of 90 plans seen whole; in %zu of 60 even registers alone take more bytes than the arena, in %zu of 30 that act twice\n",
-              states, whole, shared, often);
+  std::printf(
+      "%zu states; %zu of 90 plans seen whole; in %zu of 60 even registers alone take more bytes than the arena, in %zu of 30 that act twice\n",
+      states, whole, shared, often);
   EXPECT_GT(whole, 75u);
   EXPECT_GT(shared, 5u);
   EXPECT_GE(often, 2u);

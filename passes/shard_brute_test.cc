@@ -397,7 +397,8 @@ TEST(ShardLaw5, NoChoiceOfTenThousandIsCheaperThanTheBound) {
     BruteForce brute(graph, costs);
     if (brute.count() < 1e6) continue;
     ++graphs;
-    const Searched made = searched(graph, costs, {.passes = 4 + static_cast<int>(pick(random, 20)), .table_cells = pick(random, 2) ? std::size_t{64} : std::size_t{1} << 20});
+    const Searched made = searched(
+        graph, costs, {.passes = 4 + static_cast<int>(pick(random, 20)), .table_cells = pick(random, 2) ? std::size_t{64} : std::size_t{1} << 20});
     const std::string what = cat("seed ", seed, ", case ", tried, "\n", print(graph), costs.print());
     bool met = false;
     for (int k = 0; k < 500; ++k, ++choices) {

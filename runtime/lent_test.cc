@@ -115,7 +115,9 @@ TEST(Lent, WhatLiesOtherwiseIsCopied) {
   struct Off : data::Source {  // lies four bytes behind a line
     HostArray all = counting({5, 16});
     TensorType type() const override { return {DType::f32, {4, 16}}; }
-    void read(std::int64_t, std::span<const std::int64_t>, const TensorRef& out) const override { std::memcpy(out.data, all.bytes() + 4, 4 * 16 * 4); }
+    void read(std::int64_t, std::span<const std::int64_t>, const TensorRef& out) const override {
+      std::memcpy(out.data, all.bytes() + 4, 4 * 16 * 4);
+    }
     const std::byte* find(std::int64_t, std::span<const std::int64_t>, const View&) const override { return all.bytes() + 4; }
   };
   auto off = std::make_shared<Off>();
