@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "api/names.h"
+#include "api/tensor.h"
 
 namespace karez {
 
@@ -28,12 +28,12 @@ class Array {
   void wait() const;
   // The whole tensor: of what is Broadcast one device's copy, of what is split all parts. With several ranks, what does not lie whole on every one
   // is brought by a launch: all ranks must read it then.
-  HostArray read() const;
+  HostArray read(SourceLine where = SourceLine::current()) const;
   std::vector<HostArray> local() const;  // the part of each device of this rank, in the order of the devices' numbers; asks no other rank
   // The only element, as a number of type T.
-  template <class T = double> T item() const {
+  template <class T = double> T item(SourceLine where = SourceLine::current()) const {
     require(type().count() == 1, "an array is ", type(), "; item reads a single element");
-    const HostArray whole = read();
+    const HostArray whole = read(where);
     return with_type(whole.dtype(), [&]<class Element>() { return static_cast<T>(whole.data<Element>()[0]); });
   }
 

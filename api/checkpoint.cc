@@ -173,7 +173,7 @@ std::vector<Write> take(WorldState& world, const std::shared_ptr<const WeightFil
 }
 
 // By a launch of all ranks where some rank does not hold all of it.
-HostArray value_of(WorldState& world, Saved& one) {
+HostArray value_of(WorldState& world, Saved& one, SourceLine where) {
   if (one.stored == nullptr) {
     world.session.wait_for_room();
     std::optional<runtime::Result> brought;
@@ -182,7 +182,7 @@ HostArray value_of(WorldState& world, Saved& one) {
       const StoredVariable& variable = world.variables.at(one.key);
       if (whole_on_every_rank(world, variable.type, variable.mesh, variable.layout))
         one.stored = std::make_unique<StoredParts>(parts_of(world, one.key, variable, false));
-      else brought = gathered(world, one.key, variable);
+      else brought = gathered(world, one.key, variable, where);
     }
     if (brought) return brought->read();
   }
@@ -193,7 +193,7 @@ HostArray value_of(WorldState& world, Saved& one) {
 
 }  // namespace
 
-void World::save(const std::string& path, const CheckpointNotes& notes) const {
+void World::save(const std::string& path, const CheckpointNotes& notes, SourceLine where) const {
   const WeightNotes texts = notes_of(notes);
   state_->session.wait_launched();
   std::vector<Saved> all = [&] {
@@ -210,7 +210,7 @@ void World::save(const std::string& path, const CheckpointNotes& notes) const {
       if (writer) writer->write(bytes_of(one.waits->offer.entry, one.waits->offer.part, one.waits->file->read(one.waits->offer.entry)));
       continue;
     }
-    const HostArray value = value_of(*state_, one);
+    const HostArray value = value_of(*state_, one, where);
     if (writer) writer->write({value.bytes(), static_cast<std::size_t>(value.type().bytes())});
   }
   require(!state_->session.failed(), "save: a call failed meanwhile, and what was read may be half a step; load a checkpoint, or reset the world");

@@ -234,9 +234,13 @@ void initialise(const std::shared_ptr<WorldState>& owner, const std::vector<Fres
     names[variable.name] = key_of(key.first, key.second);
   }
   Compilation c = compiled(world, std::move(trace.graph), {});
-  if (!c.plan.actors.empty()) {
+  const std::uint64_t op = world.session.begin_op(c.plan.program_hash, cat("the first values of variables: ", fresh[0].parameter.name(), " and ",
+                                                                           fresh.size() - 1, " more"));
+  if (c.plan.actors.empty()) {
+    world.session.end_op(op);
+  } else {
     PlanInSession once(owner, renamed(c.plan, names));
-    world.session.launch(once.number()).wait();
+    world.session.launch(once.number(), {}, {}, op).wait();
   }
   take_loaded(world, fresh, loaded);
   for (const auto& [parameter, key, mesh, layout] : fresh) world.add(key, parameter, mesh, layout);
@@ -405,7 +409,14 @@ std::optional<Future> Function::launch_compiled(State& s, const std::vector<Take
 }
 
 Future Function::launch(State& s, const Compiled& c, const std::vector<Argument>& arguments) {
-  if (c.loaded == nullptr) return Future(std::make_shared<const Future::Running>(Future::Running{s.mesh.world, std::nullopt, c.results}));
+  Session& session = s.mesh.world->session;
+  const bool alone = s.mesh.world->ranks.alone();
+  const std::uint64_t op =
+      alone ? 0 : session.begin_op(c.plan.program_hash, cat("a call of function '", s.options.name, "' (", karez::print(s.where), ")"));
+  if (c.loaded == nullptr) {
+    session.end_op(op);
+    return Future(std::make_shared<const Future::Running>(Future::Running{s.mesh.world, std::nullopt, c.results}));
+  }
   auto wanted = [&](const std::string& input) { return std::find(c.inputs.begin(), c.inputs.end(), input) != c.inputs.end(); };
   Feeds feeds;
   Results arrays;
@@ -421,9 +432,28 @@ Future Function::launch(State& s, const Compiled& c, const std::vector<Argument>
     with_type(scalar.dtype, [&]<class T>() { value.data<T>()[0] = static_cast<T>(scalar.value()); });
     feeds.emplace_back(scalar.name, Feed{array_source(value), 0});
   }
-  Launch launch = s.mesh.world->session.launch(c.loaded->number(), feeds, arrays);
+  Launch launch = session.launch(c.loaded->number(), feeds, arrays, op);
   return Future(std::make_shared<const Future::Running>(Future::Running{s.mesh.world, std::move(launch), c.results}));
 }
+
+namespace {
+
+// All ranks have made the same program before any of them goes on: otherwise all throw, with the first lines that differ.
+void agree_on(WorldState& world, const Compilation& c, const Graph& traced, const std::string& who) {
+  if (world.ranks.alone()) return;
+  const std::uint64_t op = world.session.begin_op(c.plan.program_hash, who);
+  try {
+    world.session.end_op(op);
+    world.session.await_op(op);
+  } catch (const Error& error) {
+    const auto differing = world.session.differing_ranks(op);
+    const std::string_view text = error.what();
+    if (!differing || text.find(who) == text.rfind(who)) throw;  // not both of them are here
+    throw Error(error.kind, cat(text, "\n", world.ranks.first_difference(op, *differing, print(traced) + print(c.graph))), error.where);
+  }
+}
+
+}  // namespace
 
 std::shared_ptr<Function::Compiled> Function::compile_traced(State& s, const std::vector<Taken>& signature, Trace& trace) {
   WorldState& world = *s.mesh.world;
@@ -438,6 +468,7 @@ std::shared_ptr<Function::Compiled> Function::compile_traced(State& s, const std
   fix_layouts(world, trace, trace.graph, s.options.rules);
   const auto first = std::find_if(signature.begin(), signature.end(), [](const Taken& taken) { return taken.type.rank() > 0; });
   Compilation c = compiled(world, std::move(trace.graph), s.options, first == signature.end() ? 0 : first->type.shape[0], trace.remat);
+  agree_on(world, c, out->graph, cat("a plan of function '", s.options.name, "' (", karez::print(s.where), ")"));
   for (std::size_t i = 0; i < own.size(); ++i) {
     // By name: passes may drop a variable that nothing needs.
     auto variable = std::find_if(c.graph.variables.begin(), c.graph.variables.end(), [&](const Variable& v) { return v.name == own[i]; });

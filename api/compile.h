@@ -82,10 +82,10 @@ class Future {
   std::size_t size() const;
   Array value(std::size_t i = 0) const;  // waits for nothing
   // The only element of a result, as a number of type T; waits.
-  template <class T = double> T item(std::size_t i = 0) const {
+  template <class T = double> T item(std::size_t i = 0, SourceLine where = SourceLine::current()) const {
     const Array one = value(i);
     require(one.type().count() == 1, "output ", i, " is ", one.type(), "; item reads a single element");
-    return one.item<T>();
+    return one.item<T>(where);
   }
 
  private:

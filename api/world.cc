@@ -13,6 +13,7 @@
 #include "api/inside/rooms.h"
 #include "api/inside/stored_parts.h"
 #include "api/inside/world_state.h"
+#include "base/hash.h"
 #include "base/near.h"
 #include "base/text.h"
 #include "device/cpu_budget.h"
@@ -111,7 +112,12 @@ World::World(WorldOptions options) : state_(std::make_shared<WorldState>(std::mo
 
 int World::rank() const { return state_->ranks.rank(); }
 int World::ranks() const { return state_->ranks.ranks(); }
-void World::barrier() const { state_->ranks.barrier(); }
+void World::barrier() const {
+  Session& session = state_->session;
+  const std::uint64_t op = session.begin_op(0, "a barrier");
+  session.end_op(op);
+  session.await_op(op);
+}
 
 DeviceMesh World::mesh(std::vector<MeshAxis> axes, const MeshPlace& place) const {
   Mesh mesh = Mesh::of(std::move(axes));
@@ -140,7 +146,7 @@ DeviceMesh World::mesh(std::string_view text, const MeshPlace& place) const { re
 
 namespace {
 
-template <class Who> HostArray read_stored(WorldState& world, const Who& who) {
+template <class Who> HostArray read_stored(WorldState& world, const Who& who, SourceLine where) {
   if (!world.ranks.alone()) world.session.wait_for_room();
   std::optional<StoredParts> stored;
   std::optional<runtime::Result> brought;
@@ -148,7 +154,7 @@ template <class Who> HostArray read_stored(WorldState& world, const Who& who) {
     WorldLock lock(world);
     const auto& [key, variable] = *world.stored(who);
     if (whole_on_every_rank(world, variable.type, variable.mesh, variable.layout)) stored.emplace(parts_of(world, key, variable, false));
-    else brought = gathered(world, key, variable);
+    else brought = gathered(world, key, variable, where);
   }
   return brought ? brought->read() : read_parts(*stored);
 }
@@ -159,6 +165,10 @@ template <class Who> void write_stored(WorldState& world, const Who& who, const 
     const auto& [key, variable] = *world.stored(who);
     require(ErrorKind::type, value.valid() && value.type() == variable.type, "variable '", key.first, "' is ", variable.type, ", not ",
             value.valid() ? print(value.type()) : "an array never made");
+    if (!world.ranks.alone()) {
+      const std::string_view bytes(reinterpret_cast<const char*>(value.bytes()), static_cast<std::size_t>(value.type().bytes()));
+      world.session.end_op(world.session.begin_op(hash_text(bytes), cat("a write of variable '", key.first, "' (the value is part of what is compared)")));
+    }
     return parts_of(world, key, variable, true);
   }();
   write_parts(stored, value);
@@ -166,8 +176,8 @@ template <class Who> void write_stored(WorldState& world, const Who& who, const 
 
 }  // namespace
 
-HostArray World::read(std::string_view name) const { return read_stored(*state_, name); }
-HostArray World::read(const Parameter& parameter) const { return read_stored(*state_, parameter); }
+HostArray World::read(std::string_view name, SourceLine where) const { return read_stored(*state_, name, where); }
+HostArray World::read(const Parameter& parameter, SourceLine where) const { return read_stored(*state_, parameter, where); }
 void World::write(std::string_view name, const HostArray& value) { write_stored(*state_, name, value); }
 void World::write(const Parameter& parameter, const HostArray& value) { write_stored(*state_, parameter, value); }
 

@@ -84,8 +84,8 @@ class World {
   // that uses it; before, and for unknown names, an error lists what there is; a name that two parameters hold is an error that lists both.
   // With several ranks: what every rank holds whole is read here; anything else is brought by a launch, so that all ranks must read it. A value is
   // written on every rank, the same one.
-  HostArray read(std::string_view name) const;
-  HostArray read(const Parameter& parameter) const;
+  HostArray read(std::string_view name, SourceLine where = SourceLine::current()) const;
+  HostArray read(const Parameter& parameter, SourceLine where = SourceLine::current()) const;
   void write(std::string_view name, const HostArray& value);
   void write(const Parameter& parameter, const HostArray& value);
   std::vector<std::string> variables() const;  // a name that two parameters hold stands twice
@@ -96,7 +96,7 @@ class World {
   // the safetensors format: written aside, synced, renamed, so that the path names the old checkpoint or the new one whatever happens. Values that
   // wait since a load (see below) are in it too. After a failed launch it is an error. With several ranks all of them save, rank 0 writes, and nobody
   // goes on before the file is there; they may not call functions from other threads meanwhile. All of them load, from a path that all see.
-  void save(const std::string& path, const CheckpointNotes& notes = {}) const;
+  void save(const std::string& path, const CheckpointNotes& notes = {}, SourceLine where = SourceLine::current()) const;
 
   // Takes variables' values from a file that `save` or others wrote (*.safetensors, or the *.index.json of several), on any mesh, bit for bit; waits
   // for the calls made before. All names and types are looked at first: what is refused changes nothing. A variable that no function has used yet

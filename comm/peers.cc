@@ -87,17 +87,15 @@ Connection& Peers::connect(int rank) {
   if (entry.connection == nullptr) {
     link_class_locked(rank);
     auto wire = rank < this->rank() ? dial_peer(rank) : await_peer(rank);
-    auto made = std::make_unique<Connection>(reactor_, std::move(wire), cat("rank ", rank, " (", other.name, ")"));
-    std::lock_guard published(mutex_);
-    entry.connection = std::move(made);
+    entry.connection = std::make_unique<Connection>(reactor_, std::move(wire), cat("rank ", rank, " (", other.name, ")"));
   }
   return *entry.connection;
 }
 
-void Peers::end(const std::string& why) {
+void Peers::give_up(const std::string& why) {
   std::lock_guard lock(mutex_);
-  for (Entry& entry : entries_)
-    if (entry.connection != nullptr) entry.connection->end(why);
+  given_up_ = why;
+  came_.notify_all();
 }
 
 std::unique_ptr<Wire> Peers::dial_peer(int rank) {
@@ -122,7 +120,8 @@ std::unique_ptr<Wire> Peers::await_peer(int rank) {
   while (true) {
     {
       std::unique_lock lock(mutex_);
-      came_.wait_for(lock, std::chrono::milliseconds(100), [&] { return entry.came != nullptr; });
+      came_.wait_for(lock, std::chrono::milliseconds(100), [&] { return entry.came != nullptr || !given_up_.empty(); });
+      require(ErrorKind::peer, given_up_.empty(), "rank ", rank, " (", peer(rank).name, ") is not waited for any more: ", given_up_);
       if (entry.came != nullptr) return std::move(entry.came);
     }
     store_.check();

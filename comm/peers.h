@@ -44,7 +44,7 @@ class Peers {
   // the world has gone meanwhile.
   Connection& connect(int rank);
   LinkClass link_class(int rank);  // of that connection; may ask the store
-  void end(const std::string& why);  // of all connections there are: nobody shall wait for this process any more; from any thread
+  void give_up(const std::string& why);  // nobody waits for another rank here from now on; from any thread
 
  private:
   struct Peer {  // as published
@@ -68,8 +68,9 @@ class Peers {
   Token token_;
   PeersOptions options_;
   std::mutex connecting_;  // one at a time
-  std::mutex mutex_;       // of what the reactor's thread brings, and of every `connection`
+  std::mutex mutex_;       // of what the reactor's thread brings, and of `given_up_`
   std::condition_variable came_;
+  std::string given_up_;        // why
   std::vector<Entry> entries_;  // by rank
   std::unique_ptr<Acceptor> tcp_, local_;
 };

@@ -34,4 +34,17 @@ void abandon_collectives(Loaded& loaded) {
     if (part) loaded.boxes[static_cast<std::size_t>(part->worker)]->post(&part->abandon);
 }
 
+// A plan of which no launch is under way may be on its way out: nothing is posted to it.
+void break_off(Breaking& breaking) {
+  for (const auto& loaded : breaking.plans) {
+    if (loaded->queued == 0) continue;
+    {
+      std::lock_guard lock(loaded->breaking);
+      if (!loaded->broken_by) loaded->broken_by = breaking.error;
+    }
+    loaded->poisoned.store(0, std::memory_order_relaxed);
+    abandon_collectives(*loaded);
+  }
+}
+
 }  // namespace karez::runtime

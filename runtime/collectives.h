@@ -17,4 +17,7 @@ ActorState& pass_turn(Sequence& sequence);
 // A member broke, so that the others would wait in vain: tells every worker that holds some, once.
 void abandon_collectives(Loaded& loaded);
 
+// Worker 0: every launch under way ends without working any more, with this error.
+void break_off(Breaking& breaking);
+
 }  // namespace karez::runtime

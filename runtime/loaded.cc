@@ -36,7 +36,6 @@ class Preparation {
     loaded_->slow_read = options_.slow_read;
     loaded_->check_nan = options_.check_nan;
     loaded_->delays = options_.delays;
-    loaded_->give_up = options_.give_up;
     loaded_->unload.what = Mail::What::unload;
     loaded_->unload.payload = loaded_.get();
     loaded_->number = options_.number;

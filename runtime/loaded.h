@@ -183,7 +183,8 @@ struct LaunchRecord {
   std::uint64_t ticket = 0;
   const std::vector<Touch>* touches = nullptr;       // sorted by variable
   bool runs = false;                                 // worker 0's
-  bool granted = false, over = false;                // the session's mutex guards them
+  bool granted = false, over = false, ended = false;  // the session's mutex guards them; ended: here, maybe not on all ranks
+  std::uint64_t op = 0;                              // of all ranks; 0: of this one alone
   std::vector<Feed> feeds;                           // by input binding
   std::vector<std::shared_ptr<const Held>> arrays;   // by input binding, instead of a feed; empty if there is none
   std::vector<std::shared_ptr<LaunchRecord>> after;  // launches whose results those are; they may be over
@@ -237,7 +238,6 @@ struct Loaded {
   double slow_read = 0;  // seconds
   bool check_nan = false;
   Delays delays;
-  std::function<void(const Error&)> give_up;  // none: this rank is alone
   std::vector<Binding> inputs, outputs;
   std::vector<Flight> flights;          // a ring: an act finds its launch by the number of its acts
   std::int64_t started = 0, ended = 0;  // launches; worker 0's
@@ -253,6 +253,13 @@ struct Loaded {
   bool leaving = false;
   int round = 0, attached = 0;  // of asking the parts to go, and how many have not answered
   bool left = false;            // no worker will touch it again
+};
+
+// What is under way on this rank is to end, because another rank failed.
+struct Breaking {
+  Mail mail;
+  Error error{""};
+  std::vector<std::shared_ptr<Loaded>> plans;
 };
 
 struct Variables {
@@ -275,8 +282,7 @@ struct LoadOptions {
   bool check_nan = false;
   Delays delays = {};
   std::function<void(comm::Endpoint&)> links = {};
-  ConnectRank connect = {};                        // none: this rank is alone
-  std::function<void(const Error&)> give_up = {};  // tells other ranks that a collective broke here
+  ConnectRank connect = {};  // none: this rank is alone
 };
 
 // Prepares everything and runs the set-up of a plan that `verify` has passed. Throws without leaving anything behind: variables are added last.

@@ -16,7 +16,8 @@ struct Mail {
     message,   // of the protocol, to an actor of `part` or to the session
     finished,  // an asynchronous kernel of the actor at `place` is done
     arrival,   // something a collective of sequence `place` waits for has happened
-    abandon,   // a collective of this plan broke: the others will not come
+    abandon,    // a collective of this plan broke: the others will not come
+    break_off,  // payload: a Breaking
     launch,    // payload: a LaunchRecord to be queued
     over,      // payload: a client's LaunchRecord whose turn at variables is over
     attach,    // a part to be served from now on

@@ -255,7 +255,6 @@ void Protocol::break_collectives(Part& part, ActorState& actor) {
   }
   loaded.poisoned.store(0, std::memory_order_relaxed);
   abandon_collectives(loaded);
-  if (loaded.give_up) loaded.give_up(error);
 }
 
 }  // namespace karez::runtime

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <numeric>
 
 #include "base/hash.h"
 #include "base/near.h"
 #include "comm/peers.h"
 #include "device/cpu_budget.h"
+#include "runtime/agreement.h"
 #include "runtime/loaded.h"
 #include "runtime/reader.h"
 #include "runtime/worker.h"
@@ -102,17 +104,31 @@ Session::Session(SessionOptions options, const KernelTable& kernels)
   require(options_.delays.most >= 0, "a session with delays of ", options_.delays.most, " microseconds");
   limit_ = options_.workers == 0 ? cores : std::min(options_.workers, cores);
   workers_.reserve(static_cast<std::size_t>(limit_));
+  if (options_.peers != nullptr)
+    agreement_ = std::make_unique<Agreement>(
+        *options_.peers,
+        Agreement::Tell{[this](std::uint64_t op) { ended(op); }, [this](const Error& error) { break_off(error); }});
 }
 
 Session::~Session() {
+  if (agreement_ != nullptr) try {  // of a rank that does something else meanwhile, the others' end tells
+      if (std::uncaught_exceptions() > 0) agreement_->fail(Error("it ends its world, because something was thrown"));
+      else end_op(begin_op(0, "the end of its world"));
+    } catch (const Error&) {}  // something has failed before
   wait_idle();
   stop();
+  agreement_.reset();  // workers told it how launches ended
 }
 
 void Session::stop() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
   for (auto& worker : workers_) worker->stop();
   reader_.reset();  // it posts to workers' boxes
   workers_.clear();
+  breaking_.reset();
   inquiries_.clear();
   teams_.clear();
   cpus_of_.clear();
@@ -190,7 +206,6 @@ int Session::load(const Plan& plan) {
       constexpr int depth = 8;
       return options_.peers->connect(rank).open(hash_text(program + name), depth, bell);
     };
-    options.give_up = [this](const Error& error) { options_.peers->end(error.what()); };
   }
   auto loaded = prepare(plan, *variables_, options);
   for (auto& part : loaded->parts)
@@ -198,13 +213,6 @@ int Session::load(const Plan& plan) {
   std::lock_guard lock(mutex_);
   loaded_.emplace(next_plan_, std::move(loaded));
   return next_plan_++;
-}
-
-// Launches of different plans run beside each other, in an order that is each rank's own: no two share a link. What tells theirs apart counts the
-// plans of a program, which all ranks load in one order.
-std::string Session::links_of(const Plan& plan) {
-  require(plan.rank == options_.peers->rank(), "plan '", plan.name, "' is rank ", plan.rank, "'s, not rank ", options_.peers->rank(), "'s");
-  return cat("program ", plan.program_hash, " ", linked_[plan.program_hash]++, "\n");
 }
 
 bool Session::unload(int plan) {
@@ -315,12 +323,22 @@ void Session::feed(LaunchRecord& record, const Results& arrays) {
   }
 }
 
-Launch Session::launch(int plan, const Feeds& feeds, const Results& arrays) {
+Launch Session::launch(int plan, const Feeds& feeds, const Results& arrays, std::uint64_t op) {
+  try {
+    return launch_here(plan, feeds, arrays, op);
+  } catch (const Error& error) {
+    if (op != 0) agreement_->fail(error);  // the others wait for this rank
+    throw;
+  }
+}
+
+Launch Session::launch_here(int plan, const Feeds& feeds, const Results& arrays, std::uint64_t op) {
   const std::shared_ptr<Loaded> held = find(plan);  // somebody may unload it meanwhile
   Loaded& loaded = *held;
   auto record = std::make_shared<LaunchRecord>();
   record->session = this;
   record->loaded = &loaded;
+  record->op = op;
   feed(*record, feeds);
   feed(*record, arrays);
   for (std::size_t i = 0; i < loaded.inputs.size(); ++i)
@@ -374,16 +392,30 @@ void Session::queue_turn(std::shared_ptr<LaunchRecord> record) {
 }
 
 void Session::finished(LaunchRecord& record) {
-  std::lock_guard lock(mutex_);
-  if (record.over) return;  // told when the session broke
-  if (failure_ && record.loaded != nullptr && !record.error && record.ticket > failed_ticket_)
-    record.error = unusable(cat("launch ", record.ticket, " did not run: "));
-  if (record.error && (!failure_ || record.ticket < failed_ticket_)) {
-    failure_ = record.error;
-    failed_ticket_ = record.ticket;
+  std::uint64_t op = 0;
+  std::optional<Error> error;
+  {
+    std::lock_guard lock(mutex_);
+    if (record.over) return;  // told when the session broke
+    if (failure_ && record.loaded != nullptr && !record.error && record.ticket > failed_ticket_)
+      record.error = unusable(cat("launch ", record.ticket, " did not run: "));
+    if (record.error && (!failure_ || record.ticket < failed_ticket_)) {
+      failure_ = record.error;
+      failed_ticket_ = record.ticket;
+    }
+    if (broken_off_ && record.op != 0) record.error = Error(failure_->kind, cat("launch ", record.ticket, ": ", failure_->what()), failure_->where);
+    record.ended = true;
+    if (record.op != 0 && !broken_off_) {
+      op = record.op;
+      error = record.error;
+    } else {
+      record.over = true;
+      over_.notify_all();
+    }
   }
-  record.over = true;
-  over_.notify_all();
+  if (op == 0) return;
+  if (error) agreement_->fail(*error);
+  else agreement_->end(op);
 }
 
 bool Session::refuses(const LaunchRecord& record) const {
@@ -452,6 +484,7 @@ void Session::reload() {
   failure_.reset();
   failed_ticket_ = 0;
   broken_ = false;
+  stopping_ = false;
 }
 
 void Session::count(const Loaded& loaded, Counters& c) const {

@@ -34,12 +34,14 @@ class Device;
 
 namespace karez::runtime {
 
+class Agreement;
 class Launch;
 class Launches;
 class Reader;
 class Unloading;
 class Worker;
 struct Loaded;
+struct Breaking;
 struct Held;
 struct LaunchRecord;
 struct Variables;
@@ -152,7 +154,15 @@ class Session {
   // plan reads it: each device then reads its own part. Launches run in the order of their tickets where they share a variable that one of them
   // writes or one takes the other's result, and beside each other where they do not; `in_flight` of them, then this waits for one to end.
   // After a launch failed, variables may hold half a step: every later launch is an error until `reload`, and its results are errors for ever.
-  Launch launch(int plan, const Feeds& feeds = {}, const Results& arrays = {});
+  // With several ranks it is given the number of its op, and is over when it has ended on all of them: where it fails on one, all of them fail.
+  Launch launch(int plan, const Feeds& feeds = {}, const Results& arrays = {}, std::uint64_t op = 0);
+
+  // With several ranks: what this rank does next, as the others do (agreement.h); with none it is nothing, and number 0. All throw what has failed.
+  std::uint64_t begin_op(std::uint64_t hash, const std::string& what);
+  void await_op(std::uint64_t op);  // until all ranks have begun it
+  void end_op(std::uint64_t op);    // one that sets no launch going
+  std::optional<std::pair<int, int>> differing_ranks(std::uint64_t op) const;  // two that began something else there, if that is what failed
+
   void wait_for_room();  // until `launch` would not wait
 
   // Until the launches made before are over; others may be made meanwhile.
@@ -187,7 +197,7 @@ class Session {
   friend class Unloading;
   friend class Worker;
   // Called by workers.
-  void finished(LaunchRecord& record);             // it is over; the record may go
+  void finished(LaunchRecord& record);             // it is over here; the record may go
   bool refuses(const LaunchRecord& record) const;  // a launch before it failed
   void grant(LaunchRecord& record);                // a client's turn has come
   void broke(const Error& why);                    // a protocol error: everything in flight ends here
@@ -211,6 +221,10 @@ class Session {
   void pin_workers(const Plan& plan);
   Device& device(const PlanDevice& device);
   std::string links_of(const Plan& plan);
+  Launch launch_here(int plan, const Feeds& feeds, const Results& arrays, std::uint64_t op);
+  // Called by the agreement: all ranks have ended a launch; one rank has failed, so that nothing under way ends well.
+  void ended(std::uint64_t op);
+  void break_off(const Error& error);
 
   SessionOptions options_;
   TickScale scale_;  // of events
@@ -239,6 +253,10 @@ class Session {
   std::uint64_t next_ticket_ = 1;
   std::optional<Error> failure_;  // of the first failed launch
   std::uint64_t failed_ticket_ = 0;
+  bool broken_off_ = false;               // for all ranks
+  bool stopping_ = false;                 // workers are, or will be, no more
+  std::unique_ptr<Breaking> breaking_;    // then: told to worker 0
+  std::unique_ptr<Agreement> agreement_;  // none where this rank is alone; last: it calls this session
 };
 
 }  // namespace karez::runtime

@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/team_cpus.h"
 #include "plan/waits.h"
+#include "runtime/collectives.h"
 #include "runtime/failure.h"
 
 namespace karez::runtime {
@@ -95,6 +96,7 @@ void Worker::open(Mail& mail) {
     }
     case Mail::What::finished: return protocol_.finished(*mail.part, *mail.part->actors[static_cast<std::size_t>(mail.place)]);
     case Mail::What::arrival: return protocol_.arrived(*mail.part, *mail.part->sequences[static_cast<std::size_t>(mail.place)]);
+    case Mail::What::break_off: return break_off(*static_cast<Breaking*>(mail.payload));
     case Mail::What::abandon: return protocol_.abandoned(*mail.part);
     case Mail::What::launch: return launches_.queue(*static_cast<LaunchRecord*>(mail.payload));
     case Mail::What::over: return launches_.drop(*static_cast<LaunchRecord*>(mail.payload));

@@ -3,7 +3,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -91,7 +93,9 @@ Outcome train(const Setting& run, const std::optional<Ranks>& here) {
   std::vector<Future> losses;
   std::int64_t before = 0;
   constexpr std::int64_t batch = 15;  // uneven on four, and in three parts
+  const char* dies = std::getenv("KAREZ_TEST_DIES");
   for (int s = 0; s < steps; ++s) {
+    if (s == 5 && dies != nullptr && here && here->rank == std::stoi(dies)) raise(SIGKILL);
     HostArray x(TensorType{DType::f64, {batch, 1, 14, 14}}), y(TensorType{DType::i32, {batch}});
     for (double& value : x.data<double>()) value = normal(random);
     for (std::int32_t& label : y.data<std::int32_t>()) label = static_cast<std::int32_t>(random() % 10);
@@ -145,10 +149,11 @@ TEST(Processes, DISABLED_Rank) {
 }
 
 // Starts this program again as one rank.
-pid_t start_rank(const Ranks& all, int rank, const std::string& setting, const std::string& link, const std::string& out) {
+pid_t start_rank(const Ranks& all, int rank, const std::string& setting, const std::string& link, const std::string& out,
+                 const std::string& more = "KAREZ_TEST=1") {
   std::vector<std::string> environment = {cat("KAREZ_TEST_RANK=", rank),       cat("KAREZ_TEST_RANKS=", all.ranks), cat("KAREZ_TEST_STORE=", all.store),
                                           cat("KAREZ_TEST_TOKEN=", all.token), cat("KAREZ_TEST_SETTING=", setting), cat("KAREZ_TEST_OUT=", out),
-                                          cat("KAREZ_LINK=", link)};
+                                          cat("KAREZ_LINK=", link), more};
   for (char** at = environ; *at != nullptr; ++at)
     if (std::strncmp(*at, "KAREZ_LINK=", 11) != 0 && std::strncmp(*at, "GTEST_", 6) != 0) environment.emplace_back(*at);
   std::vector<std::string> arguments = {"rank", "--gtest_filter=Processes.DISABLED_Rank", "--gtest_also_run_disabled_tests", "--gtest_brief=1"};
@@ -186,6 +191,33 @@ std::vector<Outcome> outcomes(const std::string& setting, const std::string& lin
   }
   std::filesystem::remove_all(folder);
   return found;
+}
+
+// Nobody hangs, and everybody says who is to blame.
+TEST(Processes, ARankThatIsKilledIsNamedByAllOthersAtOnce) {
+  const Ranks all = meeting(4);
+  for (const char* link : {"shm", "tcp"}) {
+    const auto folder = std::filesystem::temp_directory_path() / cat("karez-killed-", getpid(), "-", link);
+    std::filesystem::create_directories(folder);
+    Ranks here = all;
+    here.store += link;
+    std::vector<pid_t> processes;
+    for (int rank = 0; rank < 4; ++rank)
+      processes.push_back(start_rank(here, rank, "data", link, (folder / cat(rank)).string(), "KAREZ_TEST_DIES=2"));
+    int status = 0;
+    waitpid(processes[2], &status, 0);
+    EXPECT_TRUE(WIFSIGNALED(status));
+    const auto died = std::chrono::steady_clock::now();
+    for (int rank : {0, 1, 3}) {
+      waitpid(processes[static_cast<std::size_t>(rank)], &status, 0);
+      std::ifstream in(folder / cat(rank));
+      const std::string text(std::istreambuf_iterator<char>(in), {});
+      EXPECT_EQ(text.substr(0, 6), "error:") << "rank " << rank;
+      EXPECT_NE(text.find("rank 2 ("), std::string::npos) << "rank " << rank << ": " << text;
+    }
+    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - died).count(), 3) << link;
+    std::filesystem::remove_all(folder);
+  }
 }
 
 class LawThreeOnProcesses : public ::testing::TestWithParam<const char*> {};

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "api/inside/rooms.h"
+#include "base/hash.h"
 #include "base/text.h"
 #include "passes/pipeline.h"
 #include "passes/place.h"
@@ -21,7 +22,7 @@ Mesh first_devices(const WorldState& world) {
   return mesh;
 }
 
-std::string where(const Mesh& mesh) {
+std::string text_of(const Mesh& mesh) {
   return cat(sbp::print(mesh), " on ", join(mesh.devices, " ", [](DeviceName device) { return sbp::print(device); }));
 }
 
@@ -62,6 +63,10 @@ template <class Make> int loaded(WorldState& world, const std::string& what, con
   return gathers.back().plan;
 }
 
+std::uint64_t begun(WorldState& world, const std::string& what, SourceLine where) {
+  return world.session.begin_op(hash_text(what), cat("a read of ", what, " (", karez::print(where), ")"));
+}
+
 }  // namespace
 
 bool whole_on_every_rank(const WorldState& world, const TensorType& type, const Mesh& mesh, const Layout& layout) {
@@ -77,22 +82,24 @@ bool whole_on_every_rank(const WorldState& world, const TensorType& type, const 
          std::all_of(elements.begin(), elements.end(), [&](const auto& of) { return of.second == type.count(); });
 }
 
-runtime::Result gathered(WorldState& world, const WorldState::Key& key, const StoredVariable& variable) {
+runtime::Result gathered(WorldState& world, const WorldState::Key& key, const StoredVariable& variable, SourceLine where) {
   const std::string name = key_of(key.first, key.second);
   const int plan = loaded(world, cat("variable ", name, " ", sbp::print(variable.type, variable.mesh, variable.layout)), variable.mesh, [&](Trace& trace) {
     const ValueId read = build::variable(trace.builder, name, variable.type);
     trace.graph.variables.push_back({name, variable.type, trace.builder.mesh, variable.layout, read, {}});
     return read;
   });
-  return world.session.launch(plan).result("out0");
+  const std::uint64_t op = begun(world, cat("variable '", key.first, "', ", sbp::print(variable.type, variable.mesh, variable.layout)), where);
+  return world.session.launch(plan, {}, {}, op).result("out0");
 }
 
-runtime::Result gathered(WorldState& world, const Kept& kept, const std::optional<runtime::Result>& part) {
-  const int plan = loaded(world, cat("array ", sbp::print(kept.type, kept.mesh, kept.layout), " ", where(kept.mesh)), kept.mesh,
+runtime::Result gathered(WorldState& world, const Kept& kept, const std::optional<runtime::Result>& part, SourceLine where) {
+  const int plan = loaded(world, cat("array ", sbp::print(kept.type, kept.mesh, kept.layout), " ", text_of(kept.mesh)), kept.mesh,
                           [&](Trace& trace) { return build::array_input(trace.builder, "array", kept.type, kept.layout); });
   Results arrays;
   if (part) arrays.emplace_back("array", *part);
-  return world.session.launch(plan, {}, arrays).result("out0");
+  const std::uint64_t op = begun(world, sbp::print(kept.type, kept.mesh, kept.layout), where);
+  return world.session.launch(plan, {}, arrays, op).result("out0");
 }
 
 }  // namespace karez

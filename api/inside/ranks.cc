@@ -145,8 +145,18 @@ struct Offer {
   }
 };
 
+// What kernels are chosen by on this processor.
+std::string cpu_class() {
+#if defined(__x86_64__)
+  return cat("x86", __builtin_cpu_supports("avx2") ? " avx2" : "", __builtin_cpu_supports("fma") ? " fma" : "",
+             __builtin_cpu_supports("avx512f") ? " avx512f" : "", __builtin_cpu_supports("avx512bw") ? " avx512bw" : "");
+#else
+  return "another processor than x86";
+#endif
+}
+
 std::string must_be_equal(const WorldOptions& options) {
-  return cat("devices = ", options.devices, "\nseed = ", options.seed, "\nteam = ", options.team, "\nin_flight = ", options.in_flight, "\n");
+  return cat("processor = ", cpu_class(), "\ndevices = ", options.devices, "\nseed = ", options.seed, "\nteam = ", options.team, "\nin_flight = ", options.in_flight, "\n");
 }
 
 // Of two texts of as many lines: the first in which they differ.
@@ -186,12 +196,25 @@ Agreed WorldRanks::agree(const WorldOptions& options, const CostTable& costs) co
     store.set("agreed", verdict(offers, costs.print()));
   }
   const std::string said = store.wait("agreed");
+  if (said.empty() || said[0] != '+') store.barrier("refused", ranks_);  // all have read it
   require(!said.empty() && said[0] == '+', said.empty() ? "rank 0 says nothing" : said.substr(1));
   return Agreed::parse(std::string_view(said).substr(1));
 }
 
-void WorldRanks::barrier() const {
-  if (!alone()) joined_->meeting.store().barrier("barrier", ranks_);
+std::string WorldRanks::first_difference(std::uint64_t op, std::pair<int, int> of, const std::string& mine) const {
+  comm::StoreClient& store = joined_->meeting.store();
+  auto key = [&](int rank) { return cat("text/", op, "/", rank); };
+  constexpr std::size_t most = (1 << 20) - 1;  // that the store takes
+  if (rank_ == of.first || rank_ == of.second) store.set(key(rank_), mine.substr(0, most));
+  std::istringstream first(store.wait(key(of.first))), second(store.wait(key(of.second)));
+  std::string a, b;
+  while (true) {
+    const bool more_a = static_cast<bool>(std::getline(first, a)), more_b = static_cast<bool>(std::getline(second, b));
+    if (!more_a && !more_b) return "their texts are equal; their kernels, options or versions differ";
+    if (!more_a) a = "(nothing more)";
+    if (!more_b) b = "(nothing more)";
+    if (a != b) return cat("rank ", of.first, ": ", a, "\nrank ", of.second, ": ", b);
+  }
 }
 
 }  // namespace karez

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "api/world.h"
 
@@ -39,7 +40,8 @@ class WorldRanks {
 
   // Called by all ranks, with their options: throws on all of them where those differ that must be equal.
   Agreed agree(const WorldOptions& options, const CostTable& costs) const;
-  void barrier() const;
+  // Of the texts that two ranks have, the first lines that differ: "rank 0: ...\nrank 2: ...". Called by all ranks.
+  std::string first_difference(std::uint64_t op, std::pair<int, int> of, const std::string& mine) const;
 
  private:
   struct Joined;

@@ -1,0 +1,151 @@
+// Several ranks of which one does something else, or fails: all of them hear of it, and why.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "api/inside/test_ranks.h"
+#include "api/karez.h"
+#include "api/test_texts.h"
+
+namespace karez {
+namespace {
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// What each rank is told, in the order of ranks; "no error" where it was none.
+std::vector<std::string> told(int ranks, const std::function<void(World&, int rank)>& body) {
+  std::vector<std::string> out(static_cast<std::size_t>(ranks));
+  on_ranks(ranks, [&](const Ranks& here) {
+    World world({.ranks = here});
+    out[static_cast<std::size_t>(here.rank)] = error_of([&] { body(world, here.rank); });
+  });
+  return out;
+}
+
+HostArray three() { return HostArray::of<double>({3}, {1, 2, 3}); }
+
+double seconds_of(const std::function<void()>& body) {
+  const auto begin = std::chrono::steady_clock::now();
+  body();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+TEST(RanksThatDiffer, ARankWithAnotherProgramIsRefusedBeforeItRunsWithTheFirstDifference) {
+  const double seconds = seconds_of([] {
+    const auto texts = told(3, [](World& world, int rank) {
+      auto f = compile(world.mesh("d=3"), [&](Tensor x) { return sum(rank == 2 ? exp(x) : tanh(x)); });
+      f(three()).wait();
+    });
+    EXPECT_THAT(texts, Each(AllOf(HasSubstr("the ranks do not run the same program: rank "), HasSubstr(" comes to a plan of function 'main' (ranks_"),
+                                  HasSubstr("where rank 2 comes to a plan of function 'main'"))));
+    for (const std::string& text : texts) {  // rank 2 against whoever came first
+      EXPECT_THAT(text, ::testing::ContainsRegex("\nrank [01]:   %1 = tanh\\(%0\\) : f64\\[3\\]")) << "the lines of the graphs";
+      EXPECT_THAT(text, ::testing::ContainsRegex("\nrank 2:   %1 = exp\\(%0\\) : f64\\[3\\]"));
+    }
+  });
+  EXPECT_LT(seconds, 1) << "with the start of all ranks";
+}
+
+TEST(RanksThatDiffer, AReadByOneRankAloneIsNamedWithItsLine) {
+  for (int reader : {0, 1}) {
+    const auto texts = told(2, [&](World& world, int rank) {
+      auto f = compile(world.mesh("d=2"), [](Tensor x) { return with_layout(x * 2.0, {"d"}); });
+      Array y = f(three()).value();
+      y.wait();
+      if (rank == reader) y.read();
+      for (int i = 0; i < 3; ++i) f(three()).wait();
+    });
+    EXPECT_THAT(texts, Each(AllOf(HasSubstr(cat("rank ", reader, " comes to a read of f64[3@d] (ranks_failing_test.cc:")),
+                                  HasSubstr(cat("rank ", 1 - reader, " comes to a call of function 'main' (ranks_failing_test.cc:")))))
+        << reader;
+  }
+}
+
+TEST(RanksThatDiffer, AReadThatNobodyElseComesToIsNamedWhenTheOthersEnd) {
+  const auto texts = told(2, [&](World& world, int rank) {
+    auto f = compile(world.mesh("d=2"), [](Tensor x) { return with_layout(x * 2.0, {"d"}); });
+    Array y = f(three()).value();
+    y.wait();
+    if (rank == 0) y.read();
+  });
+  EXPECT_THAT(texts[0], AllOf(HasSubstr("rank 0 comes to a read of f64[3@d]"), HasSubstr("rank 1 comes to the end of its world")));
+  EXPECT_EQ(texts[1], "no error") << "it was through";
+}
+
+TEST(RanksThatDiffer, AWriteOfAnotherValueIsNamed) {
+  const auto texts = told(2, [&](World& world, int rank) {
+    Parameter w("w", {DType::f64, {3}}, constant_init(1));
+    auto f = compile(world.mesh("d=2"), [&](Tensor x) { return sum(x * w); });
+    f(three()).wait();
+    world.write(w, HostArray::of<double>({3}, {1, 2, rank == 0 ? 3.0 : 4.0}));
+    world.barrier();
+  });
+  EXPECT_THAT(texts, Each(HasSubstr("rank 0 comes to a write of variable 'w'")));
+}
+
+// Numbers, but on one rank one batch cannot be read.
+struct Numbers : Source {
+  explicit Numbers(std::int64_t bad) : bad(bad) {}
+  std::int64_t bad;
+  TensorType type() const override { return {DType::f64, {4}}; }
+  void read(std::int64_t position, std::span<const std::int64_t>, const tensor::TensorRef& out) const override {
+    require(ErrorKind::data, position != bad, "batch ", position, " is damaged");
+    for (std::int64_t i = 0; i < out.count(); ++i) out.as<double>()[i] = static_cast<double>(position);
+  }
+};
+
+TEST(RanksThatFail, ASourceThatThrowsOnOneRankFailsTheLaunchOnAll) {
+  for (int bad : {0, 1, 2}) {
+    std::vector<int> good(3, 0);
+    const auto texts = told(3, [&](World& world, int rank) {
+      auto numbers = std::make_shared<Numbers>(rank == bad ? 5 : -1);
+      Parameter w("w", {DType::f64, {4}}, constant_init(1));
+      auto f = compile(world.mesh("d=3"), [&](Tensor x) { return std::pair{sum(with_layout(x, {"d"}) * w), with_layout(x, {"d"}) * 2.0}; });
+      for (int i = 0;; ++i) {
+        Future both = f(Feed{numbers, i});
+        EXPECT_EQ(both.item(), 4.0 * i) << "what comes back is whole";
+        good[static_cast<std::size_t>(rank)] = i;
+      }
+    });
+    EXPECT_THAT(texts, Each(HasSubstr("batch 5 is damaged"))) << bad;
+    for (int rank = 0; rank < 3; ++rank) {
+      EXPECT_EQ(good[static_cast<std::size_t>(rank)], 4) << "nobody has a result of the launch that failed";
+      if (rank == bad) EXPECT_THAT(texts[static_cast<std::size_t>(rank)], Not(HasSubstr("rank ")));
+      else EXPECT_THAT(texts[static_cast<std::size_t>(rank)], HasSubstr(cat("rank ", bad, ": ")));
+    }
+  }
+}
+
+// The batch goes to nobody else: without the agreement rank 0 would not notice.
+TEST(RanksThatFail, ALaunchThatSendsNothingFailsOnAllToo) {
+  const auto texts = told(2, [&](World& world, int rank) {
+    auto numbers = std::make_shared<Numbers>(rank == 1 ? 0 : -1);
+    auto f = compile(world.mesh("d=2"), [](Tensor x) { return with_layout(x * 2.0, {"d"}); });
+    f(Feed{numbers, 0}).value().local();
+  });
+  EXPECT_THAT(texts, Each(HasSubstr("batch 0 is damaged")));
+}
+
+TEST(RanksThatFail, SomethingThrownByTheProgramOfOneRankIsHeardByTheOthers) {
+  std::vector<std::string> texts(2);
+  std::string thrown;
+  try {
+    on_ranks(2, [&](const Ranks& here) {
+      World world({.ranks = here});
+      auto f = compile(world.mesh("d=2"), [](Tensor x) { return sum(x); });
+      EXPECT_EQ(f(three()).item(), 6);
+      if (here.rank == 1) throw std::runtime_error("the disk is full");
+      texts[0] = error_of([&] {
+        for (;;) f(three()).wait();
+      });
+    });
+  } catch (const std::runtime_error& error) { thrown = error.what(); }
+  EXPECT_EQ(thrown, "the disk is full");
+  EXPECT_THAT(texts[0], HasSubstr("rank 1: it ends its world, because something was thrown"));
+}
+
+}  // namespace
+}  // namespace karez

@@ -1,0 +1,264 @@
+// Notes between rank 0 and the others, on a link of their own to each.
+#include "runtime/agreement.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/hash.h"
+#include "base/text.h"
+
+namespace karez::runtime {
+namespace {
+constexpr int depth = 32;
+enum class Kind : std::uint32_t { begun = 1, ended, failed, bye };
+}  // namespace
+
+// One message. Its text is cut where it is too long.
+struct Agreement::Note {
+  static constexpr std::size_t most_text = 960;
+  Kind kind = Kind::begun;
+  std::uint32_t error = 0;  // failed: its kind
+  std::uint64_t op = 0, hash = 0;
+  std::uint32_t ranks[2] = {0, 0};  // failed: that differ at `op`, where that is why
+  std::uint32_t text_bytes = 0, where_bytes = 0;
+  char text[most_text] = {};  // and behind it the line
+
+  static Note of(Kind kind, std::uint64_t op, std::uint64_t hash = 0, std::string_view text = {}, std::string_view where = {}) {
+    Note out;
+    out.kind = kind;
+    out.op = op;
+    out.hash = hash;
+    const std::string_view line = where.substr(0, most_text / 4), said = text.substr(0, most_text - line.size());
+    out.text_bytes = static_cast<std::uint32_t>(said.size());
+    out.where_bytes = static_cast<std::uint32_t>(line.size());
+    std::memcpy(out.text, said.data(), said.size());
+    std::memcpy(out.text + said.size(), line.data(), line.size());
+    return out;
+  }
+  std::string said() const { return {text, std::min<std::size_t>(text_bytes, most_text)}; }
+  Error failure() const {
+    const std::size_t begin = std::min<std::size_t>(text_bytes, most_text), size = std::min<std::size_t>(where_bytes, most_text - begin);
+    return {static_cast<ErrorKind>(error), said(), std::string(text + begin, size)};
+  }
+};
+
+// A link to another rank with its messages: a ring of those that leave and one of those that come.
+struct Agreement::Line {
+  comm::Link* link = nullptr;
+  std::mutex mutex;                // of those who send
+  std::vector<Note> out, in;
+  std::int64_t sent = 0, taken = 0;
+  bool bye = false, broken = false;  // it said so; nothing comes any more
+};
+
+Agreement::Agreement(comm::Peers& peers, Tell tell) : peers_(peers), tell_(std::move(tell)), lines_(static_cast<std::size_t>(peers.ranks())) {
+  hub_ = std::make_unique<comm::LocalHub>(peers.ranks(), std::vector<int>{peers.rank()}, depth);
+  comm::Endpoint& endpoint = hub_->endpoint(peers.rank());
+  endpoint.set_wake([this] { rung_.release(); });
+  for (int rank = 0; rank < peers.ranks(); ++rank) {
+    if (rank == peers.rank() || (rank != 0 && peers.rank() != 0)) continue;
+    auto line = std::make_unique<Line>();
+    line->out.resize(depth);
+    line->in.resize(depth);
+    endpoint.connect(rank, peers.connect(rank).open(base::hash_text("agreement"), depth, endpoint.bell()));
+    line->link = &endpoint.link(rank);
+    for (Note& note : line->in) line->link->post_receive(reinterpret_cast<std::byte*>(&note), sizeof(Note));
+    lines_[static_cast<std::size_t>(rank)] = std::move(line);
+  }
+  thread_ = std::thread([this] { serve(); });
+}
+
+Agreement::~Agreement() {
+  const Note bye = Note::of(Kind::bye, 0);
+  for (int rank = 0; rank < static_cast<int>(lines_.size()); ++rank)
+    if (lines_[static_cast<std::size_t>(rank)]) send(rank, bye);
+  for (auto& line : lines_) {  // what was said is to arrive
+    if (!line) continue;
+    std::unique_lock lock(mutex_);
+    while (line->link->failure() == nullptr && line->link->sent() < line->sent) moved_.wait_for(lock, std::chrono::milliseconds(10));
+  }
+  stop_ = true;
+  rung_.release();
+  thread_.join();
+}
+
+void Agreement::throw_failure() const {
+  if (failure_ != nullptr) throw Error(*failure_);
+}
+
+std::optional<Agreement::Difference> Agreement::difference() const {
+  std::lock_guard lock(mutex_);
+  return difference_;
+}
+
+// --- what this rank does --------------------------------------------------------------------------------------------------------
+
+std::uint64_t Agreement::begin(std::uint64_t hash, std::string_view what) {
+  Note note;
+  {
+    std::lock_guard lock(mutex_);
+    note = Note::of(Kind::begun, next_++, hash, what);
+    if (difference_ && difference_->op == note.op) return note.op;  // whoever awaits it hears what two others began
+    throw_failure();
+  }
+  to_first(note);
+  return note.op;
+}
+
+void Agreement::await_begun(std::uint64_t op) {
+  std::unique_lock lock(mutex_);
+  moved_.wait(lock, [&] { return failure_ != nullptr || begun_ >= op; });
+  throw_failure();
+}
+
+void Agreement::end(std::uint64_t op) { to_first(Note::of(Kind::ended, op)); }
+
+void Agreement::fail(const Error& error) {
+  const bool first = peers_.rank() == 0, of_a_link = error.kind == ErrorKind::peer;
+  Note note = Note::of(Kind::failed, 0, 0, first && !of_a_link ? cat("rank 0: ", error.what()) : error.what(), error.where);
+  note.error = static_cast<std::uint32_t>(error.kind);
+  fail_here(error, {});
+  if (first) broadcast(note);
+  else send(0, note);
+}
+
+void Agreement::to_first(const Note& note) {
+  if (peers_.rank() == 0) take(0, note);
+  else send(0, note);
+}
+
+void Agreement::fail_here(const Error& error, const std::optional<Difference>& difference) {
+  {
+    std::lock_guard lock(mutex_);
+    if (failure_ != nullptr) return;
+    failure_ = std::make_unique<Error>(error);
+    difference_ = difference;
+    moved_.notify_all();
+  }
+  tell_.failed(error);
+}
+
+// --- what others say ------------------------------------------------------------------------------------------------------------
+
+void Agreement::serve() {
+  comm::Endpoint& endpoint = hub_->endpoint(peers_.rank());
+  while (!stop_) {
+    rung_.acquire();
+    endpoint.bell().answer();
+    for (int rank = 0; rank < static_cast<int>(lines_.size()); ++rank) {
+      Line* line = lines_[static_cast<std::size_t>(rank)].get();
+      if (line == nullptr || line->broken) continue;
+      const Error* failure = line->link->failure();  // before looking: what arrived before it counts
+      while (line->taken < line->link->received()) {
+        Note& slot = line->in[static_cast<std::size_t>(line->taken++ % depth)];
+        const Note note = slot;
+        if (failure == nullptr) try {
+            line->link->post_receive(reinterpret_cast<std::byte*>(&slot), sizeof(Note));
+          } catch (const Error&) {}  // it broke meanwhile: seen below, next time
+        take(rank, note);
+      }
+      if (failure == nullptr) continue;
+      line->broken = true;
+      if (!line->bye) fail(*failure);
+    }
+    std::lock_guard lock(mutex_);  // who waits for room to send looks again
+    moved_.notify_all();
+  }
+}
+
+void Agreement::take(int rank, const Note& note) {
+  switch (note.kind) {
+    case Kind::begun: return peers_.rank() == 0 ? take_begun(rank, note) : all_begun(note.op);
+    case Kind::ended: {
+      if (peers_.rank() != 0) return tell_.ended(note.op);
+      {
+        std::lock_guard lock(mutex_);
+        if (++ops_[note.op].ended < peers_.ranks()) return;
+        ops_.erase(note.op);
+        if (failure_ != nullptr) return;
+      }
+      return all_ended(note.op);
+    }
+    case Kind::failed: {
+      std::optional<Difference> difference;
+      if (note.ranks[0] != note.ranks[1]) difference = {note.op, {static_cast<int>(note.ranks[0]), static_cast<int>(note.ranks[1])}};
+      Error error = note.failure();
+      if (peers_.rank() == 0 && error.kind != ErrorKind::peer) error = Error(error.kind, cat("rank ", rank, ": ", error.what()), error.where);
+      fail_here(error, difference);
+      if (peers_.rank() != 0) return;
+      Note told = Note::of(Kind::failed, note.op, 0, error.what(), error.where);
+      told.error = note.error;
+      return broadcast(told);
+    }
+    case Kind::bye: lines_[static_cast<std::size_t>(rank)]->bye = true; return;
+  }
+}
+
+// At rank 0.
+void Agreement::take_begun(int rank, const Note& note) {
+  std::string wrong;
+  int other = 0;
+  {
+    std::lock_guard lock(mutex_);
+    Op& op = ops_[note.op];
+    if (!op.known) {
+      op.known = true;
+      op.hash = note.hash;
+      op.what = note.said();
+      op.rank = rank;
+    }
+    if (op.hash != note.hash || op.what != note.said()) {
+      other = op.rank;
+      const bool swap = rank < other;
+      wrong = cat("the ranks do not run the same program: rank ", swap ? rank : other, " comes to ", swap ? note.said() : op.what, ", where rank ",
+                  swap ? other : rank, " comes to ", swap ? op.what : note.said());
+    } else if (++op.begun < peers_.ranks()) {
+      return;
+    }
+  }
+  if (wrong.empty()) return all_begun(note.op);
+  const Error error(ErrorKind::peer, wrong);
+  Note told = Note::of(Kind::failed, note.op, 0, wrong);
+  told.error = static_cast<std::uint32_t>(error.kind);
+  told.ranks[0] = static_cast<std::uint32_t>(std::min(rank, other));
+  told.ranks[1] = static_cast<std::uint32_t>(std::max(rank, other));
+  fail_here(error, Difference{note.op, {std::min(rank, other), std::max(rank, other)}});
+  broadcast(told);
+}
+
+void Agreement::all_begun(std::uint64_t op) {
+  {
+    std::lock_guard lock(mutex_);
+    begun_ = std::max(begun_, op);
+    moved_.notify_all();
+  }
+  if (peers_.rank() == 0) broadcast(Note::of(Kind::begun, op));
+}
+
+void Agreement::all_ended(std::uint64_t op) {
+  broadcast(Note::of(Kind::ended, op));
+  tell_.ended(op);
+}
+
+void Agreement::broadcast(const Note& note) {
+  for (int rank = 1; rank < static_cast<int>(lines_.size()); ++rank)
+    if (lines_[static_cast<std::size_t>(rank)]) send(rank, note);
+}
+
+// Waits where many messages have not left yet. To one who is gone nothing is said.
+void Agreement::send(int rank, const Note& note) {
+  Line& line = *lines_[static_cast<std::size_t>(rank)];
+  std::lock_guard turn(line.mutex);
+  {
+    std::unique_lock lock(mutex_);
+    while (line.link->failure() == nullptr && line.sent - line.link->sent() >= depth) moved_.wait_for(lock, std::chrono::milliseconds(10));
+  }
+  Note& slot = line.out[static_cast<std::size_t>(line.sent % depth)];
+  slot = note;
+  try {
+    line.link->send(reinterpret_cast<const std::byte*>(&slot), sizeof(Note));
+    ++line.sent;
+  } catch (const Error&) {}  // whoever serves sees it
+}
+
+}  // namespace karez::runtime

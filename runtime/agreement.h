@@ -1,0 +1,98 @@
+// What the ranks of a world do alike: each of its ops by number, and how it ended for all of them. One rank's failure is every rank's.
+//
+// Every rank numbers its ops alike, because all run one program: a call, a read of what is not whole on every rank, a barrier. Notes about them go
+// to rank 0, which compares, counts, and tells all:
+//
+//   rank r -> 0   begun op, hash, what it is    op's first difference between two ranks is a failure that names both
+//   rank r -> 0   ended op                      what it set going is over on that rank
+//   rank r -> 0   failed, why                   so is a link to a rank that breaks before that rank said bye
+//   0 -> rank r   begun op, ended op            by all ranks
+//   0 -> rank r   failed, why
+//
+// A launch is over when it has ended on all ranks, so nobody takes a result of one that failed elsewhere.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <semaphore>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "comm/local_hub.h"
+#include "comm/peers.h"
+
+namespace karez::runtime {
+
+class Agreement {
+ public:
+  struct Tell {
+    std::function<void(std::uint64_t op)> ended;     // on all ranks
+    std::function<void(const Error& error)> failed;  // once, some rank's first error; nothing ends after it
+  };
+  // Both are called on threads of its own or of whoever calls `end`, with no lock held.
+  Agreement(comm::Peers& peers, Tell tell);
+  ~Agreement();  // says bye; every op that began has ended, or something failed
+  Agreement(const Agreement&) = delete;
+  Agreement& operator=(const Agreement&) = delete;
+
+  // This rank begins its next op; `hash` and `what` are those of the others. Throws what has failed.
+  std::uint64_t begin(std::uint64_t hash, std::string_view what);
+  void await_begun(std::uint64_t op);  // on all ranks; throws what has failed
+  void end(std::uint64_t op);          // here
+  void fail(const Error& error);       // here, for all
+
+  // Where two ranks began something else at one op: those two. From the failure on, the same on all ranks.
+  struct Difference {
+    std::uint64_t op = 0;
+    int ranks[2] = {0, 0};
+  };
+  std::optional<Difference> difference() const;
+
+ private:
+  struct Note;
+  struct Line;
+  struct Op {  // rank 0's
+    bool known = false;
+    std::uint64_t hash = 0;
+    std::string what;
+    int rank = 0;  // that began it first
+    int begun = 0, ended = 0;
+  };
+
+  void serve();
+  void take(int rank, const Note& note);
+  void take_begun(int rank, const Note& note);
+  void all_begun(std::uint64_t op);
+  void all_ended(std::uint64_t op);
+  void broadcast(const Note& note);
+  void send(int rank, const Note& note);
+  void to_first(const Note& note);
+  void fail_here(const Error& error, const std::optional<Difference>& difference);
+  void throw_failure() const;
+
+  comm::Peers& peers_;
+  Tell tell_;
+  mutable std::mutex mutex_;  // guards what follows, but for the lines
+  std::condition_variable moved_;
+  std::uint64_t next_ = 1, begun_ = 0;  // begun_: the last op that all ranks have begun
+  std::map<std::uint64_t, Op> ops_;     // rank 0's: those not ended by all
+  std::unique_ptr<Error> failure_;
+  std::optional<Difference> difference_;
+
+  std::unique_ptr<comm::LocalHub> hub_;
+  std::vector<std::unique_ptr<Line>> lines_;  // by rank; to rank 0, at rank 0 to all others
+  std::counting_semaphore<> rung_{0};
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace karez::runtime

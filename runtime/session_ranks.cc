@@ -1,0 +1,68 @@
+// A session as one of several ranks: ops that all do alike, launches that end for all, and links that are told apart.
+#include <algorithm>
+
+#include "comm/peers.h"
+#include "runtime/agreement.h"
+#include "runtime/loaded.h"
+#include "runtime/session.h"
+#include "runtime/worker.h"
+
+namespace karez::runtime {
+
+// Launches of different plans run beside each other, in an order that is each rank's own: no two share a link. What tells theirs apart counts the
+// plans of a program, which all ranks load in one order.
+std::string Session::links_of(const Plan& plan) {
+  require(plan.rank == options_.peers->rank(), "plan '", plan.name, "' is rank ", plan.rank, "'s, not rank ", options_.peers->rank(), "'s");
+  return cat("program ", plan.program_hash, " ", linked_[plan.program_hash]++, "\n");
+}
+
+std::uint64_t Session::begin_op(std::uint64_t hash, const std::string& what) { return agreement_ == nullptr ? 0 : agreement_->begin(hash, what); }
+void Session::await_op(std::uint64_t op) {
+  if (agreement_ != nullptr) agreement_->await_begun(op);
+}
+void Session::end_op(std::uint64_t op) {
+  if (agreement_ != nullptr) agreement_->end(op);
+}
+std::optional<std::pair<int, int>> Session::differing_ranks(std::uint64_t op) const {
+  const auto found = agreement_ == nullptr ? std::nullopt : agreement_->difference();
+  if (!found || found->op != op) return std::nullopt;
+  return std::pair(found->ranks[0], found->ranks[1]);
+}
+
+void Session::ended(std::uint64_t op) {
+  std::lock_guard lock(mutex_);
+  for (auto& record : launches_)
+    if (record->op == op && record->ended) record->over = true;
+  over_.notify_all();
+}
+
+// What runs is abandoned, for nobody knows how far the other ranks have come, and ends here with this error; what ended here ended badly elsewhere.
+void Session::break_off(const Error& error) {
+  {
+    std::lock_guard lock(mutex_);
+    broken_off_ = true;
+    std::uint64_t first = next_ticket_;
+    for (auto& record : launches_) {
+      if (record->over || record->loaded == nullptr) continue;
+      first = std::min(first, record->ticket);
+      if (!record->ended) continue;
+      if (!record->error) record->error = Error(error.kind, cat("launch ", record->ticket, ": ", error.what()), error.where);
+      record->over = true;
+    }
+    failure_ = error;  // the first of all ranks
+    failed_ticket_ = failed_ticket_ == 0 ? first - 1 : std::min(failed_ticket_, first - 1);  // what has not begun does not begin
+    if (!workers_.empty() && !stopping_) {
+      breaking_ = std::make_unique<Breaking>();
+      breaking_->error = error;
+      for (const auto& [number, loaded] : loaded_) breaking_->plans.push_back(loaded);
+      breaking_->plans.insert(breaking_->plans.end(), leaving_.begin(), leaving_.end());
+      breaking_->mail.what = Mail::What::break_off;
+      breaking_->mail.payload = breaking_.get();
+      workers_[0]->box().post(&breaking_->mail);  // which knows of what plans launches are under way
+    }
+    over_.notify_all();
+  }
+  options_.peers->give_up(error.what());
+}
+
+}  // namespace karez::runtime
