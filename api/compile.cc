@@ -92,8 +92,8 @@ struct Function::Compiled {
   std::vector<PlannedVariable> variables;  // their parameters are kept alive: the plan works on their memory
   std::vector<std::string> inputs;         // of the plan: an argument that nothing needs is none
   std::shared_ptr<const std::vector<Kept>> results;
-  bool ready = false;                      // since its first call
-  std::unique_ptr<PlanInSession> loaded;   // then; none where this rank has no part in it
+  bool ready = false;                     // since its first call
+  std::unique_ptr<PlanInSession> loaded;  // then; none where this rank has no part in it
   int generation = 0;
 };
 
@@ -234,8 +234,8 @@ void initialise(const std::shared_ptr<WorldState>& owner, const std::vector<Fres
     names[variable.name] = key_of(key.first, key.second);
   }
   Compilation c = compiled(world, std::move(trace.graph), {});
-  const std::uint64_t op = world.session.begin_op(c.plan.program_hash, cat("the first values of variables: ", fresh[0].parameter.name(), " and ",
-                                                                           fresh.size() - 1, " more"));
+  const std::uint64_t op = world.session.begin_op(
+      c.plan.program_hash, cat("the first values of variables: ", fresh[0].parameter.name(), " and ", fresh.size() - 1, " more"));
   if (c.plan.actors.empty()) {
     world.session.end_op(op);
   } else {

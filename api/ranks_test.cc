@@ -5,8 +5,8 @@
 #include <atomic>
 #include <mutex>
 
-#include "api/karez.h"
 #include "api/inside/test_ranks.h"
+#include "api/karez.h"
 #include "api/test_texts.h"
 
 namespace karez {
@@ -126,9 +126,7 @@ TEST(RanksInOneProcess, WhatIsSplitIsReadByAllAndItsPartsByEach) {
     ASSERT_EQ(parted.local().size(), 1u);
     EXPECT_EQ(list<double>(parted.local()[0]), here.rank == 0 ? (std::vector<double>{2, 4}) : (std::vector<double>{6}));
     EXPECT_THAT(list<double>(whole.local()[0]), ElementsAre(2, 3, 4));
-    if (here.rank == 1) {
-      EXPECT_THAT(list<double>(whole.read()), ElementsAre(2, 3, 4)) << "what is whole on every rank is read where it lies";
-    }
+    if (here.rank == 1) { EXPECT_THAT(list<double>(whole.read()), ElementsAre(2, 3, 4)) << "what is whole on every rank is read where it lies"; }
     for (int again = 0; again < 2; ++again) EXPECT_THAT(list<double>(parted.read()), ElementsAre(2, 4, 6)) << here.rank;
     auto g = compile(world.mesh("d=2"), [](Tensor x) { return sum(x); });
     EXPECT_EQ(g(parted).item(), 12) << "an array goes into a call part by part";
@@ -233,9 +231,7 @@ TEST(RanksInOneProcess, WorldsThatDifferAreRefusedOnEveryRank) {
   auto wrong = [](Ranks ranks) { return error_of([&] { World world({.ranks = ranks}); }); };
   EXPECT_THAT(wrong({.rank = 2, .ranks = 2, .store = "@x"}), HasSubstr("a world's rank 2 of 2"));
   EXPECT_THAT(wrong({.rank = 1, .ranks = 2}), HasSubstr("is not told where the ranks meet"));
-  EXPECT_THAT(error_of([] {
-                on_ranks(2, [](const Ranks& here) { World({.ranks = here}).mesh("d=3"); });
-              }),
+  EXPECT_THAT(error_of([] { on_ranks(2, [](const Ranks& here) { World({.ranks = here}).mesh("d=3"); }); }),
               HasSubstr("mesh(d=3) takes 3 devices, but the world has 2, 1 on each rank"));
 }
 

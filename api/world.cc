@@ -167,7 +167,8 @@ template <class Who> void write_stored(WorldState& world, const Who& who, const 
             value.valid() ? print(value.type()) : "an array never made");
     if (!world.ranks.alone()) {
       const std::string_view bytes(reinterpret_cast<const char*>(value.bytes()), static_cast<std::size_t>(value.type().bytes()));
-      world.session.end_op(world.session.begin_op(hash_text(bytes), cat("a write of variable '", key.first, "' (the value is part of what is compared)")));
+      world.session.end_op(
+          world.session.begin_op(hash_text(bytes), cat("a write of variable '", key.first, "' (the value is part of what is compared)")));
     }
     return parts_of(world, key, variable, true);
   }();

@@ -129,7 +129,8 @@ LocalHub::~LocalHub() = default;
 
 Endpoint& LocalHub::endpoint(int member) {
   const auto at = std::find(here_.begin(), here_.end(), member);
-  require(at != here_.end(), "no member ", member, " in a hub of ", here_.size(), here_.size() == static_cast<std::size_t>(members_) ? "" : " of its members");
+  require(at != here_.end(), "no member ", member, " in a hub of ", here_.size(),
+          here_.size() == static_cast<std::size_t>(members_) ? "" : " of its members");
   return endpoints_[static_cast<std::size_t>(at - here_.begin())];
 }
 

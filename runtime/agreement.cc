@@ -45,7 +45,7 @@ struct Agreement::Note {
 // A link to another rank with its messages: a ring of those that leave and one of those that come.
 struct Agreement::Line {
   comm::Link* link = nullptr;
-  std::mutex mutex;                // of those who send
+  std::mutex mutex;  // of those who send
   std::vector<Note> out, in;
   std::int64_t sent = 0, taken = 0;
   bool bye = false, broken = false;  // it said so; nothing comes any more

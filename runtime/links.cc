@@ -89,6 +89,8 @@ comm::CollectiveSpec spec_of(const Plan& plan, const Actor& actor) {
   return spec;
 }
 
-ById<CommunicatorId, std::unique_ptr<comm::LocalHub>> link_members(const Plan& plan, const ConnectRank& connect) { return Linking(plan, connect).run(); }
+ById<CommunicatorId, std::unique_ptr<comm::LocalHub>> link_members(const Plan& plan, const ConnectRank& connect) {
+  return Linking(plan, connect).run();
+}
 
 }  // namespace karez::runtime

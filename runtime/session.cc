@@ -106,8 +106,7 @@ Session::Session(SessionOptions options, const KernelTable& kernels)
   workers_.reserve(static_cast<std::size_t>(limit_));
   if (options_.peers != nullptr)
     agreement_ = std::make_unique<Agreement>(
-        *options_.peers,
-        Agreement::Tell{[this](std::uint64_t op) { ended(op); }, [this](const Error& error) { break_off(error); }});
+        *options_.peers, Agreement::Tell{[this](std::uint64_t op) { ended(op); }, [this](const Error& error) { break_off(error); }});
 }
 
 Session::~Session() {

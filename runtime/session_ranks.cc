@@ -49,7 +49,7 @@ void Session::break_off(const Error& error) {
       if (!record->error) record->error = Error(error.kind, cat("launch ", record->ticket, ": ", error.what()), error.where);
       record->over = true;
     }
-    failure_ = error;  // the first of all ranks
+    failure_ = error;                                                                        // the first of all ranks
     failed_ticket_ = failed_ticket_ == 0 ? first - 1 : std::min(failed_ticket_, first - 1);  // what has not begun does not begin
     if (!workers_.empty() && !stopping_) {
       breaking_ = std::make_unique<Breaking>();

@@ -15,8 +15,8 @@
 #include <random>
 #include <sstream>
 
-#include "api/karez.h"
 #include "api/inside/test_ranks.h"
+#include "api/karez.h"
 
 namespace karez::tests {
 namespace {
@@ -58,8 +58,11 @@ const std::map<std::string, Setting>& settings() {
   return all;
 }
 
-const std::vector<LayoutRule> rules = {{"conv*.weight", P("model")},        {"conv*.bias", P("model")}, {"fc1.weight", P("model", nullptr)},
-                                       {"fc1.bias", P("model")}, {"fc2.weight", P(nullptr, "model")}};
+const std::vector<LayoutRule> rules = {{"conv*.weight", P("model")},
+                                       {"conv*.bias", P("model")},
+                                       {"fc1.weight", P("model", nullptr)},
+                                       {"fc1.bias", P("model")},
+                                       {"fc2.weight", P(nullptr, "model")}};
 
 std::int64_t sent(const Counters& counters) {
   std::int64_t sum = 0;
@@ -80,13 +83,14 @@ Outcome train(const Setting& run, const std::optional<Ranks>& here) {
   FunctionOptions options{.microbatches = run.microbatches};
   if (run.by_rule) options.rules = rules;
   if (run.stages) options.placements = {{"conv*", 0}, {"fc*", 1}, {"drop", 1}};
-  auto step = compile(world.mesh(run.mesh),
-                      [&](Tensor x, Tensor y) {
-                        Tensor loss = cross_entropy(net(x), y);
-                        adam.step(grad(loss, net.parameters()));
-                        return loss;
-                      },
-                      options);
+  auto step = compile(
+      world.mesh(run.mesh),
+      [&](Tensor x, Tensor y) {
+        Tensor loss = cross_entropy(net(x), y);
+        adam.step(grad(loss, net.parameters()));
+        return loss;
+      },
+      options);
   std::mt19937 random(7);
   std::normal_distribution<double> normal;
   Outcome out;
@@ -151,9 +155,14 @@ TEST(Processes, DISABLED_Rank) {
 // Starts this program again as one rank.
 pid_t start_rank(const Ranks& all, int rank, const std::string& setting, const std::string& link, const std::string& out,
                  const std::string& more = "KAREZ_TEST=1") {
-  std::vector<std::string> environment = {cat("KAREZ_TEST_RANK=", rank),       cat("KAREZ_TEST_RANKS=", all.ranks), cat("KAREZ_TEST_STORE=", all.store),
-                                          cat("KAREZ_TEST_TOKEN=", all.token), cat("KAREZ_TEST_SETTING=", setting), cat("KAREZ_TEST_OUT=", out),
-                                          cat("KAREZ_LINK=", link), more};
+  std::vector<std::string> environment = {cat("KAREZ_TEST_RANK=", rank),
+                                          cat("KAREZ_TEST_RANKS=", all.ranks),
+                                          cat("KAREZ_TEST_STORE=", all.store),
+                                          cat("KAREZ_TEST_TOKEN=", all.token),
+                                          cat("KAREZ_TEST_SETTING=", setting),
+                                          cat("KAREZ_TEST_OUT=", out),
+                                          cat("KAREZ_LINK=", link),
+                                          more};
   for (char** at = environ; *at != nullptr; ++at)
     if (std::strncmp(*at, "KAREZ_LINK=", 11) != 0 && std::strncmp(*at, "GTEST_", 6) != 0) environment.emplace_back(*at);
   std::vector<std::string> arguments = {"rank", "--gtest_filter=Processes.DISABLED_Rank", "--gtest_also_run_disabled_tests", "--gtest_brief=1"};
@@ -244,7 +253,8 @@ TEST_P(LawThreeOnProcesses, TheLossesAreThoseOfOneDeviceTo1e10OverSharedMemoryAn
 }
 
 INSTANTIATE_TEST_SUITE_P(Settings, LawThreeOnProcesses,
-                         ::testing::Values("data", "model", "hybrid", "free", "two_by_two", "two_by_two_data", "pipeline", "pipeline_micro", "micro"));
+                         ::testing::Values("data", "model", "hybrid", "free", "two_by_two", "two_by_two_data", "pipeline", "pipeline_micro",
+                                           "micro"));
 
 }  // namespace
 }  // namespace karez::tests

@@ -30,8 +30,8 @@ struct Case {
   bool stages = false;  // fc1 and fc2 on the second half of the devices
 };
 
-const std::vector<LayoutRule> by_rule = {{"conv.weight", P("model")}, {"fc1.weight", P("model", nullptr)}, {"fc1.bias", P("model")},
-                                         {"fc2.weight", P(nullptr, "model")}};
+const std::vector<LayoutRule> by_rule = {
+    {"conv.weight", P("model")}, {"fc1.weight", P("model", nullptr)}, {"fc1.bias", P("model")}, {"fc2.weight", P(nullptr, "model")}};
 
 // The program of a training step on devices of one process, in whose world its ops are.
 graph::Graph traced(const Case& k, const World& world) {
@@ -88,8 +88,8 @@ void add_to(std::map<int, Device>& devices, const plan::Plan& plan, int each) {
   for (const plan::Actor& actor : plan.actors) {
     Device& there = devices[number(plan.devices[plan.stream(actor.stream).device])];
     for (const plan::Call& call : actor.calls)
-      there.insert(cat(actor.name, ": ", call.kernel, " ", call.attrs.print(), " ", views(call.in), " -> ", views(call.out), " team ", call.team, " acts ",
-                       call.acts.begin, "-", call.acts.end, " ", call.where));
+      there.insert(cat(actor.name, ": ", call.kernel, " ", call.attrs.print(), " ", views(call.in), " -> ", views(call.out), " team ", call.team,
+                       " acts ", call.acts.begin, "-", call.acts.end, " ", call.where));
     if (const auto& c = actor.collective) {
       const plan::Communicator& group = plan.communicators[c->communicator];
       there.insert(cat(actor.name, ": ", c->kind, " ", c->reduce, " among ",

@@ -71,8 +71,8 @@ std::uint64_t begun(WorldState& world, const std::string& what, SourceLine where
 
 bool whole_on_every_rank(const WorldState& world, const TensorType& type, const Mesh& mesh, const Layout& layout) {
   if (world.ranks.alone()) return true;
-  std::map<int, std::set<std::string>> seen;    // boxes, by rank
-  std::map<int, std::int64_t> elements;         // of those
+  std::map<int, std::set<std::string>> seen;  // boxes, by rank
+  std::map<int, std::int64_t> elements;       // of those
   for (int position = 0; position < mesh.size(); ++position) {
     const int rank = mesh.devices[static_cast<std::size_t>(position)].rank;
     const Box box = local_box(type.shape, mesh, layout, position);
@@ -84,11 +84,12 @@ bool whole_on_every_rank(const WorldState& world, const TensorType& type, const 
 
 runtime::Result gathered(WorldState& world, const WorldState::Key& key, const StoredVariable& variable, SourceLine where) {
   const std::string name = key_of(key.first, key.second);
-  const int plan = loaded(world, cat("variable ", name, " ", sbp::print(variable.type, variable.mesh, variable.layout)), variable.mesh, [&](Trace& trace) {
-    const ValueId read = build::variable(trace.builder, name, variable.type);
-    trace.graph.variables.push_back({name, variable.type, trace.builder.mesh, variable.layout, read, {}});
-    return read;
-  });
+  const int plan =
+      loaded(world, cat("variable ", name, " ", sbp::print(variable.type, variable.mesh, variable.layout)), variable.mesh, [&](Trace& trace) {
+        const ValueId read = build::variable(trace.builder, name, variable.type);
+        trace.graph.variables.push_back({name, variable.type, trace.builder.mesh, variable.layout, read, {}});
+        return read;
+      });
   const std::uint64_t op = begun(world, cat("variable '", key.first, "', ", sbp::print(variable.type, variable.mesh, variable.layout)), where);
   return world.session.launch(plan, {}, {}, op).result("out0");
 }

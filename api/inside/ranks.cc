@@ -62,8 +62,8 @@ comm::Launch found(const WorldOptions& options) {
   if (!options.ranks) return told;
   const Ranks& asked = *options.ranks;
   require(told.launcher == comm::Launcher::none || (told.rank == asked.rank && told.ranks == asked.ranks), "World: its options say rank ", asked.rank,
-          " of ", asked.ranks, ", but ", comm::name_of(told.launcher), " started this process as rank ", told.rank, " of ", told.ranks, " (", told.said,
-          ")");
+          " of ", asked.ranks, ", but ", comm::name_of(told.launcher), " started this process as rank ", told.rank, " of ", told.ranks, " (",
+          told.said, ")");
   return launch_of(asked);
 }
 
@@ -95,8 +95,8 @@ Agreed Agreed::parse(std::string_view text) {
 WorldRanks::WorldRanks(WorldOptions& options) {
   const comm::Launch launch = found(options);
   if (launch.devices) {
-    require(options.devices == 1 || options.devices == *launch.devices, "World: its options say ", options.devices, " devices, but KAREZ_DEVICES says ",
-            *launch.devices);
+    require(options.devices == 1 || options.devices == *launch.devices, "World: its options say ", options.devices,
+            " devices, but KAREZ_DEVICES says ", *launch.devices);
     options.devices = *launch.devices;
   }
   if (launch.ranks == 1) return;
@@ -156,7 +156,8 @@ std::string cpu_class() {
 }
 
 std::string must_be_equal(const WorldOptions& options) {
-  return cat("processor = ", cpu_class(), "\ndevices = ", options.devices, "\nseed = ", options.seed, "\nteam = ", options.team, "\nin_flight = ", options.in_flight, "\n");
+  return cat("processor = ", cpu_class(), "\ndevices = ", options.devices, "\nseed = ", options.seed, "\nteam = ", options.team,
+             "\nin_flight = ", options.in_flight, "\n");
 }
 
 // Of two texts of as many lines: the first in which they differ.
@@ -188,7 +189,8 @@ Agreed WorldRanks::agree(const WorldOptions& options, const CostTable& costs) co
   const device::CpuBudget budget = device::cpu_budget();
   if (alone()) return {budget.cores, options.memory, costs.print()};
   comm::StoreClient& store = joined_->meeting.store();
-  const Offer mine{must_be_equal(options), cat(comm::this_host(), " cpus ", base::join(budget.cpus, " ")), crowded_ ? 1 : budget.cores, options.memory};
+  const Offer mine{must_be_equal(options), cat(comm::this_host(), " cpus ", base::join(budget.cpus, " ")), crowded_ ? 1 : budget.cores,
+                   options.memory};
   store.set(offer_of(rank_), mine.print());
   if (rank_ == 0) {
     std::vector<Offer> offers;
