@@ -15,7 +15,7 @@ struct LocalChannel;
 // added to the endpoints by others. Also two members for a plain send / receive link of a register: then `depth` is its number of slots.
 class LocalHub {
  public:
-  explicit LocalHub(int members, int depth = 8);          // all of them live here
+  explicit LocalHub(int members, int depth = 8);                // all of them live here
   LocalHub(int members, std::vector<int> here, int depth = 8);  // these do, each named once
   ~LocalHub();
   LocalHub(const LocalHub&) = delete;
@@ -23,7 +23,7 @@ class LocalHub {
 
   int members() const { return members_; }
   const std::vector<int>& here() const { return here_; }
-  Endpoint& endpoint(int member);  // of one that lives here
+  Endpoint& endpoint(int member);   // of one that lives here
   std::int64_t bytes_sent() const;  // by all members; exact when nothing is on its way
   // Forgets everything posted, after a failure left a collective half done. No member may be in a call, and none in a run.
   void reset();

@@ -43,7 +43,7 @@ class Peers {
   // lower one waits for it, so no circle of ranks can wait. Throws Error (kind peer) with its name if it does not come, or if somebody of
   // the world has gone meanwhile.
   Connection& connect(int rank);
-  LinkClass link_class(int rank);  // of that connection; may ask the store
+  LinkClass link_class(int rank);        // of that connection; may ask the store
   void give_up(const std::string& why);  // nobody waits for another rank here from now on; from any thread
 
  private:

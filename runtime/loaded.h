@@ -181,15 +181,15 @@ struct LaunchRecord {
   Session* session = nullptr;
   Loaded* loaded = nullptr;
   std::uint64_t ticket = 0;
-  const std::vector<Touch>* touches = nullptr;       // sorted by variable
-  bool runs = false;                                 // worker 0's
+  const std::vector<Touch>* touches = nullptr;        // sorted by variable
+  bool runs = false;                                  // worker 0's
   bool granted = false, over = false, ended = false;  // the session's mutex guards them; ended: here, maybe not on all ranks
-  std::uint64_t op = 0;                              // of all ranks; 0: of this one alone
-  std::vector<Feed> feeds;                           // by input binding
-  std::vector<std::shared_ptr<const Held>> arrays;   // by input binding, instead of a feed; empty if there is none
-  std::vector<std::shared_ptr<LaunchRecord>> after;  // launches whose results those are; they may be over
-  std::shared_ptr<const HeldList> outputs;           // by fetch binding
-  std::vector<std::byte*> targets;                   // the outputs' parts, one after the other: a worker looks at no more than it writes
+  std::uint64_t op = 0;                               // of all ranks; 0: of this one alone
+  std::vector<Feed> feeds;                            // by input binding
+  std::vector<std::shared_ptr<const Held>> arrays;    // by input binding, instead of a feed; empty if there is none
+  std::vector<std::shared_ptr<LaunchRecord>> after;   // launches whose results those are; they may be over
+  std::shared_ptr<const HeldList> outputs;            // by fetch binding
+  std::vector<std::byte*> targets;                    // the outputs' parts, one after the other: a worker looks at no more than it writes
   Mail mail;
   std::mutex mutex;
   std::optional<Error> error;      // the first one

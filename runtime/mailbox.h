@@ -13,19 +13,19 @@ struct Part;
 // What a worker may be told. A mail belongs to its sender and may be posted again once its receiver took it.
 struct Mail {
   enum class What : std::uint8_t {
-    message,   // of the protocol, to an actor of `part` or to the session
-    finished,  // an asynchronous kernel of the actor at `place` is done
-    arrival,   // something a collective of sequence `place` waits for has happened
+    message,    // of the protocol, to an actor of `part` or to the session
+    finished,   // an asynchronous kernel of the actor at `place` is done
+    arrival,    // something a collective of sequence `place` waits for has happened
     abandon,    // a collective of this plan broke: the others will not come
     break_off,  // payload: a Breaking
-    launch,    // payload: a LaunchRecord to be queued
-    over,      // payload: a client's LaunchRecord whose turn at variables is over
-    attach,    // a part to be served from now on
-    bind,      // payload: a CpuSet, where to run
-    inquiry,   // payload: an Inquiry, who waits for what
-    unload,    // payload: a Loaded that no launch will name any more
-    detach,    // a part to be served no longer
-    detached,  // payload: the Loaded a part of which is served no longer
+    launch,     // payload: a LaunchRecord to be queued
+    over,       // payload: a client's LaunchRecord whose turn at variables is over
+    attach,     // a part to be served from now on
+    bind,       // payload: a CpuSet, where to run
+    inquiry,    // payload: an Inquiry, who waits for what
+    unload,     // payload: a Loaded that no launch will name any more
+    detach,     // a part to be served no longer
+    detached,   // payload: the Loaded a part of which is served no longer
     stop,
   };
   Mail* next = nullptr;

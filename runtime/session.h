@@ -61,9 +61,9 @@ struct SessionOptions {
   bool poison = poison_by_default;  // fill fresh slots and scratch with a pattern that no correct plan reads
   int spin_microseconds = 20;       // how long an idle worker looks for messages before it parks; teams of more than one make it 0
   int events = 4096;                // entries of each worker's ring, rounded up to a power of two; 55 bytes each
-  int in_flight = 4;       // launches that may be under way at once; a further one waits in `launch`. Results that are read late hold none up
-  bool check_nan = false;  // look at the results of every call: see check_finite.h
-  bool pin = false;        // bind each worker and its kernels' teams to cores of their own, as many as the largest team
+  int in_flight = 4;             // launches that may be under way at once; a further one waits in `launch`. Results that are read late hold none up
+  bool check_nan = false;        // look at the results of every call: see check_finite.h
+  bool pin = false;              // bind each worker and its kernels' teams to cores of their own, as many as the largest team
   comm::Peers* peers = nullptr;  // the other ranks, where there are any; for this session alone, and they outlive it
   // For tests.
   Delays delays = {};
@@ -159,8 +159,8 @@ class Session {
 
   // With several ranks: what this rank does next, as the others do (agreement.h); with none it is nothing, and number 0. All throw what has failed.
   std::uint64_t begin_op(std::uint64_t hash, const std::string& what);
-  void await_op(std::uint64_t op);  // until all ranks have begun it
-  void end_op(std::uint64_t op);    // one that sets no launch going
+  void await_op(std::uint64_t op);                                             // until all ranks have begun it
+  void end_op(std::uint64_t op);                                               // one that sets no launch going
   std::optional<std::pair<int, int>> differing_ranks(std::uint64_t op) const;  // two that began something else there, if that is what failed
 
   void wait_for_room();  // until `launch` would not wait
