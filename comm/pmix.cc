@@ -4,9 +4,11 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "base/error.h"
 #include "base/rooms.h"
@@ -95,7 +97,15 @@ std::string Pmix::get(int rank, const std::string& key, Seconds timeout) {
   limit.value.type = type_int;
   limit.value.data.number = std::max(1, static_cast<int>(timeout.count()));
   Value* found = nullptr;
-  library_->require(library_->get(&other, key.c_str(), &limit, 1, &found), cat("waiting for '", key, "' of rank ", rank));
+  // The server of a rank on another host may say that it does not know yet, in place of waiting.
+  constexpr int not_found = -46;
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  int status = library_->get(&other, key.c_str(), &limit, 1, &found);
+  while (status == not_found && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    status = library_->get(&other, key.c_str(), &limit, 1, &found);
+  }
+  library_->require(status, cat("waiting for '", key, "' of rank ", rank));
   base::require(ErrorKind::peer, found != nullptr && found->type == type_string && found->data.string != nullptr, "PMIx: '", key, "' of rank ", rank,
                 " is no text");
   std::string out = found->data.string;
