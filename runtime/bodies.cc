@@ -61,7 +61,7 @@ void Done::operator()(std::exception_ptr error) const {
   box_->post(mail_);
 }
 
-void prepare_memory(ActorState& actor) {
+void prepare_memory(ActorState& actor, bool poisons) {
   for (PatchedPort& port : actor.patched) {
     int slot = port.output ? actor.ports.output_slot(port.port) : actor.ports.input_slot(port.port);
     if (port.lent != nullptr) {
@@ -72,7 +72,7 @@ void prepare_memory(ActorState& actor) {
     port.slot = slot;
     for (Patch& patch : port.patches) *patch.cell = patch.base + slot * patch.stride;
   }
-  if (!actor.poisoned.empty()) poison_before(actor, PoisonRange::first);
+  if (poisons && !actor.poisoned.empty()) poison_before(actor, PoisonRange::first);
 }
 
 bool run_body(Part& part, ActorState& actor, Mailbox& box) {

@@ -95,7 +95,7 @@ void Protocol::act(Part& part, ActorState& actor) {
   if (actor.acts_left == 0) enter_launch(loaded, actor);
   --actor.acts_left;
   actor.ports.begin();
-  if (!actor.patched.empty() || !actor.poisoned.empty()) prepare_memory(actor);
+  if (!actor.patched.empty() || !actor.poisoned.empty()) prepare_memory(actor, !loaded.abandoned.load(std::memory_order_acquire));
   // A collective runs in a poisoned launch too: the other members count on it.
   if (actor.work != Work::none && (actor.work == Work::collective || actor.launch < loaded.poisoned.load(std::memory_order_relaxed)))
     return begin_work(part, actor);
@@ -125,8 +125,8 @@ void Protocol::begin_work(Part& part, ActorState& actor) {
 }
 
 void Protocol::end_work(Part& part, ActorState& actor) {
-  if (!actor.poisoned.empty()) [[unlikely]]
-    poison_behind(actor, PoisonRange::last);
+  if (!actor.poisoned.empty() && !part.loaded->abandoned.load(std::memory_order_acquire)) [[unlikely]]
+    poison_behind(actor, PoisonRange::last);  // of collectives that were given up, another member may yet take what one has sent
   events_.look_at_clock();
   events_.act(EventKind::ended, part.loaded->number, actor.ticket, actor.id, actor.ports.acts());
   complete(part, actor);
