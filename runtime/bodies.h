@@ -8,7 +8,7 @@
 namespace karez::runtime {
 
 // Points the act's addresses at the slots its ports hold, and poisons (where that was asked for) the memory it is to fill. After `begin`.
-void prepare_memory(ActorState& actor, bool poisons);
+void prepare_memory(ActorState& actor, bool poisons = true);
 
 // Does the work, all but a collective's. True when it is over; a kernel that finishes later, or a slow read, posts the actor's `note` to `box`.
 // Throws what the work throws.
