@@ -449,7 +449,8 @@ def namespaces():
         for name in names:
             if subprocess.run(["ip", "netns", "add", name], capture_output=True).returncode != 0:
                 pytest.skip("network namespaces cannot be made here")
-        subprocess.run(["ip", "link", "add", wires[0], "type", "veth", "peer", "name", wires[1]], check=True)
+        if subprocess.run(["ip", "link", "add", wires[0], "type", "veth", "peer", "name", wires[1]], capture_output=True).returncode != 0:
+            pytest.skip("no wire between network namespaces can be made here")
         for i, (name, wire) in enumerate(zip(names, wires)):
             subprocess.run(["ip", "link", "set", wire, "netns", name], check=True)
             subprocess.run(["ip", "-n", name, "addr", "add", f"10.77.0.{i + 1}/24", "dev", wire], check=True)

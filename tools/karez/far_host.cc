@@ -1,7 +1,6 @@
 // A child whose input and output are pipes.
 #include "tools/karez/far_host.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -12,15 +11,10 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "tools/karez/pipe.h"
 
 namespace karez::tools {
 namespace {
-
-std::array<Descriptor, 2> pipe_pair() {
-  int ends[2];
-  require(ErrorKind::device, pipe2(ends, O_CLOEXEC) == 0, "no pipe: ", std::strerror(errno));
-  return {Descriptor(ends[0]), Descriptor(ends[1])};
-}
 
 // In a group of its own: Ctrl-C is for `karez run` alone, which tells the agent.
 [[noreturn]] void become(char** words, int in, int out, pid_t parent) {

@@ -15,17 +15,12 @@
 #include <optional>
 
 #include "base/error.h"
+#include "tools/karez/pipe.h"
 
 extern char** environ;
 
 namespace karez::tools {
 namespace {
-
-std::array<Descriptor, 2> pipe_pair() {
-  int ends[2];
-  require(ErrorKind::device, pipe2(ends, O_CLOEXEC) == 0, "no pipe: ", std::strerror(errno));
-  return {Descriptor(ends[0]), Descriptor(ends[1])};
-}
 
 // Reads numbers of process groups, kills them when their sender is gone. A number again: that group is over.
 [[noreturn]] void keep(int numbers) {

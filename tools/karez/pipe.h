@@ -1,0 +1,23 @@
+// A pipe whose ends no started program inherits.
+#pragma once
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "base/error.h"
+#include "comm/socket.h"
+
+namespace karez::tools {
+
+// To read from, to write to.
+inline std::array<comm::Descriptor, 2> pipe_pair() {
+  int ends[2];
+  base::require(base::ErrorKind::device, pipe2(ends, O_CLOEXEC) == 0, "no pipe: ", std::strerror(errno));
+  return {comm::Descriptor(ends[0]), comm::Descriptor(ends[1])};
+}
+
+}  // namespace karez::tools
