@@ -10,7 +10,7 @@ namespace {
 
 const PlanDevice first_device;
 
-// in -> look, which notes where its operand lies and sums it into variable "sum".
+// in -> look, which notes where its operand lies and sums it, row i times i + 1, into variable "sum".
 struct Looking {
   std::vector<const std::byte*> seen;
   KernelTable kernels = [this] {
@@ -20,7 +20,8 @@ struct Looking {
         seen.push_back(args.in[0]);
         float sum = 0;
         for (std::int64_t i = 0; i < view.shape[0]; ++i)
-          for (std::int64_t j = 0; j < view.shape[1]; ++j) sum += test_data(args.in[0])[i * view.strides[0] + j * view.strides[1]];
+          for (std::int64_t j = 0; j < view.shape[1]; ++j)
+            sum += static_cast<float>(i + 1) * test_data(args.in[0])[i * view.strides[0] + j * view.strides[1]];
         test_data(args.out[0])[0] = sum;
       };
     }));
@@ -54,7 +55,8 @@ HostArray counting(Shape shape) {
 float sum_of(const HostArray& array, std::int64_t row, std::int64_t column, std::int64_t rows, std::int64_t columns) {
   float sum = 0;
   for (std::int64_t i = row; i < row + rows; ++i)
-    for (std::int64_t j = column; j < column + columns; ++j) sum += array.data<float>()[static_cast<std::size_t>(i * 16 + j)];
+    for (std::int64_t j = column; j < column + columns; ++j)
+      sum += static_cast<float>(i - row + 1) * array.data<float>()[static_cast<std::size_t>(i * 16 + j)];
   return sum;
 }
 
@@ -124,7 +126,7 @@ TEST(Lent, WhatLiesOtherwiseIsCopied) {
   other.launch(other.load(odd.s.plan), {{"x", {off, 0}}}).wait();
   EXPECT_NE(odd.seen.back(), off->all.bytes() + 4);
   float want = 0;
-  for (int i = 1; i <= 64; ++i) want += static_cast<float>(i);
+  for (int i = 1; i <= 64; ++i) want += static_cast<float>(i * ((i - 1) / 16 + 1));
   EXPECT_EQ(odd.sum(other), want);
 }
 
