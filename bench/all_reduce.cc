@@ -1,0 +1,255 @@
+// How fast are collectives between processes of one host? Ours; bench/all_reduce.py runs this beside Open MPI and Gloo.
+//
+//   bench_all_reduce [--carrier tcp|shm] [--ranks N] [--algorithm ring|direct|flat|chosen] [--parked] [--chunk BYTES]
+//
+// Ranks are processes, connected in pairs. A barrier in shared memory stands before each sample's clock; a sample is the slowest rank's time;
+// a line of JSON tells the median of a kind and size. Ranks look at their links again and again, as Open MPI does; --parked: they sleep till a
+// link wakes them, as a worker of the engine does.
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "bench/collectives.h"
+#include "comm/collective.h"
+#include "comm/connection.h"
+#include "comm/shared_wire.h"
+#include "comm/socket_wire.h"
+#include "runtime/reduce.h"
+
+namespace karez::bench {
+namespace {
+using namespace comm;
+using Clock = std::chrono::steady_clock;
+
+struct Options {
+  std::string carrier = "shm", algorithm = "chosen";
+  int ranks = 2;
+  bool parked = false;
+  std::int64_t chunk = 1 << 18;
+};
+
+// Memory that all ranks see: a barrier, and the time of each rank's sample.
+struct Shared {
+  std::atomic<int> arrived{0}, round{0};
+  double seconds[64][512];
+
+  void barrier(int ranks) {
+    int mine = round.load();
+    if (arrived.fetch_add(1) + 1 == ranks) {
+      arrived = 0;
+      round = mine + 1;
+      return;
+    }
+    for (int looks = 0; round.load() == mine; ++looks)
+      if (looks > 2000) sched_yield();
+  }
+};
+
+class Rank {
+ public:
+  Rank(const Options& options, int rank, std::vector<Descriptor> sockets) : options_(options), rank_(rank), endpoint_(rank, options.ranks, bell_) {
+    for (int peer = 0; peer < options.ranks; ++peer) {
+      connections_.emplace_back();
+      if (peer == rank) continue;
+      connections_.back() =
+          std::make_unique<Connection>(reactor_, wire(std::move(sockets[static_cast<std::size_t>(peer)]), peer), cat("rank ", peer));
+      endpoint_.connect(peer, connections_.back()->open(1, 8, bell_));
+    }
+    endpoint_.set_wake([this] {
+      std::lock_guard lock(mutex_);
+      rung_ = true;
+      changed_.notify_one();
+    });
+    endpoint_.stay_awake(!options.parked);
+  }
+  ~Rank() { endpoint_.stay_awake(false); }
+
+  void run(CollectiveRun& collective, const std::byte* in, std::byte* out, std::byte* staging) {
+    collective.start(in, out, staging);
+    while (!collective.advance()) {
+      if (!options_.parked) {
+        endpoint_.poll();
+        continue;
+      }
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return rung_; });
+      rung_ = false;
+    }
+  }
+  Endpoint& endpoint() { return endpoint_; }
+
+ private:
+  std::unique_ptr<Wire> wire(Descriptor socket, int peer) {
+    if (options_.carrier == "tcp") return std::make_unique<SocketWire>(std::move(socket));
+    if (rank_ < peer) return SharedWire::create(std::move(socket));
+    return SharedWire::attach(std::move(socket), Seconds(5));
+  }
+  const Options& options_;
+  int rank_;
+  Reactor reactor_;
+  std::vector<std::unique_ptr<Connection>> connections_;
+  Bell bell_;
+  Endpoint endpoint_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool rung_ = false;
+};
+
+CollectiveSpec spec_of(const Options& options, Kind kind, int rank, std::int64_t elements) {
+  const std::int64_t n = options.ranks, part = elements / n;
+  auto view = [](std::int64_t count) { return View{DType::f32, {count}, {1}}; };
+  CollectiveSpec spec;
+  spec.kind = kind;
+  spec.member = rank;
+  spec.members = options.ranks;
+  spec.chunk = options.chunk;
+  spec.reduce = runtime::reduce_function("sum", DType::f32);
+  spec.in = view(kind == Kind::all_gather ? part : elements / (kind == Kind::all_to_all ? n : 1));
+  spec.out = view(kind == Kind::reduce_scatter || kind == Kind::all_to_all ? part : elements);
+  for (std::int64_t m = 0; m < n; ++m) {
+    switch (kind) {
+      case Kind::reduce_scatter:
+        spec.sends.push_back({{m * part}, {part}});
+        spec.receives.push_back({{0}, {part}});
+        break;
+      case Kind::all_gather:
+        spec.sends.push_back({{0}, {part}});
+        spec.receives.push_back({{m * part}, {part}});
+        break;
+      case Kind::all_to_all:
+        spec.sends.push_back({{m * (part / n)}, {part / n}});
+        spec.receives.push_back({{m * (part / n)}, {part / n}});
+        break;
+      default: break;
+    }
+  }
+  if (options.algorithm != "chosen") spec.algorithm = algorithm_from(options.algorithm);
+  return spec;
+}
+
+// Rank r's element i is (r + 1) * (i % 7); what must come out of it is known.
+void check_result(const CollectiveSpec& spec, const float* out, std::int64_t elements) {
+  const std::int64_t n = spec.members, part = elements / n;
+  auto value = [](std::int64_t rank, std::int64_t i) { return static_cast<float>((rank + 1) * (i % 7)); };
+  for (std::int64_t i = 0; i < spec.out.count(); ++i) {
+    float want = 0;
+    switch (spec.kind) {
+      case Kind::all_gather: want = value(i / part, i % part); break;
+      case Kind::all_to_all: want = value(i / (part / n), spec.member * (part / n) + i % (part / n)); break;
+      case Kind::reduce_scatter: want = static_cast<float>(n * (n + 1) / 2) * static_cast<float>((spec.member * part + i) % 7); break;
+      default: want = static_cast<float>(n * (n + 1) / 2) * static_cast<float>(i % 7); break;
+    }
+    if (out[i] != want) fail("all_reduce: rank ", spec.member, ", ", name_of(spec.kind), ": element ", i, " is ", out[i], ", not ", want);
+  }
+}
+
+void measure(const Options& options, Rank& rank, int me, Shared& shared) {
+  for (std::string_view name : collective_kinds) {
+    for (std::int64_t bytes : collective_sizes(options.ranks)) {
+      const std::int64_t elements = bytes / 4;
+      CollectiveSpec spec = spec_of(options, kind_from(name), me, elements);
+      std::vector<float> in(static_cast<std::size_t>(spec.in.count())), out(static_cast<std::size_t>(spec.out.count()));
+      for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>((me + 1) * static_cast<int>(i % 7));
+      const std::size_t staging = static_cast<std::size_t>(staging_bytes(spec));
+      std::unique_ptr<std::byte[], void (*)(std::byte*)> memory(static_cast<std::byte*>(std::aligned_alloc(64, std::max<std::size_t>(staging, 64))),
+                                                                [](std::byte* p) { std::free(p); });
+      std::memset(memory.get(), 0, std::max<std::size_t>(staging, 64));
+      CollectiveRun run(spec, rank.endpoint());
+      const int samples = samples_of(bytes), warm_up = warm_up_of(samples);
+      for (int s = -warm_up; s < samples; ++s) {
+        shared.barrier(options.ranks);
+        auto begin = Clock::now();
+        rank.run(run, reinterpret_cast<const std::byte*>(in.data()), reinterpret_cast<std::byte*>(out.data()), memory.get());
+        if (s >= 0) shared.seconds[me][s] = std::chrono::duration<double>(Clock::now() - begin).count();
+      }
+      check_result(spec, out.data(), elements);
+      shared.barrier(options.ranks);
+      if (me == 0) {
+        std::vector<double> slowest;
+        for (int s = 0; s < samples; ++s) {
+          double most = 0;
+          for (int r = 0; r < options.ranks; ++r) most = std::max(most, shared.seconds[r][s]);
+          slowest.push_back(most * 1e6);
+        }
+        print_row(name, bytes, std::move(slowest));
+      }
+      shared.barrier(options.ranks);
+    }
+  }
+}
+
+int run(const Options& options) {
+  void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  require(ErrorKind::device, memory != MAP_FAILED, "no shared memory");
+  auto* shared = new (memory) Shared();
+  const auto n = static_cast<std::size_t>(options.ranks);
+  std::vector<std::vector<Descriptor>> sockets(n);
+  for (auto& row : sockets) row.resize(n);
+  for (std::size_t a = 0; a < n; ++a)
+    for (std::size_t b = a + 1; b < n; ++b) {
+      auto pair = options.carrier == "tcp" ? tcp_pair() : socket_pair();
+      sockets[a][b] = std::move(pair[0]);
+      sockets[b][a] = std::move(pair[1]);
+    }
+  auto play = [&](int me) {
+    std::vector<Descriptor> own = std::move(sockets[static_cast<std::size_t>(me)]);
+    sockets.clear();
+    Rank rank(options, me, std::move(own));
+    measure(options, rank, me, *shared);
+    shared->barrier(options.ranks);  // nobody goes while another still reads
+  };
+  std::vector<int> children;
+  for (int r = 1; r < options.ranks; ++r) {
+    std::fflush(nullptr);
+    int pid = fork();
+    if (pid == 0) {
+      try {
+        play(r);
+      } catch (const std::exception& error) {
+        std::fprintf(stderr, "rank %d: %s\n", r, error.what());
+        _exit(1);
+      }
+      _exit(0);
+    }
+    children.push_back(pid);
+  }
+  play(0);
+  int failed = 0;
+  for (int pid : children) {
+    int status = 0;
+    waitpid(pid, &status, 0);
+    failed |= status;
+  }
+  return failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace karez::bench
+
+int main(int argc, char** argv) {
+  using namespace karez;
+  bench::Options options;
+  CLI::App app("Collectives between processes of this host");
+  app.add_option("--carrier", options.carrier, "tcp or shm")->check(CLI::IsMember({"tcp", "shm"}));
+  app.add_option("--ranks", options.ranks, "processes")->check(CLI::Range(2, 64));
+  app.add_option("--algorithm", options.algorithm, "one for all sizes")->check(CLI::IsMember({"ring", "direct", "flat", "chosen"}));
+  app.add_option("--chunk", options.chunk, "bytes of a message at most")->check(CLI::PositiveNumber);
+  app.add_flag("--parked", options.parked, "sleep where there is nothing to do");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return bench::run(options);
+  } catch (const base::Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return base::exit_code(error.kind);
+  }
+}
