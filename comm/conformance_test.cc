@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "comm/early.h"
 #include "comm/test_collectives.h"
 #include "comm/test_links.h"
 
@@ -50,19 +51,41 @@ TEST_P(Conformance, ASendWaitsForAPostedReceive) {
   EXPECT_EQ(ends->link(1).bytes_sent(), 0);
 }
 
+constexpr std::int64_t too_long = Early::bytes + 1;  // to travel before its receive
+
 TEST_P(Conformance, ASecondSendWaitsForASecondReceive) {
   auto ends = carrier->open(8);
-  std::string from = "ab", to = "..";
-  ends->link(1).post_receive(bytes(to), 1);
-  ends->link(0).send(bytes(from), 1);
-  ends->link(0).send(bytes(from) + 1, 1);
+  std::string from = std::string(too_long, 'a') + std::string(too_long, 'b'), to(from.size(), '.');
+  ends->link(1).post_receive(bytes(to), too_long);
+  ends->link(0).send(bytes(from), too_long);
+  ends->link(0).send(bytes(from) + too_long, too_long);
   ASSERT_TRUE(await([&] { return ends->link(1).received() == 1; }));
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  EXPECT_EQ(to, "a.");
+  EXPECT_EQ(to, std::string(too_long, 'a') + std::string(too_long, '.'));
   EXPECT_EQ(ends->link(0).sent(), 1);
-  ends->link(1).post_receive(bytes(to) + 1, 1);
+  ends->link(1).post_receive(bytes(to) + too_long, too_long);
   ASSERT_TRUE(await([&] { return ends->link(1).received() == 2; }));
-  EXPECT_EQ(to, "ab");
+  EXPECT_EQ(to, from);
+}
+
+// Whether it waits at the sender or has gone before: what was posted last is what came last.
+TEST_P(Conformance, ShortMessagesBeforeTheirReceivesKeepTheirOrder) {
+  auto ends = carrier->open(64);
+  std::vector<std::int64_t> sizes = {3, 0, 1000, 5, too_long, 7, 40000, 30000, 2, too_long, 0, 1};
+  std::int64_t sum = 0;
+  for (std::int64_t size : sizes) sum += size;
+  for (int round = 0; round < 20; ++round) {
+    std::string from(static_cast<std::size_t>(sum), '.'), to(from.size(), ' ');
+    std::mt19937_64 random(static_cast<unsigned>(round));
+    for (char& c : from) c = static_cast<char>(random());
+    std::int64_t at = 0, sent = ends->link(0).sent(), received = ends->link(1).received();
+    for (std::int64_t size : sizes) ends->link(0).send(bytes(from) + at, size), at += size;
+    std::this_thread::sleep_for(std::chrono::microseconds(200 * (round % 5)));
+    at = 0;
+    for (std::int64_t size : sizes) ends->link(1).post_receive(bytes(to) + at, size), at += size;
+    ASSERT_TRUE(await([&] { return ends->link(1).received() == received + std::ssize(sizes) && ends->link(0).sent() == sent + std::ssize(sizes); }));
+    EXPECT_TRUE(from == to) << "round " << round;
+  }
 }
 
 TEST_P(Conformance, WhoWaitsIsRung) {
@@ -70,19 +93,20 @@ TEST_P(Conformance, WhoWaitsIsRung) {
   std::atomic<int> sender{0}, receiver{0};
   ends->end(0).set_wake([&] { ++sender; });
   ends->end(1).set_wake([&] { ++receiver; });
-  std::string from = "x", to = ".";
-  ends->link(1).post_receive(bytes(to), 1);
+  std::string from(too_long, 'x'), to(too_long, '.');
+  ends->link(1).post_receive(bytes(to), too_long);
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_EQ(receiver, 0);
-  ends->link(0).send(bytes(from), 1);
+  ends->link(0).send(bytes(from), too_long);
   EXPECT_TRUE(await([&] { return receiver == 1; }));
+  ASSERT_TRUE(await([&] { return ends->link(0).sent() == 1 && (local() || sender == 1); }));
   ends->end(1).bell().answer();
   ends->end(0).bell().answer();
   sender = 0;
-  ends->link(0).send(bytes(from), 1);
+  ends->link(0).send(bytes(from), too_long);
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_EQ(sender, 0);
-  ends->link(1).post_receive(bytes(to), 1);
+  ends->link(1).post_receive(bytes(to), too_long);
   EXPECT_TRUE(await([&] { return sender == 1; })) << "its memory is free again";
 }
 

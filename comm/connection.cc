@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "comm/early.h"
 
 namespace karez::comm {
 namespace {
@@ -14,6 +15,8 @@ constexpr std::int64_t most_inline = 64 << 10;  // bytes that a sender's own thr
 constexpr int frames_of_batch = 64;
 constexpr std::size_t channels_of_peer = 1 << 16;  // that a peer may name before they are opened here
 constexpr int most_depth = 1 << 12;
+
+std::string sizes_differ(std::int64_t message, std::int64_t receive) { return cat("a message of ", message, " bytes meets a receive of ", receive); }
 }  // namespace
 
 // Both directions of one link, under the connection's lock but for the counters that others look at.
@@ -31,19 +34,26 @@ struct Channel {
   Bell* bell = nullptr;               // null until opened
   bool closed = false;                // for good
   std::vector<Message> out, in;       // of `depth`: messages waiting to leave, receives waiting to be filled
-  std::vector<std::int64_t> credits;  // sizes of the peer's posted receives, a ring likewise; before opening: all of them in order
+  std::vector<std::int64_t> credits;  // sizes of the peer's posted receives, or unknown, a ring likewise; before opening: all of them in order
 
-  std::int64_t sends = 0, begun = 0;                   // posted here; all their bytes put into batches
-  std::int64_t credited = 0;                           // the peer's posted receives
-  std::int64_t put = 0;                                // bytes of message `begun` put into batches
-  std::int64_t posted = 0, announced = 0, filled = 0;  // receives posted here; told to the peer; bytes of the one that is being filled
-  int in_batch = 0;                                    // frames of the batch that is being written
+  std::int64_t sends = 0, begun = 0;       // posted here; all their bytes put into batches
+  std::int64_t credited = 0;               // the peer's posted receives
+  std::int64_t put = 0;                    // bytes of message `begun` put into batches
+  std::int64_t posted = 0, announced = 0;  // receives posted here; told to the peer
+  std::int64_t to_announce = 0;            // of which it is to be told; the others it finds out
+  std::int64_t arrived = 0, filled = 0;    // messages that came; bytes of the one that is coming into posted memory
+  EarlySent early_sent;
+  Untold untold;
+  EarlyRing early;
+  int in_batch = 0;  // frames of the batch that is being written
   bool queued = false;
   Channel* next = nullptr;
   std::atomic<std::int64_t> received{0}, sent{0}, bytes_sent{0};
 
-  bool has_credits_to_tell() const { return announced < posted; }
-  bool can_send() const { return begun < std::min(sends, credited); }
+  bool has_credits_to_tell() const { return announced < to_announce; }
+  bool can_send() const { return begun < sends && (begun < credited || early_sent.may_go(out[slot(begun)].bytes, begun, credited)); }
+
+  static constexpr std::int64_t unknown = -1;
 };
 
 // What is being written: frames with their bytes, as parts for the wire. Owned by whoever writes.
@@ -65,7 +75,8 @@ struct Connection::Batch {
     encode(frame, bytes.data());
     items[static_cast<std::size_t>(items_used++)] = item;
     parts[static_cast<std::size_t>(parts_used++)] = {bytes.data(), bytes.size()};
-    if (frame.length > 0) parts[static_cast<std::size_t>(parts_used++)] = {const_cast<std::byte*>(from), frame.length};
+    if (frame.kind == Frame::Kind::data && frame.length > 0)
+      parts[static_cast<std::size_t>(parts_used++)] = {const_cast<std::byte*>(from), frame.length};
   }
   void advance(std::int64_t bytes) {
     while (bytes > 0) {
@@ -142,9 +153,28 @@ void Connection::post_receive(Channel& c, std::byte* into, std::int64_t bytes) {
   auto depth = static_cast<std::int64_t>(c.in.size());
   if (c.posted - c.received.load(std::memory_order_relaxed) >= depth)
     fail(ErrorKind::user, "link to ", peer_, ": more than ", depth, " posted receives wait at once");
-  c.in[c.slot(c.posted++)] = {into, nullptr, bytes};
+  const std::int64_t message = c.posted++;
+  c.in[c.slot(message)] = {into, nullptr, bytes};
+  if (message < c.arrived && !take_early(c)) return;
+  if (!c.untold.posted(message == 0, bytes)) return;
+  c.to_announce = c.posted;
   queue(c);
   write_now(lock);
+}
+
+// The first of the early messages goes where it belongs. Where it does not fit the wire ends, and whoever reads will tell.
+bool Connection::take_early(Channel& c) {
+  const Channel::Message& to = c.in[c.slot(c.received.load(std::memory_order_relaxed))];
+  const EarlyRing::Message& message = c.early.front();
+  if (message.bytes != to.bytes) {
+    if (why_.empty()) why_ = cat("it sent what it should not: ", sizes_differ(message.bytes, to.bytes));
+    wire_->shut();
+    return false;
+  }
+  if (message.bytes > 0) std::memcpy(to.into, message.at, static_cast<std::size_t>(message.bytes));
+  c.early.pop();
+  c.received.fetch_add(1, std::memory_order_release);
+  return true;
 }
 
 void Connection::send(Channel& c, const std::byte* from, std::int64_t bytes) {
@@ -152,8 +182,8 @@ void Connection::send(Channel& c, const std::byte* from, std::int64_t bytes) {
   if (const Error* failure = failure_.load()) throw Error(*failure);
   auto depth = static_cast<std::int64_t>(c.out.size());
   if (c.sends - c.sent.load(std::memory_order_relaxed) >= depth) fail("link to ", peer_, ": more than ", depth, " sends wait at once");
-  if (c.sends < c.credited && c.credits[c.slot(c.sends)] != bytes)
-    fail("link to ", peer_, ": a message of ", bytes, " bytes meets a receive of ", c.credits[c.slot(c.sends)]);
+  if (std::int64_t size = c.sends < c.credited ? c.credits[c.slot(c.sends)] : Channel::unknown; size != Channel::unknown && size != bytes)
+    fail("link to ", peer_, ": ", sizes_differ(bytes, size));
   c.out[c.slot(c.sends++)] = {nullptr, from, bytes};
   if (!c.can_send()) return;
   queue(c);
@@ -163,12 +193,13 @@ void Connection::send(Channel& c, const std::byte* from, std::int64_t bytes) {
 void Connection::close(Channel& c) {
   std::unique_lock lock(mutex_);
   c.closed = true;
-  bool half = into_ == &c || c.in_batch > 0 || c.put > 0 || c.filled > 0;
+  const bool fills = into_ == &c && !into_early_;
+  bool half = fills || c.in_batch > 0 || c.put > 0 || c.filled > 0;
   if (half && failure() == nullptr) {
     if (why_.empty()) why_ = "a link was closed here in the middle of a message";
     wire_->shut();
   }
-  let_go_.wait(lock, [&] { return failure() != nullptr || !(into_ == &c || c.in_batch > 0); });
+  let_go_.wait(lock, [&] { return failure() != nullptr || !((into_ == &c && !into_early_) || c.in_batch > 0); });
   Channel** at = &first_;  // out of the queue
   for (Channel* previous = nullptr; *at != nullptr; previous = *at, at = &(*at)->next) {
     if (*at != &c) continue;
@@ -178,6 +209,7 @@ void Connection::close(Channel& c) {
   }
   c.queued = false;
   c.bell = nullptr;
+  if (into_ != &c) c.early.clear();
 }
 
 void Connection::end(const std::string& why) {
@@ -267,9 +299,9 @@ void Connection::fill(std::int64_t most) {
   while (first_ != nullptr && batch_->items_used < frames_of_batch) {
     Channel& c = *first_;
     if (c.has_credits_to_tell()) {
-      Frame frame{Frame::Kind::credit, 0, c.number, c.in[c.slot(c.announced)].bytes};
-      batch_->add(frame, {&c, 0, false}, nullptr);
-      ++c.announced;
+      const std::int64_t last = c.to_announce - 1;
+      batch_->add({Frame::Kind::credit, static_cast<std::uint32_t>(last - c.announced), c.number, c.in[c.slot(last)].bytes}, {&c, 0, false}, nullptr);
+      c.announced = c.to_announce;
       ++c.in_batch;
       continue;
     }
@@ -282,6 +314,7 @@ void Connection::fill(std::int64_t most) {
       bool ends = c.put + length == message.bytes;
       batch_->add({Frame::Kind::data, static_cast<std::uint32_t>(length), c.number, message.bytes}, {&c, length, ends}, message.from + c.put);
       c.put = ends ? 0 : c.put + length;
+      if (c.begun >= c.credited) c.early_sent.gone(c.begun, message.bytes);  // in one frame
       c.begun += ends;
       ++c.in_batch;
     }
@@ -407,23 +440,25 @@ bool Connection::take_credit(const Frame& frame) {
   }
   Channel& c = *at->second;
   if (c.closed) return true;
-  auto waiting = c.credited - c.begun;
-  if (waiting >= (c.out.empty() ? most_depth : static_cast<std::int64_t>(c.out.size()))) {
+  const std::int64_t told = c.credited + frame.length + 1;
+  if (told - c.begun > (c.out.empty() ? most_depth : static_cast<std::int64_t>(c.out.size()))) {
     lock.unlock();
-    return refuse(cat("more than ", waiting, " posted receives at once"));
+    return refuse(cat("more than ", told - 1 - c.begun, " posted receives at once"));
   }
-  if (c.out.empty()) {
-    c.credits.push_back(frame.size);
-    ++c.credited;
-    return true;
+  for (; c.credited < told; ++c.credited) {
+    const std::int64_t size = c.credited + 1 == told ? frame.size : Channel::unknown;
+    if (c.out.empty()) {
+      c.credits.push_back(size);
+    } else if (c.credited < c.begun) {
+      c.early_sent.credited(c.credited);
+    } else if (const std::int64_t bytes = c.out[c.slot(c.credited)].bytes; c.credited < c.sends && size != Channel::unknown && bytes != size) {
+      lock.unlock();
+      return refuse(sizes_differ(bytes, size));
+    } else {
+      c.credits[c.slot(c.credited)] = size;
+    }
   }
-  if (c.credited < c.sends && c.out[c.slot(c.credited)].bytes != frame.size) {
-    std::string why = cat("a message of ", c.out[c.slot(c.credited)].bytes, " bytes meets a receive of ", frame.size);
-    lock.unlock();
-    return refuse(why);
-  }
-  c.credits[c.slot(c.credited++)] = frame.size;
-  if (!c.can_send()) return true;
+  if (c.out.empty() || !c.can_send()) return true;
   queue(c);
   if (!writing_ && !ended_) writing_ = blocked_ = true;  // whoever reads here goes on to write
   return true;
@@ -434,32 +469,60 @@ bool Connection::take_data(const Frame& frame) {
   auto at = channels_.find(frame.channel);
   Channel* c = at == channels_.end() ? nullptr : at->second.get();
   std::string why;
-  if (c == nullptr || c->bell == nullptr || c->closed) {
+  if (c == nullptr || (c->bell == nullptr && !c->closed)) {
     why = "a message on a link that is not open here";
-  } else if (std::int64_t number = c->received.load(std::memory_order_relaxed); number == c->announced) {
-    why = "a message for which no receive is posted";
-  } else if (const Channel::Message& message = c->in[c->slot(number)]; message.bytes != frame.size || c->filled + frame.length > message.bytes) {
-    why = cat("a message of ", frame.size, " bytes meets a receive of ", message.bytes);
+  } else if (c->arrived >= c->posted || c->closed) {
+    const bool early =
+        frame.length == frame.size && (c->closed ? c->arrived >= c->announced && frame.size <= Early::bytes : c->early.takes(frame.size));
+    if (early && c->announced > 0) {
+      take_frame(*c, c->closed ? unread() : c->early.push(frame.size), frame.length);
+      into_early_ = true;
+      return true;
+    }
+    why = c->closed ? "a message on a link that is not open here" : "a message for which no receive is posted";
+  } else if (const Channel::Message& message = c->in[c->slot(c->arrived)]; message.bytes != frame.size || c->filled + frame.length > message.bytes) {
+    why = sizes_differ(frame.size, message.bytes);
   } else {
-    into_ = c;
-    at_ = message.into + c->filled;
-    length_ = left_ = frame.length;
+    take_frame(*c, message.into + c->filled, frame.length);
+    into_early_ = false;
     return true;
   }
   lock.unlock();
   return refuse(why);
 }
 
+void Connection::take_frame(Channel& c, std::byte* into, std::int64_t length) {
+  into_ = &c;
+  at_ = into;
+  length_ = left_ = length;
+}
+
+// Where early messages of closed links go.
+std::byte* Connection::unread() {
+  if (unread_.empty()) unread_.resize(Early::bytes);
+  return unread_.data();
+}
+
 void Connection::arrived() {
   std::lock_guard lock(mutex_);
   Channel& c = *into_;
   into_ = nullptr;
-  c.filled += length_;
-  if (c.closed) let_go_.notify_all();
-  if (c.filled < c.in[c.slot(c.received.load(std::memory_order_relaxed))].bytes) return;
-  c.filled = 0;
-  c.received.fetch_add(1, std::memory_order_release);
-  if (c.bell != nullptr) c.bell->ring();
+  if (c.closed) {
+    ++c.arrived;
+    c.early.clear();
+    return let_go_.notify_all();
+  }
+  if (into_early_) {
+    if (c.arrived++ >= c.posted) return;
+    if (!take_early(c)) return;
+  } else {
+    c.filled += length_;
+    if (c.filled < c.in[c.slot(c.arrived)].bytes) return;
+    c.filled = 0;
+    ++c.arrived;
+    c.received.fetch_add(1, std::memory_order_release);
+  }
+  c.bell->ring();
 }
 
 bool Connection::refuse(const std::string& why) {

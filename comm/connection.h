@@ -1,7 +1,8 @@
 // A connection: all links between this process and one other, multiplexed on one wire, with credits.
 //
-// A posted receive travels as a credit; a send waits for one; its bytes then go straight into the memory that was posted. So nothing
-// arrives that has no place, and a message can be as long as memory: it goes in frames (frame.h), and channels take turns.
+// A posted receive travels as a credit; a send waits for one; its bytes then go straight into the memory that was posted. Short messages do
+// not wait: a bounded number of bytes of each link may come before their receive (early.h). So nothing arrives that has no place, and a message
+// can be as long as memory: it goes in frames (frame.h), and channels take turns.
 //
 // Whoever sends or posts writes to the wire in its own thread if nobody else does and there is little to write; what remains, and all
 // that arrives, is the reactor's thread's, or that of whoever stays awake (Link::stay_awake).
@@ -69,6 +70,9 @@ class Connection : private Ready {
   bool take(const Frame& frame);
   bool take_credit(const Frame& frame);
   bool take_data(const Frame& frame);
+  void take_frame(Channel& channel, std::byte* into, std::int64_t length);
+  bool take_early(Channel& channel);
+  std::byte* unread();
   void arrived();
   void finish(const std::string& why);
   void announce();
@@ -94,6 +98,8 @@ class Connection : private Ready {
   std::vector<std::byte> buffer_;
   std::size_t begin_ = 0, end_ = 0;  // of what is read and not yet understood
   Channel* into_ = nullptr;          // whose message arrives
+  bool into_early_ = false;          // before its receive is posted
+  std::vector<std::byte> unread_;
   std::byte* at_ = nullptr;
   std::int64_t length_ = 0, left_ = 0;  // of the frame
 };

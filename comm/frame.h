@@ -1,7 +1,7 @@
 // Frames: what travels between the two ends of a connection, 24 bytes and, for data, what follows them.
 //
-//   kind    u32  1 credit: a receive of `size` bytes was posted; 2 data: `length` bytes of a message of `size` follow
-//   length  u32  0 for a credit
+//   kind    u32  1 credit: `length` receives, and one of `size` bytes, were posted; 2 data: `length` bytes of a message of `size` follow
+//   length  u32
 //   channel u64  which link of the connection
 //   size    u64
 //
@@ -23,6 +23,7 @@ struct Frame {
 
   static constexpr std::size_t bytes = 24;
   static constexpr std::int64_t most_length = 1 << 20;              // so that a long message does not keep others of the connection waiting
+  static constexpr std::uint32_t most_credits = 1 << 13;            // in one frame
   static constexpr std::int64_t most_size = std::int64_t{1} << 40;  // of a message
 };
 

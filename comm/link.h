@@ -45,7 +45,8 @@ class Bell {
 };
 
 // One end of a link to one peer. Messages keep their order: the k-th send meets the peer's k-th posted receive, and both name the same
-// number of bytes. A posted receive is the credit: a send without one waits, and its memory must stay as it is until `sent` counts it.
+// number of bytes. A posted receive is the credit: a send without one waits, unless it is short and the carrier has room for it at the other
+// end; its memory must stay as it is until `sent` counts it.
 // Each end is used by one thread at a time. Nothing allocates or blocks after construction.
 // After a failure nothing moves any more: `failure` says why and stays, no posted memory is touched again, the bell has rung, and
 // post_receive and send throw it. What arrived before it counts.

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "comm/early.h"
 #include "comm/test_collectives.h"
 #include "comm/test_links.h"
 
@@ -252,20 +253,26 @@ TEST_P(Processes, GarbageClosesTheConnectionWithAReason) {
   for (int i = 0; i < 5; ++i) many_credits += frame(1, 0, 1, 8);
   std::string many_links;
   for (int i = 0; i < 70000; ++i) many_links += frame(1, 0, 1000 + static_cast<unsigned>(i), 8);
+  std::string short_ones;
+  for (int i = 0; i < 65; ++i) short_ones += frame(2, 1, 1, 1, "x");
   const std::pair<std::string, std::string> rows[] = {
       {frame(7, 0, 1, 0), "a frame of kind 7"},
       {std::string(24, 'G'), "a frame of kind 1195853639"},
       {frame(2, 1 << 21, 1, 1 << 22), "a frame with 2097152 bytes of a message of 4194304"},
       {frame(2, 9, 1, 8), "a frame with 9 bytes of a message of 8"},
       {frame(2, 0, 1, 8), "a frame with 0 bytes of a message of 8"},
-      {frame(1, 3, 1, 8), "a credit with 3 bytes behind it"},
+      {frame(1, 1 << 14, 1, 8), "a credit for 16384 more receives"},
+      {frame(1, 4, 1, 8), "more than 4 posted receives at once"},
       {frame(1, 0, 1, ~0ull), "a frame for a message of -1 bytes"},
       {frame(1, 0, 1, 1ull << 41), "a frame for a message of 2199023255552 bytes"},
       {frame(2, 8, 5, 8, "12345678"), "a message on a link that is not open here"},
       {frame(2, 8, 2, 8, "12345678"), "a message for which no receive is posted"},
       {frame(2, 8, 1, 8, "12345678"), "a message of 8 bytes meets a receive of 4"},
       {frame(2, 3, 1, 4, "123") + frame(2, 3, 1, 4, "456"), "a message of 4 bytes meets a receive of 4"},
-      {frame(2, 4, 1, 4, "1234") + frame(2, 4, 1, 4, "1234"), "a message for which no receive is posted"},
+      {frame(2, 4, 1, 4, "1234") + frame(2, 4, 1, 8, "1234"), "a message for which no receive is posted"},
+      {frame(2, 4, 1, 4, "1234") + short_ones, "a message for which no receive is posted"},
+      {frame(2, 4, 1, 4, "1234") + frame(2, 60000, 1, 60000, std::string(60000, 'x')) + frame(2, 6000, 1, 6000, std::string(6000, 'x')),
+       "a message for which no receive is posted"},
       {many_credits, "more than 4 posted receives at once"},
       {many_links, "credits for more than 65536 links"},
   };
@@ -291,6 +298,123 @@ TEST_P(Processes, GarbageClosesTheConnectionWithAReason) {
     EXPECT_EQ(to[5], '.') << "nothing is written past what was posted";
     EXPECT_TRUE(await([&] { return wire->rung(), wire->read(&into, 1) < 0; })) << "closed for it too: " << reason;
   }
+}
+
+// A side, and the wire's other end in our own hands.
+struct Halves {
+  explicit Halves(const CarrierKind& kind) : Halves(kind, kind.sockets()) {}
+  Halves(const CarrierKind& kind, std::array<Descriptor, 2> sockets)
+      : side(kind, std::move(sockets[0]), 0),
+        wire(kind.wire(std::move(sockets[1]), 1)) {}
+  void write(std::string bytes) {
+    iovec from{bytes.data(), bytes.size()};
+    ASSERT_TRUE(await([&] {
+      if (std::int64_t n = wire->write(&from, 1); n > 0) from = {static_cast<char*>(from.iov_base) + n, from.iov_len - static_cast<std::size_t>(n)};
+      return from.iov_len == 0;
+    }));
+  }
+  // All that comes until nothing has come for 20 ms.
+  std::string read() {
+    std::string out, some(1 << 16, ' ');
+    auto last = std::chrono::steady_clock::now();
+    while (std::chrono::steady_clock::now() - last < std::chrono::milliseconds(20)) {
+      wire->rung();
+      iovec into{some.data(), some.size()};
+      std::int64_t n = wire->read(&into, 1);
+      if (n <= 0) continue;
+      out += some.substr(0, static_cast<std::size_t>(n));
+      last = std::chrono::steady_clock::now();
+    }
+    return out;
+  }
+  Side side;
+  std::unique_ptr<Wire> wire;
+};
+
+std::byte* at(std::string& text, std::size_t place = 0) { return reinterpret_cast<std::byte*>(&text[place]); }
+
+TEST_P(Processes, PostedReceivesAreToldWhereTheirMessagesCouldNotComeWithoutIt) {
+  Halves halves(GetParam());
+  Link& link = halves.side.open(1, 100).link(1);
+  std::string to(300000, '.');
+  link.post_receive(at(to), 10);
+  EXPECT_EQ(halves.read(), frame(1, 0, 1, 10)) << "the first one always";
+  for (int i = 0; i < 64; ++i) link.post_receive(at(to), 10);
+  EXPECT_EQ(halves.read(), "");
+  link.post_receive(at(to), 20);
+  EXPECT_EQ(halves.read(), frame(1, 64, 1, 20)) << "64 that it was not told of";
+  link.post_receive(at(to), Early::bytes - 1);
+  link.post_receive(at(to), 1);
+  EXPECT_EQ(halves.read(), "");
+  link.post_receive(at(to), 1);
+  EXPECT_EQ(halves.read(), frame(1, 2, 1, 1)) << "more bytes than may come";
+  link.post_receive(at(to), Early::bytes + 1);
+  EXPECT_EQ(halves.read(), frame(1, 0, 1, Early::bytes + 1));
+}
+
+TEST_P(Processes, ShortMessagesLeaveWithoutACreditAsFarAsTheOtherEndHasRoom) {
+  Halves halves(GetParam());
+  Link &few = halves.side.open(1, 100).link(1), &wide = halves.side.open(2, 100).link(1);
+  std::string from(300000, 'x');
+  few.send(at(from), 1);
+  EXPECT_EQ(halves.read(), "") << "nobody knows whether the link is open there";
+  halves.write(frame(1, 0, 1, 1));
+  for (int i = 0; i < 70; ++i) few.send(at(from), 1);
+  EXPECT_EQ(halves.read().size(), 65 * 25u);
+  EXPECT_EQ(few.sent(), 65);
+  halves.write(frame(1, 2, 1, 1));
+  EXPECT_EQ(halves.read().size(), 3 * 25u);
+  halves.write(frame(1, 0, 2, 5));
+  wide.send(at(from), 5);
+  EXPECT_EQ(halves.read().size(), 24 + 5u);
+  wide.send(at(from), Early::bytes - 1);
+  wide.send(at(from), 1);
+  wide.send(at(from), 1);
+  EXPECT_EQ(halves.read().size(), std::size_t{24 + Early::bytes - 1 + 25});
+  halves.write(frame(1, 0, 2, Early::bytes - 1));
+  EXPECT_EQ(halves.read().size(), 25u);
+  wide.send(at(from), Early::bytes + 1);
+  EXPECT_EQ(halves.read().size(), 0u) << "longer than any room";
+  halves.write(frame(1, 2, 2, Early::bytes + 1));
+  EXPECT_EQ(halves.read().size(), std::size_t{24 + Early::bytes + 1});
+}
+
+TEST_P(Processes, AMessageBeforeItsReceiveMustFitItToo) {
+  for (bool first : {true, false}) {  // posted before the last byte has come, or after
+    Halves halves(GetParam());
+    Link& link = halves.side.open(1, 4).link(1);
+    std::string to(10, '.');
+    link.post_receive(at(to), 1);
+    halves.write(frame(2, 1, 1, 1, "x") + frame(2, 4, 1, 4, "123"));
+    ASSERT_TRUE(await([&] { return link.received() == 1; }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    if (!first) halves.write("4");
+    if (!first) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    link.post_receive(at(to, 1), 3);
+    if (first) halves.write("4");
+    ASSERT_TRUE(await([&] { return link.failure() != nullptr; }));
+    EXPECT_STREQ(link.failure()->what(), "link to rank 1 (test, process 1): it sent what it should not: a message of 4 bytes meets a receive of 3");
+    EXPECT_EQ(to, "x.........");
+  }
+}
+
+TEST_P(Processes, ALinkThatClosesBeforeItTookAShortMessageDoesNotEndTheConnection) {
+  Halves halves(GetParam());
+  Bell bell;
+  std::string to(10, '.'), other(1, '.');
+  auto half = halves.side.connection().open(1, 4, bell), early = halves.side.connection().open(2, 4, bell),
+       goes_on = halves.side.connection().open(3, 4, bell);
+  for (Link* link : {half.get(), early.get()}) link->post_receive(at(to), 1);
+  halves.write(frame(2, 1, 1, 1, "x") + frame(2, 1, 2, 1, "x") + frame(2, 2, 2, 2, "ab") + frame(2, 4, 1, 4, "12"));
+  ASSERT_TRUE(await([&] { return half->received() == 1 && early->received() == 1; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  half.reset();
+  early.reset();
+  goes_on->post_receive(at(other), 1);
+  halves.write("34" + frame(2, 4, 1, 4, "5678") + frame(2, 2, 2, 2, "cd") + frame(2, 1, 3, 1, "y"));
+  ASSERT_TRUE(await([&] { return goes_on->received() == 1; })) << (goes_on->failure() != nullptr ? goes_on->failure()->what() : "");
+  EXPECT_EQ(other, "y");
+  EXPECT_EQ(to, "x.........");
 }
 
 TEST_P(Processes, BytesThatComeOneByOneAreTheSameFrames) {

@@ -73,7 +73,8 @@ struct Reading {
   std::map<std::uint64_t, std::vector<Posted>>& posted;
   std::map<std::uint64_t, std::size_t> received;
   std::map<std::uint64_t, std::int64_t> filled;
-  std::map<std::uint64_t, int> credits;
+  std::map<std::uint64_t, int> credits, early;
+  std::map<std::uint64_t, std::uint64_t> early_bytes;
   bool ends = false;
 
   void read(std::string_view bytes) {
@@ -87,11 +88,16 @@ struct Reading {
       bytes.remove_prefix(24);
       if (size > (1ull << 40)) return void(ends = true);
       if (kind == 1) {
-        ends = length != 0 || ++credits[channel] > (posted.count(channel) ? depth : 4096);
+        ends = length > 8192 || (credits[channel] += static_cast<int>(length) + 1) > (posted.count(channel) ? depth : 4096);
         continue;
       }
       auto at = posted.find(channel);
-      if (kind != 2 || at == posted.end() || received[channel] == at->second.size()) return void(ends = true);
+      if (kind != 2 || at == posted.end()) return void(ends = true);
+      if (received[channel] == at->second.size()) {  // before its receive, which never comes
+        if (length != size || (early_bytes[channel] += size) > 65536 || ++early[channel] > 64) return void(ends = true);
+        bytes.remove_prefix(std::min<std::size_t>(length, bytes.size()));
+        continue;
+      }
       Posted& here = at->second[received[channel]];
       std::int64_t& done = filled[channel];
       bool fits = size == static_cast<std::uint64_t>(here.bytes) && length <= (1u << 20) && done + length <= here.bytes && (length > 0 || size == 0);
