@@ -71,10 +71,10 @@ constexpr int depth = 4;
 // What should come of the bytes: receives filled per channel, and whether the connection ends. Its own code, not the connection's.
 struct Reading {
   std::map<std::uint64_t, std::vector<Posted>>& posted;
-  std::map<std::uint64_t, std::size_t> received;
-  std::map<std::uint64_t, std::int64_t> filled;
-  std::map<std::uint64_t, int> credits, early;
-  std::map<std::uint64_t, std::uint64_t> early_bytes;
+  std::map<std::uint64_t, std::size_t> received = {};
+  std::map<std::uint64_t, std::int64_t> filled = {};
+  std::map<std::uint64_t, int> credits = {}, early = {};
+  std::map<std::uint64_t, std::uint64_t> early_bytes = {};
   bool ends = false;
 
   void read(std::string_view bytes) {
@@ -124,7 +124,7 @@ void fuzz_frames(std::string_view bytes) {
     std::string memory(static_cast<std::size_t>(size) + guard, '\xA5');
     posted[channel].push_back({size, memory, memory});
   }
-  Reading reading{posted, {}, {}, {}};
+  Reading reading{.posted = posted};
   reading.read(bytes);
 
   static Reactor reactor;
