@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <thread>
 
@@ -15,6 +16,7 @@ constexpr std::int64_t most_inline = 64 << 10;  // bytes that a sender's own thr
 constexpr int frames_of_batch = 64;
 constexpr std::size_t channels_of_peer = 1 << 16;  // that a peer may name before they are opened here
 constexpr int most_depth = 1 << 12;
+constexpr std::chrono::milliseconds farewell{250};  // for a peer that was stopped
 
 std::string sizes_differ(std::int64_t message, std::int64_t receive) { return cat("a message of ", message, " bytes meets a receive of ", receive); }
 }  // namespace
@@ -126,7 +128,14 @@ Connection::Connection(Reactor& reactor, std::unique_ptr<Wire> wire, std::string
   reactor_.call(watch_);  // something may have come already
 }
 
+// What was written last may still be on its way, and a socket that closes with something unread takes it back: first the other side reads to
+// the end, and ends too.
 Connection::~Connection() {
+  {
+    std::unique_lock lock(mutex_);
+    wire_->finish_writing();
+    let_go_.wait_for(lock, farewell, [this] { return ended_; });
+  }
   wire_->shut();
   reactor_.forget(watch_);
 }
@@ -149,7 +158,7 @@ std::unique_ptr<Link> Connection::open(std::uint64_t number, int depth, Bell& be
 
 void Connection::post_receive(Channel& c, std::byte* into, std::int64_t bytes) {
   std::unique_lock lock(mutex_);
-  if (const Error* failure = failure_.load()) throw Error(*failure);
+  if (const Error* failure = failure_.load(); failure != nullptr && c.posted >= c.arrived) throw Error(*failure);
   auto depth = static_cast<std::int64_t>(c.in.size());
   if (c.posted - c.received.load(std::memory_order_relaxed) >= depth)
     fail(ErrorKind::user, "link to ", peer_, ": more than ", depth, " posted receives wait at once");
@@ -535,6 +544,7 @@ void Connection::finish(const std::string& why) {
   std::lock_guard lock(mutex_);
   if (why_.empty()) why_ = why;
   ended_ = true;
+  let_go_.notify_all();
   wire_->shut();
   if (!writing_ || blocked_) announce();
 }

@@ -49,7 +49,7 @@ class Bell {
 // end; its memory must stay as it is until `sent` counts it.
 // Each end is used by one thread at a time. Nothing allocates or blocks after construction.
 // After a failure nothing moves any more: `failure` says why and stays, no posted memory is touched again, the bell has rung, and
-// post_receive and send throw it. What arrived before it counts.
+// post_receive and send throw it. What arrived before it counts, also where its receive is posted after it.
 class Link {
  public:
   virtual ~Link() = default;

@@ -139,14 +139,17 @@ TEST_P(Processes, AProcessKilledInTheMiddleOfALongMessageIsSeenAsSoon) {
 
 TEST_P(Processes, WhatArrivedBeforeTheDeathCounts) {
   begin([](Side& side) {
-    std::byte bytes[3] = {std::byte{1}, std::byte{2}, std::byte{3}};
+    std::byte bytes[3] = {std::byte{1}, std::byte{2}, std::byte{3}}, go{};
     Endpoint& end = side.open(1, 4);
+    end.link(0).post_receive(&go, 1);
+    if (!await([&] { return end.link(0).received() == 1; })) return 1;
     for (auto& b : bytes) end.link(0).send(&b, 1);
     return await([&] { return end.link(0).sent() == 3; }) ? 0 : 1;
   });
   Endpoint& end = here->open(1, 4);
-  std::byte to[4] = {};
+  std::byte to[4] = {}, go{};
   for (auto& b : to) end.link(1).post_receive(&b, 1);
+  end.link(1).send(&go, 1);
   EXPECT_EQ(child->wait(), 0);
   expect_failure(end);
   EXPECT_EQ(end.link(1).received(), 3);
@@ -377,6 +380,20 @@ TEST_P(Processes, ShortMessagesLeaveWithoutACreditAsFarAsTheOtherEndHasRoom) {
   EXPECT_EQ(halves.read().size(), 0u) << "longer than any room";
   halves.write(frame(1, 2, 2, Early::bytes + 1));
   EXPECT_EQ(halves.read().size(), std::size_t{24 + Early::bytes + 1});
+}
+
+TEST_P(Processes, AMessageThatCameBeforeTheEndIsThereForAReceiveAfterIt) {
+  Halves halves(GetParam());
+  Link& link = halves.side.open(1, 4).link(1);
+  std::string to(3, '.');
+  link.post_receive(at(to), 1);
+  halves.write(frame(2, 1, 1, 1, "x") + frame(2, 1, 1, 1, "y"));
+  halves.wire.reset();
+  ASSERT_TRUE(await([&] { return link.failure() != nullptr; }));
+  link.post_receive(at(to, 1), 1);
+  EXPECT_EQ(link.received(), 2);
+  EXPECT_EQ(to, "xy.");
+  EXPECT_THROW(link.post_receive(at(to, 2), 1), Error);
 }
 
 TEST_P(Processes, AMessageBeforeItsReceiveMustFitItToo) {

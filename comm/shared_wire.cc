@@ -208,6 +208,8 @@ void SharedWire::rung() {
   }
 }
 
+void SharedWire::finish_writing() { shut(); }
+
 void SharedWire::shut() {
   shutdown(socket_.get(), SHUT_RDWR);
   closed_.store(true, std::memory_order_release);

@@ -29,6 +29,7 @@ class SharedWire : public Wire {
   std::uint32_t events(bool reader_looks) const override;
   void stay_awake(bool reader_looks) override;
   void rung() override;
+  void finish_writing() override;
   void shut() override;
 
   static constexpr std::size_t default_ring_bytes = 1 << 20;

@@ -58,6 +58,8 @@ bool SocketWire::wait_to_write() {
 
 std::uint32_t SocketWire::events(bool reader_looks) const { return EPOLLOUT | EPOLLRDHUP | EPOLLET | (reader_looks ? 0u : EPOLLIN); }
 
+void SocketWire::finish_writing() { shutdown(socket_.get(), SHUT_WR); }
+
 void SocketWire::shut() { shutdown(socket_.get(), SHUT_RDWR); }
 
 }  // namespace karez::comm

@@ -21,6 +21,7 @@ class SocketWire : public Wire {
   std::uint32_t events(bool reader_looks) const override;
   void stay_awake(bool) override {}
   void rung() override {}
+  void finish_writing() override;
   void shut() override;
 
  private:

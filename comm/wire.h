@@ -30,6 +30,7 @@ class Wire {
   virtual void stay_awake(bool reader_looks) = 0;
   virtual void rung() = 0;  // by the reactor's thread, before it reads and writes
 
+  virtual void finish_writing() = 0;  // the other side reads what was written, then the end
   virtual void shut() = 0;  // from any thread, more than once: both directions end, here and at the peer
 };
 

@@ -47,6 +47,7 @@ class BytesWire : public Wire {
   std::uint32_t events(bool) const override { return EPOLLIN | EPOLLET; }
   void stay_awake(bool) override {}
   void rung() override {}
+  void finish_writing() override { shut(); }
   void shut() override {
     shut_ = true;
     eventfd_write(descriptor_, 1);
