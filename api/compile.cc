@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "api/inside/array_value.h"
+#include "api/inside/expression.h"
 #include "api/inside/rooms.h"
 #include "api/inside/stored_parts.h"
 #include "api/inside/trace.h"
@@ -287,7 +288,12 @@ Mesh own_mesh(const DeviceMesh& on, const FunctionOptions& options) {
 }  // namespace
 
 Placed::Placed(const DeviceMesh& mesh, SourceLine where)
-    : trace_(at_line(where, [](Trace& trace) { return &trace; })),
+    : trace_(at_line(where,
+                     [](Trace& trace) {
+                       require(trace.expression == nullptr, "Placed: no program is being traced on this thread; Interactive says where is computed ",
+                               "what no compiled function computes");
+                       return &trace;
+                     })),
       scope_(trace_->scope),
       mesh_(trace_->builder.mesh) {
   trace_->scope = trace_->number_of(mesh.mesh);
@@ -415,7 +421,7 @@ Future Function::launch(State& s, const Compiled& c, const std::vector<Argument>
       alone ? 0 : session.begin_op(c.plan.program_hash, cat("a call of function '", s.options.name, "' (", karez::print(s.where), ")"));
   if (c.loaded == nullptr) {
     session.end_op(op);
-    return Future(std::make_shared<const Future::Running>(Future::Running{s.mesh.world, std::nullopt, c.results}));
+    return Future(std::make_shared<const Future::Running>(Future::Running{s.mesh.world->shared_from_this(), std::nullopt, c.results}));
   }
   auto wanted = [&](const std::string& input) { return std::find(c.inputs.begin(), c.inputs.end(), input) != c.inputs.end(); };
   Feeds feeds;
@@ -433,7 +439,7 @@ Future Function::launch(State& s, const Compiled& c, const std::vector<Argument>
     feeds.emplace_back(scalar.name, Feed{array_source(value), 0});
   }
   Launch launch = session.launch(c.loaded->number(), feeds, arrays, op);
-  return Future(std::make_shared<const Future::Running>(Future::Running{s.mesh.world, std::move(launch), c.results}));
+  return Future(std::make_shared<const Future::Running>(Future::Running{s.mesh.world->shared_from_this(), std::move(launch), c.results}));
 }
 
 namespace {
@@ -511,9 +517,41 @@ bool Function::load(State& s, Compiled& c) {
   return c.ready = true;
 }
 
+namespace {
+
+// Outside of a trace: what a call takes of this operand.
+Argument argument_of(const Term& operand) {
+  if (operand.is_number()) {
+    Argument out((HostArray()));
+    std::visit(
+        [&](const auto& value) {
+          if constexpr (Arithmetic<std::remove_cvref_t<decltype(value)>>) out.array = Tensor(value).lazy->host;
+        },
+        operand.value);
+    return out;
+  }
+  const auto* tensor = std::get_if<Tensor>(&operand.value);
+  if (tensor == nullptr) return at_line(operand.where, [&](Trace& t) { return t.tensor(t.value(operand)); }).array(operand.where);
+  if (tensor->lazy == nullptr || !tensor->lazy->host.valid()) return tensor->array(operand.where);
+  Argument out(tensor->lazy->host);
+  out.given_away = true;  // nobody writes it
+  return out;
+}
+
+}  // namespace
+
 Tensors Function::inlined(std::vector<Term> operands) const {
   State& s = *state_;
+  if (Trace::open() == nullptr) {
+    std::vector<Argument> arguments;
+    for (const Term& operand : operands) arguments.push_back(argument_of(operand));
+    const Future future = call(std::move(arguments));
+    Tensors out;
+    for (std::size_t i = 0; i < future.size(); ++i) out.list.emplace_back(future.value(i));
+    return out;
+  }
   Trace& trace = Trace::current();
+  if (trace.expression != nullptr) trace.expression->lie_on(s.mesh.world->shared_from_this(), own_mesh(s.mesh, s.options));
   const std::string who = cat("function '", s.options.name, "' (", karez::print(s.where), "), called with tensors");
   require(s.arguments < 0 || static_cast<int>(operands.size()) == s.arguments, who, ", takes ", s.arguments, " arguments, not ", operands.size());
   require(&trace.builder.ops() == &s.mesh.world->ops, who, ", belongs to another world than the program that is being traced");

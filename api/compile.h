@@ -126,11 +126,11 @@ class Function {
   Function(DeviceMesh mesh, int arguments, Body body, FunctionOptions options, SourceLine where);  // arguments -1: any number
 
   // With arrays, numbers or batches of sources: runs it. An argument that the body does not use still belongs to the signature.
-  // With at least one tensor or parameter, in the body of another function: writes its body there, see `inlined`.
+  // With at least one tensor or parameter: in the body of another function writes its body there, see `inlined`; outside of one runs it, and what the
+  // tensors stand for before it.
   template <class... Arguments> auto operator()(Arguments&&... arguments) const {
     if constexpr ((traced::is_operand<Arguments> || ...)) {
-      static_assert((std::constructible_from<Term, Arguments> && ...),
-                    "among tensors stand tensors, parameters and numbers; an array is no part of a program");
+      static_assert((std::constructible_from<Term, Arguments> && ...), "among tensors stand tensors, parameters, arrays and numbers; no source");
       return inlined({Term(std::forward<Arguments>(arguments))...});
     } else {
       return call({Argument(std::forward<Arguments>(arguments))...});
@@ -143,9 +143,9 @@ class Function {
   // plan of its own.
   void compile(const std::vector<TensorType>& types) const;
 
-  // The body as a part of the program that is being traced, on the same mesh. FunctionOptions::train holds in it as if it were called alone; its
-  // rules hold for the parameters that it reads, and must agree with those of the function around it; its `remat` holds in the whole program; passes
-  // are those of the function around it.
+  // The body as a part of the program that is being traced, on the same mesh; where none is, a call. FunctionOptions::train holds in it as if it were
+  // called alone; its rules hold for the parameters that it reads, and must agree with those of the function around it; its `remat` holds in the
+  // whole program; passes are those of the function around it.
   Tensors inlined(std::vector<Term> operands) const;
 
   // Of the latest signature, called or only planned; an error before the first.

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <optional>
 
+#include "api/inside/expression.h"
 #include "api/inside/rooms.h"
 #include "api/inside/trace.h"
 #include "ops/attention.h"
@@ -389,7 +390,10 @@ Tensor one_hot(Term index, std::int64_t depth, DType dtype) {
 }
 
 Tensor full(Shape shape, double value, DType dtype, SourceLine where) {
-  return at_line(where, [&](Trace& t) { return t.tensor(build::full(t.builder, dtype, shape, value)); });
+  return at_line(where, [&](Trace& t) {
+    if (t.expression == nullptr) return t.tensor(build::full(t.builder, dtype, shape, value));
+    return t.tensor(build::broadcast_to(t.builder, t.value(Term(value, where), dtype), shape));  // another value is the same program
+  });
 }
 Tensor iota(Shape shape, int axis, DType dtype, SourceLine where) {
   return at_line(where, [&](Trace& t) { return t.tensor(build::iota(t.builder, {dtype, shape}, axis)); });
@@ -418,6 +422,7 @@ Tensor apply(std::string_view op, std::vector<Term> inputs, Attrs attrs, SourceL
 Tensor with_layout(Term x, std::vector<std::string> axes) {
   return at_line(x.where, [&](Trace& t) {
     ValueId id = t.value(x, t.dtype_of(x));
+    if (t.expression != nullptr) t.expression->need_mesh("with_layout");
     const auto* parameter = std::get_if<Parameter>(&x.value);
     // A parameter is laid where it is stored, anything else where the scope or the rules want it, without such a wish where it is.
     const int mesh = parameter == nullptr && t.builder.mesh != 0 ? t.builder.mesh : t.decided(id);
@@ -432,6 +437,12 @@ Tensor with_layout(Term x, std::vector<std::string> axes) {
 
 namespace {
 
+// An expression holds what this call wrote alone.
+void check_loss(const Trace& t, const Term& loss) {
+  require(t.expression == nullptr || t.wrote(loss), "grad outside of a compiled function: what made the loss is not at hand; ",
+          "value_and_grad(f)(x) computes f(x) and its gradients");
+}
+
 std::vector<Tensor> gradients(Trace& t, ValueId loss, std::span<const ValueId> wrt) {
   std::vector<Tensor> out;
   for (ValueId id : gradient(t.builder, loss, wrt, t.ends_of_gradients())) out.push_back(t.tensor(id));
@@ -442,6 +453,7 @@ std::vector<Tensor> gradients(Trace& t, ValueId loss, std::span<const ValueId> w
 
 std::vector<Tensor> grad(Term loss, const std::vector<Tensor>& tensors) {
   return at_line(loss.where, [&](Trace& t) {
+    check_loss(t, loss);
     std::vector<ValueId> wrt;
     for (const auto& tensor : tensors) wrt.push_back(t.value(Term(tensor)));
     return gradients(t, t.value(loss), wrt);
@@ -450,6 +462,7 @@ std::vector<Tensor> grad(Term loss, const std::vector<Tensor>& tensors) {
 
 std::vector<Tensor> grad(Term loss, const std::vector<Parameter>& parameters) {
   return at_line(loss.where, [&](Trace& t) {
+    check_loss(t, loss);
     ValueId from = t.value(loss);
     return gradients(t, from, t.versions_read(from, parameters));
   });

@@ -6,6 +6,7 @@
 #include "api/checkpoint.h"
 #include "api/compile.h"
 #include "api/functions.h"
+#include "api/interactive.h"
 #include "api/nn.h"
 #include "api/optim.h"
 #include "api/options.h"

@@ -235,5 +235,37 @@ TEST(RanksInOneProcess, WorldsThatDifferAreRefusedOnEveryRank) {
               HasSubstr("mesh(d=3) takes 3 devices, but the world has 2, 1 on each rank"));
 }
 
+TEST(RanksInOneProcess, ExpressionsOutsideOfFunctionsAreReadOnEveryRank) {
+  auto computed = [](WorldOptions options) {
+    options.team = 1;
+    World world(std::move(options));
+    Interactive there(world.mesh("data=4"));
+    std::vector<std::vector<double>> out;
+    Tensor x = with_layout(numbers({8, 3}, 1), P("data", nullptr));
+    const Tensor whole = with_layout(numbers({3, 2}, 5), P(nullptr, nullptr));
+    for (int i = 0; i < 70; ++i) x = tanh(x * 1.5 + i * 0.01);
+    out.push_back(list<double>(with_layout(x, P("data", nullptr)).read()));  // split: brought by a launch
+    out.push_back(list<double>(matmul(x, whole).read()));
+    out.push_back(list<double>(value_and_grad([&](Tensor v) { return sum(exp(matmul(v, whole))); })(x).gradients[0].read()));
+    return out;
+  };
+  const auto alone = computed({.devices = 4});
+  on_ranks(2, [&](const Ranks& mine) { EXPECT_EQ(computed({.devices = 2, .ranks = mine}), alone); });
+}
+
+TEST(RanksInOneProcess, AnExpressionOfOneRankAloneIsNamed) {
+  std::mutex mutex;
+  std::vector<std::string> said;
+  on_ranks(2, [&](const Ranks& mine) {
+    World world({.ranks = mine, .peer_timeout = 5});
+    Interactive there(world.mesh("data=2"));
+    const Tensor x = full({4}, 2);
+    const std::string text = error_of([&] { (mine.rank == 0 ? x + 1 : exp(x)).read(); });
+    std::lock_guard lock(mutex);
+    said.push_back(text);
+  });
+  for (const std::string& text : said) EXPECT_THAT(text, HasSubstr("the ranks do not run the same program"));
+}
+
 }  // namespace
 }  // namespace karez

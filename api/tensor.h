@@ -18,16 +18,46 @@ namespace karez {
 
 using SourceLine = std::source_location;
 
-// A value of the program that is being traced: it has a type, no bytes. Exists while its trace does, and only on that trace's thread.
+template <class Number>
+concept Arithmetic = std::is_arithmetic_v<Number>;
+
+class Array;
+struct LazyValue;
+
+// A value of the program that is being traced: it has a type, no bytes, and exists while its trace does, on that trace's thread alone.
+// Outside of a trace: an array, host bytes, a number (f32, i64 or bool), or what functions make of such. These write down what is to be computed and
+// return at once; `array` and what asks for bytes run it, as compiled functions run (interactive.h). From any thread.
 struct Tensor {
   ValueId id;
   std::uint64_t trace = 0;  // number of the trace it belongs to
   TensorType type;
+  std::shared_ptr<LazyValue> lazy = {};     // outside of a trace
+  std::shared_ptr<const void> wanted = {};  // while one lives, `lazy` is kept when it is computed on the way to another
+
+  Tensor() = default;
+  Tensor(ValueId id, std::uint64_t trace, TensorType type) : id(id), trace(trace), type(std::move(type)) {}
+  Tensor(const Array& array);
+  Tensor(const HostArray& shared);  // its bytes are copied
+  Tensor(HostArray&& moved);        // likewise, but for its only holder's, who gives them away
+  template <Arithmetic Number> Tensor(Number number) {
+    if constexpr (std::is_same_v<Number, bool>) *this = Tensor(HostArray::of<bool>({}, {number}));
+    else if constexpr (std::is_integral_v<Number>) *this = Tensor(HostArray::of<std::int64_t>({}, {static_cast<std::int64_t>(number)}));
+    else *this = Tensor(HostArray::of<float>({}, {static_cast<float>(number)}));
+  }
 
   const Shape& shape() const { return type.shape; }
   DType dtype() const { return type.dtype; }
   int rank() const { return type.rank(); }
   std::int64_t size(int dimension) const;  // may count from the end
+
+  // Outside of a trace alone. array: begins to compute it and waits for nothing. read waits, and throws what went wrong.
+  Array array(SourceLine where = SourceLine::current()) const;
+  HostArray read(SourceLine where = SourceLine::current()) const;
+  template <class T = double> T item(SourceLine where = SourceLine::current()) const {
+    require(type.count() == 1, "a tensor is ", type, "; item reads a single element");
+    const HostArray whole = read(where);
+    return with_type(whole.dtype(), [&]<class Element>() { return static_cast<T>(whole.data<Element>()[0]); });
+  }
 };
 
 // How a variable is born: nodes of a small graph of its own that make its first value. `state` is i64[2] = (the world's seed, 0).
@@ -83,16 +113,18 @@ struct Tensors {
   std::size_t size() const { return list.size(); }
 };
 
-template <class Number>
-concept Arithmetic = std::is_arithmetic_v<Number>;
-
-// An operand: a tensor, a parameter or a number, with the line of the user's program on which it was written. Functions take these; the
-// conversion happens where the call stands, and so errors can quote it.
+// An operand: a tensor (or what becomes one), a parameter or a number, with the line of the user's program on which it was written. Functions take
+// these; the conversion happens where the call stands, and so errors can quote it.
 struct Term {
   std::variant<Tensor, Parameter, bool, std::int64_t, double> value;
   SourceLine where;
 
-  Term(Tensor tensor, SourceLine line = SourceLine::current()) : value(std::move(tensor)), where(line) {}
+  Term(const Tensor& tensor, SourceLine line = SourceLine::current()) : value(tensor), where(line) {}
+  Term(Tensor&& passing, SourceLine line = SourceLine::current()) : value(std::move(passing)), where(line) {
+    std::get<Tensor>(value).wanted.reset();  // nobody can ask for it later
+  }
+  Term(const Array& array, SourceLine line = SourceLine::current()) : value(Tensor(array)), where(line) {}
+  Term(HostArray array, SourceLine line = SourceLine::current()) : value(Tensor(std::move(array))), where(line) {}
   Term(Parameter parameter, SourceLine line = SourceLine::current()) : value(std::move(parameter)), where(line) {}
   Term(const Tensors& tensors, SourceLine line = SourceLine::current()) : value(tensors.only()), where(line) {}
   template <Arithmetic Number> Term(Number number, SourceLine line = SourceLine::current()) : where(line) {

@@ -11,6 +11,7 @@
 #include "api/inside/evaluate.h"
 #include "api/inside/gather.h"
 #include "api/inside/rooms.h"
+#include "api/inside/run_expressions.h"
 #include "api/inside/stored_parts.h"
 #include "api/inside/world_state.h"
 #include "base/hash.h"
@@ -79,7 +80,8 @@ WorldState::WorldState(WorldOptions chosen)
       ops(with_rows(all_op_rows(), options.ops, "WorldOptions::ops", "an op")),
       kernels(with_rows(cpu_kernels(), options.kernels, "WorldOptions::kernels", "a kernel")),
       evaluate(evaluate_with(std::make_shared<const KernelTable>(with_rows(plain_kernels(), options.kernels, "WorldOptions::kernels", "a kernel")))),
-      session(session_options(options, ranks, agreed), kernels) {}
+      session(session_options(options, ranks, agreed), kernels),
+      ran(std::make_shared<ExpressionPlans>()) {}
 
 namespace {
 

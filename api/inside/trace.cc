@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 
+#include "api/inside/expression.h"
 #include "api/inside/rooms.h"
 #include "base/glob.h"
 #include "base/hash.h"
@@ -103,9 +104,30 @@ Trace::Trace(const OpTable& ops, TraceOptions options) : builder(graph, ops), op
 Trace::Scope::Scope(Trace& trace) : before_(std::exchange(current_trace, &trace)) {}
 Trace::Scope::~Scope() { current_trace = before_; }
 
+Trace* Trace::open() { return current_trace; }
 Trace& Trace::current() {
-  require(current_trace != nullptr, "no program is being traced on this thread: tensors exist inside a function given to compile");
+  require(current_trace != nullptr, "no program is being traced on this thread");
   return *current_trace;
+}
+
+void Trace::know(const OpTable& ops, const Mesh& mesh, const Parameter& counter) {
+  graph.meshes[0] = mesh;
+  options_.counter = counter;
+  Builder knowing(graph, ops);
+  knowing.path = builder.path;
+  knowing.where = builder.where;
+  builder = std::move(knowing);
+}
+
+Tensor Trace::tensor(ValueId id) const {
+  Tensor out(id, number_, graph.type(id));
+  if (expression != nullptr) expression->hold(out);
+  return out;
+}
+
+bool Trace::wrote(const Term& term) const {
+  const auto* tensor = std::get_if<Tensor>(&term.value);
+  return tensor != nullptr && tensor->trace == number_;
 }
 
 Tensor Trace::input(std::string_view name, const TensorType& type) { return tensor(build::input(builder, name, type)); }
@@ -164,21 +186,30 @@ ValueId Trace::value(const Term& term, DType dtype) {
     Trace& trace;
     DType dtype;
     ValueId operator()(const Tensor& t) const {
+      if (t.id.valid() && t.trace == trace.number()) return t.id;
+      if (t.lazy != nullptr && trace.expression != nullptr) return trace.expression->operand(t.lazy);
+      require(t.lazy == nullptr, "a tensor ", t.type, " from outside is no part of the program that is being traced: make it an argument of the ",
+              "function, or keep it in a parameter");
       require(t.id.valid(), "a tensor that was never made");
-      require(t.trace == trace.number(), "a tensor ", t.type, " belongs to another trace: a compiled function computes with what it is given and ",
-              "what it makes; keep a value between calls in a parameter");
-      return t.id;
+      require(trace.expression == nullptr, "a tensor ", t.type, " of a program that was traced is used outside of it, where it has no bytes: return ",
+              "it from the function, and compute with what a call gives");
+      fail("a tensor ", t.type, " belongs to another trace: a compiled function computes with what it is given and what it makes; keep a value ",
+           "between calls in a parameter");
     }
     ValueId operator()(const Parameter& p) const { return trace.read(p); }
-    ValueId operator()(bool v) const { return build::scalar(trace.builder, dtype, v ? 1 : 0); }
-    ValueId operator()(std::int64_t v) const { return build::scalar(trace.builder, dtype, static_cast<double>(v)); }
-    ValueId operator()(double v) const { return build::scalar(trace.builder, dtype, v); }
+    ValueId operator()(bool v) const { return number(v ? 1 : 0); }
+    ValueId operator()(std::int64_t v) const { return number(static_cast<double>(v)); }
+    ValueId operator()(double v) const { return number(v); }
+    ValueId number(double v) const {
+      return trace.expression != nullptr ? trace.expression->number(dtype, v) : build::scalar(trace.builder, dtype, v);
+    }
   };
   return std::visit(Visit{*this, dtype}, term.value);
 }
 
 std::size_t Trace::join(const Parameter& parameter) {
   require(parameter != Parameter(), "a parameter that was never made");
+  if (expression != nullptr) expression->need_mesh(cat("parameter '", parameter.name(), "'"));
   auto known = std::find(parameters_.begin(), parameters_.end(), parameter);
   auto index = static_cast<std::size_t>(known - parameters_.begin());
   if (known != parameters_.end()) return index;
@@ -260,6 +291,7 @@ void Trace::store(const Parameter& parameter, const Layout& layout) {
 }
 
 ValueId Trace::host_scalar(const std::string& name, DType dtype, const void* owner, std::function<double()> value) {
+  if (expression != nullptr) return expression->number(dtype, value());
   std::string base = dtype == DType::f32 ? name : cat(name, ".", name_of(dtype)), full = base;
   for (int twin = 1;; full = cat(base, "#", twin++)) {
     auto same = std::find_if(host_scalars_.begin(), host_scalars_.end(), [&](const HostScalar& scalar) { return scalar.name == full; });
@@ -291,6 +323,7 @@ std::vector<std::size_t> Trace::inlined(bool train, const std::vector<TracePlace
 }
 
 ValueId Trace::random_state() {
+  if (expression != nullptr) expression->need_mesh("random numbers");
   if (options_.counter == Parameter()) options_.counter = random_counter();
   return read(options_.counter);
 }

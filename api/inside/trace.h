@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -45,6 +46,8 @@ struct TraceOptions {
   Parameter counter = {};                                            // of random numbers; none: one of its own
 };
 
+struct Expression;
+
 class Trace {
  public:
   Trace(const graph::OpTable& ops, TraceOptions options);
@@ -62,10 +65,16 @@ class Trace {
    private:
     Trace* before_;
   };
-  static Trace& current();  // none open: an error that says where tensors exist
+  static Trace* open();     // the thread's current one, or null
+  static Trace& current();  // none open: an error
 
   graph::Graph graph;
   Builder builder;
+
+  // Whose graph this is where it is none of a compiled function's but what one word of the user's wrote outside of them (expression.h). Operands
+  // and numbers are inputs of it then, and its values are lazy.
+  Expression* expression = nullptr;
+  void know(const graph::OpTable& ops, const Mesh& mesh, const Parameter& counter);  // it has begun without
 
   std::uint64_t number() const { return number_; }
   const Mesh& mesh() const { return graph.meshes[static_cast<std::size_t>(builder.mesh)]; }  // where new variables and inputs lie
@@ -82,9 +91,10 @@ class Trace {
   Tensor ahead_input(std::string_view name, const TensorType& type);  // fed by a source that takes its time
   // An array that lies on a mesh. Where that is none of this trace's, it travels to the trace's own first: the program does not follow it.
   Tensor array_input(std::string_view name, const TensorType& type, const Mesh& mesh, const Layout& layout);
-  Tensor tensor(ValueId id) const { return {id, number_, graph.type(id)}; }
+  Tensor tensor(ValueId id) const;
   // The operand as a value here: a tensor of another trace is an error, a parameter is read, a number takes `dtype`.
   ValueId value(const Term& term, DType dtype = DType::f32);
+  bool wrote(const Term& term) const;      // it is a tensor of this trace
   DType dtype_of(const Term& term) const;  // of a number: f32, i64 or bool
 
   // A parameter's value: what is stored, or what this trace has updated it to. One `variable` node for each and trace.
@@ -134,6 +144,20 @@ class Trace {
 
 std::string print(const SourceLine& line);  // "net.cc:12"
 
+// Outside of a trace: what a word of the user's writes meanwhile is an expression of its own. Inside of one it is nothing.
+class OwnExpression {
+ public:
+  OwnExpression();
+  ~OwnExpression();
+  OwnExpression(const OwnExpression&) = delete;
+  OwnExpression& operator=(const OwnExpression&) = delete;
+  void written(const SourceLine& where) const;  // the word has returned; what cannot wait is run
+
+ private:
+  std::shared_ptr<Expression> expression_;
+  std::optional<Trace::Scope> scope_;
+};
+
 // Runs body(trace) with new nodes stamped with the user's line; an error that does not name a line gets it.
 template <class Body> auto at_line(const SourceLine& where, Body&& body);
 // The same under a module's path.
@@ -153,12 +177,15 @@ template <class T> class Swapped {
 };
 
 template <class Body> auto at_line(const SourceLine& where, Body&& body) {
+  const OwnExpression own;
   Trace* trace = nullptr;
   std::string line = print(where);
   try {
     trace = &Trace::current();
     Swapped stamp(trace->builder.where, line);
-    return body(*trace);
+    auto result = body(*trace);
+    own.written(where);
+    return result;
   } catch (const Error& error) {
     std::string_view text = error.what();
     if (text.find(line) != text.npos) throw;

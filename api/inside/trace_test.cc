@@ -1,5 +1,6 @@
 // Tests of tracing: the graph that functions, modules and optimisers write, with source lines, paths and promotion; and what is refused.
 #include "api/inside/trace.h"
+#include "api/inside/expression.h"
 #include "api/inside/rooms.h"
 
 #include <gmock/gmock.h>
@@ -72,8 +73,12 @@ TEST(Trace, ALayersErrorNamesTheModuleAndTheLineOfItsCall) {
   EXPECT_THAT(error, HasSubstr("fc"));
 }
 
-TEST(Trace, OutsideOfATraceThereAreNoTensors) {
-  EXPECT_THAT(error_of([] { full({2}, 1); }), HasSubstr("no program is being traced on this thread"));
+TEST(Trace, OutsideOfATraceAWordWritesAnExpressionOfItsOwn) {
+  const Tensor two = full({2}, 1);
+  ASSERT_NE(two.lazy, nullptr);
+  EXPECT_EQ(ops_of(two.lazy->from()->trace.graph), "input broadcast");
+  EXPECT_EQ(Trace::open(), nullptr);
+  EXPECT_THAT(error_of([] { Trace::current(); }), HasSubstr("no program is being traced on this thread"));
 }
 
 TEST(Trace, ATensorOfAnotherTraceIsRefused) {
@@ -89,10 +94,10 @@ TEST(Trace, ATensorOfAnotherTraceIsRefused) {
 
 TEST(Trace, EachThreadHasItsOwn) {
   Open o;
-  std::string other;
-  std::thread([&] { other = error_of([] { full({2}, 1); }); }).join();
-  EXPECT_THAT(other, HasSubstr("no program is being traced"));
-  full({2}, 1);
+  bool lazy = false;
+  std::thread([&] { lazy = full({2}, 1).lazy != nullptr; }).join();
+  EXPECT_TRUE(lazy);
+  EXPECT_EQ(full({2}, 1).lazy, nullptr);
 }
 
 TEST(Trace, AScopeThatEndsGivesBackTheOneAround) {

@@ -36,6 +36,8 @@ struct TracedBy {
   std::thread::id thread;
 };
 
+struct ExpressionPlans;
+
 struct WorldState : std::enable_shared_from_this<WorldState> {
   explicit WorldState(WorldOptions chosen);
 
@@ -68,7 +70,8 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
   std::condition_variable traced;
   std::map<std::thread::id, const TracedBy*> waiting_for;  // threads for another one's trace of a function
 
-  runtime::Session session;  // last: it is gone before the tables it points to
+  runtime::Session session;              // behind the tables it points to: it is gone before them
+  std::shared_ptr<ExpressionPlans> ran;  // what tensors outside of traces ran (run_expressions.h); gone before the session
 
   // What the compiler is told for a program on these meshes.
   passes::CompileOptions compile_options(const graph::Graph& graph) const;

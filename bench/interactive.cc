@@ -1,0 +1,49 @@
+// What does an expression outside of compiled functions cost? A thousand of three operations on 100 elements, each read, a changing number in each.
+//
+//   bench_interactive [--json FILE]
+//
+// Seconds for a thousand; the median of seven rounds behind one that compiles. Target: 0.2 s. Beside it a compiled function of the same three
+// operations, called and read as often: what is left above it is writing the expression and finding its program.
+#include <chrono>
+#include <cstdio>
+#include <vector>
+
+#include "api/karez.h"
+#include "bench/report.h"
+
+namespace {
+using namespace karez;
+using Clock = std::chrono::steady_clock;
+
+constexpr int expressions = 1000, elements = 100, rounds = 7;
+constexpr double target_seconds = 0.2;
+
+template <class Act> double seconds(Act act) {
+  std::vector<double> times;
+  double sum = 0;
+  for (int round = 0; round <= rounds; ++round) {
+    const auto begin = Clock::now();
+    for (int i = 0; i < expressions; ++i) sum += act(i);
+    times.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+  }
+  require(sum == 8.0 * expressions * (expressions - 1) / 2, "the numbers came out as ", sum);
+  return bench::median({times.begin() + 1, times.end()});
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  const std::string file = bench::json_option(count, words);
+  World world;
+  const DeviceMesh mesh = world.mesh();
+  Interactive there(mesh);
+  const Array x = with_layout(full({elements}, 2), P(nullptr)).array(), y = with_layout(full({elements}, 1), P(nullptr)).array();
+  const double lazy = seconds([&](int i) { return static_cast<double>((x * y * i - i).read().data<float>()[elements - 1]); });
+  auto step = compile(mesh, [](Tensor a, Tensor b, Tensor c) { return a * b * c - c; });
+  const double compiled =
+      seconds([&](int i) { return static_cast<double>(step(x, y, static_cast<float>(i)).value().read().data<float>()[elements - 1]); });
+  std::printf("%d expressions of 3 operations on %d elements, each read: %.4f s (target %.1f); the same, compiled by hand: %.4f s\n", expressions,
+              elements, lazy, target_seconds, compiled);
+  bench::write_json(file, base::cat("{\"interactive_seconds\": ", lazy, ", \"compiled_seconds\": ", compiled, "}"));
+  return lazy <= target_seconds ? 0 : 1;
+}
