@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <future>
+#include <thread>
 
 #include "api/inside/test_ranks.h"
 #include "api/karez.h"
@@ -16,10 +18,10 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // What each rank is told, in the order of ranks; "no error" where it was none.
-std::vector<std::string> told(int ranks, const std::function<void(World&, int rank)>& body) {
+std::vector<std::string> told(int ranks, const std::function<void(World&, int rank)>& body, double peer_timeout = 30) {
   std::vector<std::string> out(static_cast<std::size_t>(ranks));
   on_ranks(ranks, [&](const Ranks& here) {
-    World world({.ranks = here});
+    World world({.ranks = here, .peer_timeout = peer_timeout});
     out[static_cast<std::size_t>(here.rank)] = error_of([&] { body(world, here.rank); });
   });
   return out;
@@ -145,6 +147,72 @@ TEST(RanksThatFail, SomethingThrownByTheProgramOfOneRankIsHeardByTheOthers) {
   } catch (const std::runtime_error& error) { thrown = error.what(); }
   EXPECT_EQ(thrown, "the disk is full");
   EXPECT_THAT(texts[0], HasSubstr("rank 1: it ends its world, because something was thrown"));
+}
+
+// Whoever reads it at that position waits until it is let go.
+struct Stuck : Source {
+  Stuck(std::int64_t at, std::shared_future<void> until) : at(at), until(std::move(until)) {}
+  std::int64_t at;
+  std::shared_future<void> until;
+  TensorType type() const override { return {DType::f64, {4}}; }
+  void read(std::int64_t position, std::span<const std::int64_t>, const tensor::TensorRef& out) const override {
+    if (position == at) until.wait();
+    for (std::int64_t i = 0; i < out.count(); ++i) out.as<double>()[i] = 1;
+  }
+};
+
+// Ranks of which one may hang in its source from the third batch on; what each is told.
+std::vector<std::string> told_with_stuck(int stuck, double call_timeout, const std::function<void(std::promise<void>&)>& meanwhile) {
+  std::promise<void> release;
+  const std::shared_future<void> released = release.get_future().share();
+  std::thread helper([&] { meanwhile(release); });
+  std::vector<std::string> texts(3);
+  on_ranks(3, [&](const Ranks& here) {
+    World world({.ranks = here, .peer_timeout = 0.4, .call_timeout = call_timeout});
+    auto f = compile(world.mesh("d=3"), [](Tensor x) { return sum(with_layout(x, {"d"})); });
+    auto rows = std::make_shared<Stuck>(here.rank == stuck ? 3 : -1, released);
+    texts[static_cast<std::size_t>(here.rank)] = error_of([&] {
+      for (int i = 0; i < 6; ++i) f(Feed{rows, i}).wait();
+    });
+  });
+  helper.join();
+  return texts;
+}
+
+TEST(RanksThatHang, ACallThatDoesNotEndIsNamedByAllWithActorAndLine) {
+  for (int stuck : {0, 2}) {
+    const auto texts = told_with_stuck(stuck, 0.4, [](std::promise<void>& release) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2500));  // longer than the verdict takes
+      release.set_value();
+    });
+    EXPECT_THAT(texts, Each(AllOf(HasSubstr(cat("rank ", stuck, " (")), HasSubstr(" has been inside a"),
+                                  HasSubstr("of launch 4 (its source, ranks_failing_test.cc:"),
+                                  ::testing::ContainsRegex("\n  rank [012] waits for (rank [012]|the others): "))))
+        << stuck;
+  }
+}
+
+TEST(RanksThatHang, ALongCallIsNoHangWhereCallsMayTakeSoLong) {
+  const auto texts = told_with_stuck(1, 60, [](std::promise<void>& release) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2000));
+    release.set_value();
+  });
+  EXPECT_THAT(texts, Each("no error"));
+}
+
+TEST(RanksThatHang, WorkOfTheProgramBetweenLaunchesIsNone) {
+  const auto texts = told(
+      3,
+      [](World& world, int rank) {
+        auto f = compile(world.mesh("d=3"), [](Tensor x) { return sum(x); });
+        for (int i = 0; i < 3; ++i) {
+          if (rank == i) std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+          f(three()).wait();
+          world.barrier();
+        }
+      },
+      0.3);
+  EXPECT_THAT(texts, Each("no error"));
 }
 
 }  // namespace

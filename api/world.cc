@@ -41,7 +41,8 @@ SessionOptions session_options(const WorldOptions& options, const WorldRanks& ra
                      .poison = options.poison.value_or(poison_by_default),
                      .in_flight = options.in_flight,
                      .check_nan = options.check_nan,
-                     .peers = ranks.peers()};
+                     .peers = ranks.peers(),
+                     .watch = {.peer_timeout = options.peer_timeout, .call_timeout = options.call_timeout}};
   if (!ranks.alone() && agreed.cores == 1) out.spin_microseconds = 0;  // a rank that spins takes another one's core
   if (options.session) options.session(out);
   return out;

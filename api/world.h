@@ -43,7 +43,8 @@ struct WorldOptions {
   bool check_nan = false;           // look at every result: the first call that makes a NaN or an infinity of finite operands fails its launch. Slow
   std::optional<bool> poison = {};  // fill fresh memory with a pattern that no correct plan reads; only builds for tests do it unasked
   std::optional<Ranks> ranks = {};  // none: as who started this process says (docs/distributed.md); nobody: it is alone
-  double peer_timeout = 30;         // seconds for another rank to come, and for its host to answer
+  double peer_timeout = 30;         // seconds for another rank to come; and a rank that is silent for so long, or whose host is, has gone or hangs
+  double call_timeout = 300;        // seconds that one call of a kernel or source may take while other ranks wait; longer is a hang
   // A user's own rows beside ours; a name that is taken is an error. An op needs a kernel of its own, which `apply` then calls it by.
   std::vector<OpDef> ops = {};
   std::vector<KernelRow> kernels = {};

@@ -214,6 +214,12 @@ void CollectiveRun::start(const std::byte* in, std::byte* out, std::byte* stagin
   }
 }
 
+int CollectiveRun::awaited() const {
+  if (!active_ || next_ >= program_->steps.size()) return -1;
+  const Instruction& step = program_->steps[next_];
+  return step.what == Instruction::Do::await_received || step.what == Instruction::Do::await_sent ? step.peer : -1;
+}
+
 bool CollectiveRun::advance() {
   if (!active_) return true;
   endpoint_->bell().answer();

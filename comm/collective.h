@@ -96,6 +96,7 @@ class CollectiveRun {
   // Goes on as far as it can. True when this member has all its results and its own memory is free again.
   bool advance();
   bool active() const { return active_; }  // started and not yet done
+  int awaited() const;                     // the member without which it does not go on; -1: none
   // Forgets a run that cannot end, because `advance` threw here or at a peer; all members do, then their hub is reset.
   void abandon() { active_ = false; }
   const CollectiveSpec& spec() const { return spec_; }

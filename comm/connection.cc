@@ -407,6 +407,7 @@ bool Connection::read_some() {
   std::int64_t n = wire_->read(into, parts);
   if (n < 0) finish(wire_->reason());
   if (n <= 0) return false;
+  moved_.store(moved_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
   std::int64_t direct = std::min(n, left_);
   at_ += direct;
   left_ -= direct;

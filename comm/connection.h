@@ -42,7 +42,9 @@ class Connection : private Ready {
 
   const std::string& peer() const { return peer_; }
   const Error* failure() const { return failure_.load(std::memory_order_acquire); }
-  void end(const std::string& why);  // as if the wire had ended; links ring soon
+  void end(const std::string& why);                                              // as if the wire had ended; links ring soon
+  bool answered(Seconds within) const { return wire_->answered(within); }        // by the peer's kernel
+  std::int64_t moved() const { return moved_.load(std::memory_order_relaxed); }  // bytes that came, ever; from any thread
 
  private:
   friend class ChannelLink;
@@ -95,6 +97,7 @@ class Connection : private Ready {
   std::unique_ptr<Batch> batch_;
 
   std::atomic<bool> reading_{false};
+  std::atomic<std::int64_t> moved_{0};  // written by who reads
   std::vector<std::byte> buffer_;
   std::size_t begin_ = 0, end_ = 0;  // of what is read and not yet understood
   Channel* into_ = nullptr;          // whose message arrives

@@ -12,6 +12,8 @@
 
 namespace karez::comm {
 namespace {
+constexpr std::uint32_t for_control = 1u << 31;  // who dials says so beside its rank
+
 std::string purpose_of(int rank) { return cat("rank ", rank); }
 std::string key_of(int rank) { return cat("peer/", rank); }
 
@@ -63,6 +65,7 @@ const Peers::Peer& Peers::peer(int rank) {
     line = text.substr(std::min(begin, text.size()), end - std::min(begin, text.size()));
     begin = end + 1;
   }
+  std::lock_guard lock(mutex_);
   entry.peer = Peer{lines[0], lines[1], lines[2], lines[3]};
   return *entry.peer;
 }
@@ -80,33 +83,64 @@ LinkClass Peers::link_class_locked(int rank) {
   return link;
 }
 
-Connection& Peers::connect(int rank) {
+Connection& Peers::connect(int rank) { return connect(rank, data_lane); }
+Connection& Peers::control(int rank) { return connect(rank, control_lane); }
+
+Connection& Peers::connect(int rank, Lane lane) {
   std::lock_guard lock(connecting_);
   const Peer& other = peer(rank);
-  auto& entry = entries_[static_cast<std::size_t>(rank)];
-  if (entry.connection == nullptr) {
+  Way& way = entries_[static_cast<std::size_t>(rank)].ways[lane];
+  if (way.connection == nullptr) {
     link_class_locked(rank);
-    auto wire = rank < this->rank() ? dial_peer(rank) : await_peer(rank);
-    entry.connection = std::make_unique<Connection>(reactor_, std::move(wire), cat("rank ", rank, " (", other.name, ")"));
+    auto wire = rank < this->rank() ? dial_peer(rank, lane) : await_peer(rank, lane);
+    auto made = std::make_unique<Connection>(reactor_, std::move(wire), cat("rank ", rank, " (", other.name, ")"));
+    std::lock_guard seen(mutex_);
+    way.connection = std::move(made);
   }
-  return *entry.connection;
+  return *way.connection;
 }
 
-void Peers::give_up(const std::string& why) {
+void Peers::give_up(const std::string& why, std::optional<int> lost) {
   std::lock_guard lock(mutex_);
   given_up_ = why;
+  lost_ = lost;
   came_.notify_all();
 }
 
-std::unique_ptr<Wire> Peers::dial_peer(int rank) {
+std::optional<int> Peers::awaited() const {
+  const int rank = awaited_;
+  return rank < 0 ? std::nullopt : std::optional(rank);
+}
+
+std::optional<int> Peers::lost() const {
+  std::lock_guard lock(mutex_);
+  return lost_;
+}
+
+std::int64_t Peers::moved() const {
+  std::lock_guard lock(mutex_);
+  std::int64_t sum = 0;
+  for (const Entry& entry : entries_)
+    if (const auto& connection = entry.ways[data_lane].connection) sum += connection->moved();
+  return sum;
+}
+
+std::string Peers::name(int rank) const {
+  std::lock_guard lock(mutex_);
+  const auto& peer = entries_[static_cast<std::size_t>(rank)].peer;
+  return rank == this->rank() ? cat("rank ", rank, " (", this_process(), ")") : peer ? cat("rank ", rank, " (", peer->name, ")") : cat("rank ", rank);
+}
+
+std::unique_ptr<Wire> Peers::dial_peer(int rank, Lane lane) {
   const Peer& other = peer(rank);
   LinkClass link = link_class_locked(rank);
   try {
     Address address = parse_address(link == LinkClass::shm ? other.local : other.tcp);
     Descriptor socket = dial(address, options_.timeout);
     make_quick(socket.get(), options_.peer_timeout);
-    ask(socket.get(), token_, purpose_of(rank), static_cast<std::uint32_t>(this->rank()), options_.timeout);
-    if (link == LinkClass::shm) return SharedWire::attach(std::move(socket), options_.timeout);
+    const std::uint32_t who = static_cast<std::uint32_t>(this->rank()) | (lane == control_lane ? for_control : 0);
+    ask(socket.get(), token_, purpose_of(rank), who, options_.timeout);
+    if (link == LinkClass::shm && lane == data_lane) return SharedWire::attach(std::move(socket), options_.timeout);
     return std::make_unique<SocketWire>(std::move(socket));
   } catch (const Error& error) {
     store_.check();  // if somebody has gone, that says more
@@ -114,35 +148,43 @@ std::unique_ptr<Wire> Peers::dial_peer(int rank) {
   }
 }
 
-std::unique_ptr<Wire> Peers::await_peer(int rank) {
+std::unique_ptr<Wire> Peers::await_peer(int rank, Lane lane) {
+  struct Awaiting {
+    std::atomic<int>& rank;
+    ~Awaiting() { rank = -1; }
+  } awaiting{awaited_};
+  awaited_ = rank;
   auto until = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(options_.timeout);
-  auto& entry = entries_[static_cast<std::size_t>(rank)];
+  const std::string& name = peer(rank).name;
+  Way& way = entries_[static_cast<std::size_t>(rank)].ways[lane];
   while (true) {
     {
       std::unique_lock lock(mutex_);
-      came_.wait_for(lock, std::chrono::milliseconds(100), [&] { return entry.came != nullptr || !given_up_.empty(); });
-      require(ErrorKind::peer, given_up_.empty(), "rank ", rank, " (", peer(rank).name, ") is not waited for any more: ", given_up_);
-      if (entry.came != nullptr) return std::move(entry.came);
+      came_.wait_for(lock, std::chrono::milliseconds(100), [&] { return way.came != nullptr || !given_up_.empty(); });
+      require(ErrorKind::peer, given_up_.empty(), "rank ", rank, " (", name, ") is not waited for any more: ", given_up_);
+      if (way.came != nullptr) return std::move(way.came);
     }
     store_.check();
-    require(ErrorKind::peer, std::chrono::steady_clock::now() < until, "no connection from rank ", rank, " (", peer(rank).name, ") within ",
+    require(ErrorKind::peer, std::chrono::steady_clock::now() < until, "no connection from rank ", rank, " (", name, ") within ",
             options_.timeout.count(), " s");
   }
 }
 
 // On the reactor's thread: it asks the store nothing.
 void Peers::let_in(Descriptor socket, std::uint32_t who, LinkClass link) {
+  const Lane lane = (who & for_control) != 0 ? control_lane : data_lane;
+  who &= ~for_control;
   bool known = who > static_cast<std::uint32_t>(rank()) && who < static_cast<std::uint32_t>(ranks());
   require(ErrorKind::peer, known, "rank ", who, " dials rank ", rank(), " of ", ranks(), "; the higher one dials");
   make_quick(socket.get(), options_.peer_timeout);
   std::unique_ptr<Wire> wire;
-  if (link == LinkClass::shm) wire = SharedWire::create(std::move(socket));
+  if (link == LinkClass::shm && lane == data_lane) wire = SharedWire::create(std::move(socket));
   else wire = std::make_unique<SocketWire>(std::move(socket));
   std::lock_guard lock(mutex_);
-  auto& entry = entries_[who];
-  require(ErrorKind::peer, entry.came == nullptr && !entry.dialled, "rank ", who, " dials a second time");
-  entry.dialled = true;
-  entry.came = std::move(wire);
+  Way& way = entries_[who].ways[lane];
+  require(ErrorKind::peer, way.came == nullptr && !way.dialled, "rank ", who, " dials a second time");
+  way.dialled = true;
+  way.came = std::move(wire);
   came_.notify_all();
 }
 

@@ -1,6 +1,8 @@
 // The other processes of a world: how each is reached, and the one connection to each, made when first needed.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -43,34 +45,49 @@ class Peers {
   // lower one waits for it, so no circle of ranks can wait. Throws Error (kind peer) with its name if it does not come, or if somebody of
   // the world has gone meanwhile.
   Connection& connect(int rank);
-  LinkClass link_class(int rank);        // of that connection; may ask the store
-  void give_up(const std::string& why);  // nobody waits for another rank here from now on; from any thread
+  // Another one, likewise, beside that which carries data: what is said there waits for no data. Always a socket, so that the kernel answers for a
+  // process that does not.
+  Connection& control(int rank);
+  LinkClass link_class(int rank);  // of that connection; may ask the store
+  // Nobody waits for another rank here from now on; `lost`: because that one cannot go on. From any thread.
+  void give_up(const std::string& why, std::optional<int> lost = {});
+  std::optional<int> lost() const;
+  std::optional<int> awaited() const;  // whose connection is waited for now; from any thread
+  std::int64_t moved() const;          // bytes that came on the connections for data, ever; from any thread
+  std::string name(int rank) const;    // "rank 1 (alpha, process 4711)", or "rank 1" before it is known; from any thread
 
  private:
   struct Peer {  // as published
     std::string name, host, tcp, local;
   };
-  struct Entry {
-    std::optional<Peer> peer;
+  enum Lane { data_lane, control_lane, lanes };
+  struct Way {
     std::unique_ptr<Wire> came;  // it dialled, and nobody here has asked for it yet
     bool dialled = false;
     std::unique_ptr<Connection> connection;
   };
+  struct Entry {
+    std::optional<Peer> peer;
+    std::array<Way, lanes> ways;
+  };
 
   const Peer& peer(int rank);
   LinkClass link_class_locked(int rank);
+  Connection& connect(int rank, Lane lane);
   void let_in(Descriptor socket, std::uint32_t who, LinkClass link);
-  std::unique_ptr<Wire> dial_peer(int rank);
-  std::unique_ptr<Wire> await_peer(int rank);
+  std::unique_ptr<Wire> dial_peer(int rank, Lane lane);
+  std::unique_ptr<Wire> await_peer(int rank, Lane lane);
 
   Reactor& reactor_;
   StoreClient& store_;
   Token token_;
   PeersOptions options_;
-  std::mutex connecting_;  // one at a time
-  std::mutex mutex_;       // of what the reactor's thread brings, and of `given_up_`
+  std::mutex connecting_;     // one at a time
+  mutable std::mutex mutex_;  // of what the reactor's thread brings, of `given_up_` and of peers as others see them
   std::condition_variable came_;
-  std::string given_up_;        // why
+  std::string given_up_;  // why
+  std::optional<int> lost_;
+  std::atomic<int> awaited_{-1};
   std::vector<Entry> entries_;  // by rank
   std::unique_ptr<Acceptor> tcp_, local_;
 };

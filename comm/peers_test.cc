@@ -191,6 +191,39 @@ TEST(Peers, AConnectionIsMadeOnceAndOnlyTheHigherRankDials) {
   EXPECT_EQ(to, from);
 }
 
+TEST(Peers, WhatIsSaidOnTheControlConnectionGoesBesideTheData) {
+  for (std::optional<LinkClass> force : {std::optional<LinkClass>(), std::optional(LinkClass::tcp)}) {
+    Token token = random_token();
+    Reactor reactor;
+    StoreServer server(reactor, token);
+    StoreClient zero(server.address(), token, 0, "zero", Seconds(5)), one(server.address(), token, 1, "one", Seconds(5));
+    Peers first(reactor, zero, token, {.rank = 0, .ranks = 2, .force = force}), second(reactor, one, token, {.rank = 1, .ranks = 2, .force = force});
+    EXPECT_EQ(first.name(1), "rank 1") << "nobody has asked where it is";
+    Connection &up = second.control(0), &down = first.control(1);
+    EXPECT_EQ(&down, &first.control(1));
+    EXPECT_THAT(first.name(1), ::testing::MatchesRegex("rank 1 \\(.*, process [0-9]+\\)"));
+    EXPECT_EQ(first.moved(), 0) << "no data";
+    Connection &data_up = second.connect(0), &data_down = first.connect(1);
+    EXPECT_NE(&data_down, &down);
+    Bell a, b, c, d;
+    auto there = up.open(1, 1, a), here = down.open(1, 1, b), data_there = data_up.open(1, 1, c), data_here = data_down.open(1, 1, d);
+    std::vector<std::byte> much(64 << 20), room(much.size());
+    data_here->post_receive(room.data(), static_cast<std::int64_t>(room.size()));
+    data_there->send(much.data(), static_cast<std::int64_t>(much.size()));
+    std::byte from{3}, to{};
+    here->post_receive(&to, 1);
+    there->send(&from, 1);
+    EXPECT_TRUE(await([&] { return here->received() == 1; }));
+    EXPECT_EQ(data_here->received(), 0) << "it did not wait for the data";
+    EXPECT_TRUE(await([&] { return data_here->received() == 1; }));
+    EXPECT_GE(first.moved(), static_cast<std::int64_t>(much.size()));
+    EXPECT_TRUE(down.answered(Seconds(5)));
+    EXPECT_TRUE(data_down.answered(Seconds(5)));
+    first.give_up("rank 1 has stopped", 1);
+    EXPECT_EQ(first.lost(), 1);
+  }
+}
+
 TEST(Peers, SharedMemoryIsForOneHost) {
   Token token = random_token();
   Reactor reactor;

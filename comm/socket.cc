@@ -170,6 +170,13 @@ void make_quick(int socket, Seconds unreachable) {
   setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof milliseconds);
 }
 
+bool is_answered(int socket, Seconds within) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return true;  // not TCP
+  return info.tcpi_last_ack_recv < within.count() * 1000;
+}
+
 std::array<Descriptor, 2> socket_pair() {
   int ends[2];
   require_call(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0, "no pair of sockets");

@@ -60,6 +60,8 @@ std::uint32_t SocketWire::events(bool reader_looks) const { return EPOLLOUT | EP
 
 void SocketWire::finish_writing() { shutdown(socket_.get(), SHUT_WR); }
 
+bool SocketWire::answered(Seconds within) const { return is_answered(socket_.get(), within); }
+
 void SocketWire::shut() { shutdown(socket_.get(), SHUT_RDWR); }
 
 }  // namespace karez::comm

@@ -22,6 +22,7 @@ class SocketWire : public Wire {
   void stay_awake(bool) override {}
   void rung() override {}
   void finish_writing() override;
+  bool answered(Seconds within) const override;
   void shut() override;
 
  private:

@@ -132,7 +132,7 @@ StoreClient::~StoreClient() {
   shutdown(socket_.get(), SHUT_WR);
 }
 
-StoreReply StoreClient::ask(const StoreRequest& request, const std::string& what) {
+StoreReply StoreClient::ask(const StoreRequest& request, const std::string& what, Seconds patience) {
   require(request.key.size() <= StoreRequest::most_key && request.value.size() <= StoreRequest::most_value, "the store takes keys of ",
           StoreRequest::most_key, " bytes and values of ", StoreRequest::most_value, "; '", request.key.substr(0, 40), "' has ", request.key.size(),
           " and ", request.value.size());
@@ -143,7 +143,7 @@ StoreReply StoreClient::ask(const StoreRequest& request, const std::string& what
     std::string bytes = encode(request);
     send_all(socket_.get(), std::as_bytes(std::span(bytes)), timeout_);
     std::string answer(StoreReply::header_bytes, '\0');
-    receive_all(socket_.get(), std::as_writable_bytes(std::span(answer)), patience_);
+    receive_all(socket_.get(), std::as_writable_bytes(std::span(answer)), patience > Seconds(0) ? patience : patience_);
     std::string_view rest = answer;
     if (!decode(rest, reply)) {  // its length is checked; now the value
       std::uint32_t size = 0;
@@ -171,8 +171,8 @@ std::optional<std::string> StoreClient::get(const std::string& key) {
 
 std::string StoreClient::wait(const std::string& key) { return ask({StoreRequest::Op::wait, 0, key, ""}, cat("waiting for '", key, "'")).value; }
 
-void StoreClient::barrier(const std::string& key, int processes) {
-  ask({StoreRequest::Op::barrier, static_cast<std::uint32_t>(processes), key, ""}, cat("at the barrier '", key, "' of ", processes));
+void StoreClient::barrier(const std::string& key, int processes, Seconds patience) {
+  ask({StoreRequest::Op::barrier, static_cast<std::uint32_t>(processes), key, ""}, cat("at the barrier '", key, "' of ", processes), patience);
 }
 
 std::string StoreClient::local_host() const { return local_address(socket_.get()).host; }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "comm/reactor.h"
+#include "comm/socket.h"
 
 namespace karez::comm {
 
@@ -31,6 +32,9 @@ class Wire {
   virtual void rung() = 0;  // by the reactor's thread, before it reads and writes
 
   virtual void finish_writing() = 0;  // the other side reads what was written, then the end
+  // Whether the other end's kernel has acknowledged anything for so long; one on this host always does.
+  virtual bool answered(Seconds within) const = 0;
+
   virtual void shut() = 0;  // from any thread, more than once: both directions end, here and at the peer
 };
 

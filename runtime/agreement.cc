@@ -15,11 +15,12 @@ enum class Kind : std::uint32_t { begun = 1, ended, failed, bye };
 
 // One message. Its text is cut where it is too long.
 struct Agreement::Note {
-  static constexpr std::size_t most_text = 960;
+  static constexpr std::size_t most_text = 956;
   Kind kind = Kind::begun;
   std::uint32_t error = 0;  // failed: its kind
   std::uint64_t op = 0, hash = 0;
   std::uint32_t ranks[2] = {0, 0};  // failed: that differ at `op`, where that is why
+  std::int32_t lost = -1;           // failed: a rank that cannot go on, where that is why
   std::uint32_t text_bytes = 0, where_bytes = 0;
   char text[most_text] = {};  // and behind it the line
 
@@ -36,6 +37,12 @@ struct Agreement::Note {
     return out;
   }
   std::string said() const { return {text, std::min<std::size_t>(text_bytes, most_text)}; }
+  static Note of_failure(const Error& error, std::optional<int> lost) {
+    Note out = of(Kind::failed, 0, 0, error.what(), error.where);
+    out.error = static_cast<std::uint32_t>(error.kind);
+    out.lost = lost.value_or(-1);
+    return out;
+  }
   Error failure() const {
     const std::size_t begin = std::min<std::size_t>(text_bytes, most_text), size = std::min<std::size_t>(where_bytes, most_text - begin);
     return {static_cast<ErrorKind>(error), said(), std::string(text + begin, size)};
@@ -60,7 +67,7 @@ Agreement::Agreement(comm::Peers& peers, Tell tell) : peers_(peers), tell_(std::
     auto line = std::make_unique<Line>();
     line->out.resize(depth);
     line->in.resize(depth);
-    endpoint.connect(rank, peers.connect(rank).open(base::hash_text("agreement"), depth, endpoint.bell()));
+    endpoint.connect(rank, peers.control(rank).open(base::hash_text("agreement"), depth, endpoint.bell()));
     line->link = &endpoint.link(rank);
     for (Note& note : line->in) line->link->post_receive(reinterpret_cast<std::byte*>(&note), sizeof(Note));
     lines_[static_cast<std::size_t>(rank)] = std::move(line);
@@ -75,7 +82,9 @@ Agreement::~Agreement() {
   for (auto& line : lines_) {  // what was said is to arrive
     if (!line) continue;
     std::unique_lock lock(mutex_);
-    while (line->link->failure() == nullptr && line->link->sent() < line->sent) moved_.wait_for(lock, std::chrono::milliseconds(10));
+    const int rank = static_cast<int>(&line - lines_.data());
+    while (line->link->failure() == nullptr && line->link->sent() < line->sent && !hopeless(rank))
+      moved_.wait_for(lock, std::chrono::milliseconds(10));
   }
   stop_ = true;
   rung_.release();
@@ -84,6 +93,11 @@ Agreement::~Agreement() {
 
 void Agreement::throw_failure() const {
   if (failure_ != nullptr) throw Error(*failure_);
+}
+
+// Whoever is lost takes no more notes; after a failure the others have a second to take theirs. With the lock.
+bool Agreement::hopeless(int rank) const {
+  return failure_ != nullptr && (rank == lost_ || std::chrono::steady_clock::now() > failed_at_ + std::chrono::seconds(1));
 }
 
 std::optional<Agreement::Difference> Agreement::difference() const {
@@ -113,13 +127,48 @@ void Agreement::await_begun(std::uint64_t op) {
 
 void Agreement::end(std::uint64_t op) { to_first(Note::of(Kind::ended, op)); }
 
-void Agreement::fail(const Error& error) {
-  const bool first = peers_.rank() == 0, of_a_link = error.kind == ErrorKind::peer;
-  Note note = Note::of(Kind::failed, 0, 0, first && !of_a_link ? cat("rank 0: ", error.what()) : error.what(), error.where);
-  note.error = static_cast<std::uint32_t>(error.kind);
-  fail_here(error, {});
-  if (first) broadcast(note);
-  else send(0, note);
+namespace {
+
+// A rank's own failure as the others hear it: a peer of theirs has failed, however that one did.
+Error as_heard(int rank, const Error& error) {
+  if (error.kind == ErrorKind::peer || error.kind == ErrorKind::hang) return error;
+  return {ErrorKind::peer, cat("rank ", rank, ": ", error.what()), error.where};
+}
+
+}  // namespace
+
+void Agreement::fail(const Error& error, std::optional<int> lost) {
+  if (peers_.rank() != 0 && error.kind == ErrorKind::peer && !lost) return suspect(error);
+  if (!fail_here(error, lost, {})) return;  // which all hear of
+  if (peers_.rank() == 0) broadcast(Note::of_failure(as_heard(0, error), lost));
+  else send(0, Note::of_failure(error, lost));
+}
+
+void Agreement::suspect(const Error& error) {
+  {
+    std::lock_guard lock(mutex_);
+    if (failure_ != nullptr || suspicion_ != nullptr) return;
+    suspicion_ = std::make_unique<Error>(error);
+    suspected_at_ = std::chrono::steady_clock::now();
+  }
+  send(0, Note::of_failure(error, {}));
+  rung_.release();
+}
+
+// By the thread that serves: until something rings, or a suspicion is old enough.
+void Agreement::await_ring() {
+  std::optional<Error> fails;
+  {
+    std::unique_lock lock(mutex_);
+    const bool suspects = suspicion_ != nullptr && failure_ == nullptr;
+    const auto until = suspected_at_ + std::chrono::milliseconds(500);
+    lock.unlock();
+    if (!suspects) return rung_.acquire();
+    if (rung_.try_acquire_until(until)) return;
+    lock.lock();
+    fails = *suspicion_;
+  }
+  fail_here(*fails, {}, {});
 }
 
 void Agreement::to_first(const Note& note) {
@@ -127,15 +176,18 @@ void Agreement::to_first(const Note& note) {
   else send(0, note);
 }
 
-void Agreement::fail_here(const Error& error, const std::optional<Difference>& difference) {
+bool Agreement::fail_here(const Error& error, std::optional<int> lost, const std::optional<Difference>& difference) {
   {
     std::lock_guard lock(mutex_);
-    if (failure_ != nullptr) return;
+    if (failure_ != nullptr) return false;
     failure_ = std::make_unique<Error>(error);
+    failed_at_ = std::chrono::steady_clock::now();
+    lost_ = lost;
     difference_ = difference;
     moved_.notify_all();
   }
-  tell_.failed(error);
+  tell_.failed(error, lost);
+  return true;
 }
 
 // --- what others say ------------------------------------------------------------------------------------------------------------
@@ -143,7 +195,7 @@ void Agreement::fail_here(const Error& error, const std::optional<Difference>& d
 void Agreement::serve() {
   comm::Endpoint& endpoint = hub_->endpoint(peers_.rank());
   while (!stop_) {
-    rung_.acquire();
+    await_ring();
     endpoint.bell().answer();
     for (int rank = 0; rank < static_cast<int>(lines_.size()); ++rank) {
       Line* line = lines_[static_cast<std::size_t>(rank)].get();
@@ -159,7 +211,7 @@ void Agreement::serve() {
       }
       if (failure == nullptr) continue;
       line->broken = true;
-      if (!line->bye) fail(*failure);
+      if (!line->bye) fail(*failure, rank);
     }
     std::lock_guard lock(mutex_);  // who waits for room to send looks again
     moved_.notify_all();
@@ -182,12 +234,12 @@ void Agreement::take(int rank, const Note& note) {
     case Kind::failed: {
       std::optional<Difference> difference;
       if (note.ranks[0] != note.ranks[1]) difference = {note.op, {static_cast<int>(note.ranks[0]), static_cast<int>(note.ranks[1])}};
-      Error error = note.failure();
-      if (peers_.rank() == 0 && error.kind != ErrorKind::peer) error = Error(error.kind, cat("rank ", rank, ": ", error.what()), error.where);
-      fail_here(error, difference);
-      if (peers_.rank() != 0) return;
-      Note told = Note::of(Kind::failed, note.op, 0, error.what(), error.where);
-      told.error = note.error;
+      const Error error = peers_.rank() == 0 ? as_heard(rank, note.failure()) : note.failure();
+      const bool known = note.lost >= 0 && note.lost < peers_.ranks();
+      const std::optional<int> lost = known ? std::optional<int>(note.lost) : std::nullopt;
+      if (!fail_here(error, lost, difference) || peers_.rank() != 0) return;
+      Note told = Note::of_failure(error, lost);
+      told.op = note.op;
       return broadcast(told);
     }
     case Kind::bye: lines_[static_cast<std::size_t>(rank)]->bye = true; return;
@@ -218,12 +270,11 @@ void Agreement::take_begun(int rank, const Note& note) {
   }
   if (wrong.empty()) return all_begun(note.op);
   const Error error(ErrorKind::peer, wrong);
-  Note told = Note::of(Kind::failed, note.op, 0, wrong);
-  told.error = static_cast<std::uint32_t>(error.kind);
+  Note told = Note::of_failure(error, {});
+  told.op = note.op;
   told.ranks[0] = static_cast<std::uint32_t>(std::min(rank, other));
   told.ranks[1] = static_cast<std::uint32_t>(std::max(rank, other));
-  fail_here(error, Difference{note.op, {std::min(rank, other), std::max(rank, other)}});
-  broadcast(told);
+  if (fail_here(error, {}, Difference{note.op, {std::min(rank, other), std::max(rank, other)}})) broadcast(told);
 }
 
 void Agreement::all_begun(std::uint64_t op) {
@@ -251,7 +302,9 @@ void Agreement::send(int rank, const Note& note) {
   std::lock_guard turn(line.mutex);
   {
     std::unique_lock lock(mutex_);
-    while (line.link->failure() == nullptr && line.sent - line.link->sent() >= depth) moved_.wait_for(lock, std::chrono::milliseconds(10));
+    auto full = [&] { return line.sent - line.link->sent() >= depth; };
+    while (line.link->failure() == nullptr && full() && !hopeless(rank)) moved_.wait_for(lock, std::chrono::milliseconds(10));
+    if (full()) return;
   }
   Note& slot = line.out[static_cast<std::size_t>(line.sent % depth)];
   slot = note;

@@ -9,10 +9,12 @@
 //   0 -> rank r   begun op, ended op            by all ranks
 //   0 -> rank r   failed, why
 //
-// A launch is over when it has ended on all ranks, so nobody takes a result of one that failed elsewhere.
+// A launch is over when it has ended on all ranks, so nobody takes a result of one that failed elsewhere. Notes go on the control connections
+// (peers.h), behind no data.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -35,8 +37,9 @@ namespace karez::runtime {
 class Agreement {
  public:
   struct Tell {
-    std::function<void(std::uint64_t op)> ended;     // on all ranks
-    std::function<void(const Error& error)> failed;  // once, some rank's first error; nothing ends after it
+    std::function<void(std::uint64_t op)> ended;  // on all ranks
+    // Once, some rank's first error; nothing ends after it. `lost`: a rank that cannot go on, where that is why.
+    std::function<void(const Error& error, std::optional<int> lost)> failed;
   };
   // Both are called on threads of its own or of whoever calls `end`, with no lock held.
   Agreement(comm::Peers& peers, Tell tell);
@@ -48,7 +51,9 @@ class Agreement {
   std::uint64_t begin(std::uint64_t hash, std::string_view what);
   void await_begun(std::uint64_t op);  // on all ranks; throws what has failed
   void end(std::uint64_t op);          // here
-  void fail(const Error& error);       // here, for all
+  // Here, for all. The others hear it as an error of kind peer, with this rank's number in front, unless it is a hang or tells of a peer.
+  // A peer's end alone may be the end of a longer story: rank 0 is told, and its word awaited for half a second.
+  void fail(const Error& error, std::optional<int> lost = {});
 
   // Where two ranks began something else at one op: those two. From the failure on, the same on all ranks.
   struct Difference {
@@ -76,8 +81,11 @@ class Agreement {
   void broadcast(const Note& note);
   void send(int rank, const Note& note);
   void to_first(const Note& note);
-  void fail_here(const Error& error, const std::optional<Difference>& difference);
+  bool fail_here(const Error& error, std::optional<int> lost, const std::optional<Difference>& difference);  // false: something had failed before
+  void suspect(const Error& error);
+  void await_ring();
   void throw_failure() const;
+  bool hopeless(int rank) const;
 
   comm::Peers& peers_;
   Tell tell_;
@@ -86,6 +94,10 @@ class Agreement {
   std::uint64_t next_ = 1, begun_ = 0;  // begun_: the last op that all ranks have begun
   std::map<std::uint64_t, Op> ops_;     // rank 0's: those not ended by all
   std::unique_ptr<Error> failure_;
+  std::chrono::steady_clock::time_point failed_at_;
+  std::optional<int> lost_;
+  std::unique_ptr<Error> suspicion_;  // what fails here once rank 0 has said nothing
+  std::chrono::steady_clock::time_point suspected_at_;
   std::optional<Difference> difference_;
 
   std::unique_ptr<comm::LocalHub> hub_;

@@ -16,7 +16,7 @@ bool is_due(const ActorState& actor, const PreparedCall& call) { return !actor.c
 void run_poisoned(ActorState& actor) {
   for (std::size_t c = 0; c < actor.calls.size(); ++c) {
     if (!is_due(actor, actor.calls[c])) continue;
-    actor.at_call = actor.calls[c].call;
+    actor.at_call.store(actor.calls[c].call, std::memory_order_relaxed);
     poison_before(actor, static_cast<int>(c));
     actor.calls[c].run(actor.calls[c].args());
     poison_behind(actor, static_cast<int>(c));
@@ -27,7 +27,7 @@ void run_calls(ActorState& actor) {
   if (!actor.poisoned.empty()) return run_poisoned(actor);
   for (PreparedCall& call : actor.calls) {
     if (!is_due(actor, call)) continue;
-    actor.at_call = call.call;
+    actor.at_call.store(call.call, std::memory_order_relaxed);
     call.run(call.args());
   }
 }
@@ -36,7 +36,7 @@ void run_calls(ActorState& actor) {
 void run_checked(ActorState& actor) {
   for (PreparedCall& call : actor.calls) {
     if (!is_due(actor, call)) continue;
-    actor.at_call = call.call;
+    actor.at_call.store(call.call, std::memory_order_relaxed);
     bool blamed = std::isinf(call.call->attrs.real("value", 0));  // a padding that was asked for
     for (std::size_t i = 0; i < call.in.size(); ++i) {
       const View& view = call.call->in[i].view;
@@ -81,7 +81,7 @@ bool run_body(Part& part, ActorState& actor, Mailbox& box) {
     case Work::collective: break;
     case Work::calls: part.loaded->check_nan ? run_checked(actor) : run_calls(actor); break;
     case Work::later: {
-      actor.at_call = actor.calls[0].call;
+      actor.at_call.store(actor.calls[0].call, std::memory_order_relaxed);
       Done done(&box, &actor.note, &actor.later_error);
       try {
         actor.calls[0].async->start(actor.calls[0].args(), done);
@@ -103,11 +103,19 @@ bool run_body(Part& part, ActorState& actor, Mailbox& box) {
   return true;
 }
 
+std::string name_of_act(const ActorState& actor) {
+  const char* reads = actor.work == Work::read ? "its source, " : "";
+  return cat("a", actor.id, " '", actor.actor->name, "' of launch ", actor.ticket, " (", reads, where_of(actor), ")");
+}
+
 std::string where_of(const ActorState& actor) {
   const Actor& a = *actor.actor;
   switch (actor.work) {
     case Work::calls:
-    case Work::later: return actor.at_call->where.empty() ? actor.at_call->kernel : actor.at_call->where;
+    case Work::later: {
+      const Call* call = actor.at_call.load(std::memory_order_relaxed);
+      return call == nullptr ? a.where : call->where.empty() ? call->kernel : call->where;
+    }
     case Work::read: return a.where.empty() ? cat("input '", a.binding, "'") : a.where;
     case Work::fetch: return a.where.empty() ? cat("output '", a.binding, "'") : a.where;
     case Work::collective: return a.collective->where;

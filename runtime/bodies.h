@@ -17,4 +17,7 @@ bool run_body(Part& part, ActorState& actor, Mailbox& box);
 // The user's line for an error of this act: of the call that ran, the input, the output or the collective.
 std::string where_of(const ActorState& actor);
 
+// "a3 'compute.1' of launch 7 (matmul at net.cc:12)". From any thread while the act runs.
+std::string name_of_act(const ActorState& actor);
+
 }  // namespace karez::runtime

@@ -117,8 +117,8 @@ struct ActorState {
   std::vector<Mail> mails;  // by lane, for messages to other workers
   Mail note;                // the end of a kernel that finishes later
   std::exception_ptr later_error;
-  const Call* at_call = nullptr;      // that runs, or ran last
-  std::vector<PoisonRange> poisoned;  // in the order of their calls
+  std::atomic<const Call*> at_call{nullptr};  // that runs, or ran last; others look while it runs
+  std::vector<PoisonRange> poisoned;          // in the order of their calls
   std::vector<BoundOperand> bound;
   int binding = -1;           // input: which feed; fetch: which output
   bool reads_slowly = false;  // input: the read before took long, so the next is the reader's

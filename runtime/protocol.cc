@@ -17,6 +17,11 @@ std::string Protocol::acting() const {
   return actor == nullptr ? "" : cat("a", actor->id, " '", actor->actor->name, "'");
 }
 
+std::string Protocol::acting_in() const {
+  const ActorState* actor = acting_.load(std::memory_order_acquire);
+  return actor == nullptr ? "" : name_of_act(*actor);
+}
+
 void Protocol::attach(Part& part) {
   attached_.push_back(&part);
   runnable_.reserve(attached_.size());

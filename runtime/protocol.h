@@ -46,6 +46,7 @@ class Protocol {
 
   // What it is in the midst of: "a3 'compute.1'", or "" between acts. From any thread, while no plan is being forgotten.
   std::string acting() const;
+  std::string acting_in() const;  // likewise, with launch and call
 
  private:
   struct Delayed {

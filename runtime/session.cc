@@ -11,6 +11,7 @@
 #include "comm/peers.h"
 #include "device/cpu_budget.h"
 #include "runtime/agreement.h"
+#include "runtime/heart.h"
 #include "runtime/loaded.h"
 #include "runtime/reader.h"
 #include "runtime/worker.h"
@@ -106,7 +107,12 @@ Session::Session(SessionOptions options, const KernelTable& kernels)
   workers_.reserve(static_cast<std::size_t>(limit_));
   if (options_.peers != nullptr)
     agreement_ = std::make_unique<Agreement>(
-        *options_.peers, Agreement::Tell{[this](std::uint64_t op) { ended(op); }, [this](const Error& error) { break_off(error); }});
+        *options_.peers,
+        Agreement::Tell{[this](std::uint64_t op) { ended(op); }, [this](const Error& error, std::optional<int> lost) { break_off(error, lost); }});
+  if (agreement_ != nullptr)
+    heart_ = std::make_unique<Heart>(
+        *options_.peers, options_.watch,
+        Heart::Tell{[this](bool waits, double most) { return state(waits, most); }, [this](const WatchFinding& finding) { found(finding); }});
 }
 
 Session::~Session() {
@@ -116,6 +122,7 @@ Session::~Session() {
     } catch (const Error&) {}  // something has failed before
   wait_idle();
   stop();
+  heart_.reset();
   agreement_.reset();  // workers told it how launches ended
 }
 
@@ -124,11 +131,13 @@ void Session::stop() {
     std::lock_guard lock(mutex_);
     stopping_ = true;
   }
+  std::lock_guard asking(asking_);
   for (auto& worker : workers_) worker->stop();
   reader_.reset();  // it posts to workers' boxes
   workers_.clear();
   breaking_.reset();
   inquiries_.clear();
+  asked_.reset();
   teams_.clear();
   cpus_of_.clear();
   told_.clear();
@@ -152,6 +161,7 @@ void Session::start_workers(const Plan& plan) {
   for (const Actor& a : plan.actors)
     for (const Call& c : a.calls) teams |= c.team > 1;
   wanted = std::min(wanted, limit_);
+  std::lock_guard asking(asking_);
   while (static_cast<int>(workers_.size()) < wanted)
     workers_.push_back(std::make_unique<Worker>(*this, static_cast<int>(workers_.size()), options_.events));
   if (options_.pin) pin_workers(plan);
@@ -532,32 +542,6 @@ std::vector<EventLog> Session::events() const {
     for (Event& event : logs.back().events) event.time = scale_.ns(event.time, rate);
   }
   return logs;
-}
-
-std::string Session::wait_graph() {
-  if (workers_.empty()) return "no worker: nothing is loaded\n";
-  auto inquiry = std::make_shared<Inquiry>();
-  inquiry->answers.resize(workers_.size());
-  inquiry->mails.resize(workers_.size());
-  inquiry->missing = workers_.size();
-  std::erase_if(inquiries_, [](const auto& old) {
-    std::lock_guard lock(old->mutex);
-    return old->missing == 0;
-  });
-  inquiries_.push_back(inquiry);
-  for (std::size_t w = 0; w < workers_.size(); ++w) {
-    inquiry->mails[w].what = Mail::What::inquiry;
-    inquiry->mails[w].payload = inquiry.get();
-    workers_[w]->box().post(&inquiry->mails[w]);
-  }
-  std::unique_lock lock(inquiry->mutex);
-  inquiry->answered.wait_for(lock, std::chrono::milliseconds(500), [&] { return inquiry->missing == 0; });
-  std::lock_guard acting_lock(mutex_);  // what a worker is inside of cannot be freed meanwhile
-  std::string text;
-  for (std::size_t w = 0; w < workers_.size(); ++w) {
-    text += cat("worker ", w, ":\n", inquiry->answers[w].empty() ? cat("is inside ", workers_[w]->acting(), "\n") : inquiry->answers[w]);
-  }
-  return text;
 }
 
 }  // namespace karez::runtime

@@ -22,6 +22,7 @@
 #include "runtime/async_kernel.h"
 #include "runtime/delays.h"
 #include "runtime/event_ring.h"
+#include "runtime/watch.h"
 
 namespace karez::comm {
 class Endpoint;
@@ -35,6 +36,7 @@ class Device;
 namespace karez::runtime {
 
 class Agreement;
+class Heart;
 class Launch;
 class Launches;
 class Reader;
@@ -65,6 +67,7 @@ struct SessionOptions {
   bool check_nan = false;        // look at the results of every call: see check_finite.h
   bool pin = false;              // bind each worker and its kernels' teams to cores of their own, as many as the largest team
   comm::Peers* peers = nullptr;  // the other ranks, where there are any; for this session alone, and they outlive it
+  WatchLimits watch = {};        // over them
   // For tests.
   Delays delays = {};
   std::function<void(comm::Endpoint&)> links = {};  // told each endpoint of a plan that is loaded: it may put links of its own there
@@ -185,6 +188,9 @@ class Session {
   std::int64_t held_bytes();  // of results that somebody holds or a launch under way uses, on all devices; at any time
   // Who waits for what, now: one line per actor that is not at rest. Never blocks on a worker that is inside a kernel.
   std::string wait_graph();
+  // How far this rank has come; with `waits` also what it is inside of and which ranks it waits for, as far as that is known after `most` seconds.
+  // From any thread.
+  RankState state(bool waits, double most);
   // By worker: what it did last. At any time, also while launches run and after one failed; `reload` forgets it.
   std::vector<EventLog> events() const;
 
@@ -224,7 +230,10 @@ class Session {
   Launch launch_here(int plan, const Feeds& feeds, const Results& arrays, std::uint64_t op);
   // Called by the agreement: all ranks have ended a launch; one rank has failed, so that nothing under way ends well.
   void ended(std::uint64_t op);
-  void break_off(const Error& error);
+  void break_off(const Error& error, std::optional<int> lost);
+  void found(const WatchFinding& finding);  // called by the heart
+  std::shared_ptr<Inquiry> ask_workers();
+  void add_states(RankState& state, double most);
 
   SessionOptions options_;
   TickScale scale_;  // of events
@@ -238,7 +247,11 @@ class Session {
   std::vector<int> teams_;                           // by worker: the largest team of a plan that was loaded
   std::vector<std::vector<int>> cpus_of_;            // by worker, where they are pinned
   std::vector<std::unique_ptr<CpuSet>> told_;        // to workers: kept until they have ended
+  std::mutex asking_;                                // guards who the workers are, and what they are asked
   std::vector<std::shared_ptr<Inquiry>> inquiries_;  // kept until all answered: a worker inside a kernel answers later
+  std::shared_ptr<Inquiry> asked_;                   // by `state`, last
+  std::atomic<std::uint64_t> ops_{0};                // that began, were ended or awaited
+  std::atomic<int> awaiting_{0};                     // how many threads of the program wait for all ranks to begin one
   std::int64_t launched_ = 0;
   std::map<std::uint64_t, int> linked_;  // by program: how many plans of it have had links to other ranks
   std::atomic<bool> broken_{false};
@@ -256,7 +269,8 @@ class Session {
   bool broken_off_ = false;               // for all ranks
   bool stopping_ = false;                 // workers are, or will be, no more
   std::unique_ptr<Breaking> breaking_;    // then: told to worker 0
-  std::unique_ptr<Agreement> agreement_;  // none where this rank is alone; last: it calls this session
+  std::unique_ptr<Agreement> agreement_;  // none where this rank is alone; last: it calls this session, as does
+  std::unique_ptr<Heart> heart_;          // this
 };
 
 }  // namespace karez::runtime

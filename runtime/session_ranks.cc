@@ -16,11 +16,21 @@ std::string Session::links_of(const Plan& plan) {
   return cat("program ", plan.program_hash, " ", linked_[plan.program_hash]++, "\n");
 }
 
-std::uint64_t Session::begin_op(std::uint64_t hash, const std::string& what) { return agreement_ == nullptr ? 0 : agreement_->begin(hash, what); }
+std::uint64_t Session::begin_op(std::uint64_t hash, const std::string& what) {
+  ++ops_;
+  return agreement_ == nullptr ? 0 : agreement_->begin(hash, what);
+}
 void Session::await_op(std::uint64_t op) {
-  if (agreement_ != nullptr) agreement_->await_begun(op);
+  if (agreement_ == nullptr) return;
+  struct Awaiting {
+    std::atomic<int>& count;
+    ~Awaiting() { --count; }
+  } awaiting{awaiting_};
+  ++awaiting_;
+  agreement_->await_begun(op);
 }
 void Session::end_op(std::uint64_t op) {
+  ++ops_;
   if (agreement_ != nullptr) agreement_->end(op);
 }
 std::optional<std::pair<int, int>> Session::differing_ranks(std::uint64_t op) const {
@@ -36,8 +46,19 @@ void Session::ended(std::uint64_t op) {
   over_.notify_all();
 }
 
+namespace {
+
+// A link that broke here tells who ended, not why; what all ranks know as the first error may say more.
+Error with_cause(const Error& here, const Error& first) {
+  const std::string text = here.what();
+  if (here.kind != ErrorKind::peer || text.find(first.what()) != text.npos) return here;
+  return {first.kind, cat(first.what(), "\n  here: ", text), first.where.empty() ? here.where : first.where};
+}
+
+}  // namespace
+
 // What runs is abandoned, for nobody knows how far the other ranks have come, and ends here with this error; what ended here ended badly elsewhere.
-void Session::break_off(const Error& error) {
+void Session::break_off(const Error& error, std::optional<int> lost) {
   {
     std::lock_guard lock(mutex_);
     broken_off_ = true;
@@ -47,6 +68,7 @@ void Session::break_off(const Error& error) {
       first = std::min(first, record->ticket);
       if (!record->ended) continue;
       if (!record->error) record->error = Error(error.kind, cat("launch ", record->ticket, ": ", error.what()), error.where);
+      else record->error = with_cause(*record->error, error);
       record->over = true;
     }
     failure_ = error;                                                                        // the first of all ranks
@@ -62,7 +84,7 @@ void Session::break_off(const Error& error) {
     }
     over_.notify_all();
   }
-  options_.peers->give_up(error.what());
+  options_.peers->give_up(error.what(), lost);
 }
 
 }  // namespace karez::runtime

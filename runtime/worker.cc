@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/team_cpus.h"
 #include "plan/waits.h"
+#include "runtime/bodies.h"
 #include "runtime/collectives.h"
 #include "runtime/failure.h"
 
@@ -110,17 +111,43 @@ void Worker::open(Mail& mail) {
   }
 }
 
+namespace {
+
+// What keeps an actor that is not at rest, in this rank or at another.
+void look_at(const ActorState& actor, const Part& part, RankState& state) {
+  const Plan& plan = part.loaded->plan;
+  if (actor.work == Work::collective) {
+    if (!actor.ports.running()) return;  // its turn or its operands are another's matter
+    const Collective& c = *actor.actor->collective;
+    const int member = actor.collective->awaited();
+    if (member < 0) return;
+    const int whom = plan.communicators[c.communicator].members[static_cast<std::size_t>(member)].rank;
+    const RegisterId reg = c.out.reg.valid() ? c.out.reg : c.in.reg;
+    if (whom != plan.rank) state.waits.push_back({whom, cat(name_of_act(actor), reg.valid() ? cat(", r", reg) : "")});
+  } else if (actor.ports.running()) {
+    state.inside = name_of_act(actor);  // on another thread
+  } else if (actor.ports.ready()) {
+    state.may_move = true;
+  }
+}
+
+}  // namespace
+
 void Worker::answer(Inquiry& inquiry) {
   std::string text;
+  RankState state;
+  state.may_move = protocol_.delays();
   for (Part* part : protocol_.parts())
     for (auto& actor : part->actors)
       if (!at_rest(actor->ports)) {
+        look_at(*actor, *part, state);
         auto waits = waits_of(part->loaded->plan, actor->id, actor->ports);
         if (!waits.empty()) text += print(part->loaded->plan, waits);
         else text += cat(actor_name(part->loaded->plan, actor->id), actor->ports.running() ? " is under way\n" : " is ready, but not at its turn\n");
       }
   std::lock_guard lock(inquiry.mutex);
   inquiry.answers[static_cast<std::size_t>(number_)] = text.empty() ? "at rest\n" : text;
+  inquiry.states[static_cast<std::size_t>(number_)] = std::move(state);
   --inquiry.missing;
   inquiry.answered.notify_all();
 }

@@ -12,6 +12,7 @@
 #include "runtime/launches.h"
 #include "runtime/mailbox.h"
 #include "runtime/protocol.h"
+#include "runtime/rank_state.h"
 #include "runtime/unload.h"
 
 namespace karez::runtime {
@@ -21,6 +22,7 @@ struct Inquiry {
   std::mutex mutex;
   std::condition_variable answered;
   std::vector<std::string> answers;  // by worker; "" while it has not answered
+  std::vector<RankState> states;     // by worker: what it is inside of, and which ranks its collectives wait for
   std::size_t missing = 0;
   std::vector<Mail> mails;
 };
@@ -41,6 +43,7 @@ class Worker {
   Mailbox& box() { return box_; }
   void set_spin(int microseconds) { spin_microseconds_.store(microseconds, std::memory_order_relaxed); }
   std::string acting() const { return protocol_.acting(); }
+  std::string acting_in() const { return protocol_.acting_in(); }
   EventLog events() const { return events_.read(); }
 
  private:

@@ -63,6 +63,7 @@ template <class Make> int loaded(WorldState& world, const std::string& what, con
   return gathers.back().plan;
 }
 
+// Before the plan is loaded, which waits for connections to the others: one who comes to something else is told so.
 std::uint64_t begun(WorldState& world, const std::string& what, SourceLine where) {
   return world.session.begin_op(hash_text(what), cat("a read of ", what, " (", karez::print(where), ")"));
 }
@@ -84,22 +85,22 @@ bool whole_on_every_rank(const WorldState& world, const TensorType& type, const 
 
 runtime::Result gathered(WorldState& world, const WorldState::Key& key, const StoredVariable& variable, SourceLine where) {
   const std::string name = key_of(key.first, key.second);
+  const std::uint64_t op = begun(world, cat("variable '", key.first, "', ", sbp::print(variable.type, variable.mesh, variable.layout)), where);
   const int plan =
       loaded(world, cat("variable ", name, " ", sbp::print(variable.type, variable.mesh, variable.layout)), variable.mesh, [&](Trace& trace) {
         const ValueId read = build::variable(trace.builder, name, variable.type);
         trace.graph.variables.push_back({name, variable.type, trace.builder.mesh, variable.layout, read, {}});
         return read;
       });
-  const std::uint64_t op = begun(world, cat("variable '", key.first, "', ", sbp::print(variable.type, variable.mesh, variable.layout)), where);
   return world.session.launch(plan, {}, {}, op).result("out0");
 }
 
 runtime::Result gathered(WorldState& world, const Kept& kept, const std::optional<runtime::Result>& part, SourceLine where) {
+  const std::uint64_t op = begun(world, sbp::print(kept.type, kept.mesh, kept.layout), where);
   const int plan = loaded(world, cat("array ", sbp::print(kept.type, kept.mesh, kept.layout), " ", text_of(kept.mesh)), kept.mesh,
                           [&](Trace& trace) { return build::array_input(trace.builder, "array", kept.type, kept.layout); });
   Results arrays;
   if (part) arrays.emplace_back("array", *part);
-  const std::uint64_t op = begun(world, sbp::print(kept.type, kept.mesh, kept.layout), where);
   return world.session.launch(plan, {}, arrays, op).result("out0");
 }
 

@@ -29,7 +29,7 @@ struct WorldRanks::Joined {
                .interface = meeting.interface(),
                .force = comm::link_class_from(where.link),
                .host = where.host,
-               .timeout = comm::Seconds(timeout),
+               .timeout = comm::Seconds(std::max(timeout, 30.0)),  // whoever stops while it is awaited is found by its heart
                .peer_timeout = comm::Seconds(timeout)}) {}
 
   // For ranks that compute long between two meetings. That one has gone is told at once.
@@ -101,6 +101,7 @@ WorldRanks::WorldRanks(WorldOptions& options) {
   }
   if (launch.ranks == 1) return;
   require(options.peer_timeout > 0, "a world whose ranks wait ", options.peer_timeout, " s for each other");
+  require(options.call_timeout > 0, "a world whose calls may take ", options.call_timeout, " s");
   rank_ = launch.rank;
   ranks_ = launch.ranks;
   crowded_ = launch.crowded.value_or(false);
@@ -117,7 +118,9 @@ WorldRanks::~WorldRanks() {
   if (joined_ == nullptr) return;
   comm::StoreClient& store = joined_->meeting.store();
   try {
+    const auto lost = joined_->peers.lost();
     if (std::uncaught_exceptions() > 0) store.break_off();
+    else if (lost) store.barrier(cat("bye without ", *lost), ranks_ - 1, comm::Seconds(0.5));
     else store.barrier("bye", ranks_);
   } catch (const std::exception&) {}  // somebody has gone otherwise: there is nothing left to wait for
 }

@@ -47,21 +47,43 @@ std::string print(const RankEnd& end) {
   return cat(end.name, " ended with exit code ", WEXITSTATUS(end.status));
 }
 
+bool tells_of_another(const RankEnd& end) {
+  if (end.status == -1 || !WIFEXITED(end.status)) return false;
+  const int code = WEXITSTATUS(end.status);
+  return code == exit_code(ErrorKind::peer) || code == exit_code(ErrorKind::hang);
+}
+
+namespace {
+
+int code_of(const RankEnd& end) { return end.status != -1 && WIFEXITED(end.status) ? WEXITSTATUS(end.status) : exit_code(ErrorKind::peer); }
+
+// Who is to be believed more: one who failed by itself, then one who tells of a hang, then one who tells that a peer has gone.
+int weight_of(const RankEnd& end) { return !tells_of_another(end) ? 2 : code_of(end) == exit_code(ErrorKind::hang) ? 1 : 0; }
+
+}  // namespace
+
 Verdict verdict_of(const std::vector<RankEnd>& ends, std::optional<int> interrupted) {
-  const int peer = exit_code(ErrorKind::peer);
-  auto code_of = [&](const RankEnd& end) { return end.status != -1 && WIFEXITED(end.status) ? WEXITSTATUS(end.status) : peer; };
   const RankEnd* because = nullptr;
-  for (const RankEnd& end : ends) {
-    if (end.good() || end.asked) continue;
-    const bool tells_of_another = end.status != -1 && WIFEXITED(end.status) && code_of(end) == peer;
-    if (because == nullptr) because = &end;
-    if (tells_of_another) continue;
-    because = &end;
-    break;
-  }
+  for (const RankEnd& end : ends)
+    if (!end.good() && !end.asked && (because == nullptr || weight_of(end) > weight_of(*because))) because = &end;
   if (because != nullptr) return {code_of(*because), because};
   if (interrupted) return {128 + *interrupted, nullptr};
   return {};
+}
+
+std::vector<std::string> last_lines(const std::vector<RankEnd>& ends, std::optional<int> interrupted) {
+  const Verdict verdict = verdict_of(ends, interrupted);
+  if (verdict.because == nullptr) return {};
+  const RankEnd& first = *verdict.because;
+  if (tells_of_another(first)) return {cat("exit code ", verdict.code, ", as told by ", first.name)};
+  std::vector<std::string> out;
+  std::string others;
+  for (const RankEnd& end : ends)
+    if (&end != &first && !end.good() && !end.asked) others += cat(others.empty() ? "" : ", ", "rank ", end.rank, " with ", code_of(end));
+  if (!first.said.empty()) out.push_back(cat(first.name, " said: ", first.said));
+  if (!others.empty()) out.push_back(cat("because of it ended ", others));
+  out.push_back(cat("exit code ", verdict.code, ", because of ", first.name));
+  return out;
 }
 
 }  // namespace karez::tools

@@ -37,19 +37,25 @@ class Ending {
 // How one rank ended.
 struct RankEnd {
   int rank = 0;
-  std::string name;    // "rank 2 (alpha, process 4711)"
-  int status = 0;      // of waitpid; -1: nobody knows, its host is gone
-  bool asked = false;  // after a signal of ours, so that it tells nothing
+  std::string name;       // "rank 2 (alpha, process 4711)"
+  int status = 0;         // of waitpid; -1: nobody knows, its host is gone
+  bool asked = false;     // after a signal of ours, so that it tells nothing
+  std::string said = {};  // its last line of errors
   bool good() const { return status == 0; }
 };
-std::string print(const RankEnd& end);  // "rank 2 (alpha, process 4711) was ended by signal 9 (Killed)"
+std::string print(const RankEnd& end);      // "rank 2 (alpha, process 4711) was ended by signal 9 (Killed)"
+bool tells_of_another(const RankEnd& end);  // it ended with 75 or 76 itself: another rank has gone or hangs
+
+// What is said when all have ended: whose fault it was with its own last words, and who ended because of it. Nothing where all went well.
+std::vector<std::string> last_lines(const std::vector<RankEnd>& ends, std::optional<int> interrupted);
 
 struct Verdict {
   int code = 0;
   const RankEnd* because = nullptr;  // null: all went well, or somebody interrupted it
 };
 // The first that failed by itself decides: with its exit code; with 75 (a peer is gone) where a signal ended it or its host is gone. One that
-// ended with 75 itself only tells of another, who decides if there is one. Interrupted, and nobody failed before: 128 and the signal.
+// ended with 75 or 76 only tells of another, who decides if there is one; a hang is told before a peer that is gone. Interrupted, and nobody failed
+// before: 128 and the signal.
 Verdict verdict_of(const std::vector<RankEnd>& ends, std::optional<int> interrupted);
 
 }  // namespace karez::tools

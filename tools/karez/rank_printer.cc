@@ -25,6 +25,7 @@ RankPrinter::RankPrinter(int ranks, const std::string& folder, bool prefix) : fo
 }
 
 bool RankPrinter::print(int rank, bool error, std::string_view bytes) {
+  if (error) words_[rank].take(bytes);
   if (!folder_.empty()) return write_to(files_.at(rank).get(), bytes);
   Lines& lines = lines_.try_emplace({rank, error}, prefix_ ? cat("[", rank, "] ") : "").first->second;
   return write_to(error ? 2 : 1, lines.take(bytes));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "comm/socket.h"
+#include "tools/karez/last_words.h"
 #include "tools/karez/lines.h"
 
 namespace karez::tools {
@@ -18,6 +19,7 @@ class RankPrinter {
 
   // False once nobody takes it any more.
   bool print(int rank, bool error, std::string_view bytes);
+  std::string last_words(int rank) const { return words_.count(rank) > 0 ? words_.at(rank).text() : ""; }
   bool over(int rank);  // it prints no more: the line that nothing ended goes out
 
  private:
@@ -27,6 +29,7 @@ class RankPrinter {
   bool prefix_;
   std::map<int, Descriptor> files_;
   std::map<std::pair<int, bool>, Lines> lines_;
+  std::map<int, LastWords> words_;
 };
 
 }  // namespace karez::tools

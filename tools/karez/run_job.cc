@@ -63,9 +63,8 @@ class Job {
     await_agents();
     begin();
     while (left_ > 0) step(std::nullopt);
-    const Verdict verdict = verdict_of(ends_, interrupted_);
-    if (verdict.because != nullptr) say(cat("exit code ", verdict.code, ", because of ", verdict.because->name));
-    return verdict.code;
+    for (const std::string& line : last_lines(ends_, interrupted_)) say(line);
+    return verdict_of(ends_, interrupted_).code;
   }
 
  private:
@@ -202,10 +201,10 @@ class Job {
     *seen = true;
     --left_;
     printer_.over(rank);
-    ends_.push_back({rank, name(rank).empty() ? cat("rank ", rank) : name(rank), status, ending_.begun()});
+    ends_.push_back({rank, name(rank).empty() ? cat("rank ", rank) : name(rank), status, ending_.begun(), printer_.last_words(rank)});
     const RankEnd& end = ends_.back();
     if (end.good() || end.asked) return;
-    say(tools::print(end));
+    if (!tells_of_another(end)) say(tools::print(end));
     ending_.failed(Clock::now());
   }
 

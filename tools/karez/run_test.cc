@@ -193,7 +193,7 @@ TEST(Ending, CtrlCDoesNotWaitForTheSecondAfterAFailure) {
 }
 
 int exited(int code) { return code << 8; }
-RankEnd ended(int rank, int status, bool asked = false) { return {rank, cat("rank ", rank), status, asked}; }
+RankEnd ended(int rank, int status, bool asked = false) { return {rank, cat("rank ", rank), status, asked, ""}; }
 
 TEST(Ending, TheFirstThatFailsByItselfDecides) {
   struct {
@@ -218,6 +218,22 @@ TEST(Ending, TheFirstThatFailsByItselfDecides) {
     EXPECT_EQ(verdict.code, code) << print(ends[0]);
     EXPECT_EQ(verdict.because == nullptr ? -1 : verdict.because->rank, rank) << print(ends[0]);
   }
+}
+
+TEST(Ending, AHangIsBelievedBeforeAPeerThatHasGone) {
+  EXPECT_EQ(verdict_of({ended(0, exited(75)), ended(1, exited(76)), ended(2, exited(76))}, {}).because->rank, 1);
+  EXPECT_EQ(verdict_of({ended(0, exited(76)), ended(1, exited(3))}, {}).because->rank, 1);
+}
+
+TEST(Ending, TheLastLinesNameTheFaultFirstAndThenWhoEndedBecauseOfIt) {
+  std::vector<RankEnd> ends = {ended(2, exited(75)), ended(1, exited(64)), ended(0, exited(75)), ended(3, 0), ended(4, SIGTERM, true)};
+  ends[1].said = "the disk is full";
+  EXPECT_THAT(last_lines(ends, {}),
+              ElementsAre("rank 1 said: the disk is full", "because of it ended rank 2 with 75, rank 0 with 75", "exit code 64, because of rank 1"));
+  EXPECT_THAT(last_lines({ended(1, exited(3))}, {}), ElementsAre("exit code 3, because of rank 1"));
+  EXPECT_THAT(last_lines({ended(0, exited(76)), ended(2, exited(76)), ended(1, SIGTERM, true)}, {}), ElementsAre("exit code 76, as told by rank 0"));
+  EXPECT_THAT(last_lines({ended(0, 0)}, {}), IsEmpty());
+  EXPECT_THAT(last_lines({ended(0, SIGINT, true)}, SIGINT), IsEmpty());
 }
 
 TEST(Ending, AnEndIsToldWithItsSignal) {

@@ -1,0 +1,129 @@
+// A small program that trains on all ranks and goes wrong as it is told: what tests of failures start as ranks.
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+
+#include "api/inside/rooms.h"
+#include "api/karez.h"
+#include "api/options.h"
+#include "kernels/kernel.h"
+
+namespace karez::tools {
+namespace {
+
+const std::vector<Option> known = {
+    {"steps", "1000000", "launches"},
+    {"fault", "none",
+     "host, kernel, source: takes --seconds; throw-host, throw-kernel, throw-source; slow-host, slow-kernel, slow-source: from then on"},
+    {"rank", "1", "whose fault it is"},
+    {"at", "5", "at which step"},
+    {"seconds", "0", "that the fault takes; of a slow one the longer time of a step"},
+    {"work", "0.001", "seconds of a kernel's work in each step"},
+    {"peer-timeout", "2", "WorldOptions::peer_timeout"},
+    {"call-timeout", "2", "WorldOptions::call_timeout"},
+    {"width", "16", "of the layer: its gradients are what travels"},
+};
+
+// What goes wrong on this rank, and when.
+struct Fault {
+  std::string name;
+  bool mine = false;
+  std::int64_t at = 0;
+  double seconds = 0;
+
+  // Called by that place at each step.
+  void meet(const std::string& place, std::int64_t step) const {
+    if (!mine) return;
+    const bool once = step == at && name == place, slow = step >= at && name == cat("slow-", place);
+    if (once || slow) std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    if (step == at && name == cat("throw-", place)) throw std::runtime_error(cat("the ", place, " broke at step ", step));
+  }
+};
+
+struct Rows : Source {
+  Rows(const Fault& fault, std::int64_t rows) : fault(fault), rows(rows) {}
+  const Fault& fault;
+  std::int64_t rows;
+  TensorType type() const override { return {DType::f32, {rows, 8}}; }
+  void read(std::int64_t position, std::span<const std::int64_t>, const TensorRef& out) const override {
+    fault.meet("source", position);
+    for (std::int64_t i = 0; i < out.count(); ++i) out.as<float>()[i] = static_cast<float>((position + i) % 7);
+  }
+};
+
+OpDef work_op() {
+  OpDef op;
+  op.name = "work";
+  op.doc = "The operand, after a while.";
+  op.inputs = 1;
+  op.infer = [](std::span<const TensorType> in, const Attrs&) { return std::vector<TensorType>{in[0]}; };
+  op.index = "i j -> i j";
+  op.grad = [](Builder&, const graph::NodeView&, std::span<const ValueId> dy) -> std::vector<ValueId> { return {dy[0]}; };
+  return op;
+}
+
+kernels::KernelRow work_kernel(const Fault& fault, double seconds) {
+  kernels::KernelRow row;
+  row.name = "test.work";
+  row.op = "work";
+  row.rank = 1;
+  row.supports = [](const plan::CallSpec& c) { return c.in[0].contiguous() && c.out[0].contiguous(); };
+  row.prepare = [&fault, seconds](const plan::CallSpec& c) -> kernels::PreparedKernel {
+    auto step = std::make_shared<std::int64_t>(0);
+    return [&fault, seconds, step, bytes = c.out[0].bytes()](const kernels::KernelArgs& args) {
+      std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+      fault.meet("kernel", (*step)++);
+      std::memcpy(args.out[0], args.in[0], static_cast<std::size_t>(bytes));
+    };
+  };
+  return row;
+}
+
+void train(const Options& options) {
+  Fault fault{options.text("fault"), false, options.integer("at"), options.real("seconds")};
+  World world({.team = 1,
+               .peer_timeout = options.real("peer-timeout"),
+               .call_timeout = options.real("call-timeout"),
+               .ops = {work_op()},
+               .kernels = {work_kernel(fault, options.real("work"))}});
+  fault.mine = world.rank() == options.integer("rank");
+  const std::int64_t width = options.integer("width", 1);
+  Parameter w("w", {DType::f32, {8, width}}, constant_init(0.01));
+  optim::SGD sgd({w}, {.lr = 0.01});
+  auto rows = std::make_shared<Rows>(fault, 4 * world.ranks());
+  auto step = compile(world.mesh(cat("data=", world.ranks())), [&](Tensor x) {
+    Tensor loss = mean(matmul(apply("work", {with_layout(x, {"data"})}), w));
+    sgd.step(grad(loss, {w}));
+    return loss;
+  });
+  for (std::int64_t i = 0; i < options.integer("steps", 0); ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    fault.meet("host", i);
+    const double loss = step(Feed{rows, i}).item();
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    std::printf("step %lld loss %.6f took %.6f\n", static_cast<long long>(i), loss, seconds);
+    std::fflush(stdout);
+  }
+}
+
+}  // namespace
+}  // namespace karez::tools
+
+int main(int count, char** words) {
+  try {
+    karez::Options options(karez::tools::known);
+    if (!options.read(count, words)) return std::printf("%s", options.help().c_str()), 0;
+    karez::tools::train(options);
+  } catch (const karez::Error& error) {
+    std::fprintf(stderr, "faulty_rank: %s\n", error.what());
+    return karez::exit_code(error.kind);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "faulty_rank: %s\n", error.what());
+    return 3;
+  }
+  return 0;
+}

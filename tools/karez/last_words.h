@@ -1,0 +1,25 @@
+// What a rank said last: its last line of errors that is not indented, and those that are indented behind it, as one line.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/rooms.h"
+
+namespace karez::tools {
+
+//   "one\nit cannot go on:\n  the disk is full\n"   gives   "it cannot go on: the disk is full"
+class LastWords {
+ public:
+  void take(std::string_view bytes);
+  std::string text() const;  // also of a line that nothing ended; cut where it is longer than `longest`
+  static constexpr std::size_t longest = 1000;
+
+ private:
+  void end_line();
+  static void append(std::string& words, std::string_view line);
+
+  std::string words_, line_;
+};
+
+}  // namespace karez::tools

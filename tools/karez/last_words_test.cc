@@ -1,0 +1,30 @@
+// Last words of ranks, however their bytes come.
+#include "tools/karez/last_words.h"
+
+#include <gtest/gtest.h>
+
+namespace karez::tools {
+namespace {
+
+std::string words_of(std::string_view text, std::size_t step) {
+  LastWords words;
+  for (std::size_t at = 0; at < text.size(); at += step) words.take(text.substr(at, step));
+  return words.text();
+}
+
+TEST(LastWords, AreTheLastLineWithWhatIsIndentedBehindIt) {
+  for (std::size_t step : {1, 3, 1000}) {
+    EXPECT_EQ(words_of("", step), "");
+    EXPECT_EQ(words_of("one\ntwo\n", step), "two");
+    EXPECT_EQ(words_of("one\ntwo", step), "two") << "nothing ended it";
+    EXPECT_EQ(words_of("one\n\n\n", step), "one");
+    EXPECT_EQ(words_of("terminate called\n  what():  the disk is full\n", step), "terminate called what():  the disk is full");
+    EXPECT_EQ(words_of("old\n  more\nnew:\n  a\n\tb\n", step), "new: a b");
+    EXPECT_EQ(words_of("  indented alone\n", step), "indented alone");
+  }
+  EXPECT_EQ(words_of(std::string(5000, 'x'), 7).size(), LastWords::longest);
+  EXPECT_EQ(words_of(std::string(900, 'x') + "\n " + std::string(900, 'y'), 7).size(), LastWords::longest);
+}
+
+}  // namespace
+}  // namespace karez::tools
