@@ -26,7 +26,9 @@ namespace {
 // A plan in a world's session for as long as this lives. A launch in flight still ends as it should.
 class PlanInSession {
  public:
-  PlanInSession(std::shared_ptr<WorldState> world, const Plan& plan) : world_(std::move(world)), number_(world_->session.load(plan)) {}
+  PlanInSession(std::shared_ptr<WorldState> world, const Plan& plan, bool check_nan = false)
+      : world_(std::move(world)),
+        number_(world_->session.load(plan, check_nan)) {}
   ~PlanInSession() { world_->session.unload(number_); }
   PlanInSession(const PlanInSession&) = delete;
   PlanInSession& operator=(const PlanInSession&) = delete;
@@ -215,7 +217,6 @@ void initialise(const std::shared_ptr<WorldState>& owner, const std::vector<Fres
   Trace trace(world.ops, {.name = "init", .mesh = fresh[0].mesh});
   Builder& b = trace.builder;
   std::vector<Mesh>& meshes = trace.graph.meshes;
-  const std::int64_t state[2] = {static_cast<std::int64_t>(world.options.seed), 0};
   std::vector<ValueId> random;  // by mesh
   Names names;
   for (const auto& [parameter, key, mesh, layout] : fresh) {
@@ -224,12 +225,8 @@ void initialise(const std::shared_ptr<WorldState>& owner, const std::vector<Fres
     if (known == meshes.end()) meshes.push_back(mesh);
     b.path.clear();
     const auto at = static_cast<std::size_t>(b.mesh);
-    if (at == random.size()) random.push_back(build::constant(b, {DType::i64, {2}}, std::as_bytes(std::span(state))));
-    b.path = parameter.name();
-    ValueId first = parameter.init()(b, parameter.type(), parameter.name(), random[at]);
-    require(trace.graph.type(first) == parameter.type(), "variable '", parameter.name(), "' is ", parameter.type(), "; its initialiser makes ",
-            trace.graph.type(first));
-    trace.update(parameter, first);
+    if (at == random.size()) random.push_back(first_random_state(b, world.options.seed));
+    trace.update(parameter, first_value(b, parameter, random[at]));
     Variable& variable = trace.graph.variables.back();
     variable.stored = layout;
     names[variable.name] = key_of(key.first, key.second);
@@ -302,6 +299,22 @@ Placed::Placed(const DeviceMesh& mesh, SourceLine where)
 
 Placed::~Placed() {
   trace_->scope = scope_;
+  trace_->builder.mesh = mesh_;
+}
+
+Within::Within(const std::string& path, SourceLine where)
+    : trace_(at_line(where,
+                     [](Trace& trace) {
+                       require(trace.expression == nullptr, "Within: no program is being traced on this thread");
+                       return &trace;
+                     })),
+      path_(std::exchange(trace_->builder.path, path)),
+      mesh_(trace_->builder.mesh) {
+  trace_->builder.mesh = trace_->place_of(path);
+}
+
+Within::~Within() {
+  trace_->builder.path = std::move(path_);
   trace_->builder.mesh = mesh_;
 }
 
@@ -513,7 +526,7 @@ bool Function::load(State& s, Compiled& c) {
   }
   initialise(s.mesh.world, fresh);
   Plan plan = c.plan;  // which keeps the program's names, also where loading fails
-  if (!plan.actors.empty()) c.loaded = std::make_unique<PlanInSession>(s.mesh.world, renamed(plan, names));
+  if (!plan.actors.empty()) c.loaded = std::make_unique<PlanInSession>(s.mesh.world, renamed(plan, names), s.options.check_nan);
   return c.ready = true;
 }
 

@@ -47,7 +47,8 @@ struct FunctionOptions {
   // Errors: a number that does not divide the batch (with the nearest that do), and a body that needs more of the batch than a sum (its statistics, a
   // maximum over it, rows of different parts together): with the op and its line.
   int microbatches = 1;
-  bool train = true;  // dropout acts
+  bool train = true;       // dropout acts
+  bool check_nan = false;  // as WorldOptions::check_nan, of this function alone
   std::string name = "main";
   std::vector<std::string> off = {};  // passes switched off by name
   bool keep_text = false;             // keep what each pass made
@@ -106,6 +107,21 @@ class Placed {
  private:
   Trace* trace_;
   int scope_, mesh_;  // of the trace before
+};
+
+// While it lives, what this thread's trace makes stands under this module's path: placements and recomputation know it by that, random numbers follow
+// it, and errors name it. nn's layers do so by themselves.
+class Within {
+ public:
+  explicit Within(const std::string& path, SourceLine where = SourceLine::current());
+  ~Within();
+  Within(const Within&) = delete;
+  Within& operator=(const Within&) = delete;
+
+ private:
+  Trace* trace_;
+  std::string path_;  // of the trace before
+  int mesh_;
 };
 
 using Body = std::function<std::vector<Tensor>(std::span<const Tensor>)>;

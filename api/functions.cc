@@ -258,6 +258,19 @@ Tensor matmul(Term a, Term b) {
   });
 }
 
+Tensor linear(Term x, Term weight) {
+  return at_line(x.where, [&](Trace& t) {
+    ValueId id = t.value(x), w = t.value(weight);
+    return t.tensor(build::linear(t.builder, id, w));
+  });
+}
+Tensor linear(Term x, Term weight, Term bias) {
+  return at_line(x.where, [&](Trace& t) {
+    ValueId id = t.value(x), w = t.value(weight), shift = t.value(bias);
+    return t.tensor(build::linear(t.builder, id, w, shift));
+  });
+}
+
 Tensor einsum(std::string_view subscripts, std::vector<Term> operands) {
   require(!operands.empty(), "einsum '", subscripts, "' of no operand");
   return at_line(operands[0].where, [&](Trace& t) {
@@ -271,6 +284,13 @@ Tensor conv2d(Term x, Term weight, Conv2dOptions options) {
   return at_line(x.where, [&](Trace& t) {
     ValueId image = t.value(x), kernel = t.value(weight);
     return t.tensor(build::conv2d(t.builder, image, kernel, {options.stride, options.padding, options.dilation}));
+  });
+}
+
+Tensor conv2d(Term x, Term weight, Term bias, Conv2dOptions options) {
+  return at_line(x.where, [&](Trace& t) {
+    ValueId image = t.value(x), kernel = t.value(weight), shift = t.value(bias);
+    return t.tensor(build::conv2d_bias(t.builder, image, kernel, shift, {options.stride, options.padding, options.dilation}));
   });
 }
 
@@ -397,6 +417,26 @@ Tensor full(Shape shape, double value, DType dtype, SourceLine where) {
 }
 Tensor iota(Shape shape, int axis, DType dtype, SourceLine where) {
   return at_line(where, [&](Trace& t) { return t.tensor(build::iota(t.builder, {dtype, shape}, axis)); });
+}
+
+Tensor constant(const HostArray& value, SourceLine where) {
+  return at_line(where, [&](Trace& t) {
+    require(value.valid(), "a constant of an array that was never made");
+    return t.tensor(build::constant(t.builder, value.type(), std::span(value.bytes(), static_cast<std::size_t>(value.type().bytes()))));
+  });
+}
+
+void update(const Parameter& parameter, Term value) {
+  at_line(value.where, [&](Trace& t) {
+    t.update(parameter, t.value(value, parameter.dtype()));
+    return 0;
+  });
+}
+
+bool tracing() { return Trace::open() != nullptr && Trace::open()->expression == nullptr; }
+
+std::vector<Parameter> parameters_of(Term value) {
+  return at_line(value.where, [&](Trace& t) { return t.parameters_behind(t.value(value)); });
 }
 
 std::vector<Tensor> apply_all(std::string_view op, std::vector<Term> inputs, Attrs attrs, SourceLine where) {

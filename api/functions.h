@@ -61,14 +61,19 @@ struct Conv2dOptions {
   Ints stride = {1, 1}, padding = {0, 0}, dilation = {1, 1};  // height, width
 };
 Tensor matmul(Term a, Term b);
+// x [..., in] times the transpose of weight [out, in], plus bias [out].
+Tensor linear(Term x, Term weight);
+Tensor linear(Term x, Term weight, Term bias);
 // Einstein's sum: einsum("bhtd,bhsd->bhts", {q, k}). What the result does not name is summed over; without "->" it has the letters that stand once,
 // in alphabetical order. "..." are leading dimensions, equal in all operands that have them. No letter stands twice in an operand.
 Tensor einsum(std::string_view subscripts, std::vector<Term> operands);
 Tensor conv2d(Term x, Term weight, Conv2dOptions options = {});
+Tensor conv2d(Term x, Term weight, Term bias, Conv2dOptions options = {});  // bias [o]
 struct Conv1dOptions {
   std::int64_t stride = 1, padding = 0, dilation = 1;
 };
 Tensor conv1d(Term x, Term weight, Conv1dOptions options = {});                                   // [n, c, l], [o, c, k] -> [n, o, m]
+Tensor conv1d(Term x, Term weight, Term bias, Conv1dOptions options = {});                        // bias [o]
 Tensor max_pool(Term x, std::int64_t kernel, std::int64_t stride = 0, std::int64_t padding = 0);  // stride 0: that of the kernel
 Tensor avg_pool(Term x, std::int64_t kernel, std::int64_t stride = 0, std::int64_t padding = 0);
 
@@ -79,6 +84,13 @@ Tensor rms_norm(Term x, Term weight, double eps = 1e-6);
 // By channel, dimension 1 of x [n, c, ...]; weight and bias [c]. batch_norm: (x - mean) / sqrt(var + eps) * weight + bias with mean and variance over
 // all else of the whole batch, however it lies on the mesh; nn::BatchNorm keeps running ones. group_norm: over each of so many groups of channels.
 Tensor batch_norm(Term x, Term weight, Term bias, double eps = 1e-5);
+// The same with running statistics: in training the batch's, and what runs follows by r = (1 - momentum) r + momentum now, of the variance the
+// unbiased one; otherwise those that ran.
+struct RunningStatistics {
+  Parameter mean, variance;  // [c]
+  double momentum = 0.1;
+};
+Tensor batch_norm(Term x, const RunningStatistics& running, bool training, Term weight, Term bias, double eps = 1e-5);
 Tensor group_norm(Term x, std::int64_t groups, Term weight, Term bias, double eps = 1e-5);
 
 // softmax(q k^T scale) v. q [n..., h, t, d], k [n..., g, s, d], v [n..., g, s, e] -> [n..., h, t, e]; g divides h: h / g heads of queries share one
@@ -143,6 +155,8 @@ Tensor add_along(Term index, Term updates, std::int64_t size, int axis = -1);
 Tensor full(Shape shape, double value, DType dtype = DType::f32, SourceLine where = SourceLine::current());
 Tensor iota(Shape shape, int axis, DType dtype = DType::f32, SourceLine where = SourceLine::current());  // the index along the axis
 
+Tensor constant(const HostArray& value, SourceLine where = SourceLine::current());  // these elements, as a part of the program: for small tables
+
 // One node of any op by its name: a user's own (WorldOptions::ops), or one of ours that has no function here. Numbers among the inputs take the
 // dtype that arithmetic would give; tensors stay as they are. apply: the op's only result; apply_all: every one.
 Tensor apply(std::string_view op, std::vector<Term> inputs, Attrs attrs = {}, SourceLine where = SourceLine::current());
@@ -163,6 +177,14 @@ template <AxisName First, AxisName... Names> std::vector<std::string> P(First fi
 // leaves it so: an Array in this layout. Of a parameter it also says how it is stored: a rule, an earlier function or another hint that says
 // otherwise is an error.
 Tensor with_layout(Term x, std::vector<std::string> axes);
+
+// From here on the program computes with `value`, of the parameter's type, where it reads the parameter; the call leaves it so.
+void update(const Parameter& parameter, Term value);
+
+// Whether this thread is writing a program: whether tensors exist.
+bool tracing();
+// The parameters that the value was computed from, as far as gradients pass, in the order in which the program met them.
+std::vector<Parameter> parameters_of(Term value);
 
 // Gradients of a scalar loss, one for each parameter or tensor and of its type: zeros where the loss does not depend on it. That of a parameter
 // is taken at the version which the loss read (before or after an update); a loss that read two is an error. No gradient looks behind an

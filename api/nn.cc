@@ -77,6 +77,15 @@ Parameter Module::make_buffer(const std::string& name, TensorType type, Initiali
   return added(tree_->buffers, name, std::move(type), std::move(init));
 }
 
+namespace {
+
+// A layer: the function under the layer's path.
+template <class Function> Tensor at_path(const Term& x, const std::string& path, Function&& function) {
+  return at_line(x.where, path, [&](Trace&) { return function(x); });
+}
+
+}  // namespace
+
 Linear::Linear(Module& parent, const std::string& name, std::int64_t in, std::int64_t out, bool with_bias)
     : Module(parent, name),
       has_bias(with_bias) {
@@ -87,11 +96,7 @@ Linear::Linear(Module& parent, const std::string& name, std::int64_t in, std::in
 }
 
 Tensor Linear::operator()(Term x) const {
-  return at_line(x.where, path(), [&](Trace& t) {
-    ValueId id = t.value(x), w = t.read(weight);
-    if (!has_bias) return t.tensor(build::linear(t.builder, id, w));
-    return t.tensor(build::linear(t.builder, id, w, t.read(bias)));
-  });
+  return at_path(x, path(), [&](const Term& v) { return has_bias ? linear(v, weight, bias) : linear(v, weight); });
 }
 
 Conv2d::Conv2d(Module& parent, const std::string& name, std::int64_t in, std::int64_t out, std::int64_t kernel, ConvShape s)
@@ -106,20 +111,11 @@ Conv2d::Conv2d(Module& parent, const std::string& name, std::int64_t in, std::in
 }
 
 Tensor Conv2d::operator()(Term x) const {
-  return at_line(x.where, path(), [&](Trace& t) {
-    build::ConvOptions options{.stride = {shape.stride, shape.stride}, .padding = {shape.padding, shape.padding}};
-    ValueId id = t.value(x), w = t.read(weight);
-    if (!shape.bias) return t.tensor(build::conv2d(t.builder, id, w, options));
-    return t.tensor(build::conv2d_bias(t.builder, id, w, t.read(bias), options));
-  });
+  const Conv2dOptions options{.stride = {shape.stride, shape.stride}, .padding = {shape.padding, shape.padding}};
+  return at_path(x, path(), [&](const Term& v) { return shape.bias ? conv2d(v, weight, bias, options) : conv2d(v, weight, options); });
 }
 
 namespace {
-
-// A layer without weights: the function under the layer's path.
-template <class Function> Tensor at_path(const Term& x, const std::string& path, Function&& function) {
-  return at_line(x.where, path, [&](Trace&) { return function(x); });
-}
 
 void check_pool(std::string_view layer, const std::string& path, std::int64_t kernel, std::int64_t stride, std::int64_t padding) {
   require(kernel >= 1 && stride >= 0 && padding >= 0, layer, " '", path, "': a kernel of ", kernel, ", stride ", stride, ", padding ", padding,

@@ -9,11 +9,39 @@
 #include "ops/norms.h"
 
 namespace karez {
+namespace {
+
+// (1 - momentum) old + momentum now.
+ValueId blend(Builder& b, ValueId old, ValueId now, double momentum) {
+  ValueId operands[] = {old, now, build::full_like(b, old, momentum)};
+  return build::pointwise(b, "x0 + x2 * (x1 - x0)", operands);
+}
+
+}  // namespace
 
 Tensor batch_norm(Term x, Term weight, Term bias, double eps) {
   return at_line(x.where, [&](Trace& t) {
     const ValueId id = t.value(x), w = t.value(weight), shift = t.value(bias);
     return t.tensor(build::batch_norm(t.builder, id, build::channel_statistics(t.builder, id), eps, w, shift));
+  });
+}
+
+Tensor batch_norm(Term x, const RunningStatistics& running, bool training, Term weight, Term bias, double eps) {
+  return at_line(x.where, [&](Trace& t) {
+    Builder& b = t.builder;
+    const ValueId id = t.value(x);
+    build::ChannelStatistics used;
+    if (training) {
+      used = build::channel_statistics(b, id);
+      const double count = static_cast<double>(b.type(id).count()) / static_cast<double>(b.type(used.mean).count());
+      const ValueId sample = build::mul(b, used.variance, build::full_like(b, used.variance, count / (count - 1)));
+      t.update(running.mean, blend(b, t.read(running.mean), build::stop_gradient(b, used.mean), running.momentum));
+      t.update(running.variance, blend(b, t.read(running.variance), build::stop_gradient(b, sample), running.momentum));
+    } else {
+      used = {t.read(running.mean), t.read(running.variance)};
+    }
+    const ValueId w = t.value(weight), shift = t.value(bias);
+    return t.tensor(build::batch_norm(b, id, used, eps, w, shift));
   });
 }
 
@@ -31,6 +59,13 @@ Tensor conv1d(Term x, Term weight, Conv1dOptions options) {
   });
 }
 
+Tensor conv1d(Term x, Term weight, Term bias, Conv1dOptions options) {
+  return at_line(x.where, [&](Trace& t) {
+    const ValueId id = t.value(x), w = t.value(weight), shift = t.value(bias);
+    return t.tensor(build::conv1d(t.builder, id, w, {options.stride, options.padding, options.dilation}, shift));
+  });
+}
+
 }  // namespace karez
 
 namespace karez::nn {
@@ -39,12 +74,6 @@ namespace {
 void check_channels(std::string_view layer, const std::string& path, std::int64_t channels, double eps) {
   require(channels >= 1, layer, " '", path, "' of ", channels, " channels; it takes at least 1");
   require(std::isfinite(eps) && eps >= 0, layer, " '", path, "': eps is ", eps, "; it must be a finite number and not below 0");
-}
-
-// (1 - momentum) old + momentum now.
-ValueId blend(Builder& b, ValueId old, ValueId now, double momentum) {
-  ValueId operands[] = {old, now, build::full_like(b, old, momentum)};
-  return build::pointwise(b, "x0 + x2 * (x1 - x0)", operands);
 }
 
 }  // namespace
@@ -61,21 +90,11 @@ BatchNorm::BatchNorm(Module& parent, const std::string& name, std::int64_t chann
 
 Tensor BatchNorm::operator()(Term x) const {
   return at_line(x.where, path(), [&](Trace& t) {
-    Builder& b = t.builder;
-    const ValueId id = t.value(x);
-    build::ChannelStatistics used;
     if (t.training()) {
-      used = build::channel_statistics(b, id);
-      const double count = static_cast<double>(b.type(id).count()) / static_cast<double>(weight.shape()[0]);
-      const ValueId sample = build::mul(b, used.variance, build::full_like(b, used.variance, count / (count - 1)));
-      t.update(running_mean, blend(b, t.read(running_mean), build::stop_gradient(b, used.mean), options.momentum));
-      t.update(running_var, blend(b, t.read(running_var), build::stop_gradient(b, sample), options.momentum));
       const ValueId seen = t.read(num_batches_tracked);
-      t.update(num_batches_tracked, build::add(b, seen, build::full_like(b, seen, 1)));
-    } else {
-      used = {t.read(running_mean), t.read(running_var)};
+      t.update(num_batches_tracked, build::add(t.builder, seen, build::full_like(t.builder, seen, 1)));
     }
-    return t.tensor(build::batch_norm(b, id, used, options.eps, t.read(weight), t.read(bias)));
+    return batch_norm(x, {running_mean, running_var, options.momentum}, t.training(), Term(weight, x.where), Term(bias, x.where), options.eps);
   });
 }
 
@@ -106,11 +125,9 @@ Conv1d::Conv1d(Module& parent, const std::string& name, std::int64_t in, std::in
 }
 
 Tensor Conv1d::operator()(Term x) const {
-  return at_line(x.where, path(), [&](Trace& t) {
-    const ValueId id = t.value(x), w = t.read(weight);
-    std::optional<ValueId> shift;
-    if (shape.bias) shift = t.read(bias);
-    return t.tensor(build::conv1d(t.builder, id, w, {.stride = shape.stride, .padding = shape.padding}, shift));
+  const Conv1dOptions options{.stride = shape.stride, .padding = shape.padding};
+  return at_line(x.where, path(), [&](Trace&) {
+    return shape.bias ? conv1d(x, Term(weight, x.where), Term(bias, x.where), options) : conv1d(x, Term(weight, x.where), options);
   });
 }
 

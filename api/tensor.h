@@ -5,7 +5,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <source_location>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -16,7 +15,20 @@
 
 namespace karez {
 
-using SourceLine = std::source_location;
+// A line of the user's program. Of one in another language, whose face stands on this one, the file's name lives as long as the process.
+class SourceLine {
+ public:
+  SourceLine() : SourceLine("", 0) {}
+  SourceLine(const char* file, unsigned line) : file_(file), line_(line) {}
+  // As a default argument: the line of the call.
+  static SourceLine current(const char* file = __builtin_FILE(), unsigned line = __builtin_LINE()) { return {file, line}; }
+  const char* file_name() const { return file_; }
+  unsigned line() const { return line_; }
+
+ private:
+  const char* file_;
+  unsigned line_;
+};
 
 template <class Number>
 concept Arithmetic = std::is_arithmetic_v<Number>;
@@ -69,6 +81,8 @@ Initialiser uniform_init(double bound);
 // Normal with mean 0, by Box and Muller's transform of two such uniform numbers.
 Initialiser normal_init(double deviation);
 
+Initialiser value_init(HostArray value);  // these very elements
+
 // A trained weight, or other state that outlives a call ("variable" in the graph). Copies are the same parameter; two that were made apart are
 // two, whatever their names. Its memory in a World goes when the last copy and the last function that was compiled with it are gone.
 class Parameter {
@@ -80,7 +94,9 @@ class Parameter {
   const TensorType& type() const { return info_->type; }
   const Shape& shape() const { return info_->type.shape; }
   DType dtype() const { return info_->type.dtype; }
-  const Initialiser& init() const { return info_->init; }
+  Initialiser init() const;
+  // Takes its initialiser's place in every World where no function has used it yet (World::write does so).
+  void begin_with(const HostArray& value) const;
   // How many parameters of this name its thread had made before it: what tells two of one name apart, the same on every rank and in every run.
   int ordinal() const { return info_->ordinal; }
   bool operator==(const Parameter&) const = default;
@@ -94,7 +110,7 @@ class Parameter {
   struct Info {
     std::string name;
     TensorType type;
-    Initialiser init;
+    mutable Initialiser init;  // guarded by the mutex, as what follows
     int ordinal = 0;
     mutable std::mutex mutex = {};
     mutable std::vector<std::function<void()>> at_end = {};

@@ -41,6 +41,7 @@ SessionOptions session_options(const WorldOptions& options, const WorldRanks& ra
                      .poison = options.poison.value_or(poison_by_default),
                      .in_flight = options.in_flight,
                      .check_nan = options.check_nan,
+                     .while_waiting = options.while_waiting,
                      .peers = ranks.peers(),
                      .watch = {.peer_timeout = options.peer_timeout, .call_timeout = options.call_timeout}};
   if (!ranks.alone() && agreed.cores == 1) out.spin_microseconds = 0;  // a rank that spins takes another one's core
@@ -183,7 +184,12 @@ template <class Who> void write_stored(WorldState& world, const Who& who, const 
 HostArray World::read(std::string_view name, SourceLine where) const { return read_stored(*state_, name, where); }
 HostArray World::read(const Parameter& parameter, SourceLine where) const { return read_stored(*state_, parameter, where); }
 void World::write(std::string_view name, const HostArray& value) { write_stored(*state_, name, value); }
-void World::write(const Parameter& parameter, const HostArray& value) { write_stored(*state_, parameter, value); }
+void World::write(const Parameter& parameter, const HostArray& value) {
+  if (has(parameter)) return write_stored(*state_, parameter, value);
+  parameter.begin_with(value);
+  WorldLock lock(*state_);
+  state_->waiting.taken(parameter);
+}
 
 std::vector<std::string> World::variables() const {
   WorldLock lock(*state_);

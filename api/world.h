@@ -40,11 +40,12 @@ struct WorldOptions {
   // Bytes of each device that one plan may take; 0: no limit. A plan that would take more is made with fewer slots, the fastest that fit as far as
   // predicted (what runs ahead of a slow source, of a transfer or of another pipeline stage gives way), and is an error where not even one each fits.
   std::int64_t memory = 0;
-  bool check_nan = false;           // look at every result: the first call that makes a NaN or an infinity of finite operands fails its launch. Slow
-  std::optional<bool> poison = {};  // fill fresh memory with a pattern that no correct plan reads; only builds for tests do it unasked
-  std::optional<Ranks> ranks = {};  // none: as who started this process says (docs/distributed.md); nobody: it is alone
-  double peer_timeout = 30;         // seconds for another rank to come; and a rank that is silent for so long, or whose host is, has gone or hangs
-  double call_timeout = 300;        // seconds that one call of a kernel or source may take while other ranks wait; longer is a hang
+  bool check_nan = false;  // look at every result: the first call that makes a NaN or an infinity of finite operands fails its launch. Slow
+  std::function<void()> while_waiting = {};  // called some twenty times a second by a thread that waits here; what it throws ends the wait alone
+  std::optional<bool> poison = {};           // fill fresh memory with a pattern that no correct plan reads; only builds for tests do it unasked
+  std::optional<Ranks> ranks = {};           // none: as who started this process says (docs/distributed.md); nobody: it is alone
+  double peer_timeout = 30;   // seconds for another rank to come; and a rank that is silent for so long, or whose host is, has gone or hangs
+  double call_timeout = 300;  // seconds that one call of a kernel or source may take while other ranks wait; longer is a hang
   // A user's own rows beside ours; a name that is taken is an error. An op needs a kernel of its own, which `apply` then calls it by.
   std::vector<OpDef> ops = {};
   std::vector<KernelRow> kernels = {};
@@ -89,6 +90,10 @@ class World {
   HostArray read(const Parameter& parameter, SourceLine where = SourceLine::current()) const;
   void write(std::string_view name, const HostArray& value);
   void write(const Parameter& parameter, const HostArray& value);
+  // Of a parameter that no function has used yet, the value becomes the one it begins with.
+  // Whether a function has used it, so that it can be read; and the values with which such begin that none has used.
+  bool has(const Parameter& parameter) const;
+  std::vector<HostArray> first_values(const std::vector<Parameter>& parameters) const;
   std::vector<std::string> variables() const;  // a name that two parameters hold stands twice
   Layout layout(std::string_view name) const;  // as stored, one entry per axis of its mesh
   Layout layout(const Parameter& parameter) const;
@@ -109,7 +114,9 @@ class World {
 
   Counters counters() const;        // of bytes and messages, where they happened
   std::int64_t held_bytes() const;  // of arrays that somebody holds, on all devices together; not part of WorldOptions::memory. Never waits
-  void reset();                     // forgets variables and plans, and with them a failed launch; functions compile anew at their next call
+  // Initial weights from here on, and dropout from its first step again, follow another seed. With several ranks all of them say it.
+  void seed(std::uint64_t seed);
+  void reset();  // forgets variables and plans, and with them a failed launch; functions compile anew at their next call
 
  private:
   std::shared_ptr<WorldState> state_;

@@ -37,6 +37,7 @@ const std::vector<Option> known = {
     {"lr", "", "learning rate; 2e-3 for adam, 2e-2 for sgd unless said"},
     {"seed", "1", "of weights and of the shuffle"},
     {"plan", "", "file to write the Plan's text to"},
+    {"losses", "", "file to write every step's loss to"},
 };
 
 constexpr float mean = 0.2860f, deviation = 0.3530f;  // of the training images
@@ -77,13 +78,20 @@ template <class Model> void train(const Options& options, std::int64_t epochs) {
 
   std::int64_t steps = epochs * images.per_epoch();
   Progress progress(steps, batch);
+  std::vector<double> losses;
   for (std::int64_t i = 0; i < steps; ++i) {
     double now = lr * std::min(1.0, 2.0 * static_cast<double>(steps - i) / static_cast<double>(steps));  // falls to zero over the second half
     adaptive ? adam.set_lr(now) : sgd.set_lr(now);
     Future loss = step(Feed{images.images(), i}, Feed{images.labels(), i});
-    progress.show(i + 1, i / images.per_epoch() + 1, loss.item());
+    losses.push_back(loss.item());
+    progress.show(i + 1, i / images.per_epoch() + 1, losses.back());
   }
   progress.finish();
+  if (const std::string& file = options.text("losses"); !file.empty()) {
+    std::ofstream out(file);
+    for (double loss : losses) out << cat(loss) << "\n";
+    require(out.flush().good(), "cannot write the losses to '", file, "'");
+  }
 
   double right = 0;
   for (std::int64_t i = 0; i < tests.per_epoch(); ++i)

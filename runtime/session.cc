@@ -186,7 +186,7 @@ void Session::pin_workers(const Plan& plan) {
   }
 }
 
-int Session::load(const Plan& plan) {
+int Session::load(const Plan& plan, bool check_nan) {
   wait_idle();
   free_left();
   verify(plan);
@@ -207,7 +207,7 @@ int Session::load(const Plan& plan) {
   options.reader = reader_.get();
   options.slow_read = threads_of(plan, limit_) < cpu_budget().cores ? slow_read_beside_free_core : slow_read_beside_teams;
   options.poison = options_.poison;
-  options.check_nan = options_.check_nan;
+  options.check_nan = options_.check_nan || check_nan;
   options.delays = options_.delays;
   options.links = options_.links;
   if (options_.peers != nullptr) {
@@ -376,7 +376,7 @@ Launch Session::launch_here(int plan, const Feeds& feeds, const Results& arrays,
 
 void Session::wait_for_room() {
   std::unique_lock lock(mutex_);
-  over_.wait(lock, [&] { return under_way() < options_.in_flight; });
+  wait_over(lock, [&] { return under_way() < options_.in_flight; });
 }
 
 int Session::under_way() const {
@@ -463,7 +463,7 @@ void Session::broke(const Error& why) {
 void Session::wait(const LaunchRecord& record) {
   {
     std::unique_lock lock(mutex_);
-    over_.wait(lock, [&] { return record.over; });
+    wait_over(lock, [&] { return record.over; });
   }
   if (record.error) throw *record.error;
 }
@@ -476,7 +476,7 @@ void Session::wait_idle() {
 void Session::wait_launched() {
   std::unique_lock lock(mutex_);
   const std::uint64_t end = next_ticket_;
-  over_.wait(lock, [&] {
+  wait_over(lock, [&] {
     return std::all_of(launches_.begin(), launches_.end(), [&](const auto& record) { return record->over || record->ticket >= end; });
   });
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -63,8 +64,10 @@ struct SessionOptions {
   bool poison = poison_by_default;  // fill fresh slots and scratch with a pattern that no correct plan reads
   int spin_microseconds = 20;       // how long an idle worker looks for messages before it parks; teams of more than one make it 0
   int events = 4096;                // entries of each worker's ring, rounded up to a power of two; 55 bytes each
-  int in_flight = 4;             // launches that may be under way at once; a further one waits in `launch`. Results that are read late hold none up
-  bool check_nan = false;        // look at the results of every call: see check_finite.h
+  int in_flight = 4;       // launches that may be under way at once; a further one waits in `launch`. Results that are read late hold none up
+  bool check_nan = false;  // look at the results of every call: see check_finite.h
+  // Called some twenty times a second by a thread that waits for launches; what it throws ends the wait, not what is waited for.
+  std::function<void()> while_waiting = {};
   bool pin = false;              // bind each worker and its kernels' teams to cores of their own, as many as the largest team
   comm::Peers* peers = nullptr;  // the other ranks, where there are any; for this session alone, and they outlive it
   WatchLimits watch = {};        // over them
@@ -146,7 +149,7 @@ class Session {
 
   // Verifies the plan, resolves its kernels (a missing one: an error that lists what exists), allocates its blocks, joins its variables
   // with those of the same device and name (another layout is an error), runs `setup`. The number returned names it in `launch`.
-  int load(const Plan& plan);
+  int load(const Plan& plan, bool check_nan = false);  // check_nan: of its launches alone
 
   // Forgets the plan: launches of it that were made before run to their end, then its memory, actors, kernels and links go; variables stay.
   // Never waits; other plans go on. The number is not given again. False: there is no such plan (a reload may have forgotten it).
@@ -212,6 +215,8 @@ class Session {
 
   Error unusable(std::string_view text) const;  // since `failure_`, and of its kind
   void wait_idle();
+  template <class Done>
+  void wait_over(std::unique_lock<std::mutex>& lock, Done done);  // until what `over_` tells of is done, or while_waiting throws
   std::shared_ptr<Loaded> find(int plan) const;
   void free_left();
   Spent drop_finished();                             // under the lock; what it gives goes when the lock is open again
@@ -272,5 +277,14 @@ class Session {
   std::unique_ptr<Agreement> agreement_;  // none where this rank is alone; last: it calls this session, as does
   std::unique_ptr<Heart> heart_;          // this
 };
+
+template <class Done> void Session::wait_over(std::unique_lock<std::mutex>& lock, Done done) {
+  if (!options_.while_waiting) return over_.wait(lock, done);
+  while (!over_.wait_for(lock, std::chrono::milliseconds(50), done)) {
+    lock.unlock();
+    options_.while_waiting();
+    lock.lock();
+  }
+}
 
 }  // namespace karez::runtime

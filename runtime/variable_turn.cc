@@ -32,7 +32,7 @@ VariableTurn::~VariableTurn() {
 void VariableTurn::wait() const {
   Session& session = *record_->session;
   std::unique_lock lock(session.mutex_);
-  session.over_.wait(lock, [&] { return record_->granted || record_->over || session.broken(); });
+  session.wait_over(lock, [&] { return record_->granted || record_->over || session.broken(); });
 }
 
 std::vector<HostArray> VariableTurn::read() const {

@@ -54,6 +54,19 @@ Parameter::Info::~Info() {
   for (const auto& act : at_end) act();
 }
 
+Initialiser Parameter::init() const {
+  std::lock_guard lock(info_->mutex);
+  return info_->init;
+}
+
+void Parameter::begin_with(const HostArray& value) const {
+  require(ErrorKind::type, value.valid() && value.type() == type(), "parameter '", name(), "' is ", type(), ", not ",
+          value.valid() ? print(value.type()) : "an array never made");
+  Initialiser init = value_init(value);
+  std::lock_guard lock(info_->mutex);
+  info_->init = std::move(init);
+}
+
 void Parameter::at_end(std::function<void()> act) const {
   std::lock_guard lock(info_->mutex);
   info_->at_end.push_back(std::move(act));
@@ -66,6 +79,13 @@ const Tensor& Tensors::only() const {
 
 Initialiser constant_init(double value) {
   return [value](Builder& b, const TensorType& type, const std::string&, ValueId) { return build::constant(b, type, value); };
+}
+
+Initialiser value_init(HostArray value) {
+  require(value.valid(), "value_init of an array that was never made");
+  return [value = std::move(value)](Builder& b, const TensorType&, const std::string&, ValueId) {
+    return build::constant(b, value.type(), std::span(value.bytes(), static_cast<std::size_t>(value.type().bytes())));
+  };
 }
 
 Initialiser uniform_init(double bound) {
@@ -94,6 +114,18 @@ std::string key_of(const std::string& name, int ordinal) { return ordinal == 0 ?
 
 Parameter random_counter() {
   return {"rng", {DType::i64, {2}}, [](Builder&, const TensorType&, const std::string&, ValueId state) { return state; }};
+}
+
+ValueId first_random_state(Builder& b, std::uint64_t seed) {
+  const std::int64_t state[2] = {static_cast<std::int64_t>(seed), 0};
+  return build::constant(b, {DType::i64, {2}}, std::as_bytes(std::span(state)));
+}
+
+ValueId first_value(Builder& b, const Parameter& parameter, ValueId random_state) {
+  Swapped path(b.path, parameter.name());
+  const ValueId first = parameter.init()(b, parameter.type(), parameter.name(), random_state);
+  require(b.type(first) == parameter.type(), "variable '", parameter.name(), "' is ", parameter.type(), "; its initialiser makes ", b.type(first));
+  return first;
 }
 
 Trace::Trace(const OpTable& ops, TraceOptions options) : builder(graph, ops), options_(std::move(options)), number_(next_number()) {
@@ -278,6 +310,25 @@ std::vector<ValueId> Trace::versions_read(ValueId loss, const std::vector<Parame
             "stop_gradient round one of the reads");
     out.back() = versions[found.front().first].value;
   }
+  return out;
+}
+
+std::vector<Parameter> Trace::parameters_behind(ValueId value) const {
+  ById<ValueId, bool> seen(graph.values.size());
+  std::vector<ValueId> open = {value};
+  while (!open.empty()) {
+    const ValueId id = open.back();
+    open.pop_back();
+    if (seen[id] || !is_float(graph.type(id).dtype)) continue;
+    seen[id] = true;
+    const NodeId maker = graph.value(id).producer;
+    if (!maker.valid() || !graph.node(maker).op->grad || graph.node(maker).op->name == "stop_gradient") continue;
+    for (ValueId in : graph.node(maker).inputs) open.push_back(in);
+  }
+  std::vector<Parameter> out;
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    if (std::any_of(versions_[i].begin(), versions_[i].end(), [&](const Version& version) { return seen[version.value]; }))
+      out.push_back(parameters_[i]);
   return out;
 }
 

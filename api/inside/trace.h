@@ -30,6 +30,10 @@ std::string key_of(const std::string& name, int ordinal);
 // The state of random numbers, i64[2] = (seed, step): a variable of every world whose functions draw some.
 Parameter random_counter();
 
+// i64[2] = (seed, 0), and what a variable begins with, in a program that makes it.
+ValueId first_random_state(Builder& b, std::uint64_t seed);
+ValueId first_value(Builder& b, const Parameter& parameter, ValueId random_state);
+
 // Modules and parameters that lie on a mesh of their own.
 struct TracePlacement {
   std::string module;  // a glob
@@ -103,6 +107,8 @@ class Trace {
   // The version of each parameter that the loss read, the latest where it read none; one it read in two versions is an error with both lines.
   // What a read makes of a version by comparing, indexing or stop_gradient counts for nothing, as for a gradient.
   std::vector<ValueId> versions_read(ValueId loss, const std::vector<Parameter>& parameters);
+  // Those of which a version lies behind the value, where gradients pass; in the order of `parameters`.
+  std::vector<Parameter> parameters_behind(ValueId value) const;
   // Versions that a gradient does not look behind: an op without gradient made them, an optimiser's.
   const std::vector<ValueId>& ends_of_gradients() const { return ends_; }
   // How the parameter is stored, like a rule for it alone; one that says otherwise, before or after, is an error.

@@ -1,0 +1,129 @@
+"""Trains a small transformer on the characters of a text, on any mesh, and writes some text of its own."""
+
+import argparse
+import sys
+import time
+
+import numpy as np
+
+import karez as kz
+from karez import F, P, nn
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads):
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attention = nn.MultiHeadAttention(width, heads, is_causal=True)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        x = x + self.attention(self.norm1(x))
+        return x + self.down(F.gelu(self.up(self.norm2(x))))
+
+
+class CharGpt(nn.Module):
+    def __init__(self, characters, layers, heads, width, context):
+        self.token = nn.Parameter((characters, width), nn.init.normal(0.02))
+        self.position = nn.Parameter((context, width), nn.init.normal(0.02))
+        self.blocks = [Block(width, heads) for _ in range(layers)]
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, characters, bias=False)
+
+    def forward(self, x):  # [n, context] -> [n, context, characters]
+        x = F.embedding(x, self.token) + self.position
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x))
+
+
+# Every weight of a block by columns, then by rows: each device of the axis `model` has its heads and its part of the wide layer.
+COLUMN_THEN_ROW = {
+    "blocks.*.attention.query": P("model"), "blocks.*.attention.key": P("model"), "blocks.*.attention.value": P("model"),
+    "blocks.*.attention.out.weight": P(None, "model"), "blocks.*.up": P("model"), "blocks.*.down.weight": P(None, "model"),
+}
+
+
+def options():
+    words = argparse.ArgumentParser(description=__doc__)
+    words.add_argument("--data", required=True, help="a text file")
+    words.add_argument("--mesh", default="", help="axes and sizes, data=2,model=2; none: one device")
+    words.add_argument("--steps", type=int, default=2000)
+    words.add_argument("--batch", type=int, default=12)
+    words.add_argument("--layers", type=int, default=4)
+    words.add_argument("--heads", type=int, default=4)
+    words.add_argument("--width", type=int, default=128)
+    words.add_argument("--context", type=int, default=64)
+    words.add_argument("--lr", type=float, default=2e-3)
+    words.add_argument("--seed", type=int, default=1)
+    words.add_argument("--sample", type=int, default=300, help="characters to write at the end")
+    words.add_argument("--at-most", type=float, default=float("inf"), help="a validation loss above this is a failure")
+    return words.parse_args()
+
+
+def windows(text, starts, context):
+    """Inputs [n, context] and what follows each of their characters, [n * context]."""
+    at = np.asarray(starts)[:, None] + np.arange(context)
+    return text[at], text[at + 1].reshape(-1)
+
+
+def main():
+    o = options()
+    with open(o.data, encoding="utf-8") as file:
+        text = file.read()
+    alphabet, numbers = np.unique(list(text), return_inverse=True)
+    train, validation = np.split(numbers.astype(np.int32), [len(numbers) * 9 // 10])
+
+    kz.seed(o.seed)
+    mesh = kz.Mesh(o.mesh)
+    net = CharGpt(alphabet.size, o.layers, o.heads, o.width, o.context)
+    optimizer = kz.optim.AdamW(net.parameters(), lr=o.lr, betas=(0.9, 0.99), weight_decay=0.1)
+    schedule = kz.optim.cosine_schedule(o.lr, o.steps, warmup=min(100, o.steps // 10), least=o.lr / 10)
+    rules = COLUMN_THEN_ROW if "model" in mesh.axes else {}
+
+    @kz.compile(mesh=mesh, rules=rules)
+    def step(x, y):
+        loss = F.cross_entropy(net(x).flatten(0, 1), y)
+        loss.backward()
+        nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        optimizer.step()
+        return loss
+
+    @kz.compile(mesh=mesh)
+    def evaluate(x, y, weights):
+        return F.cross_entropy(net(x).flatten(0, 1), y, row_weights=weights) * weights.sum()
+
+    @kz.compile(mesh=mesh)
+    def following(x, place):
+        return F.softmax(net(x)[0][place] / 0.8)
+
+    random, begin = np.random.default_rng(o.seed), time.time()
+    for i in range(o.steps):
+        optimizer.lr = schedule(i)
+        loss = step(*windows(train, random.integers(0, len(train) - o.context, o.batch), o.context))
+        if (i + 1) % max(1, o.steps // 10) == 0:
+            print(f"step {i + 1}/{o.steps}  loss {float(loss):.4f}  {(time.time() - begin) / (i + 1) * 1e3:.1f} ms a step", flush=True)
+
+    total, counted, last = 0.0, 0, len(validation) - o.context - 1
+    for first in range(0, len(validation) - 1, 64 * o.context):
+        starts = np.minimum(first + o.context * np.arange(64), last)  # the last windows overlap: each character counts once
+        places = (starts[:, None] + np.arange(o.context)).reshape(-1)
+        _, once = np.unique(places, return_index=True)
+        weights = np.zeros(places.size, np.float32)
+        weights[once] = places[once] >= counted
+        total += float(evaluate(*windows(validation, starts, o.context), weights))
+        counted = places.max() + 1
+    print(f"validation loss {total / counted:.4f} over {counted} characters")
+
+    written = [0]
+    for _ in range(o.sample):
+        seen = np.array(written[-o.context :], dtype=np.int32)
+        chances = following(np.pad(seen, (0, o.context - len(seen)))[None], len(seen) - 1).numpy().astype(np.float64)
+        written.append(int(random.choice(alphabet.size, p=chances / chances.sum())))
+    print("".join(alphabet[c] for c in written))
+    return total / counted <= o.at_most
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(0 if main() else "char_gpt: the validation loss is above --at-most")
+    except kz.Error as error:
+        sys.exit(f"char_gpt: {error}")

@@ -1,0 +1,92 @@
+"""Trains a small CNN (or MLP) on Fashion-MNIST on a mesh of logical devices: the program of fashion_mnist.cc in Python, with the same losses."""
+
+import argparse
+import sys
+
+import karez as kz
+from karez import F, nn
+
+MEAN, DEVIATION = 0.2860, 0.3530  # of the training images
+
+
+class Cnn(nn.Module):
+    def __init__(self):
+        self.conv1, self.conv2 = nn.Conv2d(1, 16, 3), nn.Conv2d(16, 32, 3)
+        self.fc1, self.fc2 = nn.Linear(32 * 5 * 5, 128), nn.Linear(128, 10)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.conv1(x)), 2)
+        x = F.max_pool2d(F.relu(self.conv2(x)), 2)
+        return self.fc2(F.relu(self.fc1(x.flatten(1))))
+
+
+class Mlp(nn.Module):
+    def __init__(self):
+        self.fc1, self.fc2 = nn.Linear(28 * 28, 256), nn.Linear(256, 128)
+        self.fc3, self.fc4 = nn.Linear(128, 100), nn.Linear(100, 10)
+
+    def forward(self, x):
+        return self.fc4(F.relu(self.fc3(F.relu(self.fc2(F.relu(self.fc1(x.flatten(1))))))))
+
+
+def options():
+    words = argparse.ArgumentParser(description=__doc__)
+    words.add_argument("--data", default="/usr/share/datasets/fashion-mnist", help="directory of the IDX files")
+    words.add_argument("--model", default="cnn", choices=["cnn", "mlp"])
+    words.add_argument("--mesh", default="", help="axes and sizes, data=2,model=2; none: one device")
+    words.add_argument("--epochs", type=int, help="3 for the cnn, 8 for the mlp unless said")
+    words.add_argument("--batch", type=int, default=64, help="images a step")
+    words.add_argument("--optimizer", default="adam", choices=["adam", "sgd"], help="sgd: with momentum 0.9")
+    words.add_argument("--lr", type=float, help="2e-3 for adam, 2e-2 for sgd unless said")
+    words.add_argument("--seed", type=int, default=1, help="of weights and of the shuffle")
+    words.add_argument("--losses", help="file to write every step's loss to")
+    return words.parse_args()
+
+
+def main():
+    o = options()
+    epochs = o.epochs if o.epochs is not None else 3 if o.model == "cnn" else 8
+    adaptive = o.optimizer == "adam"
+    lr = o.lr if o.lr is not None else 2e-3 if adaptive else 2e-2
+    kz.seed(o.seed)
+    mesh = kz.Mesh(o.mesh)
+    images = kz.data.ImageBatches(kz.data.labelled_images(o.data, "train"), batch=o.batch, seed=o.seed, mean=MEAN, deviation=DEVIATION)
+    tests = kz.data.ImageBatches(kz.data.labelled_images(o.data, "t10k"), batch=256, train=False, mean=MEAN, deviation=DEVIATION)
+
+    net = Cnn() if o.model == "cnn" else Mlp()
+    optimizer = kz.optim.Adam(net.parameters(), lr=lr) if adaptive else kz.optim.SGD(net.parameters(), lr=lr, momentum=0.9)
+
+    @kz.compile(mesh=mesh)
+    def step(x, y):
+        loss = F.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    @kz.compile(mesh=mesh)
+    def correct(x, y, w):
+        return F.correct_count(net(x), y, row_weights=w)
+
+    steps = epochs * images.per_epoch
+    progress = kz.data.Progress(steps, o.batch)
+    losses = []
+    for i in range(steps):
+        optimizer.lr = lr * min(1.0, 2.0 * (steps - i) / steps)  # falls to zero over the second half
+        losses.append(float(step(images.images(i), images.labels(i))))
+        progress.show(i + 1, i // images.per_epoch + 1, losses[-1])
+    progress.finish()
+    if o.losses:
+        with open(o.losses, "w") as out:
+            out.writelines(f"{loss!r}\n" for loss in losses)
+
+    right = sum(float(correct(tests.images(i), tests.labels(i), tests.weights(i))) for i in range(tests.per_epoch))
+    print(f"accuracy {right / tests.rows:.4f} on {tests.rows} test images")
+    if steps:
+        print(f"\n{step.summary()}", end="")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except kz.Error as error:
+        sys.exit(f"fashion_mnist: {error}")

@@ -1,0 +1,200 @@
+"""kz.compile: from a Python function of tensors to one of arrays that runs on a mesh."""
+
+import weakref
+from collections import OrderedDict
+
+import numpy
+
+from . import _core, trees
+from .errors import UserError
+from .gradients import Recording
+from .layouts import by_dimension
+from .nn import changes
+from .nn.module import Module
+from .nn.parameter import Parameter
+from .tensor import Tensor
+from .worlds import Mesh, check_fork
+
+
+def compile(function=None, *, mesh=None, rules=None, placements=None, microbatches=1, remat=(), check_nan=False, keep=16, name=None, off=()):
+    """The function, traced and planned once for each signature of its arguments, and run by actors; also a decorator.
+
+    mesh: a Mesh, or "data=2,model=2"; one device if there is none.
+    rules: how parameters lie, by glob over their paths: {"fc*.weight": P("model", None)}, by dimensions, or [S(0), B], by axes of the mesh.
+    placements: parts of the model on meshes of their own or stages: {"block0": 0, "block1": 1}.
+    microbatches: in how many parts the batch passes; remat: modules whose values are computed again for the gradient, by glob.
+    check_nan: the first result that is none fails the call. keep: how many signatures are kept.
+
+    Arguments are NumPy arrays, numbers and what compiled functions returned, also in tuples, lists and dicts; flags and strings are part of the program.
+    """
+    if function is None:
+        return lambda f: compile(f, mesh=mesh, rules=rules, placements=placements, microbatches=microbatches, remat=remat, check_nan=check_nan,
+                                 keep=keep, name=name, off=off)
+    if not callable(function):
+        raise UserError(f"compile takes a function, not {type(function).__name__}")
+    options = {"placements": dict(placements or {}), "microbatches": microbatches, "remat": [remat] if isinstance(remat, str) else list(remat),
+               "check_nan": check_nan, "keep": keep, "off": list(off)}
+    return Compiled(function, mesh, dict(rules or {}), name, options)
+
+
+class Compiled:
+    """A compiled function. Calling it returns at once; reading what it gives waits."""
+
+    def __init__(self, function, mesh, rules, name, options):
+        self.__wrapped__, self.__doc__ = function, getattr(function, "__doc__", None)
+        self.__name__ = name or getattr(function, "__name__", type(function).__name__)
+        self._mesh, self._rules, self._options = mesh, rules, options
+        self._programs = OrderedDict()  # by what is no array: structure and flags
+        self._captured = Captured(function)
+        self._latest = None
+
+    def __call__(self, *args, **keywords):
+        check_fork()
+        program, leaves = self._program(args, keywords)
+        values = program.function.inlined(leaves) if _core.tracing() else program.function.call(leaves)
+        return trees.unflatten(program.results, iter(values))
+
+    def compile(self, *args, **keywords):
+        """Plans for arguments of these shapes and dtypes, and runs nothing."""
+        program, leaves = self._program(args, keywords)
+        program.function.compile([_type_of(leaf) for leaf in leaves])
+        return self
+
+    def _program(self, args, keywords):
+        leaves = []
+        structure = trees.flatten((args, keywords) if keywords else args, _is_leaf, leaves)
+        key = structure, bool(keywords), self._captured.key()
+        program = self._programs.get(key)
+        if program is None:
+            program = self._programs[key] = Program(self, structure, bool(keywords))
+            if len(self._programs) > self._options["keep"]:
+                self._programs.popitem(last=False)
+        self._latest = program
+        return program, leaves
+
+    def _require(self):
+        if self._latest is None:
+            raise UserError(f"function '{self.__name__}' has no plan before its first call (or `compile`)")
+        return self._latest.function
+
+    def summary(self):
+        """A page about the plan of the latest signature: actors, transfers, memory, and what sets the pace."""
+        return self._require().summary()
+
+    @property
+    def plan(self):
+        """The text of the latest signature's plan."""
+        return self._require().plan_text()
+
+    @property
+    def graph(self):
+        """The text of the program as it was traced."""
+        return self._require().graph_text()
+
+    @property
+    def shard_report(self):
+        """"optimal", or how far from it the layouts may be."""
+        return self._require().shard_report()
+
+    @property
+    def peak_bytes(self):
+        """That a launch takes, with its variables, on the device where it takes most."""
+        return self._require().peak_bytes()
+
+    def signatures(self):
+        """How many are kept."""
+        return sum(program.function.signatures() for program in self._programs.values())
+
+    def __repr__(self):
+        return f"<compiled function {self.__name__} on {self._mesh or 'one device'}>"
+
+
+class Program:
+    """One structure of arguments and flags: a function of a list of arrays."""
+
+    def __init__(self, owner, structure, with_keywords):
+        if not isinstance(owner._mesh, Mesh):
+            owner._mesh = Mesh(owner._mesh or "")
+        mesh, options = owner._mesh, dict(owner._options)
+        rules = [(pattern, by_dimension(layout, list(mesh.axes.items()), f"the rule for {pattern!r}")) for pattern, layout in owner._rules.items()]
+        options["placements"] = [(module, where._mesh if isinstance(where, Mesh) else where) for module, where in options["placements"].items()]
+        self.results = None
+        weak_self, weak_owner = weakref.ref(self), weakref.ref(owner)  # C++ keeps the body, and Python sees no cycles there
+
+        def body(inputs):
+            arguments = trees.unflatten(structure, iter(inputs))
+            args, keywords = arguments if with_keywords else (arguments, {})
+            with Recording():
+                made = weak_owner().__wrapped__(*args, **keywords)
+            leaves = []
+            weak_self().results = trees.flatten(made, _is_result, leaves)
+            return leaves
+
+        code = getattr(owner.__wrapped__, "__code__", getattr(type(owner.__wrapped__).__call__, "__code__", None))
+        file, line = (code.co_filename, code.co_firstlineno) if code is not None else _core.user_line()
+        self.function = _core.make_function(mesh._mesh, body, owner.__name__, file, line, rules, **options)
+
+
+def _is_leaf(value):
+    if isinstance(value, (Tensor, numpy.ndarray, numpy.generic, float, _core.Feed)):
+        return True
+    return isinstance(value, int) and not isinstance(value, bool) or hasattr(value, "__array__")
+
+
+def _is_result(value):
+    return isinstance(value, (Tensor, numpy.ndarray, numpy.generic, float)) or isinstance(value, int) and not isinstance(value, bool)
+
+
+def _type_of(leaf):
+    if isinstance(leaf, float):
+        return [], "float32"
+    array = leaf if hasattr(leaf, "dtype") else numpy.asarray(leaf)
+    return list(array.shape), array.dtype
+
+
+class Captured:
+    """What a function has from outside of its arguments, and would trace otherwise with: flags, numbers, modules with theirs."""
+
+    def __init__(self, function):
+        function, self.own = getattr(function, "__func__", function), getattr(function, "__self__", function)
+        code = getattr(function, "__code__", None)
+        self.cells = list(getattr(function, "__closure__", None) or [])
+        self.globals = getattr(function, "__globals__", {})
+        self.names = [name for name in (code.co_names if code else ())]
+        self.seen, self.found, self.last = -1, None, None
+
+    def key(self):
+        """Equal where a trace would come out alike, as far as can be seen."""
+        found = [self.own, *(_content(cell) for cell in self.cells), *(self.globals.get(name) for name in self.names)]
+        if self.seen == changes.count and len(found) == len(self.found) and all(a is b for a, b in zip(found, self.found)):
+            return self.last
+        self.seen, self.found, self.last = changes.count, found, tuple(map(_flags, found))
+        return self.last
+
+
+def _content(cell):
+    try:
+        return cell.cell_contents
+    except ValueError:  # not set yet
+        return None
+
+
+_own = {"_path", "training"}  # of Module's, and seen to
+
+
+def _flags(value):
+    if isinstance(value, Module):
+        return tuple((id(module), module.training, tuple(_attribute(name, one) for name, one in vars(module).items() if name not in _own)) for _, module in value.modules())
+    if isinstance(value, (bool, int, float, str, type(None))):
+        return type(value), value
+    if isinstance(value, (list, tuple)) and len(value) <= 1000:
+        return type(value), *map(_flags, value)
+    return id(value)
+
+
+def _attribute(name, value):
+    if isinstance(value, Parameter):
+        return name, id(value), value.requires_grad
+    if isinstance(value, (bool, int, float, str, type(None))):
+        return name, type(value), value
+    return name

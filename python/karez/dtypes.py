@@ -1,0 +1,21 @@
+"""The dtypes: kz.float32, float64, int32, int64 and bool_."""
+
+
+class dtype:
+    """An element type. NumPy's types and the names of both stand wherever one is taken."""
+
+    def __init__(self, name, short):
+        self.name, self.short = name, short
+
+    def __repr__(self):
+        return f"karez.{self.name}"
+
+    @property
+    def is_floating_point(self):
+        return self.name.startswith("float")
+
+
+float32, float64 = dtype("float32", "f32"), dtype("float64", "f64")
+int32, int64 = dtype("int32", "i32"), dtype("int64", "i64")
+bool_ = dtype("bool", "bool")
+by_short = {one.short: one for one in (float32, float64, int32, int64, bool_)}

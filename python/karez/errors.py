@@ -1,0 +1,45 @@
+"""What goes wrong, by kind: an Error for each of the C++ face's, whose text says what is wrong, both values, and the line of the program."""
+
+import builtins
+
+
+class Error(Exception):
+    """Anything that Karez refuses or that fails in it. `where` is the line of the program, "train.py:12", where it is known."""
+
+    where = ""
+
+
+class UserError(Error):
+    """A call or option that cannot be meant."""
+
+
+class ShapeError(Error, ValueError):
+    """Sizes that do not fit."""
+
+
+class TypeError(Error, builtins.TypeError):
+    """Dtypes that do not fit."""
+
+
+class LayoutError(Error):
+    """A sharding or placement that is not legal."""
+
+
+class NameError(Error):
+    """Something is called by a name that nobody has, or that two have."""
+
+
+class DeviceError(Error):
+    """A device, its memory or a kernel for it."""
+
+
+class PeerError(Error):
+    """Another rank is gone."""
+
+
+class HangError(Error):
+    """Nothing moves any more."""
+
+
+class DataError(Error):
+    """A file or source does not hold what it should."""

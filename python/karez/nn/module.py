@@ -1,0 +1,220 @@
+"""Module: a tree of plain attributes; paths, state, training mode and how it prints."""
+
+import math
+import threading
+
+from .. import _core
+from ..dtypes import float32, float64
+from ..errors import NameError, TypeError, UserError
+from . import changes
+from .parameter import Buffer, Parameter, filled
+
+_local = threading.local()
+
+
+class Module:
+    """A node of the tree: parameters and modules are plain attributes, also in lists, tuples and dicts. Subclasses write forward(...).
+
+    The module that is listed or called first from outside is the root; from it, by attribute order, every parameter gets its path.
+    """
+
+    training = True
+
+    def __init__(self, name=""):
+        if name:
+            self._path = name
+
+    def __setattr__(self, name, value):
+        changes.note()
+        object.__setattr__(self, name, value)
+
+    def forward(self, *args, **keywords):
+        raise UserError(f"{type(self).__name__} has no forward(...)")
+
+    def __call__(self, *args, **keywords):
+        if not _core.tracing():
+            raise UserError(f"{type(self).__name__} is called outside of a compiled function: write @kz.compile over the function that calls it")
+        inside = getattr(_local, "depth", 0)
+        if inside == 0:
+            self._state()
+        _local.depth = inside + 1
+        try:
+            with _core.Within(vars(self).get("_path", "")):
+                return self.forward(*args, **keywords)
+        finally:
+            _local.depth = inside
+
+    def children(self):
+        """Modules that are its attributes, with their names: "fc", "blocks.0"."""
+        return [(name, child) for name, child in _held(self) if isinstance(child, Module)]
+
+    def modules(self):
+        """Itself and all below, each once, with their paths from here."""
+        return list(_walk(self, "", set()))
+
+    def named_parameters(self):
+        """(path, parameter) of all that are trained, in attribute order; a tied one once, under its first path."""
+        return [(p.path, p) for p in self._state() if not isinstance(p, Buffer)]
+
+    def parameters(self):
+        """All that are trained, in attribute order."""
+        return [p for p in self._state() if not isinstance(p, Buffer)]
+
+    def buffers(self):
+        """State that no optimiser sees."""
+        return [p for p in self._state() if isinstance(p, Buffer)]
+
+    def _state(self):
+        """Parameters and buffers, each once, with their paths fixed."""
+        out = []
+        self._fix(vars(self).get("_path", ""), set(), out)
+        return out
+
+    def _fix(self, path, seen, out):
+        """Gives paths to those below that have none, and lists them."""
+        seen.add(id(self))
+        path = vars(self).setdefault("_path", path)
+        for name, one in _held(self):
+            if id(one) in seen:
+                continue
+            if isinstance(one, Module):
+                one._fix(_joined(path, name), seen, out)
+            else:
+                seen.add(id(one))
+                one._fix(_joined(path, name))
+                out.append(one)
+
+    def state_dict(self):
+        """The values of parameters and buffers by path, as NumPy arrays: what they begin with where no function has used them."""
+        from ..worlds import world
+
+        state = self._state()
+        unborn = [p for p in state if not world().has(p)]
+        first = dict(zip(map(id, unborn), world().first_values(unborn) if unborn else []))
+        return {p.path: first[id(p)] if id(p) in first else world().read(p) for p in state}
+
+    def load_state_dict(self, state_dict, strict=True):
+        """Sets parameters and buffers by path, from arrays of NumPy or what turns into one. strict: no path may be missing or left over."""
+        from ..worlds import world
+
+        own = {p.path: p for p in self._state()}
+        missing, extra = [n for n in own if n not in state_dict], [n for n in state_dict if n not in own]
+        if strict and (missing or extra):
+            said = [f"{word} {', '.join(names[:8])}" for word, names in (("lacks", missing), ("has, which no parameter is called,", extra)) if names]
+            raise NameError(f"load_state_dict: the state {' and '.join(said)}; strict=False leaves these as they are")
+        values = {name: filled(own[name], value) for name, value in state_dict.items() if name in own}
+        for name, value in values.items():
+            world().write(own[name], value)
+        return missing, extra
+
+    def train(self, mode=True):
+        """Dropout acts and batch norms learn, here and below."""
+        for _, module in self.modules():
+            module.training = mode
+        return self
+
+    def eval(self):
+        """train(False)."""
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad=True):
+        """Whether backward() reaches its parameters."""
+        for p in self.parameters():
+            p.requires_grad = requires_grad
+        return self
+
+    def to(self, dtype):
+        """Its floating-point parameters in another dtype, before they have their paths."""
+        for _, module in self.modules():
+            for name, p in _held(module):
+                if isinstance(p, Parameter) and p.dtype.is_floating_point:
+                    if p._kind != "unbound":
+                        raise TypeError(f"to: {p!r} has been listed already; a module's dtype is chosen before that")
+                    p._dtype_wanted = dtype
+        return self
+
+    def double(self):
+        """to(float64)."""
+        return self.to(float64)
+
+    def float(self):
+        """to(float32)."""
+        return self.to(float32)
+
+    def extra_repr(self):
+        """What its line says of it."""
+        return ""
+
+    def __repr__(self):
+        own = [(name, p) for name, p in _held(self) if isinstance(p, Parameter)]
+        said = [self.extra_repr()] if self.extra_repr() else []
+        said += [f"{name} {p.dtype.short}[{', '.join(map(str, p.shape))}]" for name, p in own]
+        counted = {id(p): math.prod(p.shape) for _, module in self.modules() for _, p in _held(module) if isinstance(p, Parameter) and not isinstance(p, Buffer)}
+        count = f"  # {sum(counted.values()):,}" if counted else ""
+        lines = [f"  ({name}): " + repr(child).replace("\n", "\n  ") for name, child in self.children()]
+        if not lines:
+            return f"{type(self).__name__}({', '.join(said)}){count}"
+        return "\n".join([f"{type(self).__name__}({', '.join(said)}{count}", *lines, ")"])
+
+
+def _joined(path, name):
+    return f"{path}.{name}" if path and name else path or name
+
+
+def _held(module):
+    """Its parameters and modules by name, in attribute order; those of lists, tuples and dicts as "blocks.0"."""
+    for name, value in vars(module).items():
+        yield from _found(name, value)
+
+
+def _found(name, value):
+    if isinstance(value, (Parameter, Module)):
+        yield name, value
+    elif isinstance(value, (list, tuple)):
+        for i, one in enumerate(value):
+            yield from _found(f"{name}.{i}", one)
+    elif isinstance(value, dict):
+        for key, one in value.items():
+            yield from _found(f"{name}.{key}", one)
+
+
+def _walk(module, path, seen):
+    if id(module) in seen:
+        return
+    seen.add(id(module))
+    yield path, module
+    for name, child in module.children():
+        yield from _walk(child, _joined(path, name), seen)
+
+
+class Sequential(Module):
+    """Modules (or functions) one after the other, called "0", "1", ..."""
+
+    def __init__(self, *layers):
+        for i, layer in enumerate(layers):
+            setattr(self, str(i), layer)
+        self._layers = len(layers)
+
+    def forward(self, x):
+        for i in range(self._layers):
+            x = getattr(self, str(i))(x)
+        return x
+
+    def __len__(self):
+        return self._layers
+
+    def __getitem__(self, i):
+        return getattr(self, str(range(self._layers)[i]))
+
+    def __iter__(self):
+        return iter([self[i] for i in range(self._layers)])
+
+
+def ModuleList(modules=()):
+    """A list: modules in plain lists are found."""
+    return list(modules)
+
+
+def ModuleDict(modules=()):
+    """A dict: modules in plain dicts are found."""
+    return dict(modules)

@@ -1,0 +1,15 @@
+"""What PyTorch keeps in torch.nn.utils."""
+
+from .. import _core
+from ..errors import UserError
+
+
+def clip_grad_norm_(parameters, max_norm):
+    """All gradients as one vector, made no longer than max_norm. Behind backward(); returns the norm before."""
+    params = [p for p in parameters if p.grad is not None]
+    if not params:
+        raise UserError("clip_grad_norm_: no parameter has a gradient; it stands behind loss.backward()")
+    clipped, norm = _core.clip_by_global_norm([p.grad for p in params], max_norm)
+    for p, g in zip(params, clipped):
+        p.grad = g
+    return norm

@@ -1,0 +1,97 @@
+"""Optimisers, whose step() stands in a compiled function, and learning rates as functions of the step."""
+
+from . import _core
+from ._core import clip_by_global_norm, constant_schedule, cosine_schedule, linear_schedule, step_schedule
+from .errors import UserError
+from .gradients import gradients
+
+__all__ = [
+    "EMA", "SGD", "Adam", "AdamW", "RMSprop", "clip_by_global_norm", "constant_schedule", "cosine_schedule", "linear_schedule", "step_schedule",
+]
+
+
+class Optimizer:
+    """What all have: step(), zero_grad(), and lr, which may change between calls and compiles nothing."""
+
+    def __init__(self, params, core):
+        self.params, self._core = params, core
+
+    @property
+    def lr(self):
+        """The learning rate of the calls from here on."""
+        return self._core.lr
+
+    @lr.setter
+    def lr(self, value):
+        self._core.lr = value
+
+    def step(self, grads=None):
+        """Updates the parameters by p.grad, or by these gradients, one for each. In a function that is being compiled."""
+        if grads is None:
+            found = gradients()
+            if found is None:
+                raise UserError("step() outside of a compiled function: an update is a part of the program that kz.compile traces")
+            if not any(p._identity in found for p in self.params):
+                raise UserError("step(): no parameter of this optimiser has a gradient; loss.backward() comes first, on a loss that reads them")
+            grads = [found[p._identity] if p._identity in found else _core.full(p.shape, 0, dtype=p.dtype) for p in self.params]
+        self._core.step(list(grads))
+
+    def zero_grad(self, set_to_none=True):
+        """Forgets gradients. They never outlive a call of the compiled function, so that there it is needed only between two backward()."""
+        for p in self.params if gradients() is not None else ():
+            p.grad = None
+
+
+def _listed(params):
+    params = [p[1] if isinstance(p, tuple) else p for p in params]
+    for p in params:
+        if p._kind == "unbound":
+            raise UserError(f"an optimiser of {p!r}: list parameters through their module, model.parameters(), or give it a name=")
+    return params
+
+
+class SGD(Optimizer):
+    """m = momentum m + (g + weight_decay w); w = w - lr m, or with nesterov w - lr (g + momentum m)."""
+
+    def __init__(self, params, lr=1e-2, momentum=0.0, weight_decay=0.0, nesterov=False, *, name="sgd"):
+        params = _listed(params)
+        super().__init__(params, _core.SGD(params, lr, momentum, weight_decay, nesterov, name))
+
+
+class Adam(Optimizer):
+    """Kingma and Ba (2015), with bias correction."""
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, *, name="adam"):
+        params = _listed(params)
+        super().__init__(params, _core.Adam(params, lr, betas, eps, weight_decay, False, name))
+
+
+class AdamW(Optimizer):
+    """Adam whose weight decay does not pass through the moments: w = w - lr (step + weight_decay w)."""
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, *, name="adamw"):
+        params = _listed(params)
+        super().__init__(params, _core.Adam(params, lr, betas, eps, weight_decay, True, name))
+
+
+class RMSprop(Optimizer):
+    """v = alpha v + (1 - alpha) g^2; w = w - lr g / (sqrt(v) + eps); centred and with momentum as PyTorch's."""
+
+    def __init__(self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0, centered=False, *, name="rmsprop"):
+        params = _listed(params)
+        super().__init__(params, _core.RMSprop(params, lr, alpha, eps, weight_decay, momentum, centered, name))
+
+
+class EMA:
+    """An average of parameters that forgets at a constant rate: ema = decay ema + (1 - decay) w. update() stands behind the optimiser's step()."""
+
+    def __init__(self, params, decay, *, name="ema"):
+        self._core = _core.EMA(_listed(params), decay, name)
+
+    def update(self):
+        """Takes the parameters as they are now. In a function that is being compiled."""
+        self._core.update()
+
+    def averages(self):
+        """The averages, in the order of the parameters."""
+        return self._core.averages()

@@ -1,0 +1,54 @@
+"""Nested tuples, lists and dicts of values: taken apart into a list of leaves and a structure that can be a key, and put together again."""
+
+from .errors import UserError
+
+
+class Leaf:
+    """Where a leaf stood."""
+
+    def __repr__(self):
+        return "*"
+
+
+LEAF = Leaf()
+
+
+class Static:
+    """A value that is part of the structure."""
+
+    def __init__(self, value):
+        try:
+            hash(value)
+        except TypeError:
+            raise UserError(f"an argument of a compiled function is an array, a number, a tensor, a flag or a nest of these, not {type(value).__name__}") from None
+        self.value = value
+
+    def __eq__(self, other):
+        return isinstance(other, Static) and type(self.value) is type(other.value) and self.value == other.value
+
+    def __hash__(self):
+        return hash((type(self.value), self.value))
+
+
+def flatten(value, is_leaf, leaves):
+    """The structure; appends to `leaves`."""
+    if is_leaf(value):
+        leaves.append(value)
+        return LEAF
+    if isinstance(value, (tuple, list)):
+        return (type(value), *(flatten(one, is_leaf, leaves) for one in value))
+    if isinstance(value, dict):
+        return (dict, tuple(value), *(flatten(one, is_leaf, leaves) for one in value.values()))
+    return Static(value)
+
+
+def unflatten(structure, leaves):
+    """The value again, from an iterator of leaves."""
+    if structure is LEAF:
+        return next(leaves)
+    if isinstance(structure, Static):
+        return structure.value
+    if structure[0] is dict:
+        return {key: unflatten(one, leaves) for key, one in zip(structure[1], structure[2:])}
+    values = [unflatten(one, leaves) for one in structure[1:]]
+    return structure[0](*values) if hasattr(structure[0], "_fields") else structure[0](values)

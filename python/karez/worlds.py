@@ -1,0 +1,123 @@
+"""The world: devices and all state that outlives calls. One is the default; the first mesh makes it where `init` has not."""
+
+import os
+import threading
+
+from . import _core
+from .errors import DeviceError, UserError
+
+_lock = threading.Lock()
+_default = None  # the world, and how it came to be
+_seed = 1
+_forked = False  # from a process that had a world
+
+
+def init(devices=1, seed=None, *, workers=0, team=0, in_flight=4, memory=0, check_nan=False, cost_file="", device_limit=4096, peer_timeout=30.0):
+    """Makes the default world: so many logical devices of this process, served by threads of its own. Once; before the first mesh."""
+    global _default, _seed
+    with _lock:
+        if _default is not None:
+            raise UserError("karez.init: there is a default world already; call it once, before the first mesh")
+        if seed is not None:
+            _seed = seed
+        _default = _core.make_world(devices, _seed, workers, team, in_flight, memory, check_nan, cost_file, device_limit, peer_timeout)
+    return _default
+
+
+def world():
+    """The default world; of one device if there was none."""
+    check_fork()
+    if _default is None:
+        init()
+    return _default
+
+
+def check_fork():
+    """An error in a child of a process that had a world."""
+    if _forked:
+        raise UserError("this process is a fork of one that had a world, whose threads it has not: fork before the first world, or use the start method 'spawn'")
+
+
+def _note_fork():
+    global _forked
+    _forked = _default is not None
+
+
+os.register_at_fork(after_in_child=_note_fork)
+
+
+def _end():
+    """Ends the default world, for tests."""
+    global _default, _seed
+    _default, _seed = None, 1
+
+
+def seed(value):
+    """Initial weights and dropout follow this seed from here on."""
+    global _seed
+    if _default is None:
+        _seed = value
+    else:
+        world().seed(value)
+
+
+def rank():
+    """The number of this process, from 0."""
+    return world().rank
+
+
+def ranks():
+    """How many processes run this program."""
+    return world().ranks
+
+
+def barrier():
+    """Waits until all ranks are here."""
+    world().barrier()
+
+
+def reset():
+    """Forgets variables and plans, and with them a failed launch."""
+    world().reset()
+
+
+def save(path, position=0, notes=None):
+    """Writes a checkpoint of everything: parameters, optimisers' state, the random counter, the position of the data and texts by name."""
+    world().save(os.fspath(path), position, notes or {})
+
+
+def load(path, parameters=(), names=(), missing=False, extra=False):
+    """Takes values from a safetensors file: all there are, or those of the parameters alone. Returns the position of the data, and the notes.
+
+    `names` maps a file's names to ours, {"h.*.ln_1.weight": "blocks.*.norm1.weight"}; an empty one leaves tensors out.
+    """
+    return world().load(os.fspath(path), list(parameters), list(dict(names).items()), missing, extra)
+
+
+def _launched():
+    return any(name in os.environ for name in ("KAREZ_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "SLURM_STEP_ID"))
+
+
+class Mesh:
+    """Devices along named axes: Mesh(data=2, model=2) or Mesh("data=2,model=2"); others than the first by first= or devices=."""
+
+    def __init__(self, text="", *, first=0, devices=(), **axes):
+        if text and axes:
+            raise UserError("Mesh: axes are given as a text or as keywords, not both")
+        axes = list(axes.items()) if axes else _core.parse_mesh(text)
+        self.size = 1
+        for name, size in axes:
+            if not isinstance(size, int):
+                raise UserError(f"Mesh: axis {name} has size {size!r}; a whole number is meant")
+            self.size *= size
+        if _default is None and not _launched():
+            init(devices=max([self.size + first, *(device + 1 for device in devices)]))
+        try:
+            self._mesh = world().mesh(axes, first, list(devices))
+        except DeviceError as error:
+            text = str(error).replace(f"World({{.devices = {self.size + first}}}) has enough", f"karez.init(devices={self.size + first}) before the first mesh has enough")
+            raise DeviceError(text) from None
+        self.axes = dict(axes)
+
+    def __repr__(self):
+        return f"Mesh({', '.join(f'{name}={size}' for name, size in self.axes.items())})"

@@ -1,0 +1,116 @@
+// Compiled functions: how a Python callable becomes the body of one, and what is called with.
+#include "api/compile.h"
+
+#include <memory>
+
+#include "python/src/topics.h"
+#include "python/src/value.h"
+
+namespace karez::python {
+namespace {
+using namespace nb::literals;
+
+// The body calls Python. It is kept by threads that may not hold the interpreter's lock.
+Body body_of(nb::object callable) {
+  std::shared_ptr<nb::object> held(new nb::object(std::move(callable)), [](nb::object* object) {
+    nb::gil_scoped_acquire lock;
+    delete object;
+  });
+  return [held](std::span<const Tensor> inputs) {
+    nb::gil_scoped_acquire lock;
+    nb::list values;
+    for (const Tensor& input : inputs) values.append(Value(input));
+    const nb::object results = (*held)(values);
+    std::vector<Tensor> out;
+    for (nb::handle result : results) {
+      const Term term = Operand{nb::borrow(result)};  // a parameter or a number is a result too
+      const auto* tensor = std::get_if<Tensor>(&term.value);
+      out.push_back(tensor != nullptr ? *tensor : term.is_number() ? broadcast_to(term, {}) : stop_gradient(term));
+    }
+    return out;
+  };
+}
+
+Argument argument_of(nb::handle object) {
+  if (nb::isinstance<Feed>(object)) return *nb::inst_ptr<Feed>(object);
+  if (nb::isinstance<Value>(object)) return nb::inst_ptr<Value>(object)->array();
+  if (PyFloat_Check(object.ptr())) return HostArray::of<float>({}, {static_cast<float>(PyFloat_AS_DOUBLE(object.ptr()))});
+  return host_array(object);
+}
+
+nb::list call(const Function& function, const nb::list& arguments) {
+  std::vector<Argument> given;
+  given.reserve(arguments.size());
+  for (nb::handle argument : arguments) given.push_back(argument_of(argument));
+  std::optional<Future> future;
+  {
+    nb::gil_scoped_release released;
+    future = function.call(std::move(given));
+  }
+  nb::list out;
+  for (std::size_t i = 0; i < future->size(); ++i) out.append(Value(future->value(i)));
+  return out;
+}
+
+std::vector<Value> inlined(const Function& function, const Operands& operands) {
+  const Tensors made = function.inlined(terms_of(operands));
+  return {made.list.begin(), made.list.end()};
+}
+
+std::vector<PlacementRule> placements_from(const nb::list& rules) {
+  std::vector<PlacementRule> out;
+  for (nb::handle rule : rules) {
+    const auto [module, where] = nb::cast<std::pair<std::string, nb::object>>(rule);
+    if (nb::isinstance<DeviceMesh>(where)) out.push_back({module, *nb::inst_ptr<DeviceMesh>(where)});
+    else out.push_back({module, nb::cast<int>(where)});
+  }
+  return out;
+}
+
+Function make_function(const DeviceMesh& mesh, nb::object body, const std::string& name, const std::string& file, unsigned line,
+                       const std::vector<std::pair<std::string, std::vector<std::string>>>& rules, const nb::list& placements,
+                       std::vector<std::string> remat, int microbatches, bool check_nan, std::vector<std::string> off, int keep) {
+  FunctionOptions options;
+  for (const auto& [pattern, axes] : rules) options.rules.push_back({pattern, axes});
+  options.placements = placements_from(placements);
+  options.remat = std::move(remat);
+  options.microbatches = microbatches;
+  options.check_nan = check_nan;
+  options.name = name;
+  options.off = std::move(off);
+  options.keep = keep;
+  return Function(mesh, -1, body_of(std::move(body)), std::move(options), line_of(file, line));
+}
+
+// `with` for a scope of C++ that begins and ends with it.
+template <class Scope> struct Held { std::unique_ptr<Scope> scope; };
+
+}  // namespace
+
+void init_compile(nb::module_& m) {
+  nb::class_<Feed>(m, "Feed", "One batch of a source, whose bytes flow inside the plan.");
+  nb::class_<Function>(m, "Function")
+      .def("call", &call)
+      .def("inlined", &inlined)
+      .def("compile",
+           [](const Function& function, const std::vector<std::pair<Shape, DType>>& types) {
+             std::vector<TensorType> list;
+             for (const auto& [shape, dtype] : types) list.push_back({dtype, shape});
+             nb::gil_scoped_release released;
+             function.compile(list);
+           })
+      .def("graph_text", &Function::graph_text, nb::call_guard<nb::gil_scoped_release>())
+      .def("plan_text", &Function::plan_text, nb::call_guard<nb::gil_scoped_release>())
+      .def("summary", &Function::summary, nb::call_guard<nb::gil_scoped_release>())
+      .def("peak_bytes", &Function::peak_bytes, nb::call_guard<nb::gil_scoped_release>())
+      .def("shard_report", &Function::shard_report, nb::call_guard<nb::gil_scoped_release>())
+      .def("signatures", &Function::signatures, nb::call_guard<nb::gil_scoped_release>());
+  m.def("make_function", &make_function, "mesh"_a, "body"_a, "name"_a, "file"_a, "line"_a, "rules"_a, "placements"_a, "remat"_a, "microbatches"_a,
+        "check_nan"_a, "off"_a, "keep"_a);
+  nb::class_<Held<Within>>(m, "Within", "Stamps a module's path on what is traced inside of `with`.")
+      .def("__init__", [](Held<Within>* self, const std::string& path) { new (self) Held<Within>{std::make_unique<Within>(path, user_line())}; })
+      .def("__enter__", [](Held<Within>&) {})
+      .def("__exit__", [](Held<Within>& self, nb::args) { self.scope.reset(); });
+}
+
+}  // namespace karez::python

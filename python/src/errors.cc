@@ -1,0 +1,85 @@
+// Errors of the C++ face as exceptions of karez.errors, and the lines of Python that they name.
+#include "python/src/errors.h"
+
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+
+#include <array>
+#include <exception>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "python/src/topics.h"
+
+namespace karez::python {
+namespace {
+
+constexpr ErrorKind kinds[] = {ErrorKind::user,   ErrorKind::shape, ErrorKind::type, ErrorKind::layout, ErrorKind::name,
+                               ErrorKind::device, ErrorKind::peer,  ErrorKind::hang, ErrorKind::data};
+
+// Module state, written once when the module is imported: the exception of each kind, and the folder whose frames are not the user's.
+std::array<PyObject*, std::size(kinds)> exceptions;
+std::string package;
+
+void raise(const Error& error) {
+  PyObject* type = exceptions[static_cast<std::size_t>(error.kind)];
+  nb::object exception = nb::steal(PyObject_CallFunction(type, "s", error.what()));
+  if (!exception.is_valid()) return;  // Python has an error already
+  exception.attr("where") = error.where;
+  PyErr_SetObject(type, exception.ptr());
+}
+
+bool is_ours(PyCodeObject* code) {
+  Py_ssize_t size = 0;
+  const char* file = PyUnicode_AsUTF8AndSize(code->co_filename, &size);
+  if (file == nullptr) return PyErr_Clear(), false;
+  return std::string_view(file, static_cast<std::size_t>(size)).starts_with(package);
+}
+
+}  // namespace
+
+void init_errors(nb::module_& m) {
+  nb::module_ errors = nb::module_::import_("karez.errors");
+  for (std::size_t i = 0; i < std::size(kinds); ++i) {
+    std::string name(base::name_of(kinds[i]));
+    name[0] = static_cast<char>(name[0] - 'a' + 'A');
+    exceptions[i] = nb::object(errors.attr((name + "Error").c_str())).release().ptr();
+  }
+  const std::string file = nb::cast<std::string>(errors.attr("__file__"));
+  package = file.substr(0, file.find_last_of('/') + 1);
+  nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const Error& error) { raise(error); } catch (const std::bad_cast&) {
+      raise(Error(ErrorKind::type, "an argument, or a part of one, is of a type that is not meant here"));
+    } catch (const std::bad_alloc&) { raise(Error(ErrorKind::device, "out of host memory")); }
+  });
+  m.def("user_line", [] {
+    const SourceLine line = user_line();
+    return std::pair(line.file_name(), line.line());
+  });
+}
+
+SourceLine line_of(std::string_view file, unsigned line) {
+  static std::mutex mutex;
+  static std::set<std::string, std::less<>> files;  // as many as a program has
+  std::lock_guard lock(mutex);
+  auto known = files.find(file);
+  if (known == files.end()) known = files.emplace(file).first;
+  return {known->c_str(), line};
+}
+
+SourceLine user_line() {
+  nb::object frame = nb::borrow(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
+  while (frame.is_valid() && frame.ptr() != nullptr) {
+    auto* at = reinterpret_cast<PyFrameObject*>(frame.ptr());
+    nb::object held = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(at)));
+    auto* code = reinterpret_cast<PyCodeObject*>(held.ptr());
+    if (!is_ours(code)) return line_of(PyUnicode_AsUTF8(code->co_filename), static_cast<unsigned>(PyFrame_GetLineNumber(at)));
+    frame = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetBack(at)));
+  }
+  return {"python", 0};
+}
+
+}  // namespace karez::python

@@ -1,0 +1,133 @@
+// Functions that layers are made of, losses, gradients, and what a program does to parameters.
+#include "python/src/topics.h"
+#include "python/src/value.h"
+
+namespace karez::python {
+namespace {
+using namespace nb::literals;
+
+std::vector<Value> values_of(const std::vector<Tensor>& tensors) { return {tensors.begin(), tensors.end()}; }
+
+// With respect to parameters, or to tensors of the program.
+std::vector<Value> gradients(const Operand& loss, const std::vector<const Value*>& wrt) {
+  std::vector<Parameter> parameters;
+  std::vector<Tensor> tensors;
+  for (const Value* value : wrt) {
+    if (const auto* tensor = std::get_if<Tensor>(&value->is)) tensors.push_back(*tensor);
+    else parameters.push_back(value->parameter());
+  }
+  require(parameters.empty() || tensors.empty(), "grad: with respect to parameters or to tensors, not to both in one call");
+  return values_of(tensors.empty() ? grad(loss, parameters) : grad(loss, tensors));
+}
+
+void init_normalising(nb::module_& m) {
+  m.def(
+      "layer_norm",
+      [](const Operand& input, const Operand& weight, const Operand& bias, double eps) { return Value(layer_norm(input, weight, bias, eps)); },
+      "input"_a, "weight"_a, "bias"_a, "eps"_a = 1e-5);
+  m.def(
+      "rms_norm", [](const Operand& input, const Operand& weight, double eps) { return Value(rms_norm(input, weight, eps)); }, "input"_a, "weight"_a,
+      "eps"_a = 1e-6);
+  m.def(
+      "batch_norm",
+      [](const Operand& input, const Value& mean, const Value& var, const Operand& weight, const Operand& bias, bool training, double momentum,
+         double eps) {
+        return Value(batch_norm(input, {mean.parameter(), var.parameter(), momentum}, training, weight, bias, eps));
+      },
+      "input"_a, "running_mean"_a, "running_var"_a, "weight"_a, "bias"_a, "training"_a = false, "momentum"_a = 0.1, "eps"_a = 1e-5);
+  m.def(
+      "group_norm",
+      [](const Operand& input, std::int64_t num_groups, const Operand& weight, const Operand& bias, double eps) {
+        return Value(group_norm(input, num_groups, weight, bias, eps));
+      },
+      "input"_a, "num_groups"_a, "weight"_a, "bias"_a, "eps"_a = 1e-5);
+  m.def(
+      "dropout", [](const Operand& input, double p) { return Value(dropout(input, p)); }, "input"_a, "p"_a = 0.5);
+}
+
+void init_products(nb::module_& m) {
+  m.def(
+      "linear",
+      [](const Operand& input, const Operand& weight, const std::optional<Operand>& bias) {
+        return Value(bias ? linear(input, weight, *bias) : linear(input, weight));
+      },
+      "input"_a, "weight"_a, "bias"_a = nb::none());
+  m.def(
+      "conv2d",
+      [](const Operand& input, const Operand& weight, const std::optional<Operand>& bias, const Ints& stride, const Ints& padding,
+         const Ints& dilation) {
+        const Conv2dOptions options{stride, padding, dilation};
+        return Value(bias ? conv2d(input, weight, *bias, options) : conv2d(input, weight, options));
+      },
+      "input"_a, "weight"_a, "bias"_a, "stride"_a, "padding"_a, "dilation"_a);
+  m.def(
+      "conv1d",
+      [](const Operand& input, const Operand& weight, const std::optional<Operand>& bias, std::int64_t stride, std::int64_t padding,
+         std::int64_t dilation) {
+        const Conv1dOptions options{stride, padding, dilation};
+        return Value(bias ? conv1d(input, weight, *bias, options) : conv1d(input, weight, options));
+      },
+      "input"_a, "weight"_a, "bias"_a = nb::none(), "stride"_a = 1, "padding"_a = 0, "dilation"_a = 1);
+  m.def(
+      "max_pool2d",
+      [](const Operand& input, std::int64_t kernel_size, std::optional<std::int64_t> stride, std::int64_t padding) {
+        return Value(max_pool(input, kernel_size, stride.value_or(0), padding));
+      },
+      "input"_a, "kernel_size"_a, "stride"_a = nb::none(), "padding"_a = 0);
+  m.def(
+      "avg_pool2d",
+      [](const Operand& input, std::int64_t kernel_size, std::optional<std::int64_t> stride, std::int64_t padding) {
+        return Value(avg_pool(input, kernel_size, stride.value_or(0), padding));
+      },
+      "input"_a, "kernel_size"_a, "stride"_a = nb::none(), "padding"_a = 0);
+  m.def(
+      "scaled_dot_product_attention",
+      [](const Operand& query, const Operand& key, const Operand& value, const std::optional<Operand>& attn_mask, bool is_causal,
+         std::optional<double> scale) {
+        const AttentionOptions options{is_causal, scale};
+        return Value(attn_mask ? scaled_dot_product_attention(query, key, value, *attn_mask, options)
+                               : scaled_dot_product_attention(query, key, value, options));
+      },
+      "query"_a, "key"_a, "value"_a, "attn_mask"_a = nb::none(), nb::kw_only(), "is_causal"_a = false, "scale"_a = nb::none());
+  m.def(
+      "rotary",
+      [](const Operand& input, double base, std::int64_t first, bool interleaved) {
+        return Value(rotary(input, {base, first, interleaved}));
+      },
+      "input"_a, nb::kw_only(), "base"_a = 10000.0, "first"_a = 0, "interleaved"_a = false);
+}
+
+void init_losses(nb::module_& m) {
+  m.def(
+      "cross_entropy",
+      [](const Operand& input, const Operand& target, const std::optional<Operand>& weights, std::optional<std::int64_t> ignore_index) {
+        const CrossEntropyOptions options{ignore_index};
+        return Value(weights ? cross_entropy(input, target, *weights, options) : cross_entropy(input, target, options));
+      },
+      "input"_a, "target"_a, nb::kw_only(), "row_weights"_a = nb::none(), "ignore_index"_a = nb::none());
+  m.def(
+      "correct_count",
+      [](const Operand& input, const Operand& target, const std::optional<Operand>& weights) {
+        return Value(weights ? correct_count(input, target, *weights) : correct_count(input, target));
+      },
+      "input"_a, "target"_a, nb::kw_only(), "row_weights"_a = nb::none());
+}
+
+}  // namespace
+
+void init_layers(nb::module_& m) {
+  init_normalising(m);
+  init_products(m);
+  init_losses(m);
+  m.def("tracing", &tracing);
+  m.def(
+      "update", [](const Value& parameter, const Operand& value) { update(parameter.parameter(), value); }, "parameter"_a, "value"_a);
+  m.def("grad", &gradients, "loss"_a, "wrt"_a);
+  m.def("parameters_of", [](const Operand& value) {
+    std::vector<Value> out;
+    for (const Parameter& parameter : parameters_of(value)) out.emplace_back(parameter);
+    return out;
+  });
+}
+
+}  // namespace karez::python

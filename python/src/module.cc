@@ -1,0 +1,17 @@
+// The extension module karez._core: a list of what each file brings.
+#include "python/src/topics.h"
+
+#include "python/src/errors.h"
+
+NB_MODULE(_core, m) {
+  m.doc() = "The C++ face of Karez, as Python sees it; users take karez.";
+  m.attr("__version__") = KAREZ_VERSION;
+  karez::python::init_errors(m);
+  karez::python::init_world(m);
+  karez::python::init_tensor(m);
+  karez::python::init_functions(m);
+  karez::python::init_layers(m);
+  karez::python::init_compile(m);
+  karez::python::init_optim(m);
+  karez::python::init_batches(m);
+}

@@ -1,0 +1,74 @@
+// Optimisers and schedules.
+#include "api/optim.h"
+
+#include "python/src/topics.h"
+#include "python/src/value.h"
+
+namespace karez::python {
+namespace {
+using namespace nb::literals;
+
+std::vector<Tensor> tensors_from(const std::vector<const Value*>& values) {
+  std::vector<Tensor> out;
+  for (const Value* value : values) {
+    const auto* tensor = std::get_if<Tensor>(&value->is);
+    require(tensor != nullptr, "a gradient is a tensor of the program being traced");
+    out.push_back(*tensor);
+  }
+  return out;
+}
+
+template <class Optimiser> nb::class_<Optimiser> def_optimiser(nb::module_& m, const char* name) {
+  return nb::class_<Optimiser>(m, name)
+      .def("step", [](Optimiser& self, const std::vector<const Value*>& grads) { self.step(tensors_from(grads), user_line()); })
+      .def_prop_rw("lr", &Optimiser::lr, &Optimiser::set_lr);
+}
+
+void init_optimisers(nb::module_& m) {
+  def_optimiser<optim::SGD>(m, "SGD").def(
+      "__init__",
+      [](optim::SGD* self, const std::vector<const Value*>& parameters, double lr, double momentum, double weight_decay, bool nesterov,
+         const std::string& name) {
+        new (self) optim::SGD(parameters_from(parameters), {lr, momentum, weight_decay, nesterov, name});
+      },
+      "parameters"_a, "lr"_a, "momentum"_a, "weight_decay"_a, "nesterov"_a, "name"_a);
+  def_optimiser<optim::Adam>(m, "Adam").def(
+      "__init__",
+      [](optim::Adam* self, const std::vector<const Value*>& parameters, double lr, std::pair<double, double> betas, double eps, double weight_decay,
+         bool decoupled, const std::string& name) {
+        new (self) optim::Adam(parameters_from(parameters), {lr, betas.first, betas.second, eps, weight_decay, decoupled, name});
+      },
+      "parameters"_a, "lr"_a, "betas"_a, "eps"_a, "weight_decay"_a, "decoupled"_a, "name"_a);
+  def_optimiser<optim::RMSprop>(m, "RMSprop")
+      .def(
+          "__init__",
+          [](optim::RMSprop* self, const std::vector<const Value*>& parameters, double lr, double alpha, double eps, double weight_decay,
+             double momentum, bool centered, const std::string& name) {
+            new (self) optim::RMSprop(parameters_from(parameters), {lr, alpha, eps, weight_decay, momentum, centered, name});
+          },
+          "parameters"_a, "lr"_a, "alpha"_a, "eps"_a, "weight_decay"_a, "momentum"_a, "centered"_a, "name"_a);
+}
+
+}  // namespace
+
+void init_optim(nb::module_& m) {
+  init_optimisers(m);
+  m.def("clip_by_global_norm", [](const std::vector<const Value*>& grads, double most) {
+    const optim::Clipped clipped = optim::clip_by_global_norm(tensors_from(grads), most, user_line());
+    return std::pair(std::vector<Value>(clipped.grads.begin(), clipped.grads.end()), Value(clipped.norm));
+  });
+  nb::class_<optim::EMA>(m, "EMA")
+      .def("__init__", [](optim::EMA* self, const std::vector<const Value*>& parameters, double decay,
+                          const std::string& name) { new (self) optim::EMA(parameters_from(parameters), decay, name); })
+      .def("update", [](optim::EMA& self) { self.update(user_line()); })
+      .def("averages", [](const optim::EMA& self) { return std::vector<Value>(self.averages().begin(), self.averages().end()); });
+  nb::class_<optim::Schedule>(m, "Schedule", "A learning rate as a function of the step.")
+      .def(
+          "__call__", [](const optim::Schedule& schedule, std::int64_t step) { return schedule(step); }, "step"_a);
+  m.def("constant_schedule", &optim::constant_schedule, "lr"_a);
+  m.def("step_schedule", &optim::step_schedule, "lr"_a, "every"_a, "factor"_a);
+  m.def("cosine_schedule", &optim::cosine_schedule, "lr"_a, "total"_a, "warmup"_a = 0, "least"_a = 0.0);
+  m.def("linear_schedule", &optim::linear_schedule, "lr"_a, "total"_a, "warmup"_a = 0, "least"_a = 0.0);
+}
+
+}  // namespace karez::python

@@ -1,0 +1,157 @@
+// kz.Tensor: a value of the program being traced, a parameter or an array on its mesh, as one class; its operators.
+#include <nanobind/operators.h>
+
+#include <algorithm>
+#include <array>
+
+#include "python/src/topics.h"
+#include "python/src/value.h"
+
+namespace karez::python {
+
+const TensorType& Value::type() const {
+  struct Visit {
+    const TensorType& operator()(std::monostate) const {
+      base::fail("a parameter that has no path yet: it gets one when the module that holds it is listed or called, or by name=");
+    }
+    const TensorType& operator()(const Tensor& t) const { return t.type; }
+    const TensorType& operator()(const Parameter& p) const { return p.type(); }
+    const TensorType& operator()(const Array& a) const { return a.type(); }
+  };
+  return std::visit(Visit{}, is);
+}
+
+const Parameter& Value::parameter() const {
+  const auto* found = std::get_if<Parameter>(&is);
+  require(found != nullptr, is.index() == 0 ? "a parameter that has no path yet: list it through its module, or give it a name="
+                                            : "a tensor stands where a parameter is meant");
+  return *found;
+}
+
+const Array& Value::array() const {
+  const auto* found = std::get_if<Array>(&is);
+  require(found != nullptr, "a tensor ", type(),
+          is.index() == 1 ? " of a program being traced has no value yet: return it from the function, and read what the call gives"
+                          : " is a parameter: its value is read by its world");
+  return *found;
+}
+
+Operand::operator Term() const {
+  const SourceLine line = user_line();
+  if (nb::isinstance<Value>(object)) {
+    const Value& value = *nb::inst_ptr<Value>(object);
+    if (const auto* tensor = std::get_if<Tensor>(&value.is)) return Term(*tensor, line);
+    const auto* array = std::get_if<Array>(&value.is);
+    require(array == nullptr, "an array ", array != nullptr ? tensor::print(array->type()) : "",
+            " that an earlier call returned: a compiled function takes it as an argument, and computes with what that is");
+    return Term(value.parameter(), line);
+  }
+  if (PyBool_Check(object.ptr())) return Term(object.ptr() == Py_True, line);
+  if (PyFloat_Check(object.ptr())) return Term(PyFloat_AS_DOUBLE(object.ptr()), line);
+  if (!PyLong_Check(object.ptr())) return Term(constant(host_array(object), line), line);
+  const long long number = PyLong_AsLongLong(object.ptr());
+  if (number == -1 && PyErr_Occurred() != nullptr) {
+    PyErr_Clear();
+    base::fail(ErrorKind::type, "the number ", nb::cast<std::string>(nb::str(object)), " does not fit into 64 bits");
+  }
+  return Term(static_cast<std::int64_t>(number), line);
+}
+
+std::vector<Term> terms_of(const Operands& operands) { return {operands.begin(), operands.end()}; }
+
+std::vector<Parameter> parameters_from(const std::vector<const Value*>& values) {
+  std::vector<Parameter> out;
+  for (const Value* value : values) out.push_back(value->parameter());
+  return out;
+}
+
+namespace {
+
+template <auto F> void def_operator(nb::class_<Value>& type, const char* name, const char* reflected = nullptr) {
+  type.def(
+      name, [](const Operand& a, const Operand& b) { return Value(F(a, b)); }, nb::is_operator());
+  if (reflected != nullptr)
+    type.def(
+        reflected, [](const Operand& b, const Operand& a) { return Value(F(a, b)); }, nb::is_operator());
+}
+
+nb::tuple shape_of(const Value& value) {
+  nb::list out;
+  for (std::int64_t size : value.type().shape) out.append(size);
+  return nb::tuple(out);
+}
+
+// "f32[8@data, 4]", of an array that is split on its mesh; else the logical type.
+std::string text_of(const Value& value) {
+  const auto* array = std::get_if<Array>(&value.is);
+  const bool split = array != nullptr && std::any_of(array->layout().begin(), array->layout().end(), [](auto sbp) { return sbp.is_split(); });
+  return split ? sbp::print(array->type(), array->mesh(), array->layout()) : tensor::print(value.type());
+}
+
+}  // namespace
+
+void init_tensor(nb::module_& m) {
+  nb::class_<Value> type(m, "Tensor", nb::dynamic_attr(), nb::is_weak_referenceable(),
+                         "A tensor: a value of the function that is being compiled, a parameter, or an array that a compiled function returned.");
+  type.def(nb::init<>());
+  type.def("_bind", [](Value& value, const std::string& name, Shape shape, DType dtype, const Initialiser& init) {
+    value.is = Parameter(name, {dtype, std::move(shape)}, init);
+  });
+  type.def_prop_ro("shape", shape_of, "The logical sizes, as a tuple.");
+  type.def_prop_ro("_dtype", [](const Value& value) { return std::string(name_of(value.type().dtype)); });
+  type.def_prop_ro("_kind", [](const Value& value) { return std::to_array({"unbound", "traced", "parameter", "array"})[value.is.index()]; });
+  type.def_prop_ro("path", [](const Value& value) { return value.parameter().name(); });
+  type.def_prop_ro("_identity", [](const Value& value) { return reinterpret_cast<std::uintptr_t>(value.parameter().identity().lock().get()); });
+  type.def("_text", text_of);
+  type.def("_begin_with", [](const Value& value, nb::handle array) { value.parameter().begin_with(host_array(array)); });
+  type.def("done", [](const Value& value) { return value.array().done(); });
+  type.def("wait", [](const Value& value) {
+    const Array array = value.array();
+    nb::gil_scoped_release released;
+    array.wait();
+  });
+  type.def("_read", [](const Value& value) {
+    const Array array = value.array();
+    const SourceLine line = user_line();
+    HostArray out;
+    {
+      nb::gil_scoped_release released;
+      out = array.read(line);
+    }
+    return numpy_array(std::move(out));
+  });
+  type.def("_local", [](const Value& value) {
+    const Array array = value.array();
+    std::vector<HostArray> parts;
+    {
+      nb::gil_scoped_release released;
+      parts = array.local();
+    }
+    nb::list out;
+    for (HostArray& part : parts) out.append(numpy_array(std::move(part)));
+    return out;
+  });
+  using Two = Tensor (*)(Term, Term);
+  def_operator<static_cast<Two>(&karez::operator+)>(type, "__add__", "__radd__");
+  def_operator<static_cast<Two>(&karez::operator-)>(type, "__sub__", "__rsub__");
+  def_operator<static_cast<Two>(&karez::operator*)>(type, "__mul__", "__rmul__");
+  def_operator<static_cast<Two>(&karez::operator/)>(type, "__truediv__", "__rtruediv__");
+  def_operator<&karez::pow>(type, "__pow__", "__rpow__");
+  def_operator<&karez::logical_and>(type, "__and__", "__rand__");
+  def_operator<&karez::logical_or>(type, "__or__", "__ror__");
+  def_operator<static_cast<Two>(&karez::operator<)>(type, "__lt__");
+  def_operator<static_cast<Two>(&karez::operator<=)>(type, "__le__");
+  def_operator<static_cast<Two>(&karez::operator>)>(type, "__gt__");
+  def_operator<static_cast<Two>(&karez::operator>=)>(type, "__ge__");
+  def_operator<&karez::equal>(type, "__eq__");
+  def_operator<&karez::not_equal>(type, "__ne__");
+  type.def("__neg__", [](const Operand& x) { return Value(-Term(x)); });
+  type.def("__invert__", [](const Operand& x) { return Value(logical_not(x)); });
+  nb::class_<Initialiser>(m, "Initialiser", "How a parameter begins; its numbers follow the world's seed and the parameter's path.");
+  m.def("uniform_init", &uniform_init);
+  m.def("normal_init", &normal_init);
+  m.def("constant_init", &constant_init);
+  m.def("value_init", [](nb::handle array) { return value_init(host_array(array)); });
+}
+
+}  // namespace karez::python

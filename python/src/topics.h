@@ -1,0 +1,17 @@
+// What each file of the bindings adds to the module.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace karez::python {
+namespace nb = nanobind;
+
+void init_world(nb::module_& m);      // worlds and meshes on them
+void init_tensor(nb::module_& m);     // tensors, arrays and parameters as one class
+void init_functions(nb::module_& m);  // functions of tensors
+void init_layers(nb::module_& m);     // those that layers are made of
+void init_compile(nb::module_& m);    // compiled functions and what they return
+void init_optim(nb::module_& m);      // optimisers and schedules
+void init_batches(nb::module_& m);    // sources of batches, and the progress line
+
+}  // namespace karez::python

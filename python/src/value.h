@@ -1,0 +1,76 @@
+// What Python's one Tensor holds, and the operands that functions take.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "api/array.h"
+#include "api/functions.h"
+#include "python/src/errors.h"
+
+namespace karez::python {
+namespace nb = nanobind;
+
+// A value of the program being traced, a parameter, or an array that a compiled function returned. Nothing: a parameter that has no path yet.
+struct Value {
+  std::variant<std::monostate, Tensor, Parameter, Array> is;
+
+  Value() = default;
+  Value(Tensor tensor) : is(std::move(tensor)) {}
+  Value(Parameter parameter) : is(std::move(parameter)) {}
+  Value(Array array) : is(std::move(array)) {}
+  const TensorType& type() const;
+  const Parameter& parameter() const;  // or an error
+  const Array& array() const;          // likewise
+};
+
+// An argument of a function of tensors: a Value, a number or a NumPy array; becomes a Term when it is asked for, with the user's line.
+struct Operand {
+  nb::object object;
+  operator Term() const;
+};
+using Operands = std::vector<Operand>;
+std::vector<Term> terms_of(const Operands& operands);
+std::vector<Parameter> parameters_from(const std::vector<const Value*>& values);
+
+// NumPy's arrays and ours: whatever NumPy can make an array of is copied in; out of here an array owns its bytes.
+HostArray host_array(nb::handle array);
+nb::object numpy_array(HostArray array);
+bool is_numpy(nb::handle object);  // an array or a scalar of NumPy's
+
+// A dtype by its name, or anything of that name ("f32", "float32", numpy.float32).
+DType dtype_of_object(nb::handle object);
+
+}  // namespace karez::python
+
+namespace nanobind::detail {
+
+template <> struct type_caster<karez::python::Operand> {
+  NB_TYPE_CASTER(karez::python::Operand, const_name("Tensor | float | int | bool | numpy.ndarray"))
+  bool from_python(handle src, uint8_t, cleanup_list*) noexcept {
+    if (!isinstance<karez::python::Value>(src) && !PyFloat_Check(src.ptr()) && !PyLong_Check(src.ptr()) && !karez::python::is_numpy(src))
+      return false;
+    value.object = borrow(src);
+    return true;
+  }
+};
+
+template <> struct type_caster<karez::DType> {
+  NB_TYPE_CASTER(karez::DType, const_name("DType"))
+  bool from_python(handle src, uint8_t, cleanup_list*) noexcept {
+    try {
+      value = karez::python::dtype_of_object(src);
+      return true;
+    } catch (...) { return PyErr_Clear(), false; }
+  }
+};
+
+}  // namespace nanobind::detail

@@ -1,0 +1,142 @@
+// Worlds and meshes on them.
+#include "api/world.h"
+
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/shared_ptr.h>
+
+#include <map>
+#include <memory>
+
+#include "python/src/topics.h"
+#include "python/src/value.h"
+
+namespace karez::python {
+namespace {
+using namespace nb::literals;
+
+// What a thread does while it waits: Python may want to interrupt it.
+void look_for_signals() {
+  nb::gil_scoped_acquire held;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+std::shared_ptr<World> make_world(int devices, std::uint64_t seed, int workers, int team, int in_flight, std::int64_t memory, bool check_nan,
+                                  const std::string& cost_file, int device_limit, double peer_timeout) {
+  WorldOptions options;
+  options.devices = devices;
+  options.seed = seed;
+  options.workers = workers;
+  options.team = team;
+  options.in_flight = in_flight;
+  options.memory = memory;
+  options.check_nan = check_nan;
+  options.cost_file = cost_file;
+  options.device_limit = device_limit;
+  options.peer_timeout = peer_timeout;
+  options.while_waiting = look_for_signals;
+  nb::gil_scoped_release released;
+  return {new World(std::move(options)), [](World* world) {
+            nb::gil_scoped_release waiting;
+            delete world;
+          }};
+}
+
+void init_variables(nb::class_<World>& type) {
+  type.def("has", [](const World& world, const Value& parameter) {
+    const Parameter& which = parameter.parameter();
+    nb::gil_scoped_release released;
+    return world.has(which);
+  });
+  type.def("read", [](const World& world, const Value& parameter) {
+    const SourceLine line = user_line();
+    const Parameter which = parameter.parameter();
+    HostArray out;
+    {
+      nb::gil_scoped_release released;
+      out = world.read(which, line);
+    }
+    return numpy_array(std::move(out));
+  });
+  type.def("read_named", [](const World& world, const std::string& name) {
+    const SourceLine line = user_line();
+    HostArray out;
+    {
+      nb::gil_scoped_release released;
+      out = world.read(name, line);
+    }
+    return numpy_array(std::move(out));
+  });
+  type.def("write", [](World& world, const Value& parameter, nb::handle value) {
+    const Parameter which = parameter.parameter();
+    const HostArray array = host_array(value);
+    nb::gil_scoped_release released;
+    world.write(which, array);
+  });
+  type.def("first_values", [](const World& world, const std::vector<const Value*>& parameters) {
+    const std::vector<Parameter> which = parameters_from(parameters);
+    std::vector<HostArray> values;
+    {
+      nb::gil_scoped_release released;
+      values = world.first_values(which);
+    }
+    nb::list out;
+    for (HostArray& value : values) out.append(numpy_array(std::move(value)));
+    return out;
+  });
+  type.def("variables", &World::variables, nb::call_guard<nb::gil_scoped_release>());
+}
+
+void init_files(nb::class_<World>& type) {
+  type.def("save", [](const World& world, const std::string& path, std::int64_t position, const std::map<std::string, std::string>& notes) {
+    const SourceLine line = user_line();
+    nb::gil_scoped_release released;
+    world.save(path, {position, notes}, line);
+  });
+  type.def("load", [](World& world, const std::string& path, const std::vector<const Value*>& parameters,
+                      const std::vector<std::pair<std::string, std::string>>& names, bool missing, bool extra) {
+    LoadOptions options{.parameters = parameters_from(parameters), .missing = missing, .extra = extra};
+    for (const auto& [file, name] : names) options.rules.push_back({.file = file, .name = name});
+    CheckpointNotes notes;
+    {
+      nb::gil_scoped_release released;
+      notes = world.load(path, options);
+    }
+    return std::pair(notes.position, notes.notes);
+  });
+}
+
+}  // namespace
+
+void init_world(nb::module_& m) {
+  nb::class_<World> type(m, "World", "Devices, the threads that serve them, and all state that outlives calls.");
+  type.def("__init__", [](World*) { base::fail("worlds are made by karez.init"); });
+  m.def("make_world", &make_world, "devices"_a, "seed"_a, "workers"_a, "team"_a, "in_flight"_a, "memory"_a, "check_nan"_a, "cost_file"_a,
+        "device_limit"_a, "peer_timeout"_a);
+  type.def_prop_ro("rank", &World::rank);
+  type.def_prop_ro("ranks", &World::ranks);
+  type.def("barrier", &World::barrier, nb::call_guard<nb::gil_scoped_release>());
+  type.def("reset", &World::reset, nb::call_guard<nb::gil_scoped_release>());
+  type.def("seed", &World::seed, nb::call_guard<nb::gil_scoped_release>());
+  type.def("held_bytes", &World::held_bytes);
+  type.def("mesh", [](const World& world, std::vector<std::pair<std::string, int>> axes, int first, std::vector<int> devices) {
+    std::vector<MeshAxis> list;
+    for (auto& [name, size] : axes) list.push_back({std::move(name), size});
+    return world.mesh(std::move(list), {first, std::move(devices)});
+  });
+  init_variables(type);
+  init_files(type);
+  nb::class_<DeviceMesh>(m, "DeviceMesh")
+      .def("__repr__", [](const DeviceMesh& mesh) { return sbp::print(mesh.mesh); })
+      .def_prop_ro("axes", [](const DeviceMesh& mesh) {
+        std::vector<std::pair<std::string, int>> out;
+        for (const MeshAxis& axis : mesh.mesh.axes) out.emplace_back(axis.name, axis.size);
+        return out;
+      });
+  m.def("parse_mesh", [](const std::string& text) {
+    std::vector<std::pair<std::string, int>> out;
+    for (const MeshAxis& axis : Mesh::parse(text).axes) out.emplace_back(axis.name, axis.size);
+    return out;
+  });
+}
+
+}  // namespace karez::python

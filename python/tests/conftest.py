@@ -1,0 +1,19 @@
+"""The package under test is that of this build; each test begins without a world."""
+
+import os
+import pathlib
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / os.environ.get("KAREZ_BUILD", "build") / "python"))
+
+import karez.worlds  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def no_world():
+    karez.worlds._end()
+    yield
+    karez.worlds._end()

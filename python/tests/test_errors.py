@@ -1,0 +1,166 @@
+"""Texts of errors: what is wrong, both values, the line of Python, and what to do instead. And bad calls, which never crash."""
+
+import random
+
+import numpy as np
+import pytest
+
+import karez as kz
+from karez import F, P, nn
+
+X = np.ones((4, 6), np.float32)
+LATER = []
+
+
+def leaked():
+    kz.compile(lambda x: LATER.append(x) or x)(X)
+    return LATER.pop()
+
+
+def kept(x):
+    return kz.compile(lambda a: a + 1)(x)
+
+
+GOLDEN = {
+    "inner sizes": (lambda: kz.compile(lambda x: x @ x)(X), kz.ShapeError, "matmul: inner sizes differ: 6 and 4"),
+    "a layer's": (lambda: kz.compile(nn.Sequential(nn.Linear(5, 2)))(X), kz.ShapeError, "linear: inner sizes differ: 6 and 5 (x f32[4, 6], weight f32[2, 5])"),
+    "broadcast": (lambda: kz.compile(lambda x: x + np.ones(5))(X), kz.ShapeError, "shapes do not broadcast"),
+    "reshape": (lambda: kz.compile(lambda x: x.reshape(5, -1))(X), kz.ShapeError, "reshape: f32[4, 6] has 24 elements, which [5, -1] does not divide"),
+    "an axis": (lambda: kz.compile(lambda x: x.sum(3))(X), kz.ShapeError, "axis 3 of a tensor with 2 dimensions does not exist"),
+    "a dimension": (lambda: kz.compile(lambda x: x.transpose(0, 2))(X), kz.ShapeError, "dimension 2 of f32[4, 6] does not exist"),
+    "an index": (lambda: kz.compile(lambda x: x[4])(X), kz.ShapeError, "index 4 of f32[4, 6]: dimension 0 has 4 elements"),
+    "too many indices": (lambda: kz.compile(lambda x: x[0, 0, 0])(X), kz.ShapeError, "an index of 3 entries for f32[4, 6]"),
+    "a mask": (lambda: kz.compile(lambda x: x[x > 0])(X), kz.TypeError, "a mask as an index gives a tensor whose shape depends on numbers: kz.where(mask, x, 0)"),
+    "an index that is none": (lambda: kz.compile(lambda x: x["a"])(X), kz.TypeError, "at most one array of integers, not 'a'"),
+    "if": (lambda: kz.compile(lambda x: x if x.sum() > 0 else -x)(X), kz.TypeError, "a Python `if`, `while`, `and`, `or` or `not` on a tensor inside of a compiled "
+           "function: the program is written before its numbers are known. kz.where(condition, a, b)"),
+    "float": (lambda: kz.compile(lambda x: float(x.sum()))(X), kz.UserError, "item() of f32[], a value of the function that is being compiled"),
+    "numpy": (lambda: kz.compile(lambda x: x.numpy())(X), kz.UserError, "numpy() of f32[4, 6], a value of the function that is being compiled"),
+    "item of many": (lambda: kept(X).item(), kz.ShapeError, "f32[4, 6] has 24 elements; item() and float() read a single one"),
+    "a mean of integers": (lambda: kz.compile(lambda x: x.mean())(np.arange(3)), kz.TypeError, "mean of i64[3]: cast it to a float first"),
+    "float16": (lambda: kept(X.astype(np.float16)), kz.TypeError, "an array of float16; there are float32, float64, int32, int64 and bool"),
+    "uint8": (lambda: kept(X.astype(np.uint8)), kz.TypeError, "an array of uint8; there are float32"),
+    "text": (lambda: kept(np.array(["a"])), kz.TypeError, "an array of <U1; there are float32"),
+    "objects": (lambda: kept(np.array([None])), kz.TypeError, "an array of object; there are float32"),
+    "an integer of 64 bits": (lambda: kept(2**63), kz.TypeError, "an array of uint64; there are float32"),
+    "a number of 65 bits": (lambda: kz.compile(lambda x: x * 2**64)(X), kz.TypeError, "the number 18446744073709551616 does not fit into 64 bits"),
+    "no dtype": (lambda: kz.compile(lambda x: x.to("f16"))(X), TypeError, "cast(): incompatible function arguments"),
+    "a tensor of another trace": (lambda: kz.compile(lambda x, y=None: x + leak)(X), kz.UserError, "belongs to another trace"),
+    "a tensor behind its trace": (lambda: leak + 1, kz.UserError, "no program is being traced on this thread"),
+    "an array inside": (lambda: kz.compile(lambda x: x + array)(X), kz.UserError, "an array f32[4, 6] that an earlier call returned: a compiled function takes it as an argument"),
+    "backward outside": (lambda: kept(X).backward(), kz.UserError, "backward() outside of a compiled function"),
+    "backward of a matrix": (lambda: kz.compile(lambda x: x.backward())(X), kz.TypeError, "a gradient starts from a loss of one float, f32[] or f64[], not from f32[4, 6]"),
+    "step outside": (lambda: kz.optim.SGD([w], lr=1).step(), kz.UserError, "step() outside of a compiled function"),
+    "step before backward": (lambda: kz.compile(lambda: kz.optim.SGD([w], lr=1).step())(), kz.UserError, "step(): no parameter of this optimiser has a gradient"),
+    "an optimiser of nothing": (lambda: kz.optim.Adam([]), kz.UserError, "an optimiser 'adam' without parameters"),
+    "an optimiser of what has no path": (lambda: kz.optim.Adam([nn.Parameter([1.0])]), kz.UserError, "no path yet"),
+    "a rate": (lambda: kz.optim.Adam([w], lr=-1.0), kz.UserError, "optimiser 'adam': lr is -1.0; it must be a finite number and not below 0"),
+    "a module outside": (lambda: nn.Linear(6, 2)(X), kz.UserError, "Linear is called outside of a compiled function: write @kz.compile"),
+    "no forward": (lambda: kz.compile(nn.Module())(X), kz.UserError, "Module has no forward(...)"),
+    "a bare parameter": (lambda: kz.compile(lambda x: x + nn.Parameter([1.0]))(X), kz.UserError, "a parameter that has no path yet"),
+    "a mesh too large": (lambda: (kz.Mesh(data=2), kz.Mesh(data=4)), kz.DeviceError, "mesh(data=4) takes 4 devices, but the world has 2; karez.init(devices=4) before the first mesh"),
+    "a mesh's size": (lambda: kz.Mesh(data=2.5), kz.UserError, "Mesh: axis data has size 2.5; a whole number is meant"),
+    "a mesh's text": (lambda: kz.Mesh("data=x"), kz.Error, "expected an integer"),
+    "a second world": (lambda: (kz.init(), kz.init()), kz.UserError, "karez.init: there is a default world already"),
+    "P": (lambda: P("data", 3), kz.LayoutError, "P takes names of mesh axes and None, not 3"),
+    "no function": (lambda: kz.compile(3), kz.UserError, "compile takes a function, not int"),
+    "micro-batches": (lambda: kz.compile(lambda x: x, microbatches=0)(X), kz.UserError, "microbatches=0; at least 1 is meant"),
+    "gelu": (lambda: kz.compile(lambda x: F.gelu(x, approximate="erf"))(X), kz.UserError, "gelu: approximate='erf'; it is 'none' or 'tanh'"),
+    "cross_entropy": (lambda: kz.compile(lambda x: F.cross_entropy(x, np.zeros(4, int), reduction="sum"))(X), kz.UserError, "cross_entropy: reduction='sum'"),
+    "a label": (lambda: kz.compile(lambda x: F.cross_entropy(x, np.array([0, 1, 9, 0])))(X).numpy(), kz.Error, "label"),
+    "split": (lambda: kz.compile(lambda x: x.split([1, 2], dim=1))(X), kz.ShapeError, "split: sizes [1, 2] do not add up to 6"),
+    "pickling": (lambda: __import__("pickle").dumps(kept(X)), kz.UserError, "a tensor is not pickled: kz.save(path)"),
+    "load": (lambda: kz.load("/nowhere/at/all"), kz.DataError, "/nowhere/at/all"),
+}
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_errors_say_what_is_wrong_and_what_to_do(name):
+    global leak, array, w
+    call, kind, text = GOLDEN[name]
+    if "leak" in call.__code__.co_names or name == "a tensor of another trace":
+        leak = leaked()
+    if name == "an array inside":
+        array = kept(X)
+    if "w" in call.__code__.co_names or "step" in name:
+        w = nn.Parameter([1.0], name="w")
+    with pytest.raises(kind) as caught:
+        call()
+    assert text in str(caught.value)
+
+
+def test_errors_name_the_line_where_the_op_was_written():
+    def body(x):
+        y = x.exp()
+        return nn.functional.linear(y, np.ones((3, 5), np.float32))  # the line
+
+    with pytest.raises(kz.ShapeError) as caught:
+        kz.compile(body)(X)
+    line = body.__code__.co_firstlineno + 2
+    assert f"\n  at test_errors.py:{line}" in str(caught.value) and caught.value.where == f"test_errors.py:{line}"
+
+
+def test_errors_of_a_launch_name_their_line_too():
+    def body(x, y):
+        return F.cross_entropy(x, y)  # the line
+
+    with pytest.raises(kz.Error, match=f"test_errors.py:{body.__code__.co_firstlineno + 1}"):
+        kz.compile(body)(X, np.array([0, 1, 9, 0])).numpy()
+    kz.reset()
+
+
+def test_kinds_are_pythons_too():
+    assert issubclass(kz.ShapeError, ValueError) and issubclass(kz.TypeError, TypeError) and issubclass(kz.ShapeError, kz.Error)
+    assert {one.__name__ for one in kz.Error.__subclasses__()} == {f"{kind}Error" for kind in (
+        "User", "Shape", "Type", "Layout", "Name", "Device", "Peer", "Hang", "Data")}
+
+
+def test_an_exception_in_the_body_comes_out_as_it_is():
+    class Mine(Exception):
+        pass
+
+    def body(x):
+        raise Mine("own")
+
+    with pytest.raises(Mine, match="own"):
+        kz.compile(body)(X)
+    assert float(kz.compile(lambda x: x * 2)(1.0)) == 2
+
+
+ODD = [None, 0, -1, 2**63, 2**64, float("nan"), float("inf"), -0.0, 1e300, "", "x", b"x", [], [1], [2**63], [-1], (), {}, {"a": 1}, object(), print, True,
+       np.float64(2), np.zeros(0), np.zeros((2, 3)), np.zeros((2, 3), int), np.array(["a"]), np.zeros((0, 4)), ["a"], [[1], [1, 2]], kz.float32, int, slice(None), ...]
+
+
+def public():
+    for where, names in ((kz, kz.functions.__all__ + ["tensor"]), (F, F.__all__), (kz.nn.init, ["uniform", "normal", "constant", "value"]), (kz.optim, kz.optim.__all__),
+                         (nn, [n for n in dir(nn) if n[0].isupper()]), (kz, ["Mesh", "P", "grad", "value_and_grad", "compile"])):
+        for name in names:
+            if callable(getattr(where, name)) and name not in ("Extreme", "Sorted"):
+                yield f"{where.__name__}.{name}", getattr(where, name)
+
+
+def test_bad_calls_never_crash():
+    draw = random.Random(7)
+    functions = dict(public())
+    assert len(functions) > 120
+    calls = 40 if len(functions) else 0
+
+    def body(x):
+        inside = [*ODD, x, x, x.sum(), x > 0, x.long()]
+        for name, function in functions.items():
+            for _ in range(calls):
+                args = [draw.choice(inside) for _ in range(draw.randrange(5))]
+                words = {draw.choice(["dim", "dtype", "keepdim", "eps", "p", "weight", "nothing"]): draw.choice(inside)} if draw.random() < 0.3 else {}
+                try:
+                    function(*args, **words)
+                except Exception:
+                    pass
+        for method in [m for m in dir(x) if not m.startswith("__")]:
+            for _ in range(calls if callable(getattr(type(x), method)) else 0):
+                try:
+                    getattr(x, method)(*[draw.choice(inside) for _ in range(draw.randrange(4))])
+                except Exception:
+                    pass
+        return x + 1
+
+    np.testing.assert_array_equal(kz.compile(body)(X).numpy(), X + 1)

@@ -1,0 +1,136 @@
+"""The package as a citizen of the process: import, signals, the interpreter's lock, forks, and launchers."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = ROOT / os.environ.get("KAREZ_BUILD", "build")
+
+
+def script(text, *prefix, code=0, timeout=120):
+    environment = os.environ | {"PYTHONPATH": str(BUILD / "python")}
+    done = subprocess.run([*prefix, sys.executable, "-c", textwrap.dedent(text)], capture_output=True, text=True, timeout=timeout, env=environment)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_import_starts_no_thread_opens_no_socket_and_is_quick():
+    out = script("""
+        import time, os
+        import numpy
+        used, begin = time.process_time(), time.time()
+        import karez
+        used = time.process_time() - used
+        sockets = [one for one in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{one}") and "socket" in os.readlink(f"/proc/self/fd/{one}")]
+        print(len(os.listdir("/proc/self/task")), len(sockets), used)
+    """)
+    threads_of_numpy = int(script("import os, numpy; print(len(os.listdir('/proc/self/task')))"))
+    threads, sockets, seconds = out.split()
+    assert (int(threads), int(sockets)) == (threads_of_numpy, 0)
+    assert float(seconds) <= 0.3
+
+
+def test_the_version_is_the_builds():
+    import karez as kz
+
+    assert f"VERSION {kz.__version__} " in (ROOT / "CMakeLists.txt").read_text()
+
+
+SLOW = """
+    import os, signal, threading, time
+    import numpy as np
+    import karez as kz
+    x = np.random.default_rng(0).normal(size=(1500, 1500)).astype(np.float32)
+    @kz.compile
+    def slow(x):
+        for _ in range(20):
+            x = (x @ x) * 1e-3
+        return x.sum()
+    slow.compile(x)
+"""
+
+
+def test_ctrl_c_ends_a_wait_at_once_and_the_launch_ends_behind_it():
+    out = script(SLOW + """
+    result = slow(x)
+    threading.Timer(0.2, lambda: (at.append(time.time()), os.kill(os.getpid(), signal.SIGINT))).start()
+    at = []
+    try:
+        result.numpy()
+        print("ended before")
+    except KeyboardInterrupt:
+        print(time.time() - at[0])
+    print(np.isfinite(float(result)) or True, float(kz.compile(lambda a: a * 2)(4.0)))
+    """)
+    first, rest = out.split("\n", 1)
+    assert float(first) <= 0.15 and rest == "True 8.0\n"
+
+
+def test_others_run_while_one_waits():
+    out = script(SLOW + """
+    counted, stop = [0], threading.Event()
+    def count():
+        while not stop.is_set():
+            counted[0] += 1
+            time.sleep(0.001)
+    thread = threading.Thread(target=count)
+    result = slow(x)
+    thread.start()
+    begin = time.time()
+    float(result)
+    stop.set(); thread.join()
+    print((time.time() - begin) / max(1, counted[0]))
+    """)
+    assert float(out) < 0.05, "seconds a turn of the other thread, which sleeps for 0.001"
+
+
+def test_a_fork_before_the_first_world_is_fine_and_one_after_it_says_why_not():
+    assert script("""
+        import os, sys
+        import karez as kz
+        if os.fork() == 0:
+            print(float(kz.compile(lambda a: a * 2)(4.0)), flush=True)
+            os._exit(0)
+        os.wait()
+        kz.init()
+        if os.fork() == 0:
+            for call in (lambda: kz.Mesh(), lambda: kz.compile(lambda a: a)(1.0), kz.rank, lambda: f(2.0), lambda: float(before)):
+                try:
+                    call()
+                    print("no error", flush=True)
+                except kz.Error as error:
+                    print("is a fork" in str(error), flush=True)
+            os._exit(0)
+        os.wait()
+    """.replace("kz.init()\n", "f = kz.compile(lambda a: a + 1); before = f(1.0)\n")) == "8.0\n" + "True\n" * 5
+
+
+def test_ranks_of_karez_run_train_as_one_process_does():
+    text = """
+        import numpy as np
+        import karez as kz
+        from karez import F, nn
+        net = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 4)).double()
+        opt = kz.optim.Adam(net.parameters(), lr=1e-2)
+        mesh = kz.Mesh(data=2)
+        @kz.compile(mesh=mesh)
+        def step(x, y):
+            loss = F.cross_entropy(net(x), y)
+            loss.backward(); opt.step()
+            return loss
+        random = np.random.default_rng(0)
+        x, y = random.normal(size=(8, 6)), random.integers(0, 4, 8)
+        losses = [float(step(x, y)) for _ in range(5)]
+        kz.barrier()
+        print(kz.ranks(), *losses)
+    """
+    alone, together = script(text).split(), script(text, BUILD / "tools" / "karez", "run", "-n", "2").splitlines()
+    assert len(together) == 2
+    for line in together:
+        words = line.split()
+        assert words[-6] == "2" and [float(w) for w in words[-5:]] == pytest.approx([float(w) for w in alone[1:]], rel=1e-10)
