@@ -8,7 +8,8 @@ Rows stand in tests/mutants.txt, a blank line between two:
     who plan_test
 
 The lines after '-' stand together in the file exactly once, blanks at their ends apart; one '-' line may also be a part of a line. The lines
-after '+' take their place; with none, the old ones go. `who` names the test binary that must fail (or crash, or hang). '#' begins a comment line.
+after '+' take their place; with none, the old ones go. `who` names the test binary that must fail (or crash, or hang),
+or a file of the Python package's tests, python/tests/test_compile.py. '#' begins a comment line.
 """
 
 import argparse
@@ -24,6 +25,7 @@ from dataclasses import dataclass, field
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROWS = ROOT / "tests" / "mutants.txt"
+PYTHON = str(ROOT / ".venv" / "bin" / "python")
 ENOUGH = 0.95
 
 
@@ -118,24 +120,33 @@ class Copy:
         path.write_bytes(content)
 
     def configure(self):
-        words = ["cmake", "--log-level=WARNING", "-G", "Ninja", "-S", str(self.tree), "-B", str(self.build)]
+        words = ["cmake", "--log-level=WARNING", "-G", "Ninja", "-S", str(self.tree), "-B", str(self.build), f"-DPython_EXECUTABLE={PYTHON}"]
         if subprocess.run(["which", "ccache"], capture_output=True).returncode == 0:
             words += ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache", "-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON"]
         subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
 
     def make(self, *targets):
         """None, or what the compiler said."""
-        rc, out = run(["ninja", "-C", str(self.build), *targets], self.tree, None)
+        rc, out = run(["ninja", "-C", str(self.build), *{target_of(one) for one in targets}], self.tree, None)
         return None if rc == 0 else "\n".join(line for line in out.splitlines() if "error" in line or "FAILED" in line)[:600]
 
     def test(self, who, limit):
         """True if the binary passes within the limit, and its seconds."""
         begin = time.monotonic()
-        rc, out = run([str(self.build / who), "--gtest_brief=1", "--gtest_fail_fast"], self.tree, limit)
+        if who.endswith(".py"):
+            words = [PYTHON, "-m", "pytest", "-q", "-x", str(self.tree / who)]
+        else:
+            words = [str(self.build / who), "--gtest_brief=1", "--gtest_fail_fast"]
+        rc, out = run(words, self.tree, limit)
         if rc != 0 and not self.quiet:
-            failed = sorted(set(re.findall(r"\[  FAILED  \] ([\w./]+)", out)))
+            failed = sorted(set(re.findall(r"(?:\[  FAILED  \]|^FAILED) ([\w./:]+)", out, re.M)))
             print(f"    noticed by {failed[0] if failed else who + ' with exit code ' + str(rc)}")
         return rc == 0, time.monotonic() - begin
+
+
+def target_of(who):
+    """What is built for a test: its binary, or the Python package."""
+    return "karez_python" if who.endswith(".py") else who
 
 
 def run(words, folder, limit):

@@ -6,7 +6,7 @@ from collections import OrderedDict
 import numpy
 
 from . import _core, trees
-from .errors import UserError
+from .errors import Error, UserError, without_own_frames
 from .gradients import Recording
 from .layouts import by_dimension
 from .nn import changes
@@ -51,7 +51,10 @@ class Compiled:
     def __call__(self, *args, **keywords):
         check_fork()
         program, leaves = self._program(args, keywords)
-        values = program.function.inlined(leaves) if _core.tracing() else program.function.call(leaves)
+        try:
+            values = program.function.inlined(leaves) if _core.tracing() else program.function.call(leaves)
+        except Error as error:
+            raise without_own_frames(error)
         return trees.unflatten(program.results, iter(values))
 
     def compile(self, *args, **keywords):

@@ -1,6 +1,8 @@
 """What goes wrong, by kind: an Error for each of the C++ face's, whose text says what is wrong, both values, and the line of the program."""
 
 import builtins
+import os
+import types
 
 
 class Error(Exception):
@@ -43,3 +45,18 @@ class HangError(Error):
 
 class DataError(Error):
     """A file or source does not hold what it should."""
+
+
+def without_own_frames(error):
+    """The error with a traceback of the program's frames alone; KAREZ_TRACEBACK=full leaves the package's in it."""
+    if os.environ.get("KAREZ_TRACEBACK") == "full":
+        return error
+    own, step, found = os.path.dirname(__file__) + os.sep, error.__traceback__, []
+    while step is not None:
+        if not step.tb_frame.f_code.co_filename.startswith(own):
+            found.append(step)
+        step = step.tb_next
+    trace = None
+    for step in reversed(found):
+        trace = types.TracebackType(trace, step.tb_frame, step.tb_lasti, step.tb_lineno)
+    return error.with_traceback(trace)

@@ -13,7 +13,7 @@ from .worlds import check_fork
 
 
 def tensor(data, dtype=None):
-    """A constant of the program that is being traced, from numbers or a NumPy array. Python's floats become float32."""
+    """A tensor of numbers or a NumPy array, which is copied; in a compiled function a constant of it. Python's floats become float32."""
     array = numpy.asarray(data)
     if dtype is not None:
         array = array.astype(dtype.name if isinstance(dtype, DType) else dtype)
@@ -75,7 +75,7 @@ def _iter(self):
 def _repr(self):
     if self._kind != "array":
         return f"Tensor({self._text()})"
-    return f"Tensor({self._text()}, {numpy.array2string(self.numpy(), separator=', ', prefix=' ' * 8, threshold=64)})"
+    return f"Tensor({self._layout_text()}, {numpy.array2string(self.numpy(), separator=', ', prefix=' ' * 8, threshold=64)})"
 
 
 def _expanded(self, key):
@@ -90,7 +90,10 @@ def _expanded(self, key):
 
 
 def _getitem(self, key):
-    """Integers, slices (steps from 1 on), None, ... and one array of integers."""
+    """Integers, slices, None, ... and one array of integers; outside of a compiled function also masks."""
+    entries = key if isinstance(key, tuple) else (key,)
+    if builtins.any(_is_mask(entry) for entry in entries):
+        return _masked(self, entries)
     begin, size, keep, picked = [], [], [], None
     for entry in _expanded(self, key):
         dim = len(begin)
@@ -101,8 +104,6 @@ def _getitem(self, key):
             if step != 1:
                 return _getitem(_stepped(self, dim, first, last, step), tuple(slice(None) if e is entry else e for e in _expanded(self, key)))
             begin.append(first), size.append(builtins.max(0, last - first)), keep.append(size[-1])
-        elif isinstance(entry, builtins.bool) or getattr(getattr(entry, "dtype", None), "name", "") == "bool":
-            raise TypeError(f"a mask as an index gives a tensor whose shape depends on numbers: kz.where(mask, x, 0) keeps the shape{_at()}")
         elif isinstance(entry, (int, numpy.integer)):
             place = int(entry) + (self.shape[dim] if entry < 0 else 0)
             if not 0 <= place < self.shape[dim]:
@@ -116,6 +117,17 @@ def _getitem(self, key):
     out = self if size == list(self.shape) else _core.slice(self, begin, size)
     out = out if keep == list(out.shape) else _core.reshape(out, keep)
     return out if picked is None else _picked(out, picked[0], picked[2])
+
+
+def _is_mask(entry):
+    return isinstance(entry, builtins.bool) or getattr(getattr(entry, "dtype", None), "name", "") == "bool"
+
+
+def _masked(self, entries):
+    """What a mask leaves: its shape depends on numbers, which are known outside of a compiled function alone."""
+    if self._kind == "traced" or builtins.any(isinstance(entry, Tensor) and entry._kind == "traced" for entry in entries):
+        raise TypeError(f"a mask as an index gives a tensor whose shape depends on numbers: kz.where(mask, x, 0) keeps the shape{_at()}")
+    return tensor(self.numpy()[tuple(entry.numpy() if isinstance(entry, Tensor) else entry for entry in entries)])
 
 
 def _picked(self, dim, index):

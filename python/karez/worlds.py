@@ -46,10 +46,16 @@ def _note_fork():
 os.register_at_fork(after_in_child=_note_fork)
 
 
+def first_device():
+    """Where it is computed what no compiled function computes."""
+    return world().mesh([], 0, [])
+
+
 def _end():
     """Ends the default world, for tests."""
     global _default, _seed
     _default, _seed = None, 1
+    _core.forget_default_world()
 
 
 def seed(value):

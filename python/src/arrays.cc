@@ -60,9 +60,10 @@ HostArray host_array(nb::handle object) {
   using namespace nb::literals;
   const nb::object array = nb::module_::import_("numpy").attr("asarray")(object, "order"_a = "C");
   nb::ndarray<nb::ro, nb::device::cpu, nb::c_contig> given;
-  const bool numbers = std::string_view("fiub").find(nb::cast<std::string>(array.attr("dtype").attr("kind"))) != std::string_view::npos;
+  const nb::object dtype = array.attr("dtype"), kind = dtype.attr("kind");
+  const bool numbers = std::string_view("fiub").find(nb::cast<std::string>(kind)) != std::string_view::npos;
   if (!numbers || !nb::try_cast(array, given, false))
-    base::fail(ErrorKind::type, "an array of ", nb::cast<std::string>(nb::str(array.attr("dtype"))), said);
+    base::fail(ErrorKind::type, "an array of ", nb::cast<std::string>(nb::str(nb::handle(dtype))), said);
   HostArray out(TensorType{from_dlpack(given.dtype()), Shape(given.shape_ptr(), given.shape_ptr() + given.ndim())});
   nb::gil_scoped_release released;
   std::memcpy(out.bytes(), given.data(), given.nbytes());

@@ -33,7 +33,7 @@ Body body_of(nb::object callable) {
 
 Argument argument_of(nb::handle object) {
   if (nb::isinstance<Feed>(object)) return *nb::inst_ptr<Feed>(object);
-  if (nb::isinstance<Value>(object)) return nb::inst_ptr<Value>(object)->array();
+  if (nb::isinstance<Value>(object)) return nb::inst_ptr<Value>(object)->outside().array(user_line());
   if (PyFloat_Check(object.ptr())) return HostArray::of<float>({}, {static_cast<float>(PyFloat_AS_DOUBLE(object.ptr()))});
   return host_array(object);
 }
@@ -48,7 +48,7 @@ nb::list call(const Function& function, const nb::list& arguments) {
     future = function.call(std::move(given));
   }
   nb::list out;
-  for (std::size_t i = 0; i < future->size(); ++i) out.append(Value(future->value(i)));
+  for (std::size_t i = 0; i < future->size(); ++i) out.append(Value(Tensor(future->value(i))));
   return out;
 }
 

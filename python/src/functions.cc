@@ -6,6 +6,12 @@ namespace karez::python {
 namespace {
 using namespace nb::literals;
 
+// The line, for words without operands.
+SourceLine made_here() {
+  lie_somewhere();
+  return user_line();
+}
+
 // None: every dimension; one; or several.
 Ints dims_of(nb::handle object) {
   if (object.is_none()) return {};
@@ -70,7 +76,7 @@ void init_pointwise(nb::module_& m) {
   m.def(
       "cast", [](const Operand& input, DType dtype) { return Value(cast(input, dtype)); }, "input"_a, "dtype"_a);
   m.def(
-      "apply", [](const std::string& op, const Operands& inputs) { return Value(apply(op, terms_of(inputs), {}, user_line())); }, "op"_a, "inputs"_a);
+      "apply", [](const std::string& op, const Operands& inputs) { return Value(apply(op, terms_of(inputs), {}, made_here())); }, "op"_a, "inputs"_a);
 }
 
 void init_reductions(nb::module_& m) {
@@ -129,12 +135,13 @@ void init_shapes(nb::module_& m) {
       "one_hot", [](const Operand& index, std::int64_t num_classes, DType dtype) { return Value(one_hot(index, num_classes, dtype)); }, "index"_a,
       "num_classes"_a, "dtype"_a = "float32");
   m.def(
-      "full", [](const Shape& size, double fill_value, DType dtype) { return Value(full(size, fill_value, dtype, user_line())); }, "size"_a,
+      "full", [](const Shape& size, double fill_value, DType dtype) { return Value(full(size, fill_value, dtype, made_here())); }, "size"_a,
       "fill_value"_a, nb::kw_only(), "dtype"_a = "float32");
   m.def(
-      "iota", [](const Shape& size, int dim, DType dtype) { return Value(iota(size, dim, dtype, user_line())); }, "size"_a, "dim"_a, "dtype"_a);
+      "iota", [](const Shape& size, int dim, DType dtype) { return Value(iota(size, dim, dtype, made_here())); }, "size"_a, "dim"_a, "dtype"_a);
   m.def(
-      "constant", [](nb::handle array) { return Value(constant(host_array(array), user_line())); }, "array"_a);
+      "constant", [](nb::handle array) { return tracing() ? Value(constant(host_array(array), user_line())) : Value(Tensor(host_array(array))); },
+      "array"_a);
   m.def(
       "with_layout", [](const Operand& input, const std::vector<std::string>& axes) { return Value(with_layout(input, axes)); }, "input"_a, "axes"_a);
 }

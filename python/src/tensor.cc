@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include <nanobind/stl/string_view.h>
+
 #include "python/src/topics.h"
 #include "python/src/value.h"
 
@@ -28,27 +30,25 @@ const Parameter& Value::parameter() const {
   return *found;
 }
 
-const Array& Value::array() const {
-  const auto* found = std::get_if<Array>(&is);
-  require(found != nullptr, "a tensor ", type(),
-          is.index() == 1 ? " of a program being traced has no value yet: return it from the function, and read what the call gives"
-                          : " is a parameter: its value is read by its world");
+const Tensor& Value::outside() const {
+  const auto* found = std::get_if<Tensor>(&is);
+  require(found != nullptr, "a parameter ", type(), " is read by its world: p.numpy()");
+  require(found->lazy != nullptr, "a tensor ", type(),
+          " of a program being traced has no value yet: return it from the function, and read what the call gives");
   return *found;
 }
 
 Operand::operator Term() const {
   const SourceLine line = user_line();
+  lie_somewhere();
   if (nb::isinstance<Value>(object)) {
     const Value& value = *nb::inst_ptr<Value>(object);
     if (const auto* tensor = std::get_if<Tensor>(&value.is)) return Term(*tensor, line);
-    const auto* array = std::get_if<Array>(&value.is);
-    require(array == nullptr, "an array ", array != nullptr ? tensor::print(array->type()) : "",
-            " that an earlier call returned: a compiled function takes it as an argument, and computes with what that is");
     return Term(value.parameter(), line);
   }
   if (PyBool_Check(object.ptr())) return Term(object.ptr() == Py_True, line);
   if (PyFloat_Check(object.ptr())) return Term(PyFloat_AS_DOUBLE(object.ptr()), line);
-  if (!PyLong_Check(object.ptr())) return Term(constant(host_array(object), line), line);
+  if (!PyLong_Check(object.ptr())) return tracing() ? Term(constant(host_array(object), line), line) : Term(host_array(object), line);
   const long long number = PyLong_AsLongLong(object.ptr());
   if (number == -1 && PyErr_Occurred() != nullptr) {
     PyErr_Clear();
@@ -82,10 +82,22 @@ nb::tuple shape_of(const Value& value) {
 }
 
 // "f32[8@data, 4]", of an array that is split on its mesh; else the logical type.
-std::string text_of(const Value& value) {
-  const auto* array = std::get_if<Array>(&value.is);
-  const bool split = array != nullptr && std::any_of(array->layout().begin(), array->layout().end(), [](auto sbp) { return sbp.is_split(); });
-  return split ? sbp::print(array->type(), array->mesh(), array->layout()) : tensor::print(value.type());
+std::string layout_text(const Value& value) {
+  const auto* tensor = std::get_if<Tensor>(&value.is);
+  if (tensor == nullptr || tensor->lazy == nullptr) return tensor::print(value.type());
+  const SourceLine line = user_line();
+  lie_somewhere();
+  nb::gil_scoped_release released;
+  const Array array = tensor->array(line);
+  const bool split = std::any_of(array.layout().begin(), array.layout().end(), [](auto sbp) { return sbp.is_split(); });
+  return split ? sbp::print(array.type(), array.mesh(), array.layout()) : tensor::print(array.type());
+}
+
+// "array": outside of a trace, or what one word of the user's writes there.
+std::string_view kind_of(const Value& value) {
+  if (std::holds_alternative<std::monostate>(value.is)) return "unbound";
+  const auto* tensor = std::get_if<Tensor>(&value.is);
+  return tensor == nullptr ? "parameter" : tensor->lazy == nullptr ? "traced" : "array";
 }
 
 }  // namespace
@@ -99,33 +111,37 @@ void init_tensor(nb::module_& m) {
   });
   type.def_prop_ro("shape", shape_of, "The logical sizes, as a tuple.");
   type.def_prop_ro("_dtype", [](const Value& value) { return std::string(name_of(value.type().dtype)); });
-  type.def_prop_ro("_kind", [](const Value& value) { return std::to_array({"unbound", "traced", "parameter", "array"})[value.is.index()]; });
+  type.def_prop_ro("_kind", &kind_of);
   type.def_prop_ro("path", [](const Value& value) { return value.parameter().name(); });
   type.def_prop_ro("_identity", [](const Value& value) { return reinterpret_cast<std::uintptr_t>(value.parameter().identity().lock().get()); });
-  type.def("_text", text_of);
+  type.def("_text", [](const Value& value) { return tensor::print(value.type()); });
+  type.def("_layout_text", &layout_text);
   type.def("_begin_with", [](const Value& value, nb::handle array) { value.parameter().begin_with(host_array(array)); });
-  type.def("done", [](const Value& value) { return value.array().done(); });
   type.def("wait", [](const Value& value) {
-    const Array array = value.array();
+    const Tensor tensor = value.outside();
+    const SourceLine line = user_line();
+    lie_somewhere();
     nb::gil_scoped_release released;
-    array.wait();
+    tensor.array(line).wait();
   });
   type.def("_read", [](const Value& value) {
-    const Array array = value.array();
+    const Tensor tensor = value.outside();
     const SourceLine line = user_line();
+    lie_somewhere();
     HostArray out;
     {
       nb::gil_scoped_release released;
-      out = array.read(line);
+      out = tensor.read(line);
     }
     return numpy_array(std::move(out));
   });
   type.def("_local", [](const Value& value) {
-    const Array array = value.array();
+    const Tensor tensor = value.outside();
+    const SourceLine line = user_line();
     std::vector<HostArray> parts;
     {
       nb::gil_scoped_release released;
-      parts = array.local();
+      parts = tensor.array(line).local();
     }
     nb::list out;
     for (HostArray& part : parts) out.append(numpy_array(std::move(part)));

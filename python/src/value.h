@@ -19,17 +19,16 @@
 namespace karez::python {
 namespace nb = nanobind;
 
-// A value of the program being traced, a parameter, or an array that a compiled function returned. Nothing: a parameter that has no path yet.
+// A tensor, of the program being traced or outside of one, or a parameter. Nothing: a parameter that has no path yet.
 struct Value {
-  std::variant<std::monostate, Tensor, Parameter, Array> is;
+  std::variant<std::monostate, Tensor, Parameter> is;
 
   Value() = default;
   Value(Tensor tensor) : is(std::move(tensor)) {}
   Value(Parameter parameter) : is(std::move(parameter)) {}
-  Value(Array array) : is(std::move(array)) {}
   const TensorType& type() const;
   const Parameter& parameter() const;  // or an error
-  const Array& array() const;          // likewise
+  const Tensor& outside() const;       // one outside of a trace, likewise
 };
 
 // An argument of a function of tensors: a Value, a number or a NumPy array; becomes a Term when it is asked for, with the user's line.
@@ -45,6 +44,9 @@ std::vector<Parameter> parameters_from(const std::vector<const Value*>& values);
 HostArray host_array(nb::handle array);
 nb::object numpy_array(HostArray array);
 bool is_numpy(nb::handle object);  // an array or a scalar of NumPy's
+
+// What is computed outside of compiled functions without an array among its operands lies on the default world's first device.
+void lie_somewhere();
 
 // A dtype by its name, or anything of that name ("f32", "float32", numpy.float32).
 DType dtype_of_object(nb::handle object);

@@ -214,7 +214,6 @@ def test_batch_norm_learns_its_statistics_and_uses_them():
     (lambda: nn.Dropout(1.0), r"Dropout: a probability of 1.0 is not in \[0, 1\)"),
     (lambda: nn.MultiHeadAttention(10, 4), "a width of 10 for 4 heads and 4 of keys"),
     (lambda: nn.GroupNorm(3, 4), "3 groups do not divide 4 channels"),
-    (lambda: Net()(drawn(2, 4)), "Net is called outside of a compiled function"),
     (lambda: nn.init.uniform(-1.0), "a bound of -1.0"),
 ])
 def test_wrong_layers_are_refused(call, text):

@@ -2,6 +2,7 @@
 
 import math
 import threading
+from contextlib import nullcontext
 
 from .. import _core
 from ..dtypes import float32, float64
@@ -32,14 +33,12 @@ class Module:
         raise UserError(f"{type(self).__name__} has no forward(...)")
 
     def __call__(self, *args, **keywords):
-        if not _core.tracing():
-            raise UserError(f"{type(self).__name__} is called outside of a compiled function: write @kz.compile over the function that calls it")
         inside = getattr(_local, "depth", 0)
         if inside == 0:
             self._state()
         _local.depth = inside + 1
         try:
-            with _core.Within(vars(self).get("_path", "")):
+            with _core.Within(vars(self).get("_path", "")) if _core.tracing() else nullcontext():
                 return self.forward(*args, **keywords)
         finally:
             _local.depth = inside

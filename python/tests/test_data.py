@@ -1,0 +1,41 @@
+"""Batches over arrays: every row once an epoch, orders that follow the seed, any batch by its number."""
+
+import numpy as np
+import pytest
+
+import karez as kz
+
+X, Y = np.arange(50).reshape(25, 2), np.arange(25)
+
+
+def test_every_row_comes_once_an_epoch_beside_its_own():
+    batches = kz.data.Batches(X, Y, batch=4, drop_last=False)
+    seen = [(x, y) for x, y in batches]
+    assert [len(y) for _, y in seen] == [4] * 6 + [1] and len(batches) == 7
+    assert sorted(np.concatenate([y for _, y in seen])) == list(range(25))
+    for x, y in seen:
+        np.testing.assert_array_equal(x, X[y])
+
+
+def test_orders_follow_seed_and_epoch():
+    order = lambda epoch, **words: np.concatenate(list(kz.data.Batches(Y, batch=5, **words).epoch(epoch))).tolist()  # noqa: E731
+    assert order(0) == order(0) != order(1) and order(0, seed=2) != order(0)
+    assert order(3, shuffle=False) == list(range(25))
+
+
+def test_a_batch_is_found_by_its_number():
+    batches = kz.data.Batches(Y, batch=6)
+    assert batches.per_epoch == 4
+    second = list(batches.epoch(1))
+    np.testing.assert_array_equal(batches.at(6), second[2])
+    np.testing.assert_array_equal(batches.at(0), next(iter(batches)))
+
+
+@pytest.mark.parametrize("make, text", [
+    (lambda: kz.data.Batches(), "Batches of 0 arrays"), (lambda: kz.data.Batches(X, batch=0), "0 rows each"),
+    (lambda: kz.data.Batches(X, Y[1:]), r"shapes \(25, 2\), \(24,\); all have as many rows"), (lambda: kz.data.Batches(X, batch=26), "there is not one"),
+    (lambda: kz.data.Batches(3), "all have as many rows"),
+])
+def test_what_makes_no_batches_is_refused(make, text):
+    with pytest.raises(kz.Error, match=text):
+        make()

@@ -1,0 +1,59 @@
+"""Tensors outside of compiled functions: the same functions, run when a value is asked for."""
+
+import numpy as np
+import pytest
+
+import karez as kz
+from karez import nn
+
+X = np.random.default_rng(0).normal(size=(4, 6)).astype(np.float32)
+
+
+def test_functions_work_without_compile():
+    x = kz.tensor(X)
+    y = (x * 2 + 1).exp().sum(dim=1)
+    np.testing.assert_allclose(y.numpy(), np.exp(X * 2 + 1).sum(1), rtol=1e-5)
+    np.testing.assert_array_equal((x @ x.T)[1:, [0, 2]].shape, (3, 2))
+    assert float(kz.arange(5).sum()) == 10 and kz.zeros(2, 3).shape == (2, 3)
+    np.testing.assert_allclose((np.ones(6, np.float32) - x).numpy(), 1 - X)
+
+
+def test_numbers_and_bools_come_out():
+    x = kz.tensor([3.0, 4.0])
+    assert (x * x).sum().item() == 25 and bool(x[0] < x[1]) and not (x > 5).any() and int(x[1]) == 4 and [0, 1, 2, 3, 4][kz.tensor(2)] == 2
+    assert [float(v) for v in x] == [3, 4] and x.tolist() == [3, 4]
+    with pytest.raises(kz.TypeError, match="is no index"):
+        [1, 2][x[0]]
+
+
+def test_masks_pick_outside_of_compile():
+    x = kz.tensor(X)
+    np.testing.assert_array_equal(x[x > 0].numpy(), X[X > 0])
+    np.testing.assert_array_equal(x[np.array([True, False, True, False])].numpy(), X[[0, 2]])
+    np.testing.assert_array_equal(x[kz.tensor([False, True, True, False]), 1].numpy(), X[[1, 2], 1])
+
+
+def test_results_of_compiled_functions_go_on_and_back():
+    kz.init(devices=2)
+    split = kz.compile(lambda x: kz.with_layout(x + 0, "data", None), mesh="data=2")(X)
+    y = split * 2 - 1
+    np.testing.assert_allclose(y.numpy(), X * 2 - 1)
+    np.testing.assert_allclose(kz.compile(lambda a: a.sum(0), mesh="data=2")(y).numpy(), (X * 2 - 1).sum(0), rtol=1e-5, atol=1e-6)
+
+
+def test_a_module_is_called_and_its_state_is_that_of_compiled_functions():
+    net = nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 3))
+    np.testing.assert_allclose(net(X).numpy(), kz.compile(net)(X).numpy(), rtol=1e-6)
+
+
+def test_it_prints_type_and_numbers():
+    assert repr(kz.tensor([1, 2])) == "Tensor(i64[2], [1, 2])"
+    assert repr(kz.tensor(X)).startswith("Tensor(f32[4, 6], [[")
+
+
+def test_gradients_outside_are_those_of_functions():
+    with pytest.raises(kz.UserError, match="kz.value_and_grad"):
+        (kz.tensor(X) ** 2).sum().backward()
+    with pytest.raises(kz.Error, match="value_and_grad"):
+        x = kz.tensor(X)
+        kz.grad((x * x).sum(), [x])
