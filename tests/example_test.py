@@ -72,7 +72,7 @@ def test_help_lists_every_option():
 
 GOLDEN = {
     "an unknown option": (["--modle", "cnn"],
-                          "no option is called --modle; there are 11: --model, --lr, --mesh, --batch, --data, --epochs, --losses, --plan, --seed, --devices, --optimizer"),
+                          "no option is called --modle; of 11 the nearest are: --model, --losses, --lr, --mesh, --batch, --data, --epochs, --plan, --seed, --devices"),
     "an unknown model": (["--model", "rnn"], "option --model: 'rnn' is none of cnn, mlp"),
     "a mesh larger than the devices": (["--mesh", "data=4", "--devices", "2"],
                                        "mesh(data=4) takes 4 devices, but the world has 2; World({.devices = 4}) has enough"),
