@@ -284,40 +284,6 @@ Mesh own_mesh(const DeviceMesh& on, const FunctionOptions& options) {
 
 }  // namespace
 
-Placed::Placed(const DeviceMesh& mesh, SourceLine where)
-    : trace_(at_line(where,
-                     [](Trace& trace) {
-                       require(trace.expression == nullptr, "Placed: no program is being traced on this thread; Interactive says where is computed ",
-                               "what no compiled function computes");
-                       return &trace;
-                     })),
-      scope_(trace_->scope),
-      mesh_(trace_->builder.mesh) {
-  trace_->scope = trace_->number_of(mesh.mesh);
-  trace_->builder.mesh = trace_->place_of(trace_->builder.path);
-}
-
-Placed::~Placed() {
-  trace_->scope = scope_;
-  trace_->builder.mesh = mesh_;
-}
-
-Within::Within(const std::string& path, SourceLine where)
-    : trace_(at_line(where,
-                     [](Trace& trace) {
-                       require(trace.expression == nullptr, "Within: no program is being traced on this thread");
-                       return &trace;
-                     })),
-      path_(std::exchange(trace_->builder.path, path)),
-      mesh_(trace_->builder.mesh) {
-  trace_->builder.mesh = trace_->place_of(path);
-}
-
-Within::~Within() {
-  trace_->builder.path = std::move(path_);
-  trace_->builder.mesh = mesh_;
-}
-
 Function::Function(DeviceMesh mesh, int arguments, Body body, FunctionOptions options, SourceLine where) : state_(std::make_shared<State>()) {
   require(mesh.world != nullptr, "compile needs a mesh that a World has made");
   require(options.microbatches >= 1, "compile: microbatches=", options.microbatches, "; at least 1 is meant");

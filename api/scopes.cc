@@ -1,0 +1,44 @@
+// Scopes of a trace: on which mesh, and under which module's path, what is made inside of them stands.
+#include <utility>
+
+#include "api/compile.h"
+#include "api/inside/rooms.h"
+#include "api/inside/trace.h"
+
+namespace karez {
+
+Placed::Placed(const DeviceMesh& mesh, SourceLine where)
+    : trace_(at_line(where,
+                     [](Trace& trace) {
+                       require(trace.expression == nullptr, "Placed: no program is being traced on this thread; Interactive says where is computed ",
+                               "what no compiled function computes");
+                       return &trace;
+                     })),
+      scope_(trace_->scope),
+      mesh_(trace_->builder.mesh) {
+  trace_->scope = trace_->number_of(mesh.mesh);
+  trace_->builder.mesh = trace_->place_of(trace_->builder.path);
+}
+
+Placed::~Placed() {
+  trace_->scope = scope_;
+  trace_->builder.mesh = mesh_;
+}
+
+Within::Within(const std::string& path, SourceLine where)
+    : trace_(at_line(where,
+                     [](Trace& trace) {
+                       require(trace.expression == nullptr, "Within: no program is being traced on this thread");
+                       return &trace;
+                     })),
+      path_(std::exchange(trace_->builder.path, path)),
+      mesh_(trace_->builder.mesh) {
+  trace_->builder.mesh = trace_->place_of(path);
+}
+
+Within::~Within() {
+  trace_->builder.path = std::move(path_);
+  trace_->builder.mesh = mesh_;
+}
+
+}  // namespace karez
