@@ -164,15 +164,16 @@ class Captured:
         self.cells = list(getattr(function, "__closure__", None) or [])
         self.globals = getattr(function, "__globals__", {})
         self.names = [name for name in (code.co_names if code else ())]
-        self.seen, self.found, self.last = -1, None, None
+        self.last = -1, [], None  # changes, what was found, the key: replaced as one, for threads that call at once
 
     def key(self):
         """Equal where a trace would come out alike, as far as can be seen."""
         found = [self.own, *(_content(cell) for cell in self.cells), *(self.globals.get(name) for name in self.names)]
-        if self.seen == changes.count and len(found) == len(self.found) and all(a is b for a, b in zip(found, self.found)):
-            return self.last
-        self.seen, self.found, self.last = changes.count, found, tuple(map(_flags, found))
-        return self.last
+        count, before, key = self.last
+        if count != changes.count or len(found) != len(before) or any(a is not b for a, b in zip(found, before)):
+            count, key = changes.count, tuple(map(_flags, found))
+            self.last = count, found, key
+        return key
 
 
 def _content(cell):

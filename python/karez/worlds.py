@@ -6,7 +6,7 @@ import threading
 from . import _core
 from .errors import DeviceError, UserError
 
-_lock = threading.Lock()
+_lock, _once = threading.Lock(), threading.Lock()  # of a world that is made, and of one that is made because none was there
 _default = None  # the world, and how it came to be
 _seed = 1
 _forked = False  # from a process that had a world
@@ -24,11 +24,13 @@ def init(devices=1, seed=None, *, workers=0, team=0, in_flight=4, memory=0, chec
     return _default
 
 
-def world():
-    """The default world; of one device if there was none."""
+def world(devices=1):
+    """The default world; one of so many devices if there was none."""
     check_fork()
     if _default is None:
-        init()
+        with _once:
+            if _default is None:
+                init(devices)
     return _default
 
 
@@ -116,10 +118,9 @@ class Mesh:
             if not isinstance(size, int):
                 raise UserError(f"Mesh: axis {name} has size {size!r}; a whole number is meant")
             self.size *= size
-        if _default is None and not _launched():
-            init(devices=max([self.size + first, *(device + 1 for device in devices)]))
+        wanted = 1 if _launched() else max([self.size + first, *(device + 1 for device in devices)])
         try:
-            self._mesh = world().mesh(axes, first, list(devices))
+            self._mesh = world(wanted).mesh(axes, first, list(devices))
         except DeviceError as error:
             text = str(error).replace(f"World({{.devices = {self.size + first}}}) has enough", f"karez.init(devices={self.size + first}) before the first mesh has enough")
             raise DeviceError(text) from None

@@ -361,13 +361,16 @@ def test_models_go_with_their_last_name():
 
 
 def test_threads_may_call_at_once():
-    f, out = kz.compile(lambda x: x.sum()), {}
+    for _ in range(10):
+        kz.worlds._end()
+        f, out, start = kz.compile(lambda x: x.sum()), {}, threading.Barrier(4)
 
-    def work(i):
-        out[i] = [float(f(X * i)) for _ in range(20)]
+        def work(i):
+            start.wait()
+            out[i] = [float(f(X * i)) for _ in range(20)]
 
-    threads = [threading.Thread(target=work, args=[i]) for i in range(4)]
-    [t.start() for t in threads]
-    [t.join() for t in threads]
-    for i in range(4):
-        np.testing.assert_allclose(out[i], X.sum() * i, rtol=1e-4)
+        threads = [threading.Thread(target=work, args=[i]) for i in range(4)]
+        [t.start() for t in threads]
+        [t.join() for t in threads]
+        for i in range(4):
+            np.testing.assert_allclose(out[i], X.sum() * i, rtol=1e-4)
