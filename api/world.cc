@@ -2,6 +2,7 @@
 #include "api/world.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -44,6 +45,7 @@ SessionOptions session_options(const WorldOptions& options, const WorldRanks& ra
                      .while_waiting = options.while_waiting,
                      .peers = ranks.peers(),
                      .watch = {.peer_timeout = options.peer_timeout, .call_timeout = options.call_timeout}};
+  if (const char* folder = std::getenv("KAREZ_FLIGHT"); folder != nullptr) out.flight = folder;
   if (!ranks.alone() && agreed.cores == 1) out.spin_microseconds = 0;  // a rank that spins takes another one's core
   if (options.session) options.session(out);
   return out;

@@ -2,9 +2,11 @@
 #include "runtime/agreement.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/text.h"
 
 namespace karez::runtime {
@@ -21,6 +23,7 @@ struct Agreement::Note {
   std::uint64_t op = 0, hash = 0;
   std::uint32_t ranks[2] = {0, 0};  // failed: that differ at `op`, where that is why
   std::int32_t lost = -1;           // failed: a rank that cannot go on, where that is why
+  Spent spent;                      // ended: of a launch
   std::uint32_t text_bytes = 0, where_bytes = 0;
   char text[most_text] = {};  // and behind it the line
 
@@ -58,7 +61,11 @@ struct Agreement::Line {
   bool bye = false, broken = false;  // it said so; nothing comes any more
 };
 
-Agreement::Agreement(comm::Peers& peers, Tell tell) : peers_(peers), tell_(std::move(tell)), lines_(static_cast<std::size_t>(peers.ranks())) {
+Agreement::Agreement(comm::Peers& peers, Tell tell)
+    : peers_(peers),
+      tell_(std::move(tell)),
+      pace_(peers.ranks()),
+      lines_(static_cast<std::size_t>(peers.ranks())) {
   hub_ = std::make_unique<comm::LocalHub>(peers.ranks(), std::vector<int>{peers.rank()}, depth);
   comm::Endpoint& endpoint = hub_->endpoint(peers.rank());
   endpoint.set_wake([this] { rung_.release(); });
@@ -125,7 +132,11 @@ void Agreement::await_begun(std::uint64_t op) {
   throw_failure();
 }
 
-void Agreement::end(std::uint64_t op) { to_first(Note::of(Kind::ended, op)); }
+void Agreement::end(std::uint64_t op, const Spent& spent) {
+  Note note = Note::of(Kind::ended, op);
+  note.spent = spent;
+  to_first(note);
+}
 
 namespace {
 
@@ -223,13 +234,8 @@ void Agreement::take(int rank, const Note& note) {
     case Kind::begun: return peers_.rank() == 0 ? take_begun(rank, note) : all_begun(note.op);
     case Kind::ended: {
       if (peers_.rank() != 0) return tell_.ended(note.op);
-      {
-        std::lock_guard lock(mutex_);
-        if (++ops_[note.op].ended < peers_.ranks()) return;
-        ops_.erase(note.op);
-        if (failure_ != nullptr) return;
-      }
-      return all_ended(note.op);
+      if (take_ended(rank, note)) all_ended(note.op);
+      return;
     }
     case Kind::failed: {
       std::optional<Difference> difference;
@@ -243,6 +249,29 @@ void Agreement::take(int rank, const Note& note) {
       return broadcast(told);
     }
     case Kind::bye: lines_[static_cast<std::size_t>(rank)]->bye = true; return;
+  }
+}
+
+// At rank 0: whether all have ended it, and nothing has failed.
+bool Agreement::take_ended(int rank, const Note& note) {
+  std::lock_guard lock(mutex_);
+  Op& op = ops_[note.op];
+  op.spent.resize(static_cast<std::size_t>(peers_.ranks()));
+  op.spent[static_cast<std::size_t>(rank)] = note.spent;
+  if (++op.ended < peers_.ranks()) return false;
+  const bool well = failure_ == nullptr;
+  if (well) look_for_slow(op);
+  ops_.erase(note.op);
+  return well;
+}
+
+// A launch in which every rank had something to do.
+void Agreement::look_for_slow(const Op& op) {
+  if (std::any_of(op.spent.begin(), op.spent.end(), [](const Spent& spent) { return spent.work == 0; })) return;
+  for (const SlowRank& slow : pace_.launch(op.spent)) {
+    auto milliseconds = [](double seconds) { return cat(std::round(seconds * 1e4) / 10, " ms"); };
+    note(base::LogLevel::warning, peers_.name(slow.rank), " is slow: its ", name_of(slow.phase), " took ", milliseconds(slow.seconds),
+         " in each of the last ", Pace::in_a_row, " launches, those of the others ", milliseconds(slow.others));
   }
 }
 

@@ -31,6 +31,7 @@
 #include "base/error.h"
 #include "comm/local_hub.h"
 #include "comm/peers.h"
+#include "runtime/pace.h"
 
 namespace karez::runtime {
 
@@ -49,8 +50,8 @@ class Agreement {
 
   // This rank begins its next op; `hash` and `what` are those of the others. Throws what has failed.
   std::uint64_t begin(std::uint64_t hash, std::string_view what);
-  void await_begun(std::uint64_t op);  // on all ranks; throws what has failed
-  void end(std::uint64_t op);          // here
+  void await_begun(std::uint64_t op);                   // on all ranks; throws what has failed
+  void end(std::uint64_t op, const Spent& spent = {});  // here; of a launch with what this rank has spent so far
   // Here, for all. The others hear it as an error of kind peer, with this rank's number in front, unless it is a hang or tells of a peer.
   // A peer's end alone may be the end of a longer story: rank 0 is told, and its word awaited for half a second.
   void fail(const Error& error, std::optional<int> lost = {});
@@ -71,6 +72,7 @@ class Agreement {
     std::string what;
     int rank = 0;  // that began it first
     int begun = 0, ended = 0;
+    std::vector<Spent> spent;  // by rank, of those who said so
   };
 
   void serve();
@@ -78,6 +80,8 @@ class Agreement {
   void take_begun(int rank, const Note& note);
   void all_begun(std::uint64_t op);
   void all_ended(std::uint64_t op);
+  bool take_ended(int rank, const Note& note);
+  void look_for_slow(const Op& op);
   void broadcast(const Note& note);
   void send(int rank, const Note& note);
   void to_first(const Note& note);
@@ -93,6 +97,7 @@ class Agreement {
   std::condition_variable moved_;
   std::uint64_t next_ = 1, begun_ = 0;  // begun_: the last op that all ranks have begun
   std::map<std::uint64_t, Op> ops_;     // rank 0's: those not ended by all
+  Pace pace_;                           // likewise
   std::unique_ptr<Error> failure_;
   std::chrono::steady_clock::time_point failed_at_;
   std::optional<int> lost_;

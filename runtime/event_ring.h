@@ -67,6 +67,8 @@ class EventRing {
     clock_due_ = true;
   }
 
+  std::int64_t time() const { return static_cast<std::int64_t>(time_); }  // ticks, as it was taken last; by the writer
+
   void act(EventKind kind, std::int32_t plan, std::uint64_t ticket, ActorId actor, std::int64_t act) {
     know(plan, ticket);
     write(head(kind) | time_, pair(act, actor.index));

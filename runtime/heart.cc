@@ -146,7 +146,7 @@ RankState Heart::own_state(double now) {
     moved_ = state.moved;
     moved_at_ = now;
   }
-  return now - moved_at_ < limits_.peer_timeout / 4 ? state : tell_.state(true, limits_.tick() / 2);
+  return now - moved_at_ < limits_.peer_timeout / 4 ? state : tell_.state(true, std::min(0.05, limits_.tick() / 2));
 }
 
 bool Heart::send(Line& line, const Beat& beat) {

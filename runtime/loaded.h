@@ -220,7 +220,8 @@ struct Loaded {
   }
 
   Plan plan;
-  int number = 0;  // the session's
+  int number = 0;          // the session's
+  std::uint64_t work = 1;  // of two ranks equal where they do the same calls; never 0
   SessionPorts session_ports;
   Turns turns;
   std::vector<Memory> memory;                               // of blocks that are no variables

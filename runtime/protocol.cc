@@ -121,12 +121,15 @@ void Protocol::begin_work(Part& part, ActorState& actor) {
   }
   if (actor.work == Work::later) part.stream_busy[static_cast<std::size_t>(actor.stream)] = 1;
   acting_.store(&actor, std::memory_order_release);
+  const std::int64_t began = events_.time();
   bool over = true;
   try {
     over = run_body(part, actor, box_);
   } catch (...) { fail(part, actor); }
   acting_.store(nullptr, std::memory_order_release);
-  if (over) end_work(part, actor);
+  if (!over) return;
+  end_work(part, actor);
+  (actor.work == Work::read ? reading_ : computing_).add(events_.time() - began);
 }
 
 void Protocol::end_work(Part& part, ActorState& actor) {

@@ -48,6 +48,9 @@ class Protocol {
   std::string acting() const;
   std::string acting_in() const;  // likewise, with launch and call
 
+  // Ticks that acts held this worker, ever: reading inputs, or the rest. From any thread.
+  std::int64_t ticks(bool reading) const { return (reading ? reading_ : computing_).value(); }
+
  private:
   struct Delayed {
     std::chrono::steady_clock::time_point until;
@@ -75,6 +78,7 @@ class Protocol {
   std::vector<Delayed> delayed_;
   Loaded* moved_ = nullptr;
   std::atomic<const ActorState*> acting_{nullptr};
+  OwnedCounter computing_, reading_;
 };
 
 }  // namespace karez::runtime

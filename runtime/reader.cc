@@ -75,7 +75,9 @@ void Reader::run() {
     lock.unlock();
     ActorState& actor = *job.actor;
     try {
-      actor.reads_slowly = read_input(*job.part, actor) > job.part->loaded->slow_read;
+      const double seconds = read_input(*job.part, actor);
+      nanoseconds_.add(static_cast<std::int64_t>(seconds * 1e9));
+      actor.reads_slowly = seconds > job.part->loaded->slow_read;
     } catch (...) { actor.later_error = std::current_exception(); }
     job.box->post(&actor.note);
     lock.lock();

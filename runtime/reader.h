@@ -28,6 +28,7 @@ class Reader {
   ~Reader();
   // The act has begun; when it is read, its `note` is posted to `box`.
   void read(Part& part, ActorState& actor, Mailbox& box);
+  double seconds() const { return static_cast<double>(nanoseconds_.value()) * 1e-9; }  // that sources took, ever; from any thread
 
  private:
   struct Job {
@@ -39,6 +40,7 @@ class Reader {
 
   std::mutex mutex_;
   std::condition_variable more_;
+  OwnedCounter nanoseconds_;
   std::vector<Job> jobs_;  // oldest first; never more than there are inputs
   bool stop_ = false;
   std::thread thread_;  // last: it uses the others

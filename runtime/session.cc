@@ -27,6 +27,16 @@ void note_teams(const Plan& plan, int workers, std::vector<int>& teams) {
   }
 }
 
+// Equal where two ranks do the same calls on parts of the same size.
+std::uint64_t work_of(const Plan& plan) {
+  std::string text;
+  for (const Actor& a : plan.actors) {
+    for (const Call& c : a.calls) text += cat(c.kernel, c.out.empty() ? std::string() : cat(" ", c.out[0].view.type()), "\n");
+    if (a.body == BodyKind::input) text += cat("input ", a.binding, " ", a.bound.empty() ? 0 : a.bound[0].view.count(), "\n");
+  }
+  return hash_text(text) | 1;
+}
+
 // How many threads its kernels keep busy at most.
 int threads_of(const Plan& plan, int workers) {
   std::vector<int> teams(static_cast<std::size_t>(workers), 0);
@@ -87,7 +97,7 @@ std::vector<HostArray> Result::local() const {
 // ---- Session
 
 // What launches that are over leave behind.
-struct Session::Spent {
+struct Session::Leftover {
   std::vector<std::vector<Feed>> feeds;
   std::vector<std::vector<std::shared_ptr<const Held>>> arrays;
   std::vector<std::vector<std::shared_ptr<LaunchRecord>>> after;
@@ -96,6 +106,7 @@ struct Session::Spent {
 
 Session::Session(SessionOptions options, const KernelTable& kernels)
     : options_(options),
+      origin_(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count()),
       kernels_(&kernels),
       variables_(std::make_unique<Variables>()) {
   int cores = cpu_budget().cores;
@@ -217,6 +228,7 @@ int Session::load(const Plan& plan, bool check_nan) {
     };
   }
   auto loaded = prepare(plan, *variables_, options);
+  loaded->work = work_of(plan);
   for (auto& part : loaded->parts)
     if (part) workers_[static_cast<std::size_t>(part->worker)]->box().post(&part->attach);
   std::lock_guard lock(mutex_);
@@ -245,7 +257,7 @@ void Session::left(Loaded& loaded) {
 // By a client: to free a plan takes long, and its kernels' state is not ours.
 void Session::free_left() {
   std::vector<std::shared_ptr<Loaded>> free;  // emptied when the lock is open again, as is
-  Spent spent;                                // this
+  Leftover spent;                             // this
   std::lock_guard lock(mutex_);
   auto first = std::stable_partition(leaving_.begin(), leaving_.end(), [](const auto& loaded) { return !loaded->left; });
   for (auto at = first; at != leaving_.end(); ++at) {
@@ -257,8 +269,8 @@ void Session::free_left() {
 }
 
 // Whoever still wants a launch's results holds them. By clients, as to free much would hold up the worker.
-Session::Spent Session::drop_finished() {
-  Spent out;
+Session::Leftover Session::drop_finished() {
+  Leftover out;
   if (broken()) return out;
   std::erase_if(launches_, [&](const auto& record) {
     if (!record->over) return false;
@@ -363,13 +375,14 @@ Launch Session::launch_here(int plan, const Feeds& feeds, const Results& arrays,
   record->outputs = outputs;
   record->touches = &loaded.touches;
 
-  Spent over;  // gone after the lock
+  Leftover over;  // gone after the lock
   std::unique_lock lock(mutex_);
   over_.wait(lock, [&] { return under_way() < options_.in_flight; });
   require(loaded_.count(plan) > 0, "plan ", plan, " was unloaded while it was to be launched");
   if (failure_) throw unusable("");
   over = drop_finished();
   ++launched_;
+  if (idle_since_ != 0 && under_way() == 0) idle_ += ticks() - std::exchange(idle_since_, 0);
   queue(record);
   return {std::move(record), std::move(outputs)};
 }
@@ -394,7 +407,7 @@ void Session::queue(std::shared_ptr<LaunchRecord> record) {
 }
 
 void Session::queue_turn(std::shared_ptr<LaunchRecord> record) {
-  Spent over;  // gone after the lock
+  Leftover over;  // gone after the lock
   std::lock_guard lock(mutex_);
   over = drop_finished();
   queue(std::move(record));
@@ -403,6 +416,9 @@ void Session::queue_turn(std::shared_ptr<LaunchRecord> record) {
 void Session::finished(LaunchRecord& record) {
   std::uint64_t op = 0;
   std::optional<Error> error;
+  if (agreement_ == nullptr && record.error) record_flight(*record.error, {});
+  Spent spending;
+  if (record.op != 0) spending = spent(record);
   {
     std::lock_guard lock(mutex_);
     if (record.over) return;  // told when the session broke
@@ -424,7 +440,7 @@ void Session::finished(LaunchRecord& record) {
   }
   if (op == 0) return;
   if (error) agreement_->fail(*error);
-  else agreement_->end(op);
+  else agreement_->end(op, spending);
 }
 
 bool Session::refuses(const LaunchRecord& record) const {
@@ -448,6 +464,7 @@ Error Session::unusable(std::string_view text) const {
 }
 
 void Session::broke(const Error& why) {
+  record_flight(why, {});
   std::lock_guard lock(mutex_);
   broken_ = true;
   for (auto& record : launches_) {
@@ -492,6 +509,7 @@ void Session::reload() {
   launches_.clear();
   failure_.reset();
   failed_ticket_ = 0;
+  recorded_ = false;
   broken_ = false;
   stopping_ = false;
 }
@@ -524,7 +542,7 @@ Counters Session::counters() {
 
 std::int64_t Session::held_bytes() {
   {
-    Spent over;  // gone after the lock
+    Leftover over;  // gone after the lock
     std::lock_guard lock(mutex_);
     over = drop_finished();
   }
@@ -532,16 +550,6 @@ std::int64_t Session::held_bytes() {
   std::int64_t bytes = 0;
   for (const auto& [name, device] : devices_) bytes += device->held().current;
   return bytes;
-}
-
-std::vector<EventLog> Session::events() const {
-  std::vector<EventLog> logs;
-  double rate = scale_.ns_per_tick();
-  for (const auto& worker : workers_) {
-    logs.push_back(worker->events());
-    for (Event& event : logs.back().events) event.time = scale_.ns(event.time, rate);
-  }
-  return logs;
 }
 
 }  // namespace karez::runtime

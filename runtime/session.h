@@ -38,6 +38,7 @@ namespace karez::runtime {
 
 class Agreement;
 class Heart;
+struct Spent;
 class Launch;
 class Launches;
 class Reader;
@@ -71,6 +72,7 @@ struct SessionOptions {
   bool pin = false;              // bind each worker and its kernels' teams to cores of their own, as many as the largest team
   comm::Peers* peers = nullptr;  // the other ranks, where there are any; for this session alone, and they outlive it
   WatchLimits watch = {};        // over them
+  std::string flight = {};       // a folder for what the workers did last, written when something fails (flight.h); "": none
   // For tests.
   Delays delays = {};
   std::function<void(comm::Endpoint&)> links = {};  // told each endpoint of a plan that is loaded: it may put links of its own there
@@ -198,7 +200,7 @@ class Session {
   std::vector<EventLog> events() const;
 
  private:
-  struct Spent;
+  struct Leftover;
   friend class Launch;
   friend class Result;
   friend class VariableTurn;
@@ -219,7 +221,7 @@ class Session {
   void wait_over(std::unique_lock<std::mutex>& lock, Done done);  // until what `over_` tells of is done, or while_waiting throws
   std::shared_ptr<Loaded> find(int plan) const;
   void free_left();
-  Spent drop_finished();                             // under the lock; what it gives goes when the lock is open again
+  Leftover drop_finished();                          // under the lock; what it gives goes when the lock is open again
   void queue(std::shared_ptr<LaunchRecord> record);  // under the lock
   void queue_turn(std::shared_ptr<LaunchRecord> record);
   int under_way() const;  // launches that are not over; under the lock
@@ -238,10 +240,14 @@ class Session {
   void break_off(const Error& error, std::optional<int> lost);
   void found(const WatchFinding& finding);  // called by the heart
   std::shared_ptr<Inquiry> ask_workers();
+  Spent spent(const LaunchRecord& record) const;
+  void record_flight(const Error& error, const RankState& state);
   void add_states(RankState& state, double most);
 
   SessionOptions options_;
-  TickScale scale_;  // of events
+  TickScale scale_;                    // of events
+  std::int64_t origin_ = 0;            // ns since 1970 at that scale's zero
+  std::atomic<bool> recorded_{false};  // the flight
   const KernelTable* kernels_;
   std::vector<std::unique_ptr<AsyncKernel>> async_;
   std::map<std::string, std::unique_ptr<Device>> devices_;  // "rank.device"
@@ -252,7 +258,7 @@ class Session {
   std::vector<int> teams_;                           // by worker: the largest team of a plan that was loaded
   std::vector<std::vector<int>> cpus_of_;            // by worker, where they are pinned
   std::vector<std::unique_ptr<CpuSet>> told_;        // to workers: kept until they have ended
-  std::mutex asking_;                                // guards who the workers are, and what they are asked
+  std::timed_mutex asking_;                          // guards who the workers are, and what they are asked
   std::vector<std::shared_ptr<Inquiry>> inquiries_;  // kept until all answered: a worker inside a kernel answers later
   std::shared_ptr<Inquiry> asked_;                   // by `state`, last
   std::atomic<std::uint64_t> ops_{0};                // that began, were ended or awaited
@@ -271,11 +277,12 @@ class Session {
   std::uint64_t next_ticket_ = 1;
   std::optional<Error> failure_;  // of the first failed launch
   std::uint64_t failed_ticket_ = 0;
-  bool broken_off_ = false;               // for all ranks
-  bool stopping_ = false;                 // workers are, or will be, no more
-  std::unique_ptr<Breaking> breaking_;    // then: told to worker 0
-  std::unique_ptr<Agreement> agreement_;  // none where this rank is alone; last: it calls this session, as does
-  std::unique_ptr<Heart> heart_;          // this
+  std::int64_t idle_since_ = 0, idle_ = 0;  // ticks: since when no launch is under way, and how long none was
+  bool broken_off_ = false;                 // for all ranks
+  bool stopping_ = false;                   // workers are, or will be, no more
+  std::unique_ptr<Breaking> breaking_;      // then: told to worker 0
+  std::unique_ptr<Agreement> agreement_;    // none where this rank is alone; last: it calls this session, as does
+  std::unique_ptr<Heart> heart_;            // this
 };
 
 template <class Done> void Session::wait_over(std::unique_lock<std::mutex>& lock, Done done) {

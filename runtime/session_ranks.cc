@@ -43,6 +43,7 @@ void Session::ended(std::uint64_t op) {
   std::lock_guard lock(mutex_);
   for (auto& record : launches_)
     if (record->op == op && record->ended) record->over = true;
+  if (under_way() == 0) idle_since_ = ticks();
   over_.notify_all();
 }
 
@@ -59,6 +60,7 @@ Error with_cause(const Error& here, const Error& first) {
 
 // What runs is abandoned, for nobody knows how far the other ranks have come, and ends here with this error; what ended here ended badly elsewhere.
 void Session::break_off(const Error& error, std::optional<int> lost) {
+  if (!options_.flight.empty()) record_flight(error, state(true, 0.1));
   {
     std::lock_guard lock(mutex_);
     broken_off_ = true;

@@ -2,9 +2,12 @@
 #include <chrono>
 
 #include "base/log.h"
+#include "comm/host.h"
 #include "comm/peers.h"
 #include "runtime/agreement.h"
+#include "runtime/flight.h"
 #include "runtime/loaded.h"
+#include "runtime/reader.h"
 #include "runtime/session.h"
 #include "runtime/worker.h"
 
@@ -66,8 +69,8 @@ RankState Session::state(bool waits, double most) {
 
 // Collectives come first: they say more than that a launch has not ended. One question at a time is under way, however long a worker takes to answer.
 void Session::add_states(RankState& out, double most) {
-  std::lock_guard asking(asking_);
-  if (workers_.empty()) return;
+  const std::unique_lock asking(asking_, std::chrono::duration<double>(most));  // who ends the workers may be waiting for this thread
+  if (!asking || workers_.empty()) return;
   auto answered = [&] {
     std::lock_guard lock(asked_->mutex);
     return asked_->missing == 0;
@@ -88,6 +91,63 @@ void Session::add_states(RankState& out, double most) {
     waits.insert(waits.end(), state.waits.begin(), state.waits.end());
   }
   out.waits.insert(out.waits.begin(), waits.begin(), waits.end());
+}
+
+std::vector<EventLog> Session::events() const {
+  std::vector<EventLog> logs;
+  double rate = scale_.ns_per_tick();
+  for (const auto& worker : workers_) {
+    logs.push_back(worker->events());
+    for (Event& event : logs.back().events) event.time = scale_.ns(event.time, rate);
+  }
+  return logs;
+}
+
+// When this rank ended the launch. Called by worker 0, before the launch is over, so that no worker comes or goes.
+Spent Session::spent(const LaunchRecord& record) const {
+  Spent out;
+  std::int64_t computing = 0, reading = 0;
+  for (const auto& worker : workers_) {
+    computing += worker->ticks(false);
+    reading += worker->ticks(true);
+  }
+  const double second = 1e-9 * scale_.ns_per_tick();
+  out[Phase::kernels] = static_cast<double>(computing) * second;
+  out[Phase::source] = static_cast<double>(reading) * second + (reader_ == nullptr ? 0 : reader_->seconds());
+  std::lock_guard lock(mutex_);
+  out[Phase::host] = static_cast<double>(idle_) * second;
+  out.work = record.loaded->work;
+  return out;
+}
+
+// By whoever fails first, before anybody hears of it.
+void Session::record_flight(const Error& error, const RankState& state) {
+  if (options_.flight.empty() || recorded_.exchange(true)) return;
+  const comm::Peers* peers = options_.peers;
+  FlightRecord out;
+  out.rank = peers == nullptr ? 0 : peers->rank();
+  out.ranks = peers == nullptr ? 1 : peers->ranks();
+  out.who = comm::this_process();
+  out.origin = origin_;
+  out.failed_at = scale_.ns(ticks(), scale_.ns_per_tick());
+  out.failure = error.what();
+  out.state = state;
+  {
+    std::lock_guard lock(mutex_);
+    auto add = [&](const Loaded& loaded) {
+      FlightPlan& plan = out.plans.emplace_back(FlightPlan{loaded.number, loaded.plan.name, {}});
+      for (ActorId a : loaded.plan.actors.ids()) {
+        const Actor& actor = loaded.plan.actor(a);
+        plan.actors.push_back({a.index, actor.name, actor.collective ? actor.collective->where : actor.where});
+      }
+    };
+    for (const auto& [number, loaded] : loaded_) add(*loaded);
+    for (const auto& loaded : leaving_) add(*loaded);
+  }
+  if (const std::unique_lock asking(asking_, std::chrono::milliseconds(300)); asking) out.workers = events();
+  try {
+    write_flight(options_.flight, out);
+  } catch (const std::exception& failure) { note(LogLevel::warning, "the flight record is not written: ", failure.what()); }
 }
 
 void Session::found(const WatchFinding& finding) {

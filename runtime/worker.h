@@ -44,6 +44,7 @@ class Worker {
   void set_spin(int microseconds) { spin_microseconds_.store(microseconds, std::memory_order_relaxed); }
   std::string acting() const { return protocol_.acting(); }
   std::string acting_in() const { return protocol_.acting_in(); }
+  std::int64_t ticks(bool reading) const { return protocol_.ticks(reading); }
   EventLog events() const { return events_.read(); }
 
  private:

@@ -15,5 +15,6 @@ Command opt_command();
 Command run_command();
 Command agent_command();
 Command doctor_command();
+Command flight_command();
 
 }  // namespace karez::tools

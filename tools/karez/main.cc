@@ -18,7 +18,8 @@ int main(int count, char** words) {
                       exec_command(),
                       run_command(),
                       agent_command(),
-                      doctor_command()}};
+                      doctor_command(),
+                      flight_command()}};
   try {
     const int code = run_command_line(root, count, words);
     require(ErrorKind::data, std::fflush(stdout) == 0 && !std::ferror(stdout), "cannot write to standard output");

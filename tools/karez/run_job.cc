@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <list>
 #include <optional>
@@ -129,6 +130,8 @@ class Job {
     }
     std::vector<std::pair<std::string, std::string>> own = {
         {"KAREZ_RANKS", std::to_string(options_.ranks)}, {"KAREZ_STORE", store}, {"KAREZ_TOKEN", comm::print(random_token())}};
+    if (!options_.output.empty() && std::getenv("KAREZ_FLIGHT") == nullptr)
+      own.emplace_back("KAREZ_FLIGHT", std::filesystem::absolute(options_.output).string());
     if (options_.devices > 0) own.emplace_back("KAREZ_DEVICES", std::to_string(options_.devices));
     for (const Share& share : shares_) {
       job.first_rank = share.first;

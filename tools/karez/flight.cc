@@ -1,0 +1,180 @@
+// karez flight: reads the records of all ranks of a job that failed.
+#include "tools/karez/flight.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "tools/karez/commands.h"
+#include "tools/karez/files.h"
+
+namespace karez::tools {
+namespace {
+
+std::int64_t moment_of(const FlightRecord& r) { return r.origin + r.failed_at; }
+
+std::string clock_text(std::int64_t nanoseconds) {
+  const std::time_t seconds = nanoseconds / 1'000'000'000;
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  char text[64];
+  std::snprintf(text, sizeof text, "%02d:%02d:%02d.%06d UTC", parts.tm_hour, parts.tm_min, parts.tm_sec,
+                static_cast<int>(nanoseconds % 1'000'000'000 / 1000));
+  return text;
+}
+
+std::string before_text(std::int64_t nanoseconds) {
+  char text[48];
+  std::snprintf(text, sizeof text, "%.3f ms before", static_cast<double>(nanoseconds) * 1e-6);
+  return text;
+}
+
+// "a3 'compute.1'" of a plan that the record names.
+std::string actor_text(const FlightRecord& r, int plan, int actor) {
+  for (const FlightPlan& p : r.plans) {
+    if (p.number != plan) continue;
+    for (const FlightActor& a : p.actors)
+      if (a.actor == actor) return cat("a", actor, " '", a.name, "'", a.where.empty() ? "" : cat(" (", a.where, ")"));
+  }
+  return cat("a", actor, " of plan ", plan);
+}
+
+// What a worker had begun and not ended, and what it ended last.
+std::vector<std::string> last_acts(const FlightRecord& r, const EventLog& log) {
+  std::map<std::pair<int, int>, Event> open;  // by plan and actor
+  std::optional<Event> ended, launch;
+  for (const Event& e : log.events) {
+    const auto key = std::pair(e.plan, e.actor.index);
+    if (e.kind == EventKind::began) open.insert_or_assign(key, e);
+    if (e.kind == EventKind::ended || e.kind == EventKind::acted) open.erase(key), ended = e;
+    if (e.kind == EventKind::launch_began || e.kind == EventKind::launch_ended) launch = e;
+  }
+  auto ago = [&](const Event& e) { return before_text(r.failed_at - e.time); };
+  std::vector<std::string> out;
+  if (launch) out.push_back(cat("launch ", launch->ticket, launch->kind == EventKind::launch_began ? " began " : " ended ", ago(*launch)));
+  for (const auto& [key, e] : open)
+    out.push_back(cat(actor_text(r, e.plan, e.actor.index), " of launch ", e.ticket, " began ", ago(e), " and had not ended"));
+  if (ended) out.push_back(cat(actor_text(r, ended->plan, ended->actor.index), " of launch ", ended->ticket, " ended last, ", ago(*ended)));
+  if (log.events.empty()) out.push_back("nothing");
+  return out;
+}
+
+class Explaining {
+ public:
+  explicit Explaining(const std::vector<FlightRecord>& records) : records_(records) {
+    for (const FlightRecord& r : records) {
+      ranks_ = std::max(ranks_, r.ranks);
+      of_[r.rank] = &r;
+    }
+  }
+
+  std::string text() const {
+    std::string out = cat(ranks_, ranks_ == 1 ? " rank" : " ranks", ", ", records_.size(), records_.size() == 1 ? " record\n" : " records\n");
+    for (int rank : missing()) out += cat("  rank ", rank, " left none: it was stopped or killed, or it writes elsewhere\n");
+    const FlightRecord& first =
+        *std::min_element(records_.begin(), records_.end(), [](const auto& a, const auto& b) { return moment_of(a) < moment_of(b); });
+    out += cat("first, rank ", first.rank, " (", first.who, ") at ", clock_text(moment_of(first)), ": ", first.failure, "\n");
+    out += waits();
+    out += blame();
+    return out + acts();
+  }
+
+ private:
+  std::vector<int> missing() const {
+    std::vector<int> out;
+    for (int rank = 0; rank < ranks_; ++rank)
+      if (of_.count(rank) == 0) out.push_back(rank);
+    return out;
+  }
+
+  std::string waits() const {
+    std::string out = "who waited for whom\n";
+    for (const FlightRecord& r : records_) {
+      for (const RankWait& wait : r.state.waits)
+        out += cat("  rank ", r.rank, " for ", wait.whom == RankWait::others ? "the others" : cat("rank ", wait.whom), ": ", wait.what, "\n");
+      if (!r.state.inside.empty()) out += cat("  rank ", r.rank, " was inside ", r.state.inside, "\n");
+      else if (r.state.waits.empty()) out += cat("  rank ", r.rank, " for nobody\n");
+    }
+    return out;
+  }
+
+  bool waits_for_nobody(int rank) const { return of_.count(rank) == 0 || of_.at(rank)->state.waits.empty() || !of_.at(rank)->state.inside.empty(); }
+
+  // Where the waits lead to: ranks that others wait for and that wait for nobody.
+  std::string blame() const {
+    std::map<int, std::set<int>> waiting;  // for whom, who
+    for (const FlightRecord& r : records_)
+      for (const RankWait& wait : r.state.waits)
+        for (int rank = 0; rank < ranks_; ++rank)
+          if (rank != r.rank && (wait.whom == rank || (wait.whom == RankWait::others && waits_for_nobody(rank)))) waiting[rank].insert(r.rank);
+    std::string out;
+    for (const auto& [rank, who] : waiting) {
+      if (!waits_for_nobody(rank)) continue;
+      const bool here = of_.count(rank) > 0;
+      const std::string why = !here                                ? "left no record"
+                              : of_.at(rank)->state.inside.empty() ? "waited for nobody: its program had not come so far"
+                                                                   : cat("was inside ", of_.at(rank)->state.inside);
+      out += cat("it hung on rank ", rank, ", for which ", who.size() == 1 ? "rank " : "ranks ", join(who, ", "), " waited, and which ", why, "\n");
+    }
+    if (out.empty() && !waiting.empty()) return "the waits form a circle\n";
+    return out;
+  }
+
+  std::string acts() const {
+    std::string out = "what each did last, before it wrote its record\n";
+    for (const FlightRecord& r : records_)
+      for (std::size_t worker = 0; worker < r.workers.size(); ++worker)
+        for (const std::string& line : last_acts(r, r.workers[worker])) out += cat("  rank ", r.rank, ", worker ", worker, ": ", line, "\n");
+    return out;
+  }
+
+  const std::vector<FlightRecord>& records_;
+  std::map<int, const FlightRecord*> of_;
+  int ranks_ = 1;
+};
+
+int run(const std::string& folder) {
+  std::printf("%s", explain_flight(read_flights(folder)).c_str());
+  return 0;
+}
+
+}  // namespace
+
+std::vector<FlightRecord> read_flights(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  std::vector<FlightRecord> out;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().extension() != ".flight") continue;
+    try {
+      out.push_back(runtime::parse_flight(read_text(entry.path().string())));
+    } catch (const Error& wrong) { throw Error(ErrorKind::data, cat(entry.path().string(), ": ", wrong.what())); }
+  }
+  require(ErrorKind::data, !error, "cannot read the folder ", folder, ": ", error.message());
+  require(ErrorKind::data, !out.empty(), folder, " holds no flight record (rankN.flight): nothing failed, or KAREZ_FLIGHT named another folder");
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  return out;
+}
+
+std::string explain_flight(const std::vector<FlightRecord>& records) { return Explaining(records).text(); }
+
+Command flight_command() {
+  auto folder = std::make_shared<std::string>();
+  return {"flight",
+          "What ranks wrote down when something failed (KAREZ_FLIGHT, or karez run --output).",
+          {},
+          nullptr,
+          {{"explain",
+            "Puts the records of all ranks together: who waited for whom, and what each did last.",
+            {{"DIR", "the folder with rank0.flight and so on", folder.get()}},
+            [folder] { return run(*folder); },
+            {}}}};
+}
+
+}  // namespace karez::tools
