@@ -65,6 +65,8 @@ GOLDEN = {
     "P": (lambda: P("data", 3), kz.LayoutError, "P takes names of mesh axes and None, not 3"),
     "no function": (lambda: kz.compile(3), kz.UserError, "compile takes a function, not int"),
     "micro-batches": (lambda: kz.compile(lambda x: x, microbatches=0)(X), kz.UserError, "microbatches=0; at least 1 is meant"),
+    "micro-batches that do not divide": (lambda: kz.compile(lambda x: x.sum(), microbatches=3)(X), kz.Error, "3"),
+    "nothing to compute again": (lambda: kz.compile(nn.Sequential(nn.Linear(6, 2)), remat="7")(X), kz.NameError, "'7'"),
     "gelu": (lambda: kz.compile(lambda x: F.gelu(x, approximate="erf"))(X), kz.UserError, "gelu: approximate='erf'; it is 'none' or 'tanh'"),
     "cross_entropy": (lambda: kz.compile(lambda x: F.cross_entropy(x, np.zeros(4, int), reduction="sum"))(X), kz.UserError, "cross_entropy: reduction='sum'"),
     "a label": (lambda: kz.compile(lambda x: F.cross_entropy(x, np.array([0, 1, 9, 0])))(X).numpy(), kz.Error, "label"),

@@ -135,6 +135,7 @@ def test_promotion_is_pytorchs():
         assert kz.compile(lambda x: x * 2.5)(arrays[a]).dtype.name == (a if a.startswith("float") else "float32")
         if a != "bool":
             assert kz.compile(lambda x: x * 2)(arrays[a]).dtype.name == a
+    assert kz.compile(lambda x: kz.where(x > 0, True, False))(arrays["float32"]).dtype is kz.bool_
     assert kz.compile(lambda x, y: x / y)(arrays["int64"], arrays["int32"]).dtype is kz.float32
     assert kz.compile(lambda x, y: x + y.sum())(arrays["float32"], arrays["float64"]).dtype is kz.float32, "a scalar tensor widens nothing of its kind"
 

@@ -75,6 +75,11 @@ def test_first_numbers_follow_seed_and_path_alone():
         np.testing.assert_array_equal(one[name], two[name])
     assert not np.array_equal(one["blocks.0.up.weight"], one["blocks.1.up.weight"])
     assert np.abs(one["first.weight"]).max() <= 0.5 and np.ptp(one["first.weight"]) > 0.7
+    kz.worlds._end()
+    kz.init(seed=9)
+    assert not np.array_equal(Net().state_dict()["first.weight"], one["first.weight"])
+    kz.seed(4)
+    np.testing.assert_array_equal(Net().state_dict()["first.weight"], one["first.weight"])
     kz.seed(5)
     assert not np.array_equal(Net().state_dict()["first.weight"], one["first.weight"])
 
