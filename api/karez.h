@@ -11,5 +11,7 @@
 #include "api/optim.h"
 #include "api/options.h"
 #include "api/progress.h"
+#include "api/recurrent.h"
+#include "api/scan.h"
 #include "api/tensor.h"
 #include "api/world.h"

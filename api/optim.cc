@@ -179,6 +179,90 @@ void RMSprop::step(const std::vector<Tensor>& grads, SourceLine where) {
   });
 }
 
+namespace {
+
+AdagradOptions checked(AdagradOptions options) {
+  not_negative(cat("optimiser '", options.name, "': lr"), options.lr);
+  not_negative(cat("optimiser '", options.name, "': lr_decay"), options.lr_decay);
+  not_negative(cat("optimiser '", options.name, "': weight_decay"), options.weight_decay);
+  not_negative(cat("optimiser '", options.name, "': initial"), options.initial);
+  not_negative(cat("optimiser '", options.name, "': eps"), options.eps);
+  return options;
+}
+
+LionOptions checked(LionOptions options) {
+  not_negative(cat("optimiser '", options.name, "': lr"), options.lr);
+  beta(cat("optimiser '", options.name, "': beta1"), options.beta1);
+  beta(cat("optimiser '", options.name, "': beta2"), options.beta2);
+  not_negative(cat("optimiser '", options.name, "': weight_decay"), options.weight_decay);
+  return options;
+}
+
+}  // namespace
+
+Adagrad::Adagrad(std::vector<Parameter> parameters, AdagradOptions options)
+    : options_(checked(std::move(options))),
+      rate_(options_.lr),
+      parameters_(std::move(parameters)),
+      count_(cat(options_.name, ".step"), {DType::i64, {}}, constant_init(0)) {
+  require(!parameters_.empty(), "an optimiser '", options_.name, "' without parameters");
+  for (const Parameter& p : parameters_) sum_.emplace_back(cat(options_.name, ".sum.", p.name()), p.type(), constant_init(options_.initial));
+}
+
+void Adagrad::step(const std::vector<Tensor>& grads, SourceLine where) {
+  at_line(where, options_.name, [&](Trace& t) {
+    check(parameters_, grads);
+    Builder& b = t.builder;
+    const ValueId before = t.read(count_);
+    t.update(count_, build::add(b, before, build::full_like(b, before, 1)));
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      const Parameter& parameter = parameters_[i];
+      const auto number = [&](double value) { return build::full(b, parameter.dtype(), parameter.shape(), value); };
+      const ValueId lr = rate_.read(cat(options_.name, ".lr"), parameter.dtype());
+      const ValueId decay[] = {lr, build::cast(b, before, parameter.dtype()), build::full_like(b, lr, options_.lr_decay)};
+      const ValueId rate = build::broadcast(b, build::pointwise(b, "x0 / (1 + x1 * x2)", decay), parameter.shape(), {});
+      const ValueId w = t.read(parameter);
+      ValueId g = t.value(Term(grads[i]));
+      if (options_.weight_decay > 0) g = build::add(b, g, build::mul(b, w, number(options_.weight_decay)));
+      const ValueId sum = build::add(b, t.read(sum_[i]), build::mul(b, g, g));
+      t.update(sum_[i], sum);
+      t.update(parameter, build::sub(b, w, build::mul(b, rate, build::div(b, g, build::add(b, build::sqrt(b, sum), number(options_.eps))))));
+    }
+    return 0;
+  });
+}
+
+Lion::Lion(std::vector<Parameter> parameters, LionOptions options)
+    : options_(checked(std::move(options))),
+      rate_(options_.lr),
+      parameters_(std::move(parameters)),
+      momentum_(state_of(parameters_, cat(options_.name, ".m"))) {
+  require(!parameters_.empty(), "an optimiser '", options_.name, "' without parameters");
+}
+
+void Lion::step(const std::vector<Tensor>& grads, SourceLine where) {
+  at_line(where, options_.name, [&](Trace& t) {
+    check(parameters_, grads);
+    Builder& b = t.builder;
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      const Parameter& parameter = parameters_[i];
+      const auto number = [&](double value) { return build::full(b, parameter.dtype(), parameter.shape(), value); };
+      const ValueId lr = build::broadcast(b, rate_.read(cat(options_.name, ".lr"), parameter.dtype()), parameter.shape(), {});
+      const ValueId w = t.read(parameter), g = t.value(Term(grads[i])), m = t.read(momentum_[i]);
+      const auto blend = [&](double rest) {
+        const ValueId operands[] = {m, g, number(rest)};
+        return build::pointwise(b, "x2 * x0 + (1 - x2) * x1", operands);
+      };
+      const ValueId towards[] = {blend(options_.beta1)};
+      ValueId step = build::pointwise(b, "select(x0 > 0, 1, select(x0 < 0, -1, x0))", towards);  // NaN stays
+      if (options_.weight_decay > 0) step = build::add(b, step, build::mul(b, w, number(options_.weight_decay)));
+      t.update(parameter, build::sub(b, w, build::mul(b, lr, step)));
+      t.update(momentum_[i], blend(options_.beta2));
+    }
+    return 0;
+  });
+}
+
 Clipped clip_by_global_norm(const std::vector<Tensor>& grads, double most, SourceLine where) {
   require(!grads.empty(), "clip_by_global_norm of no gradient");
   not_negative("clip_by_global_norm: the greatest norm", most);

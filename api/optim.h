@@ -103,6 +103,43 @@ class RMSprop {
   std::vector<Parameter> parameters_, square_, mean_, momentum_;
 };
 
+struct AdagradOptions {
+  double lr = 1e-2, lr_decay = 0, weight_decay = 0, initial = 0, eps = 1e-10;  // initial: of the sum of squares
+  std::string name = "adagrad";                                                // of its state: "adagrad.sum.fc1.weight", "adagrad.step"
+};
+// PyTorch's form: s = s + g^2; w = w - lr / (1 + step * lr_decay) * g / (sqrt(s) + eps), step from 0 on. Duchi, Hazan and Singer, 2011.
+class Adagrad {
+ public:
+  Adagrad(std::vector<Parameter> parameters, AdagradOptions options);
+  void step(const std::vector<Tensor>& grads, SourceLine where = SourceLine::current());
+  void set_lr(double lr) { rate_.set(lr); }
+  double lr() const { return rate_.get(); }
+
+ private:
+  AdagradOptions options_;
+  Rate rate_;
+  std::vector<Parameter> parameters_, sum_;
+  Parameter count_;
+};
+
+struct LionOptions {
+  double lr = 1e-4, beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
+  std::string name = "lion";  // of its state: "lion.m.fc1.weight"
+};
+// w = w - lr * (sign(beta1 * m + (1 - beta1) * g) + weight_decay * w); m = beta2 * m + (1 - beta2) * g. Chen et al., 2023.
+class Lion {
+ public:
+  Lion(std::vector<Parameter> parameters, LionOptions options);
+  void step(const std::vector<Tensor>& grads, SourceLine where = SourceLine::current());
+  void set_lr(double lr) { rate_.set(lr); }
+  double lr() const { return rate_.get(); }
+
+ private:
+  LionOptions options_;
+  Rate rate_;
+  std::vector<Parameter> parameters_, momentum_;
+};
+
 // All gradients as one vector, made no longer than `most`: each times min(1, most / (norm + 1e-6)), as PyTorch does.
 struct Clipped {
   std::vector<Tensor> grads;

@@ -222,6 +222,8 @@ assign(f32[6], f32[6]) -> f32[6]
   B, B -> B | S(0), S(0) -> S(0)
 copy(f32[6]) -> f32[6]
   B -> B | S(0) -> S(0) | P(sum) -> P(sum) | P(max) -> P(max) | P(min) -> P(min)
+scan(f32[4], f32[3, 2], f32[5]) {carries=1, rows="f32[7]", sequences=1, trips=3} -> f32[4], f32[3, 7]
+  B, B, B -> B, B
 layout(f32[6]) -> f32[6]
   B -> B | S(0) -> S(0) | P(sum) -> P(sum) | P(max) -> P(max) | P(min) -> P(min)
 accumulate(f32[6, 4]) -> f32[6, 4]

@@ -21,6 +21,7 @@ std::vector<OpDef> slice_ops();   // slice, concat, pad: one another's gradients
 std::vector<OpDef> gather_ops();  // gather, scatter_add
 std::vector<OpDef> along_ops();   // cumsum, sort, take_along, add_along
 std::vector<OpDef> index_ops();   // one_hot, arg_max
+std::vector<OpDef> scan_ops();
 std::vector<OpDef> update_ops();  // sgd, adam
 std::vector<OpDef> assign_ops();  // assign, copy: made by passes around variables
 std::vector<OpDef> box_ops();

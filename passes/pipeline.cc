@@ -24,10 +24,15 @@
 #include "passes/segment.h"
 #include "passes/shard_copies.h"
 #include "passes/slots.h"
+#include "passes/unroll.h"
 
 namespace karez::passes {
 namespace {
 
+void run_unroll(Compilation& c) {
+  if (std::any_of(c.graph.nodes.begin(), c.graph.nodes.end(), [](const Node& node) { return !node.regions.empty(); }))
+    c.graph = unroll(c.graph, *c.ops);
+}
 void run_canonicalise(Compilation& c) { c.graph = canonicalise(std::move(c.graph), {c.ops, c.evaluate, c.options.fold_bytes}).graph; }
 void run_recompute(Compilation& c) { c.graph = recompute(std::move(c.graph), c.options.remat); }
 void run_microbatch(Compilation& c) { c.graph = microbatch(c.graph, *c.ops, c.options.microbatches, c.options.batch); }
@@ -104,7 +109,8 @@ void run_fit(Compilation& c) {
 }
 
 constexpr Pass passes[] = {
-    {"canonicalise", run_canonicalise, true},  // first: what is gone need not be placed
+    {"unroll", run_unroll, false},             // first: nobody else knows of regions
+    {"canonicalise", run_canonicalise, true},  // before all that costs: what is gone need not be placed
     {"recompute", run_recompute, true},        // behind canonicalise, which would make one of a node and its copy
     {"microbatch", run_microbatch, false},     // before shard: types are from here on those of one micro-batch
     {"shard", run_shard, false},

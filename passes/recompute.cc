@@ -210,11 +210,21 @@ class Again {
 
 }  // namespace
 
+namespace {
+
+void add_modules(const Graph& graph, std::set<std::string>& modules) {
+  for (const Node& node : graph.nodes) {
+    if (of_gradient(node)) continue;
+    for (std::string& module : modules_of(node.path)) modules.insert(std::move(module));
+    for (const Graph& region : node.regions) add_modules(region, modules);
+  }
+}
+
+}  // namespace
+
 void check_remat(const Graph& graph, std::span<const std::string> globs) {
   std::set<std::string> modules;
-  for (const Node& node : graph.nodes)
-    if (!of_gradient(node))
-      for (std::string& module : modules_of(node.path)) modules.insert(std::move(module));
+  add_modules(graph, modules);
   for (const std::string& pattern : globs) {
     const base::Glob glob(pattern);
     require(ErrorKind::name, std::any_of(modules.begin(), modules.end(), [&](const std::string& module) { return glob.matches(module); }), "remat: '",

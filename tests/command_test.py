@@ -377,7 +377,7 @@ def test_what_opt_prints_it_reads(graph):
 def test_opt_prints_what_each_pass_made(graph):
     said = karez("opt", graph, "--passes", "all", "--each")
     names = re.findall(r"^# after (\w+), \d+\.\d+ ms", said, re.M)
-    assert names[0] == "canonicalise" and names[-1] == "fit" and len(names) == len(set(names)) > 10
+    assert names[0] == "unroll" and names[-1] == "fit" and len(names) == len(set(names)) > 10
     assert re.search(r"^# after shard, \S+ ms: \S+ us a launch predicted, optimal", said, re.M)
     parts = re.split(r"^# after .*\n", said, flags=re.M)[1:]
     assert parts[names.index("shard")] == karez("opt", graph, "--passes", "canonicalise,shard")
@@ -428,7 +428,7 @@ def test_a_plan_with_modules_made_again_gives_what_it_does_without(tmp_path):
     ("shard,,box", "--passes 'shard,,box': a name is empty\n"),
     ("box", "--passes 'box': box reads what shard makes beside the graph; name it too\n"),
     ("shard,order", "--passes 'shard,order': order reads what box makes beside the graph; name it too\n"),
-    ("shard,canonicalise", "--passes 'shard,canonicalise': canonicalise comes before shard in the pipeline, whose order is the only one: canonicalise, "),
+    ("shard,canonicalise", "--passes 'shard,canonicalise': canonicalise comes before shard in the pipeline, whose order is the only one: unroll, canonicalise, "),
     ("shard,shard", "--passes 'shard,shard': shard comes before shard in the pipeline, "),
 ])
 def test_opt_refuses_passes_that_cannot_follow(passes, text, graph):

@@ -122,6 +122,7 @@ void put(std::string& key, const Expression& expression, bool lines) {
     if (node.op->role == Role::source) continue;  // its operand says more
     key += node.attrs.print();
     key += node.path;
+    for (const Graph& region : node.regions) key += graph::print(region);
     for (ValueId in : node.inputs) put(key, in.index);
     if (lines || may_fail(graph, node)) key += node.where;
     const auto& layout = graph.value(node.outputs[0]).layout;
@@ -179,6 +180,7 @@ ById<ValueId, ValueId> write(Trace& t, const Expression& expression, std::span<c
       std::vector<ValueId> inputs;
       for (ValueId in : node.inputs) inputs.push_back(now[in]);
       const std::vector<ValueId> outputs = t.builder.add(node.op->name, inputs, node.attrs);
+      t.graph.nodes.back().regions = node.regions;
       for (std::size_t i = 0; i < outputs.size(); ++i) {
         now[node.outputs[i]] = outputs[i];
         if (const auto& layout = graph.value(node.outputs[i]).layout) t.graph.value(outputs[i]).layout = layout;

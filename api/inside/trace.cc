@@ -21,12 +21,12 @@ namespace {
 thread_local Trace* current_trace = nullptr;
 thread_local std::map<std::string, int> made;
 
-std::uint64_t next_number() {
+}  // namespace
+
+std::uint64_t next_trace_number() {
   static std::atomic<std::uint64_t> last = 0;
   return ++last;
 }
-
-}  // namespace
 
 std::string print(const SourceLine& line) {
   std::string_view file = line.file_name();
@@ -128,7 +128,7 @@ ValueId first_value(Builder& b, const Parameter& parameter, ValueId random_state
   return first;
 }
 
-Trace::Trace(const OpTable& ops, TraceOptions options) : builder(graph, ops), options_(std::move(options)), number_(next_number()) {
+Trace::Trace(const OpTable& ops, TraceOptions options) : builder(graph, ops), options_(std::move(options)), number_(next_trace_number()) {
   graph.name = options_.name;
   graph.meshes = {options_.mesh};
 }
@@ -153,13 +153,17 @@ void Trace::know(const OpTable& ops, const Mesh& mesh, const Parameter& counter)
 
 Tensor Trace::tensor(ValueId id) const {
   Tensor out(id, number_, graph.type(id));
-  if (expression != nullptr) expression->hold(out);
+  if (expression != nullptr && around_.empty()) expression->hold(out);
   return out;
 }
 
 bool Trace::wrote(const Term& term) const {
   const auto* tensor = std::get_if<Tensor>(&term.value);
-  return tensor != nullptr && tensor->trace == number_;
+  return tensor != nullptr && owns(*tensor);
+}
+
+bool Trace::owns(const Tensor& tensor) const {
+  return tensor.id.valid() && (tensor.trace == number_ || std::find(around_.begin(), around_.end(), tensor.trace) != around_.end());
 }
 
 Tensor Trace::input(std::string_view name, const TensorType& type) { return tensor(build::input(builder, name, type)); }
@@ -218,7 +222,7 @@ ValueId Trace::value(const Term& term, DType dtype) {
     Trace& trace;
     DType dtype;
     ValueId operator()(const Tensor& t) const {
-      if (t.id.valid() && t.trace == trace.number()) return t.id;
+      if (trace.owns(t)) return t.id;
       if (t.lazy != nullptr && trace.expression != nullptr) return trace.expression->operand(t.lazy);
       require(t.lazy == nullptr, "a tensor ", t.type, " from outside is no part of the program that is being traced: make it an argument of the ",
               "function, or keep it in a parameter");

@@ -15,6 +15,8 @@
 
 namespace karez {
 
+std::uint64_t next_trace_number();
+
 // A number that the host may change between launches (a learning rate): an input of the graph, read anew for each launch.
 struct HostScalar {
   std::string name;
@@ -123,6 +125,15 @@ class Trace {
   // Returns which variables it read or updated.
   std::vector<std::size_t> inlined(bool train, const std::vector<TracePlacement>& placements, const std::function<void()>& body);
 
+  // A part of the program as a region: what `body` writes and makes of its arguments. What it reads of outside becomes arguments behind them, which
+  // `captured` lists; inputs and variables that it joins stay outside. It may not update variables. What it made exists inside of it alone.
+  struct Region {
+    graph::Graph graph;
+    std::vector<ValueId> captured;
+  };
+  Region region(const std::string& name, const std::vector<TensorType>& arguments,
+                const std::function<std::vector<ValueId>(std::span<const ValueId>)>& body);
+
   // Names the outputs "out0", "out1", ..., those of with_layout in their layouts, and advances the random state if it was used.
   void finish(const std::vector<Tensor>& outputs);
 
@@ -132,8 +143,11 @@ class Trace {
  private:
   void require_matched(std::size_t first) const;  // of the placements, from number `first` on
 
+  bool owns(const Tensor& tensor) const;
+
   TraceOptions options_;
-  std::uint64_t number_;
+  std::uint64_t number_;               // of the innermost region that is being written, if one is
+  std::vector<std::uint64_t> around_;  // numbers outside of it
   std::vector<Parameter> parameters_;
   struct Version {
     ValueId value;

@@ -19,7 +19,7 @@ namespace karez::tools {
 namespace {
 
 struct Options {
-  std::string file, costs, remat, passes = "canonicalise,shard,box,order";
+  std::string file, costs, remat, passes = "unroll,canonicalise,shard,box,order";
   std::int64_t team = 1, workers = 1, slots = 2, memory = 0;
   bool each = false;
 };
