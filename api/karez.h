@@ -5,6 +5,7 @@
 #include "api/batches.h"
 #include "api/checkpoint.h"
 #include "api/compile.h"
+#include "api/convolution.h"
 #include "api/functions.h"
 #include "api/interactive.h"
 #include "api/nn.h"
