@@ -49,6 +49,13 @@ void Session::ended(std::uint64_t op) {
 
 namespace {
 
+// Behind the end of a peer: what this rank waited for. A hang's text has it.
+std::string waited_text(int rank, const Error& error, const RankState& state) {
+  if (error.kind != ErrorKind::peer || state.waits.empty()) return {};
+  const RankWait& wait = state.waits.front();
+  return cat("\n  rank ", rank, " waited for ", wait.whom == RankWait::others ? "the others" : cat("rank ", wait.whom), ": ", wait.what);
+}
+
 // A link that broke here tells who ended, not why; what all ranks know as the first error may say more.
 Error with_cause(const Error& here, const Error& first) {
   const std::string text = here.what();
@@ -60,7 +67,9 @@ Error with_cause(const Error& here, const Error& first) {
 
 // What runs is abandoned, for nobody knows how far the other ranks have come, and ends here with this error; what ended here ended badly elsewhere.
 void Session::break_off(const Error& error, std::optional<int> lost) {
-  if (!options_.flight.empty()) record_flight(error, state(true, 0.1));
+  const RankState before = state(true, 0.05);
+  record_flight(error, before);
+  const std::string waited = waited_text(options_.peers->rank(), error, before);
   {
     std::lock_guard lock(mutex_);
     broken_off_ = true;
@@ -69,7 +78,7 @@ void Session::break_off(const Error& error, std::optional<int> lost) {
       if (record->over || record->loaded == nullptr) continue;
       first = std::min(first, record->ticket);
       if (!record->ended) continue;
-      if (!record->error) record->error = Error(error.kind, cat("launch ", record->ticket, ": ", error.what()), error.where);
+      if (!record->error) record->error = Error(error.kind, cat("launch ", record->ticket, ": ", error.what(), waited), error.where);
       else record->error = with_cause(*record->error, error);
       record->over = true;
     }

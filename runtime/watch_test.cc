@@ -88,6 +88,7 @@ TEST(Watch, WhoseEndNobodyWaitsForIsLeftAlone) {
 TEST(Watch, AWaitOfOneWhoIsSilentItselfAccusesNobody) {
   Ranks ranks(3);
   ranks.waits(1, 2);
+  ranks.waits(2, 1);
   ranks.tick();
   ranks.stop(1);
   ranks.stop(2);

@@ -52,6 +52,27 @@ def lines_of(result, rank):
     return [line for line in result.stderr.splitlines() if line.startswith(f"[{rank}] ")]
 
 
+def test_a_killed_rank_is_named_with_launch_and_op_that_were_waited_for():
+    """Seen within a second, all down within three; run_test.py looks for what is left."""
+    for trial in range(3 * TRIALS):
+        victim = trial % 3
+        started = job("--fault", "slow-kernel", "--rank", victim, "--seconds", 0.2)
+        ranks = ranks_of(started, 3)
+        await_step(started, 8)
+        time.sleep(random.uniform(0.03, 0.15))  # in its kernel, so that the others wait
+        os.kill(ranks[victim], signal.SIGKILL)
+        begin = time.monotonic()
+        result = started.wait(20)
+        assert time.monotonic() - begin <= 1
+        assert result.returncode == PEER, result
+        assert f"process {ranks[victim]}) was ended by signal 9 (Killed)" in result.stderr and " said: " not in result.stderr, result.stderr
+        for rank in range(3):
+            if rank != victim:
+                said = "\n".join(lines_of(result, rank))
+                assert re.search(rf"launch \d+.*rank {victim} \(\S+, process {ranks[victim]}\)|rank {victim} \(\S+, process {ranks[victim]}\).*launch \d+", said, re.S), result.stderr
+                assert re.search(rf"waited for (rank {victim}|the others): |actor '", said), result.stderr
+
+
 WAIT = r"  rank \d waits for (rank \d|the others): (a\d+ '[^']+' of launch \d+ \(.*faulty_rank\.cc:\d+\), r\d+|launch \d+ has ended here, not yet on all ranks)"
 
 

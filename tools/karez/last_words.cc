@@ -5,6 +5,12 @@
 
 namespace karez::tools {
 
+namespace {
+bool is_in_passing(std::string_view line) {
+  return line.starts_with("karez warning: ") || (line.starts_with("karez: ") && line.find(" ranks x ") != line.npos);
+}
+}  // namespace
+
 void LastWords::take(std::string_view bytes) {
   for (const char byte : bytes) {
     if (byte == '\n') end_line();
@@ -20,7 +26,7 @@ void LastWords::end_line() {
 // A line that is not indented begins anew; an empty one says nothing.
 void LastWords::append(std::string& words, std::string_view line) {
   const std::size_t begin = line.find_first_not_of(" \t\r");
-  if (begin == std::string_view::npos) return;
+  if (begin == std::string_view::npos || is_in_passing(line)) return;
   if (begin == 0) words.clear();
   else if (!words.empty()) words += ' ';
   words += line.substr(begin);

@@ -11,8 +11,8 @@ namespace karez::tools {
 //   "one\nit cannot go on:\n  the disk is full\n"   gives   "it cannot go on: the disk is full"
 class LastWords {
  public:
-  void take(std::string_view bytes);
-  std::string text() const;  // also of a line that nothing ended; cut where it is longer than `longest`
+  void take(std::string_view bytes);  // what Karez itself says in passing (who started it, warnings) is no last word
+  std::string text() const;           // also of a line that nothing ended; cut where it is longer than `longest`
   static constexpr std::size_t longest = 1000;
 
  private:
