@@ -1,6 +1,7 @@
 """Compiled functions: arguments, flags, layouts, gradients in a trace, training on meshes, and what a user may ask of a plan."""
 
 import gc
+import resource
 import threading
 import weakref
 
@@ -358,6 +359,33 @@ def test_models_go_with_their_last_name():
     gc.collect()
     assert all(one() is None for pair in gone for one in pair)
     assert kz.world().variables() == ["rng"]
+
+
+def test_a_hundred_models_one_after_the_other_leave_nothing():
+    def once():
+        net = nn.Sequential(nn.Linear(6, 64), nn.Tanh(), nn.Linear(64, 4))
+        opt = kz.optim.Adam(net.parameters())
+
+        @kz.compile
+        def step(x, y):
+            loss = F.cross_entropy(net(x), y)
+            loss.backward()
+            opt.step()
+            return loss
+
+        float(step(X, Y))
+
+    def resident():
+        gc.collect()
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+
+    for _ in range(10):
+        once()
+    before = resident()
+    for _ in range(90):
+        once()
+    assert resident() - before <= 1 << 20
 
 
 def test_threads_may_call_at_once():
