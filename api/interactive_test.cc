@@ -96,6 +96,9 @@ TEST(Interactive, AttributesAndWhoReadsWhatArePartOfTheStructure) {
   EXPECT_THAT(floats((a + b) - a), ElementsAre(5, 6, 7, 8));
   EXPECT_THAT(floats(a - (b + a)), ElementsAre(-5, -6, -7, -8));
   EXPECT_EQ(compiled(mesh), 7);
+  // The same operations in one word, wired otherwise.
+  EXPECT_EQ(value_and_grad([](Tensor x, Tensor y) { return sum(x * y - x); })(a, b).value.item(), 60);
+  EXPECT_EQ(value_and_grad([](Tensor x, Tensor y) { return sum(x * y - y); })(a, b).value.item(), 44);
 }
 
 TEST(Interactive, ASharedPartIsComputedOnceAndKept) {
@@ -299,9 +302,17 @@ TEST(Interactive, TrainsWithoutACompiledFunction) {
   }
   // w <- w - 0.25 * 2 w x: times 1/2, 0 and 1, twice.
   EXPECT_THAT(floats(world.read(w)), ElementsAre(0.25, 0, 1));
+  const auto programs = compiled(world.mesh());
   sgd.set_lr(0);
   sgd.step(value_and_grad(loss, {.parameters = {w}})(x).gradients);
   EXPECT_THAT(floats(world.read(w)), ElementsAre(0.25, 0, 1)) << "the rate is read at each call";
+  EXPECT_EQ(compiled(world.mesh()), programs) << "and is no part of the program";
+  const Parameter u("u", {DType::f32, {2}}, constant_init(1)), v("v", {DType::f32, {2}}, constant_init(1));
+  optim::SGD both({u, v}, {.lr = 0.25});
+  const auto product = [&](Tensor y) { return sum(u * v * 2 * y); };
+  for (int i = 0; i < 2; ++i) both.step(value_and_grad(product, {.parameters = {u, v}})(Tensor(1)).gradients);
+  EXPECT_THAT(floats(world.read(u)), ElementsAre(0.25, 0.25)) << "halved, twice";
+  EXPECT_THAT(floats(world.read(v)), ElementsAre(0.25, 0.25));
 }
 
 TEST(Interactive, GradientsOfFunctionsOfTensors) {
@@ -338,7 +349,7 @@ TEST(Interactive, RandomNumbersFollowTheWorldsSeedAndCount) {
   world.reset();
   const Array x = on(world.mesh(), some({64}, 1));
   EXPECT_TRUE(equal_bits(dropout(x, 0.5).read(), traced)) << "as a compiled function's first";
-  Interactive eval(world.mesh(), false);
+  Interactive train(world.mesh()), eval(world.mesh(), false);
   EXPECT_TRUE(equal_bits(dropout(x, 0.5).read(), x.read()));
 }
 

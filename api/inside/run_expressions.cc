@@ -224,8 +224,6 @@ std::vector<Argument> arguments_of(const Program& program) {
 // The plan of this structure, the last of the list.
 ExpressionPlans::Plan& plan_of(ExpressionPlans& known, const DeviceMesh& on, const Program& program, const SourceLine& where) {
   auto& plans = known.plans;
-  const int generation = on.world->generation;
-  std::erase_if(plans, [&](const auto& plan) { return plan.generation != generation; });
   std::string key = key_of(program, on.mesh, on.world->options.check_nan);
   if (auto found = std::find_if(plans.begin(), plans.end(), [&](const auto& plan) { return plan.key == key; }); found != plans.end()) {
     std::rotate(found, found + 1, plans.end());
@@ -243,8 +241,7 @@ ExpressionPlans::Plan& plan_of(ExpressionPlans& known, const DeviceMesh& on, con
   // The world keeps the function, so the function keeps no world.
   const DeviceMesh borrowed{std::shared_ptr<WorldState>(std::shared_ptr<void>(), on.world.get()), on.mesh};
   ++known.compiled;
-  plans.push_back(
-      {std::move(key), Function(borrowed, -1, std::move(body), {.name = "expression", .keep = 1}, where), std::move(traced), bytes, generation});
+  plans.push_back({std::move(key), Function(borrowed, -1, std::move(body), {.name = "expression", .keep = 1}, where), std::move(traced), bytes});
   return plans.back();
 }
 

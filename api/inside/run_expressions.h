@@ -20,7 +20,6 @@ struct ExpressionPlans {
     Function function;
     std::shared_ptr<const Program*> program;  // what it is traced from, during a call
     std::int64_t bytes = 0;                   // of its values, the same on every rank
-    int generation = 0;
   };
   std::mutex mutex;  // held while a program is put together and called
   std::vector<Plan> plans;
