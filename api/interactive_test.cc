@@ -97,8 +97,9 @@ TEST(Interactive, AttributesAndWhoReadsWhatArePartOfTheStructure) {
   EXPECT_THAT(floats(a - (b + a)), ElementsAre(-5, -6, -7, -8));
   EXPECT_EQ(compiled(mesh), 7);
   // The same operations in one word, wired otherwise.
-  EXPECT_EQ(value_and_grad([](Tensor x, Tensor y) { return sum(x * y - x); })(a, b).value.item(), 60);
-  EXPECT_EQ(value_and_grad([](Tensor x, Tensor y) { return sum(x * y - y); })(a, b).value.item(), 44);
+  const Array ones = on(mesh, HostArray::of<float>({2, 2}, {1, 1, 1, 1}));
+  EXPECT_EQ(value_and_grad([](Tensor x, Tensor y, Tensor z) { return sum(x * (y - z)); })(ones, a, b).value.item(), -16);
+  EXPECT_EQ(value_and_grad([](Tensor x, Tensor y, Tensor z) { return sum(x * (z - y)); })(ones, a, b).value.item(), 16);
 }
 
 TEST(Interactive, ASharedPartIsComputedOnceAndKept) {
