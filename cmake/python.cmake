@@ -3,7 +3,7 @@ set(KAREZ_PYTHON AUTO CACHE STRING "build the Python package: ON, OFF or AUTO (w
 if(NOT KAREZ_PYTHON OR KAREZ_SANITIZE OR KAREZ_FUZZ)
   return()
 endif()
-if(NOT Python_EXECUTABLE AND EXISTS ${CMAKE_SOURCE_DIR}/.venv/bin/python)
+if(NOT SKBUILD AND NOT Python_EXECUTABLE AND EXISTS ${CMAKE_SOURCE_DIR}/.venv/bin/python)
   set(Python_EXECUTABLE ${CMAKE_SOURCE_DIR}/.venv/bin/python)
 endif()
 find_package(Python 3.9 COMPONENTS Interpreter Development.Module QUIET)
@@ -33,3 +33,4 @@ foreach(source ${sources})
   file(MAKE_DIRECTORY ${folder})
   file(CREATE_LINK ${CMAKE_SOURCE_DIR}/python/${source} ${CMAKE_BINARY_DIR}/python/${source} SYMBOLIC)
 endforeach()
+install(TARGETS karez_python LIBRARY DESTINATION karez COMPONENT python EXCLUDE_FROM_ALL)  # by pip, see pyproject.toml
