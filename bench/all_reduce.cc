@@ -1,6 +1,6 @@
 // How fast are collectives between processes of one host? Ours; bench/all_reduce.py runs this beside Open MPI and Gloo.
 //
-//   bench_all_reduce [--carrier tcp|shm] [--ranks N] [--algorithm ring|direct|flat|chosen] [--parked] [--chunk BYTES]
+//   bench_all_reduce [--carrier tcp|shm] [--ranks N] [--algorithm ring|direct|flat|recursive|chosen] [--parked] [--chunk BYTES]
 //
 // Ranks are processes, connected in pairs. A barrier in shared memory stands before each sample's clock; a sample is the slowest rank's time;
 // a line of JSON tells the median of a kind and size. Ranks look at their links again and again, as Open MPI does; --parked: they sleep till a
@@ -242,7 +242,7 @@ int main(int argc, char** argv) {
   CLI::App app("Collectives between processes of this host");
   app.add_option("--carrier", options.carrier, "tcp or shm")->check(CLI::IsMember({"tcp", "shm"}));
   app.add_option("--ranks", options.ranks, "processes")->check(CLI::Range(2, 64));
-  app.add_option("--algorithm", options.algorithm, "one for all sizes")->check(CLI::IsMember({"ring", "direct", "flat", "chosen"}));
+  app.add_option("--algorithm", options.algorithm, "one for all sizes")->check(CLI::IsMember({"ring", "direct", "flat", "recursive", "chosen"}));
   app.add_option("--chunk", options.chunk, "bytes of a message at most")->check(CLI::PositiveNumber);
   app.add_flag("--parked", options.parked, "sleep where there is nothing to do");
   CLI11_PARSE(app, argc, argv);

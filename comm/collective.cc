@@ -13,7 +13,7 @@
 namespace karez::comm {
 namespace {
 constexpr Kind kinds[] = {Kind::all_reduce, Kind::reduce_scatter, Kind::all_gather, Kind::all_to_all, Kind::transfer};
-constexpr Algorithm algorithms[] = {Algorithm::ring, Algorithm::direct, Algorithm::flat};
+constexpr Algorithm algorithms[] = {Algorithm::ring, Algorithm::direct, Algorithm::flat, Algorithm::recursive};
 
 template <class Item, std::size_t N> Item from_name(const Item (&items)[N], std::string_view name, std::string_view what) {
   for (Item item : items)
@@ -56,6 +56,7 @@ std::string_view name_of(Algorithm algorithm) {
     case Algorithm::ring: return "ring";
     case Algorithm::direct: return "direct";
     case Algorithm::flat: return "flat";
+    case Algorithm::recursive: return "recursive";
   }
   return "?";
 }
@@ -99,6 +100,7 @@ std::int64_t staging_bytes(const CollectiveSpec& spec) {
   switch (spec.kind) {
     case Kind::all_reduce:
       if (spec.algorithm == Algorithm::flat) return others * r64(spec.in.count() * element);
+      if (halves_evenly(spec)) return spec.members == 2 ? 0 : r64(flat_range(spec.in.count(), spec.members, spec.members / 4).begin * element);
       return spec.algorithm == Algorithm::ring ? 0 : received(flat_range(spec.in.count(), spec.members, 0).size);
     case Kind::reduce_scatter: {
       std::int64_t longest = 0;
@@ -129,6 +131,12 @@ std::int64_t bytes_sent(const CollectiveSpec& spec) {
     case Kind::all_reduce: {
       std::int64_t all = spec.in.count(), own = flat_range(all, spec.members, spec.member).size;
       if (spec.algorithm == Algorithm::flat) return others * all * element;
+      if (halves_evenly(spec)) {
+        std::int64_t back = 0;
+        for (int have = 1; have < spec.members; have *= 2)
+          for (int r = spec.member / have * have; r < spec.member / have * have + have; ++r) back += flat_range(all, spec.members, r).size;
+        return (all - own + back) * element;
+      }
       // Both send the ranges of others away; then the own result goes to all, or all results but the successor's go on.
       return (all - own + (ring ? all - flat_range(all, spec.members, next).size : others * own)) * element;
     }

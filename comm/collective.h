@@ -17,10 +17,11 @@ enum class Kind { all_reduce, reduce_scatter, all_gather, all_to_all, transfer }
 Kind kind_from(std::string_view name);  // "all_reduce", ...
 std::string_view name_of(Kind kind);
 
-// ring    each member talks to its neighbours alone; n-1 rounds (all_reduce 2n-2); for many members. all_to_all: as direct
-// direct  all pairs at once; 1 round (all_reduce 2); the better one on shared memory with few members
-// flat    all_reduce in one round: everyone sends all to everyone, n (n-1) S bytes; for a few bytes. Other kinds: as direct
-enum class Algorithm { ring, direct, flat };
+// ring       each member talks to its neighbours alone; n-1 rounds (all_reduce 2n-2); for many members. all_to_all: as direct
+// direct     all pairs at once; 1 round (all_reduce 2); the better one on shared memory with few members
+// flat       all_reduce in one round: everyone sends all to everyone, n (n-1) S bytes; for a few bytes. Other kinds: as direct
+// recursive  all_reduce of n = 2^k members by halving and doubling, 2k rounds; for few bytes among many members. All else: as direct
+enum class Algorithm { ring, direct, flat, recursive };
 Algorithm algorithm_from(std::string_view name);
 std::string_view name_of(Algorithm algorithm);
 
@@ -55,7 +56,8 @@ struct CollectiveSpec {
 void check(const CollectiveSpec& spec);
 
 // Bytes of staging that this member's run needs, a multiple of 64. With r64(x) = x rounded up to a multiple of 64, n members:
-//   all_reduce      ring: 0; direct: (n-1) r64(min(chunk, bytes of the first range)); flat: (n-1) r64(bytes of the tensor)
+//   all_reduce      ring: 0; direct: (n-1) r64(min(chunk, bytes of the first range)); flat: (n-1) r64(bytes of the tensor);
+//                   recursive: r64(bytes of the first n/4 ranges), 0 for two members
 //                   (the first range, the longest, has ceil(elements / n) elements)
 //   reduce_scatter  sum of r64(bytes) over the non-contiguous sends, the own included
 //                   + r64(bytes of out) if out is not contiguous
@@ -67,7 +69,7 @@ void check(const CollectiveSpec& spec);
 std::int64_t staging_bytes(const CollectiveSpec& spec);
 
 // Bytes this member sends in one run (what its links will count). Over all members they add up to, with S the bytes of the whole tensor:
-//   all_reduce ring, direct 2 (n-1) S; flat n (n-1) S; reduce_scatter, all_gather (n-1) S; all_to_all what is not a member's own.
+//   all_reduce ring, direct, recursive 2 (n-1) S; flat n (n-1) S; reduce_scatter, all_gather (n-1) S; all_to_all what is not a member's own.
 std::int64_t bytes_sent(const CollectiveSpec& spec);
 // That sum, from S; `own` is what stays at home in an all_to_all (S/n when even).
 std::int64_t planned_bytes(Kind kind, Algorithm algorithm, int members, std::int64_t bytes, std::int64_t own = 0);
@@ -79,7 +81,7 @@ std::vector<int> peers_of(const CollectiveSpec& spec);
 struct Program;
 
 // Runs the same collective any number of times. All members get the same bits: one member reduces an element (direct, flat: in member
-// order 0..n-1, left to right; ring: from its owner's successor round to the owner) and the others get its result.
+// order 0..n-1, left to right; ring: from its owner's successor round to the owner; recursive: as a tree) and the others get its result.
 //   start(...); while (!advance()) <wait until the endpoint's wake was called>;
 // `start` moves nothing yet. A call of `advance` too many does no harm; one is owed after each wake.
 // Of one endpoint one run is active at a time, and all members run the same sequence of collectives. After construction nothing allocates.

@@ -71,14 +71,14 @@ std::uint64_t base_seed() {
   return given ? std::strtoull(given, nullptr, 10) : 1;
 }
 
-constexpr Algorithm all_algorithms[] = {Algorithm::ring, Algorithm::direct, Algorithm::flat};
+constexpr Algorithm all_algorithms[] = {Algorithm::ring, Algorithm::direct, Algorithm::flat, Algorithm::recursive};
 constexpr DType all_dtypes[] = {DType::f32, DType::f64, DType::i32, DType::i64, DType::b8};
 
 TEST(Collective, AllReduceIsRightForEveryTypeKindAlgorithmAndSize) {
   for (DType dtype : all_dtypes)
     for (Op op : {Op::sum, Op::max, Op::min})
       for (Algorithm algorithm : all_algorithms)
-        for (int n : {1, 2, 3, 4, 7})
+        for (int n : {1, 2, 3, 4, 7, 8})
           for (std::int64_t elements : {0, 1, 3, 16, 257}) {
             if (dtype == DType::b8 && op == Op::sum) continue;
             for (std::int64_t chunk : {1, 64, 1 << 18}) ASSERT_EQ(run_alone(make_all_reduce(dtype, op, n, {elements}, algorithm, chunk, 3), 5), "");
@@ -212,6 +212,8 @@ TEST(Collective, StagingIsWhatTheFormulaSays) {
   EXPECT_EQ(staging(make_all_reduce(DType::f32, Op::sum, 4, {100}, Algorithm::direct, 64, 1), 2), 3 * 64);
   EXPECT_EQ(staging(make_all_reduce(DType::f32, Op::sum, 4, {100}, Algorithm::flat, 64, 1), 2), 3 * 448);
   EXPECT_EQ(staging(make_all_reduce(DType::f32, Op::sum, 1, {100}, Algorithm::flat, 64, 1), 0), 0);
+  EXPECT_EQ(staging(make_all_reduce(DType::f32, Op::sum, 2, {100}, Algorithm::recursive, 64, 1), 0), 0);
+  EXPECT_EQ(staging(make_all_reduce(DType::f32, Op::sum, 8, {100}, Algorithm::recursive, 64, 1), 0), 128);  // 26 of 100 numbers
   // Each peer's part of it begins on a cache line of its own.
   Case flat = make_all_reduce(DType::f32, Op::sum, 4, {100}, Algorithm::flat, 64, 1);
   int parts = 0;

@@ -298,7 +298,7 @@ TEST_P(Conformance, CollectivesOfTwoMembersGetTheSameBits) {
   auto ends = carrier->open(8);
   std::deque<Case> cases;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) cases.push_back(random_case(2, seed));
-  for (Algorithm a : {Algorithm::ring, Algorithm::direct, Algorithm::flat})
+  for (Algorithm a : {Algorithm::ring, Algorithm::direct, Algorithm::flat, Algorithm::recursive})
     cases.push_back(make_all_reduce(DType::f32, Op::sum, 2, {100007}, a, 65536, 9));
   std::int64_t planned = 0;
   for (Case& c : cases) {

@@ -99,7 +99,7 @@ TEST(Peers, FourProcessesRunCollectivesOverEachCarrierAndOverBoth) {
         Case c = random_case(4, seed);
         said.push_back(rank.run(c));
       }
-      for (Algorithm a : {Algorithm::ring, Algorithm::direct, Algorithm::flat}) {
+      for (Algorithm a : {Algorithm::ring, Algorithm::direct, Algorithm::flat, Algorithm::recursive}) {
         Case c = make_all_reduce(DType::f32, Op::sum, 4, {10007}, a, 4096, 9);
         std::int64_t before = rank.endpoint.bytes_sent();
         said.push_back(rank.run(c));

@@ -128,6 +128,7 @@ class Writer {
     if (n_ == 1) return copy({Memory::in, 0}, {Memory::out, 0}, elements);
     if (spec_.algorithm == Algorithm::ring) return ring_all_reduce(elements);
     if (spec_.algorithm == Algorithm::flat) return flat_all_reduce(elements);
+    if (halves_evenly(spec_)) return recursive_all_reduce(elements);
     std::vector<Place> from(n_);
     std::vector<std::int64_t> size(n_);
     Place own{Memory::out, 0};
@@ -217,6 +218,41 @@ class Writer {
     });
   }
 
+  // Of all ranges a member first keeps the half that its own one is in and gives the other away, to the member that keeps that one; of this half
+  // then the half, and so on; then what is done comes back the same way (Rabenseifner, "Optimization of collective reduction operations", 2004).
+  void recursive_all_reduce(std::int64_t elements) {
+    auto begin = [&](int range) { return range == n_ ? elements : flat_range(elements, n_, range).begin; };
+    auto at = [&](Memory memory, int range) { return Place{memory, begin(range) * element_}; };
+    const Place buffer = n_ > 2 ? stage(begin(n_ / 4)) : Place{};
+    for (int half = n_ / 2; half >= 1; half /= 2) {
+      const int peer = me_ ^ half, kept = me_ / half * half, given = peer / half * half;
+      const bool first = half == n_ / 2;
+      const std::int64_t count = begin(kept + half) - begin(kept);
+      const Place own = at(Memory::out, kept), to = first ? own : buffer;
+      std::int64_t message = swap(peer, at(first ? Memory::in : Memory::out, given), begin(given + half) - begin(given), to, count);
+      chunks(count, [&](std::int64_t offset, std::int64_t here) {
+        await_received(peer, ++message);
+        reduce((first ? at(Memory::in, kept) : buffer) + offset, own + offset, here);
+      });
+    }
+    for (int half = 1; half < n_; half *= 2) {
+      const int peer = me_ ^ half, have = me_ / half * half, get = peer / half * half;
+      await_sent(peer, sent_[peer].posted);  // what comes lies where it was given away from
+      swap(peer, at(Memory::out, have), begin(have + half) - begin(have), at(Memory::out, get), begin(get + half) - begin(get));
+      await_received(peer, received_[peer].posted);
+    }
+  }
+
+  // Sends to and receives from one peer, chunk by chunk; the number of the last message before.
+  std::int64_t swap(int peer, Place from, std::int64_t sends, Place to, std::int64_t receives) {
+    const std::int64_t before = received_[peer].posted;
+    for (std::int64_t c = 0; c < ceil_div(std::max(sends, receives), chunk_elements(spec_)); ++c) {
+      receive(peer, to + c * chunk_bytes(), size_of_chunk(receives, c));
+      send(peer, from + c * chunk_bytes(), size_of_chunk(sends, c));
+    }
+    return before;
+  }
+
   // --- pieces -----------------------------------------------------------------------------------------------------------------
 
   void reduce_scatter() {
@@ -303,6 +339,10 @@ class Writer {
   Program program_;
 };
 }  // namespace
+
+bool halves_evenly(const CollectiveSpec& spec) {
+  return spec.kind == Kind::all_reduce && spec.algorithm == Algorithm::recursive && (spec.members & (spec.members - 1)) == 0;
+}
 
 FlatRange flat_range(std::int64_t elements, int members, int index) {
   std::int64_t each = elements / members, longer = elements % members;

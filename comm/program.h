@@ -42,6 +42,9 @@ struct Program {
 // `depth`: messages that may wait on a link at once. All posts of a round stand before its awaits, so no circle of members can wait.
 Program program_of(const CollectiveSpec& spec, int depth);
 
+// Whether it is a recursive all_reduce of 2, 4, 8, … members; of another number it goes as direct.
+bool halves_evenly(const CollectiveSpec& spec);
+
 // Elements of range `index` of the flat memory of an all_reduce: its first, and how many.
 struct FlatRange {
   std::int64_t begin = 0, size = 0;

@@ -46,6 +46,13 @@ Piece box(const Shape& shape, int dim, std::int64_t begin, std::int64_t size) {
 
 // The sum over members in the order in which the algorithm takes them for an element of owner `owner`.
 template <class T> T reduced(const std::vector<std::int64_t>& index, int n, int owner, Algorithm algorithm, Op op, std::uint64_t seed) {
+  if (algorithm == Algorithm::recursive && (n & (n - 1)) == 0) {  // pairs n/2 apart first, then their sums n/4 apart, …
+    auto tree = [&](auto& self, int member, int apart) -> T {
+      if (apart == n) return value_at<T>(index, member, seed);
+      return combine<T>(op, self(self, member, 2 * apart), self(self, member ^ apart, 2 * apart));
+    };
+    return tree(tree, owner, 1);
+  }
   int first = algorithm == Algorithm::ring ? owner + 1 : 0;
   T out = value_at<T>(index, first % n, seed);
   for (int k = 1; k < n; ++k) out = combine<T>(op, out, value_at<T>(index, (first + k) % n, seed));
@@ -153,7 +160,8 @@ Case make_reduce_scatter(DType dtype, Op op, const Shape& rest, int dim, const s
     fill<T>(
         c, [&](int m, const auto& index) { return value_at<T>(index, m, seed); },
         [&](int m, const auto& index) {
-          return reduced<T>(moved(index, dim, sum(parts, static_cast<std::size_t>(m))), static_cast<int>(n), m, algorithm, op, seed);
+          return reduced<T>(moved(index, dim, sum(parts, static_cast<std::size_t>(m))), static_cast<int>(n), m,
+                            algorithm == Algorithm::recursive ? Algorithm::direct : algorithm, op, seed);
         });
   });
   return c;
@@ -188,7 +196,7 @@ Case random_case(int n, std::uint64_t seed) {
   DType dtype = static_cast<DType>(random() % 5);
   Op op = static_cast<Op>(random() % 3);
   if (dtype == DType::b8 && op == Op::sum) op = Op::max;
-  auto algorithm = static_cast<Algorithm>(random() % 3);
+  auto algorithm = static_cast<Algorithm>(random() % 4);
   std::int64_t chunk = random() % 2 ? 1 + static_cast<std::int64_t>(random() % 40) : 1 << 18;
   int rank = 1 + static_cast<int>(random() % 4);
   int dim = static_cast<int>(random() % static_cast<std::uint64_t>(rank)), to_dim = (dim + 1) % rank;

@@ -105,7 +105,7 @@ TEST(CollectiveThreads, FourMembersOnOneTwoAndFourThreadsGetTheSameBits) {
   for (int workers : {1, 2, 4}) {
     std::deque<Case> cases;
     for (std::uint64_t seed = 1; seed <= 30; ++seed) cases.push_back(random_case(4, seed));
-    for (Algorithm a : {Algorithm::ring, Algorithm::direct, Algorithm::flat})
+    for (Algorithm a : {Algorithm::ring, Algorithm::direct, Algorithm::flat, Algorithm::recursive})
       cases.push_back(make_all_reduce(DType::f32, Op::sum, 4, {10007}, a, 4096, 9));
     run_on_threads(cases, 4, workers, 5, [](int) {});
   }
@@ -121,7 +121,7 @@ TEST(CollectiveThreads, AMemberThatComesLateDelaysButDoesNotStopTheOthers) {
 
 TEST(CollectiveThreads, ARunAllocatesNothing) {
   std::deque<Case> cases;
-  for (Algorithm a : {Algorithm::ring, Algorithm::direct, Algorithm::flat}) {
+  for (Algorithm a : {Algorithm::ring, Algorithm::direct, Algorithm::flat, Algorithm::recursive}) {
     cases.push_back(make_all_reduce(DType::f32, Op::sum, 4, {1003}, a, 512, 1));
     cases.push_back(make_all_gather(DType::f32, {3, 4}, 1, {3, 0, 2, 2}, a, 16, 2));
     cases.push_back(make_reduce_scatter(DType::f32, Op::sum, {3, 4}, 1, {3, 0, 2, 2}, a, 16, 3));
