@@ -20,21 +20,31 @@ Piece piece(int peer, const Box& box, const Box& within) {
 
 std::int64_t bytes_of(const Piece& piece, DType dtype) { return count_of(piece.size) * size_of(dtype); }
 
-constexpr std::size_t few = 8;  // all pairs at once: fewest rounds, which is what counts among few members of one host
-bool takes_ring(std::size_t members) { return members > few; }
-
 // Elements that the device at `position` sends in a step: comm's formula, from boxes. On a ring a member hands on what reaches it, so what it
 // sends depends on its neighbour's part too.
-std::int64_t elements_sent(const Shape& shape, const Mesh& mesh, const TransitionStep& step, int position) {
+std::int64_t elements_sent(const TensorType& type, const Mesh& mesh, const TransitionStep& step, const CostTable& costs, int position) {
+  const Shape& shape = type.shape;
   const std::vector<int> group = mesh.group(step.axis, position);
   const int n = static_cast<int>(group.size());
   const int member = static_cast<int>(std::find(group.begin(), group.end(), position) - group.begin()), next = (member + 1) % n;
-  const bool ring = takes_ring(group.size());
+  const bool ring = takes_ring(n);
   const Box from = local_box(shape, mesh, step.from, position), to = local_box(shape, mesh, step.to, position);
   const std::int64_t held = count_of(shape_of(from)), kept = count_of(shape_of(to));
   auto range = [&](int m) { return part_of({0, held}, n, m).size(); };  // that member m reduces
   switch (step.move) {
-    case Move::all_reduce: return ring ? 2 * held - range(member) - range(next) : held + (n - 2) * range(member);
+    case Move::all_reduce:
+      switch (all_reduce_of(type, mesh, step, costs)) {
+        case AllReduce::direct: return held + (n - 2) * range(member);
+        case AllReduce::ring: return 2 * held - range(member) - range(next);
+        case AllReduce::flat: return (n - 1) * held;
+        case AllReduce::recursive: {
+          std::int64_t back = 0;
+          for (int have = 1; have < n; have *= 2)
+            for (int r = member / have * have; r < member / have * have + have; ++r) back += range(r);
+          return held - range(member) + back;
+        }
+      }
+      return 0;
     case Move::all_gather:
       if (ring) return kept - count_of(shape_of(local_box(shape, mesh, step.from, group[static_cast<std::size_t>(next)])));
       return (n - 1) * held;
@@ -60,7 +70,6 @@ CommunicatorId Communicators::communicator(NodeId node, std::vector<DeviceName> 
   if (!fresh) return at->second;
   Communicator out;
   for (DeviceName name : members) out.members.push_back({name.rank, name.device, "cpu"});
-  out.algorithm = key.axis >= 0 && takes_ring(members.size()) ? "ring" : "direct";
   std::vector<std::pair<int, std::string>> names;
   for (NodeId n : c_.graph.nodes.ids()) {
     const Node& other = c_.graph.nodes[n];
@@ -137,9 +146,18 @@ Collective Communicators::collective(NodeId box, DeviceName device, const View& 
   std::int64_t in_bytes = in.count() * size_of(in.dtype), out_bytes = out.count() * size_of(out.dtype), sends = 0, receives = 0, largest = 0;
   for (const Piece& p : made.sends) sends += r64(bytes_of(p, in.dtype)), largest = std::max(largest, r64(bytes_of(p, in.dtype)));
   for (const Piece& p : made.receives) receives += r64(bytes_of(p, in.dtype));
-  bool direct = plan_.communicators[made.communicator].algorithm == "direct";
+  const bool direct = !takes_ring(static_cast<int>(n));
+  made.algorithm = direct ? "direct" : "ring";
   switch (step.move) {
-    case Move::all_reduce: staging = (n - 1) * r64(ceil_div(in.count(), n) * size_of(in.dtype)); break;
+    case Move::all_reduce: {
+      const AllReduce algorithm = all_reduce_of(graph.type(graph.node(box).outputs[0]), mesh, step, c_.options.costs);
+      made.algorithm = std::string(name_of(algorithm));
+      staging = algorithm == AllReduce::flat        ? (n - 1) * r64(in_bytes)
+                : algorithm == AllReduce::direct    ? (n - 1) * r64(ceil_div(in.count(), n) * size_of(in.dtype))
+                : algorithm == AllReduce::recursive ? r64(ceil_div(in.count(), n) * size_of(in.dtype) * (n / 4))
+                                                    : 0;
+      break;
+    }
     case Move::reduce_scatter: staging = sends + r64(out_bytes) + (direct ? (n - 1) * r64(out_bytes) : 2 * largest); break;
     case Move::all_gather: staging = r64(in_bytes) + receives; break;
     default: staging = sends + receives; break;
@@ -176,7 +194,7 @@ void Communicators::transfer(NodeId box) {
   out.value = cat(describe(c_.graph, producer), " ", print(type, mesh, step.from), " -> ", print(type, mesh, step.to));
   for (int position = 0; position < mesh.size(); ++position)
     if (mesh.devices[static_cast<std::size_t>(position)].rank == c_.options.rank)
-      out.bytes += checked_mul(elements_sent(type.shape, mesh, step, position), size_of(type.dtype));
+      out.bytes += checked_mul(elements_sent(type, mesh, step, c_.options.costs, position), size_of(type.dtype));
   out.bytes = checked_mul(out.bytes, node.acts);
   plan_.transfers.push_back(std::move(out));
 }

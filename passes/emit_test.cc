@@ -156,7 +156,7 @@ TEST(Emit, MembersOfACommunicatorTakeTheSameTurns) {
 std::int64_t sent_by(const Plan& plan, const Collective& c, int member) {
   auto members = static_cast<std::int64_t>(plan.communicators[c.communicator].members.size());
   std::int64_t size = size_of(c.in.view.dtype), total = 0;
-  const bool ring = plan.communicators[c.communicator].algorithm == "ring";
+  const bool ring = c.algorithm == "ring";
   const int next = (member + 1) % static_cast<int>(members);
   if (ring && c.kind == "all_gather") {
     for (const Piece& piece : c.receives)
@@ -233,7 +233,8 @@ std::int64_t staging_wanted(const Communicator& group, const Collective& c, int 
   };
   std::int64_t largest = 0;
   for (const Piece& p : c.sends) largest = std::max(largest, r64(count_of(p.size) * size));
-  bool direct = group.algorithm == "direct";
+  bool direct = c.algorithm == "direct";
+  if (c.kind == "all_reduce" && c.algorithm == "flat") return (n - 1) * r64(in);
   if (c.kind == "all_reduce") return direct ? (n - 1) * r64(std::min(chunk, ceil_div(c.in.view.count(), n) * size)) : 0;
   if (c.kind == "reduce_scatter") return sum(c.sends, true) + r64(out) + (direct ? (n - 1) * r64(std::min(chunk, out)) : 2 * largest);
   if (c.kind == "all_gather") return r64(in) + sum(c.receives, false);

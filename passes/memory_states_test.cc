@@ -35,7 +35,7 @@ struct Drawn {
   explicit Drawn(std::uint64_t seed, int pieces = 1) : random(seed) {
     const std::size_t count = 3 + upto(3);
     std::vector<ActorId> actors;
-    s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)]}, "direct", 1024, {}});
+    s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)]}, 1024, {}});
     for (std::size_t i = 0; i < count; ++i) {
       const bool collective = i > 0 && i + 1 < count && upto(3) == 0;
       ActorId a = s.actor(cat("a", i), collective ? 7 : static_cast<int>(upto(2)), 0, collective ? BodyKind::collective : BodyKind::compute);

@@ -231,7 +231,7 @@ TEST(Memory, ReadersOfOneVersionInSeveralActsWaitForNothingOfEachOther) {
 TEST(Memory, TurnsKeepPiecesApart) {
   auto bytes = [](std::vector<int> x_turns, std::vector<int> y_turns) {
     Sketch s;
-    s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)]}, "direct", 1024, {"x", "y", "x", "y"}});
+    s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)]}, 1024, {"x", "y", "x", "y"}});
     ActorId begin = s.actor("begin"), end = s.actor("end");
     const View view(DType::f32, {16});
     const BlockId given = s.block(BlockKind::constant, 0, 64), made = s.block(BlockKind::variable, 0, 64, "v", "f32[16;]");

@@ -147,7 +147,7 @@ TEST(Sharing, ARegisterThatCallsOfSomeActsTouchIsInUseForAllOfTheAct) {
 TEST(Sharing, TurnsKeepPiecesApart) {
   auto plan_with = [](std::vector<int> x_turns, std::vector<int> y_turns) {
     Sketch s;
-    s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)]}, "direct", 1024, {"x", "y", "x", "y"}});
+    s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)]}, 1024, {"x", "y", "x", "y"}});
     ActorId begin = s.actor("begin"), end = s.actor("end");
     ActorId x = s.actor("x", 1, 0, BodyKind::collective), y = s.actor("y", 1, 0, BodyKind::collective);
     for (auto& [actor, turns] : {std::pair(x, x_turns), std::pair(y, y_turns)}) {

@@ -175,6 +175,7 @@ class PlanReader {
     Collective c;
     c.kind = in_.quoted();
     if (in_.peek("\"")) c.reduce = in_.quoted();
+    c.algorithm = quoted_after("by");
     in_.expect("communicator");
     c.communicator = CommunicatorId(small());
     in_.expect("turn");
@@ -234,7 +235,6 @@ class PlanReader {
     plan_.links.push_back(l);
   }
   void communicator(Communicator& c) {
-    c.algorithm = in_.quoted();
     in_.expect("chunk");
     c.chunk = in_.integer();
     in_.expect("members");

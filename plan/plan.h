@@ -110,6 +110,7 @@ struct Collective {
   std::vector<Piece> sends, receives;  // one per member and in their order, the own included; all_reduce: empty (flat ranges)
   std::optional<Operand> staging;
   std::string where;
+  std::string algorithm = "direct";  // the same for all members; comm/collective.h names them
   bool operator==(const Collective&) const = default;
 };
 
@@ -157,7 +158,6 @@ struct Transfer {
 
 struct Communicator {
   std::vector<PlanDevice> members;
-  std::string algorithm = "ring";     // "ring" or "direct"
   std::int64_t chunk = 1 << 18;       // bytes
   std::vector<std::string> sequence;  // what runs in one step, in order (names for people; the length counts)
   bool operator==(const Communicator&) const = default;

@@ -71,9 +71,9 @@ std::string pieces_text(std::string_view word, const std::vector<Piece>& pieces)
 }
 
 std::string collective_text(const Collective& c) {
-  return cat(quote(c.kind), c.reduce.empty() ? "" : " " + quote(c.reduce), " communicator ", c.communicator, " turn ", join(c.turns, ", "), " in ",
-             operand_text(c.in), " out ", operand_text(c.out), pieces_text("sends", c.sends), pieces_text("receives", c.receives),
-             c.staging ? " staging " + operand_text(*c.staging) : "", at_text(c.where));
+  return cat(quote(c.kind), c.reduce.empty() ? "" : " " + quote(c.reduce), " by ", quote(c.algorithm), " communicator ", c.communicator, " turn ",
+             join(c.turns, ", "), " in ", operand_text(c.in), " out ", operand_text(c.out), pieces_text("sends", c.sends),
+             pieces_text("receives", c.receives), c.staging ? " staging " + operand_text(*c.staging) : "", at_text(c.where));
 }
 
 void print_actor(std::string& out, ActorId number, const Actor& a) {
@@ -112,7 +112,7 @@ std::string print(const Plan& plan) {
   for (const Link& l : plan.links) out += cat("link r", l.reg, l.send ? " to " : " from ", place_text(l.peer), " chunk ", l.chunk, "\n");
   for (CommunicatorId i : plan.communicators.ids()) {
     const Communicator& c = plan.communicators[i];
-    out += cat("communicator ", i, ": ", quote(c.algorithm), " chunk ", c.chunk, " members ", join(c.members, ", ", place_text), " sequence ",
+    out += cat("communicator ", i, ": chunk ", c.chunk, " members ", join(c.members, ", ", place_text), " sequence ",
                join(c.sequence, ", ", [](const std::string& s) { return quote(s); }), "\n");
   }
   for (const Transfer& t : plan.transfers) out += cat("transfer ", quote(t.kind), " ", quote(t.axis), " bytes ", t.bytes, " ", quote(t.value), "\n");

@@ -95,7 +95,7 @@ class RandomPlan {
     fill(p.actors, [&] { return actor(); });
     fill(p.links, [&] { return Link{RegisterId(id()), place(), flip(), big()}; });
     fill(p.communicators, [&] {
-      Communicator c{{}, text(), big(), {}};
+      Communicator c{{}, big(), {}};
       fill(c.members, [&] { return place(); });
       fill(c.sequence, [&] { return text(); });
       return c;
@@ -145,7 +145,7 @@ class RandomPlan {
     return c;
   }
   Collective collective() {
-    Collective c{CommunicatorId(id()), text(), text(), {small(), small()}, operand(), operand(), {}, {}, {}, text()};
+    Collective c{CommunicatorId(id()), text(), text(), {small(), small()}, operand(), operand(), {}, {}, {}, text(), text()};
     auto piece = [&] { return Piece{small(), {1, 2}, flip() ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{3, 4}}; };
     fill(c.sends, piece);
     fill(c.receives, piece);

@@ -15,7 +15,7 @@ struct Choir {
   int length;
   explicit Choir(int length_) : length(length_) {
     s.plan.communicators.push_back(
-        {{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, "direct", 1024, std::vector<std::string>(static_cast<std::size_t>(length))});
+        {{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, 1024, std::vector<std::string>(static_cast<std::size_t>(length))});
     for (int d = 0; d < 2; ++d)
       for (int t = 0; t < length; ++t) {
         ActorId a = s.actor(cat(d, ".", t), 0, d, BodyKind::collective);

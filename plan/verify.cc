@@ -329,6 +329,8 @@ void verify_sequences(const Plan& plan) {
       require(alone || (other->second->kind == c.kind && other->second->reduce == c.reduce), name_of_actor(plan, i), ": turn ", turn,
               " of communicator ", c.communicator, " is ", c.kind, " ", c.reduce, " here, but ", other->second->kind, " ", other->second->reduce,
               " for another member");
+      require(alone || other->second->algorithm == c.algorithm, name_of_actor(plan, i), ": turn ", turn, " of communicator ", c.communicator,
+              " is by ", c.algorithm, " here, but by ", other->second->algorithm, " for another member");
       require(alone || c.kind != "all_reduce" || other->second->in.view.type() == c.in.view.type(), name_of_actor(plan, i), ": turn ", turn,
               " of communicator ", c.communicator, " is of ", c.in.view, " here, but of ", other->second->in.view, " for another member");
       require(alone || other->second->turns == c.turns, name_of_actor(plan, i), ": with turn ", turn, " of communicator ", c.communicator,

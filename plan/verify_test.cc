@@ -24,7 +24,7 @@ struct Sample {
   ActorId p[2], c[2];
   RegisterId in[2], out[2];
   Sample() {
-    s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, "direct", 1024, {"gradient"}});
+    s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, 1024, {"gradient"}});
     for (int d = 0; d < 2; ++d) {
       p[d] = s.actor(cat("make.", d), d, d);
       c[d] = s.actor(cat("reduce.", d), d, d, BodyKind::collective);
@@ -139,6 +139,8 @@ TEST(Verify, EveryFaultIsNamed) {
       {"device 0.0 is no member of communicator 0", [](Plan& p) { p.communicators[CommunicatorId(0)].members[0].device = 5; }},
       {"1 pieces for 2 members", [](Plan& p) { p.actors[ActorId(1)].collective->sends.resize(1); }},
       {"is all_gather sum here, but all_reduce sum for another member", [](Plan& p) { p.actors[ActorId(4)].collective->kind = "all_gather"; }},
+      {"turn 0 of communicator 0 is by flat here, but by direct for another member",
+       [](Plan& p) { p.actors[ActorId(4)].collective->algorithm = "flat"; }},
       {"its sequence has 2 turns, but device 0.0 has 1 collectives", [](Plan& p) { p.communicators[CommunicatorId(0)].sequence.push_back("x"); }},
       {"chunks of 0 bytes", [](Plan& p) { p.communicators[CommunicatorId(0)].chunk = 0; }},
       {"link 0 names register 99",
@@ -354,7 +356,7 @@ TEST(Verify, APlanThatStallsForWantOfSlotsIsRefused) {
 
 TEST(Verify, CollectivesInOrdersThatCannotMeetAreRefused) {
   Sketch s(2);  // device 0 does x before y because y needs it; device 1's turns say y first
-  s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, "direct", 1024, {"x", "y"}});
+  s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, 1024, {"x", "y"}});
   for (int d = 0; d < 2; ++d) {
     ActorId x = s.actor(cat("x.", d), 0, d, BodyKind::collective), y = s.actor(cat("y.", d), 0, d, BodyKind::collective);
     s.start(x);
@@ -488,7 +490,7 @@ struct Rates {
   Sketch s{2};
   ActorId x[2], y[2];
   Rates() {
-    s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, "direct", 1024, {"x", "x", "x", "y"}});
+    s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, 1024, {"x", "x", "x", "y"}});
     for (int d = 0; d < 2; ++d) {
       x[d] = s.actor(cat("x.", d), 0, d, BodyKind::collective), y[d] = s.actor(cat("y.", d), 0, d, BodyKind::collective);
       s.start(x[d], 3);

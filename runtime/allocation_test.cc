@@ -26,7 +26,7 @@ namespace {
 // Two devices on two workers, each: input -> sum (marks its thread) -> all_reduce -> sum of several slots -> fetch, and a variable.
 Plan everything() {
   Sketch s(2, "everything");
-  s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, "ring", 64, {"x"}});
+  s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, 64, {"x"}});
   View view(DType::f32, {100});
   for (int d = 0; d < 2; ++d) {
     ActorId in = s.actor(cat("in.", d), d, d, BodyKind::input), first = s.actor(cat("first.", d), d, d),
@@ -44,7 +44,7 @@ Plan everything() {
     s.plan.actors[in].bound = {in_register(x, view)};
     s.plan.actors[in].slices = {Attrs{{"begin", Ints{100 * d}}, {"shape", Ints{200}}}};
     s.call(first, "test.mark", {in_register(x, view)}, {in_register(y, view)});
-    Collective c{CommunicatorId(0), "all_reduce", "sum", {0}, in_register(y, view), in_register(z, view), {}, {}, {}, "all_reduce"};
+    Collective c{CommunicatorId(0), "all_reduce", "sum", {0}, in_register(y, view), in_register(z, view), {}, {}, {}, "all_reduce", "ring"};
     s.plan.actors[all].collective = c;
     s.call(last, "test.sum", {in_register(y, view), in_register(z, view), in_block(variable, view)}, {in_register(out, view)});
     s.call(last, "test.sum", {in_register(out, view)}, {in_block(variable, view)});

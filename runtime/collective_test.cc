@@ -38,12 +38,12 @@ struct Grid {
     std::vector<std::string> sequence;
     for (int round = 0; round < rounds; ++round) sequence.push_back(cat("round ", round));
     for (int r = 0; r < rows; ++r) {
-      Communicator c{{}, algorithm, 256, sequence};
+      Communicator c{{}, 256, sequence};
       for (int k = 0; k < columns; ++k) c.members.push_back(s.plan.devices[DeviceId(r * columns + k)]);
       s.plan.communicators.push_back(c);
     }
     for (int k = 0; k < columns; ++k) {
-      Communicator c{{}, algorithm, 256, sequence};
+      Communicator c{{}, 256, sequence};
       for (int r = 0; r < rows; ++r) c.members.push_back(s.plan.devices[DeviceId(r * columns + k)]);
       s.plan.communicators.push_back(c);
     }
@@ -65,7 +65,8 @@ struct Grid {
       from = s.edge(last, {all}, 2, view.bytes());
       RegisterId to{static_cast<int>(s.plan.registers.size())};
       Collective c{
-          group, "all_reduce", "sum", {step / 2}, in_register(from, view), in_register(to, view), {}, {}, {}, cat("all_reduce at net.cc:", step)};
+          group,    "all_reduce", "sum", {step / 2}, in_register(from, view), in_register(to, view), {}, {}, {}, cat("all_reduce at net.cc:", step),
+          algorithm};
       comm::CollectiveSpec spec{
           comm::kind_from("all_reduce"),     comm::algorithm_from(algorithm), 0, step % 2 == 0 ? columns : rows, 256, view, view, {}, {},
           reduce_function("sum", DType::f32)};
@@ -106,7 +107,7 @@ struct Grid {
 
 TEST(Collectives, ManyMembersOnFewWorkersSumWithoutWaitingForeverAndBytesAreCounted) {
   for (int workers : {1, 2})
-    for (const char* algorithm : {"ring", "direct"})
+    for (const char* algorithm : {"ring", "direct", "recursive"})
       for (auto [rows, columns] : {std::pair{1, 2}, std::pair{2, 2}, std::pair{1, 4}}) {
         Grid grid(rows, columns, 2, 1000, algorithm, workers);
         KernelTable table({Grid::seeing()});
@@ -137,9 +138,9 @@ TEST(Collectives, ManyMembersOnFewWorkersSumWithoutWaitingForeverAndBytesAreCoun
 // x waits for a chain of actors.
 TEST(Collectives, WhatIsReadyBeforeItsTurnWaits) {
   for (int workers : {1, 2})
-    for (const char* algorithm : {"ring", "direct", "flat"}) {
+    for (const char* algorithm : {"ring", "direct", "flat", "recursive"}) {
       Sketch s(2, "turns");
-      s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, algorithm, 64, {"x", "y"}});
+      s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, 64, {"x", "y"}});
       const std::int64_t counts[2] = {100, 60};
       for (int d = 0; d < 2; ++d)
         for (int turn : {0, 1}) {
@@ -169,7 +170,7 @@ TEST(Collectives, WhatIsReadyBeforeItsTurnWaits) {
           s.done(out);
           s.plan.actors[out].binding = cat(name, d);
           s.plan.actors[out].bound = {in_register(result, view)};
-          Collective c{CommunicatorId(0), "all_reduce", "sum", {turn}, in_register(to, view), in_register(result, view), {}, {}, {}, ""};
+          Collective c{CommunicatorId(0), "all_reduce", "sum", {turn}, in_register(to, view), in_register(result, view), {}, {}, {}, "", algorithm};
           comm::CollectiveSpec spec;
           spec.algorithm = comm::algorithm_from(algorithm);
           spec.members = 2;
@@ -246,7 +247,7 @@ TEST(Collectives, AMembersFailureStopsNobodyElse) {
 TEST(Collectives, ABrokenLinkEndsAllLaunchesUnderWayWithItsErrorAndAReloadHeals) {
   int broke = 0, broke_off = 0, broke_off_before = 0;
   for (int workers : {1, 2})
-    for (const char* algorithm : {"ring", "direct", "flat"})
+    for (const char* algorithm : {"ring", "direct", "flat", "recursive"})
       for (std::int64_t at = 0; at < 60; ++at) {
         Grid grid(2, 2, 2, 100, algorithm, workers);
         KernelTable table({Grid::seeing()});

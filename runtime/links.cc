@@ -77,7 +77,7 @@ comm::CollectiveSpec spec_of(const Plan& plan, const Actor& actor) {
   const Communicator& group = plan.communicators[c.communicator];
   comm::CollectiveSpec spec;
   spec.kind = comm::kind_from(c.kind);
-  spec.algorithm = comm::algorithm_from(group.algorithm);
+  spec.algorithm = comm::algorithm_from(c.algorithm);
   spec.members = static_cast<int>(group.members.size());
   spec.member = member_of(group, device_of(plan, actor));
   spec.chunk = group.chunk;

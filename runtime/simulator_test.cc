@@ -162,7 +162,7 @@ struct TwoMembers {
   Sketch s{2};
   ActorId x[2], y[2];
   TwoMembers() {
-    s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, "direct", 1024, {"x", "y"}});
+    s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, 1024, {"x", "y"}});
     for (int d = 0; d < 2; ++d)
       for (int turn = 0; turn < 2; ++turn) {
         ActorId make = s.actor(cat("make", turn, ".", d), 2 * d, d), all = s.actor(cat("reduce", turn, ".", d), 2 * d + 1, d, BodyKind::collective);

@@ -21,6 +21,13 @@ bool boxes_nest(const Mesh& mesh, std::span<const Sbp> layout, int axis, Sbp fro
 double move_seconds(Move move, Sbp from, Sbp to, int n, std::span<const std::int64_t> shape, std::int64_t element_bytes, const LinkCost& link,
                     double memory_bytes);
 
+// The cheapest way of an all_reduce of n members with `bytes` each, and its price; `range`: bytes of the longest of n ranges.
+struct AllReduceWay {
+  AllReduce algorithm = AllReduce::direct;
+  double seconds = 0;
+};
+AllReduceWay cheapest_all_reduce(int n, double bytes, double range, const LinkCost& link, double memory_bytes);
+
 // `seconds` of a step that is known to be legal.
 double step_seconds(const TensorType& type, const Mesh& mesh, const TransitionStep& step, const CostTable& costs);
 

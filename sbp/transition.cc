@@ -2,6 +2,7 @@
 #include "sbp/transition.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -73,6 +74,18 @@ bool boxes_nest(const Mesh& mesh, std::span<const Sbp> layout, int axis, Sbp fro
   return true;
 }
 
+AllReduceWay cheapest_all_reduce(int n, double bytes, double range, const LinkCost& link, double memory_bytes) {
+  const bool halves = takes_ring(n) && (n & (n - 1)) == 0;
+  const double messages = halves ? 2 * std::log2(n) : 2 * (n - 1), sent = bytes - range + (n - 1) * range;
+  AllReduceWay best{halves          ? AllReduce::recursive
+                    : takes_ring(n) ? AllReduce::ring
+                                    : AllReduce::direct,
+                    messages * link.alpha + sent * link.beta + n * range / memory_bytes};
+  const double flat = link.alpha + bytes * link.beta + 2 * bytes / memory_bytes;
+  if (n == 2 && flat < best.seconds) best = {AllReduce::flat, flat};
+  return best;
+}
+
 double move_seconds(Move move, Sbp from, Sbp to, int n, std::span<const std::int64_t> shape, std::int64_t element_bytes, const LinkCost& link,
                     double memory_bytes) {
   double all = static_cast<double>(element_bytes);
@@ -110,12 +123,9 @@ double move_seconds(Move move, Sbp from, Sbp to, int n, std::span<const std::int
       local = n * part(to.dim, 0);
       break;
     case Move::all_reduce: {
-      messages = 2 * (n - 1);
       double elements = all / static_cast<double>(element_bytes);
       double range = static_cast<double>(ceil_div(static_cast<std::int64_t>(elements), n)) * static_cast<double>(element_bytes);
-      sent = all - range + (n - 1) * range;
-      local = n * range;
-      break;
+      return cheapest_all_reduce(n, all, range, link, memory_bytes).seconds;
     }
   }
   return messages * link.alpha + sent * link.beta + local / memory_bytes;
@@ -166,10 +176,40 @@ double seconds(const TensorType& type, const Mesh& mesh, const TransitionStep& s
   return step_seconds(type, mesh, step, costs);
 }
 
-double step_seconds(const TensorType& type, const Mesh& mesh, const TransitionStep& step, const CostTable& costs) {
-  Shape shape = type.shape;  // that the group of position 0 holds together: the largest, since first parts are the longest
+namespace {
+// What the group of position 0 holds together: the largest, since first parts are the longest.
+Shape shape_of_group(const TensorType& type, const Mesh& mesh, const TransitionStep& step) {
+  Shape shape = type.shape;
   for (int a = 0; a < mesh.rank(); ++a)
     if (a != step.axis && step.from[a].is_split()) shape[step.from[a].dim] = ceil_div(shape[step.from[a].dim], mesh.axes[a].size);
+  return shape;
+}
+}  // namespace
+
+std::string_view name_of(AllReduce algorithm) {
+  switch (algorithm) {
+    case AllReduce::direct: return "direct";
+    case AllReduce::ring: return "ring";
+    case AllReduce::recursive: return "recursive";
+    case AllReduce::flat: return "flat";
+  }
+  return "?";
+}
+
+// All pairs at once take the fewest rounds, which is what counts among few members of one host.
+bool takes_ring(int members) { return members > 8; }
+
+AllReduce all_reduce_of(const TensorType& type, const Mesh& mesh, const TransitionStep& step, const CostTable& costs) {
+  require_step(type, mesh, step);
+  const int n = mesh.axes[step.axis].size;
+  const std::int64_t elements = tensor::count_of(shape_of_group(type, mesh, step)), element_bytes = size_of(type.dtype);
+  return cheapest_all_reduce(n, static_cast<double>(elements * element_bytes), static_cast<double>(ceil_div(elements, n) * element_bytes),
+                             costs.of_axis(mesh.axes[step.axis].name), costs.memory_bytes)
+      .algorithm;
+}
+
+double step_seconds(const TensorType& type, const Mesh& mesh, const TransitionStep& step, const CostTable& costs) {
+  const Shape shape = shape_of_group(type, mesh, step);
   const MeshAxis& axis = mesh.axes[step.axis];
   return move_seconds(step.move, step.from[step.axis], step.to[step.axis], axis.size, shape, size_of(type.dtype), costs.of_axis(axis.name),
                       costs.memory_bytes);

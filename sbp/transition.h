@@ -39,10 +39,17 @@ std::vector<TransitionStep> steps_from(const TensorType& type, const Mesh& mesh,
 // all_gather (n-1) S, reduce_scatter (n-1) S, all_to_all (n-1)/n S, all_reduce 2 (n-1) S, each per group of n with S the group's tensor.
 std::int64_t bytes_sent(const TensorType& type, const Mesh& mesh, const TransitionStep& step);
 
+// How an all_reduce goes; comm/collective.h says what each does. Chosen by price among those that send 2 (n-1) S bytes in all: direct up to 8
+// members, ring beyond, recursive beyond where n is a power of two, flat between two.
+enum class AllReduce { direct, ring, recursive, flat };
+std::string_view name_of(AllReduce algorithm);
+AllReduce all_reduce_of(const TensorType& type, const Mesh& mesh, const TransitionStep& step, const CostTable& costs);
+bool takes_ring(int members);  // the other moves, and what is no power of two
+
 // Seconds of the step: messages x alpha + the busiest device's bytes x beta, plus its local copying at the memory rate.
-//   messages: n-1, all_reduce 2 (n-1). Bytes of the busiest device, with parts p(i) and S what its group holds together: all_gather
-//   (n-1) p(0), reduce_scatter S - p(n-1), all_to_all the most that any keeps not, all_reduce S + (n-2) ceil(S / n).
-//   copied or reduced: the own part; reduce_scatter and all_reduce n parts; to_partial S, but 0 for B -> P(max | min); slice 0.
+//   messages: n-1, all_reduce 2 (n-1), recursive 2 log2 n, flat 1. Bytes of the busiest device, with parts p(i) and S what its group holds
+//   together: all_gather (n-1) p(0), reduce_scatter S - p(n-1), all_to_all the most that any keeps not, all_reduce S + (n-2) ceil(S / n).
+//   copied or reduced: the own part; reduce_scatter and all_reduce n parts, flat n S; to_partial S, but 0 for B -> P(max | min); slice 0.
 double seconds(const TensorType& type, const Mesh& mesh, const TransitionStep& step, const CostTable& costs);
 
 // The cheapest set of steps from `from` that reaches every target; steps in an order in which each one's `from` exists. Exact

@@ -335,6 +335,31 @@ TEST(Transition, SecondsCountMessagesBytesAndLocalCopies) {
   EXPECT_EQ(parts(S(0), S(1)), (std::vector<double>{3, 40 - 40 * 1 / 5.0, 2 * 2 * 4}));
 }
 
+// Two members send each other all they have at once where a message costs more than the longer sum; eight exchange ranges with everyone;
+// sixteen halve and double; nine go round.
+TEST(Transition, AnAllReduceGoesTheCheapestWay) {
+  auto way = [&](const char* name, std::int64_t elements, const CostTable& costs) {
+    Mesh mesh = Mesh::parse(name);
+    TensorType type{DType::f32, {elements}};
+    TransitionStep step{0, Move::all_reduce, {P()}, {B()}};
+    return std::pair(std::string(name_of(all_reduce_of(type, mesh, step, costs))), seconds(type, mesh, step, costs));
+  };
+  CostTable costs;
+  costs.link = {10, 1};
+  costs.memory_bytes = 2;
+  using Way = std::pair<std::string, double>;
+  EXPECT_EQ(way("a=2", 4, costs), (Way{"flat", 10 + 16 + 2 * 16 / 2}));
+  EXPECT_EQ(way("a=2", 6, costs), (Way{"direct", 20 + 24 + 24 / 2}));
+  EXPECT_EQ(way("a=4", 4, costs), (Way{"direct", 6 * 10 + 12 + 3 * 4 + 4 * 4 / 2}));
+  EXPECT_EQ(way("a=8", 8, costs).first, "direct");
+  EXPECT_EQ(way("a=9", 9, costs), (Way{"ring", 16 * 10 + 32 + 8 * 4 + 36 / 2}));
+  EXPECT_EQ(way("a=16", 16, costs), (Way{"recursive", 8 * 10 + 60 + 15 * 4 + 64 / 2}));
+  TensorType type{DType::f32, {4, 5}};  // two rows a group: 40 bytes
+  EXPECT_EQ(all_reduce_of(type, Mesh::parse("a=2,b=2"), {1, Move::all_reduce, {S(0), P()}, {S(0), B()}}, costs), AllReduce::direct);
+  costs.axis_links = {{"b", {50, 1}}};
+  EXPECT_EQ(all_reduce_of(type, Mesh::parse("a=2,b=2"), {1, Move::all_reduce, {S(0), P()}, {S(0), B()}}, costs), AllReduce::flat);
+}
+
 TEST(Transition, AnAxisIsPricedByItsOwnLink) {
   Mesh mesh = Mesh::parse("a=2,b=2");
   TensorType type{DType::f32, {6}};

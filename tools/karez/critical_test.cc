@@ -54,16 +54,16 @@ register r11: a7 -> session
 actor a0: compute "first" stream 0 in r0 out r2, r8
 actor a1: compute "first" stream 1 in r1 out r3, r9
 actor a2: collective "all_reduce %1" stream 2 in r2 out r4
-  collective "all_reduce" "sum" communicator 0 turn 0 in none f32[1] out none f32[1]
+  collective "all_reduce" "sum" by "direct" communicator 0 turn 0 in none f32[1] out none f32[1]
 actor a3: collective "all_reduce %1" stream 3 in r3 out r5
-  collective "all_reduce" "sum" communicator 0 turn 0 in none f32[1] out none f32[1]
+  collective "all_reduce" "sum" by "direct" communicator 0 turn 0 in none f32[1] out none f32[1]
 actor a4: compute "last" stream 0 in r4 out r6
 actor a5: compute "last" stream 1 in r5 out r7
 actor a6: collective "all_reduce %2" stream 2 in r8 out r10
-  collective "all_reduce" "sum" communicator 0 turn 1 in none f32[1] out none f32[1]
+  collective "all_reduce" "sum" by "direct" communicator 0 turn 1 in none f32[1] out none f32[1]
 actor a7: collective "all_reduce %2" stream 3 in r9 out r11
-  collective "all_reduce" "sum" communicator 0 turn 1 in none f32[1] out none f32[1]
-communicator 0: "direct" chunk 64 members 0 0 "cpu", 0 1 "cpu" sequence "all_reduce %1", "all_reduce %2"
+  collective "all_reduce" "sum" by "direct" communicator 0 turn 1 in none f32[1] out none f32[1]
+communicator 0: chunk 64 members 0 0 "cpu", 0 1 "cpu" sequence "all_reduce %1", "all_reduce %2"
 )";
 
 std::string path_of(const CriticalCycle& critical) {

@@ -2,6 +2,7 @@
 #include "tools/karez/predict.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "base/text.h"
@@ -65,9 +66,10 @@ double Predictor::collective(const Plan& plan, ActorId id) const {
   const double in = bytes_of(c.in), part = bytes_of(c.out);
   double sent = 0, messages = n - 1, copied = in;
   if (c.kind == "all_reduce") {
-    messages = 2 * (n - 1);
-    sent = 2 * (n - 1) * in / n;
-    copied = in;
+    const bool one_round = c.algorithm == "flat";
+    messages = one_round ? n - 1 : c.algorithm == "recursive" ? 2 * std::log2(n) : 2 * (n - 1);
+    sent = one_round ? (n - 1) * in : 2 * (n - 1) * in / n;
+    copied = one_round ? n * in : in;
   } else {
     for (const plan::Piece& piece : c.sends)
       if (piece.peer != me) sent += static_cast<double>(count_of(piece.size) * size_of(c.in.view.dtype));

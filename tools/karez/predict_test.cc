@@ -56,7 +56,7 @@ Plan with_collective(std::string kind, View in, View out, std::vector<plan::Piec
   Plan plan;
   plan.devices = {{0, 0, "cpu"}, {0, 1, "cpu"}};
   plan.streams = {{DeviceId(1), "comm", 0}};
-  plan.communicators.push_back({{{0, 0, "cpu"}, {0, 1, "cpu"}}, "direct", 64, {"it"}});
+  plan.communicators.push_back({{{0, 0, "cpu"}, {0, 1, "cpu"}}, 64, {"it"}});
   Collective c;
   c.communicator = CommunicatorId(0);
   c.kind = kind;
