@@ -93,7 +93,7 @@ void add_to(std::map<int, Device>& devices, const plan::Plan& plan, int each) {
     if (const auto& c = actor.collective) {
       const plan::Communicator& group = plan.communicators[c->communicator];
       there.insert(cat(actor.name, ": ", c->kind, " ", c->reduce, " among ",
-                       join(group.members, " ", [&](const plan::PlanDevice& d) { return cat(number(d)); }), " ", group.algorithm, " [",
+                       join(group.members, " ", [&](const plan::PlanDevice& d) { return cat(number(d)); }), " ", c->algorithm, " [",
                        join(group.sequence, ", "), "] at ", join(c->turns, " "), " ", print(c->in.view), " -> ", print(c->out.view), " sends ",
                        pieces(c->sends), " receives ", pieces(c->receives)));
     }

@@ -55,6 +55,27 @@ TEST(FastCopy, LeavesWhatWalksInSingleElementsToThePlainRow) {
   EXPECT_EQ(kernel_of(call_of("copy", {View(DType::f32, {0, 8})}, {View(DType::f32, {0, 8})})), "plain.copy");
 }
 
+TEST(FastPad, AgreesWithThePlainOneOnEverySide) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::b8}) {
+    const auto pad = [&](const Shape& shape, const Ints& low, const Ints& high, Attr value, bool turned) {
+      Shape wide = shape;
+      for (std::size_t d = 0; d < wide.size(); ++d) wide[d] += low[d] + high[d];
+      const View x(dtype, shape), y = turned ? View(dtype, wide, channels_last(wide)) : View(dtype, wide);
+      expect_as_plain(call_of("pad", {x}, {y}, {{"low", low}, {"high", high}, {"value", std::move(value)}}), "fast.pad");
+    };
+    pad({300, 400}, {0, 0}, {300, 0}, number(0), false);
+    pad({300, 400}, {1, 2}, {0, 5}, number(1), false);
+    pad({4, 3, 64, 65}, {1, 0, 2, 0}, {0, 2, 0, 3}, number(0), true);
+    pad({7}, {3}, {0}, number(1), false);
+  }
+}
+
+TEST(FastPad, LeavesGapsAndEmptyInputsToThePlainRow) {
+  const Attrs attrs{{"low", Ints{1, 0}}, {"high", Ints{0, 0}}};
+  EXPECT_EQ(kernel_of(call_of("pad", {View(DType::f32, {0, 8})}, {View(DType::f32, {1, 8})}, attrs)), "plain.pad");
+  EXPECT_EQ(kernel_of(call_of("pad", {View(DType::f32, {2, 8})}, {View(DType::f32, {3, 8}, {9, 1})}, attrs)), "plain.pad");
+}
+
 TEST(FastRows, AgreeWithThePlainOnesForIndicesHereAndElsewhere) {
   for (const DType index : {DType::i32, DType::i64})
     for (const std::int64_t offset : {0, 2}) {  // indices are 0 to 4: with an offset some rows lie on another device

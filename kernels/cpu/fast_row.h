@@ -8,7 +8,7 @@
 
 namespace karez::kernels {
 
-std::vector<KernelRow> fast_copy_rows();   // copy
+std::vector<KernelRow> fast_copy_rows();   // copy, pad
 std::vector<KernelRow> fast_index_rows();  // gather, scatter_add, one_hot
 std::vector<KernelRow> fast_whole_rows();  // pointwise of whole numbers
 

@@ -109,6 +109,7 @@ inline std::vector<CallSpec> one_call_per_fast_row() {
           make("adam", {all, all, all, all, scalar, step}, {all, all, all}, {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}}),
           make("random_uniform", {View(DType::i64, {2})}, {all}, {{"site", Attr(std::int64_t{3})}}),
           make("copy", {View(DType::f32, {300, 400}, {1, 300})}, {all}, {}),
+          make("pad", {all}, {View(DType::f32, {310, 400})}, {{"low", Ints{4, 0}}, {"high", Ints{6, 0}}}),
           make("gather", {f32({5, 400}), View(DType::i64, {300})}, {all}, {}),
           make("scatter_add", {View(DType::i64, {300}), all}, {f32({5, 400})}, {{"rows", Attr(std::int64_t{5})}}),
           make("one_hot", {View(DType::i64, {300})}, {f32({300, 5})}, {{"depth", Attr(std::int64_t{5})}}),
