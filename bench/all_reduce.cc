@@ -10,14 +10,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <memory>
 #include <mutex>
-#include <optional>
+#include <stdexcept>
 
 #include "bench/collectives.h"
 #include "comm/collective.h"
@@ -238,18 +237,30 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   using namespace karez;
+  using base::fail, base::require;
   bench::Options options;
-  CLI::App app("Collectives between processes of this host");
-  app.add_option("--carrier", options.carrier, "tcp or shm")->check(CLI::IsMember({"tcp", "shm"}));
-  app.add_option("--ranks", options.ranks, "processes")->check(CLI::Range(2, 64));
-  app.add_option("--algorithm", options.algorithm, "one for all sizes")->check(CLI::IsMember({"ring", "direct", "flat", "recursive", "chosen"}));
-  app.add_option("--chunk", options.chunk, "bytes of a message at most")->check(CLI::PositiveNumber);
-  app.add_flag("--parked", options.parked, "sleep where there is nothing to do");
-  CLI11_PARSE(app, argc, argv);
   try {
+    for (int i = 1; i < argc; ++i) {
+      const std::string word = argv[i];
+      const auto value = [&] {
+        if (i + 1 == argc) fail(word, " wants a value");
+        return std::string(argv[++i]);
+      };
+      if (word == "--carrier") options.carrier = value();
+      else if (word == "--algorithm") options.algorithm = value();
+      else if (word == "--ranks") options.ranks = std::stoi(value());
+      else if (word == "--chunk") options.chunk = std::stoll(value());
+      else if (word == "--parked") options.parked = true;
+      else fail("no option ", word, "; the head of bench/all_reduce.cc tells what there is");
+    }
+    require(options.carrier == "tcp" || options.carrier == "shm", "--carrier tcp or shm, not ", options.carrier);
+    require(options.ranks >= 2 && options.ranks <= 64 && options.chunk > 0, "2 to 64 ranks, chunks of at least a byte");
     return bench::run(options);
   } catch (const base::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return base::exit_code(error.kind);
+  } catch (const std::logic_error&) {
+    std::fprintf(stderr, "--ranks and --chunk want a number\n");
+    return 64;
   }
 }
