@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <random>
 
 #include "passes/box.h"
 #include "passes/pipeline.h"
 #include "passes/shard_programs.h"
 #include "passes/shard_tables.h"
+#include "solve/core.h"
 
 namespace karez::passes {
 namespace {
@@ -212,6 +215,36 @@ TEST(Shard, AValueWithTwelveConsumersIsPlannedInAChain) {
 }
 
 // Weights too dear to move, each stored so that it wants another layout of the value: more than a chain remembers, until the bound leaves few.
+// A chain of consumers stands for a table too large to write down: with every node's choice fixed it has the choice's true price.
+TEST(Shard, AChainHasTheTruePriceOfEveryChoice) {
+  Program p("model=4");
+  ValueId h = build::matmul(p.b, p.input("x", {256, 512}), p.weight("w", {512, 512}));
+  for (int k = 0; k < 8; ++k) p.graph.outputs.push_back({cat("y", k), build::matmul(p.b, h, p.weight(cat("w", k), {512, 128}))});
+  const CostTable costs;
+  Choices choices;
+  for (NodeId n : p.graph.nodes.ids()) choices.push_back(choices_of(p.graph, n, costs));
+  TreePrices prices(costs);
+  const LayoutProblem problem = layout_problem(p.graph, choices, prices, Crowds::free);
+  ASSERT_EQ(problem.crowds, 0);
+  ASSERT_GT(problem.sum.domain.size(), p.graph.nodes.size()) << "no chain";
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 30; ++round) {
+    ById<NodeId, int> chosen(choices.size(), 0);
+    solve::MinSumProblem fixed = problem.sum;
+    for (NodeId n : choices.ids()) {
+      chosen[n] = static_cast<int>(random() % choices[n].size());
+      std::vector<double> cost(choices[n].size(), INFINITY);
+      cost[static_cast<std::size_t>(chosen[n])] = 0;
+      fixed.factors.push_back(solve::factor({problem.variable[n]}, std::move(cost)));
+    }
+    const auto result = solve::eliminated(fixed, std::size_t{1} << 24);
+    ASSERT_TRUE(result.has_value());
+    const double price_of_all = price(p.graph, choices, chosen, prices);
+    if (!std::isfinite(price_of_all)) continue;
+    EXPECT_NEAR(result->cost + problem.constant, price_of_all, 1e-9 * price_of_all) << "round " << round;
+  }
+}
+
 TEST(Shard, MoreLayoutsThanAChainRemembersArePricedTruly) {
   Program p("data=2,model=2");
   ValueId h = build::matmul(p.b, p.input("x", {256, 512}), p.weight("w", {512, 512}));
