@@ -24,6 +24,7 @@
 #include "comm/shared_wire.h"
 #include "comm/socket_wire.h"
 #include "runtime/reduce.h"
+#include "sbp/one_axis.h"
 
 namespace karez::bench {
 namespace {
@@ -132,7 +133,15 @@ CollectiveSpec spec_of(const Options& options, Kind kind, int rank, std::int64_t
       default: break;
     }
   }
-  if (options.algorithm != "chosen") spec.algorithm = algorithm_from(options.algorithm);
+  if (options.algorithm != "chosen") {
+    spec.algorithm = algorithm_from(options.algorithm);
+  } else if (kind == Kind::all_reduce) {  // as the compiler does, by the costs it has when nobody gives it others
+    const sbp::CostTable costs;
+    const auto bytes = static_cast<double>(elements * 4), range = static_cast<double>(ceil_div(elements, n) * 4);
+    spec.algorithm = algorithm_from(name_of(sbp::cheapest_all_reduce(options.ranks, bytes, range, costs.link, costs.memory_bytes).algorithm));
+  } else {
+    spec.algorithm = sbp::takes_ring(options.ranks) ? Algorithm::ring : Algorithm::direct;
+  }
   return spec;
 }
 
