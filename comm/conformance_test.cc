@@ -108,6 +108,7 @@ TEST_P(Conformance, WhoWaitsIsRung) {
   EXPECT_EQ(sender, 0);
   ends->link(1).post_receive(bytes(to), too_long);
   EXPECT_TRUE(await([&] { return sender == 1; })) << "its memory is free again";
+  ASSERT_TRUE(await([&] { return ends->link(1).received() == 2; }));
 }
 
 TEST_P(Conformance, EmptyMessagesArriveInTheirTurn) {
