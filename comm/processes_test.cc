@@ -356,9 +356,9 @@ TEST_P(Processes, PostedReceivesAreToldWhereTheirMessagesCouldNotComeWithoutIt) 
 }
 
 TEST_P(Processes, ShortMessagesLeaveWithoutACreditAsFarAsTheOtherEndHasRoom) {
+  std::string from(300000, 'x');
   Halves halves(GetParam());
   Link &few = halves.side.open(1, 100).link(1), &wide = halves.side.open(2, 100).link(1);
-  std::string from(300000, 'x');
   few.send(at(from), 1);
   EXPECT_EQ(halves.read(), "") << "nobody knows whether the link is open there";
   halves.write(frame(1, 0, 1, 1));

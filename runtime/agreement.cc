@@ -35,8 +35,8 @@ struct Agreement::Note {
     const std::string_view line = where.substr(0, most_text / 4), said = text.substr(0, most_text - line.size());
     out.text_bytes = static_cast<std::uint32_t>(said.size());
     out.where_bytes = static_cast<std::uint32_t>(line.size());
-    std::memcpy(out.text, said.data(), said.size());
-    std::memcpy(out.text + said.size(), line.data(), line.size());
+    said.copy(out.text, said.size());
+    line.copy(out.text + said.size(), line.size());
     return out;
   }
   std::string said() const { return {text, std::min<std::size_t>(text_bytes, most_text)}; }
