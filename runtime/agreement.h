@@ -105,10 +105,10 @@ class Agreement {
   std::chrono::steady_clock::time_point suspected_at_;
   std::optional<Difference> difference_;
 
-  std::unique_ptr<comm::LocalHub> hub_;
   std::vector<std::unique_ptr<Line>> lines_;  // by rank; to rank 0, at rank 0 to all others
   std::counting_semaphore<> rung_{0};
   std::atomic<bool> stop_{false};
+  std::unique_ptr<comm::LocalHub> hub_;  // goes before what its links write to and ring
   std::thread thread_;
 };
 

@@ -45,8 +45,8 @@ Heart::Heart(comm::Peers& peers, WatchLimits limits, Tell tell)
       limits_(limits),
       tell_(std::move(tell)),
       watch_(peers.ranks(), peers.rank(), limits, [&peers](int rank) { return peers.name(rank); }),
-      hub_(std::make_unique<comm::LocalHub>(peers.ranks(), std::vector<int>{peers.rank()}, depth)),
-      lines_(static_cast<std::size_t>(peers.ranks())) {
+      lines_(static_cast<std::size_t>(peers.ranks())),
+      hub_(std::make_unique<comm::LocalHub>(peers.ranks(), std::vector<int>{peers.rank()}, depth)) {
   comm::Endpoint& endpoint = hub_->endpoint(peers.rank());
   endpoint.set_wake([this] {
     std::lock_guard lock(mutex_);

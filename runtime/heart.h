@@ -45,14 +45,14 @@ class Heart {
   WatchLimits limits_;
   Tell tell_;
   Watch watch_;
-  std::unique_ptr<comm::LocalHub> hub_;
   std::vector<std::unique_ptr<Line>> lines_;  // by rank; to rank 0, at rank 0 to all others
   std::uint64_t moved_ = 0;
   double moved_at_ = 0;
   std::mutex mutex_;
   std::condition_variable called_;
   bool stop_ = false, rung_ = false;
-  std::thread thread_;  // last: it uses the others
+  std::unique_ptr<comm::LocalHub> hub_;  // goes before what its links write to and ring
+  std::thread thread_;                   // last: it uses the others
 };
 
 }  // namespace karez::runtime
