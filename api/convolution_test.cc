@@ -9,6 +9,7 @@
 
 #include "api/inside/rooms.h"
 #include "api/interactive.h"
+#include "api/test_inputs.h"
 #include "api/test_texts.h"
 #include "base/text.h"
 
@@ -16,13 +17,6 @@ namespace karez {
 namespace {
 using ::testing::HasSubstr;
 
-HostArray some(Shape shape, std::uint64_t seed) {
-  HostArray out(TensorType{DType::f64, std::move(shape)});
-  std::mt19937_64 random(seed);
-  std::uniform_real_distribution<double> number(-1, 1);
-  for (double& x : out.data<double>()) x = number(random);
-  return out;
-}
 double& at(const HostArray& array, std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d) {
   const Shape& s = array.shape();
   return array.data<double>()[static_cast<std::size_t>(((a * s[1] + b) * s[2] + c) * s[3] + d)];
@@ -84,7 +78,7 @@ TEST(ConvTranspose, SpreadsEachElementOverTheResultOnEveryMesh) {
   World world({.devices = 4});
   for (const char* mesh : {"", "data=2", "data=2,model=2"})
     for (const ConvTranspose2dOptions& o : transposed) {
-      const HostArray x = some({3, 4, 3, 4}, 1), w = some({4, 2, 3, 2}, 2);
+      const HostArray x = random_doubles({3, 4, 3, 4}, 1), w = random_doubles({4, 2, 3, 2}, 2);
       auto f = compile(world.mesh(mesh), [&](Tensor a, Tensor b) { return conv_transpose2d(a, b, o); });
       expect_near(f(x, w).value().read(), spread(x, w, o), cat(mesh, " groups ", o.groups));
     }
@@ -95,7 +89,7 @@ TEST(GroupedConv, EachGroupSeesItsOwnChannelsOnEveryMesh) {
   for (const char* mesh : {"", "data=2", "data=2,model=2"})
     for (std::int64_t groups : {1, 2, 4}) {
       const Conv2dOptions o{.stride = {2, 1}, .padding = {1, 1}, .dilation = {1, 2}};
-      const HostArray x = some({3, 4, 5, 6}, 1), w = some({8, 4 / groups, 3, 2}, 2);
+      const HostArray x = random_doubles({3, 4, 5, 6}, 1), w = random_doubles({8, 4 / groups, 3, 2}, 2);
       auto f = compile(world.mesh(mesh), [&](Tensor a, Tensor b) { return grouped_conv2d(a, b, groups, o); });
       expect_near(f(x, w).value().read(), convolved(x, w, groups, o), cat(mesh, " groups ", groups));
     }
@@ -104,12 +98,12 @@ TEST(GroupedConv, EachGroupSeesItsOwnChannelsOnEveryMesh) {
 TEST(ConvTranspose, GradientsAreDifferenceQuotients) {
   World world;
   Interactive there(world.mesh());
-  const HostArray seed = some({1, 4, 6, 5}, 3);
+  const HostArray seed = random_doubles({1, 4, 6, 5}, 3);
   const auto loss = [&](Tensor x, Tensor w) {
     const Tensor y = conv_transpose2d(x, w, {.stride = {2, 2}, .padding = {1, 1}, .output_padding = {1, 0}, .groups = 2});
     return sum(y * y * seed) + sum(grouped_conv2d(x, w, 2, {.padding = {1, 1}}));
   };
-  HostArray both[] = {some({1, 4, 3, 3}, 1), some({4, 2, 3, 3}, 2)};
+  HostArray both[] = {random_doubles({1, 4, 3, 3}, 1), random_doubles({4, 2, 3, 3}, 2)};
   const auto result = value_and_grad(loss, {.arguments = {0, 1}})(both[0], both[1]);
   for (std::size_t which = 0; which < 2; ++which) {
     const HostArray gradient = result.gradients[which].read();
@@ -133,7 +127,7 @@ TEST(ConvTranspose, TheLayerAddsItsBias) {
     Net() : Module(DType::f64) {}
     nn::ConvTranspose2d up{*this, "up", 4, 6, 3, {.stride = 2, .padding = 1, .output_padding = 1, .groups = 2}};
   } net;
-  const HostArray x = some({2, 4, 3, 3}, 1), got = net.up(x).read(), bias = world.read("up.bias");
+  const HostArray x = random_doubles({2, 4, 3, 3}, 1), got = net.up(x).read(), bias = world.read("up.bias");
   EXPECT_EQ(net.up.weight.shape(), (Shape{4, 3, 3, 3}));
   HostArray want = spread(x, world.read("up.weight"), {.stride = {2, 2}, .padding = {1, 1}, .output_padding = {1, 1}, .groups = 2});
   for (std::int64_t n = 0; n < 2; ++n)
@@ -144,8 +138,8 @@ TEST(ConvTranspose, TheLayerAddsItsBias) {
 }
 
 TEST(ConvTranspose, WhatDoesNotFitIsSaid) {
-  const Tensor x = some({1, 4, 3, 3}, 1), w = some({4, 2, 3, 3}, 2);
-  EXPECT_THAT(error_of([&] { conv_transpose2d(x, some({6, 2, 3, 3}, 1)); }), HasSubstr("conv_transpose2d: channels differ: 4 and 6"));
+  const Tensor x = random_doubles({1, 4, 3, 3}, 1), w = random_doubles({4, 2, 3, 3}, 2);
+  EXPECT_THAT(error_of([&] { conv_transpose2d(x, random_doubles({6, 2, 3, 3}, 1)); }), HasSubstr("conv_transpose2d: channels differ: 4 and 6"));
   EXPECT_THAT(error_of([&] { conv_transpose2d(x, w, {.groups = 3}); }), HasSubstr("conv_transpose2d: 3 groups do not divide the channels"));
   EXPECT_THAT(error_of([&] {
                 conv_transpose2d(x, w, {.output_padding = {1, 0}});

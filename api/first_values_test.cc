@@ -13,6 +13,7 @@
 #include "api/compile.h"
 #include "api/inside/rooms.h"
 #include "api/nn.h"
+#include "api/test_inputs.h"
 #include "api/test_texts.h"
 
 namespace karez {
@@ -68,20 +69,6 @@ TEST(FirstValues, FollowAnotherSeedFromThereOnAndDropoutBeginsAgain) {
   EXPECT_EQ(drawn(here), first) << "its first step again";
   EXPECT_EQ(list(world.first_values({net.fc.weight})[0]), list(other.first_values({net.fc.weight})[0]));
 }
-
-// Nobody opens it but the test.
-class LateSource : public Source {
- public:
-  explicit LateSource(std::shared_future<void> open) : open_(std::move(open)) {}
-  TensorType type() const override { return {DType::f32, {}}; }
-  void read(std::int64_t, std::span<const std::int64_t>, const tensor::TensorRef& out) const override {
-    open_.wait();
-    out.as<float>()[0] = 5;
-  }
-
- private:
-  std::shared_future<void> open_;
-};
 
 TEST(WhileWaiting, AWaitCanBeLeftAndTheLaunchEndsBehindIt) {
   std::atomic<bool> leave{false};

@@ -10,6 +10,7 @@
 #include "api/inside/rooms.h"
 #include "api/interactive.h"
 #include "api/optim.h"
+#include "api/test_inputs.h"
 #include "api/test_texts.h"
 #include "base/text.h"
 
@@ -19,13 +20,6 @@ using ::testing::HasSubstr;
 
 using Numbers = std::vector<double>;
 
-HostArray some(Shape shape, std::uint64_t seed) {
-  HostArray out(TensorType{DType::f64, std::move(shape)});
-  std::mt19937_64 random(seed);
-  std::uniform_real_distribution<double> number(-1, 1);
-  for (double& x : out.data<double>()) x = number(random);
-  return out;
-}
 Numbers numbers(const HostArray& array) { return {array.data<double>().begin(), array.data<double>().end()}; }
 double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
@@ -103,7 +97,8 @@ template <class Recurrent> struct Net : nn::Module {
 };
 
 TEST(Recurrent, LayersAreThoseOfPyTorchsFormulas) {
-  const HostArray x = some({trips, batch, in}, 1), h = some({layers, batch, width}, 2), c = some({layers, batch, width}, 3);
+  const HostArray x = random_doubles({trips, batch, in}, 1), h = random_doubles({layers, batch, width}, 2),
+                  c = random_doubles({layers, batch, width}, 3);
   const Numbers zeros(layers * batch * width, 0.0);
   for (bool bias : {true, false}) {
     World world;
@@ -136,7 +131,7 @@ TEST(Recurrent, BatchFirstTurnsInAndOut) {
     }
     nn::GRU net;
   } first(net.net.weights);
-  const Tensor x = some({trips, batch, in}, 1);
+  const Tensor x = random_doubles({trips, batch, in}, 1);
   const auto a = net.net(x), b = first.net(transpose(x, {1, 0, 2}));
   expect_near(numbers(transpose(b.output, {1, 0, 2}).read()), numbers(a.output.read()), "output");
   expect_near(numbers(b.hidden.read()), numbers(a.hidden.read()), "hidden");
@@ -156,7 +151,7 @@ TEST(Recurrent, TrainsAlikeOnEveryMeshAndInMicroBatches) {
                         },
                         {.microbatches = microbatches});
     Numbers out;
-    for (int s = 0; s < 8; ++s) out.push_back(step(some({4, trips, in}, 1), some({4, trips, width}, 2)).item());
+    for (int s = 0; s < 8; ++s) out.push_back(step(random_doubles({4, trips, in}, 1), random_doubles({4, trips, width}, 2)).item());
     return out;
   };
   const Numbers one = losses("", 1);
@@ -171,9 +166,9 @@ TEST(Recurrent, WhatDoesNotFitIsSaid) {
   World world;
   Interactive there(world.mesh());
   Net<nn::LSTM> net({});
-  const HostArray x = some({trips, batch, in}, 1), h = some({2, batch, width}, 2);
-  EXPECT_THAT(error_of([&] { net.net(some({trips, in}, 1)); }), HasSubstr("LSTM 'net': takes [t, n, in], not f64[5, 3]"));
-  EXPECT_THAT(error_of([&] { net.net(some({trips, batch, 2}, 1)); }), HasSubstr("LSTM 'net': takes rows of 3, not of 2"));
+  const HostArray x = random_doubles({trips, batch, in}, 1), h = random_doubles({2, batch, width}, 2);
+  EXPECT_THAT(error_of([&] { net.net(random_doubles({trips, in}, 1)); }), HasSubstr("LSTM 'net': takes [t, n, in], not f64[5, 3]"));
+  EXPECT_THAT(error_of([&] { net.net(random_doubles({trips, batch, 2}, 1)); }), HasSubstr("LSTM 'net': takes rows of 3, not of 2"));
   EXPECT_THAT(error_of([&] { net.net(x, h, h); }), HasSubstr("a state is f64[2, 2, 4], not of shape [1, 2, 4]"));
   EXPECT_THAT(error_of([] { Net<nn::GRU> bad({.layers = 0}); }), HasSubstr("GRU 'net': 3 inputs, a width of 4 and 0 layers"));
 }
@@ -194,7 +189,7 @@ TEST(Optimisers, AdagradAndLionAreThoseOfTheirFormulas) {
     const Future first = read();
     Numbers w = numbers(first.value(0).read()), v = numbers(first.value(1).read()), s(12, 0.3), m(12, 0.0);
     for (int t = 0; t < 4; ++t) {
-      HostArray g = some(shape, 10 + static_cast<std::uint64_t>(t));
+      HostArray g = random_doubles(shape, 10 + static_cast<std::uint64_t>(t));
       g.data<double>()[5] = 0;
       step(g).wait();
       for (std::size_t i = 0; i < 12; ++i) {

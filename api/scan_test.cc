@@ -11,6 +11,7 @@
 #include "api/interactive.h"
 #include "api/nn.h"
 #include "api/optim.h"
+#include "api/test_inputs.h"
 #include "api/test_texts.h"
 #include "base/text.h"
 #include "ops/all_ops.h"
@@ -21,13 +22,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-HostArray some(Shape shape, std::uint64_t seed) {
-  HostArray out(TensorType{DType::f64, std::move(shape)});
-  std::mt19937_64 random(seed);
-  std::uniform_real_distribution<double> number(-1, 1);
-  for (double& x : out.data<double>()) x = number(random);
-  return out;
-}
 std::vector<double> doubles(const HostArray& array) { return {array.data<double>().begin(), array.data<double>().end()}; }
 
 // h <- tanh(h w + x), out: h * h; over rows of x [t, n, d], written by scan and written out.
@@ -79,7 +73,7 @@ TEST(Scan, IsOneNodeWithARegionWhichReadsBackAndIsWrittenOut) {
                      return out.carry[0] + sum(w);
                    },
                    {.keep_text = true});
-  const HostArray h = some({2, 3}, 1), x = some({5, 2, 3}, 2);
+  const HostArray h = random_doubles({2, 3}, 1), x = random_doubles({5, 2, 3}, 2);
   const std::vector<double> got = doubles(f(h, x).value().read());
   int scans = 0;
   for (const Node& node : f.graph().nodes) scans += node.op->name == "scan" && node.regions.size() == 1;
@@ -111,7 +105,7 @@ TEST(Scan, IsOneNodeWithARegionWhichReadsBackAndIsWrittenOut) {
 
 TEST(Scan, ItAndItsGradientAreThoseOfTheBodyWrittenOutOnEveryMesh) {
   World world({.devices = 4});
-  const HostArray h = some({4, 3}, 1), x = some({5, 4, 3}, 2), w = some({3, 3}, 3), seed = some({5, 4, 3}, 4);
+  const HostArray h = random_doubles({4, 3}, 1), x = random_doubles({5, 4, 3}, 2), w = random_doubles({3, 3}, 3), seed = random_doubles({5, 4, 3}, 4);
   for (bool reverse : {false, true})
     for (const char* mesh : {"", "data=2", "data=2,model=2"}) {
       auto with = [&](auto how) {
@@ -141,7 +135,7 @@ TEST(Scan, GradientsAreDifferenceQuotients) {
     const Scanned out = by_scan(h, x, w);
     return sum(exp(out.ys[0])) + sum(out.carry[0]);
   };
-  HostArray at[] = {some({2, 2}, 1), some({3, 2, 2}, 2), some({2, 2}, 3)};
+  HostArray at[] = {random_doubles({2, 2}, 1), random_doubles({3, 2, 2}, 2), random_doubles({2, 2}, 3)};
   const auto result = value_and_grad(loss, {.arguments = {0, 1, 2}})(at[0], at[1], at[2]);
   const double step = 1e-5;
   for (std::size_t which = 0; which < 3; ++which) {
@@ -225,7 +219,7 @@ TEST(Scan, ModulesTrainInIt) {
         },
         std::move(options));
     std::vector<double> out;
-    for (int i = 0; i < 5; ++i) out.push_back(step(some({2, 3}, 1), some({4, 2, 3}, 2)).item());
+    for (int i = 0; i < 5; ++i) out.push_back(step(random_doubles({2, 3}, 1), random_doubles({4, 2, 3}, 2)).item());
     return out;
   };
   const auto one = losses(true), other = losses(false);
@@ -237,7 +231,7 @@ TEST(Scan, ModulesTrainInIt) {
 TEST(Scan, WhatDoesNotFitIsSaid) {
   World world;
   Interactive there(world.mesh());
-  const Tensor x = some({4, 2}, 1), y = some({3, 2}, 2), c = some({2}, 3);
+  const Tensor x = random_doubles({4, 2}, 1), y = random_doubles({3, 2}, 2), c = random_doubles({2}, 3);
   const auto with = [](Scanned made) { return [made](const auto&, const auto&) { return made; }; };
   const auto same = [](const auto& carry, const auto&) { return Scanned{carry}; };
   EXPECT_THAT(error_of([&] { scan(same, {c}, {x, y}); }), HasSubstr("scan: sequences of 4 and 3 rows"));
@@ -265,7 +259,7 @@ TEST(Scan, WhatDoesNotFitIsSaid) {
                 compile(world.mesh(), [&](Tensor v) {
                   scan([&](const auto& carry, const auto&) { return leaked = carry[0] + 1, Scanned{carry}; }, {v}, {}, {.length = 2});
                   return leaked * 2;
-                })(some({2}, 1));
+                })(random_doubles({2}, 1));
               }),
               HasSubstr("belongs to another trace"));
 }

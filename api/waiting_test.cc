@@ -6,23 +6,10 @@
 #include <thread>
 
 #include "api/compile.h"
+#include "api/test_inputs.h"
 
 namespace karez {
 namespace {
-
-// A number that is there once the test lets it.
-class LateSource : public Source {
- public:
-  explicit LateSource(std::shared_future<void> open) : open_(std::move(open)) {}
-  TensorType type() const override { return {DType::f32, {}}; }
-  void read(std::int64_t, std::span<const std::int64_t>, const tensor::TensorRef& out) const override {
-    open_.wait();
-    out.as<float>()[0] = 5;
-  }
-
- private:
-  std::shared_future<void> open_;
-};
 
 TEST(Waiting, WhoReadsAVariableDuringALaunchKeepsNobodyElseFromTheWorld) {
   World world;
