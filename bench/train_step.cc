@@ -1,4 +1,4 @@
-// One training step on one device, or on a mesh: serves "run N" lines on standard input with the seconds of N steps (see train_step.py).
+// One training step on one device, on a mesh, or as one rank of several: serves "run N" lines on standard input with the seconds of N steps (see train_step.py).
 #include <chrono>
 #include <cstdio>
 #include <random>
@@ -29,7 +29,8 @@ HostArray whole_numbers(std::mt19937& random, Shape shape, std::uint32_t below) 
 }
 
 World world_of(const Options& options) {
-  return World({.devices = Mesh::parse(options.text("mesh")).size(),
+  const auto own = static_cast<int>(options.integer("devices"));
+  return World({.devices = own > 0 ? own : Mesh::parse(options.text("mesh")).size(),
                 .workers = static_cast<int>(options.integer("threads")),
                 .team = static_cast<int>(options.integer("team"))});
 }
@@ -88,6 +89,7 @@ int main(int count, char** words) {
     Options options({{"model", "cnn", "cnn, mlp, gpt, or small: 50 layers of 16, no update"},
                      {"batch", "64", "images, or sequences of 64 tokens, a step"},
                      {"mesh", "", "data=2,model=2; none: one device"},
+                     {"devices", "0", "of this process, where several share the mesh; 0: all of it"},
                      {"threads", "0", "worker threads; 0: as many as are worth it"},
                      {"team", "0", "threads of one kernel; 0: the cores a worker has for itself"},
                      {"plan", "", "anything: print the plan at the end"}});

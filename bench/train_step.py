@@ -24,17 +24,24 @@ STEPS = {"mlp": 200, "cnn": 200, "gpt": 20, "small": 100}
 class Server:
     """A process that answers "run N" with the seconds of N steps."""
 
-    def __init__(self, name, command):
+    def __init__(self, name, command, environment=None):
         self.name = name
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                        env=os.environ | (environment or {}))
 
     def run(self, steps):
         """Milliseconds a step."""
+        self.begin(steps)
+        return self.end(steps)
+
+    def begin(self, steps):
         try:
             self.process.stdin.write(f"run {steps}\n")
             self.process.stdin.flush()
         except BrokenPipeError:
             pass
+
+    def end(self, steps):
         line = self.process.stdout.readline()
         if not line:
             raise RuntimeError(f"{self.name} ended: {self.process.stderr.read()[-2000:]}")
