@@ -243,6 +243,47 @@ TEST(Collectives, AMembersFailureStopsNobodyElse) {
     }
 }
 
+// What comes is seen by who looks, and rings for nobody else.
+class QuietLink : public comm::Link {
+ public:
+  QuietLink(std::unique_ptr<comm::Link> link, comm::Bell& bell) : link_(std::move(link)), bell_(bell) {}
+  void post_receive(std::byte* into, std::int64_t bytes) override { link_->post_receive(into, bytes); }
+  void send(const std::byte* from, std::int64_t bytes) override { link_->send(from, bytes); }
+  std::int64_t received() const override { return seen_; }
+  std::int64_t sent() const override { return link_->sent(); }
+  std::int64_t bytes_sent() const override { return link_->bytes_sent(); }
+  int depth() const override { return link_->depth(); }
+  void poll() override {
+    const std::int64_t come = link_->received();
+    if (come == seen_) return;
+    seen_ = come;
+    bell_.ring();
+  }
+
+ private:
+  std::unique_ptr<comm::Link> link_;
+  comm::Bell& bell_;
+  std::int64_t seen_ = 0;
+};
+
+TEST(Collectives, AWorkerThatIsAwakeLooksAtTheirLinksByItself) {
+  for (int workers : {1, 2}) {
+    Grid grid(1, 2, 2, 1000, "direct", workers);
+    KernelTable table({Grid::seeing()});
+    auto quieten = [](comm::Endpoint& endpoint) {
+      const int peer = 1 - endpoint.member();
+      if (endpoint.members() == 2) endpoint.connect(peer, std::make_unique<QuietLink>(endpoint.connect(peer, nullptr), endpoint.bell()));
+    };
+    Session session({.workers = workers, .spin_microseconds = 100'000'000, .links = quieten}, table);
+    const int plan = session.load(grid.s.plan);
+    const std::vector<float> x(2000, 1.0f);
+    const Feed feed{array_source(HostArray::of<float>({2000}, x)), 0};
+    Launch launch = session.launch(plan, {{"x", feed}});
+    finish(session, launch);
+    EXPECT_EQ(launch.output("y0").data<float>()[0], grid.expected(0, x));
+  }
+}
+
 // A link breaks with four launches under way: members are in different launches by then, and some have sent all that they owed an earlier one.
 TEST(Collectives, ABrokenLinkEndsAllLaunchesUnderWayWithItsErrorAndAReloadHeals) {
   int broke = 0, broke_off = 0, broke_off_before = 0;

@@ -162,6 +162,12 @@ void Protocol::finished(Part& part, ActorState& actor) {
   end_work(part, actor);
 }
 
+void Protocol::poll_links() {
+  for (Part* part : attached_)
+    for (auto& sequence : part->sequences)
+      if (sequence->running != nullptr) sequence->endpoint->poll();
+}
+
 void Protocol::arrived(Part& part, Sequence& sequence) {
   sequence.posted.exchange(false, std::memory_order_acq_rel);  // before looking at the links
   try {

@@ -25,6 +25,9 @@ class Protocol {
   Part* runnable();
   void act(Part& part, ActorState& actor);
 
+  // Of collectives under way: what has come is taken here, without a wake-up.
+  void poll_links();
+
   // Acts that are delayed, if there are any, and may begin now.
   bool delays() const { return !delayed_.empty(); }
   void end_delays();

@@ -69,13 +69,14 @@ inline void Worker::step() {
   } while (!part->ready.empty() && box_.empty());
 }
 
-// Looks for mail for a while, then sleeps: a wake-up costs far more than a message, but a spinning thread takes a core from others.
+// Looks for mail and at its links for a while, then sleeps: a wake-up costs far more than a message, but a spinning thread takes a core from others.
 void Worker::idle() {
   if (protocol_.delays()) return std::this_thread::yield();
   int spin = spin_microseconds_.load(std::memory_order_relaxed);
   if (spin > 0) {
     auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(spin);
     do {
+      protocol_.poll_links();
       for (int i = 0; i < 64; ++i) {
         if (!box_.empty()) return;
         pause_cpu();
