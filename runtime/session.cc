@@ -428,7 +428,7 @@ void Session::finished(LaunchRecord& record) {
       failure_ = record.error;
       failed_ticket_ = record.ticket;
     }
-    if (broken_off_ && record.op != 0) record.error = Error(failure_->kind, cat("launch ", record.ticket, ": ", failure_->what()), failure_->where);
+    if (broken_off_ && record.op != 0) record.error = broken_off(record);
     record.ended = true;
     if (record.op != 0 && !broken_off_) {
       op = record.op;

@@ -238,6 +238,7 @@ class Session {
   // Called by the agreement: all ranks have ended a launch; one rank has failed, so that nothing under way ends well.
   void ended(std::uint64_t op);
   void break_off(const Error& error, std::optional<int> lost);
+  Error broken_off(const LaunchRecord& record) const;
   void found(const WatchFinding& finding);  // called by the heart
   std::shared_ptr<Inquiry> ask_workers();
   Spent spent(const LaunchRecord& record) const;
@@ -279,6 +280,7 @@ class Session {
   std::uint64_t failed_ticket_ = 0;
   std::int64_t idle_since_ = 0, idle_ = 0;  // ticks: since when no launch is under way, and how long none was
   bool broken_off_ = false;                 // for all ranks
+  std::string waited_;                      // then: whom this rank waited for, as text
   bool stopping_ = false;                   // workers are, or will be, no more
   std::unique_ptr<Breaking> breaking_;      // then: told to worker 0
   std::unique_ptr<Agreement> agreement_;    // none where this rank is alone; last: it calls this session, as does

@@ -49,9 +49,10 @@ void Session::ended(std::uint64_t op) {
 
 namespace {
 
-// Behind the end of a peer: what this rank waited for. A hang's text has it.
+// Behind the end of a peer: what this rank waited for, or did. A hang's text has it.
 std::string waited_text(int rank, const Error& error, const RankState& state) {
-  if (error.kind != ErrorKind::peer || state.waits.empty()) return {};
+  if (error.kind != ErrorKind::peer) return {};
+  if (state.waits.empty()) return state.inside.empty() ? "" : cat("\n  rank ", rank, " was inside ", state.inside);
   const RankWait& wait = state.waits.front();
   return cat("\n  rank ", rank, " waited for ", wait.whom == RankWait::others ? "the others" : cat("rank ", wait.whom), ": ", wait.what);
 }
@@ -65,20 +66,27 @@ Error with_cause(const Error& here, const Error& first) {
 
 }  // namespace
 
+// Of a launch that ended here after the session broke off. Its own error, if it had one, comes behind the first of all ranks.
+Error Session::broken_off(const LaunchRecord& record) const {
+  const std::string first = failure_->what(), here = record.error ? record.error->what() : first;
+  const std::string more = here.find(first) == here.npos ? cat("\n  here: ", here) : waited_;
+  return {failure_->kind, cat("launch ", record.ticket, ": ", first, more), failure_->where};
+}
+
 // What runs is abandoned, for nobody knows how far the other ranks have come, and ends here with this error; what ended here ended badly elsewhere.
 void Session::break_off(const Error& error, std::optional<int> lost) {
-  const RankState before = state(true, 0.05);
+  const RankState before = state(true, 0.2);
   record_flight(error, before);
-  const std::string waited = waited_text(options_.peers->rank(), error, before);
   {
     std::lock_guard lock(mutex_);
+    waited_ = waited_text(options_.peers->rank(), error, before);
     broken_off_ = true;
     std::uint64_t first = next_ticket_;
     for (auto& record : launches_) {
       if (record->over || record->loaded == nullptr) continue;
       first = std::min(first, record->ticket);
       if (!record->ended) continue;
-      if (!record->error) record->error = Error(error.kind, cat("launch ", record->ticket, ": ", error.what(), waited), error.where);
+      if (!record->error) record->error = Error(error.kind, cat("launch ", record->ticket, ": ", error.what(), waited_), error.where);
       else record->error = with_cause(*record->error, error);
       record->over = true;
     }
