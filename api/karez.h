@@ -12,6 +12,7 @@
 #include "api/optim.h"
 #include "api/options.h"
 #include "api/progress.h"
+#include "api/random.h"
 #include "api/recurrent.h"
 #include "api/scan.h"
 #include "api/tensor.h"

@@ -7,6 +7,12 @@ from .errors import (
 from ._core import __version__
 from .dtypes import bool_, dtype, float32, float64, int32, int64
 from .functions import *
+from .pointwise import *
+from .rearranging import *
+from .products import *
+from .reductions import *
+from .random import *
+from .scan import scan
 from .functions import abs, all, any, max, min, pow, sum  # also by these names of Python's, which * leaves alone
 from .tensor import Tensor, tensor
 from .layouts import B, P, S

@@ -188,7 +188,7 @@ _own = {"_path", "training"}  # of Module's, and seen to
 
 def _flags(value):
     if isinstance(value, Module):
-        return tuple((id(module), module.training, tuple(_attribute(name, one) for name, one in vars(module).items() if name not in _own)) for _, module in value.modules())
+        return tuple((id(module), module.training, tuple(_attribute(name, one) for name, one in vars(module).items() if name not in _own)) for module in value.modules())
     if isinstance(value, (bool, int, float, str, type(None))):
         return type(value), value
     if isinstance(value, (list, tuple)) and len(value) <= 1000:

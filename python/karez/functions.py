@@ -5,8 +5,8 @@ from collections import namedtuple
 
 from . import _core
 from ._core import (
-    argmax, argmin, argsort, broadcast_to, cat, clip, correct_count, cos, cumsum, eq, exp, full, log, log_softmax, logical_and, logical_not,
-    logical_or, matmul, maximum, mean, minimum, ne, norm, one_hot, permute, relu, reshape, rotary, sigmoid, silu, sin, softmax, sqrt,
+    argmax, argmin, argsort, broadcast_to, cat, clip, correct_count, cos, cumsum, eq, exp, full, ge, gt, le, log, log_softmax, logical_and, logical_not,
+    logical_or, lt, maximum, mean, minimum, ne, norm, one_hot, permute, relu, reshape, rotary, sigmoid, silu, sin, softmax, sqrt,
     std, stop_gradient, take_along_dim, tanh, tracing, update, var, where, with_layout as _with_layout,
 )
 from .dtypes import by_short, float32, int64
@@ -56,21 +56,6 @@ def gelu(input, approximate="none"):
     if approximate not in ("none", "tanh"):
         raise UserError(f"gelu: approximate={approximate!r}; it is 'none' or 'tanh'")
     return _core.gelu_tanh(input) if approximate == "tanh" else _core.gelu_erf(input)
-
-
-def erf(input):
-    """The error function."""
-    return _core.apply("erf", [input])
-
-
-def rsqrt(input):
-    """One over the square root."""
-    return _core.apply("rsqrt", [input])
-
-
-def square(input):
-    """x times x."""
-    return input * input
 
 
 def transpose(input, axes=None):

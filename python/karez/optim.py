@@ -6,7 +6,7 @@ from .errors import UserError
 from .gradients import gradients
 
 __all__ = [
-    "EMA", "SGD", "Adam", "AdamW", "RMSprop", "clip_by_global_norm", "constant_schedule", "cosine_schedule", "linear_schedule", "step_schedule",
+    "EMA", "SGD", "Adagrad", "Adam", "AdamW", "Lion", "RMSprop", "clip_by_global_norm", "constant_schedule", "cosine_schedule", "linear_schedule", "step_schedule",
 ]
 
 
@@ -80,6 +80,22 @@ class RMSprop(Optimizer):
     def __init__(self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0, centered=False, *, name="rmsprop"):
         params = _listed(params)
         super().__init__(params, _core.RMSprop(params, lr, alpha, eps, weight_decay, momentum, centered, name))
+
+
+class Adagrad(Optimizer):
+    """s = s + g^2; w = w - lr / (1 + step lr_decay) g / (sqrt(s) + eps). Duchi, Hazan and Singer, 2011."""
+
+    def __init__(self, params, lr=1e-2, lr_decay=0.0, weight_decay=0.0, initial_accumulator_value=0.0, eps=1e-10, *, name="adagrad"):
+        params = _listed(params)
+        super().__init__(params, _core.Adagrad(params, lr, lr_decay, weight_decay, initial_accumulator_value, eps, name))
+
+
+class Lion(Optimizer):
+    """w = w - lr (sign(b1 m + (1 - b1) g) + weight_decay w); m = b2 m + (1 - b2) g. Chen et al., 2023."""
+
+    def __init__(self, params, lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0, *, name="lion"):
+        params = _listed(params)
+        super().__init__(params, _core.Lion(params, lr, betas, weight_decay, name))
 
 
 class EMA:

@@ -4,11 +4,12 @@ import builtins
 
 import numpy
 
-from . import _core, functions, gradients
+from . import _core, functions, gradients, pointwise, products, rearranging, reductions
 from ._core import Tensor
-from .dtypes import by_short, dtype as DType, float32, float64, int32, int64
+from .dtypes import bool_, by_short, dtype as DType, float32, float64, int32, int64
 from .errors import ShapeError, TypeError, UserError
 from .functions import _at
+from .indexing import getitem
 from .worlds import check_fork
 
 
@@ -78,75 +79,6 @@ def _repr(self):
     return f"Tensor({self._layout_text()}, {numpy.array2string(self.numpy(), separator=', ', prefix=' ' * 8, threshold=64)})"
 
 
-def _expanded(self, key):
-    """The entries of an index, one for each dimension or None; `...` written out."""
-    entries = list(key) if isinstance(key, tuple) else [key]
-    named = builtins.sum(entry is not None and entry is not Ellipsis for entry in entries)
-    dots = [i for i, entry in enumerate(entries) if entry is Ellipsis]
-    if len(dots) > 1 or named > self.ndim:
-        raise ShapeError(f"an index of {named} entries{' with two ...' if len(dots) > 1 else ''} for {self._text()}{_at()}")
-    at = dots[0] if dots else len(entries)
-    return entries[:at] + [slice(None)] * (self.ndim - named) + entries[at + 1 :]
-
-
-def _getitem(self, key):
-    """Integers, slices, None, ... and one array of integers; outside of a compiled function also masks."""
-    entries = key if isinstance(key, tuple) else (key,)
-    if builtins.any(_is_mask(entry) for entry in entries):
-        return _masked(self, entries)
-    begin, size, keep, picked = [], [], [], None
-    for entry in _expanded(self, key):
-        dim = len(begin)
-        if entry is None:
-            keep.append(1)
-        elif isinstance(entry, slice):
-            first, last, step = entry.indices(self.shape[dim])
-            if step != 1:
-                return _getitem(_stepped(self, dim, first, last, step), tuple(slice(None) if e is entry else e for e in _expanded(self, key)))
-            begin.append(first), size.append(builtins.max(0, last - first)), keep.append(size[-1])
-        elif isinstance(entry, (int, numpy.integer)):
-            place = int(entry) + (self.shape[dim] if entry < 0 else 0)
-            if not 0 <= place < self.shape[dim]:
-                raise ShapeError(f"index {entry} of {self._text()}: dimension {dim} has {self.shape[dim]} elements{_at()}")
-            begin.append(place), size.append(1)
-        elif isinstance(entry, (Tensor, numpy.ndarray, list)) and picked is None:
-            picked = (len(keep), dim, entry if isinstance(entry, Tensor) else numpy.asarray(entry))
-            begin.append(0), size.append(self.shape[dim]), keep.append(self.shape[dim])
-        else:
-            raise TypeError(f"an index is made of integers, slices, None, ... and at most one array of integers, not {entry!r}{_at()}")
-    out = self if size == list(self.shape) else _core.slice(self, begin, size)
-    out = out if keep == list(out.shape) else _core.reshape(out, keep)
-    return out if picked is None else _picked(out, picked[0], picked[2])
-
-
-def _is_mask(entry):
-    return isinstance(entry, builtins.bool) or getattr(getattr(entry, "dtype", None), "name", "") == "bool"
-
-
-def _masked(self, entries):
-    """What a mask leaves: its shape depends on numbers, which are known outside of a compiled function alone."""
-    if self._kind == "traced" or builtins.any(isinstance(entry, Tensor) and entry._kind == "traced" for entry in entries):
-        raise TypeError(f"a mask as an index gives a tensor whose shape depends on numbers: kz.where(mask, x, 0) keeps the shape{_at()}")
-    return tensor(self.numpy()[tuple(entry.numpy() if isinstance(entry, Tensor) else entry for entry in entries)])
-
-
-def _picked(self, dim, index):
-    """Rows of a dimension by an array of integers, whose dimensions take its place."""
-    order = [dim, *(d for d in range(self.ndim) if d != dim)]
-    count = self.shape[dim]
-    index = functions.where(index < 0, index + count, index) if isinstance(index, Tensor) else numpy.where(index < 0, index + count, index)
-    rows = _core.take_rows(self if dim == 0 else functions.permute(self, order), index)
-    if dim == 0:
-        return rows
-    width = len(index.shape)
-    back = [*range(width, width + dim), *range(width), *range(width + dim, rows.ndim)]
-    return functions.permute(rows, back)
-
-
-def _stepped(self, dim, first, last, step):
-    return _picked(self, dim, numpy.arange(first, last, step))
-
-
 def _reduce(self):
     raise UserError("a tensor is not pickled: kz.save(path) writes everything that the program keeps, x.numpy() is an array of NumPy's")
 
@@ -162,15 +94,17 @@ def _view(self, *shape):
 def _methods():
     f = functions
     named = {name: getattr(f, name) for name in (
-        "abs all any amax amin argmax argmin argsort chunk clamp clip cos cumsum exp flatten log log_softmax logical_and logical_not logical_or matmul "
-        "max maximum mean min minimum norm pow relu sigmoid sin softmax sort split sqrt square squeeze std sum tanh topk tril triu unsqueeze var eq ne "
-        "erf rsqrt swapaxes take_along_dim broadcast_to").split()}
+        "abs all any amax amin argmax argmin argsort chunk clamp clip cos cumsum exp flatten log log_softmax logical_and logical_not logical_or "
+        "max maximum mean min minimum norm pow relu sigmoid sin softmax sort split sqrt squeeze std sum tanh topk tril triu unsqueeze var eq ne lt le gt ge "
+        "swapaxes take_along_dim broadcast_to").split()}
+    for module in (pointwise, rearranging, products, reductions):
+        named |= {name: getattr(module, name) for name in module.__all__ if name not in ("eye", "hstack", "vstack")}
     return named | {
         "numpy": numpy_of, "item": item, "tolist": lambda self: self.numpy().tolist(), "reshape": _view, "view": _view, "to": _to, "type": _to,
         "transpose": f.swapaxes, "permute": lambda self, *dims: f.permute(self, f._sizes(dims)), "detach": f.stop_gradient,
         "expand": lambda self, *size: f.broadcast_to(self, [s if n == -1 else n for n, s in zip(f._sizes(size), (*[1] * (len(f._sizes(size)) - self.ndim), *self.shape))]),
         "float": lambda self: f.cast(self, float32), "double": lambda self: f.cast(self, float64), "int": lambda self: f.cast(self, int32),
-        "long": lambda self: f.cast(self, int64), "masked_fill": lambda self, mask, value: f.where(mask, value, self), "contiguous": lambda self: self,
+        "long": lambda self: f.cast(self, int64), "bool": lambda self: f.cast(self, bool_), "contiguous": lambda self: self,
         "dim": lambda self: self.ndim, "numel": lambda self: self.size(None), "backward": gradients.backward,
         "size": _size,
     }
@@ -184,8 +118,10 @@ def _size(self, dim=-999):
 
 _special = {
     "__float__": lambda self: float(self.item()), "__int__": lambda self: int(self.item()), "__bool__": _bool, "__index__": _index, "__len__": _len,
-    "__iter__": _iter, "__repr__": _repr, "__getitem__": _getitem, "__reduce_ex__": lambda self, _: _reduce(self), "__hash__": lambda self: builtins.id(self),
-    "__matmul__": functions.matmul, "__rmatmul__": lambda self, other: functions.matmul(other, self), "__abs__": functions.abs,
+    "__iter__": _iter, "__repr__": _repr, "__getitem__": getitem, "__reduce_ex__": lambda self, _: _reduce(self), "__hash__": lambda self: builtins.id(self),
+    "__matmul__": products.matmul, "__rmatmul__": lambda self, other: products.matmul(other, self), "__floordiv__": pointwise.floor_divide,
+    "__rfloordiv__": lambda self, other: pointwise.floor_divide(other, self), "__mod__": pointwise.remainder, "__pos__": lambda self: self,
+    "__rmod__": lambda self, other: pointwise.remainder(other, self), "__xor__": pointwise.logical_xor, "__abs__": functions.abs,
     "__array__": lambda self, dtype=None, copy=None: numpy.asarray(self.numpy(), dtype=dtype), "__array_ufunc__": None,
     "ndim": property(lambda self: len(self.shape)), "dtype": property(lambda self: by_short[self._dtype]), "T": property(functions.transpose),
     "mT": property(functions.transpose), "grad": property(lambda self: None), "is_leaf": property(lambda self: self._kind != "traced"),

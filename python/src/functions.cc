@@ -60,6 +60,15 @@ void init_pointwise(nb::module_& m) {
   def_unary<&karez::cos>(m, "cos");
   def_unary<&karez::logical_not>(m, "logical_not");
   def_unary<&karez::stop_gradient>(m, "stop_gradient");
+  using Two = Tensor (*)(Term, Term);
+  def_binary<static_cast<Two>(&karez::operator+)>(m, "plus");
+  def_binary<static_cast<Two>(&karez::operator-)>(m, "minus");
+  def_binary<static_cast<Two>(&karez::operator*)>(m, "times");
+  def_binary<static_cast<Two>(&karez::operator/)>(m, "over");
+  def_binary<static_cast<Two>(&karez::operator<)>(m, "lt");
+  def_binary<static_cast<Two>(&karez::operator<=)>(m, "le");
+  def_binary<static_cast<Two>(&karez::operator>)>(m, "gt");
+  def_binary<static_cast<Two>(&karez::operator>=)>(m, "ge");
   def_binary<&karez::pow>(m, "pow");
   def_binary<&karez::maximum>(m, "maximum");
   def_binary<&karez::minimum>(m, "minimum");
@@ -77,6 +86,12 @@ void init_pointwise(nb::module_& m) {
       "cast", [](const Operand& input, DType dtype) { return Value(cast(input, dtype)); }, "input"_a, "dtype"_a);
   m.def(
       "apply", [](const std::string& op, const Operands& inputs) { return Value(apply(op, terms_of(inputs), {}, made_here())); }, "op"_a, "inputs"_a);
+  m.def(
+      "pointwise",
+      [](const std::string& expr, const Operands& inputs) {
+        return Value(apply("pointwise", terms_of(inputs), {{"expr", expr}}, made_here()));
+      },
+      "expr"_a, "inputs"_a);
 }
 
 void init_reductions(nb::module_& m) {
@@ -131,6 +146,10 @@ void init_shapes(nb::module_& m) {
   m.def(
       "take_along_dim", [](const Operand& input, const Operand& indices, int dim) { return Value(take_along(input, indices, dim)); }, "input"_a,
       "indices"_a, "dim"_a = -1);
+  m.def(
+      "add_along",
+      [](const Operand& indices, const Operand& updates, std::int64_t size, int dim) { return Value(add_along(indices, updates, size, dim)); },
+      "indices"_a, "updates"_a, "size"_a, "dim"_a);
   m.def(
       "one_hot", [](const Operand& index, std::int64_t num_classes, DType dtype) { return Value(one_hot(index, num_classes, dtype)); }, "index"_a,
       "num_classes"_a, "dtype"_a = "float32");

@@ -1,4 +1,6 @@
 // Functions that layers are made of, losses, gradients, and what a program does to parameters.
+#include "api/convolution.h"
+
 #include "python/src/topics.h"
 #include "python/src/value.h"
 
@@ -55,11 +57,22 @@ void init_products(nb::module_& m) {
   m.def(
       "conv2d",
       [](const Operand& input, const Operand& weight, const std::optional<Operand>& bias, const Ints& stride, const Ints& padding,
-         const Ints& dilation) {
+         const Ints& dilation, std::int64_t groups) {
         const Conv2dOptions options{stride, padding, dilation};
+        if (groups != 1) {
+          const Tensor y = grouped_conv2d(input, weight, groups, options);
+          return Value(bias ? y + reshape(*bias, {-1, 1, 1}) : y);
+        }
         return Value(bias ? conv2d(input, weight, *bias, options) : conv2d(input, weight, options));
       },
-      "input"_a, "weight"_a, "bias"_a, "stride"_a, "padding"_a, "dilation"_a);
+      "input"_a, "weight"_a, "bias"_a, "stride"_a, "padding"_a, "dilation"_a, "groups"_a);
+  m.def(
+      "conv_transpose2d",
+      [](const Operand& input, const Operand& weight, const Ints& stride, const Ints& padding, const Ints& output_padding, const Ints& dilation,
+         std::int64_t groups) {
+        return Value(conv_transpose2d(input, weight, {stride, padding, output_padding, dilation, groups}));
+      },
+      "input"_a, "weight"_a, "stride"_a, "padding"_a, "output_padding"_a, "dilation"_a, "groups"_a);
   m.def(
       "conv1d",
       [](const Operand& input, const Operand& weight, const std::optional<Operand>& bias, std::int64_t stride, std::int64_t padding,

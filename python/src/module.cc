@@ -12,6 +12,8 @@ NB_MODULE(_core, m) {
   karez::python::init_interactive(m);
   karez::python::init_functions(m);
   karez::python::init_layers(m);
+  karez::python::init_random(m);
+  karez::python::init_scan(m);
   karez::python::init_compile(m);
   karez::python::init_optim(m);
   karez::python::init_batches(m);

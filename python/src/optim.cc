@@ -47,6 +47,21 @@ void init_optimisers(nb::module_& m) {
             new (self) optim::RMSprop(parameters_from(parameters), {lr, alpha, eps, weight_decay, momentum, centered, name});
           },
           "parameters"_a, "lr"_a, "alpha"_a, "eps"_a, "weight_decay"_a, "momentum"_a, "centered"_a, "name"_a);
+  def_optimiser<optim::Adagrad>(m, "Adagrad")
+      .def(
+          "__init__",
+          [](optim::Adagrad* self, const std::vector<const Value*>& parameters, double lr, double lr_decay, double weight_decay, double initial,
+             double eps, const std::string& name) {
+            new (self) optim::Adagrad(parameters_from(parameters), {lr, lr_decay, weight_decay, initial, eps, name});
+          },
+          "parameters"_a, "lr"_a, "lr_decay"_a, "weight_decay"_a, "initial"_a, "eps"_a, "name"_a);
+  def_optimiser<optim::Lion>(m, "Lion").def(
+      "__init__",
+      [](optim::Lion* self, const std::vector<const Value*>& parameters, double lr, std::pair<double, double> betas, double weight_decay,
+         const std::string& name) {
+        new (self) optim::Lion(parameters_from(parameters), {lr, betas.first, betas.second, weight_decay, name});
+      },
+      "parameters"_a, "lr"_a, "betas"_a, "weight_decay"_a, "name"_a);
 }
 
 }  // namespace

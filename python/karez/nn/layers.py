@@ -7,6 +7,7 @@ from ..dtypes import int64
 from ..errors import UserError
 from . import functional as F
 from . import init
+from .init import constant as _constant
 from .module import Module
 from .parameter import Buffer, Parameter
 
@@ -31,54 +32,116 @@ class Linear(Module):
         return F.linear(x, self.weight, self.bias)
 
 
-class Conv2d(Module):
-    """x [n, in, h, w] -> [n, out, p, q]; weight [out, in, k, k] and bias uniform within 1 / sqrt(in * k * k)."""
+class _Conv(Module):
+    spatial, transposed = 2, False
 
-    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, bias=True):
-        height, width = (kernel_size, kernel_size) if isinstance(kernel_size, int) else kernel_size
-        _positive("Conv2d", in_channels=in_channels, out_channels=out_channels, kernel_size=min(height, width))
-        begin = init.uniform(1 / math.sqrt(in_channels * height * width))
-        self.stride, self.padding, self.dilation = stride, padding, dilation
-        self.weight = Parameter((out_channels, in_channels, height, width), begin)
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, dilation=1, groups=1, bias=True):
+        name = type(self).__name__
+        kernel = (kernel_size,) * self.spatial if isinstance(kernel_size, int) else tuple(kernel_size)
+        _positive(name, in_channels=in_channels, out_channels=out_channels, kernel_size=min(kernel), groups=groups)
+        if in_channels % groups or out_channels % groups:
+            raise UserError(f"{name}: {groups} groups do not divide {in_channels} and {out_channels} channels")
+        shape = (in_channels, out_channels // groups) if self.transposed else (out_channels, in_channels // groups)
+        begin = init.uniform(1 / math.sqrt(shape[1] * math.prod(kernel)))
+        self.in_channels, self.out_channels, self.kernel_size = in_channels, out_channels, kernel
+        self.stride, self.padding, self.output_padding, self.dilation, self.groups = stride, padding, output_padding, dilation, groups
+        self.weight = Parameter((*shape, *kernel), begin)
         self.bias = Parameter((out_channels,), begin) if bias else None
 
-    def forward(self, x):
-        return F.conv2d(x, self.weight, self.bias, self.stride, self.padding, self.dilation)
 
+class Conv2d(_Conv):
+    """x [n, in, h, w] -> [n, out, p, q]; weight [out, in / groups, r, s] and bias uniform within 1 / sqrt(in / groups * r * s)."""
 
-class Conv1d(Module):
-    """x [n, in, l] -> [n, out, m]; weight [out, in, k] and bias uniform within 1 / sqrt(in * k)."""
-
-    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, bias=True):
-        _positive("Conv1d", in_channels=in_channels, out_channels=out_channels, kernel_size=kernel_size)
-        begin = init.uniform(1 / math.sqrt(in_channels * kernel_size))
-        self.stride, self.padding, self.dilation = stride, padding, dilation
-        self.weight = Parameter((out_channels, in_channels, kernel_size), begin)
-        self.bias = Parameter((out_channels,), begin) if bias else None
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True):
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, 0, dilation, groups, bias)
 
     def forward(self, x):
-        return F.conv1d(x, self.weight, self.bias, self.stride, self.padding, self.dilation)
+        return F.conv2d(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+
+class Conv1d(_Conv):
+    """x [n, in, l] -> [n, out, m]; weight [out, in / groups, k] and bias uniform within 1 / sqrt(in / groups * k)."""
+
+    spatial = 1
+
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True):
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, 0, dilation, groups, bias)
+
+    def forward(self, x):
+        return F.conv1d(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+
+class ConvTranspose2d(_Conv):
+    """x [n, in, h, w] -> [n, out, p, q]; weight [in, out / groups, r, s] and bias uniform within 1 / sqrt(out / groups * r * s)."""
+
+    transposed = True
+
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True, dilation=1):
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, output_padding, dilation, groups, bias)
+
+    def forward(self, x):
+        return F.conv_transpose2d(x, self.weight, self.bias, self.stride, self.padding, self.output_padding, self.groups, self.dilation)
+
+
+class ConvTranspose1d(ConvTranspose2d):
+    """x [n, in, l] -> [n, out, m]; weight [in, out / groups, k]."""
+
+    spatial = 1
+
+    def forward(self, x):
+        return F.conv_transpose1d(x, self.weight, self.bias, self.stride, self.padding, self.output_padding, self.groups, self.dilation)
 
 
 class Embedding(Module):
-    """Rows of weight [num_embeddings, embedding_dim] by index; normal, deviation 1."""
+    """Rows of weight [num_embeddings, embedding_dim] by index; normal, deviation 1. No gradient reaches row padding_idx."""
 
-    def __init__(self, num_embeddings, embedding_dim):
+    def __init__(self, num_embeddings, embedding_dim, padding_idx=None):
         _positive("Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
+        self.padding_idx = padding_idx
         self.weight = Parameter((num_embeddings, embedding_dim), init.normal(1.0))
 
     def forward(self, index):
-        return F.embedding(index, self.weight)
+        return F.embedding(index, self.weight, self.padding_idx)
+
+
+class Bilinear(Module):
+    """x1 [..., a] and x2 [..., b] -> [..., out]: x1 W x2 + bias, with weight [out, a, b]."""
+
+    def __init__(self, in1_features, in2_features, out_features, bias=True):
+        _positive("Bilinear", in1_features=in1_features, in2_features=in2_features, out_features=out_features)
+        begin = init.uniform(1 / math.sqrt(in1_features))
+        self.weight = Parameter((out_features, in1_features, in2_features), begin)
+        self.bias = Parameter((out_features,), begin) if bias else None
+
+    def forward(self, x1, x2):
+        y = functions.einsum("...a,oab,...b->...o", x1, self.weight, x2) if x1.ndim == 1 else _bilinear(x1, self.weight, x2)
+        return y if self.bias is None else y + self.bias
+
+
+def _bilinear(x1, weight, x2):
+    lead, flat = x1.shape[:-1], [x.reshape(math.prod(x.shape[:-1]), x.shape[-1]) for x in (x1, x2)]
+    return functions.einsum("na,oab,nb->no", flat[0], weight, flat[1]).reshape(*lead, weight.shape[0])
+
+
+class PReLU(Module):
+    """x above 0, below it weight x; one weight or one for each channel."""
+
+    def __init__(self, num_parameters=1, init=0.25):
+        _positive("PReLU", num_parameters=num_parameters)
+        self.weight = Parameter((num_parameters,), _constant(init))
+
+    def forward(self, x):
+        return F.prelu(x, self.weight)
 
 
 class LayerNorm(Module):
     """Over the last dimensions, as many as normalized_shape has; weight (1 at first) and bias (0) of that shape."""
 
-    def __init__(self, normalized_shape, eps=1e-5):
+    def __init__(self, normalized_shape, eps=1e-5, elementwise_affine=True, bias=True):
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.eps = eps
-        self.weight = Parameter(self.normalized_shape, init.ones())
-        self.bias = Parameter(self.normalized_shape, init.zeros())
+        self.weight = Parameter(self.normalized_shape, init.ones()) if elementwise_affine else None
+        self.bias = Parameter(self.normalized_shape, init.zeros()) if elementwise_affine and bias else None
 
     def forward(self, x):
         return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -87,10 +150,10 @@ class LayerNorm(Module):
 class RMSNorm(Module):
     """Over the last dimensions by the root of the mean square; weight 1 at first."""
 
-    def __init__(self, normalized_shape, eps=1e-6):
+    def __init__(self, normalized_shape, eps=1e-6, elementwise_affine=True):
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.eps = eps
-        self.weight = Parameter(self.normalized_shape, init.ones())
+        self.weight = Parameter(self.normalized_shape, init.ones()) if elementwise_affine else None
 
     def forward(self, x):
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
@@ -99,11 +162,11 @@ class RMSNorm(Module):
 class BatchNorm2d(Module):
     """By channel of x [n, c, ...]: in training by the whole batch, and the running statistics follow; else by these."""
 
-    def __init__(self, num_features, eps=1e-5, momentum=0.1):
+    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True):
         _positive(type(self).__name__, num_features=num_features)
         self.eps, self.momentum = eps, momentum
-        self.weight = Parameter((num_features,), init.ones())
-        self.bias = Parameter((num_features,), init.zeros())
+        self.weight = Parameter((num_features,), init.ones()) if affine else None
+        self.bias = Parameter((num_features,), init.zeros()) if affine else None
         self.running_mean = Buffer((num_features,), init.zeros())
         self.running_var = Buffer((num_features,), init.ones())
         self.num_batches_tracked = Buffer((), init.zeros(), dtype=int64)
@@ -125,16 +188,27 @@ class BatchNorm3d(BatchNorm2d):
 class GroupNorm(Module):
     """By groups of channels of x [n, c, ...]; weight (1 at first) and bias (0) [c]."""
 
-    def __init__(self, num_groups, num_channels, eps=1e-5):
+    def __init__(self, num_groups, num_channels, eps=1e-5, affine=True):
         _positive("GroupNorm", num_groups=num_groups, num_channels=num_channels)
         if num_channels % num_groups:
             raise UserError(f"GroupNorm: {num_groups} groups do not divide {num_channels} channels")
         self.num_groups, self.eps = num_groups, eps
-        self.weight = Parameter((num_channels,), init.ones())
-        self.bias = Parameter((num_channels,), init.zeros())
+        self.weight = Parameter((num_channels,), init.ones()) if affine else None
+        self.bias = Parameter((num_channels,), init.zeros()) if affine else None
 
     def forward(self, x):
         return F.group_norm(x, self.num_groups, self.weight, self.bias, self.eps)
+
+
+class InstanceNorm2d(GroupNorm):
+    """By channel of each example of x [n, c, ...]."""
+
+    def __init__(self, num_features, eps=1e-5, affine=False):
+        super().__init__(num_features, num_features, eps, affine)
+
+
+class InstanceNorm1d(InstanceNorm2d):
+    """As InstanceNorm2d."""
 
 
 class MultiHeadAttention(Module):
@@ -180,100 +254,8 @@ class Dropout(Module):
         return f"p={self.p}"
 
 
-class MaxPool2d(Module):
-    """The largest of each window of [n, c, h, w]."""
-
-    def __init__(self, kernel_size, stride=None, padding=0):
-        self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
+class Dropout2d(Dropout):
+    """dropout of whole channels of x [n, c, ...]."""
 
     def forward(self, x):
-        return F.max_pool2d(x, self.kernel_size, self.stride, self.padding)
-
-
-class AvgPool2d(MaxPool2d):
-    """The mean of each window of [n, c, h, w]; padding counts as zeros."""
-
-    def forward(self, x):
-        return F.avg_pool2d(x, self.kernel_size, self.stride, self.padding)
-
-
-class Flatten(Module):
-    """Dimensions from the first to the last named become one."""
-
-    def __init__(self, start_dim=1, end_dim=-1):
-        self.start_dim, self.end_dim = start_dim, end_dim
-
-    def forward(self, x):
-        return functions.flatten(x, self.start_dim, self.end_dim)
-
-
-class GELU(Module):
-    """x times the normal distribution function; approximate="tanh" as GPT-2's."""
-
-    def __init__(self, approximate="none"):
-        self.approximate = approximate
-
-    def forward(self, x):
-        return F.gelu(x, self.approximate)
-
-
-class Softmax(Module):
-    """Along a dimension."""
-
-    def __init__(self, dim=-1):
-        self.dim = dim
-
-    def forward(self, x):
-        return F.softmax(x, self.dim)
-
-
-class ReLU(Module):
-    """max(x, 0)."""
-
-    def forward(self, x):
-        return F.relu(x)
-
-
-class Tanh(Module):
-    """The hyperbolic tangent."""
-
-    def forward(self, x):
-        return F.tanh(x)
-
-
-class Sigmoid(Module):
-    """1 / (1 + exp(-x))."""
-
-    def forward(self, x):
-        return F.sigmoid(x)
-
-
-class SiLU(Module):
-    """x times sigmoid(x)."""
-
-    def forward(self, x):
-        return F.silu(x)
-
-
-class Identity(Module):
-    """x itself."""
-
-    def forward(self, x):
-        return x
-
-
-class CrossEntropyLoss(Module):
-    """F.cross_entropy."""
-
-    def __init__(self, ignore_index=None):
-        self.ignore_index = ignore_index
-
-    def forward(self, input, target):
-        return F.cross_entropy(input, target, ignore_index=self.ignore_index)
-
-
-class MSELoss(Module):
-    """F.mse_loss."""
-
-    def forward(self, input, target):
-        return F.mse_loss(input, target)
+        return F.dropout2d(x, self.p, self.training)

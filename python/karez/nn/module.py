@@ -4,7 +4,7 @@ import math
 import threading
 from contextlib import nullcontext
 
-from .. import _core
+from .. import _core, gradients
 from ..dtypes import float32, float64
 from ..errors import NameError, TypeError, UserError
 from . import changes
@@ -43,13 +43,56 @@ class Module:
         finally:
             _local.depth = inside
 
-    def children(self):
+    def named_children(self):
         """Modules that are its attributes, with their names: "fc", "blocks.0"."""
         return [(name, child) for name, child in _held(self) if isinstance(child, Module)]
 
-    def modules(self):
+    def children(self):
+        """Modules that are its attributes."""
+        return [child for _, child in self.named_children()]
+
+    def named_modules(self):
         """Itself and all below, each once, with their paths from here."""
         return list(_walk(self, "", set()))
+
+    def modules(self):
+        """Itself and all below, each once."""
+        return [module for _, module in self.named_modules()]
+
+    def get_submodule(self, target):
+        """The module with this path from here."""
+        named = dict(self.named_modules())
+        if target not in named:
+            raise NameError(f"get_submodule: no module is called {target!r}; there are {', '.join(list(named)[1:9])}")
+        return named[target]
+
+    def apply(self, fn):
+        """fn of each module below and of itself."""
+        for child in self.children():
+            child.apply(fn)
+        fn(self)
+        return self
+
+    def add_module(self, name, module):
+        """An attribute that holds a module."""
+        setattr(self, name, module)
+
+    def register_parameter(self, name, param):
+        """An attribute that holds a parameter, or None."""
+        setattr(self, name, param)
+
+    def register_buffer(self, name, tensor):
+        """State that no optimiser sees, as an attribute: a Buffer, None, or numbers that become one."""
+        setattr(self, name, tensor if tensor is None or isinstance(tensor, Buffer) else Buffer(tensor.numpy() if isinstance(tensor, _core.Tensor) else tensor))
+
+    def named_buffers(self):
+        """(path, buffer) of all state that no optimiser sees."""
+        return [(p.path, p) for p in self.buffers()]
+
+    def zero_grad(self, set_to_none=True):
+        """Forgets gradients, as the optimiser's."""
+        for p in self.parameters() if gradients.gradients() is not None else ():
+            p.grad = None
 
     def named_parameters(self):
         """(path, parameter) of all that are trained, in attribute order; a tied one once, under its first path."""
@@ -108,7 +151,7 @@ class Module:
 
     def train(self, mode=True):
         """Dropout acts and batch norms learn, here and below."""
-        for _, module in self.modules():
+        for module in self.modules():
             module.training = mode
         return self
 
@@ -124,7 +167,7 @@ class Module:
 
     def to(self, dtype):
         """Its floating-point parameters in another dtype, before they have their paths."""
-        for _, module in self.modules():
+        for module in self.modules():
             for name, p in _held(module):
                 if isinstance(p, Parameter) and p.dtype.is_floating_point:
                     if p._kind != "unbound":
@@ -148,9 +191,9 @@ class Module:
         own = [(name, p) for name, p in _held(self) if isinstance(p, Parameter)]
         said = [self.extra_repr()] if self.extra_repr() else []
         said += [f"{name} {p.dtype.short}[{', '.join(map(str, p.shape))}]" for name, p in own]
-        counted = {id(p): math.prod(p.shape) for _, module in self.modules() for _, p in _held(module) if isinstance(p, Parameter) and not isinstance(p, Buffer)}
+        counted = {id(p): math.prod(p.shape) for module in self.modules() for _, p in _held(module) if isinstance(p, Parameter) and not isinstance(p, Buffer)}
         count = f"  # {sum(counted.values()):,}" if counted else ""
-        lines = [f"  ({name}): " + repr(child).replace("\n", "\n  ") for name, child in self.children()]
+        lines = [f"  ({name}): " + repr(child).replace("\n", "\n  ") for name, child in self.named_children()]
         if not lines:
             return f"{type(self).__name__}({', '.join(said)}){count}"
         return "\n".join([f"{type(self).__name__}({', '.join(said)}{count}", *lines, ")"])
@@ -182,7 +225,7 @@ def _walk(module, path, seen):
         return
     seen.add(id(module))
     yield path, module
-    for name, child in module.children():
+    for name, child in module.named_children():
         yield from _walk(child, _joined(path, name), seen)
 
 

@@ -1,0 +1,105 @@
+"""x[...]: integers, slices, None, ..., arrays of integers, and outside of compiled functions masks."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from typing import Any
+
+import numpy
+
+from . import _core, functions
+from .errors import ShapeError, TypeError
+from .functions import _at
+from .kinds import Tensor
+
+
+def getitem(self: Tensor, key: Any) -> Tensor:
+    """Integers and slices first, then arrays of integers, which are broadcast and take the place of the first; the front, if others stand between."""
+    key = tuple(numpy.asarray(entry, dtype=None if entry else numpy.int64) if isinstance(entry, list) else entry for entry in (key if isinstance(key, tuple) else (key,)))
+    if any(_is_mask(entry) for entry in key):
+        return _masked(self, key)
+    begin: list[int] = []
+    size: list[int] = []
+    keep: list[int] = []
+    steps: list[tuple[int, Any]] = []
+    picked: list[tuple[int, Any]] = []
+    for entry in _expanded(self, key):
+        dim = len(begin)
+        if entry is None:
+            keep.append(1)
+        elif isinstance(entry, slice):
+            first, last, step = entry.indices(self.shape[dim])
+            if step != 1:
+                steps.append((len(keep), numpy.arange(first, last, step)))
+                first, last = 0, self.shape[dim]
+            begin.append(first), size.append(max(0, last - first)), keep.append(size[-1])
+        elif isinstance(entry, (int, numpy.integer)):
+            place = int(entry) + (self.shape[dim] if entry < 0 else 0)
+            if not 0 <= place < self.shape[dim]:
+                raise ShapeError(f"index {entry} of {self._text()}: dimension {dim} has {self.shape[dim]} elements{_at()}")
+            begin.append(place), size.append(1)
+        elif isinstance(entry, (Tensor, numpy.ndarray, range)):
+            picked.append((len(keep), entry if isinstance(entry, Tensor) else numpy.asarray(entry)))
+            begin.append(0), size.append(self.shape[dim]), keep.append(self.shape[dim])
+        else:
+            raise TypeError(f"an index is made of integers, slices, None, ... and arrays of integers, not {entry!r}{_at()}")
+    out = self if size == list(self.shape) else _core.slice(self, begin, size)
+    out = out if keep == list(out.shape) else _core.reshape(out, keep)
+    for dim, places in steps:
+        out = _picked(out, [dim], places)
+    return _by_arrays(out, picked) if picked else out
+
+
+def _expanded(self: Tensor, key: Any) -> list[Any]:
+    """The entries of an index, one for each dimension or None; `...` written out."""
+    entries = list(key) if isinstance(key, tuple) else [key]
+    named = sum(entry is not None and entry is not Ellipsis for entry in entries)
+    dots = [i for i, entry in enumerate(entries) if entry is Ellipsis]
+    if len(dots) > 1 or named > self.ndim:
+        raise ShapeError(f"an index of {named} entries{' with two ...' if len(dots) > 1 else ''} for {self._text()}{_at()}")
+    at = dots[0] if dots else len(entries)
+    return entries[:at] + [slice(None)] * (self.ndim - named) + entries[at + 1 :]
+
+
+def _is_mask(entry: Any) -> bool:
+    return isinstance(entry, builtins.bool) or getattr(getattr(entry, "dtype", None), "name", "") == "bool"
+
+
+def _masked(self: Tensor, entries: tuple[Any, ...]) -> Tensor:
+    """What a mask leaves: its shape depends on numbers, which are known outside of a compiled function alone."""
+    if self._kind == "traced" or any(isinstance(entry, Tensor) and entry._kind == "traced" for entry in entries):
+        raise TypeError(f"a mask as an index gives a tensor whose shape depends on numbers: kz.where(mask, x, 0) keeps the shape{_at()}")
+    return _core.constant(self.numpy()[tuple(entry.numpy() if isinstance(entry, Tensor) else entry for entry in entries)])
+
+
+def _by_arrays(self: Tensor, picked: list[tuple[int, Any]]) -> Tensor:
+    """x[i, j] by arrays of integers at these dimensions: rows of x with these dimensions as one, by i * size + j."""
+    dims = [dim for dim, _ in picked]
+    place: Any = None
+    for dim, index in picked:
+        if not getattr(index.dtype, "name", "").startswith("int"):
+            raise TypeError(f"an index of {index.dtype.name}; it is made of integers{_at()}")
+        count = self.shape[dim]
+        index = functions.where(index < 0, index + count, index) if isinstance(index, Tensor) else numpy.where(index < 0, index + count, index)
+        if isinstance(index, numpy.ndarray) and ((index < 0) | (index >= count)).any():
+            raise ShapeError(f"an index of {self._text()}: dimension {dim} has {count} elements{_at()}")
+        if place is None:
+            place = index
+        else:
+            place = index + place * count if isinstance(index, Tensor) else place * count + index
+    return _picked(self, dims, place)
+
+
+def _picked(self: Tensor, dims: list[int], index: Any) -> Tensor:
+    """Rows of these dimensions as one by an array, whose dimensions take the place of the first; the front, where others stand between them."""
+    order = [*dims, *(d for d in range(self.ndim) if d not in dims)]
+    turned = self if order == list(range(self.ndim)) else functions.permute(self, order)
+    if len(dims) > 1:
+        turned = _core.reshape(turned, [math.prod(turned.shape[: len(dims)]), *turned.shape[len(dims) :]])
+    rows = _core.take_rows(turned, index)
+    before = dims[0] if dims == list(range(dims[0], dims[0] + len(dims))) else 0
+    if before == 0:
+        return rows
+    width = len(index.shape)
+    return functions.permute(rows, [*range(width, width + before), *range(width), *range(width + before, rows.ndim)])

@@ -1,0 +1,184 @@
+"""Losses, with PyTorch's names and keywords."""
+
+from __future__ import annotations
+
+import math
+from typing import Optional
+
+from .. import _core
+from ..errors import UserError
+from ..functions import _at, clip, exp, log, log_softmax, mean, sum, unsqueeze, where
+from ..kinds import Operand, Tensor
+from ..pointwise import log1p, logsigmoid, square, tensor_of, xlogy
+from ..rearranging import movedim
+
+__all__ = [
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cosine_similarity", "cross_entropy", "gaussian_nll_loss",
+    "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "margin_ranking_loss", "mse_loss", "nll_loss", "normalize", "pairwise_distance",
+    "poisson_nll_loss", "smooth_l1_loss", "soft_margin_loss", "triplet_margin_loss",
+]
+
+
+def _reduced(what: str, values: Tensor, reduction: str) -> Tensor:
+    if reduction not in ("mean", "sum", "none"):
+        raise UserError(f"{what}: reduction={reduction!r}; it is 'mean', 'sum' or 'none'{_at()}")
+    return values if reduction == "none" else mean(values) if reduction == "mean" else sum(values)
+
+
+def cross_entropy(input: Tensor, target: Operand, weight: Optional[Operand] = None, *, ignore_index: Optional[int] = None, reduction: str = "mean",
+                  label_smoothing: float = 0.0, row_weights: Optional[Operand] = None) -> Tensor:
+    """-log softmax(input)[target], for input [n, c] or [n, c, ...] and target [n] or [n, ...]; or for targets of floats, the classes' probabilities.
+
+    Targets of ignore_index are left out; none are unless it is given (PyTorch's default is -100). weight [c] weighs classes, row_weights [n] rows.
+    """
+    target = tensor_of(target)
+    whole = target._dtype in ("i32", "i64")
+    if weight is None and not label_smoothing and whole and reduction == "mean" and input.ndim >= 2:
+        if input.ndim > 2:
+            input = movedim(input, 1, -1)
+            input, target = _core.reshape(input, [math.prod(input.shape[:-1]), input.shape[-1]]), _core.reshape(target, [target.numel()])
+        return _core.cross_entropy(input, target, row_weights=row_weights, ignore_index=ignore_index)
+    if row_weights is not None:
+        raise UserError(f"cross_entropy: row_weights stand beside labels, reduction='mean' and no weight or label_smoothing{_at()}")
+    at = 0 if input.ndim == 1 else 1
+    logs, classes = log_softmax(input, at), input.shape[at]
+    if whole:
+        return _of_labels(logs, target, weight, ignore_index, reduction, label_smoothing)
+    chances = target * (1 - label_smoothing) + label_smoothing / classes
+    rows = -sum(logs * chances * _by_class(weight, logs, at), at)
+    return sum(rows) / max(1, rows.numel()) if reduction == "mean" else _reduced("cross_entropy", rows, reduction)
+
+
+def _by_class(weight: Optional[Operand], logs: Tensor, at: int) -> Operand:
+    return 1.0 if weight is None else _core.reshape(weight, [-1] + [1] * (logs.ndim - 1 - at))
+
+
+def _of_labels(logs: Tensor, target: Tensor, weight: Optional[Operand], ignore_index: Optional[int], reduction: str, smoothing: float) -> Tensor:
+    at = 0 if logs.ndim == 1 else 1
+    counts = _core.cast(_core.ne(target, ignore_index), logs.dtype) if ignore_index is not None else _core.full(list(target.shape), 1, dtype=logs.dtype)
+    place = target if ignore_index is None else where(_core.eq(target, ignore_index), _core.full([], 0, dtype=target.dtype), target)
+    picked = -_core.reshape(_core.take_along_dim(logs, unsqueeze(place, at), at), list(target.shape))
+    weights = counts if weight is None else counts * _core.reshape(_core.take_rows(weight, place), list(target.shape))
+    rows = where(counts > 0, picked, 0.0) * weights
+    if smoothing:
+        spread = -sum(logs * _by_class(weight, logs, at), at)
+        rows = rows * (1 - smoothing) + where(counts > 0, spread, 0.0) * (smoothing / logs.shape[at])
+    return sum(rows) / sum(weights) if reduction == "mean" else _reduced("cross_entropy", rows, reduction)
+
+
+def nll_loss(input: Tensor, target: Operand, weight: Optional[Operand] = None, *, ignore_index: Optional[int] = None, reduction: str = "mean") -> Tensor:
+    """-input[target], for input [n, c] or [n, c, ...] of log_softmax."""
+    return _of_labels(input, tensor_of(target), weight, ignore_index, reduction, 0.0)
+
+
+def mse_loss(input: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
+    """Squared differences."""
+    return _reduced("mse_loss", square(input - target), reduction)
+
+
+def l1_loss(input: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
+    """Absolute differences."""
+    return _reduced("l1_loss", _core.abs(input - target), reduction)
+
+
+def smooth_l1_loss(input: Tensor, target: Operand, reduction: str = "mean", beta: float = 1.0) -> Tensor:
+    """Half of squared differences over beta where these are below beta, else |difference| - beta / 2."""
+    far = _core.abs(input - target)
+    return _reduced("smooth_l1_loss", far if beta == 0 else where(far < beta, square(far) * (0.5 / beta), far - 0.5 * beta), reduction)
+
+
+def huber_loss(input: Tensor, target: Operand, reduction: str = "mean", delta: float = 1.0) -> Tensor:
+    """Half of squared differences where these are below delta, else delta (|difference| - delta / 2)."""
+    far = _core.abs(input - target)
+    return _reduced("huber_loss", where(far <= delta, square(far) * 0.5, (far - 0.5 * delta) * delta), reduction)
+
+
+def binary_cross_entropy(input: Tensor, target: Operand, weight: Optional[Operand] = None, reduction: str = "mean") -> Tensor:
+    """-(target log(input) + (1 - target) log(1 - input)), with logarithms of -100 at least."""
+    target = tensor_of(target)
+    rows = (target - 1) * clip(log1p(-input), -100.0) - target * clip(log(input), -100.0)
+    return _reduced("binary_cross_entropy", rows if weight is None else rows * weight, reduction)
+
+
+def binary_cross_entropy_with_logits(input: Tensor, target: Operand, weight: Optional[Operand] = None, reduction: str = "mean",
+                                     pos_weight: Optional[Operand] = None) -> Tensor:
+    """binary_cross_entropy of sigmoid(input); pos_weight weighs what is true."""
+    target = tensor_of(target)
+    scale = 1.0 if pos_weight is None else (tensor_of(pos_weight) - 1) * target + 1
+    rows = (1 - target) * input - logsigmoid(input) * scale
+    return _reduced("binary_cross_entropy_with_logits", rows if weight is None else rows * weight, reduction)
+
+
+def kl_div(input: Tensor, target: Operand, reduction: str = "mean", log_target: bool = False) -> Tensor:
+    """target (log(target) - input), for input of logarithms; reduction="batchmean" divides the sum by the rows."""
+    target = tensor_of(target)
+    rows = exp(target) * (target - input) if log_target else xlogy(target, target) - target * input
+    return sum(rows) / max(1, rows.shape[0]) if reduction == "batchmean" else _reduced("kl_div", rows, reduction)
+
+
+def poisson_nll_loss(input: Tensor, target: Operand, log_input: bool = True, full: bool = False, eps: float = 1e-8, reduction: str = "mean") -> Tensor:
+    """exp(input) - target input, or input - target log(input + eps) where log_input is false; full adds Stirling's term."""
+    target = tensor_of(target)
+    rows = exp(input) - target * input if log_input else input - target * log(input + eps)
+    if full:
+        safe = where(target > 1, target, 1.0)
+        rows = rows + where(target > 1, safe * log(safe) - safe + 0.5 * log(2 * math.pi * safe), 0.0)
+    return _reduced("poisson_nll_loss", rows, reduction)
+
+
+def gaussian_nll_loss(input: Tensor, target: Operand, var: Operand, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> Tensor:
+    """(log(var) + (input - target)^2 / var) / 2, with var of eps at least."""
+    var = tensor_of(var)
+    if var.ndim == input.ndim - 1 and tuple(var.shape) == tuple(input.shape[:-1]):
+        var = unsqueeze(var, -1)
+    safe = var + _core.stop_gradient(_core.maximum(var, eps) - var)
+    rows = (log(safe) + square(input - target) / safe) * 0.5
+    return _reduced("gaussian_nll_loss", rows + 0.5 * math.log(2 * math.pi) if full else rows, reduction)
+
+
+def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Operand, margin: float = 0.0, reduction: str = "mean") -> Tensor:
+    """max(0, -target (input1 - input2) + margin)."""
+    return _reduced("margin_ranking_loss", clip((input2 - input1) * target + margin, 0.0), reduction)
+
+
+def hinge_embedding_loss(input: Tensor, target: Operand, margin: float = 1.0, reduction: str = "mean") -> Tensor:
+    """input where the target is 1, max(0, margin - input) where it is -1."""
+    near = where(_core.eq(target, 1), input, 0.0)
+    return _reduced("hinge_embedding_loss", near + where(_core.eq(target, -1), clip(margin - input, 0.0), 0.0), reduction)
+
+
+def soft_margin_loss(input: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
+    """log(1 + exp(-target input))."""
+    return _reduced("soft_margin_loss", -logsigmoid(input * target), reduction)
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """Along a dimension, x1 x2 over both norms, each of eps at least."""
+    norms = [_core.maximum(_core.norm(x, 2.0, dim, True), eps) for x in (x1, x2)]
+    return sum((x1 / norms[0]) * (x2 / norms[1]), dim)
+
+
+def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Operand, margin: float = 0.0, reduction: str = "mean") -> Tensor:
+    """1 - cosine where the target is 1, max(0, cosine - margin) where it is -1."""
+    eps = 1e-12
+    cosine = sum(input1 * input2, -1) / _core.sqrt((sum(square(input1), -1) + eps) * (sum(square(input2), -1) + eps))
+    near, far = where(_core.eq(target, 1), 1 - cosine, 0.0), where(_core.eq(target, -1), clip(cosine - margin, 0.0), 0.0)
+    return _reduced("cosine_embedding_loss", near + far, reduction)
+
+
+def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
+    """The p-norm of x1 - x2 + eps along the last dimension."""
+    return _core.norm(x1 - x2 + eps, p, -1, keepdim)
+
+
+def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False,
+                        reduction: str = "mean") -> Tensor:
+    """max(0, |anchor - positive| - |anchor - negative| + margin); swap takes the nearer of both to the negative."""
+    near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
+    far = _core.minimum(far, pairwise_distance(positive, negative, p, eps)) if swap else far
+    return _reduced("triplet_margin_loss", clip(near - far + margin, 0.0), reduction)
+
+
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
+    """Along a dimension over its p-norm, of eps at least."""
+    return input / _core.maximum(_core.norm(input, p, dim, True), eps)

@@ -1,0 +1,118 @@
+"""Recurrent layers: LSTM, GRU and RNN, each a scan over the trips of its input. Weights have PyTorch's names, shapes and first distribution."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Optional, Sequence
+
+from .. import _core
+from ..errors import ShapeError
+from ..functions import _at, cat, stack
+from ..kinds import Tensor
+from ..scan import scan
+from . import functional as F
+from . import init
+from .layers import _positive
+from .module import Module
+from .parameter import Parameter
+
+
+class _Recurrent(Module):
+    gates, states = 1, 1
+
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False, dropout: float = 0.0,
+                 bidirectional: bool = False) -> None:
+        _positive(type(self).__name__, input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
+        self.input_size, self.hidden_size, self.num_layers, self.bias = input_size, hidden_size, num_layers, bias
+        self.batch_first, self.dropout, self.bidirectional = batch_first, dropout, bidirectional
+        begin, wide = init.uniform(1 / math.sqrt(hidden_size)), self.gates * hidden_size
+        for layer in range(num_layers):
+            taken = input_size if layer == 0 else hidden_size * (1 + bidirectional)
+            for end in self._ends(layer):
+                setattr(self, "weight_ih_" + end, Parameter((wide, taken), begin))
+                setattr(self, "weight_hh_" + end, Parameter((wide, hidden_size), begin))
+                if bias:
+                    setattr(self, "bias_ih_" + end, Parameter((wide,), begin))
+                    setattr(self, "bias_hh_" + end, Parameter((wide,), begin))
+
+    def _ends(self, layer: int) -> list[str]:
+        return [f"l{layer}"] + ([f"l{layer}_reverse"] if self.bidirectional else [])
+
+    def extra_repr(self) -> str:
+        return f"{self.input_size}, {self.hidden_size}, num_layers={self.num_layers}"
+
+    def _run(self, x: Tensor, first: Optional[Sequence[Tensor]]) -> tuple[Tensor, list[Tensor]]:
+        if x.ndim != 3 or x.shape[2] != self.input_size:
+            want = f"[{'n, t' if self.batch_first else 't, n'}, {self.input_size}]"
+            raise ShapeError(f"{type(self).__name__}: takes {want}, not {x._text()}{_at()}")
+        x = x.transpose(0, 1) if self.batch_first else x
+        last: list[list[Tensor]] = [[] for _ in range(self.states)]
+        for layer in range(self.num_layers):
+            made = []
+            for end in self._ends(layer):
+                place = len(last[0])
+                begin = [_core.full([x.shape[1], self.hidden_size], 0, dtype=x.dtype) if first is None else state[place] for state in
+                         (first or [x] * self.states)]
+                state, y = self._direction(x, tuple(begin), end)
+                made.append(y)
+                for states, one in zip(last, state):
+                    states.append(one)
+            x = made[0] if len(made) == 1 else cat(made, -1)
+            if self.dropout and layer + 1 < self.num_layers:
+                x = F.dropout(x, self.dropout, self.training)
+        return (x.transpose(0, 1) if self.batch_first else x), [stack(states) for states in last]
+
+    def _direction(self, x: Tensor, begin: tuple[Tensor, ...], end: str) -> tuple[tuple[Tensor, ...], Tensor]:
+        weight, bias = getattr(self, "weight_hh_" + end), getattr(self, "bias_hh_" + end, None)
+        from_input = F.linear(x, getattr(self, "weight_ih_" + end), getattr(self, "bias_ih_" + end, None))  # of all trips at once
+
+        def trip(state: tuple[Tensor, ...], row: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
+            after = self._trip(row, F.linear(state[0], weight, bias), state)
+            return after, after[0]
+
+        return scan(trip, begin, from_input, reverse=end.endswith("reverse"))
+
+    def _trip(self, from_input: Tensor, from_state: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        raise NotImplementedError
+
+
+class LSTM(_Recurrent):
+    """x [t, n, in] (batch_first: [n, t, in]) -> output [t, n, width], (hidden, cell) [layers, n, width]."""
+
+    gates, states = 4, 2
+
+    def forward(self, x: Tensor, hx: Any = None) -> Any:
+        output, (hidden, cell) = self._run(x, hx)
+        return output, (hidden, cell)
+
+    def _trip(self, from_input: Tensor, from_state: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        i, f, g, o = (from_input + from_state).chunk(4, -1)
+        cell = F.sigmoid(f) * state[1] + F.sigmoid(i) * F.tanh(g)
+        return F.sigmoid(o) * F.tanh(cell), cell
+
+
+class GRU(_Recurrent):
+    """x [t, n, in] (batch_first: [n, t, in]) -> output [t, n, width], hidden [layers, n, width]."""
+
+    gates = 3
+
+    def forward(self, x: Tensor, hx: Any = None) -> Any:
+        output, (hidden,) = self._run(x, None if hx is None else [hx])
+        return output, hidden
+
+    def _trip(self, from_input: Tensor, from_state: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        (ir, iz, inew), (hr, hz, hnew) = from_input.chunk(3, -1), from_state.chunk(3, -1)
+        update = F.sigmoid(iz + hz)
+        candidate = F.tanh(inew + F.sigmoid(ir + hr) * hnew)
+        return ((1 - update) * candidate + update * state[0],)
+
+
+class RNN(_Recurrent):
+    """tanh(W x + U h) for each trip of x [t, n, in] (batch_first: [n, t, in]) -> output [t, n, width], hidden [layers, n, width]."""
+
+    def forward(self, x: Tensor, hx: Any = None) -> Any:
+        output, (hidden,) = self._run(x, None if hx is None else [hx])
+        return output, hidden
+
+    def _trip(self, from_input: Tensor, from_state: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return (F.tanh(from_input + from_state),)

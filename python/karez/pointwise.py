@@ -1,0 +1,284 @@
+"""Functions element by element that are made of others: expressions of one op each, and what casts are needed for."""
+
+from __future__ import annotations
+
+from typing import Callable, Optional
+
+import numpy
+
+from . import _core
+from .dtypes import float32, int64
+from .errors import UserError
+from .kinds import Operand, Tensor
+
+# By name: the value over x, the slope where the derivative of that would cancel, and a sentence. 1 + x - 1 is what is left of x in 1 + x (Kahan).
+LOG1P = "select(1 + {0} == 1, {0}, select(1 + {0} == inf, inf, log(1 + {0}) * {0} / (1 + {0} - 1)))"
+EXPM1 = "select(abs(x) < 30, tanh(0.5 * x) * (exp(x) + 1), exp(x) - 1)"
+SOFTPLUS = f"max(x, 0) + {LOG1P.format('exp(-abs(x))')}"
+ROWS = {
+    "reciprocal": ("1 / x", "", "One over x."),
+    "exp2": ("exp(0.6931471805599453 * x)", "", "2 to the power x."),
+    "expm1": (EXPM1, "exp(x)", "exp(x) - 1, exact near 0."),
+    "log1p": (LOG1P.format("x"), "1 / (1 + x)", "log(1 + x), exact near 0."),
+    "log2": ("log(x) * 1.4426950408889634", "", "The logarithm to the base 2."),
+    "log10": ("log(x) * 0.4342944819032518", "", "The logarithm to the base 10."),
+    "tan": ("sin(x) / cos(x)", "1 / (cos(x) * cos(x))", "The tangent of x (radians)."),
+    "sinh": (f"select(abs(x) < 1, 0.5 * {EXPM1} * (1 + exp(-x)), 0.5 * exp(x) - 0.5 * exp(-x))", "0.5 * exp(x) + 0.5 * exp(-x)", "The hyperbolic sine."),
+    "cosh": ("0.5 * exp(x) + 0.5 * exp(-x)", "", "The hyperbolic cosine."),
+    "erf": ("erf(x)", "", "The error function."),
+    "erfc": ("2 * phi(-1.4142135623730951 * x)", "-1.1283791670955126 * exp(-x * x)", "One minus the error function."),
+    "rsqrt": ("rsqrt(x)", "", "One over the square root."),
+    "sinc": ("select(x == 0, 1, sin(3.141592653589793 * x) / (3.141592653589793 * x))", "", "sin(pi x) / (pi x); 1 at 0."),
+    "deg2rad": ("x * 0.017453292519943295", "", "Degrees as radians."),
+    "rad2deg": ("x * 57.29577951308232", "", "Radians as degrees."),
+    "softplus": (SOFTPLUS, "sigmoid(x)", "log(1 + exp(x))."),
+    "logsigmoid": (f"min(x, 0) - {LOG1P.format('exp(-abs(x))')}", "sigmoid(-x)", "log(sigmoid(x))."),
+    "softsign": ("x / (1 + abs(x))", "1 / ((1 + abs(x)) * (1 + abs(x)))", "x / (1 + |x|)."),
+    "mish": (f"x * tanh({SOFTPLUS})", f"tanh({SOFTPLUS}) + x * sigmoid(x) * (1 - tanh({SOFTPLUS}) * tanh({SOFTPLUS}))", "x tanh(softplus(x))."),
+    "tanhshrink": ("x - tanh(x)", "tanh(x) * tanh(x)", "x - tanh(x)."),
+    "relu6": ("min(max(x, 0), 6)", "select(x > 0 && x < 6, 1, 0)", "x within 0 and 6."),
+    "hardsigmoid": ("min(max(x + 3, 0), 6) / 6", "select(x > -3 && x < 3, 0.16666666666666666, 0)", "x / 6 + 1 / 2 within 0 and 1."),
+    "hardswish": ("x * (min(max(x + 3, 0), 6) / 6)", "select(x < -3, 0, select(x > 3, 1, (2 * x + 3) / 6))", "x hardsigmoid(x)."),
+    "selu": (f"1.0507009873554805 * select(x > 0, x, 1.6732632423543772 * ({EXPM1}))", "1.0507009873554805 * select(x > 0, 1, 1.6732632423543772 * exp(x))",
+             "Klambauer et al., 2017."),
+}
+
+
+def expression(text: str, input: Operand, slope: str = "") -> Tensor:
+    """One op of an expression over x; its gradient by derivation, or with this slope."""
+    live = floating(input)
+    if not slope:
+        return _core.pointwise(text, [live])
+    return _core.pointwise(f"{text} + select(y - x == 0, ({slope}) * (y - x), 0)", [_core.stop_gradient(live), live])
+
+
+def floating(value: Operand) -> Tensor:
+    """The value as a tensor of floats: integers become float32, as PyTorch has it."""
+    tensor = tensor_of(value)
+    return tensor if tensor._dtype in ("f32", "f64") else _core.cast(tensor, float32)
+
+
+def tensor_of(value: Operand) -> Tensor:
+    """A tensor of numbers that are none yet."""
+    return value if isinstance(value, Tensor) else _core.constant(numpy.asarray(value, dtype=numpy.float32 if isinstance(value, float) else None))
+
+
+def _unary(name: str) -> Callable[[Operand], Tensor]:
+    text, slope, doc = ROWS[name]
+
+    def function(input: Operand) -> Tensor:
+        return expression(text, input, slope)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+reciprocal, exp2, expm1, log1p, log2, log10 = map(_unary, ("reciprocal", "exp2", "expm1", "log1p", "log2", "log10"))
+tan, sinh, cosh, erf, erfc, rsqrt, sinc = map(_unary, ("tan", "sinh", "cosh", "erf", "erfc", "rsqrt", "sinc"))
+deg2rad, rad2deg, softsign, logsigmoid, mish = map(_unary, ("deg2rad", "rad2deg", "softsign", "logsigmoid", "mish"))
+tanhshrink, relu6, hardsigmoid, hardswish, selu = map(_unary, ("tanhshrink", "relu6", "hardsigmoid", "hardswish", "selu"))
+
+
+def square(input: Operand) -> Tensor:
+    """x times x."""
+    return _core.times(input, input)
+
+
+def add(input: Operand, other: Operand, *, alpha: float = 1) -> Tensor:
+    """input + alpha other."""
+    return _core.plus(input, other if alpha == 1 else _core.times(other, alpha))
+
+
+def sub(input: Operand, other: Operand, *, alpha: float = 1) -> Tensor:
+    """input - alpha other."""
+    return _core.minus(input, other if alpha == 1 else _core.times(other, alpha))
+
+
+def mul(input: Operand, other: Operand) -> Tensor:
+    """input times other."""
+    return _core.times(input, other)
+
+
+def div(input: Operand, other: Operand, *, rounding_mode: Optional[str] = None) -> Tensor:
+    """input over other; rounding_mode "floor" or "trunc" rounds, and keeps integers."""
+    if rounding_mode is None:
+        return _core.over(input, other)
+    if rounding_mode not in ("floor", "trunc"):
+        raise UserError(f"div: rounding_mode={rounding_mode!r}; it is None, 'floor' or 'trunc'")
+    if rounding_mode == "floor":
+        return floor_divide(input, other)
+    a, b = _whole(input, other)
+    return trunc(_core.over(input, other)) if a is None else _core.apply("div", [a, b])
+
+
+def neg(input: Operand) -> Tensor:
+    """Minus x."""
+    return -tensor_of(input)
+
+
+def positive(input: Operand) -> Tensor:
+    """x itself."""
+    return tensor_of(input)
+
+
+def floor_divide(input: Operand, other: Operand) -> Tensor:
+    """The largest whole number that is at most input / other."""
+    a, b = _whole(input, other)
+    if a is None:
+        return floor(_core.over(input, other))
+    quotient = _core.apply("div", [a, b])
+    rest = a - quotient * b
+    return quotient - _core.cast((rest != 0) & ((rest < 0) != (b < 0)), quotient.dtype)
+
+
+def remainder(input: Operand, other: Operand) -> Tensor:
+    """input - other floor(input / other): it has the sign of other."""
+    rest = fmod(input, other)
+    turned = _core.logical_and(rest != 0, (rest < 0) != _core.lt(other, 0))
+    return _core.where(turned, rest + other, rest)
+
+
+def fmod(input: Operand, other: Operand) -> Tensor:
+    """input - other trunc(input / other): it has the sign of input."""
+    a, b = _whole(input, other)
+    if a is not None:
+        return a - _core.apply("div", [a, b]) * b
+    return input - other * trunc(_core.over(input, other))
+
+
+def _whole(input: Operand, other: Operand) -> tuple[Optional[Tensor], Optional[Tensor]]:
+    """Both in one shape and one integer dtype; None where one of them is no integer."""
+    zero = _core.times(tensor_of(input), 0) + _core.times(other, 0) if not isinstance(other, float) else None
+    if zero is None or zero._dtype not in ("i32", "i64"):
+        return None, None
+    return _core.plus(zero, input), _core.plus(zero, other)
+
+
+def trunc(input: Operand) -> Tensor:
+    """Without what is behind the point."""
+    x = tensor_of(input)
+    if not x.dtype.is_floating_point:
+        return x
+    fixed = _core.stop_gradient(x)
+    small = _core.lt(_core.abs(fixed), 2.0**62)  # of larger ones nothing is behind the point; NaN is none
+    return _core.where(small, _core.cast(_core.cast(_core.where(small, fixed, 0.0), int64), x.dtype), fixed)
+
+
+def floor(input: Operand) -> Tensor:
+    """The largest whole number that is at most x."""
+    x = tensor_of(input)
+    whole = trunc(x)
+    return whole if whole is x else whole - _core.cast(whole > x, x.dtype)
+
+
+def ceil(input: Operand) -> Tensor:
+    """The smallest whole number that is at least x."""
+    x = tensor_of(input)
+    whole = trunc(x)
+    return whole if whole is x else whole + _core.cast(whole < x, x.dtype)
+
+
+def round(input: Operand, *, decimals: int = 0) -> Tensor:
+    """The nearest whole number, of two the even one; so many decimals are left."""
+    x = tensor_of(input)
+    if not x.dtype.is_floating_point:
+        return x
+    if decimals:
+        return round(x * 10.0**decimals) / 10.0**decimals
+    below = floor(x)
+    rest = x - below
+    odd = _core.ne(below - 2 * floor(below * 0.5), 0)
+    return _core.where(_core.logical_or(rest > 0.5, _core.logical_and(_core.eq(rest, 0.5), odd)), below + 1, below)
+
+
+def frac(input: Operand) -> Tensor:
+    """What is behind the point, with the sign of x."""
+    x = tensor_of(input)
+    return x - trunc(x)
+
+
+def sign(input: Operand) -> Tensor:
+    """-1, 0 or 1; 0 of NaN."""
+    x = tensor_of(input)
+    fixed = _core.stop_gradient(x)
+    return _core.cast(fixed > 0, x.dtype) - _core.cast(fixed < 0, x.dtype)
+
+
+def isnan(input: Operand) -> Tensor:
+    """Where x is no number."""
+    return _core.ne(input, input)
+
+
+def isinf(input: Operand) -> Tensor:
+    """Where x is infinite."""
+    return _core.eq(_core.abs(floating(input)), float("inf"))
+
+
+def isfinite(input: Operand) -> Tensor:
+    """Where x is a number and not infinite."""
+    return _core.lt(_core.abs(floating(input)), float("inf"))
+
+
+def nan_to_num(input: Operand, nan: float = 0.0, posinf: Optional[float] = None, neginf: Optional[float] = None) -> Tensor:
+    """Numbers in the place of NaN and of infinities: the largest there are, unless said."""
+    x = tensor_of(input)
+    if not x.dtype.is_floating_point:
+        return x
+    most = float(numpy.finfo(x.dtype.name).max)
+    x = _core.where(_core.eq(x, float("inf")), most if posinf is None else posinf, x)
+    x = _core.where(_core.eq(x, float("-inf")), -most if neginf is None else neginf, x)
+    return _core.where(_core.ne(x, x), nan, x)
+
+
+def lerp(input: Operand, end: Operand, weight: Operand) -> Tensor:
+    """input + weight (end - input)."""
+    return input + weight * (end - input)
+
+
+def addcmul(input: Operand, tensor1: Operand, tensor2: Operand, *, value: float = 1) -> Tensor:
+    """input + value tensor1 tensor2."""
+    return input + _core.times(tensor1, tensor2) * value
+
+
+def addcdiv(input: Operand, tensor1: Operand, tensor2: Operand, *, value: float = 1) -> Tensor:
+    """input + value tensor1 / tensor2."""
+    return input + _core.over(tensor1, tensor2) * value
+
+
+def hypot(input: Operand, other: Operand) -> Tensor:
+    """sqrt(input^2 + other^2)."""
+    return _core.sqrt(square(input) + square(other))
+
+
+def logaddexp(input: Operand, other: Operand) -> Tensor:
+    """log(exp(input) + exp(other))."""
+    return _core.maximum(input, other) + log1p(_core.exp(-_core.abs(_core.minus(input, other))))
+
+
+def xlogy(input: Operand, other: Operand) -> Tensor:
+    """input log(other); 0 where input is 0 and other is a number."""
+    live = _core.logical_or(_core.ne(input, 0), _core.ne(other, other))
+    return _core.where(live, _core.times(input, _core.log(_core.where(live, other, 1.0))), 0.0)
+
+
+def logit(input: Operand, eps: Optional[float] = None) -> Tensor:
+    """log(x / (1 - x)), of x within eps and 1 - eps where that is said."""
+    x = floating(input) if eps is None else _core.clip(floating(input), eps, 1 - eps)
+    return expression("log(x / (1 - x))", x)
+
+
+def heaviside(input: Operand, values: Operand) -> Tensor:
+    """0 below 0, 1 above, and `values` at 0."""
+    return _core.where(_core.eq(input, 0), values, _core.cast(_core.gt(input, 0), tensor_of(input).dtype))
+
+
+def logical_xor(input: Operand, other: Operand) -> Tensor:
+    """Whether exactly one holds."""
+    return _core.ne(_core.ne(input, 0), _core.ne(other, 0))
+
+
+subtract, multiply, divide, true_divide, negative, sgn, fix, absolute = sub, mul, div, _core.over, neg, sign, trunc, _core.abs
+__all__ = [name for name in dir() if not name.startswith("_") and name not in {
+    "annotations", "Callable", "Optional", "Operand", "Tensor", "UserError", "numpy", "float32", "int64", "LOG1P", "EXPM1", "SOFTPLUS", "ROWS", "expression",
+    "floating", "tensor_of"}]

@@ -1,0 +1,132 @@
+"""Products of vectors and matrices that are made of others."""
+
+from __future__ import annotations
+
+import math
+from typing import Optional, Sequence, Union
+
+from . import _core
+from .dtypes import dtype as DType, float32, int64
+from .errors import ShapeError
+from .functions import _at, reshape, sum, unsqueeze
+from .kinds import Operand, Tensor
+from .pointwise import tensor_of
+from .rearranging import diagonal
+
+
+def mm(input: Tensor, mat2: Tensor) -> Tensor:
+    """[m, k] and [k, n] -> [m, n]."""
+    return _core.matmul(_of_rank("mm", input, 2), _of_rank("mm", mat2, 2))
+
+
+def bmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """[b, m, k] and [b, k, n] -> [b, m, n]."""
+    return _core.matmul(_of_rank("bmm", input, 3), _of_rank("bmm", mat2, 3))
+
+
+def mv(input: Tensor, vec: Tensor) -> Tensor:
+    """[m, k] and [k] -> [m]."""
+    return matmul(_of_rank("mv", input, 2), _of_rank("mv", vec, 1))
+
+
+def dot(input: Tensor, other: Tensor) -> Tensor:
+    """[k] and [k] -> a number."""
+    return sum(_core.times(_of_rank("dot", input, 1), _of_rank("dot", other, 1)))
+
+
+def matmul(input: Operand, other: Operand) -> Tensor:
+    """[..., m, k] and [..., k, n] -> [..., m, n]; leading dimensions broadcast, and a vector is a row on the left, a column on the right."""
+    a, b = tensor_of(input), tensor_of(other)
+    if a.ndim == 0 or b.ndim == 0:
+        raise ShapeError(f"matmul: {a._text()} and {b._text()}; both have at least one dimension{_at()}")
+    if a.ndim == b.ndim > 1 and a.shape[:-2] == b.shape[:-2]:
+        return _core.matmul(a, b)
+    row, column = a.ndim == 1, b.ndim == 1
+    a, b = unsqueeze(a, 0) if row else a, unsqueeze(b, 1) if column else b
+    if a.ndim > 2 and b.ndim == 2:
+        out = reshape(_core.matmul(reshape(a, [math.prod(a.shape[:-1]), a.shape[-1]]), b), [*a.shape[:-1], b.shape[-1]])
+    else:
+        lead = _broadcast(a.shape[:-2], b.shape[:-2])
+        out = _core.matmul(_core.broadcast_to(a, [*lead, *a.shape[-2:]]), _core.broadcast_to(b, [*lead, *b.shape[-2:]]))
+    shape = list(out.shape)
+    if column:
+        del shape[-1]
+    if row:
+        del shape[-1 if column else -2]
+    return out if len(shape) == out.ndim else reshape(out, shape)
+
+
+def _broadcast(a: Sequence[int], b: Sequence[int]) -> list[int]:
+    a, b = [1] * (len(b) - len(a)) + list(a), [1] * (len(a) - len(b)) + list(b)
+    if any(x != y and 1 not in (x, y) for x, y in zip(a, b)):
+        raise ShapeError(f"matmul: leading dimensions {a} and {b} do not broadcast{_at()}")
+    return [y if x == 1 else x for x, y in zip(a, b)]
+
+
+def outer(input: Tensor, vec2: Tensor) -> Tensor:
+    """[m] and [n] -> [m, n]."""
+    return _core.times(unsqueeze(_of_rank("outer", input, 1), 1), unsqueeze(_of_rank("outer", vec2, 1), 0))
+
+
+def addmm(input: Operand, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta input + alpha mat1 mat2."""
+    return _added(input, mm(mat1, mat2), beta, alpha)
+
+
+def addmv(input: Operand, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta input + alpha mat vec."""
+    return _added(input, mv(mat, vec), beta, alpha)
+
+
+def addr(input: Operand, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta input + alpha times the outer product of two vectors."""
+    return _added(input, outer(vec1, vec2), beta, alpha)
+
+
+def baddbmm(input: Operand, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta input + alpha batch1 batch2."""
+    return _added(input, bmm(batch1, batch2), beta, alpha)
+
+
+def addbmm(input: Operand, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta input + alpha times the sum of batch1 batch2 over the batch."""
+    return _added(input, sum(bmm(batch1, batch2), 0), beta, alpha)
+
+
+def _added(input: Operand, product: Tensor, beta: float, alpha: float) -> Tensor:
+    product = product if alpha == 1 else product * alpha
+    return product if beta == 0 else input * beta + product  # what beta 0 leaves out may be NaN
+
+
+def trace(input: Tensor) -> Tensor:
+    """The sum of the diagonal of [m, n]."""
+    return sum(diagonal(_of_rank("trace", input, 2)))
+
+
+def eye(n: int, m: Optional[int] = None, *, dtype: DType = float32) -> Tensor:
+    """[n, m] with 1 on the diagonal, else 0."""
+    size = [n, n if m is None else m]
+    return _core.cast(_core.eq(_core.iota(size, 0, int64), _core.iota(size, 1, int64)), dtype)
+
+
+def tensordot(a: Tensor, b: Tensor, dims: Union[int, Sequence[Sequence[int]]] = 2) -> Tensor:
+    """The sum of products over the last so many dimensions of a and first of b, or over those listed for each."""
+    if isinstance(dims, int):
+        if not 0 <= dims <= min(a.ndim, b.ndim):
+            raise ShapeError(f"tensordot: {dims} dimensions of {a._text()} and {b._text()}{_at()}")
+        dims = [range(a.ndim - dims, a.ndim), range(dims)]
+    left, right = [d % a.ndim for d in dims[0]], [d % b.ndim for d in dims[1]]
+    rows, columns = [d for d in range(a.ndim) if d not in left], [d for d in range(b.ndim) if d not in right]
+    inner, out = math.prod(a.shape[d] for d in left), [[a.shape[d] for d in rows], [b.shape[d] for d in columns]]
+    one = reshape(_core.permute(a, rows + left), [math.prod(out[0]), inner])
+    return reshape(_core.matmul(one, reshape(_core.permute(b, right + columns), [inner, math.prod(out[1])])), out[0] + out[1])
+
+
+def _of_rank(what: str, input: Tensor, rank: int) -> Tensor:
+    x = tensor_of(input)
+    if x.ndim != rank:
+        raise ShapeError(f"{what}: takes {rank} dimension{'s' * (rank != 1)}, not {x._text()}{_at()}")
+    return x
+
+
+__all__ = ["addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "dot", "eye", "matmul", "mm", "mv", "outer", "tensordot", "trace"]

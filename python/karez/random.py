@@ -1,0 +1,48 @@
+"""Random numbers. They follow the seed, the module, the call and the logical element, so they are the same on every mesh."""
+
+from __future__ import annotations
+
+from typing import Optional, Union
+
+from . import _core
+from .dtypes import dtype as DType, float32, int64
+from .errors import UserError
+from .functions import _at, _sizes, cast
+from .kinds import Sizes, Tensor
+from .pointwise import floor
+
+
+def rand(*size: Union[int, Sizes], dtype: DType = float32) -> Tensor:
+    """Uniform in [0, 1); new ones at each call of the function that draws them."""
+    return _core.random_uniform(_sizes(size), dtype)
+
+
+def randn(*size: Union[int, Sizes], dtype: DType = float32) -> Tensor:
+    """Normal, mean 0 and deviation 1."""
+    return _core.random_normal(_sizes(size), dtype)
+
+
+def randint(low: int, high: Optional[int] = None, size: Sizes = (), *, dtype: DType = int64) -> Tensor:
+    """Whole numbers from low up to high, without it; from 0 where one bound is given."""
+    low, high = (0, low) if high is None else (low, high)
+    if high <= low:
+        raise UserError(f"randint: from {low} to {high}, where there is none{_at()}")
+    return cast(floor(_core.random_uniform(list(size), "float64") * float(high - low) + float(low)), dtype)
+
+
+def rand_like(input: Tensor, dtype: Optional[DType] = None) -> Tensor:
+    """rand of this shape and dtype."""
+    return rand(list(input.shape), dtype=dtype or input.dtype)
+
+
+def randn_like(input: Tensor, dtype: Optional[DType] = None) -> Tensor:
+    """randn of this shape and dtype."""
+    return randn(list(input.shape), dtype=dtype or input.dtype)
+
+
+def bernoulli(input: Tensor) -> Tensor:
+    """1 with each element's probability, else 0."""
+    return cast(_core.lt(rand_like(input), _core.stop_gradient(input)), input.dtype)
+
+
+__all__ = ["bernoulli", "rand", "rand_like", "randint", "randn", "randn_like"]

@@ -1,0 +1,89 @@
+"""Reductions that are made of others."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Optional
+
+from . import _core
+from .dtypes import int64
+from .functions import _counted, amax, mean, std, sum, unsqueeze, var, where
+from .kinds import Dims, Operand, Tensor
+from .pointwise import floating, tensor_of
+from .rearranging import movedim, narrow
+
+
+def logsumexp(input: Operand, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """log(sum(exp(x))), which overflows nowhere."""
+    x = floating(input)
+    most = _core.stop_gradient(amax(x, dim, True))
+    most = where(_core.lt(_core.abs(most), float("inf")), most, 0.0)
+    total = _core.log(sum(_core.exp(x - most), dim, True)) + most
+    return total if keepdim else _core.reshape(total, list(_core.sum(x, dim, False).shape))
+
+
+def prod(input: Operand, dim: Optional[int] = None, keepdim: bool = False) -> Tensor:
+    """The product of all elements, or along a dimension."""
+    x = tensor_of(input)
+    x = _core.cast(x, int64) if x._dtype in ("i32", "bool") else x
+    if dim is None:
+        return prod(_core.reshape(x, [x.numel()]), 0) if x.ndim != 1 else prod(x, 0)
+    at = _counted(x, dim) if x.ndim else 0
+    rows = movedim(x, at, 0) if x.ndim else _core.reshape(x, [1])
+    if rows.shape[0] == 0:
+        out = _core.full(list(rows.shape[1:]), 1, dtype=x.dtype)
+    else:
+        while rows.shape[0] > 1:  # halves by each other: a tree, whose gradient divides by nothing
+            half = rows.shape[0] // 2
+            made = narrow(rows, 0, 0, half) * narrow(rows, 0, half, half)
+            rows = made if rows.shape[0] == 2 * half else _core.cat([made, narrow(rows, 0, 2 * half, 1)], 0)
+        out = _core.reshape(rows, list(rows.shape[1:]))
+    return unsqueeze(out, at) if keepdim and x.ndim else out
+
+
+def nansum(input: Operand, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """The sum of what is a number."""
+    x = tensor_of(input)
+    return sum(where(_core.ne(x, x), _core.full([], 0, dtype=x.dtype), x), dim, keepdim)
+
+
+def nanmean(input: Operand, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """The mean of what is a number."""
+    x = tensor_of(input)
+    return nansum(x, dim, keepdim) / sum(_core.cast(_core.eq(x, x), x.dtype), dim, keepdim)
+
+
+def count_nonzero(input: Operand, dim: Dims = None) -> Tensor:
+    """How many elements are not 0."""
+    return sum(_core.cast(_core.ne(input, 0), int64), dim)
+
+
+def var_mean(input: Tensor, dim: Dims = None, *, correction: int = 1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """var and mean."""
+    return var(input, dim, correction=correction, keepdim=keepdim), mean(input, dim, keepdim)
+
+
+def std_mean(input: Tensor, dim: Dims = None, *, correction: int = 1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """std and mean."""
+    return std(input, dim, correction=correction, keepdim=keepdim), mean(input, dim, keepdim)
+
+
+def aminmax(input: Tensor, *, dim: Optional[int] = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """The smallest and the largest."""
+    return _core.amin(input, dim, keepdim), _core.amax(input, dim, keepdim)
+
+
+def dist(input: Tensor, other: Tensor, p: float = 2.0) -> Tensor:
+    """The p-norm of the difference."""
+    return _core.norm(_core.minus(input, other), p)
+
+
+def cov(input: Tensor, *, correction: int = 1) -> Tensor:
+    """Of variables as rows and observations as columns, how they vary together."""
+    x = input if input.ndim == 2 else unsqueeze(input, 0)
+    x = x - mean(x, 1, True)
+    made = _core.matmul(x, _core.permute(x, [1, 0])) / builtins.max(0, x.shape[1] - correction)
+    return made if input.ndim == 2 else _core.reshape(made, [])
+
+
+__all__ = ["aminmax", "count_nonzero", "cov", "dist", "logsumexp", "nanmean", "nansum", "prod", "std_mean", "var_mean"]

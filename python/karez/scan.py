@@ -1,0 +1,36 @@
+"""Loops in a program."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Optional, Tuple
+
+from . import _core, trees
+from .kinds import Tensor
+
+
+def scan(body: Callable[[Any, Any], Tuple[Any, Any]], init: Any, xs: Any = None, length: Optional[int] = None, reverse: bool = False) -> Tuple[Any, Any]:
+    """carry = init; for each row x of xs: carry, y = body(carry, x). Returns the last carry, and the y's stacked.
+
+    init, xs and what the body gives are tensors, or tuples, lists and dicts of them; xs have as many rows each, or there are none and `length` says
+    how often. The body is traced once; gradients flow to init, xs and what it reads.
+    """
+    first: list[Any] = []
+    rows: list[Any] = []
+    carry_tree, row_tree = trees.flatten(init, _is_tensor, first), trees.flatten(xs, _is_tensor, rows)
+    made_tree: Any = None
+
+    def each(carry: list[Tensor], row: list[Tensor]) -> Tuple[list[Any], list[Any]]:
+        nonlocal made_tree
+        after, made = body(trees.unflatten(carry_tree, iter(carry)), trees.unflatten(row_tree, iter(row)))
+        carried: list[Any] = []
+        given: list[Any] = []
+        trees.flatten(after, _is_tensor, carried)
+        made_tree = trees.flatten(made, _is_tensor, given)
+        return carried, given
+
+    carry, ys = _core.scan(each, first, rows, reverse, -1 if length is None else length)
+    return trees.unflatten(carry_tree, iter(carry)), trees.unflatten(made_tree, iter(ys))
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, (Tensor, int, float)) and not isinstance(value, bool) or hasattr(value, "__array__")
