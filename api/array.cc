@@ -50,4 +50,9 @@ std::vector<HostArray> Array::local() const {
   return value_->result ? value_->result->local() : std::vector<HostArray>();
 }
 
+std::shared_ptr<const std::byte> Array::bytes() const {
+  const auto world = ArrayValue::of(*this).living_world();
+  return value_->result ? value_->result->bytes() : nullptr;
+}
+
 }  // namespace karez

@@ -1,6 +1,7 @@
 // An array on a mesh: what a call of a compiled function returns and the next call may take, without a trip over the host.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -30,6 +31,9 @@ class Array {
   // is brought by a launch: all ranks must read it then.
   HostArray read(SourceLine where = SourceLine::current()) const;
   std::vector<HostArray> local() const;  // the part of each device of this rank, in the order of the devices' numbers; asks no other rank
+  // The bytes of a device of this rank that has the whole, row-major, where they lie: nobody writes them, and they live as long as the pointer, the
+  // world's end included. Waits. Null: the array is split.
+  std::shared_ptr<const std::byte> bytes() const;
   // The only element, as a number of type T.
   template <class T = double> T item(SourceLine where = SourceLine::current()) const {
     require(type().count() == 1, "an array is ", type(), "; item reads a single element");

@@ -153,6 +153,25 @@ TEST(Array, KnowsItsTypeItsLayoutAndItsParts) {
   EXPECT_FALSE(Array().valid());
 }
 
+TEST(Array, WhatLiesWholeSomewhereIsReadWhereItLies) {
+  std::shared_ptr<const std::byte> kept;
+  const HostArray x = numbers(DType::f32, {4, 3});
+  {
+    World world({.devices = 2});
+    const DeviceMesh mesh = world.mesh("data=2");
+    Function whole = compile(mesh, [](Tensor a) { return a + 1; });
+    Function split = compile(mesh, [](Tensor a) { return with_layout(a + 1, {"data", ""}); });
+    const Array made = whole(x).value();
+    EXPECT_EQ(split(x).value().bytes(), nullptr);
+    kept = made.bytes();
+    ASSERT_NE(kept, nullptr);
+    EXPECT_EQ(kept, made.bytes());
+    const HostArray read = made.read();
+    EXPECT_EQ(std::memcmp(kept.get(), read.bytes(), 48), 0);
+  }
+  EXPECT_EQ(reinterpret_cast<const float*>(kept.get())[0], x.data<float>()[0] + 1) << "beyond the world's end";
+}
+
 TEST(Array, PartsWithoutElementsAndScalarsAreArraysToo) {
   World world({.devices = 3});
   DeviceMesh mesh = world.mesh("data=3");

@@ -325,6 +325,15 @@ Function::Taken Function::taken(const State& s, Argument& argument, std::size_t 
   return {argument.feed.source->type(), {}, ahead};
 }
 
+Argument::Argument(const Tensor& outside, SourceLine where) {
+  if (outside.lazy != nullptr && outside.lazy->host.valid()) {
+    array = outside.lazy->host;
+    given_away = true;  // nobody writes it: it is ours
+  } else {
+    on_mesh = outside.array(where);
+  }
+}
+
 void Function::compile(const std::vector<TensorType>& types) const {
   State& s = *state_;
   require(s.arguments < 0 || static_cast<int>(types.size()) == s.arguments, "function '", s.options.name, "' takes ", s.arguments, " arguments, not ",

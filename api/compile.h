@@ -71,6 +71,7 @@ struct Argument {
   Argument(const HostArray& shared) : array(shared) {}
   Argument(HostArray&& moved) : array(std::move(moved)), given_away(array.unique()) {}
   Argument(Array value) : on_mesh(std::move(value)) {}
+  Argument(const Tensor& outside, SourceLine where);  // of a trace: its array, begun to be computed; host bytes are read where they lie
   Argument(float value) : Argument(HostArray::of<float>({}, {value})) {}
   Argument(double value) : Argument(HostArray::of<double>({}, {value})) {}
 };

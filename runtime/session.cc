@@ -94,6 +94,13 @@ std::vector<HostArray> Result::local() const {
   return parts_of(*held_);
 }
 
+std::shared_ptr<const std::byte> Result::bytes() const {
+  wait();
+  const Spread::Part& first = held_->spread->parts[0];
+  if (first.view.shape != held_->spread->type.shape) return nullptr;
+  return {held_, held_->memory[0].data()};
+}
+
 // ---- Session
 
 // What launches that are over leave behind.

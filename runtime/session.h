@@ -84,10 +84,11 @@ class Result {
  public:
   Result() = default;
   const TensorType& type() const;
-  bool done() const;                     // the launch is
-  void wait() const;                     // for the launch; rethrows its error
-  HostArray read() const;                // waits; the whole, put together from the parts
-  std::vector<HostArray> local() const;  // waits; each device's part, in the order of the devices' names
+  bool done() const;                               // the launch is
+  void wait() const;                               // for the launch; rethrows its error
+  HostArray read() const;                          // waits; the whole, put together from the parts
+  std::vector<HostArray> local() const;            // waits; each device's part, in the order of the devices' names
+  std::shared_ptr<const std::byte> bytes() const;  // waits; those of a part that is the whole, where they lie. Null: no part is
 
  private:
   friend class Launch;

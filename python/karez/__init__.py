@@ -13,6 +13,7 @@ from .products import *
 from .reductions import *
 from .random import *
 from .scan import scan
+from .sharing import from_dlpack
 from .functions import abs, all, any, max, min, pow, sum  # also by these names of Python's, which * leaves alone
 from .tensor import Tensor, tensor
 from .layouts import B, P, S

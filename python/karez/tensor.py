@@ -4,7 +4,7 @@ import builtins
 
 import numpy
 
-from . import _core, functions, gradients, pointwise, products, rearranging, reductions
+from . import _core, functions, gradients, pointwise, products, rearranging, reductions, sharing
 from ._core import Tensor
 from .dtypes import bool_, by_short, dtype as DType, float32, float64, int32, int64
 from .errors import ShapeError, TypeError, UserError
@@ -123,6 +123,7 @@ _special = {
     "__rfloordiv__": lambda self, other: pointwise.floor_divide(other, self), "__mod__": pointwise.remainder, "__pos__": lambda self: self,
     "__rmod__": lambda self, other: pointwise.remainder(other, self), "__xor__": pointwise.logical_xor, "__abs__": functions.abs,
     "__array__": lambda self, dtype=None, copy=None: numpy.asarray(self.numpy(), dtype=dtype), "__array_ufunc__": None,
+    "__dlpack__": sharing.dlpack, "__dlpack_device__": sharing.dlpack_device,
     "ndim": property(lambda self: len(self.shape)), "dtype": property(lambda self: by_short[self._dtype]), "T": property(functions.transpose),
     "mT": property(functions.transpose), "grad": property(lambda self: None), "is_leaf": property(lambda self: self._kind != "traced"),
 }

@@ -17,10 +17,6 @@ constexpr Named names[] = {
 
 constexpr std::string_view said = "; there are float32, float64, int32, int64 and bool: x.astype(...) makes one of these";
 
-nb::dlpack::dtype dlpack_of(DType dtype) {
-  return with_type(dtype, []<class T>() { return nb::dtype<T>(); });
-}
-
 DType from_dlpack(nb::dlpack::dtype dtype) {
   for (const Named& one : names)
     if (dlpack_of(one.dtype) == dtype) return one.dtype;
@@ -36,6 +32,10 @@ nb::object numpy_class(const char* name) {
 }
 
 }  // namespace
+
+nb::dlpack::dtype dlpack_of(DType dtype) {
+  return with_type(dtype, []<class T>() { return nb::dtype<T>(); });
+}
 
 bool is_numpy(nb::handle object) {
   for (const char* name : {"ndarray", "generic"})

@@ -33,7 +33,7 @@ Body body_of(nb::object callable) {
 
 Argument argument_of(nb::handle object) {
   if (nb::isinstance<Feed>(object)) return *nb::inst_ptr<Feed>(object);
-  if (nb::isinstance<Value>(object)) return nb::inst_ptr<Value>(object)->outside().array(user_line());
+  if (nb::isinstance<Value>(object)) return Argument(nb::inst_ptr<Value>(object)->outside(), user_line());
   if (PyFloat_Check(object.ptr())) return HostArray::of<float>({}, {static_cast<float>(PyFloat_AS_DOUBLE(object.ptr()))});
   return host_array(object);
 }

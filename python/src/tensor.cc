@@ -103,7 +103,7 @@ std::string_view kind_of(const Value& value) {
 }  // namespace
 
 void init_tensor(nb::module_& m) {
-  nb::class_<Value> type(m, "Tensor", nb::dynamic_attr(), nb::is_weak_referenceable(),
+  nb::class_<Value> type(m, "Tensor", nb::dynamic_attr(), nb::is_weak_referenceable(), nb::type_slots(buffer_slots),
                          "A tensor: a value of the function that is being compiled, a parameter, or an array that a compiled function returned.");
   type.def(nb::init<>());
   type.def("_bind", [](Value& value, const std::string& name, Shape shape, DType dtype, const Initialiser& init) {

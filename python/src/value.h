@@ -43,7 +43,11 @@ std::vector<Parameter> parameters_from(const std::vector<const Value*>& values);
 // NumPy's arrays and ours: whatever NumPy can make an array of is copied in; out of here an array owns its bytes.
 HostArray host_array(nb::handle array);
 nb::object numpy_array(HostArray array);
+nb::dlpack::dtype dlpack_of(DType dtype);
 bool is_numpy(nb::handle object);  // an array or a scalar of NumPy's
+
+// The buffer protocol of Tensor: bytes of a whole array where they lie.
+extern PyType_Slot buffer_slots[];
 
 // What is computed outside of compiled functions without an array among its operands lies on the default world's first device.
 void lie_somewhere();

@@ -1,0 +1,47 @@
+// Bytes shared with other libraries: a whole array's, by DLPack and by the buffer protocol, where they lie and read-only.
+#include <memory>
+
+#include "python/src/topics.h"
+#include "python/src/value.h"
+
+namespace karez::python {
+namespace {
+
+// An object with __dlpack__ and a buffer that keeps the bytes alive.
+nb::object exported(const Value& value) {
+  const SourceLine line = user_line();
+  const Tensor tensor = value.outside();
+  lie_somewhere();
+  Array array;
+  std::shared_ptr<const std::byte> bytes;
+  {
+    nb::gil_scoped_release released;
+    array = tensor.array(line);
+    bytes = array.bytes();
+  }
+  require(ErrorKind::layout, bytes != nullptr, "a tensor ", sbp::print(array.type(), array.mesh(), array.layout()),
+          " lies in parts on several devices, and no other library takes it so: x.numpy() puts it together");
+  const void* data = bytes.get();
+  nb::capsule owner(new std::shared_ptr<const std::byte>(std::move(bytes)),
+                    [](void* held) noexcept { delete static_cast<std::shared_ptr<const std::byte>*>(held); });
+  const std::vector<std::size_t> shape(array.type().shape.begin(), array.type().shape.end());
+  return nb::cast(nb::ndarray<nb::ro, nb::array_api>(data, shape.size(), shape.data(), owner, nullptr, dlpack_of(array.type().dtype)));
+}
+
+int get_buffer(PyObject* self, Py_buffer* view, int flags) {
+  try {
+    return PyObject_GetBuffer(exported(*nb::inst_ptr<Value>(self)).ptr(), view, flags);  // the view holds what is exported
+  } catch (nb::python_error& error) { error.restore(); } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_BufferError, error.what());
+  }
+  view->obj = nullptr;
+  return -1;
+}
+
+}  // namespace
+
+PyType_Slot buffer_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(&get_buffer)}, {0, nullptr}};
+
+void init_sharing(nb::module_& m) { m.def("exported", &exported); }
+
+}  // namespace karez::python

@@ -1,0 +1,137 @@
+"""Bytes shared with other libraries, each way: where they lie, that nobody may write them, and how long they live."""
+
+import ctypes
+import gc
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import karez as kz
+
+X = np.arange(24, dtype=np.float32).reshape(4, 6)
+DTYPES = ["float32", "float64", "int32", "int64", "bool"]
+
+
+def made(x=X, **options):
+    return kz.compile(lambda a: a + 0 if a.dtype is not kz.bool_ else a & True, **options)(x)
+
+
+def address(array):
+    return array.__array_interface__["data"][0]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_numpy_reads_a_tensor_where_it_lies_and_may_not_write_it(dtype):
+    x = made(X.astype(dtype))
+    by_buffer, by_dlpack, view = np.asarray(x), np.from_dlpack(x), memoryview(x)
+    for array in (by_buffer, by_dlpack, np.asarray(view)):
+        np.testing.assert_array_equal(array, X.astype(dtype))
+        assert array.dtype == dtype and not array.flags.writeable and address(array) == address(by_buffer)
+    assert view.readonly and view.shape == (4, 6) and x.__dlpack_device__() == (1, 0)
+    with pytest.raises((BufferError, ValueError)):
+        by_buffer[0] = 1
+    with pytest.raises((BufferError, TypeError)):
+        (ctypes.c_char * view.nbytes).from_buffer(x)
+    assert x.numpy().flags.writeable and address(x.numpy()) != address(by_buffer), "numpy() gives a copy of one's own"
+
+
+def test_what_is_replicated_has_a_whole_copy_and_what_is_split_says_numpy():
+    kz.init(devices=2)
+    np.testing.assert_array_equal(np.from_dlpack(made(mesh="data=2")), X)
+    split = kz.compile(lambda a: kz.with_layout(a + 0, "data", None), mesh="data=2")(X)
+    with pytest.raises(kz.LayoutError, match=r"f32\[4@data, 6\] lies in parts on several devices.*x.numpy\(\) puts it together"):
+        split.__dlpack__()
+    with pytest.raises(BufferError, match="x.numpy"):
+        memoryview(split)
+    np.testing.assert_array_equal(np.asarray(split), X)
+
+
+def test_values_of_a_trace_and_parameters_have_no_bytes():
+    with pytest.raises(kz.UserError, match="has no value yet"):
+        kz.compile(lambda a: np.from_dlpack(a))(X)
+    with pytest.raises(kz.UserError, match="is read by its world"):
+        np.from_dlpack(kz.nn.Parameter(X, name="w"))
+
+
+def test_bytes_live_as_long_as_anybody_holds_them():
+    held = lambda: kz.worlds.world().held_bytes()  # noqa: E731
+    x = made()
+    with_x = held()
+    array, view = np.from_dlpack(x), memoryview(x)
+    del x
+    gc.collect()
+    assert held() == with_x
+    np.testing.assert_array_equal(array, X)
+    del view
+    assert held() == with_x
+    del array
+    gc.collect()
+    assert held() < with_x
+    array = np.asarray(made(X * 2))
+    kz.reset()
+    kz.worlds._end()
+    gc.collect()
+    np.testing.assert_array_equal(array, X * 2)
+
+
+def test_a_capsule_that_nobody_takes_lets_go():
+    made()
+    before = kz.worlds.world().held_bytes()
+    for _ in range(20):
+        made().__dlpack__()
+        np.from_dlpack(made())
+    gc.collect()
+    assert kz.worlds.world().held_bytes() <= before
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_tensor_of_anothers_is_taken_and_its_bytes_are_its_own_afterwards(dtype):
+    array = X.astype(dtype)
+    x = kz.from_dlpack(array)
+    turned = kz.from_dlpack(array.T)
+    array[...] = 0
+    np.testing.assert_array_equal(x.numpy(), X.astype(dtype))
+    np.testing.assert_array_equal(turned.numpy(), X.T.astype(dtype))
+    np.testing.assert_array_equal(kz.from_dlpack(x).numpy(), x.numpy())
+    assert float(made(kz.from_dlpack(np.ones((), np.float32)))) == 1
+
+
+@pytest.mark.parametrize("thing, error, text", [
+    ([1, 2], kz.TypeError, "list has no __dlpack__; kz.tensor takes"), (np.ones(2, np.float16), kz.TypeError, "an array of float16"),
+    (type("Gpu", (), {"__dlpack__": None, "__dlpack_device__": lambda self: (2, 0)})(), kz.DeviceError, r"on device \(2, 0\); it takes those of the CPU"),
+])
+def test_what_cannot_be_taken_is_refused(thing, error, text):
+    with pytest.raises(error, match=text):
+        kz.from_dlpack(thing)
+
+
+def test_streams_are_refused():
+    with pytest.raises(kz.DeviceError, match="stream=3 on a CPU"):
+        made().__dlpack__(stream=3)
+
+
+@pytest.mark.parametrize("library", ["torch", "jax"])
+def test_other_libraries_each_way(library):
+    pytest.importorskip(library)
+    program = f"""
+import gc, warnings
+import numpy as np
+warnings.simplefilter("ignore")  # PyTorch's, of tensors that may not be written
+import {'torch' if library == 'torch' else 'jax, jax.numpy'}
+import karez as kz
+X = np.arange(24, dtype=np.float32).reshape(4, 6)
+x = kz.compile(lambda a: a * 2)(X)
+theirs = {'torch.from_dlpack(x)' if library == 'torch' else 'jax.dlpack.from_dlpack(x)'}
+{'assert theirs.data_ptr() == np.asarray(x).__array_interface__["data"][0]' if library == 'torch' else ''}
+del x
+gc.collect()
+assert (np.asarray(theirs) == X * 2).all()
+back = kz.from_dlpack({'theirs.T + 1' if library == 'torch' else 'theirs.T + 1'})
+assert (kz.compile(lambda a: a - 1)(back).numpy() == X.T * 2).all()
+assert (kz.compile(lambda a: a - 1)(theirs).numpy() == X * 2 - 1).all()
+print("fine")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, env={**__import__("os").environ, "PYTHONPATH": str(kz.__path__[0]) + "/.."})
+    assert done.returncode == 0 and done.stdout == "fine\n", done.stderr
