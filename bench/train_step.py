@@ -42,13 +42,17 @@ class Server:
             pass
 
     def end(self, steps):
+        return self.end_with(steps)[0]
+
+    def end_with(self, steps):
+        """And what else the process says of them."""
         line = self.process.stdout.readline()
         if not line:
             raise RuntimeError(f"{self.name} ended: {self.process.stderr.read()[-2000:]}")
-        seconds, loss = (float(word) for word in line.split())
+        seconds, loss, *more = (float(word) for word in line.split())
         if not loss < 100:
             raise RuntimeError(f"{self.name}: the loss is {loss}: it does not train")
-        return 1e3 * seconds / steps
+        return 1e3 * seconds / steps, more
 
     def close(self):
         self.process.stdin.close()

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/rooms.h"
+#include "comm/prompt.h"
 
 namespace karez::comm {
 namespace {
@@ -73,6 +74,7 @@ void Reactor::tell(std::uint64_t id, std::uint32_t events) {
 }
 
 void Reactor::serve() {
+  ask_for_short_turns();
   constexpr int most = 64;
   epoll_event events[most];
   while (true) {

@@ -8,11 +8,23 @@
 
 #include "base/hash.h"
 #include "base/text.h"
+#include "passes/collapsed.h"
 #include "passes/crossing.h"
 #include "passes/emit_collective.h"
+#include "passes/order.h"
 
 namespace karez::passes {
 namespace {
+
+bool crosses_ranks(const Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  const Mesh &from = graph.mesh(node.inputs[0]), &to = graph.mesh(node.outputs[0]);
+  auto elsewhere = [&](DeviceName name) { return name.rank != from.devices[0].rank; };
+  if (node.op->role == Role::transfer)
+    return std::any_of(from.devices.begin(), from.devices.end(), elsewhere) || std::any_of(to.devices.begin(), to.devices.end(), elsewhere);
+  const std::vector<int> group = from.group(step_of(graph, id).axis, 0);
+  return std::any_of(group.begin(), group.end(), [&](int position) { return elsewhere(from.devices[static_cast<std::size_t>(position)]); });
+}
 
 class Emitter {
  public:
@@ -52,16 +64,29 @@ class Emitter {
   LocalId root(LocalId v) const { return value(v).root; }
 
   void devices_and_streams() {
-    int workers = std::max(1, c_.options.workers);
+    const int workers = std::max(1, c_.options.workers), beside = std::min(workers, static_cast<int>(own_.size()));
+    const bool apart = transfers_last();
     for (std::size_t d = 0; d < own_.size(); ++d) {
       DeviceName name = own_[d];
       plan_.devices.push_back({name.rank, name.device, "cpu"});
       int worker = static_cast<int>(d) % workers;
       plan_.streams.push_back({DeviceId(d), "compute", worker});
-      plan_.streams.push_back({DeviceId(d), "comm", worker});
+      plan_.streams.push_back({DeviceId(d), "comm", apart ? beside : worker});
       for (BlockKind kind : {BlockKind::scratch, BlockKind::constant}) plan_.blocks.push_back({kind, DeviceId(d), 0, "", ""});
     }
     plan_.streams.push_back({DeviceId(0), "host", 0});
+  }
+  // Whether transfers between ranks are worth a worker of their own: it goes on with them while acts run, at the price of waking it for each.
+  bool transfers_last() const {
+    constexpr double long_enough = 2e-4;  // ten wake-ups
+    double seconds = 0;
+    int transfers = 0;
+    for (const Segment& segment : c_.cut.segments) {
+      if (segment.stream != StreamKind::comm || !crosses_ranks(c_.graph, segment.nodes[0])) continue;
+      seconds += seconds_of(c_.graph, segment, c_.options.costs);
+      ++transfers;
+    }
+    return seconds > long_enough * transfers;
   }
   StreamId stream(int device, StreamKind kind) const {
     return kind == StreamKind::host ? StreamId(plan_.streams.size() - 1) : StreamId(device * 2 + (kind == StreamKind::comm ? 1 : 0));

@@ -242,7 +242,7 @@ std::int64_t staging_wanted(const Communicator& group, const Collective& c, int 
 }
 
 // One transfer of each kind by hand.
-Compilation one_transfer(const Mesh& mesh, std::string move, Sbp from, Sbp to, Shape shape, int rank = 0) {
+Compilation one_transfer(const Mesh& mesh, std::string move, Sbp from, Sbp to, Shape shape, int rank = 0, const CostTable& costs = {}) {
   Graph graph;
   graph.meshes = {mesh};
   Builder b(graph, table());
@@ -259,6 +259,7 @@ Compilation one_transfer(const Mesh& mesh, std::string move, Sbp from, Sbp to, S
   graph.outputs = {{"z", z}};
   Compilation c = testing::compilation(std::move(graph));
   c.options.rank = rank;
+  c.options.costs = costs;
   for (const DeviceName& device : mesh.devices) c.options.world = std::max(c.options.world, device.rank + 1);
   std::string_view skipped[] = {"canonicalise", "shard", "box"};
   for (const Pass& pass : pipeline())
@@ -329,6 +330,23 @@ TEST(Emit, PlannedBytesAreOneRanksAndOverAllRanksAddUpToTheWhole) {
     const std::int64_t whole = k.move == Move::all_to_all ? all - stays : k.move == Move::all_reduce ? 2 * (n - 1) * all : (n - 1) * all;
     EXPECT_EQ(total, whole) << k.mesh << " " << name_of(k.move);
   }
+}
+
+// Acts of a compute stream hold its worker up; what another rank sends meanwhile is taken by who has nothing else to do.
+TEST(Emit, TransfersBetweenRanksHaveAWorkerOfTheirOwnWhereTheyLast) {
+  auto workers = [](int ranks, double beta) {
+    Mesh mesh = Mesh::parse("d=4");
+    for (int p = 0; p < 4; ++p) mesh.devices[static_cast<std::size_t>(p)] = {p * ranks / 4, p % (4 / ranks)};
+    CostTable costs;
+    costs.link = {1e-5, beta};
+    std::vector<int> out;
+    for (const Stream& stream : one_transfer(mesh, "all_reduce", P(), B(), {100, 100}, 0, costs).plan.streams) out.push_back(stream.worker);
+    return out;
+  };
+  const std::vector<int> shared{0, 0, 0, 0, 0}, apart{0, 1, 0, 1, 0};  // compute and comm of both devices, host
+  EXPECT_EQ(workers(2, 1e-7), apart) << "6 ms";
+  EXPECT_EQ(workers(2, 1e-10), shared) << "a few microseconds";
+  EXPECT_EQ(workers(1, 1e-7), std::vector<int>(9, 0)) << "within one rank the copies are its own work";
 }
 
 TEST(Emit, AReaderOfTheOldVersionActsBeforeTheWriter) {  // the output's fetch knows nothing of the update

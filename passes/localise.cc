@@ -417,7 +417,8 @@ class Localiser {
       for (std::size_t v = 0; v < graph_.variables.size(); ++v)
         if (graph_.variables[v].name == node.attrs.text("name")) value.variable = static_cast<int>(v);
       require(value.variable >= 0, "localise: no variable is called '", node.attrs.text("name"), "'");
-      define(out, add(std::move(value)));
+      const int variable = value.variable;
+      define(out, variables_[{device_, variable}] = add(std::move(value)));
       return;
     }
     LocalView local_view{view, {}, {}};
@@ -442,7 +443,7 @@ class Localiser {
       int over = overwrites_[value];
       LocalId index;
       if (over >= 0) {
-        LocalId old = at(graph_.variables[static_cast<std::size_t>(over)].read);
+        const LocalId old = variables_.at({device_, over});  // not a copy of it that collectives read
         index = window(value, old, local(old).view, 0, std::move(box));
       } else {
         View made = made_view(value, shape_of(box));
@@ -520,8 +521,9 @@ class Localiser {
   NodeId node_;
   ById<ValueId, std::vector<Use>> uses_;
   ById<ValueId, bool> feeds_comm_, fetched_;
-  ById<ValueId, int> overwrites_;              // the variable whose old bytes it overwrites, or -1
-  std::vector<ById<ValueId, LocalId>> table_;  // by own device
+  ById<ValueId, int> overwrites_;                     // the variable whose old bytes it overwrites, or -1
+  std::vector<ById<ValueId, LocalId>> table_;         // by own device
+  std::map<std::pair<int, int>, LocalId> variables_;  // by own device and variable: its bytes, as the launch finds them
   std::map<std::tuple<int, DType, std::string>, LocalId> splats_;
   std::map<std::pair<LocalId, std::string>, LocalId> copied_;  // within one local segment
 };

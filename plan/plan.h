@@ -34,7 +34,7 @@ struct PlanDevice {
 struct Stream {
   DeviceId device;
   std::string name;  // "compute", "comm", "host"
-  int worker = 0;    // which worker thread serves it; the runtime takes it modulo what it has
+  int worker = 0;    // which worker thread serves it, see deal.h
   bool operator==(const Stream&) const = default;
 };
 

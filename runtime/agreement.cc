@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "comm/prompt.h"
 
 namespace karez::runtime {
 namespace {
@@ -204,6 +205,7 @@ bool Agreement::fail_here(const Error& error, std::optional<int> lost, const std
 // --- what others say ------------------------------------------------------------------------------------------------------------
 
 void Agreement::serve() {
+  comm::ask_for_short_turns();
   comm::Endpoint& endpoint = hub_->endpoint(peers_.rank());
   while (!stop_) {
     await_ring();

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "plan/acts.h"
+#include "plan/deal.h"
 #include "runtime/failure.h"
 #include "runtime/poison.h"
 
@@ -26,6 +27,7 @@ class Preparation {
   Preparation(const Plan& plan, Variables& variables, const LoadOptions& options)
       : loaded_(std::make_unique<Loaded>(plan, options.in_flight)),
         plan_(loaded_->plan),
+        dealt_(deal_streams(plan, options.dealt_among)),
         variables_(variables),
         options_(options) {}
 
@@ -57,7 +59,7 @@ class Preparation {
 
  private:
   ActorState& state(ActorId id) { return *loaded_->part_of[id]->local[id.index + 1]; }
-  int worker_of(const Actor& actor) const { return plan_.stream(actor.stream).worker % options_.dealt_among; }
+  int worker_of(const Actor& actor) const { return dealt_[actor.stream]; }
   const PlanDevice& device_of(const Actor& actor) const { return plan_.devices[plan_.stream(actor.stream).device]; }
 
   void allocate_blocks() {
@@ -395,6 +397,7 @@ class Preparation {
 
   std::unique_ptr<Loaded> loaded_;
   const Plan& plan_;
+  const ById<StreamId, int> dealt_;
   Variables& variables_;
   const LoadOptions& options_;
   std::map<std::pair<std::string, std::string>, std::shared_ptr<Variable>> fresh_;

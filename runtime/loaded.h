@@ -275,7 +275,7 @@ struct LoadOptions {
   std::function<Device&(const PlanDevice&)> device;
   int number = 0;               // the plan's, in its session
   int in_flight = 1;            // launches of it that may run at once
-  int dealt_among = 1;          // actors go to worker stream.worker modulo this
+  int dealt_among = 1;          // workers that compute, at most; see plan/deal.h
   std::vector<Mailbox*> boxes;  // of the workers there are
   Reader* reader = nullptr;
   double slow_read = 0;  // seconds from which a read is the reader's

@@ -10,6 +10,7 @@
 #include "base/near.h"
 #include "comm/peers.h"
 #include "device/cpu_budget.h"
+#include "plan/deal.h"
 #include "runtime/agreement.h"
 #include "runtime/heart.h"
 #include "runtime/loaded.h"
@@ -19,10 +20,11 @@
 namespace karez::runtime {
 namespace {
 
-// By worker, where `workers` share the plan's streams: the largest team of this plan's kernels, or what stood there.
+// By worker, where at most `workers` compute: the largest team of this plan's kernels, or what stood there.
 void note_teams(const Plan& plan, int workers, std::vector<int>& teams) {
+  const auto dealt = deal_streams(plan, workers);
   for (const Actor& a : plan.actors) {
-    int& largest = teams[static_cast<std::size_t>(plan.stream(a.stream).worker % workers)];
+    int& largest = teams[static_cast<std::size_t>(dealt[a.stream])];
     for (const Call& c : a.calls) largest = std::max(largest, c.team);
   }
 }
@@ -39,7 +41,7 @@ std::uint64_t work_of(const Plan& plan) {
 
 // How many threads its kernels keep busy at most.
 int threads_of(const Plan& plan, int workers) {
-  std::vector<int> teams(static_cast<std::size_t>(workers), 0);
+  std::vector<int> teams(static_cast<std::size_t>(workers) + 1, 0);
   note_teams(plan, workers, teams);
   return std::accumulate(teams.begin(), teams.end(), 0);
 }
@@ -122,7 +124,7 @@ Session::Session(SessionOptions options, const KernelTable& kernels)
           " launches in flight; 1 to 1024 are possible");
   require(options_.delays.most >= 0, "a session with delays of ", options_.delays.most, " microseconds");
   limit_ = options_.workers == 0 ? cores : std::min(options_.workers, cores);
-  workers_.reserve(static_cast<std::size_t>(limit_));
+  workers_.reserve(static_cast<std::size_t>(limit_) + 1);
   if (options_.peers != nullptr)
     agreement_ = std::make_unique<Agreement>(
         *options_.peers,
@@ -171,19 +173,19 @@ Device& Session::device(const PlanDevice& d) {
   return *device;
 }
 
-// Actors are dealt to stream.worker modulo the limit, so a plan's parts never move when a later plan brings more workers.
+// How actors are dealt out follows from the plan and the limit alone, so a plan's parts never move when a later plan brings more workers.
 void Session::start_workers(const Plan& plan) {
   int wanted = 1;
   bool teams = false;
-  for (const Stream& s : plan.streams) wanted = std::max(wanted, s.worker + 1);
+  for (int worker : deal_streams(plan, limit_)) wanted = std::max(wanted, worker + 1);
   for (const Actor& a : plan.actors)
     for (const Call& c : a.calls) teams |= c.team > 1;
-  wanted = std::min(wanted, limit_);
   std::lock_guard asking(asking_);
   while (static_cast<int>(workers_.size()) < wanted)
     workers_.push_back(std::make_unique<Worker>(*this, static_cast<int>(workers_.size()), options_.events));
   if (options_.pin) pin_workers(plan);
-  if (teams) options_.spin_microseconds = 0;  // a spinning worker would slow a kernel's team down a thousandfold
+  // A spinning worker would slow a kernel's team down a thousandfold; and it would take a core from another worker.
+  if (teams || wanted > cpu_budget().cores) options_.spin_microseconds = 0;
   for (auto& worker : workers_) worker->set_spin(options_.spin_microseconds);
 }
 

@@ -1,8 +1,10 @@
 // A worker's loop.
 #include "runtime/worker.h"
 
+#include <algorithm>
 #include <chrono>
 
+#include "comm/prompt.h"
 #include "kernels/cpu/team_cpus.h"
 #include "plan/waits.h"
 #include "runtime/bodies.h"
@@ -18,6 +20,10 @@ void pause_cpu() {
 #elif defined(__aarch64__)
   asm volatile("yield");
 #endif
+}
+
+bool waits_for_links(const Part& part) {
+  return std::all_of(part.actors.begin(), part.actors.end(), [](const auto& actor) { return actor->work == Work::collective; });
 }
 
 }  // namespace
@@ -102,7 +108,9 @@ void Worker::open(Mail& mail) {
     case Mail::What::abandon: return protocol_.abandoned(*mail.part);
     case Mail::What::launch: return launches_.queue(*static_cast<LaunchRecord*>(mail.payload));
     case Mail::What::over: return launches_.drop(*static_cast<LaunchRecord*>(mail.payload));
-    case Mail::What::attach: return protocol_.attach(*mail.part);
+    case Mail::What::attach:
+      if (waits_for_links(*mail.part)) comm::ask_for_short_turns();
+      return protocol_.attach(*mail.part);
     case Mail::What::unload: return unloading_.begin(*static_cast<Loaded*>(mail.payload));
     case Mail::What::detach: return unloading_.detach(*mail.part);
     case Mail::What::detached: return unloading_.detached(*static_cast<Loaded*>(mail.payload));

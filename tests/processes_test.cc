@@ -17,6 +17,8 @@
 
 #include "api/inside/test_ranks.h"
 #include "api/karez.h"
+#include "base/error.h"
+#include "plan/deal.h"
 
 namespace karez::tests {
 namespace {
@@ -40,6 +42,7 @@ struct Setting {
   int ranks = 1, each = 1;  // devices of each rank
   bool by_rule = false, stages = false;
   int microbatches = 1;
+  double beta = 0;  // of links, for the planner
 };
 
 const std::map<std::string, Setting>& settings() {
@@ -54,6 +57,7 @@ const std::map<std::string, Setting>& settings() {
       {"pipeline", {"stage=2", 2, 1, false, true}},
       {"pipeline_micro", {"stage=2", 2, 1, false, true, 3}},
       {"micro", {"data=4", 4, 1, false, false, 3}},
+      {"slow_links", {"data=2,model=2", 2, 2, true, false, 1, 1e-5}},
   };
   return all;
 }
@@ -77,7 +81,9 @@ struct Outcome {
 
 // Every rank runs this, and so does a process alone.
 Outcome train(const Setting& run, const std::optional<Ranks>& here) {
-  World world({.devices = run.each, .seed = 5, .ranks = here});
+  CostTable costs;
+  if (run.beta > 0) costs.link.beta = run.beta;
+  World world({.devices = run.each, .seed = 5, .costs = costs, .ranks = here});
   SmallCnn net;
   optim::Adam adam(net.parameters(), {.lr = 2e-3});
   FunctionOptions options{.microbatches = run.microbatches};
@@ -110,6 +116,7 @@ Outcome train(const Setting& run, const std::optional<Ranks>& here) {
   }
   for (const Future& loss : losses) loss.wait();
   out.counted = sent(world.counters()) - before;
+  require((plan::deal_streams(step.plan(), 1)[plan::StreamId(1)] == 1) == (run.beta > 0), "slow transfers have a worker of their own");
   for (const auto& transfer : step.plan().transfers) out.planned += (steps - 1) * transfer.bytes;
   for (const Future& loss : losses) out.losses.push_back(loss.item());
   const HostArray weight = world.read("conv2.weight");
@@ -253,8 +260,8 @@ TEST_P(LawThreeOnProcesses, TheLossesAreThoseOfOneDeviceTo1e10OverSharedMemoryAn
 }
 
 INSTANTIATE_TEST_SUITE_P(Settings, LawThreeOnProcesses,
-                         ::testing::Values("data", "model", "hybrid", "free", "two_by_two", "two_by_two_data", "pipeline", "pipeline_micro",
-                                           "micro"));
+                         ::testing::Values("data", "model", "hybrid", "free", "two_by_two", "two_by_two_data", "pipeline", "pipeline_micro", "micro",
+                                           "slow_links"));
 
 }  // namespace
 }  // namespace karez::tests

@@ -1,0 +1,137 @@
+// Equal Linear layers, as one rank of several or alone: serves "run N" lines with the seconds of N steps and how much of the gradients had left when
+// the last backward act began (see overlap.py).
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "api/inside/world_state.h"
+#include "api/karez.h"
+#include "bench/report.h"
+
+using namespace karez;
+
+namespace {
+
+struct Layers : nn::Module {
+  std::vector<std::unique_ptr<nn::Linear>> layers;
+  Layers(std::int64_t count, std::int64_t width) {
+    for (std::int64_t i = 0; i < count; ++i) layers.push_back(std::make_unique<nn::Linear>(*this, cat("fc", i), width, width));
+  }
+  Tensor operator()(Tensor x) {
+    for (auto& layer : layers) x = tanh((*layer)(x));
+    return x;
+  }
+};
+
+HostArray numbers(std::int64_t rows, std::int64_t columns) {
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  HostArray out({DType::f32, {rows, columns}});
+  for (float& value : out.data<float>()) value = normal(random);
+  return out;
+}
+
+// Of one launch: when each actor's work began and ended. All acts of such a plan come once a launch.
+struct Span {
+  std::int64_t begin = 0, end = INT64_MAX;
+};
+using Spans = std::map<plan::ActorId, Span>;
+
+std::map<std::uint32_t, Spans> spans_of(const plan::Plan& plan, const std::vector<runtime::EventLog>& logs) {
+  std::map<std::uint32_t, Spans> out;
+  for (const runtime::EventLog& log : logs)
+    for (const runtime::Event& event : log.events) {
+      if (!plan.actors.has(event.actor)) continue;
+      if (event.kind == runtime::EventKind::began) out[event.ticket][event.actor].begin = event.time;
+      if (event.kind == runtime::EventKind::ended) out[event.ticket][event.actor].end = event.time;
+    }
+  return out;
+}
+
+std::int64_t sent_by(const plan::Actor& actor) { return actor.collective ? actor.collective->in.view.bytes() : 0; }
+
+// Of what all collectives send, the part of those that had ended when the last act began that makes something for one of them.
+double left_early(const plan::Plan& plan, const Spans& spans) {
+  std::int64_t last = 0, early = 0, all = 0;
+  for (const auto& [id, span] : spans)
+    for (const plan::Port& in : plan.actor(id).collective ? plan.actor(id).inputs : std::vector<plan::Port>{})
+      if (auto made = spans.find(plan.reg(in.reg).producer); made != spans.end()) last = std::max(last, made->second.begin);
+  for (const auto& [id, span] : spans) {
+    all += sent_by(plan.actor(id));
+    early += span.end <= last ? sent_by(plan.actor(id)) : 0;
+  }
+  return all == 0 ? 0 : static_cast<double>(early) / static_cast<double>(all);
+}
+
+// The median over the launches of which everything is still on record.
+double left_early(const plan::Plan& plan, const std::vector<runtime::EventLog>& logs) {
+  std::size_t most = 0;
+  const auto launches = spans_of(plan, logs);
+  for (const auto& [ticket, spans] : launches) most = std::max(most, spans.size());
+  std::vector<double> parts;
+  for (const auto& [ticket, spans] : launches)
+    if (spans.size() == most) parts.push_back(left_early(plan, spans));
+  return parts.empty() ? 0 : bench::median(parts);
+}
+
+void serve(const DeviceMesh& mesh, const Function& step, const HostArray& x, bool text) {
+  char line[64];
+  while (std::fgets(line, sizeof line, stdin) != nullptr) {
+    const int steps = std::atoi(line + 4);
+    auto begin = std::chrono::steady_clock::now();
+    double last = 0;
+    for (int i = 0; i < steps; ++i) last = step(x).item();
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    std::printf("%.9f %.6f %.6f\n", seconds, last, left_early(step.plan(), mesh.world->session.events()));
+    std::fflush(stdout);
+  }
+  if (text) std::fprintf(stderr, "%s\n%s\n", step.plan_text().c_str(), step.summary().c_str());
+}
+
+Tensor loss_of(Layers& net, const Tensor& x) {
+  Tensor y = net(x);
+  return mean(y * y);
+}
+
+void run(const Options& options) {
+  CostTable costs;
+  costs.axis_links.push_back({"data", {options.real("alpha"), options.real("beta")}});
+  World world({.team = 1, .costs = costs});
+  const DeviceMesh mesh = world.mesh(cat("data=", world.ranks()));
+  Layers net(options.integer("layers"), options.integer("width"));
+  optim::SGD sgd(net.parameters(), {.lr = 1e-3});
+  const std::string what = options.one_of("what", {"step", "alone", "forward"});
+  const Function step = compile(mesh, [&](Tensor x) {
+    std::vector<Tensor> out{loss_of(net, x)};
+    if (what == "step") sgd.step(grad(out[0], net.parameters()));
+    if (what == "alone")
+      for (Tensor& gradient : grad(out[0], net.parameters())) out.push_back(gradient);
+    return out;
+  });
+  serve(mesh, step, numbers(options.integer("rows") * world.ranks(), options.integer("width")), !options.text("plan").empty());
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  try {
+    Options options({{"layers", "12", "of equal width"},
+                     {"width", "256", "of each"},
+                     {"rows", "4096", "of the batch, for each rank"},
+                     {"what", "step", "step: with the update; alone: loss and gradients; forward: loss"},
+                     {"alpha", "1e-4", "seconds a message takes, for the planner"},
+                     {"beta", "1e-8", "seconds a byte takes"},
+                     {"plan", "", "anything: print the plan at the end"}});
+    if (!options.read(count, words)) return std::printf("%s", options.help().c_str()), 0;
+    run(options);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "overlap: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
