@@ -5,8 +5,9 @@ import numpy
 from ._core import Feed, ImageBatches, Progress
 from ._core import read_labelled_images as labelled_images
 from .errors import ShapeError, UserError
+from .feeding import feed
 
-__all__ = ["Batches", "Feed", "ImageBatches", "Progress", "labelled_images"]
+__all__ = ["Batches", "Feed", "ImageBatches", "Progress", "feed", "labelled_images"]
 
 
 class Batches:

@@ -1,0 +1,131 @@
+"""Batches fed ahead of the step, by a thread of their own."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import Any, Deque, Iterable, Iterator, Tuple
+
+import numpy
+
+from . import _core, trees
+from .errors import TypeError, UserError
+from .kinds import Tensor
+
+
+class feed:
+    """The batches of any iterable, as tensors that a compiled function reads where they lie: for x, y in feed(loader): loss = step(x, y).
+
+    A thread goes ahead by so many batches (slots): it asks the iterable for them and copies their arrays (NumPy's, PyTorch's, JAX's; nests of tuples,
+    lists and dicts keep their form, numbers and texts pass as they are). What the iterable raises is raised in the loop, behind the batches before it.
+    epochs: how often the iterable is gone through; kz.data.Batches is then in another order each time.
+    """
+
+    def __init__(self, batches: Iterable[Any], slots: int = 2, epochs: int = 1) -> None:
+        if not isinstance(slots, int) or slots < 1 or not isinstance(epochs, int) or epochs < 1:
+            raise UserError(f"feed: slots={slots!r}, epochs={epochs!r}; whole numbers from 1 on are meant")
+        if not hasattr(batches, "__iter__") and not hasattr(batches, "__getitem__"):
+            raise TypeError(f"feed: {type(batches).__name__} gives no batches; it takes what a `for` goes through")
+        self._ahead = Ahead(slots)
+        threading.Thread(target=produce, args=(self._ahead, batches, epochs), name="karez feed", daemon=True).start()
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        return self._ahead.take()
+
+    def close(self) -> None:
+        """Wants no more; the thread ends with the batch that it is at."""
+        self._ahead.close()
+
+    def __enter__(self) -> feed:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_ahead"):
+            self._ahead.close()
+
+
+class Ahead:
+    """What thread and loop share; it does not know the loop, so that a loop that is left ends the thread."""
+
+    def __init__(self, slots: int) -> None:
+        self.slots, self.closed = slots, False
+        self.ready: Deque[Tuple[str, Any]] = deque()  # ("batch", it), ("error", what was raised), ("end", None)
+        self.changed = threading.Condition()
+
+    def wait_for_room(self) -> bool:
+        """False: nobody wants more."""
+        with self.changed:
+            self.changed.wait_for(lambda: self.closed or len(self.ready) < self.slots)
+            return not self.closed
+
+    def put(self, kind: str, value: Any) -> None:
+        with self.changed:
+            self.ready.append((kind, value))
+            self.changed.notify_all()
+
+    def take(self) -> Any:
+        with self.changed:
+            self.changed.wait_for(lambda: self.closed or self.ready)
+            if not self.ready:
+                raise StopIteration
+            kind, value = self.ready[0]
+            if kind == "batch":
+                self.ready.popleft()
+            else:
+                self.ready[0] = "end", None  # and stays
+            self.changed.notify_all()
+        if kind == "error":
+            raise value
+        if kind == "end":
+            raise StopIteration
+        return value
+
+    def close(self) -> None:
+        with self.changed:
+            self.closed = True
+            self.ready.clear()
+            self.changed.notify_all()
+
+
+def produce(ahead: Ahead, batches: Any, epochs: int) -> None:
+    """The thread: a slot is free before a batch is asked for."""
+    try:
+        for number in range(epochs):
+            each = iter(batches.epoch(number) if hasattr(batches, "epoch") else batches)
+            while ahead.wait_for_room():
+                try:
+                    batch = next(each)
+                except StopIteration:
+                    break
+                ahead.put("batch", copied(batch))
+            if ahead.closed:
+                return
+        ahead.put("end", None)
+    except BaseException as error:
+        ahead.put("error", error)
+
+
+def copied(batch: Any) -> Any:
+    """The batch with its arrays as tensors of their own."""
+    leaves: list[Any] = []
+    structure = trees.flatten(batch, _is_array, leaves)
+    return trees.unflatten(structure, iter([_core.constant(array_of(leaf)) for leaf in leaves]))
+
+
+def array_of(leaf: Any) -> Any:
+    if isinstance(leaf, numpy.ndarray) or not hasattr(leaf, "__dlpack__") or tuple(leaf.__dlpack_device__())[0] != 1:
+        return numpy.asarray(leaf)
+    try:
+        return numpy.from_dlpack(leaf)
+    except (RuntimeError, BufferError):  # what NumPy has no dtype for; its error is clearer elsewhere
+        return numpy.asarray(leaf)
+
+
+def _is_array(value: Any) -> bool:
+    return not isinstance(value, Tensor) and (hasattr(value, "__array__") or hasattr(value, "__dlpack__"))
