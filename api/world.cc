@@ -105,7 +105,7 @@ int devices_of_a_rank(const Graph& graph) {
 CompileOptions WorldState::compile_options(const Graph& graph) const {
   const int devices = devices_of_a_rank(graph), cores = agreed.cores;
   CompileOptions out;
-  out.costs = costs;
+  out.costs = with_class_costs(costs, graph.meshes, agreed.places);
   out.rank = ranks.rank();
   out.world = ranks.ranks();
   out.memory = agreed.memory;

@@ -41,6 +41,9 @@ class Peers {
   int rank() const { return options_.rank; }
   int ranks() const { return options_.ranks; }
 
+  const std::string& host() const { return options_.host; }           // of this rank
+  std::optional<LinkClass> forced() const { return options_.force; }  // in place of what locality says
+
   // The connection to another rank, made now if there is none; the other rank asks for it too, sooner or later: the higher one dials, the
   // lower one waits for it, so no circle of ranks can wait. Throws Error (kind peer) with its name if it does not come, or if somebody of
   // the world has gone meanwhile.

@@ -80,15 +80,22 @@ std::string offer_of(int rank) { return cat("offer/", rank); }
 
 }  // namespace
 
-std::string Agreed::print() const { return cat(cores, " ", memory, "\n", costs); }
+std::string Agreed::print() const { return cat(cores, " ", memory, "\nhosts ", base::join(places.hosts, " "), "\nlink ", places.link, "\n", costs); }
 
 Agreed Agreed::parse(std::string_view text) {
-  const std::size_t end = text.find('\n');
-  std::istringstream first{std::string(text.substr(0, end))};
+  std::istringstream in{std::string(text)};
+  std::string first, hosts, link;
+  std::getline(in, first), std::getline(in, hosts), std::getline(in, link);
   Agreed out;
-  first >> out.cores >> out.memory;
-  require(ErrorKind::peer, !first.fail() && end != text.npos, "rank 0 says of what all agree on: ", text);
-  out.costs = text.substr(end + 1);
+  std::istringstream numbers(first);
+  numbers >> out.cores >> out.memory;
+  require(ErrorKind::peer, !numbers.fail() && hosts.starts_with("hosts ") && link.starts_with("link ") && !in.fail(),
+          "rank 0 says of what all agree on: ", text);
+  out.places.hosts.clear();
+  std::istringstream list(hosts.substr(6));
+  for (int host = 0; list >> host;) out.places.hosts.push_back(host);
+  out.places.link = link.substr(5);
+  out.costs.assign(std::istreambuf_iterator<char>(in), {});
   return out;
 }
 
@@ -131,11 +138,11 @@ namespace {
 
 // What a rank says of itself: what must be equal, a line each; the cores it runs on, which ranks of one host may share; how many, and its limit.
 struct Offer {
-  std::string equal, machine;
+  std::string equal, machine, host;
   int cores = 1;
   std::int64_t memory = 0;
 
-  std::string print() const { return cat(cores, " ", memory, "\n", machine, "\n", equal); }
+  std::string print() const { return cat(cores, " ", memory, "\n", machine, "\n", host, "\n", equal); }
   static Offer parse(const std::string& text) {
     std::istringstream in(text);
     Offer out;
@@ -143,6 +150,7 @@ struct Offer {
     std::getline(in, line);
     std::istringstream(line) >> out.cores >> out.memory;
     std::getline(in, out.machine);
+    std::getline(in, out.host);
     while (std::getline(in, line)) out.equal += line + "\n";
     return out;
   }
@@ -172,8 +180,10 @@ std::string first_difference(const std::string& a, const std::string& b) {
 }
 
 // Rank 0's verdict: '+' and what is agreed on, or '-' and why not.
-std::string verdict(const std::vector<Offer>& offers, std::string costs) {
-  Agreed agreed{offers[0].cores, offers[0].memory, std::move(costs)};
+std::string verdict(const std::vector<Offer>& offers, std::string costs, std::string link) {
+  Agreed agreed{offers[0].cores, offers[0].memory, {{}, std::move(link)}, std::move(costs)};
+  std::map<std::string, int> hosts;
+  for (const Offer& offer : offers) agreed.places.hosts.push_back(hosts.try_emplace(offer.host, static_cast<int>(hosts.size())).first->second);
   std::map<std::string, int> sharing;  // how many run on the same cores
   for (const Offer& offer : offers) ++sharing[offer.machine];
   for (std::size_t rank = 0; rank < offers.size(); ++rank) {
@@ -190,15 +200,16 @@ std::string verdict(const std::vector<Offer>& offers, std::string costs) {
 
 Agreed WorldRanks::agree(const WorldOptions& options, const CostTable& costs) const {
   const device::CpuBudget budget = device::cpu_budget();
-  if (alone()) return {budget.cores, options.memory, costs.print()};
+  if (alone()) return {budget.cores, options.memory, {}, costs.print()};
   comm::StoreClient& store = joined_->meeting.store();
-  const Offer mine{must_be_equal(options), cat(comm::this_host(), " cpus ", base::join(budget.cpus, " ")), crowded_ ? 1 : budget.cores,
-                   options.memory};
+  const Offer mine{must_be_equal(options), cat(comm::this_host(), " cpus ", base::join(budget.cpus, " ")), joined_->peers.host(),
+                   crowded_ ? 1 : budget.cores, options.memory};
   store.set(offer_of(rank_), mine.print());
   if (rank_ == 0) {
     std::vector<Offer> offers;
     for (int rank = 0; rank < ranks_; ++rank) offers.push_back(Offer::parse(store.wait(offer_of(rank))));
-    store.set("agreed", verdict(offers, costs.print()));
+    const auto forced = joined_->peers.forced();
+    store.set("agreed", verdict(offers, costs.print(), forced ? std::string(comm::name_of(*forced)) : std::string()));
   }
   const std::string said = store.wait("agreed");
   if (said.empty() || said[0] != '+') store.barrier("refused", ranks_);  // all have read it

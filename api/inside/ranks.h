@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "api/inside/link_costs.h"
 #include "api/world.h"
 
 namespace karez::comm {
@@ -19,7 +20,8 @@ namespace karez {
 struct Agreed {
   int cores = 1;            // that each may reckon with: of the rank that has fewest
   std::int64_t memory = 0;  // of each device: the smallest limit, 0 where nobody has one
-  std::string costs;        // rank 0's table
+  RankPlaces places;
+  std::string costs;  // rank 0's table
   std::string print() const;
   static Agreed parse(std::string_view text);
 };

@@ -1,0 +1,24 @@
+// What the links of a program's meshes cost, by the class of link that joins their ranks.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "api/inside/rooms.h"
+#include "graph/graph.h"
+#include "sbp/cost.h"
+
+namespace karez {
+
+// Where ranks are, and by what they are linked: the same on every rank.
+struct RankPlaces {
+  std::vector<int> hosts = {0};  // by rank: a number for each host
+  std::string link = {};         // "shm" or "tcp" where one is forced, else ""
+  bool operator==(const RankPlaces&) const = default;
+};
+
+// The table with an entry for every axis that has none: that of `@tcp` where the devices along it lie on several hosts (or ranks, where tcp is
+// forced), else that of `@shm`, as far as the table has such an entry. Where axes of one name lie differently, the farthest counts.
+CostTable with_class_costs(CostTable costs, const std::vector<Mesh>& meshes, const RankPlaces& places);
+
+}  // namespace karez
