@@ -127,9 +127,14 @@ std::uint64_t Agreement::begin(std::uint64_t hash, std::string_view what) {
   return note.op;
 }
 
-void Agreement::await_begun(std::uint64_t op) {
+void Agreement::await_begun(std::uint64_t op, const std::function<void()>& meanwhile) {
   std::unique_lock lock(mutex_);
-  moved_.wait(lock, [&] { return failure_ != nullptr || begun_ >= op; });
+  while (!moved_.wait_for(lock, std::chrono::milliseconds(50), [&] { return failure_ != nullptr || begun_ >= op; })) {
+    if (!meanwhile) continue;
+    lock.unlock();
+    meanwhile();
+    lock.lock();
+  }
   throw_failure();
 }
 

@@ -50,7 +50,8 @@ class Agreement {
 
   // This rank begins its next op; `hash` and `what` are those of the others. Throws what has failed.
   std::uint64_t begin(std::uint64_t hash, std::string_view what);
-  void await_begun(std::uint64_t op);                   // on all ranks; throws what has failed
+  // On all ranks; throws what has failed. `meanwhile` is called some twenty times a second, and what it throws ends the wait alone.
+  void await_begun(std::uint64_t op, const std::function<void()>& meanwhile = {});
   void end(std::uint64_t op, const Spent& spent = {});  // here; of a launch with what this rank has spent so far
   // Here, for all. The others hear it as an error of kind peer, with this rank's number in front, unless it is a hang or tells of a peer.
   // A peer's end alone may be the end of a longer story: rank 0 is told, and its word awaited for half a second.

@@ -27,7 +27,7 @@ void Session::await_op(std::uint64_t op) {
     ~Awaiting() { --count; }
   } awaiting{awaiting_};
   ++awaiting_;
-  agreement_->await_begun(op);
+  agreement_->await_begun(op, options_.while_waiting);
 }
 void Session::end_op(std::uint64_t op) {
   ++ops_;

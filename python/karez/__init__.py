@@ -20,5 +20,6 @@ from .layouts import B, P, S
 from .worlds import Mesh, barrier, init, load, rank, ranks, reset, save, seed, world
 from .gradients import grad, value_and_grad
 from .compiled import Compiled, compile
-from . import data, nn, optim
+from .objects import broadcast_object
+from . import data, debug, nn, optim
 from .nn import functional as F

@@ -5,7 +5,7 @@ from collections import OrderedDict
 
 import numpy
 
-from . import _core, trees
+from . import _core, debug, trees
 from .errors import Error, UserError, without_own_frames
 from .gradients import Recording
 from .layouts import by_dimension
@@ -55,12 +55,17 @@ class Compiled:
             values = program.function.inlined(leaves) if _core.tracing() else program.function.call(leaves)
         except Error as error:
             raise without_own_frames(error)
+        if program.said:
+            values = program.heard(values)
         return trees.unflatten(program.results, iter(values))
 
     def compile(self, *args, **keywords):
         """Plans for arguments of these shapes and dtypes, and runs nothing."""
         program, leaves = self._program(args, keywords)
-        program.function.compile([_type_of(leaf) for leaf in leaves])
+        try:
+            program.function.compile([_type_of(leaf) for leaf in leaves])
+        except Error as error:
+            raise without_own_frames(error)
         return self
 
     def _program(self, args, keywords):
@@ -121,21 +126,32 @@ class Program:
         mesh, options = owner._mesh, dict(owner._options)
         rules = [(pattern, by_dimension(layout, list(mesh.axes.items()), f"the rule for {pattern!r}")) for pattern, layout in owner._rules.items()]
         options["placements"] = [(module, where._mesh if isinstance(where, Mesh) else where) for module, where in options["placements"].items()]
-        self.results = None
+        self.results, self.said = None, []  # what it gives, and what it prints besides
         weak_self, weak_owner = weakref.ref(self), weakref.ref(owner)  # C++ keeps the body, and Python sees no cycles there
 
         def body(inputs):
             arguments = trees.unflatten(structure, iter(inputs))
             args, keywords = arguments if with_keywords else (arguments, {})
-            with Recording():
+            with Recording(), debug.Listening() as listening:
                 made = weak_owner().__wrapped__(*args, **keywords)
             leaves = []
             weak_self().results = trees.flatten(made, _is_result, leaves)
-            return leaves
+            weak_self().said = listening.said
+            return leaves + listening.tensors
 
         code = getattr(owner.__wrapped__, "__code__", getattr(type(owner.__wrapped__).__call__, "__code__", None))
         file, line = (code.co_filename, code.co_firstlineno) if code is not None else _core.user_line()
         self.function = _core.make_function(mesh._mesh, body, owner.__name__, file, line, rules, **options)
+
+
+    def heard(self, values):
+        """The results alone: those that are to be printed go where the program is run."""
+        count = len(values) - sum(number for _, _, number in self.said)
+        if _core.tracing():
+            debug.pass_on(self.said, values[count:])
+        else:
+            debug.say(self.said, values[count:])
+        return values[:count]
 
 
 def _is_leaf(value):

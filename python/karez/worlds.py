@@ -9,18 +9,20 @@ from .errors import DeviceError, UserError
 _lock, _once = threading.Lock(), threading.Lock()  # of a world that is made, and of one that is made because none was there
 _default = None  # the world, and how it came to be
 _seed = 1
+_devices = 1  # of each rank
 _forked = False  # from a process that had a world
 
 
 def init(devices=1, seed=None, *, workers=0, team=0, in_flight=4, memory=0, check_nan=False, cost_file="", device_limit=4096, peer_timeout=30.0):
     """Makes the default world: so many logical devices of this process, served by threads of its own. Once; before the first mesh."""
-    global _default, _seed
+    global _default, _devices, _seed
     with _lock:
         if _default is not None:
             raise UserError("karez.init: there is a default world already; call it once, before the first mesh")
         if seed is not None:
             _seed = seed
         _default = _core.make_world(devices, _seed, workers, team, in_flight, memory, check_nan, cost_file, device_limit, peer_timeout)
+        _devices = devices if devices != 1 or _default.ranks == 1 else int(os.environ.get("KAREZ_DEVICES", 1))
     return _default
 
 
@@ -77,6 +79,12 @@ def rank():
 def ranks():
     """How many processes run this program."""
     return world().ranks
+
+
+def devices_of_a_rank():
+    """How many logical devices each process has."""
+    world()
+    return _devices
 
 
 def barrier():

@@ -1,0 +1,118 @@
+"""Looking into a compiled function while it runs."""
+
+from __future__ import annotations
+
+import builtins
+import string
+import sys
+import threading
+from typing import Any, Callable, List, Tuple
+
+from . import _core, trees
+from .errors import UserError
+from .functions import _at
+from .kinds import Tensor
+
+_local = threading.local()
+Said = Tuple[str, Any, int]  # format, structure of its arguments, and how many of them are tensors
+
+
+class Listening:
+    """Collects what a function that is being traced is to print, and the tensors in it, which become results of its own."""
+
+    def __enter__(self) -> Listening:
+        self.before = getattr(_local, "listening", None)
+        self.said: List[Said] = []
+        self.tensors: List[Tensor] = []
+        _local.listening = self
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        _local.listening = self.before
+
+
+def print(format: str, *args: Any, **keywords: Any) -> None:
+    """Prints format.format(*args, **keywords) each time the function runs, tensors as NumPy arrays: debug.print("loss {} of {x}", loss, x=x).
+
+    Outside of a compiled function it prints at once. A call of a function that prints waits for its numbers. In the body of scan it is an error.
+    """
+    if not isinstance(format, str):
+        raise UserError(f"debug.print: its first argument is a text with a {{}} for each value, not {type(format).__name__}{_at()}")
+    leaves: List[Any] = []
+    structure = trees.flatten((args, keywords), _is_tensor, leaves)
+    try:  # what does not fit is said where it is written
+        _filled(format, structure, [Anything() for _ in leaves])
+    except (IndexError, KeyError, ValueError, AttributeError) as error:
+        raise UserError(f"debug.print: {format!r} does not fit its arguments: {error}{_at()}") from None
+    if not _core.tracing():
+        return _say(_filled(format, structure, [leaf.numpy() for leaf in leaves]))
+    heard: Listening = _local.listening
+    heard.said.append((format, structure, len(leaves)))
+    heard.tensors.extend(leaves)
+
+
+class Anything:
+    """Stands where a value will, for formats to be tried."""
+
+    def __format__(self, spec: str) -> str:
+        return ""
+
+    def __getitem__(self, key: Any) -> Anything:
+        return self
+
+    def __getattr__(self, name: str) -> Anything:
+        return self
+
+
+def pass_on(said: List[Said], values: List[Tensor]) -> None:
+    """To the function around the one that said it."""
+    _local.listening.said.extend(said)
+    _local.listening.tensors.extend(values)
+
+
+def say(said: List[Said], values: List[Tensor]) -> None:
+    """Prints what a call's own results fill in."""
+    at = 0
+    for format, structure, count in said:
+        _say(_filled(format, structure, [value.numpy() for value in values[at : at + count]]))
+        at += count
+
+
+def _filled(format: str, structure: Any, values: List[Any]) -> str:
+    args, keywords = trees.unflatten(structure, iter([Shown(value) for value in values]))
+    return string.Formatter().vformat(format, args, keywords)
+
+
+class Shown:
+    """An array that takes a number's format where it is one: {loss:.3f}; of several elements each takes it."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __format__(self, spec: str) -> str:
+        if isinstance(self.array, Anything) or not spec:
+            return str(self.array)
+        if self.array.ndim == 0:
+            return builtins.format(self.array.item(), spec)
+        return _each(self.array, lambda one: builtins.format(one, spec))
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.array[key]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.array, name)
+
+
+def _each(array: Any, shown: Callable[[Any], str]) -> str:
+    if array.ndim == 0:
+        return shown(array.item())
+    return "[" + " ".join(_each(one, shown) for one in array) + "]"
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, Tensor)

@@ -1,0 +1,123 @@
+"""What helps to see what a program does: printing from inside a step, and objects of one rank for all."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import karez as kz
+from karez import nn
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def test_values_are_printed_at_each_run_in_order(capsys):
+    @kz.compile
+    def step(x, tag="a"):
+        kz.debug.print("begin {} {tag}", x.shape, tag=tag)
+        y = x * 2
+        kz.debug.print("{0:.1f} of {y[1]} with {n:>4}", y.sum(), y=y, n=x[0, 1].long())
+        kz.debug.print("{:.2f}", y[0])
+        return y.sum(), {"y": y}
+
+    for factor in (1, 2):
+        total, more = step(X * factor)
+        assert float(total) == 30 * factor and more["y"].shape == (2, 3)
+    said = capsys.readouterr().out.splitlines()
+    assert said[:3] == ["begin (2, 3) a", "30.0 of [ 6.  8. 10.] with    1", "[0.00 2.00 4.00]"]
+    assert said[3:] == ["begin (2, 3) a", "60.0 of [12. 16. 20.] with    2", "[0.00 4.00 8.00]"]
+    assert step.signatures() == 1
+
+
+def test_it_prints_on_meshes_in_modules_in_functions_within_and_outside(capsys):
+    class Net(nn.Module):
+        def forward(self, x):
+            kz.debug.print("mean {:.1f}", x.mean())
+            return x + 1
+
+    inner = kz.compile(Net(), mesh="data=2")
+    outer = kz.compile(lambda x: inner(x).sum(), mesh="data=2")
+    assert float(outer(X)) == 21
+    value, grad = kz.value_and_grad(lambda x: kz.debug.print("sum {}", x.sum()) or (x * x).sum())(X)
+    kz.debug.print("outside {}", kz.tensor(3) + 1)
+    assert float(value) == 55 and capsys.readouterr().out == "mean 2.5\nsum 15.0\noutside 4\n"
+
+
+@pytest.mark.parametrize("words, text", [
+    (("{} {}", 1), "does not fit its arguments: tuple index out of range"), (("{x}",), "does not fit its arguments: 'x'"), (("{",), "does not fit"), ((3,), "a text with a {} for each value, not int"),
+])
+def test_a_format_that_does_not_fit_is_an_error_where_it_is_written(words, text):
+    for call in (lambda: kz.compile(lambda x: kz.debug.print(*words) or x)(X), lambda: kz.debug.print(*words)):
+        with pytest.raises(kz.UserError, match=text.replace("{}", r"\{\}")):
+            call()
+
+
+OBJECTS = [None, True, 3, 2**70, -1.5, "täxt", [], {}, [1, [2, {"a": None}]], {"x": [1.5, False], "long": "y" * 3000}]
+
+
+def test_alone_an_object_is_what_all_would_get():
+    for one in OBJECTS:
+        assert kz.broadcast_object(one) == one
+    assert kz.broadcast_object((1, 2)) == [1, 2] and kz.broadcast_object({1: 2}) == {"1": 2}
+    for bad in (object(), np.ones(2), {(1, 2): 3}, [kz.tensor(1)]):
+        with pytest.raises(kz.TypeError, match="it takes None, flags, numbers, texts"):
+            kz.broadcast_object(bad)
+    with pytest.raises(kz.UserError, match="root=1; there are ranks 0 to 0"):
+        kz.broadcast_object(1, root=1)
+
+
+def ranks(program, *words, count=2):
+    root = os.path.dirname(os.path.dirname(kz.__path__[0]))
+    command = [os.path.join(root, "tools", "karez"), "run", "-n", str(count), *words, sys.executable, "-c", program]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | {"PYTHONPATH": os.path.join(root, "python")})
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_every_rank_gets_the_object_of_one(devices):
+    program = f"""
+import karez as kz
+if {devices} == 1:
+    kz.init(devices=1)
+objects = {OBJECTS!r}
+for root in (0, 1):
+    for one in objects:
+        assert kz.broadcast_object(one if kz.rank() == root else object(), root) == one
+print("fine")
+"""
+    run = ranks(program, *(["--devices", str(devices)] if devices > 1 else []))
+    out, _ = run.communicate(timeout=300)
+    assert run.returncode == 0 and out.count("fine") == 2, out
+
+
+def test_ctrl_c_leaves_a_barrier():
+    program = """
+import os, signal, sys, time
+import karez as kz
+kz.barrier()
+if kz.rank() == 1:
+    sys.stdin = open(os.environ["FIFO"])  # comes late
+    sys.stdin.readline()
+    kz.barrier()
+else:
+    import threading
+    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    try:
+        kz.barrier()
+        print("not interrupted", flush=True)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    with open(os.environ["FIFO"], "w") as other:
+        other.write("go\\n")
+kz.barrier()
+print("fine", flush=True)
+"""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["FIFO"] = os.path.join(folder, "fifo")
+        os.mkfifo(os.environ["FIFO"])
+        run = ranks(program)
+        out, _ = run.communicate(timeout=300)
+    assert run.returncode == 0 and out.count("interrupted") == 1 and "not" not in out and out.count("fine") == 2, out
