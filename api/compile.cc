@@ -6,6 +6,7 @@
 #include <numeric>
 #include <optional>
 
+#include "api/inside/agree.h"
 #include "api/inside/array_value.h"
 #include "api/inside/expression.h"
 #include "api/inside/rooms.h"
@@ -234,6 +235,7 @@ void initialise(const std::shared_ptr<WorldState>& owner, const std::vector<Fres
   Compilation c = compiled(world, std::move(trace.graph), {});
   const std::uint64_t op = world.session.begin_op(
       c.plan.program_hash, cat("the first values of variables: ", fresh[0].parameter.name(), " and ", fresh.size() - 1, " more"));
+  agree_on_links(world, c.plan, "the links of first values");
   if (c.plan.actors.empty()) {
     world.session.end_op(op);
   } else {
@@ -430,25 +432,6 @@ Future Function::launch(State& s, const Compiled& c, const std::vector<Argument>
   return Future(std::make_shared<const Future::Running>(Future::Running{s.mesh.world->shared_from_this(), std::move(launch), c.results}));
 }
 
-namespace {
-
-// All ranks have made the same program before any of them goes on: otherwise all throw, with the first lines that differ.
-void agree_on(WorldState& world, const Compilation& c, const Graph& traced, const std::string& who) {
-  if (world.ranks.alone()) return;
-  const std::uint64_t op = world.session.begin_op(c.plan.program_hash, who);
-  try {
-    world.session.end_op(op);
-    world.session.await_op(op);
-  } catch (const Error& error) {
-    const auto differing = world.session.differing_ranks(op);
-    const std::string_view text = error.what();
-    if (!differing || text.find(who) == text.rfind(who)) throw;  // not both of them are here
-    throw Error(error.kind, cat(text, "\n", world.ranks.first_difference(op, *differing, print(traced) + print(c.graph))), error.where);
-  }
-}
-
-}  // namespace
-
 std::shared_ptr<Function::Compiled> Function::compile_traced(State& s, const std::vector<Taken>& signature, Trace& trace) {
   WorldState& world = *s.mesh.world;
   auto out = std::make_shared<Compiled>();
@@ -462,7 +445,8 @@ std::shared_ptr<Function::Compiled> Function::compile_traced(State& s, const std
   fix_layouts(world, trace, trace.graph, s.options.rules);
   const auto first = std::find_if(signature.begin(), signature.end(), [](const Taken& taken) { return taken.type.rank() > 0; });
   Compilation c = compiled(world, std::move(trace.graph), s.options, first == signature.end() ? 0 : first->type.shape[0], trace.remat);
-  agree_on(world, c, out->graph, cat("a plan of function '", s.options.name, "' (", karez::print(s.where), ")"));
+  agree_on_program(world, c.plan.program_hash, cat("a plan of function '", s.options.name, "' (", karez::print(s.where), ")"),
+                   [&] { return print(out->graph) + print(c.graph); });
   for (std::size_t i = 0; i < own.size(); ++i) {
     // By name: passes may drop a variable that nothing needs.
     auto variable = std::find_if(c.graph.variables.begin(), c.graph.variables.end(), [&](const Variable& v) { return v.name == own[i]; });
@@ -500,6 +484,7 @@ bool Function::load(State& s, Compiled& c) {
     fresh.push_back({v.parameter, key, v.mesh, v.layout});
   }
   initialise(s.mesh.world, fresh);
+  agree_on_links(world, c.plan, cat("the links of function '", s.options.name, "' (", karez::print(s.where), ")"));
   Plan plan = c.plan;  // which keeps the program's names, also where loading fails
   if (!plan.actors.empty()) c.loaded = std::make_unique<PlanInSession>(s.mesh.world, renamed(plan, names), s.options.check_nan);
   return c.ready = true;

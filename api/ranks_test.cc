@@ -226,8 +226,7 @@ TEST(RanksInOneProcess, WorldsThatDifferAreRefusedOnEveryRank) {
   on_ranks(3, [&](const Ranks& here) {
     told[static_cast<std::size_t>(here.rank)] = error_of([&] { World world({.devices = here.rank == 2 ? 2 : 1, .ranks = here}); });
   });
-  for (const std::string& text : told)
-    EXPECT_EQ(text, "the options of rank 2's World differ from those of rank 0's: 'devices = 2' against 'devices = 1'");
+  for (const std::string& text : told) EXPECT_EQ(text, "rank 2's World differs from rank 0's: 'devices = 2' against 'devices = 1'");
   auto wrong = [](Ranks ranks) { return error_of([&] { World world({.ranks = ranks}); }); };
   EXPECT_THAT(wrong({.rank = 2, .ranks = 2, .store = "@x"}), HasSubstr("a world's rank 2 of 2"));
   EXPECT_THAT(wrong({.rank = 1, .ranks = 2}), HasSubstr("is not told where the ranks meet"));

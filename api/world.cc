@@ -19,6 +19,7 @@
 #include "base/near.h"
 #include "base/text.h"
 #include "device/cpu_budget.h"
+#include "kernels/cpu/libraries.h"
 #include "ops/all_ops.h"
 
 namespace karez {
@@ -79,7 +80,7 @@ template <class Row> std::vector<Row> with_rows(std::vector<Row> rows, const std
 WorldState::WorldState(WorldOptions chosen)
     : options(checked(std::move(chosen))),
       ranks(options),
-      agreed(ranks.agree(options, costs_of(options))),
+      agreed(ranks.agree(options, costs_of(options), library_versions())),
       costs(CostTable::parse(agreed.costs)),
       ops(with_rows(all_op_rows(), options.ops, "WorldOptions::ops", "an op")),
       kernels(with_rows(cpu_kernels(), options.kernels, "WorldOptions::kernels", "a kernel")),

@@ -168,17 +168,23 @@ std::int64_t planned_bytes(Kind kind, Algorithm algorithm, int members, std::int
 }
 
 namespace {
-// Calls body(peer) for every message's.
-template <class Body> void for_each_message(const Program& program, Body body) {
+std::vector<PlannedMessage> messages_of(const Program& program) {
+  std::vector<PlannedMessage> out;
   for (const Instruction& step : program.steps)
-    if (step.what == Instruction::Do::receive || step.what == Instruction::Do::send) body(step.peer);
+    if (step.what == Instruction::Do::receive || step.what == Instruction::Do::send)
+      out.push_back({step.peer, step.what == Instruction::Do::send, step.count});
+  return out;
 }
 }  // namespace
 
-std::vector<int> peers_of(const CollectiveSpec& spec) {
+std::vector<PlannedMessage> messages_of(const CollectiveSpec& spec) {
   check(spec);
+  return messages_of(program_of(spec, 1));
+}
+
+std::vector<int> peers_of(const CollectiveSpec& spec) {
   std::vector<int> peers;
-  for_each_message(program_of(spec, 1), [&](int peer) { peers.push_back(peer); });
+  for (const PlannedMessage& message : messages_of(spec)) peers.push_back(message.peer);
   std::sort(peers.begin(), peers.end());
   peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
   return peers;
@@ -196,9 +202,9 @@ CollectiveRun::CollectiveRun(CollectiveSpec spec, Endpoint& endpoint)
   for (int peer = 0; peer < spec_.members; ++peer)
     if (endpoint.linked(peer)) depth = std::min(depth, endpoint.link(peer).depth());
   program_ = std::make_unique<const Program>(program_of(spec_, depth));
-  for_each_message(*program_, [&](int peer) {
-    require(endpoint.linked(peer), name_of(spec_.kind), ": member ", spec_.member, " of ", spec_.members, " has no link to member ", peer);
-  });
+  for (const PlannedMessage& message : messages_of(*program_))
+    require(endpoint.linked(message.peer), name_of(spec_.kind), ": member ", spec_.member, " of ", spec_.members, " has no link to member ",
+            message.peer);
   require(program_->staging <= staging_bytes(spec_), name_of(spec_.kind), ": uses ", program_->staging, " bytes of staging, more than its formula's ",
           staging_bytes(spec_));
 }

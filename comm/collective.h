@@ -74,6 +74,14 @@ std::int64_t bytes_sent(const CollectiveSpec& spec);
 // That sum, from S; `own` is what stays at home in an all_to_all (S/n when even).
 std::int64_t planned_bytes(Kind kind, Algorithm algorithm, int members, std::int64_t bytes, std::int64_t own = 0);
 
+// The messages of one run, those of each link in the order in which it carries them. What one member sends another, that one receives from it.
+struct PlannedMessage {
+  int peer = 0;
+  bool sent = false;  // else received
+  std::int64_t bytes = 0;
+};
+std::vector<PlannedMessage> messages_of(const CollectiveSpec& spec);
+
 // The members that it exchanges bytes with: whom its endpoint needs links to. What one member says of another, that one says of it.
 std::vector<int> peers_of(const CollectiveSpec& spec);
 

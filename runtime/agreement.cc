@@ -18,10 +18,10 @@ enum class Kind : std::uint32_t { begun = 1, ended, failed, bye };
 
 // One message. Its text is cut where it is too long.
 struct Agreement::Note {
-  static constexpr std::size_t most_text = 956;
+  static constexpr std::size_t most_text = 948;
   Kind kind = Kind::begun;
   std::uint32_t error = 0;  // failed: its kind
-  std::uint64_t op = 0, hash = 0;
+  std::uint64_t op = 0, hash = 0, sum = 0;
   std::uint32_t ranks[2] = {0, 0};  // failed: that differ at `op`, where that is why
   std::int32_t lost = -1;           // failed: a rank that cannot go on, where that is why
   Spent spent;                      // ended: of a launch
@@ -115,11 +115,12 @@ std::optional<Agreement::Difference> Agreement::difference() const {
 
 // --- what this rank does --------------------------------------------------------------------------------------------------------
 
-std::uint64_t Agreement::begin(std::uint64_t hash, std::string_view what) {
+std::uint64_t Agreement::begin(std::uint64_t hash, std::string_view what, std::uint64_t sum) {
   Note note;
   {
     std::lock_guard lock(mutex_);
     note = Note::of(Kind::begun, next_++, hash, what);
+    note.sum = sum;
     if (difference_ && difference_->op == note.op) return note.op;  // whoever awaits it hears what two others began
     throw_failure();
   }
@@ -282,35 +283,39 @@ void Agreement::look_for_slow(const Op& op) {
   }
 }
 
-// At rank 0.
-void Agreement::take_begun(int rank, const Note& note) {
-  std::string wrong;
-  int other = 0;
-  {
-    std::lock_guard lock(mutex_);
-    Op& op = ops_[note.op];
-    if (!op.known) {
-      op.known = true;
-      op.hash = note.hash;
-      op.what = note.said();
-      op.rank = rank;
-    }
-    if (op.hash != note.hash || op.what != note.said()) {
-      other = op.rank;
-      const bool swap = rank < other;
-      wrong = cat("the ranks do not run the same program: rank ", swap ? rank : other, " comes to ", swap ? note.said() : op.what, ", where rank ",
-                  swap ? other : rank, " comes to ", swap ? op.what : note.said());
-    } else if (++op.begun < peers_.ranks()) {
-      return;
-    }
+// At rank 0: whether all have begun it now, and what is wrong with that.
+std::optional<std::pair<Error, Agreement::Difference>> Agreement::count_begun(int rank, const Note& note, bool& all) {
+  std::lock_guard lock(mutex_);
+  Op& op = ops_[note.op];
+  if (!op.known) {
+    op.known = true;
+    op.hash = note.hash;
+    op.what = note.said();
+    op.rank = rank;
   }
-  if (wrong.empty()) return all_begun(note.op);
-  const Error error(ErrorKind::peer, wrong);
+  if (op.hash != note.hash || op.what != note.said()) {
+    const bool swap = rank < op.rank;
+    const int low = std::min(rank, op.rank), high = std::max(rank, op.rank);
+    return std::pair(Error(ErrorKind::peer, cat("the ranks do not run the same program: rank ", low, " comes to ", swap ? note.said() : op.what,
+                                                ", where rank ", high, " comes to ", swap ? op.what : note.said())),
+                     Difference{note.op, {low, high}});
+  }
+  op.sum += note.sum;
+  all = ++op.begun == peers_.ranks();
+  if (!all || op.sum == 0) return std::nullopt;
+  return std::pair(Error(ErrorKind::peer, cat(op.what, " do not fit together: two ranks disagree about what they send each other")),
+                   Difference{note.op, {-1, 0}});
+}
+
+void Agreement::take_begun(int rank, const Note& note) {
+  bool all = false;
+  const auto wrong = count_begun(rank, note, all);
+  if (!wrong) return all ? all_begun(note.op) : void();
+  const auto& [error, difference] = *wrong;
   Note told = Note::of_failure(error, {});
   told.op = note.op;
-  told.ranks[0] = static_cast<std::uint32_t>(std::min(rank, other));
-  told.ranks[1] = static_cast<std::uint32_t>(std::max(rank, other));
-  if (fail_here(error, {}, Difference{note.op, {std::min(rank, other), std::max(rank, other)}})) broadcast(told);
+  for (int i : {0, 1}) told.ranks[i] = static_cast<std::uint32_t>(difference.ranks[i]);
+  if (fail_here(error, {}, difference)) broadcast(told);
 }
 
 void Agreement::all_begun(std::uint64_t op) {

@@ -26,6 +26,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -48,8 +49,8 @@ class Agreement {
   Agreement(const Agreement&) = delete;
   Agreement& operator=(const Agreement&) = delete;
 
-  // This rank begins its next op; `hash` and `what` are those of the others. Throws what has failed.
-  std::uint64_t begin(std::uint64_t hash, std::string_view what);
+  // This rank begins its next op; `hash` and `what` are those of the others, and `sum` adds up to 0 over all ranks. Throws what has failed.
+  std::uint64_t begin(std::uint64_t hash, std::string_view what, std::uint64_t sum = 0);
   // On all ranks; throws what has failed. `meanwhile` is called some twenty times a second, and what it throws ends the wait alone.
   void await_begun(std::uint64_t op, const std::function<void()>& meanwhile = {});
   void end(std::uint64_t op, const Spent& spent = {});  // here; of a launch with what this rank has spent so far
@@ -57,7 +58,7 @@ class Agreement {
   // A peer's end alone may be the end of a longer story: rank 0 is told, and its word awaited for half a second.
   void fail(const Error& error, std::optional<int> lost = {});
 
-  // Where two ranks began something else at one op: those two. From the failure on, the same on all ranks.
+  // Where two ranks began something else at one op: those two; -1 and 0 where all that is known is their sum. From the failure on, the same on all.
   struct Difference {
     std::uint64_t op = 0;
     int ranks[2] = {0, 0};
@@ -69,7 +70,7 @@ class Agreement {
   struct Line;
   struct Op {  // rank 0's
     bool known = false;
-    std::uint64_t hash = 0;
+    std::uint64_t hash = 0, sum = 0;
     std::string what;
     int rank = 0;  // that began it first
     int begun = 0, ended = 0;
@@ -79,6 +80,7 @@ class Agreement {
   void serve();
   void take(int rank, const Note& note);
   void take_begun(int rank, const Note& note);
+  std::optional<std::pair<Error, Difference>> count_begun(int rank, const Note& note, bool& all);
   void all_begun(std::uint64_t op);
   void all_ended(std::uint64_t op);
   bool take_ended(int rank, const Note& note);

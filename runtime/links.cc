@@ -2,9 +2,12 @@
 #include "runtime/links.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
+#include <tuple>
 
+#include "base/hash.h"
 #include "base/text.h"
 #include "runtime/loaded.h"
 #include "runtime/reduce.h"
@@ -91,6 +94,56 @@ comm::CollectiveSpec spec_of(const Plan& plan, const Actor& actor) {
 
 ById<CommunicatorId, std::unique_ptr<comm::LocalHub>> link_members(const Plan& plan, const ConnectRank& connect) {
   return Linking(plan, connect).run();
+}
+
+namespace {
+
+// Of one collective, by member elsewhere: the bytes of its messages from the higher member to the lower, and from the lower to the higher.
+std::map<int, std::array<std::string, 2>> messages_elsewhere(const Plan& plan, const Actor& actor) {
+  const Communicator& group = plan.communicators[actor.collective->communicator];
+  std::map<int, std::array<std::string, 2>> out;
+  if (std::all_of(group.members.begin(), group.members.end(), [&](const PlanDevice& d) { return is_here(plan, d); })) return out;
+  const comm::CollectiveSpec spec = spec_of(plan, actor);
+  for (const comm::PlannedMessage& message : comm::messages_of(spec)) {
+    if (is_here(plan, group.members[static_cast<std::size_t>(message.peer)])) continue;
+    out[message.peer][message.sent == (spec.member < message.peer)] += cat(" ", message.bytes);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Exchange> exchanges_of(const Plan& plan) {
+  std::map<std::tuple<CommunicatorId, int, int>, std::map<int, std::string>> lines;  // by link, by turn
+  for (const Actor& actor : plan.actors) {
+    if (!actor.collective) continue;
+    const Collective& c = *actor.collective;
+    const Communicator& group = plan.communicators[c.communicator];
+    const int member = member_of(group, device_of(plan, actor));
+    for (const auto& [peer, bytes] : messages_elsewhere(plan, actor)) {
+      auto name = [&](int of) { return device_name(group.members[static_cast<std::size_t>(of)]); };
+      const std::string low = name(std::min(member, peer)), high = name(std::max(member, peer));
+      for (int turn : c.turns)
+        lines[{c.communicator, member, peer}][turn] = cat("turn ", turn, ", ", group.sequence[static_cast<std::size_t>(turn)], ": ", low, " to ",
+                                                          high, " bytes", bytes[1], "; ", high, " to ", low, " bytes", bytes[0], "\n");
+    }
+  }
+  std::vector<Exchange> out;
+  for (const auto& [between, turns] : lines) {
+    const auto& [communicator, member, peer] = between;
+    const Communicator& group = plan.communicators[communicator];
+    Exchange& one = out.emplace_back(Exchange{group.members[static_cast<std::size_t>(peer)].rank, {}});
+    one.text = cat("members ", std::min(member, peer), " and ", std::max(member, peer), " of ",
+                   join(group.members, " ", [](const PlanDevice& device) { return device_name(device); }), ", ", group.sequence.size(), " turns\n");
+    for (const auto& [turn, line] : turns) one.text += line;
+  }
+  return out;
+}
+
+std::uint64_t sum_of(int rank, const std::vector<Exchange>& exchanges) {
+  std::uint64_t sum = 0;
+  for (const Exchange& one : exchanges) sum += rank < one.rank ? hash_text(one.text) : 0 - hash_text(one.text);
+  return sum;
 }
 
 }  // namespace karez::runtime

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "comm/collective.h"
 #include "comm/local_hub.h"
@@ -23,5 +24,16 @@ using ConnectRank = std::function<std::unique_ptr<comm::Link>(int rank, const st
 // A link is named by what all ranks agree on: the communicator's members and sequence and the two that it joins, never a plan's own numbers.
 // Whoever exchanges no byte in any collective of the sequence has no link.
 ById<CommunicatorId, std::unique_ptr<comm::LocalHub>> link_members(const Plan& plan, const ConnectRank& connect);
+
+// What a plan's collectives exchange with one other rank over one link: who is joined, then for each collective in its turn the bytes of its messages
+// in their order. Both ranks say the same where their plans agree.
+struct Exchange {
+  int rank = 0;  // the other
+  std::string text;
+};
+std::vector<Exchange> exchanges_of(const Plan& plan);
+
+// Over all ranks these add up to 0 where any two of them say the same of what they exchange.
+std::uint64_t sum_of(int rank, const std::vector<Exchange>& exchanges);
 
 }  // namespace karez::runtime

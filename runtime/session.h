@@ -38,6 +38,7 @@ namespace karez::runtime {
 
 class Agreement;
 class Heart;
+struct Exchange;
 struct Spent;
 class Launch;
 class Launches;
@@ -75,6 +76,7 @@ struct SessionOptions {
   std::string flight = {};       // a folder for what the workers did last, written when something fails (flight.h); "": none
   // For tests.
   Delays delays = {};
+  std::function<void(Plan&)> plans = {};            // told each plan whose links are compared with other ranks': it may change it
   std::function<void(comm::Endpoint&)> links = {};  // told each endpoint of a plan that is loaded: it may put links of its own there
 };
 
@@ -167,10 +169,13 @@ class Session {
   Launch launch(int plan, const Feeds& feeds = {}, const Results& arrays = {}, std::uint64_t op = 0);
 
   // With several ranks: what this rank does next, as the others do (agreement.h); with none it is nothing, and number 0. All throw what has failed.
-  std::uint64_t begin_op(std::uint64_t hash, const std::string& what);
-  void await_op(std::uint64_t op);                                             // until all ranks have begun it
-  void end_op(std::uint64_t op);                                               // one that sets no launch going
-  std::optional<std::pair<int, int>> differing_ranks(std::uint64_t op) const;  // two that began something else there, if that is what failed
+  // `sum` adds up to 0 over all ranks.
+  std::uint64_t begin_op(std::uint64_t hash, const std::string& what, std::uint64_t sum = 0);
+  void await_op(std::uint64_t op);  // until all ranks have begun it
+  void end_op(std::uint64_t op);    // one that sets no launch going
+  // Two that began something else there, if that is what failed; -1 and 0 where all that is known is that the sums of some are wrong.
+  std::optional<std::pair<int, int>> differing_ranks(std::uint64_t op) const;
+  std::vector<Exchange> exchanges(const Plan& plan) const;  // what its links to other ranks carry
 
   void wait_for_room();  // until `launch` would not wait
 

@@ -3,6 +3,7 @@
 
 #include "comm/peers.h"
 #include "runtime/agreement.h"
+#include "runtime/links.h"
 #include "runtime/loaded.h"
 #include "runtime/session.h"
 #include "runtime/worker.h"
@@ -16,9 +17,16 @@ std::string Session::links_of(const Plan& plan) {
   return cat("program ", plan.program_hash, " ", linked_[plan.program_hash]++, "\n");
 }
 
-std::uint64_t Session::begin_op(std::uint64_t hash, const std::string& what) {
+std::vector<Exchange> Session::exchanges(const Plan& plan) const {
+  if (!options_.plans) return exchanges_of(plan);
+  Plan told = plan;
+  options_.plans(told);
+  return exchanges_of(told);
+}
+
+std::uint64_t Session::begin_op(std::uint64_t hash, const std::string& what, std::uint64_t sum) {
   ++ops_;
-  return agreement_ == nullptr ? 0 : agreement_->begin(hash, what);
+  return agreement_ == nullptr ? 0 : agreement_->begin(hash, what, sum);
 }
 void Session::await_op(std::uint64_t op) {
   if (agreement_ == nullptr) return;

@@ -52,6 +52,16 @@ def lines_of(result, rank):
     return [line for line in result.stderr.splitlines() if line.startswith(f"[{rank}] ")]
 
 
+def test_a_rank_whose_kernels_choose_other_instructions_is_refused():
+    limited = f'if [ "$KAREZ_RANK" = 2 ]; then export DNNL_MAX_CPU_ISA=SSE41; fi; exec "{RANK}"'
+    started = Started("run", "-n", 3, "sh", "-c", limited)
+    result = started.wait(20)
+    assert result.returncode not in (0, PEER, HANG), result
+    for rank in range(3):
+        said = "\n".join(lines_of(result, rank))
+        assert re.search(r"rank 2's World differs from rank 0's: 'oneDNN = (.*), instructions 1' against 'oneDNN = \1, instructions \d+'", said), result.stderr
+
+
 def test_a_killed_rank_is_named_with_launch_and_op_that_were_waited_for():
     """Seen within a second, all down within three; run_test.py looks for what is left."""
     for trial in range(3 * TRIALS):

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "api/inside/agree.h"
 #include "api/inside/rooms.h"
 #include "base/hash.h"
 #include "base/text.h"
@@ -55,7 +56,9 @@ template <class Make> int loaded(WorldState& world, const std::string& what, con
     std::rotate(known, known + 1, gathers.end());
     return gathers.back().plan;
   }
-  gathers.push_back({what, world.session.load(plan_of(world, mesh, make)), world.generation});
+  const Plan plan = plan_of(world, mesh, make);
+  agree_on_links(world, plan, cat("the links of a read of ", what));
+  gathers.push_back({what, world.session.load(plan), world.generation});
   if (gathers.size() > kept_gathers) {
     world.session.unload(gathers.front().plan);
     gathers.erase(gathers.begin());

@@ -2,12 +2,16 @@
 #include "api/inside/ranks.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <sstream>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -166,8 +170,8 @@ std::string cpu_class() {
 #endif
 }
 
-std::string must_be_equal(const WorldOptions& options) {
-  return cat("processor = ", cpu_class(), "\ndevices = ", options.devices, "\nseed = ", options.seed, "\nteam = ", options.team,
+std::string must_be_equal(const WorldOptions& options, const std::string& versions) {
+  return cat(versions, "processor = ", cpu_class(), "\ndevices = ", options.devices, "\nseed = ", options.seed, "\nteam = ", options.team,
              "\nin_flight = ", options.in_flight, "\n");
 }
 
@@ -189,7 +193,7 @@ std::string verdict(const std::vector<Offer>& offers, std::string costs, std::st
   for (std::size_t rank = 0; rank < offers.size(); ++rank) {
     const Offer& offer = offers[rank];
     if (offer.equal != offers[0].equal)
-      return cat("-the options of rank ", rank, "'s World differ from those of rank 0's: ", first_difference(offer.equal, offers[0].equal));
+      return cat("-rank ", rank, "'s World differs from rank 0's: ", first_difference(offer.equal, offers[0].equal));
     agreed.cores = std::min(agreed.cores, std::max(1, offer.cores / sharing[offer.machine]));
     if (offer.memory > 0 && (agreed.memory == 0 || offer.memory < agreed.memory)) agreed.memory = offer.memory;
   }
@@ -198,11 +202,11 @@ std::string verdict(const std::vector<Offer>& offers, std::string costs, std::st
 
 }  // namespace
 
-Agreed WorldRanks::agree(const WorldOptions& options, const CostTable& costs) const {
+Agreed WorldRanks::agree(const WorldOptions& options, const CostTable& costs, const std::string& versions) const {
   const device::CpuBudget budget = device::cpu_budget();
   if (alone()) return {budget.cores, options.memory, {}, costs.print()};
   comm::StoreClient& store = joined_->meeting.store();
-  const Offer mine{must_be_equal(options), cat(comm::this_host(), " cpus ", base::join(budget.cpus, " ")), joined_->peers.host(),
+  const Offer mine{must_be_equal(options, versions), cat(comm::this_host(), " cpus ", base::join(budget.cpus, " ")), joined_->peers.host(),
                    crowded_ ? 1 : budget.cores, options.memory};
   store.set(offer_of(rank_), mine.print());
   if (rank_ == 0) {
@@ -217,20 +221,96 @@ Agreed WorldRanks::agree(const WorldOptions& options, const CostTable& costs) co
   return Agreed::parse(std::string_view(said).substr(1));
 }
 
-std::string WorldRanks::first_difference(std::uint64_t op, std::pair<int, int> of, const std::string& mine) const {
-  comm::StoreClient& store = joined_->meeting.store();
-  auto key = [&](int rank) { return cat("text/", op, "/", rank); };
-  constexpr std::size_t most = (1 << 20) - 1;  // that the store takes
-  if (rank_ == of.first || rank_ == of.second) store.set(key(rank_), mine.substr(0, most));
-  std::istringstream first(store.wait(key(of.first))), second(store.wait(key(of.second)));
+namespace {
+
+constexpr std::size_t most_text = (1 << 20) - 1;  // that the store takes
+
+// The first lines in which two ranks' texts differ.
+std::optional<std::string> lines_apart(int low, const std::string& low_text, int high, const std::string& high_text) {
+  std::istringstream first(low_text), second(high_text);
   std::string a, b;
   while (true) {
     const bool more_a = static_cast<bool>(std::getline(first, a)), more_b = static_cast<bool>(std::getline(second, b));
-    if (!more_a && !more_b) return "their texts are equal; their kernels, options or versions differ";
+    if (!more_a && !more_b) return std::nullopt;
     if (!more_a) a = "(nothing more)";
     if (!more_b) b = "(nothing more)";
-    if (a != b) return cat("rank ", of.first, ": ", a, "\nrank ", of.second, ": ", b);
+    if (a != b) return cat("rank ", low, ": ", a, "\nrank ", high, ": ", b);
   }
+}
+
+// ">1", then the lines that are about rank 1, and so on.
+std::map<int, std::string> links_by_rank(const std::string& text) {
+  std::map<int, std::string> out;
+  std::istringstream in(text);
+  std::string* lines = nullptr;
+  for (std::string line; std::getline(in, line);) {
+    if (!line.empty() && line[0] == '>') lines = &out[std::atoi(line.c_str() + 1)];
+    else if (lines != nullptr) *lines += line + "\n";
+  }
+  return out;
+}
+
+std::string first_unfit(std::vector<std::map<int, std::string>>& said) {
+  const int ranks = static_cast<int>(said.size());
+  for (int low = 0; low < ranks; ++low)
+    for (int high = low + 1; high < ranks; ++high) {
+      std::string &of_low = said[static_cast<std::size_t>(low)][high], &of_high = said[static_cast<std::size_t>(high)][low];
+      if (const auto apart = lines_apart(low, of_low, high, of_high)) return *apart;
+    }
+  return "their texts are equal as far as they go";
+}
+
+}  // namespace
+
+std::string WorldRanks::first_difference(std::uint64_t op, std::pair<int, int> of, const std::string& mine) const {
+  comm::StoreClient& store = joined_->meeting.store();
+  auto key = [&](int rank) { return cat("text/", op, "/", rank); };
+  if (rank_ == of.first || rank_ == of.second) store.set(key(rank_), mine.substr(0, most_text));
+  const auto apart = lines_apart(of.first, store.wait(key(of.first)), of.second, store.wait(key(of.second)));
+  linger(cat("text/", op));
+  return apart.value_or("their texts are equal; their kernels, options or versions differ");
+}
+
+std::string WorldRanks::unfit_links(std::uint64_t op, const std::map<int, std::string>& mine) const {
+  comm::StoreClient& store = joined_->meeting.store();
+  auto key = [&](int rank) { return cat("links/", op, "/", rank); };
+  std::string text;
+  for (const auto& [rank, lines] : mine) text += cat(">", rank, "\n", lines);
+  store.set(key(rank_), text.substr(0, most_text));
+  if (rank_ == 0) {
+    std::vector<std::map<int, std::string>> said;
+    for (int rank = 0; rank < ranks_; ++rank) said.push_back(links_by_rank(store.wait(key(rank))));
+    store.set(cat("links/", op), first_unfit(said));
+  }
+  const std::string verdict = store.wait(cat("links/", op));
+  linger(cat("links/", op));
+  return verdict;
+}
+
+std::vector<int> WorldRanks::missing(const std::string& word, double seconds) const {
+  comm::StoreClient& store = joined_->meeting.store();
+  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  store.set(cat(word, "/", rank_), "here");
+  std::vector<int> out;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    while (!store.get(cat(word, "/", rank))) {
+      store.check();
+      if (std::chrono::steady_clock::now() < until) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        continue;
+      }
+      out.push_back(rank);
+      break;
+    }
+  }
+  return out;
+}
+
+// Rank 0 serves what the others still read.
+void WorldRanks::linger(const std::string& word) const {
+  try {
+    missing(cat(word, "/read"), 1);
+  } catch (const Error&) {}  // somebody has gone: there is nothing left to read for that one
 }
 
 }  // namespace karez

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "api/inside/link_costs.h"
 #include "api/world.h"
@@ -40,13 +42,19 @@ class WorldRanks {
   bool alone() const { return ranks_ == 1; }
   comm::Peers* peers() const;  // null where this rank is alone
 
-  // Called by all ranks, with their options: throws on all of them where those differ that must be equal.
-  Agreed agree(const WorldOptions& options, const CostTable& costs) const;
+  // Called by all ranks, with their options and the versions of what they compute with, a line each: throws on all of them where what must be equal
+  // is not.
+  Agreed agree(const WorldOptions& options, const CostTable& costs, const std::string& versions) const;
   // Of the texts that two ranks have, the first lines that differ: "rank 0: ...\nrank 2: ...". Called by all ranks.
   std::string first_difference(std::uint64_t op, std::pair<int, int> of, const std::string& mine) const;
+  // What each rank says of its links to another one, by that rank's number, as lines: the first two ranks that say different things, and what.
+  std::string unfit_links(std::uint64_t op, const std::map<int, std::string>& mine) const;
 
  private:
   struct Joined;
+  // Says this word to all, and gives those who have not said it when so long is over. Throws where one has gone.
+  std::vector<int> missing(const std::string& word, double seconds) const;
+  void linger(const std::string& word) const;
   std::unique_ptr<Joined> joined_;  // null where this rank is alone
   int rank_ = 0, ranks_ = 1;
   bool crowded_ = false;  // more ranks than cores here, somebody said

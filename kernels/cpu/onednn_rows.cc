@@ -68,6 +68,12 @@ std::vector<KernelRow> onednn_rows() {
   return rows;
 }
 
+std::string onednn_version() {
+  const dnnl::version_t* version = dnnl::version();
+  return cat(version->major, ".", version->minor, ".", version->patch, " (", version->hash, "), instructions ",
+             static_cast<int>(dnnl::get_effective_cpu_isa()));
+}
+
 std::string onednn_implementation(const CallSpec& call) {
   std::string name;
   for (const auto& [op, build] : builds)

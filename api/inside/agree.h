@@ -1,0 +1,19 @@
+// What all ranks of a world compare before they run something together. Each throws on all of them where two differ, with the first difference; in a
+// world of one rank each is nothing.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "api/inside/world_state.h"
+
+namespace karez {
+
+// That all have made this program, before any of them goes on; `text` is its own, asked for where two differ. `who` names it.
+void agree_on_program(WorldState& world, std::uint64_t hash, const std::string& who, const std::function<std::string()>& text);
+
+// That each two ranks see what goes between them alike, before the first link is made. Also by ranks that have no part in the plan.
+void agree_on_links(WorldState& world, const plan::Plan& plan, const std::string& who);
+
+}  // namespace karez

@@ -1,0 +1,89 @@
+// What ranks compare before they run anything together: the libraries they compute with, and what goes between each two of them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "api/inside/ranks.h"
+#include "api/inside/test_ranks.h"
+#include "api/karez.h"
+#include "api/test_texts.h"
+#include "kernels/cpu/libraries.h"
+#include "runtime/session.h"
+
+namespace karez {
+namespace {
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+std::vector<std::string> told(int ranks, const std::function<void(const Ranks&)>& body) {
+  std::vector<std::string> out(static_cast<std::size_t>(ranks));
+  on_ranks(ranks, [&](const Ranks& here) { out[static_cast<std::size_t>(here.rank)] = error_of([&] { body(here); }); });
+  return out;
+}
+
+TEST(RanksThatDiffer, ARankWithAnotherLibraryIsRefusedByAllWithBothVersions) {
+  const std::string mine = kernels::library_versions();
+  EXPECT_THAT(mine, ::testing::MatchesRegex("Karez = [0-9.]+\ncompiler = .*\nC library = [0-9.]+\noneDNN = [0-9.]+ .*, instructions [0-9]+\n"
+                                            "Highway = [0-9.]+, [A-Z0-9_]+\nEigen = [0-9.]+\n"));
+  for (const std::string line : {"Karez", "oneDNN", "Highway", "C library"}) {
+    const std::size_t at = mine.find(line + " = ") + line.size() + 3;
+    const std::string other = std::string(mine).replace(at, 1, "99"), end = mine.substr(at + 1, mine.find('\n', at) - at - 1);
+    const auto texts = told(3, [&](const Ranks& here) {
+      WorldOptions options{.ranks = here};
+      WorldRanks(options).agree(options, {}, here.rank == 2 ? other : mine);
+    });
+    EXPECT_THAT(texts,
+                Each(base::cat("rank 2's World differs from rank 0's: '", line, " = 99", end, "' against '", line, " = ", mine[at], end, "'")));
+  }
+}
+
+// One step with several collectives of one communicator; rank 2 sees another plan than the others.
+std::vector<std::string> told_with_plans(const std::function<void(plan::Plan&)>& changes) {
+  return told(3, [&](const Ranks& here) {
+    World world({.ranks = here, .session = [&](runtime::SessionOptions& options) {
+                   if (here.rank == 2) options.plans = changes;
+                 }});
+    auto gathered = [](Tensor x) { return with_layout(with_layout(x, {"d"}) * 2.0, {}); };
+    auto f = compile(world.mesh("d=3"), [&](Tensor x, Tensor y) { return std::pair{gathered(x), gathered(y)}; }, {.name = "step"});
+    f(HostArray::of<double>({3}, {1, 2, 3}), HostArray::of<double>({6}, {1, 2, 3, 4, 5, 6})).wait();
+  });
+}
+
+TEST(RanksThatDiffer, WhatTwoRanksSeeOtherwiseOfTheirLinkIsNamedBeforeTheFirstLaunch) {
+  EXPECT_THAT(told_with_plans([](plan::Plan&) {}), Each("no error"));
+  const auto collectives = [](plan::Plan& plan, const std::function<void(plan::Collective&)>& change) {
+    for (plan::Actor& actor : plan.actors)
+      if (actor.collective) change(*actor.collective);
+  };
+  const std::vector<std::pair<std::string, std::function<void(plan::Plan&)>>> lies = {
+      {"bytes",
+       [](plan::Plan& plan) {
+         for (plan::Communicator& group : plan.communicators) group.chunk = 8;
+       }},
+      {"order",
+       [&](plan::Plan& plan) {
+         for (plan::Communicator& group : plan.communicators) std::reverse(group.sequence.begin(), group.sequence.end());
+         collectives(plan, [&](plan::Collective& c) {
+           for (int& turn : c.turns) turn = static_cast<int>(plan.communicators[c.communicator].sequence.size()) - 1 - turn;
+         });
+       }},
+      {"peers", [&](plan::Plan& plan) { collectives(plan, [](plan::Collective& c) { c.algorithm = c.algorithm == "ring" ? "direct" : "ring"; }); }},
+      {"nothing at all", [&](plan::Plan& plan) {
+         for (plan::Actor& actor : plan.actors) actor.collective.reset();
+       }}};
+  for (const auto& [what, lie] : lies) {
+    const auto begin = std::chrono::steady_clock::now();
+    const auto texts = told_with_plans(lie);
+    EXPECT_THAT(texts, Each(AllOf(HasSubstr("the links of function 'step' (ranks_agree_test.cc:"),
+                                  HasSubstr("two ranks disagree about what they send"), ::testing::ContainsRegex("\nrank [01]: .*\nrank 2: "))))
+        << what;
+    EXPECT_THAT(texts, Each(texts[0])) << what << ": the same on all ranks";
+    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 3) << what;
+  }
+}
+
+}  // namespace
+}  // namespace karez

@@ -1,0 +1,31 @@
+// Versions of libraries, as they are found at run time where they can be asked.
+#include "kernels/cpu/libraries.h"
+
+#include "kernels/cpu/hwy_targets.h"
+
+#include <gnu/libc-version.h>
+#include <hwy/highway.h>
+#include <hwy/targets.h>
+
+#include <Eigen/Core>
+
+#include "base/text.h"
+
+namespace karez::kernels {
+namespace {
+
+// Of those that a file of ours is compiled for the best, which is what its calls go to; Highway's own numbers rise as instructions get older.
+std::string highway_target() {
+  const std::int64_t all = hwy::SupportedTargets() & HWY_TARGETS;
+  return hwy::TargetName(all & -all);
+}
+
+}  // namespace
+
+std::string library_versions() {
+  return cat("Karez = ", KAREZ_VERSION, "\ncompiler = ", __VERSION__, "\nC library = ", gnu_get_libc_version(), "\noneDNN = ", onednn_version(),
+             "\nHighway = ", HWY_MAJOR, ".", HWY_MINOR, ", ", highway_target(), "\nEigen = ", EIGEN_WORLD_VERSION, ".", EIGEN_MAJOR_VERSION, ".",
+             EIGEN_MINOR_VERSION, "\n");
+}
+
+}  // namespace karez::kernels
