@@ -27,10 +27,21 @@ target_compile_options(karez_python PRIVATE -O2)  # nanobind would have -Os
 set_target_properties(karez_python PROPERTIES OUTPUT_NAME _core LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/python/karez)
 
 # The package's own files stand beside the module as links, so that an edit needs no build.
-file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/python ${CMAKE_SOURCE_DIR}/python/karez/*.py)
+file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/python ${CMAKE_SOURCE_DIR}/python/karez/*.py
+     ${CMAKE_SOURCE_DIR}/python/karez/py.typed)
 foreach(source ${sources})
   get_filename_component(folder ${CMAKE_BINARY_DIR}/python/${source} DIRECTORY)
   file(MAKE_DIRECTORY ${folder})
   file(CREATE_LINK ${CMAKE_SOURCE_DIR}/python/${source} ${CMAKE_BINARY_DIR}/python/${source} SYMBOLIC)
 endforeach()
+
+# The stub of the module, for type checkers.
+set(stub ${CMAKE_BINARY_DIR}/python/karez/_core.pyi)
+list(TRANSFORM sources PREPEND ${CMAKE_SOURCE_DIR}/python/)
+add_custom_command(
+  OUTPUT ${stub}
+  COMMAND ${Python_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/python_stubs.py ${CMAKE_BINARY_DIR}/python ${stub}
+  DEPENDS karez_python ${CMAKE_SOURCE_DIR}/tools/python_stubs.py ${sources})
+add_custom_target(karez_stubs ALL DEPENDS ${stub})
+install(FILES ${stub} DESTINATION karez COMPONENT python EXCLUDE_FROM_ALL)
 install(TARGETS karez_python LIBRARY DESTINATION karez COMPONENT python EXCLUDE_FROM_ALL)  # by pip, see pyproject.toml

@@ -3,32 +3,36 @@
 import argparse
 import sys
 import time
+from typing import Any, Tuple
 
 import numpy as np
+import numpy.typing as npt
 
 import karez as kz
 from karez import F, P, nn
 
+Ints = npt.NDArray[np.integer[Any]]
+
 
 class Block(nn.Module):
-    def __init__(self, width, heads):
+    def __init__(self, width: int, heads: int) -> None:
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.attention = nn.MultiHeadAttention(width, heads, is_causal=True)
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
-    def forward(self, x):
+    def forward(self, x: kz.Tensor) -> Any:
         x = x + self.attention(self.norm1(x))
         return x + self.down(F.gelu(self.up(self.norm2(x))))
 
 
 class CharGpt(nn.Module):
-    def __init__(self, characters, layers, heads, width, context):
+    def __init__(self, characters: int, layers: int, heads: int, width: int, context: int) -> None:
         self.token = nn.Parameter((characters, width), nn.init.normal(0.02))
         self.position = nn.Parameter((context, width), nn.init.normal(0.02))
         self.blocks = [Block(width, heads) for _ in range(layers)]
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, characters, bias=False)
 
-    def forward(self, x):  # [n, context] -> [n, context, characters]
+    def forward(self, x: kz.Tensor) -> Any:  # [n, context] -> [n, context, characters]
         x = F.embedding(x, self.token) + self.position
         for block in self.blocks:
             x = block(x)
@@ -42,7 +46,7 @@ COLUMN_THEN_ROW = {
 }
 
 
-def options():
+def options() -> argparse.Namespace:
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("--data", required=True, help="a text file")
     words.add_argument("--mesh", default="", help="axes and sizes, data=2,model=2; none: one device")
@@ -59,13 +63,13 @@ def options():
     return words.parse_args()
 
 
-def windows(text, starts, context):
+def windows(text: Ints, starts: Ints, context: int) -> Tuple[Ints, Ints]:
     """Inputs [n, context] and what follows each of their characters, [n * context]."""
     at = np.asarray(starts)[:, None] + np.arange(context)
     return text[at], text[at + 1].reshape(-1)
 
 
-def main():
+def main() -> bool:
     o = options()
     with open(o.data, encoding="utf-8") as file:
         text = file.read()
@@ -80,7 +84,7 @@ def main():
     rules = COLUMN_THEN_ROW if "model" in mesh.axes else {}
 
     @kz.compile(mesh=mesh, rules=rules)
-    def step(x, y):
+    def step(x: kz.Tensor, y: kz.Tensor) -> kz.Tensor:
         loss = F.cross_entropy(net(x).flatten(0, 1), y)
         loss.backward()
         nn.utils.clip_grad_norm_(net.parameters(), 1.0)
@@ -88,11 +92,11 @@ def main():
         return loss
 
     @kz.compile(mesh=mesh)
-    def evaluate(x, y, weights):
+    def evaluate(x: kz.Tensor, y: kz.Tensor, weights: kz.Tensor) -> kz.Tensor:
         return F.cross_entropy(net(x).flatten(0, 1), y, row_weights=weights) * weights.sum()
 
     @kz.compile(mesh=mesh)
-    def following(x, place):
+    def following(x: kz.Tensor, place: kz.Tensor) -> kz.Tensor:
         return F.softmax(net(x)[0][place] / 0.8)
 
     random, begin = np.random.default_rng(o.seed), time.time()
@@ -119,7 +123,7 @@ def main():
         chances = following(np.pad(seen, (0, o.context - len(seen)))[None], len(seen) - 1).numpy().astype(np.float64)
         written.append(int(random.choice(alphabet.size, p=chances / chances.sum())))
     print("".join(alphabet[c] for c in written))
-    return total / counted <= o.at_most
+    return bool(total / counted <= o.at_most)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from typing import Any
 
 import karez as kz
 from karez import F, nn
@@ -10,26 +11,26 @@ MEAN, DEVIATION = 0.2860, 0.3530  # of the training images
 
 
 class Cnn(nn.Module):
-    def __init__(self):
+    def __init__(self) -> None:
         self.conv1, self.conv2 = nn.Conv2d(1, 16, 3), nn.Conv2d(16, 32, 3)
         self.fc1, self.fc2 = nn.Linear(32 * 5 * 5, 128), nn.Linear(128, 10)
 
-    def forward(self, x):
+    def forward(self, x: kz.Tensor) -> Any:
         x = F.max_pool2d(F.relu(self.conv1(x)), 2)
         x = F.max_pool2d(F.relu(self.conv2(x)), 2)
         return self.fc2(F.relu(self.fc1(x.flatten(1))))
 
 
 class Mlp(nn.Module):
-    def __init__(self):
+    def __init__(self) -> None:
         self.fc1, self.fc2 = nn.Linear(28 * 28, 256), nn.Linear(256, 128)
         self.fc3, self.fc4 = nn.Linear(128, 100), nn.Linear(100, 10)
 
-    def forward(self, x):
+    def forward(self, x: kz.Tensor) -> Any:
         return self.fc4(F.relu(self.fc3(F.relu(self.fc2(F.relu(self.fc1(x.flatten(1))))))))
 
 
-def options():
+def options() -> argparse.Namespace:
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("--data", default="/usr/share/datasets/fashion-mnist", help="directory of the IDX files")
     words.add_argument("--model", default="cnn", choices=["cnn", "mlp"])
@@ -43,7 +44,7 @@ def options():
     return words.parse_args()
 
 
-def main():
+def main() -> None:
     o = options()
     epochs = o.epochs if o.epochs is not None else 3 if o.model == "cnn" else 8
     adaptive = o.optimizer == "adam"
@@ -57,14 +58,14 @@ def main():
     optimizer = kz.optim.Adam(net.parameters(), lr=lr) if adaptive else kz.optim.SGD(net.parameters(), lr=lr, momentum=0.9)
 
     @kz.compile(mesh=mesh)
-    def step(x, y):
+    def step(x: kz.Tensor, y: kz.Tensor) -> kz.Tensor:
         loss = F.cross_entropy(net(x), y)
         loss.backward()
         optimizer.step()
         return loss
 
     @kz.compile(mesh=mesh)
-    def correct(x, y, w):
+    def correct(x: kz.Tensor, y: kz.Tensor, w: kz.Tensor) -> kz.Tensor:
         return F.correct_count(net(x), y, row_weights=w)
 
     steps = epochs * images.per_epoch

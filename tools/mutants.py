@@ -127,7 +127,7 @@ class Copy:
 
     def make(self, *targets):
         """None, or what the compiler said."""
-        rc, out = run(["ninja", "-C", str(self.build), *{target_of(one) for one in targets}], self.tree, None)
+        rc, out = run(["ninja", "-C", str(self.build), *{name for one in targets for name in targets_of(one)}], self.tree, None)
         return None if rc == 0 else "\n".join(line for line in out.splitlines() if "error" in line or "FAILED" in line)[:600]
 
     def test(self, who, limit):
@@ -144,9 +144,11 @@ class Copy:
         return rc == 0, time.monotonic() - begin
 
 
-def target_of(who):
-    """What is built for a test: its binary, or the Python package."""
-    return "karez_python" if who.endswith(".py") else who
+def targets_of(who):
+    """What is built for a test: its binary; or the Python package, and the command that starts ranks of it."""
+    if not who.endswith(".py"):
+        return [who]
+    return ["karez_python", "karez_command", *(["karez_stubs"] if who.endswith("test_types.py") else [])]
 
 
 def run(words, folder, limit):

@@ -1,25 +1,31 @@
 """Karez: deep learning on a mesh of devices, from a program written as if for one. `import karez as kz`."""
 
-from . import errors
+from . import errors as errors
 from .errors import (
-    DataError, DeviceError, Error, HangError, LayoutError, NameError, PeerError, ShapeError, TypeError, UserError,
+    DataError as DataError, DeviceError as DeviceError, Error as Error, HangError as HangError, LayoutError as LayoutError, NameError as
+    NameError, PeerError as PeerError, ShapeError as ShapeError, TypeError as TypeError, UserError as UserError,
 )
-from ._core import __version__
-from .dtypes import bool_, dtype, float32, float64, int32, int64
+from ._core import __version__ as __version__
+from .dtypes import bool_ as bool_, dtype as dtype, float32 as float32, float64 as float64, int32 as int32, int64 as int64
 from .functions import *
 from .pointwise import *
 from .rearranging import *
 from .products import *
 from .reductions import *
 from .random import *
-from .scan import scan
-from .sharing import from_dlpack
-from .functions import abs, all, any, max, min, pow, sum  # also by these names of Python's, which * leaves alone
-from .tensor import Tensor, tensor
-from .layouts import B, P, S
-from .worlds import Mesh, barrier, init, load, rank, ranks, reset, save, seed, world
-from .gradients import grad, value_and_grad
-from .compiled import Compiled, compile
-from .objects import broadcast_object
-from . import data, debug, nn, optim
-from .nn import functional as F
+from .scan import scan as scan
+from .sharing import from_dlpack as from_dlpack
+from .functions import abs as abs, all as all, any as any, max as max, min as min, pow as pow, sum as sum  # also by these names of Python's, which * leaves alone
+from .tensor import Tensor as Tensor, tensor as tensor
+from .layouts import B as B, P as P, S as S
+from .worlds import (
+    Mesh as Mesh, barrier as barrier, init as init, load as load, rank as rank, ranks as ranks, reset as reset, save as save, seed as seed, world
+    as world,
+)
+from .gradients import grad as grad, value_and_grad as value_and_grad
+from .compiled import Compiled as Compiled, compile as compile
+from .objects import broadcast_object as broadcast_object
+from . import data as data, debug as debug, nn as nn, optim as optim
+from .nn import functional
+
+F = functional

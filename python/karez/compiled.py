@@ -1,5 +1,9 @@
 """kz.compile: from a Python function of tensors to one of arrays that runs on a mesh."""
 
+from __future__ import annotations
+
+from typing import Any, Callable, Optional, overload
+
 import weakref
 from collections import OrderedDict
 
@@ -16,7 +20,16 @@ from .tensor import Tensor
 from .worlds import Mesh, check_fork
 
 
-def compile(function=None, *, mesh=None, rules=None, placements=None, microbatches=1, remat=(), check_nan=False, keep=16, name=None, off=()):
+@overload
+def compile(function: Callable[..., Any]) -> Compiled: ...
+@overload
+def compile(*, mesh: Any = ..., rules: Any = ..., placements: Any = ..., microbatches: int = ..., remat: Any = ..., check_nan: bool = ..., keep: int = ...,
+            name: Optional[str] = ..., off: Any = ...) -> Callable[[Callable[..., Any]], Compiled]: ...
+@overload
+def compile(function: Callable[..., Any], *, mesh: Any = ..., rules: Any = ..., placements: Any = ..., microbatches: int = ..., remat: Any = ...,
+            check_nan: bool = ..., keep: int = ..., name: Optional[str] = ..., off: Any = ...) -> Compiled: ...
+def compile(function: Any = None, *, mesh: Any = None, rules: Any = None, placements: Any = None, microbatches: int = 1, remat: Any = (),
+            check_nan: bool = False, keep: int = 16, name: Optional[str] = None, off: Any = ()) -> Any:
     """The function, traced and planned once for each signature of its arguments, and run by actors; also a decorator.
 
     mesh: a Mesh, or "data=2,model=2"; one device if there is none.
@@ -40,7 +53,7 @@ def compile(function=None, *, mesh=None, rules=None, placements=None, microbatch
 class Compiled:
     """A compiled function. Calling it returns at once; reading what it gives waits."""
 
-    def __init__(self, function, mesh, rules, name, options):
+    def __init__(self, function: Any, mesh: Any, rules: Any, name: Any, options: Any) -> None:
         self.__wrapped__, self.__doc__ = function, getattr(function, "__doc__", None)
         self.__name__ = name or getattr(function, "__name__", type(function).__name__)
         self._mesh, self._rules, self._options = mesh, rules, options
@@ -48,7 +61,7 @@ class Compiled:
         self._captured = Captured(function)
         self._latest = None
 
-    def __call__(self, *args, **keywords):
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
         check_fork()
         program, leaves = self._program(args, keywords)
         try:
@@ -59,7 +72,7 @@ class Compiled:
             values = program.heard(values)
         return trees.unflatten(program.results, iter(values))
 
-    def compile(self, *args, **keywords):
+    def compile(self, *args: Any, **keywords: Any) -> Any:
         """Plans for arguments of these shapes and dtypes, and runs nothing."""
         program, leaves = self._program(args, keywords)
         try:
@@ -68,7 +81,7 @@ class Compiled:
             raise without_own_frames(error)
         return self
 
-    def _program(self, args, keywords):
+    def _program(self, args: Any, keywords: Any) -> Any:
         leaves = []
         structure = trees.flatten((args, keywords) if keywords else args, _is_leaf, leaves)
         key = structure, bool(keywords), self._captured.key()
@@ -80,47 +93,47 @@ class Compiled:
         self._latest = program
         return program, leaves
 
-    def _require(self):
+    def _require(self) -> Any:
         if self._latest is None:
             raise UserError(f"function '{self.__name__}' has no plan before its first call (or `compile`)")
         return self._latest.function
 
-    def summary(self):
+    def summary(self) -> str:
         """A page about the plan of the latest signature: actors, transfers, memory, and what sets the pace."""
         return self._require().summary()
 
     @property
-    def plan(self):
+    def plan(self) -> str:
         """The text of the latest signature's plan."""
         return self._require().plan_text()
 
     @property
-    def graph(self):
+    def graph(self) -> str:
         """The text of the program as it was traced."""
         return self._require().graph_text()
 
     @property
-    def shard_report(self):
+    def shard_report(self) -> str:
         """"optimal", or how far from it the layouts may be."""
         return self._require().shard_report()
 
     @property
-    def peak_bytes(self):
+    def peak_bytes(self) -> int:
         """That a launch takes, with its variables, on the device where it takes most."""
         return self._require().peak_bytes()
 
-    def signatures(self):
+    def signatures(self) -> int:
         """How many are kept."""
         return sum(program.function.signatures() for program in self._programs.values())
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<compiled function {self.__name__} on {self._mesh or 'one device'}>"
 
 
 class Program:
     """One structure of arguments and flags: a function of a list of arrays."""
 
-    def __init__(self, owner, structure, with_keywords):
+    def __init__(self, owner: Any, structure: Any, with_keywords: Any) -> None:
         if not isinstance(owner._mesh, Mesh):
             owner._mesh = Mesh(owner._mesh or "")
         mesh, options = owner._mesh, dict(owner._options)
@@ -129,7 +142,7 @@ class Program:
         self.results, self.said = None, []  # what it gives, and what it prints besides
         weak_self, weak_owner = weakref.ref(self), weakref.ref(owner)  # C++ keeps the body, and Python sees no cycles there
 
-        def body(inputs):
+        def body(inputs: Any) -> Any:
             arguments = trees.unflatten(structure, iter(inputs))
             args, keywords = arguments if with_keywords else (arguments, {})
             with Recording(), debug.Listening() as listening:
@@ -144,7 +157,7 @@ class Program:
         self.function = _core.make_function(mesh._mesh, body, owner.__name__, file, line, rules, **options)
 
 
-    def heard(self, values):
+    def heard(self, values: Any) -> Any:
         """The results alone: those that are to be printed go where the program is run."""
         count = len(values) - sum(number for _, _, number in self.said)
         if _core.tracing():
@@ -154,17 +167,17 @@ class Program:
         return values[:count]
 
 
-def _is_leaf(value):
+def _is_leaf(value: Any) -> Any:
     if isinstance(value, (Tensor, numpy.ndarray, numpy.generic, float, _core.Feed)):
         return True
     return isinstance(value, int) and not isinstance(value, bool) or hasattr(value, "__array__")
 
 
-def _is_result(value):
+def _is_result(value: Any) -> Any:
     return isinstance(value, (Tensor, numpy.ndarray, numpy.generic, float)) or isinstance(value, int) and not isinstance(value, bool)
 
 
-def _type_of(leaf):
+def _type_of(leaf: Any) -> Any:
     if isinstance(leaf, float):
         return [], "float32"
     array = leaf if hasattr(leaf, "dtype") else numpy.asarray(leaf)
@@ -174,7 +187,7 @@ def _type_of(leaf):
 class Captured:
     """What a function has from outside of its arguments, and would trace otherwise with: flags, numbers, modules with theirs."""
 
-    def __init__(self, function):
+    def __init__(self, function: Any) -> None:
         function, self.own = getattr(function, "__func__", function), getattr(function, "__self__", function)
         code = getattr(function, "__code__", None)
         self.cells = list(getattr(function, "__closure__", None) or [])
@@ -182,7 +195,7 @@ class Captured:
         self.names = [name for name in (code.co_names if code else ())]
         self.last = -1, [], None  # changes, what was found, the key: replaced as one, for threads that call at once
 
-    def key(self):
+    def key(self) -> Any:
         """Equal where a trace would come out alike, as far as can be seen."""
         found = [self.own, *(_content(cell) for cell in self.cells), *(self.globals.get(name) for name in self.names)]
         count, before, key = self.last
@@ -192,7 +205,7 @@ class Captured:
         return key
 
 
-def _content(cell):
+def _content(cell: Any) -> Any:
     try:
         return cell.cell_contents
     except ValueError:  # not set yet
@@ -202,7 +215,7 @@ def _content(cell):
 _own = {"_path", "training"}  # of Module's, and seen to
 
 
-def _flags(value):
+def _flags(value: Any) -> Any:
     if isinstance(value, Module):
         return tuple((id(module), module.training, tuple(_attribute(name, one) for name, one in vars(module).items() if name not in _own)) for module in value.modules())
     if isinstance(value, (bool, int, float, str, type(None))):
@@ -212,7 +225,7 @@ def _flags(value):
     return id(value)
 
 
-def _attribute(name, value):
+def _attribute(name: Any, value: Any) -> Any:
     if isinstance(value, Parameter):
         return name, id(value), value.requires_grad
     if isinstance(value, (bool, int, float, str, type(None))):

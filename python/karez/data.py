@@ -1,5 +1,9 @@
 """Data: arrays and labelled images in batches, and a progress line."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy
 
 from ._core import Feed, ImageBatches, Progress
@@ -17,7 +21,7 @@ class Batches:
     left out of an epoch, or come as a smaller one with drop_last=False.
     """
 
-    def __init__(self, *arrays, batch=64, shuffle=True, seed=1, drop_last=True):
+    def __init__(self, *arrays: Any, batch: int = 64, shuffle: bool = True, seed: int = 1, drop_last: bool = True) -> None:
         if not arrays or not isinstance(batch, int) or batch < 1:
             raise UserError(f"Batches of {len(arrays)} arrays, {batch!r} rows each; at least one array and 1 row are meant")
         self.arrays = [numpy.asarray(array) for array in arrays]
@@ -29,19 +33,19 @@ class Batches:
             raise UserError(f"Batches of {batch} rows out of {self.rows}: there is not one")
         self._order = None, None  # of an epoch
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.per_epoch
 
-    def __iter__(self):
+    def __iter__(self) -> Any:
         """The first epoch; epoch(n) is another one."""
         return self.epoch(0)
 
-    def epoch(self, number):
+    def epoch(self, number: Any) -> Any:
         """The batches of one epoch."""
         for place in range(self.per_epoch):
             yield self.at(number * self.per_epoch + place)
 
-    def at(self, position):
+    def at(self, position: Any) -> Any:
         """The batch of this number: an array of each, or the one array's."""
         epoch, place = divmod(position, self.per_epoch)
         if self._order[0] != epoch:

@@ -1,17 +1,21 @@
 """The dtypes: kz.float32, float64, int32, int64 and bool_."""
 
+from __future__ import annotations
+
+from typing import Any
+
 
 class dtype:
     """An element type. NumPy's types and the names of both stand wherever one is taken."""
 
-    def __init__(self, name, short):
+    def __init__(self, name: Any, short: Any) -> None:
         self.name, self.short = name, short
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"karez.{self.name}"
 
     @property
-    def is_floating_point(self):
+    def is_floating_point(self) -> Any:
         return self.name.startswith("float")
 
 

@@ -1,5 +1,9 @@
 """What goes wrong, by kind: an Error for each of the C++ face's, whose text says what is wrong, both values, and the line of the program."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import builtins
 import os
 import types
@@ -47,7 +51,7 @@ class DataError(Error):
     """A file or source does not hold what it should."""
 
 
-def without_own_frames(error):
+def without_own_frames(error: Any) -> Any:
     """The error with a traceback of the program's frames alone; KAREZ_TRACEBACK=full leaves the package's in it."""
     if os.environ.get("KAREZ_TRACEBACK") == "full":
         return error

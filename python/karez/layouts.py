@@ -1,5 +1,9 @@
 """Words for layouts: P("data", None) by dimension, [S(0), B] by axis of the mesh."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from dataclasses import dataclass
 
 from .errors import LayoutError
@@ -13,7 +17,7 @@ class S:
 
 
 class _Broadcast:
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "B"
 
 
@@ -23,17 +27,17 @@ B = _Broadcast()  # on an axis of the mesh, whole everywhere
 class P(tuple):
     """For each dimension the mesh axis that splits it: P("model", None); "data+model" for both, None for none."""
 
-    def __new__(cls, *axes):
+    def __new__(cls, *axes: Any) -> Any:
         for axis in axes:
             if axis is not None and not isinstance(axis, str):
                 raise LayoutError(f"P takes names of mesh axes and None, not {axis!r}")
         return super().__new__(cls, axes)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"P({', '.join(map(repr, self))})"
 
 
-def by_dimension(layout, axes, what):
+def by_dimension(layout: Any, axes: Any, what: Any) -> Any:
     """Per dimension the names of the axes that split it, from P or from a list with one entry for each axis (name, size) of the mesh."""
     if isinstance(layout, P):
         return [axis or "" for axis in layout]

@@ -1,5 +1,9 @@
 """Optimisers, whose step() stands in a compiled function, and learning rates as functions of the step."""
 
+from __future__ import annotations
+
+from typing import Any, Tuple
+
 from . import _core
 from ._core import clip_by_global_norm, constant_schedule, cosine_schedule, linear_schedule, step_schedule
 from .errors import UserError
@@ -13,19 +17,19 @@ __all__ = [
 class Optimizer:
     """What all have: step(), zero_grad(), and lr, which may change between calls and compiles nothing."""
 
-    def __init__(self, params, core):
+    def __init__(self, params: Any, core: Any) -> None:
         self.params, self._core = params, core
 
     @property
-    def lr(self):
+    def lr(self) -> Any:
         """The learning rate of the calls from here on."""
         return self._core.lr
 
     @lr.setter
-    def lr(self, value):
+    def lr(self, value: Any) -> Any:
         self._core.lr = value
 
-    def step(self, grads=None):
+    def step(self, grads: Any = None) -> None:
         """Updates the parameters by p.grad, or by these gradients, one for each. In a function that is being compiled."""
         if grads is None:
             found = gradients()
@@ -36,13 +40,13 @@ class Optimizer:
             grads = [found[p._identity] if p._identity in found else _core.full(p.shape, 0, dtype=p.dtype) for p in self.params]
         self._core.step(list(grads))
 
-    def zero_grad(self, set_to_none=True):
+    def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets gradients. They never outlive a call of the compiled function, so that there it is needed only between two backward()."""
         for p in self.params if gradients() is not None else ():
             p.grad = None
 
 
-def _listed(params):
+def _listed(params: Any) -> Any:
     params = [p[1] if isinstance(p, tuple) else p for p in params]
     for p in params:
         if p._kind == "unbound":
@@ -53,7 +57,8 @@ def _listed(params):
 class SGD(Optimizer):
     """m = momentum m + (g + weight_decay w); w = w - lr m, or with nesterov w - lr (g + momentum m)."""
 
-    def __init__(self, params, lr=1e-2, momentum=0.0, weight_decay=0.0, nesterov=False, *, name="sgd"):
+    def __init__(self, params: Any, lr: float = 1e-2, momentum: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False, *,
+                 name: str = "sgd") -> None:
         params = _listed(params)
         super().__init__(params, _core.SGD(params, lr, momentum, weight_decay, nesterov, name))
 
@@ -61,7 +66,8 @@ class SGD(Optimizer):
 class Adam(Optimizer):
     """Kingma and Ba (2015), with bias correction."""
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, *, name="adam"):
+    def __init__(self, params: Any, lr: float = 1e-3, betas: Tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.0, *,
+                 name: str = "adam") -> None:
         params = _listed(params)
         super().__init__(params, _core.Adam(params, lr, betas, eps, weight_decay, False, name))
 
@@ -69,7 +75,8 @@ class Adam(Optimizer):
 class AdamW(Optimizer):
     """Adam whose weight decay does not pass through the moments: w = w - lr (step + weight_decay w)."""
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, *, name="adamw"):
+    def __init__(self, params: Any, lr: float = 1e-3, betas: Tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 1e-2, *,
+                 name: str = "adamw") -> None:
         params = _listed(params)
         super().__init__(params, _core.Adam(params, lr, betas, eps, weight_decay, True, name))
 
@@ -77,7 +84,8 @@ class AdamW(Optimizer):
 class RMSprop(Optimizer):
     """v = alpha v + (1 - alpha) g^2; w = w - lr g / (sqrt(v) + eps); centred and with momentum as PyTorch's."""
 
-    def __init__(self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0, centered=False, *, name="rmsprop"):
+    def __init__(self, params: Any, lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0.0, momentum: float = 0.0,
+                 centered: bool = False, *, name: str = "rmsprop") -> None:
         params = _listed(params)
         super().__init__(params, _core.RMSprop(params, lr, alpha, eps, weight_decay, momentum, centered, name))
 
@@ -85,7 +93,8 @@ class RMSprop(Optimizer):
 class Adagrad(Optimizer):
     """s = s + g^2; w = w - lr / (1 + step lr_decay) g / (sqrt(s) + eps). Duchi, Hazan and Singer, 2011."""
 
-    def __init__(self, params, lr=1e-2, lr_decay=0.0, weight_decay=0.0, initial_accumulator_value=0.0, eps=1e-10, *, name="adagrad"):
+    def __init__(self, params: Any, lr: float = 1e-2, lr_decay: float = 0.0, weight_decay: float = 0.0, initial_accumulator_value: float = 0.0,
+                 eps: float = 1e-10, *, name: str = "adagrad") -> None:
         params = _listed(params)
         super().__init__(params, _core.Adagrad(params, lr, lr_decay, weight_decay, initial_accumulator_value, eps, name))
 
@@ -93,7 +102,7 @@ class Adagrad(Optimizer):
 class Lion(Optimizer):
     """w = w - lr (sign(b1 m + (1 - b1) g) + weight_decay w); m = b2 m + (1 - b2) g. Chen et al., 2023."""
 
-    def __init__(self, params, lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0, *, name="lion"):
+    def __init__(self, params: Any, lr: float = 1e-4, betas: Tuple[float, float] = (0.9, 0.99), weight_decay: float = 0.0, *, name: str = "lion") -> None:
         params = _listed(params)
         super().__init__(params, _core.Lion(params, lr, betas, weight_decay, name))
 
@@ -101,13 +110,13 @@ class Lion(Optimizer):
 class EMA:
     """An average of parameters that forgets at a constant rate: ema = decay ema + (1 - decay) w. update() stands behind the optimiser's step()."""
 
-    def __init__(self, params, decay, *, name="ema"):
+    def __init__(self, params: Any, decay: float, *, name: str = "ema") -> None:
         self._core = _core.EMA(_listed(params), decay, name)
 
-    def update(self):
+    def update(self) -> None:
         """Takes the parameters as they are now. In a function that is being compiled."""
         self._core.update()
 
-    def averages(self):
+    def averages(self) -> Any:
         """The averages, in the order of the parameters."""
         return self._core.averages()

@@ -279,6 +279,10 @@ def logical_xor(input: Operand, other: Operand) -> Tensor:
 
 
 subtract, multiply, divide, true_divide, negative, sgn, fix, absolute = sub, mul, div, _core.over, neg, sign, trunc, _core.abs
-__all__ = [name for name in dir() if not name.startswith("_") and name not in {
-    "annotations", "Callable", "Optional", "Operand", "Tensor", "UserError", "numpy", "float32", "int64", "LOG1P", "EXPM1", "SOFTPLUS", "ROWS", "expression",
-    "floating", "tensor_of"}]
+__all__ = [
+    "absolute", "add", "addcdiv", "addcmul", "ceil", "cosh", "deg2rad", "div", "divide", "erf", "erfc", "exp2", "expm1", "fix", "floor",
+    "floor_divide", "fmod", "frac", "hardsigmoid", "hardswish", "heaviside", "hypot", "isfinite", "isinf", "isnan", "lerp", "log10", "log1p",
+    "log2", "logaddexp", "logical_xor", "logit", "logsigmoid", "mish", "mul", "multiply", "nan_to_num", "neg", "negative", "positive", "rad2deg",
+    "reciprocal", "relu6", "remainder", "round", "rsqrt", "selu", "sgn", "sign", "sinc", "sinh", "softsign", "square", "sub", "subtract", "tan",
+    "tanhshrink", "true_divide", "trunc", "xlogy",
+]

@@ -1,6 +1,9 @@
 """kz.Tensor: what one can say of a tensor beside its operators, as PyTorch's methods."""
 
+from __future__ import annotations
+
 import builtins
+from typing import Any
 
 import numpy
 
@@ -13,7 +16,7 @@ from .indexing import getitem
 from .worlds import check_fork
 
 
-def tensor(data, dtype=None):
+def tensor(data: Any, dtype: Any = None) -> Tensor:
     """A tensor of numbers or a NumPy array, which is copied; in a compiled function a constant of it. Python's floats become float32."""
     array = numpy.asarray(data)
     if dtype is not None:
@@ -23,7 +26,7 @@ def tensor(data, dtype=None):
     return _core.constant(array)
 
 
-def numpy_of(self):
+def numpy_of(self) -> Any:
     """The whole tensor as a NumPy array; waits for the call that makes it."""
     if self._kind == "parameter":
         from .worlds import world
@@ -35,12 +38,12 @@ def numpy_of(self):
     return self._read()
 
 
-def _unknown(self, what):
+def _unknown(self, what: Any) -> Any:
     return UserError(f"{what} of {self._text()}, a value of the function that is being compiled: it has no value before the function runs. "
                      f"Return it, and read what the call gives{_at()}")
 
 
-def item(self):
+def item(self) -> Any:
     """The only element, as a number of Python's."""
     if self._kind == "traced":
         raise _unknown(self, "item()")
@@ -50,48 +53,48 @@ def item(self):
     return whole.item()
 
 
-def _bool(self):
+def _bool(self) -> Any:
     if self._kind == "traced":
         raise TypeError("a Python `if`, `while`, `and`, `or` or `not` on a tensor inside of a compiled function: the program is written before its numbers "
                         f"are known. kz.where(condition, a, b) chooses element by element, & | ~ combine conditions{_at()}")
     return builtins.bool(self.item())
 
 
-def _index(self):
+def _index(self) -> Any:
     if not self.dtype.name.startswith("int"):
         raise TypeError(f"{self._text()} is no index; it takes an integer{_at()}")
     return self.item()
 
 
-def _len(self):
+def _len(self) -> Any:
     if self.ndim == 0:
         raise TypeError(f"len() of {self._text()}, which has no dimension{_at()}")
     return self.shape[0]
 
 
-def _iter(self):
+def _iter(self) -> Any:
     return builtins.iter([self[i] for i in range(len(self))])
 
 
-def _repr(self):
+def _repr(self) -> Any:
     if self._kind != "array":
         return f"Tensor({self._text()})"
     return f"Tensor({self._layout_text()}, {numpy.array2string(self.numpy(), separator=', ', prefix=' ' * 8, threshold=64)})"
 
 
-def _reduce(self):
+def _reduce(self) -> Any:
     raise UserError("a tensor is not pickled: kz.save(path) writes everything that the program keeps, x.numpy() is an array of NumPy's")
 
 
-def _to(self, dtype):
+def _to(self, dtype: Any) -> Any:
     return functions.cast(self, dtype)
 
 
-def _view(self, *shape):
+def _view(self, *shape: Any) -> Any:
     return functions.reshape(self, functions._sizes(shape))
 
 
-def _methods():
+def _methods() -> Any:
     f = functions
     named = {name: getattr(f, name) for name in (
         "abs all any amax amin argmax argmin argsort chunk clamp clip cos cumsum exp flatten log log_softmax logical_and logical_not logical_or "
@@ -110,7 +113,7 @@ def _methods():
     }
 
 
-def _size(self, dim=-999):
+def _size(self, dim: int = -999) -> Any:
     if dim is None:
         return int(numpy.prod(self.shape, dtype=numpy.int64))
     return self.shape if dim == -999 else self.shape[functions._counted(self, dim)]
@@ -127,15 +130,18 @@ _special = {
     "ndim": property(lambda self: len(self.shape)), "dtype": property(lambda self: by_short[self._dtype]), "T": property(functions.transpose),
     "mT": property(functions.transpose), "grad": property(lambda self: None), "is_leaf": property(lambda self: self._kind != "traced"),
 }
-def _bound(function):
+
+
+def _bound(function: Any) -> Any:
     """A function of C++ as a method; those of Python are."""
 
-    def method(self, *args, **keywords):
+    def method(self: Any, *args: Any, **keywords: Any) -> Any:
         return function(self, *args, **keywords)
 
-    method.__name__, method.__doc__ = function.__name__, function.__doc__
+    method.__name__, method.__doc__, method.__wrapped__ = function.__name__, function.__doc__, function  # type: ignore[attr-defined]
     return method
 
 
-for _name, _method in (_methods() | _special).items():
-    setattr(Tensor, _name, _bound(_method) if type(_method).__name__ == "nb_func" else _method)
+added = {name: _bound(method) if type(method).__name__ == "nb_func" else method for name, method in (_methods() | _special).items()}
+for _name, _method in added.items():
+    setattr(Tensor, _name, _method)

@@ -1,12 +1,16 @@
 """Nested tuples, lists and dicts of values: taken apart into a list of leaves and a structure that can be a key, and put together again."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from .errors import UserError
 
 
 class Leaf:
     """Where a leaf stood."""
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "*"
 
 
@@ -16,21 +20,21 @@ LEAF = Leaf()
 class Static:
     """A value that is part of the structure."""
 
-    def __init__(self, value):
+    def __init__(self, value: Any) -> None:
         try:
             hash(value)
         except TypeError:
             raise UserError(f"an argument of a compiled function is an array, a number, a tensor, a flag or a nest of these, not {type(value).__name__}") from None
         self.value = value
 
-    def __eq__(self, other):
+    def __eq__(self, other: Operand) -> Any:
         return isinstance(other, Static) and type(self.value) is type(other.value) and self.value == other.value
 
-    def __hash__(self):
+    def __hash__(self) -> Any:
         return hash((type(self.value), self.value))
 
 
-def flatten(value, is_leaf, leaves):
+def flatten(value: Any, is_leaf: Any, leaves: Any) -> Any:
     """The structure; appends to `leaves`."""
     if is_leaf(value):
         leaves.append(value)
@@ -42,7 +46,7 @@ def flatten(value, is_leaf, leaves):
     return Static(value)
 
 
-def unflatten(structure, leaves):
+def unflatten(structure: Any, leaves: Any) -> Any:
     """The value again, from an iterator of leaves."""
     if structure is LEAF:
         return next(leaves)

@@ -1,5 +1,9 @@
 """The world: devices and all state that outlives calls. One is the default; the first mesh makes it where `init` has not."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import os
 import threading
 
@@ -13,7 +17,7 @@ _devices = 1  # of each rank
 _forked = False  # from a process that had a world
 
 
-def init(devices=1, seed=None, *, workers=0, team=0, in_flight=4, memory=0, check_nan=False, cost_file="", device_limit=4096, peer_timeout=30.0):
+def init(devices: int = 1, seed: Any = None, *, workers: int = 0, team: int = 0, in_flight: int = 4, memory: int = 0, check_nan: bool = False, cost_file: str = "", device_limit: int = 4096, peer_timeout: float = 30.0) -> Any:
     """Makes the default world: so many logical devices of this process, served by threads of its own. Once; before the first mesh."""
     global _default, _devices, _seed
     with _lock:
@@ -26,7 +30,7 @@ def init(devices=1, seed=None, *, workers=0, team=0, in_flight=4, memory=0, chec
     return _default
 
 
-def world(devices=1):
+def world(devices: int = 1) -> Any:
     """The default world; one of so many devices if there was none."""
     check_fork()
     if _default is None:
@@ -36,13 +40,13 @@ def world(devices=1):
     return _default
 
 
-def check_fork():
+def check_fork() -> Any:
     """An error in a child of a process that had a world."""
     if _forked:
         raise UserError("this process is a fork of one that had a world, whose threads it has not: fork before the first world, or use the start method 'spawn'")
 
 
-def _note_fork():
+def _note_fork() -> Any:
     global _forked
     _forked = _default is not None
 
@@ -50,19 +54,19 @@ def _note_fork():
 os.register_at_fork(after_in_child=_note_fork)
 
 
-def first_device():
+def first_device() -> Any:
     """Where it is computed what no compiled function computes."""
     return world().mesh([], 0, [])
 
 
-def _end():
+def _end() -> Any:
     """Ends the default world, for tests."""
     global _default, _seed
     _default, _seed = None, 1
     _core.forget_default_world()
 
 
-def seed(value):
+def seed(value: Any) -> None:
     """Initial weights and dropout follow this seed from here on."""
     global _seed
     if _default is None:
@@ -71,38 +75,38 @@ def seed(value):
         world().seed(value)
 
 
-def rank():
+def rank() -> int:
     """The number of this process, from 0."""
     return world().rank
 
 
-def ranks():
+def ranks() -> int:
     """How many processes run this program."""
     return world().ranks
 
 
-def devices_of_a_rank():
+def devices_of_a_rank() -> Any:
     """How many logical devices each process has."""
     world()
     return _devices
 
 
-def barrier():
+def barrier() -> None:
     """Waits until all ranks are here."""
     world().barrier()
 
 
-def reset():
+def reset() -> None:
     """Forgets variables and plans, and with them a failed launch."""
     world().reset()
 
 
-def save(path, position=0, notes=None):
+def save(path: Any, position: int = 0, notes: Any = None) -> None:
     """Writes a checkpoint of everything: parameters, optimisers' state, the random counter, the position of the data and texts by name."""
     world().save(os.fspath(path), position, notes or {})
 
 
-def load(path, parameters=(), names=(), missing=False, extra=False):
+def load(path: Any, parameters: Any = (), names: Any = (), missing: bool = False, extra: bool = False) -> Any:
     """Takes values from a safetensors file: all there are, or those of the parameters alone. Returns the position of the data, and the notes.
 
     `names` maps a file's names to ours, {"h.*.ln_1.weight": "blocks.*.norm1.weight"}; an empty one leaves tensors out.
@@ -110,14 +114,14 @@ def load(path, parameters=(), names=(), missing=False, extra=False):
     return world().load(os.fspath(path), list(parameters), list(dict(names).items()), missing, extra)
 
 
-def _launched():
+def _launched() -> Any:
     return any(name in os.environ for name in ("KAREZ_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "SLURM_STEP_ID"))
 
 
 class Mesh:
     """Devices along named axes: Mesh(data=2, model=2) or Mesh("data=2,model=2"); others than the first by first= or devices=."""
 
-    def __init__(self, text="", *, first=0, devices=(), **axes):
+    def __init__(self, text: str = "", *, first: int = 0, devices: Any = (), **axes: Any) -> None:
         if text and axes:
             raise UserError("Mesh: axes are given as a text or as keywords, not both")
         axes = list(axes.items()) if axes else _core.parse_mesh(text)
@@ -134,5 +138,5 @@ class Mesh:
             raise DeviceError(text) from None
         self.axes = dict(axes)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Mesh({', '.join(f'{name}={size}' for name, size in self.axes.items())})"

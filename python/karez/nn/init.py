@@ -1,16 +1,23 @@
 """How parameters begin. Numbers follow (seed, path), so they are the same on every mesh and in both languages."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from .._core import constant_init as constant
 from .._core import normal_init as normal
 from .._core import uniform_init as uniform
 from .._core import value_init as value
 
 
-def zeros():
+def zeros() -> Any:
     """All 0."""
     return constant(0.0)
 
 
-def ones():
+def ones() -> Any:
     """All 1."""
     return constant(1.0)
+
+
+__all__ = ["constant", "normal", "ones", "uniform", "value", "zeros"]

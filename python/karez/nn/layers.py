@@ -1,5 +1,9 @@
 """The usual layers. Their parameters have PyTorch's names, shapes and first distributions."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import math
 
 from .. import functions
@@ -12,7 +16,7 @@ from .module import Module
 from .parameter import Buffer, Parameter
 
 
-def _positive(layer, **sizes):
+def _positive(layer: Any, **sizes: Any) -> Any:
     for name, size in sizes.items():
         if not isinstance(size, int) or size < 1:
             raise UserError(f"{layer}: {name}={size!r}; a whole number from 1 on is meant")
@@ -21,21 +25,21 @@ def _positive(layer, **sizes):
 class Linear(Module):
     """x [..., in_features] -> [..., out_features]; weight [out, in] and bias uniform within 1 / sqrt(in)."""
 
-    def __init__(self, in_features, out_features, bias=True):
+    def __init__(self, in_features: int, out_features: int, bias: Any = True) -> None:
         _positive("Linear", in_features=in_features, out_features=out_features)
         begin = init.uniform(1 / math.sqrt(in_features))
         self.in_features, self.out_features = in_features, out_features
         self.weight = Parameter((out_features, in_features), begin)
         self.bias = Parameter((out_features,), begin) if bias else None
 
-    def forward(self, x):
+    def forward(self, x: Operand) -> Any:
         return F.linear(x, self.weight, self.bias)
 
 
 class _Conv(Module):
     spatial, transposed = 2, False
 
-    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, dilation=1, groups=1, bias=True):
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, dilation: Any = 1, groups: int = 1, bias: Any = True) -> None:
         name = type(self).__name__
         kernel = (kernel_size,) * self.spatial if isinstance(kernel_size, int) else tuple(kernel_size)
         _positive(name, in_channels=in_channels, out_channels=out_channels, kernel_size=min(kernel), groups=groups)
@@ -52,10 +56,10 @@ class _Conv(Module):
 class Conv2d(_Conv):
     """x [n, in, h, w] -> [n, out, p, q]; weight [out, in / groups, r, s] and bias uniform within 1 / sqrt(in / groups * r * s)."""
 
-    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True):
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1, bias: Any = True) -> None:
         super().__init__(in_channels, out_channels, kernel_size, stride, padding, 0, dilation, groups, bias)
 
-    def forward(self, x):
+    def forward(self, x: Operand) -> Any:
         return F.conv2d(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
 
 
@@ -64,10 +68,10 @@ class Conv1d(_Conv):
 
     spatial = 1
 
-    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True):
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1, bias: Any = True) -> None:
         super().__init__(in_channels, out_channels, kernel_size, stride, padding, 0, dilation, groups, bias)
 
-    def forward(self, x):
+    def forward(self, x: Operand) -> Any:
         return F.conv1d(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
 
 
@@ -76,10 +80,10 @@ class ConvTranspose2d(_Conv):
 
     transposed = True
 
-    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True, dilation=1):
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1, bias: Any = True, dilation: Any = 1) -> None:
         super().__init__(in_channels, out_channels, kernel_size, stride, padding, output_padding, dilation, groups, bias)
 
-    def forward(self, x):
+    def forward(self, x: Operand) -> Any:
         return F.conv_transpose2d(x, self.weight, self.bias, self.stride, self.padding, self.output_padding, self.groups, self.dilation)
 
 
@@ -88,37 +92,37 @@ class ConvTranspose1d(ConvTranspose2d):
 
     spatial = 1
 
-    def forward(self, x):
+    def forward(self, x: Operand) -> Any:
         return F.conv_transpose1d(x, self.weight, self.bias, self.stride, self.padding, self.output_padding, self.groups, self.dilation)
 
 
 class Embedding(Module):
     """Rows of weight [num_embeddings, embedding_dim] by index; normal, deviation 1. No gradient reaches row padding_idx."""
 
-    def __init__(self, num_embeddings, embedding_dim, padding_idx=None):
+    def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: Any = None) -> None:
         _positive("Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
         self.padding_idx = padding_idx
         self.weight = Parameter((num_embeddings, embedding_dim), init.normal(1.0))
 
-    def forward(self, index):
+    def forward(self, index: Any) -> Any:
         return F.embedding(index, self.weight, self.padding_idx)
 
 
 class Bilinear(Module):
     """x1 [..., a] and x2 [..., b] -> [..., out]: x1 W x2 + bias, with weight [out, a, b]."""
 
-    def __init__(self, in1_features, in2_features, out_features, bias=True):
+    def __init__(self, in1_features: Any, in2_features: Any, out_features: int, bias: Any = True) -> None:
         _positive("Bilinear", in1_features=in1_features, in2_features=in2_features, out_features=out_features)
         begin = init.uniform(1 / math.sqrt(in1_features))
         self.weight = Parameter((out_features, in1_features, in2_features), begin)
         self.bias = Parameter((out_features,), begin) if bias else None
 
-    def forward(self, x1, x2):
+    def forward(self, x1: Any, x2: Any) -> Any:
         y = functions.einsum("...a,oab,...b->...o", x1, self.weight, x2) if x1.ndim == 1 else _bilinear(x1, self.weight, x2)
         return y if self.bias is None else y + self.bias
 
 
-def _bilinear(x1, weight, x2):
+def _bilinear(x1: Any, weight: Any, x2: Any) -> Any:
     lead, flat = x1.shape[:-1], [x.reshape(math.prod(x.shape[:-1]), x.shape[-1]) for x in (x1, x2)]
     return functions.einsum("na,oab,nb->no", flat[0], weight, flat[1]).reshape(*lead, weight.shape[0])
 
@@ -126,43 +130,43 @@ def _bilinear(x1, weight, x2):
 class PReLU(Module):
     """x above 0, below it weight x; one weight or one for each channel."""
 
-    def __init__(self, num_parameters=1, init=0.25):
+    def __init__(self, num_parameters: int = 1, init: float = 0.25) -> None:
         _positive("PReLU", num_parameters=num_parameters)
         self.weight = Parameter((num_parameters,), _constant(init))
 
-    def forward(self, x):
+    def forward(self, x: Operand) -> Any:
         return F.prelu(x, self.weight)
 
 
 class LayerNorm(Module):
     """Over the last dimensions, as many as normalized_shape has; weight (1 at first) and bias (0) of that shape."""
 
-    def __init__(self, normalized_shape, eps=1e-5, elementwise_affine=True, bias=True):
+    def __init__(self, normalized_shape: Any, eps: float = 1e-5, elementwise_affine: bool = True, bias: Any = True) -> None:
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.eps = eps
         self.weight = Parameter(self.normalized_shape, init.ones()) if elementwise_affine else None
         self.bias = Parameter(self.normalized_shape, init.zeros()) if elementwise_affine and bias else None
 
-    def forward(self, x):
+    def forward(self, x: Operand) -> Any:
         return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
 
 class RMSNorm(Module):
     """Over the last dimensions by the root of the mean square; weight 1 at first."""
 
-    def __init__(self, normalized_shape, eps=1e-6, elementwise_affine=True):
+    def __init__(self, normalized_shape: Any, eps: float = 1e-6, elementwise_affine: bool = True) -> None:
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.eps = eps
         self.weight = Parameter(self.normalized_shape, init.ones()) if elementwise_affine else None
 
-    def forward(self, x):
+    def forward(self, x: Operand) -> Any:
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
 
 class BatchNorm2d(Module):
     """By channel of x [n, c, ...]: in training by the whole batch, and the running statistics follow; else by these."""
 
-    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True):
+    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True) -> None:
         _positive(type(self).__name__, num_features=num_features)
         self.eps, self.momentum = eps, momentum
         self.weight = Parameter((num_features,), init.ones()) if affine else None
@@ -171,7 +175,7 @@ class BatchNorm2d(Module):
         self.running_var = Buffer((num_features,), init.ones())
         self.num_batches_tracked = Buffer((), init.zeros(), dtype=int64)
 
-    def forward(self, x):
+    def forward(self, x: Operand) -> Any:
         if self.training:
             functions.update(self.num_batches_tracked, self.num_batches_tracked + 1)
         return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, self.training, self.momentum, self.eps)
@@ -188,7 +192,7 @@ class BatchNorm3d(BatchNorm2d):
 class GroupNorm(Module):
     """By groups of channels of x [n, c, ...]; weight (1 at first) and bias (0) [c]."""
 
-    def __init__(self, num_groups, num_channels, eps=1e-5, affine=True):
+    def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True) -> None:
         _positive("GroupNorm", num_groups=num_groups, num_channels=num_channels)
         if num_channels % num_groups:
             raise UserError(f"GroupNorm: {num_groups} groups do not divide {num_channels} channels")
@@ -196,14 +200,14 @@ class GroupNorm(Module):
         self.weight = Parameter((num_channels,), init.ones()) if affine else None
         self.bias = Parameter((num_channels,), init.zeros()) if affine else None
 
-    def forward(self, x):
+    def forward(self, x: Operand) -> Any:
         return F.group_norm(x, self.num_groups, self.weight, self.bias, self.eps)
 
 
 class InstanceNorm2d(GroupNorm):
     """By channel of each example of x [n, c, ...]."""
 
-    def __init__(self, num_features, eps=1e-5, affine=False):
+    def __init__(self, num_features: int, eps: float = 1e-5, affine: bool = False) -> None:
         super().__init__(num_features, num_features, eps, affine)
 
 
@@ -214,7 +218,7 @@ class InstanceNorm1d(InstanceNorm2d):
 class MultiHeadAttention(Module):
     """Self-attention of x [n, t, width]: heads of queries, kv_heads of keys and values, is_causal, rotary positions; the layers query, key, value, out."""
 
-    def __init__(self, width, heads, *, kv_heads=None, is_causal=False, rotary=False, rotary_base=10000.0, dropout=0.0, bias=True):
+    def __init__(self, width: int, heads: int, *, kv_heads: Any = None, is_causal: bool = False, rotary: bool = False, rotary_base: float = 10000.0, dropout: float = 0.0, bias: Any = True) -> None:
         _positive("MultiHeadAttention", width=width, heads=heads)
         kv_heads = kv_heads or heads
         if width % heads or heads % kv_heads:
@@ -228,7 +232,7 @@ class MultiHeadAttention(Module):
         self.value = Linear(width, width // heads * kv_heads, bias)
         self.out = Linear(width, width, bias)
 
-    def forward(self, x, mask=None):
+    def forward(self, x: Operand, mask: Any = None) -> Any:
         n, t, _ = x.shape
         q, k, v = (layer(x).reshape(n, t, heads, -1).transpose(1, 2)
                    for layer, heads in ((self.query, self.heads), (self.key, self.kv_heads), (self.value, self.kv_heads)))
@@ -242,20 +246,20 @@ class MultiHeadAttention(Module):
 class Dropout(Module):
     """Zero with probability p, else x / (1 - p), in training."""
 
-    def __init__(self, p=0.5):
+    def __init__(self, p: float = 0.5) -> None:
         if not 0 <= p < 1:
             raise UserError(f"Dropout: a probability of {p} is not in [0, 1)")
         self.p = p
 
-    def forward(self, x):
+    def forward(self, x: Operand) -> Any:
         return F.dropout(x, self.p, self.training)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"p={self.p}"
 
 
 class Dropout2d(Dropout):
     """dropout of whole channels of x [n, c, ...]."""
 
-    def forward(self, x):
+    def forward(self, x: Operand) -> Any:
         return F.dropout2d(x, self.p, self.training)

@@ -1,5 +1,9 @@
 """Module: a tree of plain attributes; paths, state, training mode and how it prints."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import math
 import threading
 from contextlib import nullcontext
@@ -21,18 +25,18 @@ class Module:
 
     training = True
 
-    def __init__(self, name=""):
+    def __init__(self, name: Any = "") -> None:
         if name:
             self._path = name
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: Any, value: Any) -> None:
         changes.note()
         object.__setattr__(self, name, value)
 
-    def forward(self, *args, **keywords):
+    def forward(self, *args: Any, **keywords: Any) -> Any:
         raise UserError(f"{type(self).__name__} has no forward(...)")
 
-    def __call__(self, *args, **keywords):
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
         inside = getattr(_local, "depth", 0)
         if inside == 0:
             self._state()
@@ -43,76 +47,76 @@ class Module:
         finally:
             _local.depth = inside
 
-    def named_children(self):
+    def named_children(self) -> Any:
         """Modules that are its attributes, with their names: "fc", "blocks.0"."""
         return [(name, child) for name, child in _held(self) if isinstance(child, Module)]
 
-    def children(self):
+    def children(self) -> Any:
         """Modules that are its attributes."""
         return [child for _, child in self.named_children()]
 
-    def named_modules(self):
+    def named_modules(self) -> Any:
         """Itself and all below, each once, with their paths from here."""
         return list(_walk(self, "", set()))
 
-    def modules(self):
+    def modules(self) -> Any:
         """Itself and all below, each once."""
         return [module for _, module in self.named_modules()]
 
-    def get_submodule(self, target):
+    def get_submodule(self, target: Operand) -> Any:
         """The module with this path from here."""
         named = dict(self.named_modules())
         if target not in named:
             raise NameError(f"get_submodule: no module is called {target!r}; there are {', '.join(list(named)[1:9])}")
         return named[target]
 
-    def apply(self, fn):
+    def apply(self, fn: Any) -> Any:
         """fn of each module below and of itself."""
         for child in self.children():
             child.apply(fn)
         fn(self)
         return self
 
-    def add_module(self, name, module):
+    def add_module(self, name: Any, module: Any) -> None:
         """An attribute that holds a module."""
         setattr(self, name, module)
 
-    def register_parameter(self, name, param):
+    def register_parameter(self, name: Any, param: Any) -> None:
         """An attribute that holds a parameter, or None."""
         setattr(self, name, param)
 
-    def register_buffer(self, name, tensor):
+    def register_buffer(self, name: Any, tensor: Any) -> None:
         """State that no optimiser sees, as an attribute: a Buffer, None, or numbers that become one."""
         setattr(self, name, tensor if tensor is None or isinstance(tensor, Buffer) else Buffer(tensor.numpy() if isinstance(tensor, _core.Tensor) else tensor))
 
-    def named_buffers(self):
+    def named_buffers(self) -> Any:
         """(path, buffer) of all state that no optimiser sees."""
         return [(p.path, p) for p in self.buffers()]
 
-    def zero_grad(self, set_to_none=True):
+    def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets gradients, as the optimiser's."""
         for p in self.parameters() if gradients.gradients() is not None else ():
             p.grad = None
 
-    def named_parameters(self):
+    def named_parameters(self) -> Any:
         """(path, parameter) of all that are trained, in attribute order; a tied one once, under its first path."""
         return [(p.path, p) for p in self._state() if not isinstance(p, Buffer)]
 
-    def parameters(self):
+    def parameters(self) -> Any:
         """All that are trained, in attribute order."""
         return [p for p in self._state() if not isinstance(p, Buffer)]
 
-    def buffers(self):
+    def buffers(self) -> Any:
         """State that no optimiser sees."""
         return [p for p in self._state() if isinstance(p, Buffer)]
 
-    def _state(self):
+    def _state(self) -> Any:
         """Parameters and buffers, each once, with their paths fixed."""
         out = []
         self._fix(vars(self).get("_path", ""), set(), out)
         return out
 
-    def _fix(self, path, seen, out):
+    def _fix(self, path: Any, seen: Any, out: Any) -> Any:
         """Gives paths to those below that have none, and lists them."""
         seen.add(id(self))
         path = vars(self).setdefault("_path", path)
@@ -126,7 +130,7 @@ class Module:
                 one._fix(_joined(path, name))
                 out.append(one)
 
-    def state_dict(self):
+    def state_dict(self) -> Any:
         """The values of parameters and buffers by path, as NumPy arrays: what they begin with where no function has used them."""
         from ..worlds import world
 
@@ -135,7 +139,7 @@ class Module:
         first = dict(zip(map(id, unborn), world().first_values(unborn) if unborn else []))
         return {p.path: first[id(p)] if id(p) in first else world().read(p) for p in state}
 
-    def load_state_dict(self, state_dict, strict=True):
+    def load_state_dict(self, state_dict: Any, strict: bool = True) -> Any:
         """Sets parameters and buffers by path, from arrays of NumPy or what turns into one. strict: no path may be missing or left over."""
         from ..worlds import world
 
@@ -149,23 +153,23 @@ class Module:
             world().write(own[name], value)
         return missing, extra
 
-    def train(self, mode=True):
+    def train(self, mode: bool = True) -> Any:
         """Dropout acts and batch norms learn, here and below."""
         for module in self.modules():
             module.training = mode
         return self
 
-    def eval(self):
+    def eval(self) -> Any:
         """train(False)."""
         return self.train(False)
 
-    def requires_grad_(self, requires_grad=True):
+    def requires_grad_(self, requires_grad: bool = True) -> Any:
         """Whether backward() reaches its parameters."""
         for p in self.parameters():
             p.requires_grad = requires_grad
         return self
 
-    def to(self, dtype):
+    def to(self, dtype: Any) -> Any:
         """Its floating-point parameters in another dtype, before they have their paths."""
         for module in self.modules():
             for name, p in _held(module):
@@ -175,19 +179,19 @@ class Module:
                     p._dtype_wanted = dtype
         return self
 
-    def double(self):
+    def double(self) -> Any:
         """to(float64)."""
         return self.to(float64)
 
-    def float(self):
+    def float(self) -> Any:
         """to(float32)."""
         return self.to(float32)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """What its line says of it."""
         return ""
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         own = [(name, p) for name, p in _held(self) if isinstance(p, Parameter)]
         said = [self.extra_repr()] if self.extra_repr() else []
         said += [f"{name} {p.dtype.short}[{', '.join(map(str, p.shape))}]" for name, p in own]
@@ -199,17 +203,17 @@ class Module:
         return "\n".join([f"{type(self).__name__}({', '.join(said)}{count}", *lines, ")"])
 
 
-def _joined(path, name):
+def _joined(path: Any, name: Any) -> Any:
     return f"{path}.{name}" if path and name else path or name
 
 
-def _held(module):
+def _held(module: Any) -> Any:
     """Its parameters and modules by name, in attribute order; those of lists, tuples and dicts as "blocks.0"."""
     for name, value in vars(module).items():
         yield from _found(name, value)
 
 
-def _found(name, value):
+def _found(name: Any, value: Any) -> Any:
     if isinstance(value, (Parameter, Module)):
         yield name, value
     elif isinstance(value, (list, tuple)):
@@ -220,7 +224,7 @@ def _found(name, value):
             yield from _found(f"{name}.{key}", one)
 
 
-def _walk(module, path, seen):
+def _walk(module: Any, path: Any, seen: Any) -> Any:
     if id(module) in seen:
         return
     seen.add(id(module))
@@ -232,31 +236,31 @@ def _walk(module, path, seen):
 class Sequential(Module):
     """Modules (or functions) one after the other, called "0", "1", ..."""
 
-    def __init__(self, *layers):
+    def __init__(self, *layers: Any) -> None:
         for i, layer in enumerate(layers):
             setattr(self, str(i), layer)
         self._layers = len(layers)
 
-    def forward(self, x):
+    def forward(self, x: Operand) -> Any:
         for i in range(self._layers):
             x = getattr(self, str(i))(x)
         return x
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self._layers
 
-    def __getitem__(self, i):
+    def __getitem__(self, i: Any) -> Any:
         return getattr(self, str(range(self._layers)[i]))
 
-    def __iter__(self):
+    def __iter__(self) -> Any:
         return iter([self[i] for i in range(self._layers)])
 
 
-def ModuleList(modules=()):
+def ModuleList(modules: Any = ()) -> Any:
     """A list: modules in plain lists are found."""
     return list(modules)
 
 
-def ModuleDict(modules=()):
+def ModuleDict(modules: Any = ()) -> Any:
     """A dict: modules in plain dicts are found."""
     return dict(modules)

@@ -1,5 +1,9 @@
 """Parameters: trained weights, and other state that outlives a call."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import math
 
 import numpy
@@ -17,7 +21,7 @@ class Parameter(_core.Tensor):
     Its path ("block.fc.weight") is fixed when the module that holds it is first listed or called; name= fixes one without a module.
     """
 
-    def __init__(self, data, init=None, *, dtype=None, requires_grad=True, name=None):
+    def __init__(self, data: Any, init: Any = None, *, dtype: Any = None, requires_grad: bool = True, name: Any = None) -> None:
         super().__init__()
         if init is None:
             array = numpy.asarray(data)
@@ -32,45 +36,45 @@ class Parameter(_core.Tensor):
         if name is not None:
             self._fix(name)
 
-    def _fix(self, path):
+    def _fix(self, path: Any) -> Any:
         """Gives it its path, once."""
         if self._kind == "unbound":
             self._bind(path, list(self._shape), self._dtype_wanted, self._begin)
             gradients.parameters[self._identity] = self
 
     @property
-    def shape(self):
+    def shape(self) -> Any:
         return tuple(self._shape)
 
     @property
-    def dtype(self):
+    def dtype(self) -> Any:
         if self._kind == "unbound":
             return next(one for one in by_short.values() if one.name == getattr(self._dtype_wanted, "name", self._dtype_wanted))
         return by_short[self._dtype]
 
     @property
-    def requires_grad(self):
+    def requires_grad(self) -> Any:
         """Whether backward() reaches it."""
         return self._requires_grad
 
     @requires_grad.setter
-    def requires_grad(self, value):
+    def requires_grad(self, value: Any) -> Any:
         changes.note()
         self._requires_grad = value
 
     @property
-    def name(self):
+    def name(self) -> Any:
         """Its path; None before it has one."""
         return None if self._kind == "unbound" else self.path
 
     @property
-    def grad(self):
+    def grad(self) -> Any:
         """In a function that is being compiled: what backward() has added up for it. Else None."""
         found = gradients.gradients()
         return None if found is None else found.get(self._identity)
 
     @grad.setter
-    def grad(self, value):
+    def grad(self, value: Any) -> Any:
         found = gradients.gradients()
         if found is None:
             raise UserError("p.grad is set in a function that is being compiled")
@@ -79,21 +83,21 @@ class Parameter(_core.Tensor):
         else:
             found[self._identity] = value
 
-    def numel(self):
+    def numel(self) -> int:
         return math.prod(self._shape)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name or 'no path yet'}: {self.dtype.short}[{', '.join(map(str, self.shape))}])"
 
 
 class Buffer(Parameter):
     """State that no optimiser sees: running statistics."""
 
-    def __init__(self, data, init=None, *, dtype=None, name=None):
+    def __init__(self, data: Any, init: Any = None, *, dtype: Any = None, name: Any = None) -> None:
         super().__init__(data, init, dtype=dtype, requires_grad=False, name=name)
 
 
-def filled(parameter, value):
+def filled(parameter: Any, value: Any) -> Any:
     """The value for a parameter as a NumPy array of its dtype, or an error that names it."""
     array = numpy.asarray(value)
     if array.shape != parameter.shape:

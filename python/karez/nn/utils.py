@@ -1,10 +1,14 @@
 """What PyTorch keeps in torch.nn.utils."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from .. import _core
 from ..errors import UserError
 
 
-def clip_grad_norm_(parameters, max_norm):
+def clip_grad_norm_(parameters: Any, max_norm: Any) -> Any:
     """All gradients as one vector, made no longer than max_norm. Behind backward(); returns the norm before."""
     params = [p for p in parameters if p.grad is not None]
     if not params:

@@ -1,0 +1,75 @@
+"""Installing: `pip install .` in a fresh environment, and a wheel that trains in a bare Debian root. Long, so that they run where KAREZ_ALL is set."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TRAIN = """
+import numpy as np
+import karez as kz
+net = kz.nn.Linear(3, 2)
+opt = kz.optim.Adam(net.parameters())
+@kz.compile(mesh=kz.Mesh(data=2))
+def step(x, y):
+    loss = kz.F.cross_entropy(net(x), y)
+    loss.backward(); opt.step()
+    return loss
+print(kz.__version__, float(step(np.ones((4, 3), np.float32), np.arange(4) % 2)) < 5)
+"""
+long = pytest.mark.skipif(not os.environ.get("KAREZ_ALL"), reason="builds the package anew: ./dev test --all")
+
+
+def run(*words, **more):
+    return subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=3600, **more)
+
+
+def registry():
+    """Whether pip finds packages."""
+    return run(sys.executable, "-m", "pip", "index", "versions", "numpy").returncode == 0
+
+
+@long
+def test_pip_installs_it_in_a_fresh_environment(tmp_path):
+    if not registry():
+        pytest.skip("no package registry can be reached")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    assert run(sys.executable, "-m", "venv", tmp_path / "venv").returncode == 0
+    python = tmp_path / "venv" / "bin" / "python"
+    made = run(python, "-m", "pip", "install", "--quiet", ROOT, env=environment)
+    assert made.returncode == 0, made.stderr
+    trained = run(python, "-c", TRAIN, env=environment, cwd=tmp_path)
+    assert trained.returncode == 0 and trained.stdout.endswith("True\n"), trained.stderr
+    assert run(python, "-c", "import karez, pathlib; assert (pathlib.Path(karez.__path__[0]) / '_core.pyi').exists()", env=environment, cwd=tmp_path).returncode == 0
+
+
+def test_what_is_missing_is_listed_at_once(tmp_path):
+    words = ["cmake", "-S", ROOT, "-B", tmp_path, "-G", "Ninja", "-DSKBUILD=ON", "-DKAREZ_PYTHON=ON", "-DCMAKE_IGNORE_PATH=/usr/include;/usr/include/eigen3",
+             f"-DPython_EXECUTABLE={sys.executable}"]
+    made = run(*words)
+    said = " ".join(made.stderr.split())
+    assert made.returncode != 0 and "apt-get install" in said
+    for package in ("zlib1g-dev", "libeigen3-dev", "nlohmann-json3-dev"):
+        assert package in said
+    assert "libgtest-dev" not in said and "libcli11-dev" not in said, "only tests and tools need these"
+
+
+@long
+def test_a_wheel_trains_in_a_bare_debian_root(tmp_path):
+    if os.geteuid() != 0 or shutil.which("debootstrap") is None:
+        pytest.skip("a bare root takes root and debootstrap")
+    made = run(ROOT / "dev", "wheel", tmp_path / "wheels")
+    assert made.returncode == 0, made.stderr
+    (wheel,) = (tmp_path / "wheels").glob("*.whl")
+    assert "manylinux_2_36" in wheel.name
+    root = tmp_path / "root"
+    if run("debootstrap", "--variant=minbase", "--include=python3-venv", "bookworm", root).returncode != 0:
+        pytest.skip("no Debian archive can be reached")
+    shutil.copy(wheel, root / "tmp")
+    inside = f"python3 -m venv /v && /v/bin/pip install -q /tmp/{wheel.name} && /v/bin/python -"
+    trained = run("chroot", root, "sh", "-c", inside, input=TRAIN)
+    assert trained.returncode == 0 and trained.stdout.endswith("True\n"), trained.stderr

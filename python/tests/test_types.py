@@ -1,0 +1,53 @@
+"""What type checkers see: stubs of the module, and examples that mypy takes at its strictest."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import karez as kz
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PACKAGE = pathlib.Path(kz.__path__[0])
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    pytest.importorskip("mypy")
+    return tmp_path_factory.mktemp("mypy")
+
+
+def mypy(*files, cache):
+    words = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--cache-dir", str(cache), *map(str, files)]
+    return subprocess.run(words, capture_output=True, text=True, timeout=600, env=os.environ | {"MYPYPATH": str(PACKAGE.parent)})
+
+
+def test_examples_pass_mypy_strict(cache):
+    done = mypy(*sorted((ROOT / "examples").glob("*.py")), cache=cache)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_mypy_finds_what_is_wrong(cache, tmp_path):
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text("""
+import karez as kz
+x: int = kz.ones(3).sum(dim=0)
+kz.nn.functional.leaky_relu(kz.ones(3), negative="x")
+kz.nn.Linear(3, "4")
+kz.tensor([1.0]).flatten(begin=1)
+kz.Mesh(data=2).no_such
+""")
+    said = mypy(wrong, cache=cache).stdout
+    for number in range(3, 8):
+        assert f"wrong.py:{number}: error" in said, said
+
+
+def test_the_stub_has_every_function_and_method():
+    text = (PACKAGE / "_core.pyi").read_text()
+    methods = text[text.index("class Tensor:") :]
+    methods = methods[: methods.index("\nclass ", 10)]
+    missing = [name for name in dir(kz.Tensor) if not name.startswith("_") and f"def {name}(" not in methods]
+    missing += [name for name, value in vars(kz._core).items() if type(value).__name__ == "nb_func" and not name.startswith("_") and f"def {name}(" not in text]
+    assert not missing and (PACKAGE / "py.typed").exists()
