@@ -24,7 +24,7 @@ struct Ranks {
   int rank = 0, ranks = 1;
   std::string store = {};  // where they meet: an address of rank 0, "127.0.0.1:4711", or "@name" within one host
   std::string token = {};  // what all know and nobody else does: 64 hexadecimal digits
-  std::string link = {};   // "shm" or "tcp" instead of what fits; "": KAREZ_LINK, and without it shared memory within a host
+  std::string link = {};   // "shm", "tcp" or "ucx" instead of what fits; "": KAREZ_LINK, and without it shared memory within a host
   std::string host = {};   // what is one host; "": KAREZ_HOST, and without it the kernel and its network namespace
 };
 

@@ -28,7 +28,11 @@ std::string error_of(const std::function<void()>& body) {
 
 class Conformance : public ::testing::TestWithParam<CarrierKind> {
  protected:
-  std::unique_ptr<Carrier> carrier = GetParam().make();
+  void SetUp() override {
+    if (!GetParam().exists()) GTEST_SKIP() << "no UCX here";
+    carrier = GetParam().make();
+  }
+  std::unique_ptr<Carrier> carrier;
   bool local() const { return GetParam().name == "local"; }
 };
 

@@ -1,4 +1,4 @@
-// Finds peers through the store and connects to them, by shared memory on one host and by TCP between hosts.
+// Finds peers through the store and connects to them, by shared memory on one host and by TCP between hosts, or as is asked for.
 #include "comm/peers.h"
 
 #include <array>
@@ -9,6 +9,7 @@
 #include "comm/host.h"
 #include "comm/shared_wire.h"
 #include "comm/socket_wire.h"
+#include "comm/ucx_wire.h"
 
 namespace karez::comm {
 namespace {
@@ -24,13 +25,20 @@ Address hidden_name() {
 }
 }  // namespace
 
-std::string_view name_of(LinkClass link) { return link == LinkClass::shm ? "shm" : "tcp"; }
+std::string_view name_of(LinkClass link) {
+  switch (link) {
+    case LinkClass::shm: return "shm";
+    case LinkClass::tcp: return "tcp";
+    case LinkClass::ucx: return "ucx";
+  }
+  return "?";
+}
 
 std::optional<LinkClass> link_class_from(std::string_view name) {
   if (name.empty()) return std::nullopt;
-  for (LinkClass link : {LinkClass::shm, LinkClass::tcp})
+  for (LinkClass link : {LinkClass::shm, LinkClass::tcp, LinkClass::ucx})
     if (name == name_of(link)) return link;
-  fail("no link is called '", name, "'; there are shm, tcp");
+  fail("no link is called '", name, "'; there are shm, tcp, ucx");
 }
 
 Peers::Peers(Reactor& reactor, StoreClient& store, const Token& token, PeersOptions options)
@@ -42,6 +50,7 @@ Peers::Peers(Reactor& reactor, StoreClient& store, const Token& token, PeersOpti
   require(options_.rank >= 0 && options_.rank < options_.ranks, "rank ", options_.rank, " of ", options_.ranks);
   if (options_.host.empty()) options_.host = this_host();
   if (const char* given = std::getenv("KAREZ_LINK"); given != nullptr && !options_.force) options_.force = link_class_from(given);
+  if (options_.force == LinkClass::ucx) require_ucx();
   auto door = [&](Address address, LinkClass link) {
     return std::make_unique<Acceptor>(reactor_, std::move(address), token_, purpose_of(options_.rank),
                                       [this, link](Descriptor socket, std::uint32_t who) { let_in(std::move(socket), who, link); });
@@ -78,7 +87,7 @@ LinkClass Peers::link_class(int rank) {
 LinkClass Peers::link_class_locked(int rank) {
   bool near = peer(rank).host == options_.host;
   LinkClass link = options_.force.value_or(near ? LinkClass::shm : LinkClass::tcp);
-  require(link == LinkClass::tcp || near, "links are to be shm, but rank ", rank, " (", peer(rank).name, ") is on another host (", peer(rank).host,
+  require(link != LinkClass::shm || near, "links are to be shm, but rank ", rank, " (", peer(rank).name, ") is on another host (", peer(rank).host,
           ") than rank ", this->rank(), " (", options_.host, ")");
   return link;
 }
@@ -135,11 +144,13 @@ std::unique_ptr<Wire> Peers::dial_peer(int rank, Lane lane) {
   const Peer& other = peer(rank);
   LinkClass link = link_class_locked(rank);
   try {
-    Address address = parse_address(link == LinkClass::shm ? other.local : other.tcp);
+    const bool near = link == LinkClass::shm || (link == LinkClass::ucx && other.host == options_.host);
+    Address address = parse_address(near ? other.local : other.tcp);
     Descriptor socket = dial(address, options_.timeout);
     make_quick(socket.get(), options_.peer_timeout);
     const std::uint32_t who = static_cast<std::uint32_t>(this->rank()) | (lane == control_lane ? for_control : 0);
     ask(socket.get(), token_, purpose_of(rank), who, options_.timeout);
+    if (link == LinkClass::ucx && lane == data_lane) return make_ucx_wire(std::move(socket), near);
     if (link == LinkClass::shm && lane == data_lane) return SharedWire::attach(std::move(socket), options_.timeout);
     return std::make_unique<SocketWire>(std::move(socket));
   } catch (const Error& error) {
@@ -171,14 +182,15 @@ std::unique_ptr<Wire> Peers::await_peer(int rank, Lane lane) {
 }
 
 // On the reactor's thread: it asks the store nothing.
-void Peers::let_in(Descriptor socket, std::uint32_t who, LinkClass link) {
+void Peers::let_in(Descriptor socket, std::uint32_t who, LinkClass door) {
   const Lane lane = (who & for_control) != 0 ? control_lane : data_lane;
   who &= ~for_control;
   bool known = who > static_cast<std::uint32_t>(rank()) && who < static_cast<std::uint32_t>(ranks());
   require(ErrorKind::peer, known, "rank ", who, " dials rank ", rank(), " of ", ranks(), "; the higher one dials");
   make_quick(socket.get(), options_.peer_timeout);
   std::unique_ptr<Wire> wire;
-  if (link == LinkClass::shm && lane == data_lane) wire = SharedWire::create(std::move(socket));
+  if (options_.force == LinkClass::ucx && lane == data_lane) wire = make_ucx_wire(std::move(socket), door == LinkClass::shm);
+  else if (door == LinkClass::shm && lane == data_lane) wire = SharedWire::create(std::move(socket));
   else wire = std::make_unique<SocketWire>(std::move(socket));
   std::lock_guard lock(mutex_);
   Way& way = entries_[who].ways[lane];

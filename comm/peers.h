@@ -17,7 +17,7 @@
 
 namespace karez::comm {
 
-enum class LinkClass { shm, tcp };
+enum class LinkClass { shm, tcp, ucx };  // ucx: only where it is asked for
 std::string_view name_of(LinkClass link);
 std::optional<LinkClass> link_class_from(std::string_view name);  // "" is none: locality decides. Throws on another name
 

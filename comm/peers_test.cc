@@ -12,6 +12,7 @@
 #include "comm/host.h"
 #include "comm/test_collectives.h"
 #include "comm/test_links.h"
+#include "comm/ucx_wire.h"
 
 namespace karez::comm {
 namespace {
@@ -84,8 +85,10 @@ TEST(Peers, FourProcessesRunCollectivesOverEachCarrierAndOverBoth) {
     int hosts;
     std::set<LinkClass> used;
   };
-  for (const Row& row : {Row{std::nullopt, 1, {LinkClass::shm}}, Row{LinkClass::tcp, 1, {LinkClass::tcp}},
-                         Row{std::nullopt, 2, {LinkClass::shm, LinkClass::tcp}}, Row{LinkClass::shm, 1, {LinkClass::shm}}}) {
+  for (const Row& row :
+       {Row{std::nullopt, 1, {LinkClass::shm}}, Row{LinkClass::tcp, 1, {LinkClass::tcp}}, Row{std::nullopt, 2, {LinkClass::shm, LinkClass::tcp}},
+        Row{LinkClass::shm, 1, {LinkClass::shm}}, Row{LinkClass::ucx, 1, {LinkClass::ucx}}, Row{LinkClass::ucx, 2, {LinkClass::ucx}}}) {
+    if (row.force == LinkClass::ucx && !has_ucx()) continue;
     int bad = run_world(4, [&](int r, const Address& address, const Token& token) {
       PeersOptions options{.rank = r, .ranks = 4, .force = row.force};
       if (row.hosts > 1) options.host = cat("host ", r % row.hosts);
@@ -235,7 +238,7 @@ TEST(Peers, SharedMemoryIsForOneHost) {
   EXPECT_EQ(second.link_class(0), LinkClass::tcp);
   EXPECT_EQ(link_class_from("tcp"), LinkClass::tcp);
   EXPECT_EQ(link_class_from(""), std::nullopt);
-  EXPECT_THAT(error_of([] { link_class_from("ucx"); }), HasSubstr("no link is called 'ucx'; there are shm, tcp"));
+  EXPECT_THAT(error_of([] { link_class_from("ucc"); }), HasSubstr("no link is called 'ucc'; there are shm, tcp, ucx"));
 }
 
 TEST(Peers, AVariableForcesTheLinksUnlessTheOptionsDo) {
@@ -252,7 +255,7 @@ TEST(Peers, AVariableForcesTheLinksUnlessTheOptionsDo) {
   EXPECT_EQ(forced.wait(), 0);
   Child option([&] { return classes("tcp", LinkClass::shm) == LinkClass::shm ? 0 : 1; });
   EXPECT_EQ(option.wait(), 0);
-  Child unknown([&] { return error_of([&] { classes("ucx", {}); }) == "no link is called 'ucx'; there are shm, tcp" ? 0 : 1; });
+  Child unknown([&] { return error_of([&] { classes("ucc", {}); }) == "no link is called 'ucc'; there are shm, tcp, ucx" ? 0 : 1; });
   EXPECT_EQ(unknown.wait(), 0);
 }
 

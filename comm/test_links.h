@@ -34,8 +34,9 @@ struct CarrierKind {
   std::unique_ptr<Carrier> (*make)();
   std::array<Descriptor, 2> (*sockets)() = nullptr;  // null: within one process alone
   std::unique_ptr<Wire> (*wire)(Descriptor socket, int side) = nullptr;
+  bool (*exists)() = [] { return true; };  // on this machine
 };
-extern const std::array<CarrierKind, 3> carriers;
+extern const std::array<CarrierKind, 5> carriers;
 
 // One end of a connection, as a process has it: a reactor, the connection, and links on it.
 class Side {

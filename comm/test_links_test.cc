@@ -14,6 +14,7 @@
 #include "comm/local_hub.h"
 #include "comm/shared_wire.h"
 #include "comm/socket_wire.h"
+#include "comm/ucx_wire.h"
 
 namespace karez::comm::test {
 namespace {
@@ -61,12 +62,16 @@ std::unique_ptr<Wire> shared_wire(Descriptor socket, int side) {
   if (side == 0) return SharedWire::create(std::move(socket));
   return SharedWire::attach(std::move(socket), Seconds(5));
 }
+std::unique_ptr<Wire> ucx_over_tcp(Descriptor socket, int) { return make_ucx_wire(std::move(socket), false, "tcp"); }
+std::unique_ptr<Wire> ucx_over_shm(Descriptor socket, int) { return make_ucx_wire(std::move(socket), true, "shm"); }
 }  // namespace
 
-const std::array<CarrierKind, 3> carriers = {{
+const std::array<CarrierKind, 5> carriers = {{
     {"local", [] { return std::unique_ptr<Carrier>(new LocalCarrier); }},
     {"tcp", make_pair<1>, tcp_pair, socket_wire},
     {"shm", make_pair<2>, socket_pair, shared_wire},
+    {"ucx_tcp", make_pair<3>, tcp_pair, ucx_over_tcp, has_ucx},
+    {"ucx_shm", make_pair<4>, socket_pair, ucx_over_shm, has_ucx},
 }};
 
 Side::Side(const CarrierKind& carrier, Descriptor socket, int side) : side_(side) {

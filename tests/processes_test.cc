@@ -18,6 +18,7 @@
 #include "api/inside/test_ranks.h"
 #include "api/karez.h"
 #include "base/error.h"
+#include "comm/ucx_wire.h"
 #include "plan/deal.h"
 
 namespace karez::tests {
@@ -238,10 +239,12 @@ TEST(Processes, ARankThatIsKilledIsNamedByAllOthersAtOnce) {
 
 class LawThreeOnProcesses : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(LawThreeOnProcesses, TheLossesAreThoseOfOneDeviceTo1e10OverSharedMemoryAndTcp) {
+TEST_P(LawThreeOnProcesses, TheLossesAreThoseOfOneDeviceTo1e10OverEveryLink) {
   static const Outcome one = train(settings().at("one"), {});
   std::vector<double> first;
-  for (const char* link : {"shm", "tcp"}) {
+  std::vector<const char*> links = {"shm", "tcp"};
+  if (comm::has_ucx()) links.push_back("ucx");
+  for (const char* link : links) {
     const std::vector<Outcome> found = outcomes(GetParam(), link);
     for (std::size_t rank = 0; rank < found.size(); ++rank) {
       ASSERT_EQ(found[rank].losses.size(), one.losses.size()) << link << ", rank " << rank;
