@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import builtins
+import math
 from typing import Any, List, NamedTuple, Optional
 
 from . import _core
 from ._core import (
-    argmax, argmin, argsort, broadcast_to, cat, clip, correct_count, cos, cumsum, eq, exp, full, ge, gt, le, log, log_softmax, logical_and, logical_not,
-    logical_or, lt, maximum, mean, minimum, ne, norm, one_hot, permute, relu, reshape, rotary, sigmoid, silu, sin, softmax, sqrt,
-    std, stop_gradient, take_along_dim, tanh, tracing, update, var, where, with_layout as _with_layout,
+    broadcast_to, correct_count, cos, eq, exp, full, ge, gt, le, log, logical_and, logical_not,
+    logical_or, lt, maximum, mean, minimum, ne, one_hot, relu, reshape, rotary, sigmoid, silu, sin, sqrt,
+    stop_gradient, tanh, tracing, update, where, with_layout as _with_layout,
 )
 from .dtypes import by_short, float32, int64
 from .errors import ShapeError, TypeError, UserError
 from .kinds import Operand, Tensor
 
 abs, all, any, pow, sum = _core.abs, _core.all, _core.any, _core.pow, _core.sum
-amax, amin, concat, clamp, cast = _core.amax, _core.amin, cat, clip, _core.cast
+amax, amin, cast = _core.amax, _core.amin, _core.cast
 
 
 class Extreme(NamedTuple):
@@ -33,31 +34,161 @@ class Sorted(NamedTuple):
     indices: Tensor
 
 
-def max(input: Any, dim: Optional[int] = None, keepdim: bool = False) -> Any:
-    """The largest element; along a dimension the largest ones and their (first) places."""
+def max(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """The largest element; along a dimension the largest ones and their (first) places; of two tensors the larger of each two."""
+    if isinstance(dim, Tensor):
+        return maximum(input, dim)
     return _extreme(_core.amax, argmax, input, dim, keepdim)
 
 
-def min(input: Any, dim: Optional[int] = None, keepdim: bool = False) -> Any:
-    """The smallest element; along a dimension the smallest ones and their (first) places."""
+def min(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """The smallest element; along a dimension the smallest ones and their (first) places; of two tensors the smaller of each two."""
+    if isinstance(dim, Tensor):
+        return minimum(input, dim)
     return _extreme(_core.amin, argmin, input, dim, keepdim)
 
 
 def _extreme(values: Any, places: Any, input: Any, dim: int, keepdim: bool) -> Tensor:
     if dim is None:
         return values(input)
+    return Extreme(values(input, dim, keepdim), places(input, dim, keepdim))
+
+
+def argmax(input: Any, dim: Optional[int] = None, keepdim: bool = False) -> Tensor:
+    """The place of the (first) largest along a dimension; of all elements as a vector where none is named."""
+    return _place(_core.argmax, input, dim, keepdim)
+
+
+def argmin(input: Any, dim: Optional[int] = None, keepdim: bool = False) -> Tensor:
+    """The place of the (first) smallest along a dimension; of all elements as a vector where none is named."""
+    return _place(_core.argmin, input, dim, keepdim)
+
+
+def _place(places: Any, input: Any, dim: Optional[int], keepdim: bool) -> Tensor:
+    if dim is None:
+        index = places(reshape(input, [math.prod(input.shape)]), 0)
+        return reshape(index, [1] * len(input.shape)) if keepdim else index
     index = places(input, dim)
-    return Extreme(values(input, dim, keepdim), unsqueeze(index, dim) if keepdim else index)
+    return unsqueeze(index, dim) if keepdim and len(input.shape) else index
 
 
-def sort(input: Any, dim: int = -1, descending: bool = False) -> Sorted:
+def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = True) -> Sorted:
     """Values in order and their places before; equal ones keep their order, NaN is the largest."""
-    return Sorted(*_core.sort(input, dim, descending))
+    return _along(input, dim, lambda x, d: _core.sort(x, d, descending))
 
 
-def topk(input: Any, k: int, dim: int = -1, largest: bool = True) -> Sorted:
+def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    """The places of elements in order."""
+    return sort(input, dim, descending).indices
+
+
+def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Sorted:
     """The k largest (or smallest) along a dimension, in order, and their places."""
-    return Sorted(*_core.topk(input, k, dim, largest))
+    return _along(input, dim, lambda x, d: _core.topk(x, k, d, largest))
+
+
+def _along(input: Any, dim: int, both: Any) -> Sorted:
+    if input.ndim:
+        return Sorted(*both(input, dim))
+    return Sorted(*(reshape(one, []) for one in both(reshape(input, [1]), _counted(input, dim))))
+
+
+def cumsum(input: Any, dim: int, dtype: Any = None) -> Tensor:
+    """Of each element the sum of those before it along a dimension, and itself."""
+    return _core.cumsum(input if dtype is None else cast(input, dtype), dim)
+
+
+def softmax(input: Any, dim: int = -1, dtype: Any = None) -> Tensor:
+    """exp(x) over its sum along a dimension."""
+    return _core.softmax(input if dtype is None else cast(input, dtype), dim)
+
+
+def log_softmax(input: Any, dim: int = -1, dtype: Any = None) -> Tensor:
+    """The logarithm of softmax."""
+    return _core.log_softmax(input if dtype is None else cast(input, dtype), dim)
+
+
+def clip(input: Any, min: Any = None, max: Any = None) -> Tensor:
+    """Between bounds, numbers or tensors, of which one may be missing; NaN stays."""
+    if min is None and max is None:
+        raise UserError(f"clip: at least one bound is meant{_at()}")
+    if isinstance(min, (int, float, type(None))) and isinstance(max, (int, float, type(None))):
+        return _core.clip(input, min, max)
+    input = input if min is None else maximum(input, min)
+    return input if max is None else minimum(input, max)
+
+
+clamp = clip
+
+
+def var(input: Any, dim: Any = None, unbiased: Optional[bool] = None, keepdim: bool = False, *, correction: Optional[int] = None) -> Tensor:
+    """Squared distances from the mean, summed and divided by their count less the correction (1)."""
+    return _variance(_core.var, input, dim, unbiased, keepdim, correction)
+
+
+def std(input: Any, dim: Any = None, unbiased: Optional[bool] = None, keepdim: bool = False, *, correction: Optional[int] = None) -> Tensor:
+    """The root of var."""
+    return _variance(_core.std, input, dim, unbiased, keepdim, correction)
+
+
+def _variance(of: Any, input: Any, dim: Any, unbiased: Optional[bool], keepdim: bool, correction: Optional[int]) -> Tensor:
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    less = correction if correction is not None else 1 if unbiased is None else int(unbiased)
+    whole = amax(zeros(*input.shape), dim, True).numel() if math.prod(input.shape) else 0
+    count = math.prod(input.shape) // whole if whole else 0
+    if isinstance(less, int) and 0 <= less < count:
+        return of(input, dim, correction=less, keepdim=keepdim)
+    far = input - mean(input, dim, True)
+    out = sum(far * far, dim, keepdim) * (1 / builtins.float(count - less) if count > less else float("inf"))
+    return sqrt(out) if of is _core.std else out
+
+
+def norm(input: Any, p: Any = 2.0, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
+    """(sum |x|^p)^(1/p); p = 0 counts what is not 0, infinity is the largest |x| and -infinity the smallest."""
+    input = input if dtype is None else cast(input, dtype)
+    p = 2.0 if p is None or p == "fro" else p
+    if not isinstance(p, (int, float)):
+        raise UserError(f"norm: p={p!r}; it is a number or 'fro'{_at()}")
+    if p >= 0:
+        return _core.norm(input, p, dim, keepdim)
+    if p == float("-inf"):
+        return amin(abs(input), dim, keepdim)
+    return pow(sum(pow(abs(input), p), dim, keepdim), 1 / p)
+
+
+def cat(tensors: Any, dim: int = 0) -> Tensor:
+    """Tensors one behind the other along a dimension; vectors without elements are left out."""
+    listed = [one for one in tensors if tuple(one.shape) != (0,)]
+    return _core.cat(listed if listed and listed[0].ndim > 1 else list(tensors), dim)
+
+
+concat = cat
+
+
+def reshape(input: Any, shape: Any) -> Tensor:
+    """The same elements in another shape, of which one size may be -1."""
+    return _core.reshape(input, shape)
+
+
+def permute(input: Any, dims: Any) -> Tensor:
+    """Dimension i of the result is dims[i] of the input."""
+    dims = [_counted(input, dim) for dim in dims]
+    return _core.permute(input, dims) if dims else reshape(input, list(input.shape))
+
+
+def take_along_dim(input: Any, indices: Any, dim: Optional[int] = None) -> Tensor:
+    """For each place of the indices the element of input that stands there along a dimension where the index says; other dimensions broadcast."""
+    if dim is None:
+        input, indices, dim = reshape(input, [math.prod(input.shape)]), reshape(indices, [math.prod(indices.shape)]), 0
+    dim = _counted(input, dim)
+    count = input.shape[dim] if len(input.shape) else 1
+    if isinstance(indices, Tensor) and len(input.shape) == len(indices.shape):
+        sizes = [a if b == 1 else b for a, b in zip(input.shape, indices.shape)]
+        input = broadcast_to(input, [count if d == dim else size for d, size in enumerate(sizes)])
+        indices = broadcast_to(indices, [indices.shape[d] if d == dim else size for d, size in enumerate(sizes)])
+        indices = where(indices < 0, indices + count, indices)
+    return _core.take_along_dim(input, indices, dim)
 
 
 def einsum(equation: str, *operands: Any) -> Tensor:
@@ -74,19 +205,21 @@ def gelu(input: Any, approximate: str = "none") -> Tensor:
 
 def transpose(input: Any, axes: Any = None) -> Tensor:
     """Dimension i of the result is axes[i] of the input, as numpy.transpose; none: the last two change places."""
-    return permute(input, [] if axes is None else list(axes))
+    return _core.permute(input, []) if axes is None else permute(input, list(axes))
 
 
 def swapaxes(input: Any, dim0: int, dim1: int) -> Tensor:
     """Two dimensions change places (torch.transpose)."""
-    order = list(range(input.ndim))
+    order = list(range(builtins.max(1, input.ndim)))
     dim0, dim1 = _counted(input, dim0), _counted(input, dim1)
     order[dim0], order[dim1] = order[dim1], order[dim0]
-    return permute(input, order)
+    return permute(input, order[: input.ndim])
 
 
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """These dimensions become one."""
+    if input.ndim == 0:
+        return reshape(input, [1])
     first, last = _counted(input, start_dim), _counted(input, end_dim)
     count = 1
     for size in input.shape[first : last + 1]:
@@ -102,9 +235,9 @@ def unsqueeze(input: Any, dim: int) -> Tensor:
     return reshape(input, [*input.shape[:at], 1, *input.shape[at:]])
 
 
-def squeeze(input: Any, dim: Optional[int] = None) -> Tensor:
-    """Without its dimensions of size 1, or this one of them."""
-    drop = range(input.ndim) if dim is None else [_counted(input, dim)]
+def squeeze(input: Any, dim: Any = None) -> Tensor:
+    """Without its dimensions of size 1, or those of them that are named."""
+    drop = range(input.ndim) if dim is None else [_counted(input, d) for d in ([dim] if isinstance(dim, int) else dim)]
     return reshape(input, [size for d, size in enumerate(input.shape) if d not in drop or size != 1])
 
 
@@ -201,9 +334,11 @@ def _sizes(size: Any) -> List[int]:
 
 
 def _counted(input: Any, dim: int) -> int:
-    if not -input.ndim <= dim < input.ndim:
-        raise ShapeError(f"dimension {dim} of {input._text()} does not exist{_at()}")
-    return dim % input.ndim
+    if len(input.shape) == 0 and dim in (0, -1):
+        return 0
+    if not -len(input.shape) <= dim < len(input.shape):
+        raise ShapeError(f"dimension {dim} of {input._text() if isinstance(input, Tensor) else tuple(input.shape)} does not exist{_at()}")
+    return dim % len(input.shape)
 
 
 def _at() -> str:

@@ -8,7 +8,7 @@ from typing import Optional, Sequence, Union
 from . import _core
 from .dtypes import dtype as DType, float32, int64
 from .errors import ShapeError
-from .functions import _at, reshape, sum, unsqueeze
+from .functions import _at, _counted, reshape, sum, unsqueeze
 from .kinds import Operand, Tensor
 from .pointwise import tensor_of
 from .rearranging import diagonal
@@ -115,7 +115,9 @@ def tensordot(a: Tensor, b: Tensor, dims: Union[int, Sequence[Sequence[int]]] = 
         if not 0 <= dims <= min(a.ndim, b.ndim):
             raise ShapeError(f"tensordot: {dims} dimensions of {a._text()} and {b._text()}{_at()}")
         dims = [range(a.ndim - dims, a.ndim), range(dims)]
-    left, right = [d % a.ndim for d in dims[0]], [d % b.ndim for d in dims[1]]
+    left, right = [_counted(a, d) for d in dims[0]], [_counted(b, d) for d in dims[1]]
+    if [a.shape[d] for d in left] != [b.shape[d] for d in right]:
+        raise ShapeError(f"tensordot: sizes {[a.shape[d] for d in left]} and {[b.shape[d] for d in right]} differ{_at()}")
     rows, columns = [d for d in range(a.ndim) if d not in left], [d for d in range(b.ndim) if d not in right]
     inner, out = math.prod(a.shape[d] for d in left), [[a.shape[d] for d in rows], [b.shape[d] for d in columns]]
     one = reshape(_core.permute(a, rows + left), [math.prod(out[0]), inner])

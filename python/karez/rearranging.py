@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import builtins
-from typing import Optional, Sequence, Union
+from typing import Any, Optional, Sequence, Union
 
 import numpy
 
 from . import _core
 from .dtypes import int64
-from .errors import ShapeError
+from .errors import ShapeError, UserError
 from .functions import _at, _counted, _sizes, cat, permute, reshape, sum, swapaxes, unsqueeze, where
 from .kinds import Operand, Sizes, Tensor
 from .pointwise import tensor_of
@@ -78,7 +78,9 @@ def unbind(input: Tensor, dim: int = 0) -> list[Tensor]:
 
 def index_select(input: Tensor, dim: int, index: Operand) -> Tensor:
     """The places that a vector of integers names along a dimension."""
-    dim = _counted(input, dim) if input.ndim else 0
+    dim = _counted(input, dim)
+    if input.ndim == 0:
+        return input
     rows = _core.take_rows(movedim(input, dim, 0) if dim else input, tensor_of(index))
     return movedim(rows, 0, dim) if dim else rows
 
@@ -86,6 +88,8 @@ def index_select(input: Tensor, dim: int, index: Operand) -> Tensor:
 def gather(input: Tensor, dim: int, index: Operand) -> Tensor:
     """For each place of the index the element of input that stands there along a dimension where the index says."""
     dim = _counted(input, dim)
+    if input.ndim == 0:
+        return reshape(input, index.shape)
     sizes = list(index.shape)
     if len(sizes) == input.ndim:
         input = _core.slice(input, [0] * input.ndim, [size if d == dim else sizes[d] for d, size in enumerate(input.shape)])
@@ -95,6 +99,8 @@ def gather(input: Tensor, dim: int, index: Operand) -> Tensor:
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """input, and each element of src added where the index says along a dimension."""
     dim = _counted(input, dim)
+    if input.ndim == 0:
+        return input + src
     src = _core.slice(src, [0] * src.ndim, list(index.shape))
     added = _core.add_along(index, src, input.shape[dim], dim)
     missing = [0 if d == dim else size - added.shape[d] for d, size in enumerate(input.shape)]
@@ -104,6 +110,8 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
     """input, and each row of source along a dimension added to the row that a vector of integers names."""
     dim = _counted(input, dim)
+    if input.ndim == 0:
+        return input + sum(source) * alpha
     places = _core.broadcast_to(reshape(index, [-1 if d == dim else 1 for d in range(input.ndim)]), list(source.shape))
     return scatter_add(input, dim, places, source if alpha == 1 else source * alpha)
 
@@ -126,6 +134,8 @@ def tile(input: Tensor, dims: Sizes) -> Tensor:
 
 def repeat_interleave(input: Tensor, repeats: int, dim: Optional[int] = None) -> Tensor:
     """Each element so often beside itself along a dimension; of everything as a vector where none is named."""
+    if not isinstance(repeats, int):
+        raise UserError(f"repeat_interleave: repeats={repeats!r}; a whole number is meant, since shapes do not depend on numbers{_at()}")
     if dim is None:
         input, dim = reshape(input, [input.numel()]), 0
     dim = _counted(input, dim)
@@ -155,13 +165,17 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
     return cat([atleast_2d(one) for one in tensors], 0)
 
 
-def atleast_1d(input: Tensor) -> Tensor:
+def atleast_1d(input: Any) -> Any:
     """With a dimension at least."""
+    if isinstance(input, (list, tuple)):
+        return [atleast_1d(one) for one in input]
     return input if input.ndim else reshape(input, [1])
 
 
-def atleast_2d(input: Tensor) -> Tensor:
+def atleast_2d(input: Any) -> Any:
     """With two dimensions at least, new ones in front."""
+    if isinstance(input, (list, tuple)):
+        return [atleast_2d(one) for one in input]
     return input if input.ndim >= 2 else unsqueeze(atleast_1d(input), 0)
 
 
@@ -182,13 +196,14 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     return _diagonal(input, diagonal)
 
 
-def diag_embed(input: Tensor, offset: int = 0) -> Tensor:
-    """The last dimension as the diagonal of a matrix of two, else 0."""
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """The last dimension as the diagonal of a matrix of two (which become these dimensions), else 0."""
     size = input.shape[-1] + abs(offset)
     low, high = max(0, offset), max(0, -offset)
     row = _core.pad_both(input, [0] * (input.ndim - 1) + [low], [0] * (input.ndim - 1) + [high], 0.0)
     here = _core.eq(_core.iota([size, size], 1, int64), _core.iota([size, size], 0, int64) + offset)
-    return where(here, unsqueeze(row, -2), _core.full([], 0, dtype=input.dtype))
+    made = where(here, unsqueeze(row, -2), _core.full([], 0, dtype=input.dtype))
+    return movedim(made, (-2, -1), (dim1, dim2))
 
 
 def masked_fill(input: Tensor, mask: Operand, value: Operand) -> Tensor:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import builtins
-from typing import Optional
+from typing import Any, Optional
 
 from . import _core
 from .dtypes import int64
-from .functions import _counted, amax, mean, std, sum, unsqueeze, var, where
+from .functions import _counted, amax, mean, norm, std, sum, unsqueeze, var, where
 from .kinds import Dims, Operand, Tensor
 from .pointwise import floating, tensor_of
 from .rearranging import movedim, narrow
@@ -22,9 +22,9 @@ def logsumexp(input: Operand, dim: Dims = None, keepdim: bool = False) -> Tensor
     return total if keepdim else _core.reshape(total, list(_core.sum(x, dim, False).shape))
 
 
-def prod(input: Operand, dim: Optional[int] = None, keepdim: bool = False) -> Tensor:
+def prod(input: Operand, dim: Optional[int] = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The product of all elements, or along a dimension."""
-    x = tensor_of(input)
+    x = tensor_of(input) if dtype is None else _core.cast(input, dtype)
     x = _core.cast(x, int64) if x._dtype in ("i32", "bool") else x
     if dim is None:
         return prod(_core.reshape(x, [x.numel()]), 0) if x.ndim != 1 else prod(x, 0)
@@ -58,14 +58,16 @@ def count_nonzero(input: Operand, dim: Dims = None) -> Tensor:
     return sum(_core.cast(_core.ne(input, 0), int64), dim)
 
 
-def var_mean(input: Tensor, dim: Dims = None, *, correction: int = 1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+def var_mean(input: Tensor, dim: Any = None, unbiased: Optional[bool] = None, keepdim: bool = False, *, correction: Optional[int] = None) -> Any:
     """var and mean."""
-    return var(input, dim, correction=correction, keepdim=keepdim), mean(input, dim, keepdim)
+    axes = None if isinstance(dim, bool) else dim
+    return var(input, dim, unbiased, keepdim, correction=correction), mean(input, axes, keepdim)
 
 
-def std_mean(input: Tensor, dim: Dims = None, *, correction: int = 1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+def std_mean(input: Tensor, dim: Any = None, unbiased: Optional[bool] = None, keepdim: bool = False, *, correction: Optional[int] = None) -> Any:
     """std and mean."""
-    return std(input, dim, correction=correction, keepdim=keepdim), mean(input, dim, keepdim)
+    axes = None if isinstance(dim, bool) else dim
+    return std(input, dim, unbiased, keepdim, correction=correction), mean(input, axes, keepdim)
 
 
 def aminmax(input: Tensor, *, dim: Optional[int] = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
@@ -75,7 +77,7 @@ def aminmax(input: Tensor, *, dim: Optional[int] = None, keepdim: bool = False) 
 
 def dist(input: Tensor, other: Tensor, p: float = 2.0) -> Tensor:
     """The p-norm of the difference."""
-    return _core.norm(_core.minus(input, other), p)
+    return norm(_core.minus(input, other), p)
 
 
 def cov(input: Tensor, *, correction: int = 1) -> Tensor:
@@ -83,7 +85,7 @@ def cov(input: Tensor, *, correction: int = 1) -> Tensor:
     x = input if input.ndim == 2 else unsqueeze(input, 0)
     x = x - mean(x, 1, True)
     made = _core.matmul(x, _core.permute(x, [1, 0])) / builtins.max(0, x.shape[1] - correction)
-    return made if input.ndim == 2 else _core.reshape(made, [])
+    return _core.reshape(made, []) if made.numel() == 1 else made
 
 
 __all__ = ["aminmax", "count_nonzero", "cov", "dist", "logsumexp", "nanmean", "nansum", "prod", "std_mean", "var_mean"]

@@ -12,11 +12,31 @@ SourceLine made_here() {
   return user_line();
 }
 
-// None: every dimension; one; or several.
-Ints dims_of(nb::handle object) {
+std::size_t rank_of(const Term& x) {
+  if (const auto* tensor = std::get_if<Tensor>(&x.value)) return tensor->shape().size();
+  if (const auto* parameter = std::get_if<Parameter>(&x.value)) return parameter->shape().size();
+  return 0;
+}
+
+// Whether it is a dimension that PyTorch lets a tensor without any have.
+bool of_scalar(const Term& x, std::int64_t dim) { return rank_of(x) == 0 && (dim == 0 || dim == -1); }
+
+// None, or an empty list: every dimension; one; or several.
+Ints dims_of(nb::handle object, const Term& x) {
   if (object.is_none()) return {};
-  if (nb::isinstance<nb::int_>(object)) return {nb::cast<std::int64_t>(object)};
-  return nb::cast<Ints>(object);
+  const Ints dims = nb::isinstance<nb::int_>(object) ? Ints{nb::cast<std::int64_t>(object)} : nb::cast<Ints>(object);
+  return dims.size() == 1 && of_scalar(x, dims[0]) ? Ints() : dims;
+}
+
+// What holds of numbers: that they are not 0.
+Term truth(const Operand& operand) {
+  Term x = operand;
+  const auto* tensor = std::get_if<Tensor>(&x.value);
+  const auto* parameter = std::get_if<Parameter>(&x.value);
+  const bool holds = tensor != nullptr      ? tensor->dtype() == DType::b8
+                     : parameter != nullptr ? parameter->dtype() == DType::b8
+                                            : std::holds_alternative<bool>(x.value);
+  return holds ? x : Term(not_equal(x, Term(0, x.where)), x.where);
 }
 
 template <auto F> void def_unary(nb::module_& m, const char* name) {
@@ -29,18 +49,39 @@ template <auto F> void def_binary(nb::module_& m, const char* name) {
 }
 template <auto F> void def_reduction(nb::module_& m, const char* name) {
   m.def(
-      name, [](const Operand& input, nb::object dim, bool keepdim) { return Value(F(input, dims_of(dim), keepdim)); }, "input"_a,
-      "dim"_a = nb::none(), "keepdim"_a = false);
+      name,
+      [](const Operand& input, nb::object dim, bool keepdim) {
+        const Term x = input;
+        return Value(F(x, dims_of(dim, x), keepdim));
+      },
+      "input"_a, "dim"_a = nb::none(), "keepdim"_a = false);
+}
+template <auto F> void def_question(nb::module_& m, const char* name) {
+  m.def(
+      name,
+      [](const Operand& input, nb::object dim, bool keepdim) {
+        const Term x = truth(input);
+        return Value(F(x, dims_of(dim, x), keepdim));
+      },
+      "input"_a, "dim"_a = nb::none(), "keepdim"_a = false);
 }
 template <auto F> void def_statistic(nb::module_& m, const char* name) {
   m.def(
       name,
-      [](const Operand& input, nb::object dim, std::int64_t correction, bool keepdim) { return Value(F(input, dims_of(dim), keepdim, correction)); },
+      [](const Operand& input, nb::object dim, std::int64_t correction, bool keepdim) {
+        const Term x = input;
+        return Value(F(x, dims_of(dim, x), keepdim, correction));
+      },
       "input"_a, "dim"_a = nb::none(), nb::kw_only(), "correction"_a = 1, "keepdim"_a = false);
 }
 template <auto F> void def_along(nb::module_& m, const char* name, int dim) {
   m.def(
-      name, [](const Operand& input, int along) { return Value(F(input, along)); }, "input"_a, "dim"_a = dim);
+      name,
+      [](const Operand& input, int along) {
+        const Term x = input;
+        return Value(of_scalar(x, along) ? reshape(F(reshape(x, {1}), 0), {}) : F(x, along));
+      },
+      "input"_a, "dim"_a = dim);
 }
 
 nb::tuple pair_of(const Sorted& sorted) { return nb::make_tuple(Value(sorted.values), Value(sorted.indices)); }
@@ -58,7 +99,8 @@ void init_pointwise(nb::module_& m) {
   def_unary<&karez::abs>(m, "abs");
   def_unary<&karez::sin>(m, "sin");
   def_unary<&karez::cos>(m, "cos");
-  def_unary<&karez::logical_not>(m, "logical_not");
+  m.def(
+      "logical_not", [](const Operand& input) { return Value(logical_not(truth(input))); }, "input"_a);
   def_unary<&karez::stop_gradient>(m, "stop_gradient");
   using Two = Tensor (*)(Term, Term);
   def_binary<static_cast<Two>(&karez::operator+)>(m, "plus");
@@ -74,8 +116,10 @@ void init_pointwise(nb::module_& m) {
   def_binary<&karez::minimum>(m, "minimum");
   def_binary<&karez::equal>(m, "eq");
   def_binary<&karez::not_equal>(m, "ne");
-  def_binary<&karez::logical_and>(m, "logical_and");
-  def_binary<&karez::logical_or>(m, "logical_or");
+  m.def(
+      "logical_and", [](const Operand& input, const Operand& other) { return Value(logical_and(truth(input), truth(other))); }, "input"_a, "other"_a);
+  m.def(
+      "logical_or", [](const Operand& input, const Operand& other) { return Value(logical_or(truth(input), truth(other))); }, "input"_a, "other"_a);
   m.def(
       "where", [](const Operand& condition, const Operand& input, const Operand& other) { return Value(where(condition, input, other)); },
       "condition"_a, "input"_a, "other"_a);
@@ -99,8 +143,8 @@ void init_reductions(nb::module_& m) {
   def_reduction<&karez::mean>(m, "mean");
   def_reduction<&karez::max>(m, "amax");
   def_reduction<&karez::min>(m, "amin");
-  def_reduction<&karez::any>(m, "any");
-  def_reduction<&karez::all>(m, "all");
+  def_question<&karez::any>(m, "any");
+  def_question<&karez::all>(m, "all");
   def_statistic<&karez::var>(m, "var");
   def_statistic<&karez::stddev>(m, "std");
   def_along<&karez::arg_max>(m, "argmax", -1);
@@ -109,8 +153,12 @@ void init_reductions(nb::module_& m) {
   def_along<static_cast<Tensor (*)(Term, int)>(&karez::log_softmax)>(m, "log_softmax", -1);
   def_along<&karez::cumsum>(m, "cumsum", -1);
   m.def(
-      "norm", [](const Operand& input, double p, nb::object dim, bool keepdim) { return Value(norm(input, p, dims_of(dim), keepdim)); }, "input"_a,
-      "p"_a = 2.0, "dim"_a = nb::none(), "keepdim"_a = false);
+      "norm",
+      [](const Operand& input, double p, nb::object dim, bool keepdim) {
+        const Term x = input;
+        return Value(norm(x, p, dims_of(dim, x), keepdim));
+      },
+      "input"_a, "p"_a = 2.0, "dim"_a = nb::none(), "keepdim"_a = false);
   m.def(
       "sort", [](const Operand& input, int dim, bool descending) { return pair_of(karez::sort(input, dim, descending)); }, "input"_a, "dim"_a = -1,
       "descending"_a = false);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .. import _core
 from ..errors import UserError
 from ..kinds import Operand, Tensor
@@ -68,7 +70,9 @@ def softshrink(input: Operand, lambd: float = 0.5) -> Tensor:
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x above 0, below it weight x; one weight, or one for each channel (dimension 1)."""
-    if len(weight.shape) and weight.shape[0] != 1:
+    if input.ndim == 0:
+        weight = _core.reshape(weight, [])
+    elif len(weight.shape) and weight.shape[0] != 1:
         weight = _core.reshape(weight, [-1] + [1] * max(0, input.ndim - 2))
     return _core.where(_core.gt(input, 0), input, _core.times(input, weight))
 
@@ -82,6 +86,6 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return a * _core.sigmoid(b)
 
 
-def softmin(input: Tensor, dim: int = -1) -> Tensor:
+def softmin(input: Tensor, dim: int = -1, dtype: Any = None) -> Tensor:
     """softmax of -x."""
-    return _core.softmax(-input, dim)
+    return _core.softmax(-input if dtype is None else -_core.cast(input, dtype), dim)

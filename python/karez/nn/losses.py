@@ -7,7 +7,7 @@ from typing import Optional
 
 from .. import _core
 from ..errors import UserError
-from ..functions import _at, clip, exp, log, log_softmax, mean, sum, unsqueeze, where
+from ..functions import _at, clip, exp, log, log_softmax, mean, norm, sum, unsqueeze, where
 from ..kinds import Operand, Tensor
 from ..pointwise import log1p, logsigmoid, square, tensor_of, xlogy
 from ..rearranging import movedim
@@ -143,8 +143,8 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Operand, margin:
 
 def hinge_embedding_loss(input: Tensor, target: Operand, margin: float = 1.0, reduction: str = "mean") -> Tensor:
     """input where the target is 1, max(0, margin - input) where it is -1."""
-    near = where(_core.eq(target, 1), input, 0.0)
-    return _reduced("hinge_embedding_loss", near + where(_core.eq(target, -1), clip(margin - input, 0.0), 0.0), reduction)
+    near, far = where(_core.ne(target, -1), input, 0.0), where(_core.ne(target, 1), clip(margin - input, 0.0), 0.0)
+    return _reduced("hinge_embedding_loss", near + far, reduction)
 
 
 def soft_margin_loss(input: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
@@ -154,7 +154,9 @@ def soft_margin_loss(input: Tensor, target: Operand, reduction: str = "mean") ->
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """Along a dimension, x1 x2 over both norms, each of eps at least."""
-    norms = [_core.maximum(_core.norm(x, 2.0, dim, True), eps) for x in (x1, x2)]
+    shape = list((x1 * x2).shape)
+    x1, x2 = _core.broadcast_to(x1, shape), _core.broadcast_to(x2, shape)
+    norms = [_core.maximum(norm(x, 2.0, dim, True), eps) for x in (x1, x2)]
     return sum((x1 / norms[0]) * (x2 / norms[1]), dim)
 
 
@@ -168,7 +170,7 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Operand, margi
 
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The p-norm of x1 - x2 + eps along the last dimension."""
-    return _core.norm(x1 - x2 + eps, p, -1, keepdim)
+    return norm(x1 - x2 + eps, p, -1, keepdim)
 
 
 def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False,
@@ -181,4 +183,4 @@ def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, marg
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """Along a dimension over its p-norm, of eps at least."""
-    return input / _core.maximum(_core.norm(input, p, dim, True), eps)
+    return input / _core.maximum(norm(input, p, dim, True), eps)

@@ -66,6 +66,7 @@ MaxPool1d = _layer("MaxPool1d", F.max_pool1d, "The largest of each window of [n,
 MaxPool2d = _layer("MaxPool2d", F.max_pool2d, "The largest of each window of [n, c, h, w].")
 AvgPool1d = _layer("AvgPool1d", F.avg_pool1d, "The mean of each window of [n, c, l]; padding counts as zeros.")
 AvgPool2d = _layer("AvgPool2d", F.avg_pool2d, "The mean of each window of [n, c, h, w]; padding counts as zeros.")
+AdaptiveAvgPool1d = _layer("AdaptiveAvgPool1d", F.adaptive_avg_pool1d, "Means of so many windows of [n, c, l].")
 AdaptiveAvgPool2d = _layer("AdaptiveAvgPool2d", F.adaptive_avg_pool2d, "Means of so many windows of [n, c, h, w] each way.")
 Upsample = _layer("Upsample", F.interpolate, "So many times as large, by the nearest element.")
 ConstantPad2d = _layer("ConstantPad2d", lambda x, padding, value: _pad(x, padding, value), "A value on all sides: a number, or (left, right, top, bottom).")
