@@ -33,7 +33,7 @@ struct Row {
   std::string name;
   std::size_t blocks = 0;
   long live = 0, capacity = 0, greedy = 0;  // bytes; most live at once, given, best peak without a search
-  solve::Packing packed;
+  solve::Packing packed = {};
   double seconds = 0;
   bool fits() const { return packed.peak <= capacity; }
 };

@@ -118,7 +118,7 @@ TEST(Anchor, NotBeforeUpdatesAlone) {  // emit takes an update's edges for those
   p.graph.outputs = {{"floats", floats}};
   Graph made = p.anchored();
   for (const Node& node : made.nodes)
-    if (node.op->role == Role::update) EXPECT_TRUE(node.after.empty()) << edges(made);
+    if (node.op->role == Role::update) { EXPECT_TRUE(node.after.empty()) << edges(made); }
 }
 
 TEST(Anchor, RandomProgramsTakeNoLongerAndHaveNoCircles) {

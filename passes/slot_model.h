@@ -16,9 +16,9 @@ using SlotRanges = ById<ValueId, SlotRange>;  // of the registers that carry val
 struct SlotModel {
   // What a register of the problem stands for: a value, a variable's way from its update to the next launch's readers, or a control edge.
   struct Edge {
-    ValueId value;
+    ValueId value = {};
     int variable = -1;
-    NodeId then;  // of a control edge: the node that comes later
+    NodeId then = {};  // of a control edge: the node that comes later
   };
   solve::SlotProblem problem;
   std::vector<SegmentId> segment;  // by actor

@@ -60,13 +60,13 @@ TEST(CostTable, FieldsThatPriceNothingAreRefusedByName) {
     } catch (const Error& error) { return error.what(); }
   };
   EXPECT_EQ(fault({}), "");
-  EXPECT_EQ(fault({.link = {.alpha = nan}}), "costs: alpha is nan; it must be a finite number, at least 0.0");
-  EXPECT_EQ(fault({.axis_links = {{"data", {}}, {"model", {.beta = -1}}}}),
+  EXPECT_EQ(fault({.link = {.alpha = nan}, .axis_links = {}}), "costs: alpha is nan; it must be a finite number, at least 0.0");
+  EXPECT_EQ(fault({.link = {}, .axis_links = {{"data", {}}, {"model", {.beta = -1}}}}),
             "costs: beta of @model is -1.0; it must be a finite number, at least 0.0");
-  EXPECT_EQ(fault({.axis_links = {{"data", {}}, {"data", {}}}}), "costs: the link of axis data appears twice");
-  EXPECT_EQ(fault({.conv_flops = 0}), "costs: conv_flops is 0.0; it must be a finite number, at least 1e-300");
-  EXPECT_EQ(fault({.call = -1e-6}), "costs: call is -1e-06; it must be a finite number, at least 0.0");
-  EXPECT_EQ(fault({.call = 0}), "");
+  EXPECT_EQ(fault({.link = {}, .axis_links = {{"data", {}}, {"data", {}}}}), "costs: the link of axis data appears twice");
+  EXPECT_EQ(fault({.link = {}, .axis_links = {}, .conv_flops = 0}), "costs: conv_flops is 0.0; it must be a finite number, at least 1e-300");
+  EXPECT_EQ(fault({.link = {}, .axis_links = {}, .call = -1e-6}), "costs: call is -1e-06; it must be a finite number, at least 0.0");
+  EXPECT_EQ(fault({.link = {}, .axis_links = {}, .call = 0}), "");
 }
 
 }  // namespace

@@ -180,7 +180,7 @@ TEST(MinSum, RefusesWhatIsNotAProblem) {
   EXPECT_THROW(min_sum({.domain = {2}, .factors = {factor({0}, {1, -inf})}}), Error);
   EXPECT_THROW(min_sum({.domain = {2}, .factors = {{{0}, nullptr}}}), Error);
   auto with = [](std::vector<std::vector<int>> classes, std::vector<double> cost) {
-    return MinSumProblem{.domain = {3}, .factors = {{{0}, std::make_shared<CostCells>(CostCells{std::move(cost), std::move(classes)})}}};
+    return MinSumProblem{.domain = {3}, .factors = {{{0}, std::make_shared<CostCells>(CostCells{std::move(cost), std::move(classes), {}})}}};
   };
   EXPECT_EQ(min_sum(with({{0, 1, 1}}, {2, 1})).cost, 1);
   EXPECT_THROW(min_sum(with({{0, 1}}, {2, 1})), Error);        // of two states

@@ -109,7 +109,7 @@ template <class Net> Outcome train(const Setting& run, Optimiser optimiser, doub
     EXPECT_EQ(logits.type(), (TensorType{DType::f64, {batch, 4}}));
     out.values.assign(logits.data<double>().begin(), logits.data<double>().end());
   }
-  if (shape.size() > 1) EXPECT_GT(step.plan().transfers.size(), 0u) << run.mesh << ": the devices should share the work";
+  if (shape.size() > 1) { EXPECT_GT(step.plan().transfers.size(), 0u) << run.mesh << ": the devices should share the work"; }
   for (const auto& [name, parameter] : net.named_parameters()) {
     HostArray value = world.read(parameter);
     out.values.insert(out.values.end(), value.data<double>().begin(), value.data<double>().end());

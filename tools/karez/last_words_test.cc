@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/cat.h"
+
 namespace karez::tools {
 namespace {
 
@@ -24,7 +26,7 @@ TEST(LastWords, AreTheLastLineWithWhatIsIndentedBehindIt) {
     EXPECT_EQ(words_of("karez: 3 ranks x 1 device, from karez run, links shm\nkarez warning: rank 1 is slow\n", step), "");
   }
   EXPECT_EQ(words_of(std::string(5000, 'x'), 7).size(), LastWords::longest);
-  EXPECT_EQ(words_of(std::string(900, 'x') + "\n " + std::string(900, 'y'), 7).size(), LastWords::longest);
+  EXPECT_EQ(words_of(base::cat(std::string(900, 'x'), "\n ", std::string(900, 'y')), 7).size(), LastWords::longest);
 }
 
 }  // namespace
