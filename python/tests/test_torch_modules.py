@@ -1,0 +1,84 @@
+"""Weights of PyTorch's modules in ours: each class of layer gives equal outputs, and equal gradients of its weights."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import karez as kz
+
+PROGRAM = '''
+import numpy as np, torch
+import karez as kz
+
+torch.manual_seed(0)
+torch.set_num_threads(1)
+T, K = torch.nn, kz.nn
+R = lambda *shape: torch.randn(*shape)
+ROWS, IMAGE, TIME, LINE = R(4, 6), R(2, 4, 7, 6), R(5, 2, 6), R(2, 4, 9)
+UNIT, SIGNS = torch.rand(4, 6), torch.sign(R(4, 6))
+CASES = [  # name, what it is made with, inputs
+    ("Linear", (6, 3), [ROWS]), ("Linear", (6, 3, False), [TIME]), ("Bilinear", (6, 6, 3), [ROWS, R(4, 6)]), ("Embedding", (9, 3), [torch.randint(0, 9, (2, 5))]),
+    ("Conv1d", (4, 6, 3, 2, 1), [LINE]), ("Conv2d", (4, 6, (3, 2), 2, 1, 1, 2), [IMAGE]), ("ConvTranspose1d", (4, 6, 3, 2, 1, 1, 2), [LINE]),
+    ("ConvTranspose2d", (4, 3, 3, 2, 1, 1), [IMAGE]), ("LayerNorm", ((6,),), [ROWS]), ("LayerNorm", ((7, 6), 1e-3, False), [IMAGE]), ("RMSNorm", (6, 1e-6), [ROWS]),
+    ("GroupNorm", (2, 4), [IMAGE]), ("BatchNorm1d", (4,), [LINE]), ("BatchNorm2d", (4,), [IMAGE]), ("BatchNorm3d", (4,), [R(2, 4, 3, 2, 2)]), ("InstanceNorm1d", (4,), [LINE]),
+    ("InstanceNorm2d", (4, 1e-5), [IMAGE]), ("LSTM", (6, 3, 2), [TIME]), ("LSTM", (6, 3, 1, True, True, 0.0, True), [TIME]), ("GRU", (6, 3, 2, False), [TIME]),
+    ("GRU", (6, 3, 1, True, False, 0.0, True), [TIME]), ("RNN", (6, 3), [TIME]), ("PReLU", (4,), [IMAGE]), ("PReLU", (), [ROWS]),
+    ("MaxPool1d", (3, 2, 1), [LINE]), ("MaxPool2d", (3, 2, 1), [IMAGE]), ("AvgPool1d", (3,), [LINE]), ("AvgPool2d", ((3, 2),), [IMAGE]), ("AdaptiveAvgPool1d", (4,), [LINE]),
+    ("AdaptiveAvgPool2d", ((3, 4),), [IMAGE]), ("Flatten", (), [IMAGE]), ("Unflatten", (1, (2, 3)), [ROWS]), ("ZeroPad2d", (2,), [IMAGE]), ("ConstantPad2d", ((1, 2, 0, 1), 3.0), [IMAGE]),
+    ("Upsample", (None, 2.0), [IMAGE]), ("Dropout", (0.5,), [ROWS]), ("Dropout2d", (0.5,), [IMAGE]), ("Identity", (), [ROWS]),
+    ("Softmax", (1,), [ROWS]), ("LogSoftmax", (1,), [ROWS]), ("Softmin", (1,), [ROWS]), ("GELU", (), [ROWS]), ("GELU", ("tanh",), [ROWS]), ("GLU", (1,), [ROWS]), ("Threshold", (0.1, 2.0), [ROWS]),
+    ("LeakyReLU", (0.2,), [ROWS]), ("ELU", (1.5,), [ROWS]), ("CELU", (2.0,), [ROWS]), ("Hardtanh", (-0.5, 0.7), [ROWS]), ("Hardshrink", (0.3,), [ROWS]), ("Softshrink", (0.3,), [ROWS]),
+    ("Softplus", (2.0,), [ROWS]), *[(name, (), [ROWS]) for name in "ReLU Tanh Sigmoid SiLU SELU ReLU6 Hardsigmoid Hardswish Softsign LogSigmoid Mish Tanhshrink".split()],
+    ("CosineSimilarity", (1,), [ROWS, R(4, 6)]), ("PairwiseDistance", (2.0,), [ROWS, R(4, 6)]),
+    ("CrossEntropyLoss", (), [ROWS, torch.randint(0, 6, (4,))]), ("NLLLoss", (), [torch.log_softmax(ROWS, 1), torch.randint(0, 6, (4,))]),
+    *[(name, (), [ROWS, R(4, 6)]) for name in ("MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss")], ("BCELoss", (), [UNIT, 1 - UNIT]), ("BCEWithLogitsLoss", (), [ROWS, UNIT]),
+    ("KLDivLoss", (), [torch.log(UNIT + 0.1), UNIT]), ("PoissonNLLLoss", (), [ROWS, UNIT * 5]), ("GaussianNLLLoss", (), [ROWS, R(4, 6), UNIT + 0.1]),
+    ("MarginRankingLoss", (0.1,), [ROWS, R(4, 6), SIGNS]), ("HingeEmbeddingLoss", (), [ROWS, SIGNS]), ("SoftMarginLoss", (), [ROWS, SIGNS]),
+    ("CosineEmbeddingLoss", (0.1,), [ROWS, R(4, 6), SIGNS[:, 0]]), ("TripletMarginLoss", (), [ROWS, R(4, 6), R(4, 6)]),
+]
+WORDS = {("InstanceNorm2d", (4, 1e-5)): {"affine": True}}
+
+def flat(made):
+    return [one for part in made for one in flat(part)] if isinstance(made, (tuple, list)) else [made]
+
+for name, words, inputs in CASES:
+    more = WORDS.get((name, words), {})
+    theirs, ours = getattr(T, name)(*words, **more).double(), getattr(K, name)(*words, **more).double()
+    inputs = [one.double() if one.is_floating_point() else one for one in inputs]
+    for p in theirs.parameters():
+        torch.nn.init.normal_(p)
+    training = not name.startswith("Dropout")
+    theirs.train(training), ours.train(training)
+    ours.load_state_dict({key: value.numpy() for key, value in theirs.state_dict().items()})
+    want = flat(theirs(*inputs))
+    loss = sum((one * torch.cos(torch.arange(one.numel(), dtype=torch.float64)).reshape(one.shape)).sum() for one in want)
+    named = dict(theirs.named_parameters())
+    slopes = torch.autograd.grad(loss, list(named.values())) if named else []
+
+    @kz.compile
+    def run(*values):
+        made = flat(ours(*values))
+        loss = sum((one * np.cos(np.arange(one.numel(), dtype=np.float64)).reshape(one.shape)).sum() for one in made)
+        return made, kz.grad(loss, ours.parameters()) if named else []
+
+    made, grads = run(*[one.numpy() for one in inputs])
+    assert len(made) == len(want) and [n for n, _ in ours.named_parameters()] == list(named), name
+    for one, other in zip(made + grads, want + list(slopes)):
+        assert one.shape == tuple(other.shape), (name, one.shape, other.shape)
+        np.testing.assert_allclose(one.numpy(), other.detach().numpy(), rtol=1e-9, atol=1e-10, err_msg=f"{name}{words}")
+    for key, value in theirs.state_dict().items():  # running statistics went on
+        np.testing.assert_allclose(ours.state_dict()[key], value.numpy(), rtol=1e-9, err_msg=f"{name} {key}")
+    kz.reset()
+tested = {name for name, *_ in CASES}
+untested = {n for n in dir(K) if n[0].isupper() and isinstance(getattr(K, n), type) and hasattr(T, n)} - tested - {"Module", "Parameter", "Buffer", "Sequential"}
+print("untested", *sorted(untested))
+'''
+
+
+def test_every_class_of_layer_is_pytorchs():
+    pytest.importorskip("torch")
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=600, env=os.environ | {"PYTHONPATH": os.path.dirname(kz.__path__[0])})
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.splitlines()[-1] == "untested"
