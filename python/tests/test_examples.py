@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -76,3 +77,54 @@ def test_char_gpt_learns_on_one_device_and_alike_on_a_mesh(tmp_path):
     assert len(one.split("characters\n")[1].rstrip("\n")) >= 15
     assert abs(validation(python("char_gpt.py", "--data", text, *SMALL, "--mesh", "data=2,model=2").stdout) - validation(one)) < 2e-3
     python("char_gpt.py", "--data", text, *SMALL[:-2], "--lr", "0", "--at-most", "2.0", code=1)
+
+
+def torch_like(characters, layers, width, context):
+    """A model's tensors under the names and in the shapes of a PyTorch module with the example's attributes."""
+    draw = np.random.default_rng(3)
+    shapes = {"token.weight": (characters, width), "position": (context, width), "norm.weight": (width,), "norm.bias": (width,), "head.weight": (characters, width)}
+    for i in range(layers):
+        for name, size in (("qkv", (3 * width, width)), ("out", (width, width)), ("up", (4 * width, width)), ("down", (width, 4 * width))):
+            shapes |= {f"blocks.{i}.{name}.weight": size, f"blocks.{i}.{name}.bias": size[:1]}
+        shapes |= {f"blocks.{i}.{ln}.{what}": (width,) for ln in ("ln1", "ln2") for what in ("weight", "bias")}
+    return {name: (np.ones(size) if "ln" in name and name.endswith("weight") or name == "norm.weight" else draw.normal(size=size) * 0.3).astype(np.float32) for name, size in shapes.items()}
+
+
+def test_finetune_trains_an_adapter_on_anothers_weights_and_nothing_else(tmp_path):
+    text, weights = tmp_path / "text", tmp_path / "weights.safetensors"
+    text.write_text("the quick brown fox jumps over the lazy dog.\n" * 50)
+    tensors = torch_like(128, 2, 16, 12)
+    save = pytest.importorskip("safetensors.numpy").save_file
+    try:
+        import safetensors.torch  # noqa: F401
+
+        program = "import sys, numpy as np, torch; from safetensors.torch import save_file; save_file({k: torch.from_numpy(v) for k, v in np.load(sys.argv[1]).items()}, sys.argv[2])"
+        np.savez(tmp_path / "numbers.npz", **tensors)
+        subprocess.run([sys.executable, "-c", program, tmp_path / "numbers.npz", weights], check=True, timeout=300)
+    except ImportError:
+        save(tensors, weights)
+    words = ["--weights", weights, "--data", text, "--characters", "128", "--layers", "2", "--heads", "2", "--width", "16", "--context", "12", "--steps", "60", "--lr", "2e-2"]
+    said = python("finetune.py", *words, "--save", tmp_path / "adapter.npz", "--at-most", "4.3").stdout
+    before, after = (float(one) for one in re.search(r"loss (\S+) at first, (\S+) at last", said).groups())
+    adapter = np.load(tmp_path / "adapter.npz")
+    assert len(adapter) == 16 and all(np.abs(adapter[name]).max() > 0 for name in adapter) and after < before - 0.5
+    assert re.search(r"^([\d,]+) of", said).group(1) == f"{sum(one.size for one in adapter.values()):,}"
+    alike = float(re.search(r"(\S+) at last", python("finetune.py", *words, "--mesh", "data=2,model=2").stdout).group(1))
+    assert abs(alike - after) < 5e-3
+    python("finetune.py", *words[:-2], "--lr", "0", "--at-most", "4.3", code=1)
+
+
+def test_resnet_learns_a_folder_of_images(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    draw = np.random.default_rng(0)
+    for label, name in enumerate(("dark", "bright", "striped")):
+        (tmp_path / name).mkdir()
+        for i in range(12):
+            pixels = draw.integers(0, 60, (40, 48, 3)) + 150 * (label == 1)
+            pixels[:, ::4] += 120 * (label == 2)
+            image.fromarray(pixels.astype(np.uint8)).save(tmp_path / name / f"{i}.png")
+    words = ["--data", tmp_path, "--width", "8", "--blocks", "1", "1", "1", "1", "--size", "32", "--batch", "12", "--epochs", "6"]
+    assert re.search(r"of 36 images in 3 classes", python("resnet.py", *words, "--at-most", "0.6").stdout)
+    python("resnet.py", *words, "--mesh", "data=2", "--at-most", "0.6")
+    python("resnet.py", *words[:-2], "--epochs", "1", "--lr", "0", "--at-most", "0.6", code=1)
+    assert "make no batch of 60" in python("resnet.py", *words, "--batch", "60", code=1).stderr

@@ -1,0 +1,124 @@
+"""Fine-tunes a language model of another framework: its weights from a safetensors file, frozen, and a low-rank adapter beside each product."""
+
+import argparse
+import sys
+from typing import Any, List, Tuple
+
+import numpy as np
+import numpy.typing as npt
+
+import karez as kz
+from karez import F, nn
+
+Ints = npt.NDArray[np.integer[Any]]
+
+
+class Adapted(nn.Module):
+    """y = W x + b + scale B A x, where A and B alone are trained; B begins with 0, so that nothing has changed yet (Hu et al., 2021)."""
+
+    def __init__(self, base: nn.Linear, rank: int, scale: float) -> None:
+        self.base, self.scale = base.requires_grad_(False), scale
+        self.a = nn.Linear(base.in_features, rank, bias=False)
+        self.b = nn.Parameter((base.out_features, rank), nn.init.zeros())
+
+    def forward(self, x: kz.Tensor) -> Any:
+        return self.base(x) + F.linear(self.a(x), self.b) * self.scale
+
+
+class Block(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        self.heads = heads
+        self.ln1, self.ln2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: kz.Tensor) -> Any:
+        n, t, width = x.shape
+        q, k, v = (part.reshape(n, t, self.heads, -1).transpose(1, 2) for part in self.qkv(self.ln1(x)).chunk(3, dim=-1))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).reshape(n, t, width))
+        return x + self.down(F.gelu(self.up(self.ln2(x))))
+
+
+class Gpt(nn.Module):
+    def __init__(self, characters: int, layers: int, heads: int, width: int, context: int) -> None:
+        self.token, self.position = nn.Embedding(characters, width), nn.Parameter((context, width), nn.init.normal(0.02))
+        self.blocks = [Block(width, heads) for _ in range(layers)]
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, characters, bias=False)
+
+    def forward(self, x: kz.Tensor) -> Any:
+        x = self.token(x) + self.position
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x))
+
+
+def adapt(net: Gpt, rank: int, scale: float) -> List[kz.nn.Parameter]:
+    """Puts an adapter around each product of the blocks; what is trained."""
+    net.requires_grad_(False)
+    for block in net.blocks:
+        for name in ("qkv", "out", "up", "down"):
+            setattr(block, name, Adapted(getattr(block, name), rank, scale))
+    return [p for p in net.parameters() if p.requires_grad]
+
+
+def options() -> argparse.Namespace:
+    words = argparse.ArgumentParser(description=__doc__)
+    words.add_argument("--weights", required=True, help="a safetensors file, whose names are those of a PyTorch module with the same attributes")
+    words.add_argument("--data", required=True, help="a text file")
+    words.add_argument("--save", help="where the adapter goes, as NumPy's .npz")
+    words.add_argument("--mesh", default="", help="axes and sizes, data=2,model=2; none: one device")
+    words.add_argument("--characters", type=int, default=256, help="of the model, as its other sizes; bytes of the text modulo this")
+    words.add_argument("--layers", type=int, default=4)
+    words.add_argument("--heads", type=int, default=4)
+    words.add_argument("--width", type=int, default=128)
+    words.add_argument("--context", type=int, default=64)
+    words.add_argument("--rank", type=int, default=4)
+    words.add_argument("--steps", type=int, default=200)
+    words.add_argument("--batch", type=int, default=12)
+    words.add_argument("--lr", type=float, default=3e-3)
+    words.add_argument("--seed", type=int, default=1)
+    words.add_argument("--at-most", type=float, default=float("inf"), help="a loss of the last steps above this is a failure")
+    return words.parse_args()
+
+
+def main() -> bool:
+    o = options()
+    kz.seed(o.seed)
+    mesh = kz.Mesh(o.mesh)
+    net = Gpt(o.characters, o.layers, o.heads, o.width, o.context)
+    kz.load(o.weights, parameters=net.parameters())
+    trained = adapt(net, o.rank, scale=2.0)
+    counted = sum(p.numel() for p in net.parameters())
+    print(f"{sum(p.numel() for p in trained):,} of {counted:,} numbers are trained")
+
+    with open(o.data, "rb") as file:
+        text = np.frombuffer(file.read(), np.uint8).astype(np.int32) % o.characters
+    random = np.random.default_rng(o.seed)
+    optimizer = kz.optim.AdamW(trained, lr=o.lr, weight_decay=0.0)
+
+    @kz.compile(mesh=mesh)
+    def step(x: kz.Tensor, y: kz.Tensor) -> kz.Tensor:
+        loss = F.cross_entropy(net(x).flatten(0, 1), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def batch(_: int) -> Tuple[Ints, Ints]:
+        at = random.integers(0, len(text) - o.context, o.batch)[:, None] + np.arange(o.context)
+        return text[at], text[at + 1].reshape(-1)
+
+    losses = [float(step(x, y)) for x, y in kz.data.feed(map(batch, range(o.steps)))]
+    before, after = np.mean(losses[:5]), np.mean(losses[-20:])
+    print(f"loss {before:.4f} at first, {after:.4f} at last")
+    if o.save:
+        state = net.state_dict()
+        np.savez(o.save, **{p.path: state[p.path] for p in trained})
+    return bool(after <= o.at_most)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(0 if main() else "finetune: the loss is above --at-most")
+    except kz.Error as error:
+        sys.exit(f"finetune: {error}")

@@ -1,0 +1,132 @@
+"""Trains a residual net of 18 layers (He et al., 2015) on a folder of images, one folder inside for each class: FOLDER/cat/1.jpg. Takes Pillow."""
+
+import argparse
+import pathlib
+import sys
+from typing import Any, List, Optional, Tuple
+
+import numpy as np
+import numpy.typing as npt
+
+import karez as kz
+from karez import F, nn
+
+
+class Block(nn.Module):
+    def __init__(self, before: int, channels: int, stride: int) -> None:
+        self.conv1, self.bn1 = nn.Conv2d(before, channels, 3, stride, 1, bias=False), nn.BatchNorm2d(channels)
+        self.conv2, self.bn2 = nn.Conv2d(channels, channels, 3, 1, 1, bias=False), nn.BatchNorm2d(channels)
+        self.shortcut: Optional[nn.Sequential] = None
+        if stride != 1 or before != channels:
+            self.shortcut = nn.Sequential(nn.Conv2d(before, channels, 1, stride, bias=False), nn.BatchNorm2d(channels))
+
+    def forward(self, x: kz.Tensor) -> Any:
+        y = F.relu(self.bn1(self.conv1(x)))
+        y = self.bn2(self.conv2(y))
+        return F.relu(y + (x if self.shortcut is None else self.shortcut(x)))
+
+
+class ResNet(nn.Module):
+    """Four stages of so many blocks; each but the first halves the image and doubles the channels."""
+
+    def __init__(self, classes: int, blocks: List[int], width: int) -> None:
+        self.conv1, self.bn1 = nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width)
+        self.layers, before = [], width
+        for stage, count in enumerate(blocks):
+            for i in range(count):
+                self.layers.append(Block(before, width << stage, 2 if stage > 0 and i == 0 else 1))
+                before = width << stage
+        self.fc = nn.Linear(before, classes)
+
+    def forward(self, x: kz.Tensor) -> Any:
+        x = F.max_pool2d(F.relu(self.bn1(self.conv1(x))), 3, 2, 1)
+        for layer in self.layers:
+            x = layer(x)
+        return self.fc(x.mean(dim=(2, 3)))
+
+
+def image(path: pathlib.Path, size: int) -> npt.NDArray[np.float32]:
+    """The middle square as [3, size, size], of mean 0 and deviation 1 or so."""
+    from PIL import Image
+
+    with Image.open(path) as opened:
+        rgb = opened.convert("RGB")
+        side = min(rgb.size)
+        left, top = (rgb.width - side) // 2, (rgb.height - side) // 2
+        small = rgb.crop((left, top, left + side, top + side)).resize((size, size), Image.Resampling.BILINEAR)
+    return np.asarray((np.asarray(small, np.float32).transpose(2, 0, 1) / 255 - 0.45) / 0.25, np.float32)
+
+
+class Images:
+    """Batches of a folder's images in an order of their own each epoch, half of them seen in a mirror."""
+
+    def __init__(self, folder: pathlib.Path, batch: int, size: int, seed: int) -> None:
+        self.classes = sorted(one.name for one in folder.iterdir() if one.is_dir())
+        self.files = [(path, label) for label, name in enumerate(self.classes) for path in sorted((folder / name).iterdir())]
+        self.batch, self.size, self.seed, self.per_epoch = batch, size, seed, len(self.files) // batch
+        if self.per_epoch == 0:
+            raise kz.UserError(f"{folder}: {len(self.files)} images make no batch of {batch}")
+
+    def epoch(self, number: int) -> Any:
+        random = np.random.default_rng([self.seed, number])
+        order = random.permutation(len(self.files))
+        for i in range(self.per_epoch):
+            yield self.read([self.files[j] for j in order[i * self.batch : (i + 1) * self.batch]], random)
+
+    def read(self, files: List[Tuple[pathlib.Path, int]], random: np.random.Generator) -> Tuple[Any, Any]:
+        images = [image(path, self.size) for path, _ in files]
+        return np.stack([one[:, :, ::-1] if random.random() < 0.5 else one for one in images]), np.array([label for _, label in files])
+
+    def __iter__(self) -> Any:
+        return self.epoch(0)
+
+
+def options() -> argparse.Namespace:
+    words = argparse.ArgumentParser(description=__doc__)
+    words.add_argument("--data", required=True, type=pathlib.Path, help="a folder with one folder of images for each class")
+    words.add_argument("--mesh", default="", help="axes and sizes, data=2; none: one device")
+    words.add_argument("--blocks", type=int, nargs=4, default=[2, 2, 2, 2], help="of each stage")
+    words.add_argument("--width", type=int, default=64, help="channels of the first stage")
+    words.add_argument("--size", type=int, default=224, help="of images, in pixels")
+    words.add_argument("--batch", type=int, default=32)
+    words.add_argument("--epochs", type=int, default=10)
+    words.add_argument("--lr", type=float, default=0.05)
+    words.add_argument("--seed", type=int, default=1)
+    words.add_argument("--at-most", type=float, default=float("inf"), help="a mean loss of the last epoch above this is a failure")
+    return words.parse_args()
+
+
+def main() -> bool:
+    o = options()
+    kz.seed(o.seed)
+    images = Images(o.data, o.batch, o.size, o.seed)
+    net = ResNet(len(images.classes), o.blocks, o.width)
+    optimizer = kz.optim.SGD(net.parameters(), lr=o.lr, momentum=0.9, weight_decay=1e-4)
+    schedule = kz.optim.cosine_schedule(o.lr, o.epochs * images.per_epoch, warmup=min(50, images.per_epoch))
+
+    @kz.compile(mesh=kz.Mesh(o.mesh))
+    def step(x: kz.Tensor, y: kz.Tensor) -> Tuple[kz.Tensor, kz.Tensor]:
+        scores = net(x)
+        loss = F.cross_entropy(scores, y)
+        loss.backward()
+        optimizer.step()
+        return loss, (scores.argmax(1) == y).float().mean()
+
+    said: List[Tuple[float, float]] = []
+    progress = kz.data.Progress(o.epochs * images.per_epoch, o.batch)
+    for i, (x, y) in enumerate(kz.data.feed(images, epochs=o.epochs)):
+        optimizer.lr = schedule(i)
+        loss, right = step(x, y)
+        said.append((float(loss), float(right)))
+        progress.show(i + 1, i // images.per_epoch + 1, said[-1][0])
+    progress.finish()
+    loss_at_last, right_at_last = np.mean(said[-images.per_epoch :], axis=0)
+    print(f"loss {loss_at_last:.4f}, {100 * right_at_last:.1f} % right in the last epoch, of {len(images.files)} images in {len(images.classes)} classes")
+    return bool(loss_at_last <= o.at_most)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(0 if main() else "resnet: the loss is above --at-most")
+    except kz.Error as error:
+        sys.exit(f"resnet: {error}")
