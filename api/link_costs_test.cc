@@ -21,7 +21,9 @@ Mesh mesh_of(const char* axes, std::vector<int> ranks) {
 }
 
 double alpha(const char* axis, const std::vector<Mesh>& meshes, const RankPlaces& places, const char* table = measured) {
-  return with_class_costs(CostTable::parse(table), meshes, places).of_axis(axis).alpha;
+  const CostTable found = with_class_costs(CostTable::parse(table), meshes, places);
+  found.check();
+  return found.of_axis(axis).alpha;
 }
 
 TEST(LinkCosts, AnAxisWithoutAnEntryTakesThatOfTheFarthestLinkAlongIt) {

@@ -122,7 +122,7 @@ int main(int count, char** words) {
   try {
     Options options({{"layers", "12", "of equal width"},
                      {"width", "256", "of each"},
-                     {"rows", "4096", "of the batch, for each rank"},
+                     {"rows", "16384", "of the batch, for each rank"},
                      {"what", "step", "step: with the update; alone: loss and gradients; forward: loss"},
                      {"alpha", "1e-4", "seconds a message takes, for the planner"},
                      {"beta", "1e-8", "seconds a byte takes"},

@@ -121,9 +121,9 @@ def main():
     parser.add_argument("--json")
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--width", type=int, default=256)
-    parser.add_argument("--rows", type=int, default=4096, help="of each rank")
+    parser.add_argument("--rows", type=int, default=16384, help="of each rank")
     parser.add_argument("--pairs", type=int, default=7)
-    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--plan", action="store_true", help="print rank 0's plan")
     options = parser.parse_args()
     cores = sorted(os.sched_getaffinity(0))[:2]

@@ -17,11 +17,11 @@ from train_step import BUILD, Server
 class Ranks:
     """As many processes as cores, a core and a device each."""
 
-    def __init__(self, model, batch, cores, link):
+    def __init__(self, model, batch, cores, link, extra=()):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             meet = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": str(len(cores)), "KAREZ_LINK": link}
-        program = [os.path.join(BUILD, "bench", "bench_train_step"), "--model", model, "--batch", str(batch), "--mesh", f"data={len(cores)}", "--devices", "1"]
+        program = [os.path.join(BUILD, "bench", "bench_train_step"), "--model", model, "--batch", str(batch), "--mesh", f"data={len(cores)}", "--devices", "1", *extra]
         self.servers = [Server(f"rank {rank}", ["taskset", "-c", str(core), *program], meet | {"RANK": str(rank), "LOCAL_RANK": str(rank)})
                         for rank, core in enumerate(cores)]
 
@@ -41,7 +41,7 @@ def single(model, batch, cores, extra):
     return Server("karez", ["taskset", "-c", ",".join(map(str, cores)), os.path.join(BUILD, "bench", "bench_train_step"), "--model", model, "--batch", str(batch), *extra])
 
 
-def question(model, batch, cores, rounds, steps):
+def question(model, batch, cores, rounds, steps, costs):
     n = len(cores)
     sides = {
         f"one process, one device, team {n}": single(model, batch, cores, []),
@@ -49,6 +49,9 @@ def question(model, batch, cores, rounds, steps):
         f"{n} processes, data={n}, shared memory": Ranks(model, batch, cores, "shm"),
         f"{n} processes, data={n}, TCP": Ranks(model, batch, cores, "tcp"),
     }
+    if costs:
+        sides |= {f"{name}, with costs": Ranks(model, batch, cores, link, ["--costs", costs])
+                  for name, link in zip(list(sides)[2:], ("shm", "tcp"))}
     times = {name: [] for name in sides}
     for side in sides.values():
         side.run(steps // 3 + 3)
@@ -64,7 +67,7 @@ def question(model, batch, cores, rounds, steps):
     print(f"{model}, batch {batch}: milliseconds a step; times that of one device and of one process' mesh (least to most, {rounds} rounds)")
     for row in rows:
         cells = "  ".join(f"{middle:5.2f} ({least:.2f} to {most:.2f})" for middle, (least, most) in zip(row["over"], row["ranges"]))
-        print(f"  {row['who']:38} {row['ms']:8.3f}  {cells}")
+        print(f"  {row['who']:46} {row['ms']:8.3f}  {cells}")
     return {"model": model, "batch": batch, "rows": rows}
 
 
@@ -75,11 +78,12 @@ def main():
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--costs", help="also with this cost table, as karez doctor writes it: gradients go in buckets")
     options = parser.parse_args()
     cores = sorted(os.sched_getaffinity(0))[:2]
     if len(cores) < 2:
         raise SystemExit("processes: there is one core alone; two are compared")
-    results = [question(model, options.batch, cores, options.rounds, options.steps) for model in options.model]
+    results = [question(model, options.batch, cores, options.rounds, options.steps, options.costs) for model in options.model]
     if options.json:
         with open(options.json, "w") as file:
             json.dump(results, file, indent=1)

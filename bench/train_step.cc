@@ -33,7 +33,8 @@ World world_of(const Options& options) {
   const auto own = static_cast<int>(options.integer("devices"));
   return World({.devices = own > 0 ? own : Mesh::parse(options.text("mesh")).size(),
                 .workers = static_cast<int>(options.integer("threads")),
-                .team = static_cast<int>(options.integer("team"))});
+                .team = static_cast<int>(options.integer("team")),
+                .cost_file = options.text("costs")});
 }
 
 void serve(const Options& options, const Function& step, const Data& data) {
@@ -93,6 +94,7 @@ int main(int count, char** words) {
                      {"devices", "0", "of this process, where several share the mesh; 0: all of it"},
                      {"threads", "0", "worker threads; 0: as many as are worth it"},
                      {"team", "0", "threads of one kernel; 0: the cores a worker has for itself"},
+                     {"costs", "", "a cost table for the planner, as karez doctor writes it"},
                      {"plan", "", "anything: print the plan at the end"}});
     if (!options.read(count, words)) return std::printf("%s", options.help().c_str()), 0;
     const std::string model = options.one_of("model", {"cnn", "mlp", "gpt", "small"});

@@ -79,9 +79,11 @@ Graph random_step(std::mt19937_64& random, const Mesh& mesh, const Shape& shape 
   return graph;
 }
 
-bool check(const Graph& graph, std::uint64_t seed, bool plain, int microbatches = 1) {  // whether there was anything to compare
+// Whether there was anything to compare. `buckets`: counts the plans in which some all_reduces go together; messages are dear then.
+bool check(const Graph& graph, std::uint64_t seed, bool plain, int microbatches = 1, int* buckets = nullptr) {
   auto wanted = testing::meaning_of(graph);
   Compilation c = testing::compilation(graph);
+  if (buckets != nullptr) c.options.costs.link = {1e-2, 1e-4};
   if (plain) c.options.off = {"canonicalise", "fuse", "in_place"};
   c.options.microbatches = microbatches;
   try {
@@ -95,6 +97,7 @@ bool check(const Graph& graph, std::uint64_t seed, bool plain, int microbatches 
     else EXPECT_THAT(error.what(), ::testing::AnyOf(refused, HasSubstr(cat("microbatches=", microbatches)))) << print(graph);
     return false;
   }
+  if (buckets != nullptr) *buckets += testing::count_op(c.graph, "concat") > 0;
   testing::Interpreter run(c.plan, seed);
   std::map<std::string, testing::Array> inputs;
   for (const Node& node : graph.nodes)
@@ -153,6 +156,38 @@ TEST(Meaning, RandomStepsMeanTheSameOnEveryMeshInAnyOrderOfActs) {
     ASSERT_FALSE(HasFailure()) << "KAREZ_SEED=" << seed + round;
   }
   EXPECT_GT(compared, 60) << "most drawn layouts should be possible";
+}
+
+// Sums of rows that the first axis splits, which so come out Partial; some are read again.
+void add_sums(Graph& graph, std::mt19937_64& random) {
+  Builder b(graph, table());
+  Layout rows = broadcast_layout(graph.meshes[0]);
+  rows[0] = S(0);
+  for (int i = 0; i < 4; ++i) {
+    const std::int64_t columns = 1 + static_cast<std::int64_t>(random() % 5);
+    const ValueId x = build::input(b, cat("rows", i), {DType::f64, {7, columns}});
+    graph.value(x).layout = rows;
+    ValueId sum = build::reduce_sum(b, x, {0});
+    if (random() % 2) sum = build::tanh(b, sum);
+    graph.outputs.push_back({cat("sum", i), sum});
+  }
+}
+
+TEST(Meaning, RandomStepsMeanTheSameWhereTheirSumsGoInBuckets) {
+  const char* given = std::getenv("KAREZ_SEED");
+  std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 31;
+  RecordProperty("seed", std::to_string(seed));
+  const char* meshes[] = {"data=2", "data=3", "data=2,model=2"};
+  int compared = 0, buckets = 0;
+  for (std::uint64_t round = 0; round < 16; ++round) {
+    std::mt19937_64 random(seed + round);
+    Graph graph = random_step(random, Mesh::parse(meshes[random() % 3]));
+    add_sums(graph, random);
+    compared += check(graph, seed + round, round % 4 == 0, 1, &buckets);
+    ASSERT_FALSE(HasFailure()) << "KAREZ_SEED=" << seed + round;
+  }
+  EXPECT_GT(compared, 6);
+  EXPECT_GT(buckets, 4) << "of " << compared;
 }
 
 // A random step is refused or means the same, whatever the order of acts. Layouts fixed for whole values may not suit micro-batches.

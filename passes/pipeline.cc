@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "passes/anchor.h"
 #include "passes/box.h"
+#include "passes/bucket.h"
 #include "passes/canonicalise.h"
 #include "passes/critical_cycle.h"
 #include "passes/emit.h"
@@ -43,6 +44,7 @@ void run_shard(Compilation& c) {
   c.shard_report = std::move(made.report);
 }
 void run_box(Compilation& c) { c.graph = box(c.graph, *c.ops, c.wanted, c.options.costs); }
+void run_bucket(Compilation& c) { c.graph = bucket(std::move(c.graph), *c.ops, c.options.costs, c.options.slots).graph; }
 void run_order(Compilation& c) {
   Ordered made = order(std::move(c.graph), *c.ops, c.options.costs, c.options.slots);
   c.graph = std::move(made.graph), c.stream = std::move(made.stream);
@@ -115,7 +117,8 @@ constexpr Pass passes[] = {
     {"microbatch", run_microbatch, false},     // before shard: types are from here on those of one micro-batch
     {"shard", run_shard, false},
     {"box", run_box, false},            // after shard: boxes stand where neighbours disagree
-    {"order", run_order, false},        // after box: transfers are nodes to be ordered like any other
+    {"bucket", run_bucket, true},       // after box: it groups what box inserted
+    {"order", run_order, false},        // after them: transfers are nodes to be ordered like any other
     {"segment", run_segment, false},    // after order: actors are intervals of it
     {"anchor", run_anchor, true},       // after segment: segments are what floats
     {"slots", run_slots, false},        // after segment: registers are what crosses segments

@@ -228,6 +228,14 @@ inline double difference(const std::map<std::string, Array>& a, const std::map<s
   return most;
 }
 
+// Lists end to end.
+inline Array joined(const std::vector<Array>& in, const std::vector<std::int64_t>& shape) {
+  require(shape.size() == 1, "the test's interpreter joins lists alone");
+  Array out{shape, {}};
+  for (const Array& list : in) out.data.insert(out.data.end(), list.data.begin(), list.data.end());
+  return out;
+}
+
 inline int count_op(const Graph& graph, std::string_view op) {
   int count = 0;
   for (const Node& node : graph.nodes) count += node.op->name == op;

@@ -200,6 +200,7 @@ class Interpreter {
     if (op == "reduce_sum") return reduced(in[0], shape, attrs.ints("axes"), 0, [](double a, double b) { return a + b; });
     if (op == "reduce_max") return reduced(in[0], shape, attrs.ints("axes"), -INFINITY, [](double a, double b) { return std::max(a, b); });
     if (op == "pad") return padded(in[0], shape, attrs);
+    if (op == "concat") return joined(in, shape);
     if (op == "matmul") {
       Array y = product(in[0], in[1], shape, attrs);
       for (std::size_t i = 0; i < y.data.size(); ++i) {
