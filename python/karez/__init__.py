@@ -15,6 +15,7 @@ from .reductions import *
 from .random import *
 from .scan import scan as scan
 from .sharing import from_dlpack as from_dlpack
+from .showing import show as show
 from .functions import abs as abs, all as all, any as any, max as max, min as min, pow as pow, sum as sum  # also by these names of Python's, which * leaves alone
 from .tensor import Tensor as Tensor, tensor as tensor
 from .layouts import B as B, P as P, S as S

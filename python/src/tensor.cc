@@ -93,6 +93,27 @@ std::string layout_text(const Value& value) {
   return split ? sbp::print(array.type(), array.mesh(), array.layout()) : tensor::print(array.type());
 }
 
+// What each device holds: its name, and a range of each dimension.
+nb::list places(const Value& value) {
+  const Tensor tensor = value.outside();
+  const SourceLine line = user_line();
+  lie_somewhere();
+  Array array;
+  {
+    nb::gil_scoped_release released;
+    array = tensor.array(line);
+  }
+  nb::list out;
+  const Mesh& mesh = array.mesh();
+  for (int i = 0; i < mesh.size(); ++i) {
+    nb::list ranges;
+    for (const auto& range : sbp::local_box(array.type().shape, mesh, array.layout(), i)) ranges.append(nb::make_tuple(range.begin, range.end));
+    const auto device = mesh.devices[static_cast<std::size_t>(i)];
+    out.append(nb::make_tuple(cat(device.rank, ".", device.device), ranges));
+  }
+  return out;
+}
+
 // "array": outside of a trace, or what one word of the user's writes there.
 std::string_view kind_of(const Value& value) {
   if (std::holds_alternative<std::monostate>(value.is)) return "unbound";
@@ -116,6 +137,7 @@ void init_tensor(nb::module_& m) {
   type.def_prop_ro("_identity", [](const Value& value) { return reinterpret_cast<std::uintptr_t>(value.parameter().identity().lock().get()); });
   type.def("_text", [](const Value& value) { return tensor::print(value.type()); });
   type.def("_layout_text", &layout_text);
+  type.def("_places", &places);
   type.def("_begin_with", [](const Value& value, nb::handle array) { value.parameter().begin_with(host_array(array)); });
   type.def("wait", [](const Value& value) {
     const Tensor tensor = value.outside();

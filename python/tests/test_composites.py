@@ -41,7 +41,7 @@ CASES = {
     "scatter_add": (lambda x, i: kz.scatter_add(x, 1, i, x), lambda x, i: x + np.eye(6)[i[:, 0]] * x[:, :1], X, LABELS[:, None]),
     "index_add": (lambda x, i: kz.index_add(x, 0, i[1:3] * 0 + 2, x[:2]), lambda x, i: x + np.eye(4)[2][:, None] * x[:2].sum(0), X, LABELS),
     "diagonal": (lambda x: kz.diagonal(x, 1), lambda x: np.diagonal(x, 1), X), "diag": (lambda x: kz.diag(x[0], -1), lambda x: np.diag(x[0], -1), X),
-    "stacks": (lambda x, y: kz.vstack([x, y]).sum() + kz.hstack([x, y])[:, 7], lambda x, y: (x + y).sum() + y[:, 1], X, Y), "unflatten": (lambda x: kz.unflatten(x, 1, (2, -1)), lambda x: x.reshape(4, 2, 3), X),
+    "stacks": (lambda x, y: kz.vstack([x, y]).sum() + kz.hstack([x, y])[:, 7], lambda x, y: (x + y).sum() + y[:, 1], X, Y), "cat of nothing": (lambda x: kz.cat([kz.zeros(0, dtype=kz.float64), x, x], 1), lambda x: np.concatenate([x, x], 1), X), "unflatten": (lambda x: kz.unflatten(x, 1, (2, -1)), lambda x: x.reshape(4, 2, 3), X),
     "logsumexp": (lambda x: kz.logsumexp(x * 500, 1), lambda x: np.logaddexp.reduce(x * 500, 1), X), "prod": (lambda x: (x.prod(1), kz.prod(x, 0, keepdim=True), kz.prod(x)), lambda x: (x.prod(1), x.prod(0, keepdims=True), x.prod()), X),
     "nansum": (lambda x: kz.nansum(x, 0) + kz.nanmean(x, 0), lambda x: np.nansum(x, 0) + np.nanmean(x, 0), np.where(X > 1, np.nan, X)), "count": (lambda x: kz.count_nonzero(x, 1), lambda x: np.count_nonzero(x, 1), WHOLE),
     "cov": (kz.cov, np.cov, X), "masked_fill": (lambda x: x.masked_fill(x > 1, 0), lambda x: np.where(x > 1, 0, x), WHOLE),
@@ -61,6 +61,7 @@ CASES = {
     "pad": (lambda x: F.pad(x, (1, 2, -1, 0), value=3.0), lambda x: np.pad(x[1:], ((0, 0), (1, 2)), constant_values=3), X),
     "adaptive": (lambda i: F.adaptive_avg_pool2d(i, (1, 4)), lambda i: np.stack([i[..., a:b].mean((2, 3)) for a, b in ((0, 2), (1, 3), (3, 5), (4, 6))], -1)[:, :, None], IMAGE),
     "pool 1d": (lambda c: F.max_pool1d(c, 2, padding=1) - F.avg_pool1d(c, 2, padding=1), lambda c: (lambda m, n: m.reshape(2, 3, 3, 2).max(3) - n.reshape(2, 3, 3, 2).mean(3))(np.pad(c, ((0, 0), (0, 0), (1, 1)), constant_values=-np.inf), np.pad(c, ((0, 0), (0, 0), (1, 1)))), CUBE),
+    "pool to the ceiling": (lambda x: F.max_pool1d(x[:, None, :5], 2, padding=1, ceil_mode=True)[:, 0], lambda x: np.stack([x[:, 0], x[:, 1:3].max(1), x[:, 3:5].max(1)], 1), X),
     "interpolate": (lambda i: F.interpolate(i, scale_factor=2), lambda i: i.repeat(2, 2).repeat(2, 3), IMAGE),
 }
 NO_SLOPE = {"round", "round halves", "floor", "ceil", "trunc", "sign", "//", "// integers", "% integers", "fmod", "div trunc", "nan_to_num", "isnan", "xor", "nansum", "count",

@@ -38,9 +38,10 @@ kz.nn.functional.leaky_relu(kz.ones(3), negative="x")
 kz.nn.Linear(3, "4")
 kz.tensor([1.0]).flatten(begin=1)
 kz.Mesh(data=2).no_such
+kz.tensor([1.0]).topk("one")
 """)
     said = mypy(wrong, cache=cache).stdout
-    for number in range(3, 8):
+    for number in range(3, 9):
         assert f"wrong.py:{number}: error" in said, said
 
 

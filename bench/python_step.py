@@ -1,0 +1,137 @@
+"""What does Python add to a step? The character transformer of train_step (12 x 64 characters, Adam) against the C++ step of the same run and PyTorch eager,
+and 50 x Linear(16) + ReLU on 16 rows (small_ops), forward and backward with every gradient handed out, against PyTorch eager.
+
+A B A B in one run; the ratio is the median over pairs. PyTorch comes from `./dev deps --peers`.
+"""
+
+import argparse
+import math
+import os
+import statistics
+import sys
+import time
+
+from train_step import BATCH, BUILD, STEPS, Server, ours, peer
+
+TARGETS = {("gpt", "C++"): 1.02, ("gpt", "torch"): 1.0, ("small", "torch"): 0.15}
+
+
+def serve(model, batch, threads, team):
+    """Answers "run N" with the seconds of N steps, as bench_train_step does."""
+    sys.path.insert(0, os.path.join(BUILD, "python"))
+    import numpy as np
+
+    import karez as kz
+    from karez import F, nn
+
+    class Norm(nn.Module):
+        def __init__(self, width):
+            self.weight, self.bias = nn.Parameter((width,), nn.init.ones()), nn.Parameter((width,), nn.init.zeros())
+
+        def forward(self, x):
+            centred = x - x.mean(-1, True)
+            return centred / kz.sqrt((centred * centred).mean(-1, True) + 1e-5) * self.weight + self.bias
+
+    class Block(nn.Module):
+        def __init__(self, width=128, heads=4):
+            self.heads, self.norm1, self.norm2 = heads, Norm(width), Norm(width)
+            self.query, self.key, self.value, self.out = (nn.Linear(width, width) for _ in range(4))
+            self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+        def attention(self, x):
+            n, t, width = x.shape
+            q, k, v = (layer(x).reshape(n, t, self.heads, -1).permute(0, 2, 1, 3) for layer in (self.query, self.key, self.value))
+            scores = q @ k.mT * (1 / math.sqrt(width // self.heads))
+            past = kz.arange(t, dtype=kz.float32).unsqueeze(1) >= kz.arange(t, dtype=kz.float32)
+            return self.out((F.softmax(kz.where(past, scores, -1e9)) @ v).permute(0, 2, 1, 3).reshape(n, t, width))
+
+        def forward(self, x):
+            x = x + self.attention(self.norm1(x))
+            return x + self.down(F.gelu(self.up(self.norm2(x))))
+
+    class Gpt(nn.Module):
+        def __init__(self):
+            self.tokens, self.places = nn.Parameter((65, 128), nn.init.uniform(0.1)), nn.Parameter((64, 128), nn.init.uniform(0.1))
+            self.blocks, self.norm, self.head = [Block() for _ in range(4)], Norm(128), nn.Linear(128, 65)
+
+        def forward(self, x):
+            h = F.embedding(x, self.tokens) + self.places
+            for block in self.blocks:
+                h = block(h)
+            return self.head(self.norm(h).reshape(-1, 128))
+
+    kz.init(workers=threads, team=team)
+    random = np.random.default_rng(1)
+    if model == "gpt":
+        net, shape = Gpt(), (batch, 64)
+        xs = [random.integers(0, 65, shape).astype(np.int32) for _ in range(8)]
+        ys = [random.integers(0, 65, batch * 64).astype(np.int32) for _ in range(8)]
+        adam = kz.optim.Adam(net.parameters(), lr=2e-3)
+
+        @kz.compile
+        def step(x, y):
+            loss = F.cross_entropy(net(x), y)
+            loss.backward()
+            adam.step()
+            return loss
+    else:
+        net = nn.Sequential(*[layer for _ in range(50) for layer in (nn.Linear(16, 16), nn.ReLU())])
+        xs, ys = ([random.standard_normal((batch, 16)).astype(np.float32) for _ in range(8)] for _ in range(2))
+        params = net.parameters()
+
+        @kz.compile
+        def step(x, y):
+            loss = F.mse_loss(net(x), y)
+            return loss, kz.grad(loss, params)
+
+    for line in sys.stdin:
+        steps = int(line.split()[1])
+        begin, loss = time.perf_counter(), 0.0
+        for i in range(steps):
+            made = step(xs[i % 8], ys[i % 8])
+            loss = float(made if model == "gpt" else made[0])
+        print(f"{time.perf_counter() - begin:.9f} {loss:.6f}", flush=True)
+
+
+def python(model, threads, team):
+    return Server("python", [sys.executable, os.path.abspath(__file__), "--serve", model, "--threads", str(threads), "--team", str(team)])
+
+
+def compare(what, a, b, steps, pairs):
+    """Prints the median ratio of pairs; whether it is within the target."""
+    for server in (a, b):
+        server.run(max(3, steps // 6))
+    mine, theirs = [], []
+    for _ in range(pairs):
+        mine.append(a.run(steps))
+        theirs.append(b.run(steps))
+    a.close(), b.close()
+    ratios = [one / other for one, other in zip(mine, theirs)]
+    ratio = statistics.median(ratios)
+    print(f"{what[0]} against {what[1]}: {statistics.median(mine):.3f} ms against {statistics.median(theirs):.3f} ms, "
+          f"ratio {ratio:.3f} ({min(ratios):.3f} to {max(ratios):.3f}, {pairs} pairs), target {TARGETS[what]}")
+    return ratio <= TARGETS[what]
+
+
+def main():
+    words = argparse.ArgumentParser(description=__doc__)
+    words.add_argument("--serve", choices=["gpt", "small"])
+    words.add_argument("--threads", type=int, default=0)
+    words.add_argument("--team", type=int, default=0)
+    words.add_argument("--pairs", type=int, default=9)
+    words.add_argument("--only", choices=["gpt C++", "gpt torch", "small torch"])
+    o = words.parse_args()
+    if o.serve:
+        return serve(o.serve, BATCH[o.serve], o.threads, o.team)
+    fine, cores = True, len(os.sched_getaffinity(0))
+    for model, other in TARGETS:
+        if o.only in (None, f"{model} {other}"):
+            threads, team = (1, 1) if model == "small" else (0, 0)
+            extra = ["--threads", "1", "--team", "1"] if model == "small" else []
+            b = ours(model, BATCH[model], extra) if other == "C++" else peer("torch", model, BATCH[model], 1 if model == "small" else cores)
+            fine = compare((model, other), python(model, threads, team), b, STEPS[model], o.pairs) and fine
+    sys.exit(0 if fine else 1)
+
+
+if __name__ == "__main__":
+    main()
