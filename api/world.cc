@@ -144,7 +144,7 @@ DeviceMesh World::mesh(std::vector<MeshAxis> axes, const MeshPlace& place) const
     const int device = place.devices.empty() ? place.first + position : place.devices[at];
     require(ErrorKind::device, device >= 0 && device < has, print(mesh), ": there is no device ", device, "; the world has 0 to ", has - 1);
     mesh.devices[at] = {device / each, device % each};
-    for (std::size_t other = 0; other < at; ++other)
+    for (std::size_t other = 0; other < at && !place.devices.empty(); ++other)
       require(ErrorKind::device, mesh.devices[other] != mesh.devices[at], print(mesh), ": device ", device, " is listed twice");
   }
   return {state_, std::move(mesh)};

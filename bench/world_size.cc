@@ -1,0 +1,150 @@
+// Does what one rank compiles and loads grow with the world? The small CNN at batch 64 a rank, rank 0 of 4 and of 1,024, no peers running.
+//
+//   bench_world_size [--json FILE]     in turn, seven times each, in a process of its own; target of time and of peak memory: 1.5
+//
+// The first rank's part of a step with Adam: all passes, verify, and what Session::load does without a thread, with links that lead nowhere.
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "api/inside/evaluate.h"
+#include "bench/models.h"
+#include "bench/report.h"
+#include "kernels/kernel.h"
+#include "ops/all_ops.h"
+#include "passes/pipeline.h"
+#include "runtime/loaded.h"
+
+namespace karez::bench {
+namespace {
+
+constexpr int small = 4, large = 1024, pairs = 7;
+constexpr std::int64_t batch_of_rank = 64;
+constexpr double target = 1.5;
+
+// To a rank that is not there.
+class NoLink : public comm::Link {
+ public:
+  void post_receive(std::byte*, std::int64_t) override {}
+  void send(const std::byte*, std::int64_t) override {}
+  std::int64_t received() const override { return 0; }
+  std::int64_t sent() const override { return 0; }
+  std::int64_t bytes_sent() const override { return 0; }
+  int depth() const override { return 8; }
+};
+
+// The step as it is written, on one device.
+std::string traced(int ranks) {
+  World world;
+  Cnn net;
+  optim::Adam adam(net.parameters(), {.lr = 2e-3});
+  auto step = compile(world.mesh("data=1"), [&](Tensor x, Tensor y) {
+    Tensor loss = cross_entropy(net(x), y);
+    adam.step(grad(loss, net.parameters()));
+    return loss;
+  });
+  const std::int64_t batch = batch_of_rank * ranks;
+  step.compile({{DType::f32, {batch, 1, 28, 28}}, {DType::i32, {batch}}});
+  return print(step.graph());
+}
+
+struct Measured {
+  double seconds = 0, megabytes = 0;
+};
+
+double peak_megabytes() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  return static_cast<double>(used.ru_maxrss) / 1024;
+}
+
+Measured compile_and_load(const std::string& text, int ranks) {
+  const OpTable ops = all_ops();
+  const KernelTable kernels(cpu_kernels());
+  passes::Compilation c;
+  c.graph = parse_graph(text, ops);
+  const double before = peak_megabytes();
+  const auto begin = std::chrono::steady_clock::now();
+  c.graph.meshes[0] = Mesh::of({{"data", ranks}});
+  for (int rank = 0; rank < ranks; ++rank) c.graph.meshes[0].devices[static_cast<std::size_t>(rank)] = {rank, 0};
+  c.ops = &ops;
+  c.catalog = &kernels;
+  c.evaluate = evaluate_with(std::make_shared<const KernelTable>(plain_kernels()));
+  c.options.world = ranks;
+  passes::compile(c);
+  verify(c.plan);
+  auto device = make_device("0.0", "cpu");
+  runtime::Variables variables;
+  runtime::Mailbox box;
+  runtime::LoadOptions options;
+  options.kernels = &kernels;
+  options.device = [&](const PlanDevice&) -> Device& { return *device; };
+  options.boxes = {&box, &box};
+  options.connect = [](int, const std::string&, comm::Bell&) { return std::make_unique<NoLink>(); };
+  const auto loaded = runtime::prepare(c.plan, variables, options);
+  return {std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), peak_megabytes() - before};
+}
+
+std::string read(const std::string& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// In a process of its own, which is this program with the file and the ranks.
+Measured measured(const char* program, const std::string& file, int ranks) {
+  const std::string command = cat("'", program, "' --of ", ranks, " '", file, "'");
+  std::FILE* out = popen(command.c_str(), "r");
+  Measured found;
+  const bool read = out != nullptr && std::fscanf(out, "%lf %lf", &found.seconds, &found.megabytes) == 2;
+  const int status = out == nullptr ? -1 : pclose(out);
+  require(read && status == 0, "'", command, "' ended with ", status);
+  return found;
+}
+
+int run(const char* program, const std::string& json) {
+  const std::string folder = cat("/tmp/karez-world-size-", getpid());
+  std::vector<double> seconds[2], megabytes[2], slower, larger;
+  const int ranks[2] = {small, large};
+  for (int side = 0; side < 2; ++side) {
+    std::ofstream(folder + (side == 0 ? "a" : "b")) << traced(ranks[side]);
+    measured(program, folder + (side == 0 ? "a" : "b"), ranks[side]);  // warms the files up
+  }
+  for (int pair = 0; pair < pairs; ++pair) {
+    for (int side = 0; side < 2; ++side) {
+      const Measured one = measured(program, folder + (side == 0 ? "a" : "b"), ranks[side]);
+      seconds[side].push_back(one.seconds), megabytes[side].push_back(one.megabytes);
+    }
+    slower.push_back(seconds[1].back() / seconds[0].back()), larger.push_back(megabytes[1].back() / megabytes[0].back());
+  }
+  for (const char* side : {"a", "b"}) unlink((folder + side).c_str());
+  for (int side = 0; side < 2; ++side)
+    std::printf("rank 0 of %4d: %8.1f ms, %6.2f MB\n", ranks[side], 1e3 * median(seconds[side]), median(megabytes[side]));
+  const double worst = std::max(median(slower), median(larger));
+  write_json(json, cat("{\"name\": \"world_size\", \"time\": ", median(slower), ", \"memory\": ", median(larger), ", \"target\": ", target, "}"));
+  std::printf("time %.3f, peak memory %.3f of that of rank 0 of %d\nworld_size: worst ratio %.3f (target %.1f)\n", median(slower), median(larger),
+              small, worst, target);
+  return worst <= target ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace karez::bench
+
+int main(int count, char** words) {
+  using namespace karez::bench;
+  try {
+    if (count == 4 && std::strcmp(words[1], "--of") == 0) {
+      const Measured found = compile_and_load(read(words[3]), std::atoi(words[2]));
+      return std::printf("%.6f %.3f\n", found.seconds, found.megabytes) > 0 ? 0 : 1;
+    }
+    return run(words[0], json_option(count, words));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "world_size: %s\n", error.what());
+    return 1;
+  }
+}
