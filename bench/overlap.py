@@ -57,14 +57,11 @@ class Wire:
                 subprocess.run(["ip", "-n", host, "link", "set", link, "up", *(["mtu", "9000"] if link == end else [])], check=True)
             without_offload(host, end)
 
-    def limit(self, bytes_per_second, delay=0):
-        """What each end sends, and for how many seconds a packet is on its way."""
+    def limit(self, bytes_per_second):
+        """What each end sends."""
         for host, end in zip(self.hosts, self.ends):
-            rate = f"{int(8 * bytes_per_second)}bit"
-            shape = ["tbf", "rate", rate, "burst", "32kb", "limit", "4mb"]
-            subprocess.run(["tc", "-n", host, "qdisc", "replace", "dev", end, "root", *(["handle", "1:"] if delay else []), *shape], check=True)
-            if delay:
-                subprocess.run(["tc", "-n", host, "qdisc", "replace", "dev", end, "parent", "1:1", "netem", "delay", f"{delay}s", "limit", "10000"], check=True)
+            shape = ["tbf", "rate", f"{int(8 * bytes_per_second)}bit", "burst", "32kb", "limit", "4mb"]
+            subprocess.run(["tc", "-n", host, "qdisc", "replace", "dev", end, "root", *shape], check=True)
 
     def cut(self):
         for host in self.hosts:
@@ -90,10 +87,13 @@ class Both:
         return max(ms for ms, _ in ended), min(part for _, (part,) in ended)
 
     def close(self):
+        """What each said beside its answers."""
         for server in self.servers:
             server.process.stdin.close()
+        said = [server.process.stderr.read() for server in self.servers]
         for server in self.servers:
             server.process.wait()
+        return said
 
 
 def measure(options, wire, cores):
@@ -109,9 +109,9 @@ def measure(options, wire, cores):
     step.run(3)
     pairs = [(sides["alone"].run(options.steps)[0], step.run(options.steps)) for _ in range(options.pairs)]
     sides["alone"].close()
-    step.close()
+    said = step.close()
     if options.plan:
-        print(step.servers[0].process.stderr.read())
+        print(said[0])
     return {"alone": statistics.median(a for a, _ in pairs), "forward": forward, "MB": 1e-6 * gradients, "Mbit/s": 8e-6 * rate,
             "step": statistics.median(ms for _, (ms, _) in pairs), "ratios": [ms / a for a, (ms, _) in pairs], "parts": [part for _, (_, part) in pairs]}
 
