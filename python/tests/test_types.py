@@ -45,6 +45,20 @@ kz.tensor([1.0]).topk("one")
         assert f"wrong.py:{number}: error" in said, said
 
 
+def test_what_is_right_passes(cache, tmp_path):
+    right = tmp_path / "right.py"
+    right.write_text("""
+import numpy as np
+import karez as kz
+x: kz.Tensor = kz.tensor([[1.0, 2.0]]).flatten(0, -1).topk(1, largest=True).values
+n: int = x.size(0) + len(x) + int(x.sum()) + x.numel()
+y = np.asarray(x.numpy()) + x.reshape(2, -1).float().item()
+z: kz.Tensor = x[0:1, None] @ x * 2 + (x > 0).any(dim=0, keepdim=True) - kz.nn.functional.relu(x)
+""")
+    done = mypy(right, cache=cache)
+    assert done.returncode == 0, done.stdout
+
+
 def test_the_stub_has_every_function_and_method():
     text = (PACKAGE / "_core.pyi").read_text()
     methods = text[text.index("class Tensor:") :]
