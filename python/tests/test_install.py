@@ -69,7 +69,10 @@ def test_a_wheel_trains_in_a_bare_debian_root(tmp_path):
     root = tmp_path / "root"
     if run("debootstrap", "--variant=minbase", "--include=python3-venv", "bookworm", root).returncode != 0:
         pytest.skip("no Debian archive can be reached")
-    shutil.copy(wheel, root / "tmp")
-    inside = f"python3 -m venv /v && /v/bin/pip install -q /tmp/{wheel.name} && /v/bin/python -"
+    got = run(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--python-version", "3.11", "--only-binary=:all:", "--dest", tmp_path / "wheels", "numpy>=1.26,<3")
+    if got.returncode != 0:
+        pytest.skip("no package registry can be reached")
+    shutil.copytree(tmp_path / "wheels", root / "wheels")
+    inside = "python3 -m venv /v && /v/bin/pip install -q --no-index --find-links /wheels karez && /v/bin/python -"
     trained = run("chroot", root, "sh", "-c", inside, input=TRAIN)
     assert trained.returncode == 0 and trained.stdout.endswith("True\n"), trained.stderr
