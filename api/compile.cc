@@ -9,6 +9,7 @@
 #include "api/inside/agree.h"
 #include "api/inside/array_value.h"
 #include "api/inside/expression.h"
+#include "api/inside/local_part.h"
 #include "api/inside/rooms.h"
 #include "api/inside/stored_parts.h"
 #include "api/inside/trace.h"
@@ -81,7 +82,8 @@ struct PlannedVariable {
 struct Function::Taken {
   TensorType type;
   std::optional<Kept> kept = {};
-  bool ahead = false;  // fed by a source
+  bool ahead = false;               // fed by a source
+  std::optional<Layout> laid = {};  // of a whole of which each rank gives its part
   bool operator==(const Taken&) const = default;
 };
 
@@ -110,6 +112,7 @@ struct Function::State {
   TracedBy traced = {};
   std::vector<std::shared_ptr<Compiled>> compiled = {};  // by signature; the latest used last. Under the world's lock
   bool said_again = false;                               // why it compiles again; likewise
+  std::int64_t calls = 0;                                // likewise
 };
 
 namespace {
@@ -324,7 +327,20 @@ Function::Taken Function::taken(const State& s, Argument& argument, std::size_t 
   const bool ahead = !argument.array.valid();
   if (!ahead) argument.feed = {argument.given_away ? array_source(argument.array) : world.copies.copy(argument.array), 0};
   require(argument.feed.source != nullptr, "argument ", number, " of function '", s.options.name, "' has no source");
-  return {argument.feed.source->type(), {}, ahead};
+  if (!argument.part) return {argument.feed.source->type(), {}, ahead};
+  const std::string who = cat("argument ", number, " of function '", s.options.name, "' (", karez::print(s.where), "), a part by local(),");
+  require(s.options.placements.empty() && s.options.microbatches == 1, who, " is one of a function with placements or micro-batches; give the whole");
+  const LocalPart part = local_part(argument.array.type(), argument.rows, s.mesh.mesh, world.ranks.rank(), who);
+  argument.feed.source = part_source(argument.feed.source, part);
+  return {part.whole, {}, false, part.layout};
+}
+
+Argument local(HostArray array, std::int64_t rows) {
+  Argument out(std::move(array));
+  require(out.array.valid(), "local() of an array never made");
+  out.part = true;
+  out.rows = rows;
+  return out;
 }
 
 Argument::Argument(const Tensor& outside, SourceLine where) {
@@ -367,10 +383,11 @@ void Function::plan_for(State& s, const std::vector<Taken>& signature) {
     std::vector<Tensor> inputs;
     trace.builder.where = karez::print(s.where);
     for (std::size_t i = 0; i < signature.size(); ++i) {
-      const auto& [type, kept, ahead] = signature[i];
+      const auto& [type, kept, ahead, laid] = signature[i];
       const std::string name = cat("arg", i);
       inputs.push_back(kept    ? trace.array_input(name, type, kept->mesh, kept->layout)
                        : ahead ? trace.ahead_input(name, type)
+                       : laid  ? trace.laid_input(name, type, *laid)
                                : trace.input(name, type));
     }
     trace.builder.where.clear();
@@ -384,7 +401,10 @@ void Function::plan_for(State& s, const std::vector<Taken>& signature) {
     return cat("(",
                join(of, ", ",
                     [&](const Taken& t) {
-                      return t.kept ? sbp::print(t.type, t.kept->mesh, t.kept->layout) : cat(tensor::print(t.type), t.ahead ? " of a source" : "");
+                      return t.kept ? sbp::print(t.type, t.kept->mesh, t.kept->layout)
+                                    : cat(tensor::print(t.type), t.ahead  ? " of a source"
+                                                                 : t.laid ? " in parts"
+                                                                          : "");
                     }),
                ")");
   };
@@ -407,6 +427,7 @@ std::optional<Future> Function::launch_compiled(State& s, const std::vector<Take
 Future Function::launch(State& s, const Compiled& c, const std::vector<Argument>& arguments) {
   Session& session = s.mesh.world->session;
   const bool alone = s.mesh.world->ranks.alone();
+  agree_on_arguments(*s.mesh.world, cat("call ", ++s.calls, " of function '", s.options.name, "' (", karez::print(s.where), ")"), arguments);
   const std::uint64_t op =
       alone ? 0 : session.begin_op(c.plan.program_hash, cat("a call of function '", s.options.name, "' (", karez::print(s.where), ")"));
   if (c.loaded == nullptr) {

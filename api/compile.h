@@ -66,6 +66,8 @@ struct Argument {
   HostArray array;  // this, or
   Array on_mesh;    // this
   bool given_away = false;
+  bool part = false;      // `array` is what this rank has, see `local`;
+  std::int64_t rows = 0;  // the whole has so many
 
   Argument(Feed batch) : feed(std::move(batch)) {}
   Argument(const HostArray& shared) : array(shared) {}
@@ -75,6 +77,12 @@ struct Argument {
   Argument(float value) : Argument(HostArray::of<float>({}, {value})) {}
   Argument(double value) : Argument(HostArray::of<double>({}, {value})) {}
 };
+
+// Of an argument this rank's own rows: those that its devices hold where the whole lies split over its rows (dimension 0) along the first axes of the
+// mesh. Without `rows`, the number that the whole has, every rank of the mesh has as many as this one, and they follow each other by rank; with it
+// ranks may share rows (data=2,model=2: rows = twice those of a part) or have one more than others (5 rows on two ranks: 3 and 2). A part of another
+// size is an error that says which sizes it may have. In a world of one rank it is the whole. Not for functions with placements or micro-batches.
+Argument local(HostArray array, std::int64_t rows = 0);
 
 // What a call returns at once: its results, which it holds as long as it lives. Waiting throws what went wrong in the launch.
 class Future {

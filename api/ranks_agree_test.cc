@@ -41,15 +41,24 @@ TEST(RanksThatDiffer, ARankWithAnotherLibraryIsRefusedByAllWithBothVersions) {
 }
 
 // One step with several collectives of one communicator; rank 2 sees another plan than the others.
-std::vector<std::string> told_with_plans(const std::function<void(plan::Plan&)>& changes) {
+std::vector<std::string> told_with_plans(const std::function<void(plan::Plan&)>& changes, const std::function<void(plan::Plan&)>& others = {}) {
   return told(3, [&](const Ranks& here) {
-    World world({.ranks = here, .session = [&](runtime::SessionOptions& options) {
-                   if (here.rank == 2) options.plans = changes;
-                 }});
+    World world({.ranks = here, .session = [&](runtime::SessionOptions& options) { options.plans = here.rank == 2 ? changes : others; }});
     auto gathered = [](Tensor x) { return with_layout(with_layout(x, {"d"}) * 2.0, {}); };
     auto f = compile(world.mesh("d=3"), [&](Tensor x, Tensor y) { return std::pair{gathered(x), gathered(y)}; }, {.name = "step"});
-    f(HostArray::of<double>({3}, {1, 2, 3}), HostArray::of<double>({6}, {1, 2, 3, 4, 5, 6})).wait();
+    f(HostArray::of<double>({3}, {1, 2, 3}), HostArray::of<double>({9}, {1, 2, 3, 4, 5, 6, 7, 8, 9})).wait();
   });
+}
+
+std::function<void(plan::Plan&)> chunks_of(std::int64_t bytes) {
+  return [bytes](plan::Plan& plan) {
+    for (plan::Communicator& group : plan.communicators) group.chunk = bytes;
+  };
+}
+
+TEST(RanksThatDiffer, EveryMessageOfALinkCounts) {
+  EXPECT_THAT(told_with_plans(chunks_of(8), chunks_of(8)), Each("no error"));
+  EXPECT_THAT(told_with_plans(chunks_of(8), chunks_of(16)), Each(HasSubstr("bytes 16 8; ")));  // the last message is the same
 }
 
 TEST(RanksThatDiffer, WhatTwoRanksSeeOtherwiseOfTheirLinkIsNamedBeforeTheFirstLaunch) {
@@ -59,10 +68,7 @@ TEST(RanksThatDiffer, WhatTwoRanksSeeOtherwiseOfTheirLinkIsNamedBeforeTheFirstLa
       if (actor.collective) change(*actor.collective);
   };
   const std::vector<std::pair<std::string, std::function<void(plan::Plan&)>>> lies = {
-      {"bytes",
-       [](plan::Plan& plan) {
-         for (plan::Communicator& group : plan.communicators) group.chunk = 8;
-       }},
+      {"bytes", chunks_of(8)},
       {"order",
        [&](plan::Plan& plan) {
          for (plan::Communicator& group : plan.communicators) std::reverse(group.sequence.begin(), group.sequence.end());

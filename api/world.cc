@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "api/inside/agree.h"
 #include "api/inside/evaluate.h"
 #include "api/inside/gather.h"
 #include "api/inside/rooms.h"
@@ -34,6 +35,7 @@ WorldOptions checked(WorldOptions options) {
   require(options.workers >= 0, "a world with ", options.workers, " workers; 0 lets it choose");
   require(options.in_flight >= 1 && options.in_flight <= 1024, "a world with ", options.in_flight, " launches in flight; 1 to 1024 are possible");
   require(options.memory >= 0, "a world with ", options.memory, " bytes a device; 0 sets no limit");
+  if (const char* check = std::getenv("KAREZ_CHECK_INPUTS"); check != nullptr && check == std::string_view("1")) options.check_inputs = true;
   require(options.team >= 0 && options.team <= 1024, "a world with kernels of ", options.team, " threads; 1 to 1024, or 0 lets it choose");
   return options;
 }
@@ -172,11 +174,7 @@ template <class Who> void write_stored(WorldState& world, const Who& who, const 
     const auto& [key, variable] = *world.stored(who);
     require(ErrorKind::type, value.valid() && value.type() == variable.type, "variable '", key.first, "' is ", variable.type, ", not ",
             value.valid() ? print(value.type()) : "an array never made");
-    if (!world.ranks.alone()) {
-      const std::string_view bytes(reinterpret_cast<const char*>(value.bytes()), static_cast<std::size_t>(value.type().bytes()));
-      world.session.end_op(
-          world.session.begin_op(hash_text(bytes), cat("a write of variable '", key.first, "' (the value is part of what is compared)")));
-    }
+    agree_on_value(world, value, cat("a write of variable '", key.first, "'"));
     return parts_of(world, key, variable, true);
   }();
   write_parts(stored, value);

@@ -41,6 +41,8 @@ struct WorldOptions {
   // predicted (what runs ahead of a slow source, of a transfer or of another pipeline stage gives way), and is an error where not even one each fits.
   std::int64_t memory = 0;
   bool check_nan = false;  // look at every result: the first call that makes a NaN or an infinity of finite operands fails its launch. Slow
+  bool check_inputs =
+      false;  // with several ranks: compare the arguments of every call between them; also by KAREZ_CHECK_INPUTS=1. Each call waits for all
   std::function<void()> while_waiting = {};  // called some twenty times a second by a thread that waits here; what it throws ends the wait alone
   std::optional<bool> poison = {};           // fill fresh memory with a pattern that no correct plan reads; only builds for tests do it unasked
   std::optional<Ranks> ranks = {};           // none: as who started this process says (docs/distributed.md); nobody: it is alone

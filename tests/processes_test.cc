@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -43,7 +44,8 @@ struct Setting {
   int ranks = 1, each = 1;  // devices of each rank
   bool by_rule = false, stages = false;
   int microbatches = 1;
-  double beta = 0;  // of links, for the planner
+  double beta = 0;         // of links, for the planner
+  std::int64_t parts = 0;  // rows of the first of two ranks, the other has the rest: each gives its own alone
 };
 
 const std::map<std::string, Setting>& settings() {
@@ -59,6 +61,7 @@ const std::map<std::string, Setting>& settings() {
       {"pipeline_micro", {"stage=2", 2, 1, false, true, 3}},
       {"micro", {"data=4", 4, 1, false, false, 3}},
       {"slow_links", {"data=2,model=2", 2, 2, true, false, 1, 1e-5}},
+      {"parts", {"data=2", 2, 1, false, false, 1, 0, 8}},
   };
   return all;
 }
@@ -79,6 +82,15 @@ struct Outcome {
   std::vector<double> losses, weight;
   std::int64_t planned = 0, counted = 0;  // bytes of this rank
 };
+
+template <class T> HostArray rows_of(const HostArray& whole, std::int64_t from, std::int64_t to) {
+  TensorType type = whole.type();
+  const std::int64_t row = type.count() / type.shape[0];
+  type.shape[0] = to - from;
+  HostArray out(type);
+  std::copy_n(whole.data<T>().begin() + from * row, (to - from) * row, out.data<T>().begin());
+  return out;
+}
 
 // Every rank runs this, and so does a process alone.
 Outcome train(const Setting& run, const std::optional<Ranks>& here) {
@@ -110,7 +122,12 @@ Outcome train(const Setting& run, const std::optional<Ranks>& here) {
     HostArray x(TensorType{DType::f64, {batch, 1, 14, 14}}), y(TensorType{DType::i32, {batch}});
     for (double& value : x.data<double>()) value = normal(random);
     for (std::int32_t& label : y.data<std::int32_t>()) label = static_cast<std::int32_t>(random() % 10);
-    losses.push_back(step(x, y));
+    if (run.parts > 0) {
+      const std::int64_t from = here->rank == 0 ? 0 : run.parts, to = here->rank == 0 ? run.parts : batch;
+      losses.push_back(step(local(rows_of<double>(x, from, to), batch), local(rows_of<std::int32_t>(y, from, to), batch)));
+    } else {
+      losses.push_back(step(x, y));
+    }
     if (s > 0) continue;
     losses.back().wait();  // what initialises has ended
     before = sent(world.counters());
@@ -264,7 +281,7 @@ TEST_P(LawThreeOnProcesses, TheLossesAreThoseOfOneDeviceTo1e10OverEveryLink) {
 
 INSTANTIATE_TEST_SUITE_P(Settings, LawThreeOnProcesses,
                          ::testing::Values("data", "model", "hybrid", "free", "two_by_two", "two_by_two_data", "pipeline", "pipeline_micro", "micro",
-                                           "slow_links"));
+                                           "slow_links", "parts"));
 
 }  // namespace
 }  // namespace karez::tests

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
+#include <utility>
 
 #include "api/inside/rooms.h"
 #include "base/text.h"
@@ -10,35 +12,72 @@
 
 namespace karez {
 
-void agree_on_program(WorldState& world, std::uint64_t hash, const std::string& who, const std::function<std::string()>& text) {
-  if (world.ranks.alone()) return;
-  const std::uint64_t op = world.session.begin_op(hash, who);
+namespace {
+
+// An op of all ranks that each waits for. Where two came to it with different hashes, or the sum is wrong, `explain` gives the error's text from its
+// own.
+void agree(WorldState& world, std::uint64_t hash, std::uint64_t sum, const std::string& who,
+           const std::function<std::string(std::string_view said, std::uint64_t op, std::pair<int, int> ranks)>& explain) {
+  const std::uint64_t op = world.session.begin_op(hash, who, sum);
   try {
     world.session.end_op(op);
     world.session.await_op(op);
   } catch (const Error& error) {
     const auto differing = world.session.differing_ranks(op);
     const std::string_view said = error.what();
-    if (!differing || said.find(who) == said.rfind(who)) throw;  // not both of them are here
-    throw Error(error.kind, cat(said, "\n", world.ranks.first_difference(op, *differing, text())), error.where);
+    if (!differing || (differing->first >= 0 && said.find(who) == said.rfind(who))) throw;  // not both of them are here
+    throw Error(error.kind, explain(said, op, *differing), error.where);
   }
+}
+
+std::uint64_t hash_of(const HostArray& array) {
+  return hash_text({reinterpret_cast<const char*>(array.bytes()), static_cast<std::size_t>(array.type().bytes())});
+}
+
+std::string line_of(const Argument& argument) {
+  if (argument.on_mesh.valid()) return "an array on a mesh";
+  if (!argument.array.valid()) return cat("batch ", argument.feed.position, " of a source of ", argument.feed.source->type());
+  if (argument.part) return cat("a part of ", argument.feed.source->type());
+  return cat(argument.array.type(), " with the hash ", hash_of(argument.array));
+}
+
+}  // namespace
+
+void agree_on_program(WorldState& world, std::uint64_t hash, const std::string& who, const std::function<std::string()>& text) {
+  if (world.ranks.alone()) return;
+  agree(world, hash, 0, who, [&](std::string_view said, std::uint64_t op, std::pair<int, int> ranks) {
+    return cat(said, "\n", world.ranks.first_difference(op, ranks, text()));
+  });
+}
+
+void agree_on_value(WorldState& world, const HostArray& value, const std::string& who) {
+  if (world.ranks.alone()) return;
+  agree(world, hash_of(value), 0, who, [&](std::string_view, std::uint64_t, std::pair<int, int> ranks) {
+    return cat(who, ": ranks ", ranks.first, " and ", ranks.second, " write different values; each writes the whole, and the same");
+  });
+}
+
+void agree_on_arguments(WorldState& world, const std::string& call, const std::vector<Argument>& arguments) {
+  if (world.ranks.alone() || !world.options.check_inputs) return;
+  std::string lines;
+  for (std::size_t i = 0; i < arguments.size(); ++i) lines += cat("arg", i, ": ", line_of(arguments[i]), "\n");
+  agree(world, hash_text(lines), 0, cat("the arguments of ", call), [&](std::string_view, std::uint64_t op, std::pair<int, int> ranks) {
+    return cat(call, ": ranks ", ranks.first, " and ", ranks.second, " give it different arguments\n", world.ranks.first_difference(op, ranks, lines),
+               "\nan array is the whole on every rank, unless local(array) says that it is this rank's part");
+  });
 }
 
 void agree_on_links(WorldState& world, const Plan& plan, const std::string& who) {
   if (world.ranks.alone()) return;
   std::vector<runtime::Exchange> exchanges = world.session.exchanges(plan);
-  const std::uint64_t op = world.session.begin_op(hash_text(who), who, runtime::sum_of(world.ranks.rank(), exchanges));
-  try {
-    world.session.end_op(op);
-    world.session.await_op(op);
-  } catch (const Error& error) {
-    const auto differing = world.session.differing_ranks(op);
-    if (!differing || differing->first >= 0) throw;
-    std::sort(exchanges.begin(), exchanges.end(), [](const auto& a, const auto& b) { return a.text < b.text; });
-    std::map<int, std::string> by_rank;
-    for (const runtime::Exchange& one : exchanges) by_rank[one.rank] += one.text;
-    throw Error(error.kind, cat(error.what(), "\n", world.ranks.unfit_links(op, by_rank)), error.where);
-  }
+  agree(world, hash_text(who), runtime::sum_of(world.ranks.rank(), exchanges), who,
+        [&](std::string_view said, std::uint64_t op, std::pair<int, int> ranks) {
+          if (ranks.first >= 0) return std::string(said);
+          std::sort(exchanges.begin(), exchanges.end(), [](const auto& a, const auto& b) { return a.text < b.text; });
+          std::map<int, std::string> by_rank;
+          for (const runtime::Exchange& one : exchanges) by_rank[one.rank] += one.text;
+          return cat(said, "\n", world.ranks.unfit_links(op, by_rank));
+        });
 }
 
 }  // namespace karez

@@ -172,7 +172,7 @@ std::string cpu_class() {
 
 std::string must_be_equal(const WorldOptions& options, const std::string& versions) {
   return cat(versions, "processor = ", cpu_class(), "\ndevices = ", options.devices, "\nseed = ", options.seed, "\nteam = ", options.team,
-             "\nin_flight = ", options.in_flight, "\n");
+             "\nin_flight = ", options.in_flight, "\ncheck_inputs = ", options.check_inputs ? "yes" : "no", "\n");
 }
 
 // Of two texts of as many lines: the first in which they differ.

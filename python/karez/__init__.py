@@ -24,6 +24,7 @@ from .worlds import (
     as world,
 )
 from .gradients import grad as grad, value_and_grad as value_and_grad
+from ._core import local as local
 from .compiled import Compiled as Compiled, compile as compile
 from .objects import broadcast_object as broadcast_object
 from . import data as data, debug as debug, nn as nn, optim as optim

@@ -168,7 +168,7 @@ class Program:
 
 
 def _is_leaf(value: Any) -> Any:
-    if isinstance(value, (Tensor, numpy.ndarray, numpy.generic, float, _core.Feed)):
+    if isinstance(value, (Tensor, numpy.ndarray, numpy.generic, float, _core.Feed, _core.Part)):
         return True
     return isinstance(value, int) and not isinstance(value, bool) or hasattr(value, "__array__")
 

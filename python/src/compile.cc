@@ -31,8 +31,14 @@ Body body_of(nb::object callable) {
   };
 }
 
+// What kz.local gives.
+struct PartOf {
+  Argument argument;
+};
+
 Argument argument_of(nb::handle object) {
   if (nb::isinstance<Feed>(object)) return *nb::inst_ptr<Feed>(object);
+  if (nb::isinstance<PartOf>(object)) return nb::inst_ptr<PartOf>(object)->argument;
   if (nb::isinstance<Value>(object)) return Argument(nb::inst_ptr<Value>(object)->outside(), user_line());
   if (PyFloat_Check(object.ptr())) return HostArray::of<float>({}, {static_cast<float>(PyFloat_AS_DOUBLE(object.ptr()))});
   return host_array(object);
@@ -105,6 +111,12 @@ void init_compile(nb::module_& m) {
       .def("peak_bytes", &Function::peak_bytes, nb::call_guard<nb::gil_scoped_release>())
       .def("shard_report", &Function::shard_report, nb::call_guard<nb::gil_scoped_release>())
       .def("signatures", &Function::signatures, nb::call_guard<nb::gil_scoped_release>());
+  nb::class_<PartOf>(m, "Part", "This rank's rows of an argument.");
+  m.def(
+      "local", [](nb::object array, std::int64_t rows) { return PartOf{local(host_array(array), rows)}; }, "array"_a, "rows"_a = 0,
+      "This rank's rows of an argument of a compiled function: those that its devices hold where the whole is split over its rows (dimension 0). "
+      "rows: of "
+      "the whole; 0: every rank has as many as this one. A part of another size is an error that says which sizes it may have.");
   m.def("make_function", &make_function, "mesh"_a, "body"_a, "name"_a, "file"_a, "line"_a, "rules"_a, "placements"_a, "remat"_a, "microbatches"_a,
         "check_nan"_a, "off"_a, "keep"_a);
   nb::class_<Held<Within>>(m, "Within", "Stamps a module's path on what is traced inside of `with`.")

@@ -1,0 +1,148 @@
+// Arguments of several ranks: wholes that are compared, and parts of which each rank gives its own.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "api/inside/test_ranks.h"
+#include "api/karez.h"
+#include "api/test_texts.h"
+
+namespace karez {
+namespace {
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+HostArray numbers(Shape shape, int seed) {
+  HostArray out(TensorType{DType::f64, std::move(shape)});
+  int i = seed;
+  for (double& value : out.data<double>()) value = (i++ * 37 % 101) / 50.0 - 1;
+  return out;
+}
+
+HostArray rows_of(const HostArray& whole, std::int64_t from, std::int64_t to) {
+  TensorType type = whole.type();
+  const std::int64_t row = type.count() / type.shape[0];
+  type.shape[0] = to - from;
+  HostArray out(type);
+  std::copy_n(whole.data<double>().begin() + from * row, (to - from) * row, out.data<double>().begin());
+  return out;
+}
+
+struct Net : nn::Module {
+  Net() : Module(DType::f64) {}
+  nn::Linear fc1{*this, "fc1", 6, 8}, fc2{*this, "fc2", 8, 3};
+  Tensor operator()(Tensor x) { return fc2(tanh(fc1(x))); }
+};
+
+// A few steps; `give` makes an argument of a whole.
+std::vector<double> train(WorldOptions options, const char* mesh, std::int64_t batch, const std::function<Argument(const HostArray& whole)>& give,
+                          FunctionOptions function = {}) {
+  options.seed = 7;
+  options.team = 1;
+  World world(std::move(options));
+  Net net;
+  optim::Adam adam(net.parameters(), {.lr = 1e-2});
+  auto step = compile(
+      world.mesh(mesh),
+      [&](Tensor x, Tensor y) {
+        Tensor error = net(x) - y;
+        Tensor loss = mean(error * error);
+        adam.step(grad(loss, net.parameters()));
+        return loss;
+      },
+      std::move(function));
+  std::vector<double> losses;
+  for (int s = 0; s < 4; ++s) losses.push_back(step.call({give(numbers({batch, 6}, s)), give(numbers({batch, 3}, s + 9))}).item());
+  return losses;
+}
+
+using Ranges = std::vector<std::pair<std::int64_t, std::int64_t>>;  // by rank: its rows
+
+struct PartsCase {
+  const char* mesh;
+  int each;  // devices of a rank
+  std::int64_t batch;
+  bool says;  // how many rows the whole has
+  Ranges ranges;
+};
+
+TEST(PartsOfArguments, GiveTheLossesOfWholeArrays) {
+  for (const PartsCase& one : std::vector<PartsCase>{{"data=2", 1, 8, false, {{0, 4}, {4, 8}}},
+                                                     {"data=2", 1, 5, true, {{0, 3}, {3, 5}}},
+                                                     {"data=4", 2, 8, false, {{0, 4}, {4, 8}}},
+                                                     {"data=4", 2, 7, true, {{0, 4}, {4, 7}}},
+                                                     {"data=2,model=2", 1, 6, true, {{0, 3}, {0, 3}, {3, 6}, {3, 6}}},
+                                                     {"data=2,model=2", 1, 8, false, {{0, 2}, {2, 4}, {4, 6}, {6, 8}}},
+                                                     {"model=2", 1, 4, true, {{0, 4}, {0, 4}}}}) {
+    const std::vector<double> whole = train({}, "", one.batch, [](const HostArray& array) { return Argument(array); });
+    const std::vector<double> alone = train({}, "", one.batch, [](const HostArray& array) { return local(array); });
+    EXPECT_EQ(alone, whole) << "of one rank the part is the whole";
+    on_ranks(static_cast<int>(one.ranges.size()), [&](const Ranks& here) {
+      const auto [from, to] = one.ranges[static_cast<std::size_t>(here.rank)];
+      auto give = [&, from = from, to = to](const HostArray& array) { return local(rows_of(array, from, to), one.says ? one.batch : 0); };
+      const std::vector<double> losses = train({.devices = one.each, .check_inputs = true, .ranks = here}, one.mesh, one.batch, give);
+      for (std::size_t s = 0; s < whole.size(); ++s)
+        EXPECT_NEAR(losses[s], whole[s], 1e-10 * std::abs(whole[s])) << one.mesh << ", batch " << one.batch << ", rank " << here.rank;
+    });
+  }
+}
+
+std::vector<std::string> told(int ranks, const std::function<void(const Ranks&)>& body) {
+  std::vector<std::string> out(static_cast<std::size_t>(ranks));
+  on_ranks(ranks, [&](const Ranks& here) { out[static_cast<std::size_t>(here.rank)] = error_of([&] { body(here); }); });
+  return out;
+}
+
+TEST(PartsOfArguments, OfAnotherSizeAreRefusedWithTheSizesThatFit) {
+  const auto texts =
+      told(2, [](const Ranks& here) { train({.ranks = here}, "data=2", 5, [](const HostArray& array) { return local(rows_of(array, 0, 4), 6); }); });
+  for (std::size_t rank = 0; rank < 2; ++rank)
+    EXPECT_THAT(texts[rank], HasSubstr(base::cat("a part by local(), is f64[4, 6] of a whole of 6 rows; rank ", rank,
+                                                 " holds f64[6, 6] where it lies as f64[6, 6;], f64[3, 6] where it lies as f64[6@data, 6]; "
+                                                 "local(array, ROWS) says how many rows the whole has")));
+  EXPECT_THAT(error_of([] { train({}, "", 4, [](const HostArray&) { return local(HostArray::of<double>({}, {1})); }); }),
+              HasSubstr("is f64[]; what a rank has a part of has rows"));
+  EXPECT_THAT(error_of([] { train({}, "", 4, [](const HostArray& array) { return local(array); }, {.microbatches = 2}); }),
+              HasSubstr("is one of a function with placements or micro-batches; give the whole"));
+  EXPECT_EQ(error_of([] { local(HostArray()); }), "local() of an array never made");
+}
+
+TEST(PartsOfArguments, OfRanksThatReckonWithAnotherWholeAreAnotherProgram) {
+  const auto texts = told(2, [](const Ranks& here) {
+    train({.ranks = here}, "data=2", 4, [&](const HostArray& array) { return local(rows_of(array, 0, here.rank == 0 ? 2 : 1)); });
+  });
+  EXPECT_THAT(texts, Each(HasSubstr("the ranks do not run the same program")));
+}
+
+// Three calls; in the last the second argument of rank 1 is another one.
+std::vector<std::string> told_of_arguments(bool check) {
+  return told(3, [&](const Ranks& here) {
+    World world({.check_inputs = check, .ranks = here});
+    auto f = compile(world.mesh("d=3"), [](Tensor x, Tensor y, Tensor z) { return sum(x * y) + z; }, {.name = "step"});
+    for (int i = 0; i < 3; ++i) f(numbers({6}, i), numbers({6}, i == 2 && here.rank == 1 ? 50 : i), 1.0).wait();
+    world.barrier();
+  });
+}
+
+TEST(ArgumentsOfRanks, ThatDifferAreNamedWithTheirCallAndTheRanksWhereThatIsAskedFor) {
+  EXPECT_THAT(told_of_arguments(false), Each("no error"));
+  const std::string expected =
+      "call 3 of function 'step' \\(local_test.cc:[0-9]+\\): ranks (0 and 1|1 and 2) give it different arguments\n"
+      "rank [01]: arg1: f64\\[6\\] with the hash [0-9]+\nrank [12]: arg1: f64\\[6\\] with the hash [0-9]+\n"
+      "an array is the whole on every rank, unless local\\(array\\) says that it is this rank's part";
+  EXPECT_THAT(told_of_arguments(true), Each(::testing::MatchesRegex(expected)));
+  setenv("KAREZ_CHECK_INPUTS", "1", 1);
+  const auto texts = told_of_arguments(false);
+  unsetenv("KAREZ_CHECK_INPUTS");
+  EXPECT_THAT(texts, Each(::testing::MatchesRegex(expected)));
+}
+
+TEST(ArgumentsOfRanks, AreComparedByAllOrByNone) {
+  EXPECT_THAT(told(2, [](const Ranks& here) { World world({.check_inputs = here.rank == 1, .ranks = here}); }),
+              Each("rank 1's World differs from rank 0's: 'check_inputs = yes' against 'check_inputs = no'"));
+}
+
+}  // namespace
+}  // namespace karez

@@ -1,0 +1,30 @@
+"""Arguments of which each rank gives its own rows."""
+
+import numpy as np
+import pytest
+
+import karez as kz
+from test_debugging import ranks
+
+
+def test_alone_a_part_is_the_whole():
+    x = np.arange(6, dtype=np.float32).reshape(3, 2)
+    step = kz.compile(lambda x: x * 2)
+    assert np.array_equal(step(kz.local(x)).numpy(), 2 * x)
+    with pytest.raises(kz.ShapeError, match=r"a part by local\(\), is f32\[3, 2\] of a whole of 4 rows; rank 0 holds f32\[4, 2\]"):
+        step(kz.local(x, rows=4))
+
+
+def test_two_ranks_give_their_rows():
+    program = """
+import numpy as np
+import karez as kz
+x = np.arange(10, dtype=np.float32).reshape(5, 2)
+step = kz.compile(lambda x: (x * x).sum(), mesh=f"data={kz.ranks()}")
+mine = x[:3] if kz.rank() == 0 else x[3:]
+assert float(step(kz.local(mine, rows=5))) == float(step(x)) == 285
+print("fine")
+"""
+    run = ranks(program)
+    out, _ = run.communicate(timeout=300)
+    assert run.returncode == 0 and out.count("fine") == 2, out
