@@ -148,7 +148,7 @@ std::vector<Write> take(WorldState& world, const std::shared_ptr<const WeightFil
                         const std::vector<Taker>& takers, const LoadOptions& options) {
   const bool all = options.parameters.empty(), failed = world.session.failed();
   require(all || !failed, "the world's state is that of a failed launch: load a checkpoint of everything, not of some parameters");
-  if (failed) world.forget_all();
+  if (failed) world.begin_anew(true);
   if (all) world.waiting = {};
   for (const Parameter& parameter : options.parameters) world.waiting.taken(parameter);
   std::vector<Write> out;

@@ -212,9 +212,16 @@ Counters World::counters() const { return state_->session.counters(); }
 std::int64_t World::held_bytes() const { return state_->session.held_bytes(); }
 
 void World::reset() {
-  state_->session.wait_launched();
+  Session& session = state_->session;
+  session.wait_launched();
+  bool failed = session.failed();
+  if (!failed) try {
+      agree_on_reset(*state_);
+    } catch (const Error&) {  // another rank is elsewhere, where it hears of that as of a failure
+      failed = true;
+    }
   WorldLock lock(*state_);
-  state_->forget_all();
+  state_->begin_anew(failed);
 }
 
 }  // namespace karez

@@ -118,7 +118,10 @@ class World {
   std::int64_t held_bytes() const;  // of arrays that somebody holds, on all devices together; not part of WorldOptions::memory. Never waits
   // Initial weights from here on, and dropout from its first step again, follow another seed. With several ranks all of them say it.
   void seed(std::uint64_t seed);
-  void reset();  // forgets variables and plans, and with them a failed launch; functions compile anew at their next call
+  // Forgets variables and plans, and with them a failed launch; functions compile anew at their next call. With several ranks all of them say it: one
+  // that comes to something else hears of that as of a failure, and one that has not come `peer_timeout` after a failure is named by an error here. A
+  // rank that has gone or hangs is such an error too: the job must be started anew.
+  void reset();
 
  private:
   std::shared_ptr<WorldState> state_;

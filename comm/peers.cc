@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -13,7 +14,9 @@
 
 namespace karez::comm {
 namespace {
-constexpr std::uint32_t for_control = 1u << 31;  // who dials says so beside its rank
+constexpr std::uint32_t for_control = 1u << 31;  // who dials says so beside its rank and the generation of the connection
+constexpr int generation_at = 24;
+constexpr std::uint32_t generations = 1u << 7;
 
 std::string purpose_of(int rank) { return cat("rank ", rank); }
 std::string key_of(int rank) { return cat("peer/", rank); }
@@ -48,6 +51,7 @@ Peers::Peers(Reactor& reactor, StoreClient& store, const Token& token, PeersOpti
       options_(std::move(options)),
       entries_(static_cast<std::size_t>(options_.ranks)) {
   require(options_.rank >= 0 && options_.rank < options_.ranks, "rank ", options_.rank, " of ", options_.ranks);
+  require(options_.ranks <= 1 << generation_at, options_.ranks, " ranks; ", 1 << generation_at, " are possible");
   if (options_.host.empty()) options_.host = this_host();
   if (const char* given = std::getenv("KAREZ_LINK"); given != nullptr && !options_.force) options_.force = link_class_from(given);
   if (options_.force == LinkClass::ucx) require_ucx();
@@ -109,6 +113,17 @@ Connection& Peers::connect(int rank, Lane lane) {
   return *way.connection;
 }
 
+void Peers::renew() {
+  std::lock_guard turn(connecting_);
+  std::vector<Way> old;  // gone without the lock
+  std::lock_guard lock(mutex_);
+  generation_ = (generation_ + 1) % generations;
+  given_up_.clear();
+  lost_.reset();
+  for (Entry& entry : entries_)
+    for (Way& way : entry.ways) old.push_back(std::exchange(way, Way()));
+}
+
 void Peers::give_up(const std::string& why, std::optional<int> lost) {
   std::lock_guard lock(mutex_);
   given_up_ = why;
@@ -148,7 +163,7 @@ std::unique_ptr<Wire> Peers::dial_peer(int rank, Lane lane) {
     Address address = parse_address(near ? other.local : other.tcp);
     Descriptor socket = dial(address, options_.timeout);
     make_quick(socket.get(), options_.peer_timeout);
-    const std::uint32_t who = static_cast<std::uint32_t>(this->rank()) | (lane == control_lane ? for_control : 0);
+    const std::uint32_t who = static_cast<std::uint32_t>(this->rank()) | generation_ << generation_at | (lane == control_lane ? for_control : 0);
     ask(socket.get(), token_, purpose_of(rank), who, options_.timeout);
     if (link == LinkClass::ucx && lane == data_lane) return make_ucx_wire(std::move(socket), near);
     if (link == LinkClass::shm && lane == data_lane) return SharedWire::attach(std::move(socket), options_.timeout);
@@ -184,7 +199,8 @@ std::unique_ptr<Wire> Peers::await_peer(int rank, Lane lane) {
 // On the reactor's thread: it asks the store nothing.
 void Peers::let_in(Descriptor socket, std::uint32_t who, LinkClass door) {
   const Lane lane = (who & for_control) != 0 ? control_lane : data_lane;
-  who &= ~for_control;
+  const std::uint32_t generation = who >> generation_at & (generations - 1);
+  who &= (1u << generation_at) - 1;
   bool known = who > static_cast<std::uint32_t>(rank()) && who < static_cast<std::uint32_t>(ranks());
   require(ErrorKind::peer, known, "rank ", who, " dials rank ", rank(), " of ", ranks(), "; the higher one dials");
   make_quick(socket.get(), options_.peer_timeout);
@@ -193,6 +209,7 @@ void Peers::let_in(Descriptor socket, std::uint32_t who, LinkClass door) {
   else if (door == LinkClass::shm && lane == data_lane) wire = SharedWire::create(std::move(socket));
   else wire = std::make_unique<SocketWire>(std::move(socket));
   std::lock_guard lock(mutex_);
+  require(ErrorKind::peer, generation == generation_, "rank ", who, " dials for connections that are no more");
   Way& way = entries_[who].ways[lane];
   require(ErrorKind::peer, way.came == nullptr && !way.dialled, "rank ", who, " dials a second time");
   way.dialled = true;

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -52,6 +53,9 @@ class Peers {
   // process that does not.
   Connection& control(int rank);
   LinkClass link_class(int rank);  // of that connection; may ask the store
+  // Forgets all connections, none of which has links any more, and that somebody was given up: the next `connect` makes new ones. All ranks do so,
+  // and none asks for a connection before all have. What an old one still says at the door is turned away.
+  void renew();
   // Nobody waits for another rank here from now on; `lost`: because that one cannot go on. From any thread.
   void give_up(const std::string& why, std::optional<int> lost = {});
   std::optional<int> lost() const;
@@ -90,6 +94,7 @@ class Peers {
   std::condition_variable came_;
   std::string given_up_;  // why
   std::optional<int> lost_;
+  std::uint32_t generation_ = 0;  // of connections
   std::atomic<int> awaited_{-1};
   std::vector<Entry> entries_;  // by rank
   std::unique_ptr<Acceptor> tcp_, local_;

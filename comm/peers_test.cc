@@ -227,6 +227,36 @@ TEST(Peers, WhatIsSaidOnTheControlConnectionGoesBesideTheData) {
   }
 }
 
+TEST(Peers, RenewedHaveNewConnectionsAndTurnAwayWhoComesLateForAnOldOne) {
+  Token token = random_token();
+  Reactor reactor;
+  StoreServer server(reactor, token);
+  StoreClient zero(server.address(), token, 0, "zero", Seconds(5)), one(server.address(), token, 1, "one", Seconds(5));
+  Peers first(reactor, zero, token, {.rank = 0, .ranks = 2}), second(reactor, one, token, {.rank = 1, .ranks = 2});
+  for (std::int64_t round = 0; round < 3; ++round) {
+    for (const bool control : {false, true}) {
+      Connection& up = control ? second.control(0) : second.connect(0);
+      Connection& down = control ? first.control(1) : first.connect(1);
+      Bell a, b;
+      auto there = up.open(1, 1, a), here = down.open(1, 1, b);
+      std::byte from{3}, to{};
+      here->post_receive(&to, 1);
+      there->send(&from, 1);
+      EXPECT_TRUE(await([&] { return here->received() == 1; })) << round;
+      EXPECT_EQ(to, from);
+    }
+    first.give_up("rank 1 has stopped", 1);
+    first.renew();
+    second.renew();
+    EXPECT_EQ(first.lost(), std::nullopt);
+    const std::string published = one.wait("peer/0"), tcp = published.substr(published.find("127.0.0.1:"));
+    Descriptor late = dial(parse_address(tcp.substr(0, tcp.find('\n'))), Seconds(5));
+    ask(late.get(), token, "rank 0", 1u | static_cast<std::uint32_t>(round) << 24, Seconds(5));
+    std::byte any{};
+    EXPECT_THAT(error_of([&] { receive_all(late.get(), {&any, 1}, Seconds(5)); }), HasSubstr("closed")) << round;
+  }
+}
+
 TEST(Peers, SharedMemoryIsForOneHost) {
   Token token = random_token();
   Reactor reactor;

@@ -125,14 +125,7 @@ Session::Session(SessionOptions options, const KernelTable& kernels)
   require(options_.delays.most >= 0, "a session with delays of ", options_.delays.most, " microseconds");
   limit_ = options_.workers == 0 ? cores : std::min(options_.workers, cores);
   workers_.reserve(static_cast<std::size_t>(limit_) + 1);
-  if (options_.peers != nullptr)
-    agreement_ = std::make_unique<Agreement>(
-        *options_.peers,
-        Agreement::Tell{[this](std::uint64_t op) { ended(op); }, [this](const Error& error, std::optional<int> lost) { break_off(error, lost); }});
-  if (agreement_ != nullptr)
-    heart_ = std::make_unique<Heart>(
-        *options_.peers, options_.watch,
-        Heart::Tell{[this](bool waits, double most) { return state(waits, most); }, [this](const WatchFinding& finding) { found(finding); }});
+  if (options_.peers != nullptr) join_ranks();
 }
 
 Session::~Session() {
@@ -465,7 +458,7 @@ void Session::grant(LaunchRecord& record) {
 
 bool Session::failed() const {
   std::lock_guard lock(mutex_);
-  return failure_.has_value();
+  return failure_.has_value() || apart_;
 }
 
 Error Session::unusable(std::string_view text) const {

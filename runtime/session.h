@@ -195,6 +195,11 @@ class Session {
   // Forgets all plans and variables, and with them a failure. Numbers of plans are not given again.
   void reload();
 
+  // With several ranks, after a failure and `reload`: ends what goes between them, so that no link to another rank is left, and begins it anew on new
+  // connections. All ranks do both, and none joins before all have left.
+  void leave_ranks();
+  void join_ranks();
+
   Counters counters();        // waits until no launch is in flight
   std::int64_t held_bytes();  // of results that somebody holds or a launch under way uses, on all devices; at any time
   // Who waits for what, now: one line per actor that is not at rest. Never blocks on a worker that is inside a kernel.
@@ -286,6 +291,7 @@ class Session {
   std::uint64_t failed_ticket_ = 0;
   std::int64_t idle_since_ = 0, idle_ = 0;  // ticks: since when no launch is under way, and how long none was
   bool broken_off_ = false;                 // for all ranks
+  bool apart_ = false;                      // has left the other ranks
   std::string waited_;                      // then: whom this rank waited for, as text
   bool stopping_ = false;                   // workers are, or will be, no more
   std::unique_ptr<Breaking> breaking_;      // then: told to worker 0

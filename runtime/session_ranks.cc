@@ -3,6 +3,7 @@
 
 #include "comm/peers.h"
 #include "runtime/agreement.h"
+#include "runtime/heart.h"
 #include "runtime/links.h"
 #include "runtime/loaded.h"
 #include "runtime/session.h"
@@ -17,6 +18,32 @@ std::string Session::links_of(const Plan& plan) {
   return cat("program ", plan.program_hash, " ", linked_[plan.program_hash]++, "\n");
 }
 
+void Session::join_ranks() {
+  agreement_ = std::make_unique<Agreement>(
+      *options_.peers,
+      Agreement::Tell{[this](std::uint64_t op) { ended(op); }, [this](const Error& error, std::optional<int> lost) { break_off(error, lost); }});
+  heart_ = std::make_unique<Heart>(
+      *options_.peers, options_.watch,
+      Heart::Tell{[this](bool waits, double most) { return state(waits, most); }, [this](const WatchFinding& finding) { found(finding); }});
+  std::lock_guard lock(mutex_);
+  apart_ = false;
+}
+
+void Session::leave_ranks() {
+  {
+    std::lock_guard lock(mutex_);
+    apart_ = true;
+  }
+  heart_.reset();
+  agreement_.reset();
+  linked_.clear();
+  std::lock_guard lock(mutex_);  // the agreement may have told of the failure until now
+  failure_.reset();
+  failed_ticket_ = 0;
+  broken_off_ = false;
+  recorded_ = false;
+}
+
 std::vector<Exchange> Session::exchanges(const Plan& plan) const {
   if (!options_.plans) return exchanges_of(plan);
   Plan told = plan;
@@ -26,6 +53,7 @@ std::vector<Exchange> Session::exchanges(const Plan& plan) const {
 
 std::uint64_t Session::begin_op(std::uint64_t hash, const std::string& what, std::uint64_t sum) {
   ++ops_;
+  require(ErrorKind::peer, !apart_, "this world has left its other ranks, and they have not come together again: reset it, or start the job anew");
   return agreement_ == nullptr ? 0 : agreement_->begin(hash, what, sum);
 }
 void Session::await_op(std::uint64_t op) {

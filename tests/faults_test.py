@@ -151,6 +151,29 @@ def test_what_one_rank_throws_is_told_first_and_then_who_ended_because_of_it(pla
                 assert any(f"rank {victim}: " in line for line in lines_of(result, rank)), result.stderr
 
 
+@pytest.mark.parametrize("place", ["host", "kernel", "source"])
+def test_ranks_that_reset_after_a_failure_go_on_with_the_losses_of_a_fresh_run(place):
+    for victim in range(3 if ALL else 2):
+        result = job("--fault", f"throw-{place}", "--rank", victim, "--steps", 12, "--resets", 1).wait(30)
+        assert result.returncode == 0, result
+        for rank in range(3):
+            steps = re.findall(rf"^\[{rank}\] step (\d+) loss (\S+)", result.stdout, re.M)
+            assert [int(step) for step, _ in steps] == [*range(5), *range(12)], result.stdout
+            assert steps[:5] == steps[5:10], "as before"
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
+def test_where_a_rank_is_lost_a_reset_says_so(sent):
+    started = job("--resets", 1)
+    ranks = ranks_of(started, 3)
+    await_step(started, 10)
+    os.kill(ranks[1], sent)
+    result = started.wait(30)
+    assert result.returncode == PEER, result
+    assert re.search(rf"^\[[02]\] .*reset: (rank 1 \(\S+, process {ranks[1]}\)|rank [02] \(.*\)) (has gone|cannot go on); start the job anew", result.stderr, re.M), result.stderr
+    started.nothing_left()
+
+
 def test_nothing_is_accused_that_is_no_fault():
     """Pauses of all ranks, and short ones of single ranks: no verdict, no warning, and the job ends well."""
     started = job("--steps", 10**9)

@@ -25,6 +25,7 @@ const std::vector<Option> known = {
     {"work", "0.001", "seconds of a kernel's work in each step"},
     {"peer-timeout", "2", "WorldOptions::peer_timeout"},
     {"call-timeout", "2", "WorldOptions::call_timeout"},
+    {"resets", "0", "times that the world is reset after a failure, and trained anew without the fault"},
     {"width", "16", "of the layer: its gradients are what travels"},
 };
 
@@ -100,14 +101,25 @@ void train(const Options& options) {
     sgd.step(grad(loss, {w}));
     return loss;
   });
-  for (std::int64_t i = 0; i < options.integer("steps", 0); ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    fault.meet("host", i);
-    const double loss = step(Feed{rows, i}).item();
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    std::printf("step %lld loss %.6f took %.6f\n", static_cast<long long>(i), loss, seconds);
-    std::fflush(stdout);
+  auto run = [&] {
+    for (std::int64_t i = 0; i < options.integer("steps", 0); ++i) {
+      const auto begin = std::chrono::steady_clock::now();
+      fault.meet("host", i);
+      const double loss = step(Feed{rows, i}).item();
+      const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      std::printf("step %lld loss %.6f took %.6f\n", static_cast<long long>(i), loss, seconds);
+      std::fflush(stdout);
+    }
+  };
+  for (std::int64_t resets = options.integer("resets", 0); resets > 0; --resets) {
+    try {
+      return run();
+    } catch (const std::exception&) {
+      fault.mine = false;
+      world.reset();
+    }
   }
+  run();
 }
 
 }  // namespace

@@ -57,6 +57,11 @@ void agree_on_value(WorldState& world, const HostArray& value, const std::string
   });
 }
 
+void agree_on_reset(WorldState& world) {
+  if (world.ranks.alone()) return;
+  agree(world, 0, 0, "a reset of the world", [](std::string_view said, std::uint64_t, std::pair<int, int>) { return std::string(said); });
+}
+
 void agree_on_arguments(WorldState& world, const std::string& call, const std::vector<Argument>& arguments) {
   if (world.ranks.alone() || !world.options.check_inputs) return;
   std::string lines;

@@ -18,6 +18,9 @@ void agree_on_program(WorldState& world, std::uint64_t hash, const std::string& 
 // That all write this value, named by `who`.
 void agree_on_value(WorldState& world, const HostArray& value, const std::string& who);
 
+// That all begin anew.
+void agree_on_reset(WorldState& world);
+
 // Under WorldOptions::check_inputs: that a call's arguments are the same on all ranks, but for parts by local().
 void agree_on_arguments(WorldState& world, const std::string& call, const std::vector<Argument>& arguments);
 

@@ -264,27 +264,53 @@ std::string first_unfit(std::vector<std::map<int, std::string>>& said) {
 
 std::string WorldRanks::first_difference(std::uint64_t op, std::pair<int, int> of, const std::string& mine) const {
   comm::StoreClient& store = joined_->meeting.store();
-  auto key = [&](int rank) { return cat("text/", op, "/", rank); };
+  auto key = [&](int rank) { return cat(key_of("text", op), "/", rank); };
   if (rank_ == of.first || rank_ == of.second) store.set(key(rank_), mine.substr(0, most_text));
   const auto apart = lines_apart(of.first, store.wait(key(of.first)), of.second, store.wait(key(of.second)));
-  linger(cat("text/", op));
+  linger(key_of("text", op));
   return apart.value_or("their texts are equal; their kernels, options or versions differ");
 }
 
 std::string WorldRanks::unfit_links(std::uint64_t op, const std::map<int, std::string>& mine) const {
   comm::StoreClient& store = joined_->meeting.store();
-  auto key = [&](int rank) { return cat("links/", op, "/", rank); };
+  auto key = [&](int rank) { return cat(key_of("links", op), "/", rank); };
   std::string text;
   for (const auto& [rank, lines] : mine) text += cat(">", rank, "\n", lines);
   store.set(key(rank_), text.substr(0, most_text));
   if (rank_ == 0) {
     std::vector<std::map<int, std::string>> said;
     for (int rank = 0; rank < ranks_; ++rank) said.push_back(links_by_rank(store.wait(key(rank))));
-    store.set(cat("links/", op), first_unfit(said));
+    store.set(key_of("links", op), first_unfit(said));
   }
-  const std::string verdict = store.wait(cat("links/", op));
-  linger(cat("links/", op));
+  const std::string verdict = store.wait(key_of("links", op));
+  linger(key_of("links", op));
   return verdict;
+}
+
+std::string WorldRanks::key_of(std::string_view what, std::uint64_t op) const { return cat(what, "/", generation_, "/", op); }
+
+void WorldRanks::meet_again(double seconds, const std::function<void()>& leave) {
+  const auto lost = joined_->peers.lost();
+  require(ErrorKind::peer, !lost, "reset: ", lost ? joined_->peers.name(*lost) : "", " cannot go on; start the job anew");
+  const std::string word = cat("reset/", generation_, "/");
+  if (!left_) {
+    meet_at(cat(word, "come"), seconds);
+    left_ = true;
+    leave();
+    joined_->peers.renew();
+  }
+  meet_at(cat(word, "left"), seconds);
+  left_ = false;
+  ++generation_;
+}
+
+void WorldRanks::meet_at(const std::string& word, double seconds) const {
+  std::vector<int> absent;
+  try {
+    absent = missing(word, seconds);
+  } catch (const Error& error) { throw Error(ErrorKind::peer, cat("reset: ", error.what(), "; start the job anew")); }
+  require(ErrorKind::peer, absent.empty(), "reset: ", join(absent, " and ", [&](int rank) { return joined_->peers.name(rank); }), " ",
+          absent.size() == 1 ? "has" : "have", " not come to it within ", seconds, " s; after a failure all ranks reset their world, or none");
 }
 
 std::vector<int> WorldRanks::missing(const std::string& word, double seconds) const {

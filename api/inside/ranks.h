@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -49,14 +50,21 @@ class WorldRanks {
   std::string first_difference(std::uint64_t op, std::pair<int, int> of, const std::string& mine) const;
   // What each rank says of its links to another one, by that rank's number, as lines: the first two ranks that say different things, and what.
   std::string unfit_links(std::uint64_t op, const std::map<int, std::string>& mine) const;
+  // After a failure, by all ranks: waits for all of them, calls `leave`, behind which there is no link to another rank, and returns when all have
+  // done so; connections are new then. Throws where a rank has gone, or has not come in so many seconds; may be called again then.
+  void meet_again(double seconds, const std::function<void()>& leave);
 
  private:
+  void meet_at(const std::string& word, double seconds) const;
+  std::string key_of(std::string_view what, std::uint64_t op) const;  // of a text in the store
   struct Joined;
   // Says this word to all, and gives those who have not said it when so long is over. Throws where one has gone.
   std::vector<int> missing(const std::string& word, double seconds) const;
   void linger(const std::string& word) const;
   std::unique_ptr<Joined> joined_;  // null where this rank is alone
   int rank_ = 0, ranks_ = 1;
+  int generation_ = 0;    // how often all have met again
+  bool left_ = false;     // this one has left the others, and they have not all
   bool crowded_ = false;  // more ranks than cores here, somebody said
 };
 

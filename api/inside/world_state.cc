@@ -72,6 +72,15 @@ void WorldState::forget_all() {
   ++generation;
 }
 
+void WorldState::begin_anew(bool failed) {
+  if (ranks.alone() || !failed) return forget_all();
+  ranks.meet_again(options.peer_timeout, [&] {
+    forget_all();
+    session.leave_ranks();
+  });
+  session.join_ranks();
+}
+
 void WorldState::owner_gone() {
   some_gone = true;
   if (holder.load() == std::this_thread::get_id()) return;  // at the end of its lock

@@ -83,7 +83,9 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
   Key free_key(const Parameter& parameter) const;
   void add(const Key& key, const Parameter& parameter, Mesh mesh, Layout layout);
   void forget_gone();  // the variables whose owners are no more
-  void forget_all();   // variables and plans, and with them a failed launch; none is under way
+  void forget_all();   // variables and plans; none is under way
+  // Likewise, and with them a failure: of several ranks all do so, and go on together.
+  void begin_anew(bool failed);
 
   void owner_gone();  // by whoever let it go, with the lock or without
 };
