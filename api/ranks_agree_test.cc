@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
 
 #include "api/inside/ranks.h"
 #include "api/inside/test_ranks.h"
@@ -38,6 +39,24 @@ TEST(RanksThatDiffer, ARankWithAnotherLibraryIsRefusedByAllWithBothVersions) {
     EXPECT_THAT(texts,
                 Each(base::cat("rank 2's World differs from rank 0's: '", line, " = 99", end, "' against '", line, " = ", mine[at], end, "'")));
   }
+}
+
+TEST(RanksThatHang, OneThatHasComeAndSaysNothingIsNamedByAll) {
+  std::promise<void> told_all[2];
+  const auto texts = told(3, [&](const Ranks& here) {
+    WorldOptions options{.ranks = here, .peer_timeout = 0.5};
+    WorldRanks ranks(options);
+    if (here.rank == 1) {
+      for (auto& each : told_all) each.get_future().wait();
+      return;
+    }
+    const std::string text = error_of([&] { ranks.agree(options, {}, "one = 1\n"); });
+    told_all[here.rank / 2].set_value();
+    base::fail(text);
+  });
+  for (int rank : {0, 2})
+    EXPECT_THAT(texts[static_cast<std::size_t>(rank)],
+                ::testing::MatchesRegex("rank 1 \\(.*\\) has stopped: it came to where the ranks meet, and has said nothing for 1.5 s"));
 }
 
 // One step with several collectives of one communicator; rank 2 sees another plan than the others.

@@ -83,6 +83,13 @@ const Peers::Peer& Peers::peer(int rank) {
   return *entry.peer;
 }
 
+bool Peers::has_come(int rank) {
+  if (!store_.get(key_of(rank))) return false;
+  std::lock_guard lock(connecting_);
+  peer(rank);
+  return true;
+}
+
 LinkClass Peers::link_class(int rank) {
   std::lock_guard lock(connecting_);
   return link_class_locked(rank);

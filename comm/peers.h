@@ -52,6 +52,7 @@ class Peers {
   // Another one, likewise, beside that which carries data: what is said there waits for no data. Always a socket, so that the kernel answers for a
   // process that does not.
   Connection& control(int rank);
+  bool has_come(int rank);         // has published how it is reached; asks the store
   LinkClass link_class(int rank);  // of that connection; may ask the store
   // Forgets all connections, none of which has links any more, and that somebody was given up: the next `connect` makes new ones. All ranks do so,
   // and none asks for a connection before all have. What an old one still says at the door is turned away.

@@ -163,8 +163,8 @@ StoreReply StoreClient::ask(const StoreRequest& request, const std::string& what
 
 void StoreClient::set(const std::string& key, const std::string& value) { ask({StoreRequest::Op::set, 0, key, value}, cat("setting '", key, "'")); }
 
-std::optional<std::string> StoreClient::get(const std::string& key) {
-  StoreReply reply = ask({StoreRequest::Op::get, 0, key, ""}, cat("getting '", key, "'"));
+std::optional<std::string> StoreClient::get(const std::string& key, Seconds patience) {
+  StoreReply reply = ask({StoreRequest::Op::get, 0, key, ""}, cat("getting '", key, "'"), patience);
   if (reply.status == StoreReply::Status::nothing) return std::nullopt;
   return reply.value;
 }

@@ -45,12 +45,12 @@ class StoreClient {
   ~StoreClient();  // says bye
 
   void set(const std::string& key, const std::string& value);
-  std::optional<std::string> get(const std::string& key);
-  std::string wait(const std::string& key);                                    // until somebody sets it
-  void barrier(const std::string& key, int processes, Seconds patience = {});  // until so many are here, or throws when so long is over
-  void check();                                                                // throws if somebody has gone
-  void break_off();                                                            // leaves without a bye: whoever waits hears of it
-  std::string local_host() const;                                              // the address of this process by which it reaches the store
+  std::optional<std::string> get(const std::string& key, Seconds patience = {});  // for the answer
+  std::string wait(const std::string& key);                                       // until somebody sets it
+  void barrier(const std::string& key, int processes, Seconds patience = {});     // until so many are here, or throws when so long is over
+  void check();                                                                   // throws if somebody has gone
+  void break_off();                                                               // leaves without a bye: whoever waits hears of it
+  std::string local_host() const;                                                 // the address of this process by which it reaches the store
 
  private:
   StoreReply ask(const StoreRequest& request, const std::string& what, Seconds patience = {});

@@ -13,6 +13,7 @@
 namespace karez::runtime {
 namespace {
 constexpr int depth = 32;
+constexpr std::chrono::seconds most_farewell{10};  // to one that takes nothing any more
 enum class Kind : std::uint32_t { begun = 1, ended, failed, bye };
 }  // namespace
 
@@ -87,11 +88,12 @@ Agreement::~Agreement() {
   const Note bye = Note::of(Kind::bye, 0);
   for (int rank = 0; rank < static_cast<int>(lines_.size()); ++rank)
     if (lines_[static_cast<std::size_t>(rank)]) send(rank, bye);
+  const auto until = std::chrono::steady_clock::now() + most_farewell;
   for (auto& line : lines_) {  // what was said is to arrive
     if (!line) continue;
     std::unique_lock lock(mutex_);
     const int rank = static_cast<int>(&line - lines_.data());
-    while (line->link->failure() == nullptr && line->link->sent() < line->sent && !hopeless(rank))
+    while (line->link->failure() == nullptr && line->link->sent() < line->sent && !hopeless(rank) && std::chrono::steady_clock::now() < until)
       moved_.wait_for(lock, std::chrono::milliseconds(10));
   }
   stop_ = true;

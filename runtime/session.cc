@@ -131,7 +131,7 @@ Session::Session(SessionOptions options, const KernelTable& kernels)
 Session::~Session() {
   if (agreement_ != nullptr) try {  // of a rank that does something else meanwhile, the others' end tells
       if (std::uncaught_exceptions() > 0) agreement_->fail(Error("it ends its world, because something was thrown"));
-      else end_op(begin_op(0, "the end of its world"));
+      else end_world();
     } catch (const Error&) {}  // something has failed before
   wait_idle();
   stop();

@@ -251,6 +251,7 @@ class Session {
   void break_off(const Error& error, std::optional<int> lost);
   Error broken_off(const LaunchRecord& record) const;
   void found(const WatchFinding& finding);  // called by the heart
+  void end_world();                         // waits for all ranks to come to it
   std::shared_ptr<Inquiry> ask_workers();
   Spent spent(const LaunchRecord& record) const;
   void record_flight(const Error& error, const RankState& state);

@@ -1,6 +1,7 @@
 // A session as one of several ranks: ops that all do alike, launches that end for all, and links that are told apart.
 #include <algorithm>
 
+#include "base/log.h"
 #include "comm/peers.h"
 #include "runtime/agreement.h"
 #include "runtime/heart.h"
@@ -65,6 +66,17 @@ void Session::await_op(std::uint64_t op) {
   ++awaiting_;
   agreement_->await_begun(op, options_.while_waiting);
 }
+// Hearts beat meanwhile, so that a rank that stops before it comes here is named; nobody can throw it any more.
+void Session::end_world() {
+  const std::uint64_t op = begin_op(0, "the end of its world");
+  end_op(op);
+  ++awaiting_;
+  try {
+    agreement_->await_begun(op);
+  } catch (const Error& error) { note(base::LogLevel::warning, "at the end of its world: ", error.what()); }
+  --awaiting_;
+}
+
 void Session::end_op(std::uint64_t op) {
   ++ops_;
   if (agreement_ != nullptr) agreement_->end(op);

@@ -174,6 +174,35 @@ def test_where_a_rank_is_lost_a_reset_says_so(sent):
     started.nothing_left()
 
 
+def test_a_rank_that_stops_before_its_world_ends_is_named_and_nobody_waits_for_it():
+    for victim in (1, 0):
+        started = job("--fault", "stop-end", "--rank", victim, "--steps", 5)
+        ranks = ranks_of(started, 3)
+        until = time.monotonic() + 20
+        while set(started.alive()) & {ranks[rank] for rank in range(3) if rank != victim} and time.monotonic() < until:
+            time.sleep(0.05)
+        left = set(started.alive()) & set(ranks.values())
+        os.kill(ranks[victim], signal.SIGKILL)
+        result = started.wait(20)
+        assert left == {ranks[victim]}, result
+        for rank in range(3):
+            if rank != victim:
+                said = "\n".join(lines_of(result, rank))
+                assert re.search(rf"at the end of its world: rank {victim} \(\S+, process {ranks[victim]}\) has stopped: no heartbeat for", said), result.stderr
+
+
+def test_a_rank_that_is_slow_to_start_is_waited_for():
+    started = job("--fault", "stop-start", "--steps", 5)
+    ranks = ranks_of(started, 3)
+    time.sleep(TIMEOUT + 1)
+    assert started.process.poll() is None
+    os.kill(ranks[1], signal.SIGCONT)
+    result = started.wait(20)
+    assert result.returncode == 0, result
+    warnings = [line for line in result.stderr.splitlines() if "warning" in line]
+    assert warnings == [f"[0] karez warning: rank 1 of 3 has not come to this world for {TIMEOUT}.0 s; it is waited for"], result.stderr
+
+
 def test_nothing_is_accused_that_is_no_fault():
     """Pauses of all ranks, and short ones of single ranks: no verdict, no warning, and the job ends well."""
     started = job("--steps", 10**9)

@@ -1,7 +1,9 @@
 // A small program that trains on all ranks and goes wrong as it is told: what tests of failures start as ranks.
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <stdexcept>
@@ -18,7 +20,8 @@ namespace {
 const std::vector<Option> known = {
     {"steps", "1000000", "launches"},
     {"fault", "none",
-     "host, kernel, source: takes --seconds; throw-host, throw-kernel, throw-source; slow-host, slow-kernel, slow-source: from then on"},
+     "stop-start, stop-end: stops itself before its world is made, or before it ends; host, kernel, source: takes --seconds; throw-host, "
+     "throw-kernel, throw-source; slow-host, slow-kernel, slow-source: from then on"},
     {"rank", "1", "whose fault it is"},
     {"at", "5", "at which step"},
     {"seconds", "0", "that the fault takes; of a slow one the longer time of a step"},
@@ -84,7 +87,14 @@ kernels::KernelRow work_kernel(const Fault& fault, double seconds) {
   return row;
 }
 
+// Where this process is that rank, by the variable of karez run: before a world could tell.
+void stop_before(const std::string& place, const Options& options) {
+  const char* rank = std::getenv("KAREZ_RANK");
+  if (options.text("fault") == cat("stop-", place) && rank != nullptr && options.text("rank") == rank) std::raise(SIGSTOP);
+}
+
 void train(const Options& options) {
+  stop_before("start", options);
   Fault fault{options.text("fault"), false, options.integer("at"), options.real("seconds")};
   World world({.team = 1,
                .peer_timeout = options.real("peer-timeout"),
@@ -113,13 +123,15 @@ void train(const Options& options) {
   };
   for (std::int64_t resets = options.integer("resets", 0); resets > 0; --resets) {
     try {
-      return run();
+      run();
+      return stop_before("end", options);
     } catch (const std::exception&) {
       fault.mine = false;
       world.reset();
     }
   }
   run();
+  stop_before("end", options);
 }
 
 }  // namespace

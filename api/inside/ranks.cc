@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "base/text.h"
 #include "comm/host.h"
 #include "comm/meeting.h"
@@ -80,6 +81,18 @@ int next_world(const comm::Launch& launch) {
   return made[{comm::print(launch.store), launch.rank}]++;
 }
 
+// Some time later, ever more of it; at most as long as nobody minds.
+class Pauses {
+ public:
+  void wait() {
+    std::this_thread::sleep_for(next_);
+    next_ = std::min(2 * next_, std::chrono::milliseconds(50));
+  }
+
+ private:
+  std::chrono::milliseconds next_{1};
+};
+
 std::string offer_of(int rank) { return cat("offer/", rank); }
 
 }  // namespace
@@ -103,6 +116,19 @@ Agreed Agreed::parse(std::string_view text) {
   return out;
 }
 
+// Rank 0's. Who is merely slow to start is waited for.
+void WorldRanks::await_comers() const {
+  const auto began = std::chrono::steady_clock::now();
+  bool warned = false;
+  for (int rank = 1; rank < ranks_; ++rank)
+    for (Pauses pauses; !joined_->peers.has_come(rank); pauses.wait()) {
+      joined_->meeting.store().check();
+      if (warned || std::chrono::steady_clock::now() < began + std::chrono::duration<double>(peer_timeout_)) continue;
+      warned = true;
+      note(base::LogLevel::warning, "rank ", rank, " of ", ranks_, " has not come to this world for ", peer_timeout_, " s; it is waited for");
+    }
+}
+
 WorldRanks::WorldRanks(WorldOptions& options) {
   const comm::Launch launch = found(options);
   if (launch.devices) {
@@ -115,9 +141,11 @@ WorldRanks::WorldRanks(WorldOptions& options) {
   require(options.call_timeout > 0, "a world whose calls may take ", options.call_timeout, " s");
   rank_ = launch.rank;
   ranks_ = launch.ranks;
+  peer_timeout_ = options.peer_timeout;
   crowded_ = launch.crowded.value_or(false);
   const int world = next_world(launch);
   joined_ = std::make_unique<Joined>(launch, world, options.ranks.value_or(Ranks{}), options.peer_timeout);
+  if (rank_ == 0) await_comers();
   if (rank_ > 0 || world > 0 || launch.launcher == comm::Launcher::none) return;
   std::set<std::string_view> links;
   for (int rank = 1; rank < ranks_; ++rank) links.insert(comm::name_of(joined_->peers.link_class(rank)));
@@ -132,8 +160,8 @@ WorldRanks::~WorldRanks() {
     const auto lost = joined_->peers.lost();
     if (std::uncaught_exceptions() > 0) store.break_off();
     else if (lost) store.barrier(cat("bye without ", *lost), ranks_ - 1, comm::Seconds(0.5));
-    else store.barrier("bye", ranks_);
-  } catch (const std::exception&) {}  // somebody has gone otherwise: there is nothing left to wait for
+    else store.barrier("bye", ranks_, comm::Seconds(peer_timeout_ + 2));  // all have come to the end, or something has failed
+  } catch (const std::exception&) {}                                      // somebody has gone otherwise: there is nothing left to wait for
 }
 
 comm::Peers* WorldRanks::peers() const { return joined_ == nullptr ? nullptr : &joined_->peers; }
@@ -202,6 +230,32 @@ std::string verdict(const std::vector<Offer>& offers, std::string costs, std::st
 
 }  // namespace
 
+// Rank 0's: what all offer, judged. All have come to the store, so none has a reason to say nothing.
+std::string WorldRanks::agreed_on(std::string costs, std::string link) const {
+  comm::StoreClient& store = joined_->meeting.store();
+  std::vector<Offer> offers;
+  const double patience = peer_timeout_ + 1;  // no heart tells here that a machine is merely busy
+  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience);
+  for (int rank = 0; rank < ranks_; ++rank) {
+    std::optional<std::string> offer;
+    for (Pauses pauses; !(offer = store.get(offer_of(rank))); pauses.wait()) {
+      store.check();
+      if (std::chrono::steady_clock::now() > until)
+        return cat("!", joined_->peers.name(rank), " has stopped: it came to where the ranks meet, and has said nothing for ", patience, " s");
+    }
+    offers.push_back(Offer::parse(*offer));
+  }
+  return verdict(offers, std::move(costs), std::move(link));
+}
+
+// Until rank 0 has said it. A store that answers nothing for so long has stopped, with rank 0.
+std::string WorldRanks::awaited(const std::string& key) const {
+  comm::StoreClient& store = joined_->meeting.store();
+  std::optional<std::string> value;
+  for (Pauses pauses; !(value = store.get(key, comm::Seconds(peer_timeout_ + 1))); pauses.wait()) store.check();
+  return *value;
+}
+
 Agreed WorldRanks::agree(const WorldOptions& options, const CostTable& costs, const std::string& versions) const {
   const device::CpuBudget budget = device::cpu_budget();
   if (alone()) return {budget.cores, options.memory, {}, costs.print()};
@@ -210,14 +264,13 @@ Agreed WorldRanks::agree(const WorldOptions& options, const CostTable& costs, co
                    crowded_ ? 1 : budget.cores, options.memory};
   store.set(offer_of(rank_), mine.print());
   if (rank_ == 0) {
-    std::vector<Offer> offers;
-    for (int rank = 0; rank < ranks_; ++rank) offers.push_back(Offer::parse(store.wait(offer_of(rank))));
     const auto forced = joined_->peers.forced();
-    store.set("agreed", verdict(offers, costs.print(), forced ? std::string(comm::name_of(*forced)) : std::string()));
+    store.set("agreed", agreed_on(costs.print(), forced ? std::string(comm::name_of(*forced)) : std::string()));
   }
-  const std::string said = store.wait("agreed");
-  if (said.empty() || said[0] != '+') store.barrier("refused", ranks_);  // all have read it
-  require(!said.empty() && said[0] == '+', said.empty() ? "rank 0 says nothing" : said.substr(1));
+  const std::string said = awaited("agreed");
+  if (said.empty() || said[0] != '+') linger("refused");
+  require(said.empty() || said[0] != '!' ? ErrorKind::user : ErrorKind::hang, !said.empty() && said[0] == '+',
+          said.empty() ? "rank 0 says nothing" : said.substr(1));
   return Agreed::parse(std::string_view(said).substr(1));
 }
 

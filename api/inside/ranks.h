@@ -59,12 +59,16 @@ class WorldRanks {
   std::string key_of(std::string_view what, std::uint64_t op) const;  // of a text in the store
   struct Joined;
   // Says this word to all, and gives those who have not said it when so long is over. Throws where one has gone.
+  void await_comers() const;
+  std::string agreed_on(std::string costs, std::string link) const;
+  std::string awaited(const std::string& key) const;
   std::vector<int> missing(const std::string& word, double seconds) const;
   void linger(const std::string& word) const;
   std::unique_ptr<Joined> joined_;  // null where this rank is alone
   int rank_ = 0, ranks_ = 1;
-  int generation_ = 0;    // how often all have met again
-  bool left_ = false;     // this one has left the others, and they have not all
+  int generation_ = 0;  // how often all have met again
+  bool left_ = false;   // this one has left the others, and they have not all
+  double peer_timeout_ = 30;
   bool crowded_ = false;  // more ranks than cores here, somebody said
 };
 
