@@ -17,6 +17,7 @@
 #include "base/glob.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "passes/explain.h"
 #include "passes/layout_rules.h"
 #include "passes/pipeline.h"
 #include "passes/place.h"
@@ -89,7 +90,9 @@ struct Function::Taken {
 
 struct Function::Compiled {
   std::vector<Taken> signature;
-  Graph graph;  // as traced
+  Graph graph;             // as traced
+  Graph to_plan;           // and with the layouts that were fixed when it was planned
+  std::int64_t batch = 0;  // where there are micro-batches
   Plan plan;
   std::string report;
   std::string critical;  // of summary
@@ -151,23 +154,30 @@ void fix_layouts(const WorldState& world, const Trace& trace, Graph& graph, cons
   apply_rules_to(graph, trace.parameters(), all, rules);
 }
 
-Compilation compiled(WorldState& world, Graph graph, const FunctionOptions& options, std::int64_t batch = 0, std::vector<std::string> remat = {}) {
+// A rank without a device of the program's decides what all decide, and has no plan of its own.
+bool takes_part(const WorldState& world, const Graph& graph) { return !own_devices(graph, world.ranks.rank()).empty(); }
+
+Compilation to_compile(WorldState& world, Graph graph, const FunctionOptions& options, std::int64_t batch = 0, std::vector<std::string> remat = {}) {
   Compilation c;
   c.graph = std::move(graph);
   c.ops = &world.ops;
   c.catalog = &world.kernels;
   c.evaluate = world.evaluate;
   c.options = world.compile_options(c.graph);
-  // A rank without a device of the program's decides what all decide, and has no plan of its own.
-  const bool takes_part = !own_devices(c.graph, c.options.rank).empty();
-  if (!takes_part) c.options.rank = c.graph.meshes[0].devices[0].rank;
+  if (!takes_part(world, c.graph)) c.options.rank = c.graph.meshes[0].devices[0].rank;
   c.options.microbatches = options.microbatches;
   c.options.batch = batch;
   c.options.remat = std::move(remat);
   c.options.off = options.off;
   c.options.keep_text = options.keep_text;
+  return c;
+}
+
+Compilation compiled(WorldState& world, Graph graph, const FunctionOptions& options, std::int64_t batch = 0, std::vector<std::string> remat = {}) {
+  Compilation c = to_compile(world, std::move(graph), options, batch, std::move(remat));
+  const bool here = takes_part(world, c.graph);
   compile(c);
-  if (takes_part) return c;
+  if (here) return c;
   Plan none;
   none.name = c.plan.name;
   none.world = c.plan.world;
@@ -465,7 +475,9 @@ std::shared_ptr<Function::Compiled> Function::compile_traced(State& s, const std
   for (const Variable& variable : trace.graph.variables) own.push_back(variable.name);
   fix_layouts(world, trace, trace.graph, s.options.rules);
   const auto first = std::find_if(signature.begin(), signature.end(), [](const Taken& taken) { return taken.type.rank() > 0; });
-  Compilation c = compiled(world, std::move(trace.graph), s.options, first == signature.end() ? 0 : first->type.shape[0], trace.remat);
+  out->to_plan = trace.graph;
+  out->batch = first == signature.end() ? 0 : first->type.shape[0];
+  Compilation c = compiled(world, std::move(trace.graph), s.options, out->batch, trace.remat);
   agree_on_program(world, c.plan.program_hash, cat("a plan of function '", s.options.name, "' (", karez::print(s.where), ")"),
                    [&] { return print(out->graph) + print(c.graph); });
   for (std::size_t i = 0; i < own.size(); ++i) {
@@ -581,6 +593,10 @@ std::int64_t Function::peak_bytes() const {
 }
 const std::string& Function::shard_report() const { return latest().report; }
 const std::vector<PassTime>& Function::passes() const { return latest().passes; }
+std::string Function::explain(const std::string& value) const {
+  const Compiled& compiled = latest();
+  return print(passes::explain_layout(to_compile(*state_->mesh.world, compiled.to_plan, state_->options, compiled.batch), value));
+}
 int Function::signatures() const {
   WorldLock lock(*state_->mesh.world);
   return static_cast<int>(state_->compiled.size());

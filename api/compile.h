@@ -183,6 +183,10 @@ class Function {
   const std::string& shard_report() const;      // "optimal" or a gap
   const std::vector<PassTime>& passes() const;  // seconds of each, and text if kept
   int signatures() const;                       // how many are kept
+  // A page: what a launch would take, as predicted, with each other layout of a value, everything else laid anew, and what would take longer. The value
+  // is a parameter, an input ("arg0"), an output ("out0") or a module ("fc1", for what its last op makes; "fc1.grad"). An unknown name is an error with
+  // those that are near. Plans once for each layout, which takes its time.
+  std::string explain(const std::string& value) const;
 
  private:
   struct State;

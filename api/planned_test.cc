@@ -51,6 +51,23 @@ TEST(Planned, AFunctionTellsOfItsPlanBeforeTheFirstStep) {
   EXPECT_THAT(error_of([&] { model.compile({}); }), HasSubstr("takes 1 arguments, not 0"));
 }
 
+TEST(Planned, EachLayoutOfAParameterIsExplained) {
+  World world({.devices = 2});
+  Net net;
+  auto model = compile(world.mesh("model=2"), [&](Tensor x) { return net(x); }, {.rules = {{"fc1.weight", P("model", nullptr)}}});
+  EXPECT_THAT(error_of([&] { model.explain("fc1.weight"); }), HasSubstr("has no plan before its first call"));
+  model.compile({{DType::f32, {600, 8}}});
+  const std::string page = model.explain("fc1.weight");
+  EXPECT_THAT(page, HasSubstr("'fc1.weight' on mesh(model=2), predicted for a launch"));
+  EXPECT_THAT(page, HasSubstr("@model, 8]: ")) << "as the rule has it";
+  EXPECT_THAT(page, HasSubstr(", as it was asked for; optimal"));
+  EXPECT_THAT(page, HasSubstr(", 8@model]: "));
+  EXPECT_THAT(model.explain("arg0"), HasSubstr("f32[600, 8]: "));
+  EXPECT_THAT(error_of([&] { model.explain("fc1.wieght"); }), HasSubstr("no value, module or variable is called 'fc1.wieght'; there are "));
+  model(ones({600, 8})).wait();
+  EXPECT_EQ(model.explain("fc1.weight"), page) << "what was fixed when it was planned, not what is stored since";
+}
+
 TEST(Planned, WhatAnotherFunctionStoredMeanwhileIsPlannedAnew) {
   World world({.devices = 2});
   DeviceMesh mesh = world.mesh("model=2");

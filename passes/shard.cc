@@ -108,6 +108,23 @@ double price(const Graph& graph, const Choices& choices, const ById<NodeId, int>
   return total;
 }
 
+Priced priced(const Graph& sharded, const Wanted& wanted, const CostTable& costs) {
+  Priced out;
+  Choices choices;
+  for (NodeId n : sharded.nodes.ids()) {
+    NodeChoice choice{wanted[n], {}, 0};
+    for (ValueId made : sharded.node(n).outputs) choice.outs.push_back(*sharded.value(made).layout);
+    choice.seconds = sharded.node(n).acts * seconds_of(sharded, n, choice, costs);
+    out.calls.push_back(choice.seconds);
+    choices.push_back({std::move(choice)});
+  }
+  TreePrices prices(costs);
+  const ById<NodeId, int> only(sharded.nodes.size(), 0);
+  const auto wants = wants_of(sharded);
+  for (ValueId v : wants.ids()) out.moves.push_back(price_value(sharded, v, wants[v], choices, only, prices));
+  return out;
+}
+
 // What costs nothing to have whole on every device is had so: from there every split is free, so no other choice is ever better. Constants are
 // what this is about, and views of them, which would tie together all layers that read them.
 void lay_free_nodes_whole(const Graph& graph, Choices& choices) {

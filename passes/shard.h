@@ -47,4 +47,11 @@ struct Sharded {
 };
 Sharded shard(Graph graph, const CostTable& costs);
 
+// What each node and each value's transfers take in such a graph, in seconds; together its cost.
+struct Priced {
+  ById<NodeId, double> calls;
+  ById<ValueId, double> moves;
+};
+Priced priced(const Graph& sharded, const Wanted& wanted, const CostTable& costs);
+
 }  // namespace karez::passes

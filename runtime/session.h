@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/timed_mutex.h"
 #include "data/source.h"
 #include "device/host_array.h"
 #include "kernels/kernel.h"
@@ -271,7 +272,7 @@ class Session {
   std::vector<int> teams_;                           // by worker: the largest team of a plan that was loaded
   std::vector<std::vector<int>> cpus_of_;            // by worker, where they are pinned
   std::vector<std::unique_ptr<CpuSet>> told_;        // to workers: kept until they have ended
-  std::timed_mutex asking_;                          // guards who the workers are, and what they are asked
+  base::TimedMutex asking_;                          // guards who the workers are, and what they are asked
   std::vector<std::shared_ptr<Inquiry>> inquiries_;  // kept until all answered: a worker inside a kernel answers later
   std::shared_ptr<Inquiry> asked_;                   // by `state`, last
   std::atomic<std::uint64_t> ops_{0};                // that began, were ended or awaited

@@ -102,6 +102,14 @@ class Compiled:
         """A page about the plan of the latest signature: actors, transfers, memory, and what sets the pace."""
         return self._require().summary()
 
+    def explain(self, value: str) -> str:
+        """A page: what a launch would take with each other layout of a value, everything else laid anew.
+
+        The value is a parameter's name, an input ("arg0"), an output ("out0") or a module ("fc1", for what its last op makes;
+        "fc1.grad"). An unknown name is an error with those that are near.
+        """
+        return self._require().explain(value)
+
     @property
     def plan(self) -> str:
         """The text of the latest signature's plan."""

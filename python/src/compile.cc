@@ -110,6 +110,7 @@ void init_compile(nb::module_& m) {
       .def("summary", &Function::summary, nb::call_guard<nb::gil_scoped_release>())
       .def("peak_bytes", &Function::peak_bytes, nb::call_guard<nb::gil_scoped_release>())
       .def("shard_report", &Function::shard_report, nb::call_guard<nb::gil_scoped_release>())
+      .def("explain", &Function::explain, "value"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("signatures", &Function::signatures, nb::call_guard<nb::gil_scoped_release>());
   nb::class_<PartOf>(m, "Part", "This rank's rows of an argument.");
   m.def(

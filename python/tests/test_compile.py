@@ -1,6 +1,7 @@
 """Compiled functions: arguments, flags, layouts, gradients in a trace, training on meshes, and what a user may ask of a plan."""
 
 import gc
+import re
 import resource
 import threading
 import weakref
@@ -310,6 +311,9 @@ def test_a_plan_can_be_asked_about_and_made_ahead():
     assert f.signatures() == 1
     f(X).wait()
     assert f.signatures() == 1, "the call ran what was planned"
+    assert re.match(r"'fc1\.weight' on mesh\(data=2\), predicted for a launch", f.explain("fc1.weight")) and ", the choice; optimal" in f.explain("fc1.weight")
+    with pytest.raises(kz.UserError, match="no value, module or variable is called 'fc7.weight'; there are"):
+        f.explain("fc7.weight")
 
 
 def test_a_checkpoint_brings_everything_back(tmp_path):

@@ -144,6 +144,23 @@ Said opt(const File& file, const char* passes, const char* remat = "") {
   return run({"karez", "", {}, nullptr, {opt_command()}}, {"opt", file.path.c_str(), "--passes", passes, "--remat", remat});
 }
 
+TEST(Opt, LayoutsAreExplainedOnAnyMesh) {
+  const File file(small);
+  auto explain = [&](const char* mesh, const char* value) {
+    return run({"karez", "", {}, nullptr, {opt_command()}}, {"opt", file.path.c_str(), "--mesh", mesh, "--explain", value});
+  };
+  const std::string on_text = run({"karez", "", {}, nullptr, {opt_command()}}, {"opt", file.path.c_str(), "--explain", "x"}).out;
+  EXPECT_EQ(on_text.substr(0, 35), "'x' on mesh(data=2), predicted for ");
+  EXPECT_NE(on_text.find("  f32[8@data, 6]: "), std::string::npos);
+  EXPECT_NE(on_text.find(", as it was asked for; optimal"), std::string::npos);
+  const std::string other = explain("a=2,b=3", "x").out;
+  EXPECT_EQ(other.substr(0, 21), "'x' on mesh(a=2, b=3)");
+  EXPECT_NE(other.find("  f32[8@a@b, 6]: "), std::string::npos);
+  EXPECT_NE(other.find(", the choice; optimal"), std::string::npos) << "what was fixed on the other mesh is not fixed here";
+  EXPECT_EQ(explain("a=2", "z").error.substr(0, 67), "no value, module or variable is called 'z'; there are 2: x, y; or %");
+  EXPECT_EQ(explain("a=", "x").code, 64);
+}
+
 TEST(Opt, NumbersWithGapsAreClosed) {
   const File file(small);
   EXPECT_EQ(opt(file, "canonicalise").out, R"(graph main mesh(data=2) {

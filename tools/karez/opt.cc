@@ -7,6 +7,7 @@
 #include "api/inside/evaluate.h"
 #include "base/text.h"
 #include "ops/all_ops.h"
+#include "passes/explain.h"
 #include "passes/pipeline.h"
 #include "passes/recompute.h"
 #include "passes/rewrite.h"
@@ -19,7 +20,7 @@ namespace karez::tools {
 namespace {
 
 struct Options {
-  std::string file, costs, remat, passes = "unroll,canonicalise,shard,box,order";
+  std::string file, costs, remat, mesh, explain, passes = "unroll,canonicalise,shard,box,order";
   std::int64_t team = 1, workers = 1, slots = 2, memory = 0;
   bool each = false;
 };
@@ -72,6 +73,15 @@ Graph without_gaps(const Graph& graph) {
   return rewrite.finish();
 }
 
+// The same program on another mesh: what was fixed on the old one is not.
+void lay_on(Graph& graph, const std::string& mesh) {
+  require(graph.meshes.size() == 1, "--mesh: this program lies on ", graph.meshes.size(), " meshes; only one can be replaced");
+  graph.meshes[0] = Mesh::parse(mesh);
+  for (ValueId value : graph.values.ids()) graph.value(value).layout.reset();
+  for (Variable& variable : graph.variables) variable.stored.reset();
+  for (Output& output : graph.outputs) output.layout.reset();
+}
+
 int run(const Options& options) {
   for (const auto& [name, value, most] :
        {std::tuple{"--team", options.team, 1024}, {"--workers", options.workers, 4096}, {"--slots", options.slots, 1024}})
@@ -85,6 +95,7 @@ int run(const Options& options) {
   for (NodeId node : c.graph.nodes.ids())
     require(c.graph.nodes[node].op->role != Role::transition || std::find(names.begin(), names.end(), "shard") == names.end(), options.file, ": ",
             describe(c.graph, node), " is a change of layout, as box makes them; shard takes the program before");
+  if (!options.mesh.empty()) lay_on(c.graph, options.mesh);
   c.ops = &ops;
   c.catalog = &kernels;
   c.evaluate = evaluate_with(std::make_shared<const KernelTable>(plain_kernels()));
@@ -98,6 +109,10 @@ int run(const Options& options) {
   require(c.options.remat.empty() || std::find(names.begin(), names.end(), "recompute") != names.end(), "--remat '", options.remat,
           "' is for recompute, which is not among --passes '", options.passes, "'");
   check_remat(c.graph, c.options.remat);
+  if (!options.explain.empty()) {
+    std::fputs(print(explain_layout(std::move(c), options.explain)).c_str(), stdout);
+    return 0;
+  }
   for (const std::string& name : names) {
     const auto begin = std::chrono::steady_clock::now();
     run_passes(c, {name});
@@ -126,6 +141,8 @@ Command opt_command() {
           {{"FILE", "a graph's text; -: from standard input", &o->file},
            {"--passes", "names with commas between, or all", &o->passes},
            {"--each", "print the text after each pass, under a comment with its name and time", &o->each},
+           {"--mesh", "in place of the text's, without the layouts that are fixed there: data=2,model=2", &o->mesh},
+           {"--explain", "a variable, input, output, module or %7: what each layout of it would cost, in place of any passes", &o->explain},
            {"--costs", "file of a cost table; none: the default one", &o->costs},
            {"--remat", "globs of modules whose values recompute makes again for gradients, with spaces between", &o->remat},
            {"--team", "threads of one kernel call", &o->team},

@@ -1,0 +1,158 @@
+// Explanations beside a search of all assignments, which shares only the price of one with them.
+#include "passes/explain.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "passes/pipeline.h"
+#include "passes/shard.h"
+#include "passes/shard_programs.h"
+
+namespace karez::passes {
+namespace {
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+CostTable costs() {
+  CostTable out;
+  out.link = {1e-6, 1e-9};
+  return out;
+}
+
+// y = relu(x w) v, with a module for each product.
+Compilation two_products(const char* mesh) {
+  Graph graph;
+  graph.meshes = {Mesh::parse(mesh)};
+  Builder b(graph, testing::table());
+  b.where = "net.cc:7";
+  const ValueId x = build::input(b, "x", {DType::f32, {64, 96}});
+  b.path = "first";
+  const ValueId w = testing::parameter(b, "first.weight", {DType::f32, {96, 128}});
+  const ValueId h = build::relu(b, build::matmul(b, x, w));
+  b.path = "second";
+  const ValueId v = testing::parameter(b, "second.weight", {DType::f32, {128, 48}});
+  const ValueId y = build::matmul(b, h, v);
+  b.path = "";
+  graph.outputs.push_back({"y", y});
+  Compilation c = testing::compilation(graph);
+  c.options.costs = costs();
+  return c;
+}
+
+// Of all assignments in which the value lies so, the cheapest.
+double cheapest(const Compilation& c, ValueId value, const Layout& layout) {
+  Choices choices;
+  for (NodeId n : c.graph.nodes.ids()) choices.push_back(choices_of(c.graph, n, c.options.costs));
+  TreePrices prices(c.options.costs);
+  ById<NodeId, int> chosen(c.graph.nodes.size(), 0);
+  double best = std::numeric_limits<double>::infinity();
+  const NodeId producer = c.graph.value(value).producer;
+  while (true) {
+    if (choices[producer][static_cast<std::size_t>(chosen[producer])].out(0) == layout)
+      best = std::min(best, price(c.graph, choices, chosen, prices));
+    NodeId n(0);
+    while (n.index < std::ssize(choices) && ++chosen[n] == std::ssize(choices[n])) chosen[n] = 0, n = NodeId(n.index + 1);
+    if (n.index == std::ssize(choices)) return best;
+  }
+}
+
+TEST(Explain, EachLayoutCostsWhatTheCheapestProgramWithItDoes) {
+  const Compilation c = two_products("model=4");
+  std::size_t asked = 0;
+  for (const char* name : {"first.weight", "second.weight", "x", "first", "y"}) {
+    const LayoutExplanation e = explain_layout(c, name);
+    Compilation seen = c;
+    run_passes(seen, {"canonicalise"});
+    ValueId value;
+    for (const Variable& variable : seen.graph.variables)
+      if (variable.name == name) value = variable.read;
+    for (const Node& node : seen.graph.nodes)
+      if (node.path == name || (node.op->name == "input" && node.attrs.text("name") == name)) value = node.outputs[0];
+    if (std::string_view(name) == "y") value = seen.graph.outputs[0].value;
+    std::set<Layout> layouts;
+    for (const LayoutAlternative& a : e.alternatives) {
+      EXPECT_NEAR(a.seconds, cheapest(seen, value, a.layout), 1e-12) << name << " as " << print(a.layout);
+      EXPECT_GE(a.seconds, e.alternatives.front().seconds) << "the choice is the best";
+      EXPECT_THAT(a.report, HasSubstr("optimal"));
+      layouts.insert(a.layout);
+    }
+    EXPECT_EQ(layouts.size(), e.alternatives.size()) << "each once";
+    std::set<Layout> legal;
+    for (const NodeChoice& choice : choices_of(seen.graph, seen.graph.value(value).producer, c.options.costs)) legal.insert(choice.out(0));
+    EXPECT_EQ(layouts, legal);
+    asked += layouts.size();
+  }
+  EXPECT_GT(asked, 12u);
+}
+
+TEST(Explain, CallsAndTransfersAddUpToTheCost) {
+  for (int microbatches : {1, 2}) {
+    Compilation c = testing::compilation(testing::mlp_step(Mesh::parse("data=2,model=2"), {96, 64, 10}, 64));
+    c.options.costs = costs();
+    c.options.microbatches = microbatches;
+    run_passes(c, {"canonicalise", "microbatch"});
+    const Sharded made = shard(c.graph, c.options.costs);
+    const Priced priced = passes::priced(made.graph, made.wanted, c.options.costs);
+    double sum = 0;
+    for (double seconds : priced.calls) sum += seconds;
+    for (double seconds : priced.moves) sum += seconds;
+    EXPECT_NEAR(sum, made.cost, 1e-12 * made.cost) << microbatches;
+  }
+}
+
+TEST(Explain, WhatTakesLongerComesLargestFirst) {
+  Compilation c = testing::compilation(testing::mlp_step(Mesh::parse("data=2,model=2"), {96, 64, 10}, 64));
+  c.options.costs = costs();
+  std::size_t several = 0;
+  for (const LayoutAlternative& a : explain_layout(c, "fc1.weight").alternatives) {
+    std::vector<double> numbers;
+    for (const std::string& reason : a.dearer) numbers.push_back(std::stod(reason.substr(reason.rfind('+') + 1)));
+    EXPECT_TRUE(std::is_sorted(numbers.rbegin(), numbers.rend())) << ::testing::PrintToString(a.dearer);
+    EXPECT_LE(numbers.size(), 3u);
+    several += numbers.size() > 1;
+  }
+  EXPECT_GT(several, 0u);
+}
+
+TEST(Explain, ALayoutThatWasAskedForIsComparedToo) {
+  Compilation c = two_products("model=4");
+  for (Variable& variable : c.graph.variables)
+    if (variable.name == "second.weight") variable.stored = Layout{S(1)};
+  const LayoutExplanation e = explain_layout(c, "second.weight");
+  EXPECT_TRUE(e.fixed);
+  EXPECT_EQ(e.alternatives[0].layout, Layout{S(1)});
+  EXPECT_LT(e.alternatives[1].seconds, e.alternatives[0].seconds) << "there is a better one";
+  EXPECT_THAT(print(e), HasSubstr("f32[128, 48@model]: "));
+  EXPECT_THAT(print(e), HasSubstr(", as it was asked for; optimal"));
+}
+
+TEST(Explain, ThePageSaysWhatTakesLonger) {
+  const std::string page = print(explain_layout(two_products("model=4"), "first.weight"));
+  EXPECT_THAT(page, HasSubstr("'first.weight' on mesh(model=4), predicted for a launch of the whole program with each layout of it\n  f32["));
+  EXPECT_THAT(page, HasSubstr(", the choice; optimal"));
+  EXPECT_THAT(page, HasSubstr("    dearer: "));
+  EXPECT_THAT(page, ::testing::ContainsRegex("\\+[0-9.]+ us"));
+  EXPECT_THAT(page, HasSubstr("net.cc:7"));
+}
+
+TEST(Explain, AnUnknownNameIsAnErrorWithThoseThatAreNear) {
+  const Compilation c = two_products("model=4");
+  EXPECT_EQ(explain_layout(c, "%0").type, explain_layout(c, "x").type);
+  try {
+    explain_layout(c, "frist.weight");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "no value, module or variable is called 'frist.weight'; there are 6: first.weight, second.weight, first, second, x, y; or %0 to %5");
+    EXPECT_EQ(error.kind, ErrorKind::user);
+  }
+  EXPECT_THROW(explain_layout(c, "%6"), Error);
+  EXPECT_THROW(explain_layout(c, ""), Error);
+}
+
+}  // namespace
+}  // namespace karez::passes
