@@ -58,7 +58,7 @@ TEST(Buckets, LossesAreThoseOfOneDevice) {
   EXPECT_NE(one.losses.front(), one.losses.back());
   for (const char* axes : {"data=2", "data=4", "data=2,more=2"}) {
     const Trained joined = train(axes, 1e-4), alone = train(axes, 1e-6);
-    if (axes == std::string("data=2")) EXPECT_TRUE(joined.buckets);
+    if (axes == std::string("data=2")) { EXPECT_TRUE(joined.buckets); }
     EXPECT_FALSE(alone.buckets) << axes << ": what is saved would be less than a message within a process takes";
     for (std::size_t s = 0; s < one.losses.size(); ++s) {
       EXPECT_NEAR(joined.losses[s], one.losses[s], 1e-10 * std::abs(one.losses[s])) << axes << ", step " << s;

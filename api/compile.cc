@@ -12,6 +12,7 @@
 #include "api/inside/local_part.h"
 #include "api/inside/rooms.h"
 #include "api/inside/stored_parts.h"
+#include "api/inside/to_compile.h"
 #include "api/inside/trace.h"
 #include "api/inside/world_state.h"
 #include "base/glob.h"
@@ -152,39 +153,6 @@ void fix_layouts(const WorldState& world, const Trace& trace, Graph& graph, cons
   std::vector<std::size_t> all(graph.variables.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
   apply_rules_to(graph, trace.parameters(), all, rules);
-}
-
-// A rank without a device of the program's decides what all decide, and has no plan of its own.
-bool takes_part(const WorldState& world, const Graph& graph) { return !own_devices(graph, world.ranks.rank()).empty(); }
-
-Compilation to_compile(WorldState& world, Graph graph, const FunctionOptions& options, std::int64_t batch = 0, std::vector<std::string> remat = {}) {
-  Compilation c;
-  c.graph = std::move(graph);
-  c.ops = &world.ops;
-  c.catalog = &world.kernels;
-  c.evaluate = world.evaluate;
-  c.options = world.compile_options(c.graph);
-  if (!takes_part(world, c.graph)) c.options.rank = c.graph.meshes[0].devices[0].rank;
-  c.options.microbatches = options.microbatches;
-  c.options.batch = batch;
-  c.options.remat = std::move(remat);
-  c.options.off = options.off;
-  c.options.keep_text = options.keep_text;
-  return c;
-}
-
-Compilation compiled(WorldState& world, Graph graph, const FunctionOptions& options, std::int64_t batch = 0, std::vector<std::string> remat = {}) {
-  Compilation c = to_compile(world, std::move(graph), options, batch, std::move(remat));
-  const bool here = takes_part(world, c.graph);
-  compile(c);
-  if (here) return c;
-  Plan none;
-  none.name = c.plan.name;
-  none.world = c.plan.world;
-  none.rank = world.ranks.rank();
-  none.program_hash = c.plan.program_hash;
-  c.plan = std::move(none);
-  return c;
 }
 
 // A variable that nobody has used before, under the key it will have.

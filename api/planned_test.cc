@@ -62,7 +62,7 @@ TEST(Planned, EachLayoutOfAParameterIsExplained) {
   EXPECT_THAT(page, HasSubstr("@model, 8]: ")) << "as the rule has it";
   EXPECT_THAT(page, HasSubstr(", as it was asked for; optimal"));
   EXPECT_THAT(page, HasSubstr(", 8@model]: "));
-  EXPECT_THAT(model.explain("arg0"), HasSubstr("f32[600, 8]: "));
+  EXPECT_THAT(model.explain("arg0"), HasSubstr("f32[600, 8;]: "));
   EXPECT_THAT(error_of([&] { model.explain("fc1.wieght"); }), HasSubstr("no value, module or variable is called 'fc1.wieght'; there are "));
   model(ones({600, 8})).wait();
   EXPECT_EQ(model.explain("fc1.weight"), page) << "what was fixed when it was planned, not what is stored since";

@@ -158,7 +158,7 @@ Error as_heard(int rank, const Error& error) {
 }  // namespace
 
 void Agreement::fail(const Error& error, std::optional<int> lost) {
-  if (peers_.rank() != 0 && error.kind == ErrorKind::peer && !lost) return suspect(error);
+  if (error.kind == ErrorKind::peer && !lost) return suspect(error);
   if (!fail_here(error, lost, {})) return;  // which all hear of
   if (peers_.rank() == 0) broadcast(Note::of_failure(as_heard(0, error), lost));
   else send(0, Note::of_failure(error, lost));
@@ -171,7 +171,7 @@ void Agreement::suspect(const Error& error) {
     suspicion_ = std::make_unique<Error>(error);
     suspected_at_ = std::chrono::steady_clock::now();
   }
-  send(0, Note::of_failure(error, {}));
+  if (peers_.rank() != 0) send(0, Note::of_failure(error, {}));
   rung_.release();
 }
 
@@ -188,7 +188,7 @@ void Agreement::await_ring() {
     lock.lock();
     fails = *suspicion_;
   }
-  fail_here(*fails, {}, {});
+  if (fail_here(*fails, {}, {}) && peers_.rank() == 0) broadcast(Note::of_failure(as_heard(0, *fails), {}));
 }
 
 void Agreement::to_first(const Note& note) {
@@ -253,6 +253,7 @@ void Agreement::take(int rank, const Note& note) {
       const Error error = peers_.rank() == 0 ? as_heard(rank, note.failure()) : note.failure();
       const bool known = note.lost >= 0 && note.lost < peers_.ranks();
       const std::optional<int> lost = known ? std::optional<int>(note.lost) : std::nullopt;
+      if (peers_.rank() == 0 && note.failure().kind == ErrorKind::peer && !lost && !difference) return suspect(error);
       if (!fail_here(error, lost, difference) || peers_.rank() != 0) return;
       Note told = Note::of_failure(error, lost);
       told.op = note.op;

@@ -1,0 +1,45 @@
+// What a compilation takes from a world and a function's options.
+#include "api/inside/to_compile.h"
+
+#include <utility>
+
+#include "passes/pipeline.h"
+
+namespace karez {
+namespace {
+
+bool takes_part(const WorldState& world, const Graph& graph) { return !own_devices(graph, world.ranks.rank()).empty(); }
+
+}  // namespace
+
+Compilation to_compile(WorldState& world, Graph graph, const FunctionOptions& options, std::int64_t batch, std::vector<std::string> remat) {
+  Compilation c;
+  c.graph = std::move(graph);
+  c.ops = &world.ops;
+  c.catalog = &world.kernels;
+  c.evaluate = world.evaluate;
+  c.options = world.compile_options(c.graph);
+  if (!takes_part(world, c.graph)) c.options.rank = c.graph.meshes[0].devices[0].rank;
+  c.options.microbatches = options.microbatches;
+  c.options.batch = batch;
+  c.options.remat = std::move(remat);
+  c.options.off = options.off;
+  c.options.keep_text = options.keep_text;
+  return c;
+}
+
+Compilation compiled(WorldState& world, Graph graph, const FunctionOptions& options, std::int64_t batch, std::vector<std::string> remat) {
+  Compilation c = to_compile(world, std::move(graph), options, batch, std::move(remat));
+  const bool here = takes_part(world, c.graph);
+  compile(c);
+  if (here) return c;
+  Plan none;
+  none.name = c.plan.name;
+  none.world = c.plan.world;
+  none.rank = world.ranks.rank();
+  none.program_hash = c.plan.program_hash;
+  c.plan = std::move(none);
+  return c;
+}
+
+}  // namespace karez

@@ -1,0 +1,20 @@
+// A traced program on its way through the compiler, as a world and a function's options want it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "api/compile.h"
+#include "api/inside/world_state.h"
+#include "passes/compilation.h"
+
+namespace karez {
+
+// `batch` is that of micro-batches (0: of the first input that has dimensions), `remat` the globs of modules that gradients compute again.
+Compilation to_compile(WorldState& world, Graph graph, const FunctionOptions& options, std::int64_t batch = 0, std::vector<std::string> remat = {});
+
+// The same, compiled. A rank without a device of the program's decides what all decide, and has no plan of its own.
+Compilation compiled(WorldState& world, Graph graph, const FunctionOptions& options, std::int64_t batch = 0, std::vector<std::string> remat = {});
+
+}  // namespace karez
