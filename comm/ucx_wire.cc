@@ -23,6 +23,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -100,7 +101,7 @@ const Library& library() {
   return found;
 }
 
-// One for all wires of a process and a choice of transports; it goes with the last.
+// One for all wires of a process with a choice of transports; it goes with the last.
 class Context {
  public:
   explicit Context(const std::string& transports) {
@@ -121,14 +122,10 @@ class Context {
 
   static std::shared_ptr<Context> shared(const std::string& transports) {
     static std::mutex mutex;
-    static std::weak_ptr<Context> made;
-    static std::string made_for;
+    static std::map<std::string, std::weak_ptr<Context>> made;
     std::lock_guard lock(mutex);
-    auto out = made.lock();
-    if (out != nullptr && made_for == transports) return out;
-    out = std::make_shared<Context>(transports);
-    made = out;
-    made_for = transports;
+    auto out = made[transports].lock();
+    if (out == nullptr) made[transports] = out = std::make_shared<Context>(transports);
     return out;
   }
 
@@ -143,6 +140,7 @@ constexpr std::uint64_t greeting = 0x317863757a72616bull;  // says that an addre
 constexpr std::size_t most_address = 64 << 10;
 constexpr std::size_t slot_bytes = 256 << 10;
 constexpr std::chrono::seconds farewell{1};
+constexpr const char* within_host = "self,shm";  // which listens nowhere
 
 class UcxWire : public Wire {
  public:
@@ -509,7 +507,8 @@ void require_ucx() { require(ErrorKind::user, has_ucx(), "links over UCX need it
 
 std::unique_ptr<Wire> make_ucx_wire(Descriptor socket, bool near, const std::string& transports) {
   require_ucx();
-  return std::make_unique<UcxWire>(std::move(socket), near, transports);
+  const bool chosen = !transports.empty() || std::getenv("UCX_TLS") != nullptr;
+  return std::make_unique<UcxWire>(std::move(socket), near, near && !chosen ? within_host : transports);
 }
 
 }  // namespace karez::comm

@@ -188,7 +188,7 @@ TEST(Bucket, ItsSizeIsWithinATwentiethOfTheBestOfASweepAndHangsOnTheNetwork) {
       chosen.push_back(made.bytes);
     }
     EXPECT_NE(chosen[0], chosen[2]);
-    if (devices == 2) EXPECT_TRUE(chosen[0] < chosen[1] && chosen[1] < chosen[2]) << "the dearer a message, the fewer";
+    if (devices == 2) { EXPECT_TRUE(chosen[0] < chosen[1] && chosen[1] < chosen[2]) << "the dearer a message, the fewer"; }
   }
 }
 
