@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <array>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "base/error.h"
 #include "comm/test_links.h"
@@ -36,25 +39,52 @@ TEST(UcxWire, WhatIsNoAddressEndsTheConnection) {
   }
 }
 
-TEST(UcxWire, AnAddressMayComeInPieces) {
-  if (!has_ucx()) GTEST_SKIP() << "no UCX here";
-  auto near = socket_pair(), far = socket_pair();
+// Two ends whose sockets end in the test's hands, which passes their addresses on byte by byte.
+struct Apart {
+  std::array<Descriptor, 2> near = socket_pair(), far = socket_pair();
   Reactor reactor;
-  Connection one(reactor, make_ucx_wire(std::move(near[0]), true, "shm"), "rank 1"),
-      two(reactor, make_ucx_wire(std::move(far[0]), true, "shm"), "rank 0");
-  auto pass = [](int from, int to) {  // byte by byte
+  Connection one{reactor, make_ucx_wire(std::move(near[0]), true, "shm"), "rank 1"},
+      two{reactor, make_ucx_wire(std::move(far[0]), true, "shm"), "rank 0"};
+  Bell bells[2];
+  Apart() {
+    pass(near[1].get(), far[1].get());
+    pass(far[1].get(), near[1].get());
+  }
+  static void pass(int from, int to) {
     char byte = 0;
     while (recv(from, &byte, 1, MSG_DONTWAIT) == 1) ASSERT_EQ(send(to, &byte, 1, MSG_NOSIGNAL), 1);
-  };
-  pass(near[1].get(), far[1].get());
-  pass(far[1].get(), near[1].get());
-  Bell bells[2];
-  auto sender = one.open(1, 1, bells[0]), receiver = two.open(1, 1, bells[1]);
+  }
+};
+
+TEST(UcxWire, AnAddressMayComeInPieces) {
+  if (!has_ucx()) GTEST_SKIP() << "no UCX here";
+  Apart ends;
+  auto sender = ends.one.open(1, 1, ends.bells[0]), receiver = ends.two.open(1, 1, ends.bells[1]);
   std::string from = "hello", to = ".....";
   receiver->post_receive(reinterpret_cast<std::byte*>(&to[0]), 5);
   sender->send(reinterpret_cast<const std::byte*>(&from[0]), 5);
   ASSERT_TRUE(await([&] { return receiver->received() == 1; }));
   EXPECT_EQ(to, "hello");
+}
+
+TEST(UcxWire, WhatWasWrittenIsReadThoughTheSocketEndsBeforeItComes) {
+  if (!has_ucx()) GTEST_SKIP() << "no UCX here";
+  Apart ends;
+  auto sender = ends.one.open(1, 2, ends.bells[0]), receiver = ends.two.open(1, 2, ends.bells[1]);
+  std::string from = "hello", to(10, '.');
+  auto* bytes = reinterpret_cast<std::byte*>(from.data());
+  for (int i = 0; i < 2; ++i) receiver->post_receive(reinterpret_cast<std::byte*>(&to[static_cast<std::size_t>(5 * i)]), 5);
+  sender->send(bytes, 5);
+  ASSERT_TRUE(await([&] { return receiver->received() == 1; }));
+  const std::int64_t will_write = 2 * (24 + 5);
+  ASSERT_EQ(send(ends.far[1].get(), &will_write, sizeof will_write, MSG_NOSIGNAL), static_cast<ssize_t>(sizeof will_write));
+  shutdown(ends.far[1].get(), SHUT_WR);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(receiver->failure(), nullptr);
+  sender->send(bytes, 5);
+  ASSERT_TRUE(await([&] { return receiver->failure() != nullptr; }));
+  EXPECT_EQ(receiver->received(), 2);
+  EXPECT_EQ(to, "hellohello");
 }
 
 TEST(UcxWire, TransportsThatDoNotExistAreAnError) {

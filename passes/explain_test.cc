@@ -124,6 +124,7 @@ TEST(Explain, ALayoutThatWasAskedForIsComparedToo) {
     if (variable.name == "second.weight") variable.stored = Layout{S(1)};
   const LayoutExplanation e = explain_layout(c, "second.weight");
   EXPECT_TRUE(e.fixed);
+  ASSERT_GT(e.alternatives.size(), 1u) << "others than what was asked for";
   EXPECT_EQ(e.alternatives[0].layout, Layout{S(1)});
   EXPECT_LT(e.alternatives[1].seconds, e.alternatives[0].seconds) << "there is a better one";
   EXPECT_THAT(print(e), HasSubstr("f32[128, 48@model]: "));
