@@ -45,6 +45,7 @@ SLOW = """
     import os, signal, threading, time
     import numpy as np
     import karez as kz
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # who started the tests may ignore it
     x = np.random.default_rng(0).normal(size=(1500, 1500)).astype(np.float32)
     @kz.compile
     def slow(x):
