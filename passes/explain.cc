@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 
@@ -71,13 +72,11 @@ struct Reason {
   std::string what;
 };
 
-std::string value_text(const Graph& graph, ValueId value) { return describe(graph, graph.value(value).producer); }
-
-std::vector<std::string> dearer_than(const Sharded& chosen, const Sharded& other, const CostTable& costs) {
-  const Priced before = priced(chosen.graph, chosen.wanted, costs), after = priced(other.graph, other.wanted, costs);
+std::vector<std::string> dearer(const Graph& graph, const Priced& before, const Priced& after) {
   std::vector<Reason> reasons;
-  for (NodeId n : before.calls.ids()) reasons.push_back({after.calls[n] - before.calls[n], describe(chosen.graph, n)});
-  for (ValueId v : before.moves.ids()) reasons.push_back({after.moves[v] - before.moves[v], cat("moving ", value_text(chosen.graph, v))});
+  for (NodeId n : before.calls.ids()) reasons.push_back({after.calls[n] - before.calls[n], describe(graph, n)});
+  for (ValueId v : before.moves.ids())
+    reasons.push_back({after.moves[v] - before.moves[v], cat("moving ", describe(graph, graph.value(v).producer))});
   std::stable_sort(reasons.begin(), reasons.end(), [](const Reason& a, const Reason& b) { return a.seconds > b.seconds; });
   std::vector<std::string> out;
   for (const Reason& reason : reasons)
@@ -85,11 +84,7 @@ std::vector<std::string> dearer_than(const Sharded& chosen, const Sharded& other
   return out;
 }
 
-double calls_of(const Sharded& made, const CostTable& costs) {
-  double sum = 0;
-  for (double seconds : priced(made.graph, made.wanted, costs).calls) sum += seconds;
-  return sum;
-}
+double sum(const ById<NodeId, double>& seconds) { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
 
 }  // namespace
 
@@ -98,13 +93,15 @@ LayoutExplanation explain_layout(Compilation c, std::string_view name) {
   const CostTable& costs = c.options.costs;
   const ValueId value = value_named(c.graph, name);
   const Sharded chosen = shard(c.graph, costs);
+  const Priced before = priced(chosen.graph, chosen.wanted, costs);
   const Layout layout = *chosen.graph.value(value).layout;
   LayoutExplanation out{std::string(name), c.graph.type(value), c.graph.mesh(value), is_fixed(c.graph, value), {}};
-  out.alternatives.push_back({layout, chosen.cost, calls_of(chosen, costs), chosen.report, {}});
+  out.alternatives.push_back({layout, chosen.cost, sum(before.calls), chosen.report, {}});
   for (const Layout& other : legal_layouts(c.graph, value, costs)) {
     if (other == layout) continue;
     const Sharded made = shard(with_layout(c.graph, value, other), costs);
-    out.alternatives.push_back({other, made.cost, calls_of(made, costs), made.report, dearer_than(chosen, made, costs)});
+    const Priced after = priced(made.graph, made.wanted, costs);
+    out.alternatives.push_back({other, made.cost, sum(after.calls), made.report, dearer(c.graph, before, after)});
   }
   std::stable_sort(out.alternatives.begin() + 1, out.alternatives.end(),
                    [](const LayoutAlternative& a, const LayoutAlternative& b) { return a.seconds < b.seconds; });

@@ -13,7 +13,7 @@ namespace karez {
 // Where ranks are, and by what they are linked: the same on every rank.
 struct RankPlaces {
   std::vector<int> hosts = {0};  // by rank: a number for each host
-  std::string link = {};         // "shm" or "tcp" where one is forced, else ""
+  std::string link = {};         // "shm", "tcp" or "ucx" where one is forced, else ""
   bool operator==(const RankPlaces&) const = default;
 };
 
