@@ -7,6 +7,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -85,6 +86,27 @@ TEST(UcxWire, WhatWasWrittenIsReadThoughTheSocketEndsBeforeItComes) {
   ASSERT_TRUE(await([&] { return receiver->failure() != nullptr; }));
   EXPECT_EQ(receiver->received(), 2);
   EXPECT_EQ(to, "hellohello");
+}
+
+int listening_sockets() {
+  int count = 0;
+  for (int descriptor = 0; descriptor < 1024; ++descriptor) {
+    int listens = 0;
+    socklen_t size = sizeof listens;
+    count += getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens != 0;
+  }
+  return count;
+}
+
+TEST(UcxWire, WithinAHostItListensNowhere) {
+  if (!has_ucx()) GTEST_SKIP() << "no UCX here";
+  unsetenv("UCX_TLS");
+  auto near = socket_pair(), far = socket_pair();
+  const int before = listening_sockets();
+  const auto here = make_ucx_wire(std::move(near[0]), true);
+  EXPECT_EQ(listening_sockets(), before);
+  const auto elsewhere = make_ucx_wire(std::move(far[0]), false);
+  EXPECT_GT(listening_sockets(), before) << "between hosts it does, which shows that they are counted";
 }
 
 TEST(UcxWire, TransportsThatDoNotExistAreAnError) {
