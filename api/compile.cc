@@ -18,6 +18,7 @@
 #include "base/glob.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "page/page.h"
 #include "passes/explain.h"
 #include "passes/layout_rules.h"
 #include "passes/pipeline.h"
@@ -554,6 +555,18 @@ const Plan& Function::plan() const { return latest().plan; }
 std::string Function::summary() const {
   const Compiled& compiled = latest();
   return karez::summary(compiled.plan) + compiled.critical;
+}
+struct PlanPage::Shown {
+  Plan plan;
+  CostTable costs;
+};
+std::string PlanPage::text() const { return print(shown_->plan); }
+std::string PlanPage::html() const { return karez::page::html_of(karez::page::page_of(shown_->plan, shown_->costs)); }
+PlanPage Function::page() const {
+  const Compiled& compiled = latest();
+  WorldLock lock(*state_->mesh.world);
+  return PlanPage(
+      std::make_shared<const PlanPage::Shown>(PlanPage::Shown{compiled.plan, state_->mesh.world->compile_options(compiled.to_plan).costs}));
 }
 std::int64_t Function::peak_bytes() const {
   const auto bytes = planned_bytes(latest().plan);

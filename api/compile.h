@@ -144,6 +144,19 @@ inline constexpr bool is_operand = std::same_as<std::remove_cvref_t<T>, Tensor> 
 
 }  // namespace traced
 
+// What people are shown of one plan: its text, and a page with actors, transfers, memory and the launch as predicted. It holds the plan.
+class PlanPage {
+ public:
+  std::string text() const;  // the plan, as `karez plan` reads it
+  std::string html() const;  // one document, which asks for nothing beyond itself
+
+ private:
+  friend class Function;
+  struct Shown;
+  explicit PlanPage(std::shared_ptr<const Shown> shown) : shown_(std::move(shown)) {}
+  std::shared_ptr<const Shown> shown_;
+};
+
 // A compiled function. Copies share what was compiled. Threads may call it at once; they run its body one after the other. The body may call
 // other compiled functions, and read and write variables; it may not call itself.
 class Function {
@@ -179,13 +192,14 @@ class Function {
   const plan::Plan& plan() const;
   std::string plan_text() const { return print(plan()); }
   std::string summary() const;                  // a page for people: actors, registers, transfers, memory, and the cycle of waits that sets the pace
+  PlanPage page() const;                        // the same as a document, with a timeline and a map of memory
   std::int64_t peak_bytes() const;              // that a launch takes, with its variables, on the device where it takes most
   const std::string& shard_report() const;      // "optimal" or a gap
   const std::vector<PassTime>& passes() const;  // seconds of each, and text if kept
   int signatures() const;                       // how many are kept
-  // A page: what a launch would take, as predicted, with each other layout of a value, everything else laid anew, and what would take longer. The value
-  // is a parameter, an input ("arg0"), an output ("out0") or a module ("fc1", for what its last op makes; "fc1.grad"). An unknown name is an error with
-  // those that are near. Plans once for each layout, which takes its time.
+  // A page: what a launch would take, as predicted, with each other layout of a value, everything else laid anew, and what would take longer. The
+  // value is a parameter, an input ("arg0"), an output ("out0") or a module ("fc1", for what its last op makes; "fc1.grad"). An unknown name is an
+  // error with those that are near. Plans once for each layout, which takes its time.
   std::string explain(const std::string& value) const;
 
  private:

@@ -16,6 +16,7 @@ from .layouts import by_dimension
 from .nn import changes
 from .nn.module import Module
 from .nn.parameter import Parameter
+from .plans import Plan
 from .tensor import Tensor
 from .worlds import Mesh, check_fork
 
@@ -111,9 +112,9 @@ class Compiled:
         return self._require().explain(value)
 
     @property
-    def plan(self) -> str:
-        """The text of the latest signature's plan."""
-        return self._require().plan_text()
+    def plan(self) -> Plan:
+        """The latest signature's plan: its text, which a notebook shows as a page, and `save` writes as either."""
+        return Plan(self._require().page())
 
     @property
     def graph(self) -> str:

@@ -95,6 +95,9 @@ template <class Scope> struct Held { std::unique_ptr<Scope> scope; };
 
 void init_compile(nb::module_& m) {
   nb::class_<Feed>(m, "Feed", "One batch of a source, whose bytes flow inside the plan.");
+  nb::class_<PlanPage>(m, "PlanPage")
+      .def("text", &PlanPage::text, nb::call_guard<nb::gil_scoped_release>())
+      .def("html", &PlanPage::html, nb::call_guard<nb::gil_scoped_release>());
   nb::class_<Function>(m, "Function")
       .def("call", &call)
       .def("inlined", &inlined)
@@ -106,7 +109,7 @@ void init_compile(nb::module_& m) {
              function.compile(list);
            })
       .def("graph_text", &Function::graph_text, nb::call_guard<nb::gil_scoped_release>())
-      .def("plan_text", &Function::plan_text, nb::call_guard<nb::gil_scoped_release>())
+      .def("page", &Function::page, nb::call_guard<nb::gil_scoped_release>())
       .def("summary", &Function::summary, nb::call_guard<nb::gil_scoped_release>())
       .def("peak_bytes", &Function::peak_bytes, nb::call_guard<nb::gil_scoped_release>())
       .def("shard_report", &Function::shard_report, nb::call_guard<nb::gil_scoped_release>())

@@ -17,7 +17,7 @@
 #include "tools/karez/measure_rates.h"
 #include "tools/karez/run_job.h"
 #include "tools/karez/run_options.h"
-#include "tools/karez/table.h"
+#include "page/table.h"
 
 namespace karez::tools {
 namespace {

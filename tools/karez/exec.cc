@@ -11,7 +11,7 @@
 #include "tools/karez/files.h"
 #include "tools/karez/inputs.h"
 #include "tools/karez/replay.h"
-#include "tools/karez/table.h"
+#include "page/table.h"
 #include "tools/karez/trace.h"
 
 namespace karez::tools {

@@ -1,206 +1,40 @@
 // karez plan explain: a page about a plan. What crosses, memory by module, what sets the pace, and which of the user's lines take the time.
-#include <algorithm>
 #include <cstdio>
-#include <map>
 #include <memory>
-#include <set>
 
-#include "base/text.h"
-#include "plan/acts.h"
+#include "page/page.h"
+#include "page/predict.h"
+#include "page/table.h"
 #include "tools/karez/commands.h"
-#include "tools/karez/critical.h"
 #include "tools/karez/files.h"
-#include "tools/karez/origin.h"
-#include "tools/karez/predict.h"
-#include "tools/karez/table.h"
 
 namespace karez::tools {
 namespace {
 
-using Rows = std::vector<std::vector<std::string>>;
-
 struct Options {
-  std::string file, costs;
+  std::string file, costs, html;
   std::int64_t rows = 12;
 };
 
 // Rows beyond the most are counted, not shown.
-std::string shortened(Rows rows, std::size_t heads, std::int64_t most) {
-  const auto all = static_cast<std::int64_t>(rows.size() - heads);
-  if (all > most) rows.resize(heads + static_cast<std::size_t>(most));
-  return table(rows) + (all > most ? cat("  ... and ", all - most, " more (--rows)\n") : "");
-}
-
-std::string crossing_text(const Plan& plan, const ById<ActorId, double>& seconds, std::int64_t most) {
-  if (plan.transfers.empty()) return "What crosses devices: nothing\n";
-  const auto transfer = transfer_of(plan);
-  std::vector<double> lasts(plan.transfers.size());
-  std::vector<std::string> where(plan.transfers.size());
-  for (ActorId a : plan.actors.ids())
-    if (int t = transfer[static_cast<std::size_t>(a.index)]; t >= 0)
-      lasts[static_cast<std::size_t>(t)] = std::max(lasts[static_cast<std::size_t>(t)], seconds[a]);
-  std::vector<std::size_t> order(plan.transfers.size());
-  for (std::size_t t = 0; t < order.size(); ++t) order[t] = t;
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return lasts[a] > lasts[b]; });
-  double all = 0;
-  std::int64_t bytes = 0;
-  Rows rows = {{"us", "bytes", "kind", "axis", "value"}};
-  for (std::size_t t : order) {
-    const Transfer& one = plan.transfers[t];
-    rows.push_back({microseconds(lasts[t]), cat(one.bytes), one.kind, one.axis, one.value});
-    all += lasts[t], bytes += one.bytes;
-  }
-  return cat("What crosses devices: ", plan.transfers.size(), plan.transfers.size() == 1 ? " transfer, " : " transfers, ", bytes_text(bytes), " (",
-             bytes, " bytes) a launch, ", microseconds(all), " us if one followed the other\n", shortened(rows, 1, most));
-}
-
-struct Held {
-  std::int64_t variables = 0, state = 0, registers = 0;
-  std::int64_t sum() const { return variables + state + registers; }
-};
-
-// "fc1.weight" is of module fc1; "adam.m.fc1.weight" is state of it, because a variable fc1.weight exists too.
-std::map<std::string, Held> held_by_module(const Plan& plan) {
-  std::set<std::string> names;
-  for (const Block& block : plan.blocks)
-    if (block.kind == BlockKind::variable) names.insert(block.name);
-  auto module_of = [](const std::string& name) { return name.find('.') == std::string::npos ? std::string() : name.substr(0, name.rfind('.')); };
-  std::map<std::string, Held> out;
-  for (const Block& block : plan.blocks) {
-    if (block.kind != BlockKind::variable) continue;
-    std::string of = block.name;
-    for (std::size_t dot = block.name.find('.'); dot != std::string::npos; dot = block.name.find('.', dot + 1))
-      if (names.count(block.name.substr(dot + 1)) > 0) {
-        of = block.name.substr(dot + 1);
-        break;
-      }
-    Held& held = out[module_of(of)];
-    (of == block.name ? held.variables : held.state) += block.bytes;
-  }
-  for (RegisterId r : plan.registers.ids()) {
-    const Register& reg = plan.registers[r];
-    if (!reg.block.valid() || plan.block(reg.block).kind == BlockKind::variable) continue;
-    std::string module = "(inputs)";
-    if (reg.producer != session_actor && plan.actor(reg.producer).body != BodyKind::input) {
-      const Actor& actor = plan.actor(reg.producer);
-      module = origin_of(actor.collective ? actor.collective->where : actor.where).module;
-      for (const Call& call : actor.calls)
-        for (const Operand& made : call.out)
-          if (made.reg == r) module = origin_of(call.where).module;
-    }
-    out[module].registers += reg.slots * reg.bytes;
-  }
-  return out;
-}
-
-std::string memory_text(const Plan& plan, std::int64_t most) {
-  const auto modules = held_by_module(plan);
-  std::vector<std::pair<std::string, Held>> order(modules.begin(), modules.end());
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.second.sum() > b.second.sum(); });
-  auto bytes = [](std::int64_t n) { return n == 0 ? std::string("-") : bytes_text(n); };
-  Rows rows = {{"together", "variables", "their state", "registers", "module"}};
-  for (const auto& [module, held] : order)
-    rows.push_back({bytes(held.sum()), bytes(held.variables), bytes(held.state), bytes(held.registers), module.empty() ? "(no module)" : module});
-  std::map<BlockKind, std::int64_t> kinds;
-  std::int64_t all = 0;
-  for (const Block& block : plan.blocks) kinds[block.kind] += block.bytes, all += block.bytes;
-  std::string out = cat("Memory by module, on all ", plan.devices.size(), " devices: ", bytes_text(all), " in blocks (",
-                        join(kinds, ", ", [](const auto& kind) { return cat(name_of(kind.first), " ", bytes_text(kind.second)); }), ")\n");
-  if (plan.devices.size() == 1) out.replace(out.find("on all 1 devices"), 16, "on its device");
-  return out + shortened(rows, 1, most) +
-         "  Scratch is shared by all calls of a device, and registers may share bytes, so columns need not add up to blocks.\n";
-}
-
-std::string name_of_step(const Plan& plan, const CriticalCycle& critical, const SlotCycle::Step& step) {
-  const auto& members = critical.actors[static_cast<std::size_t>(step.actor)];
-  if (members.empty()) return "the session";
-  std::string out = cat("a", members[0], " ", plan.actor(members[0]).name);
-  if (plan.actor(members[0]).collective && members.size() == 1) out += " joins";
-  if (members.size() > 1) out += cat(" and its ", members.size() - 1, members.size() == 2 ? " other member" : " other members");
-  return step.act > 0 ? cat(out, ", act ", step.act) : out;
-}
-
-std::string reason_of_step(const Plan& plan, const CriticalCycle& critical, const SlotCycle::Step& step) {
-  const auto index = static_cast<std::size_t>(step.index);
-  switch (step.why) {
-    case SlotCycle::Why::data: {
-      const RegisterId r = critical.registers[index];
-      if (!r.valid()) return "is a member";
-      return cat("fills r", r, plan.reg(r).type.empty() ? "" : " " + plan.reg(r).type);
-    }
-    case SlotCycle::Why::slot:
-      return cat("returns the slot of r", critical.registers[index], " (", plan.reg(critical.registers[index]).slots, " in all)");
-    case SlotCycle::Why::actor: return "its own next act";
-    case SlotCycle::Why::stream: return cat("next on ", critical.streams[index]);
-  }
-  return "";
-}
-
-std::string cycle_text(const Plan& plan, const ById<ActorId, double>& seconds, std::int64_t most) {
-  const CriticalCycle critical = critical_cycle(plan, seconds, false);
-  const SlotCycle& cycle = critical.cycle;
-  const double overlapping = critical_cycle(plan, seconds, true).cycle.interval;
-  std::string out = "Critical cycle of launches one at a time: ";
-  if (cycle.steps.empty()) return out + "none\n";
-  out += cat(microseconds(cycle.interval), " us a launch (", microseconds(overlapping), " if they overlapped as far as slots allow)\n");
-  Rows rows = {{"us", "actor", "on which waits the next, because it"}};
-  for (const SlotCycle::Step& step : cycle.steps) {
-    double lasts = 0;
-    const auto& members = critical.actors[static_cast<std::size_t>(step.actor)];
-    for (ActorId member : members)
-      if (members.size() > 1 || !plan.actor(member).collective) lasts = std::max(lasts, seconds[member]);
-    rows.push_back({microseconds(lasts), name_of_step(plan, critical, step), reason_of_step(plan, critical, step)});
-  }
-  return out + shortened(rows, 1, most);
-}
-
-std::string lines_text(const Plan& plan, const Predictor& predictor, const ById<ActorId, double>& seconds, std::int64_t most) {
-  struct Line {
-    double seconds = 0, bytes = 0;
-    std::int64_t calls = 0;
-    std::map<std::string, double> ops;
-  };
-  std::map<std::string, Line> lines;
-  const auto acts = acts_per_launch(plan);
-  double all = 0;
-  auto add = [&](std::string_view where, const std::string& op, double lasts, double bytes, std::int64_t times) {
-    const Origin origin = origin_of(where);
-    Line& line = lines[origin.line.empty() ? "(no line)" : origin.line];
-    line.seconds += lasts * static_cast<double>(times), line.bytes += bytes * static_cast<double>(times), line.calls += times;
-    line.ops[op.empty() ? origin.op : op] += lasts * static_cast<double>(times);
-    all += lasts * static_cast<double>(times);
-  };
-  for (ActorId a : plan.actors.ids()) {
-    const Actor& actor = plan.actors[a];
-    for (const Call& call : actor.calls) add(call.where, "", predictor.call(call), bytes_touched(call), acts[a]);
-    if (actor.calls.empty() && seconds[a] > 0)
-      add(actor.collective ? actor.collective->where : actor.where, actor.collective ? actor.collective->kind : std::string(name_of(actor.body)),
-          seconds[a], 0, acts[a]);
-  }
-  std::vector<std::pair<std::string, Line>> order(lines.begin(), lines.end());
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
-  Rows rows = {{"us", "share", "calls", "MB touched", "line", "ops, the dearest first"}};
-  for (const auto& [name, line] : order) {
-    std::vector<std::pair<std::string, double>> ops(line.ops.begin(), line.ops.end());
-    std::stable_sort(ops.begin(), ops.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
-    if (ops.size() > 4) ops.resize(4), ops.emplace_back("...", 0);
-    rows.push_back({microseconds(line.seconds), percent(all > 0 ? line.seconds / all : 0), cat(line.calls), fixed(line.bytes / 1e6, 2), name,
-                    join(ops, ", ", [](const auto& op) { return op.first; })});
-  }
-  return cat("Source lines, all devices and forward and backward together: ", microseconds(all), " us of work a launch\n", shortened(rows, 1, most));
+std::string text_of(const Section& section, std::int64_t most) {
+  auto rows = section.rows;
+  const auto all = static_cast<std::int64_t>(rows.size()) - 1;
+  if (all > most) rows.resize(1 + static_cast<std::size_t>(most));
+  return cat(section.title, "\n", table(rows), all > most ? cat("  ... and ", all - most, " more (--rows)\n") : "",
+             section.note.empty() ? "" : cat("  ", section.note, "\n"));
 }
 
 int run(const Options& options) {
   require(options.rows >= 0, "--rows: ", options.rows, " is below 0");
   const Plan plan = sound_plan(options.file);
-  const Predictor predictor(read_costs(options.costs));
-  ById<ActorId, double> seconds;
-  for (ActorId a : plan.actors.ids()) seconds.push_back(predictor.act(plan, a));
-  const std::string head = summary(plan);
-  const std::size_t two_lines = head.find('\n', head.find('\n') + 1) + 1;
-  std::printf("%s\n%s\n", head.substr(0, two_lines).c_str(), crossing_text(plan, seconds, options.rows).c_str());
-  std::printf("%s\n%s\n", memory_text(plan, options.rows).c_str(), lines_text(plan, predictor, seconds, options.rows).c_str());
-  std::fputs(cycle_text(plan, seconds, options.rows).c_str(), stdout);
+  const Page page = page_of(plan, read_costs(options.costs));
+  if (!options.html.empty()) {
+    write_text(options.html, html_of(page));
+    return 0;
+  }
+  std::fputs(page.head.c_str(), stdout);
+  for (const Section& section : page.sections) std::printf("\n%s", text_of(section, options.rows).c_str());
   return 0;
 }
 
@@ -213,7 +47,8 @@ Command explain_command() {
               how_predicted),
           {{"FILE", "a plan's text", &o->file},
            {"--costs", "file of a cost table; none: the default one, which no machine was measured for", &o->costs},
-           {"--rows", "of each table", &o->rows}},
+           {"--rows", "of each table", &o->rows},
+           {"--html", "write the page there instead, as HTML with a timeline and a map of memory", &o->html}},
           [o] { return run(*o); },
           {}};
 }

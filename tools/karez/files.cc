@@ -36,6 +36,14 @@ void write_text(const std::string& path, const std::string& text) {
   require(ErrorKind::data, out.flush().good(), "cannot write ", path, ": ", std::strerror(errno));
 }
 
+CostTable read_costs(const std::string& path) {
+  if (path.empty()) return {};
+  const std::string text = read_text(path);
+  try {
+    return CostTable::parse(text);
+  } catch (const Error& error) { throw Error(ErrorKind::data, cat(path, ": ", error.what())); }
+}
+
 Plan read_plan(const std::string& path) {
   const std::string text = read_text(path);
   return naming(path, [&] { return parse_plan(text); });

@@ -7,14 +7,14 @@
 #include "api/inside/evaluate.h"
 #include "base/text.h"
 #include "ops/all_ops.h"
+#include "page/predict.h"
+#include "page/table.h"
 #include "passes/explain.h"
 #include "passes/pipeline.h"
 #include "passes/recompute.h"
 #include "passes/rewrite.h"
 #include "tools/karez/commands.h"
 #include "tools/karez/files.h"
-#include "tools/karez/predict.h"
-#include "tools/karez/table.h"
 
 namespace karez::tools {
 namespace {

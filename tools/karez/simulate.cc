@@ -5,11 +5,12 @@
 #include <memory>
 
 #include "base/text.h"
+#include "page/predict.h"
+#include "page/sections.h"
+#include "page/table.h"
 #include "runtime/simulator.h"
 #include "tools/karez/commands.h"
 #include "tools/karez/files.h"
-#include "tools/karez/predict.h"
-#include "tools/karez/table.h"
 
 namespace karez::tools {
 namespace {
@@ -19,11 +20,6 @@ struct Options {
   std::int64_t seed = 1, launches = 1, workers = 0, rows = 10;
   double delay = 0;  // microseconds
 };
-
-std::string device_text(const Plan& plan, DeviceId id) {
-  const PlanDevice& device = plan.devices[id];
-  return cat(device.kind, " ", device.rank, ".", device.device);
-}
 
 // The largest first; equal ones in the order of ids.
 template <class Id> std::vector<Id> largest_first(const ById<Id, double>& busy) {

@@ -1,10 +1,10 @@
 // Tables and numbers as text.
-#include "tools/karez/table.h"
+#include "page/table.h"
 
 #include <algorithm>
 #include <cstdio>
 
-namespace karez::tools {
+namespace karez::page {
 namespace {
 
 bool is_number(const std::string& cell) { return !cell.empty() && ((cell[0] >= '0' && cell[0] <= '9') || (cell[0] == '-' && cell.size() > 1)); }
@@ -41,4 +41,4 @@ std::string microseconds(double seconds) { return fixed(seconds * 1e6, 1); }
 
 std::string percent(double share) { return fixed(share * 100, 1) + " %"; }
 
-}  // namespace karez::tools
+}  // namespace karez::page

@@ -3,10 +3,11 @@
 
 #include <vector>
 
+#include "page/rooms.h"
 #include "plan/plan.h"
 #include "solve/slots.h"
 
-namespace karez::tools {
+namespace karez::page {
 
 struct CriticalCycle {
   SlotCycle cycle;  // over the actors below
@@ -23,4 +24,4 @@ struct CriticalCycle {
 //   overlap true    a launch begins as soon as slots allow
 CriticalCycle critical_cycle(const Plan& plan, const ById<ActorId, double>& seconds, bool overlap);
 
-}  // namespace karez::tools
+}  // namespace karez::page

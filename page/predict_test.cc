@@ -1,9 +1,9 @@
 // Prices against sums by hand.
-#include "tools/karez/predict.h"
+#include "page/predict.h"
 
 #include <gtest/gtest.h>
 
-namespace karez::tools {
+namespace karez::page {
 namespace {
 
 // Rates that tell the terms apart: a call 1 s, a byte 1e-3 s, an operation 10 s (matmul) or 100 s (conv); a message 1e6 s, a byte sent 1e4 s.
@@ -109,4 +109,4 @@ TEST(Predict, CopiesReadAndWrite) {
 }
 
 }  // namespace
-}  // namespace karez::tools
+}  // namespace karez::page

@@ -1,7 +1,7 @@
 // Parting the text of a place.
-#include "tools/karez/origin.h"
+#include "page/origin.h"
 
-namespace karez::tools {
+namespace karez::page {
 
 Origin origin_of(std::string_view where) {
   Origin out;
@@ -21,4 +21,4 @@ Origin origin_of(std::string_view where) {
   return out;
 }
 
-}  // namespace karez::tools
+}  // namespace karez::page

@@ -6,10 +6,11 @@
 
 #include "graph/op.h"
 #include "kernels/kernel.h"
+#include "page/rooms.h"
 #include "plan/plan.h"
 #include "sbp/cost.h"
 
-namespace karez::tools {
+namespace karez::page {
 
 // In one sentence for each kind of act, for help texts.
 extern const char* const how_predicted;
@@ -32,11 +33,8 @@ class Predictor {
   OpTable ops_;
 };
 
-// The table in the file, or (no name) the default one, which is what compile takes where it is told nothing.
-CostTable read_costs(const std::string& path);
-
 // By collective actor, which of the plan's transfers it is a part of; -1 where none fits. Transfers and collectives stand in the same order
 // and both begin with the line they came from.
 std::vector<int> transfer_of(const Plan& plan);
 
-}  // namespace karez::tools
+}  // namespace karez::page

@@ -1,5 +1,5 @@
 // Prices of calls, collectives and copies by the cost table.
-#include "tools/karez/predict.h"
+#include "page/predict.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,9 +7,8 @@
 
 #include "base/text.h"
 #include "ops/all_ops.h"
-#include "tools/karez/files.h"
 
-namespace karez::tools {
+namespace karez::page {
 namespace {
 
 double bytes_of(const Operand& operand) {
@@ -89,14 +88,6 @@ double Predictor::act(const Plan& plan, ActorId id) const {
   return seconds;
 }
 
-CostTable read_costs(const std::string& path) {
-  if (path.empty()) return {};
-  const std::string text = read_text(path);
-  try {
-    return CostTable::parse(text);
-  } catch (const Error& error) { throw Error(ErrorKind::data, cat(path, ": ", error.what())); }
-}
-
 std::vector<int> transfer_of(const Plan& plan) {
   std::map<std::string, int> known;  // by the collective's name, which all its members bear
   std::vector<int> out(plan.actors.size(), -1);
@@ -117,4 +108,4 @@ std::vector<int> transfer_of(const Plan& plan) {
   return out;
 }
 
-}  // namespace karez::tools
+}  // namespace karez::page

@@ -1,15 +1,15 @@
 // The critical cycle against the simulator: what the one finds by cycle ratios the other does act by act.
-#include "tools/karez/critical.h"
+#include "page/critical.h"
 
 #include <gtest/gtest.h>
 
 #include "base/philox.h"
 #include "base/text.h"
+#include "page/origin.h"
 #include "runtime/simulator.h"
 #include "runtime/test_plans.h"
-#include "tools/karez/origin.h"
 
-namespace karez::tools {
+namespace karez::page {
 namespace {
 
 double makespan(const Plan& plan, const ById<ActorId, double>& seconds) {
@@ -120,4 +120,4 @@ TEST(Origin, APlaceIsOpLineAndModule) {
 }
 
 }  // namespace
-}  // namespace karez::tools
+}  // namespace karez::page

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "base/rooms.h"
+#include "page/rooms.h"
 
-namespace karez::tools {
+namespace karez::page {
 
 // Rows of cells, two blanks before each; columns are as wide as their widest cell. What reads as a number stands to the right; the last
 // column is not padded.
@@ -16,4 +16,4 @@ std::string fixed(double value, int digits);  // 12.345 -> "12.3"
 std::string microseconds(double seconds);     // "812.3"
 std::string percent(double share);            // 0.5 -> "50.0 %"
 
-}  // namespace karez::tools
+}  // namespace karez::page

@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
-#include "base/rooms.h"
+#include "page/rooms.h"
 
-namespace karez::tools {
+namespace karez::page {
 
 struct Origin {
   std::string op;      // "matmul"
@@ -15,4 +15,4 @@ struct Origin {
 };
 Origin origin_of(std::string_view where);
 
-}  // namespace karez::tools
+}  // namespace karez::page

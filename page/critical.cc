@@ -1,5 +1,5 @@
 // The plan as a slot problem, and its worst cycle.
-#include "tools/karez/critical.h"
+#include "page/critical.h"
 
 #include <algorithm>
 #include <limits>
@@ -9,7 +9,7 @@
 #include "plan/turns.h"
 #include "runtime/simulator.h"
 
-namespace karez::tools {
+namespace karez::page {
 namespace {
 
 class Model {
@@ -139,4 +139,4 @@ class Model {
 
 CriticalCycle critical_cycle(const Plan& plan, const ById<ActorId, double>& seconds, bool overlap) { return Model(plan, seconds, overlap).run(); }
 
-}  // namespace karez::tools
+}  // namespace karez::page
