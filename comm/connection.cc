@@ -298,7 +298,7 @@ void Connection::write(int batches, std::int64_t most) {
       if (ended_) return announce();
       wire_->shut();  // whoever reads comes to the end, and tells
     }
-    if (!reading_.exchange(true, std::memory_order_acquire)) finish(wire_->reason());
+    if (!reading_.exchange(true, std::memory_order_acquire)) read_to_the_end();
     return;
   }
 }
@@ -414,6 +414,12 @@ bool Connection::read_some() {
   if (direct > 0 && left_ == 0) arrived();
   end_ += static_cast<std::size_t>(n - direct);
   return parse();
+}
+
+// Of a wire that has ended, by who has taken the role for good: what the peer wrote before it ended still counts.
+void Connection::read_to_the_end() {
+  while (read_some()) {}
+  if (!ended_) finish(wire_->reason());
 }
 
 // Frames of the buffer; false when the connection has ended.

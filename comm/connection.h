@@ -68,6 +68,7 @@ class Connection : private Ready {
 
   // Reading. Who has set reading_ reads.
   bool read_some();
+  void read_to_the_end();
   bool parse();
   bool take(const Frame& frame);
   bool take_credit(const Frame& frame);

@@ -1,8 +1,11 @@
 // Links between processes, and what happens to them when a process dies, or sends what it should not.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
@@ -278,6 +281,53 @@ class RawWire {
     }
   }};
 };
+
+// A wire on which nothing can be written any more, though the peer's last bytes have come: they are seen once somebody has tried to write.
+class EndedWire : public Wire {
+ public:
+  explicit EndedWire(std::string last) : last_(std::move(last)) {}
+  std::int64_t read(const iovec* into, int) override {
+    if (!tried_) return 0;
+    const std::size_t n = std::min({into->iov_len, last_.size() - read_, std::size_t{10}});
+    if (n == 0) return -1;
+    std::memcpy(into->iov_base, last_.data() + read_, n);
+    read_ += n;
+    return static_cast<std::int64_t>(n);
+  }
+  std::int64_t write(const iovec*, int) override {
+    tried_ = true;
+    return -1;
+  }
+  std::string reason() const override { return "it ended"; }
+  bool wait_to_read() override { return true; }
+  bool wait_to_write() override { return true; }
+  int descriptor() const override { return event_.get(); }
+  std::uint32_t events(bool) const override { return EPOLLIN; }
+  void stay_awake(bool) override {}
+  void rung() override {}
+  void finish_writing() override {}
+  bool answered(Seconds) const override { return true; }
+  void shut() override {}
+
+ private:
+  const Descriptor event_{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+  const std::string last_;
+  std::size_t read_ = 0;
+  std::atomic<bool> tried_{false};
+};
+
+TEST(Connection, WhatCameBeforeAWriteFailsIsTaken) {
+  Reactor reactor;
+  Connection connection(reactor, std::make_unique<EndedWire>(frame(2, 30, 1, 30, std::string(30, 'x'))), "rank 1");
+  Bell bell;
+  auto link = connection.open(1, 1, bell);
+  std::string to(30, '.');
+  link->post_receive(reinterpret_cast<std::byte*>(&to[0]), 30);  // its credit cannot be written
+  ASSERT_TRUE(await([&] { return connection.failure() != nullptr; }));
+  EXPECT_STREQ(connection.failure()->what(), "link to rank 1: it ended");
+  EXPECT_EQ(link->received(), 1);
+  EXPECT_EQ(to, std::string(30, 'x'));
+}
 
 TEST_P(Processes, ALinkClosedInTheMiddleOfAMessageEndsTheConnection) {
   auto sockets = GetParam().sockets();

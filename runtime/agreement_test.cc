@@ -1,0 +1,113 @@
+// What the ranks of a world hear of each other's failures: three ranks in one process, each with threads of its own.
+#include "runtime/agreement.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "comm/store_server.h"
+#include "runtime/session.h"
+
+namespace karez::runtime {
+namespace {
+using comm::Address;
+using comm::Token;
+
+// One rank, and what it was told.
+class Rank {
+ public:
+  Rank(const Address& address, const Token& token, int rank, int ranks)
+      : client_(address, token, rank, cat("test ", rank), Seconds(20)),
+        peers_(reactor_, client_, token, {.rank = rank, .ranks = ranks, .timeout = Seconds(20)}) {
+    auto failed = [this](const Error& error, std::optional<int>) {
+      std::lock_guard lock(mutex_);
+      told_.emplace_back(error.what());
+      changed_.notify_all();
+    };
+    agreement_ = std::make_unique<Agreement>(peers_, Agreement::Tell{[](std::uint64_t) {}, failed});
+  }
+
+  Agreement& agreement() { return *agreement_; }
+  void leave() { agreement_.reset(); }
+  std::string told() {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait_for(lock, std::chrono::seconds(20), [&] { return !told_.empty(); })) return "nothing";
+    return told_.size() == 1 ? told_[0] : cat("told ", told_.size(), " times");
+  }
+
+ private:
+  comm::Reactor reactor_;
+  comm::StoreClient client_;
+  comm::Peers peers_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::string> told_;
+  std::unique_ptr<Agreement> agreement_;
+};
+
+class World {
+ public:
+  explicit World(int ranks) : token_(comm::random_token()) {
+    { auto free = comm::listen_at(address_, 1); }
+    server_ = std::make_unique<Server>(address_, token_);
+    for (int r = 0; r < ranks; ++r) ranks_.emplace_back();
+    on_all([&](std::size_t r) { ranks_[r] = std::make_unique<Rank>(address_, token_, static_cast<int>(r), ranks); });
+  }
+  ~World() {
+    on_all([&](std::size_t r) { ranks_[r]->leave(); });
+  }
+  Rank& operator[](std::size_t rank) { return *ranks_[rank]; }
+
+ private:
+  struct Server {
+    Server(const Address& address, const Token& token) : store(reactor, token, address) {}
+    comm::Reactor reactor;
+    comm::StoreServer store;
+  };
+  void on_all(const std::function<void(std::size_t)>& body) {
+    std::vector<std::jthread> threads;
+    for (std::size_t r = 0; r < ranks_.size(); ++r) threads.emplace_back([&, r] { body(r); });
+  }
+  Address address_;
+  Token token_;
+  std::unique_ptr<Server> server_;
+  std::vector<std::unique_ptr<Rank>> ranks_;
+};
+
+const Error link_ended(ErrorKind::peer, "link to rank 1: it ended");
+
+// The end of a link is no cause: whoever sees it waits for the word of the rank that failed. `sees` is who saw the end first.
+std::string heard(int sees, int fails, const std::string& word) {
+  World world(3);
+  world[static_cast<std::size_t>(sees)].agreement().fail(link_ended);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // of the half second that the word may take
+  if (fails >= 0) world[static_cast<std::size_t>(fails)].agreement().fail(Error(ErrorKind::user, word));
+  std::string out = world[0].told();
+  for (std::size_t r = 1; r < 3; ++r)
+    if (const std::string other = world[r].told(); other.find(out) == out.npos && out.find(other) == out.npos) out += " | " + other;
+  return out;
+}
+
+TEST(Agreement, TheEndOfALinkWaitsForTheWordOfWhoFailed) {
+  for (int sees : {0, 2}) {
+    std::string out;
+    for (int attempt = 0; attempt < 5 && out.find("cannot go on") == out.npos; ++attempt) out = heard(sees, 1, "it cannot go on");
+    EXPECT_EQ(out, "rank 1: it cannot go on") << "seen by rank " << sees;
+  }
+}
+
+TEST(Agreement, TheEndOfALinkIsTheWordWhereNoOtherComes) {
+  for (int sees : {0, 2}) EXPECT_EQ(heard(sees, -1, ""), "link to rank 1: it ended") << "seen by rank " << sees;
+}
+
+TEST(Agreement, AFailureThatIsNoPeersEndIsToldAtOnce) {
+  World world(3);
+  world[2].agreement().fail(Error(ErrorKind::user, "a"));
+  EXPECT_EQ(world[0].told(), "rank 2: a");
+  EXPECT_EQ(world[1].told(), "rank 2: a");
+  world[1].agreement().fail(Error(ErrorKind::user, "b"));
+  EXPECT_EQ(world[2].told(), "a");
+}
+
+}  // namespace
+}  // namespace karez::runtime
