@@ -100,6 +100,10 @@ TransitionTable& TreePrices::table(const TensorType& type, const Mesh& mesh) {
   return tables_.try_emplace(cat(print(type), print(mesh)), type, mesh, costs_).first->second;
 }
 
+sbp::AxisFloors& TreePrices::floors(const TensorType& type, const Mesh& mesh) {
+  return floors_.try_emplace(cat(print(type), print(mesh)), type, mesh, costs_).first->second;
+}
+
 double price(const Graph& graph, const Choices& choices, const ById<NodeId, int>& chosen, TreePrices& prices) {
   double total = 0;
   for (NodeId n : choices.ids()) total += choices[n][static_cast<std::size_t>(chosen[n])].seconds;

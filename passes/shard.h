@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "passes/compilation.h"
+#include "sbp/axis_floors.h"
 #include "sbp/transition.h"
 
 namespace karez::passes {
@@ -29,10 +30,12 @@ class TreePrices {
  public:
   explicit TreePrices(CostTable costs) : costs_(std::move(costs)) {}
   TransitionTable& table(const TensorType& type, const Mesh& mesh);
+  sbp::AxisFloors& floors(const TensorType& type, const Mesh& mesh);
 
  private:
   CostTable costs_;
   std::map<std::string, TransitionTable> tables_;
+  std::map<std::string, sbp::AxisFloors> floors_;
 };
 
 // Seconds of a whole assignment, one choice number per node: what shard minimises, and what a brute force may call.

@@ -2,31 +2,17 @@
 #include "passes/shard_tables.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <compare>
 #include <map>
 #include <numeric>
+
+#include "passes/shard_chains.h"
 
 namespace karez::passes {
 namespace {
 
 constexpr std::size_t most_cells = 1 << 12;  // of the table of one value; a chain stands for a larger one
-constexpr std::size_t most_ways = 1 << 17;   // of one link of a chain: sets before it times classes
-constexpr std::size_t most_layouts = 256;    // that the consumers of one chain may want
 constexpr std::size_t most_targets = 12;     // consumers that one table may hold: sets of targets grow with 2 to the number
-
-// One node as the table of one value sees it.
-struct Member {
-  struct Class {
-    int from = -1;             // the layout it gives the value, if it is the producer
-    std::vector<int> targets;  // the layouts it wants the value in
-    auto operator<=>(const Class&) const = default;
-  };
-  int node = 0;
-  std::vector<Class> classes;
-  std::vector<int> class_of;  // by choice
-};
 
 class Tables {
  public:
@@ -149,60 +135,6 @@ class Tables {
     problem.sum.factors.push_back(std::move(factor));
   }
 
-  // Of the layouts that a chain's consumers want beside those that are wanted anyway.
-  struct Few {
-    std::array<std::uint64_t, most_layouts / 64> bits = {};
-    int count = 0;
-    bool has(int layout) const { return (bits[layout / 64] >> layout % 64 & 1U) != 0; }
-    void add(int layout) { bits[layout / 64] |= std::uint64_t{1} << layout % 64, ++count; }
-    auto operator<=>(const Few&) const = default;
-  };
-  // One link of a chain: the sets that may stand after it, and how one comes to them.
-  struct Link {
-    std::vector<Few> after;
-    std::vector<int> ways;  // by position before and class: position after, -1 where it is forbidden
-  };
-  struct Chain {
-    std::vector<Link> links;
-    bool forgets = false;
-  };
-
-  // The links of a chain that remembers `most` layouts; nothing if that is too large or too little. `wanted` has what each class asks for, by
-  // consumer and class.
-  std::optional<Chain> chain_of(const std::vector<std::vector<std::vector<int>>>& wanted, int most, std::size_t producers) const {
-    Chain chain;
-    std::vector<Few> before = {{}};
-    for (const auto& classes : wanted) {
-      Link link;
-      std::map<Few, int> seen;
-      for (const Few& few : before) {
-        for (const std::vector<int>& layouts : classes) {
-          Few next = few;
-          bool forbidden = false;
-          for (int layout : layouts) {
-            if (next.has(layout)) continue;
-            if (next.count < most) {
-              next.add(layout);
-            } else {
-              chain.forgets = true;
-              forbidden = crowds_ == Crowds::forbidden;
-            }
-          }
-          link.ways.push_back(-1);
-          if (forbidden) continue;
-          auto [at, fresh] = seen.try_emplace(next, static_cast<int>(seen.size()));
-          if (fresh) link.after.push_back(next);
-          link.ways.back() = at->second;
-        }
-        if (link.ways.size() > most_ways || link.after.size() * producers > most_ways) return std::nullopt;
-      }
-      if (link.after.empty()) return std::nullopt;  // everything is forbidden
-      before = link.after;
-      chain.links.push_back(std::move(link));
-    }
-    return chain;
-  }
-
   void add_chain(const std::vector<Member>& members, int from, int base) {
     const Member* producer = nullptr;
     std::vector<const Member*> consumers;
@@ -210,73 +142,34 @@ class Tables {
       if (member.classes[0].from >= 0) producer = &member;
       else consumers.push_back(&member);
     }
-    Asked asked = asked_by(members, from, base);
-    auto [known, fresh] = chains_.try_emplace(std::move(asked));
-    ChainCells& cells = known->second;
-    if (fresh) {
-      std::optional<Chain> chain;
-      const std::size_t producers = producer != nullptr ? producer->classes.size() : 1;
-      std::vector<int> layouts;  // wanted by some and not by all
-      std::vector<std::vector<std::vector<int>>> wanted;
-      for (const Member* consumer : consumers) {
-        wanted.emplace_back();
-        for (const Member::Class& one : consumer->classes) {
-          wanted.back().emplace_back();
-          for (int target : one.targets) {
-            if (table_->with(base, target) == base) continue;
-            auto at = std::find(layouts.begin(), layouts.end(), target);
-            wanted.back().back().push_back(static_cast<int>(at - layouts.begin()));
-            if (at == layouts.end()) layouts.push_back(target);
-          }
-        }
-      }
-      if (layouts.size() <= most_layouts)
-        for (int most = static_cast<int>(std::min(consumers.size(), most_targets)); !chain && most > 0; --most)
-          chain = chain_of(wanted, most, producers);
-      cells.exact = chain && !chain->forgets;
-      std::vector<int> sets = {base};
-      if (chain)
-        for (std::size_t k = 0; k < consumers.size(); ++k) {
-          auto link = std::make_shared<solve::CostCells>();
-          if (k > 0) link->classes.emplace_back();
-          link->classes.push_back(consumers[k]->class_of);
-          link->classes.emplace_back();
-          link->follows = std::move(chain->links[k].ways);
-          sets.clear();
-          for (const Few& few : chain->links[k].after) {
-            sets.push_back(base);
-            for (std::size_t l = 0; l < layouts.size() && k + 1 == consumers.size(); ++l)  // those along the chain have no price
-              if (few.has(static_cast<int>(l))) sets.back() = table_->with(sets.back(), layouts[l]);
-          }
-          cells.states.push_back(static_cast<int>(sets.size()));
-          cells.links.push_back(std::move(link));
-        }
-      auto price = std::make_shared<solve::CostCells>();
-      if (producer != nullptr) price->classes.push_back(producer->class_of);
-      if (chain) price->classes.emplace_back();
-      for (std::size_t p = 0; p < producers; ++p)
-        for (int set : sets) price->cost.push_back(seconds(producer != nullptr ? producer->classes[p].from : from, set));
-      cells.price = std::move(price);
-    }
-    problem.crowds += !cells.exact;
-    if (cells.links.empty() && crowds_ == Crowds::forbidden)  // too many layouts even to remember one: charged by consumer, which is never too little
+    auto [known, fresh] = chains_.try_emplace(asked_by(members, from, base));
+    Chains& chains = known->second;
+    if (fresh) chains = chains_of({*table_, producer, consumers, from, base, times_}, prices_, crowds_);
+    problem.crowds += !chains.exact;
+    if (chains.chains[0].links.empty() &&
+        crowds_ == Crowds::forbidden)  // too many layouts even to remember one: charged by consumer, which is never too little
       for (const Member* consumer : consumers) add_pair(producer, *consumer, from);
+    for (const Chain& chain : chains.chains) add_links(chain, producer, consumers);
+  }
+
+  void add_links(const Chain& chain, const Member* producer, const std::vector<const Member*>& consumers) {
     int last = -1;
-    for (std::size_t k = 0; k < cells.links.size(); ++k) {
-      solve::Factor link{{}, cells.links[k]};
-      if (last >= 0) link.scope.push_back(last);
-      link.scope.push_back(consumers[k]->node);
+    for (const Chain::Link& link : chain.links) {
+      const int node = consumers[link.consumer]->node;
+      solve::Factor factor{{}, link.cells};
+      if (last >= 0) factor.scope.push_back(last);
+      factor.scope.push_back(node);
       last = static_cast<int>(problem.sum.domain.size());
-      problem.sum.domain.push_back(cells.states[k]);
-      behind_.push_back(consumers[k]->node);
-      link.scope.push_back(last);
-      problem.sum.factors.push_back(std::move(link));
+      problem.sum.domain.push_back(link.states);
+      behind_.push_back(node);
+      factor.scope.push_back(last);
+      problem.sum.factors.push_back(std::move(factor));
     }
-    solve::Factor price{{}, cells.price};
+    solve::Factor price{{}, chain.price};
     if (producer != nullptr) price.scope.push_back(producer->node);
     if (last >= 0) price.scope.push_back(last);
     if (price.scope.empty()) {
-      problem.constant += cells.price->cost[0];
+      problem.constant += chain.price->cost[0];
     } else {
       problem.sum.factors.push_back(std::move(price));
     }
@@ -318,12 +211,6 @@ class Tables {
     for (const Member& member : members) asked.members.emplace_back(member.classes, member.class_of);
     return asked;
   }
-  struct ChainCells {
-    std::vector<std::shared_ptr<const solve::CostCells>> links;
-    std::vector<int> states;  // sets after each link
-    std::shared_ptr<const solve::CostCells> price;
-    bool exact = true;
-  };
 
   const Graph& graph_;
   const Choices& choices_;
@@ -332,7 +219,7 @@ class Tables {
   TransitionTable* table_ = nullptr;  // of the value at hand
   int times_ = 1;                     // that it is made in a launch
   std::map<Asked, std::shared_ptr<const solve::CostCells>> known_;
-  std::map<Asked, ChainCells> chains_;
+  std::map<Asked, Chains> chains_;
   std::map<std::vector<double>, std::shared_ptr<const solve::CostCells>> nodes_;
   std::vector<int> behind_;  // by variable: the node that it stands behind
 };

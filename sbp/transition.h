@@ -69,9 +69,13 @@ class TransitionTable {
   TransitionTable(const TensorType& type, const Mesh& mesh, const CostTable& costs);
   ~TransitionTable();
   int number(const Layout& layout);
+  const Layout& layout(int number) const;
   int with(int set, int layout);  // the set with one more target; set 0 is empty
+  const std::vector<int>& layouts_in(int set) const;
   double seconds(int from, int set);
   TransitionTree tree(int from, int set);
+  const TensorType& type() const;
+  const Mesh& mesh() const;
 
  private:
   struct State;

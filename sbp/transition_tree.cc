@@ -54,6 +54,12 @@ int TransitionTable::number(const Layout& layout) {
   return at->second;
 }
 
+const Layout& TransitionTable::layout(int number) const { return state_->layouts[static_cast<std::size_t>(number)]; }
+
+const std::vector<int>& TransitionTable::layouts_in(int set) const { return state_->sets[static_cast<std::size_t>(set)]; }
+const TensorType& TransitionTable::type() const { return state_->type; }
+const Mesh& TransitionTable::mesh() const { return state_->mesh; }
+
 int TransitionTable::State::with(int set, int layout) {
   auto [at, fresh] = grown.try_emplace(key(set, layout), set);
   if (!fresh) return at->second;
