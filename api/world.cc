@@ -87,6 +87,7 @@ WorldState::WorldState(WorldOptions chosen)
       ops(with_rows(all_op_rows(), options.ops, "WorldOptions::ops", "an op")),
       kernels(with_rows(cpu_kernels(), options.kernels, "WorldOptions::kernels", "a kernel")),
       evaluate(evaluate_with(std::make_shared<const KernelTable>(with_rows(plain_kernels(), options.kernels, "WorldOptions::kernels", "a kernel")))),
+      plans(cache_path(), !options.ops.empty() || !options.kernels.empty()),
       session(session_options(options, ranks, agreed), kernels),
       ran(std::make_shared<ExpressionPlans>()) {}
 

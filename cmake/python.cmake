@@ -23,6 +23,7 @@ file(GLOB bindings CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/python/src/*.cc)
 nanobind_add_module(karez_python NB_STATIC NB_DOMAIN karez ${bindings})
 link_rooms(karez_python PRIVATE api)
 target_compile_definitions(karez_python PRIVATE KAREZ_VERSION="${PROJECT_VERSION}")
+target_link_options(karez_python PRIVATE -Wl,--build-id)
 target_compile_options(karez_python PRIVATE -O2)  # nanobind would have -Os
 set_target_properties(karez_python PROPERTIES OUTPUT_NAME _core LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/python/karez)
 

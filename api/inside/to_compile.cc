@@ -3,8 +3,6 @@
 
 #include <utility>
 
-#include "passes/pipeline.h"
-
 namespace karez {
 namespace {
 
@@ -31,7 +29,7 @@ Compilation to_compile(WorldState& world, Graph graph, const FunctionOptions& op
 Compilation compiled(WorldState& world, Graph graph, const FunctionOptions& options, std::int64_t batch, std::vector<std::string> remat) {
   Compilation c = to_compile(world, std::move(graph), options, batch, std::move(remat));
   const bool here = takes_part(world, c.graph);
-  compile(c);
+  world.plans.compile(c);
   if (here) return c;
   Plan none;
   none.name = c.plan.name;

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/inside/plan_cache.h"
 #include "api/inside/ranks.h"
 #include "api/inside/trace.h"
 #include "api/inside/waiting_weights.h"
@@ -48,6 +49,7 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
   graph::OpTable ops;
   kernels::KernelTable kernels;
   passes::Evaluate evaluate;
+  PlanCache plans;           // with a WorldLock
   data::ArrayCopies copies;  // of arguments
   Parameter counter = random_counter();
   int generation = 0;  // raised by reset: older plans are gone

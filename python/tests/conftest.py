@@ -7,6 +7,7 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+os.environ.setdefault("KAREZ_CACHE", "off")  # the user's plans stay as they are
 sys.path.insert(0, str(ROOT / os.environ.get("KAREZ_BUILD", "build") / "python"))
 
 import karez.worlds  # noqa: E402

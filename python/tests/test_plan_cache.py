@@ -1,0 +1,58 @@
+"""Plans kept on disk, from several processes at once."""
+
+import os
+import subprocess
+import sys
+
+PROGRAM = """
+import numpy as np
+import karez as kz
+from karez import nn
+kz.init(devices=2)
+net = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 4))
+opt = kz.optim.Adam(net.parameters(), lr=0.01)
+@kz.compile(mesh=kz.Mesh(data=2))
+def step(x):
+    y = net(x)
+    loss = (y * y).mean()
+    loss.backward()
+    opt.step()
+    return loss
+x = (np.arange(96, dtype=np.float32) % 7 - 3).reshape(12, 8)
+print([step(x).item() for _ in range(3)])
+"""
+
+
+def begun(folder):
+    env = {**os.environ, "KAREZ_CACHE": str(folder)}
+    return subprocess.Popen([sys.executable, "-c", PROGRAM], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ended(processes):
+    said = [(p.communicate(), p.returncode) for p in processes]
+    assert all(code == 0 and not err for (_, err), code in said), said
+    return {out for (out, _), _ in said}
+
+
+def test_four_processes_share_a_folder(tmp_path):
+    folder = tmp_path / "plans"
+    alone = ended([begun("off")])
+    assert not folder.exists()
+    assert ended([begun(folder) for _ in range(4)]) == alone
+    files = sorted(f.name for f in folder.iterdir())
+    assert files and folder.stat().st_mode & 0o777 == 0o700
+    written = {f: f.read_bytes() for f in folder.iterdir()}
+    assert ended([begun(folder) for _ in range(4)]) == alone
+    assert {f: f.read_bytes() for f in folder.iterdir()} == written
+
+
+def test_a_damaged_plan_is_made_anew(tmp_path):
+    (whole,) = ended([begun(tmp_path / "plans")])
+    for file in (tmp_path / "plans").iterdir():
+        file.write_bytes(file.read_bytes()[:-9])
+    process = begun(tmp_path / "plans")
+    out, err = process.communicate()
+    assert process.returncode == 0 and out == whole
+    lines = err.splitlines()
+    assert lines and all("is cut off; it is made anew" in line for line in lines), err
+    assert ended([begun(tmp_path / "plans")]) == {whole}

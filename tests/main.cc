@@ -1,0 +1,10 @@
+// main of every test binary: GTest's, which leaves the user's cache of plans alone.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+int main(int count, char** words) {
+  ::setenv("KAREZ_CACHE", "off", 0);
+  ::testing::InitGoogleTest(&count, words);
+  return RUN_ALL_TESTS();
+}
