@@ -23,6 +23,7 @@ struct LabelledImages {
 // Errors name the file and what is wrong with it: a label that is not below `classes`, too.
 LabelledImages read_labelled_images(const std::string& directory, std::string_view part, int classes = 10);
 
+// How a table of rows is cut into batches.
 struct BatchOptions {
   std::int64_t batch = 64;
   bool train = true;              // shuffles each epoch and drops the last partial batch; otherwise in order, the last batch padded with weight zero

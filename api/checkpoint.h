@@ -31,6 +31,7 @@ struct WeightRule {
   int part = 0, parts = 1, axis = 0;
 };
 
+// What load takes of a file, and under which names.
 struct LoadOptions {
   // Only these, which a model's parameters() are, and at once: one that the file lacks is an error, and so is a tensor of the file that is none of
   // them. None: everything there is.

@@ -17,6 +17,7 @@
 #include "api/inside/world_state.h"
 #include "base/glob.h"
 #include "base/log.h"
+#include "base/stop.h"
 #include "base/text.h"
 #include "page/page.h"
 #include "passes/explain.h"
@@ -372,6 +373,7 @@ void Function::plan_for(State& s, const std::vector<Taken>& signature) {
     trace.builder.where.clear();
     trace.finish(s.body(inputs));
   }
+  const Stoppable stoppable(world.options.while_waiting);
   WorldLock lock(world);
   std::erase_if(s.compiled, [&](const auto& c) { return c->generation != world.generation; });
   auto made = compile_traced(s, signature, trace);

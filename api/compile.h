@@ -29,6 +29,7 @@ struct PlacementRule {
   std::variant<DeviceMesh, int> where;
 };
 
+// How a function is planned, beside its mesh.
 struct FunctionOptions {
   std::vector<LayoutRule> rules =
       {};  // parameters' layouts by glob: {{"fc*.weight", P("model", nullptr)}}, {"block0", ...} for all below; one that matches nothing is an error

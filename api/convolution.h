@@ -22,6 +22,7 @@ Tensor conv_transpose2d(Term x, Term weight, ConvTranspose2dOptions options = {}
 
 namespace nn {
 
+// The kernel of a transposed convolution, as conv2d has it, and what is added to the size of the result.
 struct TransposeShape {
   std::int64_t stride = 1, padding = 0, output_padding = 0, groups = 1;
   bool bias = true;

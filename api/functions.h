@@ -69,6 +69,7 @@ Tensor linear(Term x, Term weight, Term bias);
 Tensor einsum(std::string_view subscripts, std::vector<Term> operands);
 Tensor conv2d(Term x, Term weight, Conv2dOptions options = {});
 Tensor conv2d(Term x, Term weight, Term bias, Conv2dOptions options = {});  // bias [o]
+// As those of conv2d, along one dimension.
 struct Conv1dOptions {
   std::int64_t stride = 1, padding = 0, dilation = 1;
 };

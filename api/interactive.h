@@ -30,6 +30,7 @@ class Interactive {
   const Interactive* before_;
 };
 
+// What value_and_grad gives.
 struct ValueAndGradients {
   Tensor value;
   std::vector<Tensor> gradients;

@@ -55,6 +55,7 @@ struct Linear : Module {
   bool has_bias;
 };
 
+// The window of a convolution.
 struct ConvShape {
   std::int64_t stride = 1, padding = 0;
   bool bias = true;
@@ -75,12 +76,14 @@ struct Conv1d : Module {
   ConvShape shape;
 };
 
+// The largest of each window, [n, c, h, w].
 struct MaxPool2d : Module {
   MaxPool2d(Module& parent, const std::string& name, std::int64_t kernel, std::int64_t stride = 0, std::int64_t padding = 0);
   Tensor operator()(Term x) const;
   std::int64_t kernel, stride, padding;
 };
 
+// The mean of each window, [n, c, h, w].
 struct AvgPool2d : Module {
   AvgPool2d(Module& parent, const std::string& name, std::int64_t kernel, std::int64_t stride = 0, std::int64_t padding = 0);
   Tensor operator()(Term x) const;
@@ -94,21 +97,25 @@ struct Dropout : Module {
   double p;
 };
 
+// max(x, 0).
 struct ReLU : Module {
   using Module::Module;
   Tensor operator()(Term x) const;
 };
 
+// tanh(x).
 struct Tanh : Module {
   using Module::Module;
   Tensor operator()(Term x) const;
 };
 
+// x times the normal distribution function at x, or its approximation by tanh.
 struct GELU : Module {
   using Module::Module;
   Tensor operator()(Term x) const;
 };
 
+// x times sigmoid(x).
 struct SiLU : Module {
   using Module::Module;
   Tensor operator()(Term x) const;
@@ -128,6 +135,7 @@ struct LayerNorm : Module {
   Parameter weight, bias;
   double eps;
 };
+// x over the root of its mean square over the last dimension, times a weight.
 struct RMSNorm : Module {
   RMSNorm(Module& parent, const std::string& name, Shape shape, double eps = 1e-6);
   Tensor operator()(Term x) const;
@@ -135,6 +143,7 @@ struct RMSNorm : Module {
   double eps;
 };
 
+// Of batch norm.
 struct BatchNormOptions {
   double momentum = 0.1, eps = 1e-5;
 };
@@ -157,6 +166,7 @@ struct GroupNorm : Module {
   double eps;
 };
 
+// Heads and positions of an attention.
 struct AttentionShape {
   std::int64_t kv_heads = 0;  // grouped queries: heads of keys and values; 0: as many as of queries
   bool causal = false;
@@ -179,6 +189,7 @@ struct MultiHeadAttention : Module {
   Tensor attend(const Term& x, const Term* mask) const;
 };
 
+// All dimensions but the first become one.
 struct Flatten : Module {
   using Module::Module;
   Tensor operator()(Term x) const;  // all dimensions but the first become one

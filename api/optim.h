@@ -49,6 +49,7 @@ class SGD {
   std::vector<Parameter> parameters_, momentum_;
 };
 
+// Of Adam and AdamW.
 struct AdamOptions {
   double lr = 1e-3;
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
@@ -77,11 +78,13 @@ struct AdamWOptions {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 1e-2;
   std::string name = "adamw";
 };
+// Adam whose weight decay is apart from the gradient.
 class AdamW : public Adam {
  public:
   AdamW(std::vector<Parameter> parameters, AdamWOptions options);
 };
 
+// Of RMSprop.
 struct RMSpropOptions {
   double lr = 1e-2;
   double alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0;
@@ -103,6 +106,7 @@ class RMSprop {
   std::vector<Parameter> parameters_, square_, mean_, momentum_;
 };
 
+// Of Adagrad.
 struct AdagradOptions {
   double lr = 1e-2, lr_decay = 0, weight_decay = 0, initial = 0, eps = 1e-10;  // initial: of the sum of squares
   std::string name = "adagrad";                                                // of its state: "adagrad.sum.fc1.weight", "adagrad.step"
@@ -122,6 +126,7 @@ class Adagrad {
   Parameter count_;
 };
 
+// Of Lion.
 struct LionOptions {
   double lr = 1e-4, beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
   std::string name = "lion";  // of its state: "lion.m.fc1.weight"

@@ -9,12 +9,14 @@
 
 namespace karez {
 
+// A word of a command line, and where its value goes.
 struct Option {
   std::string name;   // "epochs", written --epochs 3 or --epochs=3
   std::string value;  // the default, then what the user gave
   std::string help;
 };
 
+// A program's words with their values.
 class Options {
  public:
   explicit Options(std::vector<Option> known) : known_(std::move(known)) {}

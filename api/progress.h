@@ -8,6 +8,7 @@
 
 namespace karez {
 
+// A line on standard error that tells how far a loop is.
 class Progress {
  public:
   // `samples` a step. On a terminal the line is rewritten at most ten times a second; elsewhere twenty lines are written in all.

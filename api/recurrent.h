@@ -8,6 +8,7 @@
 
 namespace karez::nn {
 
+// Sizes of a recurrent layer.
 struct RecurrentShape {
   int layers = 1;
   bool bias = true;
@@ -34,6 +35,7 @@ struct LSTM : Module {
   Result run(const Term& x, const Term* hidden, const Term* cell) const;
 };
 
+// Gated recurrent units, in the form that PyTorch has.
 struct GRU : Module {
   struct Result {
     Tensor output, hidden;

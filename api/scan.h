@@ -14,6 +14,7 @@ struct Scanned {
 };
 using ScanBody = std::function<Scanned(const std::vector<Tensor>& carry, const std::vector<Tensor>& rows)>;
 
+// How often and in which order a scan runs.
 struct ScanOptions {
   bool reverse = false;      // from the last row to the first; stacks keep their order
   std::int64_t length = -1;  // trips, where there are no sequences

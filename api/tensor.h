@@ -65,6 +65,7 @@ struct Tensor {
   // Outside of a trace alone. array: begins to compute it and waits for nothing. read waits, and throws what went wrong.
   Array array(SourceLine where = SourceLine::current()) const;
   HostArray read(SourceLine where = SourceLine::current()) const;
+  HostArray lent() const;  // bytes of the host's that it was made of, which nobody may write; none where it is anything else
   template <class T = double> T item(SourceLine where = SourceLine::current()) const {
     require(type.count() == 1, "a tensor is ", type, "; item reads a single element");
     const HostArray whole = read(where);

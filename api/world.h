@@ -28,6 +28,7 @@ struct Ranks {
   std::string host = {};   // what is one host; "": KAREZ_HOST, and without it the kernel and its network namespace
 };
 
+// What a world has, fixed when it is made.
 struct WorldOptions {
   int devices = 1;          // logical CPU devices of this process; with several ranks of each (KAREZ_DEVICES, where 1 stands here)
   int device_limit = 4096;  // more devices than this are an error: a plan for that many takes minutes to make
@@ -43,7 +44,7 @@ struct WorldOptions {
   bool check_nan = false;  // look at every result: the first call that makes a NaN or an infinity of finite operands fails its launch. Slow
   bool check_inputs =
       false;  // with several ranks: compare the arguments of every call between them; also by KAREZ_CHECK_INPUTS=1. Each call waits for all
-  std::function<void()> while_waiting = {};  // called some twenty times a second by a thread that waits here; what it throws ends the wait alone
+  std::function<void()> while_waiting = {};  // called some twenty times a second by a thread that waits or plans here; what it throws ends that alone
   std::optional<bool> poison = {};           // fill fresh memory with a pattern that no correct plan reads; only builds for tests do it unasked
   std::optional<Ranks> ranks = {};           // none: as who started this process says (docs/distributed.md); nobody: it is alone
   double peer_timeout = 30;   // seconds for another rank to come; and a rank that is silent for so long, or whose host is, has gone or hangs
@@ -68,6 +69,7 @@ struct MeshPlace {
   std::vector<int> devices = {};
 };
 
+// Devices, their memory and threads, and the variables that live on them.
 class World {
  public:
   // With several ranks: waits for all of them, and throws on all where their options differ that must be equal. The n-th world of a process meets

@@ -1,8 +1,9 @@
-// A tensor in host memory that owns its bytes (shared): what users pass in and get out. Row-major, 64-byte aligned.
+// A tensor in host memory that owns its bytes (shared): what users pass in and get out. Row-major; its own bytes are 64-byte aligned.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -22,6 +23,11 @@ class HostArray {
     require(ErrorKind::device, memory != nullptr, "out of host memory: ", bytes, " bytes for ", view_);
     std::memset(memory, 0, bytes);
     bytes_ = std::shared_ptr<std::byte[]>(memory, [](std::byte* p) { std::free(p); });
+  }
+  // Bytes that another made, row-major and aligned for their elements, which nobody writes any more; who holds them last lets go of them.
+  HostArray(TensorType type, std::shared_ptr<std::byte[]> bytes) : view_(std::move(type)), bytes_(std::move(bytes)) {
+    require(bytes_ != nullptr && reinterpret_cast<std::uintptr_t>(bytes_.get()) % static_cast<std::uintptr_t>(size_of(view_.dtype)) == 0,
+            "an array of ", view_, " at bytes that are not aligned for it");
   }
   template <class T> static HostArray of(Shape shape, const std::vector<T>& values) {
     HostArray out(TensorType{dtype_of<T>(), std::move(shape)});

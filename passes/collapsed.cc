@@ -6,6 +6,7 @@
 #include <numeric>
 #include <set>
 
+#include "base/stop.h"
 #include "passes/order.h"
 #include "passes/price.h"
 #include "plan/pick.h"
@@ -127,6 +128,7 @@ CollapsedRun run_collapsed(const Graph& graph, const Segmented& cut, const ById<
   std::int64_t done = 0, all = 0;
   for (ActorId a : ports.ids()) all += due(a);
   while (done < all) {
+    may_stop();
     for (StreamId s : streams.ids()) {  // every idle stream takes its best ready actor
       if (streams[s].actor.valid()) continue;
       ActorId best;

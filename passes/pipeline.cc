@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/near.h"
+#include "base/stop.h"
 #include "base/text.h"
 #include "passes/anchor.h"
 #include "passes/box.h"
@@ -90,6 +91,7 @@ void run_fit(Compilation& c) {
   const Slotted wanted = c.slotted;
   const auto fewer = fewer_slots(c.graph, c.cut, c.options.costs, c.options.slots);
   auto fits_with = [&](std::size_t choice) {
+    may_stop();
     c.slotted = slotted(c.graph, c.cut, c.options.costs, fewer[choice]);
     run_emit(c);
     if (!is_off(c, "memory")) run_memory(c);
@@ -158,6 +160,7 @@ void compile(Compilation& c) {
   c.passes.clear();
   for (const Pass& pass : passes) {
     if (is_off(c, pass.name)) continue;
+    may_stop();
     auto begin = std::chrono::steady_clock::now();
     pass.run(c);
     verify(c.graph);

@@ -8,6 +8,7 @@
 #include <set>
 #include <tuple>
 
+#include "base/stop.h"
 #include "passes/collapsed.h"
 #include "passes/waiting.h"
 
@@ -45,6 +46,7 @@ class Schedule {
     for (NodeId n : first) ready(n);
     double now = 0;
     for (;;) {
+      may_stop();
       for (auto& [where, lane] : lanes_) begin_best(lane, now);
       if (ends_.empty()) break;
       now = std::get<double>(*ends_.begin());

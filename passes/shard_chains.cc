@@ -7,6 +7,8 @@
 #include <map>
 #include <optional>
 
+#include "base/stop.h"
+
 namespace karez::passes {
 namespace {
 
@@ -148,9 +150,11 @@ Chain over_sets(const Asking& asking, const Asked& asked, std::optional<SetChain
   if (asking.producer != nullptr) price->classes.push_back(asking.producer->class_of);
   if (sets) price->classes.emplace_back();
   const std::size_t producers = asking.producer != nullptr ? asking.producer->classes.size() : 1;
-  for (std::size_t p = 0; p < producers; ++p)
+  for (std::size_t p = 0; p < producers; ++p) {
+    may_stop();
     for (int set : last)
       price->cost.push_back(asking.times * asking.table.seconds(asking.producer != nullptr ? asking.producer->classes[p].from : asking.from, set));
+  }
   made.price = std::move(price);
   return made;
 }

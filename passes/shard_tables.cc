@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 
+#include "base/stop.h"
 #include "passes/shard_chains.h"
 
 namespace karez::passes {
@@ -252,7 +253,10 @@ ById<ValueId, Wants> wants_of(const Graph& graph) {
 LayoutProblem layout_problem(const Graph& graph, const Choices& choices, TreePrices& prices, Crowds crowds) {
   Tables tables(graph, choices, prices, crowds);
   auto wants = wants_of(graph);
-  for (ValueId v : wants.ids()) tables.add(v, wants[v]);
+  for (ValueId v : wants.ids()) {
+    may_stop();
+    tables.add(v, wants[v]);
+  }
   return tables.finish();
 }
 

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/stop.h"
 
 namespace karez::solve {
 namespace {
@@ -127,6 +128,7 @@ class Policy {
   bool improve() {
     bool changed = false;
     for (bool moved = true; moved; changed |= moved) {  // a better ratio spreads to all that can reach it before the next evaluation
+      base::may_stop();
       moved = false;
       for (std::size_t u = leaving_.size(); u-- > 0;)
         for (int e : leaving_[u])

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/stop.h"
 #include "solve/sweep.h"
 
 namespace karez::solve {
@@ -84,6 +85,7 @@ double pass_cells(const Elimination& plan) {
 void pass(const Elimination& plan, Reweighting& r, bool ascending) {
   std::vector<double> least, taken;
   for (std::size_t i = 0; i < plan.left.size(); ++i) {
+    base::may_stop();
     const int v = plan.left[ascending ? i : plan.left.size() - 1 - i];
     auto& node = r.node[v];
     int in = 0, out = 0;
@@ -140,6 +142,7 @@ Marks states_within(const Elimination& plan, const Reweighting& r, double excess
   }
   // What a step's state costs more than its best, in the best case of what others may still choose.
   for (std::size_t i = plan.steps.size(); i-- > 0;) {
+    base::may_stop();
     const EliminationStep& step = plan.steps[i];
     const Table& out = table_of(plan, step.out);
     auto& mine = keep[step.variable];
@@ -179,6 +182,7 @@ std::vector<int> round_choice(const Elimination& plan, const Reweighting& r, boo
   std::vector<int> choice(plan.graph.states.size(), -1);
   std::vector<double> least;
   for (std::size_t i = 0; i < plan.left.size(); ++i) {
+    base::may_stop();
     const int v = plan.left[ascending ? i : plan.left.size() - 1 - i];
     std::vector<double> cost = r.node[v];
     for (Reweighting::Use use : r.uses[v]) {

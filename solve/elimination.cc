@@ -7,6 +7,8 @@
 #include <map>
 #include <set>
 
+#include "base/stop.h"
+
 namespace karez::solve {
 namespace {
 
@@ -39,6 +41,7 @@ class Planner {
 
   Elimination run() {
     while (!queue_.empty() && made_.stored <= most_stored_) {
+      base::may_stop();
       const int v = queue_.begin()->second;
       queue_.erase(queue_.begin());
       const Result result = result_of(v);
@@ -220,6 +223,7 @@ std::optional<Elimination> plan_exact(const CostGraph& graph, double most_cells)
 
 void fill(Elimination& plan) {
   for (std::size_t s = 0; s < plan.steps.size(); ++s) {
+    base::may_stop();
     const EliminationStep& step = plan.steps[s];
     const int sheet = plan.graph.tables[static_cast<std::size_t>(step.out)].sheet;
     if (plan.makes[static_cast<std::size_t>(sheet)] == static_cast<int>(s)) fill(plan, step);
@@ -229,6 +233,7 @@ void fill(Elimination& plan) {
 double constant_of(const Elimination& plan) {
   double sum = plan.graph.constant;
   for (const EliminationStep& step : plan.steps) {
+    base::may_stop();
     const Table& out = plan.graph.tables[static_cast<std::size_t>(step.out)];
     if (out.scope.empty()) sum += plan.graph.sheets[static_cast<std::size_t>(out.sheet)].cells()[0];
   }

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/stop.h"
 
 namespace karez::solve {
 namespace {
@@ -157,6 +158,7 @@ class Search {
       return false;
     }
     while (true) {
+      base::may_stop();
       work_ -= 3 * static_cast<long>(part.size());  // who is lowest, is it promising, what is left
       if (work_ <= 0) break;
       int lowest = -1;

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/stop.h"
 
 namespace karez::solve {
 namespace {
@@ -217,6 +218,7 @@ void SlotSearch::halve(Node node, int v) {
 void SlotSearch::explore(Node node) {
   const auto count = static_cast<int>(low_.size());
   for (;;) {
+    base::may_stop();
     if (stops()) {
       open_.push_back(std::move(node));
       return;
@@ -278,6 +280,7 @@ SlotSearch::Answer SlotSearch::run(double interval, std::int64_t below, bool any
   std::vector<double> prices(price_.begin(), price_.end());
   open_.push_back({low_, high_, CoverProgram(prices, low_), static_cast<double>(price_of(low_))});
   while (!open_.empty() && !stops()) {
+    base::may_stop();
     Node node = std::move(open_.back());
     open_.pop_back();
     if (node.least_price() < best_) explore(std::move(node));

@@ -339,6 +339,8 @@ Array Tensor::array(SourceLine where) const {
   return lazy->array();
 }
 
+HostArray Tensor::lent() const { return lazy == nullptr ? HostArray() : lazy->host; }
+
 HostArray Tensor::read(SourceLine where) const {
   if (lazy == nullptr || !lazy->host.valid()) return array(where).read(where);
   HostArray copy(lazy->host.type());

@@ -6,7 +6,7 @@ import builtins
 import string
 import sys
 import threading
-from typing import Any, Callable, List, Tuple
+from typing import Any, Callable, List, NamedTuple, Tuple, Union
 
 from . import _core, trees
 from .errors import UserError
@@ -14,7 +14,36 @@ from .functions import _at
 from .kinds import Tensor
 
 _local = threading.local()
-Said = Tuple[str, Any, int]  # format, structure of its arguments, and how many of them are tensors
+
+
+class Line(NamedTuple):
+    """A print: its format, the structure of its arguments, and how many of them are tensors."""
+
+    format: str
+    structure: Any
+    count: int
+
+
+class Loop(NamedTuple):
+    """What the body of a scan prints in each of its trips; its tensors are those of all trips, one below the other."""
+
+    said: List[Any]
+    trips: int
+    reverse: bool
+    count: int
+
+
+Said = Union[Line, Loop]
+
+
+def listening() -> bool:
+    """Whether a function or the body of a scan is being traced."""
+    return getattr(_local, "listening", None) is not None
+
+
+def count_of(said: List[Said]) -> int:
+    """How many tensors it fills in."""
+    return sum(one.count for one in said)
 
 
 class Listening:
@@ -34,7 +63,8 @@ class Listening:
 def print(format: str, *args: Any, **keywords: Any) -> None:
     """Prints format.format(*args, **keywords) each time the function runs, tensors as NumPy arrays: debug.print("loss {} of {x}", loss, x=x).
 
-    Outside of a compiled function it prints at once. A call of a function that prints waits for its numbers. In the body of scan it is an error.
+    Outside of a compiled function it prints at once. A call of a function that prints waits for its numbers. In the body of
+    `scan` it prints once a trip, when the scan is over.
     """
     if not isinstance(format, str):
         raise UserError(f"debug.print: its first argument is a text with a {{}} for each value, not {type(format).__name__}{_at()}")
@@ -44,10 +74,10 @@ def print(format: str, *args: Any, **keywords: Any) -> None:
         _filled(format, structure, [Anything() for _ in leaves])
     except (IndexError, KeyError, ValueError, AttributeError) as error:
         raise UserError(f"debug.print: {format!r} does not fit its arguments: {error}{_at()}") from None
-    if not _core.tracing():
+    if not listening():
         return _say(_filled(format, structure, [leaf.numpy() for leaf in leaves]))
     heard: Listening = _local.listening
-    heard.said.append((format, structure, len(leaves)))
+    heard.said.append(Line(format, structure, len(leaves)))
     heard.tensors.extend(leaves)
 
 
@@ -70,12 +100,22 @@ def pass_on(said: List[Said], values: List[Tensor]) -> None:
     _local.listening.tensors.extend(values)
 
 
-def say(said: List[Said], values: List[Tensor]) -> None:
+def say(said: List[Said], values: List[Any]) -> None:
     """Prints what a call's own results fill in."""
+    _say_all(said, [value.numpy() for value in values])
+
+
+def _say_all(said: List[Said], arrays: List[Any]) -> None:
     at = 0
-    for format, structure, count in said:
-        _say(_filled(format, structure, [value.numpy() for value in values[at : at + count]]))
-        at += count
+    for one in said:
+        own = arrays[at : at + one.count]
+        at += one.count
+        if isinstance(one, Line):
+            _say(_filled(one.format, one.structure, own))
+            continue
+        trips = range(one.trips)
+        for trip in reversed(trips) if one.reverse else trips:
+            _say_all(one.said, [array[trip] for array in own])
 
 
 def _filled(format: str, structure: Any, values: List[Any]) -> str:

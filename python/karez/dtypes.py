@@ -16,6 +16,7 @@ class dtype:
 
     @property
     def is_floating_point(self) -> Any:
+        """Whether it is one of float32 and float64."""
         return self.name.startswith("float")
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import builtins
 import os
+import sys
 import types
 
 
@@ -64,3 +65,13 @@ def without_own_frames(error: Any) -> Any:
     for step in reversed(found):
         trace = types.TracebackType(trace, step.tb_frame, step.tb_lasti, step.tb_lineno)
     return error.with_traceback(trace)
+
+
+def _shown(kind: Any, error: Any, trace: Any, before: Any = sys.excepthook) -> None:
+    """An error of ours that nobody catches is shown without the package's frames."""
+    if isinstance(error, Error):
+        trace = without_own_frames(error).__traceback__
+    before(kind, error, trace)
+
+
+sys.excepthook = _shown

@@ -15,7 +15,11 @@ CPU = 1, 0  # DLPack's number of the kind of device, and which
 
 
 def from_dlpack(x: Any) -> Tensor:
-    """A tensor of what another library holds on the CPU: PyTorch, JAX, NumPy and whatever else has __dlpack__. The bytes are copied once."""
+    """A tensor of what another library holds on the CPU: PyTorch, JAX, NumPy and whatever else has __dlpack__.
+
+    It takes the bytes over where they lie, and keeps them alive; nobody may write them from then on (`kz.tensor(x)` copies instead). What is not row-major,
+    or not aligned for its dtype, is copied once. A tensor that is not on the CPU, and a dtype that Karez has not, are errors.
+    """
     if not hasattr(x, "__dlpack__"):
         raise TypeError(f"from_dlpack: {type(x).__name__} has no __dlpack__; kz.tensor takes numbers and what NumPy makes an array of{_at()}")
     if tuple(x.__dlpack_device__())[0] != CPU[0]:
@@ -24,7 +28,7 @@ def from_dlpack(x: Any) -> Tensor:
         array = numpy.from_dlpack(x)
     except (RuntimeError, BufferError) as error:  # what NumPy has no dtype for
         raise TypeError(f"from_dlpack: {error}{_at()}") from None
-    return _core.constant(array)
+    return _core.taken(array)
 
 
 def dlpack(self: Tensor, *, stream: Optional[int] = None, max_version: Optional[tuple[int, int]] = None, dl_device: Optional[tuple[int, int]] = None,

@@ -1,6 +1,9 @@
 // NumPy arrays in and out, and dtypes by the names that both have for them.
 #include <cstring>
+#include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "python/src/value.h"
 
@@ -31,6 +34,45 @@ nb::object numpy_class(const char* name) {
   return numpy == nullptr ? nb::object() : nb::object(nb::handle(numpy).attr(name));
 }
 
+// References that threads without the interpreter's lock let go of, until somebody with it drops them: at the interpreter's next occasion.
+class Dropped {
+ public:
+  static void drop(PyObject* object) noexcept {
+    if (!Py_IsInitialized()) return;  // it is gone, and all objects with it
+    if (PyGILState_Check() != 0) return Py_DECREF(object);
+    std::lock_guard lock(mutex_);
+    objects_.push_back(object);
+    Py_AddPendingCall(&now, nullptr);  // where there is no room, calls are pending that come here as well
+  }
+
+ private:
+  static int now(void*) {
+    std::vector<PyObject*> objects;
+    {
+      std::lock_guard lock(mutex_);
+      objects.swap(objects_);
+    }
+    for (PyObject* object : objects) Py_DECREF(object);
+    return 0;
+  }
+  static std::mutex mutex_;
+  static std::vector<PyObject*> objects_;
+};
+std::mutex Dropped::mutex_;
+std::vector<PyObject*> Dropped::objects_;
+
+// An ndarray of a NumPy array's numbers, or the error that names what there is.
+using Numbers = nb::ndarray<nb::ro, nb::device::cpu, nb::c_contig>;
+Numbers numbers_of(const nb::object& array) {
+  const nb::object dtype = array.attr("dtype"), kind = dtype.attr("kind");
+  Numbers given;
+  const bool numbers = std::string_view("fiub").find(nb::cast<std::string>(kind)) != std::string_view::npos;
+  if (!numbers || !nb::try_cast(array, given, false))
+    base::fail(ErrorKind::type, "an array of ", nb::cast<std::string>(nb::str(nb::handle(dtype))), said);
+  return given;
+}
+TensorType type_of(const Numbers& given) { return {from_dlpack(given.dtype()), Shape(given.shape_ptr(), given.shape_ptr() + given.ndim())}; }
+
 }  // namespace
 
 nb::dlpack::dtype dlpack_of(DType dtype) {
@@ -58,16 +100,21 @@ DType dtype_of_object(nb::handle object) {
 
 HostArray host_array(nb::handle object) {
   using namespace nb::literals;
-  const nb::object array = nb::module_::import_("numpy").attr("asarray")(object, "order"_a = "C");
-  nb::ndarray<nb::ro, nb::device::cpu, nb::c_contig> given;
-  const nb::object dtype = array.attr("dtype"), kind = dtype.attr("kind");
-  const bool numbers = std::string_view("fiub").find(nb::cast<std::string>(kind)) != std::string_view::npos;
-  if (!numbers || !nb::try_cast(array, given, false))
-    base::fail(ErrorKind::type, "an array of ", nb::cast<std::string>(nb::str(nb::handle(dtype))), said);
-  HostArray out(TensorType{from_dlpack(given.dtype()), Shape(given.shape_ptr(), given.shape_ptr() + given.ndim())});
+  const Numbers given = numbers_of(nb::module_::import_("numpy").attr("asarray")(object, "order"_a = "C"));
+  HostArray out(type_of(given));
   nb::gil_scoped_release released;
   std::memcpy(out.bytes(), given.data(), given.nbytes());
   return out;
+}
+
+HostArray taken_array(nb::handle object) {
+  const nb::object flags = object.attr("flags");
+  if (!nb::cast<bool>(flags.attr("c_contiguous")) || !nb::cast<bool>(flags.attr("aligned"))) return host_array(object);
+  const Numbers given = numbers_of(nb::borrow(object));
+  if (given.size() == 0) return host_array(object);
+  auto* bytes = static_cast<std::byte*>(const_cast<void*>(given.data()));  // a HostArray's bytes are not const, but nobody writes a tensor's
+  PyObject* owner = nb::borrow(object).release().ptr();
+  return HostArray(type_of(given), std::shared_ptr<std::byte[]>(bytes, [owner](std::byte*) { Dropped::drop(owner); }));
 }
 
 nb::object numpy_array(HostArray array) {

@@ -210,6 +210,9 @@ void init_shapes(nb::module_& m) {
       "constant", [](nb::handle array) { return tracing() ? Value(constant(host_array(array), user_line())) : Value(Tensor(host_array(array))); },
       "array"_a);
   m.def(
+      "taken", [](nb::handle array) { return tracing() ? Value(constant(host_array(array), user_line())) : Value(Tensor(taken_array(array))); },
+      "array"_a);
+  m.def(
       "with_layout", [](const Operand& input, const std::vector<std::string>& axes) { return Value(with_layout(input, axes)); }, "input"_a, "axes"_a);
 }
 

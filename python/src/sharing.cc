@@ -14,18 +14,23 @@ nb::object exported(const Value& value) {
   lie_somewhere();
   Array array;
   std::shared_ptr<const std::byte> bytes;
-  {
+  TensorType type = tensor.type;
+  if (const auto lent = std::make_shared<HostArray>(tensor.lent()); lent->valid()) {
+    bytes = std::shared_ptr<const std::byte>(lent, lent->bytes());
+  } else {
     nb::gil_scoped_release released;
     array = tensor.array(line);
     bytes = array.bytes();
+    type = array.type();
   }
-  require(ErrorKind::layout, bytes != nullptr, "a tensor ", sbp::print(array.type(), array.mesh(), array.layout()),
-          " lies in parts on several devices, and no other library takes it so: x.numpy() puts it together");
+  if (bytes == nullptr)
+    base::fail(ErrorKind::layout, "a tensor ", sbp::print(array.type(), array.mesh(), array.layout()),
+               " lies in parts on several devices, and no other library takes it so: x.numpy() puts it together");
   const void* data = bytes.get();
   nb::capsule owner(new std::shared_ptr<const std::byte>(std::move(bytes)),
                     [](void* held) noexcept { delete static_cast<std::shared_ptr<const std::byte>*>(held); });
-  const std::vector<std::size_t> shape(array.type().shape.begin(), array.type().shape.end());
-  return nb::cast(nb::ndarray<nb::ro, nb::array_api>(data, shape.size(), shape.data(), owner, nullptr, dlpack_of(array.type().dtype)));
+  const std::vector<std::size_t> shape(type.shape.begin(), type.shape.end());
+  return nb::cast(nb::ndarray<nb::ro, nb::array_api>(data, shape.size(), shape.data(), owner, nullptr, dlpack_of(type.dtype)));
 }
 
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {

@@ -1,0 +1,128 @@
+"""Ctrl-C while a function is planned, prints in a scan, and frames of the package outside of compiled functions."""
+
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import karez as kz
+
+PLANNING = """
+import os, signal, threading, time
+import numpy as np
+import karez as kz
+from karez import F, nn
+
+class Block(nn.Module):
+    def __init__(self):
+        self.norm, self.attention, self.up, self.down = nn.LayerNorm(64), nn.MultiHeadAttention(64, 4), nn.Linear(64, 256), nn.Linear(256, 64)
+    def forward(self, x):
+        x = x + self.attention(self.norm(x))
+        return x + self.down(F.gelu(self.up(x)))
+
+class Deep(nn.Module):
+    def __init__(self, count):
+        self.blocks = [Block() for _ in range(count)]
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+kz.init(devices=4, seed=3)
+model = Deep(%d)
+opt = kz.optim.Adam(model.parameters(), lr=1e-3)
+
+@kz.compile(mesh="data=2,model=2")
+def step(x):
+    loss = (model(x) ** 2).mean()
+    loss.backward()
+    opt.step()
+    return loss
+
+x = np.ones((4, 8, 64), np.float32)
+sent = []
+def interrupt(after):
+    time.sleep(after)
+    sent.append(time.perf_counter())
+    os.kill(os.getpid(), signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+late = []
+for after in %s:
+    timer = threading.Thread(target=interrupt, args=(after,))
+    timer.start()
+    try:
+        step.compile(x)
+        time.sleep(60)
+    except KeyboardInterrupt:
+        late.append(time.perf_counter() - sent[-1])
+    timer.join()
+    assert step.signatures() == 0, "as if it had not been compiled"
+print("late", *late, flush=True)
+print("loss", float(step(x)), flush=True)
+"""
+
+
+def run(program):
+    environment = {**os.environ, "PYTHONPATH": str(kz.__path__[0]) + "/.."}
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=500, env=environment)
+
+
+def test_planning_is_left_at_ctrl_c_and_done_anew_at_the_next_call():
+    for _ in range(5):  # a busy machine may hold up the signal, or whoever looks for it
+        done = run(PLANNING % (6, [0.2, 0.5, 0.9]))
+        assert done.returncode == 0, done.stderr
+        late = [float(one) for one in re.search("late (.*)", done.stdout).group(1).split()]
+        assert len(late) == 3 and np.isfinite(float(re.search("loss (.*)", done.stdout).group(1)))
+        if max(late) < 0.1:
+            return
+    assert max(late) < 0.1, late
+
+
+def test_the_body_of_a_scan_prints_in_every_trip(capsys):
+    def body(carry, x):
+        kz.debug.print("at {} with {:.1f}", carry, x)
+        kz.debug.print("next")
+        return carry + 1, x * 2
+
+    def program(xs):
+        kz.debug.print("before")
+        carry, ys = kz.scan(body, kz.tensor(0), xs)
+        kz.debug.print("after {}", carry)
+        return ys
+
+    xs = np.array([0.5, 1.5, 2.5], np.float32)
+    trips = [f"at {i} with {x:.1f}\nnext\n" for i, x in enumerate(xs)]
+    made = kz.compile(program)(xs)
+    assert capsys.readouterr().out == "before\n" + "".join(trips) + "after 3\n"
+    np.testing.assert_array_equal(made.numpy(), xs * 2)
+    carry, ys = kz.scan(body, kz.tensor(0), kz.tensor(xs), reverse=True)
+    assert capsys.readouterr().out == "".join(f"at {i} with {x:.1f}\nnext\n" for i, x in enumerate(xs[::-1]))
+    np.testing.assert_array_equal(ys.numpy(), xs * 2)
+    assert int(carry) == 3
+
+
+def test_scans_in_scans_print_too(capsys):
+    def inner(carry, x):
+        kz.debug.print("{}", x)
+        return carry + x, None
+
+    def outer(carry, row):
+        kz.debug.print("row")
+        return kz.scan(inner, carry, row)[0], None
+
+    total = kz.compile(lambda x: kz.scan(outer, kz.tensor(0.0), x)[0])(np.array([[1, 2], [3, 4]], np.float32))
+    assert capsys.readouterr().out.split() == ["row", "1.0", "2.0", "row", "3.0", "4.0"] and float(total) == 10
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_frames_of_the_package_are_hidden_outside_of_compiled_functions(full):
+    program = ("import os\n" + ("os.environ['KAREZ_TRACEBACK'] = 'full'\n" if full else "") +
+               "import karez as kz\ndef mine():\n    return kz.tensor([1.0, 2.0]).item()\nmine()\n")
+    done = run(program)
+    assert done.returncode == 1 and "karez.errors.ShapeError: " in done.stderr
+    frames = re.findall(r'File "([^"]*)"', done.stderr)
+    assert any("karez" in frame for frame in frames) == full and frames.count("<string>") == 2, done.stderr

@@ -1,0 +1,68 @@
+"""What the reference of both languages is made from: a text for every public name of Python's, and for every public class of C++."""
+
+import inspect
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import types
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+BUILD = ROOT / os.environ.get("KAREZ_BUILD", "build")
+sys.path.insert(0, str(BUILD / "python"))
+import karez as kz  # noqa: E402
+
+MODULES = {"karez": kz, "karez.nn": kz.nn, "karez.nn.functional": kz.F, "karez.optim": kz.optim, "karez.data": kz.data, "karez.debug": kz.debug}
+
+
+def names():
+    """(name, what) of all functions and classes that users call, and of what classes have of their own."""
+    for place, module in MODULES.items():
+        for name in dir(module):
+            thing = getattr(module, name)
+            if name.startswith("_") or isinstance(thing, types.ModuleType) or not callable(thing) or not str(getattr(thing, "__module__", "")).startswith("karez"):
+                continue
+            yield f"{place}.{name}", thing
+            if isinstance(thing, type) and place == "karez":
+                for own, value in vars(thing).items():
+                    if not own.startswith("_") and (callable(value) or isinstance(value, property)):
+                        yield f"{place}.{name}.{own}", value
+
+
+def test_every_public_name_of_python_says_what_it_does():
+    found = dict(names())
+    assert len(found) > 400
+    without = [name for name, thing in found.items() if not (inspect.getdoc(thing) or "").strip() or isinstance(thing, type) and not (thing.__doc__ or "").strip()]
+    assert without == []
+
+
+def public_headers():
+    return sorted((ROOT / "api").glob("*.h"))
+
+
+def test_every_public_class_of_the_api_has_a_comment():
+    without = []
+    for header in public_headers():
+        if header.name.startswith("test_"):
+            continue
+        lines = header.read_text().split("\n")
+        for at, line in enumerate(lines):
+            declared = re.match(r"(?:class|struct|enum class) (\w+)[^;]*{", line)
+            above = lines[at - 1] if at and not lines[at - 1].startswith("template") else lines[at - 2]
+            if declared and not above.startswith("//") and "//" not in line:
+                without.append(f"{header.name}:{at + 1} {declared[1]}")
+    assert without == []
+
+
+@pytest.mark.skipif(not os.environ.get("KAREZ_ALL"), reason="takes pdoc and Doxygen: ./dev deps --docs, ./dev test --long")
+def test_the_reference_is_made_without_a_warning(tmp_path):
+    made = subprocess.run([ROOT / "dev", "docs", tmp_path], capture_output=True, text=True, timeout=1500)
+    assert made.returncode == 0, made.stdout + made.stderr
+    assert "warning" not in (made.stdout + made.stderr).lower()
+    python, cpp = (tmp_path / "python" / "karez.html").read_text(), "".join(p.read_text() for p in (tmp_path / "cpp").rglob("*.html"))
+    assert "value_and_grad" in python and (tmp_path / "python" / "karez" / "nn.html").exists() and not (tmp_path / "python" / "karez" / "trees.html").exists()
+    for word in ("FunctionOptions", "value_and_grad", "DeviceMesh"):
+        assert word in cpp
