@@ -43,21 +43,21 @@ std::vector<NodeChoice> all_choices(const Graph& graph, NodeId id) {
     const TensorType& type = graph.type(node.inputs[0]);
     const auto from = layouts_without_partial(type, graph.mesh(node.inputs[0])), to = layouts_without_partial(type, graph.mesh(node.outputs[0]));
     for (const Layout& in : from)
-      for (const Layout& out : to) choices.push_back({{in}, {out}, 0});
+      for (const Layout& out : to) choices.push_back({{{in}, {out}}, 0});
     return choices;
   }
   for (const auto& axes : mesh_shardings({&graph, id}, graph.mesh(node.outputs[0]))) {
-    NodeChoice choice;
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) choice.ins.push_back(entries(axes, false, i));
-    for (std::size_t o = 0; o < node.outputs.size(); ++o) choice.outs.push_back(entries(axes, true, o));
-    choices.push_back(std::move(choice));
+    NodeChoice::Laid laid;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) laid.ins.push_back(entries(axes, false, i));
+    for (std::size_t o = 0; o < node.outputs.size(); ++o) laid.outs.push_back(entries(axes, true, o));
+    choices.emplace_back(std::move(laid), 0.0);
   }
   return choices;
 }
 
 double seconds_of(const Graph& graph, NodeId id, const NodeChoice& choice, const CostTable& costs) {
   const Node& node = graph.node(id);
-  if (node.op->role != Role::transfer) return device_seconds(graph, id, choice.ins, choice.outs, costs);
+  if (node.op->role != Role::transfer) return device_seconds(graph, id, choice.ins(), choice.outs(), costs);
   return transfer_seconds(graph.type(node.inputs[0]), {graph.mesh(node.inputs[0]), choice.in(0)}, {graph.mesh(node.outputs[0]), choice.out(0)},
                           costs);
 }
@@ -116,8 +116,9 @@ Priced priced(const Graph& sharded, const Wanted& wanted, const CostTable& costs
   Priced out;
   Choices choices;
   for (NodeId n : sharded.nodes.ids()) {
-    NodeChoice choice{wanted[n], {}, 0};
-    for (ValueId made : sharded.node(n).outputs) choice.outs.push_back(*sharded.value(made).layout);
+    NodeChoice::Laid laid{wanted[n], {}};
+    for (ValueId made : sharded.node(n).outputs) laid.outs.push_back(*sharded.value(made).layout);
+    NodeChoice choice(std::move(laid), 0);
     choice.seconds = sharded.node(n).acts * seconds_of(sharded, n, choice, costs);
     out.calls.push_back(choice.seconds);
     choices.push_back({std::move(choice)});
@@ -142,7 +143,7 @@ void lay_free_nodes_whole(const Graph& graph, Choices& choices) {
     if (node.op->role != Role::constant && node.op->role != Role::window && node.op->role != Role::compute) continue;
     if (!std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId in) { return free[in]; })) continue;
     for (const NodeChoice& choice : choices[n]) {
-      if (choice.seconds > 0 || !whole(choice.ins) || !whole(choice.outs)) continue;
+      if (choice.seconds > 0 || !whole(choice.ins()) || !whole(choice.outs())) continue;
       choices[n] = {NodeChoice(choice)};
       for (ValueId out : node.outputs) free[out] = true;
       break;
@@ -150,10 +151,24 @@ void lay_free_nodes_whole(const Graph& graph, Choices& choices) {
   }
 }
 
+namespace {
+void share_layouts(Choices& choices) {
+  using Laid = std::shared_ptr<const NodeChoice::Laid>;
+  auto before = [](const Laid& a, const Laid& b) { return *a < *b; };
+  std::set<Laid, decltype(before)> known(before);
+  for (auto& list : choices)
+    for (NodeChoice& choice : list) choice.laid = *known.insert(choice.laid).first;
+}
+}  // namespace
+
 Sharded shard(Graph graph, const CostTable& costs) {
   Sharded made;
   Choices choices;
-  for (NodeId n : graph.nodes.ids()) choices.push_back(choices_of(graph, n, costs));
+  for (NodeId n : graph.nodes.ids()) {
+    choices.push_back(choices_of(graph, n, costs));
+    choices[n].shrink_to_fit();
+  }
+  share_layouts(choices);
   lay_free_nodes_whole(graph, choices);
   TreePrices prices(costs);
   Searched found = search_layouts(graph, choices, prices);

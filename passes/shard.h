@@ -1,7 +1,9 @@
 // shard: a layout for every value on every mesh axis, at the least predicted time of a step, with a certificate.
 #pragma once
 
+#include <compare>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,12 +14,20 @@
 
 namespace karez::passes {
 
-// How one node may be laid, with the seconds of one device: of its call, or of the transfer between placements that it is.
+// How one node may be laid, with the seconds of one device: of its call, or of the transfer between placements that it is. Copies, and alike nodes,
+// share the layouts.
 struct NodeChoice {
-  std::vector<Layout> ins, outs;  // by operand and by result
+  struct Laid {
+    std::vector<Layout> ins, outs;  // by operand and by result
+    auto operator<=>(const Laid&) const = default;
+  };
+  std::shared_ptr<const Laid> laid;
   double seconds = 0;
-  const Layout& in(std::size_t operand) const { return ins[operand]; }
-  const Layout& out(std::size_t result) const { return outs[result]; }
+  NodeChoice(Laid laid, double seconds) : laid(std::make_shared<const Laid>(std::move(laid))), seconds(seconds) {}
+  const std::vector<Layout>& ins() const { return laid->ins; }
+  const std::vector<Layout>& outs() const { return laid->outs; }
+  const Layout& in(std::size_t operand) const { return laid->ins[operand]; }
+  const Layout& out(std::size_t result) const { return laid->outs[result]; }
 };
 
 // All choices of a node that respect what is fixed (values' layouts, variables' stored layouts); an empty result is an error that lists
@@ -31,6 +41,7 @@ class TreePrices {
   explicit TreePrices(CostTable costs) : costs_(std::move(costs)) {}
   TransitionTable& table(const TensorType& type, const Mesh& mesh);
   sbp::AxisFloors& floors(const TensorType& type, const Mesh& mesh);
+  void forget() { tables_.clear(); }  // no reference to a table stays good
 
  private:
   CostTable costs_;

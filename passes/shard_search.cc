@@ -74,6 +74,7 @@ class LayoutSearch {
       const Choices some = everything ? Choices() : choices_among(kept);
       const Choices& few = everything ? choices_ : some;
       const LayoutProblem problem = layout_problem(graph_, few, prices_, Crowds::free);
+      if (everything) prices_.forget();  // most sets of layouts are asked for here and never again
       if (const auto exact = best_among(kept, problem, effort.table_cells, &few)) {
         const double lower = exact->least;
         take(best, *exact);
@@ -208,7 +209,7 @@ class LayoutSearch {
     for (NodeId n : choices_.ids()) {
       const NodeChoice& now = choices_[n][static_cast<std::size_t>(chosen[n])];
       for (std::size_t c = 0; c < choices_[n].size(); ++c)
-        if (alike(choices_[n][c].ins, now.ins, axis) && alike(choices_[n][c].outs, now.outs, axis)) kept[n].push_back(static_cast<int>(c));
+        if (alike(choices_[n][c].ins(), now.ins(), axis) && alike(choices_[n][c].outs(), now.outs(), axis)) kept[n].push_back(static_cast<int>(c));
     }
     return kept;
   }

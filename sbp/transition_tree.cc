@@ -19,7 +19,7 @@ struct TransitionTable::State {
   std::vector<std::vector<int>> sets = {{}};  // by number: layouts, in the order of layouts
   std::map<std::vector<int>, int> set_of = {{{}, 0}};
   std::unordered_map<std::int64_t, int> grown;                         // by set and layout: the set with it
-  std::unordered_map<std::int64_t, double> seconds;                    // by set and start
+  std::vector<std::vector<double>> seconds;                            // by set and start; negative where not known
   std::map<unsigned, TreeSearch> searches;                             // by kinds of Partial
   std::map<unsigned, std::unordered_map<std::int64_t, double>> steps;  // seconds, likewise, by both ends
   std::int64_t key(int set, int layout) const { return static_cast<std::int64_t>(set) << 32 | layout; }
@@ -128,8 +128,10 @@ TransitionTree TransitionTable::tree(int from, int set) {
 }
 
 double TransitionTable::seconds(int from, int set) {
-  auto [at, fresh] = state_->seconds.try_emplace(state_->key(set, from), 0);
-  if (!fresh) return at->second;
+  const auto s = static_cast<std::size_t>(set), f = static_cast<std::size_t>(from);
+  auto& all = state_->seconds;
+  if (all.size() <= s) all.resize(state_->sets.size());
+  if (f < all[s].size() && all[s][f] >= 0) return all[s][f];
   const State::Found way = state_->found(from, set);
   double sum = 0;
   for (auto [begin, end] : way.pairs) {
@@ -137,7 +139,8 @@ double TransitionTable::seconds(int from, int set) {
     if (first) step->second = step_seconds(state_->type, state_->mesh, state_->step(way.search->space(), begin, end), state_->costs);
     sum += step->second;
   }
-  return state_->seconds[state_->key(set, from)] = sum;
+  if (all[s].size() <= f) all[s].resize(state_->layouts.size(), -1);
+  return all[s][f] = sum;
 }
 
 TransitionTree transition_tree(const TensorType& type, const Mesh& mesh, const Layout& from, const std::vector<Layout>& targets,

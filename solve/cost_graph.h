@@ -43,7 +43,7 @@ struct Sheet {
   std::vector<int> sizes;            // by axis
   std::vector<double> own;           // the cells, unless they are the caller's
   std::span<const double> borrowed;  // which are read in place
-  std::vector<int> follows;          // or, where the last axis follows from the others, its class (see CostCells)
+  std::span<const int> follows;      // or, where the last axis follows from the others, its class (see CostCells): the caller's too
   std::span<const double> cells() const { return own.empty() ? borrowed : std::span<const double>(own); }
 };
 
