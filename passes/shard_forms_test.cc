@@ -135,6 +135,46 @@ TEST(ShardForms, AttentionIsSplitByHeadsAndItsMlpByColumnsAndRows) {
   expect_bytes(p.planned(), 8 * r * B * H * s);
 }
 
+// Many classes and few rows: each device has its part of the classes; all know of a row its largest logit and the sum of its exponentials. The
+// logits of labels, 8 r B more where each is known to all, are summed into the loss by whoever has them. Where rows are many and classes few, the
+// weights are whole and their gradients summed.
+TEST(ShardForms, AWideClassifierIsSplitByClassesAndANarrowOneByRows) {
+  constexpr int n = 4, d = 64;
+  const double r = (n - 1.0) / n;
+  {
+    constexpr int B = 16, classes = 4096;
+    Program p("model=4");
+    ValueId x = build::input(p.b, "x", {DType::f32, {B, d}});
+    p.graph.value(x).layout = broadcast_layout(p.graph.meshes[0]);
+    p.train(build::cross_entropy(p.b, p.dense(x, classes), build::input(p.b, "labels", {DType::i32, {B}})), {x});
+    expect_bytes(p.planned(), 2 * r * B * d * s + 4 * r * B * s);
+  }
+  {
+    constexpr int B = 4096, classes = 16;
+    Program p("model=4");
+    ValueId x = build::input(p.b, "x", {DType::f32, {B, d}});
+    p.train(build::cross_entropy(p.b, p.dense(x, classes), build::input(p.b, "labels", {DType::i32, {B}})));
+    expect_bytes(p.planned(), 2 * r * classes * d * s);
+  }
+}
+
+// Rows of a large table go to batches that are split. By columns each device sends of its column what others' batches have; by rows all of a
+// batch is summed.
+TEST(ShardForms, AnEmbeddingIsSplitByColumnsWhichTakesAnNthOfRows) {
+  constexpr int n = 4, d = 64, B = 256, words = 16384;
+  const double r = (n - 1.0) / n;
+  for (const bool by_rows : {false, true}) {
+    Program p("data=4");
+    p.weights.push_back(parameter(p.b, "table", {DType::f32, {words, d}}));
+    if (by_rows) p.graph.variables[0].stored = {S(0)};
+    ValueId h = build::gather(p.b, p.weights[0], build::input(p.b, "x", {DType::i32, {B}}));
+    ValueId split = build::tanh(p.b, h);
+    p.graph.value(split).layout = {S(0)};
+    p.train(build::mean(p.b, build::tanh(p.b, split)));
+    expect_bytes(p.planned(), 2 * r * B * d * s / (by_rows ? 1 : n));
+  }
+}
+
 // What a message costs is more than all there is to compute.
 TEST(ShardForms, TinyTensorsAreReplicated) {
   Program p("data=2,model=2");
