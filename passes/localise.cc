@@ -73,6 +73,7 @@ class Localiser {
     require(!own_.empty(), "localise: no mesh of the graph has a device of rank ", options.rank);
     table_.assign(own_.size(), ById<ValueId, LocalId>(graph_.values.size()));
     overwrites_.assign(graph_.values.size(), -1);
+    for (std::size_t v = 0; v < graph_.variables.size(); ++v) variable_named_[graph_.variables[v].name] = static_cast<int>(v);
     for (std::size_t v = 0; v < graph_.variables.size(); ++v)
       if (updates_in_place(graph_, graph_.variables[v])) overwrites_[graph_.variables[v].updated] = static_cast<int>(v);
     feeds_comm_.assign(graph_.values.size(), false);
@@ -414,9 +415,10 @@ class Localiser {
       Box box = box_of(out);
       LocalValue value = fresh(out, stored_view(view.out_type(0).dtype, shape_of(box)), box);
       value.segment = {};
-      for (std::size_t v = 0; v < graph_.variables.size(); ++v)
-        if (graph_.variables[v].name == node.attrs.text("name")) value.variable = static_cast<int>(v);
-      require(value.variable >= 0, "localise: no variable is called '", node.attrs.text("name"), "'");
+      const std::string& name = node.attrs.text("name");
+      const auto named = variable_named_.find(name);
+      require(named != variable_named_.end(), "localise: no variable is called '", name, "'");
+      value.variable = named->second;
       const int variable = value.variable;
       define(out, variables_[{device_, variable}] = add(std::move(value)));
       return;
@@ -521,8 +523,9 @@ class Localiser {
   NodeId node_;
   ById<ValueId, std::vector<Use>> uses_;
   ById<ValueId, bool> feeds_comm_, fetched_;
-  ById<ValueId, int> overwrites_;                     // the variable whose old bytes it overwrites, or -1
-  std::vector<ById<ValueId, LocalId>> table_;         // by own device
+  ById<ValueId, int> overwrites_;              // the variable whose old bytes it overwrites, or -1
+  std::vector<ById<ValueId, LocalId>> table_;  // by own device
+  std::map<std::string, int, std::less<>> variable_named_;
   std::map<std::pair<int, int>, LocalId> variables_;  // by own device and variable: its bytes, as the launch finds them
   std::map<std::tuple<int, DType, std::string>, LocalId> splats_;
   std::map<std::pair<LocalId, std::string>, LocalId> copied_;  // within one local segment

@@ -69,9 +69,11 @@ std::vector<NodeChoice> choices_of(const Graph& graph, NodeId id, const CostTabl
   const Mesh& mesh = graph.mesh(node.outputs[0]);
   std::vector<std::optional<Layout>> fixed;
   for (ValueId out : node.outputs) fixed.push_back(graph.value(out).layout);
-  if (node.op->role == Role::state)
+  if (node.op->role == Role::state) {
+    const std::string& name = node.attrs.text("name");
     for (const Variable& variable : graph.variables)
-      if (variable.name == node.attrs.text("name") && variable.stored) fixed[0] = variable.stored;
+      if (variable.name == name && variable.stored) fixed[0] = variable.stored;
+  }
   std::vector<NodeChoice> choices;
   std::set<Layout> legal;
   std::size_t wrong = fixed.size();

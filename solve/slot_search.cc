@@ -154,13 +154,7 @@ void SlotSearch::offer(Slots x) {
   std::vector<int> order(x.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return price_[a] > price_[b]; });
-  for (int v : order) {
-    auto enough = [&](int slots) {
-      x[v] = slots;
-      return !is_slow(x);
-    };
-    x[v] = fewest(low_[v], x[v], enough);
-  }
+  lower_each(order, low_, x, [&] { return !is_slow(x); });
   std::int64_t price = price_of(x);
   if (price >= best_) return;
   best_ = price;
@@ -174,15 +168,31 @@ void SlotSearch::raise_least() {
   const Slots from = longer == raised_.end() ? least_ : longer->second, to = longer == raised_.begin() ? high_ : std::prev(longer)->second;
   Slots x = high_;
   low_ = from;
-  for (std::size_t v = 0; v < low_.size(); ++v) {
+  std::vector<int> all(low_.size());
+  std::iota(all.begin(), all.end(), 0);
+  raise(all, from, to, x);
+  raised_[interval_] = low_;
+}
+
+// Those that are enough together are so each alone, beside all others' most.
+void SlotSearch::raise(std::span<const int> which, const Slots& from, const Slots& to, Slots& x) {
+  if (which.size() == 1) {
+    const int v = which[0];
     auto enough = [&](int slots) {
       x[v] = slots;
       return !is_slow(x);
     };
     low_[v] = fewest(from[v], to[v], enough);
-    x[v] = high_[v];
+  } else if (!which.empty()) {
+    for (int v : which) x[v] = from[v];
+    const bool enough = !is_slow(x);
+    for (int v : which) x[v] = high_[v];
+    if (enough) return;
+    raise(which.first(which.size() / 2), from, to, x);
+    raise(which.subspan(which.size() / 2), from, to, x);
+    return;
   }
-  raised_[interval_] = low_;
+  for (int v : which) x[v] = high_[v];
 }
 
 std::int64_t SlotSearch::Node::least_price() const {

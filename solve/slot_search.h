@@ -1,6 +1,7 @@
 // The cheapest slots that reach an interval, by branch and bound over a covering program whose rows are cycles that were too slow.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -34,6 +35,27 @@ template <class Enough> int fewest(int least, int most, Enough enough) {
   int too_few = least - 1;
   for (int at = least; too_few + 1 < most; at = too_few + (most - too_few) / 2) (enough(at) ? most : too_few) = at;
   return most;
+}
+
+// Each of `which` in turn: the fewest slots, from `least` on, that are enough while those behind it have what they have. `enough` looks at `slots`.
+// What is enough stays so with more, so stretches that may all have their least are found at once.
+template <class Enough> void lower_each(std::span<const int> which, std::span<const int> least, std::vector<int>& slots, Enough enough) {
+  if (std::all_of(which.begin(), which.end(), [&](int r) { return slots[r] <= least[r]; })) return;
+  if (which.size() == 1) {
+    int& mine = slots[which[0]];
+    auto with = [&](int count) {
+      mine = count;
+      return enough();
+    };
+    mine = fewest(least[which[0]], mine, with);
+    return;
+  }
+  const std::vector<int> before = slots;
+  for (int r : which) slots[r] = least[r];
+  if (enough()) return;
+  slots = before;
+  lower_each(which.first(which.size() / 2), least, slots, enough);
+  lower_each(which.subspan(which.size() / 2), least, slots, enough);
 }
 
 class SlotSearch {
@@ -70,6 +92,7 @@ class SlotSearch {
   SlotCycle measure(const Slots& x);
   bool is_slow(const Slots& x);
   void raise_least();
+  void raise(std::span<const int> which, const Slots& from, const Slots& to, Slots& x);
   SlowCycle slow_cycle(const SlotCycle& cycle, const Slots& x) const;
   CoverRow row_of(const SlowCycle& cycle) const;
   void tighten(CoverRow& row) const;

@@ -38,13 +38,7 @@ void trim(const SlotProblem& p, const ActGraph& graph, std::vector<int>& slots, 
   std::vector<int> order(slots.size()), least = least_slots(p);
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return p.registers[a].bytes > p.registers[b].bytes; });
-  for (int r : order) {
-    auto enough = [&](int count) {
-      slots[r] = count;
-      return is_within(graph.worst(slots), interval);
-    };
-    slots[r] = fewest(least[r], slots[r], enough);
-  }
+  lower_each(order, least, slots, [&] { return is_within(graph.worst(slots), interval); });
 }
 
 void require_live(const SlotCycle& cycle) {

@@ -1,0 +1,180 @@
+// How long does planning take, and does it grow in step with the program, and with the world?
+//
+//   bench_compile_time [--json FILE] [--long]     --long: also 10,000 nodes, which takes minutes
+//
+// A chain of small dense layers with Adam, of ever more nodes, through all passes for rank 0 of four devices, of which each is a rank: seconds of
+// each pass, and the exponent with which they grow from 100 nodes on (the slope of a line through the logarithms; target 1.1). Then one
+// program of 1,000 nodes on 1,024 ranks beside four (target 1.2), and the same read from the cache of plans instead (target 0.1 s).
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <map>
+
+#include "api/inside/evaluate.h"
+#include "api/inside/plan_cache.h"
+#include "api/inside/trace.h"
+#include "bench/models.h"
+#include "bench/report.h"
+#include "kernels/kernel.h"
+#include "ops/all_ops.h"
+#include "passes/pipeline.h"
+#include "passes/place.h"
+
+namespace karez::bench {
+namespace {
+
+constexpr double most_exponent = 1.1, most_growth = 1.2, most_hit = 0.1;
+constexpr std::int64_t width = 32, batch = 2048;
+
+struct Deep : nn::Module {
+  std::vector<std::unique_ptr<nn::Linear>> layers;
+  explicit Deep(int count) {
+    for (int i = 0; i < count; ++i) layers.push_back(std::make_unique<nn::Linear>(*this, cat("fc", i), width, width));
+  }
+  Tensor operator()(Tensor x) {
+    for (auto& layer : layers) x = relu((*layer)(x));
+    return x;
+  }
+};
+
+Graph traced(const OpTable& ops, int layers) {
+  Deep net(layers);
+  optim::Adam adam(net.parameters(), {.lr = 1e-3});
+  Trace trace(ops, {.name = "step", .mesh = Mesh::parse("data=1")});
+  Trace::Scope scope(trace);
+  Tensor loss = cross_entropy(net(trace.input("arg0", {DType::f32, {batch, width}})), trace.input("arg1", {DType::i32, {batch}}));
+  adam.step(grad(loss, net.parameters()));
+  trace.finish({loss});
+  return place(std::move(trace.graph), ops);
+}
+
+// Of about so many nodes.
+Graph of_nodes(const OpTable& ops, double nodes) {
+  const double two = static_cast<double>(traced(ops, 2).nodes.size()), four = static_cast<double>(traced(ops, 4).nodes.size()),
+               each = (four - two) / 2;
+  return traced(ops, std::max(1, static_cast<int>(std::lround((nodes - two) / each)) + 2));
+}
+
+struct Planner {
+  OpTable ops = all_ops();
+  KernelTable kernels{cpu_kernels()};
+  passes::Evaluate evaluate = evaluate_with(std::make_shared<const KernelTable>(plain_kernels()));
+
+  passes::Compilation asked(const Graph& graph, const std::string& mesh) const {
+    passes::Compilation c;
+    c.graph = graph;
+    Mesh& on = c.graph.meshes[0];
+    on = Mesh::parse(mesh);
+    for (int rank = 0; rank < on.size(); ++rank) on.devices[static_cast<std::size_t>(rank)] = {rank, 0};
+    c.options.world = on.size();
+    c.ops = &ops, c.catalog = &kernels, c.evaluate = evaluate;
+    return c;
+  }
+};
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+struct Took {
+  double nodes = 0, all = INFINITY;
+  std::map<std::string, double> passes;
+};
+
+// The best of several: what else the machine does only adds.
+Took took(const Planner& planner, const Graph& graph, const std::string& mesh, int times) {
+  Took best;
+  for (int i = 0; i < times; ++i) {
+    passes::Compilation c = planner.asked(graph, mesh);
+    const auto begin = std::chrono::steady_clock::now();
+    passes::compile(c);
+    const double all = seconds_since(begin);
+    if (all >= best.all) continue;
+    best = {static_cast<double>(graph.nodes.size()), all, {}};
+    for (const auto& pass : c.passes) best.passes[pass.name] = pass.seconds;
+  }
+  return best;
+}
+
+// The slope of the line through the points' logarithms.
+double exponent(const std::vector<Took>& points, const std::function<double(const Took&)>& seconds) {
+  double n = 0, x = 0, y = 0, xx = 0, xy = 0;
+  for (const Took& point : points) {
+    const double a = std::log(point.nodes), b = std::log(std::max(seconds(point), 1e-6));
+    n += 1, x += a, y += b, xx += a * a, xy += a * b;
+  }
+  return (n * xy - x * y) / (n * xx - x * x);
+}
+
+double growth(const Planner& planner, const std::string& mesh, const std::vector<Graph>& graphs) {
+  std::vector<Took> points;
+  for (const Graph& graph : graphs) points.push_back(took(planner, graph, mesh, graph.nodes.size() < 2000 ? 3 : 1));
+  const double slope = exponent(points, [](const Took& t) { return t.all; });
+  std::printf("%s\n  %-14s", mesh.c_str(), "nodes");
+  for (const Took& point : points) std::printf(" %10.0f", point.nodes);
+  std::printf("   exponent\n  %-14s", "all, s");
+  for (const Took& point : points) std::printf(" %10.4f", point.all);
+  std::printf("   %8.2f\n", slope);
+  for (const passes::Pass& pass : passes::pipeline()) {
+    auto seconds = [&](const Took& t) { return t.passes.count(pass.name) > 0 ? t.passes.at(pass.name) : 0; };
+    std::printf("  %-14s", pass.name);
+    for (const Took& point : points) std::printf(" %10.4f", seconds(point));
+    std::printf("   %8.2f\n", exponent(points, seconds));
+  }
+  std::fflush(stdout);
+  return slope;
+}
+
+double read_back(const Planner& planner, const Graph& graph) {
+  std::string folder = (std::filesystem::temp_directory_path() / "karez-compile-time-XXXXXX").string();
+  require(::mkdtemp(folder.data()) != nullptr, "cannot make ", folder);
+  double best = INFINITY;
+  for (int i = 0; i < 6; ++i) {
+    PlanCache cache(folder, false);
+    passes::Compilation c = planner.asked(graph, "data=2,model=2");
+    const auto begin = std::chrono::steady_clock::now();
+    cache.compile(c);
+    if (i == 0) continue;
+    require(c.passes.size() == 1, "the plan was made, not read");
+    best = std::min(best, seconds_since(begin));
+  }
+  std::filesystem::remove_all(folder);
+  return best;
+}
+
+int run(bool all, const std::string& json) {
+  const Planner planner;
+  std::vector<Graph> graphs;
+  for (double nodes : {1e2, 1e3, 3e3, 1e4})
+    if (all || nodes < 1e4) graphs.push_back(of_nodes(planner.ops, nodes));
+  double slope = 0;
+  for (const char* mesh : {"data=4", "data=2,model=2"}) slope = std::max(slope, growth(planner, mesh, graphs));
+  const Took small = took(planner, graphs[1], "data=2,model=2", 5), large = took(planner, graphs[1], "data=512,model=2", 5);
+  const double world = large.all / small.all, hit = read_back(planner, graphs[1]);
+  std::printf("rank 0 of 1,024 beside rank 0 of 4: %.4f s and %.4f s, ratio %.3f (target %.1f)\n", large.all, small.all, world, most_growth);
+  std::printf("a plan of %zu nodes read from the cache: %.1f ms (target %.0f)\n", graphs[1].nodes.size(), 1e3 * hit, 1e3 * most_hit);
+  const double worst = std::max({slope / most_exponent, world / most_growth, hit / most_hit});
+  write_json(json, cat("{\"name\": \"compile_time\", \"exponent\": ", slope, ", \"world\": ", world, ", \"hit\": ", hit, "}"));
+  std::printf("exponent %.3f (target %.1f)\ncompile_time: worst ratio %.3f (target 1.0)\n", slope, most_exponent, worst);
+  return worst <= 1 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace karez::bench
+
+int main(int count, char** words) {
+  try {
+    bool all = false;
+    int kept = 1;  // words for json_option
+    for (int i = 1; i < count; ++i) {
+      if (std::strcmp(words[i], "--long") == 0) all = true;
+      else words[kept++] = words[i];
+    }
+    return karez::bench::run(all, karez::bench::json_option(kept, words));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "compile_time: %s\n", error.what());
+    return 1;
+  }
+}
