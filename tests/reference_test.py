@@ -60,8 +60,7 @@ def test_every_public_class_of_the_api_has_a_comment():
 @pytest.mark.skipif(not os.environ.get("KAREZ_ALL"), reason="takes pdoc and Doxygen: ./dev deps --docs, ./dev test --long")
 def test_the_reference_is_made_without_a_warning(tmp_path):
     made = subprocess.run([ROOT / "dev", "docs", tmp_path], capture_output=True, text=True, timeout=1500)
-    assert made.returncode == 0, made.stdout + made.stderr
-    assert "warning" not in (made.stdout + made.stderr).lower()
+    assert made.returncode == 0, made.stdout + made.stderr  # a warning ends it
     python, cpp = (tmp_path / "python" / "karez.html").read_text(), "".join(p.read_text() for p in (tmp_path / "cpp").rglob("*.html"))
     assert "value_and_grad" in python and (tmp_path / "python" / "karez" / "nn.html").exists() and not (tmp_path / "python" / "karez" / "trees.html").exists()
     for word in ("FunctionOptions", "value_and_grad", "DeviceMesh"):
