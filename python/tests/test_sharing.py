@@ -137,7 +137,7 @@ def test_what_was_taken_lives_until_its_last_user_is_done():
     assert alive()
     np.testing.assert_array_equal(view, X)
     del view
-    for _ in range(1000):  # the plan lets go of its last arguments when it has others, from a thread of its own
+    for _ in range(50):  # the plan lets go of its last arguments when it has others, from a thread of its own
         if not alive():
             break
         kz.compile(lambda a: a * 3)(X).numpy()
