@@ -15,6 +15,7 @@ namespace {
 constexpr std::size_t many_states = 10'000;  // where a proof to the last digit is not tried
 constexpr double good_gap = 0.005;           // in its place
 constexpr int most_rounds = 8;               // over the axes
+constexpr int passes_beyond_two = 24;        // for one axis of three and more, where little else leads to good choices
 
 struct Effort {
   int passes, rounds, cores;
@@ -194,7 +195,7 @@ class LayoutSearch {
     for (int round = 0, still = 0; still < axes_ && round < most_rounds * axes_; ++round) {
       const int axis = (first + round) % axes_;
       Answer here{answer.chosen, answer.cost, 0, false};
-      narrow(here, alike_but_on(axis, answer.chosen), {6, 6, 0, limits_.table_cells / 4 + 1});
+      narrow(here, alike_but_on(axis, answer.chosen), {axes_ > 2 ? passes_beyond_two : 6, 6, 0, limits_.table_cells / 4 + 1});
       ++still;
       if (!(here.cost < answer.cost * (1 - 1e-12))) continue;
       answer.chosen = here.chosen;
