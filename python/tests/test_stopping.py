@@ -35,14 +35,19 @@ kz.init(devices=4, seed=3)
 model = Deep(%d)
 opt = kz.optim.Adam(model.parameters(), lr=1e-3)
 
-@kz.compile(mesh="data=2,model=2")
 def step(x):
     loss = (model(x) ** 2).mean()
     loss.backward()
     opt.step()
     return loss
 
+def compiled():
+    return kz.compile(step, mesh="data=2,model=2")
+
 x = np.ones((4, 8, 64), np.float32)
+begin = time.perf_counter()
+compiled().compile(x)
+whole = time.perf_counter() - begin
 sent = []
 def interrupt(after):
     time.sleep(after)
@@ -51,18 +56,20 @@ def interrupt(after):
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 late = []
-for after in %s:
-    timer = threading.Thread(target=interrupt, args=(after,))
+for share in %s:
+    timer = threading.Thread(target=interrupt, args=(share * whole,))
+    function = compiled()
     timer.start()
     try:
-        step.compile(x)
-        time.sleep(60)
+        function.compile(x)
+        timer.join()
+        time.sleep(1)  # it was planned before the signal came
     except KeyboardInterrupt:
-        late.append(time.perf_counter() - sent[-1])
+        if function.signatures() == 0:  # as if it had not been planned
+            late.append(time.perf_counter() - sent[-1])
     timer.join()
-    assert step.signatures() == 0, "as if it had not been compiled"
 print("late", *late, flush=True)
-print("loss", float(step(x)), flush=True)
+print("loss", float(function(x)), flush=True)
 """
 
 
@@ -73,13 +80,13 @@ def run(program):
 
 def test_planning_is_left_at_ctrl_c_and_done_anew_at_the_next_call():
     for _ in range(5):  # a busy machine may hold up the signal, or whoever looks for it
-        done = run(PLANNING % (6, [0.2, 0.5, 0.9]))
+        done = run(PLANNING % (3, [0.2, 0.5, 0.8]))
         assert done.returncode == 0, done.stderr
         late = [float(one) for one in re.search("late (.*)", done.stdout).group(1).split()]
-        assert len(late) == 3 and np.isfinite(float(re.search("loss (.*)", done.stdout).group(1)))
-        if max(late) < 0.1:
+        assert late and np.isfinite(float(re.search("loss (.*)", done.stdout).group(1)))
+        if len(late) == 3 and max(late) < 0.1:  # of three signals each came while it was planned
             return
-    assert max(late) < 0.1, late
+    assert len(late) == 3 and max(late) < 0.1, late
 
 
 def test_the_body_of_a_scan_prints_in_every_trip(capsys):
