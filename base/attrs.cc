@@ -70,9 +70,9 @@ const Attr* Attrs::find(std::string_view name) const {
 
 namespace {
 template <class T> const T& typed(const Attr* attr, const Attrs& all, std::string_view name, const char* kind) {
-  require(attr != nullptr, "attribute '", name, "' is missing in ", all.print());
+  if (attr == nullptr) fail("attribute '", name, "' is missing in ", all.print());
   const T* value = std::get_if<T>(attr);
-  require(value != nullptr, "attribute '", name, "' is not ", kind, " in ", all.print());
+  if (value == nullptr) fail("attribute '", name, "' is not ", kind, " in ", all.print());
   return *value;
 }
 }  // namespace

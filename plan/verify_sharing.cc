@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <tuple>
@@ -89,19 +90,17 @@ class Walks {
     else if (std::equal(x.begin(), x.end() - 1, y.begin() + 1, y.end(), std::less<>())) steps_[node(a)].push_back({node(b), 1});
   }
 
-  std::vector<int> walk(std::size_t from) const {
-    std::vector<int> least(steps_.size(), 2);
+  std::vector<std::uint8_t> walk(std::size_t from) const {
+    std::vector<std::uint8_t> least(steps_.size(), 2);
     least[from] = 1;  // its own next act comes behind this one
-    std::vector<std::pair<std::size_t, int>> open = {{from, 0}, {from, 1}};
-    std::vector<char> seen(steps_.size() * 2, 0);
+    std::vector<std::pair<std::size_t, int>> open = {{from, 0}};
     while (!open.empty()) {
       const auto [at, met] = open.back();
       open.pop_back();
       for (const Step& step : steps_[at]) {
         const int sum = met + step.tokens;
-        if (sum > 1 || seen[step.to * 2 + static_cast<std::size_t>(sum)]) continue;
-        seen[step.to * 2 + static_cast<std::size_t>(sum)] = 1;
-        least[step.to] = std::min(least[step.to], sum);
+        if (sum >= least[step.to]) continue;
+        least[step.to] = static_cast<std::uint8_t>(sum);
         open.emplace_back(step.to, sum);
       }
     }
@@ -111,7 +110,7 @@ class Walks {
   const Plan& plan_;
   const ById<ActorId, std::int64_t>& acts_;
   std::vector<std::vector<Step>> steps_;
-  std::map<ActorId, std::vector<int>> met_;
+  std::map<ActorId, std::vector<std::uint8_t>> met_;
 };
 
 class Sharing {

@@ -2,6 +2,8 @@
 #include "solve/packing.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <limits>
 #include <numeric>
 #include <tuple>
@@ -14,6 +16,7 @@ namespace {
 constexpr long most_greedy_work = 250'000'000;  // blocks looked at: a second or two; the first order is always finished
 constexpr std::size_t most_searched = 4000;     // blocks; the memory of a search grows with their square
 constexpr std::size_t most_seeds = 2000;        // blocks from which cliques of a general conflict graph are grown
+constexpr std::size_t most_in_rows = 20'000;    // blocks; a bit for each pair of them, 50 MB: of more none are grown
 
 // What orders look at: how long a block lives (or with how many it conflicts) and the heaviest clique it is in.
 struct Trait {
@@ -183,6 +186,35 @@ Packing spread(const Packing& packed, const std::vector<int>& number, std::size_
   return out;
 }
 
+// Cliques grown from each block over its largest neighbours: blocks are numbered from the largest down, and those that conflict with all of a
+// clique so far are a row of bits.
+std::vector<std::vector<int>> grown_cliques(const PackProblem& p) {
+  constexpr std::size_t bits = 64;
+  const std::size_t blocks = p.blocks.size(), words = (blocks + bits - 1) / bits;
+  std::vector<std::vector<int>> out;
+  if (blocks > most_in_rows) return out;
+  std::vector<int> by_size(blocks), rank(blocks);
+  std::iota(by_size.begin(), by_size.end(), 0);
+  std::stable_sort(by_size.begin(), by_size.end(), [&](int a, int b) { return p.blocks[a].size > p.blocks[b].size; });
+  for (std::size_t i = 0; i < blocks; ++i) rank[by_size[i]] = static_cast<int>(i);
+  std::vector<std::uint64_t> rows(blocks * words, 0), common(words);
+  for (std::size_t b = 0; b < blocks; ++b)
+    for (int c : p.conflicts[b]) rows[rank[b] * words + rank[c] / bits] |= std::uint64_t{1} << rank[c] % bits;
+  for (std::size_t seed = 0; seed < std::min(blocks, most_seeds); ++seed) {
+    std::vector<int> clique{by_size[seed]};
+    std::copy_n(&rows[seed * words], words, common.begin());
+    for (std::size_t word = 0; word < words; ++word)
+      while (common[word] != 0) {
+        const std::size_t next = word * bits + static_cast<std::size_t>(std::countr_zero(common[word]));
+        clique.push_back(by_size[next]);
+        for (std::size_t w = word; w < words; ++w) common[w] &= rows[next * words + w];
+      }
+    std::sort(clique.begin(), clique.end());
+    out.push_back(std::move(clique));
+  }
+  return out;
+}
+
 void set_pressure(const PackProblem& p, std::vector<Trait>& traits) {
   for (const auto& clique : p.cliques) {
     long weight = total(p, clique);
@@ -246,21 +278,7 @@ Packing pack(std::span<const Block> blocks, std::span<const std::pair<int, int>>
     p.conflicts[place[b]].push_back(place[a]);
   }
   for (auto& list : p.conflicts) sort_unique(list);
-  // Cliques grown from each block over its largest neighbours.
-  std::vector<int> by_size(number.size());
-  std::iota(by_size.begin(), by_size.end(), 0);
-  std::stable_sort(by_size.begin(), by_size.end(), [&](int a, int b) { return p.blocks[a].size > p.blocks[b].size; });
-  std::vector<int> rank(number.size());
-  for (std::size_t i = 0; i < by_size.size(); ++i) rank[by_size[i]] = static_cast<int>(i);
-  for (std::size_t i = 0; i < by_size.size() && i < most_seeds; ++i) {
-    std::vector<int> clique{by_size[i]}, candidates = p.conflicts[by_size[i]];
-    std::sort(candidates.begin(), candidates.end(), [&](int a, int b) { return rank[a] < rank[b]; });
-    for (int c : candidates)
-      if (std::all_of(clique.begin(), clique.end(), [&](int b) { return std::binary_search(p.conflicts[b].begin(), p.conflicts[b].end(), c); }))
-        clique.push_back(c);
-    std::sort(clique.begin(), clique.end());
-    p.cliques.push_back(std::move(clique));
-  }
+  p.cliques = grown_cliques(p);
   std::sort(p.cliques.begin(), p.cliques.end());
   p.cliques.erase(std::unique(p.cliques.begin(), p.cliques.end()), p.cliques.end());
   std::vector<Trait> traits;

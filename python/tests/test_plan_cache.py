@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import karez as kz
+
 PROGRAM = """
 import numpy as np
 import karez as kz
@@ -24,7 +26,7 @@ print([step(x).item() for _ in range(3)])
 
 
 def begun(folder):
-    env = {**os.environ, "KAREZ_CACHE": str(folder)}
+    env = {**os.environ, "KAREZ_CACHE": str(folder), "PYTHONPATH": os.path.dirname(kz.__path__[0])}
     return subprocess.Popen([sys.executable, "-c", PROGRAM], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
