@@ -68,7 +68,7 @@ TEST_P(Conformance, ASecondSendWaitsForASecondReceive) {
   EXPECT_EQ(to, std::string(too_long, 'a') + std::string(too_long, '.'));
   EXPECT_EQ(ends->link(0).sent(), 1);
   ends->link(1).post_receive(bytes(to) + too_long, too_long);
-  ASSERT_TRUE(await([&] { return ends->link(1).received() == 2; }));
+  ASSERT_TRUE(await([&] { return ends->link(1).received() == 2 && ends->link(0).sent() == 2; }));
   EXPECT_EQ(to, from);
 }
 
