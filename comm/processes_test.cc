@@ -307,7 +307,7 @@ class EndedWire : public Wire {
   void rung() override {}
   void finish_writing() override {}
   bool answered(Seconds) const override { return true; }
-  void shut() override {}
+  void shut() override { eventfd_write(event_.get(), 1); }  // as a socket's end does, it calls the reactor
 
  private:
   const Descriptor event_{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
