@@ -2,6 +2,7 @@
 #include "api/compile.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -273,7 +274,12 @@ Function::Function(DeviceMesh mesh, int arguments, Body body, FunctionOptions op
   require(mesh.world != nullptr, "compile needs a mesh that a World has made");
   require(options.microbatches >= 1, "compile: microbatches=", options.microbatches, "; at least 1 is meant");
   require(options.keep >= 1, "compile: keep = ", options.keep, "; at least the signature that is called must be kept");
-  placements_of(mesh, options);                                          // what is wrong with them is said here
+  const LossScale& scale = options.loss_scale;
+  require(scale.growth >= 1 && std::isfinite(scale.growth) && scale.backoff > 0 && scale.backoff <= 1 && scale.interval >= 1,
+          "compile: a loss scale ", "that grows by ", scale.growth, " after ", scale.interval, " good steps and falls by ", scale.backoff,
+          " at a bad one; at least 1, at least 1 step, and above 0 to 1 are meant");
+  amp_of(options);                                                       // what is wrong with it is said here
+  placements_of(mesh, options);                                          // with them
   for (const std::string& modules : options.remat) base::Glob{modules};  // and with these
   *state_ = {std::move(mesh), arguments, std::move(body), std::move(options), where};
   state_->traced.function = state_->options.name;
@@ -356,7 +362,8 @@ void Function::plan_for(State& s, const std::vector<Taken>& signature) {
                           .placements = placements_of(s.mesh, s.options),
                           .stored = stored,
                           .train = s.options.train,
-                          .counter = world.counter});
+                          .counter = world.counter,
+                          .scaling = s.options.amp == "f16" ? std::optional(std::pair(world.loss_scale, s.options.loss_scale)) : std::nullopt});
   trace.remat = s.options.remat;
   {
     Trace::Scope scope(trace);

@@ -15,6 +15,7 @@
 
 #include "api/array.h"
 #include "api/functions.h"
+#include "api/loss_scale.h"
 #include "api/world.h"
 #include "plan/plan.h"
 
@@ -42,6 +43,12 @@ struct FunctionOptions {
   // matching module is a region: all that is called in modules below it, and the functions between those calls; functions before the first and
   // behind the last of them are not. What the region hands to others is held. A glob that matches no module is an error.
   std::vector<std::string> remat = {};
+  // Mixed precision: "bf16" or "f16". Products and convolutions, of gradients too, take operands of that type and add up in f32; what their results
+  // go through stays in it, as memory holds it, but e^x, logarithms, powers, sums, norms, softmax and losses, which are of f32 like parameters,
+  // gradients and results. bf16 multiplies where the processor does; f16 only stores: each product is one of f32 between casts, which summary()
+  // counts. f16 scales the loss: see LossScale. An unknown word, and a program that multiplies f64, are errors.
+  std::string amp = {};
+  LossScale loss_scale = {};
   // The batch (dimension 0 of the first argument that has dimensions, and of every argument with as many rows) is cut into so many equal parts, and
   // the step works on one after the other: what it keeps for the backward pass is that of one part, gradients and losses are summed over them,
   // updates happen once, results come back whole. Losses and weights are those of 1, up to the order of sums; dropout drops the same elements.

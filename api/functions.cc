@@ -23,6 +23,7 @@ int kind_of(DType dtype) { return dtype == DType::b8 ? 0 : is_float(dtype) ? 2 :
 
 DType wider(DType a, DType b) {
   if (kind_of(a) != kind_of(b)) return kind_of(a) > kind_of(b) ? a : b;
+  if (is_half(a) && is_half(b) && a != b) return DType::f32;  // neither holds the other
   return size_of(a) >= size_of(b) ? a : b;
 }
 
@@ -485,7 +486,8 @@ void check_loss(const Trace& t, const Term& loss) {
 
 std::vector<Tensor> gradients(Trace& t, ValueId loss, std::span<const ValueId> wrt) {
   std::vector<Tensor> out;
-  for (ValueId id : gradient(t.builder, loss, wrt, t.ends_of_gradients())) out.push_back(t.tensor(id));
+  const ValueId scale = t.scales_losses() ? build::cast(t.builder, t.loss_scale(), t.graph.type(loss).dtype) : ValueId();
+  for (ValueId id : gradient(t.builder, loss, wrt, t.ends_of_gradients(), scale)) out.push_back(t.tensor(scale.valid() ? t.unscaled(id) : id));
   return out;
 }
 

@@ -79,8 +79,8 @@ void SGD::step(const std::vector<Tensor>& grads, SourceLine where) {
       ValueId lr = rate_.read(cat(options_.name, ".lr"), parameters_[i].dtype());
       ValueId w = t.read(parameters_[i]), m = t.read(momentum_[i]), g = t.value(Term(grads[i]));
       auto next = build::sgd(t.builder, w, m, g, lr, options);
-      t.update(parameters_[i], next.w);
-      t.update(momentum_[i], next.m);
+      t.step(parameters_[i], next.w);
+      t.step(momentum_[i], next.m);
     }
     return 0;
   });
@@ -100,15 +100,15 @@ void Adam::step(const std::vector<Tensor>& grads, SourceLine where) {
   at_line(where, options_.name, [&](Trace& t) {
     check(parameters_, grads);
     ValueId before = t.read(count_), count = build::add(t.builder, before, build::constant(t.builder, count_.type(), 1));
-    t.update(count_, count);
+    t.step(count_, count);
     build::AdamOptions options{options_.beta1, options_.beta2, options_.eps, options_.weight_decay, options_.decoupled};
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       ValueId lr = rate_.read(cat(options_.name, ".lr"), parameters_[i].dtype());
       ValueId w = t.read(parameters_[i]), m = t.read(first_[i]), v = t.read(second_[i]), g = t.value(Term(grads[i]));
       auto next = build::adam(t.builder, w, m, v, g, lr, count, options);
-      t.update(parameters_[i], next.w);
-      t.update(first_[i], next.m);
-      t.update(second_[i], next.v);
+      t.step(parameters_[i], next.w);
+      t.step(first_[i], next.m);
+      t.step(second_[i], next.v);
     }
     return 0;
   });
@@ -162,18 +162,18 @@ void RMSprop::step(const std::vector<Tensor>& grads, SourceLine where) {
       ValueId w = t.read(parameter), g = t.value(Term(grads[i]));
       if (o.weight_decay > 0) g = build::add(b, g, build::mul(b, w, number(o.weight_decay)));
       ValueId square = blend(t.read(square_[i]), build::mul(b, g, g)), spread = square;
-      t.update(square_[i], square);
+      t.step(square_[i], square);
       if (o.centered) {
         ValueId mean = blend(t.read(mean_[i]), g);
-        t.update(mean_[i], mean);
+        t.step(mean_[i], mean);
         spread = build::sub(b, square, build::mul(b, mean, mean));
       }
       ValueId step = build::div(b, g, build::add(b, build::sqrt(b, spread), number(o.eps)));
       if (o.momentum > 0) {
         step = build::add(b, build::mul(b, t.read(momentum_[i]), number(o.momentum)), step);
-        t.update(momentum_[i], step);
+        t.step(momentum_[i], step);
       }
-      t.update(parameter, build::sub(b, w, build::mul(b, lr, step)));
+      t.step(parameter, build::sub(b, w, build::mul(b, lr, step)));
     }
     return 0;
   });
@@ -214,7 +214,7 @@ void Adagrad::step(const std::vector<Tensor>& grads, SourceLine where) {
     check(parameters_, grads);
     Builder& b = t.builder;
     const ValueId before = t.read(count_);
-    t.update(count_, build::add(b, before, build::full_like(b, before, 1)));
+    t.step(count_, build::add(b, before, build::full_like(b, before, 1)));
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       const Parameter& parameter = parameters_[i];
       const auto number = [&](double value) { return build::full(b, parameter.dtype(), parameter.shape(), value); };
@@ -225,8 +225,8 @@ void Adagrad::step(const std::vector<Tensor>& grads, SourceLine where) {
       ValueId g = t.value(Term(grads[i]));
       if (options_.weight_decay > 0) g = build::add(b, g, build::mul(b, w, number(options_.weight_decay)));
       const ValueId sum = build::add(b, t.read(sum_[i]), build::mul(b, g, g));
-      t.update(sum_[i], sum);
-      t.update(parameter, build::sub(b, w, build::mul(b, rate, build::div(b, g, build::add(b, build::sqrt(b, sum), number(options_.eps))))));
+      t.step(sum_[i], sum);
+      t.step(parameter, build::sub(b, w, build::mul(b, rate, build::div(b, g, build::add(b, build::sqrt(b, sum), number(options_.eps))))));
     }
     return 0;
   });
@@ -256,8 +256,8 @@ void Lion::step(const std::vector<Tensor>& grads, SourceLine where) {
       const ValueId towards[] = {blend(options_.beta1)};
       ValueId step = build::pointwise(b, "select(x0 > 0, 1, select(x0 < 0, -1, x0))", towards);  // NaN stays
       if (options_.weight_decay > 0) step = build::add(b, step, build::mul(b, w, number(options_.weight_decay)));
-      t.update(parameter, build::sub(b, w, build::mul(b, lr, step)));
-      t.update(momentum_[i], blend(options_.beta2));
+      t.step(parameter, build::sub(b, w, build::mul(b, lr, step)));
+      t.step(momentum_[i], blend(options_.beta2));
     }
     return 0;
   });

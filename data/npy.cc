@@ -70,7 +70,8 @@ DType dtype_of_numpy(const std::string& type, std::string_view name) {
   if (type == "<i4") return DType::i32;
   if (type == "<i8") return DType::i64;
   if (type == "|b1") return DType::b8;
-  fail(ErrorKind::data, name, ": elements of type '", type, "'; there are <f4, <f8, <i4, <i8 and |b1");
+  if (type == "<f2") return DType::f16;
+  fail(ErrorKind::data, name, ": elements of type '", type, "'; there are <f2, <f4, <f8, <i4, <i8 and |b1");
 }
 
 }  // namespace

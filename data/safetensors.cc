@@ -172,6 +172,8 @@ std::string_view weight_dtype(DType dtype) {
     case DType::i32: return "I32";
     case DType::i64: return "I64";
     case DType::b8: return "BOOL";
+    case DType::bf16: return "BF16";
+    case DType::f16: return "F16";
   }
   fail(ErrorKind::type, "safetensors has no dtype for ", dtype);
 }

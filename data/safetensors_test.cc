@@ -6,8 +6,6 @@
 
 #include <cmath>
 
-#include "data/half.h"
-
 namespace karez::data {
 namespace {
 using ::testing::HasSubstr;
@@ -164,23 +162,6 @@ TEST(WeightIndex, NamesFilesBesideItself) {
   EXPECT_EQ(error(R"({"weight_map":[]})"), "m.index.json: it has no object \"weight_map\"");
   EXPECT_EQ(error(R"({"metadata":{"weight_map":{}}})"), "m.index.json: it has no object \"weight_map\"");
   EXPECT_EQ(error("[]"), "m.index.json: it has no object \"weight_map\"");
-}
-
-// By their definition: (-1)^s * 2^(e - bias) * (1 + f / 2^bits), and without the 1 where the exponent is 0.
-double by_definition(int bits, int fraction_bits, int exponent_bits) {
-  const int bias = (1 << (exponent_bits - 1)) - 1, e = bits >> fraction_bits & ((1 << exponent_bits) - 1), f = bits & ((1 << fraction_bits) - 1);
-  const double sign = bits >> 15 ? -1 : 1, part = std::ldexp(f, -fraction_bits);
-  if (e == (1 << exponent_bits) - 1) return f == 0 ? sign * HUGE_VAL : std::nan("");
-  return sign * (e == 0 ? std::ldexp(part, 1 - bias) : std::ldexp(1 + part, e - bias));
-}
-
-TEST(Half, EveryNumberOf16BitsIsItsDefinition) {
-  for (int bits = 0; bits < 65536; ++bits) {
-    const double f16 = f16_to_f32(static_cast<std::uint16_t>(bits)), bf16 = bf16_to_f32(static_cast<std::uint16_t>(bits));
-    const double want_f16 = by_definition(bits, 10, 5), want_bf16 = by_definition(bits, 7, 8);
-    ASSERT_TRUE(std::isnan(want_f16) ? std::isnan(f16) : f16 == want_f16 && std::signbit(f16) == std::signbit(want_f16)) << bits;
-    ASSERT_TRUE(std::isnan(want_bf16) ? std::isnan(bf16) : bf16 == want_bf16 && std::signbit(bf16) == std::signbit(want_bf16)) << bits;
-  }
 }
 
 }  // namespace

@@ -13,7 +13,6 @@
 
 #include "base/near.h"
 #include "base/text.h"
-#include "data/half.h"
 
 namespace karez::data {
 namespace {
@@ -156,7 +155,7 @@ Shape shape_of(const WeightEntry& entry, const WeightPart& part) {
 }
 
 bool holds(const WeightEntry& entry, DType dtype) {
-  return entry.dtype == weight_dtype(dtype) || (is_float(dtype) && (entry.dtype == "F16" || entry.dtype == "BF16"));
+  return entry.dtype == weight_dtype(dtype) || ((dtype == DType::f32 || dtype == DType::f64) && (entry.dtype == "F16" || entry.dtype == "BF16"));
 }
 
 HostArray array_of(const WeightEntry& entry, const WeightPart& part, DType dtype, const std::vector<std::byte>& bytes) {
@@ -173,8 +172,9 @@ HostArray array_of(const WeightEntry& entry, const WeightPart& part, DType dtype
     return out;
   }
   const auto widen = [&]<class T>(T* to) {
-    convert<std::uint16_t>(entry, part, bytes.data(), to,
-                           [half = entry.dtype == "F16"](std::uint16_t bits) { return static_cast<T>(half ? f16_to_f32(bits) : bf16_to_f32(bits)); });
+    const auto element = [](auto half) { return static_cast<T>(half); };
+    if (entry.dtype == "F16") convert<tensor::F16>(entry, part, bytes.data(), to, element);
+    else convert<tensor::Bf16>(entry, part, bytes.data(), to, element);
   };
   if (dtype == DType::f32) widen(out.data<float>().data());
   else widen(out.data<double>().data());

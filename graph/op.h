@@ -69,6 +69,14 @@ enum class Role {
   part,        // of its operand, which is there once a launch, in each act one of {parts} equal parts along {axis}
 };
 
+// What becomes of it where operands or results are bf16 or f16 (see passes/cast.h).
+enum class Halves {
+  widened,     // computed in f32, also its results under mixed precision: sums, norms, losses, updates
+  rounded,     // computed in f32; under mixed precision its results are halves where its operands are
+  kept,        // halves go through it as they are: it moves elements
+  multiplied,  // a product, what mixed precision is for: of bf16 it is an f32 with {wide=true}
+};
+
 // Its results are filled once a launch, by all its acts together.
 inline bool joins(Role role) { return role == Role::accumulate || role == Role::join; }
 
@@ -98,6 +106,7 @@ struct OpDef {
   Role role = Role::compute;
   // Of a window: the local result of this shape on the local operand; none where these strides cannot say it and only a copy in row-major order can.
   std::function<std::optional<Seen>(const View& operand, const Shape& shape, const Attrs& local)> window{};
+  Halves halves = Halves::widened;
   bool elementwise = false;     // element i of the result depends on elements i of the operands alone
   bool commutative = false;     // of two operands: swapped they give the same
   bool associative = false;     // a (b c) may be computed as (a b) c where that shares work, see docs/decisions/canonical-sums.md

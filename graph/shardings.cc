@@ -23,7 +23,7 @@ int dim_of(const std::vector<std::string>& operand, const std::string& letter) {
   return at == operand.end() ? -1 : static_cast<int>(at - operand.begin());
 }
 
-bool can_be_partial(const TensorType& type, Reduce reduce) { return reduce != Reduce::sum || type.dtype != DType::b8; }
+bool can_be_partial(const TensorType& type, Reduce reduce) { return reduce != Reduce::sum || has_partial_sums(type.dtype); }
 
 // The letter split: who carries it is Split there, other operands are Broadcast, other results Partial of the letter's kind. (A letter that
 // no operand carries is not summed over: results without it are whole.)

@@ -16,6 +16,7 @@ std::vector<OpDef> assign_ops() {
   assign.in_place = {{0, 0}};
   assign.role = Role::store;
   assign.runs_as = "copy";
+  assign.halves = Halves::kept;
 
   OpDef copy{.name = "copy", .doc = "x itself in bytes of its own.", .inputs = 1};
   copy.infer = [](std::span<const TensorType> in, const Attrs&) { return std::vector{in[0]}; };
@@ -24,6 +25,7 @@ std::vector<OpDef> assign_ops() {
     s.moves = true;
     return s;
   };
+  copy.halves = Halves::kept;
   copy.grad = [](Builder&, const NodeView&, std::span<const ValueId> dy) { return std::vector{dy[0]}; };
 
   OpDef layout{.name = "layout", .doc = "x itself. A layout that the user gives its result holds for this value alone, not for x.", .inputs = 1};

@@ -26,7 +26,7 @@ std::vector<TensorType> infer_forward(std::span<const TensorType> in, const Attr
   require(ErrorKind::shape, x.shape[1] == w.shape[1], "conv2d: channels differ: ", x.shape[1], " and ", w.shape[1], " (", x, " x ", w, ")");
   Ints kernel = spatial(w);
   Ints size = output_size("conv2d", window_of("conv2d", attrs, &kernel), x.shape);
-  return {{x.dtype, {x.shape[0], w.shape[0], size[0], size[1]}}};
+  return {{product_dtype("conv2d", x.dtype, attrs), {x.shape[0], w.shape[0], size[0], size[1]}}};
 }
 
 std::vector<TensorType> infer_grad_input(std::span<const TensorType> in, const Attrs& attrs) {
@@ -41,7 +41,7 @@ std::vector<TensorType> infer_grad_input(std::span<const TensorType> in, const A
           " does not fit ", dy, " x ", w);
   Ints kernel = spatial(w);
   require_output_size("conv2d_grad_input", window_of("conv2d_grad_input", attrs, &kernel), shape, dy);
-  return {{dy.dtype, shape}};
+  return {{product_dtype("conv2d_grad_input", dy.dtype, attrs), shape}};
 }
 
 std::vector<TensorType> infer_grad_weight(std::span<const TensorType> in, const Attrs& attrs) {
@@ -53,7 +53,7 @@ std::vector<TensorType> infer_grad_weight(std::span<const TensorType> in, const 
           dy, ")");
   Window window = window_of("conv2d_grad_weight", attrs);
   require_output_size("conv2d_grad_weight", window, x.shape, dy);
-  return {{x.dtype, {dy.shape[1], x.shape[1], window.kernel[0], window.kernel[1]}}};
+  return {{product_dtype("conv2d_grad_weight", x.dtype, attrs), {dy.shape[1], x.shape[1], window.kernel[0], window.kernel[1]}}};
 }
 
 // Every product of the convolution is counted once in each of the three: n o p q c r s of them, a multiplication and an addition each.
@@ -75,7 +75,8 @@ OpDef forward() {
             Ints kernel = spatial(n.in_type(1));
             return {build::conv2d_grad_input(b, dy[0], w, options, shape), build::conv2d_grad_weight(b, x, dy[0], options, kernel)};
           },
-          .cost = [](std::span<const TensorType> in, std::span<const TensorType> out, const Attrs&) { return price(out[0], in[1].shape, in, out); }};
+          .cost = [](std::span<const TensorType> in, std::span<const TensorType> out, const Attrs&) { return price(out[0], in[1].shape, in, out); },
+          .halves = Halves::multiplied};
 }
 
 OpDef grad_input() {
@@ -90,7 +91,8 @@ OpDef grad_input() {
             Ints kernel = spatial(n.in_type(1));
             return {build::conv2d(b, dy[0], w, options), build::conv2d_grad_weight(b, dy[0], y, options, kernel)};
           },
-          .cost = [](std::span<const TensorType> in, std::span<const TensorType> out, const Attrs&) { return price(in[0], in[1].shape, in, out); }};
+          .cost = [](std::span<const TensorType> in, std::span<const TensorType> out, const Attrs&) { return price(in[0], in[1].shape, in, out); },
+          .halves = Halves::multiplied};
 }
 
 OpDef grad_weight() {
@@ -105,7 +107,8 @@ OpDef grad_weight() {
             Shape shape = n.in_type(0).shape;
             return {build::conv2d_grad_input(b, y, dw[0], options, shape), build::conv2d(b, x, dw[0], options)};
           },
-          .cost = [](std::span<const TensorType> in, std::span<const TensorType> out, const Attrs&) { return price(in[1], out[0].shape, in, out); }};
+          .cost = [](std::span<const TensorType> in, std::span<const TensorType> out, const Attrs&) { return price(in[1], out[0].shape, in, out); },
+          .halves = Halves::multiplied};
 }
 
 }  // namespace

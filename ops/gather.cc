@@ -44,6 +44,7 @@ OpDef gather() {
   op.cost = [](std::span<const TensorType> in, std::span<const TensorType> out, const Attrs&) {
     return Cost{WorkClass::memory, 0, bytes_of(in.subspan(1), out) + static_cast<double>(out[0].bytes())};
   };
+  op.halves = Halves::kept;
   return op;
 }
 

@@ -96,7 +96,7 @@ std::vector<ValueId> operand_gradients(Builder& b, NodeId id, std::span<const Va
 
 }  // namespace
 
-std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId> wrt, std::span<const ValueId> ends) {
+std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId> wrt, std::span<const ValueId> ends, ValueId seed) {
   Graph& graph = b.graph();
   TensorType type = graph.type(loss);
   NodeId last = graph.value(loss).producer;
@@ -117,7 +117,7 @@ std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId>
   auto slot = [&](ValueId v) -> ValueId& { return of[v]; };
   if (reached[loss]) {
     if (last.valid()) place.at(graph.node(last), graph.value(loss).mesh);
-    slot(loss) = build::constant(b, type, 1);
+    slot(loss) = seed.valid() ? seed : build::constant(b, type, 1);
   }
   for (int n = last.index; n >= 0; --n) {
     NodeId id{n};

@@ -28,7 +28,7 @@ std::vector<TensorType> infer(std::span<const TensorType> in, const Attrs& attrs
   require(ErrorKind::shape, out == batch_b, "matmul: batch sizes differ: ", print_shape(out), " and ", print_shape(batch_b), " (", a, " x ", b, ")");
   out.push_back(s.m);
   out.push_back(s.n);
-  return {{a.dtype, out}};
+  return {{product_dtype("matmul", a.dtype, attrs), out}};
 }
 
 // Letters b0, b1, ... of the batch, then m, k, n.
@@ -60,12 +60,13 @@ Cost cost(std::span<const TensorType> in, std::span<const TensorType> out, const
 std::vector<OpDef> matmul_ops() {
   return {{.name = "matmul",
            .doc = "Matrix product of a [..., m, k] and b [..., k, n] with equal leading dimensions; {transpose_a}, {transpose_b}: the last two "
-                  "dimensions of that operand are stored the other way round.",
+                  "dimensions of that operand are stored the other way round; {wide}: of halves an f32.",
            .inputs = 2,
            .infer = infer,
            .index = index,
            .grad = grad,
-           .cost = cost}};
+           .cost = cost,
+           .halves = Halves::multiplied}};
 }
 
 }  // namespace karez::ops

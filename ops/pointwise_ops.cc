@@ -124,6 +124,11 @@ bool is_commutative(const Expr& expr) {
   return a->kind == ExprKind::variable && b->kind == ExprKind::variable && a->variable != b->variable;
 }
 
+// Functions whose results halves are too coarse for: e^x, x^y, and what falls from the infinite near zero.
+bool is_steep(const Expr& e) {
+  return e->kind == ExprKind::exp || e->kind == ExprKind::log || e->kind == ExprKind::pow || e->kind == ExprKind::rsqrt;
+}
+
 OpDef op_of(const Pointwise& row) {
   Expr expr = parse_expr(row.expr);
   OpDef op{.name = row.name, .doc = cat(row.doc, " Pointwise on operands of equal shape; takes ", name_of(row.takes), "."), .inputs = row.operands};
@@ -144,6 +149,7 @@ OpDef op_of(const Pointwise& row) {
   for (int i = 0; i < row.operands; ++i)
     if (bools || (!row.gives_bool && !truth[static_cast<std::size_t>(i)])) op.in_place.push_back({i, 0});
   op.expr = row.expr;
+  op.halves = is_steep(expr) ? Halves::widened : Halves::rounded;
   op.elementwise = true;
   op.commutative = is_commutative(expr);
   // Maxima could be regrouped too, but share nothing in programs that people write.
@@ -172,6 +178,7 @@ OpDef free_form() {
   op.grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) {
     return derived_gradients(b, n, parse_expr(n.attrs().text("expr")), dy[0]);
   };
+  op.halves = Halves::rounded;
   return op;
 }
 
@@ -187,6 +194,7 @@ OpDef cast() {
     return s;
   };
   op.elementwise = true;
+  op.halves = Halves::kept;
   op.grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) -> std::vector<ValueId> {
     DType from = n.in_type(0).dtype;
     if (!is_float(from) || !is_float(n.out_type(0).dtype)) return {ValueId()};

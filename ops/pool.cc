@@ -96,6 +96,10 @@ OpDef avg_pool_grad() {
 
 }  // namespace
 
-std::vector<OpDef> pool_ops() { return {max_pool(), max_pool_grad(), avg_pool(), avg_pool_grad()}; }
+std::vector<OpDef> pool_ops() {
+  std::vector<OpDef> ops = {max_pool(), max_pool_grad(), avg_pool(), avg_pool_grad()};
+  for (OpDef& op : ops) op.halves = Halves::rounded;
+  return ops;
+}
 
 }  // namespace karez::ops

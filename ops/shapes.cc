@@ -38,6 +38,12 @@ void require_index(std::string_view op, const TensorType& type) {
   require(ErrorKind::type, type.dtype == DType::i32 || type.dtype == DType::i64, op, ": an index is i32 or i64, not ", type);
 }
 
+DType product_dtype(std::string_view op, DType operands, const Attrs& attrs) {
+  if (!attrs.flag("wide", false)) return operands;
+  require(ErrorKind::type, is_half(operands), op, ": {wide} makes an f32 of halves, not of ", operands);
+  return DType::f32;
+}
+
 void require_rank(std::string_view op, const TensorType& type, int rank, std::string_view what) {
   require(ErrorKind::shape, type.rank() == rank, op, ": takes ", what, ", which has rank ", rank, ", not ", type);
 }

@@ -20,6 +20,8 @@ Signature same_shape_signature(const NodeView& node);
 void require_same_type(std::string_view op, const TensorType& a, const TensorType& b);
 void require_same_dtype(std::string_view op, const TensorType& a, const TensorType& b);
 void require_float(std::string_view op, const TensorType& type);
+// Of a product with operands of this type: f32 where {wide} says so of halves.
+DType product_dtype(std::string_view op, DType operands, const Attrs& attrs);
 void require_number(std::string_view op, const TensorType& type);                                 // not bool
 void require_index(std::string_view op, const TensorType& type);                                  // i32 or i64
 void require_rank(std::string_view op, const TensorType& type, int rank, std::string_view what);  // what: "[n, c, h, w]"

@@ -89,6 +89,7 @@ OpDef concat() {
     }
     return out;
   };
+  op.halves = Halves::kept;
   return op;
 }
 
@@ -115,6 +116,7 @@ OpDef pad() {
     Shape size = n.in_type(0).shape;
     return {build::slice(b, dy[0], low, size)};
   };
+  op.halves = Halves::kept;
   return op;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct CompileOptions {
   std::int64_t batch = 0;          // the whole one's size, where there are micro-batches; 0: of the first input that has dimensions
   std::int64_t memory = 0;         // bytes of each device that the plan may take; slots are given up to stay below. 0: no limit
   std::int64_t fold_bytes = 4096;  // larger constants are not made by folding
+  std::optional<DType> amp;        // mixed precision: products in this type
   std::vector<std::string> remat;  // modules, by glob, whose values gradients compute again
   std::vector<std::string> off;    // passes switched off by name
   bool keep_text = false;          // keep what each pass made, as text

@@ -48,7 +48,8 @@ Attr identity_of(Reduce reduce, DType dtype) {
       return static_cast<std::int64_t>(max ? Limits::lowest() : Limits::max());
     } else {
       if (reduce == Reduce::sum) return 0.0;
-      return static_cast<double>(max ? -Limits::infinity() : Limits::infinity());
+      constexpr double infinity = std::numeric_limits<double>::infinity();  // which every float has
+      return max ? -infinity : infinity;
     }
   });
 }

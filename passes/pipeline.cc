@@ -12,6 +12,7 @@
 #include "passes/box.h"
 #include "passes/bucket.h"
 #include "passes/canonicalise.h"
+#include "passes/cast.h"
 #include "passes/critical_cycle.h"
 #include "passes/emit.h"
 #include "passes/fuse/fuse.h"
@@ -36,6 +37,7 @@ void run_unroll(Compilation& c) {
     c.graph = unroll(c.graph, *c.ops);
 }
 void run_canonicalise(Compilation& c) { c.graph = canonicalise(std::move(c.graph), {c.ops, c.evaluate, c.options.fold_bytes}).graph; }
+void run_cast(Compilation& c) { c.graph = cast_halves(std::move(c.graph), *c.ops, *c.catalog, c.options.amp); }
 void run_recompute(Compilation& c) { c.graph = recompute(std::move(c.graph), c.options.remat); }
 void run_microbatch(Compilation& c) { c.graph = microbatch(c.graph, *c.ops, c.options.microbatches, c.options.batch); }
 void run_shard(Compilation& c) {
@@ -115,6 +117,7 @@ void run_fit(Compilation& c) {
 constexpr Pass passes[] = {
     {"unroll", run_unroll, false},             // first: nobody else knows of regions
     {"canonicalise", run_canonicalise, true},  // before all that costs: what is gone need not be placed
+    {"cast", run_cast, false},                 // behind canonicalise: one value, one cast; before shard, which lays what is cast
     {"recompute", run_recompute, true},        // behind canonicalise, which would make one of a node and its copy
     {"microbatch", run_microbatch, false},     // before shard: types are from here on those of one micro-batch
     {"shard", run_shard, false},

@@ -102,6 +102,22 @@ std::string plain_calls(const Plan& plan) {
   return cat(plain, plain == 1 ? " call runs" : " calls run", " on a plain row, where no fast kernel takes the types or strides\n", table(rows));
 }
 
+// Where halves become f32 and back: calls that do nothing else, and calls that do it to what they read or write.
+std::string casts(const Plan& plan) {
+  int alone = 0, within = 0;
+  for (const Actor& actor : plan.actors)
+    for (const Call& call : actor.calls) {
+      bool halves = false, others = false;
+      for (const auto* operands : {&call.in, &call.out})
+        for (const Operand& operand : *operands) (is_half(operand.view.dtype) ? halves : others) = true;
+      const bool cast = call.kernel.ends_with(".cast");
+      alone += halves && cast;
+      within += halves && others && !cast;
+    }
+  if (alone + within == 0) return "";
+  return cat("mixed precision: ", alone, " casts in calls of their own, ", within, " within other calls\n");
+}
+
 }  // namespace
 
 ById<DeviceId, std::int64_t> planned_bytes(const Plan& plan) {
@@ -117,7 +133,7 @@ std::string summary(const Plan& plan) {
 
   std::vector<std::vector<std::string>> memory;
   for (std::size_t i = 0; i < plan.devices.size(); ++i) memory.push_back(memory_row(plan, DeviceId(i)));
-  out += "peak memory by device\n" + table(memory) + arenas(plan) + plain_calls(plan);
+  out += "peak memory by device\n" + table(memory) + arenas(plan) + plain_calls(plan) + casts(plan);
 
   if (plan.transfers.empty()) return out + "no transfers between devices\n";
   std::vector<std::vector<std::string>> transfers = {{"kind", "axis", "bytes", "value"}};

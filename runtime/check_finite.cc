@@ -18,7 +18,7 @@ struct Strange {
 std::optional<Strange> first_strange(const TensorRef& tensor) {
   std::optional<Strange> found;
   with_type(tensor.view->dtype, [&]<class T>() {
-    if constexpr (std::is_floating_point_v<T>) {
+    if constexpr (!std::is_integral_v<T>) {
       for_each_index(tensor.shape(), [&](const Shape& index) {
         const T value = tensor.as<T>()[offset_of(index, tensor.strides())];
         if (!found && !std::isfinite(value)) found = Strange{index, static_cast<double>(value)};

@@ -14,7 +14,7 @@ template <class T> T sum_of(T a, T b) {
     using Unsigned = std::make_unsigned_t<T>;  // wraps, where signed overflow would be undefined
     return static_cast<T>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b));
   } else {
-    return a + b;
+    return static_cast<T>(a + b);
   }
 }
 template <class T, T (*combine)(T, T)> void reduce(std::byte* into, const std::byte* from, std::int64_t count) {

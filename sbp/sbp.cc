@@ -134,7 +134,8 @@ bool is_valid(const TensorType& type, const Mesh& mesh, const Layout& layout, st
   for (const Sbp& entry : layout) {
     if (entry.is_split() && (entry.dim < 0 || entry.dim >= type.rank())) return wrong("there is no dimension ", entry.dim);
     if (!entry.is_partial()) continue;
-    if (entry.reduce == Reduce::sum && type.dtype == DType::b8) return wrong("a bool has no sum");
+    if (entry.reduce == Reduce::sum && !has_partial_sums(type.dtype))
+      return wrong("a ", type.dtype, " has no sum", is_half(type.dtype) ? " in parts: it is made of an f32 that is whole" : "");
     if (partial && *partial != entry) return wrong("a value has one kind of Partial, not ", *partial, " and ", entry);
     partial = &entry;
   }

@@ -16,14 +16,14 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(DType, NamesReadBackAndBodiesGetTheType) {
-  for (DType d : {DType::f32, DType::f64, DType::i32, DType::i64, DType::b8}) {
+  for (DType d : all_dtypes) {
     EXPECT_EQ(dtype_from(name_of(d)), d);
     with_type(d, [&]<class T>() {
       EXPECT_EQ(dtype_of<T>(), d);
       EXPECT_EQ(static_cast<std::int64_t>(sizeof(T)), size_of(d));
     });
   }
-  EXPECT_EQ(error_of([] { dtype_from("f16"); }), "no dtype is called 'f16'; there are f32, f64, i32, i64, bool");
+  EXPECT_EQ(error_of([] { dtype_from("f8"); }), "no dtype is called 'f8'; there are f32, f64, i32, i64, bool, bf16, f16");
   EXPECT_TRUE(is_float(DType::f64));
   EXPECT_FALSE(is_float(DType::b8));
   EXPECT_THROW(with_type(static_cast<DType>(9), []<class T>() {}), Error);
@@ -39,7 +39,7 @@ TEST(Shape, CountsMultiplyAndOverflowIsAnError) {
 }
 
 TEST(TensorType, ItsTextReadsBack) {
-  for (const char* text : {"f32[64, 10]", "i64[]", "bool[0]"}) {
+  for (const char* text : {"f32[64, 10]", "i64[]", "bool[0]", "bf16[2]", "f16[]"}) {
     Scan in(text, "type");
     EXPECT_EQ(print(parse_type(in)), text);
     EXPECT_TRUE(in.at_end());
@@ -50,7 +50,7 @@ TEST(TensorType, ItsTextReadsBack) {
       parse_type(in);
     });
   };
-  EXPECT_EQ(error("f16[2]"), "type: line 1, column 1: no dtype is called 'f16'; there are f32, f64, i32, i64, bool at 'f16[2]'");
+  EXPECT_EQ(error("f8[2]"), "type: line 1, column 1: no dtype is called 'f8'; there are f32, f64, i32, i64, bool, bf16, f16 at 'f8[2]'");
   EXPECT_EQ(error("f32[2, -3]"), "type: line 1, column 8: a size or a stride is negative at '-3]'");
   EXPECT_EQ(error("f32[2"), "type: line 1, column 6: expected ',' at the end");
   EXPECT_EQ(error("f32"), "type: line 1, column 4: expected '[' at the end");

@@ -206,7 +206,7 @@ inline std::vector<HostArray> random_inputs(const OpCase& c, std::mt19937_64& ra
         const double u = grid[static_cast<std::size_t>(--total)];
         if constexpr (std::is_same_v<T, bool>) x = random() % 2 == 0;
         else if (kind == 'p') x = static_cast<T>(0.5 + 1.5 * u);
-        else if (kind == 'n') x = 3;
+        else if (kind == 'n') x = static_cast<T>(3);
         else if (kind == 't') x = static_cast<T>(static_cast<int>(random() % 5) - 2);
         else if (kind == 'i') x = static_cast<T>(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(c.index_below + 2)) - 1);
         else if (kind == 'j') x = static_cast<T>(random() % static_cast<std::uint64_t>(c.index_below));

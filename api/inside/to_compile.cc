@@ -10,6 +10,13 @@ bool takes_part(const WorldState& world, const Graph& graph) { return !own_devic
 
 }  // namespace
 
+std::optional<DType> amp_of(const FunctionOptions& options) {
+  if (options.amp.empty()) return {};
+  require(ErrorKind::name, options.amp == "bf16" || options.amp == "f16", "function '", options.name, "': amp is '", options.amp,
+          "'; there are bf16 and f16, and nothing for f32 alone");
+  return tensor::dtype_from(options.amp);
+}
+
 Compilation to_compile(WorldState& world, Graph graph, const FunctionOptions& options, std::int64_t batch, std::vector<std::string> remat) {
   Compilation c;
   c.graph = std::move(graph);
@@ -20,6 +27,7 @@ Compilation to_compile(WorldState& world, Graph graph, const FunctionOptions& op
   if (!takes_part(world, c.graph)) c.options.rank = c.graph.meshes[0].devices[0].rank;
   c.options.microbatches = options.microbatches;
   c.options.batch = batch;
+  c.options.amp = amp_of(options);
   c.options.remat = std::move(remat);
   c.options.off = options.off;
   c.options.keep_text = options.keep_text;

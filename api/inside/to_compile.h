@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,9 @@
 #include "passes/compilation.h"
 
 namespace karez {
+
+// Of FunctionOptions::amp; an unknown word is an error.
+std::optional<DType> amp_of(const FunctionOptions& options);
 
 // `batch` is that of micro-batches (0: of the first input that has dimensions), `remat` the globs of modules that gradients compute again.
 Compilation to_compile(WorldState& world, Graph graph, const FunctionOptions& options, std::int64_t batch = 0, std::vector<std::string> remat = {});

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <numeric>
 
 #include "api/inside/expression.h"
 #include "api/inside/rooms.h"
@@ -127,6 +128,8 @@ ValueId first_value(Builder& b, const Parameter& parameter, ValueId random_state
   require(b.type(first) == parameter.type(), "variable '", parameter.name(), "' is ", parameter.type(), "; its initialiser makes ", b.type(first));
   return first;
 }
+
+ScaleState::ScaleState() : scale("amp.scale", {DType::f32, {}}, constant_init(65536)), good("amp.good", {DType::i64, {}}, constant_init(0)) {}
 
 Trace::Trace(const OpTable& ops, TraceOptions options) : builder(graph, ops), options_(std::move(options)), number_(next_trace_number()) {
   graph.name = options_.name;
@@ -389,6 +392,44 @@ ValueId Trace::random_state() {
   return read(options_.counter);
 }
 
+ValueId Trace::loss_scale() { return read(options_.scaling->first.scale); }
+
+ValueId Trace::unscaled(ValueId gradient) {
+  Builder& b = builder;
+  const TensorType type = graph.type(gradient);
+  const ValueId inverse[] = {build::cast(b, loss_scale(), type.dtype)};
+  const ValueId out = build::mul(b, gradient, build::broadcast_to(b, build::pointwise(b, "1 / x0", inverse), type.shape));
+  const ValueId looked[] = {out};
+  ValueId broken = build::pointwise(b, "select(x0 - x0 == 0, 0, 1)", looked);
+  Ints all(type.shape.size());
+  std::iota(all.begin(), all.end(), 0);
+  if (!all.empty()) broken = build::reduce_max(b, broken, all);
+  broken = build::cast(b, broken, DType::f32);
+  broken_ = broken_.valid() ? build::max(b, broken_, broken) : broken;
+  return out;
+}
+
+void Trace::step(const Parameter& parameter, ValueId next) {
+  if (!broken_.valid()) return update(parameter, next);
+  const ValueId apply = build::eq(builder, broken_, build::scalar(builder, DType::f32, 0));
+  update(parameter, build::select(builder, build::broadcast_to(builder, apply, parameter.shape()), next, read(parameter)));
+}
+
+// After enough good steps the scale grows; a bad one makes it smaller.
+void Trace::adjust_scale() {
+  if (!broken_.valid()) return;
+  const auto& [state, options] = *options_.scaling;
+  Swapped path(builder.path, std::string("amp"));
+  Builder& b = builder;
+  const ValueId scale = read(state.scale), fine = build::eq(b, broken_, build::scalar(b, DType::f32, 0));
+  const ValueId more = build::add(b, read(state.good), build::scalar(b, DType::i64, 1)), none = build::scalar(b, DType::i64, 0);
+  const ValueId grows = build::and_(b, fine, build::ge(b, more, build::scalar(b, DType::i64, static_cast<double>(options.interval))));
+  const auto times = [&](double factor) { return build::mul(b, scale, build::scalar(b, DType::f32, factor)); };
+  const ValueId larger = times(options.growth), smaller = times(options.backoff);
+  update(state.scale, build::select(b, grows, larger, build::select(b, fine, scale, smaller)));
+  update(state.good, build::select(b, grows, none, build::select(b, fine, more, none)));
+}
+
 std::int64_t Trace::site() {
   int ordinal = random_nodes_[builder.path]++;
   return static_cast<std::int64_t>(hash_text(cat(builder.path, "#", ordinal)) >> 1);
@@ -409,6 +450,7 @@ void Trace::finish(const std::vector<Tensor>& outputs) {
     const bool laid = maker.valid() && graph.node(maker).op->name == "layout";
     graph.outputs.push_back({cat("out", i), id, laid ? graph.value(id).layout : std::nullopt});
   }
+  adjust_scale();
   if (std::find(parameters_.begin(), parameters_.end(), options_.counter) == parameters_.end()) return;
   const std::int64_t one_step[2] = {0, 1};
   Swapped path(builder.path, options_.counter.name());

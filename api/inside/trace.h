@@ -8,8 +8,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "api/loss_scale.h"
 #include "api/tensor.h"
 #include "ops/build.h"
 
@@ -43,6 +45,12 @@ struct TracePlacement {
   bool matched = false;
 };
 
+// What a dynamic loss scale is made of, in every world: f32[] that losses are multiplied by, i64[] good steps since it last changed.
+struct ScaleState {
+  Parameter scale, good;
+  ScaleState();
+};
+
 struct TraceOptions {
   std::string name = "main";
   Mesh mesh = Mesh::of({});
@@ -50,6 +58,7 @@ struct TraceOptions {
   std::function<std::optional<Mesh>(const Parameter&)> stored = {};  // where an earlier function has put a variable, if one has
   bool train = true;                                                 // dropout acts, and advances the counter of random numbers
   Parameter counter = {};                                            // of random numbers; none: one of its own
+  std::optional<std::pair<ScaleState, LossScale>> scaling = {};      // of losses
 };
 
 struct Expression;
@@ -120,6 +129,12 @@ class Trace {
   ValueId host_scalar(const std::string& name, DType dtype, const void* owner, std::function<double()> value);
   // The state of random numbers, i64[2] = (seed, step); reading it makes this function advance the step when it is done.
   ValueId random_state();
+  // With a loss scale gradients are taken of the loss times it. What is not finite among them stops the updates behind them.
+  bool scales_losses() const { return options_.scaling.has_value() && expression == nullptr; }
+  ValueId loss_scale();
+  ValueId unscaled(ValueId gradient);  // looked through for what is not finite
+  // An optimiser's update: of what all gradients until here allow.
+  void step(const Parameter& parameter, ValueId next);
   std::int64_t site();  // of the next random node: module path plus ordinal
 
   // Another function's body, written into this trace: dropout acts in it if `train` says so, and its placements hold in it beside those around it.
@@ -144,6 +159,8 @@ class Trace {
  private:
   void require_matched(std::size_t first) const;  // of the placements, from number `first` on
 
+  void adjust_scale();
+
   bool owns(const Tensor& tensor) const;
 
   TraceOptions options_;
@@ -160,6 +177,7 @@ class Trace {
   std::vector<ValueId> ends_;
   std::vector<std::size_t> touched_;  // parameters, as they were read and updated
   std::vector<HostScalar> host_scalars_;
+  ValueId broken_;                           // f32[]: 0 where all gradients until here are finite, else 1; none: no gradient was taken
   std::map<std::string, int> random_nodes_;  // by module path
 };
 

@@ -52,6 +52,7 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
   PlanCache plans;           // with a WorldLock
   data::ArrayCopies copies;  // of arguments
   Parameter counter = random_counter();
+  ScaleState loss_scale;
   int generation = 0;  // raised by reset: older plans are gone
 
   // Guarded by a WorldLock: the plans of all functions, and the variables by name and ordinal. An ordinal is the parameter's own; the next one

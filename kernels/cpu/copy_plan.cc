@@ -11,6 +11,7 @@ namespace {
 template <class Body> void with_size(std::int64_t bytes, Body&& body) {
   switch (bytes) {
     case 1: return body.template operator()<std::uint8_t>();
+    case 2: return body.template operator()<std::uint16_t>();
     case 4: return body.template operator()<std::uint32_t>();
     case 8: return body.template operator()<std::uint64_t>();
   }

@@ -46,6 +46,8 @@ inline void fill_random(Buffer& buffer, unsigned seed) {
       case DType::i32: buffer.at<std::int32_t>(index) = static_cast<std::int32_t>(random() % 4); break;
       case DType::i64: buffer.at<std::int64_t>(index) = static_cast<std::int64_t>(random() % 4) + 1; break;
       case DType::b8: buffer.at<bool>(index) = random() % 2 == 0; break;
+      case DType::bf16: buffer.at<tensor::Bf16>(index) = tensor::Bf16(normal(random)); break;
+      case DType::f16: buffer.at<tensor::F16>(index) = tensor::F16(normal(random)); break;
     }
   });
 }
@@ -53,16 +55,19 @@ inline void fill_random(Bench& bench, unsigned seed) {
   for (Buffer& buffer : bench.in) fill_random(buffer, seed++);
 }
 
-// The largest |a - b| / (1 + |b|) over the f32 elements of two buffers; other types: 1 where any differs. Two NaNs are equal.
+// The largest |a - b| / (1 + |b|) over the f32 (or half) elements of two buffers; other types: 1 where any differs. Two NaNs are equal.
 inline double difference(Buffer& a, Buffer& b) {
   require(a.view.shape == b.view.shape && a.view.dtype == b.view.dtype, "two buffers differ in type: ", a.view, " and ", b.view);
   double worst = 0;
   for_each_index(a.view.shape, [&](const auto& index) {
-    if (a.view.dtype != DType::f32) {
+    if (a.view.dtype != DType::f32 && !is_half(a.view.dtype)) {
       with_type(a.view.dtype, [&]<class T>() { worst = std::max(worst, a.at<T>(index) == b.at<T>(index) ? 0.0 : 1.0); });
       return;
     }
-    const double x = static_cast<double>(a.at<float>(index)), y = static_cast<double>(b.at<float>(index));
+    const auto number = [&](Buffer& buffer) {
+      return with_type(buffer.view.dtype, [&]<class T>() { return static_cast<double>(buffer.at<T>(index)); });
+    };
+    const double x = number(a), y = number(b);
     if (x == y || (std::isnan(x) && std::isnan(y))) return;
     const double d = std::abs(x - y) / (1 + std::abs(y));
     worst = std::isnan(d) ? HUGE_VAL : std::max(worst, d);

@@ -1,4 +1,4 @@
-// Pointwise f32 kernels: expressions of the table run generated code; any other, and broadcast operands, an interpreter over blocks in L1.
+// Pointwise kernels in f32: expressions of the table run generated code; any other, broadcast operands and halves, an interpreter over blocks in L1.
 #include "kernels/cpu/hwy_targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -112,6 +112,32 @@ void floats_to_truth(const float* from, std::uint8_t* to, std::int64_t count) {
   for (; i < count; ++i) to[i] = from[i] != 0;
 }
 
+using W = hn::Rebind<std::uint16_t, D>;  // as many halves as D has floats
+void bf16_to_floats(const std::uint16_t* from, float* to, std::int64_t count) {
+  const D d;
+  const hn::RebindToUnsigned<D> bits;
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) hn::StoreU(hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(bits, hn::LoadU(W(), from + i)))), d, to + i);
+  for (; i < count; ++i) to[i] = static_cast<float>(tensor::Bf16::from_bits(from[i]));
+}
+// To nearest, ties to even, as tensor::Bf16 does it.
+void floats_to_bf16(const float* from, std::uint16_t* to, std::int64_t count) {
+  const D d;
+  const hn::RebindToUnsigned<D> bits;
+  const hn::RebindToSigned<D> words;
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const V x = hn::LoadU(d, from + i);
+    const auto all = hn::BitCast(bits, x);
+    const auto even = hn::And(hn::ShiftRight<16>(all), hn::Set(bits, 1));
+    const auto near = hn::ShiftRight<16>(hn::Add(all, hn::Add(even, hn::Set(bits, 0x7FFF))));
+    const auto quiet = hn::Or(hn::ShiftRight<16>(all), hn::Set(bits, 0x40));
+    const auto nan = hn::RebindMask(bits, ne_of(x, x));
+    hn::StoreU(hn::DemoteTo(W(), hn::BitCast(words, hn::IfThenElse(nan, quiet, near))), W(), to + i);
+  }
+  for (; i < count; ++i) to[i] = tensor::Bf16(from[i]).bits;
+}
+
 }  // namespace
 }  // namespace karez::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -123,6 +149,15 @@ HWY_EXPORT(run_block);
 HWY_EXPORT(fill_block);
 HWY_EXPORT(bytes_to_floats);
 HWY_EXPORT(floats_to_truth);
+HWY_EXPORT(bf16_to_floats);
+HWY_EXPORT(floats_to_bf16);
+
+void f16_to_floats(const tensor::F16* from, float* to, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = from[i];
+}
+void floats_to_f16(const float* from, tensor::F16* to, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = tensor::F16(from[i]);
+}
 
 constexpr std::int64_t grain = 32768;  // elements below which a second thread costs more than it brings
 
@@ -131,25 +166,27 @@ enum class Walk : std::uint8_t { dense, scalar, row, column };
 struct Operand2d {
   Walk walk = Walk::dense;
   std::int64_t row_step = 0;  // elements from row to row
-  bool is_bool = false;
+  DType dtype = DType::f32;
 };
 
 // A call, looked through once: the output is `rows` rows of `columns`, dense, and every input walks it in one of four ways.
 struct Pattern {
   std::int64_t rows = 1, columns = 1;
   std::vector<Operand2d> inputs;
-  bool out_bool = false;
+  DType out = DType::f32;
 };
+
+bool computes(DType dtype) { return dtype == DType::f32 || dtype == DType::b8 || is_half(dtype); }
 
 std::optional<Pattern> pattern_of(const CallSpec& call) {
   if (!takes(call, -1, 1) || call.in.empty() || call.in.size() > max_inputs) return std::nullopt;
   const View& y = call.out[0];
   std::vector<Strides> strides{y.strides};
   for (const View& x : call.in) {
-    if (x.shape != y.shape || (x.dtype != DType::f32 && x.dtype != DType::b8)) return std::nullopt;
+    if (x.shape != y.shape || !computes(x.dtype)) return std::nullopt;
     strides.push_back(x.strides);
   }
-  if ((y.dtype != DType::f32 && y.dtype != DType::b8) || y.count() == 0) return std::nullopt;
+  if (!computes(y.dtype) || y.count() == 0) return std::nullopt;
   const Loops loops = loops_over(y.shape, strides, Order::by_memory);
   if (loops.rank > 2 || (loops.step(0) != 1 && loops.inner() != 1)) return std::nullopt;
   Pattern out;
@@ -158,10 +195,10 @@ std::optional<Pattern> pattern_of(const CallSpec& call) {
     out.rows = loops.size[0];
     if (loops.stride[0][0] != out.columns) return std::nullopt;
   }
-  out.out_bool = y.dtype == DType::b8;
+  out.out = y.dtype;
   for (std::size_t i = 0; i < call.in.size(); ++i) {
     Operand2d operand;
-    operand.is_bool = call.in[i].dtype == DType::b8;
+    operand.dtype = call.in[i].dtype;
     const std::int64_t step = out.columns == 1 ? 1 : loops.step(static_cast<int>(i) + 1);
     operand.row_step = loops.rank == 2 ? loops.stride[i + 1][0] : 0;
     if (loops.rank == 1) {
@@ -185,9 +222,11 @@ const GeneratedPointwise* generated_for(const CallSpec& call, const Pattern& pat
   std::string types;
   for (const Operand2d& operand : pattern.inputs) {
     if (operand.walk != Walk::dense && operand.walk != Walk::scalar) return nullptr;
-    types += operand.is_bool ? 'b' : 'f';
+    if (is_half(operand.dtype)) return nullptr;
+    types += operand.dtype == DType::b8 ? 'b' : 'f';
   }
-  types += pattern.out_bool ? ">b" : ">f";
+  if (is_half(pattern.out)) return nullptr;
+  types += pattern.out == DType::b8 ? ">b" : ">f";
   const auto& text = call.attrs.text("expr");
   for (const GeneratedPointwise& row : generated_pointwise())
     if (text == row.expr && types == row.types) return &row;
@@ -225,12 +264,28 @@ Interpreter interpreter_of(const CallSpec& call, const Pattern& pattern) {
   return out;
 }
 
-void load_bytes_or_floats(const Operand2d& operand, const std::byte* data, std::int64_t at, float* to, std::int64_t count) {
-  if (operand.is_bool) HWY_DYNAMIC_DISPATCH(bytes_to_floats)(reinterpret_cast<const std::uint8_t*>(data) + at, to, count);
-  else std::memcpy(to, reinterpret_cast<const float*>(data) + at, static_cast<std::size_t>(count) * sizeof(float));
+void load(const Operand2d& operand, const std::byte* data, std::int64_t at, float* to, std::int64_t count) {
+  const std::byte* from = data + at * size_of(operand.dtype);
+  switch (operand.dtype) {
+    case DType::b8: return HWY_DYNAMIC_DISPATCH(bytes_to_floats)(reinterpret_cast<const std::uint8_t*>(from), to, count);
+    case DType::bf16: return HWY_DYNAMIC_DISPATCH(bf16_to_floats)(reinterpret_cast<const std::uint16_t*>(from), to, count);
+    case DType::f16: return f16_to_floats(reinterpret_cast<const tensor::F16*>(from), to, count);
+    default: std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(float));
+  }
+}
+void store(DType dtype, const float* from, std::byte* data, std::int64_t at, std::int64_t count) {
+  std::byte* to = data + at * size_of(dtype);
+  switch (dtype) {
+    case DType::b8: return HWY_DYNAMIC_DISPATCH(floats_to_truth)(from, reinterpret_cast<std::uint8_t*>(to), count);
+    case DType::bf16: return HWY_DYNAMIC_DISPATCH(floats_to_bf16)(from, reinterpret_cast<std::uint16_t*>(to), count);
+    case DType::f16: return floats_to_f16(from, reinterpret_cast<tensor::F16*>(to), count);
+    default: std::memmove(to, from, static_cast<std::size_t>(count) * sizeof(float));
+  }
 }
 float element_at(const Operand2d& operand, const std::byte* data, std::int64_t at) {
-  return operand.is_bool ? static_cast<float>(reinterpret_cast<const std::uint8_t*>(data)[at]) : reinterpret_cast<const float*>(data)[at];
+  float out = 0;
+  load(operand, data, at, &out, 1);
+  return out;
 }
 
 // What one thread holds while it walks its blocks.
@@ -244,7 +299,7 @@ struct Walker {
 
   // What stays for all blocks: constants, scalars, and short rows repeated to fill a block.
   void begin() {
-    const auto& [rows, columns, inputs, out_bool] = plan.pattern;
+    const auto& [rows, columns, inputs, out] = plan.pattern;
     const std::int64_t most = std::min(block, rows * columns);
     for (int r = 0; r < plan.program.registers; ++r) registers[static_cast<std::size_t>(r)] = own(r);
     for (std::size_t c = 0; c < plan.program.constants.size(); ++c)
@@ -254,8 +309,7 @@ struct Walker {
       const std::byte* data = args.in[static_cast<std::size_t>(i)];
       if (operand.walk == Walk::scalar) HWY_DYNAMIC_DISPATCH(fill_block)(element_at(operand, data, 0), own(i), most);
       if (operand.walk == Walk::row && columns <= block)
-        for (std::int64_t row = 0; row < std::min(plan.rows_per_block, rows); ++row)
-          load_bytes_or_floats(operand, data, 0, own(i) + row * columns, columns);
+        for (std::int64_t row = 0; row < std::min(plan.rows_per_block, rows); ++row) load(operand, data, 0, own(i) + row * columns, columns);
     }
   }
 
@@ -266,30 +320,29 @@ struct Walker {
       const Operand2d& operand = plan.pattern.inputs[static_cast<std::size_t>(i)];
       const std::byte* data = args.in[static_cast<std::size_t>(i)];
       const bool whole_rows = columns <= block;
-      if (operand.walk == Walk::dense && !operand.is_bool) {
+      if (operand.walk == Walk::dense && operand.dtype == DType::f32) {
         registers[static_cast<std::size_t>(i)] = reinterpret_cast<const float*>(data) + at;
       } else if (operand.walk == Walk::dense) {
-        load_bytes_or_floats(operand, data, at, own(i), count);
+        load(operand, data, at, own(i), count);
       } else if (operand.walk == Walk::row && !whole_rows) {
-        load_bytes_or_floats(operand, data, column, own(i), count);
+        load(operand, data, column, own(i), count);
       } else if (operand.walk == Walk::column) {
         const std::int64_t each = whole_rows ? columns : count;
         for (std::int64_t r = 0; r < rows_here; ++r)
           HWY_DYNAMIC_DISPATCH(fill_block)(element_at(operand, data, (row + r) * operand.row_step), own(i) + r * each, each);
       }
     }
-    float* out_floats = elements<float>(args.out[0]) + at;
+    float* out_floats = plan.pattern.out == DType::f32 ? elements<float>(args.out[0]) + at : nullptr;
     const int result = plan.program.result;
     for (std::size_t n = 0; n < plan.program.ops.size(); ++n) {
       const ExprOp& op = plan.program.ops[n];
       const auto read = [&](int r) { return r < 0 ? nullptr : registers[static_cast<std::size_t>(r)]; };
       // The last operation makes the result: it may go straight to the output.
-      float* dst = n + 1 == plan.program.ops.size() && op.dst == result && !plan.pattern.out_bool ? out_floats : own(op.dst);
+      float* dst = n + 1 == plan.program.ops.size() && op.dst == result && out_floats != nullptr ? out_floats : own(op.dst);
       HWY_DYNAMIC_DISPATCH(run_block)({op.op, read(op.a), read(op.b), read(op.c), dst}, count);
     }
     const float* from = registers[static_cast<std::size_t>(result)];
-    if (plan.pattern.out_bool) HWY_DYNAMIC_DISPATCH(floats_to_truth)(from, elements<std::uint8_t>(args.out[0]) + at, count);
-    else if (plan.program.ops.empty()) std::memmove(out_floats, from, static_cast<std::size_t>(count) * sizeof(float));
+    if (out_floats == nullptr || plan.program.ops.empty()) store(plan.pattern.out, from, args.out[0], at, count);
   }
 
   void rows(std::int64_t from, std::int64_t to) {
@@ -343,9 +396,26 @@ PreparedKernel prepare(const CallSpec& call) {
   };
 }
 
+// A cast between f32 and the halves is the expression x0.
+CallSpec as_expression(CallSpec call) {
+  call.attrs = Attrs{{"expr", "x0"}};
+  return call;
+}
+bool supports_cast(const CallSpec& call) {
+  if (!takes(call, 1, 1) || call.in[0].dtype == DType::b8 || call.out[0].dtype == DType::b8) return false;
+  return supports(as_expression(call));
+}
+
 }  // namespace
 
 std::vector<KernelRow> hwy_pointwise_rows() {
+  KernelRow cast;
+  cast.name = "hwy.cast";
+  cast.op = "cast";
+  cast.rank = 10;
+  cast.supports = supports_cast;
+  cast.workspace = [](const CallSpec& call) { return workspace(as_expression(call)); };
+  cast.prepare = [](const CallSpec& call) { return prepare(as_expression(call)); };
   KernelRow row;
   row.name = "hwy.pointwise";
   row.op = "pointwise";
@@ -353,7 +423,7 @@ std::vector<KernelRow> hwy_pointwise_rows() {
   row.supports = supports;
   row.workspace = workspace;
   row.prepare = prepare;
-  return {row};
+  return {row, cast};
 }
 
 }  // namespace karez::kernels

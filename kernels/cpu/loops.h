@@ -73,6 +73,6 @@ template <class Body> void for_each_element(const Loops& loops, Body&& body) {
 }
 
 // What sums of T are kept in: doubles for floats, unsigned words for integers (which wrap, as theirs do).
-template <class T> using Wide = std::conditional_t<std::is_floating_point_v<T>, double, std::uint64_t>;
+template <class T> using Wide = std::conditional_t<std::is_integral_v<T>, std::uint64_t, double>;
 
 }  // namespace karez::kernels

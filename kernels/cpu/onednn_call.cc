@@ -45,11 +45,23 @@ void OneDnnCall::add(const dnnl::primitive& primitive, const dnnl::memory::desc&
   steps_.push_back(std::move(step));
 }
 
+namespace {
+
+// In place, and as `max(x, 0)` has it: NaN stays, and -0 becomes 0.
+void relu_of_bf16(std::int64_t begin, std::int64_t end, const void* const*, const std::uint8_t*, void* y) {
+  auto* bits = static_cast<std::uint16_t*>(y);
+  for (std::int64_t i = begin; i < end; ++i) bits[i] = bits[i] >= 0x8000 && bits[i] <= 0xFF80 ? std::uint16_t{0} : bits[i];
+}
+
+}  // namespace
+
 void OneDnnCall::relu_behind(const View& y) {
+  relu_count_ = y.count();
+  if (y.dtype == DType::bf16) relu_ = relu_of_bf16;
+  if (relu_ != nullptr) return;
   for (const GeneratedPointwise& row : generated_pointwise())
     if (std::string_view(row.expr) == "max(x0, 0)") relu_ = row.run;
   require(relu_ != nullptr, "the generated pointwise kernels lack ReLU");
-  relu_count_ = y.count();
 }
 
 void OneDnnCall::run(const KernelArgs& args) {
@@ -72,6 +84,15 @@ void OneDnnCall::run(const KernelArgs& args) {
   parallel_for(team_, relu_count_, grain, [&](std::int64_t begin, std::int64_t end, int) { relu_(begin, end, &y, &dense, y); });
 }
 
+dnnl::memory::data_type onednn_type(DType dtype) {
+  require(dtype == DType::f32 || dtype == DType::bf16, "oneDNN gets no ", dtype);
+  return dtype == DType::f32 ? dnnl::memory::data_type::f32 : dnnl::memory::data_type::bf16;
+}
+
+bool onednn_multiplies(const View& a, const View& b, const View& y) {
+  return a.dtype == b.dtype && (a.dtype == DType::f32 || a.dtype == DType::bf16) && (y.dtype == DType::f32 || y.dtype == a.dtype);
+}
+
 dnnl::memory::desc onednn_desc(const View& view) {
   dnnl::memory::dims strides = view.strides;
   std::int64_t beyond = 1;  // a stride that clears every other dimension: what an outermost one has
@@ -81,7 +102,7 @@ dnnl::memory::desc onednn_desc(const View& view) {
     if (view.shape[d] == 1) strides[d] = d + 1 == strides.size() || !unit ? 1 : beyond;
     unit = unit || strides[d] == 1;
   }
-  return {view.shape, dnnl::memory::data_type::f32, strides};
+  return {view.shape, onednn_type(view.dtype), strides};
 }
 
 }  // namespace karez::kernels

@@ -91,6 +91,10 @@ bool onednn_conv2d_grad_weight(OneDnnCall& plan, const CallSpec& call, std::stri
 bool onednn_avg_pool(OneDnnCall& plan, const CallSpec& call, std::string& implementation);
 bool onednn_avg_pool_grad(OneDnnCall& plan, const CallSpec& call, std::string& implementation);
 
+dnnl::memory::data_type onednn_type(DType dtype);  // f32 or bf16
+// Whether it has products of these types: f32 of f32, and of bf16 a bf16 or an f32.
+bool onednn_multiplies(const View& a, const View& b, const View& y);
+
 // Strides as oneDNN wants them: those of dimensions of size one, which mean nothing, made to fit the others.
 dnnl::memory::desc onednn_desc(const View& view);
 

@@ -19,15 +19,15 @@ memory::dims pair_of(const Attrs& attrs, const char* name, std::int64_t otherwis
 
 std::optional<Convolution> convolution_of(const Attrs& attrs, const View& x, const View& w, const View& y) {
   for (const View* view : {&x, &w, &y})
-    if (view->rank() != 4 || view->dtype != DType::f32) return std::nullopt;
+    if (view->rank() != 4 || (view->dtype != DType::f32 && view->dtype != DType::bf16)) return std::nullopt;
   for (const View* view : {&x, &y})
     if (!same_order(view->shape, view->strides, channels_last(view->shape))) return std::nullopt;
   if (!is_dense(w.shape, w.strides)) return std::nullopt;
   Convolution out;
-  out.x = memory::desc(x.shape, memory::data_type::f32, memory::format_tag::nhwc);
-  out.y = memory::desc(y.shape, memory::data_type::f32, memory::format_tag::nhwc);
+  out.x = memory::desc(x.shape, onednn_type(x.dtype), memory::format_tag::nhwc);
+  out.y = memory::desc(y.shape, onednn_type(y.dtype), memory::format_tag::nhwc);
   out.w = onednn_desc(w);
-  out.w_any = memory::desc(w.shape, memory::data_type::f32, memory::format_tag::any);
+  out.w_any = memory::desc(w.shape, onednn_type(w.dtype), memory::format_tag::any);
   out.stride = pair_of(attrs, "stride", 1);
   out.padding = pair_of(attrs, "padding", 0);
   out.dilation = pair_of(attrs, "dilation", 1);
@@ -49,6 +49,7 @@ dnnl::convolution_forward::primitive_desc forward_of(const OneDnnCall& plan, con
 bool onednn_conv2d(OneDnnCall& plan, const CallSpec& call, std::string& implementation) {
   const bool bias = call.attrs.flag("bias", false);
   if (call.in.size() != (bias ? 3u : 2u) || call.out.size() != 1) return false;
+  if (!onednn_multiplies(call.in[0], call.in[1], call.out[0])) return false;
   const auto c = convolution_of(call.attrs, call.in[0], call.in[1], call.out[0]);
   if (!c) return false;
   const bool relu = call.attrs.flag("relu", false);
@@ -72,6 +73,7 @@ bool onednn_conv2d(OneDnnCall& plan, const CallSpec& call, std::string& implemen
 
 bool onednn_conv2d_grad_input(OneDnnCall& plan, const CallSpec& call, std::string& implementation) {
   if (call.in.size() != 2 || call.out.size() != 1) return false;
+  if (!onednn_multiplies(call.in[0], call.in[1], call.out[0])) return false;
   const auto c = convolution_of(call.attrs, call.out[0], call.in[1], call.in[0]);
   if (!c) return false;
   const auto hint = forward_of(plan, *c, nullptr);
@@ -86,6 +88,7 @@ bool onednn_conv2d_grad_input(OneDnnCall& plan, const CallSpec& call, std::strin
 
 bool onednn_conv2d_grad_weight(OneDnnCall& plan, const CallSpec& call, std::string& implementation) {
   if (call.in.size() != 2 || call.out.size() != 1) return false;
+  if (!onednn_multiplies(call.in[0], call.in[1], call.out[0])) return false;
   const auto c = convolution_of(call.attrs, call.in[0], call.out[0], call.in[1]);
   if (!c) return false;
   const auto hint = forward_of(plan, *c, nullptr);

@@ -10,12 +10,11 @@ namespace karez::kernels {
 bool onednn_matmul(OneDnnCall& plan, const CallSpec& call, std::string& implementation) {
   const bool bias = call.attrs.flag("bias", false);
   if (call.in.size() != (bias ? 3u : 2u) || call.out.size() != 1) return false;
-  for (const View& view : call.in)
-    if (view.dtype != DType::f32) return false;
+  if (!onednn_multiplies(call.in[0], call.in[1], call.out[0])) return false;
   View y = call.out[0];
   bool exchanged = false;
   const int rank = y.rank();
-  if (y.dtype != DType::f32 || rank < 2 || call.in[0].rank() != rank || call.in[1].rank() != rank) return false;
+  if (rank < 2 || call.in[0].rank() != rank || call.in[1].rank() != rank) return false;
 
   View a = call.in[0], b = call.in[1];
   for (auto [view, name] : {std::pair{&a, "transpose_a"}, std::pair{&b, "transpose_b"}}) {
@@ -43,7 +42,7 @@ bool onednn_matmul(OneDnnCall& plan, const CallSpec& call, std::string& implemen
   dnnl::memory::desc bias_desc;
   if (bias) {
     const View& v = call.in[2];
-    if (v.rank() != 1 || v.shape[0] != y.shape.back() || (v.shape[0] > 1 && v.strides[0] != 1)) return false;
+    if (v.dtype != DType::f32 || v.rank() != 1 || v.shape[0] != y.shape.back() || (v.shape[0] > 1 && v.strides[0] != 1)) return false;
     Shape shape(static_cast<std::size_t>(rank), 1);
     shape.back() = v.shape[0];
     bias_desc = onednn_desc(View(DType::f32, shape));

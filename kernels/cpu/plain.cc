@@ -35,6 +35,10 @@ bool all_dtype(const std::vector<View>& views, DType dtype) {
   return std::all_of(views.begin(), views.end(), [&](const View& view) { return view.dtype == dtype; });
 }
 
+bool product_types(const View& a, const View& b, const View& y) {
+  return a.dtype == b.dtype && a.dtype != DType::b8 && (y.dtype == a.dtype || (is_half(a.dtype) && y.dtype == DType::f32));
+}
+
 void require_fit(bool ok, const CallSpec& call, std::string_view what) {
   if (!ok) fail(ErrorKind::shape, call.op, ": ", what, " in ", print(call));
 }

@@ -3,6 +3,7 @@
 
 #include <initializer_list>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/kernel.h"
@@ -30,10 +31,15 @@ bool all_dtype(const std::vector<View>& views, DType dtype);
 // A misfit that `supports` does not look for (the compiler inferred the shapes): an error that shows the call.
 void require_fit(bool ok, const CallSpec& call, std::string_view what);
 
-// with_float(dtype, [&]<class T>() { ... }): as with_type, for f32 and f64.
+// with_float(dtype, [&]<class T>() { ... }): as with_type, for floats.
 template <class Body> decltype(auto) with_float(DType dtype, Body&& body) {
-  require(ErrorKind::type, is_float(dtype), "a kernel for f32 and f64 got ", dtype);
-  return dtype == DType::f32 ? body.template operator()<float>() : body.template operator()<double>();
+  switch (dtype) {
+    case DType::f32: return body.template operator()<float>();
+    case DType::f64: return body.template operator()<double>();
+    case DType::bf16: return body.template operator()<tensor::Bf16>();
+    case DType::f16: return body.template operator()<tensor::F16>();
+    default: fail(ErrorKind::type, "a kernel for floats got ", dtype);
+  }
 }
 // with_number(dtype, ...): all but bool.
 template <class Body> decltype(auto) with_number(DType dtype, Body&& body) {
@@ -42,6 +48,18 @@ template <class Body> decltype(auto) with_number(DType dtype, Body&& body) {
     case DType::i64: return body.template operator()<std::int64_t>();
     default: return with_float(dtype, std::forward<Body>(body));
   }
+}
+
+// Types of a product: one for all, or of halves an f32. A bias is of the result's type, of halves an f32.
+bool product_types(const View& a, const View& b, const View& y);
+template <class T> using Bias = std::conditional_t<tensor::is_half_type<T>, float, T>;
+// with_product(operands, result, [&]<class T, class Y>() { ... }).
+template <class Body> decltype(auto) with_product(DType operands, DType result, Body&& body) {
+  return with_number(operands, [&]<class T>() {
+    if constexpr (tensor::is_half_type<T>)
+      if (result == DType::f32) return body.template operator()<T, float>();
+    return body.template operator()<T, T>();
+  });
 }
 
 template <class T> T* elements(std::byte* bytes) { return reinterpret_cast<T*>(bytes); }

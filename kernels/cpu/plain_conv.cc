@@ -37,23 +37,23 @@ PreparedKernel forward(const CallSpec& call) {
   if (bias) require_fit(call.in[2].shape == Shape{conv.w.shape[0]}, call, "the bias is not [o]");
   const std::int64_t bias_step = bias ? call.in[2].strides[0] : 0;
   const Steps xs = steps(conv.x), ws = steps(conv.w), ys = steps(conv.y);
-  return with_float(conv.y.dtype, [&]<class T>() -> PreparedKernel {
+  return with_product(conv.x.dtype, conv.y.dtype, [&]<class T, class Y>() -> PreparedKernel {
     return [=](const KernelArgs& args) {
       const T *x = elements<T>(args.in[0]), *w = elements<T>(args.in[1]);
-      T* y = elements<T>(args.out[0]);
+      Y* y = elements<Y>(args.out[0]);
       const std::int64_t channels = conv.x.shape[1], height = conv.x.shape[2], width = conv.x.shape[3];
       for (std::int64_t n = 0; n < conv.y.shape[0]; ++n)
         for (std::int64_t p = 0; p < conv.y.shape[2]; ++p)
           for (std::int64_t q = 0; q < conv.y.shape[3]; ++q)
             for (std::int64_t o = 0; o < conv.y.shape[1]; ++o) {
-              double sum = bias ? static_cast<double>(elements<T>(args.in[2])[o * bias_step]) : 0;
+              double sum = bias ? static_cast<double>(elements<Bias<T>>(args.in[2])[o * bias_step]) : 0;
               for (std::int64_t r = 0; r < conv.w.shape[2]; ++r)
                 for (std::int64_t s = 0; s < conv.w.shape[3]; ++s) {
                   const std::int64_t h = conv.window.row(p, r), v = conv.window.column(q, s);
                   if (h < 0 || h >= height || v < 0 || v >= width) continue;
                   sum += dot(x + n * xs.n + h * xs.h + v * xs.w, xs.c, w + o * ws.n + r * ws.h + s * ws.w, ws.c, channels);
                 }
-              y[n * ys.n + o * ys.c + p * ys.h + q * ys.w] = static_cast<T>(relu ? larger(sum, 0.0) : sum);
+              y[n * ys.n + o * ys.c + p * ys.h + q * ys.w] = static_cast<Y>(relu ? larger(sum, 0.0) : sum);
             }
     };
   });
@@ -63,10 +63,10 @@ PreparedKernel forward(const CallSpec& call) {
 PreparedKernel grad_input(const CallSpec& call) {
   const Conv conv = conv_of(call, call.out[0], call.in[1], call.in[0]);
   const Steps xs = steps(conv.x), ws = steps(conv.w), ys = steps(conv.y);
-  return with_float(conv.x.dtype, [&]<class T>() -> PreparedKernel {
+  return with_product(conv.y.dtype, conv.x.dtype, [&]<class T, class Y>() -> PreparedKernel {
     return [=](const KernelArgs& args) {
       const T *dy = elements<T>(args.in[0]), *w = elements<T>(args.in[1]);
-      T* dx = elements<T>(args.out[0]);
+      Y* dx = elements<Y>(args.out[0]);
       const std::int64_t outputs = conv.y.shape[1], rows = conv.y.shape[2], columns = conv.y.shape[3];
       for (std::int64_t n = 0; n < conv.x.shape[0]; ++n)
         for (std::int64_t h = 0; h < conv.x.shape[2]; ++h)
@@ -79,7 +79,7 @@ PreparedKernel grad_input(const CallSpec& call) {
                   if (p < 0 || p >= rows || q < 0 || q >= columns) continue;
                   sum += dot(dy + n * ys.n + p * ys.h + q * ys.w, ys.c, w + c * ws.c + r * ws.h + s * ws.w, ws.n, outputs);
                 }
-              dx[n * xs.n + c * xs.c + h * xs.h + v * xs.w] = static_cast<T>(sum);
+              dx[n * xs.n + c * xs.c + h * xs.h + v * xs.w] = static_cast<Y>(sum);
             }
     };
   });
@@ -89,10 +89,10 @@ PreparedKernel grad_input(const CallSpec& call) {
 PreparedKernel grad_weight(const CallSpec& call) {
   const Conv conv = conv_of(call, call.in[0], call.out[0], call.in[1]);
   const Steps xs = steps(conv.x), ws = steps(conv.w), ys = steps(conv.y);
-  return with_float(conv.x.dtype, [&]<class T>() -> PreparedKernel {
+  return with_product(conv.x.dtype, conv.w.dtype, [&]<class T, class Y>() -> PreparedKernel {
     return [=](const KernelArgs& args) {
       const T *x = elements<T>(args.in[0]), *dy = elements<T>(args.in[1]);
-      T* dw = elements<T>(args.out[0]);
+      Y* dw = elements<Y>(args.out[0]);
       const std::int64_t height = conv.x.shape[2], width = conv.x.shape[3];
       for (std::int64_t o = 0; o < conv.w.shape[0]; ++o)
         for (std::int64_t r = 0; r < conv.w.shape[2]; ++r)
@@ -107,14 +107,15 @@ PreparedKernel grad_weight(const CallSpec& call) {
                     sum += static_cast<double>(dy[n * ys.n + o * ys.c + p * ys.h + q * ys.w]) *
                            static_cast<double>(x[n * xs.n + c * xs.c + h * xs.h + v * xs.w]);
                   }
-              dw[o * ws.n + c * ws.c + r * ws.h + s * ws.w] = static_cast<T>(sum);
+              dw[o * ws.n + c * ws.c + r * ws.h + s * ws.w] = static_cast<Y>(sum);
             }
     };
   });
 }
 
 bool floats(const CallSpec& call, int inputs) {
-  return takes(call, inputs, 1) && is_float(call.out[0].dtype) && all_dtype(call.in, call.out[0].dtype);
+  if (!takes(call, inputs, 1) || !is_float(call.in[0].dtype) || !product_types(call.in[0], call.in[1], call.out[0])) return false;
+  return inputs < 3 || call.in[2].dtype == (is_half(call.in[0].dtype) ? DType::f32 : call.in[0].dtype);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Matrix products by three loops: y[b, m, n] = sum over k of a[b, m, k] b[b, k, n], with optional bias [n] and ReLU.
+// Matrix products by three loops: y[b, m, n] = sum over k of a[b, m, k] b[b, k, n], with optional bias [n] and ReLU. Of halves y may be an f32, and
+// the bias is one.
 #include "kernels/cpu/loops.h"
 #include "kernels/cpu/plain.h"
 
@@ -7,7 +8,8 @@ namespace {
 
 bool supports(const CallSpec& call) {
   const bool bias = call.attrs.flag("bias", false);
-  return takes(call, bias ? 3 : 2, 1) && call.out[0].dtype != DType::b8 && all_dtype(call.in, call.out[0].dtype) && call.in[0].rank() >= 2;
+  if (!takes(call, bias ? 3 : 2, 1) || !product_types(call.in[0], call.in[1], call.out[0]) || call.in[0].rank() < 2) return false;
+  return !bias || call.in[2].dtype == (is_half(call.in[0].dtype) ? DType::f32 : call.in[0].dtype);
 }
 
 // The last two dimensions of an operand, as rows and columns after its transpose attribute.
@@ -33,13 +35,13 @@ PreparedKernel prepare(const CallSpec& call) {
   const std::int64_t bias_step = bias ? call.in[2].strides[0] : 0;
   const Loops batch = loops_over(lead(y.shape), {lead(y.strides), lead(a.strides), lead(b.strides)}, Order::logical);
 
-  return with_number(y.dtype, [&]<class T>() -> PreparedKernel {
+  return with_product(a.dtype, y.dtype, [&]<class T, class Y>() -> PreparedKernel {
     return [=](const KernelArgs& args) {
       constexpr std::int64_t width = 64;  // columns of one row summed side by side, so that a row-major right side is read along its rows
       for_each_element(batch, [&](const auto& at) {
-        T* y = elements<T>(args.out[0]) + at[0];
+        Y* y = elements<Y>(args.out[0]) + at[0];
         const T *a = elements<T>(args.in[0]) + at[1], *b = elements<T>(args.in[1]) + at[2];
-        const T* add = bias ? elements<T>(args.in[2]) : nullptr;
+        const Bias<T>* add = bias ? elements<Bias<T>>(args.in[2]) : nullptr;
         for (std::int64_t m = 0; m < out.rows; ++m)
           for (std::int64_t n0 = 0; n0 < out.columns; n0 += width) {
             const std::int64_t n1 = std::min(out.columns, n0 + width);
@@ -51,8 +53,8 @@ PreparedKernel prepare(const CallSpec& call) {
             }
             for (std::int64_t n = n0; n < n1; ++n) {
               if (add) sum[n - n0] += static_cast<Wide<T>>(add[n * bias_step]);
-              const T value = static_cast<T>(sum[n - n0]);
-              y[m * out.row_step + n * out.column_step] = relu ? larger<T>(value, 0) : value;
+              const Y value = static_cast<Y>(sum[n - n0]);
+              y[m * out.row_step + n * out.column_step] = relu ? larger<Y>(value, static_cast<Y>(0)) : value;
             }
           }
       });

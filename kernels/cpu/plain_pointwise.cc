@@ -144,7 +144,9 @@ PreparedKernel pointwise(const CallSpec& call) {
 
 // To bool: not zero. Float to integer: towards zero, what does not fit becomes the nearest that does, NaN becomes 0.
 template <class To, class From> To convert(From x) {
-  if constexpr (std::is_same_v<To, bool>) {
+  if constexpr (tensor::is_half_type<From>) {
+    return convert<To>(static_cast<float>(x));
+  } else if constexpr (std::is_same_v<To, bool>) {
     return x != 0;
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     if (x != x) return 0;

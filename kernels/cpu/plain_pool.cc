@@ -58,7 +58,8 @@ PreparedKernel max_pool(const CallSpec& call) {
             first = false;
           }
         for (std::int64_t c = 0; first && c < to.c; ++c) {
-          y[c * to.c_step] = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
+          y[c * to.c_step] =
+              std::numeric_limits<T>::has_infinity ? static_cast<T>(-std::numeric_limits<T>::infinity()) : std::numeric_limits<T>::lowest();
           index[c * where.c_step] = -1;
         }
       });

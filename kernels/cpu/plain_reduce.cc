@@ -37,7 +37,8 @@ template <class T> struct Sum {
 };
 template <class T> struct Max {
   using Kept = T;
-  static constexpr T identity = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
+  static constexpr T identity =
+      std::numeric_limits<T>::has_infinity ? static_cast<T>(-std::numeric_limits<T>::infinity()) : std::numeric_limits<T>::lowest();
   static T step(T best, T x) { return larger(best, x); }
 };
 template <class T> struct Min {

@@ -83,7 +83,7 @@ PreparedKernel random_uniform(const CallSpec& call) {
       for_each_element(loops, [&](const auto& at) {
         const std::uint32_t word = philox_word(seed, stream, static_cast<std::uint64_t>(first + at[1]));
         if constexpr (std::is_same_v<T, float>) out[at[0]] = unit_float(word);
-        else out[at[0]] = unit_double(word);
+        else out[at[0]] = static_cast<T>(unit_double(word));
       });
     };
   });

@@ -45,6 +45,32 @@ bool SegmentCalls::absorb(std::size_t i, LocalCall& reader, LocalCall changed) {
   return true;
 }
 
+bool SegmentCalls::read_through(std::size_t i, bool (*may)(const LocalCall&)) {
+  const LocalId out = calls_[i].out[0], in = calls_[i].in[0];
+  const auto users = users_.find(root(out));
+  if (users == users_.end() || crosses_[root(out)] || values_[root(out)].variable >= 0) return false;
+  std::vector<std::pair<std::size_t, LocalCall>> changed;
+  for (std::size_t user : users->second) {
+    if (!changed.empty() && changed.back().first == user) continue;  // which reads it twice
+    LocalCall call = calls_[user];
+    if (!may(call) || overwritten_between(i, calls_[user])) return false;
+    for (std::size_t k = 0; k < call.in.size(); ++k) {
+      if (root(call.in[k]) != root(out)) continue;
+      if (call.in[k] != out || view(out).strides != view(in).strides) return false;
+      call.in[k] = in;
+      call.spec.in[k].dtype = view(in).dtype;
+    }
+    const auto choice = catalog_.find(call.spec);
+    if (!choice || choice->kernel != call.kernel) return false;
+    call.workspace = choice->workspace;
+    changed.emplace_back(user, std::move(call));
+  }
+  for (auto& [user, call] : changed) calls_[user] = std::move(call);
+  drop(i);
+  count_uses();
+  return true;
+}
+
 // An update in place of what the call reads may stand between it and its reader: then it must stay before it.
 bool SegmentCalls::overwritten_between(std::size_t i, const LocalCall& reader) const {
   for (std::size_t k = i + 1; &calls_[k] != &reader; ++k)

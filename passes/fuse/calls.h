@@ -35,6 +35,9 @@ class SegmentCalls {
   // Gives call number `i`, changed so, the place and result of its reader, if the same kernel runs it.
   bool absorb(std::size_t i, LocalCall& reader, LocalCall changed);
 
+  // Makes all readers of call number `i`, if `may` holds of each, read its operand instead; it goes then.
+  bool read_through(std::size_t i, bool (*may)(const LocalCall&));
+
   void count_uses();  // after calls have changed
 
  private:

@@ -10,6 +10,8 @@ namespace karez::passes {
 // Each goes over one actor's calls and says how often it fired.
 int fuse_bias(SegmentCalls& segment);
 int fuse_relu(SegmentCalls& segment);
+int fuse_cast_behind(SegmentCalls& segment);
+int fuse_cast_before(SegmentCalls& segment);
 int merge_updates(SegmentCalls& segment);
 
 struct FuseRule {

@@ -6,7 +6,7 @@ from .errors import (
     NameError, PeerError as PeerError, ShapeError as ShapeError, TypeError as TypeError, UserError as UserError,
 )
 from ._core import __version__ as __version__
-from .dtypes import bool_ as bool_, dtype as dtype, float32 as float32, float64 as float64, int32 as int32, int64 as int64
+from .dtypes import bfloat16 as bfloat16, bool_ as bool_, dtype as dtype, float16 as float16, float32 as float32, float64 as float64, int32 as int32, int64 as int64
 from .functions import *
 from .pointwise import *
 from .rearranging import *

@@ -24,30 +24,31 @@ from .worlds import Mesh, check_fork
 @overload
 def compile(function: Callable[..., Any]) -> Compiled: ...
 @overload
-def compile(*, mesh: Any = ..., rules: Any = ..., placements: Any = ..., microbatches: int = ..., remat: Any = ..., check_nan: bool = ..., keep: int = ...,
+def compile(*, mesh: Any = ..., rules: Any = ..., placements: Any = ..., microbatches: int = ..., remat: Any = ..., check_nan: bool = ..., amp: Optional[str] = ..., keep: int = ...,
             name: Optional[str] = ..., off: Any = ...) -> Callable[[Callable[..., Any]], Compiled]: ...
 @overload
 def compile(function: Callable[..., Any], *, mesh: Any = ..., rules: Any = ..., placements: Any = ..., microbatches: int = ..., remat: Any = ...,
-            check_nan: bool = ..., keep: int = ..., name: Optional[str] = ..., off: Any = ...) -> Compiled: ...
+            check_nan: bool = ..., amp: Optional[str] = ..., keep: int = ..., name: Optional[str] = ..., off: Any = ...) -> Compiled: ...
 def compile(function: Any = None, *, mesh: Any = None, rules: Any = None, placements: Any = None, microbatches: int = 1, remat: Any = (),
-            check_nan: bool = False, keep: int = 16, name: Optional[str] = None, off: Any = ()) -> Any:
+            check_nan: bool = False, amp: Optional[str] = None, keep: int = 16, name: Optional[str] = None, off: Any = ()) -> Any:
     """The function, traced and planned once for each signature of its arguments, and run by actors; also a decorator.
 
     mesh: a Mesh, or "data=2,model=2"; one device if there is none.
     rules: how parameters lie, by glob over their paths: {"fc*.weight": P("model", None)}, by dimensions, or [S(0), B], by axes of the mesh.
     placements: parts of the model on meshes of their own or stages: {"block0": 0, "block1": 1}.
     microbatches: in how many parts the batch passes; remat: modules whose values are computed again for the gradient, by glob.
+    amp: mixed precision, "bf16" or "f16": products take operands of that type, parameters, sums, norms and losses stay float32; "f16" scales the loss.
     check_nan: the first result that is none fails the call. keep: how many signatures are kept.
 
     Arguments are NumPy arrays, numbers and what compiled functions returned, also in tuples, lists and dicts; flags and strings are part of the program.
     """
     if function is None:
         return lambda f: compile(f, mesh=mesh, rules=rules, placements=placements, microbatches=microbatches, remat=remat, check_nan=check_nan,
-                                 keep=keep, name=name, off=off)
+                                 amp=amp, keep=keep, name=name, off=off)
     if not callable(function):
         raise UserError(f"compile takes a function, not {type(function).__name__}")
     options = {"placements": dict(placements or {}), "microbatches": microbatches, "remat": [remat] if isinstance(remat, str) else list(remat),
-               "check_nan": check_nan, "keep": keep, "off": list(off)}
+               "check_nan": check_nan, "amp": amp or "", "keep": keep, "off": list(off)}
     return Compiled(function, mesh, dict(rules or {}), name, options)
 
 

@@ -1,4 +1,4 @@
-"""The dtypes: kz.float32, float64, int32, int64 and bool_."""
+"""The dtypes: kz.float32, float64, bfloat16, float16, int32, int64 and bool_."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ class dtype:
 
     @property
     def is_floating_point(self) -> Any:
-        """Whether it is one of float32 and float64."""
-        return self.name.startswith("float")
+        """Whether it is one of float32, float64, bfloat16 and float16."""
+        return "float" in self.name
 
 
 float32, float64 = dtype("float32", "f32"), dtype("float64", "f64")
+bfloat16, float16 = dtype("bfloat16", "bf16"), dtype("float16", "f16")
 int32, int64 = dtype("int32", "i32"), dtype("int64", "i64")
 bool_ = dtype("bool", "bool")
-by_short = {one.short: one for one in (float32, float64, int32, int64, bool_)}
+by_short = {one.short: one for one in (float32, float64, bfloat16, float16, int32, int64, bool_)}

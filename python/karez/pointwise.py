@@ -55,7 +55,7 @@ def expression(text: str, input: Operand, slope: str = "") -> Tensor:
 def floating(value: Operand) -> Tensor:
     """The value as a tensor of floats: integers become float32, as PyTorch has it."""
     tensor = tensor_of(value)
-    return tensor if tensor._dtype in ("f32", "f64") else _core.cast(tensor, float32)
+    return tensor if tensor.dtype.is_floating_point else _core.cast(tensor, float32)
 
 
 def tensor_of(value: Operand) -> Tensor:

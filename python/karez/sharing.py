@@ -27,6 +27,8 @@ def from_dlpack(x: Any) -> Tensor:
     try:
         array = numpy.from_dlpack(x)
     except (RuntimeError, BufferError) as error:  # what NumPy has no dtype for
+        if "bfloat16" in str(getattr(x, "dtype", "")):
+            return _core.constant_of_dlpack(x.contiguous() if hasattr(x, "contiguous") else x)
         raise TypeError(f"from_dlpack: {error}{_at()}") from None
     return _core.taken(array)
 

@@ -9,7 +9,7 @@ import numpy
 
 from . import _core, functions, gradients, pointwise, products, rearranging, reductions, sharing
 from ._core import Tensor
-from .dtypes import bool_, by_short, dtype as DType, float32, float64, int32, int64
+from .dtypes import bfloat16, bool_, by_short, dtype as DType, float16, float32, float64, int32, int64
 from .errors import ShapeError, TypeError, UserError
 from .functions import _at
 from .indexing import getitem
@@ -19,6 +19,8 @@ from .worlds import check_fork
 def tensor(data: Any, dtype: Any = None) -> Tensor:
     """A tensor of numbers or a NumPy array, which is copied; in a compiled function a constant of it. Python's floats become float32."""
     array = numpy.asarray(data)
+    if dtype is bfloat16 or getattr(dtype, "name", dtype) == "bfloat16":
+        return functions.cast(_core.constant(array if array.dtype.name == "bfloat16" else array.astype(numpy.float64)), bfloat16)
     if dtype is not None:
         array = array.astype(dtype.name if isinstance(dtype, DType) else dtype)
     elif array.dtype == numpy.float64 and not isinstance(data, (numpy.ndarray, numpy.generic)):
@@ -38,6 +40,11 @@ def numpy_of(self) -> Any:
     return self._read()
 
 
+def _readable(self) -> Any:
+    """The tensor in a dtype that NumPy has."""
+    return functions.cast(self, float32) if self._dtype == "bf16" else self
+
+
 def _unknown(self, what: Any) -> Any:
     return UserError(f"{what} of {self._text()}, a value of the function that is being compiled: it has no value before the function runs. "
                      f"Return it, and read what the call gives{_at()}")
@@ -47,7 +54,7 @@ def item(self) -> Any:
     """The only element, as a number of Python's."""
     if self._kind == "traced":
         raise _unknown(self, "item()")
-    whole = self.numpy()
+    whole = _readable(self).numpy()
     if whole.size != 1:
         raise ShapeError(f"{self._text()} has {whole.size} elements; item() and float() read a single one{_at()}")
     return whole.item()
@@ -79,7 +86,7 @@ def _iter(self) -> Any:
 def _repr(self) -> Any:
     if self._kind != "array":
         return f"Tensor({self._text()})"
-    return f"Tensor({self._layout_text()}, {numpy.array2string(self.numpy(), separator=', ', prefix=' ' * 8, threshold=64)})"
+    return f"Tensor({self._layout_text()}, {numpy.array2string(_readable(self).numpy(), separator=', ', prefix=' ' * 8, threshold=64)})"
 
 
 def _reduce(self) -> Any:
@@ -103,10 +110,10 @@ def _methods() -> Any:
     for module in (pointwise, rearranging, products, reductions):
         named |= {name: getattr(module, name) for name in module.__all__ if name not in ("eye", "hstack", "vstack")}
     return named | {
-        "numpy": numpy_of, "item": item, "tolist": lambda self: self.numpy().tolist(), "reshape": _view, "view": _view, "to": _to, "type": _to,
+        "numpy": numpy_of, "item": item, "tolist": lambda self: _readable(self).numpy().tolist(), "reshape": _view, "view": _view, "to": _to, "type": _to,
         "transpose": f.swapaxes, "permute": lambda self, *dims: f.permute(self, f._sizes(dims)), "detach": f.stop_gradient,
         "expand": lambda self, *size: f.broadcast_to(self, [s if n == -1 else n for n, s in zip(f._sizes(size), (*[1] * (len(f._sizes(size)) - self.ndim), *self.shape))]),
-        "float": lambda self: f.cast(self, float32), "double": lambda self: f.cast(self, float64), "int": lambda self: f.cast(self, int32),
+        "float": lambda self: f.cast(self, float32), "half": lambda self: f.cast(self, float16), "bfloat16": lambda self: f.cast(self, bfloat16), "double": lambda self: f.cast(self, float64), "int": lambda self: f.cast(self, int32),
         "long": lambda self: f.cast(self, int64), "bool": lambda self: f.cast(self, bool_), "contiguous": lambda self: self,
         "dim": lambda self: self.ndim, "numel": lambda self: self.size(None), "backward": gradients.backward,
         "size": _size,

@@ -15,10 +15,12 @@ struct Named {
   std::string_view numpy;
 };
 constexpr Named names[] = {
-    {DType::f32, "float32"}, {DType::f64, "float64"}, {DType::i32, "int32"}, {DType::i64, "int64"}, {DType::b8, "bool"},
+    {DType::f32, "float32"}, {DType::f64, "float64"}, {DType::i32, "int32"},     {DType::i64, "int64"},
+    {DType::b8, "bool"},     {DType::f16, "float16"}, {DType::bf16, "bfloat16"},
 };
 
-constexpr std::string_view said = "; there are float32, float64, int32, int64 and bool: x.astype(...) makes one of these";
+constexpr std::string_view said =
+    "; there are float32, float64, float16, int32, int64 and bool, and bfloat16 of ml_dtypes or by DLPack: x.astype(...) makes one of these";
 
 DType from_dlpack(nb::dlpack::dtype dtype) {
   for (const Named& one : names)
@@ -76,7 +78,11 @@ TensorType type_of(const Numbers& given) { return {from_dlpack(given.dtype()), S
 }  // namespace
 
 nb::dlpack::dtype dlpack_of(DType dtype) {
-  return with_type(dtype, []<class T>() { return nb::dtype<T>(); });
+  if (is_half(dtype)) return {static_cast<std::uint8_t>(dtype == DType::f16 ? nb::dlpack::dtype_code::Float : nb::dlpack::dtype_code::Bfloat), 16, 1};
+  return with_type(dtype, []<class T>() {
+    if constexpr (tensor::is_half_type<T>) return nb::dlpack::dtype{};
+    else return nb::dtype<T>();
+  });
 }
 
 bool is_numpy(nb::handle object) {
@@ -100,8 +106,11 @@ DType dtype_of_object(nb::handle object) {
 
 HostArray host_array(nb::handle object) {
   using namespace nb::literals;
-  const Numbers given = numbers_of(nb::module_::import_("numpy").attr("asarray")(object, "order"_a = "C"));
-  HostArray out(type_of(given));
+  nb::object array = nb::module_::import_("numpy").attr("asarray")(object, "order"_a = "C");
+  const bool bf16 = nb::cast<std::string>(array.attr("dtype").attr("name")) == "bfloat16";  // of ml_dtypes
+  if (bf16) array = array.attr("view")("uint16");
+  const Numbers given = bf16 ? nb::cast<Numbers>(array) : numbers_of(array);
+  HostArray out(bf16 ? TensorType{DType::bf16, Shape(given.shape_ptr(), given.shape_ptr() + given.ndim())} : type_of(given));
   nb::gil_scoped_release released;
   std::memcpy(out.bytes(), given.data(), given.nbytes());
   return out;
@@ -117,7 +126,23 @@ HostArray taken_array(nb::handle object) {
   return HostArray(type_of(given), std::shared_ptr<std::byte[]>(bytes, [owner](std::byte*) { Dropped::drop(owner); }));
 }
 
+HostArray halves_of_dlpack(const nb::ndarray<nb::ro, nb::device::cpu, nb::c_contig>& given) {
+  HostArray out(TensorType{from_dlpack(given.dtype()), Shape(given.shape_ptr(), given.shape_ptr() + given.ndim())});
+  std::memcpy(out.bytes(), given.data(), given.nbytes());
+  return out;
+}
+
 nb::object numpy_array(HostArray array) {
+  if (array.dtype() == DType::bf16) {
+    PyObject* types = PyDict_GetItemString(PyImport_GetModuleDict(), "ml_dtypes");
+    if (types == nullptr)
+      base::fail(ErrorKind::type,
+                 "NumPy has no bfloat16: x.float().numpy() widens it, torch.from_dlpack(x) takes it as it is, and where ml_dtypes is ",
+                 "imported x.numpy() is an array of its bfloat16");
+    HostArray bits(TensorType{DType::f16, array.shape()});
+    std::memcpy(bits.bytes(), array.bytes(), static_cast<std::size_t>(array.type().bytes()));
+    return numpy_array(std::move(bits)).attr("view")(nb::handle(types).attr("bfloat16"));
+  }
   auto* owner = new HostArray(std::move(array));
   nb::capsule capsule(owner, [](void* bytes) noexcept { delete static_cast<HostArray*>(bytes); });
   std::vector<std::size_t> shape(owner->shape().begin(), owner->shape().end());

@@ -75,13 +75,14 @@ std::vector<PlacementRule> placements_from(const nb::list& rules) {
 
 Function make_function(const DeviceMesh& mesh, nb::object body, const std::string& name, const std::string& file, unsigned line,
                        const std::vector<std::pair<std::string, std::vector<std::string>>>& rules, const nb::list& placements,
-                       std::vector<std::string> remat, int microbatches, bool check_nan, std::vector<std::string> off, int keep) {
+                       std::vector<std::string> remat, int microbatches, bool check_nan, std::string amp, std::vector<std::string> off, int keep) {
   FunctionOptions options;
   for (const auto& [pattern, axes] : rules) options.rules.push_back({pattern, axes});
   options.placements = placements_from(placements);
   options.remat = std::move(remat);
   options.microbatches = microbatches;
   options.check_nan = check_nan;
+  options.amp = std::move(amp);
   options.name = name;
   options.off = std::move(off);
   options.keep = keep;
@@ -122,7 +123,7 @@ void init_compile(nb::module_& m) {
       "rows: of "
       "the whole; 0: every rank has as many as this one. A part of another size is an error that says which sizes it may have.");
   m.def("make_function", &make_function, "mesh"_a, "body"_a, "name"_a, "file"_a, "line"_a, "rules"_a, "placements"_a, "remat"_a, "microbatches"_a,
-        "check_nan"_a, "off"_a, "keep"_a);
+        "check_nan"_a, "amp"_a, "off"_a, "keep"_a);
   nb::class_<Held<Within>>(m, "Within", "Stamps a module's path on what is traced inside of `with`.")
       .def("__init__", [](Held<Within>* self, const std::string& path) { new (self) Held<Within>{std::make_unique<Within>(path, user_line())}; })
       .def("__enter__", [](Held<Within>&) {})

@@ -213,6 +213,13 @@ void init_shapes(nb::module_& m) {
       "taken", [](nb::handle array) { return tracing() ? Value(constant(host_array(array), user_line())) : Value(Tensor(taken_array(array))); },
       "array"_a);
   m.def(
+      "constant_of_dlpack",
+      [](const nb::ndarray<nb::ro, nb::device::cpu, nb::c_contig>& array) {
+        const HostArray halves = halves_of_dlpack(array);
+        return tracing() ? Value(constant(halves, user_line())) : Value(Tensor(halves));
+      },
+      "array"_a);
+  m.def(
       "with_layout", [](const Operand& input, const std::vector<std::string>& axes) { return Value(with_layout(input, axes)); }, "input"_a, "axes"_a);
 }
 

@@ -43,7 +43,8 @@ std::vector<Parameter> parameters_from(const std::vector<const Value*>& values);
 // NumPy's arrays and ours: whatever NumPy can make an array of is copied in; out of here an array owns its bytes.
 HostArray host_array(nb::handle array);
 HostArray taken_array(nb::handle array);  // the bytes of a NumPy array themselves, where they are dense and aligned; otherwise a copy
-nb::object numpy_array(HostArray array);
+nb::object numpy_array(HostArray array);  // of bfloat16 an error, unless ml_dtypes is imported
+HostArray halves_of_dlpack(const nb::ndarray<nb::ro, nb::device::cpu, nb::c_contig>& given);  // what NumPy cannot hold
 nb::dlpack::dtype dlpack_of(DType dtype);
 bool is_numpy(nb::handle object);  // an array or a scalar of NumPy's
 

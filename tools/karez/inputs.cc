@@ -39,7 +39,7 @@ HostArray drawn(const TensorType& type, std::uint64_t seed, std::string_view nam
     auto values = out.data<T>();
     for (std::size_t i = 0; i < values.size(); ++i) {
       const double unit = unit_double(philox_word(seed, stream, i));
-      if constexpr (std::is_floating_point_v<T>) values[i] = static_cast<T>(unit * most);
+      if constexpr (!std::is_integral_v<T>) values[i] = static_cast<T>(unit * most);
       else if constexpr (std::is_same_v<T, bool>) values[i] = integers > 1 && unit < 0.5;
       else values[i] = static_cast<T>(unit * static_cast<double>(integers));
     }
@@ -50,7 +50,7 @@ HostArray drawn(const TensorType& type, std::uint64_t seed, std::string_view nam
 HostArray filled(const TensorType& type, double number, const std::string& what) {
   HostArray out(type);
   with_type(type.dtype, [&]<class T>() {
-    if constexpr (!std::is_floating_point_v<T>)
+    if constexpr (std::is_integral_v<T>)
       require(ErrorKind::type,
               number == std::trunc(number) && number >= static_cast<double>(std::numeric_limits<T>::min()) &&
                   number < static_cast<double>(std::numeric_limits<T>::max()) + 1,
