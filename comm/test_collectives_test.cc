@@ -16,7 +16,7 @@ template <class T> T value_at(const std::vector<std::int64_t>& index, int member
   std::uint32_t word = philox_word(seed, static_cast<std::uint64_t>(member), element);
   if constexpr (std::is_same_v<T, bool>) return word % 2 == 1;
   if constexpr (std::is_floating_point_v<T>) return static_cast<T>(unit_double(word)) - static_cast<T>(0.5);
-  return static_cast<T>(word % 2001) - static_cast<T>(1000);
+  return static_cast<T>(static_cast<T>(word % 2001) - static_cast<T>(1000));
 }
 
 template <class T> T& at(Bytes& bytes, const View& view, const std::vector<std::int64_t>& index) {

@@ -35,8 +35,8 @@ TEST(Npy, AnArrayKeepsItsTypeShapeAndElements) {
 }
 
 TEST(Npy, EveryTypeHasItsName) {
-  const std::pair<const char*, DType> types[] = {
-      {"<f4", DType::f32}, {"<f8", DType::f64}, {"<i4", DType::i32}, {"<i8", DType::i64}, {"|b1", DType::b8}};
+  const std::pair<const char*, DType> types[] = {{"<f4", DType::f32}, {"<f8", DType::f64}, {"<i4", DType::i32},
+                                                 {"<i8", DType::i64}, {"|b1", DType::b8},  {"<f2", DType::f16}};
   for (const auto& [name, dtype] : types) {
     const std::string header = cat("{'descr': '", name, "', 'fortran_order': False, 'shape': (1,), }");
     EXPECT_EQ(parse_npy(npy(header, std::string(static_cast<std::size_t>(size_of(dtype)), '\1')), "a.npy").dtype(), dtype);
@@ -64,7 +64,7 @@ TEST(Npy, WhatIsWrongIsSaid) {
   EXPECT_EQ(error_of(npy(good, two + "x")), "a.npy: f32[2] takes 8 bytes, but the file has 9");
   EXPECT_EQ(error_of(npy(good, two.substr(1))), "a.npy: f32[2] takes 8 bytes, but the file has 7");
   EXPECT_EQ(error_of(npy("{'descr': '>f4', 'fortran_order': False, 'shape': (2,), }", two)),
-            "a.npy: elements of type '>f4'; there are <f4, <f8, <i4, <i8 and |b1");
+            "a.npy: elements of type '>f4'; there are <f2, <f4, <f8, <i4, <i8 and |b1");
   EXPECT_EQ(error_of(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-2,), }", two)),
             "a.npy: line 1, column 54: a size is below 0 at ',), }'");
   EXPECT_EQ(error_of(npy("{'descr': '<f4', 'fortran_order': 0, 'shape': (2,), }", two)),

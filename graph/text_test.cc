@@ -153,8 +153,8 @@ TEST(GraphText, BadTextIsRefusedWithItsPlace) {
             "graph: line 1, column 42: mesh: no axis is called 'modle'; mesh(data=2) has data at 'f32[4@modle] }'");
   EXPECT_EQ(error("graph main mesh(data=2) { %0 = input() : f32[4@data, 4@data] }"),
             "graph: line 1, column 42: the axis 'data' is used twice at 'f32[4@data, 4@data] }'");
-  EXPECT_EQ(error("graph main { %0 = input() : f16[4] }"),
-            "graph: line 1, column 29: no dtype is called 'f16'; there are f32, f64, i32, i64, bool at 'f16[4] }'");
+  EXPECT_EQ(error("graph main { %0 = input() : f8[4] }"),
+            "graph: line 1, column 29: no dtype is called 'f8'; there are f32, f64, i32, i64, bool, bf16, f16 at 'f8[4] }'");
   EXPECT_THAT(error("graph main { %0 = input() : f32[-4] }"), HasSubstr("column 33: a size is negative"));
   EXPECT_THAT(error("graph main { %0 = input() : f32[4; mean@x] }"), HasSubstr("column 36: expected sum, max or min"));
   EXPECT_THAT(error("graph main { %0 = input() : f32[4] on mesh3 }"), HasSubstr("column 29: there is no mesh3; the graph has 1"));

@@ -27,7 +27,7 @@ const Misfit misfits[] = {
     {"select", "bool[4], f32[4], i32[4]", "", "select: dtypes differ: f32[4] and i32[4]"},
     {"pointwise", "f32[4]", R"({expr="x0 + x1"})", "pointwise: x0 + x1 uses x1 but has 1 operands"},
     {"pointwise", "f32[4]", R"({dtype_out="bool", expr="x0 + 1"})", "pointwise: x0 + 1 gives f32, not bool"},
-    {"cast", "f32[4]", R"({to="f16"})", "no dtype is called 'f16'; there are f32, f64, i32, i64, bool"},
+    {"cast", "f32[4]", R"({to="f8"})", "no dtype is called 'f8'; there are f32, f64, i32, i64, bool, bf16, f16"},
     {"conv2d", "f32[8, 3, 6, 6], f32[4, 2, 3, 3]", "{padding=[0, 0], stride=[1, 1]}",
      "conv2d: channels differ: 3 and 2 (f32[8, 3, 6, 6] x f32[4, 2, 3, 3])"},
     {"conv2d", "f32[8, 3, 2, 6], f32[4, 3, 3, 3]", "{padding=[0, 0], stride=[1, 1]}",

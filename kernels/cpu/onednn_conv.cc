@@ -76,7 +76,9 @@ bool onednn_conv2d_grad_input(OneDnnCall& plan, const CallSpec& call, std::strin
   if (!onednn_multiplies(call.in[0], call.in[1], call.out[0])) return false;
   const auto c = convolution_of(call.attrs, call.out[0], call.in[1], call.in[0]);
   if (!c) return false;
-  const auto hint = forward_of(plan, *c, nullptr);
+  Convolution forward = *c;
+  forward.x = memory::desc(call.out[0].shape, onednn_type(call.in[1].dtype), memory::format_tag::nhwc);  // which a wide result is not of
+  const auto hint = forward_of(plan, forward, nullptr);
   const dnnl::convolution_backward_data::primitive_desc pd({direct, c->x, c->w_any, c->y, c->stride, c->dilation, c->padding, c->padding},
                                                            OneDnnCall::attributes(), plan.engine(), hint);
   implementation = pd.impl_info_str();
@@ -91,7 +93,9 @@ bool onednn_conv2d_grad_weight(OneDnnCall& plan, const CallSpec& call, std::stri
   if (!onednn_multiplies(call.in[0], call.in[1], call.out[0])) return false;
   const auto c = convolution_of(call.attrs, call.in[0], call.out[0], call.in[1]);
   if (!c) return false;
-  const auto hint = forward_of(plan, *c, nullptr);
+  Convolution forward = *c;
+  forward.w_any = memory::desc(call.out[0].shape, onednn_type(call.in[0].dtype), memory::format_tag::any);
+  const auto hint = forward_of(plan, forward, nullptr);
   const dnnl::convolution_backward_weights::primitive_desc pd({direct, c->x, c->w_any, c->y, c->stride, c->dilation, c->padding, c->padding},
                                                               OneDnnCall::attributes(), plan.engine(), hint);
   implementation = pd.impl_info_str();
