@@ -106,7 +106,7 @@ class PlanReader {
     Operand o;
     if (in_.accept("r")) {
       o.reg = RegisterId(small());
-      if (in_.peek("b") && !in_.peek("bool")) o.block = id<BlockId>("b");
+      if (in_.peek("b") && !in_.peek("bool") && !in_.peek("bf16")) o.block = id<BlockId>("b");
     } else if (!in_.accept("none")) {
       o.block = id<BlockId>("b");
     }
