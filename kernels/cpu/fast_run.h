@@ -107,6 +107,8 @@ inline std::vector<CallSpec> one_call_per_fast_row() {
           make("avg_pool_grad", {z}, {y}, back),
           make("pointwise", {all}, {all}, {{"expr", "max(x0, 0)"}}),
           make("pointwise", {all, View(DType::f32, all.shape, {1, 0})}, {all}, {{"expr", "exp(x0 - x1) * x0"}}),
+          make("cast", {all}, {View(DType::bf16, all.shape)}, {}),
+          make("cast", {View(DType::f16, all.shape)}, {all}, {}),
           make("reduce_sum", {all}, {f32({400})}, {{"axes", Ints{0}}}),
           make("reduce_max", {all}, {f32({300})}, {{"axes", Ints{1}}}),
           make("reduce_min", {all}, {scalar}, {{"axes", Ints{0, 1}}}),

@@ -154,7 +154,7 @@ _texts = {
     "tolist": "Its elements as nested lists of Python's numbers; waits.", "reshape": "The same elements in another shape; -1 is what is left over.",
     "view": "The same as reshape.", "to": "Its elements as another dtype.", "type": "The same as to.",
     "permute": "Its dimensions in the order named.", "expand": "Repeated along dimensions of size 1; -1 leaves one as it is.",
-    "float": "Its elements as float32.", "double": "Its elements as float64.", "int": "Its elements as int32.", "long": "Its elements as int64.",
+    "float": "Its elements as float32.", "double": "Its elements as float64.", "half": "Its elements as float16.", "bfloat16": "Its elements as bfloat16.", "int": "Its elements as int32.", "long": "Its elements as int64.",
     "bool": "Whether its elements are other than 0.", "contiguous": "The tensor itself: strides are the planner's.",
     "dim": "How many dimensions it has.", "numel": "How many elements it has.", "size": "Its shape, or how many elements it has along a dimension.",
     "ndim": "How many dimensions it has.", "dtype": "The dtype of its elements.", "grad": "None: gradients are a parameter's, in a compiled function.",
