@@ -1,6 +1,7 @@
 // How long does planning take, and does it grow in step with the program, and with the world?
 //
-//   bench_compile_time [--json FILE] [--long]     --long: also 10,000 nodes, which takes minutes
+//   bench_compile_time [--json FILE] [--long]     --long: also 10,000 and 100,000 nodes, which take minutes
+//   bench_compile_time MESH NODES                 one plan, the seconds of its passes
 //
 // A chain of small dense layers with Adam, of ever more nodes, through all passes for rank 0 of four devices, of which each is a rank: seconds of
 // each pass, and the exponent with which they grow from 100 nodes on (the slope of a line through the logarithms; target 1.1). Then one
@@ -127,6 +128,15 @@ double growth(const Planner& planner, const std::string& mesh, const std::vector
   return slope;
 }
 
+int one(const std::string& mesh, double nodes) {
+  const Planner planner;
+  const Took plan = took(planner, of_nodes(planner.ops, nodes), mesh, 1);
+  for (const passes::Pass& pass : passes::pipeline())
+    if (plan.passes.count(pass.name) > 0) std::printf("%-14s %10.4f\n", pass.name, plan.passes.at(pass.name));
+  std::printf("%s, %.0f nodes: %.4f s\n", mesh.c_str(), plan.nodes, plan.all);
+  return 0;
+}
+
 double read_back(const Planner& planner, const Graph& graph) {
   std::string folder = (std::filesystem::temp_directory_path() / "karez-compile-time-XXXXXX").string();
   require(::mkdtemp(folder.data()) != nullptr, "cannot make ", folder);
@@ -166,6 +176,7 @@ int run(bool all, const std::string& json) {
 
 int main(int count, char** words) {
   try {
+    if (count == 3 && words[1][0] != '-') return karez::bench::one(words[1], std::stod(words[2]));
     bool all = false;
     int kept = 1;  // words for json_option
     for (int i = 1; i < count; ++i) {

@@ -1,12 +1,13 @@
-// Who uses which bytes from when to when, and a walk along tokens for every two that share some.
+// Who uses which bytes from when to when, and the tokens between those who share some.
 #include "plan/verify_sharing.h"
 
 #include <algorithm>
 #include <climits>
 #include <cstdint>
 #include <map>
-#include <set>
 #include <tuple>
+
+#include "plan/token_lanes.h"
 
 namespace karez::plan {
 namespace {
@@ -28,106 +29,63 @@ std::string name_of(const Plan& plan, const Stay& s) {
   return cat("what actor a", s.writer, " '", plan.actor(s.writer).name, "' keeps at bytes ", s.begin, " to ", s.end);
 }
 
-// A walk over (actor, tokens met): which acts cannot begin before an act of `from` is over. The session is two nodes: it starts, it ends.
-class Walks {
+// Who has which bytes: stretches, each of one holder.
+class Held {
  public:
-  Walks(const Plan& plan, const ById<ActorId, std::int64_t>& acts) : plan_(plan), acts_(acts), steps_(plan.actors.size() + 2) {
-    for (RegisterId r : plan.registers.ids()) add(r);
-    std::vector<ActorId> collectives;
-    for (ActorId a : plan.actors.ids())
-      if (plan.actors[a].collective) collectives.push_back(a);
-    for (ActorId a : collectives)
-      for (ActorId b : collectives)
-        if (same_seat(a, b)) add_turns(a, b);
+  template <class Visit> void each(std::int64_t begin, std::int64_t end, Visit visit) const {
+    for (auto at = over(begin); at != by_.end() && at->first < end; ++at) visit(*at->second.stay);
   }
-
-  // Act k of a reader takes what act k of the writer made: as many acts, and a piece in each.
-  bool in_step(RegisterId id) const {
-    const Register& r = plan_.reg(id);
-    auto acts = [&](ActorId a) { return a == session_actor ? 1 : acts_[a]; };
-    for (ActorId c : r.consumers)
-      if (acts(c) != acts(r.producer)) return false;
-    if (r.producer == session_actor) return true;
-    for (const Port& port : plan_.actor(r.producer).outputs)
-      if (port.reg == id && port.period != 1) return false;
-    return true;
+  void put(std::int64_t begin, std::int64_t end, const Stay* stay) {
+    cut(begin), cut(end);
+    by_.erase(by_.lower_bound(begin), by_.lower_bound(end));
+    by_[begin] = {end, stay};
   }
-  // Fewest tokens between the end of an act and the beginning of another: 0, 1, or 2 for more.
-  int tokens(ActorId from, ActorId to) {
-    auto& met = met_[from];
-    if (met.empty()) met = walk(node(from));
-    return met[node(to)];
+  // Where nobody is.
+  void fill(std::int64_t begin, std::int64_t end, const Stay* stay) {
+    for (auto at = over(begin); begin < end; ++at) {
+      const bool none = at == by_.end() || at->first >= end;
+      if (const std::int64_t until = none ? end : at->first; begin < until) by_.emplace_hint(at, begin, Stretch{until, stay});
+      if (none) return;
+      begin = at->second.end;
+    }
+  }
+  template <class Visit> void each_with(const Held& other, Visit visit) const {
+    for (const auto& [begin, stretch] : by_) other.each(begin, stretch.end, [&](const Stay& there) { visit(*stretch.stay, there); });
   }
 
  private:
-  struct Step {
-    std::size_t to;
-    int tokens;
+  struct Stretch {
+    std::int64_t end = 0;
+    const Stay* stay = nullptr;
   };
-  std::size_t node(ActorId a) const { return static_cast<std::size_t>(a.index); }
-
-  void add(RegisterId id) {
-    const Register& r = plan_.reg(id);
-    if (!in_step(id)) return;
-    const std::size_t from = r.producer == session_actor ? plan_.actors.size() : node(r.producer);
-    for (ActorId c : r.consumers) {
-      const std::size_t to = c == session_actor ? plan_.actors.size() + 1 : node(c);
-      steps_[from].push_back({to, 0});
-      // A slot comes back when all have read it; one slot says the next act waits for this reader.
-      if (r.slots == 1) steps_[to].push_back({from, 1});
-    }
+  std::map<std::int64_t, Stretch>::const_iterator over(std::int64_t begin) const {
+    auto at = by_.upper_bound(begin);
+    return at != by_.begin() && std::prev(at)->second.end > begin ? std::prev(at) : at;
+  }
+  void cut(std::int64_t at) {
+    auto next = by_.upper_bound(at);
+    if (next == by_.begin()) return;
+    auto& [begin, stretch] = *std::prev(next);
+    if (begin == at || stretch.end <= at) return;
+    by_[at] = stretch;
+    stretch.end = at;
   }
 
-  bool same_seat(ActorId a, ActorId b) const {
-    const auto &x = plan_.actor(a).collective, &y = plan_.actor(b).collective;
-    return x && y && x->communicator == y->communicator && acts_[a] == acts_[b] &&
-           plan_.stream(plan_.actor(a).stream).device == plan_.stream(plan_.actor(b).stream).device;
-  }
-  // Act k of the one before act k of the other, or before its act k + 1, as their places in the sequence say.
-  void add_turns(ActorId a, ActorId b) {
-    const auto &x = plan_.actor(a).collective->turns, &y = plan_.actor(b).collective->turns;
-    if (std::equal(x.begin(), x.end(), y.begin(), y.end(), std::less<>())) steps_[node(a)].push_back({node(b), 0});
-    else if (std::equal(x.begin(), x.end() - 1, y.begin() + 1, y.end(), std::less<>())) steps_[node(a)].push_back({node(b), 1});
-  }
-
-  std::vector<std::uint8_t> walk(std::size_t from) const {
-    std::vector<std::uint8_t> least(steps_.size(), 2);
-    least[from] = 1;  // its own next act comes behind this one
-    std::vector<std::pair<std::size_t, int>> open = {{from, 0}};
-    while (!open.empty()) {
-      const auto [at, met] = open.back();
-      open.pop_back();
-      for (const Step& step : steps_[at]) {
-        const int sum = met + step.tokens;
-        if (sum >= least[step.to]) continue;
-        least[step.to] = static_cast<std::uint8_t>(sum);
-        open.emplace_back(step.to, sum);
-      }
-    }
-    return least;
-  }
-
-  const Plan& plan_;
-  const ById<ActorId, std::int64_t>& acts_;
-  std::vector<std::vector<Step>> steps_;
-  std::map<ActorId, std::vector<std::uint8_t>> met_;
+  std::map<std::int64_t, Stretch> by_;  // by begin
 };
 
 class Sharing {
  public:
-  Sharing(const Plan& plan, const ById<ActorId, std::int64_t>& acts) : plan_(plan), walks_(plan, acts), stays_(plan.blocks.size()) {
+  Sharing(const Plan& plan, const ById<ActorId, std::int64_t>& acts) : plan_(plan), lanes_(plan, acts), stays_(plan.blocks.size()) {
     for (RegisterId r : plan.registers.ids())
       if (plan.registers[r].bytes > 0 && plan.block(plan.registers[r].block).kind != BlockKind::variable) add_register(r);
     for (ActorId a : plan.actors.ids()) add_fixed(a);
   }
 
   void check() {
-    for (BlockId b : plan_.blocks.ids()) {
-      auto& list = stays_[b];
-      std::sort(list.begin(), list.end(), [](const Stay& x, const Stay& y) { return x.begin < y.begin; });
-      for (std::size_t i = 0; i < list.size(); ++i)
-        for (std::size_t j = i + 1; j < list.size() && list[j].begin < list[i].end; ++j) check(b, list[i], list[j]);
-    }
+    if (!lanes_.ordered()) return;  // who waits for whom in a circle, the dry run tells
+    for (BlockId b : plan_.blocks.ids())
+      if (!one_after_the_other(stays_[b])) check_each_two(b);
   }
 
  private:
@@ -220,15 +178,43 @@ class Sharing {
     }
   }
 
-  bool over_before(const Stay& a, const Stay& b) {
-    auto first = [&](const auto& last) {
-      if (last.first == b.writer) return last.second < b.from;
-      return walks_.tokens(last.first, b.writer) == 0;
-    };
-    auto again = [&](const auto& last) { return walks_.tokens(last.first, a.writer) <= 1; };
-    return std::all_of(a.until.begin(), a.until.end(), first) && std::all_of(b.until.begin(), b.until.end(), again);
+  // In one launch.
+  bool over_first(const Stay& a, const Stay& b) const {
+    return std::all_of(a.until.begin(), a.until.end(),
+                       [&](const auto& last) { return last.first == b.writer ? last.second < b.from : lanes_.tokens(last.first, b.writer) == 0; });
   }
-  bool in_step(const Stay& s) const { return s.reg.valid() ? walks_.in_step(s.reg) : !s.carried; }
+  // Before the other begins in the next launch.
+  bool over_again(const Stay& b, const Stay& a) const {
+    return std::all_of(b.until.begin(), b.until.end(), [&](const auto& last) { return lanes_.tokens(last.first, a.writer) <= 1; });
+  }
+  bool over_before(const Stay& a, const Stay& b) const { return over_first(a, b) && over_again(b, a); }
+  bool in_step(const Stay& s) const { return s.reg.valid() ? lanes_.in_step(s.reg) : !s.carried; }
+
+  // Whether all who have the same byte come one after the other, and the last of them before the first of the next launch. From those who follow each
+  // other it follows for any two, as tokens add up along the way.
+  bool one_after_the_other(std::vector<Stay>& list) {
+    std::sort(list.begin(), list.end(), [&](const Stay& x, const Stay& y) {
+      return std::tuple(lanes_.rank(x.writer), x.from, x.begin) < std::tuple(lanes_.rank(y.writer), y.from, y.begin);
+    });
+    Held first, last;
+    for (const Stay& s : list) {
+      bool kept = true;
+      last.each(s.begin, s.end, [&](const Stay& before) { kept = kept && in_step(before) && in_step(s) && over_first(before, s); });
+      if (!kept) return false;
+      last.put(s.begin, s.end, &s);
+      first.fill(s.begin, s.end, &s);
+    }
+    bool again = true;
+    first.each_with(last, [&](const Stay& from, const Stay& to) { again = again && (&from == &to || over_again(to, from)); });
+    return again;
+  }
+
+  void check_each_two(BlockId block) {
+    auto& list = stays_[block];
+    std::sort(list.begin(), list.end(), [](const Stay& x, const Stay& y) { return x.begin < y.begin; });
+    for (std::size_t i = 0; i < list.size(); ++i)
+      for (std::size_t j = i + 1; j < list.size() && list[j].begin < list[i].end; ++j) check(block, list[i], list[j]);
+  }
 
   void check(BlockId block, const Stay& a, const Stay& b) {
     if (!a.reg.valid() && !b.reg.valid()) {
@@ -242,7 +228,7 @@ class Sharing {
   }
 
   const Plan& plan_;
-  Walks walks_;
+  TokenLanes lanes_;
   ById<BlockId, std::vector<Stay>> stays_;
 };
 
