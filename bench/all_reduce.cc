@@ -1,6 +1,6 @@
 // How fast are collectives between processes of one host? Ours; bench/all_reduce.py runs this beside Open MPI and Gloo.
 //
-//   bench_all_reduce [--carrier tcp|shm] [--ranks N] [--algorithm ring|direct|flat|recursive|chosen] [--parked] [--chunk BYTES]
+//   bench_all_reduce [--carrier tcp|shm] [--ranks N] [--kind KIND] [--algorithm ring|direct|flat|recursive|chosen] [--parked] [--chunk BYTES]
 //
 // Ranks are processes, connected in pairs. A barrier in shared memory stands before each sample's clock; a sample is the slowest rank's time;
 // a line of JSON tells the median of a kind and size. Ranks look at their links again and again, as Open MPI does; --parked: they sleep till a
@@ -32,7 +32,7 @@ using namespace comm;
 using Clock = std::chrono::steady_clock;
 
 struct Options {
-  std::string carrier = "shm", algorithm = "chosen";
+  std::string carrier = "shm", algorithm = "chosen", kind = "all";
   int ranks = 2;
   bool parked = false;
   std::int64_t chunk = 1 << 18;
@@ -163,6 +163,7 @@ void check_result(const CollectiveSpec& spec, const float* out, std::int64_t ele
 
 void measure(const Options& options, Rank& rank, int me, Shared& shared) {
   for (std::string_view name : collective_kinds) {
+    if (options.kind != "all" && options.kind != name) continue;
     for (std::int64_t bytes : collective_sizes(options.ranks)) {
       const std::int64_t elements = bytes / 4;
       CollectiveSpec spec = spec_of(options, kind_from(name), me, elements);
@@ -257,6 +258,7 @@ int main(int argc, char** argv) {
       };
       if (word == "--carrier") options.carrier = value();
       else if (word == "--algorithm") options.algorithm = value();
+      else if (word == "--kind") options.kind = std::string(comm::name_of(comm::kind_from(value())));
       else if (word == "--ranks") options.ranks = std::stoi(value());
       else if (word == "--chunk") options.chunk = std::stoll(value());
       else if (word == "--parked") options.parked = true;

@@ -13,6 +13,7 @@
 namespace karez::comm {
 namespace {
 constexpr std::int64_t most_inline = 64 << 10;  // bytes that a sender's own thread writes; more would keep it from its work
+constexpr std::int64_t most_awake = 256 << 10;  // that who is awake writes before it reads again: what comes back is taken while it is in the caches
 constexpr int frames_of_batch = 64;
 constexpr std::size_t channels_of_peer = 1 << 16;  // that a peer may name before they are opened here
 constexpr int most_depth = 1 << 12;
@@ -246,13 +247,13 @@ void Connection::write_now(std::unique_lock<std::mutex>& lock) {
 }
 
 // In the thread of the reactor or of who is awake.
-void Connection::write_on(int batches) {
+void Connection::write_on(int batches, std::int64_t most) {
   {
     std::lock_guard lock(mutex_);
     if (!blocked_ || ended_) return;
     blocked_ = false;
   }
-  write(batches, Frame::most_length);
+  write(batches, most);
 }
 
 void Connection::write(int batches, std::int64_t most) {
@@ -303,7 +304,8 @@ void Connection::write(int batches, std::int64_t most) {
   }
 }
 
-// The next frames: of each channel its credits and one frame of data, then it is the next one's turn.
+// The next frames: of each channel its credits and one frame of data, then it is the next one's turn. A longer frame than `most` goes alone, and
+// never in a sender's thread.
 void Connection::fill(std::int64_t most) {
   while (first_ != nullptr && batch_->items_used < frames_of_batch) {
     Channel& c = *first_;
@@ -318,7 +320,7 @@ void Connection::fill(std::int64_t most) {
     if (sends) {
       const Channel::Message& message = c.out[c.slot(c.begun)];
       std::int64_t length = std::min(message.bytes - c.put, Frame::most_length);
-      if (length > most) return;
+      if (length > most && (most <= most_inline || batch_->items_used > 0)) return;
       most -= length;
       bool ends = c.put + length == message.bytes;
       batch_->add({Frame::Kind::data, static_cast<std::uint32_t>(length), c.number, message.bytes}, {&c, length, ends}, message.from + c.put);
@@ -376,7 +378,7 @@ void Connection::ready(std::uint32_t) noexcept {
   }
   more = more || (!awake && !wire_->wait_to_read());
   reading_.store(false, std::memory_order_release);
-  write_on(16);
+  write_on(16, Frame::most_length);
   if (more) reactor_.call(watch_);  // others first
 }
 
@@ -386,7 +388,7 @@ void Connection::poll() {
     if (ended_) return;
     reading_.store(false, std::memory_order_release);
   }
-  write_on(1);
+  write_on(1, most_awake);
 }
 
 void Connection::stay_awake(bool awake) {

@@ -60,7 +60,7 @@ class Connection : private Ready {
   // Writing. Who has set writing_ writes; blocked_ says that the role waits for whoever comes next, the reactor or a thread that is awake.
   void queue(Channel& channel);
   void write_now(std::unique_lock<std::mutex>& lock);
-  void write_on(int batches);
+  void write_on(int batches, std::int64_t most);
   void write(int batches, std::int64_t most);
   void fill(std::int64_t most);
   void account();

@@ -280,8 +280,7 @@ class Writer {
   }
 
   void all_gather() {
-    copy_own();
-    if (n_ == 1) return;
+    if (n_ == 1) return copy_own();
     Place mine = packed(whole(spec_.in));
     std::vector<Place> to(n_);
     std::vector<std::int64_t> size(n_);
@@ -290,6 +289,7 @@ class Writer {
       size[m] = count_of(spec_.out, spec_.receives[m]);
     }
     if (spec_.algorithm == Algorithm::ring) {
+      copy_own();
       for (int s = 0; s < n_ - 1; ++s) {
         int gives = ring(-s), takes = ring(-s - 1);
         ring_step(to[gives], size[gives], to[takes], size[takes], {});
@@ -301,7 +301,6 @@ class Writer {
   }
 
   void all_to_all() {
-    copy_own();
     std::vector<Place> from(n_), to(n_);
     std::vector<std::int64_t> sends(n_), receives(n_);
     for (int peer : peers()) {
@@ -315,7 +314,7 @@ class Writer {
 
   void copy_own() { copy_box(Memory::in, spec_.in, spec_.sends[me_], {Memory::out, 0}, spec_.out, spec_.receives[me_]); }
 
-  // All pairs at once.
+  // All pairs at once; the own piece is copied while the others are on their way.
   void exchange(const std::vector<Place>& from, const std::vector<std::int64_t>& sends, const std::vector<Place>& to,
                 const std::vector<std::int64_t>& receives) {
     std::int64_t longest = 0;
@@ -326,6 +325,7 @@ class Writer {
         send(peer, from[peer] + c * chunk_bytes(), size_of_chunk(sends[peer], c));
       }
     }
+    copy_own();
     for (int peer : peers()) {
       await_received(peer, received_[peer].posted);
       unpack(to[peer], spec_.receives[peer]);
