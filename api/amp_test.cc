@@ -214,6 +214,90 @@ TEST(LossScale, GrowsAfterGoodStepsAndABadOneBeginsTheCountAnew) {
   EXPECT_EQ(s.scale(), 131072);
 }
 
+// The update kernels look at `apply` themselves: state is written over where it lies, all of it by one call, and no copy of it is made.
+TEST(LossScale, ASkippedUpdateIsAnOperandOfTheOneCallThatWritesInPlace) {
+  Scaled s;
+  s.run(1, 0);
+  const plan::Plan& plan = s.step.plan();
+  int updates = 0;
+  for (const plan::Actor& actor : plan.actors)
+    for (const plan::Call& call : actor.calls) {
+      if (call.kernel != "hwy.adam_if") {
+        for (const plan::Operand& out : call.out)
+          if (out.block.valid() && out.view.count() > 1) { EXPECT_NE(plan.blocks[out.block].kind, plan::BlockKind::variable) << call.kernel; }
+        continue;
+      }
+      ++updates;
+      ASSERT_EQ(call.out.size(), 3 * s.net.parameters().size());
+      for (std::size_t i = 0; i < call.out.size(); ++i) {
+        const plan::Operand& from = call.in[i / 3 * 4 + i % 3];
+        EXPECT_EQ(call.out[i].block, from.reg.valid() ? plan.registers[from.reg].block : from.block) << i;
+        EXPECT_EQ(call.out[i].view, from.view) << i;
+      }
+    }
+  EXPECT_EQ(updates, 1);
+}
+
+// Optimisers that are compositions choose between the old and the new state where it is written.
+TEST(LossScale, OfAnOptimiserOfManyOpsAllStateStaysToo) {
+  for (const int which : {0, 1, 2, 3}) {
+    World world({.devices = 2});
+    Net net;
+    optim::RMSprop rms(net.parameters(), {.momentum = 0.9, .centered = true});
+    optim::Adagrad adagrad(net.parameters(), {});
+    optim::Lion lion(net.parameters(), {});
+    optim::SGD sgd(net.parameters(), {.momentum = 0.9, .weight_decay = 0.1});
+    auto step = compile(world.mesh("data=2"),
+                        [&](Tensor x, Tensor y, Tensor by) {
+                          Tensor loss = cross_entropy(net(x), y) * by;
+                          const auto grads = grad(loss, net.parameters());
+                          which == 0 ? rms.step(grads) : which == 1 ? adagrad.step(grads) : which == 2 ? lion.step(grads) : sgd.step(grads);
+                          return loss;
+                        },
+                        {.amp = "f16"});
+    const auto state = [&] {
+      std::vector<std::byte> out;
+      for (const std::string& name : world.variables()) {
+        if (name.starts_with("amp.")) continue;
+        const HostArray value = world.read(name);
+        out.insert(out.end(), value.bytes(), value.bytes() + value.type().bytes());
+      }
+      return out;
+    };
+    step(images(12, 0), labels(12, 0), 1.0f).wait();
+    const auto before = state();
+    step(images(12, 1), labels(12, 1), 1e30f).wait();
+    EXPECT_EQ(state(), before) << which;
+    step(images(12, 1), labels(12, 1), 1.0f).wait();
+    EXPECT_NE(state(), before) << which;
+  }
+}
+
+TEST(LossScale, EachMeshHasItsOwn) {
+  World world({.devices = 3});
+  Net first, second;
+  optim::Adam one(first.parameters(), {.lr = 1e-2}), two(second.parameters(), {.lr = 1e-2, .name = "other"});
+  const auto step_of = [&](const DeviceMesh& mesh, Net& net, optim::Adam& adam) {
+    return compile(mesh,
+                   [&](Tensor x, Tensor y, Tensor by) {
+                     Tensor loss = cross_entropy(net(x), y) * by;
+                     adam.step(grad(loss, net.parameters()));
+                     return loss;
+                   },
+                   {.amp = "f16"});
+  };
+  auto here = step_of(world.mesh("data=2"), first, one), there = step_of(world.mesh("", {.first = 2}), second, two);
+  here(images(12, 0), labels(12, 0), 1.0f).wait();
+  there(images(12, 0), labels(12, 0), 1e30f).wait();
+  EXPECT_EQ(world.read("amp.scale").data<float>()[0], 65536);
+  EXPECT_EQ(world.read("amp.scale.2").data<float>()[0], 32768);
+  EXPECT_EQ(world.read("amp.good").data<std::int64_t>()[0], 1);
+  EXPECT_EQ(world.read("amp.good.2").data<std::int64_t>()[0], 0);
+  auto again = step_of(world.mesh("data=2"), first, one);  // the same mesh, the same scale
+  again(images(12, 0), labels(12, 0), 1e30f).wait();
+  EXPECT_EQ(world.read("amp.scale").data<float>()[0], 32768);
+}
+
 TEST(LossScale, GradientsTheBodySeesAreThoseOfTheLossItself) {
   World world;
   Parameter w("w", {DType::f32, {4}}, constant_init(2));

@@ -357,13 +357,18 @@ void Function::plan_for(State& s, const std::vector<Taken>& signature) {
     if (found == world.variables.end()) return {};
     return found->second.mesh;
   };
+  const auto scaling = [&]() -> std::optional<std::pair<ScaleState, LossScale>> {
+    if (s.options.amp != "f16") return {};
+    WorldLock lock(world);
+    return std::pair(world.loss_scale(own_mesh(s.mesh, s.options)), s.options.loss_scale);
+  };
   Trace trace(world.ops, {.name = s.options.name,
                           .mesh = own_mesh(s.mesh, s.options),
                           .placements = placements_of(s.mesh, s.options),
                           .stored = stored,
                           .train = s.options.train,
                           .counter = world.counter,
-                          .scaling = s.options.amp == "f16" ? std::optional(std::pair(world.loss_scale, s.options.loss_scale)) : std::nullopt});
+                          .scaling = scaling()});
   trace.remat = s.options.remat;
   {
     Trace::Scope scope(trace);

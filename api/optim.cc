@@ -75,12 +75,13 @@ void SGD::step(const std::vector<Tensor>& grads, SourceLine where) {
   at_line(where, options_.name, [&](Trace& t) {
     check(parameters_, grads);
     build::SgdOptions options{options_.momentum, options_.weight_decay, options_.nesterov};
+    const ValueId apply = t.applies();
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       ValueId lr = rate_.read(cat(options_.name, ".lr"), parameters_[i].dtype());
       ValueId w = t.read(parameters_[i]), m = t.read(momentum_[i]), g = t.value(Term(grads[i]));
-      auto next = build::sgd(t.builder, w, m, g, lr, options);
-      t.step(parameters_[i], next.w);
-      t.step(momentum_[i], next.m);
+      auto next = build::sgd(t.builder, w, m, g, lr, options, apply);
+      t.update(parameters_[i], next.w);
+      t.update(momentum_[i], next.m);
     }
     return 0;
   });
@@ -102,13 +103,14 @@ void Adam::step(const std::vector<Tensor>& grads, SourceLine where) {
     ValueId before = t.read(count_), count = build::add(t.builder, before, build::constant(t.builder, count_.type(), 1));
     t.step(count_, count);
     build::AdamOptions options{options_.beta1, options_.beta2, options_.eps, options_.weight_decay, options_.decoupled};
+    const ValueId apply = t.applies();
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       ValueId lr = rate_.read(cat(options_.name, ".lr"), parameters_[i].dtype());
       ValueId w = t.read(parameters_[i]), m = t.read(first_[i]), v = t.read(second_[i]), g = t.value(Term(grads[i]));
-      auto next = build::adam(t.builder, w, m, v, g, lr, count, options);
-      t.step(parameters_[i], next.w);
-      t.step(first_[i], next.m);
-      t.step(second_[i], next.v);
+      auto next = build::adam(t.builder, w, m, v, g, lr, count, options, apply);
+      t.update(parameters_[i], next.w);
+      t.update(first_[i], next.m);
+      t.update(second_[i], next.v);
     }
     return 0;
   });

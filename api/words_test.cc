@@ -41,7 +41,9 @@ std::set<std::string> written() {
 TEST(Words, EveryOpHasOneOrAReason) {
   const std::map<std::string, std::string> without = {
       {"adam", "optim::Adam writes it"},
-      {"sgd", "optim::Sgd writes it"},
+      {"sgd", "optim::SGD writes it"},
+      {"adam_if", "optim::Adam writes it where a loss is scaled"},
+      {"sgd_if", "optim::SGD writes it where a loss is scaled"},
       {"assign", "the counter of random numbers writes it, and what updates variables"},
       {"copy", "passes write it"},
       {"box", "passes write it"},

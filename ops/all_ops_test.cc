@@ -218,6 +218,10 @@ sgd(f32[6, 4], f32[6, 4], f32[6, 4], f32[]) {momentum=0.9, nesterov=false, weigh
   B, B, B, B -> B, B | S(0), S(0), S(0), B -> S(0), S(0) | S(1), S(1), S(1), B -> S(1), S(1)
 adam(f32[6], f32[6], f32[6], f32[6], f32[], i64[]) {beta1=0.9, beta2=0.999, decoupled=false, eps=1e-08, weight_decay=0} -> f32[6], f32[6], f32[6]
   B, B, B, B, B, B -> B, B, B | S(0), S(0), S(0), S(0), B, B -> S(0), S(0), S(0)
+sgd_if(f32[6], f32[6], f32[6], f32[], bool[]) {momentum=0.9, nesterov=false, weight_decay=0} -> f32[6], f32[6]
+  B, B, B, B, B -> B, B | S(0), S(0), S(0), B, B -> S(0), S(0)
+adam_if(f32[6], f32[6], f32[6], f32[6], f32[], i64[], bool[]) {beta1=0.9, beta2=0.999, decoupled=false, eps=1e-08, weight_decay=0} -> f32[6], f32[6], f32[6]
+  B, B, B, B, B, B, B -> B, B, B | S(0), S(0), S(0), S(0), B, B, B -> S(0), S(0), S(0)
 assign(f32[6], f32[6]) -> f32[6]
   B, B -> B | S(0), S(0) -> S(0)
 copy(f32[6]) -> f32[6]
@@ -284,6 +288,7 @@ TEST(AllOps, TheReasonsForNoGradientAreKnown) {
                          "micro_join: it is made after differentiation",
                          "micro_slice: it is made after differentiation",
                          "adam: an update",
+                         "adam_if: an update",
                          "arg_max: its result is an index",
                          "assign: an update",
                          "box: boxes are made after differentiation",
@@ -294,6 +299,7 @@ TEST(AllOps, TheReasonsForNoGradientAreKnown) {
                          "one_hot: its operand is an index",
                          "random_uniform: its operand is a seed and a step",
                          "sgd: an update",
+                         "sgd_if: an update",
                          "variable: it has no operands",
                      }));
 }

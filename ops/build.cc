@@ -155,16 +155,22 @@ ValueId add_along(Builder& b, ValueId index, ValueId updates, std::int64_t size,
   return b.one("add_along", {index, updates}, {{"axis", std::int64_t{axis}}, {"size", size}});
 }
 
-SgdResult sgd(Builder& b, ValueId w, ValueId m, ValueId g, ValueId lr, const SgdOptions& o) {
-  ValueId in[] = {w, m, g, lr};
-  auto out = b.add("sgd", in, {{"momentum", o.momentum}, {"weight_decay", o.weight_decay}, {"nesterov", o.nesterov}});
+namespace {
+std::vector<ValueId> update(Builder& b, const char* op, std::vector<ValueId> in, ValueId apply, Attrs attrs) {
+  if (!apply.valid()) return b.add(op, in, std::move(attrs));
+  in.push_back(apply);
+  return b.add(cat(op, "_if"), in, std::move(attrs));
+}
+}  // namespace
+
+SgdResult sgd(Builder& b, ValueId w, ValueId m, ValueId g, ValueId lr, const SgdOptions& o, ValueId apply) {
+  auto out = update(b, "sgd", {w, m, g, lr}, apply, {{"momentum", o.momentum}, {"weight_decay", o.weight_decay}, {"nesterov", o.nesterov}});
   return {out[0], out[1]};
 }
 
-AdamResult adam(Builder& b, ValueId w, ValueId m, ValueId v, ValueId g, ValueId lr, ValueId step, const AdamOptions& o) {
-  ValueId in[] = {w, m, v, g, lr, step};
-  auto out =
-      b.add("adam", in, {{"beta1", o.beta1}, {"beta2", o.beta2}, {"eps", o.eps}, {"weight_decay", o.weight_decay}, {"decoupled", o.decoupled}});
+AdamResult adam(Builder& b, ValueId w, ValueId m, ValueId v, ValueId g, ValueId lr, ValueId step, const AdamOptions& o, ValueId apply) {
+  auto out = update(b, "adam", {w, m, v, g, lr, step}, apply,
+                    {{"beta1", o.beta1}, {"beta2", o.beta2}, {"eps", o.eps}, {"weight_decay", o.weight_decay}, {"decoupled", o.decoupled}});
   return {out[0], out[1], out[2]};
 }
 

@@ -117,7 +117,8 @@ struct SgdOptions {
 struct SgdResult {
   ValueId w, m;
 };
-SgdResult sgd(Builder& b, ValueId w, ValueId m, ValueId g, ValueId lr, const SgdOptions& options = {});  // lr: a scalar of w's dtype
+// lr: a scalar of w's dtype. apply: a scalar bool, where there is one; false leaves w and m as they are.
+SgdResult sgd(Builder& b, ValueId w, ValueId m, ValueId g, ValueId lr, const SgdOptions& options = {}, ValueId apply = {});
 
 struct AdamOptions {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
@@ -126,7 +127,8 @@ struct AdamOptions {
 struct AdamResult {
   ValueId w, m, v;
 };
-// step: i64 scalar, 1 at the first update.
-AdamResult adam(Builder& b, ValueId w, ValueId m, ValueId v, ValueId g, ValueId lr, ValueId step, const AdamOptions& options = {});
+// step: i64 scalar, 1 at the first update. apply: as above.
+AdamResult adam(Builder& b, ValueId w, ValueId m, ValueId v, ValueId g, ValueId lr, ValueId step, const AdamOptions& options = {},
+                ValueId apply = {});
 
 }  // namespace karez::ops::build

@@ -107,6 +107,7 @@ TEST(Localise, LocalCallsInferTheirOwnBoxes) {
       {"iota", "", R"({axis=0, dtype="f32", shape=[7, 5]})"},
       {"random_uniform", "i64[2]", R"({dtype="f32", shape=[7, 5], site=0})"},
       {"sgd", "f32[7], f32[7], f32[7], f32[]", "{momentum=0.9}"},
+      {"sgd_if", "f32[7], f32[7], f32[7], f32[], bool[]", "{momentum=0.9}"},
   };
   int tried = 0;
   std::set<std::string> covered;

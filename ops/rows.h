@@ -22,7 +22,7 @@ std::vector<OpDef> gather_ops();  // gather, scatter_add
 std::vector<OpDef> along_ops();   // cumsum, sort, take_along, add_along
 std::vector<OpDef> index_ops();   // one_hot, arg_max
 std::vector<OpDef> scan_ops();
-std::vector<OpDef> update_ops();  // sgd, adam
+std::vector<OpDef> update_ops();  // sgd, adam, sgd_if, adam_if
 std::vector<OpDef> assign_ops();  // assign, copy: made by passes around variables
 std::vector<OpDef> box_ops();
 std::vector<OpDef> transfer_ops();

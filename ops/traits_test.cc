@@ -31,13 +31,13 @@ TEST(Traits, EveryOpThatIsNoPlainKernelSaysWhatItIsInAStep) {
   EXPECT_EQ(names_of(Role::state), "variable");
   EXPECT_EQ(names_of(Role::constant), "constant iota");
   EXPECT_EQ(names_of(Role::window), "broadcast layout reshape slice transpose");
-  EXPECT_EQ(names_of(Role::update), "adam sgd");
+  EXPECT_EQ(names_of(Role::update), "adam adam_if sgd sgd_if");
   EXPECT_EQ(names_of(Role::store), "assign");
   EXPECT_EQ(names_of(Role::transition), "box");
   EXPECT_EQ(names_of(Role::accumulate), "accumulate");
   EXPECT_EQ(names_of(Role::join), "micro_join");
   EXPECT_EQ(names_of(Role::part), "micro_slice");
-  EXPECT_EQ(names_where([](const OpDef& op) { return op.shared.has_value(); }), "adam sgd");
+  EXPECT_EQ(names_where([](const OpDef& op) { return op.shared.has_value(); }), "adam adam_if sgd sgd_if");
   EXPECT_EQ(names_where([](const OpDef& op) { return !op.runs_as.empty(); }), "assign layout");
 }
 
@@ -55,7 +55,7 @@ TEST(Traits, ARoleComesWithWhatPassesNeedForIt) {
 
 // The operands of shared updates: states first, each overwritten by the result of its place.
 TEST(Traits, AnUpdateOverwritesItsFirstOperandsInOrder) {
-  for (const char* name : {"sgd", "adam"}) {
+  for (const char* name : {"sgd", "adam", "sgd_if", "adam_if"}) {
     const auto& pairs = table().at(name).in_place;
     for (std::size_t i = 0; i < pairs.size(); ++i) EXPECT_EQ(pairs[i], std::pair(static_cast<int>(i), static_cast<int>(i))) << name;
   }

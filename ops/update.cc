@@ -1,4 +1,4 @@
-// One step of an optimiser on one parameter: sgd and adam, in PyTorch's form.
+// One step of an optimiser on one parameter, in PyTorch's form: sgd and adam, and sgd_if and adam_if, which may leave all as it is.
 #include <cmath>
 
 #include "ops/build.h"
@@ -67,8 +67,23 @@ OpDef adam() {
   return op;
 }
 
+// The same with one more operand, `apply`: a bool[] whose false keeps every bit of what the step would write over.
+OpDef conditional(OpDef op) {
+  const std::string step = op.name;
+  op.name += "_if";
+  op.doc += " With a last operand, apply: where that bool[] is false, all results are the old ones.";
+  op.infer = [step, infer = op.infer](std::span<const TensorType> in, const Attrs& attrs) {
+    require(ErrorKind::type, (in.back() == TensorType{DType::b8, {}}), step, "_if: what says whether to apply it is a scalar bool[], not ",
+            in.back());
+    return infer(in.first(in.size() - 1), attrs);
+  };
+  ++op.inputs;
+  ++*op.shared;
+  return op;
+}
+
 }  // namespace
 
-std::vector<OpDef> update_ops() { return {sgd(), adam()}; }
+std::vector<OpDef> update_ops() { return {sgd(), adam(), conditional(sgd()), conditional(adam())}; }
 
 }  // namespace karez::ops

@@ -156,6 +156,10 @@ inline std::vector<OpCase> op_cases() {
        {{f, {7}}, {f, {7}}, {f, {7}}, {f, {7}}, {f, {}}, {l, {}}},
        {{"beta1", 0.9}, {"beta2", 0.99}, {"eps", 1e-8}, {"weight_decay", 0.1}},
        "rrprpn"},
+      {"sgd_if", {{f, {5, 3}}, {f, {5, 3}}, {f, {5, 3}}, {f, {}}, {b, {}}}, {{"momentum", 0.8}, {"nesterov", true}}, "rrrpp"},
+      {"sgd_if", {{f, {5, 3}}, {f, {5, 3}}, {f, {5, 3}}, {f, {}}, {b, {}}}, {{"momentum", 0.9}}, "rrrpz"},
+      {"adam_if", {{f, {7}}, {f, {7}}, {f, {7}}, {f, {7}}, {f, {}}, {l, {}}, {b, {}}}, {{"beta1", 0.9}, {"beta2", 0.99}, {"eps", 1e-8}}, "rrprpnp"},
+      {"adam_if", {image, image, image, image, {f, {}}, {l, {}}, {b, {}}}, {{"beta1", 0.9}, {"beta2", 0.99}, {"eps", 1e-8}}, "rrprpnz"},
   };
   cases.insert(cases.end(), rest.begin(), rest.end());
   return cases;
@@ -204,7 +208,7 @@ inline std::vector<HostArray> random_inputs(const OpCase& c, std::mt19937_64& ra
     with_type(type.dtype, [&]<class T>() {
       for (T& x : array.data<T>()) {
         const double u = grid[static_cast<std::size_t>(--total)];
-        if constexpr (std::is_same_v<T, bool>) x = random() % 2 == 0;
+        if constexpr (std::is_same_v<T, bool>) x = kind == 'p' || (kind != 'z' && random() % 2 == 0);
         else if (kind == 'p') x = static_cast<T>(0.5 + 1.5 * u);
         else if (kind == 'n') x = static_cast<T>(3);
         else if (kind == 't') x = static_cast<T>(static_cast<int>(random() % 5) - 2);

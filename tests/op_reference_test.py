@@ -331,6 +331,10 @@ def adam(a, w, m, v, g, lr, step):
     return w - lr * m_hat / (np.sqrt(v_hat) + a["eps"]), m, v
 
 
+def conditional(step, states):
+    return lambda a, *x: step(a, *x[:-1]) if x[-1] else x[:states]
+
+
 others = {
     "constant": constant,
     "iota": iota,
@@ -367,10 +371,12 @@ others = {
     "arg_max": lambda a, x: x.argmax(a["axis"]),
     "sgd": sgd,
     "adam": adam,
+    "sgd_if": conditional(sgd, 2),
+    "adam_if": conditional(adam, 3),
 }
 # Sums of products of operands: their rounding is measured by the same sum of absolute values.
 sums = {"matmul", "conv2d", "conv2d_grad_input", "conv2d_grad_weight", "avg_pool", "avg_pool_grad", "max_pool_grad", "reduce_sum", "scatter_add", "cumsum", "add_along"}
-updates = {"sgd": 2, "adam": 3}  # results that are operands again
+updates = {"sgd": 2, "adam": 3, "sgd_if": 2, "adam_if": 3}  # results that are operands again
 
 
 def reference(op, attrs, inputs, steps=1):
@@ -436,9 +442,9 @@ def tolerance(op, inputs, want):
 def unclaimed(op, row, inputs, got, want):
     """Elements of which nothing is claimed, since a number on the way to them is beyond what the dtype holds, or the library pads with zeros."""
     kind = np.finfo(got.dtype)
-    if op in ("adam", "sgd"):  # what a step adds to or multiplies overflows, or the square of the gradient
+    if op in updates:  # what a step adds to or multiplies overflows, or the square of the gradient
         large = [np.isfinite(x) & (np.abs(x) > kind.max / 1e6) for x in inputs if x.shape == want.shape]
-        return np.logical_or.reduce(large) | (op == "adam" and np.abs(inputs[3]) > np.sqrt(kind.max))
+        return np.logical_or.reduce(large) | (op.startswith("adam") and np.abs(inputs[3]) > np.sqrt(kind.max))
     if op == "div_grad":
         return np.abs(want) > kind.max / 4
     if op in powers:  # x^y / x of a subnormal x

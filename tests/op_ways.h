@@ -7,6 +7,7 @@ namespace karez::tests {
 inline constexpr const char* ways_of_each_op = R"(abs 57, differentiable
 abs_grad 58, differentiable
 adam 71
+adam_if 52
 add 142, differentiable
 add_along 96, differentiable
 and 38
@@ -75,6 +76,7 @@ select 58, differentiable
 select_grad 58, differentiable
 select_grad2 58, differentiable
 sgd 38
+sgd_if 38
 sigmoid 38, differentiable
 sigmoid_grad 58, differentiable
 silu 38, differentiable

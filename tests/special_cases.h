@@ -106,7 +106,8 @@ template <class T> SpecialCase special_pointwise(const Pointwise& row) {
 // Every other op: random operands in which one element of one float operand is special, in turn each special value in each operand.
 inline std::vector<SpecialCase> special_others(const OpCase& op, std::mt19937_64& random) {
   std::vector<SpecialCase> out;
-  const std::size_t operands = op.op == "sgd" || op.op == "adam" ? op.in.size() - (op.op == "sgd" ? 1 : 2) : op.in.size();
+  const bool adam = op.op.starts_with("adam"), sgd = op.op.starts_with("sgd");
+  const std::size_t operands = adam ? 4 : sgd ? 3 : op.in.size();
   for (std::size_t k = 0; k < operands; ++k) {
     if (!is_float(op.in[k].dtype) || op.in[k].count() == 0) continue;
     with_type(op.in[k].dtype, [&]<class T>() {
@@ -116,7 +117,7 @@ inline std::vector<SpecialCase> special_others(const OpCase& op, std::mt19937_64
           SpecialCase c{op, random_inputs(op, random)};
           auto data = c.in[k].template data<T>();
           data[random() % data.size()] = value;
-          if (op.op == "adam" && k == 2 && value < 0) continue;  // a mean of squares is not negative
+          if (adam && k == 2 && value < 0) continue;  // a mean of squares is not negative
           out.push_back(std::move(c));
         }
       }

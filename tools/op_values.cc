@@ -38,11 +38,11 @@ struct Job {
   bool fused = false;    // a call that `fuse` makes: bias and ReLU inside
 };
 
-std::vector<Job> jobs(std::mt19937_64& random) {
+std::vector<Job> jobs(const OpTable& ops, std::mt19937_64& random) {
   std::vector<Job> out;
   for (const OpCase& c : op_cases()) {
     out.push_back({c});
-    const bool update = c.op == "adam" || c.op == "sgd";
+    const bool update = ops.at(c.op).role == Role::update;
     if (update) out.push_back({c, 3});
     const OpCase single = as_f32(c);
     if (single.in != c.in || single.attrs != c.attrs) {
@@ -76,7 +76,8 @@ std::vector<HostArray> run_steps(const KernelRow& row, const CallSpec& call, con
   for (int step = 0; step < steps; ++step) {
     if (step > 0) {
       for (auto [from, to] : op.in_place) in[static_cast<std::size_t>(from)] = out[static_cast<std::size_t>(to)];
-      if (in.back().dtype() == DType::i64) in.back() = HostArray::of<std::int64_t>({}, {in.back().data<std::int64_t>()[0] + 1});
+      for (HostArray& count : in)
+        if (count.dtype() == DType::i64) count = HostArray::of<std::int64_t>({}, {count.data<std::int64_t>()[0] + 1});
     }
     out = run_call(row, call, std::span<const HostArray>(in).last(call.in.size()));
   }
@@ -90,7 +91,7 @@ int write_all(const fs::path& folder, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::string text = cat("{\"seed\": ", seed, ", \"cases\": [\n");
   int number = 0, results = 0;
-  for (const Job& job : jobs(random)) {
+  for (const Job& job : jobs(ops, random)) {
     const std::vector<HostArray>& in = job.in;
     const CallSpec call = call_of(job, ops);
     const auto file = [&](const std::string& what, const HostArray& array) {

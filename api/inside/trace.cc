@@ -129,7 +129,9 @@ ValueId first_value(Builder& b, const Parameter& parameter, ValueId random_state
   return first;
 }
 
-ScaleState::ScaleState() : scale("amp.scale", {DType::f32, {}}, constant_init(65536)), good("amp.good", {DType::i64, {}}, constant_init(0)) {}
+ScaleState::ScaleState(std::size_t number)
+    : scale(cat("amp.scale", number > 1 ? cat(".", number) : ""), {DType::f32, {}}, constant_init(65536)),
+      good(cat("amp.good", number > 1 ? cat(".", number) : ""), {DType::i64, {}}, constant_init(0)) {}
 
 Trace::Trace(const OpTable& ops, TraceOptions options) : builder(graph, ops), options_(std::move(options)), number_(next_trace_number()) {
   graph.name = options_.name;
@@ -409,9 +411,11 @@ ValueId Trace::unscaled(ValueId gradient) {
   return out;
 }
 
+ValueId Trace::applies() { return broken_.valid() ? build::eq(builder, broken_, build::scalar(builder, DType::f32, 0)) : ValueId(); }
+
 void Trace::step(const Parameter& parameter, ValueId next) {
-  if (!broken_.valid()) return update(parameter, next);
-  const ValueId apply = build::eq(builder, broken_, build::scalar(builder, DType::f32, 0));
+  const ValueId apply = applies();
+  if (!apply.valid()) return update(parameter, next);
   update(parameter, build::select(builder, build::broadcast_to(builder, apply, parameter.shape()), next, read(parameter)));
 }
 

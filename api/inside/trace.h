@@ -45,10 +45,11 @@ struct TracePlacement {
   bool matched = false;
 };
 
-// What a dynamic loss scale is made of, in every world: f32[] that losses are multiplied by, i64[] good steps since it last changed.
+// What a dynamic loss scale is made of, one for each mesh of a world whose functions want one: f32[] that losses are multiplied by, i64[] good steps
+// since it last changed. From the second mesh on they are numbered: "amp.scale.2".
 struct ScaleState {
   Parameter scale, good;
-  ScaleState();
+  explicit ScaleState(std::size_t number);
 };
 
 struct TraceOptions {
@@ -133,7 +134,9 @@ class Trace {
   bool scales_losses() const { return options_.scaling.has_value() && expression == nullptr; }
   ValueId loss_scale();
   ValueId unscaled(ValueId gradient);  // looked through for what is not finite
-  // An optimiser's update: of what all gradients until here allow.
+  // Whether an optimiser's update is applied, bool[]: all gradients until here are finite. None without a loss scale.
+  ValueId applies();
+  // An optimiser's update, where it is applied; of a node that does not ask itself.
   void step(const Parameter& parameter, ValueId next);
   std::int64_t site();  // of the next random node: module path plus ordinal
 

@@ -49,6 +49,12 @@ WorldState::Key WorldState::free_key(const Parameter& parameter) const {
   return key;
 }
 
+const ScaleState& WorldState::loss_scale(const Mesh& mesh) {
+  for (const auto& [where, state] : loss_scales)
+    if (where == mesh) return state;
+  return loss_scales.emplace_back(mesh, ScaleState(loss_scales.size() + 1)).second;
+}
+
 void WorldState::add(const Key& key, const Parameter& parameter, Mesh mesh, Layout layout) {
   variables[key] = {parameter.identity(), parameter.type(), std::move(mesh), std::move(layout)};
   parameter.at_end([world = weak_from_this()] {

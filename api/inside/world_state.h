@@ -52,7 +52,6 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
   PlanCache plans;           // with a WorldLock
   data::ArrayCopies copies;  // of arguments
   Parameter counter = random_counter();
-  ScaleState loss_scale;
   int generation = 0;  // raised by reset: older plans are gone
 
   // Guarded by a WorldLock: the plans of all functions, and the variables by name and ordinal. An ordinal is the parameter's own; the next one
@@ -64,7 +63,8 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
     std::string what;
     int plan = 0, generation = 0;
   };
-  std::vector<Gather> gathers;  // plans that bring a value to all ranks, see gather.h; the latest used last
+  std::vector<std::pair<Mesh, ScaleState>> loss_scales;  // in the order in which their meshes first wanted one
+  std::vector<Gather> gathers;                           // plans that bring a value to all ranks, see gather.h; the latest used last
   std::mutex mutex;
   std::atomic<std::thread::id> holder{};  // of the mutex
   std::atomic<bool> some_gone{false};     // the owner of a variable is no more
@@ -84,6 +84,7 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
   std::map<Key, StoredVariable>::const_iterator stored(std::string_view name) const;     // the only one of the name; otherwise an error
   std::map<Key, StoredVariable>::const_iterator stored(const Parameter& parameter) const;
   Key free_key(const Parameter& parameter) const;
+  const ScaleState& loss_scale(const Mesh& mesh);  // of functions of half precision there
   void add(const Key& key, const Parameter& parameter, Mesh mesh, Layout layout);
   void forget_gone();  // the variables whose owners are no more
   void forget_all();   // variables and plans; none is under way

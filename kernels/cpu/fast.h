@@ -15,7 +15,7 @@ std::vector<KernelRow> hwy_conv_rows();       // conv2d of one input channel
 std::vector<KernelRow> hwy_pointwise_rows();  // pointwise
 std::vector<KernelRow> hwy_pool_rows();       // max_pool, max_pool_grad
 std::vector<KernelRow> hwy_reduce_rows();     // reduce_sum, reduce_max, reduce_min
-std::vector<KernelRow> hwy_update_rows();     // sgd, adam
+std::vector<KernelRow> hwy_update_rows();     // sgd, adam, sgd_if, adam_if
 std::vector<KernelRow> hwy_random_rows();     // random_uniform
 
 // For tests and benchmarks: oneDNN's name of the implementation that runs this call; empty where none that is fast does.

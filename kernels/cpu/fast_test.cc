@@ -254,6 +254,42 @@ TEST(FastUpdate, AgreesWithThePlainOneAndItsBitsDoNotDependOnTheTeam) {
       }
 }
 
+TEST(FastUpdate, IsTheUnconditionalOneOrNothing) {
+  const std::vector<View> tensors{f32({784, 256}), f32({3}), f32({0, 4})};
+  for (const bool adam : {false, true})
+    for (const bool in_place : {false, true})
+      for (const bool apply : {false, true}) {
+        const std::size_t own = adam ? 4 : 3;
+        std::vector<View> in, out;
+        for (const View& t : tensors) in.insert(in.end(), own, t), out.insert(out.end(), own - 1, t);
+        in.push_back(f32({}));
+        if (adam) in.push_back(View(DType::i64, {}));
+        const Attrs attrs = adam ? Attrs{{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}} : Attrs{{"momentum", 0.9}};
+        CallSpec step = call_of(adam ? "adam" : "sgd", in, out, attrs);
+        step.team = 2;
+        CallSpec asked = step;
+        asked.op += "_if", asked.in.push_back(View(DType::b8, {}));
+        Bench plain(table().row(cat("hwy.", step.op)), step), tested(table().row(cat("hwy.", asked.op)), asked);
+        for (Bench* bench : {&plain, &tested}) {
+          fill_random(*bench, 3);
+          for (std::size_t t = 0; t < tensors.size(); ++t) {
+            if (tensors[t].count() > 0 && !apply) bench->in[own * t + own - 1].at<float>(Ints(tensors[t].shape.size(), 0)) = NAN;
+            for (std::size_t i = 0; in_place && i + 1 < own; ++i) bench->outs[t * (own - 1) + i] = bench->ins[t * own + i];
+          }
+        }
+        tested.in.back().at<bool>({}) = apply;
+        const auto before = tested.in;
+        if (apply) plain.run();
+        tested.run();
+        for (std::size_t t = 0; t < tensors.size(); ++t)
+          for (std::size_t i = 0; i + 1 < own; ++i) {
+            const auto& got = in_place ? tested.in[own * t + i] : tested.out[(own - 1) * t + i];
+            const auto& want = !apply ? before[own * t + i] : in_place ? plain.in[own * t + i] : plain.out[(own - 1) * t + i];
+            EXPECT_EQ(got.bytes, want.bytes) << step.op << " " << in_place << apply << " tensor " << t << " state " << i;
+          }
+      }
+}
+
 TEST(FastRandom, DrawsThePlainKernelsBits) {
   for (const auto& [shape, logical, begin] : std::vector<std::array<Ints, 3>>{{Ints{64, 128}, Ints{64, 128}, Ints{0, 0}},
                                                                               {Ints{16, 50}, Ints{64, 128}, Ints{16, 37}},

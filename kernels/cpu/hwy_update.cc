@@ -1,4 +1,5 @@
-// Optimiser steps on any number of f32 tensors in one call, PyTorch's form: SGD with momentum, Adam. In place, at the speed of memory.
+// Optimiser steps on any number of f32 tensors in one call, PyTorch's form: SGD with momentum, Adam, both also conditional. In place, at the speed of
+// memory.
 #include "kernels/cpu/hwy_targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -9,6 +10,7 @@
 #include <cmath>
 #include <vector>
 
+#include "kernels/cpu/conditional_update.h"
 #include "kernels/cpu/fast.h"
 #include "kernels/cpu/plain.h"
 #include "kernels/cpu/team.h"
@@ -180,9 +182,18 @@ KernelRow row_of(const char* op, std::size_t per_in, std::size_t scalars, Prepar
   return row;
 }
 
+KernelRow conditional_row(const char* op, std::size_t per_in, std::size_t scalars, PreparedKernel (*prepare)(const CallSpec&)) {
+  KernelRow row = row_of(op, per_in, scalars, prepare);
+  row.supports = [=](const CallSpec& call) { return has_apply(call) && supports(without_apply(call), per_in, scalars); };
+  row.prepare = [=](const CallSpec& call) { return conditional(call, per_in, prepare(without_apply(call))); };
+  return row;
+}
+
 }  // namespace
 
-std::vector<KernelRow> hwy_update_rows() { return {row_of("sgd", 3, 1, sgd), row_of("adam", 4, 2, adam)}; }
+std::vector<KernelRow> hwy_update_rows() {
+  return {row_of("sgd", 3, 1, sgd), row_of("adam", 4, 2, adam), conditional_row("sgd_if", 3, 1, sgd), conditional_row("adam_if", 4, 2, adam)};
+}
 
 }  // namespace karez::kernels
 #endif

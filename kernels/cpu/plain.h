@@ -19,7 +19,7 @@ std::vector<KernelRow> plain_pool_rows();    // max_pool, avg_pool and their gra
 std::vector<KernelRow> plain_reduce_rows();  // reduce_sum, reduce_max, reduce_min, arg_max
 std::vector<KernelRow> plain_gather_rows();  // gather, scatter_add, one_hot
 std::vector<KernelRow> plain_along_rows();   // cumsum, sort, take_along, add_along
-std::vector<KernelRow> plain_update_rows();  // sgd, adam
+std::vector<KernelRow> plain_update_rows();  // sgd, adam, sgd_if, adam_if
 
 // A row of rank 0 and a twentieth of the rate, named "plain.<op>".
 KernelRow plain_row(std::string op, std::function<bool(const CallSpec&)> supports, std::function<PreparedKernel(const CallSpec&)> prepare);

@@ -292,5 +292,26 @@ TEST(Adam, TwoTensorsInPlaceInOneCall) {
   EXPECT_NEAR(w1, 2 * (1 - 0.01) + 0.1, 1e-14);
 }
 
+// What an update that is not applied leaves is every bit, of a NaN too, whatever its gradient is.
+TEST(ConditionalUpdate, KeepsEveryBitWhereItIsNotApplied) {
+  const double nan = std::nan("7"), inf = std::numeric_limits<double>::infinity();
+  const std::vector<double> w{1, nan, -0.0}, m{0.5, 2, nan}, v{3, inf, 0}, g{nan, inf, 1};
+  for (const bool apply : {false, true})
+    for (const char* op : {"sgd", "adam"}) {
+      const bool adam = std::string(op) == "adam";
+      std::vector<Buffer> in{filled<double>({3}, w), filled<double>({3}, m)};
+      if (adam) in.push_back(filled<double>({3}, v));
+      in.push_back(filled<double>({3}, g));
+      in.push_back(filled<double>(Shape{}, {0.1}));
+      if (adam) in.push_back(filled<std::int64_t>(Shape{}, {1}));
+      const std::vector<View> out(adam ? 3 : 2, f64({3}));
+      const Attrs attrs = adam ? Attrs{{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}} : Attrs{{"momentum", 0.9}};
+      const auto step = run_plain(op, in, out, attrs);
+      in.push_back(filled<bool>(Shape{}, {apply}));
+      const auto got = run_plain(cat(op, "_if"), in, out, attrs);
+      for (std::size_t i = 0; i < out.size(); ++i) EXPECT_EQ(got[i].bytes, apply ? step[i].bytes : in[i].bytes) << op << " " << apply << " " << i;
+    }
+}
+
 }  // namespace
 }  // namespace karez::kernels

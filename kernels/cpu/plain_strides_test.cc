@@ -67,6 +67,8 @@ std::vector<Case> cases(std::int64_t n, std::int64_t c) {
       {"one_hot", {{i, {n, c}}}, {{f, {n, c, 5}}}, {{"offset", whole(1)}, {"limit", whole(10)}}},
       {"sgd", {{f, {n, c}}, {f, {n, c}}, {f, {n, c}}, {f, {}}}, {{f, {n, c}}, {f, {n, c}}}, rates},
       {"adam", {{d, {n, c}}, {d, {n, c}}, {d, {n, c}}, {d, {n, c}}, {d, {}}, {l, {}}}, {{d, {n, c}}, {d, {n, c}}, {d, {n, c}}}, rates},
+      {"sgd_if", {{f, {n, c}}, {f, {n, c}}, {f, {n, c}}, {f, {}}, {b, {}}}, {{f, {n, c}}, {f, {n, c}}}, rates},
+      {"adam_if", {{d, {n, c}}, {d, {n, c}}, {d, {n, c}}, {d, {n, c}}, {d, {}}, {l, {}}, {b, {}}}, {{d, {n, c}}, {d, {n, c}}, {d, {n, c}}}, rates},
   };
 }
 

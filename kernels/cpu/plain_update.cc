@@ -1,6 +1,8 @@
-// Optimiser steps on any number of tensors in one call, PyTorch's form: SGD with momentum, Adam. Computed in double, rounded once.
+// Optimiser steps on any number of tensors in one call, PyTorch's form: SGD with momentum, Adam, both also conditional. Computed in double, rounded
+// once.
 #include <cmath>
 
+#include "kernels/cpu/conditional_update.h"
 #include "kernels/cpu/loops.h"
 #include "kernels/cpu/plain.h"
 
@@ -87,13 +89,21 @@ PreparedKernel adam(const CallSpec& call) {
   });
 }
 
+KernelRow row_of(const char* op, std::size_t per_in, std::size_t scalars, PreparedKernel (*prepare)(const CallSpec&)) {
+  return plain_row(
+      op, [=](const CallSpec& call) { return supports(call, per_in, scalars); }, prepare);
+}
+
+KernelRow conditional_row(const char* op, std::size_t per_in, std::size_t scalars, PreparedKernel (*prepare)(const CallSpec&)) {
+  return plain_row(
+      op, [=](const CallSpec& call) { return has_apply(call) && supports(without_apply(call), per_in, scalars); },
+      [=](const CallSpec& call) { return conditional(call, per_in, prepare(without_apply(call))); });
+}
+
 }  // namespace
 
 std::vector<KernelRow> plain_update_rows() {
-  return {plain_row(
-              "sgd", [](const CallSpec& call) { return supports(call, 3, 1); }, sgd),
-          plain_row(
-              "adam", [](const CallSpec& call) { return supports(call, 4, 2); }, adam)};
+  return {row_of("sgd", 3, 1, sgd), row_of("adam", 4, 2, adam), conditional_row("sgd_if", 3, 1, sgd), conditional_row("adam_if", 4, 2, adam)};
 }
 
 }  // namespace karez::kernels

@@ -1,0 +1,195 @@
+// Mixed precision in whole programs: a character transformer and a convolution train beside f32, on meshes, in stages and micro-batches, with
+// recomputed blocks and on several ranks; a step that is skipped leaves all state as it was on each.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "api/inside/test_ranks.h"
+#include "bench/models.h"
+
+namespace karez::tests {
+namespace {
+
+constexpr bench::GptShape small = {.layers = 2, .width = 16, .heads = 4, .length = 6, .vocabulary = 11};
+
+struct SmallCnn : nn::Module {
+  nn::Conv2d conv1{*this, "conv1", 1, 6, 3}, conv2{*this, "conv2", 6, 8, 3};
+  nn::BatchNorm norm{*this, "norm", 6};
+  nn::Linear fc1{*this, "fc1", 8 * 2 * 2, 24}, fc2{*this, "fc2", 24, 11};
+  Tensor operator()(Tensor x) {
+    x = max_pool(relu(norm(conv1(x))), 2);
+    x = max_pool(relu(conv2(x)), 2);
+    return fc2(relu(fc1(flatten(x))));
+  }
+};
+
+struct Setting {
+  std::string mesh = "";
+  std::string amp = "";
+  std::vector<LayoutRule> rules = {};
+  int microbatches = 1;
+  std::vector<PlacementRule> placements = {};
+  std::vector<std::string> remat = {};
+};
+
+struct Outcome {
+  std::vector<double> losses;
+  std::vector<std::byte> state, skipped;  // before and behind a step whose gradients are not finite
+  double scale = 0;                       // then
+};
+
+// What is trained and what the optimiser keeps; running statistics go on, as in PyTorch.
+std::vector<std::byte> state_of(World& world, const std::vector<Parameter>& parameters) {
+  std::vector<std::string> names{"adam.step"};
+  for (const Parameter& parameter : parameters)
+    for (const char* prefix : {"", "adam.m.", "adam.v."}) names.push_back(prefix + parameter.name());
+  std::vector<std::byte> out;
+  for (const std::string& name : names) {
+    const HostArray value = world.read(name);
+    out.insert(out.end(), value.bytes(), value.bytes() + value.type().bytes());
+  }
+  return out;
+}
+
+HostArray drawn(std::mt19937& random, Shape shape, int below) {
+  HostArray out(TensorType{below > 0 ? DType::i32 : DType::f32, std::move(shape)});
+  if (below > 0)
+    for (std::int32_t& value : out.data<std::int32_t>()) value = static_cast<std::int32_t>(random() % static_cast<unsigned>(below));
+  else
+    for (float& value : out.data<float>()) value = static_cast<float>(random() % 1000) / 250 - 2;
+  return out;
+}
+
+template <class Net> Outcome train(Net& net, const Setting& run, const HostArray& x, const HostArray& y, int count, std::optional<Ranks> ranks) {
+  const Mesh shape = Mesh::parse(run.mesh);
+  World world({.devices = ranks ? shape.size() / ranks->ranks : shape.size(), .team = 1, .seed = 3, .ranks = ranks});
+  optim::Adam adam(net.parameters(), {.lr = 1e-2});
+  auto step = compile(world.mesh(shape.axes),
+                      [&](Tensor in, Tensor labels, Tensor by) {
+                        Tensor loss = cross_entropy(net(in), labels) * by;
+                        adam.step(grad(loss, net.parameters()));
+                        return loss;
+                      },
+                      {.rules = run.rules, .placements = run.placements, .remat = run.remat, .amp = run.amp, .microbatches = run.microbatches});
+  Outcome out;
+  for (int s = 0; s < count; ++s) out.losses.push_back(step(x, y, 1.0f).item());
+  if (run.amp != "f16") return out;
+  out.state = state_of(world, net.parameters());
+  step(x, y, std::numeric_limits<float>::infinity()).wait();
+  out.skipped = state_of(world, net.parameters());
+  out.scale = static_cast<double>(world.read("amp.scale").data<float>()[0]);
+  return out;
+}
+
+Outcome transformer(const Setting& run, int count = 8, std::optional<Ranks> ranks = {}) {
+  std::mt19937 random(9);
+  const HostArray x = drawn(random, {6, small.length}, 11), y = drawn(random, {6 * small.length}, 11);
+  bench::Gpt net(small);
+  return train(net, run, x, y, count, std::move(ranks));
+}
+
+Outcome convolution(const Setting& run, int count = 8, std::optional<Ranks> ranks = {}) {
+  std::mt19937 random(4);
+  const HostArray x = drawn(random, {12, 1, 14, 14}, 0), y = drawn(random, {12}, 11);
+  SmallCnn net;
+  return train(net, run, x, y, count, std::move(ranks));
+}
+
+using Program = Outcome (*)(const Setting&, int, std::optional<Ranks>);
+constexpr int steps = 8;
+constexpr std::pair<const char*, Program> programs[] = {{"transformer", transformer}, {"convolution", convolution}};
+
+double worst(const std::vector<double>& a, const std::vector<double>& b) {
+  double most = a.size() == b.size() ? 0 : HUGE_VAL;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    const double apart = std::abs(a[i] - b[i]) / a[0];
+    most = std::isnan(apart) ? HUGE_VAL : std::max(most, apart);
+  }
+  return most;
+}
+
+void expect_skipped(const Outcome& out, const std::string& what) {
+  EXPECT_FALSE(out.state.empty()) << what;
+  EXPECT_EQ(out.state, out.skipped) << what;
+  EXPECT_EQ(out.scale, 32768) << what;
+}
+
+double near_f32(const std::string& amp) { return amp == "bf16" ? 5e-2 : 1e-2; }
+// Sums in another order round to the other neighbour, here and there.
+double near_itself(const std::string& amp) { return amp == "bf16" ? 3e-2 : 5e-3; }
+
+TEST(AmpTraining, ATransformerAndAConvolutionTrainNearF32) {
+  for (const auto& [name, program] : programs) {
+    const Outcome f32 = program({}, 40, {});
+    EXPECT_LT(f32.losses.back(), f32.losses.front() / 2) << name;
+    for (const char* amp : {"bf16", "f16"}) {
+      const Outcome halves = program({.amp = amp}, 40, {});
+      EXPECT_NE(halves.losses, f32.losses) << name << " " << amp;
+      EXPECT_LE(worst(f32.losses, halves.losses), near_f32(amp)) << name << " " << amp;
+      if (amp == std::string("f16")) expect_skipped(halves, name);
+    }
+  }
+}
+
+TEST(AmpTraining, IsTheSameOnEveryMeshToARounding) {
+  const std::vector<LayoutRule> by_rule = {{"block*.{query,key,value,up}.weight", P("model")}, {"block*.{out,down}.weight", P(nullptr, "model")}};
+  for (const auto& [name, program] : programs)
+    for (const char* amp : {"bf16", "f16"}) {
+      const Outcome one = program({.amp = amp}, steps, {});
+      const std::vector<Setting> of_transformer = {{"data=2,model=2", amp, by_rule}, {"", amp, {}, 3}},
+                                 of_convolution = {{"data=3", amp}, {"data=2,model=2", amp}};
+      const std::vector<Setting>& runs = program == transformer ? of_transformer : of_convolution;
+      for (const Setting& run : runs) {
+        const Outcome many = program(run, steps, {});
+        EXPECT_LE(worst(one.losses, many.losses), near_itself(amp)) << name << " " << amp << " " << run.mesh << " " << run.microbatches;
+        if (amp == std::string("f16")) expect_skipped(many, cat(name, " ", run.mesh));
+      }
+    }
+}
+
+TEST(AmpTraining, InStagesAndMicroBatches) {
+  const std::vector<PlacementRule> blocks = {{"block0", 0}, {"block1", 1}}, layers = {{"{conv*,norm}", 0}, {"fc*", 1}};
+  for (const char* amp : {"bf16", "f16"}) {
+    for (const auto& [name, program] : programs) {
+      const std::vector<PlacementRule>& stages = program == transformer ? blocks : layers;
+      const Outcome one = program({.amp = amp}, steps, {}), two = program({.mesh = "stage=2", .amp = amp, .placements = stages}, steps, {});
+      EXPECT_LE(worst(one.losses, two.losses), near_itself(amp)) << name << " " << amp;
+      if (amp == std::string("f16")) expect_skipped(two, name);
+    }
+    const Outcome one = transformer({.amp = amp}),
+                  parts = transformer({.mesh = "stage=2,data=2", .amp = amp, .microbatches = 3, .placements = blocks});
+    EXPECT_LE(worst(one.losses, parts.losses), near_itself(amp)) << amp << " in parts";
+    if (amp == std::string("f16")) expect_skipped(parts, "in parts");
+  }
+}
+
+TEST(AmpTraining, RecomputedBlocksChangeNoBit) {
+  for (const char* amp : {"bf16", "f16"})
+    for (const char* mesh : {"", "data=2"}) {
+      const Outcome plain = transformer({.mesh = mesh, .amp = amp}), again = transformer({.mesh = mesh, .amp = amp, .remat = {"block*"}});
+      EXPECT_EQ(plain.losses, again.losses) << amp << " " << mesh;
+      EXPECT_EQ(plain.state, again.state) << amp << " " << mesh;
+      if (amp == std::string("f16")) expect_skipped(again, mesh);
+    }
+}
+
+TEST(AmpTraining, OnSeveralRanksItIsTheBitsOfOneProcess) {
+  for (const auto& [name, program] : programs)
+    for (const char* amp : {"bf16", "f16"}) {
+      const Setting run{.mesh = "data=2", .amp = amp};
+      const Outcome one = program(run, steps, {});
+      std::vector<Outcome> found(2);
+      on_ranks(2, [&, go = program](const Ranks& here) { found[static_cast<std::size_t>(here.rank)] = go(run, steps, here); });
+      for (const Outcome& each : found) {
+        EXPECT_EQ(each.losses, one.losses) << name << " " << amp;
+        EXPECT_EQ(each.state, one.state) << name << " " << amp;
+        if (amp == std::string("f16")) expect_skipped(each, name);
+      }
+    }
+}
+
+}  // namespace
+}  // namespace karez::tests
