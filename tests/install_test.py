@@ -26,9 +26,13 @@ def prefix(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def outside(prefix, tmp_path_factory):
-    """The program of tests/outside, built by its own CMake project."""
+    """The program of tests/outside, and that of README.md, built by a CMake project of their own."""
     folder = tmp_path_factory.mktemp("outside")
-    for words in (["-G", "Ninja", "-S", os.path.join(ROOT, "tests", "outside"), "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}"], ["--build", folder]):
+    with open(os.path.join(ROOT, "README.md")) as readme:
+        (program,) = re.findall(r"```cpp\n(#include.*?)```", readme.read(), re.S)
+    (folder / "readme.cc").write_text(program)
+    begin = ["-G", "Ninja", "-S", os.path.join(ROOT, "tests", "outside"), "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}", f"-DREADME={folder / 'readme.cc'}"]
+    for words in (begin, ["--build", folder]):
         made = run("cmake", *map(str, words))
         assert made.returncode == 0, made.stdout + made.stderr
     return str(folder / "outside")
@@ -70,6 +74,15 @@ def test_a_program_outside_the_tree_trains_with_its_own_op_and_kernel(outside):
     trained = run(outside)
     assert trained.returncode == 0, trained.stdout + trained.stderr
     assert re.fullmatch(r"from \d\.\d+ to \d\.\d+, apart \d\.\de[-+]\d+\n", trained.stdout), trained.stdout
+
+
+def test_the_readmes_program_prints_what_it_says(outside):
+    trained = run(os.path.join(os.path.dirname(outside), "readme"))
+    assert trained.returncode == 0, trained.stdout + trained.stderr
+    losses = [float(line) for line in trained.stdout.split()]
+    with open(os.path.join(ROOT, "README.md")) as readme:
+        (said,) = re.findall(r"It prints the loss of three steps: ([\d., ]+)\.\n", readme.read())
+    assert losses == pytest.approx([float(word) for word in said.split(", ")], abs=2e-3), trained.stdout
 
 
 def test_an_op_called_as_one_of_ours_is_refused(outside):
