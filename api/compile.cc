@@ -54,23 +54,29 @@ bool has_rank(const Mesh& mesh, int rank) {
 }
 }  // namespace
 
+// What a function gives, and which of a launch's results each is.
+struct Outputs {
+  std::vector<Kept> kept;
+  std::vector<std::optional<std::size_t>> fetched;  // none where this rank has no device of it; since the first launch
+};
+
 struct Future::Running {
   std::shared_ptr<WorldState> world;  // a launch needs its session
   std::optional<Launch> launch;       // none where this rank has no device of the program's
-  std::shared_ptr<const std::vector<Kept>> results;
+  std::shared_ptr<const Outputs> results;
 };
 
 void Future::wait() const {
   if (running_->launch) running_->launch->wait();
 }
 bool Future::done() const { return !running_->launch || running_->launch->done(); }
-std::size_t Future::size() const { return running_->results->size(); }
+std::size_t Future::size() const { return running_->results->kept.size(); }
 
 Array Future::value(std::size_t i) const {
   require(i < size(), "the call gives ", size(), " values; there is no number ", i);
-  std::shared_ptr<const Kept> kept(running_->results, &(*running_->results)[i]);
+  std::shared_ptr<const Kept> kept(running_->results, &running_->results->kept[i]);
   std::optional<Result> part;
-  if (has_rank(kept->mesh, running_->world->ranks.rank())) part = running_->launch->result(cat("out", i));
+  if (has_rank(kept->mesh, running_->world->ranks.rank())) part = running_->launch->result(*running_->results->fetched[i]);
   return Array(std::make_shared<const ArrayValue>(ArrayValue{running_->world, std::move(part), std::move(kept)}));
 }
 
@@ -104,7 +110,7 @@ struct Function::Compiled {
   std::vector<HostScalar> scalars;
   std::vector<PlannedVariable> variables;  // their parameters are kept alive: the plan works on their memory
   std::vector<std::string> inputs;         // of the plan: an argument that nothing needs is none
-  std::shared_ptr<const std::vector<Kept>> results;
+  std::shared_ptr<Outputs> results;
   bool ready = false;                     // since its first call
   std::unique_ptr<PlanInSession> loaded;  // then; none where this rank has no part in it
   int generation = 0;
@@ -443,6 +449,7 @@ Future Function::launch(State& s, const Compiled& c, const std::vector<Argument>
     feeds.emplace_back(scalar.name, Feed{array_source(value), 0});
   }
   Launch launch = session.launch(c.loaded->number(), feeds, arrays, op);
+  for (std::size_t i = c.results->fetched.size(); i < c.results->kept.size(); ++i) c.results->fetched.push_back(launch.place_of(cat("out", i)));
   return Future(std::make_shared<const Future::Running>(Future::Running{s.mesh.world->shared_from_this(), std::move(launch), c.results}));
 }
 
@@ -475,7 +482,7 @@ std::shared_ptr<Function::Compiled> Function::compile_traced(State& s, const std
   std::vector<Kept> results;
   for (const Output& output : c.graph.outputs)
     results.push_back({c.graph.type(output.value), c.graph.mesh(output.value), layout_of(c.graph, output)});
-  out->results = std::make_shared<const std::vector<Kept>>(std::move(results));
+  out->results = std::make_shared<Outputs>(Outputs{std::move(results), {}});
   out->plan = std::move(c.plan);
   out->report = std::move(c.shard_report);
   out->critical = std::move(c.slotted.critical);

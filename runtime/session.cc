@@ -63,9 +63,13 @@ Result Launch::result(std::size_t i) const {
   return {record_, (*held_)[i]};
 }
 
+std::optional<std::size_t> Launch::place_of(std::string_view name) const {
+  const auto found = std::find_if(held_->begin(), held_->end(), [&](const auto& held) { return held->spread->name == name; });
+  return found == held_->end() ? std::nullopt : std::optional(static_cast<std::size_t>(found - held_->begin()));
+}
+
 Result Launch::result(std::string_view name) const {
-  for (const auto& held : *held_)
-    if (held->spread->name == name) return {record_, held};
+  if (const auto place = place_of(name)) return result(*place);
   fail("launch ", record_->ticket, " has no output '", name, "'; ", near_names(name, *held_, [](const auto& held) { return held->spread->name; }));
 }
 

@@ -109,8 +109,9 @@ class Launch {
   bool done() const;
   std::uint64_t ticket() const;
   std::size_t results() const { return held_->size(); }
-  Result result(std::size_t i) const;          // in the order of the plan's fetches; waits for nothing
-  Result result(std::string_view name) const;  // unknown: an error that lists the names
+  Result result(std::size_t i) const;                                // in the order of the plan's fetches; waits for nothing
+  Result result(std::string_view name) const;                        // unknown: an error that lists the names
+  std::optional<std::size_t> place_of(std::string_view name) const;  // among them; none: no such fetch here
   HostArray output(std::string_view name) const { return result(name).read(); }
   std::vector<std::pair<std::string, HostArray>> outputs() const;  // waits, and reads them all
 

@@ -65,14 +65,15 @@ TEST(FastHalves, ProductsOfBf16AreThePlainOnes) {
 
 TEST(FastHalves, AReluBehindAProductKeepsNanAndMakesNoNegativeZero) {
   std::vector<Buffer> in;
-  in.push_back(filled<Bf16>(Shape{4, 1}, {Bf16(-2), Bf16(3), Bf16(NAN), Bf16(-0.0)}));
+  in.push_back(filled<Bf16>(Shape{5, 1}, {Bf16(-2), Bf16(3), Bf16(NAN), Bf16(-0.0), Bf16::from_bits(0xFFC0)}));  // the last a NaN with a sign
   in.push_back(filled<Bf16>(Shape{1, 1}, {Bf16(1)}));
   const Attrs attrs{{"relu", true}, {"wide", true}};
-  const auto y = logical<Bf16>(run_row(table().row("onednn.matmul"), in, {bf16({4, 1})}, attrs)[0]);
+  const auto y = logical<Bf16>(run_row(table().row("onednn.matmul"), in, {bf16({5, 1})}, attrs)[0]);
   EXPECT_EQ(y[0].bits, 0);
   EXPECT_EQ(static_cast<float>(y[1]), 3);
   EXPECT_TRUE(std::isnan(static_cast<float>(y[2])));
   EXPECT_EQ(y[3].bits, 0);
+  EXPECT_TRUE(std::isnan(static_cast<float>(y[4])));
 }
 
 TEST(FastHalves, ConvolutionsOfBf16AreThePlainOnes) {

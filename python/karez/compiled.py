@@ -210,9 +210,24 @@ class Captured:
         found = [self.own, *(_content(cell) for cell in self.cells), *(self.globals.get(name) for name in self.names)]
         count, before, key = self.last
         if count != changes.count or len(found) != len(before) or any(a is not b for a, b in zip(found, before)):
-            count, key = changes.count, tuple(map(_flags, found))
+            count, key = changes.count, Key(tuple(map(_flags, found)))
             self.last = count, found, key
         return key
+
+
+class Key:
+    """A tuple of thousands, whose hash is reckoned once."""
+
+    __slots__ = "parts", "hash"
+
+    def __init__(self, parts: Any) -> None:
+        self.parts, self.hash = parts, hash(parts)
+
+    def __hash__(self) -> int:
+        return self.hash
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, Key) and self.parts == other.parts
 
 
 def _content(cell: Any) -> Any:

@@ -54,5 +54,5 @@ def unflatten(structure: Any, leaves: Any) -> Any:
         return structure.value
     if structure[0] is dict:
         return {key: unflatten(one, leaves) for key, one in zip(structure[1], structure[2:])}
-    values = [unflatten(one, leaves) for one in structure[1:]]
+    values = [next(leaves) if one is LEAF else unflatten(one, leaves) for one in structure[1:]]
     return structure[0](*values) if hasattr(structure[0], "_fields") else structure[0](values)

@@ -54,7 +54,7 @@ nb::list call(const Function& function, const nb::list& arguments) {
     future = function.call(std::move(given));
   }
   nb::list out;
-  for (std::size_t i = 0; i < future->size(); ++i) out.append(Value(Tensor(future->value(i))));
+  for (std::size_t i = 0; i < future->size(); ++i) out.append(Value(future->value(i)));
   return out;
 }
 

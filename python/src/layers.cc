@@ -15,7 +15,7 @@ std::vector<Value> gradients(const Operand& loss, const std::vector<const Value*
   std::vector<Parameter> parameters;
   std::vector<Tensor> tensors;
   for (const Value* value : wrt) {
-    if (const auto* tensor = std::get_if<Tensor>(&value->is)) tensors.push_back(*tensor);
+    if (const Tensor* tensor = value->tensor()) tensors.push_back(*tensor);
     else parameters.push_back(value->parameter());
   }
   require(parameters.empty() || tensors.empty(), "grad: with respect to parameters or to tensors, not to both in one call");

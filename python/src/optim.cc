@@ -11,7 +11,7 @@ using namespace nb::literals;
 std::vector<Tensor> tensors_from(const std::vector<const Value*>& values) {
   std::vector<Tensor> out;
   for (const Value* value : values) {
-    const auto* tensor = std::get_if<Tensor>(&value->is);
+    const Tensor* tensor = value->tensor();
     require(tensor != nullptr, "a gradient is a tensor of the program being traced");
     out.push_back(*tensor);
   }

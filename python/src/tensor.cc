@@ -23,6 +23,14 @@ const TensorType& Value::type() const {
   return std::visit(Visit{}, is);
 }
 
+const Tensor* Value::tensor() const {
+  if (const auto* array = std::get_if<Array>(&is)) {
+    Tensor made(*array);
+    is = std::move(made);
+  }
+  return std::get_if<Tensor>(&is);
+}
+
 const Parameter& Value::parameter() const {
   const auto* found = std::get_if<Parameter>(&is);
   require(found != nullptr, is.index() == 0 ? "a parameter that has no path yet: list it through its module, or give it a name="
@@ -31,7 +39,7 @@ const Parameter& Value::parameter() const {
 }
 
 const Tensor& Value::outside() const {
-  const auto* found = std::get_if<Tensor>(&is);
+  const Tensor* found = tensor();
   require(found != nullptr, "a parameter ", type(), " is read by its world: p.numpy()");
   require(found->lazy != nullptr, "a tensor ", type(),
           " of a program being traced has no value yet: return it from the function, and read what the call gives");
@@ -43,7 +51,7 @@ Operand::operator Term() const {
   lie_somewhere();
   if (nb::isinstance<Value>(object)) {
     const Value& value = *nb::inst_ptr<Value>(object);
-    if (const auto* tensor = std::get_if<Tensor>(&value.is)) return Term(*tensor, line);
+    if (const Tensor* tensor = value.tensor()) return Term(*tensor, line);
     return Term(value.parameter(), line);
   }
   if (PyBool_Check(object.ptr())) return Term(object.ptr() == Py_True, line);
@@ -83,7 +91,7 @@ nb::tuple shape_of(const Value& value) {
 
 // "f32[8@data, 4]", of an array that is split on its mesh; else the logical type.
 std::string layout_text(const Value& value) {
-  const auto* tensor = std::get_if<Tensor>(&value.is);
+  const Tensor* tensor = value.tensor();
   if (tensor == nullptr || tensor->lazy == nullptr) return tensor::print(value.type());
   const SourceLine line = user_line();
   lie_somewhere();
@@ -117,7 +125,7 @@ nb::list places(const Value& value) {
 // "array": outside of a trace, or what one word of the user's writes there.
 std::string_view kind_of(const Value& value) {
   if (std::holds_alternative<std::monostate>(value.is)) return "unbound";
-  const auto* tensor = std::get_if<Tensor>(&value.is);
+  const Tensor* tensor = value.tensor();
   return tensor == nullptr ? "parameter" : tensor->lazy == nullptr ? "traced" : "array";
 }
 

@@ -19,14 +19,17 @@
 namespace karez::python {
 namespace nb = nanobind;
 
-// A tensor, of the program being traced or outside of one, or a parameter. Nothing: a parameter that has no path yet.
+// A tensor, of the program being traced or outside of one, or a parameter. Nothing: a parameter that has no path yet. An array is a result that
+// nobody has looked at: it becomes a tensor when somebody does, for a step may give hundreds that are dropped unseen. With the interpreter's lock.
 struct Value {
-  std::variant<std::monostate, Tensor, Parameter> is;
+  mutable std::variant<std::monostate, Tensor, Parameter, Array> is;
 
   Value() = default;
   Value(Tensor tensor) : is(std::move(tensor)) {}
+  Value(Array array) : is(std::move(array)) {}
   Value(Parameter parameter) : is(std::move(parameter)) {}
   const TensorType& type() const;
+  const Tensor* tensor() const;        // null: a parameter
   const Parameter& parameter() const;  // or an error
   const Tensor& outside() const;       // one outside of a trace, likewise
 };

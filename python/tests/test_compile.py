@@ -406,3 +406,14 @@ def test_threads_may_call_at_once():
         [t.join() for t in threads]
         for i in range(4):
             np.testing.assert_allclose(out[i], X.sum() * i, rtol=1e-4)
+
+
+@pytest.mark.parametrize("look", [
+    lambda y: y.shape == (2, 3), lambda y: y.dtype is kz.float32, lambda y: y.numpy().sum() == 15, lambda y: float(y[1, 2]) == 5, lambda y: "f32[2, 3]" in repr(y),
+    lambda y: (y + y).numpy().sum() == 30, lambda y: np.from_dlpack(y).sum() == 15, lambda y: memoryview(y).shape == (2, 3), lambda y: len(y) == 2,
+    lambda y: float(kz.compile(lambda x: x.sum())(y)) == 15, lambda y: float(kz.where(y > 4, y, 0).sum()) == 5, lambda y: "f32" in str(kz.show(y)),
+    lambda y: kz.value_and_grad(lambda x: (x * x).sum())(y)[1].numpy().sum() == 30, lambda y: y._kind == "array",
+])
+def test_a_result_is_a_tensor_however_it_is_first_looked_at(look):
+    made = kz.compile(lambda x: (x * 1, [x * 2, x * 3]))(np.arange(6, dtype=np.float32).reshape(2, 3))
+    assert look(made[0]) and look(made[0])
