@@ -5,16 +5,20 @@
 #include <climits>
 #include <deque>
 #include <map>
+#include <numeric>
 #include <set>
 #include <tuple>
 
 #include "plan/acts.h"
+#include "solve/packing_lives.h"
 #include "solve/token_reach.h"
 
 namespace karez::passes {
 namespace {
 
 constexpr std::int64_t line = 64;
+constexpr std::size_t doubtful = 3;                  // times `in_pairs`: up to there pairs are asked as well where times waste bytes
+constexpr double wasteful = 1.05;                    // of what lives at once
 constexpr int before_act = -1, whole_act = INT_MAX;  // as numbers of calls; the latter also as the last of an act without any
 
 bool in_arena(const Plan& plan, BlockId b) { return b.valid() && (plan.block(b).kind == BlockKind::scratch || plan.block(b).kind == BlockKind::reg); }
@@ -33,6 +37,7 @@ class Before {
   }
   bool same(ActorId from, ActorId to) const { return reach_.same(from.index, to.index); }
   bool next(ActorId from, ActorId to) const { return reach_.next(from.index, to.index); }
+  const solve::TokenReach& reach() const { return reach_; }
 
  private:
   static int period(const std::vector<Port>& ports, RegisterId reg) {
@@ -234,6 +239,71 @@ bool may_share(const Before& before, const Place& p, const Place& q) {
   return over_before(before, p, q) || over_before(before, q, p);
 }
 
+// The places of a device as the chains of acts tell their lives, a clock for each chain on which many of them begin. A time is a place on the chain
+// and a call of its act; what begins beside the chain begins behind the last act before it.
+class Clocks {
+ public:
+  Clocks(const solve::TokenReach& reach, const std::vector<Place>& places) : reach_(reach), places_(places) {
+    std::map<int, int> begun;
+    for (const Place& p : places) ++begun[reach_.chain_of(p.first.actor.index)];
+    begun.erase(-1);
+    std::vector<std::pair<int, int>> most;
+    for (auto [chain, count] : begun) most.emplace_back(-count, chain);
+    std::sort(most.begin(), most.end());
+    if (most.empty()) most.emplace_back(0, 0);
+    most.resize(std::min(most.size(), most_clocks));
+    for (auto [count, chain] : most) chains_.push_back(chain), made.push_back(clock(chain));
+    for (const Place& p : places) {
+      const auto at = std::find(chains_.begin(), chains_.end(), reach_.chain_of(p.first.actor.index));
+      of.push_back(at == chains_.end() ? 0 : static_cast<int>(at - chains_.begin()));
+    }
+  }
+  std::vector<solve::Clock> made;
+  std::vector<int> of;  // by place
+
+ private:
+  using Time = std::pair<int, int>;  // place on the chain, call of its act
+  static constexpr std::size_t most_clocks = 4;
+  static constexpr int all_calls = INT_MAX - 1, behind_it = INT_MAX;
+
+  struct Span {
+    Time begin, end, again;
+  };
+  Span span(const Place& p, int chain) const {
+    const Time never(-1, before_act), always(reach_.length(chain), before_act);
+    if (p.alone) return {never, always, always};
+    const int first = p.first.actor.index;
+    Span s{reach_.chain_of(first) == chain ? Time(reach_.place_of(first), p.first.call) : Time(reach_.last_before(first, chain), behind_it), never,
+           never};
+    for (const Moment& last : p.last) {
+      const int reader = last.actor.index;
+      const Time end = reach_.chain_of(reader) == chain ? Time(reach_.place_of(reader), last.call >= all_calls ? all_calls : last.call + 1)
+                                                        : Time(reach_.first_behind(reader, chain), before_act);
+      s.end = std::max(s.end, end), s.again = std::max(s.again, Time(reach_.next_behind(reader, chain), before_act));
+    }
+    return s;
+  }
+
+  solve::Clock clock(int chain) const {
+    std::vector<Span> spans;
+    std::vector<Time> times = {Time(-1, before_act)};
+    for (const Place& p : places_) {
+      const Span s = spans.emplace_back(span(p, chain));
+      for (const Time& t : {s.begin, s.end, s.again}) times.push_back(t);
+    }
+    std::sort(times.begin(), times.end());
+    times.erase(std::unique(times.begin(), times.end()), times.end());
+    auto number = [&](const Time& t) { return static_cast<int>(std::lower_bound(times.begin(), times.end(), t) - times.begin()); };
+    solve::Clock made{static_cast<int>(times.size()), {}};
+    for (const Span& s : spans) made.lives.push_back({number(s.begin), std::max(number(s.begin), number(s.end)), number(s.again)});
+    return made;
+  }
+
+  const solve::TokenReach& reach_;
+  const std::vector<Place>& places_;
+  std::vector<int> chains_;
+};
+
 // Slots that can never be used go: each reader's act comes before the producer's next one anyway.
 void trim_slots(Plan& plan, const Before& before) {
   for (RegisterId id : plan.registers.ids()) {
@@ -315,44 +385,148 @@ class Mover {
 };
 
 // One device's packing.
-struct Task {
-  std::vector<solve::Block> blocks;
-  std::vector<std::pair<int, int>> conflicts;
-  solve::Packing packing;
-  bool same_sizes(const std::vector<solve::Block>& other) const {
-    return std::equal(blocks.begin(), blocks.end(), other.begin(), other.end(), [](const auto& a, const auto& b) { return a.size == b.size; });
-  }
+struct Packed {
+  std::vector<long> offset;
+  long peak = 0;
 };
+
+// By pairs of places that may not share. Devices of a mesh are much alike: the same question is asked once.
+class Pairs {
+ public:
+  Packed packed(const Before& before, const std::vector<Place>& places, const solve::PackLimits& limits) {
+    std::vector<solve::Block> blocks;
+    std::vector<std::pair<int, int>> conflicts;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      blocks.push_back({static_cast<long>(places[i].bytes), static_cast<long>(line)});
+      for (std::size_t j = 0; j < i; ++j)
+        if (!may_share(before, places[i], places[j])) conflicts.emplace_back(static_cast<int>(j), static_cast<int>(i));
+    }
+    for (const Task& task : tasks_)
+      if (task.conflicts == conflicts && task.same_sizes(blocks)) return task.packed;
+    solve::Packing packing = solve::pack(blocks, conflicts, limits);
+    return tasks_.emplace_back(Task{std::move(blocks), std::move(conflicts), {std::move(packing.offset), packing.peak}}).packed;
+  }
+
+ private:
+  struct Task {
+    std::vector<solve::Block> blocks;
+    std::vector<std::pair<int, int>> conflicts;
+    Packed packed;
+    bool same_sizes(const std::vector<solve::Block>& other) const {
+      return std::equal(blocks.begin(), blocks.end(), other.begin(), other.end(), [](const auto& a, const auto& b) { return a.size == b.size; });
+    }
+  };
+  std::deque<Task> tasks_;
+};
+
+// By the times of their lives. What lives within acts of a compute stream that stand beside the chain on which most of them do has no time that tells
+// it from the others of its stream, so it lies in a stretch that is kept for them, each act's from its beginning.
+class ByClocks {
+ public:
+  ByClocks(const solve::TokenReach& reach, const std::vector<Place>& places) : reach_(reach), places_(places) {
+    for (const Place& p : places)
+      if (p.stream.valid()) ++chains_of_[p.stream][chain(p)];
+  }
+
+  // The most bytes that must be in use when some act of a chain is over.
+  long live() const {
+    long most = 0;
+    for (int c = 0; c < reach_.chains(); ++c) {
+      std::vector<long> more(static_cast<std::size_t>(reach_.length(c)) + 1, 0);
+      for (const Place& p : places_) {
+        const int begin = reach_.first_behind(p.first.actor.index, c);
+        int end = 0;
+        for (const Moment& last : p.last)
+          end = std::max(end, reach_.last_before(last.actor.index, c) + (reach_.chain_of(last.actor.index) == c ? 0 : 1));
+        if (begin < end) more[static_cast<std::size_t>(begin)] += p.bytes, more[static_cast<std::size_t>(end)] -= p.bytes;
+      }
+      long now = 0;
+      for (long m : more) most = std::max(most, now += m);
+    }
+    return most;
+  }
+
+  Packed packed(long live) const {
+    std::map<StreamId, std::map<ActorId, std::vector<std::size_t>>> beside;
+    std::vector<std::size_t> rest;
+    for (std::size_t i = 0; i < places_.size(); ++i)
+      if (const Place& p = places_[i]; p.stream.valid() && !p.alone && (chain(p) < 0 || chain(p) != main_chain(p.stream)))
+        beside[p.stream][p.first.actor].push_back(i);
+      else rest.push_back(i);
+    Packed packed{std::vector<long>(places_.size(), 0), 0};
+    for (const auto& [stream, acts] : beside) {
+      long most = 0;
+      for (const auto& [actor, here] : acts) most = std::max(most, within_act(here, packed));
+      packed.peak += most;
+    }
+    pack_by_time(rest, packed, live - packed.peak);
+    return packed;
+  }
+
+ private:
+  int chain(const Place& p) const { return reach_.chain_of(p.first.actor.index); }
+  int main_chain(StreamId stream) const {
+    const auto& count = chains_of_.at(stream);
+    return std::max_element(count.begin(), count.end(),
+                            [](const auto& a, const auto& b) { return (a.first >= 0) * a.second < (b.first >= 0) * b.second; })
+        ->first;
+  }
+
+  long within_act(const std::vector<std::size_t>& here, Packed& packed) const {
+    std::vector<solve::Interval> calls;
+    for (std::size_t i : here) {
+      const Place& p = places_[i];
+      calls.push_back({p.first.call, std::int64_t{p.last[0].call} + 1, static_cast<long>(p.bytes), line});
+    }
+    const solve::Packing act = solve::pack(calls, {.search_work = 0});
+    for (std::size_t k = 0; k < here.size(); ++k) packed.offset[here[k]] = packed.peak + act.offset[k];
+    return act.peak;
+  }
+
+  // Above what is packed already, given in the order in which they begin.
+  void pack_by_time(std::vector<std::size_t> order, Packed& packed, long live) const {
+    auto begin = [&](std::size_t i) { return std::tuple(reach_.rank(places_[i].first.actor.index), places_[i].first.call, -places_[i].bytes); };
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return begin(a) < begin(b); });
+    std::vector<Place> sorted;
+    std::vector<solve::Block> blocks;
+    for (std::size_t i : order) sorted.push_back(places_[i]), blocks.push_back({static_cast<long>(places_[i].bytes), static_cast<long>(line)});
+    const Clocks clocks(reach_, sorted);
+    const solve::LivesPacking packing = solve::pack(blocks, clocks.made, clocks.of, {.enough = live + live / 64});
+    for (std::size_t i = 0; i < order.size(); ++i) packed.offset[order[i]] = packed.peak + packing.offset[i];
+    packed.peak += packing.peak;
+  }
+
+  const solve::TokenReach& reach_;
+  const std::vector<Place>& places_;
+  std::map<StreamId, std::map<int, int>> chains_of_;  // of compute streams: how much begins on which chain
+};
+
+Packed packed_by_clocks(const Before& before, const std::vector<Place>& places, std::size_t in_pairs) {
+  const ByClocks clocks(before.reach(), places);
+  const long live = clocks.live();
+  Packed best = clocks.packed(live);
+  if (places.size() > doubtful * in_pairs || static_cast<double>(best.peak) <= wasteful * static_cast<double>(live)) return best;
+  Packed other = Pairs().packed(before, places, {.search_work = 0});
+  return other.peak < best.peak ? other : best;
+}
 
 }  // namespace
 
-Plan memory(Plan plan, const solve::PackLimits& limits) {
+Plan memory(Plan plan, const solve::PackLimits& limits, std::size_t in_pairs) {
   const Before before(plan);
   trim_slots(plan, before);
   const Places places(plan, before);
   std::vector<std::int64_t> offset(places.made.size(), 0);
   ById<DeviceId, std::int64_t> peak(plan.devices.size(), 0);
-  std::deque<Task> tasks;
+  Pairs pairs;
   for (DeviceId d : plan.devices.ids()) {
-    std::vector<std::size_t> here;
+    std::vector<std::size_t> numbers;
+    std::vector<Place> here;
     for (std::size_t i = 0; i < places.made.size(); ++i)
-      if (places.made[i].device == d) here.push_back(i);
-    std::vector<solve::Block> blocks;
-    std::vector<std::pair<int, int>> conflicts;
-    for (std::size_t i = 0; i < here.size(); ++i) {
-      blocks.push_back({static_cast<long>(places.made[here[i]].bytes), static_cast<long>(line)});
-      for (std::size_t j = 0; j < i; ++j)
-        if (!may_share(before, places.made[here[i]], places.made[here[j]])) conflicts.emplace_back(static_cast<int>(j), static_cast<int>(i));
-    }
-    const Task* same = nullptr;  // devices of a mesh are much alike
-    for (const Task& task : tasks)
-      if (task.conflicts == conflicts && task.same_sizes(blocks)) same = &task;
-    if (same == nullptr) {
-      solve::Packing packing = solve::pack(blocks, conflicts, limits);
-      same = &tasks.emplace_back(Task{std::move(blocks), std::move(conflicts), std::move(packing)});
-    }
-    for (std::size_t i = 0; i < here.size(); ++i) offset[here[i]] = same->packing.offset[i];
-    peak[d] = same->packing.peak;
+      if (places.made[i].device == d) numbers.push_back(i), here.push_back(places.made[i]);
+    const Packed packed = here.size() > in_pairs ? packed_by_clocks(before, here, in_pairs) : pairs.packed(before, here, limits);
+    for (std::size_t i = 0; i < here.size(); ++i) offset[numbers[i]] = packed.offset[i];
+    peak[d] = packed.peak;
   }
   Mover mover(plan, places);
   for (BlockId b : places.packed) {

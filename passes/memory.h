@@ -19,6 +19,9 @@ namespace karez::passes {
 // Edges are registers (forward without token, back with their slots), the session's starts and ends, and the turns of communicators. What has
 // another rate than once a launch, lies behind a link, or is touched by actors that hold no register of it keeps its own bytes. A register whose
 // further slots can never be used, because each reader's act comes before the producer's next one anyway, is left with one.
-Plan memory(Plan plan, const solve::PackLimits& limits = {});
+//
+// Up to so many places of a device are packed by all pairs that may not share. Of more, whose pairs are too many, lives are told by times along the
+// longest chains of acts, which now and then keeps apart what might share, never the other way about.
+Plan memory(Plan plan, const solve::PackLimits& limits = {}, std::size_t in_pairs = 4000);
 
 }  // namespace karez::passes

@@ -152,6 +152,17 @@ TEST(MemoryStates, NoCallEverFindsAnothersBytes) {
   EXPECT_GE(often, 2u);
 }
 
+// The same for plans packed as very large ones are.
+TEST(MemoryStates, NoCallFindsAnothersBytesWherePlansArePackedByTimes) {
+  const std::uint64_t seed = seed_given(5000);
+  for (std::uint64_t round = 0; round < 60; ++round) {
+    const Drawn drawn(seed + round, round < 40 ? 1 : 2);
+    const Plan packed = memory(drawn.s.plan, {}, 0);
+    plan::testing::StateSearch search(drawn.s.plan, packed, round < 40 ? 3 : 2);
+    EXPECT_EQ(search.run(10'000), "") << "KAREZ_SEED=" << seed + round << "\n" << print(packed);
+  }
+}
+
 // Planted bugs: a register moved to where another place lies. What the search finds wrong must be refused by `verify`; and what is refused goes
 // wrong in some state, but for a few for which three launches are too few.
 TEST(MemoryStates, SharingThatBreaksTheRuleIsFoundAndRefused) {

@@ -118,6 +118,26 @@ TEST(Memory, ValuesThatLiveAtOnceDoNotOverlap) {
   EXPECT_LT(peaks, before * 0.75);
 }
 
+// As very large plans are packed; what comes of it is verified as any plan is.
+TEST(Memory, ByTimesInPlaceOfPairsNoSharingIsMadeThatTokensDoNotAllow) {
+  Hungry catalog;
+  double by_times = 0, by_pairs = 0, apart = 0;
+  for (std::uint64_t round = 0; round < 40; ++round) {
+    Compilation c = testing::compilation(random_program(700 + round));
+    c.catalog = &catalog;
+    c.options.off = {"memory"};
+    compile(c);
+    const Plan times = memory(c.plan, {}, 0), pairs = memory(c.plan);
+    const auto got = plan::arena_bytes(times), want = plan::arena_bytes(pairs), alone = plan::arena_bytes(c.plan), live = plan::live_bytes(c.plan);
+    for (DeviceId d : c.plan.devices.ids()) {
+      EXPECT_GE(got[d], live[d]);
+      by_times += static_cast<double>(got[d]), by_pairs += static_cast<double>(want[d]), apart += static_cast<double>(alone[d]);
+    }
+  }
+  std::printf("bytes by times over those by pairs: %.3f; %.3f without sharing\n", by_times / by_pairs, apart / by_pairs);
+  EXPECT_LT(by_times, apart);
+}
+
 // a -> b -> c -> d by registers of their own; `guard` says that a's next act comes when `last` is over.
 struct Chain {
   Sketch s;

@@ -1,42 +1,111 @@
-// Reachability with no token and with one, a row of bits a node, consumers first.
+// Long chains without a token, who is nearest to each node on them, and walks over what lies beside.
 #include "solve/token_reach.h"
+
+#include <algorithm>
 
 #include "base/error.h"
 
 namespace karez::solve {
+namespace {
+constexpr int short_chain = 8, most_chains = 48;
+}
 
-TokenReach::TokenReach(int nodes, std::span<const TokenEdge> edges) : words_((static_cast<std::size_t>(nodes) + 63) / 64) {
-  const auto count = static_cast<std::size_t>(nodes);
-  std::vector<std::vector<int>> now(count), later(count);  // edges without a token, and with one
-  std::vector<int> waiting(count, 0), order;
+TokenReach::TokenReach(int nodes, std::span<const TokenEdge> edges) : out_(static_cast<std::size_t>(nodes)), in_(out_.size()) {
   for (const TokenEdge& e : edges) {
     require(e.from >= 0 && e.from < nodes && e.to >= 0 && e.to < nodes && e.tokens >= 0, "token reach: an edge ", e.from, " -> ", e.to, " with ",
             e.tokens, " tokens among ", nodes, " nodes");
-    if (e.tokens == 0) now[static_cast<std::size_t>(e.from)].push_back(e.to), ++waiting[static_cast<std::size_t>(e.to)];
-    if (e.tokens == 1) later[static_cast<std::size_t>(e.from)].push_back(e.to);
+    if (e.tokens > 1) continue;
+    out_[static_cast<std::size_t>(e.from)].push_back({e.to, e.tokens});
+    in_[static_cast<std::size_t>(e.to)].push_back({e.from, e.tokens});
   }
-  for (int n = 0; n < nodes; ++n)
-    if (waiting[static_cast<std::size_t>(n)] == 0) order.push_back(n);
-  for (std::size_t i = 0; i < order.size(); ++i)
-    for (int to : now[static_cast<std::size_t>(order[i])])
-      if (--waiting[static_cast<std::size_t>(to)] == 0) order.push_back(to);
-  require(order.size() == count, "token reach: edges without tokens close a circle");
+  sort(nodes);
+  find_chains();
+  fill();
+}
 
-  same_.assign(count * words_, 0);
-  auto join = [&](Rows& into, std::size_t row, const Rows& from, int other) {
-    for (std::size_t w = 0; w < words_; ++w) into[row * words_ + w] |= from[static_cast<std::size_t>(other) * words_ + w];
+void TokenReach::sort(int nodes) {
+  std::vector<int> waiting(out_.size(), 0);
+  for (const auto& steps : out_)
+    for (const Step& s : steps) waiting[static_cast<std::size_t>(s.node)] += s.tokens == 0;
+  for (int n = 0; n < nodes; ++n)
+    if (waiting[static_cast<std::size_t>(n)] == 0) order_.push_back(n);
+  for (std::size_t i = 0; i < order_.size(); ++i)
+    for (const Step& s : out_[static_cast<std::size_t>(order_[i])])
+      if (s.tokens == 0 && --waiting[static_cast<std::size_t>(s.node)] == 0) order_.push_back(s.node);
+  require(order_.size() == out_.size(), "token reach: edges without tokens close a circle");
+  rank_.resize(order_.size());
+  for (std::size_t i = 0; i < order_.size(); ++i) rank_[static_cast<std::size_t>(order_[i])] = static_cast<int>(i);
+}
+
+// One after the other the way that meets most nodes of no chain yet, measured from its end.
+void TokenReach::find_chains() {
+  chain_.assign(out_.size(), -1), place_.assign(out_.size(), -1);
+  std::vector<int> ahead(out_.size()), next(out_.size());
+  for (; chains_ < most_chains && !order_.empty(); ++chains_) {
+    int first = order_.back();
+    for (auto at = order_.rbegin(); at != order_.rend(); ++at) {
+      const auto n = static_cast<std::size_t>(*at);
+      ahead[n] = 0, next[n] = -1;
+      for (const Step& s : out_[n])
+        if (s.tokens == 0 && ahead[static_cast<std::size_t>(s.node)] > ahead[n]) ahead[n] = ahead[static_cast<std::size_t>(s.node)], next[n] = s.node;
+      ahead[n] += chain_[n] < 0;
+      if (ahead[n] > ahead[static_cast<std::size_t>(first)]) first = *at;
+    }
+    const int most = ahead[static_cast<std::size_t>(first)];
+    if (most == 0 || (most < short_chain && chains_ > 0)) return;
+    length_.push_back(0);
+    for (int n = first; n >= 0; n = next[static_cast<std::size_t>(n)])
+      if (chain_[static_cast<std::size_t>(n)] < 0)
+        chain_[static_cast<std::size_t>(n)] = chains_, place_[static_cast<std::size_t>(n)] = length_.back()++;
+  }
+}
+
+void TokenReach::fill() {
+  const auto width = static_cast<std::size_t>(chains_);
+  before_.assign(out_.size() * width, -1);
+  for (std::size_t n = 0; n < out_.size(); ++n) behind_.insert(behind_.end(), length_.begin(), length_.end());
+  auto each = [&](int to, int from, std::vector<int>& into, const std::vector<int>& other, auto better) {
+    for (int c = 0; c < chains_; ++c) into[at(to, c)] = better(into[at(to, c)], other[at(from, c)]);
   };
-  for (std::size_t i = count; i-- > 0;) {
-    const auto node = static_cast<std::size_t>(order[i]);
-    same_[node * words_ + node / 64] |= std::uint64_t{1} << (node % 64);
-    for (int to : now[node]) join(same_, node, same_, to);
+  auto later = [](int a, int b) { return std::max(a, b); };
+  auto sooner = [](int a, int b) { return std::min(a, b); };
+  for (int n : order_) {
+    const auto node = static_cast<std::size_t>(n);
+    if (chain_[node] >= 0) before_[at(n, chain_[node])] = behind_[at(n, chain_[node])] = place_[node];
   }
-  next_ = same_;  // a node's own next act comes behind its last, and all behind that
-  for (std::size_t i = count; i-- > 0;) {
-    const auto node = static_cast<std::size_t>(order[i]);
-    for (int to : later[node]) join(next_, node, same_, to);
-    for (int to : now[node]) join(next_, node, next_, to);
-  }
+  for (int n : order_)
+    for (const Step& s : in_[static_cast<std::size_t>(n)])
+      if (s.tokens == 0) each(n, s.node, before_, before_, later);
+  for (auto n = order_.rbegin(); n != order_.rend(); ++n)
+    for (const Step& s : out_[static_cast<std::size_t>(*n)])
+      if (s.tokens == 0) each(*n, s.node, behind_, behind_, sooner);
+  next_before_ = before_, next_behind_ = behind_;
+  for (int n : order_)
+    for (const Step& s : in_[static_cast<std::size_t>(n)]) each(n, s.node, next_before_, s.tokens == 0 ? next_before_ : before_, later);
+  for (auto n = order_.rbegin(); n != order_.rend(); ++n)
+    for (const Step& s : out_[static_cast<std::size_t>(*n)]) each(*n, s.node, next_behind_, s.tokens == 0 ? next_behind_ : behind_, sooner);
+}
+
+// From a node beside all chains forward, until they are met.
+bool TokenReach::reaches(int from, int to, int tokens) const {
+  auto behind = [&](int node, int left) {
+    const int chain = chain_[static_cast<std::size_t>(node)];
+    return (left == 0 ? before_ : next_before_)[at(to, chain)] >= place_[static_cast<std::size_t>(node)];
+  };
+  if (chain_[static_cast<std::size_t>(from)] >= 0) return behind(from, tokens);
+  std::vector<std::pair<int, int>> seen = {{from, tokens}};
+  for (std::size_t i = 0; i < seen.size(); ++i)
+    for (const Step& s : out_[static_cast<std::size_t>(seen[i].first)]) {
+      const std::pair open(s.node, seen[i].second - s.tokens);
+      if (open.second < 0) continue;
+      if (s.node == to) return true;
+      if (chain_[static_cast<std::size_t>(s.node)] >= 0) {
+        if (behind(s.node, open.second)) return true;
+      } else if (std::find(seen.begin(), seen.end(), open) == seen.end()) {
+        seen.push_back(open);
+      }
+    }
+  return false;
 }
 
 }  // namespace karez::solve
