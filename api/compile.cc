@@ -143,6 +143,12 @@ void apply_rules_to(Graph& graph, const std::vector<Parameter>& parameters, cons
   for (std::size_t i = 0; i < which.size(); ++i) graph.variables[which[i]].stored = part.variables[i].stored;
 }
 
+// With its devices, where another mesh reads like it.
+std::string lies_on(const Mesh& mesh, const Mesh& other) {
+  const std::string text = sbp::print(mesh);
+  return text == sbp::print(other) ? cat(text, " at ", join(mesh.devices, ", ", [](DeviceName device) { return sbp::print(device); })) : text;
+}
+
 // What earlier functions fixed, then the user's rules: where they and the body's hints speak they must agree.
 void fix_layouts(const WorldState& world, const Trace& trace, Graph& graph, const std::vector<LayoutRule>& rules) {
   for (std::size_t i = 0; i < graph.variables.size(); ++i) {
@@ -151,8 +157,9 @@ void fix_layouts(const WorldState& world, const Trace& trace, Graph& graph, cons
     if (found == world.variables.end()) continue;
     const StoredVariable& stored = found->second;
     const Mesh& mesh = graph.meshes[static_cast<std::size_t>(variable.mesh)];
-    require(stored.mesh == mesh, "variable '", variable.name, "' lies on ", sbp::print(stored.mesh), "; this function is compiled for ",
-            sbp::print(mesh));
+    require(stored.mesh == mesh, "variable '", variable.name, "' lies on ", lies_on(stored.mesh, mesh), "; this function is compiled for ",
+            lies_on(mesh, stored.mesh),
+            ". It stays where the first function that used it put it: compile for that mesh, or save, reset the world and load");
     require(!variable.stored || *variable.stored == stored.layout, "this function's body wants '", variable.name, "' stored as ",
             variable.stored ? sbp::print(variable.type, mesh, *variable.stored) : std::string(),
             " (by with_layout, or by a rule of a function in it), ", "but an earlier function stored it as ",

@@ -12,8 +12,8 @@
 
 namespace karez {
 
-// While it lives, what this thread computes outside of compiled functions without an array among its operands (host arrays, numbers, parameters)
-// lies on this mesh; arrays of another world are errors. Scopes nest.
+// While it lives, what this thread computes outside of compiled functions without an array among its operands (host arrays, numbers, parameters
+// that nobody has used) lies on this mesh; arrays of another world are errors. What reads a parameter is computed where that is stored. Scopes nest.
 class Interactive {
  public:
   explicit Interactive(DeviceMesh mesh, bool train = true);  // train: dropout acts, and batch norm takes the batch's statistics

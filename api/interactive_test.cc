@@ -289,6 +289,44 @@ TEST(Interactive, ParametersAreReadAsTheyStandAtTheCall) {
   for (int i = 0; i < 2; ++i) EXPECT_NEAR(after.read().data<float>()[i], before.read().data<float>()[i] - 7.5, 1e-5);
 }
 
+TEST(Interactive, WhatReadsParametersIsComputedWhereTheyAreStored) {
+  World world({.devices = 4});
+  const DeviceMesh alone = world.mesh(), two = world.mesh("data=2"), others = world.mesh("data=2", {.first = 2});
+  struct Net : nn::Module {
+    nn::Linear first{*this, "first", 3, 4}, second{*this, "second", 4, 2}, fresh{*this, "fresh", 3, 2};
+  } net;
+  nn::Linear &first = net.first, &second = net.second;
+  const auto train = [](const DeviceMesh& mesh, nn::Linear& layer, const HostArray& x) {
+    compile(mesh,
+            [&](Tensor v) {
+              Tensor loss = sum(layer(v));
+              optim::SGD(layer.parameters(), {.lr = 0.1}).step(grad(loss, layer.parameters()));
+              return loss;
+            })(x)
+        .wait();
+  };
+  const HostArray x = some({6, 3}, 1), hidden = some({6, 4}, 2);
+  train(two, first, x), train(others, second, hidden);
+  const HostArray want =
+      compile(others, [&](Tensor v) { return second(v); })(compile(two, [&](Tensor v) { return relu(first(v)); })(x).value()).value().read();
+
+  Interactive there(alone);
+  const Tensor inner = relu(first(x)), y = second(inner);
+  EXPECT_EQ(inner.array().mesh(), two.mesh);
+  EXPECT_EQ(y.array().mesh(), others.mesh);
+  for (std::size_t i = 0; i < 12; ++i) EXPECT_NEAR(floats(y)[i], floats(want)[i], 1e-6);
+  EXPECT_EQ(first(on(alone, x)).array().mesh(), two.mesh) << "an operand that lies elsewhere travels";
+  EXPECT_EQ(net.fresh(x).array().mesh(), alone.mesh) << "what nobody has stored lies where this is computed";
+
+  optim::Adam adam(first.parameters(), {.lr = 0.1});  // whose own state is new
+  const auto before = floats(world.read(first.weight));
+  adam.step(value_and_grad([&](Tensor v) { return sum(first(v)); }, {.parameters = first.parameters()})(Tensor(x)).gradients);
+  for (std::size_t i = 0; i < before.size(); ++i) EXPECT_NEAR(std::abs(floats(world.read(first.weight))[i] - before[i]), 0.1, 1e-3);
+  expect_error([&] { value_and_grad([&](Tensor v) { return sum(second(first(v))); }, {.parameters = first.parameters()})(Tensor(x)).value.read(); },
+               {"variable 'second.weight' lies on mesh(data=2) at 0:2, 0:3; this function is compiled for mesh(data=2) at 0:0, 0:1",
+                "save, reset the world and load"});
+}
+
 TEST(Interactive, TrainsWithoutACompiledFunction) {
   World world;
   Interactive there(world.mesh());

@@ -90,7 +90,8 @@ TEST(Placements, AnotherFunctionFindsVariablesWhereTheyLie) {
   auto elsewhere = compile(world.mesh(), [&](Tensor x) { return sum(net(x)); }, {.placements = {{"first", world.mesh()}}});
   EXPECT_EQ(same(rows()).item(), elsewhere(rows()).item()) << "it follows the parameters";
   auto wrong = compile(world.mesh(), [&](Tensor x) { return sum(net(x)); }, {.placements = {{"second", world.mesh()}, {"first", world.mesh()}}});
-  EXPECT_THAT(error_of([&] { wrong(rows()).wait(); }), HasSubstr("variable 'second.weight' lies on mesh(); this function is compiled for mesh()"));
+  EXPECT_THAT(error_of([&] { wrong(rows()).wait(); }),
+              HasSubstr("variable 'second.weight' lies on mesh() at 0:1; this function is compiled for mesh() at 0:0. It stays"));
 }
 
 TEST(Placements, ThoseOfAFunctionInAnotherHoldInItsBodyAlone) {

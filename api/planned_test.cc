@@ -211,6 +211,25 @@ TEST(CheckNan, BlamesNoOneForWhatCameWithTheProgram) {
   EXPECT_THAT(error_of([&] { masked(x).wait(); }), HasSubstr("holds NaN at [0, 3] of f32[4, 4]"));
 }
 
+TEST(CheckNan, NamesAVariableThatHeldOneBeforeTheLaunch) {
+  using Rules = std::vector<LayoutRule>;
+  for (const char* mesh : {"", "data=2"}) {
+    for (const bool gathered : {false, true}) {
+      World world({.devices = 2});
+      const Parameter w("w", {DType::f32, {2, 3}}, constant_init(1));
+      auto model = compile(world.mesh(mesh), [&](Tensor x) { return gathered ? with_layout(w * 1, P(nullptr)) + x : w * x; },
+                           {.rules = *mesh == 0 ? Rules() : Rules{{"w", P("data")}}, .check_nan = true});
+      world.write(w, HostArray::of<float>({2, 3}, {1, 2, 3, 4, std::numeric_limits<float>::infinity(), 6}));
+      EXPECT_NO_THROW(model(ones({2, 3})).wait()) << "an infinity may be meant";
+      world.write(w, HostArray::of<float>({2, 3}, {1, 2, 3, 4, std::nanf(""), 6}));
+      EXPECT_THAT(error_of([&] {
+                    model(ones({2, 3})).wait();
+                  }),
+                  ::testing::ContainsRegex("reads variable 'w(#[0-9]+)?', which holds NaN at \\[[01], 1\\] of f32\\[[12], 3\\]"));
+    }
+  }
+}
+
 TEST(CheckNan, BlamesNoOneForTheMaximumOfAnEmptyPart) {
   World world({.devices = 4, .check_nan = true});
   auto most = compile(world.mesh("data=4"), [](Tensor x) { return max(with_layout(x, P("data"))); });

@@ -32,15 +32,18 @@ void run_calls(ActorState& actor) {
   }
 }
 
-// Operands first: a call that works in place writes over them. Strange ones were blamed on who made them, or stand in the program (a constant).
-void run_checked(ActorState& actor) {
+// Operands first: a call that works in place writes over them. Strange ones were blamed on who made them, or stand in the program (a constant);
+// variables may have had theirs before this launch.
+void run_checked(const Plan& plan, ActorState& actor) {
   for (PreparedCall& call : actor.calls) {
     if (!is_due(actor, call)) continue;
     actor.at_call.store(call.call, std::memory_order_relaxed);
     bool blamed = std::isinf(call.call->attrs.real("value", 0));  // a padding that was asked for
     for (std::size_t i = 0; i < call.in.size(); ++i) {
       const View& view = call.call->in[i].view;
-      blamed |= view.count() == 0 || !all_finite({call.in[i], &view});  // of no elements a maximum is -inf
+      const bool strange = !all_finite({call.in[i], &view});
+      if (strange) require_numbers(plan, call.call->in[i], call.in[i]);
+      blamed |= strange || view.count() == 0;  // of no elements a maximum is -inf
     }
     if (!actor.poisoned.empty()) poison_before(actor, static_cast<int>(&call - actor.calls.data()));
     call.run(call.args());
@@ -79,7 +82,7 @@ bool run_body(Part& part, ActorState& actor, Mailbox& box) {
   switch (actor.work) {
     case Work::none:
     case Work::collective: break;
-    case Work::calls: part.loaded->check_nan ? run_checked(actor) : run_calls(actor); break;
+    case Work::calls: part.loaded->check_nan ? run_checked(part.loaded->plan, actor) : run_calls(actor); break;
     case Work::later: {
       actor.at_call.store(actor.calls[0].call, std::memory_order_relaxed);
       Done done(&box, &actor.note, &actor.later_error);

@@ -77,7 +77,7 @@ TEST(Failure, APoisonedLaunchDrainsAndTheStateIsUnusableUntilReloaded) {
   EXPECT_EQ(session.counters().messages % messages_per_launch(failing_plan()), 0) << "every message of a poisoned launch was sent all the same";
   EXPECT_EQ(error_of([&] { session.launch(plan); }),
             "this session's state is unusable since a launch failed (test.fail at sketch.cc:2: run 2 went wrong [launch 1, actor 'b', device 0.0]); "
-            "reload it");
+            "reset the world");
   session.reload();
   EXPECT_EQ(error_of([&] { session.launch(plan); }), "no plan 0 is loaded in this session");
   EXPECT_NO_THROW(session.launch(session.load(plain_plan())).wait());

@@ -228,7 +228,7 @@ TEST(Launches, AnErrorInTheThirdOfEightReachesAllFromThereAndNamesTheThird) {
   EXPECT_EQ(error_of([&] { launches[2].wait(); }), first);
   for (std::size_t i = 3; i < 8; ++i)
     EXPECT_EQ(error_of([&] { launches[i].wait(); }),
-              cat("launch ", i + 1, " did not run: this session's state is unusable since a launch failed (", first, "); reload it"));
+              cat("launch ", i + 1, " did not run: this session's state is unusable since a launch failed (", first, "); reset the world"));
   for (std::thread& thread : waiting) thread.join();
 }
 

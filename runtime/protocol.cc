@@ -249,12 +249,13 @@ void Protocol::fail(Part& part, ActorState& actor) {
 }
 
 // A sum of finite parts that overflows is this act's. Other members' parts are not seen here: a strange one was blamed on who made it, and where it
-// stood in a variable from the start the sum is accused. What only moves or compares makes nothing strange.
+// stood in a variable from the start its reader is accused. What only moves or compares makes nothing strange.
 void Protocol::check_collective(Part& part, ActorState& actor) {
   const Collective& c = *actor.actor->collective;
-  if (c.reduce != "sum" || actor.launch >= part.loaded->poisoned.load(std::memory_order_relaxed)) return;
+  if (actor.launch >= part.loaded->poisoned.load(std::memory_order_relaxed)) return;
   try {
-    if (all_finite({actor.collective_in, &c.in.view})) require_finite({actor.collective_out, &c.out.view}, "makes");
+    if (c.in.view.count() > 0) require_numbers(part.loaded->plan, c.in, actor.collective_in);
+    if (c.reduce == "sum" && all_finite({actor.collective_in, &c.in.view})) require_finite({actor.collective_out, &c.out.view}, "makes");
   } catch (...) { fail(part, actor); }
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "api/inside/array_value.h"
 #include "api/inside/rooms.h"
@@ -85,6 +86,22 @@ void Expression::need_mesh(std::string_view what) {
   require(mesh != nullptr, what, " outside of a compiled function: on which mesh is not said; an operand that is an Array says it, or ",
           "Interactive on(mesh)");
   lie_on(mesh->world, mesh->mesh);
+}
+
+void Expression::lie_with(const Parameter& parameter) {
+  const std::string what = cat("parameter '", parameter.name(), "'");
+  const DeviceMesh* scope = Interactive::mesh();
+  const std::shared_ptr<WorldState> of = has_world ? world.lock() : scope != nullptr ? scope->world : nullptr;
+  if (of == nullptr || has_stored) return need_mesh(what);
+  std::optional<Mesh> stored;
+  {
+    WorldLock lock(*of);
+    if (const auto found = of->find(parameter); found != of->variables.end()) stored = found->second.mesh;
+  }
+  if (!stored) return need_mesh(what);
+  belong_to(of);
+  has_mesh = has_stored = true;
+  trace.know(of->ops, *stored, of->counter);
 }
 
 ValueId Expression::input(const std::shared_ptr<LazyValue>& value) {

@@ -47,6 +47,7 @@ struct Expression : std::enable_shared_from_this<Expression> {
   std::vector<std::weak_ptr<LazyValue>> values;  // that tensors name
   std::weak_ptr<WorldState> world;
   bool has_world = false, has_mesh = false;  // whose arrays it takes, and which mesh they lie on: the first one's
+  bool has_stored = false;                   // it is the mesh where a parameter of it is stored
   bool written = false;                      // the word has returned
   int depth = 1;                             // of what is to be made before it, one upon the other
 
@@ -56,7 +57,8 @@ struct Expression : std::enable_shared_from_this<Expression> {
   void hold(Tensor& tensor);                  // which names a value of this expression
   void need_mesh(std::string_view what);      // for this; else that of Interactive, or an error
   void lie_on(const std::shared_ptr<WorldState>& of, const Mesh& mesh);
-  LazyValues wanted() const;  // the values that somebody may ask for, and that are not there
+  void lie_with(const Parameter& parameter);  // where the first that the world stores is stored; operands come to it
+  LazyValues wanted() const;                  // the values that somebody may ask for, and that are not there
 
  private:
   ValueId input(const std::shared_ptr<LazyValue>& value);

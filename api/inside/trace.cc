@@ -256,7 +256,7 @@ ValueId Trace::value(const Term& term, DType dtype) {
 
 std::size_t Trace::join(const Parameter& parameter) {
   require(parameter != Parameter(), "a parameter that was never made");
-  if (expression != nullptr) expression->need_mesh(cat("parameter '", parameter.name(), "'"));
+  if (expression != nullptr) expression->lie_with(parameter);
   auto known = std::find(parameters_.begin(), parameters_.end(), parameter);
   auto index = static_cast<std::size_t>(known - parameters_.begin());
   if (known != parameters_.end()) return index;
