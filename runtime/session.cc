@@ -466,7 +466,8 @@ bool Session::failed() const {
 }
 
 Error Session::unusable(std::string_view text) const {
-  return {failure_->kind, cat(text, "this session's state is unusable since a launch failed (", failure_->what(), "); reset the world"), failure_->where};
+  return {failure_->kind, cat(text, "this session's state is unusable since a launch failed (", failure_->what(), "); reset the world"),
+          failure_->where};
 }
 
 void Session::broke(const Error& why) {
