@@ -10,9 +10,10 @@
 #include "api/inside/agree.h"
 #include "api/inside/array_value.h"
 #include "api/inside/expression.h"
+#include "api/inside/initialise.h"
 #include "api/inside/local_part.h"
+#include "api/inside/plan_in_session.h"
 #include "api/inside/rooms.h"
-#include "api/inside/stored_parts.h"
 #include "api/inside/to_compile.h"
 #include "api/inside/trace.h"
 #include "api/inside/world_state.h"
@@ -27,26 +28,6 @@
 #include "passes/place.h"
 
 namespace karez {
-
-namespace {
-
-// A plan in a world's session for as long as this lives. A launch in flight still ends as it should.
-class PlanInSession {
- public:
-  PlanInSession(std::shared_ptr<WorldState> world, const Plan& plan, bool check_nan = false)
-      : world_(std::move(world)),
-        number_(world_->session.load(plan, check_nan)) {}
-  ~PlanInSession() { world_->session.unload(number_); }
-  PlanInSession(const PlanInSession&) = delete;
-  PlanInSession& operator=(const PlanInSession&) = delete;
-  int number() const { return number_; }
-
- private:
-  std::shared_ptr<WorldState> world_;
-  int number_;
-};
-
-}  // namespace
 
 namespace {
 bool has_rank(const Mesh& mesh, int rank) {
@@ -170,82 +151,6 @@ void fix_layouts(const WorldState& world, const Trace& trace, Graph& graph, cons
   std::iota(all.begin(), all.end(), std::size_t{0});
   apply_rules_to(graph, trace.parameters(), all, rules);
 }
-
-// A variable that nobody has used before, under the key it will have.
-struct Fresh {
-  Parameter parameter;
-  WorldState::Key key;
-  Mesh mesh;
-  Layout layout;
-};
-
-// By its name in the program: its name in the session.
-using Names = std::map<std::string, std::string>;
-
-// A program's own names tell apart what it reads, the session's tell apart all there is.
-Plan& renamed(Plan& plan, const Names& names) {
-  for (Block& block : plan.blocks)
-    if (block.kind == BlockKind::variable) block.name = names.at(block.name);
-  return plan;
-}
-
-// What a checkpoint holds for them takes the place of their first values.
-void take_loaded(WorldState& world, const std::vector<Fresh>& fresh, const std::vector<const WaitingWeight*>& loaded) {
-  try {
-    for (std::size_t i = 0; i < fresh.size(); ++i) {
-      if (loaded[i] == nullptr) continue;
-      const auto& [parameter, key, mesh, layout] = fresh[i];
-      const StoredVariable stored{parameter.identity(), parameter.type(), mesh, layout};
-      write_parts(parts_of(world, key, stored, true), value_of(*loaded[i]->file, loaded[i]->offer, parameter.type()));
-    }
-  } catch (...) {  // they are not born: the next call begins anew
-    for (const Fresh& one : fresh) world.session.forget_variable(key_of(one.key.first, one.key.second));
-    throw;
-  }
-  for (const Fresh& one : fresh) world.waiting.taken(one.parameter);
-}
-
-// One launch, in the layout chosen, that writes their first values.
-void initialise(const std::shared_ptr<WorldState>& owner, const std::vector<Fresh>& fresh) {
-  if (fresh.empty()) return;
-  WorldState& world = *owner;
-  std::vector<Parameter> born;
-  for (const Fresh& one : fresh) born.push_back(one.parameter);
-  const auto loaded = world.waiting.of(born);  // what does not fit is told before anything is made
-  Trace trace(world.ops, {.name = "init", .mesh = fresh[0].mesh});
-  Builder& b = trace.builder;
-  std::vector<Mesh>& meshes = trace.graph.meshes;
-  std::vector<ValueId> random;  // by mesh
-  Names names;
-  for (const auto& [parameter, key, mesh, layout] : fresh) {
-    auto known = std::find(meshes.begin(), meshes.end(), mesh);
-    b.mesh = static_cast<int>(known - meshes.begin());
-    if (known == meshes.end()) meshes.push_back(mesh);
-    b.path.clear();
-    const auto at = static_cast<std::size_t>(b.mesh);
-    if (at == random.size()) random.push_back(first_random_state(b, world.options.seed));
-    trace.update(parameter, first_value(b, parameter, random[at]));
-    Variable& variable = trace.graph.variables.back();
-    variable.stored = layout;
-    names[variable.name] = key_of(key.first, key.second);
-  }
-  Compilation c = compiled(world, std::move(trace.graph), {});
-  const std::uint64_t op = world.session.begin_op(
-      c.plan.program_hash, cat("the first values of variables: ", fresh[0].parameter.name(), " and ", fresh.size() - 1, " more"));
-  agree_on_links(world, c.plan, "the links of first values");
-  if (c.plan.actors.empty()) {
-    world.session.end_op(op);
-  } else {
-    PlanInSession once(owner, renamed(c.plan, names));
-    world.session.launch(once.number(), {}, {}, op).wait();
-  }
-  take_loaded(world, fresh, loaded);
-  for (const auto& [parameter, key, mesh, layout] : fresh) world.add(key, parameter, mesh, layout);
-}
-
-}  // namespace
-
-namespace {
 
 // The devices of a mesh at one coordinate of its axis `stage`, along the axes that are left.
 Mesh at_stage(const Mesh& mesh, int stage, const std::string& module) {
@@ -474,7 +379,7 @@ std::shared_ptr<Function::Compiled> Function::compile_traced(State& s, const std
   const auto first = std::find_if(signature.begin(), signature.end(), [](const Taken& taken) { return taken.type.rank() > 0; });
   out->to_plan = trace.graph;
   out->batch = first == signature.end() ? 0 : first->type.shape[0];
-  Compilation c = compiled(world, std::move(trace.graph), s.options, out->batch, trace.remat);
+  Compilation c = compiled(world, to_compile(world, std::move(trace.graph), s.options, out->batch, trace.remat));
   agree_on_program(world, c.plan.program_hash, cat("a plan of function '", s.options.name, "' (", karez::print(s.where), ")"),
                    [&] { return print(out->graph) + print(c.graph); });
   for (std::size_t i = 0; i < own.size(); ++i) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,7 +30,7 @@ struct CompileOptions {
   int slots = 2;    // at most, of registers between streams that are filled once a launch
   int microbatches = 1;
   std::int64_t batch = 0;          // the whole one's size, where there are micro-batches; 0: of the first input that has dimensions
-  std::int64_t memory = 0;         // bytes of each device that the plan may take; slots are given up to stay below. 0: no limit
+  std::int64_t memory = 0;         // bytes of each device that the plan may take (see fit.h). 0: no limit
   std::int64_t fold_bytes = 4096;  // larger constants are not made by folding
   std::optional<DType> amp;        // mixed precision: products in this type
   std::vector<std::string> remat;  // modules, by glob, whose values gradients compute again
@@ -128,6 +129,8 @@ struct Compilation {
   bool optimal = false;
   std::string shard_report;  // "optimal" or "gap <= 3.1 %", with the method
   Wanted wanted;
+  std::shared_ptr<const Graph> before_remat;   // where memory is limited: the program before recompute
+  std::shared_ptr<const struct Sharded> laid;  // and as shard made it
   Streams stream;
   Segmented cut;
   Slotted slotted;

@@ -1,13 +1,12 @@
-// The limit on what a plan may take of each device, and what an error says that meets it.
+// What an error says when no way to run a program takes as few bytes of a device as are allowed.
 #pragma once
 
 #include "passes/compilation.h"
 
 namespace karez::passes {
 
-bool fits(const Plan& plan, std::int64_t bytes);  // on every device
-
-// Throws (kind device) if the plan takes more than `bytes` on a device: both figures and its ten largest tensors there.
-void check_memory(const Compilation& c, std::int64_t bytes);
+// Throws (kind device) about `c`, the smallest of so many plans: what it takes of its fullest device and what is allowed, its ten largest tensors
+// there with their layouts and lines, and what would help.
+[[noreturn]] void refuse_memory(const Compilation& c, std::int64_t bytes, std::size_t plans);
 
 }  // namespace karez::passes

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <set>
+#include <memory>
 
 #include "base/near.h"
 #include "base/stop.h"
@@ -13,14 +13,13 @@
 #include "passes/bucket.h"
 #include "passes/canonicalise.h"
 #include "passes/cast.h"
-#include "passes/critical_cycle.h"
 #include "passes/emit.h"
+#include "passes/fit.h"
 #include "passes/fuse/fuse.h"
 #include "passes/in_place.h"
 #include "passes/layout.h"
 #include "passes/localise.h"
 #include "passes/memory.h"
-#include "passes/memory_limit.h"
 #include "passes/microbatch.h"
 #include "passes/order.h"
 #include "passes/recompute.h"
@@ -45,6 +44,10 @@ void run_shard(Compilation& c) {
   c.graph = std::move(made.graph), c.wanted = std::move(made.wanted);
   c.cost = made.cost, c.cost_bound = made.cost_bound, c.optimal = made.optimal;
   c.shard_report = std::move(made.report);
+  if (c.options.memory == 0) return;
+  Sharded laid;
+  laid.graph = c.graph, laid.wanted = c.wanted, laid.cost = c.cost;
+  c.laid = std::make_shared<const Sharded>(std::move(laid));
 }
 void run_box(Compilation& c) { c.graph = box(c.graph, *c.ops, c.wanted, c.options.costs); }
 void run_bucket(Compilation& c) { c.graph = bucket(std::move(c.graph), *c.ops, c.options.costs, c.options.slots).graph; }
@@ -71,49 +74,6 @@ bool is_off(const Compilation& c, std::string_view pass) {
   return std::find(c.options.off.begin(), c.options.off.end(), pass) != c.options.off.end();
 }
 
-// Slots are every rank's, so where there are several ranks those are asked whose devices hold the largest parts: each mesh's first device.
-bool fits_on_all(const Compilation& c, std::int64_t bytes) {
-  std::set<int> ranks;
-  for (const Mesh& mesh : c.graph.meshes) ranks.insert(mesh.devices[0].rank);
-  return std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
-    Compilation there = c;
-    there.options.rank = rank;
-    for (const char* pass : {"localise", "fuse", "in_place", "emit", "memory"})
-      if (!is_off(c, pass)) run_passes(there, {pass});
-    return fits(there.plan, bytes);
-  });
-}
-
-// Of ever fewer slots, each predicted to be no faster than those before, the first with which the plan fits, found by halves. With none: an error.
-void run_fit(Compilation& c) {
-  const std::int64_t bytes = c.options.memory;
-  const bool alone = c.options.world == 1;
-  if (bytes == 0) return;
-  if (alone ? fits(c.plan, bytes) : fits_on_all(c, bytes)) return check_memory(c, bytes);
-  const Slotted wanted = c.slotted;
-  const auto fewer = fewer_slots(c.graph, c.cut, c.options.costs, c.options.slots);
-  auto fits_with = [&](std::size_t choice) {
-    may_stop();
-    c.slotted = slotted(c.graph, c.cut, c.options.costs, fewer[choice]);
-    run_emit(c);
-    if (!is_off(c, "memory")) run_memory(c);
-    return alone ? fits(c.plan, bytes) : fits_on_all(c, bytes);
-  };
-  if (!fewer.empty() && fits_with(fewer.size() - 1)) {
-    std::size_t first = 0, end = fewer.size() - 1, tried = end;  // it fits with `end`, and with none before `first` that was tried
-    while (first < end) {
-      tried = first + (end - first) / 2;
-      if (fits_with(tried)) end = tried;
-      else first = tried + 1;
-    }
-    if (tried != end) fits_with(end);
-  }
-  check_memory(c, bytes);
-  if (wanted.interval == 0) return;
-  c.slotted.critical +=
-      cat("slots given up to take ", bytes_text(bytes), " of a device; without that limit ", microseconds(wanted.interval), " a launch, predicted\n");
-}
-
 constexpr Pass passes[] = {
     {"unroll", run_unroll, false},             // first: nobody else knows of regions
     {"canonicalise", run_canonicalise, true},  // before all that costs: what is gone need not be placed
@@ -133,7 +93,7 @@ constexpr Pass passes[] = {
     {"in_place", run_in_place, true},   // after fuse: it looks at the calls that are left
     {"emit", run_emit, false},
     {"memory", run_memory, true},  // after emit: who may share bytes follows from actors, registers and turns
-    {"fit", run_fit, false},       // after memory: it makes the plan anew where that takes too much
+    {"fit", fit, false},           // after memory: it makes the plan anew where that takes too much
 };
 
 // What a pass made, as text: the graph, the orders in memory, at last the plan.
@@ -162,6 +122,7 @@ void compile(Compilation& c) {
   check_remat(c.graph, c.options.remat);
   c.passes.clear();
   for (const Pass& pass : passes) {
+    if (c.options.memory > 0 && pass.name == std::string_view("recompute")) c.before_remat = std::make_shared<const Graph>(c.graph);
     if (is_off(c, pass.name)) continue;
     may_stop();
     auto begin = std::chrono::steady_clock::now();

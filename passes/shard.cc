@@ -163,23 +163,8 @@ void share_layouts(Choices& choices) {
 }
 }  // namespace
 
-Sharded shard(Graph graph, const CostTable& costs) {
+Sharded laid_by(Graph graph, const Choices& choices, const ById<NodeId, int>& chosen) {
   Sharded made;
-  Choices choices;
-  for (NodeId n : graph.nodes.ids()) {
-    choices.push_back(choices_of(graph, n, costs));
-    choices[n].shrink_to_fit();
-  }
-  share_layouts(choices);
-  lay_free_nodes_whole(graph, choices);
-  TreePrices prices(costs);
-  Searched found = search_layouts(graph, choices, prices);
-  const auto& chosen = found.chosen;
-  made.cost = found.cost;
-  made.cost_bound = found.bound;
-  made.optimal = found.optimal;
-  double gap = made.cost > 0 ? 100 * (made.cost - made.cost_bound) / made.cost : 0;
-  made.report = cat(made.optimal ? std::string("optimal") : cat("gap <= ", base::number(std::ceil(gap * 10) / 10), " %"), " (", found.method, ")");
   made.wanted.resize(graph.nodes.size());
   for (NodeId n : graph.nodes.ids()) {
     const NodeChoice& choice = choices[n][static_cast<std::size_t>(chosen[n])];
@@ -191,6 +176,45 @@ Sharded shard(Graph graph, const CostTable& costs) {
       variable.stored =
           variable.read.valid() ? *graph.value(variable.read).layout : broadcast_layout(graph.meshes[static_cast<std::size_t>(variable.mesh)]);
   made.graph = std::move(graph);
+  return made;
+}
+
+namespace {
+Choices all_choices(const Graph& graph, const CostTable& costs) {
+  Choices choices;
+  for (NodeId n : graph.nodes.ids()) {
+    choices.push_back(choices_of(graph, n, costs));
+    choices[n].shrink_to_fit();
+  }
+  share_layouts(choices);
+  lay_free_nodes_whole(graph, choices);
+  return choices;
+}
+}  // namespace
+
+Sharded shard(Graph graph, const CostTable& costs) {
+  const Choices choices = all_choices(graph, costs);
+  TreePrices prices(costs);
+  const Searched found = search_layouts(graph, choices, prices);
+  Sharded made = laid_by(std::move(graph), choices, found.chosen);
+  made.cost = found.cost;
+  made.cost_bound = found.bound;
+  made.optimal = found.optimal;
+  double gap = made.cost > 0 ? 100 * (made.cost - made.cost_bound) / made.cost : 0;
+  made.report = cat(made.optimal ? std::string("optimal") : cat("gap <= ", base::number(std::ceil(gap * 10) / 10), " %"), " (", found.method, ")");
+  return made;
+}
+
+Sharded shard_at(Graph graph, const CostTable& costs, const MemoryPrice& price) {
+  Choices choices = all_choices(graph, costs);
+  for (NodeId n : graph.nodes.ids())
+    for (NodeChoice& choice : choices[n]) choice.seconds += price(graph, n, choice);
+  TreePrices prices(costs);
+  const Searched found = search_layouts(graph, choices, prices);
+  double paid = 0;
+  for (NodeId n : graph.nodes.ids()) paid += price(graph, n, choices[n][static_cast<std::size_t>(found.chosen[n])]);
+  Sharded made = laid_by(std::move(graph), choices, found.chosen);
+  made.cost = found.cost - paid;
   return made;
 }
 

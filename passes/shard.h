@@ -2,6 +2,7 @@
 #pragma once
 
 #include <compare>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -60,6 +61,14 @@ struct Sharded {
   Wanted wanted;
 };
 Sharded shard(Graph graph, const CostTable& costs);
+
+// The same at the least sum of seconds and of what memory is priced at: by node and choice (of choices_of, in their order) seconds more. `cost` is
+// of the choice without them; of other choices nothing is proven.
+using MemoryPrice = std::function<double(const Graph& graph, NodeId node, const NodeChoice& choice)>;
+Sharded shard_at(Graph graph, const CostTable& costs, const MemoryPrice& price);
+
+// A graph laid by one choice for every node.
+Sharded laid_by(Graph graph, const Choices& choices, const ById<NodeId, int>& chosen);
 
 // What each node and each value's transfers take in such a graph, in seconds; together its cost.
 struct Priced {

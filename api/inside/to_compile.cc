@@ -34,8 +34,7 @@ Compilation to_compile(WorldState& world, Graph graph, const FunctionOptions& op
   return c;
 }
 
-Compilation compiled(WorldState& world, Graph graph, const FunctionOptions& options, std::int64_t batch, std::vector<std::string> remat) {
-  Compilation c = to_compile(world, std::move(graph), options, batch, std::move(remat));
+Compilation compiled(WorldState& world, Compilation c) {
   const bool here = takes_part(world, c.graph);
   world.plans.compile(c);
   if (here) return c;

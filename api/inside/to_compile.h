@@ -19,6 +19,6 @@ std::optional<DType> amp_of(const FunctionOptions& options);
 Compilation to_compile(WorldState& world, Graph graph, const FunctionOptions& options, std::int64_t batch = 0, std::vector<std::string> remat = {});
 
 // The same, compiled. A rank without a device of the program's decides what all decide, and has no plan of its own.
-Compilation compiled(WorldState& world, Graph graph, const FunctionOptions& options, std::int64_t batch = 0, std::vector<std::string> remat = {});
+Compilation compiled(WorldState& world, Compilation c);
 
 }  // namespace karez

@@ -1,0 +1,111 @@
+// Training steps under ever smaller limits on the memory of a device: what each plan takes, how long it is predicted to be, what it splits.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <optional>
+#include <random>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "bench/models.h"
+
+namespace karez::bench {
+
+struct CapCase {
+  const char* name;
+  const char* mesh;
+  CostTable costs = {};
+  bool by_batch = false;  // the batch is split along "data", as data-parallel training has it
+  int steps = 3;
+};
+
+struct Capped {
+  std::int64_t cap = 0, planned = 0, measured = 0;  // bytes of the fullest device; of the cap 0: none
+  double predicted = 0, without = 0;                // us of calls and transfers, with the limit and without; 0: the summary tells of none
+  double compiled = 0;                              // seconds
+  double parameters = 0, state = 0;                 // bytes of the first device over those of one that holds all
+  bool scattered = false;                           // gradients are summed into parts
+  bool late = false;                                // parameters put together late
+  std::string recomputed;
+  std::vector<double> losses;
+  std::string summary, refused;
+};
+
+inline double number_in(const std::string& text, const std::string& pattern) {
+  std::smatch found;
+  return std::regex_search(text, found, std::regex(pattern)) ? std::stod(found[1]) : 0;
+}
+
+// Some steps of Adam on cross-entropy, in f64. What is refused has no losses.
+template <class Model, class... Arguments>
+Capped trained_under(const CapCase& c, std::int64_t cap, const TensorType& input, std::int64_t labels, std::int64_t classes, Arguments... arguments) {
+  Capped out;
+  out.cap = cap;
+  World world({.devices = Mesh::parse(c.mesh).size(), .seed = 3, .costs = c.costs, .memory = cap});
+  Model net(arguments...);
+  optim::Adam adam(net.parameters(), {.lr = 2e-3});
+  auto step = compile(world.mesh(c.mesh), [&](Tensor x, Tensor y) {
+    if (c.by_batch) x = with_layout(x, P("data"));
+    Tensor loss = cross_entropy(net(x), y);
+    adam.step(grad(loss, net.parameters()));
+    return loss;
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  try {
+    step.compile({input, {DType::i32, {labels}}});
+  } catch (const Error& error) {
+    out.refused = error.what();
+    return out;
+  }
+  out.compiled = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  std::mt19937 random(7);
+  std::normal_distribution<double> normal;
+  for (int s = 0; s < c.steps; ++s) {
+    HostArray x(input), y(TensorType{DType::i32, {labels}});
+    if (input.dtype == DType::i32)
+      for (std::int32_t& token : x.data<std::int32_t>()) token = static_cast<std::int32_t>(random() % static_cast<unsigned>(classes));
+    else
+      for (double& value : x.data<double>()) value = normal(random);
+    for (std::int32_t& label : y.data<std::int32_t>()) label = static_cast<std::int32_t>(random() % static_cast<unsigned>(classes));
+    out.losses.push_back(step(x, y).item());
+  }
+  out.planned = step.peak_bytes();
+  for (const auto& [device, bytes] : world.counters().peak_bytes) out.measured = std::max(out.measured, bytes);
+  double all[2] = {0, 0}, here[2] = {0, 0};
+  for (const auto& variable : step.graph().variables)
+    all[variable.name.starts_with("adam.")] += static_cast<double>(count_of(variable.type.shape) * size_of(variable.type.dtype));
+  for (const auto& block : step.plan().blocks)
+    if (block.kind == plan::BlockKind::variable && block.device.index == 0) here[block.name.starts_with("adam.")] += static_cast<double>(block.bytes);
+  out.parameters = here[0] / all[0], out.state = here[1] / all[1];
+  out.summary = step.summary();
+  out.predicted = number_in(out.summary, "calls and transfers of ([0-9.]+) us");
+  out.without = number_in(out.summary, "calls and transfers of .* without that limit ([0-9.]+) us");
+  for (const auto& transfer : step.plan().transfers) out.scattered = out.scattered || transfer.kind == "reduce_scatter";
+  out.late = out.summary.find("put together right before") != std::string::npos;
+  std::smatch found;
+  if (std::regex_search(out.summary, found, std::regex("  recomputed: (.*)\n"))) out.recomputed = found[1];
+  return out;
+}
+
+inline double farthest(const std::vector<double>& a, const std::vector<double>& b) {
+  double most = a.size() == b.size() ? 0 : INFINITY;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) most = std::max(most, std::abs(a[i] - b[i]) / std::abs(a[i]));
+  return most;
+}
+
+// An MLP with as much state as values, and a transformer of two layers.
+struct CapMlp : nn::Module {
+  CapMlp() : Module(DType::f64) {}
+  nn::Linear fc1{*this, "fc1", 64, 128}, fc2{*this, "fc2", 128, 128}, fc3{*this, "fc3", 128, 64}, fc4{*this, "fc4", 64, 10};
+  Tensor operator()(Tensor x) { return fc4(tanh(fc3(tanh(fc2(tanh(fc1(x))))))); }
+};
+inline Capped mlp_under(const CapCase& c, std::int64_t cap) { return trained_under<CapMlp>(c, cap, {DType::f64, {64, 64}}, 64, 10); }
+inline Capped gpt_under(const CapCase& c, std::int64_t cap) {
+  constexpr GptShape small = {.layers = 2, .width = 32, .heads = 4, .length = 16, .vocabulary = 32};
+  return trained_under<Gpt>(c, cap, {DType::i32, {8, 16}}, 8 * 16, 32, small, DType::f64);
+}
+
+}  // namespace karez::bench

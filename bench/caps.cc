@@ -1,0 +1,60 @@
+// What does less memory cost? Steps of an MLP and of a transformer planned under ever smaller limits, until they are refused.
+//
+//   bench_caps [mlp | gpt]
+//
+// A row: the limit (a share of what the plan without one takes), what the plan takes and what was measured, microseconds predicted over those without
+// a limit, the share of parameters and of the optimiser's state that a device holds, how often parameters travel, what is recomputed, seconds to
+// compile, and how far the losses are from those without a limit. Exit 1 where more was measured than allowed, where a prediction falls, or where
+// losses differ.
+#include <cstdio>
+
+#include "bench/cap_sweep.h"
+
+namespace karez::bench {
+namespace {
+
+bool sweep(const CapCase& c, Capped (*under)(const CapCase&, std::int64_t)) {
+  const Capped free = under(c, 0);
+  bool fine = true;
+  double before = 0;
+  std::printf("%s on %s: %lld bytes without a limit, compiled in %.2f s\n", c.name, c.mesh, static_cast<long long>(free.planned), free.compiled);
+  std::printf("  %6s %10s %10s %10s %9s %7s %7s %5s %8s %9s  %s\n", "limit", "bytes", "planned", "measured", "predicted", "params", "state", "late",
+              "seconds", "losses", "recomputed");
+  std::printf("  %6s %10s %10lld %10lld %9s %7.3f %7.3f\n", "-", "-", static_cast<long long>(free.planned), static_cast<long long>(free.measured),
+              "-", free.parameters, free.state);
+  for (int percent = 95; percent >= 5; percent -= 5) {
+    const std::int64_t cap = free.planned * percent / 100;
+    const Capped now = under(c, cap);
+    if (!now.refused.empty()) {
+      std::printf("  %5d%% %10lld refused: %s\n", percent, static_cast<long long>(cap), now.refused.substr(0, now.refused.find(';')).c_str());
+      break;
+    }
+    const double off = farthest(free.losses, now.losses);
+    const bool ok = now.measured <= cap && now.predicted >= before && off <= 1e-10;
+    fine = fine && ok;
+    std::printf("  %5d%% %10lld %10lld %10lld %9.1f %7.3f %7.3f %5s %8.2f %9.1e  %s%s\n", percent, static_cast<long long>(cap),
+                static_cast<long long>(now.planned), static_cast<long long>(now.measured), now.predicted, now.parameters, now.state,
+                now.late ? "yes" : "", now.compiled, off, now.recomputed.c_str(), ok ? "" : "  WRONG");
+    std::fflush(stdout);
+    before = now.predicted;
+  }
+  return fine;
+}
+
+int run(std::string_view only) {
+  CostTable dear;  // messages cost more than what they carry, so that state is whole where nothing limits it
+  dear.link = {1e-4, 1e-12};
+  const CapCase mlp[] = {{"mlp by batch", "data=4", dear, true}, {"mlp by batch", "data=2,model=2", dear, true}, {"mlp", "data=4"}};
+  const CapCase gpt[] = {{"gpt", "data=4"}, {"gpt", "data=2,model=2"}};
+  bool fine = true;
+  for (const CapCase& c : mlp)
+    if (only.empty() || only == "mlp") fine = sweep(c, mlp_under) && fine;
+  for (const CapCase& c : gpt)
+    if (only.empty() || only == "gpt") fine = sweep(c, gpt_under) && fine;
+  return fine ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace karez::bench
+
+int main(int argc, char** argv) { return karez::bench::run(argc > 1 ? argv[1] : ""); }

@@ -1,0 +1,293 @@
+// Ways in the order of their predicted time; the first that fits is taken.
+#include "passes/fit.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <queue>
+#include <set>
+
+#include "base/stop.h"
+#include "base/text.h"
+#include "passes/box.h"
+#include "passes/collapsed.h"
+#include "passes/critical_cycle.h"
+#include "passes/emit.h"
+#include "passes/frontier.h"
+#include "passes/gather_late.h"
+#include "passes/lay_like.h"
+#include "passes/memory.h"
+#include "passes/memory_limit.h"
+#include "passes/microbatch.h"
+#include "passes/order.h"
+#include "passes/pipeline.h"
+#include "passes/recompute.h"
+#include "passes/repeated_modules.h"
+#include "passes/slots.h"
+#include "plan/live_bytes.h"
+
+namespace karez::passes {
+namespace {
+
+// How a program may run: laid, gathered, recomputed.
+struct Way {
+  Sharded laid;
+  Graph boxed;
+  double seconds = 0;  // of its calls and transfers
+  bool late = false;   // parameters put together late
+  std::vector<std::string> remat;
+};
+
+double seconds_of_all(const Graph& boxed, const CostTable& costs) {
+  double total = 0;
+  for (NodeId n : boxed.nodes.ids()) {
+    const Node& node = boxed.node(n);
+    const StreamKind stream = crosses_devices(node) ? StreamKind::comm : StreamKind::compute;
+    const int mesh = node.outputs.empty() ? 0 : boxed.value(node.outputs[0]).mesh;
+    total += node.acts * seconds_of(boxed, Segment{stream, {n}, mesh}, costs);
+  }
+  return total;
+}
+
+// A way with slots that it is to have; the plan is made when it is looked at.
+struct Open {
+  double seconds = 0;
+  std::size_t way = 0;
+  std::optional<ById<ValueId, int>> slots;  // none: those of slot_counts
+  bool fits = false;
+  bool operator<(const Open& other) const { return std::pair(seconds, way) > std::pair(other.seconds, other.way); }  // the fastest comes first
+};
+
+class Fit {
+ public:
+  explicit Fit(Compilation& c) : c_(c), bytes_(c.options.memory) {}
+
+  void run() {
+    if (as_planned_fits()) return;
+    list_ways();
+    std::priority_queue<Open> open;
+    for (std::size_t w = 0; w < ways_.size(); ++w) open.push({ways_[w].seconds, w, {}, false});
+    while (!open.empty()) {
+      may_stop();
+      const Open now = open.top();
+      open.pop();
+      if (now.fits) return take(now);
+      if (auto found = fitted(now)) open.push(std::move(*found));
+    }
+    refuse();
+  }
+
+ private:
+  bool is_off(std::string_view pass) const { return std::find(c_.options.off.begin(), c_.options.off.end(), pass) != c_.options.off.end(); }
+  void run_on(Compilation& there, std::initializer_list<std::string_view> passes) const {
+    for (const std::string_view pass : passes)
+      if (!is_off(pass)) run_passes(there, {pass});
+  }
+
+  // What a device takes at least: what one launch holds when its acts run one after the other, and what shares no bytes.
+  static std::int64_t least_of(const Plan& plan) {
+    const auto planned = planned_bytes(plan), arena = plan::arena_bytes(plan), live = plan::live_bytes(plan);
+    std::int64_t most = 0;
+    for (DeviceId d : planned.ids()) most = std::max(most, planned[d] - arena[d] + live[d]);
+    return most;
+  }
+  static std::int64_t most_of(const Plan& plan) {
+    const auto planned = planned_bytes(plan);
+    return planned.empty() ? 0 : *std::max_element(planned.begin(), planned.end());
+  }
+
+  // The plan of another rank.
+  Compilation on_rank(const Compilation& made, int rank) const {
+    Compilation there = made;
+    there.options.rank = rank;
+    run_on(there, {"localise", "fuse", "in_place", "emit"});
+    return there;
+  }
+  // Slots are every rank's, so where there are several ranks those are asked too whose devices hold the largest parts: each mesh's first device.
+  std::set<int> other_ranks() const {
+    std::set<int> ranks;
+    if (c_.options.world > 1)
+      for (const Mesh& mesh : c_.graph.meshes) ranks.insert(mesh.devices[0].rank);
+    ranks.erase(c_.options.rank);
+    return ranks;
+  }
+
+  // Whether a plan fits that has come as far as emit.
+  bool fits(const Compilation& made) {
+    ++plans_;
+    if (!fits_here(made)) return false;
+    const std::set<int> ranks = other_ranks();
+    return std::all_of(ranks.begin(), ranks.end(), [&](int rank) { return fits_here(on_rank(made, rank)); });
+  }
+  bool fits_here(Compilation made) const {
+    if (least_of(made.plan) > bytes_) return false;
+    run_on(made, {"memory"});
+    return most_of(made.plan) <= bytes_;
+  }
+
+  bool as_planned_fits() {
+    if (most_of(c_.plan) > bytes_) return false;
+    const std::set<int> ranks = other_ranks();
+    return std::all_of(ranks.begin(), ranks.end(), [&](int rank) { return fits_here(on_rank(c_, rank)); });
+  }
+
+  Compilation anew(Graph graph) const {
+    Compilation there;
+    there.graph = std::move(graph);
+    there.ops = c_.ops, there.catalog = c_.catalog, there.evaluate = c_.evaluate, there.options = c_.options;
+    return there;
+  }
+
+  // The program up to shard.
+  Graph before_shard(std::span<const std::string> remat) const {
+    Graph graph = is_off("recompute") ? *c_.before_remat : recompute(*c_.before_remat, remat);
+    return microbatch(graph, *c_.ops, c_.options.microbatches, c_.options.batch);
+  }
+
+  void add(Sharded laid, bool late, const std::vector<std::string>& remat) {
+    Way way{std::move(laid), {}, 0, late, remat};
+    way.boxed = box(way.laid.graph, *c_.ops, way.laid.wanted, c_.options.costs);
+    if (late) {
+      Graph gathered = gather_late(way.boxed);
+      if (remat.size() == c_.options.remat.size() && gathered.nodes.size() == way.boxed.nodes.size()) return;  // nothing travels
+      way.boxed = std::move(gathered);
+    }
+    way.seconds = seconds_of_all(way.boxed, c_.options.costs);
+    ways_.push_back(std::move(way));
+  }
+
+  void list_ways() {
+    const auto& own = c_.options.remat;
+    const Graph once = before_shard({});
+    const auto fastest = lay_like(once, *c_.laid);  // a program that computes nothing twice lies like one that does
+    require(fastest.has_value(), "fit: a node of plan '", c_.graph.name, "' has no equal in the program without recomputation");
+    const auto laid = frontier(once, *c_.ops, c_.options.costs, *fastest);
+    add_all(laid, own, false);
+    add_all(laid, own, true);
+    if (is_off("recompute")) return;
+    for (const auto& remat : repeated_modules(*c_.before_remat, own)) add_all(laid, remat, true);
+  }
+  void add_all(const std::vector<Sharded>& laid, const std::vector<std::string>& remat, bool late) {
+    const Graph graph = before_shard(remat);
+    for (const Sharded& one : laid) {
+      may_stop();
+      if (auto like = lay_like(graph, one)) add(std::move(*like), late, remat);
+    }
+  }
+
+  Compilation planned(const Way& way) const {
+    Compilation there = anew(way.boxed);
+    if (!way.late) run_on(there, {"bucket"});  // which holds copies of what it lays end to end
+    run_on(there, {"order", "segment", "anchor", "slots", "layout", "localise", "fuse", "in_place", "emit"});
+    return there;
+  }
+  void give(Compilation& there, const ById<ValueId, int>& slots) const {
+    there.slotted = slotted(there.graph, there.cut, there.options.costs, slots);
+    run_on(there, {"emit"});
+  }
+
+  // With the most slots with which it fits, if with any.
+  std::optional<Open> fitted(const Open& now) {
+    const Way& way = ways_[now.way];
+    Compilation there = planned(way);
+    if (fits(there)) return Open{now.seconds, now.way, {}, true};
+    const ById<ValueId, int> least(there.slotted.slots.size(), 1);
+    tried_.push_back({least_of(there.plan), now.way, there.slotted.slots});
+    if (there.slotted.slots == least) return std::nullopt;
+    const double interval = there.slotted.interval;
+    Compilation small = there;
+    give(small, least);
+    if (!fits(small)) {
+      tried_.back() = {least_of(small.plan), now.way, least};
+      return std::nullopt;
+    }
+    const auto fewer = fewer_slots(there.graph, there.cut, there.options.costs, there.options.slots);
+    auto fits_with = [&](std::size_t choice) {
+      may_stop();
+      give(there, fewer[choice]);
+      return fits(there);
+    };
+    if (fewer.empty() || !fits_with(fewer.size() - 1)) return std::nullopt;
+    std::size_t first = 0, end = fewer.size() - 1;  // it fits with `end`, and with none before `first` that was tried
+    while (first < end) {
+      const std::size_t tried = first + (end - first) / 2;
+      if (fits_with(tried)) end = tried;
+      else first = tried + 1;
+    }
+    const double lost = slotted(there.graph, there.cut, there.options.costs, fewer[end]).interval - interval;
+    return Open{now.seconds + std::max(lost, 0.0), now.way, fewer[end], true};
+  }
+
+  void take(const Open& chosen) {
+    const Way& way = ways_[chosen.way];
+    Compilation there = planned(way);
+    const double interval = there.slotted.interval;
+    if (chosen.slots) give(there, *chosen.slots);
+    run_on(there, {"memory"});
+    there.slotted.critical += said(chosen, interval);
+    there.passes = std::move(c_.passes);
+    there.before_remat = c_.before_remat, there.laid = c_.laid;
+    there.cost = way.laid.cost, there.cost_bound = c_.cost_bound;
+    there.optimal = c_.optimal && there.cost <= c_.cost * (1 + 1e-11);
+    there.wanted = way.laid.wanted;
+    const double gap = there.cost > 0 ? 100 * (there.cost - there.cost_bound) / there.cost : 0;
+    there.shard_report =
+        there.optimal ? c_.shard_report : cat("gap <= ", base::number(std::ceil(std::max(gap, 0.0) * 10) / 10), " % (laid for memory)");
+    c_ = std::move(there);
+  }
+
+  // With the smallest plan; a few are made whose values seem to take least, since how they pack is seen only then.
+  [[noreturn]] void refuse() {
+    constexpr std::size_t most_packed = 8;
+    std::stable_sort(tried_.begin(), tried_.end(), [](const Tried& a, const Tried& b) { return a.least < b.least; });
+    std::optional<Compilation> smallest;
+    for (std::size_t t = 0; t < std::min(tried_.size(), most_packed); ++t) {
+      if (smallest && tried_[t].least >= most_of(smallest->plan)) break;
+      Compilation own = planned(ways_[tried_[t].way]);
+      give(own, tried_[t].slots);
+      std::vector<Compilation> all;
+      for (const int rank : other_ranks()) all.push_back(on_rank(own, rank));
+      all.push_back(std::move(own));
+      for (Compilation& one : all) run_on(one, {"memory"});
+      auto fullest = std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) { return most_of(a.plan) < most_of(b.plan); });
+      if (!smallest || most_of(fullest->plan) < most_of(smallest->plan)) smallest = std::move(*fullest);
+    }
+    refuse_memory(*smallest, bytes_, plans_);
+  }
+
+  std::string said(const Open& chosen, double interval) const {
+    const Way& way = ways_[chosen.way];
+    std::string out;
+    if (chosen.way > 0 || ways_.size() > 1) {
+      out =
+          cat("within ", bytes_text(bytes_), " of a device: calls and transfers of ", microseconds(chosen.seconds),
+              " a launch, predicted; without that limit ", microseconds(ways_[0].seconds), "; ", plans_, " plans tried of ", ways_.size(), " ways\n");
+      if (way.late) out += "  parameters in parts are put together right before they are read\n";
+      if (way.remat.size() > c_.options.remat.size())
+        out += cat("  recomputed: ", join(way.remat, " ", [](const std::string& module) { return module; }), "\n");
+    }
+    if (chosen.slots && interval > 0)
+      out +=
+          cat("slots given up to take ", bytes_text(bytes_), " of a device; without that limit ", microseconds(interval), " a launch, predicted\n");
+    return out;
+  }
+
+  Compilation& c_;
+  const std::int64_t bytes_;
+  std::vector<Way> ways_;
+  std::size_t plans_ = 0;
+  struct Tried {
+    std::int64_t least = 0;  // bytes
+    std::size_t way = 0;
+    ById<ValueId, int> slots;
+  };
+  std::vector<Tried> tried_;  // in vain, of each way with the fewest slots
+};
+
+}  // namespace
+
+void fit(Compilation& c) {
+  if (c.options.memory > 0) Fit(c).run();
+}
+
+}  // namespace karez::passes

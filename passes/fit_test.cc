@@ -1,0 +1,265 @@
+// What fit chooses under a limit, against every layout of small programs, each planned and measured; and what stands late in a graph.
+#include "passes/fit.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <random>
+
+#include "base/test_golden.h"
+#include "base/text.h"
+#include "passes/box.h"
+#include "passes/frontier.h"
+#include "passes/gather_late.h"
+#include "passes/repeated_modules.h"
+#include "passes/test_programs.h"
+#include "sbp/transition.h"
+
+namespace karez::passes {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::table;
+using Random = std::mt19937_64;
+
+std::size_t below(Random& random, std::size_t count) { return random() % count; }
+
+// A parameter, what is made of it and an input, and its next version.
+Graph random_step(Random& random, const Mesh& mesh) {
+  const std::int64_t sizes[] = {2, 3, 8, 64};
+  const std::int64_t m = sizes[below(random, 4)], k = sizes[below(random, 4)], n = sizes[below(random, 4)];
+  Graph graph;
+  graph.meshes = {mesh};
+  Builder b(graph, table());
+  b.where = "random.cc:1";
+  const ValueId x = build::input(b, "x", {DType::f32, {m, k}}), w = testing::parameter(b, "w", {DType::f32, {k, n}});
+  ValueId y = build::matmul(b, x, w);
+  switch (below(random, 3)) {
+    case 0: y = build::relu(b, y); break;
+    case 1: y = build::reduce_sum(b, y, {static_cast<std::int64_t>(below(random, 2))}); break;
+    default: break;
+  }
+  if (below(random, 2)) graph.variables[0].updated = build::mul(b, w, w);
+  graph.outputs.push_back({"y", y});
+  return graph;
+}
+
+CostTable random_costs(Random& random) {
+  const double alphas[] = {0, 1e-7, 1e-5}, betas[] = {1e-12, 1e-10, 1e-8};
+  CostTable costs;
+  costs.link = {alphas[below(random, 3)], betas[below(random, 3)]};
+  costs.memory_bytes = 1e9;
+  return costs;
+}
+
+Compilation to_compile(const Graph& graph, const CostTable& costs, std::int64_t memory) {
+  Compilation c = testing::compilation(graph);
+  c.options.costs = costs;
+  c.options.slots = 1;
+  c.options.memory = memory;
+  c.options.off = {"canonicalise"};  // the program that is laid is the one written
+  return c;
+}
+
+std::int64_t taken(const Plan& plan) {
+  const auto bytes = planned_bytes(plan);
+  return *std::max_element(bytes.begin(), bytes.end());
+}
+
+struct Point {
+  std::int64_t bytes = 0;
+  double seconds = 0;
+};
+
+// All layouts of all nodes: seconds of what the boxed program calls and sends, and bytes of its plan.
+std::vector<Point> all_points(const Graph& graph, const CostTable& costs) {
+  const Mesh& mesh = graph.meshes[0];
+  ById<NodeId, std::vector<std::vector<Sharding>>> ways;
+  for (NodeId n : graph.nodes.ids()) ways.push_back(mesh_shardings({&graph, n}, mesh));
+  std::vector<Point> out;
+  ById<NodeId, std::size_t> at(ways.size(), 0);
+  while (true) {
+    Compilation c = to_compile(graph, costs, 0);
+    for (NodeId n : graph.nodes.ids()) {
+      const Node& node = graph.node(n);
+      auto layout = [&](bool out_side, std::size_t i) {
+        Layout one;
+        for (const Sharding& axis : ways[n][at[n]]) one.push_back(out_side ? axis.out[i] : axis.in[i]);
+        return one;
+      };
+      c.wanted.emplace_back();
+      for (std::size_t i = 0; i < node.inputs.size(); ++i) c.wanted.back().push_back(layout(false, i));
+      for (std::size_t o = 0; o < node.outputs.size(); ++o) c.graph.value(node.outputs[o]).layout = layout(true, o);
+    }
+    for (Variable& variable : c.graph.variables) variable.stored = c.graph.value(variable.read).layout;
+    run_passes(c, {"box"});
+    double seconds = 0;
+    for (const Node& node : c.graph.nodes) {
+      const TensorType& type = c.graph.type(node.outputs[0]);
+      auto part = [&](ValueId v) {
+        return TensorType{c.graph.type(v).dtype, shape_of(local_box(c.graph.type(v).shape, mesh, *c.graph.value(v).layout, 0))};
+      };
+      if (node.op->name == "box") {
+        seconds += sbp::seconds(type, mesh,
+                                {static_cast<int>(node.attrs.integer("axis")), sbp::move_from(node.attrs.text("move")),
+                                 *c.graph.value(node.inputs[0]).layout, *c.graph.value(node.outputs[0]).layout},
+                                costs);
+      } else if (node.op->role == Role::compute) {
+        std::vector<TensorType> ins;
+        for (ValueId in : node.inputs) ins.push_back(part(in));
+        const std::vector<TensorType> outs = {part(node.outputs[0])};
+        const Cost cost = cost_of(*node.op, ins, outs, node.attrs);
+        seconds += costs.seconds(cost.work, cost.flops, cost.bytes);
+      }
+    }
+    run_passes(c, {"bucket", "order", "segment", "anchor", "slots", "layout", "localise", "fuse", "in_place", "emit", "memory"});
+    out.push_back({taken(c.plan), seconds});
+    int n = 0;
+    for (; at.has(NodeId(n)) && ++at[NodeId(n)] == ways[NodeId(n)].size(); ++n) at[NodeId(n)] = 0;
+    if (!at.has(NodeId(n))) return out;
+  }
+}
+
+// Seconds of the plan that fits, or nothing.
+std::optional<double> fitted(const Graph& graph, const CostTable& costs, std::int64_t memory) {
+  Compilation c = to_compile(graph, costs, memory);
+  try {
+    compile(c);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind, ErrorKind::device) << error.what();
+    return std::nullopt;
+  }
+  EXPECT_LE(taken(c.plan), memory);
+  return c.cost;
+}
+
+TEST(Fit, RefusesSmallProgramsOnlyWhereNoLayoutFitsAndTakesTheFastestThatDoes) {
+  const bool all = std::getenv("KAREZ_ALL") != nullptr;
+  int refused = 0, split = 0;
+  for (std::uint64_t seed = 1; seed <= (all ? 200 : 12); ++seed) {
+    Random random(seed);
+    const Graph graph = random_step(random, Mesh::parse(below(random, 3) ? "a=2" : "a=3"));
+    const CostTable costs = random_costs(random);
+    const std::vector<Point> points = all_points(graph, costs);
+    std::vector<std::int64_t> sizes;
+    for (const Point& p : points) sizes.push_back(p.bytes);
+    std::sort(sizes.begin(), sizes.end());
+    double before = 0;
+    for (const std::int64_t memory : {sizes.back(), sizes[sizes.size() / 2], sizes[sizes.size() / 8], sizes[0], sizes[0] - 1}) {
+      double best = INFINITY;
+      for (const Point& p : points)
+        if (p.bytes <= memory) best = std::min(best, p.seconds);
+      const auto got = fitted(graph, costs, memory);
+      EXPECT_EQ(got.has_value(), std::isfinite(best)) << "seed " << seed << ", " << memory << " bytes\n" << print(graph);
+      refused += !got;
+      if (!got) continue;
+      EXPECT_NEAR(*got, best, 1e-9 * best) << "seed " << seed << ", " << memory << " bytes\n" << print(graph);
+      EXPECT_GE(*got, before * (1 - 1e-12));
+      split += *got > before * (1 + 1e-9) && before > 0;
+      before = *got;
+    }
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_GT(split, 2) << "less memory took time";
+}
+
+TEST(Fit, WithoutALimitNothingIsKeptForIt) {
+  Compilation c = testing::compilation(testing::mlp_step(Mesh::parse("data=2"), {20, 24, 10}, 12));
+  compile(c);
+  EXPECT_EQ(c.before_remat, nullptr);
+  EXPECT_EQ(c.laid, nullptr);
+  const std::string plan = print(c.plan);
+  Compilation wide = testing::compilation(testing::mlp_step(Mesh::parse("data=2"), {20, 24, 10}, 12));
+  wide.options.memory = taken(c.plan);
+  compile(wide);
+  EXPECT_EQ(print(wide.plan), plan) << "what fits stays as it is";
+}
+
+TEST(Frontier, EachStepTakesLongerAndIsLaidOtherwise) {
+  const Graph graph = testing::mlp_step(Mesh::parse("data=4"), {64, 128, 64, 10}, 32);
+  CostTable costs;
+  costs.link = {1e-4, 1e-12};
+  const Sharded fastest = shard(graph, costs);
+  const auto points = frontier(graph, table(), costs, fastest);
+  ASSERT_GE(points.size(), 3u);
+  EXPECT_LE(points.size(), 11u);
+  EXPECT_EQ(points[0].cost, fastest.cost);
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    EXPECT_GE(points[i].cost, points[i - 1].cost);
+    EXPECT_NE(print(points[i].graph), print(points[i - 1].graph));
+  }
+}
+
+// A parameter in two parts, read by the forward pass and by a gradient.
+TEST(GatherLate, PutsAParameterTogetherBeforeItsReaderAndOnceMoreForGradients) {
+  Graph graph = parse_graph(R"(graph main mesh(data=2) {
+  variable "w" : f32[4@data, 4] read %1
+  %0 = input() {dtype="f32", name="x", shape=[2, 4]} : f32[2, 4;]
+  %1 = variable() {dtype="f32", name="w", shape=[4, 4]} : f32[4@data, 4]
+  %2 = tanh(%0) : f32[2, 4;]
+  %3 = matmul(%2, %1) : f32[2, 4;]
+  %4 = exp(%3) : f32[2, 4;] in "grad"
+  %5 = matmul(%4, %1) {transpose_b=true} : f32[2, 4;] in "grad"
+  output "y" %5
+}
+)",
+                            table());
+  const Layout whole = {B()};
+  Wanted wanted;
+  for (const std::size_t operands : {0, 0, 1, 2, 1, 2}) wanted.emplace_back(operands, whole);
+  const Graph late = gather_late(box(graph, table(), wanted, CostTable()));
+  verify(late);
+  std::string out;
+  for (const Node& node : late.nodes) {
+    out += node.op->name;
+    for (NodeId before : node.after) out += cat(" after ", late.node(before).op->name);
+    out += "\n";
+  }
+  EXPECT_EQ(out, "input\nvariable\ntanh\nbox after tanh\nmatmul\nexp\nbox after exp\nmatmul\n");
+}
+
+TEST(RepeatedModules, AreThoseThatDifferInANumberAndFreeWhatGradientsRead) {
+  const Graph graph = parse_graph(R"(graph main {
+  %0 = input() {dtype="f32", name="x", shape=[2, 4]} : f32[2, 4]
+  %1 = exp(%0) : f32[2, 4] in "stem"
+  %2 = tanh(%1) : f32[2, 4] in "block0.up"
+  %3 = tanh(%2) : f32[2, 4] in "block0.up"
+  %4 = sigmoid(%3) : f32[2, 4] in "block0.down"
+  %5 = tanh(%4) : f32[2, 4] in "block1.up"
+  %6 = tanh(%5) : f32[2, 4] in "block1.up"
+  %7 = sigmoid(%6) : f32[2, 4] in "block1.down"
+  %8 = mul(%7, %6) : f32[2, 4] in "block1.grad"
+  %9 = mul(%8, %5) : f32[2, 4] in "block1.grad"
+  %10 = mul(%9, %3) : f32[2, 4] in "block0.grad"
+  %11 = mul(%10, %2) : f32[2, 4] in "block0.grad"
+  output "y" %11
+}
+)",
+                                  table());
+  const std::vector<std::vector<std::string>> want = {{"block0"}};  // the copies of the last one would stand where the values do
+  EXPECT_EQ(repeated_modules(graph, {}), want);
+  const std::vector<std::string> already = {"block1"};
+  EXPECT_EQ(repeated_modules(graph, already), (std::vector<std::vector<std::string>>{{"block1", "block0"}}));
+}
+
+TEST(Fit, ARefusalNamesTheLargestTensorsAndWhatWouldHelp) {
+  Compilation c = testing::compilation(testing::mlp_step(Mesh::parse("data=2"), {64, 128, 10}, 32));
+  c.options.memory = 1000;
+  std::string text;
+  try {
+    compile(c);
+  } catch (const Error& error) {
+    text = error.what();
+    EXPECT_EQ(error.kind, ErrorKind::device);
+  }
+  EXPECT_THAT(text, HasSubstr("but 1000 B (1000 bytes) are allowed there; the largest 10 of its "));
+  EXPECT_THAT(text, ::testing::ContainsRegex("tensors, in the smallest of [0-9]+ plans that were tried:\n"));
+  EXPECT_THAT(text, HasSubstr("variable 'fc1.weight' f32[128"));
+  EXPECT_THAT(text, HasSubstr("what would help:\n  more devices, to part the "));
+  EXPECT_THAT(text, HasSubstr("\n  a smaller batch, or microbatches, for the "));
+  EXPECT_THAT(text, HasSubstr("\n  amp=\"bf16\", for what is f32 of them"));
+}
+
+}  // namespace
+}  // namespace karez::passes

@@ -1,0 +1,79 @@
+// Less memory of a device: the plan that is chosen stays below the limit, is never predicted to be faster, and trains to the same losses.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "bench/cap_sweep.h"
+
+namespace karez::tests {
+namespace {
+
+using bench::CapCase;
+using bench::Capped;
+using Under = Capped (*)(const CapCase&, std::int64_t);
+
+// From the plan without a limit on, in steps of so many percent, to the first that is refused or to the last percentage.
+std::vector<Capped> sweep(const CapCase& c, Under under, int step, int last) {
+  std::vector<Capped> out = {under(c, 0)};
+  for (int percent = 100 - step; percent >= last; percent -= step) {
+    out.push_back(under(c, out[0].planned * percent / 100));
+    if (!out.back().refused.empty()) break;
+  }
+  return out;
+}
+
+void expect_order(const std::vector<Capped>& points) {
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    const Capped& now = points[i];
+    if (!now.refused.empty()) {
+      EXPECT_NE(now.refused.find("tensors, in the smallest of "), std::string::npos) << now.refused;
+      continue;
+    }
+    EXPECT_LE(now.planned, now.cap);
+    EXPECT_LE(now.measured, now.cap) << "the launch of first values too";
+    EXPECT_GE(now.predicted, points[i - 1].predicted);
+    EXPECT_GE(now.predicted, now.without * (1 - 1e-9)) << "the layouts without a limit are the fastest";
+    EXPECT_LE(bench::farthest(points[0].losses, now.losses), 1e-10);
+  }
+}
+
+CostTable dear_messages() {
+  CostTable costs;
+  costs.link = {.alpha = 1e-4, .beta = 1e-12};
+  return costs;
+}
+
+// Where messages are dear all state is whole everywhere; less memory splits the optimiser's, then the parameters.
+TEST(MemoryCaps, StateIsSplitBeforeAPlanIsRefused) {
+  const auto points = sweep({"mlp", "data=4", dear_messages(), true}, bench::mlp_under, 6, 30);
+  expect_order(points);
+  EXPECT_EQ(points[0].state, 1);
+  EXPECT_EQ(points[0].parameters, 1);
+  double state = 1, parameters = 1;
+  bool state_first = false;
+  for (const Capped& p : points) {
+    if (!p.refused.empty()) break;
+    state = std::min(state, p.state), parameters = std::min(parameters, p.parameters);
+    if (p.state < 0.9) { EXPECT_TRUE(p.scattered) << "gradients of state in parts are summed into parts"; }
+    state_first = state_first || p.state < 0.7 * p.parameters;
+  }
+  EXPECT_TRUE(state_first) << "the optimiser's state is split where parameters are whole";
+  EXPECT_LT(state, 0.3);
+  EXPECT_LT(parameters, 0.3);
+}
+
+// A transformer's parameters are put together late, and then its blocks are recomputed.
+TEST(MemoryCaps, BlocksAreRecomputed) {
+  const auto points = sweep({"gpt", "data=4"}, bench::gpt_under, std::getenv("KAREZ_ALL") != nullptr ? 10 : 20, 80);
+  expect_order(points);
+  EXPECT_TRUE(std::any_of(points.begin(), points.end(), [](const Capped& p) { return !p.recomputed.empty(); }));
+}
+
+TEST(MemoryCaps, HoldOnTwoAxes) {
+  const bool all = std::getenv("KAREZ_ALL") != nullptr;
+  expect_order(sweep({"mlp", "data=2,model=2", dear_messages(), true}, bench::mlp_under, 20, 30));
+  if (all) expect_order(sweep({"gpt", "data=2,model=2"}, bench::gpt_under, 10, 30));
+}
+
+}  // namespace
+}  // namespace karez::tests
