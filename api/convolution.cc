@@ -12,23 +12,6 @@
 namespace karez {
 namespace {
 
-// Part g of so many equal ones along a dimension.
-ValueId part(Builder& b, ValueId x, std::int64_t g, std::int64_t groups, std::size_t dimension) {
-  if (groups == 1) return x;
-  const Shape shape = b.type(x).shape;
-  Ints begin(shape.size(), 0), size(shape.begin(), shape.end());
-  size[dimension] /= groups;
-  begin[dimension] = g * size[dimension];
-  return build::slice(b, x, begin, size);
-}
-
-// What `one` makes of each group, one behind the other along the channels.
-template <class One> ValueId by_groups(Builder& b, std::int64_t groups, One one) {
-  std::vector<ValueId> made;
-  for (std::int64_t g = 0; g < groups; ++g) made.push_back(one(g));
-  return groups == 1 ? made[0] : build::concat(b, made, 1);
-}
-
 void check(std::string_view what, const TensorType& x, const TensorType& w, std::int64_t groups) {
   require(ErrorKind::shape, x.rank() == 4 && w.rank() == 4, what, ": takes x [n, c, h, w] and a weight of four dimensions, not ", x, " and ", w);
   require(ErrorKind::shape, groups >= 1 && x.shape[1] % groups == 0 && w.shape[0] % groups == 0, what, ": ", groups,
@@ -36,7 +19,7 @@ void check(std::string_view what, const TensorType& x, const TensorType& w, std:
 }
 
 Shape transposed_shape(const TensorType& x, const TensorType& w, const ConvTranspose2dOptions& o) {
-  Shape out{x.shape[0], w.shape[1], 0, 0};
+  Shape out{x.shape[0], w.shape[1] * o.groups, 0, 0};
   for (std::size_t d = 0; d < 2; ++d) {
     for (const Ints* two : {&o.stride, &o.padding, &o.output_padding, &o.dilation})
       require(two->size() == 2, "conv_transpose2d: stride, padding, output_padding and dilation are two numbers each, height and width");
@@ -58,10 +41,7 @@ Tensor grouped_conv2d(Term x, Term weight, std::int64_t groups, Conv2dOptions op
     Builder& b = t.builder;
     const ValueId image = t.value(x), kernel = t.value(weight);
     check("grouped_conv2d", b.type(image), b.type(kernel), groups);
-    return t.tensor(by_groups(b, groups, [&](std::int64_t g) {
-      const ValueId channels = part(b, image, g, groups, 1), weights = part(b, kernel, g, groups, 0);
-      return build::conv2d(b, channels, weights, {options.stride, options.padding, options.dilation});
-    }));
+    return t.tensor(build::conv2d(b, image, kernel, {options.stride, options.padding, options.dilation, groups}));
   });
 }
 
@@ -74,10 +54,7 @@ Tensor conv_transpose2d(Term x, Term weight, ConvTranspose2dOptions options) {
     require(ErrorKind::shape, w.shape[0] == in.shape[1], "conv_transpose2d: channels differ: ", in.shape[1], " and ", w.shape[0], " (", in, " x ", w,
             ")");
     const Shape shape = transposed_shape(in, w, options);
-    return t.tensor(by_groups(b, options.groups, [&](std::int64_t g) {
-      const ValueId channels = part(b, image, g, options.groups, 1), weights = part(b, kernel, g, options.groups, 0);
-      return build::conv2d_grad_input(b, channels, weights, {options.stride, options.padding, options.dilation}, shape);
-    }));
+    return t.tensor(build::conv2d_grad_input(b, image, kernel, {options.stride, options.padding, options.dilation, options.groups}, shape));
   });
 }
 

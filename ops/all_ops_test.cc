@@ -150,6 +150,8 @@ matmul(f32[3, 64, 10], f32[3, 10, 50]) -> f32[3, 64, 50]
   B, B -> B | S(0), S(0) -> S(0) | S(1), B -> S(1) | S(2), S(1) -> P(sum) | B, S(2) -> S(2) | P(sum), B -> P(sum) | B, P(sum) -> P(sum)
 conv2d(f32[8, 3, 6, 6], f32[4, 3, 3, 3]) {dilation=[1, 1], padding=[1, 1], stride=[1, 1]} -> f32[8, 4, 6, 6]
   B, B -> B | S(0), B -> S(0) | S(1), S(1) -> P(sum) | B, S(0) -> S(1) | P(sum), B -> P(sum) | B, P(sum) -> P(sum)
+conv2d(f32[8, 4, 6, 6], f32[8, 1, 3, 3]) {dilation=[1, 1], groups=4, padding=[1, 1], stride=[1, 1]} -> f32[8, 8, 6, 6]
+  B, B -> B | S(0), B -> S(0) | S(1), S(0) -> S(1) | P(sum), B -> P(sum) | B, P(sum) -> P(sum)
 conv2d_grad_input(f32[8, 4, 6, 6], f32[4, 3, 3, 3]) {dilation=[1, 1], padding=[1, 1], shape=[8, 3, 6, 6], stride=[1, 1]} -> f32[8, 3, 6, 6]
   B, B -> B | S(0), B -> S(0) | S(1), S(0) -> P(sum) | B, S(1) -> S(1) | P(sum), B -> P(sum) | B, P(sum) -> P(sum)
 conv2d_grad_weight(f32[8, 3, 6, 6], f32[8, 4, 6, 6]) {dilation=[1, 1], kernel=[3, 3], padding=[1, 1], stride=[1, 1]} -> f32[4, 3, 3, 3]

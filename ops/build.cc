@@ -8,7 +8,11 @@ namespace {
 
 Attrs type_attrs(const TensorType& type) { return {{"dtype", std::string(name_of(type.dtype))}, {"shape", type.shape}}; }
 
-Attrs conv_attrs(const ConvOptions& o) { return {{"stride", o.stride}, {"padding", o.padding}, {"dilation", o.dilation}}; }
+Attrs conv_attrs(const ConvOptions& o) {
+  Attrs attrs{{"stride", o.stride}, {"padding", o.padding}, {"dilation", o.dilation}};
+  if (o.groups != 1) attrs.set("groups", o.groups);
+  return attrs;
+}
 Attrs pool_attrs(const PoolOptions& o) { return {{"kernel", o.kernel}, {"stride", o.stride}, {"padding", o.padding}}; }
 
 }  // namespace

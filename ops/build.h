@@ -69,8 +69,9 @@ ValueId matmul(Builder& b, ValueId a, ValueId w, MatmulOptions options = {});  /
 
 struct ConvOptions {
   Ints stride = {1, 1}, padding = {0, 0}, dilation = {1, 1};  // height, width
+  std::int64_t groups = 1;                                    // of channels, each convolved with its own part of the weight
 };
-ValueId conv2d(Builder& b, ValueId x, ValueId w, const ConvOptions& options = {});                              // [n,c,h,w], [o,c,r,s]
+ValueId conv2d(Builder& b, ValueId x, ValueId w, const ConvOptions& options = {});                              // [n,c,h,w], [o,c/groups,r,s]
 ValueId conv2d_grad_input(Builder& b, ValueId dy, ValueId w, const ConvOptions& options, const Shape& shape);   // shape of x
 ValueId conv2d_grad_weight(Builder& b, ValueId x, ValueId dy, const ConvOptions& options, const Ints& kernel);  // [r, s]
 

@@ -82,6 +82,9 @@ TEST(Localise, LocalCallsInferTheirOwnBoxes) {
   const Case cases[] = {
       {"matmul", "f32[7, 5], f32[5, 3]", ""},
       {"conv2d", "f32[5, 3, 6, 6], f32[4, 3, 3, 3]", "{padding=[1, 1], stride=[1, 1]}"},
+      {"conv2d", "f32[5, 8, 6, 6], f32[12, 2, 3, 3]", "{groups=4, padding=[1, 1], stride=[1, 1]}"},
+      {"conv2d_grad_input", "f32[5, 12, 6, 6], f32[12, 2, 3, 3]", "{groups=4, padding=[1, 1], shape=[5, 8, 6, 6], stride=[1, 1]}"},
+      {"conv2d_grad_weight", "f32[5, 8, 6, 6], f32[5, 12, 6, 6]", "{groups=4, kernel=[3, 3], padding=[1, 1], stride=[1, 1]}"},
       {"conv2d_grad_input", "f32[5, 4, 6, 6], f32[4, 3, 3, 3]", "{padding=[1, 1], shape=[5, 3, 6, 6], stride=[1, 1]}"},
       {"conv2d_grad_weight", "f32[5, 3, 6, 6], f32[5, 4, 6, 6]", "{kernel=[3, 3], padding=[1, 1], stride=[1, 1]}"},
       {"max_pool", "f32[5, 3, 6, 6]", "{kernel=[2, 2], padding=[0, 0], stride=[2, 2]}"},

@@ -34,7 +34,7 @@ void require_output_size(std::string_view op, const Window& window, const Shape&
 }
 
 build::ConvOptions conv_options(const Attrs& attrs) {
-  return {attrs.ints("stride"), attrs.ints("padding"), attrs.has("dilation") ? attrs.ints("dilation") : Ints{1, 1}};
+  return {attrs.ints("stride"), attrs.ints("padding"), attrs.has("dilation") ? attrs.ints("dilation") : Ints{1, 1}, attrs.integer("groups", 1)};
 }
 
 build::PoolOptions pool_options(const Attrs& attrs) { return {attrs.ints("kernel"), attrs.ints("stride"), attrs.ints("padding")}; }

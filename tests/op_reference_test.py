@@ -251,6 +251,18 @@ def conv2d_grad_weight(a, x, dy):
     return np.where(inside, taps * dy[:, :, None, :, :, None, None], 0).sum((0, 3, 4))
 
 
+def in_groups(whole, axis):
+    """Of each group of channels its own convolution, one behind the other."""
+
+    def op(a, *x):
+        groups = a.get("groups", 1)
+        cuts = [np.split(v, groups, axis=1 if v is not x[1] or whole == conv2d_grad_weight else 0) for v in x]
+        own = {**a, "shape": [a["shape"][0], a["shape"][1] // groups, *a["shape"][2:]]} if "shape" in a else a
+        return np.concatenate([whole(own, *part) for part in zip(*cuts)], axis)
+
+    return op
+
+
 def max_pool(a, x):
     taps = windows(x, a["kernel"], a["stride"], a["padding"], fill=-np.inf)
     taps = taps.reshape(taps.shape[:4] + (-1,))
@@ -345,9 +357,9 @@ others = {
     "copy": lambda a, x: x,
     "layout": lambda a, x: x,
     "matmul": fused(matmul, -1),
-    "conv2d": fused(conv2d, 1),
-    "conv2d_grad_input": conv2d_grad_input,
-    "conv2d_grad_weight": conv2d_grad_weight,
+    "conv2d": fused(in_groups(conv2d, 1), 1),
+    "conv2d_grad_input": in_groups(conv2d_grad_input, 1),
+    "conv2d_grad_weight": in_groups(conv2d_grad_weight, 0),
     "max_pool": max_pool,
     "max_pool_grad": max_pool_grad,
     "avg_pool": avg_pool,

@@ -19,9 +19,9 @@ broadcast 118, differentiable
 cast 105, differentiable
 concat 60, differentiable
 constant 38
-conv2d 139, differentiable
-conv2d_grad_input 55, differentiable
-conv2d_grad_weight 55, differentiable
+conv2d 217, differentiable
+conv2d_grad_input 133, differentiable
+conv2d_grad_weight 133, differentiable
 copy 83, differentiable
 cos 38, differentiable
 cos_grad 58, differentiable

@@ -218,6 +218,22 @@ TEST(FastReduce, ANanIsTheMaximum) {
     }
 }
 
+// In groups: depthwise, some channels each, and with as many results as channels or more.
+TEST(FastConv, InGroupsAgreesWithThePlainOneInAllThreeDirections) {
+  for (const auto& [c, o, groups] : {std::array<std::int64_t, 3>{16, 16, 16}, {16, 32, 16}, {32, 32, 4}, {12, 24, 3}, {5, 5, 5}})
+    for (const std::int64_t stride : {1, 2}) {
+      const std::int64_t size = 9, p = (size + 2 - 3) / stride + 1;
+      const View x = image({3, c, size, size}), y = image({3, o, p, p});
+      const Attrs attrs{{"stride", Ints{stride, stride}}, {"padding", Ints{1, 1}}, {"groups", Attr(groups)}};
+      for (const View& w : {f32({o, c / groups, 3, 3}), image({o, c / groups, 3, 3})}) {
+        expect_as_plain(call_of("conv2d", {x, w}, {y}, attrs), "onednn.conv2d", 3e-5);
+        expect_as_plain(call_of("conv2d", {x, w, f32({o})}, {y}, Attrs(attrs).set("bias", true).set("relu", true)), "onednn.conv2d", 3e-5);
+        expect_as_plain(call_of("conv2d_grad_input", {y, w}, {x}, Attrs(attrs).set("shape", x.shape)), "onednn.conv2d_grad_input", 3e-5);
+        expect_as_plain(call_of("conv2d_grad_weight", {x, y}, {w}, Attrs(attrs).set("kernel", Ints{3, 3})), "onednn.conv2d_grad_weight", 2e-4);
+      }
+    }
+}
+
 TEST(FastUpdate, AgreesWithThePlainOneAndItsBitsDoNotDependOnTheTeam) {
   const std::vector<View> tensors{f32({784, 256}), f32({256}), f32({1}), image({16, 3, 3, 3}), f32({17, 3}), f32({0, 4})};
   for (const char* op : {"sgd", "adam"})

@@ -17,17 +17,27 @@ memory::dims pair_of(const Attrs& attrs, const char* name, std::int64_t otherwis
   return attrs.has(name) ? attrs.ints(name) : memory::dims{otherwise, otherwise};
 }
 
+// [o, c / groups, r, s] as oneDNN has it, which knows groups as a dimension of their own.
+memory::desc weights_of(const View& w, std::int64_t groups) {
+  const memory::desc plain = onednn_desc(w);
+  return groups == 1 ? plain : plain.reshape({groups, w.shape[0] / groups, w.shape[1], w.shape[2], w.shape[3]});
+}
+memory::desc any_weights(const View& w, DType dtype, std::int64_t groups) {
+  return {weights_of(w, groups).dims(), onednn_type(dtype), memory::format_tag::any};
+}
+
 std::optional<Convolution> convolution_of(const Attrs& attrs, const View& x, const View& w, const View& y) {
   for (const View* view : {&x, &w, &y})
     if (view->rank() != 4 || (view->dtype != DType::f32 && view->dtype != DType::bf16)) return std::nullopt;
   for (const View* view : {&x, &y})
     if (!same_order(view->shape, view->strides, channels_last(view->shape))) return std::nullopt;
-  if (!is_dense(w.shape, w.strides)) return std::nullopt;
+  const std::int64_t groups = attrs.integer("groups", 1);
+  if (!is_dense(w.shape, w.strides) || groups < 1 || w.shape[0] % groups != 0) return std::nullopt;
   Convolution out;
   out.x = memory::desc(x.shape, onednn_type(x.dtype), memory::format_tag::nhwc);
   out.y = memory::desc(y.shape, onednn_type(y.dtype), memory::format_tag::nhwc);
-  out.w = onednn_desc(w);
-  out.w_any = memory::desc(w.shape, onednn_type(w.dtype), memory::format_tag::any);
+  out.w = weights_of(w, groups);
+  out.w_any = any_weights(w, w.dtype, groups);
   out.stride = pair_of(attrs, "stride", 1);
   out.padding = pair_of(attrs, "padding", 0);
   out.dilation = pair_of(attrs, "dilation", 1);
@@ -94,7 +104,7 @@ bool onednn_conv2d_grad_weight(OneDnnCall& plan, const CallSpec& call, std::stri
   const auto c = convolution_of(call.attrs, call.in[0], call.out[0], call.in[1]);
   if (!c) return false;
   Convolution forward = *c;
-  forward.w_any = memory::desc(call.out[0].shape, onednn_type(call.in[0].dtype), memory::format_tag::any);
+  forward.w_any = any_weights(call.out[0], call.in[0].dtype, call.attrs.integer("groups", 1));
   const auto hint = forward_of(plan, forward, nullptr);
   const dnnl::convolution_backward_weights::primitive_desc pd({direct, c->x, c->w_any, c->y, c->stride, c->dilation, c->padding, c->padding},
                                                               OneDnnCall::attributes(), plan.engine(), hint);

@@ -6,17 +6,20 @@
 namespace karez::kernels {
 namespace {
 
-// Sizes and steps of x [n, c, h, w], weight [o, c, r, s], y [n, o, p, q].
+// Sizes and steps of x [n, c, h, w], weight [o, c / groups, r, s], y [n, o, p, q]; `into` and `from` channels of x and y make a group.
 struct Conv {
   View x, w, y;
   Slide window;
+  std::int64_t into = 0, from = 0;
 };
 Conv conv_of(const CallSpec& call, const View& x, const View& w, const View& y) {
   require_fit(x.rank() == 4 && w.rank() == 4 && y.rank() == 4, call, "not all operands have four dimensions");
   Slide window = window_of(call.attrs, w.shape[2], w.shape[3]);
-  require_fit(x.shape[0] == y.shape[0] && x.shape[1] == w.shape[1] && w.shape[0] == y.shape[1], call, "batch or channels differ");
+  const std::int64_t groups = call.attrs.integer("groups", 1);
+  require_fit(x.shape[0] == y.shape[0] && x.shape[1] == w.shape[1] * groups && w.shape[0] == y.shape[1] && y.shape[1] % groups == 0, call,
+              "batch or channels differ");
   require_fit(window.fits(x.shape, y.shape), call, "the output's height or width is another");
-  return {x, w, y, window};
+  return {x, w, y, window, x.shape[1] / groups, y.shape[1] / groups};
 }
 
 // Views inside lambdas would be copied per run; these are the plain steps.
@@ -41,7 +44,7 @@ PreparedKernel forward(const CallSpec& call) {
     return [=](const KernelArgs& args) {
       const T *x = elements<T>(args.in[0]), *w = elements<T>(args.in[1]);
       Y* y = elements<Y>(args.out[0]);
-      const std::int64_t channels = conv.x.shape[1], height = conv.x.shape[2], width = conv.x.shape[3];
+      const std::int64_t height = conv.x.shape[2], width = conv.x.shape[3];
       for (std::int64_t n = 0; n < conv.y.shape[0]; ++n)
         for (std::int64_t p = 0; p < conv.y.shape[2]; ++p)
           for (std::int64_t q = 0; q < conv.y.shape[3]; ++q)
@@ -51,7 +54,8 @@ PreparedKernel forward(const CallSpec& call) {
                 for (std::int64_t s = 0; s < conv.w.shape[3]; ++s) {
                   const std::int64_t h = conv.window.row(p, r), v = conv.window.column(q, s);
                   if (h < 0 || h >= height || v < 0 || v >= width) continue;
-                  sum += dot(x + n * xs.n + h * xs.h + v * xs.w, xs.c, w + o * ws.n + r * ws.h + s * ws.w, ws.c, channels);
+                  const T* first = x + n * xs.n + o / conv.from * conv.into * xs.c;
+                  sum += dot(first + h * xs.h + v * xs.w, xs.c, w + o * ws.n + r * ws.h + s * ws.w, ws.c, conv.into);
                 }
               y[n * ys.n + o * ys.c + p * ys.h + q * ys.w] = static_cast<Y>(relu ? larger(sum, 0.0) : sum);
             }
@@ -67,7 +71,7 @@ PreparedKernel grad_input(const CallSpec& call) {
     return [=](const KernelArgs& args) {
       const T *dy = elements<T>(args.in[0]), *w = elements<T>(args.in[1]);
       Y* dx = elements<Y>(args.out[0]);
-      const std::int64_t outputs = conv.y.shape[1], rows = conv.y.shape[2], columns = conv.y.shape[3];
+      const std::int64_t rows = conv.y.shape[2], columns = conv.y.shape[3];
       for (std::int64_t n = 0; n < conv.x.shape[0]; ++n)
         for (std::int64_t h = 0; h < conv.x.shape[2]; ++h)
           for (std::int64_t v = 0; v < conv.x.shape[3]; ++v)
@@ -77,7 +81,9 @@ PreparedKernel grad_input(const CallSpec& call) {
                 for (std::int64_t s = 0; s < conv.w.shape[3]; ++s) {
                   const std::int64_t p = conv.window.output_row(h, r), q = conv.window.output_column(v, s);
                   if (p < 0 || p >= rows || q < 0 || q >= columns) continue;
-                  sum += dot(dy + n * ys.n + p * ys.h + q * ys.w, ys.c, w + c * ws.c + r * ws.h + s * ws.w, ws.n, outputs);
+                  const std::int64_t o = c / conv.into * conv.from;
+                  const T* taps = w + o * ws.n + c % conv.into * ws.c;
+                  sum += dot(dy + n * ys.n + o * ys.c + p * ys.h + q * ys.w, ys.c, taps + r * ws.h + s * ws.w, ws.n, conv.from);
                 }
               dx[n * xs.n + c * xs.c + h * xs.h + v * xs.w] = static_cast<Y>(sum);
             }
@@ -105,7 +111,7 @@ PreparedKernel grad_weight(const CallSpec& call) {
                     const std::int64_t h = conv.window.row(p, r), v = conv.window.column(q, s);
                     if (h < 0 || h >= height || v < 0 || v >= width) continue;
                     sum += static_cast<double>(dy[n * ys.n + o * ys.c + p * ys.h + q * ys.w]) *
-                           static_cast<double>(x[n * xs.n + c * xs.c + h * xs.h + v * xs.w]);
+                           static_cast<double>(x[n * xs.n + (o / conv.from * conv.into + c) * xs.c + h * xs.h + v * xs.w]);
                   }
               dw[o * ws.n + c * ws.c + r * ws.h + s * ws.w] = static_cast<Y>(sum);
             }

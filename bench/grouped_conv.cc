@@ -1,0 +1,72 @@
+// What does a convolution in groups of channels cost as one call, and as slices, one convolution a group and a concat? Forward and both gradients.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "api/karez.h"
+
+namespace {
+
+using namespace karez;
+
+double seconds_of(const std::function<void()>& run, int times) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < times; ++i) run();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / times;
+}
+
+HostArray numbers(Shape shape) {
+  HostArray out(TensorType{DType::f32, std::move(shape)});
+  auto data = out.data<float>();
+  for (std::size_t i = 0; i < data.size(); ++i) data[i] = std::sin(0.7f * static_cast<float>(i % 9973));
+  return out;
+}
+
+// As it would be written without a word for it.
+Tensor by_slices(const Tensor& x, const Tensor& w, std::int64_t groups) {
+  std::vector<Term> made;
+  const auto part = [&](const Tensor& of, std::size_t axis, std::int64_t g) {
+    Ints begin(4, 0), size = of.shape();
+    size[axis] /= groups, begin[axis] = g * size[axis];
+    return slice(of, begin, size);
+  };
+  for (std::int64_t g = 0; g < groups; ++g) made.push_back(conv2d(part(x, 1, g), part(w, 0, g), {.padding = {1, 1}}));
+  return concat(made, 1);
+}
+
+void question(World& world, std::int64_t channels, std::int64_t groups) {
+  const HostArray x = numbers({8, channels, 28, 28}), w = numbers({channels, channels / groups, 3, 3});
+  std::vector<std::function<void()>> ways;
+  std::vector<double> sums;
+  for (const bool whole : {true, false}) {
+    if (!whole && groups > 8) continue;  // plans of very many slices take minutes to make
+    auto step = compile(world.mesh(), [=](Tensor image, Tensor kernel) {
+      const Tensor a = image * 1.0, b = kernel * 1.0;
+      const Tensor y = whole ? grouped_conv2d(a, b, groups, {.padding = {1, 1}}) : by_slices(a, b, groups);
+      const std::vector<Tensor> gradients = grad(sum(y * y), std::vector<Tensor>{a, b});
+      return sum(abs(y)) + sum(abs(gradients[0])) + sum(abs(gradients[1]));
+    });
+    sums.push_back(step(x, w).item());
+    if (whole) std::printf("  convolutions: %s", step.summary().find("plain.conv2d") == std::string::npos ? "by oneDNN\n" : "by plain loops\n");
+    ways.emplace_back([step, x, w] { step(x, w).wait(); });
+  }
+  std::vector<double> best(ways.size(), HUGE_VAL);
+  for (int round = 0; round < 7; ++round)
+    for (std::size_t i = 0; i < ways.size(); ++i) best[i] = std::min(best[i], seconds_of(ways[i], 5));
+  std::printf("%4lld channels in %4lld groups: %8.2f ms as one call", static_cast<long long>(channels), static_cast<long long>(groups),
+              best[0] * 1e3);
+  if (best.size() == 1) std::printf("\n");
+  else std::printf(", %8.2f ms by slices, ratio %.3f (sums differ by %.1e)\n", best[1] * 1e3, best[0] / best[1], std::abs(sums[0] / sums[1] - 1));
+}
+
+}  // namespace
+
+int main() {
+  World world({.team = 2});
+  for (const auto& [channels, groups] : {std::pair{64, 2}, std::pair{64, 4}, std::pair{64, 8}, std::pair{64, 64}, std::pair{256, 32}})
+    question(world, channels, groups);
+}
