@@ -54,6 +54,7 @@ std::string what_would_help(const Compilation& c, DeviceId device) {
   if (fed)
     out += cat("\n  a smaller batch", c.options.microbatches == 1 ? ", or microbatches" : ", or more microbatches", ", for the ",
                bytes_text(all - state), " of the launch's values");
+  if (std::find(c.options.off.begin(), c.options.off.end(), "recompute") != c.options.off.end()) out += "\n  recomputation, which is switched off";
   if (floats && !c.options.amp) out += "\n  amp=\"bf16\", for what is f32 of them";
   return out.empty() ? "" : cat("\nwhat would help:", out);
 }

@@ -1,0 +1,90 @@
+// A limit on memory as several ranks meet it: all choose the same way, and one that is refused is refused on all.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+#include "api/inside/test_ranks.h"
+#include "api/karez.h"
+#include "api/test_texts.h"
+
+namespace karez {
+namespace {
+
+struct Net : nn::Module {
+  Net() : Module(DType::f64) {}
+  nn::Linear fc1{*this, "fc1", 32, 64}, fc2{*this, "fc2", 64, 16};
+  Tensor operator()(Tensor x) { return fc2(tanh(fc1(x))); }
+};
+
+struct Trained {
+  std::vector<double> losses;
+  std::int64_t planned = 0, measured = 0;
+};
+
+Trained trained(WorldOptions options, std::int64_t memory) {
+  options.memory = memory;
+  options.seed = 7;
+  options.team = 1;
+  options.costs = CostTable();
+  options.costs->link = {.alpha = 1e-4, .beta = 1e-12};
+  World world(std::move(options));
+  Net net;
+  optim::Adam adam(net.parameters(), {.lr = 1e-2});
+  auto step = compile(world.mesh("data=4"), [&](Tensor x) {
+    x = with_layout(x, P("data", nullptr));
+    Tensor y = net(x), loss = mean(y * y);
+    adam.step(grad(loss, net.parameters()));
+    return loss;
+  });
+  HostArray x(TensorType{DType::f64, {16, 32}});
+  for (std::size_t i = 0; i < x.data<double>().size(); ++i) x.data<double>()[i] = static_cast<double>(i * 37 % 101) / 50.0 - 1;
+  Trained out;
+  for (int s = 0; s < 3; ++s) out.losses.push_back(step(x).item());
+  out.planned = step.peak_bytes();
+  for (const auto& [device, bytes] : world.counters().peak_bytes) out.measured = std::max(out.measured, bytes);
+  return out;
+}
+
+TEST(Caps, RanksChooseTheSameWayAndTrainAsWithoutALimit) {
+  const Trained free = trained({.devices = 4}, 0);
+  const std::int64_t limit = free.planned * 7 / 10;
+  const Trained alone = trained({.devices = 4}, limit);
+  EXPECT_LE(alone.measured, limit);
+  std::mutex mutex;
+  std::vector<Trained> all;
+  on_ranks(2, [&](const Ranks& ranks) {
+    Trained mine = trained({.devices = 2, .ranks = ranks}, limit);
+    std::lock_guard lock(mutex);
+    all.push_back(std::move(mine));
+  });
+  ASSERT_EQ(all.size(), 2u);
+  for (const Trained& one : all) {
+    EXPECT_LE(one.measured, limit);
+    for (std::size_t s = 0; s < free.losses.size(); ++s) EXPECT_NEAR(one.losses[s], free.losses[s], 1e-10 * free.losses[s]);
+  }
+}
+
+TEST(Caps, WhatIsRefusedIsRefusedOnEveryRank) {
+  std::mutex mutex;
+  std::vector<std::string> said;
+  on_ranks(2, [&](const Ranks& ranks) {
+    const std::string text = error_of([&] { trained({.devices = 2, .ranks = ranks}, 5000); });
+    std::lock_guard lock(mutex);
+    said.push_back(text);
+  });
+  ASSERT_EQ(said.size(), 2u);
+  for (const std::string& text : said) EXPECT_THAT(text, ::testing::HasSubstr("but 4.88 KiB (5000 bytes) are allowed there"));
+}
+
+// State whose first values take more than the step leaves is born in several launches, with the same values.
+TEST(Caps, FirstValuesTakeNoMoreThanTheLimit) {
+  const Trained free = trained({.devices = 4}, 0);
+  EXPECT_GT(free.measured, free.planned) << "all at once they would";
+  const Trained limited = trained({.devices = 4}, free.planned);
+  EXPECT_LE(limited.measured, free.planned);
+  EXPECT_EQ(limited.losses, free.losses);
+}
+
+}  // namespace
+}  // namespace karez
