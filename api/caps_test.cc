@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <mutex>
 
 #include "api/inside/test_ranks.h"
@@ -84,6 +85,34 @@ TEST(Caps, FirstValuesTakeNoMoreThanTheLimit) {
   const Trained limited = trained({.devices = 4}, free.planned);
   EXPECT_LE(limited.measured, free.planned);
   EXPECT_EQ(limited.losses, free.losses);
+}
+
+// A launch that gives all of eight parameters their first values holds them twice; launches for fewer of them at once do not.
+TEST(Caps, FirstValuesThatDoNotFitTogetherAreWrittenByFewAtATime) {
+  struct Deep : nn::Module {
+    std::vector<std::unique_ptr<nn::Linear>> layers;
+    Deep() {
+      for (int i = 0; i < 8; ++i) layers.push_back(std::make_unique<nn::Linear>(*this, cat("fc", i), 64, 64));
+    }
+    Tensor operator()(Tensor x) {
+      for (auto& layer : layers) x = (*layer)(x);
+      return x;
+    }
+  };
+  std::vector<std::vector<float>> results;
+  constexpr std::int64_t layer = (64 + 1) * 64 * 4;
+  std::int64_t limit = 0;
+  for (const bool limited : {false, true}) {
+    World world({.seed = 3, .memory = limited ? limit : 0});
+    Deep net;
+    auto model = compile(world.mesh(), [&](Tensor x) { return net(x); });
+    results.push_back(list<float>(model(HostArray(TensorType{DType::f32, {1, 64}})).value().read()));
+    limit = model.peak_bytes() + 3 * layer;
+    std::int64_t measured = 0;
+    for (const auto& [device, bytes] : world.counters().peak_bytes) measured = std::max(measured, bytes);
+    EXPECT_EQ(measured <= limit, limited) << measured << " bytes of " << limit;
+  }
+  EXPECT_EQ(results[0], results[1]);
 }
 
 }  // namespace
