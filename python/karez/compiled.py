@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Callable, Optional, overload
 
+import dis
+import functools
+import operator
+import os
+import sysconfig
+import types
 import weakref
 from collections import OrderedDict
 
@@ -198,21 +204,69 @@ class Captured:
     """What a function has from outside of its arguments, and would trace otherwise with: flags, numbers, modules with theirs."""
 
     def __init__(self, function: Any) -> None:
-        function, self.own = getattr(function, "__func__", function), getattr(function, "__self__", function)
-        code = getattr(function, "__code__", None)
-        self.cells = list(getattr(function, "__closure__", None) or [])
-        self.globals = getattr(function, "__globals__", {})
-        self.names = [name for name in (code.co_names if code else ())]
-        self.last = -1, [], None  # changes, what was found, the key: replaced as one, for threads that call at once
+        self.function, self.own = getattr(function, "__func__", function), getattr(function, "__self__", function)
+        self.last = -1, ([], []), [], [], None  # replaced as one, for threads that call at once
 
     def key(self) -> Any:
         """Equal where a trace would come out alike, as far as can be seen."""
-        found = [self.own, *(_content(cell) for cell in self.cells), *(self.globals.get(name) for name in self.names)]
-        count, before, key = self.last
-        if count != changes.count or len(found) != len(before) or any(a is not b for a, b in zip(found, before)):
-            count, key = changes.count, Key(tuple(map(_flags, found)))
-            self.last = count, found, key
+        count, reads, before, lists, key = self.last
+        if count != changes.count or not _same(self._found(reads), before) or not all(_same(_content_of(now), kept) for now, kept in lists):
+            count, reads, lists = changes.count, _reads([self.function, self.own]), []
+            found = self._found(reads)
+            key = Key(tuple(_flags(one, lists) for one in found))
+            self.last = count, reads, found, lists, key
         return key
+
+    def _found(self, reads: Any) -> Any:
+        cells, names = reads
+        return [self.own, *map(_content, cells), *(space.get(name) for space, name in names)]
+
+
+def _same(now: Any, before: Any) -> Any:
+    return len(now) == len(before) and all(map(operator.is_, now, before))
+
+
+def _content_of(value: Any) -> Any:
+    return [*value, *value.values()] if isinstance(value, dict) else value
+
+
+def _reads(waiting: Any) -> Any:
+    """What functions, and those that they may call, read of outside: cells, and globals by name. Installed packages are left out, and so are globals
+    that one of the functions writes: these are results, no flags."""
+    cells, names, written, seen = [], {}, set(), set()
+    while waiting and len(seen) < 1000:
+        value = waiting.pop()
+        if isinstance(value, Compiled):
+            value = value.__wrapped__
+        if isinstance(value, Module):
+            waiting.extend(type(module).forward for module in value.modules() if hasattr(type(module), "forward"))
+        value = getattr(value, "__func__", value)
+        if not isinstance(value, types.FunctionType) or value in seen or value.__code__.co_filename.startswith(_installed):
+            continue
+        seen.add(value)
+        read, stored = _globals_of(value.__code__)
+        space, own = value.__globals__, list(value.__closure__ or ())
+        cells.extend(own)
+        names.update(((id(space), name), (space, name)) for name in read if name in space or len(seen) == 1)
+        written.update((id(space), name) for name in stored)
+        waiting.extend(map(_content, own))
+        waiting.extend(space.get(name) for name in read)
+    return cells, [pair for key, pair in names.items() if key not in written]
+
+
+@functools.lru_cache(maxsize=4096)
+def _globals_of(code: Any) -> Any:
+    """Names that its code, and that of functions inside of it, may read of the globals, and those that it writes."""
+    read, stored = set(code.co_names), {one.argval for one in dis.get_instructions(code) if one.opname == "STORE_GLOBAL"}
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            more, other = _globals_of(inner)
+            read, stored = read | set(more), stored | other
+    return sorted(read), stored
+
+
+# Where packages are installed, and this one lies.
+_installed = tuple({os.path.join(path, "") for name, path in sysconfig.get_paths().items() if name.endswith(("lib", "stdlib"))} | {os.path.dirname(os.path.abspath(__file__)), "<frozen"})
 
 
 class Key:
@@ -240,19 +294,36 @@ def _content(cell: Any) -> Any:
 _own = {"_path", "training"}  # of Module's, and seen to
 
 
-def _flags(value: Any) -> Any:
+_most = 1000  # entries of a list that are looked at
+
+
+def _flags(value: Any, lists: Any) -> Any:
+    """What a trace may depend on of a value; `lists` gets the modules' lists and dicts of modules, with what was in them."""
     if isinstance(value, Module):
-        return tuple((id(module), module.training, tuple(_attribute(name, one) for name, one in vars(module).items() if name not in _own)) for module in value.modules())
-    if isinstance(value, (bool, int, float, str, type(None))):
+        return tuple((id(module), module.training, tuple(_attribute(name, one, lists) for name, one in vars(module).items() if name not in _own)) for module in value.modules())
+    if isinstance(value, _plain):
         return type(value), value
-    if isinstance(value, (list, tuple)) and len(value) <= 1000:
-        return type(value), *map(_flags, value)
+    if isinstance(value, (list, tuple)) and len(value) <= _most:
+        return type(value), *(_flags(one, lists) for one in value)
     return id(value)
 
 
-def _attribute(name: Any, value: Any) -> Any:
+def _attribute(name: Any, value: Any, lists: Any) -> Any:
     if isinstance(value, Parameter):
         return name, id(value), value.requires_grad
-    if isinstance(value, (bool, int, float, str, type(None))):
+    if isinstance(value, _plain):
         return name, type(value), value
+    if isinstance(value, (list, tuple, dict)) and len(value) <= _most and _watch(value, lists):
+        return name, *map(id, _content_of(value))
     return name
+
+
+def _watch(value: Any, lists: Any) -> Any:
+    """Whether modules or parameters stand in it. A list of anything else may be one in which a trace writes down what it saw."""
+    inside = [_watch(one, lists) if isinstance(one, (list, tuple, dict)) and len(one) <= _most else isinstance(one, (Module, Parameter)) for one in _content_of(value)]
+    if any(inside) and not isinstance(value, tuple):
+        lists.append((value, list(_content_of(value))))
+    return any(inside)
+
+
+_plain = (bool, int, float, str, type(None))

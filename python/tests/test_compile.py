@@ -417,3 +417,82 @@ def test_threads_may_call_at_once():
 def test_a_result_is_a_tensor_however_it_is_first_looked_at(look):
     made = kz.compile(lambda x: (x * 1, [x * 2, x * 3]))(np.arange(6, dtype=np.float32).reshape(2, 3))
     assert look(made[0]) and look(made[0])
+
+
+scale, calls = 2, 0
+
+
+def scaled(x):
+    global calls
+    calls += 1
+    return (lambda: x * scale)()
+
+
+def test_globals_that_called_functions_read_are_part_of_the_key():
+    global scale
+    f = kz.compile(lambda x: scaled(x))
+    x = np.ones(2, np.float32)
+    before = calls
+    try:
+        assert float(f(x).sum()) == 4 and float(f(x).sum()) == 4
+        assert calls == before + 1, "what the function itself writes is no flag"
+        scale = 3
+        assert float(f(x).sum()) == 6
+        assert calls == before + 2
+    finally:
+        scale = 2
+    assert float(f(x).sum()) == 4 and calls == before + 2, "the first program is kept"
+
+    class Net(nn.Module):
+        def forward(self, x):
+            return scaled(x)
+
+    net = Net()
+    g = kz.compile(lambda x: net(x))
+    try:
+        assert float(g(x).sum()) == 4
+        scale = 5
+        assert float(g(x).sum()) == 10, "through a module's forward"
+        inner = kz.compile(scaled)
+        h = kz.compile(lambda x: inner(x))
+        assert float(h(x).sum()) == 10
+        scale = 7
+        assert float(h(x).sum()) == 14, "through a compiled function"
+    finally:
+        scale = 2
+
+
+def test_a_function_that_a_called_one_calls_may_be_replaced():
+    space = {"np": np}
+    exec("def low(x): return x + 1\ndef high(x): return low(x)\ndef f(x): return high(x)", space)
+    f, x = kz.compile(space["f"]), np.zeros(2, np.float32)
+    assert float(f(x).sum()) == 2
+    exec("def low(x): return x + 5", space)
+    assert float(f(x).sum()) == 10
+
+
+def test_lists_of_modules_changed_in_place_are_part_of_the_key():
+    class Net(nn.Module):
+        def __init__(self):
+            self.layers, self.named, self.seen = [nn.ReLU()], {"last": nn.Identity()}, []
+
+        def forward(self, x):
+            self.seen.append(x.shape)
+            for layer in self.layers:
+                x = layer(x)
+            return self.named["last"](x) * 2
+
+    net, x = Net(), np.array([-1, 1], np.float32)
+    f = kz.compile(lambda x: net(x))
+    assert f(x).tolist() == [0, 2] == f(x).tolist() and f.signatures() == 1, "what a trace writes down is no flag"
+    nn.ReLU().inplace = True  # attributes of modules were set: all are looked at again
+    assert f(x).tolist() == [0, 2] and f.signatures() == 1
+    net.layers[0] = nn.Identity()
+    assert f(x).tolist() == [-2, 2]
+    net.layers.append(nn.ReLU())
+    assert f(x).tolist() == [0, 2] and f.signatures() == 3
+    net.named["last"] = nn.Tanh()
+    np.testing.assert_allclose(f(x).numpy(), [0, 2 * np.tanh(1)], rtol=1e-6)
+    del net.layers[1]
+    np.testing.assert_allclose(f(x).numpy(), [-2 * np.tanh(1), 2 * np.tanh(1)], rtol=1e-6)
+    assert f.signatures() == 5 == len(net.seen)
