@@ -54,6 +54,30 @@ def test_training_is_the_same_on_every_mesh(mesh, options):
     np.testing.assert_allclose(many, one, rtol=1e-10)
 
 
+def test_less_memory_of_a_device_is_another_plan_or_a_device_error():
+    def trained(memory):
+        kz.worlds._end()
+        kz.init(devices=4, seed=3, memory=memory)
+        net = nn.Sequential(nn.Linear(64, 64), nn.Linear(64, 8)).to(kz.float64)
+        opt = kz.optim.Adam(net.parameters(), lr=1e-2)
+
+        @kz.compile(mesh="data=4")
+        def step(x):
+            loss = (net(kz.with_layout(x, "data", None)) ** 2).mean()
+            loss.backward()
+            opt.step()
+            return loss
+
+        return [float(step(np.ones((256, 64)))) for _ in range(3)], step.peak_bytes, step.summary()
+
+    free, peak, _ = trained(0)
+    less, small, summary = trained(peak * 9 // 10)
+    assert small <= peak * 9 // 10 and "calls and transfers of " in summary
+    np.testing.assert_allclose(less, free, rtol=1e-10)
+    with pytest.raises(kz.DeviceError, match="what would help:"):
+        trained(10_000)
+
+
 def test_training_is_bit_equal_on_rerun():
     assert losses(mesh="data=2,model=2") == losses(mesh="data=2,model=2")
 
