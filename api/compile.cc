@@ -14,6 +14,8 @@
 #include "api/inside/local_part.h"
 #include "api/inside/plan_in_session.h"
 #include "api/inside/rooms.h"
+#include "api/inside/run_expressions.h"
+#include "api/inside/stored_parts.h"
 #include "api/inside/to_compile.h"
 #include "api/inside/trace.h"
 #include "api/inside/world_state.h"
@@ -266,13 +268,48 @@ void Function::compile(const std::vector<TensorType>& types) const {
   plan_for(s, signature);
 }
 
+namespace {
+
+// The world keeps the programs of tensors outside of compiled functions, so they keep no world.
+bool is_expression(const DeviceMesh& mesh) { return mesh.world.use_count() == 0; }
+
+// Loose variables that this program wants elsewhere are none any more, and begin where it wants them with what they hold.
+void bring_along(WorldState& world, const Trace& trace, SourceLine where) {
+  const std::vector<Mesh>& meshes = trace.graph.meshes;
+  std::unique_lock<std::mutex> no_expression;
+  for (const Parameter& parameter : trace.parameters()) {
+    const auto loose = [&]() -> std::optional<WorldState::Key> {
+      const auto found = world.find(parameter);
+      if (found == world.variables.end() || !found->second.loose || (meshes.size() == 1 && meshes[0] == found->second.mesh)) return {};
+      return found->first;
+    };
+    {
+      WorldLock lock(world);
+      if (!loose()) continue;
+    }
+    if (!no_expression.owns_lock()) {
+      no_expression = std::unique_lock(world.ran->mutex);
+      world.ran->plans.clear();  // they hold them
+    }
+    const HostArray value = read_variable(world, parameter, where);
+    WorldLock lock(world);
+    const auto key = loose();
+    if (!key) continue;
+    world.brought.emplace_back(parameter, value);
+    world.session.forget_variable(key_of(key->first, key->second));
+    world.variables.erase(*key);
+  }
+}
+
+}  // namespace
+
 // With the turn to trace.
 void Function::plan_for(State& s, const std::vector<Taken>& signature) {
   WorldState& world = *s.mesh.world;
   auto stored = [&world](const Parameter& parameter) -> std::optional<Mesh> {
     WorldLock lock(world);
     auto found = world.find(parameter);
-    if (found == world.variables.end()) return {};
+    if (found == world.variables.end() || found->second.loose) return {};
     return found->second.mesh;
   };
   const auto scaling = [&]() -> std::optional<std::pair<ScaleState, LossScale>> {
@@ -303,6 +340,7 @@ void Function::plan_for(State& s, const std::vector<Taken>& signature) {
     trace.builder.where.clear();
     trace.finish(s.body(inputs));
   }
+  if (!is_expression(s.mesh)) bring_along(world, trace, s.where);
   const Stoppable stoppable(world.options.while_waiting);
   WorldLock lock(world);
   std::erase_if(s.compiled, [&](const auto& c) { return c->generation != world.generation; });
@@ -416,9 +454,15 @@ bool Function::load(State& s, Compiled& c) {
     WorldState::Key key = world.free_key(v.parameter);
     while (std::any_of(fresh.begin(), fresh.end(), [&](const Fresh& other) { return other.key == key; })) ++key.second;
     names[v.name] = key_of(key.first, key.second);
-    fresh.push_back({v.parameter, key, v.mesh, v.layout});
+    const auto held = std::find_if(world.brought.begin(), world.brought.end(), [&](const auto& item) { return v.parameter == item.first; });
+    fresh.push_back({v.parameter, key, v.mesh, v.layout, held == world.brought.end() ? std::nullopt : std::optional(held->second)});
   }
   initialise(s.mesh.world, fresh);
+  for (const PlannedVariable& v : c.variables) {
+    StoredVariable& stored = world.variables.at(world.find(v.parameter)->first);
+    const bool born = std::any_of(fresh.begin(), fresh.end(), [&](const Fresh& one) { return one.parameter == v.parameter; });
+    stored.loose = is_expression(s.mesh) && (born || stored.loose);
+  }
   agree_on_links(world, c.plan, cat("the links of function '", s.options.name, "' (", karez::print(s.where), ")"));
   Plan plan = c.plan;  // which keeps the program's names, also where loading fails
   if (!plan.actors.empty()) c.loaded = std::make_unique<PlanInSession>(s.mesh.world, renamed(plan, names), s.options.check_nan);

@@ -327,6 +327,56 @@ TEST(Interactive, WhatReadsParametersIsComputedWhereTheyAreStored) {
                 "save, reset the world and load"});
 }
 
+TEST(Interactive, WhatItAloneHasUsedLiesWhereTheFirstFunctionWantsIt) {
+  struct Net : nn::Module {
+    nn::Linear fc{*this, "fc", 3, 4}, out{*this, "out", 4, 2};
+    Tensor operator()(Tensor x) { return out(dropout(relu(fc(x)), 0.5)); }
+  };
+  const HostArray x = some({4, 3}, 1), other = some({4}, 2);
+  std::vector<std::vector<double>> losses;
+  HostArray first;
+  for (const bool looks : {false, true}) {
+    World world({.devices = 4});
+    Net net;
+    Interactive there(world.mesh(), false);
+    if (looks) {
+      const Tensor y = net(x);  // is it made as it should be?
+      EXPECT_EQ(y.array().mesh(), world.mesh().mesh);
+      first = y.read();
+    }
+    optim::Adam adam(net.parameters(), {.lr = 0.1});
+    if (looks) net(x).read();
+    world.write(net.fc.bias, other);
+    if (looks) adam.step(value_and_grad([&](Tensor v) { return sum(net(v)) * 0.0; }, {.parameters = net.parameters()})(Tensor(x)).gradients);
+    else
+      compile(world.mesh("data=2,model=2"),
+              [&](Tensor v) {
+                adam.step(grad(sum(net(v)) * 0.0, net.parameters()));
+                return sum(v);
+              },
+              {.train = false})(x)
+          .wait();
+    auto step = compile(world.mesh("data=2,model=2"),
+                        [&](Tensor v) {
+                          Tensor loss = sum(net(v) * net(v));
+                          adam.step(grad(loss, net.parameters()));
+                          return loss;
+                        },
+                        {.train = false});
+    losses.emplace_back();
+    for (int i = 0; i < 4; ++i) losses.back().push_back(step(x).item());
+    EXPECT_NEAR(sum(net(x) * net(x)).item(),
+                compile(world.mesh("data=2,model=2"), [&](Tensor v) { return sum(net(v) * net(v)); }, {.train = false})(x).item(), 1e-5);
+    EXPECT_EQ(net(x).array().mesh(), world.mesh("data=2,model=2").mesh);
+    if (!looks) continue;
+    auto late = compile(world.mesh("data=4"), [&](Tensor v) { return net(v); });
+    EXPECT_THAT(error_of([&] { late(x); }), HasSubstr("lies on mesh(data=2, model=2)")) << "a function has used it";
+    world.reset();
+    EXPECT_TRUE(equal_bits(net(x).read(), first)) << "and begins anew as any";
+  }
+  for (int i = 0; i < 4; ++i) EXPECT_NEAR(losses[0][i], losses[1][i], 1e-5 * std::abs(losses[0][i]));
+}
+
 TEST(Interactive, TrainsWithoutACompiledFunction) {
   World world;
   Interactive there(world.mesh());

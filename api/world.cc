@@ -183,6 +183,8 @@ template <class Who> void write_stored(WorldState& world, const Who& who, const 
 
 }  // namespace
 
+HostArray read_variable(WorldState& world, const Parameter& parameter, SourceLine where) { return read_stored(world, parameter, where); }
+
 HostArray World::read(std::string_view name, SourceLine where) const { return read_stored(*state_, name, where); }
 HostArray World::read(const Parameter& parameter, SourceLine where) const { return read_stored(*state_, parameter, where); }
 void World::write(std::string_view name, const HostArray& value) { write_stored(*state_, name, value); }

@@ -17,20 +17,23 @@
 namespace karez {
 namespace {
 
-// What a checkpoint holds for them takes the place of their first values.
+// What a checkpoint holds for them takes the place of their first values, or what they held where they lay before.
 void take_loaded(WorldState& world, std::span<const Fresh> fresh, const std::vector<const WaitingWeight*>& loaded) {
   try {
     for (std::size_t i = 0; i < fresh.size(); ++i) {
-      if (loaded[i] == nullptr) continue;
-      const auto& [parameter, key, mesh, layout] = fresh[i];
+      if (loaded[i] == nullptr && !fresh[i].brought) continue;
+      const auto& [parameter, key, mesh, layout, brought] = fresh[i];
       const StoredVariable stored{parameter.identity(), parameter.type(), mesh, layout};
-      write_parts(parts_of(world, key, stored, true), value_of(*loaded[i]->file, loaded[i]->offer, parameter.type()));
+      write_parts(parts_of(world, key, stored, true), brought ? *brought : value_of(*loaded[i]->file, loaded[i]->offer, parameter.type()));
     }
   } catch (...) {  // they are not born: the next call begins anew
     for (const Fresh& one : fresh) world.session.forget_variable(key_of(one.key.first, one.key.second));
     throw;
   }
-  for (const Fresh& one : fresh) world.waiting.taken(one.parameter);
+  for (const Fresh& one : fresh) {
+    if (one.brought) std::erase_if(world.brought, [&](const auto& item) { return one.parameter == item.first; });
+    else world.waiting.taken(one.parameter);
+  }
 }
 
 // A launch that gives some of them their first values.
@@ -44,13 +47,16 @@ struct FirstLaunch {
 FirstLaunch first_launch(WorldState& world, std::span<const Fresh> fresh, std::int64_t memory) {
   FirstLaunch out{fresh, {}, {}, {}};
   std::vector<Parameter> born;
-  for (const Fresh& one : fresh) born.push_back(one.parameter);
+  for (const Fresh& one : fresh)
+    if (!one.brought) born.push_back(one.parameter);
   out.loaded = world.waiting.of(born);  // what does not fit is told before anything is made
+  for (std::size_t i = 0; i < fresh.size(); ++i)
+    if (fresh[i].brought) out.loaded.insert(out.loaded.begin() + static_cast<std::ptrdiff_t>(i), nullptr);
   Trace trace(world.ops, {.name = "init", .mesh = fresh[0].mesh});
   Builder& b = trace.builder;
   std::vector<Mesh>& meshes = trace.graph.meshes;
   std::vector<ValueId> random;  // by mesh
-  for (const auto& [parameter, key, mesh, layout] : fresh) {
+  for (const auto& [parameter, key, mesh, layout, brought] : fresh) {
     auto known = std::find(meshes.begin(), meshes.end(), mesh);
     b.mesh = static_cast<int>(known - meshes.begin());
     if (known == meshes.end()) meshes.push_back(mesh);
@@ -124,7 +130,7 @@ void initialise(const std::shared_ptr<WorldState>& owner, const std::vector<Fres
     if (plan.actors.empty()) world.session.end_op(op);
     else run_once(owner, renamed(plan, launch.names), op);
     take_loaded(world, launch.fresh, launch.loaded);
-    for (const auto& [parameter, key, mesh, layout] : launch.fresh) world.add(key, parameter, mesh, layout);
+    for (const auto& [parameter, key, mesh, layout, brought] : launch.fresh) world.add(key, parameter, mesh, layout);
   }
 }
 

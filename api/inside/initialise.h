@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,12 +11,13 @@
 
 namespace karez {
 
-// A variable that nobody has used before, under the key it will have.
+// A variable that no compiled function has used before, under the key it will have.
 struct Fresh {
   Parameter parameter;
   WorldState::Key key;
   Mesh mesh;
   Layout layout;
+  std::optional<HostArray> brought;  // what it held where it lay before
 };
 
 // By its name in the program: its name in the session.

@@ -20,4 +20,7 @@ StoredParts parts_of(WorldState& world, const WorldState::Key& key, const Stored
 HostArray read_parts(const StoredParts& stored);
 void write_parts(const StoredParts& stored, const HostArray& value);  // of the variable's type
 
+// The whole value of a variable of the world's; in a world of several ranks all come here together.
+HostArray read_variable(WorldState& world, const Parameter& parameter, SourceLine where);
+
 }  // namespace karez

@@ -75,6 +75,7 @@ void WorldState::forget_all() {
   session.reload();
   variables.clear();
   waiting = {};
+  brought.clear();
   ++generation;
 }
 

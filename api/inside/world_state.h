@@ -23,12 +23,14 @@
 
 namespace karez {
 
-// Whose a variable is and where it lies: fixed by the first function that used it.
+// Whose a variable is and where it lies: fixed by the first function that used it. One that tensors outside of compiled functions alone have used may
+// still be brought to where a function wants it.
 struct StoredVariable {
   Parameter::Identity owner;
   TensorType type;
   Mesh mesh;
   Layout layout;
+  bool loose = false;
 };
 
 // Which thread is tracing a function; guarded by WorldState::tracing.
@@ -58,7 +60,8 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
   // that is free where threads have made two with the same.
   using Key = std::pair<std::string, int>;
   std::map<Key, StoredVariable> variables;
-  WaitingWeights waiting;  // for variables that are none yet
+  WaitingWeights waiting;                                // for variables that are none yet
+  std::vector<std::pair<Parameter, HostArray>> brought;  // for those that are to lie elsewhere, likewise
   struct Gather {
     std::string what;
     int plan = 0, generation = 0;
