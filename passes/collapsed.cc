@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <queue>
 #include <set>
+#include <utility>
 
 #include "base/stop.h"
 #include "passes/order.h"
@@ -106,11 +108,20 @@ double seconds_of(const Graph& graph, const Segment& segment, const CostTable& c
 CollapsedRun run_collapsed(const Graph& graph, const Segmented& cut, const ById<ValueId, int>& slots, const CostTable& costs) {
   Plan plan = collapsed_plan(graph, cut, slots);
   ById<ActorId, Ports> ports;
-  for (ActorId a : plan.actors.ids()) ports.emplace_back(plan, a);
-  Ports starter = Ports::starter(plan), ender = Ports::ender(plan);
+  const PortPlaces places(plan);
+  for (ActorId a : plan.actors.ids()) ports.emplace_back(plan, a, places);
+  Ports starter = Ports::starter(plan, places), ender = Ports::ender(plan, places);
+  auto due = [&](ActorId a) { return graph.node(cut.segments[segment_of(a)].nodes[0]).acts; };
+  auto later = [&](ActorId a, ActorId b) { return plan::picked_before(plan, b, a); };
+  using Waiting = std::priority_queue<ActorId, std::vector<ActorId>, decltype(later)>;
+  ById<StreamId, Waiting> ready(plan.streams.size(), Waiting(later));  // who is ready and does not run; who became so stays so
+  auto consider = [&](ActorId a) {
+    if (ports[a].ready() && ports[a].acts() < due(a)) ready[plan.actor(a).stream].push(a);
+  };
+  for (ActorId a : ports.ids()) consider(a);
   auto deliver = [&](const Message& m) {
     if (m.to != session_actor) {
-      ports[m.to].take(m);
+      if (ports[m.to].take(m)) consider(m.to);
     } else {
       (m.kind == Message::Kind::filled ? ender : starter).take(m);
     }
@@ -124,19 +135,14 @@ CollapsedRun run_collapsed(const Graph& graph, const Segmented& cut, const ById<
   };
   ById<StreamId, Running> streams(plan.streams.size());
   double now = 0;
-  auto due = [&](ActorId a) { return graph.node(cut.segments[segment_of(a)].nodes[0]).acts; };
   std::int64_t done = 0, all = 0;
   for (ActorId a : ports.ids()) all += due(a);
   while (done < all) {
     may_stop();
     for (StreamId s : streams.ids()) {  // every idle stream takes its best ready actor
-      if (streams[s].actor.valid()) continue;
-      ActorId best;
-      for (ActorId a : ports.ids()) {
-        if (plan.actor(a).stream != s || !ports[a].ready() || ports[a].acts() >= due(a)) continue;
-        if (!best.valid() || picked_before(plan, a, best)) best = a;
-      }
-      if (!best.valid()) continue;
+      if (streams[s].actor.valid() || ready[s].empty()) continue;
+      const ActorId best = ready[s].top();
+      ready[s].pop();
       ports[best].begin();
       const Segment& segment = cut.segments[segment_of(best)];
       streams[s] = {now + seconds_of(graph, segment, costs), best};
@@ -149,7 +155,7 @@ CollapsedRun run_collapsed(const Graph& graph, const Segmented& cut, const ById<
     Running& next = streams[first];
     now = next.end;
     ports[next.actor].complete(deliver);
-    next.actor = {};
+    consider(std::exchange(next.actor, {}));
     ++done;
   }
   run.seconds = now;

@@ -40,6 +40,7 @@ class Emitter {
     plan_.rank = c_.options.rank;
     devices_and_streams();
     for (std::size_t s = 0; s < c_.local.segments.size(); ++s) actor_of_.push_back(make_actor(s));
+    first_fetch_ = ActorId(plan_.actors.size());
     fetches();
     find_users();
     for (LocalId v : c_.local.values.ids())
@@ -331,35 +332,38 @@ class Emitter {
     }
   }
 
-  ById<ActorId, std::set<ActorId>> followers() const {
-    ById<ActorId, std::set<ActorId>> next(plan_.actors.size());
+  ById<ActorId, std::set<ActorId>> whom_they_follow() const {
+    ById<ActorId, std::set<ActorId>> before(plan_.actors.size());
     for (const Register& reg : plan_.registers)
       for (ActorId to : reg.consumers)
-        if (reg.producer != session_actor && to != session_actor) next[reg.producer].insert(to);
-    return next;
+        if (reg.producer != session_actor && to != session_actor) before[to].insert(reg.producer);
+    return before;
   }
 
   // Every reader of a variable's old bytes comes before its writer, and every node after those of its control edges; where no data path says so, a
   // register without bytes does.
   void order_controlled() {
-    auto next = followers();
+    auto before = whom_they_follow();
+    ById<ActorId, int> seen(plan_.actors.size(), 0);
+    int round = 0;
+    // Backward and the nearest first, since who reads old bytes mostly hands something to the writer soon; segments are numbered in their order.
     auto reaches = [&](ActorId from, ActorId to) {
-      ById<ActorId, bool> seen(plan_.actors.size(), false);
-      std::vector<ActorId> stack = {from};
-      while (!stack.empty()) {
-        ActorId at = stack.back();
-        stack.pop_back();
-        if (at == to) return true;
-        if (seen[at]) continue;
-        seen[at] = true;
-        for (ActorId n : next[at]) stack.push_back(n);
-      }
+      ++round;
+      const bool in_order = from < first_fetch_;
+      std::vector<ActorId> open = {to};
+      for (std::size_t i = 0; i < open.size(); ++i)
+        for (ActorId n : before[open[i]]) {
+          if (n == from) return true;
+          if ((in_order && n < from) || seen[n] == round) continue;
+          seen[n] = round;
+          open.push_back(n);
+        }
       return false;
     };
     auto put_before = [&](ActorId first, ActorId then) {
       if (first == then || reaches(first, then)) return;
       connect(first, {then}, std::gcd(acts_[first], acts_[then]));
-      next[first].insert(then);
+      before[then].insert(first);
     };
     for (LocalId v : c_.local.values.ids()) {
       if (value(v).variable < 0 || root(v) != v) continue;
@@ -386,9 +390,12 @@ class Emitter {
   void start_and_done() {
     for (ActorId a : plan_.actors.ids())
       if (plan_.actors[a].inputs.empty()) connect(session_actor, {a});
-    auto next = followers();
-    for (ActorId a : plan_.actors.ids())
-      if (next[a].empty()) connect(a, {session_actor});
+    ById<ActorId, bool> followed(plan_.actors.size(), false);
+    for (const Register& reg : plan_.registers)
+      if (reg.producer != session_actor)
+        for (ActorId to : reg.consumers) followed[reg.producer] = followed[reg.producer] || to != session_actor;
+    for (ActorId a : followed.ids())
+      if (!followed[a]) connect(a, {session_actor});
   }
 
   void finish_blocks() {
@@ -415,6 +422,7 @@ class Emitter {
   Communicators communicators_;
   ById<ActorId, int> acts_;        // in a launch
   std::vector<ActorId> actor_of_;  // by local segment
+  ActorId first_fetch_;            // before it actors are numbered as segments are
   std::vector<std::pair<ActorId, LocalId>> fetch_;
   ById<LocalId, std::set<ActorId>> readers_, writers_;  // of roots
   std::map<int, ActorId> state_;                        // by device

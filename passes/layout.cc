@@ -79,8 +79,9 @@ class Chooser {
   void classify() {
     for (const Node& node : graph_.nodes)
       for (ValueId out : node.outputs) kind_[out] = kind_of(node);
-    for (const Variable& variable : graph_.variables)
-      if (updates_in_place(graph_, variable)) kind_[variable.updated] = Kind::stored;
+    const std::vector<bool> in_place = updates_in_place(graph_);
+    for (std::size_t v = 0; v < graph_.variables.size(); ++v)
+      if (in_place[v]) kind_[graph_.variables[v].updated] = Kind::stored;
   }
 
   ValueId find(ValueId v) {

@@ -75,8 +75,9 @@ class Localiser {
     table_.assign(own_.size(), ById<ValueId, LocalId>(graph_.values.size()));
     overwrites_.assign(graph_.values.size(), -1);
     for (std::size_t v = 0; v < graph_.variables.size(); ++v) variable_named_[graph_.variables[v].name] = static_cast<int>(v);
+    const std::vector<bool> in_place = updates_in_place(graph_);
     for (std::size_t v = 0; v < graph_.variables.size(); ++v)
-      if (updates_in_place(graph_, graph_.variables[v])) overwrites_[graph_.variables[v].updated] = static_cast<int>(v);
+      if (in_place[v]) overwrites_[graph_.variables[v].updated] = static_cast<int>(v);
     feeds_comm_.assign(graph_.values.size(), false);
     fetched_.assign(graph_.values.size(), false);
     for (const Output& output : graph_.outputs) fetched_[output.value] = true;

@@ -35,9 +35,10 @@ Place place_of(const Node& node) {
 
 // Every updated value that is not written in place gets an `assign` behind it.
 void add_assigns(Graph& graph, const OpTable& ops) {
+  const std::vector<bool> in_place = updates_in_place(graph);
   std::vector<int> late;
   for (std::size_t v = 0; v < graph.variables.size(); ++v)
-    if (graph.variables[v].updated.valid() && !updates_in_place(graph, graph.variables[v])) late.push_back(static_cast<int>(v));
+    if (graph.variables[v].updated.valid() && !in_place[v]) late.push_back(static_cast<int>(v));
   if (late.empty()) return;
   Rewrite rewrite(graph);
   for (NodeId n : graph.nodes.ids()) rewrite.keep(n);
@@ -61,26 +62,41 @@ void add_assigns(Graph& graph, const OpTable& ops) {
   for (auto [v, value] : stored) graph.variables[static_cast<std::size_t>(v)].updated = value;
 }
 
-// By node: whether `from` leads to it along data edges and those of `then`.
-ById<NodeId, bool> descendants(const Graph& graph, const ById<ValueId, std::vector<Use>>& uses, const ById<NodeId, std::vector<NodeId>>& then,
-                               NodeId from) {
-  ById<NodeId, bool> seen(graph.nodes.size(), false);
-  std::vector<NodeId> stack = {from};
-  seen[from] = true;
-  while (!stack.empty()) {
-    NodeId at = stack.back();
-    stack.pop_back();
+// Who stands behind a node, along data edges and those of `then`.
+class Below {
+ public:
+  Below(const Graph& graph, const ById<ValueId, std::vector<Use>>& uses, const ById<NodeId, std::vector<NodeId>>& then)
+      : graph_(graph),
+        uses_(uses),
+        then_(then),
+        seen_(graph.nodes.size(), 0) {}
+
+  void look_from(NodeId from) {
+    ++round_;
+    std::vector<NodeId> open = {from};
+    seen_[from] = round_;
     auto visit = [&](NodeId node) {
-      if (seen[node]) return;
-      seen[node] = true;
-      stack.push_back(node);
+      if (seen_[node] == round_) return;
+      seen_[node] = round_;
+      open.push_back(node);
     };
-    for (ValueId out : graph.node(at).outputs)
-      for (const Use& use : uses[out]) visit(use.node);
-    for (NodeId node : then[at]) visit(node);
+    while (!open.empty()) {
+      const NodeId at = open.back();
+      open.pop_back();
+      for (ValueId out : graph_.node(at).outputs)
+        for (const Use& use : uses_[out]) visit(use.node);
+      for (NodeId node : then_[at]) visit(node);
+    }
   }
-  return seen;
-}
+  bool has(NodeId node) const { return seen_[node] == round_; }
+
+ private:
+  const Graph& graph_;
+  const ById<ValueId, std::vector<Use>>& uses_;
+  const ById<NodeId, std::vector<NodeId>>& then_;
+  ById<NodeId, int> seen_;  // by the last round in which it was met
+  int round_ = 0;
+};
 
 // A reader that depends on the new version cannot come before it is written: it gets a copy of the old one. So does one that would close a
 // circle of writers, as in a, b = b, a. Returns whether any copy was made.
@@ -91,19 +107,18 @@ bool copy_for_late_readers(Graph& graph, const OpTable& ops) {
   ById<NodeId, std::vector<NodeId>> then(graph.nodes.size());  // control edges: there already, and from readers to writers as far as looked at
   for (NodeId n : graph.nodes.ids())
     for (NodeId before : graph.node(n).after) then[before].push_back(n);
+  Below below(graph, uses, then);
   for (const Variable& variable : graph.variables) {
     if (!variable.updated.valid() || !variable.read.valid()) continue;
     NodeId writer = graph.value(variable.updated).producer;
-    std::set<NodeId> readers;
-    collect_readers(graph, uses, variable.read, readers);
-    auto below = descendants(graph, uses, then, writer);
+    below.look_from(writer);
     for (const Use& use : uses[variable.read]) {
       if (use.node == writer) continue;
       std::set<NodeId> through = {use.node};
       if (may_alias(graph.node(use.node)))
         for (ValueId out : graph.node(use.node).outputs) collect_readers(graph, uses, out, through);
       through.erase(writer);
-      bool is_late = std::any_of(through.begin(), through.end(), [&](NodeId reader) { return below[reader]; });
+      bool is_late = std::any_of(through.begin(), through.end(), [&](NodeId reader) { return below.has(reader); });
       if (is_late) late.insert({use.node, use.operand}), copied.insert(variable.read);
       for (NodeId reader : through)
         if (!is_late) then[reader].push_back(writer);
@@ -200,24 +215,33 @@ double seconds_of(const Ordered& ordered, const CostTable& costs, int streams_me
 
 }  // namespace
 
+std::vector<bool> updates_in_place(const Graph& graph) {
+  ById<ValueId, int> writers(graph.values.size(), 0);  // variables that take the value
+  ById<ValueId, bool> read(graph.values.size(), false);
+  for (const Variable& variable : graph.variables)
+    if (variable.updated.valid()) ++writers[variable.updated];
+  for (const Node& node : graph.nodes)
+    for (ValueId in : node.inputs) read[in] = true;
+  for (const Output& output : graph.outputs) read[output.value] = true;
+  auto in_place = [&](const Variable& variable) {
+    if (!variable.read.valid() || !variable.updated.valid() || writers[variable.updated] > 1 || read[variable.updated]) return false;
+    const Value& updated = graph.value(variable.updated);
+    const Node& node = graph.node(updated.producer);
+    if (updated.layout != graph.value(variable.read).layout) return false;
+    bool declared = false;
+    for (auto [in, out] : node.op->in_place) declared |= out == updated.output && node.inputs[static_cast<std::size_t>(in)] == variable.read;
+    if (!declared) return false;
+    int reads = 0;  // the writer takes the old version once, as the operand it overwrites: another window on it would change under its hands
+    for (ValueId in : node.inputs) reads += source_of(graph, in) == variable.read;
+    return reads == 1;
+  };
+  std::vector<bool> made;
+  for (const Variable& variable : graph.variables) made.push_back(in_place(variable));
+  return made;
+}
+
 bool updates_in_place(const Graph& graph, const Variable& variable) {
-  if (!variable.read.valid() || !variable.updated.valid()) return false;
-  const Value& updated = graph.value(variable.updated);
-  const Node& node = graph.node(updated.producer);
-  if (updated.layout != graph.value(variable.read).layout) return false;
-  bool declared = false;
-  for (auto [in, out] : node.op->in_place) declared |= out == updated.output && node.inputs[static_cast<std::size_t>(in)] == variable.read;
-  if (!declared) return false;
-  for (const Variable& other : graph.variables)
-    if (other.updated == variable.updated && other.name != variable.name) return false;
-  for (const Node& other : graph.nodes)
-    for (ValueId in : other.inputs)
-      if (in == variable.updated) return false;
-  for (const Output& output : graph.outputs)
-    if (output.value == variable.updated) return false;
-  int reads = 0;  // the writer takes the old version once, as the operand it overwrites: another window on it would change under its hands
-  for (ValueId in : node.inputs) reads += source_of(graph, in) == variable.read;
-  return reads == 1;
+  return updates_in_place(graph)[static_cast<std::size_t>(&variable - graph.variables.data())];
 }
 
 bool crosses_devices(const Node& node) {

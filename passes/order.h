@@ -8,6 +8,7 @@ namespace karez::passes {
 // True where the node that makes the variable's next version may write it over the old one: it reads the old version directly,
 // declares the operand as in-place, and nobody else takes the new version in this step.
 bool updates_in_place(const Graph& graph, const Variable& variable);
+std::vector<bool> updates_in_place(const Graph& graph);  // of every variable
 
 // True for changes of layout that move bytes between devices, and for transfers between placements.
 bool crosses_devices(const Node& node);

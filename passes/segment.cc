@@ -70,7 +70,8 @@ Segmented segment(const Graph& graph, const Streams& stream_of) {
   auto uses = uses_of(graph);
   Segmented made;
   made.of.resize(graph.nodes.size());
-  ById<SegmentId, Bits> before;  // which segments come before it
+  ById<SegmentId, Bits> before;      // which segments come before it
+  ById<SegmentId, bool> has_behind;  // whether it comes before any
   struct Compute {
     SegmentId open;           // the segment that may still grow
     bool closing = false;     // it has fed another stream
@@ -82,6 +83,7 @@ Segmented segment(const Graph& graph, const Streams& stream_of) {
   ById<NodeId, bool> waits_for_all(graph.nodes.size(), false);
   auto start = [&](StreamKind stream, int mesh) {
     before.emplace_back();
+    has_behind.push_back(false);
     return made.segments.add({stream, {}, mesh});
   };
   for (NodeId n : graph.nodes.ids()) {
@@ -122,11 +124,15 @@ Segmented segment(const Graph& graph, const Streams& stream_of) {
     }
     for (SegmentId from : sources) {
       if (from == mine || before[mine].has(from)) continue;
-      for (SegmentId s : before.ids()) {  // and before all that come behind it already: several segments grow at a time
-        if (s != mine && !before[s].has(mine)) continue;
+      has_behind[from] = true;
+      auto add = [&](SegmentId s) {
         before[s].insert(from);
         merge(before[s], before[from]);
-      }
+      };
+      add(mine);
+      if (!has_behind[mine]) continue;
+      for (SegmentId s : before.ids())  // and before all that come behind it already: several segments grow at a time
+        if (before[s].has(mine)) add(s);
     }
     made.segments[mine].nodes.push_back(n);
     made.of[n] = mine;

@@ -1,6 +1,7 @@
 // How often each actor acts in one launch: rates spread from the session along registers, both ways.
 #include "plan/acts.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace karez::plan {
@@ -18,24 +19,47 @@ Rate times(Rate rate, std::int64_t up, std::int64_t down) {
   return {out.up / common, out.down / common};
 }
 
-int period_of(const std::vector<Port>& ports, RegisterId reg) {
-  for (const Port& port : ports)
-    if (port.reg == reg) return port.period;
-  fail("plan: register ", reg, " is not listed by an actor that it names");
-}
+// By register: the periods at its two sides.
+class Periods {
+ public:
+  explicit Periods(const Plan& plan) : written_(plan.registers.size(), 0), read_(plan.registers.size()) {
+    auto known = [&](RegisterId reg) { return reg.index >= 0 && static_cast<std::size_t>(reg.index) < plan.registers.size(); };
+    for (ActorId a : plan.actors.ids()) {
+      for (const Port& port : plan.actors[a].outputs)
+        if (known(port.reg) && plan.registers[port.reg].producer == a && written_[port.reg] == 0) written_[port.reg] = port.period;
+      for (const Port& port : plan.actors[a].inputs)
+        if (known(port.reg)) read_[port.reg].emplace_back(a, port.period);
+    }
+  }
+  int of(RegisterId reg, ActorId end, bool produces) const {
+    if (produces) {
+      require(written_[reg] != 0, not_listed, reg, by_an_actor);
+      return written_[reg];
+    }
+    const auto at = std::lower_bound(read_[reg].begin(), read_[reg].end(), end, [](const auto& reader, ActorId a) { return reader.first < a; });
+    require(at != read_[reg].end() && at->first == end, not_listed, reg, by_an_actor);
+    return at->second;
+  }
+
+ private:
+  static constexpr const char *not_listed = "plan: register ", *by_an_actor = " is not listed by an actor that it names";
+  ById<RegisterId, int> written_;
+  ById<RegisterId, std::vector<std::pair<ActorId, int>>> read_;  // ascending
+};
 
 std::string text_of(Rate rate) { return rate.down == 1 ? cat(rate.up) : cat(rate.up, "/", rate.down); }
 
 struct Spread {
   const Plan& plan;
+  const Periods& periods;
   ById<ActorId, Rate> acts;
   std::vector<ActorId> reached;
+  ById<RegisterId, Rate> told;
 
   // Fills of the register per launch, as one of its ends sees them.
   Rate fills(RegisterId reg, ActorId end, bool produces) {
     if (end == session_actor) return {1, 1};
-    const Actor& actor = plan.actor(end);
-    return times(acts[end], 1, period_of(produces ? actor.outputs : actor.inputs, reg));
+    return times(acts[end], 1, periods.of(reg, end, produces));
   }
   void tell(RegisterId reg, Rate fill, ActorId end, bool produces) {
     if (end == session_actor) {
@@ -44,7 +68,7 @@ struct Spread {
       return;
     }
     const Actor& actor = plan.actor(end);
-    Rate rate = times(fill, period_of(produces ? actor.outputs : actor.inputs, reg), 1);
+    Rate rate = times(fill, periods.of(reg, end, produces), 1);
     Rate& known = acts[end];
     require(!known.known() || known == rate, "plan: actor ", end, " '", actor.name, "' would act ", text_of(known),
             " times in a launch, but register ", reg, " asks for ", text_of(rate));
@@ -54,6 +78,8 @@ struct Spread {
     }
   }
   void spread_from(RegisterId reg, Rate fill) {
+    if (told[reg] == fill) return;
+    told[reg] = fill;
     const Register& r = plan.reg(reg);
     tell(reg, fill, r.producer, true);
     for (ActorId consumer : r.consumers) tell(reg, fill, consumer, false);
@@ -63,7 +89,8 @@ struct Spread {
 }  // namespace
 
 ById<ActorId, std::int64_t> acts_per_launch(const Plan& plan) {
-  Spread spread{plan, ById<ActorId, Rate>(plan.actors.size()), {}};
+  const Periods periods(plan);
+  Spread spread{plan, periods, ById<ActorId, Rate>(plan.actors.size()), {}, ById<RegisterId, Rate>(plan.registers.size())};
   for (RegisterId i : plan.registers.ids()) {
     const Register& r = plan.registers[i];
     bool of_session = r.producer == session_actor;
@@ -89,10 +116,11 @@ ById<ActorId, std::int64_t> acts_per_launch(const Plan& plan) {
 
 std::int64_t messages_per_launch(const Plan& plan) {
   auto acts = acts_per_launch(plan);
+  const Periods periods(plan);
   std::int64_t messages = 0;
   for (RegisterId i : plan.registers.ids()) {
     const Register& r = plan.registers[i];
-    std::int64_t fills = r.producer == session_actor ? 1 : acts[r.producer] / period_of(plan.actor(r.producer).outputs, i);
+    std::int64_t fills = r.producer == session_actor ? 1 : acts[r.producer] / periods.of(i, r.producer, true);
     messages = checked_add(messages, checked_mul(fills, 2 * static_cast<std::int64_t>(r.consumers.size())));
   }
   return messages;

@@ -19,12 +19,13 @@ class Runner {
         with_turns_(with_turns),
         turns_(plan),
         arrived_(static_cast<std::size_t>(turns_.meetings())),
-        starter_(Ports::starter(plan)),
-        ender_(Ports::ender(plan)) {
+        places_(plan),
+        starter_(Ports::starter(plan, places_)),
+        ender_(Ports::ender(plan, places_)) {
     std::vector<ActorId> all;
     for (ActorId a : plan.actors.ids()) {
       all.push_back(a);
-      ports_.emplace_back(plan, a);
+      ports_.emplace_back(plan, a, places_);
     }
     order_ = pick_order(plan, all);
     place_.resize(all.size());
@@ -102,6 +103,7 @@ class Runner {
   bool with_turns_;
   Turns turns_;
   std::vector<std::vector<ActorId>> arrived_;  // by meeting
+  PortPlaces places_;
   ById<ActorId, Ports> ports_;
   Ports starter_, ender_;
   std::vector<ActorId> order_;

@@ -24,6 +24,18 @@ struct Message {
 static_assert(sizeof(Message) <= 64 && std::is_trivially_copyable_v<Message>);
 std::string print(const Message& message);  // "filled r3 slot 1 piece 7 to actor 4"
 
+// Which port of its actor, or of the session, each register is.
+class PortPlaces {
+ public:
+  explicit PortPlaces(const Plan& plan);
+  int of_producer(const Plan& plan, RegisterId reg) const;                    // among its outputs
+  int of_consumer(const Plan& plan, RegisterId reg, ActorId consumer) const;  // among its inputs
+
+ private:
+  ById<RegisterId, int> written_;                                   // -1: by nobody who lists it
+  ById<RegisterId, std::vector<std::pair<ActorId, int>>> readers_;  // ascending
+};
+
 // The state of one actor's ports. It allocates when constructed and never again; it knows no thread, clock or socket.
 //
 //   input    slots ready to be read, in the order they were filled; the first one is held for `period` acts and then returned
@@ -34,11 +46,14 @@ std::string print(const Message& message);  // "filled r3 slot 1 piece 7 to acto
 // A message that breaks the protocol (a slot filled twice, returned unread, out of turn) is an error, not a guess.
 class Ports {
  public:
-  Ports(const Plan& plan, ActorId actor);
+  Ports(const Plan& plan, ActorId actor, const PortPlaces& places);
+  Ports(const Plan& plan, ActorId actor) : Ports(plan, actor, PortPlaces(plan)) {}
   // The session as two actors: one whose outputs are the `start` registers, one whose inputs are the `done` registers. An act of the
   // first begins a launch; the second is ready when the launch is over.
-  static Ports starter(const Plan& plan);
-  static Ports ender(const Plan& plan);
+  static Ports starter(const Plan& plan, const PortPlaces& places);
+  static Ports ender(const Plan& plan, const PortPlaces& places);
+  static Ports starter(const Plan& plan) { return starter(plan, PortPlaces(plan)); }
+  static Ports ender(const Plan& plan) { return ender(plan, PortPlaces(plan)); }
 
   bool ready() const { return missing_ == 0; }
   bool running() const { return running_; }
@@ -101,8 +116,8 @@ class Ports {
   };
 
   Ports() = default;
-  void add_input(const Plan& plan, const Port& port);
-  void add_output(const Plan& plan, const Port& port);
+  void add_input(const Plan& plan, const Port& port, const PortPlaces& places);
+  void add_output(const Plan& plan, const Port& port, const PortPlaces& places);
   const Input& in(int port) const { return inputs_[static_cast<std::size_t>(port)]; }
   const Output& out(int port) const { return outputs_[static_cast<std::size_t>(port)]; }
   [[noreturn]] void fail_begin() const;

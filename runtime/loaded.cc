@@ -94,6 +94,7 @@ class Preparation {
 
   // Dealing out: an actor's place among its worker's is its place in the pick order.
   void make_parts() {
+    const PortPlaces places(plan_);
     std::vector<std::vector<ActorId>> dealt(options_.boxes.size());
     for (ActorId i : plan_.actors.ids()) dealt[worker_of(plan_.actors[i])].push_back(i);
     loaded_->part_of.resize(plan_.actors.size());
@@ -110,7 +111,7 @@ class Preparation {
       part->detach.what = Mail::What::detach;
       part->attach.part = part->abandon.part = part->detach.part = part.get();
       for (ActorId id : pick_order(plan_, dealt[w])) {
-        auto& actor = part->actors.emplace_back(std::make_unique<ActorState>(plan_, id));
+        auto& actor = part->actors.emplace_back(std::make_unique<ActorState>(plan_, id, places));
         actor->place = static_cast<int>(part->actors.size()) - 1;
         actor->stream = plan_.actor(id).stream.index;
         part->local[id.index + 1] = actor.get();

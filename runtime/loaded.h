@@ -95,7 +95,7 @@ enum class Work : std::uint8_t { none, calls, later, read, fetch, collective }; 
 
 // One actor as its worker sees it. What every act touches stands first.
 struct ActorState {
-  ActorState(const Plan& plan, ActorId actor) : ports(plan, actor), id(actor), actor(&plan.actor(actor)) {}
+  ActorState(const Plan& plan, ActorId actor, const PortPlaces& places) : ports(plan, actor, places), id(actor), actor(&plan.actor(actor)) {}
 
   Ports ports;
   ActorId id;

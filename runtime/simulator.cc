@@ -52,8 +52,9 @@ class Simulator {
       if (options.workers == 0) workers = std::max(workers, s.worker + 1);
     workers_.resize(static_cast<std::size_t>(std::max(workers, 1)));
     result_.events.resize(workers_.size());
+    const PortPlaces places(plan);
     for (ActorId a : plan.actors.ids()) {
-      ports_.emplace_back(plan, a);
+      ports_.emplace_back(plan, a, places);
       worker_.push_back(plan.stream(plan.actor(a).stream).worker % static_cast<int>(workers_.size()));
       workers_[worker_.back()].order.push_back(a);
     }

@@ -1,6 +1,8 @@
 // The calls of one actor while they are fused.
 #include "passes/fuse/calls.h"
 
+#include <algorithm>
+
 namespace karez::passes {
 
 SegmentCalls::SegmentCalls(const Graph& graph, const ById<LocalId, LocalValue>& values, const KernelCatalog& catalog, int team,
@@ -39,9 +41,8 @@ bool SegmentCalls::absorb(std::size_t i, LocalCall& reader, LocalCall changed) {
   changed.workspace = choice->workspace;
   // The later place: operands of the reader exist there, and whoever reads the result comes after it.
   changed.kernel = choice->kernel;
-  reader = std::move(changed);
+  put(static_cast<std::size_t>(&reader - calls_.data()), std::move(changed));
   drop(i);
-  count_uses();
   return true;
 }
 
@@ -65,10 +66,22 @@ bool SegmentCalls::read_through(std::size_t i, bool (*may)(const LocalCall&)) {
     call.workspace = choice->workspace;
     changed.emplace_back(user, std::move(call));
   }
-  for (auto& [user, call] : changed) calls_[user] = std::move(call);
+  for (auto& [user, call] : changed) put(user, std::move(call));
   drop(i);
-  count_uses();
   return true;
+}
+
+void SegmentCalls::put(std::size_t place, LocalCall call) {
+  for (LocalId in : calls_[place].in) {
+    auto& users = users_[root(in)];
+    users.erase(std::lower_bound(users.begin(), users.end(), place));
+    if (users.empty()) users_.erase(root(in));
+  }
+  calls_[place] = std::move(call);
+  for (LocalId in : calls_[place].in) {
+    auto& users = users_[root(in)];
+    users.insert(std::upper_bound(users.begin(), users.end(), place), place);
+  }
 }
 
 // An update in place of what the call reads may stand between it and its reader: then it must stay before it.

@@ -42,6 +42,7 @@ class SegmentCalls {
 
  private:
   bool overwritten_between(std::size_t i, const LocalCall& reader) const;
+  void put(std::size_t place, LocalCall call);  // in place of the one there
 
   const Graph& graph_;
   const ById<LocalId, LocalValue>& values_;
