@@ -157,7 +157,7 @@ double read_back(const Planner& planner, const Graph& graph) {
 int run(bool all, const std::string& json) {
   const Planner planner;
   std::vector<Graph> graphs;
-  for (double nodes : {1e2, 1e3, 3e3, 1e4})
+  for (double nodes : {1e2, 1e3, 3e3, 1e4, 1e5})
     if (all || nodes < 1e4) graphs.push_back(of_nodes(planner.ops, nodes));
   double slope = 0;
   for (const char* mesh : {"data=4", "data=2,model=2"}) slope = std::max(slope, growth(planner, mesh, graphs));
