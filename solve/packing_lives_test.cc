@@ -80,13 +80,10 @@ TEST(PackingLives, NestsTheActivationsOfATrainingStep) {
 TEST(PackingLives, WorkGrowsWithBlocks) {
   auto work = [](int layers) {
     Problem p;
-    p.clocks.push_back({4 * layers, {}});
-    for (int i = 0; i < layers; ++i) {
-      p.blocks.push_back({4096}), p.clocks[0].lives.push_back({2 * i, 4 * layers - 2 * i, 0});
-      p.blocks.push_back({64}), p.clocks[0].lives.push_back({4 * layers - 2 * i - 2, 4 * layers, 2 * i});
-      p.blocks.push_back({5000}), p.clocks[0].lives.push_back({4 * layers - 2 * i - 2, 4 * layers - 2 * i - 1, 0});
-      p.blocks.push_back({5000}), p.clocks[0].lives.push_back({2 * i, 2 * i + 1, 0});
-    }
+    p.clocks.push_back({4 * layers + 1, {}});
+    auto add = [&](long size, Life life) { p.blocks.push_back({size}), p.clocks[0].lives.push_back(life); };
+    for (int i = 0; i < layers; ++i) add(5000, {2 * i, 2 * i + 1, 0}), add(4096, {2 * i + 1, 4 * layers - 2 * i, 0});
+    for (int i = layers; i-- > 0;) add(64, {4 * layers - 2 * i, 4 * layers, 2 * i}), add(5000, {4 * layers - 2 * i, 4 * layers - 2 * i + 1, 0});
     p.clock_of.assign(p.blocks.size(), 0);
     return static_cast<double>(pack(p.blocks, p.clocks, p.clock_of, {.enough = 1'000'000'000}).work);
   };
