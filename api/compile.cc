@@ -87,6 +87,7 @@ struct Function::Compiled {
   Graph to_plan;           // and with the layouts that were fixed when it was planned
   std::int64_t batch = 0;  // where there are micro-batches
   Plan plan;
+  double cost = 0;  // seconds, predicted
   std::string report;
   std::string critical;  // of summary
   std::vector<PassTime> passes;
@@ -434,6 +435,7 @@ std::shared_ptr<Function::Compiled> Function::compile_traced(State& s, const std
     results.push_back({c.graph.type(output.value), c.graph.mesh(output.value), layout_of(c.graph, output)});
   out->results = std::make_shared<Outputs>(Outputs{std::move(results), {}});
   out->plan = std::move(c.plan);
+  out->cost = c.cost;
   out->report = std::move(c.shard_report);
   out->critical = std::move(c.slotted.critical);
   out->passes = std::move(c.passes);
@@ -528,10 +530,11 @@ const Function::Compiled& Function::latest() const {
 }
 
 const Graph& Function::graph() const { return latest().graph; }
+double Function::predicted_seconds() const { return latest().cost; }
 const Plan& Function::plan() const { return latest().plan; }
 std::string Function::summary() const {
   const Compiled& compiled = latest();
-  return karez::summary(compiled.plan) + compiled.critical;
+  return cat(karez::summary(compiled.plan), "costs: ", state_->mesh.world->costs.origin, "\n", compiled.critical);
 }
 struct PlanPage::Shown {
   Plan plan;
@@ -542,8 +545,9 @@ std::string PlanPage::html() const { return karez::page::html_of(karez::page::pa
 PlanPage Function::page() const {
   const Compiled& compiled = latest();
   WorldLock lock(*state_->mesh.world);
-  return PlanPage(
-      std::make_shared<const PlanPage::Shown>(PlanPage::Shown{compiled.plan, state_->mesh.world->compile_options(compiled.to_plan).costs}));
+  const WorldState& world = *state_->mesh.world;
+  const CostTable costs = world.costs_of_acts(compiled.to_plan, world.compile_options(compiled.to_plan).team);
+  return PlanPage(std::make_shared<const PlanPage::Shown>(PlanPage::Shown{compiled.plan, costs}));
 }
 std::int64_t Function::peak_bytes() const {
   const auto bytes = planned_bytes(latest().plan);

@@ -51,6 +51,14 @@ TEST(LinkCosts, AnEntryOfItsOwnCountsAndWithoutOneOfTheClassThatOfAllLinks) {
   EXPECT_EQ(alpha("tcp", {mesh_of("tcp=2", {0, 0})}, two), 2) << "named like a class: the entry is its own";
 }
 
+TEST(LinkCosts, WithinARankTheClassLocalCountsWhereTheTableHasIt) {
+  const char* table = "link alpha=9 beta=9 link @shm alpha=1 beta=0.1 link @local alpha=4 beta=0.1";
+  const std::vector<Mesh> meshes{mesh_of("b=2,c=2", {0, 0, 1, 1})};
+  EXPECT_EQ(alpha("c", meshes, {{0, 0}}, table), 4);
+  EXPECT_EQ(alpha("b", meshes, {{0, 0}}, table), 1) << "from rank to rank";
+  EXPECT_EQ(alpha("a", {mesh_of("a=2", {0, 0}), mesh_of("a=2", {0, 1})}, {{0, 0}}, table), 1) << "the farthest of two meshes";
+}
+
 TEST(LinkCosts, OfAxesOfOneNameTheFarthestCounts) {
   const RankPlaces two{{0, 1}};
   for (const auto& meshes :

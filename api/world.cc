@@ -14,12 +14,14 @@
 #include "api/inside/gather.h"
 #include "api/inside/rooms.h"
 #include "api/inside/run_expressions.h"
+#include "api/inside/shipped_costs.h"
 #include "api/inside/stored_parts.h"
 #include "api/inside/world_state.h"
 #include "base/hash.h"
 #include "base/near.h"
 #include "base/text.h"
 #include "device/cpu_budget.h"
+#include "device/processor.h"
 #include "kernels/cpu/libraries.h"
 #include "ops/all_ops.h"
 
@@ -55,14 +57,26 @@ SessionOptions session_options(const WorldOptions& options, const WorldRanks& ra
 }
 
 CostTable costs_of(const WorldOptions& options) {
+  const device::Processor own = device::processor();
   if (options.costs) {
     options.costs->check();
-    return *options.costs;
+    CostTable given = options.costs->on(own.isa);
+    if (given.origin.empty()) given.origin = "those of WorldOptions::costs";
+    return given;
   }
-  if (options.cost_file.empty()) return {};
-  std::ifstream in(options.cost_file);
-  require(ErrorKind::data, in.good(), "cannot open the cost table '", options.cost_file, "'");
-  return CostTable::parse(std::string(std::istreambuf_iterator<char>(in), {}));
+  std::string file = options.cost_file;
+  if (const char* named = std::getenv("KAREZ_COSTS"); named != nullptr && file.empty()) file = named;
+  if (file == "default") return costs_for({});
+  if (file.empty()) return costs_for(own);
+  std::ifstream in(file);
+  require(ErrorKind::data, in.good(), "cannot open the cost table '", file, "'");
+  const CostTable all = CostTable::parse(std::string(std::istreambuf_iterator<char>(in), {}));
+  CostTable read = all.on(own.isa);
+  if (read.origin.empty()) read.origin = cat("those of ", file);
+  if (!all.sets.empty() && read.sets.empty())
+    read.origin += cat("; its rates are of other instructions than ", own.isa, ", so that coarse ones count (`karez doctor --kernels --costs ", file,
+                       "` measures them)");
+  return read;
 }
 
 // Our rows and the user's behind them. Which of the two has a name that is taken must be said; the tables check the rest.
@@ -106,15 +120,17 @@ int devices_of_a_rank(const Graph& graph) {
 
 }  // namespace
 
+CostTable WorldState::costs_of_acts(const Graph& graph, int team) const { return with_class_costs(costs.on(team, 1), graph.meshes, agreed.places); }
+
 CompileOptions WorldState::compile_options(const Graph& graph) const {
   const int devices = devices_of_a_rank(graph), cores = agreed.cores;
   CompileOptions out;
-  out.costs = with_class_costs(costs, graph.meshes, agreed.places);
   out.rank = ranks.rank();
   out.world = ranks.ranks();
   out.memory = agreed.memory;
   out.workers = std::min({devices, cores, options.workers > 0 ? options.workers : devices});
   out.team = options.team > 0 ? options.team : std::max(1, cores / out.workers);
+  out.costs = with_class_costs(costs.on(out.team, (devices + out.workers - 1) / out.workers), graph.meshes, agreed.places);
   return out;
 }
 

@@ -36,7 +36,9 @@ struct WorldOptions {
   int team = 0;             // threads of one kernel, at most 1024; 0: the cores a worker has for itself. Results depend on it in their last bits
   int in_flight = 4;        // calls under way at once, at most 1024; a further one waits until one is over, whether its result was read or not
   std::uint64_t seed = 1;   // of initial weights and of dropout
-  std::optional<CostTable> costs = {};  // what the planner reckons with; otherwise `cost_file`, or a table of a usual CPU
+  // What the planner reckons with; otherwise the table in `cost_file` (as `karez doctor` writes it; "default": one of a usual CPU) or, where that is
+  // empty, in KAREZ_COSTS; otherwise the one that comes with Karez for this processor, if there is one. summary() says which it was.
+  std::optional<CostTable> costs = {};
   std::string cost_file = {};
   // Bytes of each device that one plan may take; 0: no limit. A plan that would take more is made with fewer slots, the fastest that fit as far as
   // predicted (what runs ahead of a slow source, of a transfer or of another pipeline stage gives way), and is an error where not even one each fits.

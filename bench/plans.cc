@@ -5,7 +5,7 @@
 //
 // A row: predicted milliseconds of a step, their ratio to the best known (bench/plans/known.txt), the certificate, seconds of canonicalise and
 // shard, the most bytes that these held at once, the nodes of the program as traced, and its space: the choices of all nodes, and the cells of all
-// values' full tables, each the product of its nodes' choices. Exit 1 if a case misses a target (see `cases`) or its space has become smaller.
+// values' full tables, each the product of its nodes' choices. Exit 1 if a case misses a target (see `saved`) or its space has become smaller.
 #include <malloc.h>
 
 #include <atomic>
@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -27,6 +28,7 @@
 #include "ops/all_ops.h"
 #include "passes/pipeline.h"
 #include "passes/shard_tables.h"
+#include "passes/test_forms.h"
 
 namespace {
 std::atomic<std::int64_t> held{0}, most_held{0};
@@ -53,13 +55,14 @@ namespace karez::bench {
 namespace {
 
 struct Case {
-  const char* name;
-  const char* graph;  // file in bench/plans, less ".graph"
-  const char* mesh;
+  std::string name;
+  std::string graph;    // file in bench/plans, less ".graph"
+  std::string mesh;     // "": those of the graph
   double most_gap;      // percent
   double most_seconds;  // 0: half a second and 3 s for a thousand nodes
+  std::string costs = "costs.txt";
 };
-constexpr Case cases[] = {
+const Case saved[] = {
     {"gpt1-4", "gpt1", "data=4", 0, 0},  // GPTs of width 64 on 8 x 16 tokens, with Adam: layers
     {"gpt1", "gpt1", "data=2,model=2", 0, 0},
     {"gpt4", "gpt4", "data=2,model=2", 2, 0},
@@ -72,7 +75,15 @@ constexpr Case cases[] = {
     {"gpt_mixed", "gpt_mixed", "data=2,model=2", 3, 0},  // layers of widths 64, 128, 96
     {"resnet", "resnet", "data=2,model=2", 3, 0},
     {"gpt2-2x2x2", "gpt2", "data=2,model=2,more=2", 9, 20},
+    {"gpt2-stages", "gpt2_stages", "", 3, 0},  // two layers in two stages, each on data=2,model=2
 };
+// Behind them stand the programs with closed forms (passes/test_forms.h), whose best known cost is that form.
+std::vector<Case> all_cases() {
+  std::vector<Case> out(std::begin(saved), std::end(saved));
+  for (const passes::testing::Form& form : passes::testing::forms::all())
+    out.push_back({cat("form-", form.name), cat("forms/", form.name), "", 0, 0, cat("forms/", form.name, ".costs")});
+  return out;
+}
 constexpr double most_over_best = 1.02, most_bytes = 100e6;
 
 // A transformer whose layers differ in width: projections between its blocks.
@@ -113,27 +124,38 @@ struct Residual : nn::Module {
   }
 };
 
-template <class Net> std::string traced(Net& net, const Shape& x, DType dtype, std::int64_t labels) {
-  World world({.devices = 1});
+template <class Net>
+std::string traced(Net& net, const Shape& x, DType dtype, std::int64_t labels, const char* mesh = "", const std::vector<PlacementRule>& stages = {}) {
+  World world({.devices = Mesh::parse(mesh).size(), .costs = CostTable()});
   optim::Adam adam(net.parameters(), {.lr = 2e-3});
-  auto step = compile(world.mesh(""), [&](Tensor in, Tensor want) {
-    Tensor loss = cross_entropy(net(in), want);
-    adam.step(grad(loss, net.parameters()));
-    return loss;
-  });
+  auto step = compile(world.mesh(mesh),
+                      [&](Tensor in, Tensor want) {
+                        Tensor loss = cross_entropy(net(in), want);
+                        adam.step(grad(loss, net.parameters()));
+                        return loss;
+                      },
+                      {.placements = stages});
   step.compile({{dtype, x}, {DType::i32, {labels}}});
   return step.graph_text();
 }
 
 void write(const std::string& folder) {
-  auto save = [&](const char* name, const std::string& text) {
+  auto save = [&](const std::string& name, const std::string& text) {
     std::ofstream out(folder + "/" + name + ".graph");
     out << text;
     require(out.good(), folder, ": cannot write ", name);
   };
   for (const std::int64_t layers : {1, 2, 4, 12}) {
     Gpt net({.layers = layers, .width = 64, .heads = 4, .length = 16});
-    save(cat("gpt", layers).c_str(), traced(net, {8, 16}, DType::i32, 8 * 16));
+    save(cat("gpt", layers), traced(net, {8, 16}, DType::i32, 8 * 16));
+  }
+  Gpt staged({.layers = 2, .width = 64, .heads = 4, .length = 16});
+  save("gpt2_stages", traced(staged, {8, 16}, DType::i32, 8 * 16, "stage=2,data=2,model=2", {{"block0", 0}, {"block1", 1}}));
+  std::filesystem::create_directories(folder + "/forms");
+  for (const passes::testing::Form& form : passes::testing::forms::all()) {
+    save(cat("forms/", form.name), print(form.graph));
+    std::ofstream(cat(folder, "/forms/", form.name, ".costs")) << form.costs.print();
+    std::printf("form-%s %.6f\n", form.name.c_str(), 1e3 * form.seconds());
   }
   Gpt wide({.layers = 1, .width = 1024, .heads = 16, .length = 512});
   save("gpt_wide", traced(wide, {8, 512}, DType::i32, 8 * 512));
@@ -190,14 +212,16 @@ bool plan_case(const Case& one, const std::string& folder, const std::map<std::s
   const OpTable ops = all_ops();
   passes::Compilation c;
   c.graph = parse_graph(read(folder + "/" + one.graph + ".graph"), ops);
-  require(c.graph.meshes.size() == 1, one.graph, " has ", c.graph.meshes.size(), " meshes");
-  c.graph.meshes[0] = Mesh::parse(one.mesh);
+  if (!one.mesh.empty()) {
+    require(c.graph.meshes.size() == 1, one.graph, " has ", c.graph.meshes.size(), " meshes");
+    c.graph.meshes[0] = Mesh::parse(one.mesh);
+  }
   const std::size_t nodes = c.graph.nodes.size();
   const KernelTable kernels(cpu_kernels());
   c.ops = &ops;
   c.catalog = &kernels;
   c.evaluate = evaluate_with(std::make_shared<const KernelTable>(plain_kernels()));
-  c.options.costs = CostTable::parse(read(folder + "/costs.txt"));
+  c.options.costs = CostTable::parse(read(folder + "/" + one.costs));
   const auto begin = std::chrono::steady_clock::now();
   passes::run_passes(c, {"canonicalise"});
   const Known space = space_of(c);
@@ -218,12 +242,13 @@ bool plan_case(const Case& one, const std::string& folder, const std::map<std::s
   if (seconds > most_seconds) missed += " seconds";
   if (bytes > most_bytes) missed += " bytes";
   if (at != known.end() && (space.choices < at->second.choices || space.cells < at->second.cells * (1 - 1e-3))) missed += " space";
-  std::printf("%-12s %-22s %11.6f %8.5f %8.3f %7.2f %7.1f %6zu %7.0f %10.4g  %s%s%s\n", one.name, one.mesh, 1e3 * c.cost, ratio, gap, seconds,
-              bytes / 1e6, nodes, space.choices, space.cells, c.shard_report.c_str(), missed.empty() ? "" : "  MISSES", missed.c_str());
+  std::printf("%-19s %-22s %11.6f %8.5f %8.3f %7.2f %7.1f %6zu %7.0f %10.4g  %s%s%s\n", one.name.c_str(), print(c.graph.meshes.back()).c_str(),
+              1e3 * c.cost, ratio, gap, seconds, bytes / 1e6, nodes, space.choices, space.cells, c.shard_report.c_str(),
+              missed.empty() ? "" : "  MISSES", missed.c_str());
   std::fflush(stdout);
   if (json != nullptr)
-    std::fprintf(json, "{\"case\": \"%s\", \"milliseconds\": %.9f, \"gap\": %.6f, \"optimal\": %s, \"seconds\": %.3f, \"bytes\": %.0f}\n", one.name,
-                 1e3 * c.cost, gap, c.optimal ? "true" : "false", seconds, bytes);
+    std::fprintf(json, "{\"case\": \"%s\", \"milliseconds\": %.9f, \"gap\": %.6f, \"optimal\": %s, \"seconds\": %.3f, \"bytes\": %.0f}\n",
+                 one.name.c_str(), 1e3 * c.cost, gap, c.optimal ? "true" : "false", seconds, bytes);
   return missed.empty();
 }
 
@@ -242,11 +267,11 @@ int run(const std::vector<std::string>& words) {
     wanted.insert(words[i]);
   }
   const auto known = known_in(read(folder + "/known.txt"));
-  std::printf("%-12s %-22s %11s %8s %8s %7s %7s %6s %7s %10s\n", "case", "mesh", "step, ms", "of best", "gap, %", "seconds", "MB", "nodes", "choices",
+  std::printf("%-19s %-22s %11s %8s %8s %7s %7s %6s %7s %10s\n", "case", "mesh", "step, ms", "of best", "gap, %", "seconds", "MB", "nodes", "choices",
               "cells");
   bool good = true;
   const bool all = wanted.empty();
-  for (const Case& one : cases)
+  for (const Case& one : all_cases())
     if (all || wanted.erase(one.name) != 0) good &= plan_case(one, folder, known, json);
   if (json != nullptr) std::fclose(json);
   for (const std::string& name : wanted) require(name.empty(), "no case is called '", name, "'");

@@ -42,10 +42,7 @@ struct Sharding {
 };
 std::string print(const Sharding& sharding);  // "S(0), B -> S(0)"
 
-struct Cost {
-  WorkClass work = WorkClass::memory;
-  double flops = 0, bytes = 0;
-};
+using Cost = Work;
 
 // What localise sees: the node (logical) and, for one device, the box of each input and output that it holds.
 struct LocalView {
@@ -103,6 +100,8 @@ struct OpDef {
   // Output i may take input i's bytes: pointwise ops and updates (state) say so.
   std::vector<std::pair<int, int>> in_place{};  // (input, output)
   std::string expr{};                           // pointwise ops: the scalar expression over x, y, z
+  double functions = 0;                         // in it, as evaluations of e^x for each element
+  WorkClass work = WorkClass::memory;           // where no `cost` says it
   Role role = Role::compute;
   // Of a window: the local result of this shape on the local operand; none where these strides cannot say it and only a copy in row-major order can.
   std::function<std::optional<Seen>(const View& operand, const Shape& shape, const Attrs& local)> window{};

@@ -319,9 +319,9 @@ TEST(AllOps, ResultsInPlaceAreAsLargeAsTheirOperands) {
 std::string cost_text(const OpTable& ops, const char* op, const char* types, const char* attrs) {
   OneNode node = one_node(ops, op, types, attrs);
   Cost cost = cost_of(*node.view().node().op, node.view().in_types(), node.view().out_types(), node.view().attrs());
-  const char* work[] = {"none", "matmul", "conv", "memory"};
-  return cat(work[static_cast<int>(cost.work)], " ", static_cast<std::int64_t>(cost.flops), " flops ", static_cast<std::int64_t>(cost.bytes),
-             " bytes");
+  const std::size_t rate = rate_of(cost);
+  const std::string name = rate == rate_count ? "none" : std::string(rate_name(rate));
+  return cat(name.substr(0, name.find('.')), " ", static_cast<std::int64_t>(cost.flops), " flops ", static_cast<std::int64_t>(cost.bytes), " bytes");
 }
 
 TEST(AllOps, CostsCountEveryMultiplicationTwiceAndEveryByteOnce) {
@@ -331,12 +331,12 @@ TEST(AllOps, CostsCountEveryMultiplicationTwiceAndEveryByteOnce) {
   // 2 * (8 * 4 * 6 * 6) results * (3 * 3 * 3) products, the same for the three of them.
   EXPECT_EQ(cost_text(ops, "conv2d", "f32[8, 3, 6, 6], f32[4, 3, 3, 3]", "{padding=[1, 1], stride=[1, 1]}"), "conv 62208 flops 8496 bytes");
   EXPECT_EQ(cost_text(ops, "conv2d_grad_input", "f32[8, 4, 6, 6], f32[4, 3, 3, 3]", "{padding=[1, 1], shape=[8, 3, 6, 6], stride=[1, 1]}"),
-            "conv 62208 flops 8496 bytes");
+            "conv_input 62208 flops 8496 bytes");
   EXPECT_EQ(cost_text(ops, "conv2d_grad_weight", "f32[8, 3, 6, 6], f32[8, 4, 6, 6]", "{kernel=[3, 3], padding=[1, 1], stride=[1, 1]}"),
-            "conv 62208 flops 8496 bytes");
-  EXPECT_EQ(cost_text(ops, "add", "f64[6], f64[6]", ""), "memory 0 flops 144 bytes");
+            "conv_weight 62208 flops 8496 bytes");
+  EXPECT_EQ(cost_text(ops, "add", "f64[6], f64[6]", ""), "pointwise 0 flops 144 bytes");
   EXPECT_EQ(cost_text(ops, "reshape", "f64[6]", "{shape=[2, 3]}"), "none 0 flops 0 bytes");
-  EXPECT_EQ(cost_text(ops, "gather", "f32[1000000, 4], i64[5]", ""), "memory 0 flops 200 bytes");  // rows, not the table
+  EXPECT_EQ(cost_text(ops, "gather", "f32[1000000, 4], i64[5]", ""), "index 0 flops 200 bytes");  // rows, not the table
 }
 
 }  // namespace

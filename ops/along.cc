@@ -20,6 +20,7 @@ OpDef cumsum() {
   OpDef op{.name = "cumsum",
            .doc = "Sum along {axis} of all elements up to each, itself among them; with {reverse} of all from it on. Integers wrap.",
            .inputs = 1};
+  op.work = WorkClass::index;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     require_number("cumsum", in[0]);
     axis_of("cumsum", attrs, in[0]);
@@ -70,7 +71,7 @@ OpDef sort() {
     const std::int64_t size = in[0].shape[static_cast<std::size_t>(attrs.integer("axis"))];
     double rounds = 1;
     for (std::int64_t n = size; n > 1; n /= 2) ++rounds;
-    return Cost{WorkClass::memory, 0, bytes_of(in, out) * rounds};
+    return Cost{WorkClass::index, 0, bytes_of(in, out) * rounds};
   };
   return op;
 }
@@ -89,6 +90,7 @@ OpDef take_along() {
                "For each place of an index (i32 or i64) the element of x that stands there along {axis} where the index says; an index outside is an "
                "error of the launch. Sizes but that of the axis are equal. Local: {offset}, {limit} and {begin} as gather's.",
            .inputs = 2};
+  op.work = WorkClass::index;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     require_number("take_along", in[0]);
     require_index("take_along", in[1]);
@@ -121,6 +123,7 @@ OpDef add_along() {
           "Zeros with {size} elements along {axis}, to which each update is added where the index (i32 or i64) says; an index outside is an error "
           "of the launch. Index and updates have one shape. Local: {offset}, {limit} and {begin} as gather's.",
       .inputs = 2};
+  op.work = WorkClass::index;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     const auto &index = in[0], &updates = in[1];
     require_index("add_along", index);

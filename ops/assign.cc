@@ -7,6 +7,7 @@ namespace karez::ops {
 
 std::vector<OpDef> assign_ops() {
   OpDef assign{.name = "assign", .doc = "(old, value) -> value, written over old's bytes: the next version of a variable.", .inputs = 2};
+  assign.work = WorkClass::move;
   assign.infer = [](std::span<const TensorType> in, const Attrs&) {
     require_same_type("assign", in[0], in[1]);
     return std::vector{in[1]};
@@ -19,6 +20,7 @@ std::vector<OpDef> assign_ops() {
   assign.halves = Halves::kept;
 
   OpDef copy{.name = "copy", .doc = "x itself in bytes of its own.", .inputs = 1};
+  copy.work = WorkClass::move;
   copy.infer = [](std::span<const TensorType> in, const Attrs&) { return std::vector{in[0]}; };
   copy.index = [](const NodeView& node) {
     Signature s = same_shape_signature(node);

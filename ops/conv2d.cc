@@ -68,10 +68,12 @@ std::vector<TensorType> infer_grad_weight(std::span<const TensorType> in, const 
   return {{product_dtype("conv2d_grad_weight", x.dtype, attrs), {dy.shape[1], x.shape[1] / groups, window.kernel[0], window.kernel[1]}}};
 }
 
-// Every product of the convolution is counted once in each of the three: n o p q c r s of them, a multiplication and an addition each.
-Cost price(const TensorType& y, const Shape& w, std::span<const TensorType> in, std::span<const TensorType> out) {
+// Every product of the convolution is counted once in each of the three: n o p q c r s of them, a multiplication and an addition each. Vectors
+// hold channels of the result (of a gradient of weights, those of y).
+Cost price(WorkClass work, std::int64_t channels, const TensorType& y, const Shape& w, std::span<const TensorType> in,
+           std::span<const TensorType> out) {
   double per_result = static_cast<double>(checked_mul(w[1], checked_mul(w[2], w[3])));
-  return {WorkClass::conv, 2 * static_cast<double>(y.count()) * per_result, bytes_of(in, out)};
+  return {work, 2 * static_cast<double>(y.count()) * per_result, bytes_of(in, out), static_cast<double>(channels)};
 }
 
 // One convolution splits along all its channels, one in groups along whole groups.
@@ -106,7 +108,8 @@ OpDef forward() {
             Ints kernel = spatial(n.in_type(1));
             return {build::conv2d_grad_input(b, dy[0], w, options, shape), build::conv2d_grad_weight(b, x, dy[0], options, kernel)};
           },
-          .cost = [](std::span<const TensorType> in, std::span<const TensorType> out, const Attrs&) { return price(out[0], in[1].shape, in, out); },
+          .cost = [](std::span<const TensorType> in, std::span<const TensorType> out,
+                     const Attrs&) { return price(WorkClass::conv, out[0].shape[1], out[0], in[1].shape, in, out); },
           .halves = Halves::multiplied};
 }
 
@@ -123,7 +126,8 @@ OpDef grad_input() {
             Ints kernel = spatial(n.in_type(1));
             return {build::conv2d(b, dy[0], w, options), build::conv2d_grad_weight(b, dy[0], y, options, kernel)};
           },
-          .cost = [](std::span<const TensorType> in, std::span<const TensorType> out, const Attrs&) { return price(in[0], in[1].shape, in, out); },
+          .cost = [](std::span<const TensorType> in, std::span<const TensorType> out,
+                     const Attrs&) { return price(WorkClass::conv_input, out[0].shape[1], in[0], in[1].shape, in, out); },
           .halves = Halves::multiplied};
 }
 
@@ -140,7 +144,8 @@ OpDef grad_weight() {
             Shape shape = n.in_type(0).shape;
             return {build::conv2d_grad_input(b, y, dw[0], options, shape), build::conv2d(b, x, dw[0], options)};
           },
-          .cost = [](std::span<const TensorType> in, std::span<const TensorType> out, const Attrs&) { return price(in[1], out[0].shape, in, out); },
+          .cost = [](std::span<const TensorType> in, std::span<const TensorType> out,
+                     const Attrs&) { return price(WorkClass::conv_weight, out[0].shape[0], in[1], out[0].shape, in, out); },
           .halves = Halves::multiplied};
 }
 

@@ -42,7 +42,7 @@ OpDef gather() {
   };
   // Reads as many rows as it writes, not the whole table.
   op.cost = [](std::span<const TensorType> in, std::span<const TensorType> out, const Attrs&) {
-    return Cost{WorkClass::memory, 0, bytes_of(in.subspan(1), out) + static_cast<double>(out[0].bytes())};
+    return Cost{WorkClass::index, 0, bytes_of(in.subspan(1), out) + static_cast<double>(out[0].bytes())};
   };
   op.halves = Halves::kept;
   return op;
@@ -54,6 +54,7 @@ OpDef scatter_add() {
                "Sum of updates [i..., d...] into {rows} zero rows [d...] by index [i...] (i32 or i64); an index outside is an error of the "
                "launch. Local: {offset}, {limit} and {begin} as gather's.",
            .inputs = 2};
+  op.work = WorkClass::index;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     const auto &index = in[0], &updates = in[1];
     require_index("scatter_add", index);

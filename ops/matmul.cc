@@ -1,4 +1,6 @@
 // c[..., m, n] = sum over k of a[..., m, k] b[..., k, n].
+#include <algorithm>
+
 #include "ops/build.h"
 #include "ops/rows.h"
 #include "ops/shapes.h"
@@ -52,7 +54,9 @@ std::vector<ValueId> grad(Builder& b, const NodeView& n, std::span<const ValueId
 
 Cost cost(std::span<const TensorType> in, std::span<const TensorType> out, const Attrs& attrs) {
   double k = static_cast<double>(sizes_of(in[0], in[1], attrs).k_of_a);
-  return {WorkClass::matmul, 2 * k * static_cast<double>(out[0].count()), bytes_of(in, out)};
+  const Shape& c = out[0].shape;
+  const double least = std::min({k, static_cast<double>(c[c.size() - 2]), static_cast<double>(c.back())});
+  return {WorkClass::matmul, 2 * k * static_cast<double>(out[0].count()), bytes_of(in, out), least};
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ OpDef one_hot() {
           "launch, which calls it {of} ('the index' unless said). Local: {offset} is the logical number of the rows' first element here, "
           "{limit} the whole depth, {begin} the first index's place.",
       .inputs = 1};
+  op.work = WorkClass::move;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     require_index("one_hot", in[0]);
     std::int64_t depth = attrs.integer("depth");
@@ -42,6 +43,7 @@ OpDef one_hot() {
 
 OpDef arg_max() {
   OpDef op{.name = "arg_max", .doc = "Place (i64) of the largest element along {axis}, which goes; the first maximum wins.", .inputs = 1};
+  op.work = WorkClass::index;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     require_number("arg_max", in[0]);
     auto axis = axis_of("arg_max", attrs, in[0]);

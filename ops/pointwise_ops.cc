@@ -1,5 +1,7 @@
 // The pointwise ops: one row of the op table for each row of pointwise.cc, the free-form `pointwise`, and `cast`.
 #include <algorithm>
+#include <string_view>
+#include <utility>
 
 #include "ops/build.h"
 #include "ops/pointwise.h"
@@ -129,6 +131,20 @@ bool is_steep(const Expr& e) {
   return e->kind == ExprKind::exp || e->kind == ExprKind::log || e->kind == ExprKind::pow || e->kind == ExprKind::rsqrt;
 }
 
+// How many evaluations of e^x take as long as the functions in the expression. Read off the text, for planners ask often.
+double functions_in(std::string_view expr) {
+  constexpr std::pair<std::string_view, double> weights[] = {{"exp", 1},   {"sigmoid", 1}, {"log", 1.5}, {"tanh", 1.5}, {"sin", 1.5},
+                                                             {"cos", 1.5}, {"erf", 3},     {"phi", 3},   {"pow", 3}};
+  double sum = 0;
+  for (std::size_t at = expr.find('('); at != expr.npos; at = expr.find('(', at + 1)) {
+    std::size_t begin = at;
+    while (begin > 0 && expr[begin - 1] >= 'a' && expr[begin - 1] <= 'z') --begin;
+    for (const auto& [name, weight] : weights)
+      if (expr.substr(begin, at - begin) == name) sum += weight;
+  }
+  return sum;
+}
+
 OpDef op_of(const Pointwise& row) {
   Expr expr = parse_expr(row.expr);
   OpDef op{.name = row.name, .doc = cat(row.doc, " Pointwise on operands of equal shape; takes ", name_of(row.takes), "."), .inputs = row.operands};
@@ -149,6 +165,7 @@ OpDef op_of(const Pointwise& row) {
   for (int i = 0; i < row.operands; ++i)
     if (bools || (!row.gives_bool && !truth[static_cast<std::size_t>(i)])) op.in_place.push_back({i, 0});
   op.expr = row.expr;
+  op.functions = functions_in(row.expr);
   op.halves = is_steep(expr) ? Halves::widened : Halves::rounded;
   op.elementwise = true;
   op.commutative = is_commutative(expr);
@@ -179,6 +196,10 @@ OpDef free_form() {
     return derived_gradients(b, n, parse_expr(n.attrs().text("expr")), dy[0]);
   };
   op.halves = Halves::rounded;
+  op.cost = [](std::span<const TensorType> in, std::span<const TensorType> out, const Attrs& attrs) {
+    const double functions = attrs.has("expr") ? functions_in(attrs.text("expr")) : 0;  // a plan by hand may lack it
+    return Cost{WorkClass::memory, functions * static_cast<double>(out[0].count()), bytes_of(in, out)};
+  };
   return op;
 }
 
@@ -195,6 +216,7 @@ OpDef cast() {
   };
   op.elementwise = true;
   op.halves = Halves::kept;
+  op.work = WorkClass::move;
   op.grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) -> std::vector<ValueId> {
     DType from = n.in_type(0).dtype;
     if (!is_float(from) || !is_float(n.out_type(0).dtype)) return {ValueId()};

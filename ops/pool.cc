@@ -98,7 +98,7 @@ OpDef avg_pool_grad() {
 
 std::vector<OpDef> pool_ops() {
   std::vector<OpDef> ops = {max_pool(), max_pool_grad(), avg_pool(), avg_pool_grad()};
-  for (OpDef& op : ops) op.halves = Halves::rounded;
+  for (OpDef& op : ops) op.halves = Halves::rounded, op.work = WorkClass::pool;
   return ops;
 }
 

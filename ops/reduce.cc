@@ -27,6 +27,7 @@ Ints kept_axes(const std::vector<bool>& gone) {
 
 OpDef reduction(const char* name, const char* doc, Reduce kind) {
   OpDef op{.name = name, .doc = doc, .inputs = 1};
+  op.work = WorkClass::reduce;
   op.infer = [name](std::span<const TensorType> in, const Attrs& attrs) {
     require_number(name, in[0]);
     TensorType out{in[0].dtype, {}};

@@ -20,6 +20,7 @@ Signature untouched(const NodeView& node, const Ints& begin) {
 
 OpDef slice() {
   OpDef op{.name = "slice", .doc = "The box of {size} elements from {begin} on, in every dimension.", .inputs = 1};
+  op.work = WorkClass::move;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     auto rank = in[0].shape.size();
     Ints begin = ints_of("slice", attrs, "begin", rank, 0), size = ints_of("slice", attrs, "size", rank, 0);
@@ -54,6 +55,7 @@ OpDef slice() {
 
 OpDef concat() {
   OpDef op{.name = "concat", .doc = "The operands one behind the other along {axis}; their other dimensions are equal.", .inputs = -1};
+  op.work = WorkClass::move;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     require(ErrorKind::shape, !in.empty(), "concat: takes at least one operand");
     auto axis = static_cast<std::size_t>(axis_of("concat", attrs, in[0]));
@@ -95,6 +97,7 @@ OpDef concat() {
 
 OpDef pad() {
   OpDef op{.name = "pad", .doc = "x with {low} elements of {value} before it and {high} behind it in every dimension.", .inputs = 1};
+  op.work = WorkClass::move;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     auto rank = in[0].shape.size();
     Ints low = ints_of("pad", attrs, "low", rank, 0), high = ints_of("pad", attrs, "high", rank, 0);

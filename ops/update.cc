@@ -37,6 +37,7 @@ OpDef sgd() {
   op.no_grad = "an update";
   op.in_place = {{0, 0}, {1, 1}};
   op.role = Role::update;
+  op.work = WorkClass::update;
   op.shared = 1;  // lr
   return op;
 }
@@ -63,6 +64,7 @@ OpDef adam() {
   op.no_grad = "an update";
   op.in_place = {{0, 0}, {1, 1}, {2, 2}};
   op.role = Role::update;
+  op.work = WorkClass::update;
   op.shared = 2;  // lr, step
   return op;
 }

@@ -26,7 +26,8 @@ std::vector<TensorType> types_of(const std::vector<Operand>& operands) {
 
 const char* const how_predicted =
     "What an act lasts is predicted from the cost table, not measured: matrix products and convolutions by their operations or the bytes they "
-    "touch, whichever takes longer; every other call by its bytes alone; a plain row gives a twentieth of the rates; inputs and fetches by the bytes "
+    "touch, whichever takes longer; every other call by its bytes or the functions (e^x, tanh, ...) that it evaluates; a plain row gives a twentieth "
+    "of the rates; inputs and fetches by the bytes "
     "they copy; a collective by messages, the bytes its member sends and what it copies and reduces. Caches, teams of threads and cores that "
     "devices share are not in it.";
 
@@ -40,19 +41,17 @@ double bytes_touched(const Call& call) {
 Predictor::Predictor(CostTable costs) : costs_(std::move(costs)), kernels_(cpu_kernels()), ops_(all_ops()) {}
 
 double Predictor::call(const Call& call) const {
-  WorkClass work = WorkClass::memory;
-  double flops = 0, rate = 1;
-  const double bytes = bytes_touched(call);
+  Cost work;
+  double rate = 1;
   const auto& rows = kernels_.rows();
   const auto row = std::find_if(rows.begin(), rows.end(), [&](const KernelRow& r) { return r.name == call.kernel; });
   if (row != rows.end()) {
     rate = row->rate;
-    if (const OpDef* op = ops_.find(row->op); op != nullptr && op->cost) {
-      const Cost cost = cost_of(*op, types_of(call.in), types_of(call.out), call.attrs);
-      if (cost.work == WorkClass::matmul || cost.work == WorkClass::conv) work = cost.work, flops = cost.flops;
-    }
+    if (const OpDef* op = ops_.find(row->op)) work = cost_of(*op, types_of(call.in), types_of(call.out), call.attrs);
   }
-  return costs_.seconds(work, flops / rate, bytes / rate);
+  if (work.work == WorkClass::none) work.work = WorkClass::memory;  // an alias to the planner: here it was called
+  work.bytes = bytes_touched(call);
+  return (costs_.seconds(work) - costs_.call) / rate + costs_.call;
 }
 
 // As sbp prices the step the collective came from, but for this member's own part.
@@ -76,7 +75,7 @@ double Predictor::collective(const Plan& plan, ActorId id) const {
   }
   const int transfer = transfer_of(plan)[static_cast<std::size_t>(id.index)];
   const LinkCost& link = transfer < 0 ? costs_.link : costs_.of_axis(plan.transfers[static_cast<std::size_t>(transfer)].axis);
-  return messages * link.alpha + sent * link.beta + costs_.seconds(WorkClass::memory, 0, copied);
+  return messages * link.alpha + sent * link.beta + costs_.seconds({.bytes = copied});
 }
 
 double Predictor::act(const Plan& plan, ActorId id) const {
@@ -84,7 +83,7 @@ double Predictor::act(const Plan& plan, ActorId id) const {
   if (actor.collective) return collective(plan, id);
   double seconds = 0;
   for (const Call& one : actor.calls) seconds += call(one);
-  for (const Operand& operand : actor.bound) seconds += costs_.seconds(WorkClass::memory, 0, 2 * bytes_of(operand));
+  for (const Operand& operand : actor.bound) seconds += costs_.seconds({WorkClass::move, 0, 2 * bytes_of(operand)});
   return seconds;
 }
 

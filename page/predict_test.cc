@@ -45,6 +45,23 @@ TEST(Predict, OtherCallsArePricedByTheDistinctBytesTheyTouch) {
   EXPECT_DOUBLE_EQ(seconds("hwy.pointwise", {{f32, {4}, {10}}}, {f32, {4}}), 32 / 1000.0 + 1) << "what lies between strided elements is not touched";
 }
 
+TEST(Predict, ACallIsOfTheRateOfItsKindAndSize) {
+  CostTable rates = costs();
+  rates.rates[rate_named("matmul.vector")] = 10;
+  rates.rates[rate_named("reduce.l1")] = 100;
+  rates.rates[functions_rate] = 2;
+  auto of = [&](std::string kernel, std::vector<View> in, View out, Attrs attrs) {
+    Call call;
+    call.kernel = std::move(kernel), call.attrs = std::move(attrs);
+    for (View& view : in) call.in.push_back(operand(std::move(view)));
+    call.out.push_back(operand(std::move(out)));
+    return Predictor(rates).call(call);
+  };
+  EXPECT_DOUBLE_EQ(of("onednn.matmul", {{f32, {2, 3}}, {f32, {3, 5}}}, {f32, {2, 5}}, {}), 60 / 10.0 + 1);
+  EXPECT_DOUBLE_EQ(of("hwy.reduce_sum", {{f32, {4, 6}}}, {f32, {4}}, {{"axes", Ints{1}}}), (96 + 16) / 100.0 + 1);
+  EXPECT_DOUBLE_EQ(of("hwy.pointwise", {{f32, {4}}}, {f32, {4}}, {{"expr", "exp(x0)"}}), 4 / 2.0 + 1);
+}
+
 TEST(Predict, APlainRowTakesTwentyTimesAsLong) {
   EXPECT_DOUBLE_EQ(seconds("plain.matmul", {{f32, {2, 3}}, {f32, {3, 5}}}, {f32, {2, 5}}), 20 * 10.0 * 2 * 2 * 3 * 5 + 1);
 }

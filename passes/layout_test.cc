@@ -204,7 +204,7 @@ TEST(Settle, ACopyIsMadeOnlyWhereItCostsLessThanTheSlowRow) {
   auto large = with_size(512);
   EXPECT_EQ(large->copied, (std::vector<bool>{false, true}));
   EXPECT_EQ(large->choice.kernel, "fast.pointwise");
-  EXPECT_NEAR(large->seconds, costs.seconds(WorkClass::memory, 0, 12.0 * 512 * 512) + costs.seconds(WorkClass::memory, 0, 8.0 * 512 * 512), 1e-12);
+  EXPECT_NEAR(large->seconds, costs.seconds({WorkClass::memory, 0, 12.0 * 512 * 512}) + costs.seconds({WorkClass::move, 0, 8.0 * 512 * 512}), 1e-12);
 
   costs.memory_bytes = 1e30;  // a copy costs as much as the call here, and a plain row twenty of it
   EXPECT_EQ(with_size(512)->choice.kernel, "fast.pointwise");

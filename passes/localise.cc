@@ -287,7 +287,7 @@ class Localiser {
 
   int team_of(const Cost& work) const {
     if (options_.team == 1) return 1;
-    double seconds = options_.costs.seconds(work.work, work.flops, work.bytes);
+    double seconds = options_.costs.seconds(work);
     constexpr double worth = 1.5e-5;  // below this, waking a second thread costs more than it brings
     return seconds >= worth ? options_.team : 1;
   }

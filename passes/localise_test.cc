@@ -335,7 +335,7 @@ TEST(Localise, ATeamIsWorthItForWhatOneDeviceDoes) {  // of a product that every
   auto seconds = [&] {
     std::vector<TensorType> in = {{DType::f32, {rows, 128}}, {DType::f32, {128, 128}}}, out = {{DType::f32, {rows, 128}}};
     Cost cost = cost_of(table().at("matmul"), in, out, {});
-    return costs.seconds(cost.work, cost.flops, cost.bytes);
+    return costs.seconds(cost);
   };
   while (seconds() < 1.5e-5) rows += 4;
   ASSERT_LT(seconds(), 2 * 1.5e-5) << "a quarter of it is not worth waking anybody";

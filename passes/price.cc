@@ -23,9 +23,7 @@ Cost work_in(const Graph& graph, NodeId id, const std::vector<Layout>& in, const
   return cost_of(*node.op, parts(node.inputs, in), parts(node.outputs, out), node.attrs);
 }
 
-double seconds_of(const Cost& work, const CostTable& costs) {
-  return work.flops == 0 && work.bytes == 0 ? 0 : costs.seconds(work.work, work.flops, work.bytes);
-}
+double seconds_of(const Cost& work, const CostTable& costs) { return work.flops == 0 && work.bytes == 0 ? 0 : costs.seconds(work); }
 
 }  // namespace
 

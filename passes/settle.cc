@@ -33,11 +33,9 @@ bool repeats(const View& view) {
   return false;
 }
 
-double price(const CostTable& costs, const Cost& work, const KernelChoice& choice) {
-  return costs.seconds(work.work, work.flops, work.bytes) / choice.rate;
-}
+double price(const CostTable& costs, const Cost& work, const KernelChoice& choice) { return costs.seconds(work) / choice.rate; }
 
-Cost copy_work(const View& view) { return {WorkClass::memory, 0, 2.0 * static_cast<double>(view.count() * size_of(view.dtype))}; }
+Cost copy_work(const View& view) { return {WorkClass::move, 0, 2.0 * static_cast<double>(view.count() * size_of(view.dtype))}; }
 
 CallSpec copy_call(const View& from, const View& to) {
   CallSpec call;

@@ -262,7 +262,7 @@ class BruteForce {
       for (std::size_t i = 0; i < node.inputs.size(); ++i) in.push_back(part(node.inputs[i], layout_of(axes, false, i)));
       out.push_back(part(node.outputs[0], layout_of(axes, true, 0)));
       Cost cost = cost_of(*node.op, in, out, node.attrs);
-      slowest = std::max(slowest, costs_.seconds(cost.work, cost.flops, cost.bytes));
+      slowest = std::max(slowest, costs_.seconds(cost));
     }
     return slowest;
   }
@@ -382,6 +382,31 @@ TEST(ShardLaw5, OnTwoAxesTheSearchIsSoundAndNearlyAlwaysFindsTheBest) {
   std::printf("of %d: best found %d, proven %d\n", graphs, found, proven);
   EXPECT_GE(found, 97 * graphs / 100);
   if (graphs == 3000) { EXPECT_LT(proven, graphs); }  // or the tables were not too small
+}
+
+// Programs on which each step of the search counts: with tables that are too small for the whole it finds what it finds with large ones.
+TEST(ShardLaw5, CoresAxesAndCrowdsEachFindWhatIsBest) {
+  struct Case {
+    const char* axes;
+    std::uint64_t seed;
+    std::size_t nodes;
+    SearchLimits limits;
+    double best;  // seconds
+  };
+  const SearchLimits cores{.passes = 2, .rounds = 4, .cores = 8, .axis_by_axis = false, .table_cells = 256},
+      axes{.passes = 2, .rounds = 4, .cores = 0, .axis_by_axis = true, .table_cells = 256};
+  for (const Case& one :
+       {Case{"a=2,b=2", 29, 12, cores, 1.017408e-06}, Case{"a=2,b=2", 29, 12, axes, 1.017408e-06}, Case{"a=2,b=2,c=2", 3, 8, cores, 1.060264e-06}}) {
+    Random random(7919 + one.seed);
+    const Mesh mesh = Mesh::parse(one.axes);
+    const Graph graph = random_graph(random, mesh, one.nodes - pick(random, 4));
+    const CostTable costs = random_costs(random);
+    const Searched made = searched(graph, costs, one.limits);
+    const std::string what = cat(one.axes, ", case ", one.seed, "\n", print(graph), costs.print());
+    EXPECT_NEAR(made.cost, one.best, 1e-6 * one.best) << what;
+    EXPECT_LE(made.bound, one.best * (1 + 1e-6)) << what;
+    EXPECT_LE(searched(graph, costs, {}).cost, one.best * (1 + 1e-6)) << what;
+  }
 }
 
 // Programs too large to try everything: no choice that chance and small changes come to is cheaper than the bound.

@@ -54,7 +54,7 @@ struct Relay : Program {
     ValueId moved = laid(b.one("box", {a}, gather(0, "S(0)")), {B()});
     ValueId part = laid(b.one("box", {moved}, Attrs().set("axis", 0).set("move", "slice").set("from", "B").set("to", "S(0)")), {S(0)});
     graph.outputs = {{"z", laid(build::tanh(b, laid(build::neg(b, part), {S(0)})), {S(0)})}};
-    const double exp = costs.seconds(WorkClass::memory, 0, static_cast<double>(type.bytes()));  // half is read, half is written
+    const double exp = costs.seconds({WorkClass::memory, 0, static_cast<double>(type.bytes())});  // half is read, half is written
     costs.link = {.alpha = transfer * exp, .beta = 0};
   }
   Compilation until_slots(int most = 2) {
@@ -170,7 +170,7 @@ TEST(Slots, AProductThatEveryDeviceDoesWholeTakesItsWholeTime) {
   Mesh mesh = Mesh::parse("data=2,model=2");
   const std::int64_t n = 512;
   Cost whole = cost_of(table().at("matmul"), std::vector<TensorType>(2, {DType::f32, {n, n}}), std::vector<TensorType>{{DType::f32, {n, n}}}, {});
-  double product = costs.seconds(whole.work, whole.flops, whole.bytes);
+  double product = costs.seconds(whole);
   TensorType moved{DType::f32, {64, 2}};
   auto transfer = [&] { return seconds(moved, mesh, {0, Move::all_gather, {S(0), S(1)}, {B(), S(1)}}, costs); };
   while (transfer() < product / 2.5) moved.shape[0] += 64;

@@ -3,7 +3,10 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "sbp/rates.h"
 
 namespace karez::sbp {
 
@@ -13,20 +16,26 @@ struct LinkCost {
   bool operator==(const LinkCost&) const = default;
 };
 
-// What kind of work a node is; each has a rate.
-enum class WorkClass { none, matmul, conv, memory };
-
 struct CostTable {
   LinkCost link;  // of every axis that has no entry below
   std::vector<std::pair<std::string, LinkCost>> axis_links;
-  double matmul_flops = 1e11;  // floating point operations a second of one device
+  double matmul_flops = 1e11;  // floating point operations a second of one device, where no rate below says more
   double conv_flops = 8e10;
-  double memory_bytes = 1e10;  // bytes a second that one device reads and writes in pointwise work
+  double memory_bytes = 1e10;  // bytes a second that one device reads and writes in pointwise work, and where it copies and adds up what it receives
   double call = 1e-6;          // seconds of overhead per kernel call
+  Rates rates = {};            // that count
+  std::vector<RateSet> sets;   // measured: by instructions and threads, from which `on` takes those that count
+  std::string origin;          // "measured on ... 2026-11-23"; "": nobody said
 
   const LinkCost& of_axis(std::string_view name) const;
-  // Seconds of one call on one device that does `flops` of the class and touches `bytes`: the larger of both, plus the call.
-  double seconds(WorkClass work, double flops, double bytes) const;
+  // Seconds of one call on one device: of its operations or the bytes that it touches, whichever take longer, plus the call.
+  double seconds(const Work& work) const;
+
+  // The table for devices with these instructions (no others' sets are left), by calls of `team` threads, of which each worker thread serves
+  // `devices` in turn: work takes so many times longer, and so do the bytes of links of the class "local", within a process; messages do not, for
+  // whoever waits for one leaves the worker to others. Between two measured teams rates grow by a power of the threads.
+  CostTable on(std::string_view isa) const;
+  CostTable on(int team, int devices) const;
 
   void check() const;                             // throws on what is not finite, on a rate of zero or less, and on two links of one axis
   std::string print() const;                      // text that `parse` reads back; part of the program hash

@@ -13,36 +13,44 @@ const LinkCost* entry(const CostTable& costs, std::string_view name) {
   return nullptr;
 }
 
-bool is_far(const RankPlaces& places, int a, int b) {
-  if (a == b) return false;
-  return places.link == "tcp" || places.hosts.at(static_cast<std::size_t>(a)) != places.hosts.at(static_cast<std::size_t>(b));
+enum class Way { local, shm, tcp };  // nearest first
+constexpr std::string_view name_of(Way way) { return way == Way::local ? "local" : way == Way::shm ? "shm" : "tcp"; }
+
+Way between(const RankPlaces& places, int a, int b) {
+  if (a == b) return Way::local;
+  const bool far = places.link == "tcp" || places.hosts.at(static_cast<std::size_t>(a)) != places.hosts.at(static_cast<std::size_t>(b));
+  return far ? Way::tcp : Way::shm;
 }
 
-// Whether some of those who differ in their place along the axis alone have a link between hosts.
-bool goes_far(const Mesh& mesh, int axis, const RankPlaces& places) {
+// The farthest between those who differ in their place along the axis alone.
+Way along(const Mesh& mesh, int axis, const RankPlaces& places) {
   int stride = 1;
   for (int inner = axis + 1; inner < mesh.rank(); ++inner) stride *= mesh.axes[static_cast<std::size_t>(inner)].size;
   const int size = mesh.axes[static_cast<std::size_t>(axis)].size;
+  Way farthest = Way::local;
   for (int position = 0; position < mesh.size(); ++position) {
     const int next = position / stride % size + 1 < size ? position + stride : position;
-    if (is_far(places, mesh.devices[static_cast<std::size_t>(position)].rank, mesh.devices[static_cast<std::size_t>(next)].rank)) return true;
+    farthest =
+        std::max(farthest, between(places, mesh.devices[static_cast<std::size_t>(position)].rank, mesh.devices[static_cast<std::size_t>(next)].rank));
   }
-  return false;
+  return farthest;
 }
 
 }  // namespace
 
 CostTable with_class_costs(CostTable costs, const std::vector<Mesh>& meshes, const RankPlaces& places) {
-  std::map<std::string, bool> far;
+  std::map<std::string, Way> ways;
   for (const Mesh& mesh : meshes)
     for (int axis = 0; axis < mesh.rank(); ++axis) {
-      bool& known = far[mesh.axes[static_cast<std::size_t>(axis)].name];
-      known = known || goes_far(mesh, axis, places);
+      Way& known = ways.emplace(mesh.axes[static_cast<std::size_t>(axis)].name, Way::local).first->second;
+      known = std::max(known, along(mesh, axis, places));
     }
   CostTable out = costs;
-  for (const auto& [axis, is] : far)
-    if (const LinkCost* cost = entry(costs, is ? "tcp" : "shm"); cost != nullptr && entry(costs, axis) == nullptr)
-      out.axis_links.emplace_back(axis, *cost);
+  for (const auto& [axis, way] : ways) {
+    const LinkCost* cost = entry(costs, name_of(way));
+    if (cost == nullptr && way == Way::local) cost = entry(costs, name_of(Way::shm));
+    if (cost != nullptr && entry(costs, axis) == nullptr) out.axis_links.emplace_back(axis, *cost);
+  }
   return out;
 }
 

@@ -129,6 +129,11 @@ class Compiled:
         return self._require().graph_text()
 
     @property
+    def predicted_seconds(self) -> float:
+        """What the planner reckons that a step takes, by the cost table that `summary()` names."""
+        return float(self._require().predicted_seconds())
+
+    @property
     def shard_report(self) -> str:
         """"optimal", or how far from it the layouts may be."""
         return self._require().shard_report()

@@ -113,6 +113,7 @@ void init_compile(nb::module_& m) {
       .def("page", &Function::page, nb::call_guard<nb::gil_scoped_release>())
       .def("summary", &Function::summary, nb::call_guard<nb::gil_scoped_release>())
       .def("peak_bytes", &Function::peak_bytes, nb::call_guard<nb::gil_scoped_release>())
+      .def("predicted_seconds", &Function::predicted_seconds, nb::call_guard<nb::gil_scoped_release>())
       .def("shard_report", &Function::shard_report, nb::call_guard<nb::gil_scoped_release>())
       .def("explain", &Function::explain, "value"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("signatures", &Function::signatures, nb::call_guard<nb::gil_scoped_release>());

@@ -331,6 +331,7 @@ def test_a_plan_can_be_asked_about_and_made_ahead():
         f.summary()
     f.compile(X)
     assert "actors" in f.summary() and f.plan.startswith("plan ") and "matmul" in f.graph and f.peak_bytes > 0 and f.shard_report
+    assert 0 < f.predicted_seconds < 1 and "\ncosts: " in f.summary()
     assert "in \"fc1\" at \"test_compile.py:" in f.graph
     assert f.signatures() == 1
     f(X).wait()

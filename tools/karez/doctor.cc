@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -10,14 +11,15 @@
 #include "base/text.h"
 #include "comm/meeting.h"
 #include "device/cpu_budget.h"
+#include "page/table.h"
 #include "tools/karez/commands.h"
 #include "tools/karez/doctor_facts.h"
 #include "tools/karez/doctor_links.h"
 #include "tools/karez/files.h"
+#include "tools/karez/measure_kernels.h"
 #include "tools/karez/measure_rates.h"
 #include "tools/karez/run_job.h"
 #include "tools/karez/run_options.h"
-#include "page/table.h"
 
 namespace karez::tools {
 namespace {
@@ -27,6 +29,7 @@ constexpr double link_seconds = 3;  // for all pairs, twice as many if some are 
 struct Options {
   std::int64_t ranks = 2;
   std::string costs;
+  bool kernels = false;
   RemoteOptions remote;
 };
 
@@ -128,6 +131,15 @@ CostTable costs_of(const Findings& found) {
   return out;
 }
 
+// What stands in the file already.
+CostTable known_costs(const std::string& file) {
+  if (!std::filesystem::is_regular_file(file)) return {};
+  const std::string text = read_text(file);
+  try {
+    return CostTable::parse(text);
+  } catch (const Error& error) { throw Error(ErrorKind::data, cat(file, ": ", error.what())); }
+}
+
 int report(const Findings& found, const std::string& costs) {
   print_hosts(found);
   print_links(found);
@@ -144,8 +156,15 @@ int report(const Findings& found, const std::string& costs) {
   }
   if (!costs.empty()) {
     require(ErrorKind::peer, !class_costs(found.pairs).empty(), "no pair of ranks could talk, so there are no costs to write");
+    CostTable table = costs_of(found);
+    const CostTable before = known_costs(costs);
+    if (!before.sets.empty()) {  // of kernels, and of links within a process
+      table.sets = before.sets, table.origin = before.origin, table.call = before.call, table.memory_bytes = before.memory_bytes;
+      for (const auto& link : before.axis_links)
+        if (link.first == "local") table.axis_links.insert(table.axis_links.begin(), link);
+    }
     write_text(costs, cat("# Measured by karez doctor: ", found.ranks.size(),
-                          " ranks. A link of a class (shm, tcp) is that of mesh axes that have it.\n", costs_of(found).print()));
+                          " ranks. A link of a class (shm, tcp) is that of mesh axes that have it.\n", table.print()));
     std::printf("costs: written to %s\n", costs.c_str());
   }
   return broken > 0 ? exit_code(ErrorKind::peer) : 0;
@@ -159,7 +178,51 @@ int run_as_rank(const Launch& launch, const Options& options) {
   return launch.rank == 0 ? report(found, options.costs) : 0;
 }
 
+// --- kernels ---------------------------------------------------------------------------------------------------------------------------
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm date{};
+  gmtime_r(&now, &date);
+  char text[16];
+  std::strftime(text, sizeof text, "%Y-%m-%d", &date);
+  return text;
+}
+
+// Of whole numbers and f64 nothing is said: rates are those of f32.
+void print_rates(const CostTable& costs) {
+  std::printf("%s\n", costs.origin.c_str());
+  std::vector<std::vector<std::string>> rows{{"rate"}};
+  for (const RateSet& set : costs.sets) rows[0].push_back(cat("team of ", set.team));
+  rows[0].emplace_back("unit");
+  for (std::size_t rate = 0; rate < rate_count; ++rate) {
+    rows.push_back({std::string(rate_name(rate))});
+    for (const RateSet& set : costs.sets) rows.back().push_back(fixed(set.rates[rate] * 1e-9, 2));
+    rows.back().emplace_back(rate < rate_named("pointwise.l1") ? "GF/s" : rate == functions_rate ? "G/s" : "GB/s");
+  }
+  const LinkCost& local = costs.of_axis("local");
+  std::printf("%sa call: %s us; a link within a process: alpha %s us, beta %.3f ns; copies and sums of what it brings at %.1f GB/s\n",
+              table(rows).c_str(), microseconds(costs.call).c_str(), microseconds(local.alpha).c_str(), local.beta * 1e9, costs.memory_bytes * 1e-9);
+}
+
+// In this process alone. What stands in the file of other links and other instructions is kept.
+int run_kernels(const std::string& file) {
+  const CostTable before = file.empty() ? CostTable() : known_costs(file);
+  CostTable costs = measure_costs(device::cpu_budget().cores, today());
+  print_rates(costs);
+  if (file.empty()) return 0;
+  for (const RateSet& set : before.sets)
+    if (set.isa != costs.sets[0].isa) costs.sets.push_back(set);
+  costs.link = before.link;
+  for (const auto& link : before.axis_links)
+    if (link.first != "local") costs.axis_links.push_back(link);
+  write_text(file, cat("# Measured by karez doctor --kernels.\n", costs.print()));
+  std::printf("costs: written to %s\n", file.c_str());
+  return 0;
+}
+
 int run(const Options& options) {
+  if (options.kernels) return run_kernels(options.costs);
   const Launch launch = launch_from(process_environment());
   if (launch.ranks > 1) return run_as_rank(launch, options);
   require(options.ranks >= 2, "--ranks ", options.ranks, ": a link takes two");
@@ -179,7 +242,9 @@ Command doctor_command() {
               "Alone it starts ranks by itself, as karez run does; started by karez run, mpirun or another launcher it looks at what that started.\n"
               "Exit code 75: two ranks cannot talk; they are named.",
               {{"-n,--ranks", "how many processes to start", &options->ranks},
-               {"--costs", "where to write a cost table that WorldOptions::cost_file takes", &options->costs}},
+               {"--costs", "where to write a cost table that WorldOptions::cost_file takes; what it knows already and is not measured now stays",
+                &options->costs},
+               {"--kernels", "measure this processor's kernels and links within a process instead, by kind of work and size", &options->kernels}},
               [options] { return run(*options); },
               {}};
   add_remote_arguments(out, options->remote);

@@ -9,6 +9,7 @@
 #include "comm/socket_wire.h"
 #include "tools/karez/doctor_facts.h"
 #include "tools/karez/doctor_links.h"
+#include "tools/karez/measure_kernels.h"
 #include "tools/karez/measure_link.h"
 #include "tools/karez/measure_rates.h"
 
@@ -65,6 +66,40 @@ TEST(MeasureRates, AreThoseOfAProcessor) {
     EXPECT_LT(rate, 1e14);
   }
   EXPECT_EQ(rates.call, CostTable().call);
+}
+
+TEST(MeasureKernels, EveryRateHasSamplesOfItsClass) {
+  std::array<int, rate_count> samples{};
+  for (const Sample& sample : kernel_samples(1)) {
+    ++samples[sample.rate];
+    if (sample.rate != functions_rate) { EXPECT_EQ(sample.rate, rate_of(sample.work)) << print(sample.call); }
+  }
+  for (std::size_t rate = 0; rate < rate_count; ++rate) EXPECT_GT(samples[rate], 0) << rate_name(rate);
+  EXPECT_EQ(samples[functions_rate], 1);
+}
+
+TEST(MeasureKernels, ACallIsTimedAndWhatNoKernelRunsIsNamed) {
+  for (const Sample& sample : kernel_samples(1)) {
+    if (sample.work.bytes > 1e6) continue;
+    const double seconds = seconds_of(sample.call, 1e-4);
+    EXPECT_GT(seconds, 1e-10) << print(sample.call);
+    EXPECT_LT(seconds, 1) << print(sample.call);
+  }
+  CallSpec call;
+  call.op = "nothing";
+  EXPECT_THAT(error_of([&] { seconds_of(call, 1e-4); }), HasSubstr("no kernel runs nothing"));
+}
+
+// A link costs something, and not more than one between hosts; machines that are busy are slow, but not by as much.
+TEST(MeasureKernels, ALinkWithinAProcessHasACost) {
+  CostTable costs;
+  costs.rates.fill(1e12);
+  measure_local_link(costs);
+  EXPECT_NO_THROW(costs.check());
+  ASSERT_EQ(costs.axis_links.size(), 1u);
+  EXPECT_EQ(costs.axis_links[0].first, "local");
+  EXPECT_LT(costs.axis_links[0].second.alpha, 0.1);
+  EXPECT_LE(costs.memory_bytes, 1e12);
 }
 
 TEST(Doctor, LooksAtAllPairsOfFewRanksAndAtSomeOfMany) {

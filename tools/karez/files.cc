@@ -8,6 +8,8 @@
 #include <iostream>
 #include <iterator>
 
+#include "device/processor.h"
+
 namespace karez::tools {
 namespace {
 
@@ -40,7 +42,7 @@ CostTable read_costs(const std::string& path) {
   if (path.empty()) return {};
   const std::string text = read_text(path);
   try {
-    return CostTable::parse(text);
+    return CostTable::parse(text).on(device::processor().isa).on(1, 1);
   } catch (const Error& error) { throw Error(ErrorKind::data, cat(path, ": ", error.what())); }
 }
 

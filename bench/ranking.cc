@@ -1,0 +1,247 @@
+// Do plans take the longer the longer they are predicted to take? Twenty ways to lay each of three models on meshes, good and bad ones.
+//
+//   bench_ranking [--json FILE] [--costs FILE] [--only mlp|cnn|transformer]
+//
+// A row: a mesh, a way (who splits what, or "free": the planner's choice), milliseconds of a step as the planner predicts it, as a run of the plan in
+// virtual time does, and as measured (the quickest of several rounds, in turn among all ways; in each the middle of its steps). At the end Spearman's
+// rank correlation of predicted and measured times, for each model and for all rows. Target: 0.8 each; exit 1 below it.
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "api/inside/world_state.h"
+#include "bench/models.h"
+#include "bench/report.h"
+#include "page/page.h"
+
+namespace karez::bench {
+namespace {
+
+constexpr double target = 0.8;
+constexpr int rounds = 9;
+constexpr double round_seconds = 0.02;
+
+struct Options {
+  std::string json, costs, only;
+};
+
+// --- ways ------------------------------------------------------------------------------------------------------------------------------
+
+// How weights lie: left to the planner, whole, split by rows or columns of their matrices along an axis, or both in turn, as a product's result
+// then is what the next one wants.
+enum class Weights { open, whole, columns, rows, in_turn };
+
+struct Way {
+  const char* name;
+  const char* mesh;
+  const char* batch;  // axes that split the batch; "": whole on all; null: open
+  Weights weights;
+  const char* axis;  // of what splits weights
+};
+constexpr Way ways[] = {
+    {"free", "", nullptr, Weights::open, ""},
+    {"free", "data=2", nullptr, Weights::open, ""},
+    {"data parallel", "data=2", "data", Weights::whole, ""},
+    {"weights split", "data=2", "data", Weights::columns, "data"},
+    {"columns", "model=2", "", Weights::columns, "model"},
+    {"rows", "model=2", "", Weights::rows, "model"},
+    {"columns and rows", "model=2", "", Weights::in_turn, "model"},
+    {"free", "data=4", nullptr, Weights::open, ""},
+    {"data parallel", "data=4", "data", Weights::whole, ""},
+    {"weights split", "data=4", "data", Weights::columns, "data"},
+    {"columns", "model=4", "", Weights::columns, "model"},
+    {"rows", "model=4", "", Weights::rows, "model"},
+    {"columns and rows", "model=4", "", Weights::in_turn, "model"},
+    {"free", "data=2,model=2", nullptr, Weights::open, ""},
+    {"batch, columns", "data=2,model=2", "data", Weights::columns, "model"},
+    {"batch, rows", "data=2,model=2", "data", Weights::rows, "model"},
+    {"batch, columns and rows", "data=2,model=2", "data", Weights::in_turn, "model"},
+    {"batch on both, weights whole", "data=2,model=2", "data+model", Weights::whole, ""},
+    {"batch on both, weights on both", "data=2,model=2", "data+model", Weights::columns, "data+model"},
+    {"batch on data, weights whole", "data=2,model=2", "data", Weights::whole, ""},
+};
+
+// A model's matrices: by glob, in the order of use; `second`: what comes behind a product whose result is split.
+struct Matrix {
+  const char* pattern;
+  int rank;
+  bool second = false;
+  bool narrow = false;  // has too few columns of the matrix to split them
+};
+std::vector<Matrix> matrices_of(const Mlp&) { return {{"fc1.weight", 2}, {"fc2.weight", 2, true}, {"fc3.weight", 2}, {"fc4.weight", 2, true}}; }
+std::vector<Matrix> matrices_of(const Cnn&) {
+  return {{"conv1.weight", 4, false, true}, {"conv2.weight", 4, true}, {"fc1.weight", 2}, {"fc2.weight", 2, true}};
+}
+std::vector<Matrix> matrices_of(const Gpt&) {
+  return {{"*.query.weight", 2},     {"*.key.weight", 2}, {"*.value.weight", 2},
+          {"*.out.weight", 2, true}, {"*.up.weight", 2},  {"*.down.weight", 2, true}};
+}
+
+std::vector<LayoutRule> rules_of(const Way& way, const std::vector<Matrix>& matrices) {
+  std::vector<LayoutRule> out;
+  for (const Matrix& matrix : matrices) {
+    std::vector<std::string> axes(static_cast<std::size_t>(matrix.rank));
+    const bool rows = !matrix.narrow && (way.weights == Weights::rows || (way.weights == Weights::in_turn && matrix.second));
+    if (way.weights != Weights::whole) axes[rows ? 1 : 0] = way.axis;
+    if (way.weights != Weights::open) out.push_back({matrix.pattern, axes});
+  }
+  return out;
+}
+
+// --- one way -----------------------------------------------------------------------------------------------------------------------------
+
+struct Data {
+  HostArray x, y;
+};
+
+template <class Model> struct Run {
+  const Way& way;
+  World world;
+  Model net;
+  optim::Adam adam{net.parameters(), {.lr = 2e-3}};
+  Function step;
+  double predicted = 0, simulated = 0, measured = INFINITY;  // seconds
+
+  Run(const Way& chosen, const Options& options, const Data& data)
+      : way(chosen),
+        world({.devices = Mesh::parse(chosen.mesh).size(), .cost_file = options.costs}),
+        step(compile(world.mesh(chosen.mesh),
+                     [this](Tensor in, Tensor want) {
+                       if (way.batch != nullptr) in = with_layout(in, std::vector<std::string>{way.batch});
+                       Tensor loss = cross_entropy(net(in), want);
+                       adam.step(grad(loss, net.parameters()));
+                       return loss;
+                     },
+                     {.rules = rules_of(chosen, matrices_of(net))})) {
+    step.compile({data.x.type(), data.y.type()});
+    predicted = step.predicted_seconds();
+    const WorldState& state = *world.mesh(chosen.mesh).world;
+    simulated = page::page_of(step.plan(), state.costs_of_acts(step.graph(), state.compile_options(step.graph()).team)).seconds;
+  }
+  Run(const Run&) = delete;
+
+  void measure(const Data& data) {
+    using Clock = std::chrono::steady_clock;
+    std::vector<double> times;
+    step(data.x, data.y).item();
+    for (const auto begin = Clock::now(); times.size() < 3 || std::chrono::duration<double>(Clock::now() - begin).count() < round_seconds;) {
+      const auto from = Clock::now();
+      step(data.x, data.y).item();
+      times.push_back(std::chrono::duration<double>(Clock::now() - from).count());
+    }
+    measured = std::min(measured, median(times));
+  }
+};
+
+// --- ranks -------------------------------------------------------------------------------------------------------------------------------
+
+// Each one's place among all; equal ones share the middle of theirs.
+std::vector<double> places_of(const std::vector<double>& values) {
+  std::vector<double> out;
+  for (double value : values) {
+    double below = 0, equal = 0;
+    for (double other : values) below += other < value, equal += other == value;
+    out.push_back(below + (equal - 1) / 2);
+  }
+  return out;
+}
+
+double correlation(const std::vector<double>& a, const std::vector<double>& b) {
+  const auto n = static_cast<double>(a.size());
+  const double mean_a = std::accumulate(a.begin(), a.end(), 0.0) / n, mean_b = std::accumulate(b.begin(), b.end(), 0.0) / n;
+  double both = 0, of_a = 0, of_b = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    both += (a[i] - mean_a) * (b[i] - mean_b);
+    of_a += (a[i] - mean_a) * (a[i] - mean_a), of_b += (b[i] - mean_b) * (b[i] - mean_b);
+  }
+  return both / std::sqrt(of_a * of_b);
+}
+
+double spearman(const std::vector<double>& a, const std::vector<double>& b) { return correlation(places_of(a), places_of(b)); }
+
+struct Rows {
+  std::vector<double> predicted, simulated, measured;
+  void add(double p, double s, double m) { predicted.push_back(p), simulated.push_back(s), measured.push_back(m); }
+};
+
+template <class Model> void rank(const char* name, const Options& options, const Data& data, Rows& all, std::string& json, bool& good) {
+  if (!options.only.empty() && options.only != name) return;
+  std::vector<std::unique_ptr<Run<Model>>> runs;
+  for (const Way& way : ways) runs.push_back(std::make_unique<Run<Model>>(way, options, data));
+  for (int round = 0; round < rounds; ++round)
+    for (auto& run : runs) run->measure(data);
+  Rows rows;
+  for (const auto& run : runs) {
+    std::printf("%-12s %-15s %-42s %10.3f %10.3f %10.3f\n", name, run->way.mesh, run->way.name, 1e3 * run->predicted, 1e3 * run->simulated,
+                1e3 * run->measured);
+    rows.add(run->predicted, run->simulated, run->measured);
+    all.add(run->predicted, run->simulated, run->measured);
+    json += cat(json.empty() ? "" : ",\n", "{\"model\": \"", name, "\", \"mesh\": \"", run->way.mesh, "\", \"way\": \"", run->way.name,
+                "\", \"predicted\": ", number(run->predicted), ", \"simulated\": ", number(run->simulated), ", \"measured\": ", number(run->measured),
+                "}");
+  }
+  const double found = spearman(rows.predicted, rows.measured);
+  good = good && found >= target;
+  std::printf("%-12s Spearman: predicted %.3f, in virtual time %.3f (target %.1f)%s\n", name, found, spearman(rows.simulated, rows.measured), target,
+              found < target ? "  MISSES" : "");
+  std::fflush(stdout);
+}
+
+Data numbers(const Shape& x, DType dtype, std::int64_t labels, std::uint32_t classes) {
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  Data out{HostArray(TensorType{dtype, x}), HostArray(TensorType{DType::i32, {labels}})};
+  if (dtype == DType::f32) {
+    for (float& value : out.x.data<float>()) value = normal(random);
+  } else {
+    for (std::int32_t& value : out.x.data<std::int32_t>()) value = static_cast<std::int32_t>(random() % classes);
+  }
+  for (std::int32_t& value : out.y.data<std::int32_t>()) value = static_cast<std::int32_t>(random() % classes);
+  return out;
+}
+
+struct SmallGpt : Gpt {
+  SmallGpt() : Gpt({.layers = 2, .width = 128, .heads = 4, .length = 32}) {}
+};
+
+int run(const Options& options) {
+  Rows all;
+  std::string json;
+  bool good = true;
+  std::printf("%-12s %-15s %-42s %10s %10s %10s\n", "model", "mesh", "way; step, ms:", "predicted", "simulated", "measured");
+  rank<Mlp>("mlp", options, numbers({64, 784}, DType::f32, 64, 10), all, json, good);
+  rank<Cnn>("cnn", options, numbers({16, 1, 28, 28}, DType::f32, 16, 10), all, json, good);
+  rank<SmallGpt>("transformer", options, numbers({8, 32}, DType::i32, 8 * 32, 65), all, json, good);
+  const double found = spearman(all.predicted, all.measured);
+  std::printf("all          Spearman: predicted %.3f, in virtual time %.3f (target %.1f)\n", found, spearman(all.simulated, all.measured), target);
+  write_json(options.json, cat("[", json, "]"));
+  return good && found >= target ? 0 : 1;
+}
+
+Options options_of(int count, char** words) {
+  Options out;
+  for (int i = 1; i < count; ++i) {
+    const std::string word = words[i];
+    std::string* into = word == "--json" ? &out.json : word == "--costs" ? &out.costs : word == "--only" ? &out.only : nullptr;
+    require(into != nullptr && i + 1 < count, "bench_ranking [--json FILE] [--costs FILE] [--only mlp|cnn|transformer]; not '", word, "'");
+    *into = words[++i];
+  }
+  return out;
+}
+
+}  // namespace
+}  // namespace karez::bench
+
+int main(int count, char** words) {
+  try {
+    return karez::bench::run(karez::bench::options_of(count, words));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bench_ranking: %s\n", error.what());
+    return 2;
+  }
+}

@@ -1,0 +1,222 @@
+// Samples of calls, each on the best kernel for a twentieth of a second; chains of calls and of links in the engine.
+#include "tools/karez/measure_kernels.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+
+#include "api/karez.h"
+#include "base/text.h"
+#include "device/processor.h"
+#include "kernels/kernel.h"
+#include "ops/all_ops.h"
+
+namespace karez::tools {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr double sample_seconds = 0.05, chain_seconds = 0.4;
+constexpr double worth_a_team = 1.5e-5;  // as localise has it: shorter calls run on one thread
+
+View f32(Shape shape) { return View(DType::f32, std::move(shape)); }
+View image(const Shape& shape, DType dtype = DType::f32) { return View(dtype, shape, channels_last(shape)); }
+
+class Samples {
+ public:
+  explicit Samples(int team) : team_(team), ops_(all_ops()) {}
+
+  void add(std::string op, std::vector<View> in, std::vector<View> out, Attrs attrs = {}) {
+    CallSpec call;
+    call.op = std::move(op), call.attrs = std::move(attrs), call.in = std::move(in), call.out = std::move(out), call.team = team_;
+    auto types = [](const std::vector<View>& views) {
+      std::vector<TensorType> found;
+      for (const View& view : views) found.push_back(view.type());
+      return found;
+    };
+    const Work work = cost_of(ops_.at(call.op), types(call.in), types(call.out), call.attrs);
+    made.push_back({work.flops > 0 && work.work == WorkClass::memory ? functions_rate : rate_of(work), std::move(call), work});
+  }
+  void matmul(std::int64_t m, std::int64_t k, std::int64_t n) { add("matmul", {f32({m, k}), f32({n, k})}, {f32({m, n})}, {{"transpose_b", true}}); }
+  void conv(std::int64_t c, std::int64_t size, std::int64_t o) {
+    const View x = image({16, c, size, size}), w = image({o, c, 3, 3}), y = image({16, o, size - 2, size - 2});
+    add("conv2d", {x, w}, {y});
+    add("conv2d_grad_weight", {x, y}, {w}, {{"kernel", Ints{3, 3}}});
+  }
+  void conv_input(std::int64_t c, std::int64_t size, std::int64_t o) {
+    const View x = image({16, c, size, size}), w = image({o, c, 3, 3}), y = image({16, o, size - 2, size - 2});
+    add("conv2d_grad_input", {y, w}, {x}, {{"shape", x.shape}});
+  }
+  // All that is bound by memory, each on about so many bytes.
+  void moving(std::int64_t bytes) {
+    const std::int64_t n = bytes / 16;  // of the largest operand
+    auto rows = [&](std::int64_t elements) { return std::max<std::int64_t>(elements / 64, 1); };
+    const View three = f32({n / 64 * 64}), two = f32({rows(2 * n), 64}), one = f32({rows(4 * n), 64});
+    add("pointwise", {three, three}, {three}, {{"expr", "x0 + x1"}});
+    add("pointwise", {two}, {two}, {{"expr", "max(x0, 0)"}});
+    add("pointwise", {three, three}, {three}, {{"expr", "select(x0 > 0, x1, 0)"}});
+    add("reduce_sum", {one}, {f32({one.shape[0]})}, {{"axes", Ints{1}}});
+    add("reduce_sum", {one}, {f32({64})}, {{"axes", Ints{0}}});
+    add("reduce_max", {one}, {f32({one.shape[0]})}, {{"axes", Ints{1}}});
+    const std::int64_t images = std::max<std::int64_t>(bytes / (8 * 8 * 16 * 6), 1);  // x, y and places
+    const View x = image({images, 16, 8, 8}), y = image({images, 16, 4, 4}), places = image(y.shape, DType::i32);
+    Attrs pool{{"kernel", Ints{2, 2}}, {"stride", Ints{2, 2}}};
+    add("max_pool", {x}, {y, places}, pool);
+    add("max_pool_grad", {y, places}, {x}, pool.set("shape", x.shape));
+    const View table = f32({64, 64}), index(DType::i32, {two.shape[0]});
+    add("gather", {table, index}, {two}, {{"axis", std::int64_t{0}}});
+    add("copy", {two}, {two});
+    add("copy", {View(DType::f32, two.shape, {1, two.shape[0]})}, {two});
+    const View part = f32({bytes / 28 / 16 * 16 + 16}), number = f32({});
+    add("adam", {part, part, part, part, number, View(DType::i64, {})}, {part, part, part}, {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}});
+  }
+
+  std::vector<Sample> made;
+
+ private:
+  int team_;
+  OpTable ops_;
+};
+
+// The middle of several steps, each once more than needed to warm up.
+double step_seconds(const Function& step, const HostArray& x) {
+  std::vector<double> times;
+  for (int i = 0; i < 3; ++i) step(x).wait();
+  for (const auto begin = Clock::now(); times.size() < 5 || std::chrono::duration<double>(Clock::now() - begin).count() < chain_seconds / 4;) {
+    const auto from = Clock::now();
+    step(x).wait();
+    times.push_back(std::chrono::duration<double>(Clock::now() - from).count());
+  }
+  return *std::min_element(times.begin(), times.end());
+}
+
+// Seconds of a link in a chain: what 40 cost more than 8, shared out.
+double seconds_each(int devices, const Shape& shape, const std::function<Tensor(Tensor)>& link) {
+  World world({.devices = devices, .team = 1, .costs = CostTable{}, .ranks = Ranks{}});
+  const HostArray x = HostArray(TensorType{DType::f32, shape});
+  auto chain = [&](int links) {
+    const Function step = compile(world.mesh(devices > 1 ? cat("p=", devices) : ""), [&](Tensor h) {
+      for (int i = 0; i < links; ++i) h = link(h);
+      return mean(h);
+    });
+    return step_seconds(step, x);
+  };
+  return std::max(chain(40) - chain(8), 1e-9) / 32;
+}
+
+double work_of(const Sample& sample) {
+  return sample.rate < rate_named("pointwise.l1") || sample.rate == functions_rate ? sample.work.flops : sample.work.bytes;
+}
+
+// Rows that are gathered on both devices and halved again.
+double gather_seconds(std::int64_t columns) {
+  return seconds_each(2, {2, columns}, [](Tensor h) { return with_layout(with_layout(relu(h), {"p"}), {}); });
+}
+// Rows that are added up on both.
+double sum_seconds(std::int64_t columns) {
+  return seconds_each(2, {2, columns}, [columns](Tensor h) {
+    Tensor added = with_layout(sum(with_layout(relu(h), {"p"}), {0}), {});
+    return broadcast_to(reshape(added, {1, columns}), {2, columns});
+  });
+}
+
+}  // namespace
+
+std::vector<Sample> kernel_samples(int team) {
+  Samples out(team);
+  out.matmul(2, 512, 512), out.matmul(512, 512, 2);
+  out.matmul(64, 100, 10), out.matmul(8, 256, 256), out.matmul(256, 8, 256);
+  out.matmul(32, 128, 100), out.matmul(16, 128, 100), out.matmul(64, 32, 32);
+  out.matmul(64, 784, 256), out.matmul(16, 784, 256), out.matmul(256, 128, 128), out.matmul(512, 512, 512);
+  out.conv(1, 28, 4), out.conv(16, 13, 4), out.conv(1, 28, 8), out.conv(16, 13, 8), out.conv(1, 28, 16), out.conv(16, 13, 32);
+  out.conv_input(4, 13, 32), out.conv_input(4, 28, 16), out.conv_input(8, 13, 32), out.conv_input(16, 13, 32), out.conv_input(32, 28, 32);
+  out.add("pointwise", {f32({1 << 14})}, {f32({1 << 14})}, {{"expr", "exp(x0)"}});
+  for (const std::int64_t bytes : {std::int64_t{16} << 10, std::int64_t{512} << 10, std::int64_t{8} << 20, std::int64_t{64} << 20}) out.moving(bytes);
+  return std::move(out.made);
+}
+
+double seconds_of(const CallSpec& call, double seconds) {
+  static const KernelTable table(cpu_kernels());
+  const auto choice = table.find(call);
+  require(ErrorKind::device, choice.has_value(), "no kernel runs ", print(call));
+  std::vector<std::vector<float>> memory;
+  std::vector<std::byte*> in, out;
+  auto hold = [&](const View& view, std::vector<std::byte*>& list) {
+    memory.emplace_back(static_cast<std::size_t>(view.bytes()) / sizeof(float) + 16, view.dtype == DType::f32 ? 0.5f : 0.0f);
+    list.push_back(reinterpret_cast<std::byte*>(memory.back().data()));
+  };
+  for (const View& view : call.in) hold(view, in);
+  for (const View& view : call.out) hold(view, out);
+  std::vector<std::byte> workspace(static_cast<std::size_t>(choice->workspace) + 64);
+  const PreparedKernel kernel = table.row(choice->kernel).prepare(call);
+  auto* aligned = workspace.data() + (64 - reinterpret_cast<std::uintptr_t>(workspace.data()) % 64) % 64;
+  auto round = [&](int calls) {
+    const auto begin = Clock::now();
+    for (int i = 0; i < calls; ++i) kernel({in, out, aligned});
+    return std::chrono::duration<double>(Clock::now() - begin).count() / calls;
+  };
+  round(2);
+  constexpr int rounds = 8;
+  const int calls = std::clamp(static_cast<int>(seconds / rounds / std::max(round(2), 1e-9)), 1, 1 << 20);
+  double best = round(calls);
+  for (int i = 1; i < rounds; ++i) best = std::min(best, round(calls));
+  return best;
+}
+
+std::vector<RateSet> measure_kernels(const std::string& isa, int team) {
+  std::vector<RateSet> out{{isa, 1, {}}};
+  if (team > 1) out.push_back({isa, team, {}});
+  std::vector<double> alone;  // seconds of each sample on one thread
+  for (RateSet& set : out) {
+    std::array<std::vector<double>, rate_count> found;
+    const auto samples = kernel_samples(set.team);
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      const bool again = set.team == 1 || alone[i] >= worth_a_team;
+      const double seconds = again ? seconds_of(samples[i].call, sample_seconds) : alone[i];
+      if (set.team == 1) alone.push_back(seconds);
+      found[samples[i].rate].push_back(std::log(work_of(samples[i]) / seconds));
+    }
+    for (std::size_t rate = 0; rate < rate_count; ++rate) {
+      double sum = 0;
+      for (double each : found[rate]) sum += each;
+      set.rates[rate] = found[rate].empty() ? 0 : std::exp(sum / static_cast<double>(found[rate].size()));
+    }
+  }
+  return out;
+}
+
+double measure_call() {
+  return seconds_each(1, {16}, [](Tensor h) { return relu(h - 0.5) + 0.25; }) / 3;
+}
+
+// An all_gather of a row costs alpha, its bytes beta and one copy of them; an all_reduce beta and two, as its sum is made from two rows.
+void measure_local_link(CostTable& costs) {
+  constexpr std::int64_t few = 16, many = 1 << 15;
+  constexpr double bytes = 4 * static_cast<double>(many - few);
+  auto relu_of = [&](double size) { return costs.seconds({.bytes = 2 * size}); };
+  const double gathered = gather_seconds(few), added = sum_seconds(few);
+  const double of_gather = (gather_seconds(many) - gathered - relu_of(bytes) + costs.call) / bytes;
+  const double of_sum = (sum_seconds(many) - added - 2 * relu_of(bytes) + 2 * costs.call) / bytes;
+  const double fastest = 1 / costs.rates[rate_named("pointwise.l1")];
+  const double copying = std::max(of_sum - of_gather, fastest);
+  costs.memory_bytes = 1 / copying;
+  costs.axis_links = {
+      {"local", {std::max((gathered - relu_of(64) + added - 2 * relu_of(64)) / 2, 1e-9), std::max(of_gather - copying, fastest / 2)}}};
+}
+
+CostTable measure_costs(int team, std::string_view date) {
+  const device::Processor own = device::processor();
+  CostTable out;
+  out.origin = cat("measured on ", own.name, ", ", own.isa, ", on ", date);
+  out.sets = measure_kernels(own.isa, team);
+  out.call = measure_call();
+  CostTable alone = out.on(1, 1);  // links join devices of one thread each
+  measure_local_link(alone);
+  out.memory_bytes = alone.memory_bytes, out.axis_links = alone.axis_links;
+  auto rate = [&](const char* name) { return out.sets.back().rates[rate_named(name)]; };
+  out.matmul_flops = rate("matmul.square"), out.conv_flops = rate("conv.many");
+  return out;
+}
+
+}  // namespace karez::tools
