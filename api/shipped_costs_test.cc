@@ -58,13 +58,17 @@ struct File {
 };
 
 struct Environment {
-  explicit Environment(const std::string& value) { ::setenv("KAREZ_COSTS", value.c_str(), 1); }
-  ~Environment() { ::unsetenv("KAREZ_COSTS"); }
+  std::string before;
+  explicit Environment(const std::string& value) {
+    if (const char* known = std::getenv("KAREZ_COSTS")) before = known;
+    ::setenv("KAREZ_COSTS", value.c_str(), 1);
+  }
+  ~Environment() { ::setenv("KAREZ_COSTS", before.c_str(), 1); }
   Environment(const Environment&) = delete;
 };
 
 TEST(ShippedCosts, ASummarySaysWhichTableCounted) {
-  ::unsetenv("KAREZ_COSTS");
+  const Environment none("");
   EXPECT_EQ(costs_line(World()), cat("costs: ", costs_for(device::processor()).origin, "\n"));
   EXPECT_EQ(costs_line(World({.costs = CostTable()})), "costs: those of WorldOptions::costs\n");
   EXPECT_THAT(costs_line(World({.cost_file = "default"})), StartsWith("costs: defaults, "));

@@ -177,8 +177,8 @@ template <class Model> void rank(const char* name, const Options& options, const
     for (auto& run : runs) run->measure(data);
   Rows rows;
   for (const auto& run : runs) {
-    std::printf("%-12s %-15s %-42s %10.3f %10.3f %10.3f\n", name, run->way.mesh, run->way.name, 1e3 * run->predicted, 1e3 * run->simulated,
-                1e3 * run->measured);
+    std::printf("%-12s %-15s %-42s %10.3f %10.3f %10.3f  %s\n", name, run->way.mesh, run->way.name, 1e3 * run->predicted, 1e3 * run->simulated,
+                1e3 * run->measured, run->step.shard_report().c_str());
     rows.add(run->predicted, run->simulated, run->measured);
     all.add(run->predicted, run->simulated, run->measured);
     json += cat(json.empty() ? "" : ",\n", "{\"model\": \"", name, "\", \"mesh\": \"", run->way.mesh, "\", \"way\": \"", run->way.name,
@@ -213,7 +213,7 @@ int run(const Options& options) {
   Rows all;
   std::string json;
   bool good = true;
-  std::printf("%-12s %-15s %-42s %10s %10s %10s\n", "model", "mesh", "way; step, ms:", "predicted", "simulated", "measured");
+  std::printf("%-12s %-15s %-42s %10s %10s %10s  layouts\n", "model", "mesh", "way; step, ms:", "predicted", "simulated", "measured");
   rank<Mlp>("mlp", options, numbers({64, 784}, DType::f32, 64, 10), all, json, good);
   rank<Cnn>("cnn", options, numbers({16, 1, 28, 28}, DType::f32, 16, 10), all, json, good);
   rank<SmallGpt>("transformer", options, numbers({8, 32}, DType::i32, 8 * 32, 65), all, json, good);

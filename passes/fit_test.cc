@@ -110,7 +110,7 @@ std::vector<Point> all_points(const Graph& graph, const CostTable& costs) {
         for (ValueId in : node.inputs) ins.push_back(part(in));
         const std::vector<TensorType> outs = {part(node.outputs[0])};
         const Cost cost = cost_of(*node.op, ins, outs, node.attrs);
-        seconds += costs.seconds(cost.work, cost.flops, cost.bytes);
+        seconds += costs.seconds(cost);
       }
     }
     run_passes(c, {"bucket", "order", "segment", "anchor", "slots", "layout", "localise", "fuse", "in_place", "emit", "memory"});

@@ -136,6 +136,7 @@ CostTable CostTable::on(int team, int devices) const {
   CostTable out = *this;
   if (!sets.empty()) out.rates = rates_of(sets, team);
   out.sets.clear();
+  if (out.rates == Rates()) return out;  // what no processor was measured for does not hang on how many threads one has
   const double turns = devices;
   for (double& rate : out.rates) rate /= turns;
   for (double* rate : {&out.matmul_flops, &out.conv_flops, &out.memory_bytes}) *rate /= turns;

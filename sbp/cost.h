@@ -33,7 +33,7 @@ struct CostTable {
 
   // The table for devices with these instructions (no others' sets are left), by calls of `team` threads, of which each worker thread serves
   // `devices` in turn: work takes so many times longer, and so do the bytes of links of the class "local", within a process; messages do not, for
-  // whoever waits for one leaves the worker to others. Between two measured teams rates grow by a power of the threads.
+  // whoever waits for one leaves the worker to others. Between two teams rates grow by a power of the threads. Of no rates: the table as it is.
   CostTable on(std::string_view isa) const;
   CostTable on(int team, int devices) const;
 

@@ -120,6 +120,7 @@ TEST(CostTable, DevicesThatShareAWorkerTakeTurnsInCallsAndInLinksOfTheirProcess)
   EXPECT_EQ(three.of_axis("model"), costs.of_axis("model")) << "a wire is no processor";
   EXPECT_EQ(three.link, costs.link);
   EXPECT_DOUBLE_EQ(three.memory_bytes, costs.memory_bytes / 3);
+  EXPECT_EQ(table().on(1, 3), table()) << "coarse rates alone are no processor's";
 }
 
 TEST(CostTable, RatesSetsAndTheirOriginReadBack) {

@@ -8,6 +8,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 os.environ.setdefault("KAREZ_CACHE", "off")  # the user's plans stay as they are
+os.environ.setdefault("KAREZ_COSTS", "default")  # plans are those of any machine
 sys.path.insert(0, str(ROOT / os.environ.get("KAREZ_BUILD", "build") / "python"))
 
 import karez.worlds  # noqa: E402
