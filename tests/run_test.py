@@ -340,29 +340,6 @@ def test_the_doctor_measures_links_and_writes_costs(tmp_path):
     assert Started("doctor", "--costs", tmp_path / "bad").wait(30).returncode == DATA
 
 
-def test_the_doctor_measures_kernels_and_keeps_what_else_the_file_knows(tmp_path):
-    costs = tmp_path / "costs"
-    costs.write_text("link alpha=1 beta=2\nlink @shm alpha=3 beta=4\nlink @local alpha=5 beta=6\n"
-                     "rate other team 1 matmul.square=7\nrate avx2 team 3 pool.l1=9\nrate avx512 team 3 pool.l1=9\nrate baseline team 3 pool.l1=9\n")
-    result = Started("doctor", "--kernels", "--costs", costs).wait(60)
-    assert (result.returncode, result.stderr) == (0, ""), result
-    origin = re.match(r"measured on .+, (avx512|avx2|baseline), on \d{4}-\d\d-\d\d\n", result.stdout)
-    isa = origin[1]
-    lines = costs.read_text().splitlines()
-    assert lines[1] == f'origin "{origin[0].strip()}"'
-    for kept in ("link alpha=1.0 beta=2.0", "link @shm alpha=3.0 beta=4.0", "rate other team 1 matmul.square=7.0"):
-        assert kept in lines
-    measured = [line for line in lines if line.startswith(f"rate {isa} team 1 ")]
-    assert len(measured) == 38 and all(1e6 < float(line.split("=")[1]) < 1e14 for line in measured)
-    assert f"rate {isa} team 3 pool.l1=9.0" not in lines, "these instructions were measured anew"
-    assert sum(line.startswith("link @local ") for line in lines) == 1 and "link @local alpha=5.0 beta=6.0" not in lines
-    for line in measured:
-        assert line.split()[4].split("=")[0] in result.stdout
-    costs.write_text("rate avx512 team 0 pool.l1=9\n")
-    result = Started("doctor", "--kernels", "--costs", costs).wait(60)
-    assert result.returncode == DATA and "a team of 0 threads" in result.stderr
-
-
 def test_the_doctor_refuses_what_cannot_be_meant():
     result = Started("doctor", "-n", "1").wait()
     assert (result.returncode, result.stderr) == (USER, "karez: --ranks 1: a link takes two\n")
