@@ -24,8 +24,10 @@ std::string text_of(const Compilation& c, const Held& held) {
     const graph::Variable& variable = c.graph.variables[static_cast<std::size_t>(local.variable)];
     who = cat("variable '", variable.name, "' ", type_of(variable.type, c.graph.meshes[static_cast<std::size_t>(variable.mesh)], *variable.stored));
   } else if (local.value.valid()) {
-    who = cat(type_of(c.graph.type(local.value), c.graph.mesh(local.value), *c.graph.value(local.value).layout), " of ",
-              describe(c.graph, c.graph.value(local.value).producer));
+    const bool whole = local.device < 0;  // the host's, from which each device takes its part
+    who = cat(
+        whole ? print(c.graph.type(local.value)) : type_of(c.graph.type(local.value), c.graph.mesh(local.value), *c.graph.value(local.value).layout),
+        " of ", describe(c.graph, c.graph.value(local.value).producer), whole ? ", whole for all devices" : "");
   }
   const int slots = local.variable < 0 && local.value.valid() ? c.slotted.slots[local.value] : 1;
   return cat("  ", bytes_text(held.bytes), "  ", who, slots > 1 ? cat(", if in a register ", slots, " times") : "");
