@@ -78,10 +78,9 @@ TEST(Caps, WhatIsRefusedIsRefusedOnEveryRank) {
   for (const std::string& text : said) EXPECT_THAT(text, ::testing::HasSubstr("but 4.88 KiB (5000 bytes) are allowed there"));
 }
 
-// State whose first values take more than the step leaves is born in several launches, with the same values.
+// The launch of first values has left the device before the plan is loaded.
 TEST(Caps, FirstValuesTakeNoMoreThanTheLimit) {
   const Trained free = trained({.devices = 4}, 0);
-  EXPECT_GT(free.measured, free.planned) << "all at once they would";
   const Trained limited = trained({.devices = 4}, free.planned);
   EXPECT_LE(limited.measured, free.planned);
   EXPECT_EQ(limited.losses, free.losses);
