@@ -163,7 +163,7 @@ def test_simulate_refuses_what_cannot_be_meant(words, text, code, plans):
 def test_a_cost_table_that_does_not_read_is_named(plans, tmp_path):
     path = costs(tmp_path, "speed=3")
     said = karez("simulate", plans / "mlp.plan", "--costs", path, code=DATA)
-    assert said.startswith(f"karez: {path}: costs: line 1, column 6: 'speed' is no cost; there are link, matmul_flops")
+    assert said.startswith(f"karez: {path}: costs: line 1, column 6: 'speed' is no cost; there are origin, link, rate, matmul_flops")
 
 
 LABELS = ("--integers", 10, "--input", "adam.lr=0.001")
