@@ -90,6 +90,40 @@ TEST(Sharing, PiecesOfOneLaunchAreKeptApartAsLaunchesAre) {
   EXPECT_NE(open.error().find("no tokens keep them apart"), std::string::npos) << open.error();
 }
 
+TEST(Sharing, WhatIsLeftOfACutStretchIsStillHeld) {
+  // ab holds both lines until b has read it; cd takes the first of them behind that, and y, which nobody keeps back, the second.
+  for (const bool kept : {true, false}) {
+    Sketch s;
+    ActorId a = s.actor("a"), b = s.actor("b"), c = s.actor("c"), d = s.actor("d"), guard = s.actor("guard", 0, 0, BodyKind::state);
+    ActorId before = s.actor("before0", 1);
+    s.start(before);
+    for (int i = 1; i < 8; ++i) {
+      ActorId next = s.actor(cat("before", i), 1);
+      s.edge(before, {next});
+      before = next;
+    }
+    ActorId y = s.actor("y", 1), z = s.actor("z", 1);
+    const View two(DType::f32, {32});
+    RegisterId ab = s.edge(a, {b}, 1, 128), cd = s.edge(c, {d}, 1, 64), yz = s.edge(y, {z}, 1, 64);
+    s.edge(before, {y});
+    s.edge(b, {c});
+    if (kept) s.edge(b, {y});
+    s.edge(guard, {a, d, z});
+    s.start(guard);
+    s.done(d), s.done(z);
+    s.call(a, "test.any", {}, {in_register(ab, two)});
+    s.call(b, "test.any", {in_register(ab, two)}, {});
+    s.call(c, "test.any", {}, {in_register(cd, line)});
+    s.call(d, "test.any", {in_register(cd, line)}, {});
+    s.call(y, "test.any", {}, {in_register(yz, line)});
+    s.call(z, "test.any", {in_register(yz, line)}, {});
+    s.plan.registers[cd].block = s.plan.registers[yz].block = s.plan.registers[ab].block;
+    s.plan.registers[yz].offset = 64;
+    if (kept) EXPECT_NO_THROW(verify(s.plan));
+    else EXPECT_NE(error_of([&] { verify(s.plan); }).find("share bytes 64 to 128"), std::string::npos);
+  }
+}
+
 TEST(Sharing, WhatIsAddedUpOverActsSharesNothing) {
   // x adds up in two acts what z takes in two, and so acts twice before z does; yz lies where xy was read by y.
   auto plan_with = [](int period) {
