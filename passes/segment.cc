@@ -1,32 +1,28 @@
 // segment: where actors are cut.
 #include "passes/segment.h"
 
-#include <cstdint>
+#include <algorithm>
 #include <map>
 #include <set>
 #include <tuple>
 
+#include "solve/group_reach.h"
+
 namespace karez::passes {
 namespace {
 
-// A set of segments; it grows with the highest one in it.
-struct Bits {
-  std::vector<std::uint64_t> words;
-
-  bool has(SegmentId s) const {
-    auto word = static_cast<std::size_t>(s.index) / 64;
-    return word < words.size() && (words[word] >> (s.index % 64) & 1);
+// By node: those whose results it takes, and those of its control edges.
+std::vector<std::vector<int>> waits_for(const Graph& graph) {
+  std::vector<std::vector<int>> made;
+  made.reserve(graph.nodes.size());
+  for (const Node& node : graph.nodes) {
+    std::vector<int>& from = made.emplace_back();
+    for (ValueId in : node.inputs) from.push_back(graph.value(in).producer.index);
+    for (NodeId before : node.after) from.push_back(before.index);
+    std::sort(from.begin(), from.end());
+    from.erase(std::unique(from.begin(), from.end()), from.end());
   }
-  void insert(SegmentId s) {
-    auto word = static_cast<std::size_t>(s.index) / 64;
-    if (word >= words.size()) words.resize(word + 1);
-    words[word] |= std::uint64_t{1} << (s.index % 64);
-  }
-};
-
-void merge(Bits& into, const Bits& from) {
-  if (into.words.size() < from.words.size()) into.words.resize(from.words.size());
-  for (std::size_t i = 0; i < from.words.size(); ++i) into.words[i] |= from.words[i];
+  return made;
 }
 
 // Numbers segments so that producers come before consumers; among the free ones, in the order of their first nodes.
@@ -59,6 +55,99 @@ void number_in_order(const Graph& graph, Segmented& made) {
     for (NodeId node : made.segments[s].nodes) made.of[node] = s;
 }
 
+class Cutter {
+ public:
+  Cutter(const Graph& graph, const Streams& stream_of)
+      : graph_(graph),
+        stream_of_(stream_of),
+        waits_for_(waits_for(graph)),
+        reach_(waits_for_),
+        feeds_transfer_(graph.nodes.size(), false),
+        waits_for_all_(graph.nodes.size(), false) {
+    for (NodeId n : graph.nodes.ids())
+      if (stream_of[n] != StreamKind::compute)
+        for (ValueId in : graph.node(n).inputs) feeds_transfer_[graph.value(in).producer] = true;
+    made_.of.resize(graph.nodes.size());
+  }
+
+  Segmented run() {
+    for (NodeId n : graph_.nodes.ids()) {
+      const bool waits = waits_for_all(n);
+      const SegmentId mine = stream_of_[n] == StreamKind::compute ? segment_of_compute(n, waits) : start(n);
+      reach_.put(n.index, mine.index);
+      if (stream_of_[n] != StreamKind::compute) reach_.close(mine.index);
+      made_.segments[mine].nodes.push_back(n);
+      made_.of[n] = mine;
+    }
+    number_in_order(graph_, made_);
+    return std::move(made_);
+  }
+
+ private:
+  struct Compute {
+    SegmentId open;           // the segment that may still grow
+    bool closing = false;     // it has fed another stream
+    bool in_updates = false;  // its last node is an update
+  };
+  struct Needs {
+    bool new_wait = false;  // for a transfer for which the open segment does not wait
+    bool cycle = false;     // something that comes behind the open segment
+  };
+
+  int mesh_of(NodeId n) const {
+    const Node& node = graph_.node(n);
+    return node.outputs.empty() ? 0 : graph_.value(node.outputs[0]).mesh;
+  }
+
+  SegmentId start(NodeId first) {
+    reach_.begin();
+    return made_.segments.add({stream_of_[first], {}, mesh_of(first)});
+  }
+
+  bool waits_for_all(NodeId n) {
+    if (graph_.node(n).acts > 1) return false;
+    const auto& before = waits_for_[n.index];
+    return waits_for_all_[n] =
+               std::any_of(before.begin(), before.end(), [&](int b) { return graph_.node(NodeId(b)).acts > 1 || waits_for_all_[NodeId(b)]; });
+  }
+
+  Needs needs(NodeId n, SegmentId open) const {
+    Needs found;
+    for (int before : waits_for_[n.index]) {
+      const SegmentId from = made_.of[NodeId(before)];
+      if (from == open) continue;
+      if (open.valid() && reach_.before(open.index, from.index)) found.cycle = true;
+      if (made_.segments[from].stream != StreamKind::comm) continue;  // sources act when the launch begins: nothing to wait for
+      if (!found.new_wait) found.new_wait = !open.valid() || !reach_.before(from.index, open.index);
+    }
+    return found;
+  }
+
+  SegmentId segment_of_compute(NodeId n, bool waits) {
+    auto& [open, closing, in_updates] = compute_[{mesh_of(n), graph_.node(n).acts, waits}];
+    const Needs found = needs(n, open);
+    const bool update = graph_.node(n).op->role == Role::update, run = in_updates && update && !found.cycle;
+    if (!open.valid() || found.cycle || (!run && (closing || found.new_wait))) {
+      if (open.valid()) reach_.close(open.index);
+      open = start(n), closing = false;
+    }
+    in_updates = update;
+    closing = closing || feeds_transfer_[n];
+    return open;
+  }
+
+  const Graph& graph_;
+  const Streams& stream_of_;
+  const std::vector<std::vector<int>> waits_for_;  // by node
+  solve::GroupReach reach_;
+  ById<NodeId, bool> feeds_transfer_;
+  ById<NodeId, bool> waits_for_all_;  // acts of micro-batches
+  // By placement (a stream for each: only transfers lead from one to another), by how often its nodes act (an actor acts as often as all of them),
+  // and whether they wait for all acts of micro-batches, which may need what else is done once before the first.
+  std::map<std::tuple<int, int, bool>, Compute> compute_;
+  Segmented made_;
+};
+
 }  // namespace
 
 int priority_of(const Graph& graph, const Segmented& cut, SegmentId segment) {
@@ -66,79 +155,6 @@ int priority_of(const Graph& graph, const Segmented& cut, SegmentId segment) {
   return graph.node(cut.segments[segment].nodes[0]).acts == 1 ? segment.index + 1 : 2 * all - segment.index;
 }
 
-Segmented segment(const Graph& graph, const Streams& stream_of) {
-  auto uses = uses_of(graph);
-  Segmented made;
-  made.of.resize(graph.nodes.size());
-  ById<SegmentId, Bits> before;      // which segments come before it
-  ById<SegmentId, bool> has_behind;  // whether it comes before any
-  struct Compute {
-    SegmentId open;           // the segment that may still grow
-    bool closing = false;     // it has fed another stream
-    bool in_updates = false;  // its last node is an update
-  };
-  // By placement (a stream for each: only transfers lead from one to another), by how often its nodes act (an actor acts as often as all of them),
-  // and whether they wait for all acts of micro-batches, which may need what else is done once before the first.
-  std::map<std::tuple<int, int, bool>, Compute> compute;
-  ById<NodeId, bool> waits_for_all(graph.nodes.size(), false);
-  auto start = [&](StreamKind stream, int mesh) {
-    before.emplace_back();
-    has_behind.push_back(false);
-    return made.segments.add({stream, {}, mesh});
-  };
-  for (NodeId n : graph.nodes.ids()) {
-    const Node& node = graph.node(n);
-    const int mesh = node.outputs.empty() ? 0 : graph.value(node.outputs[0]).mesh;
-    auto waits_for = [&](NodeId before) {
-      if (node.acts == 1 && (graph.node(before).acts > 1 || waits_for_all[before])) waits_for_all[n] = true;
-    };
-    for (ValueId in : node.inputs) waits_for(graph.value(in).producer);
-    for (NodeId control : node.after) waits_for(control);
-    auto& [open, closing, in_updates] = compute[{mesh, node.acts, waits_for_all[n]}];
-    std::set<SegmentId> sources;  // segments that this node needs
-    bool crosses = false, new_wait = false, cycle = false;
-    auto need = [&, &open = open](NodeId producer) {
-      SegmentId from = made.of[producer];
-      sources.insert(from);  // the open one too: a transfer, or the segment after a cut, comes behind it
-      if (from == open) return;
-      if (open.valid() && before[from].has(open)) cycle = true;
-      StreamKind stream = made.segments[from].stream;
-      if (stream == stream_of[n] || stream == StreamKind::host) return;  // sources act when the launch begins: nothing to wait for
-      crosses = true;
-      if (!open.valid() || !before[open].has(from)) new_wait = true;
-    };
-    for (ValueId in : node.inputs) need(graph.value(in).producer);
-    for (NodeId control : node.after) need(control);
-    SegmentId mine;
-    if (stream_of[n] != StreamKind::compute) {
-      mine = start(stream_of[n], mesh);
-    } else {
-      bool update = node.op->role == Role::update;
-      bool run = in_updates && update && !cycle;
-      bool cut = !open.valid() || cycle || (!run && (closing || (crosses && new_wait)));
-      if (cut) open = start(StreamKind::compute, mesh), closing = false;
-      mine = open;
-      in_updates = update;
-      for (ValueId out : node.outputs)
-        for (const Use& use : uses[out]) closing |= stream_of[use.node] != StreamKind::compute;
-    }
-    for (SegmentId from : sources) {
-      if (from == mine || before[mine].has(from)) continue;
-      has_behind[from] = true;
-      auto add = [&](SegmentId s) {
-        before[s].insert(from);
-        merge(before[s], before[from]);
-      };
-      add(mine);
-      if (!has_behind[mine]) continue;
-      for (SegmentId s : before.ids())  // and before all that come behind it already: several segments grow at a time
-        if (before[s].has(mine)) add(s);
-    }
-    made.segments[mine].nodes.push_back(n);
-    made.of[n] = mine;
-  }
-  number_in_order(graph, made);
-  return made;
-}
+Segmented segment(const Graph& graph, const Streams& stream_of) { return Cutter(graph, stream_of).run(); }
 
 }  // namespace karez::passes

@@ -13,12 +13,10 @@ CoverProgram::CoverProgram(std::vector<double> prices, std::span<const int> low)
     : count_(prices.size()),
       prices_(std::move(prices)),
       values_(low.begin(), low.end()),
-      factors_(count_ * count_, 0),
+      factors_(count_),
       costs_(prices_),
       slack_of_(count_, -1),
-      gain_(count_) {
-  for (std::size_t i = 0; i < count_; ++i) factors_[i * count_ + i] = 1;
-}
+      gain_(count_) {}
 
 CoverProgram::Outcome CoverProgram::solve(std::span<const CoverRow> rows, std::span<const int> low, std::span<const int> high, int most_pivots) {
   ray_.clear();
@@ -41,7 +39,9 @@ CoverProgram::Outcome CoverProgram::solve(std::span<const CoverRow> rows, std::s
 
     std::fill(gain_.begin(), gain_.end(), 0);
     auto gather = [&](int i, double factor) {
-      for (std::size_t k = 0; k < count_; ++k) gain_[k] += factor * factors_[i * count_ + k];
+      const std::vector<double>& mine = factors_[i];
+      if (mine.empty()) gain_[i] += factor;
+      for (std::size_t k = 0; k < mine.size(); ++k) gain_[k] += factor * mine[k];
     };
     if (row >= 0) {
       for (auto [i, factor] : rows[row].terms) gather(i, static_cast<double>(factor));
@@ -65,8 +65,9 @@ CoverProgram::Outcome CoverProgram::solve(std::span<const CoverRow> rows, std::s
     double by = 1 / gain_[enters];
     for (std::size_t k = 0; k < count_; ++k) gain_[k] = k == enters ? 1 : gain_[k] * by;
     for (std::size_t i = 0; i < count_; ++i) {
-      double* mine = &factors_[i * count_];
-      double old = mine[enters];
+      std::vector<double>& mine = factors_[i];
+      if (mine.empty() && i == enters) mine.resize(count_, 0), mine[i] = 1;
+      const double old = mine.empty() ? 0 : mine[enters];
       if (old == 0) continue;
       values_[i] += old * by * lacks;
       for (std::size_t k = 0; k < count_; ++k) mine[k] -= old * gain_[k];

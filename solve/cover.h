@@ -35,10 +35,11 @@ class CoverProgram {
                     std::span<const std::pair<int, double>> weights) const;
 
   std::size_t count_;
-  std::vector<double> prices_, values_, factors_;  // factors_: variable x slack
-  std::vector<double> costs_;                      // of raising a slack
-  std::vector<int> slack_of_;                      // row, or -1: a variable's own bound
-  std::vector<std::pair<int, double>> ray_;        // weights of rows that cannot hold together
+  std::vector<double> prices_, values_;
+  std::vector<std::vector<double>> factors_;  // by variable and slack; empty: one for its own, as in the beginning
+  std::vector<double> costs_;                 // of raising a slack
+  std::vector<int> slack_of_;                 // row, or -1: a variable's own bound
+  std::vector<std::pair<int, double>> ray_;   // weights of rows that cannot hold together
   std::vector<double> gain_;
 };
 

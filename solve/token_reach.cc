@@ -6,9 +6,6 @@
 #include "base/error.h"
 
 namespace karez::solve {
-namespace {
-constexpr int short_chain = 8, most_chains = 48;
-}
 
 TokenReach::TokenReach(int nodes, std::span<const TokenEdge> edges) : out_(static_cast<std::size_t>(nodes)), in_(out_.size()) {
   for (const TokenEdge& e : edges) {
@@ -19,7 +16,10 @@ TokenReach::TokenReach(int nodes, std::span<const TokenEdge> edges) : out_(stati
     in_[static_cast<std::size_t>(e.to)].push_back({e.from, e.tokens});
   }
   sort(nodes);
-  find_chains();
+  chains_ = long_chains(std::vector<int>(order_.rbegin(), order_.rend()), [&](int n, auto visit) {
+    for (const Step& s : out_[static_cast<std::size_t>(n)])
+      if (s.tokens == 0) visit(s.node);
+  });
   fill();
 }
 
@@ -37,41 +37,18 @@ void TokenReach::sort(int nodes) {
   for (std::size_t i = 0; i < order_.size(); ++i) rank_[static_cast<std::size_t>(order_[i])] = static_cast<int>(i);
 }
 
-// One after the other the way that meets most nodes of no chain yet, measured from its end.
-void TokenReach::find_chains() {
-  chain_.assign(out_.size(), -1), place_.assign(out_.size(), -1);
-  std::vector<int> ahead(out_.size()), next(out_.size());
-  for (; chains_ < most_chains && !order_.empty(); ++chains_) {
-    int first = order_.back();
-    for (auto at = order_.rbegin(); at != order_.rend(); ++at) {
-      const auto n = static_cast<std::size_t>(*at);
-      ahead[n] = 0, next[n] = -1;
-      for (const Step& s : out_[n])
-        if (s.tokens == 0 && ahead[static_cast<std::size_t>(s.node)] > ahead[n]) ahead[n] = ahead[static_cast<std::size_t>(s.node)], next[n] = s.node;
-      ahead[n] += chain_[n] < 0;
-      if (ahead[n] > ahead[static_cast<std::size_t>(first)]) first = *at;
-    }
-    const int most = ahead[static_cast<std::size_t>(first)];
-    if (most == 0 || (most < short_chain && chains_ > 0)) return;
-    length_.push_back(0);
-    for (int n = first; n >= 0; n = next[static_cast<std::size_t>(n)])
-      if (chain_[static_cast<std::size_t>(n)] < 0)
-        chain_[static_cast<std::size_t>(n)] = chains_, place_[static_cast<std::size_t>(n)] = length_.back()++;
-  }
-}
-
 void TokenReach::fill() {
-  const auto width = static_cast<std::size_t>(chains_);
+  const auto width = static_cast<std::size_t>(chains());
   before_.assign(out_.size() * width, -1);
-  for (std::size_t n = 0; n < out_.size(); ++n) behind_.insert(behind_.end(), length_.begin(), length_.end());
+  for (std::size_t n = 0; n < out_.size(); ++n) behind_.insert(behind_.end(), chains_.length.begin(), chains_.length.end());
   auto each = [&](int to, int from, std::vector<int>& into, const std::vector<int>& other, auto better) {
-    for (int c = 0; c < chains_; ++c) into[at(to, c)] = better(into[at(to, c)], other[at(from, c)]);
+    for (int c = 0; c < chains(); ++c) into[at(to, c)] = better(into[at(to, c)], other[at(from, c)]);
   };
   auto later = [](int a, int b) { return std::max(a, b); };
   auto sooner = [](int a, int b) { return std::min(a, b); };
   for (int n : order_) {
     const auto node = static_cast<std::size_t>(n);
-    if (chain_[node] >= 0) before_[at(n, chain_[node])] = behind_[at(n, chain_[node])] = place_[node];
+    if (const int chain = chains_.chain[node]; chain >= 0) before_[at(n, chain)] = behind_[at(n, chain)] = chains_.place[node];
   }
   for (int n : order_)
     for (const Step& s : in_[static_cast<std::size_t>(n)])
@@ -88,18 +65,15 @@ void TokenReach::fill() {
 
 // From a node beside all chains forward, until they are met.
 bool TokenReach::reaches(int from, int to, int tokens) const {
-  auto behind = [&](int node, int left) {
-    const int chain = chain_[static_cast<std::size_t>(node)];
-    return (left == 0 ? before_ : next_before_)[at(to, chain)] >= place_[static_cast<std::size_t>(node)];
-  };
-  if (chain_[static_cast<std::size_t>(from)] >= 0) return behind(from, tokens);
+  auto behind = [&](int node, int left) { return (left == 0 ? before_ : next_before_)[at(to, chain_of(node))] >= place_of(node); };
+  if (chain_of(from) >= 0) return behind(from, tokens);
   std::vector<std::pair<int, int>> seen = {{from, tokens}};
   for (std::size_t i = 0; i < seen.size(); ++i)
     for (const Step& s : out_[static_cast<std::size_t>(seen[i].first)]) {
       const std::pair open(s.node, seen[i].second - s.tokens);
       if (open.second < 0) continue;
       if (s.node == to) return true;
-      if (chain_[static_cast<std::size_t>(s.node)] >= 0) {
+      if (chain_of(s.node) >= 0) {
         if (behind(s.node, open.second)) return true;
       } else if (std::find(seen.begin(), seen.end(), open) == seen.end()) {
         seen.push_back(open);

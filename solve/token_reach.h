@@ -4,6 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "solve/chains.h"
+
 namespace karez::solve {
 
 // `to` begins its act k + tokens when act k of `from` is over, and not before.
@@ -29,10 +31,10 @@ class TokenReach {
   bool next(int from, int to) const { return from == to || reaches(from, to, 1); }
 
   int rank(int node) const { return rank_[static_cast<std::size_t>(node)]; }  // larger than of all that come before it
-  int chains() const { return chains_; }
-  int length(int chain) const { return length_[static_cast<std::size_t>(chain)]; }
-  int chain_of(int node) const { return chain_[static_cast<std::size_t>(node)]; }  // -1: on none
-  int place_of(int node) const { return place_[static_cast<std::size_t>(node)]; }
+  int chains() const { return chains_.count(); }
+  int length(int chain) const { return chains_.length[static_cast<std::size_t>(chain)]; }
+  int chain_of(int node) const { return chains_.chain[static_cast<std::size_t>(node)]; }  // -1: on none
+  int place_of(int node) const { return chains_.place[static_cast<std::size_t>(node)]; }
   // The last place of the chain that comes before the node, or is it; -1: none.
   int last_before(int node, int chain) const { return before_[at(node, chain)]; }
   // The first place of the chain that comes behind the node, or is it; the chain's length: none. In the next act at the latest: `next_behind`.
@@ -44,18 +46,15 @@ class TokenReach {
     int node, tokens;
   };
   std::size_t at(int node, int chain) const {
-    return static_cast<std::size_t>(node) * static_cast<std::size_t>(chains_) + static_cast<std::size_t>(chain);
+    return static_cast<std::size_t>(node) * static_cast<std::size_t>(chains()) + static_cast<std::size_t>(chain);
   }
   void sort(int nodes);
-  void find_chains();
   void fill();
   bool reaches(int from, int to, int tokens) const;
 
   std::vector<std::vector<Step>> out_, in_;
   std::vector<int> order_, rank_;  // producers first
-  int chains_ = 0;
-  std::vector<int> length_;                                       // by chain
-  std::vector<int> chain_, place_;                                // by node
+  Chains chains_;
   std::vector<int> before_, next_before_, behind_, next_behind_;  // by node and chain
 };
 
