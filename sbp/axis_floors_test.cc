@@ -37,6 +37,17 @@ TEST(AxisFloors, WhatFollowsFromTheWholeIsFree) {
   EXPECT_EQ(floors.seconds(0, S(1), AxisFloors::none), 0);
 }
 
+// The whole is a maximum's summand as it stands; for a sum most members hold zeros.
+TEST(AxisFloors, EachKindOfPartialIsAnEntryOfItsOwn) {
+  AxisFloors floors({DType::f32, {8}}, Mesh::parse("a=2"), costs_of(1, 1, 1));
+  auto to = [&](Sbp from, Reduce reduce) { return floors.seconds(0, from, floors.with(AxisFloors::none, P(reduce))); };
+  EXPECT_EQ(to(B(), Reduce::max), 0);
+  EXPECT_EQ(to(B(), Reduce::min), 0);
+  EXPECT_EQ(to(B(), Reduce::sum), 32);
+  EXPECT_EQ(to(P(Reduce::max), Reduce::max), 0);
+  EXPECT_GT(to(P(Reduce::max), Reduce::min), 0);
+}
+
 // One axis cannot change a dimension that a later one splits too: then that axis leaves more.
 TEST(AxisFloors, ALaterAxisDoesNotSplitWhatTheStepChanges) {
   AxisFloors floors({DType::f32, {8}}, Mesh::parse("a=2,b=2"), costs_of(1, 1, 1e30));

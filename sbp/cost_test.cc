@@ -105,6 +105,13 @@ TEST(CostTable, SetsAreOfInstructionsAndThreads) {
   EXPECT_TRUE(own.on(2, 1).sets.empty());
   EXPECT_EQ(own.on(1, 1).rates[0], 0) << "not known";
   EXPECT_EQ(costs.on("avx2").on(4, 1).rates[square], 1e11);
+  CostTable wider = own;
+  wider.sets.push_back({"avx512", 16, {}});
+  wider.sets.back().rates[square] = 9e11;
+  EXPECT_NEAR(wider.on(2, 1).rates[square], std::sqrt(6.0) * 1e11, 1) << "between those that are nearest";
+  EXPECT_NEAR(wider.on(8, 1).rates[square], std::sqrt(27.0) * 1e11, 1);
+  wider.sets[0].rates[square] = 0;
+  EXPECT_EQ(wider.on(2, 1).rates[square], 3e11) << "the only one that is known";
   EXPECT_EQ(costs.on("neon").on(1, 1), table()) << "coarse rates alone";
   EXPECT_EQ(table().on(3, 1), table());
 }
@@ -136,13 +143,17 @@ TEST(CostTable, RatesSetsAndTheirOriginReadBack) {
 
 TEST(CostTable, BadRatesAreRefused) {
   for (auto text : {"rate matmul.cube=1", "rate matmul.square=0", "rate matmul.square=-1", "rate matmul.square=inf", "rate avx2 team 0 matmul.thin=1",
-                    "rate avx2 team 1025 matmul.thin=1", "rate matmul.thin=1 rate matmul.thin=1", "rate avx2 team 1", "origin here",
-                    "rate a team 1 matmul.thin=1 rate a team 1 matmul.thin=2"})
+                    "rate avx2 team 1025 matmul.thin=1", "rate avx2 team 4294967297 matmul.thin=1", "rate matmul.thin=1 rate matmul.thin=1",
+                    "rate avx2 team 1", "origin here", "rate a team 1 matmul.thin=1 rate a team 1 matmul.thin=2"})
     EXPECT_THROW(CostTable::parse(text), Error) << text;
   CostTable twice = table();
   twice.sets = {{"avx2", 1, {}}, {"avx2", 1, {}}};
   EXPECT_THROW(twice.check(), Error);
   twice.sets = {{"avx2", 0, {}}};
+  EXPECT_THROW(twice.check(), Error);
+  twice.sets = {{"avx2", 1, {}}};
+  twice.check();
+  twice.sets[0].rates[2] = -1;
   EXPECT_THROW(twice.check(), Error);
   CostTable wrong = table();
   wrong.rates[2] = -1;

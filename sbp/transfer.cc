@@ -103,7 +103,6 @@ std::vector<Layout> layouts_without_partial(const TensorType& type, const Mesh& 
     }
     out = std::move(longer);
   }
-  std::erase_if(out, [&](const Layout& layout) { return !is_valid(type, mesh, layout); });
   return out;
 }
 

@@ -350,9 +350,11 @@ TEST(Transition, AnAllReduceGoesTheCheapestWay) {
   using Way = std::pair<std::string, double>;
   EXPECT_EQ(way("a=2", 4, costs), (Way{"flat", 10 + 16 + 2 * 16 / 2}));
   EXPECT_EQ(way("a=2", 6, costs), (Way{"direct", 20 + 24 + 24 / 2}));
+  EXPECT_EQ(way("a=2", 5, costs), (Way{"flat", 10 + 20 + 2 * 20 / 2}));  // in two ranges: 20 + 20 + 2 * 12 / 2, the longer is 3 of the 5
   EXPECT_EQ(way("a=4", 4, costs), (Way{"direct", 6 * 10 + 12 + 3 * 4 + 4 * 4 / 2}));
   EXPECT_EQ(way("a=8", 8, costs).first, "direct");
   EXPECT_EQ(way("a=9", 9, costs), (Way{"ring", 16 * 10 + 32 + 8 * 4 + 36 / 2}));
+  EXPECT_EQ(way("a=12", 12, costs), (Way{"ring", 22 * 10 + 44 + 11 * 4 + 48 / 2}));
   EXPECT_EQ(way("a=16", 16, costs), (Way{"recursive", 8 * 10 + 60 + 15 * 4 + 64 / 2}));
   TensorType type{DType::f32, {4, 5}};  // two rows a group: 40 bytes
   EXPECT_EQ(all_reduce_of(type, Mesh::parse("a=2,b=2"), {1, Move::all_reduce, {S(0), P()}, {S(0), B()}}, costs), AllReduce::direct);

@@ -148,6 +148,9 @@ TEST(TransitionTree, ATableRemembersTheSameTrees) {
     }
   }
   TransitionTable table({DType::f32, {8}}, Mesh::parse("a=2"), CostTable{});
+  const int whole = table.with(0, table.number({B()})), both = table.with(whole, table.number({S(0)}));
+  EXPECT_EQ(table.with(both, table.number({B()})), both) << "it is wanted already";
+  EXPECT_EQ(table.with(table.with(0, table.number({S(0)})), table.number({B()})), both) << "in another order";
   EXPECT_THROW(table.number({S(1)}), Error);
   EXPECT_THROW(table.number({S(1)}), Error);  // nothing of it stayed
 }
@@ -204,6 +207,18 @@ TEST(TransitionTree, OnePartialBecomesAnotherByWayOfASplit) {
   Mesh mesh = Mesh::parse("a=2");
   TransitionTree tree = transition_tree({DType::f32, {8}}, mesh, {P()}, {{P(Reduce::max)}}, CostTable{});
   EXPECT_EQ(show(tree), "reduce_scatter@0 (P(sum))->(S(0)); to_partial@0 (S(0))->(P(max))");
+}
+
+TEST(TransitionTree, MoreThanSixteenTargetsAreRefused) {
+  Mesh mesh = Mesh::parse("a=2,b=2");
+  std::vector<Layout> targets;
+  for (Sbp a : {S(0), S(1), S(2), S(3), B()})
+    for (Sbp b : {S(0), S(1), S(2), B()})
+      if (targets.size() < 17) targets.push_back({a, b});
+  try {
+    transition_tree({DType::f32, {4, 4, 4, 4}}, mesh, {P(), P()}, targets, CostTable{});
+    FAIL();
+  } catch (const Error& error) { EXPECT_STREQ(error.what(), "transition: 17 different targets; trees are exact up to 16"); }
 }
 
 TEST(TransitionTree, BadLayoutsAreRefused) {

@@ -37,12 +37,6 @@ LowerBound::LowerBound(const MinSumProblem& problem, int passes, std::size_t che
   if (bound_ < inf) rounded_ = round_choice(plan_, r_, !ascending);
 }
 
-std::size_t LowerBound::cells() const {
-  std::size_t cells = 0;
-  for (const Sheet& sheet : plan_.graph.sheets) cells += sheet.cells().size();
-  return cells;
-}
-
 std::optional<MinSumResult> eliminated(const MinSumProblem& problem, std::size_t table_cells) {
   CostGraph graph = cost_graph(problem);
   auto plan = plan_exact(graph, static_cast<double>(table_cells));

@@ -20,7 +20,6 @@ class LowerBound {
   double rounding() const { return slack_; }                             // of sums over the whole problem
   Marks within(double excess) const { return states_within(plan_, r_, excess); }
   const std::vector<int>& rounded() const { return rounded_; }  // a choice that follows the bound; may be forbidden
-  std::size_t cells() const;                                    // distinct ones
 
  private:
   Elimination plan_;

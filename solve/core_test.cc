@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 #include <random>
 
@@ -59,6 +60,84 @@ TEST(Core, BoundsAndProofsHoldWhereverItEnds) {
   EXPECT_GT(proven, 30);
   EXPECT_GT(open, 100);
   EXPECT_GT(raised, 50);
+}
+
+// Random tables over pairs that close circles.
+MinSumProblem circles(std::mt19937& random, int variables) {
+  MinSumProblem p{.domain = std::vector<int>(static_cast<std::size_t>(variables), 3), .factors = {}};
+  for (int v = 0; v < variables; ++v)
+    for (int w = v + 1; w < variables; ++w) {
+      std::vector<double> cost;
+      for (int c = 0; c < 9; ++c) cost.push_back(static_cast<double>(random() % 1000));
+      p.factors.push_back(factor({v, w}, cost));
+    }
+  return p;
+}
+
+// On a chain the bound is exact but for rounding, and rounding does not lift it above a choice.
+TEST(Core, NoRoundingLiftsTheBound) {
+  for (int seed = 0; seed < 500; ++seed) {
+    std::mt19937 random(seed);
+    const double sign = seed % 2 == 0 ? 1 : -1;
+    MinSumProblem p{.domain = std::vector<int>(6, 3), .factors = {}};
+    for (int v = 0; v + 1 < 6; ++v) {
+      std::vector<double> cost;
+      for (int c = 0; c < 9; ++c) cost.push_back(sign * std::ldexp(static_cast<double>(random()), -32));
+      p.factors.push_back(factor({v, v + 1}, cost));
+    }
+    const double best = best_among(p, Marks(6, std::vector<char>(3, 1))).cost;
+    const LowerBound least(p, 2, 0);
+    ASSERT_LE(least.bound(), best) << "seed " << seed;
+    ASSERT_GE(least.bound(), best - 1e-10) << "seed " << seed;
+  }
+}
+
+TEST(Core, PassesGoOnWhileTheyHelp) {
+  int more = 0, beyond = 0;
+  for (int seed = 0; seed < 100; ++seed) {
+    std::mt19937 random(seed);
+    const MinSumProblem p = circles(random, 7);
+    const double one = LowerBound(p, 1, 0).bound(), six = LowerBound(p, 6, 0).bound(), sixty = LowerBound(p, 60, 0).bound();
+    const double wanted = LowerBound(p, 6, 0, sixty).bound();
+    ASSERT_LE(one, six + 1e-9);
+    ASSERT_LE(six, wanted + 1e-9) << "with something to reach no fewer passes are made";
+    more += sixty > six + 1e-6;
+    beyond += wanted > six + 1e-6;
+  }
+  EXPECT_GT(more, 90);
+  EXPECT_GT(beyond, 90);
+}
+
+// Who has found something but has not seen all proves nothing; what is chosen stands among what may be chosen.
+TEST(Core, WhatIsNotSeenWholeProvesNothing) {
+  int better = 0;
+  for (int seed = 0; seed < 500; ++seed) {
+    SCOPED_TRACE(cat("seed ", seed));
+    std::mt19937 random(seed);
+    const MinSumProblem p = circles(random, 5);
+    const LowerBound least(p, 1, 0);
+    std::vector<int> choice(5, 0);
+    double cost = cost_of(p, choice);
+    const double before = cost;
+    const CoreResult result = search_core(
+        least,
+        [&](const Marks& keep) -> std::optional<Found> {
+          Found some{std::vector<int>(5), 0, false};
+          for (std::size_t v = 0; v < 5; ++v) {
+            EXPECT_TRUE(keep[v][static_cast<std::size_t>(choice[v])]) << "what is chosen";
+            while (!keep[v][static_cast<std::size_t>(some.choice[v] = static_cast<int>(random() % 3))]) continue;
+          }
+          some.cost = cost_of(p, some.choice);
+          return some;
+        },
+        choice, cost);
+    ASSERT_FALSE(result.optimal);
+    ASSERT_EQ(result.bound, least.bound());
+    ASSERT_EQ(cost, cost_of(p, choice));
+    ASSERT_EQ(result.better, cost < before);
+    better += result.better;
+  }
+  EXPECT_GT(better, 50);
 }
 
 }  // namespace

@@ -123,6 +123,35 @@ TEST(DualBound, IsExactOnAChainAfterOnePassAndRoundsToItsOptimum) {
   pass(plan, r, false);
   EXPECT_NEAR(r.bound, best, 1e-9);
   EXPECT_NEAR(cost_of(problem, round_choice(plan, r, true)), best, 1e-9);
+  // Of the variable that the pass came to last all is known, of the others no less than of the best choice; whole numbers are exact.
+  for (double excess : {0.0, 100.0, 500.0}) {
+    const Marks keep = states_within(plan, r, excess);
+    std::vector<double> first(3, inf);
+    for_each_choice(problem.domain, [&](const std::vector<int>& choice) {
+      const double cost = cost_of(problem, choice);
+      first[choice[0]] = std::min(first[choice[0]], cost);
+      for (std::size_t v = 0; cost <= best + excess && v < choice.size(); ++v) ASSERT_TRUE(keep[v][choice[v]]) << v << " at " << excess;
+    });
+    for (std::size_t s = 0; s < 3; ++s) EXPECT_EQ(keep[0][s] != 0, first[s] <= best + excess) << s << " at " << excess;
+  }
+  Elimination gone = plan_elimination(cost_graph(problem), Next::smallest, 1000, 1000);
+  ASSERT_TRUE(gone.left.empty());
+  fill(gone);
+  const Marks keep = states_within(gone, reweighting(gone), 0);
+  for_each_choice(problem.domain, [&](const std::vector<int>& choice) {
+    for (std::size_t v = 0; cost_of(problem, choice) == best && v < choice.size(); ++v) EXPECT_TRUE(keep[v][choice[v]]) << v;
+  });
+}
+
+TEST(DualBound, IsInfiniteWhereEverythingIsForbidden) {
+  for (bool ascending : {false, true}) {
+    MinSumProblem problem{.domain = {2, 2, 2, 2}, .factors = {factor({1}, {0, inf}), factor({1, 2}, {inf, inf, 0, 0})}};
+    for (int v = 0; v < 3; ++v) problem.factors.push_back(factor({v, v + 1}, {1, 2, 3, 4}));
+    const Elimination plan = plan_elimination(cost_graph(problem), Next::smallest, 0, -1);
+    Reweighting r = reweighting(plan);
+    pass(plan, r, ascending);
+    EXPECT_EQ(r.bound, inf);
+  }
 }
 
 }  // namespace

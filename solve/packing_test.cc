@@ -326,6 +326,25 @@ TEST(Packing, WithoutASearchIsNoWorseThanFirstFit) {
   EXPECT_GE(better, 5);
 }
 
+TEST(Packing, WithoutASearchGapsThatFitExactlyAreTaken) {
+  const std::vector<Interval> blocks{{5, 8, 6}, {0, 4, 6}, {2, 6, 6}};
+  EXPECT_EQ(pack(blocks, {.search_work = 0}).peak, brute_force(blocks_of(blocks), conflicts_of(blocks)));
+}
+
+TEST(Packing, WithoutASearchTheBoundIsWhatLivesAtOnce) {
+  for (int seed = 0; seed < 100; ++seed) {
+    std::mt19937 random(seed);
+    const auto blocks = random_intervals(random, 12, 10, 50, false);
+    long most = 0;
+    for (long t = 0; t < 20; ++t) {
+      long live = 0;
+      for (const Interval& b : blocks) live += b.begin <= t && t < b.end ? b.size : 0;
+      most = std::max(most, live);
+    }
+    EXPECT_EQ(pack(blocks, {.search_work = 0}).lower_bound, most) << "seed " << seed;
+  }
+}
+
 TEST(Packing, ProvesThatACapacityCannotHold) {  // three stairs: each two blocks fit into 4 bytes, but not all together
   const std::vector<Block> blocks{{3}, {2}, {2}, {2}, {1}};
   const Pairs ring{{0, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 0}};

@@ -283,11 +283,13 @@ TEST(Slots, WhatDoesNotFitIsSaid) {
   EXPECT_THAT(failure([](auto& p) { p.registers[0].least = 0; }), HasSubstr("may have 0 to 3 slots"));
   EXPECT_THAT(failure([](auto& p) { p.registers[0].most = 40'000; }), HasSubstr("may have 1 to 40000 slots: at least 1, at most 32767"));
   EXPECT_THAT(failure([](auto& p) { p.registers[0].filled = 4; }), HasSubstr("begins with 4 of 3 slots full"));
+  EXPECT_THAT(failure([](auto& p) { p.registers[0].filled = -1; }), HasSubstr("begins with -1 of 3 slots full"));
   EXPECT_THAT(failure([](auto& p) { p.streams = {{{0, 0}, {}}}; }), HasSubstr("stream 0 has actor 0 twice"));
   EXPECT_THAT(failure([](auto& p) { p.streams = {{{7}, {}}}; }), HasSubstr("stream 0 has actor 7 of 2"));
   EXPECT_THAT(failure([](auto& p) { p.streams = {{{0}, {{1, 0}, {1, 1}}}}; }), HasSubstr("both actors and an order"));
   EXPECT_THAT(failure([](auto& p) { p.streams = {{{}, {{1, 0}}}}; }), HasSubstr("orders 1 acts of actor 1, which acts 2 times a launch"));
   EXPECT_THAT(failure([](auto& p) { p.streams = {{{}, {{1, 0}, {1, 0}}}}; }), HasSubstr("orders act 0 of actor 1 after act 0"));
+  EXPECT_THAT(failure([](auto& p) { p.streams = {{{}, {{1, 0}, {1, 2}}}}; }), HasSubstr("orders act 2 of actor 1 after act 0"));
   EXPECT_THAT(failure([](auto& p) { p.streams = {{{}, {{3, 0}}}}; }), HasSubstr("orders actor 3 of 2"));
   EXPECT_EQ(failure_of([&] { cheapest_slots(good, -1); }), "user: slots: an interval of -1.0 seconds");
   EXPECT_EQ(failure_of([&] { interval_of(good, std::vector{1, 1}); }), "user: slots: 2 numbers of slots for 1 registers");

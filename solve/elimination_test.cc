@@ -1,0 +1,92 @@
+// Eliminations: what a step makes is its own, the smaller plan is taken, and what is stored is counted.
+#include "solve/elimination.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "solve/core.h"
+
+namespace karez::solve {
+namespace {
+
+std::vector<double> random_cells(std::mt19937& random, int count) {
+  std::vector<double> cells;
+  for (; count > 0; --count) cells.push_back(static_cast<double>(random() % 1000));
+  return cells;
+}
+
+// Variables 2 and 3 have the same tables, but the one by (0, 1) and the other by (1, 0): what becomes of one is what becomes of the other, turned.
+TEST(Elimination, WhatIsTurnedIsNotTheSame) {
+  for (unsigned seed = 0; seed < 50; ++seed) {
+    std::mt19937 random(seed);
+    const auto a = factor({2, 0}, random_cells(random, 12)), b = factor({2, 1}, random_cells(random, 12));
+    const MinSumProblem problem{.domain = {3, 3, 4, 4}, .factors = {a, b, {{3, 1}, a.cells}, {{3, 0}, b.cells}}};
+    double best = 1e9;
+    std::vector<int> choice(4);
+    for (choice[0] = 0; choice[0] < 3; ++choice[0])
+      for (choice[1] = 0; choice[1] < 3; ++choice[1])
+        for (choice[2] = 0; choice[2] < 4; ++choice[2])
+          for (choice[3] = 0; choice[3] < 4; ++choice[3]) best = std::min(best, cost_of(problem, choice));
+    Elimination plan = plan_elimination(cost_graph(problem), Next::smallest, 1e6, 1e6);
+    fill(plan);
+    ASSERT_EQ(constant_of(plan), best) << "seed " << seed;
+  }
+}
+
+// A circle of tables with a hub: variables differ in states, so that the rules differ.
+MinSumProblem wheel(std::mt19937& random, int rim) {
+  MinSumProblem problem;
+  for (int v = 0; v < rim; ++v) problem.domain.push_back(2 + static_cast<int>(random() % 5));
+  for (int v = 0; v < rim; ++v) {
+    const int next = (v + 1) % rim, across = static_cast<int>(random() % static_cast<unsigned>(rim));
+    problem.factors.push_back(factor({v, next}, random_cells(random, problem.domain[v] * problem.domain[next])));
+    if (across != v) problem.factors.push_back(factor({v, across}, random_cells(random, problem.domain[v] * problem.domain[across])));
+  }
+  return problem;
+}
+
+TEST(Elimination, CountsWhatItStoresAndVisitsAndStopsThere) {
+  int stopped = 0;
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    std::mt19937 random(seed);
+    const MinSumProblem problem = wheel(random, 6);
+    for (Next next : {Next::smallest, Next::fewest_links})
+      for (double most : {50.0, 1e6}) {
+        const Elimination plan = plan_elimination(cost_graph(problem), next, 1e6, most);
+        double stored = 0, work = 0, last = 0;
+        for (const EliminationStep& step : plan.steps) {
+          last = 1;
+          for (int w : plan.graph.tables[static_cast<std::size_t>(step.out)].scope) last *= problem.domain[static_cast<std::size_t>(w)];
+          stored += last, work += last * problem.domain[static_cast<std::size_t>(step.variable)];
+        }
+        ASSERT_EQ(plan.stored, stored) << "seed " << seed;  // every table is of its own, and tells all states apart
+        ASSERT_EQ(plan.work, work) << "seed " << seed;
+        ASSERT_LE(stored - last, most);
+        stopped += !plan.left.empty();
+      }
+  }
+  EXPECT_GT(stopped, 50);
+}
+
+TEST(Elimination, TheRuleThatVisitsFewerCellsIsTaken) {
+  int differ = 0;
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    std::mt19937 random(seed);
+    const CostGraph graph = cost_graph(wheel(random, 9));
+    const Elimination smallest = plan_elimination(graph, Next::smallest, 1e9, 1e9), links = plan_elimination(graph, Next::fewest_links, 1e9, 1e9);
+    const auto taken = plan_exact(graph, 1e9);
+    ASSERT_TRUE(taken);
+    if (links.stored > smallest.stored) {  // of what stores more nobody asks further
+      ASSERT_EQ(taken->work, smallest.work) << "seed " << seed;
+      continue;
+    }
+    ASSERT_EQ(taken->work, std::min(smallest.work, links.work)) << "seed " << seed;
+    differ += smallest.work != links.work;
+  }
+  EXPECT_GT(differ, 20);
+}
+
+}  // namespace
+}  // namespace karez::solve
