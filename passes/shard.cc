@@ -75,20 +75,18 @@ std::vector<NodeChoice> choices_of(const Graph& graph, NodeId id, const CostTabl
       if (variable.name == name && variable.stored) fixed[0] = variable.stored;
   }
   std::vector<NodeChoice> choices;
-  std::set<Layout> legal;
   std::size_t wrong = fixed.size();
   std::vector<NodeChoice> all = all_choices(graph, id);
   for (NodeChoice& choice : all) {
     bool fits = true;
     for (std::size_t o = 0; o < fixed.size(); ++o)
       if (fixed[o] && *fixed[o] != choice.out(o)) fits = false, wrong = std::min(wrong, o);
-    if (wrong < fixed.size()) legal.insert(choice.out(wrong));
     if (!fits) continue;
     choice.seconds = node.acts * seconds_of(graph, id, choice, costs);
     choices.push_back(choice);
   }
   if (choices.empty()) {
-    legal.clear();
+    std::set<Layout> legal;
     std::size_t o = std::min(wrong, fixed.size() - 1);
     for (const NodeChoice& choice : all) legal.insert(choice.out(o));
     fail(ErrorKind::layout, describe(graph, id), " cannot give ", print(graph.type(node.outputs[o])), " the layout ",

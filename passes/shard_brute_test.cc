@@ -12,6 +12,7 @@
 #include <set>
 
 #include "passes/shard_search.h"
+#include "passes/test_fixed_to.h"
 #include "passes/test_programs.h"
 #include "sbp/transition.h"
 
@@ -349,6 +350,35 @@ void expect_law_5(const std::vector<const char*>& meshes, int graphs, std::size_
 
 TEST(ShardLaw5, OnOneAxisTheChoiceIsTheBestOfAll) { expect_law_5({"a=2", "a=3", "a=4"}, 200, 7); }
 TEST(ShardLaw5, OnTwoAxesTheChoiceIsTheBestOfAll) { expect_law_5({"a=2,b=2"}, 100, 4); }
+
+// The search's tables, read for choices of chance.
+TEST(ShardLaw5, TablesHoldTheTruePriceOfEveryChoice) {
+  const std::uint64_t seed = base_seed();
+  std::printf("KAREZ_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  for (int tried = 0; tried < 60; ++tried) {
+    Random random(seed * 104729 + static_cast<std::uint64_t>(tried));
+    const Mesh mesh = Mesh::parse(pick(random, 2) ? "a=2,b=2" : "a=4");
+    const Graph graph = random_graph(random, mesh, 5 + pick(random, 6));
+    const CostTable costs = random_costs(random);
+    BruteForce brute(graph, costs);
+    if (brute.count() == 0) continue;
+    Choices choices;
+    for (NodeId n : graph.nodes.ids()) choices.push_back(choices_of(graph, n, costs));
+    TreePrices prices(costs);
+    const LayoutProblem free = layout_problem(graph, choices, prices, Crowds::free), dear = layout_problem(graph, choices, prices, Crowds::forbidden);
+    for (int round = 0; round < 20; ++round) {
+      const auto chosen = brute.any(random);
+      ById<NodeId, int> numbers;
+      for (NodeId n : chosen.ids()) numbers.push_back(static_cast<int>(chosen[n]));
+      const double exact = brute.price(chosen), rounding = 1e-9 * exact + 1e-18;
+      const std::string what = cat("seed ", seed, ", case ", tried, " on ", print(mesh), "\n", print(graph), costs.print());
+      ASSERT_NEAR(price(graph, choices, numbers, prices), exact, rounding) << what;
+      ASSERT_LE(fixed_to(free, choices, numbers), exact + rounding) << what;
+      ASSERT_GE(fixed_to(dear, choices, numbers), exact - rounding) << what;
+      if (free.crowds == 0) { ASSERT_NEAR(fixed_to(free, choices, numbers), exact, rounding) << what; }
+    }
+  }
+}
 
 // With tables too small for these programs, so that all of the search takes part.
 TEST(ShardLaw5, OnTwoAxesTheSearchIsSoundAndNearlyAlwaysFindsTheBest) {

@@ -12,8 +12,7 @@
 namespace karez::passes {
 namespace {
 
-constexpr std::size_t most_cells = 1 << 12;  // of the table of one value; a chain stands for a larger one
-constexpr std::size_t most_targets = 12;     // consumers that one table may hold: sets of targets grow with 2 to the number
+constexpr std::size_t most_cells = 1 << 12;  // of the table of one value, and so at most 12 consumers; a chain stands for a larger one
 
 class Tables {
  public:
@@ -59,7 +58,7 @@ class Tables {
     }
     if (members.empty()) {
       problem.constant += seconds(from, set);
-    } else if (cells <= most_cells && members.size() <= most_targets) {
+    } else if (cells <= most_cells) {
       add_factor(members, from, set);
     } else if (from >= 0) {
       add_each(members, from, set);

@@ -11,8 +11,7 @@
 #include "passes/box.h"
 #include "passes/pipeline.h"
 #include "passes/shard_programs.h"
-#include "passes/shard_tables.h"
-#include "solve/core.h"
+#include "passes/test_fixed_to.h"
 
 namespace karez::passes {
 namespace {
@@ -214,25 +213,6 @@ TEST(Shard, AValueWithTwelveConsumersIsPlannedInAChain) {
   EXPECT_LT(c.cost, price(p.graph, choices, ById<NodeId, int>(choices.size(), 0), prices));
 }
 
-// What the problem costs with every node's choice fixed: the sets along its chains follow.
-double fixed_to(const LayoutProblem& problem, const Choices& choices, const ById<NodeId, int>& chosen) {
-  std::vector<int> state(problem.sum.domain.size(), 0);
-  for (NodeId n : choices.ids()) state[static_cast<std::size_t>(problem.variable[n])] = chosen[n];
-  for (const solve::Factor& link : problem.sum.factors) {
-    if (link.cells->follows.empty()) continue;
-    std::size_t at = 0;
-    for (std::size_t a = 0; a + 1 < link.scope.size(); ++a) {
-      const auto v = static_cast<std::size_t>(link.scope[a]);
-      const auto& of = link.cells->classes[a];
-      const int classes = of.empty() ? problem.sum.domain[v] : 1 + *std::max_element(of.begin(), of.end());
-      at = at * static_cast<std::size_t>(classes) + static_cast<std::size_t>(of.empty() ? state[v] : of[static_cast<std::size_t>(state[v])]);
-    }
-    if (link.cells->follows[at] < 0) return INFINITY;
-    state[static_cast<std::size_t>(link.scope.back())] = link.cells->follows[at];
-  }
-  return solve::cost_of(problem.sum, state) + problem.constant;
-}
-
 // What several consumers want of one product.
 void add_consumers_of_one(Program& p, int count, const Shape& batch = {}) {
   auto shape = [&](std::int64_t rows, std::int64_t columns) {
@@ -242,6 +222,41 @@ void add_consumers_of_one(Program& p, int count, const Shape& batch = {}) {
   };
   ValueId h = build::matmul(p.b, p.input("x", shape(256, 512)), p.weight("w", shape(512, 512)));
   for (int k = 0; k < count; ++k) p.graph.outputs.push_back({cat("y", k), build::matmul(p.b, h, p.weight(cat("w", k), shape(512, 128)))});
+}
+
+// The program as it is in each of so many micro-batches.
+Graph repeated(Graph graph, std::int64_t times) {
+  for (NodeId n : graph.nodes.ids()) graph.nodes[n].acts = static_cast<int>(times);
+  return graph;
+}
+
+// What is made more often is paid as often: by the pricer, and in the tables and chains of the search.
+TEST(Shard, EveryActIsPaid) {
+  struct Case {
+    const char* mesh;
+    int consumers;
+    Shape batch;
+  };
+  for (const Case& one : {Case{"model=4", 8, {}}, Case{"a=2,b=2,c=2", 3, {8}}, Case{"a=2,b=2", 2, {}}}) {
+    Program p(one.mesh);
+    add_consumers_of_one(p, one.consumers, one.batch);
+    const Graph often = repeated(p.graph, 5);
+    const CostTable costs;
+    TreePrices prices(costs);
+    Choices choices, more;
+    for (NodeId n : p.graph.nodes.ids()) choices.push_back(choices_of(p.graph, n, costs)), more.push_back(choices_of(often, n, costs));
+    std::mt19937_64 random(7);
+    for (Crowds crowds : {Crowds::free, Crowds::forbidden}) {
+      const LayoutProblem once = layout_problem(p.graph, choices, prices, crowds), five = layout_problem(often, more, prices, crowds);
+      for (int round = 0; round < 10; ++round) {
+        ById<NodeId, int> chosen(choices.size(), 0);
+        for (NodeId n : choices.ids()) chosen[n] = static_cast<int>(random() % choices[n].size());
+        const double all = price(p.graph, choices, chosen, prices), least = fixed_to(once, choices, chosen);
+        EXPECT_NEAR(price(often, more, chosen, prices), 5 * all, 1e-9 * all) << one.mesh;
+        if (std::isfinite(least)) EXPECT_NEAR(fixed_to(five, more, chosen), 5 * least, 1e-9 * least) << one.mesh;
+      }
+    }
+  }
 }
 
 // A chain of consumers stands for a table too large to write down: with every node's choice fixed it has the choice's true price.
@@ -290,6 +305,33 @@ TEST(Shard, AxesByThemselvesAreNeverPricedAboveWhatTheyCostTogether) {
       apart += least < price_of_all * (1 - 1e-9);
     }
     EXPECT_GT(apart, 0);
+  }
+}
+
+// A value that lies as it was told to, and thirteen who read it: each asks for itself.
+TEST(Shard, ACrowdAroundAFixedValueIsPricedFromBothSides) {
+  Program p("a=2,b=2");
+  ValueId h = build::matmul(p.b, p.input("x", {256, 512}), p.weight("w", {512, 512}));
+  p.fix(h, {S(0), S(1)});
+  p.graph.outputs.push_back({"h", h});
+  for (int k = 0; k < 13; ++k) p.graph.outputs.push_back({cat("y", k), build::matmul(p.b, h, p.weight(cat("w", k), {512, 128}))});
+  for (const double alpha : {0.0, 1.0}) {
+    CostTable costs;
+    costs.link = {alpha, 1e-9};
+    Choices choices;
+    for (NodeId n : p.graph.nodes.ids()) choices.push_back(choices_of(p.graph, n, costs));
+    TreePrices prices(costs);
+    const LayoutProblem free = layout_problem(p.graph, choices, prices, Crowds::free),
+                        dear = layout_problem(p.graph, choices, prices, Crowds::forbidden);
+    ASSERT_EQ(free.crowds, 1);
+    std::mt19937_64 random(7);
+    for (int round = 0; round < 20; ++round) {
+      ById<NodeId, int> chosen(choices.size(), 0);
+      for (NodeId n : choices.ids()) chosen[n] = static_cast<int>(random() % (round == 0 ? 1 : choices[n].size()));
+      const double price_of_all = price(p.graph, choices, chosen, prices);
+      EXPECT_LE(fixed_to(free, choices, chosen), price_of_all * (1 + 1e-9)) << "round " << round;
+      EXPECT_GE(fixed_to(dear, choices, chosen), price_of_all * (1 - 1e-9)) << "round " << round;
+    }
   }
 }
 
