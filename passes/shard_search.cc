@@ -45,6 +45,7 @@ class LayoutSearch {
         descend(here, first);
         if (here.cost < best.cost) best = here;
       }
+      descended_ = best.cost;
     }
     all_states_ = states_of(all);
     narrow(best, std::move(all), {limits_.passes, limits_.rounds, limits_.cores, limits_.table_cells});
@@ -95,6 +96,7 @@ class LayoutSearch {
       if (effort.cores > 0) {
         improve(best, kept, problem, least, effort);
         if (best.optimal) return;
+        axes_again(best);
       }
       if (states_of(kept) > many_states && best.cost - best.bound <= good_gap * best.cost) return;
       Kept fewer = restricted(kept, problem, least.within(best.cost - least.bound() - problem.constant + 2 * least.rounding()), best.chosen);
@@ -204,6 +206,13 @@ class LayoutSearch {
     }
   }
 
+  // What cores found moves along single axes once more: it is often elsewhere than where the first start led.
+  void axes_again(Answer& best) {
+    if (axes_ < 2 || !limits_.axis_by_axis) return;
+    for (int first = 0; first < axes_ && best.cost < descended_; ++first) descend(best, first);
+    descended_ = best.cost;
+  }
+
   // The choices that differ from the chosen one on this axis alone.
   Kept alike_but_on(int axis, const ById<NodeId, int>& chosen) const {
     Kept kept(choices_.size());
@@ -227,6 +236,7 @@ class LayoutSearch {
   const SearchLimits& limits_;
   int axes_ = 1;
   std::size_t all_states_ = 0;
+  double descended_ = INFINITY;  // cost of the choice that no single axis improves
 };
 
 }  // namespace
