@@ -9,6 +9,7 @@ namespace karez::solve {
 namespace {
 constexpr double inf = std::numeric_limits<double>::infinity();
 constexpr double patience = 60;           // groups of passes that may take to reach the ceiling
+constexpr double worth = 3e-4;            // or that raise the bound by this share, though the ceiling is far: it may come down to meet it
 constexpr int pass_group = 4;             // passes that must raise the bound
 constexpr double idle = 1e-6;             // by more than this share, or they were the last
 constexpr double all_to_one = 256;        // cells of all tables that the elimination of cheap variables may make, to those of one
@@ -27,7 +28,7 @@ LowerBound::LowerBound(const MinSumProblem& problem, int passes, std::size_t che
     if (i % pass_group == 0 && i > 0) {
       const double rise = r_.bound - before;
       if (rise <= idle * std::abs(r_.bound)) break;
-      if (i >= passes && rise * patience < ceiling - r_.bound) break;
+      if (i >= passes && rise * patience < ceiling - r_.bound && rise < worth * std::abs(r_.bound)) break;
       before = r_.bound;
     }
     pass(plan_, r_, i % 2 == 1);

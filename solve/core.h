@@ -13,7 +13,8 @@ namespace karez::solve {
 // A lower bound of a problem that is too large to be eliminated. Borrows the problem's cells.
 class LowerBound {
  public:
-  // As many passes, and up to four times as many while they rise fast enough to reach what is at most wanted, `ceiling`, by and by.
+  // As many passes, and up to four times as many while they raise the bound by much, or by enough to reach what is at most wanted, `ceiling`, by and
+  // by.
   LowerBound(const MinSumProblem&, int passes, std::size_t cheap_cells,
              double ceiling = std::numeric_limits<double>::infinity());  // variables that leave no larger table go first; at least one pass
   double bound() const { return bound_; }                                // +inf: everything is forbidden
