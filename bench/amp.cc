@@ -1,7 +1,6 @@
 // What does mixed precision bring? The product of 1024 cubed as a compiled function, and training steps of an MLP and of the character transformer,
 // in f32, bf16 and f16.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <functional>
@@ -9,23 +8,14 @@
 #include <vector>
 
 #include "bench/models.h"
+#include "bench/timing.h"
 
 namespace {
 
 using namespace karez;
 
-double seconds_of(const std::function<void()>& run, int times) {
-  const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < times; ++i) run();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / times;
-}
-
-HostArray numbers(Shape shape) {
-  HostArray out(TensorType{DType::f32, std::move(shape)});
-  auto data = out.data<float>();
-  for (std::size_t i = 0; i < data.size(); ++i) data[i] = std::sin(0.7f * static_cast<float>(i % 9973));
-  return out;
-}
+using bench::numbers;
+using bench::seconds_of;
 
 struct Wide : nn::Module {
   nn::Linear fc1{*this, "fc1", 1024, 1024}, fc2{*this, "fc2", 1024, 1024}, fc3{*this, "fc3", 1024, 16};

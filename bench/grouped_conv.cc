@@ -1,30 +1,19 @@
 // What does a convolution in groups of channels cost as one call, and as slices, one convolution a group and a concat? Forward and both gradients.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "api/karez.h"
+#include "bench/timing.h"
 
 namespace {
 
 using namespace karez;
 
-double seconds_of(const std::function<void()>& run, int times) {
-  const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < times; ++i) run();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / times;
-}
-
-HostArray numbers(Shape shape) {
-  HostArray out(TensorType{DType::f32, std::move(shape)});
-  auto data = out.data<float>();
-  for (std::size_t i = 0; i < data.size(); ++i) data[i] = std::sin(0.7f * static_cast<float>(i % 9973));
-  return out;
-}
+using bench::numbers;
+using bench::seconds_of;
 
 // As it would be written without a word for it.
 Tensor by_slices(const Tensor& x, const Tensor& w, std::int64_t groups) {

@@ -1,0 +1,27 @@
+// How long a run takes, and numbers to run it with.
+#pragma once
+
+#include <chrono>
+#include <cmath>
+#include <functional>
+
+#include "api/karez.h"
+
+namespace karez::bench {
+
+// Seconds of one run, of so many on end.
+inline double seconds_of(const std::function<void()>& run, int times) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < times; ++i) run();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / times;
+}
+
+// Not all alike, and the same in every run.
+inline HostArray numbers(Shape shape) {
+  HostArray out(TensorType{DType::f32, std::move(shape)});
+  auto data = out.data<float>();
+  for (std::size_t i = 0; i < data.size(); ++i) data[i] = std::sin(0.7f * static_cast<float>(i % 9973));
+  return out;
+}
+
+}  // namespace karez::bench
