@@ -4,6 +4,7 @@
 
 #include "api/karez.h"
 #include "api/test_texts.h"
+#include "device/cpu_budget.h"
 
 namespace karez {
 namespace {
@@ -158,6 +159,28 @@ TEST(Placements, WhatIsWrongIsRefused) {
   EXPECT_THAT(error_of([&] { world.mesh("data=2", {.devices = {1, 2, 3}}); }), HasSubstr("takes 2 devices; 3 are listed"));
   EXPECT_THAT(error_of([&] { world.mesh("data=2", {.first = 1, .devices = {1, 2}}); }), HasSubstr("give one of both"));
   EXPECT_THAT(error_of([&] { Placed on(world.mesh()); }), HasSubstr("no program is being traced"));
+}
+
+// Every other stage has little to do: workers that took devices in turn would leave nearly all of it to one of them.
+TEST(Placements, WorkersShareUnevenStages) {
+  World world({.devices = 4, .workers = 2, .costs = CostTable()});
+  struct Two : nn::Module {
+    nn::Linear a{*this, "a", 256, 256}, b{*this, "b", 256, 256};
+  } net;
+  auto on = [&](int device, const std::function<Tensor()>& body) {
+    Placed there(world.mesh("", {.first = device}));
+    return body();
+  };
+  auto f = compile(world.mesh(), [&](Tensor x) {
+    const Tensor first = on(0, [&] { return net.a(x); }), second = on(1, [&] { return tanh(first); }), third = on(2, [&] { return net.b(second); });
+    return on(3, [&] { return sum(third); });
+  });
+  f.compile({{DType::f32, {256, 256}}});
+  std::vector<int> workers;
+  for (const plan::Stream& stream : f.plan().streams)
+    if (stream.name == "compute") workers.push_back(stream.worker);
+  const std::vector<int> shared{0, 0, 1, 1}, one(4, 0);
+  EXPECT_EQ(workers, device::cpu_budget().cores > 1 ? shared : one);
 }
 
 }  // namespace

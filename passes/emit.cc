@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "passes/collapsed.h"
 #include "passes/crossing.h"
+#include "passes/device_workers.h"
 #include "passes/emit_collective.h"
 #include "passes/order.h"
 
@@ -68,15 +69,26 @@ class Emitter {
   void devices_and_streams() {
     const int workers = std::max(1, c_.options.workers), beside = std::min(workers, static_cast<int>(own_.size()));
     const bool apart = transfers_last();
+    const std::vector<int> served_by = device_workers(seconds_by_device(), workers);
     for (std::size_t d = 0; d < own_.size(); ++d) {
       DeviceName name = own_[d];
       plan_.devices.push_back({name.rank, name.device, "cpu"});
-      int worker = static_cast<int>(d) % workers;
+      const int worker = served_by[d];
       plan_.streams.push_back({DeviceId(d), "compute", worker});
       plan_.streams.push_back({DeviceId(d), "comm", apart ? beside : worker});
       for (BlockKind kind : {BlockKind::scratch, BlockKind::constant}) plan_.blocks.push_back({kind, DeviceId(d), 0, "", ""});
     }
     plan_.streams.push_back({DeviceId(0), "host", 0});
+  }
+  // That each own device is busy for in a launch, as predicted.
+  std::vector<double> seconds_by_device() const {
+    std::vector<double> seconds(own_.size(), 0.0);
+    for (const LocalSegment& local : c_.local.segments) {
+      if (local.device < 0) continue;
+      const Segment& segment = c_.cut.segments[local.segment];
+      seconds[static_cast<std::size_t>(local.device)] += c_.graph.node(segment.nodes[0]).acts * seconds_of(c_.graph, segment, c_.options.costs);
+    }
+    return seconds;
   }
   // Whether transfers between ranks are worth a worker of their own: it goes on with them while acts run, at the price of waking it for each.
   bool transfers_last() const {

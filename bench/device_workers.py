@@ -1,0 +1,71 @@
+"""Are devices with uneven work served faster when workers share it by cost than when they take devices in turn?
+
+Four stages in 8 micro-batches, two with a product of 512 x 512 each and two with a norm, on two workers: the plan as Karez makes it beside the same plan
+whose device d is served by worker d modulo 2, run by `karez exec` in turn. Fails where turns are faster.
+"""
+
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+BUILD = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), os.environ.get("KAREZ_BUILD", "build"))
+PAIRS, LAUNCHES = 7, 8
+
+
+def plan_text():
+    sys.path.insert(0, os.path.join(BUILD, "python"))
+    import karez as kz
+    import numpy as np
+    from karez import nn
+
+    class Stages(nn.Module):
+        def __init__(self):
+            self.wide0, self.thin0 = nn.Linear(512, 512), nn.LayerNorm(512)
+            self.wide1, self.thin1 = nn.Linear(512, 512), nn.LayerNorm(512)
+
+        def forward(self, x):
+            return self.thin1(self.wide1(self.thin0(self.wide0(x)))).mean()
+
+    kz.init(devices=4, workers=2, team=1)
+    net = Stages()
+    sgd = kz.optim.SGD(net.parameters(), lr=1e-3)
+
+    @kz.compile(mesh=kz.Mesh(stage=4), placements={"wide0": 0, "thin0": 1, "wide1": 2, "thin1": 3}, microbatches=8)
+    def step(x):
+        loss = net(x)
+        loss.backward()
+        sgd.step()
+        return loss
+
+    step(np.ones((4096, 512), np.float32))
+    return str(step.plan)
+
+
+def milliseconds(plan):
+    told = subprocess.run([os.path.join(BUILD, "tools", "karez"), "exec", "--workers", "2", "--launches", str(LAUNCHES), plan], capture_output=True, text=True, check=True)
+    return float(re.search(r"median ([0-9.]+) ms", told.stdout)[1])
+
+
+def main():
+    by_cost = plan_text()
+    in_turn = re.sub(r'(stream \d+: "(?:compute|comm)" device )(\d+)( worker )\d+', lambda m: f"{m[1]}{m[2]}{m[3]}{int(m[2]) % 2}", by_cost)
+    if by_cost == in_turn:
+        sys.exit("the plan takes devices in turn: nothing to compare (is there a second core?)")
+    with tempfile.TemporaryDirectory() as folder:
+        plans = []
+        for name, text in (("cost", by_cost), ("turns", in_turn)):
+            plans.append(os.path.join(folder, name))
+            with open(plans[-1], "w") as out:
+                out.write(text)
+        times = [[milliseconds(plan) for plan in plans] for _ in range(PAIRS)]
+    ratio = statistics.median(a / b for a, b in times)
+    cost, turns = (statistics.median(column) for column in zip(*times))
+    print(f"by cost {cost:.1f} ms, in turn {turns:.1f} ms a launch, ratio {ratio:.3f} (at most 1), medians of {PAIRS} pairs")
+    sys.exit(ratio > 1)
+
+
+if __name__ == "__main__":
+    main()
