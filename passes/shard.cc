@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
+#include <string_view>
 
 #include "base/text.h"
 #include "passes/price.h"
@@ -62,18 +64,13 @@ double seconds_of(const Graph& graph, NodeId id, const NodeChoice& choice, const
                           costs);
 }
 
-}  // namespace
-
-std::vector<NodeChoice> choices_of(const Graph& graph, NodeId id, const CostTable& costs) {
+// `stored`: of a state node, how its variable must lie, if that is said.
+std::vector<NodeChoice> choices_with(const Graph& graph, NodeId id, const std::optional<Layout>& stored, const CostTable& costs) {
   const Node& node = graph.node(id);
   const Mesh& mesh = graph.mesh(node.outputs[0]);
   std::vector<std::optional<Layout>> fixed;
   for (ValueId out : node.outputs) fixed.push_back(graph.value(out).layout);
-  if (node.op->role == Role::state) {
-    const std::string& name = node.attrs.text("name");
-    for (const Variable& variable : graph.variables)
-      if (variable.name == name && variable.stored) fixed[0] = variable.stored;
-  }
+  if (stored) fixed[0] = stored;
   std::vector<NodeChoice> choices;
   std::size_t wrong = fixed.size();
   std::vector<NodeChoice> all = all_choices(graph, id);
@@ -94,6 +91,16 @@ std::vector<NodeChoice> choices_of(const Graph& graph, NodeId id, const CostTabl
          join(legal, ", ", [](const Layout& layout) { return print(layout); }));
   }
   return choices;
+}
+
+}  // namespace
+
+std::vector<NodeChoice> choices_of(const Graph& graph, NodeId id, const CostTable& costs) {
+  std::optional<Layout> stored;
+  if (const Node& node = graph.node(id); node.op->role == Role::state)
+    for (const Variable& variable : graph.variables)
+      if (variable.name == node.attrs.text("name") && variable.stored) stored = variable.stored;
+  return choices_with(graph, id, stored, costs);
 }
 
 TransitionTable& TreePrices::table(const TensorType& type, const Mesh& mesh) {
@@ -179,9 +186,14 @@ Sharded laid_by(Graph graph, const Choices& choices, const ById<NodeId, int>& ch
 
 namespace {
 Choices all_choices(const Graph& graph, const CostTable& costs) {
+  std::map<std::string_view, const Layout*> stored;  // by variable
+  for (const Variable& variable : graph.variables)
+    if (variable.stored) stored[variable.name] = &*variable.stored;
   Choices choices;
   for (NodeId n : graph.nodes.ids()) {
-    choices.push_back(choices_of(graph, n, costs));
+    const Node& node = graph.node(n);
+    const auto at = node.op->role == Role::state ? stored.find(node.attrs.text("name")) : stored.end();
+    choices.push_back(choices_with(graph, n, at == stored.end() ? std::nullopt : std::optional(*at->second), costs));
     choices[n].shrink_to_fit();
   }
   share_layouts(choices);

@@ -91,11 +91,12 @@ class Tables {
   Member member_of(NodeId node, const Wants& w, int from) const {
     Member member{node.index, {}, {}};
     std::map<Member::Class, int> seen;
+    const auto by_node = [](const Use& a, const Use& b) { return a.node < b.node; };  // uses stand in the order of nodes
+    const auto [first, last] = std::equal_range(w.uses.begin(), w.uses.end(), Use{node, 0}, by_node);
     for (const NodeChoice& choice : choices_[node]) {
       Member::Class one;
       if (node == w.producer) one.from = table_->number(choice.out(static_cast<std::size_t>(w.output)));
-      for (const Use& use : w.uses)
-        if (use.node == node) one.targets.push_back(table_->number(choice.in(static_cast<std::size_t>(use.operand))));
+      for (auto use = first; use != last; ++use) one.targets.push_back(table_->number(choice.in(static_cast<std::size_t>(use->operand))));
       if (std::find(w.stored_like.begin(), w.stored_like.end(), node) != w.stored_like.end()) one.targets.push_back(table_->number(choice.out(0)));
       if (from >= 0) std::erase_if(one.targets, [&](int target) { return table_->seconds(from, table_->with(0, target)) == 0; });
       std::sort(one.targets.begin(), one.targets.end());
