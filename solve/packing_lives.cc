@@ -12,7 +12,10 @@
 namespace karez::solve {
 namespace {
 
-using Stretch = std::pair<long, long>;  // from, to
+// From, to; plain, so that those of a list are moved as bytes.
+struct Stretch {
+  long first, second;
+};
 
 // Disjoint stretches in order; those with less than a gap between them are one, for who looks for larger ones.
 class Taken {
