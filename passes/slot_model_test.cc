@@ -181,5 +181,29 @@ TEST(SlotModel, AControlEdgeIsARegisterWithoutBytes) {
   EXPECT_EQ(control, 1);
 }
 
+// A gathering, a window on what it gives, and who carries that window to other devices: with one slot each the next gathering waits until it has
+// gone, since the window is no copy. Both take a second, four times.
+TEST(Collapsed, WhoReadsThroughAWindowHoldsWhatItLooksOn) {
+  Graph graph;
+  graph.meshes = {Mesh::parse(""), Mesh({{"a", 2}}, {{0, 0}, {0, 1}}), Mesh({{"a", 2}}, {{0, 2}, {0, 3}})};
+  Builder b{graph, testing::table()};
+  auto laid = [&](ValueId value, const Layout& layout) { return graph.value(value).layout = layout, value; };
+  b.mesh = 1;
+  const ValueId x = laid(build::input(b, "x", {DType::f32, {4, 4}}), {S(0)});
+  const Attrs gather = Attrs().set("axis", 0).set("move", "all_gather").set("from", "S(0)").set("to", "B");
+  const ValueId whole = laid(b.one("box", {x}, gather), {B()});
+  const ValueId window = laid(build::reshape(b, whole, {16}), {B()});
+  b.mesh = 2;
+  graph.outputs = {{"y", laid(build::exp(b, laid(b.on_mesh(window, 2), {B()})), {B()})}};
+  for (NodeId n : graph.nodes.ids()) graph.nodes[n].acts = 4;
+  Compilation c = testing::compilation(graph);
+  c.options.costs.link = {.alpha = 1, .beta = 0};
+  c.options.costs.memory_bytes = 1e300, c.options.costs.call = 0;
+  run_passes(c, {"order", "segment"});
+  auto seconds = [&](int slots) { return run_collapsed(c.graph, c.cut, ById<ValueId, int>(c.graph.values.size(), slots), c.options.costs).seconds; };
+  EXPECT_NEAR(seconds(1), 8, 1e-6);
+  EXPECT_NEAR(seconds(2), 5, 1e-6);
+}
+
 }  // namespace
 }  // namespace karez::passes

@@ -54,7 +54,7 @@ struct Spread {
   const Periods& periods;
   ById<ActorId, Rate> acts;
   std::vector<ActorId> reached;
-  ById<RegisterId, Rate> told;
+  ById<RegisterId, bool> told;
 
   // Fills of the register per launch, as one of its ends sees them.
   Rate fills(RegisterId reg, ActorId end, bool produces) {
@@ -78,8 +78,8 @@ struct Spread {
     }
   }
   void spread_from(RegisterId reg, Rate fill) {
-    if (told[reg] == fill) return;
-    told[reg] = fill;
+    if (told[reg]) return;  // who was told agrees, or was refused
+    told[reg] = true;
     const Register& r = plan.reg(reg);
     tell(reg, fill, r.producer, true);
     for (ActorId consumer : r.consumers) tell(reg, fill, consumer, false);
@@ -90,7 +90,7 @@ struct Spread {
 
 ById<ActorId, std::int64_t> acts_per_launch(const Plan& plan) {
   const Periods periods(plan);
-  Spread spread{plan, periods, ById<ActorId, Rate>(plan.actors.size()), {}, ById<RegisterId, Rate>(plan.registers.size())};
+  Spread spread{plan, periods, ById<ActorId, Rate>(plan.actors.size()), {}, ById<RegisterId, bool>(plan.registers.size(), false)};
   for (RegisterId i : plan.registers.ids()) {
     const Register& r = plan.registers[i];
     bool of_session = r.producer == session_actor;

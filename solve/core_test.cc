@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <limits>
 #include <random>
 
@@ -82,7 +81,7 @@ TEST(Core, NoRoundingLiftsTheBound) {
     MinSumProblem p{.domain = std::vector<int>(6, 3), .factors = {}};
     for (int v = 0; v + 1 < 6; ++v) {
       std::vector<double> cost;
-      for (int c = 0; c < 9; ++c) cost.push_back(sign * std::ldexp(static_cast<double>(random()), -32));
+      for (int c = 0; c < 9; ++c) cost.push_back(sign * static_cast<double>(random()) / 3e9);
       p.factors.push_back(factor({v, v + 1}, cost));
     }
     const double best = best_among(p, Marks(6, std::vector<char>(3, 1))).cost;

@@ -103,7 +103,7 @@ TEST(DualBound, MovesCostsAndKeepsWhatIsWithinReach) {
           ++dropped;
         }
   }
-  EXPECT_GT(dropped, 1000);
+  EXPECT_GT(dropped, 4700);  // of 4,834 that this bound and its passes tell apart
   EXPECT_GT(feasible, 400);
 }
 

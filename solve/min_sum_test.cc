@@ -178,7 +178,7 @@ TEST(MinSum, SolvesTheCoresOfWhatIsTooLarge) {
     for (int v = 0; v < 6; ++v)
       for (int w = v + 1; w < 6; ++w) {
         std::vector<double> cost;
-        for (int c = 0; c < 25; ++c) cost.push_back(static_cast<double>(random() % (seed % 2 ? 6 : 1000)));
+        for (int c = 0; c < 25; ++c) cost.push_back(static_cast<double>(random() % (seed % 2 ? 60 : 1000)) / 10);
         p.factors.push_back(factor({w, v}, cost));
       }
     let_some_follow(random, p);
