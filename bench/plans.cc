@@ -75,7 +75,8 @@ const Case saved[] = {
     {"gpt_mixed", "gpt_mixed", "data=2,model=2", 3, 0},  // layers of widths 64, 128, 96
     {"resnet", "resnet", "data=2,model=2", 3, 0},
     {"gpt2-2x2x2", "gpt2", "data=2,model=2,more=2", 9, 20},
-    {"gpt2-stages", "gpt2_stages", "", 3, 0},  // two layers in two stages, each on data=2,model=2
+    {"gpt2-rates", "gpt2_rates", "data=2,model=2", 2, 0, "rates.costs"},  // two layers of width 128 on 8 x 32 tokens, by measured rates
+    {"gpt2-stages", "gpt2_stages", "", 3, 0},                             // two layers in two stages, each on data=2,model=2
 };
 // Behind them stand the programs with closed forms (passes/test_forms.h), whose best known cost is that form.
 std::vector<Case> all_cases() {

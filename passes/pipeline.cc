@@ -31,6 +31,8 @@
 namespace karez::passes {
 namespace {
 
+constexpr long page = 4096;  // bytes; memory comes in no smaller pieces
+
 void run_unroll(Compilation& c) {
   if (std::any_of(c.graph.nodes.begin(), c.graph.nodes.end(), [](const Node& node) { return !node.regions.empty(); }))
     c.graph = unroll(c.graph, *c.ops);
@@ -68,7 +70,8 @@ void run_localise(Compilation& c) {
 void run_fuse(Compilation& c) { c.local = fuse(std::move(c.local), c.graph, c.cut, *c.catalog, c.options.team); }
 void run_in_place(Compilation& c) { c.local = in_place(std::move(c.local), c.graph, c.cut); }
 void run_emit(Compilation& c) { c.plan = emit(c); }
-void run_memory(Compilation& c) { c.plan = memory(std::move(c.plan)); }
+// Less than a page is sought where there is a limit alone.
+void run_memory(Compilation& c) { c.plan = memory(std::move(c.plan), {.trifle = c.options.memory > 0 ? 0 : page}); }
 
 bool is_off(const Compilation& c, std::string_view pass) {
   return std::find(c.options.off.begin(), c.options.off.end(), pass) != c.options.off.end();

@@ -12,15 +12,19 @@
 namespace karez::passes {
 namespace {
 
-constexpr std::size_t many_states = 10'000;  // where a proof to the last digit is not tried
-constexpr double good_gap = 0.005;           // in its place
-constexpr int most_rounds = 8;               // over the axes
-constexpr int passes_beyond_two = 24;        // for one axis of three and more, where little else leads to good choices
+constexpr std::size_t many_states = 10'000;             // where a proof to the last digit is not tried
+constexpr double good_gap = 0.005;                      // in its place
+constexpr std::size_t cheap_cells_beyond_two = 16'000;  // in place of those in SearchLimits
+constexpr int most_rounds = 8;                          // over the axes
+constexpr double near = 0.003;  // of the cost: so close a bound rests, for what it leaves open may be few enough to be solved together
 
 struct Effort {
   int passes, rounds, cores;
   std::size_t table_cells;  // of one table of an exact elimination
+  bool axes_again = false;  // what cores found moves along single axes once more
 };
+// For one axis, the others as they are. Cores mend what few passes leave open; beyond two axes more passes lead to better choices than cores do.
+constexpr Effort for_one_of_two = {6, 6, 2, 0}, for_one_of_many = {24, 6, 0, 0};
 
 class LayoutSearch {
  public:
@@ -42,13 +46,13 @@ class LayoutSearch {
       const Answer start = best;
       for (int first = 0; first < axes_; ++first) {
         Answer here = start;
-        descend(here, first);
+        descend(here, first, best);
         if (here.cost < best.cost) best = here;
       }
       descended_ = best.cost;
     }
     all_states_ = states_of(all);
-    narrow(best, std::move(all), {limits_.passes, limits_.rounds, limits_.cores, limits_.table_cells});
+    narrow(best, std::move(all), {limits_.passes, limits_.rounds, limits_.cores, limits_.table_cells, limits_.cores > 0});
     require(ErrorKind::layout, std::isfinite(best.cost), "shard: a value is wanted in more than 16 layouts");
     return {best.chosen, best.cost, best.bound, best.optimal, axes_ > 1 ? "axis by axis, bound and cores" : "bound and cores"};
   }
@@ -85,19 +89,17 @@ class LayoutSearch {
         if (best.optimal) best.bound = best.cost;
         return;
       }
-      const solve::LowerBound least(problem.sum, effort.passes, limits_.cheap_cells, effort.cores > 0 ? best.cost - problem.constant : INFINITY);
-      if (!least.rounded().empty()) take(best, priced(kept, problem, least.rounded()));
-      best.bound = std::max(best.bound, std::min(best.cost, least.bound() + problem.constant));
-      if (best.cost - best.bound <= 2 * least.rounding()) {
-        best.optimal = true;
-        best.bound = best.cost;
-        return;
+      const double ceiling = effort.cores > 0 ? best.cost - problem.constant : INFINITY;
+      solve::LowerBound least(problem.sum,
+                              {effort.passes, axes_ > 2 ? cheap_cells_beyond_two : limits_.cheap_cells, ceiling, ceiling - near * best.cost});
+      if (heed(best, kept, problem, least)) return;
+      if (least.rests()) {
+        if (close(best, kept, problem, least, effort)) return;
+        least.go_on();
+        if (heed(best, kept, problem, least)) return;
       }
-      if (effort.cores > 0) {
-        improve(best, kept, problem, least, effort);
-        if (best.optimal) return;
-        axes_again(best);
-      }
+      if (effort.cores > 0 && improve(best, kept, problem, least, effort)) return;
+      if (effort.axes_again) axes_again(best);
       if (states_of(kept) > many_states && best.cost - best.bound <= good_gap * best.cost) return;
       Kept fewer = restricted(kept, problem, least.within(best.cost - least.bound() - problem.constant + 2 * least.rounding()), best.chosen);
       const std::size_t before = states_of(kept);
@@ -106,22 +108,37 @@ class LayoutSearch {
     }
   }
 
-  // Cores: those layouts that the bound puts within little of the best, solved exactly, then those within twice as much.
-  void improve(Answer& best, const Kept& kept, const LayoutProblem& problem, const solve::LowerBound& least, const Effort& effort) {
+  // Takes the choice that follows a bound, and the bound; true where it proves the best.
+  bool heed(Answer& best, const Kept& kept, const LayoutProblem& problem, const solve::LowerBound& least) {
+    if (!least.rounded().empty()) take(best, priced(kept, problem, least.rounded()));
+    best.bound = std::max(best.bound, std::min(best.cost, least.bound() + problem.constant));
+    if (best.cost - best.bound > 2 * least.rounding()) return false;
+    best.optimal = true;
+    best.bound = best.cost;
+    return true;
+  }
+
+  // All that the bound leaves open at once, where that is at most half of all; true where that proves the best.
+  bool close(Answer& best, const Kept& kept, const LayoutProblem& problem, const solve::LowerBound& least, const Effort& effort) {
+    const Kept open = core_of(best, kept, problem, least, best.cost - least.bound() - problem.constant);
+    return 2 * states_of(open) <= states_of(kept) && solve_core(best, open, best.cost, effort) && best.optimal;
+  }
+
+  // Cores: those layouts that the bound puts within little of the best, solved exactly, then those within twice as much. True where the best is
+  // proven.
+  bool improve(Answer& best, const Kept& kept, const LayoutProblem& problem, const solve::LowerBound& least, const Effort& effort) {
     const double floor = least.bound() + problem.constant;
     double excess = (best.cost - floor) / 1024;
     std::size_t before = 0;
     bool solved = false;
     for (int core = 0; core < effort.cores; ++core, excess *= 2) {
       const bool all = excess >= best.cost - floor;
-      const Kept few = restricted(kept, problem, least.within(std::min(excess, best.cost - floor) + 2 * least.rounding()), best.chosen);
+      const double within = std::min(excess, best.cost - floor);
+      const Kept few = core_of(best, kept, problem, least, within);
       if (states_of(few) == before && !all) continue;
       before = states_of(few);
-      Choices choices = choices_among(few);
-      const LayoutProblem small = layout_problem(graph_, choices, prices_, Crowds::free);
-      const auto exact = best_among(few, small, effort.table_cells, &choices);
-      if (!exact) {
-        if (solved || core + 1 == effort.cores) return;
+      if (!solve_core(best, few, floor + within, effort)) {
+        if (solved || core + 1 == effort.cores) return false;
         if (core == 0) {  // what its own bound leaves of it
           Answer here{best.chosen, best.cost, 0, false};
           narrow(here, few, {16, 4, 0, effort.table_cells});
@@ -131,14 +148,25 @@ class LayoutSearch {
         continue;
       }
       solved = true;
-      const double lower = std::min(exact->least, floor + excess);
-      take(best, *exact);
-      best.bound = std::max(best.bound, std::min(best.cost, lower));
-      if (all || best.cost <= best.bound * (1 + 1e-11)) {
-        best.optimal = best.cost <= best.bound * (1 + 1e-11);
-        return;
-      }
+      if (all || best.optimal) return best.optimal;
     }
+    return false;
+  }
+
+  Kept core_of(const Answer& best, const Kept& kept, const LayoutProblem& problem, const solve::LowerBound& least, double excess) const {
+    return restricted(kept, problem, least.within(excess + 2 * least.rounding()), best.chosen);
+  }
+
+  // The best of few layouts, where it can be found; every choice beside them costs at least `others`.
+  bool solve_core(Answer& best, const Kept& few, double others, const Effort& effort) {
+    const Choices choices = choices_among(few);
+    const LayoutProblem small = layout_problem(graph_, choices, prices_, Crowds::free);
+    const auto exact = best_among(few, small, effort.table_cells, &choices);
+    if (!exact) return false;
+    take(best, *exact);
+    best.bound = std::max(best.bound, std::min({best.cost, exact->least, others}));
+    best.optimal = best.cost <= best.bound * (1 + 1e-11);
+    return true;
   }
 
   Choices choices_among(const Kept& kept) const {
@@ -192,24 +220,28 @@ class LayoutSearch {
     return best;
   }
 
-  // Round the axes until nothing moves: each time the best layouts on one axis, those on the others as they are.
-  void descend(Answer& answer, int first) {
+  // Round the axes until nothing moves, or until it stands where another descent ended: each time the best layouts on one axis, those on the
+  // others as they are.
+  void descend(Answer& answer, int first, const Answer& other) {
+    Effort effort = axes_ > 2 ? for_one_of_many : for_one_of_two;
+    effort.table_cells = limits_.table_cells / 4 + 1;
     for (int round = 0, still = 0; still < axes_ && round < most_rounds * axes_; ++round) {
       const int axis = (first + round) % axes_;
       Answer here{answer.chosen, answer.cost, 0, false};
-      narrow(here, alike_but_on(axis, answer.chosen), {axes_ > 2 ? passes_beyond_two : 6, 6, 0, limits_.table_cells / 4 + 1});
+      narrow(here, alike_but_on(axis, answer.chosen), effort);
       ++still;
       if (!(here.cost < answer.cost * (1 - 1e-12))) continue;
       answer.chosen = here.chosen;
       answer.cost = here.cost;
+      if (answer.chosen == other.chosen) return;
       still = 1;
     }
   }
 
-  // What cores found moves along single axes once more: it is often elsewhere than where the first start led.
+  // It is often elsewhere than where the first start led.
   void axes_again(Answer& best) {
     if (axes_ < 2 || !limits_.axis_by_axis) return;
-    for (int first = 0; first < axes_ && best.cost < descended_; ++first) descend(best, first);
+    for (int first = 0; first < axes_ && best.cost < descended_; ++first) descend(best, first, {});
     descended_ = best.cost;
   }
 

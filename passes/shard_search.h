@@ -21,7 +21,7 @@ struct SearchLimits {
   int rounds = 12, cores = 11;                     // of narrowing to what the bound leaves; of exact searches in each
   bool axis_by_axis = true;                        // begin so
   std::size_t table_cells = std::size_t{1} << 20;  // of one table of an exact elimination
-  std::size_t cheap_cells = 16'000;                // of what one variable leaves that goes before the bound
+  std::size_t cheap_cells = 4'000;                 // of what one variable leaves that goes before the bound
 };
 Searched search_layouts(const Graph& graph, const Choices& choices, TreePrices& prices, const SearchLimits& limits = {});
 

@@ -13,34 +13,42 @@ constexpr double worth = 3e-4;            // or that raise the bound by this sha
 constexpr int pass_group = 4;             // passes that must raise the bound
 constexpr double idle = 1e-6;             // by more than this share, or they were the last
 constexpr double all_to_one = 256;        // cells of all tables that the elimination of cheap variables may make, to those of one
+constexpr double little_work = 1e6;       // cells visited: done sooner than another plan is made
 constexpr double first_share = 1.0 / 64;  // of the gap: the first core
 }  // namespace
 
-LowerBound::LowerBound(const MinSumProblem& problem, int passes, std::size_t cheap_cells, double ceiling)
-    : plan_(plan_elimination(cost_graph(problem), Next::smallest, static_cast<double>(cheap_cells), all_to_one * static_cast<double>(cheap_cells))),
+LowerBound::LowerBound(const MinSumProblem& problem, const Passes& passes)
+    : passes_(passes),
+      plan_(plan_elimination(cost_graph(problem), Next::smallest, static_cast<double>(passes.cheap_cells),
+                             all_to_one * static_cast<double>(passes.cheap_cells))),
       slack_(1e-12 * magnitude(plan_.graph)) {
   fill(plan_);
   r_ = reweighting(plan_);
-  double before = -inf;
-  bool ascending = true;
-  for (int i = 0; i < std::max(4 * passes, 1) && r_.bound < inf; ++i) {
-    if (i >= std::max(passes, 1) && ceiling == inf) break;
-    if (i % pass_group == 0 && i > 0) {
-      const double rise = r_.bound - before;
+  raise(passes.enough);
+}
+
+void LowerBound::go_on() { raise(inf); }
+
+void LowerBound::raise(double enough) {
+  const int least = std::max(passes_.count, 1), most = passes_.ceiling < inf ? 4 * least : least;
+  rests_ = false;
+  for (; made_ < most && r_.bound < inf && !rests_; ++made_) {
+    if (made_ % pass_group == 0 && made_ > 0) {
+      const double rise = r_.bound - before_;
       if (rise <= idle * std::abs(r_.bound)) break;
-      if (i >= passes && rise * patience < ceiling - r_.bound && rise < worth * std::abs(r_.bound)) break;
-      before = r_.bound;
+      if (made_ >= least && rise * patience < passes_.ceiling - r_.bound && rise < worth * std::abs(r_.bound)) break;
+      before_ = r_.bound;
     }
-    pass(plan_, r_, i % 2 == 1);
-    ascending = i % 2 == 1;
+    pass(plan_, r_, made_ % 2 == 1);
+    rests_ = r_.bound >= enough && r_.bound < inf;
   }
   bound_ = r_.bound < inf ? least_sum(plan_, r_) - slack_ : inf;
-  if (bound_ < inf) rounded_ = round_choice(plan_, r_, !ascending);
+  if (bound_ < inf) rounded_ = round_choice(plan_, r_, made_ % 2 == 1);
 }
 
 std::optional<MinSumResult> eliminated(const MinSumProblem& problem, std::size_t table_cells) {
   CostGraph graph = cost_graph(problem);
-  auto plan = plan_exact(graph, static_cast<double>(table_cells));
+  auto plan = plan_exact(graph, static_cast<double>(table_cells), little_work);
   if (!plan) return std::nullopt;
   fill(*plan);
   MinSumResult result{.feasible = constant_of(*plan) < inf, .choice = {}, .cost = inf, .lower_bound = inf, .optimal = true, .method = "elimination"};

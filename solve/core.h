@@ -13,19 +13,31 @@ namespace karez::solve {
 // A lower bound of a problem that is too large to be eliminated. Borrows the problem's cells.
 class LowerBound {
  public:
-  // As many passes, and up to four times as many while they raise the bound by much, or by enough to reach what is at most wanted, `ceiling`, by and
-  // by.
-  LowerBound(const MinSumProblem&, int passes, std::size_t cheap_cells,
-             double ceiling = std::numeric_limits<double>::infinity());  // variables that leave no larger table go first; at least one pass
-  double bound() const { return bound_; }                                // +inf: everything is forbidden
-  double rounding() const { return slack_; }                             // of sums over the whole problem
+  // As many passes, at least one, and up to four times as many while they raise the bound by much, or by enough to reach what is at most wanted,
+  // `ceiling`, by and by.
+  struct Passes {
+    int count = 0;
+    std::size_t cheap_cells = 0;  // variables that leave no larger table go first
+    double ceiling = std::numeric_limits<double>::infinity();
+    double enough = std::numeric_limits<double>::infinity();  // a bound at which it rests
+  };
+  LowerBound(const MinSumProblem&, const Passes&);
+  bool rests() const { return rests_; }
+  void go_on();                               // with the passes that were left
+  double bound() const { return bound_; }     // +inf: everything is forbidden
+  double rounding() const { return slack_; }  // of sums over the whole problem
   Marks within(double excess) const { return states_within(plan_, r_, excess); }
   const std::vector<int>& rounded() const { return rounded_; }  // a choice that follows the bound; may be forbidden
 
  private:
+  void raise(double enough);
+  Passes passes_;
   Elimination plan_;
   Reweighting r_;
-  double slack_, bound_;
+  int made_ = 0;                                              // passes
+  double before_ = -std::numeric_limits<double>::infinity();  // the bound when the last group of passes began
+  bool rests_ = false;
+  double slack_, bound_ = 0;
   std::vector<int> rounded_;
 };
 

@@ -39,7 +39,7 @@ TEST(Core, BoundsAndProofsHoldWhereverItEnds) {
         p.factors.push_back(factor({v, w}, cost));
       }
     const double best = best_among(p, Marks(6, std::vector<char>(3, 1))).cost;
-    const LowerBound least(p, static_cast<int>(random() % 3), 0);
+    const LowerBound least(p, {static_cast<int>(random() % 3), 0});
     ASSERT_LE(least.bound(), best + 1e-9);
     std::vector<int> choice = seed % 4 == 0 ? std::vector<int>(6, 0) : least.rounded();
     double cost = cost_of(p, choice);
@@ -85,7 +85,7 @@ TEST(Core, NoRoundingLiftsTheBound) {
       p.factors.push_back(factor({v, v + 1}, cost));
     }
     const double best = best_among(p, Marks(6, std::vector<char>(3, 1))).cost;
-    const LowerBound least(p, 2, 0);
+    const LowerBound least(p, {2, 0});
     ASSERT_LE(least.bound(), best) << "seed " << seed;
     ASSERT_GE(least.bound(), best - 1e-10) << "seed " << seed;
   }
@@ -96,8 +96,8 @@ TEST(Core, PassesGoOnWhileTheyHelp) {
   for (int seed = 0; seed < 100; ++seed) {
     std::mt19937 random(seed);
     const MinSumProblem p = circles(random, 7);
-    const double one = LowerBound(p, 1, 0).bound(), six = LowerBound(p, 6, 0).bound(), sixty = LowerBound(p, 60, 0).bound();
-    const double wanted = LowerBound(p, 6, 0, sixty).bound();
+    const double one = LowerBound(p, {1, 0}).bound(), six = LowerBound(p, {6, 0}).bound(), sixty = LowerBound(p, {60, 0}).bound();
+    const double wanted = LowerBound(p, {6, 0, sixty}).bound();
     ASSERT_LE(one, six + 1e-9);
     ASSERT_LE(six, wanted + 1e-9) << "with something to reach no fewer passes are made";
     more += sixty > six + 1e-6;
@@ -107,6 +107,27 @@ TEST(Core, PassesGoOnWhileTheyHelp) {
   EXPECT_GT(beyond, 90);
 }
 
+TEST(Core, WhatRestsGoesOnAsIfItHadNot) {
+  for (int seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(cat("seed ", seed));
+    std::mt19937 random(seed);
+    const MinSumProblem p = circles(random, 7);
+    const double one = LowerBound(p, {1, 0}).bound(), ceiling = LowerBound(p, {60, 0}).bound() + 1;
+    const LowerBound whole(p, {9, 0, ceiling}), never(p, {9, 0, ceiling, whole.bound() + 1});
+    LowerBound least(p, {9, 0, ceiling, one + 1});
+    ASSERT_FALSE(whole.rests());
+    ASSERT_FALSE(never.rests());
+    ASSERT_EQ(never.bound(), whole.bound());
+    ASSERT_TRUE(least.rests());
+    ASSERT_GE(least.bound(), one + 1 - 1e-6);
+    ASSERT_LE(least.bound(), whole.bound());
+    least.go_on();
+    ASSERT_FALSE(least.rests());
+    ASSERT_EQ(least.bound(), whole.bound());
+    ASSERT_EQ(least.rounded(), whole.rounded());
+  }
+}
+
 // Who has found something but has not seen all proves nothing; what is chosen stands among what may be chosen.
 TEST(Core, WhatIsNotSeenWholeProvesNothing) {
   int better = 0;
@@ -114,7 +135,7 @@ TEST(Core, WhatIsNotSeenWholeProvesNothing) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);
     const MinSumProblem p = circles(random, 5);
-    const LowerBound least(p, 1, 0);
+    const LowerBound least(p, {1, 0});
     std::vector<int> choice(5, 0);
     double cost = cost_of(p, choice);
     const double before = cost;
@@ -153,7 +174,7 @@ TEST(Core, AFarCeilingDoesNotEndPassesThatRaiseTheBoundByMuch) {
     if (v % side != side - 1) join(v, v + 1);
     if (v < side * (side - 1)) join(v, v + side);
   }
-  const LowerBound few(p, 4, 0), far(p, 4, 0, 1e9);
+  const LowerBound few(p, {4, 0}), far(p, {4, 0, 1e9});
   EXPECT_GT(far.bound(), few.bound() * 1.01);
   EXPECT_LE(far.bound(), cost_of(p, far.rounded()));
 }

@@ -212,9 +212,10 @@ Elimination plan_elimination(CostGraph graph, Next next, double most_cells, doub
   return Planner(std::move(graph), next, most_cells, most_stored).run();
 }
 
-std::optional<Elimination> plan_exact(const CostGraph& graph, double most_cells) {
+std::optional<Elimination> plan_exact(const CostGraph& graph, double most_cells, double little_work) {
   std::optional<Elimination> best;
   for (Next next : {Next::smallest, Next::fewest_links}) {
+    if (best && best->work <= little_work) break;
     Elimination plan = plan_elimination(graph, next, most_cells, best ? best->stored : 4 * most_cells);
     if (plan.left.empty() && plan.stored <= 4 * most_cells && (!best || plan.work < best->work)) best = std::move(plan);
   }

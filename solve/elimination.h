@@ -32,8 +32,9 @@ enum class Next { smallest, fewest_links };
 // stored would exceed `most_stored`.
 Elimination plan_elimination(CostGraph graph, Next next, double most_cells, double most_stored);
 
-// The plan, by either rule, that leaves no variable and makes fewer cells; nothing where both are too large.
-std::optional<Elimination> plan_exact(const CostGraph& graph, double most_cells);
+// The plan, by either rule, that leaves no variable and visits fewer cells; nothing where both are too large. The second rule is not asked where the
+// first one's plan visits no more than `little_work` cells.
+std::optional<Elimination> plan_exact(const CostGraph& graph, double most_cells, double little_work = 0);
 
 // Computes the sheets.
 void fill(Elimination&);

@@ -96,7 +96,7 @@ MinSumResult min_sum(const MinSumProblem& problem, const MinSumLimits& limits) {
   require(limits.table_cells > 0 && limits.passes >= 0, "min_sum: limits must be positive: ", limits.table_cells, " cells, ", limits.passes,
           " passes");
   if (auto exact = eliminated(problem, limits.table_cells)) return std::move(*exact);
-  const LowerBound least(problem, limits.passes, std::min(limits.table_cells, cheap_cells));
+  const LowerBound least(problem, {.count = limits.passes, .cheap_cells = std::min(limits.table_cells, cheap_cells)});
   if (least.bound() == inf)
     return {.feasible = false, .choice = {}, .cost = inf, .lower_bound = inf, .optimal = true, .method = "the bound forbids everything"};
   std::vector<int> choice = least.rounded();

@@ -16,6 +16,7 @@ namespace {
 constexpr long most_greedy_work = 250'000'000;  // blocks looked at: a second or two; the first order is always finished
 constexpr std::size_t most_searched = 4000;     // blocks; the memory of a search grows with their square
 constexpr std::size_t most_seeds = 2000;        // blocks from which cliques of a general conflict graph are grown
+constexpr long least_share = 100;               // of the lower bound: what is more is no trifle
 constexpr std::size_t most_in_rows = 20'000;    // blocks; a bit for each pair of them, 50 MB: of more none are grown
 
 // What orders look at: how long a block lives (or with how many it conflicts) and the heaviest clique it is in.
@@ -131,6 +132,7 @@ Packing solve(PackProblem p, const std::vector<Trait>& traits, const PackLimits&
   for (const Block& b : p.blocks) best.lower_bound = std::max(best.lower_bound, b.size);
   best.offset.assign(p.blocks.size(), 0);
   best.peak = std::numeric_limits<long>::max();
+  const long trifle = std::min(limits.trifle / unit, best.lower_bound / least_share);
   auto offer = [&](std::vector<long> offset) {  // one better than the best
     best.peak = peak_of(p, offset);
     best.offset = std::move(offset);
@@ -139,7 +141,7 @@ Packing solve(PackProblem p, const std::vector<Trait>& traits, const PackLimits&
   long greedy_work = most_greedy_work;
   for (const auto& order : tried)
     for (bool tightest : {false, true}) {
-      if (best.peak == best.lower_bound || greedy_work <= 0) continue;
+      if (best.peak <= best.lower_bound + trifle || greedy_work <= 0) continue;
       std::vector<long> offset = greedy(p, order, tightest, best.peak, greedy_work);
       if (!offset.empty()) offer(std::move(offset));
     }
@@ -152,7 +154,7 @@ Packing solve(PackProblem p, const std::vector<Trait>& traits, const PackLimits&
   // each time.
   long enough = std::max(best.lower_bound, limits.capacity / unit), hopeless = enough - 1, target = enough;
   std::vector<long> offset;
-  for (long work = p.blocks.size() <= most_searched ? limits.search_work : 0; work > 1 && best.peak > enough && target < best.peak;) {
+  for (long work = p.blocks.size() <= most_searched ? limits.search_work : 0; work > 1 && best.peak > enough + trifle && target < best.peak;) {
     long share = target == enough && limits.capacity > 0 ? work - work / 8 : work - work / 2;
     work -= share;
     Fit answer = fit_in_turns(p, ranks, target, share, offset);

@@ -387,6 +387,33 @@ TEST(Packing, StopsAtACapacityThatIsGoodEnough) {
   EXPECT_EQ(p.lower_bound, 8);
 }
 
+TEST(Packing, DoesNotSearchForTrifles) {
+  int left = 0, kept = 0, large = 0;
+  for (int seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(cat("seed ", seed));
+    std::mt19937 random(seed);
+    std::vector<Interval> intervals;
+    for (int i = 0; i < 60; ++i) {
+      const long begin = static_cast<long>(random() % 40);
+      intervals.push_back({begin, begin + 1 + static_cast<long>(random() % 12), 1 + static_cast<long>(random() % 100)});
+    }
+    const Packing greedy = pack(intervals, {.search_work = 0}), best = pack(intervals, {.search_work = 300'000});
+    const Packing none = pack(intervals, {.search_work = 300'000, .trifle = 0}), few = pack(intervals, {.search_work = 300'000, .trifle = 3}),
+                  many = pack(intervals, {.search_work = 300'000, .trifle = 1000});
+    const long share = best.lower_bound / 100;
+    ASSERT_EQ(none.offset, best.offset);
+    ASSERT_LE(few.peak, std::max(best.peak, best.lower_bound + 3));
+    ASSERT_LE(many.peak, std::max(best.peak, best.lower_bound + share)) << "a hundredth of much is no trifle";
+    if (greedy.peak > best.lower_bound + share) continue;
+    ASSERT_LE(many.peak - many.lower_bound, share);
+    ASSERT_EQ(many.optimal, many.peak == many.lower_bound);
+    left += many.peak > best.peak, kept += few.peak == best.peak, large += many.peak > best.lower_bound + 3;
+  }
+  EXPECT_GT(left, 10);
+  EXPECT_GT(kept, 10);
+  EXPECT_GT(large, 5);
+}
+
 TEST(Packing, TakesNothingAndEmptyBlocks) {
   EXPECT_EQ(pack(std::vector<Interval>{}).peak, 0);
   Packing p = pack(std::vector<Interval>{{0, 5, 0}, {3, 3, 7}, {0, 9, 4}});
