@@ -163,6 +163,12 @@ TEST(Sharing, WhatIsAddedUpOverActsSharesNothing) {
   EXPECT_EQ(whole.error(), "");
   whole.s.plan.actors[whole.b].calls.back().acts = {0, 1};
   EXPECT_NE(whole.error().find("no tokens keep them apart"), std::string::npos) << whole.error();
+
+  Chain last(ActorId(3));  // nor may what the last keeps from act to act lie where the first writes
+  last.s.call(last.d, "test.any", {in_register(last.cd, line)}, {in_block(last.s.plan.registers[last.ab].block, line)});
+  EXPECT_EQ(last.error(), "");
+  last.s.plan.actors[last.d].calls.back().acts = {0, 1};
+  EXPECT_NE(last.error().find("no tokens keep them apart"), std::string::npos) << last.error();
 }
 
 TEST(Sharing, ARegisterThatCallsOfSomeActsTouchIsInUseForAllOfTheAct) {

@@ -112,6 +112,15 @@ TEST(Fuse, NotWhereAnotherReaderWantsTheProductOrTheSum) {
   EXPECT_EQ(window_read.calls(), "matmul add relu exp") << "a window is a reader";
 }
 
+TEST(Fuse, NotWhatAProductThatTookItsBiasReadsToo) {  // it stands at the sum's place by then
+  Program p;
+  ValueId product = build::matmul(p.b, p.input("x", {8, 4}), p.input("w", {4, 6}));
+  ValueId second = build::matmul(p.b, product, p.input("v", {6, 6}));
+  p.output(build::add(p.b, second, build::broadcast(p.b, p.input("bias", {6}), {8, 6}, {1})));
+  p.output(build::relu(p.b, product), "z");
+  EXPECT_EQ(p.calls(), "matmul matmul{bias} relu");
+}
+
 TEST(Fuse, NotWhatIsNoBias) {
   Program full;
   full.output(build::add(full.b, build::matmul(full.b, full.input("x", {8, 4}), full.input("w", {4, 6})), full.input("bias", {8, 6})));
