@@ -17,19 +17,13 @@ std::string saved(const std::string& name) {
   return std::string((std::istreambuf_iterator<char>(in)), {});
 }
 
-Sharded laid(const std::string& mesh) {
-  const OpTable ops = all_ops();
-  Graph graph = parse_graph(saved("gpt1.graph"), ops);
-  graph.meshes[0] = Mesh::parse(mesh);
-  return shard(std::move(graph), CostTable::parse(saved("rates.costs")));
-}
-
-// By measured rates calls cost much beside transfers, and the bound of one axis is loose: without cores what is chosen costs 2 and 7 % more.
+// By measured rates calls cost much beside transfers, and the bound of one axis is loose: without cores a gap of 0.2 % stays here.
 TEST(ShardSearch, OneAxisIsNearlySolvedWhereRatesAreMeasured) {
-  for (const char* mesh : {"data=2,model=2", "data=8,model=4"}) {
-    const Sharded found = laid(mesh);
-    EXPECT_LE((found.cost - found.cost_bound) / found.cost, 0.005) << mesh << ": " << found.report;
-  }
+  const OpTable ops = all_ops();
+  Graph graph = parse_graph(saved("gpt2_rates.graph"), ops);
+  graph.meshes[0] = Mesh::parse("data=2,model=2");
+  const Sharded found = shard(std::move(graph), CostTable::parse(saved("rates.costs")));
+  EXPECT_LE((found.cost - found.cost_bound) / found.cost, 0.001) << found.report;
 }
 
 }  // namespace
