@@ -249,28 +249,49 @@ class Chooser {
     return same_order(from.shape, from.strides, to.strides) ? 0 : settled_seconds(copy_call(from, to), copy_work(from));
   }
 
-  // A cost for each joint choice of the regions in `roots`, by trying them all.
+  // A cost for each joint choice of the regions in `roots`, by trying them all. Where those are too many (a concat of many values), by trying each
+  // region alone beside the first that is named, the others row-major: what one adds is taken to hang on that one only.
   template <class Seconds> void add_factor(solve::MinSumProblem& problem, std::vector<ValueId> roots, Seconds&& seconds) {
-    std::sort(roots.begin(), roots.end());
-    roots.erase(std::unique(roots.begin(), roots.end()), roots.end());
     std::erase_if(roots, [&](ValueId r) { return regions_.at(r).variable < 0; });
     if (roots.empty()) return;
-    std::vector<int> scope;
+    const ValueId first = roots[0];
+    std::sort(roots.begin(), roots.end());
+    roots.erase(std::unique(roots.begin(), roots.end()), roots.end());
+    constexpr double most = 1024;
+    double joint = 1;
+    for (ValueId r : roots) joint *= static_cast<double>(regions_.at(r).orders.size());
+    if (joint <= most) {
+      problem.factors.push_back(solve::factor(variables_of(roots), costs_of(roots, seconds)));
+      return;
+    }
+    const std::vector<double> alone = costs_of({first}, seconds);
+    problem.factors.push_back(solve::factor(variables_of({first}), alone));
+    for (ValueId r : roots) {
+      if (r == first) continue;
+      std::vector<double> more = costs_of({first, r}, seconds);
+      for (std::size_t i = 0; i < more.size(); ++i) more[i] -= alone[i / (more.size() / alone.size())];
+      problem.factors.push_back(solve::factor(variables_of({first, r}), std::move(more)));
+    }
+  }
+  std::vector<int> variables_of(const std::vector<ValueId>& roots) const {
+    std::vector<int> variables;
+    for (ValueId r : roots) variables.push_back(regions_.at(r).variable);
+    return variables;
+  }
+  // By the roots' joint choices, of which the last varies fastest. All others lie row-major.
+  template <class Seconds> std::vector<double> costs_of(const std::vector<ValueId>& roots, Seconds&& seconds) {
     std::vector<double> cost;
-    scope.reserve(roots.size());
-    for (ValueId r : roots) scope.push_back(regions_.at(r).variable);
     while (true) {
       cost.push_back(seconds());
       std::size_t k = roots.size();
-      while (k > 0) {  // the last varies fastest
+      while (k > 0) {
         Region& r = regions_.at(roots[k - 1]);
         if (++r.chosen < r.orders.size()) break;
         r.chosen = 0;
         --k;
       }
-      if (k == 0) break;
+      if (k == 0) return cost;
     }
-    problem.factors.push_back(solve::factor(std::move(scope), std::move(cost)));
   }
 
   void solve() {
@@ -290,11 +311,11 @@ class Chooser {
     std::map<ValueId, std::vector<NodeId>> windows;  // by operand
     for (NodeId n : graph_.nodes.ids()) {
       const Node& node = graph_.nodes[n];
-      std::vector<ValueId> roots;
-      for (ValueId in : node.inputs) roots_of(in, roots);
+      std::vector<ValueId> roots;  // what is made first
       if (node.op->role == Role::window) windows[node.inputs[0]].push_back(n);
       if (!is_call(node)) continue;
       for (ValueId out : node.outputs) roots_of(out, roots);
+      for (ValueId in : node.inputs) roots_of(in, roots);
       NodeView view{&graph_, n};
       Cost work = device_work(graph_, view.id);
       add_factor(problem, roots, [&] { return node.acts * settled_seconds(call_at(n), work); });

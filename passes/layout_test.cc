@@ -96,6 +96,21 @@ TEST(Layout, AValueBetweenAConvolutionAndAPoolIsChannelsLast) {
   EXPECT_EQ(calls_with(c, "plain."), 0);
 }
 
+// Joint choices of what a concat takes grow with two to the number of values: sixteen and sixty lie as three do.
+TEST(Layout, AConcatOfManyConvolutionsLiesAsOneOfThree) {
+  for (const int groups : {3, 16, 60}) {
+    Program p;
+    const ValueId w = p.input("w", {4, 8, 3, 3});
+    std::vector<ValueId> made;
+    for (int g = 0; g < groups; ++g) made.push_back(build::conv2d(p.b, p.input(cat("x", g), {2, 8, 16, 16}), w));
+    p.output(build::max_pool(p.b, build::concat(p.b, made, 1)).value);
+    const std::string orders = orders_of(p.laid());
+    EXPECT_EQ(orders.find("conv2d 0123"), std::string::npos) << groups;
+    EXPECT_NE(orders.find("concat 0231"), std::string::npos) << groups << "\n" << orders;
+    EXPECT_NE(orders.find("max_pool 0231"), std::string::npos) << groups;
+  }
+}
+
 TEST(Layout, AnAttentionScoreStaysRowMajor) {
   Program p;
   ValueId q = heads(p.b, p.input("q", {2, 8, 12}), 2, 8, 3, 4), k = heads(p.b, p.input("k", {2, 8, 12}), 2, 8, 3, 4);
