@@ -130,7 +130,7 @@ struct Compilation {
   std::string shard_report;  // "optimal" or "gap <= 3.1 %", with the method
   Wanted wanted;
   std::shared_ptr<const Graph> before_remat;   // where memory is limited: the program before recompute
-  std::shared_ptr<const struct Sharded> laid;  // and as shard made it
+  std::shared_ptr<const struct Sharded> laid;  // and as it is laid
   Streams stream;
   Segmented cut;
   Slotted slotted;

@@ -84,18 +84,46 @@ std::vector<std::string> dearer(const Graph& graph, const Priced& before, const 
   return out;
 }
 
+// Plans with the limit.
+LaidWithin laid_within(Compilation c, std::string_view name) {
+  LaidWithin out{c.options.memory, {}, {}};
+  try {
+    compile(c);
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::device) throw;
+    out.why = error.what();
+    out.why = out.why.substr(0, out.why.find(';'));
+    return out;
+  }
+  const auto way = c.slotted.critical.find("within ");
+  if (way == std::string::npos) return out;
+  out.why = c.slotted.critical.substr(way, c.slotted.critical.find('\n', way) - way);
+  if (!name.starts_with('%')) out.layout = c.laid->graph.value(value_named(c.laid->graph, name)).layout;
+  return out;
+}
+
 double sum(const ById<NodeId, double>& seconds) { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
+
+std::string text_of(const LayoutExplanation& e) {
+  const LaidWithin& within = *e.within;
+  const std::string limit = bytes_text(within.bytes);
+  if (within.why.empty()) return cat("the fastest plan takes no more than the ", limit, " of a device that are allowed\n");
+  const std::string lies =
+      within.layout ? cat("  ", sbp::print(e.type, e.mesh, *within.layout), ": the choice within ", limit, " of a device\n") : "";
+  return cat(lies, "  ", within.why, "\nand without that limit\n");
+}
 
 }  // namespace
 
 LayoutExplanation explain_layout(Compilation c, std::string_view name) {
+  const Compilation unplanned = c;
   run_passes(c, {"unroll", "canonicalise", "microbatch"});  // recompute changes no layout
   const CostTable& costs = c.options.costs;
   const ValueId value = value_named(c.graph, name);
   const Sharded chosen = shard(c.graph, costs);
   const Priced before = priced(chosen.graph, chosen.wanted, costs);
   const Layout layout = *chosen.graph.value(value).layout;
-  LayoutExplanation out{std::string(name), c.graph.type(value), c.graph.mesh(value), is_fixed(c.graph, value), {}};
+  LayoutExplanation out{std::string(name), c.graph.type(value), c.graph.mesh(value), is_fixed(c.graph, value), {}, {}};
   out.alternatives.push_back({layout, chosen.cost, sum(before.calls), chosen.report, {}});
   for (const Layout& other : legal_layouts(c.graph, value, costs)) {
     if (other == layout) continue;
@@ -105,11 +133,13 @@ LayoutExplanation explain_layout(Compilation c, std::string_view name) {
   }
   std::stable_sort(out.alternatives.begin() + 1, out.alternatives.end(),
                    [](const LayoutAlternative& a, const LayoutAlternative& b) { return a.seconds < b.seconds; });
+  if (unplanned.options.memory > 0) out.within = laid_within(unplanned, name);
   return out;
 }
 
 std::string print(const LayoutExplanation& e) {
   std::string out = cat("'", e.name, "' on ", sbp::print(e.mesh), ", predicted for a launch of the whole program with each layout of it\n");
+  if (e.within) out += text_of(e);
   const double best = e.alternatives.front().seconds;
   for (const LayoutAlternative& a : e.alternatives) {
     const bool chosen = &a == &e.alternatives.front();

@@ -140,6 +140,35 @@ TEST(Explain, ThePageSaysWhatTakesLonger) {
   EXPECT_THAT(page, HasSubstr("net.cc:7"));
 }
 
+TEST(Explain, ALimitOnMemoryThatSteeredIsTold) {
+  Compilation c = testing::compilation(testing::mlp_step(Mesh::parse("data=4"), {64, 128, 64, 10}, 32));
+  c.options.costs.link = {1e-4, 1e-12};
+  Compilation free = c;
+  compile(free);
+  const auto bytes = planned_bytes(free.plan);
+  const std::int64_t taken = *std::max_element(bytes.begin(), bytes.end());
+  c.options.memory = taken;
+  EXPECT_THAT(print(explain_layout(c, "fc1.weight")), HasSubstr("\nthe fastest plan takes no more than the "));
+  c.options.memory = taken / 2;
+  Compilation limited = c;
+  compile(limited);
+  int otherwise = 0;
+  for (const Variable& variable : limited.graph.variables) {
+    const LayoutExplanation e = explain_layout(c, variable.name);
+    ASSERT_TRUE(e.within && e.within->layout) << variable.name;
+    EXPECT_EQ(*e.within->layout, *variable.stored) << variable.name;
+    otherwise += *e.within->layout != e.alternatives[0].layout;
+  }
+  EXPECT_GT(otherwise, 0);
+  const std::string page = print(explain_layout(c, "fc1.weight"));
+  EXPECT_THAT(page,
+              ::testing::ContainsRegex(": the choice within [0-9.]+ KiB of a device\n  within [0-9.]+ KiB of a device: calls and transfers of "));
+  EXPECT_THAT(page, HasSubstr("\nand without that limit\n  f32["));
+  EXPECT_FALSE(explain_layout(c, "%5").within->layout);
+  c.options.memory = 1000;
+  EXPECT_THAT(print(explain_layout(c, "fc1.weight")), HasSubstr("but 1000 B (1000 bytes) are allowed there\nand without that limit\n"));
+}
+
 TEST(Explain, AnUnknownNameIsAnErrorWithThoseThatAreNear) {
   const Compilation c = two_products("model=4");
   EXPECT_EQ(explain_layout(c, "%0").type, explain_layout(c, "x").type);

@@ -15,6 +15,7 @@
 #include "passes/emit.h"
 #include "passes/frontier.h"
 #include "passes/gather_late.h"
+#include "passes/held_bytes.h"
 #include "passes/lay_like.h"
 #include "passes/memory.h"
 #include "passes/memory_limit.h"
@@ -28,6 +29,9 @@
 
 namespace karez::passes {
 namespace {
+
+// Of the bytes in the order of a graph: its plan was never seen to hold fewer than 0.95 of them.
+constexpr double sure_share = 0.85;
 
 // How a program may run: laid, gathered, recomputed.
 struct Way {
@@ -162,10 +166,11 @@ class Fit {
     const auto fastest = lay_like(once, *c_.laid);  // a program that computes nothing twice lies like one that does
     require(fastest.has_value(), "fit: a node of plan '", c_.graph.name, "' has no equal in the program without recomputation");
     const auto laid = frontier(once, *c_.ops, c_.options.costs, *fastest);
-    add_all(laid, own, false);
-    add_all(laid, own, true);
+    every_layout_ = laid.every;
+    add_all(laid.ways, own, false);
+    add_all(laid.ways, own, true);
     if (is_off("recompute")) return;
-    for (const auto& remat : repeated_modules(*c_.before_remat, own)) add_all(laid, remat, true);
+    for (const auto& remat : repeated_modules(*c_.before_remat, own)) add_all(laid.ways, remat, true);
   }
   void add_all(const std::vector<Sharded>& laid, const std::vector<std::string>& remat, bool late) {
     const Graph graph = before_shard(remat);
@@ -175,11 +180,21 @@ class Fit {
     }
   }
 
-  Compilation planned(const Way& way) const {
+  Compilation ordered(const Way& way) const {
     Compilation there = anew(way.boxed);
     if (!way.late) run_on(there, {"bucket"});  // which holds copies of what it lays end to end
-    run_on(there, {"order", "segment", "anchor", "slots", "layout", "localise", "fuse", "in_place", "emit"});
+    run_on(there, {"order"});
     return there;
+  }
+  void plan(Compilation& there) const { run_on(there, {"segment", "anchor", "slots", "layout", "localise", "fuse", "in_place", "emit"}); }
+  Compilation planned(const Way& way) const {
+    Compilation there = ordered(way);
+    plan(there);
+    return there;
+  }
+  // What is not worth a plan: whether it is asks for no less memory, so that less of it still leaves fewer ways.
+  bool hopeless(const Graph& graph) const {
+    return !every_layout_ && sure_share * static_cast<double>(bytes_in_order(graph)) > static_cast<double>(bytes_);
   }
   void give(Compilation& there, const ById<ValueId, int>& slots) const {
     there.slotted = slotted(there.graph, there.cut, there.options.costs, slots);
@@ -189,16 +204,20 @@ class Fit {
   // With the most slots with which it fits, if with any.
   std::optional<Open> fitted(const Open& now) {
     const Way& way = ways_[now.way];
-    Compilation there = planned(way);
+    tried_.push_back({bytes_in_order(way.boxed), now.way});
+    if (hopeless(way.boxed)) return std::nullopt;
+    Compilation there = ordered(way);
+    if (hopeless(there.graph)) return std::nullopt;
+    plan(there);
     if (fits(there)) return Open{now.seconds, now.way, {}, true};
     const ById<ValueId, int> least(there.slotted.slots.size(), 1);
-    tried_.push_back({least_of(there.plan), now.way, there.slotted.slots});
+    tried_.back().least = least_of(there.plan);
     if (there.slotted.slots == least) return std::nullopt;
     const double interval = there.slotted.interval;
     Compilation small = there;
     give(small, least);
     if (!fits(small)) {
-      tried_.back() = {least_of(small.plan), now.way, least};
+      tried_.back().least = least_of(small.plan);
       return std::nullopt;
     }
     const auto fewer = fewer_slots(there.graph, there.cut, there.options.costs, there.options.slots);
@@ -226,7 +245,7 @@ class Fit {
     run_on(there, {"memory"});
     there.slotted.critical += said(chosen, interval);
     there.passes = std::move(c_.passes);
-    there.before_remat = c_.before_remat, there.laid = c_.laid;
+    there.before_remat = c_.before_remat, there.laid = std::make_shared<const Sharded>(way.laid);
     there.cost = way.laid.cost, there.cost_bound = c_.cost_bound;
     there.optimal = c_.optimal && there.cost <= c_.cost * (1 + 1e-11);
     there.wanted = way.laid.wanted;
@@ -241,10 +260,11 @@ class Fit {
     constexpr std::size_t most_packed = 8;
     std::stable_sort(tried_.begin(), tried_.end(), [](const Tried& a, const Tried& b) { return a.least < b.least; });
     std::optional<Compilation> smallest;
-    for (std::size_t t = 0; t < std::min(tried_.size(), most_packed); ++t) {
+    std::size_t packed = 0;
+    for (std::size_t t = 0; t < std::min(tried_.size(), most_packed); ++t, ++packed) {
       if (smallest && tried_[t].least >= most_of(smallest->plan)) break;
       Compilation own = planned(ways_[tried_[t].way]);
-      give(own, tried_[t].slots);
+      give(own, ById<ValueId, int>(own.slotted.slots.size(), 1));
       std::vector<Compilation> all;
       for (const int rank : other_ranks()) all.push_back(on_rank(own, rank));
       all.push_back(std::move(own));
@@ -252,7 +272,7 @@ class Fit {
       auto fullest = std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) { return most_of(a.plan) < most_of(b.plan); });
       if (!smallest || most_of(fullest->plan) < most_of(smallest->plan)) smallest = std::move(*fullest);
     }
-    refuse_memory(*smallest, bytes_, plans_);
+    refuse_memory(*smallest, bytes_, std::max(plans_, packed));
   }
 
   std::string said(const Open& chosen, double interval) const {
@@ -275,13 +295,13 @@ class Fit {
   Compilation& c_;
   const std::int64_t bytes_;
   std::vector<Way> ways_;
+  bool every_layout_ = false;
   std::size_t plans_ = 0;
   struct Tried {
     std::int64_t least = 0;  // bytes
     std::size_t way = 0;
-    ById<ValueId, int> slots;
   };
-  std::vector<Tried> tried_;  // in vain, of each way with the fewest slots
+  std::vector<Tried> tried_;  // in vain, or not worth it
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "base/stop.h"
 #include "passes/held_bytes.h"
+#include "passes/priced_search.h"
 
 namespace karez::passes {
 namespace {
@@ -27,12 +28,12 @@ bool laid_alike(const Sharded& a, const Sharded& b) {
 
 class Hull {
  public:
-  Hull(const Graph& graph, const CostTable& costs, HeldBytes held) : graph_(graph), costs_(costs), held_(std::move(held)) {}
+  Hull(PricedSearch& search, HeldBytes held) : search_(search), held_(std::move(held)) {}
 
   std::vector<Corner> run(const Sharded& fastest, int searches) {
     corners_ = {{fastest, held_.of(fastest)}};
     if (searches == 0 || corners_[0].bytes <= 0) return std::move(corners_);
-    Corner last = at(dear * std::max(fastest.cost, 1e-9) / corners_[0].bytes);
+    Corner last = at(dear * std::max(fastest.cost, 1e-9) / corners_[0].bytes, fastest);
     if (!(last.bytes < corners_[0].bytes)) return std::move(corners_);
     corners_.push_back(std::move(last));
     open_ = {true};
@@ -42,12 +43,11 @@ class Hull {
   }
 
  private:
-  Corner at(double price) const {
+  Corner at(double price, const Sharded& from) {
     may_stop();
     Corner made;
-    made.laid = shard_at(graph_, costs_, [&](const Graph& graph, NodeId n, const NodeChoice& choice) {
-      return price * held_.of(graph, n, choice.ins(), choice.outs());
-    });
+    made.laid = search_.at(
+        [&](const Graph& graph, NodeId n, const NodeChoice& choice) { return price * held_.of(graph, n, choice.ins(), choice.outs()); }, from);
     made.bytes = held_.of(made.laid);
     return made;
   }
@@ -60,7 +60,7 @@ class Hull {
       if (open_[i] && area(i) > 0 && (widest == open_.size() || area(i) > area(widest))) widest = i;
     if (widest == open_.size()) return false;
     const Corner &a = corners_[widest], &b = corners_[widest + 1];
-    Corner between = at((b.laid.cost - a.laid.cost) / (a.bytes - b.bytes));
+    Corner between = at((b.laid.cost - a.laid.cost) / (a.bytes - b.bytes), a.laid);
     if (!(between.bytes < a.bytes && between.bytes > b.bytes && between.laid.cost < b.laid.cost)) {
       open_[widest] = false;
       return true;
@@ -70,8 +70,7 @@ class Hull {
     return true;
   }
 
-  const Graph& graph_;
-  const CostTable& costs_;
+  PricedSearch& search_;
   HeldBytes held_;
   std::vector<Corner> corners_;  // ever fewer bytes
   std::vector<bool> open_;       // by corner but the last: what lies behind it was not searched in vain
@@ -119,7 +118,7 @@ std::vector<Sharded> all_ways(const Graph& graph, const Choices& choices, const 
 
 }  // namespace
 
-std::vector<Sharded> frontier(const Graph& graph, const OpTable& ops, const CostTable& costs, const Sharded& fastest, const FrontierLimits& limits) {
+Frontier frontier(const Graph& graph, const OpTable& ops, const CostTable& costs, const Sharded& fastest, const FrontierLimits& limits) {
   std::vector<Sharded> made = {fastest};
   auto add = [&](Sharded laid) {
     if (std::none_of(made.begin(), made.end(), [&](const Sharded& other) { return laid_alike(laid, other); })) made.push_back(std::move(laid));
@@ -135,17 +134,18 @@ std::vector<Sharded> frontier(const Graph& graph, const OpTable& ops, const Cost
     for (Sharded& laid : all_ways(graph, choices, costs))
       if (!laid_alike(laid, fastest)) made.push_back(std::move(laid));
   } else {
+    PricedSearch search(graph, costs);
     const Moment first = fullest_moment(fastest, ops, costs);
-    const auto made_bytes = Hull(graph, costs, HeldBytes(graph, {first}, Account::made)).run(fastest, limits.searches / 2);
+    const auto made_bytes = Hull(search, HeldBytes(graph, {first}, Account::made)).run(fastest, limits.searches / 2);
     const Moment last = fullest_moment(made_bytes.back().laid, ops, costs);
-    const auto read_bytes = Hull(graph, costs, HeldBytes(graph, {first, last}, Account::read)).run(fastest, limits.searches - limits.searches / 2);
+    const auto read_bytes = Hull(search, HeldBytes(graph, {first, last}, Account::read)).run(fastest, limits.searches - limits.searches / 2);
     for (const auto* corners : {&made_bytes, &read_bytes})
       for (const Corner& corner : *corners) add(corner.laid);
     for (std::size_t i = 0, count = made.size(); i < count; ++i)
       if (auto laid = stored_as_read(graph, costs, made[i])) add(std::move(*laid));
   }
   std::stable_sort(made.begin() + 1, made.end(), [](const Sharded& a, const Sharded& b) { return a.cost < b.cost; });
-  return made;
+  return {std::move(made), ways <= limits.all_ways};
 }
 
 }  // namespace karez::passes

@@ -18,7 +18,10 @@ struct FrontierLimits {
 // between them first. The moments at which bytes count are the fullest of the fastest and of what is best at a very high price. Beside each the
 // same with parameters stored as they are read, the optimiser's state in parts (ZeRO 1 and 2). Each is laid otherwise than all others. It depends
 // on no limit.
-std::vector<Sharded> frontier(const Graph& graph, const OpTable& ops, const CostTable& costs, const Sharded& fastest,
-                              const FrontierLimits& limits = {});
+struct Frontier {
+  std::vector<Sharded> ways;
+  bool every = false;  // there is no other way to lay the program
+};
+Frontier frontier(const Graph& graph, const OpTable& ops, const CostTable& costs, const Sharded& fastest, const FrontierLimits& limits = {});
 
 }  // namespace karez::passes

@@ -24,10 +24,8 @@ double part_bytes(const Graph& graph, ValueId value, const Layout& layout) {
   return static_cast<double>(count_of(shape_of(local_box(type.shape, graph.mesh(value), layout, 0))) * size_of(type.dtype));
 }
 
-}  // namespace
-
-Moment fullest_moment(const Sharded& laid, const OpTable& ops, const CostTable& costs) {
-  const Graph boxed = box(laid.graph, ops, laid.wanted, costs);
+// By placement and node of a boxed graph: bytes that come to be live with it, less those that nobody reads any more.
+std::vector<std::vector<std::int64_t>> changes_of(const Graph& boxed) {
   const auto uses = uses_of(boxed);
   std::vector<std::vector<std::int64_t>> change(boxed.meshes.size(), std::vector<std::int64_t>(boxed.nodes.size() + 1, 0));
   for (ValueId v : boxed.values.ids()) {
@@ -40,6 +38,28 @@ Moment fullest_moment(const Sharded& laid, const OpTable& ops, const CostTable& 
     here[static_cast<std::size_t>(maker.index)] += largest_part(boxed, v);
     here[static_cast<std::size_t>(last.index) + 1] -= largest_part(boxed, v);
   }
+  return change;
+}
+
+}  // namespace
+
+std::int64_t bytes_in_order(const Graph& boxed) {
+  std::int64_t fullest = 0;
+  const auto change = changes_of(boxed);
+  for (std::size_t m = 0; m < change.size(); ++m) {
+    std::int64_t stored = 0, live = 0, most = 0;
+    for (const Variable& variable : boxed.variables)
+      if (variable.mesh == static_cast<int>(m))
+        stored += count_of(shape_of(local_box(variable.type.shape, boxed.meshes[m], *variable.stored, 0))) * size_of(variable.type.dtype);
+    for (const std::int64_t more : change[m]) most = std::max(most, live += more);
+    fullest = std::max(fullest, stored + most);
+  }
+  return fullest;
+}
+
+Moment fullest_moment(const Sharded& laid, const OpTable& ops, const CostTable& costs) {
+  const Graph boxed = box(laid.graph, ops, laid.wanted, costs);
+  const auto change = changes_of(boxed);
   Moment out;
   for (const auto& here : change) {
     std::int64_t live = 0, most = 0;

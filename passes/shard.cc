@@ -184,8 +184,7 @@ Sharded laid_by(Graph graph, const Choices& choices, const ById<NodeId, int>& ch
   return made;
 }
 
-namespace {
-Choices all_choices(const Graph& graph, const CostTable& costs) {
+Choices choices_of(const Graph& graph, const CostTable& costs) {
   std::map<std::string_view, const Layout*> stored;  // by variable
   for (const Variable& variable : graph.variables)
     if (variable.stored) stored[variable.name] = &*variable.stored;
@@ -200,10 +199,9 @@ Choices all_choices(const Graph& graph, const CostTable& costs) {
   lay_free_nodes_whole(graph, choices);
   return choices;
 }
-}  // namespace
 
 Sharded shard(Graph graph, const CostTable& costs) {
-  const Choices choices = all_choices(graph, costs);
+  const Choices choices = choices_of(graph, costs);
   TreePrices prices(costs);
   const Searched found = search_layouts(graph, choices, prices);
   Sharded made = laid_by(std::move(graph), choices, found.chosen);
@@ -212,22 +210,6 @@ Sharded shard(Graph graph, const CostTable& costs) {
   made.optimal = found.optimal;
   double gap = made.cost > 0 ? 100 * (made.cost - made.cost_bound) / made.cost : 0;
   made.report = cat(made.optimal ? std::string("optimal") : cat("gap <= ", base::number(std::ceil(gap * 10) / 10), " %"), " (", found.method, ")");
-  return made;
-}
-
-Sharded shard_at(Graph graph, const CostTable& costs, const MemoryPrice& price) {
-  Choices choices = all_choices(graph, costs);
-  for (NodeId n : graph.nodes.ids())
-    for (NodeChoice& choice : choices[n]) choice.seconds += price(graph, n, choice);
-  TreePrices prices(costs);
-  const bool one_axis = std::all_of(graph.meshes.begin(), graph.meshes.end(), [](const Mesh& mesh) { return mesh.rank() < 2; });
-  SearchLimits limits;
-  if (!one_axis) limits.rounds = 0;  // axis by axis alone: nobody asks for a proof
-  const Searched found = search_layouts(graph, choices, prices, limits);
-  double paid = 0;
-  for (NodeId n : graph.nodes.ids()) paid += price(graph, n, choices[n][static_cast<std::size_t>(found.chosen[n])]);
-  Sharded made = laid_by(std::move(graph), choices, found.chosen);
-  made.cost = found.cost - paid;
   return made;
 }
 

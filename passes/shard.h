@@ -35,6 +35,7 @@ struct NodeChoice {
 // the legal layouts of the value that was fixed otherwise.
 std::vector<NodeChoice> choices_of(const Graph& graph, NodeId node, const CostTable& costs);
 using Choices = ById<NodeId, std::vector<NodeChoice>>;
+Choices choices_of(const Graph& graph, const CostTable& costs);  // of all nodes, that are worth looking at
 
 // Prices transition trees and remembers them by type: the planner asks for the same few thousand times over.
 class TreePrices {
@@ -61,11 +62,6 @@ struct Sharded {
   Wanted wanted;
 };
 Sharded shard(Graph graph, const CostTable& costs);
-
-// The same at the least sum of seconds and of what memory is priced at: by node and choice (of choices_of, in their order) seconds more. `cost` is
-// of the choice without them; of other choices nothing is proven, and on several axes only one after the other is searched.
-using MemoryPrice = std::function<double(const Graph& graph, NodeId node, const NodeChoice& choice)>;
-Sharded shard_at(Graph graph, const CostTable& costs, const MemoryPrice& price);
 
 // A graph laid by one choice for every node.
 Sharded laid_by(Graph graph, const Choices& choices, const ById<NodeId, int>& chosen);

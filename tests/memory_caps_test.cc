@@ -62,6 +62,27 @@ TEST(MemoryCaps, StateIsSplitBeforeAPlanIsRefused) {
   EXPECT_LT(parameters, 0.3);
 }
 
+// ZeRO as it is written by hand, everything whole, the optimiser's state in parts, the parameters too: what is chosen in as few bytes is no slower.
+TEST(MemoryCaps, NoZeroByHandIsFasterInTheSameMemory) {
+  CostTable wire;
+  wire.link = {.alpha = 2e-5, .beta = 1e-9};
+  bool state_alone = false;
+  for (const CostTable& costs : {CostTable(), wire, dear_messages()})
+    for (const std::int64_t batch : {64, 512})
+      for (const auto& [parameters, state] : {std::pair(false, false), {false, true}, {true, true}}) {
+        CapCase c{"mlp", "data=4", costs, true, 1, batch, bench::zero_rules(parameters, state)};
+        const Capped by_hand = bench::mlp_under(c, 0);
+        EXPECT_NEAR(by_hand.state, state ? 0.25 : 1, 0.01);
+        c.rules.clear();
+        const Capped chosen = bench::mlp_under(c, by_hand.planned);
+        ASSERT_EQ(chosen.refused, "") << batch << " rows, " << by_hand.planned << " bytes";
+        EXPECT_LE(chosen.planned, by_hand.planned);
+        EXPECT_LE(chosen.seconds, by_hand.seconds * (1 + 1e-9)) << batch << " rows, " << by_hand.planned << " bytes";
+        state_alone = state_alone || (chosen.state < 0.3 && chosen.parameters > 0.9 && chosen.whole < 0.1);
+      }
+  EXPECT_TRUE(state_alone) << "state and gradients in parts, parameters whole";
+}
+
 // A transformer's parameters are put together late, and then its blocks are recomputed.
 TEST(MemoryCaps, BlocksAreRecomputed) {
   const auto points = sweep({"gpt", "data=4"}, bench::gpt_under, std::getenv("KAREZ_ALL") != nullptr ? 10 : 20, 80);
