@@ -61,6 +61,7 @@ struct Case {
   double most_gap;      // percent
   double most_seconds;  // 0: half a second and 3 s for a thousand nodes
   std::string costs = "costs.txt";
+  double most_bytes = 100e6;
 };
 const Case saved[] = {
     {"gpt1-4", "gpt1", "data=4", 0, 0},  // GPTs of width 64 on 8 x 16 tokens, with Adam: layers
@@ -74,9 +75,12 @@ const Case saved[] = {
     {"gpt_wide", "gpt_wide", "data=2,model=2", 3, 0},    // one layer of width 1,024 on 8 x 512 tokens
     {"gpt_mixed", "gpt_mixed", "data=2,model=2", 3, 0},  // layers of widths 64, 128, 96
     {"resnet", "resnet", "data=2,model=2", 3, 0},
-    {"gpt2-2x2x2", "gpt2", "data=2,model=2,more=2", 9, 20},
+    {"gpt2-2x2x2", "gpt2", "data=2,model=2,more=2", 9, 20, "costs.txt", 170e6},
     {"gpt2-rates", "gpt2_rates", "data=2,model=2", 2, 0, "rates.costs"},  // two layers of width 128 on 8 x 32 tokens, by measured rates
-    {"gpt2-stages", "gpt2_stages", "", 3, 0},                             // two layers in two stages, each on data=2,model=2
+    {"encoder_decoder", "encoder_decoder", "data=4,model=2", 3, 6, "rates.costs", 130e6},  // these three: bench/plans_models.py
+    {"gru", "gru", "data=4,model=2", 3, 0, "rates.costs"},
+    {"residual_norm", "residual_norm", "data=4,model=2", 3, 0, "rates.costs"},
+    {"gpt2-stages", "gpt2_stages", "", 3, 0},  // two layers in two stages, each on data=2,model=2
 };
 // Behind them stand the programs with closed forms (passes/test_forms.h), whose best known cost is that form.
 std::vector<Case> all_cases() {
@@ -85,7 +89,7 @@ std::vector<Case> all_cases() {
     out.push_back({cat("form-", form.name), cat("forms/", form.name), "", 0, 0, cat("forms/", form.name, ".costs")});
   return out;
 }
-constexpr double most_over_best = 1.02, most_bytes = 100e6;
+constexpr double most_over_best = 1.02;
 
 // A transformer whose layers differ in width: projections between its blocks.
 struct MixedGpt : nn::Module {
@@ -217,13 +221,14 @@ bool plan_case(const Case& one, const std::string& folder, const std::map<std::s
     require(c.graph.meshes.size() == 1, one.graph, " has ", c.graph.meshes.size(), " meshes");
     c.graph.meshes[0] = Mesh::parse(one.mesh);
   }
-  const std::size_t nodes = c.graph.nodes.size();
   const KernelTable kernels(cpu_kernels());
   c.ops = &ops;
   c.catalog = &kernels;
   c.evaluate = evaluate_with(std::make_shared<const KernelTable>(plain_kernels()));
   c.options.costs = CostTable::parse(read(folder + "/" + one.costs));
   const auto begin = std::chrono::steady_clock::now();
+  passes::run_passes(c, {"unroll"});
+  const std::size_t nodes = c.graph.nodes.size();
   passes::run_passes(c, {"canonicalise"});
   const Known space = space_of(c);
   const std::int64_t before = held;
@@ -241,7 +246,7 @@ bool plan_case(const Case& one, const std::string& folder, const std::map<std::s
   if (ratio > most_over_best) missed += " cost";
   if (gap > one.most_gap + 1e-9) missed += " gap";
   if (seconds > most_seconds) missed += " seconds";
-  if (bytes > most_bytes) missed += " bytes";
+  if (bytes > one.most_bytes) missed += " bytes";
   if (at != known.end() && (space.choices < at->second.choices || space.cells < at->second.cells * (1 - 1e-3))) missed += " space";
   std::printf("%-19s %-22s %11.6f %8.5f %8.3f %7.2f %7.1f %6zu %7.0f %10.4g  %s%s%s\n", one.name.c_str(), print(c.graph.meshes.back()).c_str(),
               1e3 * c.cost, ratio, gap, seconds, bytes / 1e6, nodes, space.choices, space.cells, c.shard_report.c_str(),
