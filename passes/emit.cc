@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include "base/hash.h"
 #include "base/text.h"
@@ -358,18 +359,23 @@ class Emitter {
     auto before = whom_they_follow();
     ById<ActorId, int> seen(plan_.actors.size(), 0);
     int round = 0;
-    // Backward and the nearest first, since who reads old bytes mostly hands something to the writer soon; segments are numbered in their order.
+    // Backward, and deep first from those that are nearest to `from`: who reads old bytes mostly hands something on to the writer at once. Segments
+    // are numbered in their order.
     auto reaches = [&](ActorId from, ActorId to) {
       ++round;
-      const bool in_order = from < first_fetch_;
-      std::vector<ActorId> open = {to};
-      for (std::size_t i = 0; i < open.size(); ++i)
-        for (ActorId n : before[open[i]]) {
-          if (n == from) return true;
-          if ((in_order && n < from) || seen[n] == round) continue;
-          seen[n] = round;
-          open.push_back(n);
+      std::vector<std::pair<ActorId, std::set<ActorId>::const_iterator>> way;
+      auto enter = [&](ActorId a) { way.emplace_back(a, from < first_fetch_ ? before[a].lower_bound(from) : before[a].begin()); };
+      enter(to);
+      while (!way.empty()) {
+        auto& [at, next] = way.back();
+        if (next == before[at].end()) {
+          way.pop_back();
+          continue;
         }
+        const ActorId n = *next++;
+        if (n == from) return true;
+        if (std::exchange(seen[n], round) != round) enter(n);
+      }
       return false;
     };
     auto put_before = [&](ActorId first, ActorId then) {

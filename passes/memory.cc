@@ -27,23 +27,32 @@ bool in_arena(const Plan& plan, BlockId b) { return b.valid() && (plan.block(b).
 // what ends them, once a launch each.
 class Before {
  public:
-  explicit Before(const Plan& plan) : plan_(plan), acts_(acts_per_launch(plan)), reach_(static_cast<int>(plan.actors.size()) + 2, edges()) {}
+  explicit Before(const Plan& plan)
+      : plan_(plan),
+        acts_(acts_per_launch(plan)),
+        in_step_(stepping()),
+        reach_(static_cast<int>(plan.actors.size()) + 2, edges()) {}
 
   // Whether all that touch the register act equally often, and each of their acts is about a piece of its own.
-  bool in_step(RegisterId id) const {
-    const Register& r = plan_.reg(id);
-    return (r.producer == session_actor || period(plan_.actor(r.producer).outputs, id) == 1) &&
-           std::all_of(r.consumers.begin(), r.consumers.end(), [&](ActorId c) { return acts(c) == acts(r.producer); });
-  }
+  bool in_step(RegisterId id) const { return in_step_[id]; }
   bool same(ActorId from, ActorId to) const { return reach_.same(from.index, to.index); }
   bool next(ActorId from, ActorId to) const { return reach_.next(from.index, to.index); }
   const solve::TokenReach& reach() const { return reach_; }
 
  private:
-  static int period(const std::vector<Port>& ports, RegisterId reg) {
-    return std::find_if(ports.begin(), ports.end(), [&](const Port& p) { return p.reg == reg; })->period;
-  }
   std::int64_t acts(ActorId a) const { return a == session_actor ? 1 : acts_[a]; }
+
+  ById<RegisterId, bool> stepping() const {
+    ById<RegisterId, bool> made(plan_.registers.size(), true);
+    for (ActorId a : plan_.actors.ids())
+      for (const Port& port : plan_.actors[a].outputs)
+        if (port.period != 1) made[port.reg] = false;
+    for (RegisterId id : plan_.registers.ids()) {
+      const Register& r = plan_.registers[id];
+      if (std::any_of(r.consumers.begin(), r.consumers.end(), [&](ActorId c) { return acts(c) != acts(r.producer); })) made[id] = false;
+    }
+    return made;
+  }
 
   std::vector<solve::TokenEdge> edges() const {
     const int starter = static_cast<int>(plan_.actors.size()), ender = starter + 1;
@@ -89,6 +98,7 @@ class Before {
 
   const Plan& plan_;
   ById<ActorId, std::int64_t> acts_;
+  ById<RegisterId, bool> in_step_;
   solve::TokenReach reach_;
 };
 

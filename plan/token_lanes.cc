@@ -17,7 +17,12 @@ TokenLanes::TokenLanes(const Plan& plan, const ById<ActorId, std::int64_t>& acts
     : plan_(plan),
       acts_(acts),
       steps_(plan.actors.size() + 2),
-      back_(steps_.size()) {
+      back_(steps_.size()),
+      in_step_(plan.registers.size()) {
+  for (RegisterId r : plan.registers.ids()) in_step_[r] = acts_alike(plan.registers[r]);
+  for (ActorId a : plan.actors.ids())
+    for (const Port& port : plan.actors[a].outputs)
+      if (port.period != 1) in_step_[port.reg] = false;
   for (RegisterId r : plan.registers.ids()) add_register(r);
   std::map<std::tuple<CommunicatorId, DeviceId, std::int64_t>, std::vector<ActorId>> seats;
   for (ActorId a : plan.actors.ids())
@@ -29,15 +34,9 @@ TokenLanes::TokenLanes(const Plan& plan, const ById<ActorId, std::int64_t>& acts
   reach();
 }
 
-bool TokenLanes::in_step(RegisterId id) const {
-  const Register& r = plan_.reg(id);
+bool TokenLanes::acts_alike(const Register& r) const {
   auto acts = [&](ActorId a) { return a == session_actor ? 1 : acts_[a]; };
-  for (ActorId c : r.consumers)
-    if (acts(c) != acts(r.producer)) return false;
-  if (r.producer == session_actor) return true;
-  for (const Port& port : plan_.actor(r.producer).outputs)
-    if (port.reg == id && port.period != 1) return false;
-  return true;
+  return std::all_of(r.consumers.begin(), r.consumers.end(), [&](ActorId c) { return acts(c) == acts(r.producer); });
 }
 
 int TokenLanes::tokens(ActorId from, ActorId to) const {

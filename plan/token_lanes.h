@@ -16,7 +16,7 @@ class TokenLanes {
   TokenLanes(const Plan& plan, const ById<ActorId, std::int64_t>& acts);
 
   // Act k of a reader takes what act k of the writer made: as many acts, and a piece in each.
-  bool in_step(RegisterId id) const;
+  bool in_step(RegisterId id) const { return in_step_[id]; }
   // Fewest tokens between the end of an act and the beginning of another: 0, 1, or 2 for more. To its own next act: 1.
   int tokens(ActorId from, ActorId to) const;
   // False where acts wait for each other in a circle: then nothing else is known.
@@ -31,6 +31,7 @@ class TokenLanes {
   };
   using Steps = std::vector<std::vector<Step>>;
   static std::size_t node(ActorId a) { return static_cast<std::size_t>(a.index); }
+  bool acts_alike(const Register& r) const;
   void add(std::size_t from, std::size_t to, int tokens);
   void add_register(RegisterId id);
   void add_turns(std::vector<ActorId>& seat);
@@ -44,6 +45,7 @@ class TokenLanes {
   const Plan& plan_;
   const ById<ActorId, std::int64_t>& acts_;
   Steps steps_, back_;  // the session is two nodes behind the actors: it starts, it ends
+  ById<RegisterId, bool> in_step_;
   std::vector<std::size_t> order_;
   std::vector<int> rank_;
   std::size_t lanes_ = 0;

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "plan/acts.h"
 #include "plan/dry_run.h"
+#include "plan/listed.h"
 #include "plan/plan.h"
 #include "plan/verify_sharing.h"
 
@@ -47,18 +48,16 @@ void verify_places(const Plan& plan) {
   }
 }
 
-bool lists(const std::vector<Port>& ports, RegisterId reg) {
-  return std::any_of(ports.begin(), ports.end(), [&](const Port& p) { return p.reg == reg; });
-}
+constexpr ActorId no_actor;  // whose calls are the set-up's
 
-void verify_register(const Plan& plan, RegisterId id) {
+void verify_register(const Plan& plan, const Listed& listed, RegisterId id) {
   const Register& r = plan.reg(id);
   const std::string who = cat("register r", id, r.type.empty() ? "" : " (" + r.type + ")");
   require(r.slots >= 1 && r.slots <= 32767, who, " has ", r.slots, " slots");
   require(r.bytes >= 0, who, " has ", r.bytes, " bytes");
   if (r.producer != session_actor) {
     in_range(r.producer, plan.actors, who, "producer");
-    require(lists(plan.actor(r.producer).outputs, id), who, " names ", name_of_actor(plan, r.producer), " as its producer, which does not list it");
+    require(listed.as_output(r.producer, id), who, " names ", name_of_actor(plan, r.producer), " as its producer, which does not list it");
   }
   require(!r.consumers.empty(), who, " has no consumer: its slots would never come back");
   std::set<ActorId> seen;
@@ -66,7 +65,7 @@ void verify_register(const Plan& plan, RegisterId id) {
     require(seen.insert(consumer).second, who, " names consumer ", consumer, " twice");
     if (consumer == session_actor) continue;
     in_range(consumer, plan.actors, who, "consumer");
-    require(lists(plan.actor(consumer).inputs, id), who, " names ", name_of_actor(plan, consumer), " as a consumer, which does not list it");
+    require(listed.as_input(consumer, id), who, " names ", name_of_actor(plan, consumer), " as a consumer, which does not list it");
   }
   require(r.producer != session_actor || !seen.count(session_actor), who, " goes from the session to itself");
   bool of_session = r.producer == session_actor || seen.count(session_actor);
@@ -81,7 +80,7 @@ void verify_register(const Plan& plan, RegisterId id) {
   require(end <= plan.block(r.block).bytes, who, " ends at byte ", end, " of block b", r.block, ", which has ", plan.block(r.block).bytes);
 }
 
-void verify_operand(const Plan& plan, const Actor* actor, const Operand& o, bool written, const std::string& who) {
+void verify_operand(const Plan& plan, const Listed& listed, ActorId actor, const Operand& o, bool written, const std::string& who) {
   require(o.view.strides.size() == o.view.shape.size(), who, ": the view ", o.view, " has ", o.view.strides.size(), " strides");
   for (auto size : o.view.shape) require(size >= 0, who, ": the view ", o.view, " has a negative size");
   for (auto stride : o.view.strides) require(stride >= 0, who, ": the view ", o.view, " has a negative stride");
@@ -95,42 +94,42 @@ void verify_operand(const Plan& plan, const Actor* actor, const Operand& o, bool
     in_range(o.block, plan.blocks, who, "block");
     require(end <= plan.block(o.block).bytes, who, ": an operand ", o.view, " ends at byte ", end, " of block b", o.block, ", which has ",
             plan.block(o.block).bytes);
-    require(!written || actor == nullptr || plan.block(o.block).kind != BlockKind::constant, who, ": writes the constant block b", o.block);
+    require(!written || actor == no_actor || plan.block(o.block).kind != BlockKind::constant, who, ": writes the constant block b", o.block);
     return;
   }
   require(!o.block.valid(), who, ": an operand names register r", o.reg, " and block b", o.block, "; one of them is meant");
-  require(actor != nullptr, who, ": a call of the set-up names register r", o.reg, ", of which it holds no slot");
+  require(actor != no_actor, who, ": a call of the set-up names register r", o.reg, ", of which it holds no slot");
   in_range(o.reg, plan.registers, who, "register");
   const Register& r = plan.reg(o.reg);
   require(end <= r.bytes, who, ": an operand ", o.view, " ends at byte ", end, " of register r", o.reg, ", whose slots have ", r.bytes);
-  bool in = lists(actor->inputs, o.reg), out = lists(actor->outputs, o.reg);
+  bool in = listed.as_input(actor, o.reg), out = listed.as_output(actor, o.reg);
   require(in || out, who, ": an operand lies in register r", o.reg, ", which is none of the actor's ports");
   bool variable = r.bytes > 0 && plan.block(r.block).kind == BlockKind::variable;
   require(!written || out || variable, who, ": writes register r", o.reg, ", which it only reads");
 }
 
-void verify_call(const Plan& plan, const Actor* actor, const Call& call, const std::string& owner) {
+void verify_call(const Plan& plan, const Listed& listed, ActorId actor, const Call& call, const std::string& owner) {
   const std::string who = cat(owner, ", call ", call.kernel, call.where.empty() ? "" : " (" + call.where + ")");
   require(!call.kernel.empty(), who, ": a call has no kernel");
-  require(actor != nullptr || call.acts.all(), who, ": a call of the set-up has no acts");
+  require(actor != no_actor || call.acts.all(), who, ": a call of the set-up has no acts");
   require(call.team >= 1, who, ": a team of ", call.team);
-  for (const Operand& o : call.in) verify_operand(plan, actor, o, false, who);
-  for (const Operand& o : call.out) verify_operand(plan, actor, o, true, who);
-  if (call.workspace) verify_operand(plan, actor, *call.workspace, true, who);
+  for (const Operand& o : call.in) verify_operand(plan, listed, actor, o, false, who);
+  for (const Operand& o : call.out) verify_operand(plan, listed, actor, o, true, who);
+  if (call.workspace) verify_operand(plan, listed, actor, *call.workspace, true, who);
 }
 
-void verify_collective(const Plan& plan, const Actor& actor, const std::string& who) {
-  const Collective& c = *actor.collective;
+void verify_collective(const Plan& plan, const Listed& listed, ActorId actor, const std::string& who) {
+  const Collective& c = *plan.actor(actor).collective;
   in_range(c.communicator, plan.communicators, who, "communicator");
   const Communicator& group = plan.communicators[c.communicator];
   require(!c.turns.empty(), who, " has no turn of communicator ", c.communicator);
   for (int turn : c.turns)
     require(turn >= 0 && static_cast<std::size_t>(turn) < group.sequence.size(), who, ": turn ", turn, " of communicator ", c.communicator,
             ", whose sequence has ", group.sequence.size());
-  verify_operand(plan, &actor, c.in, false, who);
-  verify_operand(plan, &actor, c.out, true, who);
-  if (c.staging) verify_operand(plan, &actor, *c.staging, true, who);
-  const PlanDevice& here = plan.devices[plan.stream(actor.stream).device];
+  verify_operand(plan, listed, actor, c.in, false, who);
+  verify_operand(plan, listed, actor, c.out, true, who);
+  if (c.staging) verify_operand(plan, listed, actor, *c.staging, true, who);
+  const PlanDevice& here = plan.devices[plan.stream(plan.actor(actor).stream).device];
   require(std::find(group.members.begin(), group.members.end(), here) != group.members.end(), who, ": device ", here.rank, ".", here.device,
           " is no member of communicator ", c.communicator);
   for (const auto* pieces : {&c.sends, &c.receives}) {
@@ -140,7 +139,7 @@ void verify_collective(const Plan& plan, const Actor& actor, const std::string& 
   }
 }
 
-void verify_actor(const Plan& plan, ActorId i) {
+void verify_actor(const Plan& plan, const Listed& listed, ActorId i) {
   const Actor& a = plan.actors[i];
   const std::string who = name_of_actor(plan, i);
   in_range(a.stream, plan.streams, who, "stream");
@@ -151,7 +150,7 @@ void verify_actor(const Plan& plan, ActorId i) {
       require(port.period >= 1, who, ": register r", port.reg, " has period ", port.period);
       require(seen.insert(port.reg).second, who, " lists register r", port.reg, " twice");
       const Register& r = plan.reg(port.reg);
-      bool named = produces ? r.producer == i : std::find(r.consumers.begin(), r.consumers.end(), i) != r.consumers.end();
+      bool named = produces ? r.producer == i : listed.as_consumer(port.reg, i);
       require(named, who, " lists register r", port.reg, " among its ", produces ? "outputs" : "inputs", ", but the register does not name it");
     }
   };
@@ -170,7 +169,7 @@ void verify_actor(const Plan& plan, ActorId i) {
   require(a.body != BodyKind::fetch || a.slices.size() <= 1, who, ": ", a.slices.size(), " slices for one operand");
   for (std::size_t k = 0; k < a.bound.size(); ++k) {
     const Operand& o = a.bound[k];
-    verify_operand(plan, &a, o, a.body == BodyKind::input, who);
+    verify_operand(plan, listed, i, o, a.body == BodyKind::input, who);
     for (std::size_t s = k; s < a.slices.size(); s += a.bound.size()) {
       const Ints &begin = a.slices[s].ints("begin"), &shape = a.slices[s].ints("shape");
       bool fits = begin.size() == shape.size() && shape.size() == o.view.shape.size();
@@ -180,8 +179,8 @@ void verify_actor(const Plan& plan, ActorId i) {
               " and of ", print_shape(shape));
     }
   }
-  for (const Call& call : a.calls) verify_call(plan, &a, call, who);
-  if (a.collective) verify_collective(plan, a, who);
+  for (const Call& call : a.calls) verify_call(plan, listed, i, call, who);
+  if (a.collective) verify_collective(plan, listed, i, who);
 }
 
 // Registers carry no token at first, so actors that feed each other in a circle would all wait.
@@ -358,9 +357,10 @@ void verify_sequences(const Plan& plan) {
 void verify(const Plan& plan) {
   verify_places(plan);
   for (ActorId i : plan.actors.ids()) in_range(plan.actors[i].stream, plan.streams, name_of_actor(plan, i), "stream");
-  for (RegisterId i : plan.registers.ids()) verify_register(plan, i);
-  for (ActorId i : plan.actors.ids()) verify_actor(plan, i);
-  for (const Call& call : plan.setup) verify_call(plan, nullptr, call, "set-up");
+  const Listed listed(plan);
+  for (RegisterId i : plan.registers.ids()) verify_register(plan, listed, i);
+  for (ActorId i : plan.actors.ids()) verify_actor(plan, listed, i);
+  for (const Call& call : plan.setup) verify_call(plan, listed, no_actor, call, "set-up");
   for (std::size_t i = 0; i < plan.links.size(); ++i) in_range(plan.links[i].reg, plan.registers, cat("link ", i), "register");
   verify_no_circle(plan);
   verify_sequences(plan);

@@ -76,7 +76,12 @@ class Held {
 
 class Sharing {
  public:
-  Sharing(const Plan& plan, const ById<ActorId, std::int64_t>& acts) : plan_(plan), lanes_(plan, acts), stays_(plan.blocks.size()) {
+  Sharing(const Plan& plan, const ById<ActorId, std::int64_t>& acts)
+      : plan_(plan),
+        lanes_(plan, acts),
+        touched_(plan.registers.size()),
+        stays_(plan.blocks.size()) {
+    find_touched();
     for (RegisterId r : plan.registers.ids())
       if (plan.registers[r].bytes > 0 && plan.block(plan.registers[r].block).kind != BlockKind::variable) add_register(r);
     for (ActorId a : plan.actors.ids()) add_fixed(a);
@@ -89,21 +94,31 @@ class Sharing {
   }
 
  private:
+  void find_touched() {
+    auto touch = [&](const Operand& o, ActorId a, int call, bool all_acts) {
+      if (!o.reg.valid()) return;
+      auto& list = touched_[o.reg];
+      if (list.empty() || list.back().actor != a) list.push_back({a, call, call, false});
+      list.back().last = call;
+      list.back().some_acts |= !all_acts;
+    };
+    for (ActorId a : plan_.actors.ids()) {
+      const auto& calls = plan_.actors[a].calls;
+      for (std::size_t i = 0; i < calls.size(); ++i) {
+        auto each = [&](const Operand& o) { touch(o, a, static_cast<int>(i), calls[i].acts.all()); };
+        std::for_each(calls[i].in.begin(), calls[i].in.end(), each);
+        std::for_each(calls[i].out.begin(), calls[i].out.end(), each);
+        if (calls[i].workspace) each(*calls[i].workspace);
+      }
+    }
+  }
+
   // The first and the last call of an act that touches the register; all of it where no call does, or one that is not in all acts.
   std::pair<int, int> calls_of(ActorId id, RegisterId reg) const {
-    const Actor& actor = plan_.actor(id);
-    int first = after_all, last = before_all;
-    for (std::size_t i = 0; i < actor.calls.size(); ++i) {
-      const Call& call = actor.calls[i];
-      auto is = [&](const Operand& o) { return o.reg == reg; };
-      if (!std::any_of(call.in.begin(), call.in.end(), is) && !std::any_of(call.out.begin(), call.out.end(), is) &&
-          !(call.workspace && is(*call.workspace)))
-        continue;
-      if (!call.acts.all()) return {before_all, after_all};
-      first = std::min(first, static_cast<int>(i));
-      last = static_cast<int>(i);
-    }
-    return first == after_all ? std::pair(before_all, after_all) : std::pair(first, last);
+    const auto& list = touched_[reg];
+    const auto at = std::lower_bound(list.begin(), list.end(), id, [](const Touched& t, ActorId a) { return t.actor < a; });
+    if (at == list.end() || at->actor != id || at->some_acts) return {before_all, after_all};
+    return {at->first, at->last};
   }
 
   void add_register(RegisterId id) {
@@ -229,6 +244,12 @@ class Sharing {
 
   const Plan& plan_;
   TokenLanes lanes_;
+  struct Touched {
+    ActorId actor;
+    int first, last;  // calls
+    bool some_acts;   // by a call that others of the actor's acts leave out
+  };
+  ById<RegisterId, std::vector<Touched>> touched_;  // by actors, ascending
   ById<BlockId, std::vector<Stay>> stays_;
 };
 

@@ -97,6 +97,10 @@ TEST(Verify, EveryFaultIsNamed) {
       {"names stream 9, of which there are 2", [](Plan& p) { p.actors[ActorId(0)].stream = StreamId(9); }},
       {"register r1 has 0 slots", [](Plan& p) { p.registers[RegisterId(1)].slots = 0; }},
       {"which does not list it", [](Plan& p) { p.actors[ActorId(0)].outputs.clear(); }},
+      {"lists register r1 among its inputs, but the register does not name it",
+       [](Plan& p) {
+         p.actors[ActorId(0)].inputs.push_back({RegisterId(1), 1});
+       }},
       {"register r1 has no consumer", [](Plan& p) { p.registers[RegisterId(1)].consumers.clear(); }},
       {"names consumer 1 twice", [](Plan& p) { p.registers[RegisterId(1)].consumers.push_back(ActorId(1)); }},
       {"is a start or done register, but has 4 bytes", [](Plan& p) { p.registers[RegisterId(0)].bytes = 4; }},

@@ -2,6 +2,7 @@
 #include "solve/group_reach.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "base/error.h"
@@ -13,9 +14,12 @@ GroupReach::GroupReach(std::vector<std::vector<int>> waits_for) : waits_for_(std
     for (int from : waits_for_[n]) require(from >= 0 && from < static_cast<int>(n), "group reach: node ", n, " waits for node ", from);
   std::vector<int> order(waits_for_.size());
   std::iota(order.begin(), order.end(), 0);
-  chains_ = long_chains(order, [&](int n, auto visit) {
+  ChainLimits limits;
+  limits.shortest = std::max(limits.shortest, static_cast<int>(std::sqrt(static_cast<double>(order.size())) / 2));
+  auto each_before = [&](int n, auto visit) {
     for (int from : waits_for_[n]) visit(from);
-  });
+  };
+  chains_ = long_chains(order, each_before, limits);
   for (std::size_t n = 0; n < order.size(); ++n)  // they were walked from their ends
     if (chains_.chain[n] >= 0) chains_.place[n] = chains_.length[chains_.chain[n]] - 1 - chains_.place[n];
 }

@@ -13,8 +13,8 @@ namespace karez::solve {
 // wait for; those in other groups close no circle of groups (ask `before` first). Several groups may be open at a time; a closed one takes no more.
 //
 // Each group knows of every long chain of nodes (chains.h) the last place that comes before it or lies in it. Those behind an open group are listed
-// with it and take over what it knows when it is closed. Groups on no chain are walked over, of which little is left. Time and memory grow with nodes
-// and edges times chains, and with open groups times those behind them.
+// with it and take over what it knows when it is closed. Groups on no chain are walked over: what is left are short ways. Time and memory grow with
+// nodes and edges times chains, and with open groups times those behind them.
 //
 //   nodes a -> b -> c, a -> d; groups {a d} {b} {c}: before(0, 1), before(0, 2), before(1, 2)
 class GroupReach {

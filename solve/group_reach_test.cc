@@ -98,6 +98,7 @@ TEST(GroupReach, WorkGrowsWithGroups) {
       EXPECT_FALSE(reach.before(from, large));
       reach.put(updates[static_cast<std::size_t>(i)], large);
       EXPECT_TRUE(reach.before(from, large));
+      EXPECT_TRUE(reach.before(of[0], large));
       EXPECT_TRUE(reach.before(large, alone(behind[static_cast<std::size_t>(i)])));
     }
     reach.close(large);
