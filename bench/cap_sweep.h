@@ -37,7 +37,6 @@ struct Capped {
   double compiled = 0;                              // seconds of the processor
   double parameters = 0, state = 0;                 // bytes of the first device over those of one that holds all
   bool scattered = false;                           // gradients are summed into parts
-  double whole = 1;                                 // of the bytes that are summed over devices, the share of those that then lie whole on all
   bool late = false;                                // parameters put together late
   std::string recomputed;
   std::vector<double> losses;
@@ -96,13 +95,7 @@ Capped trained_under(const CapCase& c, std::int64_t cap, const TensorType& input
   out.predicted = number_in(out.summary, "calls and transfers of ([0-9.]+) us");
   out.without = number_in(out.summary, "calls and transfers of .* without that limit ([0-9.]+) us");
   out.seconds = out.predicted > 0 ? out.predicted : 1e6 * step.predicted_seconds();
-  double into_parts = 0, whole = 0;
-  for (const auto& transfer : step.plan().transfers) {
-    out.scattered = out.scattered || transfer.kind == "reduce_scatter";
-    if (transfer.kind == "reduce_scatter") into_parts += static_cast<double>(transfer.bytes);
-    if (transfer.kind == "all_reduce") whole += static_cast<double>(transfer.bytes) / 2;  // there and back
-  }
-  out.whole = whole + into_parts > 0 ? whole / (whole + into_parts) : 0;
+  for (const auto& transfer : step.plan().transfers) out.scattered = out.scattered || transfer.kind == "reduce_scatter";
   out.late = out.summary.find("put together right before") != std::string::npos;
   std::smatch found;
   if (std::regex_search(out.summary, found, std::regex("  recomputed: (.*)\n"))) out.recomputed = found[1];

@@ -21,10 +21,10 @@ bool sweep(const CapCase& c, Capped (*under)(const CapCase&, std::int64_t)) {
   bool fine = true;
   double before = free.seconds - 0.1;  // which the summary rounds
   std::printf("%s on %s: %lld bytes without a limit, compiled in %.2f s\n", c.name, c.mesh, static_cast<long long>(free.planned), free.compiled);
-  std::printf("  %6s %10s %10s %10s %9s %7s %7s %7s %5s %8s %9s  %s\n", "limit", "bytes", "planned", "measured", "predicted", "params", "state",
-              "sums", "late", "seconds", "losses", "recomputed");
-  std::printf("  %6s %10s %10lld %10lld %9.1f %7.3f %7.3f %7.3f\n", "-", "-", static_cast<long long>(free.planned),
-              static_cast<long long>(free.measured), free.seconds, free.parameters, free.state, free.whole);
+  std::printf("  %6s %10s %10s %10s %9s %7s %7s %5s %8s %9s  %s\n", "limit", "bytes", "planned", "measured", "predicted", "params", "state", "sums",
+              "late", "seconds", "losses", "recomputed");
+  std::printf("  %6s %10s %10lld %10lld %9.1f %7.3f %7.3f\n", "-", "-", static_cast<long long>(free.planned), static_cast<long long>(free.measured),
+              free.seconds, free.parameters, free.state);
   for (int percent = 95; percent >= 5; percent -= 5) {
     const std::int64_t cap = free.planned * percent / 100;
     const Capped now = under(c, cap);
@@ -35,8 +35,8 @@ bool sweep(const CapCase& c, Capped (*under)(const CapCase&, std::int64_t)) {
     const double off = farthest(free.losses, now.losses);
     const bool ok = now.measured <= cap && now.seconds >= before && off <= 1e-10;
     fine = fine && ok;
-    std::printf("  %5d%% %10lld %10lld %10lld %9.1f %7.3f %7.3f %7.3f %5s %8.2f %9.1e  %s%s\n", percent, static_cast<long long>(cap),
-                static_cast<long long>(now.planned), static_cast<long long>(now.measured), now.seconds, now.parameters, now.state, now.whole,
+    std::printf("  %5d%% %10lld %10lld %10lld %9.1f %7.3f %7.3f %5s %8.2f %9.1e  %s%s\n", percent, static_cast<long long>(cap),
+                static_cast<long long>(now.planned), static_cast<long long>(now.measured), now.seconds, now.parameters, now.state,
                 now.late ? "yes" : "", now.compiled, off, now.recomputed.c_str(), ok ? "" : "  WRONG");
     std::fflush(stdout);
     before = now.seconds;
@@ -51,9 +51,9 @@ void beside_hand(CapCase c) {
     const Capped by_hand = mlp_under(c, 0);
     c.rules.clear();
     const Capped chosen = mlp_under(c, by_hand.planned);
-    std::printf("  %-8s by hand: %lld bytes, %.1f us; chosen in as many: %lld bytes, %.1f us, params %.3f, state %.3f, sums %.3f\n", name,
+    std::printf("  %-8s by hand: %lld bytes, %.1f us; chosen in as many: %lld bytes, %.1f us, params %.3f, state %.3f\n", name,
                 static_cast<long long>(by_hand.planned), by_hand.seconds, static_cast<long long>(chosen.planned), chosen.seconds, chosen.parameters,
-                chosen.state, chosen.whole);
+                chosen.state);
   }
 }
 
