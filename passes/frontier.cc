@@ -33,7 +33,7 @@ class Hull {
   std::vector<Corner> run(const Sharded& fastest, int searches) {
     corners_ = {{fastest, held_.of(fastest)}};
     if (searches == 0 || corners_[0].bytes <= 0) return std::move(corners_);
-    Corner last = at(dear * std::max(fastest.cost, 1e-9) / corners_[0].bytes, fastest);
+    Corner last = anew_at(dear * std::max(fastest.cost, 1e-9) / corners_[0].bytes);
     if (!(last.bytes < corners_[0].bytes)) return std::move(corners_);
     corners_.push_back(std::move(last));
     open_ = {true};
@@ -43,11 +43,20 @@ class Hull {
   }
 
  private:
+  MemoryPrice of(double price) const {
+    return [this, price](const Graph& graph, NodeId n, const NodeChoice& choice) { return price * held_.of(graph, n, choice.ins(), choice.outs()); };
+  }
   Corner at(double price, const Sharded& from) {
     may_stop();
     Corner made;
-    made.laid = search_.at(
-        [&](const Graph& graph, NodeId n, const NodeChoice& choice) { return price * held_.of(graph, n, choice.ins(), choice.outs()); }, from);
+    made.laid = search_.at(of(price), from);
+    made.bytes = held_.of(made.laid);
+    return made;
+  }
+  Corner anew_at(double price) {
+    may_stop();
+    Corner made;
+    made.laid = search_.anew(of(price));
     made.bytes = held_.of(made.laid);
     return made;
   }

@@ -36,6 +36,16 @@ Choices PricedSearch::with(const MemoryPrice& price) const {
 Sharded PricedSearch::at(const MemoryPrice& price, const Sharded& from) {
   const Choices dear = with(price);
   const Chosen chosen = axes_ > 1 ? axis_after_axis(dear, like(from)) : search_layouts(graph_, dear, prices_, of_one_axis).chosen;
+  return laid(chosen);
+}
+
+Sharded PricedSearch::anew(const MemoryPrice& price) {
+  SearchLimits limits = of_one_axis;
+  if (axes_ > 1) limits.rounds = 0;
+  return laid(search_layouts(graph_, with(price), prices_, limits).chosen);
+}
+
+Sharded PricedSearch::laid(const Chosen& chosen) {
   Sharded made = laid_by(graph_, choices_, chosen);
   made.cost = passes::price(graph_, choices_, chosen, prices_);
   return made;

@@ -17,10 +17,13 @@ class PricedSearch {
 
   // Layouts of a small sum; `cost` is theirs without the price. On several axes axis after axis, from the layouts of `from` on.
   Sharded at(const MemoryPrice& price, const Sharded& from);
+  // The same on several axes from nothing on, which takes longer and ends elsewhere.
+  Sharded anew(const MemoryPrice& price);
 
  private:
   using Chosen = ById<NodeId, int>;
   Choices with(const MemoryPrice& price) const;
+  Sharded laid(const Chosen& chosen);
   Chosen axis_after_axis(const Choices& dear, Chosen chosen);
   Chosen on_axis(int axis, const Choices& dear, const Chosen& chosen);
   Chosen like(const Sharded& laid) const;
