@@ -238,7 +238,7 @@ class LayoutSearch {
     }
   }
 
-  // It is often elsewhere than where the first start led.
+  // What cores found moves along single axes once more: it is often elsewhere than where the first start led.
   void axes_again(Answer& best) {
     if (axes_ < 2 || !limits_.axis_by_axis) return;
     for (int first = 0; first < axes_ && best.cost < descended_; ++first) descend(best, first, {});
