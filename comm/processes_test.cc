@@ -202,17 +202,22 @@ TEST_P(Processes, ACollectiveEndsWithTheNameOfWhoDied) {
 // Rank 2 dies while this one waits for rank 1, which lives and does nothing.
 TEST_P(Processes, ACollectiveEndsWhicheverOfItsLinksFails) {
   auto alive = GetParam().sockets(), dying = GetParam().sockets();
-  auto idle = [&](Descriptor& socket) {
+  // What is killed while it begins leaves a segment of UCX behind.
+  auto one_began = socket_pair(), two_began = socket_pair();
+  auto idle = [&](Descriptor& socket, Descriptor& began) {
     Side side(GetParam(), std::move(socket), 1);
     side.open(1, 8);
+    began.close();
     std::this_thread::sleep_for(std::chrono::seconds(60));
     return 0;
   };
   auto close = [&] { alive[0].close(), dying[0].close(); };
-  Child one([&] { return close(), dying[1].close(), idle(alive[1]); });
-  Child two([&] { return close(), alive[1].close(), idle(dying[1]); });
+  Child one([&] { return close(), dying[1].close(), two_began[1].close(), idle(alive[1], one_began[1]); });
   alive[1].close();
+  one_began[1].close();
+  Child two([&] { return close(), idle(dying[1], two_began[1]); });
   dying[1].close();
+  two_began[1].close();
   {
     Reactor reactor;
     Connection to_one(reactor, GetParam().wire(std::move(alive[0]), 0), "rank 1");
@@ -227,6 +232,8 @@ TEST_P(Processes, ACollectiveEndsWhicheverOfItsLinksFails) {
     CollectiveRun run(c.specs[0], end);
     run.start(c.in[0].data(), c.out[0].data(), c.staging[0].data());
     EXPECT_FALSE(run.advance());
+    std::byte any{};
+    for (Descriptor* began : {&one_began[0], &two_began[0]}) ASSERT_TRUE(await([&] { return ::read(began->get(), &any, 1) == 0; }));
     int before = woken;
     two.kill();
     ASSERT_TRUE(await([&] { return woken > before; }));
