@@ -6,13 +6,21 @@
 
 #include <cstdlib>
 #include <random>
+#include <set>
 
 #include "base/test_golden.h"
 #include "base/text.h"
 #include "passes/box.h"
+#include "passes/collapsed.h"
+#include "passes/critical_cycle.h"
 #include "passes/frontier.h"
 #include "passes/gather_late.h"
+#include "passes/lay_like.h"
+#include "passes/microbatch.h"
+#include "passes/order.h"
+#include "passes/recompute.h"
 #include "passes/repeated_modules.h"
+#include "passes/slots.h"
 #include "passes/test_programs.h"
 #include "sbp/transition.h"
 
@@ -215,6 +223,141 @@ TEST(Fit, DoesSoOnTwoAxes) {
   const Seen seen = expect_as_brute_force(made);
   EXPECT_GT(seen.refused, 0);
   EXPECT_GT(seen.slower, 0) << "less memory took time";
+}
+
+// One way to run a program, with some slots.
+struct Run {
+  std::int64_t bytes = 0;
+  double seconds = 0;
+  std::string plan;
+  bool own_slots = false, late = false, remat = false;
+};
+
+// Every way of the frontier, late and recomputed, each with all its slots, planned one by one. `wide` was compiled with room for anything.
+std::vector<Run> all_runs(const Compilation& wide) {
+  const CompileOptions& options = wide.options;
+  auto before_shard = [&](const std::vector<std::string>& remat) {
+    return microbatch(recompute(*wide.before_remat, remat), table(), options.microbatches, options.batch);
+  };
+  const Graph once = before_shard({});
+  const auto laid = frontier(once, table(), options.costs, *lay_like(once, *wide.laid)).ways;
+  std::vector<std::pair<std::vector<std::string>, bool>> kinds = {{options.remat, false}, {options.remat, true}};
+  for (const auto& remat : repeated_modules(*wide.before_remat, options.remat)) kinds.emplace_back(remat, true);
+  std::vector<Run> out;
+  for (const auto& [remat, late] : kinds) {
+    for (const Sharded& one : laid) {
+      const auto like = lay_like(before_shard(remat), one);
+      Compilation c = testing::compilation(box(like->graph, table(), like->wanted, options.costs));
+      c.options = options;
+      if (late) c.graph = gather_late(c.graph);
+      else run_passes(c, {"bucket"});
+      const Graph boxed = late ? c.graph : box(like->graph, table(), like->wanted, options.costs);
+      double seconds = 0;
+      for (NodeId n : boxed.nodes.ids()) {
+        const Node& node = boxed.node(n);
+        const bool sent = crosses_devices(node);
+        seconds += node.acts * seconds_of(boxed, {sent ? StreamKind::comm : StreamKind::compute, {n}, 0}, options.costs);
+      }
+      run_passes(c, {"order", "segment", "anchor", "slots", "layout", "localise", "fuse", "in_place", "emit", "memory"});
+      out.push_back({taken(c.plan), seconds, print(c.plan), true, late, remat != options.remat});
+      const double interval = c.slotted.interval;
+      for (const auto& slots : fewer_slots(c.graph, c.cut, options.costs, options.slots)) {
+        c.slotted = slotted(c.graph, c.cut, options.costs, slots);
+        run_passes(c, {"emit", "memory"});
+        out.push_back({taken(c.plan), seconds + std::max(c.slotted.interval - interval, 0.0), print(c.plan), false, late, remat != options.remat});
+      }
+    }
+  }
+  return out;
+}
+
+struct Taken {
+  int late = 0, remat = 0, fewer = 0;  // limits at which such a way is the fastest
+};
+
+void expect_the_fastest_run(Compilation wide, Taken& seen) {
+  const CompileOptions options = wide.options;
+  const Graph graph = wide.graph;
+  wide.options.memory = 1 << 30;
+  compile(wide);
+  const std::vector<Run> runs = all_runs(wide);
+  std::set<std::int64_t> limits;
+  for (const Run& run : runs)
+    if (run.bytes < taken(wide.plan)) limits.insert(run.bytes);
+  ASSERT_FALSE(limits.empty());
+  const std::int64_t least = *limits.begin();
+  std::vector<std::int64_t> asked(limits.begin(), limits.end());
+  for (std::size_t i = 0; i < asked.size(); i += 1 + asked.size() / 12) {
+    Compilation c = testing::compilation(graph);
+    c.options = options;
+    c.options.memory = asked[i];
+    compile(c);
+    const Run* best = nullptr;
+    for (const Run& run : runs)
+      if (run.bytes <= asked[i] && (best == nullptr || run.seconds < best->seconds * (1 - 1e-12))) best = &run;
+    const std::string plan = print(c.plan);
+    EXPECT_TRUE(std::any_of(runs.begin(), runs.end(), [&](const Run& run) { return run.seconds <= best->seconds * (1 + 1e-12) && run.plan == plan; }))
+        << asked[i] << " bytes: not the way that takes " << best->seconds << "\n"
+        << c.slotted.critical;
+    EXPECT_THAT(c.slotted.critical, HasSubstr(cat("without that limit ", microseconds(runs[0].seconds))));
+    seen.late += best->late && !best->remat, seen.remat += best->remat, seen.fewer += !best->own_slots;
+    if (best->late) { EXPECT_THAT(c.slotted.critical, HasSubstr("put together right before they are read")); }
+  }
+  Compilation refused = testing::compilation(graph);
+  refused.options = options;
+  refused.options.memory = least - 1;
+  try {
+    compile(refused);
+    ADD_FAILURE() << "nothing takes less than " << least;
+  } catch (const Error& error) { EXPECT_THAT(error.what(), HasSubstr(cat("(", least, " bytes) on device"))); }
+}
+
+// Modules whose values gradients read, beside a small parameter: what recomputing them frees is most of the launch.
+Graph chain_step(const Mesh& mesh) {
+  Graph graph;
+  graph.name = "chain";
+  graph.meshes = {mesh};
+  Builder b(graph, table());
+  b.where = "chain.cc:1";
+  const ValueId x = build::input(b, "x", {DType::f32, {32, 32}}), w = testing::parameter(b, "w", {DType::f32, {32, 32}});
+  ValueId h = build::mul(b, x, w);
+  for (int block = 0; block < 4; ++block) {
+    b.path = cat("block", block);
+    for (int i = 0; i < 2 + block; ++i) h = build::tanh(b, h);
+  }
+  b.path.clear();
+  const ValueId loss = build::reduce_sum(b, h, {0, 1});
+  graph.variables[0].updated = build::mul(b, w, gradient(b, loss, std::vector{w})[0]);
+  graph.outputs.push_back({"loss", loss});
+  return graph;
+}
+
+TEST(Fit, TakesTheFastestOfAllWaysAndSlotsAndNamesTheSmallestWhereItRefuses) {
+  struct Program {
+    Graph graph;
+    LinkCost link;
+    int microbatches;
+    std::vector<std::string> remat;
+  };
+  const Mesh two = Mesh::parse("data=2"), one = Mesh::parse("data=1");
+  const Program programs[] = {
+      {testing::mlp_step(two, {16, 48, 32, 10}, 64), {1e-6, 1e-9}, 2, {}},
+      {testing::mlp_step(two, {8, 8, 8, 8, 8}, 256), {1e-6, 1e-9}, 1, {}},
+      {chain_step(one), {}, 1, {}},
+      {chain_step(one), {}, 1, {"block1"}},
+  };
+  Taken seen;
+  for (const Program& program : programs) {
+    SCOPED_TRACE(&program - programs);
+    Compilation c = testing::compilation(program.graph);
+    c.options.costs.link = program.link;
+    c.options.microbatches = program.microbatches;
+    c.options.remat = program.remat;
+    expect_the_fastest_run(std::move(c), seen);
+  }
+  EXPECT_GT(seen.late, 0);
+  EXPECT_GT(seen.remat, 0);
+  EXPECT_GT(seen.fewer, 0);
 }
 
 TEST(Fit, WithoutALimitNothingIsKeptForIt) {
