@@ -24,8 +24,9 @@ Graph anchor(Graph graph, const Segmented& cut) {
     const auto first = std::find_if(segment.nodes.begin(), segment.nodes.end(), [&](NodeId n) { return !writes_state(graph.node(n)); });
     std::vector<SegmentId>& others = floating[segment.mesh];
     for (auto other = others.rbegin(); other != others.rend() && first != segment.nodes.end(); ++other) {
-      if (behind.waits_for(s, *other) || !behind.waits_for_all_of(s, *other)) continue;
-      graph.node(*first).after.push_back(cut.segments[*other].nodes.back());
+      const NodeId last = cut.segments[*other].nodes.back();
+      if (*first < last || behind.waits_for(s, *other) || !behind.waits_for_all_of(s, *other)) continue;
+      graph.node(*first).after.push_back(last);
       behind.add(s, *other);
     }
     others.erase(std::remove_if(others.begin(), others.end(), [&](SegmentId other) { return behind.waits_for(s, other); }), others.end());

@@ -121,6 +121,19 @@ TEST(Anchor, NotBeforeUpdatesAlone) {  // emit takes an update's edges for those
     if (node.op->role == Role::update) { EXPECT_TRUE(node.after.empty()) << edges(made); }
 }
 
+TEST(Anchor, NobodyWaitsForWhatTheOrderHasBehindIt) {  // x and y are one segment, between whose nodes stands what waits for all micro-batches
+  Program p;
+  ValueId in = p.input("in"), often = p.exp(in);
+  ValueId x = p.exp(in), joined = p.exp(in), y = p.exp(x);
+  p.graph.outputs = {{"joined", joined}, {"y", y}};
+  p.graph.node(p.maker(often)).acts = 2;
+  p.graph.node(p.maker(joined)).after = {p.maker(often)};
+  Graph made = p.anchored();
+  ASSERT_EQ(p.cut.of[p.maker(x)], p.cut.of[p.maker(y)]);
+  ASSERT_LT(p.cut.of[p.maker(x)], p.cut.of[p.maker(joined)]);
+  EXPECT_NO_THROW(verify(made)) << edges(made);
+}
+
 TEST(Anchor, RandomProgramsTakeNoLongerAndHaveNoCircles) {
   const char* given = std::getenv("KAREZ_SEED");
   std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 53;

@@ -226,5 +226,22 @@ TEST(Sharing, ValuesOfTwoActorsShareOnOneStreamOnly) {
   EXPECT_NE(apart.error().find("what actor a0 'a' keeps at bytes 0 to 64"), std::string::npos) << apart.error();
 }
 
+TEST(Sharing, WhatIsKeptFromActToActSharesWithNobodyOnItsStream) {
+  Chain read(ActorId(3));  // a reads what its last act left, and b writes there
+  BlockId x = read.s.block(BlockKind::scratch, 0, 64);
+  read.s.call(read.a, "test.any", {in_block(x, line)}, {in_block(x, line)});
+  EXPECT_EQ(read.error(), "");
+  read.s.call(read.b, "test.any", {}, {in_block(x, line)});
+  EXPECT_NE(read.error().find("what actor a0 'a' keeps at bytes 0 to 64"), std::string::npos) << read.error();
+
+  Chain begun(ActorId(3));  // written in some acts only
+  BlockId y = begun.s.block(BlockKind::scratch, 0, 64);
+  begun.s.call(begun.a, "test.any", {}, {in_block(y, line)});
+  begun.s.call(begun.b, "test.any", {}, {in_block(y, line)});
+  EXPECT_EQ(begun.error(), "");
+  begun.s.plan.actors[begun.b].calls.back().acts = {0, 1};
+  EXPECT_NE(begun.error().find("no tokens keep them apart"), std::string::npos) << begun.error();
+}
+
 }  // namespace
 }  // namespace karez::plan

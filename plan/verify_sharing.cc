@@ -22,6 +22,7 @@ struct Stay {
   int from = before_all;
   std::vector<std::pair<ActorId, int>> until;
   bool carried = false;  // from one act to the next, perhaps
+  bool own = true;       // or what its actor only reads: another's
 };
 
 std::string name_of(const Plan& plan, const Stay& s) {
@@ -167,6 +168,7 @@ class Sharing {
       std::sort(at.begin(), at.end());
       at.erase(std::unique(at.begin(), at.end()), at.end());
       std::vector<std::vector<Stay>> of_stretch(at.size());
+      std::vector<bool> written(at.size(), false);
       for (const auto& t : touches) {
         if (t.block != block) continue;
         const auto [first, last] = calls(t);
@@ -176,13 +178,15 @@ class Sharing {
           if (anew || list.empty()) list.push_back({at[k], at[k + 1], {}, id, anew ? first : before_all, {{id, last}}, !anew});
           else list.back().until[0].second = last;
           list.back().carried |= t.some_acts;
+          written[k] = written[k] || t.writes;
         }
       }
-      std::map<std::tuple<int, int, bool>, std::size_t> open;  // neighbours in use at the same time are one
+      std::map<std::tuple<int, int, bool, bool>, std::size_t> open;  // neighbours in use at the same time are one
       auto& made = stays_[block];
-      for (auto& list : of_stretch)
-        for (Stay& s : list) {
-          auto [found, fresh] = open.try_emplace({s.from, s.until[0].second, s.carried}, made.size());
+      for (std::size_t k = 0; k < of_stretch.size(); ++k)
+        for (Stay& s : of_stretch[k]) {
+          s.own = written[k];
+          auto [found, fresh] = open.try_emplace({s.from, s.until[0].second, s.carried, s.own}, made.size());
           if (!fresh && made[found->second].end == s.begin) {
             made[found->second].end = s.end;
           } else {
@@ -235,7 +239,8 @@ class Sharing {
     if (!a.reg.valid() && !b.reg.valid()) {
       if (a.writer == b.writer) return;
       const Actor &x = plan_.actor(a.writer), &y = plan_.actor(b.writer);
-      if (x.stream == y.stream && x.body == BodyKind::compute && y.body == BodyKind::compute) return;  // a stream runs one act at a time
+      const bool kept = (a.carried && a.own) || (b.carried && b.own);
+      if (!kept && x.stream == y.stream && x.body == BodyKind::compute && y.body == BodyKind::compute) return;  // a stream runs one act at a time
     }
     if (in_step(a) && in_step(b) && (over_before(a, b) || over_before(b, a))) return;
     fail(name_of(plan_, a), " and ", name_of(plan_, b), " share bytes ", std::max(a.begin, b.begin), " to ", std::min(a.end, b.end), " of block b",

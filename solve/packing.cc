@@ -123,9 +123,9 @@ long peak_of(const PackProblem& p, const std::vector<long>& offset) {
 
 // Everything in units that divide all sizes and alignments, so that "one byte less" means something.
 Packing solve(PackProblem p, const std::vector<Trait>& traits, const PackLimits& limits) {
+  if (p.blocks.empty()) return {.optimal = true};
   long unit = 0;
   for (const Block& b : p.blocks) unit = std::gcd(std::gcd(unit, b.size), b.align);
-  unit = std::max(unit, 1L);
   for (Block& b : p.blocks) b = {b.size / unit, b.align / unit};
   Packing best;
   for (const auto& clique : p.cliques) best.lower_bound = std::max(best.lower_bound, total(p, clique));

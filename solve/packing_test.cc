@@ -421,6 +421,18 @@ TEST(Packing, TakesNothingAndEmptyBlocks) {
   EXPECT_TRUE(p.optimal);
 }
 
+TEST(Packing, WithoutASearchNothingTakesNothing) {
+  const PackLimits greedy{.search_work = 0};
+  for (const Packing& none : {pack(std::span<const Interval>(), greedy), pack(std::span<const Block>(), {}, greedy)}) {
+    EXPECT_EQ(none.peak, 0);
+    EXPECT_TRUE(none.optimal);
+  }
+  const Interval empty[] = {{0, 4, 0}, {2, 2, 8}};
+  const Packing packed = pack(empty, greedy);
+  EXPECT_EQ(packed.peak, 0);
+  EXPECT_EQ(packed.offset, (std::vector<long>{0, 0}));
+}
+
 TEST(Packing, RefusesWhatIsNotABlock) {
   EXPECT_THROW(pack(std::vector<Interval>{{0, 1, -1}}), Error);
   EXPECT_THROW(pack(std::vector<Interval>{{0, 1, 1, 0}}), Error);
