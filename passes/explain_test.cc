@@ -5,9 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <limits>
+#include <map>
 #include <set>
 
+#include "base/text.h"
+#include "passes/critical_cycle.h"
 #include "passes/pipeline.h"
 #include "passes/shard.h"
 #include "passes/shard_programs.h"
@@ -167,6 +172,75 @@ TEST(Explain, ALimitOnMemoryThatSteeredIsTold) {
   EXPECT_FALSE(explain_layout(c, "%5").within->layout);
   c.options.memory = 1000;
   EXPECT_THAT(print(explain_layout(c, "fc1.weight")), HasSubstr("but 1000 B (1000 bytes) are allowed there\nand without that limit\n"));
+}
+
+// What a page should say, from prices alone: for each layout the planner's own program with it.
+std::string page_of(Compilation c, const std::string& name, ValueId value, bool fixed, const std::vector<Layout>& layouts) {
+  run_passes(c, {"canonicalise", "microbatch"});
+  const Mesh& mesh = c.graph.mesh(value);
+  std::string out = cat("'", name, "' on ", sbp::print(mesh), ", predicted for a launch of the whole program with each layout of it\n");
+  const Sharded chosen = shard(c.graph, c.options.costs);
+  const Priced before = priced(chosen.graph, chosen.wanted, c.options.costs);
+  for (const Layout& layout : layouts) {
+    Graph graph = c.graph;
+    graph.value(value).layout = layout;
+    for (Variable& variable : graph.variables)
+      if (variable.read == value) variable.stored = layout;
+    const Sharded made = shard(graph, c.options.costs);
+    const Priced after = priced(made.graph, made.wanted, c.options.costs);
+    double calls = 0;
+    std::multimap<double, std::string, std::greater<>> more;
+    for (NodeId n : graph.nodes.ids()) calls += after.calls[n], more.emplace(after.calls[n] - before.calls[n], describe(graph, n));
+    for (ValueId v : graph.values.ids()) more.emplace(after.moves[v] - before.moves[v], cat("moving ", describe(graph, graph.value(v).producer)));
+    const bool first = layout == layouts[0];
+    const double percent = std::round(std::abs(made.cost - chosen.cost) / chosen.cost * 10000) / 100;
+    out += cat("  ", sbp::print(c.graph.type(value), mesh, layout), ": ", microseconds(made.cost), ", ", microseconds(calls), " in calls and ",
+               microseconds(made.cost - calls), " in transfers",
+               first ? (fixed ? ", as it was asked for" : ", the choice") : cat(made.cost < chosen.cost ? ", -" : ", +", base::number(percent), " %"),
+               "; ", made.report, "\n");
+    std::string dearer;
+    int listed = 0;
+    for (const auto& [seconds, what] : more)
+      if (!first && seconds > 1e-9 && listed++ < 3) dearer += cat(dearer.empty() ? "    dearer: " : "; ", what, " +", microseconds(seconds));
+    if (!dearer.empty()) out += dearer + "\n";
+  }
+  return out;
+}
+
+TEST(Explain, APageSaysOfEachLayoutWhatItsProgramTakesAndWhatOfItTakesLonger) {
+  struct Asked {
+    const char* name;
+    int microbatches;
+    std::optional<Layout> fixed;  // of the value, not of what is stored
+  };
+  std::size_t others = 0, cheaper = 0;
+  for (const Asked& asked : {Asked{"fc1.weight", 1, {}}, Asked{"fc2.weight", 2, {}}, Asked{"fc1", 1, {}}, Asked{"x", 4, {}},
+                             Asked{"fc1", 1, Layout{B(), B()}}, Asked{"fc2.bias", 2, Layout{S(0), B()}}}) {
+    Compilation c = testing::compilation(testing::mlp_step(Mesh::parse("data=2,model=2"), {96, 64, 10}, 64));
+    c.options.costs = costs();
+    c.options.microbatches = asked.microbatches;
+    auto named = [&](const Graph& graph) {
+      ValueId value;
+      for (const Node& node : graph.nodes)
+        if (node.path == asked.name || (node.attrs.has("name") && node.attrs.text("name") == asked.name)) value = node.outputs[0];
+      return value;
+    };
+    if (asked.fixed) c.graph.value(named(c.graph)).layout = asked.fixed;
+    const LayoutExplanation e = explain_layout(c, asked.name);
+    std::vector<Layout> layouts;
+    for (const LayoutAlternative& a : e.alternatives) {
+      cheaper += a.seconds < e.alternatives[0].seconds;
+      layouts.push_back(a.layout);
+    }
+    others += layouts.size() - 1;
+    EXPECT_TRUE(std::is_sorted(e.alternatives.begin() + 1, e.alternatives.end(), [](const auto& a, const auto& b) { return a.seconds < b.seconds; }));
+    EXPECT_EQ(e.fixed, asked.fixed.has_value()) << asked.name;
+    Compilation seen = c;
+    run_passes(seen, {"canonicalise", "microbatch"});
+    EXPECT_EQ(print(e), page_of(c, asked.name, named(seen.graph), asked.fixed.has_value(), layouts));
+  }
+  EXPECT_GT(others, 15u);
+  EXPECT_GT(cheaper, 0u) << "what was asked for is not always best";
 }
 
 TEST(Explain, AnUnknownNameIsAnErrorWithThoseThatAreNear) {

@@ -147,13 +147,11 @@ Chain over_sets(const Asking& asking, const Asked& asked, std::optional<SetChain
     }
   }
   auto price = std::make_shared<solve::CostCells>();
-  if (asking.producer != nullptr) price->classes.push_back(asking.producer->class_of);
+  price->classes.push_back(asking.producer.class_of);
   if (sets) price->classes.emplace_back();
-  const std::size_t producers = asking.producer != nullptr ? asking.producer->classes.size() : 1;
-  for (std::size_t p = 0; p < producers; ++p) {
+  for (const Member::Class& one : asking.producer.classes) {
     may_stop();
-    for (int set : last)
-      price->cost.push_back(asking.times * asking.table.seconds(asking.producer != nullptr ? asking.producer->classes[p].from : asking.from, set));
+    for (int set : last) price->cost.push_back(asking.times * asking.table.seconds(one.from, set));
   }
   made.price = std::move(price);
   return made;
@@ -202,13 +200,9 @@ Chain over_axis(const Asking& asking, sbp::AxisFloors& floors, int axis) {
   }
   auto price = std::make_shared<solve::CostCells>();
   std::vector<Sbp> starts;
-  if (asking.producer != nullptr) {
-    std::vector<int> of_class;
-    for (const Member::Class& one : asking.producer->classes) of_class.push_back(place_of(starts, entry(one.from)));
-    price->classes.push_back(merged(of_class, asking.producer->class_of));
-  } else {
-    starts = {entry(asking.from)};
-  }
+  std::vector<int> of_class;
+  for (const Member::Class& one : asking.producer.classes) of_class.push_back(place_of(starts, entry(one.from)));
+  price->classes.push_back(merged(of_class, asking.producer.class_of));
   if (!made.links.empty()) price->classes.emplace_back();
   for (Sbp start : starts)
     for (unsigned set : sets) price->cost.push_back(asking.times * floors.seconds(axis, start, set));
@@ -220,7 +214,7 @@ Chain over_axis(const Asking& asking, sbp::AxisFloors& floors, int axis) {
 
 Chains chains_of(const Asking& asking, TreePrices& prices, Crowds crowds) {
   const Asked asked = asked_by(asking);
-  std::optional<SetChain> sets = longest_chain(asked, asking.producer != nullptr ? asking.producer->classes.size() : 1, crowds);
+  std::optional<SetChain> sets = longest_chain(asked, asking.producer.classes.size(), crowds);
   const bool exact = sets && !sets->forgets;
   if (exact || crowds == Crowds::forbidden || (sets && sets->remembers >= few_remembered))
     return {{over_sets(asking, asked, std::move(sets))}, exact};

@@ -25,14 +25,14 @@ struct Member {
 // What a value asks of its transfers.
 struct Asking {
   TransitionTable& table;
-  const Member* producer;  // null where it is made as `from` whatever is chosen
+  const Member& producer;  // of several classes
   std::vector<const Member*> consumers;
-  int from, base;  // base: the set that is wanted anyway
-  int times;       // that it is made in a launch
+  int base;   // the set that is wanted anyway
+  int times;  // that it is made in a launch
 };
 
 // Before each link stands the set wanted so far, except before the first, and behind it the set with what this consumer wants. The price
-// is one of the producer, if there is one, and the last set, if there is a link.
+// is one of the producer and the last set, if there is a link.
 struct Chain {
   struct Link {
     std::size_t consumer;

@@ -63,7 +63,7 @@ class Tables {
     } else if (from >= 0) {
       add_each(members, from, set);
     } else {
-      add_chain(members, from, set);
+      add_chain(members, set);
     }
   }
 
@@ -136,24 +136,25 @@ class Tables {
     problem.sum.factors.push_back(std::move(factor));
   }
 
-  void add_chain(const std::vector<Member>& members, int from, int base) {
+  // The producer is one of the members: its choices differ.
+  void add_chain(const std::vector<Member>& members, int base) {
     const Member* producer = nullptr;
     std::vector<const Member*> consumers;
     for (const Member& member : members) {  // what a producer wants itself is what it has
       if (member.classes[0].from >= 0) producer = &member;
       else consumers.push_back(&member);
     }
-    auto [known, fresh] = chains_.try_emplace(asked_by(members, from, base));
+    auto [known, fresh] = chains_.try_emplace(asked_by(members, -1, base));
     Chains& chains = known->second;
-    if (fresh) chains = chains_of({*table_, producer, consumers, from, base, times_}, prices_, crowds_);
+    if (fresh) chains = chains_of({*table_, *producer, consumers, base, times_}, prices_, crowds_);
     problem.crowds += !chains.exact;
     if (chains.chains[0].links.empty() &&
         crowds_ == Crowds::forbidden)  // too many layouts even to remember one: charged by consumer, which is never too little
-      for (const Member* consumer : consumers) add_pair(producer, *consumer, from);
-    for (const Chain& chain : chains.chains) add_links(chain, producer, consumers);
+      for (const Member* consumer : consumers) add_factor({*producer, *consumer}, -1, 0);
+    for (const Chain& chain : chains.chains) add_links(chain, *producer, consumers);
   }
 
-  void add_links(const Chain& chain, const Member* producer, const std::vector<const Member*>& consumers) {
+  void add_links(const Chain& chain, const Member& producer, const std::vector<const Member*>& consumers) {
     int last = -1;
     for (const Chain::Link& link : chain.links) {
       const int node = consumers[link.consumer]->node;
@@ -166,21 +167,9 @@ class Tables {
       factor.scope.push_back(last);
       problem.sum.factors.push_back(std::move(factor));
     }
-    solve::Factor price{{}, chain.price};
-    if (producer != nullptr) price.scope.push_back(producer->node);
+    solve::Factor price{{producer.node}, chain.price};
     if (last >= 0) price.scope.push_back(last);
-    if (price.scope.empty()) {
-      problem.constant += chain.price->cost[0];
-    } else {
-      problem.sum.factors.push_back(std::move(price));
-    }
-  }
-
-  void add_pair(const Member* producer, const Member& consumer, int from) {
-    std::vector<Member> pair;
-    if (producer != nullptr) pair.push_back(*producer);
-    pair.push_back(consumer);
-    add_factor(pair, from, 0);
+    problem.sum.factors.push_back(std::move(price));
   }
 
   // A crowd around a value that is made in one way: each asks for itself, of which all together cost at least the mean and at most the sum.
