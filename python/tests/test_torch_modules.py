@@ -36,6 +36,10 @@ CASES = [  # name, what it is made with, inputs
     *[(name, (), [ROWS, R(4, 6)]) for name in ("MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss")], ("BCELoss", (), [UNIT, 1 - UNIT]), ("BCEWithLogitsLoss", (), [ROWS, UNIT]),
     ("KLDivLoss", (), [torch.log(UNIT + 0.1), UNIT]), ("PoissonNLLLoss", (), [ROWS, UNIT * 5]), ("GaussianNLLLoss", (), [ROWS, R(4, 6), UNIT + 0.1]),
     ("MarginRankingLoss", (0.1,), [ROWS, R(4, 6), SIGNS]), ("HingeEmbeddingLoss", (), [ROWS, SIGNS]), ("SoftMarginLoss", (), [ROWS, SIGNS]),
+    ("MultiheadAttention", (6, 2), [TIME, R(7, 2, 6), R(7, 2, 6)]), ("Transformer", (6, 2, 2, 1, 8, 0.0), [R(7, 2, 6), TIME]),
+    ("TransformerEncoderLayer", (6, 2, 8, 0.0), [TIME]), ("TransformerDecoderLayer", (6, 2, 8, 0.0), [TIME, R(7, 2, 6)]),
+    ("TransformerEncoder", lambda lib: (lib.TransformerEncoderLayer(6, 2, 8, 0.0), 2, lib.LayerNorm(6)), [TIME]),
+    ("TransformerDecoder", lambda lib: (lib.TransformerDecoderLayer(6, 2, 8, 0.0), 2), [TIME, R(7, 2, 6)]),
     ("CosineEmbeddingLoss", (0.1,), [ROWS, R(4, 6), SIGNS[:, 0]]), ("TripletMarginLoss", (), [ROWS, R(4, 6), R(4, 6)]),
 ]
 WORDS = {("InstanceNorm2d", (4, 1e-5)): {"affine": True}}
@@ -45,7 +49,7 @@ def flat(made):
 
 for name, words, inputs in CASES:
     more = WORDS.get((name, words), {})
-    theirs, ours = getattr(T, name)(*words, **more).double(), getattr(K, name)(*words, **more).double()
+    theirs, ours = (getattr(lib, name)(*(words(lib) if callable(words) else words), **more).double() for lib in (T, K))
     inputs = [one.double() if one.is_floating_point() else one for one in inputs]
     for p in theirs.parameters():
         torch.nn.init.normal_(p)

@@ -22,3 +22,7 @@ from .simple import (
     Softmin, Softplus as Softplus, Softshrink as Softshrink, Softsign as Softsign, Tanh as Tanh, Tanhshrink as Tanhshrink, Threshold as Threshold,
     TripletMarginLoss as TripletMarginLoss, Unflatten as Unflatten, Upsample as Upsample, ZeroPad2d as ZeroPad2d,
 )
+from .transformers import (
+    MultiheadAttention as MultiheadAttention, Transformer as Transformer, TransformerDecoder as TransformerDecoder, TransformerDecoderLayer as
+    TransformerDecoderLayer, TransformerEncoder as TransformerEncoder, TransformerEncoderLayer as TransformerEncoderLayer,
+)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import copy
+import copyreg
 import math
 import threading
 from contextlib import nullcontext
@@ -12,9 +14,11 @@ from .. import _core, gradients
 from ..dtypes import float32, float64
 from ..errors import NameError, TypeError, UserError
 from . import changes
-from .parameter import Buffer, Parameter, filled
+from .parameter import Buffer, Parameter, filled, held
 
 _local = threading.local()
+
+copyreg.pickle(type(_core.relu), lambda function: function.__name__)  # type: ignore[arg-type]  # copied modules share functions
 
 
 class Module:
@@ -46,6 +50,14 @@ class Module:
                 return self.forward(*args, **keywords)
         finally:
             _local.depth = inside
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        """Another tree whose parameters are its own, under paths that are still to be fixed; they begin with what these hold, once these have paths."""
+        memo[id(self)] = made = object.__new__(type(self))
+        for name, value in vars(self).items():
+            if name != "_path":
+                object.__setattr__(made, name, copy.deepcopy(value, memo))
+        return made
 
     def named_children(self) -> Any:
         """Modules that are its attributes, with their names: "fc", "blocks.0"."""
@@ -132,12 +144,8 @@ class Module:
 
     def state_dict(self) -> Any:
         """The values of parameters and buffers by path, as NumPy arrays: what they begin with where no function has used them."""
-        from ..worlds import world
-
         state = self._state()
-        unborn = [p for p in state if not world().has(p)]
-        first = dict(zip(map(id, unborn), world().first_values(unborn) if unborn else []))
-        return {p.path: first[id(p)] if id(p) in first else world().read(p) for p in state}
+        return dict(zip([p.path for p in state], held(state)))
 
     def load_state_dict(self, state_dict: Any, strict: bool = True) -> Any:
         """Sets parameters and buffers by path, from arrays of NumPy or what turns into one. strict: no path may be missing or left over."""

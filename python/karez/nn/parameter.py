@@ -36,6 +36,13 @@ class Parameter(_core.Tensor):
         if name is not None:
             self._fix(name)
 
+    def __deepcopy__(self, memo: Any) -> Any:
+        """A parameter of its own that begins with the numbers that this one holds; with others, where it has no path yet."""
+        begin = self._begin if self._kind == "unbound" else inits.value(held([self])[0])
+        made = type(self)(self.shape, begin, dtype=self._dtype_wanted)
+        made.requires_grad = self.requires_grad
+        return made
+
     def _fix(self, path: Any) -> Any:
         """Gives it its path, once."""
         if self._kind == "unbound":
@@ -103,3 +110,12 @@ def filled(parameter: Any, value: Any) -> Any:
     if array.shape != parameter.shape:
         raise ShapeError(f"{parameter.name}: an array of shape {array.shape} for a parameter of shape {parameter.shape}")
     return array.astype(parameter.dtype.name)
+
+
+def held(parameters: Any) -> Any:
+    """The values of parameters that have paths, as arrays of NumPy: what they begin with where no function has used them."""
+    from ..worlds import world
+
+    unborn = [p for p in parameters if not world().has(p)]
+    first = dict(zip(map(id, unborn), world().first_values(unborn) if unborn else []))
+    return [first[id(p)] if id(p) in first else world().read(p) for p in parameters]

@@ -1,0 +1,256 @@
+"""Attention and the layers of a transformer with PyTorch's arguments, masks, and names and shapes of weights, which begin as PyTorch's do."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any, Callable, List, Optional, Tuple, Union
+
+from ..dtypes import bool_
+from ..errors import ShapeError, TypeError, UserError
+from ..functions import _at, arange, cat, chunk, full, mean, reshape, squeeze, swapaxes, unsqueeze, where, zeros_like
+from ..kinds import Tensor
+from ..pointwise import tensor_of
+from . import functional as F
+from . import init
+from .layers import Dropout, LayerNorm, Linear, _positive
+from .module import Module
+from .parameter import Parameter
+
+MOST_LAYERS = 10_000  # of an encoder or a decoder
+Masks = Tuple[Optional[Tensor], Optional[Tensor]]  # flags, true where nothing is seen, and numbers that are added; to be broadcast to [n, h, t, s]
+
+
+def _glorot(*shape: int) -> Any:
+    """Uniform, as PyTorch's xavier_uniform_."""
+    return init.uniform(math.sqrt(6 / (shape[0] + shape[1])))
+
+
+class MultiheadAttention(Module):
+    """query [t, n, embed_dim], key [s, n, kdim] and value [s, n, vdim] (batch_first: [n, t, ...]; all without n too) -> output as query is, weights [n, t, s].
+
+    Masks are PyTorch's: flags are true where nothing is to be seen, numbers are added; key_padding_mask [n, s], attn_mask [t, s] or [n * num_heads, t, s].
+    is_causal needs no mask beside it. A query that sees nothing gives zeros. Dropout is of the weights, in training.
+    """
+
+    def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, add_bias_kv: bool = False, add_zero_attn: bool = False,
+                 kdim: Optional[int] = None, vdim: Optional[int] = None, batch_first: bool = False) -> None:
+        kdim, vdim = kdim or embed_dim, vdim or embed_dim
+        _positive("MultiheadAttention", embed_dim=embed_dim, num_heads=num_heads, kdim=kdim, vdim=vdim)
+        if embed_dim % num_heads:
+            raise UserError(f"MultiheadAttention: {num_heads} heads do not divide embed_dim={embed_dim}")
+        if not 0 <= dropout < 1:
+            raise UserError(f"MultiheadAttention: a probability of {dropout} is not in [0, 1)")
+        self.embed_dim, self.num_heads, self.dropout, self.kdim, self.vdim = embed_dim, num_heads, dropout, kdim, vdim
+        self.batch_first, self.add_zero_attn, self.packed = batch_first, add_zero_attn, kdim == vdim == embed_dim
+        if self.packed:
+            self.in_proj_weight = Parameter((3 * embed_dim, embed_dim), _glorot(3 * embed_dim, embed_dim))
+        else:
+            for name, taken in (("q", embed_dim), ("k", kdim), ("v", vdim)):
+                setattr(self, f"{name}_proj_weight", Parameter((embed_dim, taken), _glorot(embed_dim, taken)))
+        self.in_proj_bias = Parameter((3 * embed_dim,), init.zeros()) if bias else None
+        self.bias_k, self.bias_v = (Parameter((1, 1, embed_dim), init.normal(1 / math.sqrt(embed_dim))) if add_bias_kv else None for _ in range(2))
+        self.out_proj = Linear(embed_dim, embed_dim, bias)
+        if bias:
+            self.out_proj.bias = Parameter((embed_dim,), init.zeros())
+
+    def extra_repr(self) -> str:
+        return f"embed_dim={self.embed_dim}, num_heads={self.num_heads}"
+
+    def forward(self, query: Any, key: Any, value: Any, key_padding_mask: Any = None, need_weights: bool = True, attn_mask: Any = None,
+                average_attn_weights: bool = True, is_causal: bool = False) -> Tuple[Tensor, Optional[Tensor]]:
+        single, itself = len(query.shape) == 2, query is key is value
+        first = self.batch_first or single
+        query, key, value = (self._batch_first(name, tensor_of(x), single, width) for name, x, width in
+                             (("query", query, self.embed_dim), ("key", key, self.kdim), ("value", value, self.vdim)))
+        if key.shape[:2] != value.shape[:2] or key.shape[0] != query.shape[0]:
+            raise ShapeError(f"MultiheadAttention: batch and length of query {query.shape[:2]}, key {key.shape[:2]} and value {value.shape[:2]}; "
+                             f"key and value have the same, and query's batch{_at()}")
+        size = (query.shape[0], query.shape[1], key.shape[1])
+        hidden, added = self._masks(attn_mask, key_padding_mask, size, single, query.dtype)
+        q, k, v = self._projected(query, key, value, itself)
+        if self.bias_k is not None or self.add_zero_attn:
+            hidden, is_causal = (_or(hidden, _later(*size[1:])), False) if is_causal else (hidden, False)
+            k, v, hidden, added = self._with_more(k, v, hidden, added)
+        y, weights = self._attended(*map(self._by_head, (q, k, v)), hidden, added, is_causal, need_weights)
+        y = self.out_proj(reshape(swapaxes(y, 1, 2), query.shape))
+        y = y if first else swapaxes(y, 0, 1)
+        weights = mean(weights, 1) if weights is not None and average_attn_weights else weights
+        return (squeeze(y, 0), weights if weights is None else squeeze(weights, 0)) if single else (y, weights)
+
+    def _batch_first(self, name: str, x: Tensor, single: bool, width: int) -> Tensor:
+        if x.ndim != (2 if single else 3) or x.shape[-1] != width:
+            want = "t" if single else "n, t" if self.batch_first else "t, n"
+            raise ShapeError(f"MultiheadAttention: {name} is [{want}, {width}], not {x._text()}{_at()}")
+        return unsqueeze(x, 0) if single else x if self.batch_first else swapaxes(x, 0, 1)
+
+    def _masks(self, attn_mask: Any, key_padding_mask: Any, size: Tuple[int, int, int], single: bool, dtype: Any) -> Masks:
+        n, t, s = size
+        hidden: Optional[Tensor] = None
+        added: Optional[Tensor] = None
+        for name, given, shapes in (("attn_mask", attn_mask, {(t, s): [t, s], (n * self.num_heads, t, s): [n, self.num_heads, t, s]}),
+                                    ("key_padding_mask", key_padding_mask, {(s,) if single else (n, s): [n, 1, 1, s]})):
+            if given is None:
+                continue
+            mask = tensor_of(given)
+            if tuple(mask.shape) not in shapes:
+                raise ShapeError(f"MultiheadAttention: {name} is {' or '.join(str(list(one)) for one in shapes)}, not {mask._text()}{_at()}")
+            if mask.dtype is bool_:
+                hidden = _or(hidden, reshape(mask, shapes[tuple(mask.shape)]))
+            elif mask.dtype.is_floating_point:
+                more = reshape(mask, shapes[tuple(mask.shape)]).to(dtype)
+                added = more if added is None else added + more
+            else:
+                raise TypeError(f"MultiheadAttention: {name} is of flags (true: not seen) or of numbers that are added, not {mask._text()}{_at()}")
+        return hidden, added
+
+    def _projected(self, query: Tensor, key: Tensor, value: Tensor, itself: bool) -> Any:
+        width = self.embed_dim
+        if itself and self.packed:
+            return chunk(F.linear(query, self.in_proj_weight, self.in_proj_bias), 3, -1)
+        weights = chunk(self.in_proj_weight, 3) if self.packed else [getattr(self, f"{name}_proj_weight") for name in "qkv"]
+        biases = [None] * 3 if self.in_proj_bias is None else chunk(self.in_proj_bias, 3)
+        return [F.linear(x, weight, shift) for x, weight, shift in zip((query, key, value), weights, biases)]
+
+    def _with_more(self, k: Tensor, v: Tensor, hidden: Optional[Tensor], added: Optional[Tensor]) -> Any:
+        """Keys and values that every query sees beside the others: learnt ones, then zeros."""
+        for more in [(self.bias_k, self.bias_v)] * (self.bias_k is not None) + [(None, None)] * self.add_zero_attn:
+            k, v = (cat([x, zeros_like(x[:, :1]) if one is None else one.expand(x.shape[0], 1, -1)], 1) for x, one in zip((k, v), more))
+            hidden, added = (None if mask is None else cat([mask, zeros_like(mask[..., :1])], -1) for mask in (hidden, added))
+        return k, v, hidden, added
+
+    def _by_head(self, x: Tensor) -> Tensor:
+        return swapaxes(reshape(x, [x.shape[0], x.shape[1], self.num_heads, self.embed_dim // self.num_heads]), 1, 2)
+
+    def _attended(self, q: Tensor, k: Tensor, v: Tensor, hidden: Optional[Tensor], added: Optional[Tensor], is_causal: bool,
+                  need_weights: bool) -> Tuple[Tensor, Optional[Tensor]]:
+        drops = self.dropout if self.training else 0.0
+        if not need_weights and not drops and (hidden is None or added is None):
+            return F.scaled_dot_product_attention(q, k, v, added if hidden is None else ~hidden, is_causal=is_causal), None
+        hidden = _or(hidden, _later(q.shape[2], k.shape[2])) if is_causal else hidden
+        weights = F._attention_weights(q, k, None if hidden is None else ~hidden, added)
+        weights = F.dropout(weights, drops) if drops else weights
+        return weights @ v, weights if need_weights else None
+
+
+def _or(one: Optional[Tensor], other: Tensor) -> Tensor:
+    return other if one is None else one | other
+
+
+def _later(t: int, s: int) -> Tensor:
+    """[t, s], true where the key comes behind the query."""
+    return unsqueeze(arange(t), 1) < arange(s)
+
+
+class _TransformerLayer(Module):
+    """Attentions and two linear layers, each with what comes in added to what comes out, and a norm before (norm_first) or behind it."""
+
+    attentions: Tuple[str, ...] = ("self_attn",)
+
+    def __init__(self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1, activation: Union[str, Callable[[Any], Any]] = "relu",
+                 layer_norm_eps: float = 1e-5, batch_first: bool = False, norm_first: bool = False, bias: bool = True) -> None:
+        name = type(self).__name__
+        _positive(name, d_model=d_model, nhead=nhead, dim_feedforward=dim_feedforward)
+        if not callable(activation) and activation not in ("relu", "gelu"):
+            raise UserError(f"{name}: activation={activation!r}; it is 'relu', 'gelu' or a function")
+        self.norm_first = norm_first
+        self.activation = activation if callable(activation) else {"relu": F.relu, "gelu": F.gelu}[activation]
+        for attention in self.attentions:
+            setattr(self, attention, MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first))
+        self.linear1, self.dropout, self.linear2 = Linear(d_model, dim_feedforward, bias), Dropout(dropout), Linear(dim_feedforward, d_model, bias)
+        for part in range(1, len(self.attentions) + 2):
+            setattr(self, f"norm{part}", LayerNorm(d_model, layer_norm_eps, bias=bias))
+        for part in range(1, len(self.attentions) + 2):
+            setattr(self, f"dropout{part}", Dropout(dropout))
+
+    def _beside(self, x: Tensor, part: int, of: Callable[[Any], Any]) -> Tensor:
+        norm, drop = getattr(self, f"norm{part}"), getattr(self, f"dropout{part}")
+        return x + drop(of(norm(x))) if self.norm_first else norm(x + drop(of(x)))
+
+    def _feed(self, x: Tensor) -> Tensor:
+        return self._beside(x, len(self.attentions) + 1, lambda y: self.linear2(self.dropout(self.activation(self.linear1(y)))))
+
+
+class TransformerEncoderLayer(_TransformerLayer):
+    """src [t, n, d_model] (batch_first: [n, t, d_model]) -> the same shape: attention of src to itself, then relu (or gelu) between two linear layers."""
+
+    def forward(self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False) -> Tensor:
+        x = self._beside(src, 1, lambda y: self.self_attn(y, y, y, src_key_padding_mask, False, src_mask, is_causal=is_causal)[0])
+        return self._feed(x)
+
+
+class TransformerDecoderLayer(_TransformerLayer):
+    """tgt [t, n, d_model], memory [s, n, d_model] (batch_first: [n, ...]) -> as tgt: attention of tgt to itself, to memory, then two linear layers."""
+
+    attentions = ("self_attn", "multihead_attn")
+
+    def forward(self, tgt: Any, memory: Any, tgt_mask: Any = None, memory_mask: Any = None, tgt_key_padding_mask: Any = None,
+                memory_key_padding_mask: Any = None, tgt_is_causal: bool = False, memory_is_causal: bool = False) -> Tensor:
+        x = self._beside(tgt, 1, lambda y: self.self_attn(y, y, y, tgt_key_padding_mask, False, tgt_mask, is_causal=tgt_is_causal)[0])
+        x = self._beside(x, 2, lambda y: self.multihead_attn(y, memory, memory, memory_key_padding_mask, False, memory_mask, is_causal=memory_is_causal)[0])
+        return self._feed(x)
+
+
+def _copies(name: str, layer: Any, count: int) -> List[Module]:
+    _positive(name, num_layers=count)
+    if not isinstance(layer, Module) or count > MOST_LAYERS:
+        raise UserError(f"{name}: {count} copies of a {type(layer).__name__}; of a module are meant, at most {MOST_LAYERS:,}")
+    return [copy.deepcopy(layer) for _ in range(count)]
+
+
+class TransformerEncoder(Module):
+    """So many copies of a layer, each with weights that begin with numbers of their own, then norm. enable_nested_tensor changes nothing here."""
+
+    def __init__(self, encoder_layer: Any, num_layers: int, norm: Any = None, enable_nested_tensor: bool = True, mask_check: bool = True) -> None:
+        self.layers, self.num_layers, self.norm = _copies("TransformerEncoder", encoder_layer, num_layers), num_layers, norm
+
+    def forward(self, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: Optional[bool] = None) -> Tensor:
+        for layer in self.layers:
+            src = layer(src, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=bool(is_causal))
+        return src if self.norm is None else self.norm(src)
+
+
+class TransformerDecoder(Module):
+    """So many copies of a layer, each with weights that begin with numbers of their own, then norm."""
+
+    def __init__(self, decoder_layer: Any, num_layers: int, norm: Any = None) -> None:
+        self.layers, self.num_layers, self.norm = _copies("TransformerDecoder", decoder_layer, num_layers), num_layers, norm
+
+    def forward(self, tgt: Any, memory: Any, tgt_mask: Any = None, memory_mask: Any = None, tgt_key_padding_mask: Any = None,
+                memory_key_padding_mask: Any = None, tgt_is_causal: Optional[bool] = None, memory_is_causal: bool = False) -> Tensor:
+        for layer in self.layers:
+            tgt = layer(tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask, tgt_key_padding_mask=tgt_key_padding_mask,
+                        memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=bool(tgt_is_causal), memory_is_causal=memory_is_causal)
+        return tgt if self.norm is None else self.norm(tgt)
+
+
+class Transformer(Module):
+    """src [s, n, d_model], tgt [t, n, d_model] (batch_first: [n, ...]) -> as tgt: an encoder of src, and a decoder of tgt that sees what it made."""
+
+    def __init__(self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6, num_decoder_layers: int = 6, dim_feedforward: int = 2048,
+                 dropout: float = 0.1, activation: Union[str, Callable[[Any], Any]] = "relu", custom_encoder: Any = None, custom_decoder: Any = None,
+                 layer_norm_eps: float = 1e-5, batch_first: bool = False, norm_first: bool = False, bias: bool = True) -> None:
+        words = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias)
+        norms = [LayerNorm(d_model, layer_norm_eps, bias=bias) for _ in range(2)]
+        self.encoder = custom_encoder or TransformerEncoder(TransformerEncoderLayer(*words), num_encoder_layers, norms[0])
+        self.decoder = custom_decoder or TransformerDecoder(TransformerDecoderLayer(*words), num_decoder_layers, norms[1])
+        self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
+        for module in self.modules():
+            for p in vars(module).values():
+                if isinstance(p, Parameter) and p.name is None and len(p.shape) > 1:
+                    p._begin = _glorot(*p.shape)
+
+    def forward(self, src: Any, tgt: Any, src_mask: Any = None, tgt_mask: Any = None, memory_mask: Any = None, src_key_padding_mask: Any = None,
+                tgt_key_padding_mask: Any = None, memory_key_padding_mask: Any = None, src_is_causal: Optional[bool] = None,
+                tgt_is_causal: Optional[bool] = None, memory_is_causal: bool = False) -> Tensor:
+        for name, x in (("src", src), ("tgt", tgt)):
+            if x.shape[-1] != self.d_model or len(x.shape) != len(src.shape) or len(x.shape) not in (2, 3):
+                raise ShapeError(f"Transformer: src and tgt are both [..., {self.d_model}] of two or three dimensions; {name} is {tensor_of(x)._text()}{_at()}")
+        memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal)
+        return self.decoder(tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask, tgt_key_padding_mask=tgt_key_padding_mask,
+                            memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=tgt_is_causal, memory_is_causal=memory_is_causal)
+
+    @staticmethod
+    def generate_square_subsequent_mask(sz: int) -> Tensor:
+        """[sz, sz], 0 where the key does not come behind the query and minus infinity where it does."""
+        return where(_later(sz, sz), full([], -math.inf), full([], 0.0))
