@@ -37,7 +37,7 @@ class Parameter(_core.Tensor):
             self._fix(name)
 
     def __deepcopy__(self, memo: Any) -> Any:
-        """A parameter of its own that begins with the numbers that this one holds; with others, where it has no path yet."""
+        """A parameter of its own that begins with the numbers that this one holds; where this one has no path yet, as its own path says."""
         begin = self._begin if self._kind == "unbound" else inits.value(held([self])[0])
         made = type(self)(self.shape, begin, dtype=self._dtype_wanted)
         made.requires_grad = self.requires_grad
