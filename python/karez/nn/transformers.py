@@ -8,7 +8,7 @@ from typing import Any, Callable, List, Optional, Tuple, Union
 
 from ..dtypes import bool_
 from ..errors import ShapeError, TypeError, UserError
-from ..functions import _at, arange, cat, chunk, full, mean, reshape, squeeze, swapaxes, unsqueeze, where, zeros_like
+from ..functions import _at, arange, cat, chunk, full, mean, reshape, squeeze, swapaxes, tracing, unsqueeze, where, zeros_like
 from ..kinds import Tensor
 from ..pointwise import tensor_of
 from . import functional as F
@@ -251,6 +251,7 @@ class Transformer(Module):
                             memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=tgt_is_causal, memory_is_causal=memory_is_causal)
 
     @staticmethod
-    def generate_square_subsequent_mask(sz: int) -> Tensor:
-        """[sz, sz], 0 where the key does not come behind the query and minus infinity where it does."""
-        return where(_later(sz, sz), full([], -math.inf), full([], 0.0))
+    def generate_square_subsequent_mask(sz: int) -> Any:
+        """[sz, sz], 0 where the key does not come behind the query and minus infinity where it does; outside of compiled functions an array of NumPy, which they may capture."""
+        mask = where(_later(sz, sz), full([], -math.inf), full([], 0.0))
+        return mask if tracing() else mask.numpy()
