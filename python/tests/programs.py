@@ -1,0 +1,284 @@
+"""Training steps as users bring them, written once for PyTorch (t is torch) and for Karez (t is karez): each is a function that makes modules, a step and its batch."""
+
+import numpy as np
+
+
+def draw(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def ints(high, *shape, seed=0, low=0):
+    return np.random.default_rng(seed).integers(low, high, shape)
+
+
+def auto_encoder(t, nn, F, optim, numbers):
+    """Variational; the noise comes with the batch."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encode = nn.Sequential(nn.Linear(24, 32), nn.ReLU(), nn.Linear(32, 16))
+            self.decode = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 24))
+
+        def forward(self, x, noise):
+            mean, logvar = self.encode(x).chunk(2, -1)
+            y = self.decode(mean + t.exp(0.5 * logvar) * noise)
+            far = -0.5 * (1 + logvar - mean**2 - t.exp(logvar)).sum()
+            return (F.binary_cross_entropy_with_logits(y, t.sigmoid(x), reduction="sum") + far) / x.shape[0]
+
+    net = Net().double()
+    opt = optim.Adam(net.parameters(), lr=3e-3)
+
+    def step(x, noise):
+        loss = net(x, noise)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        return loss
+
+    return [net], step, [draw(12, 24), draw(12, 8, seed=1)]
+
+
+def adversaries(t, nn, F, optim, numbers):
+    """Two networks, each with an optimiser of its own; the second loss sees the first one's step."""
+    makes = nn.Sequential(nn.Linear(8, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 16), nn.Tanh()).double()
+    tells = nn.Sequential(nn.Linear(16, 32), nn.LeakyReLU(0.2), nn.Linear(32, 1)).double()
+    first, second = (optim.Adam(net.parameters(), lr=1e-2, betas=(0.5, 0.999)) for net in (tells, makes))
+
+    def step(real, noise):
+        made = makes(noise)
+        seen, fake = tells(real), tells(made.detach())
+        told = F.binary_cross_entropy_with_logits(seen, t.ones_like(seen)) + F.binary_cross_entropy_with_logits(fake, t.zeros_like(fake))
+        first.zero_grad()
+        told.backward()
+        first.step()
+        again = tells(made)
+        fooled = F.binary_cross_entropy_with_logits(again, t.ones_like(again))
+        second.zero_grad()
+        fooled.backward()
+        second.step()
+        return told, fooled
+
+    return [makes, tells], step, [draw(12, 16), draw(12, 8, seed=1)]
+
+
+def translator(t, nn, F, optim, numbers):
+    """Recurrent, both ways over the source; the target is fed by the teacher; gradients are clipped."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words, self.read = nn.Embedding(20, 16), nn.GRU(16, 16, batch_first=True, bidirectional=True)
+            self.bridge, self.key, self.out = nn.Linear(32, 16), nn.Linear(32, 16), nn.Linear(16, 20)
+            self.write = nn.GRU(32, 16, batch_first=True)
+
+        def forward(self, x, y):
+            h, last = self.read(self.words(x))
+            first, k = t.tanh(self.bridge(last.transpose(0, 1).reshape(x.shape[0], -1))), self.key(h)
+            seen = F.scaled_dot_product_attention(first[:, None, None], k[:, None], k[:, None])[:, 0]
+            o, _ = self.write(t.cat([self.words(y[:, :-1]), seen.expand(-1, y.shape[1] - 1, -1)], -1), first[None])
+            return F.cross_entropy(self.out(o).reshape(-1, 20), y[:, 1:].reshape(-1), ignore_index=0)
+
+    net = Net().double()
+    opt = optim.Adam(net.parameters(), lr=1e-2)
+
+    def step(x, y):
+        loss = net(x, y)
+        opt.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        opt.step()
+        return loss
+
+    return [net], step, [ints(20, 12, 4), ints(20, 12, 4, seed=1)]
+
+
+def towers(t, nn, F, optim, numbers):
+    """Images and texts side by side: each is to find its own among the whole batch."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.image = nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1), nn.ReLU(), nn.Conv2d(8, 16, 3, 2, 1), nn.ReLU(), nn.Flatten(), nn.Linear(64, 16))
+            self.words, self.project = nn.Embedding(30, 16), nn.Linear(16, 16)
+            self.text = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, 0.0, batch_first=True), 1)
+            self.scale = nn.Parameter(numbers(np.array(2.6)))
+
+        def forward(self, x, y):
+            none = y == 0
+            h, some = self.text(self.words(y), src_key_padding_mask=none), (~none).double()[..., None]
+            a, b = F.normalize(self.image(x), dim=-1), F.normalize(self.project((h * some).sum(1) / some.sum(1).clamp(min=1)), dim=-1)
+            alike, own = t.exp(self.scale) * a @ b.T, t.arange(x.shape[0])
+            return (F.cross_entropy(alike, own) + F.cross_entropy(alike.T, own)) / 2
+
+    net = Net().double()
+    opt = optim.AdamW(net.parameters(), lr=3e-3)
+
+    def step(x, y):
+        loss = net(x, y)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        return loss
+
+    return [net], step, [draw(12, 3, 8, 8), np.where(np.arange(7) < 5, ints(30, 12, 7, low=1), 0)]
+
+
+def masked_words(t, nn, F, optim, numbers):
+    """An encoder that guesses words left out, with the table of words as its last weight."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words, self.places, self.norm = nn.Embedding(40, 32), nn.Embedding(8, 32), nn.LayerNorm(32)
+            self.body = nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 4, 64, 0.0, "gelu", batch_first=True), 1)
+            self.turn, self.last, self.bias = nn.Linear(32, 32), nn.LayerNorm(32), nn.Parameter(numbers(np.zeros(40)))
+
+        def forward(self, x):
+            h = self.body(self.norm(self.words(x) + self.places(t.arange(x.shape[1]))), src_key_padding_mask=x == 0)
+            return F.linear(self.last(F.gelu(self.turn(h))), self.words.weight, self.bias)
+
+    net = Net().double()
+    opt = optim.AdamW(net.parameters(), lr=3e-3)
+
+    def step(x, y, out):
+        loss = F.cross_entropy(net(x).reshape(-1, 40), t.where(out, y, -100).reshape(-1), ignore_index=-100)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        return loss
+
+    y, out = np.where(np.arange(8) < 7, ints(40, 12, 8, low=2), 0), draw(12, 8, seed=1) > 0.5
+    return [net], step, [np.where(out, 1, y), y, out]
+
+
+def noise_remover(t, nn, F, optim, numbers):
+    """A diffusion step: convolutions told the time by waves, attention among the pixels of the middle."""
+
+    class Block(nn.Module):
+        def __init__(self, taken, made):
+            super().__init__()
+            self.norm, self.a, self.time = nn.GroupNorm(4, taken), nn.Conv2d(taken, made, 3, padding=1), nn.Linear(32, made)
+            self.again, self.b = nn.GroupNorm(4, made), nn.Conv2d(made, made, 3, padding=1)
+            self.beside = nn.Conv2d(taken, made, 1)
+
+        def forward(self, x, time):
+            h = self.a(F.silu(self.norm(x))) + self.time(F.silu(time))[:, :, None, None]
+            return self.beside(x) + self.b(F.silu(self.again(h)))
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.time, self.first, self.last = nn.Sequential(nn.Linear(16, 32), nn.SiLU()), nn.Conv2d(1, 8, 3, padding=1), nn.Conv2d(8, 1, 3, padding=1)
+            self.down, self.up, self.look = Block(8, 16), Block(24, 8), nn.MultiheadAttention(16, 2, batch_first=True)
+
+        def forward(self, x, when):
+            wave = when.double()[:, None] * t.exp(-9.2 * t.arange(8).double() / 8)[None]
+            time, fine = self.time(t.cat([t.sin(wave), t.cos(wave)], -1)), self.first(x)
+            y = self.down(F.avg_pool2d(fine, 2), time)
+            n, c, h, w = y.shape
+            pixels = y.reshape(n, c, h * w).transpose(1, 2)
+            y = y + self.look(pixels, pixels, pixels, need_weights=False)[0].transpose(1, 2).reshape(n, c, h, w)
+            return self.last(self.up(t.cat([F.interpolate(y, scale_factor=2), fine], 1), time))
+
+    net, left = Net().double(), np.cumprod(1 - np.linspace(1e-4, 0.02, 50))
+    opt = optim.Adam(net.parameters(), lr=1e-3)
+
+    def step(x, when, noise):
+        share = t.tensor(left)[when][:, None, None, None]
+        loss = F.mse_loss(net(t.sqrt(share) * x + t.sqrt(1 - share) * noise, when), noise)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        return loss
+
+    return [net], step, [draw(12, 1, 8, 8), ints(50, 12), draw(12, 1, 8, 8, seed=1)]
+
+
+def neighbours(t, nn, F, optim, numbers):
+    """Attention along the edges of a graph, gathered and added up by index."""
+    net = nn.Sequential(nn.Linear(8, 16), nn.Linear(32, 1), nn.Linear(16, 4)).double()
+    opt = optim.Adam(net.parameters(), lr=1e-2)
+
+    def step(x, begin, end, y):
+        h = net[0](x)
+        weight = t.exp(F.leaky_relu(net[1](t.cat([h[begin], h[end]], -1)), 0.2))
+        total = t.zeros(x.shape[0], 1, dtype=h.dtype).index_add(0, end, weight)
+        taken = t.zeros(x.shape[0], 16, dtype=h.dtype).index_add(0, end, weight * h[begin])
+        loss = F.cross_entropy(net[2](F.elu(taken / (total + 1e-9))), y)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        return loss
+
+    return [net], step, [draw(12, 8), ints(12, 36), ints(12, 36, seed=1), ints(4, 12)]
+
+
+def experts(t, nn, F, optim, numbers):
+    """Each row by the two of four small networks that a third picks; a second loss balances the load."""
+    gate, last = nn.Linear(16, 4).double(), nn.Linear(16, 5).double()
+    each = [nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 16)).double() for _ in range(4)]
+    opt = optim.SGD([p for net in (gate, last, *each) for p in net.parameters()], lr=1e-2, momentum=0.9, nesterov=True)
+
+    def step(x, y):
+        share = F.softmax(gate(x), -1)
+        most, which = t.topk(share, 2, -1)
+        most = most / most.sum(-1, keepdim=True)
+        out = x + sum((most * (which == i).double()).sum(-1, keepdim=True) * expert(x) for i, expert in enumerate(each))
+        load = (share.mean(0) ** 2).sum() * 4
+        loss = F.cross_entropy(last(out), y, label_smoothing=0.1) + 0.01 * load
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        return loss, load
+
+    return [gate, last, *each], step, [draw(12, 16), ints(5, 12)]
+
+
+def policy(t, nn, F, optim, numbers):
+    """A clipped policy gradient with a value beside it."""
+    body, act, worth = nn.Sequential(nn.Linear(6, 32), nn.Tanh()).double(), nn.Linear(32, 3).double(), nn.Linear(32, 1).double()
+    opt = optim.Adam([p for net in (body, act, worth) for p in net.parameters()], lr=1e-2)
+
+    def step(x, done, gain, back, before):
+        h = body(x)
+        likely = F.log_softmax(act(h), -1)
+        ratio = t.exp(t.gather(likely, 1, done[:, None])[:, 0] - before)
+        surprise = -(t.exp(likely) * likely).sum(-1).mean()
+        loss = -t.minimum(ratio * gain, t.clamp(ratio, 0.8, 1.2) * gain).mean() + 0.5 * F.smooth_l1_loss(worth(h).squeeze(-1), back) - 0.01 * surprise
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        return loss, surprise
+
+    return [body, act, worth], step, [draw(12, 6), ints(3, 12), draw(12, seed=1), draw(12, seed=2), -np.abs(draw(12, seed=3))]
+
+
+def boxes(t, nn, F, optim, numbers):
+    """Learnt queries that look at an image and say what is where."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.image, self.queries = nn.Conv2d(3, 16, 3, 2, 1), nn.Parameter(numbers(draw(6, 16)))
+            self.body, self.what, self.where = nn.Transformer(16, 2, 1, 1, 32, 0.0, batch_first=True), nn.Linear(16, 4), nn.Linear(16, 4)
+
+        def forward(self, x):
+            h = self.body(self.image(x).flatten(2).transpose(1, 2), self.queries[None].expand(x.shape[0], -1, -1))
+            return self.what(h), t.sigmoid(self.where(h))
+
+    net = Net().double()
+    opt = optim.AdamW(net.parameters(), lr=1e-3, weight_decay=1e-4)
+
+    def step(x, kinds, places):
+        what, where = net(x)
+        loss = F.cross_entropy(what.transpose(1, 2), kinds) + 5 * F.l1_loss(where, places)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        return loss
+
+    return [net], step, [draw(6, 3, 8, 8), ints(4, 6, 6), np.abs(np.tanh(draw(6, 6, 4, seed=1)))]
+
+
+ALL = [auto_encoder, adversaries, translator, towers, masked_words, noise_remover, neighbours, experts, policy, boxes]
