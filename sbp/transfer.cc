@@ -17,7 +17,6 @@ std::vector<Held> held_boxes(const Shape& shape, PlacedLayout placed) {
   std::vector<Held> out;
   for (int position = 0; position < placed.mesh.size(); ++position) {
     Box box = local_box(shape, placed.mesh, placed.layout, position);
-    if (empty(box)) continue;
     auto same = std::find_if(out.begin(), out.end(), [&](const Held& held) { return held.box == box; });
     if (same == out.end()) same = out.insert(same, {std::move(box), {}});
     same->at.push_back(position);

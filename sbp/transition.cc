@@ -156,7 +156,7 @@ std::vector<TransitionStep> steps_from(const TensorType& type, const Mesh& mesh,
 std::int64_t bytes_sent(const TensorType& type, const Mesh& mesh, const TransitionStep& step) {
   require_step(type, mesh, step);
   std::int64_t n = mesh.axes[step.axis].size, elements = 0;
-  if (is_local(step.move) || n == 1) return 0;
+  if (is_local(step.move)) return 0;
   std::int64_t held = 0;
   for (int d = 0; d < mesh.size(); ++d) {
     Box before = local_box(type.shape, mesh, step.from, d), after = local_box(type.shape, mesh, step.to, d);

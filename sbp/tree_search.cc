@@ -122,7 +122,6 @@ void TreeSearch::merge(int set, const std::vector<int>& subsets) {
   for (std::size_t part = (full - 1) & full; part > (full ^ part); part = (part - 1) & full) {  // each split of the set once
     const std::vector<Best>&one = best_[subsets[part]], &other = best_[subsets[full ^ part]];
     for (int s = 0; s < space_.states; ++s) {
-      if (one[s].units >= never || other[s].units >= never) continue;
       Units units = one[s].units + other[s].units;
       if (units < best_[set][s].units) best_[set][s] = {units, subsets[part], subsets[full ^ part]};
     }

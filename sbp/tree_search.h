@@ -13,7 +13,7 @@ namespace karez::sbp {
 // Costs are compared as integers, so that sums in another order still tie. One unit is 2^-44 of what a step could cost at most; each
 // step adds a little, so that of equal costs the one of fewer steps wins, whatever the rounding of doubles did.
 using Units = std::int64_t;
-inline constexpr Units never = std::numeric_limits<Units>::max() / 4;
+inline constexpr Units never = std::numeric_limits<Units>::max() / 4;  // two may be added up
 
 // All layouts of a tensor, numbered in their order: entry lists as digits, the first axis most significant.
 struct Space {

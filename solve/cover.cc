@@ -19,7 +19,6 @@ CoverProgram::CoverProgram(std::vector<double> prices, std::span<const int> low)
       gain_(count_) {}
 
 CoverProgram::Outcome CoverProgram::solve(std::span<const CoverRow> rows, std::span<const int> low, std::span<const int> high, int most_pivots) {
-  ray_.clear();
   for (int pivots = 0;; ++pivots) {
     // The row or bound that lacks most.
     double lacks = tight;

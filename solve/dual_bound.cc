@@ -71,17 +71,6 @@ Reweighting reweighting(const Elimination& plan) {
   return r;
 }
 
-double pass_cells(const Elimination& plan) {
-  double cells = 0;
-  for (std::size_t t = 0; t < plan.graph.tables.size(); ++t) {
-    const auto& table = plan.graph.tables[t];
-    const Sheet& sheet = plan.graph.sheets[static_cast<std::size_t>(table.sheet)];
-    if (plan.alive[t] && table.scope.size() > 1)
-      cells += static_cast<double>((sheet.follows.empty() ? cell_count(sheet.sizes) : sheet.follows.size()) * (table.scope.size() - 1));
-  }
-  return cells;
-}
-
 void pass(const Elimination& plan, Reweighting& r, bool ascending) {
   std::vector<double> least, taken;
   for (std::size_t i = 0; i < plan.left.size(); ++i) {

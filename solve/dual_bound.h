@@ -25,9 +25,6 @@ struct Reweighting {
 
 Reweighting reweighting(const Elimination&);
 
-// Cells that one pass reads.
-double pass_cells(const Elimination&);
-
 // One pass over the variables, ascending or descending. The bound never falls.
 void pass(const Elimination&, Reweighting&, bool ascending);
 

@@ -107,9 +107,9 @@ class Planner {
 
   // The sheet that a step makes: known where an earlier one made the same from the same. Tables of one sheet part their variables alike.
   int sheet_of(int v, const EliminationStep& step, const Result& result) {
-    std::vector<int> key = {made_.graph.states[static_cast<std::size_t>(v)]};
+    std::vector<int> key;
     for (int t : step.inputs) {
-      key.push_back(-1 - table(t).sheet);
+      key.push_back(table(t).sheet);
       for (std::size_t a = 0; a < table(t).scope.size(); ++a) {
         const int w = table(t).scope[a];
         key.push_back(w == v ? -1 : static_cast<int>(std::lower_bound(result.scope.begin(), result.scope.end(), w) - result.scope.begin()));

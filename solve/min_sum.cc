@@ -107,7 +107,6 @@ MinSumResult min_sum(const MinSumProblem& problem, const MinSumLimits& limits) {
       [&](const Marks& keep) -> std::optional<Found> {
         auto best = eliminated(restricted(problem, keep), limits.table_cells);
         if (!best) return std::nullopt;
-        if (!best->feasible) return Found{{}, inf, true};
         auto all = with_all_states(best->choice, keep);
         const double all_cost = cost_of(problem, all);
         return Found{std::move(all), all_cost, true};

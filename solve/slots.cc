@@ -111,7 +111,7 @@ SlotPlan best_slots(const SlotProblem& problem, std::int64_t cap, const SlotLimi
   require_live(fastest);
   SlotSearch search(problem, graph, least_slots(problem), most_slots(problem));
   constexpr auto any_bytes = std::numeric_limits<std::int64_t>::max();
-  const std::int64_t below = std::max<std::int64_t>(cap, -1) + (cap < any_bytes ? 1 : 0);
+  const std::int64_t below = cap + (cap < any_bytes ? 1 : 0);
 
   // Halves what lies between a refused interval and one that was reached; after a success it asks whether anything is just below that.
   double refused = fastest.interval, reached = fastest.interval, proven = refused;
