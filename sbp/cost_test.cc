@@ -112,6 +112,8 @@ TEST(CostTable, SetsAreOfInstructionsAndThreads) {
   EXPECT_NEAR(wider.on(8, 1).rates[square], std::sqrt(27.0) * 1e11, 1);
   wider.sets[0].rates[square] = 0;
   EXPECT_EQ(wider.on(2, 1).rates[square], 3e11) << "the only one that is known";
+  wider.sets[0].rates[square] = 2e11, wider.sets[1].rates[square] = 0;
+  EXPECT_EQ(wider.on(2, 1).rates[square], 2e11) << "the other way about";
   EXPECT_EQ(costs.on("neon").on(1, 1), table()) << "coarse rates alone";
   EXPECT_EQ(table().on(3, 1), table());
 }
@@ -149,8 +151,10 @@ TEST(CostTable, BadRatesAreRefused) {
   CostTable twice = table();
   twice.sets = {{"avx2", 1, {}}, {"avx2", 1, {}}};
   EXPECT_THROW(twice.check(), Error);
-  twice.sets = {{"avx2", 0, {}}};
-  EXPECT_THROW(twice.check(), Error);
+  for (int team : {0, 1025}) {
+    twice.sets = {{"avx2", team, {}}};
+    EXPECT_THROW(twice.check(), Error);
+  }
   twice.sets = {{"avx2", 1, {}}};
   twice.check();
   twice.sets[0].rates[2] = -1;

@@ -67,6 +67,7 @@ TEST(Transfer, EachReceiverGetsEachElementOnceFromOneThatHoldsIt) {
     }
     for (int p = 0; p < b.size(); ++p) EXPECT_EQ(got[p], elements(local_box(shape, b, after, p))) << "round " << round;
     EXPECT_EQ(transfer_bytes(type, {a, before}, {b, after}), 4 * crossed);
+    EXPECT_EQ(transfer_bytes({DType::b8, shape}, {a, before}, {b, after}), crossed);
   }
 }
 
@@ -97,6 +98,7 @@ TEST(Transfer, WhatIsPartialIsRefused) {
     transfer_pieces({4}, {two, {P()}}, {two, {B()}});
     FAIL();
   } catch (const Error& error) { EXPECT_STREQ(error.what(), "transfer: (P(sum)) has a Partial; it is summed before it travels"); }
+  EXPECT_THROW(transfer_pieces({4}, {two, {B()}}, {two, {P()}}), Error);
   for (const Layout& layout : layouts_without_partial({DType::f32, {4, 2}}, lying("a=2,b=2", {0, 1, 2, 3})))
     for (Sbp entry : layout) EXPECT_FALSE(entry.is_partial());
   EXPECT_EQ(layouts_without_partial({DType::f32, {4, 2}}, lying("a=2,b=2", {0, 1, 2, 3})).size(), 9u);

@@ -335,6 +335,28 @@ TEST(Transition, SecondsCountMessagesBytesAndLocalCopies) {
   EXPECT_EQ(parts(S(0), S(1)), (std::vector<double>{3, 40 - 40 * 1 / 5.0, 2 * 2 * 4}));
 }
 
+// Each keeps what it has of what it will have and sends the rest: counted out for every member.
+TEST(Transition, AnAllToAllTakesAsLongAsItsBusiestMember) {
+  CostTable sent, kept;
+  sent.link = {0, 1}, kept.link = {0, 0};
+  sent.memory_bytes = std::numeric_limits<double>::infinity(), kept.memory_bytes = 1;
+  for (std::int64_t rows = 0; rows < 10; ++rows)
+    for (std::int64_t columns = 0; columns < 10; ++columns)
+      for (auto text : {"a=2", "a=3", "a=4"}) {
+        const Mesh mesh = Mesh::parse(text);
+        const TensorType type{DType::b8, {rows, columns}};
+        std::int64_t most = 0, own = 0;
+        for (int d = 0; d < mesh.size(); ++d) {
+          const Box before = local_box(type.shape, mesh, {S(0)}, d), after = local_box(type.shape, mesh, {S(1)}, d);
+          const std::int64_t stays = before[0].size() * after[1].size();
+          most = std::max(most, before[0].size() * columns - stays), own = std::max(own, stays);
+        }
+        const TransitionStep step{0, Move::all_to_all, {S(0)}, {S(1)}};
+        EXPECT_NEAR(seconds(type, mesh, step, sent), static_cast<double>(most), 1e-9) << text << " " << rows << " " << columns;
+        EXPECT_NEAR(seconds(type, mesh, step, kept), static_cast<double>(own), 1e-9) << text << " " << rows << " " << columns;
+      }
+}
+
 // Two members send each other all they have at once where a message costs more than the longer sum; eight exchange ranges with everyone;
 // sixteen halve and double; nine go round.
 TEST(Transition, AnAllReduceGoesTheCheapestWay) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
+#include <map>
 #include <random>
 #include <set>
 
@@ -201,6 +202,77 @@ TEST(TransitionTree, OfEqualCostsTheFewestStepsWin) {
   EXPECT_EQ(show(transition_tree(type, mesh, {P(), P()}, {{B(), B()}}, free)),
             "all_reduce@0 (P(sum), P(sum))->(B, P(sum)); all_reduce@1 (B, P(sum))->(B, B)");
   EXPECT_EQ(transition_tree(type, mesh, {S(0), S(0)}, {{B(), S(0)}}, free).steps.size(), 3u);
+}
+
+// From each layout on, of the steps that lie on a cheapest way, of those on one of fewest steps, that to the first layout.
+TEST(TransitionTree, OfEqualCostsAndStepsTheFirstLayoutsAreTaken) {
+  CostTable costs;
+  costs.link = {1, 0};
+  costs.memory_bytes = std::numeric_limits<double>::infinity();
+  int choices = 0;
+  for (std::uint64_t i = 0; i < 300; ++i) {
+    std::mt19937_64 random(base_seed() * 1000 + i);
+    const Mesh mesh = Mesh::parse(i % 2 ? "a=2,b=2" : "a=2,b=2,c=2");
+    const TensorType type{DType::f32, std::vector<std::int64_t>(1 + i % 3, 8)};
+    const Layout from = walk(type, mesh, broadcast_layout(mesh), 6, random), target = walk(type, mesh, from, 8, random);
+    std::set<Sbp> partials(from.begin(), from.end());
+    partials.insert(target.begin(), target.end());
+    std::map<Layout, std::pair<double, int>> far = {{target, {0, 0}}};  // seconds and steps to the target
+    std::map<Layout, std::vector<TransitionStep>> steps;
+    const AllPaths all(type, mesh, from, partials, costs);
+    for (const Layout& layout : all.layouts)
+      for (TransitionStep& step : steps_from(type, mesh, layout))
+        if (std::find(all.layouts.begin(), all.layouts.end(), step.to) != all.layouts.end()) steps[layout].push_back(std::move(step));
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (const Layout& layout : all.layouts)
+        for (const TransitionStep& step : steps[layout])
+          if (auto to = far.find(step.to); to != far.end()) {
+            const std::pair way(to->second.first + seconds(type, mesh, step, costs), to->second.second + 1);
+            auto [at, fresh] = far.try_emplace(layout, way);
+            if (fresh || way < at->second) at->second = way, moved = true;
+          }
+    }
+    std::vector<TransitionStep> expected;
+    for (Layout at = from; at != target; at = expected.back().to) {
+      const TransitionStep* first = nullptr;
+      for (const TransitionStep& step : steps[at]) {
+        const auto [rest, count] = far.at(step.to);
+        if (std::pair(rest + seconds(type, mesh, step, costs), count + 1) != far.at(at)) continue;
+        choices += first != nullptr;
+        if (first == nullptr || step.to < first->to) first = &step;
+      }
+      expected.push_back(*first);
+    }
+    TransitionTree tree = transition_tree(type, mesh, from, {target}, costs);
+    ASSERT_EQ(show(tree), show({expected, 0})) << "case " << i;
+  }
+  EXPECT_GT(choices, 100);
+}
+
+// Whether messages or bytes count turns with the bytes of an element.
+TEST(TransitionTree, AnElementHasTheBytesOfItsType) {
+  const Mesh mesh = Mesh::parse("a=2,b=2");
+  const CostTable costs;
+  std::set<std::size_t> lengths;
+  for (DType dtype : {DType::f32, DType::f64})
+    for (std::int64_t count = 8; count < 100'000; count = count * 5 / 4) {
+      const TensorType type{dtype, {count}};
+      const TransitionTree tree = transition_tree(type, mesh, {P(), P()}, {{B(), B()}}, costs);
+      const AllPaths paths(type, mesh, {P(), P()}, {P()}, costs);
+      ASSERT_NEAR(tree.seconds, paths.cheapest({{B(), B()}}), 1e-9 * tree.seconds) << print(type);
+      lengths.insert(tree.steps.size());
+    }
+  EXPECT_GE(lengths.size(), 2u);
+}
+
+TEST(TransitionTree, TooManyLayoutsAreRefused) {
+  const TensorType type{DType::f32, std::vector<std::int64_t>(8, 1)};
+  const Mesh seven = Mesh::parse("a=1,b=1,c=1,d=1,e=1,f=1,g=1");
+  try {
+    transition_tree(type, seven, broadcast_layout(seven), {Layout(7, S(0))}, CostTable{});
+    FAIL();
+  } catch (const Error& error) { EXPECT_NE(std::string(error.what()).find("has too many layouts"), std::string::npos); }
 }
 
 TEST(TransitionTree, OnePartialBecomesAnotherByWayOfASplit) {

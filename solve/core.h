@@ -23,7 +23,8 @@ class LowerBound {
   };
   LowerBound(const MinSumProblem&, const Passes&);
   bool rests() const { return rests_; }
-  void go_on();                               // with the passes that were left
+  void go_on();  // with the passes that were left
+  int passes() const { return made_; }
   double bound() const { return bound_; }     // +inf: everything is forbidden
   double rounding() const { return slack_; }  // of sums over the whole problem
   Marks within(double excess) const { return states_within(plan_, r_, excess); }

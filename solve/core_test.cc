@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <random>
 
@@ -125,6 +126,49 @@ TEST(Core, WhatRestsGoesOnAsIfItHadNot) {
     ASSERT_FALSE(least.rests());
     ASSERT_EQ(least.bound(), whole.bound());
     ASSERT_EQ(least.rounded(), whole.rounded());
+  }
+}
+
+// As many passes, calls and states as it takes, and what is reached by them.
+TEST(Core, ReachesItsBoundsInAsManyPassesAndItsProofsInAsManyCores) {
+  double first = 0, few = 0, reached = 0, within = 0;
+  int passes = 0, calls = 0;
+  long states = 0;
+  for (int seed = 0; seed < 60; ++seed) {
+    std::mt19937 random(seed);
+    const MinSumProblem p = circles(random, 7);
+    first += LowerBound(p, {1, 0}).bound();
+    const LowerBound far(p, {8, 0, 1e6}), least(p, {12, 0, 1e5});
+    few += far.bound(), reached += least.bound(), passes += far.passes() + least.passes();
+    std::vector<int> choice = least.rounded();
+    double cost = cost_of(p, choice);
+    within += cost;
+    search_core(
+        least,
+        [&](const Marks& keep) -> std::optional<Found> {
+          ++calls;
+          for (const auto& kept : keep) states += std::count(kept.begin(), kept.end(), 1);
+          return best_among(p, keep);
+        },
+        choice, cost);
+  }
+  EXPECT_GE(first, 304'961.07);
+  EXPECT_GE(few, 364'225.70);
+  EXPECT_GE(reached, 364'977.08);
+  EXPECT_LE(within, 423'059);
+  EXPECT_LE(passes, 4136);
+  EXPECT_LE(calls, 201);
+  EXPECT_LE(states, 3475);
+}
+
+// Two of three equal states cost nothing, all three cost a little beside much else: not one of them is proven by the bound.
+TEST(Core, ALittleIsNotNothing) {
+  for (double little : {1e-7, 5e-8}) {
+    MinSumProblem p{.domain = {2, 2, 2, 1}, .factors = {factor({3}, {1000})}};
+    for (auto [v, w] : {std::pair(0, 1), {1, 2}, {0, 2}}) p.factors.push_back(factor({v, w}, {little, 0, 0, little}));
+    const MinSumResult r = min_sum(p, {.table_cells = 1});
+    EXPECT_EQ(r.cost, 1000 + little);
+    EXPECT_FALSE(r.optimal && r.lower_bound < r.cost - 1e-8) << r.lower_bound;
   }
 }
 

@@ -97,6 +97,36 @@ TEST(CoverProgram, CostsWhatItsBoundProves) {
   EXPECT_GT(whole, 0);
 }
 
+// Where all values come out whole they are a choice of integers, and the bound is not above it by a rounding either.
+TEST(CoverProgram, NoRoundingLiftsTheBoundAboveAWholeChoice) {
+  int whole = 0, pivots = 0;
+  for (unsigned seed = 0; seed < 3000; ++seed) {
+    std::mt19937 random(seed);
+    Program p = random_program(random);
+    for (double& price : p.prices) price = price * 1e7 + static_cast<double>(random() % 10'000'000u) / 7;
+    CoverProgram program(p.prices, p.low);
+    CoverProgram::Outcome outcome = CoverProgram::Outcome::stopped;
+    for (; outcome == CoverProgram::Outcome::stopped; ++pivots) outcome = program.solve(p.rows, p.low, p.high, 1);
+    if (outcome == CoverProgram::Outcome::impossible) continue;
+    std::vector<double> near;
+    long double price = 0;
+    bool all = true;
+    for (std::size_t i = 0; i < p.prices.size(); ++i) {
+      near.push_back(std::round(program.values()[i]));
+      all = all && std::abs(program.values()[i] - near.back()) < 1e-9;
+      price += static_cast<long double>(p.prices[i]) * near.back();
+    }
+    if (!all) continue;
+    ++whole;
+    for (const CoverRow& row : p.rows)
+      ASSERT_TRUE(holds(
+          row, [&](int i) { return near[static_cast<std::size_t>(i)]; }, 0));
+    ASSERT_LE(static_cast<long double>(program.bound(p.rows, p.low, p.high)), price) << "seed " << seed;
+  }
+  EXPECT_GT(whole, 500);
+  EXPECT_LE(pivots, 8410);
+}
+
 TEST(CoverProgram, StoppedEarlyHasABoundAllTheSame) {
   std::vector<CoverRow> rows{{{{0, 1}, {1, 1}}, 5}, {{{1, 1}, {2, 1}}, 5}, {{{0, 1}, {2, 1}}, 5}};
   std::vector<int> low{1, 1, 1}, high{9, 9, 9};

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 #include <random>
 
@@ -126,9 +127,15 @@ TEST(CycleRatio, SettlesOnALongGraph) {
   EXPECT_LT(r.ratio, 1.1 * least);
 }
 
+TEST(CycleRatio, ALittleSlowerIsSlower) {  // than a circle of one: by less than one in a million
+  const std::vector<TimedEdge> edges{{0, 0, 1e7, 1}, {0, 1, 1e7 - 5, 1}, {1, 0, 1e7 + 15, 1}};
+  EXPECT_EQ(max_cycle_ratio(2, edges).ratio, 1e7 + 5);
+}
+
 TEST(CycleRatio, RefusesWhatIsNotAGraph) {
   EXPECT_THROW(max_cycle_ratio(1, std::vector<TimedEdge>{{0, 1, 1, 1}}), Error);
   EXPECT_THROW(max_cycle_ratio(1, std::vector<TimedEdge>{{0, 0, 1, -1}}), Error);
+  for (double time : {HUGE_VAL, -HUGE_VAL, std::nan("")}) EXPECT_THROW(max_cycle_ratio(1, std::vector<TimedEdge>{{0, 0, time, 1}}), Error);
 }
 
 }  // namespace

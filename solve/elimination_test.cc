@@ -70,6 +70,53 @@ TEST(Elimination, CountsWhatItStoresAndVisitsAndStopsThere) {
   EXPECT_GT(stopped, 50);
 }
 
+TEST(Elimination, WhatBecomesNoLargerGoes) {  // 16 cells from twice 8
+  std::mt19937 random(1);
+  const MinSumProblem problem{.domain = {2, 4, 4}, .factors = {factor({0, 1}, random_cells(random, 8)), factor({0, 2}, random_cells(random, 8))}};
+  EXPECT_TRUE(plan_elimination(cost_graph(problem), Next::smallest, 0, 1e9).left.empty());
+  EXPECT_EQ(plan_elimination(cost_graph(problem), Next::smallest, -1, 15).steps.size(), 3u) << "stored after the last look: 4, 5 and 6";
+}
+
+// Four tables of two cells and the last of one.
+TEST(Elimination, AllTablesTogetherAreAtMostFourTimesOne) {
+  std::mt19937 random(1);
+  MinSumProblem problem{.domain = std::vector<int>(5, 2), .factors = {}};
+  for (int v = 0; v < 4; ++v) problem.factors.push_back(factor({v, v + 1}, random_cells(random, 4)));
+  EXPECT_FALSE(plan_exact(cost_graph(problem), 2));
+  EXPECT_TRUE(plan_exact(cost_graph(problem), 3));
+}
+
+TEST(Elimination, WhatFollowsIsNotWrittenOutWhereItIsLarge) {
+  for (int states : {64, 65}) {  // 2^18 cells, and more
+    auto cells = std::make_shared<CostCells>(CostCells{{}, {{}, {}, {}}, std::vector<int>(static_cast<std::size_t>(states) * states, 0)});
+    const MinSumProblem problem{.domain = std::vector<int>(3, states), .factors = {{{0, 1, 2}, cells}}};
+    EXPECT_EQ(plan_elimination(cost_graph(problem), Next::smallest, 1e9, 1e9).left.size(), states == 64 ? 0u : 3u);
+  }
+}
+
+// Rungs whose tables are given in any order: what becomes of one is what becomes of all.
+TEST(Elimination, WhatIsAlikeIsMadeOnce) {
+  std::mt19937 random(1);
+  const auto one = factor({0}, random_cells(random, 4)), link = factor({0, 1}, random_cells(random, 8));
+  MinSumProblem problem{.domain = {4, 2, 4, 2, 4, 2}, .factors = {}};
+  for (int v = 0; v < 6; v += 2) {
+    const Factor mine{{v}, one.cells}, to{{v, v + 1}, link.cells};
+    problem.factors.push_back(v == 2 ? to : mine), problem.factors.push_back(v == 2 ? mine : to);
+  }
+  EXPECT_EQ(plan_elimination(cost_graph(problem), Next::smallest, 1e9, 1e9).stored, 2 + 1);
+}
+
+TEST(Elimination, VisitsNoMoreCellsThanItsRulesAreKnownTo) {
+  double smallest = 0, links = 0;
+  for (unsigned seed = 0; seed < 100; ++seed) {
+    std::mt19937 random(seed);
+    const CostGraph graph = cost_graph(wheel(random, 12));
+    smallest += plan_elimination(graph, Next::smallest, 1e9, 1e9).work, links += plan_elimination(graph, Next::fewest_links, 1e9, 1e9).work;
+  }
+  EXPECT_LE(smallest, 299'748);
+  EXPECT_LE(links, 285'738);
+}
+
 TEST(Elimination, TheRuleThatVisitsFewerCellsIsTaken) {
   int differ = 0;
   for (unsigned seed = 0; seed < 200; ++seed) {

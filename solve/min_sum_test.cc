@@ -255,6 +255,8 @@ TEST(MinSum, RefusesWhatIsNotAProblem) {
   EXPECT_THROW(min_sum(following({2, 3})), Error);  // of three classes
   EXPECT_THROW(min_sum(following({2, -2})), Error);
   EXPECT_THROW(min_sum(following({2})), Error);  // from two
+  const auto both = std::make_shared<CostCells>(CostCells{std::vector<double>(6, 1.0), {{}, {}}, {2, -1}});
+  EXPECT_THROW(min_sum({.domain = {2, 3}, .factors = {{{0, 1}, both}}}), Error);
   EXPECT_THROW(min_sum({.domain = {0}, .factors = {}}), Error);
   EXPECT_THROW(min_sum({.domain = {2}, .factors = {factor({0}, {1, std::nan("")})}}), Error);
   EXPECT_THROW(min_sum({.domain = {2}, .factors = {factor({0}, {1, -inf})}}), Error);

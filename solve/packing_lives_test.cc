@@ -64,6 +64,26 @@ TEST(PackingLives, WhatMeetsByEveryClockNeverOverlaps) {
   }
 }
 
+// Sums of peaks, and of stretches looked at, that these orders are known to come to.
+TEST(PackingLives, WastesNoMoreThanItsOrdersAreKnownTo) {
+  std::mt19937 random(4);
+  long peaks = 0, first = 0;
+  std::int64_t work = 0, least = 0;
+  for (int round = 0; round < 60; ++round) {
+    const Problem p = random_problem(random, 100, 1 + random() % 2, 40);
+    const LivesPacking packed = pack(p.blocks, p.clocks, p.clock_of),
+                       given = pack(p.blocks, p.clocks, p.clock_of, {.enough = packed.peak, .work_a_block = 0});
+    EXPECT_LE(packed.peak, given.peak);
+    peaks += packed.peak, work += packed.work, first += given.peak, least += given.work;
+    EXPECT_EQ(pack(p.blocks, p.clocks, p.clock_of, {.enough = packed.peak}).peak, packed.peak);
+    EXPECT_EQ(pack(p.blocks, p.clocks, p.clock_of, {.enough = given.peak}).work, given.work) << "what is enough is not sought again";
+  }
+  EXPECT_LE(peaks, 27'758);
+  EXPECT_LE(first, 31'074);
+  EXPECT_LE(work, 1'333'117);
+  EXPECT_LE(least, 212'763);
+}
+
 // forward i makes what backward i reads, between them scratch: nothing is lost.
 TEST(PackingLives, NestsTheActivationsOfATrainingStep) {
   Problem p;

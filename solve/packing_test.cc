@@ -8,11 +8,10 @@
 #include <random>
 
 #include "base/error.h"
+#include "solve/test_packing.h"
 
 namespace karez::solve {
 namespace {
-using Pairs = std::vector<std::pair<int, int>>;
-
 Pairs conflicts_of(const std::vector<Interval>& intervals) {
   Pairs pairs;
   for (int i = 0; i < static_cast<int>(intervals.size()); ++i)
@@ -66,49 +65,6 @@ long brute_force(const std::vector<Block>& blocks, const Pairs& conflicts) {
     best = std::min(best, peak);
   } while (std::next_permutation(order.begin(), order.end()));
   return best;
-}
-
-// For more blocks than all orders allow: the same pushing in order of offsets (a block never below the one before it), given up at once when
-// the rest cannot come out lower than the best. Heights in units of one byte.
-struct Pusher {
-  const std::vector<Block>& blocks;
-  std::vector<std::vector<int>> neighbours;
-  std::vector<long> offset;
-  long best;
-
-  Pusher(const std::vector<Block>& blocks, const Pairs& conflicts, long best)
-      : blocks(blocks),
-        neighbours(blocks.size()),
-        offset(blocks.size(), -1),
-        best(best) {
-    for (auto [a, b] : conflicts) neighbours[a].push_back(b), neighbours[b].push_back(a);
-  }
-  void push(long low, long peak, std::size_t placed) {
-    if (peak >= best) return;
-    if (placed == blocks.size()) {
-      best = peak;
-      return;
-    }
-    for (std::size_t b = 0; b < blocks.size(); ++b) {
-      if (offset[b] >= 0) continue;
-      long at = 0;
-      for (int w : neighbours[b])
-        if (offset[w] >= 0) at = std::max(at, offset[w] + blocks[w].size);
-      at = round_up(at, blocks[b].align);
-      if (at + blocks[b].size >= best) return;  // it only rises
-      if (at < low) continue;                   // it would have come earlier
-      offset[b] = at;
-      push(at, std::max(peak, at + blocks[b].size), placed + 1);
-      offset[b] = -1;
-    }
-  }
-};
-
-// The least peak, which is not above `reached`.
-long least_peak(const std::vector<Block>& blocks, const Pairs& conflicts, long reached) {
-  Pusher all(blocks, conflicts, reached);
-  all.push(0, 0, 0);
-  return all.best;
 }
 
 struct Rectangle {
@@ -412,6 +368,62 @@ TEST(Packing, DoesNotSearchForTrifles) {
   EXPECT_GT(left, 10);
   EXPECT_GT(kept, 10);
   EXPECT_GT(large, 5);
+}
+
+TEST(Packing, OfLargerUnitsIsTheSame) {
+  for (int seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(cat("seed ", seed));
+    std::mt19937 random(seed);
+    auto intervals = random_intervals(random, 30, 20, 60, false);
+    const Packing greedy = pack(intervals, {.search_work = 0}), small = pack(intervals, {.search_work = 100'000}),
+                  enough = pack(intervals, {.search_work = 100'000, .capacity = small.lower_bound + 2});
+    for (Interval& v : intervals) v.size *= 64, v.align = 64;
+    auto expect_same = [](const Packing& one, const Packing& large) {
+      ASSERT_EQ(one.peak * 64, large.peak);
+      ASSERT_EQ(one.lower_bound * 64, large.lower_bound);
+      for (std::size_t b = 0; b < one.offset.size(); ++b) ASSERT_EQ(one.offset[b] * 64, large.offset[b]);
+    };
+    expect_same(greedy, pack(intervals, {.search_work = 0}));
+    expect_same(small, pack(intervals, {.search_work = 100'000}));
+    expect_same(enough, pack(intervals, {.search_work = 100'000, .capacity = 64 * (small.lower_bound + 2)}));
+  }
+}
+
+TEST(Packing, TheLargestBlockIsABoundWhereBlocksAreTooManyForCliques) {
+  std::vector<Block> blocks(20'001, {1});
+  blocks[7].size = 9;
+  const Packing p = pack(blocks, Pairs{});
+  EXPECT_EQ(p.lower_bound, 9);
+  EXPECT_TRUE(p.optimal);
+}
+
+// Sums of peaks that greedy orders, a little work and turns come to: of lives, of conflicts at random, and of blocks cut from one rectangle.
+TEST(Packing, ComesToPeaksNoHigherThanTheseOrdersAndTurnsAreKnownTo) {
+  long lives = 0, conflicts = 0, little = 0, bounds = 0;
+  for (int seed = 0; seed < 60; ++seed) {
+    std::mt19937 random(seed);
+    const auto intervals = random_intervals(random, 60, 40, 1000, seed % 2 == 1);
+    const auto blocks = blocks_of(intervals);
+    Pairs some;
+    for (int i = 0; i < 60; ++i)
+      for (int j = 0; j < i; ++j)
+        if (random() % 4 == 0) some.emplace_back(i, j), some.emplace_back(j, i);
+    lives += pack(intervals, {.search_work = 0}).peak;
+    const Packing general = pack(blocks, some, {.search_work = 0});
+    conflicts += general.peak, bounds += general.lower_bound;
+    little += pack(intervals, {.search_work = 60'000}).peak + pack(blocks, some, {.search_work = 60'000}).peak;
+  }
+  int filled = 0;
+  for (int seed = 0; seed < 24; ++seed) {
+    std::mt19937 random(seed / 2);
+    const auto blocks = intervals_of(cut(random, seed % 2 == 0 ? 200 : 240, 100, 1024));
+    filled += pack(blocks, {.search_work = 5'000'000, .capacity = 1024}).peak == 1024;
+  }
+  EXPECT_GE(filled, 17);
+  EXPECT_LE(lives, 1'063'970);
+  EXPECT_LE(conflicts, 294'990);
+  EXPECT_LE(little, 1'358'960);
+  EXPECT_GE(bounds, 198'016);
 }
 
 TEST(Packing, TakesNothingAndEmptyBlocks) {

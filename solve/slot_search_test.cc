@@ -52,6 +52,16 @@ TEST(SlotSearch, StretchesAreLoweredAsOneAfterTheOtherWouldBe) {
   }
 }
 
+TEST(SlotSearch, TheFewestAreFoundByHalving) {
+  for (int enough : {1, 2, 500, 999, 1000}) {
+    int asked = 0;
+    EXPECT_EQ(fewest(1, 1000, [&](int slots) { return ++asked, slots >= enough; }), enough);
+    EXPECT_LE(asked, enough == 1 ? 1 : 11);
+  }
+  std::vector<int> order{0, 1}, least{2, 3}, slots{2, 3};
+  lower_each(order, least, slots, [] { return ADD_FAILURE() << "nothing is to be lowered", true; });
+}
+
 TEST(SlotSearch, WhatMayAllHaveTheirLeastIsAskedOnce) {
   std::vector<int> order(1000), least(1000, 1), slots(1000, 2);
   for (int r = 0; r < 1000; ++r) order[static_cast<std::size_t>(r)] = r;

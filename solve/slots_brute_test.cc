@@ -215,5 +215,75 @@ TEST(Slots, EqualASearchThroughEverySlotVectorPlayedTokenByToken) {
   EXPECT_GT(rates, 150);
 }
 
+// With few steps: slots that suffice, a bound that is none too high, no plan called the best that is not; sums of what is come to.
+TEST(Slots, OfFewStepsHoldWhatTheySayAndComeAsFarAsTheyAreKnownTo) {
+  long bytes = 0, bounds = 0, best = 0;
+  int proven = 0, fastest = 0;
+  for (int seed = 0; seed < 240; ++seed) {
+    SCOPED_TRACE(cat("seed ", seed));
+    const SlotProblem p = seed % 2 ? random_problem(seed / 2) : problem_with_a_choice(3 * seed);
+    const auto all = try_all(p);
+    if (all.back().interval == infinity) continue;
+    const long live = least_bytes(all, infinity), middle = (live + all.back().bytes) / 2;
+    for (std::int64_t steps : {0, 2, 5, 10, 20, 40}) {
+      const double interval = all.back().interval;
+      const SlotPlan plan = cheapest_slots(p, interval, {.steps = steps});
+      ASSERT_LE(plan.interval, interval * (1 + 1e-9));
+      ASSERT_GE(plan.bytes, least_bytes(all, interval));
+      ASSERT_LE(plan.bound, least_bytes(all, interval));
+      if (plan.optimal) { ASSERT_EQ(plan.bytes, plan.bound); }
+      bytes += plan.bytes, bounds += plan.bound, proven += plan.optimal;
+      if (steps == 0) continue;
+      std::string failed;
+      try {
+        const SlotPlan under = best_slots(p, middle, {.steps = steps});
+        const double least = best_interval(all, middle);
+        ASSERT_LE(under.bytes, middle);
+        ASSERT_NEAR(under.interval, interval_of(p, under.slots).interval, 1e-12);
+        ASSERT_LE(under.least_interval, least * (1 + 1e-8));
+        ASSERT_GE(under.interval, least * (1 - 1e-8));
+        if (under.optimal) {
+          ASSERT_NEAR(under.interval, least, 1e-7 * least);
+          ASSERT_EQ(under.bytes, least_bytes(all, under.interval));
+        }
+        best += under.bytes, fastest += under.optimal;
+      } catch (const Error& error) { failed = error.what(); }
+      if (steps >= 20) { ASSERT_EQ(failed, ""); }
+    }
+  }
+  EXPECT_LE(bytes, 49'152);
+  EXPECT_GE(bounds, 48'864);
+  EXPECT_GE(proven, 1152);
+  EXPECT_LE(best, 40'770);
+  EXPECT_GE(fastest, 957);
+}
+
+// Ten million seconds and one are not ten million seconds.
+TEST(Slots, IntervalsThatHardlyDifferAreToldApart) {
+  int near = 0;
+  for (int seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(cat("seed ", seed));
+    SlotProblem p = problem_with_a_choice(2 * seed);
+    for (auto& actor : p.actors) actor.seconds += 10'000'000, actor.acts = 1;
+    for (auto& reg : p.registers) reg.period = reg.consumers[0].period = 1;
+    p.streams.clear();
+    std::vector<Tried> all;
+    for (int v = 0; v < 64; ++v) {
+      Tried tried{{1 + v % 4, 1 + v / 4 % 4, 1 + v / 16, 3, 3, 3, 3}};
+      for (std::size_t r = 0; r < 7; ++r) tried.bytes += tried.slots[r] * p.registers[r].bytes;
+      tried.interval = interval_of(p, tried.slots).interval;
+      all.push_back(std::move(tried));
+    }
+    for (const Tried& some : all) {
+      if (some.slots[0] + some.slots[1] + some.slots[2] > 6) continue;
+      const double least = best_interval(all, some.bytes);
+      const SlotPlan plan = best_slots(p, some.bytes);
+      ASSERT_NEAR(plan.interval, least, 1e-8 * least);
+      near += std::any_of(all.begin(), all.end(), [&](const Tried& t) { return t.interval != least && std::abs(t.interval - least) < 1e-6 * least; });
+    }
+  }
+  EXPECT_GT(near, 50);
+}
+
 }  // namespace
 }  // namespace karez::solve

@@ -133,6 +133,8 @@ TEST(Slots, TheCriticalCycleIsNamed) {
   cycle = interval_of(p, std::vector{9});
   EXPECT_EQ(print(cycle), "actor 0 -stream 0-> actor 1 -stream 0-> actor 0: 5.0 seconds over 1 token");
   EXPECT_EQ(print(interval_of({}, {})), "no cycle");
+  cycle.steps = {{1, 2, SlotCycle::Why::data, 3}, {4, 0, SlotCycle::Why::actor, 4}};
+  EXPECT_EQ(print(cycle), "actor 1 act 2 -register 3-> actor 4 -next act-> actor 1 act 2: 5.0 seconds over 1 token");
 }
 
 TEST(Slots, ACycleWithoutTokensIsNamed) {
@@ -291,6 +293,16 @@ TEST(Slots, WhatDoesNotFitIsSaid) {
   EXPECT_THAT(failure([](auto& p) { p.streams = {{{}, {{1, 0}, {1, 0}}}}; }), HasSubstr("orders act 0 of actor 1 after act 0"));
   EXPECT_THAT(failure([](auto& p) { p.streams = {{{}, {{1, 0}, {1, 2}}}}; }), HasSubstr("orders act 2 of actor 1 after act 0"));
   EXPECT_THAT(failure([](auto& p) { p.streams = {{{}, {{3, 0}}}}; }), HasSubstr("orders actor 3 of 2"));
+  EXPECT_THAT(failure([](auto& p) { p.registers[0].least = 4; }), HasSubstr("may have 4 to 3 slots"));
+  EXPECT_THAT(failure([](auto& p) { p.registers[0].consumers[0].returns = -1; }), HasSubstr("takes 0.0 seconds to actor 1 and -1.0 back"));
+  for (std::int64_t far : {std::int64_t{1} << 40, -(std::int64_t{1} << 40)})
+    EXPECT_THAT(failure([&](auto& p) { p.streams = {{{}, {{1, far}}}}; }), HasSubstr("orders act "));
+  good.registers[0].filled = 2;
+  EXPECT_EQ(failure_of([&] { interval_of(good, std::vector{1}); }),
+            "user: slots: register 0 has 1 slots, of which 2 are full before the first launch");
+  EXPECT_NE(failure_of([&] { interval_of(good, std::vector{32768}); }), "");
+  EXPECT_EQ(failure_of([&] { interval_of(good, std::vector{2}, {.acts = 6}); }), "") << "six acts";
+  EXPECT_NE(failure_of([&] { interval_of(good, std::vector{2}, {.acts = 5}); }), "");
   EXPECT_EQ(failure_of([&] { cheapest_slots(good, -1); }), "user: slots: an interval of -1.0 seconds");
   EXPECT_EQ(failure_of([&] { interval_of(good, std::vector{1, 1}); }), "user: slots: 2 numbers of slots for 1 registers");
 }
