@@ -45,17 +45,24 @@ bool is_contiguous(const View& view, const Piece& piece) {
 
 BoxCopy::BoxCopy(const View& from, const Piece& from_piece, const View& to, const Piece& to_piece) {
   if (count_of(from, from_piece) == 0) return;
-  std::int64_t element = size_of(from.dtype);
+  const std::int64_t element = size_of(from.dtype);
   from_ = offset_bytes(from, from_piece);
   to_ = offset_bytes(to, to_piece);
   run_bytes_ = element;
-  std::vector<int> order = packed_order(from.rank());
-  for (auto d = order.rbegin(); d != order.rend(); ++d) {
-    Loop loop{from_piece.size[*d], from.strides[*d] * element, to.strides[*d] * element};
-    if (loop.size == 1) continue;
-    if (loops_.empty() && loop.from == run_bytes_ && loop.to == run_bytes_) {
-      run_bytes_ *= loop.size;
-    } else if (!loops_.empty() && loop.from == loops_.back().from * loops_.back().size && loop.to == loops_.back().to * loops_.back().size) {
+  std::vector<Loop> left;
+  for (std::size_t d = 0; d < from_piece.size.size(); ++d)
+    if (from_piece.size[d] != 1) left.push_back({from_piece.size[d], from.strides[d] * element, to.strides[d] * element});
+  // In whatever order: what both sides have next to each other goes as one run, and the shortest steps are taken innermost.
+  auto next_in_run = [&] {
+    return std::find_if(left.begin(), left.end(), [&](const Loop& loop) { return loop.from == run_bytes_ && loop.to == run_bytes_; });
+  };
+  for (auto next = next_in_run(); next != left.end(); next = next_in_run()) {
+    run_bytes_ *= next->size;
+    left.erase(next);
+  }
+  std::stable_sort(left.begin(), left.end(), [](const Loop& a, const Loop& b) { return a.from + a.to < b.from + b.to; });
+  for (const Loop& loop : left) {
+    if (!loops_.empty() && loop.from == loops_.back().from * loops_.back().size && loop.to == loops_.back().to * loops_.back().size) {
       loops_.back().size *= loop.size;
     } else {
       loops_.push_back(loop);
