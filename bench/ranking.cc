@@ -3,8 +3,12 @@
 //   bench_ranking [--json FILE] [--costs FILE] [--only mlp|cnn|transformer]
 //
 // A row: a mesh, a way (who splits what, or "free": the planner's choice), milliseconds of a step as the planner predicts it, as a run of the plan in
-// virtual time does, and as measured (the quickest of several rounds, in turn among all ways; in each the middle of its steps). At the end Spearman's
-// rank correlation of predicted and measured times, for each model and for all rows. Target: 0.8 each; exit 1 below it.
+// virtual time does, and as measured (the quickest step of several rounds, in turn among all ways, since what else the machine does only
+// slows it). At the end Spearman's rank correlation of predicted and measured times, for each model and for all rows, and beside it that of
+// even and odd rounds with each other: no prediction can be expected to do better. Target: 0.8 each; exit 1 below it.
+// A virtual machine's cores may share a cache in one minute and lie far apart in the next, and links and teams take several times as long then; so
+// what a cache line takes from one to the other and back is looked at before each round, and said. Rounds beside which others computed do not count,
+// unless they never stop.
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -15,15 +19,18 @@
 #include <vector>
 
 #include "api/inside/world_state.h"
+#include "base/text.h"
 #include "bench/models.h"
 #include "bench/report.h"
+#include "bench/surroundings.h"
 #include "page/page.h"
 
 namespace karez::bench {
 namespace {
 
 constexpr double target = 0.8;
-constexpr int rounds = 9;
+constexpr int rounds = 14, most_disturbed = 15;
+constexpr double share_of_others = 0.15;
 constexpr double round_seconds = 0.02;
 
 struct Options {
@@ -105,7 +112,8 @@ template <class Model> struct Run {
   Model net;
   optim::Adam adam{net.parameters(), {.lr = 2e-3}};
   Function step;
-  double predicted = 0, simulated = 0, measured = INFINITY;  // seconds
+  double predicted = 0, simulated = 0;  // seconds
+  std::vector<double> measured;         // by round
 
   Run(const Way& chosen, const Options& options, const Data& data)
       : way(chosen),
@@ -127,14 +135,22 @@ template <class Model> struct Run {
 
   void measure(const Data& data) {
     using Clock = std::chrono::steady_clock;
-    std::vector<double> times;
+    double quickest = INFINITY;
     step(data.x, data.y).item();
-    for (const auto begin = Clock::now(); times.size() < 3 || std::chrono::duration<double>(Clock::now() - begin).count() < round_seconds;) {
+    const auto begin = Clock::now();
+    for (int steps = 0; steps < 3 || std::chrono::duration<double>(Clock::now() - begin).count() < round_seconds; ++steps) {
       const auto from = Clock::now();
       step(data.x, data.y).item();
-      times.push_back(std::chrono::duration<double>(Clock::now() - from).count());
+      quickest = std::min(quickest, std::chrono::duration<double>(Clock::now() - from).count());
     }
-    measured = std::min(measured, median(times));
+    measured.push_back(quickest);
+  }
+
+  double best() const { return *std::min_element(measured.begin(), measured.end()); }
+  double best_of(std::size_t parity) const {
+    double out = INFINITY;
+    for (std::size_t round = parity; round < measured.size(); round += 2) out = std::min(out, measured[round]);
+    return out;
   }
 };
 
@@ -165,30 +181,59 @@ double correlation(const std::vector<double>& a, const std::vector<double>& b) {
 double spearman(const std::vector<double>& a, const std::vector<double>& b) { return correlation(places_of(a), places_of(b)); }
 
 struct Rows {
-  std::vector<double> predicted, simulated, measured;
-  void add(double p, double s, double m) { predicted.push_back(p), simulated.push_back(s), measured.push_back(m); }
+  std::vector<double> predicted, simulated, measured, even, odd;
+  template <class Model> void add(const Run<Model>& run) {
+    predicted.push_back(run.predicted), simulated.push_back(run.simulated), measured.push_back(run.best());
+    even.push_back(run.best_of(0)), odd.push_back(run.best_of(1));
+  }
+  // Prints, and returns what counts.
+  double say(const char* name) const {
+    const double found = spearman(predicted, measured);
+    std::printf("%-12s Spearman: predicted %.3f, in virtual time %.3f; measured twice %.3f (target %.1f)%s\n", name, found,
+                spearman(simulated, measured), spearman(even, odd), target, found < target ? "  MISSES" : "");
+    return found;
+  }
 };
+
+// "13 rounds 49 ns, 1 round 370 ns": trips that are much alike count together.
+std::string print_trips(std::vector<double> trips) {
+  std::sort(trips.begin(), trips.end());
+  std::string out;
+  for (std::size_t first = 0, next = 0; first < trips.size(); first = next) {
+    while (next < trips.size() && trips[next] < 1.5 * trips[first]) ++next;
+    out +=
+        cat(out.empty() ? "" : ", ", next - first, next - first == 1 ? " round " : " rounds ", std::lround(1e9 * trips[(first + next) / 2]), " ns");
+  }
+  return out;
+}
 
 template <class Model> void rank(const char* name, const Options& options, const Data& data, Rows& all, std::string& json, bool& good) {
   if (!options.only.empty() && options.only != name) return;
   std::vector<std::unique_ptr<Run<Model>>> runs;
   for (const Way& way : ways) runs.push_back(std::make_unique<Run<Model>>(way, options, data));
-  for (int round = 0; round < rounds; ++round)
+  std::vector<double> trips;
+  int disturbed = 0;
+  while (static_cast<int>(trips.size()) < rounds) {
+    trips.push_back(line_trip());
+    const Others others;
     for (auto& run : runs) run->measure(data);
+    if (disturbed == most_disturbed || others.cores() < share_of_others) continue;
+    ++disturbed;
+    trips.pop_back();
+    for (auto& run : runs) run->measured.pop_back();
+  }
   Rows rows;
   for (const auto& run : runs) {
     std::printf("%-12s %-15s %-42s %10.3f %10.3f %10.3f  %s\n", name, run->way.mesh, run->way.name, 1e3 * run->predicted, 1e3 * run->simulated,
-                1e3 * run->measured, run->step.shard_report().c_str());
-    rows.add(run->predicted, run->simulated, run->measured);
-    all.add(run->predicted, run->simulated, run->measured);
+                1e3 * run->best(), run->step.shard_report().c_str());
+    rows.add(*run), all.add(*run);
     json += cat(json.empty() ? "" : ",\n", "{\"model\": \"", name, "\", \"mesh\": \"", run->way.mesh, "\", \"way\": \"", run->way.name,
-                "\", \"predicted\": ", number(run->predicted), ", \"simulated\": ", number(run->simulated), ", \"measured\": ", number(run->measured),
-                "}");
+                "\", \"predicted\": ", number(run->predicted), ", \"simulated\": ", number(run->simulated), ", \"measured\": [",
+                base::join(run->measured, ", ", number), "], \"trips\": [", base::join(trips, ", ", number), "]}");
   }
-  const double found = spearman(rows.predicted, rows.measured);
-  good = good && found >= target;
-  std::printf("%-12s Spearman: predicted %.3f, in virtual time %.3f (target %.1f)%s\n", name, found, spearman(rows.simulated, rows.measured), target,
-              found < target ? "  MISSES" : "");
+  std::printf("%-12s a cache line from core to core and back: %s; others computed in %d rounds more, which do not count%s\n", name,
+              print_trips(trips).c_str(), disturbed, disturbed == most_disturbed ? ", and may have in those that do" : "");
+  good = rows.say(name) >= target && good;
   std::fflush(stdout);
 }
 
@@ -217,10 +262,9 @@ int run(const Options& options) {
   rank<Mlp>("mlp", options, numbers({64, 784}, DType::f32, 64, 10), all, json, good);
   rank<Cnn>("cnn", options, numbers({16, 1, 28, 28}, DType::f32, 16, 10), all, json, good);
   rank<SmallGpt>("transformer", options, numbers({8, 32}, DType::i32, 8 * 32, 65), all, json, good);
-  const double found = spearman(all.predicted, all.measured);
-  std::printf("all          Spearman: predicted %.3f, in virtual time %.3f (target %.1f)\n", found, spearman(all.simulated, all.measured), target);
+  good = all.say("all") >= target && good;
   write_json(options.json, cat("[", json, "]"));
-  return good && found >= target ? 0 : 1;
+  return good ? 0 : 1;
 }
 
 Options options_of(int count, char** words) {

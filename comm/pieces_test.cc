@@ -42,7 +42,8 @@ Side any_side(const Shape& box, DType dtype, std::mt19937& random) {
 }
 
 template <class T> void expect_copied(const Side& from, const Side& to, DType dtype) {
-  std::vector<T> source(static_cast<std::size_t>(tensor::count_of(from.view.shape))), found(static_cast<std::size_t>(tensor::count_of(to.view.shape)), T(99));
+  std::vector<T> source(static_cast<std::size_t>(tensor::count_of(from.view.shape))),
+      found(static_cast<std::size_t>(tensor::count_of(to.view.shape)), T(99));
   for (std::size_t i = 0; i < source.size(); ++i) source[i] = static_cast<T>(i % 91);
   std::vector<T> want = found;
   const Shape& box = from.piece.size;
@@ -54,7 +55,8 @@ template <class T> void expect_copied(const Side& from, const Side& to, DType dt
     }
     want[static_cast<std::size_t>(at_to)] = source[static_cast<std::size_t>(at_from)];
   }
-  BoxCopy(from.view, from.piece, to.view, to.piece).run(reinterpret_cast<const std::byte*>(source.data()), reinterpret_cast<std::byte*>(found.data()));
+  BoxCopy(from.view, from.piece, to.view, to.piece)
+      .run(reinterpret_cast<const std::byte*>(source.data()), reinterpret_cast<std::byte*>(found.data()));
   ASSERT_EQ(found, want) << print(from.view.type()) << " of " << size_of(dtype) << " bytes";
 }
 

@@ -1,0 +1,86 @@
+// What a measurement hangs on beside the program: how far apart two cores are (what a cache line takes from one to the other and back tells whether
+// they share a cache; in a virtual machine that may change while a benchmark runs), and how much others compute.
+#pragma once
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <ctime>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace karez::bench {
+
+inline std::vector<int> own_cpus() {
+  cpu_set_t set;
+  std::vector<int> out;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return out;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &set)) out.push_back(cpu);
+  return out;
+}
+
+// Seconds between the first two CPUs that this process may run on, the quickest of many rounds; 0: it has but one.
+inline double line_trip() {
+  constexpr int rounds = 20, trips = 100;
+  const std::vector<int> cpus = own_cpus();
+  if (cpus.size() < 2) return 0;
+  struct alignas(128) Line {
+    std::atomic<int> turn{0};
+  } line;
+  double best = INFINITY;
+  auto play = [&](int me) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpus[static_cast<std::size_t>(me)], &one);
+    sched_setaffinity(0, sizeof one, &one);
+    int turn = me;
+    for (int round = 0; round < rounds; ++round) {
+      const auto begin = std::chrono::steady_clock::now();
+      for (int trip = 0; trip < trips; ++trip, turn += 2) {
+        while (line.turn.load(std::memory_order_acquire) != turn) {
+#if defined(__x86_64__)
+          __builtin_ia32_pause();
+#endif
+        }
+        line.turn.store(turn + 1, std::memory_order_release);
+      }
+      if (me == 0) best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / trips);
+    }
+  };
+  std::thread first(play, 0), second(play, 1);
+  first.join(), second.join();
+  return best;
+}
+
+// How many cores' time other processes have taken since it was made, the host of a virtual machine included; 0 where there is no /proc/stat.
+class Others {
+ public:
+  double cores() const {
+    const Spent now;
+    return std::max(0.0, (now.all - begin_.all) - (now.own - begin_.own)) / std::max(now.wall - begin_.wall, 1e-9);
+  }
+
+ private:
+  struct Spent {
+    double all = 0, own = static_cast<double>(std::clock()) / CLOCKS_PER_SEC;  // seconds of processors
+    double wall = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    Spent() {
+      std::ifstream stat("/proc/stat");
+      std::string word;
+      stat >> word;
+      double ticks = 0;  // user, nice, system, idle, waiting for disks, interrupts (two), stolen
+      for (int column = 0; column < 8 && stat >> ticks; ++column)
+        if (column != 3 && column != 4) all += ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
+    }
+  };
+  Spent begin_;
+};
+
+}  // namespace karez::bench
