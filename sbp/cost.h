@@ -32,8 +32,8 @@ struct CostTable {
   double seconds(const Work& work) const;
 
   // The table for devices with these instructions (no others' sets are left), by calls of `team` threads, of which each worker thread serves
-  // `devices` in turn: work takes so many times longer, and half as many times the bytes of "local" links, in a process, where of two that meet one
-  // copies for both; messages do not: who waits for one leaves the worker to others. Between two teams rates grow by a power of the threads.
+  // `devices` in turn: work takes so many times longer, and so do the bytes of links of the class "local", within a process; messages do not, for
+  // whoever waits for one leaves the worker to others. Between two teams rates grow by a power of the threads. Of no rates: the table as it is.
   CostTable on(std::string_view isa) const;
   CostTable on(int team, int devices) const;
 

@@ -125,8 +125,7 @@ TEST(CostTable, DevicesThatShareAWorkerTakeTurnsInCallsAndInLinksOfTheirProcess)
   for (const Work& work : {Work{WorkClass::matmul, 2e9, 1e4, 64}, Work{WorkClass::conv, 1e9, 1e4, 1}, Work{WorkClass::memory, 0, 2e4},
                            Work{WorkClass::memory, 1e6, 2e4}, Work{WorkClass::reduce, 0, 1e9}})
     EXPECT_DOUBLE_EQ(three.seconds(work), 3 * costs.seconds(work));
-  EXPECT_EQ(three.of_axis("local"), (LinkCost{1e-6, 1.5 * 1e-10})) << "who waits for a message leaves the worker to others";
-  EXPECT_EQ(costs.on(1, 2).of_axis("local"), costs.of_axis("local")) << "of two alone one copies for both, and the other has nothing else to do";
+  EXPECT_EQ(three.of_axis("local"), (LinkCost{1e-6, 3 * 1e-10})) << "who waits for a message leaves the worker to others";
   EXPECT_EQ(three.of_axis("model"), costs.of_axis("model")) << "a wire is no processor";
   EXPECT_EQ(three.link, costs.link);
   EXPECT_DOUBLE_EQ(three.memory_bytes, costs.memory_bytes / 3);
