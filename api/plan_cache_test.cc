@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <functional>
 #include <iterator>
+#include <map>
+#include <set>
 
 #include "api/inside/build_id.h"
 #include "api/inside/plan_cache.h"
@@ -11,7 +14,9 @@
 #include "api/inside/test_ranks.h"
 #include "api/karez.h"
 #include "api/test_cache.h"
+#include "kernels/kernel.h"
 #include "ops/all_ops.h"
+#include "ops/build.h"
 
 namespace karez {
 namespace {
@@ -119,6 +124,7 @@ TEST(PlanCache, WhatAPlanDependsOnIsAsked) {
   EXPECT_FALSE(trained({.devices = 2, .costs = costs}).from_disk());
   EXPECT_FALSE(trained({.devices = 2}, {}, "model=2").from_disk());
   EXPECT_FALSE(trained({.keep_text = true}).from_disk());
+  EXPECT_FALSE(trained({.keep_text = true}).from_disk()) << "texts of passes are of plans that are made";
   EXPECT_TRUE(trained().from_disk());
   EXPECT_TRUE(trained({.remat = {"fc1"}}).from_disk());
   EXPECT_TRUE(trained({.devices = 2, .memory = 1 << 20}).from_disk());
@@ -143,6 +149,7 @@ TEST(PlanCache, EachOptionIsInTheKey) {
       [](CompileOptions& o) { o.batch = 8; },
       [](CompileOptions& o) { o.memory = 9; },
       [](CompileOptions& o) { o.fold_bytes = 0; },
+      [](CompileOptions& o) { o.amp = DType::bf16; },
       [](CompileOptions& o) { o.remat = {"a b"}; },
       [](CompileOptions& o) {
         o.remat = {"a", "b"};
@@ -157,6 +164,64 @@ TEST(PlanCache, EachOptionIsInTheKey) {
     Compilation c;
     change(c.options);
     EXPECT_TRUE(keys.insert(key_of("build", c)).second) << key_of("build", c);
+  }
+}
+
+// A program whose plan is neither the fastest nor proven: laid for memory.
+passes::Compilation short_of_memory(const OpTable& ops, const KernelTable& kernels) {
+  passes::Compilation c;
+  Builder b(c.graph, ops);
+  c.graph.meshes = {Mesh::parse("data=2")};
+  ValueId h = ops::build::input(b, "x", {DType::f32, {64, 64}});
+  for (int layer = 0; layer < 8; ++layer) {
+    Variable w{cat("w", layer), {DType::f32, {64, 64}}, 0, {}, {}, {}};
+    w.read = ops::build::variable(b, w.name, w.type);
+    h = ops::build::relu(b, ops::build::matmul(b, h, w.read));
+    w.updated = ops::build::mul(b, w.read, w.read);
+    c.graph.variables.push_back(w);
+  }
+  c.graph.outputs.push_back({"y", h});
+  c.ops = &ops, c.catalog = &kernels;
+  c.options.memory = 210 << 10;
+  return c;
+}
+
+// What nobody sees in a step, its predicted cost and how well that is proven, comes from disk too; and a text that does not say what it should is
+// refused, though its file is whole.
+TEST(PlanCache, CostsBoundsAndReportsComeFromDiskAndOddTextsDoNot) {
+  CacheForTest test;
+  const OpTable ops = all_ops();
+  const KernelTable kernels(cpu_kernels());
+  PlanCache cache(test.path.string(), false);
+  passes::Compilation first = short_of_memory(ops, kernels), second = short_of_memory(ops, kernels);
+  cache.compile(first), cache.compile(second);
+  ASSERT_EQ(second.passes[0].name, "cache");
+  EXPECT_FALSE(first.optimal) << first.shard_report;
+  EXPECT_LT(first.cost_bound, first.cost);
+  EXPECT_EQ(second.cost, first.cost);
+  EXPECT_EQ(second.cost_bound, first.cost_bound);
+  EXPECT_EQ(second.optimal, first.optimal);
+  EXPECT_EQ(second.shard_report, first.shard_report);
+  EXPECT_EQ(second.slotted.critical, first.slotted.critical);
+
+  const auto files = test.files();
+  ASSERT_EQ(files.size(), 1u);
+  std::ifstream in(files[0], std::ios::binary);
+  const std::string file{std::istreambuf_iterator<char>(in), {}};
+  const std::size_t head = 64, keys = std::stoul(file.substr(14, 16), nullptr, 16);
+  const std::string key = file.substr(head, keys), text = file.substr(head + keys);
+  for (const auto& [said, instead] :
+       std::map<std::string, std::string>{{" optimal ", " "}, {" open ", " maybe "}, {" report ", " rapport "}, {"\n", " more\n"}}) {
+    std::string odd = text;
+    const std::size_t at = odd.find(said);
+    if (at == odd.npos) continue;
+    odd.replace(at, said.size(), instead);
+    CacheFolder(test.path.string()).keep(key, odd);
+    passes::Compilation third = short_of_memory(ops, kernels);
+    testing::internal::CaptureStderr();
+    PlanCache(test.path.string(), false).compile(third);
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("cannot be read: ")) << instead;
+    EXPECT_NE(third.passes[0].name, "cache") << instead;
   }
 }
 

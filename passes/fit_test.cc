@@ -15,6 +15,7 @@
 #include "passes/critical_cycle.h"
 #include "passes/frontier.h"
 #include "passes/gather_late.h"
+#include "passes/held_bytes.h"
 #include "passes/lay_like.h"
 #include "passes/microbatch.h"
 #include "passes/order.h"
@@ -387,6 +388,33 @@ TEST(Frontier, EachStepTakesLongerAndIsLaidOtherwise) {
   }
 }
 
+// What the frontier comes to on some programs: over the fastest way the sum of seconds, and of bytes in the order of the program. Whoever changes the
+// search writes the new figures here, and says why if they are worse.
+TEST(Frontier, ComesAsFarAsItDid) {
+  struct Pinned {
+    const char* mesh;
+    std::vector<std::int64_t> sizes;
+    std::int64_t batch;
+    std::size_t ways;
+    double seconds, bytes;
+  };
+  for (const Pinned& one :
+       {Pinned{"data=4", {64, 128, 64, 10}, 32, 12, 17.262765, 12.192804}, Pinned{"data=2,model=2", {64, 128, 10}, 64, 13, 18.875002, 13.746423},
+        Pinned{"data=2,model=2", {16, 8, 32, 10}, 512, 11, 12.306616, 8.818790}}) {
+    const Graph graph = testing::mlp_step(Mesh::parse(one.mesh), one.sizes, one.batch);
+    CostTable costs;
+    costs.link = {1e-6, 1e-9};
+    const Sharded fastest = shard(graph, costs);
+    auto bytes_of = [&](const Sharded& laid) { return static_cast<double>(bytes_in_order(box(laid.graph, table(), laid.wanted, costs))); };
+    double seconds = 0, bytes = 0;
+    const auto ways = frontier(graph, table(), costs, fastest).ways;
+    for (const Sharded& way : ways) seconds += way.cost / fastest.cost, bytes += bytes_of(way) / bytes_of(fastest);
+    EXPECT_EQ(ways.size(), one.ways) << one.mesh;
+    EXPECT_NEAR(seconds, one.seconds, 1e-6) << one.mesh;
+    EXPECT_NEAR(bytes, one.bytes, 1e-6) << one.mesh;
+  }
+}
+
 // A parameter in two parts, read by the forward pass and by a gradient.
 TEST(GatherLate, PutsAParameterTogetherBeforeItsReaderAndOnceMoreForGradients) {
   Graph graph = parse_graph(R"(graph main mesh(data=2) {
@@ -471,6 +499,93 @@ what would help:
   a smaller batch, or microbatches, for the 35.19 KiB of the launch's values
   amp="bf16", for what is f32 of them)"));
   EXPECT_THAT(refusal({"recompute"}), HasSubstr("\n  recomputation, which is switched off\n"));
+}
+
+std::string refusal_of(Compilation c, std::int64_t memory = 64) {
+  c.options.memory = memory;
+  try {
+    compile(c);
+  } catch (const Error& error) { return error.what(); }
+  return "not refused";
+}
+
+TEST(Fit, ARefusalSaysWhatWouldHelpThisProgramAlone) {
+  Compilation micro = testing::compilation(testing::mlp_step(Mesh::parse("data=2"), {64, 128, 10}, 32));
+  micro.options.microbatches = 2;
+  const std::string halves = refusal_of(micro, 1000);
+  EXPECT_THAT(halves, HasSubstr("a smaller batch, or more microbatches, for"));
+  micro.options.amp = DType::bf16;
+  EXPECT_THAT(refusal_of(micro, 1000), ::testing::Not(HasSubstr("amp=")));
+
+  Graph fed;  // nothing stored, nothing in f32, on a device that is not the first
+  fed.meshes = {Mesh({{"a", 1}}, {{0, 1}})};
+  Builder b(fed, table());
+  fed.outputs.push_back({"y", build::exp(b, build::input(b, "x", {DType::f64, {100, 10}}))});
+  const std::string without = refusal_of(testing::compilation(fed));
+  EXPECT_THAT(without, HasSubstr(" on device 0.1, but 64 B (64 bytes) are allowed"));
+  EXPECT_THAT(without, HasSubstr("\nwhat would help:\n  a smaller batch, or microbatches, for the "));
+  EXPECT_THAT(without, ::testing::Not(HasSubstr("more devices")));
+  EXPECT_THAT(without, ::testing::Not(HasSubstr("amp=")));
+
+  Graph stored;  // nothing fed
+  stored.meshes = {Mesh::parse("a=1")};
+  Builder c(stored, table());
+  const ValueId w = testing::parameter(c, "w", {DType::f32, {100, 10}});
+  stored.variables[0].updated = build::tanh(c, w);
+  const std::string alone = refusal_of(testing::compilation(stored));
+  EXPECT_THAT(alone, HasSubstr("more devices, to part the 3.91 KiB of variables"));
+  EXPECT_THAT(alone, ::testing::Not(HasSubstr("a smaller batch")));
+}
+
+// Who reads a parameter in parts, by line: what it reads it from, and what stands before that.
+std::string gathered(const char* program) {
+  Graph graph = parse_graph(program, table());
+  for (Variable& variable : graph.variables)
+    if (!variable.stored) variable.stored = graph.value(variable.read).layout;
+  Wanted wanted;
+  for (const Node& node : graph.nodes) wanted.emplace_back(node.inputs.size(), Layout{B()});
+  const Graph late = gather_late(box(graph, table(), wanted, CostTable()));
+  verify(late);
+  std::string out;
+  for (NodeId n : late.nodes.ids()) {
+    const Node& node = late.node(n);
+    out += cat(n, " ", node.op->name, node.op->name == "box" ? cat(" ", node.attrs.text("move")) : "");
+    for (ValueId in : node.inputs) out += cat(" ", late.value(in).producer);
+    for (NodeId before : node.after) out += cat(" after ", before);
+    out += "\n";
+  }
+  return out;
+}
+
+// Two who read it forward share what is put together, two behind the first gradient share another, be they gradients or not, with whoever asked for
+// it from outside.
+TEST(GatherLate, EachHalfOfALaunchPutsAParameterTogetherOnce) {
+  EXPECT_EQ(gathered(R"(graph main mesh(data=2) {
+  variable "w" : f32[4@data, 4] read %1 updated %6
+  %0 = input() {dtype="f32", name="x", shape=[4, 4]} : f32[4, 4;]
+  %1 = variable() {dtype="f32", name="w", shape=[4, 4]} : f32[4@data, 4]
+  %2 = matmul(%0, %1) : f32[4, 4;]
+  %3 = matmul(%2, %1) : f32[4, 4;]
+  %4 = matmul(%3, %1) : f32[4, 4;] in "grad"
+  %5 = neg(%1) : f32[4, 4;]
+  %6 = mul(%4, %5) : f32[4, 4;]
+  output "y" %3
+  output "w" %1
+}
+)"),
+            "0 input\n1 variable\n2 box all_gather 1\n3 matmul 0 2\n4 matmul 3 2\n5 box all_gather 1 after 4\n6 matmul 4 5\n7 neg 5\n8 mul 6 7\n"
+            "9 box slice 8\n");
+  EXPECT_EQ(gathered(R"(graph main mesh(data=2) {
+  variable "w" : f32[4, 4;] read %1
+  %0 = input() {dtype="f32", name="x", shape=[4, 4]} : f32[4@data, 4]
+  %1 = variable() {dtype="f32", name="w", shape=[4, 4]} : f32[4, 4;]
+  %2 = tanh(%0) : f32[4, 4;]
+  %3 = matmul(%2, %1) : f32[4, 4;]
+  output "y" %3
+}
+)"),
+            "0 input\n1 box all_gather 0\n2 variable\n3 tanh 1\n4 matmul 3 2\n")
+      << "no parameter travels";
 }
 
 }  // namespace

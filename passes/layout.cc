@@ -181,14 +181,15 @@ class Chooser {
     return call_of(view, std::move(in), std::move(out), graph::localise(local_at(id)));
   }
 
-  // Orders that somebody asks for: kernels, stored operands of the same shape, windows that strides cannot say, elementwise calls on windows.
+  // Orders that somebody asks for: kernels, stored operands of the same shape, windows that strides cannot say, elementwise calls on windows and on
+  // what is stored.
   void gather_orders() {
     for (NodeId n : graph_.nodes.ids()) {
       const Node& node = graph_.nodes[n];
       if (node.op->role == Role::window && !window_at(n, view_of(node.inputs[0]))) ask_for_window(node);
       if (!is_call(node)) continue;
       if (node.op->elementwise) {
-        if (kind(node.outputs[0]) == Kind::free) ask_like_windows(node);
+        if (kind(node.outputs[0]) == Kind::free) ask_like_operands(node);
         continue;
       }
       CallSpec call = call_at(n);
@@ -228,9 +229,9 @@ class Chooser {
     if (order.size() == whole.shape.size()) offer(source, order);
   }
 
-  void ask_like_windows(const Node& node) {
+  void ask_like_operands(const Node& node) {
     for (ValueId in : node.inputs) {
-      if (kind(in) != Kind::window) continue;
+      if (kind(in) != Kind::window && kind(in) != Kind::stored) continue;
       View seen = view_of(in);
       if (!repeats(seen)) offer(node.outputs[0], order_of(seen));
     }

@@ -58,5 +58,16 @@ TEST(LayoutRules, ALayoutThatSplitsOneElementIsRefusedByTheVariable) {
             "variable at net.cc:7 cannot give f32[1, 8] the layout (S(0)) on mesh(data=4); it can give (S(1)), (B)");
 }
 
+TEST(LayoutRules, AreReadOnTheMeshOfTheirVariable) {
+  Graph graph;
+  graph.meshes = {Mesh::parse("a=2"), Mesh::parse("b=2,c=2")};
+  Builder b(graph, testing::table());
+  b.mesh = 1;
+  testing::parameter(b, "w", {DType::f32, {4, 4}});
+  graph.variables[0].mesh = 1;
+  apply_rules(graph, std::vector<LayoutRule>{{"w", {"c", "b"}}});
+  EXPECT_EQ(print(*graph.variables[0].stored), "(S(1), S(0))");
+}
+
 }  // namespace
 }  // namespace karez::passes

@@ -181,6 +181,50 @@ TEST(SlotModel, AControlEdgeIsARegisterWithoutBytes) {
   EXPECT_EQ(control, 1);
 }
 
+// A stage of calls, each a segment of its own: three that need nothing but the first one's operand are one actor, though between them something acts
+// once, and another waits for what it is fed; what acts once waits for its turn, and what is empty is held as one byte.
+TEST(SlotModel, WhatAStreamDoesInOneGoIsOneActorWhateverActsOnceBetween) {
+  Graph graph;
+  Builder b(graph, testing::table());
+  graph.meshes = {Mesh({}, {{0, 0}})};
+  const TensorType type{DType::f32, {n, n}};
+  const ValueId x = build::input(b, "x", type), other = build::input(b, "other", type), empty = build::input(b, "empty", {DType::f32, {0, 4}});
+  const ValueId two = build::constant(b, type, 2), first = build::mul(b, x, two), once = build::exp(b, other),
+                second = build::matmul(b, first, first), third = build::mul(b, build::matmul(b, second, first), second),
+                nothing = build::exp(b, empty), last = build::neg(b, other);
+  graph.outputs = {{"a", third}, {"b", nothing}, {"c", last}, {"d", once}};
+  for (Value& value : graph.values) value.layout = Layout{};
+  for (Node& node : graph.nodes)
+    if (node.op->role != Role::constant) node.acts = 4;
+  const NodeId once_a_launch = graph.value(once).producer, later = graph.value(last).producer;
+  graph.node(once_a_launch).acts = 1;
+  graph.node(later).after.push_back(once_a_launch);
+  Segmented cut;
+  for (NodeId id : graph.nodes.ids()) {
+    const StreamKind stream = graph.node(id).op->role == Role::source ? StreamKind::host : StreamKind::compute;
+    cut.of.push_back(cut.segments.add({stream, {id}, 0}));
+  }
+  const SlotRanges ranges(graph.values.size(), {1, 4});
+  auto of = [&](const SlotModel& model, ValueId value) {
+    std::vector<solve::SlotProblem::Register> found;
+    for (std::size_t r = 0; r < model.edge.size(); ++r)
+      if (model.edge[r].value == value) found.push_back(model.problem.registers[r]);
+    return found;
+  };
+  const SlotModel micro = micro_model(graph, cut, CostTable(), ranges);
+  EXPECT_EQ(of(micro, x).size(), 1u);
+  EXPECT_TRUE(of(micro, first).empty() && of(micro, second).empty()) << "within one actor";
+  EXPECT_EQ(of(micro, empty).at(0).bytes, 1);
+  const SlotModel launch = launch_model(graph, cut, CostTable(), ranges);
+  EXPECT_EQ(of(launch, first).at(0).consumers.size(), 2u) << "each once, though one reads it twice";
+  EXPECT_TRUE(of(launch, two).empty()) << "constants wait for nobody";
+  for (std::size_t r = 0; r < launch.edge.size(); ++r) {
+    const auto& reg = launch.problem.registers[r];
+    EXPECT_GE(reg.period, 1);
+    if (launch.edge[r].then == later) { EXPECT_EQ(reg.period, 1) << "acts once, for four"; }
+  }
+}
+
 // A gathering, a window on what it gives, and who carries that window to other devices: with one slot each the next gathering waits until it has
 // gone, since the window is no copy. Both take a second, four times.
 TEST(Collapsed, WhoReadsThroughAWindowHoldsWhatItLooksOn) {
