@@ -12,8 +12,10 @@
 namespace karez::passes {
 namespace {
 
-constexpr std::size_t many_states = 10'000;             // where a proof to the last digit is not tried
-constexpr double good_gap = 0.005;                      // in its place
+constexpr std::size_t many_states = 10'000;  // where a proof to the last digit is not tried
+constexpr double good_gap = 0.005;           // in its place
+constexpr double fewer_of_many = 0.85;       // there a round takes seconds: it must leave at most this share, or it was the last
+constexpr double fewer_of_few = 0.95;
 constexpr std::size_t cheap_cells_beyond_two = 16'000;  // in place of those in SearchLimits
 constexpr int most_rounds = 8;                          // over the axes
 constexpr double near = 0.003;  // of the cost: so close a bound rests, for what it leaves open may be few enough to be solved together
@@ -104,7 +106,7 @@ class LayoutSearch {
       Kept fewer = restricted(kept, problem, least.within(best.cost - least.bound() - problem.constant + 2 * least.rounding()), best.chosen);
       const std::size_t before = states_of(kept);
       kept = std::move(fewer);
-      if (static_cast<double>(states_of(kept)) > 0.95 * static_cast<double>(before)) { return; }
+      if (static_cast<double>(states_of(kept)) > (before > many_states ? fewer_of_many : fewer_of_few) * static_cast<double>(before)) return;
     }
   }
 
