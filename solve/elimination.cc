@@ -13,12 +13,13 @@ namespace karez::solve {
 namespace {
 
 constexpr std::size_t most_dense = 1 << 18;  // cells: what follows from others is written out up to here
+constexpr double most_written_out = 6;       // times the cells that are cheap
 constexpr double never = 1e300, inf = std::numeric_limits<double>::infinity();
 
 // The scope of what a step makes.
 struct Result {
   std::vector<int> scope, partings;
-  double cells = 1, replaced = 0;
+  double cells = 1, stored = 0, written_out = 0;  // its own, and those that it replaces: as they are kept, and with what follows as cells
 };
 
 class Planner {
@@ -45,7 +46,7 @@ class Planner {
       const int v = queue_.begin()->second;
       queue_.erase(queue_.begin());
       const Result result = result_of(v);
-      if (result.cells > most_cells_ && result.cells > result.replaced) continue;  // it may come again when a neighbour has gone
+      if (!is_cheap(result)) continue;  // it may come again when a neighbour has gone
       gone_.insert(v);
       eliminate(v, result);
     }
@@ -56,6 +57,12 @@ class Planner {
 
  private:
   const Table& table(int t) const { return made_.graph.tables[static_cast<std::size_t>(t)]; }
+
+  // Where what follows from others is written out, what comes next knows more, but has more to read.
+  bool is_cheap(const Result& result) const {
+    return result.cells <= most_cells_ || result.cells <= result.stored ||
+           (result.cells <= result.written_out && result.cells <= most_written_out * most_cells_);
+  }
 
   void link(const std::vector<int>& scope) {
     if (next_ != Next::fewest_links) return;
@@ -76,7 +83,8 @@ class Planner {
         cells *= made_.graph.partings[table(t).partings[a]].count();
         if (w != v) axes.emplace_back(w, table(t).partings[a]);
       }
-      result.replaced += cells;
+      result.written_out += cells;
+      result.stored += sheet.follows.empty() ? cells : static_cast<double>(sheet.follows.size());
     }
     std::sort(axes.begin(), axes.end());
     for (auto [w, parting] : axes) {

@@ -28,8 +28,9 @@ struct Elimination {
 // Which variable goes next: that of the smallest result, or that which links fewest pairs (counted by their cells).
 enum class Next { smallest, fewest_links };
 
-// Variables go whose result has at most `most_cells` cells, or no more than what it replaces. Steps alike share a sheet. Stops as soon as what is
-// stored would exceed `most_stored`.
+// Variables go whose result has at most `most_cells` cells, or no more than what is stored of what it replaces; or at most six times as many, and no
+// more than what it replaces would have with all cells written out. Steps alike share a sheet. Stops as soon as what is stored would exceed
+// `most_stored`.
 Elimination plan_elimination(CostGraph graph, Next next, double most_cells, double most_stored);
 
 // The plan, by either rule, that leaves no variable and visits fewer cells; nothing where both are too large. The second rule is not asked where the

@@ -77,6 +77,25 @@ TEST(Elimination, WhatBecomesNoLargerGoes) {  // 16 cells from twice 8
   EXPECT_EQ(plan_elimination(cost_graph(problem), Next::smallest, -1, 15).steps.size(), 3u) << "stored after the last look: 4, 5 and 6";
 }
 
+// Variable 3 follows from 0 and 1, and 540 cells take its place: 210 are stored of what they replace, 1,920 are there once it is written out.
+TEST(Elimination, WhatFollowsIsWrittenOutForSixTimesWhatIsCheapAtMost) {
+  std::mt19937 random(1);
+  auto follows = std::make_shared<CostCells>();
+  follows->classes = {{}, {}, {}};
+  for (int c = 0; c < 90; ++c) follows->follows.push_back(c % 20);
+  const MinSumProblem problem{.domain = {10, 9, 6, 20},
+                              .factors = {{{0, 1, 3}, follows},
+                                          factor({2, 3}, random_cells(random, 120)),
+                                          factor({0, 2}, random_cells(random, 60)),
+                                          factor({1, 2}, random_cells(random, 54))}};
+  const auto gone = [&](double cheap) {
+    const Elimination plan = plan_elimination(cost_graph(problem), Next::smallest, cheap, 1e6);
+    return plan.steps.empty() ? -1 : plan.steps[0].variable;
+  };
+  EXPECT_EQ(gone(90), 3);
+  EXPECT_EQ(gone(89), -1);
+}
+
 // Four tables of two cells and the last of one.
 TEST(Elimination, AllTablesTogetherAreAtMostFourTimesOne) {
   std::mt19937 random(1);
