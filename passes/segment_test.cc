@@ -1,7 +1,4 @@
 // segment: where actors are cut, and that the cuts leave no circle.
-#include <gtest/gtest.h>
-
-#include "base/text.h"
 #include "passes/segment.h"
 
 #include <gtest/gtest.h>
@@ -9,6 +6,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "base/text.h"
 #include "passes/box.h"
 #include "passes/order.h"
 #include "passes/shard.h"
