@@ -39,6 +39,7 @@ std::vector<std::vector<int>> random_graph(std::mt19937& random, int nodes, int 
 // Nodes go into one of several open groups, or one of their own; what would close a circle opens a new group.
 TEST(GroupReach, AgreesWithWalksAfterEveryNode) {
   std::mt19937 random(7);
+  std::int64_t work = 0;
   for (int round = 0; round < 200; ++round) {
     const int nodes = 5 + static_cast<int>(random() % 60u);
     const auto waits = random_graph(random, nodes, round % 2 == 0 ? 3 : nodes);
@@ -69,7 +70,9 @@ TEST(GroupReach, AgreesWithWalksAfterEveryNode) {
         for (int b = 0; b < groups; ++b)
           ASSERT_EQ(reach.before(a, b), a != b && walked.before(a, b)) << a << " " << b << " node " << n << " round " << round;
     }
+    work += reach.work();
   }
+  EXPECT_LE(work, 2'412'484);
 }
 
 // As a training step is cut: layers forward and backward in groups of their own, of each backward one a transfer, which an update in one large group
@@ -108,6 +111,7 @@ TEST(GroupReach, WorkGrowsWithGroups) {
   };
   const double once = work(500), more = work(2000);
   EXPECT_LT(more / once, 4.5) << once << " and " << more;
+  EXPECT_LE(once, 6501);
 }
 
 TEST(GroupReach, RefusesWhatIsOutOfTurn) {

@@ -184,7 +184,7 @@ class Search {
       wait(lowest, conflict_.data());
     }
     undo(start);
-    if (work_ > 0) seen = key;
+    seen = key;
     return false;
   }
 

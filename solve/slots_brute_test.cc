@@ -231,6 +231,7 @@ TEST(Slots, OfFewStepsHoldWhatTheySayAndComeAsFarAsTheyAreKnownTo) {
       ASSERT_LE(plan.interval, interval * (1 + 1e-9));
       ASSERT_GE(plan.bytes, least_bytes(all, interval));
       ASSERT_LE(plan.bound, least_bytes(all, interval));
+      ASSERT_NEAR(plan.least_interval, interval, 1e-9 * interval);
       if (plan.optimal) { ASSERT_EQ(plan.bytes, plan.bound); }
       bytes += plan.bytes, bounds += plan.bound, proven += plan.optimal;
       if (steps == 0) continue;
@@ -241,6 +242,7 @@ TEST(Slots, OfFewStepsHoldWhatTheySayAndComeAsFarAsTheyAreKnownTo) {
         ASSERT_LE(under.bytes, middle);
         ASSERT_NEAR(under.interval, interval_of(p, under.slots).interval, 1e-12);
         ASSERT_LE(under.least_interval, least * (1 + 1e-8));
+        ASSERT_GE(under.least_interval, interval * (1 - 1e-8));
         ASSERT_GE(under.interval, least * (1 - 1e-8));
         if (under.optimal) {
           ASSERT_NEAR(under.interval, least, 1e-7 * least);

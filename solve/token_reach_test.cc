@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <set>
 
@@ -39,10 +40,27 @@ TEST(TokenReach, AgreesWithActsOneByOne) {
       edges.push_back({a, b, tokens});
     }
     const TokenReach reach(nodes, edges);
+    std::vector<std::vector<int>> on(static_cast<std::size_t>(reach.chains()));  // by chain and place: the node
+    for (int c = 0; c < reach.chains(); ++c) on[static_cast<std::size_t>(c)].assign(static_cast<std::size_t>(reach.length(c)), -1);
+    for (int n = 0; n < nodes; ++n)
+      if (const int c = reach.chain_of(n); c >= 0) on[static_cast<std::size_t>(c)][static_cast<std::size_t>(reach.place_of(n))] = n;
     for (int a = 0; a < nodes; ++a) {
       const auto seen = unrolled(nodes, edges, a);
+      for (int c = 0; c < reach.chains(); ++c) {
+        const auto& chain = on[static_cast<std::size_t>(c)];
+        auto first = [&](int act) {
+          return std::find_if(chain.begin(), chain.end(), [&](int n) { return n == a || seen.count({n, act}) > 0; }) - chain.begin();
+        };
+        ASSERT_EQ(reach.first_behind(a, c), first(4)) << a << " chain " << c << " round " << round;
+        ASSERT_EQ(reach.next_behind(a, c), first(5)) << a << " chain " << c << " round " << round;
+        for (int place = 0; place < reach.length(c); ++place) {
+          const int n = chain[static_cast<std::size_t>(place)];
+          ASSERT_EQ(reach.last_before(a, c) >= place, n == a || unrolled(nodes, edges, n).count({a, 4}) > 0) << a << " chain " << c;
+        }
+      }
       for (int b = 0; b < nodes; ++b) {
         ASSERT_EQ(reach.same(a, b), seen.count({b, 4}) > 0) << a << " " << b << " round " << round;
+        if (reach.same(a, b)) { ASSERT_LT(reach.rank(a), reach.rank(b)); }
         ASSERT_EQ(reach.next(a, b), seen.count({b, 5}) > 0) << a << " " << b << " round " << round;
       }
     }
