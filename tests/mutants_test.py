@@ -28,7 +28,7 @@ def test_every_row_names_a_test_binary_that_is_built():
     binaries = {f"{room}_test" for room in rooms} | set(re.findall(r"^ *test_binary\((\w+)", (ROOT / "CMakeLists.txt").read_text(), re.M))
     named = {r.who for r in mutants.parse(mutants.ROWS.read_text())}
     files = {who for who in named if who.endswith(".py")}
-    assert named - files - binaries == set() and all((ROOT / file).is_file() and file.startswith("python/tests/") for file in files)
+    assert named - files - binaries == set() and all((ROOT / file).is_file() and file.startswith(("python/tests/", "tests/")) for file in files)
 
 
 def test_no_row_stands_twice():

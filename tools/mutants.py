@@ -9,7 +9,7 @@ Rows stand in tests/mutants.txt, a blank line between two:
 
 The lines after '-' stand together in the file exactly once, blanks at their ends apart; one '-' line may also be a part of a line. The lines
 after '+' take their place; with none, the old ones go. `who` names the test binary that must fail (or crash, or hang),
-or a file of the Python package's tests, python/tests/test_compile.py. '#' begins a comment line.
+or a file of pytest's, python/tests/test_compile.py or tests/doctor_kernels_test.py. '#' begins a comment line.
 """
 
 import argparse
