@@ -266,6 +266,38 @@ class QuietLink : public comm::Link {
   std::int64_t seen_ = 0;
 };
 
+// As a peer that goes while the link is closed: its bell rings once more.
+class LastRing : public QuietLink {
+ public:
+  LastRing(std::unique_ptr<comm::Link> link, comm::Bell& bell) : QuietLink(std::move(link), bell), closing_(bell) {}
+  ~LastRing() override {
+    closing_.answer();
+    closing_.ring();
+  }
+
+ private:
+  comm::Bell& closing_;
+};
+
+// What is rung is there still: AddressSanitizer tells.
+TEST(Collectives, LinksRingUntilTheyAreClosed) {
+  Grid grid(1, 2, 2, 1000, "direct", 2);
+  KernelTable table({Grid::seeing()});
+  auto ring_at_the_end = [](comm::Endpoint& endpoint) {
+    const int peer = 1 - endpoint.member();
+    if (endpoint.members() == 2) endpoint.connect(peer, std::make_unique<LastRing>(endpoint.connect(peer, nullptr), endpoint.bell()));
+  };
+  Session session({.workers = 2, .spin_microseconds = 100'000'000, .links = ring_at_the_end}, table);
+  const std::vector<float> x(2000, 1.0f);
+  for (int again = 0; again < 2; ++again) {
+    const int plan = session.load(grid.s.plan);
+    Launch launch = session.launch(plan, {{"x", Feed{array_source(HostArray::of<float>({2000}, x)), 0}}});
+    finish(session, launch);
+    EXPECT_EQ(launch.output("y0").data<float>()[0], grid.expected(0, x));
+    if (again == 0) session.reload();
+  }
+}
+
 TEST(Collectives, AWorkerThatIsAwakeLooksAtTheirLinksByItself) {
   for (int workers : {1, 2}) {
     Grid grid(1, 2, 2, 1000, "direct", workers);

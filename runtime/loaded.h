@@ -231,8 +231,8 @@ struct Loaded {
   std::vector<Touch> touches;  // of the variables, sorted by them
   ById<BlockId, std::byte*> block_address;
   ById<DeviceId, Device*> devices;
-  ById<CommunicatorId, std::unique_ptr<comm::LocalHub>> hubs;
-  std::vector<std::unique_ptr<Part>> parts;  // by worker; none where a worker has no actor of it
+  std::vector<std::unique_ptr<Part>> parts;                    // by worker; none where a worker has no actor of it
+  ById<CommunicatorId, std::unique_ptr<comm::LocalHub>> hubs;  // behind the parts: a link rings a sequence's bell until it is closed
   ById<ActorId, Part*> part_of;
   std::vector<Mailbox*> boxes;  // by worker
   Reader* reader = nullptr;

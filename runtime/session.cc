@@ -150,14 +150,23 @@ void Session::stop() {
   }
   std::lock_guard asking(asking_);
   for (auto& worker : workers_) worker->stop();
-  reader_.reset();  // it posts to workers' boxes
+  reader_.reset();  // it posts to workers' boxes, and so do the links of plans when something arrives or a peer goes
+  drop_plans();
   workers_.clear();
-  breaking_.reset();
   inquiries_.clear();
   asked_.reset();
   teams_.clear();
   cpus_of_.clear();
   told_.clear();
+}
+
+void Session::drop_plans() {
+  std::map<int, std::shared_ptr<Loaded>> loaded;
+  std::vector<std::shared_ptr<Loaded>> leaving;
+  std::lock_guard lock(mutex_);
+  loaded.swap(loaded_);
+  leaving.swap(leaving_);
+  breaking_.reset();
 }
 
 void Session::add(AsyncKernel kernel) { async_.push_back(std::make_unique<AsyncKernel>(std::move(kernel))); }
@@ -509,8 +518,6 @@ void Session::reload() {
   wait_idle();
   stop();
   std::lock_guard lock(mutex_);
-  loaded_.clear();
-  leaving_.clear();
   gone_ = {};
   variables_ = std::make_unique<Variables>();
   launches_.clear();

@@ -243,6 +243,7 @@ class Session {
   void feed(LaunchRecord& record, const Feeds& feeds) const;
   void feed(LaunchRecord& record, const Results& arrays);
   void stop();
+  void drop_plans();
   void start_workers(const Plan& plan);
   void pin_workers(const Plan& plan);
   Device& device(const PlanDevice& device);
