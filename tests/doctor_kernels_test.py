@@ -1,5 +1,6 @@
 """karez doctor --kernels, as a person calls it."""
 
+# builds: karez_command
 import re
 import subprocess
 

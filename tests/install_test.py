@@ -1,5 +1,6 @@
 """What `cmake --install` leaves: headers, libraries and a package that a program outside the tree builds against, with an op of its own."""
 
+# builds: all
 import os
 import re
 import subprocess

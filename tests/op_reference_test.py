@@ -1,5 +1,6 @@
 """Every op of every kernel row against NumPy: an independent reference, computed in the run."""
 
+# builds: op_values
 import json
 import math
 import os

@@ -1,5 +1,6 @@
 """`karez run` as a user meets it: ranks that are told who they are, what they print, how they end, and that none is left behind."""
 
+# builds: karez_command fashion_mnist
 import gzip
 import os
 import random
