@@ -1,8 +1,12 @@
-"""For every run of pytest: time limits of their own grow as KAREZ_TIME_LIMITS says, on busy machines and the like."""
+"""For every run of pytest: tests find pins.py, and their own time limits grow as KAREZ_TIME_LIMITS says, on busy machines and the like."""
 
 import os
+import pathlib
+import sys
 
 import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "tools" / "testing"))
 
 
 def pytest_collection_modifyitems(items):

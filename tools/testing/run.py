@@ -7,9 +7,11 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import time
 
 import busy
+import goldens
 import names
 import summary
 
@@ -29,6 +31,7 @@ def options():
     p = argparse.ArgumentParser(prog="./dev test", description="Builds and runs tests: all, or those that the names mean.")
     p.add_argument("names", nargs="*", metavar="NAME", help="a component, a test file, a suite, a test, or a pattern with *")
     p.add_argument("--all", "--long", action="store_true", dest="everything", help="sample nothing")
+    p.add_argument("--update", action="store_true", help="rewrite golden texts and pinned numbers, and print what changed")
     p.add_argument("--busy", nargs="?", type=int, const=CORES, default=0, metavar="N", help="keep N cores (all) busy meanwhile")
     p.add_argument("--times", type=int, default=1, metavar="N", help="run the tests N times")
     p.add_argument("--limits", type=int, default=1, metavar="N", help="time limits are N times as long")
@@ -111,7 +114,7 @@ def run_pytest(report, words, limits):
 
 
 def run(choice, o):
-    """Runs the tests once; whether all is well."""
+    """Runs the tests once; the counts."""
     results, failures = [], []
     cpp = {(t.program, t.name) for t in choice if t.component != "python"}
     exact = [w for w in o.names if names.is_instance(w)]
@@ -138,25 +141,51 @@ def run(choice, o):
     return summary.add_up(results, summary.allowed_skips(ROOT / "tests/allowed_skips.txt"), failures)
 
 
+def update(choice, o):
+    """Runs the tests, rewrites what they compare with, and runs those again whose source changed; the counts."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["KAREZ_UPDATE"] = folder
+        counts = run(choice, o)
+        del os.environ["KAREZ_UPDATE"]
+        edits, refused = goldens.edits_of(goldens.read(pathlib.Path(folder), ROOT), ROOT)
+    goldens.rewrite(edits, ROOT)
+    say(f"{len(edits)} places rewritten" + (", whose tests run again:" if edits else ""))
+    for why in refused:
+        say("not rewritten: " + why)
+    if edits:
+        changed = {str(e.test.relative_to(ROOT)) for e in edits}
+        again = [t for t in choice if t.file in changed]
+        prepare(again, o)
+        counts = summary.Counts(0, counts.failed, 0).plus(run(again, o))
+    return counts._replace(failed=counts.failed + len(refused))
+
+
+def prepare(choice, o):
+    """Builds what these tests need, unless they are to run as built."""
+    files = dict.fromkeys(t.file for t in choice if t.component == "python")
+    programs = dict.fromkeys(t.program for t in choice if t.component != "python") if o.names else ["all"]
+    if not o.built:
+        build([*programs, *names.builds(ROOT, files)])
+
+
 def main():
     o = options()
     tests = names.read(ROOT)
     choice = [t for t in (chosen(tests, o.names) if o.names else tests) if not (o.cpp and t.component == "python")]
     if not choice:
         sys.exit("dev: no tests in C++ are called so")
-    files = list(dict.fromkeys(t.file for t in choice if t.component == "python"))
-    targets = list(dict.fromkeys(t.program for t in choice if t.component != "python")) if o.names else ["all"]
-    if not o.built:
-        build(targets + names.builds(ROOT, files))
+    prepare(choice, o)
     RESULTS.mkdir(exist_ok=True)
     if o.everything:
         os.environ["KAREZ_ALL"] = "1"
-    good = 0
+    good, total = 0, summary.Counts()
     with busy.busy(o.busy):
-        for _ in range(o.times):
-            good += run(choice, o)
+        for begun in range(1, o.times + 1):
+            counts = (update if o.update else run)(choice, o)
+            good, total = good + counts.good(), total.plus(counts)
             if o.times > 1:
-                say(f"{good} of {_ + 1} runs passed")
+                say(f"{good} of {begun} runs passed")
+    print(total)
     sys.exit(good != o.times)
 
 
