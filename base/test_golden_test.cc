@@ -43,7 +43,7 @@ TEST(Golden, AnUpdateIsLeftBothTextsInsteadOfAFailure) {
   const auto folder = std::filesystem::temp_directory_path() / cat("karez-golden-", ::getpid());
   std::filesystem::create_directory(folder);
   ::setenv("KAREZ_UPDATE", folder.c_str(), 1);
-  const auto here = std::source_location::current();
+  const auto here = SourcePlace::here();
   const bool text = static_cast<bool>(golden("new\n", "old")), count = static_cast<bool>(pinned_at_most(12, 7));
   ::unsetenv("KAREZ_UPDATE");
   std::ifstream in(folder / std::to_string(::getpid()), std::ios::binary);
@@ -51,8 +51,8 @@ TEST(Golden, AnUpdateIsLeftBothTextsInsteadOfAFailure) {
   std::filesystem::remove_all(folder);
   EXPECT_TRUE(text);
   EXPECT_TRUE(count);
-  const auto line = here.line() + 1;
-  EXPECT_EQ(left, cat("golden ", line, " 3 4 ", here.file_name(), "\noldnew\n\n", "pinned_at_most ", line, " 1 2 ", here.file_name(), "\n712\n"));
+  const auto line = here.line + 1;
+  EXPECT_EQ(left, cat("golden ", line, " 3 4 ", here.file, "\noldnew\n\n", "pinned_at_most ", line, " 1 2 ", here.file, "\n712\n"));
 }
 
 TEST(Golden, WithoutAnUpdateNothingIsLeft) {
