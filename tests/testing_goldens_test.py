@@ -120,6 +120,18 @@ def test_what_python_compares_is_rewritten_too(tmp_path, monkeypatch):
     assert not pins.pinned(3, 4) and not pins.golden("a", "b")
 
 
+def test_a_block_of_a_page_is_rewritten(tmp_path, monkeypatch):
+    monkeypatch.setenv("KAREZ_UPDATE", str(tmp_path / "left"))
+    (tmp_path / "left").mkdir()
+    page = tmp_path / "page.md"
+    page.write_text("# a\n\n```python\nprint(1)\n```\n```text\n1\n```\n")
+    assert pins.golden_in(page, "2\n", "1\n") and pins.golden_in(page, "4\n", "3\n")
+    edits, refused = goldens.edits_of(goldens.read(tmp_path / "left", tmp_path), tmp_path)
+    goldens.rewrite(edits, tmp_path)
+    assert page.read_text() == "# a\n\n```python\nprint(1)\n```\n```text\n2\n```\n"
+    assert refused == ["page.md: a block that a test compares with stands 0 times there"]
+
+
 def test_what_changed_is_printed(tmp_path, capsys):
     of_one(tmp_path, 'TEST(A, B) { EXPECT_TRUE(golden(f(), "x")); }\n', ("golden", 1, "x", "y"))
     out = capsys.readouterr().out

@@ -25,7 +25,7 @@ class Record(typing.NamedTuple):
 
 
 class Refused(Exception):
-    """A place that cannot be rewritten, and why."""
+    """Says why a place cannot be rewritten."""
 
 
 class Edit(typing.NamedTuple):
@@ -150,9 +150,18 @@ def _of_python(record):
     raise Refused(f"{record}: no call of {record.kind}() with what was compared with begins here")
 
 
+def _of_page(record):
+    """Of a page in Markdown, the block that is the old text."""
+    source = record.file.read_text()
+    found = [m for m in re.finditer(r"^```\w*\n(.*?)^```$", source, re.M | re.S) if m[1] == record.stands]
+    if len(found) != 1:
+        raise Refused(f"{record.file.name}: a block that a test compares with stands {len(found)} times there")
+    return Edit(record.file, *found[0].span(1), record.got, record.file)
+
+
 def _edit(record, root):
-    if record.file.suffix == ".py":
-        return _of_python(record)
+    if record.file.suffix in (".py", ".md"):
+        return _of_python(record) if record.file.suffix == ".py" else _of_page(record)
     return _of_cpp_text(record, root) if record.kind == "golden" else _of_cpp_count(record)
 
 

@@ -154,7 +154,7 @@ def update(choice, o):
         say("not rewritten: " + why)
     if edits:
         changed = {str(e.test.relative_to(ROOT)) for e in edits}
-        again = [t for t in choice if t.file in changed]
+        again = [t for t in choice if t.file in changed] if changed <= {t.file for t in choice} else choice  # all, if a page changed
         prepare(again, o)
         counts = summary.Counts(0, counts.failed, 0).plus(run(again, o))
     return counts._replace(failed=counts.failed + len(refused))
