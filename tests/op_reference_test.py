@@ -10,6 +10,8 @@ import subprocess
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.xdist_group("op_reference")  # its fixtures are costly
+
 root = pathlib.Path(__file__).resolve().parent.parent
 np.seterr(all="ignore")  # special values are the point
 erf = np.vectorize(math.erf, otypes=[np.float64])

@@ -23,7 +23,7 @@ CTEST = f"""<?xml version="1.0"?><testsuite>
 PYTEST = """<testsuites><testsuite>
 <testcase classname="tests.x_test" name="test_a[1]" time="0.5"/>
 <testcase classname="tests.x_test" name="test_b" time="0.5"><failure/></testcase>
-<testcase classname="tests.x_test" name="test_c" time="0.5"><skipped/></testcase>
+<testcase classname="tests.x_test" name="test_c@group" time="0.5"><skipped/></testcase>
 <testcase classname="tests.x_test" name="test_d" time="0.5"><error/></testcase>
 </testsuite></testsuites>"""
 

@@ -52,7 +52,8 @@ def of_pytest(path):
     for case in xml.etree.ElementTree.parse(path).getroot().iter("testcase"):
         kinds = {child.tag for child in case}
         outcome = "failed" if kinds & {"failure", "error"} else "skipped" if "skipped" in kinds else "passed"
-        results.append(Result(f"{case.get('classname')}.{case.get('name')}", outcome, float(case.get("time") or 0)))
+        name = re.sub(r"@\w+$", "", case.get("name"))  # without its group
+        results.append(Result(f"{case.get('classname')}.{name}", outcome, float(case.get("time") or 0)))
     return results
 
 
