@@ -93,7 +93,7 @@ def run_ctest(numbers, limits):
         for line in process.stdout:
             over = over or re.match(r"\d+% tests passed", line) is not None
             passed = re.match(r"\s*(\d+/\d+) Test\s+#\d+: .* Passed ", line)
-            if not over and not passed and line.strip() and not re.match(r"\s*Start\s+\d+: |Test project |Internal ctest", line):
+            if not over and not passed and line.strip() and not re.match(r"\s*Start\s+\d+: |Test project |Internal ctest|Errors while running", line):
                 print(line, end="", flush=True)
             if passed and time.monotonic() - told > 30:
                 told = time.monotonic()
