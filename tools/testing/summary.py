@@ -4,8 +4,8 @@ import re
 import typing
 import xml.etree.ElementTree
 
-# What GTest itself prints; every other line of a test that passed was printed on purpose, mostly a count of cases.
-NOISE = re.compile(r"^(Running main|\[[ =-]*(RUN|OK|PASSED|SKIPPED)? *\]|Note: |$)")
+# What GTest prints, and warnings that a test provokes; every other line of a test that passed is there on purpose, mostly a count of cases.
+NOISE = re.compile(r"^(Running main|karez warning: |\[[ =-]*(RUN|OK|PASSED|SKIPPED)? *\]|Note: |$)")
 SLOWEST = 10
 
 
