@@ -33,6 +33,7 @@ class Error : public std::runtime_error {
   explicit Error(const std::string& text);
   Error(ErrorKind kind, const std::string& text, std::string where = {});
   Error(const Error&);
+  Error& operator=(const Error&);
   ~Error() override;
 
   ErrorKind kind;

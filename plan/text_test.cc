@@ -42,7 +42,7 @@ Plan small_plan() {
 }
 
 TEST(PlanText, OneReadableLinePerThing) {
-  EXPECT_TRUE(same_lines(print(small_plan()), R"(plan "small" world 1 rank 0 hash 0
+  EXPECT_TRUE(golden(print(small_plan()), R"(plan "small" world 1 rank 0 hash 0
 device 0: 0 0 "cpu"
 stream 0: "stream 0" device 0 worker 0
 stream 1: "stream 1" device 0 worker 1
@@ -288,7 +288,7 @@ TEST(PlanText, ACallIsPrintedWithItsTypes) {
 
 TEST(PlanSummary, CountsMemoryAndTransfers) {
   Plan plan = small_plan();
-  EXPECT_TRUE(same_lines(summary(plan), R"(plan 'small' of rank 0 of 1: 1 device, 2 streams
+  EXPECT_TRUE(golden(summary(plan), R"(plan 'small' of rank 0 of 1: 1 device, 2 streams
 4 actors (1 compute, 1 fetch, 1 input, 1 state), 2 kernel calls, 6 registers, 12 messages a launch
 peak memory by device
   cpu 0.0  352 B  (scratch 64 B, register 192 B, variable 96 B)
