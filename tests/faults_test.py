@@ -54,8 +54,9 @@ def lines_of(result, rank):
     return [line for line in result.stderr.splitlines() if line.startswith(f"[{rank}] ")]
 
 
-def test_a_rank_whose_kernels_choose_other_instructions_is_refused():
-    limited = f'if [ "$KAREZ_RANK" = 2 ]; then export DNNL_MAX_CPU_ISA=SSE41; fi; exec "{RANK}"'
+@pytest.mark.parametrize("limit", ["DNNL_MAX_CPU_ISA=SSE41", "KAREZ_MAX_CPU_ISA=baseline"])
+def test_a_rank_whose_kernels_choose_other_instructions_is_refused(limit):
+    limited = f'if [ "$KAREZ_RANK" = 2 ]; then export {limit}; fi; exec "{RANK}"'
     started = Started("run", "-n", 3, "sh", "-c", limited)
     result = started.wait(20)
     assert result.returncode not in (0, PEER, HANG), result
