@@ -68,7 +68,6 @@ for amp in {amps!r}:
     f = kz.compile(lambda x: x @ x, amp=amp)
     print(float(f(x).sum()))
     assert "on a plain row" not in f.summary(), f.summary()
-print("\\n".join(sorted({{line for line in f.plan_text().split() if "widened" in line}})))
 """
 
 
@@ -81,7 +80,7 @@ def amp_limited(limit, *amps):
 def test_without_bf16_instructions_amp_says_once_that_it_multiplies_in_f32(limit):
     done = amp_limited(limit, "bf16", "bf16")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["262144.0", "262144.0", '"onednn.matmul_widened"'], done.stdout
+    assert done.stdout.split() == ["262144.0", "262144.0"], done.stdout
     assert done.stderr.count("\n") == 1 and re.match('karez warning: amp="bf16": oneDNN has no bf16 products .* computed in f32', done.stderr), done.stderr
     for amps in [("f16", None), (None,)]:
         done = amp_limited(limit, *amps)
