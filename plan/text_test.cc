@@ -137,7 +137,11 @@ class RandomPlan {
     return a;
   }
   Call call() {
-    Call c{text(), attrs(), {}, {}, {}, 1 + small(), {}, text()};
+    Call c;
+    c.kernel = text();
+    c.attrs = attrs();
+    c.team = 1 + small();
+    c.where = text();
     if (flip()) c.acts = {small(), 1 + small()};
     fill(c.in, [&] { return operand(); });
     fill(c.out, [&] { return operand(); });
@@ -273,8 +277,12 @@ TEST(PlanText, TheHashSeesWhatRunsAndNotWhatPeopleRead) {
 }
 
 TEST(PlanText, ACallIsPrintedWithItsTypes) {
-  CallSpec call{"matmul", {{"transpose_a", true}}, {View(DType::f32, {8, 4}), View(DType::f32, {8, 6}, {1, 8})}, {View(DType::f32, {4, 6})}, "cpu",
-                2};
+  CallSpec call;
+  call.op = "matmul";
+  call.attrs = {{"transpose_a", true}};
+  call.in = {View(DType::f32, {8, 4}), View(DType::f32, {8, 6}, {1, 8})};
+  call.out = {View(DType::f32, {4, 6})};
+  call.team = 2;
   EXPECT_EQ(print(call), "matmul(f32[8, 4], f32[8, 6]{1, 8}) {transpose_a=true} -> f32[4, 6] team 2");
 }
 
