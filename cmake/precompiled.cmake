@@ -8,7 +8,7 @@ set_target_properties(standard_header PROPERTIES POSITION_INDEPENDENT_CODE ON CX
 target_precompile_headers(standard_header PRIVATE ${standard_headers})
 
 if(NOT SKBUILD)
-  set(test_options -O1)  # tests run once or twice after they are compiled
+  set(test_options -O0)  # tests run once or twice after they are compiled
   add_library(gtest_header STATIC ${CMAKE_BINARY_DIR}/precompiled.cc)
   target_link_libraries(gtest_header PRIVATE GTest::gmock)
   target_compile_options(gtest_header PRIVATE ${test_options})
