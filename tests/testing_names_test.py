@@ -32,7 +32,7 @@ def test_a_component_or_its_binary_is_all_its_tests():
 def test_a_file_is_named_by_its_path_or_its_stem():
     assert files("plan/text_test.cc") == {"plan/text_test.cc"} == files("text_test.cc", ROOT / "plan") == files(str(ROOT / "plan/text_test.cc"))
     assert files("text_test") >= {"plan/text_test.cc", "graph/text_test.cc"}
-    assert files("python/tests/test_amp.py") == files("test_amp") == {"python/tests/test_amp.py"}
+    assert files("python/tests/test_amp.py") == files("test_amp") == files("test_amp.py") == {"python/tests/test_amp.py"}
     assert files("tools/karez/cli_test.cc") == {"tools/karez/cli_test.cc"} and {t.program for t in meant("tools/karez/cli_test.cc")} == {"command_test"}
 
 

@@ -105,7 +105,7 @@ def meant(tests, name, root, start):
         if path.is_file() and path.is_relative_to(root):
             found = [t for t in tests if t.file == str(path.relative_to(root))]
             return [t for t in found if not function or t.name == _plain(function)]
-    found = [t for t in tests if name in (t.component, t.program, pathlib.PurePath(t.file).stem)]
+    found = [t for t in tests if name in (t.component, t.program, pathlib.PurePath(t.file).stem, pathlib.PurePath(t.file).name)]
     return found or [t for t in tests if _test_is(t, name)] or [t for t in tests if _test_is(t, _plain(name))]
 
 
