@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / os.environ.get("KAREZ_BUILD", "build")
 
 
-def script(text, *prefix, code=0, timeout=120):
+def script(text, *prefix, code=0, timeout=300):
     environment = os.environ | {"PYTHONPATH": str(BUILD / "python")}
     done = subprocess.run([*prefix, sys.executable, "-c", textwrap.dedent(text)], capture_output=True, text=True, timeout=timeout, env=environment)
     assert done.returncode == code, done.stdout + done.stderr
