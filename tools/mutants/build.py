@@ -28,7 +28,8 @@ def tracked(root):
 
 def run(words, folder, **options):
     """The output of a program that ends well; Broken with its errors otherwise."""
-    done = subprocess.run(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", **options)
+    environment = options.pop("env", os.environ) | {"LC_ALL": "C"}
+    done = subprocess.run(words, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", **options)
     if done.returncode != 0:
         errors = [line for line in done.stdout.splitlines() if "error" in line or "FAILED" in line or "multiple definition" in line]
         raise Broken("\n".join(errors or done.stdout.splitlines()[-3:])[:600])

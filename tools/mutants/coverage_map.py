@@ -216,7 +216,8 @@ class Measure:
             for path in self.build.copy.names:
                 if path.startswith("python/karez/") and path.endswith(".py"):
                     known[path] = executable(self.build.copy.text(path))
-        self.say(f"measuring {len(missing)} suites of {binary}")
+        if missing:
+            self.say(f"measuring {len(missing)} suites of {binary}")
         with concurrent.futures.ThreadPoolExecutor(CORES) as pool:
             for name, one in zip(missing, pool.map(lambda name: self.measure(Suite(binary, name), program), missing)):
                 suites[name] = one

@@ -29,7 +29,7 @@ class Verdict:
 
     def __str__(self):
         how = {"noticed": f"noticed by {self.by}", "missed": "MISSED" + (f", {self.note}" if self.note else ""),
-               "not run": "MISSED, no test runs the line", "invalid": f"does not compile: {self.note.splitlines()[0][:100] if self.note else ''}",
+               "not run": "MISSED, no test runs the line", "invalid": f"does not compile: {self.note.partition('error: ')[2].partition(chr(10))[0] or self.note}",
                "same code": "compiles to the same code", "equivalent": "is on the list of equivalents"}[self.result]
         new = "\n".join(f"    + {line.strip()}" for line in self.new.split("\n"))
         return f"{self.path}:{self.line}: {how} ({self.seconds:.1f} s)\n    - {self.old.strip()}\n{new}"
@@ -41,10 +41,13 @@ class Record:
     def __init__(self, path):
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
-        rows = path.read_text().splitlines() if path.is_file() else []
+        text = path.read_text() if path.is_file() else ""
+        rows = text.splitlines()
+        if text and not text.endswith("\n"):
+            path.write_text(text + "\n")  # a last row was cut short
         self.known = {}
         for row in rows:
-            with contextlib.suppress(json.JSONDecodeError, TypeError):  # a last line cut short
+            with contextlib.suppress(json.JSONDecodeError, TypeError):
                 one = Verdict(**json.loads(row))
                 self.known[one.path, one.line, one.new] = one
 

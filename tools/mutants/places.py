@@ -95,12 +95,22 @@ def generator():
     return generate
 
 
+def hopeless(old, new):
+    """Cannot compile, as C++ is laid out by clang-format: a bracket of a template or a mark of a reference that changes as if it stood
+    between two operands, with a space before it; or the head of a function that goes, or has a statement behind it."""
+    at = next((i for i, (a, b) in enumerate(zip(old, new)) if a != b), len(old))
+    if at < len(old) and at > 0 and old[at] in "<>&*" and old[at - 1] != " ":
+        return True
+    return not old[:1].isspace() and ("\n" in new or new.startswith("/*"))
+
+
 def faults_of(path, text, number, generate, seed):
     """The faults of one line, in the seed's order: none that only touches a comment or the text of a string."""
     suffix = pathlib.PurePath(path).suffix
     old = text.split("\n")[number - 1]
     bare = skeleton(old, suffix).split()
-    made = sorted({new for new in generate(old, suffix) if skeleton(new, suffix).split() != bare})
+    made = {new for new in generate(old, suffix) if skeleton(new, suffix).split() != bare}
+    made = sorted(new for new in made if suffix == ".py" or not hopeless(old, new))
     random.Random(f"{seed} {path} {number} {old}").shuffle(made)
     return [Fault(path, number, old, new) for new in made]
 
