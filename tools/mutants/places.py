@@ -95,22 +95,41 @@ def generator():
     return generate
 
 
-def hopeless(old, new):
-    """Cannot compile, as C++ is laid out by clang-format: a bracket of a template or a mark of a reference that changes as if it stood
-    between two operands, with a space before it; or the head of a function that goes, or has a statement behind it."""
+def in_loop(lines, number):
+    """Whether a line stands in a loop or a switch, or begins one, by the way the text is indented."""
+    depth = 1 << 30
+    for line in reversed(lines[:number]):
+        indent = len(line) - len(line.lstrip())
+        if not line.strip() or indent >= depth:
+            continue
+        depth = indent
+        if re.match(r"\s*(\} )?(for|while|do|switch|case|default)\b", line):
+            return True
+    return False
+
+
+def hopeless(lines, number, new):
+    """Whether a fault of C++, as clang-format lays it out, cannot compile or cannot change anything, so that no compiler need be asked."""
+    old = lines[number - 1]
+    code = old.split("//")[0].strip()
     at = next((i for i, (a, b) in enumerate(zip(old, new)) if a != b), len(old))
-    if at < len(old) and at > 0 and old[at] in "<>&*" and old[at - 1] != " ":
+    if 0 < at < len(old) and old[at] in "<>&*" and old[at - 1] != " ":  # a bracket of a template, or a mark of a reference
         return True
-    return not old[:1].isspace() and ("\n" in new or new.startswith("/*"))
+    if re.search(r"[!=<>]==|>>=(?! )", new):
+        return True
+    if "\n" in new:  # a break or continue after the line
+        return code[-1:] not in (";", "{") or re.match(r"(return|throw|break|continue)\b", code) is not None or not in_loop(lines, number)
+    return new.strip().startswith("/*") and (code[-1:] != ";" or not old[:1].isspace())
 
 
 def faults_of(path, text, number, generate, seed):
     """The faults of one line, in the seed's order: none that only touches a comment or the text of a string."""
     suffix = pathlib.PurePath(path).suffix
-    old = text.split("\n")[number - 1]
+    lines = text.split("\n")
+    old = lines[number - 1]
     bare = skeleton(old, suffix).split()
     made = {new for new in generate(old, suffix) if skeleton(new, suffix).split() != bare}
-    made = sorted(new for new in made if suffix == ".py" or not hopeless(old, new))
+    made = sorted(new for new in made if suffix == ".py" or not hopeless(lines, number, new))
     random.Random(f"{seed} {path} {number} {old}").shuffle(made)
     return [Fault(path, number, old, new) for new in made]
 
