@@ -30,6 +30,7 @@ int f(int a) {  // a + 1
   if (a < 2) {
     return a + 1;
   }
+  assert(a > 1);
   return 3;
 }
 }  // namespace toy
@@ -77,7 +78,11 @@ def test_a_fault_changes_more_than_a_comment_or_the_text_of_a_string():
 
 @pytest.mark.parametrize("old, new, hopeless", [
     ("  std::vector<int> a;", "  std::vector!=int> a;", True),
+    ("  std::vector<int> a;", "  std::vector<int>= a;", True),
+    ("  std::vector<int> a;", "  std::vector<=int> a;", True),
     ("  const A& a;", "  const A| a;", True),
+    ("  a = 1 << 2;", "  a = 1 ==< 2;", True),
+    ("  a = b++;", "  a = b--;", False),
     ("  if (a < b)", "  if (a >= b)", False),
     ("  a = b & c;", "  a = b | c;", False),
     ("  if (a != b)", "  if (a !== b)", True),

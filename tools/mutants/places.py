@@ -16,8 +16,8 @@ CPP_TEXT = re.compile(
     r"""R"(?P<end>[^(\s]*)\((?P<raw>.*?)\)(?P=end)" | "(?P<string>(?:\\.|[^"\\\n])*)" | (?<![0-9A-Za-z_])'(?:\\.|[^'\\\n])+'
         | //[^\n]* | /\*.*?\*/""", re.S | re.X)
 PYTHON_TEXT = re.compile(r"""(?P<quote>["'])(?P<string>(?:\\.|(?!(?P=quote))[^\\\n])*)(?P=quote) | \#[^\n]*""", re.X)
-# Lines that only declare: a fault in them does not compile, or changes nothing that runs.
-DECLARES = re.compile(r"\s*(#|namespace\b|using\b|template\b|friend\b|static_assert\b|(public|private|protected):|(enum )?(class|struct|enum) [^(]*$)")
+# Lines that only declare, so that a fault in them does not compile or changes nothing that runs; and asserts, which no test can see fail.
+DECLARES = re.compile(r"\s*(#|assert\(|namespace\b|using\b|template\b|friend\b|static_assert\b|(public|private|protected):|(enum )?(class|struct|enum) [^(]*$)")
 IMPORTS = re.compile(r"\s*(import|from)\b")
 
 
@@ -112,10 +112,11 @@ def hopeless(lines, number, new):
     """Whether a fault of C++, as clang-format lays it out, cannot compile or cannot change anything, so that no compiler need be asked."""
     old = lines[number - 1]
     code = old.split("//")[0].strip()
-    at = next((i for i, (a, b) in enumerate(zip(old, new)) if a != b), len(old))
-    if 0 < at < len(old) and old[at] in "<>&*" and old[at - 1] != " ":  # a bracket of a template, or a mark of a reference
+    at = next((i for i, (a, b) in enumerate(zip(old, new)) if a != b), len(old) - 1)
+    first = len(old[:at].rstrip("<>&*"))  # of the operator that changes
+    if first > 0 and old[first] in "<>&*" and old[first - 1] not in " (":  # a bracket of a template, or a mark of a reference
         return True
-    if re.search(r"[!=<>]==|>>=(?! )", new):
+    if re.search(r"[!=<>]==|==[<>]|>>=(?! )", new):
         return True
     if "\n" in new:  # a break or continue after the line
         return code[-1:] not in (";", "{") or re.match(r"(return|throw|break|continue)\b", code) is not None or not in_loop(lines, number)
