@@ -67,6 +67,15 @@ def test_lines_with_code_are_drawn_and_no_others():
     assert [lines[number - 1].strip() for number in places.code_lines(PYTHON, ".py")] == ["def f(a):", "if a:", 'return """', "return a + 1"]
 
 
+def test_a_function_without_its_body_is_no_code():
+    declared = ["Tensor slice(Term x, Ints begin);", "  [[nodiscard]] const A& at(int i) const;", "  bool operator==(const A&) const = default;", "  virtual ~A() = default;",
+                "  std::vector<int> a, b;", "  void f(int a) override;"]
+    code = ["    case A::b: return f(x);", "Tensor slice(Term x, int axis = 0);", "  return f(x);", "  f(x);", "  int a = f(x);", "  int f() { return 1; }", "  int size = 3;", "  ++a;", "  a = b;"]
+    text = "\n".join(declared + code)
+    assert [text.split("\n")[number - 1] for number in places.code_lines(text, ".h")] == code
+    assert len(places.code_lines(text, ".cc")) == len(declared + code)
+
+
 def test_a_fault_changes_more_than_a_comment_or_the_text_of_a_string():
     def new(number):
         return {fault.new.strip() for fault in places.faults_of("x.cc", CPP, number, generate, 1)}
@@ -81,6 +90,8 @@ def test_a_fault_changes_more_than_a_comment_or_the_text_of_a_string():
     ("  std::vector<int> a;", "  std::vector<int>= a;", True),
     ("  std::vector<int> a;", "  std::vector<=int> a;", True),
     ("  const A& a;", "  const A| a;", True),
+    ("  std::int64_t a;", "  std::int-1_t a;", True),
+    ("  a = 64;", "  a = 0;", False),
     ("  a = 1 << 2;", "  a = 1 ==< 2;", True),
     ("  a = b++;", "  a = b--;", False),
     ("  if (a < b)", "  if (a >= b)", False),

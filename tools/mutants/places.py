@@ -18,6 +18,12 @@ CPP_TEXT = re.compile(
 PYTHON_TEXT = re.compile(r"""(?P<quote>["'])(?P<string>(?:\\.|(?!(?P=quote))[^\\\n])*)(?P=quote) | \#[^\n]*""", re.X)
 # Lines that only declare, so that a fault in them does not compile or changes nothing that runs; and asserts, which no test can see fail.
 DECLARES = re.compile(r"\s*(#|assert\(|namespace\b|using\b|template\b|friend\b|static_assert\b|(public|private|protected):|(enum )?(class|struct|enum) [^(]*$)")
+# In a header: a function without its body, unless it has default arguments, which are code; a field without a value.
+FUNCTION = re.compile(
+    r"""\s* (?!\s|return\b|case\b|throw\b|else\b|delete\b) (
+      [\w:<>,&*~\[\] ]* [\w>&*\]] [ ] [&*]* (operator\S+|[\w~]+) \( [^=]* \) [^=]* (=[ ](0|default|delete))? ; \s*
+      | [^=]* \boverride;
+      | [\w:<>,&* ]* [\w>&*] [ ] [\w, ]+; \s* ) $""", re.X)
 IMPORTS = re.compile(r"\s*(import|from)\b")
 
 
@@ -59,7 +65,8 @@ def code_lines(text, suffix):
     if suffix == ".py":
         return python_lines(text)
     lines = enumerate(skeleton(text, suffix).split("\n"), 1)
-    return [number for number, line in lines if re.search(r"\w", line.replace('"s"', "")) and not DECLARES.match(line)]
+    return [number for number, line in lines if re.search(r"\w", line.replace('"s"', "")) and not DECLARES.match(line)
+            and not (suffix == ".h" and FUNCTION.match(line))]
 
 
 def python_lines(text):
@@ -115,6 +122,8 @@ def hopeless(lines, number, new):
     at = next((i for i, (a, b) in enumerate(zip(old, new)) if a != b), len(old) - 1)
     first = len(old[:at].rstrip("<>&*"))  # of the operator that changes
     if first > 0 and old[first] in "<>&*" and old[first - 1] not in " (":  # a bracket of a template, or a mark of a reference
+        return True
+    if old[at : at + 1].isdigit() and re.match(r"[A-Za-z_]", old[at - 1 : at]):  # a number within a name
         return True
     if re.search(r"[!=<>]==|==[<>]|>>=(?! )", new):
         return True
