@@ -125,7 +125,9 @@ def hopeless(lines, number, new):
         return True
     if old[at : at + 1].isdigit() and re.match(r"[A-Za-z_]", old[at - 1 : at]):  # a number within a name
         return True
-    if re.search(r"[!=<>]==|==[<>]|>>=(?! )", new):
+    if re.search(r"[!=<>]==|==[<>]|<=>|>>=(?! )|[)1]x[0-9a-f]", new):  # two operators in one, a part of a number
+        return True
+    if re.search(r"[*/%-]\+(?!=)|\+[*/%-](?!\d)", new) and "/*" not in new:  # a half of ++
         return True
     if "\n" in new:  # a break or continue after the line
         return code[-1:] not in (";", "{") or re.match(r"(return|throw|break|continue)\b", code) is not None or not in_loop(lines, number)
