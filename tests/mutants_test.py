@@ -102,6 +102,11 @@ def test_a_fault_changes_more_than_a_comment_or_the_text_of_a_string():
     ("  if (a != b)", "  if (a !== b)", True),
     ("  g();", "  /*g();*/", False),
     ("  g(1,", "  /*g(1,*/", True),
+    ("  const A& a = b;", "  /*const A& a = b;*/", True),
+    ("  std::vector<int> a(3);", "  /*std::vector<int> a(3);*/", True),
+    ("  a.b = c;", "  /*a.b = c;*/", False),
+    ("  return a;", "  /*return a;*/", False),
+    ("  return *a;", "  return -a;", True),
     ("int f();", "/*int f();*/", True),
     ("  g();", "  g();\n  break;", True),  # in no loop
     ("  while (a) {", "  while (a) {\n  break;", False),

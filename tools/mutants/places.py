@@ -24,6 +24,7 @@ FUNCTION = re.compile(
       [\w:<>,&*~\[\] ]* [\w>&*\]] [ ] [&*]* (operator\S+|[\w~]+) \( [^=]* \) [^=]* (=[ ](0|default|delete))? ; \s*
       | [^=]* \boverride;
       | [\w:<>,&* ]* [\w>&*] [ ] [\w, ]+; \s* ) $""", re.X)
+LOCAL = re.compile(r"(?!return\b|throw\b|delete\b|using\b)[\w:<>,&* ]*[\w>&*] [&*]*\w+( = .*|[({].*)?;$")  # what it declares is used below
 IMPORTS = re.compile(r"\s*(import|from)\b")
 
 
@@ -123,6 +124,8 @@ def hopeless(lines, number, new):
     first = len(old[:at].rstrip("<>&*"))  # of the operator that changes
     if first > 0 and old[first] in "<>&*" and old[first - 1] not in " (":  # a bracket of a template, or a mark of a reference
         return True
+    if re.match(r"[*&]\w", old[at : at + 2]):  # a pointer is followed, an address taken
+        return True
     if old[at : at + 1].isdigit() and re.match(r"[A-Za-z_]", old[at - 1 : at]):  # a number within a name
         return True
     if re.search(r"[!=<>]==|==[<>]|<=>|>>=(?! )|[)1]x[0-9a-f]", new):  # two operators in one, a part of a number
@@ -131,7 +134,7 @@ def hopeless(lines, number, new):
         return True
     if "\n" in new:  # a break or continue after the line
         return code[-1:] not in (";", "{") or re.match(r"(return|throw|break|continue)\b", code) is not None or not in_loop(lines, number)
-    return new.strip().startswith("/*") and (code[-1:] != ";" or not old[:1].isspace())
+    return new.strip().startswith("/*") and (code[-1:] != ";" or not old[:1].isspace() or LOCAL.match(code) is not None)
 
 
 def faults_of(path, text, number, generate, seed):
