@@ -116,6 +116,11 @@ def in_loop(lines, number):
     return False
 
 
+def balance(line, begin, end):
+    bare = skeleton(line.replace("/*", "").replace("*/", ""), ".cc")
+    return bare.count(begin) - bare.count(end)
+
+
 def hopeless(lines, number, new):
     """Whether a fault of C++, as clang-format lays it out, cannot compile or cannot change anything, so that no compiler need be asked."""
     old = lines[number - 1]
@@ -129,6 +134,8 @@ def hopeless(lines, number, new):
     if old[at : at + 1].isdigit() and re.match(r"[A-Za-z_]", old[at - 1 : at]):  # a number within a name
         return True
     if re.search(r"[!=<>]==|==[<>]|<=>|>>=(?! )|[)1]x[0-9a-f]", new):  # two operators in one, a part of a number
+        return True
+    if any(balance(new, *pair) != balance(old, *pair) for pair in ("()", "[]", "{}")) or re.search(r"[(\[] *,|, *[)\]]", new):
         return True
     if re.search(r"[*/%-]\+(?!=)|\+[*/%-](?!\d)", new) and "/*" not in new:  # a half of ++
         return True
