@@ -1,4 +1,4 @@
-"""./dev mutants FOLDER N --seed S: plants N faults, drawn by the seed, in a component, a folder or a file, and says which the tests notice."""
+"""./dev mutants FOLDER N --seed S: plants N faults, drawn by the seed, in a folder or file; says which tests notice."""
 
 import argparse
 import pathlib
@@ -37,11 +37,11 @@ def maps_of(build, runner, binaries, again):
         old = Map.load(path)
         if old and (again or old.is_stale(build.copy.hash)):
             old = None
-        made = measure.map(name, old)
-        if made is not old:
-            made.save(path)
-        elif old.content["tree"] != build.copy.hash:
-            say(f"the coverage map of {name} is {old.age() / 3600:.1f} h old and of another tree: its lines are followed to where they are now")
+        made = measure.map(name, old, lambda made, path=path: made.save(path))
+        if made is old and old.content["tree"] != build.copy.hash:
+            say(
+                f"the coverage map of {name} is {old.age() / 3600:.1f} h old, of another tree: lines are followed"
+            )
         maps[name] = made
     return maps
 
@@ -50,8 +50,15 @@ def main():
     words = argparse.ArgumentParser(prog="./dev mutants", description=__doc__.split(": ", 1)[1])
     words.add_argument("folder", help="a component (plan), a folder (passes/algebra, python/karez) or a file")
     words.add_argument("count", type=int, help="how many faults")
-    words.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31), help="of the draw; drawn and printed if not given")
-    words.add_argument("--own", action="store_true", help="run the component's own tests alone: quick, and more is missed")
+    words.add_argument(
+        "--seed",
+        type=int,
+        default=random.SystemRandom().randrange(1 << 31),
+        help="of the draw; drawn and printed if not given",
+    )
+    words.add_argument(
+        "--own", action="store_true", help="run the component's own tests alone: quick, and more is missed"
+    )
     words.add_argument("--limit", type=float, default=120, help="seconds of tests for one fault (%(default)s)")
     words.add_argument("--measure", action="store_true", help="measure coverage again, however new it is")
     given = words.parse_args()
@@ -100,3 +107,5 @@ if __name__ == "__main__":
         sys.exit(main())
     except (Wrong, Broken) as wrong:
         sys.exit(f"mutants: {wrong}")
+    except KeyboardInterrupt:
+        sys.exit("mutants: interrupted; the same command goes on from here")

@@ -1,4 +1,4 @@
-"""The copy of the tree, its instrumented build, and what a fault makes of it: objects and binaries beside those of the sound tree."""
+"""The copy of the tree, its instrumented build, and the objects and binaries of a fault, beside the sound ones."""
 
 import concurrent.futures
 import hashlib
@@ -13,8 +13,10 @@ from dataclasses import dataclass
 CORES = os.cpu_count() or 1
 HERE = pathlib.Path(__file__).resolve().parent
 # No optimisation that hides a line's code; a jump instead of the last call would hide who calls the table.
-FLAGS = ("-O1 -g1 -gno-column-info -gno-statement-frontiers -fno-inline-functions-called-once -fno-optimize-sibling-calls "
-         "-fsanitize-coverage=trace-pc")
+FLAGS = (
+    "-O1 -g1 -gno-column-info -gno-statement-frontiers -fno-inline-functions-called-once -fno-optimize-sibling-calls "
+    "-fsanitize-coverage=trace-pc"
+)
 
 
 class Broken(Exception):
@@ -22,16 +24,31 @@ class Broken(Exception):
 
 
 def tracked(root):
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=root, capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=root, capture_output=True, text=True, check=True
+    )
     return sorted(name for name in listed.stdout.split("\0") if name and (root / name).is_file())
 
 
 def run(words, folder, **options):
     """The output of a program that ends well; Broken with its errors otherwise."""
     environment = options.pop("env", os.environ) | {"LC_ALL": "C"}
-    done = subprocess.run(words, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", **options)
+    done = subprocess.run(
+        words,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        **options,
+    )
     if done.returncode != 0:
-        errors = [line for line in done.stdout.splitlines() if "error" in line or "FAILED" in line or "multiple definition" in line]
+        errors = [
+            line
+            for line in done.stdout.splitlines()
+            if "error" in line or "FAILED" in line or "multiple definition" in line
+        ]
         raise Broken("\n".join(errors or done.stdout.splitlines()[-3:])[:600])
     return done.stdout
 
@@ -85,10 +102,37 @@ class Build:
     def configure(self):
         self.folder.mkdir(parents=True, exist_ok=True)
         table = self.folder / "coverage_table.o"
-        run(["c++", "-std=c++20", "-O2", "-fPIC", "-c", str(self.tree / "tools/mutants/coverage_table.cc"), "-o", str(table)], self.tree)
-        run(["cmake", "--log-level=WARNING", "-G", "Ninja", "-S", str(self.tree), "-B", str(self.folder), "-DCMAKE_BUILD_TYPE=Mutants",
-             f"-DCMAKE_CXX_FLAGS_MUTANTS={FLAGS}", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", f"-DPython_EXECUTABLE={self.python}",
-             *[f"-DCMAKE_{kind}_LINKER_FLAGS={table}" for kind in ("EXE", "MODULE", "SHARED")]], self.tree)
+        run(
+            [
+                "c++",
+                "-std=c++20",
+                "-O2",
+                "-fPIC",
+                "-c",
+                str(self.tree / "tools/mutants/coverage_table.cc"),
+                "-o",
+                str(table),
+            ],
+            self.tree,
+        )
+        run(
+            [
+                "cmake",
+                "--log-level=WARNING",
+                "-G",
+                "Ninja",
+                "-S",
+                str(self.tree),
+                "-B",
+                str(self.folder),
+                "-DCMAKE_BUILD_TYPE=Mutants",
+                f"-DCMAKE_CXX_FLAGS_MUTANTS={FLAGS}",
+                "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
+                f"-DPython_EXECUTABLE={self.python}",
+                *[f"-DCMAKE_{kind}_LINKER_FLAGS={table}" for kind in ("EXE", "MODULE", "SHARED")],
+            ],
+            self.tree,
+        )
 
     def make(self, *targets):
         run(["ninja", "-C", str(self.folder), *targets], self.tree)
@@ -119,11 +163,17 @@ class Build:
     def link(self, target):
         """The words that link a target, and its objects, by whether they stand on the line or come from a library."""
         if target not in self.links:
-            text = run(["ninja", "-C", str(self.folder), "-t", "commands", "-s", target], self.tree).strip().splitlines()[-1]
+            text = (
+                run(["ninja", "-C", str(self.folder), "-t", "commands", "-s", target], self.tree)
+                .strip()
+                .splitlines()[-1]
+            )
             (line,) = [part for part in text.split("&&") if " -o " in part]
             words = shlex.split(line)
             libraries = {pathlib.Path(w).name[3:-2] for w in words if w.endswith(".a")}
-            inside = {o for o in self.compiles if o.startswith("CMakeFiles/") and o.split("/")[1][:-len(".dir")] in libraries}
+            inside = {
+                o for o in self.compiles if o.startswith("CMakeFiles/") and o.split("/")[1][: -len(".dir")] in libraries
+            }
             self.links[target] = words, {w for w in words if w in self.compiles}, inside
         return self.links[target]
 
@@ -186,13 +236,20 @@ class Build:
         words = [here(w) if w in changed & direct else w for w in words]
         words[words.index("-o") + 1] = str(out)
         first = next(i for i, word in enumerate(words) if word.endswith(".o"))
-        words[first:first] = [here(o) for o in sorted(changed & inside)]  # before the library, which so is not asked for them
+        words[first:first] = [
+            here(o) for o in sorted(changed & inside)
+        ]  # before the library, which so is not asked for them
         run([*words, "-Wl,--strip-debug"], self.folder)
         return out
 
     def stand_in(self):
         """A build folder of links to the sound one, for tests that look for programs in it."""
-        for path in [*self.folder.glob("tools/*"), *self.folder.glob("examples/*"), *self.folder.glob("bench/*"), *self.folder.rglob("python/karez/**/*")]:
+        for path in [
+            *self.folder.glob("tools/*"),
+            *self.folder.glob("examples/*"),
+            *self.folder.glob("bench/*"),
+            *self.folder.rglob("python/karez/**/*"),
+        ]:
             if path.is_file():
                 link = self.mutant / "build" / path.relative_to(self.folder)
                 link.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Which suite runs which lines: measured by running each suite once in the instrumented build, at most once a day, and kept."""
+"""Which suite runs which lines: measured by one run of each suite, at most once a day, and kept."""
 
 import concurrent.futures
 import difflib
@@ -29,12 +29,22 @@ class Module:
             elf = ELFFile(file)
             self.base = min(s["p_vaddr"] for s in elf.iter_segments() if s["p_type"] == "PT_LOAD")
             functions, callee = symbols(elf)
-            calls = numpy.concatenate([calls_in(s, callee) for s in elf.iter_sections() if s["sh_flags"] & 4 and s["sh_type"] == "SHT_PROGBITS"])
+            calls = numpy.concatenate(
+                [
+                    calls_in(s, callee)
+                    for s in elf.iter_sections()
+                    if s["sh_flags"] & 4 and s["sh_type"] == "SHT_PROGBITS"
+                ]
+            )
             names, rows = line_rows(elf, str(tree))
         self.calls = numpy.sort(calls)
         self.names = names
-        begin, end, file, line = (numpy.array(column, dtype=numpy.int64) for column in zip(*rows)) if rows else [numpy.zeros(0, numpy.int64)] * 4
-        # A row belongs to the last call before it in its function, before the first to that one; and to those within it.
+        begin, end, file, line = (
+            (numpy.array(column, dtype=numpy.int64) for column in zip(*rows))
+            if rows
+            else [numpy.zeros(0, numpy.int64)] * 4
+        )
+        # A row belongs to the last call before it in its function, or to the first one; and to those within it.
         function = functions[numpy.maximum(numpy.searchsorted(functions, begin, "right") - 1, 0)]
         after = functions[numpy.minimum(numpy.searchsorted(functions, begin, "right"), len(functions) - 1)]
         first = numpy.searchsorted(self.calls, begin, "left")
@@ -46,7 +56,9 @@ class Module:
             pairs.append((first[inside] + step, file[inside], line[inside]))
         call, file, line = (numpy.concatenate(column) for column in zip(*pairs))
         known = call < len(self.calls)
-        known[: len(before)] &= self.calls[numpy.minimum(before, len(self.calls) - 1)] < numpy.where(after > begin, after, 1 << 62)
+        known[: len(before)] &= self.calls[numpy.minimum(before, len(self.calls) - 1)] < numpy.where(
+            after > begin, after, 1 << 62
+        )
         self.call, self.key = call[known], (file[known] << 32) + line[known]
 
     def lines(self, keys):
@@ -67,7 +79,12 @@ class Module:
 def symbols(elf):
     """Where functions begin, and the address of the table's function."""
     table = elf.get_section_by_name(".symtab")
-    raw = numpy.frombuffer(table.data(), dtype=numpy.dtype([("name", "<u4"), ("info", "u1"), ("other", "u1"), ("part", "<u2"), ("value", "<u8"), ("size", "<u8")]))
+    raw = numpy.frombuffer(
+        table.data(),
+        dtype=numpy.dtype(
+            [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("part", "<u2"), ("value", "<u8"), ("size", "<u8")]
+        ),
+    )
     text = elf.get_section(table["sh_link"]).data()
     name = text.index(b"\0__sanitizer_cov_trace_pc\0") + 1
     functions = numpy.unique(raw["value"][(raw["info"] & 15 == 2) & (raw["part"] != 0)].astype(numpy.int64))
@@ -78,7 +95,11 @@ def calls_in(section, callee):
     """The addresses of calls of one function."""
     code = numpy.frombuffer(section.data(), dtype=numpy.uint8)
     at = numpy.flatnonzero(code[:-4] == CALL) if len(code) > 4 else numpy.zeros(0, numpy.int64)
-    distance = sum(code[at + 1 + i].astype(numpy.int64) << (8 * i) for i in range(4)).astype(numpy.uint32).astype(numpy.int32) if len(at) else at
+    distance = (
+        sum(code[at + 1 + i].astype(numpy.int64) << (8 * i) for i in range(4)).astype(numpy.uint32).astype(numpy.int32)
+        if len(at)
+        else at
+    )
     at = at + section["sh_addr"]
     return at[at + 5 + distance == callee].astype(numpy.int64)
 
@@ -94,9 +115,11 @@ def line_rows(elf, tree):
         folders, files = program["include_directory"], program["file_entry"]
         ours = {}
         for number, entry in enumerate(files):
-            path = os.path.normpath(os.path.join(folders[0].decode(), folders[entry["dir_index"]].decode(), entry["name"].decode()))
+            path = os.path.normpath(
+                os.path.join(folders[0].decode(), folders[entry["dir_index"]].decode(), entry["name"].decode())
+            )
             if path.startswith(tree + "/"):
-                name = path[len(tree) + 1:]
+                name = path[len(tree) + 1 :]
                 if name not in index:
                     index[name] = len(names)
                     names.append(name)
@@ -169,21 +192,43 @@ class Map:
                 places = {}
                 for tag, a, b, c, d in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
                     for number in range(c, d):
-                        places[number + 1] = [a + number - c + 1] if tag == "equal" else list(range(a + 1, b + 1)) if b > a else [max(a, 1), a + 1]
+                        places[number + 1] = (
+                            [a + number - c + 1]
+                            if tag == "equal"
+                            else list(range(a + 1, b + 1)) if b > a else [max(a, 1), a + 1]
+                        )
                 self.found[path] = places
         return self.found[path]
 
+    def followed(self, copy):
+        """The suites, with their lines where those are now."""
+        out = {}
+        for name, one in self.content["suites"].items():
+            lines = {path: numbers for path, numbers in one["lines"].items() if path in copy.names}
+            for path, numbers in lines.items():
+                places, ran = self.old_lines(path, copy.text(path)), set(numbers)
+                if places is not None:
+                    lines[path] = [number for number, before in places.items() if ran & set(before)]
+            out[name] = one | {"lines": lines}
+        return out
+
     def covering(self, path, line, text):
-        """The suites that run a line: None if the line has no code of its own here. A suite that is broken as a whole is left out."""
+        """The suites that run a line, without those broken as a whole; None if the line has no code of its own here."""
         places = self.old_lines(path, text)
         lines = {line} if places is None else set(places.get(line, []))
         if not lines & set(self.content["lines"].get(path, [])):
             return None
-        return [self.suite(name) for name, one in self.content["suites"].items() if one["use"] and lines & set(one["lines"].get(path, []))]
+        return [
+            self.suite(name)
+            for name, one in self.content["suites"].items()
+            if one["use"] and lines & set(one["lines"].get(path, []))
+        ]
 
     def touching(self, path):
         """The suites that run anything in a file."""
-        return [self.suite(name) for name, one in self.content["suites"].items() if one["use"] and one["lines"].get(path)]
+        return [
+            self.suite(name) for name, one in self.content["suites"].items() if one["use"] and one["lines"].get(path)
+        ]
 
     def modules(self, name):
         return self.content["suites"][name].get("modules", [])
@@ -201,33 +246,53 @@ class Measure:
             self.modules[path] = Module(path, self.build.tree)
         return self.modules[path]
 
-    def map(self, binary, old=None):
-        """Of every suite of a binary; with an old map, only of those that it lacks."""
+    def map(self, binary, old, save):
+        """Of every suite of a binary; with an old map, of those it lacks. An interrupted run is saved."""
         program = self.build.folder / binary
         names = test_files(self.build.tree) if binary == "pytest" else listed(program)
-        suites = {} if old is None else {name: one for name, one in old.content["suites"].items() if name in names}
-        missing = [name for name in names if name not in suites]
+        missing = [name for name in names if old is None or name not in old.content["suites"]]
         if old is not None and not missing:
             return old
-        known = {}
-        if binary != "pytest":
-            merge(known, self.module(program).known())
-        else:
-            for path in self.build.copy.names:
-                if path.startswith("python/karez/") and path.endswith(".py"):
-                    known[path] = executable(self.build.copy.text(path))
+        suites = (
+            {} if old is None else {name: one for name, one in old.followed(self.build.copy).items() if name in names}
+        )
+        made = old.content["made"] if old else time.time()
         if missing:
             self.say(f"measuring {len(missing)} suites of {binary}")
-        with concurrent.futures.ThreadPoolExecutor(CORES) as pool:
+        pool = concurrent.futures.ThreadPoolExecutor(CORES)
+        try:
             for name, one in zip(missing, pool.map(lambda name: self.measure(Suite(binary, name), program), missing)):
                 suites[name] = one
                 if not one["use"]:
                     self.say(f"not used: {name}: {one['why']}")
-        if binary == "pytest":
-            for path in {m for one in suites.values() for m in one["modules"] if (self.build.folder / m).is_file()}:
-                merge(known, self.module(self.build.folder / path).known())
-        texts = {path: prints(self.build.copy.text(path)) for path in known}
-        return Map({"binary": binary, "made": time.time(), "tree": self.build.copy.hash, "lines": known, "texts": texts, "suites": suites})
+        finally:
+            pool.shutdown(cancel_futures=True)
+            known = self.known(binary, suites)
+            texts = {path: prints(self.build.copy.text(path)) for path in known}
+            content = {
+                "binary": binary,
+                "made": made,
+                "tree": self.build.copy.hash,
+                "lines": known,
+                "texts": texts,
+                "suites": suites,
+            }
+            save(Map(content))
+        return Map(content)
+
+    def known(self, binary, suites):
+        """The lines with code, by file."""
+        known = {}
+        if binary != "pytest":
+            return self.module(self.build.folder / binary).known()
+        for path in self.build.copy.names:
+            if path.startswith("python/karez/") and path.endswith(".py"):
+                known[path] = executable(self.build.copy.text(path))
+        for path in {
+            module for one in suites.values() for module in one["modules"] if (self.build.folder / module).is_file()
+        }:
+            merge(known, self.module(self.build.folder / path).known())
+        return known
 
     def measure(self, suite, program):
         with tempfile.TemporaryDirectory(dir=self.build.folder) as folder:
@@ -252,17 +317,31 @@ class Measure:
             shutil.rmtree(tables, ignore_errors=True)
             tables.mkdir()
         broken = outcome.tests if outcome.kind == "failed" else ()
-        why = ("longer than %d s" % LONGEST if outcome.kind == "hung" else "ends early: " + outcome.text[-200:] if outcome.kind == "failed" and not broken else "")
+        why = (
+            "longer than %d s" % LONGEST
+            if outcome.kind == "hung"
+            else "ends early: " + outcome.text[-200:] if outcome.kind == "failed" and not broken else ""
+        )
         if broken:
             self.say(f"left out, since they fail in the sound tree: {' '.join(broken)}")
-        return {"seconds": round(outcome.seconds, 2), "broken": broken, "use": not why, "why": why, "lines": lines, "modules": modules}
+        return {
+            "seconds": round(outcome.seconds, 2),
+            "broken": broken,
+            "use": not why,
+            "why": why,
+            "lines": lines,
+            "modules": modules,
+        }
 
 
 def rules(folder, build):
     """The configuration of Python's coverage for a run into a folder; processes that a test starts are seen too."""
     path = folder / "coverage.rc"
-    path.write_text(f"[run]\ndata_file = {folder}/python\nparallel = true\npatch = subprocess\ninclude =\n    {build.folder}/python/karez/*\n"
-                    f"    {build.tree}/python/karez/*\n")
+    path.write_text(
+        f"[run]\ndata_file = {folder}/python\nparallel = true\npatch = subprocess\n"
+        f"include =\n    {build.folder}/python/karez/*\n"
+        f"    {build.tree}/python/karez/*\n"
+    )
     return path
 
 

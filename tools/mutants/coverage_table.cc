@@ -1,4 +1,4 @@
-// Notes which basic blocks of a program run: GCC's -fsanitize-coverage=trace-pc calls this at each, tools/mutants/coverage_map.py reads the table.
+// Notes which basic blocks run: GCC's -fsanitize-coverage=trace-pc calls this at each, coverage_map.py reads the table.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/auxv.h>
@@ -11,13 +11,13 @@
 #include <cstdlib>
 #include <string>
 
-extern "C" __attribute__((visibility("hidden"))) const unsigned char __ehdr_start[];  // where this program or shared library begins
+extern "C" __attribute__((visibility("hidden"))) const unsigned char __ehdr_start[];  // where this module begins
 
 namespace {
 constexpr std::size_t most = std::size_t{1} << 26;  // bytes of code in one program or library
 
-// One byte per address of code. Without a folder in COVERAGE_TABLES it is never read; with one it is a file there, shared with
-// every process that runs the same program: so what a process that is killed has run is known too.
+// One byte per address of code. Without a folder in COVERAGE_TABLES it is never read. With one it is a file there,
+// shared by every process of the same program, so that what a killed process has run is known too.
 alignas(4096) unsigned char table[most];
 
 std::string path_of_this() {
@@ -44,7 +44,8 @@ std::string path_of_this() {
 }  // namespace
 
 extern "C" __attribute__((visibility("hidden"))) void __sanitizer_cov_trace_pc() {
-  const auto at = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0)) - reinterpret_cast<std::uintptr_t>(__ehdr_start);
+  const auto begin = reinterpret_cast<std::uintptr_t>(__ehdr_start);
+  const auto at = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0)) - begin;
   auto& byte = reinterpret_cast<volatile unsigned char*>(table)[at % most];  // threads only ever write the same value
   if (byte == 0) byte = 1;
 }

@@ -1,4 +1,4 @@
-"""Plants the faults of a draw and judges each: who notices it, or why it does not count. What is judged is kept, and not judged again."""
+"""Plants the faults of a draw and judges each: which test notices it, or why it does not count. Verdicts are kept."""
 
 import contextlib
 import dataclasses
@@ -28,9 +28,14 @@ class Verdict:
     note: str = ""
 
     def __str__(self):
-        how = {"noticed": f"noticed by {self.by}", "missed": "MISSED" + (f", {self.note}" if self.note else ""),
-               "not run": "MISSED, no test runs the line", "invalid": f"does not compile: {self.note.partition('error: ')[2].partition(chr(10))[0] or self.note}",
-               "same code": "compiles to the same code", "equivalent": "is on the list of equivalents"}[self.result]
+        how = {
+            "noticed": f"noticed by {self.by}",
+            "missed": "MISSED" + (f", {self.note}" if self.note else ""),
+            "not run": "MISSED, no test runs the line",
+            "invalid": f"does not compile: {self.note.partition('error: ')[2].partition(chr(10))[0] or self.note}",
+            "same code": "compiles to the same code",
+            "equivalent": "is on the list of equivalents",
+        }[self.result]
         new = "\n".join(f"    + {line.strip()}" for line in self.new.split("\n"))
         return f"{self.path}:{self.line}: {how} ({self.seconds:.1f} s)\n    - {self.old.strip()}\n{new}"
 
@@ -58,15 +63,22 @@ class Record:
 
 
 class Judge:
-    """Judges faults in a built tree, by the maps of its binaries: the component's own first, then the others, pytest's files last."""
+    """Judges faults in a built tree, by the maps of its binaries: the component's own first, pytest's files last."""
 
     def __init__(self, build, runner, maps, own, limit):
         self.build, self.runner, self.maps, self.limit = build, runner, maps, limit
-        self.order = sorted(maps, key=lambda name: (name != own, name == "pytest", sum(s["seconds"] for s in maps[name].content["suites"].values())))
+        self.order = sorted(
+            maps,
+            key=lambda name: (
+                name != own,
+                name == "pytest",
+                sum(s["seconds"] for s in maps[name].content["suites"].values()),
+            ),
+        )
         self.own = own
 
     def covering(self, fault):
-        """The suites that run the fault's line, by binary, in order; where the line has no code of its own, those that touch its file."""
+        """The suites that run the line, by binary, in order; of a line without code of its own, those of its file."""
         text = self.build.copy.text(fault.path)
         found = {name: self.maps[name].covering(fault.path, fault.line, text) for name in self.order}
         if all(suites is None for suites in found.values()):
@@ -76,7 +88,9 @@ class Judge:
     def judge(self, fault):
         begin = time.monotonic()
         result, by, note = self.python(fault) if fault.path.endswith(".py") else self.cpp(fault)
-        return Verdict(fault.path, fault.line, fault.old, fault.new, result, by, round(time.monotonic() - begin, 1), note)
+        return Verdict(
+            fault.path, fault.line, fault.old, fault.new, result, by, round(time.monotonic() - begin, 1), note
+        )
 
     def notice(self, suites, program, environment, budget):
         """Noticed or None, and the suites for which the time did not last."""
@@ -86,7 +100,8 @@ class Judge:
             (chosen if planned <= budget or not chosen and budget > 0 else left).append(suite)
 
         def start(suite, stop, tests) -> Outcome:
-            return self.runner.run(self.runner.words(suite, program, tests), suite.limit, stop, environment)
+            return self.runner.run(self.runner.words(suite, program, tests), suite.limit, stop, environment, suite.busy)
+
         return (notice(chosen, start) if chosen else None), left
 
     def python(self, fault):
@@ -116,7 +131,11 @@ class Judge:
                 if budget <= 0:
                     left += suites
                     continue
-                targets = [name] if name != "pytest" else sorted({m for suite in suites for m in self.maps[name].modules(suite.name)})
+                targets = (
+                    [name]
+                    if name != "pytest"
+                    else sorted({m for suite in suites for m in self.maps[name].modules(suite.name)})
+                )
                 objects = {target: self.build.affected(fault.path, target) for target in targets}
                 if name != self.own and len({o for of in objects.values() for o in of} - set(self.build.made)) > WIDE:
                     wide.append(name)
@@ -182,12 +201,18 @@ def table(folder, verdicts):
     count = {kind: sum(v.result == kind for v in verdicts) for kind in (*COUNTED, "invalid", "same code", "equivalent")}
     seconds = [v.seconds for v in verdicts if v.result in COUNTED and v.result != "not run"]
     faults = sum(count[kind] for kind in COUNTED)
-    return (f"| {folder} | {faults} | {count['noticed']} | {count['missed']} | {count['not run']} | {count['invalid']} | {count['same code']} "
-            f"| {count['equivalent']} | {median(seconds):.0f} s | {max(seconds, default=0):.0f} s |")
+    return (
+        f"| {folder} | {faults} | {count['noticed']} | {count['missed']} | {count['not run']} "
+        f"| {count['invalid']} | {count['same code']} "
+        f"| {count['equivalent']} | {median(seconds):.0f} s | {max(seconds, default=0):.0f} s |"
+    )
 
 
-HEAD = ("| component | faults | noticed | missed | no test runs it | do not compile | same code | equivalent | median | longest |\n"
-        "|---|---|---|---|---|---|---|---|---|---|")
+HEAD = (
+    "| component | faults | noticed | missed | no test runs it "
+    "| do not compile | same code | equivalent | median | longest |\n"
+    "|---|---|---|---|---|---|---|---|---|---|"
+)
 
 
 def record_of(place, folder, seed, own, tree_hash):

@@ -1,7 +1,6 @@
 """Runs test suites: a suite of GTest's, or a file of pytest's, in a process of its own."""
 
 import os
-import pathlib
 import re
 import resource
 import signal
@@ -28,7 +27,13 @@ class Suite:
 
     @property
     def limit(self):
-        return 10 + 5 * self.seconds
+        """Seconds until it hangs, as when it waits for ever."""
+        return 30 + 8 * self.seconds
+
+    @property
+    def busy(self):
+        """Seconds of processor time until it hangs, as in an endless loop: the same on a busy machine."""
+        return int(10 + 3 * self.seconds * CORES)
 
 
 @dataclass
@@ -52,12 +57,20 @@ class Runner:
         pattern = ":".join(tests) or suite.name + ".*" + ("-" + ":".join(suite.broken) if suite.broken else "")
         return [str(program), f"--gtest_filter={pattern}", "--gtest_brief=1", "--gtest_fail_fast"]
 
-    def run(self, words, limit, stop=None, environment=None):
+    def run(self, words, limit, stop=None, environment=None, busy=None):
         """Its outcome, when it and all its children are gone."""
         begin = time.monotonic()
         with tempfile.TemporaryFile() as out:
-            process = subprocess.Popen(words, cwd=self.tree, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-                                       env=os.environ | SOUND | (environment or {}), start_new_session=True, preexec_fn=bounds)
+            process = subprocess.Popen(
+                words,
+                cwd=self.tree,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env=os.environ | SOUND | (environment or {}),
+                start_new_session=True,
+                preexec_fn=lambda: bounds(busy),
+            )
             kind = None
             try:
                 while process.poll() is None and kind is None:
@@ -79,19 +92,28 @@ class Runner:
             out.seek(0)
             text = out.read().decode(errors="replace")
         seconds = time.monotonic() - begin
-        kind = kind or ("passed" if process.returncode in (0, 5) and "-m" in words or process.returncode == 0 else "failed")
-        failed = re.findall(r"^\[  FAILED  \] ([\w./]+)", text, re.M) + re.findall(r"^(?:FAILED|ERROR) (\S+)", text, re.M)
+        if kind is None and process.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+            kind = "hung"
+        elif kind is None:
+            kind = "passed" if process.returncode == 0 or process.returncode == 5 and "pytest" in words else "failed"
+        failed = re.findall(r"^\[  FAILED  \] ([\w./]+)", text, re.M) + re.findall(
+            r"^(?:FAILED|ERROR) (\S+)", text, re.M
+        )
         return Outcome(kind, seconds, tuple(dict.fromkeys(one for one in failed if "." in one)), text[-2000:])
 
 
-def bounds():
+def bounds(busy):
+    if busy:
+        resource.setrlimit(resource.RLIMIT_CPU, (busy, busy + 1))
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))  # a fault may ask for any number of bytes
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def listed(program):
     """The suites of a test binary, without those of which all tests are disabled."""
-    out = subprocess.run([str(program), "--gtest_list_tests"], capture_output=True, text=True, env=os.environ | SOUND, check=True).stdout
+    out = subprocess.run(
+        [str(program), "--gtest_list_tests"], capture_output=True, text=True, env=os.environ | SOUND, check=True
+    ).stdout
     suites, suite = [], None
     for line in out.splitlines():
         if line and not line[0].isspace() and line.split()[0].endswith("."):
@@ -102,8 +124,12 @@ def listed(program):
 
 
 def test_files(tree):
-    return sorted(str(path.relative_to(tree)) for folder in ("python/tests", "tests") for path in (tree / folder).glob("*.py")
-                  if path.name.startswith("test_") or path.name.endswith("_test.py"))
+    return sorted(
+        str(path.relative_to(tree))
+        for folder in ("python/tests", "tests")
+        for path in (tree / folder).glob("*.py")
+        if path.name.startswith("test_") or path.name.endswith("_test.py")
+    )
 
 
 @dataclass
@@ -146,7 +172,7 @@ def race(suites, start):
 
 
 def notice(suites, start):
-    """Who notices: the first suite that fails, ends or hangs, and does so again when it runs alone. start(suite, stop, tests) runs one."""
+    """The first suite that fails, crashes or hangs, and again when alone; start(suite, stop, tests) runs one."""
     waiting = list(suites)
     while waiting:
         found, passed = race(waiting, lambda suite, stop: start(suite, stop, ()))
