@@ -8,6 +8,14 @@
 #include "base/text.h"
 
 namespace karez::base {
+
+Attrs::Attrs() = default;
+Attrs::Attrs(const Attrs&) = default;
+Attrs::Attrs(Attrs&&) noexcept = default;
+Attrs& Attrs::operator=(const Attrs&) = default;
+Attrs& Attrs::operator=(Attrs&&) noexcept = default;
+Attrs::~Attrs() = default;
+bool Attrs::operator==(const Attrs&) const = default;
 namespace {
 
 std::string print_attr(const Attr& attr) {

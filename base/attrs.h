@@ -19,7 +19,12 @@ using Attr = std::variant<bool, std::int64_t, double, std::string, Ints>;
 // {axis=1, eps=1e-05, shape=[2, 3], to="f32", transpose=true}; names sorted, so equal attributes have equal text.
 class Attrs {
  public:
-  Attrs() = default;
+  Attrs();
+  Attrs(const Attrs&);
+  Attrs(Attrs&&) noexcept;
+  Attrs& operator=(const Attrs&);
+  Attrs& operator=(Attrs&&) noexcept;
+  ~Attrs();
   Attrs(std::initializer_list<std::pair<std::string, Attr>> items);
 
   Attrs& set(std::string_view name, Attr value);  // a name is letters, digits and '_'
@@ -50,7 +55,7 @@ class Attrs {
   std::string print() const;  // "{}" when empty
   static Attrs parse(std::string_view text);
   static Attrs parse(Scan& in);  // takes "{...}" and leaves what follows
-  bool operator==(const Attrs&) const = default;
+  bool operator==(const Attrs&) const;
 
  private:
   const Attr* find(std::string_view name) const;

@@ -1,4 +1,4 @@
-// Concatenation: the parts that need no template.
+// Concatenation: what each kind of part writes.
 #include "base/cat.h"
 
 #include <array>
@@ -18,10 +18,30 @@ std::string number(double value) {
   return text;
 }
 
-void append_streamed(std::string& out, void (*write)(std::ostream&, const void*), const void* value) {
-  std::ostringstream stream;
-  write(stream, value);
-  out += stream.str();
+void Part::append_to(std::string& out) const {
+  const auto digits = [&out](auto value) {
+    std::array<char, 24> buffer;
+    out.append(buffer.data(), std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr);
+  };
+  switch (kind_) {
+    case Kind::text: out.append(text_, size_); break;
+    case Kind::character: out += character_; break;
+    case Kind::integer: digits(integer_); break;
+    case Kind::natural: digits(natural_); break;
+    case Kind::real: out += number(real_); break;
+    case Kind::streamed: {
+      std::ostringstream stream;
+      write_(stream, value_);
+      out += stream.str();
+      break;
+    }
+  }
+}
+
+std::string cat_parts(std::initializer_list<Part> parts) {
+  std::string out;
+  for (const Part& part : parts) part.append_to(out);
+  return out;
 }
 
 }  // namespace karez::base

@@ -1,11 +1,12 @@
 // Concatenation: the text of any number of parts, as errors, logs and printers write it.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
+#include <initializer_list>
 #include <iosfwd>
 #include <string>
 #include <string_view>
-#include <type_traits>
 
 #include "base/rooms.h"
 
@@ -14,30 +15,47 @@ namespace karez::base {
 // The shortest decimal text that reads back to the same double; always shows that it is not an integer ("1.0", "0.1", "inf").
 std::string number(double value);
 
-// What `write(stream, value)` writes, for types that only know how to stream themselves.
-void append_streamed(std::string& out, void (*write)(std::ostream&, const void*), const void* value);
-
-template <class Part> void append_part(std::string& out, const Part& part) {
-  if constexpr (std::is_same_v<Part, bool>) {
-    out += part ? "true" : "false";
-  } else if constexpr (std::is_same_v<Part, char>) {
-    out += part;
-  } else if constexpr (std::is_integral_v<Part>) {
-    out += std::to_string(part);
-  } else if constexpr (std::is_floating_point_v<Part>) {
-    out += number(static_cast<double>(part));
-  } else if constexpr (std::is_convertible_v<const Part&, std::string_view>) {
-    out += std::string_view(part);
-  } else {
-    append_streamed(
-        out, [](std::ostream& stream, const void* value) { stream << *static_cast<const Part*>(value); }, &part);
+// One part of a text, seen and not copied: it lives as long as the call that takes it. One type for all kinds of value, so that `cat` and
+// `require` are compiled once and not for each combination of parts.
+class Part {
+ public:
+  Part(const char* text) : Part(std::string_view(text)) {}
+  Part(std::string_view text) : kind_(Kind::text), text_(text.data()), size_(text.size()) {}
+  Part(const std::string& text) : Part(std::string_view(text)) {}
+  // A number, a truth or a character; what turns into text; or else what writes itself to a stream.
+  template <class T> Part(const T& value) {
+    if constexpr (std::same_as<T, bool>) *this = Part(std::string_view(value ? "true" : "false"));
+    else if constexpr (std::same_as<T, char>) kind_ = Kind::character, character_ = value;
+    else if constexpr (std::signed_integral<T>) kind_ = Kind::integer, integer_ = value;
+    else if constexpr (std::unsigned_integral<T>) kind_ = Kind::natural, natural_ = value;
+    else if constexpr (std::floating_point<T>) kind_ = Kind::real, real_ = static_cast<double>(value);
+    else if constexpr (std::convertible_to<const T&, std::string_view>) *this = Part(std::string_view(value));
+    else kind_ = Kind::streamed, value_ = &value, write_ = [](std::ostream& out, const void* what) { out << *static_cast<const T*>(what); };
   }
-}
 
-template <class... Parts> std::string cat(const Parts&... parts) {
-  std::string out;
-  (append_part(out, parts), ...);
-  return out;
-}
+  void append_to(std::string& out) const;
+
+ private:
+  enum class Kind : std::uint8_t { text, character, integer, natural, real, streamed };
+  using Write = void (*)(std::ostream&, const void*);
+
+  Kind kind_;
+  union {
+    const char* text_;
+    char character_;
+    std::int64_t integer_;
+    std::uint64_t natural_;
+    double real_;
+    const void* value_;
+  };
+  union {
+    std::size_t size_;
+    Write write_;
+  };
+};
+
+std::string cat_parts(std::initializer_list<Part> parts);
+
+template <class... Parts> [[gnu::always_inline]] inline std::string cat(const Parts&... parts) { return cat_parts({Part(parts)...}); }
 
 }  // namespace karez::base

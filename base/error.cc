@@ -1,7 +1,15 @@
 // Names and exit codes of the kinds of error.
 #include "base/error.h"
 
+#include <utility>
+
 namespace karez::base {
+
+Error::Error(const std::string& text) : Error(ErrorKind::user, text) {}
+Error::Error(ErrorKind kind, const std::string& text, std::string where) : std::runtime_error(text), kind(kind), where(std::move(where)) {}
+Error::Error(const Error&) = default;
+Error& Error::operator=(const Error&) = default;
+Error::~Error() = default;
 
 std::string_view name_of(ErrorKind kind) {
   constexpr std::string_view names[] = {"user", "shape", "type", "layout", "name", "device", "peer", "hang", "data"};
@@ -22,5 +30,7 @@ int exit_code(ErrorKind kind) {
   }
   return 64;
 }
+
+void fail_parts(ErrorKind kind, std::initializer_list<Part> parts) { throw Error(kind, cat_parts(parts)); }
 
 }  // namespace karez::base

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "base/cat.h"
 
@@ -30,21 +30,34 @@ int exit_code(ErrorKind kind);
 
 class Error : public std::runtime_error {
  public:
-  explicit Error(const std::string& text) : Error(ErrorKind::user, text) {}
-  Error(ErrorKind kind, const std::string& text, std::string where = {}) : std::runtime_error(text), kind(kind), where(std::move(where)) {}
+  explicit Error(const std::string& text);
+  Error(ErrorKind kind, const std::string& text, std::string where = {});
+  Error(const Error&);
+  Error& operator=(const Error&);
+  ~Error() override;
 
   ErrorKind kind;
   std::string where;  // the user's source line, "net.cc:12", where it is known
 };
 
-template <class... Parts> [[noreturn]] void fail(ErrorKind kind, const Parts&... parts) { throw Error(kind, cat(parts...)); }
-template <class... Parts> [[noreturn]] void fail(const Parts&... parts) { throw Error(ErrorKind::user, cat(parts...)); }
+[[noreturn]] void fail_parts(ErrorKind kind, std::initializer_list<Part> parts);
 
-template <class... Parts> void require(ErrorKind kind, bool ok, const Parts&... parts) {
-  if (!ok) [[unlikely]]
-    throw Error(kind, cat(parts...));
+template <class... Parts> [[noreturn, gnu::always_inline]] inline void fail(ErrorKind kind, const Parts&... parts) {
+  fail_parts(kind, {Part(parts)...});
 }
-template <class... Parts> void require(bool ok, const Parts&... parts) { require(ErrorKind::user, ok, parts...); }
+template <class... Parts> [[noreturn, gnu::always_inline]] inline void fail(const Parts&... parts) {
+  fail_parts(ErrorKind::user, {Part(parts)...});
+}
+
+// The parts become text only where the check fails.
+template <class... Parts> [[gnu::always_inline]] inline void require(ErrorKind kind, bool ok, const Parts&... parts) {
+  if (!ok) [[unlikely]]
+    fail_parts(kind, {Part(parts)...});
+}
+template <class... Parts> [[gnu::always_inline]] inline void require(bool ok, const Parts&... parts) {
+  if (!ok) [[unlikely]]
+    fail_parts(ErrorKind::user, {Part(parts)...});
+}
 
 // Products and sums of sizes: an overflow is an error, never a small number.
 inline std::int64_t checked_mul(std::int64_t a, std::int64_t b) {

@@ -1,5 +1,7 @@
-# Third parties: what is not here is listed at once, as Debian calls it. pip builds the package alone, without tests, command and benchmarks.
+# The compiler and third parties: what is not here is listed at once, with the line that installs it. pip builds the package alone, without tests, command and benchmarks.
 # oneDNN runs its teams on GNU OpenMP, so ours must be the same runtime (-fopenmp of g++).
+include(cmake/packages.cmake)
+include(cmake/compiler.cmake)
 set(debian)
 find_package(Threads REQUIRED)
 find_package(OpenMP COMPONENTS CXX QUIET)
@@ -34,6 +36,6 @@ else()
   endif()
 endif()
 if(debian)
-  list(JOIN debian " " debian)
-  message(FATAL_ERROR "libraries that are not here: apt-get install ${debian}")
+  install_line(line ${debian})
+  message(FATAL_ERROR "libraries that are not here: ${line}")
 endif()

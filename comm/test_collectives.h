@@ -28,11 +28,7 @@ template <class T, Op op> void reduce_elements(std::byte* into, const std::byte*
   for (std::int64_t i = 0; i < count; ++i) a[i] = combine<T>(op, a[i], b[i]);
 }
 
-inline ReduceFn reduce_for(DType dtype, Op op) {
-  return with_type(dtype, [&]<class T>() -> ReduceFn {
-    return op == Op::sum ? reduce_elements<T, Op::sum> : op == Op::max ? reduce_elements<T, Op::max> : reduce_elements<T, Op::min>;
-  });
-}
+ReduceFn reduce_for(DType dtype, Op op);
 
 // 64-byte aligned bytes between two guards; the guards, and all gaps of a view, hold a pattern that must stay.
 class Bytes {
@@ -86,26 +82,10 @@ struct Case {
 };
 
 // Random strides without overlap: some order of dimensions, with gaps where `gaps` says so.
-inline Strides random_strides(const Shape& shape, bool gaps, std::mt19937_64& random) {
-  if (!gaps && random() % 2) return channels_last(shape);
-  std::vector<std::size_t> order(shape.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::shuffle(order.begin(), order.end(), random);
-  Strides out(shape.size());
-  std::int64_t step = gaps ? 1 + static_cast<std::int64_t>(random() % 2) : 1;
-  for (std::size_t d : order) {
-    out[d] = step;
-    step *= std::max<std::int64_t>(shape[d], 1) + (gaps ? static_cast<std::int64_t>(random() % 2) : 0);
-  }
-  return out;
-}
+Strides random_strides(const Shape& shape, bool gaps, std::mt19937_64& random);
 
 // Sizes of n parts of a dimension, some of them zero.
-inline std::vector<std::int64_t> random_parts(int n, std::mt19937_64& random) {
-  std::vector<std::int64_t> out;
-  for (int i = 0; i < n; ++i) out.push_back(random() % 4 == 0 ? 0 : static_cast<std::int64_t>(random() % 5));
-  return out;
-}
+std::vector<std::int64_t> random_parts(int n, std::mt19937_64& random);
 
 Case make_all_reduce(DType dtype, Op op, int n, const Shape& shape, Algorithm algorithm, std::int64_t chunk, std::uint64_t seed);
 // `parts` along `dim`; for all_to_all `parts` is what members hold before (along dim) and `to_parts` after (along to_dim).

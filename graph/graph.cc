@@ -4,6 +4,20 @@
 #include "graph/op.h"
 
 namespace karez::graph {
+
+Node::Node() = default;
+Node::Node(const Node&) = default;
+Node::Node(Node&&) noexcept = default;
+Node& Node::operator=(const Node&) = default;
+Node& Node::operator=(Node&&) noexcept = default;
+Node::~Node() = default;
+
+Graph::Graph() = default;
+Graph::Graph(const Graph&) = default;
+Graph::Graph(Graph&&) noexcept = default;
+Graph& Graph::operator=(const Graph&) = default;
+Graph& Graph::operator=(Graph&&) noexcept = default;
+Graph::~Graph() = default;
 namespace {
 std::vector<TensorType> types_of(const Graph& graph, const std::vector<ValueId>& ids) {
   std::vector<TensorType> out;

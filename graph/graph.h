@@ -34,6 +34,13 @@ struct Value {
 };
 
 struct Node {
+  Node();
+  Node(const Node&);
+  Node(Node&&) noexcept;
+  Node& operator=(const Node&);
+  Node& operator=(Node&&) noexcept;
+  ~Node();
+
   const OpDef* op = nullptr;  // a row of the OpTable
   std::vector<ValueId> inputs;
   Attrs attrs;
@@ -66,6 +73,13 @@ struct Output {
 };
 
 struct Graph {
+  Graph();
+  Graph(const Graph&);
+  Graph(Graph&&) noexcept;
+  Graph& operator=(const Graph&);
+  Graph& operator=(Graph&&) noexcept;
+  ~Graph();
+
   std::string name = "main";
   std::vector<Mesh> meshes = {Mesh::of({})};
   ById<NodeId, Node> nodes;  // always in an order in which producers stand before consumers

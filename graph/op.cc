@@ -6,6 +6,13 @@
 
 namespace karez::graph {
 
+Signature::Signature() = default;
+Signature::Signature(const Signature&) = default;
+Signature::Signature(Signature&&) noexcept = default;
+Signature& Signature::operator=(const Signature&) = default;
+Signature& Signature::operator=(Signature&&) noexcept = default;
+Signature::~Signature() = default;
+
 OpTable::OpTable(std::vector<OpDef> rows) {
   for (OpDef& row : rows) {
     std::string name = row.name;

@@ -23,6 +23,13 @@ inline constexpr const char* never_split = "_";
 
 // Which dimension of which operand carries which letter; from it all shardings follow.
 struct Signature {
+  Signature();
+  Signature(const Signature&);
+  Signature(Signature&&) noexcept;
+  Signature& operator=(const Signature&);
+  Signature& operator=(Signature&&) noexcept;
+  ~Signature();
+
   std::vector<std::vector<std::string>> in, out;  // per operand, per dimension: a letter or never_split
   std::map<std::string, Reduce> reduced;          // letters of inputs that no output carries, with their Partial kind (sum unless said)
   std::map<std::string, std::int64_t> divides;    // letters whose split must divide this extent (merged and split dimensions of a reshape)

@@ -41,7 +41,7 @@ TEST(Compose, CrossEntropyPicksBeforeItSubtracts) {
   Program p;
   ValueId logits = p.in("logits", DType::f32, {8, 10}), labels = p.in("labels", DType::i64, {8});
   cross_entropy(p.b, logits, labels);
-  EXPECT_TRUE(same_lines(p.text(), R"(%2 = reduce_max(%0) {axes=[1]}
+  EXPECT_TRUE(golden(p.text(), R"(%2 = reduce_max(%0) {axes=[1]}
 %3 = stop_gradient(%2)
 %4 = broadcast(%3) {dims=[0], shape=[8, 10]}
 %5 = sub(%0, %4)
@@ -87,7 +87,7 @@ TEST(Compose, WeightedCrossEntropyDividesByTheSumOfWeights) {
   ValueId logits = p.in("logits", DType::f32, {8, 10}), labels = p.in("labels", DType::i32, {8}), weights = p.in("weights", DType::f32, {8});
   cross_entropy(p.b, logits, labels, weights);
   std::string text = p.text();
-  EXPECT_TRUE(same_lines(text.substr(text.find("%15 =")), R"(%15 = sub(%9, %14)
+  EXPECT_TRUE(golden(text.substr(text.find("%15 =")), R"(%15 = sub(%9, %14)
 %16 = mul(%15, %2)
 %17 = reduce_sum(%16) {axes=[0]}
 %18 = reduce_sum(%2) {axes=[0]}
@@ -101,7 +101,7 @@ TEST(Compose, IgnoredLabelsAreSelectedAway) {
   ValueId logits = p.in("logits", DType::f32, {8, 10}), labels = p.in("labels", DType::i32, {8});
   cross_entropy(p.b, logits, labels, {}, -100);
   std::string text = p.text();
-  EXPECT_TRUE(same_lines(text.substr(0, text.find("%10 =")), R"(%2 = constant() {dtype="i32", shape=[], value=-100}
+  EXPECT_TRUE(golden(text.substr(0, text.find("%10 =")), R"(%2 = constant() {dtype="i32", shape=[], value=-100}
 %3 = broadcast(%2) {dims=[], shape=[8]}
 %4 = ne(%1, %3)
 %5 = constant() {dtype="i32", shape=[], value=0.0}
@@ -111,7 +111,7 @@ TEST(Compose, IgnoredLabelsAreSelectedAway) {
 %9 = broadcast(%8) {dims=[], shape=[8]}
 )"));
   EXPECT_THAT(text, testing::HasSubstr("one_hot(%7)"));
-  EXPECT_TRUE(same_lines(text.substr(text.find("%24 =")), R"(%24 = select(%4, %23, %9)
+  EXPECT_TRUE(golden(text.substr(text.find("%24 =")), R"(%24 = select(%4, %23, %9)
 %25 = mul(%24, %10)
 %26 = reduce_sum(%25) {axes=[0]}
 %27 = reduce_sum(%10) {axes=[0]}
@@ -122,7 +122,7 @@ TEST(Compose, IgnoredLabelsAreSelectedAway) {
 TEST(Compose, SoftmaxTakesAnyAxis) {
   Program p;
   softmax(p.b, p.in("x", DType::f32, {8, 10}), 0);
-  EXPECT_TRUE(same_lines(p.text(), R"(%1 = reduce_max(%0) {axes=[0]}
+  EXPECT_TRUE(golden(p.text(), R"(%1 = reduce_max(%0) {axes=[0]}
 %2 = stop_gradient(%1)
 %3 = broadcast(%2) {dims=[1], shape=[8, 10]}
 %4 = sub(%0, %3)
@@ -133,7 +133,7 @@ TEST(Compose, SoftmaxTakesAnyAxis) {
 )"));
   Program q;
   log_softmax(q.b, q.in("x", DType::f32, {2, 8, 10}), -1);
-  EXPECT_TRUE(same_lines(q.text(), R"(%1 = reduce_max(%0) {axes=[2]}
+  EXPECT_TRUE(golden(q.text(), R"(%1 = reduce_max(%0) {axes=[2]}
 %2 = stop_gradient(%1)
 %3 = broadcast(%2) {dims=[0, 1], shape=[2, 8, 10]}
 %4 = sub(%0, %3)
@@ -150,7 +150,7 @@ TEST(Compose, MeanIsTheSumTimesOneOverTheLogicalCount) {
   ValueId x = p.in("x", DType::f32, {8, 10});
   ValueId y = mean(p.b, x, {-1}, true);
   EXPECT_EQ(print(p.graph.type(y)), "f32[8, 1]");
-  EXPECT_TRUE(same_lines(p.text(), R"(%1 = reduce_sum(%0) {axes=[1]}
+  EXPECT_TRUE(golden(p.text(), R"(%1 = reduce_sum(%0) {axes=[1]}
 %2 = reshape(%1) {shape=[8, 1]}
 %3 = constant() {dtype="f32", shape=[], value=0.1}
 %4 = broadcast(%3) {dims=[], shape=[8, 1]}
@@ -163,7 +163,7 @@ TEST(Compose, DropoutSelectsByLogicalRandomNumbers) {
   ValueId x = p.in("x", DType::f32, {8}), state = p.in("state", DType::i64, {2});
   EXPECT_EQ(dropout(p.b, x, 0, state, 3), x);
   dropout(p.b, x, 0.25, state, 3);
-  EXPECT_TRUE(same_lines(p.text(), R"(%2 = constant() {dtype="f32", shape=[], value=0.0}
+  EXPECT_TRUE(golden(p.text(), R"(%2 = constant() {dtype="f32", shape=[], value=0.0}
 %3 = broadcast(%2) {dims=[], shape=[8]}
 %4 = random_uniform(%1) {dtype="f32", shape=[8], site=3}
 %5 = constant() {dtype="f32", shape=[], value=0.25}
@@ -182,7 +182,7 @@ TEST(Compose, LinearFlattensLeadingDimensions) {
   ValueId w = p.in("w", DType::f32, {5, 4}), bias = p.in("bias", DType::f32, {5});
   ValueId y = linear(p.b, p.in("x", DType::f32, {2, 3, 4}), w, bias);
   EXPECT_EQ(print(p.graph.type(y)), "f32[2, 3, 5]");
-  EXPECT_TRUE(same_lines(p.text(), R"(%3 = reshape(%2) {shape=[6, 4]}
+  EXPECT_TRUE(golden(p.text(), R"(%3 = reshape(%2) {shape=[6, 4]}
 %4 = matmul(%3, %0) {transpose_b=true}
 %5 = broadcast(%1) {dims=[1], shape=[6, 5]}
 %6 = add(%4, %5)
@@ -196,7 +196,7 @@ TEST(Compose, CorrectCountComparesWholeNumbers) {
   ValueId logits = p.in("logits", DType::f32, {8, 10}), labels = p.in("labels", DType::i32, {8}), weights = p.in("weights", DType::f32, {8});
   ValueId count = correct_count(p.b, logits, labels, weights);
   EXPECT_EQ(print(p.graph.type(count)), "f32[]");
-  EXPECT_TRUE(same_lines(p.text(), R"(%3 = arg_max(%0) {axis=1}
+  EXPECT_TRUE(golden(p.text(), R"(%3 = arg_max(%0) {axis=1}
 %4 = cast(%1) {to="i64"}
 %5 = eq(%3, %4)
 %6 = cast(%5) {to="f32"}
@@ -217,13 +217,16 @@ TEST(Broadcast, GrownDimensionsAreDroppedFirst) {
   Program p;
   ValueId x = p.in("x", DType::f32, {8, 1}), y = p.in("y", DType::f32, {10});
   binary(p.b, "lt", x, y);
-  EXPECT_TRUE(same_lines(p.text(), R"(%2 = reshape(%0) {shape=[8]}
+  EXPECT_TRUE(golden(p.text(), R"(%2 = reshape(%0) {shape=[8]}
 %3 = broadcast(%2) {dims=[0], shape=[8, 10]}
 %4 = broadcast(%1) {dims=[1], shape=[8, 10]}
 %5 = lt(%3, %4)
 )"));
   p.b.where = "net.cc:4";
-  EXPECT_EQ(error([&] { binary(p.b, "add", x, p.in("z", DType::f32, {3, 2})); }), "add: shapes do not broadcast: [8, 1] and [3, 2]\n  at net.cc:4");
+  EXPECT_TRUE(golden(error([&] {
+                       binary(p.b, "add", x, p.in("z", DType::f32, {3, 2}));
+                     }),
+                     "add: shapes do not broadcast: [8, 1] and [3, 2]\n  at net.cc:4"));
 }
 
 TEST(Compose, WrongOperandsAreNamed) {

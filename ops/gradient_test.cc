@@ -75,7 +75,7 @@ TEST(Gradient, APerceptronsWeightNeedsNoInputGradient) {
   ValueId loss = build::sum(p.b, y);
   ValueId dw = p.grad(loss, {w})[0];
   p.graph.outputs.push_back({"dw", dw});
-  EXPECT_TRUE(same_lines(print(p.graph), R"(graph main {
+  EXPECT_TRUE(golden(print(p.graph), R"(graph main {
   variable "fc.weight" : f32[3, 4] read %1
   %0 = input() {dtype="f32", name="x", shape=[8, 4]} : f32[8, 4] at "net.cc:1"
   %1 = variable() {dtype="f32", name="fc.weight", shape=[3, 4]} : f32[3, 4] in "fc" at "net.cc:2"
@@ -102,11 +102,11 @@ TEST(Gradient, EveryTransposeOfAProductHasItsOwnForm) {
     std::string text = p.added();
     return text.substr(text.find("%6"));  // behind the seed and its broadcast
   };
-  EXPECT_EQ(products(false, false), "%6 = matmul(%5, %1) {transpose_b=true}\n%7 = matmul(%0, %5) {transpose_a=true}\n");
-  EXPECT_EQ(products(false, true), "%6 = matmul(%5, %1)\n%7 = matmul(%5, %0) {transpose_a=true}\n");
-  EXPECT_EQ(products(true, false), "%6 = matmul(%1, %5) {transpose_b=true}\n%7 = matmul(%0, %5)\n");
-  EXPECT_EQ(products(true, true),
-            "%6 = matmul(%1, %5) {transpose_a=true, transpose_b=true}\n%7 = matmul(%5, %0) {transpose_a=true, transpose_b=true}\n");
+  EXPECT_TRUE(golden(products(false, false), "%6 = matmul(%5, %1) {transpose_b=true}\n%7 = matmul(%0, %5) {transpose_a=true}\n"));
+  EXPECT_TRUE(golden(products(false, true), "%6 = matmul(%5, %1)\n%7 = matmul(%5, %0) {transpose_a=true}\n"));
+  EXPECT_TRUE(golden(products(true, false), "%6 = matmul(%1, %5) {transpose_b=true}\n%7 = matmul(%0, %5)\n"));
+  EXPECT_TRUE(golden(products(true, true),
+                     "%6 = matmul(%1, %5) {transpose_a=true, transpose_b=true}\n%7 = matmul(%5, %0) {transpose_a=true, transpose_b=true}\n"));
 }
 
 TEST(Gradient, AConvolutionsFirstLayerHasNoInputGradient) {
@@ -114,7 +114,7 @@ TEST(Gradient, AConvolutionsFirstLayerHasNoInputGradient) {
   ValueId x = input(p.b, "x", {DType::f32, {2, 1, 4, 4}}), w = p.f32("w", {3, 1, 3, 3}), bias = p.f32("b", {3});
   ValueId loss = build::sum(p.b, max_pool(p.b, conv2d_bias(p.b, x, w, bias)).value);
   p.grad(loss, {w, bias});
-  EXPECT_TRUE(same_lines(p.added(), R"(%9 = constant() {dtype="f32", shape=[], value=1.0}
+  EXPECT_TRUE(golden(p.added(), R"(%9 = constant() {dtype="f32", shape=[], value=1.0}
 %10 = broadcast(%9) {dims=[], shape=[2, 3, 1, 1]}
 %11 = max_pool_grad(%10, %7) {kernel=[2, 2], padding=[0, 0], shape=[2, 3, 2, 2], stride=[2, 2]}
 %12 = reduce_sum(%11) {axes=[0, 2, 3]}
@@ -127,7 +127,7 @@ TEST(Gradient, ContributionsOfEveryReaderAreAdded) {
   ValueId x = p.f32("x", {3});
   ValueId loss = build::sum(p.b, mul(p.b, x, x));
   p.grad(loss, {x});
-  EXPECT_TRUE(same_lines(p.added(), R"(%3 = constant() {dtype="f32", shape=[], value=1.0}
+  EXPECT_TRUE(golden(p.added(), R"(%3 = constant() {dtype="f32", shape=[], value=1.0}
 %4 = broadcast(%3) {dims=[], shape=[3]}
 %5 = mul(%4, %0)
 %6 = mul(%0, %4)
@@ -142,7 +142,7 @@ TEST(Gradient, ValuesOffThePathGetZerosOfTheirType) {
   auto grads = p.grad(loss, {other, x, d});
   EXPECT_EQ(p.graph.type(grads[0]), (TensorType{DType::f32, {2, 2}}));
   EXPECT_EQ(p.graph.type(grads[2]), (TensorType{DType::f64, {}}));
-  EXPECT_TRUE(same_lines(p.added(), R"(%4 = constant() {dtype="f32", shape=[], value=1.0}
+  EXPECT_TRUE(golden(p.added(), R"(%4 = constant() {dtype="f32", shape=[], value=1.0}
 %5 = broadcast(%4) {dims=[], shape=[3]}
 %6 = constant() {dtype="f32", shape=[], value=0.0}
 %7 = broadcast(%6) {dims=[], shape=[2, 2]}
@@ -163,7 +163,7 @@ TEST(Gradient, MovesGoBack) {
   ValueId t = transpose(p.b, reshape(p.b, slice(p.b, x, {1, 0}, {2, 6}), {2, 3, 2}), {2, 0, 1});
   ValueId parts[] = {t, pad(p.b, t, {0, 0, 1}, {0, 0, 0})};
   p.grad(build::sum(p.b, concat(p.b, parts, 2)), {x});
-  EXPECT_TRUE(same_lines(p.added(), R"(%7 = constant() {dtype="f32", shape=[], value=1.0}
+  EXPECT_TRUE(golden(p.added(), R"(%7 = constant() {dtype="f32", shape=[], value=1.0}
 %8 = broadcast(%7) {dims=[], shape=[2, 2, 7]}
 %9 = slice(%8) {begin=[0, 0, 0], size=[2, 2, 3]}
 %10 = slice(%8) {begin=[0, 0, 3], size=[2, 2, 4]}
@@ -179,7 +179,7 @@ TEST(Gradient, ATablesGradientIsAScatter) {
   Program p;
   ValueId table = p.f32("table", {10, 4}), index = input(p.b, "index", {DType::i64, {3}});
   p.grad(build::sum(p.b, gather(p.b, table, index)), {table});
-  EXPECT_TRUE(same_lines(p.added(), R"(%4 = constant() {dtype="f32", shape=[], value=1.0}
+  EXPECT_TRUE(golden(p.added(), R"(%4 = constant() {dtype="f32", shape=[], value=1.0}
 %5 = broadcast(%4) {dims=[], shape=[3, 4]}
 %6 = scatter_add(%1, %5) {rows=10}
 )"));
@@ -189,7 +189,7 @@ TEST(Gradient, MaximaShareEqually) {
   Program p;
   ValueId x = p.f32("x", {3, 4});
   p.grad(build::sum(p.b, reduce_max(p.b, x, {1})), {x});
-  EXPECT_TRUE(same_lines(p.added(), R"(%3 = constant() {dtype="f32", shape=[], value=1.0}
+  EXPECT_TRUE(golden(p.added(), R"(%3 = constant() {dtype="f32", shape=[], value=1.0}
 %4 = broadcast(%3) {dims=[], shape=[3]}
 %5 = broadcast(%1) {dims=[0], shape=[3, 4]}
 %6 = pointwise(%0, %5) {expr="x0 == x1 || x0 != x0"}
@@ -208,7 +208,7 @@ TEST(Gradient, TiesOfAnExtremeOverTwoAxesShareItsGradient) {
   Program p;
   ValueId x = p.f32("x", {3, 4, 2});
   p.grad(build::sum(p.b, reduce_min(p.b, x, {0, 2})), {x});
-  EXPECT_TRUE(same_lines(p.added(), R"(%3 = constant() {dtype="f32", shape=[], value=1.0}
+  EXPECT_TRUE(golden(p.added(), R"(%3 = constant() {dtype="f32", shape=[], value=1.0}
 %4 = broadcast(%3) {dims=[], shape=[4]}
 %5 = broadcast(%1) {dims=[1], shape=[3, 4, 2]}
 %6 = pointwise(%0, %5) {expr="x0 == x1 || x0 != x0"}
@@ -228,7 +228,7 @@ TEST(Gradient, ComparisonsIndicesAndStopsEndAPath) {
   ValueId mask = gt(p.b, x, stop_gradient(p.b, exp(p.b, x)));
   ValueId y = select(p.b, mask, x, full_like(p.b, x, 0));
   p.grad(build::sum(p.b, y), {x});
-  EXPECT_TRUE(same_lines(p.added(), R"(%8 = constant() {dtype="f32", shape=[], value=1.0}
+  EXPECT_TRUE(golden(p.added(), R"(%8 = constant() {dtype="f32", shape=[], value=1.0}
 %9 = broadcast(%8) {dims=[], shape=[3]}
 %10 = select_grad(%3, %9)
 )"));
@@ -251,7 +251,7 @@ TEST(Gradient, OfAFreeExpressionReadsOnlyWhatItNeeds) {
   ValueId in[] = {p.f32("a", {3}), p.f32("b", {3}), p.f32("c", {3})};
   ValueId y = pointwise(p.b, "x0 * x1 + x2", in);
   p.grad(build::sum(p.b, y), {in[0], in[2]});
-  EXPECT_TRUE(same_lines(p.added(), R"(%5 = constant() {dtype="f32", shape=[], value=1.0}
+  EXPECT_TRUE(golden(p.added(), R"(%5 = constant() {dtype="f32", shape=[], value=1.0}
 %6 = broadcast(%5) {dims=[], shape=[3]}
 %7 = pointwise(%1, %6) {expr="x0 * x1"}
 )"));

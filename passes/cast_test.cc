@@ -58,7 +58,7 @@ constexpr const char* layer = R"(graph main {
 )";
 
 TEST(Cast, ProductsAreOfHalvesAndEachValueIsCastOnce) {
-  EXPECT_TRUE(same_lines(nodes(layer, DType::bf16), R"(variable "w" : f32[4, 4] read %1 updated %13
+  EXPECT_TRUE(golden(nodes(layer, DType::bf16), R"(variable "w" : f32[4, 4] read %1 updated %13
 %3 = cast(%0) {to="bf16"} : bf16[2, 4]
 %4 = cast(%1) {to="bf16"} : bf16[4, 4]
 %5 = matmul(%3, %4) {wide=true} : f32[2, 4]
@@ -84,7 +84,7 @@ TEST(Cast, WhereNobodyMultipliesHalvesTheyAreStorage) {
 }
 
 TEST(Cast, WhatSeveralReadIsRoundedForAllAndMovesAsHalves) {
-  EXPECT_TRUE(same_lines(nodes(R"(graph main {
+  EXPECT_TRUE(golden(nodes(R"(graph main {
   %0 = input() {dtype="f32", name="x", shape=[2, 4]} : f32[2, 4]
   %1 = matmul(%0, %0) {transpose_b=true} : f32[2, 2]
   %2 = transpose(%1) {perm=[1, 0]} : f32[2, 2]
@@ -93,8 +93,8 @@ TEST(Cast, WhatSeveralReadIsRoundedForAllAndMovesAsHalves) {
   output "y" %4
 }
 )",
-                               DType::bf16),
-                         R"(%1 = cast(%0) {to="bf16"} : bf16[2, 4]
+                           DType::bf16),
+                     R"(%1 = cast(%0) {to="bf16"} : bf16[2, 4]
 %2 = matmul(%1, %1) {transpose_b=true, wide=true} : f32[2, 2]
 %3 = cast(%2) {to="bf16"} : bf16[2, 2]
 %4 = transpose(%3) {perm=[1, 0]} : bf16[2, 2]
@@ -107,7 +107,7 @@ output "y" %8
 }
 
 TEST(Cast, OfTwoThatComputeInF32BothReadWhatWasRounded) {
-  EXPECT_TRUE(same_lines(nodes(R"(graph main {
+  EXPECT_TRUE(golden(nodes(R"(graph main {
   %0 = input() {dtype="f32", name="x", shape=[2, 4]} : f32[2, 4]
   %1 = matmul(%0, %0) {transpose_b=true} : f32[2, 2]
   %2 = sigmoid(%1) : f32[2, 2]
@@ -116,8 +116,8 @@ TEST(Cast, OfTwoThatComputeInF32BothReadWhatWasRounded) {
   output "z" %3
 }
 )",
-                               DType::bf16),
-                         R"(%1 = cast(%0) {to="bf16"} : bf16[2, 4]
+                           DType::bf16),
+                     R"(%1 = cast(%0) {to="bf16"} : bf16[2, 4]
 %2 = matmul(%1, %1) {transpose_b=true, wide=true} : f32[2, 2]
 %3 = cast(%2) {to="bf16"} : bf16[2, 2]
 %4 = cast(%3) {to="f32"} : f32[2, 2]
@@ -157,7 +157,7 @@ TEST(Cast, AProgramWithoutHalvesStaysAndItsOwnAreComputedInF32) {
   output "y" %3
 }
 )";
-  EXPECT_TRUE(same_lines(nodes(program, {}), R"(%1 = matmul(%0, %0) {wide=true} : f32[2, 2]
+  EXPECT_TRUE(golden(nodes(program, {}), R"(%1 = matmul(%0, %0) {wide=true} : f32[2, 2]
 %2 = cast(%1) {to="bf16"} : bf16[2, 2]
 %3 = cast(%2) {to="f32"} : f32[2, 2]
 %4 = exp(%3) : f32[2, 2]

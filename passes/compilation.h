@@ -22,6 +22,13 @@ using HostBytes = std::vector<std::byte>;
 using Evaluate = std::function<std::vector<HostBytes>(const CallSpec&, const std::vector<HostBytes>&)>;
 
 struct CompileOptions {
+  CompileOptions();
+  CompileOptions(const CompileOptions&);
+  CompileOptions(CompileOptions&&) noexcept;
+  CompileOptions& operator=(const CompileOptions&);
+  CompileOptions& operator=(CompileOptions&&) noexcept;
+  ~CompileOptions();
+
   CostTable costs;
   int rank = 0;
   int world = 1;
@@ -55,6 +62,13 @@ struct Segment {
 };
 
 struct Segmented {
+  Segmented();
+  Segmented(const Segmented&);
+  Segmented(Segmented&&) noexcept;
+  Segmented& operator=(const Segmented&);
+  Segmented& operator=(Segmented&&) noexcept;
+  ~Segmented();
+
   ById<SegmentId, Segment> segments;  // producers before consumers
   ById<NodeId, SegmentId> of;
 };
@@ -64,6 +78,13 @@ struct Segmented {
 int priority_of(const Graph& graph, const Segmented& cut, SegmentId segment);
 
 struct Slotted {
+  Slotted();
+  Slotted(const Slotted&);
+  Slotted(Slotted&&) noexcept;
+  Slotted& operator=(const Slotted&);
+  Slotted& operator=(Slotted&&) noexcept;
+  ~Slotted();
+
   double interval = 0;                   // predicted seconds between launches that follow each other; 0: not looked for
   std::string critical;                  // what sets it, for people
   ById<ValueId, int> slots;              // of the register that carries it between segments
@@ -84,6 +105,13 @@ struct LocalValue {
 };
 
 struct LocalCall {
+  LocalCall();
+  LocalCall(const LocalCall&);
+  LocalCall(LocalCall&&) noexcept;
+  LocalCall& operator=(const LocalCall&);
+  LocalCall& operator=(LocalCall&&) noexcept;
+  ~LocalCall();
+
   CallSpec spec;
   std::vector<LocalId> in, out;
   std::string kernel;  // chosen by localise and fuse
@@ -94,6 +122,14 @@ struct LocalCall {
 
 // One segment on one own device.
 struct LocalSegment {
+  LocalSegment();
+  LocalSegment(SegmentId segment, int device);
+  LocalSegment(const LocalSegment&);
+  LocalSegment(LocalSegment&&) noexcept;
+  LocalSegment& operator=(const LocalSegment&);
+  LocalSegment& operator=(LocalSegment&&) noexcept;
+  ~LocalSegment();
+
   SegmentId segment;
   int device = 0;
   std::vector<LocalCall> calls;
@@ -110,6 +146,13 @@ struct Fetched {
 
 // This rank's part of the program: what its devices hold and call.
 struct LocalProgram {
+  LocalProgram();
+  LocalProgram(const LocalProgram&);
+  LocalProgram(LocalProgram&&) noexcept;
+  LocalProgram& operator=(const LocalProgram&);
+  LocalProgram& operator=(LocalProgram&&) noexcept;
+  ~LocalProgram();
+
   ById<LocalId, LocalValue> values;
   std::vector<LocalSegment> segments;  // in the order of segments, devices within
   std::vector<LocalCall> setup;
@@ -119,6 +162,13 @@ struct LocalProgram {
 
 // What goes in, and what each pass made that later ones read. Only the pipeline writes it: a pass takes what it needs and returns what it makes.
 struct Compilation {
+  Compilation();
+  Compilation(const Compilation&);
+  Compilation(Compilation&&) noexcept;
+  Compilation& operator=(const Compilation&);
+  Compilation& operator=(Compilation&&) noexcept;
+  ~Compilation();
+
   Graph graph;
   const OpTable* ops = nullptr;
   const KernelCatalog* catalog = nullptr;

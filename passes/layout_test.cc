@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "base/test_golden.h"
 #include "base/text.h"
 #include "passes/box.h"
 #include "passes/localise.h"
@@ -93,7 +94,7 @@ TEST(Layout, AValueBetweenAConvolutionAndAPoolIsChannelsLast) {
   ValueId y = build::relu(p.b, build::conv2d(p.b, x, w));
   p.output(build::neg(p.b, build::max_pool(p.b, y).value));
   Compilation c = p.laid();
-  EXPECT_EQ(orders_of(c), "input 0123\ninput 0123\nconv2d 0231\nrelu 0231\nmax_pool 0231\nmax_pool 0231\nneg 0231\n");
+  EXPECT_TRUE(golden(orders_of(c), "input 0123\ninput 0123\nconv2d 0231\nrelu 0231\nmax_pool 0231\nmax_pool 0231\nneg 0231\n"));
   run_passes(c, {"layout", "localise"});
   EXPECT_EQ(c.local.copies, 2) << "of the image and of the weight, which the host filled";
   EXPECT_EQ(calls_with(c, "plain."), 0);
@@ -295,7 +296,7 @@ TEST(Layout, NoOtherOrdersOfRandomProgramsCostLess) {
     chosen += mine / best;
   }
   EXPECT_GT(other, 100) << "laid otherwise than row-major";
-  EXPECT_LE(chosen / programs, 1.00634) << "mean of cost over the least; 57 of the programs have it";
+  EXPECT_TRUE(pinned_at_most(chosen / programs, 1.00634)) << "mean of cost over the least; 57 of the programs have it";
 }
 
 // A concat that is fast where all that it takes lies as what it makes.

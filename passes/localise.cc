@@ -95,7 +95,7 @@ class Localiser {
       for (std::size_t d = 0; d < own_.size(); ++d) {
         device_ = static_cast<int>(d);
         if (std::none_of(segment.nodes.begin(), segment.nodes.end(), [&](NodeId node) { return takes_part(node); })) continue;
-        made_.segments.push_back({s, device_, {}, {}, {}, {}});
+        made_.segments.emplace_back(s, device_);
         copied_.clear();
         for (NodeId node : segment.nodes) {
           if (!takes_part(node)) continue;
@@ -160,7 +160,8 @@ class Localiser {
       Box box = box_of(value);
       View view(graph_.type(value).dtype, shape_of(box));
       LocalId part = add({value, device_, std::move(box), std::move(view), {}, 0, segment, -1, false});
-      made_.segments.push_back({segment, device_, {}, {}, {}, {part}});
+      made_.segments.emplace_back(segment, device_);
+      here().writes = {part};
       define(value, part);
     }
   }
@@ -178,7 +179,8 @@ class Localiser {
       auto [at, fresh] = parts.try_emplace(join(held, ",", [](const Range& r) { return cat(r.begin, ":", r.end); }));
       if (fresh) {
         at->second = add({value, -1, held, View(graph_.type(value).dtype, shape_of(held)), {}, 0, segment, -1, false});
-        made_.segments.push_back({segment, -1, {}, {}, {}, {at->second}});
+        made_.segments.emplace_back(segment, -1);
+        here().writes = {at->second};
       }
       std::int64_t offset = 0;
       View view = window_view(local(at->second).view, held, box, offset);

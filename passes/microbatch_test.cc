@@ -30,7 +30,7 @@ std::string refusal(const std::string& lines, int count, const std::string& ends
 }
 
 TEST(MicroBatch, TheBatchIsSplitWeightsAreWholeAndGradientsAreAccumulated) {
-  EXPECT_EQ(cut(R"(
+  EXPECT_TRUE(golden(cut(R"(
   %0 = input() {dtype="f32", name="x", shape=[8, 3]} : f32[8, 3]
   %1 = input() {dtype="f32", name="dy", shape=[8, 5]} : f32[8, 5]
   %2 = input() {dtype="f32", name="w", shape=[3, 5]} : f32[3, 5]
@@ -38,8 +38,8 @@ TEST(MicroBatch, TheBatchIsSplitWeightsAreWholeAndGradientsAreAccumulated) {
   %4 = mul(%3, %1) : f32[8, 5]
   %9 = matmul(%0, %4) {transpose_a=true} : f32[3, 5]
 )",
-                4),
-            R"(graph main {
+                         4),
+                     R"(graph main {
   %0 = input() {dtype="f32", name="x", shape=[2, 3]} : f32[2, 3] acts 4
   %1 = input() {dtype="f32", name="dy", shape=[2, 5]} : f32[2, 5] acts 4
   %2 = input() {dtype="f32", name="w", shape=[3, 5]} : f32[3, 5]
@@ -49,7 +49,7 @@ TEST(MicroBatch, TheBatchIsSplitWeightsAreWholeAndGradientsAreAccumulated) {
   %6 = accumulate(%5) : f32[3, 5] acts 4
   output "y" %6
 }
-)");
+)"));
 }
 
 TEST(MicroBatch, OneLeavesTheGraphAsItIs) {
@@ -62,7 +62,7 @@ TEST(MicroBatch, OneLeavesTheGraphAsItIs) {
 
 // Constants everywhere the same and windows on them are made small; what differs by place is cut, or tells its place; sums of sums are summed once.
 TEST(MicroBatch, WhatIsThereWholeAndWantedInPartsIsMadeSmallOrCut) {
-  EXPECT_EQ(cut(R"(
+  EXPECT_TRUE(golden(cut(R"(
   %0 = input() {dtype="f64", name="x", shape=[4, 3]} : f64[4, 3]
   %1 = constant() {dtype="f64", shape=[], value=2} : f64[]
   %2 = broadcast(%1) {dims=[], shape=[4, 3]} : f64[4, 3]
@@ -77,8 +77,8 @@ TEST(MicroBatch, WhatIsThereWholeAndWantedInPartsIsMadeSmallOrCut) {
   %12 = reduce_sum(%3) {axes=[0]} : f64[3]
   %9 = add(%11, %12) : f64[3]
 )",
-                2),
-            R"(graph main {
+                         2),
+                     R"(graph main {
   %0 = input() {dtype="f64", name="x", shape=[2, 3]} : f64[2, 3] acts 2
   %1 = constant() {dtype="f64", shape=[], value=2} : f64[]
   %2 = broadcast(%1) {dims=[], shape=[2, 3]} : f64[2, 3]
@@ -96,11 +96,11 @@ TEST(MicroBatch, WhatIsThereWholeAndWantedInPartsIsMadeSmallOrCut) {
   %14 = accumulate(%13) : f64[3] acts 2
   output "y" %14
 }
-)");
+)"));
 }
 
 TEST(MicroBatch, WhatIsFetchedIsPutTogetherAndUpdatesWaitForAll) {
-  EXPECT_EQ(cut(R"(
+  EXPECT_TRUE(golden(cut(R"(
   variable "w" : f32[3] read %1 updated %9
   %0 = input() {dtype="f32", name="x", shape=[6, 3]} : f32[6, 3]
   %1 = variable() {dtype="f32", name="w", shape=[3]} : f32[3]
@@ -109,8 +109,8 @@ TEST(MicroBatch, WhatIsFetchedIsPutTogetherAndUpdatesWaitForAll) {
   %4 = mul(%3, %1) : f32[3]
   %9 = assign(%1, %4) : f32[3]
 )",
-                3, "  output \"y\" %2\n  output \"x\" %0\n"),
-            R"(graph main {
+                         3, "  output \"y\" %2\n  output \"x\" %0\n"),
+                     R"(graph main {
   variable "w" : f32[3] read %2 updated %8
   %0 = input() {dtype="f32", name="x", shape=[2, 3]} : f32[2, 3] acts 3
   %1 = micro_join(%0) {axis=0, parts=3} : f32[6, 3] acts 3
@@ -124,7 +124,7 @@ TEST(MicroBatch, WhatIsFetchedIsPutTogetherAndUpdatesWaitForAll) {
   output "y" %4
   output "x" %1
 }
-)");
+)"));
 }
 
 // A variable of the batch's size: its gradient is there in parts, its update needs all of them.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/test_golden.h"
 #include "passes/test_programs.h"
 
 namespace karez::passes::testing {
@@ -15,7 +16,7 @@ std::string placed(std::string_view text) {
 }
 
 TEST(Place, AnInputGoesToItsFirstReaderAndTravelsOnceToEachOther) {
-  EXPECT_EQ(placed(R"(graph main mesh() mesh() [0:1] mesh(a=2) [0:2, 0:3] {
+  EXPECT_TRUE(golden(placed(R"(graph main mesh() mesh() [0:1] mesh(a=2) [0:2, 0:3] {
   %0 = input() {dtype="f32", name="x", shape=[4]} : f32[4]
   %1 = copy(%0) : f32[4] on mesh1
   %2 = copy(%0) : f32[4] on mesh2
@@ -24,7 +25,7 @@ TEST(Place, AnInputGoesToItsFirstReaderAndTravelsOnceToEachOther) {
   output "z" %2
   output "t" %3
 })"),
-            R"(graph main mesh() [0:1] mesh(a=2) [0:2, 0:3] {
+                     R"(graph main mesh() [0:1] mesh(a=2) [0:2, 0:3] {
   %0 = input() {dtype="f32", name="x", shape=[4]} : f32[4]
   %1 = copy(%0) : f32[4]
   %2 = transfer(%0) : f32[4] on mesh1
@@ -34,11 +35,11 @@ TEST(Place, AnInputGoesToItsFirstReaderAndTravelsOnceToEachOther) {
   output "z" %3
   output "t" %4
 }
-)");
+)"));
 }
 
 TEST(Place, AConstantIsMadeWhereverItIsReadAndWhatNobodyPlacesStays) {
-  EXPECT_EQ(placed(R"(graph main mesh() mesh() [0:1] mesh() [0:2] {
+  EXPECT_TRUE(golden(placed(R"(graph main mesh() mesh() [0:1] mesh() [0:2] {
   %0 = constant() {dtype="f32", shape=[4], value=2} : f32[4]
   %1 = input() {dtype="f32", name="x", shape=[4]} : f32[4] on mesh1
   %2 = input() {dtype="f32", name="y", shape=[4]} : f32[4] on mesh2
@@ -49,7 +50,7 @@ TEST(Place, AConstantIsMadeWhereverItIsReadAndWhatNobodyPlacesStays) {
   output "b" %4
   output "c" %5
 })"),
-            R"(graph main mesh() [0:1] mesh() [0:2] mesh() {
+                     R"(graph main mesh() [0:1] mesh() [0:2] mesh() {
   %0 = constant() {dtype="f32", shape=[4], value=2} : f32[4]
   %1 = input() {dtype="f32", name="x", shape=[4]} : f32[4]
   %2 = input() {dtype="f32", name="y", shape=[4]} : f32[4] on mesh1
@@ -61,12 +62,12 @@ TEST(Place, AConstantIsMadeWhereverItIsReadAndWhatNobodyPlacesStays) {
   output "b" %5
   output "c" %6
 }
-)");
+)"));
 }
 
 // A counter that two placements read lies on the first, is advanced there, and travels.
 TEST(Place, AVariableIsUpdatedWhereItLies) {
-  EXPECT_EQ(placed(R"(graph main mesh() mesh() [0:1] mesh() [0:2] {
+  EXPECT_TRUE(golden(placed(R"(graph main mesh() mesh() [0:1] mesh() [0:2] {
   variable "n" : f32[4] read %0 updated %4
   %0 = variable() {dtype="f32", name="n", shape=[4]} : f32[4]
   %1 = tanh(%0) : f32[4] on mesh1
@@ -76,7 +77,7 @@ TEST(Place, AVariableIsUpdatedWhereItLies) {
   output "a" %1
   output "b" %2
 })"),
-            R"(graph main mesh() [0:1] mesh() [0:2] {
+                     R"(graph main mesh() [0:1] mesh() [0:2] {
   variable "n" : f32[4] read %0 updated %5
   %0 = variable() {dtype="f32", name="n", shape=[4]} : f32[4]
   %1 = tanh(%0) : f32[4]
@@ -87,18 +88,18 @@ TEST(Place, AVariableIsUpdatedWhereItLies) {
   output "a" %1
   output "b" %3
 }
-)");
+)"));
 }
 
 TEST(Place, AVariableLiesWhereItsUpdateIsMade) {
-  EXPECT_EQ(placed(R"(graph main mesh() mesh() [0:1] mesh() [0:2] {
+  EXPECT_TRUE(golden(placed(R"(graph main mesh() mesh() [0:1] mesh() [0:2] {
   variable "n" : f32[4] read %0 updated %2
   %0 = variable() {dtype="f32", name="n", shape=[4]} : f32[4]
   %1 = tanh(%0) : f32[4] on mesh1
   %2 = tanh(%0) : f32[4] on mesh2
   output "a" %1
 })"),
-            R"(graph main mesh() [0:2] mesh() [0:1] {
+                     R"(graph main mesh() [0:2] mesh() [0:1] {
   variable "n" : f32[4] read %0 updated %3
   %0 = variable() {dtype="f32", name="n", shape=[4]} : f32[4]
   %1 = transfer(%0) : f32[4] on mesh1
@@ -106,12 +107,12 @@ TEST(Place, AVariableLiesWhereItsUpdateIsMade) {
   %3 = tanh(%0) : f32[4]
   output "a" %2
 }
-)");
+)"));
 }
 
 // Of two numbers for one mesh one is left, and what travelled between them is the value itself.
 TEST(Place, EqualMeshesBecomeOne) {
-  EXPECT_EQ(placed(R"(graph main mesh() mesh() [0:1] mesh() {
+  EXPECT_TRUE(golden(placed(R"(graph main mesh() mesh() [0:1] mesh() {
   %0 = input() {dtype="f32", name="x", shape=[4]} : f32[4] on mesh2
   %1 = transfer(%0) : f32[4] on mesh1
   %2 = tanh(%1) : f32[4] on mesh1
@@ -119,7 +120,7 @@ TEST(Place, EqualMeshesBecomeOne) {
   %4 = tanh(%3) : f32[4] on mesh2
   output "a" %4
 })"),
-            R"(graph main mesh() mesh() [0:1] {
+                     R"(graph main mesh() mesh() [0:1] {
   %0 = input() {dtype="f32", name="x", shape=[4]} : f32[4]
   %1 = transfer(%0) : f32[4] on mesh1
   %2 = tanh(%1) : f32[4] on mesh1
@@ -127,19 +128,19 @@ TEST(Place, EqualMeshesBecomeOne) {
   %4 = tanh(%3) : f32[4]
   output "a" %4
 }
-)");
-  EXPECT_EQ(placed(R"(graph main mesh() mesh() [0:1] mesh() [0:1] {
+)"));
+  EXPECT_TRUE(golden(placed(R"(graph main mesh() mesh() [0:1] mesh() [0:1] {
   %0 = input() {dtype="f32", name="x", shape=[4]} : f32[4] on mesh1
   %1 = transfer(%0) : f32[4] on mesh2
   %2 = tanh(%1) : f32[4] on mesh2
   output "a" %2
 })"),
-            R"(graph main mesh() [0:1] {
+                     R"(graph main mesh() [0:1] {
   %0 = input() {dtype="f32", name="x", shape=[4]} : f32[4]
   %1 = tanh(%0) : f32[4]
   output "a" %1
 }
-)");
+)"));
 }
 
 }  // namespace

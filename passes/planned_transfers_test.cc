@@ -49,11 +49,12 @@ double replicated(const char* mesh, std::int64_t batch) {
   return price(graph, choices, ById<NodeId, int>(choices.size(), 0), prices);
 }
 
-void expect(const char* mesh, const std::vector<LayoutRule>& rules, bool batch_split, std::string_view golden, std::int64_t batch = 64) {
+void expect(const char* mesh, const std::vector<LayoutRule>& rules, bool batch_split, std::string_view wanted, std::int64_t batch = 64,
+            base::SourcePlace at = base::SourcePlace::here()) {
   Compilation c = compiled(mesh, rules, batch_split, batch);
   EXPECT_TRUE(c.optimal);
   EXPECT_LT(c.cost, 0.75 * replicated(mesh, batch)) << c.cost;
-  EXPECT_TRUE(same_lines("\n" + transfers(c), golden));
+  EXPECT_TRUE(golden("\n" + transfers(c), wanted, at));
 }
 
 TEST(PlannedTransfers, DataParallelByRule) {

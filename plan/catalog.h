@@ -13,6 +13,13 @@ namespace karez::plan {
 
 // A local op to be run: what `call_of` lowers a node to.
 struct CallSpec {
+  CallSpec();
+  CallSpec(const CallSpec&);
+  CallSpec(CallSpec&&) noexcept;
+  CallSpec& operator=(const CallSpec&);
+  CallSpec& operator=(CallSpec&&) noexcept;
+  ~CallSpec();
+
   std::string op;
   Attrs attrs;
   std::vector<View> in, out;

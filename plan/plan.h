@@ -61,7 +61,7 @@ struct Register {
   std::int64_t offset = 0;
   std::int64_t stride = 0;
   std::string type;  // for people: "f32[64@data, 256]"
-  bool operator==(const Register&) const = default;
+  bool operator==(const Register&) const;
 };
 
 // Where a call's operand lies: in the slot its actor holds of a register, or at a fixed place of a block.
@@ -70,7 +70,7 @@ struct Operand {
   BlockId block;            // or this
   std::int64_t offset = 0;  // bytes
   View view;
-  bool operator==(const Operand&) const = default;
+  bool operator==(const Operand&) const;
 };
 
 // Some acts of a launch, counted from 0: from `begin` on to before `end`; where `end` is 0, all.
@@ -83,6 +83,13 @@ struct ActRange {
 
 // A kernel by name with its attributes and operands. `workspace` (if any) is the last thing a kernel gets.
 struct Call {
+  Call();
+  Call(const Call&);
+  Call(Call&&) noexcept;
+  Call& operator=(const Call&);
+  Call& operator=(Call&&) noexcept;
+  ~Call();
+
   std::string kernel;  // "onednn.matmul"
   Attrs attrs;
   std::vector<Operand> in, out;
@@ -90,7 +97,7 @@ struct Call {
   int team = 1;       // threads; equal on all replicas, because results depend on it
   ActRange acts;      // in which of its actor's acts it runs
   std::string where;  // "matmul at net.cc:12 (fc1)"
-  bool operator==(const Call&) const = default;
+  bool operator==(const Call&) const;
 };
 
 // A box of a member's local tensor that goes to, or comes from, another member.
@@ -111,7 +118,7 @@ struct Collective {
   std::optional<Operand> staging;
   std::string where;
   std::string algorithm = "direct";  // the same for all members; comm/collective.h names them
-  bool operator==(const Collective&) const = default;
+  bool operator==(const Collective&) const;
 };
 
 // A port's period k: it fills, frees or returns on every k-th act.
@@ -131,6 +138,13 @@ enum class BodyKind {
 std::string_view name_of(BodyKind kind);
 
 struct Actor {
+  Actor();
+  Actor(const Actor&);
+  Actor(Actor&&) noexcept;
+  Actor& operator=(const Actor&);
+  Actor& operator=(Actor&&) noexcept;
+  ~Actor();
+
   std::string name;  // for people: "compute.3", "all_reduce fc1.weight.grad"
   StreamId stream;
   std::vector<Port> inputs, outputs;
@@ -144,7 +158,7 @@ struct Actor {
   std::vector<Attrs> slices;
   int priority = 0;  // smaller acts first
   std::string where;
-  bool operator==(const Actor&) const = default;
+  bool operator==(const Actor&) const;
 };
 
 // A transfer between two devices over links, as the plan foresees it: what `sum(planned) == sum(counted)` sums.
@@ -160,7 +174,7 @@ struct Communicator {
   std::vector<PlanDevice> members;
   std::int64_t chunk = 1 << 18;       // bytes
   std::vector<std::string> sequence;  // what runs in one step, in order (names for people; the length counts)
-  bool operator==(const Communicator&) const = default;
+  bool operator==(const Communicator&) const;
 };
 
 // A register whose contents go to (send) or come from (receive) a device of another actor chain.
@@ -173,6 +187,13 @@ struct Link {
 };
 
 struct Plan {
+  Plan();
+  Plan(const Plan&);
+  Plan(Plan&&) noexcept;
+  Plan& operator=(const Plan&);
+  Plan& operator=(Plan&&) noexcept;
+  ~Plan();
+
   std::string name;
   int world = 1;  // ranks
   int rank = 0;
@@ -186,7 +207,7 @@ struct Plan {
   std::vector<Transfer> transfers;
   std::vector<Call> setup;  // run once when loaded: constants
   std::uint64_t program_hash = 0;
-  bool operator==(const Plan&) const = default;
+  bool operator==(const Plan&) const;
 
   const Actor& actor(ActorId id) const { return actors[id]; }
   const Register& reg(RegisterId id) const { return registers[id]; }

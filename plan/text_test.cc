@@ -42,7 +42,7 @@ Plan small_plan() {
 }
 
 TEST(PlanText, OneReadableLinePerThing) {
-  EXPECT_TRUE(same_lines(print(small_plan()), R"(plan "small" world 1 rank 0 hash 0
+  EXPECT_TRUE(golden(print(small_plan()), R"(plan "small" world 1 rank 0 hash 0
 device 0: 0 0 "cpu"
 stream 0: "stream 0" device 0 worker 0
 stream 1: "stream 1" device 0 worker 1
@@ -137,7 +137,11 @@ class RandomPlan {
     return a;
   }
   Call call() {
-    Call c{text(), attrs(), {}, {}, {}, 1 + small(), {}, text()};
+    Call c;
+    c.kernel = text();
+    c.attrs = attrs();
+    c.team = 1 + small();
+    c.where = text();
     if (flip()) c.acts = {small(), 1 + small()};
     fill(c.in, [&] { return operand(); });
     fill(c.out, [&] { return operand(); });
@@ -273,14 +277,18 @@ TEST(PlanText, TheHashSeesWhatRunsAndNotWhatPeopleRead) {
 }
 
 TEST(PlanText, ACallIsPrintedWithItsTypes) {
-  CallSpec call{"matmul", {{"transpose_a", true}}, {View(DType::f32, {8, 4}), View(DType::f32, {8, 6}, {1, 8})}, {View(DType::f32, {4, 6})}, "cpu",
-                2};
+  CallSpec call;
+  call.op = "matmul";
+  call.attrs = {{"transpose_a", true}};
+  call.in = {View(DType::f32, {8, 4}), View(DType::f32, {8, 6}, {1, 8})};
+  call.out = {View(DType::f32, {4, 6})};
+  call.team = 2;
   EXPECT_EQ(print(call), "matmul(f32[8, 4], f32[8, 6]{1, 8}) {transpose_a=true} -> f32[4, 6] team 2");
 }
 
 TEST(PlanSummary, CountsMemoryAndTransfers) {
   Plan plan = small_plan();
-  EXPECT_TRUE(same_lines(summary(plan), R"(plan 'small' of rank 0 of 1: 1 device, 2 streams
+  EXPECT_TRUE(golden(summary(plan), R"(plan 'small' of rank 0 of 1: 1 device, 2 streams
 4 actors (1 compute, 1 fetch, 1 input, 1 state), 2 kernel calls, 6 registers, 12 messages a launch
 peak memory by device
   cpu 0.0  352 B  (scratch 64 B, register 192 B, variable 96 B)

@@ -159,7 +159,11 @@ class Preparation {
   }
 
   CallSpec spec_of(const Call& call, const KernelRow& row, const std::string& device) const {
-    CallSpec spec{row.op, call.attrs, {}, {}, device, call.team};
+    CallSpec spec;
+    spec.op = row.op;
+    spec.attrs = call.attrs;
+    spec.device = device;
+    spec.team = call.team;
     for (const Operand& o : call.in) spec.in.push_back(o.view);
     for (const Operand& o : call.out) spec.out.push_back(o.view);
     return spec;

@@ -6,8 +6,17 @@
 
 namespace karez::sbp {
 
+Mesh::Mesh() = default;
+Mesh::Mesh(std::vector<MeshAxis> a, std::vector<DeviceName> d) : axes(std::move(a)), devices(std::move(d)) {}
+Mesh::Mesh(const Mesh&) = default;
+Mesh::Mesh(Mesh&&) noexcept = default;
+Mesh& Mesh::operator=(const Mesh&) = default;
+Mesh& Mesh::operator=(Mesh&&) noexcept = default;
+Mesh::~Mesh() = default;
+bool Mesh::operator==(const Mesh&) const = default;
+
 Mesh Mesh::of(std::vector<MeshAxis> axes) {
-  Mesh mesh{.axes = std::move(axes), .devices = {}};
+  Mesh mesh(std::move(axes), {});
   std::int64_t size = 1;
   for (std::size_t a = 0; a < mesh.axes.size(); ++a) {
     const MeshAxis& axis = mesh.axes[a];

@@ -26,6 +26,14 @@ struct MeshAxis {
 
 // Devices in row-major order of their coordinates: on (data=2, model=2), devices[1] is (0, 1). An empty mesh is one device and has no axis.
 struct Mesh {
+  Mesh();
+  Mesh(std::vector<MeshAxis> axes, std::vector<DeviceName> devices);
+  Mesh(const Mesh&);
+  Mesh(Mesh&&) noexcept;
+  Mesh& operator=(const Mesh&);
+  Mesh& operator=(Mesh&&) noexcept;
+  ~Mesh();
+
   std::vector<MeshAxis> axes;
   std::vector<DeviceName> devices;
 
@@ -38,7 +46,7 @@ struct Mesh {
   std::vector<int> coordinates(int position) const;  // of devices[position]
   int position(const std::vector<int>& coordinates) const;
   std::vector<int> group(int axis, int position) const;  // positions that differ from `position` on `axis` alone, by their coordinate on it
-  bool operator==(const Mesh&) const = default;
+  bool operator==(const Mesh&) const;
 };
 std::string print(const Mesh& mesh);  // "mesh(data=2, model=2)"
 

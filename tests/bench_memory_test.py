@@ -1,5 +1,6 @@
 """The memory benchmark as it is called: what fits, what does not, what is no table of blocks, and what it returns to the shell."""
 
+# builds: bench_memory
 import json
 import os
 import random

@@ -1,5 +1,6 @@
 """The command `karez` as a user meets it: every subcommand with good and with bad input."""
 
+# builds: karez_command fashion_mnist
 import collections
 import gzip
 import json

@@ -1,5 +1,6 @@
 """The example as a user meets it: help, plans, and what it says and returns on bad input."""
 
+# builds: fashion_mnist
 import gzip
 import os
 import re

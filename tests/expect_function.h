@@ -16,92 +16,23 @@ using Numbers = std::vector<double>;
 
 inline constexpr const char* meshes[] = {"", "data=3", "data=2,model=2"};
 
-inline HostArray array(const Shape& shape, const Numbers& numbers) {
-  HostArray out(TensorType{DType::f64, shape});
-  std::copy(numbers.begin(), numbers.end(), out.data<double>().begin());
-  return out;
-}
+HostArray array(const Shape& shape, const Numbers& numbers);
 
-inline Numbers drawn(std::int64_t count, unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<double> normal;
-  Numbers out(static_cast<std::size_t>(count));
-  for (double& value : out) value = normal(random);
-  return out;
-}
-inline HostArray random_array(const Shape& shape, unsigned seed) { return array(shape, drawn(tensor::count_of(shape), seed)); }
+Numbers drawn(std::int64_t count, unsigned seed);
+HostArray random_array(const Shape& shape, unsigned seed);
 
-inline Numbers numbers_of(const HostArray& a) {
-  Numbers out;
-  tensor::with_type(a.type().dtype, [&]<class T>() {
-    for (T value : a.data<T>()) out.push_back(static_cast<double>(value));
-  });
-  return out;
-}
+Numbers numbers_of(const HostArray& a);
 
 using Program = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
-inline std::vector<Numbers> run(const std::string& mesh, const Program& program, const std::vector<HostArray>& inputs) {
-  World world({.devices = Mesh::parse(mesh).size(), .seed = 4});
-  auto f = compile(world.mesh(mesh), [&](std::vector<Tensor> in) { return program(in); });
-  std::vector<Argument> arguments(inputs.begin(), inputs.end());
-  Future future = f.call(std::move(arguments));
-  std::vector<Numbers> out;
-  for (std::size_t i = 0; i < future.size(); ++i) out.push_back(numbers_of(future.value(i).read()));
-  return out;
-}
+std::vector<Numbers> run(const std::string& mesh, const Program& program, const std::vector<HostArray>& inputs);
 
-inline void expect_near(const Numbers& got, const Numbers& want, const std::string& what, double most = 1e-11) {
-  ASSERT_EQ(got.size(), want.size()) << what;
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    if (std::isnan(want[i])) EXPECT_TRUE(std::isnan(got[i])) << what << " at " << i;
-    else EXPECT_NEAR(got[i], want[i], most * std::max(1.0, std::abs(want[i]))) << what << " at " << i;
-  }
-}
+void expect_near(const Numbers& got, const Numbers& want, const std::string& what, double most = 1e-11);
 
 // The same on every mesh as `want`, and the gradient of a weighted sum of it in every input as difference quotients say.
-inline void expect_function(const std::string& what, const std::function<Tensor(const std::vector<Tensor>&)>& function,
-                            const std::vector<HostArray>& inputs, const Numbers& want) {
-  auto weighted = [&](Tensor y) {
-    Tensor place = cast(reshape(iota({y.type.count()}, 0), y.shape()), DType::f64);
-    return sum(y * cos(place * 1.7 + 0.3));
-  };
-  auto program = [&](const std::vector<Tensor>& in) {
-    Tensor y = function(in);
-    std::vector<Tensor> out{y, weighted(y)};
-    for (Tensor& g : grad(out[1], in)) out.push_back(g);
-    return out;
-  };
-  std::vector<Numbers> slopes;
-  World world;
-  auto loss = compile(world.mesh(""), [&](std::vector<Tensor> in) { return weighted(function(in)); });
-  std::vector<HostArray> moved;
-  for (const HostArray& input : inputs) moved.push_back(array(input.type().shape, numbers_of(input)));
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    slopes.emplace_back();
-    for (std::int64_t e = 0; e < inputs[i].count(); ++e) {
-      double at[2];
-      const double before = moved[i].data<double>()[static_cast<std::size_t>(e)];
-      for (int side = 0; side < 2; ++side) {
-        moved[i].data<double>()[static_cast<std::size_t>(e)] = before + (side == 0 ? -1e-5 : 1e-5);
-        at[side] = loss.call({moved.begin(), moved.end()}).item();
-      }
-      moved[i].data<double>()[static_cast<std::size_t>(e)] = before;
-      slopes[i].push_back((at[1] - at[0]) / 2e-5);
-    }
-  }
-  for (const char* mesh : meshes) {
-    const auto got = run(mesh, program, inputs);
-    expect_near(got[0], want, cat(what, " on '", mesh, "'"));
-    for (std::size_t i = 0; i < inputs.size(); ++i) expect_near(got[i + 2], slopes[i], cat("gradient ", i, " of ", what, " on '", mesh, "'"), 1e-7);
-  }
-}
+void expect_function(const std::string& what, const std::function<Tensor(const std::vector<Tensor>&)>& function,
+                            const std::vector<HostArray>& inputs, const Numbers& want);
 
-inline std::string error_of(const Program& program, const std::vector<HostArray>& inputs) {
-  try {
-    run("", program, inputs);
-  } catch (const Error& error) { return error.what(); }
-  return "no error";
-}
+std::string error_of(const Program& program, const std::vector<HostArray>& inputs);
 
 }  // namespace karez::tests

@@ -1,5 +1,6 @@
 """What happens when something breaks: ranks that stop, hang, throw or are slow, hosts that part, and whatever is no fault at all."""
 
+# builds: karez_command faulty_rank fashion_mnist
 import os
 import random
 import re

@@ -1,10 +1,13 @@
 """What `cmake --install` leaves: headers, libraries and a package that a program outside the tree builds against, with an op of its own."""
 
+# builds: all
 import os
 import re
 import subprocess
 
 import pytest
+
+pytestmark = pytest.mark.xdist_group("install")  # its fixtures are costly
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, os.environ.get("KAREZ_BUILD", "build"))

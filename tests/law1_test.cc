@@ -143,7 +143,7 @@ TEST(Law1, ShardsOfEveryOpTogetherMakeTheWhole) {
   for (const Way& way : ways) ++count[cases[way.which].op];
   std::string lines;
   for (const auto& [op, n] : count) lines += cat(op, " ", n, ops.at(op).grad ? ", differentiable" : "", "\n");
-  EXPECT_TRUE(same_lines(lines, ways_of_each_op));
+  EXPECT_TRUE(golden(lines, ways_of_each_op));
   check_all(KernelTable(plain_kernels()), ops, cases, ways);
 }
 

@@ -1,5 +1,6 @@
 """Every op of every kernel row against NumPy: an independent reference, computed in the run."""
 
+# builds: op_values
 import json
 import math
 import os
@@ -8,6 +9,8 @@ import subprocess
 
 import numpy as np
 import pytest
+
+pytestmark = pytest.mark.xdist_group("op_reference")  # its fixtures are costly
 
 root = pathlib.Path(__file__).resolve().parent.parent
 np.seterr(all="ignore")  # special values are the point

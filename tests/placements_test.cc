@@ -9,6 +9,7 @@
 
 #include "api/inside/world_state.h"
 #include "api/karez.h"
+#include "base/test_golden.h"
 #include "graph/op.h"
 #include "runtime/simulator.h"
 
@@ -398,7 +399,7 @@ TEST(Placements, EveryWayFromOneMeshToAnotherKeepsTheTensor) {
       }
     }
   }
-  EXPECT_EQ(ways, 184);
+  EXPECT_TRUE(pinned(ways, 184));
 }
 
 TEST(Placements, ScalarsTravel) {

@@ -1,5 +1,6 @@
 """What the reference of both languages is made from: a text for every public name of Python's, and for every public class of C++."""
 
+# builds: karez_python karez_stubs
 import inspect
 import os
 import pathlib

@@ -1,5 +1,6 @@
 """`karez run` as a user meets it: ranks that are told who they are, what they print, how they end, and that none is left behind."""
 
+# builds: karez_command fashion_mnist
 import gzip
 import os
 import random
@@ -55,6 +56,14 @@ class Started:
         while self.alive() and time.monotonic() < until:
             time.sleep(0.02)
         assert not self.alive(), [open(f"/proc/{p}/cmdline").read().replace("\0", " ") for p in self.alive()]
+
+
+def no_more_than(segments, seconds=5):
+    """Whether no shared memory is left beside that; what other programs have there meanwhile goes again."""
+    until = time.monotonic() + seconds
+    while not (fine := set(os.listdir("/dev/shm")) <= segments) and time.monotonic() < until:
+        time.sleep(0.02)
+    return fine
 
 
 def run(*words, seconds=20, **options):
@@ -227,7 +236,7 @@ def test_nothing_is_left_when_the_agent_is_killed():
         started.process.kill()
         started.process.wait()
         started.nothing_left()
-        assert set(os.listdir("/dev/shm")) <= segments
+        assert no_more_than(segments)
         started.wait()
 
 
@@ -303,7 +312,7 @@ def test_a_killed_rank_ends_the_job_with_its_name(data):
         assert re.search(rf"^karez run: rank \d \(\S+, process {victim}\) was ended by signal 9 \(Killed\)$", result.stderr, re.M), result.stderr
         assert re.search(rf"^karez run: exit code 75, because of rank \d \(\S+, process {victim}\)$", result.stderr, re.M), result.stderr
         told += f"process {victim}" in "".join(line for line in result.stderr.splitlines() if line.startswith("["))
-        assert set(os.listdir("/dev/shm")) <= segments
+        assert no_more_than(segments)
     print(f"{TRIALS} of {TRIALS} down within {slowest:.2f} s; in {told} a survivor named the dead one before it ended")
     assert slowest <= 3
 

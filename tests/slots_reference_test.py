@@ -1,5 +1,6 @@
 """The cheapest slots of larger graphs against an integer program of its own, solved by HiGHS: start times and slots, an independent statement."""
 
+# builds: solve_slots
 import os
 import pathlib
 import random

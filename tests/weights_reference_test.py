@@ -1,5 +1,6 @@
 """Files of weights against the safetensors package: what it writes we read, what we save it reads, bit for bit."""
 
+# builds: weight_values
 import os
 import pathlib
 import subprocess

@@ -1,5 +1,6 @@
 """What helps to see what a program does: printing from inside a step, and objects of one rank for all."""
 
+# builds: karez_command
 import os
 import subprocess
 import sys

@@ -6,6 +6,7 @@ import re
 import pytest
 
 import karez as kz
+from pins import golden_in
 
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
 LINKS = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
@@ -24,7 +25,7 @@ def test_every_block_runs_and_prints_what_stands_below_it(guide, capsys, tmp_pat
             exec(compile(body, guide, "exec"), names)
             printed = capsys.readouterr().out
         elif printed:
-            assert printed == body
+            assert golden_in(DOCS / guide, printed, body)
             printed = ""
         else:
             assert "──" in body or "devices" in body, "a drawing"

@@ -11,6 +11,8 @@ import pytest
 
 import karez as kz
 
+pytestmark = pytest.mark.xdist_group("opinfo")  # its fixtures are costly
+
 HERE = pathlib.Path(__file__).resolve().parent
 EXCLUDED = {  # by op and what is said of its sample: why
     ("cov", "fweights"): "weights of observations are not there",

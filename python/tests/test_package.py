@@ -1,5 +1,6 @@
 """The package as a citizen of the process: import, signals, the interpreter's lock, forks, and launchers."""
 
+# builds: karez_command
 import os
 import pathlib
 import subprocess

@@ -1,5 +1,6 @@
 """The page of a plan: its structure without a browser, and its looks in a headless one."""
 
+# builds: karez_command
 import collections
 import html
 import html.parser

@@ -9,6 +9,8 @@ import pytest
 
 import karez as kz
 
+pytestmark = pytest.mark.xdist_group("types")  # its fixtures are costly
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = pathlib.Path(kz.__path__[0])
 

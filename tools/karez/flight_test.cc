@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "base/test_error.h"
+#include "base/test_golden.h"
 #include "base/text.h"
 
 namespace karez::tools {
@@ -40,21 +41,21 @@ FlightRecord rank(int number, int whom) {
 constexpr int nobody = -2;
 
 TEST(Flight, TheOneThatLeftNoRecordAndIsWaitedForIsToBlame) {
-  EXPECT_EQ(explain_flight({rank(0, 1), rank(2, 0)}),
-            "3 ranks, 2 records\n"
-            "  rank 1 left none: it was stopped or killed, or it writes elsewhere\n"
-            "first, rank 0 (alpha, process 100) at 22:13:20.005000 UTC: rank 1 has stopped\n"
-            "who waited for whom\n"
-            "  rank 0 for rank 1: a5 'sum' of launch 7, r9\n"
-            "  rank 2 for rank 0: a5 'sum' of launch 7, r9\n"
-            "it hung on rank 1, for which rank 0 waited, and which left no record\n"
-            "what each did last, before it wrote its record\n"
-            "  rank 0, worker 0: launch 7 began 4.000 ms before\n"
-            "  rank 0, worker 0: a5 'sum' (sum at net.cc:12) of launch 7 began 3.700 ms before and had not ended\n"
-            "  rank 0, worker 0: a4 'compute' (matmul at net.cc:9) of launch 7 ended last, 3.800 ms before\n"
-            "  rank 2, worker 0: launch 7 began 4.000 ms before\n"
-            "  rank 2, worker 0: a5 'sum' (sum at net.cc:12) of launch 7 began 3.700 ms before and had not ended\n"
-            "  rank 2, worker 0: a4 'compute' (matmul at net.cc:9) of launch 7 ended last, 3.800 ms before\n");
+  EXPECT_TRUE(golden(explain_flight({rank(0, 1), rank(2, 0)}),
+                     "3 ranks, 2 records\n"
+                     "  rank 1 left none: it was stopped or killed, or it writes elsewhere\n"
+                     "first, rank 0 (alpha, process 100) at 22:13:20.005000 UTC: rank 1 has stopped\n"
+                     "who waited for whom\n"
+                     "  rank 0 for rank 1: a5 'sum' of launch 7, r9\n"
+                     "  rank 2 for rank 0: a5 'sum' of launch 7, r9\n"
+                     "it hung on rank 1, for which rank 0 waited, and which left no record\n"
+                     "what each did last, before it wrote its record\n"
+                     "  rank 0, worker 0: launch 7 began 4.000 ms before\n"
+                     "  rank 0, worker 0: a5 'sum' (sum at net.cc:12) of launch 7 began 3.700 ms before and had not ended\n"
+                     "  rank 0, worker 0: a4 'compute' (matmul at net.cc:9) of launch 7 ended last, 3.800 ms before\n"
+                     "  rank 2, worker 0: launch 7 began 4.000 ms before\n"
+                     "  rank 2, worker 0: a5 'sum' (sum at net.cc:12) of launch 7 began 3.700 ms before and had not ended\n"
+                     "  rank 2, worker 0: a4 'compute' (matmul at net.cc:9) of launch 7 ended last, 3.800 ms before\n"));
 }
 
 TEST(Flight, AChainOfWaitsEndsAtWhoIsInsideACallOrInItsProgram) {

@@ -1,0 +1,94 @@
+"""Which tests a name given to ./dev test means, and what is said of one that means none."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+import names
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TESTS = names.read(ROOT)
+
+
+def meant(name, start=ROOT):
+    return names.meant(TESTS, name, ROOT, start)
+
+
+def files(name, start=ROOT):
+    return {t.file for t in meant(name, start)}
+
+
+def test_a_component_or_its_binary_is_all_its_tests():
+    plan = meant("plan")
+    assert len(plan) > 50 and plan == meant("plan_test") and {t.component for t in plan} == {"plan"}
+    assert all(f.startswith("plan/") for f in files("plan"))
+    assert {t.component for t in meant("python")} == {"python"} and "tests/run_test.py" in files("python")
+
+
+def test_a_file_is_named_by_its_path_or_its_stem():
+    assert files("plan/text_test.cc") == {"plan/text_test.cc"} == files("text_test.cc", ROOT / "plan") == files(str(ROOT / "plan/text_test.cc"))
+    assert files("text_test") >= {"plan/text_test.cc", "graph/text_test.cc"}
+    assert files("python/tests/test_amp.py") == files("test_amp") == {"python/tests/test_amp.py"}
+    assert files("tools/karez/cli_test.cc") == {"tools/karez/cli_test.cc"} and {t.program for t in meant("tools/karez/cli_test.cc")} == {"command_test"}
+
+
+def test_suites_and_tests_are_named_in_full_or_by_a_pattern():
+    assert {t.name.split(".")[0] for t in meant("Ports")} == {"Ports"}
+    (one,) = meant("Ports.AFullInputWaitsWhileNoOutputSlotIsFree")
+    assert one.program == "plan_test" and meant("Ports.AFullInput*") == [one] == meant("plan_test:Ports.AFullInputWaitsWhileNoOutputSlotIsFree")
+    assert len(meant("*AFull*")) >= 1 and meant("AFull") == []
+    (one,) = meant("test_no_more_than_its_slots_are_ahead")
+    assert one.file == "python/tests/test_feeding.py" and meant("python.tests.test_feeding.test_no_more_than_its_slots_are_ahead") == [one]
+    assert meant("python/tests/test_feeding.py::test_no_more_than_its_slots_are_ahead") == [one] == meant("test_no_more_than_its_slots*")
+
+
+def test_one_instance_of_a_test_with_parameters():
+    (one,) = meant("Meshes/Counting.PlannedBytesAndMessagesAreThoseCounted/3")
+    assert one.name == "Counting.PlannedBytesAndMessagesAreThoseCounted" and names.is_instance("Meshes/Counting.PlannedBytesAndMessagesAreThoseCounted/3")
+    assert not names.is_instance("Counting.Planned") and not names.is_instance("plan/text_test.cc") and not names.is_instance("plan_test:Ports.AFull")
+    wanted = {("system_test", "A.B"), ("system_test", "C.D")}
+    assert names.is_one_of("system_test:M/A.B/3", wanted, ["M/A.B/3"]) and not names.is_one_of("system_test:M/A.B/4", wanted, ["M/A.B/3"])
+    assert names.is_one_of("system_test:M/A.B/4", wanted, []) and names.is_one_of("system_test:C.D", wanted, ["M/A.B/3"])
+    assert not names.is_one_of("plan_test:A.B", wanted, []) and names.is_one_of("system_test:C.D<1>", wanted, [])
+
+
+def test_a_name_of_none_lists_what_there_is():
+    assert meant("plann") == []
+    text = names.unknown(TESTS, "plann")
+    assert text.startswith("no test is called 'plann'\nnear it: plan, ")
+    assert "\ncomponents: api, base, bench, comm, command, data, device, fuzz, graph, kernels, ops, page, passes, plan, python, rooms, runtime, " in text
+    assert "Ports.AFullInputWaitsWhileNoOutputSlotIsFree" in names.unknown(TESTS, "afullinput")
+    assert "near it" not in names.unknown(TESTS, "q9")
+
+
+def test_the_command_refuses_it_before_it_builds(tmp_path):
+    environment = os.environ | {"KAREZ_BUILD": str(tmp_path / "build")}
+    done = subprocess.run([ROOT / "dev", "test", "Ports", "plann"], capture_output=True, text=True, env=environment)
+    assert done.returncode == 1 and done.stdout == "" and "no test is called 'plann'" in done.stderr and "components: api," in done.stderr
+    assert not (tmp_path / "build").exists()
+
+
+def test_the_programs_are_those_that_cmake_builds():
+    build = ROOT / os.environ.get("KAREZ_BUILD", "build")
+    if not (build / "compile_commands.json").exists():
+        pytest.fail(f"{build} is not configured: ./dev build")
+    built = {}
+    for row in json.loads((build / "compile_commands.json").read_text()):
+        file = os.path.relpath(row["file"], ROOT)
+        if file.endswith("_test.cc"):
+            built[file] = re.search(r" -o CMakeFiles/(\w+)\.dir/", row["command"])[1]
+    assert {t.file: t.program for t in TESTS if t.component != "python"}.items() <= built.items()
+
+
+def test_what_pytest_needs_is_built():
+    assert names.builds(ROOT, ["tests/op_reference_test.py"]) == ["op_values"]
+    assert names.builds(ROOT, ["python/tests/test_package.py"]) == ["karez_python", "karez_stubs", "karez_command"]
+    text = (ROOT / "CMakeLists.txt").read_text()
+    for target in names.builds(ROOT, {t.file for t in TESTS if t.component == "python"}):
+        name = target.removeprefix("bench_")
+        folders = ["bench"] if target.startswith("bench_") else ["tools", "examples"]
+        assert target in ("all", "karez_python", "karez_stubs") or f"add_executable({target} " in text or any((ROOT / f / f"{name}.cc").exists() for f in folders)

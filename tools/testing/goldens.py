@@ -1,0 +1,199 @@
+"""Rewrites golden texts and pinned numbers in the sources of tests, by what tests left in a folder: `./dev test --update`."""
+
+import ast
+import collections
+import decimal
+import difflib
+import pathlib
+import re
+import typing
+
+import cpp_literals
+
+COUNTS = ("pinned", "pinned_at_most", "pinned_at_least")
+
+
+class Record(typing.NamedTuple):
+    kind: str  # golden, or one of COUNTS
+    file: pathlib.Path
+    line: int  # where the call begins
+    stands: str  # what the source has
+    got: str  # what it should have
+
+    def __str__(self):
+        return f"{self.file.name}:{self.line}"
+
+
+class Refused(Exception):
+    """Says why a place cannot be rewritten."""
+
+
+class Edit(typing.NamedTuple):
+    file: pathlib.Path
+    begin: int
+    end: int
+    text: str
+    test: pathlib.Path  # whose tests compare with it
+
+
+def read(folder, root):
+    """The records of all processes; base/test_golden.h and pins.py write them."""
+    records = []
+    for path in sorted(folder.iterdir()):
+        left = path.read_bytes()
+        while left:
+            head, left = left.split(b"\n", 1)
+            kind, line, stands, got, file = head.decode().split(" ", 4)
+            stands, got = int(stands), int(got)
+            texts = [left[:stands].decode(), left[stands : stands + got].decode()]
+            left = left[stands + got + 1 :]
+            records.append(Record(kind, (root / file).resolve(), int(line), *texts))
+    return records
+
+
+def _line(source, place):
+    return source.count("\n", 0, place) + 1
+
+
+def _first_of(found, record, source, what):
+    """Of places with the old value the one that is meant: the only one, or the first from the record's line on, in the same test."""
+    if not found:
+        raise Refused(f"{record}: {what} is no literal of this file")
+    if len(found) == 1:
+        return found[0]
+    behind = [f for f in found if _line(source, f.begin) >= record.line]
+    if behind:
+        lines = source.splitlines()[record.line - 1 : _line(source, behind[0].begin)]
+        if not any(re.match(r"(TYPED_)?TEST(_F|_P)?\(", line) for line in lines[1:]):
+            return behind[0]
+    raise Refused(f"{record}: {what} stands {len(found)} times in this file")
+
+
+def _included(file, source, root):
+    """Headers of this repository that a source includes: a golden text may stand there."""
+    return [root / name for name in re.findall(r'^#include "([^"]+)"', source, re.M) if (root / name).is_file()]
+
+
+def _of_cpp_text(record, root):
+    source = record.file.read_text()
+    alike = lambda text: [t for t in cpp_literals.strings(text) if t.value == record.stands]
+    for header in [] if alike(source) else _included(record.file, source, root):
+        text = header.read_text()
+        if found := alike(text):
+            t = _first_of(found, record._replace(file=header, line=1), text, "the golden text")
+            return Edit(header, t.begin, t.end, cpp_literals.written(record.got, text[t.begin : t.end]), record.file)
+    t = _first_of(alike(source), record, source, "the golden text")
+    return Edit(record.file, t.begin, t.end, cpp_literals.written(record.got, source[t.begin : t.end]), record.file)
+
+
+def number_as(old, got):
+    """A number written as the old literal is: with its separators and its suffix."""
+    mark = next((m for m in "'_" if m in old), "")
+    whole, dot, rest = got.partition(".")
+    return (f"{int(whole):,}".replace(",", mark) if mark else whole) + dot + rest + re.search(r"[uUlL]*$", old)[0]
+
+
+def rounded(record, old):
+    """The number that was got, with as many decimals as the old literal has, rounded to where it still holds."""
+    if "." not in record.got:
+        return record.got
+    decimals = len(re.sub(r"['_a-zA-Z]", "", old).partition(".")[2])
+    way = {"pinned_at_most": decimal.ROUND_CEILING, "pinned_at_least": decimal.ROUND_FLOOR}.get(record.kind)
+    return record.got if way is None else str(decimal.Decimal(record.got).quantize(decimal.Decimal(1).scaleb(-decimals), way))
+
+
+def _value(text):
+    return float(re.sub(r"['_]|[uUlLfF]+$", "", text))
+
+
+def _of_cpp_count(record):
+    source = record.file.read_text()
+    found = []
+    for begin, arguments in cpp_literals.calls(source, record.kind):
+        last = arguments[-1]
+        text = "".join(t.value for t in last)
+        if len(arguments) == 2 and [t.kind for t in last] in (["number"], ["sign", "number"]) and _value(text) == float(record.stands):
+            if _line(source, begin) >= record.line:
+                found.append(cpp_literals.Token("number", last[0].begin, last[-1].end, text))
+    if not found or _line(source, found[0].begin) > record.line + 20:
+        raise Refused(f"{record}: no call of {record.kind}() with {record.stands} as a literal begins here")
+    t = found[0]
+    return Edit(record.file, t.begin, t.end, number_as(t.value, rounded(record, t.value)), record.file)
+
+
+def _of_python(record):
+    source = record.file.read_text()
+    starts = [0]
+    for line in source.encode().splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    for call in ast.walk(ast.parse(source)):
+        name = getattr(call.func, "attr", getattr(call.func, "id", None)) if isinstance(call, ast.Call) else None
+        if name != record.kind or not call.lineno <= record.line <= call.end_lineno or len(call.args) != 2:
+            continue
+        last = call.args[1]
+        begin, end = starts[last.lineno - 1] + last.col_offset, starts[last.end_lineno - 1] + last.end_col_offset
+        old = source.encode()[begin:end].decode()
+        try:
+            value = ast.literal_eval(last)
+        except ValueError:
+            raise Refused(f"{record}: what is compared with is no literal") from None
+        if record.kind == "golden":
+            new = '"""' + record.got.replace("\\", "\\\\").replace('"""', '""\\"') + '"""' if old.startswith('"""') else repr(record.got)
+            if old.startswith('"""\\\n'):
+                new = '"""\\\n' + new[3:]
+        else:
+            new = number_as(old, rounded(record, old))
+        if str(value) != record.stands and record.kind == "golden" or record.kind != "golden" and float(value) != float(record.stands):
+            continue
+        before = source.encode()[:begin].decode()
+        return Edit(record.file, len(before), len(before) + len(old), new, record.file)
+    raise Refused(f"{record}: no call of {record.kind}() with what was compared with begins here")
+
+
+def _of_page(record):
+    """Of a page in Markdown, the block that is the old text."""
+    source = record.file.read_text()
+    found = [m for m in re.finditer(r"^```\w*\n(.*?)^```$", source, re.M | re.S) if m[1] == record.stands]
+    if len(found) != 1:
+        raise Refused(f"{record.file.name}: a block that a test compares with stands {len(found)} times there")
+    return Edit(record.file, *found[0].span(1), record.got, record.file)
+
+
+def _edit(record, root):
+    if record.file.suffix in (".py", ".md"):
+        return _of_python(record) if record.file.suffix == ".py" else _of_page(record)
+    return _of_cpp_text(record, root) if record.kind == "golden" else _of_cpp_count(record)
+
+
+def edits_of(records, root):
+    """What to change, and why some of it cannot be: two lists."""
+    places, refused, edits = collections.defaultdict(dict), [], []
+    for record in dict.fromkeys(records):
+        try:
+            edit = _edit(record, root)
+            places[edit.file, edit.begin][record.got] = edit, record
+        except Refused as error:
+            if record.got != record.stands:
+                refused.append(str(error))
+    for results in places.values():
+        (edit, record), *others = results.values()
+        if others:
+            refused.append(f"{record}: results that differ are compared with it, {_short(record.got)} and {_short(others[0][1].got)}")
+        elif record.got != record.stands and edit.file.read_text()[edit.begin : edit.end] != edit.text:
+            edits.append(edit)
+    return edits, list(dict.fromkeys(refused))
+
+
+def _short(text):
+    return repr(text if len(text) < 60 else text[:57] + "...")
+
+
+def rewrite(edits, root):
+    """Makes the edits and prints what changed."""
+    for file in sorted({e.file for e in edits}):
+        old = new = file.read_text()
+        for edit in sorted((e for e in edits if e.file == file), key=lambda e: -e.begin):
+            new = new[: edit.begin] + edit.text + new[edit.end :]
+        file.write_text(new)
+        name = str(file.relative_to(root))
+        print("".join(difflib.unified_diff(old.splitlines(True), new.splitlines(True), "a/" + name, "b/" + name)), end="", flush=True)

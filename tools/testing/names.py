@@ -1,0 +1,123 @@
+"""Which tests there are, read from the sources without building them, and which of them a name given to ./dev test means."""
+
+import difflib
+import fnmatch
+import pathlib
+import re
+import typing
+
+GTEST = re.compile(r"^(TYPED_)?TEST(_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)", re.M)
+PYTEST = re.compile(r"^(?:async )?def (test_\w*)", re.M)
+BUILDS = re.compile(r"^# builds: (.+)$", re.M)
+
+
+class Test(typing.NamedTuple):
+    name: str  # Suite.Test, or a function of pytest's
+    file: str  # from the root of the repository
+    component: str  # plan, system, ...; python for those of pytest
+    program: str  # the test binary, plan_test; for pytest the file
+
+    @property
+    def full_name(self):
+        """As results and tests/allowed_skips.txt have it, without the parameters of a test that has some."""
+        return self.file[:-3].replace("/", ".") + "." + self.name if self.component == "python" else self.name
+
+
+def component_of(file):
+    """The component whose test binary has a C++ test file, by the rules of CMakeLists.txt: plan/text_test.cc -> plan."""
+    folder = file.split("/")[0]
+    if folder == "tools":
+        return "command"
+    if folder == "tests":
+        return "fuzz" if file.startswith("tests/fuzz/") else "rooms" if file == "tests/rooms_test.cc" else "system"
+    return folder
+
+
+def sources(root):
+    """The test files, from the root of the repository."""
+    folders = [f for f in root.iterdir() if f.is_dir() and not f.name.startswith((".", "build", "dist")) and f.name not in ("docs", "examples")]
+    for folder in sorted(folders):
+        for path in sorted(folder.rglob("*_test.cc")):
+            yield str(path.relative_to(root))
+    for path in sorted([*(root / "python/tests").glob("test_*.py"), *(root / "tests").glob("*_test.py")]):
+        yield str(path.relative_to(root))
+
+
+def read(root):
+    """All tests of the repository."""
+    tests = []
+    for file in sources(root):
+        text = (root / file).read_text()
+        if file.endswith(".py"):
+            tests += [Test(name, file, "python", file) for name in PYTEST.findall(text)]
+            continue
+        component = component_of(file)
+        program = component + ("_timing_test" if file.endswith("_timing_test.cc") else "_test")
+        for _, _, suite, name in GTEST.findall(text):
+            if not name.startswith("DISABLED_"):
+                tests.append(Test(f"{suite}.{name}", file, component, program))
+    return tests
+
+
+def builds(root, files):
+    """CMake's targets that files of pytest use: the package for python/tests, and those named in a line "# builds: karez_command"."""
+    targets = []
+    for file in files:
+        if file.startswith("python/"):
+            targets += ["karez_python", "karez_stubs"]
+        for line in BUILDS.findall((root / file).read_text()):
+            targets += line.split()
+    return list(dict.fromkeys(targets))
+
+
+def _plain(name):
+    """A name as a result shows it, as the sources have it: plan_test:Meshes/Counting.Planned/0 -> Counting.Planned."""
+    name = re.sub(r"^\w+_test:", "", name)
+    name = re.sub(r"^\w+/(?=\w+\.)", "", name)
+    return re.sub(r"(/\w+|<\d+>|\[.*\])$", "", name)
+
+
+def is_instance(name):
+    """Whether a name says which instance of a test with parameters: Meshes/Counting.Planned/0."""
+    return "/" in name and not name.endswith(".cc") and _plain(name) != re.sub(r"^\w+_test:", "", name)
+
+
+def is_one_of(name, wanted, exact):
+    """Whether CTest's name of a test is one of those wanted, each a pair of program and name; of those named exactly, only these."""
+    program, _, instance = name.partition(":")
+    plain = _plain(name)
+    if (program, plain) not in wanted:
+        return False
+    told = [e for e in exact if _plain(e) == plain]
+    return not told or any(fnmatch.fnmatchcase(name, e) or fnmatch.fnmatchcase(instance, e) for e in told)
+
+
+def _test_is(test, name):
+    suite = test.name.split(".")[0]
+    return any(fnmatch.fnmatchcase(own, name) for own in (test.name, suite, test.full_name))
+
+
+def meant(tests, name, root, start):
+    """The tests that a name means: a component, a test binary, a test file or its stem, a suite, a test, or a pattern with *."""
+    file, _, function = name.partition("::")
+    for folder in (start, root):
+        path = (folder / file).resolve()
+        if path.is_file() and path.is_relative_to(root):
+            found = [t for t in tests if t.file == str(path.relative_to(root))]
+            return [t for t in found if not function or t.name == _plain(function)]
+    found = [t for t in tests if name in (t.component, t.program, pathlib.PurePath(t.file).stem)]
+    return found or [t for t in tests if _test_is(t, name)] or [t for t in tests if _test_is(t, _plain(name))]
+
+
+def unknown(tests, name):
+    """What to tell who named no test."""
+    suites = {t.name.split(".")[0] for t in tests if t.component != "python"}
+    known = {t.component for t in tests} | {pathlib.PurePath(t.file).stem for t in tests} | suites | {t.name for t in tests}
+    near = difflib.get_close_matches(name, known, n=5, cutoff=0.6)
+    near += sorted(k for k in known if len(name) > 3 and name.lower() in k.lower() and k not in near)[: 5 - len(near)]
+    lines = [f"no test is called '{name}'"]
+    if near:
+        lines.append("near it: " + ", ".join(near))
+    lines.append("components: " + ", ".join(sorted({t.component for t in tests})))
+    lines.append("a name is one of these, a test file, a suite, a test, or a pattern with *: ./dev test plan 'Ports.*' test_feeding")
+    return "\n".join(lines)

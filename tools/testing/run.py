@@ -1,0 +1,193 @@
+"""./dev test: builds the tests that are asked for, runs them by CTest and pytest side by side, and adds up what they say."""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+import busy
+import goldens
+import names
+import summary
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = ROOT / os.environ.get("KAREZ_BUILD", "build")
+RESULTS = BUILD / "results"
+SECONDS = 120  # a test's time limit, but for those that cmake/test_limits.cmake or a mark of pytest's names
+QUICK = 2  # seconds: what took longer the last time is none of the quick tests
+CORES = len(os.sched_getaffinity(0))
+
+
+def say(text):
+    print("dev:", text, flush=True)
+
+
+def options():
+    p = argparse.ArgumentParser(prog="./dev test", description="Builds and runs tests: all, or those that the names mean.")
+    p.add_argument("names", nargs="*", metavar="NAME", help="a component, a test file, a suite, a test, or a pattern with *")
+    p.add_argument("--all", "--long", action="store_true", dest="everything", help="sample nothing")
+    p.add_argument("--update", action="store_true", help="rewrite golden texts and pinned numbers, and print what changed")
+    p.add_argument("--busy", nargs="?", type=int, const=CORES, default=0, metavar="N", help="keep N cores (all) busy meanwhile")
+    p.add_argument("--times", type=int, default=1, metavar="N", help="run the tests N times")
+    p.add_argument("--limits", type=int, default=1, metavar="N", help="time limits are N times as long")
+    p.add_argument("--built", action="store_true", help="build nothing: run what is there")
+    p.add_argument("--cpp", action="store_true", help="tests in C++ alone")
+    p.add_argument("--quick", action="store_true", help="tests in C++ alone that took under 2 s the last time")
+    o = p.parse_intermixed_args()
+    o.cpp = o.cpp or o.quick
+    o.limits *= (15 if o.everything else 1) * (1 + 2 * -(-o.busy // CORES))
+    return o
+
+
+def chosen(tests, words):
+    """The tests that the words mean, in the order of the sources; ends the program if a word means none."""
+    wanted = set()
+    for word in words:
+        found = names.meant(tests, word, ROOT, pathlib.Path(os.environ.get("KAREZ_START", ".")))
+        if not found:
+            sys.exit("dev: " + names.unknown(tests, word))
+        wanted.update(found)
+    return [t for t in tests if t in wanted]
+
+
+def build(targets):
+    if subprocess.run([ROOT / "dev", "build", *targets]).returncode != 0:
+        sys.exit("dev: the build failed")
+
+
+def listed():
+    """Number and name of every test that CTest knows in the build folder."""
+    said = subprocess.run(["ctest", "--test-dir", BUILD, "-N"], capture_output=True, text=True)
+    if said.returncode != 0:
+        sys.exit(said.stdout + said.stderr)
+    return [(int(number), name) for number, name in re.findall(r"^\s*Test\s+#(\d+): (.*)$", said.stdout, re.M)]
+
+
+def slow_ones():
+    """What took long the last time, by its results, which later runs add to."""
+    times = RESULTS / "seconds.json"
+    return {name for name, seconds in json.loads(times.read_text()).items() if seconds > QUICK} if times.exists() else set()
+
+
+def keep_seconds(results):
+    times = RESULTS / "seconds.json"
+    known = json.loads(times.read_text()) if times.exists() else {}
+    times.write_text(json.dumps(known | {r.name: r.seconds for r in results}))
+
+
+def run_ctest(numbers, limits):
+    """Runs these tests in C++ side by side and shows what failed; failures that are no test's."""
+    report, selection = RESULTS / "ctest.xml", RESULTS / "selection"
+    report.unlink(missing_ok=True)
+    selection.write_text(",".join(map(str, [0, 0, 0, *numbers])) + "\n")
+    words = ["ctest", "--test-dir", BUILD, "-I", selection, f"-j{CORES}", "--timeout", SECONDS * limits, "--output-on-failure", "--no-label-summary"]
+    words += ["--output-junit", report, "--test-output-size-passed", 1 << 24, "--test-output-size-failed", 1 << 24]
+    environment = os.environ | {"KAREZ_TIME_LIMITS": str(limits)}
+    with subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, text=True, errors="replace", env=environment) as process:
+        told, over = time.monotonic(), False
+        for line in process.stdout:
+            over = over or re.match(r"\d+% tests passed", line) is not None
+            passed = re.match(r"\s*(\d+/\d+) Test\s+#\d+: .* Passed ", line)
+            if not over and not passed and line.strip() and not re.match(r"\s*Start\s+\d+: |Test project |Internal ctest|Errors while running", line):
+                print(line, end="", flush=True)
+            if passed and time.monotonic() - told > 30:
+                told = time.monotonic()
+                say(f"{passed[1]} tests in C++")
+    return [] if report.exists() else [f"ctest, which ended with exit code {process.returncode} and no report"]
+
+
+def run_pytest(report, words, limits):
+    """Runs pytest; failures that are no test's."""
+    report.unlink(missing_ok=True)
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(BUILD / "python"), os.environ.get("PYTHONPATH")])),
+        "KAREZ_TIME_LIMITS": str(limits),
+    }
+    words = [ROOT / ".venv/bin/python", "-m", "pytest", "-q", f"--junitxml={report}", f"--timeout={SECONDS * limits}", *words]
+    code = subprocess.run(list(map(str, words)), cwd=ROOT, env=environment).returncode
+    return [] if code in (0, 1, 5) and report.exists() else [f"pytest, which ended with exit code {code}"]  # 5: no test was left
+
+
+def run(choice, o):
+    """Runs the tests once; the counts."""
+    results, failures = [], []
+    cpp = {(t.program, t.name) for t in choice if t.component != "python"}
+    exact = [w for w in o.names if names.is_instance(w)]
+    known = listed()
+    chosen = [(n, name) for n, name in known if names.is_one_of(name, cpp, exact)]
+    missing = {program for program, _ in cpp} - {name.split(":")[0] for _, name in known}
+    failures += [f"{program}, which is not built" for program in sorted(missing)]
+    slow = slow_ones() if o.quick else ()
+    numbers = [n for n, name in chosen if name not in slow]
+    if slow:
+        say(f"{len(chosen) - len(numbers)} tests that took over {QUICK} s are left to ./dev test")
+    if numbers:
+        failures += run_ctest(numbers, o.limits)
+        results += summary.of_ctest(RESULTS / "ctest.xml")
+        keep_seconds(results)
+    python = [t for t in choice if t.component == "python"]
+    if python:
+        files = list(dict.fromkeys(t.file for t in python))
+        ids = files if not o.names else [f"{t.file}::{t.name}" for t in python]
+        workers = ["-n", min(CORES, len(python)), "--dist", "loadgroup"]
+        for report, words in (("pytest.xml", [*workers, "-m", "not alone"]), ("pytest-alone.xml", ["-n", 1, "-m", "alone"])):
+            failures += run_pytest(RESULTS / report, [*words, *ids], o.limits)
+            results += summary.of_pytest(RESULTS / report)
+    return summary.add_up(results, summary.allowed_skips(ROOT / "tests/allowed_skips.txt"), failures)
+
+
+def update(choice, o):
+    """Runs the tests, rewrites what they compare with, and runs those again whose source changed; the counts."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["KAREZ_UPDATE"] = folder
+        counts = run(choice, o)
+        del os.environ["KAREZ_UPDATE"]
+        edits, refused = goldens.edits_of(goldens.read(pathlib.Path(folder), ROOT), ROOT)
+    goldens.rewrite(edits, ROOT)
+    say(f"{len(edits)} places rewritten" + (", whose tests run again:" if edits else ""))
+    for why in refused:
+        say("not rewritten: " + why)
+    if edits:
+        changed = {str(e.test.relative_to(ROOT)) for e in edits}
+        again = [t for t in choice if t.file in changed] if changed <= {t.file for t in choice} else choice  # all, if a page changed
+        prepare(again, o)
+        counts = summary.Counts(0, counts.failed, 0).plus(run(again, o))
+    return counts._replace(failed=counts.failed + len(refused))
+
+
+def prepare(choice, o):
+    """Builds what these tests need, unless they are to run as built."""
+    files = dict.fromkeys(t.file for t in choice if t.component == "python")
+    programs = dict.fromkeys(t.program for t in choice if t.component != "python") if o.names else ["all"]
+    if not o.built:
+        build([*programs, *names.builds(ROOT, files)])
+
+
+def main():
+    o = options()
+    tests = names.read(ROOT)
+    choice = [t for t in (chosen(tests, o.names) if o.names else tests) if not (o.cpp and t.component == "python")]
+    if not choice:
+        sys.exit("dev: no tests in C++ are called so")
+    prepare(choice, o)
+    RESULTS.mkdir(exist_ok=True)
+    if o.everything:
+        os.environ["KAREZ_ALL"] = "1"
+    good, total = 0, summary.Counts()
+    with busy.busy(o.busy):
+        for begun in range(1, o.times + 1):
+            counts = (update if o.update else run)(choice, o)
+            good, total = good + counts.good(), total.plus(counts)
+            if o.times > 1:
+                say(f"{good} of {begun} runs passed")
+    print(total)
+    sys.exit(good != o.times)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""Adds up what CTest and pytest wrote as JUnit files: failed and skipped tests, the slowest ones, and the line of counts."""
+
+import re
+import typing
+import xml.etree.ElementTree
+
+# What GTest prints, and warnings that a test provokes; every other line of a test that passed is there on purpose, mostly a count of cases.
+NOISE = re.compile(r"^(Running main|karez warning: |\[[ =-]*(RUN|OK|PASSED|SKIPPED)? *\]|Note: |$)")
+SLOWEST = 10
+
+
+class Result(typing.NamedTuple):
+    name: str
+    outcome: str  # passed, failed or skipped
+    seconds: float
+    said: tuple = ()  # lines that a passed test printed
+
+
+class Counts(typing.NamedTuple):
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    def good(self):
+        return self.failed == 0 and self.passed > 0
+
+    def plus(self, other):
+        return Counts(*map(sum, zip(self, other)))
+
+    def __str__(self):
+        return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+
+
+def of_ctest(path):
+    """The results of `ctest --output-junit`."""
+    results = []
+    for case in xml.etree.ElementTree.parse(path).getroot().iter("testcase"):
+        name, seconds, said = case.get("name"), float(case.get("time") or 0), case.findtext("system-out") or ""
+        outcome = {"run": "passed", "notrun": "skipped", "disabled": "skipped"}.get(case.get("status"), "failed")
+        if case.get("status") == "notrun" and "[  SKIPPED ]" not in said:
+            outcome = "failed"  # not run at all: its program is missing
+        if outcome == "passed" and "[  PASSED  ] 1 test" not in said:
+            name, outcome = name + " (ended before it was over)", "failed"
+        lines = tuple(line for line in said.splitlines() if not NOISE.match(line)) if outcome == "passed" else ()
+        results.append(Result(name, outcome, seconds, lines))
+    return results
+
+
+def of_pytest(path):
+    """The results of `pytest --junitxml`."""
+    results = []
+    for case in xml.etree.ElementTree.parse(path).getroot().iter("testcase"):
+        kinds = {child.tag for child in case}
+        outcome = "failed" if kinds & {"failure", "error"} else "skipped" if "skipped" in kinds else "passed"
+        name = re.sub(r"@\w+$", "", case.get("name"))  # without its group
+        results.append(Result(f"{case.get('classname')}.{name}", outcome, float(case.get("time") or 0)))
+    return results
+
+
+def allowed_skips(path):
+    return {line.split("#")[0].strip() for line in path.read_text().splitlines()} - {""}
+
+
+def add_up(results, allowed, other_failures=()):
+    """Prints what stands out; the counts. `other_failures`: what failed without being a test."""
+    for result in results:
+        for line in result.said:
+            print(line)
+    print(f"the {SLOWEST} slowest:")
+    for result in sorted(results, key=lambda r: -r.seconds)[:SLOWEST]:
+        print(f"{result.seconds:8.2f} s  {result.name}")
+    failed = [r.name for r in results if r.outcome == "failed"]
+    skipped = 0
+    for name in (r.name for r in results if r.outcome == "skipped"):
+        if re.sub(r"^\w+_test:", "", name) in allowed:
+            skipped += 1
+            print("skipped:", name)
+        else:
+            failed.append(name)
+            print("skipped:", name, "(not in tests/allowed_skips.txt: counts as failed)")
+    for name in [*failed, *other_failures]:
+        print("failed:", name)
+    return Counts(sum(r.outcome == "passed" for r in results), len(failed) + len(other_failures), skipped)
