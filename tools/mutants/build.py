@@ -211,7 +211,9 @@ class Build:
         if (overlay / one.source).is_file():
             words[words.index("-c") + 1] = str(overlay / one.source)
         first = next(i for i, word in enumerate(words) if word.startswith("-"))
-        words[first:first] = ["-I" + str(overlay), f"-ffile-prefix-map={overlay}={self.tree}", "-w"]
+        maps = [word for word in words if word.startswith(f"-ffile-prefix-map={self.tree}")]
+        maps = [word.replace(str(self.tree), str(overlay), 1) for word in maps] or [f"-ffile-prefix-map={overlay}={self.tree}"]
+        words[first:first] = [f"-I{overlay}", *maps, "-w"]
         run(words, self.folder, env=os.environ | {"CCACHE_DISABLE": "1"})
         if made not in self.sound:
             self.sound[made] = self.code(self.folder / made)

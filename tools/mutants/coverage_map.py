@@ -22,7 +22,7 @@ CALL = 0xE8  # x86-64: call rel32
 class Module:
     """The lines of the tree's files in one instrumented program: which call to the table tells that a line runs."""
 
-    def __init__(self, path, tree):
+    def __init__(self, path, tree, known):
         from elftools.elf.elffile import ELFFile
 
         with open(path, "rb") as file:
@@ -36,7 +36,7 @@ class Module:
                     if s["sh_flags"] & 4 and s["sh_type"] == "SHT_PROGBITS"
                 ]
             )
-            names, rows = line_rows(elf, str(tree))
+            names, rows = line_rows(elf, tree, set(known))
         self.calls = numpy.sort(calls)
         self.names = names
         begin, end, file, line = (
@@ -104,7 +104,7 @@ def calls_in(section, callee):
     return at[at + 5 + distance == callee].astype(numpy.int64)
 
 
-def line_rows(elf, tree):
+def line_rows(elf, tree, known):
     """The files of the tree that a program has lines of, and rows (begin, end, file, line)."""
     names, index, rows = [], {}, []
     debug = elf.get_dwarf_info()
@@ -115,11 +115,9 @@ def line_rows(elf, tree):
         folders, files = program["include_directory"], program["file_entry"]
         ours = {}
         for number, entry in enumerate(files):
-            path = os.path.normpath(
-                os.path.join(folders[0].decode(), folders[entry["dir_index"]].decode(), entry["name"].decode())
-            )
-            if path.startswith(tree + "/"):
-                name = path[len(tree) + 1 :]
+            path = os.path.join(folders[entry["dir_index"]].decode(), entry["name"].decode())
+            name = os.path.relpath(path, tree) if os.path.isabs(path) else os.path.normpath(path)  # by a prefix map
+            if name in known:
                 if name not in index:
                     index[name] = len(names)
                     names.append(name)
@@ -243,7 +241,7 @@ class Measure:
 
     def module(self, path):
         if path not in self.modules:
-            self.modules[path] = Module(path, self.build.tree)
+            self.modules[path] = Module(path, self.build.tree, self.build.copy.names)
         return self.modules[path]
 
     def map(self, binary, old, save):
