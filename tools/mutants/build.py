@@ -212,7 +212,8 @@ class Build:
             words[words.index("-c") + 1] = str(overlay / one.source)
         first = next(i for i, word in enumerate(words) if word.startswith("-"))
         maps = [word for word in words if word.startswith(f"-ffile-prefix-map={self.tree}")]
-        maps = [word.replace(str(self.tree), str(overlay), 1) for word in maps] or [f"-ffile-prefix-map={overlay}={self.tree}"]
+        maps = maps or [f"-ffile-prefix-map={self.tree}={self.tree}"]
+        maps = [word.replace(str(self.tree), str(overlay), 1) for word in maps]  # so that texts of paths stay
         words[first:first] = [f"-I{overlay}", *maps, "-w"]
         run(words, self.folder, env=os.environ | {"CCACHE_DISABLE": "1"})
         if made not in self.sound:
