@@ -128,6 +128,7 @@ class Build:
                 "-DCMAKE_BUILD_TYPE=Mutants",
                 f"-DCMAKE_CXX_FLAGS_MUTANTS={FLAGS}",
                 "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
+                "-DKAREZ_CCACHE=OFF",  # it would give paths of its own to the compiler
                 f"-DPython_EXECUTABLE={self.python}",
                 *[f"-DCMAKE_{kind}_LINKER_FLAGS={table}" for kind in ("EXE", "MODULE", "SHARED")],
             ],
@@ -215,7 +216,7 @@ class Build:
         maps = maps or [f"-ffile-prefix-map={self.tree}={self.tree}"]
         maps = [word.replace(str(self.tree), str(overlay), 1) for word in maps]  # so that texts of paths stay
         words[first:first] = [f"-I{overlay}", *maps, "-w"]
-        run(words, self.folder, env=os.environ | {"CCACHE_DISABLE": "1"})
+        run(words, self.folder)
         if made not in self.sound:
             self.sound[made] = self.code(self.folder / made)
         return self.code(out) != self.sound[made]
