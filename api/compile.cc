@@ -199,7 +199,8 @@ Function::Function(DeviceMesh mesh, int arguments, Body body, FunctionOptions op
   require(scale.growth >= 1 && std::isfinite(scale.growth) && scale.backoff > 0 && scale.backoff <= 1 && scale.interval >= 1,
           "compile: a loss scale ", "that grows by ", scale.growth, " after ", scale.interval, " good steps and falls by ", scale.backoff,
           " at a bad one; at least 1, at least 1 step, and above 0 to 1 are meant");
-  amp_of(options);                                                       // what is wrong with it is said here
+  amp_of(options);  // what is wrong with it is said here
+  note_widened_amp(*mesh.world, options);
   placements_of(mesh, options);                                          // with them
   for (const std::string& modules : options.remat) base::Glob{modules};  // and with these
   *state_ = {std::move(mesh), arguments, std::move(body), std::move(options), where};

@@ -106,7 +106,7 @@ TEST(RanksThatDiffer, WhatTwoRanksSeeOtherwiseOfTheirLinkIsNamedBeforeTheFirstLa
                                   HasSubstr("two ranks disagree about what they send"), ::testing::ContainsRegex("\nrank [01]: .*\nrank 2: "))))
         << what;
     EXPECT_THAT(texts, Each(texts[0])) << what << ": the same on all ranks";
-    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 3) << what;
+    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 15) << what << ": the 30 s of a silent peer";
   }
 }
 

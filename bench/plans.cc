@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "api/inside/evaluate.h"
+#include "base/test_source.h"
 #include "bench/models.h"
 #include "ops/all_ops.h"
 #include "passes/pipeline.h"
@@ -259,7 +260,7 @@ bool plan_case(const Case& one, const std::string& folder, const std::map<std::s
 }
 
 int run(const std::vector<std::string>& words) {
-  const std::string folder = KAREZ_SOURCE_DIR "/bench/plans";
+  const std::string folder = base::source_folder() / "bench/plans";
   std::set<std::string> wanted;
   std::FILE* json = nullptr;
   for (std::size_t i = 0; i < words.size(); ++i) {

@@ -6,11 +6,25 @@ file(CONFIGURE OUTPUT precompiled.cc CONTENT "")
 add_library(standard_header STATIC ${CMAKE_BINARY_DIR}/precompiled.cc)
 set_target_properties(standard_header PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
 target_precompile_headers(standard_header PRIVATE ${standard_headers})
-
-if(NOT SKBUILD)
-  set(test_options -O1)  # tests run once or twice after they are compiled
-  add_library(gtest_header STATIC ${CMAKE_BINARY_DIR}/precompiled.cc)
-  target_link_libraries(gtest_header PRIVATE GTest::gmock)
-  target_compile_options(gtest_header PRIVATE ${test_options})
-  target_precompile_headers(gtest_header PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
+if(SKBUILD)
+  return()
 endif()
+
+# Tests are compiled as is quickest in build and run together: -O0, and -O1 where the tests themselves compute much (brute force, oracles).
+set(computing_tests comm kernels passes runtime sbp solve system)
+foreach(level 0 1)
+  add_library(gtest_header_O${level} STATIC ${CMAKE_BINARY_DIR}/precompiled.cc)
+  target_link_libraries(gtest_header_O${level} PRIVATE GTest::gmock)
+  target_compile_options(gtest_header_O${level} PRIVATE -O${level})
+  target_precompile_headers(gtest_header_O${level} PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
+endforeach()
+
+# compile_as_tests(TARGET COMPONENT): flags and precompiled header of a component's tests.
+function(compile_as_tests target component)
+  set(level 0)
+  if(component IN_LIST computing_tests)
+    set(level 1)
+  endif()
+  target_compile_options(${target} PRIVATE -O${level})
+  target_precompile_headers(${target} REUSE_FROM gtest_header_O${level})
+endfunction()

@@ -1,9 +1,12 @@
 // Read from /proc/cpuinfo and the processor itself.
 #include "device/processor.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 
+#include "base/error.h"
 #include "base/text.h"
 
 namespace karez::device {
@@ -27,7 +30,17 @@ std::string instructions() {
   return "baseline";
 }
 
+constexpr std::string_view instruction_sets[] = {"baseline", "avx2", "avx512"};  // each has those before it
+
 }  // namespace
+
+std::string instruction_limit() {
+  const char* given = std::getenv("KAREZ_MAX_CPU_ISA");
+  const std::string_view limit = given == nullptr || *given == 0 ? "avx512" : given;
+  require(ErrorKind::name, std::find(std::begin(instruction_sets), std::end(instruction_sets), limit) != std::end(instruction_sets),
+          "KAREZ_MAX_CPU_ISA must be baseline, avx2 or avx512, got '", limit, "'");
+  return std::string(limit);
+}
 
 std::string processor_name(std::string_view cpuinfo) {
   const std::string name = value_in(cpuinfo, "model name"), family = value_in(cpuinfo, "cpu family"), model = value_in(cpuinfo, "model");
@@ -37,7 +50,9 @@ std::string processor_name(std::string_view cpuinfo) {
 
 Processor processor(const std::string& root) {
   std::ifstream in(root + "/proc/cpuinfo");
-  return {processor_name(std::string(std::istreambuf_iterator<char>(in), {})), instructions()};
+  const std::string has = instructions(), limit = instruction_limit();
+  const auto rank = [](std::string_view isa) { return std::find(std::begin(instruction_sets), std::end(instruction_sets), isa); };
+  return {processor_name(std::string(std::istreambuf_iterator<char>(in), {})), rank(limit) < rank(has) ? limit : has};
 }
 
 }  // namespace karez::device

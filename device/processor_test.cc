@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
+#include "base/test_error.h"
+
 namespace karez::device {
 namespace {
 
@@ -19,6 +23,31 @@ TEST(Processor, OfThisMachineHasInstructionsThatKernelsAreWrittenFor) {
   const std::string isa = processor().isa;
   EXPECT_TRUE(isa == "avx512" || isa == "avx2" || isa == "baseline") << isa;
   EXPECT_EQ(processor("/nowhere"), (Processor{"unnamed", isa}));
+}
+
+// Sets KAREZ_MAX_CPU_ISA, and puts back what it was.
+class Limit {
+ public:
+  explicit Limit(const char* isa) : before_(std::getenv(name) == nullptr ? "" : std::getenv(name)) { setenv(name, isa, 1); }
+  ~Limit() { setenv(name, before_.c_str(), 1); }  // an empty one is none
+  Limit(const Limit&) = delete;
+  Limit& operator=(const Limit&) = delete;
+
+ private:
+  static constexpr const char* name = "KAREZ_MAX_CPU_ISA";
+  std::string before_;
+};
+std::string limited_to(const char* isa) {
+  const Limit limit(isa);
+  return processor("/nowhere").isa;
+}
+
+TEST(Processor, HasNoMoreInstructionsThanItsLimit) {
+  const std::string all = limited_to("");
+  EXPECT_EQ(limited_to("avx512"), all);
+  EXPECT_EQ(limited_to("avx2"), all == "avx512" ? "avx2" : all);
+  EXPECT_EQ(limited_to("baseline"), "baseline");
+  EXPECT_EQ(base::error_of([] { limited_to("AVX9"); }), "KAREZ_MAX_CPU_ISA must be baseline, avx2 or avx512, got 'AVX9'");
 }
 
 }  // namespace

@@ -6,13 +6,14 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/test_source.h"
 #include "ops/all_ops.h"
 
 namespace karez::passes {
 namespace {
 
 std::string saved(const std::string& name) {
-  std::ifstream in(std::string(KAREZ_SOURCE_DIR "/bench/plans/") + name);
+  std::ifstream in(base::source_folder() / "bench/plans" / name);
   EXPECT_TRUE(in.good()) << name;
   return std::string((std::istreambuf_iterator<char>(in)), {});
 }

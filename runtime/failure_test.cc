@@ -410,18 +410,21 @@ TEST(AsyncKernels, ThreeUnitActorsWithTwoSlotsAreAllActiveAtTimeTwo) {
   }
 }
 
-TEST(AsyncKernels, ARealClockSeesThemOverlapToo) {
+TEST(AsyncKernels, OnRealThreadsTheyOverlapToo) {
   constexpr int pieces = 10, unit_ms = 30;
   KernelTable table({});
   std::vector<std::thread> threads;
   std::mutex mutex;
+  std::atomic<int> active = 0, most = 0;
   auto begin = std::chrono::steady_clock::now();
   {
     Session session({}, table);
     session.add({"test.timer", [&](const KernelArgs&, const Done& done) {
                    std::lock_guard lock(mutex);
-                   threads.emplace_back([done, unit = std::chrono::milliseconds(unit_ms)] {
+                   most = std::max(most.load(), ++active);
+                   threads.emplace_back([done, &active, unit = std::chrono::milliseconds(unit_ms)] {
                      std::this_thread::sleep_for(unit);
+                     --active;
                      done();
                    });
                  }});
@@ -431,7 +434,7 @@ TEST(AsyncKernels, ARealClockSeesThemOverlapToo) {
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(threads.size(), 3u * pieces);
   EXPECT_GE(took, (pieces + 2) * unit_ms);
-  EXPECT_LT(took, 0.8 * 3 * pieces * unit_ms) << "one after the other would take " << 3 * pieces * unit_ms << " ms";
+  EXPECT_GE(most, 2) << "one after the other";
 }
 
 TEST(AsyncKernels, OneStreamRunsOneActAtATime) {

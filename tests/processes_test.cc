@@ -249,7 +249,7 @@ TEST(Processes, ARankThatIsKilledIsNamedByAllOthersAtOnce) {
       EXPECT_EQ(text.substr(0, 6), "error:") << "rank " << rank;
       EXPECT_NE(text.find("rank 2 ("), std::string::npos) << "rank " << rank << ": " << text;
     }
-    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - died).count(), 3) << link;
+    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - died).count(), 15) << link << ": the 30 s of a silent peer";
     std::filesystem::remove_all(folder);
   }
 }

@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/test_source.h"
+
 namespace {
 namespace fs = std::filesystem;
 using Faults = std::vector<std::string>;
@@ -189,7 +191,7 @@ Faults faults_of_public(const Public& seen, const std::vector<std::string>& head
   return faults;
 }
 
-const fs::path root = KAREZ_SOURCE_DIR;
+const fs::path root = karez::base::source_folder();
 
 std::vector<Row> table() { return rows_of(read(root / "CMakeLists.txt")); }
 

@@ -1,7 +1,11 @@
 // What a compilation takes from a world and a function's options.
 #include "api/inside/to_compile.h"
 
+#include <mutex>
 #include <utility>
+
+#include "base/log.h"
+#include "kernels/cpu/bf16_widening.h"
 
 namespace karez {
 namespace {
@@ -15,6 +19,23 @@ std::optional<DType> amp_of(const FunctionOptions& options) {
   require(ErrorKind::name, options.amp == "bf16" || options.amp == "f16", "function '", options.name, "': amp is '", options.amp,
           "'; there are bf16 and f16, and nothing for f32 alone");
   return tensor::dtype_from(options.amp);
+}
+
+void note_widened_amp(const WorldState& world, const FunctionOptions& options) {
+  if (options.amp != "bf16" || world.ranks.rank() != 0) return;  // all ranks have the same instructions
+  CallSpec product;
+  product.op = "matmul";
+  product.in = {View(DType::bf16, {64, 64}), View(DType::bf16, {64, 64})};
+  product.out = {View(DType::f32, {64, 64})};
+  const auto kernel = world.kernels.find(product);
+  if (!kernel || !kernels::is_widened(kernel->kernel)) return;
+  static std::once_flag said;
+  std::call_once(said, [] {
+    base::note(
+        base::LogLevel::warning,
+        "amp=\"bf16\": oneDNN has no bf16 products for this processor's instructions, so they are computed in f32: operands are widened ",
+        "before each, results rounded after it. Values are those of bf16, and activations take its memory, but a step is no faster than in f32");
+  });
 }
 
 Compilation to_compile(WorldState& world, Graph graph, const FunctionOptions& options, std::int64_t batch, std::vector<std::string> remat) {

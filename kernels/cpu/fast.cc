@@ -3,15 +3,18 @@
 
 #include <cstring>
 
+#include "kernels/cpu/bf16_widening.h"
 #include "kernels/cpu/fast_row.h"
+#include "kernels/cpu/libraries.h"
 #include "kernels/cpu/team.h"
 
 namespace karez::kernels {
 
 std::vector<KernelRow> cpu_kernels() {
+  limit_instructions();
   std::vector<KernelRow> rows = plain_kernels();
   for (auto* list : {onednn_rows, hwy_conv_rows, hwy_pointwise_rows, hwy_pool_rows, hwy_reduce_rows, hwy_update_rows, hwy_random_rows, fast_copy_rows,
-                     fast_index_rows, fast_whole_rows})
+                     fast_index_rows, fast_whole_rows, bf16_widening_rows})
     for (KernelRow& row : list()) rows.push_back(std::move(row));
   return rows;
 }

@@ -81,7 +81,14 @@ inline bool same_bits(const Bench& a, const Bench& b) {
   return true;
 }
 
-// One call for every fast row, large enough that a team of two shares it.
+// A product of f32 as one of bf16: its first two operands and its result; a bias stays f32.
+inline CallSpec of_bf16(CallSpec call) {
+  call.in[0].dtype = call.in[1].dtype = call.out[0].dtype = DType::bf16;
+  call.attrs.set("wide", true);
+  return call;
+}
+
+// One call for every fast row but those that widen bf16, large enough that a team of two shares it.
 inline std::vector<CallSpec> one_call_per_fast_row() {
   const auto f32 = [](Shape shape) { return View(DType::f32, std::move(shape)); };
   const auto image = [](Shape shape, DType dtype = DType::f32) { return View(dtype, shape, channels_last(shape)); };

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/expr.h"
+#include "kernels/cpu/bf16_widening.h"
 #include "kernels/cpu/fast.h"
 #include "kernels/cpu/loops.h"
 #include "kernels/cpu/plain.h"
@@ -407,6 +408,9 @@ bool supports_cast(const CallSpec& call) {
 }
 
 }  // namespace
+
+void widen_bf16(const std::uint16_t* from, float* to, std::int64_t count) { HWY_DYNAMIC_DISPATCH(bf16_to_floats)(from, to, count); }
+void round_to_bf16(const float* from, std::uint16_t* to, std::int64_t count) { HWY_DYNAMIC_DISPATCH(floats_to_bf16)(from, to, count); }
 
 std::vector<KernelRow> hwy_pointwise_rows() {
   KernelRow cast;

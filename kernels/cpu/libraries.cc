@@ -10,6 +10,7 @@
 #include <Eigen/Core>
 
 #include "base/text.h"
+#include "device/processor.h"
 
 namespace karez::kernels {
 namespace {
@@ -20,9 +21,28 @@ std::string highway_target() {
   return hwy::TargetName(all & -all);
 }
 
+void limit_all() {
+  const std::string limit = device::instruction_limit();
+  if (limit == "avx512") return;
+#if HWY_ARCH_X86
+  constexpr std::int64_t above_avx2 = HWY_AVX2 - 1, above_baseline = 2 * HWY_AVX2 - 1;  // newer targets have smaller bits
+  hwy::DisableTargets(limit == "avx2" ? above_avx2 : above_baseline);
+#endif
+  limit_onednn(limit);
+}
+
 }  // namespace
 
+void limit_instructions() {
+  static const bool limited = [] {
+    limit_all();
+    return true;
+  }();
+  static_cast<void>(limited);
+}
+
 std::string library_versions() {
+  limit_instructions();
   return cat("Karez = ", KAREZ_VERSION, "\ncompiler = ", __VERSION__, "\nC library = ", gnu_get_libc_version(), "\noneDNN = ", onednn_version(),
              "\nHighway = ", HWY_MAJOR, ".", HWY_MINOR, ", ", highway_target(), "\nEigen = ", EIGEN_WORLD_VERSION, ".", EIGEN_MAJOR_VERSION, ".",
              EIGEN_MINOR_VERSION, "\n");

@@ -1,7 +1,9 @@
 // The rows that run on oneDNN: a call is theirs where oneDNN has a fast implementation for its exact strides.
+#include <cstdlib>
 #include <memory>
 
 #include "kernels/cpu/fast.h"
+#include "kernels/cpu/libraries.h"
 #include "kernels/cpu/onednn_call.h"
 
 namespace karez::kernels {
@@ -66,6 +68,13 @@ std::vector<KernelRow> onednn_rows() {
   std::vector<KernelRow> rows;
   for (const auto& [op, build] : builds) rows.push_back(row_of(op, build));
   return rows;
+}
+
+void limit_onednn(std::string_view isa) {
+  if (std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr || std::getenv("DNNL_MAX_CPU_ISA") != nullptr) return;
+  const auto limit = isa == "avx2" ? dnnl::cpu_isa::avx2 : dnnl::cpu_isa::sse41;  // the least that it has
+  require(ErrorKind::device, dnnl::set_max_cpu_isa(limit) == dnnl::status::success, "KAREZ_MAX_CPU_ISA=", isa,
+          " comes too late for oneDNN, which this process has used before: set ONEDNN_MAX_CPU_ISA as well");
 }
 
 std::string onednn_version() {

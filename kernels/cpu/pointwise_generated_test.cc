@@ -14,10 +14,18 @@
 #include <vector>
 
 #include "base/expr.h"
+#include "device/processor.h"
+#include "kernels/cpu/libraries.h"
 #include "kernels/cpu/test_targets.h"
 
 namespace karez::kernels {
 namespace {
+
+// These tests take the table itself, and not what limits instructions for a table of kernels.
+struct Limited : ::testing::Environment {
+  void SetUp() override { limit_instructions(); }
+};
+const auto* limited = ::testing::AddGlobalTestEnvironment(new Limited);
 
 unsigned seed() {
   const char* text = std::getenv("KAREZ_SEED");
@@ -68,8 +76,9 @@ struct Bounded {
 constexpr double rounding = 1.2e-7, least = 1.5e-45;
 
 double ulps_of(ExprKind kind) {
+  static const bool fused = device::processor().isa != "baseline";  // multiplies and adds with one rounding
   switch (kind) {
-    case ExprKind::phi: return 7;
+    case ExprKind::phi: return fused ? 7 : 60;  // else roundings of an exponent up to 98 remain
     case ExprKind::tanh:
     case ExprKind::sigmoid: return 4;
     case ExprKind::exp:

@@ -36,7 +36,7 @@ class feed:
         return self._ahead.take()
 
     def close(self) -> None:
-        """Wants no more; the thread ends with the batch that it is at."""
+        """Ends the loop: no batch and no error comes out of it any more, and the thread ends with the batch that it is at. From any thread, any number of times."""
         self._ahead.close()
 
     def __enter__(self) -> feed:
@@ -66,13 +66,15 @@ class Ahead:
 
     def put(self, kind: str, value: Any) -> None:
         with self.changed:
+            if self.closed:
+                return  # what came while it closed is for nobody
             self.ready.append((kind, value))
             self.changed.notify_all()
 
     def take(self) -> Any:
         with self.changed:
             self.changed.wait_for(lambda: self.closed or self.ready)
-            if not self.ready:
+            if self.closed:
                 raise StopIteration
             kind, value = self.ready[0]
             if kind == "batch":

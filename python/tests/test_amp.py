@@ -1,6 +1,8 @@
 """bfloat16 and float16: in and out, promotion, and mixed precision beside PyTorch's autocast."""
 
 import itertools
+import os
+import re
 import subprocess
 import sys
 
@@ -56,6 +58,38 @@ except kz.TypeError as error: print(error)
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert "bf16[2]" in out and "2.5 [1.0, 2.5] [1.  2.5]" in out
     assert "NumPy has no bfloat16: x.float().numpy() widens it" in out
+
+
+AMP = """
+import numpy as np
+import karez as kz
+x = np.ones((64, 64), np.float32)
+for amp in {amps!r}:
+    f = kz.compile(lambda x: x @ x, amp=amp)
+    print(float(f(x).sum()))
+    assert "on a plain row" not in f.summary(), f.summary()
+"""
+
+
+def amp_limited(limit, *amps):
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("MAX_CPU_ISA")} | {"PYTHONPATH": os.path.dirname(kz.__path__[0])}
+    return subprocess.run([sys.executable, "-c", AMP.format(amps=amps)], capture_output=True, text=True, timeout=300, env=environment | {"KAREZ_MAX_CPU_ISA": limit})
+
+
+@pytest.mark.parametrize("limit", ["avx2", "baseline"])
+def test_without_bf16_instructions_amp_says_once_that_it_multiplies_in_f32(limit):
+    done = amp_limited(limit, "bf16", "bf16")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["262144.0", "262144.0"], done.stdout
+    assert done.stderr.count("\n") == 1 and re.match('karez warning: amp="bf16": oneDNN has no bf16 products .* computed in f32', done.stderr), done.stderr
+    for amps in [("f16", None), (None,)]:
+        done = amp_limited(limit, *amps)
+        assert (done.returncode, done.stderr) == (0, ""), done.stderr
+
+
+def test_a_limit_that_there_is_not_is_an_error_that_lists_what_there_is():
+    done = amp_limited("avx9", None)
+    assert done.returncode == 1 and "KAREZ_MAX_CPU_ISA must be baseline, avx2 or avx512, got 'avx9'" in done.stderr, done.stderr
 
 
 def test_bytes_go_to_pytorch_and_back():

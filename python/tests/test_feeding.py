@@ -76,6 +76,88 @@ def test_no_more_than_its_slots_are_ahead():
     assert gone() and len(asked) <= 14 and list(feed) == []
 
 
+class Held:
+    """Gives one batch, then holds the thread in the middle of the next until it may go on, which ends with `then`."""
+
+    def __init__(self, then):
+        self.then, self.reached, self.go_on = then, threading.Event(), threading.Event()
+
+    def __iter__(self):
+        yield np.zeros(1)
+        self.reached.set()
+        assert self.go_on.wait(WAIT)
+        yield self.then()
+
+
+def fails():
+    raise OSError("the disk is full")
+
+
+@pytest.mark.parametrize("then", [lambda: np.ones(1), fails, lambda: np.zeros(1, np.int16), lambda: fails], ids=["batch", "error", "bad batch", "no array"])
+def test_what_comes_while_it_closes_does_not_come_out(then):
+    held = Held(then)
+    feed = kz.data.feed(held, slots=2, epochs=2)
+    assert int(next(feed)[0]) == 0 and held.reached.wait(WAIT)
+    feed.close()
+    assert list(feed) == []  # and does not wait for the batch
+    held.go_on.set()
+    assert gone() and list(feed) == []
+    feed.close()
+    with pytest.raises(StopIteration):
+        next(feed)
+
+
+def test_batches_that_lie_ready_do_not_come_out_of_a_closed_feed():
+    filled = threading.Semaphore(0)
+
+    def batches():
+        for i in range(3):
+            yield np.full(1, i)
+            filled.release()  # the batch before lies in its slot
+
+    feed = kz.data.feed(batches(), slots=3)
+    assert filled.acquire(timeout=WAIT) and filled.acquire(timeout=WAIT)
+    assert int(next(feed)[0]) == 0
+    feed.close()
+    assert list(feed) == [] and gone()
+
+
+def test_another_thread_may_close_it_while_the_loop_waits():
+    held, seen = Held(lambda: np.ones(1)), []
+    feed = kz.data.feed(held)
+    loop = threading.Thread(target=lambda: seen.extend(int(x[0]) for x in feed), daemon=True)
+    loop.start()
+    assert held.reached.wait(WAIT)
+    closers = [threading.Thread(target=feed.close) for _ in range(4)]
+    for each in closers:
+        each.start()
+    loop.join(WAIT)
+    assert not loop.is_alive() and seen in ([0], [])
+    held.go_on.set()
+    for each in closers:
+        each.join(WAIT)
+    assert gone() and list(feed) == []
+
+
+def test_the_iterable_may_close_its_own_feed():
+    feeds = []
+
+    def batches():
+        yield np.zeros(1)
+        feeds[0].close()
+        yield np.ones(1)
+
+    begin = threading.Event()
+
+    def begun():
+        assert begin.wait(WAIT)
+        yield from batches()
+
+    feeds.append(kz.data.feed(begun()))
+    begin.set()
+    assert len(list(feeds[0])) <= 1 and gone()
+
+
 def test_what_the_iterable_raises_reaches_the_loop_with_its_traceback():
     def batches():
         yield np.zeros(1)

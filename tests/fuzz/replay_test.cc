@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/test_source.h"
 #include "tests/fuzz/targets.h"
 
 namespace karez::tests {
@@ -17,7 +18,7 @@ namespace fs = std::filesystem;
 
 std::vector<fs::path> seeds_of(const FuzzTarget& target) {
   std::vector<fs::path> paths;
-  for (const auto& entry : fs::directory_iterator(fs::path(KAREZ_SOURCE_DIR) / "tests/fuzz/seeds" / target.name)) paths.push_back(entry.path());
+  for (const auto& entry : fs::directory_iterator(base::source_folder() / "tests/fuzz/seeds" / target.name)) paths.push_back(entry.path());
   std::sort(paths.begin(), paths.end());
   return paths;
 }

@@ -113,31 +113,49 @@ def run_pytest(report, words, limits):
     return [] if code in (0, 1, 5) and report.exists() else [f"pytest, which ended with exit code {code}"]  # 5: no test was left
 
 
-def run(choice, o):
-    """Runs the tests once; the counts."""
-    results, failures = [], []
-    cpp = {(t.program, t.name) for t in choice if t.component != "python"}
-    exact = [w for w in o.names if names.is_instance(w)]
+def run_cpp(tests, o):
+    """Results of these tests in C++, and failures that are no test's."""
+    wanted = {(t.program, t.name) for t in tests}
+    exact = [name for name in o.names if names.is_instance(name)]
     known = listed()
-    chosen = [(n, name) for n, name in known if names.is_one_of(name, cpp, exact)]
-    missing = {program for program, _ in cpp} - {name.split(":")[0] for _, name in known}
-    failures += [f"{program}, which is not built" for program in sorted(missing)]
+    found = [(number, name) for number, name in known if names.is_one_of(name, wanted, exact)]
+    missing = {program for program, _ in wanted} - {name.split(":")[0] for _, name in known}
+    failures = [f"{program}, which is not built" for program in sorted(missing)]
     slow = slow_ones() if o.quick else ()
-    numbers = [n for n, name in chosen if name not in slow]
-    if slow:
-        say(f"{len(chosen) - len(numbers)} tests that took over {QUICK} s are left to ./dev test")
-    if numbers:
-        failures += run_ctest(numbers, o.limits)
-        results += summary.of_ctest(RESULTS / "ctest.xml")
-        keep_seconds(results)
-    python = [t for t in choice if t.component == "python"]
-    if python:
-        files = list(dict.fromkeys(t.file for t in python))
-        ids = files if not o.names else [f"{t.file}::{t.name}" for t in python]
-        workers = ["-n", min(CORES, len(python)), "--dist", "loadgroup"]
-        for report, words in (("pytest.xml", [*workers, "-m", "not alone"]), ("pytest-alone.xml", ["-n", 1, "-m", "alone"])):
+    numbers = [number for number, name in found if name not in slow]
+    if len(numbers) < len(found):
+        say(f"{len(found) - len(numbers)} tests that took over {QUICK} s are left to ./dev test")
+    if not numbers:
+        return [], failures
+    failures += run_ctest(numbers, o.limits)
+    results = summary.of_ctest(RESULTS / "ctest.xml")
+    keep_seconds(results)
+    return results, failures
+
+
+def run_python(tests, o):
+    """Results of these tests of pytest, and failures that are no test's."""
+    results, failures = [], []
+    # Where some tests of a file run alone, pytest itself tells them from the others.
+    alone = {t.file for t in tests if "mark.alone" in (ROOT / t.file).read_text()}
+    for report, some, words in (
+        ("pytest.xml", tests, ["-n", min(CORES, len(tests)), "--dist", "loadgroup", "-m", "not alone"]),
+        ("pytest-alone.xml", [t for t in tests if t.file in alone], ["-n", 1, "-m", "alone"]),
+    ):
+        ids = dict.fromkeys(f"{t.file}::{t.name}" if o.names else t.file for t in some)
+        if ids:
             failures += run_pytest(RESULTS / report, [*words, *ids], o.limits)
             results += summary.of_pytest(RESULTS / report)
+    return results, failures
+
+
+def run(choice, o):
+    """Runs the tests once; the counts."""
+    cpp, python = [t for t in choice if t.component != "python"], [t for t in choice if t.component == "python"]
+    results, failures = run_cpp(cpp, o) if cpp else ([], [])
+    if python:
+        more, others = run_python(python, o)
+        results, failures = results + more, failures + others
     return summary.add_up(results, summary.allowed_skips(ROOT / "tests/allowed_skips.txt"), failures)
 
 

@@ -32,9 +32,9 @@ class Counts(typing.NamedTuple):
 
 
 def of_ctest(path):
-    """The results of `ctest --output-junit`."""
+    """The results of `ctest --output-junit`; none where it wrote none."""
     results = []
-    for case in xml.etree.ElementTree.parse(path).getroot().iter("testcase"):
+    for case in xml.etree.ElementTree.parse(path).getroot().iter("testcase") if path.exists() else ():
         name, seconds, said = case.get("name"), float(case.get("time") or 0), case.findtext("system-out") or ""
         outcome = {"run": "passed", "notrun": "skipped", "disabled": "skipped"}.get(case.get("status"), "failed")
         if case.get("status") == "notrun" and "[  SKIPPED ]" not in said:
@@ -47,9 +47,9 @@ def of_ctest(path):
 
 
 def of_pytest(path):
-    """The results of `pytest --junitxml`."""
+    """The results of `pytest --junitxml`; none where it wrote none."""
     results = []
-    for case in xml.etree.ElementTree.parse(path).getroot().iter("testcase"):
+    for case in xml.etree.ElementTree.parse(path).getroot().iter("testcase") if path.exists() else ():
         kinds = {child.tag for child in case}
         outcome = "failed" if kinds & {"failure", "error"} else "skipped" if "skipped" in kinds else "passed"
         name = re.sub(r"@\w+$", "", case.get("name"))  # without its group
