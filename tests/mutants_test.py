@@ -1,78 +1,372 @@
-"""The list of mutants fits the tree; and what plants them plants what a row says, or refuses it."""
+"""./dev mutants by its parts: what it draws, what it takes for noticed, and which suites run a line."""
 
-import importlib.util
 import pathlib
 import re
+import sys
+import threading
+import time
+import types
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-spec = importlib.util.spec_from_file_location("mutants", ROOT / "tools" / "mutants.py")
-mutants = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(mutants)
+sys.path.insert(0, str(ROOT))
+from tools.mutants import __main__ as command  # noqa: E402
+from tools.mutants import coverage_map, hunt, places, suites  # noqa: E402
 
-SOURCE = "int f() {\n  int a = 1;\n  if (a) {\n    return a + 1;\n  }\n  return a + 2;\n}\n"
+CPP = """// A comment + 1.
+#include <vector>
 
+namespace toy {
+int f(int a) {  // a + 1
+  const char* text = "a + b";
+  "only text";
+  /* a block
+     b + 1; */
+  auto raw = R"(x = 1;
+  y = 2;)";
+  using Row = std::vector<int>;
+  if (a < 2) {
+    return a + 1;
+  }
+  assert(a > 1);
+  return 3;
+}
+}  // namespace toy
+"""
+PYTHON = '''"""A file."""
 
-def row(text):
-    (one,) = mutants.parse("file x.cc\n" + text + "\nwho base_test\n")
-    return one
-
-
-def test_every_row_fits_the_tree():
-    assert mutants.faults(mutants.parse(mutants.ROWS.read_text()), ROOT) == []
-
-
-def test_every_row_names_a_test_binary_that_is_built():
-    rooms = set(re.findall(r"^room\((\w+)", (ROOT / "CMakeLists.txt").read_text(), re.M))
-    binaries = {f"{room}_test" for room in rooms} | set(re.findall(r"^ *test_binary\((\w+)", (ROOT / "CMakeLists.txt").read_text(), re.M))
-    named = {r.who for r in mutants.parse(mutants.ROWS.read_text())}
-    files = {who for who in named if who.endswith(".py")}
-    assert named - files - binaries == set() and all((ROOT / file).is_file() and file.startswith(("python/tests/", "tests/")) for file in files)
-
-
-def test_no_row_stands_twice():
-    rows = [(r.file, *r.old, "->", *r.new) for r in mutants.parse(mutants.ROWS.read_text())]
-    assert len(set(rows)) == len(rows)
-
-
-def test_a_line_is_replaced_where_it_stands_with_its_indent():
-    assert mutants.plant(SOURCE, row("- return a + 1;\n+ return a - 1;")) == SOURCE.replace("a + 1", "a - 1")
+import os
+from os import path
 
 
-def test_lines_that_stand_together_are_replaced_together():
-    assert mutants.plant(SOURCE, row("- int a = 1;\n- if (a) {\n+ int a = 2; {")) == SOURCE.replace("int a = 1;\n  if (a) {", "int a = 2; {")
+def f(a):
+    """Doubles
+    a and b.
+    """
+    # a + 1
+    if a:
+        return """
+        a + 1
+        """
+    return a + 1
+'''
 
 
-def test_without_a_new_line_the_old_one_goes():
-    assert mutants.plant(SOURCE, row("- return a + 1;")) == SOURCE.replace("    return a + 1;\n", "")
+def generate(line, suffix):
+    """As universalmutator's, for tests that run without it."""
+    return [
+        line.replace("+", "-"),
+        line.replace("<", ">="),
+        line.replace(" a", " b"),
+        line.replace("text", "txt"),
+        line + "  break;",
+    ]
 
 
-def test_a_part_of_a_line_is_replaced_within_it():
-    assert mutants.plant(SOURCE, row("- a + 2\n+ a * 2")) == SOURCE.replace("a + 2", "a * 2")
+def test_lines_with_code_are_drawn_and_no_others():
+    lines = CPP.split("\n")
+    drawn = [lines[number - 1].strip() for number in places.code_lines(CPP, ".cc")]
+    assert drawn == [
+        "int f(int a) {  // a + 1",
+        'const char* text = "a + b";',
+        'auto raw = R"(x = 1;',
+        "if (a < 2) {",
+        "return a + 1;",
+        "return 3;",
+    ]
+    lines = PYTHON.split("\n")
+    assert [lines[number - 1].strip() for number in places.code_lines(PYTHON, ".py")] == [
+        "def f(a):",
+        "if a:",
+        'return """',
+        "return a + 1",
+    ]
 
 
-@pytest.mark.parametrize("old, times", [("return b;", 0), ("return a", 2), ("a +", 2)])
-def test_text_that_does_not_stand_exactly_once_is_refused(old, times):
-    with pytest.raises(mutants.Wrong, match=f"holds the old text {times} times"):
-        mutants.plant(SOURCE, row(f"- {old}\n+ return 0;"))
+def test_a_function_without_its_body_is_no_code():
+    declared = [
+        "Tensor slice(Term x, Ints begin);",
+        "  [[nodiscard]] const A& at(int i) const;",
+        "  bool operator==(const A&) const = default;",
+        "  virtual ~A() = default;",
+        "  std::vector<int> a, b;",
+        "  void f(int a) override;",
+    ]
+    code = [
+        "    case A::b: return f(x);",
+        "Tensor slice(Term x, int axis = 0);",
+        "  return f(x);",
+        "  f(x);",
+        "  int a = f(x);",
+        "  int f() { return 1; }",
+        "  int size = 3;",
+        "  ++a;",
+        "  a = b;",
+    ]
+    text = "\n".join(declared + code)
+    assert [text.split("\n")[number - 1] for number in places.code_lines(text, ".h")] == code
+    assert len(places.code_lines(text, ".cc")) == len(declared + code)
 
 
-def test_a_whole_line_twice_is_refused_although_a_part_would_be_found():
-    with pytest.raises(mutants.Wrong, match="2 times"):
-        mutants.plant("a;\n  a;\n", row("- a;\n+ b;"))
+def test_a_fault_changes_more_than_a_comment_or_the_text_of_a_string():
+    def new(number):
+        return {fault.new.strip() for fault in places.faults_of("x.cc", CPP, number, generate, 1)}
+
+    assert new(5) == {"int f(int b) {  // b + 1"}
+    assert new(6) == {'const char* txt = "a + b";', 'const char* text = "a + b";  break;'}
+    assert "return a - 1;" in new(14)
 
 
-@pytest.mark.parametrize("text", ["file x\n- a\n+ a\nwho t", "file x\n- a\n+ b", "- a\n+ b\nwho t", "file x\n+ b\nwho t", "file x\nfile y", "old a", "what"])
-def test_a_row_that_lacks_something_is_refused(text):
-    with pytest.raises(mutants.Wrong, match="line 1|line 2"):
-        mutants.parse(text)
+@pytest.mark.parametrize(
+    "old, new, hopeless",
+    [
+        ("  std::vector<int> a;", "  std::vector!=int> a;", True),
+        ("  std::vector<int> a;", "  std::vector<int>= a;", True),
+        ("  std::vector<int> a;", "  std::vector<=int> a;", True),
+        ("  const A& a;", "  const A| a;", True),
+        ("  std::int64_t a;", "  std::int-1_t a;", True),
+        ("  a = 64;", "  a = 0;", False),
+        ("  a = 1 << 2;", "  a = 1 ==< 2;", True),
+        ("  a = b++;", "  a = b--;", False),
+        ("  a = b++;", "  a = b*+;", True),
+        ("  a = 0x40;", "  a = (0-1)x40;", True),
+        ("  a = b + 1;", "  a = b + -1;", False),
+        ("  if (a < b)", "  if (a >= b)", False),
+        ("  a = b & c;", "  a = b | c;", False),
+        ("  if (a != b)", "  if (a !== b)", True),
+        ("  g();", "  /*g();*/", False),
+        ("  g(1,", "  /*g(1,*/", True),
+        ("  if (a) b[0] = c;", "  if (1==1)] = c;", True),
+        ("  g(a, h(), b);", "  g(a , b(, h());", True),
+        ("  g(a, b);", "  g ( b,a);", False),
+        ("  const A& a = b;", "  /*const A& a = b;*/", True),
+        ("  std::vector<int> a(3);", "  /*std::vector<int> a(3);*/", True),
+        ("  a.b = c;", "  /*a.b = c;*/", False),
+        ("  return a;", "  /*return a;*/", False),
+        ("  return *a;", "  return -a;", True),
+        ("int f();", "/*int f();*/", True),
+        ("  g();", "  g();\n  break;", True),  # in no loop
+        ("  while (a) {", "  while (a) {\n  break;", False),
+        ("  return;", "  return;\n  break;", True),
+    ],
+)
+def test_no_compiler_is_asked_about_what_cannot_be(old, new, hopeless):
+    assert places.hopeless(["int f() {", old], 2, new) == hopeless
 
 
-def test_comments_and_blank_lines_part_rows():
-    rows = mutants.parse("# head\n\nfile a\n# why\n- x\n+ y\nwho t\n\n\nfile b\n- x\nwho u\n")
-    assert [(r.file, r.who, r.line) for r in rows] == [("a", "t", 3), ("b", "u", 10)]
+def test_a_loop_ends_with_its_indent():
+    lines = ["void f() {", "  for (;;) {", "    if (a) {", "      g();", "    }", "  }", "  g();", "}"]
+    assert [places.in_loop(lines, n) for n in range(1, 8)] == [False, True, True, True, True, False, False]
 
 
-def test_a_file_that_is_gone_is_a_fault(tmp_path):
-    assert mutants.faults([row("- a\n+ b")], tmp_path) == ["line 1: there is no x.cc"]
+def test_the_draw_is_the_seeds(tmp_path):
+    (tmp_path / "x.cc").write_text(CPP)
+    (tmp_path / "y.py").write_text(PYTHON)
+    files = ["x.cc", "y.py"]
+    first = places.draw(tmp_path, files, 7)
+    assert (
+        first == places.draw(tmp_path, files, 7) and sorted(first) == sorted(places.draw(tmp_path, files, 8)) != first
+    )
+    assert first != places.draw(tmp_path, files, 8)
+    orders = {tuple(places.faults_of("x.cc", CPP, 14, generate, seed)) for seed in range(9)}
+    assert len(orders) > 1 and places.faults_of("x.cc", CPP, 14, generate, 7) == places.faults_of(
+        "x.cc", CPP, 14, generate, 7
+    )
+
+
+def test_tests_are_no_sources_and_an_unknown_folder_lists_what_there_is(tmp_path):
+    names = ["a/b/x.cc", "a/x_test.cc", "a/test_x.h", "tests/y.cc", "a/x.h", "p/z.py", "a/notes.md"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert places.sources(tmp_path, names, "a") == ["a/b/x.cc", "a/x.h"] and places.sources(
+        tmp_path, names, "a/b/"
+    ) == ["a/b/x.cc"]
+    assert places.sources(tmp_path, names, "p/z.py") == ["p/z.py"]
+    for wrong in ("tests", "a/x_test.cc", "nowhere", "", "a/b/x"):
+        with pytest.raises(places.Wrong, match=r"there are: a a/b p, and each file"):
+            places.sources(tmp_path, names, wrong)
+
+
+def test_types_of_python_and_what_is_written_about_it_are_no_code():
+    shape = places.python_shape
+    assert shape('def f(a: int) -> int:\n  """Says."""\n  b: int = a\n  return b') == shape(
+        "def f(a):\n  b = a\n  return b"
+    )
+    assert shape("a = 1") != shape("a = 2") and shape("a = (") is None and shape("def f():\n  break") is not None
+
+
+ROW = "# Why there is a list.\n\nfile x.cc\n- return 3;\n+ return 4;\nwhy nobody\n"
+
+
+def test_the_list_of_equivalents_names_the_line_the_fault_and_the_reason(tmp_path):
+    (row,) = places.equivalents(ROW)
+    assert (row.row, row.path, row.old, row.new, row.why) == (3, "x.cc", "return 3;", "return 4;", "nobody")
+    assert places.is_equivalent(places.Fault("x.cc", 16, "  return 3;", "  return 4;"), [row])
+    for other in [
+        ("y.cc", "  return 3;", "  return 4;"),
+        ("x.cc", "  return 2;", "  return 4;"),
+        ("x.cc", "  return 3;", "  return 5;"),
+    ]:
+        assert not places.is_equivalent(places.Fault(other[0], 16, *other[1:]), [row])
+    (two,) = places.equivalents("file x.cc\n- f();\n+ f();\n+ break;\nwhy so")
+    assert places.is_equivalent(places.Fault("x.cc", 1, "  f();", "  f();\n  break;"), [two])
+    (tmp_path / "x.cc").write_text(CPP)
+    assert places.stale([row], tmp_path) == []
+    for text in (CPP.replace("return 3;", "return 5;"), CPP + "return 3;\n"):
+        (tmp_path / "x.cc").write_text(text)
+        assert re.search(r"line 3: x.cc holds the line [02] times: return 3;", places.stale([row], tmp_path)[0])
+    for wrong in [
+        "file x\n- a\n+ b",
+        "file x\n+ b\nwhy c",
+        "file x\n- a\nwhy c",
+        "- a\n+ b\nwhy c",
+        "file x\n- a\n+ b\nwhy c\nwho d",
+        ROW + "why more",
+    ]:
+        with pytest.raises(places.Wrong, match="line [13]: a row has"):
+            places.equivalents(wrong)
+
+
+def test_the_list_of_this_tree_fits_it():
+    rows = places.equivalents((ROOT / command.LIST).read_text())
+    assert places.stale(rows, ROOT) == [] and len({(r.path, r.old, r.new) for r in rows}) == len(rows)
+
+
+def outcomes(script):
+    """start() of notice() that plays, for each suite by name, a list of outcomes; and what was started."""
+    left, started = {name: list(kinds) for name, kinds in script.items()}, []
+
+    def start(suite, stop, tests):
+        started.append((suite.name, stop is None, tests))
+        kind = left[suite.name].pop(0)
+        return suites.Outcome(kind, 0.1, (suite.name + ".One",) if kind == "failed" else ())
+
+    return start, started
+
+
+def named(*names):
+    return [suites.Suite("toy_test", name) for name in names]
+
+
+@pytest.mark.parametrize(
+    "script, noticed",
+    [
+        (["passed"], None),
+        (["failed", "failed"], "A.One"),
+        (["failed", "passed", "failed"], "A.One"),  # alone its test passes, after the others it fails again
+        (["failed", "passed", "passed"], None),
+        (["hung", "hung"], "A (toy_test) hung twice"),
+        (["hung", "passed"], None),
+        (["hung", "failed"], "A.One"),
+    ],
+)
+def test_what_fails_or_hangs_counts_if_it_does_so_again_alone(script, noticed):
+    start, started = outcomes({"A": script})
+    found = suites.notice(named("A"), start)
+    assert (found and found.how) == noticed and len(started) == len(script)
+    assert all(alone for _, alone, _ in started[1:]) and not started[0][1]
+
+
+def test_after_a_failure_by_chance_the_other_suites_still_run():
+    start, started = outcomes({"A": ["failed", "passed", "passed"], "B": ["passed"] * 2, "C": ["failed"] * 4})
+    assert suites.notice(named("A", "B", "C"), start).how == "C.One"
+
+
+def test_a_program_that_is_stopped_goes_with_its_children(tmp_path):
+    runner, stop, pid = suites.Runner(tmp_path, sys.executable), threading.Event(), tmp_path / "pid"
+    script = "import subprocess; p = subprocess.Popen(['sleep', '600']); open('pid', 'w').write(f'{p.pid};'); p.wait()"
+
+    def stop_when_started():
+        while not (pid.exists() and pid.read_text().endswith(";")):
+            time.sleep(0.05)
+        stop.set()
+
+    threading.Thread(target=stop_when_started, daemon=True).start()
+    assert runner.run([sys.executable, "-c", script], 300, stop).kind == "stopped"
+    stat = pathlib.Path(f"/proc/{pid.read_text()[:-1]}/stat")
+    for _ in range(1000):
+        if not stat.exists() or stat.read_text().rsplit(")", 1)[1].split()[0] == "Z":
+            break
+        time.sleep(0.05)
+    else:
+        pytest.fail("the child is alive")
+
+
+def test_a_program_ends_by_itself_or_at_its_limit(tmp_path):
+    runner = suites.Runner(tmp_path, sys.executable)
+    assert runner.run(["sleep", "600"], 0.2).kind == "hung"
+    assert runner.run([sys.executable, "-c", "while True: pass"], 300, busy=1).kind == "hung"
+    assert runner.run([sys.executable, "-c", "print('FAILED a.py::b'); raise SystemExit(1)"], 300).tests == ("a.py::b",)
+    gtest = "print('[  FAILED  ] A/0.B, where'); raise SystemExit(1)"
+    assert runner.run([sys.executable, "-c", gtest], 300).tests == ("A/0.B",)
+    assert runner.run(["true"], 300).kind == "passed" and runner.run(["false"], 300).kind == "failed"
+
+
+def a_map(**more):
+    text = "a;\nb;\nc;\nd;\n"
+    content = {
+        "binary": "toy_test",
+        "made": time.time(),
+        "tree": "old",
+        "lines": {"x.cc": [1, 2, 4]},
+        "texts": {"x.cc": coverage_map.prints(text)},
+        "suites": {
+            "A": {"seconds": 1, "broken": [], "use": True, "why": "", "lines": {"x.cc": [1, 2]}, "modules": []},
+            "B": {"seconds": 2, "broken": ["B.Bad"], "use": True, "why": "", "lines": {"x.cc": [2]}, "modules": []},
+            "C": {"seconds": 3, "broken": [], "use": False, "why": "ends early", "lines": {"x.cc": [4]}, "modules": []},
+        },
+    }
+    return coverage_map.Map(content | more), text
+
+
+def test_a_line_is_covered_by_the_suites_that_ran_it():
+    made, text = a_map()
+
+    def names(number, text=text):
+        found = made.covering("x.cc", number, text)
+        return found and [suite.name for suite in found]
+
+    assert [names(n) for n in (1, 2, 3)] == [["A"], ["A", "B"], None] and made.covering("x.cc", 4, text) == []
+    assert [suite.name for suite in made.touching("x.cc")] == ["A", "B"] and made.suite("B").broken == ("B.Bad",)
+    assert made.covering("y.cc", 1, "a;\n") is None
+
+
+def test_nothing_is_built_for_a_line_that_no_test_runs():
+    made, text = a_map()
+    build = types.SimpleNamespace(copy=types.SimpleNamespace(text=lambda path: text))  # which can build nothing
+    judge = hunt.Judge(build, None, {"toy_test": made}, "toy_test", 120)
+    assert judge.judge(places.Fault("x.cc", 4, "d;", "e;")).result == "not run"
+
+
+def test_lines_are_followed_to_where_an_edit_put_them():
+    def names(number, text):
+        return [suite.name for suite in a_map()[0].covering("x.cc", number, text) or []]
+
+    moved = "new;\na;\nb;\nc;\nd;\n"
+    assert names(2, moved) == ["A"] and names(3, moved) == ["A", "B"]
+    assert names(1, "changed;\nb;\nc;\nd;\n") == ["A"]  # in place of the line that A runs
+    assert names(2, "a;\nbetween;\nb;\nc;\nd;\n") == ["A", "B"]  # beside lines that they run
+
+
+def test_a_map_lasts_a_day_or_as_long_as_its_tree():
+    new, old = time.time() - 3600, time.time() - 25 * 3600
+    assert (
+        not a_map(made=new)[0].is_stale("new")
+        and not a_map(made=old)[0].is_stale("old")
+        and a_map(made=old)[0].is_stale("new")
+    )
+
+
+def test_without_its_generator_the_line_that_installs_it_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "universalmutator", None)
+    with pytest.raises(places.Wrong, match=r"universalmutator is not installed: ./dev deps --mutants"):
+        places.generator()
+
+
+def test_universalmutator_makes_faults_of_both_languages():
+    pytest.importorskip("universalmutator", reason="./dev deps --mutants")
+    made = places.generator()
+    assert "  if (a >= 2) {" in made("  if (a < 2) {", ".cc") and "    return a - 1" in made("    return a + 1", ".py")
+    assert made("// a + 1", ".cc") == []

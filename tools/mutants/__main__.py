@@ -1,0 +1,111 @@
+"""./dev mutants FOLDER N --seed S: plants N faults, drawn by the seed, in a folder or file; says which tests notice."""
+
+import argparse
+import pathlib
+import random
+import sys
+import time
+
+from .build import Broken, Build, Copy, tracked
+from .hunt import COUNTED, HEAD, Judge, hunt, record_of, table
+from .places import Wrong, equivalents, generator, sources, stale
+from .suites import Runner
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+PLACE = ROOT / "build-mutants"
+LIST = "tests/equivalent_mutants.txt"
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def own_binary(path, binaries):
+    """The test binary of the component that a file belongs to; pytest for Python's."""
+    top = path.split("/")[0]
+    name = {"python": "pytest", "tools": "command_test"}.get(top, f"{top}_test")
+    return name if name == "pytest" or name in binaries else None
+
+
+def maps_of(build, runner, binaries, again):
+    """A map for each binary: as it was kept, with what is new; or measured, at most once a day."""
+    from .coverage_map import Map, Measure
+
+    measure, maps = Measure(build, runner, say), {}
+    for name in binaries:
+        path = PLACE / "coverage" / f"{name}.json"
+        old = Map.load(path)
+        if old and (again or old.is_stale(build.copy.hash)):
+            old = None
+        made = measure.map(name, old, lambda made, path=path: made.save(path))
+        if made is old and old.content["tree"] != build.copy.hash:
+            say(
+                f"the coverage map of {name} is {old.age() / 3600:.1f} h old, of another tree: lines are followed"
+            )
+        maps[name] = made
+    return maps
+
+
+def main():
+    words = argparse.ArgumentParser(prog="./dev mutants", description=__doc__.split(": ", 1)[1])
+    words.add_argument("folder", help="a component (plan), a folder (passes/algebra, python/karez) or a file")
+    words.add_argument("count", type=int, help="how many faults")
+    words.add_argument(
+        "--seed",
+        type=int,
+        default=random.SystemRandom().randrange(1 << 31),
+        help="of the draw; drawn and printed if not given",
+    )
+    words.add_argument(
+        "--own", action="store_true", help="run the component's own tests alone: quick, and more is missed"
+    )
+    words.add_argument("--limit", type=float, default=120, help="seconds of tests for one fault (%(default)s)")
+    words.add_argument("--measure", action="store_true", help="measure coverage again, however new it is")
+    given = words.parse_args()
+    if given.count < 1:
+        raise Wrong(f"the number of faults must be at least 1, got {given.count}")
+    generate = generator()
+    files = sources(ROOT, tracked(ROOT), given.folder)
+    rows = equivalents((ROOT / LIST).read_text())
+    if wrong := stale(rows, ROOT):
+        raise Wrong("\n".join(wrong))
+
+    copy = Copy(ROOT, PLACE)
+    build = Build(copy, PLACE, sys.executable)
+    begin = time.monotonic()
+    build.configure()
+    binaries = build.binaries()
+    owns = {own_binary(path, binaries) for path in files}
+    if len(owns) > 1 or None in owns:
+        raise Wrong(f"'{given.folder}' has no tests of its own, or those of several components: name one of them")
+    (own,) = owns
+    if not given.own and not (PLACE / "coverage").is_dir():
+        say("building and measuring all tests: long, once")
+    build.make(*([] if not given.own else [own] if own != "pytest" else ["karez_python", "karez_command"]))
+    build.read()
+    runner = Runner(copy.tree, sys.executable)
+    maps = maps_of(build, runner, [own] if given.own else [*binaries, "pytest"], given.measure)
+    say(f"built and mapped in {time.monotonic() - begin:.0f} s; --seed {given.seed}")
+
+    record = record_of(PLACE, given.folder, given.seed, given.own, copy.hash)
+    if record.known:
+        say(f"{len(record.known)} faults of this draw are judged already")
+    judge = Judge(build, runner, maps, own, given.limit)
+    verdicts = hunt(copy.tree, files, given.seed, given.count, generate, rows, record, judge.judge, say)
+    missed = [one for one in verdicts if one.result in ("missed", "not run")]
+    for one in missed:
+        say(f"missed: {one}")
+    say(f"{HEAD}\n{table(given.folder, verdicts)}")
+    counted = sum(one.result in COUNTED for one in verdicts)
+    if counted < given.count:
+        say(f"{counted} of {given.count}: interrupted, or there are no more lines")
+    return 1 if missed or counted < given.count else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (Wrong, Broken) as wrong:
+        sys.exit(f"mutants: {wrong}")
+    except KeyboardInterrupt:
+        sys.exit("mutants: interrupted; the same command goes on from here")

@@ -1,0 +1,262 @@
+"""The copy of the tree, its instrumented build, and the objects and binaries of a fault, beside the sound ones."""
+
+import concurrent.futures
+import hashlib
+import json
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+from dataclasses import dataclass
+
+CORES = os.cpu_count() or 1
+HERE = pathlib.Path(__file__).resolve().parent
+# No optimisation that hides a line's code; a jump instead of the last call would hide who calls the table.
+FLAGS = (
+    "-O1 -g1 -gno-column-info -gno-statement-frontiers -fno-inline-functions-called-once -fno-optimize-sibling-calls "
+    "-fsanitize-coverage=trace-pc"
+)
+
+
+class Broken(Exception):
+    """What the compiler or the linker said."""
+
+
+def tracked(root):
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=root, capture_output=True, text=True, check=True
+    )
+    return sorted(name for name in listed.stdout.split("\0") if name and (root / name).is_file())
+
+
+def run(words, folder, **options):
+    """The output of a program that ends well; Broken with its errors otherwise."""
+    environment = options.pop("env", os.environ) | {"LC_ALL": "C"}
+    done = subprocess.run(
+        words,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        **options,
+    )
+    if done.returncode != 0:
+        errors = [
+            line
+            for line in done.stdout.splitlines()
+            if "error" in line or "FAILED" in line or "multiple definition" in line
+        ]
+        raise Broken("\n".join(errors or done.stdout.splitlines()[-3:])[:600])
+    return done.stdout
+
+
+class Copy:
+    """The tree without what git ignores; a file is written only if it differs, so that builds are incremental."""
+
+    def __init__(self, root, place):
+        self.tree = place / "tree"
+        names = tracked(root)
+        for name in names:
+            self.write(name, (root / name).read_bytes())
+        for path in [p for p in self.tree.rglob("*") if p.is_file()]:
+            if str(path.relative_to(self.tree)) not in names and "__pycache__" not in path.parts:
+                path.unlink()
+        self.names = names
+        whole = hashlib.sha256()
+        for name in names:
+            if not name.endswith(".md"):
+                whole.update(f"{name}\0".encode() + (self.tree / name).read_bytes() + b"\0")
+        self.hash = whole.hexdigest()[:16]
+
+    def write(self, name, content):
+        path = self.tree / name
+        if path.is_file() and path.read_bytes() == content:
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        shutil.copymode(HERE / "__init__.py", path) if not content.startswith(b"#!") else path.chmod(0o755)
+
+    def text(self, name):
+        return (self.tree / name).read_text()
+
+
+@dataclass
+class Compile:
+    source: str  # relative to the tree
+    command: list
+
+
+class Build:
+    """The build of the copy. A fault changes nothing in it: its objects and binaries stand in a folder of their own."""
+
+    def __init__(self, copy, place, python):
+        self.copy, self.tree, self.folder, self.mutant = copy, copy.tree, place / "build", place / "mutant"
+        self.python = python
+        self.made = {}  # object -> whether the fault changes its code
+        self.sound = {}  # object -> its code in the sound tree
+        self.links = {}
+
+    def configure(self):
+        self.folder.mkdir(parents=True, exist_ok=True)
+        table = self.folder / "coverage_table.o"
+        run(
+            [
+                "c++",
+                "-std=c++20",
+                "-O2",
+                "-fPIC",
+                "-c",
+                str(self.tree / "tools/mutants/coverage_table.cc"),
+                "-o",
+                str(table),
+            ],
+            self.tree,
+        )
+        run(
+            [
+                "cmake",
+                "--log-level=WARNING",
+                "-G",
+                "Ninja",
+                "-S",
+                str(self.tree),
+                "-B",
+                str(self.folder),
+                "-DCMAKE_BUILD_TYPE=Mutants",
+                f"-DCMAKE_CXX_FLAGS_MUTANTS={FLAGS}",
+                "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
+                "-DKAREZ_CCACHE=OFF",  # it would give paths of its own to the compiler
+                f"-DPython_EXECUTABLE={self.python}",
+                *[f"-DCMAKE_{kind}_LINKER_FLAGS={table}" for kind in ("EXE", "MODULE", "SHARED")],
+            ],
+            self.tree,
+        )
+
+    def make(self, *targets):
+        run(["ninja", "-C", str(self.folder), *targets], self.tree)
+
+    def binaries(self):
+        """Every test binary, by its target."""
+        out = run(["ninja", "-C", str(self.folder), "-t", "targets", "all"], self.tree)
+        rows = [line.split(": ") for line in out.splitlines() if ": CXX_EXECUTABLE_LINKER" in line]
+        return sorted(name for name, _ in rows if name.endswith("_test"))
+
+    def read(self):
+        """Learns from a finished build how each object is made, and from which files."""
+        self.compiles, self.dependents = {}, {}
+        for row in json.loads((self.folder / "compile_commands.json").read_text()):
+            command = shlex.split(row["command"])
+            source = os.path.relpath(row["file"], self.tree)
+            if "-o" in command and not source.startswith(".."):
+                self.compiles[command[command.index("-o") + 1]] = Compile(source, command)
+        made = None
+        for line in run(["ninja", "-C", str(self.folder), "-t", "deps"], self.tree).splitlines():
+            if line and not line.startswith(" "):
+                made = line.split(": #deps")[0]
+            elif made in self.compiles and line.strip():
+                name = os.path.relpath(os.path.join(self.folder, line.strip()), self.tree)
+                if not name.startswith(".."):
+                    self.dependents.setdefault(name, set()).add(made)
+
+    def link(self, target):
+        """The words that link a target, and its objects, by whether they stand on the line or come from a library."""
+        if target not in self.links:
+            text = (
+                run(["ninja", "-C", str(self.folder), "-t", "commands", "-s", target], self.tree)
+                .strip()
+                .splitlines()[-1]
+            )
+            (line,) = [part for part in text.split("&&") if " -o " in part]
+            words = shlex.split(line)
+            libraries = {pathlib.Path(w).name[3:-2] for w in words if w.endswith(".a")}
+            inside = {
+                o for o in self.compiles if o.startswith("CMakeFiles/") and o.split("/")[1][: -len(".dir")] in libraries
+            }
+            self.links[target] = words, {w for w in words if w in self.compiles}, inside
+        return self.links[target]
+
+    def affected(self, path, target):
+        """The objects of a target that are made from a file."""
+        _, direct, inside = self.link(target)
+        return sorted(self.dependents.get(path, set()) & (direct | inside))
+
+    def begin(self, fault):
+        """Plants a fault: from here on compile and link see it."""
+        self.clear()
+        text = fault.plant(self.copy.text(fault.path))
+        path = self.mutant / "overlay" / fault.path
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+
+    def clear(self):
+        self.made = {}
+        shutil.rmtree(self.mutant, ignore_errors=True)
+
+    def compile(self, objects):
+        """Makes the objects that are not there yet; true if the fault changes the code of any."""
+        new = [o for o in objects if o not in self.made]
+        with concurrent.futures.ThreadPoolExecutor(CORES) as pool:
+            for made, changed in zip(new, pool.map(self.compile_one, new)):
+                self.made[made] = changed
+        return any(self.made[o] for o in objects)
+
+    def compile_one(self, made):
+        overlay, out = self.mutant / "overlay", self.mutant / "objects" / made
+        out.parent.mkdir(parents=True, exist_ok=True)
+        one = self.compiles[made]
+        words = [word for word in one.command if word != "-Winvalid-pch"]
+        words[words.index("-o") + 1] = str(out)
+        if (overlay / one.source).is_file():
+            words[words.index("-c") + 1] = str(overlay / one.source)
+        first = next(i for i, word in enumerate(words) if word.startswith("-"))
+        maps = [word for word in words if word.startswith(f"-ffile-prefix-map={self.tree}")]
+        maps = maps or [f"-ffile-prefix-map={self.tree}={self.tree}"]
+        maps = [word.replace(str(self.tree), str(overlay), 1) for word in maps]  # so that texts of paths stay
+        words[first:first] = [f"-I{overlay}", *maps, "-w"]
+        run(words, self.folder)
+        if made not in self.sound:
+            self.sound[made] = self.code(self.folder / made)
+        return self.code(out) != self.sound[made]
+
+    def code(self, path):
+        """What of an object is not about its source lines."""
+        bare = self.mutant / f"bare{hashlib.md5(str(path).encode()).hexdigest()}"
+        run(["objcopy", "--strip-debug", str(path), str(bare)], self.folder)
+        content = bare.read_bytes()
+        bare.unlink()
+        return hashlib.sha256(content).digest()
+
+    def binary(self, target):
+        """Links a target with the fault, into where it is returned."""
+        words, direct, inside = self.link(target)
+        here = lambda made: str(self.mutant / "objects" / made)  # noqa: E731
+        out = self.mutant / "build" / target
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.unlink(missing_ok=True)  # a link to the sound one
+        changed = {o for o in self.made if self.made[o]}
+        words = [here(w) if w in changed & direct else w for w in words]
+        words[words.index("-o") + 1] = str(out)
+        first = next(i for i, word in enumerate(words) if word.endswith(".o"))
+        words[first:first] = [
+            here(o) for o in sorted(changed & inside)
+        ]  # before the library, which so is not asked for them
+        run([*words, "-Wl,--strip-debug"], self.folder)
+        return out
+
+    def stand_in(self):
+        """A build folder of links to the sound one, for tests that look for programs in it."""
+        for path in [
+            *self.folder.glob("tools/*"),
+            *self.folder.glob("examples/*"),
+            *self.folder.glob("bench/*"),
+            *self.folder.rglob("python/karez/**/*"),
+        ]:
+            if path.is_file():
+                link = self.mutant / "build" / path.relative_to(self.folder)
+                link.parent.mkdir(parents=True, exist_ok=True)
+                if not link.exists():
+                    link.symlink_to(path)
+        return self.mutant / "build"

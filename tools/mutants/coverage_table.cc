@@ -1,0 +1,51 @@
+// Notes which basic blocks run: GCC's -fsanitize-coverage=trace-pc calls this at each, coverage_map.py reads the table.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <climits>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+extern "C" __attribute__((visibility("hidden"))) const unsigned char __ehdr_start[];  // where this module begins
+
+namespace {
+constexpr std::size_t most = std::size_t{1} << 26;  // bytes of code in one program or library
+
+// One byte per address of code. Without a folder in COVERAGE_TABLES it is never read. With one it is a file there,
+// shared by every process of the same program, so that what a killed process has run is known too.
+alignas(4096) unsigned char table[most];
+
+std::string path_of_this() {
+  char text[PATH_MAX] = {};
+  const auto headers = ::getauxval(AT_PHDR);  // of the program
+  const auto begin = reinterpret_cast<std::uintptr_t>(__ehdr_start);
+  Dl_info info{};
+  if (headers - begin < 4096) return ::readlink("/proc/self/exe", text, sizeof text - 1) > 0 ? text : "";
+  if (::dladdr(__ehdr_start, &info) == 0 || ::realpath(info.dli_fname, text) == nullptr) return "";
+  return text;
+}
+
+[[gnu::constructor(101)]] void share_table() {
+  const char* folder = std::getenv("COVERAGE_TABLES");
+  if (folder == nullptr) return;
+  std::string name = path_of_this();
+  for (char& c : name)
+    if (c == '/') c = '!';
+  const int file = ::open((std::string(folder) + "/" + name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (file < 0) return;  // the folder of a run that is over
+  if (::ftruncate(file, most) == 0) ::mmap(table, most, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0);
+  ::close(file);
+}
+}  // namespace
+
+extern "C" __attribute__((visibility("hidden"))) void __sanitizer_cov_trace_pc() {
+  const auto begin = reinterpret_cast<std::uintptr_t>(__ehdr_start);
+  const auto at = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0)) - begin;
+  auto& byte = reinterpret_cast<volatile unsigned char*>(table)[at % most];  // threads only ever write the same value
+  if (byte == 0) byte = 1;
+}

@@ -1,0 +1,220 @@
+"""Plants the faults of a draw and judges each: which test notices it, or why it does not count. Verdicts are kept."""
+
+import contextlib
+import dataclasses
+import json
+import pathlib
+import time
+from dataclasses import dataclass
+
+from .build import Broken
+from .places import draw, faults_of, is_equivalent, python_shape
+from .suites import CORES, Noticed, Outcome, notice
+
+TRIES = 4  # faults of one line, until one compiles and changes its code
+WIDE = 12  # objects that a fault in a header may change in another component's binary
+COUNTED = ("noticed", "missed", "not run")
+
+
+@dataclass
+class Verdict:
+    path: str
+    line: int
+    old: str
+    new: str
+    result: str  # noticed, missed, not run; or invalid, same code, equivalent, which do not count
+    by: str = ""
+    seconds: float = 0
+    note: str = ""
+
+    def __str__(self):
+        how = {
+            "noticed": f"noticed by {self.by}",
+            "missed": "MISSED" + (f", {self.note}" if self.note else ""),
+            "not run": "MISSED, no test runs the line",
+            "invalid": f"does not compile: {self.note.partition('error: ')[2].partition(chr(10))[0] or self.note}",
+            "same code": "compiles to the same code",
+            "equivalent": "is on the list of equivalents",
+        }[self.result]
+        new = "\n".join(f"    + {line.strip()}" for line in self.new.split("\n"))
+        return f"{self.path}:{self.line}: {how} ({self.seconds:.1f} s)\n    - {self.old.strip()}\n{new}"
+
+
+class Record:
+    """The verdicts of one draw, a line of JSON each; a run that was stopped goes on from here."""
+
+    def __init__(self, path):
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = path.read_text() if path.is_file() else ""
+        rows = text.splitlines()
+        if text and not text.endswith("\n"):
+            path.write_text(text + "\n")  # a last row was cut short
+        self.known = {}
+        for row in rows:
+            with contextlib.suppress(json.JSONDecodeError, TypeError):
+                one = Verdict(**json.loads(row))
+                self.known[one.path, one.line, one.new] = one
+
+    def add(self, verdict):
+        self.known[verdict.path, verdict.line, verdict.new] = verdict
+        with open(self.path, "a") as file:
+            file.write(json.dumps(dataclasses.asdict(verdict)) + "\n")
+
+
+class Judge:
+    """Judges faults in a built tree, by the maps of its binaries: the component's own first, pytest's files last."""
+
+    def __init__(self, build, runner, maps, own, limit):
+        self.build, self.runner, self.maps, self.limit = build, runner, maps, limit
+        self.order = sorted(
+            maps,
+            key=lambda name: (
+                name != own,
+                name == "pytest",
+                sum(s["seconds"] for s in maps[name].content["suites"].values()),
+            ),
+        )
+        self.own = own
+
+    def covering(self, fault):
+        """The suites that run the line, by binary, in order; of a line without code of its own, those of its file."""
+        text = self.build.copy.text(fault.path)
+        found = {name: self.maps[name].covering(fault.path, fault.line, text) for name in self.order}
+        if all(suites is None for suites in found.values()):
+            found = {name: self.maps[name].touching(fault.path) for name in self.order}
+        return {name: sorted(suites, key=lambda suite: suite.seconds) for name, suites in found.items() if suites}
+
+    def judge(self, fault):
+        begin = time.monotonic()
+        result, by, note = self.python(fault) if fault.path.endswith(".py") else self.cpp(fault)
+        return Verdict(
+            fault.path, fault.line, fault.old, fault.new, result, by, round(time.monotonic() - begin, 1), note
+        )
+
+    def notice(self, suites, program, environment, budget):
+        """Noticed or None, and the suites for which the time did not last."""
+        chosen, left, planned = [], [], 0.0
+        for suite in suites:
+            planned += suite.seconds / CORES
+            (chosen if planned <= budget or not chosen and budget > 0 else left).append(suite)
+
+        def start(suite, stop, tests) -> Outcome:
+            return self.runner.run(self.runner.words(suite, program, tests), suite.limit, stop, environment, suite.busy)
+
+        return (notice(chosen, start) if chosen else None), left
+
+    def python(self, fault):
+        sound = self.build.copy.text(fault.path)
+        shape = python_shape(fault.plant(sound))
+        if shape is None or shape == python_shape(sound):
+            return "invalid" if shape is None else "same code", "", ""
+        suites = self.covering(fault).get("pytest", [])
+        if not suites:
+            return "not run", "", ""
+        try:
+            self.build.copy.write(fault.path, fault.plant(sound).encode())
+            found, left = self.notice(suites, "", {"KAREZ_BUILD": str(self.build.folder)}, self.limit)
+        finally:
+            self.build.copy.write(fault.path, sound.encode())
+        return verdict(found, left, [])
+
+    def cpp(self, fault):
+        covering = self.covering(fault)
+        if not covering:
+            return "not run", "", ""
+        self.build.begin(fault)
+        left, wide, changed, begin = [], [], False, time.monotonic()
+        try:
+            for name, suites in covering.items():
+                budget = self.limit - (time.monotonic() - begin)
+                if budget <= 0:
+                    left += suites
+                    continue
+                targets = (
+                    [name]
+                    if name != "pytest"
+                    else sorted({m for suite in suites for m in self.maps[name].modules(suite.name)})
+                )
+                objects = {target: self.build.affected(fault.path, target) for target in targets}
+                if name != self.own and len({o for of in objects.values() for o in of} - set(self.build.made)) > WIDE:
+                    wide.append(name)
+                    continue
+                touched = [target for target in targets if self.build.compile(objects[target])]
+                if not touched:
+                    continue
+                changed = True
+                programs = [self.build.binary(target) for target in touched]
+                environment = {"KAREZ_BUILD": str(self.build.stand_in())} if name == "pytest" else {}
+                found, over = self.notice(suites, programs[0], environment, budget)
+                left += over
+                if found:
+                    return verdict(found, left, wide)
+            if not changed and not wide:
+                return ("same code", "", "") if self.build.made else ("invalid", "", "no object is made from it")
+            return verdict(None, left, wide)
+        except Broken as why:
+            return "invalid", "", str(why)
+        finally:
+            self.build.clear()
+
+
+def verdict(found: Noticed | None, left, wide):
+    if found:
+        return "noticed", found.how, ""
+    notes = [f"{len(left)} covering suites left out for time"] if left else []
+    notes += [f"not rebuilt for it: {' '.join(wide)}"] if wide else []
+    return "missed", "", "; ".join(notes)
+
+
+def hunt(root, files, seed, count, generate, equivalents, record, judge, say):
+    """Draws until so many faults count; the verdicts in order. Interrupted, those so far."""
+    verdicts, counted = [], 0
+    try:
+        for path, number in draw(root, files, seed):
+            if counted == count:
+                break
+            for fault in faults_of(path, (root / path).read_text(), number, generate, seed)[:TRIES]:
+                one = record.known.get(fault.key)
+                if is_equivalent(fault, equivalents):
+                    one = Verdict(fault.path, fault.line, fault.old, fault.new, "equivalent")
+                elif one is None or one.result == "equivalent":
+                    one = judge(fault)
+                    record.add(one)
+                verdicts.append(one)
+                counted += one.result in COUNTED
+                say(f"{counted}/{count} {one}")
+                if one.result in COUNTED or one.result == "same code" and path.endswith(".h"):
+                    break  # a header costs many compiles, and the line's other faults are likely to change as little
+    except KeyboardInterrupt:
+        say("interrupted: the same command goes on from here")
+    return verdicts
+
+
+def median(numbers):
+    ordered = sorted(numbers)
+    return ordered[len(ordered) // 2] if ordered else 0
+
+
+def table(folder, verdicts):
+    """The row of a draw, in docs/checks.md's columns."""
+    count = {kind: sum(v.result == kind for v in verdicts) for kind in (*COUNTED, "invalid", "same code", "equivalent")}
+    seconds = [v.seconds for v in verdicts if v.result in COUNTED and v.result != "not run"]
+    faults = sum(count[kind] for kind in COUNTED)
+    return (
+        f"| {folder} | {faults} | {count['noticed']} | {count['missed']} | {count['not run']} "
+        f"| {count['invalid']} | {count['same code']} "
+        f"| {count['equivalent']} | {median(seconds):.0f} s | {max(seconds, default=0):.0f} s |"
+    )
+
+
+HEAD = (
+    "| component | faults | noticed | missed | no test runs it "
+    "| do not compile | same code | equivalent | median | longest |\n"
+    "|---|---|---|---|---|---|---|---|---|---|"
+)
+
+
+def record_of(place, folder, seed, own, tree_hash):
+    name = folder.strip("/").replace("/", "!") + ("-own" if own else "")
+    return Record(pathlib.Path(place) / "runs" / f"{name}-{seed}-{tree_hash}.jsonl")

@@ -1,0 +1,190 @@
+"""Runs test suites: a suite of GTest's, or a file of pytest's, in a process of its own."""
+
+import os
+import re
+import resource
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+
+CORES = os.cpu_count() or 1
+SOUND = {"KAREZ_CACHE": "off", "KAREZ_COSTS": "default", "PYTHONDONTWRITEBYTECODE": "1"}
+MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
+@dataclass(frozen=True)
+class Suite:
+    binary: str  # a test binary's target, or "pytest"
+    name: str
+    seconds: float = 0
+    broken: tuple = ()  # its tests that fail without a fault
+
+    def __str__(self):
+        return self.name if self.binary == "pytest" else f"{self.name} ({self.binary})"
+
+    @property
+    def limit(self):
+        """Seconds until it hangs, as when it waits for ever."""
+        return 30 + 8 * self.seconds
+
+    @property
+    def busy(self):
+        """Seconds of processor time until it hangs, as in an endless loop: the same on a busy machine."""
+        return int(10 + 3 * self.seconds * CORES)
+
+
+@dataclass
+class Outcome:
+    kind: str  # passed, failed, hung, stopped
+    seconds: float
+    tests: tuple = ()  # that failed; none where the program ended otherwise
+    text: str = ""
+
+
+class Runner:
+    """Starts suites of one tree."""
+
+    def __init__(self, tree, python):
+        self.tree, self.python = tree, python
+
+    def words(self, suite, program, tests=()):
+        if suite.binary == "pytest":
+            out = [self.python, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--tb=no", "-rfE"]
+            return out + list(tests or [suite.name, *[f"--deselect={one}" for one in suite.broken]])
+        pattern = ":".join(tests) or suite.name + ".*" + ("-" + ":".join(suite.broken) if suite.broken else "")
+        return [str(program), f"--gtest_filter={pattern}", "--gtest_brief=1", "--gtest_fail_fast"]
+
+    def run(self, words, limit, stop=None, environment=None, busy=None):
+        """Its outcome, when it and all its children are gone."""
+        begin = time.monotonic()
+        with tempfile.TemporaryFile() as out:
+            process = subprocess.Popen(
+                words,
+                cwd=self.tree,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env=os.environ | SOUND | (environment or {}),
+                start_new_session=True,
+                preexec_fn=lambda: bounds(busy),
+            )
+            kind = None
+            try:
+                while process.poll() is None and kind is None:
+                    if stop is not None and stop.is_set():
+                        kind = "stopped"
+                    elif time.monotonic() - begin > limit:
+                        kind = "hung"
+                    else:
+                        try:
+                            process.wait(0.05 if stop is not None else min(1, limit))
+                        except subprocess.TimeoutExpired:
+                            pass
+            finally:
+                try:
+                    os.killpg(process.pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+                process.wait()
+            out.seek(0)
+            text = out.read().decode(errors="replace")
+        seconds = time.monotonic() - begin
+        if kind is None and process.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+            kind = "hung"
+        elif kind is None:
+            kind = "passed" if process.returncode == 0 or process.returncode == 5 and "pytest" in words else "failed"
+        failed = re.findall(r"^\[  FAILED  \] ([\w./]+)", text, re.M) + re.findall(
+            r"^(?:FAILED|ERROR) (\S+)", text, re.M
+        )
+        return Outcome(kind, seconds, tuple(dict.fromkeys(one for one in failed if "." in one)), text[-2000:])
+
+
+def bounds(busy):
+    if busy:
+        resource.setrlimit(resource.RLIMIT_CPU, (busy, busy + 1))
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))  # a fault may ask for any number of bytes
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def listed(program):
+    """The suites of a test binary, without those of which all tests are disabled."""
+    out = subprocess.run(
+        [str(program), "--gtest_list_tests"], capture_output=True, text=True, env=os.environ | SOUND, check=True
+    ).stdout
+    suites, suite = [], None
+    for line in out.splitlines():
+        if line and not line[0].isspace() and line.split()[0].endswith("."):
+            suite = line.split()[0][:-1]
+        elif suite and line.startswith("  ") and not line.strip().startswith("DISABLED_") and suite not in suites:
+            suites.append(suite)
+    return suites
+
+
+def test_files(tree):
+    return sorted(
+        str(path.relative_to(tree))
+        for folder in ("python/tests", "tests")
+        for path in (tree / folder).glob("*.py")
+        if path.name.startswith("test_") or path.name.endswith("_test.py")
+    )
+
+
+@dataclass
+class Noticed:
+    suite: Suite
+    how: str  # the test that failed, or what the suite did
+
+
+def race(suites, start):
+    """Runs suites side by side until one does not pass: (it and its outcome, or None; those that passed)."""
+    waiting, passed, found = list(suites), [], []
+    lock, stop = threading.Lock(), threading.Event()
+
+    def work():
+        while True:
+            with lock:
+                if stop.is_set() or not waiting:
+                    return
+                suite = waiting.pop(0)
+            outcome = start(suite, stop)
+            with lock:
+                if outcome.kind == "passed":
+                    passed.append(suite)
+                elif outcome.kind != "stopped" and not found:
+                    found.append((suite, outcome))
+                    stop.set()
+
+    threads = [threading.Thread(target=work) for _ in range(min(CORES, len(waiting)))]
+    for thread in threads:
+        thread.start()
+    try:
+        for thread in threads:
+            thread.join()
+    except BaseException:
+        stop.set()
+        for thread in threads:
+            thread.join()
+        raise
+    return (found[0] if found else None), passed
+
+
+def notice(suites, start):
+    """The first suite that fails, crashes or hangs, and again when alone; start(suite, stop, tests) runs one."""
+    waiting = list(suites)
+    while waiting:
+        found, passed = race(waiting, lambda suite, stop: start(suite, stop, ()))
+        if found is None:
+            return None
+        suite, first = found
+        again = start(suite, None, first.tests[:1])
+        if again.kind == "passed" and first.tests:
+            again = start(suite, None, ())  # what fails may need the tests before it
+        if again.kind == "failed":
+            return Noticed(suite, again.tests[0] if again.tests else str(suite) + " ended early")
+        if again.kind == "hung":
+            return Noticed(suite, f"{suite} hung twice")
+        waiting = [one for one in waiting if one not in passed and one != suite]
+    return None
