@@ -46,7 +46,8 @@ struct FunctionOptions {
   // Mixed precision: "bf16" or "f16". Products and convolutions, of gradients too, take operands of that type and add up in f32; what their results
   // go through stays in it, as memory holds it, but e^x, logarithms, powers, sums, norms, softmax and losses, which are of f32 like parameters,
   // gradients and results. bf16 multiplies where the processor does, else in f32 from operands widened for each product, which a warning says
-  // once; f16 only stores: each product is one of f32 between casts, which summary() counts. f16 scales the loss: see LossScale. An unknown word, and a program that multiplies f64, are errors.
+  // once; f16 only stores: each product is one of f32 between casts, which summary() counts. f16 scales the loss: see LossScale. An unknown word, and
+  // a program that multiplies f64, are errors.
   std::string amp = {};
   LossScale loss_scale = {};
   // The batch (dimension 0 of the first argument that has dimensions, and of every argument with as many rows) is cut into so many equal parts, and

@@ -18,7 +18,7 @@ std::string number(double value) {
   return text;
 }
 
-void Part::append_to(std::string& out) const {
+void TextPart::append_to(std::string& out) const {
   const auto digits = [&out](auto value) {
     std::array<char, 24> buffer;
     out.append(buffer.data(), std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr);
@@ -38,9 +38,9 @@ void Part::append_to(std::string& out) const {
   }
 }
 
-std::string cat_parts(std::initializer_list<Part> parts) {
+std::string cat_parts(std::initializer_list<TextPart> parts) {
   std::string out;
-  for (const Part& part : parts) part.append_to(out);
+  for (const TextPart& part : parts) part.append_to(out);
   return out;
 }
 

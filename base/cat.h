@@ -17,19 +17,19 @@ std::string number(double value);
 
 // One part of a text, seen and not copied: it lives as long as the call that takes it. One type for all kinds of value, so that `cat` and
 // `require` are compiled once and not for each combination of parts.
-class Part {
+class TextPart {
  public:
-  Part(const char* text) : Part(std::string_view(text)) {}
-  Part(std::string_view text) : kind_(Kind::text), text_(text.data()), size_(text.size()) {}
-  Part(const std::string& text) : Part(std::string_view(text)) {}
+  TextPart(const char* text) : TextPart(std::string_view(text)) {}
+  TextPart(std::string_view text) : kind_(Kind::text), text_(text.data()), size_(text.size()) {}
+  TextPart(const std::string& text) : TextPart(std::string_view(text)) {}
   // A number, a truth or a character; what turns into text; or else what writes itself to a stream.
-  template <class T> Part(const T& value) {
-    if constexpr (std::same_as<T, bool>) *this = Part(std::string_view(value ? "true" : "false"));
+  template <class T> TextPart(const T& value) {
+    if constexpr (std::same_as<T, bool>) *this = TextPart(std::string_view(value ? "true" : "false"));
     else if constexpr (std::same_as<T, char>) kind_ = Kind::character, character_ = value;
     else if constexpr (std::signed_integral<T>) kind_ = Kind::integer, integer_ = value;
     else if constexpr (std::unsigned_integral<T>) kind_ = Kind::natural, natural_ = value;
     else if constexpr (std::floating_point<T>) kind_ = Kind::real, real_ = static_cast<double>(value);
-    else if constexpr (std::convertible_to<const T&, std::string_view>) *this = Part(std::string_view(value));
+    else if constexpr (std::convertible_to<const T&, std::string_view>) *this = TextPart(std::string_view(value));
     else kind_ = Kind::streamed, value_ = &value, write_ = [](std::ostream& out, const void* what) { out << *static_cast<const T*>(what); };
   }
 
@@ -54,8 +54,8 @@ class Part {
   };
 };
 
-std::string cat_parts(std::initializer_list<Part> parts);
+std::string cat_parts(std::initializer_list<TextPart> parts);
 
-template <class... Parts> [[gnu::always_inline]] inline std::string cat(const Parts&... parts) { return cat_parts({Part(parts)...}); }
+template <class... Parts> [[gnu::always_inline]] inline std::string cat(const Parts&... parts) { return cat_parts({TextPart(parts)...}); }
 
 }  // namespace karez::base

@@ -31,6 +31,6 @@ int exit_code(ErrorKind kind) {
   return 64;
 }
 
-void fail_parts(ErrorKind kind, std::initializer_list<Part> parts) { throw Error(kind, cat_parts(parts)); }
+void fail_parts(ErrorKind kind, std::initializer_list<TextPart> parts) { throw Error(kind, cat_parts(parts)); }
 
 }  // namespace karez::base

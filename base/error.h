@@ -40,23 +40,23 @@ class Error : public std::runtime_error {
   std::string where;  // the user's source line, "net.cc:12", where it is known
 };
 
-[[noreturn]] void fail_parts(ErrorKind kind, std::initializer_list<Part> parts);
+[[noreturn]] void fail_parts(ErrorKind kind, std::initializer_list<TextPart> parts);
 
 template <class... Parts> [[noreturn, gnu::always_inline]] inline void fail(ErrorKind kind, const Parts&... parts) {
-  fail_parts(kind, {Part(parts)...});
+  fail_parts(kind, {TextPart(parts)...});
 }
 template <class... Parts> [[noreturn, gnu::always_inline]] inline void fail(const Parts&... parts) {
-  fail_parts(ErrorKind::user, {Part(parts)...});
+  fail_parts(ErrorKind::user, {TextPart(parts)...});
 }
 
 // The parts become text only where the check fails.
 template <class... Parts> [[gnu::always_inline]] inline void require(ErrorKind kind, bool ok, const Parts&... parts) {
   if (!ok) [[unlikely]]
-    fail_parts(kind, {Part(parts)...});
+    fail_parts(kind, {TextPart(parts)...});
 }
 template <class... Parts> [[gnu::always_inline]] inline void require(bool ok, const Parts&... parts) {
   if (!ok) [[unlikely]]
-    fail_parts(ErrorKind::user, {Part(parts)...});
+    fail_parts(ErrorKind::user, {TextPart(parts)...});
 }
 
 // Products and sums of sizes: an overflow is an error, never a small number.

@@ -17,7 +17,7 @@ template <class Items, class Show> std::string join(const Items& items, std::str
   for (const auto& item : items) {
     if (!first) out += separator;
     first = false;
-    Part(show(item)).append_to(out);
+    TextPart(show(item)).append_to(out);
   }
   return out;
 }

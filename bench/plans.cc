@@ -77,7 +77,7 @@ const Case saved[] = {
     {"gpt_mixed", "gpt_mixed", "data=2,model=2", 3, 0},  // layers of widths 64, 128, 96
     {"resnet", "resnet", "data=2,model=2", 3, 0},
     {"gpt2-2x2x2", "gpt2", "data=2,model=2,more=2", 9, 20, "costs.txt", 170e6},
-    {"gpt2-rates", "gpt2_rates", "data=2,model=2", 2, 0, "rates.costs"},  // two layers of width 128 on 8 x 32 tokens, by measured rates
+    {"gpt2-rates", "gpt2_rates", "data=2,model=2", 2, 0, "rates.costs"},            // two layers of width 128 on 8 x 32 tokens, by measured rates
     {"encoder_decoder", "encoder_decoder", "data=4,model=2", 3, 0, "rates.costs"},  // these three: bench/plans_models.py
     {"gru", "gru", "data=4,model=2", 3, 0, "rates.costs"},
     {"residual_norm", "residual_norm", "data=4,model=2", 3, 0, "rates.costs"},

@@ -3,9 +3,7 @@
 
 namespace karez::passes::testing {
 
-double at(const Array& a, const std::vector<std::int64_t>& index) {
-  return a.data[static_cast<std::size_t>(offset_of(index, row_major(a.shape)))];
-}
+double at(const Array& a, const std::vector<std::int64_t>& index) { return a.data[static_cast<std::size_t>(offset_of(index, row_major(a.shape)))]; }
 
 double larger(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 

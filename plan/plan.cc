@@ -1,6 +1,6 @@
 // Special members of the large types, compiled once.
-#include "plan/catalog.h"
 #include "plan/plan.h"
+#include "plan/catalog.h"
 
 namespace karez::plan {
 

@@ -325,7 +325,7 @@ class SlowSource : public Source {
     out.as<float>()[0] = static_cast<float>(position);
   }
   std::int64_t throws_at = -1;
-  const std::atomic<int>* works = nullptr;     // begins and ends of what may run meanwhile: odd while it does
+  const std::atomic<int>* works = nullptr;    // begins and ends of what may run meanwhile: odd while it does
   mutable std::atomic<int> overlaps = 0;      // reads during which it ran
   mutable std::set<std::thread::id> threads;  // one read after the other: of one input
 

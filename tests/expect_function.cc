@@ -45,8 +45,8 @@ void expect_near(const Numbers& got, const Numbers& want, const std::string& wha
   }
 }
 
-void expect_function(const std::string& what, const std::function<Tensor(const std::vector<Tensor>&)>& function,
-                            const std::vector<HostArray>& inputs, const Numbers& want) {
+void expect_function(const std::string& what, const std::function<Tensor(const std::vector<Tensor>&)>& function, const std::vector<HostArray>& inputs,
+                     const Numbers& want) {
   auto weighted = [&](Tensor y) {
     Tensor place = cast(reshape(iota({y.type.count()}, 0), y.shape()), DType::f64);
     return sum(y * cos(place * 1.7 + 0.3));
