@@ -46,8 +46,13 @@ struct Tensor {
   std::shared_ptr<LazyValue> lazy = {};     // outside of a trace
   std::shared_ptr<const void> wanted = {};  // while one lives, `lazy` is kept when it is computed on the way to another
 
-  Tensor() = default;
-  Tensor(ValueId id, std::uint64_t trace, TensorType type) : id(id), trace(trace), type(std::move(type)) {}
+  Tensor();
+  Tensor(const Tensor&);
+  Tensor(Tensor&&) noexcept;
+  Tensor& operator=(const Tensor&);
+  Tensor& operator=(Tensor&&) noexcept;
+  ~Tensor();
+  Tensor(ValueId id, std::uint64_t trace, TensorType type);
   Tensor(const Array& array);
   Tensor(const HostArray& shared);  // its bytes are copied
   Tensor(HostArray&& moved);        // likewise, but for its only holder's, who gives them away
@@ -136,14 +141,17 @@ struct Term {
   std::variant<Tensor, Parameter, bool, std::int64_t, double> value;
   SourceLine where;
 
-  Term(const Tensor& tensor, SourceLine line = SourceLine::current()) : value(tensor), where(line) {}
-  Term(Tensor&& passing, SourceLine line = SourceLine::current()) : value(std::move(passing)), where(line) {
-    std::get<Tensor>(value).wanted.reset();  // nobody can ask for it later
-  }
-  Term(const Array& array, SourceLine line = SourceLine::current()) : value(Tensor(array)), where(line) {}
-  Term(HostArray array, SourceLine line = SourceLine::current()) : value(Tensor(std::move(array))), where(line) {}
-  Term(Parameter parameter, SourceLine line = SourceLine::current()) : value(std::move(parameter)), where(line) {}
-  Term(const Tensors& tensors, SourceLine line = SourceLine::current()) : value(tensors.only()), where(line) {}
+  Term(const Term&);
+  Term(Term&&) noexcept;
+  Term& operator=(const Term&);
+  Term& operator=(Term&&) noexcept;
+  ~Term();
+  Term(const Tensor& tensor, SourceLine line = SourceLine::current());
+  Term(Tensor&& passing, SourceLine line = SourceLine::current());  // nobody can ask for it later
+  Term(const Array& array, SourceLine line = SourceLine::current());
+  Term(HostArray array, SourceLine line = SourceLine::current());
+  Term(Parameter parameter, SourceLine line = SourceLine::current());
+  Term(const Tensors& tensors, SourceLine line = SourceLine::current());
   template <Arithmetic Number> Term(Number number, SourceLine line = SourceLine::current()) : where(line) {
     if constexpr (std::is_same_v<Number, bool>) value = number;
     else if constexpr (std::is_integral_v<Number>) value = static_cast<std::int64_t>(number);

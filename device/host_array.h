@@ -1,11 +1,8 @@
 // A tensor in host memory that owns its bytes (shared): what users pass in and get out. Row-major; its own bytes are 64-byte aligned.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <span>
 #include <vector>
@@ -16,19 +13,15 @@ namespace karez::device {
 
 class HostArray {
  public:
-  HostArray() = default;
-  explicit HostArray(TensorType type) : view_(std::move(type)) {
-    std::size_t bytes = static_cast<std::size_t>(round_up(std::max<std::int64_t>(view_.bytes(), 1), 64));
-    auto* memory = static_cast<std::byte*>(std::aligned_alloc(64, bytes));
-    require(ErrorKind::device, memory != nullptr, "out of host memory: ", bytes, " bytes for ", view_);
-    std::memset(memory, 0, bytes);
-    bytes_ = std::shared_ptr<std::byte[]>(memory, [](std::byte* p) { std::free(p); });
-  }
+  HostArray();
+  HostArray(const HostArray&);
+  HostArray(HostArray&&) noexcept;
+  HostArray& operator=(const HostArray&);
+  HostArray& operator=(HostArray&&) noexcept;
+  ~HostArray();
+  explicit HostArray(TensorType type);  // of zeros
   // Bytes that another made, row-major and aligned for their elements, which nobody writes any more; who holds them last lets go of them.
-  HostArray(TensorType type, std::shared_ptr<std::byte[]> bytes) : view_(std::move(type)), bytes_(std::move(bytes)) {
-    require(bytes_ != nullptr && reinterpret_cast<std::uintptr_t>(bytes_.get()) % static_cast<std::uintptr_t>(size_of(view_.dtype)) == 0,
-            "an array of ", view_, " at bytes that are not aligned for it");
-  }
+  HostArray(TensorType type, std::shared_ptr<std::byte[]> bytes);
   template <class T> static HostArray of(Shape shape, const std::vector<T>& values) {
     HostArray out(TensorType{dtype_of<T>(), std::move(shape)});
     require(ErrorKind::shape, static_cast<std::int64_t>(values.size()) == out.count(), "an array of shape ", print_shape(out.shape()), " got ",

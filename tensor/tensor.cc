@@ -8,6 +8,16 @@
 
 namespace karez::tensor {
 
+View::View() = default;
+View::View(const View&) = default;
+View::View(View&&) noexcept = default;
+View& View::operator=(const View&) = default;
+View& View::operator=(View&&) noexcept = default;
+View::~View() = default;
+View::View(DType d, Shape s) : dtype(d), shape(std::move(s)), strides(row_major(shape)) {}
+View::View(DType d, Shape s, Strides t) : dtype(d), shape(std::move(s)), strides(std::move(t)) {}
+View::View(const TensorType& type) : View(type.dtype, type.shape) {}
+
 std::int64_t count_of(const Shape& shape) {
   std::int64_t count = 1;
   for (auto size : shape) {

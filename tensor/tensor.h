@@ -45,10 +45,15 @@ struct View {
   Shape shape;
   Strides strides;
 
-  View() = default;
-  View(DType d, Shape s) : dtype(d), shape(std::move(s)), strides(row_major(shape)) {}
-  View(DType d, Shape s, Strides t) : dtype(d), shape(std::move(s)), strides(std::move(t)) {}
-  explicit View(const TensorType& type) : View(type.dtype, type.shape) {}
+  View();
+  View(const View&);
+  View(View&&) noexcept;
+  View& operator=(const View&);
+  View& operator=(View&&) noexcept;
+  ~View();
+  View(DType dtype, Shape shape);  // row-major
+  View(DType dtype, Shape shape, Strides strides);
+  explicit View(const TensorType& type);
 
   TensorType type() const { return {dtype, shape}; }
   int rank() const { return static_cast<int>(shape.size()); }

@@ -45,7 +45,7 @@ def test_nothing_that_is_installed_knows_where_it_was_built(prefix):
     texts = [path for path in prefix.rglob("*") if path.suffix in (".h", ".cmake")]
     assert len(texts) > 40
     for path in texts:
-        text = path.read_text()
+        text = path.read_text().replace("lib/cmake/karez", "")  # where the package lies, also if the clone is /karez
         assert ROOT not in text and BUILD not in text and str(prefix.parent) not in text, path
 
 

@@ -75,7 +75,6 @@ FAULTS = {  # what a generator may make of a line of toy/clip.cc, and what comes
 @pytest.fixture
 def toy(tmp_path, monkeypatch, capsys):
     """Runs ./dev mutants on a toy project with faults by table: its exit code and what it printed."""
-    pytest.importorskip("elftools", reason="./dev deps --mutants")
     for name, text in TOY.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)

@@ -129,7 +129,7 @@ def generator():
     try:
         from universalmutator import mutator
     except ImportError:
-        raise Wrong("universalmutator is not installed: ./dev deps --mutants") from None
+        raise Wrong("universalmutator is not installed: ./dev deps") from None
 
     def generate(line, suffix):
         with contextlib.redirect_stdout(io.StringIO()):  # it names its rules
