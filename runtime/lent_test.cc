@@ -1,6 +1,8 @@
 // Inputs that kernels read where a source or an earlier result has them: addresses, and what must be copied after all.
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "data/array_source.h"
 #include "runtime/session.h"
 #include "runtime/test_plans.h"

@@ -1,6 +1,8 @@
 // Runs a function on several meshes and compares it with its definition.
 #include "tests/expect_function.h"
 
+#include <algorithm>
+
 namespace karez::tests {
 
 HostArray array(const Shape& shape, const Numbers& numbers) {

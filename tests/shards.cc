@@ -1,6 +1,8 @@
 // Cuts and joins arrays by its own short rules.
 #include "tests/shards.h"
 
+#include <algorithm>
+
 namespace karez::tests {
 
 Range oracle_part(Range whole, int parts, int index) {

@@ -1,6 +1,7 @@
 // For tests and benchmarks: runs a row on one call with random operands, and compares it with the plain row.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>

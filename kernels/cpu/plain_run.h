@@ -1,6 +1,8 @@
 // For tests: runs one kernel on arrays that own their bytes, with any strides.
 #pragma once
 
+#include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
