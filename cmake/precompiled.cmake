@@ -10,21 +10,22 @@ if(SKBUILD)
   return()
 endif()
 
-# Tests are compiled as is quickest in build and run together: -O0, and -O1 where the tests themselves compute much (brute force, oracles).
+# Tests are compiled as is quickest in build and run together: -O0, and -O1 where the tests themselves compute much (brute force, oracles). What
+# several tests share (test_*.cc) is compiled once and runs often: -O2. They have no line tables (-g0), but where a sanitizer names lines.
 set(computing_tests comm kernels passes runtime sbp solve system)
-foreach(level 0 1)
+set(test_lines -g0)
+if(KAREZ_SANITIZE)
+  set(test_lines -g1)
+endif()
+foreach(level 0 1 2)
   add_library(gtest_header_O${level} STATIC ${CMAKE_BINARY_DIR}/precompiled.cc)
   target_link_libraries(gtest_header_O${level} PRIVATE GTest::gmock)
-  target_compile_options(gtest_header_O${level} PRIVATE -O${level})
+  target_compile_options(gtest_header_O${level} PRIVATE -O${level} ${test_lines})
   target_precompile_headers(gtest_header_O${level} PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
 endforeach()
 
-# compile_as_tests(TARGET COMPONENT): flags and precompiled header of a component's tests.
-function(compile_as_tests target component)
-  set(level 0)
-  if(component IN_LIST computing_tests)
-    set(level 1)
-  endif()
-  target_compile_options(${target} PRIVATE -O${level})
+# compile_as_tests(TARGET LEVEL): flags and precompiled header of tests at this level of optimisation.
+function(compile_as_tests target level)
+  target_compile_options(${target} PRIVATE -O${level} ${test_lines})
   target_precompile_headers(${target} REUSE_FROM gtest_header_O${level})
 endfunction()
