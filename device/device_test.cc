@@ -176,5 +176,16 @@ TEST(HostArray, CopiesShareTheirBytesAndForeignTypesAreRefused) {
   EXPECT_THROW(HostArray::of<float>({3}, {1, 2}), Error);
 }
 
+TEST(HostArray, OfATypeIsZerosAlsoWhereMemoryWasUsedBefore) {
+  for (int round = 0; round < 3; ++round) {
+    HostArray array(TensorType{DType::f32, {3, 5}});
+    EXPECT_EQ(array.count(), 15);
+    for (float& element : array.data<float>()) {
+      EXPECT_EQ(element, 0.0f);
+      element = 1;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace karez::device

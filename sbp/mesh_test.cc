@@ -49,6 +49,13 @@ TEST(Mesh, BadMeshesAreRefused) {
   EXPECT_EQ(error_of([] { Mesh::parse("data=-1"); }), "mesh: axis data has size -1; it must be 1 to 16777216 (in 'data=-1')");
 }
 
+TEST(Mesh, MeshesOfOtherDevicesOrAxesDiffer) {
+  const Mesh mesh({{"data", 2}}, {{0, 0}, {0, 1}});
+  EXPECT_EQ(mesh, Mesh::of({{"data", 2}}));
+  EXPECT_NE(mesh, Mesh({{"data", 2}}, {{0, 1}, {0, 0}}));
+  EXPECT_NE(mesh, Mesh({{"model", 2}}, {{0, 0}, {0, 1}}));
+}
+
 TEST(Mesh, UnknownAxesAndPositionsAreRefused) {
   Mesh mesh = Mesh::parse("data=2,model=2");
   EXPECT_EQ(error_of([&] { mesh.axis("batch"); }), "mesh: no axis is called 'batch'; mesh(data=2, model=2) has data, model");

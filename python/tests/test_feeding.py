@@ -102,6 +102,7 @@ def test_what_comes_while_it_closes_does_not_come_out(then):
     assert list(feed) == []  # and does not wait for the batch
     held.go_on.set()
     assert gone() and list(feed) == []
+    assert not feed._ahead.ready  # nor is its memory held
     feed.close()
     with pytest.raises(StopIteration):
         next(feed)
