@@ -348,9 +348,9 @@ Tensor reshape(Term x, Shape shape) {
       if (size != -1) known = checked_mul(known, size);
     auto open = std::find(shape.begin(), shape.end(), -1);
     if (open != shape.end()) {
-      require(ErrorKind::shape, std::count(shape.begin(), shape.end(), -1) == 1, "reshape to ", print_shape(shape), ": only one size may be -1");
-      require(ErrorKind::shape, known > 0 && count % known == 0, "reshape: ", t.graph.type(id), " has ", count, " elements, which ",
-              print_shape(shape), " does not divide");
+      require(ErrorKind::shape, std::count(shape.begin(), shape.end(), -1) == 1, "reshape to ", shape, ": only one size may be -1");
+      require(ErrorKind::shape, known > 0 && count % known == 0, "reshape: ", t.graph.type(id), " has ", count, " elements, which ", shape,
+              " does not divide");
       *open = count / known;
     }
     return t.tensor(build::reshape(t.builder, id, shape));

@@ -177,8 +177,8 @@ Tensor Embedding::operator()(Term index) const {
 namespace {
 
 Shape checked_shape(std::string_view layer, const std::string& path, Shape shape, double eps) {
-  require(!shape.empty() && std::all_of(shape.begin(), shape.end(), [](auto size) { return size >= 1; }), layer, " '", path, "' over ",
-          print_shape(shape), "; it takes the sizes of the last dimensions, all positive");
+  require(!shape.empty() && std::all_of(shape.begin(), shape.end(), [](auto size) { return size >= 1; }), layer, " '", path, "' over ", shape,
+          "; it takes the sizes of the last dimensions, all positive");
   require(std::isfinite(eps) && eps >= 0, layer, " '", path, "': eps is ", eps, "; it must be a finite number and not below 0");
   return shape;
 }

@@ -82,7 +82,7 @@ Ran run_layers(std::string_view kind, const Module& module, const Term& x, const
     for (const Term* term : first) {
       given.push_back(t.tensor(t.value(*term)));
       require(ErrorKind::shape, given.back().shape() == whole, kind, " '", module.path(), "': a state is ", given.back().type, ", not of shape ",
-              print_shape(whole));
+              whole);
     }
     std::vector<std::vector<Term>> last(states);
     for (int l = 0; l < shape.layers; ++l) {

@@ -21,7 +21,8 @@ std::string number(double value) {
 void TextPart::append_to(std::string& out) const {
   const auto digits = [&out](auto value) {
     std::array<char, 24> buffer;
-    out.append(buffer.data(), std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr);
+    const char* end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
+    out.append(buffer.data(), static_cast<std::size_t>(end - buffer.data()));
   };
   switch (kind_) {
     case Kind::text: out.append(text_, size_); break;
@@ -29,6 +30,16 @@ void TextPart::append_to(std::string& out) const {
     case Kind::integer: digits(integer_); break;
     case Kind::natural: digits(natural_); break;
     case Kind::real: out += number(real_); break;
+    case Kind::sizes: {
+      const char* before = "[";
+      for (std::int64_t size : *static_cast<const std::vector<std::int64_t>*>(value_)) {
+        out += before;
+        digits(size);
+        before = ", ";
+      }
+      out += before[0] == '[' ? "[]" : "]";
+      break;
+    }
     case Kind::streamed: {
       std::ostringstream stream;
       write_(stream, value_);
@@ -38,8 +49,13 @@ void TextPart::append_to(std::string& out) const {
   }
 }
 
+std::size_t TextPart::expected_size() const { return kind_ == Kind::text ? size_ : kind_ == Kind::character ? 1 : 4; }
+
 std::string cat_parts(std::initializer_list<TextPart> parts) {
+  std::size_t size = 0;
+  for (const TextPart& part : parts) size += part.expected_size();
   std::string out;
+  out.reserve(size);
   for (const TextPart& part : parts) part.append_to(out);
   return out;
 }

@@ -7,6 +7,7 @@
 #include <iosfwd>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/rooms.h"
 
@@ -22,7 +23,7 @@ class TextPart {
   TextPart(const char* text) : TextPart(std::string_view(text)) {}
   TextPart(std::string_view text) : kind_(Kind::text), text_(text.data()), size_(text.size()) {}
   TextPart(const std::string& text) : TextPart(std::string_view(text)) {}
-  // A number, a truth or a character; what turns into text; or else what writes itself to a stream.
+  // A number, a truth or a character; what turns into text; a list of sizes, "[2, 3]"; or else what writes itself to a stream.
   template <class T> TextPart(const T& value) {
     if constexpr (std::same_as<T, bool>) *this = TextPart(std::string_view(value ? "true" : "false"));
     else if constexpr (std::same_as<T, char>) kind_ = Kind::character, character_ = value;
@@ -30,13 +31,15 @@ class TextPart {
     else if constexpr (std::unsigned_integral<T>) kind_ = Kind::natural, natural_ = value;
     else if constexpr (std::floating_point<T>) kind_ = Kind::real, real_ = static_cast<double>(value);
     else if constexpr (std::convertible_to<const T&, std::string_view>) *this = TextPart(std::string_view(value));
+    else if constexpr (std::same_as<T, std::vector<std::int64_t>>) kind_ = Kind::sizes, value_ = &value;
     else kind_ = Kind::streamed, value_ = &value, write_ = [](std::ostream& out, const void* what) { out << *static_cast<const T*>(what); };
   }
 
   void append_to(std::string& out) const;
+  std::size_t expected_size() const;  // of texts and characters; a guess of the rest: 4
 
  private:
-  enum class Kind : std::uint8_t { text, character, integer, natural, real, streamed };
+  enum class Kind : std::uint8_t { text, character, integer, natural, real, sizes, streamed };
   using Write = void (*)(std::ostream&, const void*);
 
   Kind kind_;

@@ -25,6 +25,8 @@ TEST(Text, CatTakesEveryKindOfPart) {
   EXPECT_EQ(cat(std::numeric_limits<std::int64_t>::min(), " ", std::numeric_limits<std::uint64_t>::max()),
             "-9223372036854775808 18446744073709551615");
   EXPECT_EQ(cat(Id<struct SomeTag>(4)), "4") << "what prints to a stream is taken";
+  const std::vector<std::int64_t> none, one{-7}, two{0, std::numeric_limits<std::int64_t>::max()};
+  EXPECT_EQ(cat("sizes ", none, one, two), "sizes [][-7][0, 9223372036854775807]");
 }
 
 TEST(Text, JoinPutsTheSeparatorBetween) {

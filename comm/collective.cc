@@ -21,7 +21,7 @@ template <class Item, std::size_t N> Item from_name(const Item (&items)[N], std:
   fail("no ", what, " is called '", name, "'; there are ", join(items, ", ", [](Item item) { return name_of(item); }));
 }
 
-std::string print(const Piece& piece) { return cat(print_shape(piece.begin), "+", print_shape(piece.size)); }
+std::string print(const Piece& piece) { return cat(piece.begin, "+", piece.size); }
 
 void check_piece(const CollectiveSpec& spec, const View& view, const Piece& piece, std::string_view list, int member) {
   if (count_of(view, piece) == 0 && piece.begin.size() == piece.size.size()) return;
@@ -34,7 +34,7 @@ void check_piece(const CollectiveSpec& spec, const View& view, const Piece& piec
 void require_same_size(const CollectiveSpec& spec, const Piece& send, const Piece& receive) {
   bool none = count_of(spec.in, send) == 0 && count_of(spec.out, receive) == 0;
   if (!none && send.size != receive.size)
-    fail(name_of(spec.kind), ": member ", spec.member, " keeps a box of ", print_shape(send.size), " as one of ", print_shape(receive.size));
+    fail(name_of(spec.kind), ": member ", spec.member, " keeps a box of ", send.size, " as one of ", receive.size);
 }
 
 std::int64_t r64(std::int64_t bytes) { return round_up(bytes, 64); }

@@ -87,7 +87,7 @@ View random_view(DType dtype, const Shape& shape, std::mt19937_64& random) {
 }
 
 std::string title(Kind kind, Algorithm algorithm, DType dtype, std::size_t n, const Shape& shape, std::int64_t chunk) {
-  return cat(name_of(kind), " ", name_of(algorithm), " ", dtype, print_shape(shape), " n=", n, " chunk=", chunk);
+  return cat(name_of(kind), " ", name_of(algorithm), " ", dtype, shape, " n=", n, " chunk=", chunk);
 }
 }  // namespace
 

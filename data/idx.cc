@@ -57,10 +57,10 @@ Header header_of(std::span<const std::uint8_t> bytes, int rank, std::string_view
 IdxArray parse_idx(std::span<const std::uint8_t> bytes, int rank, std::string_view name) {
   Header header = header_of(bytes, rank, name);
   std::int64_t present = static_cast<std::int64_t>(bytes.size()) - header.bytes;
-  require(ErrorKind::data, header.count <= present, name, ": the header counts ", print_shape(header.shape), " = ", header.count, " bytes, but only ",
-          present, " follow it");
-  require(ErrorKind::data, header.count == present, name, ": the header counts ", print_shape(header.shape), " = ", header.count, " bytes, but ",
-          present, " follow it");
+  require(ErrorKind::data, header.count <= present, name, ": the header counts ", header.shape, " = ", header.count, " bytes, but only ", present,
+          " follow it");
+  require(ErrorKind::data, header.count == present, name, ": the header counts ", header.shape, " = ", header.count, " bytes, but ", present,
+          " follow it");
   return {std::move(header.shape), {bytes.begin() + header.bytes, bytes.end()}};
 }
 
@@ -70,8 +70,8 @@ IdxArray unpack_idx(std::span<const std::uint8_t> bytes, int rank, std::string_v
   Header header = header_of(gunzip(bytes, name, header_bytes(rank)), rank, name);
   std::int64_t whole = checked_add(header.bytes, header.count);
   std::vector<std::uint8_t> plain = gunzip(bytes, name, static_cast<std::size_t>(checked_add(whole, 1)));
-  require(ErrorKind::data, static_cast<std::int64_t>(plain.size()) <= whole, name, ": the header counts ", print_shape(header.shape), " = ",
-          header.count, " bytes, but more follow it");
+  require(ErrorKind::data, static_cast<std::int64_t>(plain.size()) <= whole, name, ": the header counts ", header.shape, " = ", header.count,
+          " bytes, but more follow it");
   return parse_idx(plain, rank, name);
 }
 

@@ -133,7 +133,7 @@ void check_entry(const WeightEntry& entry, std::int64_t data_bytes, std::string_
   std::int64_t bytes = item;
   bool fits = true;
   for (std::int64_t size : entry.shape) fits &= !__builtin_mul_overflow(bytes, size, &bytes);
-  require(ErrorKind::data, fits && bytes == entry.end - entry.begin, who, entry.dtype, print_shape(entry.shape), " takes ",
+  require(ErrorKind::data, fits && bytes == entry.end - entry.begin, who, entry.dtype, entry.shape, " takes ",
           fits ? std::to_string(bytes) : std::string("more than 2^63"), " bytes, but its offsets ", entry.begin, " to ", entry.end, " hold ",
           entry.end - entry.begin);
 }

@@ -141,7 +141,7 @@ std::vector<std::byte> WeightFiles::read(const WeightEntry& entry) const {
 
 Shape shape_of(const WeightEntry& entry, const WeightPart& part) {
   Shape shape = entry.shape;
-  const auto said = [&] { return cat("tensor ", quote(entry.name), " ", entry.dtype, print_shape(entry.shape)); };
+  const auto said = [&] { return cat("tensor ", quote(entry.name), " ", entry.dtype, entry.shape); };
   if (part.parts > 1) {
     require(ErrorKind::shape, part.axis >= 0 && part.axis < static_cast<int>(shape.size()), said(), " has no axis ", part.axis, " to be cut along");
     std::int64_t& size = shape[static_cast<std::size_t>(part.axis)];

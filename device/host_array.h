@@ -24,8 +24,8 @@ class HostArray {
   HostArray(TensorType type, std::shared_ptr<std::byte[]> bytes);
   template <class T> static HostArray of(Shape shape, const std::vector<T>& values) {
     HostArray out(TensorType{dtype_of<T>(), std::move(shape)});
-    require(ErrorKind::shape, static_cast<std::int64_t>(values.size()) == out.count(), "an array of shape ", print_shape(out.shape()), " got ",
-            values.size(), " values");
+    require(ErrorKind::shape, static_cast<std::int64_t>(values.size()) == out.count(), "an array of shape ", out.shape(), " got ", values.size(),
+            " values");
     for (std::size_t i = 0; i < values.size(); ++i) out.data<T>()[i] = values[i];
     return out;
   }

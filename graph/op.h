@@ -41,6 +41,7 @@ struct Signature {
 // one scalar where the node has one operand.
 Signature parse_signature(std::string_view text);
 std::string print(const Signature& signature);
+inline std::ostream& operator<<(std::ostream& out, const Signature& signature) { return out << print(signature); }
 
 // One legal way to lay a node on one mesh axis.
 struct Sharding {

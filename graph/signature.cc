@@ -81,25 +81,27 @@ std::string print_side(const std::vector<std::vector<std::string>>& side) {
 struct Place {
   const std::string& letter;
   std::int64_t size;
-  std::string text;  // "operand 1 f32[3, 4]"
+  const char* side;  // "operand"
+  std::size_t index;
+  const TensorType& type;
+
+  std::string text() const { return cat(side, " ", index, " ", type); }  // "operand 1 f32[3, 4]"
 };
 
 std::vector<Place> places(const NodeView& node, const Signature& s) {
   std::vector<Place> out;
   auto side = [&](const auto& letters, std::size_t count, auto type, const char* what) {
-    require(letters.size() == count, "its signature ", print(s), " has ", letters.size(), " ", what, "s, the node ", count);
+    require(letters.size() == count, "its signature ", s, " has ", letters.size(), " ", what, "s, the node ", count);
     for (std::size_t i = 0; i < count; ++i) {
       const TensorType& t = type(i);
-      require(letters[i].size() == t.shape.size(), "its signature ", print(s), " gives ", what, " ", i, " ", letters[i].size(), " dimensions; it is ",
-              t);
+      require(letters[i].size() == t.shape.size(), "its signature ", s, " gives ", what, " ", i, " ", letters[i].size(), " dimensions; it is ", t);
       for (std::size_t d = 0; d < letters[i].size(); ++d) {
         const std::string& letter = letters[i][d];
         if (letter == never_split) continue;
         require(!letter.empty(), "its signature gives ", what, " ", i, " no letter in dimension ", d, "; what is never split carries '", never_split,
                 "'");
-        require(std::count(letters[i].begin(), letters[i].end(), letter) == 1, "its signature ", print(s), " has '", letter, "' twice in ", what, " ",
-                i);
-        out.push_back({letter, t.shape[d], cat(what, " ", i, " ", t)});
+        require(std::count(letters[i].begin(), letters[i].end(), letter) == 1, "its signature ", s, " has '", letter, "' twice in ", what, " ", i);
+        out.push_back({letter, t.shape[d], what, i, t});
       }
     }
   };
@@ -115,13 +117,13 @@ void check(const NodeView& node, const Signature& s) {
   std::vector<Place> all = places(node, s);
   for (const Place& place : all) {
     if (auto divides = s.divides.find(place.letter); divides != s.divides.end()) {
-      require(divides->second > 0 && place.size % divides->second == 0, "its signature ", print(s), " lets '", place.letter, "' divide ",
-              divides->second, ", which does not divide ", place.size, " of ", place.text);
+      require(divides->second > 0 && place.size % divides->second == 0, "its signature ", s, " lets '", place.letter, "' divide ", divides->second,
+              ", which does not divide ", place.size, " of ", place.side, " ", place.index, " ", place.type);
       continue;  // a merged dimension is a multiple of its major factor
     }
     auto [at, fresh] = first.try_emplace(place.letter, &place);
-    require(fresh || at->second->size == place.size, "sizes of '", place.letter, "' differ: ", at->second->size, " in ", at->second->text, " and ",
-            place.size, " in ", place.text);
+    if (!fresh && at->second->size != place.size)
+      fail("sizes of '", place.letter, "' differ: ", at->second->size, " in ", at->second->text(), " and ", place.size, " in ", place.text());
   }
   for (const auto& group : s.linear)
     for (int operand : group)

@@ -6,6 +6,14 @@
 namespace karez::graph {
 namespace {
 
+// A node as the user knows it, which becomes text only in an error.
+struct Name {
+  const Graph& graph;
+  NodeId id;
+
+  friend std::ostream& operator<<(std::ostream& out, const Name& name) { return out << describe(name.graph, name.id); }
+};
+
 class Verifier {
  public:
   explicit Verifier(const Graph& graph) : graph_(graph), known_(graph.values.size(), false), late_(graph.values.size(), false) {}
@@ -16,7 +24,7 @@ class Verifier {
       require(exists(id) && !known(id), "graph ", graph_.name, ": argument %", id, exists(id) ? " is listed twice" : " does not exist");
       require(!graph_.value(id).producer.valid(), "graph ", graph_.name, ": argument %", id, " is also a result of node n",
               graph_.value(id).producer);
-      layout(cat("argument %", id, " of graph ", graph_.name), id);
+      layout([&] { return cat("argument %", id, " of graph ", graph_.name); }, id);
       known_[id] = true;
     }
     for (NodeId n : graph_.nodes.ids()) node(n);
@@ -33,23 +41,24 @@ class Verifier {
   bool exists(ValueId id) const { return graph_.values.has(id); }
   bool known(ValueId id) const { return exists(id) && known_[id]; }
 
-  void layout(const std::string& what, ValueId id) const {
+  template <class What> void layout(const What& what, ValueId id) const {
     const Value& value = graph_.value(id);
     placed(what, value.type, value.mesh, value.layout);
   }
 
-  void placed(const std::string& what, const TensorType& type, int mesh, const std::optional<Layout>& layout) const {
-    require(mesh >= 0 && static_cast<std::size_t>(mesh) < graph_.meshes.size(), what, " is on mesh", mesh, "; the graph has ", graph_.meshes.size());
+  template <class What> void placed(const What& what, const TensorType& type, int mesh, const std::optional<Layout>& layout) const {
+    if (mesh < 0 || static_cast<std::size_t>(mesh) >= graph_.meshes.size())
+      fail(what(), " is on mesh", mesh, "; the graph has ", graph_.meshes.size());
     std::string why;
     const Mesh& on = graph_.meshes[static_cast<std::size_t>(mesh)];
     if (layout && !is_valid(type, on, *layout, &why))
-      fail(ErrorKind::layout, what, ": ", type, " cannot lie as ", print(*layout), " on ", print(on), ": ", why);
+      fail(ErrorKind::layout, what(), ": ", type, " cannot lie as ", print(*layout), " on ", print(on), ": ", why);
   }
 
   void node(NodeId id) {
     const Node& node = graph_.node(id);
     require(node.op != nullptr, "node n", id, " has no op");
-    std::string name = describe(graph_, id);
+    const Name name{graph_, id};
     require(node.op->inputs < 0 || static_cast<int>(node.inputs.size()) == node.op->inputs, name, " takes ", node.op->inputs,
             node.op->inputs == 1 ? " operand" : " operands", ", not ", node.inputs.size());
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
@@ -66,7 +75,7 @@ class Verifier {
       require(!known(out), name, ": result ", i, " is %", out, ", which node n", value.producer, " makes too");
       require(value.producer == id && value.output == static_cast<int>(i), name, ": result ", i, " is %", out, ", which says it is result ",
               value.output, " of node n", value.producer);
-      layout(cat(name, ": result ", i), out);
+      layout([&] { return cat(name, ": result ", i); }, out);
       int mesh = graph_.value(node.inputs.empty() ? node.outputs[0] : node.inputs[0]).mesh;
       require(value.mesh == mesh || node.op->role == Role::transfer, name, ": result ", i, " is on mesh", value.mesh, ", its operands on mesh", mesh);
     }
@@ -83,7 +92,7 @@ class Verifier {
     }
   }
 
-  void types(const std::string& name, const NodeView& view) const {
+  void types(const Name& name, const NodeView& view) const {
     std::vector<TensorType> inferred;
     try {
       inferred = view.node().op->infer(view.in_types(), view.attrs());
@@ -95,7 +104,7 @@ class Verifier {
 
   // An operand comes once an act, or once a launch and stays for all acts. A node that acts several times must not wait, over whatever
   // way, for what another one makes of all its acts.
-  void rates(const std::string& name, const Node& node) {
+  void rates(const Name& name, const Node& node) {
     require(node.acts >= 1, name, " acts ", node.acts, " times in a launch");
     require(node.places.empty() || (node.acts > 1 && node.places.size() == static_cast<std::size_t>(node.acts)), name, " acts ", node.acts,
             " times in a launch, but has ", node.places.size(), " places");
@@ -127,7 +136,7 @@ class Verifier {
     for (const Variable& v : graph_.variables) {
       require(ErrorKind::name, names.insert(v.name).second, "two variables are called '", v.name, "'");
       std::string what = cat("variable '", v.name, "'");
-      placed(what, v.type, v.mesh, v.stored);
+      placed([&] { return what; }, v.type, v.mesh, v.stored);
       for (auto [id, verb] : {std::pair{v.read, "read as"}, std::pair{v.updated, "updated to"}}) {
         if (!id.valid()) continue;
         require(known(id), what, " is ", verb, " %", id, ", which no node makes");
@@ -145,7 +154,7 @@ class Verifier {
     for (NodeId n : graph_.nodes.ids()) {
       const Node& node = graph_.nodes[n];
       if (node.op->role != Role::state) continue;
-      require(node.outputs.size() == 1 && read.count(node.outputs[0]) == 1, describe(graph_, n), " ", node.attrs.print(),
+      require(node.outputs.size() == 1 && read.count(node.outputs[0]) == 1, Name{graph_, n}, " ", node.attrs.print(),
               " reads a variable that the graph does not list, or a second time");
     }
   }
@@ -158,7 +167,7 @@ class Verifier {
       once(cat("output '", output.name, "'"), output.value);
       if (!output.layout) continue;
       const std::string what = cat("output '", output.name, "'");
-      placed(what, graph_.type(output.value), graph_.value(output.value).mesh, output.layout);
+      placed([&] { return what; }, graph_.type(output.value), graph_.value(output.value).mesh, output.layout);
       for (Sbp entry : *output.layout)
         require(ErrorKind::layout, !entry.is_partial(), what, " is wanted as ", print(*output.layout), "; a part of a sum is no result");
     }

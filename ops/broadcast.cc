@@ -13,15 +13,13 @@ std::vector<TensorType> infer(std::span<const TensorType> in, const Attrs& attrs
   const TensorType& x = in[0];
   Shape shape = shape_attr("broadcast", attrs);
   const Ints& dims = attrs.ints("dims");
-  require(ErrorKind::shape, static_cast<int>(dims.size()) == x.rank(), "broadcast: dims ", print_shape(dims), " names ", dims.size(),
-          " dimensions, but x is ", x);
+  require(ErrorKind::shape, static_cast<int>(dims.size()) == x.rank(), "broadcast: dims ", dims, " names ", dims.size(), " dimensions, but x is ", x);
   for (std::size_t i = 0; i < dims.size(); ++i) {
     require(ErrorKind::shape, dims[i] >= 0 && dims[i] < static_cast<std::int64_t>(shape.size()), "broadcast: dimension ", dims[i], " is not in ",
-            print_shape(shape));
-    require(ErrorKind::shape, i == 0 || dims[i] > dims[i - 1], "broadcast: dims do not increase: ", print_shape(dims));
+            shape);
+    require(ErrorKind::shape, i == 0 || dims[i] > dims[i - 1], "broadcast: dims do not increase: ", dims);
     auto size = shape[static_cast<std::size_t>(dims[i])];
-    require(ErrorKind::shape, size == x.shape[i], "broadcast: sizes differ: dimension ", i, " of ", x, " and dimension ", dims[i], " of ",
-            print_shape(shape));
+    require(ErrorKind::shape, size == x.shape[i], "broadcast: sizes differ: dimension ", i, " of ", x, " and dimension ", dims[i], " of ", shape);
   }
   return {{x.dtype, shape}};
 }

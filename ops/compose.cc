@@ -68,7 +68,7 @@ Shape broadcast_shape(const Shape& x, const Shape& y) {
   for (std::size_t i = 0; i < out.size(); ++i) {  // from the last dimension
     auto size = [i](const Shape& s) { return i < s.size() ? s[s.size() - 1 - i] : 1; };
     auto a = size(x), c = size(y);
-    require(ErrorKind::shape, a == c || a == 1 || c == 1, "shapes do not broadcast: ", print_shape(x), " and ", print_shape(y));
+    require(ErrorKind::shape, a == c || a == 1 || c == 1, "shapes do not broadcast: ", x, " and ", y);
     out[out.size() - 1 - i] = a == 1 ? c : a;
   }
   return out;
@@ -77,7 +77,7 @@ Shape broadcast_shape(const Shape& x, const Shape& y) {
 ValueId broadcast_to(Builder& b, ValueId x, const Shape& shape) {
   Shape from = b.type(x).shape;
   if (from == shape) return x;
-  require(ErrorKind::shape, broadcast_shape(from, shape) == shape, "shape ", print_shape(from), " does not broadcast to ", print_shape(shape));
+  require(ErrorKind::shape, broadcast_shape(from, shape) == shape, "shape ", from, " does not broadcast to ", shape);
   // Dimensions of size 1 that grow are dropped first: a broadcast's own dimensions keep their size.
   Shape kept;
   Ints dims;
@@ -119,7 +119,7 @@ ValueId mean(Builder& b, ValueId x, const Ints& axes, bool keep) {
   require(ErrorKind::type, is_float(type.dtype), "mean: takes f32 or f64, not ", type, "; cast it first");
   std::int64_t count = 1;
   for (auto axis : from_start("mean", type, axes)) count = checked_mul(count, type.shape[static_cast<std::size_t>(axis)]);
-  require(ErrorKind::shape, count > 0, "mean: of no elements: axes ", print_shape(axes), " of ", type);
+  require(ErrorKind::shape, count > 0, "mean: of no elements: axes ", axes, " of ", type);
   ValueId total = sum(b, x, axes, keep);
   return mul(b, total, full_like(b, total, 1.0 / static_cast<double>(count)));
 }

@@ -48,8 +48,8 @@ std::vector<TensorType> infer_grad_input(std::span<const TensorType> in, const A
           " x ", w, ")");
   Shape shape = shape_attr("conv2d_grad_input", attrs);
   const std::int64_t groups = groups_of("conv2d_grad_input", attrs, shape.size() == 4 ? shape[1] : 0, w.shape[0]);
-  require(ErrorKind::shape, shape.size() == 4 && shape[0] == dy.shape[0] && shape[1] == w.shape[1] * groups, "conv2d_grad_input: shape ",
-          print_shape(shape), " does not fit ", dy, " x ", w);
+  require(ErrorKind::shape, shape.size() == 4 && shape[0] == dy.shape[0] && shape[1] == w.shape[1] * groups, "conv2d_grad_input: shape ", shape,
+          " does not fit ", dy, " x ", w);
   Ints kernel = spatial(w);
   require_output_size("conv2d_grad_input", window_of("conv2d_grad_input", attrs, &kernel), shape, dy);
   return {{product_dtype("conv2d_grad_input", dy.dtype, attrs), shape}};

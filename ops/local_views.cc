@@ -4,7 +4,7 @@
 namespace karez::ops {
 
 std::optional<Strides> reshape_strides(const View& view, const Shape& shape) {
-  require(ErrorKind::shape, view.count() == count_of(shape), "reshape: ", view, " has another number of elements than ", print_shape(shape));
+  require(ErrorKind::shape, view.count() == count_of(shape), "reshape: ", view, " has another number of elements than ", shape);
   if (view.count() == 0) return row_major(shape);
   Strides out(shape.size(), 1);
   // Walk both shapes from the last dimension; a run of source dimensions that are contiguous to each other serves a run of target ones.

@@ -27,7 +27,7 @@ std::vector<TensorType> infer(std::span<const TensorType> in, const Attrs& attrs
           attrs.empty() ? "" : " with ", attrs.empty() ? "" : attrs.print());
   Shape out(a.shape.begin(), a.shape.end() - 2);
   Shape batch_b(b.shape.begin(), b.shape.end() - 2);
-  require(ErrorKind::shape, out == batch_b, "matmul: batch sizes differ: ", print_shape(out), " and ", print_shape(batch_b), " (", a, " x ", b, ")");
+  require(ErrorKind::shape, out == batch_b, "matmul: batch sizes differ: ", out, " and ", batch_b, " (", a, " x ", b, ")");
   out.push_back(s.m);
   out.push_back(s.n);
   return {{product_dtype("matmul", a.dtype, attrs), out}};

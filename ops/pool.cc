@@ -13,8 +13,8 @@ constexpr const char* result = "dy [n, c, p, q]";
 // PyTorch's rule: padding of at most half the kernel, so that no window sees padding alone.
 void check_padding(std::string_view op, const Window& window) {
   for (std::size_t i = 0; i < 2; ++i)
-    require(ErrorKind::shape, 2 * window.padding[i] <= window.kernel[i], op, ": padding ", print_shape(window.padding),
-            " is more than half of the kernel ", print_shape(window.kernel));
+    require(ErrorKind::shape, 2 * window.padding[i] <= window.kernel[i], op, ": padding ", window.padding, " is more than half of the kernel ",
+            window.kernel);
 }
 
 TensorType infer_forward(std::string_view op, const TensorType& x, const Attrs& attrs) {
@@ -30,8 +30,7 @@ TensorType infer_gradient(std::string_view op, const TensorType& dy, const Attrs
   require_rank(op, dy, 4, result);
   require_float(op, dy);
   Shape shape = shape_attr(op, attrs);
-  require(ErrorKind::shape, shape.size() == 4 && shape[0] == dy.shape[0] && shape[1] == dy.shape[1], op, ": shape ", print_shape(shape),
-          " does not fit ", dy);
+  require(ErrorKind::shape, shape.size() == 4 && shape[0] == dy.shape[0] && shape[1] == dy.shape[1], op, ": shape ", shape, " does not fit ", dy);
   Window window = window_of(op, attrs);
   check_padding(op, window);
   require_output_size(op, window, shape, dy);

@@ -12,7 +12,7 @@ std::vector<bool> reduced_axes(std::string_view op, const TensorType& x, const A
   std::vector<bool> gone(x.shape.size());
   for (auto axis : attrs.ints("axes")) {
     require(ErrorKind::type, axis >= 0 && axis < x.rank(), op, ": axis ", axis, " is no dimension of ", x);
-    require(ErrorKind::shape, !gone[static_cast<std::size_t>(axis)], op, ": axis ", axis, " stands twice in ", print_shape(attrs.ints("axes")));
+    require(ErrorKind::shape, !gone[static_cast<std::size_t>(axis)], op, ": axis ", axis, " stands twice in ", attrs.ints("axes"));
     gone[static_cast<std::size_t>(axis)] = true;
   }
   return gone;

@@ -11,7 +11,7 @@ namespace {
 
 std::vector<TensorType> infer(std::span<const TensorType> in, const Attrs& attrs) {
   Shape shape = shape_attr("reshape", attrs);
-  require(ErrorKind::type, count_of(shape) == in[0].count(), "reshape: ", in[0], " has ", in[0].count(), " elements, ", print_shape(shape), " has ",
+  require(ErrorKind::type, count_of(shape) == in[0].count(), "reshape: ", in[0], " has ", in[0].count(), " elements, ", shape, " has ",
           count_of(shape));
   return {{in[0].dtype, shape}};
 }

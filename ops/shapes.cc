@@ -50,14 +50,14 @@ void require_rank(std::string_view op, const TensorType& type, int rank, std::st
 
 Ints ints_of(std::string_view op, const Attrs& attrs, std::string_view name, std::size_t count, std::int64_t least) {
   Ints values = attrs.ints(name);
-  require(ErrorKind::shape, values.size() == count, op, ": ", name, " has ", values.size(), " entries, not ", count, ": ", print_shape(values));
-  for (auto v : values) require(ErrorKind::shape, v >= least, op, ": ", name, " ", print_shape(values), " has an entry below ", least);
+  require(ErrorKind::shape, values.size() == count, op, ": ", name, " has ", values.size(), " entries, not ", count, ": ", values);
+  for (auto v : values) require(ErrorKind::shape, v >= least, op, ": ", name, " ", values, " has an entry below ", least);
   return values;
 }
 
 Shape shape_attr(std::string_view op, const Attrs& attrs) {
   const Shape& shape = attrs.ints("shape");
-  for (auto size : shape) require(ErrorKind::shape, size >= 0, op, ": a size is negative: ", print_shape(shape));
+  for (auto size : shape) require(ErrorKind::shape, size >= 0, op, ": a size is negative: ", shape);
   count_of(shape);  // overflow is an error here, not later
   return shape;
 }

@@ -12,10 +12,9 @@ std::vector<TensorType> infer(std::span<const TensorType> in, const Attrs& attrs
   const Ints& perm = attrs.ints("perm");
   std::vector<bool> seen(x.shape.size());
   TensorType out{x.dtype, {}};
-  require(ErrorKind::shape, static_cast<int>(perm.size()) == x.rank(), "transpose: perm ", print_shape(perm), " has ", perm.size(),
-          " entries, but x is ", x);
+  require(ErrorKind::shape, static_cast<int>(perm.size()) == x.rank(), "transpose: perm ", perm, " has ", perm.size(), " entries, but x is ", x);
   for (auto d : perm) {
-    require(ErrorKind::type, d >= 0 && d < x.rank() && !seen[static_cast<std::size_t>(d)], "transpose: perm ", print_shape(perm),
+    require(ErrorKind::type, d >= 0 && d < x.rank() && !seen[static_cast<std::size_t>(d)], "transpose: perm ", perm,
             " is no order of the dimensions of ", x);
     seen[static_cast<std::size_t>(d)] = true;
     out.shape.push_back(x.shape[static_cast<std::size_t>(d)]);

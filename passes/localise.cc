@@ -379,7 +379,7 @@ class Localiser {
     if (!seen) {
       source = copy_to(source, View(local(source).view.type()));
       seen = op.window(local(source).view, shape, attrs);
-      require(seen.has_value(), "localise: ", describe(graph_, view.id), " cannot see ", local(source).view, " as ", print_shape(shape));
+      require(seen.has_value(), "localise: ", describe(graph_, view.id), " cannot see ", local(source).view, " as ", shape);
     }
     define(out, window(out, source, std::move(seen->view), seen->offset, std::move(box)));
     return true;

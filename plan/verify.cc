@@ -174,9 +174,8 @@ void verify_actor(const Plan& plan, const Listed& listed, ActorId i) {
       const Ints &begin = a.slices[s].ints("begin"), &shape = a.slices[s].ints("shape");
       bool fits = begin.size() == shape.size() && shape.size() == o.view.shape.size();
       for (std::size_t d = 0; fits && d < shape.size(); ++d) fits = begin[d] >= 0 && checked_add(begin[d], o.view.shape[d]) <= shape[d];
-      require(fits, who, ": a slice ", a.slices[s].print(), " of shape ", print_shape(o.view.shape), " is not within the whole");
-      require(shape == a.slices[k].ints("shape"), who, ": slices of operand ", k, " are of a whole ", print_shape(a.slices[k].ints("shape")),
-              " and of ", print_shape(shape));
+      require(fits, who, ": a slice ", a.slices[s].print(), " of shape ", o.view.shape, " is not within the whole");
+      require(shape == a.slices[k].ints("shape"), who, ": slices of operand ", k, " are of a whole ", a.slices[k].ints("shape"), " and of ", shape);
     }
   }
   for (const Call& call : a.calls) verify_call(plan, listed, i, call, who);

@@ -117,7 +117,7 @@ Box local_box(const Shape& shape, const Mesh& mesh, const Layout& layout, int po
     stride /= mesh.axes[a].size;
     if (!layout[a].is_split()) continue;
     if (layout[a].dim < 0 || layout[a].dim >= static_cast<int>(box.size()))
-      fail(ErrorKind::layout, "layout ", print(layout), " splits dimension ", layout[a].dim, " of ", print_shape(shape));
+      fail(ErrorKind::layout, "layout ", print(layout), " splits dimension ", layout[a].dim, " of ", shape);
     Range& range = box[layout[a].dim];
     range = part_of(range, mesh.axes[a].size, position / stride % mesh.axes[a].size);
   }

@@ -149,7 +149,7 @@ template <class T> std::string difference(const Laid<T>& laid, const Held<T>& lo
     each_index(box, [&](const Index& index) {
       T value = laid.devices[group[0]].at(index);
       for (std::size_t i = 1; i < group.size(); ++i) value = combine(laid.kind(), value, laid.devices[group[i]].at(index));
-      if (value != logical.at(index)) wrong = cat("device ", group[0], " holds ", value, " for ", logical.at(index), " at ", print_shape(index));
+      if (value != logical.at(index)) wrong = cat("device ", group[0], " holds ", value, " for ", logical.at(index), " at ", index);
       ++seen[index];
     });
     for (int p : group)
@@ -157,7 +157,7 @@ template <class T> std::string difference(const Laid<T>& laid, const Held<T>& lo
     if (!wrong.empty()) return wrong;
   }
   for (const auto& [index, value] : logical)
-    if (!seen.count(index)) return cat("nobody holds ", print_shape(index));
+    if (!seen.count(index)) return cat("nobody holds ", index);
   return "";
 }
 
@@ -186,7 +186,7 @@ template <class T> Laid<T> apply(const Laid<T>& before, const TransitionStep& st
             crossed += q != p;
             ++owners;
           }
-          require(owners == 1, owners, " members hold ", print_shape(index));
+          require(owners == 1, owners, " members hold ", index);
           break;
         }
         case Move::reduce_scatter:

@@ -21,14 +21,14 @@ View::View(const TensorType& type) : View(type.dtype, type.shape) {}
 std::int64_t count_of(const Shape& shape) {
   std::int64_t count = 1;
   for (auto size : shape) {
-    require(ErrorKind::shape, size >= 0, "a shape has a negative size: ", print_shape(shape));
+    require(ErrorKind::shape, size >= 0, "a shape has a negative size: ", shape);
     count = checked_mul(count, size);
   }
   return count;
 }
 
 std::string print_shape(const Shape& shape) { return cat("[", join(shape, ", "), "]"); }
-std::string print(const TensorType& type) { return cat(name_of(type.dtype), print_shape(type.shape)); }
+std::string print(const TensorType& type) { return cat(name_of(type.dtype), type.shape); }
 
 namespace {
 std::vector<std::int64_t> parse_list(Scan& in, std::string_view open, std::string_view close) {

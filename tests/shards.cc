@@ -106,7 +106,7 @@ HostArray assemble(const TensorType& type, const Mesh& mesh, const Layout& layou
   for (int p = 0; p < mesh.size(); ++p) {
     const HostArray& piece = pieces[static_cast<std::size_t>(p)];
     const Box box = oracle_box(type.shape, mesh, layout, p);
-    require(piece.shape() == sizes_of(box), "device ", p, " holds ", print_shape(piece.shape()), " where its box is ", print_shape(sizes_of(box)));
+    require(piece.shape() == sizes_of(box), "device ", p, " holds ", piece.shape(), " where its box is ", sizes_of(box));
     int first = 0;  // the device at the start of the Broadcast axes: all of them hold the same
     const auto at = oracle_coordinates(mesh, p);
     Reduce reduce = Reduce::sum;

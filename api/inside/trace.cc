@@ -36,7 +36,7 @@ std::string print(const SourceLine& line) {
 
 std::int64_t Tensor::size(int dimension) const {
   int d = dimension < 0 ? dimension + rank() : dimension;
-  require(d >= 0 && d < rank(), "dimension ", dimension, " of a tensor of shape ", print_shape(type.shape), " does not exist");
+  require(d >= 0 && d < rank(), "dimension ", dimension, " of a tensor of shape ", type.shape, " does not exist");
   return type.shape[static_cast<std::size_t>(d)];
 }
 

@@ -32,14 +32,14 @@ HostArray value_of(const WeightFiles& file, const OfferedWeight& offer, const Te
 
 void require_fits(const WeightFiles& file, const OfferedWeight& offer, const std::string& name, const TensorType& type) {
   const WeightEntry& entry = offer.entry;
-  const auto said = [&] { return cat(file.path(), ": tensor ", quote(entry.name), " is ", entry.dtype, print_shape(entry.shape), "; "); };
+  const auto said = [&] { return cat(file.path(), ": tensor ", quote(entry.name), " is ", entry.dtype, entry.shape, "; "); };
   Shape shape;
   try {
     shape = data::shape_of(entry, offer.part);
   } catch (const Error& error) { fail(ErrorKind::shape, file.path(), ": ", error.what()); }
   const bool turned = shape.size() == 2 && type.shape.size() == 2 && shape != type.shape && shape[0] == type.shape[1] && shape[1] == type.shape[0];
   require(ErrorKind::shape, shape == type.shape, said(), "parameter '", name, "' is ", type,
-          offer.part == WeightPart{} ? "" : cat(", and what the rule takes of it ", print_shape(shape)),
+          offer.part == WeightPart{} ? "" : cat(", and what the rule takes of it ", shape),
           turned ? "; a rule with .transposed lets dimensions change places" : "");
   require(ErrorKind::type, holds(entry, type.dtype), said(), "parameter '", name, "' is ", type,
           "; a dtype is changed where nothing is lost, from F16 and BF16 to f32 or f64");

@@ -137,8 +137,7 @@ bool refine(const Shape& to_shape, const Strides& to, const Shape& from_shape, c
 }  // namespace
 
 ReshapePlan plan_reshape(const Shape& to_shape, const Strides& to, const Shape& from_shape, const Strides& from, std::int64_t element_bytes) {
-  require(ErrorKind::shape, count_of(to_shape) == count_of(from_shape), "reshape: ", print_shape(from_shape), " has another count than ",
-          print_shape(to_shape));
+  require(ErrorKind::shape, count_of(to_shape) == count_of(from_shape), "reshape: ", from_shape, " has another count than ", to_shape);
   ReshapePlan plan;
   const bool dense = same_order(to_shape, to, row_major(to_shape)) && same_order(from_shape, from, row_major(from_shape));
   Shape shape;

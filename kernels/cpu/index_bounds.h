@@ -41,8 +41,7 @@ class IndexBounds {
   [[noreturn]] void refuse(std::int64_t index, std::int64_t n) const {
     Ints at = begin_;
     for (std::size_t d = shape_.size(); d-- > 0; n /= shape_[d]) at[d] += n % shape_[d];
-    fail(ErrorKind::data, op_, ": ", name_, " ", index, " at ", print_shape(at), " is outside ",
-         limit_ == 0 ? "an empty table" : cat("0 to ", limit_ - 1));
+    fail(ErrorKind::data, op_, ": ", name_, " ", index, " at ", at, " is outside ", limit_ == 0 ? "an empty table" : cat("0 to ", limit_ - 1));
   }
 
   std::string op_, name_;

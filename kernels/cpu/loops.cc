@@ -6,10 +6,9 @@
 namespace karez::kernels {
 
 Loops loops_over(const Shape& shape, std::span<const Strides> operands, Order order) {
-  require(shape.size() <= max_loops, "a kernel takes at most ", max_loops, " dimensions, not ", print_shape(shape));
+  require(shape.size() <= max_loops, "a kernel takes at most ", max_loops, " dimensions, not ", shape);
   require(operands.size() <= max_operands, "a kernel loops over at most ", max_operands, " operands, not ", operands.size());
-  for (const Strides& strides : operands)
-    require(strides.size() == shape.size(), "a view of shape ", print_shape(shape), " has ", strides.size(), " strides");
+  for (const Strides& strides : operands) require(strides.size() == shape.size(), "a view of shape ", shape, " has ", strides.size(), " strides");
   Loops loops;
   loops.operands = static_cast<int>(operands.size());
   loops.rank = 1;
