@@ -10,22 +10,62 @@ if(SKBUILD)
   return()
 endif()
 
-# Tests are compiled as is quickest in build and run together: -O0, and -O1 where the tests themselves compute much (brute force, oracles). What
+# Tests are compiled as is quickest in build and run together: at -O0, and those that compute much themselves (brute force, oracles) at -O1. What
 # several tests share (test_*.cc) is compiled once and runs often: -O2. They have no line tables (-g0), but where a sanitizer names lines.
-set(computing_tests comm kernels passes runtime sbp solve system)
+set(computing_tests
+  comm/collective_test.cc comm/conformance_test.cc comm/peers_test.cc comm/processes_test.cc
+  kernels/cpu/fast_halves_test.cc kernels/cpu/fast_moves_test.cc kernels/cpu/fast_test.cc
+  passes/canonicalise_random_test.cc passes/fit_test.cc passes/memory_states_test.cc passes/shard_brute_test.cc passes/shard_placements_test.cc
+  runtime/event_ring_test.cc
+  sbp/transition_test.cc sbp/transition_tree_test.cc
+  solve/group_reach_test.cc solve/min_sum_test.cc solve/packing_search_test.cc solve/packing_test.cc solve/slots_brute_test.cc solve/slots_test.cc)
 set(test_lines -g0)
 if(KAREZ_SANITIZE)
   set(test_lines -g1)
 endif()
-foreach(level 0 1 2)
-  add_library(gtest_header_O${level} STATIC ${CMAKE_BINARY_DIR}/precompiled.cc)
-  target_link_libraries(gtest_header_O${level} PRIVATE GTest::gmock)
-  target_compile_options(gtest_header_O${level} PRIVATE -O${level} ${test_lines})
-  target_precompile_headers(gtest_header_O${level} PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
+foreach(header gtest gmock)
+  foreach(level 0 1 2)
+    add_library(${header}_O${level} STATIC EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/precompiled.cc)
+    target_link_libraries(${header}_O${level} PRIVATE GTest::gmock)
+    target_compile_options(${header}_O${level} PRIVATE -O${level} ${test_lines})
+    target_precompile_headers(${header}_O${level} PRIVATE <gtest/gtest.h>)
+    if(header STREQUAL gmock)
+      target_precompile_headers(${header}_O${level} PRIVATE <gmock/gmock.h>)
+    endif()
+  endforeach()
 endforeach()
 
-# compile_as_tests(TARGET LEVEL): flags and precompiled header of tests at this level of optimisation.
-function(compile_as_tests target level)
+# group_tests(SOURCES...): test_groups, of gtest_O0, gtest_O1, gmock_O0 and gmock_O1 those that have sources, and in each variable its sources. GMock's
+# matchers cost each unit a tenth of a second, so that only units that include them have them precompiled. What computes stands first: where both
+# have an inline function, the linker takes the first.
+macro(group_tests)
+  set(test_groups)
+  foreach(group gmock_O1 gtest_O1 gmock_O0 gtest_O0)
+    set(${group})
+  endforeach()
+  foreach(source ${ARGN})
+    file(STRINGS ${source} matchers REGEX "^#include <gmock/" LIMIT_COUNT 1)
+    set(group gtest)
+    if(matchers)
+      set(group gmock)
+    endif()
+    cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${CMAKE_SOURCE_DIR} OUTPUT_VARIABLE short)
+    if(short IN_LIST computing_tests)
+      list(APPEND ${group}_O1 ${source})
+    else()
+      list(APPEND ${group}_O0 ${source})
+    endif()
+  endforeach()
+  foreach(group gmock_O1 gtest_O1 gmock_O0 gtest_O0)
+    if(${group})
+      list(APPEND test_groups ${group})
+    endif()
+  endforeach()
+endmacro()
+
+# compile_as_tests(TARGET GROUP): flags and precompiled header of tests of this group.
+function(compile_as_tests target group)
+  string(REGEX REPLACE ".*_O" "" level ${group})
   target_compile_options(${target} PRIVATE -O${level} ${test_lines})
-  target_precompile_headers(${target} REUSE_FROM gtest_header_O${level})
+  target_precompile_headers(${target} REUSE_FROM ${group})
 endfunction()

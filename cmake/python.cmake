@@ -25,6 +25,9 @@ link_rooms(karez_python PRIVATE api)
 target_compile_definitions(karez_python PRIVATE KAREZ_VERSION="${PROJECT_VERSION}")
 target_link_options(karez_python PRIVATE -Wl,--build-id)
 target_compile_options(karez_python PRIVATE -O2)  # nanobind would have -Os
+target_precompile_headers(karez_python PRIVATE ${standard_headers} <nanobind/nanobind.h> <nanobind/ndarray.h> <nanobind/operators.h> <nanobind/stl/map.h>
+  <nanobind/stl/optional.h> <nanobind/stl/pair.h> <nanobind/stl/shared_ptr.h> <nanobind/stl/string.h> <nanobind/stl/string_view.h>
+  <nanobind/stl/vector.h>)
 set_target_properties(karez_python PROPERTIES OUTPUT_NAME _core LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/python/karez)
 
 # The package's own files stand beside the module as links, so that an edit needs no build.

@@ -80,7 +80,7 @@ def test_the_programs_are_those_that_cmake_builds():
     for row in json.loads((build / "compile_commands.json").read_text()):
         file = os.path.relpath(row["file"], ROOT)
         if file.endswith("_test.cc"):
-            built[file] = re.search(r" -o CMakeFiles/(\w+)\.dir/", row["command"])[1]
+            built[file] = re.search(r" -o CMakeFiles/(\w+)[.\w]*\.dir/", row["command"])[1]
     assert {t.file: t.program for t in TESTS if t.component != "python"}.items() <= built.items()
 
 
