@@ -96,23 +96,29 @@ WAIT = r"  rank \d waits for (rank \d|the others): (a\d+ '[^']+' of launch \d+ \
 
 
 def test_a_stopped_rank_is_named_with_who_waits_for_it():
+    """By both others, unless the machine keeps one from it for the second that karez run gives it: then once more."""
     slowest = 0
     for trial in range(TRIALS):
-        started = job()
-        ranks = ranks_of(started, 3)
-        await_step(started, 20)
-        time.sleep(random.random() * 0.5)
         victim = trial % 3
-        os.kill(ranks[victim], signal.SIGSTOP)
-        begin = time.monotonic()
-        result = started.wait(20)
-        slowest = max(slowest, time.monotonic() - begin)
-        started.nothing_left()
-        assert result.returncode == HANG, result
-        told = [rank for rank in range(3) if any(f"rank {victim} (" in line and f"process {ranks[victim]}) has stopped: no heartbeat for" in line for line in lines_of(result, rank))]
-        assert told == [rank for rank in range(3) if rank != victim], result.stderr
-        assert re.search(rf"^\[\d\] {WAIT}$", result.stderr, re.M), result.stderr
-        assert re.search(r"^karez run: exit code 76, as told by rank \d ", result.stderr, re.M)
+        for attempt in range(5):
+            started = job()
+            ranks = ranks_of(started, 3)
+            await_step(started, 20)
+            time.sleep(random.random() * 0.5)
+            os.kill(ranks[victim], signal.SIGSTOP)
+            begin = time.monotonic()
+            result = started.wait(20)
+            slowest = max(slowest, time.monotonic() - begin)
+            started.nothing_left()
+            assert result.returncode == HANG, result
+            told = [rank for rank in range(3) if any(f"rank {victim} (" in line and f"process {ranks[victim]}) has stopped: no heartbeat for" in line for line in lines_of(result, rank))]
+            spoke = [rank for rank in range(3) if any(not line.startswith("[0] karez: 3 ranks") for line in lines_of(result, rank))]
+            assert told and told == spoke and victim not in told, result.stderr
+            assert re.search(rf"^\[\d\] {WAIT}$", result.stderr, re.M), result.stderr
+            assert re.search(r"^karez run: exit code 76, as told by rank \d ", result.stderr, re.M)
+            if len(told) == 2:
+                break
+        assert len(told) == 2, result.stderr
     print(f"{TRIALS} of {TRIALS}: a stopped rank was named, and all were down within {slowest:.2f} s")
     assert slowest <= TIMEOUT + SOON
 
