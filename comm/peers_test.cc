@@ -121,7 +121,9 @@ TEST(Peers, FourProcessesRunCollectivesOverEachCarrierAndOverBoth) {
 TEST(Peers, TheOthersHearTheNameOfWhoWasKilled) {
   Address address = free_address();
   Token token = random_token();
+  auto looked = socket_pair();  // closed when rank 0 has looked: rank 1 stays until then, or two links would have failed
   auto body = [&](int r, bool dies) {
+    looked[1].close();
     Rank rank(address, token, {.rank = r, .ranks = 3});
     rank.client.barrier("all here", 3);
     if (dies) std::this_thread::sleep_for(std::chrono::seconds(60));
@@ -130,7 +132,8 @@ TEST(Peers, TheOthersHearTheNameOfWhoWasKilled) {
     bool good = link.find("link to rank 2 (") == 0 && store.find("rank 2 (test 2) has gone") != std::string::npos;
     if (!good) std::fprintf(stderr, "rank %d: %s; %s\n", r, link.c_str(), store.c_str());
     rank.client.set(cat("done/", r), "");
-    return good ? 0 : 2;
+    std::byte any{};
+    return !await([&] { return ::read(looked[0].get(), &any, 1) == 0; }) ? 3 : good ? 0 : 2;
   };
   Child one([&] { return body(1, false); });
   Child two([&] { return body(2, true); });
@@ -138,8 +141,9 @@ TEST(Peers, TheOthersHearTheNameOfWhoWasKilled) {
   Rank rank(address, token, {.rank = 0, .ranks = 3});
   rank.client.barrier("all here", 3);
   two.kill();
-  EXPECT_TRUE(await([&] { return rank.bell.failed(); }, 1)) << "not within a second";
+  EXPECT_TRUE(await([&] { return rank.bell.failed(); }, at_once));
   EXPECT_THAT(error_of([&] { rank.endpoint.check(); }), HasSubstr("link to rank 2 ("));
+  looked[1].close();
   EXPECT_EQ(one.wait(), 0);
 }
 

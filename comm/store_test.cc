@@ -239,7 +239,7 @@ TEST_F(StoreSockets, WhoeverGoesWithoutAWordIsToldToThoseWhoWait) {
   std::string answer(8, '.');
   receive_all(stranger.get(), std::as_writable_bytes(std::span(answer)), Seconds(5));
   stranger.close();
-  EXPECT_TRUE(await([&] { return heard.load(); }, 1)) << "not within a second";
+  EXPECT_TRUE(await([&] { return heard.load(); }, at_once));
   waits.join();
   EXPECT_EQ(said, "rank 7 (host7) has gone");
   EXPECT_THAT(error_of([&] { b->check(); }), HasSubstr("rank 7 (host7) has gone"));

@@ -93,5 +93,6 @@ class Patience {
 
 // Looks again and again; false after `seconds`.
 bool await(const std::function<bool()>& holds, double seconds = 20);
+inline constexpr double at_once = 10;  // seconds: on a busy machine, and far from the 30 of a peer that says nothing
 
 }  // namespace karez::comm::test

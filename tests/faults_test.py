@@ -21,6 +21,8 @@ RANK = os.path.join(os.path.dirname(KAREZ), "faulty_rank")
 TIMEOUT = 2  # peer_timeout of these ranks
 SOON = 10  # seconds: at once, on a machine that others keep busy, and far from PATIENT
 PATIENT = ("--peer-timeout", 30)  # where nobody may have waited for a heartbeat
+# A rank is told to be slow at four times what the others take. Where each takes so long, no busy machine makes that of one, launch after launch.
+EVEN = ("--between", 0.05)
 
 
 def job(*words, ranks=3, before=(), **options):
@@ -94,23 +96,29 @@ WAIT = r"  rank \d waits for (rank \d|the others): (a\d+ '[^']+' of launch \d+ \
 
 
 def test_a_stopped_rank_is_named_with_who_waits_for_it():
+    """By both others, unless the machine keeps one from it for the second that karez run gives it: then once more."""
     slowest = 0
     for trial in range(TRIALS):
-        started = job()
-        ranks = ranks_of(started, 3)
-        await_step(started, 20)
-        time.sleep(random.random() * 0.5)
         victim = trial % 3
-        os.kill(ranks[victim], signal.SIGSTOP)
-        begin = time.monotonic()
-        result = started.wait(20)
-        slowest = max(slowest, time.monotonic() - begin)
-        started.nothing_left()
-        assert result.returncode == HANG, result
-        told = [rank for rank in range(3) if any(f"rank {victim} (" in line and f"process {ranks[victim]}) has stopped: no heartbeat for" in line for line in lines_of(result, rank))]
-        assert told == [rank for rank in range(3) if rank != victim], result.stderr
-        assert re.search(rf"^\[\d\] {WAIT}$", result.stderr, re.M), result.stderr
-        assert re.search(r"^karez run: exit code 76, as told by rank \d ", result.stderr, re.M)
+        for attempt in range(5):
+            started = job()
+            ranks = ranks_of(started, 3)
+            await_step(started, 20)
+            time.sleep(random.random() * 0.5)
+            os.kill(ranks[victim], signal.SIGSTOP)
+            begin = time.monotonic()
+            result = started.wait(20)
+            slowest = max(slowest, time.monotonic() - begin)
+            started.nothing_left()
+            assert result.returncode == HANG, result
+            told = [rank for rank in range(3) if any(f"rank {victim} (" in line and f"process {ranks[victim]}) has stopped: no heartbeat for" in line for line in lines_of(result, rank))]
+            spoke = [rank for rank in range(3) if any(not line.startswith("[0] karez: 3 ranks") for line in lines_of(result, rank))]
+            assert told and told == spoke and victim not in told, result.stderr
+            assert re.search(rf"^\[\d\] {WAIT}$", result.stderr, re.M), result.stderr
+            assert re.search(r"^karez run: exit code 76, as told by rank \d ", result.stderr, re.M)
+            if len(told) == 2:
+                break
+        assert len(told) == 2, result.stderr
     print(f"{TRIALS} of {TRIALS}: a stopped rank was named, and all were down within {slowest:.2f} s")
     assert slowest <= TIMEOUT + SOON
 
@@ -131,7 +139,7 @@ def test_a_call_that_does_not_end_is_named(place, said):
 
 
 def test_a_long_call_is_a_warning_where_calls_may_take_so_long():
-    started = job("--fault", "kernel", "--seconds", 4, "--call-timeout", 60, "--steps", 8)
+    started = job("--fault", "kernel", "--seconds", 4, "--call-timeout", 60, "--steps", 8, *EVEN)
     result = started.wait(20)
     assert result.returncode == 0, result
     warnings = [line for line in result.stderr.splitlines() if "warning" in line]
@@ -212,7 +220,7 @@ def test_a_rank_that_is_slow_to_start_is_waited_for():
 
 def test_nothing_is_accused_that_is_no_fault():
     """Pauses of all ranks, and short ones of single ranks: no verdict, no warning, and the job ends well."""
-    started = job("--steps", 10**9)
+    started = job("--steps", 10**9, *EVEN)
     ranks = ranks_of(started, 3)
     await_step(started, 10)
     until = time.monotonic() + (180 if ALL else 12)
@@ -239,7 +247,7 @@ def test_nothing_is_accused_that_is_no_fault():
 
 
 def test_a_rank_that_computes_for_long_between_launches_is_no_hang():
-    started = job("--fault", "host", "--seconds", 3 * TIMEOUT, "--steps", 8)
+    started = job("--fault", "host", "--seconds", 3 * TIMEOUT, "--steps", 8, *EVEN)
     result = started.wait(30)
     assert result.returncode == 0 and "warning" not in result.stderr, result
 

@@ -20,6 +20,7 @@ from example_test import EXAMPLE, images, labels
 
 PEER = 75
 TRIALS = 30 if os.environ.get("KAREZ_ALL") else 2
+DOCTOR = 90  # seconds, of which it measures half on a busy machine
 MARK = "KAREZ_TEST_MARK"  # in the environment of everything that a test starts
 
 
@@ -58,7 +59,7 @@ class Started:
         assert not self.alive(), [open(f"/proc/{p}/cmdline").read().replace("\0", " ") for p in self.alive()]
 
 
-def no_more_than(segments, seconds=5):
+def no_more_than(segments, seconds=60):
     """Whether no shared memory is left beside that; what other programs have there meanwhile goes again."""
     until = time.monotonic() + seconds
     while not (fine := set(os.listdir("/dev/shm")) <= segments) and time.monotonic() < until:
@@ -329,7 +330,7 @@ def test_a_training_job_dies_with_its_agent(data):
 def test_the_doctor_measures_links_and_writes_costs(tmp_path):
     costs = tmp_path / "costs"
     started = Started("doctor", "-n", 3, "--costs", costs)
-    result = started.wait(30)
+    result = started.wait(DOCTOR)
     started.nothing_left()
     assert (result.returncode, result.stderr) == (0, ""), result
     assert result.stdout.startswith("3 ranks on 1 host\n")
@@ -343,7 +344,7 @@ def test_the_doctor_measures_links_and_writes_costs(tmp_path):
         "link beta=", "link @shm beta=", "link @tcp beta=", "matmul_flops=", "conv_flops=", "memory_bytes=", "call="]
     assert lines[1] == lines[2].replace("@shm ", ""), "on one host links are shm"
     (tmp_path / "bad").mkdir()
-    assert Started("doctor", "--costs", tmp_path / "bad").wait(30).returncode == DATA
+    assert Started("doctor", "--costs", tmp_path / "bad").wait(DOCTOR).returncode == DATA
 
 
 def test_the_doctor_refuses_what_cannot_be_meant():
@@ -383,7 +384,7 @@ def test_ranks_of_torchruns_variables_find_each_other():
     port = str(random.randrange(20000, 30000))
     ranks = [Started("doctor", environment={"RANK": str(r), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "LOCAL_RANK": str(r), "MASTER_ADDR": "localhost",
                                             "MASTER_PORT": port}) for r in range(2)]
-    results = [rank.wait(30) for rank in ranks]
+    results = [rank.wait(DOCTOR) for rank in ranks]
     assert [r.returncode for r in results] == [0, 0] and results[0].stdout.startswith("2 ranks on 1 host\n") and results[1].stdout == ""
 
 
@@ -471,12 +472,11 @@ def test_hosts_meet_over_a_wire(namespaces, data, tmp_path):
     hosts.write_text("".join(f"{name} slots=2\n" for name in namespaces))
     words = ["-n", 4, "--hosts", hosts, "--rsh", "ip netns exec", "--address", "10.77.0.1"]
     started = Started("doctor", *words)
-    result = started.wait(40)
+    result = started.wait(DOCTOR)
     started.nothing_left()
     assert result.returncode == 0, result
     assert result.stdout.startswith("4 ranks on 2 hosts\n")
-    if "no time" not in result.stdout:  # as on a machine that others keep busy
-        assert re.search(r"^  shm +2 ", result.stdout, re.M) and re.search(r"^  tcp +4 ", result.stdout, re.M)
+    assert re.search(r"^  shm +2 ", result.stdout, re.M) and re.search(r"^  tcp +4 ", result.stdout, re.M)
     assert re.search(r"^clocks: at most \d+\.\d us apart, give or take \d+\.\d us \(ranks [01] and [23]\)$", result.stdout, re.M)
     alone = accuracies(subprocess.run([EXAMPLE, "--data", data, "--model", "mlp", "--mesh", "data=4", "--epochs", "2"], capture_output=True, text=True, timeout=60))
     trained = run(*words, *training(data, 4, 2), seconds=60)
@@ -566,7 +566,7 @@ def test_a_far_agent_that_is_killed_is_named(rsh):
 
 def test_the_doctor_names_the_pairs_that_cannot_talk(rsh):
     started = Started("doctor", "-n", 3, *rsh, environment={"KAREZ_LINK": "shm"})  # which two hosts do not share
-    result = started.wait(30)
+    result = started.wait(DOCTOR)
     started.nothing_left()
     assert result.returncode == PEER
     broken = re.findall(r"^BROKEN: rank (\d) \(.*?\) and rank (\d) \(.*?\): links are to be shm, but ", result.stdout, re.M)

@@ -26,6 +26,7 @@ const std::vector<Option> known = {
     {"at", "5", "at which step"},
     {"seconds", "0", "that the fault takes; of a slow one the longer time of a step"},
     {"work", "0.001", "seconds of a kernel's work in each step"},
+    {"between", "0", "seconds of each rank's program between launches"},
     {"peer-timeout", "2", "WorldOptions::peer_timeout"},
     {"call-timeout", "2", "WorldOptions::call_timeout"},
     {"resets", "0", "times that the world is reset after a failure, and trained anew without the fault"},
@@ -114,6 +115,7 @@ void train(const Options& options) {
   auto run = [&] {
     for (std::int64_t i = 0; i < options.integer("steps", 0); ++i) {
       const auto begin = std::chrono::steady_clock::now();
+      std::this_thread::sleep_for(std::chrono::duration<double>(options.real("between")));
       fault.meet("host", i);
       const double loss = step(Feed{rows, i}).item();
       const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -10,6 +10,8 @@
 namespace karez::tools {
 namespace {
 
+constexpr double slow_links = 8, broken_links = 2;  // pairs are left out after so many times the seconds that all should take
+
 std::string number_text(double value) {
   char text[40];
   std::snprintf(text, sizeof text, "%.17g", value);
@@ -58,10 +60,11 @@ std::vector<PairResult> measure_pairs(StoreClient& store, Peers& peers, const st
   const auto begin = Clock::now();
   const double each = std::min(1.0, seconds / static_cast<double>(std::max<std::size_t>(pairs.size(), 1)));
   std::vector<PairResult> out;
+  double limit = slow_links * seconds;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     const auto [lower, higher] = pairs[i];
     const std::string turn = cat("turn/", i), result = cat("result/", i, "/");
-    if (peers.rank() == 0) store.set(turn, std::chrono::duration<double>(Clock::now() - begin).count() < 2 * seconds ? "go" : "stop");
+    if (peers.rank() == 0) store.set(turn, std::chrono::duration<double>(Clock::now() - begin).count() < limit ? "go" : "stop");
     if (store.wait(turn) == "stop") break;
     if (peers.rank() == lower || peers.rank() == higher) {
       const PairResult seen = look_at(peers, pairs[i], each);
@@ -70,6 +73,7 @@ std::vector<PairResult> measure_pairs(StoreClient& store, Peers& peers, const st
     if (peers.rank() != 0) continue;
     PairResult first = parse_pair(store.wait(cat(result, lower))), second = parse_pair(store.wait(cat(result, higher)));
     if (first.broken.empty()) first.broken = second.broken;
+    if (!first.broken.empty()) limit = broken_links * seconds;
     out.push_back(std::move(first));
   }
   return out;
