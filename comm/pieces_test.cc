@@ -60,6 +60,21 @@ template <class T> void expect_copied(const Side& from, const Side& to, DType dt
   ASSERT_EQ(found, want) << print(from.view.type()) << " of " << size_of(dtype) << " bytes";
 }
 
+TEST(Piece, WithoutSizesItIsEmptyButOfAScalar) {
+  const View matrix(DType::f32, {2, 3}, {5, 1}), scalar(DType::f32, {});
+  EXPECT_EQ(count_of(matrix, {}), 0);
+  EXPECT_EQ(count_of(matrix, {{1, 1}, {1, 2}}), 2);
+  EXPECT_EQ(count_of(matrix, {{1, 1}, {1, 0}}), 0);
+  EXPECT_EQ(count_of(matrix, whole(matrix)), 6);
+  EXPECT_EQ(count_of(scalar, {}), 1);
+  EXPECT_EQ(count_of(scalar, whole(scalar)), 1);
+  EXPECT_EQ(offset_bytes(matrix, {{1, 1}, {1, 2}}), (5 + 1) * 4);
+  EXPECT_EQ(offset_bytes(matrix, {{1, 1}, {1, 0}}), 0) << "of nothing";
+  EXPECT_TRUE(is_contiguous(matrix, {}));
+  EXPECT_TRUE(is_contiguous(matrix, {{1, 0}, {1, 3}}));
+  EXPECT_FALSE(is_contiguous(matrix, whole(matrix)));
+}
+
 TEST(BoxCopy, MovesEveryElementOfAnyTwoBoxesToItsPlaceAndNothingElse) {
   std::mt19937 random(7);
   for (int trial = 0; trial < 3000; ++trial) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -42,6 +43,24 @@ TEST(ArrayCopies, ShareNothingWithTheArray) {
   EXPECT_EQ(read(*copy, {1, 0}, {1, 3}), (std::vector<float>{4, 5, 6}));
   EXPECT_EQ(read(*shared, {1, 0}, {1, 3}), (std::vector<float>{4, -1, 6})) << "a plain source does";
   EXPECT_EQ(copy->type(), array.type());
+}
+
+TEST(ArrayCopies, FindASliceInTheirOwnMemory) {
+  ArrayCopies copies;
+  const HostArray array = counted({6, 8});
+  const auto copy = copies.copy(array);
+  const auto first = [](const std::byte* found) {
+    float out = 0;
+    if (found) std::memcpy(&out, found, sizeof out);
+    return out;
+  };
+  const std::byte* whole = copy->find(0, std::vector<std::int64_t>{0, 0}, array.view());
+  ASSERT_NE(whole, nullptr);
+  EXPECT_NE(whole, array.bytes());
+  EXPECT_EQ(first(whole), 1);
+  EXPECT_EQ(first(copy->find(0, std::vector<std::int64_t>{2, 0}, View(DType::f32, {3, 8}))), 17);
+  EXPECT_EQ(copy->find(0, std::vector<std::int64_t>{2, 4}, View(DType::f32, {3, 4})), nullptr) << "rows of four";
+  EXPECT_THROW(copy->find(0, std::vector<std::int64_t>{4, 0}, View(DType::f32, {3, 8})), Error);
 }
 
 TEST(ArrayCopies, MemoryIsUsedAgainOnceNobodyHoldsIt) {

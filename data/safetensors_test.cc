@@ -75,6 +75,19 @@ TEST(Safetensors, OffsetsAndShapesMustAgreeWithEachOtherAndWithTheFile) {
             "m.safetensors: tensor \"a\": its bytes are 9223372036854775804 to 9223372036854775807 of 8 behind the header");
 }
 
+TEST(Safetensors, TypesHaveTheSizesOfTheFormat) {
+  const std::vector<std::string> by_size[] = {
+      {"BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "F8_E8M0"}, {"I16", "U16", "F16", "BF16"}, {"I32", "U32", "F32"}, {"F64", "I64", "U64", "C64"}};
+  for (int power = 0; power < 4; ++power)
+    for (const std::string& type : by_size[power]) {
+      const int bytes = 1 << power;
+      EXPECT_EQ(error_of("{" + entry("a", type, "3", cat("0,", 3 * bytes)) + "}", 3 * bytes), "no error") << type;
+      std::vector<WeightEntry> one = {{"a", type, {3}}};
+      print_weight_header(one, {});
+      EXPECT_EQ(one[0].end, 3 * bytes) << type;
+    }
+}
+
 TEST(Safetensors, WhatIsNoHeaderIsRefused) {
   const std::string a = entry("a", "U8", "", "0,1");
   const std::pair<std::string, std::string> wrong[] = {

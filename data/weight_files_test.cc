@@ -189,6 +189,23 @@ TEST_F(Writer, TheNameStandsForTheOldBytesUntilAllOfTheNewOnesAreThere) {
   EXPECT_THAT(content(at("m")), ::testing::EndsWith("12345678"));
 }
 
+TEST_F(Writer, LeavesNoDescriptorOpen) {
+  auto open = [] { return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()); };
+  const auto before = open();
+  for (int i = 0; i < 3; ++i) WeightWriter(at("m"), {}, {}).commit();
+  { WeightWriter dropped(at("m"), {}, {}); }
+  EXPECT_EQ(open(), before);
+}
+
+TEST_F(Writer, APathWithoutAFolderIsOfTheWorkingDirectory) {
+  const fs::path before = fs::current_path();
+  fs::current_path(at(""));
+  const std::string error = error_of([] { WeightWriter("m", {}, {}).commit(); });
+  fs::current_path(before);
+  EXPECT_EQ(error, "no error");
+  EXPECT_THAT(names(), UnorderedElementsAre("m"));
+}
+
 TEST_F(Writer, NoRoomAndNoFolderAreErrorsThatLeaveTheOldFile) {
   put("m", "old");
   EXPECT_THAT(error_of([&] { WeightWriter writer(at("no/folder/m"), {}, {}); }), HasSubstr("No such file or directory"));

@@ -149,6 +149,19 @@ TEST(Memory, PoisonIsBadHoweverItIsRead) {
   for (std::byte b : bytes) EXPECT_GT(static_cast<int>(b), 1);
 }
 
+TEST(Memory, PoisonFillsAllBytesAndNoOther) {
+  const unsigned char pattern[] = {0xFB, 0xFB, 0xFB, 0xFF};
+  for (std::int64_t size = 0; size <= 9; ++size) {
+    alignas(8) std::byte bytes[24];
+    std::memset(bytes, 7, sizeof bytes);
+    poison(bytes + 8, size);
+    for (std::int64_t i = 0; i < 24; ++i) {
+      const std::int64_t at = i - 8;
+      EXPECT_EQ(bytes[i], at >= 0 && at < size ? std::byte{pattern[at % 4]} : std::byte{7}) << "byte " << at << " of " << size;
+    }
+  }
+}
+
 TEST(Device, WhatIsEmptyMayLieNowhere) {  // the undefined-behaviour sanitizer looks at the copy
   auto device = make_device("0.0", "cpu");
   EXPECT_NO_THROW(device->write(nullptr, nullptr, 0));

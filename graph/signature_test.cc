@@ -182,6 +182,19 @@ TEST(Signature, WhatDoesNotFitTheNodeIsAnErrorThatNamesIt) {
   EXPECT_THAT(error_of([] { texts_of("top", {{DType::f32, {9, 4}}}, 2); }), "no error");
 }
 
+TEST(Signature, ItHasAsManyOperandsAndResultsAsTheNode) {
+  auto error = [](std::string_view index) {
+    OpDef op{.name = "counted", .inputs = 2, .infer = as_first};
+    op.index = [index](const NodeView&) { return parse_signature(index); };
+    OneNode node("counted", {a, a}, {}, OpTable({test_ops().at("variable"), op}));
+    return error_of([&] { shardings(node.view(), 2); });
+  };
+  EXPECT_EQ(error("i j, i j -> i j"), "no error");
+  EXPECT_EQ(error("i j -> i j"), "counted at net.cc:7: its signature i j -> i j has 1 operands, the node 2");
+  EXPECT_EQ(error("i j, i j, i j -> i j"), "counted at net.cc:7: its signature i j, i j, i j -> i j has 3 operands, the node 2");
+  EXPECT_EQ(error("i j, i j -> i j, i"), "counted at net.cc:7: its signature i j, i j -> i j, i has 2 results, the node 1");
+}
+
 TEST(Signature, ADimensionWithNothingInItsPlaceIsAnError) {
   OpDef unnamed{.name = "unnamed", .inputs = 1, .infer = as_first};
   unnamed.index = [](const NodeView&) {

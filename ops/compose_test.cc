@@ -8,6 +8,7 @@
 #include "base/test_golden.h"
 #include "ops/all_ops.h"
 #include "ops/losses.h"
+#include "ops/norms.h"
 
 namespace karez::ops {
 namespace {
@@ -235,6 +236,13 @@ TEST(Compose, WrongOperandsAreNamed) {
   EXPECT_EQ(error([&] { cross_entropy(p.b, x, labels); }), "cross_entropy: labels are i32 or i64 [8] for logits f32[8, 10], not f32[8]");
   EXPECT_EQ(error([&] { cross_entropy(p.b, good, good); }), "cross_entropy: logits are f32 or f64 [n, c], not i64[8]");
   EXPECT_EQ(error([&] { cross_entropy(p.b, x, good, x); }), "cross_entropy: weights are f32[8] for logits f32[8, 10], not f32[8, 10]");
+  for (ValueId wrong : {p.in("w", DType::f32, {9}), p.in("w", DType::f64, {10}), p.in("w", DType::f32, {8, 1}), p.in("w", DType::f32, {1, 8, 10})}) {
+    EXPECT_EQ(error([&] { layer_norm(p.b, x, 1, 1e-5, wrong); }),
+              cat("layer_norm: ", p.b.type(wrong), " beside f32[8, 10]; weight and bias have the last dimensions"));
+    EXPECT_EQ(error([&] { layer_norm(p.b, x, 1, 1e-5, {}, wrong); }),
+              cat("layer_norm: ", p.b.type(wrong), " beside f32[8, 10]; weight and bias have the last dimensions"));
+  }
+  EXPECT_EQ(error([&] { layer_norm(p.b, x, 1, 1e-5, p.in("w", DType::f32, {10}), x); }), "");
   EXPECT_EQ(error([&] { softmax(p.b, x, 2); }), "softmax: axis 2 is no dimension of f32[8, 10]");
   EXPECT_EQ(error([&] { mean(p.b, good); }), "mean: takes f32 or f64, not i64[8]; cast it first");
   EXPECT_EQ(error([&] { mean(p.b, p.in("e", DType::f32, {0})); }), "mean: of no elements: axes [0] of f32[0]");

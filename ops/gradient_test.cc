@@ -7,6 +7,7 @@
 #include "base/test_golden.h"
 #include "ops/all_ops.h"
 #include "ops/compose.h"
+#include "ops/scan.h"
 
 namespace karez::ops {
 namespace {
@@ -288,6 +289,34 @@ TEST(Gradient, EveryPartOfAConcatenationGetsItsOwnSlice) {
   const std::string added = p.added();
   for (const char* slice : {"{begin=[0, 0], size=[2, 3]}", "{begin=[0, 3], size=[2, 2]}", "{begin=[0, 5], size=[2, 4]}"})
     EXPECT_NE(added.find(slice), std::string::npos) << added;
+}
+
+// h <- h * w + x for each row x of its sequence.
+TEST(Gradient, OfAScanIsAScanTheOtherWayWithSumsOfWhatIsRead) {
+  Program p;
+  const TensorType row{DType::f32, {4}};
+  ValueId h = p.f32("h", {4}), x = p.f32("x", {3, 4}), w = p.f32("w", {4});
+  Graph body;
+  body.name = "step";
+  body.meshes = p.graph.meshes;
+  for (int i = 0; i < 3; ++i) {
+    body.arguments.emplace_back(body.values.size());
+    body.values.push_back({.producer = {}, .output = 0, .type = row, .mesh = 0, .layout = {}});
+  }
+  Builder inner(body, p.ops);
+  const ValueId next = add(inner, mul(inner, body.arguments[0], body.arguments[2]), body.arguments[1]);
+  body.outputs.push_back({"out0", next, std::nullopt});
+  const ValueId operands[] = {h, x, w};
+  const std::vector<ValueId> last = scan(p.b, std::move(body), operands, {.carries = 1, .sequences = 1, .trips = 3});
+  const std::vector<ValueId> gradients = p.grad(build::sum(p.b, last[0]), {h, x, w});
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(p.b.type(gradients[i]), p.b.type(operands[i]));
+  const Node& back = p.graph.node(p.graph.value(gradients[0]).producer);
+  const ScanShape shape = scan_shape(back.attrs);
+  EXPECT_EQ(std::tuple(back.op->name, shape.carries, shape.sequences, shape.trips, shape.reverse), std::tuple("scan", 2, 2, 3, true))
+      << "carries: the gradients of h and w; sequences: h before each trip, x";
+  EXPECT_EQ(shape.rows, std::vector<TensorType>{row}) << "of the gradient of x";
+  EXPECT_EQ(back.regions.at(0).outputs.size(), 3u);
+  EXPECT_EQ(back.regions.at(0).arguments.size(), 5u);
 }
 
 }  // namespace

@@ -56,6 +56,26 @@ TEST(Html, LanesAreTheStreamsOnWhichSomethingActs) {
   EXPECT_DOUBLE_EQ(drawn.lanes[1].spans.at(0).begin, 4);
 }
 
+TEST(Html, TheAxisHasFourToTenMarksAndItsUnitOnce) {
+  Page drawn = page();  // of 4 seconds
+  EXPECT_THAT(html_of(drawn), HasSubstr("<svg class=\"axis\" height=\"16\">"
+                                        "<text x=\"0.000%\" y=\"12\">0 us</text><text x=\"25.000%\" y=\"12\">1000000</text>"
+                                        "<text x=\"50.000%\" y=\"12\">2000000</text><text x=\"75.000%\" y=\"12\">3000000</text></svg>"));
+  drawn.seconds = 9e-6;
+  EXPECT_THAT(html_of(drawn), HasSubstr("\"12\">0 us</text><text x=\"22.222%\" y=\"12\">2</text>"));
+  drawn.seconds = 2.5e-6;
+  EXPECT_THAT(html_of(drawn), HasSubstr("\"12\">0.0 us</text><text x=\"20.000%\" y=\"12\">0.5</text>"));
+}
+
+TEST(Html, ADeviceWithoutMemoryHasNoDrawing) {
+  Page drawn = page();
+  EXPECT_THAT(html_of(drawn), HasSubstr("aria-label=\"memory of "));
+  drawn.memory[DeviceId(0)].bytes = 0;
+  EXPECT_THAT(html_of(drawn), Not(HasSubstr("aria-label=\"memory of ")));
+  drawn.memory[DeviceId(0)].bytes = 1;
+  EXPECT_THAT(html_of(drawn), HasSubstr("aria-label=\"memory of "));
+}
+
 TEST(Html, WhatIsTooMuchIsCutAndSaid) {
   Page drawn = page();
   for (int i = 0; i < 3000; ++i) drawn.actors.rows.push_back({"a", "n"});

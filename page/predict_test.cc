@@ -99,6 +99,13 @@ TEST(Predict, ACollectiveSendsMessagesAndBytesButNotToItself) {
                    1e6 + 20 * 1e4 + 2 * 16 / 1000.0 + 1);
 }
 
+TEST(Predict, AMemberInTheMiddleSendsToBothSides) {
+  Plan plan = with_collective("all_to_all", {f32, {6}}, {f32, {6}}, {{0, {0}, {1}}, {1, {1}, {2}}, {2, {3}, {3}}}, "near");
+  plan.devices.push_back({0, 2, "cpu"});
+  plan.communicators[CommunicatorId(0)].members.push_back({0, 2, "cpu"});
+  EXPECT_DOUBLE_EQ(collective_seconds(plan), 2e6 + (1 + 3) * 4 * 1e4 + 24 / 1000.0 + 1);
+}
+
 TEST(Predict, ACollectiveTakesTheLinkOfItsAxis) {
   EXPECT_DOUBLE_EQ(collective_seconds(with_collective("all_reduce", {f32, {8}}, {f32, {8}}, {}, "far")), 6e6 + 32 * 1e4 + 32 / 1000.0 + 1);
 }

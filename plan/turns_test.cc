@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/test_error.h"
 #include "plan/dry_run.h"
 #include "plan/sketch.h"
 
@@ -81,9 +82,15 @@ TEST(Turns, SeatsAreByCommunicatorAndDeviceAndMeetingsByCommunicatorAndTurn) {
 }
 
 TEST(Turns, ASequenceWithAHoleIsRefused) {
-  Choir choir(2);
-  choir.s.plan.actors[choir.at(1, 1)].collective->turns = {2};
-  EXPECT_THROW(Turns{choir.s.plan}, Error);
+  auto error_with = [](std::vector<int> turns) {
+    Choir choir(2);
+    choir.s.plan.actors[choir.at(1, 0)].collective->turns = {turns[0]};
+    choir.s.plan.actors[choir.at(1, 1)].collective->turns = {turns[1]};
+    return error_of([&] { Turns{choir.s.plan}; });
+  };
+  EXPECT_EQ(error_with({0, 1}), "no error");
+  EXPECT_EQ(error_with({0, 2}), "communicator 0: device 1 has no collective at turn 1");
+  EXPECT_EQ(error_with({1, 2}), "communicator 0: device 1 has no collective at turn 0");
 }
 
 TEST(Turns, MembersOfACollectiveWaitForEachOtherInADryRun) {

@@ -8,6 +8,7 @@
 
 #include "base/test_golden.h"
 #include "solve/core.h"
+#include "solve/cost_graph.h"
 
 namespace karez::solve {
 namespace {
@@ -19,6 +20,29 @@ std::vector<double> random_cells(std::mt19937& random, int count) {
 }
 
 // Variables 2 and 3 have the same tables, but the one by (0, 1) and the other by (1, 0): what becomes of one is what becomes of the other, turned.
+TEST(Partings, AreNumberedByTheirClassesInTheOrderOfFirstStates) {
+  Partings partings;
+  const int two = partings.number({2, 0, 2});
+  EXPECT_EQ(partings[two].of, (std::vector<int>{0, 1, 0}));
+  EXPECT_EQ(partings[two].first, (std::vector<int>{0, 1}));
+  EXPECT_EQ(partings.number({1, 2, 1}), two) << "under whatever names";
+  const int other = partings.number({0, 0, 1});
+  EXPECT_NE(other, two);
+  EXPECT_EQ(partings.refined(two, other), partings.finest(3));
+  EXPECT_EQ(partings.refined(two, partings.finest(3)), partings.finest(3));
+}
+
+TEST(Partings, TheFinestHasAClassForEachState) {
+  for (int states = 1; states <= 40; ++states) {
+    Partings partings;
+    const Parting& finest = partings[partings.finest(states)];
+    std::vector<int> each;
+    for (int s = 0; s < states; ++s) each.push_back(s);
+    EXPECT_EQ(finest.of, each);
+    EXPECT_EQ(finest.first, each);
+  }
+}
+
 TEST(Elimination, WhatIsTurnedIsNotTheSame) {
   for (unsigned seed = 0; seed < 50; ++seed) {
     std::mt19937 random(seed);

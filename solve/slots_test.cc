@@ -187,6 +187,18 @@ TEST(Slots, ZeroSecondsAreAnIntervalToo) {
             "user: slots: no slots reach an interval of 0.0 seconds: actor 1 -next act-> actor 1: 1.0 seconds over 1 token");
 }
 
+TEST(Slots, OfARegisterWithoutBoundsThereIsOne) {
+  SlotProblem problem;
+  problem.actors = {{1, 1}, {2, 1}};
+  SlotProblem::Register reg;
+  reg.consumers.push_back({1});
+  reg.bytes = 8;
+  problem.registers = {reg};
+  const SlotPlan plan = cheapest_slots(problem, infinity);
+  EXPECT_EQ(plan.slots, std::vector<int>{1});
+  EXPECT_EQ(plan.bytes, 8);
+}
+
 TEST(Slots, NoRegistersCostNothing) {
   SlotProblem p;
   EXPECT_TRUE(cheapest_slots(p, 0).optimal);

@@ -29,6 +29,12 @@ TEST(DType, NamesReadBackAndBodiesGetTheType) {
   EXPECT_THROW(with_type(static_cast<DType>(9), []<class T>() {}), Error);
 }
 
+TEST(DType, NamesAreThoseOfTexts) {
+  std::vector<std::string_view> names;
+  for (DType d : all_dtypes) names.push_back(name_of(d));
+  EXPECT_THAT(names, ElementsAre("f32", "f64", "i32", "i64", "bool", "bf16", "f16"));
+}
+
 TEST(Shape, CountsMultiplyAndOverflowIsAnError) {
   EXPECT_EQ(count_of({}), 1);
   EXPECT_EQ(count_of({2, 3, 4}), 24);
