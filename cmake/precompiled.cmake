@@ -11,7 +11,7 @@ if(SKBUILD)
 endif()
 
 # Tests are compiled as is quickest in build and run together: at -O0, and those that compute much themselves (brute force, oracles) at -O1. What
-# several tests share (test_*.cc) is compiled once and runs often: -O2. They have no line tables (-g0), but where a sanitizer names lines.
+# several tests share (test_*.cc) is compiled once and runs often: -O2, and -O1 for tests/*.cc, which are tables for the most part. They have no line tables (-g0), but where a sanitizer names lines.
 set(computing_tests
   comm/collective_test.cc comm/conformance_test.cc comm/peers_test.cc comm/processes_test.cc
   kernels/cpu/fast_halves_test.cc kernels/cpu/fast_moves_test.cc kernels/cpu/fast_test.cc
@@ -23,42 +23,36 @@ set(test_lines -g0)
 if(KAREZ_SANITIZE)
   set(test_lines -g1)
 endif()
-foreach(header gtest gmock)
-  foreach(level 0 1 2)
-    add_library(${header}_O${level} STATIC EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/precompiled.cc)
-    target_link_libraries(${header}_O${level} PRIVATE GTest::gmock)
-    target_compile_options(${header}_O${level} PRIVATE -O${level} ${test_lines})
-    target_precompile_headers(${header}_O${level} PRIVATE <gtest/gtest.h>)
-    if(header STREQUAL gmock)
-      target_precompile_headers(${header}_O${level} PRIVATE <gmock/gmock.h>)
-    endif()
-  endforeach()
+foreach(group gtest_O0 gmock_O0 gmock_O1 gmock_O2)
+  string(REGEX MATCH "^([a-z]+)_O(.)$" matched ${group})
+  add_library(${group} STATIC EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/precompiled.cc)
+  target_link_libraries(${group} PRIVATE GTest::gmock)
+  target_compile_options(${group} PRIVATE -O${CMAKE_MATCH_2} ${test_lines})
+  target_precompile_headers(${group} PRIVATE <${CMAKE_MATCH_1}/${CMAKE_MATCH_1}.h>)
 endforeach()
 
-# group_tests(SOURCES...): test_groups, of gtest_O0, gtest_O1, gmock_O0 and gmock_O1 those that have sources, and in each variable its sources. GMock's
-# matchers cost each unit a tenth of a second, so that only units that include them have them precompiled. What computes stands first: where both
-# have an inline function, the linker takes the first.
+# group_tests(SOURCES...): test_groups, of gmock_O1, gmock_O0 and gtest_O0 those that have sources, and in each variable its sources. GMock's matchers
+# cost each unit a tenth of a second, so that units that do not include them are compiled without. What computes stands first: of an inline function
+# that several groups have the linker takes the first.
 macro(group_tests)
-  set(test_groups)
-  foreach(group gmock_O1 gtest_O1 gmock_O0 gtest_O0)
+  set(test_groups gmock_O1 gmock_O0 gtest_O0)
+  foreach(group ${test_groups})
     set(${group})
   endforeach()
   foreach(source ${ARGN})
     file(STRINGS ${source} matchers REGEX "^#include <gmock/" LIMIT_COUNT 1)
-    set(group gtest)
-    if(matchers)
-      set(group gmock)
-    endif()
     cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${CMAKE_SOURCE_DIR} OUTPUT_VARIABLE short)
     if(short IN_LIST computing_tests)
-      list(APPEND ${group}_O1 ${source})
+      list(APPEND gmock_O1 ${source})
+    elseif(matchers)
+      list(APPEND gmock_O0 ${source})
     else()
-      list(APPEND ${group}_O0 ${source})
+      list(APPEND gtest_O0 ${source})
     endif()
   endforeach()
-  foreach(group gmock_O1 gtest_O1 gmock_O0 gtest_O0)
-    if(${group})
-      list(APPEND test_groups ${group})
+  foreach(group ${test_groups})
+    if(NOT ${group})
+      list(REMOVE_ITEM test_groups ${group})
     endif()
   endforeach()
 endmacro()

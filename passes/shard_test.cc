@@ -253,7 +253,7 @@ TEST(Shard, EveryActIsPaid) {
         for (NodeId n : choices.ids()) chosen[n] = static_cast<int>(random() % choices[n].size());
         const double all = price(p.graph, choices, chosen, prices), least = fixed_to(once, choices, chosen);
         EXPECT_NEAR(price(often, more, chosen, prices), 5 * all, 1e-9 * all) << one.mesh;
-        if (std::isfinite(least)) EXPECT_NEAR(fixed_to(five, more, chosen), 5 * least, 1e-9 * least) << one.mesh;
+        if (std::isfinite(least)) { EXPECT_NEAR(fixed_to(five, more, chosen), 5 * least, 1e-9 * least) << one.mesh; }
       }
     }
   }

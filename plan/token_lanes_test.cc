@@ -72,7 +72,7 @@ TEST(TokenLanes, AgreeWithActsOneByOne) {
       for (ActorId b : plan.actors.ids()) {
         const int want = seen.count({b.index, 0}) > 0 ? 0 : seen.count({b.index, 1}) > 0 ? 1 : 2;
         ASSERT_EQ(lanes.tokens(a, b), want) << a << " " << b << " round " << round;
-        if (want == 0) ASSERT_LT(lanes.rank(a), lanes.rank(b));
+        if (want == 0) { ASSERT_LT(lanes.rank(a), lanes.rank(b)); }
       }
     }
   }

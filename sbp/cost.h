@@ -24,8 +24,8 @@ struct CostTable {
   double memory_bytes = 1e10;  // bytes a second that one device reads and writes in pointwise work, and where it copies and adds up what it receives
   double call = 1e-6;          // seconds of overhead per kernel call
   Rates rates = {};            // that count
-  std::vector<RateSet> sets;   // measured: by instructions and threads, from which `on` takes those that count
-  std::string origin;          // "measured on ... 2026-11-23"; "": nobody said
+  std::vector<RateSet> sets = {};  // measured: by instructions and threads, from which `on` takes those that count
+  std::string origin = {};         // "measured on ... 2026-11-23"; "": nobody said
 
   const LinkCost& of_axis(std::string_view name) const;
   // Seconds of one call on one device: of its operations or the bytes that it touches, whichever take longer, plus the call.

@@ -25,10 +25,10 @@ struct PackLimits {
 };
 
 struct Packing {
-  std::vector<long> offset;  // one per block, a multiple of its align
-  long peak = 0;             // largest offset + size
-  long lower_bound = 0;      // no packing has a smaller peak: the most bytes live at once, or what a search has proven
-  bool optimal = false;      // peak == lower_bound
+  std::vector<long> offset = {};  // one per block, a multiple of its align
+  long peak = 0;                  // largest offset + size
+  long lower_bound = 0;           // no packing has a smaller peak: the most bytes live at once, or what a search has proven
+  bool optimal = false;           // peak == lower_bound
 };
 
 // The best of several greedy orders; then, up to 4000 blocks, a bounded search for a packing at or near the lower bound.

@@ -60,7 +60,7 @@ Instance random_instance(unsigned seed) {
 struct Asked {
   Fit fit = Fit::unknown;
   long work = 0;
-  std::vector<long> offset, blame;
+  std::vector<long> offset = {}, blame = {};
 };
 
 Asked ask(const Instance& instance, long capacity, long work) {

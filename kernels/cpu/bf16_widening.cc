@@ -31,7 +31,7 @@ struct Conversion {
 // A call of bf16 as the f32 row gets it.
 struct WidenedCall {
   CallSpec call;
-  std::vector<Conversion> before, after;
+  std::vector<Conversion> before = {}, after = {};
   std::int64_t copies = 0;  // bytes of all f32 copies, which come first in the workspace
 };
 
