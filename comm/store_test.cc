@@ -213,7 +213,7 @@ TEST_F(StoreSockets, ClientsMeetInIt) {
 }
 
 TEST_F(StoreSockets, WhoWaitsTooLongHearsForWhat) {
-  auto a = client(0, 0.2);
+  auto a = client(0, 2);
   EXPECT_THAT(error_of([&] { a->wait("nobody/sets/it"); }), HasSubstr("waiting for 'nobody/sets/it': the peer says nothing"));
   EXPECT_THAT(error_of([&] { a->get("x"); }), HasSubstr("the connection is closed")) << "its late answer is not taken for another's";
 }

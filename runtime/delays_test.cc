@@ -80,8 +80,7 @@ TEST(Delays, OthersActMeanwhile) {
     return count;
   };
   EXPECT_EQ(swapped(0), 0);
-  int count = 0;  // a busy machine keeps the worker from its mail until both have waited: then again
-  for (int round = 0; round < 20 && (count <= 5 || count >= launches - 5); ++round) count = swapped(10'000);
+  const int count = swapped(10'000);
   EXPECT_TRUE(count > 5 && count < launches - 5) << count << " of " << launches;
 }
 

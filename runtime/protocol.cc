@@ -83,14 +83,13 @@ static inline void enter_launch(Loaded& loaded, ActorState& actor) {
   return actor.delayed;
 }
 
+// One at a time: where the thread comes late and several delays are over, the acts follow each other as the delays end.
 void Protocol::end_delays() {
-  const auto now = std::chrono::steady_clock::now();
-  std::erase_if(delayed_, [&](const Delayed& delayed) {
-    if (delayed.until > now) return false;
-    delayed.part->ready.insert(delayed.actor->place);
-    make_runnable(*delayed.part);
-    return true;
-  });
+  const auto first = std::min_element(delayed_.begin(), delayed_.end(), [](const Delayed& a, const Delayed& b) { return a.until < b.until; });
+  if (first->until > std::chrono::steady_clock::now()) return;
+  first->part->ready.insert(first->actor->place);
+  make_runnable(*first->part);
+  delayed_.erase(first);
 }
 
 void Protocol::act(Part& part, ActorState& actor) {

@@ -112,7 +112,7 @@ def test_a_stopped_rank_is_named_with_who_waits_for_it():
             started.nothing_left()
             assert result.returncode == HANG, result
             told = [rank for rank in range(3) if any(f"rank {victim} (" in line and f"process {ranks[victim]}) has stopped: no heartbeat for" in line for line in lines_of(result, rank))]
-            spoke = [rank for rank in range(3) if any(not line.startswith("[0] karez: 3 ranks") for line in lines_of(result, rank))]
+            spoke = [rank for rank in range(3) if any("] faulty_rank: " in line for line in lines_of(result, rank))]
             assert told and told == spoke and victim not in told, result.stderr
             assert re.search(rf"^\[\d\] {WAIT}$", result.stderr, re.M), result.stderr
             assert re.search(r"^karez run: exit code 76, as told by rank \d ", result.stderr, re.M)

@@ -66,7 +66,7 @@ for share in %s:
         time.sleep(1)  # it was planned before the signal came
     except KeyboardInterrupt:
         if function.signatures() == 0:  # as if it had not been planned
-            late.append(time.process_time() - sent[-1])
+            late.append(f"{share}:{time.process_time() - sent[-1]}")
     timer.join()
 print("late", *late, flush=True)
 print("loss", float(function(x)), flush=True)
@@ -78,16 +78,19 @@ def run(program):
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=500, env=environment)
 
 
+@pytest.mark.timeout(300)
 def test_planning_is_left_at_ctrl_c_and_done_anew_at_the_next_call():
     """Late is what planning goes on to compute after the signal, in seconds of processor time."""
-    for _ in range(5):  # on a busy machine a signal may come after the plan
-        done = run(PLANNING % (3, [0.2, 0.5, 0.8]))
+    shares, late = ["0.2", "0.5", "0.8"], {}
+    for _ in range(5):  # on a busy machine a signal may come after the plan: then those shares of its time again
+        done = run(PLANNING % (3, f"[{', '.join(shares)}]"))
         assert done.returncode == 0, done.stderr
-        late = [float(one) for one in re.search("late (.*)", done.stdout).group(1).split()]
-        assert late and np.isfinite(float(re.search("loss (.*)", done.stdout).group(1)))
-        if len(late) == 3 and max(late) < 0.1:  # of three signals each came while it was planned
+        assert np.isfinite(float(re.search("loss (.*)", done.stdout).group(1)))
+        late |= dict(one.split(":") for one in re.search("late(.*)", done.stdout).group(1).split())
+        shares = [share for share in shares if float(late.get(share, "inf")) >= 0.1]
+        if not shares:
             return
-    assert len(late) == 3 and max(late) < 0.1, late
+    assert not shares, late
 
 
 def test_the_body_of_a_scan_prints_in_every_trip(capsys):
