@@ -44,6 +44,30 @@ TEST(Matmul, SizesThatDoNotMatchAreAnError) {
   EXPECT_THROW(run_plain("matmul", {filled<float>({1, 2}, {1, 2}), filled<float>({1, 1}, {1})}, {f32({1, 1})}), Error);
 }
 
+TEST(PlainRows, TakeOperandsOfOneTypeAlone) {
+  const KernelTable table(plain_kernels());
+  auto takes = [&](const std::string& op, std::vector<View> in, std::vector<View> out, Attrs attrs = {}) {
+    CallSpec call;
+    call.op = op, call.in = std::move(in), call.out = std::move(out), call.attrs = std::move(attrs);
+    return table.row("plain." + op).supports(call);
+  };
+  auto conv = [&](DType x, DType w, DType y) { return takes("conv2d", {View(x, {1, 1, 3, 3}), View(w, {1, 1, 2, 2})}, {View(y, {1, 1, 2, 2})}); };
+  EXPECT_TRUE(conv(DType::f64, DType::f64, DType::f64));
+  EXPECT_TRUE(conv(DType::f16, DType::f16, DType::f32));
+  EXPECT_FALSE(conv(DType::f32, DType::f64, DType::f32));
+  EXPECT_FALSE(conv(DType::f32, DType::f32, DType::f64));
+  EXPECT_FALSE(conv(DType::f16, DType::f32, DType::f32));
+  EXPECT_FALSE(conv(DType::i32, DType::i32, DType::i32));
+  const std::vector<View> in = {f32({4}), f32({4}), f32({4}), f32({})}, out = {f32({4}), f32({4})};
+  EXPECT_TRUE(takes("sgd", in, out, {{"momentum", 0.9}}));
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    std::vector<View> mixed = in;
+    mixed[i].dtype = DType::f64;
+    EXPECT_FALSE(takes("sgd", mixed, out, {{"momentum", 0.9}})) << "operand " << i;
+  }
+  EXPECT_FALSE(takes("sgd", in, {f32({4}), f64({4})}, {{"momentum", 0.9}}));
+}
+
 TEST(Conv2d, SlidesAndPads) {
   const Attrs same{{"stride", Ints{1, 1}}, {"padding", Ints{1, 1}}, {"dilation", Ints{1, 1}}};
   auto out = run_plain("conv2d", {filled<float>({1, 1, 2, 2}, {1, 2, 3, 4}), filled<float>({1, 1, 3, 3}, f32s(9, 1))}, {f32({1, 1, 2, 2})}, same);
