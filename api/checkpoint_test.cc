@@ -14,6 +14,7 @@
 #include "api/karez.h"
 #include "api/test_texts.h"
 #include "base/text.h"
+#include "data/weight_writer.h"
 
 namespace karez {
 namespace {
@@ -386,6 +387,18 @@ TEST_F(Checkpoint, ASaveThatFailsLeavesTheOldOne) {
   EXPECT_EQ(files(), 1u);
   trained.losses(1);
   EXPECT_EQ(world.load(at("c")).position, 0);
+}
+
+TEST_F(Checkpoint, APositionThatIsNoNumberIsRefused) {
+  World world;
+  auto load = [&](const std::string& position) {
+    data::WeightWriter(at("c"), {}, {{"format", "karez"}, {"karez.position", position}}).commit();
+    return world.load(at("c")).position;
+  };
+  EXPECT_EQ(load("0"), 0);
+  EXPECT_EQ(load("12"), 12);
+  for (const std::string text : {"x12", "", "-1", "1x", "9223372036854775808"})
+    EXPECT_EQ(error_of([&] { load(text); }), cat(at("c"), ": its position of the data is \"", text, "\", no number from 0 on"));
 }
 
 TEST_F(Checkpoint, OthersTrainMeanwhile) {
