@@ -11,7 +11,7 @@ if(SKBUILD)
 endif()
 
 # Tests are compiled as is quickest in build and run together: at -O0, and those that compute much themselves (brute force, oracles) at -O1. What
-# several tests share (test_*.cc) is compiled once and runs often: -O2, and -O1 for tests/*.cc, which are tables for the most part. They have no line tables (-g0), but where a sanitizer names lines.
+# several tests share (test_*.cc) is at -O1. They have no line tables (-g0), but where a sanitizer names lines.
 set(computing_tests
   comm/collective_test.cc comm/conformance_test.cc comm/peers_test.cc comm/processes_test.cc
   kernels/cpu/fast_halves_test.cc kernels/cpu/fast_moves_test.cc kernels/cpu/fast_test.cc
@@ -23,7 +23,7 @@ set(test_lines -g0)
 if(KAREZ_SANITIZE)
   set(test_lines -g1)
 endif()
-foreach(group gtest_O0 gmock_O0 gmock_O1 gmock_O2)
+foreach(group gtest_O0 gmock_O0 gmock_O1)
   string(REGEX MATCH "^([a-z]+)_O(.)$" matched ${group})
   add_library(${group} STATIC EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/precompiled.cc)
   target_link_libraries(${group} PRIVATE GTest::gmock)
