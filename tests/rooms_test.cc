@@ -156,19 +156,35 @@ struct Public {
   }
 };
 
-// From the lines set(public_rooms ...) and set(public_files ...) of the build.
+// The words of a line set(name ...) of the build.
+std::set<std::string> words_of(const std::string& cmake, const std::string& name) {
+  std::smatch m;
+  std::set<std::string> out;
+  if (!std::regex_search(cmake, m, std::regex("\nset\\(" + name + " ([^)]*)\\)"))) return out;
+  std::istringstream in(m[1]);
+  for (std::string word; in >> word;) out.insert(word);
+  return out;
+}
+
 Public public_of(const std::string& cmake) {
-  auto words = [&](const std::string& name) {
-    std::smatch m;
-    std::set<std::string> out;
-    if (!std::regex_search(cmake, m, std::regex("\nset\\(" + name + " ([^)]*)\\)"))) return out;
-    std::istringstream in(m[1]);
-    for (std::string word; in >> word;) out.insert(word);
-    return out;
-  };
-  Public out{words("public_rooms"), words("public_files")};
+  Public out{words_of(cmake, "public_rooms"), words_of(cmake, "public_files")};
   out.rooms.insert("api");
   return out;
+}
+
+// The standard headers that a header includes, however deep. `read_header` gives a header's text.
+std::set<std::string> standard_headers_of(const std::string& header, const std::function<std::string(const std::string&)>& read_header) {
+  std::set<std::string> standard, seen;
+  std::vector<std::string> open{header};
+  while (!open.empty()) {
+    const std::string text = read_header(open.back());
+    open.pop_back();
+    for (const auto& [include, quoted] : includes_of(text)) {
+      if (!quoted) standard.insert(include);
+      else if (seen.insert(include).second) open.push_back(include);
+    }
+  }
+  return standard;
 }
 
 // What each public header brings in, however deep, must be public itself. `read_header` gives a header's text.
@@ -248,6 +264,24 @@ TEST(PublicHeaders, WhatIsHiddenIsFoundHoweverDeepItLies) {
     ASSERT_EQ(found.size(), 1u) << hidden;
     EXPECT_EQ(found[0].rfind(std::string("api/a.h shows users ") + hidden + ", by base/d.h", 0), 0u) << found[0];
   }
+}
+
+// Or such a header, though it lacks an include, would compile alone.
+TEST(PublicHeaders, IncludeThemselvesWhatIsPrecompiledForThem) {
+  const std::string cmake = read(root / "CMakeLists.txt");
+  const Public seen = public_of(cmake);
+  const std::set<std::string> precompiled = words_of(cmake, "always_included"), light = words_of(cmake, "light_headers");
+  EXPECT_GE(precompiled.size(), 10u);
+  int count = 0;
+  for (const auto& path : sources()) {
+    const std::string room = path.substr(0, path.find('/'));
+    if (fs::path(path).extension() != ".h" || !seen.holds(path) || light.count(path) > 0 || path.find("/test_") != path.npos) continue;
+    if (room != "api" && room != "graph" && room != "plan") continue;
+    ++count;
+    const auto own = standard_headers_of(path, [](const std::string& header) { return read(root / header); });
+    for (const std::string& header : precompiled) EXPECT_EQ(own.count(header), 1u) << path << " does not include <" << header << ">: a light header";
+  }
+  EXPECT_GE(count, 25);
 }
 
 TEST(Rooms, LongerTablesAreStillThereAndStillLong) {
