@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <limits>
-#include <regex>
 
 #include "api/karez.h"
 #include "api/test_texts.h"
@@ -89,7 +88,7 @@ TEST(Planned, APlanBeyondTheMemoryIsRefusedWithItsLargestTensors) {
   Net net;
   auto model = compile(world.mesh(), [&](Tensor x) { return net(x); }, {.name = "wide"});
   EXPECT_NO_THROW(model(ones({6, 8})).wait());
-  const std::string text = std::regex_replace(error_of([&] { model.compile({{DType::f32, {400, 8}}}); }), std::regex("planned_test.cc:\\d+"), "N");
+  const std::string text = error_of([&] { model.compile({{DType::f32, {400, 8}}}); });
   EXPECT_THAT(text, HasSubstr("plan 'wide' takes "));
   EXPECT_THAT(text, HasSubstr(" on device 0.0, but 19.53 KiB (20000 bytes) are allowed there; the largest "));
   EXPECT_THAT(text, HasSubstr("\n  25.00 KiB  f32[400, 16] of matmul at "));
@@ -142,9 +141,13 @@ Trained trained(std::int64_t memory, bool source) {
   }
   out.peak = step.peak_bytes();
   out.summary = step.summary();
-  std::smatch found;
-  EXPECT_TRUE(std::regex_search(out.summary, found, std::regex("critical cycle: ([0-9.]+) us"))) << out.summary;
-  out.predicted = std::stod(found[1]);
+  const std::string before = "critical cycle: ";
+  const std::size_t at = out.summary.find(before);
+  EXPECT_NE(at, out.summary.npos) << out.summary;
+  std::size_t digits = 0;
+  const std::string number = out.summary.substr(at + before.size());
+  out.predicted = std::stod(number, &digits);
+  EXPECT_EQ(number.substr(digits, 3), " us") << out.summary;
   return out;
 }
 
