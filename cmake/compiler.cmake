@@ -7,12 +7,3 @@ if(oldest AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS oldest)
   message(FATAL_ERROR "the compiler ${CMAKE_CXX_COMPILER} is ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}, "
     "but the oldest for Karez are GNU ${oldest_GNU} and Clang ${oldest_Clang}: ${line}; then, in an empty build folder, CXX=g++-${oldest_GNU} ./dev build")
 endif()
-
-# gold links in half of the time that ld takes.
-if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND NOT SKBUILD)
-  include(CheckLinkerFlag)
-  check_linker_flag(CXX -fuse-ld=gold KAREZ_GOLD)
-  if(KAREZ_GOLD)
-    add_link_options(-fuse-ld=gold)
-  endif()
-endif()
