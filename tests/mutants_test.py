@@ -336,8 +336,17 @@ def test_a_line_is_covered_by_the_suites_that_ran_it():
 def test_nothing_is_built_for_a_line_that_no_test_runs():
     made, text = a_map()
     build = types.SimpleNamespace(copy=types.SimpleNamespace(text=lambda path: text))  # which can build nothing
-    judge = hunt.Judge(build, None, {"toy_test": made}, "toy_test", 120)
+    judge = hunt.Judge(build, None, {"toy_test": made}, ["toy_test"], 120)
     assert judge.judge(places.Fault("x.cc", 4, "d;", "e;")).result == "not run"
+
+
+def test_a_components_own_tests_are_its_binary_or_pytests_files_or_both():
+    binaries = ["command_test", "plan_test"]
+    assert command.own_tests("plan/ports.h", binaries) == ("plan_test",) and command.own_tests("dev.cc", binaries) is None
+    assert command.own_tests("python/karez/data.py", binaries) == ("python/tests",)
+    assert command.own_tests("tools/karez/exec.cc", binaries) == ("command_test", "tests") and command.own_tests("tools/a.py", []) is None
+    places_of = {pathlib.PurePath(name).parent.as_posix() for name in suites.test_files(ROOT, suites.PYTEST_FOLDERS)}
+    assert places_of == {"python/tests", "tests"} and all(n.startswith("tests/") for n in suites.test_files(ROOT, ["tests"]))
 
 
 def test_lines_are_followed_to_where_an_edit_put_them():

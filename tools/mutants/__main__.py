@@ -9,7 +9,7 @@ import time
 from .build import Broken, Build, Copy, tracked
 from .hunt import COUNTED, HEAD, Judge, hunt, record_of, table
 from .places import Wrong, equivalents, generator, sources, stale
-from .suites import Runner
+from .suites import PYTEST_FOLDERS, Runner, test_files
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PLACE = ROOT / "build-mutants"
@@ -20,24 +20,24 @@ def say(text):
     print(text, flush=True)
 
 
-def own_binary(path, binaries):
-    """The test binary of the component that a file belongs to; pytest for Python's."""
+def own_tests(path, binaries):
+    """The tests of the component that a file belongs to: test binaries, and folders of pytest's files."""
     top = path.split("/")[0]
-    name = {"python": "pytest", "tools": "command_test"}.get(top, f"{top}_test")
-    return name if name == "pytest" or name in binaries else None
+    own = {"python": ("python/tests",), "tools": ("command_test", "tests")}.get(top, (f"{top}_test",))
+    return own if all(name in binaries or name in PYTEST_FOLDERS for name in own) else None
 
 
-def maps_of(build, runner, binaries, again):
-    """A map for each binary: as it was kept, with what is new; or measured, at most once a day."""
+def maps_of(build, runner, binaries, files, again):
+    """A map for each binary, and one of these files of pytest's: as it was kept, with what is new; or measured anew."""
     from .coverage_map import Map, Measure
 
     measure, maps = Measure(build, runner, say), {}
-    for name in binaries:
+    for name in [*binaries, *(["pytest"] if files else [])]:
         path = PLACE / "coverage" / f"{name}.json"
         old = Map.load(path)
         if old and (again or old.is_stale(build.copy.hash)):
             old = None
-        made = measure.map(name, old, lambda made, path=path: made.save(path))
+        made = measure.map(name, files, old, lambda made, path=path: made.save(path))
         if made is old and old.content["tree"] != build.copy.hash:
             say(
                 f"the coverage map of {name} is {old.age() / 3600:.1f} h old, of another tree: lines are followed"
@@ -75,22 +75,24 @@ def main():
     begin = time.monotonic()
     build.configure()
     binaries = build.binaries()
-    owns = {own_binary(path, binaries) for path in files}
+    owns = {own_tests(path, binaries) for path in files}
     if len(owns) > 1 or None in owns:
         raise Wrong(f"'{given.folder}' has no tests of its own, or those of several components: name one of them")
     (own,) = owns
     if not given.own and not (PLACE / "coverage").is_dir():
         say("building and measuring all tests: long, once")
-    build.make(*([] if not given.own else [own] if own != "pytest" else ["karez_python", "karez_command"]))
+    mine = [name for name in own if name in binaries]
+    folders = [name for name in own if name in PYTEST_FOLDERS] if given.own else PYTEST_FOLDERS
+    build.make(*([*mine, *(build.programs() if folders else [])] if given.own else []))
     build.read()
     runner = Runner(copy.tree, sys.executable)
-    maps = maps_of(build, runner, [own] if given.own else [*binaries, "pytest"], given.measure)
+    maps = maps_of(build, runner, mine if given.own else binaries, test_files(copy.tree, folders), given.measure)
     say(f"built and mapped in {time.monotonic() - begin:.0f} s; --seed {given.seed}")
 
     record = record_of(PLACE, given.folder, given.seed, given.own, copy.hash)
     if record.known:
         say(f"{len(record.known)} faults of this draw are judged already")
-    judge = Judge(build, runner, maps, own, given.limit)
+    judge = Judge(build, runner, maps, mine or ["pytest"], given.limit)
     verdicts = hunt(copy.tree, files, given.seed, given.count, generate, rows, record, judge.judge, say)
     missed = [one for one in verdicts if one.result in ("missed", "not run")]
     for one in missed:

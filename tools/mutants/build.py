@@ -11,6 +11,7 @@ import subprocess
 from dataclasses import dataclass
 
 CORES = os.cpu_count() or 1
+FOLDERS = ("tools/", "python/", "bench/", "examples/")  # of a build that hold what pytest's files run
 HERE = pathlib.Path(__file__).resolve().parent
 # No optimisation that hides a line's code; a jump instead of the last call would hide who calls the table.
 FLAGS = (
@@ -143,6 +144,12 @@ class Build:
         out = run(["ninja", "-C", str(self.folder), "-t", "targets", "all"], self.tree)
         rows = [line.split(": ") for line in out.splitlines() if ": CXX_EXECUTABLE_LINKER" in line]
         return sorted(name for name, _ in rows if name.endswith("_test"))
+
+    def programs(self):
+        """What is built by default, without the test binaries: programs and Python's module."""
+        built = run(["ninja", "-C", str(self.folder), "-t", "query", "all"], self.tree).splitlines()
+        names = [name.strip() for name in built if name.strip().startswith(FOLDERS)]
+        return sorted(name for name in names if not name.endswith("_test"))
 
     def read(self):
         """Learns from a finished build how each object is made, and from which files."""

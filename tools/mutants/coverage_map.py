@@ -12,7 +12,7 @@ import zlib
 
 import numpy
 
-from .suites import CORES, Suite, listed, test_files
+from .suites import CORES, Suite, listed
 
 DAY = 24 * 3600
 LONGEST = 150  # seconds of a suite, or it is not used
@@ -244,15 +244,21 @@ class Measure:
             self.modules[path] = Module(path, self.build.tree, self.build.copy.names)
         return self.modules[path]
 
-    def map(self, binary, old, save):
-        """Of every suite of a binary; with an old map, of those it lacks. An interrupted run is saved."""
+    def map(self, binary, files, old, save):
+        """Of a binary's suites, or these files of pytest's; with an old map, those it lacks. Saved if interrupted."""
         program = self.build.folder / binary
-        names = test_files(self.build.tree) if binary == "pytest" else listed(program)
+        names = files if binary == "pytest" else listed(program)
         missing = [name for name in names if old is None or name not in old.content["suites"]]
         if old is not None and not missing:
             return old
         suites = (
-            {} if old is None else {name: one for name, one in old.followed(self.build.copy).items() if name in names}
+            {}
+            if old is None
+            else {
+                name: one
+                for name, one in old.followed(self.build.copy).items()
+                if name in names or name in self.build.copy.names
+            }
         )
         made = old.content["made"] if old else time.time()
         if missing:
@@ -284,7 +290,7 @@ class Measure:
         if binary != "pytest":
             return self.module(self.build.folder / binary).known()
         for path in self.build.copy.names:
-            if path.startswith("python/karez/") and path.endswith(".py"):
+            if path.startswith(("python/karez/", "tools/")) and path.endswith(".py"):
                 known[path] = executable(self.build.copy.text(path))
         for path in {
             module for one in suites.values() for module in one["modules"] if (self.build.folder / module).is_file()
@@ -339,6 +345,7 @@ def rules(folder, build):
         f"[run]\ndata_file = {folder}/python\nparallel = true\npatch = subprocess\n"
         f"include =\n    {build.folder}/python/karez/*\n"
         f"    {build.tree}/python/karez/*\n"
+        f"    {build.tree}/tools/*\n"
     )
     return path
 

@@ -63,14 +63,14 @@ class Record:
 
 
 class Judge:
-    """Judges faults in a built tree, by the maps of its binaries: the component's own first, pytest's files last."""
+    """Judges faults in a built tree, by the maps of its binaries: the component's `own` first, pytest's files last."""
 
     def __init__(self, build, runner, maps, own, limit):
         self.build, self.runner, self.maps, self.limit = build, runner, maps, limit
         self.order = sorted(
             maps,
             key=lambda name: (
-                name != own,
+                name not in own,
                 name == "pytest",
                 sum(s["seconds"] for s in maps[name].content["suites"].values()),
             ),
@@ -137,7 +137,8 @@ class Judge:
                     else sorted({m for suite in suites for m in self.maps[name].modules(suite.name)})
                 )
                 objects = {target: self.build.affected(fault.path, target) for target in targets}
-                if name != self.own and len({o for of in objects.values() for o in of} - set(self.build.made)) > WIDE:
+                new = {o for of in objects.values() for o in of} - set(self.build.made)
+                if name not in self.own and len(new) > WIDE:
                     wide.append(name)
                     continue
                 touched = [target for target in targets if self.build.compile(objects[target])]

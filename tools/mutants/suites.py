@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass
 
 CORES = os.cpu_count() or 1
+PYTEST_FOLDERS = ("python/tests", "tests")
 SOUND = {"KAREZ_CACHE": "off", "KAREZ_COSTS": "default", "PYTHONDONTWRITEBYTECODE": "1"}
 MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
@@ -123,10 +124,10 @@ def listed(program):
     return suites
 
 
-def test_files(tree):
+def test_files(tree, folders):
     return sorted(
         str(path.relative_to(tree))
-        for folder in ("python/tests", "tests")
+        for folder in folders
         for path in (tree / folder).glob("*.py")
         if path.name.startswith("test_") or path.name.endswith("_test.py")
     )
