@@ -50,7 +50,7 @@ class Chooser {
     }
   }
 
-  double slowest() const { return slowest_; }  // over the best intervals, where everything has its least slots
+  double slowest() const { return slowest_; }  // over the best intervals, where everything has its least slots; at least `slack`
 
   // The cheapest for intervals that are so many times the best ones.
   const Slots& at(double times) {
@@ -91,7 +91,7 @@ class Chooser {
   const CostTable& costs_;
   Slots held_, least_;
   std::vector<Pace> paces_;
-  double slowest_ = 1;
+  double slowest_ = slack;
 };
 
 // A window has as many as what it looks at.
@@ -135,7 +135,7 @@ std::vector<Slots> fewer_slots(const Graph& graph, const Segmented& cut, const C
     last = slots;
     made.push_back(std::move(slots));
   };
-  const double end = std::max(slack, chooser.slowest());
+  const double end = chooser.slowest();
   for (int i = 1; i <= steps; ++i) add(with_windows(graph, chooser.at(slack + (end - slack) * i / steps)));
   add(Slots(graph.values.size(), 1));  // nor is anything read ahead
   return made;
