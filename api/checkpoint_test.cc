@@ -358,6 +358,21 @@ TEST_F(Checkpoint, TwoModelsOfOneClassAreToldApart) {
   EXPECT_THAT(error_of([&] { third.load(at("c")); }), HasSubstr("which is which cannot be told; give them names of their own"));
 }
 
+TEST_F(Checkpoint, TheFirstAndTheSecondOfAProcessWithOneNameAreToldApart) {
+  World world;
+  Parameter first("twin", {DType::f32, {2}}, constant_init(0)), second("twin", {DType::f32, {2}}, constant_init(0));
+  ASSERT_EQ(first.ordinal(), 0);
+  ASSERT_EQ(second.ordinal(), 1);
+  compile(world.mesh(), [&] { return first + second; }, {.train = false})().wait();
+  world.load(made("twins", {{"twin", {2}, 1}, {"twin#1", {2}, 5}}));
+  EXPECT_THAT(list(world.read(first)), ElementsAre(1, 2));
+  EXPECT_THAT(list(world.read(second)), ElementsAre(5, 6));
+  EXPECT_THAT(error_of([&] {
+                world.load(made("same", {{"twin", {2}}, {"twin#0", {2}}}));
+              }),
+              HasSubstr("tensors \"twin\" and \"twin#0\" are both called 'twin' here"));
+}
+
 TEST_F(Checkpoint, AFailedLaunchIsRepairedByLoading) {
   World world({.devices = 2});
   Trained trained(world, "data=2");

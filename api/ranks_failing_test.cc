@@ -15,6 +15,7 @@ namespace karez {
 namespace {
 using ::testing::AllOf;
 using ::testing::Each;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -161,6 +162,29 @@ struct Stuck : Source {
     for (std::int64_t i = 0; i < out.count(); ++i) out.as<double>()[i] = 1;
   }
 };
+
+TEST(RanksThatFail, WhatIsUnderWayElsewhereBreaksOffWithItsCause) {
+  std::promise<void> launch, release;
+  const std::shared_future<void> launched = launch.get_future().share(), released = release.get_future().share();
+  std::string text, thrown;
+  try {
+    on_ranks(2, [&](const Ranks& here) {
+      World world({.ranks = here});
+      auto f = compile(world.mesh("d=2"), [](Tensor x) { return sum(with_layout(x, {"d"})); });
+      const Future future = f(Feed{std::make_shared<Stuck>(here.rank == 0 ? 0 : -1, released), 0});
+      if (here.rank == 1) {
+        launched.wait();
+        throw std::runtime_error("the disk is full");
+      }
+      launch.set_value();
+      EXPECT_NE(error_of([&] { world.barrier(); }), "no error");
+      release.set_value();
+      text = error_of([&] { future.wait(); });
+    });
+  } catch (const std::runtime_error& error) { thrown = error.what(); }
+  EXPECT_EQ(thrown, "the disk is full");
+  EXPECT_THAT(text, AllOf(HasSubstr("rank 1: it ends its world, because something was thrown"), Not(EndsWith("broke off: "))));
+}
 
 // Ranks of which one hangs in its source from the third batch on; what each is told. It is let go when that holds of the number of ranks that were
 // told, or after so many seconds.

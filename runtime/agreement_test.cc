@@ -24,7 +24,12 @@ class Rank {
       told_.emplace_back(error.what());
       changed_.notify_all();
     };
-    agreement_ = std::make_unique<Agreement>(peers_, Agreement::Tell{[](std::uint64_t) {}, failed});
+    auto ended = [this](std::uint64_t) {
+      std::lock_guard lock(mutex_);
+      ++ended_;
+      changed_.notify_all();
+    };
+    agreement_ = std::make_unique<Agreement>(peers_, Agreement::Tell{ended, failed});
   }
 
   Agreement& agreement() { return *agreement_; }
@@ -34,6 +39,12 @@ class Rank {
     if (!changed_.wait_for(lock, std::chrono::seconds(20), [&] { return !told_.empty(); })) return "nothing";
     return told_.size() == 1 ? told_[0] : cat("told ", told_.size(), " times");
   }
+  // How many ops it was told that all have ended: when these are so many, or after 20 s.
+  int ended(int ops) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::seconds(20), [&] { return ended_ >= ops; });
+    return ended_;
+  }
 
  private:
   comm::Reactor reactor_;
@@ -42,6 +53,7 @@ class Rank {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::string> told_;
+  int ended_ = 0;
   std::unique_ptr<Agreement> agreement_;
 };
 
@@ -107,6 +119,18 @@ TEST(Agreement, AFailureThatIsNoPeersEndIsToldAtOnce) {
   EXPECT_EQ(world[1].told(), "rank 2: a");
   world[1].agreement().fail(Error(ErrorKind::user, "b"));
   EXPECT_EQ(world[2].told(), "a");
+}
+
+TEST(Agreement, NoNoteIsLostWhereMoreAreSaidThanALinkHolds) {
+  constexpr int ops = 5000;
+  World world(2);
+  std::vector<std::jthread> threads;
+  for (std::size_t rank : {0, 1})
+    threads.emplace_back([&, rank] {
+      for (int i = 0; i < ops; ++i) world[rank].agreement().end(world[rank].agreement().begin(7, "an op"), {});
+    });
+  threads.clear();
+  for (std::size_t rank : {0, 1}) EXPECT_EQ(world[rank].ended(ops), ops) << "rank " << rank;
 }
 
 }  // namespace

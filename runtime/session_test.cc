@@ -153,6 +153,25 @@ TEST(Session, LaunchesRunInTicketOrderAndStateCarriesOver) {
   }
 }
 
+TEST(Session, WhatWasLaunchedIsWaitedForAndNoMore) {
+  std::promise<void> go;
+  const std::shared_future<void> gone = go.get_future().share();
+  KernelTable table({test_row("hold", [&gone](const CallSpec&) -> PreparedKernel { return [&gone](const KernelArgs&) { gone.wait(); }; })});
+  Session session({.workers = 1}, table);
+  Sketch s;
+  const ActorId a = s.actor("a");
+  s.start(a), s.done(a), s.call(a, "test.hold", {}, {});
+  const int plan = session.load(s.plan);
+  session.wait_launched();  // for nothing
+  Launch first = session.launch(plan), second = session.launch(plan);
+  auto waits = std::async(std::launch::async, [&] { session.wait_launched(); });
+  EXPECT_EQ(waits.wait_for(std::chrono::milliseconds(30)), std::future_status::timeout);
+  EXPECT_FALSE(first.done());
+  go.set_value();
+  waits.get();
+  EXPECT_TRUE(first.done() && second.done());
+}
+
 TEST(Session, TwoPlansShareAVariableButOnlyInOneLayout) {
   Session session({.poison = false}, kernels());
   int a = session.load(counting_plan("first")), b = session.load(counting_plan("second"));

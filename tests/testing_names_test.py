@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 
 import pytest
 
@@ -92,3 +93,9 @@ def test_what_pytest_needs_is_built():
         name = target.removeprefix("bench_")
         folders = ["bench"] if target.startswith("bench_") else ["tools", "examples"]
         assert target in ("all", "karez_python", "karez_stubs") or f"add_executable({target} " in text or any((ROOT / f / f"{name}.cc").exists() for f in folders)
+
+
+def test_help_says_what_each_option_does():
+    out = subprocess.run([sys.executable, ROOT / "tools/testing/run.py", "--help"], capture_output=True, text=True, check=True).stdout
+    named = re.findall(r"^  (--[a-z]+)", out, re.M)
+    assert len(named) >= 8 and named == re.findall(r"^  (--[a-z]+)\S*(?: [^ ]+)*(?:  +|\n {10,})\w", out, re.M), out

@@ -12,6 +12,7 @@ DRAW = np.random.default_rng(7)
 X, Y, CUBE = (DRAW.normal(size=shape) for shape in ((4, 6), (4, 6), (2, 3, 4)))
 UNIT, WHOLE = 1 / (1 + np.exp(-X)), np.arange(24).reshape(4, 6) % 7 - 3
 LABELS, IMAGE = np.array([1, 0, 5, 5]), DRAW.normal(size=(2, 4, 5, 6))
+SIGNS, OTHERS = np.where(WHOLE % 2 == 0, 1.0, -1.0), X[::-1] / 2
 softplus = lambda x: np.logaddexp(x, 0)  # noqa: E731
 erf = np.vectorize(math.erf)
 TINY = np.array([1e-12, -1e-9, 1e-5, 0.5, -0.5, 3.0, -20.0, 40.0])
@@ -53,6 +54,20 @@ CASES = {
     "bce": (lambda x, u: F.binary_cross_entropy(u, 1 - u) + F.binary_cross_entropy_with_logits(x, 1 - u), lambda x, u: np.mean(softplus(x) - (1 - u) * x) - np.mean((1 - u) * np.log(u) + u * np.log(1 - u)), X, UNIT),
     "l1": (lambda x, y: F.l1_loss(x, y) + F.smooth_l1_loss(x, y, "sum", 0.5) + F.huber_loss(x, y), lambda x, y: (lambda d: d.mean() + np.where(d < 0.5, d * d, d - 0.25).sum() + np.where(d < 1, d * d / 2, d - 0.5).mean())(abs(x - y)), X, Y),
     "kl_div": (lambda x, u: F.kl_div(x, u, "batchmean"), lambda x, u: (u * (np.log(u) - x)).sum() / 4, X, UNIT), "cosine": (lambda x, y: F.cosine_similarity(x, y) + F.normalize(x)[:, 0], lambda x, y: ((x * y).sum(1) / np.linalg.norm(y, axis=1) + x[:, 0]) / np.linalg.norm(x, axis=1), X, Y),
+    "nll_loss": (lambda x, y: F.nll_loss(x, y, ignore_index=5, reduction="sum") + F.nll_loss(x, y), lambda x, y: -x[[0, 1], y[:2]].sum() - x[np.arange(4), y].mean(), X, LABELS),
+    "poisson_nll_loss": (lambda x, u: F.poisson_nll_loss(x, u) + F.poisson_nll_loss(u, x, False, eps=0.5, reduction="sum"), lambda x, u: (np.exp(x) - u * x).mean() + (u - x * np.log(u + 0.5)).sum(), X, UNIT),
+    "poisson_nll_loss full": (lambda x, u: F.poisson_nll_loss(x, u * 9, full=True, reduction="none"),
+                              lambda x, u: np.exp(x) - 9 * u * x + np.where(9 * u > 1, 9 * u * np.log(9 * u) - 9 * u + np.log(2 * np.pi * 9 * u) / 2, 0), X, UNIT),
+    "gaussian_nll_loss": (lambda x, y: F.gaussian_nll_loss(x, y, kz.tensor(UNIT), reduction="sum") + F.gaussian_nll_loss(x, y, kz.tensor(UNIT[:, 0]), full=True),
+                          lambda x, y: ((np.log(UNIT) + (x - y) ** 2 / UNIT) / 2).sum() + ((np.log(2 * np.pi * UNIT[:, :1]) + (x - y) ** 2 / UNIT[:, :1]) / 2).mean(), X, Y),
+    "margin_ranking_loss": (lambda x, y: F.margin_ranking_loss(x, y, SIGNS, 0.3, "none"), lambda x, y: np.maximum(0, 0.3 - SIGNS * (x - y)), X, Y),
+    "hinge_embedding_loss": (lambda x: F.hinge_embedding_loss(x, SIGNS, 0.5, "none"), lambda x: np.where(SIGNS == 1, x, np.maximum(0, 0.5 - x)), X),
+    "soft_margin_loss": (lambda x: F.soft_margin_loss(x, SIGNS), lambda x: np.log1p(np.exp(-SIGNS * x)).mean(), X),
+    "cosine_embedding_loss": (lambda x, y: F.cosine_embedding_loss(x, y, SIGNS[:, 0], 0.05, "none"),
+                              lambda x, y: (lambda c: np.where(SIGNS[:, 0] == 1, 1 - c, np.maximum(0, c - 0.05)))((x * y).sum(1) / np.linalg.norm(x, axis=1) / np.linalg.norm(y, axis=1)), X, Y),
+    "pairwise_distance": (lambda x, y: F.pairwise_distance(x, y, 3.0, 0.1, True), lambda x, y: (abs(x - y + 0.1) ** 3).sum(1, keepdims=True) ** (1 / 3), X, Y),
+    "triplet_margin_loss": (lambda x, y: kz.stack([F.triplet_margin_loss(x, y, kz.tensor(OTHERS), 9.0, 3.0, 0.1, swap, "none") for swap in (False, True)]),
+                            lambda x, y: (lambda d: 9 + d(x, y) - np.stack([d(x, OTHERS), np.minimum(d(x, OTHERS), d(y, OTHERS))]))(lambda a, b: (abs(a - b + 0.1) ** 3).sum(1) ** (1 / 3)), X, Y),
     "cross_entropy none": (lambda x, y: F.cross_entropy(x, y, reduction="none"), lambda x, y: np.logaddexp.reduce(x, 1) - x[np.arange(4), y], X, LABELS),
     "cross_entropy smooth": (lambda x, y: F.cross_entropy(x, y, label_smoothing=0.3), lambda x, y: (np.logaddexp.reduce(x, 1) - 0.7 * x[np.arange(4), y] - 0.3 * x.mean(1)).mean(), X, LABELS),
     "cross_entropy ignored": (lambda x, y: F.cross_entropy(x, y, ignore_index=5, reduction="sum"), lambda x, y: (np.logaddexp.reduce(x, 1) - x[np.arange(4), y])[:2].sum(), X, LABELS),
@@ -212,6 +227,24 @@ def test_convolutions_by_groups_and_transposed():
     np.testing.assert_allclose(kz.compile(turned)(image).numpy(), whole[:, :, 1:11, 1:13] + b[:, None, None], rtol=1e-11)
     with pytest.raises(kz.UserError, match="3 groups do not divide 4 and 6 channels"):
         nn.Conv2d(4, 6, 3, groups=3)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("kernel, stride, padding, dilation", [(3, 1, 0, 1), (3, 2, 1, 2), (2, 3, (2,), 1), (3, 2, "valid", 1), (4, 1, "same", 2)])
+def test_convolutions_of_rows(groups, kernel, stride, padding, dilation):
+    draw = np.random.default_rng(6)
+    rows, weight, bias = draw.normal(size=(2, 4, 9)), draw.normal(size=(6, 4 // groups, kernel)), draw.normal(size=6)
+    whole = dilation * (kernel - 1)
+    sides = {"same": (whole // 2, whole - whole // 2), "valid": (0, 0)}.get(padding) or (np.ravel(padding)[0],) * 2
+    padded = np.pad(rows, ((0, 0), (0, 0), sides))
+    want = np.zeros((2, 6, (padded.shape[2] - whole - 1) // stride + 1)) + bias[:, None]
+    for o in range(6):
+        group = padded[:, o // (6 // groups) * (4 // groups) :][:, : 4 // groups]
+        for at in range(want.shape[2]):
+            want[:, o, at] += (group[:, :, at * stride : at * stride + whole + 1 : dilation] * weight[o]).sum((1, 2))
+    got = kz.compile(lambda x: F.conv1d(x, weight, bias, stride, padding, dilation, groups))
+    np.testing.assert_allclose(got(rows).numpy(), want, rtol=1e-11)
+    np.testing.assert_allclose(got(rows[1]).numpy(), want[1], rtol=1e-11)
 
 
 def test_a_module_is_walked_as_pytorchs():

@@ -2,7 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
+#include <fstream>
+#include <string>
 #include <thread>
 
 #include "base/test_error.h"
@@ -16,6 +19,7 @@
 namespace karez::tools {
 namespace {
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -56,6 +60,17 @@ TEST(MeasureLink, WhoGoesIsNamed) {
     two.one.end("over");
   });
   EXPECT_THAT(error_of([&] { measure_link(two.zero, 1, true, 0.1); }), HasSubstr("link to rank 1"));
+  other.join();
+}
+
+// The other end by hand: it begins with another message than the first.
+TEST(MeasureLink, AMessageOutOfTurnIsNamed) {
+  Two two;
+  comm::Bell bell;
+  const auto link = two.one.open(1, 1, bell);
+  std::array<std::byte, 64> message{std::byte{5}};
+  std::thread other([&] { link->send(message.data(), message.size()); });
+  EXPECT_THAT(error_of([&] { measure_link(two.zero, 1, false, 0.1); }), HasSubstr("message 0 came as 5"));
   other.join();
 }
 
@@ -129,6 +144,19 @@ TEST(Doctor, AClassCostsWhatItsMiddlePairDoes) {
       ElementsAre(std::pair("shm", LinkCost{1, 10}), std::pair("tcp", LinkCost{3, 30})));
   EXPECT_THAT(class_costs({pair("", 0, 0, "no")}), IsEmpty());
 }
+
+#if defined(__x86_64__)
+// By what the kernel says of it.
+TEST(Doctor, NamesTheInstructionsOfTheProcessor) {
+  std::ifstream in("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(in, line) && line.rfind("flags", 0) != 0) {}
+  line += " ";
+  const auto has = [&](const char* flag) { return line.find(cat(" ", flag, " ")) != line.npos; };
+  const char* level = has("avx512f") && has("avx512bw") ? "x86-64-v4" : has("avx2") && has("fma") ? "x86-64-v3" : "x86-64-v2";
+  EXPECT_THAT(facts_of_this_process().processor, EndsWith(cat(", ", level)));
+}
+#endif
 
 TEST(Doctor, FactsComeOutAsTheyWentIn) {
   const Facts own = facts_of_this_process(), back = parse_facts(print(own));
