@@ -25,7 +25,6 @@
 namespace karez {
 namespace {
 using ::testing::AllOf;
-using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -406,21 +405,6 @@ TEST(Interactive, TrainsWithoutACompiledFunction) {
   EXPECT_THAT(floats(world.read(v)), ElementsAre(0.25, 0.25));
 }
 
-TEST(Interactive, WhichValueAParameterTakesIsPartOfTheStructure) {
-  World world;
-  Interactive there(world.mesh());
-  const Parameter w("w", {DType::f32, {2}}, constant_init(1));
-  for (bool tripled : {false, true}) {
-    const auto loss = [&](Tensor x) {
-      const Tensor more = w + 1, three_times = w * 3;
-      update(w, tripled ? three_times : more);
-      return sum(more * three_times * x);
-    };
-    value_and_grad(loss, {.parameters = {w}})(Tensor(1));
-    EXPECT_THAT(floats(world.read(w)), Each(tripled ? 6 : 2));
-  }
-}
-
 TEST(Interactive, GradientsOfFunctionsOfTensors) {
   World world;
   const Array x = on(world.mesh(), three(1, 2, 3));
@@ -574,26 +558,6 @@ TEST(Interactive, AResetForgetsProgramsNotTensors) {
   world.reset();
   EXPECT_THAT(floats(b), ElementsAre(2, 3, 4));
   EXPECT_THAT(floats(c), ElementsAre(3, 4, 5));
-}
-
-TEST(Interactive, ProgramsKeptAreBounded) {
-  World world;
-  const DeviceMesh mesh = world.mesh();
-  Interactive there(mesh);
-  for (int i = 1; i <= 300; ++i) ASSERT_EQ(sum(full({i}, 1)).item<int>(), i);
-  EXPECT_LE(mesh.world->ran->plans.size(), 256u);
-  EXPECT_EQ(compiled(mesh), 300);
-}
-
-TEST(Interactive, ProgramsOfManyBytesMakeRoomUntilTheirSumIsBelowTheBound) {
-  World world;
-  const DeviceMesh mesh = world.mesh();
-  Interactive there(mesh);
-  const auto run = [](std::int64_t mib) { ASSERT_EQ(max(full({mib << 18}, 1)).item<float>(), 1); };
-  for (std::int64_t mib : {1, 20, 21}) run(mib);
-  EXPECT_EQ(mesh.world->ran->plans.size(), 3u);
-  run(120);
-  EXPECT_EQ(mesh.world->ran->plans.size(), 1u);
 }
 
 TEST(Printing, ShowsTheLayoutAndTheCorners) {
