@@ -1,14 +1,17 @@
 // The house rules a machine can read: who may include whom, how long a file may be, where third parties may be called.
 #include <gtest/gtest.h>
+#include <regex.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
-#include <regex>
 #include <set>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,16 +44,39 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
+// A regular expression of POSIX, extended: <regex> takes a second to compile.
+class Pattern {
+ public:
+  explicit Pattern(const std::string& text) {
+    if (::regcomp(&compiled_, text.c_str(), REG_EXTENDED) != 0) throw std::invalid_argument(text);
+  }
+  Pattern(const Pattern&) = delete;
+  Pattern& operator=(const Pattern&) = delete;
+  ~Pattern() { ::regfree(&compiled_); }
+  // The text that its whole and its groups stand for where it is found first, "" for a group that takes no part; nothing if it is not found.
+  std::vector<std::string> find(const std::string& text) const {
+    std::array<regmatch_t, 8> found{};
+    std::vector<std::string> out;
+    if (::regexec(&compiled_, text.c_str(), found.size(), found.data(), 0) != 0) return out;
+    for (const regmatch_t& one : found)
+      out.push_back(one.rm_so < 0 ? "" : text.substr(static_cast<std::size_t>(one.rm_so), static_cast<std::size_t>(one.rm_eo - one.rm_so)));
+    return out;
+  }
+
+ private:
+  regex_t compiled_;
+};
+
 // room(tensor SEES base LINKS z) -> {tensor, {base}}; the comment "# tests/ SEES any" is a row too, as it is no call of its own.
 std::vector<Row> rows_of(const std::string& cmake) {
-  static const std::regex row(R"(^(?:(?:room|programs)\((\w+)|# (\w+)/ SEES )([^):]*)[):])");
+  static const Pattern row(R"(^((room|programs)\(([a-z_]+)|# ([a-z_]+)/ SEES )([^):]*)[):])");
   std::vector<Row> rows;
   for (const auto& line : lines_of(cmake)) {
-    std::smatch m;
-    if (!std::regex_search(line, m, row)) continue;
-    Row r{m[1].matched ? m[1] : m[2], {}};
-    bool seeing = m[2].matched;
-    std::istringstream words(m[3]);
+    const auto found = row.find(line);
+    if (found.empty()) continue;
+    bool seeing = found[3].empty();
+    Row r{seeing ? found[4] : found[3], {}};
+    std::istringstream words(found[5]);
     for (std::string word; words >> word;) {
       if (word == "SEES" || word == "LINKS" || word == "PREFIX") seeing = word == "SEES";
       else if (seeing) r.sees.insert(word);
@@ -74,8 +100,12 @@ Faults faults_of_table(const std::vector<Row>& rows) {
 
 // "kernels/cpu/onednn_matmul.cc" bears the names kernels, cpu, onednn, matmul, cc.
 bool bears(const std::string& path, const std::string& names) {
-  static const std::regex word("[A-Za-z0-9]+");
-  const std::set<std::string> words{std::sregex_token_iterator(path.begin(), path.end(), word), {}};
+  std::set<std::string> words;
+  std::string spaced = path;
+  std::replace_if(
+      spaced.begin(), spaced.end(), [](unsigned char c) { return !std::isalnum(c); }, ' ');
+  std::istringstream parts(spaced);
+  for (std::string word; parts >> word;) words.insert(word);
   std::istringstream in(names);
   for (std::string name; in >> name;)
     if (words.count(name)) return true;
@@ -112,12 +142,10 @@ Faults faults_of_include(const std::vector<Row>& rows, const Row& row, const std
 
 // The includes of a file, in quotes or brackets as said.
 std::vector<std::pair<std::string, bool>> includes_of(const std::string& text) {
-  static const std::regex include(R"re(^\s*#\s*include\s*(["<])([^">]+)[">])re");
+  static const Pattern include(R"re(^[[:space:]]*#[[:space:]]*include[[:space:]]*(["<])([^">]+)[">])re");
   std::vector<std::pair<std::string, bool>> includes;
-  for (const auto& line : lines_of(text)) {
-    std::smatch m;
-    if (std::regex_search(line, m, include)) includes.emplace_back(m[2], m[1] == "\"");
-  }
+  for (const auto& line : lines_of(text))
+    if (const auto found = include.find(line); !found.empty()) includes.emplace_back(found[2], found[1] == "\"");
   return includes;
 }
 
@@ -132,8 +160,8 @@ Faults faults_of_file(const std::vector<Row>& rows, const std::string& path, con
 
   const bool python = fs::path(path).extension() == ".py";
   const size_t first = python && !lines.empty() && lines[0].rfind("#!", 0) == 0 ? 1 : 0;
-  static const std::regex sentence(R"(^// *\S+ +\S.*)"), python_sentence(R"re(^(#|""") *\S+ +\S.*)re");
-  if (lines.size() <= first || !std::regex_match(lines[first], python ? python_sentence : sentence))
+  static const Pattern sentence("^// *[^[:space:]]+ +[^[:space:]]"), python_sentence("^(#|\"\"\") *[^[:space:]]+ +[^[:space:]]");
+  if (lines.size() <= first || (python ? python_sentence : sentence).find(lines[first]).empty())
     faults.push_back(path + ": the first line is not a comment that says what is here");
   if (python) return faults;
 
@@ -158,10 +186,10 @@ struct Public {
 
 // The words of a line set(name ...) of the build.
 std::set<std::string> words_of(const std::string& cmake, const std::string& name) {
-  std::smatch m;
   std::set<std::string> out;
-  if (!std::regex_search(cmake, m, std::regex("\nset\\(" + name + " ([^)]*)\\)"))) return out;
-  std::istringstream in(m[1]);
+  const auto found = Pattern("\nset\\(" + name + " ([^)]*)\\)").find(cmake);
+  if (found.empty()) return out;
+  std::istringstream in(found[1]);
   for (std::string word; in >> word;) out.insert(word);
   return out;
 }
