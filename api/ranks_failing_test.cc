@@ -186,6 +186,44 @@ TEST(RanksThatFail, WhatIsUnderWayElsewhereBreaksOffWithItsCause) {
   EXPECT_THAT(text, AllOf(HasSubstr("rank 1: it ends its world, because something was thrown"), Not(EndsWith("broke off: "))));
 }
 
+// A link that ends to a rank which ended because of another: whoever calls again hears of that other.
+struct LinkEnds : Source {
+  TensorType type() const override { return {DType::f64, {4}}; }
+  void read(std::int64_t, std::span<const std::int64_t>, const tensor::TensorRef&) const override {
+    fail(ErrorKind::peer, "link to rank 0: it ended");
+  }
+};
+
+// Fails after a tenth of a second.
+struct Full : Source {
+  TensorType type() const override { return {DType::f64, {4}}; }
+  void read(std::int64_t, std::span<const std::int64_t>, const tensor::TensorRef&) const override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    fail(ErrorKind::data, "the disk is full");
+  }
+};
+
+TEST(RanksThatFail, TheNextCallIsToldWhyTheLaunchBeforeFailed) {
+  const std::shared_ptr<Source> numbers = std::make_shared<Numbers>(-1);
+  const std::shared_ptr<Source> sources[] = {numbers, std::make_shared<LinkEnds>(), std::make_shared<Full>()};
+  std::string text;
+  for (int attempt = 0; attempt < 5 && text.find("the disk is full") == text.npos;
+       ++attempt) {  // it has half a second, which a busy machine may take
+    on_ranks(3, [&](const Ranks& here) {
+      World world({.ranks = here});
+      auto f = compile(world.mesh("d=3"), [](Tensor x) { return with_layout(x * 2.0, {"d"}); });  // sends nothing: a launch fails by itself
+      const std::string first = error_of([&] {
+        f(Feed{numbers, 0}).wait();
+        f(Feed{sources[here.rank], 1});
+        if (here.rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));  // its launch has failed then
+        for (int i = 2;; ++i) f(Feed{numbers, i});
+      });
+      if (here.rank == 1) text = first;
+    });
+  }
+  EXPECT_THAT(text, HasSubstr("the disk is full"));
+}
+
 // Ranks of which one hangs in its source from the third batch on; what each is told. It is let go when that holds of the number of ranks that were
 // told, or after so many seconds.
 std::vector<std::string> told_with_stuck(int stuck, double call_timeout, const std::function<bool(int told)>& enough, double seconds) {
