@@ -73,6 +73,7 @@ const Misfit misfits[] = {
     {"sort", "f32[6, 4]", "{axis=1, first=5}", "sort: the first 5 along axis 1 of f32[6, 4], which has 4"},
     {"take_along", "f32[6, 4], i64[5, 3]", "{axis=1}", "take_along: f32[6, 4] and i64[5, 3] differ in more than axis 1"},
     {"take_along", "f32[6, 4], i64[6]", "{axis=1}", "take_along: f32[6, 4] and i64[6] differ in more than axis 1"},
+    {"add_along", "f32[6, 3], f32[6, 3]", "{axis=1, size=4}", "add_along: an index is i32 or i64, not f32[6, 3]"},
     {"add_along", "i64[6, 3], f32[6, 4]", "{axis=1, size=4}", "add_along: the index i64[6, 3] and updates f32[6, 4] have other shapes"},
     {"one_hot", "f32[6]", R"({depth=10, dtype="f32"})", "one_hot: an index is i32 or i64, not f32[6]"},
     {"arg_max", "f32[6, 0]", "{axis=1}", "arg_max: axis 1 of f32[6, 0] is empty"},
