@@ -186,29 +186,27 @@ TEST(RanksThatFail, WhatIsUnderWayElsewhereBreaksOffWithItsCause) {
   EXPECT_THAT(text, AllOf(HasSubstr("rank 1: it ends its world, because something was thrown"), Not(EndsWith("broke off: "))));
 }
 
-// A link that ends to a rank which ended because of another: whoever calls again hears of that other.
-struct LinkEnds : Source {
+// A source that fails after so many milliseconds.
+struct Failing : Source {
+  Failing(ErrorKind kind, const char* text, int delay) : kind(kind), text(text), delay(delay) {}
+  ErrorKind kind;
+  const char* text;
+  std::chrono::milliseconds delay;
   TensorType type() const override { return {DType::f64, {4}}; }
   void read(std::int64_t, std::span<const std::int64_t>, const tensor::TensorRef&) const override {
-    fail(ErrorKind::peer, "link to rank 0: it ended");
+    std::this_thread::sleep_for(delay);
+    fail(kind, text);
   }
 };
 
-// Fails after a tenth of a second.
-struct Full : Source {
-  TensorType type() const override { return {DType::f64, {4}}; }
-  void read(std::int64_t, std::span<const std::int64_t>, const tensor::TensorRef&) const override {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    fail(ErrorKind::data, "the disk is full");
-  }
-};
-
+// Rank 1 sees a link end, as it does when the rank at its other end left because of a third one. The next call must name that third one.
 TEST(RanksThatFail, TheNextCallIsToldWhyTheLaunchBeforeFailed) {
   const std::shared_ptr<Source> numbers = std::make_shared<Numbers>(-1);
-  const std::shared_ptr<Source> sources[] = {numbers, std::make_shared<LinkEnds>(), std::make_shared<Full>()};
+  const std::shared_ptr<Source> sources[] = {numbers, std::make_shared<Failing>(ErrorKind::peer, "link to rank 0: it ended", 0),
+                                             std::make_shared<Failing>(ErrorKind::data, "the disk is full", 100)};
   std::string text;
-  for (int attempt = 0; attempt < 5 && text.find("the disk is full") == text.npos;
-       ++attempt) {  // it has half a second, which a busy machine may take
+  // The ranks have half a second to tell each other, which may pass on a busy machine.
+  for (int attempt = 0; attempt < 5 && text.find("the disk is full") == text.npos; ++attempt) {
     on_ranks(3, [&](const Ranks& here) {
       World world({.ranks = here});
       auto f = compile(world.mesh("d=3"), [](Tensor x) { return with_layout(x * 2.0, {"d"}); });  // sends nothing: a launch fails by itself

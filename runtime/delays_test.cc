@@ -53,7 +53,7 @@ TEST(Delays, AnActBeginsNotBeforeItsDelay) {
   }
 }
 
-// Of two actors on one worker that are ready at once the better one acts first, unless it waits longer: then whoever waits less.
+// Of two actors that become ready together on one worker, the one with priority acts first; with delays, the one with the shorter delay.
 TEST(Delays, OthersActMeanwhile) {
   Sketch s;
   ActorId better = s.actor("better"), other = s.actor("other");
@@ -61,7 +61,7 @@ TEST(Delays, OthersActMeanwhile) {
   for (ActorId actor : {better, other}) s.start(actor), s.done(actor);
   KernelTable table({});
   constexpr int launches = 50;
-  // How often the other came first, and how often whoever had the shorter delay.
+  // In how many launches the other actor acted first, and in how many the actor with the shorter delay did.
   const auto counts = [&](int most) {
     const Delays delays{.most = most, .seed = 4};
     Session session({.workers = 1, .in_flight = 1, .delays = delays}, table);

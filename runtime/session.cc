@@ -394,7 +394,7 @@ Launch Session::launch_here(int plan, const Feeds& feeds, const Results& arrays,
   std::unique_lock lock(mutex_);
   over_.wait(lock, [&] { return under_way() < options_.in_flight; });
   require(loaded_.count(plan) > 0, "plan ", plan, " was unloaded while it was to be launched");
-  // Its own error may be the end of a link alone; what all ranks hear of as the first one says why.
+  // This rank may only have seen a link end. What failed first is known once all ranks have been told.
   if (failure_ && agreement_ != nullptr) over_.wait_for(lock, std::chrono::seconds(2), [&] { return broken_off_; });
   if (failure_) throw unusable("");
   over = drop_finished();

@@ -153,7 +153,7 @@ TEST(Session, LaunchesRunInTicketOrderAndStateCarriesOver) {
   }
 }
 
-TEST(Session, WhatWasLaunchedIsWaitedForAndNoMore) {
+TEST(Session, WhatWasLaunchedIsWaitedFor) {
   std::promise<void> go;
   const std::shared_future<void> gone = go.get_future().share();
   KernelTable table({test_row("hold", [&gone](const CallSpec&) -> PreparedKernel { return [&gone](const KernelArgs&) { gone.wait(); }; })});

@@ -333,6 +333,12 @@ def test_a_line_is_covered_by_the_suites_that_ran_it():
     assert made.covering("y.cc", 1, "a;\n") is None
 
 
+def test_suites_that_were_not_asked_for_do_not_count():
+    made, text = a_map()
+    assert [suite.name for suite in made.only(["B"]).covering("x.cc", 2, text)] == ["B"]
+    assert made.only(["B"]).covering("x.cc", 1, text) == [] and made.only([]).covering("x.cc", 3, text) is None
+
+
 def test_nothing_is_built_for_a_line_that_no_test_runs():
     made, text = a_map()
     build = types.SimpleNamespace(copy=types.SimpleNamespace(text=lambda path: text))  # which can build nothing

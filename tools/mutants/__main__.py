@@ -28,7 +28,7 @@ def own_tests(path, binaries):
 
 
 def maps_of(build, runner, binaries, files, again):
-    """A map for each binary, and one of these files of pytest's: as it was kept, with what is new; or measured anew."""
+    """The coverage maps of the binaries and of pytest's files: kept ones with new suites added, or measured anew."""
     from .coverage_map import Map, Measure
 
     measure, maps = Measure(build, runner, say), {}
@@ -42,7 +42,7 @@ def maps_of(build, runner, binaries, files, again):
             say(
                 f"the coverage map of {name} is {old.age() / 3600:.1f} h old, of another tree: lines are followed"
             )
-        maps[name] = made
+        maps[name] = made.only(files) if name == "pytest" else made
     return maps
 
 

@@ -173,6 +173,11 @@ class Map:
         """Older than a day, and of another tree."""
         return self.content["tree"] != tree_hash and self.age() > DAY
 
+    def only(self, names):
+        """The map without other suites, which an earlier command may have measured."""
+        suites = {name: one for name, one in self.content["suites"].items() if name in names}
+        return Map(self.content | {"suites": suites})
+
     def names(self):
         return list(self.content["suites"])
 
