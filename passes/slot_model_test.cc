@@ -82,7 +82,7 @@ TEST(MicroSlots, AreNoMoreThanThereAreMicroBatches) {
 TEST(MicroSlots, GoFromWhereTheyCostLeastToOneEach) {
   const Pipe pipe(4, 8);
   const auto fewer = fewer_slots(pipe.c.graph, pipe.c.cut, pipe.costs, 2);
-  ASSERT_GE(fewer.size(), 3u);
+  ASSERT_GE(fewer.size(), 6u) << "in steps no longer than what is left to give up";
   double last = pipe.c.slotted.interval;
   for (const auto& slots : fewer) {
     const Slotted made = slotted(pipe.c.graph, pipe.c.cut, pipe.costs, slots);

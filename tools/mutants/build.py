@@ -148,8 +148,7 @@ class Build:
     def programs(self):
         """What is built by default, without the test binaries: programs and Python's module."""
         built = run(["ninja", "-C", str(self.folder), "-t", "query", "all"], self.tree).splitlines()
-        names = [name.strip() for name in built if name.strip().startswith(FOLDERS)]
-        return sorted(name for name in names if not name.endswith("_test"))
+        return sorted(name.strip() for name in built if name.strip().startswith(FOLDERS))
 
     def read(self):
         """Learns from a finished build how each object is made, and from which files."""
