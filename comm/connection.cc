@@ -48,7 +48,9 @@ struct Channel {
   EarlySent early_sent;
   Untold untold;
   EarlyRing early;
-  int in_batch = 0;  // frames of the batch that is being written
+  int in_batch = 0;       // frames of the batch that is being written
+  int data_in_batch = 0;  // of which so many point to a sender's memory
+  bool close_to_tell = false, told_closed = false, peer_closed = false;
   bool queued = false;
   Channel* next = nullptr;
   std::atomic<std::int64_t> received{0}, sent{0}, bytes_sent{0};
@@ -64,7 +66,7 @@ struct Connection::Batch {
   struct Item {
     Channel* channel;
     std::int64_t bytes;  // of data
-    bool ends_message;
+    bool data, ends_message;
   };
   std::array<std::array<std::byte, Frame::bytes>, frames_of_batch> frames;
   std::array<iovec, 2 * frames_of_batch> parts;
@@ -204,22 +206,22 @@ void Connection::close(Channel& c) {
   std::unique_lock lock(mutex_);
   c.closed = true;
   const bool fills = into_ == &c && !into_early_;
-  bool half = fills || c.in_batch > 0 || c.put > 0 || c.filled > 0;
+  bool half = fills || c.data_in_batch > 0 || c.put > 0 || c.filled > 0;
   if (half && failure() == nullptr) {
     if (why_.empty()) why_ = "a link was closed here in the middle of a message";
     wire_->shut();
   }
-  let_go_.wait(lock, [&] { return failure() != nullptr || !((into_ == &c && !into_early_) || c.in_batch > 0); });
-  Channel** at = &first_;  // out of the queue
-  for (Channel* previous = nullptr; *at != nullptr; previous = *at, at = &(*at)->next) {
-    if (*at != &c) continue;
-    *at = c.next;
-    if (last_ == &c) last_ = previous;
-    break;
-  }
-  c.queued = false;
-  c.bell = nullptr;
+  let_go_.wait(lock, [&] { return failure() != nullptr || !((into_ == &c && !into_early_) || c.data_in_batch > 0); });
   if (into_ != &c) c.early.clear();
+  c.close_to_tell = true;
+  queue(c);
+  c.bell = nullptr;
+  write_now(lock);
+}
+
+// A link that both ends have closed is forgotten: nothing of it is on its way in either direction. Under the lock; the channel may be gone then.
+void Connection::forget_closed(Channel& c) {
+  if (c.told_closed && c.peer_closed && c.in_batch == 0 && into_ != &c && failure() == nullptr) channels_.erase(c.number);
 }
 
 void Connection::end(const std::string& why) {
@@ -309,25 +311,31 @@ void Connection::write(int batches, std::int64_t most) {
 void Connection::fill(std::int64_t most) {
   while (first_ != nullptr && batch_->items_used < frames_of_batch) {
     Channel& c = *first_;
-    if (c.has_credits_to_tell()) {
+    if (c.close_to_tell) {
+      batch_->add({Frame::Kind::close, 0, c.number, 0}, {&c, 0, false, false}, nullptr);
+      c.close_to_tell = false;
+      c.told_closed = true;
+      ++c.in_batch;
+    } else if (c.has_credits_to_tell()) {
       const std::int64_t last = c.to_announce - 1;
-      batch_->add({Frame::Kind::credit, static_cast<std::uint32_t>(last - c.announced), c.number, c.in[c.slot(last)].bytes}, {&c, 0, false}, nullptr);
+      batch_->add({Frame::Kind::credit, static_cast<std::uint32_t>(last - c.announced), c.number, c.in[c.slot(last)].bytes}, {&c, 0, false, false}, nullptr);
       c.announced = c.to_announce;
       ++c.in_batch;
       continue;
     }
-    bool sends = c.can_send();
+    bool sends = !c.closed && c.can_send();
     if (sends) {
       const Channel::Message& message = c.out[c.slot(c.begun)];
       std::int64_t length = std::min(message.bytes - c.put, Frame::most_length);
       if (length > most && (most <= most_inline || batch_->items_used > 0)) return;
       most -= length;
       bool ends = c.put + length == message.bytes;
-      batch_->add({Frame::Kind::data, static_cast<std::uint32_t>(length), c.number, message.bytes}, {&c, length, ends}, message.from + c.put);
+      batch_->add({Frame::Kind::data, static_cast<std::uint32_t>(length), c.number, message.bytes}, {&c, length, true, ends}, message.from + c.put);
       c.put = ends ? 0 : c.put + length;
       if (c.begun >= c.credited) c.early_sent.gone(c.begun, message.bytes);  // in one frame
       c.begun += ends;
       ++c.in_batch;
+      ++c.data_in_batch;
     }
     first_ = c.next;
     if (first_ == nullptr) last_ = nullptr;
@@ -342,12 +350,13 @@ void Connection::account() {
     const Batch::Item& item = batch_->items[static_cast<std::size_t>(i)];
     Channel& c = *item.channel;
     --c.in_batch;
+    if (item.data) --c.data_in_batch;
     c.bytes_sent.fetch_add(item.bytes, std::memory_order_relaxed);
     if (item.ends_message) {
       c.sent.fetch_add(1, std::memory_order_release);
       if (c.bell != nullptr) c.bell->ring();
     }
-    if (c.closed) let_go_.notify_all();
+    if (c.closed) let_go_.notify_all(), forget_closed(c);
   }
   batch_->clear();
 }
@@ -431,8 +440,9 @@ bool Connection::parse() {
     std::string reason;
     if (!decode(buffer_.data() + begin_, frame, reason)) return refuse(reason);
     begin_ += Frame::bytes;
-    if (!(frame.kind == Frame::Kind::credit ? take_credit(frame) : take_data(frame))) return false;
-    if (frame.kind == Frame::Kind::credit) continue;
+    using Kind = Frame::Kind;
+    if (!(frame.kind == Kind::credit ? take_credit(frame) : frame.kind == Kind::close ? take_close(frame) : take_data(frame))) return false;
+    if (frame.kind != Kind::data) continue;
     auto here = std::min(left_, static_cast<std::int64_t>(end_ - begin_));
     if (here > 0) std::memcpy(at_, buffer_.data() + begin_, static_cast<std::size_t>(here));
     begin_ += static_cast<std::size_t>(here);
@@ -446,17 +456,36 @@ bool Connection::parse() {
   return true;
 }
 
+// The channel of this number, also where the peer names it first. Null: it names too many. Under the lock.
+Channel* Connection::channel_of_peer(std::uint64_t number) {
+  auto at = channels_.find(number);
+  if (at == channels_.end()) {
+    if (channels_.size() >= channels_of_peer) return nullptr;
+    at = channels_.emplace(number, std::make_unique<Channel>(number)).first;
+  }
+  return at->second.get();
+}
+
+bool Connection::take_close(const Frame& frame) {
+  std::unique_lock lock(mutex_);
+  Channel* c = channel_of_peer(frame.channel);
+  if (c == nullptr || c->peer_closed) {
+    lock.unlock();
+    return refuse(c == nullptr ? cat("more than ", channels_of_peer, " links that are not open here") : "a link that it closes twice");
+  }
+  c->peer_closed = true;
+  forget_closed(*c);
+  return true;
+}
+
 bool Connection::take_credit(const Frame& frame) {
   std::unique_lock lock(mutex_);
-  auto at = channels_.find(frame.channel);
-  if (at == channels_.end()) {
-    if (channels_.size() >= channels_of_peer) {
-      lock.unlock();
-      return refuse(cat("credits for more than ", channels_of_peer, " links"));
-    }
-    at = channels_.emplace(frame.channel, std::make_unique<Channel>(frame.channel)).first;
+  Channel* named = channel_of_peer(frame.channel);
+  if (named == nullptr) {
+    lock.unlock();
+    return refuse(cat("credits for more than ", channels_of_peer, " links"));
   }
-  Channel& c = *at->second;
+  Channel& c = *named;
   if (c.closed) return true;
   const std::int64_t told = c.credited + frame.length + 1;
   if (told - c.begun > (c.out.empty() ? most_depth : static_cast<std::int64_t>(c.out.size()))) {

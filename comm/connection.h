@@ -35,7 +35,8 @@ class Connection : private Ready {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // One end of a link; the peer opens the other one by the same number and the same depth, sooner or later. A number is used once.
+  // One end of a link; the peer opens the other one by the same number and the same depth, sooner or later. A number is used once; what a link takes
+  // here is freed once both ends have closed it.
   // The link must go before the connection. Where messages of it are half gone at that moment, the connection fails: memory is not read or
   // written that may be gone.
   std::unique_ptr<Link> open(std::uint64_t channel, int depth, Bell& bell);
@@ -56,6 +57,7 @@ class Connection : private Ready {
   void post_receive(Channel& channel, std::byte* into, std::int64_t bytes);
   void send(Channel& channel, const std::byte* from, std::int64_t bytes);
   void close(Channel& channel);
+  void forget_closed(Channel& channel);
 
   // Writing. Who has set writing_ writes; blocked_ says that the role waits for whoever comes next, the reactor or a thread that is awake.
   void queue(Channel& channel);
@@ -71,6 +73,8 @@ class Connection : private Ready {
   void read_to_the_end();
   bool parse();
   bool take(const Frame& frame);
+  Channel* channel_of_peer(std::uint64_t number);
+  bool take_close(const Frame& frame);
   bool take_credit(const Frame& frame);
   bool take_data(const Frame& frame);
   void take_frame(Channel& channel, std::byte* into, std::int64_t length);

@@ -25,7 +25,7 @@ bool decode(const std::byte* from, Frame& frame, std::string& reason) {
   std::memcpy(&frame.channel, from + 8, 8);
   std::memcpy(&frame.size, from + 16, 8);
   frame.kind = static_cast<Frame::Kind>(kind);
-  if (kind != 1 && kind != 2) {
+  if (kind < 1 || kind > 3) {
     reason = cat("a frame of kind ", kind);
   } else if (frame.size < 0 || frame.size > Frame::most_size) {
     reason = cat("a frame for a message of ", frame.size, " bytes");
@@ -33,6 +33,8 @@ bool decode(const std::byte* from, Frame& frame, std::string& reason) {
     reason = cat("a credit for ", frame.length, " more receives");
   } else if (kind == 2 && (frame.length > Frame::most_length || frame.length > frame.size || (frame.length == 0 && frame.size != 0))) {
     reason = cat("a frame with ", frame.length, " bytes of a message of ", frame.size);
+  } else if (kind == 3 && (frame.length != 0 || frame.size != 0)) {
+    reason = cat("the close of a link with a length of ", frame.length, " and a size of ", frame.size);
   } else {
     return true;
   }

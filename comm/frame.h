@@ -1,6 +1,7 @@
 // Frames: what travels between the two ends of a connection, 24 bytes and, for data, what follows them.
 //
-//   kind    u32  1 credit: `length` receives, and one of `size` bytes, were posted; 2 data: `length` bytes of a message of `size` follow
+//   kind    u32  1 credit: `length` receives, and one of `size` bytes, were posted; 2 data: `length` bytes of a message of `size` follow;
+//                3 close: this end of the link is closed, and no frame of it follows
 //   length  u32
 //   channel u64  which link of the connection
 //   size    u64
@@ -15,7 +16,7 @@
 namespace karez::comm {
 
 struct Frame {
-  enum class Kind : std::uint32_t { credit = 1, data = 2 };
+  enum class Kind : std::uint32_t { credit = 1, data = 2, close = 3 };
   Kind kind = Kind::credit;
   std::uint32_t length = 0;
   std::uint64_t channel = 0;
