@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -47,7 +48,7 @@ struct Acceptor::Guest : Ready {
       auto n = recv(socket.get(), bytes, handshake.wanted(), 0);
       if (n < 0 && errno == EINTR) continue;
       if (n < 0 && errno == EAGAIN) return false;
-      require(ErrorKind::peer, n > 0, "it went away");
+      require(ErrorKind::peer, n > 0, handshake.greeted() ? "it left at this world's answer: it has another token, or it ended" : "it went away");
       handshake.take({bytes, static_cast<std::size_t>(n)});
       std::vector<std::byte> out = handshake.to_send();
       auto sent = out.empty() ? 0 : send(socket.get(), out.data(), out.size(), MSG_NOSIGNAL);  // a fresh socket has room for 64 bytes
@@ -111,15 +112,17 @@ void Acceptor::accept_all() {
   for (int i = 0; i < limits_.half_open; ++i) {  // the rest later: others come between
     Descriptor socket = accept_at(listener_.get());
     if (!socket) {
-      bool full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-      if (full && !guests_.empty()) turn_away(*guests_.front(), "this process has no descriptor left");
+      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) pause();
       return;
     }
     if (address_.is_name() && !is_of_this_user(socket.get())) {
       count_away("it is another user's");
       continue;
     }
-    if (static_cast<int>(guests_.size()) >= limits_.half_open) turn_away(*guests_.front(), cat("there are ", limits_.half_open, " newer ones"));
+    if (static_cast<int>(guests_.size()) >= limits_.half_open) {  // one that has said nothing goes before those that have, then the oldest
+      const auto silent = std::find_if(guests_.begin(), guests_.end(), [](const auto& guest) { return !guest->handshake.greeted(); });
+      turn_away(silent == guests_.end() ? *guests_.front() : **silent, cat("there are ", limits_.half_open, " newer ones"));
+    }
     if (guests_.empty()) clock_->tick(true);
     try {
       Guest& guest = *guests_.emplace_back(std::make_unique<Guest>(*this, std::move(socket)));
@@ -131,10 +134,20 @@ void Acceptor::accept_all() {
   }
 }
 
+// Whoever comes waits in the kernel's queue, which makes the listener ready all the time: it is looked at again when the clock ticks.
+void Acceptor::pause() {
+  if (!std::exchange(said_full_, true))
+    note(LogLevel::warning, "connections to ", print(address_), " wait: ", std::strerror(errno), "; this is said once");
+  paused_ = true;
+  reactor_.change(watch_, 0);
+  clock_->tick(true);
+}
+
 void Acceptor::look_at_the_clock() {
+  if (std::exchange(paused_, false)) reactor_.change(watch_, EPOLLIN);
   auto long_ago = Time::now() - std::chrono::duration_cast<Time::duration>(limits_.handshake);
   while (!guests_.empty() && guests_.front()->came < long_ago) turn_away(*guests_.front(), "its handshake takes too long");
-  if (guests_.empty()) clock_->tick(false);
+  if (guests_.empty() && !paused_) clock_->tick(false);
 }
 
 void Acceptor::count_away(const std::string& why) {

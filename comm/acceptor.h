@@ -1,6 +1,7 @@
 // The door of a process: listens at an address and lets in who knows the token. Strangers cost little, and not for long.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -18,6 +19,9 @@ namespace karez::comm {
 struct AcceptorLimits {
   int half_open = 64;    // connections whose handshake is under way; one more, and the oldest goes
   Seconds handshake{5};  // that one may take
+
+  // For so many ranks, which may all come at once, over two connections each.
+  static AcceptorLimits of(int ranks) { return {.half_open = std::max(64, 2 * ranks)}; }
 };
 
 class Acceptor : private Ready {
@@ -41,6 +45,7 @@ class Acceptor : private Ready {
   void accept_all();
   void turn_away(Guest& guest, const std::string& why);
   void count_away(const std::string& why);
+  void pause();
 
   Reactor& reactor_;
   Address address_;
@@ -53,6 +58,7 @@ class Acceptor : private Ready {
   struct Clock;
   std::unique_ptr<Clock> clock_;
   std::list<std::unique_ptr<Guest>> guests_;  // oldest first; on the reactor's thread alone
+  bool paused_ = false, said_full_ = false;
   std::atomic<std::int64_t> turned_away_{0};
 };
 

@@ -2,7 +2,9 @@
 #include "comm/handshake.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "base/error.h"
 #include "base/rooms.h"
@@ -74,6 +76,32 @@ void ask(int socket, const Token& token, const std::string& purpose, std::uint32
   receive_all(socket, std::span(bytes).first(handshake.wanted()), timeout);
   handshake.take(bytes);
   send_all(socket, handshake.to_send(), timeout);
+}
+
+Descriptor dial_and_ask(const Address& address, const Token& token, const std::string& purpose, std::uint32_t who, Seconds timeout, bool awaited) {
+  const auto until = std::chrono::steady_clock::now() + timeout;
+  auto left = [&] { return std::max(Seconds(0.01), Seconds(until - std::chrono::steady_clock::now())); };
+  for (auto pause = std::chrono::milliseconds(5);; pause = std::min(2 * pause, std::chrono::milliseconds(50))) {
+    Handshake handshake = Handshake::asks(token, purpose, who);
+    std::byte bytes[Handshake::most_bytes];
+    Descriptor socket;
+    try {
+      socket = dial(address, left());
+      send_all(socket.get(), handshake.to_send(), left());
+      receive_all(socket.get(), std::span(bytes).first(handshake.wanted()), left());
+    } catch (const Error& error) {
+      const bool over = std::chrono::steady_clock::now() + pause >= until;
+      if (!socket && (over || !awaited)) throw;
+      if (over) fail(ErrorKind::peer, purpose, " at ", print(address), ": ", error.what());
+      std::this_thread::sleep_for(pause);
+      continue;
+    }
+    try {
+      handshake.take(bytes);
+      send_all(socket.get(), handshake.to_send(), left());
+    } catch (const Error& error) { fail(ErrorKind::peer, purpose, " at ", print(address), ": ", error.what()); }
+    return socket;
+  }
 }
 
 }  // namespace karez::comm

@@ -30,6 +30,7 @@ class Handshake {
   std::size_t wanted() const;                   // bytes that are still to come in this step; no more may be read
   void take(std::span<const std::byte> bytes);  // at most as many; throws Error (kind peer) if the other side does not know the token
   bool done() const { return done_; }           // once what is to be sent has been sent
+  bool greeted() const { return greeted_; }     // of the side that answers: the asker has said who it is
   std::uint32_t who() const;                    // the asker; to be believed once it is done
 
  private:
@@ -45,5 +46,10 @@ class Handshake {
 
 // Asks over a socket and waits for the end of it: throws Error (kind peer).
 void ask(int socket, const Token& token, const std::string& purpose, std::uint32_t who, Seconds timeout);
+
+// Connects to an address and asks there. Where the connection is closed before the answer (an acceptor that has too many at once does that), it tries
+// again, as long as `timeout` allows; `awaited`: also where nobody listens yet. Throws Error (kind peer).
+Descriptor dial_and_ask(const Address& address, const Token& token, const std::string& purpose, std::uint32_t who, Seconds timeout,
+                        bool awaited = false);
 
 }  // namespace karez::comm

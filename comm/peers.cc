@@ -57,7 +57,8 @@ Peers::Peers(Reactor& reactor, StoreClient& store, const Token& token, PeersOpti
   if (options_.force == LinkClass::ucx) require_ucx();
   auto door = [&](Address address, LinkClass link) {
     return std::make_unique<Acceptor>(reactor_, std::move(address), token_, purpose_of(options_.rank),
-                                      [this, link](Descriptor socket, std::uint32_t who) { let_in(std::move(socket), who, link); });
+                                      [this, link](Descriptor socket, std::uint32_t who) { let_in(std::move(socket), who, link); },
+                                      AcceptorLimits::of(options_.ranks));
   };
   tcp_ = door({address_of(options_.interface), 0}, LinkClass::tcp);
   local_ = door(hidden_name(), LinkClass::shm);
@@ -168,10 +169,9 @@ std::unique_ptr<Wire> Peers::dial_peer(int rank, Lane lane) {
   try {
     const bool near = link == LinkClass::shm || (link == LinkClass::ucx && other.host == options_.host);
     Address address = parse_address(near ? other.local : other.tcp);
-    Descriptor socket = dial(address, options_.timeout);
-    make_quick(socket.get(), options_.peer_timeout);
     const std::uint32_t who = static_cast<std::uint32_t>(this->rank()) | generation_ << generation_at | (lane == control_lane ? for_control : 0);
-    ask(socket.get(), token_, purpose_of(rank), who, options_.timeout);
+    Descriptor socket = dial_and_ask(address, token_, purpose_of(rank), who, options_.timeout);
+    make_quick(socket.get(), options_.peer_timeout);
     if (link == LinkClass::ucx && lane == data_lane) return make_ucx_wire(std::move(socket), near);
     if (link == LinkClass::shm && lane == data_lane) return SharedWire::attach(std::move(socket), options_.timeout);
     return std::make_unique<SocketWire>(std::move(socket));

@@ -3,8 +3,10 @@
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -20,12 +22,24 @@ void control(int epoll, int what, int descriptor, std::uint32_t events, std::uin
   epoll_event event{};
   event.events = events;
   event.data.u64 = id;
-  require(ErrorKind::device, epoll_ctl(epoll, what, descriptor, &event) == 0, "epoll on descriptor ", descriptor, ": ", std::strerror(errno));
+  const bool done = epoll_ctl(epoll, what, descriptor, &event) == 0;
+  require(ErrorKind::device, done, "epoll on descriptor ", descriptor, ": ", std::strerror(errno));
+}
+
+// A rank takes some descriptors for each other one, which outgrow the usual soft limit of 1,024 long before the hard one.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const rlim_t wanted = std::min<rlim_t>(limit.rlim_max, 1 << 16);
+  if (limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = wanted;
+  setrlimit(RLIMIT_NOFILE, &limit);
 }
 }  // namespace
 
 Reactor::Reactor() : epoll_(epoll_create1(EPOLL_CLOEXEC)), woken_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   require(ErrorKind::device, epoll_ >= 0 && woken_ >= 0, "no epoll for the communication thread: ", std::strerror(errno));
+  raise_descriptor_limit();
   control(epoll_, EPOLL_CTL_ADD, woken_, EPOLLIN, woken_id);
   wanted_.reserve(64);
   now_.reserve(64);

@@ -103,20 +103,8 @@ StoreClient::StoreClient(const Address& address, const Token& token, int rank, c
     : address_(address),
       timeout_(timeout),
       patience_(patience > timeout ? patience : timeout) {
-  auto until = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(timeout);
-  while (true) {  // rank 0 may not be there yet
-    try {
-      socket_ = dial(address_, timeout);
-      break;
-    } catch (const Error&) {
-      if (std::chrono::steady_clock::now() >= until) throw;
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-  }
+  socket_ = dial_and_ask(address_, token, store_purpose, static_cast<std::uint32_t>(rank), timeout, true);  // rank 0 may not be there yet
   make_quick(socket_.get(), Seconds(30));
-  try {
-    comm::ask(socket_.get(), token, store_purpose, static_cast<std::uint32_t>(rank), timeout);
-  } catch (const Error& error) { fail(ErrorKind::peer, "the store at ", print(address_), ": ", error.what()); }
   ask({StoreRequest::Op::hello, static_cast<std::uint32_t>(rank), "", name}, "greeting it");
 }
 
