@@ -3,10 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -201,10 +203,10 @@ TEST(RankPrinter, AFileForEachRankHoldsBothOfItsStreams) {
   const auto folder = std::filesystem::temp_directory_path() / cat("karez_ranks_", getpid()) / "deep";
   {
     RankPrinter printer(2, folder.string(), true);
-    EXPECT_TRUE(printer.print(1, false, "a"));
-    EXPECT_TRUE(printer.print(1, true, "b\n"));
-    EXPECT_TRUE(printer.print(0, false, "c"));
-    EXPECT_TRUE(printer.over(1));
+    printer.print(1, false, "a");
+    printer.print(1, true, "b\n");
+    printer.print(0, false, "c");
+    printer.over(1);
   }
   auto text = [&](const char* name) {
     std::ifstream in(folder / name);
@@ -227,6 +229,51 @@ TEST(RankPrinter, LinesOfARanksTwoStreamsDoNotMix) {
   plain.print(0, false, "as it is\n");
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "[1] other\n[0] one line\n[0] last\nas it is\n");
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "[0] wrong\n");
+}
+
+TEST(RankPrinter, AFullDiskIsToldOnceForEachPlace) {
+  const int full = open("/dev/full", O_WRONLY | O_CLOEXEC), saved = dup(1);
+  dup2(full, 1);
+  RankPrinter printer(2, "", false);
+  printer.print(0, false, "lost\n");
+  printer.print(1, false, "lost too\n");
+  dup2(saved, 1);
+  close(full);
+  close(saved);
+  const auto failure = printer.take_failure();
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->number, ENOSPC);
+  EXPECT_EQ(failure->where, "standard output");
+  EXPECT_FALSE(printer.take_failure());
+  EXPECT_FALSE(printer.blocked());
+}
+
+TEST(RankPrinter, AReaderThatDoesNotReadBlocksNobodyAndGetsAllInTheEnd) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const int saved = dup(1);
+  dup2(ends[1], 1);
+  close(ends[1]);
+  RankPrinter printer(1, "", true);
+  std::string wanted;
+  for (int line = 0; line < 50'000; ++line) {
+    printer.print(0, false, cat("line ", line, "\n"));
+    wanted += cat("[0] line ", line, "\n");
+  }
+  EXPECT_TRUE(printer.blocked());
+  std::string read_back;
+  std::vector<char> bytes(1 << 16);
+  while (read_back.size() < wanted.size()) {
+    const auto n = read(ends[0], bytes.data(), bytes.size());
+    ASSERT_GT(n, 0);
+    read_back.append(bytes.data(), static_cast<std::size_t>(n));
+    printer.go_on();
+  }
+  EXPECT_TRUE(read_back == wanted);
+  EXPECT_FALSE(printer.blocked());
+  dup2(saved, 1);
+  close(saved);
+  close(ends[0]);
 }
 
 }  // namespace

@@ -2,8 +2,10 @@
 #include "tools/karez/rank_printer.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -12,42 +14,88 @@
 
 namespace karez::tools {
 
-RankPrinter::RankPrinter(int ranks, const std::string& folder, bool prefix) : folder_(folder), prefix_(prefix) {
-  if (folder.empty()) return;
+RankPrinter::RankPrinter(int ranks, const std::string& folder, bool prefix) : to_files_(!folder.empty()), prefix_(prefix) {
+  if (!to_files_) {
+    sinks_ = {{1, "standard output"}, {2, "standard error"}};
+    return;
+  }
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   require(ErrorKind::data, !error, "cannot make the folder ", folder, ": ", error.message());
   for (int rank = 0; rank < ranks; ++rank) {
     const std::string path = cat(folder, "/rank", rank, ".txt");
-    files_[rank] = Descriptor(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-    require(ErrorKind::data, static_cast<bool>(files_[rank]), "cannot write ", path, ": ", std::strerror(errno));
+    files_.push_back(Descriptor(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)));
+    require(ErrorKind::data, static_cast<bool>(files_.back()), "cannot write ", path, ": ", std::strerror(errno));
+    sinks_.push_back({files_.back().get(), path});
   }
 }
 
-bool RankPrinter::print(int rank, bool error, std::string_view bytes) {
+RankPrinter::Sink& RankPrinter::sink(int rank, bool error) { return sinks_[to_files_ ? static_cast<std::size_t>(rank) : error ? 1 : 0]; }
+
+void RankPrinter::print(int rank, bool error, std::string_view bytes) {
   if (error) words_[rank].take(bytes);
-  if (!folder_.empty()) return write_to(files_.at(rank).get(), bytes);
+  if (to_files_) return write_to(sink(rank, error), bytes);
   Lines& lines = lines_.try_emplace({rank, error}, prefix_ ? cat("[", rank, "] ") : "").first->second;
-  return write_to(error ? 2 : 1, lines.take(bytes));
+  write_to(sink(rank, error), lines.take(bytes));
 }
 
-bool RankPrinter::over(int rank) {
-  bool good = true;
+void RankPrinter::over(int rank) {
   for (bool error : {false, true}) {
     auto at = lines_.find({rank, error});
-    if (at != lines_.end()) good = write_to(error ? 2 : 1, at->second.rest()) && good;
+    if (at != lines_.end()) write_to(sink(rank, error), at->second.rest());
   }
-  return good;
 }
 
-bool RankPrinter::write_to(int descriptor, std::string_view text) {
-  while (!text.empty()) {
-    auto n = write(descriptor, text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(n));
+bool RankPrinter::blocked() const {
+  return std::any_of(sinks_.begin(), sinks_.end(), [](const Sink& sink) { return !sink.kept.empty(); });
+}
+
+void RankPrinter::add_to(std::vector<pollfd>& polled) const {
+  for (const Sink& sink : sinks_)
+    if (!sink.kept.empty()) polled.push_back({sink.descriptor, POLLOUT, 0});
+}
+
+void RankPrinter::go_on() {
+  for (Sink& sink : sinks_) go_on(sink);
+}
+
+void RankPrinter::drop() {
+  for (Sink& sink : sinks_) sink.kept.clear();
+}
+
+std::optional<WriteFailure> RankPrinter::take_failure() {
+  if (failures_.empty()) return std::nullopt;
+  WriteFailure first = std::move(failures_.front());
+  failures_.erase(failures_.begin());
+  return first;
+}
+
+void RankPrinter::write_to(Sink& sink, std::string_view text) {
+  if (sink.failed || text.empty()) return;
+  sink.kept += text;
+  go_on(sink);
+}
+
+// A pipe that poll calls writable takes PIPE_BUF bytes without blocking, whatever its other end does; its own flags may be shared, so they stay.
+void RankPrinter::go_on(Sink& sink) {
+  std::size_t written = 0;
+  while (written < sink.kept.size()) {
+    pollfd ready{sink.descriptor, POLLOUT, 0};
+    const int polled = poll(&ready, 1, 0);
+    if (polled == 0 || (polled < 0 && errno == EINTR)) break;
+    std::string_view chunk = std::string_view(sink.kept).substr(written, PIPE_BUF);
+    if (const auto line_end = chunk.rfind('\n'); line_end != chunk.npos) chunk = chunk.substr(0, line_end + 1);
+    const auto n = write(sink.descriptor, chunk.data(), chunk.size());
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (n < 0) {
+      failures_.push_back({errno, sink.where});
+      sink.failed = true;
+      sink.kept.clear();
+      return;
+    }
+    written += static_cast<std::size_t>(n);
   }
-  return true;
+  sink.kept.erase(0, written);
 }
 
 }  // namespace karez::tools

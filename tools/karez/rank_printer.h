@@ -1,10 +1,14 @@
-// Where the output of ranks goes: to ours, a rank in front of each line, or as it is to a file for each rank.
+// Where the output of ranks goes: to ours, a rank in front of each line, or as it is to a file for each rank. Never waits for who reads it.
 #pragma once
 
+#include <poll.h>
+
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "comm/socket.h"
 #include "tools/karez/last_words.h"
@@ -12,24 +16,44 @@
 
 namespace karez::tools {
 
+// What was printed could not be written; what comes later for the same place is dropped.
+struct WriteFailure {
+  int number = 0;     // errno; EPIPE: nobody reads it any more
+  std::string where;  // "standard output", or the path of a file
+};
+
 class RankPrinter {
  public:
   // `folder` "": to standard output and error; otherwise made if it is not there, with a file rankN.txt for each, of both streams as they come.
   RankPrinter(int ranks, const std::string& folder, bool prefix);
 
-  // False once nobody takes it any more.
-  bool print(int rank, bool error, std::string_view bytes);
+  void print(int rank, bool error, std::string_view bytes);
+  void over(int rank);  // it prints no more: the line that nothing ended goes out
   std::string last_words(int rank) const { return words_.count(rank) > 0 ? words_.at(rank).text() : ""; }
-  bool over(int rank);  // it prints no more: the line that nothing ended goes out
+
+  // What a reader has no room for is kept here. While something is, print no more than must be.
+  bool blocked() const;
+  void add_to(std::vector<pollfd>& polled) const;  // where it may go on, if it is blocked
+  void go_on();                                    // writes what can be written now
+  void drop();                                     // forgets what is kept
+  std::optional<WriteFailure> take_failure();      // each once
 
  private:
-  bool write_to(int descriptor, std::string_view text);
+  struct Sink {
+    int descriptor = -1;
+    std::string where, kept = {};
+    bool failed = false;
+  };
+  Sink& sink(int rank, bool error);
+  void write_to(Sink& sink, std::string_view text);
+  void go_on(Sink& sink);
 
-  std::string folder_;
-  bool prefix_;
-  std::map<int, Descriptor> files_;
+  bool to_files_, prefix_;
+  std::vector<Descriptor> files_;
+  std::vector<Sink> sinks_;  // by rank; without files: standard output and error
   std::map<std::pair<int, bool>, Lines> lines_;
   std::map<int, LastWords> words_;
+  std::vector<WriteFailure> failures_;
 };
 
 }  // namespace karez::tools

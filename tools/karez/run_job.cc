@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <list>
 #include <optional>
@@ -63,7 +65,8 @@ class Job {
     place();
     await_agents();
     begin();
-    while (left_ > 0) step(std::nullopt);
+    while (left_ > 0 || (printer_.blocked() && !interrupted_)) step(std::nullopt);
+    printer_.drop();
     for (const std::string& line : last_lines(ends_, interrupted_)) say(line);
     return verdict_of(ends_, interrupted_).code;
   }
@@ -153,17 +156,24 @@ class Job {
   // Waits for something to happen, at most until then, and does what is to be done.
   void step(std::optional<Clock::time_point> until) {
     std::vector<pollfd> polled{{signals_.descriptor(), POLLIN, 0}};
-    if (here_) here_->add_to(polled);
-    for (const FarHost& host : far_) host.add_to(polled);
+    const bool listens = !printer_.blocked() || interrupted_;  // otherwise ranks wait too, as if they wrote there themselves
+    if (here_ && listens) here_->add_to(polled);
+    for (const FarHost& host : far_)
+      if (listens) host.add_to(polled);
+    printer_.add_to(polled);
     if (auto next = ending_.next(); next && (!until || *next < *until)) until = next;
     int milliseconds = -1;
     if (until) milliseconds = std::max(0, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(*until - Clock::now()).count()));
     poll(polled.data(), polled.size(), milliseconds);
     while (auto signal = signals_.take())
       if (*signal != SIGCHLD) interrupt(*signal);
-    if (here_)
-      here_->look([&](int rank, bool error, std::string_view bytes) { print(rank, error, bytes); }, [&](int rank, int status) { end(rank, status); });
-    for (FarHost& host : far_) hear(host);
+    printer_.go_on();
+    if (interrupted_) printer_.drop();
+    if (here_ && listens)
+      here_->look([&](int rank, bool error, std::string_view bytes) { printer_.print(rank, error, bytes); }, [&](int rank, int status) { end(rank, status); });
+    if (listens)
+      for (FarHost& host : far_) hear(host);
+    while (auto failure = printer_.take_failure()) tell(*failure);
     while (auto signal = ending_.due(Clock::now())) {
       if (here_) here_->signal(*signal);
       for (FarHost& host : far_) host.send({RunFrame::Kind::signal, *signal, ""});
@@ -176,7 +186,7 @@ class Job {
       require(frame.kind != Kind::refused, "host ", host.name(), ": ", frame.bytes);
       require(ErrorKind::peer, frame.number < options_.ranks, "host ", host.name(), " tells of rank ", frame.number, " of ", options_.ranks);
       if (frame.kind == Kind::started) name(frame.number) = frame.bytes;
-      if (frame.kind == Kind::output || frame.kind == Kind::errors) print(frame.number, frame.kind == Kind::errors, frame.bytes);
+      if (frame.kind == Kind::output || frame.kind == Kind::errors) printer_.print(frame.number, frame.kind == Kind::errors, frame.bytes);
       if (frame.kind == Kind::ended) end(frame.number, std::atoi(frame.bytes.c_str()));
     }
     if (!host.over()) return;
@@ -192,10 +202,11 @@ class Job {
     }
   }
 
-  void print(int rank, bool error, std::string_view bytes) {
-    if (printer_.print(rank, error, bytes) || deaf_) return;
-    deaf_ = true;
-    interrupt(SIGTERM);  // nobody reads what the ranks say
+  // A full disk ends no training. A reader that has gone does, as it ends any program that writes to it.
+  void tell(const WriteFailure& failure) {
+    const bool unread = failure.number == EPIPE;
+    say(cat("cannot write to ", failure.where, ": ", std::strerror(failure.number), unread ? "; the job ends" : "; the job goes on, what it prints there is lost"));
+    if (unread) interrupt(SIGTERM);
   }
 
   void end(int rank, int status) {
@@ -230,7 +241,6 @@ class Job {
   int left_ = 0;  // ranks that have not ended
   Ending ending_;
   std::optional<int> interrupted_;
-  bool deaf_ = false;
 };
 
 }  // namespace

@@ -1,0 +1,44 @@
+"""What `karez run` does where the output of its ranks cannot be written, or is not read."""
+
+# builds: karez_command
+import signal
+import subprocess
+import time
+
+from command_test import KAREZ
+from run_test import Started, await_lines, shell
+
+
+def test_a_full_disk_is_told_once_and_the_job_goes_on(tmp_path):
+    text = "for i in 1 2 3; do echo line $i; sleep 0.1; done; echo done >&2; exit $KAREZ_RANK"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([KAREZ, "run", "-n", "1", *shell(text)], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 0, done
+    assert sorted(done.stderr.splitlines()) == ["[0] done", "karez run: cannot write to standard output: No space left on device; the job goes on, what it prints there is lost"]
+    small = f"trap '' XFSZ; ulimit -f 1; exec {KAREZ} run -n 2 --output {tmp_path} sh -c 'head -c 100000 /dev/zero; echo end > {tmp_path}/end$KAREZ_RANK'"
+    done = subprocess.run(shell(small), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done
+    lines = [f"karez run: cannot write to {tmp_path}/rank{rank}.txt: File too large; the job goes on, what it prints there is lost" for rank in (0, 1)]
+    assert sorted(done.stderr.splitlines()) == lines
+    assert (tmp_path / "end0").read_text() == (tmp_path / "end1").read_text() == "end\n"
+
+
+def test_a_reader_that_goes_ends_the_job():
+    started = Started("run", "-n", 1, *shell("while echo line; do sleep 0.01; done"))
+    await_lines(started.process, 3)
+    started.process.stdout.close()
+    started.process.stdout = None
+    done = started.wait()
+    started.nothing_left()
+    assert done.returncode == 128 + signal.SIGTERM
+    assert done.stderr == "karez run: cannot write to standard output: Broken pipe; the job ends\n"
+
+
+def test_ctrl_c_ends_a_job_whose_output_nobody_reads():
+    started = Started("run", "-n", 2, *shell("echo begun >&2; yes"))
+    assert [started.process.stderr.readline()[4:] for _ in range(2)] == ["begun\n"] * 2
+    time.sleep(0.5)
+    started.process.send_signal(signal.SIGINT)
+    assert started.process.wait(timeout=30) == 128 + signal.SIGINT
+    started.nothing_left()
+    started.process.communicate()
