@@ -224,7 +224,8 @@ UcxWire::UcxWire(Descriptor socket, bool near, const std::string& transports)
   for (int descriptor : {socket_.get(), knock_.get(), worker_events_}) {
     epoll_event event{};
     event.events = descriptor == socket_.get() ? EPOLLIN | EPOLLRDHUP : EPOLLIN;
-    require(ErrorKind::device, epoll_ctl(events_.get(), EPOLL_CTL_ADD, descriptor, &event) == 0, "epoll: ", std::strerror(errno));
+    const bool added = epoll_ctl(events_.get(), EPOLL_CTL_ADD, descriptor, &event) == 0;
+    require(ErrorKind::device, added, "epoll: ", std::strerror(errno));
   }
   greet();
 }

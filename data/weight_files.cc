@@ -114,7 +114,8 @@ void WeightFiles::open(const std::string& path) {
   require(ErrorKind::data, descriptor >= 0, "cannot read ", path, ": ", std::strerror(errno));
   files_.push_back({path, descriptor, 0});
   struct stat status = {};
-  require(ErrorKind::data, ::fstat(descriptor, &status) == 0, "cannot read ", path, ": ", std::strerror(errno));
+  const bool found = ::fstat(descriptor, &status) == 0;
+  require(ErrorKind::data, found, "cannot read ", path, ": ", std::strerror(errno));
   require(ErrorKind::data, S_ISREG(status.st_mode), "cannot read ", path, ": it is no file");
   const std::int64_t bytes = status.st_size;
   if (path.ends_with(".index.json")) {

@@ -29,7 +29,7 @@ WeightWriter::WeightWriter(std::string path, std::vector<WeightEntry> entries, c
       entries_(std::move(entries)) {
   const std::string header = print_weight_header(entries_, notes);
   descriptor_ = ::open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) fail_with_errno(aside_);
+  if (descriptor_ < 0) fail_with_errno(path_);
   try {
     put(std::as_bytes(std::span(header)));
   } catch (...) {
@@ -51,7 +51,7 @@ void WeightWriter::put(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t done = ::write(descriptor_, bytes.data(), std::min<std::size_t>(bytes.size(), 1 << 30));
     if (done < 0 && errno == EINTR) continue;
-    if (done < 0) fail_with_errno(aside_);
+    if (done < 0) fail_with_errno(path_);
     bytes = bytes.subspan(static_cast<std::size_t>(done));
   }
 }
@@ -66,7 +66,7 @@ void WeightWriter::write(std::span<const std::byte> bytes) {
 
 void WeightWriter::commit() {
   require(next_ == entries_.size(), path_, ": ", next_, " of ", entries_.size(), " tensors are written");
-  if (::fsync(descriptor_) != 0) fail_with_errno(aside_);
+  if (::fsync(descriptor_) != 0) fail_with_errno(path_);
   if (::close(std::exchange(descriptor_, -1)) != 0 || ::rename(aside_.c_str(), path_.c_str()) != 0) {
     const int why = errno;
     ::unlink(aside_.c_str());

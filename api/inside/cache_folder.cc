@@ -119,6 +119,7 @@ bool CacheFolder::open() {
   if (path_.empty() || std::exchange(looked_, true)) return static_cast<bool>(folder_);
   std::error_code fault;
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), fault);
+  if (fault) return refuse(fault.message()), false;
   if (::mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST) return refuse(std::strerror(errno)), false;
   comm::Descriptor folder(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat found {};

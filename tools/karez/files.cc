@@ -35,7 +35,8 @@ void write_text(const std::string& path, const std::string& text) {
   errno = 0;
   std::ofstream out(path, std::ios::binary);
   out << text;
-  require(ErrorKind::data, out.flush().good(), "cannot write ", path, ": ", std::strerror(errno));
+  const bool written = out.flush().good();
+  require(ErrorKind::data, written, "cannot write ", path, ": ", std::strerror(errno));
 }
 
 CostTable read_costs(const std::string& path) {

@@ -16,7 +16,8 @@ namespace karez::tools {
 // To read from, to write to.
 inline std::array<comm::Descriptor, 2> pipe_pair() {
   int ends[2];
-  base::require(base::ErrorKind::device, pipe2(ends, O_CLOEXEC) == 0, "no pipe: ", std::strerror(errno));
+  const bool made = pipe2(ends, O_CLOEXEC) == 0;
+  base::require(base::ErrorKind::device, made, "no pipe: ", std::strerror(errno));
   return {comm::Descriptor(ends[0]), comm::Descriptor(ends[1])};
 }
 
