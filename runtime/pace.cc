@@ -2,6 +2,8 @@
 #include "runtime/pace.h"
 
 #include <algorithm>
+#include <numeric>
+#include <optional>
 #include <utility>
 
 namespace karez::runtime {
@@ -15,17 +17,27 @@ std::string_view name_of(Phase phase) {
   return "?";
 }
 
-// None where nobody does the same.
-std::optional<double> Pace::middle_of_others(const std::vector<Spent>& spent, std::size_t rank, std::size_t phase) const {
-  std::vector<double> others;
-  for (std::size_t other = 0; other < spent.size(); ++other)
-    if (other != rank && (phase == static_cast<std::size_t>(Phase::host) || spent[other].work == spent[rank].work))
-      others.push_back(spent[other].seconds[phase]);
-  if (others.empty()) return std::nullopt;
-  const auto middle = others.begin() + static_cast<std::ptrdiff_t>(others.size() / 2);
-  std::nth_element(others.begin(), middle, others.end());
-  return *middle;
+namespace {
+
+// By rank: the middle of what the others of the same work spent in this phase; none where nobody does the same. n log n for n ranks.
+std::vector<std::optional<double>> middles_of_others(const std::vector<Spent>& spent, std::size_t phase) {
+  auto work = [&](std::size_t rank) { return phase == static_cast<std::size_t>(Phase::host) ? 0 : spent[rank].work; };
+  std::vector<std::size_t> order(spent.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return std::pair(work(a), spent[a].seconds[phase]) < std::pair(work(b), spent[b].seconds[phase]);
+  });
+  std::vector<std::optional<double>> out(spent.size());
+  for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    while (end < order.size() && work(order[end]) == work(order[begin])) ++end;
+    const std::size_t middle = (end - begin - 1) / 2;  // among the others
+    if (end - begin < 2) continue;
+    for (std::size_t at = begin; at < end; ++at) out[order[at]] = spent[order[begin + middle + (at - begin <= middle ? 1 : 0)]].seconds[phase];
+  }
+  return out;
 }
+
+}  // namespace
 
 std::vector<SlowRank> Pace::launch(const std::vector<Spent>& now) {
   std::vector<Spent> spent = now;
@@ -34,11 +46,13 @@ std::vector<SlowRank> Pace::launch(const std::vector<Spent>& now) {
   before_ = now;
   std::vector<SlowRank> out;
   if (!std::exchange(begun_, true)) return out;  // what was spent before the first launch is nobody's
+  std::array<std::vector<std::optional<double>>, phases> middles;
+  for (std::size_t phase = 0; phase < phases; ++phase) middles[phase] = middles_of_others(spent, phase);
   for (std::size_t rank = 0; rank < spent.size(); ++rank)
     for (std::size_t phase = 0; phase < phases; ++phase) {
       Count& count = counts_[rank][phase];
       const double mine = spent[rank].seconds[phase];
-      const auto others = middle_of_others(spent, rank, phase);
+      const std::optional<double>& others = middles[phase][rank];
       if (!others || mine < times * *others + least) {
         count.slow = 0;
         count.seconds = count.others = 0;

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -46,7 +45,6 @@ class Pace {
     double seconds = 0, others = 0;
     bool told = false;
   };
-  std::optional<double> middle_of_others(const std::vector<Spent>& spent, std::size_t rank, std::size_t phase) const;
 
   std::vector<Spent> before_;
   std::vector<std::array<Count, phases>> counts_;

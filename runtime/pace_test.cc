@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <random>
+#include <vector>
 
 namespace karez::runtime {
 namespace {
@@ -79,6 +82,40 @@ TEST(Pace, WhatWasSpentBeforeTheFirstLaunchIsNobodys) {
   EXPECT_TRUE(world.launch({0, 100}).empty());
   for (int i = 0; i < Pace::in_a_row - 1; ++i) EXPECT_TRUE(world.launch({0.01, 1}).empty());
   EXPECT_EQ(world.launch({0.01, 1}).size(), 1u);
+}
+
+// One launch in which each rank spends something else, five times in a row: who is told, and against what, by looking at all others of each rank.
+TEST(Pace, TheMiddleIsThatOfTheOthersThatDoTheSameWork) {
+  std::mt19937_64 random(7);
+  for (int trial = 0; trial < 200; ++trial) {
+    const auto ranks = static_cast<std::size_t>(1 + trial % 9);
+    std::vector<double> each(ranks);
+    std::vector<std::uint64_t> work(ranks);
+    for (double& seconds : each) seconds = std::array{0.001, 0.002, 0.01, 0.05, 0.3}[random() % 5];
+    for (std::uint64_t& what : work) what = 1 + random() % 3;
+    Pace pace(static_cast<int>(ranks));
+    std::vector<Spent> spent(ranks);
+    std::vector<SlowRank> told;
+    for (int launch = 0; launch <= Pace::in_a_row; ++launch) {
+      for (std::size_t rank = 0; rank < ranks; ++rank) {
+        spent[rank].work = work[rank];
+        if (launch > 0) spent[rank][Phase::kernels] += each[rank];
+      }
+      for (const SlowRank& slow : pace.launch(spent)) told.push_back(slow);
+    }
+    std::size_t expected = 0;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      std::vector<double> others;
+      for (std::size_t other = 0; other < ranks; ++other)
+        if (other != rank && work[other] == work[rank]) others.push_back(each[other]);
+      std::sort(others.begin(), others.end());
+      if (others.empty() || each[rank] < Pace::times * others[others.size() / 2] + Pace::least) continue;
+      ASSERT_LT(expected, told.size()) << trial;
+      EXPECT_EQ(told[expected].rank, static_cast<int>(rank)) << trial;
+      EXPECT_NEAR(told[expected++].others, others[others.size() / 2], 1e-9) << trial;
+    }
+    EXPECT_EQ(told.size(), expected) << trial;
+  }
 }
 
 }  // namespace
