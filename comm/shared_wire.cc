@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 
 #include "base/error.h"
@@ -104,14 +105,30 @@ std::unique_ptr<SharedWire> SharedWire::create(Descriptor socket, std::size_t ri
   head->cmsg_len = CMSG_LEN(sizeof(int));
   int descriptor = segment.get();
   std::memcpy(CMSG_DATA(head), &descriptor, sizeof descriptor);
-  auto sent = sendmsg(out->socket_.get(), &message, MSG_NOSIGNAL);
+  ssize_t sent = 0;
+  do sent = sendmsg(out->socket_.get(), &message, MSG_NOSIGNAL);
+  while (sent < 0 && errno == EINTR);
   require(ErrorKind::peer, sent == static_cast<ssize_t>(sizeof hello), "cannot hand a segment of shared memory over: ", std::strerror(errno));
   return out;
 }
 
+namespace {
+
+void await_readable(int socket, Seconds timeout) {
+  const auto until = std::chrono::steady_clock::now() + timeout;
+  pollfd ready{socket, POLLIN, 0};
+  int found = 0;
+  do {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()).count();
+    found = poll(&ready, 1, static_cast<int>(std::max<std::int64_t>(0, left)));
+  } while (found < 0 && errno == EINTR);
+  require(ErrorKind::peer, found == 1, "no segment of shared memory came");
+}
+
+}  // namespace
+
 std::unique_ptr<SharedWire> SharedWire::attach(Descriptor socket, Seconds timeout) {
-  pollfd ready{socket.get(), POLLIN, 0};
-  require(ErrorKind::peer, poll(&ready, 1, static_cast<int>(timeout.count() * 1000)) == 1, "no segment of shared memory came");
+  await_readable(socket.get(), timeout);
   Hello hello{};
   iovec part{&hello, sizeof hello};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
@@ -120,7 +137,9 @@ std::unique_ptr<SharedWire> SharedWire::attach(Descriptor socket, Seconds timeou
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof control;
-  auto came = recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC);
+  ssize_t came = 0;
+  do came = recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC);
+  while (came < 0 && errno == EINTR);
   Descriptor segment;
   for (cmsghdr* head = CMSG_FIRSTHDR(&message); came > 0 && head != nullptr; head = CMSG_NXTHDR(&message, head)) {
     if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS || head->cmsg_len != CMSG_LEN(sizeof(int))) continue;

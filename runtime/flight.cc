@@ -1,9 +1,14 @@
 // A record as lines of words; a text comes last on its line, and its own line ends are written as \n.
 #include "runtime/flight.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <utility>
@@ -156,17 +161,33 @@ FlightRecord parse_flight(std::string_view text) {
   return out;
 }
 
+namespace {
+
+// A file that was not there, so that nothing is written through a link that somebody put in its place.
+void write_fresh(const std::string& path, std::string_view text) {
+  ::unlink(path.c_str());
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+  bool good = file >= 0;
+  while (good && !text.empty()) {
+    const ssize_t written = ::write(file, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    good = written >= 0;
+    if (good) text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  const int why = errno;
+  if (file >= 0) ::close(file);
+  require(ErrorKind::data, good, "cannot write ", path, ": ", std::strerror(why));
+}
+
+}  // namespace
+
 void write_flight(const std::string& folder, const FlightRecord& record) {
   namespace fs = std::filesystem;
   std::error_code error;
   fs::create_directories(folder, error);
   const std::string path = flight_file(folder, record.rank), part = cat(path, ".part");
-  {
-    std::ofstream out(part, std::ios::binary);
-    out << print(record);
-    require(ErrorKind::data, static_cast<bool>(out.flush()), "cannot write ", part);
-  }
-  fs::rename(part, path, error);
+  write_fresh(part, print(record));
+  fs::rename(part, path, error);  // which replaces a link, and does not follow it
   require(ErrorKind::data, !error, "cannot name ", path, ": ", error.message());
 }
 

@@ -89,6 +89,20 @@ TEST(Flight, ASessionThatFailsWritesWhatItDidLast) {
   fs::remove_all(folder);
 }
 
+TEST(Flight, NothingIsWrittenThroughALinkThatLiesInItsPlace) {
+  const fs::path folder = fs::temp_directory_path() / cat("karez-flight-link-", getpid()), other = folder / "other";
+  fs::create_directories(folder);
+  std::ofstream(other) << "untouched";
+  const std::string path = flight_file(folder.string(), 2);
+  for (const std::string& link : {path, path + ".part"}) fs::create_symlink(other, link);
+  write_flight(folder.string(), example());
+  std::ifstream kept(other), written(path);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(kept), {}), "untouched");
+  EXPECT_FALSE(fs::is_symlink(path));
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(written), {}), print(example()));
+  fs::remove_all(folder);
+}
+
 TEST(Flight, WhereItCannotBeWrittenTheErrorIsStillTheLaunchs) {
   KernelTable table(test_kernels());
   Sketch s;
