@@ -63,7 +63,7 @@ TEST_P(Conformance, ASecondSendWaitsForASecondReceive) {
   ends->link(1).post_receive(bytes(to), too_long);
   ends->link(0).send(bytes(from), too_long);
   ends->link(0).send(bytes(from) + too_long, too_long);
-  ASSERT_TRUE(await([&] { return ends->link(1).received() == 1; }));
+  ASSERT_TRUE(await([&] { return ends->link(1).received() == 1 && ends->link(0).sent() == 1; }));
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_EQ(to, std::string(too_long, 'a') + std::string(too_long, '.'));
   EXPECT_EQ(ends->link(0).sent(), 1);
