@@ -15,6 +15,7 @@
 #include "base/near.h"
 #include "base/text.h"
 #include "data/weight_writer.h"
+#include "runtime/failure.h"
 
 namespace karez {
 namespace {
@@ -191,6 +192,37 @@ HostArray value_of(WorldState& world, Saved& one, SourceLine where) {
   return value;
 }
 
+// What rank 0 writes. Where that fails, the others bring their parts all the same, and hear of it in the end: the world goes on.
+class CheckpointFile {
+ public:
+  explicit CheckpointFile(WorldState& world) : world_(world) {}
+
+  template <class Step> void write(Step step) {
+    if (world_.ranks.rank() != 0 || failure_) return;
+    try {
+      step(writer_);
+    } catch (...) {
+      failure_ = runtime::thrown();
+      writer_.reset();
+      if (world_.ranks.alone()) throw Error(*failure_);
+    }
+  }
+
+  // `barrier` waits for all ranks: whoever goes on finds the file.
+  template <class Barrier> void finish(Barrier barrier) {
+    const std::string word = cat("save ", world_.saves++ % 2);  // that of the save before may not have been read everywhere
+    if (world_.ranks.rank() == 0) world_.ranks.tell(word, failure_);
+    barrier();
+    if (!failure_ && world_.ranks.rank() != 0) failure_ = world_.ranks.told(word);
+    if (failure_) throw Error(*failure_);
+  }
+
+ private:
+  WorldState& world_;
+  std::optional<WeightWriter> writer_;
+  std::optional<Error> failure_;
+};
+
 }  // namespace
 
 void World::save(const std::string& path, const CheckpointNotes& notes, SourceLine where) const {
@@ -203,19 +235,21 @@ void World::save(const std::string& path, const CheckpointNotes& notes, SourceLi
   }();
   std::vector<WeightEntry> entries;
   for (const Saved& one : all) entries.push_back(one.entry);
-  std::optional<WeightWriter> writer;  // rank 0's
-  if (state_->ranks.rank() == 0) writer.emplace(path, std::move(entries), texts);
+  CheckpointFile file(*state_);
+  file.write([&](auto& writer) { writer.emplace(path, std::move(entries), texts); });
   for (Saved& one : all) {
     if (one.waits) {
-      if (writer) writer->write(bytes_of(one.waits->offer.entry, one.waits->offer.part, one.waits->file->read(one.waits->offer.entry)));
+      file.write([&](auto& writer) {
+        writer->write(bytes_of(one.waits->offer.entry, one.waits->offer.part, one.waits->file->read(one.waits->offer.entry)));
+      });
       continue;
     }
     const HostArray value = value_of(*state_, one, where);
-    if (writer) writer->write({value.bytes(), static_cast<std::size_t>(value.type().bytes())});
+    file.write([&](auto& writer) { writer->write({value.bytes(), static_cast<std::size_t>(value.type().bytes())}); });
   }
   require(!state_->session.failed(), "save: a call failed meanwhile, and what was read may be half a step; load a checkpoint, or reset the world");
-  if (writer) writer->commit();
-  barrier();  // whoever goes on finds the file
+  file.write([&](auto& writer) { writer->commit(); });
+  file.finish([this] { barrier(); });
 }
 
 CheckpointNotes World::load(const std::string& path, const LoadOptions& options) {

@@ -28,6 +28,7 @@
 #include "passes/layout_rules.h"
 #include "passes/pipeline.h"
 #include "passes/place.h"
+#include "runtime/failure.h"
 
 namespace karez {
 
@@ -98,6 +99,7 @@ struct Function::Compiled {
   bool ready = false;                     // since its first call
   std::unique_ptr<PlanInSession> loaded;  // then; none where this rank has no part in it
   int generation = 0;
+  mutable int calls = 0;  // the same on all ranks
 };
 
 struct Function::State {
@@ -109,7 +111,6 @@ struct Function::State {
   TracedBy traced = {};
   std::vector<std::shared_ptr<Compiled>> compiled = {};  // by signature; the latest used last. Under the world's lock
   bool said_again = false;                               // why it compiles again; likewise
-  std::int64_t calls = 0;                                // likewise
 };
 
 namespace {
@@ -343,7 +344,10 @@ void Function::plan_for(State& s, const std::vector<Taken>& signature) {
     trace.finish(s.body(inputs));
   }
   if (!is_expression(s.mesh)) bring_along(world, trace, s.where);
-  const Stoppable stoppable(world.options.while_waiting);
+  const Stoppable stoppable([&world] {
+    world.session.check_open();
+    if (world.options.while_waiting) world.options.while_waiting();
+  });
   WorldLock lock(world);
   std::erase_if(s.compiled, [&](const auto& c) { return c->generation != world.generation; });
   auto made = compile_traced(s, signature, trace);
@@ -375,16 +379,40 @@ std::optional<Future> Function::launch_compiled(State& s, const std::vector<Take
   return launch(s, *s.compiled.back(), arguments);
 }
 
+// With several ranks: the call's op, by which they compare what they call with what.
+std::uint64_t Function::begin_call(State& s, const Compiled& c, const std::vector<Argument>& arguments) {
+  constexpr int calls_in_full = 3;
+  WorldState& world = *s.mesh.world;
+  const std::string who = cat("a call of function '", s.options.name, "' (", karez::print(s.where), ")");
+  const InputCheck check = world.options.check_inputs;
+  const int number = ++c.calls;
+  runtime::InputHashes hashes;
+  if (check != InputCheck::off) {
+    CallInputs inputs{arguments, {}};
+    for (const auto& scalar : c.scalars) inputs.numbers.emplace_back(scalar.name, scalar.value());
+    if (check == InputCheck::full || number <= calls_in_full) agree_on_inputs(world, who, number, inputs);
+    else hashes = sampled_hashes(inputs, static_cast<std::uint64_t>(number) * InputHashes::places);
+  }
+  return world.session.begin_op(c.plan.program_hash, who, 0, &hashes);
+}
+
 Future Function::launch(State& s, const Compiled& c, const std::vector<Argument>& arguments) {
   Session& session = s.mesh.world->session;
   const bool alone = s.mesh.world->ranks.alone();
-  agree_on_arguments(*s.mesh.world, cat("call ", ++s.calls, " of function '", s.options.name, "' (", karez::print(s.where), ")"), arguments);
-  const std::uint64_t op =
-      alone ? 0 : session.begin_op(c.plan.program_hash, cat("a call of function '", s.options.name, "' (", karez::print(s.where), ")"));
+  const std::uint64_t op = alone ? 0 : begin_call(s, c, arguments);
   if (c.loaded == nullptr) {
     session.end_op(op);
     return Future(std::make_shared<const Future::Running>(Future::Running{s.mesh.world->shared_from_this(), std::nullopt, c.results}));
   }
+  try {
+    return launch_begun(s, c, arguments, op);
+  } catch (...) {
+    if (op != 0) session.fail_ranks(runtime::thrown());  // the others wait for this rank
+    throw;
+  }
+}
+
+Future Function::launch_begun(State& s, const Compiled& c, const std::vector<Argument>& arguments, std::uint64_t op) {
   auto wanted = [&](const std::string& input) { return std::find(c.inputs.begin(), c.inputs.end(), input) != c.inputs.end(); };
   Feeds feeds;
   Results arrays;
@@ -400,7 +428,7 @@ Future Function::launch(State& s, const Compiled& c, const std::vector<Argument>
     with_type(scalar.dtype, [&]<class T>() { value.data<T>()[0] = static_cast<T>(scalar.value()); });
     feeds.emplace_back(scalar.name, Feed{array_source(value), 0});
   }
-  Launch launch = session.launch(c.loaded->number(), feeds, arrays, op);
+  Launch launch = s.mesh.world->session.launch(c.loaded->number(), feeds, arrays, op);
   for (std::size_t i = c.results->fetched.size(); i < c.results->kept.size(); ++i) c.results->fetched.push_back(launch.place_of(cat("out", i)));
   return Future(std::make_shared<const Future::Running>(Future::Running{s.mesh.world->shared_from_this(), std::move(launch), c.results}));
 }

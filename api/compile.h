@@ -222,6 +222,8 @@ class Function {
   static bool load(State& state, Compiled& compiled);
   static std::optional<Future> launch_compiled(State& state, const std::vector<Taken>& signature, const std::vector<Argument>& arguments);
   static Future launch(State& state, const Compiled& compiled, const std::vector<Argument>& arguments);
+  static Future launch_begun(State& state, const Compiled& compiled, const std::vector<Argument>& arguments, std::uint64_t op);
+  static std::uint64_t begin_call(State& state, const Compiled& compiled, const std::vector<Argument>& arguments);
   const Compiled& latest() const;
   std::shared_ptr<State> state_;
 };

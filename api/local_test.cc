@@ -82,7 +82,7 @@ TEST(PartsOfArguments, GiveTheLossesOfWholeArrays) {
     on_ranks(static_cast<int>(one.ranges.size()), [&](const Ranks& here) {
       const auto [from, to] = one.ranges[static_cast<std::size_t>(here.rank)];
       auto give = [&, from = from, to = to](const HostArray& array) { return local(rows_of(array, from, to), one.says ? one.batch : 0); };
-      const std::vector<double> losses = train({.devices = one.each, .check_inputs = true, .ranks = here}, one.mesh, one.batch, give);
+      const std::vector<double> losses = train({.devices = one.each, .check_inputs = InputCheck::full, .ranks = here}, one.mesh, one.batch, give);
       for (std::size_t s = 0; s < whole.size(); ++s)
         EXPECT_NEAR(losses[s], whole[s], 1e-10 * std::abs(whole[s])) << one.mesh << ", batch " << one.batch << ", rank " << here.rank;
     });
@@ -116,32 +116,75 @@ TEST(PartsOfArguments, OfRanksThatReckonWithAnotherWholeAreAnotherProgram) {
   EXPECT_THAT(texts, Each(HasSubstr("the ranks do not run the same program")));
 }
 
-// Three calls; in the last the second argument of rank 1 is another one.
-std::vector<std::string> told_of_arguments(bool check) {
+// Calls of which the second argument of rank 1 is another one in the call that is told, as `spoil` makes it.
+std::vector<std::string> told_of_arguments(InputCheck check, int calls, int bad, Shape shape, const std::function<void(HostArray&)>& spoil) {
   return told(3, [&](const Ranks& here) {
     World world({.check_inputs = check, .ranks = here});
     auto f = compile(world.mesh("d=3"), [](Tensor x, Tensor y, Tensor z) { return sum(x * y) + z; }, {.name = "step"});
-    for (int i = 0; i < 3; ++i) f(numbers({6}, i), numbers({6}, i == 2 && here.rank == 1 ? 50 : i), 1.0).wait();
+    for (int i = 0; i < calls; ++i) {
+      HostArray y = numbers(shape, i);
+      if (i == bad && here.rank == 1) spoil(y);
+      f(numbers(shape, i), y, 1.0).wait();
+    }
     world.barrier();
   });
 }
 
-TEST(ArgumentsOfRanks, ThatDifferAreNamedWithTheirCallAndTheRanksWhereThatIsAskedFor) {
-  EXPECT_THAT(told_of_arguments(false), Each("no error"));
+void spoil_all(HostArray& array) {
+  for (double& x : array.data<double>()) x += 50;
+}
+void spoil_one(HostArray& array) { array.data<double>()[5] = 50; }
+
+TEST(InputsOfRanks, ThatDifferInAnEarlyCallAreNamedBeforeItBegins) {
   const std::string expected =
-      "call 3 of function 'step' \\(local_test.cc:[0-9]+\\): ranks (0 and 1|1 and 2) give it different arguments\n"
-      "rank [01]: arg1: f64\\[6\\] with the hash [0-9]+\nrank [12]: arg1: f64\\[6\\] with the hash [0-9]+\n"
+      "a call of function 'step' \\(local_test.cc:[0-9]+\\), number 3: ranks (0 and 1|1 and 2) give it different arguments\n"
+      "rank [01]: arg1: f64\\[6000\\] with the hash [0-9]+\nrank [12]: arg1: f64\\[6000\\] with the hash [0-9]+\n"
       "an array is the whole on every rank, unless local\\(array\\) says that it is this rank's part";
-  EXPECT_THAT(told_of_arguments(true), Each(::testing::MatchesRegex(expected)));
-  setenv("KAREZ_CHECK_INPUTS", "1", 1);
-  const auto texts = told_of_arguments(false);
-  unsetenv("KAREZ_CHECK_INPUTS");
-  EXPECT_THAT(texts, Each(::testing::MatchesRegex(expected)));
+  for (InputCheck check : {InputCheck::sampled, InputCheck::full})
+    EXPECT_THAT(told_of_arguments(check, 3, 2, {6000}, spoil_one), Each(::testing::MatchesRegex(expected)));
+  EXPECT_THAT(told_of_arguments(InputCheck::off, 3, 2, {6000}, spoil_one), Each("no error"));
 }
 
-TEST(ArgumentsOfRanks, AreComparedByAllOrByNone) {
-  EXPECT_THAT(told(2, [](const Ranks& here) { World world({.check_inputs = here.rank == 1, .ranks = here}); }),
-              Each("rank 1's World differs from rank 0's: 'check_inputs = yes' against 'check_inputs = no'"));
+TEST(InputsOfRanks, ThatDifferLaterAreNamedWithoutAWait) {
+  const std::string expected =
+      "a call of function 'step' \\(local_test.cc:[0-9]+\\): ranks (0 and 1|1 and 2|0 and 2) give it different arguments: arg1; an array is the whole on "
+      "every rank, unless local\\(array\\) says that it is this rank's part";
+  for (const Shape& shape : {Shape{6}, Shape{100'000}})
+    for (const std::string& text : told_of_arguments(InputCheck::sampled, 9, 6, shape, spoil_all)) EXPECT_THAT(text, ::testing::ContainsRegex(expected));
+  EXPECT_THAT(told_of_arguments(InputCheck::sampled, 9, 6, {6}, spoil_one), Each(HasSubstr("different arguments: arg1"))) << "a small one whole";
+  EXPECT_THAT(told_of_arguments(InputCheck::full, 9, 6, {100'000}, spoil_one), Each(HasSubstr(", number 7: ranks ")));
+}
+
+TEST(InputsOfRanks, MoreThanAreToldApartAreComparedAllTheSame) {
+  const auto texts = told(2, [](const Ranks& here) {
+    World world({.ranks = here});
+    const Body body = [](std::span<const Tensor> all) {
+      Tensor total = sum(all[0]);
+      for (const Tensor& one : all.subspan(1)) total = total + sum(one);
+      return std::vector<Tensor>{total};
+    };
+    const Function f(world.mesh("d=2"), -1, body, {}, SourceLine::current());
+    for (int i = 0; i < 6; ++i) {
+      std::vector<Argument> all;
+      for (int k = 0; k < 40; ++k) all.emplace_back(numbers({4}, here.rank == 1 && i == 4 && k == 33 ? 9 : k));
+      f.call(std::move(all)).wait();
+    }
+    world.barrier();
+  });
+  EXPECT_THAT(texts, Each(HasSubstr("different arguments: arg15 or a later one, or a number that the program sets between calls")));
+}
+
+TEST(InputsOfRanks, AVariableSaysHowTheyAreCompared) {
+  setenv("KAREZ_CHECK_INPUTS", "off", 1);
+  EXPECT_THAT(told_of_arguments(InputCheck::sampled, 3, 2, {6}, spoil_one), Each("no error"));
+  setenv("KAREZ_CHECK_INPUTS", "often", 1);
+  EXPECT_EQ(error_of([] { World world; }), "KAREZ_CHECK_INPUTS=often; off, sampled and full are possible");
+  unsetenv("KAREZ_CHECK_INPUTS");
+}
+
+TEST(InputsOfRanks, AreComparedByAllInOneWay) {
+  EXPECT_THAT(told(2, [](const Ranks& here) { World world({.check_inputs = here.rank == 1 ? InputCheck::full : InputCheck::sampled, .ranks = here}); }),
+              Each("rank 1's World differs from rank 0's: 'check_inputs = full' against 'check_inputs = sampled'"));
 }
 
 }  // namespace

@@ -1,9 +1,14 @@
 // Several ranks of which one does something else, or fails: all of them hear of it, and why.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <barrier>
 #include <chrono>
+#include <filesystem>
 #include <future>
 #include <thread>
 
@@ -277,6 +282,46 @@ TEST(RanksThatHang, WorkOfTheProgramBetweenLaunchesIsNone) {
       },
       0.3);
   EXPECT_THAT(texts, Each("no error"));
+}
+
+// Where rank 0 cannot write a checkpoint: there is no such folder, or the disk is full in the middle (a limit on the size of files stands for that).
+TEST(RanksThatFail, ASaveThatRank0CannotWriteIsToldToAllAndTheWorldGoesOn) {
+  const std::string good = ::testing::TempDir() + cat("karez_save_", getpid());
+  signal(SIGXFSZ, SIG_IGN);
+  std::barrier together(3);
+  on_ranks(3, [&](const Ranks& here) {
+    World world({.ranks = here});
+    Parameter weight("weight", {DType::f64, {3, 500}}, constant_init(1));
+    optim::SGD sgd({weight}, {.lr = 1});
+    auto grow = compile(
+        world.mesh("d=3"),
+        [&](Tensor x) {
+          sgd.step({broadcast_to(-x, {3, 500})});
+          return sum(weight);
+        },
+        {.rules = {{"weight", P("d", nullptr)}}});
+    grow(HostArray::of<double>({}, {1})).wait();
+    const auto refused = [&](const std::string& path, const char* why) {
+      const std::string text = error_of([&] { world.save(path); });
+      EXPECT_THAT(text, HasSubstr(cat("cannot write ", path, ": ", why))) << here.rank;
+      EXPECT_EQ(text.starts_with("rank 0: "), here.rank != 0) << text;
+    };
+    refused("/no/such/folder", "No such file or directory");
+    rlimit old{};
+    if (here.rank == 0) {
+      getrlimit(RLIMIT_FSIZE, &old);
+      const rlimit small{1000, old.rlim_max};
+      setrlimit(RLIMIT_FSIZE, &small);
+    }
+    together.arrive_and_wait();
+    refused(good, "File too large");
+    together.arrive_and_wait();
+    if (here.rank == 0) setrlimit(RLIMIT_FSIZE, &old);
+    EXPECT_EQ(grow(HostArray::of<double>({}, {1})).item(), 3 * 500 * 3.0);
+    for (int i = 0; i < 3; ++i) world.save(good);
+    EXPECT_TRUE(std::filesystem::exists(good));
+  });
+  std::filesystem::remove(good);
 }
 
 }  // namespace

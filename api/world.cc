@@ -37,7 +37,11 @@ WorldOptions checked(WorldOptions options) {
   require(options.workers >= 0, "a world with ", options.workers, " workers; 0 lets it choose");
   require(options.in_flight >= 1 && options.in_flight <= 1024, "a world with ", options.in_flight, " launches in flight; 1 to 1024 are possible");
   require(options.memory >= 0, "a world with ", options.memory, " bytes a device; 0 sets no limit");
-  if (const char* check = std::getenv("KAREZ_CHECK_INPUTS"); check != nullptr && check == std::string_view("1")) options.check_inputs = true;
+  if (const char* check = std::getenv("KAREZ_CHECK_INPUTS"); check != nullptr && options.check_inputs == InputCheck::sampled) {
+    const std::string_view word = check;
+    require(word == "off" || word == "sampled" || word == "full", "KAREZ_CHECK_INPUTS=", word, "; off, sampled and full are possible");
+    options.check_inputs = word == "off" ? InputCheck::off : word == "full" ? InputCheck::full : InputCheck::sampled;
+  }
   require(options.team >= 0 && options.team <= 1024, "a world with kernels of ", options.team, " threads; 1 to 1024, or 0 lets it choose");
   return options;
 }
@@ -229,6 +233,11 @@ Layout World::layout(const Parameter& parameter) const {
 
 Counters World::counters() const { return state_->session.counters(); }
 std::int64_t World::held_bytes() const { return state_->session.held_bytes(); }
+
+void World::end(bool wait) {
+  state_->session.end(wait ? Session::Ending::well : Session::Ending::in_haste);
+  state_->end_ranks(wait);
+}
 
 void World::reset() {
   Session& session = state_->session;

@@ -28,6 +28,13 @@ struct Ranks {
   std::string host = {};   // what is one host; "": KAREZ_HOST, and without it the kernel and its network namespace
 };
 
+// How the arguments of calls are compared between ranks.
+enum class InputCheck {
+  off,
+  sampled,  // the first three calls of each program compare hashes of all bytes, and wait; later ones send hashes of some, and wait for nothing
+  full,     // every call compares hashes of all bytes, and waits
+};
+
 // What a world has, fixed when it is made.
 struct WorldOptions {
   int devices = 1;          // logical CPU devices of this process; with several ranks of each (KAREZ_DEVICES, where 1 stands here)
@@ -44,8 +51,9 @@ struct WorldOptions {
   // predicted (what runs ahead of a slow source, of a transfer or of another pipeline stage gives way), and is an error where not even one each fits.
   std::int64_t memory = 0;
   bool check_nan = false;  // look at every result: the first call that makes a NaN or an infinity of finite operands fails its launch. Slow
-  bool check_inputs =
-      false;  // with several ranks: compare the arguments of every call between them; also by KAREZ_CHECK_INPUTS=1. Each call waits for all
+  // With several ranks: compare the arrays that calls are given, which are the whole on every rank. KAREZ_CHECK_INPUTS says it for programs that do
+  // not (off, sampled, full).
+  InputCheck check_inputs = InputCheck::sampled;
   std::function<void()> while_waiting = {};  // called some twenty times a second by a thread that waits or plans here; what it throws ends that alone
   std::optional<bool> poison = {};           // fill fresh memory with a pattern that no correct plan reads; only builds for tests do it unasked
   std::optional<Ranks> ranks = {};           // none: as who started this process says (docs/distributed.md); nobody: it is alone
@@ -126,6 +134,12 @@ class World {
   // that comes to something else hears of that as of a failure, and one that has not come `peer_timeout` after a failure is named by an error here. A
   // rank that has gone or hangs is such an error too: the job must be started anew.
   void reset();
+
+  // Ends the world before its last holder goes (a mesh, a function or an array keeps it too): later calls are errors, what calls have made can still
+  // be read. `wait`: for the calls made before, and with several ranks for the others to end theirs; what `while_waiting` throws ends the wait, and
+  // `end` may be called again. Without it calls under way fail, and the other ranks hear that this one's failed. The last holder to go
+  // ends it: well, or without waiting where an exception unwinds the stack. `std::exit` ends all worlds that live, well.
+  void end(bool wait = true);
 
  private:
   std::shared_ptr<WorldState> state_;

@@ -19,13 +19,14 @@ enum class Kind : std::uint32_t { begun = 1, ended, failed, bye };
 
 // One message. Its text is cut where it is too long.
 struct Agreement::Note {
-  static constexpr std::size_t most_text = 948;
+  static constexpr std::size_t most_text = 884;
   Kind kind = Kind::begun;
   std::uint32_t error = 0;  // failed: its kind
   std::uint64_t op = 0, hash = 0, sum = 0;
   std::uint32_t ranks[2] = {0, 0};  // failed: that differ at `op`, where that is why
   std::int32_t lost = -1;           // failed: a rank that cannot go on, where that is why
   Spent spent;                      // ended: of a launch
+  InputHashes inputs;               // begun
   std::uint32_t text_bytes = 0, where_bytes = 0;
   char text[most_text] = {};  // and behind it the line
 
@@ -117,12 +118,13 @@ std::optional<Agreement::Difference> Agreement::difference() const {
 
 // --- what this rank does --------------------------------------------------------------------------------------------------------
 
-std::uint64_t Agreement::begin(std::uint64_t hash, std::string_view what, std::uint64_t sum) {
+std::uint64_t Agreement::begin(std::uint64_t hash, std::string_view what, std::uint64_t sum, const InputHashes& inputs) {
   Note note;
   {
     std::lock_guard lock(mutex_);
     note = Note::of(Kind::begun, next_++, hash, what);
     note.sum = sum;
+    note.inputs = inputs;
     if (difference_ && difference_->op == note.op) return note.op;  // whoever awaits it hears what two others began
     throw_failure();
   }
@@ -286,6 +288,16 @@ void Agreement::look_for_slow(const Op& op) {
   }
 }
 
+namespace {
+
+// The first that differs.
+std::string name_of_input(const InputHashes& a, const InputHashes& b) {
+  const auto at = static_cast<std::size_t>(std::mismatch(a.of.begin(), a.of.end(), b.of.begin()).first - a.of.begin());
+  return at + 1 < InputHashes::places ? cat("arg", at) : cat("arg", at, " or a later one, or a number that the program sets between calls");
+}
+
+}  // namespace
+
 // At rank 0: whether all have begun it now, and what is wrong with that.
 std::optional<std::pair<Error, Agreement::Difference>> Agreement::count_begun(int rank, const Note& note, bool& all) {
   std::lock_guard lock(mutex_);
@@ -294,6 +306,7 @@ std::optional<std::pair<Error, Agreement::Difference>> Agreement::count_begun(in
     op.known = true;
     op.hash = note.hash;
     op.what = note.said();
+    op.inputs = note.inputs;
     op.rank = rank;
   }
   if (op.hash != note.hash || op.what != note.said()) {
@@ -301,6 +314,13 @@ std::optional<std::pair<Error, Agreement::Difference>> Agreement::count_begun(in
     const int low = std::min(rank, op.rank), high = std::max(rank, op.rank);
     return std::pair(Error(ErrorKind::peer, cat("the ranks do not run the same program: rank ", low, " comes to ", swap ? note.said() : op.what,
                                                 ", where rank ", high, " comes to ", swap ? op.what : note.said())),
+                     Difference{note.op, {low, high}});
+  }
+  if (op.inputs != note.inputs) {
+    const int low = std::min(rank, op.rank), high = std::max(rank, op.rank);
+    return std::pair(Error(ErrorKind::peer, cat(op.what, ": ranks ", low, " and ", high, " give it different arguments: ",
+                                                name_of_input(op.inputs, note.inputs), "; an array is the whole on every rank, unless ",
+                                                "local(array) says that it is this rank's part")),
                      Difference{note.op, {low, high}});
   }
   op.sum += note.sum;

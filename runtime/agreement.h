@@ -13,6 +13,7 @@
 // (peers.h), behind no data.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -36,6 +37,13 @@
 
 namespace karez::runtime {
 
+// What a call is given, as each rank has it: 0 for what may differ. The last place stands for all that have no place of their own.
+struct InputHashes {
+  static constexpr std::size_t places = 16;
+  std::array<std::uint32_t, places> of = {};
+  bool operator==(const InputHashes&) const = default;
+};
+
 class Agreement {
  public:
   struct Tell {
@@ -49,8 +57,8 @@ class Agreement {
   Agreement(const Agreement&) = delete;
   Agreement& operator=(const Agreement&) = delete;
 
-  // This rank begins its next op; `hash` and `what` are those of the others, and `sum` adds up to 0 over all ranks. Throws what has failed.
-  std::uint64_t begin(std::uint64_t hash, std::string_view what, std::uint64_t sum = 0);
+  // This rank begins its next op; `hash`, `what` and `inputs` are those of the others, and `sum` adds up to 0 over all ranks. Throws what has failed.
+  std::uint64_t begin(std::uint64_t hash, std::string_view what, std::uint64_t sum = 0, const InputHashes& inputs = {});
   // On all ranks; throws what has failed. `meanwhile` is called some twenty times a second, and what it throws ends the wait alone.
   void await_begun(std::uint64_t op, const std::function<void()>& meanwhile = {});
   void end(std::uint64_t op, const Spent& spent = {});  // here; of a launch with what this rank has spent so far
@@ -71,6 +79,7 @@ class Agreement {
   struct Op {  // rank 0's
     bool known = false;
     std::uint64_t hash = 0, sum = 0;
+    InputHashes inputs;
     std::string what;
     int rank = 0;  // that began it first
     int begun = 0, ended = 0;

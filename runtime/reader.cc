@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include "runtime/exit.h"
 #include "runtime/host_copy.h"
 
 namespace karez::runtime {
@@ -67,6 +68,7 @@ void Reader::read(Part& part, ActorState& actor, Mailbox& box) {
 }
 
 void Reader::run() {
+  note_session_thread();
   for (std::unique_lock lock(mutex_);;) {
     more_.wait(lock, [&] { return stop_ || !jobs_.empty(); });
     if (stop_) return;

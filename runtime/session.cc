@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <exception>
 #include <numeric>
 
 #include "base/hash.h"
@@ -12,6 +11,8 @@
 #include "device/cpu_budget.h"
 #include "plan/deal.h"
 #include "runtime/agreement.h"
+#include "runtime/exit.h"
+#include "runtime/failure.h"
 #include "runtime/heart.h"
 #include "runtime/loaded.h"
 #include "runtime/reader.h"
@@ -132,17 +133,6 @@ Session::Session(SessionOptions options, const KernelTable& kernels)
   if (options_.peers != nullptr) join_ranks();
 }
 
-Session::~Session() {
-  if (agreement_ != nullptr) try {  // of a rank that does something else meanwhile, the others' end tells
-      if (std::uncaught_exceptions() > 0) agreement_->fail(Error("it ends its world, because something was thrown"));
-      else end_world();
-    } catch (const Error&) {}  // something has failed before
-  wait_idle();
-  stop();
-  heart_.reset();
-  agreement_.reset();  // workers told it how launches ended
-}
-
 void Session::stop() {
   {
     std::lock_guard lock(mutex_);
@@ -216,6 +206,11 @@ int Session::load(const Plan& plan, bool check_nan) {
   wait_idle();
   free_left();
   verify(plan);
+  std::lock_guard loading(loading_);
+  {
+    std::lock_guard lock(mutex_);
+    require_open();
+  }
   start_workers(plan);
   LoadOptions options;
   options.kernels = kernels_;
@@ -243,6 +238,7 @@ int Session::load(const Plan& plan, bool check_nan) {
     };
   }
   auto loaded = prepare(plan, *variables_, options);
+  end_at_exit(*this);
   loaded->work = work_of(plan);
   for (auto& part : loaded->parts)
     if (part) workers_[static_cast<std::size_t>(part->worker)]->box().post(&part->attach);
@@ -252,6 +248,7 @@ int Session::load(const Plan& plan, bool check_nan) {
 }
 
 bool Session::unload(int plan) {
+  if (is_forked_child()) return false;
   {
     std::lock_guard lock(mutex_);
     auto at = loaded_.find(plan);
@@ -362,13 +359,14 @@ void Session::feed(LaunchRecord& record, const Results& arrays) {
 Launch Session::launch(int plan, const Feeds& feeds, const Results& arrays, std::uint64_t op) {
   try {
     return launch_here(plan, feeds, arrays, op);
-  } catch (const Error& error) {
-    if (op != 0) agreement_->fail(error);  // the others wait for this rank
+  } catch (...) {
+    if (op != 0) fail_ranks(thrown());  // the others wait for this rank
     throw;
   }
 }
 
 Launch Session::launch_here(int plan, const Feeds& feeds, const Results& arrays, std::uint64_t op) {
+  check_open();
   const std::shared_ptr<Loaded> held = find(plan);  // somebody may unload it meanwhile
   Loaded& loaded = *held;
   auto record = std::make_shared<LaunchRecord>();
@@ -393,10 +391,14 @@ Launch Session::launch_here(int plan, const Feeds& feeds, const Results& arrays,
   Leftover over;  // gone after the lock
   std::unique_lock lock(mutex_);
   over_.wait(lock, [&] { return under_way() < options_.in_flight; });
+  require_open();
   require(loaded_.count(plan) > 0, "plan ", plan, " was unloaded while it was to be launched");
   // This rank may only have seen a link end. What failed first is known once all ranks have been told.
   if (failure_ && agreement_ != nullptr) over_.wait_for(lock, std::chrono::seconds(2), [&] { return broken_off_; });
-  if (failure_) throw unusable("");
+  if (failure_) {
+    failure_told_ = true;
+    throw unusable("");
+  }
   over = drop_finished();
   ++launched_;
   if (idle_since_ != 0 && under_way() == 0) idle_ += ticks() - std::exchange(idle_since_, 0);
@@ -426,6 +428,7 @@ void Session::queue(std::shared_ptr<LaunchRecord> record) {
 void Session::queue_turn(std::shared_ptr<LaunchRecord> record) {
   Leftover over;  // gone after the lock
   std::lock_guard lock(mutex_);
+  require_open();
   over = drop_finished();
   queue(std::move(record));
 }
@@ -500,13 +503,12 @@ void Session::wait(const LaunchRecord& record) {
     std::unique_lock lock(mutex_);
     wait_over(lock, [&] { return record.over; });
   }
-  if (record.error) throw *record.error;
+  if (!record.error) return;
+  failure_told_ = true;
+  throw *record.error;
 }
 
-void Session::wait_idle() {
-  std::unique_lock lock(mutex_);
-  over_.wait(lock, [&] { return std::all_of(launches_.begin(), launches_.end(), [](const auto& record) { return record->over; }); });
-}
+void Session::wait_idle() { await_idle({}); }
 
 void Session::wait_launched() {
   std::unique_lock lock(mutex_);
@@ -518,6 +520,11 @@ void Session::wait_launched() {
 
 void Session::reload() {
   wait_idle();
+  std::lock_guard loading(loading_);
+  {
+    std::lock_guard lock(mutex_);
+    require_open();
+  }
   stop();
   std::lock_guard lock(mutex_);
   gone_ = {};
@@ -526,6 +533,7 @@ void Session::reload() {
   failure_.reset();
   failed_ticket_ = 0;
   recorded_ = false;
+  failure_told_ = false;
   broken_ = false;
   stopping_ = false;
 }

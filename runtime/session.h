@@ -39,6 +39,7 @@ namespace karez::runtime {
 
 class Agreement;
 class Heart;
+struct InputHashes;
 struct Exchange;
 struct Spent;
 class Launch;
@@ -148,9 +149,18 @@ class VariableTurn {
 class Session {
  public:
   Session(SessionOptions options, const KernelTable& kernels);  // the table must outlive it
-  ~Session();                                                   // waits for launches in flight
+  ~Session();                                                   // ends it: well, or in haste where an exception unwinds the stack
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
+
+  // Ends the session for good, once; a second call does nothing. Later calls are errors; what a launch that ended well made can still be read.
+  //   well       waits for the launches made before, and for the other ranks to end their sessions too. What `while_waiting` throws ends the wait
+  //              alone: call `end` again
+  //   in haste   launches that are under way fail: a call of a kernel or source that runs is waited for, nothing else. The other ranks hear `why`
+  // Then no thread of the session is left. Not to be called by a kernel or a source.
+  enum class Ending { well, in_haste };
+  void end(Ending how, const std::string& why = "it ends its world, because something was thrown");
+  void check_open() const;  // throws what later calls throw, once it has ended
 
   void add(AsyncKernel kernel);  // before a plan that names it
 
@@ -172,11 +182,12 @@ class Session {
 
   // With several ranks: what this rank does next, as the others do (agreement.h); with none it is nothing, and number 0. All throw what has failed.
   // `sum` adds up to 0 over all ranks.
-  std::uint64_t begin_op(std::uint64_t hash, const std::string& what, std::uint64_t sum = 0);
+  std::uint64_t begin_op(std::uint64_t hash, const std::string& what, std::uint64_t sum = 0, const InputHashes* inputs = nullptr);
   void await_op(std::uint64_t op);  // until all ranks have begun it
   void end_op(std::uint64_t op);    // one that sets no launch going
+  void fail_ranks(const Error& error);  // for all of them
   // Two that began something else there, if that is what failed; -1 and 0 where all that is known is that the sums of some are wrong.
-  std::optional<std::pair<int, int>> differing_ranks(std::uint64_t op) const;
+  std::optional<std::pair<int, int>> differing_ranks(std::uint64_t op);
   std::vector<Exchange> exchanges(const Plan& plan) const;  // what its links to other ranks carry
 
   void wait_for_room();  // until `launch` would not wait
@@ -214,6 +225,7 @@ class Session {
 
  private:
   struct Leftover;
+  class InAgreement;
   friend class Launch;
   friend class Result;
   friend class VariableTurn;
@@ -254,7 +266,12 @@ class Session {
   void break_off(const Error& error, std::optional<int> lost);
   Error broken_off(const LaunchRecord& record) const;
   void found(const WatchFinding& finding);  // called by the heart
-  void end_world();                         // waits for all ranks to come to it
+  void finish(Ending how, const std::string& why, const std::function<void()>& meanwhile);
+  void finish_once(Ending how, const std::string& why, const std::function<void()>& meanwhile);
+  void end_world(const std::function<void()>& meanwhile);  // waits for all ranks to come to it
+  void await_idle(const std::function<void()>& meanwhile);
+  void break_launches(const Error& error);
+  void require_open() const;  // an error once it has ended; under the lock
   std::shared_ptr<Inquiry> ask_workers();
   Spent spent(const LaunchRecord& record) const;
   void record_flight(const Error& error, const RankState& state);
@@ -280,6 +297,9 @@ class Session {
   std::atomic<std::uint64_t> ops_{0};                // that began, were ended or awaited
   std::atomic<int> awaiting_{0};                     // how many threads of the program wait for all ranks to begin one
   std::int64_t launched_ = 0;
+  std::mutex loading_;                   // held while a plan is loaded, and while the workers go
+  std::mutex ending_;                    // held while the session ends
+  bool finished_ = false;                // under `ending_`
   std::map<std::uint64_t, int> linked_;  // by program: how many plans of it have had links to other ranks
   std::atomic<bool> broken_{false};
 
@@ -298,6 +318,9 @@ class Session {
   bool apart_ = false;                      // has left the other ranks
   std::string waited_;                      // then: whom this rank waited for, as text
   bool stopping_ = false;                   // workers are, or will be, no more
+  bool ended_ = false;                      // for good
+  std::atomic<bool> failure_told_{false};          // the program has been told of `failure_`
+  int in_agreement_ = 0;                    // threads of the program that are inside of it
   std::unique_ptr<Breaking> breaking_;      // then: told to worker 0
   std::unique_ptr<Agreement> agreement_;    // none where this rank is alone; last: it calls this session, as does
   std::unique_ptr<Heart> heart_;            // this

@@ -36,9 +36,12 @@ void Session::leave_ranks() {
     apart_ = true;
   }
   heart_.reset();
+  std::unique_lock lock(mutex_);
+  over_.wait(lock, [&] { return in_agreement_ == 0; });
+  lock.unlock();
   agreement_.reset();
   linked_.clear();
-  std::lock_guard lock(mutex_);  // the agreement may have told of the failure until now
+  lock.lock();  // the agreement may have told of the failure until now
   failure_.reset();
   failed_ticket_ = 0;
   broken_off_ = false;
@@ -52,37 +55,70 @@ std::vector<Exchange> Session::exchanges(const Plan& plan) const {
   return exchanges_of(told);
 }
 
-std::uint64_t Session::begin_op(std::uint64_t hash, const std::string& what, std::uint64_t sum) {
+// A thread of the program inside of the agreement, which stays meanwhile.
+class Session::InAgreement {
+ public:
+  explicit InAgreement(Session& session) : session_(session) {
+    std::lock_guard lock(session_.mutex_);
+    agreement_ = session_.agreement_.get();
+    ++session_.in_agreement_;
+  }
+  ~InAgreement() {
+    std::lock_guard lock(session_.mutex_);
+    --session_.in_agreement_;
+    session_.over_.notify_all();
+  }
+  InAgreement(const InAgreement&) = delete;
+  InAgreement& operator=(const InAgreement&) = delete;
+  explicit operator bool() const { return agreement_ != nullptr; }
+  // What it throws, the program is told.
+  template <class Ask> auto ask(Ask ask) const {
+    try {
+      return ask(*agreement_);
+    } catch (const Error&) {
+      session_.failure_told_ = true;
+      throw;
+    }
+  }
+  Agreement* operator->() const { return agreement_; }
+
+ private:
+  Session& session_;
+  Agreement* agreement_ = nullptr;
+};
+
+std::uint64_t Session::begin_op(std::uint64_t hash, const std::string& what, std::uint64_t sum, const InputHashes* inputs) {
   ++ops_;
-  require(ErrorKind::peer, !apart_, "this world has left its other ranks, and they have not come together again: reset it, or start the job anew");
-  return agreement_ == nullptr ? 0 : agreement_->begin(hash, what, sum);
+  const InAgreement agreement(*this);
+  {
+    std::lock_guard lock(mutex_);
+    require_open();
+    require(ErrorKind::peer, !apart_, "this world has left its other ranks, and they have not come together again: reset it, or start the job anew");
+  }
+  if (!agreement) return 0;
+  return agreement.ask([&](Agreement& all) { return all.begin(hash, what, sum, inputs == nullptr ? InputHashes() : *inputs); });
 }
 void Session::await_op(std::uint64_t op) {
-  if (agreement_ == nullptr) return;
+  const InAgreement agreement(*this);
+  if (!agreement) return;
   struct Awaiting {
     std::atomic<int>& count;
     ~Awaiting() { --count; }
   } awaiting{awaiting_};
   ++awaiting_;
-  agreement_->await_begun(op, options_.while_waiting);
-}
-// Hearts beat meanwhile, so that a rank that stops before it comes here is named; nobody can throw it any more.
-void Session::end_world() {
-  const std::uint64_t op = begin_op(0, "the end of its world");
-  end_op(op);
-  ++awaiting_;
-  try {
-    agreement_->await_begun(op);
-  } catch (const Error& error) { note(base::LogLevel::warning, "at the end of its world: ", error.what()); }
-  --awaiting_;
+  agreement.ask([&](Agreement& all) { all.await_begun(op, options_.while_waiting); });
 }
 
 void Session::end_op(std::uint64_t op) {
   ++ops_;
-  if (agreement_ != nullptr) agreement_->end(op);
+  if (const InAgreement agreement(*this); agreement) agreement->end(op);
 }
-std::optional<std::pair<int, int>> Session::differing_ranks(std::uint64_t op) const {
-  const auto found = agreement_ == nullptr ? std::nullopt : agreement_->difference();
+void Session::fail_ranks(const Error& error) {
+  if (const InAgreement agreement(*this); agreement) agreement->fail(error);
+}
+std::optional<std::pair<int, int>> Session::differing_ranks(std::uint64_t op) {
+  const InAgreement agreement(*this);
+  const auto found = agreement ? agreement->difference() : std::nullopt;
   if (!found || found->op != op) return std::nullopt;
   return std::pair(found->ranks[0], found->ranks[1]);
 }
@@ -129,25 +165,12 @@ void Session::break_off(const Error& error, std::optional<int> lost) {
     std::lock_guard lock(mutex_);
     waited_ = waited_text(options_.peers->rank(), error, before);
     broken_off_ = true;
-    std::uint64_t first = next_ticket_;
+    break_launches(error);  // the first of all ranks
     for (auto& record : launches_) {
-      if (record->over || record->loaded == nullptr) continue;
-      first = std::min(first, record->ticket);
-      if (!record->ended) continue;
+      if (record->over || record->loaded == nullptr || !record->ended) continue;
       if (!record->error) record->error = Error(error.kind, cat("launch ", record->ticket, ": ", error.what(), waited_), error.where);
       else record->error = with_cause(*record->error, error);
       record->over = true;
-    }
-    failure_ = error;                                                                        // the first of all ranks
-    failed_ticket_ = failed_ticket_ == 0 ? first - 1 : std::min(failed_ticket_, first - 1);  // what has not begun does not begin
-    if (!workers_.empty() && !stopping_) {
-      breaking_ = std::make_unique<Breaking>();
-      breaking_->error = error;
-      for (const auto& [number, loaded] : loaded_) breaking_->plans.push_back(loaded);
-      breaking_->plans.insert(breaking_->plans.end(), leaving_.begin(), leaving_.end());
-      breaking_->mail.what = Mail::What::break_off;
-      breaking_->mail.payload = breaking_.get();
-      workers_[0]->box().post(&breaking_->mail);  // which knows of what plans launches are under way
     }
     over_.notify_all();
   }

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/near.h"
+#include "runtime/exit.h"
 #include "runtime/host_copy.h"
 #include "runtime/loaded.h"
 #include "runtime/session.h"
@@ -67,6 +68,7 @@ bool Session::has_variable(std::string_view name, const PlanDevice& d) const {
 }
 
 void Session::forget_variable(std::string_view name) {
+  if (is_forked_child()) return;
   std::erase_if(variables_->by_key, [&](const auto& entry) { return entry.first.second == name; });
 }
 

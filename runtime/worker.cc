@@ -9,6 +9,7 @@
 #include "plan/waits.h"
 #include "runtime/bodies.h"
 #include "runtime/collectives.h"
+#include "runtime/exit.h"
 #include "runtime/failure.h"
 
 namespace karez::runtime {
@@ -44,6 +45,7 @@ void Worker::stop() {
 }
 
 void Worker::run() {
+  note_session_thread();
   while (!stop_) {
     try {
       step();

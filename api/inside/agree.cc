@@ -2,12 +2,17 @@
 #include "api/inside/agree.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <map>
+#include <span>
 #include <string_view>
 #include <utility>
 
 #include "api/inside/rooms.h"
+#include "base/hash.h"
 #include "base/text.h"
+#include "base/xxhash.h"
 #include "runtime/links.h"
 
 namespace karez {
@@ -30,8 +35,21 @@ void agree(WorldState& world, std::uint64_t hash, std::uint64_t sum, const std::
   }
 }
 
-std::uint64_t hash_of(const HostArray& array) {
-  return hash_text({reinterpret_cast<const char*>(array.bytes()), static_cast<std::size_t>(array.type().bytes())});
+std::span<const std::byte> bytes_of(const HostArray& array) { return {array.bytes(), static_cast<std::size_t>(array.type().bytes())}; }
+std::uint64_t hash_of(const HostArray& array) { return hash_bytes(bytes_of(array)); }
+
+constexpr std::size_t cache_line = 64, sampled_lines = 64;
+
+// Of a call's lines; where the array has no more, of all its bytes. The last line of an array may be cut off, so it is drawn as a whole one before.
+std::uint64_t sampled_hash(const HostArray& array, std::uint64_t draw, std::size_t lines) {
+  const auto bytes = bytes_of(array);
+  if (bytes.size() <= cache_line * lines) return hash_bytes(bytes);
+  std::array<std::byte, cache_line * sampled_lines> drawn;
+  for (std::size_t line = 0; line < lines; ++line) {
+    const std::uint64_t where = base::Hash().add(draw).add(static_cast<std::uint64_t>(line)).value() % (bytes.size() / cache_line + 1);
+    std::memcpy(&drawn[line * cache_line], &bytes[std::min(where * cache_line, bytes.size() - cache_line)], cache_line);
+  }
+  return hash_bytes(std::span(drawn).first(lines * cache_line));
 }
 
 std::string line_of(const Argument& argument) {
@@ -62,14 +80,31 @@ void agree_on_reset(WorldState& world) {
   agree(world, 0, 0, "a reset of the world", [](std::string_view said, std::uint64_t, std::pair<int, int>) { return std::string(said); });
 }
 
-void agree_on_arguments(WorldState& world, const std::string& call, const std::vector<Argument>& arguments) {
-  if (world.ranks.alone() || !world.options.check_inputs) return;
+void agree_on_inputs(WorldState& world, const std::string& call, int number, const CallInputs& inputs) {
   std::string lines;
-  for (std::size_t i = 0; i < arguments.size(); ++i) lines += cat("arg", i, ": ", line_of(arguments[i]), "\n");
-  agree(world, hash_text(lines), 0, cat("the arguments of ", call), [&](std::string_view, std::uint64_t op, std::pair<int, int> ranks) {
-    return cat(call, ": ranks ", ranks.first, " and ", ranks.second, " give it different arguments\n", world.ranks.first_difference(op, ranks, lines),
-               "\nan array is the whole on every rank, unless local(array) says that it is this rank's part");
+  for (std::size_t i = 0; i < inputs.arguments.size(); ++i) lines += cat("arg", i, ": ", line_of(inputs.arguments[i]), "\n");
+  for (const auto& [name, value] : inputs.numbers) lines += cat(name, ": ", value, "\n");
+  agree(world, hash_text(lines), 0, call, [&](std::string_view, std::uint64_t op, std::pair<int, int> ranks) {
+    return cat(call, ", number ", number, ": ranks ", ranks.first, " and ", ranks.second, " give it different arguments\n",
+               world.ranks.first_difference(op, ranks, lines), "\nan array is the whole on every rank, unless local(array) says that it is this rank's part");
   });
+}
+
+runtime::InputHashes sampled_hashes(const CallInputs& inputs, std::uint64_t draw) {
+  runtime::InputHashes out;
+  const std::size_t count = inputs.arguments.size(), last = runtime::InputHashes::places - 1;
+  const std::size_t lines = std::max<std::size_t>(1, sampled_lines / std::max<std::size_t>(1, count));
+  Hash rest;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Argument& argument = inputs.arguments[i];
+    const bool whole = !argument.on_mesh.valid() && argument.array.valid() && !argument.part;
+    const std::uint64_t hash = whole ? sampled_hash(argument.array, draw + i, lines) : 0;
+    if (i < last) out.of[i] = static_cast<std::uint32_t>(hash ^ hash >> 32);
+    else rest.add(hash);
+  }
+  for (const auto& [name, value] : inputs.numbers) rest.add(value);
+  out.of[last] = static_cast<std::uint32_t>(rest.value());
+  return out;
 }
 
 void agree_on_links(WorldState& world, const Plan& plan, const std::string& who) {

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "api/compile.h"
 #include "api/inside/world_state.h"
+#include "runtime/agreement.h"
 
 namespace karez {
 
@@ -21,8 +23,17 @@ void agree_on_value(WorldState& world, const HostArray& value, const std::string
 // That all begin anew.
 void agree_on_reset(WorldState& world);
 
-// Under WorldOptions::check_inputs: that a call's arguments are the same on all ranks, but for parts by local().
-void agree_on_arguments(WorldState& world, const std::string& call, const std::vector<Argument>& arguments);
+// What a call takes: its arguments, and the numbers that the program sets between calls, by name.
+struct CallInputs {
+  const std::vector<Argument>& arguments;
+  std::vector<std::pair<std::string, double>> numbers;
+};
+
+// That they are the same on all ranks, but for parts by local(): by hashes of all bytes. `call` says which it is, `number` the how many-th.
+void agree_on_inputs(WorldState& world, const std::string& call, int number, const CallInputs& inputs);
+
+// The same for a note that nobody waits for: of large arrays some cache lines alone, which `draw` chooses (the same on all ranks).
+runtime::InputHashes sampled_hashes(const CallInputs& inputs, std::uint64_t draw);
 
 // That each two ranks see what goes between them alike, before the first link is made. Also by ranks that have no part in the plan.
 void agree_on_links(WorldState& world, const plan::Plan& plan, const std::string& who);

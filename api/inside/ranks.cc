@@ -152,16 +152,19 @@ WorldRanks::WorldRanks(WorldOptions& options) {
   std::fprintf(stderr, "%s\n", comm::line_of(launch, options.devices, base::join(links, "+")).c_str());
 }
 
+WorldRanks::~WorldRanks() { end(std::uncaught_exceptions() == 0); }
+
 // What travels on a connection that is closed may be lost, so nobody goes before all are done.
-WorldRanks::~WorldRanks() {
+void WorldRanks::end(bool well) {
   if (joined_ == nullptr) return;
   comm::StoreClient& store = joined_->meeting.store();
   try {
     const auto lost = joined_->peers.lost();
-    if (std::uncaught_exceptions() > 0) store.break_off();
+    if (!well) store.break_off();
     else if (lost) store.barrier(cat("bye without ", *lost), ranks_ - 1, comm::Seconds(0.5));
     else store.barrier("bye", ranks_, comm::Seconds(peer_timeout_ + 2));  // all have come to the end, or something has failed
-  } catch (const std::exception&) {}                                      // somebody has gone otherwise: there is nothing left to wait for
+  } catch (const std::exception&) {}  // somebody has gone otherwise: there is nothing left to wait for
+  joined_.reset();
 }
 
 comm::Peers* WorldRanks::peers() const { return joined_ == nullptr ? nullptr : &joined_->peers; }
@@ -198,9 +201,18 @@ std::string cpu_class() {
 #endif
 }
 
+std::string_view name_of(InputCheck check) {
+  switch (check) {
+    case InputCheck::off: return "off";
+    case InputCheck::sampled: return "sampled";
+    case InputCheck::full: return "full";
+  }
+  return "?";
+}
+
 std::string must_be_equal(const WorldOptions& options, const std::string& versions) {
   return cat(versions, "processor = ", cpu_class(), "\ndevices = ", options.devices, "\nseed = ", options.seed, "\nteam = ", options.team,
-             "\nin_flight = ", options.in_flight, "\ncheck_inputs = ", options.check_inputs ? "yes" : "no", "\n");
+             "\nin_flight = ", options.in_flight, "\ncheck_inputs = ", name_of(options.check_inputs), "\n");
 }
 
 // Of two texts of as many lines: the first in which they differ.
@@ -322,6 +334,19 @@ std::string WorldRanks::first_difference(std::uint64_t op, std::pair<int, int> o
   const auto apart = lines_apart(of.first, store.wait(key(of.first)), of.second, store.wait(key(of.second)));
   linger(key_of("text", op));
   return apart.value_or("their texts are equal; their kernels, options or versions differ");
+}
+
+void WorldRanks::tell(const std::string& what, const std::optional<Error>& failure) const {
+  if (joined_ == nullptr) return;
+  const std::string text = failure ? cat(static_cast<int>(failure->kind), " rank 0: ", failure->what()) : "";
+  joined_->meeting.store().set(cat("told/", what), text.substr(0, most_text));
+}
+
+std::optional<Error> WorldRanks::told(const std::string& what) const {
+  const std::string text = joined_->meeting.store().wait(cat("told/", what));
+  if (text.empty()) return std::nullopt;
+  const std::size_t space = text.find(' ');
+  return Error(static_cast<ErrorKind>(std::atoi(text.c_str())), text.substr(space + 1));
 }
 
 std::string WorldRanks::unfit_links(std::uint64_t op, const std::map<int, std::string>& mine) const {

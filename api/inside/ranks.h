@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,14 +35,16 @@ class WorldRanks {
  public:
   // Meets the others, if there are any: told by the options, or else by who started this process, who also may say how many devices it has.
   explicit WorldRanks(WorldOptions& options);
-  ~WorldRanks();  // waits for the others; where something was thrown it does not, and they are told that this rank has gone
+  ~WorldRanks();  // ends: well, unless an exception unwinds the stack
   WorldRanks(const WorldRanks&) = delete;
   WorldRanks& operator=(const WorldRanks&) = delete;
 
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
   bool alone() const { return ranks_ == 1; }
-  comm::Peers* peers() const;  // null where this rank is alone
+  comm::Peers* peers() const;  // null where this rank is alone, or has ended
+  // Closes all connections, once. `well`: when the others have come here too; otherwise at once, and they are told that this rank has gone.
+  void end(bool well);
 
   // Called by all ranks, with their options and the versions of what they compute with, a line each: throws on all of them where what must be equal
   // is not.
@@ -50,6 +53,9 @@ class WorldRanks {
   std::string first_difference(std::uint64_t op, std::pair<int, int> of, const std::string& mine) const;
   // What each rank says of its links to another one, by that rank's number, as lines: the first two ranks that say different things, and what.
   std::string unfit_links(std::uint64_t op, const std::map<int, std::string>& mine) const;
+  // How something ended on rank 0, which tells it before an op that all ranks await, and the others ask behind it.
+  void tell(const std::string& what, const std::optional<base::Error>& failure) const;
+  std::optional<base::Error> told(const std::string& what) const;
   // After a failure, by all ranks: waits for all of them, calls `leave`, behind which there is no link to another rank, and returns when all have
   // done so; connections are new then. Throws where a rank has gone, or has not come in so many seconds; may be called again then.
   void meet_again(double seconds, const std::function<void()>& leave);

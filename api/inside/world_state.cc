@@ -2,11 +2,13 @@
 #include "api/inside/world_state.h"
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 
 #include "api/inside/rooms.h"
 #include "base/near.h"
 #include "base/text.h"
+#include "runtime/exit.h"
 
 namespace karez {
 namespace {
@@ -88,7 +90,18 @@ void WorldState::begin_anew(bool failed) {
   session.join_ranks();
 }
 
+void WorldState::end_ranks(bool well) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (!mutex.try_lock()) {
+    if (std::chrono::steady_clock::now() > until) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  const std::lock_guard lock(mutex, std::adopt_lock);
+  ranks.end(well);
+}
+
 void WorldState::owner_gone() {
+  if (runtime::is_forked_child()) return;
   some_gone = true;
   if (holder.load() == std::this_thread::get_id()) return;  // at the end of its lock
   while (some_gone && mutex.try_lock()) {                   // another holder sees to it

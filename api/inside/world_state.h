@@ -55,6 +55,7 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
   data::ArrayCopies copies;  // of arguments
   Parameter counter = random_counter();
   int generation = 0;  // raised by reset: older plans are gone
+  int saves = 0;       // of checkpoints, with the other ranks
 
   // Guarded by a WorldLock: the plans of all functions, and the variables by name and ordinal. An ordinal is the parameter's own; the next one
   // that is free where threads have made two with the same.
@@ -97,6 +98,9 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
   void begin_anew(bool failed);
 
   void owner_gone();  // by whoever let it go, with the lock or without
+
+  // Once the session has ended. A thread that is still inside a call has five seconds to leave it; otherwise the connections go with the process.
+  void end_ranks(bool well);
 };
 
 // Holds the world's plans and variables for this thread. Nothing of the user's that may ask the world runs under it: a second lock on one thread is

@@ -24,7 +24,7 @@ from .nn.module import Module
 from .nn.parameter import Parameter
 from .plans import Plan
 from .tensor import Tensor
-from .worlds import Mesh, check_fork
+from .worlds import Mesh, check_world
 
 
 @overload
@@ -70,7 +70,7 @@ class Compiled:
         self._latest = None
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        check_fork()
+        check_world()
         program, leaves = self._program(args, keywords)
         try:
             values = program.function.inlined(leaves) if _core.tracing() else program.function.call(leaves)

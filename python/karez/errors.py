@@ -14,6 +14,7 @@ class Error(Exception):
     """Anything that Karez refuses or that fails in it. `where` is the line of the program, "train.py:12", where it is known."""
 
     where = ""
+    kind = "user"
 
 
 class UserError(Error):
@@ -23,33 +24,56 @@ class UserError(Error):
 class ShapeError(Error, ValueError):
     """Sizes that do not fit."""
 
+    kind = "shape"
+
 
 class TypeError(Error, builtins.TypeError):
     """Dtypes that do not fit."""
+
+    kind = "type"
 
 
 class LayoutError(Error):
     """A sharding or placement that is not legal."""
 
+    kind = "layout"
+
 
 class NameError(Error):
     """Something is called by a name that nobody has, or that two have."""
+
+    kind = "name"
 
 
 class DeviceError(Error):
     """A device, its memory or a kernel for it."""
 
+    kind = "device"
+
 
 class PeerError(Error):
     """Another rank is gone."""
+
+    kind = "peer"
 
 
 class HangError(Error):
     """Nothing moves any more."""
 
+    kind = "hang"
+
 
 class DataError(Error):
     """A file or source does not hold what it should."""
+
+    kind = "data"
+
+
+def exit_code(kind: Any) -> int:
+    """The exit code of a program that such an error ends, given the error or its `kind`: 64 for what the user did, 75 peer, 76 hang, 77 data. C++ programs use the same."""
+    from . import _core  # which takes the classes above
+
+    return _core.exit_code(getattr(kind, "kind", kind))
 
 
 def without_own_frames(error: Any) -> Any:
@@ -68,10 +92,13 @@ def without_own_frames(error: Any) -> Any:
 
 
 def _shown(kind: Any, error: Any, trace: Any, before: Any = sys.excepthook) -> None:
-    """An error of ours that nobody catches is shown without the package's frames."""
-    if isinstance(error, Error):
+    """An uncaught error of ours is shown without the package's frames, and ends the program with the exit code of its kind."""
+    ours = isinstance(error, Error)
+    if ours or isinstance(error, KeyboardInterrupt):
         trace = without_own_frames(error).__traceback__
     before(kind, error, trace)
+    if ours and not hasattr(sys, "ps1") and not sys.flags.interactive:
+        raise SystemExit(exit_code(error))
 
 
 sys.excepthook = _shown

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy
 
+from . import _core
 from .errors import TypeError, UserError
 
 LEAST = 256  # bytes: of less no program of its own is made
@@ -47,7 +48,7 @@ _functions: dict[Any, Any] = {}  # by root and length, of one world
 def _row_of(root: int, mine: Any) -> Any:
     """The root's row of a matrix of which each rank has one."""
     from .compiled import compile
-    from .worlds import Mesh, devices_of_a_rank, rank, ranks, world
+    from .worlds import Mesh, devices_of_a_rank, ranks, world
 
     if _functions.get("world") is not world():
         _functions.clear()
@@ -57,9 +58,7 @@ def _row_of(root: int, mine: Any) -> Any:
         each = devices_of_a_rank()
         mesh = Mesh(rank=ranks(), devices=[each * r for r in range(ranks())])
         _functions[key] = compile(lambda rows: _picked(rows, root), mesh=mesh, name="broadcast_object")
-    rows = numpy.zeros((ranks(), len(mine)), numpy.int32)
-    rows[rank()] = mine
-    return _functions[key](rows).numpy()
+    return _functions[key](_core.local(mine[None])).numpy()
 
 
 def _picked(rows: Any, root: int) -> Any:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import atexit
 import os
+import signal
+import sys
 import threading
 
 from . import _core
@@ -15,9 +18,10 @@ _default = None  # the world, and how it came to be
 _seed = 1
 _devices = 1  # of each rank
 _forked = False  # from a process that had a world
+_ended = False  # the program is about to end, and its world has
 
 
-def init(devices: int = 1, seed: Any = None, *, workers: int = 0, team: int = 0, in_flight: int = 4, memory: int = 0, check_nan: bool = False, cost_file: str = "", device_limit: int = 4096, peer_timeout: float = 30.0) -> Any:
+def init(devices: int = 1, seed: Any = None, *, workers: int = 0, team: int = 0, in_flight: int = 4, memory: int = 0, check_nan: bool = False, cost_file: str = "", device_limit: int = 4096, peer_timeout: float = 30.0, check_inputs: str = "sampled") -> Any:
     """Makes the default world: so many logical devices of this process, served by threads of its own. Once; before the first mesh."""
     global _default, _devices, _seed
     with _lock:
@@ -25,14 +29,14 @@ def init(devices: int = 1, seed: Any = None, *, workers: int = 0, team: int = 0,
             raise UserError("karez.init: there is a default world already; call it once, before the first mesh")
         if seed is not None:
             _seed = seed
-        _default = _core.make_world(devices, _seed, workers, team, in_flight, memory, check_nan, cost_file, device_limit, peer_timeout)
+        _default = _core.make_world(devices, _seed, workers, team, in_flight, memory, check_nan, cost_file, device_limit, peer_timeout, check_inputs)
         _devices = devices if devices != 1 or _default.ranks == 1 else int(os.environ.get("KAREZ_DEVICES", 1))
     return _default
 
 
 def world(devices: int = 1) -> Any:
     """The default world; one of so many devices if there was none."""
-    check_fork()
+    check_world()
     if _default is None:
         with _once:
             if _default is None:
@@ -40,18 +44,43 @@ def world(devices: int = 1) -> Any:
     return _default
 
 
-def check_fork() -> Any:
+def check_world() -> None:
+    """An error where there is no world to use: once the program has begun to end, and in a child of a process that had one."""
+    if _ended:
+        raise UserError("this world has ended: nothing can be called, read or written in it any more")
+    check_fork()
+
+
+def check_fork() -> None:
     """An error in a child of a process that had a world."""
     if _forked:
         raise UserError("this process is a fork of one that had a world, whose threads it has not: fork before the first world, or use the start method 'spawn'")
 
 
-def _note_fork() -> Any:
+def _note_fork() -> None:
     global _forked
     _forked = _default is not None
+    if _default is not None:
+        _default.leak()
+
+
+def _end_with_the_program() -> None:
+    """The last of the functions at exit, as it is registered first: waits for calls under way, unless an error ends the program."""
+    global _ended
+    _ended = True
+    if _default is None or _forked:
+        return
+    interactive = hasattr(sys, "ps1") or sys.flags.interactive  # where errors do not end the program
+    try:
+        _default.end(wait=interactive or not hasattr(sys, "last_value"))
+    except KeyboardInterrupt:
+        _default.end(wait=False)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)  # as the interpreter itself ends at Ctrl-C
 
 
 os.register_at_fork(after_in_child=_note_fork)
+atexit.register(_end_with_the_program)
 
 
 def first_device() -> Any:

@@ -111,7 +111,7 @@ HostArray host_array(nb::handle object) {
   if (bf16) array = array.attr("view")("uint16");
   const Numbers given = bf16 ? nb::cast<Numbers>(array) : numbers_of(array);
   HostArray out(bf16 ? TensorType{DType::bf16, Shape(given.shape_ptr(), given.shape_ptr() + given.ndim())} : type_of(given));
-  nb::gil_scoped_release released;
+  GilRelease released;
   std::memcpy(out.bytes(), given.data(), given.nbytes());
   return out;
 }

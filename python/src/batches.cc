@@ -12,7 +12,7 @@ using namespace nb::literals;
 
 void init_batches(nb::module_& m) {
   nb::class_<LabelledImages>(m, "LabelledImages").def_prop_ro("rows", &LabelledImages::rows);
-  m.def("read_labelled_images", &read_labelled_images, "directory"_a, "part"_a, "classes"_a = 10, nb::call_guard<nb::gil_scoped_release>());
+  m.def("read_labelled_images", &read_labelled_images, "directory"_a, "part"_a, "classes"_a = 10, nb::call_guard<GilRelease>());
   nb::class_<Batches>(m, "ImageBatches", "Batches of labelled images, whose bytes flow inside the plan.")
       .def(
           "__init__",

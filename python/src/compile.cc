@@ -50,7 +50,7 @@ nb::list call(const Function& function, const nb::list& arguments) {
   for (nb::handle argument : arguments) given.push_back(argument_of(argument));
   std::optional<Future> future;
   {
-    nb::gil_scoped_release released;
+    GilRelease released;
     future = function.call(std::move(given));
   }
   nb::list out;
@@ -97,8 +97,8 @@ template <class Scope> struct Held { std::unique_ptr<Scope> scope; };
 void init_compile(nb::module_& m) {
   nb::class_<Feed>(m, "Feed", "One batch of a source, whose bytes flow inside the plan.");
   nb::class_<PlanPage>(m, "PlanPage")
-      .def("text", &PlanPage::text, nb::call_guard<nb::gil_scoped_release>())
-      .def("html", &PlanPage::html, nb::call_guard<nb::gil_scoped_release>());
+      .def("text", &PlanPage::text, nb::call_guard<GilRelease>())
+      .def("html", &PlanPage::html, nb::call_guard<GilRelease>());
   nb::class_<Function>(m, "Function")
       .def("call", &call)
       .def("inlined", &inlined)
@@ -106,17 +106,17 @@ void init_compile(nb::module_& m) {
            [](const Function& function, const std::vector<std::pair<Shape, DType>>& types) {
              std::vector<TensorType> list;
              for (const auto& [shape, dtype] : types) list.push_back({dtype, shape});
-             nb::gil_scoped_release released;
+             GilRelease released;
              function.compile(list);
            })
-      .def("graph_text", &Function::graph_text, nb::call_guard<nb::gil_scoped_release>())
-      .def("page", &Function::page, nb::call_guard<nb::gil_scoped_release>())
-      .def("summary", &Function::summary, nb::call_guard<nb::gil_scoped_release>())
-      .def("peak_bytes", &Function::peak_bytes, nb::call_guard<nb::gil_scoped_release>())
-      .def("predicted_seconds", &Function::predicted_seconds, nb::call_guard<nb::gil_scoped_release>())
-      .def("shard_report", &Function::shard_report, nb::call_guard<nb::gil_scoped_release>())
-      .def("explain", &Function::explain, "value"_a, nb::call_guard<nb::gil_scoped_release>())
-      .def("signatures", &Function::signatures, nb::call_guard<nb::gil_scoped_release>());
+      .def("graph_text", &Function::graph_text, nb::call_guard<GilRelease>())
+      .def("page", &Function::page, nb::call_guard<GilRelease>())
+      .def("summary", &Function::summary, nb::call_guard<GilRelease>())
+      .def("peak_bytes", &Function::peak_bytes, nb::call_guard<GilRelease>())
+      .def("predicted_seconds", &Function::predicted_seconds, nb::call_guard<GilRelease>())
+      .def("shard_report", &Function::shard_report, nb::call_guard<GilRelease>())
+      .def("explain", &Function::explain, "value"_a, nb::call_guard<GilRelease>())
+      .def("signatures", &Function::signatures, nb::call_guard<GilRelease>());
   nb::class_<PartOf>(m, "Part", "This rank's rows of an argument.");
   m.def(
       "local", [](nb::object array, std::int64_t rows) { return PartOf{local(host_array(array), rows)}; }, "array"_a, "rows"_a = 0,

@@ -55,6 +55,13 @@ void init_errors(nb::module_& m) {
       raise(Error(ErrorKind::type, "an argument, or a part of one, is of a type that is not meant here"));
     } catch (const std::bad_alloc&) { raise(Error(ErrorKind::device, "out of host memory")); }
   });
+  m.def("exit_code", [](const std::string& kind) {
+    for (const ErrorKind each : kinds)
+      if (base::name_of(each) == kind) return base::exit_code(each);
+    std::string all;
+    for (const ErrorKind each : kinds) all += cat(all.empty() ? "" : ", ", base::name_of(each));
+    base::fail(ErrorKind::name, "there is no kind of error '", kind, "'; there are ", all);
+  });
   m.def("user_line", [] {
     const SourceLine line = user_line();
     return std::pair(line.file_name(), line.line());

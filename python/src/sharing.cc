@@ -18,7 +18,7 @@ nb::object exported(const Value& value) {
   if (const auto lent = std::make_shared<HostArray>(tensor.lent()); lent->valid()) {
     bytes = std::shared_ptr<const std::byte>(lent, lent->bytes());
   } else {
-    nb::gil_scoped_release released;
+    GilRelease released;
     array = tensor.array(line);
     bytes = array.bytes();
     type = array.type();

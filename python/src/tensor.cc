@@ -95,7 +95,7 @@ std::string layout_text(const Value& value) {
   if (tensor == nullptr || tensor->lazy == nullptr) return tensor::print(value.type());
   const SourceLine line = user_line();
   lie_somewhere();
-  nb::gil_scoped_release released;
+  GilRelease released;
   const Array array = tensor->array(line);
   const bool split = std::any_of(array.layout().begin(), array.layout().end(), [](auto sbp) { return sbp.is_split(); });
   return split ? sbp::print(array.type(), array.mesh(), array.layout()) : tensor::print(array.type());
@@ -108,7 +108,7 @@ nb::list places(const Value& value) {
   lie_somewhere();
   Array array;
   {
-    nb::gil_scoped_release released;
+    GilRelease released;
     array = tensor.array(line);
   }
   nb::list out;
@@ -151,7 +151,7 @@ void init_tensor(nb::module_& m) {
     const Tensor tensor = value.outside();
     const SourceLine line = user_line();
     lie_somewhere();
-    nb::gil_scoped_release released;
+    GilRelease released;
     tensor.array(line).wait();
   });
   type.def("_read", [](const Value& value) {
@@ -160,7 +160,7 @@ void init_tensor(nb::module_& m) {
     lie_somewhere();
     HostArray out;
     {
-      nb::gil_scoped_release released;
+      GilRelease released;
       out = tensor.read(line);
     }
     return numpy_array(std::move(out));
@@ -170,7 +170,7 @@ void init_tensor(nb::module_& m) {
     const SourceLine line = user_line();
     std::vector<HostArray> parts;
     {
-      nb::gil_scoped_release released;
+      GilRelease released;
       parts = tensor.array(line).local();
     }
     nb::list out;

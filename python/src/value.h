@@ -15,6 +15,7 @@
 #include "api/array.h"
 #include "api/functions.h"
 #include "python/src/errors.h"
+#include "python/src/gil_release.h"
 
 namespace karez::python {
 namespace nb = nanobind;

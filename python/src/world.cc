@@ -20,8 +20,14 @@ void look_for_signals() {
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
+InputCheck input_check_from(const std::string& word) {
+  for (const auto& [name, check] : {std::pair("off", InputCheck::off), {"sampled", InputCheck::sampled}, {"full", InputCheck::full}})
+    if (word == name) return check;
+  base::fail("karez.init: check_inputs='", word, "'; 'off', 'sampled' and 'full' are possible");
+}
+
 std::shared_ptr<World> make_world(int devices, std::uint64_t seed, int workers, int team, int in_flight, std::int64_t memory, bool check_nan,
-                                  const std::string& cost_file, int device_limit, double peer_timeout) {
+                                  const std::string& cost_file, int device_limit, double peer_timeout, const std::string& check_inputs) {
   WorldOptions options;
   options.devices = devices;
   options.seed = seed;
@@ -33,10 +39,11 @@ std::shared_ptr<World> make_world(int devices, std::uint64_t seed, int workers, 
   options.cost_file = cost_file;
   options.device_limit = device_limit;
   options.peer_timeout = peer_timeout;
+  options.check_inputs = input_check_from(check_inputs);
   options.while_waiting = look_for_signals;
-  nb::gil_scoped_release released;
+  GilRelease released;
   return {new World(std::move(options)), [](World* world) {
-            nb::gil_scoped_release waiting;
+            GilRelease waiting;
             delete world;
           }};
 }
@@ -44,7 +51,7 @@ std::shared_ptr<World> make_world(int devices, std::uint64_t seed, int workers, 
 void init_variables(nb::class_<World>& type) {
   type.def("has", [](const World& world, const Value& parameter) {
     const Parameter& which = parameter.parameter();
-    nb::gil_scoped_release released;
+    GilRelease released;
     return world.has(which);
   });
   type.def("read", [](const World& world, const Value& parameter) {
@@ -52,7 +59,7 @@ void init_variables(nb::class_<World>& type) {
     const Parameter which = parameter.parameter();
     HostArray out;
     {
-      nb::gil_scoped_release released;
+      GilRelease released;
       out = world.read(which, line);
     }
     return numpy_array(std::move(out));
@@ -61,7 +68,7 @@ void init_variables(nb::class_<World>& type) {
     const SourceLine line = user_line();
     HostArray out;
     {
-      nb::gil_scoped_release released;
+      GilRelease released;
       out = world.read(name, line);
     }
     return numpy_array(std::move(out));
@@ -69,27 +76,27 @@ void init_variables(nb::class_<World>& type) {
   type.def("write", [](World& world, const Value& parameter, nb::handle value) {
     const Parameter which = parameter.parameter();
     const HostArray array = host_array(value);
-    nb::gil_scoped_release released;
+    GilRelease released;
     world.write(which, array);
   });
   type.def("first_values", [](const World& world, const std::vector<const Value*>& parameters) {
     const std::vector<Parameter> which = parameters_from(parameters);
     std::vector<HostArray> values;
     {
-      nb::gil_scoped_release released;
+      GilRelease released;
       values = world.first_values(which);
     }
     nb::list out;
     for (HostArray& value : values) out.append(numpy_array(std::move(value)));
     return out;
   });
-  type.def("variables", &World::variables, nb::call_guard<nb::gil_scoped_release>());
+  type.def("variables", &World::variables, nb::call_guard<GilRelease>());
 }
 
 void init_files(nb::class_<World>& type) {
   type.def("save", [](const World& world, const std::string& path, std::int64_t position, const std::map<std::string, std::string>& notes) {
     const SourceLine line = user_line();
-    nb::gil_scoped_release released;
+    GilRelease released;
     world.save(path, {position, notes}, line);
   });
   type.def("load", [](World& world, const std::string& path, const std::vector<const Value*>& parameters,
@@ -98,7 +105,7 @@ void init_files(nb::class_<World>& type) {
     for (const auto& [file, name] : names) options.rules.push_back({.file = file, .name = name});
     CheckpointNotes notes;
     {
-      nb::gil_scoped_release released;
+      GilRelease released;
       notes = world.load(path, options);
     }
     return std::pair(notes.position, notes.notes);
@@ -111,12 +118,19 @@ void init_world(nb::module_& m) {
   nb::class_<World> type(m, "World", "Devices, the threads that serve them, and all state that outlives calls.");
   type.def("__init__", [](World*) { base::fail("worlds are made by karez.init"); });
   m.def("make_world", &make_world, "devices"_a, "seed"_a, "workers"_a, "team"_a, "in_flight"_a, "memory"_a, "check_nan"_a, "cost_file"_a,
-        "device_limit"_a, "peer_timeout"_a);
+        "device_limit"_a, "peer_timeout"_a, "check_inputs"_a);
   type.def_prop_ro("rank", &World::rank);
   type.def_prop_ro("ranks", &World::ranks);
-  type.def("barrier", &World::barrier, nb::call_guard<nb::gil_scoped_release>());
-  type.def("reset", &World::reset, nb::call_guard<nb::gil_scoped_release>());
-  type.def("seed", &World::seed, nb::call_guard<nb::gil_scoped_release>());
+  type.def("barrier", &World::barrier, nb::call_guard<GilRelease>());
+  type.def("reset", &World::reset, nb::call_guard<GilRelease>());
+  type.def("end", [](World& world, bool wait) {
+    GilRelease released;
+    stop_other_threads();
+    world.end(wait);
+    await_other_threads(5);
+  }, "wait"_a);
+  type.def("leak", [](const World& world) { new World(world); });  // for a forked process, which cannot end it
+  type.def("seed", &World::seed, nb::call_guard<GilRelease>());
   type.def("held_bytes", &World::held_bytes);
   type.def("mesh", [](const World& world, std::vector<std::pair<std::string, int>> axes, int first, std::vector<int> devices) {
     std::vector<MeshAxis> list;

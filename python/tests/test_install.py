@@ -53,7 +53,7 @@ def test_what_is_missing_is_listed_at_once(tmp_path):
     made = run(*words)
     said = " ".join(made.stderr.split())
     assert made.returncode != 0 and "apt-get install" in said
-    for package in ("zlib1g-dev", "libeigen3-dev", "nlohmann-json3-dev"):
+    for package in ("zlib1g-dev", "libeigen3-dev", "libxxhash-dev", "nlohmann-json3-dev"):
         assert package in said
     assert "libgtest-dev" not in said and "libcli11-dev" not in said, "only tests and tools need these"
 

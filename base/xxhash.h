@@ -1,0 +1,12 @@
+// A fast hash of many bytes (XXH3, https://github.com/Cyan4973/xxHash), the same on every machine; not for secrets.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace karez::base {
+
+std::uint64_t hash_bytes(std::span<const std::byte> bytes);
+
+}  // namespace karez::base
