@@ -78,7 +78,8 @@ void ask(int socket, const Token& token, const std::string& purpose, std::uint32
   send_all(socket, handshake.to_send(), timeout);
 }
 
-Descriptor dial_and_ask(const Address& address, const Token& token, const std::string& purpose, std::uint32_t who, Seconds timeout, bool awaited) {
+Descriptor dial_and_ask(const std::string& name, const Address& address, const Token& token, const std::string& purpose, std::uint32_t who,
+                        Seconds timeout, bool awaited) {
   const auto until = std::chrono::steady_clock::now() + timeout;
   auto left = [&] { return std::max(Seconds(0.01), Seconds(until - std::chrono::steady_clock::now())); };
   for (auto pause = std::chrono::milliseconds(5);; pause = std::min(2 * pause, std::chrono::milliseconds(50))) {
@@ -92,14 +93,14 @@ Descriptor dial_and_ask(const Address& address, const Token& token, const std::s
     } catch (const Error& error) {
       const bool over = std::chrono::steady_clock::now() + pause >= until;
       if (!socket && (over || !awaited)) throw;
-      if (over) fail(ErrorKind::peer, purpose, " at ", print(address), ": ", error.what());
+      if (over) fail(ErrorKind::peer, name, " at ", print(address), ": ", error.what());
       std::this_thread::sleep_for(pause);
       continue;
     }
     try {
       handshake.take(bytes);
       send_all(socket.get(), handshake.to_send(), left());
-    } catch (const Error& error) { fail(ErrorKind::peer, purpose, " at ", print(address), ": ", error.what()); }
+    } catch (const Error& error) { fail(ErrorKind::peer, name, " at ", print(address), ": ", error.what()); }
     return socket;
   }
 }

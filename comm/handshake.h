@@ -47,9 +47,9 @@ class Handshake {
 // Asks over a socket and waits for the end of it: throws Error (kind peer).
 void ask(int socket, const Token& token, const std::string& purpose, std::uint32_t who, Seconds timeout);
 
-// Connects to an address and asks there. Where the connection is closed before the answer (an acceptor that has too many at once does that), it tries
-// again, as long as `timeout` allows; `awaited`: also where nobody listens yet. Throws Error (kind peer).
-Descriptor dial_and_ask(const Address& address, const Token& token, const std::string& purpose, std::uint32_t who, Seconds timeout,
-                        bool awaited = false);
+// Connects to an address, which errors call by this name, and asks there. Where the connection is closed before the answer (an acceptor that has too
+// many at once does that), it tries again, as long as `timeout` allows; `awaited`: also where nobody listens yet. Throws Error (kind peer).
+Descriptor dial_and_ask(const std::string& name, const Address& address, const Token& token, const std::string& purpose, std::uint32_t who,
+                        Seconds timeout, bool awaited = false);
 
 }  // namespace karez::comm

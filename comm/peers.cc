@@ -170,7 +170,7 @@ std::unique_ptr<Wire> Peers::dial_peer(int rank, Lane lane) {
     const bool near = link == LinkClass::shm || (link == LinkClass::ucx && other.host == options_.host);
     Address address = parse_address(near ? other.local : other.tcp);
     const std::uint32_t who = static_cast<std::uint32_t>(this->rank()) | generation_ << generation_at | (lane == control_lane ? for_control : 0);
-    Descriptor socket = dial_and_ask(address, token_, purpose_of(rank), who, options_.timeout);
+    Descriptor socket = dial_and_ask(purpose_of(rank), address, token_, purpose_of(rank), who, options_.timeout);
     make_quick(socket.get(), options_.peer_timeout);
     if (link == LinkClass::ucx && lane == data_lane) return make_ucx_wire(std::move(socket), near);
     if (link == LinkClass::shm && lane == data_lane) return SharedWire::attach(std::move(socket), options_.timeout);

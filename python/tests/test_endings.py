@@ -124,7 +124,11 @@ def launches_at_the_end(program):
 
 @pytest.mark.parametrize("program", ["", "sys.exit(0)"])
 def test_a_normal_end_waits_for_launches(program):
-    assert max(launches_at_the_end(program) for _ in range(3)) > 3
+    """Where it was measured beside other work, one took longer than usual: then once more."""
+    for _ in range(3):
+        if launches_at_the_end(program) > 3:
+            return
+    raise AssertionError("it did not wait")
 
 
 @pytest.mark.parametrize("program", ["raise ValueError", "os.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)"])
