@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
+#include <cstdint>
 #include <cstdlib>
 #include <mutex>
 #include <vector>
@@ -21,6 +23,7 @@ thread_local bool of_a_session = false;
 struct Living {
   std::recursive_mutex mutex;  // `end` comes back to `forget_at_exit`
   std::vector<Session*> sessions;
+  std::atomic<std::uint64_t> calls{0};  // of end_at_exit
   Living() { pthread_atfork(nullptr, nullptr, [] { forked = true; }); }
 };
 
@@ -61,7 +64,7 @@ void end_at_exit(Session& session) {
     if (std::find(sessions.begin(), sessions.end(), &session) == sessions.end()) sessions.push_back(&session);
   }
   if (gettid() == getpid()) [[maybe_unused]] thread_local const EndsWithMainThread ends;
-  std::atexit(end_all);
+  if (std::has_single_bit(++living().calls)) std::atexit(end_all);  // ever rarer, as each takes memory for good
 }
 
 void forget_at_exit(Session& session) {

@@ -47,6 +47,7 @@ def world(devices: int = 1) -> Any:
 def check_world() -> None:
     """An error where there is no world to use: once the program has begun to end, and in a child of a process that had one."""
     if _ended:
+        _core.stop_if_ending()  # a thread other than the one that ends the program
         raise UserError("this world has ended: nothing can be called, read or written in it any more")
     check_fork()
 
@@ -67,9 +68,10 @@ def _note_fork() -> None:
 def _end_with_the_program() -> None:
     """The last of the functions at exit, as it is registered first: waits for calls under way, unless an error ends the program."""
     global _ended
-    _ended = True
     if _default is None or _forked:
         return
+    _core.stop_other_threads()
+    _ended = True
     interactive = hasattr(sys, "ps1") or sys.flags.interactive  # where errors do not end the program
     try:
         _default.end(wait=interactive or not hasattr(sys, "last_value"))

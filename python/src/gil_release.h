@@ -18,7 +18,7 @@ class GilRelease {
   PyThreadState* state_;
 };
 
-// By the thread that ends the program, without the lock: from now on other threads stop where they come back for it.
+// By the thread that ends the program: from now on other threads stop where they come back for the lock.
 void stop_other_threads();
 // Waits until none of them is inside of C++, at most so long.
 void await_other_threads(double seconds);

@@ -123,9 +123,10 @@ void init_world(nb::module_& m) {
   type.def_prop_ro("ranks", &World::ranks);
   type.def("barrier", &World::barrier, nb::call_guard<GilRelease>());
   type.def("reset", &World::reset, nb::call_guard<GilRelease>());
+  m.def("stop_other_threads", &stop_other_threads);
+  m.def("stop_if_ending", [] { const GilRelease released; });
   type.def("end", [](World& world, bool wait) {
     GilRelease released;
-    stop_other_threads();
     world.end(wait);
     await_other_threads(5);
   }, "wait"_a);

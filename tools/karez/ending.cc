@@ -77,10 +77,14 @@ std::vector<std::string> last_lines(const std::vector<RankEnd>& ends, std::optio
   const RankEnd& first = *verdict.because;
   if (tells_of_another(first)) return {cat("exit code ", verdict.code, ", as told by ", first.name)};
   std::vector<std::string> out;
-  std::string others;
-  for (const RankEnd& end : ends)
-    if (&end != &first && !end.good() && !end.asked) others += cat(others.empty() ? "" : ", ", "rank ", end.rank, " with ", code_of(end));
+  std::string others, by_themselves;
+  for (const RankEnd& end : ends) {
+    if (&end == &first || end.good() || end.asked) continue;
+    std::string& list = tells_of_another(end) ? others : by_themselves;
+    list += cat(list.empty() ? "" : ", ", "rank ", end.rank, " with ", code_of(end));
+  }
   if (!first.said.empty()) out.push_back(cat(first.name, " said: ", first.said));
+  if (!by_themselves.empty()) out.push_back(cat("failed by themselves too: ", by_themselves));
   if (!others.empty()) out.push_back(cat("because of it ended ", others));
   out.push_back(cat("exit code ", verdict.code, ", because of ", first.name));
   return out;

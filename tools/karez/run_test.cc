@@ -231,6 +231,8 @@ TEST(Ending, TheLastLinesNameTheFaultFirstAndThenWhoEndedBecauseOfIt) {
   EXPECT_THAT(last_lines(ends, {}),
               ElementsAre("rank 1 said: the disk is full", "because of it ended rank 2 with 75, rank 0 with 75", "exit code 64, because of rank 1"));
   EXPECT_THAT(last_lines({ended(1, exited(3))}, {}), ElementsAre("exit code 3, because of rank 1"));
+  EXPECT_THAT(last_lines({ended(1, exited(3)), ended(0, exited(3)), ended(2, exited(75))}, {}),
+              ElementsAre("failed by themselves too: rank 0 with 3", "because of it ended rank 2 with 75", "exit code 3, because of rank 1"));
   EXPECT_THAT(last_lines({ended(0, exited(76)), ended(2, exited(76)), ended(1, SIGTERM, true)}, {}), ElementsAre("exit code 76, as told by rank 0"));
   EXPECT_THAT(last_lines({ended(0, 0)}, {}), IsEmpty());
   EXPECT_THAT(last_lines({ended(0, SIGINT, true)}, SIGINT), IsEmpty());
