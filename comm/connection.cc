@@ -456,22 +456,22 @@ bool Connection::parse() {
   return true;
 }
 
-// The channel of this number, also where the peer names it first. Null: it names too many. Under the lock.
+// The channel of this number, also where the peer names it first. Null: it names too many, or has closed this one. Under the lock.
 Channel* Connection::channel_of_peer(std::uint64_t number) {
   auto at = channels_.find(number);
   if (at == channels_.end()) {
     if (channels_.size() >= channels_of_peer) return nullptr;
     at = channels_.emplace(number, std::make_unique<Channel>(number)).first;
   }
-  return at->second.get();
+  return at->second->peer_closed ? nullptr : at->second.get();
 }
 
 bool Connection::take_close(const Frame& frame) {
   std::unique_lock lock(mutex_);
   Channel* c = channel_of_peer(frame.channel);
-  if (c == nullptr || c->peer_closed) {
+  if (c == nullptr) {
     lock.unlock();
-    return refuse(c == nullptr ? cat("more than ", channels_of_peer, " links that are not open here") : "a link that it closes twice");
+    return refuse("the close of a link that it has closed, or of one too many");
   }
   c->peer_closed = true;
   forget_closed(*c);
@@ -483,7 +483,7 @@ bool Connection::take_credit(const Frame& frame) {
   Channel* named = channel_of_peer(frame.channel);
   if (named == nullptr) {
     lock.unlock();
-    return refuse(cat("credits for more than ", channels_of_peer, " links"));
+    return refuse(cat("credits for more than ", channels_of_peer, " links, or of one that it has closed"));
   }
   Channel& c = *named;
   if (c.closed) return true;
@@ -516,7 +516,7 @@ bool Connection::take_data(const Frame& frame) {
   auto at = channels_.find(frame.channel);
   Channel* c = at == channels_.end() ? nullptr : at->second.get();
   std::string why;
-  if (c == nullptr || (c->bell == nullptr && !c->closed)) {
+  if (c == nullptr || c->peer_closed || (c->bell == nullptr && !c->closed)) {
     why = "a message on a link that is not open here";
   } else if (c->arrived >= c->posted || c->closed) {
     const bool early =

@@ -380,7 +380,11 @@ TEST_P(Processes, GarbageClosesTheConnectionWithAReason) {
       {frame(2, 4, 1, 4, "1234") + frame(2, 60000, 1, 60000, std::string(60000, 'x')) + frame(2, 6000, 1, 6000, std::string(6000, 'x')),
        "a message for which no receive is posted"},
       {many_credits, "more than 4 posted receives at once"},
-      {many_links, "credits for more than 65536 links"},
+      {many_links, "credits for more than 65536 links, or of one that it has closed"},
+      {frame(3, 1, 1, 0), "the close of a link with a length of 1 and a size of 0"},
+      {frame(3, 0, 1, 0) + frame(3, 0, 1, 0), "the close of a link that it has closed, or of one too many"},
+      {frame(3, 0, 1, 0) + frame(2, 4, 1, 4, "1234"), "a message on a link that is not open here"},
+      {frame(3, 0, 1, 0) + frame(1, 0, 1, 8), "credits for more than 65536 links, or of one that it has closed"},
   };
   for (const auto& [bytes, reason] : rows) {
     auto sockets = GetParam().sockets();

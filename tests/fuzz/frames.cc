@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstring>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "comm/connection.h"
@@ -77,6 +78,7 @@ struct Reading {
   std::map<std::uint64_t, std::int64_t> filled = {};
   std::map<std::uint64_t, int> credits = {}, early = {};
   std::map<std::uint64_t, std::uint64_t> early_bytes = {};
+  std::set<std::uint64_t> closed = {};
   bool ends = false;
 
   void read(std::string_view bytes) {
@@ -89,6 +91,12 @@ struct Reading {
       std::memcpy(&size, bytes.data() + 16, 8);
       bytes.remove_prefix(24);
       if (size > (1ull << 40)) return void(ends = true);
+      if (closed.count(channel) > 0) return void(ends = true);
+      if (kind == 3) {
+        closed.insert(channel);
+        ends = length != 0 || size != 0;
+        continue;
+      }
       if (kind == 1) {
         ends = length > 8192 || (credits[channel] += static_cast<int>(length) + 1) > (posted.count(channel) ? depth : 4096);
         continue;
