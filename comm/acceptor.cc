@@ -119,9 +119,17 @@ void Acceptor::accept_all() {
       count_away("it is another user's");
       continue;
     }
-    if (static_cast<int>(guests_.size()) >= limits_.half_open) {  // one that has said nothing goes before those that have, then the oldest
-      const auto silent = std::find_if(guests_.begin(), guests_.end(), [](const auto& guest) { return !guest->handshake.greeted(); });
-      turn_away(silent == guests_.end() ? *guests_.front() : **silent, cat("there are ", limits_.half_open, " newer ones"));
+    // One that has said nothing goes first, then one that is slow; else the new one, which dials again if it is honest.
+    if (static_cast<int>(guests_.size()) >= limits_.half_open) {
+      const auto goes = std::find_if(guests_.begin(), guests_.end(), [&](const auto& guest) {
+        return !guest->handshake.greeted() || Time::now() - guest->came > limits_.handshake / 5;
+      });
+      const std::string why = cat("there are ", limits_.half_open, " others");
+      if (goes == guests_.end()) {
+        count_away(why);
+        continue;
+      }
+      turn_away(**goes, why);
     }
     if (guests_.empty()) clock_->tick(true);
     try {

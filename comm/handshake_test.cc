@@ -2,15 +2,20 @@
 #include "comm/handshake.h"
 
 #include <gmock/gmock.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <unistd.h>
 #include <atomic>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <thread>
+#include <vector>
 
 #include "base/error.h"
 #include "comm/acceptor.h"
@@ -264,6 +269,85 @@ TEST_F(Door, AThousandHalfOpenConnectionsKeepNobodyOutAndLeaveNothingBehind) {
   }
   EXPECT_TRUE(await([&] { return descriptors() == before; })) << descriptors() << " descriptors, " << before << " before";
   EXPECT_EQ(visit(token_of(1), 1), "no error");
+}
+
+TEST_F(Door, WhoComesWhileNoDescriptorIsLeftWaitsAndTheListenerDoesNotSpin) {
+  rlimit old{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &old), 0);
+  const Descriptor highest(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  rlimit low = old;
+  low.rlim_cur = static_cast<rlim_t>(highest.get()) + 2;  // one more: the client's
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  Descriptor client = dial(acceptor->address(), Seconds(5));
+  const std::clock_t begin = std::clock();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const double busy = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  EXPECT_EQ(let_in, 0);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &old), 0);
+  EXPECT_LT(busy, 0.1) << "seconds of processor time in 0.3";
+  EXPECT_EQ(error_of([&] { ask(client.get(), token_of(1), "test", 5, Seconds(5)); }), "no error");
+  EXPECT_TRUE(await([&] { return let_in == 1; }));
+  EXPECT_EQ(visit(token_of(1), 1), "no error");
+}
+
+TEST_F(Door, MoreHonestOnesAtOnceThanMayBeHalfOpenAllComeIn) {
+  std::vector<std::thread> all;
+  std::atomic<int> failed{0};
+  for (int i = 0; i < 64; ++i)
+    all.emplace_back([&, i] {
+      failed += error_of([&] { dial_and_ask("the door", acceptor->address(), token_of(1), "test", static_cast<std::uint32_t>(i), Seconds(20)); }) != "no error";
+    });
+  for (std::thread& thread : all) thread.join();
+  EXPECT_EQ(failed, 0);
+  EXPECT_TRUE(await([&] { return let_in >= 64; })) << let_in;
+}
+
+TEST_F(Door, OneThatHasSaidWhoItIsStaysWhenASilentOneMayGo) {
+  acceptor = std::make_unique<Acceptor>(
+      reactor, Address{}, token_of(1), "test", [this](Descriptor, std::uint32_t who) { last_who = who; },
+      AcceptorLimits{.half_open = 16, .handshake = Seconds(100)});  // slow is slower than this test
+  Descriptor honest = dial(acceptor->address(), Seconds(5));
+  Handshake handshake = Handshake::asks(token_of(1), "test", 9);
+  send_all(honest.get(), handshake.to_send(), Seconds(5));
+  std::byte answer[Handshake::most_bytes];
+  receive_all(honest.get(), std::span(answer).first(handshake.wanted()), Seconds(5));
+  std::vector<Descriptor> strangers;
+  for (int i = 0; i < 40; ++i) strangers.push_back(dial(acceptor->address(), Seconds(5)));
+  ASSERT_TRUE(await([&] { return acceptor->turned_away() >= 40 - 15; }));
+  handshake.take(answer);
+  send_all(honest.get(), handshake.to_send(), Seconds(5));
+  EXPECT_TRUE(await([&] { return last_who == 9u; }));
+}
+
+// An acceptor that closes the first connections before it answers, as one does that has too many.
+TEST(DialAndAsk, TriesAgainWhereItWasTurnedAwayBeforeTheAnswerAndNotWhereTheTokenIsWrong) {
+  for (const int token : {1, 2}) {
+    Address address;
+    const Descriptor listener = listen_at(address, 8);
+    std::atomic<int> came{0};
+    std::thread server([&] {
+      while (came < 3) {
+        Descriptor socket = accept_at(listener.get());
+        if (!socket) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          continue;
+        }
+        if (++came < 3) continue;  // closed
+        Handshake handshake = Handshake::answers(token_of(1), "test");
+        std::byte bytes[Handshake::most_bytes];
+        while (!handshake.done()) {
+          const auto wanted = std::span(bytes).first(handshake.wanted());
+          if (error_of([&] { receive_all(socket.get(), wanted, Seconds(5)); }) != "no error") return;
+          handshake.take(wanted);
+          send_all(socket.get(), handshake.to_send(), Seconds(5));
+        }
+      }
+    });
+    const std::string said = error_of([&] { dial_and_ask("the door", address, token_of(token), "test", 4, Seconds(10)); });
+    server.join();
+    EXPECT_EQ(came, 3);
+    EXPECT_EQ(said, token == 1 ? "no error" : cat("the door at ", print(address), ": the other side does not know this world's token"));
+  }
 }
 
 TEST_F(Door, ADoorMayCloseWhileGuestsStandInIt) {
