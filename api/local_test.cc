@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 
+#include "api/inside/agree.h"
 #include "api/inside/test_ranks.h"
 #include "api/karez.h"
 #include "api/test_texts.h"
@@ -153,6 +155,24 @@ TEST(InputsOfRanks, ThatDifferLaterAreNamedWithoutAWait) {
     for (const std::string& text : told_of_arguments(InputCheck::sampled, 9, 6, shape, spoil_all)) EXPECT_THAT(text, ::testing::ContainsRegex(expected));
   EXPECT_THAT(told_of_arguments(InputCheck::sampled, 9, 6, {6}, spoil_one), Each(HasSubstr("different arguments: arg1"))) << "a small one whole";
   EXPECT_THAT(told_of_arguments(InputCheck::full, 9, 6, {100'000}, spoil_one), Each(HasSubstr(", number 7: ranks ")));
+}
+
+TEST(InputsOfRanks, EachDrawLooksAtOtherLinesOfALargeArray) {
+  const HostArray same = numbers({100'000}, 0);
+  HostArray other = numbers({100'000}, 0);
+  other.data<double>()[77'777] += 1;
+  const std::vector<Argument> first{Argument(same)}, second{Argument(other)};
+  int found = 0;
+  std::set<std::uint32_t> hashes;
+  for (std::uint64_t draw = 0; draw < 2000; ++draw) {
+    const runtime::InputHashes a = sampled_hashes({first, {}}, draw), b = sampled_hashes({second, {}}, draw);
+    EXPECT_EQ(a, sampled_hashes({first, {}}, draw)) << "the same on every rank";
+    hashes.insert(a.of[0]);
+    found += a != b;
+  }
+  EXPECT_GT(hashes.size(), 1990u);
+  EXPECT_GT(found, 2) << "one element in 12,500 cache lines, of which a draw looks at 64: in one draw of 195";
+  EXPECT_LT(found, 40);
 }
 
 TEST(InputsOfRanks, MoreThanAreToldApartAreComparedAllTheSame) {
