@@ -192,7 +192,7 @@ HostArray value_of(WorldState& world, Saved& one, SourceLine where) {
   return value;
 }
 
-// What rank 0 writes. Where that fails, the others bring their parts all the same, and hear of it in the end: the world goes on.
+// The file that rank 0 writes. Where that fails, the other ranks still send their parts, and all ranks get the error at the end: the world goes on.
 class CheckpointFile {
  public:
   explicit CheckpointFile(WorldState& world) : world_(world) {}
@@ -208,7 +208,7 @@ class CheckpointFile {
     }
   }
 
-  // `barrier` waits for all ranks: whoever goes on finds the file.
+  // `barrier` waits for all ranks: after it the file is there for each of them.
   template <class Barrier> void finish(Barrier barrier) {
     const std::string word = cat("save ", world_.saves++ % 2);  // that of the save before may not have been read everywhere
     if (world_.ranks.rank() == 0) world_.ranks.tell(word, failure_);

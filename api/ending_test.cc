@@ -154,9 +154,7 @@ TEST(Ending, RanksEndTogetherByACallToo) {
     auto twice = compile(world.mesh("d=2"), [](Tensor x) { return x * 2.0f; });
     const Future last = twice(HostArray::of<float>({2}, {1, 2}));
     if (here.rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    if (here.rank == 1) {
-      EXPECT_EQ(ended, 0) << "rank 0 waits for this one";
-    }
+    if (here.rank == 1) { EXPECT_EQ(ended, 0) << "rank 0 waits for this one"; }
     world.end();
     ++ended;
     EXPECT_EQ(error_of([&] { world.barrier(); }), "this world has ended: nothing can be called, read or written in it any more");

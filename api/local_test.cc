@@ -149,10 +149,12 @@ TEST(InputsOfRanks, ThatDifferInAnEarlyCallAreNamedBeforeItBegins) {
 
 TEST(InputsOfRanks, ThatDifferLaterAreNamedWithoutAWait) {
   const std::string expected =
-      "a call of function 'step' \\(local_test.cc:[0-9]+\\): ranks (0 and 1|1 and 2|0 and 2) give it different arguments: arg1; an array is the whole on "
+      "a call of function 'step' \\(local_test.cc:[0-9]+\\): ranks (0 and 1|1 and 2|0 and 2) give it different arguments: arg1; an array is the "
+      "whole on "
       "every rank, unless local\\(array\\) says that it is this rank's part";
   for (const Shape& shape : {Shape{6}, Shape{100'000}})
-    for (const std::string& text : told_of_arguments(InputCheck::sampled, 9, 6, shape, spoil_all)) EXPECT_THAT(text, ::testing::ContainsRegex(expected));
+    for (const std::string& text : told_of_arguments(InputCheck::sampled, 9, 6, shape, spoil_all))
+      EXPECT_THAT(text, ::testing::ContainsRegex(expected));
   EXPECT_THAT(told_of_arguments(InputCheck::sampled, 9, 6, {6}, spoil_one), Each(HasSubstr("different arguments: arg1"))) << "a small one whole";
   EXPECT_THAT(told_of_arguments(InputCheck::full, 9, 6, {100'000}, spoil_one), Each(HasSubstr(", number 7: ranks ")));
 }
@@ -203,8 +205,9 @@ TEST(InputsOfRanks, AVariableSaysHowTheyAreCompared) {
 }
 
 TEST(InputsOfRanks, AreComparedByAllInOneWay) {
-  EXPECT_THAT(told(2, [](const Ranks& here) { World world({.check_inputs = here.rank == 1 ? InputCheck::full : InputCheck::sampled, .ranks = here}); }),
-              Each("rank 1's World differs from rank 0's: 'check_inputs = full' against 'check_inputs = sampled'"));
+  EXPECT_THAT(
+      told(2, [](const Ranks& here) { World world({.check_inputs = here.rank == 1 ? InputCheck::full : InputCheck::sampled, .ranks = here}); }),
+      Each("rank 1's World differs from rank 0's: 'check_inputs = full' against 'check_inputs = sampled'"));
 }
 
 }  // namespace

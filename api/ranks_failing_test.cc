@@ -293,13 +293,12 @@ TEST(RanksThatFail, ASaveThatRank0CannotWriteIsToldToAllAndTheWorldGoesOn) {
     World world({.ranks = here});
     Parameter weight("weight", {DType::f64, {3, 500}}, constant_init(1));
     optim::SGD sgd({weight}, {.lr = 1});
-    auto grow = compile(
-        world.mesh("d=3"),
-        [&](Tensor x) {
-          sgd.step({broadcast_to(-x, {3, 500})});
-          return sum(weight);
-        },
-        {.rules = {{"weight", P("d", nullptr)}}});
+    auto grow = compile(world.mesh("d=3"),
+                        [&](Tensor x) {
+                          sgd.step({broadcast_to(-x, {3, 500})});
+                          return sum(weight);
+                        },
+                        {.rules = {{"weight", P("d", nullptr)}}});
     grow(HostArray::of<double>({}, {1})).wait();
     const auto refused = [&](const std::string& path, const char* why) {
       const std::string text = error_of([&] { world.save(path); });

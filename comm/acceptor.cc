@@ -119,17 +119,17 @@ void Acceptor::accept_all() {
       count_away("it is another user's");
       continue;
     }
-    // One that has said nothing goes first, then one that is slow; else the new one, which dials again if it is honest.
+    // A silent connection is closed first, then a slow one; otherwise the new one, whose rank dials again.
     if (static_cast<int>(guests_.size()) >= limits_.half_open) {
-      const auto goes = std::find_if(guests_.begin(), guests_.end(), [&](const auto& guest) {
+      const auto victim = std::find_if(guests_.begin(), guests_.end(), [&](const auto& guest) {
         return !guest->handshake.greeted() || Time::now() - guest->came > limits_.handshake / 5;
       });
       const std::string why = cat("there are ", limits_.half_open, " others");
-      if (goes == guests_.end()) {
+      if (victim == guests_.end()) {
         count_away(why);
         continue;
       }
-      turn_away(**goes, why);
+      turn_away(**victim, why);
     }
     if (guests_.empty()) clock_->tick(true);
     try {
@@ -142,7 +142,7 @@ void Acceptor::accept_all() {
   }
 }
 
-// Whoever comes waits in the kernel's queue, which makes the listener ready all the time: it is looked at again when the clock ticks.
+// New connections wait in the kernel's queue, which keeps the listener ready: it is watched again from the next tick of the clock on.
 void Acceptor::pause() {
   if (!std::exchange(said_full_, true))
     note(LogLevel::warning, "connections to ", print(address_), " wait: ", std::strerror(errno), "; this is said once");

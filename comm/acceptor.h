@@ -17,7 +17,7 @@
 namespace karez::comm {
 
 struct AcceptorLimits {
-  int half_open = 64;    // connections whose handshake is under way; one more, and the oldest goes
+  int half_open = 64;    // connections whose handshake is under way; for one more a silent or slow one is closed, else the new one
   Seconds handshake{5};  // that one may take
 
   // For so many ranks, which may all come at once, over two connections each.

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "comm/early.h"
@@ -313,12 +314,12 @@ void Connection::fill(std::int64_t most) {
     Channel& c = *first_;
     if (c.close_to_tell) {
       batch_->add({Frame::Kind::close, 0, c.number, 0}, {&c, 0, false, false}, nullptr);
-      c.close_to_tell = false;
-      c.told_closed = true;
+      c.told_closed = std::exchange(c.close_to_tell, false);
       ++c.in_batch;
     } else if (c.has_credits_to_tell()) {
       const std::int64_t last = c.to_announce - 1;
-      batch_->add({Frame::Kind::credit, static_cast<std::uint32_t>(last - c.announced), c.number, c.in[c.slot(last)].bytes}, {&c, 0, false, false}, nullptr);
+      batch_->add({Frame::Kind::credit, static_cast<std::uint32_t>(last - c.announced), c.number, c.in[c.slot(last)].bytes}, {&c, 0, false, false},
+                  nullptr);
       c.announced = c.to_announce;
       ++c.in_batch;
       continue;
@@ -334,8 +335,7 @@ void Connection::fill(std::int64_t most) {
       c.put = ends ? 0 : c.put + length;
       if (c.begun >= c.credited) c.early_sent.gone(c.begun, message.bytes);  // in one frame
       c.begun += ends;
-      ++c.in_batch;
-      ++c.data_in_batch;
+      ++c.in_batch, ++c.data_in_batch;
     }
     first_ = c.next;
     if (first_ == nullptr) last_ = nullptr;

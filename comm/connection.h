@@ -72,7 +72,6 @@ class Connection : private Ready {
   bool read_some();
   void read_to_the_end();
   bool parse();
-  bool take(const Frame& frame);
   Channel* channel_of_peer(std::uint64_t number);
   bool take_close(const Frame& frame);
   bool take_credit(const Frame& frame);

@@ -1,11 +1,11 @@
 // The handshake and the door: who knows the token comes in; garbage, replays, the slow and the many do not, and cost little.
 #include "comm/handshake.h"
 
-#include <gmock/gmock.h>
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <unistd.h>
@@ -271,7 +271,7 @@ TEST_F(Door, AThousandHalfOpenConnectionsKeepNobodyOutAndLeaveNothingBehind) {
   EXPECT_EQ(visit(token_of(1), 1), "no error");
 }
 
-TEST_F(Door, WhoComesWhileNoDescriptorIsLeftWaitsAndTheListenerDoesNotSpin) {
+TEST_F(Door, AConnectionWaitsWhileNoDescriptorIsLeftAndTheListenerDoesNotSpin) {
   rlimit old{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &old), 0);
   const Descriptor highest(open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -290,19 +290,20 @@ TEST_F(Door, WhoComesWhileNoDescriptorIsLeftWaitsAndTheListenerDoesNotSpin) {
   EXPECT_EQ(visit(token_of(1), 1), "no error");
 }
 
-TEST_F(Door, MoreHonestOnesAtOnceThanMayBeHalfOpenAllComeIn) {
+TEST_F(Door, ABurstOfMoreRanksThanMayBeHalfOpenIsLetIn) {
   std::vector<std::thread> all;
   std::atomic<int> failed{0};
   for (int i = 0; i < 64; ++i)
     all.emplace_back([&, i] {
-      failed += error_of([&] { dial_and_ask("the door", acceptor->address(), token_of(1), "test", static_cast<std::uint32_t>(i), Seconds(20)); }) != "no error";
+      failed += error_of([&] { dial_and_ask("the door", acceptor->address(), token_of(1), "test", static_cast<std::uint32_t>(i), Seconds(20)); }) !=
+                "no error";
     });
   for (std::thread& thread : all) thread.join();
   EXPECT_EQ(failed, 0);
   EXPECT_TRUE(await([&] { return let_in >= 64; })) << let_in;
 }
 
-TEST_F(Door, OneThatHasSaidWhoItIsStaysWhenASilentOneMayGo) {
+TEST_F(Door, ASilentConnectionIsClosedBeforeOneThatHasSaidWhoItIs) {
   acceptor = std::make_unique<Acceptor>(
       reactor, Address{}, token_of(1), "test", [this](Descriptor, std::uint32_t who) { last_who = who; },
       AcceptorLimits{.half_open = 16, .handshake = Seconds(100)});  // slow is slower than this test

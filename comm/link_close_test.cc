@@ -69,7 +69,10 @@ std::string print_frames(const std::string& bytes) {
     Frame frame;
     std::string reason;
     if (!decode(reinterpret_cast<const std::byte*>(bytes.data() + at), frame, reason)) return reason;
-    out += cat(out.empty() ? "" : ", ", frame.kind == Frame::Kind::credit ? "credit " : frame.kind == Frame::Kind::close ? "close " : "data ",
+    out += cat(out.empty() ? "" : ", ",
+               frame.kind == Frame::Kind::credit  ? "credit "
+               : frame.kind == Frame::Kind::close ? "close "
+                                                  : "data ",
                frame.channel);
   }
   return out;

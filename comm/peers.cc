@@ -56,9 +56,9 @@ Peers::Peers(Reactor& reactor, StoreClient& store, const Token& token, PeersOpti
   if (const char* given = std::getenv("KAREZ_LINK"); given != nullptr && !options_.force) options_.force = link_class_from(given);
   if (options_.force == LinkClass::ucx) require_ucx();
   auto door = [&](Address address, LinkClass link) {
-    return std::make_unique<Acceptor>(reactor_, std::move(address), token_, purpose_of(options_.rank),
-                                      [this, link](Descriptor socket, std::uint32_t who) { let_in(std::move(socket), who, link); },
-                                      AcceptorLimits::of(options_.ranks));
+    return std::make_unique<Acceptor>(
+        reactor_, std::move(address), token_, purpose_of(options_.rank),
+        [this, link](Descriptor socket, std::uint32_t who) { let_in(std::move(socket), who, link); }, AcceptorLimits::of(options_.ranks));
   };
   tcp_ = door({address_of(options_.interface), 0}, LinkClass::tcp);
   local_ = door(hidden_name(), LinkClass::shm);

@@ -103,7 +103,8 @@ StoreClient::StoreClient(const Address& address, const Token& token, int rank, c
     : address_(address),
       timeout_(timeout),
       patience_(patience > timeout ? patience : timeout) {
-  socket_ = dial_and_ask("the store", address_, token, store_purpose, static_cast<std::uint32_t>(rank), timeout, true);  // rank 0 may not be there yet
+  socket_ =
+      dial_and_ask("the store", address_, token, store_purpose, static_cast<std::uint32_t>(rank), timeout, true);  // rank 0 may not be there yet
   make_quick(socket_.get(), Seconds(30));
   ask({StoreRequest::Op::hello, static_cast<std::uint32_t>(rank), "", name}, "greeting it");
 }

@@ -318,10 +318,10 @@ std::optional<std::pair<Error, Agreement::Difference>> Agreement::count_begun(in
   }
   if (op.inputs != note.inputs) {
     const int low = std::min(rank, op.rank), high = std::max(rank, op.rank);
-    return std::pair(Error(ErrorKind::peer, cat(op.what, ": ranks ", low, " and ", high, " give it different arguments: ",
-                                                name_of_input(op.inputs, note.inputs), "; an array is the whole on every rank, unless ",
-                                                "local(array) says that it is this rank's part")),
-                     Difference{note.op, {low, high}});
+    return std::pair(
+        Error(ErrorKind::peer, cat(op.what, ": ranks ", low, " and ", high, " give it different arguments: ", name_of_input(op.inputs, note.inputs),
+                                   "; an array is the whole on every rank, unless ", "local(array) says that it is this rank's part")),
+        Difference{note.op, {low, high}});
   }
   op.sum += note.sum;
   all = ++op.begun == peers_.ranks();

@@ -63,7 +63,8 @@ class Agreement {
   void await_begun(std::uint64_t op, const std::function<void()>& meanwhile = {});
   void end(std::uint64_t op, const Spent& spent = {});  // here; of a launch with what this rank has spent so far
   // Here, for all. The others hear it as an error of kind peer, with this rank's number in front, unless it is a hang or tells of a peer.
-  // A peer's end alone may be the end of a longer story: rank 0 is told, and its word awaited for half a second; rank 0 waits as long for that peer's.
+  // A peer's end alone may be the end of a longer story: rank 0 is told, and its word awaited for half a second; rank 0 waits as long for that
+  // peer's.
   void fail(const Error& error, std::optional<int> lost = {});
 
   // Where two ranks began something else at one op: those two; -1 and 0 where all that is known is their sum. From the failure on, the same on all.

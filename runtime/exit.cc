@@ -24,7 +24,9 @@ struct Living {
   std::recursive_mutex mutex;  // `end` comes back to `forget_at_exit`
   std::vector<Session*> sessions;
   std::atomic<std::uint64_t> calls{0};  // of end_at_exit
-  Living() { pthread_atfork(nullptr, nullptr, [] { forked = true; }); }
+  Living() {
+    pthread_atfork(nullptr, nullptr, [] { forked = true; });
+  }
 };
 
 Living& living() {
@@ -63,7 +65,8 @@ void end_at_exit(Session& session) {
     auto& sessions = living().sessions;
     if (std::find(sessions.begin(), sessions.end(), &session) == sessions.end()) sessions.push_back(&session);
   }
-  if (gettid() == getpid()) [[maybe_unused]] thread_local const EndsWithMainThread ends;
+  if (gettid() == getpid()) [[maybe_unused]]
+    thread_local const EndsWithMainThread ends;
   if (std::has_single_bit(++living().calls)) std::atexit(end_all);  // ever rarer, as each takes memory for good
 }
 

@@ -24,9 +24,8 @@ std::vector<std::optional<double>> middles_of_others(const std::vector<Spent>& s
   auto work = [&](std::size_t rank) { return phase == static_cast<std::size_t>(Phase::host) ? 0 : spent[rank].work; };
   std::vector<std::size_t> order(spent.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return std::pair(work(a), spent[a].seconds[phase]) < std::pair(work(b), spent[b].seconds[phase]);
-  });
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return std::pair(work(a), spent[a].seconds[phase]) < std::pair(work(b), spent[b].seconds[phase]); });
   std::vector<std::optional<double>> out(spent.size());
   for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
     while (end < order.size() && work(order[end]) == work(order[begin])) ++end;

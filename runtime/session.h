@@ -183,8 +183,8 @@ class Session {
   // With several ranks: what this rank does next, as the others do (agreement.h); with none it is nothing, and number 0. All throw what has failed.
   // `sum` adds up to 0 over all ranks.
   std::uint64_t begin_op(std::uint64_t hash, const std::string& what, std::uint64_t sum = 0, const InputHashes* inputs = nullptr);
-  void await_op(std::uint64_t op);  // until all ranks have begun it
-  void end_op(std::uint64_t op);    // one that sets no launch going
+  void await_op(std::uint64_t op);      // until all ranks have begun it
+  void end_op(std::uint64_t op);        // one that sets no launch going
   void fail_ranks(const Error& error);  // for all of them
   // Two that began something else there, if that is what failed; -1 and 0 where all that is known is that the sums of some are wrong.
   std::optional<std::pair<int, int>> differing_ranks(std::uint64_t op);
@@ -319,7 +319,7 @@ class Session {
   std::string waited_;                      // then: whom this rank waited for, as text
   bool stopping_ = false;                   // workers are, or will be, no more
   bool ended_ = false;                      // for good
-  std::atomic<bool> failure_told_{false};          // the program has been told of `failure_`
+  std::atomic<bool> failure_told_{false};   // the program has been told of `failure_`
   int in_agreement_ = 0;                    // threads of the program that are inside of it
   std::unique_ptr<Breaking> breaking_;      // then: told to worker 0
   std::unique_ptr<Agreement> agreement_;    // none where this rank is alone; last: it calls this session, as does

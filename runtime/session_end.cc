@@ -14,7 +14,9 @@
 
 namespace karez::runtime {
 
-Session::~Session() { finish(std::uncaught_exceptions() > 0 ? Ending::in_haste : Ending::well, "it ends its world, because something was thrown", {}); }
+Session::~Session() {
+  finish(std::uncaught_exceptions() > 0 ? Ending::in_haste : Ending::well, "it ends its world, because something was thrown", {});
+}
 
 void Session::end(Ending how, const std::string& why) { finish(how, why, options_.while_waiting); }
 

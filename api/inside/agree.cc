@@ -86,7 +86,8 @@ void agree_on_inputs(WorldState& world, const std::string& call, int number, con
   for (const auto& [name, value] : inputs.numbers) lines += cat(name, ": ", value, "\n");
   agree(world, hash_text(lines), 0, call, [&](std::string_view, std::uint64_t op, std::pair<int, int> ranks) {
     return cat(call, ", number ", number, ": ranks ", ranks.first, " and ", ranks.second, " give it different arguments\n",
-               world.ranks.first_difference(op, ranks, lines), "\nan array is the whole on every rank, unless local(array) says that it is this rank's part");
+               world.ranks.first_difference(op, ranks, lines),
+               "\nan array is the whole on every rank, unless local(array) says that it is this rank's part");
   });
 }
 

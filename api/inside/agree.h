@@ -29,7 +29,8 @@ struct CallInputs {
   std::vector<std::pair<std::string, double>> numbers;
 };
 
-// That they are the same on all ranks, but for parts by local(): by hashes of all bytes. `call` says which it is, `number` the how many-th.
+// That they are the same on all ranks, but for parts by local(): by hashes of all bytes. `call` is the call's name, `number` counts the calls of its
+// program.
 void agree_on_inputs(WorldState& world, const std::string& call, int number, const CallInputs& inputs);
 
 // The same for a note that nobody waits for: of large arrays some cache lines alone, which `draw` chooses (the same on all ranks).

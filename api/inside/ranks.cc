@@ -163,7 +163,7 @@ void WorldRanks::end(bool well) {
     if (!well) store.break_off();
     else if (lost) store.barrier(cat("bye without ", *lost), ranks_ - 1, comm::Seconds(0.5));
     else store.barrier("bye", ranks_, comm::Seconds(peer_timeout_ + 2));  // all have come to the end, or something has failed
-  } catch (const std::exception&) {}  // somebody has gone otherwise: there is nothing left to wait for
+  } catch (const std::exception&) {}                                      // somebody has gone otherwise: there is nothing left to wait for
   joined_.reset();
 }
 

@@ -125,11 +125,14 @@ void init_world(nb::module_& m) {
   type.def("reset", &World::reset, nb::call_guard<GilRelease>());
   m.def("stop_other_threads", &stop_other_threads);
   m.def("stop_if_ending", [] { const GilRelease released; });
-  type.def("end", [](World& world, bool wait) {
-    GilRelease released;
-    world.end(wait);
-    await_other_threads(5);
-  }, "wait"_a);
+  type.def(
+      "end",
+      [](World& world, bool wait) {
+        GilRelease released;
+        world.end(wait);
+        await_other_threads(5);
+      },
+      "wait"_a);
   type.def("leak", [](const World& world) { new World(world); });  // for a forked process, which cannot end it
   type.def("seed", &World::seed, nb::call_guard<GilRelease>());
   type.def("held_bytes", &World::held_bytes);

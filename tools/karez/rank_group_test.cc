@@ -1,9 +1,9 @@
 // Ranks as processes: what they print, how they end, and that none outlives whoever started it.
 #include "tools/karez/rank_group.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>

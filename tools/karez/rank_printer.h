@@ -1,4 +1,4 @@
-// Where the output of ranks goes: to ours, a rank in front of each line, or as it is to a file for each rank. Never waits for who reads it.
+// Where the output of ranks goes: to ours, a rank in front of each line, or as it is to a file for each rank. Never blocks on a reader.
 #pragma once
 
 #include <poll.h>

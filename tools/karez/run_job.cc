@@ -170,7 +170,8 @@ class Job {
     printer_.go_on();
     if (interrupted_) printer_.drop();
     if (here_ && listens)
-      here_->look([&](int rank, bool error, std::string_view bytes) { printer_.print(rank, error, bytes); }, [&](int rank, int status) { end(rank, status); });
+      here_->look([&](int rank, bool error, std::string_view bytes) { printer_.print(rank, error, bytes); },
+                  [&](int rank, int status) { end(rank, status); });
     if (listens)
       for (FarHost& host : far_) hear(host);
     while (auto failure = printer_.take_failure()) tell(*failure);
@@ -205,7 +206,8 @@ class Job {
   // A full disk ends no training. A reader that has gone does, as it ends any program that writes to it.
   void tell(const WriteFailure& failure) {
     const bool unread = failure.number == EPIPE;
-    say(cat("cannot write to ", failure.where, ": ", std::strerror(failure.number), unread ? "; the job ends" : "; the job goes on, what it prints there is lost"));
+    say(cat("cannot write to ", failure.where, ": ", std::strerror(failure.number),
+            unread ? "; the job ends" : "; the job goes on, what it prints there is lost"));
     if (unread) interrupt(SIGTERM);
   }
 
