@@ -563,7 +563,8 @@ double Function::predicted_seconds() const { return latest().cost; }
 const Plan& Function::plan() const { return latest().plan; }
 std::string Function::summary() const {
   const Compiled& compiled = latest();
-  return cat(karez::summary(compiled.plan), "costs: ", state_->mesh.world->costs.origin, "\n", compiled.critical);
+  return cat(karez::summary(compiled.plan), "costs: ", state_->mesh.world->costs.origin, "\n", state_->mesh.world->session.crowd_line(),
+             compiled.critical);
 }
 struct PlanPage::Shown {
   Plan plan;

@@ -35,6 +35,12 @@ struct Trained {
   bool from_disk() const { return passes == std::vector<std::string>{"cache"}; }
 };
 
+// Without the line that tells of neighbours on the same cores, which may come and go.
+std::string without_neighbours(std::string summary) {
+  const std::size_t at = summary.find("\ncores: ");
+  return at == summary.npos ? summary : summary.erase(at, summary.find('\n', at + 1) - at);
+}
+
 Trained trained(WorldOptions options, FunctionOptions how = {}, const std::string& on = "data=2") {
   World world(std::move(options));
   Net net;
@@ -52,7 +58,7 @@ Trained trained(WorldOptions options, FunctionOptions how = {}, const std::strin
   Trained out;
   for (int i = 0; i < 4; ++i) out.losses.push_back(step(x).item());
   for (const PassTime& pass : step.passes()) out.passes.push_back(pass.name);
-  out.plan = step.plan_text(), out.summary = step.summary(), out.report = step.shard_report(), out.graph = step.graph_text();
+  out.plan = step.plan_text(), out.summary = without_neighbours(step.summary()), out.report = step.shard_report(), out.graph = step.graph_text();
   return out;
 }
 Trained trained(FunctionOptions how = {}) { return trained({.devices = 2}, std::move(how)); }

@@ -1,15 +1,20 @@
-// Tests of pinned workers: the threads of a kernel's team may run on as many cores as the team has threads, and workers share none.
+// Tests of how workers' threads run: the threads of a kernel's team on as many cores as the team has threads, where workers are pinned, which share
+// none; all of them in short turns.
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <mutex>
 #include <set>
+#include <thread>
 #include <vector>
 
+#include "comm/prompt.h"
 #include "device/cpu_budget.h"
 #include "kernels/cpu/team.h"
 #include "runtime/session.h"
@@ -36,7 +41,13 @@ struct Said {
   pid_t thread;
   int runs_on;
   std::vector<int> allowed;
+  std::int64_t turn;  // ns; 0: the kernel's own, as before Linux 6.12
 };
+std::int64_t turn_of_this_thread() {
+  std::int64_t attributes[6] = {};  // size and class, flags, niceness, turn, two more: sched_getattr(2)
+  EXPECT_EQ(syscall(SYS_sched_getattr, 0, attributes, sizeof attributes, 0), 0);
+  return attributes[3];
+}
 struct Report {
   std::mutex mutex;
   std::vector<Said> said;
@@ -50,7 +61,7 @@ struct Report {
           auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
           while (here < granted && std::chrono::steady_clock::now() < until) sched_yield();
           std::lock_guard lock(mutex);
-          said.push_back({gettid(), sched_getcpu(), allowed_cpus()});
+          said.push_back({gettid(), sched_getcpu(), allowed_cpus(), turn_of_this_thread()});
         });
       };
     });
@@ -94,6 +105,22 @@ TEST(Pin, ATeamMayRunOnAsManyCoresAsItHasThreads) {
     EXPECT_EQ(static_cast<int>(threads.size()), granted(team));
   }
   EXPECT_EQ(allowed_cpus(), all) << "the client's thread keeps its own";
+}
+
+// A thread that asks gets them where the kernel has them.
+TEST(ShortTurns, AreThoseOfAllThreadsOfATeam) {
+  std::int64_t asked = 0;
+  std::thread([&] {
+    comm::ask_for_short_turns();
+    asked = turn_of_this_thread();
+  }).join();
+  Report report;
+  KernelTable table({report.row()});
+  Session session({.workers = 2}, table);
+  session.launch(session.load(reporting(2, 2))).wait();
+  ASSERT_EQ(static_cast<int>(report.said.size()), 4);
+  for (const Said& said : report.said) EXPECT_EQ(said.turn, asked) << "thread " << said.thread;
+  EXPECT_TRUE(asked == 0 || turn_of_this_thread() != asked) << "the client's thread keeps its own";
 }
 
 TEST(Pin, WorkersOfTeamsOfOneHaveACoreEach) {

@@ -11,6 +11,7 @@
 #include "device/cpu_budget.h"
 #include "plan/deal.h"
 #include "runtime/agreement.h"
+#include "runtime/crowd_watch.h"
 #include "runtime/exit.h"
 #include "runtime/failure.h"
 #include "runtime/heart.h"
@@ -143,6 +144,7 @@ void Session::stop() {
   reader_.reset();  // it posts to workers' boxes, and so do the links of plans when something arrives or a peer goes
   drop_plans();
   workers_.clear();
+  crowd_watch_.reset();
   inquiries_.clear();
   asked_.reset();
   teams_.clear();
@@ -180,6 +182,7 @@ void Session::start_workers(const Plan& plan) {
   while (static_cast<int>(workers_.size()) < wanted)
     workers_.push_back(std::make_unique<Worker>(*this, static_cast<int>(workers_.size()), options_.events));
   if (options_.pin) pin_workers(plan);
+  if (teams && crowd_watch_ == nullptr) crowd_watch_ = std::make_unique<CrowdWatch>(static_cast<int>(cpu_budget().cpus.size()));
   // A spinning worker would slow a kernel's team down a thousandfold; and it would take a core from another worker.
   if (teams || wanted > cpu_budget().cores) options_.spin_microseconds = 0;
   for (auto& worker : workers_) worker->set_spin(options_.spin_microseconds);

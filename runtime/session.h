@@ -38,6 +38,7 @@ class Device;
 namespace karez::runtime {
 
 class Agreement;
+class CrowdWatch;
 class Heart;
 struct InputHashes;
 struct Exchange;
@@ -220,6 +221,8 @@ class Session {
   // How far this rank has come; with `waits` also what it is inside of and which ranks it waits for, as far as that is known after `most` seconds.
   // From any thread.
   RankState state(bool waits, double most);
+  // A line once other programs were noticed on the cores that teams compute on (crowd_watch.h); "" before.
+  std::string crowd_line();
   // By worker: what it did last. At any time, also while launches run and after one failed; `reload` forgets it.
   std::vector<EventLog> events() const;
 
@@ -288,6 +291,7 @@ class Session {
   int limit_ = 1;  // of workers
   std::vector<std::unique_ptr<Worker>> workers_;
   std::unique_ptr<Reader> reader_;
+  std::unique_ptr<CrowdWatch> crowd_watch_;          // since a plan with teams of more than one was loaded; guarded by `asking_`
   std::vector<int> teams_;                           // by worker: the largest team of a plan that was loaded
   std::vector<std::vector<int>> cpus_of_;            // by worker, where they are pinned
   std::vector<std::unique_ptr<CpuSet>> told_;        // to workers: kept until they have ended

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "runtime/agreement.h"
+#include "runtime/crowd_watch.h"
 #include "runtime/exit.h"
 #include "runtime/heart.h"
 #include "runtime/loaded.h"

@@ -5,6 +5,7 @@
 #include "comm/host.h"
 #include "comm/peers.h"
 #include "runtime/agreement.h"
+#include "runtime/crowd_watch.h"
 #include "runtime/flight.h"
 #include "runtime/loaded.h"
 #include "runtime/reader.h"
@@ -45,6 +46,13 @@ std::string Session::wait_graph() {
     text += cat("worker ", w, ":\n", inquiry->answers[w].empty() ? cat("is inside ", workers_[w]->acting(), "\n") : inquiry->answers[w]);
   }
   return text;
+}
+
+std::string Session::crowd_line() {
+  std::lock_guard asking(asking_);
+  if (crowd_watch_ == nullptr || crowd_watch_->times() == 0) return "";
+  return cat("cores: other programs ", crowd_watch_->crowded() ? "compute" : "computed", " on them, so that threads of a team ",
+             crowd_watch_->crowded() ? "sleep where they wait for each other\n" : "slept where they waited for each other; now they are free\n");
 }
 
 RankState Session::state(bool waits, double most) {

@@ -1,7 +1,6 @@
 // A worker's loop.
 #include "runtime/worker.h"
 
-#include <algorithm>
 #include <chrono>
 
 #include "comm/prompt.h"
@@ -23,10 +22,6 @@ void pause_cpu() {
 #endif
 }
 
-bool waits_for_links(const Part& part) {
-  return std::all_of(part.actors.begin(), part.actors.end(), [](const auto& actor) { return actor->work == Work::collective; });
-}
-
 }  // namespace
 
 Worker::Worker(Session& session, int number, int events)
@@ -46,6 +41,7 @@ void Worker::stop() {
 
 void Worker::run() {
   note_session_thread();
+  comm::ask_for_short_turns();  // its teams inherit it
   while (!stop_) {
     try {
       step();
@@ -110,9 +106,7 @@ void Worker::open(Mail& mail) {
     case Mail::What::abandon: return protocol_.abandoned(*mail.part);
     case Mail::What::launch: return launches_.queue(*static_cast<LaunchRecord*>(mail.payload));
     case Mail::What::over: return launches_.drop(*static_cast<LaunchRecord*>(mail.payload));
-    case Mail::What::attach:
-      if (waits_for_links(*mail.part)) comm::ask_for_short_turns();
-      return protocol_.attach(*mail.part);
+    case Mail::What::attach: return protocol_.attach(*mail.part);
     case Mail::What::unload: return unloading_.begin(*static_cast<Loaded*>(mail.payload));
     case Mail::What::detach: return unloading_.detach(*mail.part);
     case Mail::What::detached: return unloading_.detached(*static_cast<Loaded*>(mail.payload));
