@@ -233,6 +233,7 @@ void World::save(const std::string& path, const CheckpointNotes& notes, SourceLi
     require(!state_->session.failed(), "save: the world's state is that of a failed launch; load a checkpoint, or reset the world");
     return all_of(*state_);
   }();
+  if (!state_->ranks.alone()) state_->session.end_op(state_->session.ask_op(0, cat("a save (", karez::print(where), ")")));
   std::vector<WeightEntry> entries;
   for (const Saved& one : all) entries.push_back(one.entry);
   CheckpointFile file(*state_);

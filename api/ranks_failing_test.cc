@@ -58,30 +58,68 @@ TEST(RanksThatDiffer, ARankWithAnotherProgramIsRefusedBeforeItRunsWithTheFirstDi
   EXPECT_LT(seconds, 15) << "nobody waited for the 30 s of a peer that is silent";
 }
 
-TEST(RanksThatDiffer, AReadByOneRankAloneIsNamedWithItsLine) {
-  for (int reader : {0, 1}) {
-    const auto texts = told(2, [&](World& world, int rank) {
-      auto f = compile(world.mesh("d=2"), [](Tensor x) { return with_layout(x * 2.0, {"d"}); });
-      Array y = f(three()).value();
-      y.wait();
-      if (rank == reader) y.read();
-      for (int i = 0; i < 3; ++i) f(three()).wait();
-    });
-    EXPECT_THAT(texts, Each(AllOf(HasSubstr(cat("rank ", reader, " comes to a read of f64[3@d] (ranks_failing_test.cc:")),
-                                  HasSubstr(cat("rank ", 1 - reader, " comes to a call of function 'main' (ranks_failing_test.cc:")))))
-        << reader;
-  }
+// What one rank alone asks for, which takes all of them: it is refused there, and the program goes on as if it had not been asked for.
+TEST(RanksThatDiffer, WhatOneRankAloneAsksForIsRefusedAndAllGoOn) {
+  const std::string path = ::testing::TempDir() + "/karez-alone.safetensors";
+  for (int ranks : {2, 3})
+    for (int reader = 0; reader < ranks; ++reader) {
+      std::vector<std::string> refusals(5);
+      std::vector<std::vector<double>> sums(static_cast<std::size_t>(ranks));
+      const auto texts = told(ranks, [&](World& world, int rank) {
+        Parameter w("w", {DType::f64, {12}}, constant_init(1));
+        auto f = compile(world.mesh(cat("d=", ranks)), [&](Tensor x) {
+          Tensor next = with_layout(w, {"d"}) * 2.0;
+          update(w, next);
+          return std::pair{sum(next) + sum(x), with_layout(next, {"d"})};
+        });
+        Array last;
+        const auto step = [&] {
+          Future both = f(three());
+          last = both.value(1);
+          sums[static_cast<std::size_t>(rank)].push_back(both.item());
+        };
+        step();
+        if (rank == reader) refusals[0] = error_of([&] { last.read(); });
+        step();
+        if (rank == reader) {
+          refusals[1] = error_of([&] { world.read("w"); });
+          refusals[2] = error_of([&] { last.read(); });
+        }
+        for (int i = 0; i < 3; ++i) step();
+        const Array kept = last;
+        const HostArray whole = last.read();
+        EXPECT_EQ(whole.data<double>()[11], 32) << "read by all";
+        if (rank == reader) refusals[3] = error_of([&] { world.save(path); });
+        step();
+        if (rank == reader) refusals[4] = error_of([&] { kept.read(); });  // the others come to their end
+      });
+      EXPECT_THAT(texts, Each("no error")) << "rank " << reader << " of " << ranks;
+      for (const auto& of_rank : sums) EXPECT_EQ(of_rank, (std::vector<double>{30, 54, 102, 198, 390, 774})) << "rank " << reader << " of " << ranks;
+      for (int i : {0, 2, 4}) EXPECT_THAT(refusals[static_cast<std::size_t>(i)], HasSubstr("a read of f64[12@d] (ranks_failing_test.cc:")) << i;
+      EXPECT_THAT(refusals[1], HasSubstr("a read of variable 'w', f64[12@d] (ranks_failing_test.cc:"));
+      EXPECT_THAT(refusals[3], HasSubstr("a save (ranks_failing_test.cc:"));
+      for (int i : {0, 1, 2, 3})
+        EXPECT_THAT(refusals[static_cast<std::size_t>(i)], HasSubstr(" comes to a call of function 'main' (ranks_failing_test.cc:")) << i;
+      EXPECT_THAT(refusals[4], HasSubstr(" comes to the end of its world"));
+      for (const std::string& text : refusals) EXPECT_THAT(text, HasSubstr("; it was not begun on any rank, and all of them can go on"));
+      EXPECT_FALSE(std::filesystem::exists(path));
+    }
 }
 
-TEST(RanksThatDiffer, AReadThatNobodyElseComesToIsNamedWhenTheOthersEnd) {
-  const auto texts = told(2, [&](World& world, int rank) {
-    auto f = compile(world.mesh("d=2"), [](Tensor x) { return with_layout(x * 2.0, {"d"}); });
-    Array y = f(three()).value();
-    y.wait();
-    if (rank == 0) y.read();
-  });
-  EXPECT_THAT(texts[0], AllOf(HasSubstr("rank 0 comes to a read of f64[3@d]"), HasSubstr("rank 1 comes to the end of its world")));
-  EXPECT_EQ(texts[1], "no error") << "it was through";
+TEST(RanksThatDiffer, AnExpressionThatOneRankAloneReadsIsRefused) {
+  for (int reader : {0, 1}) {
+    std::string refusal;
+    const auto texts = told(2, [&](World& world, int rank) {
+      Interactive on(world.mesh("d=2"));
+      Tensor x = three();
+      if (rank == reader) refusal = error_of([&] { sum(x * 2.0).item(); });
+      world.barrier();
+      for (int i = 0; i < 3; ++i) EXPECT_EQ(sum(x * (1.0 + i)).item(), 6 * (1 + i));
+    });
+    EXPECT_THAT(texts, Each("no error"));
+    EXPECT_THAT(refusal, AllOf(HasSubstr("the value of an expression (ranks_failing_test.cc:"), HasSubstr(" takes all ranks, but rank "),
+                               HasSubstr("comes to a barrier; it was not begun on any rank")));
+  }
 }
 
 TEST(RanksThatDiffer, AWriteOfAnotherValueIsNamed) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <exception>
 
 #include "base/hash.h"
 #include "base/log.h"
@@ -14,7 +15,7 @@ namespace karez::runtime {
 namespace {
 constexpr int depth = 32;
 constexpr std::chrono::seconds most_farewell{10};  // to one that takes nothing any more
-enum class Kind : std::uint32_t { begun = 1, ended, failed, bye };
+enum class Kind : std::uint32_t { begun = 1, ended, failed, bye, asked, withdrawn, refused };
 }  // namespace
 
 // One message. Its text is cut where it is too long.
@@ -121,7 +122,8 @@ std::optional<Agreement::Difference> Agreement::difference() const {
 std::uint64_t Agreement::begin(std::uint64_t hash, std::string_view what, std::uint64_t sum, const InputHashes& inputs) {
   Note note;
   {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    moved_.wait(lock, [&] { return !asking_ || failure_ != nullptr; });
     note = Note::of(Kind::begun, next_++, hash, what);
     note.sum = sum;
     note.inputs = inputs;
@@ -130,6 +132,37 @@ std::uint64_t Agreement::begin(std::uint64_t hash, std::string_view what, std::u
   }
   to_first(note);
   return note.op;
+}
+
+std::uint64_t Agreement::ask(std::uint64_t hash, std::string_view what, const std::function<void()>& meanwhile) {
+  std::unique_lock lock(mutex_);
+  moved_.wait(lock, [&] { return !asking_ || failure_ != nullptr; });
+  throw_failure();
+  asking_ = true;
+  refused_.reset();
+  const std::uint64_t op = next_++;
+  lock.unlock();
+  to_first(Note::of(Kind::asked, op, hash, what));
+  std::exception_ptr thrown;
+  lock.lock();
+  while (!moved_.wait_for(lock, std::chrono::milliseconds(50), [&] { return failure_ != nullptr || begun_ >= op || refused_; })) {
+    if (!meanwhile || thrown != nullptr) continue;
+    lock.unlock();
+    try {
+      meanwhile();
+    } catch (...) {
+      thrown = std::current_exception();
+      to_first(Note::of(Kind::withdrawn, op));
+    }
+    lock.lock();
+  }
+  asking_ = false;
+  if (refused_) next_ = op;
+  moved_.notify_all();
+  throw_failure();
+  if (!refused_) return op;
+  if (thrown != nullptr) std::rethrow_exception(thrown);
+  throw Error(cat(what, " takes all ranks, but ", *refused_, "; it was not begun on any rank, and all of them can go on"));
 }
 
 void Agreement::await_begun(std::uint64_t op, const std::function<void()>& meanwhile) {
@@ -262,6 +295,14 @@ void Agreement::take(int rank, const Note& note) {
       return broadcast(told);
     }
     case Kind::bye: lines_[static_cast<std::size_t>(rank)]->bye = true; return;
+    case Kind::asked: return take_asked(rank, note);
+    case Kind::withdrawn: return take_withdrawn(rank, note);
+    case Kind::refused: {
+      std::lock_guard lock(mutex_);
+      refused_ = note.said();
+      moved_.notify_all();
+      return;
+    }
   }
 }
 
@@ -298,10 +339,11 @@ std::string name_of_input(const InputHashes& a, const InputHashes& b) {
 
 }  // namespace
 
-// At rank 0: whether all have begun it now, and what is wrong with that.
-std::optional<std::pair<Error, Agreement::Difference>> Agreement::count_begun(int rank, const Note& note, bool& all) {
+// At rank 0: whether all have begun it now, what is wrong with that, and who asked for something else.
+std::optional<std::pair<Error, Agreement::Difference>> Agreement::count_begun(int rank, const Note& note, bool& all, Refusals& refusals) {
   std::lock_guard lock(mutex_);
   Op& op = ops_[note.op];
+  refusals = refuse_asked(op, {}, cat("rank ", rank, " comes to ", note.said()));
   if (!op.known) {
     op.known = true;
     op.hash = note.hash;
@@ -330,9 +372,63 @@ std::optional<std::pair<Error, Agreement::Difference>> Agreement::count_begun(in
                    Difference{note.op, {-1, 0}});
 }
 
-void Agreement::take_begun(int rank, const Note& note) {
+// At rank 0, with the lock: those who asked for something else than `kept` hear why it does not begin, and it is as if they had not.
+Agreement::Refusals Agreement::refuse_asked(Op& op, const Asked& kept, std::string_view why) {
+  Refusals out;
+  for (const auto& [rank, asked] : op.asked)
+    if (asked != kept) out.emplace_back(rank, why);
+  std::erase_if(op.asked, [&](const auto& one) { return one.second != kept; });
+  return out;
+}
+
+void Agreement::tell_refused(std::uint64_t op, const Refusals& refusals) {
+  for (const auto& [rank, why] : refusals) {
+    const Note told = Note::of(Kind::refused, op, 0, why);
+    if (rank == 0) take(0, told);
+    else send(rank, told);
+  }
+}
+
+void Agreement::take_asked(int rank, const Note& note) {
+  Refusals refusals;
   bool all = false;
-  const auto wrong = count_begun(rank, note, all);
+  {
+    std::lock_guard lock(mutex_);
+    Op& op = ops_[note.op];
+    if (op.known) {
+      refusals.emplace_back(rank, cat("rank ", op.rank, " comes to ", op.what));
+    } else {
+      op.asked[rank] = {note.hash, note.said()};
+      if (static_cast<int>(op.asked.size()) == peers_.ranks()) {
+        std::map<Asked, std::vector<int>> groups;  // ranks in ascending order
+        for (const auto& [who, asked] : op.asked) groups[asked].push_back(who);
+        const auto kept = std::max_element(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
+          return std::pair(a.second.size(), a.second[0] != 0) < std::pair(b.second.size(), b.second[0] != 0);
+        });
+        refusals = refuse_asked(op, kept->first, cat("rank ", kept->second[0], " comes to ", kept->first.second));
+        all = refusals.empty();
+        if (all) op.asked.clear();
+      }
+    }
+  }
+  tell_refused(note.op, refusals);
+  if (all) all_begun(note.op);
+}
+
+void Agreement::take_withdrawn(int rank, const Note& note) {
+  {
+    std::lock_guard lock(mutex_);
+    const auto op = ops_.find(note.op);
+    if (op == ops_.end() || op->second.asked.erase(rank) == 0) return;  // it has been answered
+  }
+  tell_refused(note.op, {{rank, "it was withdrawn"}});
+}
+
+void Agreement::take_begun(int rank, const Note& note) {
+  Refusals refusals;
+  bool all = false;
+  const auto wrong = count_begun(rank, note, all, refusals);
+  tell_refused(note.op, refusals);
   if (!wrong) return all ? all_begun(note.op) : void();
   const auto& [error, difference] = *wrong;
   Note told = Note::of_failure(error, {});

@@ -4,9 +4,12 @@
 // to rank 0, which compares, counts, and tells all:
 //
 //   rank r -> 0   begun op, hash, what it is    op's first difference between two ranks is a failure that names both
+//   rank r -> 0   asked op, hash, what it is    would begin it, and waits: where another rank comes to something else, it is refused
+//   rank r -> 0   withdrawn op                  would no longer
 //   rank r -> 0   ended op                      what it set going is over on that rank
 //   rank r -> 0   failed, why                   so is a link to a rank that breaks before that rank said bye
 //   0 -> rank r   begun op, ended op            by all ranks
+//   0 -> rank r   refused op, why               this rank alone asked for it; its next one has the same number
 //   0 -> rank r   failed, why
 //
 // A launch is over when it has ended on all ranks, so nobody takes a result of one that failed elsewhere. Notes go on the control connections
@@ -59,6 +62,11 @@ class Agreement {
 
   // This rank begins its next op; `hash`, `what` and `inputs` are those of the others, and `sum` adds up to 0 over all ranks. Throws what has failed.
   std::uint64_t begin(std::uint64_t hash, std::string_view what, std::uint64_t sum = 0, const InputHashes& inputs = {});
+  // The same for an op that one rank may come to by mistake, such as a read: it begins when all ranks have asked for it. Where another one comes to
+  // something else there, this throws, the op has not begun on any rank, and nothing has failed. Where all ask for something, but not for the same,
+  // those go on waiting that most ask for; of two as many, those without rank 0, which is the one that programs let do more. `meanwhile` as below;
+  // where it throws, the op does not begin either, unless it has by then: the exception is dropped then.
+  std::uint64_t ask(std::uint64_t hash, std::string_view what, const std::function<void()>& meanwhile = {});
   // On all ranks; throws what has failed. `meanwhile` is called some twenty times a second, and what it throws ends the wait alone.
   void await_begun(std::uint64_t op, const std::function<void()>& meanwhile = {});
   void end(std::uint64_t op, const Spent& spent = {});  // here; of a launch with what this rank has spent so far
@@ -77,20 +85,27 @@ class Agreement {
  private:
   struct Note;
   struct Line;
-  struct Op {  // rank 0's
+  using Asked = std::pair<std::uint64_t, std::string>;        // hash, and what it is
+  using Refusals = std::vector<std::pair<int, std::string>>;  // ranks, and why
+  struct Op {                                                 // rank 0's
     bool known = false;
     std::uint64_t hash = 0, sum = 0;
     InputHashes inputs;
     std::string what;
     int rank = 0;  // that began it first
     int begun = 0, ended = 0;
-    std::vector<Spent> spent;  // by rank, of those who said so
+    std::map<int, Asked> asked;  // by rank, while none has begun it
+    std::vector<Spent> spent;    // by rank, of those who said so
   };
 
   void serve();
   void take(int rank, const Note& note);
   void take_begun(int rank, const Note& note);
-  std::optional<std::pair<Error, Difference>> count_begun(int rank, const Note& note, bool& all);
+  void take_asked(int rank, const Note& note);
+  void take_withdrawn(int rank, const Note& note);
+  static Refusals refuse_asked(Op& op, const Asked& kept, std::string_view why);
+  void tell_refused(std::uint64_t op, const Refusals& refusals);
+  std::optional<std::pair<Error, Difference>> count_begun(int rank, const Note& note, bool& all, Refusals& refusals);
   void all_begun(std::uint64_t op);
   void all_ended(std::uint64_t op);
   bool take_ended(int rank, const Note& note);
@@ -109,6 +124,8 @@ class Agreement {
   mutable std::mutex mutex_;  // guards what follows, but for the lines
   std::condition_variable moved_;
   std::uint64_t next_ = 1, begun_ = 0;  // begun_: the last op that all ranks have begun
+  bool asking_ = false;                 // a thread is in `ask`: others begin nothing
+  std::optional<std::string> refused_;  // what it asked for: why
   std::map<std::uint64_t, Op> ops_;     // rank 0's: those not ended by all
   Pace pace_;                           // likewise
   std::unique_ptr<Error> failure_;

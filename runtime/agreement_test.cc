@@ -133,5 +133,126 @@ TEST(Agreement, NoNoteIsLostWhereMoreAreSaidThanALinkHolds) {
   for (std::size_t rank : {0, 1}) EXPECT_EQ(world[rank].ended(ops), ops) << "rank " << rank;
 }
 
+// What asking throws; "begun" where the op began.
+std::string asked(Agreement& agreement, std::string_view what) {
+  try {
+    const std::uint64_t op = agreement.ask(1, what);
+    agreement.end(op);
+    return "begun";
+  } catch (const Error& error) { return error.what(); }
+}
+
+// What the ranks do, each on a thread; what each asks for, or begins where it starts with '!', comes out for each.
+std::vector<std::string> at_once(World& world, const std::vector<std::string>& does) {
+  std::vector<std::string> out(does.size());
+  std::vector<std::jthread> threads;
+  for (std::size_t rank = 0; rank < does.size(); ++rank)
+    threads.emplace_back([&, rank] {
+      Agreement& agreement = world[rank].agreement();
+      if (does[rank].empty()) return;
+      if (does[rank][0] != '!') out[rank] = asked(agreement, does[rank]);
+      else agreement.end(agreement.begin(2, does[rank]));
+    });
+  return out;
+}
+
+TEST(Agreement, WhatAllRanksAskForBegins) {
+  World world(3);
+  for (int op = 1; op <= 50; ++op) {
+    EXPECT_EQ(at_once(world, {"a read", "a read", "a read"}), (std::vector<std::string>(3, "begun")));
+    for (std::size_t rank : {0, 1, 2}) EXPECT_EQ(world[rank].ended(op), op);
+  }
+}
+
+// In whatever order they come, and whichever rank it is, several times: the ops of the others keep their numbers, and nothing fails.
+TEST(Agreement, WhatOneRankAloneAsksForIsRefusedAndAllGoOn) {
+  World world(3);
+  int ops = 0;
+  for (std::size_t alone : {0, 1, 2})
+    for (int late : {0, 1, 2, 3}) {
+      std::vector<std::jthread> threads;
+      std::string told;
+      for (std::size_t rank : {0, 1, 2})
+        threads.emplace_back([&, rank] {
+          Agreement& agreement = world[rank].agreement();
+          if (rank == alone) {
+            if (late == 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+            told = asked(agreement, "a read");
+            if (late == 3) EXPECT_NE(asked(agreement, "another read"), "begun") << "at the same place";
+          } else if (late != 1) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(late == 2 ? 20 * static_cast<int>(rank) : 10));
+          }
+          agreement.end(agreement.begin(2, "a call"));
+        });
+      threads.clear();
+      ++ops;
+      EXPECT_EQ(told.find("a read takes all ranks, but rank "), 0u) << told;
+      EXPECT_NE(told.find(" comes to a call; it was not begun on any rank, and all of them can go on"), told.npos) << told;
+      for (std::size_t rank : {0, 1, 2}) EXPECT_EQ(world[rank].ended(ops), ops) << "rank " << rank;
+    }
+  EXPECT_EQ(at_once(world, {"a read", "a read", "a read"}), (std::vector<std::string>(3, "begun")));
+}
+
+std::string refused(const std::string& what, const std::string& other) {
+  return what + " takes all ranks, but " + other + "; it was not begun on any rank, and all of them can go on";
+}
+
+// What most ranks ask for waits for those that are refused.
+TEST(Agreement, OfDifferentThingsThatAllAskForOneIsKept) {
+  World world(3);
+  int ops = 0;
+  for (std::size_t alone : {0, 1, 2}) {
+    std::vector<std::string> told(3);
+    std::vector<std::jthread> threads;
+    for (std::size_t rank : {0, 1, 2})
+      threads.emplace_back([&, rank] {
+        if (rank == alone) told[rank] = asked(world[rank].agreement(), "a read of x");
+        EXPECT_EQ(asked(world[rank].agreement(), "a read of y"), "begun") << "rank " << rank;
+      });
+    threads.clear();
+    EXPECT_EQ(told[alone], refused("a read of x", alone == 0 ? "rank 1 comes to a read of y" : "rank 0 comes to a read of y"));
+    ++ops;
+    for (std::size_t rank : {0, 1, 2}) EXPECT_EQ(world[rank].ended(ops), ops);
+  }
+}
+
+TEST(Agreement, OfTwoThingsThatAsManyAskForTheOneWithoutRank0IsKept) {
+  World world(2);
+  std::jthread other([&] { EXPECT_EQ(asked(world[1].agreement(), "a read of y"), "begun"); });
+  EXPECT_EQ(asked(world[0].agreement(), "a read of x"), refused("a read of x", "rank 1 comes to a read of y"));
+  EXPECT_EQ(asked(world[0].agreement(), "a read of y"), "begun");
+}
+
+struct Interrupted {};
+
+TEST(Agreement, AnInterruptedAskIsWithdrawn) {
+  World world(2);
+  for (std::size_t asks : {0, 1}) {
+    EXPECT_THROW(world[asks].agreement().ask(1, "a read", [] { throw Interrupted(); }), Interrupted);
+    EXPECT_EQ(at_once(world, {"a read of x", "a read of x"}), (std::vector<std::string>(2, "begun"))) << "it takes both, and is the next op of both";
+  }
+  for (std::size_t rank : {0, 1}) EXPECT_EQ(world[rank].ended(2), 2);
+}
+
+TEST(Agreement, WhileAThreadAsksOthersOfItsRankBeginNothing) {
+  World world(2);
+  std::jthread reads([&] { EXPECT_EQ(asked(world[0].agreement(), "a read"), "begun"); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  std::jthread calls([&] { world[0].agreement().end(world[0].agreement().begin(2, "a call")); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(asked(world[1].agreement(), "a read"), "begun");
+  world[1].agreement().end(world[1].agreement().begin(2, "a call"));
+  for (std::size_t rank : {0, 1}) EXPECT_EQ(world[rank].ended(2), 2);
+}
+
+TEST(Agreement, WhoAsksHearsOfAFailure) {
+  World world(3);
+  std::jthread fails([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    world[2].agreement().fail(Error(ErrorKind::user, "it cannot go on"));
+  });
+  for (std::size_t rank : {0, 1}) EXPECT_EQ(asked(world[rank].agreement(), "a read"), "rank 2: it cannot go on");
+}
+
 }  // namespace
 }  // namespace karez::runtime

@@ -184,6 +184,9 @@ class Session {
   // With several ranks: what this rank does next, as the others do (agreement.h); with none it is nothing, and number 0. All throw what has failed.
   // `sum` adds up to 0 over all ranks.
   std::uint64_t begin_op(std::uint64_t hash, const std::string& what, std::uint64_t sum = 0, const InputHashes* inputs = nullptr);
+  // The same for one that a rank may come to by mistake: waits until all ranks ask for it. Where another one comes to something else this throws, and
+  // nothing has failed.
+  std::uint64_t ask_op(std::uint64_t hash, const std::string& what);
   void await_op(std::uint64_t op);      // until all ranks have begun it
   void end_op(std::uint64_t op);        // one that sets no launch going
   void fail_ranks(const Error& error);  // for all of them
@@ -274,6 +277,7 @@ class Session {
   void end_world(const std::function<void()>& meanwhile);  // waits for all ranks to come to it
   void await_idle(const std::function<void()>& meanwhile);
   void break_launches(const Error& error);
+  void require_joined() const;
   void require_open() const;  // an error once it has ended; under the lock
   std::shared_ptr<Inquiry> ask_workers();
   Spent spent(const LaunchRecord& record) const;

@@ -55,6 +55,12 @@ std::vector<Exchange> Session::exchanges(const Plan& plan) const {
   return exchanges_of(told);
 }
 
+void Session::require_joined() const {
+  std::lock_guard lock(mutex_);
+  require_open();
+  require(ErrorKind::peer, !apart_, "this world has left its other ranks, and they have not come together again: reset it, or start the job anew");
+}
+
 // A thread of the program inside of the agreement, which stays meanwhile.
 class Session::InAgreement {
  public:
@@ -90,22 +96,40 @@ class Session::InAgreement {
 std::uint64_t Session::begin_op(std::uint64_t hash, const std::string& what, std::uint64_t sum, const InputHashes* inputs) {
   ++ops_;
   const InAgreement agreement(*this);
-  {
-    std::lock_guard lock(mutex_);
-    require_open();
-    require(ErrorKind::peer, !apart_, "this world has left its other ranks, and they have not come together again: reset it, or start the job anew");
-  }
+  require_joined();
   if (!agreement) return 0;
   return agreement.ask([&](Agreement& all) { return all.begin(hash, what, sum, inputs == nullptr ? InputHashes() : *inputs); });
 }
+
+namespace {
+
+// A thread of the program that waits for all ranks, as the heart is told.
+struct Awaiting {
+  std::atomic<int>& count;
+  explicit Awaiting(std::atomic<int>& threads) : count(threads) { ++count; }
+  ~Awaiting() { --count; }
+};
+
+}  // namespace
+
+std::uint64_t Session::ask_op(std::uint64_t hash, const std::string& what) {
+  ++ops_;
+  const InAgreement agreement(*this);
+  require_joined();
+  if (!agreement) return 0;
+  const Awaiting awaiting(awaiting_);
+  try {
+    return agreement->ask(hash, what, options_.while_waiting);
+  } catch (const Error&) {
+    if (failed()) failure_told_ = true;
+    throw;
+  }
+}
+
 void Session::await_op(std::uint64_t op) {
   const InAgreement agreement(*this);
   if (!agreement) return;
-  struct Awaiting {
-    std::atomic<int>& count;
-    ~Awaiting() { --count; }
-  } awaiting{awaiting_};
-  ++awaiting_;
+  const Awaiting awaiting(awaiting_);
   agreement.ask([&](Agreement& all) { all.await_begun(op, options_.while_waiting); });
 }
 

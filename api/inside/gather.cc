@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "passes/pipeline.h"
 #include "passes/place.h"
+#include "runtime/failure.h"
 
 namespace karez {
 namespace {
@@ -66,9 +67,19 @@ template <class Make> int loaded(WorldState& world, const std::string& what, con
   return gathers.back().plan;
 }
 
-// Before the plan is loaded, which waits for connections to the others: one who comes to something else is told so.
-std::uint64_t begun(WorldState& world, const std::string& what, SourceLine where) {
-  return world.session.begin_op(hash_text(what), cat("a read of ", what, " (", karez::print(where), ")"));
+// Before the plan is made: where another rank comes to something else, nothing has happened.
+std::uint64_t asked(WorldState& world, const std::string& what, SourceLine where) {
+  return world.session.ask_op(hash_text(what), cat("a read of ", what, " (", karez::print(where), ")"));
+}
+
+template <class Make>
+runtime::Result brought(WorldState& world, std::uint64_t op, const std::string& what, const Mesh& mesh, const Results& arrays, Make make) {
+  try {
+    return world.session.launch(loaded(world, what, mesh, make), {}, arrays, op).result("out0");
+  } catch (...) {
+    if (op != 0) world.session.fail_ranks(runtime::thrown());  // the others wait for this rank
+    throw;
+  }
 }
 
 }  // namespace
@@ -87,24 +98,21 @@ bool whole_on_every_rank(const WorldState& world, const TensorType& type, const 
 }
 
 runtime::Result gathered(WorldState& world, const WorldState::Key& key, const StoredVariable& variable, SourceLine where) {
-  const std::string name = key_of(key.first, key.second);
-  const std::uint64_t op = begun(world, cat("variable '", key.first, "', ", sbp::print(variable.type, variable.mesh, variable.layout)), where);
-  const int plan =
-      loaded(world, cat("variable ", name, " ", sbp::print(variable.type, variable.mesh, variable.layout)), variable.mesh, [&](Trace& trace) {
-        const ValueId read = build::variable(trace.builder, name, variable.type);
-        trace.graph.variables.push_back({name, variable.type, trace.builder.mesh, variable.layout, read, {}});
-        return read;
-      });
-  return world.session.launch(plan, {}, {}, op).result("out0");
+  const std::string name = key_of(key.first, key.second), type = sbp::print(variable.type, variable.mesh, variable.layout);
+  const auto make = [&](Trace& trace) {
+    const ValueId read = build::variable(trace.builder, name, variable.type);
+    trace.graph.variables.push_back({name, variable.type, trace.builder.mesh, variable.layout, read, {}});
+    return read;
+  };
+  return brought(world, asked(world, cat("variable '", key.first, "', ", type), where), cat("variable ", name, " ", type), variable.mesh, {}, make);
 }
 
 runtime::Result gathered(WorldState& world, const Kept& kept, const std::optional<runtime::Result>& part, SourceLine where) {
-  const std::uint64_t op = begun(world, sbp::print(kept.type, kept.mesh, kept.layout), where);
-  const int plan = loaded(world, cat("array ", sbp::print(kept.type, kept.mesh, kept.layout), " ", text_of(kept.mesh)), kept.mesh,
-                          [&](Trace& trace) { return build::array_input(trace.builder, "array", kept.type, kept.layout); });
+  const std::string type = sbp::print(kept.type, kept.mesh, kept.layout);
+  const auto make = [&](Trace& trace) { return build::array_input(trace.builder, "array", kept.type, kept.layout); };
   Results arrays;
   if (part) arrays.emplace_back("array", *part);
-  return world.session.launch(plan, {}, arrays, op).result("out0");
+  return brought(world, asked(world, type, where), cat("array ", type, " ", text_of(kept.mesh)), kept.mesh, arrays, make);
 }
 
 }  // namespace karez

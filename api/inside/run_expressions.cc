@@ -305,6 +305,8 @@ void run_all(const LazyValues& wanted, const std::shared_ptr<const Expression>& 
     const DeviceMesh on = place_of(from.get());
     require(on.world->holder.load() != std::this_thread::get_id(),
             "a tensor is asked for while its world compiles on this thread: an initialiser or an op's own rule may not compute or read");
+    if (updating == nullptr && !on.world->ranks.alone())
+      on.world->session.end_op(on.world->session.ask_op(0, cat("the value of an expression (", print(where), ")")));
     std::lock_guard lock(on.world->ran->mutex);
     run_on(*on.world->ran, on, wanted, updating, where);
   });
