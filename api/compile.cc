@@ -144,7 +144,8 @@ void fix_layouts(const WorldState& world, const Trace& trace, Graph& graph, cons
     const Mesh& mesh = graph.meshes[static_cast<std::size_t>(variable.mesh)];
     require(stored.mesh == mesh, "variable '", variable.name, "' lies on ", lies_on(stored.mesh, mesh), "; this function is compiled for ",
             lies_on(mesh, stored.mesh),
-            ". It stays where the first function that used it put it: compile for that mesh, or save, reset the world and load");
+            ". It stays where the first function that used it put it: compile for that mesh, with the same placements (so gradients of variables on ",
+            "several meshes are taken inside of a compiled function), or save, reset the world and load");
     require(!variable.stored || *variable.stored == stored.layout, "this function's body wants '", variable.name, "' stored as ",
             variable.stored ? sbp::print(variable.type, mesh, *variable.stored) : std::string(),
             " (by with_layout, or by a rule of a function in it), ", "but an earlier function stored it as ",
@@ -216,12 +217,14 @@ Future Function::call(std::vector<Argument> arguments) const {
   std::vector<Taken> signature;
   for (auto& argument : arguments) signature.push_back(taken(s, argument, signature.size()));
   world.session.wait_for_room();  // with the lock others could not even read
-  if (auto launched = launch_compiled(s, signature, arguments)) return *launched;
-  TraceTurn turn(world, s.traced);  // the body runs without the world's lock: it may read, write and call
-  while (true) {
-    if (auto launched = launch_compiled(s, signature, arguments)) return *launched;  // another thread had the turn before
-    plan_for(s, signature);
-  }
+  try {
+    if (auto launched = launch_compiled(s, signature, arguments)) return *launched;
+    TraceTurn turn(world, s.traced);  // the body runs without the world's lock: it may read, write and call
+    while (true) {
+      if (auto launched = launch_compiled(s, signature, arguments)) return *launched;  // another thread had the turn before
+      plan_for(s, signature);
+    }
+  } catch (const Error& error) { throw with_parts_explained(error, arguments); }
 }
 
 // An argument as the signature knows it; what a host array holds is copied here.
@@ -242,14 +245,6 @@ Function::Taken Function::taken(const State& s, Argument& argument, std::size_t 
   const LocalPart part = local_part(argument.array.type(), argument.rows, s.mesh.mesh, world.ranks.rank(), who);
   argument.feed.source = part_source(argument.feed.source, part);
   return {part.whole, {}, false, part.layout};
-}
-
-Argument local(HostArray array, std::int64_t rows) {
-  Argument out(std::move(array));
-  require(out.array.valid(), "local() of an array never made");
-  out.part = true;
-  out.rows = rows;
-  return out;
 }
 
 Argument::Argument(const Tensor& outside, SourceLine where) {

@@ -93,4 +93,25 @@ std::shared_ptr<const data::Source> part_source(std::shared_ptr<const data::Sour
   return std::make_shared<PartSource>(std::move(part), of);
 }
 
+Error with_parts_explained(const Error& error, const std::vector<Argument>& arguments) {
+  std::string text = error.what();
+  if (error.kind != ErrorKind::peer || text.find("the ranks do not run the same program") == text.npos) return error;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const Argument& argument = arguments[i];
+    if (!argument.part || argument.rows > 0) continue;
+    const std::int64_t rows = argument.array.type().shape[0];
+    text += cat("\nargument ", i, " is a part by local(array) of ", rows, " rows here, which says that every rank gives ", rows,
+                "; where ranks give different numbers of rows, each says how many the whole has, as in local(array, rows=", 2 * rows, ")");
+  }
+  return {error.kind, text, error.where};
+}
+
+Argument local(HostArray array, std::int64_t rows) {
+  Argument out(std::move(array));
+  require(out.array.valid(), "local() of an array never made");
+  out.part = true;
+  out.rows = rows;
+  return out;
+}
+
 }  // namespace karez

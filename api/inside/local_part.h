@@ -4,8 +4,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
-#include "api/world.h"
+#include "api/compile.h"
 #include "data/source.h"
 
 namespace karez {
@@ -21,6 +22,9 @@ struct LocalPart {
 // that has another number of rows than this rank's devices hold in any such layout. `who` names the argument. A rank without a device of the mesh
 // says what its first rank says.
 LocalPart local_part(const TensorType& part, std::int64_t rows, const Mesh& mesh, int rank, const std::string& who);
+
+// The error of a call; where ranks differ and it was given parts that do not say how many rows the whole has, with what may be the reason.
+Error with_parts_explained(const Error& error, const std::vector<Argument>& arguments);
 
 // Slices of the whole, as long as they lie in the part.
 std::shared_ptr<const data::Source> part_source(std::shared_ptr<const data::Source> part, const LocalPart& of);

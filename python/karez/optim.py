@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Tuple
 
+import numpy
+
 from . import _core
 from ._core import clip_by_global_norm, constant_schedule, cosine_schedule, linear_schedule, step_schedule
-from .errors import UserError
+from .errors import TypeError, UserError
 from .gradients import gradients
+from .pointwise import tensor_of
 
 __all__ = [
     "EMA", "SGD", "Adagrad", "Adam", "AdamW", "Lion", "RMSprop", "clip_by_global_norm", "constant_schedule", "cosine_schedule", "linear_schedule", "step_schedule",
@@ -38,12 +41,20 @@ class Optimizer:
             if not any(p._identity in found for p in self.params):
                 raise UserError("step(): no parameter of this optimiser has a gradient; loss.backward() comes first, on a loss that reads them")
             grads = [found[p._identity] if p._identity in found else _core.full(p.shape, 0, dtype=p.dtype) for p in self.params]
-        self._core.step(list(grads))
+        self._core.step([_gradient(number, value) for number, value in enumerate(grads)])
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets gradients. They never outlive a call of the compiled function, so that there it is needed only between two backward()."""
         for p in self.params if gradients() is not None else ():
             p.grad = None
+
+
+def _gradient(number: int, value: Any) -> Any:
+    if isinstance(value, _core.Tensor):
+        return value
+    if isinstance(value, numpy.ndarray):
+        return tensor_of(value)
+    raise TypeError(f"step: gradient {number} is of type {type(value).__name__}; a tensor or a NumPy array is wanted")
 
 
 def _listed(params: Any) -> Any:

@@ -20,7 +20,11 @@ std::vector<Tensor> tensors_from(const std::vector<const Value*>& values) {
 
 template <class Optimiser> nb::class_<Optimiser> def_optimiser(nb::module_& m, const char* name) {
   return nb::class_<Optimiser>(m, name)
-      .def("step", [](Optimiser& self, const std::vector<const Value*>& grads) { self.step(tensors_from(grads), user_line()); })
+      .def("step",
+           [](Optimiser& self, const std::vector<const Value*>& grads) {
+             lie_somewhere();  // outside of a trace it may be the first thing that is computed
+             self.step(tensors_from(grads), user_line());
+           })
       .def_prop_rw("lr", &Optimiser::lr, &Optimiser::set_lr);
 }
 

@@ -52,6 +52,7 @@ GOLDEN = {
     "backward outside": (lambda: kept(X).backward(), kz.UserError, "backward() outside of a compiled function"),
     "backward of a matrix": (lambda: kz.compile(lambda x: x.backward())(X), kz.TypeError, "a gradient starts from a loss of one float, f32[] or f64[], not from f32[4, 6]"),
     "step outside": (lambda: kz.optim.SGD([w], lr=1).step(), kz.UserError, "step() outside of a compiled function"),
+    "a gradient that is none": (lambda: kz.optim.SGD([w], lr=1).step([None]), kz.TypeError, "step: gradient 0 is of type NoneType; a tensor or a NumPy array is wanted"),
     "step before backward": (lambda: kz.compile(lambda: kz.optim.SGD([w], lr=1).step())(), kz.UserError, "step(): no parameter of this optimiser has a gradient"),
     "an optimiser of nothing": (lambda: kz.optim.Adam([]), kz.UserError, "an optimiser 'adam' without parameters"),
     "an optimiser of what has no path": (lambda: kz.optim.Adam([nn.Parameter([1.0])]), kz.UserError, "no path yet"),

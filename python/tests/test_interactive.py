@@ -57,3 +57,24 @@ def test_gradients_outside_are_those_of_functions():
     with pytest.raises(kz.Error, match="value_and_grad"):
         x = kz.tensor(X)
         kz.grad((x * x).sum(), [x])
+
+
+@pytest.mark.parametrize("kind", [kz.optim.SGD, kz.optim.Adam])
+def test_an_update_may_be_the_first_thing_that_is_computed(kind):
+    kz.reset()
+    w = nn.Parameter((3,), nn.init.ones(), name="fresh")
+    optimiser = kind([w], lr=0.5)
+    g = np.array([1, -2, 4], np.float32)
+    optimiser.step([g])
+    np.testing.assert_allclose(w.numpy(), 1 - 0.5 * (g if kind is kz.optim.SGD else np.sign(g)), rtol=1e-5)
+
+
+def test_gradients_of_variables_on_several_devices_are_refused_outside_with_what_to_do():
+    kz.init(devices=2)
+    net = nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 1))
+    loss, params = lambda x: net(x).sum(), net.parameters()
+    both = kz.compile(lambda x: kz.value_and_grad(loss, params)(x), mesh="stage=2", placements=[("0", 0), ("1", 1)])
+    expected = both(X)
+    with pytest.raises(kz.UserError, match="gradients of variables on several meshes are taken inside of a compiled function"):
+        kz.value_and_grad(loss, params)(X)
+    np.testing.assert_allclose(float(both(X)[0]), float(expected[0]))

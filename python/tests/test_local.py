@@ -28,3 +28,25 @@ print("fine")
     run = ranks(program)
     out, _ = run.communicate(timeout=300)
     assert run.returncode == 0 and out.count("fine") == 2, out
+
+
+def test_parts_of_different_sizes_without_rows_are_explained():
+    program = """
+import numpy as np
+import karez as kz
+x = np.arange(10, dtype=np.float32).reshape(5, 2)
+step = kz.compile(lambda x, y: (x * y).sum(), mesh=f"data={kz.ranks()}")
+if cached:
+    step(kz.local(x[:2]), np.ones((4, 2), np.float32))
+count = 3 - kz.rank()
+try:
+    step(kz.local(x[:count]), np.ones((2 * count, 2), np.float32))
+except kz.PeerError as error:
+    said = f"argument 0 is a part by local(array) of {count} rows here, which says that every rank gives {count};"
+    assert said in str(error) and "argument 1" not in str(error), error
+    print("explained")
+"""
+    for cached in (False, True):
+        run = ranks(f"cached = {cached}\n" + program)
+        out, _ = run.communicate(timeout=300)
+        assert out.count("explained") == 2, out
