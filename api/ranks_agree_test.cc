@@ -75,6 +75,34 @@ std::function<void(plan::Plan&)> chunks_of(std::int64_t bytes) {
   };
 }
 
+// What each of these ranks hears, of a job of so many.
+std::vector<std::string> told_by(const std::vector<int>& come, int ranks, const std::function<void()>& meanwhile = {}) {
+  const Ranks all = meeting(ranks);
+  std::vector<std::string> out(come.size());
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 0; i < come.size(); ++i)
+    threads.emplace_back([&, i] {
+      Ranks mine = all;
+      mine.rank = come[i];
+      out[i] = error_of([&] { World({.while_waiting = come[i] == 0 ? meanwhile : nullptr, .ranks = mine, .start_timeout = 1.5}); });
+    });
+  threads.clear();
+  return out;
+}
+
+TEST(RanksThatDoNotCome, AreNamedByAllAfterTheTimeThatAnOptionSets) {
+  EXPECT_THAT(told_by({0, 1}, 3), Each("rank 2 of 3 has not come to this world within the 1.5 s of start_timeout"));
+  EXPECT_THAT(told_by({0, 2, 3}, 5), Each("ranks 1 and 4 of 5 have not come to this world within the 1.5 s of start_timeout"));
+  EXPECT_THAT(told_by({0}, 16), Each("ranks 1, 2, 3, 4, 5, 6, 7, 8 and 7 more of 16 have not come to this world within the 1.5 s of start_timeout"));
+}
+
+TEST(RanksThatDoNotCome, AreNoLongerWaitedForWhereTheProgramIsInterrupted) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto texts = told_by({0, 1}, 3, [&] { require(std::chrono::steady_clock::now() < begin + std::chrono::milliseconds(500), "interrupted"); });
+  EXPECT_EQ(texts[0], "interrupted");
+  EXPECT_NE(texts[1], "no error") << "rank 0 has gone";
+}
+
 TEST(RanksThatDiffer, EveryMessageOfALinkCounts) {
   EXPECT_THAT(told_with_plans(chunks_of(8), chunks_of(8)), Each("no error"));
   EXPECT_THAT(told_with_plans(chunks_of(8), chunks_of(16)), Each(HasSubstr("bytes 16 8; ")));  // the last message is the same

@@ -57,7 +57,8 @@ struct WorldOptions {
   std::function<void()> while_waiting = {};  // called some twenty times a second by a thread that waits or plans here; what it throws ends that alone
   std::optional<bool> poison = {};           // fill fresh memory with a pattern that no correct plan reads; only builds for tests do it unasked
   std::optional<Ranks> ranks = {};           // none: as who started this process says (docs/distributed.md); nobody: it is alone
-  double peer_timeout = 30;   // seconds for another rank to come; and a rank that is silent for so long, or whose host is, has gone or hangs
+  double start_timeout = 600;                // seconds that rank 0 waits for all others to come to this world
+  double peer_timeout = 30;   // a rank that is silent for so many seconds, or whose host is, has gone or hangs; the others wait so long for rank 0
   double call_timeout = 300;  // seconds that one call of a kernel or source may take while other ranks wait; longer is a hang
   // A user's own rows beside ours; a name that is taken is an error. An op needs a kernel of its own, which `apply` then calls it by.
   std::vector<OpDef> ops = {};

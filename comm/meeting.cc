@@ -37,7 +37,7 @@ Meeting::Meeting(Reactor& reactor, const Launch& launch, int world, Seconds time
   try {
     client_ = std::make_unique<StoreClient>(address, door, launch.rank, this_process(), timeout, patience);
   } catch (const Error& error) {
-    fail(ErrorKind::peer, "rank ", launch.rank, " of ", launch.ranks, " from ", name_of(launch.launcher), " does not find rank 0: ", error.what());
+    fail(ErrorKind::peer, "rank ", launch.rank, " of ", launch.ranks, " from ", name_of(launch.launcher), " cannot join the others: ", error.what());
   }
   token_ = door;
   if (!launch.token) {

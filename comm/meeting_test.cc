@@ -101,13 +101,13 @@ TEST(Meeting, WhoHasAnotherTokenIsTurnedAway) {
   Launch other = launch(1, 2);
   other.token = derive_token("another of sixteen");
   std::string said = error_of([&] { Meeting(reactor, other, 0, Seconds(2)); });
-  EXPECT_THAT(said, HasSubstr("rank 1 of 2 from karez run does not find rank 0: the store at @karez-meeting-test-"));
+  EXPECT_THAT(said, HasSubstr("rank 1 of 2 from karez run cannot join the others: the store at @karez-meeting-test-"));
 }
 
 TEST(Meeting, RankZeroMustBeThere) {
   Reactor reactor;
   EXPECT_THAT(error_of([&] { Meeting(reactor, launch(1, 2), 7, Seconds(0.2)); }),
-              HasSubstr("does not find rank 0: cannot reach @karez-meeting-test-"));
+              HasSubstr("cannot join the others: cannot reach @karez-meeting-test-"));
   Meeting zero(reactor, launch(0, 2), 0);
   EXPECT_THAT(error_of([&] { Meeting(reactor, launch(0, 2), 0); }), HasSubstr("is another job of the same name running here"));
   EXPECT_THAT(error_of([&] { Meeting(reactor, on_hosts(0, 2, "192.0.2.1", 4711), 0); }), HasSubstr("rank 0 on another host than was said"));

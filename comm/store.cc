@@ -85,10 +85,17 @@ void Store::serve(Client client, Guest& guest, StoreRequest& request) {
   using Op = StoreRequest::Op;
   using Status = StoreReply::Status;
   switch (request.op) {
-    case Op::hello:
-      guest.name = request.value.empty() ? "?" : request.value.substr(0, 256);
+    case Op::hello: {
+      const std::string name = request.value.empty() ? "?" : request.value.substr(0, 256);
+      for (const auto& [other, known] : guests_) {
+        if (other == client || known.name.empty() || known.bye || known.rank != request.number) continue;
+        values_[twice_key] = cat("two processes come as rank ", request.number, ": ", known.name, ", and ", name, ", which is turned away");
+        return answer(client, Status::error, cat("rank ", request.number, " is here already: ", known.name));
+      }
+      guest.name = name;
       guest.rank = request.number;
       return answer(client, Status::well);
+    }
     case Op::set: {
       auto old = values_.find(request.key);
       std::size_t before = old == values_.end() ? 0 : old->second.size() + request.key.size();

@@ -45,6 +45,23 @@ class Desk : public ::testing::Test {
   std::vector<std::string> heard(Store::Client client) { return std::exchange(told[client], {}); }
 };
 
+TEST_F(Desk, ASecondProcessOfOneRankIsTurnedAwayAndTold) {
+  join(1, 0);
+  join(2, 1);
+  store.join(3);
+  ask(3, {Op::hello, 1, "", "another"});
+  EXPECT_THAT(heard(3), ElementsAre("error:rank 1 is here already: host1"));
+  ask(1, {Op::get, 0, Store::twice_key, ""});
+  EXPECT_THAT(heard(1), ElementsAre("well:two processes come as rank 1: host1, and another, which is turned away"));
+  store.leave(3);
+  ask(1, {Op::check, 0, "", ""});
+  EXPECT_THAT(heard(1), ElementsAre("nothing:")) << "it had not come";
+  ask(2, {Op::bye, 0, "", ""});
+  store.join(4);
+  ask(4, {Op::hello, 1, "", "the next"});
+  EXPECT_THAT(heard(4), ElementsAre("well:"));
+}
+
 TEST_F(Desk, WhatIsSetIsGot) {
   join(1, 0);
   join(2, 1);

@@ -116,17 +116,48 @@ Agreed Agreed::parse(std::string_view text) {
   return out;
 }
 
-// Rank 0's. Who is merely slow to start is waited for.
-void WorldRanks::await_comers() const {
-  const auto began = std::chrono::steady_clock::now();
+namespace {
+
+// "rank 2", "ranks 2, 5 and 7"; of many the first eight.
+std::string text_of_ranks(const std::vector<int>& ranks) {
+  constexpr std::size_t most = 8;
+  std::string out = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < std::min(ranks.size(), most); ++i) out += cat(i == 0 ? "" : i + 1 < ranks.size() ? ", " : " and ", ranks[i]);
+  return ranks.size() > most ? cat(out, " and ", ranks.size() - most, " more") : out;
+}
+
+}  // namespace
+
+// Rank 0's. Who is merely slow to start is waited for. Who never comes is named here, and to those who have come.
+void WorldRanks::await_comers(const WorldOptions& options) const {
+  using Clock = std::chrono::steady_clock;
+  comm::StoreClient& store = joined_->meeting.store();
+  const auto began = Clock::now();
+  const auto since = [&] { return std::chrono::duration<double>(Clock::now() - began).count(); };
   bool warned = false;
-  for (int rank = 1; rank < ranks_; ++rank)
-    for (Pauses pauses; !joined_->peers.has_come(rank); pauses.wait()) {
-      joined_->meeting.store().check();
-      if (warned || std::chrono::steady_clock::now() < began + std::chrono::duration<double>(peer_timeout_)) continue;
-      warned = true;
-      note(base::LogLevel::warning, "rank ", rank, " of ", ranks_, " has not come to this world for ", peer_timeout_, " s; it is waited for");
+  std::string twice;
+  std::vector<int> missing;
+  for (int rank = 1; rank < ranks_; ++rank) missing.push_back(rank);
+  for (Pauses pauses;; pauses.wait()) {
+    std::erase_if(missing, [&](int rank) { return joined_->peers.has_come(rank); });
+    if (missing.empty()) return;
+    store.check();
+    if (options.while_waiting) options.while_waiting();
+    if (const auto said = store.get(comm::Store::twice_key); said && *said != twice) {
+      twice = *said;
+      note(base::LogLevel::warning, twice);
     }
+    if (since() > options.start_timeout) break;
+    if (warned || since() < peer_timeout_) continue;
+    warned = true;
+    note(base::LogLevel::warning, text_of_ranks(missing), " of ", ranks_, missing.size() == 1 ? " has" : " have", " not come to this world for ",
+         peer_timeout_, " s; ", missing.size() == 1 ? "it is" : "they are", " waited for");
+  }
+  const std::string why = cat(text_of_ranks(missing), " of ", ranks_, missing.size() == 1 ? " has" : " have", " not come to this world within the ",
+                              options.start_timeout, " s of start_timeout", twice.empty() ? "" : "; ", twice);
+  store.set("agreed", "?" + why);
+  linger("refused");
+  fail(ErrorKind::peer, why);
 }
 
 WorldRanks::WorldRanks(WorldOptions& options) {
@@ -138,6 +169,7 @@ WorldRanks::WorldRanks(WorldOptions& options) {
   }
   if (launch.ranks == 1) return;
   require(options.peer_timeout > 0, "a world whose ranks wait ", options.peer_timeout, " s for each other");
+  require(options.start_timeout > 0, "a world whose rank 0 waits ", options.start_timeout, " s for the others to start");
   require(options.call_timeout > 0, "a world whose calls may take ", options.call_timeout, " s");
   rank_ = launch.rank;
   ranks_ = launch.ranks;
@@ -145,7 +177,7 @@ WorldRanks::WorldRanks(WorldOptions& options) {
   crowded_ = launch.crowded.value_or(false);
   const int world = next_world(launch);
   joined_ = std::make_unique<Joined>(launch, world, options.ranks.value_or(Ranks{}), options.peer_timeout);
-  if (rank_ == 0) await_comers();
+  if (rank_ == 0) await_comers(options);
   if (rank_ > 0 || world > 0 || launch.launcher == comm::Launcher::none) return;
   std::set<std::string_view> links;
   for (int rank = 1; rank < ranks_; ++rank) links.insert(comm::name_of(joined_->peers.link_class(rank)));
@@ -223,7 +255,7 @@ std::string first_difference(const std::string& a, const std::string& b) {
   return "one says more";
 }
 
-// Rank 0's verdict: '+' and what is agreed on, or '-' and why not.
+// Rank 0's verdict: '+' and what is agreed on, or why not: behind '-' the program's fault, '!' a rank that has stopped, '?' one that has not come.
 std::string verdict(const std::vector<Offer>& offers, std::string costs, std::string link) {
   Agreed agreed{offers[0].cores, offers[0].memory, {{}, std::move(link)}, std::move(costs)};
   std::map<std::string, int> hosts;
@@ -261,10 +293,13 @@ std::string WorldRanks::agreed_on(std::string costs, std::string link) const {
 }
 
 // Until rank 0 has said it. A store that answers nothing for so long has stopped, with rank 0.
-std::string WorldRanks::awaited(const std::string& key) const {
+std::string WorldRanks::awaited(const std::string& key, const std::function<void()>& meanwhile) const {
   comm::StoreClient& store = joined_->meeting.store();
   std::optional<std::string> value;
-  for (Pauses pauses; !(value = store.get(key, comm::Seconds(peer_timeout_ + 1))); pauses.wait()) store.check();
+  for (Pauses pauses; !(value = store.get(key, comm::Seconds(peer_timeout_ + 1))); pauses.wait()) {
+    store.check();
+    if (meanwhile) meanwhile();
+  }
   return *value;
 }
 
@@ -279,10 +314,11 @@ Agreed WorldRanks::agree(const WorldOptions& options, const CostTable& costs, co
     const auto forced = joined_->peers.forced();
     store.set("agreed", agreed_on(costs.print(), forced ? std::string(comm::name_of(*forced)) : std::string()));
   }
-  const std::string said = awaited("agreed");
+  const std::string said = awaited("agreed", options.while_waiting);
   if (said.empty() || said[0] != '+') linger("refused");
-  require(said.empty() || said[0] != '!' ? ErrorKind::user : ErrorKind::hang, !said.empty() && said[0] == '+',
-          said.empty() ? "rank 0 says nothing" : said.substr(1));
+  const char verdict = said.empty() ? '-' : said[0];
+  const ErrorKind kind = verdict == '!' ? ErrorKind::hang : verdict == '?' ? ErrorKind::peer : ErrorKind::user;
+  require(kind, verdict == '+', said.empty() ? "rank 0 says nothing" : said.substr(1));
   return Agreed::parse(std::string_view(said).substr(1));
 }
 

@@ -65,9 +65,9 @@ class WorldRanks {
   std::string key_of(std::string_view what, std::uint64_t op) const;  // of a text in the store
   struct Joined;
   // Says this word to all, and gives those who have not said it when so long is over. Throws where one has gone.
-  void await_comers() const;
+  void await_comers(const WorldOptions& options) const;
   std::string agreed_on(std::string costs, std::string link) const;
-  std::string awaited(const std::string& key) const;
+  std::string awaited(const std::string& key, const std::function<void()>& meanwhile = {}) const;
   std::vector<int> missing(const std::string& word, double seconds) const;
   void linger(const std::string& word) const;
   std::unique_ptr<Joined> joined_;  // null where this rank is alone

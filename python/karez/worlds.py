@@ -21,7 +21,7 @@ _forked = False  # from a process that had a world
 _ended = False  # the program is about to end, and its world has
 
 
-def init(devices: int = 1, seed: Any = None, *, workers: int = 0, team: int = 0, in_flight: int = 4, memory: int = 0, check_nan: bool = False, cost_file: str = "", device_limit: int = 4096, peer_timeout: float = 30.0, check_inputs: str = "sampled") -> Any:
+def init(devices: int = 1, seed: Any = None, *, workers: int = 0, team: int = 0, in_flight: int = 4, memory: int = 0, check_nan: bool = False, cost_file: str = "", device_limit: int = 4096, start_timeout: float = 600.0, peer_timeout: float = 30.0, check_inputs: str = "sampled") -> Any:
     """Makes the default world: so many logical devices of this process, served by threads of its own. Once; before the first mesh."""
     global _default, _devices, _seed
     with _lock:
@@ -29,7 +29,7 @@ def init(devices: int = 1, seed: Any = None, *, workers: int = 0, team: int = 0,
             raise UserError("karez.init: there is a default world already; call it once, before the first mesh")
         if seed is not None:
             _seed = seed
-        _default = _core.make_world(devices, _seed, workers, team, in_flight, memory, check_nan, cost_file, device_limit, peer_timeout, check_inputs)
+        _default = _core.make_world(devices, _seed, workers, team, in_flight, memory, check_nan, cost_file, device_limit, start_timeout, peer_timeout, check_inputs)
         _devices = devices if devices != 1 or _default.ranks == 1 else int(os.environ.get("KAREZ_DEVICES", 1))
     return _default
 

@@ -27,7 +27,8 @@ InputCheck input_check_from(const std::string& word) {
 }
 
 std::shared_ptr<World> make_world(int devices, std::uint64_t seed, int workers, int team, int in_flight, std::int64_t memory, bool check_nan,
-                                  const std::string& cost_file, int device_limit, double peer_timeout, const std::string& check_inputs) {
+                                  const std::string& cost_file, int device_limit, double start_timeout, double peer_timeout,
+                                  const std::string& check_inputs) {
   WorldOptions options;
   options.devices = devices;
   options.seed = seed;
@@ -38,6 +39,7 @@ std::shared_ptr<World> make_world(int devices, std::uint64_t seed, int workers, 
   options.check_nan = check_nan;
   options.cost_file = cost_file;
   options.device_limit = device_limit;
+  options.start_timeout = start_timeout;
   options.peer_timeout = peer_timeout;
   options.check_inputs = input_check_from(check_inputs);
   options.while_waiting = look_for_signals;
@@ -118,7 +120,7 @@ void init_world(nb::module_& m) {
   nb::class_<World> type(m, "World", "Devices, the threads that serve them, and all state that outlives calls.");
   type.def("__init__", [](World*) { base::fail("worlds are made by karez.init"); });
   m.def("make_world", &make_world, "devices"_a, "seed"_a, "workers"_a, "team"_a, "in_flight"_a, "memory"_a, "check_nan"_a, "cost_file"_a,
-        "device_limit"_a, "peer_timeout"_a, "check_inputs"_a);
+        "device_limit"_a, "start_timeout"_a, "peer_timeout"_a, "check_inputs"_a);
   type.def_prop_ro("rank", &World::rank);
   type.def_prop_ro("ranks", &World::ranks);
   type.def("barrier", &World::barrier, nb::call_guard<GilRelease>());

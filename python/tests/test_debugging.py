@@ -2,6 +2,8 @@
 
 # builds: karez_command
 import os
+import re
+import socket
 import subprocess
 import sys
 
@@ -175,3 +177,29 @@ print(losses)
     lines = {line.split("] ", 1)[1] for line in out.splitlines() if "] [" in line}
     assert run.returncode == 0 and len(lines) == 1, out
     assert not list(tmp_path.iterdir())
+
+
+def test_a_rank_that_comes_twice_and_one_that_does_not_come_are_named():
+    program = """
+import sys
+import karez as kz
+try:
+    kz.init(start_timeout=3)
+except kz.PeerError as error:
+    print(error)
+    sys.exit(kz.errors.exit_code(error.kind))
+"""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    path = os.path.dirname(kz.__path__[0])
+    start = os.environ | {"PYTHONPATH": path, "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    come = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                             env=start | {"RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in (0, 1, 1)]
+    out = [process.communicate(timeout=60) for process in come]
+    assert [process.returncode for process in come] == [75, 75, 75], out
+    refused, waited = sorted((out[1][0], out[2][0]), key=lambda text: "is here already" not in text)
+    assert re.fullmatch(r"rank 1 of 3 from torchrun cannot join the others: rank 1 is here already: \S+, process \d+\n", refused), out
+    twice = r"two processes come as rank 1: \S+, process \d+, and \S+, process \d+, which is turned away"
+    assert re.fullmatch(rf"rank 2 of 3 has not come to this world within the 3.0 s of start_timeout; {twice}\n", waited), out
+    assert waited == out[0][0] and re.fullmatch(rf"karez warning: {twice}\n", out[0][1]), out
