@@ -9,9 +9,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <fstream>
+#include <optional>
+#include <sstream>
+#include <utility>
 
 #include "base/error.h"
 #include "base/rooms.h"
@@ -34,6 +38,50 @@ std::string this_process() {
   std::array<char, 256> name{};
   gethostname(name.data(), name.size() - 1);
   return cat(name.data(), ", process ", getpid());
+}
+
+namespace {
+
+// The words behind the name in /proc/PID/stat: the state, and 18 further on the start time.
+std::optional<std::pair<char, std::string>> state_and_start(int process) {
+  std::ifstream in(cat("/proc/", process, "/stat"));
+  std::string text;
+  std::getline(in, text, '\0');
+  const std::size_t name = text.rfind(')');  // which may hold anything
+  if (name == text.npos) return std::nullopt;
+  std::istringstream words(text.substr(name + 1));
+  std::string state, word;
+  words >> state;
+  for (int i = 0; i < 19; ++i) words >> word;
+  if (!words || state.size() != 1) return std::nullopt;
+  return std::pair(state[0], word);
+}
+
+// "boot id, pid namespace": where numbers of processes mean the same.
+std::string processes_seen_here() {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  std::array<char, 128> text{};
+  const auto n = readlink("/proc/self/ns/pid", text.data(), text.size());
+  return cat(boot, " ", std::string_view(text.data(), static_cast<std::size_t>(std::max<ssize_t>(n, 0))));
+}
+
+}  // namespace
+
+std::string this_process_in_proc() {
+  const auto own = state_and_start(getpid());
+  return cat(processes_seen_here(), " ", getpid(), " ", own ? own->second : "?");
+}
+
+bool is_stopped(const std::string& process_in_proc) {
+  static const std::string here = processes_seen_here() + " ";
+  if (!starts_with(process_in_proc, here)) return false;
+  std::istringstream words(process_in_proc.substr(here.size()));
+  int process = 0;
+  std::string start;
+  if (!(words >> process >> start)) return false;
+  const auto now = state_and_start(process);
+  return now && now->first == 'T' && now->second == start;
 }
 
 std::string address_of_host(const std::string& name) {

@@ -10,6 +10,11 @@ namespace karez::comm {
 std::string this_host();
 std::string this_process();  // for people: "alpha, process 4711"
 
+// This process for others that see it in /proc: boot id, pid namespace, number and start time, so that no other process is ever taken for it.
+std::string this_process_in_proc();
+// Whether a signal has stopped that one, and nothing let it go on yet. Not one that a debugger holds, nor one that is not seen here.
+bool is_stopped(const std::string& process_in_proc);
+
 // The numeric address of a host by its name, IPv4 where it has one; a numeric address as it is. A name that means this host's loopback, where
 // others cannot reach it, is an error of kind user, unless it is "localhost".
 std::string address_of_host(const std::string& name);

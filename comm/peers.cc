@@ -62,7 +62,8 @@ Peers::Peers(Reactor& reactor, StoreClient& store, const Token& token, PeersOpti
   };
   tcp_ = door({address_of(options_.interface), 0}, LinkClass::tcp);
   local_ = door(hidden_name(), LinkClass::shm);
-  store_.set(key_of(options_.rank), cat(this_process(), "\n", options_.host, "\n", print(tcp_->address()), "\n", print(local_->address())));
+  store_.set(key_of(options_.rank),
+             cat(this_process(), "\n", options_.host, "\n", print(tcp_->address()), "\n", print(local_->address()), "\n", this_process_in_proc()));
 }
 
 Peers::~Peers() = default;
@@ -72,7 +73,7 @@ const Peers::Peer& Peers::peer(int rank) {
   auto& entry = entries_[static_cast<std::size_t>(rank)];
   if (entry.peer) return *entry.peer;
   std::string text = store_.wait(key_of(rank));
-  std::array<std::string, 4> lines;
+  std::array<std::string, 5> lines;
   std::size_t begin = 0;
   for (std::string& line : lines) {
     std::size_t end = std::min(text.find('\n', begin), text.size());
@@ -80,7 +81,7 @@ const Peers::Peer& Peers::peer(int rank) {
     begin = end + 1;
   }
   std::lock_guard lock(mutex_);
-  entry.peer = Peer{lines[0], lines[1], lines[2], lines[3]};
+  entry.peer = Peer{lines[0], lines[1], lines[2], lines[3], lines[4]};
   return *entry.peer;
 }
 
@@ -155,6 +156,17 @@ std::int64_t Peers::moved() const {
   for (const Entry& entry : entries_)
     if (const auto& connection = entry.ways[data_lane].connection) sum += connection->moved();
   return sum;
+}
+
+bool Peers::is_stopped(int rank) const {
+  std::string process;
+  {
+    std::lock_guard lock(mutex_);
+    const auto& entry = entries_[static_cast<std::size_t>(rank)];
+    if (!entry.peer) return false;
+    process = entry.peer->process;
+  }
+  return comm::is_stopped(process);
 }
 
 std::string Peers::name(int rank) const {

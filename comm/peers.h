@@ -63,10 +63,11 @@ class Peers {
   std::optional<int> awaited() const;  // whose connection is waited for now; from any thread
   std::int64_t moved() const;          // bytes that came on the connections for data, ever; from any thread
   std::string name(int rank) const;    // "rank 1 (alpha, process 4711)", or "rank 1" before it is known; from any thread
+  bool is_stopped(int rank) const;     // by a signal, as far as it is known and seen from here (host.h); from any thread
 
  private:
   struct Peer {  // as published
-    std::string name, host, tcp, local;
+    std::string name, host, tcp, local, process;
   };
   enum Lane { data_lane, control_lane, lanes };
   struct Way {

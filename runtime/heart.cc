@@ -117,7 +117,15 @@ void Heart::end() {
 
 void Heart::tick() {
   const double now = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-  RankState state = own_state(now);
+  bool halted = false;
+  for (int rank = 0; rank < peers_.ranks(); ++rank) {
+    // Each rank but the first looks at that and at the next one: of many ranks on a host not every one at all others.
+    if (rank == peers_.rank() || (peers_.rank() != 0 && rank != 0 && rank != peers_.rank() + 1)) continue;
+    const bool stopped = peers_.is_stopped(rank);
+    watch_.halted(rank, stopped);
+    halted |= stopped;
+  }
+  RankState state = own_state(now, halted);
   const Beat beat = Beat::of(Beat::Kind::beat, state);
   watch_.beat(peers_.rank(), std::move(state));
   for (auto& line : lines_) {
@@ -128,8 +136,8 @@ void Heart::tick() {
   auto answers = [this](int rank) { return lines_[static_cast<std::size_t>(rank)]->connection->answered(comm::Seconds(limits_.peer_timeout / 2)); };
   const auto found = watch_.tick(now, answers);
   if (!found) return;
-  if (found->what != WatchFinding::What::warning && found->rank >= 0 && found->rank != peers_.rank())
-    lines_[static_cast<std::size_t>(found->rank)]->lost = true;
+  if (found->what != WatchFinding::What::warning && found->rank >= 0)
+    if (auto& line = lines_[static_cast<std::size_t>(found->rank)]) line->lost = true;
   tell_.found(*found);
 }
 
@@ -139,14 +147,14 @@ void Heart::look() {
     if (auto& line = lines_[static_cast<std::size_t>(rank)]) take(rank, *line);
 }
 
-// Who moves need not be asked more.
-RankState Heart::own_state(double now) {
+// Who moves need not be asked more, unless another rank stands still.
+RankState Heart::own_state(double now, bool ask) {
   RankState state = tell_.state(false, 0);
   if (state.moved != moved_) {
     moved_ = state.moved;
     moved_at_ = now;
   }
-  return now - moved_at_ < limits_.peer_timeout / 4 ? state : tell_.state(true, std::min(0.05, limits_.tick() / 2));
+  return !ask && now - moved_at_ < limits_.peer_timeout / 4 ? state : tell_.state(true, std::min(0.05, limits_.tick() / 2));
 }
 
 bool Heart::send(Line& line, const Beat& beat) {

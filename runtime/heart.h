@@ -37,7 +37,7 @@ class Heart {
   void end();
   void tick();
   void look();
-  RankState own_state(double now);
+  RankState own_state(double now, bool ask);
   bool send(Line& line, const Beat& beat);
   void take(int rank, Line& line);
 

@@ -34,6 +34,8 @@ void Watch::beat(int rank, RankState state) {
   seen.state = std::move(state);
 }
 
+void Watch::halted(int rank, bool now) { seen_[static_cast<std::size_t>(rank)].halted = now; }
+
 void Watch::left(int rank) { seen_[static_cast<std::size_t>(rank)].watched = false; }
 
 std::optional<WatchFinding> Watch::tick(double now, const std::function<bool(int)>& answers) {
@@ -41,10 +43,11 @@ std::optional<WatchFinding> Watch::tick(double now, const std::function<bool(int
   last_ = now;
   const bool late = passed > 2 * limits_.tick();
   if (late)
-    for (Seen& seen : seen_) seen.silent = seen.still = 0;
+    for (Seen& seen : seen_) seen.silent = seen.still = seen.stands = 0;
   else count(passed);
   for (Seen& seen : seen_) seen.heard = false;
   if (late) return std::nullopt;
+  if (auto found = standing()) return found;
   if (auto found = silent(answers)) return found;
   if (me_ != 0) return std::nullopt;  // the states of all are rank 0's
   if (auto found = inside()) return found;
@@ -55,15 +58,27 @@ void Watch::count(double seconds) {
   for (Seen& seen : seen_) {
     seen.still += seconds;
     seen.silent = seen.heard ? 0 : seen.silent + seconds;
+    seen.stands = seen.halted ? seen.stands + seconds : 0;
   }
 }
 
 bool Watch::somebody_waits(int but) const {
   for (int rank = 0; rank < static_cast<int>(seen_.size()); ++rank) {
     const Seen& seen = seen_[static_cast<std::size_t>(rank)];
-    if (rank != but && seen.watched && !is_silent(rank) && !seen.state.waits.empty()) return true;
+    if (rank != but && seen.watched && !seen.halted && !is_silent(rank) && !seen.state.waits.empty()) return true;
   }
   return false;
+}
+
+std::optional<WatchFinding> Watch::standing() const {
+  for (int rank = 0; rank < static_cast<int>(seen_.size()); ++rank) {
+    const Seen& seen = seen_[static_cast<std::size_t>(rank)];
+    if (seen.stands < limits_.halt || !somebody_waits(rank)) continue;
+    const std::string was = seen.state.inside.empty() ? "" : cat("; when last heard it was inside ", seen.state.inside);
+    return WatchFinding{WatchFinding::What::halted, rank,
+                        cat(name_(rank), " has stopped: a signal stopped its process ", seconds_text(seen.stands), " ago", was, waits(rank))};
+  }
+  return std::nullopt;
 }
 
 // Of several that are silent the one that has been so for longest.

@@ -1,7 +1,8 @@
 // Who hangs: the verdict over ranks from their heartbeats and states. No thread, no clock, no socket: it is told of ticks and of what came.
 //
-// Four findings, in this order; each but the warning ends the world:
+// Five findings, in this order; each but the warning ends the world:
 //
+//   halted   a signal has stopped the rank's process for three seconds, as this host's kernel says, and another rank waits
 //   gone     no heartbeat for peer_timeout, and its host's kernel acknowledges nothing either (the connection's own timeout says so sooner as a rule)
 //   stopped  no heartbeat for peer_timeout, though its kernel answers, and another rank waits: the process is stopped or cannot run
 //   inside   a rank that answers has been in one call of a kernel or a source for call_timeout and nothing of it moved meanwhile, while another rank
@@ -24,11 +25,12 @@ namespace karez::runtime {
 struct WatchLimits {
   double peer_timeout = 30;   // seconds
   double call_timeout = 300;  // that one call may take while others wait
+  double halt = 3;            // that a signal may stop a rank for while others wait
   double tick() const;        // how often a heart beats, and a watcher looks
 };
 
 struct WatchFinding {
-  enum class What { warning, gone, stopped, inside, circle };
+  enum class What { warning, halted, gone, stopped, inside, circle };
   What what = What::warning;
   int rank = -1;  // whose fault it is; -1: nobody's alone
   std::string text;
@@ -41,13 +43,14 @@ class Watch {
 
   void beat(int rank, RankState state);  // it came since the last tick
   void left(int rank);                   // it said bye: its silence is no wonder
+  void halted(int rank, bool now);       // before each tick, of ranks whose processes this one can see: whether a signal has stopped it
   // `answers(rank)`: whether its kernel has acknowledged anything of late.
   std::optional<WatchFinding> tick(double now, const std::function<bool(int rank)>& answers);
 
  private:
   struct Seen {
-    bool watched = false, heard = false;
-    double silent = 0, still = 0;  // seconds that were watched without a beat, and without a move
+    bool watched = false, heard = false, halted = false;
+    double silent = 0, still = 0, stands = 0;  // seconds that were watched without a beat, without a move, and halted
     RankState state;
     std::string warned;  // of which call
   };
@@ -55,6 +58,7 @@ class Watch {
   void count(double seconds);
   bool is_silent(int rank) const { return seen_[static_cast<std::size_t>(rank)].silent > limits_.peer_timeout; }
   bool somebody_waits(int but) const;
+  std::optional<WatchFinding> standing() const;
   std::optional<WatchFinding> silent(const std::function<bool(int)>& answers) const;
   std::optional<WatchFinding> inside();
   std::optional<WatchFinding> circle() const;

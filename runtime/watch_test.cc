@@ -68,6 +68,46 @@ TEST(Watch, ARankThatStopsIsNamedWithWhoWaitsForIt) {
   }
 }
 
+// The kernel of its host says so, long before its silence would.
+TEST(Watch, ARankThatASignalStopsIsNamedAfterThreeSeconds) {
+  constexpr WatchLimits slow{30, 300};
+  for (int me : {0, 1}) {
+    const int stopped = me == 0 ? 2 : 0;
+    Watch watch(3, me, slow, [](int rank) { return cat("rank ", rank, " (alpha)"); });
+    double now = 1000;
+    const auto tick = [&](bool halted, bool waits, double seconds = 1) {
+      RankState state;
+      if (waits) state.waits = {{stopped, "a5 'sum' of launch 7, r9"}};
+      watch.beat(me, state);
+      watch.halted(stopped, halted);
+      return watch.tick(now += seconds, [](int) { return true; });
+    };
+    tick(false, true);
+    for (int i = 0; i < 2; ++i) EXPECT_FALSE(tick(true, true)) << i;
+    EXPECT_FALSE(tick(false, true)) << "it goes on";
+    for (int i = 0; i < 20; ++i) EXPECT_FALSE(tick(true, false)) << "nobody waits for it";
+    EXPECT_FALSE(tick(true, true, 9)) << "this watcher was late: something may have stopped it too";
+    for (int i = 0; i < 2; ++i) EXPECT_FALSE(tick(true, true)) << i;
+    const auto found = tick(true, true);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->what, What::halted);
+    EXPECT_EQ(found->rank, stopped);
+    EXPECT_EQ(found->text, cat("rank ", stopped, " (alpha) has stopped: a signal stopped its process 3.0 s ago\n  rank ", me, " waits for rank ",
+                               stopped, ": a5 'sum' of launch 7, r9"));
+  }
+}
+
+TEST(Watch, TwoThatASignalStopsAccuseNobody) {
+  Watch watch(3, 0, {30, 300}, [](int rank) { return cat("rank ", rank); });
+  RankState waits;
+  waits.waits = {{1, "a"}};
+  watch.beat(2, waits);
+  for (int i = 0; i < 20; ++i) {
+    for (int rank : {1, 2}) watch.halted(rank, true);
+    EXPECT_FALSE(watch.tick(1000 + i, [](int) { return true; }));
+  }
+}
+
 TEST(Watch, WhatItWasInsideOfWhenItStoppedIsSaid) {
   Ranks ranks(2);
   ranks.waits(0, 1);

@@ -179,6 +179,16 @@ print(losses)
     assert not list(tmp_path.iterdir())
 
 
+def start_by_hand(program, ranks):
+    """Processes that meet by torchrun's variables, under no launcher."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    start = os.environ | {"PYTHONPATH": os.path.dirname(kz.__path__[0]), "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    return [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                             env=start | {"RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in ranks]
+
+
 def test_a_rank_that_comes_twice_and_one_that_does_not_come_are_named():
     program = """
 import sys
@@ -189,13 +199,7 @@ except kz.PeerError as error:
     print(error)
     sys.exit(kz.errors.exit_code(error.kind))
 """
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    path = os.path.dirname(kz.__path__[0])
-    start = os.environ | {"PYTHONPATH": path, "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    come = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                             env=start | {"RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in (0, 1, 1)]
+    come = start_by_hand(program, (0, 1, 1))
     out = [process.communicate(timeout=60) for process in come]
     assert [process.returncode for process in come] == [75, 75, 75], out
     refused, waited = sorted((out[1][0], out[2][0]), key=lambda text: "is here already" not in text)
@@ -203,3 +207,52 @@ except kz.PeerError as error:
     twice = r"two processes come as rank 1: \S+, process \d+, and \S+, process \d+, which is turned away"
     assert re.fullmatch(rf"rank 2 of 3 has not come to this world within the 3.0 s of start_timeout; {twice}\n", waited), out
     assert waited == out[0][0] and re.fullmatch(rf"karez warning: {twice}\n", out[0][1]), out
+
+
+@pytest.mark.parametrize("victim", [0, 1, 2])
+@pytest.mark.parametrize("link", ["shm", "tcp"])
+def test_a_rank_that_a_signal_stops_is_named_within_five_seconds(victim, link, monkeypatch):
+    program = f"""
+import os, signal, sys, time
+import numpy as np
+import karez as kz
+step = kz.compile(lambda x: kz.with_layout(x * 2, "data").sum(), mesh="data=3")
+x = np.ones(6, np.float32)
+for i in range(2000):
+    if i == 5 and kz.rank() == {victim}:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    if i == 5:
+        begin = time.monotonic()
+    try:
+        float(step(x))
+    except kz.Error as error:
+        print(time.monotonic() - begin, error)
+        sys.exit(kz.errors.exit_code(error.kind))
+"""
+    monkeypatch.setenv("KAREZ_LINK", link)
+    ranks = start_by_hand(program, range(3))
+    told = [process.communicate(timeout=60) for rank, process in enumerate(ranks) if rank != victim]
+    ranks[victim].kill()
+    ranks[victim].communicate()
+    for out, err in told:
+        assert re.search(rf"rank {victim} \(\S+, process {ranks[victim].pid}\) has stopped: a signal stopped its process 3\.\d s ago", out), (out, err)
+        assert float(out.split()[0]) < 5, out
+    assert [process.returncode for rank, process in enumerate(ranks) if rank != victim] == [76, 76]
+
+
+def test_a_rank_that_is_stopped_for_a_second_goes_on():
+    program = """
+import os, signal, subprocess, sys
+import numpy as np
+import karez as kz
+step = kz.compile(lambda x: kz.with_layout(x * 2, "data").sum(), mesh="data=3")
+for i in range(10):
+    if i == 5 and kz.rank() == 1:
+        subprocess.Popen([sys.executable, "-c", f"import os, signal, time; time.sleep(1.5); os.kill({os.getpid()}, signal.SIGCONT)"])
+        os.kill(os.getpid(), signal.SIGSTOP)
+    assert float(step(np.ones(6, np.float32))) == 12
+print("fine")
+"""
+    ranks = start_by_hand(program, range(3))
+    out = [process.communicate(timeout=60) for process in ranks]
+    assert all(one[0] == "fine\n" for one in out), out
