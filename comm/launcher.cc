@@ -249,7 +249,7 @@ Address store_of(const Launch& launch, int world) {
     out.host += cat("-", world);
     return out;
   }
-  out.port += world;
+  out.port += world % ports_of_a_job;
   require(out.port < 65536, "world ", world, " of this process would meet at port ", out.port, " of ", out.host, "; set KAREZ_PORT to a lower one");
   return out;
 }

@@ -51,7 +51,8 @@ struct Launch {
 // host without a token is one of them.
 Launch launch_from(const Environment& environment);
 
-// Of the n-th world that this process makes, from 0: it meets the n-th of the others.
+// Of the n-th world that this process makes, from 0: it meets the n-th of the others. Worlds that meet at ports take these in turn.
+inline constexpr int ports_of_a_job = 8;
 Address store_of(const Launch& launch, int world);
 
 // "karez: 4 ranks x 1 device, from Open MPI, links shm+tcp; ignored: SLURM_PROCID"

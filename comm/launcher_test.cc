@@ -185,6 +185,7 @@ TEST(Launcher, EachWorldOfAProcessHasAStoreOfItsOwn) {
   EXPECT_EQ(store_of(launch(karez), 0).host, "@karez-abc-0");
   EXPECT_EQ(store_of(launch(karez), 12).host, "@karez-abc-12");
   EXPECT_EQ(store_of(launch(torchrun), 3), (Address{"alpha", 29503}));
+  EXPECT_EQ(store_of(launch(torchrun), 7 + 8), (Address{"alpha", 29507}));
   EXPECT_THAT(error_of([] { store_of(launch(with(torchrun, {{"KAREZ_PORT", "65535"}})), 1); }), HasSubstr("set KAREZ_PORT to a lower one"));
 }
 

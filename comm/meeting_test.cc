@@ -95,6 +95,12 @@ TEST(Meeting, OnSeveralHostsItTakesTheInterfaceThatReachesRankZero) {
   EXPECT_EQ(address_of_host("127.0.0.9"), "127.0.0.9");
 }
 
+TEST(Meeting, OneWorldAfterTheOtherTakesEightPortsInAll) {
+  const int port = free_port();
+  for (int world = 0; world < 20; ++world)
+    EXPECT_THAT(talk(on_hosts(0, 2, "localhost", port), on_hosts(1, 2, "127.0.0.1", port), world), ::testing::StartsWith("well: ")) << world;
+}
+
 TEST(Meeting, WhoHasAnotherTokenIsTurnedAway) {
   Reactor reactor;
   Meeting zero(reactor, launch(0, 2), 0);

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "comm/launcher.h"
 
 namespace karez::tools {
 
@@ -37,12 +38,12 @@ std::string name_of_rank(const RankGroup& group, int rank) {
 }
 
 int free_port() {
-  constexpr int first = 15000, last = 30000, worlds = 8;
+  constexpr int first = 15000, last = 30000;
   std::random_device random;
   for (int tries = 0; tries < 100; ++tries) {
     const int port = first + static_cast<int>(random() % (last - first));
     try {
-      for (int at = port; at < port + worlds; ++at) {
+      for (int at = port; at < port + comm::ports_of_a_job; ++at) {
         Address address{"0.0.0.0", at};
         listen_at(address, 1);
       }
