@@ -167,6 +167,28 @@ TEST(RanksThatFail, ASourceThatThrowsOnOneRankFailsTheLaunchOnAll) {
 }
 
 // The batch goes to nobody else: without the agreement rank 0 would not notice.
+// A send may wait in a queue when a launch fails, and reads it where it lies.
+TEST(RanksThatFail, WhatAFailedLaunchWasFedStaysUntilTheReset) {
+  EXPECT_THAT(told(2,
+                   [](World& world, int rank) {
+                     auto numbers = std::make_shared<Numbers>(rank == 1 ? 2 : -1);
+                     const std::weak_ptr<Numbers> fed = numbers;
+                     Parameter w("w", {DType::f64, {4}}, constant_init(1));
+                     {
+                       auto f = compile(world.mesh("d=2"), [&](Tensor x) { return sum(with_layout(x, {"d"}) * w); });
+                       error_of([&] {
+                         for (int i = 0;; ++i) f(Feed{numbers, i}).wait();
+                       });
+                     }
+                     numbers.reset();
+                     error_of([&] { world.read("w"); });
+                     EXPECT_FALSE(fed.expired());
+                     world.reset();
+                     EXPECT_TRUE(fed.expired());
+                   }),
+              Each("no error"));
+}
+
 TEST(RanksThatFail, ALaunchThatSendsNothingFailsOnAllToo) {
   const auto texts = told(2, [&](World& world, int rank) {
     auto numbers = std::make_shared<Numbers>(rank == 1 ? 0 : -1);

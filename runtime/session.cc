@@ -286,7 +286,8 @@ void Session::free_left() {
 // Whoever still wants a launch's results holds them. By clients, as to free much would hold up the worker.
 Session::Leftover Session::drop_finished() {
   Leftover out;
-  if (broken()) return out;
+  // After a failure a send to another rank may still wait in a queue, and read what its launch was fed: until the links are gone.
+  if (broken() || (failure_ && agreement_ != nullptr)) return out;
   std::erase_if(launches_, [&](const auto& record) {
     if (!record->over) return false;
     out.feeds.push_back(std::move(record->feeds));
