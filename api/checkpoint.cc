@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "api/inside/agree.h"
 #include "api/inside/gather.h"
 #include "api/inside/rooms.h"
 #include "api/inside/stored_parts.h"
@@ -233,9 +234,10 @@ void World::save(const std::string& path, const CheckpointNotes& notes, SourceLi
     require(!state_->session.failed(), "save: the world's state is that of a failed launch; load a checkpoint, or reset the world");
     return all_of(*state_);
   }();
-  if (!state_->ranks.alone()) state_->session.end_op(state_->session.ask_op(0, cat("a save (", karez::print(where), ")")));
   std::vector<WeightEntry> entries;
   for (const Saved& one : all) entries.push_back(one.entry);
+  ask_all(*state_,
+          {.what = "a save", .where = where, .advice = "all ranks save, and rank 0 writes the file: call it on each of them", .sets_nothing = true});
   CheckpointFile file(*state_);
   file.write([&](auto& writer) { writer.emplace(path, std::move(entries), texts); });
   for (Saved& one : all) {

@@ -388,7 +388,7 @@ std::uint64_t Function::begin_call(State& s, const Compiled& c, const std::vecto
     if (check == InputCheck::full || number <= calls_in_full) agree_on_inputs(world, who, number, inputs);
     else hashes = sampled_hashes(inputs, static_cast<std::uint64_t>(number) * InputHashes::places);
   }
-  return world.session.begin_op(c.plan.program_hash, who, 0, &hashes);
+  return world.session.begin_op({.hash = c.plan.program_hash, .what = who, .inputs = hashes});
 }
 
 Future Function::launch(State& s, const Compiled& c, const std::vector<Argument>& arguments) {

@@ -90,7 +90,7 @@ std::string text_of(const Tensor& tensor, SourceLine where) {
   if (const Trace* open = Trace::open(); open != nullptr && tensor.trace == open->number())
     return cat(tensor.type, " of a function whose gradient is being taken");
   if (tensor.lazy->host.valid()) return cat(tensor.type, " ", numbers(tensor.lazy->host));
-  return print(tensor.array(where));
+  return print(computed(tensor, where));
 }
 
 }  // namespace karez

@@ -53,6 +53,10 @@ template <class F> auto value_and_grad(F f, GradientOf of = {}, SourceLine where
   };
 }
 
+// tensor.array(), to be read or waited for: with several ranks all of them ask for it, and where one alone does that is an error, after which nothing
+// was computed.
+Array computed(const Tensor& tensor, SourceLine where = SourceLine::current());
+
 // "f32[1024@data, 512]" and the numbers; of a dimension above six the first three and the last three. Waits, and reads all of it.
 std::string print(const Array& array);
 std::ostream& operator<<(std::ostream& out, const Array& array);

@@ -143,10 +143,8 @@ World::World(WorldOptions options) : state_(std::make_shared<WorldState>(std::mo
 int World::rank() const { return state_->ranks.rank(); }
 int World::ranks() const { return state_->ranks.ranks(); }
 void World::barrier() const {
-  Session& session = state_->session;
-  const std::uint64_t op = session.begin_op(0, "a barrier");
-  session.end_op(op);
-  session.await_op(op);
+  runtime::Session& session = state_->session;
+  session.await_op(session.begin_op({.what = "a barrier", .sets_nothing = true}));
 }
 
 DeviceMesh World::mesh(std::vector<MeshAxis> axes, const MeshPlace& place) const {

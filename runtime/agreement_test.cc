@@ -5,18 +5,21 @@
 
 #include <thread>
 
+#include "base/hash.h"
+#include "comm/peers.h"
 #include "comm/store_server.h"
 #include "runtime/session.h"
 
 namespace karez::runtime {
 namespace {
 using comm::Address;
+using comm::Seconds;
 using comm::Token;
 
 // One rank, and what it was told.
 class Rank {
  public:
-  Rank(const Address& address, const Token& token, int rank, int ranks)
+  Rank(const Address& address, const Token& token, int rank, int ranks, Seconds patience)
       : client_(address, token, rank, cat("test ", rank), Seconds(20)),
         peers_(reactor_, client_, token, {.rank = rank, .ranks = ranks, .timeout = Seconds(20)}) {
     auto failed = [this](const Error& error, std::optional<int>) {
@@ -29,7 +32,9 @@ class Rank {
       ++ended_;
       changed_.notify_all();
     };
-    agreement_ = std::make_unique<Agreement>(peers_, Agreement::Tell{ended, failed});
+    const auto open = [this](int other, comm::Bell& bell) { return peers_.control(other).open(hash_text("agreement"), NoteLines::depth, bell); };
+    agreement_ = std::make_unique<Agreement>(Agreement::Place{rank, ranks, open, patience},
+                                             Agreement::Tell{ended, failed, [](int other) { return cat("rank ", other); }});
   }
 
   Agreement& agreement() { return *agreement_; }
@@ -59,11 +64,11 @@ class Rank {
 
 class World {
  public:
-  explicit World(int ranks) : token_(comm::random_token()) {
+  explicit World(int ranks, Seconds patience = Seconds(30)) : token_(comm::random_token()) {
     { auto free = comm::listen_at(address_, 1); }
     server_ = std::make_unique<Server>(address_, token_);
     for (int r = 0; r < ranks; ++r) ranks_.emplace_back();
-    on_all([&](std::size_t r) { ranks_[r] = std::make_unique<Rank>(address_, token_, static_cast<int>(r), ranks); });
+    on_all([&](std::size_t r) { ranks_[r] = std::make_unique<Rank>(address_, token_, static_cast<int>(r), ranks, patience); });
   }
   ~World() {
     on_all([&](std::size_t r) { ranks_[r]->leave(); });
@@ -127,130 +132,98 @@ TEST(Agreement, NoNoteIsLostWhereMoreAreSaidThanALinkHolds) {
   std::vector<std::jthread> threads;
   for (std::size_t rank : {0, 1})
     threads.emplace_back([&, rank] {
-      for (int i = 0; i < ops; ++i) world[rank].agreement().end(world[rank].agreement().begin(7, "an op"), {});
+      for (int i = 0; i < ops; ++i) world[rank].agreement().end(world[rank].agreement().begin({.hash = 7, .what = "an op"}), {});
     });
   threads.clear();
   for (std::size_t rank : {0, 1}) EXPECT_EQ(world[rank].ended(ops), ops) << "rank " << rank;
 }
 
-// What asking throws; "begun" where the op began.
-std::string asked(Agreement& agreement, std::string_view what) {
-  try {
-    const std::uint64_t op = agreement.ask(1, what);
-    agreement.end(op);
-    return "begun";
-  } catch (const Error& error) { return error.what(); }
-}
-
-// What the ranks do, each on a thread; what each asks for, or begins where it starts with '!', comes out for each.
-std::vector<std::string> at_once(World& world, const std::vector<std::string>& does) {
-  std::vector<std::string> out(does.size());
-  std::vector<std::jthread> threads;
-  for (std::size_t rank = 0; rank < does.size(); ++rank)
-    threads.emplace_back([&, rank] {
-      Agreement& agreement = world[rank].agreement();
-      if (does[rank].empty()) return;
-      if (does[rank][0] != '!') out[rank] = asked(agreement, does[rank]);
-      else agreement.end(agreement.begin(2, does[rank]));
-    });
-  return out;
-}
-
-TEST(Agreement, WhatAllRanksAskForBegins) {
-  World world(3);
-  for (int op = 1; op <= 50; ++op) {
-    EXPECT_EQ(at_once(world, {"a read", "a read", "a read"}), (std::vector<std::string>(3, "begun")));
-    for (std::size_t rank : {0, 1, 2}) EXPECT_EQ(world[rank].ended(op), op);
+// What a rank's request came to: "begun 3", or by whose doing it was refused.
+std::string answer_to(Rank& rank, std::string_view what, const std::function<void()>& meanwhile = {}) {
+  const auto answer = rank.agreement().ask({.what = what, .sets_nothing = true}, meanwhile);
+  if (const auto* op = std::get_if<std::uint64_t>(&answer)) return cat("begun ", *op);
+  const Refusal& refusal = std::get<Refusal>(answer);
+  switch (refusal.why) {
+    case Refusal::Why::other: return cat("rank ", refusal.ranks[1], " comes to ", refusal.text);
+    case Refusal::Why::withdrawn: return cat("rank ", refusal.ranks[1], " withdrew");
   }
+  return "?";
 }
 
-// In whatever order they come, and whichever rank it is, several times: the ops of the others keep their numbers, and nothing fails.
-TEST(Agreement, WhatOneRankAloneAsksForIsRefusedAndAllGoOn) {
-  World world(3);
-  int ops = 0;
-  for (std::size_t alone : {0, 1, 2})
-    for (int late : {0, 1, 2, 3}) {
+void launch(Rank& rank) { rank.agreement().end(rank.agreement().begin({.hash = 7, .what = "a call"})); }
+
+TEST(Agreement, ARequestOfOneRankIsRefusedAndAllGoOn) {
+  constexpr int rounds = 50;
+  for (std::size_t asks : {0, 1, 2}) {
+    World world(3);
+    std::vector<std::string> answers[3];
+    {
       std::vector<std::jthread> threads;
-      std::string told;
       for (std::size_t rank : {0, 1, 2})
         threads.emplace_back([&, rank] {
-          Agreement& agreement = world[rank].agreement();
-          if (rank == alone) {
-            if (late == 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-            told = asked(agreement, "a read");
-            if (late == 3) EXPECT_NE(asked(agreement, "another read"), "begun") << "at the same place";
-          } else if (late != 1) {
-            std::this_thread::sleep_for(std::chrono::milliseconds(late == 2 ? 20 * static_cast<int>(rank) : 10));
+          for (int i = 0; i < rounds; ++i) {
+            if (rank == asks) answers[rank].push_back(answer_to(world[rank], "a read"));
+            launch(world[rank]);
           }
-          agreement.end(agreement.begin(2, "a call"));
+          answers[rank].push_back(answer_to(world[rank], "a barrier"));
         });
-      threads.clear();
-      ++ops;
-      EXPECT_EQ(told.find("a read takes all ranks, but rank "), 0u) << told;
-      EXPECT_NE(told.find(" comes to a call; it was not begun on any rank, and all of them can go on"), told.npos) << told;
-      for (std::size_t rank : {0, 1, 2}) EXPECT_EQ(world[rank].ended(ops), ops) << "rank " << rank;
     }
-  EXPECT_EQ(at_once(world, {"a read", "a read", "a read"}), (std::vector<std::string>(3, "begun")));
-}
-
-std::string refused(const std::string& what, const std::string& other) {
-  return what + " takes all ranks, but " + other + "; it was not begun on any rank, and all of them can go on";
-}
-
-// What most ranks ask for waits for those that are refused.
-TEST(Agreement, OfDifferentThingsThatAllAskForOneIsKept) {
-  World world(3);
-  int ops = 0;
-  for (std::size_t alone : {0, 1, 2}) {
-    std::vector<std::string> told(3);
-    std::vector<std::jthread> threads;
-    for (std::size_t rank : {0, 1, 2})
-      threads.emplace_back([&, rank] {
-        if (rank == alone) told[rank] = asked(world[rank].agreement(), "a read of x");
-        EXPECT_EQ(asked(world[rank].agreement(), "a read of y"), "begun") << "rank " << rank;
-      });
-    threads.clear();
-    EXPECT_EQ(told[alone], refused("a read of x", alone == 0 ? "rank 1 comes to a read of y" : "rank 0 comes to a read of y"));
-    ++ops;
-    for (std::size_t rank : {0, 1, 2}) EXPECT_EQ(world[rank].ended(ops), ops);
+    for (std::size_t rank : {0, 1, 2}) {
+      EXPECT_EQ(answers[rank].back(), cat("begun ", rounds + 1));
+      answers[rank].pop_back();
+      EXPECT_EQ(answers[rank].size(), rank == asks ? rounds : 0u);
+      for (const std::string& answer : answers[rank]) EXPECT_TRUE(answer.ends_with(" comes to a call")) << answer;
+      EXPECT_EQ(world[rank].ended(rounds), rounds) << "rank " << rank << ", where " << asks << " asks";
+    }
   }
 }
 
-TEST(Agreement, OfTwoThingsThatAsManyAskForTheOneWithoutRank0IsKept) {
-  World world(2);
-  std::jthread other([&] { EXPECT_EQ(asked(world[1].agreement(), "a read of y"), "begun"); });
-  EXPECT_EQ(asked(world[0].agreement(), "a read of x"), refused("a read of x", "rank 1 comes to a read of y"));
-  EXPECT_EQ(asked(world[0].agreement(), "a read of y"), "begun");
-}
-
-struct Interrupted {};
-
-TEST(Agreement, AnInterruptedAskIsWithdrawn) {
-  World world(2);
-  for (std::size_t asks : {0, 1}) {
-    EXPECT_THROW(world[asks].agreement().ask(1, "a read", [] { throw Interrupted(); }), Interrupted);
-    EXPECT_EQ(at_once(world, {"a read of x", "a read of x"}), (std::vector<std::string>(2, "begun"))) << "it takes both, and is the next op of both";
+TEST(Agreement, ARequestWaitsForTheOthersAndNamesWhoDoesNotCome) {
+  World world(3, Seconds(0.3));
+  std::string first, second, third;
+  ::testing::internal::CaptureStderr();
+  {
+    std::jthread zero([&] { first = answer_to(world[0], "a read"); }), one([&] { second = answer_to(world[1], "a read"); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    third = answer_to(world[2], "a read");
   }
-  for (std::size_t rank : {0, 1}) EXPECT_EQ(world[rank].ended(2), 2);
+  for (const std::string& text : {first, second, third}) EXPECT_EQ(text, "begun 1");
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(said.starts_with("karez warning: a read: rank 2 has not come to it for 0.") && said.ends_with(" s, and others wait\n")) << said;
+  EXPECT_EQ(said.find("warning"), said.rfind("warning")) << "once";
 }
 
-TEST(Agreement, WhileAThreadAsksOthersOfItsRankBeginNothing) {
+// By Ctrl-C, where a program waits.
+TEST(Agreement, ARequestThatIsInterruptedIsWithdrawnAndAllGoOn) {
+  for (std::size_t rank : {0, 1}) {
+    World world(2);
+    bool thrown = false;
+    try {
+      answer_to(world[rank], "a read", [] { throw std::runtime_error("interrupted"); });
+    } catch (const std::runtime_error&) { thrown = true; }
+    EXPECT_TRUE(thrown);
+    {
+      std::jthread other([&] { EXPECT_EQ(answer_to(world[1 - rank], "a read"), "begun 1"); });
+      EXPECT_EQ(answer_to(world[rank], "a read"), "begun 1") << "asked for again";
+    }
+    for (std::size_t each : {0, 1}) launch(world[each]);
+    for (std::size_t each : {0, 1}) EXPECT_EQ(world[each].ended(1), 1);
+  }
+}
+
+TEST(Agreement, AFailureEndsARequest) {
   World world(2);
-  std::jthread reads([&] { EXPECT_EQ(asked(world[0].agreement(), "a read"), refused("a read", "rank 1 comes to a call")); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  std::jthread calls([&] { world[0].agreement().end(world[0].agreement().begin(2, "a call")); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  world[1].agreement().end(world[1].agreement().begin(2, "a call"));
-  for (std::size_t rank : {0, 1}) EXPECT_EQ(world[rank].ended(1), 1) << "the call takes the number of the read";
-}
-
-TEST(Agreement, WhoAsksHearsOfAFailure) {
-  World world(3);
-  std::jthread fails([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    world[2].agreement().fail(Error(ErrorKind::user, "it cannot go on"));
-  });
-  for (std::size_t rank : {0, 1}) EXPECT_EQ(asked(world[rank].agreement(), "a read"), "rank 2: it cannot go on");
+  std::string told;
+  {
+    std::jthread asks([&] {
+      try {
+        answer_to(world[1], "a read");
+      } catch (const Error& error) { told = error.what(); }
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    world[0].agreement().fail(Error(ErrorKind::user, "it cannot go on"));
+  }
+  EXPECT_EQ(told, "rank 0: it cannot go on");
 }
 
 }  // namespace

@@ -205,7 +205,15 @@ void Session::pin_workers(const Plan& plan) {
   }
 }
 
+// Without a lock of the session's: an exit meanwhile, which holds that of the list, waits for this load.
 int Session::load(const Plan& plan, bool check_nan) {
+  end_at_exit(*this);
+  const int number = load_now(plan, check_nan);
+  end_at_exit(*this);
+  return number;
+}
+
+int Session::load_now(const Plan& plan, bool check_nan) {
   wait_idle();
   free_left();
   verify(plan);
@@ -241,7 +249,6 @@ int Session::load(const Plan& plan, bool check_nan) {
     };
   }
   auto loaded = prepare(plan, *variables_, options);
-  end_at_exit(*this);
   loaded->work = work_of(plan);
   for (auto& part : loaded->parts)
     if (part) workers_[static_cast<std::size_t>(part->worker)]->box().post(&part->attach);
@@ -287,7 +294,7 @@ void Session::free_left() {
 Session::Leftover Session::drop_finished() {
   Leftover out;
   // After a failure a send to another rank may still wait in a queue, and read what its launch was fed: until the links are gone.
-  if (broken() || (failure_ && agreement_ != nullptr)) return out;
+  if (broken() || (failure_ && options_.peers != nullptr)) return out;
   std::erase_if(launches_, [&](const auto& record) {
     if (!record->over) return false;
     out.feeds.push_back(std::move(record->feeds));

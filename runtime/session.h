@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/timed_mutex.h"
@@ -40,7 +41,8 @@ namespace karez::runtime {
 class Agreement;
 class CrowdWatch;
 class Heart;
-struct InputHashes;
+struct OpDescription;
+struct Refusal;
 struct Exchange;
 struct Spent;
 class Launch;
@@ -182,14 +184,11 @@ class Session {
   Launch launch(int plan, const Feeds& feeds = {}, const Results& arrays = {}, std::uint64_t op = 0);
 
   // With several ranks: what this rank does next, as the others do (agreement.h); with none it is nothing, and number 0. All throw what has failed.
-  // `sum` adds up to 0 over all ranks.
-  std::uint64_t begin_op(std::uint64_t hash, const std::string& what, std::uint64_t sum = 0, const InputHashes* inputs = nullptr);
-  // The same for one that a rank may come to by mistake: waits until all ranks ask for it. Where another one comes to something else this throws, and
-  // nothing has failed.
-  std::uint64_t ask_op(std::uint64_t hash, const std::string& what);
-  void await_op(std::uint64_t op);      // until all ranks have begun it
-  void end_op(std::uint64_t op);        // one that sets no launch going
-  void fail_ranks(const Error& error);  // for all of them
+  std::uint64_t begin_op(const OpDescription& op);
+  void await_op(std::uint64_t op);                                       // until all ranks have begun it
+  void end_op(std::uint64_t op);                                         // one that sets no launch going here, though it does elsewhere
+  std::variant<std::uint64_t, Refusal> ask_op(const OpDescription& op);  // begins it when all ranks have asked for it, or not at all
+  void fail_ranks(const Error& error);                                   // for all of them
   // Two that began something else there, if that is what failed; -1 and 0 where all that is known is that the sums of some are wrong.
   std::optional<std::pair<int, int>> differing_ranks(std::uint64_t op);
   std::vector<Exchange> exchanges(const Plan& plan) const;  // what its links to other ranks carry
@@ -262,6 +261,7 @@ class Session {
   void feed(LaunchRecord& record, const Results& arrays);
   void stop();
   void drop_plans();
+  int load_now(const Plan& plan, bool check_nan);
   void start_workers(const Plan& plan);
   void pin_workers(const Plan& plan);
   Device& device(const PlanDevice& device);
@@ -277,8 +277,8 @@ class Session {
   void end_world(const std::function<void()>& meanwhile);  // waits for all ranks to come to it
   void await_idle(const std::function<void()>& meanwhile);
   void break_launches(const Error& error);
-  void require_joined() const;
-  void require_open() const;  // an error once it has ended; under the lock
+  void require_open() const;      // an error once it has ended; under the lock
+  void require_together() const;  // likewise, and where it has left the other ranks
   std::shared_ptr<Inquiry> ask_workers();
   Spent spent(const LaunchRecord& record) const;
   void record_flight(const Error& error, const RankState& state);

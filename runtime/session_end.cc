@@ -66,8 +66,7 @@ void Session::end_world(const std::function<void()>& meanwhile) {
   ++awaiting_;
   std::uint64_t op = 0;
   try {
-    op = agreement_->begin(0, "the end of its world");
-    agreement_->end(op);
+    op = agreement_->begin({.what = "the end of its world", .sets_nothing = true});
   } catch (const Error&) { return; }  // something has failed before, as the program has been told
   try {
     agreement_->await_begun(op, meanwhile);
@@ -95,7 +94,7 @@ void Session::break_launches(const Error& error) {
     any = true;
     first = std::min(first, record->ticket);
   }
-  if (any || agreement_ != nullptr) {
+  if (any || options_.peers != nullptr) {
     failure_ = error;
     failed_ticket_ = failed_ticket_ == 0 ? first - 1 : std::min(failed_ticket_, first - 1);
   }

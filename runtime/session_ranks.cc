@@ -20,9 +20,12 @@ std::string Session::links_of(const Plan& plan) {
 }
 
 void Session::join_ranks() {
+  comm::Peers& peers = *options_.peers;
+  const auto open = [&peers](int rank, comm::Bell& bell) { return peers.control(rank).open(hash_text("agreement"), NoteLines::depth, bell); };
   agreement_ = std::make_unique<Agreement>(
-      *options_.peers,
-      Agreement::Tell{[this](std::uint64_t op) { ended(op); }, [this](const Error& error, std::optional<int> lost) { break_off(error, lost); }});
+      Agreement::Place{peers.rank(), peers.ranks(), open, std::chrono::duration<double>(options_.watch.peer_timeout)},
+      Agreement::Tell{[this](std::uint64_t op) { ended(op); }, [this](const Error& error, std::optional<int> lost) { break_off(error, lost); },
+                      [&peers](int rank) { return peers.name(rank); }});
   heart_ = std::make_unique<Heart>(
       *options_.peers, options_.watch,
       Heart::Tell{[this](bool waits, double most) { return state(waits, most); }, [this](const WatchFinding& finding) { found(finding); }});
@@ -55,12 +58,6 @@ std::vector<Exchange> Session::exchanges(const Plan& plan) const {
   return exchanges_of(told);
 }
 
-void Session::require_joined() const {
-  std::lock_guard lock(mutex_);
-  require_open();
-  require(ErrorKind::peer, !apart_, "this world has left its other ranks, and they have not come together again: reset it, or start the job anew");
-}
-
 // A thread of the program inside of the agreement, which stays meanwhile.
 class Session::InAgreement {
  public:
@@ -78,9 +75,9 @@ class Session::InAgreement {
   InAgreement& operator=(const InAgreement&) = delete;
   explicit operator bool() const { return agreement_ != nullptr; }
   // What it throws, the program is told.
-  template <class Ask> auto ask(Ask ask) const {
+  template <class Call> auto call(Call call) const {
     try {
-      return ask(*agreement_);
+      return call(*agreement_);
     } catch (const Error&) {
       session_.failure_told_ = true;
       throw;
@@ -93,44 +90,46 @@ class Session::InAgreement {
   Agreement* agreement_ = nullptr;
 };
 
-std::uint64_t Session::begin_op(std::uint64_t hash, const std::string& what, std::uint64_t sum, const InputHashes* inputs) {
+void Session::require_together() const {
+  std::lock_guard lock(mutex_);
+  require_open();
+  require(ErrorKind::peer, !apart_, "this world has left its other ranks, and they have not come together again: reset it, or start the job anew");
+}
+
+std::uint64_t Session::begin_op(const OpDescription& op) {
   ++ops_;
   const InAgreement agreement(*this);
-  require_joined();
+  require_together();
   if (!agreement) return 0;
-  return agreement.ask([&](Agreement& all) { return all.begin(hash, what, sum, inputs == nullptr ? InputHashes() : *inputs); });
+  return agreement.call([&](Agreement& all) { return all.begin(op); });
 }
 
 namespace {
 
-// A thread of the program that waits for all ranks, as the heart is told.
-struct Awaiting {
+struct Counted {
+  explicit Counted(std::atomic<int>& count) : count(count) { ++count; }
+  ~Counted() { --count; }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
   std::atomic<int>& count;
-  explicit Awaiting(std::atomic<int>& threads) : count(threads) { ++count; }
-  ~Awaiting() { --count; }
 };
 
 }  // namespace
 
-std::uint64_t Session::ask_op(std::uint64_t hash, const std::string& what) {
-  ++ops_;
-  const InAgreement agreement(*this);
-  require_joined();
-  if (!agreement) return 0;
-  const Awaiting awaiting(awaiting_);
-  try {
-    return agreement->ask(hash, what, options_.while_waiting);
-  } catch (const Error&) {
-    if (failed()) failure_told_ = true;
-    throw;
-  }
-}
-
 void Session::await_op(std::uint64_t op) {
   const InAgreement agreement(*this);
   if (!agreement) return;
-  const Awaiting awaiting(awaiting_);
-  agreement.ask([&](Agreement& all) { all.await_begun(op, options_.while_waiting); });
+  const Counted awaiting(awaiting_);
+  agreement.call([&](Agreement& all) { all.await_begun(op, options_.while_waiting); });
+}
+
+std::variant<std::uint64_t, Refusal> Session::ask_op(const OpDescription& op) {
+  ++ops_;
+  const InAgreement agreement(*this);
+  require_together();
+  if (!agreement) return std::uint64_t{0};
+  const Counted awaiting(awaiting_);
+  return agreement.call([&](Agreement& all) { return all.ask(op, options_.while_waiting); });
 }
 
 void Session::end_op(std::uint64_t op) {

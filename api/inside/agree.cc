@@ -23,9 +23,8 @@ namespace {
 // own.
 void agree(WorldState& world, std::uint64_t hash, std::uint64_t sum, const std::string& who,
            const std::function<std::string(std::string_view said, std::uint64_t op, std::pair<int, int> ranks)>& explain) {
-  const std::uint64_t op = world.session.begin_op(hash, who, sum);
+  const std::uint64_t op = world.session.begin_op({.hash = hash, .what = who, .sum = sum, .sets_nothing = true});
   try {
-    world.session.end_op(op);
     world.session.await_op(op);
   } catch (const Error& error) {
     const auto differing = world.session.differing_ranks(op);
@@ -68,11 +67,28 @@ void agree_on_program(WorldState& world, std::uint64_t hash, const std::string& 
   });
 }
 
-void agree_on_value(WorldState& world, const HostArray& value, const std::string& who) {
-  if (world.ranks.alone()) return;
-  agree(world, hash_of(value), 0, who, [&](std::string_view, std::uint64_t, std::pair<int, int> ranks) {
-    return cat(who, ": ranks ", ranks.first, " and ", ranks.second, " write different values; each writes the whole, and the same");
-  });
+std::uint64_t ask_all(WorldState& world, const AskedOp& asked) {
+  if (world.ranks.alone()) return 0;
+  const std::string line = asked.where ? karez::print(*asked.where) : std::string(),
+                    what = line.empty() ? asked.what : cat(asked.what, " (", line, ")");
+  const auto answer = world.session.ask_op({.hash = asked.hash, .what = what, .sets_nothing = asked.sets_nothing});
+  if (const std::uint64_t* op = std::get_if<std::uint64_t>(&answer)) return *op;
+  using Why = runtime::Refusal::Why;
+  const auto& refusal = std::get<runtime::Refusal>(answer);
+  const std::string refused = ": it is refused on every rank that asks for it, and all may go on; ";
+  const auto [mine, other] = refusal.ranks;
+  if (refusal.why == Why::other && refusal.text == what)
+    throw Error(ErrorKind::user, cat("ranks ", std::min(mine, other), " and ", std::max(mine, other), " differ in ", what, refused, asked.advice),
+                line);
+  const std::string asks = cat("rank ", mine, " asks for ", what);
+  throw Error(ErrorKind::user, cat(asks, ", where rank ", other, " comes to ", refusal.text, refused, asked.advice), line);
+}
+
+void agree_on_value(WorldState& world, const HostArray& value, const std::string& what) {
+  ask_all(world, {.hash = world.ranks.alone() ? 0 : hash_of(value),
+                  .what = what,
+                  .advice = "each writes the whole value, and the same one",
+                  .sets_nothing = true});
 }
 
 void agree_on_reset(WorldState& world) {

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,8 +19,19 @@ namespace karez {
 // That all have made this program, before any of them goes on; `text` is its own, asked for where two differ. `who` names it.
 void agree_on_program(WorldState& world, std::uint64_t hash, const std::string& who, const std::function<std::string()>& text);
 
-// That all write this value, named by `who`.
-void agree_on_value(WorldState& world, const HostArray& value, const std::string& who);
+// An op that all ranks ask for before it begins.
+struct AskedOp {
+  std::uint64_t hash = 0;
+  std::string what;                      // "a read of f64[3@d]"
+  std::optional<SourceLine> where = {};  // that it is written on
+  std::string_view advice = {};          // how to write it, for an error
+  bool sets_nothing = false;             // no launch follows
+};
+// Waits until all have asked for it, and gives its number. Throws where one comes to something else: on all that asked, and nothing has begun then.
+std::uint64_t ask_all(WorldState& world, const AskedOp& asked);
+
+// That all write this value, which `what` names.
+void agree_on_value(WorldState& world, const HostArray& value, const std::string& what);
 
 // That all begin anew.
 void agree_on_reset(WorldState& world);

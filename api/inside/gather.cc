@@ -67,9 +67,12 @@ template <class Make> int loaded(WorldState& world, const std::string& what, con
   return gathers.back().plan;
 }
 
-// Before the plan is made: where another rank comes to something else, nothing has happened.
+// Before the plan is made and loaded, so that nothing has changed where not all ranks read this.
 std::uint64_t asked(WorldState& world, const std::string& what, SourceLine where) {
-  return world.session.ask_op(hash_text(what), cat("a read of ", what, " (", karez::print(where), ")"));
+  return ask_all(world, {.hash = hash_text(what),
+                         .what = cat("a read of ", what),
+                         .where = where,
+                         .advice = "what does not lie whole on every rank is read by all of them: read it on each, and print it on one"});
 }
 
 template <class Make>

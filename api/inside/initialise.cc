@@ -124,8 +124,8 @@ void initialise(const std::shared_ptr<WorldState>& owner, const std::vector<Fres
   WorldState& world = *owner;
   for (FirstLaunch& launch : first_launches(world, fresh, world.compile_options(Graph()).memory)) {
     Plan& plan = launch.made.plan;
-    const std::uint64_t op = world.session.begin_op(
-        plan.program_hash, cat("the first values of variables: ", launch.fresh[0].parameter.name(), " and ", launch.fresh.size() - 1, " more"));
+    const std::string what = cat("the first values of variables: ", launch.fresh[0].parameter.name(), " and ", launch.fresh.size() - 1, " more");
+    const std::uint64_t op = world.session.begin_op({.hash = plan.program_hash, .what = what});
     agree_on_links(world, plan, "the links of first values");
     if (plan.actors.empty()) world.session.end_op(op);
     else run_once(owner, renamed(plan, launch.names), op);

@@ -6,6 +6,7 @@
 #include <map>
 #include <thread>
 
+#include "api/inside/agree.h"
 #include "api/inside/array_value.h"
 #include "api/inside/rooms.h"
 #include "api/inside/world_state.h"
@@ -298,16 +299,22 @@ template <class Act> void at_the_users_line(const SourceLine& where, Act act) {
   }
 }
 
+// A tensor that is read: with several ranks all of them compute it, or none.
+using Reading = const TensorType*;
+
 void run_all(const LazyValues& wanted, const std::shared_ptr<const Expression>& updating, const std::shared_ptr<const Expression>& from,
-             const SourceLine& where) {
+             const SourceLine& where, Reading reading = nullptr) {
   at_the_users_line(where, [&] {
     require(from == nullptr || from->written, "a tensor of a function whose gradient is being taken has no bytes yet");
     const DeviceMesh on = place_of(from.get());
     require(on.world->holder.load() != std::this_thread::get_id(),
             "a tensor is asked for while its world compiles on this thread: an initialiser or an op's own rule may not compute or read");
-    if (updating == nullptr && !on.world->ranks.alone())
-      on.world->session.end_op(on.world->session.ask_op(0, cat("the value of an expression (", print(where), ")")));
     std::lock_guard lock(on.world->ran->mutex);
+    if (reading != nullptr && !on.world->ranks.alone())
+      ask_all(*on.world,
+              {.what = cat("a read of ", *reading, ", which is computed for it"),
+               .where = where,
+               .advice = "what is computed outside of compiled functions is computed by all of them: read it on each, and print it on one"});
     run_on(*on.world->ran, on, wanted, updating, where);
   });
 }
@@ -341,10 +348,16 @@ Array Tensor::array(SourceLine where) const {
   return lazy->array();
 }
 
+Array computed(const Tensor& tensor, SourceLine where) {
+  if (tensor.lazy == nullptr || tensor.lazy->array().valid() || tensor.lazy->from() == nullptr) return tensor.array(where);
+  run_all({tensor.lazy}, nullptr, tensor.lazy->from(), where, &tensor.type);
+  return tensor.lazy->array();
+}
+
 HostArray Tensor::lent() const { return lazy == nullptr ? HostArray() : lazy->host; }
 
 HostArray Tensor::read(SourceLine where) const {
-  if (lazy == nullptr || !lazy->host.valid()) return array(where).read(where);
+  if (lazy == nullptr || !lazy->host.valid()) return computed(*this, where).read(where);
   HostArray copy(lazy->host.type());
   std::memcpy(copy.bytes(), lazy->host.bytes(), static_cast<std::size_t>(copy.type().bytes()));
   return copy;

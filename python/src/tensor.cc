@@ -6,6 +6,7 @@
 
 #include <nanobind/stl/string_view.h>
 
+#include "api/interactive.h"
 #include "python/src/topics.h"
 #include "python/src/value.h"
 
@@ -96,7 +97,7 @@ std::string layout_text(const Value& value) {
   const SourceLine line = user_line();
   lie_somewhere();
   GilRelease released;
-  const Array array = tensor->array(line);
+  const Array array = computed(*tensor, line);
   const bool split = std::any_of(array.layout().begin(), array.layout().end(), [](auto sbp) { return sbp.is_split(); });
   return split ? sbp::print(array.type(), array.mesh(), array.layout()) : tensor::print(array.type());
 }
@@ -109,7 +110,7 @@ nb::list places(const Value& value) {
   Array array;
   {
     GilRelease released;
-    array = tensor.array(line);
+    array = computed(tensor, line);
   }
   nb::list out;
   const Mesh& mesh = array.mesh();
@@ -152,7 +153,7 @@ void init_tensor(nb::module_& m) {
     const SourceLine line = user_line();
     lie_somewhere();
     GilRelease released;
-    tensor.array(line).wait();
+    computed(tensor, line).wait();
   });
   type.def("_read", [](const Value& value) {
     const Tensor tensor = value.outside();
@@ -171,7 +172,7 @@ void init_tensor(nb::module_& m) {
     std::vector<HostArray> parts;
     {
       GilRelease released;
-      parts = tensor.array(line).local();
+      parts = computed(tensor, line).local();
     }
     nb::list out;
     for (HostArray& part : parts) out.append(numpy_array(std::move(part)));

@@ -134,51 +134,6 @@ print("fine", flush=True)
     assert run.returncode == 0 and out.count("interrupted") == 1 and "not" not in out and out.count("fine") == 2, out
 
 
-@pytest.mark.parametrize("reader", [0, 1, 2])
-def test_what_one_rank_alone_reads_is_refused_and_all_go_on(reader, tmp_path):
-    program = f"""
-import numpy as np
-import karez as kz
-net = kz.nn.Linear(6, 6)
-sgd = kz.optim.SGD(net.parameters(), lr=0.1)
-
-@kz.compile(mesh="data=3")
-def step(x):
-    y = kz.with_layout(net(x), "data", None)
-    loss = (y * y).mean()
-    loss.backward()
-    sgd.step()
-    return loss, y
-
-def refused(act):
-    try:
-        act()
-    except kz.UserError as error:
-        assert "it was not begun on any rank, and all of them can go on" in str(error), error
-        return
-    raise SystemExit("not refused")
-
-x = np.arange(36, dtype=np.float32).reshape(6, 6) / 36
-losses, alone = [], kz.rank() == {reader}
-for i in range(4):
-    loss, y = step(x)
-    if alone:
-        refused(lambda: y.numpy())
-        refused(lambda: float(y.sum()))
-        refused(lambda: kz.save({str(tmp_path / "net")!r}))
-    losses.append(float(loss))
-assert y.numpy().shape == (6, 6)
-if alone:
-    refused(lambda: print(y))
-print(losses)
-"""
-    run = ranks(program, count=3)
-    out, _ = run.communicate(timeout=300)
-    lines = {line.split("] ", 1)[1] for line in out.splitlines() if "] [" in line}
-    assert run.returncode == 0 and len(lines) == 1, out
-    assert not list(tmp_path.iterdir())
-
-
 def start_by_hand(program, ranks):
     """Processes that meet by torchrun's variables, under no launcher."""
     with socket.socket() as free:
