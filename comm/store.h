@@ -5,8 +5,8 @@
 //   request  op u32, key bytes u32, value bytes u32, number u32, then key and value
 //   reply    status u32 (0 well, 1 nothing there, 2 an error, whose text is the value), value bytes u32, then the value
 //
-//   op 1 hello    number: the client's rank, value: its name in errors. From then on its leaving without `bye` is an error for who waits. An error
-//                 where another client has said hello as that rank; the key `twice` then says who both are
+//   op 1 hello    number: the client's rank, value: its name in errors. From then on its leaving without `bye` is an error for clients that wait.
+//                 An error where another client has said hello as that rank; the key `twice` then names both
 //      2 set      key, value
 //      3 get      key: its value, or nothing
 //      4 wait     key: its value, once it is set

@@ -254,7 +254,7 @@ void Agreement::take_failed(int rank, const Note& note) {
   lines_.send_to_all(Note::of_failure(error, lost));
 }
 
-// At rank 0: tells whoever is to hear it.
+// At rank 0: tells the ranks that are to hear it.
 void Agreement::act(const Coordinator::Outcome& outcome) {
   if (outcome.wrong) {
     const auto& [error, difference] = *outcome.wrong;

@@ -11,7 +11,7 @@
 //   0 -> rank r   refused op, why               what it asked for does not begin
 //   0 -> all      failed, why                   the first failure of any rank; nothing ends after it
 //
-// A launch is over for its waiters when it has ended on all ranks, so nobody takes a result of one that failed elsewhere. Notes go on the control
+// A launch is over for its waiters when it has ended on all ranks, so no rank takes a result of one that failed elsewhere. Notes go on the control
 // connections (peers.h), behind no data.
 #pragma once
 
@@ -43,7 +43,7 @@ struct OpDescription {
   std::string_view what;
   std::uint64_t sum = 0;  // adds up to 0 over all ranks
   InputHashes inputs = {};
-  bool sets_nothing = false;  // begin: it is over when all have begun it, as somebody awaits. ask: likewise, when all have asked for it
+  bool sets_nothing = false;  // begin: it is over when all have begun it, as some thread awaits. ask: likewise, when all have asked for it
 };
 
 class Agreement {
@@ -59,7 +59,7 @@ class Agreement {
     NoteLines::Open open;
     std::chrono::duration<double> patience{30};  // until a rank that does nothing while others ask for an op is named, by a warning
   };
-  // The first two of `Tell` are called on threads of its own or of whoever calls `end`, with no lock held.
+  // The first two of `Tell` are called on threads of its own or by the thread that calls `end`, with no lock held.
   Agreement(const Place& place, Tell tell);
   ~Agreement();  // says bye; every op that began has ended, or something failed
   Agreement(const Agreement&) = delete;

@@ -78,7 +78,7 @@ Coordinator::Outcome Coordinator::take_begun(int rank, const Note& note) {
   return out;
 }
 
-// Everybody who waits in this round; whoever comes to it later is told then.
+// All ranks that wait in this round; one that comes to it later is told then.
 void Coordinator::refuse(std::uint64_t number, Round& round, std::uint32_t index, const Refusal& why, Outcome& out) {
   round.refused = why;
   for (int rank : round.asking) {

@@ -43,7 +43,7 @@ class Coordinator {
   };
   // What a rank says: a note that is begun, ended, asked or withdrawn.
   Outcome take(int rank, const Note& note, Clock::time_point now);
-  // Asked for and not answered: when to call `look`, which refuses those who have waited for long enough; often enough for people.
+  // Asked for and not answered: when to call `look`, which warns of ranks that others have waited for too long.
   bool somebody_asks() const { return asking_ > 0; }
   Outcome look(Clock::time_point now);
 
@@ -55,7 +55,7 @@ class Coordinator {
   };
   struct Round {
     Request first;
-    std::optional<Refusal> refused;  // of whoever asks in it
+    std::optional<Refusal> refused;  // of ranks that ask in it
     std::vector<int> asking;         // ranks that wait for an answer
     int asked = 0;
     bool warned = false;
@@ -67,8 +67,8 @@ class Coordinator {
     std::uint64_t sum = 0;
     int begun = 0, ended = 0;
     bool awaited = false;
-    std::vector<Spent> spent;               // by rank, of those who said so
-    std::map<std::uint32_t, Round> rounds;  // of requests, while nobody has begun it
+    std::vector<Spent> spent;               // by rank, of those that said so
+    std::map<std::uint32_t, Round> rounds;  // of requests, while no rank has begun it
   };
 
   Outcome take_begun(int rank, const Note& note);

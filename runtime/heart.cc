@@ -147,7 +147,7 @@ void Heart::look() {
     if (auto& line = lines_[static_cast<std::size_t>(rank)]) take(rank, *line);
 }
 
-// Who moves need not be asked more, unless another rank stands still.
+// A rank that moves need not be asked more, unless another one stands still.
 RankState Heart::own_state(double now, bool ask) {
   RankState state = tell_.state(false, 0);
   if (state.moved != moved_) {

@@ -39,7 +39,7 @@ struct Note {
   static constexpr std::size_t most_text = 4000;  // longer ones are cut
 
   enum class Kind : std::uint8_t {
-    begun = 1,  // to rank 0: this rank begins `op`; from rank 0: all have, where somebody waits for that
+    begun = 1,  // to rank 0: this rank begins `op`; from rank 0: all have, where a rank waits for that
     ended,      // to rank 0: it is over on this rank; from rank 0: on all
     failed,     // error, lost, ranks, text and where
     bye,

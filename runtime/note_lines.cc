@@ -109,7 +109,7 @@ void NoteLines::take(const std::function<void(int rank, Note note)>& come, const
     line.broken = true;
     failed(rank, *wrong);
   }
-  std::lock_guard lock(mutex_);  // who waits for room to send looks again
+  std::lock_guard lock(mutex_);  // threads that wait for room to send look again
   room_.notify_all();
 }
 

@@ -128,7 +128,7 @@ std::string text_of_ranks(const std::vector<int>& ranks) {
 
 }  // namespace
 
-// Rank 0's. Who is merely slow to start is waited for. Who never comes is named here, and to those who have come.
+// At rank 0: waits for ranks that are slow to start. Those that do not come in time are named here and to the ranks that have come.
 void WorldRanks::await_comers(const WorldOptions& options) const {
   using Clock = std::chrono::steady_clock;
   comm::StoreClient& store = joined_->meeting.store();
