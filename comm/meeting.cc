@@ -27,7 +27,7 @@ Meeting::Meeting(Reactor& reactor, const Launch& launch, int world, Seconds time
   require(launch.token || address.is_name(), "ranks meet at ", print(address), " without a token");
   if (launch.rank == 0) {
     try {
-      server_ = std::make_unique<StoreServer>(reactor, door, address, AcceptorLimits::of(launch.ranks));
+      server_ = std::make_unique<StoreServer>(reactor, door, address, AcceptorLimits::of(launch.ranks), timeout);
     } catch (const Error& error) {
       fail(ErrorKind::peer, "rank 0 of ", launch.ranks, " from ", name_of(launch.launcher), ": ", error.what(),
            "; is another job of the same name running here, or rank 0 on another host than was said (", launch.said, ")?");

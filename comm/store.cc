@@ -70,7 +70,7 @@ void Store::take(Client client, std::string_view bytes) {
   guest.bytes.append(bytes);
   std::string_view rest = guest.bytes;
   for (StoreRequest request; decode(rest, request);) {
-    require(ErrorKind::peer, !guest.waits, "a request to the store before the answer to the last one");
+    require(ErrorKind::peer, !guest.waits || request.op == StoreRequest::Op::bye, "a request to the store before the answer to the last one");
     serve(client, guest, request);
   }
   guest.bytes.erase(0, guest.bytes.size() - rest.size());
@@ -129,7 +129,10 @@ void Store::serve(Client client, Guest& guest, StoreRequest& request) {
       return;
     }
     case Op::check: return gone_.empty() ? answer(client, Status::nothing) : answer(client, Status::error, gone_);
-    case Op::bye: guest.bye = true; return answer(client, Status::well);
+    case Op::bye:
+      guest.bye = request.value.empty();
+      guest.why = std::move(request.value);
+      return answer(client, Status::well);
   }
 }
 
@@ -143,11 +146,16 @@ void Store::set(StoreRequest& request) {
   values_[request.key] = std::move(request.value);
 }
 
-void Store::leave(Client client) {
+void Store::leave(Client client, const std::string& why) {
   auto at = guests_.find(client);
   if (at == guests_.end()) return;
   bool missed = !at->second.name.empty() && !at->second.bye;
-  if (missed && gone_.empty()) gone_ = cat("rank ", at->second.rank, " (", at->second.name, ") has gone");
+  if (missed && gone_.empty()) {
+    gone_ = cat("rank ", at->second.rank, " (", at->second.name, ") ");
+    if (!at->second.why.empty()) gone_ += at->second.why;
+    else if (why.empty()) gone_ += "has gone";
+    else gone_ += cat("has gone or cannot be reached: its connection to the store ended with '", why, "'");
+  }
   guests_.erase(at);
   std::vector<Client> told;
   auto drop = [&](std::vector<Client>& here) {

@@ -12,7 +12,7 @@
 //      4 wait     key: its value, once it is set
 //      5 barrier  key, number: answers when so many have come to it, then it can be used again
 //      6 check    nothing, or the error that somebody has gone
-//      7 bye
+//      7 bye      value: why it gives up, an error for clients that wait; nothing where it leaves well
 #pragma once
 
 #include <cstdint>
@@ -58,7 +58,8 @@ class Store {
   void join(Client client);
   // Whatever has come from it. Throws Error (kind peer) on what is no request, or asked too early; the client is to be dropped then.
   void take(Client client, std::string_view bytes);
-  void leave(Client client);
+  // Its connection has ended: closed by the client, or for a reason of the system's.
+  void leave(Client client, const std::string& why = {});
 
   static constexpr std::size_t most_bytes = 256 << 20;  // of keys and values
   static constexpr const char* twice_key = "twice";
@@ -69,6 +70,7 @@ class Store {
     std::string name;   // empty before hello
     std::uint32_t rank = 0;
     bool waits = false, bye = false;
+    std::string why;  // it gives up
   };
   void answer(Client client, StoreReply::Status status, std::string value = {});
   void serve(Client client, Guest& guest, StoreRequest& request);
@@ -84,7 +86,7 @@ class Store {
     std::vector<Client> here;
   };
   std::map<std::string, Barrier, std::less<>> barriers_;
-  std::string gone_;  // the first who left without bye: "rank 3 (alpha, process 4711) has gone"
+  std::string gone_;  // the first that left without bye, or gave up: "rank 3 (alpha, process 4711) has gone"
 };
 
 }  // namespace karez::comm

@@ -27,7 +27,7 @@ struct StoreServer::Client : Ready {
         if (n < 0 && errno == EINTR) continue;
         if (n < 0 && errno == EAGAIN) break;
         if (n <= 0) {
-          end();
+          end(n < 0 ? std::strerror(errno) : "");
         } else {
           there.store_.take(number, {reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(n)});
         }
@@ -35,7 +35,7 @@ struct StoreServer::Client : Ready {
       flush();
     } catch (const std::exception& error) {
       note(LogLevel::warning, "the store drops a client: ", error.what());
-      end();
+      end("");
     }
     there.drop_gone();  // this may be no more
   }
@@ -45,14 +45,15 @@ struct StoreServer::Client : Ready {
       auto n = send(socket.get(), out.data(), out.size(), MSG_NOSIGNAL);
       if (n < 0 && errno == EINTR) continue;
       if (n < 0 && errno == EAGAIN) return;
-      if (n < 0) return end();
+      if (n < 0) return end(std::strerror(errno));
       out.erase(0, static_cast<std::size_t>(n));
     }
   }
 
-  void end() {
+  void end(std::string reason) {
     if (!gone) server.gone_.push_back(number);
     gone = true;
+    why = std::move(reason);
   }
 
   StoreServer& server;
@@ -61,10 +62,12 @@ struct StoreServer::Client : Ready {
   Reactor::Watch watch;
   std::string out;  // what it has not taken yet: one answer at most, since it asks one thing at a time
   bool gone = false;
+  std::string why;  // the system's reason, where the client has not closed the connection itself
 };
 
-StoreServer::StoreServer(Reactor& reactor, const Token& token, Address address, AcceptorLimits limits)
+StoreServer::StoreServer(Reactor& reactor, const Token& token, Address address, AcceptorLimits limits, Seconds unreachable)
     : reactor_(reactor),
+      unreachable_(unreachable),
       store_([this](Store::Client client, const StoreReply& reply) {
         auto at = clients_.find(client);
         if (at == clients_.end()) return;
@@ -83,7 +86,7 @@ StoreServer::~StoreServer() {
 }
 
 void StoreServer::let_in(Descriptor socket) {
-  make_quick(socket.get(), Seconds(30));
+  make_quick(socket.get(), unreachable_);
   Store::Client number = next_++;
   store_.join(number);
   Client& client = *clients_.emplace(number, std::make_unique<Client>(*this, number, std::move(socket))).first->second;
@@ -94,7 +97,8 @@ void StoreServer::drop_gone() {
   while (!gone_.empty()) {
     Store::Client number = gone_.back();
     gone_.pop_back();
-    store_.leave(number);  // answers others, who may turn out to be gone
+    const std::string why = address().is_name() ? "" : clients_.at(number)->why;  // between processes of one host nothing is cut
+    store_.leave(number, why);                                                    // answers others, which may turn out to be gone
     clients_.erase(number);
   }
 }
@@ -105,7 +109,7 @@ StoreClient::StoreClient(const Address& address, const Token& token, int rank, c
       patience_(patience > timeout ? patience : timeout) {
   socket_ =
       dial_and_ask("the store", address_, token, store_purpose, static_cast<std::uint32_t>(rank), timeout, true);  // rank 0 may not be there yet
-  make_quick(socket_.get(), Seconds(30));
+  make_quick(socket_.get(), timeout_);
   ask({StoreRequest::Op::hello, static_cast<std::uint32_t>(rank), "", name}, "greeting it");
 }
 
@@ -116,9 +120,13 @@ void StoreClient::break_off() {
 
 StoreClient::~StoreClient() {
   if (!socket_) return;
-  std::string bytes = encode(StoreRequest{StoreRequest::Op::bye, 0, "", ""});
-  [[maybe_unused]] auto sent = send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  say_bye("");
   shutdown(socket_.get(), SHUT_WR);
+}
+
+void StoreClient::say_bye(const std::string& why) {
+  std::string bytes = encode(StoreRequest{StoreRequest::Op::bye, 0, "", why});
+  [[maybe_unused]] auto sent = send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 StoreReply StoreClient::ask(const StoreRequest& request, const std::string& what, Seconds patience) {
@@ -143,7 +151,8 @@ StoreReply StoreClient::ask(const StoreRequest& request, const std::string& what
       decode(rest, reply);
     }
   } catch (const Error& error) {
-    socket_.close();  // an answer that comes late would be taken for another's
+    if (socket_) say_bye(cat("has given up ", what, ": ", error.what()));  // the store shall not take it for dead
+    socket_.close();                                                       // an answer that comes late would be taken for another's
     fail(ErrorKind::peer, "the store at ", print(address_), ", ", what, ": ", error.what());
   }
   if (reply.status == StoreReply::Status::error) fail(ErrorKind::peer, reply.value);

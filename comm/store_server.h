@@ -16,8 +16,8 @@ namespace karez::comm {
 
 class StoreServer {
  public:
-  // Listens on loopback unless told another address; port 0 lets the kernel choose.
-  StoreServer(Reactor& reactor, const Token& token, Address address = {}, AcceptorLimits limits = {});
+  // Listens on loopback unless told another address; port 0 lets the kernel choose. A client whose host answers nothing for `unreachable` has gone.
+  StoreServer(Reactor& reactor, const Token& token, Address address = {}, AcceptorLimits limits = {}, Seconds unreachable = Seconds(30));
   ~StoreServer();
   const Address& address() const { return door_->address(); }
   std::int64_t turned_away() const { return door_->turned_away(); }
@@ -28,6 +28,7 @@ class StoreServer {
   void drop_gone();
 
   Reactor& reactor_;
+  const Seconds unreachable_;
   Store store_;
   std::unordered_map<Store::Client, std::unique_ptr<Client>> clients_;  // on the reactor's thread alone
   Store::Client next_ = 1;
@@ -39,8 +40,8 @@ class StoreServer {
 // somebody else has gone, or where the time is over.
 class StoreClient {
  public:
-  // Tries for `timeout` until the store is there; its answers may take `patience`, or else as long. `name` is how errors call this process:
-  // "alpha, process 4711".
+  // Tries for `timeout` until the store is there, and is cut off when the store's host answers nothing for as long; its answers may take
+  // `patience`, or else as long too. `name` is how errors call this process: "alpha, process 4711".
   StoreClient(const Address& address, const Token& token, int rank, const std::string& name, Seconds timeout, Seconds patience = {});
   ~StoreClient();  // says bye
 
@@ -53,6 +54,7 @@ class StoreClient {
   std::string local_host() const;                                                 // the address of this process by which it reaches the store
 
  private:
+  void say_bye(const std::string& why);
   StoreReply ask(const StoreRequest& request, const std::string& what, Seconds patience = {});
 
   std::mutex mutex_;

@@ -3,11 +3,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <atomic>
 #include <random>
 #include <thread>
+#include <tuple>
+#include <vector>
 
 #include "base/error.h"
 #include "comm/store_server.h"
@@ -60,6 +64,29 @@ TEST_F(Desk, ASecondProcessOfOneRankIsTurnedAwayAndTold) {
   store.join(4);
   ask(4, {Op::hello, 1, "", "the next"});
   EXPECT_THAT(heard(4), ElementsAre("well:"));
+}
+
+TEST_F(Desk, WhyAClientWentIsSaidToThoseWhoWait) {
+  const std::tuple<std::string, std::string, std::string> rows[] = {
+      {"", "", "rank 1 (host1) has gone"},
+      {"", "Connection timed out", "rank 1 (host1) has gone or cannot be reached: its connection to the store ended with 'Connection timed out'"},
+      {"has given up getting 'k'", "", "rank 1 (host1) has given up getting 'k'"},
+      {"has given up getting 'k'", "Connection reset by peer", "rank 1 (host1) has given up getting 'k'"},
+  };
+  for (const auto& [said, why, error] : rows) {
+    Store fresh([this](Store::Client client, const StoreReply& reply) { told[client].push_back(reply.value); });
+    for (Store::Client client : {1, 2}) {
+      fresh.join(client);
+      fresh.take(client, encode(StoreRequest{Op::hello, static_cast<std::uint32_t>(client - 1), "", cat("host", client - 1)}));
+    }
+    fresh.take(1, encode(StoreRequest{Op::wait, 0, "never", ""}));
+    fresh.take(2, encode(StoreRequest{Op::wait, 0, "never", ""}));
+    heard(1), heard(2);
+    if (!said.empty()) fresh.take(2, encode(StoreRequest{Op::bye, 0, "", said}));
+    EXPECT_TRUE(heard(1).empty());
+    fresh.leave(2, why);
+    EXPECT_THAT(heard(1), ElementsAre(error));
+  }
 }
 
 TEST_F(Desk, WhatIsSetIsGot) {
@@ -233,6 +260,52 @@ TEST_F(StoreSockets, WhoWaitsTooLongHearsForWhat) {
   auto a = client(0, 2);
   EXPECT_THAT(error_of([&] { a->wait("nobody/sets/it"); }), HasSubstr("waiting for 'nobody/sets/it': the peer says nothing"));
   EXPECT_THAT(error_of([&] { a->get("x"); }), HasSubstr("the connection is closed")) << "its late answer is not taken for another's";
+}
+
+TEST_F(StoreSockets, WhoeverGivesUpIsNotTakenForDead) {
+  auto a = client(0), b = client(1, 0.2);
+  EXPECT_THAT(error_of([&] { b->wait("never"); }), HasSubstr("waiting for 'never': the peer says nothing"));
+  std::string said;
+  EXPECT_TRUE(await([&] { return !(said = error_of([&] { a->check(); })).empty(); }, at_once));
+  EXPECT_EQ(said, "rank 1 (host1) has given up waiting for 'never': the peer says nothing");
+}
+
+// Of the sockets of this process that are connected from or to this port: after how many milliseconds the kernel gives an unreachable peer up.
+std::vector<unsigned> patience_at(int port) {
+  std::vector<unsigned> out;
+  for (int fd = 3; fd < 256; ++fd) {
+    sockaddr_in here{}, there{};
+    socklen_t size = sizeof here, other = sizeof there, four = sizeof(unsigned);
+    unsigned patience = 0;
+    if (getsockname(fd, reinterpret_cast<sockaddr*>(&here), &size) != 0 || getpeername(fd, reinterpret_cast<sockaddr*>(&there), &other) != 0)
+      continue;
+    if (ntohs(here.sin_port) != port && ntohs(there.sin_port) != port) continue;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, &four) == 0) out.push_back(patience);
+  }
+  return out;
+}
+
+TEST_F(StoreSockets, AnOutageLastsAsLongAsBothEndsAreTold) {
+  StoreServer patient(reactor, token, {}, {}, Seconds(70));
+  StoreClient there(patient.address(), token, 1, "host1", Seconds(50));
+  there.set("k", "v");
+  EXPECT_THAT(patience_at(patient.address().port), ::testing::UnorderedElementsAre(70000, 50000));
+}
+
+TEST_F(StoreSockets, AConnectionThatIsCutIsNoProofThatARankHasGone) {
+  auto a = client(0);
+  Descriptor stranger = dial(server.address(), Seconds(5));
+  ask(stranger.get(), token, store_purpose, 7, Seconds(5));
+  std::string hello = encode(StoreRequest{Op::hello, 7, "", "host7"});
+  send_all(stranger.get(), std::as_bytes(std::span(hello)), Seconds(5));
+  std::string answer(8, '.');
+  receive_all(stranger.get(), std::as_writable_bytes(std::span(answer)), Seconds(5));
+  const linger at_once_reset{1, 0};
+  ASSERT_EQ(setsockopt(stranger.get(), SOL_SOCKET, SO_LINGER, &at_once_reset, sizeof at_once_reset), 0);
+  stranger.close();  // with a reset, as a host answers that has given the connection up
+  std::string said;
+  EXPECT_TRUE(await([&] { return !(said = error_of([&] { a->check(); })).empty(); }, at_once));
+  EXPECT_EQ(said, "rank 7 (host7) has gone or cannot be reached: its connection to the store ended with 'Connection reset by peer'");
 }
 
 TEST_F(StoreSockets, AWrongTokenDoesNotComeIn) {

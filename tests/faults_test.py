@@ -185,7 +185,7 @@ def test_where_a_rank_is_lost_a_reset_says_so(sent):
     os.kill(ranks[1], sent)
     result = started.wait(60)
     assert result.returncode == PEER, result
-    assert re.search(rf"^\[[02]\] .*reset: (rank 1 \(\S+, process {ranks[1]}\)|rank [02] \(.*\)) (has gone|cannot go on); start the job anew", result.stderr, re.M), result.stderr
+    assert re.search(rf"^\[[02]\] .*reset: (rank 1 \(\S+, process {ranks[1]}\)|rank [02] \(.*\)) (has gone|has given up .*|cannot go on); start the job anew", result.stderr, re.M), result.stderr
     started.nothing_left()
 
 
