@@ -274,6 +274,22 @@ def test_a_partition_ends_both_sides_with_the_peers_name(namespaces, tmp_path):
     assert slowest <= TIMEOUT + SOON
 
 
+def test_an_outage_shorter_than_peer_timeout_is_no_failure(namespaces, tmp_path):
+    hosts = tmp_path / "hosts"
+    hosts.write_text("".join(f"{name} slots=1\n" for name in namespaces))
+    wire = subprocess.run(["ip", "-n", namespaces[1], "-o", "link", "show", "type", "veth"], capture_output=True, text=True).stdout.split()[1].split("@")[0]
+    late = ("--fault", "throw-kernel", "--at", 40, "--steps", 60, "--resets", 1)  # a reset goes through the store
+    started = job("--peer-timeout", 90, *late, *EVEN, ranks=2, before=["--hosts", hosts, "--rsh", "ip netns exec", "--address", "10.77.0.1"])
+    await_step(started, 5)
+    subprocess.run(["ip", "-n", namespaces[1], "link", "set", wire, "down"], check=True)
+    time.sleep(40 if ALL else 4)  # longer than half a minute, for which connections wait that nobody tells how long
+    assert started.process.poll() is None
+    subprocess.run(["ip", "-n", namespaces[1], "link", "set", wire, "up"], check=True)
+    result = started.wait(120)
+    assert result.returncode == 0 and "gone" not in result.stderr and "step 59 " in result.stdout, result
+    started.nothing_left()
+
+
 @needs_mpirun
 def test_a_stopped_rank_ends_a_job_of_mpirun():
     started = Started("-n", 3, RANK, program=MPIRUN, environment=ROOT_OF_MPI)
