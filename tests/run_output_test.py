@@ -1,6 +1,7 @@
 """What `karez run` does where the output of its ranks cannot be written, or is not read."""
 
 # builds: karez_command
+import re
 import signal
 import subprocess
 import time
@@ -34,9 +35,17 @@ def test_a_reader_that_goes_ends_the_job():
     assert done.stderr == "karez run: cannot write to standard output: Broken pipe; the job ends\n"
 
 
+def test_a_rank_that_fails_is_named_though_nobody_reads_what_others_print():
+    started = Started("run", "-n", 2, *shell("[ $KAREZ_RANK = 0 ] && yes; sleep 1; exit 3"))
+    assert re.fullmatch(r"karez run: rank 1 \(.*\) ended with exit code 3\n", started.process.stderr.readline())
+    started.process.kill()
+    started.process.communicate()
+    started.nothing_left()
+
+
 def test_ctrl_c_ends_a_job_whose_output_nobody_reads():
-    started = Started("run", "-n", 2, *shell("echo begun >&2; yes"))
-    assert [started.process.stderr.readline()[4:] for _ in range(2)] == ["begun\n"] * 2
+    started = Started("run", "-n", 2, *shell("sleep $KAREZ_RANK; echo begun >&2; yes"))
+    assert [started.process.stderr.readline() for _ in range(2)] == ["[0] begun\n", "[1] begun\n"], "the second long after nothing fits any more"
     time.sleep(0.5)
     started.process.send_signal(signal.SIGINT)
     assert started.process.wait(timeout=30) == 128 + signal.SIGINT

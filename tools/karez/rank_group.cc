@@ -159,17 +159,17 @@ int RankGroup::process_of(int rank) const {
   return -1;
 }
 
-void RankGroup::add_to(std::vector<pollfd>& polled) const {
+void RankGroup::add_to(std::vector<pollfd>& polled, const Wanted& wanted) const {
   for (const Rank& rank : ranks_)
-    for (const Descriptor& stream : rank.streams)
-      if (stream) polled.push_back({stream.get(), POLLIN, 0});
+    for (int which : {0, 1})
+      if (rank.streams[which] && wanted(rank.rank, which == 1)) polled.push_back({rank.streams[which].get(), POLLIN, 0});
 }
 
-void RankGroup::read_from(Rank& rank, const Output& output, int most) {
+void RankGroup::read_from(Rank& rank, const Output& output, const Wanted& wanted, int most) {
   std::array<char, 1 << 16> bytes;
   for (int which : {0, 1}) {
     Descriptor& stream = rank.streams[which];
-    for (int i = 0; i < most && stream; ++i) {
+    for (int i = 0; i < most && stream && wanted(rank.rank, which == 1); ++i) {
       auto n = read(stream.get(), bytes.data(), bytes.size());
       if (n < 0 && errno == EINTR) continue;
       if (n < 0 && errno == EAGAIN) break;
@@ -179,15 +179,15 @@ void RankGroup::read_from(Rank& rank, const Output& output, int most) {
   }
 }
 
-void RankGroup::look(const Output& output, const Ended& ended) {
+void RankGroup::look(const Output& output, const Ended& ended, const Wanted& wanted) {
   for (Rank& rank : ranks_) {
-    read_from(rank, output, 1);
+    read_from(rank, output, wanted, 1);
     int status = 0;
     if (!rank.running || waitpid(rank.process, &status, WNOHANG) != rank.process) continue;
     rank.running = false;
     rank.group = kill(-rank.process, 0) == 0;  // while somebody is in it nobody else can get its number
     if (!rank.group) forget(rank.process);
-    read_from(rank, output, 64);  // what it had printed; something that it started may go on
+    read_from(rank, output, all, 64);  // what it had printed; something that it started may go on
     ended(rank.rank, status);
   }
 }

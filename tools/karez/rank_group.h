@@ -30,6 +30,8 @@ struct RankStart {
 class RankGroup {
  public:
   using Output = std::function<void(int rank, bool error, std::string_view bytes)>;
+  using Wanted = std::function<bool(int rank, bool error)>;
+  static bool all(int, bool) { return true; }
   using Ended = std::function<void(int rank, int status)>;  // of waitpid; after all that it printed
 
   RankGroup();  // this process has one thread
@@ -42,8 +44,10 @@ class RankGroup {
   int running() const;
   int process_of(int rank) const;  // its id
 
-  void add_to(std::vector<pollfd>& polled) const;       // where output comes from; that a rank has ended is told by SIGCHLD
-  void look(const Output& output, const Ended& ended);  // takes what is there
+  // Where output comes from, of the streams that are wanted; that a rank has ended is told by SIGCHLD.
+  void add_to(std::vector<pollfd>& polled, const Wanted& wanted = all) const;
+  // Takes what is there. What a rank had printed when it ended is taken whether it is wanted or not.
+  void look(const Output& output, const Ended& ended, const Wanted& wanted = all);
 
  private:
   struct Rank {
@@ -53,7 +57,7 @@ class RankGroup {
     Descriptor streams[2];              // what it prints, what it prints as errors
   };
   void forget(pid_t group);  // it is over: the keeper need not kill it
-  void read_from(Rank& rank, const Output& output, int most);
+  void read_from(Rank& rank, const Output& output, const Wanted& wanted, int most);
 
   std::list<Rank> ranks_;
   Descriptor keeper_;  // numbers of groups to kill

@@ -30,8 +30,6 @@ RankPrinter::RankPrinter(int ranks, const std::string& folder, bool prefix) : to
   }
 }
 
-RankPrinter::Sink& RankPrinter::sink(int rank, bool error) { return sinks_[to_files_ ? static_cast<std::size_t>(rank) : error ? 1 : 0]; }
-
 void RankPrinter::print(int rank, bool error, std::string_view bytes) {
   if (error) words_[rank].take(bytes);
   if (to_files_) return write_to(sink(rank, error), bytes);
@@ -49,6 +47,8 @@ void RankPrinter::over(int rank) {
 bool RankPrinter::blocked() const {
   return std::any_of(sinks_.begin(), sinks_.end(), [](const Sink& sink) { return !sink.kept.empty(); });
 }
+
+bool RankPrinter::blocked(int rank, bool error) const { return !sinks_[place(rank, error)].kept.empty(); }
 
 void RankPrinter::add_to(std::vector<pollfd>& polled) const {
   for (const Sink& sink : sinks_)

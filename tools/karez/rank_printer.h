@@ -33,6 +33,7 @@ class RankPrinter {
 
   // What a reader has no room for is kept here. While something is, print no more than must be.
   bool blocked() const;
+  bool blocked(int rank, bool error) const;        // where this goes
   void add_to(std::vector<pollfd>& polled) const;  // where it may go on, if it is blocked
   void go_on();                                    // writes what can be written now
   void drop();                                     // forgets what is kept
@@ -44,7 +45,8 @@ class RankPrinter {
     std::string where, kept = {};
     bool failed = false;
   };
-  Sink& sink(int rank, bool error);
+  std::size_t place(int rank, bool error) const { return to_files_ ? static_cast<std::size_t>(rank) : error ? 1 : 0; }  // of its sink
+  Sink& sink(int rank, bool error) { return sinks_[place(rank, error)]; }
   void write_to(Sink& sink, std::string_view text);
   void go_on(Sink& sink);
 

@@ -156,8 +156,10 @@ class Job {
   // Waits for something to happen, at most until then, and does what is to be done.
   void step(std::optional<Clock::time_point> until) {
     std::vector<pollfd> polled{{signals_.descriptor(), POLLIN, 0}};
-    const bool listens = !printer_.blocked() || interrupted_;  // otherwise ranks wait too, as if they wrote there themselves
-    if (here_ && listens) here_->add_to(polled);
+    // Otherwise ranks wait too, as if they wrote there themselves. What other hosts tell comes in one stream.
+    const auto wanted = [&](int rank, bool error) { return interrupted_ || !printer_.blocked(rank, error); };
+    const bool listens = interrupted_ || !printer_.blocked();
+    if (here_) here_->add_to(polled, wanted);
     for (const FarHost& host : far_)
       if (listens) host.add_to(polled);
     printer_.add_to(polled);
@@ -169,9 +171,9 @@ class Job {
       if (*signal != SIGCHLD) interrupt(*signal);
     printer_.go_on();
     if (interrupted_) printer_.drop();
-    if (here_ && listens)
+    if (here_)
       here_->look([&](int rank, bool error, std::string_view bytes) { printer_.print(rank, error, bytes); },
-                  [&](int rank, int status) { end(rank, status); });
+                  [&](int rank, int status) { end(rank, status); }, wanted);
     if (listens)
       for (FarHost& host : far_) hear(host);
     while (auto failure = printer_.take_failure()) tell(*failure);
