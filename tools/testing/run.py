@@ -108,7 +108,9 @@ def run_pytest(report, words, limits):
         "PYTHONPATH": os.pathsep.join(filter(None, [str(BUILD / "python"), os.environ.get("PYTHONPATH")])),
         "KAREZ_TIME_LIMITS": str(limits),
     }
-    words = [ROOT / ".venv/bin/python", "-m", "pytest", "-q", f"--junitxml={report}", f"--timeout={SECONDS * limits}", *words]
+    # A test that hangs ends its worker. Another worker in its place may wait for ever (pytest-xdist 3.8, --dist loadgroup).
+    options = ["-q", f"--junitxml={report}", f"--timeout={SECONDS * limits}", "--max-worker-restart=0"]
+    words = [ROOT / ".venv/bin/python", "-m", "pytest", *options, *words]
     code = subprocess.run(list(map(str, words)), cwd=ROOT, env=environment).returncode
     return [] if code in (0, 1, 5) and report.exists() else [f"pytest, which ended with exit code {code}"]  # 5: no test was left
 
