@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "comm/early.h"
+#include "comm/channel.h"
 
 namespace karez::comm {
 namespace {
@@ -22,45 +22,6 @@ constexpr std::chrono::milliseconds farewell{250};  // for a peer that was stopp
 
 std::string sizes_differ(std::int64_t message, std::int64_t receive) { return cat("a message of ", message, " bytes meets a receive of ", receive); }
 }  // namespace
-
-// Both directions of one link, under the connection's lock but for the counters that others look at.
-struct Channel {
-  struct Message {
-    std::byte* into = nullptr;
-    const std::byte* from = nullptr;
-    std::int64_t bytes = 0;
-  };
-  explicit Channel(std::uint64_t number) : number(number) {}
-
-  std::size_t slot(std::int64_t message) const { return static_cast<std::size_t>(message) % out.size(); }
-
-  const std::uint64_t number;
-  Bell* bell = nullptr;               // null until opened
-  bool closed = false;                // for good
-  std::vector<Message> out, in;       // of `depth`: messages waiting to leave, receives waiting to be filled
-  std::vector<std::int64_t> credits;  // sizes of the peer's posted receives, or unknown, a ring likewise; before opening: all of them in order
-
-  std::int64_t sends = 0, begun = 0;       // posted here; all their bytes put into batches
-  std::int64_t credited = 0;               // the peer's posted receives
-  std::int64_t put = 0;                    // bytes of message `begun` put into batches
-  std::int64_t posted = 0, announced = 0;  // receives posted here; told to the peer
-  std::int64_t to_announce = 0;            // of which it is to be told; the others it finds out
-  std::int64_t arrived = 0, filled = 0;    // messages that came; bytes of the one that is coming into posted memory
-  EarlySent early_sent;
-  Untold untold;
-  EarlyRing early;
-  int in_batch = 0;       // frames of the batch that is being written
-  int data_in_batch = 0;  // of which so many point to a sender's memory
-  bool close_to_tell = false, told_closed = false, peer_closed = false;
-  bool queued = false;
-  Channel* next = nullptr;
-  std::atomic<std::int64_t> received{0}, sent{0}, bytes_sent{0};
-
-  bool has_credits_to_tell() const { return announced < to_announce; }
-  bool can_send() const { return begun < sends && (begun < credited || early_sent.may_go(out[slot(begun)].bytes, begun, credited)); }
-
-  static constexpr std::int64_t unknown = -1;
-};
 
 // What is being written: frames with their bytes, as parts for the wire. Owned by whoever writes.
 struct Connection::Batch {
@@ -401,12 +362,25 @@ void Connection::poll() {
 }
 
 void Connection::stay_awake(bool awake) {
+  {
+    std::lock_guard lock(mutex_);
+    awake_ += awake ? 1 : -1;
+    if (awake_ != (awake ? 1 : 0)) return;
+    wire_->stay_awake(awake);
+    if (wire_->events(true) != wire_->events(false)) reactor_.change(watch_, wire_->events(awake));
+  }
+  if (!awake && !fall_asleep()) reactor_.call(watch_);
+}
+
+// Whether nothing is left to be read or written, and the reactor hears of what comes next.
+bool Connection::fall_asleep() {
+  if (reading_.exchange(true, std::memory_order_acquire)) return false;
+  for (int turn = 0; turn < 64 && read_some(); ++turn) {}
+  if (ended_) return true;  // the role is kept: nobody reads again
+  const bool asleep = wire_->wait_to_read();
+  reading_.store(false, std::memory_order_release);
   std::lock_guard lock(mutex_);
-  awake_ += awake ? 1 : -1;
-  if (awake_ != (awake ? 1 : 0)) return;
-  wire_->stay_awake(awake);
-  reactor_.change(watch_, wire_->events(awake));
-  if (!awake) reactor_.call(watch_);  // who goes to sleep leaves what there is to the reactor
+  return asleep && !blocked_;
 }
 
 // True when something came. After it ended_ says whether anybody may read again.

@@ -54,6 +54,7 @@ class Connection : private Ready {
   void ready(std::uint32_t events) noexcept override;
   void poll();
   void stay_awake(bool awake);
+  bool fall_asleep();
   void post_receive(Channel& channel, std::byte* into, std::int64_t bytes);
   void send(Channel& channel, const std::byte* from, std::int64_t bytes);
   void close(Channel& channel);

@@ -253,7 +253,10 @@ class QuietLink : public comm::Link {
   std::int64_t sent() const override { return link_->sent(); }
   std::int64_t bytes_sent() const override { return link_->bytes_sent(); }
   int depth() const override { return link_->depth(); }
+  ~QuietLink() override { EXPECT_FALSE(awake_) << "a thread has gone to sleep and said nothing"; }
+  void stay_awake(bool awake) override { awake_ = awake; }
   void poll() override {
+    EXPECT_TRUE(awake_) << "a thread looks, and has not said so: its peers wake it for nothing";
     const std::int64_t come = link_->received();
     if (come == seen_) return;
     seen_ = come;
@@ -263,6 +266,7 @@ class QuietLink : public comm::Link {
  private:
   std::unique_ptr<comm::Link> link_;
   comm::Bell& bell_;
+  bool awake_ = false;
   std::int64_t seen_ = 0;
 };
 

@@ -161,6 +161,12 @@ void Protocol::finished(Part& part, ActorState& actor) {
   end_work(part, actor);
 }
 
+void Protocol::watch_links(bool watch) {
+  for (Part* part : attached_)
+    for (auto& sequence : part->sequences)
+      if (sequence->running != nullptr) sequence->endpoint->stay_awake(watch);
+}
+
 void Protocol::poll_links() {
   for (Part* part : attached_)
     for (auto& sequence : part->sequences)

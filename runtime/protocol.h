@@ -25,7 +25,9 @@ class Protocol {
   Part* runnable();
   void act(Part& part, ActorState& actor);
 
-  // Of collectives under way: what has come is taken here, without a wake-up.
+  // Of collectives under way: from here on their links are looked at, and wake nobody; or no longer.
+  void watch_links(bool watch);
+  // What has come to them is taken here.
   void poll_links();
 
   // Acts that are delayed, if there are any, and may begin now.

@@ -79,13 +79,13 @@ void Worker::idle() {
   int spin = spin_microseconds_.load(std::memory_order_relaxed);
   if (spin > 0) {
     auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(spin);
+    protocol_.watch_links(true);
     do {
       protocol_.poll_links();
-      for (int i = 0; i < 64; ++i) {
-        if (!box_.empty()) return;
-        pause_cpu();
-      }
-    } while (std::chrono::steady_clock::now() < until);
+      for (int i = 0; box_.empty() && i < 64; ++i) pause_cpu();
+    } while (box_.empty() && std::chrono::steady_clock::now() < until);
+    protocol_.watch_links(false);
+    if (!box_.empty()) return;
   }
   box_.park();
 }
