@@ -126,6 +126,30 @@ TEST(Collective, SequencesOverTheSameLinksDoNotMix) {
   }
 }
 
+// Of a ring: the message that each await waits for, and how many have been sent by then.
+TEST(Collective, ARingSendsEachChunkOnBeforeTheNextHasCome) {
+  constexpr std::int64_t chunks = 4;
+  for (int n : {2, 3, 5}) {
+    const View view(DType::f32, {n * chunks * 16});
+    const CollectiveSpec spec{.kind = Kind::all_reduce,
+                              .algorithm = Algorithm::ring,
+                              .member = n - 1,
+                              .members = n,
+                              .chunk = 64,
+                              .in = view,
+                              .out = view,
+                              .reduce = [](std::byte*, const std::byte*, std::int64_t) {}};
+    std::int64_t sent = 0, waits = 0;
+    for (const Instruction& step : program_of(spec, 64).steps) {
+      sent += step.what == Instruction::Do::send;
+      if (step.what != Instruction::Do::await_received) continue;
+      EXPECT_EQ(step.count, ++waits);
+      EXPECT_EQ(sent, std::min(chunks + waits - 1, chunks * (2 * n - 2))) << "message " << waits << " of " << n << " members";
+    }
+    EXPECT_EQ(waits, chunks * (2 * n - 2));
+  }
+}
+
 TEST(Collective, ARunCanBeRepeated) {
   Case c = make_all_reduce(DType::f32, Op::sum, 3, {100}, Algorithm::direct, 64, 1);
   World world(3);

@@ -67,12 +67,12 @@ class Writer {
     add(Do::receive, peer, {}, to, elements * element_);
     return ++count.posted;
   }
-  void send(int peer, Place from, std::int64_t elements) {
+  std::int64_t send(int peer, Place from, std::int64_t elements) {
     Count& count = sent_[peer];
-    if (elements == 0) return;
+    if (elements == 0) return count.posted;
     await_sent(peer, count.posted - depth_ + 1);
     add(Do::send, peer, from, {}, elements * element_);
-    ++count.posted;
+    return ++count.posted;
   }
   void copy(Place from, Place to, std::int64_t elements) {
     if (elements > 0) add(Do::copy, me_, from, to, elements * element_);
@@ -194,28 +194,52 @@ class Writer {
   void ring_all_reduce(std::int64_t elements) {
     auto at = [&](Memory memory, int owner) { return Place{memory, flat_range(elements, n_, owner).begin * element_}; };
     auto size = [&](int owner) { return flat_range(elements, n_, owner).size; };
-    for (int s = 0; s < n_ - 1; ++s) {
-      int gives = ring(-s - 1), takes = ring(-s - 2);
-      ring_step(at(s == 0 ? Memory::in : Memory::out, gives), size(gives), at(Memory::out, takes), size(takes), at(Memory::in, takes));
-    }
-    for (int s = 0; s < n_ - 1; ++s) {
-      int gives = ring(-s), takes = ring(-s - 1);
-      ring_step(at(Memory::out, gives), size(gives), at(Memory::out, takes), size(takes), {});
-    }
+    std::vector<RingStep> steps;
+    for (int s = 0; s < n_ - 1; ++s) steps.push_back({at(Memory::out, ring(-s - 2)), size(ring(-s - 2)), at(Memory::in, ring(-s - 2)), false});
+    for (int s = 0; s < n_ - 1; ++s) steps.push_back({at(Memory::out, ring(-s - 1)), size(ring(-s - 1)), {}, false});
+    go_round(at(Memory::in, ring(-1)), size(ring(-1)), steps);
   }
 
-  // One step round the ring: send to the successor, receive from the predecessor; `term`, if given, is reduced into what came.
-  void ring_step(Place from, std::int64_t sends, Place to, std::int64_t receives, std::optional<Place> term) {
-    int next = ring(1), previous = ring(-1);
-    std::int64_t rounds = ceil_div(std::max(sends, receives), chunk_elements(spec_)), first = received_[previous].posted;
-    for (std::int64_t c = 0; c < rounds; ++c) {
-      receive(previous, to + c * chunk_bytes(), size_of_chunk(receives, c));
-      send(next, from + c * chunk_bytes(), size_of_chunk(sends, c));
-    }
-    chunks(receives, [&](std::int64_t offset, std::int64_t count) {
-      await_received(previous, ++first);
-      if (term) reduce(*term + offset, to + offset, count);
-    });
+  // One step round the ring: what the predecessor sends, and `term`, if given, is reduced into it; the next step sends it on to the successor.
+  struct RingStep {
+    Place to;
+    std::int64_t elements = 0;
+    std::optional<Place> term;
+    bool sent_before = false;  // what the step before sends lies where this one receives
+  };
+
+  // All steps, the first of which sends `from`. Chunk by chunk, so that one is on its way while the next is reduced. A member waits only for messages
+  // of earlier steps, or of earlier chunks of its step, and posts a receive before it sends the message of the same number: no circle can wait.
+  void go_round(Place from, std::int64_t elements, const std::vector<RingStep>& steps) {
+    const int next = ring(1), previous = ring(-1);
+    std::int64_t longest = elements;
+    for (const RingStep& step : steps) longest = std::max(longest, step.elements);
+    const std::int64_t rounds = ceil_div(longest, chunk_elements(spec_));
+    std::vector<std::int64_t> come, gone(static_cast<std::size_t>(rounds));  // numbers of messages: of each step and chunk; of the last step's chunks
+    // Posts receives, those of a step behind those of the step before, up to this one.
+    auto post = [&](std::size_t step, std::int64_t c, bool must) {
+      const std::size_t last = step * static_cast<std::size_t>(rounds) + static_cast<std::size_t>(c);
+      while (step < steps.size() && come.size() <= last && (must || received_[previous].posted - received_[previous].awaited < depth_)) {
+        const RingStep& s = steps[come.size() / static_cast<std::size_t>(rounds)];
+        const auto chunk = static_cast<std::int64_t>(come.size()) % rounds;
+        if (s.sent_before && !must) return;
+        if (s.sent_before) await_sent(next, gone[static_cast<std::size_t>(chunk)]);
+        come.push_back(receive(previous, s.to + chunk * chunk_bytes(), size_of_chunk(s.elements, chunk)));
+      }
+    };
+    auto pass = [&](std::size_t step, Place what, std::int64_t count, std::int64_t c) {
+      post(step, c, true);
+      gone[static_cast<std::size_t>(c)] = send(next, what + c * chunk_bytes(), size_of_chunk(count, c));
+      post(step + 1, c, false);
+    };
+    for (std::int64_t c = 0; c < rounds; ++c) pass(0, from, elements, c);
+    for (std::size_t s = 0; s < steps.size(); ++s)
+      for (std::int64_t c = 0; c < rounds; ++c) {
+        const RingStep& step = steps[s];
+        await_received(previous, come[s * static_cast<std::size_t>(rounds) + static_cast<std::size_t>(c)]);
+        if (step.term) reduce(*step.term + c * chunk_bytes(), step.to + c * chunk_bytes(), size_of_chunk(step.elements, c));
+        if (s + 1 < steps.size()) pass(s + 1, step.to, step.elements, c);
+      }
   }
 
   // Of all ranges a member first keeps the half that its own one is in and gives the other away, to the member that keeps that one; of this half
@@ -267,11 +291,12 @@ class Writer {
     Place own = landing(whole(spec_.out));
     if (spec_.algorithm == Algorithm::ring) {
       Place buffer[2] = {stage(longest), stage(longest)};
+      std::vector<RingStep> steps;
       for (int s = 0; s < n_ - 1; ++s) {
-        int gives = ring(-s - 1), takes = ring(-s - 2);
-        await_sent(ring(1), sent_[ring(1)].posted);  // what is received below lands where the step before last sent from
-        ring_step(s == 0 ? from[gives] : buffer[(s - 1) % 2], size[gives], takes == me_ ? own : buffer[s % 2], size[takes], from[takes]);
+        const int takes = ring(-s - 2);
+        steps.push_back({takes == me_ ? own : buffer[s % 2], size[takes], from[takes], s >= 2 && takes != me_});
       }
+      go_round(from[ring(-1)], size[ring(-1)], steps);
     } else {
       std::vector<Place> buffers = receive_buffers(size[me_]);
       for (std::int64_t c = 0; c < ceil_div(longest, chunk_elements(spec_)); ++c) reduce_round(c, from, size, own, buffers);
@@ -290,10 +315,9 @@ class Writer {
     }
     if (spec_.algorithm == Algorithm::ring) {
       copy_own();
-      for (int s = 0; s < n_ - 1; ++s) {
-        int gives = ring(-s), takes = ring(-s - 1);
-        ring_step(to[gives], size[gives], to[takes], size[takes], {});
-      }
+      std::vector<RingStep> steps;
+      for (int s = 0; s < n_ - 1; ++s) steps.push_back({to[ring(-s - 1)], size[ring(-s - 1)], {}, false});
+      go_round(mine, size[me_], steps);
       for (int peer : peers()) unpack(to[peer], spec_.receives[peer]);
     } else {
       exchange(std::vector<Place>(n_, mine), std::vector<std::int64_t>(n_, size[me_]), to, size);
