@@ -55,10 +55,8 @@ std::vector<SlowRank> Pace::launch(const std::vector<Spent>& now) {
       if (!others || mine < times * *others + least) {
         count.slow = 0;
         count.seconds = count.others = 0;
-        if (++count.well >= in_a_row) count.told = false;
         continue;
       }
-      count.well = 0;
       count.seconds += mine;
       count.others += *others;
       if (++count.slow < in_a_row || std::exchange(count.told, true)) continue;

@@ -27,8 +27,7 @@ struct SlowRank {
   double seconds = 0, others = 0;  // a launch, on average of the last `in_a_row`; of the others the middle one's
 };
 
-// A rank is slow if it spent `times` as much as the others and `least` more in each of `in_a_row` launches. It is told once, and again only after it
-// was as fast as the others.
+// A rank is slow if it spent `times` as much as the others and `least` more in each of `in_a_row` launches. It is told once for each phase.
 class Pace {
  public:
   explicit Pace(int ranks) : before_(static_cast<std::size_t>(ranks)), counts_(static_cast<std::size_t>(ranks)) {}
@@ -41,7 +40,7 @@ class Pace {
 
  private:
   struct Count {
-    int slow = 0, well = 0;
+    int slow = 0;
     double seconds = 0, others = 0;
     bool told = false;
   };

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "base/text.h"
 
@@ -108,8 +109,7 @@ std::optional<WatchFinding> Watch::inside() {
     if (seen.state.inside.empty() || seen.still <= std::min(limits_.peer_timeout, limits_.call_timeout) || !somebody_waits(rank)) continue;
     const std::string text = cat(name_(rank), " has been inside ", seen.state.inside, " for ", seconds_text(seen.still));
     if (seen.still > limits_.call_timeout) return WatchFinding{WatchFinding::What::inside, rank, cat(text, waits(rank))};
-    if (seen.warned == seen.state.inside) continue;
-    seen.warned = seen.state.inside;
+    if (std::exchange(seen.warned, true)) continue;
     return WatchFinding{
         WatchFinding::What::warning, rank,
         cat(text, ", and others wait; after ", seconds_text(limits_.call_timeout), " (WorldOptions::call_timeout) it counts as a hang")};

@@ -52,7 +52,7 @@ class Watch {
     bool watched = false, heard = false, halted = false;
     double silent = 0, still = 0, stands = 0;  // seconds that were watched without a beat, without a move, and halted
     RankState state;
-    std::string warned;  // of which call
+    bool warned = false;  // of one that takes long
   };
 
   void count(double seconds);

@@ -184,6 +184,23 @@ TEST(Watch, ARankThatComputesForLongBetweenLaunchesIsNoHang) {
   EXPECT_FALSE(ranks.run(100000)) << "rank 2 beats, waits for nobody, and is inside of nothing";
 }
 
+TEST(Watch, LongCallsOfARankAreAWarningOnce) {
+  Ranks ranks(3);
+  ranks.waits(0, 2);
+  int warnings = 0;
+  for (int launch = 0; launch < 5; ++launch) {
+    ranks[2].inside = cat("a3 'compute' of launch ", launch, " (matmul at net.cc:12)");
+    ++ranks[2].moved;
+    const double until = ranks.now + 2 * limits.peer_timeout;
+    while (ranks.now < until)
+      if (auto found = ranks.tick()) {
+        EXPECT_EQ(found->what, What::warning);
+        ++warnings;
+      }
+  }
+  EXPECT_EQ(warnings, 1);
+}
+
 TEST(Watch, ACallThatDoesNotEndIsAWarningFirstAndThenAHang) {
   Ranks ranks(3);
   ranks.waits(0, 2);
