@@ -6,7 +6,9 @@
 // a line of JSON tells the median of a kind and size. Ranks look at their links again and again, as Open MPI does; --parked: they sleep till a
 // link wakes them, as a worker of the engine does.
 #include <sched.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -222,6 +224,7 @@ int run(const Options& options) {
     std::fflush(nullptr);
     int pid = fork();
     if (pid == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);  // ranks spin: none outlives this process
       try {
         play(r);
       } catch (const std::exception& error) {

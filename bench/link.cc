@@ -8,6 +8,7 @@
 // peer stopped in the middle of a long message within 1.2 of the time without. Runs of both sides of a comparison take turns, and the best of
 // each counts: what else the machine does slows a run and never speeds it up. A latency is the median of its rounds.
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -94,6 +95,7 @@ int spawn(const std::function<void()>& there) {
   std::fflush(nullptr);
   int pid = fork();
   if (pid != 0) return pid;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
   try {
     there();
   } catch (const std::exception& error) {

@@ -111,6 +111,16 @@ TEST(Coordinator, ARequestThatIsWithdrawnIsWaitedForByTheOthers) {
   EXPECT_EQ(first.hears(0, said(Note::Kind::withdrawn, 1, "a read")), "") << "too late: all have begun it";
 }
 
+TEST(Coordinator, ARequestThatOneOfSeveralWithdrawsStandsForTheOthers) {
+  Rank0 first(3);
+  EXPECT_EQ(first.hears(0, asked(1, "a read")), "");
+  EXPECT_EQ(first.hears(1, asked(1, "a read")), "");
+  EXPECT_EQ(first.hears(0, said(Note::Kind::withdrawn, 1, "a read")), "0: rank 0 withdrew");
+  EXPECT_TRUE(first.somebody_asks());
+  EXPECT_EQ(first.hears(2, asked(1, "a read")), "");
+  EXPECT_EQ(first.hears(0, asked(1, "a read")), "begun 1");
+}
+
 TEST(Coordinator, WhoDoesNotComeIsNamedOnceNothingHasMovedForSoLong) {
   Rank0 first(3);
   Note call = begun(1, "a call");
@@ -123,6 +133,15 @@ TEST(Coordinator, WhoDoesNotComeIsNamedOnceNothingHasMovedForSoLong) {
   EXPECT_EQ(first.looks(230), "warning: a read: ranks 1, 2 have not come to it for 30.0 s, nor to anything else after a call, and others wait");
   EXPECT_TRUE(first.somebody_asks());
   EXPECT_EQ(first.looks(320), "") << "once";
+}
+
+TEST(Coordinator, WhatAllAskedForLastIsWhatTheyHaveDoneSince) {
+  Rank0 first(2);
+  Note save = asked(1, "a save");
+  save.awaited = true;
+  for (int rank : {0, 1}) first.hears(rank, save, 1);
+  first.hears(1, asked(2, "a read"), 2);
+  EXPECT_EQ(first.looks(40), "warning: a read: rank 0 has not come to it for 38.0 s, nor to anything else after a save, and others wait");
 }
 
 // Programs of requests (a try each) and calls: what each rank is refused, whatever the order in which notes come.
