@@ -95,6 +95,19 @@ TEST(LinkClose, ALinkWhoseCreditIsHalfSentLeavesTheOthersAlone) {
   EXPECT_EQ(connection.failure(), nullptr);
 }
 
+TEST(LinkClose, ALinkThatIsClosedRingsNoMore) {
+  Reactor reactor;
+  auto connection = std::make_unique<Connection>(reactor, std::make_unique<LimitedWire>(1000), "rank 1");
+  Bell closed, open;
+  auto first = connection->open(1, 1, closed), second = connection->open(2, 1, open);
+  first.reset();
+  connection->end("a test");
+  EXPECT_TRUE(await([&] { return open.failed(); }));
+  second.reset();
+  connection.reset();
+  EXPECT_FALSE(closed.failed()) << "its owner may be gone";
+}
+
 class LinkCloseOn : public ::testing::TestWithParam<CarrierKind> {};
 INSTANTIATE_TEST_SUITE_P(Carriers, LinkCloseOn, ::testing::ValuesIn(carriers), [](const auto& kind) { return kind.param.name; });
 

@@ -338,6 +338,7 @@ TEST_F(StoreSockets, WhoeverGoesWithoutAWordIsToldToThoseWhoWait) {
 TEST_F(StoreSockets, GarbageAfterTheHandshakeDropsThatClientAlone) {
   auto a = client(0);
   std::mt19937_64 random(3);
+  ::testing::internal::CaptureStderr();
   for (int trial = 0; trial < 10; ++trial) {
     Descriptor stranger = dial(server.address(), Seconds(5));
     ask(stranger.get(), token, store_purpose, 7, Seconds(5));
@@ -347,6 +348,7 @@ TEST_F(StoreSockets, GarbageAfterTheHandshakeDropsThatClientAlone) {
     std::byte any{};
     EXPECT_THAT(error_of([&] { receive_all(stranger.get(), {&any, 1}, Seconds(5)); }), ::testing::AnyOf(HasSubstr("closed"), HasSubstr("reset")));
   }
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("the store drops a client: a request of kind "));
   a->set("still", "here");
   EXPECT_EQ(a->get("still"), "here");
 }
