@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <future>
+#include <thread>
 
 #include "api/inside/ranks.h"
 #include "api/inside/test_ranks.h"
@@ -57,6 +58,16 @@ TEST(RanksThatHang, OneThatHasComeAndSaysNothingIsNamedByAll) {
   for (int rank : {0, 2})
     EXPECT_THAT(texts[static_cast<std::size_t>(rank)],
                 ::testing::MatchesRegex("rank 1 \\(.*\\) has stopped: it came to where the ranks meet, and has said nothing for 1.5 s"));
+}
+
+TEST(RanksThatHang, OneThatHasComeAndSpeaksLateIsWaitedFor) {
+  const auto texts = told(3, [&](const Ranks& here) {
+    WorldOptions options{.ranks = here, .peer_timeout = 20};
+    WorldRanks ranks(options);
+    if (here.rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    ranks.agree(options, {}, "one = 1\n");
+  });
+  EXPECT_THAT(texts, Each("no error"));
 }
 
 // One step with several collectives of one communicator; rank 2 sees another plan than the others.
