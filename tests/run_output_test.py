@@ -43,6 +43,16 @@ def test_a_rank_that_fails_is_named_though_nobody_reads_what_others_print():
     started.nothing_left()
 
 
+def test_a_reader_that_pauses_gets_every_line():
+    started = Started("run", "-n", 2, *shell("seq 1 100000"))
+    time.sleep(1)  # both have more to say than fits anywhere
+    done = started.wait(60)
+    assert done.returncode == 0 and done.stderr == ""
+    for rank in "01":
+        assert [line[4:] for line in done.stdout.splitlines() if line.startswith(f"[{rank}] ")] == [str(i + 1) for i in range(100000)]
+    started.nothing_left()
+
+
 def test_ctrl_c_ends_a_job_whose_output_nobody_reads():
     started = Started("run", "-n", 2, *shell("sleep $KAREZ_RANK; echo begun >&2; yes"))
     assert [started.process.stderr.readline() for _ in range(2)] == ["[0] begun\n", "[1] begun\n"], "the second long after nothing fits any more"
