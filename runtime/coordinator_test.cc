@@ -88,6 +88,18 @@ TEST(Coordinator, RanksThatDifferWithoutAskingFailTheWorld) {
   EXPECT_EQ(first.hears(0, begun(1, "another")), "the ranks do not run the same program: rank 0 comes to another, where rank 1 comes to a call");
 }
 
+TEST(Coordinator, WhatRanksExchangeAddsUpToNothing) {
+  for (const std::uint64_t other : {7, 8}) {
+    Rank0 first(2);
+    Note mine = begun(1, "the links of 'step'"), theirs = mine;
+    mine.sum = 7;
+    theirs.sum = 0 - other;
+    EXPECT_EQ(first.hears(0, mine), "");
+    EXPECT_EQ(first.hears(1, theirs),
+              other == 7 ? "" : "the links of 'step' do not fit together: two ranks disagree about what they send each other");
+  }
+}
+
 TEST(Coordinator, TheHashOfARequestCountsAsWell) {
   Rank0 first(2);
   Note mine = asked(1, "a write"), other = mine;
