@@ -2,6 +2,8 @@
 // threads.
 #include "runtime/crowd_watch.h"
 
+#include <sys/prctl.h>
+
 #include <algorithm>
 #include <chrono>
 #include <optional>
@@ -28,6 +30,7 @@ CrowdWatch::~CrowdWatch() {
 }
 
 void CrowdWatch::run(int cpus, const std::string& root) {
+  prctl(PR_SET_NAME, "karez-cores");  // the threads of `passive` inherit it
   device::CoreWaits waits(root);
   device::Crowding crowding;
   std::optional<kernels::PassiveTeams> passive;
