@@ -25,7 +25,7 @@ struct Step {
   std::string name = "add", kernel = "test.sum";
   Attrs attrs = {{"bias", 1.0}};
   std::vector<std::pair<int, int>> parts = {{0, 3}, {3, 5}};  // by device: rows of [5, 2]
-  bool timed = false;                                         // a timer's act stands before it on device 0
+  int timers = 0;                                             // devices on which a timer's act stands before it
 };
 
 // y = x + 1 on [5, 2], each device its rows.
@@ -43,8 +43,8 @@ Plan step(const Step& how = {}) {
     s.plan.actors[in].binding = "x", s.plan.actors[out].binding = "y";
     s.plan.actors[in].bound = {in_register(x, rows)}, s.plan.actors[out].bound = {in_register(y, rows)};
     for (ActorId a : {in, out}) s.plan.actors[a].slices = {Attrs{{"begin", Ints{begin, 0}}, {"shape", Ints{5, 2}}}};
-    if (!how.timed || d > 0) continue;
-    ActorId wait = s.actor("wait", 0, 0);
+    if (d >= how.timers) continue;
+    ActorId wait = s.actor(cat("wait.", d), d, d);
     s.start(wait);
     s.call(wait, "test.timer", {}, {});
     s.edge(wait, {work});
@@ -106,7 +106,7 @@ TEST(Held, AThousandLaunchesInARowTakeTheResultBeforeThem) {
 
 TEST(Held, WhoTakesAResultBeginsWhenItIsThereAndHoldsUpNoClient) {
   Fixture f;
-  const int make = f.session.load(step({.name = "make", .timed = true})), take = f.session.load(step({.name = "take", .timed = true}));
+  const int make = f.session.load(step({.name = "make", .timers = 1})), take = f.session.load(step({.name = "take", .timers = 1}));
   const Result y = f.session.launch(make, f.feeds()).result("y");
   const Result z = f.session.launch(take, {}, {{"x", y}}).result("y");
   const Launch behind = f.session.launch(take, f.feeds());  // it takes nothing, but launches of one plan keep their order
@@ -127,7 +127,7 @@ TEST(Held, WhoTakesAResultBeginsWhenItIsThereAndHoldsUpNoClient) {
 
 TEST(Held, ATurnOrAnotherPlanDoesNotWaitForAResultItDoesNotTake) {
   Fixture f;
-  const int make = f.session.load(step({.name = "make", .timed = true})), other = f.session.load(step({.name = "other"}));
+  const int make = f.session.load(step({.name = "make", .timers = 1})), other = f.session.load(step({.name = "other"}));
   const Result y = f.session.launch(make, f.feeds()).result("y");
   EXPECT_THAT(list(f.session.launch(other, f.feeds()).output("y")), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)) << "while the first is under way";
   EXPECT_FALSE(y.done());
@@ -138,7 +138,7 @@ TEST(Held, ATurnOrAnotherPlanDoesNotWaitForAResultItDoesNotTake) {
 
 TEST(Held, BytesGoWithTheLastHandleAlsoWhileItsLaunchIsUnderWay) {
   Fixture f;
-  const int make = f.session.load(step({.timed = true})), take = f.session.load(step({.name = "take"}));
+  const int make = f.session.load(step({.timers = 1})), take = f.session.load(step({.name = "take"}));
   EXPECT_EQ(f.session.held_bytes(), 0);
   Result kept = f.session.launch(take, f.feeds()).result("y");
   kept.wait();
@@ -165,12 +165,12 @@ TEST(Held, BytesGoWithTheLastHandleAlsoWhileItsLaunchIsUnderWay) {
 TEST(Held, ALaunchThatFailsFailsWhoTakesItsResult) {
   Fixture f;
   const int good = f.session.load(step()),
-            bad = f.session.load(step({.name = "bad", .kernel = "test.fail", .attrs = {{"at", std::int64_t{1}}}, .timed = true}));
+            bad = f.session.load(step({.name = "bad", .kernel = "test.fail", .attrs = {{"at", std::int64_t{1}}}, .timers = 2}));
   const Result before = f.session.launch(good, f.feeds()).result("y");
   before.wait();
   const Result y = f.session.launch(bad, f.feeds()).result("y");
   const Result z = f.session.launch(good, {}, {{"x", y}}).result("y");
-  EXPECT_TRUE(f.timer.active(1));
+  EXPECT_TRUE(f.timer.active(2));
   f.timer.tick();
   EXPECT_THAT(error_of([&] { z.read(); }), AllOf(HasSubstr("launch 3 did not run: "), HasSubstr("run 1 went wrong")));
   EXPECT_THAT(error_of([&] { y.read(); }), HasSubstr("run 1 went wrong [launch 2, actor 'work."));
@@ -209,7 +209,7 @@ TEST(Held, WhatDoesNotFitIsRefused) {
 
 TEST(Held, APlanThatIsUnloadedLeavesItsResults) {
   Fixture f;
-  const int make = f.session.load(step({.timed = true})), take = f.session.load(step({.name = "take"}));
+  const int make = f.session.load(step({.timers = 1})), take = f.session.load(step({.name = "take"}));
   const Result y = f.session.launch(make, f.feeds()).result("y");
   const Result z = f.session.launch(take, {}, {{"x", y}}).result("y");
   f.session.unload(make);
