@@ -165,8 +165,7 @@ TEST(Ending, RanksEndTogetherByACallToo) {
 TEST(Ending, ARankThatEndsInHasteIsNamedByTheOthers) {
   on_ranks(2, [&](const Ranks& here) {
     World world({.ranks = here});
-    world.barrier();
-    if (here.rank == 1) return world.end(false);
+    if (here.rank == 1) return world.barrier(), world.end(false);
     EXPECT_THAT(error_of([&] { world.barrier(), world.barrier(); }), HasSubstr("rank 1: it ends its world, because something was thrown"));
   });
 }

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <random>
 
 #include "base/error.h"
 #include "base/rooms.h"
 #include "base/text.h"
 #include "comm/slurm_list.h"
+#include "comm/socket.h"
 
 namespace karez::comm {
 namespace {
@@ -252,6 +254,22 @@ Address store_of(const Launch& launch, int world) {
   out.port += world % ports_of_a_job;
   require(out.port < 65536, "world ", world, " of this process would meet at port ", out.port, " of ", out.host, "; set KAREZ_PORT to a lower one");
   return out;
+}
+
+int free_ports() {
+  constexpr int first = 15000, last = 30000;
+  std::random_device random;
+  for (int tries = 0; tries < 100; ++tries) {
+    const int port = first + static_cast<int>(random() % (last - first));
+    try {
+      for (int at = port; at < port + ports_of_a_job; ++at) {
+        Address address{"0.0.0.0", at};
+        listen_at(address, 1);
+      }
+      return port;
+    } catch (const Error&) {}
+  }
+  fail(ErrorKind::device, "no ", ports_of_a_job, " ports in a row from ", first, " to ", last, " are free on this host");
 }
 
 std::string line_of(const Launch& launch, int devices, std::string_view links) {

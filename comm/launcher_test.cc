@@ -8,6 +8,7 @@
 
 #include "base/test_error.h"
 #include "comm/slurm_list.h"
+#include "comm/socket.h"
 
 namespace karez::comm {
 namespace {
@@ -235,6 +236,15 @@ TEST(Launcher, WhatCannotBeMeantIsShown) {
       {with(slurm, {{"SLURM_STEP_TASKS_PER_NODE", "2(x"}}), "'2(x' is no list of numbers of tasks of Slurm"},
   };
   for (const auto& [variables, said] : cases) EXPECT_THAT(error(variables), HasSubstr(said));
+}
+
+TEST(Ports, OfAJobAreFree) {
+  const int port = free_ports();
+  EXPECT_GE(port, 15000);
+  for (int at = port; at < port + ports_of_a_job; ++at) {
+    Address address{"127.0.0.1", at};
+    EXPECT_NO_THROW(listen_at(address, 1)) << at;
+  }
 }
 
 TEST(SlurmList, AListOfHostsBeginsWithItsFirst) {

@@ -39,12 +39,6 @@ Launch on_hosts(int rank, int ranks, const std::string& host, int port) {
   return out;
 }
 
-int free_port() {
-  Address address;
-  Descriptor free = listen_at(address, 1);
-  return address.port;
-}
-
 // What two ranks, each a thread with a reactor of its own, say of each other through the store.
 std::string talk(const Launch& zero, const Launch& one, int world) {
   std::string said[2];  // each written by its own rank
@@ -88,7 +82,7 @@ TEST(Meeting, WithoutATokenRankZeroMakesOne) {
 }
 
 TEST(Meeting, OnSeveralHostsItTakesTheInterfaceThatReachesRankZero) {
-  int port = free_port();
+  int port = free_ports();
   std::string token = print(derive_token("a secret of sixteen"));
   EXPECT_EQ(talk(on_hosts(0, 2, "localhost", port), on_hosts(1, 2, "127.0.0.1", port), 0), cat("well: ", token, " 127.0.0.1 0"));
   EXPECT_THAT(error_of([] { address_of_host("no-such-host.invalid"); }), HasSubstr("nobody knows the address of host 'no-such-host.invalid': "));
@@ -96,7 +90,7 @@ TEST(Meeting, OnSeveralHostsItTakesTheInterfaceThatReachesRankZero) {
 }
 
 TEST(Meeting, OneWorldAfterTheOtherTakesEightPortsInAll) {
-  const int port = free_port();
+  const int port = free_ports();
   for (int world = 0; world < 20; ++world)
     EXPECT_THAT(talk(on_hosts(0, 2, "localhost", port), on_hosts(1, 2, "127.0.0.1", port), world), ::testing::StartsWith("well: ")) << world;
 }

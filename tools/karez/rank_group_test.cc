@@ -190,15 +190,6 @@ TEST(StartRanks, EachIsToldWhichItIs) {
   EXPECT_THAT(error_of([&] { start_ranks(group, {{"true"}, {}, "/no/such/folder", 0, 1, false}); }), HasSubstr("cannot enter /no/such/folder on "));
 }
 
-TEST(StartRanks, TheirPortIsFreeAndSomeBehindItToo) {
-  const int port = free_port();
-  EXPECT_GE(port, 15000);
-  for (int at = port; at < port + 8; ++at) {
-    Address address{"127.0.0.1", at};
-    EXPECT_NO_THROW(listen_at(address, 1)) << at;
-  }
-}
-
 TEST(RankPrinter, AFileForEachRankHoldsBothOfItsStreams) {
   const auto folder = std::filesystem::temp_directory_path() / cat("karez_ranks_", getpid()) / "deep";
   {

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "comm/launcher.h"
 #include "tools/karez/commands.h"
 #include "tools/karez/run_frames.h"
 #include "tools/karez/run_ranks.h"
@@ -21,7 +22,7 @@ namespace {
 class Agent {
  public:
   int run() {
-    say(hello_line(free_port()));
+    say(hello_line(comm::free_ports()));
     while (connected_ && !(started_ && group_.running() == 0)) {
       std::vector<pollfd> polled{{0, POLLIN, 0}, {signals_.descriptor(), POLLIN, 0}};
       group_.add_to(polled);

@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "comm/launcher.h"
 #include "comm/sodium.h"
 #include "tools/karez/ending.h"
 #include "tools/karez/far_host.h"
@@ -129,7 +130,7 @@ class Job {
       std::string host = zero.far == nullptr ? host_name() : zero.host.substr(zero.host.find('@') + 1);
       if (!options_.address.empty()) host = options_.address;
       if (host.find(':') != std::string::npos) host = cat("[", host, "]");
-      store = cat(host, ":", zero.far == nullptr ? free_port() : *zero.far->port());
+      store = cat(host, ":", zero.far == nullptr ? comm::free_ports() : *zero.far->port());
     }
     std::vector<std::pair<std::string, std::string>> own = {
         {"KAREZ_RANKS", std::to_string(options_.ranks)}, {"KAREZ_STORE", store}, {"KAREZ_TOKEN", comm::print(random_token())}};

@@ -4,10 +4,8 @@
 #include <unistd.h>
 
 #include <array>
-#include <random>
 
 #include "base/error.h"
-#include "comm/launcher.h"
 
 namespace karez::tools {
 
@@ -35,22 +33,6 @@ std::string host_name() {
 
 std::string name_of_rank(const RankGroup& group, int rank) {
   return cat("rank ", rank, " (", host_name(), ", process ", group.process_of(rank), ")");
-}
-
-int free_port() {
-  constexpr int first = 15000, last = 30000;
-  std::random_device random;
-  for (int tries = 0; tries < 100; ++tries) {
-    const int port = first + static_cast<int>(random() % (last - first));
-    try {
-      for (int at = port; at < port + comm::ports_of_a_job; ++at) {
-        Address address{"0.0.0.0", at};
-        listen_at(address, 1);
-      }
-      return port;
-    } catch (const Error&) {}
-  }
-  fail(ErrorKind::device, "no port from ", first, " to ", last, " is free on ", host_name());
 }
 
 }  // namespace karez::tools

@@ -11,6 +11,5 @@ namespace karez::tools {
 void start_ranks(RankGroup& group, const RunJob& job);       // throws Error where one cannot start
 std::string name_of_rank(const RankGroup& group, int rank);  // "rank 2 (alpha, process 4711)"
 std::string host_name();                                     // "alpha"
-int free_port();  // of this host, with a few behind it that are free too, below those that the kernel hands out
 
 }  // namespace karez::tools
