@@ -108,6 +108,8 @@ def run_pytest(report, words, limits):
         "PYTHONPATH": os.pathsep.join(filter(None, [str(BUILD / "python"), os.environ.get("PYTHONPATH")])),
         "KAREZ_TIME_LIMITS": str(limits),
     }
+    if libraries := os.environ.get("KAREZ_PRELOAD"):  # AddressSanitizer: Python is built without it, and frees not all at its end
+        environment |= {"LD_PRELOAD": libraries, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
     # A test that hangs ends its worker. Another worker in its place may wait for ever (pytest-xdist 3.8, --dist loadgroup).
     options = ["-q", f"--junitxml={report}", f"--timeout={SECONDS * limits}", "--max-worker-restart=0"]
     words = [ROOT / ".venv/bin/python", "-m", "pytest", *options, *words]
