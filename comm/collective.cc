@@ -2,9 +2,9 @@
 #include "comm/collective.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
+#include "base/copy_bytes.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "comm/pieces.h"
@@ -255,7 +255,7 @@ bool CollectiveRun::advance() {
       case Instruction::Do::await_sent:
         if (endpoint_->link(step.peer).sent() < sent_[step.peer] + step.count) return wait();
         break;
-      case Instruction::Do::copy: std::memcpy(write(step.to), read(step.from), static_cast<std::size_t>(step.count)); break;
+      case Instruction::Do::copy: copy_bytes(write(step.to), read(step.from), static_cast<std::size_t>(step.count)); break;
       case Instruction::Do::copy_box: program_->boxes[static_cast<std::size_t>(step.count)].run(read(step.from), write(step.to)); break;
       case Instruction::Do::reduce: spec_.reduce(write(step.to), read(step.from), step.count); break;
     }

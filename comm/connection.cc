@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstring>
 #include <thread>
 #include <utility>
 
+#include "base/copy_bytes.h"
 #include "base/error.h"
 #include "comm/channel.h"
 
@@ -145,7 +145,7 @@ bool Connection::take_early(Channel& c) {
     wire_->shut();
     return false;
   }
-  if (message.bytes > 0) std::memcpy(to.into, message.at, static_cast<std::size_t>(message.bytes));
+  if (message.bytes > 0) copy_bytes(to.into, message.at, static_cast<std::size_t>(message.bytes));
   c.early.pop();
   c.received.fetch_add(1, std::memory_order_release);
   return true;
@@ -418,7 +418,7 @@ bool Connection::parse() {
     if (!(frame.kind == Kind::credit ? take_credit(frame) : frame.kind == Kind::close ? take_close(frame) : take_data(frame))) return false;
     if (frame.kind != Kind::data) continue;
     auto here = std::min(left_, static_cast<std::int64_t>(end_ - begin_));
-    if (here > 0) std::memcpy(at_, buffer_.data() + begin_, static_cast<std::size_t>(here));
+    if (here > 0) copy_bytes(at_, buffer_.data() + begin_, static_cast<std::size_t>(here));
     begin_ += static_cast<std::size_t>(here);
     at_ += here;
     left_ -= here;

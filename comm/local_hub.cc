@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <numeric>
 
+#include "base/copy_bytes.h"
 #include "base/error.h"
 
 namespace karez::comm {
@@ -40,7 +40,7 @@ struct LocalChannel {
   void copy(Cell& cell) {
     require(cell.receive_bytes == cell.send_bytes, "link ", from_member, " -> ", to_member, ": a message of ", cell.send_bytes,
             " bytes meets a receive of ", cell.receive_bytes);
-    if (cell.send_bytes > 0) std::memcpy(cell.into, cell.from, static_cast<std::size_t>(cell.send_bytes));
+    if (cell.send_bytes > 0) copy_bytes(cell.into, cell.from, static_cast<std::size_t>(cell.send_bytes));
     bytes.fetch_add(cell.send_bytes, std::memory_order_relaxed);
     cell.present.store(nobody, std::memory_order_relaxed);  // whoever posts here next has seen `done` first
     done.fetch_add(1, std::memory_order_acq_rel);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "base/copy_bytes.h"
 #include "base/error.h"
 
 namespace karez::comm {
@@ -77,7 +78,7 @@ void BoxCopy::run(const std::byte* from, std::byte* to) const {
 
 void BoxCopy::run(std::size_t loop, const std::byte* from, std::byte* to) const {
   if (loop == loops_.size()) {
-    std::memcpy(to, from, static_cast<std::size_t>(run_bytes_));
+    copy_bytes(to, from, static_cast<std::size_t>(run_bytes_));
     return;
   }
   const Loop& l = loops_[loop];

@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/copy_bytes.h"
 #include "base/error.h"
 #include "base/rooms.h"
 
@@ -167,7 +168,7 @@ std::int64_t SharedWire::read(const iovec* into, int parts) {
   }
   if (there == 0) return closed ? -1 : 0;
   std::int64_t n = copy_parts(into, parts, tail_, ring_bytes_, std::min<std::uint64_t>(there, ring_bytes_ / steps),
-                              [&](std::size_t at, std::byte* memory, std::size_t bytes) { std::memcpy(memory, in_ring_ + at, bytes); });
+                              [&](std::size_t at, std::byte* memory, std::size_t bytes) { copy_bytes(memory, in_ring_ + at, bytes); });
   tail_ += static_cast<std::uint64_t>(n);
   in_->tail.store(tail_, std::memory_order_seq_cst);
   bool half_empty = there - static_cast<std::uint64_t>(n) <= ring_bytes_ / 2;  // so that it does not wake up for every step
@@ -183,7 +184,7 @@ std::int64_t SharedWire::write(const iovec* from, int parts) {
     return -1;
   }
   std::int64_t n = copy_parts(from, parts, head_, ring_bytes_, std::min<std::uint64_t>(ring_bytes_ - used, ring_bytes_ / steps),
-                              [&](std::size_t at, const std::byte* memory, std::size_t bytes) { std::memcpy(out_ring_ + at, memory, bytes); });
+                              [&](std::size_t at, const std::byte* memory, std::size_t bytes) { copy_bytes(out_ring_ + at, memory, bytes); });
   if (n == 0) return 0;
   head_ += static_cast<std::uint64_t>(n);
   out_->head.store(head_, std::memory_order_seq_cst);

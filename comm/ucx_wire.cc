@@ -28,6 +28,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/copy_bytes.h"
 #include "base/rooms.h"
 
 namespace karez::comm {
@@ -375,7 +376,7 @@ std::int64_t UcxWire::read(const iovec* into, int parts) {
   std::int64_t done = 0;
   for (int i = 0; i < parts && data_at_ < data_bytes_; ++i) {
     const std::size_t step = std::min(into[i].iov_len, data_bytes_ - data_at_);
-    std::memcpy(into[i].iov_base, data_ + data_at_, step);
+    copy_bytes(into[i].iov_base, data_ + data_at_, step);
     data_at_ += step;
     done += static_cast<std::int64_t>(step);
   }
@@ -412,7 +413,7 @@ std::int64_t UcxWire::write(const iovec* from, int parts) {
     std::size_t filled = 0;
     while (parts > 0 && filled < slot_bytes) {
       const std::size_t step = std::min(from->iov_len - skipped, slot_bytes - filled);
-      if (step > 0) std::memcpy(slot->memory.get() + filled, static_cast<const std::byte*>(from->iov_base) + skipped, step);
+      if (step > 0) copy_bytes(slot->memory.get() + filled, static_cast<const std::byte*>(from->iov_base) + skipped, step);
       filled += step;
       skipped += step;
       if (skipped < from->iov_len) break;

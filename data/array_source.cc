@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/copy_bytes.h"
 #include "data/slice_check.h"
 #include "device/memory.h"
 
@@ -41,7 +42,7 @@ void read_slice(const std::byte* bytes, const View& view, std::span<const std::i
     const std::byte* source = bytes + from * static_cast<std::int64_t>(item);
     std::byte* target = out.data + to * static_cast<std::int64_t>(item);
     if (to_step == 1) {
-      std::memcpy(target, source, static_cast<std::size_t>(run) * item);
+      copy_bytes(target, source, static_cast<std::size_t>(run) * item);
     } else {
       for (std::int64_t i = 0; i < run; ++i)
         std::memcpy(target + i * to_step * static_cast<std::int64_t>(item), source + i * static_cast<std::int64_t>(item), item);
@@ -91,7 +92,7 @@ class CopySource : public Source {
   void take(const HostArray& array) {
     view_ = array.view();
     type_ = array.type();
-    std::memcpy(memory_.data(), array.bytes(), static_cast<std::size_t>(view_.bytes()));
+    copy_bytes(memory_.data(), array.bytes(), static_cast<std::size_t>(view_.bytes()));
   }
   std::int64_t bytes() const { return memory_.bytes(); }
   TensorType type() const override { return type_; }

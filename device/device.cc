@@ -1,8 +1,7 @@
 // The cpu as a device: its memory is the host's, and its work is done when a call returns.
 #include "device/device.h"
 
-#include <cstring>
-
+#include "base/copy_bytes.h"
 #include "base/error.h"
 
 namespace karez::device {
@@ -24,7 +23,7 @@ class CpuDevice final : public Device {
  private:
   Memory allocate(std::int64_t bytes, std::shared_ptr<MemoryCounters> counters) override { return allocate_host(bytes, std::move(counters)); }
   static void move(std::byte* to, const std::byte* from, std::int64_t bytes) {
-    if (bytes > 0) std::memcpy(to, from, static_cast<std::size_t>(bytes));  // what is empty may lie nowhere
+    if (bytes > 0) copy_bytes(to, from, static_cast<std::size_t>(bytes));  // what is empty may lie nowhere
   }
 };
 

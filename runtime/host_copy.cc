@@ -1,7 +1,7 @@
 // A strided copy: recursion over dimensions, with the dense tail as one piece.
 #include "runtime/host_copy.h"
 
-#include <cstring>
+#include "base/copy_bytes.h"
 
 namespace karez::runtime {
 namespace {
@@ -14,7 +14,7 @@ struct Copy {
 
   void run(std::byte* t, const std::byte* f, int d) const {
     if (d == tail) {
-      std::memcpy(t, f, static_cast<std::size_t>(tail_bytes));
+      copy_bytes(t, f, static_cast<std::size_t>(tail_bytes));
       return;
     }
     for (std::int64_t i = 0; i < to.shape[d]; ++i) run(t + i * to.strides[d] * size, f + i * from.strides[d] * size, d + 1);

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <vector>
 
+#include "base/copy_bytes.h"
+
 namespace karez::kernels {
 namespace {
 
@@ -64,7 +66,7 @@ template <class U> void run_typed(const CopyPlan& plan, U* to, const U* from) {
   const std::int64_t count = loops.inner(), to_step = loops.step(0), from_step = loops.step(1);
   switch (plan.form) {
     case CopyPlan::Form::runs:
-      return for_each_run(loops, [&](const auto& at) { std::memcpy(to + at[0], from + at[1], static_cast<std::size_t>(count) * sizeof(U)); });
+      return for_each_run(loops, [&](const auto& at) { copy_bytes(to + at[0], from + at[1], static_cast<std::size_t>(count) * sizeof(U)); });
     case CopyPlan::Form::fill: return for_each_run(loops, [&](const auto& at) { std::fill_n(to + at[0], count, from[at[1]]); });
     case CopyPlan::Form::transpose: {
       const auto row = static_cast<std::size_t>(loops.rank - 2);

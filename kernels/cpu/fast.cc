@@ -1,8 +1,7 @@
 // The list of all CPU kernels: the plain ones and the fast ones beside them.
 #include "kernels/cpu/fast.h"
 
-#include <cstring>
-
+#include "base/copy_bytes.h"
 #include "kernels/cpu/bf16_widening.h"
 #include "kernels/cpu/fast_row.h"
 #include "kernels/cpu/libraries.h"
@@ -31,7 +30,7 @@ KernelRow fast_row(std::string op, std::function<bool(const CallSpec&)> supports
 
 void copy_bytes(int team, std::byte* to, const std::byte* from, std::int64_t bytes) {
   parallel_for(team, bytes, 1 << 17,
-               [&](std::int64_t begin, std::int64_t end, int) { std::memcpy(to + begin, from + begin, static_cast<std::size_t>(end - begin)); });
+               [&](std::int64_t begin, std::int64_t end, int) { base::copy_bytes(to + begin, from + begin, static_cast<std::size_t>(end - begin)); });
 }
 
 }  // namespace karez::kernels
