@@ -320,6 +320,32 @@ TEST_F(Door, ASilentConnectionIsClosedBeforeOneThatHasSaidWhoItIs) {
   EXPECT_TRUE(await([&] { return last_who == 9u; }));
 }
 
+TEST_F(Door, WhereAllHaveSaidWhoTheyAreTheNewConnectionIsClosed) {
+  acceptor = std::make_unique<Acceptor>(
+      reactor, Address{}, token_of(1), "test", [this](Descriptor, std::uint32_t) { ++let_in; },
+      AcceptorLimits{.half_open = 4, .handshake = Seconds(100)});
+  struct Honest {
+    Descriptor socket;
+    Handshake handshake;
+    std::vector<std::byte> answer;
+  };
+  std::vector<Honest> all;
+  for (std::uint32_t who = 0; who < 4; ++who) {
+    Honest& one = all.emplace_back(Honest{dial(acceptor->address(), Seconds(5)), Handshake::asks(token_of(1), "test", who), {}});
+    send_all(one.socket.get(), one.handshake.to_send(), Seconds(5));
+    one.answer.resize(one.handshake.wanted());
+    receive_all(one.socket.get(), one.answer, Seconds(5));
+  }
+  const Descriptor late = dial(acceptor->address(), Seconds(5));
+  EXPECT_TRUE(closed(late.get()));
+  EXPECT_EQ(acceptor->turned_away(), 1);
+  for (Honest& one : all) {
+    one.handshake.take(one.answer);
+    send_all(one.socket.get(), one.handshake.to_send(), Seconds(5));
+  }
+  EXPECT_TRUE(await([&] { return let_in == 4; })) << let_in;
+}
+
 // An acceptor that closes the first connections before it answers, as one does that has too many.
 TEST(DialAndAsk, TriesAgainWhereItWasTurnedAwayBeforeTheAnswerAndNotWhereTheTokenIsWrong) {
   for (const int token : {1, 2}) {

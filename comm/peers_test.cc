@@ -322,5 +322,17 @@ TEST(Host, AnInterfaceIsLoopbackUnlessNamed) {
   EXPECT_THAT(error_of([] { address_of("eth99"); }), HasSubstr("no network interface is called 'eth99'; there are lo"));
 }
 
+TEST(Host, TheOutwardAddressIsThatOfAnInterface) {
+  std::string out;
+  const std::string wrong = error_of([&] { out = outward_address(); });
+  if (wrong != "no error") {  // no way leads out
+    EXPECT_THAT(wrong, HasSubstr("set KAREZ_INTERFACE"));
+    return;
+  }
+  EXPECT_FALSE(out.starts_with("0.") || out.starts_with("127.")) << out;
+  Address address{out, 0};
+  EXPECT_NO_THROW(listen_at(address, 1)) << out;
+}
+
 }  // namespace
 }  // namespace karez::comm
