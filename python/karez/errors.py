@@ -80,9 +80,13 @@ def without_own_frames(error: Any) -> Any:
     """The error with a traceback of the program's frames alone; KAREZ_TRACEBACK=full leaves the package's in it."""
     if os.environ.get("KAREZ_TRACEBACK") == "full":
         return error
-    own, step, found = os.path.dirname(__file__) + os.sep, error.__traceback__, []
+    own, library = os.path.dirname(__file__) + os.sep, os.path.dirname(os.__file__) + os.sep
+    step, found, hidden = error.__traceback__, [], False
     while step is not None:
-        if not step.tb_frame.f_code.co_filename.startswith(own):
+        name = step.tb_frame.f_code.co_filename
+        # What the package calls of the standard library is hidden with it.
+        hidden = name.startswith(own) or (hidden and name.startswith(library) and "site-packages" not in name)
+        if not hidden:
             found.append(step)
         step = step.tb_next
     trace = None

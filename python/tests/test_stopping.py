@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import traceback
 
 import numpy as np
 import pytest
@@ -127,6 +128,31 @@ def test_scans_in_scans_print_too(capsys):
 
     total = kz.compile(lambda x: kz.scan(outer, kz.tensor(0.0), x)[0])(np.array([[1, 2], [3, 4]], np.float32))
     assert capsys.readouterr().out.split() == ["row", "1.0", "2.0", "row", "3.0", "4.0"] and float(total) == 10
+
+
+def test_frames_of_the_standard_library_are_hidden_where_the_package_called_them():
+    own, library = os.path.dirname(kz.__file__), os.path.dirname(os.__file__)
+
+    def frame(file, then):
+        space = {"then": then}
+        exec(compile("def call():\n    then()", file, "exec"), space)
+        return space["call"]
+
+    def stop():
+        raise KeyboardInterrupt
+
+    def files(call):
+        with pytest.raises(KeyboardInterrupt) as caught:
+            call()
+        found = kz.errors.without_own_frames(caught.value).__traceback__
+        return [os.path.basename(f.filename) for f in traceback.extract_tb(found)][1:]  # behind that of this function
+
+    users = os.path.basename(__file__)
+    package, standard = os.path.join(own, "compiled.py"), os.path.join(library, "dis.py")
+    assert files(frame(package, frame(standard, frame(standard, frame(package, stop))))) == [users]
+    assert files(frame("mine.py", frame(standard, stop))) == ["mine.py", "dis.py", users]
+    assert files(frame(package, frame(standard, frame("mine.py", frame(standard, stop))))) == ["mine.py", "dis.py", users]
+    assert files(frame(package, frame(os.path.join(library, "site-packages", "a.py"), stop))) == ["a.py", users]
 
 
 @pytest.mark.parametrize("full", [False, True])
