@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
-#include <vector>
 
 namespace karez::base {
 namespace {
@@ -36,12 +35,12 @@ TEST(CopyBytes, CopiesThemAllAndNoneBeside) {
       }
 }
 
-// Seconds of the fastest of many copies of 64 KB to so many bytes behind the start of a page.
-double seconds_of_copy(const Pages& from, const Pages& to, std::size_t behind) {
+// Seconds of the fastest of many copies of 64 KB to an address `above` bytes above the start of a page.
+double seconds_of_copy(const Pages& from, const Pages& to, std::size_t above) {
   double best = 1;
   for (int i = 0; i < 200; ++i) {
     const auto begin = Clock::now();
-    copy_bytes(to.memory.get() + behind, from.memory.get(), 1 << 16);
+    copy_bytes(to.memory.get() + above, from.memory.get(), 1 << 16);
     best = std::min(best, std::chrono::duration<double>(Clock::now() - begin).count());
   }
   return best;
@@ -52,7 +51,7 @@ TEST(CopyBytes, AreAsQuickAtEveryOffset) {
   std::fill_n(from.memory.get(), 1 << 17, 1);
   std::fill_n(to.memory.get(), 1 << 17, 2);
   const double usual = seconds_of_copy(from, to, 1024);
-  for (std::size_t behind : {0, 1, 16, 32, 48, 63, 64}) EXPECT_LT(seconds_of_copy(from, to, behind), 5 * usual) << behind;
+  for (std::size_t above : {0, 1, 16, 32, 48, 63, 64}) EXPECT_LT(seconds_of_copy(from, to, above), 5 * usual) << above;
 }
 
 }  // namespace

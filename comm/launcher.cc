@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/rooms.h"
 #include "base/text.h"
+#include "comm/host.h"
 #include "comm/slurm_list.h"
 #include "comm/socket.h"
 
@@ -269,7 +270,7 @@ int free_ports() {
       return port;
     } catch (const Error&) {}
   }
-  fail(ErrorKind::device, "no ", ports_of_a_job, " ports in a row from ", first, " to ", last, " are free on this host");
+  fail(ErrorKind::device, "no ", ports_of_a_job, " ports in a row from ", first, " to ", last, " are free on this host (", this_process(), ")");
 }
 
 std::string line_of(const Launch& launch, int devices, std::string_view links) {

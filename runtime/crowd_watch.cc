@@ -30,7 +30,7 @@ CrowdWatch::~CrowdWatch() {
 }
 
 void CrowdWatch::run(int cpus, const std::string& root) {
-  prctl(PR_SET_NAME, "karez-cores");  // the threads of `passive` inherit it
+  prctl(PR_SET_NAME, thread_name);
   device::CoreWaits waits(root);
   device::Crowding crowding;
   std::optional<kernels::PassiveTeams> passive;

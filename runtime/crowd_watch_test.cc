@@ -94,6 +94,24 @@ TEST(CrowdWatch, OfAKernelThatDoesNotCountEnds) {
   EXPECT_FALSE(watch.crowded());
 }
 
+// Threads of this process that have the name.
+int threads_named() {
+  int count = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    count += name == CrowdWatch::thread_name;
+  }
+  return count;
+}
+
+TEST(CrowdWatch, ItsThreadHasItsName) {
+  EXPECT_EQ(threads_named(), 0);
+  const CrowdWatch watch(2);
+  for (int i = 0; i < 500 && threads_named() != 1; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(threads_named(), 1);
+}
+
 TEST(CrowdWatch, EndsAtOnce) {
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 100; ++i) const CrowdWatch watch(2);

@@ -1,5 +1,5 @@
 // A training step in its steady state: worker threads allocate nothing of ours in launches 10 to 30; what oneDNN allocates inside an
-// execute is counted apart and is the same in each launch. The thread that watches the cores works for no launch and is not counted.
+// execute is counted apart and is the same in each launch. The threads that watch the cores are not counted: they work for no launch.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "api/karez.h"
+#include "runtime/crowd_watch.h"
 #include "runtime/test_malloc.h"
 #include "tests/allocations.h"
 
@@ -24,7 +25,7 @@ std::atomic<int> executing{0};
 bool watches_cores() {
   char name[16] = {};
   prctl(PR_GET_NAME, name);
-  return std::string_view(name) == "karez-cores";
+  return std::string_view(name) == karez::runtime::CrowdWatch::thread_name;
 }
 }  // namespace
 

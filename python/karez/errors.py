@@ -84,8 +84,8 @@ def without_own_frames(error: Any) -> Any:
     step, found, hidden = error.__traceback__, [], False
     while step is not None:
         name = step.tb_frame.f_code.co_filename
-        # What the package calls of the standard library is hidden with it.
-        hidden = name.startswith(own) or (hidden and name.startswith(library) and "site-packages" not in name)
+        # What the package calls in the standard library is hidden with it.
+        hidden = name.startswith(own) or (hidden and name.startswith((library, "<frozen ")) and "site-packages" not in name)
         if not hidden:
             found.append(step)
         step = step.tb_next

@@ -150,6 +150,7 @@ def test_frames_of_the_standard_library_are_hidden_where_the_package_called_them
     users = os.path.basename(__file__)
     package, standard = os.path.join(own, "compiled.py"), os.path.join(library, "dis.py")
     assert files(frame(package, frame(standard, frame(standard, frame(package, stop))))) == [users]
+    assert files(frame(package, frame("<frozen importlib._bootstrap>", stop))) == [users]
     assert files(frame("mine.py", frame(standard, stop))) == ["mine.py", "dis.py", users]
     assert files(frame(package, frame(standard, frame("mine.py", frame(standard, stop))))) == ["mine.py", "dis.py", users]
     assert files(frame(package, frame(os.path.join(library, "site-packages", "a.py"), stop))) == ["a.py", users]
