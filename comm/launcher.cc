@@ -257,8 +257,7 @@ Address store_of(const Launch& launch, int world) {
   return out;
 }
 
-int free_ports() {
-  constexpr int first = 15000, last = 30000;
+int free_ports(int first, int last) {
   std::random_device random;
   for (int tries = 0; tries < 100; ++tries) {
     const int port = first + static_cast<int>(random() % (last - first));

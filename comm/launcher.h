@@ -54,8 +54,9 @@ Launch launch_from(const Environment& environment);
 // Of the n-th world that this process makes, from 0: it meets the n-th of the others. Worlds that meet at ports take these in turn.
 inline constexpr int ports_of_a_job = 8;
 Address store_of(const Launch& launch, int world);
-// The first of ports_of_a_job ports in a row that are free on this host, below those that the kernel hands out. Throws Error (kind device).
-int free_ports();
+// The first of ports_of_a_job ports in a row that are free on this host; it is at least `first` and less than `last`, which lie below the ports
+// that the kernel hands out. Throws Error (kind device).
+int free_ports(int first = 15000, int last = 30000);
 
 // "karez: 4 ranks x 1 device, from Open MPI, links shm+tcp; ignored: SLURM_PROCID"
 std::string line_of(const Launch& launch, int devices, std::string_view links);

@@ -245,6 +245,12 @@ TEST(Ports, OfAJobAreFree) {
     Address address{"127.0.0.1", at};
     EXPECT_NO_THROW(listen_at(address, 1)) << at;
   }
+  EXPECT_EQ(free_ports(port, port + 1), port);
+  for (int taken = port; taken < port + ports_of_a_job; ++taken) {
+    Address address{"0.0.0.0", taken};
+    const Descriptor listener = listen_at(address, 1);
+    EXPECT_THAT(error_of([&] { free_ports(port, port + 1); }), HasSubstr(cat("no 8 ports in a row from ", port))) << taken;
+  }
 }
 
 TEST(SlurmList, AListOfHostsBeginsWithItsFirst) {
