@@ -6,8 +6,12 @@ from typing import Any
 
 import builtins
 import os
+import signal
 import sys
+import threading
 import types
+
+import numpy
 
 
 class Error(Exception):
@@ -76,19 +80,25 @@ def exit_code(kind: Any) -> int:
     return _core.exit_code(getattr(kind, "kind", kind))
 
 
+def _steps(trace: Any) -> Any:
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
+
+
 def without_own_frames(error: Any) -> Any:
     """The error with a traceback of the program's frames alone; KAREZ_TRACEBACK=full leaves the package's in it."""
     if os.environ.get("KAREZ_TRACEBACK") == "full":
         return error
-    own, library = os.path.dirname(__file__) + os.sep, os.path.dirname(os.__file__) + os.sep
-    step, found, hidden = error.__traceback__, [], False
-    while step is not None:
+    own, library, arrays = (os.path.dirname(file) + os.sep for file in (__file__, os.__file__, numpy.__file__))
+    found, hidden = [], False
+    for step in _steps(error.__traceback__):
         name = step.tb_frame.f_code.co_filename
-        # What the package calls in the standard library is hidden with it.
-        hidden = name.startswith(own) or (hidden and name.startswith((library, "<frozen ")) and "site-packages" not in name)
+        # What the package calls of the standard library and of NumPy is hidden with it.
+        called = name.startswith(arrays) or (name.startswith((library, "<frozen ")) and "site-packages" not in name)
+        hidden = name.startswith(own) or (hidden and called)
         if not hidden:
             found.append(step)
-        step = step.tb_next
     trace = None
     for step in reversed(found):
         trace = types.TracebackType(trace, step.tb_frame, step.tb_lasti, step.tb_lineno)
@@ -97,11 +107,17 @@ def without_own_frames(error: Any) -> Any:
 
 def _shown(kind: Any, error: Any, trace: Any, before: Any = sys.excepthook) -> None:
     """An uncaught error of ours is shown without the package's frames, and ends the program with the exit code of its kind."""
-    ours = isinstance(error, Error)
+    ours, interactive = isinstance(error, Error), hasattr(sys, "ps1") or sys.flags.interactive
     if ours or isinstance(error, KeyboardInterrupt):
+        innermost = [step.tb_frame for step in _steps(error.__traceback__)][-1:]
         trace = without_own_frames(error).__traceback__
+        # An interrupt of our own handler of an error: Ctrl-C goes to all ranks, and the first that leaves is an error for the others.
+        if not ours and isinstance(error.__context__, Error) and innermost != [step.tb_frame for step in _steps(trace)][-1:]:
+            error.__suppress_context__ = True
+        if not interactive and threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # another interrupt ends the program without a word
     before(kind, error, trace)
-    if ours and not hasattr(sys, "ps1") and not sys.flags.interactive:
+    if ours and not interactive:
         raise SystemExit(exit_code(error))
 
 

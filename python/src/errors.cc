@@ -51,7 +51,11 @@ void init_errors(nb::module_& m) {
   nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
     try {
       std::rethrow_exception(thrown);
-    } catch (const Error& error) { raise(error); } catch (const std::bad_cast&) {
+    } catch (const Error& error) {
+      // Ctrl-C goes to all ranks, and the first that leaves is an error for the others: who has been interrupted too says that alone.
+      if (error.kind == ErrorKind::peer && PyErr_CheckSignals() != 0) return;
+      raise(error);
+    } catch (const std::bad_cast&) {
       raise(Error(ErrorKind::type, "an argument, or a part of one, is of a type that is not meant here"));
     } catch (const std::bad_alloc&) { raise(Error(ErrorKind::device, "out of host memory")); }
   });

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import traceback
@@ -130,7 +131,7 @@ def test_scans_in_scans_print_too(capsys):
     assert capsys.readouterr().out.split() == ["row", "1.0", "2.0", "row", "3.0", "4.0"] and float(total) == 10
 
 
-def test_frames_of_the_standard_library_are_hidden_where_the_package_called_them():
+def test_frames_of_the_standard_library_and_numpy_are_hidden_where_the_package_called_them():
     own, library = os.path.dirname(kz.__file__), os.path.dirname(os.__file__)
 
     def frame(file, then):
@@ -151,9 +152,35 @@ def test_frames_of_the_standard_library_are_hidden_where_the_package_called_them
     package, standard = os.path.join(own, "compiled.py"), os.path.join(library, "dis.py")
     assert files(frame(package, frame(standard, frame(standard, frame(package, stop))))) == [users]
     assert files(frame(package, frame("<frozen importlib._bootstrap>", stop))) == [users]
+    assert files(frame(package, frame(os.path.join(os.path.dirname(np.__file__), "dtype.py"), stop))) == [users]
     assert files(frame("mine.py", frame(standard, stop))) == ["mine.py", "dis.py", users]
     assert files(frame(package, frame(standard, frame("mine.py", frame(standard, stop))))) == ["mine.py", "dis.py", users]
     assert files(frame(package, frame(os.path.join(library, "site-packages", "a.py"), stop))) == ["a.py", users]
+
+
+@pytest.mark.parametrize("folder, both", [(os.path.dirname(kz.__file__), False), ("users", True)])
+def test_an_interrupt_in_our_own_handler_is_told_without_the_error(folder, both):
+    handler = "try:\n    raise kz.PeerError('rank 0 is gone')\nexcept kz.Error:\n    raise KeyboardInterrupt"
+    done = run(f"import karez as kz\nexec(compile({handler!r}, {folder + '/mine.py'!r}, 'exec'))")
+    assert done.returncode == -signal.SIGINT and done.stderr.splitlines()[-1] == "KeyboardInterrupt"
+    assert ("rank 0 is gone" in done.stderr) == ("During handling" in done.stderr) == both, done.stderr
+
+
+@pytest.mark.parametrize("raised", ["kz.PeerError('gone')", "KeyboardInterrupt"])
+def test_an_interrupt_while_an_error_is_shown_ends_the_program(raised):
+    done = run(f"""
+import os, signal, sys
+import karez as kz
+signal.signal(signal.SIGINT, signal.default_int_handler)  # who started the tests may ignore it
+class Interrupts:
+    def write(self, text):
+        os.kill(os.getpid(), signal.SIGINT)
+    def flush(self):
+        pass
+sys.stderr = Interrupts()
+raise {raised}
+""")
+    assert done.returncode == -signal.SIGINT and done.stderr == ""
 
 
 @pytest.mark.parametrize("full", [False, True])
