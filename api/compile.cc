@@ -2,6 +2,7 @@
 #include "api/compile.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -10,6 +11,7 @@
 #include "api/inside/agree.h"
 #include "api/inside/array_value.h"
 #include "api/inside/expression.h"
+#include "api/inside/fixed_layouts.h"
 #include "api/inside/initialise.h"
 #include "api/inside/local_part.h"
 #include "api/inside/plan_in_session.h"
@@ -84,9 +86,11 @@ struct Function::Taken {
 
 struct Function::Compiled {
   std::vector<Taken> signature;
-  Graph graph;             // as traced
-  Graph to_plan;           // and with the layouts that were fixed when it was planned
-  std::int64_t batch = 0;  // where there are micro-batches
+  std::vector<std::uint64_t> bodies;            // whose traces are this program
+  std::vector<Parameter::Identity> parameters;  // of the trace
+  Graph graph;                                  // as traced
+  Graph to_plan;                                // and with the layouts that were fixed when it was planned
+  std::int64_t batch = 0;                       // where there are micro-batches
   Plan plan;
   double cost = 0;  // seconds, predicted
   std::string report;
@@ -108,90 +112,18 @@ struct Function::State {
   Body body;
   FunctionOptions options;
   SourceLine where;
-  TracedBy traced = {};
-  std::vector<std::shared_ptr<Compiled>> compiled = {};  // by signature; the latest used last. Under the world's lock
-  bool said_again = false;                               // why it compiles again; likewise
+  std::shared_ptr<Plans> plans = {};
+  std::uint64_t number = 0;  // of the body, among those that share them
 };
 
-namespace {
-
-// Rules for some of a graph's variables. They speak of parameters' own names, whatever tells two of one name apart.
-void apply_rules_to(Graph& graph, const std::vector<Parameter>& parameters, const std::vector<std::size_t>& which,
-                    const std::vector<LayoutRule>& rules) {
-  Graph part;
-  part.meshes = graph.meshes;
-  for (std::size_t v : which) {
-    part.variables.push_back(graph.variables[v]);
-    part.variables.back().name = parameters[v].name();
-  }
-  apply_rules(part, rules);
-  for (std::size_t i = 0; i < which.size(); ++i) graph.variables[which[i]].stored = part.variables[i].stored;
-}
-
-// With its devices, where another mesh reads like it.
-std::string lies_on(const Mesh& mesh, const Mesh& other) {
-  const std::string text = sbp::print(mesh);
-  return text == sbp::print(other) ? cat(text, " at ", join(mesh.devices, ", ", [](DeviceName device) { return sbp::print(device); })) : text;
-}
-
-// What earlier functions fixed, then the user's rules: where they and the body's hints speak they must agree.
-void fix_layouts(const WorldState& world, const Trace& trace, Graph& graph, const std::vector<LayoutRule>& rules) {
-  for (std::size_t i = 0; i < graph.variables.size(); ++i) {
-    Variable& variable = graph.variables[i];
-    auto found = world.find(trace.parameters()[i]);
-    if (found == world.variables.end()) continue;
-    const StoredVariable& stored = found->second;
-    const Mesh& mesh = graph.meshes[static_cast<std::size_t>(variable.mesh)];
-    require(stored.mesh == mesh, "variable '", variable.name, "' lies on ", lies_on(stored.mesh, mesh), "; this function is compiled for ",
-            lies_on(mesh, stored.mesh),
-            ". It stays where the first function that used it put it: compile for that mesh, with the same placements (so gradients of variables on ",
-            "several meshes are taken inside of a compiled function), or save, reset the world and load");
-    require(!variable.stored || *variable.stored == stored.layout, "this function's body wants '", variable.name, "' stored as ",
-            variable.stored ? sbp::print(variable.type, mesh, *variable.stored) : std::string(),
-            " (by with_layout, or by a rule of a function in it), ", "but an earlier function stored it as ",
-            sbp::print(variable.type, mesh, stored.layout));
-    variable.stored = stored.layout;
-  }
-  std::vector<std::size_t> all(graph.variables.size());
-  std::iota(all.begin(), all.end(), std::size_t{0});
-  apply_rules_to(graph, trace.parameters(), all, rules);
-}
-
-// The devices of a mesh at one coordinate of its axis `stage`, along the axes that are left.
-Mesh at_stage(const Mesh& mesh, int stage, const std::string& module) {
-  auto axis = std::find_if(mesh.axes.begin(), mesh.axes.end(), [](const MeshAxis& a) { return a.name == "stage"; });
-  require(ErrorKind::device, axis != mesh.axes.end(), "placements: '", module, "' is to lie at stage ", stage, ", but ", sbp::print(mesh),
-          " has no axis 'stage'");
-  require(ErrorKind::device, stage >= 0 && stage < axis->size, "placements: '", module, "' is to lie at stage ", stage, "; ", sbp::print(mesh),
-          " has stages 0 to ", axis->size - 1);
-  const auto number = static_cast<std::size_t>(axis - mesh.axes.begin());
-  Mesh out{mesh.axes, {}};
-  out.axes.erase(out.axes.begin() + static_cast<std::ptrdiff_t>(number));
-  for (int position = 0; position < mesh.size(); ++position)
-    if (mesh.coordinates(position)[number] == stage) out.devices.push_back(mesh.devices[static_cast<std::size_t>(position)]);
-  return out;
-}
-
-std::vector<TracePlacement> placements_of(const DeviceMesh& on, const FunctionOptions& options) {
-  std::vector<TracePlacement> out;
-  for (const PlacementRule& rule : options.placements) {
-    const auto* mesh = std::get_if<DeviceMesh>(&rule.where);
-    require(ErrorKind::device, mesh == nullptr || mesh->world == on.world, "placements: the mesh for '", rule.module,
-            "' is of another world than the function's");
-    base::Glob(rule.module);  // malformed ones are told here
-    out.push_back({rule.module, mesh != nullptr ? mesh->mesh : at_stage(on.mesh, std::get<int>(rule.where), rule.module)});
-  }
-  return out;
-}
-
-// Where lies what no rule and no operand places: with stages on the first of them.
-Mesh own_mesh(const DeviceMesh& on, const FunctionOptions& options) {
-  for (const PlacementRule& rule : options.placements)
-    if (std::holds_alternative<int>(rule.where)) return at_stage(on.mesh, 0, rule.module);
-  return on.mesh;
-}
-
-}  // namespace
+// Of a function, and of those that have other bodies and share its plans.
+struct Function::Plans {
+  TracedBy traced = {};
+  std::atomic<std::uint64_t> bodies = 0;
+  // Under the world's lock.
+  std::vector<std::shared_ptr<Compiled>> list = {};  // by signature and program; the latest used last
+  bool said_again = false;                           // why it compiles again
+};
 
 Function::Function(DeviceMesh mesh, int arguments, Body body, FunctionOptions options, SourceLine where) : state_(std::make_shared<State>()) {
   require(mesh.world != nullptr, "compile needs a mesh that a World has made");
@@ -205,8 +137,16 @@ Function::Function(DeviceMesh mesh, int arguments, Body body, FunctionOptions op
   note_widened_amp(*mesh.world, options);
   placements_of(mesh, options);                                          // with them
   for (const std::string& modules : options.remat) base::Glob{modules};  // and with these
-  *state_ = {std::move(mesh), arguments, std::move(body), std::move(options), where};
-  state_->traced.function = state_->options.name;
+  *state_ = {std::move(mesh), arguments, std::move(body), std::move(options), where, std::make_shared<Plans>()};
+  state_->plans->traced.function = state_->options.name;
+}
+
+Function Function::with_body(Body body) const {
+  Function out(*this);
+  out.state_ = std::make_shared<State>(*state_);
+  out.state_->body = std::move(body);
+  out.state_->number = ++state_->plans->bodies;
+  return out;
 }
 
 Future Function::call(std::vector<Argument> arguments) const {
@@ -219,7 +159,7 @@ Future Function::call(std::vector<Argument> arguments) const {
   world.session.wait_for_room();  // with the lock others could not even read
   try {
     if (auto launched = launch_compiled(s, signature, arguments)) return *launched;
-    TraceTurn turn(world, s.traced);  // the body runs without the world's lock: it may read, write and call
+    TraceTurn turn(world, s.plans->traced);  // the body runs without the world's lock: it may read, write and call
     while (true) {
       if (auto launched = launch_compiled(s, signature, arguments)) return *launched;  // another thread had the turn before
       plan_for(s, signature);
@@ -260,7 +200,7 @@ void Function::compile(const std::vector<TensorType>& types) const {
   State& s = *state_;
   require(s.arguments < 0 || static_cast<int>(types.size()) == s.arguments, "function '", s.options.name, "' takes ", s.arguments, " arguments, not ",
           types.size());
-  TraceTurn turn(*s.mesh.world, s.traced);
+  TraceTurn turn(*s.mesh.world, s.plans->traced);
   std::vector<Taken> signature;
   for (const TensorType& type : types) signature.push_back({type});
   plan_for(s, signature);
@@ -344,9 +284,14 @@ void Function::plan_for(State& s, const std::vector<Taken>& signature) {
     if (world.options.while_waiting) world.options.while_waiting();
   });
   WorldLock lock(world);
-  std::erase_if(s.compiled, [&](const auto& c) { return c->generation != world.generation; });
+  auto& list = s.plans->list;
+  std::erase_if(list, [&](const auto& c) { return c->generation != world.generation; });
+  for (const auto& c : list) std::erase_if(c->bodies, [&](std::uint64_t body) { return body == s.number && c->signature == signature; });
+  std::erase_if(list, [](const auto& c) { return c->bodies.empty(); });
+  trace.graph = place(std::move(trace.graph), world.ops);
+  for (const auto& c : list)
+    if (c->signature == signature && same_program(*c, trace)) return c->bodies.push_back(s.number);
   auto made = compile_traced(s, signature, trace);
-  std::erase_if(s.compiled, [&](const auto& c) { return c->signature == signature; });
   auto text = [&](const std::vector<Taken>& of) {
     return cat("(",
                join(of, ", ",
@@ -358,20 +303,27 @@ void Function::plan_for(State& s, const std::vector<Taken>& signature) {
                     }),
                ")");
   };
-  if (!s.compiled.empty() && !std::exchange(s.said_again, true))
+  if (!list.empty() && list.back()->signature != signature && !std::exchange(s.plans->said_again, true))
     note(LogLevel::warning, karez::print(s.where), ": function '", s.options.name, "' is compiled again: it was called with ", text(signature),
-         ", before with ", text(s.compiled.back()->signature), "; this is said once, and ", s.options.keep, " signatures are kept");
-  s.compiled.push_back(std::move(made));
-  if (static_cast<int>(s.compiled.size()) > s.options.keep) s.compiled.erase(s.compiled.begin());
+         ", before with ", text(list.back()->signature), "; this is said once, and ", s.options.keep, " signatures are kept");
+  list.push_back(std::move(made));
+  if (static_cast<int>(list.size()) > s.options.keep) list.erase(list.begin());
 }
 
 std::optional<Future> Function::launch_compiled(State& s, const std::vector<Taken>& signature, const std::vector<Argument>& arguments) {
   WorldLock lock(*s.mesh.world);
-  auto found = std::find_if(s.compiled.begin(), s.compiled.end(),
-                            [&](const auto& c) { return c->signature == signature && c->generation == s.mesh.world->generation; });
-  if (found == s.compiled.end() || (!(*found)->ready && !load(s, **found))) return std::nullopt;
-  std::rotate(found, found + 1, s.compiled.end());
-  return launch(s, *s.compiled.back(), arguments);
+  auto& list = s.plans->list;
+  auto found = std::find_if(list.begin(), list.end(), [&](const auto& c) {
+    return c->signature == signature && c->generation == s.mesh.world->generation &&
+           std::find(c->bodies.begin(), c->bodies.end(), s.number) != c->bodies.end();
+  });
+  if (found == list.end()) return std::nullopt;
+  if (!(*found)->ready && !load(s, **found)) {
+    list.erase(found);  // it wants variables elsewhere than they lie by now
+    return std::nullopt;
+  }
+  std::rotate(found, found + 1, list.end());
+  return launch(s, *list.back(), arguments);
 }
 
 // With several ranks: the call's op, by which they compare what they call with what.
@@ -428,13 +380,25 @@ Future Function::launch_begun(State& s, const Compiled& c, const std::vector<Arg
   return Future(std::make_shared<const Future::Running>(Future::Running{s.mesh.world->shared_from_this(), std::move(launch), c.results}));
 }
 
+bool Function::same_program(const Compiled& c, const Trace& trace) {
+  const auto same_parameter = [](const Parameter::Identity& a, const Parameter& b) {
+    const Parameter::Identity other = b.identity();
+    return !a.owner_before(other) && !other.owner_before(a);
+  };
+  const auto same_scalar = [](const HostScalar& a, const HostScalar& b) { return a.name == b.name && a.dtype == b.dtype && a.owner == b.owner; };
+  return std::equal(c.parameters.begin(), c.parameters.end(), trace.parameters().begin(), trace.parameters().end(), same_parameter) &&
+         std::equal(c.scalars.begin(), c.scalars.end(), trace.host_scalars().begin(), trace.host_scalars().end(), same_scalar) &&
+         print(c.graph) == print(trace.graph);
+}
+
 std::shared_ptr<Function::Compiled> Function::compile_traced(State& s, const std::vector<Taken>& signature, Trace& trace) {
   WorldState& world = *s.mesh.world;
   auto out = std::make_shared<Compiled>();
   out->signature = signature;
   out->generation = world.generation;
+  out->bodies = {s.number};
+  for (const Parameter& parameter : trace.parameters()) out->parameters.push_back(parameter.identity());
   out->scalars = trace.host_scalars();
-  trace.graph = place(std::move(trace.graph), world.ops);
   out->graph = trace.graph;
   std::vector<std::string> own;  // names in the program, by parameter
   for (const Variable& variable : trace.graph.variables) own.push_back(variable.name);
@@ -536,7 +500,7 @@ Tensors Function::inlined(std::vector<Term> operands) const {
   const Mesh own = own_mesh(s.mesh, s.options);
   require(trace.mesh() == own, who, ", is compiled for ", sbp::print(own), "; the program that is being traced for ", sbp::print(trace.mesh()));
   trace.remat.insert(trace.remat.end(), s.options.remat.begin(), s.options.remat.end());
-  TraceTurn turn(*s.mesh.world, s.traced);
+  TraceTurn turn(*s.mesh.world, s.plans->traced);
   std::vector<Tensor> inputs;
   for (const auto& operand : operands) inputs.push_back(trace.tensor(trace.value(operand, trace.dtype_of(operand))));
   Tensors out;
@@ -549,8 +513,8 @@ Tensors Function::inlined(std::vector<Term> operands) const {
 // A copy of the pointer would not help the references that callers keep: they hold while no other thread calls the function.
 const Function::Compiled& Function::latest() const {
   WorldLock lock(*state_->mesh.world);
-  require(!state_->compiled.empty(), "function '", state_->options.name, "' has no plan before its first call (or `compile`)");
-  return *state_->compiled.back();
+  require(!state_->plans->list.empty(), "function '", state_->options.name, "' has no plan before its first call (or `compile`)");
+  return *state_->plans->list.back();
 }
 
 const Graph& Function::graph() const { return latest().graph; }
@@ -586,7 +550,7 @@ std::string Function::explain(const std::string& value) const {
 }
 int Function::signatures() const {
   WorldLock lock(*state_->mesh.world);
-  return static_cast<int>(state_->compiled.size());
+  return static_cast<int>(state_->plans->list.size());
 }
 
 }  // namespace karez

@@ -195,6 +195,9 @@ class Function {
   // whole program; passes are those of the function around it.
   Tensors inlined(std::vector<Term> operands) const;
 
+  // A function with another body and all else alike. The two share their plans: where both trace the same program, it is planned once.
+  Function with_body(Body body) const;
+
   // Of the latest signature, called or only planned; an error before the first.
   const graph::Graph& graph() const;  // as traced
   std::string graph_text() const { return print(graph()); }
@@ -214,10 +217,12 @@ class Function {
 
  private:
   struct State;
+  struct Plans;
   struct Compiled;
   struct Taken;
   static Taken taken(const State& state, Argument& argument, std::size_t number);
   static void plan_for(State& state, const std::vector<Taken>& signature);
+  static bool same_program(const Compiled& compiled, const Trace& trace);
   static std::shared_ptr<Compiled> compile_traced(State& state, const std::vector<Taken>& signature, Trace& trace);
   static bool load(State& state, Compiled& compiled);
   static std::optional<Future> launch_compiled(State& state, const std::vector<Taken>& signature, const std::vector<Argument>& arguments);

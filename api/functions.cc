@@ -32,9 +32,9 @@ DType wider(DType a, DType b) {
 DType promoted(const Trace& trace, std::span<const Term* const> terms) {
   std::optional<DType> ranks[3];
   for (const Term* term : terms) {
-    bool scalar = !term->is_number() &&
-                  (term->value.index() == 0 ? std::get<Tensor>(term->value).rank() : std::get<Parameter>(term->value).shape().size()) == 0;
-    auto& slot = ranks[term->is_number() ? 2 : scalar ? 1 : 0];
+    const bool number = term->is_number() || term->as_number;
+    bool scalar = !number && (term->value.index() == 0 ? std::get<Tensor>(term->value).rank() : std::get<Parameter>(term->value).shape().size()) == 0;
+    auto& slot = ranks[number ? 2 : scalar ? 1 : 0];
     DType dtype = trace.dtype_of(*term);
     slot = slot ? wider(*slot, dtype) : dtype;
   }

@@ -125,6 +125,9 @@ class Parameter {
   std::shared_ptr<const Info> info_;
 };
 
+// The line of the user's program that made a tensor of the program being traced; empty of one of its inputs, and of any other.
+std::string line_of(const Tensor& tensor);
+
 // What a compiled function gives when it is called with tensors: as many as its body returns.
 struct Tensors {
   std::vector<Tensor> list;
@@ -140,6 +143,7 @@ struct Tensors {
 struct Term {
   std::variant<Tensor, Parameter, bool, std::int64_t, double> value;
   SourceLine where;
+  bool as_number = false;  // a tensor f64[] in the place of a number of the host's: it takes dtypes as that would
 
   Term(const Term&);
   Term(Term&&) noexcept;

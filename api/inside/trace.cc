@@ -225,7 +225,7 @@ DType Trace::dtype_of(const Term& term) const {
     DType operator()(std::int64_t) const { return DType::i64; }
     DType operator()(double) const { return DType::f32; }
   };
-  return std::visit(Visit{}, term.value);
+  return term.as_number ? DType::f32 : std::visit(Visit{}, term.value);
 }
 
 ValueId Trace::value(const Term& term, DType dtype) {
@@ -251,7 +251,8 @@ ValueId Trace::value(const Term& term, DType dtype) {
       return trace.expression != nullptr ? trace.expression->number(dtype, v) : build::scalar(trace.builder, dtype, v);
     }
   };
-  return std::visit(Visit{*this, dtype}, term.value);
+  const ValueId out = std::visit(Visit{*this, dtype}, term.value);
+  return term.as_number ? build::cast(builder, out, dtype) : out;
 }
 
 std::size_t Trace::join(const Parameter& parameter) {
@@ -461,6 +462,13 @@ void Trace::finish(const std::vector<Tensor>& outputs) {
   ValueId advance = build::constant(builder, options_.counter.type(), std::as_bytes(std::span(one_step)));
   ValueId next = build::add(builder, random_state(), advance);
   update(options_.counter, next);
+}
+
+std::string line_of(const Tensor& tensor) {
+  const Trace* trace = Trace::open();
+  if (trace == nullptr || !trace->wrote(Term(tensor))) return {};
+  const NodeId maker = trace->graph.value(tensor.id).producer;
+  return maker.valid() ? trace->graph.node(maker).where : std::string();
 }
 
 }  // namespace karez

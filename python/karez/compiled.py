@@ -4,28 +4,27 @@ from __future__ import annotations
 
 from typing import Any, Callable, Optional, overload
 
-import dis
+import builtins
 import functools
-import operator
-import os
-import sysconfig
-import types
+import threading
+import warnings
 import weakref
 from collections import OrderedDict
+from contextlib import nullcontext
 
 import numpy
 
 from . import _core, debug, trees
+from .captured import Captured, Traced
 from .errors import Error, UserError, without_own_frames
 from .gradients import Recording
 from .layouts import by_dimension
-from .nn import changes
-from .nn.module import Module
-from .nn.parameter import Parameter
 from .plans import Plan
 from .tensor import Tensor
 from .worlds import Mesh, check_world
 
+_local = threading.local()
+_told = 5  # times that a function was traced again; told then, and at each power of two
 
 @overload
 def compile(function: Callable[..., Any]) -> Compiled: ...
@@ -58,48 +57,104 @@ def compile(function: Any = None, *, mesh: Any = None, rules: Any = None, placem
     return Compiled(function, mesh, dict(rules or {}), name, options)
 
 
-class Compiled:
+class Compiled(Traced):
     """A compiled function. Calling it returns at once; reading what it gives waits."""
 
     def __init__(self, function: Any, mesh: Any, rules: Any, name: Any, options: Any) -> None:
         self.__wrapped__, self.__doc__ = function, getattr(function, "__doc__", None)
         self.__name__ = name or getattr(function, "__name__", type(function).__name__)
         self._mesh, self._rules, self._options = mesh, rules, options
-        self._programs = OrderedDict()  # by what is no array: structure and flags
-        self._captured = Captured(function)
+        self._programs = {}  # by what is no array, structure and flags: those that captured different values, the latest used first
+        self._used = OrderedDict()  # all of them, the latest used last
+        self._again, self._plans = 0, None
+        self._methods = {}  # by the identity of their objects
         self._latest = None
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         check_world()
-        program, leaves = self._program(args, keywords)
+        leaves = []
+        structure = trees.flatten((args, keywords) if keywords else args, _is_leaf, leaves)
         try:
-            values = program.function.inlined(leaves) if _core.tracing() else program.function.call(leaves)
+            if _core.tracing():
+                program = Program(self, structure, bool(keywords))
+                values = program.function.inlined(leaves)
+            else:
+                program = self._program(structure, bool(keywords))
+                values = program.function.call(leaves + program.inputs() if program.sources else leaves)
         except Error as error:
             raise without_own_frames(error)
         if program.said:
             values = program.heard(values)
         return trees.unflatten(program.results, iter(values))
 
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """As functions do: an attribute of an object is the method, compiled for that object."""
+        if instance is None:
+            return self
+        known = self._methods.get(id(instance))
+        if known is None or known.instance() is not instance:
+            known = self._methods[id(instance)] = Method(self, instance)
+        return Bound(known.compiled, instance)
+
     def compile(self, *args: Any, **keywords: Any) -> Any:
         """Plans for arguments of these shapes and dtypes, and runs nothing."""
-        program, leaves = self._program(args, keywords)
+        leaves = []
+        structure = trees.flatten((args, keywords) if keywords else args, _is_leaf, leaves)
+        program = self._program(structure, bool(keywords))
         try:
-            program.function.compile([_type_of(leaf) for leaf in leaves])
+            program.function.compile([_type_of(leaf) for leaf in leaves + program.inputs()])
         except Error as error:
             raise without_own_frames(error)
         return self
 
-    def _program(self, args: Any, keywords: Any) -> Any:
-        leaves = []
-        structure = trees.flatten((args, keywords) if keywords else args, _is_leaf, leaves)
-        key = structure, bool(keywords), self._captured.key()
-        program = self._programs.get(key)
-        if program is None:
-            program = self._programs[key] = Program(self, structure, bool(keywords))
-            if len(self._programs) > self._options["keep"]:
-                self._programs.popitem(last=False)
+    def _program(self, structure: Any, with_keywords: bool) -> Any:
+        """The one whose trace would come out as one of now; a new one where there is none."""
+        key = structure, with_keywords
+        programs = self._programs.setdefault(key, [])
+        for program in programs:
+            if program.captured is None or program.captured.guards.hold():
+                break
+        else:
+            program = Program(self, structure, with_keywords, self._changed_inputs(programs[0]) if programs else ())
+            programs.insert(0, program)
+            self._used[program] = key
+            if len(self._used) > self._options["keep"]:
+                oldest, where = self._used.popitem(last=False)
+                self._programs[where].remove(oldest)
+                if not self._programs[where]:
+                    del self._programs[where]
+        if programs[0] is not program:
+            programs.remove(program)
+            programs.insert(0, program)
+        self._used.move_to_end(program)
         self._latest = program
-        return program, leaves
+        return program
+
+    def _changed_inputs(self, latest: Any) -> Any:
+        """What the latest program captured and would trace otherwise with now: numbers and arrays of one type become inputs, (captured, guard) of each."""
+        captured = latest.captured
+        changed = captured.changed()
+        self._again += 1
+        if self._again == _told or (self._again > _told and self._again & (self._again - 1) == 0):
+            said = ", ".join(captured.said(number, now) for number, now in changed[:3])
+            file, line = _line_of(self.__wrapped__)
+            warnings.warn(f"function '{self.__name__}' ({file.rpartition('/')[2]}:{line}) was traced again {self._again} times, since what it reads beside its arguments changed: "
+                          f"{said}. What changes often is better an argument, which is read at each call and traces nothing", stacklevel=4)
+        found = [*latest.sources, *((captured, number) for number, _ in changed)] if self._options["microbatches"] == 1 else []
+        by_text = {one.texts[number]: (one, number) for one, number in reversed(found) if one.is_input(number)}
+        return tuple(reversed(by_text.values()))
+
+    def _function_of(self, body: Any) -> Any:
+        """Of this body; all of them share their plans."""
+        if self._plans is None:
+            if not isinstance(self._mesh, Mesh):
+                self._mesh = Mesh(self._mesh or "")
+            mesh, options = self._mesh, dict(self._options)
+            rules = [(pattern, by_dimension(layout, list(mesh.axes.items()), f"the rule for {pattern!r}")) for pattern, layout in self._rules.items()]
+            options["placements"] = [(module, where._mesh if isinstance(where, Mesh) else where) for module, where in options["placements"].items()]
+            file, line = _line_of(self.__wrapped__)
+            self._plans = _core.make_function(mesh._mesh, body, self.__name__, file, line, rules, **options)
+        return self._plans.with_body(body)
 
     def _require(self) -> Any:
         if self._latest is None:
@@ -144,39 +199,109 @@ class Compiled:
         return self._require().peak_bytes()
 
     def signatures(self) -> int:
-        """How many are kept."""
-        return sum(program.function.signatures() for program in self._programs.values())
+        """How many plans are kept."""
+        return int(self._plans.signatures()) if self._plans is not None else 0
 
     def __repr__(self) -> str:
         return f"<compiled function {self.__name__} on {self._mesh or 'one device'}>"
 
 
-class Program:
-    """One structure of arguments and flags: a function of a list of arrays."""
+class Method:
+    """The compiled function that a method is for one object, which it does not hold."""
 
-    def __init__(self, owner: Any, structure: Any, with_keywords: Any) -> None:
-        if not isinstance(owner._mesh, Mesh):
-            owner._mesh = Mesh(owner._mesh or "")
-        mesh, options = owner._mesh, dict(owner._options)
-        rules = [(pattern, by_dimension(layout, list(mesh.axes.items()), f"the rule for {pattern!r}")) for pattern, layout in owner._rules.items()]
-        options["placements"] = [(module, where._mesh if isinstance(where, Mesh) else where) for module, where in options["placements"].items()]
+    def __init__(self, whole: Compiled, instance: Any) -> None:
+        methods, key = whole._methods, id(instance)
+        try:
+            self.instance = weakref.ref(instance, lambda _: methods.pop(key, None))
+        except builtins.TypeError:
+            self.instance = lambda: instance
+        made = self.instance
+        self.compiled = Compiled(WeakMethod(whole.__wrapped__, made), whole._mesh, whole._rules, whole.__name__, whole._options)
+
+
+class WeakMethod(Traced):
+    # A function called with an object that it does not hold.
+
+    def __init__(self, function: Any, instance: Any) -> None:
+        self.__wrapped__, self.instance = function, instance
+
+    @property
+    def __self__(self) -> Any:
+        return self.instance()
+
+    @property
+    def __doc__(self) -> Any:
+        return self.__wrapped__.__doc__
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        return self.__wrapped__(self.instance(), *args, **keywords)
+
+
+class Bound(Traced):
+    """A compiled method of an object, as a Compiled."""
+
+    def __init__(self, compiled: Compiled, instance: Any) -> None:
+        self._compiled, self.__self__, self.__doc__ = compiled, instance, compiled.__doc__
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        return self._compiled(*args, **keywords)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._compiled, name)
+
+
+def _line_of(function: Any) -> Any:
+    """File and line where a function, or what calls like one, is written."""
+    while isinstance(function, (Traced, functools.partial)):
+        function = function.func if isinstance(function, functools.partial) else function.__wrapped__
+    code = getattr(function, "__code__", getattr(type(function).__call__, "__code__", None))
+    return (code.co_filename, code.co_firstlineno) if code is not None else _core.user_line()
+
+
+class Program:
+    """One structure of arguments and flags, and one state of what was captured: a function of a list of arrays.
+
+    sources: captured numbers and arrays that are inputs, since they change: (captured, number of the guard) of each.
+    """
+
+    def __init__(self, owner: Any, structure: Any, with_keywords: Any, sources: Any = ()) -> None:
         self.results, self.said = None, []  # what it gives, and what it prints besides
+        self.captured, self.sources = None, sources
         weak_self, weak_owner = weakref.ref(self), weakref.ref(owner)  # C++ keeps the body, and Python sees no cycles there
 
         def body(inputs: Any) -> Any:
-            arguments = trees.unflatten(structure, iter(inputs))
+            program, owner = weak_self(), weak_owner()
+            count = len(inputs) - len(program.sources)
+            arguments = trees.unflatten(structure, iter(inputs[:count]))
             args, keywords = arguments if with_keywords else (arguments, {})
-            with Recording(), debug.Listening() as listening:
-                made = weak_owner().__wrapped__(*args, **keywords)
+            outermost = not getattr(_local, "tracing", False)
+            captured = program._captured(owner, structure) if outermost else nullcontext()
+            _local.tracing = True
+            try:
+                with _core.StandIns(list(zip(program.originals(), inputs[count:]))) if program.sources else nullcontext(), captured, Recording(), debug.Listening() as listening:
+                    made = owner.__wrapped__(*args, **keywords)
+            finally:
+                _local.tracing = not outermost
             leaves = []
-            weak_self().results = trees.flatten(made, _is_result, leaves)
-            weak_self().said = listening.said
+            program.results = trees.flatten(made, _is_result, leaves)
+            program.said = listening.said
+            if outermost:
+                program.captured = captured
             return leaves + listening.tensors
 
-        code = getattr(owner.__wrapped__, "__code__", getattr(type(owner.__wrapped__).__call__, "__code__", None))
-        file, line = (code.co_filename, code.co_firstlineno) if code is not None else _core.user_line()
-        self.function = _core.make_function(mesh._mesh, body, owner.__name__, file, line, rules, **options)
+        self.function = owner._function_of(body)
 
+    def inputs(self) -> Any:
+        """Captured numbers and arrays as they are now, as arguments."""
+        return [numpy.asarray(one) if type(one) is float else one for one in self.originals()]
+
+    def originals(self) -> Any:
+        """The objects themselves."""
+        return [captured.guards.value(number, None) for captured, number in self.sources]
+
+    def _captured(self, owner: Any, structure: Any) -> Any:
+        """Goes on with that of an earlier trace: what that saw has not changed."""
+        return self.captured or Captured(owner.__name__, [(f"'{owner.__name__}'", owner.__wrapped__), *((f"argument {value!r:.40}", value) for value in trees.objects(structure))])
 
     def heard(self, values: Any) -> Any:
         """The results alone: those that are to be printed go where the program is run."""
@@ -203,132 +328,3 @@ def _type_of(leaf: Any) -> Any:
         return [], "float32"
     array = leaf if hasattr(leaf, "dtype") else numpy.asarray(leaf)
     return list(array.shape), array.dtype
-
-
-class Captured:
-    """What a function has from outside of its arguments, and would trace otherwise with: flags, numbers, modules with theirs."""
-
-    def __init__(self, function: Any) -> None:
-        self.function, self.own = getattr(function, "__func__", function), getattr(function, "__self__", function)
-        self.last = -1, ([], []), [], [], None  # replaced as one, for threads that call at once
-
-    def key(self) -> Any:
-        """Equal where a trace would come out alike, as far as can be seen."""
-        count, reads, before, lists, key = self.last
-        if count != changes.count or not _same(self._found(reads), before) or not all(_same(_content_of(now), kept) for now, kept in lists):
-            count, reads, lists = changes.count, _reads([self.function, self.own]), []
-            found = self._found(reads)
-            key = Key(tuple(_flags(one, lists) for one in found))
-            self.last = count, reads, found, lists, key
-        return key
-
-    def _found(self, reads: Any) -> Any:
-        cells, names = reads
-        return [self.own, *map(_content, cells), *(space.get(name) for space, name in names)]
-
-
-def _same(now: Any, before: Any) -> Any:
-    return len(now) == len(before) and all(map(operator.is_, now, before))
-
-
-def _content_of(value: Any) -> Any:
-    return [*value, *value.values()] if isinstance(value, dict) else value
-
-
-def _reads(waiting: Any) -> Any:
-    """What functions, and those that they may call, read of outside: cells, and globals by name. Installed packages are left out, and so are globals
-    that one of the functions writes: these are results, no flags."""
-    cells, names, written, seen = [], {}, set(), set()
-    while waiting and len(seen) < 1000:
-        value = waiting.pop()
-        if isinstance(value, Compiled):
-            value = value.__wrapped__
-        if isinstance(value, Module):
-            waiting.extend(type(module).forward for module in value.modules() if hasattr(type(module), "forward"))
-        value = getattr(value, "__func__", value)
-        if not isinstance(value, types.FunctionType) or value in seen or value.__code__.co_filename.startswith(_installed):
-            continue
-        seen.add(value)
-        read, stored = _globals_of(value.__code__)
-        space, own = value.__globals__, list(value.__closure__ or ())
-        cells.extend(own)
-        names.update(((id(space), name), (space, name)) for name in read if name in space or len(seen) == 1)
-        written.update((id(space), name) for name in stored)
-        waiting.extend(map(_content, own))
-        waiting.extend(space.get(name) for name in read)
-    return cells, [pair for key, pair in names.items() if key not in written]
-
-
-@functools.lru_cache(maxsize=4096)
-def _globals_of(code: Any) -> Any:
-    """Names that its code, and that of functions inside of it, may read of the globals, and those that it writes."""
-    read, stored = set(code.co_names), {one.argval for one in dis.get_instructions(code) if one.opname == "STORE_GLOBAL"}
-    for inner in code.co_consts:
-        if isinstance(inner, types.CodeType):
-            more, other = _globals_of(inner)
-            read, stored = read | set(more), stored | other
-    return sorted(read), stored
-
-
-# Where packages are installed, and this one lies.
-_installed = tuple({os.path.join(path, "") for name, path in sysconfig.get_paths().items() if name.endswith(("lib", "stdlib"))} | {os.path.dirname(os.path.abspath(__file__)), "<frozen"})
-
-
-class Key:
-    """A tuple of thousands, whose hash is reckoned once."""
-
-    __slots__ = "parts", "hash"
-
-    def __init__(self, parts: Any) -> None:
-        self.parts, self.hash = parts, hash(parts)
-
-    def __hash__(self) -> int:
-        return self.hash
-
-    def __eq__(self, other: Any) -> bool:
-        return isinstance(other, Key) and self.parts == other.parts
-
-
-def _content(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not set yet
-        return None
-
-
-_own = {"_path", "training"}  # of Module's, and seen to
-
-
-_most = 1000  # entries of a list that are looked at
-
-
-def _flags(value: Any, lists: Any) -> Any:
-    """What a trace may depend on of a value; `lists` gets the modules' lists and dicts of modules, with what was in them."""
-    if isinstance(value, Module):
-        return tuple((id(module), module.training, tuple(_attribute(name, one, lists) for name, one in vars(module).items() if name not in _own)) for module in value.modules())
-    if isinstance(value, _plain):
-        return type(value), value
-    if isinstance(value, (list, tuple)) and len(value) <= _most:
-        return type(value), *(_flags(one, lists) for one in value)
-    return id(value)
-
-
-def _attribute(name: Any, value: Any, lists: Any) -> Any:
-    if isinstance(value, Parameter):
-        return name, id(value), value.requires_grad
-    if isinstance(value, _plain):
-        return name, type(value), value
-    if isinstance(value, (list, tuple, dict)) and len(value) <= _most and _watch(value, lists):
-        return name, *map(id, _content_of(value))
-    return name
-
-
-def _watch(value: Any, lists: Any) -> Any:
-    """Whether modules or parameters stand in it. A list of anything else may be one in which a trace writes down what it saw."""
-    inside = [_watch(one, lists) if isinstance(one, (list, tuple, dict)) and len(one) <= _most else isinstance(one, (Module, Parameter)) for one in _content_of(value)]
-    if any(inside) and not isinstance(value, tuple):
-        lists.append((value, list(_content_of(value))))
-    return any(inside)
-
-
-_plain = (bool, int, float, str, type(None))

@@ -56,3 +56,12 @@ def unflatten(structure: Any, leaves: Any) -> Any:
         return {key: unflatten(one, leaves) for key, one in zip(structure[1], structure[2:])}
     values = [next(leaves) if one is LEAF else unflatten(one, leaves) for one in structure[1:]]
     return structure[0](*values) if hasattr(structure[0], "_fields") else structure[0](values)
+
+
+def objects(structure: Any) -> Any:
+    """The values in a structure that are no plain constants."""
+    if isinstance(structure, Static):
+        return [] if isinstance(structure.value, (bool, int, float, complex, str, bytes, type(None))) else [structure.value]
+    if structure is LEAF:
+        return []
+    return [one for part in (structure[2:] if structure[0] is dict else structure[1:]) for one in objects(part)]

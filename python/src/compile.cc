@@ -2,6 +2,9 @@
 #include "api/compile.h"
 
 #include <memory>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "python/src/topics.h"
 #include "python/src/value.h"
@@ -9,6 +12,17 @@
 namespace karez::python {
 namespace {
 using namespace nb::literals;
+
+thread_local std::unordered_map<PyObject*, Tensor> stand_ins;  // of the outermost trace
+
+// Objects that inputs of the trace take the place of, for as long as it is entered.
+struct StandIns {
+  std::vector<std::pair<nb::object, Value>> pairs;
+  void enter() const {
+    for (const auto& [object, input] : pairs)
+      if (input.tensor() != nullptr) stand_ins.emplace(object.ptr(), *input.tensor());
+  }
+};
 
 // The body calls Python. It is kept by threads that may not hold the interpreter's lock.
 Body body_of(nb::object callable) {
@@ -59,7 +73,9 @@ nb::list call(const Function& function, const nb::list& arguments) {
 }
 
 std::vector<Value> inlined(const Function& function, const Operands& operands) {
-  const Tensors made = function.inlined(terms_of(operands));
+  const std::vector<Term> terms = terms_of(operands);
+  GilRelease released;  // another thread may trace the function, and wants the lock for it
+  const Tensors made = function.inlined(terms);
   return {made.list.begin(), made.list.end()};
 }
 
@@ -94,6 +110,12 @@ template <class Scope> struct Held { std::unique_ptr<Scope> scope; };
 
 }  // namespace
 
+const Tensor* stand_in(nb::handle object) {
+  if (stand_ins.empty()) return nullptr;
+  const auto found = stand_ins.find(object.ptr());
+  return found == stand_ins.end() ? nullptr : &found->second;
+}
+
 void init_compile(nb::module_& m) {
   nb::class_<Feed>(m, "Feed", "One batch of a source, whose bytes flow inside the plan.");
   nb::class_<PlanPage>(m, "PlanPage")
@@ -102,6 +124,7 @@ void init_compile(nb::module_& m) {
   nb::class_<Function>(m, "Function")
       .def("call", &call)
       .def("inlined", &inlined)
+      .def("with_body", [](const Function& function, nb::object body) { return function.with_body(body_of(std::move(body))); })
       .def("compile",
            [](const Function& function, const std::vector<std::pair<Shape, DType>>& types) {
              std::vector<TensorType> list;
@@ -125,6 +148,10 @@ void init_compile(nb::module_& m) {
       "the whole; 0: every rank has as many as this one. A part of another size is an error that says which sizes it may have.");
   m.def("make_function", &make_function, "mesh"_a, "body"_a, "name"_a, "file"_a, "line"_a, "rules"_a, "placements"_a, "remat"_a, "microbatches"_a,
         "check_nan"_a, "amp"_a, "off"_a, "keep"_a);
+  nb::class_<StandIns>(m, "StandIns")
+      .def(nb::init<std::vector<std::pair<nb::object, Value>>>())
+      .def("__enter__", &StandIns::enter)
+      .def("__exit__", [](StandIns&, nb::args) { stand_ins.clear(); });
   nb::class_<Held<Within>>(m, "Within", "Stamps a module's path on what is traced inside of `with`.")
       .def("__init__", [](Held<Within>* self, const std::string& path) { new (self) Held<Within>{std::make_unique<Within>(path, user_line())}; })
       .def("__enter__", [](Held<Within>&) {})

@@ -207,7 +207,11 @@ void init_shapes(nb::module_& m) {
   m.def(
       "iota", [](const Shape& size, int dim, DType dtype) { return Value(iota(size, dim, dtype, made_here())); }, "size"_a, "dim"_a, "dtype"_a);
   m.def(
-      "constant", [](nb::handle array) { return tracing() ? Value(constant(host_array(array), user_line())) : Value(Tensor(host_array(array))); },
+      "constant",
+      [](nb::handle array) {
+        if (const Tensor* input = stand_in(array)) return Value(*input);
+        return tracing() ? Value(constant(host_array(array), user_line())) : Value(Tensor(host_array(array)));
+      },
       "array"_a);
   m.def(
       "taken", [](nb::handle array) { return tracing() ? Value(constant(host_array(array), user_line())) : Value(Tensor(taken_array(array))); },

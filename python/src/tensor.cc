@@ -55,6 +55,11 @@ Operand::operator Term() const {
     if (const Tensor* tensor = value.tensor()) return Term(*tensor, line);
     return Term(value.parameter(), line);
   }
+  if (const Tensor* input = stand_in(object)) {
+    Term out(*input, line);
+    out.as_number = PyFloat_CheckExact(object.ptr());
+    return out;
+  }
   if (PyBool_Check(object.ptr())) return Term(object.ptr() == Py_True, line);
   if (PyFloat_Check(object.ptr())) return Term(PyFloat_AS_DOUBLE(object.ptr()), line);
   if (!PyLong_Check(object.ptr())) return tracing() ? Term(constant(host_array(object), line), line) : Term(host_array(object), line);
@@ -145,6 +150,7 @@ void init_tensor(nb::module_& m) {
   type.def_prop_ro("path", [](const Value& value) { return value.parameter().name(); });
   type.def_prop_ro("_identity", [](const Value& value) { return reinterpret_cast<std::uintptr_t>(value.parameter().identity().lock().get()); });
   type.def("_text", [](const Value& value) { return tensor::print(value.type()); });
+  type.def("_line", [](const Value& value) { return value.tensor() == nullptr ? std::string() : karez::line_of(*value.tensor()); });
   type.def("_layout_text", &layout_text);
   type.def("_places", &places);
   type.def("_begin_with", [](const Value& value, nb::handle array) { value.parameter().begin_with(host_array(array)); });

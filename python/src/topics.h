@@ -14,6 +14,7 @@ void init_functions(nb::module_& m);    // functions of tensors
 void init_layers(nb::module_& m);       // those that layers are made of
 void init_random(nb::module_& m);       // random numbers
 void init_scan(nb::module_& m);         // loops in a program
+void init_guards(nb::module_& m);       // what compiled functions captured
 void init_compile(nb::module_& m);      // compiled functions and what they return
 void init_optim(nb::module_& m);        // optimisers and schedules
 void init_batches(nb::module_& m);      // sources of batches, and the progress line

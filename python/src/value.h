@@ -44,6 +44,9 @@ using Operands = std::vector<Operand>;
 std::vector<Term> terms_of(const Operands& operands);
 std::vector<Parameter> parameters_from(const std::vector<const Value*>& values);
 
+// Captured numbers and arrays of which a trace's inputs take the place: the input for this very object; null where there is none.
+const Tensor* stand_in(nb::handle object);
+
 // NumPy's arrays and ours: whatever NumPy can make an array of is copied in; out of here an array owns its bytes.
 HostArray host_array(nb::handle array);
 HostArray taken_array(nb::handle array);  // the bytes of a NumPy array themselves, where they are dense and aligned; otherwise a copy

@@ -13,7 +13,6 @@ from contextlib import nullcontext
 from .. import _core, gradients
 from ..dtypes import float32, float64
 from ..errors import NameError, TypeError, UserError
-from . import changes
 from .parameter import Buffer, Parameter, filled, held
 
 _local = threading.local()
@@ -32,10 +31,6 @@ class Module:
     def __init__(self, name: Any = "") -> None:
         if name:
             self._path = name
-
-    def __setattr__(self, name: Any, value: Any) -> None:
-        changes.note()
-        object.__setattr__(self, name, value)
 
     def forward(self, *args: Any, **keywords: Any) -> Any:
         raise UserError(f"{type(self).__name__} has no forward(...)")

@@ -11,7 +11,6 @@ import numpy
 from .. import _core, gradients
 from ..dtypes import by_short, dtype as DType, float32
 from ..errors import ShapeError, UserError
-from . import changes
 from . import init as inits
 
 
@@ -32,7 +31,7 @@ class Parameter(_core.Tensor):
             self._begin, self._shape, self._dtype_wanted = inits.value(array), array.shape, array.dtype.name
         else:
             self._begin, self._shape, self._dtype_wanted = init, tuple(int(size) for size in data), dtype or float32
-        self.requires_grad = requires_grad
+        self.requires_grad = requires_grad  # whether backward() reaches it
         if name is not None:
             self._fix(name)
 
@@ -58,16 +57,6 @@ class Parameter(_core.Tensor):
         if self._kind == "unbound":
             return next(one for one in by_short.values() if one.name == getattr(self._dtype_wanted, "name", self._dtype_wanted))
         return by_short[self._dtype]
-
-    @property
-    def requires_grad(self) -> Any:
-        """Whether backward() reaches it."""
-        return self._requires_grad
-
-    @requires_grad.setter
-    def requires_grad(self, value: Any) -> Any:
-        changes.note()
-        self._requires_grad = value
 
     @property
     def name(self) -> Any:

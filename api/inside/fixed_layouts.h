@@ -1,0 +1,27 @@
+// How a function's variables lie before it is planned: by its rules, by what earlier functions fixed, and by the placements of its modules.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "api/compile.h"
+#include "api/inside/rooms.h"
+#include "api/inside/trace.h"
+#include "api/inside/world_state.h"
+#include "passes/layout_rules.h"
+
+namespace karez {
+
+// Rules for some of a graph's variables. They speak of parameters' own names, whatever tells two of one name apart.
+void apply_rules_to(Graph& graph, const std::vector<Parameter>& parameters, const std::vector<std::size_t>& which,
+                    const std::vector<LayoutRule>& rules);
+
+// What earlier functions fixed, then the user's rules: where they and the body's hints speak they must agree.
+void fix_layouts(const WorldState& world, const Trace& trace, Graph& graph, const std::vector<LayoutRule>& rules);
+
+std::vector<TracePlacement> placements_of(const DeviceMesh& on, const FunctionOptions& options);
+
+// Where lies what no rule and no operand places: with stages on the first of them.
+Mesh own_mesh(const DeviceMesh& on, const FunctionOptions& options);
+
+}  // namespace karez

@@ -1,0 +1,346 @@
+// Guards: values of Python's that a trace may have read, compared with what stands there now at each call; and which functions a trace enters.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+#include <unordered_set>
+#include <vector>
+
+#include "python/src/errors.h"
+#include "python/src/topics.h"
+
+namespace karez::python {
+namespace {
+using namespace nb::literals;
+
+// Where a value stands, seen from the value of the guard above it.
+enum class Fetch : int {
+  root,      // the key itself, or what the key refers to weakly
+  item,      // of a dict
+  own_dict,  // of an object's attributes
+  of_class,  // in the dicts of an object's class and its bases, or in those of a class
+  cell,      // of a function's closure, by number
+  index,     // of a list or tuple
+  get,       // any attribute, as Python finds it
+};
+
+// What must hold of it.
+enum class Check : int {
+  any,
+  absent,
+  scalar,    // of one type and equal; floats bit by bit
+  sequence,  // a list or tuple of one type and length
+  mapping,   // a dict of one type with these keys in this order
+  set,       // of one type and equal
+  same,      // this very object, and its class has not changed; held weakly where it can be
+  array,     // of NumPy's, with these bytes
+};
+
+// Of an object that nobody holds any more: null.
+PyObject* referred(PyObject* weak) {
+#if PY_VERSION_HEX >= 0x030d0000
+  PyObject* out = nullptr;
+  if (PyWeakref_GetRef(weak, &out) < 0) PyErr_Clear();
+  Py_XDECREF(out);  // somebody else holds it too
+  return out;
+#else
+  PyObject* out = PyWeakref_GetObject(weak);
+  return out == Py_None ? nullptr : out;
+#endif
+}
+
+nb::object held(PyObject* object, bool weakly) {
+  if (weakly && PyType_SUPPORTS_WEAKREFS(Py_TYPE(object))) {
+    nb::object weak = nb::steal(PyWeakref_NewRef(object, nullptr));
+    if (weak.is_valid()) return weak;
+    PyErr_Clear();
+  }
+  return nb::borrow(object);
+}
+
+PyObject* in_class(PyObject* of, PyObject* name) {
+  auto* type = PyType_Check(of) ? reinterpret_cast<PyTypeObject*>(of) : Py_TYPE(of);
+  PyObject* bases = type->tp_mro;
+  for (Py_ssize_t i = 0; bases != nullptr && i < PyTuple_GET_SIZE(bases); ++i) {
+    PyObject* dict = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(bases, i))->tp_dict;  // null of some classes of C, which never change
+    if (dict == nullptr) continue;
+    if (PyObject* found = PyDict_GetItemWithError(dict, name)) return found;
+  }
+  return nullptr;
+}
+
+bool equal(PyObject* a, PyObject* b) {
+  if (a == b) return true;
+  if (Py_TYPE(a) != Py_TYPE(b)) return false;
+  if (PyFloat_CheckExact(a)) {
+    const double x = PyFloat_AS_DOUBLE(a), y = PyFloat_AS_DOUBLE(b);
+    return std::memcmp(&x, &y, sizeof x) == 0;
+  }
+  const int same = PyObject_RichCompareBool(a, b, Py_EQ);
+  if (same < 0) PyErr_Clear();
+  return same == 1;
+}
+
+bool has_keys(PyObject* dict, PyObject* keys) {
+  if (PyODict_Check(dict)) return nb::steal(PySequence_Tuple(dict)).equal(nb::handle(keys));  // which keeps an order of its own
+  PyObject *key = nullptr, *value = nullptr;
+  Py_ssize_t at = 0, i = 0;
+  while (PyDict_Next(dict, &at, &key, &value) != 0) {
+    PyObject* wanted = PyTuple_GET_ITEM(keys, i);
+    if (key != wanted && !(PyUnicode_CheckExact(key) && equal(key, wanted)) && !(PyLong_CheckExact(key) && equal(key, wanted)) &&
+        !(PyTuple_CheckExact(key) && equal(key, wanted)))
+      return false;
+    ++i;
+  }
+  return true;
+}
+
+// An array's dtype, shape and elements in C order.
+nb::object snapshot_of(PyObject* array) {
+  nb::handle whole(array);
+  if (!nb::hasattr(whole, "tobytes")) return nb::bytes(nb::steal(PyBytes_FromObject(array)));
+  return nb::make_tuple(nb::getattr(whole, "dtype", nb::none()), nb::getattr(whole, "shape", nb::none()), whole.attr("tobytes")());
+}
+
+bool is_as(PyObject* array, PyObject* snapshot) {
+  Py_buffer now;
+  if (!PyTuple_CheckExact(snapshot) || PyObject_GetBuffer(array, &now, PyBUF_ND) != 0) {
+    PyErr_Clear();  // strided, or of a type that buffers do not know
+    return snapshot_of(array).equal(nb::handle(snapshot));
+  }
+  PyObject* bytes = PyTuple_GET_ITEM(snapshot, 2);
+  const bool alike = now.len == PyBytes_GET_SIZE(bytes) && std::memcmp(now.buf, PyBytes_AS_STRING(bytes), static_cast<std::size_t>(now.len)) == 0;
+  PyBuffer_Release(&now);
+  const nb::handle whole(array);
+  return alike && nb::getattr(whole, "dtype", nb::none()).equal(nb::handle(PyTuple_GET_ITEM(snapshot, 0))) &&
+         nb::getattr(whole, "shape", nb::none()).equal(nb::handle(PyTuple_GET_ITEM(snapshot, 1)));
+}
+
+struct Guard {
+  int parent;
+  Fetch fetch;
+  Check check;
+  nb::object key;       // a name, a number or an object
+  nb::object expected;  // by `check`: the value, a tuple of keys, a weak reference, bytes
+  PyTypeObject* type;   // compared alone; of the value that was seen
+  Py_ssize_t number;    // the length that was seen, or the number that the key is
+};
+
+class Guards {
+ public:
+  // parent: the number of the guard above; -1: none. Returns this one's.
+  int add(int parent, int fetch, nb::object key, int check, nb::object value) {
+    Guard guard{parent, static_cast<Fetch>(fetch), static_cast<Check>(check), std::move(key), {}, Py_TYPE(value.ptr()), 0};
+    if (guard.fetch == Fetch::root) guard.key = held(guard.key.ptr(), !PyDict_Check(guard.key.ptr()) && !PyFunction_Check(guard.key.ptr()));
+    if (guard.fetch == Fetch::cell || guard.fetch == Fetch::index) guard.number = nb::cast<Py_ssize_t>(guard.key);
+    switch (guard.check) {
+      case Check::any:
+      case Check::absent: break;
+      case Check::scalar: guard.expected = value; break;
+      case Check::sequence: guard.expected = nb::int_(PySequence_Fast_GET_SIZE(value.ptr())); break;
+      case Check::mapping: guard.expected = nb::steal(PySequence_Tuple(value.ptr())); break;
+      case Check::set: guard.expected = nb::steal(PyFrozenSet_New(value.ptr())); break;
+      case Check::same: guard.expected = held(value.ptr(), true); break;
+      case Check::array: guard.expected = snapshot_of(value.ptr()); break;
+    }
+    list_.push_back(std::move(guard));
+    return static_cast<int>(list_.size()) - 1;
+  }
+
+  bool hold() const {
+    Values values(list_.size());
+    for (std::size_t i = 0; i < list_.size(); ++i)
+      if (!holds(i, values)) return false;
+    return true;
+  }
+
+  // Those that do not hold, without those below them.
+  std::vector<int> failing() const {
+    Values values(list_.size());
+    std::vector<int> out;
+    std::vector<bool> below(list_.size(), false);
+    for (std::size_t i = 0; i < list_.size(); ++i) {
+      const int parent = list_[i].parent;
+      below[i] = parent >= 0 && below[static_cast<std::size_t>(parent)];
+      if (below[i] || holds(i, values)) continue;
+      out.push_back(static_cast<int>(i));
+      below[i] = true;
+    }
+    return out;
+  }
+
+  // What stands there now; `missing` where nothing does.
+  nb::object value(int number, nb::object missing) const {
+    std::vector<std::size_t> way;
+    for (int i = number; i >= 0; i = list_.at(static_cast<std::size_t>(i)).parent) way.push_back(static_cast<std::size_t>(i));
+    Values values(list_.size());
+    for (std::size_t i = way.size(); i-- > 0;)
+      if (fetch(way[i], values) == nullptr) return missing;
+    return nb::borrow(values.at[static_cast<std::size_t>(number)]);
+  }
+
+  nb::object expected(int number) const {
+    const nb::object& one = list_.at(static_cast<std::size_t>(number)).expected;
+    return one.is_valid() ? one : nb::none();
+  }
+
+  // Of these, and those below them, nothing is asked any more.
+  void drop(const std::vector<int>& numbers) {
+    std::vector<bool> gone(list_.size(), false);
+    for (int number : numbers) gone.at(static_cast<std::size_t>(number)) = true;
+    for (std::size_t i = 0; i < list_.size(); ++i) {
+      const int parent = list_[i].parent;
+      gone[i] = gone[i] || (parent >= 0 && gone[static_cast<std::size_t>(parent)]);
+      if (gone[i]) list_[i].check = Check::any, list_[i].expected = {};
+    }
+  }
+
+  std::size_t size() const { return list_.size(); }
+
+  int visit(visitproc visit, void* arg) const {
+    for (const Guard& guard : list_) {
+      Py_VISIT(guard.key.ptr());
+      Py_VISIT(guard.expected.ptr());
+    }
+    return 0;
+  }
+  void clear() { list_.clear(); }
+
+ private:
+  // Values of guards on the way; those that Python made for the question are kept meanwhile.
+  struct Values {
+    explicit Values(std::size_t count) : at(count, nullptr) {}
+    std::vector<PyObject*> at;
+    std::vector<nb::object> made;
+  };
+
+  PyObject* fetch(std::size_t i, Values& values) const {
+    const Guard& guard = list_[i];
+    PyObject* above = guard.parent < 0 ? nullptr : values.at[static_cast<std::size_t>(guard.parent)];
+    if (above == nullptr && guard.fetch != Fetch::root) return nullptr;
+    return values.at[i] = found(guard, above, values);
+  }
+
+  static PyObject* found(const Guard& guard, PyObject* above, Values& values) {
+    PyObject* key = guard.key.ptr();
+    switch (guard.fetch) {
+      case Fetch::root: return PyWeakref_CheckRef(key) ? referred(key) : key;
+      case Fetch::item: return PyDict_Check(above) ? PyDict_GetItemWithError(above, key) : nullptr;
+      case Fetch::own_dict: {
+        if (PyModule_Check(above)) return PyModule_GetDict(above);
+        nb::object dict = nb::steal(PyObject_GenericGetDict(above, nullptr));
+        if (!dict.is_valid()) PyErr_Clear();
+        return dict.ptr();  // the object holds it
+      }
+      case Fetch::of_class: return in_class(above, key);
+      case Fetch::cell: {
+        PyObject* cells = PyFunction_Check(above) ? PyFunction_GET_CLOSURE(above) : nullptr;
+        return cells == nullptr || guard.number >= PyTuple_GET_SIZE(cells) ? nullptr : PyCell_GET(PyTuple_GET_ITEM(cells, guard.number));
+      }
+      case Fetch::index:
+        if (PyList_Check(above)) return guard.number < PyList_GET_SIZE(above) ? PyList_GET_ITEM(above, guard.number) : nullptr;
+        return PyTuple_Check(above) && guard.number < PyTuple_GET_SIZE(above) ? PyTuple_GET_ITEM(above, guard.number) : nullptr;
+      case Fetch::get: {
+        nb::object made = nb::steal(PyObject_GetAttr(above, key));
+        if (!made.is_valid()) return PyErr_Clear(), nullptr;
+        values.made.push_back(made);
+        return made.ptr();
+      }
+    }
+    return nullptr;
+  }
+
+  bool holds(std::size_t i, Values& values) const {
+    const Guard& guard = list_[i];
+    PyObject* value = fetch(i, values);
+    if (guard.check == Check::any) return true;
+    if (guard.check == Check::absent || value == nullptr) return guard.check == Check::absent && value == nullptr;
+    PyObject* expected = guard.expected.ptr();
+    switch (guard.check) {
+      case Check::scalar: return equal(value, expected);
+      case Check::sequence: return Py_TYPE(value) == guard.type && PySequence_Fast_GET_SIZE(value) == PyLong_AsSsize_t(expected);
+      case Check::mapping: return Py_TYPE(value) == guard.type && PyDict_GET_SIZE(value) == PyTuple_GET_SIZE(expected) && has_keys(value, expected);
+      case Check::set: return Py_TYPE(value) == guard.type && nb::handle(value).equal(nb::handle(expected));
+      case Check::same: return (PyWeakref_CheckRef(expected) ? referred(expected) : expected) == value && Py_TYPE(value) == guard.type;
+      case Check::array: return Py_TYPE(value) == guard.type && is_as(value, expected);
+      default: return true;
+    }
+  }
+
+  std::vector<Guard> list_;
+};
+
+PyType_Slot guards_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(+[](PyObject* self, visitproc visit, void* arg) -> int {
+                                 Py_VISIT(Py_TYPE(self));
+                                 return nb::inst_ready(self) ? nb::inst_ptr<Guards>(self)->visit(visit, arg) : 0;
+                               })},
+                              {Py_tp_clear, reinterpret_cast<void*>(+[](PyObject* self) -> int {
+                                 if (nb::inst_ready(self)) nb::inst_ptr<Guards>(self)->clear();
+                                 return 0;
+                               })},
+                              {0, nullptr}};
+
+// While it is entered, `entered(code, globals)` is called when this thread's Python enters a function for the first time, before its first line.
+class Watch {
+ public:
+  explicit Watch(nb::object entered) : entered_(std::move(entered)) {}
+
+  void begin() {
+    PyThreadState* thread = PyThreadState_Get();
+    before_ = thread->c_profilefunc;
+    before_object_ = nb::borrow(thread->c_profileobj);
+    nb::object self = nb::find(*this);
+    PyEval_SetProfile(&Watch::act, self.ptr());
+  }
+  void end() {
+    PyEval_SetProfile(before_, before_object_.ptr());
+    before_object_ = {};
+    if (failed_.is_valid()) {
+      nb::object failed = std::exchange(failed_, {});
+      PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(failed.ptr())), failed.ptr());
+      throw nb::python_error();
+    }
+  }
+
+ private:
+  static int act(PyObject* self, PyFrameObject* frame, int what, PyObject* argument) {
+    Watch& watch = *nb::inst_ptr<Watch>(self);
+    if (what == PyTrace_CALL) {
+      nb::object code = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
+      if (watch.seen_.insert(code.ptr()).second) watch.enter(std::move(code), reinterpret_cast<PyObject*>(frame));
+    }
+    return watch.before_ == nullptr ? 0 : watch.before_(watch.before_object_.ptr(), frame, what, argument);
+  }
+
+  void enter(nb::object code, PyObject* frame) {
+    codes_.push_back(code);  // so that no other comes to lie where it did
+    if (failed_.is_valid()) return;
+    try {
+      entered_(code, nb::handle(frame).attr("f_globals"));
+    } catch (nb::python_error& error) { failed_ = nb::borrow(error.value()); }
+  }
+
+  nb::object entered_, before_object_, failed_;
+  Py_tracefunc before_ = nullptr;
+  std::unordered_set<PyObject*> seen_;
+  std::vector<nb::object> codes_;
+};
+
+}  // namespace
+
+void init_guards(nb::module_& m) {
+  nb::class_<Guards>(m, "Guards", nb::type_slots(guards_slots))
+      .def(nb::init<>())
+      .def("add", &Guards::add, "parent"_a, "fetch"_a, "key"_a.none(), "check"_a, "value"_a.none())
+      .def("hold", &Guards::hold)
+      .def("failing", &Guards::failing)
+      .def("value", &Guards::value, "number"_a, "missing"_a.none())
+      .def("expected", &Guards::expected)
+      .def("drop", &Guards::drop)
+      .def("__len__", &Guards::size);
+  nb::class_<Watch>(m, "Watch").def(nb::init<nb::object>()).def("__enter__", &Watch::begin).def("__exit__", [](Watch& watch, nb::args) {
+    watch.end();
+  });
+}
+
+}  // namespace karez::python
