@@ -92,6 +92,16 @@ comm::CollectiveSpec spec_of(const Plan& plan, const Actor& actor) {
   return spec;
 }
 
+comm::CollectiveSpec checked_spec(const Plan& plan, const Actor& actor) {
+  const Collective& c = *actor.collective;
+  comm::CollectiveSpec spec = spec_of(plan, actor);
+  comm::check(spec);
+  const std::int64_t needs = comm::staging_bytes(spec), has = c.staging ? c.staging->view.bytes() : 0;
+  require(needs <= has, "actor '", actor.name, "': a ", c.kind, " of ", c.in.view, " among ", spec.members, " needs ", needs,
+          " bytes of staging, but the plan gives ", has);
+  return spec;
+}
+
 ById<CommunicatorId, std::unique_ptr<comm::LocalHub>> link_members(const Plan& plan, const ConnectRank& connect) {
   return Linking(plan, connect).run();
 }

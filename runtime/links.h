@@ -15,6 +15,8 @@ namespace karez::runtime {
 
 // One collective as its member runs it.
 comm::CollectiveSpec spec_of(const Plan& plan, const Actor& actor);
+// The same; an error where its pieces do not fit its tensors, or where the plan gives it less staging than it needs.
+comm::CollectiveSpec checked_spec(const Plan& plan, const Actor& actor);
 
 // Makes one end of a link to another rank. Both ends give the same name; no other link between the two processes has it.
 using ConnectRank = std::function<std::unique_ptr<comm::Link>(int rank, const std::string& name, comm::Bell& bell)>;

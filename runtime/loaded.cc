@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "kernels/prepare_call.h"
 #include "plan/acts.h"
 #include "plan/deal.h"
 #include "runtime/failure.h"
@@ -158,17 +159,6 @@ class Preparation {
     at->patches.push_back({cell, base, r.stride, o.offset});
   }
 
-  CallSpec spec_of(const Call& call, const KernelRow& row, const std::string& device) const {
-    CallSpec spec;
-    spec.op = row.op;
-    spec.attrs = call.attrs;
-    spec.device = device;
-    spec.team = call.team;
-    for (const Operand& o : call.in) spec.in.push_back(o.view);
-    for (const Operand& o : call.out) spec.out.push_back(o.view);
-    return spec;
-  }
-
   // Inside a catch block: the same error, with the place before its text.
   [[noreturn]] void fail_call(std::string_view when, const std::string& where) const {
     const Error error = thrown();
@@ -183,13 +173,7 @@ class Preparation {
       if (kernel->name == call.kernel) prepared.async = kernel;
     if (prepared.async != nullptr) return;
     try {
-      const KernelRow& row = options_.kernels->row(call.kernel);
-      CallSpec spec = spec_of(call, row, device);
-      require(!row.supports || row.supports(spec), "kernel ", call.kernel, " does not take ", print(spec), "; there are for ", row.op, ": ",
-              options_.kernels->list(row.op));
-      std::int64_t needs = row.workspace ? row.workspace(spec) : 0, has = call.workspace ? call.workspace->view.bytes() : 0;
-      require(needs <= has, "kernel ", call.kernel, " needs ", needs, " bytes of workspace for ", print(spec), ", but the plan gives ", has);
-      prepared.run = row.prepare(spec);
+      prepared.run = kernels::prepare_call(*options_.kernels, call, device);
     } catch (...) { fail_call("", call.where.empty() ? "a call of " + call.kernel : call.where); }
   }
 
@@ -308,10 +292,7 @@ class Preparation {
 
   void prepare_collective(ActorState& a) {
     const Collective& c = *a.actor->collective;
-    comm::CollectiveSpec spec = runtime::spec_of(plan_, *a.actor);
-    std::int64_t needs = comm::staging_bytes(spec), has = c.staging ? c.staging->view.bytes() : 0;
-    require(needs <= has, "actor '", a.actor->name, "': a ", c.kind, " of ", c.in.view, " among ", spec.members, " needs ", needs,
-            " bytes of staging, but the plan gives ", has);
+    comm::CollectiveSpec spec = checked_spec(plan_, *a.actor);
     comm::Endpoint& endpoint = loaded_->hubs[c.communicator]->endpoint(spec.member);
     a.collective = std::make_unique<comm::CollectiveRun>(std::move(spec), endpoint);
     locate(a, c.in, &a.collective_in);

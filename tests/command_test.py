@@ -84,6 +84,30 @@ def test_verify_names_what_is_not_sound(plans, tmp_path):
     assert karez("plan", "verify", path, code=DATA).startswith(f"karez: {path}: register r0 (f32[64, 1, 28, 28;]) ends at byte ")
 
 
+def test_verify_refuses_what_exec_refuses(plans, tmp_path):
+    rng, seen = np.random.default_rng(7), collections.Counter()
+    for name in ("mlp.plan", "mlp2.plan", "cnn.plan"):
+        text = (plans / name).read_text()
+        numbers = list(re.finditer(r"\d+", text))
+        for at in rng.choice(len(numbers), 40):
+            number = numbers[at]
+            new = str(rng.choice([int(number.group()) + 1, int(number.group()) * 2, 0, 7]))
+            path = tmp_path / "edited.plan"
+            path.write_text(text[: number.start()] + new + text[number.end() :])
+            says = subprocess.run([KAREZ, "plan", "verify", path], capture_output=True, text=True, timeout=300)
+            if says.returncode == 0:
+                runs = subprocess.run([KAREZ, "exec", path, "--launches", "1", "--warm-up", "0"], capture_output=True, text=True, timeout=300)
+                assert runs.returncode == 0, (name, text[number.start() - 60 : number.end() + 20], new, runs.stderr)
+            seen[says.returncode == 0] += 1
+    assert min(seen[True], seen[False]) >= 20, seen
+
+
+def test_verify_says_what_it_cannot_check(plans, tmp_path):
+    kernel = re.search(r"(plain|hwy|onednn)\.\w+", (plans / "mlp.plan").read_text()).group()
+    said = karez("plan", "verify", edited(plans, tmp_path, (kernel, "fpga.matmul")))
+    assert "sound" in said and "not checked: 1 call of fpga.matmul, a kernel that this build does not have" in said
+
+
 def test_verify_tells_who_waits_for_whom(plans, tmp_path):
     path = edited(plans, tmp_path, (" turn 0 ", " turn 1 "), name="mlp2.plan")  # two turns 1 of one communicator, and no turn 0
     said = karez("plan", "verify", path, code=DATA)

@@ -1,9 +1,16 @@
 // karez plan verify: is a plan sound, and does a launch of it run through?
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <map>
 #include <memory>
+#include <string>
+#include <string_view>
 
+#include "base/text.h"
+#include "kernels/prepare_call.h"
 #include "plan/dry_run.h"
+#include "runtime/links.h"
 #include "tools/karez/commands.h"
 #include "tools/karez/files.h"
 
@@ -16,11 +23,52 @@ DryRun live_run(const std::string& file, const Plan& plan) {
   } catch (const Error& error) { throw Error(ErrorKind::hang, cat(file, ": ", error.what()), error.where); }
 }
 
+// What loading asks of calls and collectives. Returns the kernels that this build does not have, by name, with their calls.
+std::map<std::string, int> ask_calls(const std::string& file, const Plan& plan) {
+  const KernelTable kernels(cpu_kernels());
+  std::map<std::string, int> unknown;
+  const auto ask = [&](const Call& call, DeviceId device) {
+    const auto same = [&](const KernelRow& row) { return row.name == call.kernel; };
+    if (std::none_of(kernels.rows().begin(), kernels.rows().end(), same)) {
+      ++unknown[call.kernel];
+      return;
+    }
+    try {
+      prepare_call(kernels, call, plan.devices[device].kind);
+    } catch (const Error& error) {
+      throw Error(ErrorKind::data, cat(file, ": ", call.where.empty() ? "" : call.where + ": ", error.what()), error.where);
+    }
+  };
+  for (const Actor& actor : plan.actors) {
+    for (const Call& call : actor.calls) ask(call, plan.stream(actor.stream).device);
+    try {
+      if (actor.collective) checked_spec(plan, actor);
+    } catch (const Error& error) { throw Error(ErrorKind::data, cat(file, ": ", error.what()), error.where); }
+  }
+  for (const Call& call : plan.setup) ask(call, call.out.empty() ? DeviceId(0) : plan.block(call.out[0].block).device);
+  return unknown;
+}
+
+// Where a variable's text names no dtype, or one that its bytes are not made of.
+void ask_variables(const std::string& file, const Plan& plan) {
+  for (const Block& block : plan.blocks) {
+    if (block.kind != BlockKind::variable) continue;
+    try {
+      const DType dtype = dtype_from(std::string_view(block.layout).substr(0, block.layout.find('[')));
+      require(block.bytes % size_of(dtype) == 0, block.bytes, " bytes are no whole number of ", name_of(dtype));
+    } catch (const Error& error) { throw Error(ErrorKind::data, cat(file, ": variable '", block.name, "' \"", block.layout, "\": ", error.what())); }
+  }
+}
+
 int run(const std::string& file) {
   const Plan plan = sound_plan(file);
+  ask_variables(file, plan);
+  const auto unknown = ask_calls(file, plan);
   const DryRun launch = live_run(file, plan);
   std::printf("%s: sound; a launch runs through in %zu acts and %" PRId64 " messages; hash %016" PRIx64 "\n", file.c_str(), launch.order.size(),
               launch.messages, rank_hash(plan));
+  for (const auto& [kernel, calls] : unknown)
+    std::printf("  not checked: %d call%s of %s, a kernel that this build does not have\n", calls, calls == 1 ? "" : "s", kernel.c_str());
   return 0;
 }
 
@@ -29,7 +77,9 @@ int run(const std::string& file) {
 Command verify_command() {
   auto file = std::make_shared<std::string>();
   return {"verify",
-          "Checks a plan: ids, operands within their memory, registers that do not overlap; then runs a launch of it without data.\n"
+          "Checks a plan: ids, operands within their memory, registers that do not overlap, whether each kernel takes its calls; then runs a launch "
+          "of it "
+          "without data.\n"
           "Exit code 77: the file is no sound plan. 76: a launch would stand still; who waits for whom is said.",
           {{"FILE", "a plan's text", file.get()}},
           [file] { return run(*file); },
