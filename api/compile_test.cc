@@ -298,5 +298,55 @@ TEST(Compile, WhatIsWrongIsSaid) {
   EXPECT_THAT(error_of([&] { compile(mesh, model).plan(); }), HasSubstr("has no plan before its first call"));
 }
 
+TEST(Bodies, OfOneProgramShareItsPlan) {
+  World world({.devices = 2});
+  int traced = 0;
+  const auto times = [&](double factor) {
+    return Body([&, factor](std::span<const Tensor> in) {
+      ++traced;
+      return std::vector<Tensor>{in[0] * factor};
+    });
+  };
+  const auto first = [](const Future& future) { return future.value(0).read().data<float>()[0]; };
+  const HostArray three = HostArray::of<float>({2}, {3, 4});
+  Function twice(world.mesh("data=2"), 1, times(2), {}, SourceLine::current());
+  const Function again = twice.with_body(times(2)), thrice = twice.with_body(times(3));
+  EXPECT_EQ(first(twice.call({three})), 6);
+  EXPECT_EQ(first(again.call({three})), 6);
+  EXPECT_EQ(twice.signatures(), 1);
+  EXPECT_EQ(first(thrice.call({three})), 9);
+  EXPECT_EQ(first(twice.call({three})), 6);
+  EXPECT_EQ(first(again.call({three})), 6);
+  EXPECT_EQ(twice.signatures(), 2);
+  EXPECT_EQ(traced, 3);
+}
+
+TEST(Bodies, OfEqualTextsAndOtherParametersDoNot) {
+  World world;
+  const auto reads = [](const Parameter& parameter) {
+    return Body([parameter](std::span<const Tensor> in) { return std::vector<Tensor>{in[0] * parameter}; });
+  };
+  const Parameter a("w", {DType::f32, {}}, constant_init(2)), b("w", {DType::f32, {}}, constant_init(5));
+  Function of_a(world.mesh(""), 1, reads(a), {}, SourceLine::current());
+  const Function of_b = of_a.with_body(reads(b));
+  const HostArray one = HostArray::of<float>({}, {1});
+  EXPECT_EQ(of_a.call({one}).value(0).read().data<float>()[0], 2);
+  EXPECT_EQ(of_b.call({one}).value(0).read().data<float>()[0], 5);
+  optim::SGD slow({a}, {.lr = 1}), fast({a}, {.lr = 1});
+  const auto steps = [&](optim::SGD& sgd) {
+    return Body([&](std::span<const Tensor>) {
+      sgd.step({a * 1});
+      return std::vector<Tensor>();
+    });
+  };
+  Function slowly(world.mesh(""), 0, steps(slow), {}, SourceLine::current());
+  const Function quickly = slowly.with_body(steps(fast));
+  fast.set_lr(0);
+  slowly.call({}).wait();
+  const float before = world.read(a).data<float>()[0];
+  quickly.call({}).wait();
+  EXPECT_EQ(world.read(a).data<float>()[0], before) << "each reads the rate of its own optimiser";
+}
+
 }  // namespace
 }  // namespace karez

@@ -1,10 +1,14 @@
 """What a compiled function reads beside its arguments: a later call with another value gives what a fresh trace would give."""
 
+# builds: karez_command
 import collections
 import dataclasses
 import enum
 import functools
 import gc
+import os
+import pathlib
+import resource
 import subprocess
 import sys
 import threading
@@ -484,3 +488,42 @@ def test_captured_values_keep_nothing_alive():
     del held
     gc.collect()
     assert gone() is None and float(g(ONE)[0]) == 7
+
+
+@pytest.mark.parametrize("link", ["shm", "tcp"])
+def test_ranks_trace_again_together(link):
+    program = """
+import numpy as np
+import karez as kz
+mesh = kz.Mesh(data=kz.ranks())
+s, mask, mode = 2.0, np.ones(6, np.float32), "times"
+f = kz.compile(lambda x: (x * s if mode == "times" else x + s) * mask, mesh=mesh)
+x = np.ones((4, 6), np.float32)
+out = []
+for i in range(6):
+    s, mode = float(i), "times" if i < 4 else "plus"
+    mask[:] = i + 1
+    out.append(float(f(x).numpy()[0, 0]))
+print(out, f.signatures())
+"""
+    words = [pathlib.Path(kz.__path__[0]).parents[1] / "tools" / "karez", "run", "-n", "2", sys.executable, "-c", program]
+    environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(kz.__path__[0]).parent), "KAREZ_LINK": link}
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, env=environment)
+    expected = f"{[float(i * (i + 1)) for i in range(4)] + [float((i + 1) * (i + 1)) for i in (4, 5)]} "
+    assert done.returncode == 0 and done.stdout.count(expected) == 2, done.stdout + done.stderr
+
+
+def test_a_thousand_changes_take_no_more_memory():
+    put(s=1.0)
+    f = kz.compile(lambda x: x * s)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for i in range(300):
+            put(s=float(i))
+            f(ONE)
+        gc.collect()
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for i in range(1000):
+            put(s=float(i))
+            assert float(f(ONE)[0]) == i
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 4000 and f.signatures() == 2
