@@ -303,9 +303,11 @@ void Function::plan_for(State& s, const std::vector<Taken>& signature) {
                     }),
                ")");
   };
-  if (!list.empty() && list.back()->signature != signature && !std::exchange(s.plans->said_again, true))
+  const auto of_this = [&](const auto& c) { return std::find(c->bodies.begin(), c->bodies.end(), s.number) != c->bodies.end(); };
+  const auto before = std::find_if(list.rbegin(), list.rend(), of_this);
+  if (before != list.rend() && !std::exchange(s.plans->said_again, true))
     note(LogLevel::warning, karez::print(s.where), ": function '", s.options.name, "' is compiled again: it was called with ", text(signature),
-         ", before with ", text(list.back()->signature), "; this is said once, and ", s.options.keep, " signatures are kept");
+         ", before with ", text((*before)->signature), "; this is said once, and ", s.options.keep, " signatures are kept");
   list.push_back(std::move(made));
   if (static_cast<int>(list.size()) > s.options.keep) list.erase(list.begin());
 }
