@@ -33,7 +33,8 @@ Tensor where(Term condition, Term x, Term y) { return select(std::move(condition
 Tensor cumsum(Term x, int axis) {
   return at_line(x.where, [&](Trace& t) {
     const ValueId id = t.value(x);
-    return t.tensor(build::cumsum(t.builder, id, counted("cumsum", axis, t.graph.type(id))));
+    const TensorType type = t.graph.type(id);
+    return t.tensor(build::cumsum(t.builder, is_float(type.dtype) ? id : build::cast(t.builder, id, DType::i64), counted("cumsum", axis, type)));
   });
 }
 

@@ -129,6 +129,14 @@ Tensor attention(const Term& q, const Term& k, const Term& v, const Term* mask, 
     return t.tensor(build::attention(t.builder, a, b, c, {options.causal, options.scale}, m));
   });
 }
+Tensor weights_of(const Term& q, const Term& k, const Term* mask, const AttentionOptions& options) {
+  return at_line(q.where, [&](Trace& t) {
+    ValueId a = t.value(q), b = t.value(k);
+    std::optional<ValueId> m;
+    if (mask != nullptr) m = t.value(*mask, t.dtype_of(*mask));
+    return t.tensor(build::attention_weights(t.builder, a, b, {options.causal, options.scale}, m));
+  });
+}
 
 }  // namespace
 
@@ -182,7 +190,11 @@ Tensor cast(Term x, DType to) {
   return at_line(x.where, [&](Trace& t) { return t.tensor(as(t, x, to)); });
 }
 
-Tensor sum(Term x, Ints axes, bool keep) { return reduced(x, axes, keep, build::reduce_sum); }
+Tensor sum(Term x, Ints axes, bool keep) {
+  return reduced(x, axes, keep, [](Builder& b, ValueId value, const Ints& all) {
+    return build::reduce_sum(b, is_float(b.type(value).dtype) ? value : build::cast(b, value, DType::i64), all);
+  });
+}
 Tensor max(Term x, Ints axes, bool keep) { return reduced(x, axes, keep, build::reduce_max); }
 Tensor min(Term x, Ints axes, bool keep) { return reduced(x, axes, keep, build::reduce_min); }
 Tensor mean(Term x, Ints axes, bool keep) {
@@ -235,7 +247,11 @@ Tensor var(Term x, Ints axes, bool keep, std::int64_t correction) {
 Tensor stddev(Term x, Ints axes, bool keep, std::int64_t correction) {
   return at_line(x.where, [&](Trace& t) {
     ValueId id = t.value(x);
-    return t.tensor(build::sqrt(t.builder, build::variance(t.builder, id, axes_or_all(axes, t.graph.type(id).rank()), keep, correction)));
+    Builder& b = t.builder;
+    const ValueId spread = build::variance(b, build::widened(b, id), axes_or_all(axes, t.graph.type(id).rank()), keep, correction);
+    const ValueId operands[] = {spread};  // no root of 0, whose slope is infinite: that of equal elements is 0, as in PyTorch
+    const ValueId root = build::pointwise(b, "select(x0 == 0, 0, sqrt(select(x0 == 0, 1, x0)))", operands);
+    return t.tensor(build::cast(b, root, t.graph.type(id).dtype));
   });
 }
 Tensor norm(Term x, double p, Ints axes, bool keep) {
@@ -317,6 +333,8 @@ Tensor rms_norm(Term x, Term weight, double eps) {
 
 Tensor scaled_dot_product_attention(Term q, Term k, Term v, AttentionOptions options) { return attention(q, k, v, nullptr, options); }
 Tensor scaled_dot_product_attention(Term q, Term k, Term v, Term mask, AttentionOptions options) { return attention(q, k, v, &mask, options); }
+Tensor attention_weights(Term q, Term k, AttentionOptions options) { return weights_of(q, k, nullptr, options); }
+Tensor attention_weights(Term q, Term k, Term mask, AttentionOptions options) { return weights_of(q, k, &mask, options); }
 Tensor rotary(Term x, RotaryOptions options) {
   return at_line(x.where, [&](Trace& t) {
     return t.tensor(build::rotary(t.builder, t.value(x), {options.base, options.first, options.interleaved}));
@@ -457,6 +475,23 @@ Tensor apply(std::string_view op, std::vector<Term> inputs, Attrs attrs, SourceL
   return at_line(where, [&](Trace&) {
     require(out.size() == 1, "apply: op '", op, "' has ", out.size(), " results; apply_all returns them");
     return std::move(out[0]);
+  });
+}
+
+Tensor pointwise(std::string_view expr, std::vector<Term> operands) {
+  require(!operands.empty(), "pointwise '", expr, "' of no operand");
+  return at_line(operands[0].where, [&](Trace& t) {
+    std::vector<const Term*> terms;
+    for (const Term& operand : operands) terms.push_back(&operand);
+    const DType dtype = promoted(t, terms);
+    std::vector<ValueId> ids;
+    Shape shape;
+    for (const Term& operand : operands) {
+      ids.push_back(as(t, operand, dtype));
+      shape = build::broadcast_shape(shape, t.graph.type(ids.back()).shape);
+    }
+    for (ValueId& id : ids) id = build::broadcast_to(t.builder, id, shape);
+    return t.tensor(build::pointwise(t.builder, expr, ids));
   });
 }
 

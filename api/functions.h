@@ -96,13 +96,15 @@ Tensor group_norm(Term x, std::int64_t groups, Term weight, Term bias, double ep
 
 // softmax(q k^T scale) v. q [n..., h, t, d], k [n..., g, s, d], v [n..., g, s, e] -> [n..., h, t, e]; g divides h: h / g heads of queries share one
 // of keys and values. causal: query i sees keys 0 to i. With a mask: bool (true is seen) or numbers (added to the scaled products), broadcast to
-// [n..., h, t, s]. A query that sees nothing gives 0.
+// [n..., h, t, s]; a key to which -inf is added is not seen. A query that sees nothing gives 0, as do its gradients.
 struct AttentionOptions {
   bool causal = false;
   std::optional<double> scale = {};  // 1 / sqrt(d)
 };
 Tensor scaled_dot_product_attention(Term q, Term k, Term v, AttentionOptions options = {});
 Tensor scaled_dot_product_attention(Term q, Term k, Term v, Term mask, AttentionOptions options = {});
+Tensor attention_weights(Term q, Term k, AttentionOptions options = {});  // the softmax alone: [n..., h, t, s]
+Tensor attention_weights(Term q, Term k, Term mask, AttentionOptions options = {});
 // Rotary positions: in x [..., t, d] each pair of elements of row p is turned by the angle (first + p) base^(-2 i / d). Pairs are i and i + d / 2, or
 // neighbours where interleaved.
 struct RotaryOptions {
@@ -160,6 +162,8 @@ Tensor constant(const HostArray& value, SourceLine where = SourceLine::current()
 
 // One node of any op by its name: a user's own (WorldOptions::ops), or one of ours that has no function here. Numbers among the inputs take the
 // dtype that arithmetic would give; tensors stay as they are. apply: the op's only result; apply_all: every one.
+// pointwise: an expression over x0, x1, ... (or x, y, z), of operands that broadcast and promote as those of arithmetic do.
+Tensor pointwise(std::string_view expr, std::vector<Term> operands);
 Tensor apply(std::string_view op, std::vector<Term> inputs, Attrs attrs = {}, SourceLine where = SourceLine::current());
 std::vector<Tensor> apply_all(std::string_view op, std::vector<Term> inputs, Attrs attrs = {}, SourceLine where = SourceLine::current());
 

@@ -11,10 +11,11 @@
 namespace karez {
 namespace {
 
-// (1 - momentum) old + momentum now.
+// (1 - momentum) old + momentum now, of old's dtype.
 ValueId blend(Builder& b, ValueId old, ValueId now, double momentum) {
-  ValueId operands[] = {old, now, build::full_like(b, old, momentum)};
-  return build::pointwise(b, "x0 + x2 * (x1 - x0)", operands);
+  const ValueId wide = build::widened(b, old);
+  const ValueId operands[] = {wide, now, build::full_like(b, wide, momentum)};
+  return build::cast(b, build::pointwise(b, "x0 + x2 * (x1 - x0)", operands), b.type(old).dtype);
 }
 
 }  // namespace

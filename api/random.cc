@@ -1,8 +1,9 @@
-// Random numbers: nodes keyed by the world's random state and a site of their own.
+// Random numbers: nodes keyed by the world's random state and a site of their own. Halves are drawn in f32 and rounded once.
 #include "api/random.h"
 
 #include "api/inside/rooms.h"
 #include "api/inside/trace.h"
+#include "ops/compose.h"
 
 namespace karez {
 namespace {
@@ -16,15 +17,22 @@ ValueId uniform(Trace& t, const TensorType& type) {
 }  // namespace
 
 Tensor random_uniform(Shape shape, DType dtype, SourceLine where) {
-  return at_line(where, [&](Trace& t) { return t.tensor(uniform(t, {dtype, shape})); });
+  return at_line(where, [&](Trace& t) {
+    ValueId drawn = uniform(t, build::widened({dtype, shape}));
+    if (is_half(dtype)) {  // the next number to 1 below it, so that rounding gives no 1
+      const double most = 1 - (dtype == DType::bf16 ? 0x1p-8 : 0x1p-11);
+      drawn = build::min(t.builder, drawn, build::full_like(t.builder, drawn, most));
+    }
+    return t.tensor(build::cast(t.builder, drawn, dtype));
+  });
 }
 
 Tensor random_normal(Shape shape, DType dtype, SourceLine where) {
   return at_line(where, [&](Trace& t) {
-    const TensorType type{dtype, shape};
+    const TensorType type = build::widened({dtype, shape});
     const ValueId radius = uniform(t, type), angle = uniform(t, type);
     const ValueId operands[] = {radius, angle};  // 1 - u is in (0, 1], whose logarithm is finite
-    return t.tensor(build::pointwise(t.builder, "sqrt(-2 * log(1 - x0)) * cos(6.283185307179586 * x1)", operands));
+    return t.tensor(build::cast(t.builder, build::pointwise(t.builder, "sqrt(-2 * log(1 - x0)) * cos(6.283185307179586 * x1)", operands), dtype));
   });
 }
 

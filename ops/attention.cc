@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "base/text.h"
@@ -11,7 +12,11 @@
 namespace karez::ops::build {
 namespace {
 
-constexpr double unseen = -1e30;  // of which the exponential is 0; infinity would make check_nan speak
+// What stands for a score that is not seen: the lowest number, for infinity would make check_nan speak.
+ValueId unseen_like(Builder& b, ValueId scores) {
+  const bool single = b.type(scores).dtype == DType::f32;
+  return full_like(b, scores, single ? static_cast<double>(std::numeric_limits<float>::lowest()) : std::numeric_limits<double>::lowest());
+}
 
 void check_attention(const TensorType& q, const TensorType& k, const TensorType& v) {
   auto texts = [&] { return cat("q ", q, ", k ", k, ", v ", v); };
@@ -31,7 +36,7 @@ void check_attention(const TensorType& q, const TensorType& k, const TensorType&
 // softmax over the last axis, of seen ones alone; 0 where nothing is.
 ValueId softmax_of_seen(Builder& b, ValueId scores, ValueId seen) {
   const TensorType type = b.type(scores);
-  ValueId far = select(b, seen, scores, full_like(b, scores, unseen));
+  ValueId far = select(b, seen, scores, unseen_like(b, scores));
   const Ints axis = {type.rank() - 1};
   Shape kept = type.shape;
   kept.back() = 1;
@@ -41,42 +46,59 @@ ValueId softmax_of_seen(Builder& b, ValueId scores, ValueId seen) {
   return binary(b, "div", e, select(b, gt(b, total, full_like(b, total, 0)), total, full_like(b, total, 1)));
 }
 
-}  // namespace
+// [n..., heads, rows, columns], n... as of the queries.
+Shape heads_of(const TensorType& q, std::int64_t heads, std::int64_t rows, std::int64_t columns) {
+  Shape shape(q.shape.begin(), q.shape.end() - 3);
+  shape.insert(shape.end(), {heads, rows, columns});
+  return shape;
+}
 
-ValueId attention(Builder& b, ValueId q, ValueId k, ValueId v, const AttentionOptions& options, std::optional<ValueId> mask) {
-  const TensorType tq = b.type(q), tk = b.type(k), tv = b.type(v);
-  check_attention(tq, tk, tv);
+// [n..., h, t, s] in f32 of halves.
+ValueId wide_weights(Builder& b, ValueId q, ValueId k, const AttentionOptions& options, std::optional<ValueId> mask) {
+  const TensorType tq = b.type(q), tk = b.type(k);
   const auto r = static_cast<std::size_t>(tq.rank());
-  const std::int64_t h = tq.shape[r - 3], t = tq.shape[r - 2], d = tq.shape[r - 1], g = tk.shape[r - 3], s = tk.shape[r - 2], e = tv.shape[r - 1];
+  const std::int64_t h = tq.shape[r - 3], t = tq.shape[r - 2], d = tq.shape[r - 1], g = tk.shape[r - 3], s = tk.shape[r - 2];
+  q = widened(b, q);
   // The queries that share keys are rows of one matrix: nothing is repeated.
-  auto with = [&](std::int64_t heads, std::int64_t rows, std::int64_t columns) {
-    Shape shape(tq.shape.begin(), tq.shape.end() - 3);
-    shape.insert(shape.end(), {heads, rows, columns});
-    return shape;
-  };
-  if (g != h) q = reshape(b, q, with(g, h / g * t, d));
-  const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(d)));
-  q = mul(b, q, full_like(b, q, scale));
+  if (g != h) q = reshape(b, q, heads_of(tq, g, h / g * t, d));
+  q = mul(b, q, full_like(b, q, options.scale.value_or(1 / std::sqrt(static_cast<double>(d)))));
+  k = widened(b, k);
   ValueId scores = matmul(b, q, k, {.transpose_b = true});
-  const Shape whole = with(h, t, s);
+  const Shape whole = heads_of(tq, h, t, s);
   if (g != h) scores = reshape(b, scores, whole);
   std::optional<ValueId> seen;
   if (options.causal) seen = broadcast_to(b, ge(b, iota(b, {DType::i64, {t, s}}, 0), iota(b, {DType::i64, {t, s}}, 1)), whole);
-  bool may_see_nothing = false;
-  if (mask) {
-    const TensorType given = b.type(*mask);
-    require(ErrorKind::type, given.dtype == DType::b8 || given.dtype == tq.dtype, "attention: the mask is bool or ", name_of(tq.dtype), ", not ",
-            given);
-    ValueId all = broadcast_to(b, *mask, whole);
-    if (given.dtype == DType::b8) seen = seen ? and_(b, *seen, all) : all, may_see_nothing = true;
-    else scores = add(b, scores, all);
+  if (!mask) return softmax(b, seen ? select(b, *seen, scores, unseen_like(b, scores)) : scores);  // every query sees key 0
+  const TensorType given = b.type(*mask);
+  const bool flags = given.dtype == DType::b8;
+  require(ErrorKind::type, flags || given.dtype == tq.dtype, "attention: the mask is bool or ", name_of(tq.dtype), ", not ", given);
+  ValueId open = *mask;  // what the mask lets be seen: where -inf is added, nothing
+  if (!flags) {
+    const ValueId added = widened(b, *mask);
+    open = ne(b, added, full_like(b, added, -std::numeric_limits<double>::infinity()));
+    scores = add(b, scores, broadcast_to(b, select(b, open, added, full_like(b, added, 0)), whole));
   }
-  ValueId weights;
-  if (may_see_nothing) weights = softmax_of_seen(b, scores, *seen);
-  else weights = softmax(b, seen ? select(b, *seen, scores, full_like(b, scores, unseen)) : scores);
-  if (g != h) weights = reshape(b, weights, with(g, h / g * t, s));
-  ValueId out = matmul(b, weights, v);
-  return g == h ? out : reshape(b, out, with(h, t, e));
+  open = broadcast_to(b, open, whole);
+  return softmax_of_seen(b, scores, seen ? and_(b, *seen, open) : open);
+}
+
+}  // namespace
+
+ValueId attention_weights(Builder& b, ValueId q, ValueId k, const AttentionOptions& options, std::optional<ValueId> mask) {
+  check_attention(b.type(q), b.type(k), b.type(k));
+  return cast(b, wide_weights(b, q, k, options, mask), b.type(q).dtype);
+}
+
+ValueId attention(Builder& b, ValueId q, ValueId k, ValueId v, const AttentionOptions& options, std::optional<ValueId> mask) {
+  const TensorType tq = b.type(q), tv = b.type(v);
+  check_attention(tq, b.type(k), tv);
+  const auto r = static_cast<std::size_t>(tq.rank());
+  const std::int64_t h = tq.shape[r - 3], t = tq.shape[r - 2], g = tv.shape[r - 3], s = tv.shape[r - 2], e = tv.shape[r - 1];
+  ValueId weights = wide_weights(b, q, k, options, mask);
+  if (g != h) weights = reshape(b, weights, heads_of(tq, g, h / g * t, s));
+  v = widened(b, v);
+  const ValueId out = cast(b, matmul(b, weights, v), tq.dtype);
+  return g == h ? out : reshape(b, out, heads_of(tq, h, t, e));
 }
 
 ValueId rotary(Builder& b, ValueId x, const RotaryOptions& options) {
@@ -86,7 +108,8 @@ ValueId rotary(Builder& b, ValueId x, const RotaryOptions& options) {
   require(options.base > 0 && options.first >= 0, "rotary: base ", options.base, " and first position ", options.first,
           "; positive, and not below 0");
   const std::int64_t t = type.shape[type.shape.size() - 2], d = type.shape.back(), half = d / 2;
-  const TensorType table{type.dtype, {t, half}};
+  x = widened(b, x);
+  const TensorType table{b.type(x).dtype, {t, half}};
   ValueId place = iota(b, table, 0), pair = iota(b, table, 1);
   if (options.first > 0) place = add(b, place, full_like(b, place, static_cast<double>(options.first)));
   ValueId speed = exp(b, mul(b, pair, full_like(b, pair, -2 * std::log(options.base) / static_cast<double>(d))));
@@ -111,10 +134,10 @@ ValueId rotary(Builder& b, ValueId x, const RotaryOptions& options) {
   ValueId first = part(0), second = part(1);
   ValueId turned[] = {sub(b, binary(b, "mul", first, c), binary(b, "mul", second, s)),
                       add(b, binary(b, "mul", second, c), binary(b, "mul", first, s))};
-  if (!options.interleaved) return concat(b, turned, static_cast<int>(axis));
+  if (!options.interleaved) return cast(b, concat(b, turned, static_cast<int>(axis)), type.dtype);
   split.back() = 1;
   for (ValueId& each : turned) each = reshape(b, each, split);
-  return reshape(b, concat(b, turned, static_cast<int>(axis)), type.shape);
+  return cast(b, reshape(b, concat(b, turned, static_cast<int>(axis)), type.shape), type.dtype);
 }
 
 // ---- einsum

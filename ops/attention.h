@@ -16,8 +16,11 @@ struct AttentionOptions {
 };
 // softmax(q k^T scale + mask) v; Vaswani et al., 2017. q [n..., h, t, d], k [n..., g, s, d], v [n..., g, s, e] -> [n..., h, t, e]; g divides h, and
 // h / g heads of queries share one of keys (grouped queries; Ainslie et al., 2023). mask: bool (true: is seen) or of q's dtype (added), of a shape
-// that broadcasts to [n..., h, t, s]. A query that sees nothing gives 0.
+// that broadcasts to [n..., h, t, s]; a key to which -inf is added is not seen. A query that sees nothing gives 0, as do its gradients.
 ValueId attention(Builder& b, ValueId q, ValueId k, ValueId v, const AttentionOptions& options = {}, std::optional<ValueId> mask = {});
+
+// Its weights alone, [n..., h, t, s].
+ValueId attention_weights(Builder& b, ValueId q, ValueId k, const AttentionOptions& options = {}, std::optional<ValueId> mask = {});
 
 struct RotaryOptions {
   double base = 10000;

@@ -13,8 +13,9 @@ void require_channels(std::string_view what, const TensorType& x) {
   require(ErrorKind::type, is_float(x.dtype), what, ": takes f32 or f64, not ", x, "; cast it first");
 }
 
-// [c] as [c, 1, ...], which broadcasts over what follows the channels.
+// [c], widened, as [c, 1, ...], which broadcasts over what follows the channels of x, which is widened too.
 ValueId by_channel(Builder& b, std::string_view what, ValueId v, const TensorType& x) {
+  v = widened(b, v);
   const TensorType type = b.type(v);
   require(ErrorKind::shape, type.shape == Shape{x.shape[1]} && type.dtype == x.dtype, what, ": ", type, " beside ", x, "; it has ", x.shape[1],
           " channels");
@@ -32,8 +33,9 @@ Ints all_but_channels(const TensorType& x) {
 }  // namespace
 
 ChannelStatistics channel_statistics(Builder& b, ValueId x) {
+  require_channels("batch_norm", b.type(x));
+  x = widened(b, x);
   const TensorType type = b.type(x);
-  require_channels("batch_norm", type);
   require(ErrorKind::shape, type.count() > type.shape[1], "batch_norm: ", type, " has ", type.shape[1] == 0 ? 0 : type.count() / type.shape[1],
           " elements a channel; statistics of a batch take more than 1");
   const Ints axes = all_but_channels(type);
@@ -42,17 +44,22 @@ ChannelStatistics channel_statistics(Builder& b, ValueId x) {
 }
 
 ValueId batch_norm(Builder& b, ValueId x, const ChannelStatistics& statistics, double eps, ValueId weight, ValueId bias) {
+  const DType dtype = b.type(x).dtype;
+  require_channels("batch_norm", b.type(x));
+  x = widened(b, x);
   const TensorType type = b.type(x);
-  require_channels("batch_norm", type);
   const auto at = [&](ValueId v) { return by_channel(b, "batch_norm", v, type); };
-  const ValueId spread = rsqrt(b, add(b, statistics.variance, full_like(b, statistics.variance, eps)));
+  const ValueId variance = widened(b, statistics.variance), spread = rsqrt(b, add(b, variance, full_like(b, variance, eps)));
   const ValueId centred = binary(b, "sub", x, at(statistics.mean));
-  return binary(b, "add", binary(b, "mul", centred, at(mul(b, spread, weight))), at(bias));
+  const ValueId scale = at(mul(b, spread, widened(b, weight)));
+  return cast(b, binary(b, "add", binary(b, "mul", centred, scale), at(bias)), dtype);
 }
 
 ValueId group_norm(Builder& b, ValueId x, std::int64_t groups, double eps, ValueId weight, ValueId bias) {
+  const DType dtype = b.type(x).dtype;
+  require_channels("group_norm", b.type(x));
+  x = widened(b, x);
   const TensorType type = b.type(x);
-  require_channels("group_norm", type);
   require(ErrorKind::shape, groups >= 1 && type.shape[1] % groups == 0, "group_norm: ", groups, " groups do not divide the channels of ", type);
   Shape parted{type.shape[0], groups, type.shape[1] / groups};
   parted.insert(parted.end(), type.shape.begin() + 2, type.shape.end());
@@ -62,7 +69,8 @@ ValueId group_norm(Builder& b, ValueId x, std::int64_t groups, double eps, Value
   const ValueId variance = mean(b, mul(b, centred, centred), axes, true);
   const ValueId normal = binary(b, "mul", centred, rsqrt(b, add(b, variance, full_like(b, variance, eps))));
   const ValueId y = reshape(b, normal, type.shape);
-  return binary(b, "add", binary(b, "mul", y, by_channel(b, "group_norm", weight, type)), by_channel(b, "group_norm", bias, type));
+  const ValueId scaled = binary(b, "mul", y, by_channel(b, "group_norm", weight, type));
+  return cast(b, binary(b, "add", scaled, by_channel(b, "group_norm", bias, type)), dtype);
 }
 
 ValueId conv1d(Builder& b, ValueId x, ValueId w, const Conv1dOptions& options, std::optional<ValueId> bias) {

@@ -63,6 +63,9 @@ ValueId full_like(Builder& b, ValueId x, double value) {
   return full(b, type.dtype, type.shape, value);
 }
 
+TensorType widened(TensorType type) { return {is_half(type.dtype) ? DType::f32 : type.dtype, std::move(type.shape)}; }
+ValueId widened(Builder& b, ValueId x) { return is_half(b.type(x).dtype) ? cast(b, x, DType::f32) : x; }
+
 Shape broadcast_shape(const Shape& x, const Shape& y) {
   Shape out(std::max(x.size(), y.size()));
   for (std::size_t i = 0; i < out.size(); ++i) {  // from the last dimension
@@ -120,22 +123,22 @@ ValueId mean(Builder& b, ValueId x, const Ints& axes, bool keep) {
   std::int64_t count = 1;
   for (auto axis : from_start("mean", type, axes)) count = checked_mul(count, type.shape[static_cast<std::size_t>(axis)]);
   require(ErrorKind::shape, count > 0, "mean: of no elements: axes ", axes, " of ", type);
-  ValueId total = sum(b, x, axes, keep);
-  return mul(b, total, full_like(b, total, 1.0 / static_cast<double>(count)));
+  ValueId total = sum(b, widened(b, x), axes, keep);
+  return cast(b, mul(b, total, full_like(b, total, 1.0 / static_cast<double>(count))), type.dtype);
 }
 
 ValueId softmax(Builder& b, ValueId x, int axis) {
-  Shape shape = b.type(x).shape;
-  Ints axes = from_start("softmax", b.type(x), {axis});
-  ValueId e = exp(b, shifted(b, x, axes));
-  return div(b, e, back_over(b, reduce_sum(b, e, axes), shape, axes));
+  const TensorType type = b.type(x);
+  Ints axes = from_start("softmax", type, {axis});
+  ValueId e = exp(b, shifted(b, widened(b, x), axes));
+  return cast(b, div(b, e, back_over(b, reduce_sum(b, e, axes), type.shape, axes)), type.dtype);
 }
 
 ValueId log_softmax(Builder& b, ValueId x, int axis) {
-  Shape shape = b.type(x).shape;
-  Ints axes = from_start("log_softmax", b.type(x), {axis});
-  ValueId s = shifted(b, x, axes);
-  return sub(b, s, back_over(b, log(b, reduce_sum(b, exp(b, s), axes)), shape, axes));
+  const TensorType type = b.type(x);
+  Ints axes = from_start("log_softmax", type, {axis});
+  ValueId s = shifted(b, widened(b, x), axes);
+  return cast(b, sub(b, s, back_over(b, log(b, reduce_sum(b, exp(b, s), axes)), type.shape, axes)), type.dtype);
 }
 
 ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights) {
@@ -144,7 +147,10 @@ ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<
 
 ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights, std::optional<std::int64_t> ignore_index) {
   check_rows("cross_entropy", b, logits, labels, weights);
-  TensorType x = b.type(logits), t = b.type(labels);
+  const DType dtype = b.type(logits).dtype;
+  logits = widened(b, logits);
+  if (weights) weights = widened(b, *weights);
+  const TensorType x = b.type(logits), t = b.type(labels);
   ValueId zero, counts;  // where rows are left out: which are not
   if (ignore_index) {
     ValueId left_out = b.one("constant", {}, {{"dtype", std::string(name_of(t.dtype))}, {"shape", Ints{}}, {"value", *ignore_index}});
@@ -161,30 +167,32 @@ ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<
   ValueId label = b.one("one_hot", {labels}, {{"depth", x.shape[1]}, {"dtype", std::string("bool")}, {"of", std::string("cross_entropy's label")}});
   ValueId picked = reduce_sum(b, select(b, label, s, full(b, x.dtype, x.shape, 0)), {1});
   ValueId loss = sub(b, normaliser, picked);
-  if (!weights) return mean(b, loss);
+  if (!weights) return cast(b, mean(b, loss), dtype);
   if (ignore_index) loss = select(b, counts, loss, zero);
   ValueId total = sum(b, mul(b, loss, *weights));
-  return div(b, total, sum(b, *weights));
+  return cast(b, div(b, total, sum(b, *weights)), dtype);
 }
 
 ValueId correct_count(Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights) {
   check_rows("correct_count", b, logits, labels, weights);
   DType dtype = b.type(logits).dtype;
   ValueId guess = arg_max(b, logits, 1);
-  ValueId hit = cast(b, eq(b, guess, cast(b, labels, DType::i64)), dtype);
-  return sum(b, weights ? mul(b, hit, *weights) : hit);
+  ValueId hit = cast(b, eq(b, guess, cast(b, labels, DType::i64)), is_half(dtype) ? DType::f32 : dtype);
+  return cast(b, sum(b, weights ? mul(b, hit, widened(b, *weights)) : hit), dtype);
 }
 
 ValueId dropout(Builder& b, ValueId x, double p, ValueId state, std::int64_t site) {
-  TensorType type = b.type(x);
-  require(is_float(type.dtype), "dropout: takes f32 or f64, not ", type);
+  const DType dtype = b.type(x).dtype;
+  require(is_float(dtype), "dropout: takes f32 or f64, not ", b.type(x));
   require(p >= 0 && p <= 1, "dropout: the probability is ", p, ", not from 0 to 1");
   if (p == 0) return x;
+  x = widened(b, x);
+  const TensorType type = b.type(x);
   ValueId zero = full(b, type.dtype, type.shape, 0);
-  if (p == 1) return zero;
+  if (p == 1) return cast(b, zero, dtype);
   ValueId uniform = random_uniform(b, state, type, site);
   ValueId drop = lt(b, uniform, full(b, type.dtype, type.shape, p));
-  return select(b, drop, zero, mul(b, x, full(b, type.dtype, type.shape, 1 / (1 - p))));
+  return cast(b, select(b, drop, zero, mul(b, x, full(b, type.dtype, type.shape, 1 / (1 - p)))), dtype);
 }
 
 ValueId linear(Builder& b, ValueId x, ValueId w, std::optional<ValueId> bias) {

@@ -12,6 +12,10 @@ ValueId scalar(Builder& b, DType dtype, double value);
 ValueId full(Builder& b, DType dtype, const Shape& shape, double value);  // a scalar constant, broadcast
 ValueId full_like(Builder& b, ValueId x, double value);
 
+// Compositions over halves compute in f32: they widen their operands once, and round their result once. Of a half its f32, any other value as it is.
+ValueId widened(Builder& b, ValueId x);
+TensorType widened(TensorType type);
+
 // NumPy's rule: shapes are aligned at their last dimension, sizes must be equal or one of them 1; "shapes do not broadcast" names both.
 Shape broadcast_shape(const Shape& x, const Shape& y);
 ValueId broadcast_to(Builder& b, ValueId x, const Shape& shape);

@@ -12,7 +12,7 @@ namespace karez::ops::build {
 ValueId variance(Builder& b, ValueId x, const Ints& axes, bool keep = false, std::int64_t correction = 1);
 // (sum of |x|^p)^(1/p); p = 0 counts what is not 0, infinity is the largest |x|. The gradient at the origin is 0.
 ValueId vector_norm(Builder& b, ValueId x, double p, const Ints& axes, bool keep = false);
-// x between low and high, where they are given; NaN stays. The gradient passes within the bounds, halved at them.
+// x between low and high, where they are given; NaN stays. The gradient passes within the bounds and at them, as in PyTorch.
 ValueId clip(Builder& b, ValueId x, std::optional<double> low, std::optional<double> high);
 
 // Over the last dimensions, as many as weight has: (x - mean) / sqrt(variance + eps) * weight + bias; Ba, Kiros and Hinton, 2016.
@@ -20,7 +20,7 @@ ValueId layer_norm(Builder& b, ValueId x, std::int64_t dimensions, double eps, s
 // Over the last dimensions: x / sqrt(mean(x^2) + eps) * weight; Zhang and Sennrich, 2019.
 ValueId rms_norm(Builder& b, ValueId x, std::int64_t dimensions, double eps, std::optional<ValueId> weight = {});
 
-// By channel, dimension 1 of x [n, c, ...]: mean and (biased) variance over all else, [c] each, of the whole batch however it lies.
+// By channel, dimension 1 of x [n, c, ...]: mean and (biased) variance over all else, [c] each, of the whole batch however it lies. f32 of halves.
 struct ChannelStatistics {
   ValueId mean, variance;
 };

@@ -93,21 +93,23 @@ Initialiser uniform_init(double bound) {
   require(std::isfinite(bound) && bound >= 0, "uniform_init: a bound of ", bound, "; it must be a finite number and not below 0");
   return [bound](Builder& b, const TensorType& type, const std::string& name, ValueId state) {
     auto site = static_cast<std::int64_t>(hash_text(name) >> 1);  // 63 bits: sites are not negative
-    ValueId unit = build::random_uniform(b, state, type, site);
-    ValueId scaled = build::binary(b, "mul", unit, build::scalar(b, type.dtype, 2 * bound));
-    return build::binary(b, "sub", scaled, build::scalar(b, type.dtype, bound));
+    const TensorType wide = build::widened(type);
+    ValueId unit = build::random_uniform(b, state, wide, site);
+    ValueId scaled = build::binary(b, "mul", unit, build::scalar(b, wide.dtype, 2 * bound));
+    return build::cast(b, build::binary(b, "sub", scaled, build::scalar(b, wide.dtype, bound)), type.dtype);
   };
 }
 
 Initialiser normal_init(double deviation) {
   require(std::isfinite(deviation) && deviation >= 0, "normal_init: a deviation of ", deviation, "; it must be a finite number and not below 0");
   return [deviation](Builder& b, const TensorType& type, const std::string& name, ValueId state) {
+    const TensorType wide = build::widened(type);
     auto uniform = [&](std::string_view of) {
-      return build::random_uniform(b, state, type, static_cast<std::int64_t>(hash_text(cat(name, of)) >> 1));
+      return build::random_uniform(b, state, wide, static_cast<std::int64_t>(hash_text(cat(name, of)) >> 1));
     };
     // 1 - u is in (0, 1], whose logarithm is finite.
-    ValueId operands[] = {uniform(" radius"), uniform(" angle"), build::full(b, type.dtype, type.shape, deviation)};
-    return build::pointwise(b, "x2 * sqrt(-2 * log(1 - x0)) * cos(6.283185307179586 * x1)", operands);
+    ValueId operands[] = {uniform(" radius"), uniform(" angle"), build::full(b, wide.dtype, type.shape, deviation)};
+    return build::cast(b, build::pointwise(b, "x2 * sqrt(-2 * log(1 - x0)) * cos(6.283185307179586 * x1)", operands), type.dtype);
   };
 }
 

@@ -103,6 +103,13 @@ void init_products(nb::module_& m) {
       },
       "query"_a, "key"_a, "value"_a, "attn_mask"_a = nb::none(), nb::kw_only(), "is_causal"_a = false, "scale"_a = nb::none());
   m.def(
+      "attention_weights",
+      [](const Operand& query, const Operand& key, const std::optional<Operand>& attn_mask, bool is_causal, std::optional<double> scale) {
+        const AttentionOptions options{is_causal, scale};
+        return Value(attn_mask ? attention_weights(query, key, *attn_mask, options) : attention_weights(query, key, options));
+      },
+      "query"_a, "key"_a, "attn_mask"_a = nb::none(), nb::kw_only(), "is_causal"_a = false, "scale"_a = nb::none());
+  m.def(
       "rotary",
       [](const Operand& input, double base, std::int64_t first, bool interleaved) {
         return Value(rotary(input, {base, first, interleaved}));

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, List, Optional, Tuple
 
 from .. import _core
 from .._core import correct_count, group_norm as _group_norm, linear, one_hot, relu, rotary, sigmoid, silu, tanh
-from ..dtypes import bool_
 from ..errors import UserError
-from ..functions import _at, arange, full, gelu, log_softmax, mean, reshape, softmax, sqrt, squeeze, swapaxes, unsqueeze, where, zeros_like
+from ..functions import _at, full, gelu, log_softmax, mean, reshape, softmax, sqrt, squeeze, unsqueeze, where, zeros_like
+from ..halves import in_f32
 from ..kinds import Tensor
 from ..pointwise import tensor_of
 from ..rearranging import repeat_interleave
@@ -132,6 +131,7 @@ def batch_norm(input: Any, running_mean: Any, running_var: Any, weight: Any = No
     return _core.batch_norm(input, running_mean, running_var, _or_full(weight, channels, 1, input), _or_full(bias, channels, 0, input), training, momentum, eps)
 
 
+@in_f32
 def _normalised(input: Any, mean_of: Any, var_of: Any, weight: Any, bias: Any, training: bool, eps: float) -> Tensor:
     """By numbers that are given, or the batch's own; no running ones follow."""
     shape = [-1] + [1] * (input.ndim - 2)
@@ -150,25 +150,16 @@ def scaled_dot_product_attention(query: Any, key: Any, value: Any, attn_mask: An
                                  scale: Optional[float] = None, enable_gqa: bool = False) -> Tensor:
     """softmax(q k^T scale) v; q [n..., h, t, d], k and v [n..., g, s, d] where g divides h. attn_mask: flags (true is seen), or numbers that are added.
 
-    dropout_p: of the weights, whether or not a module around it is training.
+    A key to which -inf is added is not seen; a query that sees nothing gives 0. dropout_p: of the weights, whether or not a module around it is training.
     """
+    if query.ndim == 2:
+        q, k, v = (unsqueeze(tensor_of(x), 0) for x in (query, key, value))
+        return squeeze(scaled_dot_product_attention(q, k, v, attn_mask, dropout_p, is_causal, scale), 0)
     if not dropout_p:
         return _core.scaled_dot_product_attention(query, key, value, attn_mask, is_causal=is_causal, scale=scale)
-    mask = attn_mask if attn_mask is None else tensor_of(attn_mask)
-    seen, added = (mask, None) if mask is not None and mask.dtype is bool_ else (None, mask)
-    if is_causal:
-        earlier = unsqueeze(arange(query.shape[-2]), 1) >= arange(key.shape[-2])
-        seen = earlier if seen is None else seen & earlier
-    heads = query.shape[-3] // key.shape[-3] if query.ndim > 2 else 1
-    key, value = (x if heads == 1 else repeat_interleave(x, heads, -3) for x in (key, value))
-    return dropout(_attention_weights(query, key, seen, added, scale), dropout_p) @ value
-
-
-def _attention_weights(query: Any, key: Any, seen: Any = None, added: Any = None, scale: Optional[float] = None) -> Tensor:
-    """softmax(q k^T scale + added) of what is seen; zeros where nothing is."""
-    scores = query * (1 / math.sqrt(query.shape[-1]) if scale is None else scale) @ swapaxes(key, -1, -2)
-    scores = scores if added is None else scores + added
-    return softmax(scores) if seen is None else where(seen, softmax(where(seen, scores, -1e30)), 0.0)
+    weights = dropout(_core.attention_weights(query, key, attn_mask, is_causal=is_causal, scale=scale), dropout_p)
+    heads = query.shape[-3] // key.shape[-3]
+    return weights @ (value if heads == 1 else repeat_interleave(value, heads, -3))
 
 
 def instance_norm(input: Any, running_mean: Any = None, running_var: Any = None, weight: Any = None, bias: Any = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5) -> Tensor:

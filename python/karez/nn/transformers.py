@@ -6,6 +6,7 @@ import copy
 import math
 from typing import Any, Callable, List, Optional, Tuple, Union
 
+from .. import _core
 from ..dtypes import bool_
 from ..errors import ShapeError, TypeError, UserError
 from ..functions import _at, arange, cat, chunk, full, mean, reshape, squeeze, swapaxes, tracing, unsqueeze, where, zeros_like
@@ -125,12 +126,12 @@ class MultiheadAttention(Module):
     def _attended(self, q: Tensor, k: Tensor, v: Tensor, hidden: Optional[Tensor], added: Optional[Tensor], is_causal: bool,
                   need_weights: bool) -> Tuple[Tensor, Optional[Tensor]]:
         drops = self.dropout if self.training else 0.0
-        if not need_weights and not drops and (hidden is None or added is None):
-            return F.scaled_dot_product_attention(q, k, v, added if hidden is None else ~hidden, is_causal=is_causal), None
-        hidden = _or(hidden, _later(q.shape[2], k.shape[2])) if is_causal else hidden
-        weights = F._attention_weights(q, k, None if hidden is None else ~hidden, added)
+        mask = added if hidden is None else ~hidden if added is None else where(hidden, -math.inf, added)
+        if not need_weights:
+            return F.scaled_dot_product_attention(q, k, v, mask, drops, is_causal), None
+        weights = _core.attention_weights(q, k, mask, is_causal=is_causal)
         weights = F.dropout(weights, drops) if drops else weights
-        return weights @ v, weights if need_weights else None
+        return weights @ v, weights
 
 
 def _or(one: Optional[Tensor], other: Tensor) -> Tensor:
