@@ -21,10 +21,11 @@ struct Row {
   int level;
 };
 constexpr Row rows[] = {
-    {"constant", 0, 0}, {"variable", 0, 0}, {"-", 1, 7},   {"!", 1, 7},   {"exp", 1, 0}, {"log", 1, 0}, {"sqrt", 1, 0},   {"rsqrt", 1, 0},
-    {"tanh", 1, 0},     {"sigmoid", 1, 0},  {"erf", 1, 0}, {"phi", 1, 0}, {"abs", 1, 0}, {"sin", 1, 0}, {"cos", 1, 0},    {"+", 2, 5},
-    {"-", 2, 5},        {"*", 2, 6},        {"/", 2, 6},   {"<", 2, 4},   {"<=", 2, 4},  {">", 2, 4},   {">=", 2, 4},     {"==", 2, 3},
-    {"!=", 2, 3},       {"&&", 2, 2},       {"||", 2, 1},  {"pow", 2, 0}, {"max", 2, 0}, {"min", 2, 0}, {"select", 3, 0},
+    {"constant", 0, 0}, {"variable", 0, 0}, {"-", 1, 7},       {"!", 1, 7},      {"exp", 1, 0},   {"log", 1, 0},    {"sqrt", 1, 0},
+    {"rsqrt", 1, 0},    {"tanh", 1, 0},     {"sigmoid", 1, 0}, {"erf", 1, 0},    {"phi", 1, 0},   {"abs", 1, 0},    {"sin", 1, 0},
+    {"cos", 1, 0},      {"+", 2, 5},        {"-", 2, 5},       {"*", 2, 6},      {"/", 2, 6},     {"<", 2, 4},      {"<=", 2, 4},
+    {">", 2, 4},        {">=", 2, 4},       {"==", 2, 3},      {"!=", 2, 3},     {"&&", 2, 2},    {"||", 2, 1},     {"pow", 2, 0},
+    {"max", 2, 0},      {"min", 2, 0},      {"fmod", 2, 0},    {"bitand", 2, 0}, {"bitor", 2, 0}, {"bitxor", 2, 0}, {"select", 3, 0},
 };
 static_assert(std::size(rows) == static_cast<std::size_t>(ExprKind::select) + 1);
 const Row& row(ExprKind kind) { return rows[static_cast<std::size_t>(kind)]; }

@@ -47,11 +47,16 @@ enum class ExprKind : std::uint8_t {
   or_,
   pow,
   max,
-  min,     // of two
-  select,  // select(c, a, b): a where c is not zero, else b
+  min,
+  fmod,  // what is left of a after whole times b, exact, with the sign of a
+  bit_and,
+  bit_or,
+  bit_xor,  // of two; the last three of integers alone
+  select,   // select(c, a, b): a where c is not zero, else b
 };
 std::string_view name_of(ExprKind kind);  // as written: "+", "max", "&&"; "constant", "variable"
 int operands_of(ExprKind kind);           // 0 to 3
+constexpr bool is_bitwise(ExprKind kind) { return kind >= ExprKind::bit_and && kind <= ExprKind::bit_xor; }
 // Comparisons, && || and !: the value is 0 or 1.
 constexpr bool is_truth(ExprKind kind) { return kind == ExprKind::not_ || (kind >= ExprKind::lt && kind <= ExprKind::or_); }
 
@@ -134,6 +139,12 @@ template <class T> T apply(ExprKind op, T a, T b = 0, T c = 0) {
     case ExprKind::or_: return a != 0 || b != 0;
     case ExprKind::max: return larger(a, b);
     case ExprKind::min: return smaller(a, b);
+    case ExprKind::fmod:
+      if constexpr (real) return std::fmod(a, b);
+      else {
+        require(b != 0, "an integer is divided by zero: fmod(", a, ", ", b, ")");
+        return b == -1 ? T{0} : static_cast<T>(a % b);
+      }
     case ExprKind::select: return a != 0 ? b : c;
     default: break;
   }
@@ -155,12 +166,15 @@ template <class T> T apply(ExprKind op, T a, T b = 0, T c = 0) {
       case ExprKind::pow: return std::pow(a, b);
       default: break;
     }
+    fail("'", name_of(op), "' does not exist for floats");
   } else if (op == ExprKind::pow) {
     require(b >= 0, "an integer is raised to a negative power: pow(", a, ", ", b, ")");
     Wrapping out = 1, square = wrap(a);
     for (Wrapping left = wrap(b); left != 0; left >>= 1, square *= square)
       if (left & 1) out *= square;
     return static_cast<T>(out);
+  } else if (op == ExprKind::bit_and || op == ExprKind::bit_or || op == ExprKind::bit_xor) {
+    return op == ExprKind::bit_and ? a & b : op == ExprKind::bit_or ? a | b : a ^ b;
   }
   fail("'", name_of(op), "' does not exist for integers");
 }

@@ -87,10 +87,18 @@ class Derivative {
       case sub: return difference(da, db);
       case mul: return sum(product(da, b), product(a, db));
       case div: return difference(ratio(da, b), ratio(product(db, e), b));
-      // b a^(b-1) a' + log(a) a^b b'; the second term is gone where b is constant, so that negative a are fine there.
-      case pow: return sum(product(product(da, b), simple(pow, a, difference(b, one))), is(db, 0) ? zero : product(db, product(expr_of(log, a), e)));
+      // b a^(b-1) a' + log(a) a^b b'; the second term is gone where b is constant, so that negative a are fine there. The slope of a^0 is 0, at
+      // a = 0 too, where the first term is 0 times infinity; that of 0^b in b is 0.
+      case pow: {
+        Expr in_a = product(product(da, b), simple(pow, a, difference(b, one)));
+        if (b->kind != constant) in_a = choose(expr_of(eq, b, zero), zero, in_a);
+        if (is(db, 0)) return in_a;
+        Expr in_b = product(expr_of(log, a), e);
+        return sum(in_a, product(db, a->kind == constant ? in_b : choose(expr_of(eq, a, zero), zero, in_b)));
+      }
       case max: return choose(expr_of(ge, a, b), da, db);
       case min: return choose(expr_of(le, a, b), da, db);
+      case fmod: return difference(da, product(db, ratio(difference(a, e), b)));
       default: fail("no derivative of '", name_of(e->kind), "'");
     }
   }

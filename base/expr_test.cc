@@ -48,6 +48,32 @@ std::uint64_t seed() {
   return text ? std::strtoull(text, nullptr, 10) : 20240;
 }
 
+TEST(Expr, FmodIsExactAndBitsAreOfIntegersAlone) {
+  EXPECT_EQ(value_of("fmod(x, y)", {1e30, 3}), std::fmod(1e30, 3.0));
+  EXPECT_EQ(value_of("fmod(x, y)", {1, 0.1}), 0.09999999999999995);
+  EXPECT_EQ(value_of("fmod(x, y)", {-3, HUGE_VAL}), -3);
+  EXPECT_TRUE(std::isnan(value_of("fmod(x, y)", {3, 0})));
+  const auto of = [](std::string_view text, std::int64_t x, std::int64_t y) { return evaluate<std::int64_t>(parse_expr(text), std::vector{x, y}); };
+  constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min();
+  EXPECT_EQ(of("fmod(x, y)", -7, 3), -1);
+  EXPECT_EQ(of("fmod(x, y)", least, -1), 0);
+  EXPECT_EQ(of("bitxor(x, y)", 6, 3), 5);
+  EXPECT_EQ(of("bitand(x, y)", -1, least), least);
+  EXPECT_EQ(of("bitor(x, y)", 4, 3), 7);
+  EXPECT_THAT(error_of([&] { of("fmod(x, y)", 3, 0); }), HasSubstr("divided by zero"));
+  EXPECT_THAT(error_of([&] { value_of("bitxor(x, y)", {1, 2}); }), HasSubstr("does not exist for floats"));
+  EXPECT_EQ(evaluate<double>(derive(parse_expr("fmod(x, y)"), 1), std::vector{-7.5, 2.0}), 3) << "by trunc(-7.5 / 2)";
+  EXPECT_EQ(evaluate<double>(derive(parse_expr("fmod(x, y)"), 0), std::vector{-7.5, 2.0}), 1);
+}
+
+TEST(Expr, TheSlopeOfAPowerIsFiniteWhereThePowerIsConstant) {
+  const Expr slope = derive(parse_expr("pow(x, y)"), 0), second = derive(slope, 0);
+  for (double y : {0.0, 1.0}) EXPECT_EQ(evaluate<double>(slope, std::vector{0.0, y}), y);
+  EXPECT_EQ(evaluate<double>(second, std::vector{0.0, 1.0}), 0) << "x has no curvature at 0 either";
+  EXPECT_EQ(evaluate<double>(second, std::vector{3.0, 2.0}), 2);
+  EXPECT_EQ(evaluate<double>(derive(parse_expr("pow(x, y)"), 1), std::vector{0.0, 2.0}), 0);
+}
+
 TEST(Expr, OperatorsBindAsInC) {
   EXPECT_EQ(value_of("1 + 2 * 3"), 7);
   EXPECT_EQ(value_of("(1 + 2) * 3"), 9);

@@ -45,7 +45,7 @@ TensorType infer_pointwise(std::string_view op, const Expr& expr, Takes takes, s
 }
 
 bool has_division(const Expr& e) {
-  if (e->kind == ExprKind::div) return true;
+  if (e->kind == ExprKind::div || e->kind == ExprKind::fmod) return true;
   for (int k = 0; k < operands_of(e->kind); ++k)
     if (has_division(e->operands[static_cast<std::size_t>(k)])) return true;
   return false;
@@ -58,11 +58,10 @@ Signature index_pointwise(const NodeView& node, const Expr& expr) {
   return s;
 }
 
-// The gradient of operand i by derivation: one more `pointwise` node, over those of (inputs, dy) that the derivative reads.
-ValueId derived_gradient(Builder& b, const NodeView& n, const Expr& expr, int operand, ValueId dy) {
+// The gradient of operand i by its slope: one more `pointwise` node, over those of (inputs, dy) that the slope reads.
+ValueId gradient_by_slope(Builder& b, const NodeView& n, const Expr& slope, int operand, ValueId dy) {
   int count = static_cast<int>(n.in_count());
   if (!is_float(n.in_type(static_cast<std::size_t>(operand)).dtype) || !is_float(n.out_type(0).dtype)) return {};
-  Expr slope = derive(expr, operand);
   if (slope->kind == ExprKind::constant && slope->value == 0) return {};
   Expr product = expr_of(ExprKind::mul, slope, expr_variable(count));
   if (slope->kind == ExprKind::constant && slope->value == 1) return dy;
@@ -85,7 +84,19 @@ ValueId derived_gradient(Builder& b, const NodeView& n, const Expr& expr, int op
 
 std::vector<ValueId> derived_gradients(Builder& b, const NodeView& n, const Expr& expr, ValueId dy) {
   std::vector<ValueId> out;
-  for (std::size_t i = 0, count = n.in_count(); i < count; ++i) out.push_back(derived_gradient(b, n, expr, static_cast<int>(i), dy));
+  for (int i = 0, count = static_cast<int>(n.in_count()); i < count; ++i) out.push_back(gradient_by_slope(b, n, derive(expr, i), i, dy));
+  return out;
+}
+
+// By slopes that are written out, one for each operand and ";" between them, where the derivative of the value would cancel or overflow.
+std::vector<ValueId> written_gradients(Builder& b, const NodeView& n, std::string_view slopes, ValueId dy) {
+  std::vector<ValueId> out;
+  for (int i = 0, count = static_cast<int>(n.in_count()); i < count; ++i) {
+    const auto end = slopes.find(';');
+    require((end == slopes.npos) == (i == count - 1), "pointwise: ", count, " operands have as many slopes, not '", n.attrs().text("slopes"), "'");
+    out.push_back(gradient_by_slope(b, n, parse_expr(slopes.substr(0, end)), i, dy));
+    slopes.remove_prefix(end == slopes.npos ? slopes.size() : end + 1);
+  }
   return out;
 }
 
@@ -134,7 +145,7 @@ bool is_steep(const Expr& e) {
 // How many evaluations of e^x take as long as the functions in the expression. Read off the text, for planners ask often.
 double functions_in(std::string_view expr) {
   constexpr std::pair<std::string_view, double> weights[] = {{"exp", 1},   {"sigmoid", 1}, {"log", 1.5}, {"tanh", 1.5}, {"sin", 1.5},
-                                                             {"cos", 1.5}, {"erf", 3},     {"phi", 3},   {"pow", 3}};
+                                                             {"cos", 1.5}, {"erf", 3},     {"phi", 3},   {"pow", 3},    {"fmod", 3}};
   double sum = 0;
   for (std::size_t at = expr.find('('); at != expr.npos; at = expr.find('(', at + 1)) {
     std::size_t begin = at;
@@ -178,7 +189,7 @@ OpDef free_form() {
   OpDef op{.name = "pointwise",
            .doc =
                "The scalar expression {expr} over x0, x1, ... at every element; operands of equal shape, conditions bool, the others of one "
-               "dtype. {dtype_out}, if given, is the dtype of a comparison's result, bool otherwise.",
+               "dtype. {dtype_out}, if given, is the dtype of a comparison's result, bool otherwise; {slopes}, if given, are the derivatives.",
            .inputs = -1};
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     Expr expr = parse_expr(attrs.text("expr"));
@@ -193,6 +204,7 @@ OpDef free_form() {
   };
   op.index = [](const NodeView& node) { return index_pointwise(node, parse_expr(node.attrs().text("expr"))); };
   op.grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) {
+    if (n.attrs().has("slopes")) return written_gradients(b, n, n.attrs().text("slopes"), dy[0]);
     return derived_gradients(b, n, parse_expr(n.attrs().text("expr")), dy[0]);
   };
   op.halves = Halves::rounded;

@@ -95,6 +95,10 @@ void run_block(const BlockOp& o, std::int64_t count) {
     case ExprKind::pow: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return pow_of(a, b); });
     case ExprKind::max: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return max_of(a, b); });
     case ExprKind::min: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return min_of(a, b); });
+    case ExprKind::fmod: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return fmod_of(a, b); });
+    case ExprKind::bit_and:
+    case ExprKind::bit_or:
+    case ExprKind::bit_xor: break;  // of integers, which the plain kernel takes
     case ExprKind::select: return over<3>(o, count, [](V a, V b, V c) HWY_ATTR { return hn::IfThenElse(is_true(a), b, c); });
   }
 }

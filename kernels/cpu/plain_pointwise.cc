@@ -56,8 +56,8 @@ bool supports_pointwise(const CallSpec& call) {
   if (out != DType::b8 && is_float(out) != is_float(computed)) return false;
   const ExprProgram program = flatten(parse_expr(call.attrs.text("expr")));
   if (program.variables > static_cast<int>(call.in.size())) return false;
-  if (is_float(computed)) return true;
-  return std::all_of(program.ops.begin(), program.ops.end(), [](const ExprOp& op) { return for_integers(op.op); });
+  return std::all_of(program.ops.begin(), program.ops.end(),
+                     [&](const ExprOp& op) { return is_float(computed) ? !is_bitwise(op.op) : for_integers(op.op); });
 }
 
 // One operation of the program on a block; the kind is a template argument so that its loop holds no switch.

@@ -81,6 +81,10 @@ HWY_INLINE V cos_of(V x) {
 HWY_INLINE V pow_of(V x, V y) {
   return one_by_one([](float a, float b) { return std::pow(a, b); }, x, y);
 }
+// Through the C library, which is exact.
+HWY_INLINE V fmod_of(V x, V y) {
+  return one_by_one([](float a, float b) { return std::fmod(a, b); }, x, y);
+}
 // 1.2 ulp. Up to |x| = 1: x + x P(x^2). Beyond: 1 - exp(-t Q(t)) with t = |x|; from 4 on that is 1. P and Q are least-maximum fits of degree 6 and 5,
 // exact to 1.3e-9 and 3.1e-9 of erf before rounding.
 HWY_INLINE V erf_of(V x) {

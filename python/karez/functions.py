@@ -6,14 +6,17 @@ import builtins
 import math
 from typing import Any, List, NamedTuple, Optional
 
+import numpy
+
 from . import _core
 from ._core import (
-    broadcast_to, correct_count, cos, eq, exp, full, ge, gt, le, log, logical_and, logical_not,
+    broadcast_to, correct_count, cos, eq, exp, ge, gt, le, log, logical_and, logical_not,
     logical_or, lt, maximum, mean, minimum, ne, one_hot, relu, reshape, rotary, sigmoid, silu, sin, sqrt,
     stop_gradient, tanh, tracing, update, where, with_layout as _with_layout,
 )
-from .dtypes import by_short, float32, int64
+from .dtypes import bool_, by_short, float32, int64
 from .errors import ShapeError, TypeError, UserError
+from .halves import in_f32
 from .kinds import Operand, Tensor
 
 abs, all, any, pow, sum = _core.abs, _core.all, _core.any, _core.pow, _core.sum
@@ -51,7 +54,9 @@ def min(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
 def _extreme(values: Any, places: Any, input: Any, dim: int, keepdim: bool) -> Tensor:
     if dim is None:
         return values(input)
-    return Extreme(values(input, dim, keepdim), places(input, dim, keepdim))
+    index = places(input, dim, True)
+    picked = _core.take_along_dim(input, index, dim) if len(input.shape) else reshape(input, [])  # the gradient goes to the place, not to its equals
+    return Extreme(*((one if keepdim else squeeze(one, dim)) for one in (picked, index)))
 
 
 def argmax(input: Any, dim: Optional[int] = None, keepdim: bool = False) -> Tensor:
@@ -112,7 +117,9 @@ def clip(input: Any, min: Any = None, max: Any = None) -> Tensor:
     """Between bounds, numbers or tensors, of which one may be missing; NaN stays."""
     if min is None and max is None:
         raise UserError(f"clip: at least one bound is meant{_at()}")
-    if isinstance(min, (int, float, type(None))) and isinstance(max, (int, float, type(None))):
+    if isinstance(min, (int, float, type(None))) and isinstance(max, (int, float, type(None))) and input.dtype.is_floating_point:
+        if min is not None and max is not None and min > max:
+            return full_like(input, max)
         return _core.clip(input, min, max)
     input = input if min is None else maximum(input, min)
     return input if max is None else minimum(input, max)
@@ -131,6 +138,7 @@ def std(input: Any, dim: Any = None, unbiased: Optional[bool] = None, keepdim: b
     return _variance(_core.std, input, dim, unbiased, keepdim, correction)
 
 
+@in_f32
 def _variance(of: Any, input: Any, dim: Any, unbiased: Optional[bool], keepdim: bool, correction: Optional[int]) -> Tensor:
     if isinstance(dim, bool):
         dim, unbiased = None, dim
@@ -154,6 +162,11 @@ def norm(input: Any, p: Any = 2.0, dim: Any = None, keepdim: bool = False, dtype
         return _core.norm(input, p, dim, keepdim)
     if p == float("-inf"):
         return amin(abs(input), dim, keepdim)
+    return _power_mean(input, p, dim, keepdim)
+
+
+@in_f32
+def _power_mean(input: Any, p: float, dim: Any, keepdim: bool) -> Tensor:
     return pow(sum(pow(abs(input), p), dim, keepdim), 1 / p)
 
 
@@ -284,6 +297,14 @@ def triu(input: Any, diagonal: int = 0) -> Tensor:
 def _beyond(input: Any, diagonal: int) -> Tensor:
     size = input.shape[-2:]
     return _core.iota(size, 1, int64) <= _core.iota(size, 0, int64) + diagonal
+
+
+def full(size: Any, fill_value: Any, *, dtype: Any = None) -> Tensor:
+    """All elements this value; the dtype is that of the value unless it is given: int64, bool or float32."""
+    kind = numpy.asarray(fill_value).dtype.kind
+    if kind in "iu" and builtins.abs(int(fill_value)) > 2**53:  # of which a float64 does not hold all
+        return cast(broadcast_to(_core.constant(numpy.asarray(fill_value, numpy.int64)), _sizes((size,))), dtype or int64)
+    return _core.full(_sizes((size,)), fill_value, dtype=dtype or (bool_ if kind == "b" else int64 if kind in "iu" else float32))
 
 
 def zeros(*size: Any, dtype: Any = float32) -> Tensor:

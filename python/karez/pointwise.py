@@ -7,28 +7,38 @@ from typing import Callable, Optional
 import numpy
 
 from . import _core
-from .dtypes import float32, int64
-from .errors import UserError
+from .dtypes import bool_, float32, int64
+from .errors import TypeError, UserError
+from .halves import in_f32
 from .kinds import Operand, Tensor
 
 # By name: the value over x, the slope where the derivative of that would cancel, and a sentence. 1 + x - 1 is what is left of x in 1 + x (Kahan).
-LOG1P = "select(1 + {0} == 1, {0}, select(1 + {0} == inf, inf, log(1 + {0}) * {0} / (1 + {0} - 1)))"
+LOG1P = "select(1 + {0} == 1, {0}, select(1 + {0} == inf, inf, log(1 + {0}) * ({0} / (1 + {0} - 1))))"
 EXPM1 = "select(abs(x) < 30, tanh(0.5 * x) * (exp(x) + 1), exp(x) - 1)"
 SOFTPLUS = f"max(x, 0) + {LOG1P.format('exp(-abs(x))')}"
+SINH = f"select(abs(x) < 1, 0.5 * {EXPM1} * (1 + exp(-x)), 0.5 * exp(x) - 0.5 * exp(-x))"
+U = "9.869604401089358 * x * x"  # (pi x)^2, over whose powers the slope of sinc is a series near 0
+SINC_SERIES = f"1 - {U} * (0.1 - {U} * (0.0035714285714285713 - {U} * (6.613756613756614e-05 - {U} * 7.515632515632516e-07)))"
+SINC_SLOPE = (f"select(abs(x) < 0.2, -3.289868133696453 * x * ({SINC_SERIES}), "
+              "(cos(3.141592653589793 * x) - sin(3.141592653589793 * x) / (3.141592653589793 * x)) / x)")
+MOST, LEAST = "max(abs(x), abs(y))", "min(abs(x), abs(y))"
+HYPOT = f"select(abs(x) == inf || abs(y) == inf, inf, select({MOST} == 0, 0, {MOST} * sqrt(1 + {LEAST} / {MOST} * ({LEAST} / {MOST}))))"
+BFLOAT16_MAX = (2 - 2.0**-7) * 2.0**127  # which NumPy does not know
+TURNED = "fmod(x, y) < 0 && y > 0 || fmod(x, y) > 0 && y < 0"  # what is left has not the sign of the divisor
 ROWS = {
     "reciprocal": ("1 / x", "", "One over x."),
-    "exp2": ("exp(0.6931471805599453 * x)", "", "2 to the power x."),
+    "exp2": ("pow(2, x)", "0.6931471805599453 * pow(2, x)", "2 to the power x."),
     "expm1": (EXPM1, "exp(x)", "exp(x) - 1, exact near 0."),
     "log1p": (LOG1P.format("x"), "1 / (1 + x)", "log(1 + x), exact near 0."),
     "log2": ("log(x) * 1.4426950408889634", "", "The logarithm to the base 2."),
     "log10": ("log(x) * 0.4342944819032518", "", "The logarithm to the base 10."),
     "tan": ("sin(x) / cos(x)", "1 / (cos(x) * cos(x))", "The tangent of x (radians)."),
-    "sinh": (f"select(abs(x) < 1, 0.5 * {EXPM1} * (1 + exp(-x)), 0.5 * exp(x) - 0.5 * exp(-x))", "0.5 * exp(x) + 0.5 * exp(-x)", "The hyperbolic sine."),
-    "cosh": ("0.5 * exp(x) + 0.5 * exp(-x)", "", "The hyperbolic cosine."),
+    "sinh": (SINH, "0.5 * exp(x) + 0.5 * exp(-x)", "The hyperbolic sine."),
+    "cosh": ("0.5 * exp(x) + 0.5 * exp(-x)", SINH, "The hyperbolic cosine."),
     "erf": ("erf(x)", "", "The error function."),
     "erfc": ("2 * phi(-1.4142135623730951 * x)", "-1.1283791670955126 * exp(-x * x)", "One minus the error function."),
     "rsqrt": ("rsqrt(x)", "", "One over the square root."),
-    "sinc": ("select(x == 0, 1, sin(3.141592653589793 * x) / (3.141592653589793 * x))", "", "sin(pi x) / (pi x); 1 at 0."),
+    "sinc": ("select(x == 0, 1, sin(3.141592653589793 * x) / (3.141592653589793 * x))", SINC_SLOPE, "sin(pi x) / (pi x); 1 at 0."),
     "deg2rad": ("x * 0.017453292519943295", "", "Degrees as radians."),
     "rad2deg": ("x * 57.29577951308232", "", "Radians as degrees."),
     "softplus": (SOFTPLUS, "sigmoid(x)", "log(1 + exp(x))."),
@@ -38,7 +48,7 @@ ROWS = {
     "tanhshrink": ("x - tanh(x)", "tanh(x) * tanh(x)", "x - tanh(x)."),
     "relu6": ("min(max(x, 0), 6)", "select(x > 0 && x < 6, 1, 0)", "x within 0 and 6."),
     "hardsigmoid": ("min(max(x + 3, 0), 6) / 6", "select(x > -3 && x < 3, 0.16666666666666666, 0)", "x / 6 + 1 / 2 within 0 and 1."),
-    "hardswish": ("x * (min(max(x + 3, 0), 6) / 6)", "select(x < -3, 0, select(x > 3, 1, (2 * x + 3) / 6))", "x hardsigmoid(x)."),
+    "hardswish": ("x * (min(max(x + 3, 0), 6) / 6)", "select(x <= -3, 0, select(x >= 3, 1, (2 * x + 3) / 6))", "x hardsigmoid(x)."),
     "selu": (f"1.0507009873554805 * select(x > 0, x, 1.6732632423543772 * ({EXPM1}))", "1.0507009873554805 * select(x > 0, 1, 1.6732632423543772 * exp(x))",
              "Klambauer et al., 2017."),
 }
@@ -46,10 +56,7 @@ ROWS = {
 
 def expression(text: str, input: Operand, slope: str = "") -> Tensor:
     """One op of an expression over x; its gradient by derivation, or with this slope."""
-    live = floating(input)
-    if not slope:
-        return _core.pointwise(text, [live])
-    return _core.pointwise(f"{text} + select(y - x == 0, ({slope}) * (y - x), 0)", [_core.stop_gradient(live), live])
+    return _core.pointwise(text, [floating(input)], slope)
 
 
 def floating(value: Operand) -> Tensor:
@@ -85,11 +92,13 @@ def square(input: Operand) -> Tensor:
     return _core.times(input, input)
 
 
+@in_f32
 def add(input: Operand, other: Operand, *, alpha: float = 1) -> Tensor:
     """input + alpha other."""
     return _core.plus(input, other if alpha == 1 else _core.times(other, alpha))
 
 
+@in_f32
 def sub(input: Operand, other: Operand, *, alpha: float = 1) -> Tensor:
     """input - alpha other."""
     return _core.minus(input, other if alpha == 1 else _core.times(other, alpha))
@@ -100,6 +109,7 @@ def mul(input: Operand, other: Operand) -> Tensor:
     return _core.times(input, other)
 
 
+@in_f32
 def div(input: Operand, other: Operand, *, rounding_mode: Optional[str] = None) -> Tensor:
     """input over other; rounding_mode "floor" or "trunc" rounds, and keeps integers."""
     if rounding_mode is None:
@@ -109,7 +119,7 @@ def div(input: Operand, other: Operand, *, rounding_mode: Optional[str] = None) 
     if rounding_mode == "floor":
         return floor_divide(input, other)
     a, b = _whole(input, other)
-    return trunc(_core.over(input, other)) if a is None else _core.apply("div", [a, b])
+    return trunc(_core.over(input, other)) if a is None or b is None else _core.apply("div", [a, b])
 
 
 def neg(input: Operand) -> Tensor:
@@ -122,29 +132,27 @@ def positive(input: Operand) -> Tensor:
     return tensor_of(input)
 
 
+@in_f32
 def floor_divide(input: Operand, other: Operand) -> Tensor:
-    """The largest whole number that is at most input / other."""
+    """The largest whole number that is at most input / other, exactly; of floats input / 0 is infinite or NaN."""
     a, b = _whole(input, other)
-    if a is None:
-        return floor(_core.over(input, other))
-    quotient = _core.apply("div", [a, b])
-    rest = a - quotient * b
-    return quotient - _core.cast((rest != 0) & ((rest < 0) != (b < 0)), quotient.dtype)
+    if a is not None and b is not None:
+        quotient = _core.apply("div", [a, b])
+        rest = a - quotient * b
+        return quotient - _core.cast((rest != 0) & ((rest < 0) != (b < 0)), quotient.dtype)
+    # What is left by fmod is exact; the quotient of the rest is whole but for a rounding, which the nearest whole number takes away.
+    near = _core.stop_gradient(_core.pointwise(f"select(y == 0, x / y, (x - fmod(x, y)) / y - select({TURNED}, 1, 0))", [input, other]))
+    return round(near)
 
 
 def remainder(input: Operand, other: Operand) -> Tensor:
-    """input - other floor(input / other): it has the sign of other."""
-    rest = fmod(input, other)
-    turned = _core.logical_and(rest != 0, (rest < 0) != _core.lt(other, 0))
-    return _core.where(turned, rest + other, rest)
+    """input - other floor(input / other), exactly: it has the sign of other."""
+    return _core.pointwise(f"select({TURNED}, fmod(x, y) + y, fmod(x, y))", [input, other])
 
 
 def fmod(input: Operand, other: Operand) -> Tensor:
-    """input - other trunc(input / other): it has the sign of input."""
-    a, b = _whole(input, other)
-    if a is not None:
-        return a - _core.apply("div", [a, b]) * b
-    return input - other * trunc(_core.over(input, other))
+    """input - other trunc(input / other), exactly: it has the sign of input."""
+    return _core.pointwise("fmod(x, y)", [input, other])
 
 
 def _whole(input: Operand, other: Operand) -> tuple[Optional[Tensor], Optional[Tensor]]:
@@ -179,6 +187,7 @@ def ceil(input: Operand) -> Tensor:
     return whole if whole is x else whole + _core.cast(whole < x, x.dtype)
 
 
+@in_f32
 def round(input: Operand, *, decimals: int = 0) -> Tensor:
     """The nearest whole number, of two the even one; so many decimals are left."""
     x = tensor_of(input)
@@ -225,43 +234,55 @@ def nan_to_num(input: Operand, nan: float = 0.0, posinf: Optional[float] = None,
     x = tensor_of(input)
     if not x.dtype.is_floating_point:
         return x
-    most = float(numpy.finfo(x.dtype.name).max)
+    most = BFLOAT16_MAX if x._dtype == "bf16" else float(numpy.finfo(x.dtype.name).max)
     x = _core.where(_core.eq(x, float("inf")), most if posinf is None else posinf, x)
     x = _core.where(_core.eq(x, float("-inf")), -most if neginf is None else neginf, x)
     return _core.where(_core.ne(x, x), nan, x)
 
 
+@in_f32
 def lerp(input: Operand, end: Operand, weight: Operand) -> Tensor:
     """input + weight (end - input)."""
     return input + weight * (end - input)
 
 
+@in_f32
 def addcmul(input: Operand, tensor1: Operand, tensor2: Operand, *, value: float = 1) -> Tensor:
     """input + value tensor1 tensor2."""
     return input + _core.times(tensor1, tensor2) * value
 
 
+@in_f32
 def addcdiv(input: Operand, tensor1: Operand, tensor2: Operand, *, value: float = 1) -> Tensor:
     """input + value tensor1 / tensor2."""
     return input + _core.over(tensor1, tensor2) * value
 
 
+@in_f32
 def hypot(input: Operand, other: Operand) -> Tensor:
-    """sqrt(input^2 + other^2)."""
-    return _core.sqrt(square(input) + square(other))
+    """sqrt(input^2 + other^2), which overflows nowhere before its result does; infinite where one of both is, beside NaN too."""
+    x, y = floating(input), floating(other)
+    like = _core.plus(x, y)  # its shape and dtype
+    x, y = (_core.broadcast_to(_core.cast(one, like.dtype), list(like.shape)) for one in (x, y))
+    return _core.pointwise(HYPOT, [x, y], f"select({HYPOT} == 0, 0, x / ({HYPOT}));select({HYPOT} == 0, 0, y / ({HYPOT}))")
 
 
+@in_f32
 def logaddexp(input: Operand, other: Operand) -> Tensor:
     """log(exp(input) + exp(other))."""
-    return _core.maximum(input, other) + log1p(_core.exp(-_core.abs(_core.minus(input, other))))
+    apart = _core.where(_core.eq(input, other), 0.0, _core.minus(input, other))  # equal infinities are not apart
+    return _core.maximum(input, other) + log1p(_core.exp(-_core.abs(apart)))
 
 
+@in_f32
 def xlogy(input: Operand, other: Operand) -> Tensor:
     """input log(other); 0 where input is 0 and other is a number."""
-    live = _core.logical_or(_core.ne(input, 0), _core.ne(other, other))
-    return _core.where(live, _core.times(input, _core.log(_core.where(live, other, 1.0))), 0.0)
+    finite = _core.logical_and(_core.gt(other, 0), _core.lt(other, float("inf")))
+    live = _core.logical_or(_core.logical_or(_core.ne(input, 0), finite), _core.ne(other, other))
+    return _core.times(input, _core.log(_core.where(live, other, 1.0)))
 
 
+@in_f32
 def logit(input: Operand, eps: Optional[float] = None) -> Tensor:
     """log(x / (1 - x)), of x within eps and 1 - eps where that is said."""
     x = floating(input) if eps is None else _core.clip(floating(input), eps, 1 - eps)
@@ -273,6 +294,39 @@ def heaviside(input: Operand, values: Operand) -> Tensor:
     return _core.where(_core.eq(input, 0), values, _core.cast(_core.gt(input, 0), tensor_of(input).dtype))
 
 
+def bitwise_and(input: Operand, other: Operand) -> Tensor:
+    """The bits that both integers have; of bools whether both hold."""
+    return _bitwise("and", input, other)
+
+
+def bitwise_or(input: Operand, other: Operand) -> Tensor:
+    """The bits that one of two integers has; of bools whether one holds."""
+    return _bitwise("or", input, other)
+
+
+def bitwise_xor(input: Operand, other: Operand) -> Tensor:
+    """The bits that exactly one of two integers has; of bools whether exactly one holds."""
+    return _bitwise("xor", input, other)
+
+
+def bitwise_not(input: Operand) -> Tensor:
+    """The bits that an integer has not; of a bool whether it does not hold."""
+    x = tensor_of(input)
+    if x.dtype.is_floating_point:
+        raise TypeError(f"bitwise_not: takes integers or bool, not {x._text()}")
+    return _core.logical_not(x) if x.dtype is bool_ else -1 - x
+
+
+def _bitwise(name: str, input: Operand, other: Operand) -> Tensor:
+    operands = [one if isinstance(one, (Tensor, bool, int)) else tensor_of(one) for one in (input, other)]
+    kinds = {type(one).__name__ if not isinstance(one, Tensor) else "bool" if one.dtype is bool_ else one.dtype.name for one in operands}
+    if any("float" in kind for kind in kinds):
+        raise TypeError(f"bitwise_{name}: takes integers or bool, not {' and '.join(str(one) if isinstance(one, int) else one._text() for one in operands)}")
+    if kinds == {"bool"}:
+        return {"and": _core.logical_and, "or": _core.logical_or, "xor": _core.ne}[name](*operands)
+    return _core.pointwise(f"bit{name}(x, y)", operands)
+
+
 def logical_xor(input: Operand, other: Operand) -> Tensor:
     """Whether exactly one holds."""
     return _core.ne(_core.ne(input, 0), _core.ne(other, 0))
@@ -280,7 +334,8 @@ def logical_xor(input: Operand, other: Operand) -> Tensor:
 
 subtract, multiply, divide, true_divide, negative, sgn, fix, absolute = sub, mul, div, _core.over, neg, sign, trunc, _core.abs
 __all__ = [
-    "absolute", "add", "addcdiv", "addcmul", "ceil", "cosh", "deg2rad", "div", "divide", "erf", "erfc", "exp2", "expm1", "fix", "floor",
+    "absolute", "add", "addcdiv", "addcmul", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "ceil",
+    "cosh", "deg2rad", "div", "divide", "erf", "erfc", "exp2", "expm1", "fix", "floor",
     "floor_divide", "fmod", "frac", "hardsigmoid", "hardswish", "heaviside", "hypot", "isfinite", "isinf", "isnan", "lerp", "log10", "log1p",
     "log2", "logaddexp", "logical_xor", "logit", "logsigmoid", "mish", "mul", "multiply", "nan_to_num", "neg", "negative", "positive", "rad2deg",
     "reciprocal", "relu6", "remainder", "round", "rsqrt", "selu", "sgn", "sign", "sinc", "sinh", "softsign", "square", "sub", "subtract", "tan",

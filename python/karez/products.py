@@ -31,7 +31,12 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
 
 def dot(input: Tensor, other: Tensor) -> Tensor:
     """[k] and [k] -> a number."""
-    return sum(_core.times(_of_rank("dot", input, 1), _of_rank("dot", other, 1)))
+    return _summed(_core.times(_of_rank("dot", input, 1), _of_rank("dot", other, 1)))
+
+
+def _summed(terms: Tensor, dim: Optional[int] = None) -> Tensor:
+    """A sum of products, which keeps their dtype."""
+    return _core.cast(sum(terms, dim), terms.dtype)
 
 
 def matmul(input: Operand, other: Operand) -> Tensor:
@@ -90,7 +95,7 @@ def baddbmm(input: Operand, batch1: Tensor, batch2: Tensor, *, beta: float = 1, 
 
 def addbmm(input: Operand, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta input + alpha times the sum of batch1 batch2 over the batch."""
-    return _added(input, sum(bmm(batch1, batch2), 0), beta, alpha)
+    return _added(input, _summed(bmm(batch1, batch2), 0), beta, alpha)
 
 
 def _added(input: Operand, product: Tensor, beta: float, alpha: float) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Optional, Union
 
 from . import _core
-from .dtypes import dtype as DType, float32, int64
+from .dtypes import dtype as DType, float32, float64, int64
 from .errors import UserError
 from .functions import _at, _sizes, cast
 from .kinds import Sizes, Tensor
@@ -22,9 +22,13 @@ def randn(*size: Union[int, Sizes], dtype: DType = float32) -> Tensor:
     return _core.random_normal(_sizes(size), dtype)
 
 
-def randint(low: int, high: Optional[int] = None, size: Sizes = (), *, dtype: DType = int64) -> Tensor:
-    """Whole numbers from low up to high, without it; from 0 where one bound is given."""
-    low, high = (0, low) if high is None else (low, high)
+def randint(low: int, high: Union[None, int, Sizes] = None, size: Optional[Sizes] = None, *, dtype: DType = int64) -> Tensor:
+    """Whole numbers from low up to high, without it: randint(low, high, size), or randint(high, size) from 0."""
+    if high is not None and not isinstance(high, int):
+        if size is not None:
+            raise UserError(f"randint: bounds {low} and {high}; both are whole numbers{_at()}")
+        high, size = None, high
+    low, high, size = (0, low, size or ()) if high is None else (low, high, size or ())
     if high <= low:
         raise UserError(f"randint: from {low} to {high}, where there is none{_at()}")
     return cast(floor(_core.random_uniform(list(size), "float64") * float(high - low) + float(low)), dtype)
@@ -42,7 +46,7 @@ def randn_like(input: Tensor, dtype: Optional[DType] = None) -> Tensor:
 
 def bernoulli(input: Tensor) -> Tensor:
     """1 with each element's probability, else 0."""
-    return cast(_core.lt(rand_like(input), _core.stop_gradient(input)), input.dtype)
+    return cast(_core.lt(rand(list(input.shape), dtype=float64 if input.dtype is float64 else float32), _core.stop_gradient(input)), input.dtype)
 
 
 __all__ = ["bernoulli", "rand", "rand_like", "randint", "randn", "randn_like"]

@@ -8,11 +8,13 @@ from typing import Any, Optional
 from . import _core
 from .dtypes import int64
 from .functions import _counted, amax, mean, norm, std, sum, unsqueeze, var, where
+from .halves import in_f32
 from .kinds import Dims, Operand, Tensor
 from .pointwise import floating, tensor_of
 from .rearranging import movedim, narrow
 
 
+@in_f32
 def logsumexp(input: Operand, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """log(sum(exp(x))), which overflows nowhere."""
     x = floating(input)
@@ -25,9 +27,13 @@ def logsumexp(input: Operand, dim: Dims = None, keepdim: bool = False) -> Tensor
 def prod(input: Operand, dim: Optional[int] = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The product of all elements, or along a dimension."""
     x = tensor_of(input) if dtype is None else _core.cast(input, dtype)
-    x = _core.cast(x, int64) if x._dtype in ("i32", "bool") else x
+    return _prod(_core.cast(x, int64) if x._dtype in ("i32", "bool") else x, dim, keepdim)
+
+
+@in_f32
+def _prod(x: Tensor, dim: Optional[int], keepdim: bool) -> Tensor:
     if dim is None:
-        return prod(_core.reshape(x, [x.numel()]), 0) if x.ndim != 1 else prod(x, 0)
+        return _prod(_core.reshape(x, [x.numel()]), 0, False) if x.ndim != 1 else _prod(x, 0, False)
     at = _counted(x, dim) if x.ndim else 0
     rows = movedim(x, at, 0) if x.ndim else _core.reshape(x, [1])
     if rows.shape[0] == 0:
@@ -47,6 +53,7 @@ def nansum(input: Operand, dim: Dims = None, keepdim: bool = False) -> Tensor:
     return sum(where(_core.ne(x, x), _core.full([], 0, dtype=x.dtype), x), dim, keepdim)
 
 
+@in_f32
 def nanmean(input: Operand, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """The mean of what is a number."""
     x = tensor_of(input)
@@ -58,12 +65,14 @@ def count_nonzero(input: Operand, dim: Dims = None) -> Tensor:
     return sum(_core.cast(_core.ne(input, 0), int64), dim)
 
 
+@in_f32
 def var_mean(input: Tensor, dim: Any = None, unbiased: Optional[bool] = None, keepdim: bool = False, *, correction: Optional[int] = None) -> Any:
     """var and mean."""
     axes = None if isinstance(dim, bool) else dim
     return var(input, dim, unbiased, keepdim, correction=correction), mean(input, axes, keepdim)
 
 
+@in_f32
 def std_mean(input: Tensor, dim: Any = None, unbiased: Optional[bool] = None, keepdim: bool = False, *, correction: Optional[int] = None) -> Any:
     """std and mean."""
     axes = None if isinstance(dim, bool) else dim
@@ -75,11 +84,13 @@ def aminmax(input: Tensor, *, dim: Optional[int] = None, keepdim: bool = False) 
     return _core.amin(input, dim, keepdim), _core.amax(input, dim, keepdim)
 
 
+@in_f32
 def dist(input: Tensor, other: Tensor, p: float = 2.0) -> Tensor:
     """The p-norm of the difference."""
     return norm(_core.minus(input, other), p)
 
 
+@in_f32
 def cov(input: Tensor, *, correction: int = 1) -> Tensor:
     """Of variables as rows and observations as columns, how they vary together."""
     x = input if input.ndim == 2 else unsqueeze(input, 0)

@@ -132,10 +132,11 @@ void init_pointwise(nb::module_& m) {
       "apply", [](const std::string& op, const Operands& inputs) { return Value(apply(op, terms_of(inputs), {}, made_here())); }, "op"_a, "inputs"_a);
   m.def(
       "pointwise",
-      [](const std::string& expr, const Operands& inputs) {
-        return Value(apply("pointwise", terms_of(inputs), {{"expr", expr}}, made_here()));
+      [](const std::string& expr, const Operands& inputs, const std::string& slopes) {
+        if (slopes.empty()) return Value(pointwise(expr, terms_of(inputs)));
+        return Value(apply("pointwise", terms_of(inputs), {{"expr", expr}, {"slopes", slopes}}, made_here()));
       },
-      "expr"_a, "inputs"_a);
+      "expr"_a, "inputs"_a, "slopes"_a = "");
 }
 
 void init_reductions(nb::module_& m) {
@@ -200,7 +201,7 @@ void init_shapes(nb::module_& m) {
       "indices"_a, "updates"_a, "size"_a, "dim"_a);
   m.def(
       "one_hot", [](const Operand& index, std::int64_t num_classes, DType dtype) { return Value(one_hot(index, num_classes, dtype)); }, "index"_a,
-      "num_classes"_a, "dtype"_a = "float32");
+      "num_classes"_a, "dtype"_a = "int64");
   m.def(
       "full", [](const Shape& size, double fill_value, DType dtype) { return Value(full(size, fill_value, dtype, made_here())); }, "size"_a,
       "fill_value"_a, nb::kw_only(), "dtype"_a = "float32");

@@ -190,8 +190,6 @@ void init_tensor(nb::module_& m) {
   def_operator<static_cast<Two>(&karez::operator*)>(type, "__mul__", "__rmul__");
   def_operator<static_cast<Two>(&karez::operator/)>(type, "__truediv__", "__rtruediv__");
   def_operator<&karez::pow>(type, "__pow__", "__rpow__");
-  def_operator<&karez::logical_and>(type, "__and__", "__rand__");
-  def_operator<&karez::logical_or>(type, "__or__", "__ror__");
   def_operator<static_cast<Two>(&karez::operator<)>(type, "__lt__");
   def_operator<static_cast<Two>(&karez::operator<=)>(type, "__le__");
   def_operator<static_cast<Two>(&karez::operator>)>(type, "__gt__");
@@ -199,7 +197,6 @@ void init_tensor(nb::module_& m) {
   def_operator<&karez::equal>(type, "__eq__");
   def_operator<&karez::not_equal>(type, "__ne__");
   type.def("__neg__", [](const Operand& x) { return Value(-Term(x)); });
-  type.def("__invert__", [](const Operand& x) { return Value(logical_not(x)); });
   nb::class_<Initialiser>(m, "Initialiser", "How a parameter begins; its numbers follow the world's seed and the parameter's path.");
   m.def("uniform_init", &uniform_init);
   m.def("normal_init", &normal_init);

@@ -8,6 +8,7 @@ from typing import Optional
 from .. import _core
 from ..errors import UserError
 from ..functions import _at, clip, exp, log, log_softmax, mean, norm, sum, unsqueeze, where
+from ..halves import in_f32
 from ..kinds import Operand, Tensor
 from ..pointwise import log1p, logsigmoid, square, tensor_of, xlogy
 from ..rearranging import movedim
@@ -25,6 +26,7 @@ def _reduced(what: str, values: Tensor, reduction: str) -> Tensor:
     return values if reduction == "none" else mean(values) if reduction == "mean" else sum(values)
 
 
+@in_f32
 def cross_entropy(input: Tensor, target: Operand, weight: Optional[Operand] = None, *, ignore_index: Optional[int] = None, reduction: str = "mean",
                   label_smoothing: float = 0.0, row_weights: Optional[Operand] = None) -> Tensor:
     """-log softmax(input)[target], for input [n, c] or [n, c, ...] and target [n] or [n, ...]; or for targets of floats, the classes' probabilities.
@@ -66,33 +68,39 @@ def _of_labels(logs: Tensor, target: Tensor, weight: Optional[Operand], ignore_i
     return sum(rows) / sum(weights) if reduction == "mean" else _reduced("cross_entropy", rows, reduction)
 
 
+@in_f32
 def nll_loss(input: Tensor, target: Operand, weight: Optional[Operand] = None, *, ignore_index: Optional[int] = None, reduction: str = "mean") -> Tensor:
     """-input[target], for input [n, c] or [n, c, ...] of log_softmax."""
     return _of_labels(input, tensor_of(target), weight, ignore_index, reduction, 0.0)
 
 
+@in_f32
 def mse_loss(input: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
     """Squared differences."""
     return _reduced("mse_loss", square(input - target), reduction)
 
 
+@in_f32
 def l1_loss(input: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
     """Absolute differences."""
     return _reduced("l1_loss", _core.abs(input - target), reduction)
 
 
+@in_f32
 def smooth_l1_loss(input: Tensor, target: Operand, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """Half of squared differences over beta where these are below beta, else |difference| - beta / 2."""
     far = _core.abs(input - target)
     return _reduced("smooth_l1_loss", far if beta == 0 else where(far < beta, square(far) * (0.5 / beta), far - 0.5 * beta), reduction)
 
 
+@in_f32
 def huber_loss(input: Tensor, target: Operand, reduction: str = "mean", delta: float = 1.0) -> Tensor:
     """Half of squared differences where these are below delta, else delta (|difference| - delta / 2)."""
     far = _core.abs(input - target)
     return _reduced("huber_loss", where(far <= delta, square(far) * 0.5, (far - 0.5 * delta) * delta), reduction)
 
 
+@in_f32
 def binary_cross_entropy(input: Tensor, target: Operand, weight: Optional[Operand] = None, reduction: str = "mean") -> Tensor:
     """-(target log(input) + (1 - target) log(1 - input)), with logarithms of -100 at least."""
     target = tensor_of(target)
@@ -100,6 +108,7 @@ def binary_cross_entropy(input: Tensor, target: Operand, weight: Optional[Operan
     return _reduced("binary_cross_entropy", rows if weight is None else rows * weight, reduction)
 
 
+@in_f32
 def binary_cross_entropy_with_logits(input: Tensor, target: Operand, weight: Optional[Operand] = None, reduction: str = "mean",
                                      pos_weight: Optional[Operand] = None) -> Tensor:
     """binary_cross_entropy of sigmoid(input); pos_weight weighs what is true."""
@@ -109,6 +118,7 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Operand, weight: Opt
     return _reduced("binary_cross_entropy_with_logits", rows if weight is None else rows * weight, reduction)
 
 
+@in_f32
 def kl_div(input: Tensor, target: Operand, reduction: str = "mean", log_target: bool = False) -> Tensor:
     """target (log(target) - input), for input of logarithms; reduction="batchmean" divides the sum by the rows."""
     target = tensor_of(target)
@@ -116,6 +126,7 @@ def kl_div(input: Tensor, target: Operand, reduction: str = "mean", log_target: 
     return sum(rows) / max(1, rows.shape[0]) if reduction == "batchmean" else _reduced("kl_div", rows, reduction)
 
 
+@in_f32
 def poisson_nll_loss(input: Tensor, target: Operand, log_input: bool = True, full: bool = False, eps: float = 1e-8, reduction: str = "mean") -> Tensor:
     """exp(input) - target input, or input - target log(input + eps) where log_input is false; full adds Stirling's term."""
     target = tensor_of(target)
@@ -126,6 +137,7 @@ def poisson_nll_loss(input: Tensor, target: Operand, log_input: bool = True, ful
     return _reduced("poisson_nll_loss", rows, reduction)
 
 
+@in_f32
 def gaussian_nll_loss(input: Tensor, target: Operand, var: Operand, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> Tensor:
     """(log(var) + (input - target)^2 / var) / 2, with var of eps at least."""
     var = tensor_of(var)
@@ -136,22 +148,26 @@ def gaussian_nll_loss(input: Tensor, target: Operand, var: Operand, full: bool =
     return _reduced("gaussian_nll_loss", rows + 0.5 * math.log(2 * math.pi) if full else rows, reduction)
 
 
+@in_f32
 def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Operand, margin: float = 0.0, reduction: str = "mean") -> Tensor:
     """max(0, -target (input1 - input2) + margin)."""
     return _reduced("margin_ranking_loss", clip((input2 - input1) * target + margin, 0.0), reduction)
 
 
+@in_f32
 def hinge_embedding_loss(input: Tensor, target: Operand, margin: float = 1.0, reduction: str = "mean") -> Tensor:
     """input where the target is 1, max(0, margin - input) where it is -1."""
     near, far = where(_core.ne(target, -1), input, 0.0), where(_core.ne(target, 1), clip(margin - input, 0.0), 0.0)
     return _reduced("hinge_embedding_loss", near + far, reduction)
 
 
+@in_f32
 def soft_margin_loss(input: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
     """log(1 + exp(-target input))."""
     return _reduced("soft_margin_loss", -logsigmoid(input * target), reduction)
 
 
+@in_f32
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """Along a dimension, x1 x2 over both norms, each of eps at least."""
     shape = list((x1 * x2).shape)
@@ -160,6 +176,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     return sum((x1 / norms[0]) * (x2 / norms[1]), dim)
 
 
+@in_f32
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Operand, margin: float = 0.0, reduction: str = "mean") -> Tensor:
     """1 - cosine where the target is 1, max(0, cosine - margin) where it is -1."""
     eps = 1e-12
@@ -168,11 +185,13 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Operand, margi
     return _reduced("cosine_embedding_loss", near + far, reduction)
 
 
+@in_f32
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The p-norm of x1 - x2 + eps along the last dimension."""
     return norm(x1 - x2 + eps, p, -1, keepdim)
 
 
+@in_f32
 def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False,
                         reduction: str = "mean") -> Tensor:
     """max(0, |anchor - positive| - |anchor - negative| + margin); swap takes the nearer of both to the negative."""
@@ -181,6 +200,7 @@ def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, marg
     return _reduced("triplet_margin_loss", clip(near - far + margin, 0.0), reduction)
 
 
+@in_f32
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """Along a dimension over its p-norm, of eps at least."""
     return input / _core.maximum(norm(input, p, dim, True), eps)

@@ -9,7 +9,8 @@ import numpy
 
 from .. import _core
 from ..errors import ShapeError, UserError
-from ..functions import _at, amax, reshape, squeeze, sum, unsqueeze
+from ..functions import _at, reshape, squeeze, sum, unsqueeze
+from ..halves import in_f32
 from ..kinds import Tensor
 from ..products import matmul
 from ..rearranging import index_select, movedim, narrow
@@ -85,15 +86,16 @@ def _max_pool(what: str, input: Tensor, kernel_size: Any, stride: Any, padding: 
         return _core.max_pool2d(input, kernel[0], step[0], edge[0])
     places = [_places(what, size, *sizes, ceil_mode) for size, *sizes in zip(input.shape[-spatial:], kernel, step, edge, gap)]
     windows = _windows(input, places, float("-inf"))
-    if not return_indices:
-        return amax(windows, list(range(-spatial, 0)))
     flat = reshape(windows, [*windows.shape[:-spatial], math.prod(windows.shape[-spatial:])])
     place = unsqueeze(_core.argmax(flat, -1), -1)
+    if not return_indices:  # the gradient goes to the first of equals, as max_pool2d's
+        return squeeze(_core.take_along_dim(flat, place, -1), -1)
     whole = places[0] if spatial == 1 else places[0][:, None, :, None] * input.shape[-1] + places[1][None, :, None, :]
     table = _core.broadcast_to(_core.constant(whole.reshape(flat.shape[-1 - spatial :])), list(flat.shape))
     return tuple(squeeze(_core.take_along_dim(one, place, -1), -1) for one in (flat, table))
 
 
+@in_f32
 def _avg_pool(what: str, input: Tensor, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor: Optional[int],
               spatial: int) -> Tensor:
     kernel, step, edge = _numbers(kernel_size, spatial), _numbers(stride if stride else kernel_size, spatial), _numbers(padding, spatial)
@@ -124,6 +126,7 @@ def _wanted(size: Any, count: int) -> List[Any]:
     return [size] * count if isinstance(size, int) or size is None else list(size)
 
 
+@in_f32
 def _resized(input: Tensor, wanted: List[int], weights: Any) -> Tensor:
     """Along each of the last dimensions a product with a matrix [size, wanted]."""
     for i, count in enumerate(wanted):
