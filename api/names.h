@@ -36,6 +36,7 @@ using kernels::PreparedKernel;
 using plan::CallSpec;
 using plan::Counters;
 using plan::PassTime;
+using sbp::AxisSplit;
 using sbp::CostTable;
 using sbp::Layout;
 using sbp::LayoutRule;

@@ -15,11 +15,12 @@ void apply_rules(Graph& graph, std::span<const LayoutRule> rules) {
       if (!pattern.matches(variable.name)) continue;
       any = true;
       const Mesh& mesh = graph.meshes[static_cast<std::size_t>(variable.mesh)];
-      Layout layout =
-          layout_from(rule.axes, variable.type.rank(), mesh, cat("rule '", rule.pattern, "' for ", variable.name, ", ", variable.type, ","));
-      require(ErrorKind::layout, !variable.stored || *variable.stored == layout, "rule '", rule.pattern, "' wants ", variable.name, " as ",
-              print(variable.type, mesh, layout), ", but an earlier rule or compile stored it as ",
-              variable.stored ? print(variable.type, mesh, *variable.stored) : std::string());
+      const std::string what = cat("rule '", rule.pattern, "' for ", variable.name, ", ", variable.type, ",");
+      require(ErrorKind::layout, rule.axes.empty() || rule.splits.empty(), what, " goes by dimensions and by axes of the mesh; give one of both");
+      const int rank = variable.type.rank();
+      Layout layout = rule.splits.empty() ? layout_from(rule.axes, rank, mesh, what) : layout_from(rule.splits, rank, mesh, what);
+      require(ErrorKind::layout, !variable.stored || *variable.stored == layout, "rule '", rule.pattern, "' wants ", variable.name, " as ", print(variable.type, mesh, layout),
+              ", but an earlier rule or compile stored it as ", variable.stored ? print(variable.type, mesh, *variable.stored) : std::string());
       variable.stored = layout;
     }
     if (!any)

@@ -34,6 +34,13 @@ TEST(LayoutRules, FixWhereParametersAreStored) {
             "rule 'fc9.*' matches no parameter; there are 8: fc1.bias, fc2.bias, fc1.weight, fc2.weight, m.fc1.bias, m.fc2.bias, m.fc1.weight, "
             "m.fc2.weight");
   EXPECT_EQ(error({{"fc[1", {"model"}}}), "pattern 'fc[1': '[' at character 3 is not closed");
+  Graph last = rules({{"*.bias", {}, {{"model", -1}}}, {"fc?.weight", {}, {{"data", 0}, {"model", -1}}}});
+  EXPECT_EQ(print(*last.variables[0].stored), "(S(0), S(1))") << "dimensions from the end";
+  EXPECT_EQ(print(*last.variables[1].stored), "(B, S(0))");
+  EXPECT_EQ(error({{"fc1.bias", {}, {{"model", -2}}}}),
+            "rule 'fc1.bias' for fc1.bias, f32[8], splits dimension -2 on the mesh axis 'model'; there are 1, 0 to 0, or -1 to -1 from the end");
+  EXPECT_EQ(error({{"fc1.bias", {"model"}, {{"model", 0}}}}),
+            "rule 'fc1.bias' for fc1.bias, f32[8], goes by dimensions and by axes of the mesh; give one of both");
   Graph below = rules({{"fc1", {"model"}}, {"**.fc2.{weight,bias}", {"data"}}});
   EXPECT_TRUE(below.variables[0].stored && below.variables[1].stored) << "a module means all below it";
   EXPECT_TRUE(below.variables[2].stored && below.variables[3].stored && below.variables[6].stored) << "at any depth";

@@ -5,12 +5,14 @@
 #include <vector>
 
 #include "base/rooms.h"
+#include "sbp/layout_words.h"
 
 namespace karez::sbp {
 
 struct LayoutRule {
-  std::string pattern;            // "fc*.weight", or "block0" for all below it; see base/glob.h
-  std::vector<std::string> axes;  // per dimension: the mesh axis that splits it ("model", "data+model" for both), or "" for none
+  std::string pattern;                 // "fc*.weight", or "block0" for all below it; see base/glob.h
+  std::vector<std::string> axes;       // per dimension: the mesh axis that splits it ("model", "data+model" for both), or "" for none
+  std::vector<AxisSplit> splits = {};  // or by axes of the mesh: {"fc*.weight", {}, {{"model", -1}}} splits the last dimension, whatever the rank
 };
 
 }  // namespace karez::sbp

@@ -18,7 +18,7 @@ from . import _core, debug, trees
 from .captured import Captured, Traced
 from .errors import Error, UserError, without_own_frames
 from .gradients import Recording
-from .layouts import by_dimension
+from .layouts import rule_of
 from .plans import Plan
 from .tensor import Tensor
 from .worlds import Mesh, check_world
@@ -150,7 +150,7 @@ class Compiled(Traced):
             if not isinstance(self._mesh, Mesh):
                 self._mesh = Mesh(self._mesh or "")
             mesh, options = self._mesh, dict(self._options)
-            rules = [(pattern, by_dimension(layout, list(mesh.axes.items()), f"the rule for {pattern!r}")) for pattern, layout in self._rules.items()]
+            rules = [rule_of(pattern, layout, list(mesh.axes)) for pattern, layout in self._rules.items()]
             options["placements"] = [(module, where._mesh if isinstance(where, Mesh) else where) for module, where in options["placements"].items()]
             file, line = _line_of(self.__wrapped__)
             self._plans = _core.make_function(mesh._mesh, body, self.__name__, file, line, rules, **options)

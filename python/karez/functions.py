@@ -18,6 +18,7 @@ from .dtypes import bool_, by_short, float32, int64
 from .errors import ShapeError, TypeError, UserError
 from .halves import in_f32
 from .kinds import Operand, Tensor
+from .layouts import by_dimension
 
 abs, all, any, pow, sum = _core.abs, _core.all, _core.any, _core.pow, _core.sum
 amax, amin, cast = _core.amax, _core.amin, _core.cast
@@ -346,8 +347,9 @@ def arange(start: Any, end: Any = None, step: int = 1, dtype: Any = None) -> Ten
 
 
 def with_layout(input: Any, *layout: Any) -> Tensor:
-    """The value, laid on the mesh so: with_layout(x, "data", None) by dimensions. A function that returns it leaves it so."""
-    return _with_layout(input, [axis or "" for axis in layout])
+    """The value, laid on the mesh so, by dimensions: with_layout(x, "data", None) or with_layout(x, P("data", None)). A function that returns it
+    leaves it so."""
+    return _with_layout(input, by_dimension(layout, "with_layout"))
 
 
 def _sizes(size: Any) -> List[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import operator
 from dataclasses import dataclass
 
 from .errors import LayoutError
@@ -11,9 +12,14 @@ from .errors import LayoutError
 
 @dataclass(frozen=True)
 class S:
-    """Split: on an axis of the mesh, this dimension is cut."""
+    """Split: on an axis of the mesh, this dimension is cut; S(-1) is the last one."""
 
     dim: int
+
+    def __post_init__(self) -> None:
+        if isinstance(self.dim, bool) or not hasattr(self.dim, "__index__"):
+            raise LayoutError(f"S takes the number of a dimension, not {self.dim!r}")
+        object.__setattr__(self, "dim", operator.index(self.dim))
 
 
 class _Broadcast:
@@ -37,16 +43,25 @@ class P(tuple):
         return f"P({', '.join(map(repr, self))})"
 
 
-def by_dimension(layout: Any, axes: Any, what: Any) -> Any:
-    """Per dimension the names of the axes that split it, from P or from a list with one entry for each axis (name, size) of the mesh."""
+def rule_of(pattern: str, layout: Any, axes: Any) -> Any:
+    """What C++ takes of a rule: its pattern, and either by dimension the names of the axes that split it, from P, or (axis, dimension) pairs, from a
+    list with one entry for each of the mesh's axes."""
+    what = f"the rule for {pattern!r}"
     if isinstance(layout, P):
-        return [axis or "" for axis in layout]
+        return pattern, [axis or "" for axis in layout], []
     if not isinstance(layout, (list, tuple)) or not all(entry is B or isinstance(entry, S) for entry in layout):
         raise LayoutError(f"{what}: {layout!r} is no layout; P(\"model\", None) goes by dimensions, [S(0), B] by axes of the mesh")
     if len(layout) != len(axes):
-        raise LayoutError(f"{what}: {list(layout)!r} has {len(layout)} entries, one for each axis of the mesh; it has {len(axes)}: {', '.join(name for name, _ in axes)}")
-    words = [""] * (1 + max((entry.dim for entry in layout if entry is not B), default=-1))
-    for entry, (name, _) in zip(layout, axes):
-        if entry is not B:
-            words[entry.dim] = f"{words[entry.dim]}+{name}".lstrip("+")
-    return words
+        raise LayoutError(f"{what}: {list(layout)!r} has {len(layout)} entries, one for each axis of the mesh; it has {len(axes)}: {', '.join(axes)}")
+    return pattern, [], [(axis, entry.dim) for entry, axis in zip(layout, axes) if entry is not B]
+
+
+def by_dimension(layout: Any, what: Any) -> Any:
+    """By dimension the names of the axes that split it, from names and None, or from one P."""
+    if len(layout) == 1 and isinstance(layout[0], P):
+        layout = layout[0]
+    for axis in layout:
+        if axis is not None and not isinstance(axis, str):
+            raise LayoutError(f"{what}: {axis!r} is neither the name of a mesh axis nor None; a layout goes by dimensions here, as in "
+                              f"{what}(x, \"data\", None)")
+    return [axis or "" for axis in layout]

@@ -1,7 +1,10 @@
 // Compiled functions: how a Python callable becomes the body of one, and what is called with.
 #include "api/compile.h"
 
+#include <nanobind/stl/tuple.h>
+
 #include <memory>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -89,11 +92,17 @@ std::vector<PlacementRule> placements_from(const nb::list& rules) {
   return out;
 }
 
+// A rule of kz.compile: its pattern, and the layout by dimensions or by axes of the mesh.
+using NamedLayout = std::tuple<std::string, std::vector<std::string>, std::vector<std::pair<std::string, int>>>;
+
 Function make_function(const DeviceMesh& mesh, nb::object body, const std::string& name, const std::string& file, unsigned line,
-                       const std::vector<std::pair<std::string, std::vector<std::string>>>& rules, const nb::list& placements,
-                       std::vector<std::string> remat, int microbatches, bool check_nan, std::string amp, std::vector<std::string> off, int keep) {
+                       const std::vector<NamedLayout>& rules, const nb::list& placements, std::vector<std::string> remat, int microbatches,
+                       bool check_nan, std::string amp, std::vector<std::string> off, int keep) {
   FunctionOptions options;
-  for (const auto& [pattern, axes] : rules) options.rules.push_back({pattern, axes});
+  for (const auto& [pattern, axes, splits] : rules) {
+    options.rules.push_back({pattern, axes});
+    for (const auto& [axis, dim] : splits) options.rules.back().splits.push_back({axis, dim});
+  }
   options.placements = placements_from(placements);
   options.remat = std::move(remat);
   options.microbatches = microbatches;
