@@ -31,6 +31,7 @@
 #include "passes/pipeline.h"
 #include "passes/place.h"
 #include "runtime/failure.h"
+#include "sbp/effective.h"
 
 namespace karez {
 
@@ -416,13 +417,17 @@ std::shared_ptr<Function::Compiled> Function::compile_traced(State& s, const std
     auto variable = std::find_if(c.graph.variables.begin(), c.graph.variables.end(), [&](const Variable& v) { return v.name == own[i]; });
     if (variable == c.graph.variables.end()) continue;
     require(variable->stored.has_value(), "the planner left variable '", trace.parameters()[i].name(), "' without a layout");
-    out->variables.push_back({trace.parameters()[i], own[i], c.graph.meshes[static_cast<std::size_t>(variable->mesh)], *variable->stored});
+    const auto& asked = out->to_plan.variables[i].stored;  // also where it comes to another, see sbp::effective
+    out->variables.push_back(
+        {trace.parameters()[i], own[i], c.graph.meshes[static_cast<std::size_t>(variable->mesh)], asked.value_or(*variable->stored)});
   }
   for (const Actor& actor : c.plan.actors)
     if (actor.body == BodyKind::input) out->inputs.push_back(actor.binding);
   std::vector<Kept> results;
-  for (const Output& output : c.graph.outputs)
-    results.push_back({c.graph.type(output.value), c.graph.mesh(output.value), layout_of(c.graph, output)});
+  for (std::size_t i = 0; i < c.graph.outputs.size(); ++i) {
+    const ValueId value = c.graph.outputs[i].value;
+    results.push_back({c.graph.type(value), c.graph.mesh(value), layout_of(out->to_plan, out->to_plan.outputs[i])});
+  }
   out->results = std::make_shared<Outputs>(Outputs{std::move(results), {}});
   out->plan = std::move(c.plan);
   out->cost = c.cost;
@@ -439,7 +444,7 @@ bool Function::load(State& s, Compiled& c) {
   std::vector<Fresh> fresh;
   for (const PlannedVariable& v : c.variables) {
     if (auto known = world.find(v.parameter); known != world.variables.end()) {
-      if (known->second.mesh != v.mesh || known->second.layout != v.layout) return false;
+      if (known->second.mesh != v.mesh || effective(v.mesh, known->second.layout) != effective(v.mesh, v.layout)) return false;
       names[v.name] = key_of(known->first.first, known->first.second);
       continue;
     }

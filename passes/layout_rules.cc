@@ -3,15 +3,18 @@
 
 #include "base/glob.h"
 #include "base/near.h"
+#include "sbp/effective.h"
 #include "sbp/layout_words.h"
 
 namespace karez::passes {
 
 void apply_rules(Graph& graph, std::span<const LayoutRule> rules) {
+  std::vector<bool> ruled(graph.variables.size());  // by a rule before
   for (const LayoutRule& rule : rules) {
     bool any = false;
     const Glob pattern(rule.pattern);
-    for (Variable& variable : graph.variables) {
+    for (std::size_t v = 0; v < graph.variables.size(); ++v) {
+      Variable& variable = graph.variables[v];
       if (!pattern.matches(variable.name)) continue;
       any = true;
       const Mesh& mesh = graph.meshes[static_cast<std::size_t>(variable.mesh)];
@@ -19,9 +22,11 @@ void apply_rules(Graph& graph, std::span<const LayoutRule> rules) {
       require(ErrorKind::layout, rule.axes.empty() || rule.splits.empty(), what, " goes by dimensions and by axes of the mesh; give one of both");
       const int rank = variable.type.rank();
       Layout layout = rule.splits.empty() ? layout_from(rule.axes, rank, mesh, what) : layout_from(rule.splits, rank, mesh, what);
-      require(ErrorKind::layout, !variable.stored || *variable.stored == layout, "rule '", rule.pattern, "' wants ", variable.name, " as ", print(variable.type, mesh, layout),
+      const bool agrees = !variable.stored || (ruled[v] ? *variable.stored == layout : sbp::agrees(mesh, *variable.stored, layout));
+      require(ErrorKind::layout, agrees, "rule '", rule.pattern, "' wants ", variable.name, " as ", print(variable.type, mesh, layout),
               ", but an earlier rule or compile stored it as ", variable.stored ? print(variable.type, mesh, *variable.stored) : std::string());
       variable.stored = layout;
+      ruled[v] = true;
     }
     if (!any)
       fail(ErrorKind::name, "rule '", rule.pattern, "' matches no parameter; ",

@@ -36,6 +36,7 @@ constexpr long page = 4096;  // bytes; memory comes in no smaller pieces
 void run_unroll(Compilation& c) {
   if (std::any_of(c.graph.nodes.begin(), c.graph.nodes.end(), [](const Node& node) { return !node.regions.empty(); }))
     c.graph = unroll(c.graph, *c.ops);
+  c.graph = with_effective_layouts(std::move(c.graph));  // here, where bodies have come out: no pass and no search sees what comes to nothing
 }
 void run_canonicalise(Compilation& c) { c.graph = canonicalise(std::move(c.graph), {c.ops, c.evaluate, c.options.fold_bytes}).graph; }
 void run_cast(Compilation& c) { c.graph = cast_halves(std::move(c.graph), *c.ops, *c.catalog, c.options.amp); }

@@ -11,6 +11,7 @@
 #include "passes/price.h"
 #include "passes/shard_search.h"
 #include "passes/shard_tables.h"
+#include "sbp/effective.h"
 #include "sbp/transfer.h"
 
 namespace karez::passes {
@@ -200,7 +201,18 @@ Choices choices_of(const Graph& graph, const CostTable& costs) {
   return choices;
 }
 
+Graph with_effective_layouts(Graph graph) {
+  for (graph::Value& value : graph.values)
+    if (value.layout) value.layout = sbp::effective(graph.meshes[static_cast<std::size_t>(value.mesh)], std::move(*value.layout));
+  for (Variable& variable : graph.variables)
+    if (variable.stored) variable.stored = sbp::effective(graph.meshes[static_cast<std::size_t>(variable.mesh)], std::move(*variable.stored));
+  for (Output& output : graph.outputs)
+    if (output.layout) output.layout = sbp::effective(graph.mesh(output.value), std::move(*output.layout));
+  return graph;
+}
+
 Sharded shard(Graph graph, const CostTable& costs) {
+  graph = with_effective_layouts(std::move(graph));
   const Choices choices = choices_of(graph, costs);
   TreePrices prices(costs);
   const Searched found = search_layouts(graph, choices, prices);

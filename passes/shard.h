@@ -63,6 +63,10 @@ struct Sharded {
 };
 Sharded shard(Graph graph, const CostTable& costs);
 
+// The graph with what is fixed in it as it comes to, see sbp::effective: an axis of size 1 takes every layout that a longer one would, so that one
+// program runs at every size, and is planned as if nothing were said of it.
+Graph with_effective_layouts(Graph graph);
+
 // A graph laid by one choice for every node.
 Sharded laid_by(Graph graph, const Choices& choices, const ById<NodeId, int>& chosen);
 

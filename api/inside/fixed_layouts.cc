@@ -7,6 +7,7 @@
 
 #include "base/glob.h"
 #include "base/text.h"
+#include "sbp/effective.h"
 
 namespace karez {
 
@@ -41,11 +42,11 @@ void fix_layouts(const WorldState& world, const Trace& trace, Graph& graph, cons
             lies_on(mesh, stored.mesh),
             ". It stays where the first function that used it put it: compile for that mesh, with the same placements (so gradients of variables on ",
             "several meshes are taken inside of a compiled function), or save, reset the world and load");
-    require(!variable.stored || *variable.stored == stored.layout, "this function's body wants '", variable.name, "' stored as ",
+    require(!variable.stored || agrees(mesh, stored.layout, *variable.stored), "this function's body wants '", variable.name, "' stored as ",
             variable.stored ? sbp::print(variable.type, mesh, *variable.stored) : std::string(),
             " (by with_layout, or by a rule of a function in it), ", "but an earlier function stored it as ",
             sbp::print(variable.type, mesh, stored.layout));
-    variable.stored = stored.layout;
+    if (!variable.stored) variable.stored = stored.layout;
   }
   std::vector<std::size_t> all(graph.variables.size());
   std::iota(all.begin(), all.end(), std::size_t{0});

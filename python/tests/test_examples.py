@@ -39,6 +39,7 @@ def images(tmp_path_factory):
 @pytest.mark.parametrize("model, optimizer, mesh", [
     ("cnn", "adam", ""), ("cnn", "adam", "data=4"), ("cnn", "adam", "model=4"), ("cnn", "adam", "data=2,model=2"), ("cnn", "sgd", "data=2"),
     ("mlp", "adam", ""), ("mlp", "adam", "data=2,model=2"), ("mlp", "sgd", "model=2"),
+    ("cnn", "adam", "data=1,model=1"), ("cnn", "adam", "data=2,model=1"), ("mlp", "adam", "data=1,model=2"),
 ])
 def test_fashion_mnist_has_the_losses_of_cpp_bit_for_bit(model, optimizer, mesh, images, tmp_path):
     words = ["--data", images, "--model", model, "--optimizer", optimizer, "--mesh", mesh, "--epochs", "2", "--seed", "3", "--losses"]
@@ -76,7 +77,8 @@ def test_char_gpt_learns_on_one_device_and_alike_on_a_mesh(tmp_path):
     counted = int(re.search(r"over (\d+) characters", one).group(1))
     assert counted == 120 * 45 - 120 * 45 * 9 // 10 - 1, "every character of the validation split but the first is predicted once"
     assert len(one.split("characters\n")[1].rstrip("\n")) >= 15
-    assert abs(validation(python("char_gpt.py", "--data", text, *SMALL, "--mesh", "data=2,model=2").stdout) - validation(one)) < 2e-3
+    for mesh in ("data=2,model=2", "data=1,model=1", "data=2,model=1", "data=1,model=2"):
+        assert abs(validation(python("char_gpt.py", "--data", text, *SMALL, "--mesh", mesh).stdout) - validation(one)) < 2e-3, mesh
     python("char_gpt.py", "--data", text, *SMALL[:-2], "--lr", "0", "--at-most", "2.0", code=1)
 
 
@@ -110,8 +112,9 @@ def test_finetune_trains_an_adapter_on_anothers_weights_and_nothing_else(tmp_pat
     adapter = np.load(tmp_path / "adapter.npz")
     assert len(adapter) == 16 and all(np.abs(adapter[name]).max() > 0 for name in adapter) and after < before - 0.5
     assert re.search(r"^([\d,]+) of", said).group(1) == f"{sum(one.size for one in adapter.values()):,}"
-    alike = float(re.search(r"(\S+) at last", python("finetune.py", *words, "--mesh", "data=2,model=2").stdout).group(1))
-    assert abs(alike - after) < 5e-3
+    for mesh in ("data=2,model=2", "data=1,model=1", "data=2,model=1", "data=1,model=2"):
+        alike = float(re.search(r"(\S+) at last", python("finetune.py", *words, "--mesh", mesh).stdout).group(1))
+        assert abs(alike - after) < 5e-3, mesh
     python("finetune.py", *words[:-2], "--lr", "0", "--at-most", "4.3", code=1)
 
 
@@ -126,6 +129,7 @@ def test_resnet_learns_a_folder_of_images(tmp_path):
             image.fromarray(pixels.astype(np.uint8)).save(tmp_path / name / f"{i}.png")
     words = ["--data", tmp_path, "--width", "8", "--blocks", "1", "1", "1", "1", "--size", "32", "--batch", "12", "--epochs", "6"]
     assert re.search(r"of 36 images in 3 classes", python("resnet.py", *words, "--at-most", "0.6").stdout)
-    python("resnet.py", *words, "--mesh", "data=2", "--at-most", "0.6")
+    for mesh in ("data=2", "data=1", "data=2,model=1", "data=1,model=2"):
+        python("resnet.py", *words, "--mesh", mesh, "--at-most", "0.6")
     python("resnet.py", *words[:-2], "--epochs", "1", "--lr", "0", "--at-most", "0.6", code=1)
     assert "make no batch of 60" in python("resnet.py", *words, "--batch", "60", code=1).stderr

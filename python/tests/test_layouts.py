@@ -1,10 +1,15 @@
-"""Words for layouts: dimensions from either end, and what cannot be said."""
+"""Words for layouts: dimensions from either end, what cannot be said, and axes of one device, which take every layout that longer ones would."""
+
+import itertools
+import os
 
 import numpy as np
+import programs
 import pytest
+from test_debugging import ranks
 
 import karez as kz
-from karez import B, P, S, nn
+from karez import B, F, P, S, nn, optim
 
 X = np.arange(24, dtype=np.float32).reshape(4, 6)
 
@@ -64,3 +69,123 @@ def test_with_layout_goes_by_dimensions():
         with pytest.raises(kz.LayoutError) as caught:
             laid(*layout)
         assert text in str(caught.value)
+
+
+def test_an_axis_of_one_device_takes_what_a_longer_one_would():
+    assert laid("d", mesh=kz.Mesh(d=1)) == "Tensor(f32[4@d, 6]", "as it was asked for"
+    assert laid("a", "b", mesh="a=1,b=1") == "Tensor(f32[4@a, 6@b]"
+    assert laid("d", mesh="d=1", x=X[:1]) == "Tensor(f32[1@d, 6]", "a batch of one"
+    split = kz.compile(lambda a: kz.with_layout(a + 0, "d"), mesh="d=1")(X)
+    assert np.array_equal(np.from_dlpack(split), X), "it lies whole on one device"
+    assert np.array_equal(kz.compile(lambda a: a * 2, mesh="d=1")(split).numpy(), 2 * X)
+    assert repr(kz.show(split)) == "f32[4@d, 6]\n       0:6\n  0:4  0.0"
+
+
+def test_one_program_with_layouts_runs_at_every_size():
+    kz.init(devices=4)
+    losses = {}
+    for data, model in itertools.product((1, 2), (1, 2)):
+        kz.reset()
+        kz.seed(3)
+        net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2)).double()
+        opt = optim.Adam(net.parameters(), lr=1e-2)
+        mesh = kz.Mesh(data=data, model=model)
+
+        @kz.compile(mesh=mesh, rules={"0.weight": P("model", None), "0.bias": [B, S(-1)], "2.weight": [B, S(-1)], "2.bias": P(None)})
+        def step(x, y):
+            loss = F.mse_loss(net(kz.with_layout(x, "data", None)), kz.with_layout(y, "data"))
+            loss.backward()
+            opt.step()
+            return loss, kz.with_layout(net[0].weight * 1, "model")
+
+        evaluate = kz.compile(lambda x: kz.with_layout(net(x), "data", None), mesh=mesh, rules={"0.weight": P("model")})
+        losses[data, model] = [float(step(X.astype(float), np.ones((4, 2)))[0]) for _ in range(4)]
+        assert repr(evaluate(X.astype(float))).startswith("Tensor(f64[4@data, 2]"), "on every mesh what was asked for"
+    for found in losses.values():
+        np.testing.assert_allclose(found, losses[1, 1], rtol=1e-12)
+
+
+def test_layouts_in_bodies_and_under_a_limit():
+    """The searches that look at a program again: of a scan's body, with a memory limit, and of another layout."""
+    kz.init(devices=2, memory=1 << 20)
+    w = nn.Parameter((6, 6), nn.init.normal(0.3), name="w")
+
+    def step(x):
+        state, _ = kz.scan(lambda h, y: (kz.with_layout(F.relu(h @ w + y), "one", None), None), x, kz.stack([x, x, x]))
+        return kz.with_layout(state, "d", "one")
+
+    run = kz.compile(step, mesh="d=2,one=1", rules={"w": P("one")})
+    want = X
+    whole = kz.compile(lambda x: w * 1, mesh="d=2,one=1")(X).numpy()
+    for _ in range(3):
+        want = np.maximum(want @ whole + X, 0)
+    np.testing.assert_allclose(run(X).numpy(), want, rtol=1e-5)
+    assert repr(run(X)).startswith("Tensor(f32[4@d, 6@one]") and "predicted for a launch" in run.explain("w") and "as it was asked for" in run.explain("out0")
+
+
+def test_contradictions_stay_errors_at_size_one():
+    w = nn.Parameter(np.ones((4, 6), np.float32), name="w")
+    with pytest.raises(kz.Error, match="an earlier with_layout or rule stores it as"):
+        kz.compile(lambda: kz.with_layout(w, "d") + kz.with_layout(w, None, "d"), mesh="d=1")()
+    with pytest.raises(kz.LayoutError, match="an earlier rule or compile stored it as"):
+        kz.compile(lambda: w * 2, mesh="d=1", rules={"w": P("d"), "?": P(None, "d")})()
+    kz.compile(lambda: w * 2, mesh="d=1")().wait()
+    kz.compile(lambda: w * 3, mesh="d=1", rules={"w": P("d")})().wait()  # nothing was said of it before
+    kz.reset()
+    kz.compile(lambda: w * 2, mesh="d=1", rules={"w": P("d")})().wait()
+    with pytest.raises(kz.LayoutError, match="an earlier rule or compile stored it as"):
+        kz.compile(lambda: w * 3, mesh="d=1", rules={"w": P(None, "d")})()
+
+
+def test_plans_and_searches_are_those_without_the_axis():
+    net = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 8))
+
+    def planned(mesh, **rules):
+        f = kz.compile(lambda x: net(x).sum(), mesh=mesh, rules=rules, name="f")
+        f.compile(X)
+        return [line for line in f.plan.splitlines() if not line.startswith(("plan", "program"))], f.shard_report
+
+    kz.init(devices=2)
+    with_it = planned("d=2,one=1", **{"0.weight": P("one", "d"), "2.weight": [S(0), S(-1)]})
+    assert with_it == planned("d=2,one=1", **{"0.weight": P(None, "d"), "2.weight": [S(0), B]})
+
+
+@pytest.mark.parametrize("program", programs.ALL, ids=lambda program: program.__name__)
+def test_every_program_runs_on_axes_of_one_and_two_devices(program):
+    kz.init(devices=4)
+    losses = []
+    for data, model in itertools.product((1, 2), (1, 2)):
+        if (data, model) == (2, 2) and not os.environ.get("KAREZ_ALL"):
+            continue  # test_programs.py has it
+        kz.reset()
+        kz.seed(5)
+        nets, step, batch = program(kz, nn, F, optim, np.asarray)
+        matrix = next(p.name for net in nets for p in net.parameters() if len(p.shape) == 2 and min(p.shape) > 1)
+
+        def laid_step(*batch):
+            return step(*[kz.with_layout(x, "data") for x in batch])
+
+        run = kz.compile(laid_step, mesh=kz.Mesh(data=data, model=model), rules={matrix: [B, S(-1)]})
+        made = [run(*batch) for _ in range(2)]
+        losses.append([[float(one) for one in (each if isinstance(each, tuple) else (each,))] for each in made])
+    for found in losses:
+        np.testing.assert_allclose(found, losses[0], rtol=1e-9)
+
+
+def test_two_ranks_give_their_rows_behind_an_axis_of_one():
+    program = """
+import numpy as np
+import karez as kz
+x = np.arange(10, dtype=np.float32).reshape(5, 2)
+for axes in (dict(a=1, d=2), dict(d=2, a=1), dict(a=1, d=2, b=1)):
+    step = kz.compile(lambda x: ((x * x).sum(), kz.with_layout(x, "d")), mesh=kz.Mesh(**axes))
+    mine = x[:3] if kz.rank() == 0 else x[3:]
+    total, rows = step(kz.local(mine, rows=5))
+    assert float(total) == 285 and np.array_equal(rows.numpy(), x)
+one = kz.compile(lambda x: kz.with_layout(x * 2, "d"), mesh=kz.Mesh(d=1))(x)  # which the second rank has nothing of
+assert np.array_equal(one.numpy(), 2 * x)
+print("fine")
+"""
+    run = ranks(program)
+    out, _ = run.communicate(timeout=300)
+    assert run.returncode == 0 and out.count("fine") == 2, out
