@@ -147,6 +147,14 @@ void World::barrier() const {
   session.await_op(session.begin_op({.what = "a barrier", .sets_nothing = true}));
 }
 
+void World::grow_to(int devices) {
+  if (devices <= state_->options.devices) return;
+  require(ErrorKind::device, ranks() == 1, "a world of ", ranks(), " ranks with ", state_->options.devices, " devices each cannot grow to ", devices);
+  WorldOptions options = state_->options;
+  options.devices = devices;
+  state_->options.devices = checked(std::move(options)).devices;
+}
+
 DeviceMesh World::mesh(std::vector<MeshAxis> axes, const MeshPlace& place) const {
   Mesh mesh = Mesh::of(std::move(axes));
   const int each = state_->options.devices, has = each * ranks(), end = place.devices.empty() ? place.first + mesh.size() : mesh.size();

@@ -90,6 +90,8 @@ class World {
   int rank() const;  // of this process, from 0
   int ranks() const;
   void barrier() const;  // waits until all ranks are here; calls under way go on
+  // Has at least so many devices from here on. An error of several ranks, and beyond WorldOptions::device_limit.
+  void grow_to(int devices);
 
   // The first devices of the world, row-major along the axes: world.mesh({{"data", 2}, {"model", 2}}) or world.mesh("data=2,model=2"); others with
   // world.mesh("data=2", {.first = 2}) or {.devices = {3, 1}}. Meshes may overlap. More devices than the world has, a device that it does not have

@@ -1,10 +1,12 @@
-"""The world: devices and all state that outlives calls. One is the default; the first mesh makes it where `init` has not."""
+"""The world: devices and all state that outlives calls. One is the default, made by `init` or by whatever needs it first; how many devices it has says
+`init` or the first mesh."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import atexit
+import inspect
 import os
 import signal
 import sys
@@ -13,34 +15,74 @@ import threading
 from . import _core
 from .errors import DeviceError, UserError
 
-_lock, _once = threading.Lock(), threading.Lock()  # of a world that is made, and of one that is made because none was there
+_lock = threading.Lock()  # of a world that is made or grows
 _default = None  # the world, and how it came to be
 _seed = 1
 _devices = 1  # of each rank
+_sized = False  # whether `init` or a mesh has said how many
 _forked = False  # from a process that had a world
 _ended = False  # the program is about to end, and its world has
 
 
 def init(devices: int = 1, seed: Any = None, *, workers: int = 0, team: int = 0, in_flight: int = 4, memory: int = 0, check_nan: bool = False, cost_file: str = "", device_limit: int = 4096, start_timeout: float = 600.0, peer_timeout: float = 30.0, check_inputs: str = "sampled") -> Any:
     """Makes the default world: so many logical devices of this process, served by threads of its own. Once; before the first mesh."""
-    global _default, _devices, _seed
+    global _sized
     with _lock:
-        if _default is not None:
-            raise UserError("karez.init: there is a default world already; call it once, before the first mesh")
-        if seed is not None:
-            _seed = seed
-        _default = _core.make_world(devices, _seed, workers, team, in_flight, memory, check_nan, cost_file, device_limit, start_timeout, peer_timeout, check_inputs)
-        _devices = devices if devices != 1 or _default.ranks == 1 else int(os.environ.get("KAREZ_DEVICES", 1))
+        options = [workers, team, in_flight, memory, check_nan, cost_file, device_limit, start_timeout, peer_timeout, check_inputs]
+        if _default is None:
+            _make(devices, seed, options)
+        elif _sized or options != _usual():
+            why = "" if _sized else ", which the first value that was computed, read, saved or loaded has made; it takes no more than devices= and seed= now"
+            raise UserError(f"karez.init: there is a default world already{why}; call it once, before the first mesh")
+        else:
+            _grow(devices)
+            if seed is not None:
+                _default.seed(seed)
+        _sized = True
     return _default
 
 
-def world(devices: int = 1) -> Any:
-    """The default world; one of so many devices if there was none."""
+def _usual() -> Any:
+    """The options of `init` but for devices and seed, as they are where it is not called."""
+    return [option.default for option in list(inspect.signature(init).parameters.values())[2:]]
+
+
+def _make(devices: int, seed: Any, options: Any) -> None:
+    """With the lock."""
+    global _default, _devices, _seed
+    if seed is not None:
+        _seed = seed
+    _default = _core.make_world(devices, _seed, *options)
+    _devices = devices if devices != 1 or _default.ranks == 1 else int(os.environ.get("KAREZ_DEVICES", 1))
+
+
+def _grow(devices: int) -> None:
+    """With the lock, as long as nobody has said how many devices there are."""
+    global _devices
+    _default.grow_to(devices)
+    _devices = max(_devices, devices)
+
+
+def _world_of(devices: int) -> Any:
+    """The default world for a mesh of so many devices: the first one says how many it has."""
+    global _sized
+    check_world()
+    with _lock:
+        if _default is None:
+            _make(devices, None, _usual())
+        elif not _sized:
+            _grow(devices)
+        _sized = True
+    return _default
+
+
+def world() -> Any:
+    """The default world. Where there was none, the first mesh or `init` is still to say how many devices it has."""
     check_world()
     if _default is None:
-        with _once:
+        with _lock:
             if _default is None:
-                init(devices)
+                _make(1, None, _usual())
     return _default
 
 
@@ -92,8 +134,8 @@ def first_device() -> Any:
 
 def _end() -> Any:
     """Ends the default world, for tests."""
-    global _default, _seed
-    _default, _seed = None, 1
+    global _default, _seed, _sized
+    _default, _seed, _sized = None, 1, False
     _core.forget_default_world()
 
 
@@ -163,7 +205,7 @@ class Mesh:
             self.size *= size
         wanted = 1 if _launched() else max([self.size + first, *(device + 1 for device in devices)])
         try:
-            self._mesh = world(wanted).mesh(axes, first, list(devices))
+            self._mesh = (_world_of(wanted) if axes or wanted > 1 else world()).mesh(axes, first, list(devices))  # none of the user's is one device
         except DeviceError as error:
             text = str(error).replace(f"World({{.devices = {self.size + first}}}) has enough", f"karez.init(devices={self.size + first}) before the first mesh has enough")
             raise DeviceError(text) from None

@@ -123,6 +123,7 @@ void init_world(nb::module_& m) {
         "device_limit"_a, "start_timeout"_a, "peer_timeout"_a, "check_inputs"_a);
   type.def_prop_ro("rank", &World::rank);
   type.def_prop_ro("ranks", &World::ranks);
+  type.def("grow_to", &World::grow_to);
   type.def("barrier", &World::barrier, nb::call_guard<GilRelease>());
   type.def("reset", &World::reset, nb::call_guard<GilRelease>());
   m.def("stop_other_threads", &stop_other_threads);
