@@ -114,6 +114,76 @@ std::vector<Taker> takers(const WorldState& world, const std::vector<Parameter>&
   return out;
 }
 
+std::string list(const std::vector<std::string>& names) {
+  const std::vector<std::string> first(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(names.size(), 8)));
+  return cat(join(first, ", "), names.size() > first.size() ? cat(" and ", names.size() - first.size(), " more") : "");
+}
+
+// The path of the module that has it: "block.bn." for "block.bn.weight".
+std::string_view module_of(std::string_view name) { return name.substr(0, name.find_last_of('.') + 1); }
+
+// Some parameters are loaded, and the file has these besides.
+void check_extra(const WeightFiles& file, const std::vector<std::string>& extra, const std::vector<Taker>& takers, const LoadOptions& options) {
+  std::set<std::string_view> modules;
+  for (const Taker& taker : takers) modules.insert(module_of(taker.wanted.name));
+  std::string_view below = *modules.begin();  // that all of them share
+  for (std::string_view module : modules)
+    while (!module.starts_with(below)) below = module_of(below.substr(0, below.size() - 1));
+  std::vector<std::string> buffers, beside;
+  for (const std::string& name : extra) {
+    const bool known = std::any_of(options.known.begin(), options.known.end(), [&](const Parameter& one) { return one.name() == name; });
+    if (known && name.starts_with(below)) buffers.push_back(name);
+    else if (modules.count(module_of(name)) > 0) beside.push_back(name);
+  }
+  if (buffers.empty() && (options.extra || extra.empty())) return;
+  const char* with_them =
+      "load(path, {.parameters = net.state(), .extra = true}) takes a module's running statistics with its parameters and leaves out the rest";
+  if (!buffers.empty())
+    fail(ErrorKind::name, file.path(), ": it has ", list(buffers),
+         ", state of the modules whose parameters are loaded, without which they are another ", "model. ", with_them);
+  fail(ErrorKind::name, file.path(), ": no parameter is called ", list(extra),
+       ". A WeightRule maps names, one with an empty name leaves tensors out, ",
+       beside.empty() ? "{.extra = true} leaves out all of them" : with_them);
+}
+
+// All is loaded. Of parameters that are no variables yet: one of another shape than the file's tensor of its name, and names that only the file has
+// beside names that it lacks.
+void check_known(const WeightFiles& file, const std::vector<OfferedWeight>& offers, const std::vector<bool>& taken, const LoadOptions& options) {
+  std::map<std::string_view, std::vector<const Parameter*>> known;
+  for (const Parameter& one : options.known) known[one.name()].push_back(&one);
+  std::set<std::string_view> names;
+  std::vector<const OfferedWeight*> left;
+  for (std::size_t i = 0; i < offers.size(); ++i) {
+    const OfferedWeight& offer = offers[i];
+    names.insert(offer.name);
+    const auto found = known.find(offer.name);
+    if (taken[i]) continue;
+    if (found == known.end()) {
+      left.push_back(&offer);
+      continue;
+    }
+    // Several have one name where a model was made again: one that fits will do.
+    const bool fits = std::any_of(found->second.begin(), found->second.end(), [&](const Parameter* one) {
+      return one->shape() == data::shape_of(offer.entry, offer.part) && holds(offer.entry, one->dtype());
+    });
+    if (!fits) require_fits(file, offer, offer.name, found->second.back()->type());
+  }
+  if (options.missing) return;
+  // An optimiser's state for a parameter bears its name behind its own, and belongs to whoever makes that optimiser.
+  std::erase_if(left, [&](const OfferedWeight* one) {
+    for (std::size_t dot = one->name.find('.'); dot != one->name.npos; dot = one->name.find('.', dot + 1))
+      if (names.count(std::string_view(one->name).substr(dot + 1)) > 0) return true;
+    return false;
+  });
+  for (const auto& [name, all] : known) {
+    if (names.count(name) > 0) continue;
+    for (const OfferedWeight* one : left)
+      if (data::shape_of(one->entry, one->part) == all[0]->shape())
+        fail(ErrorKind::name, file.path(), ": it has no tensor for ", name, ", and nobody is called ", one->name,
+             ", of the same shape. A WeightRule maps names; with {.missing = true} what is missing begins with its initial value");
+  }
+}
+
 // Nothing is changed before all of this holds.
 void check_all(const WeightFiles& file, const std::vector<OfferedWeight>& offers, const std::vector<Taker>& takers, const LoadOptions& options) {
   std::vector<std::string> missing, extra;
@@ -124,16 +194,11 @@ void check_all(const WeightFiles& file, const std::vector<OfferedWeight>& offers
   }
   for (std::size_t i = 0; i < offers.size(); ++i)
     if (!taken[i]) extra.push_back(offers[i].name);
-  const auto list = [](const std::vector<std::string>& names) {
-    const std::vector<std::string> first(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(names.size(), 8)));
-    return cat(join(first, ", "), names.size() > first.size() ? cat(" and ", names.size() - first.size(), " more") : "");
-  };
   if (!options.missing && !missing.empty())
     fail(ErrorKind::name, file.path(), ": it has no tensor for ", list(missing), "; for ", missing[0], " ", near_names(missing[0], extra),
          " that nobody takes. A WeightRule maps names; with {.missing = true} what is missing stays as it is");
-  if (!options.extra && !options.parameters.empty() && !extra.empty())
-    fail(ErrorKind::name, file.path(), ": no parameter is called ", list(extra),
-         ". A WeightRule maps names, one with an empty name leaves tensors out, ", "{.extra = true} leaves out all of them");
+  if (!options.parameters.empty()) check_extra(file, extra, takers, options);
+  else check_known(file, offers, taken, options);
   for (const Taker& taker : takers)
     if (taker.offer >= 0) require_fits(file, offers[static_cast<std::size_t>(taker.offer)], taker.wanted.name, taker.type);
 }
@@ -260,14 +325,23 @@ CheckpointNotes World::load(const std::string& path, const LoadOptions& options)
   CheckpointNotes notes = notes_from(file->notes(), path);
   const std::vector<OfferedWeight> offers = offered(file->entries(), options.rules, path);
   state_->session.wait_launched();
-  std::vector<Write> writes = [&] {
-    WorldLock lock(*state_);
+  const auto matched_takers = [&] {
     std::vector<Taker> who = takers(*state_, options.parameters);
     std::vector<WantedWeight> wanted;
     for (const Taker& taker : who) wanted.push_back(taker.wanted);
     const std::vector<int> found = matched(offers, wanted, path);
     for (std::size_t i = 0; i < who.size(); ++i) who[i].offer = found[i];
     check_all(*file, offers, who, options);
+    return who;
+  };
+  {
+    WorldLock lock(*state_);
+    matched_takers();
+  }
+  file->check_bytes();
+  std::vector<Write> writes = [&] {
+    WorldLock lock(*state_);
+    const std::vector<Taker> who = matched_takers();
     return take(*state_, file, offers, who, options);
   }();
   for (const Write& write : writes) {

@@ -33,12 +33,16 @@ struct WeightRule {
 
 // What load takes of a file, and under which names.
 struct LoadOptions {
-  // Only these, which a model's parameters() are, and at once: one that the file lacks is an error, and so is a tensor of the file that is none of
-  // them. None: everything there is.
+  // Only these, which a model's state() are (its parameters() are without running statistics), and at once: one that the file lacks is an error, and
+  // so is a tensor of the file that is none of them. None: everything there is.
   std::vector<Parameter> parameters = {};
   std::vector<WeightRule> rules = {};
   bool missing = false;  // what the file lacks keeps its value, or begins with its initial one
   bool extra = false;    // with `parameters`: what the file has besides is left out
+  // Of a load of everything: parameters and buffers that functions will use, so that a shape or a name in the file that is not theirs is told now and
+  // not at their first use. With `parameters`: buffers that are not among them. A value for one of their modules is then an error, `extra` or not:
+  // parameters that go with other running statistics are another model.
+  std::vector<Parameter> known = {};
 };
 
 }  // namespace karez

@@ -180,8 +180,15 @@ TEST_F(Checkpoint, OfAnotherNetIsRefusedAndChangesNothing) {
   auto replaced = bytes;
   replaced.replace(replaced.find("\"I64\",\"shape\":[]"), 16, "\"F64\",\"shape\":[]");
   std::ofstream(at("d"), std::ios::binary) << replaced;
+  EXPECT_THAT(refused(at("d")), HasSubstr("d: the header does not fit its checksum"));
+  for (const char* note : {"karez.header", "karez.checksums"}) replaced.replace(replaced.find(note), 5, "other");  // as of a file without them
+  std::ofstream(at("d"), std::ios::binary) << replaced;
   EXPECT_THAT(refused(at("d")),
               HasSubstr("d: tensor \"adam.step\" is F64[]; parameter 'adam.step' is i64[]; a dtype is changed where nothing is lost"));
+  auto flipped = bytes;
+  flipped.back() = static_cast<char>(flipped.back() ^ 4);
+  std::ofstream(at("d"), std::ios::binary) << flipped;
+  EXPECT_THAT(refused(at("d")), HasSubstr("do not fit their checksum: the file is damaged"));
   fs::resize_file(at("d"), bytes.size() - 1);
   EXPECT_THAT(refused(at("d")), HasSubstr("d: tensor "));
   EXPECT_THAT(refused(at("none")), HasSubstr("cannot read "));
@@ -272,7 +279,7 @@ TEST_F(Checkpoint, AVariableThatAWholeCheckpointLacksIsAnErrorWhenItIsBorn) {
             }),
             cat("variable 'fc2.weight' is used for the first time, but ", file,
                 ", which was loaded for all variables, has none for it; of those that wait there are 3: fc1.weight, fc1.bias, fc2.biases. load(path, "
-                "{.parameters = ...}) loads a model's weights alone; with {.missing = true} what is missing begins with its initial value"));
+                "{.parameters = net.state()}) loads a model's weights alone; with {.missing = true} what is missing begins with its initial value"));
   EXPECT_EQ(world.waiting().size(), 3u) << "nothing was born";
   EXPECT_THAT(world.variables(), IsEmpty());
   auto wrong = three;
@@ -289,6 +296,49 @@ TEST_F(Checkpoint, AVariableThatAWholeCheckpointLacksIsAnErrorWhenItIsBorn) {
   EXPECT_THAT(world.waiting(), ElementsAre("fc2.biases"));
   world.reset();
   EXPECT_THAT(world.waiting(), IsEmpty());
+}
+
+TEST_F(Checkpoint, WhatKnownParametersDoNotFitIsToldAtTheLoad) {
+  World world;
+  Net net, again;
+  const LoadOptions known{.known = net.parameters()};
+  std::vector<Made> file = {{"fc1.weight", {8, 6}},        {"fc1.bias", {8}}, {"fc2.weight", {4, 8}}, {"fc2.bias", {4}},
+                            {"adam.m.fc1.weight", {8, 6}}, {"adam.step", {}}, {"other", {3}}};
+  const auto loaded = [&](const LoadOptions& options) { return error_of([&] { world.load(made("m", file), options); }); };
+  EXPECT_EQ(loaded(known), "no error") << "what is left may be of an optimiser that is still to be made";
+  file[1].shape = {9};
+  EXPECT_THAT(loaded(known), HasSubstr("m: tensor \"fc1.bias\" is F32[9]; parameter 'fc1.bias' is f32[8]"));
+  file[1].shape = {8};
+  file[2].name = "fc3.weight";
+  EXPECT_THAT(loaded(known),
+              HasSubstr("m: it has no tensor for fc2.weight, and nobody is called fc3.weight, of the same shape. A WeightRule maps names; "
+                        "with {.missing = true} what is missing begins with its initial value"));
+  EXPECT_EQ(loaded({.missing = true, .known = net.parameters()}), "no error");
+  EXPECT_EQ(loaded({.rules = {{"fc3.*", "fc2.*"}}, .known = net.parameters()}), "no error");
+  file.erase(file.begin() + 2);
+  EXPECT_EQ(loaded(known), "no error") << "a parameter that nobody uses needs no value";
+}
+
+TEST_F(Checkpoint, ParametersWithoutTheirRunningStatisticsAreAnotherModel) {
+  struct Normed : nn::Module {
+    nn::Linear fc{*this, "fc", 6, 8};
+    nn::BatchNorm bn{*this, "bn", 8};
+    nn::BatchNorm plain{*this, "plain", 8};
+  } net;
+  World world;
+  const std::vector<Made> file = {{"fc.weight", {8, 6}}, {"fc.bias", {8}},    {"bn.weight", {8}},       {"bn.bias", {8}},
+                                  {"plain.weight", {8}}, {"plain.bias", {8}}, {"bn.running_mean", {8}}, {"adam.m.fc.bias", {8}}};
+  const auto loaded = [&](const LoadOptions& options) { return error_of([&] { world.load(made("m", file), options); }); };
+  const char* hint =
+      "load(path, {.parameters = net.state(), .extra = true}) takes a module's running statistics with its parameters and leaves out the rest";
+  EXPECT_THAT(loaded({.parameters = net.parameters()}),
+              AllOf(HasSubstr("no parameter is called adam.m.fc.bias, bn.running_mean. "), HasSubstr(hint)));
+  EXPECT_EQ(loaded({.parameters = net.parameters(), .extra = true}), "no error") << "where nobody says which buffers there are";
+  EXPECT_THAT(loaded({.parameters = net.parameters(), .extra = true, .known = net.buffers()}),
+              AllOf(HasSubstr("m: it has bn.running_mean, state of the modules whose parameters are loaded"), HasSubstr(hint)));
+  EXPECT_EQ(loaded({.parameters = net.fc.parameters(), .extra = true, .known = net.buffers()}), "no error") << "of another module";
+  EXPECT_THAT(loaded({.parameters = net.fc.parameters()}), HasSubstr("{.extra = true} leaves out all of them"));
+  EXPECT_EQ(loaded({.parameters = net.state(), .missing = true, .extra = true}), "no error");
 }
 
 TEST_F(Checkpoint, WhatWaitsIsSavedAgain) {

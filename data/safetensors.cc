@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <set>
+#include <span>
 
 #include "base/text.h"
+#include "base/xxhash.h"
 #include "data/json.h"
 
 namespace karez::data {
@@ -157,6 +160,57 @@ void check_names(const std::vector<WeightEntry>& entries, std::string_view file)
     require(ErrorKind::data, names.insert(entry.name).second, file, ": tensor ", shown(entry.name), " stands there twice");
 }
 
+constexpr std::string_view checksums_note = "karez.checksums", header_note = "karez.header", no_checksum = "0000000000000000";
+
+std::string hex_of(std::uint64_t value) {
+  std::string out(no_checksum);
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = "0123456789abcdef"[value >> (60 - 4 * i) & 15];
+  return out;
+}
+
+// Where the header's own checksum stands in it; npos: nowhere.
+std::size_t place_of_checksum(std::string_view header) {
+  const std::string key = cat("\"", header_note, "\":\"");
+  const std::size_t at = header.find(key);
+  return at == header.npos || header.size() - at < key.size() + no_checksum.size() ? header.npos : at + key.size();
+}
+
+std::string length_of(std::size_t header_bytes) {
+  std::string out;
+  for (int i = 0; i < 8; ++i) out += static_cast<char>(header_bytes >> (8 * i) & 255);
+  return out;
+}
+
+// Of its length and its text, whose own checksum counts as 0.
+std::string checksum_of(std::string header, std::size_t place) {
+  header.replace(place, no_checksum.size(), no_checksum);
+  const std::string all = length_of(header.size()) + header;
+  return hex_of(hash_bytes(std::as_bytes(std::span(all))));
+}
+
+// Takes the checksums from the notes to the entries, and compares the header's own. Either both are there or none.
+void take_checksums(WeightHeader& header, std::string_view text, std::string_view file) {
+  const auto own = header.notes.find(std::string(header_note)), list = header.notes.find(std::string(checksums_note));
+  if (own == header.notes.end() && list == header.notes.end()) return;
+  const std::size_t place = place_of_checksum(text);
+  const bool whole =
+      own != header.notes.end() && list != header.notes.end() && place != text.npos && own->second == checksum_of(std::string(text), place);
+  require(ErrorKind::data, whole, file,
+          ": the header does not fit its checksum: the file is damaged, or something else than Karez has written it anew ", "and kept the notes '",
+          header_note, "' and '", checksums_note, "', which it must leave out");
+  const std::vector<std::string> words = header.entries.empty() ? std::vector<std::string>() : split(list->second, ' ');
+  require(ErrorKind::data, words.size() == header.entries.size(), file, ": it has checksums of ", words.size(), " tensors, and ",
+          header.entries.size(), " tensors");
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    std::uint64_t value = 0;
+    const auto [end, error] = std::from_chars(words[i].data(), words[i].data() + words[i].size(), value, 16);
+    require(ErrorKind::data, error == std::errc() && end == words[i].data() + words[i].size(), file, ": ", shown(words[i]), " is no checksum");
+    header.entries[i].checksum = value;
+  }
+  header.notes.erase(own);
+  header.notes.erase(list);
+}
+
 }  // namespace
 
 std::int64_t item_bytes(std::string_view dtype) {
@@ -200,6 +254,7 @@ WeightHeader parse_weight_header(std::string_view text, std::int64_t file_bytes,
                    [](const WeightEntry& a, const WeightEntry& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
   check_places(header.entries, data_bytes, file);
   check_names(header.entries, file);
+  take_checksums(header, text, file);
   return std::move(header);
 }
 
@@ -223,9 +278,17 @@ std::string print_weight_header(std::vector<WeightEntry>& entries, const WeightN
   text.resize(static_cast<std::size_t>(round_up(static_cast<std::int64_t>(text.size()), 8)), ' ');
   require(ErrorKind::data, static_cast<std::int64_t>(text.size()) <= longest_weight_header, "names and types of ", entries.size(), " tensors take ",
           text.size(), " bytes; the format has at most ", longest_weight_header);
-  std::string length;
-  for (int i = 0; i < 8; ++i) length += static_cast<char>(text.size() >> (8 * i) & 255);
-  return length + text;
+  return length_of(text.size()) + text;
+}
+
+std::string print_checked_header(std::vector<WeightEntry>& entries, const WeightNotes& notes) {
+  WeightNotes all = notes;
+  all[std::string(checksums_note)] = join(entries, " ", [](const WeightEntry& entry) { return hex_of(entry.checksum.value_or(0)); });
+  all[std::string(header_note)] = no_checksum;
+  std::string header = print_weight_header(entries, all).substr(8);
+  const std::size_t place = place_of_checksum(header);
+  header.replace(place, no_checksum.size(), checksum_of(header, place));
+  return length_of(header.size()) + header;
 }
 
 std::map<std::string, std::string> parse_weight_index(std::string_view text, std::string_view file) {

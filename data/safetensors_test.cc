@@ -154,6 +154,22 @@ TEST(Safetensors, WhatIsWrittenReadsBack) {
   EXPECT_THROW(print_weight_header(bad, {}), Error);
 }
 
+TEST(Safetensors, ChecksumsAreNotesThatComeBackWithTheirTensors) {
+  std::vector<WeightEntry> entries = {{"w", "F64", {3, 2}}, {"c", "BOOL", {0, 4}}, {"d", "BOOL", {3}}};
+  const std::string before = print_checked_header(entries, {{"k", "v"}});
+  entries[0].checksum = 0x123456789abcdef0, entries[1].checksum = 0, entries[2].checksum = 7;
+  const std::string head = print_checked_header(entries, {{"k", "v"}});
+  EXPECT_EQ(head.size(), before.size()) << "the first is replaced in its place";
+  EXPECT_THAT(head, HasSubstr("\"karez.checksums\":\"123456789abcdef0 0000000000000000 0000000000000007\",\"karez.header\":\""));
+  const std::int64_t bytes = static_cast<std::int64_t>(head.size()) + 51;
+  const WeightHeader header = parse_weight_header(head.substr(8), bytes, "m");
+  EXPECT_EQ(header.entries, entries);
+  EXPECT_EQ(header.notes, (WeightNotes{{"k", "v"}}));
+  std::vector<WeightEntry> none;
+  const std::string empty = print_checked_header(none, {});
+  EXPECT_TRUE(parse_weight_header(empty.substr(8), static_cast<std::int64_t>(empty.size()), "m").entries.empty());
+}
+
 TEST(WeightIndex, NamesFilesBesideItself) {
   const auto index = parse_weight_index(R"({"metadata": {"total_size": 8, "weight_map": {"deep": 1}, "l": [[1]]},
                                             "weight_map": {"a": "m-1.safetensors", "b": "m-2.safetensors"}, "more": null})",

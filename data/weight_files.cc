@@ -13,6 +13,7 @@
 
 #include "base/near.h"
 #include "base/text.h"
+#include "base/xxhash.h"
 
 namespace karez::data {
 namespace {
@@ -137,7 +138,14 @@ std::vector<std::byte> WeightFiles::read(const WeightEntry& entry) const {
   const File& file = files_[static_cast<std::size_t>(entry.file)];
   std::vector<std::byte> bytes(static_cast<std::size_t>(entry.end - entry.begin));
   read_at(file.descriptor, bytes.data(), entry.end - entry.begin, file.data + entry.begin, file.path);
+  require(ErrorKind::data, !entry.checksum || *entry.checksum == hash_bytes(bytes), file.path, ": the bytes of tensor ", quote(entry.name),
+          " do not fit their checksum: the file is damaged");
   return bytes;
+}
+
+void WeightFiles::check_bytes() const {
+  for (const WeightEntry& entry : entries_)
+    if (entry.checksum) read(entry);
 }
 
 Shape shape_of(const WeightEntry& entry, const WeightPart& part) {

@@ -29,7 +29,9 @@ class WeightFiles {
   const std::string& path() const { return path_; }
   const std::vector<WeightEntry>& entries() const { return entries_; }  // by name
   const WeightNotes& notes() const { return notes_; }
-  std::vector<std::byte> read(const WeightEntry& entry) const;  // all its bytes; a file that has become shorter is an error
+  // All its bytes; a file that has become shorter is an error, and so are bytes that do not fit their checksum.
+  std::vector<std::byte> read(const WeightEntry& entry) const;
+  void check_bytes() const;  // reads all tensors that have checksums, for the same errors
 
  private:
   struct File {

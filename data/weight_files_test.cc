@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -187,6 +188,67 @@ TEST_F(Writer, TheNameStandsForTheOldBytesUntilAllOfTheNewOnesAreThere) {
   EXPECT_EQ(file.read(file.entries()[0]).size(), 8u);
   EXPECT_EQ(file.notes().at("k"), "v");
   EXPECT_THAT(content(at("m")), ::testing::EndsWith("12345678"));
+}
+
+TEST_F(Writer, EveryBitOfAFileIsCheckedWhenItIsRead) {
+  {
+    WeightWriter writer(at("m"), {{"w", "F32", {3, 2}}, {"none", "F32", {0}}, {"v", "BOOL", {3}}}, {{"k", "v"}, {"karez.position", "17"}});
+    writer.write(bytes_of_text(std::string(24, 'x')));
+    writer.write({});
+    writer.write(bytes_of_text(std::string("\1\0\1", 3)));
+    writer.commit();
+  }
+  const std::string bytes = content(at("m"));
+  const auto read = [&] { return error_of([&] { WeightFiles(at("m")).check_bytes(); }); };
+  ASSERT_EQ(read(), "no error");
+  for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+    std::string damaged = bytes;
+    damaged[bit / 8] ^= static_cast<char>(1 << bit % 8);
+    put("m", damaged);
+    EXPECT_NE(read(), "no error") << "bit " << bit % 8 << " of byte " << bit / 8;
+  }
+  const auto with = [&](const std::string& before, const std::string& after) {
+    std::string other = bytes;
+    other.replace(other.find(before), before.size(), after);
+    put("m", other);
+    return read();
+  };
+  EXPECT_THAT(with("xxxx", "xxyx"), HasSubstr("m: the bytes of tensor \"w\" do not fit their checksum: the file is damaged"));
+  EXPECT_THAT(with("[3,2]", "[2,3]"), HasSubstr("m: the header does not fit its checksum: the file is damaged, or something else"));
+  EXPECT_THAT(with("\"17\"", "\"71\""), HasSubstr("the header does not fit its checksum"));
+  EXPECT_THAT(with("karez.header", "karez.holder"), HasSubstr("the header does not fit its checksum"));
+  EXPECT_THAT(with("karez.checksums", "karez.nothing!!"), HasSubstr("the header does not fit its checksum"));
+}
+
+TEST_F(Writer, RemovesWhatKilledOnesHaveLeftAndNoOthers) {
+  std::vector<std::string> left;
+  for (int i = 0; i < 2; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const WeightWriter writer(at("m"), {{"w", "F32", {2}}}, {});
+      ::kill(::getpid(), SIGKILL);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    ASSERT_EQ(names().size(), 1u) << "the second child removed what the first one left";
+    EXPECT_NE(names()[0], left.empty() ? "" : left.back());
+    left.push_back(names()[0]);
+  }
+  for (const char* other : {"m.writing-1", "m.writing-1-", "m.writing--1", "m.writing-1-x", "n.writing-1-1", "mm.writing-1-1", "m.writing-1-1.old"})
+    put(other, "");
+  fs::create_directory(at("m.writing-2-2"));
+  const std::size_t others = names().size() - 1;
+  {
+    WeightWriter first(at("m"), {}, {});
+    EXPECT_EQ(names().size(), others + 1) << "its own instead of the one that was left";
+    WeightWriter second(at("m"), {}, {});
+    EXPECT_EQ(names().size(), others + 2) << "the first is still at it";
+    first.commit();
+    second.commit();
+  }
+  EXPECT_EQ(names().size(), others + 1);
+  EXPECT_THAT(names(), ::testing::Contains("m"));
 }
 
 TEST_F(Writer, LeavesNoDescriptorOpen) {

@@ -10,8 +10,10 @@
 
 namespace karez::data {
 
-// Writes beside the path, under a name of its own; `commit` syncs the bytes, gives them the name and syncs the folder. Dropped before that, it leaves
-// nothing. Errors are of data and say the file and why: no such folder, no room.
+// Writes beside the path, under a name of its own (PATH.writing-PROCESS-NUMBER), with a checksum of each tensor and of the header; `commit` syncs the
+// bytes, gives them the name and syncs the folder. Dropped before that, it leaves nothing; what writers of this path have left that were killed goes
+// when the next one begins: a writer holds a lock on its file (flock) as long as it lives. Errors are of data and say the file and why: no such
+// folder, no room.
 class WeightWriter {
  public:
   WeightWriter(std::string path, std::vector<WeightEntry> entries, const WeightNotes& notes);  // of an entry: name, dtype, shape
@@ -23,10 +25,12 @@ class WeightWriter {
   void commit();
 
  private:
+  void open_aside();
   void put(std::span<const std::byte> bytes);
   [[noreturn]] void fail_with_errno(const std::string& path) const;
   std::string path_, aside_;
   std::vector<WeightEntry> entries_;
+  WeightNotes notes_;
   std::size_t next_ = 0;
   int descriptor_ = -1;
 };

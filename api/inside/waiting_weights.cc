@@ -53,7 +53,8 @@ std::vector<const WaitingWeight*> WaitingWeights::of(const std::vector<Parameter
       fail(ErrorKind::name, "variable '", parameter.name(), "' is used for the first time, but ", whole,
            ", which was loaded for all variables, has none for it; of those that wait ",
            near_names(parameter.name(), list, [](const WaitingWeight& one) { return one.offer.name; }),
-           ". load(path, {.parameters = ...}) loads a model's weights alone; with {.missing = true} what is missing begins with its initial value");
+           ". load(path, {.parameters = net.state()}) loads a model's weights alone; with {.missing = true} what is missing begins with its initial "
+           "value");
     out.push_back(at < 0 ? nullptr : &list[static_cast<std::size_t>(at)]);
     if (at < 0) continue;
     const WaitingWeight& found = *out.back();

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 
-from . import _core
+from . import _core, gradients
 from .errors import DeviceError, UserError
 
 _lock = threading.Lock()  # of a world that is made or grows
@@ -180,11 +180,30 @@ def save(path: Any, position: int = 0, notes: Any = None) -> None:
 
 
 def load(path: Any, parameters: Any = (), names: Any = (), missing: bool = False, extra: bool = False) -> Any:
-    """Takes values from a safetensors file: all there are, or those of the parameters alone. Returns the position of the data, and the notes.
+    """Takes values from a safetensors file: all there are, or those of a module (or of modules and parameters in a list) alone. Returns the position of
+    the data, and the notes.
 
-    `names` maps a file's names to ours, {"h.*.ln_1.weight": "blocks.*.norm1.weight"}; an empty one leaves tensors out.
+    `names` maps a file's names to ours, {"h.*.ln_1.weight": "blocks.*.norm1.weight"}; an empty one leaves tensors out. missing: what the file lacks
+    stays as it is; extra: what it has besides the module is left out.
     """
-    return world().load(os.fspath(path), list(parameters), list(dict(names).items()), missing, extra)
+    from .nn.module import Module
+    from .nn.parameter import Parameter
+
+    given = [parameters] if isinstance(parameters, (Module, Parameter)) else list(parameters)
+    wanted = [one for part in given for one in (part._state() if isinstance(part, Module) else [part])]
+    if given and not wanted:
+        raise UserError("load: the modules have neither parameters nor buffers")
+    with_buffers = given and all(isinstance(part, Module) for part in given)
+    # What lives is no local of this function: the traceback of an error would keep it alive.
+    return world().load(os.fspath(path), wanted, list(dict(names).items()), missing, extra, [] if with_buffers else _living(wanted))
+
+
+def _living(wanted: Any) -> Any:
+    """The parameters and buffers that a load of everything should fit, or beside some parameters the buffers."""
+    from .nn.parameter import Buffer
+
+    own = set(map(id, wanted))
+    return [p for p in gradients.parameters.values() if not own or (isinstance(p, Buffer) and id(p) not in own)]
 
 
 def _launched() -> Any:

@@ -9,6 +9,8 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "python/src/topics.h"
 
@@ -22,9 +24,26 @@ constexpr ErrorKind kinds[] = {ErrorKind::user,   ErrorKind::shape, ErrorKind::t
 std::array<PyObject*, std::size(kinds)> exceptions;
 std::string package;
 
+// What hints say of the C++ face, and what it is called here.
+constexpr std::pair<std::string_view, std::string_view> words[] = {
+    {"load(path, {.parameters = net.state(), .extra = true})", "kz.load(path, net, extra=True)"},
+    {"load(path, {.parameters = net.state()})", "kz.load(path, net)"},
+    {"A WeightRule maps names, one with an empty name leaves tensors out", "names={theirs: ours} maps names, an empty one leaves tensors out"},
+    {"A WeightRule maps names", "names={theirs: ours} maps names"},
+    {"a rule with .transposed lets dimensions change places", "net.load_state_dict takes arrays, which may be transposed before"},
+    {"{.missing = true}", "missing=True"},
+    {"{.extra = true}", "extra=True"},
+};
+
+std::string in_python(std::string text) {
+  for (const auto& [said, here] : words)
+    for (std::size_t at = text.find(said); at != text.npos; at = text.find(said, at + here.size())) text.replace(at, said.size(), here);
+  return text;
+}
+
 void raise(const Error& error) {
   PyObject* type = exceptions[static_cast<std::size_t>(error.kind)];
-  nb::object exception = nb::steal(PyObject_CallFunction(type, "s", error.what()));
+  nb::object exception = nb::steal(PyObject_CallFunction(type, "s", in_python(error.what()).c_str()));
   if (!exception.is_valid()) return;  // Python has an error already
   exception.attr("where") = error.where;
   PyErr_SetObject(type, exception.ptr());

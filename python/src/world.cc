@@ -101,17 +101,18 @@ void init_files(nb::class_<World>& type) {
     GilRelease released;
     world.save(path, {position, notes}, line);
   });
-  type.def("load", [](World& world, const std::string& path, const std::vector<const Value*>& parameters,
-                      const std::vector<std::pair<std::string, std::string>>& names, bool missing, bool extra) {
-    LoadOptions options{.parameters = parameters_from(parameters), .missing = missing, .extra = extra};
-    for (const auto& [file, name] : names) options.rules.push_back({.file = file, .name = name});
-    CheckpointNotes notes;
-    {
-      GilRelease released;
-      notes = world.load(path, options);
-    }
-    return std::pair(notes.position, notes.notes);
-  });
+  type.def("load",
+           [](World& world, const std::string& path, const std::vector<const Value*>& parameters,
+              const std::vector<std::pair<std::string, std::string>>& names, bool missing, bool extra, const std::vector<const Value*>& known) {
+             LoadOptions options{.parameters = parameters_from(parameters), .missing = missing, .extra = extra, .known = parameters_from(known)};
+             for (const auto& [file, name] : names) options.rules.push_back({.file = file, .name = name});
+             CheckpointNotes notes;
+             {
+               GilRelease released;
+               notes = world.load(path, options);
+             }
+             return std::pair(notes.position, notes.notes);
+           });
 }
 
 }  // namespace

@@ -1,0 +1,220 @@
+"""Checkpoints: what is loaded into which model, damaged files, what killed saves leave, and files that other tools read and write."""
+
+import gc
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import karez as kz
+from karez import F, nn
+
+X = np.random.default_rng(0).normal(size=(8, 3, 4, 4)).astype(np.float32)
+Y = np.arange(8) % 4
+
+
+class Net(nn.Module):
+    def __init__(self, wide=6):
+        self.conv, self.bn, self.fc = nn.Conv2d(3, wide, 3, padding=1), nn.BatchNorm2d(wide), nn.Linear(wide * 16, 4)
+
+    def forward(self, x):
+        return self.fc(F.relu(self.bn(self.conv(x))).flatten(1))
+
+
+def trained(path):
+    net = Net()
+    opt = kz.optim.Adam(net.parameters(), lr=1e-2)
+
+    @kz.compile
+    def step(x, y):
+        loss = F.cross_entropy(net(x), y)
+        loss.backward()
+        opt.step()
+        return loss
+
+    for _ in range(4):
+        step(X, Y)
+    kz.save(path, position=17, notes={"epoch": "1"})
+    return net
+
+
+def answers(net):
+    net.eval()
+    return kz.compile(lambda x: net(x))(X).numpy()
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "best.safetensors"
+    want = answers(trained(path))
+    kz.reset()
+    gc.collect()  # parameters that live are known to a load
+    return path, want
+
+
+def test_a_module_is_loaded_with_its_running_statistics(saved):
+    path, want = saved
+    for given in (lambda net: net, lambda net: [net], lambda net: [net.conv, net.bn, net.fc]):
+        net = Net()
+        net.parameters()
+        with pytest.raises(kz.NameError, match=r"extra=True leaves out all of them"):
+            kz.load(path, given(net))
+        kz.load(path, given(net), extra=True)
+        assert np.array_equal(answers(net), want)
+        kz.reset()
+
+
+def test_no_hint_leads_to_another_model(saved):
+    path, want = saved
+    net = Net()
+    for extra in (False, True):
+        with pytest.raises(kz.NameError, match=r"it has bn\.num_batches_tracked, bn\.running_mean, bn\.running_var, ") as caught:
+            kz.load(path, net.parameters(), extra=extra)
+        assert "kz.load(path, net, extra=True) takes a module's running statistics with its parameters" in str(caught.value)
+        assert "{" not in str(caught.value), "a hint is in Python"
+    kz.load(path, net, extra=True)  # as the hint says
+    assert np.array_equal(answers(net), want)
+    kz.load(path, net.fc.parameters(), extra=True)  # a module that has none
+    with pytest.raises(kz.UserError, match="the modules have neither parameters nor buffers"):
+        kz.load(path, nn.ReLU())
+
+
+def test_a_wrong_name_or_shape_is_told_at_the_load(saved):
+    path, _ = saved
+    wide = Net(8)
+    wide.parameters()
+    with pytest.raises(kz.ShapeError, match=r"parameter '\S+' is f32\[\d"):
+        kz.load(path)
+    del wide
+    gc.collect()
+
+    class Renamed(Net):
+        def __init__(self):
+            super().__init__()
+            self.last = self.fc
+            del self.fc
+
+        def forward(self, x):
+            return self.last(F.relu(self.bn(self.conv(x))).flatten(1))
+
+    net = Renamed()
+    net.parameters()
+    with pytest.raises(kz.NameError, match=r"it has no tensor for last\.\w+, and nobody is called fc\.\w+, of the same shape\. ") as caught:
+        kz.load(path)
+    assert "names={theirs: ours} maps names; with missing=True what is missing" in str(caught.value)
+    assert kz.load(path, names={"fc.*": "last.*", "*.*.fc.*": ""}) == (17, {"epoch": "1"})
+    kz.compile(lambda x: net(x))(X).wait()
+
+
+def test_errors_of_a_first_use_speak_python(saved):
+    path, _ = saved
+    kz.load(path)
+    late = nn.Linear(3, 3)
+    late.parameters()
+    with pytest.raises(kz.NameError, match=r"kz\.load\(path, net\) loads a model's weights alone; with missing=True"):
+        kz.compile(lambda: late.weight * 1)()
+
+
+def test_damaged_files_are_refused(saved, tmp_path):
+    path, _ = saved
+    whole, draw = path.read_bytes(), random.Random(7)
+    header = 8 + int.from_bytes(whole[:8], "little")
+    for i in range(200):
+        damaged = bytearray(whole)
+        at = draw.randrange(header if i % 2 else len(whole))
+        damaged[at] ^= 1 << draw.randrange(8)
+        if i % 10 == 0:  # one number of the header is another
+            digits = [k for k in range(8, header) if chr(whole[k]).isdigit()]
+            damaged = bytearray(whole)
+            at = draw.choice(digits)
+            damaged[at] = ord(str((int(chr(whole[at])) + 1) % 10))
+        (tmp_path / "damaged").write_bytes(damaged)
+        with pytest.raises(kz.DataError):
+            kz.load(tmp_path / "damaged")
+    (tmp_path / "cut").write_bytes(whole[:-1])
+    with pytest.raises(kz.DataError):
+        kz.load(tmp_path / "cut")
+    assert kz.load(path) == (17, {"epoch": "1"})
+
+
+def test_other_tools_read_and_write_the_files(saved, tmp_path):
+    path, want = saved
+    files = pytest.importorskip("safetensors.numpy")
+    tensors = files.load_file(path)
+    assert tensors["bn.running_mean"].shape == (6,) and tensors["adam.m.fc.weight"].dtype == np.float32
+    net = Net()
+    other = tmp_path / "other.safetensors"
+    files.save_file(tensors, other)  # without checksums
+    kz.load(other, net, extra=True)
+    assert np.array_equal(answers(net), want)
+    kz.reset()
+    from safetensors import safe_open
+
+    with safe_open(path, "numpy") as file:
+        notes = file.metadata()
+    assert notes["karez.position"] == "17" and notes["epoch"] == "1"
+    files.save_file({name: -value for name, value in tensors.items() if value.dtype == np.float32}, other, metadata=notes)
+    with pytest.raises(kz.DataError, match="the header does not fit its checksum: the file is damaged, or something else than Karez has written it anew"):
+        kz.load(other)
+
+
+KILLED = """
+import numpy as np
+import karez as kz
+w = kz.nn.Parameter((1 << 23,), kz.nn.init.normal(1.0), name="w")
+kz.compile(lambda: w * 1)().wait()
+while True:
+    kz.save(path)
+"""
+
+
+def test_what_killed_saves_leave_goes_with_the_next_save(tmp_path):
+    path = tmp_path / "c.safetensors"
+    for _ in range(2):
+        run = subprocess.Popen([sys.executable, "-c", f"path = {str(path)!r}\n" + KILLED], env=os.environ | {"PYTHONPATH": os.path.dirname(kz.__path__[0])})
+        until, aside = time.monotonic() + 120, []
+        while not aside:
+            assert run.poll() is None and time.monotonic() < until
+            time.sleep(0.002)
+            if any(".writing-" in name for name in os.listdir(tmp_path)):
+                run.send_signal(signal.SIGSTOP)
+                aside = [name for name in os.listdir(tmp_path) if ".writing-" in name]
+                run.send_signal(signal.SIGCONT if not aside else signal.SIGSTOP)
+        other = nn.Parameter([1.0], name="v")
+        kz.compile(lambda: other * 1)().wait()
+        kz.save(path)
+        assert [name for name in os.listdir(tmp_path) if ".writing-" in name] == aside, "who still writes keeps its file"
+        run.kill()
+        run.wait()
+        kz.save(path)
+        assert os.listdir(tmp_path) == [path.name]
+        kz.reset()
+
+
+@pytest.mark.parametrize("first", ["print", "load", "read", "state", "seed", "rank"])
+def test_what_comes_before_the_first_mesh_fixes_no_number_of_devices(first, saved):
+    path, _ = saved
+    kz.worlds._end()
+    net = Net()
+    what = {"print": lambda: repr(kz.tensor([1.0]) + 1), "load": lambda: kz.load(path), "read": lambda: net.fc.weight.numpy() if net.parameters() else None,
+            "state": net.state_dict, "seed": lambda: kz.world().seed(3), "rank": kz.rank}[first]
+    what()
+    step = kz.compile(lambda x: net(kz.with_layout(x, "data")), mesh=kz.Mesh(data=2))
+    assert step(X).shape == (8, 4)
+    with pytest.raises(kz.DeviceError, match=r"mesh\(data=4\) takes 4 devices, but the world has 2; karez.init\(devices=4\) before the first mesh"):
+        kz.Mesh(data=4)
+
+
+def test_init_after_the_first_value_still_says_how_many_devices():
+    assert float(kz.tensor([2.0]) + 1) == 3
+    with pytest.raises(kz.UserError, match="which the first value that was computed, read, saved or loaded has made; it takes no more than"):
+        kz.init(devices=4, team=2)
+    kz.init(devices=4, seed=3)
+    assert kz.Mesh(data=4).size == 4
+    with pytest.raises(kz.UserError, match="there is a default world already; call it once"):
+        kz.init(devices=8)
