@@ -64,6 +64,7 @@ class Images:
         self.classes = sorted(one.name for one in folder.iterdir() if one.is_dir())
         self.files = [(path, label) for label, name in enumerate(self.classes) for path in sorted((folder / name).iterdir())]
         self.batch, self.size, self.seed, self.per_epoch = batch, size, seed, len(self.files) // batch
+        self.epochs = 0
         if self.per_epoch == 0:
             raise kz.UserError(f"{folder}: {len(self.files)} images make no batch of {batch}")
 
@@ -78,7 +79,8 @@ class Images:
         return np.stack([one[:, :, ::-1] if random.random() < 0.5 else one for one in images]), np.array([label for _, label in files])
 
     def __iter__(self) -> Any:
-        return self.epoch(0)
+        self.epochs += 1
+        return self.epoch(self.epochs - 1)
 
 
 def options() -> argparse.Namespace:

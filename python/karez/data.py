@@ -17,8 +17,8 @@ __all__ = ["Batches", "Feed", "ImageBatches", "Progress", "feed", "labelled_imag
 class Batches:
     """Batches of rows of arrays of equal length, by number or one after the other: for x, y in Batches(images, labels, batch=64).
 
-    Batch p is the p mod per_epoch-th of epoch p // per_epoch; each epoch has an order of its own that follows the seed. Rows that fill no batch are
-    left out of an epoch, or come as a smaller one with drop_last=False.
+    Batch p is the p mod per_epoch-th of epoch p // per_epoch; each epoch has an order of its own that follows the seed. Each loop is the next epoch,
+    from 0 on; epoch(n) is any of them. Rows that fill no batch are left out of an epoch, or come as a smaller one with drop_last=False.
     """
 
     def __init__(self, *arrays: Any, batch: int = 64, shuffle: bool = True, seed: int = 1, drop_last: bool = True) -> None:
@@ -32,13 +32,15 @@ class Batches:
         if self.per_epoch == 0:
             raise UserError(f"Batches of {batch} rows out of {self.rows}: there is not one")
         self._order = None, None  # of an epoch
+        self._epochs = 0  # that loops have begun
 
     def __len__(self) -> int:
         return self.per_epoch
 
     def __iter__(self) -> Any:
-        """The first epoch; epoch(n) is another one."""
-        return self.epoch(0)
+        """The next epoch: the first loop is epoch 0."""
+        self._epochs += 1
+        return self.epoch(self._epochs - 1)
 
     def epoch(self, number: Any) -> Any:
         """The batches of one epoch."""
@@ -48,9 +50,10 @@ class Batches:
     def at(self, position: Any) -> Any:
         """The batch of this number: an array of each, or the one array's."""
         epoch, place = divmod(position, self.per_epoch)
-        if self._order[0] != epoch:
-            rows = numpy.random.default_rng([self.seed, epoch]).permutation(self.rows) if self.shuffle else numpy.arange(self.rows)
-            self._order = epoch, rows
-        rows = self._order[1][place * self.batch : (place + 1) * self.batch]
+        known, order = self._order  # replaced as one: several loops may be under way
+        if known != epoch:
+            order = numpy.random.default_rng([self.seed, epoch]).permutation(self.rows) if self.shuffle else numpy.arange(self.rows)
+            self._order = epoch, order
+        rows = order[place * self.batch : (place + 1) * self.batch]
         found = tuple(array[rows] for array in self.arrays)
         return found if len(found) > 1 else found[0]

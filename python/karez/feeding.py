@@ -18,7 +18,7 @@ class feed:
 
     A thread goes ahead by so many batches (slots): it asks the iterable for them and copies their arrays (NumPy's, PyTorch's, JAX's; nests of tuples,
     lists and dicts keep their form, numbers and texts pass as they are). What the iterable raises is raised in the loop, behind the batches before it.
-    epochs: how often the iterable is gone through; kz.data.Batches is then in another order each time.
+    epochs: how often one loop goes through the iterable. Each further loop over the feed begins with the iterable anew; next(feed) takes from the latest.
     """
 
     def __init__(self, batches: Iterable[Any], slots: int = 2, epochs: int = 1) -> None:
@@ -26,18 +26,22 @@ class feed:
             raise UserError(f"feed: slots={slots!r}, epochs={epochs!r}; whole numbers from 1 on are meant")
         if not hasattr(batches, "__iter__") and not hasattr(batches, "__getitem__"):
             raise TypeError(f"feed: {type(batches).__name__} gives no batches; it takes what a `for` goes through")
-        self._ahead = Ahead(slots)
-        threading.Thread(target=produce, args=(self._ahead, batches, epochs), name="karez feed", daemon=True).start()
+        self._begin = lambda: Run(batches, slots, epochs)
+        self._run, self._looped, self._closed = self._begin(), False, False
 
     def __iter__(self) -> Iterator[Any]:
-        return self
+        if self._looped and not self._closed:
+            self._run = self._begin()
+        self._looped = True
+        return self._run
 
     def __next__(self) -> Any:
-        return self._ahead.take()
+        return next(self._run)
 
     def close(self) -> None:
         """Ends the loop: no batch and no error comes out of it any more, and the thread ends with the batch that it is at. From any thread, any number of times."""
-        self._ahead.close()
+        self._closed = True
+        self._run.ahead.close()
 
     def __enter__(self) -> feed:
         return self
@@ -45,9 +49,22 @@ class feed:
     def __exit__(self, *_: Any) -> None:
         self.close()
 
+
+class Run:
+    """One loop: what it takes from, until nobody holds it."""
+
+    def __init__(self, batches: Any, slots: int, epochs: int) -> None:
+        self.ahead = Ahead(slots)
+        threading.Thread(target=produce, args=(self.ahead, batches, epochs), name="karez feed", daemon=True).start()
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        return self.ahead.take()
+
     def __del__(self) -> None:
-        if hasattr(self, "_ahead"):
-            self._ahead.close()
+        self.ahead.close()
 
 
 class Ahead:
@@ -98,8 +115,8 @@ class Ahead:
 def produce(ahead: Ahead, batches: Any, epochs: int) -> None:
     """The thread: a slot is free before a batch is asked for."""
     try:
-        for number in range(epochs):
-            each = iter(batches.epoch(number) if hasattr(batches, "epoch") else batches)
+        for _ in range(epochs):
+            each = iter(batches)
             while ahead.wait_for_room():
                 try:
                     batch = next(each)

@@ -23,6 +23,13 @@ def test_orders_follow_seed_and_epoch():
     assert order(3, shuffle=False) == list(range(25))
 
 
+def test_each_loop_is_the_next_epoch_in_its_own_order():
+    batches, again = kz.data.Batches(Y, batch=5), kz.data.Batches(Y, batch=5)
+    loops = [np.concatenate(list(batches)).tolist() for _ in range(3)]
+    assert loops == [np.concatenate(list(again.epoch(n))).tolist() for n in range(3)]
+    assert len({tuple(order) for order in loops}) == 3
+
+
 def test_a_batch_is_found_by_its_number():
     batches = kz.data.Batches(Y, batch=6)
     assert batches.per_epoch == 4

@@ -102,7 +102,7 @@ def test_what_comes_while_it_closes_does_not_come_out(then):
     assert list(feed) == []  # and does not wait for the batch
     held.go_on.set()
     assert gone() and list(feed) == []
-    assert not feed._ahead.ready  # nor is its memory held
+    assert not feed._run.ahead.ready  # nor is its memory held
     feed.close()
     with pytest.raises(StopIteration):
         next(feed)
@@ -201,6 +201,26 @@ def test_epochs_of_batches_are_each_in_their_order():
     seen = [x.tolist() for x in kz.data.feed(batches, epochs=2)]
     assert seen == [batch.tolist() for number in range(2) for batch in batches.epoch(number)] and seen[:3] != seen[3:]
     assert [int(x[0]) for x in kz.data.feed([np.ones(1), np.zeros(1)], epochs=2)] == [1, 0, 1, 0]
+
+
+def test_each_loop_over_a_feed_goes_through_all_of_it():
+    feed = kz.data.feed([np.full(1, i) for i in range(3)], slots=1)
+    assert [[int(x[0]) for x in feed] for _ in range(3)] == [[0, 1, 2]] * 3
+    for x in feed:
+        break
+    assert [int(x[0]) for x in feed] == [0, 1, 2], "a loop that was left is not gone on with"
+    each = iter(kz.data.feed([np.full(1, i) for i in range(3)]))
+    assert int(next(each)[0]) == 0 and [int(x[0]) for x in each] == [1, 2], "one loop is an iterator"
+    feed = kz.data.feed([np.full(1, i) for i in range(3)])
+    assert int(next(feed)[0]) == 0 and [int(x[0]) for x in feed] == [1, 2]
+
+
+def test_loops_over_batches_are_epochs():
+    order = [np.concatenate(list(kz.data.Batches(np.arange(12), batch=4).epoch(n))).tolist() for n in range(4)]
+    batches = kz.data.Batches(np.arange(12), batch=4)
+    feed = kz.data.feed(batches)
+    assert [[int(i) for x in feed for i in x.numpy()] for _ in range(3)] == order[:3]
+    assert [int(i) for x in kz.data.feed(batches) for i in x.numpy()] == order[3], "another feed goes on with them"
 
 
 @pytest.mark.parametrize("words, text", [({"slots": 0}, "slots=0"), ({"epochs": "x"}, "epochs='x'"), ({"slots": 2.5}, "slots=2.5")])
