@@ -24,6 +24,22 @@ ValueId by_channel(Builder& b, std::string_view what, ValueId v, const TensorTyp
   return reshape(b, v, shape);
 }
 
+// x [n, c, ...] as [parts, n / parts, c, ...].
+ValueId in_parts(Builder& b, ValueId x, std::int64_t parts) {
+  Shape shape = b.type(x).shape;
+  shape[0] /= parts;
+  shape.insert(shape.begin(), parts);
+  return reshape(b, x, shape);
+}
+
+// v [parts, c] beside that.
+ValueId by_part(Builder& b, ValueId v, const TensorType& x) {
+  Shape shape(static_cast<std::size_t>(x.rank() + 1), 1);
+  shape[0] = b.type(v).shape[0];
+  shape[2] = b.type(v).shape[1];
+  return reshape(b, v, shape);
+}
+
 Ints all_but_channels(const TensorType& x) {
   Ints axes{0};
   for (std::int64_t d = 2; d < x.rank(); ++d) axes.push_back(d);
@@ -32,12 +48,20 @@ Ints all_but_channels(const TensorType& x) {
 
 }  // namespace
 
-ChannelStatistics channel_statistics(Builder& b, ValueId x) {
+ChannelStatistics channel_statistics(Builder& b, ValueId x, std::int64_t parts) {
   require_channels("batch_norm", b.type(x));
   x = widened(b, x);
   const TensorType type = b.type(x);
-  require(ErrorKind::shape, type.count() > type.shape[1], "batch_norm: ", type, " has ", type.shape[1] == 0 ? 0 : type.count() / type.shape[1],
-          " elements a channel; statistics of a batch take more than 1");
+  require(ErrorKind::shape, type.count() > type.shape[1] * parts, "batch_norm: ", type, " has ",
+          type.shape[1] == 0 ? 0 : type.count() / type.shape[1] / parts, " elements a channel", parts == 1 ? "" : " and micro-batch",
+          "; statistics of a batch take more than 1");
+  if (parts > 1) {
+    const ValueId parted = in_parts(b, x, parts);
+    Ints axes{1};
+    for (std::int64_t d = 3; d <= type.rank(); ++d) axes.push_back(d);
+    const ValueId average = mean(b, parted, axes), centred = binary(b, "sub", parted, by_part(b, average, type));
+    return {average, mean(b, mul(b, centred, centred), axes)};
+  }
   const Ints axes = all_but_channels(type);
   const ValueId average = mean(b, x, axes), centred = binary(b, "sub", x, by_channel(b, "batch_norm", average, type));
   return {average, mean(b, mul(b, centred, centred), axes)};
@@ -48,6 +72,12 @@ ValueId batch_norm(Builder& b, ValueId x, const ChannelStatistics& statistics, d
   require_channels("batch_norm", b.type(x));
   x = widened(b, x);
   const TensorType type = b.type(x);
+  if (b.type(statistics.mean).rank() == 2) {
+    const ValueId variance = widened(b, statistics.variance), spread = rsqrt(b, add(b, variance, full_like(b, variance, eps)));
+    const ValueId parted = in_parts(b, x, b.type(spread).shape[0]), centred = binary(b, "sub", parted, by_part(b, statistics.mean, type));
+    const ValueId scaled = reshape(b, binary(b, "mul", centred, by_part(b, binary(b, "mul", spread, widened(b, weight)), type)), type.shape);
+    return cast(b, binary(b, "add", scaled, by_channel(b, "batch_norm", bias, type)), dtype);
+  }
   const auto at = [&](ValueId v) { return by_channel(b, "batch_norm", v, type); };
   const ValueId variance = widened(b, statistics.variance), spread = rsqrt(b, add(b, variance, full_like(b, variance, eps)));
   const ValueId centred = binary(b, "sub", x, at(statistics.mean));

@@ -24,7 +24,8 @@ ValueId rms_norm(Builder& b, ValueId x, std::int64_t dimensions, double eps, std
 struct ChannelStatistics {
   ValueId mean, variance;
 };
-ChannelStatistics channel_statistics(Builder& b, ValueId x);
+// With parts: of each of so many equal parts of dimension 0, one after the other, [parts, c].
+ChannelStatistics channel_statistics(Builder& b, ValueId x, std::int64_t parts = 1);
 // (x - mean) / sqrt(variance + eps) * weight + bias, all [c]; Ioffe and Szegedy, 2015.
 ValueId batch_norm(Builder& b, ValueId x, const ChannelStatistics& statistics, double eps, ValueId weight, ValueId bias);
 // Over each of so many groups of channels with all that follows them; weight and bias [c]; Wu and He, 2018.

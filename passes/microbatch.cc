@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <set>
 
 #include "base/number_as.h"
@@ -25,29 +26,41 @@ struct Placed {
   Sharding way;
 };
 
+// What the batch is made of, and what is known of it from an earlier look.
+struct Batch {
+  int count = 1;
+  std::int64_t rows = 0;
+  std::set<NodeId> along;  // inputs of other sizes whose rows go with the batch's all the same
+  std::set<NodeId> early;  // sums over the whole of it that are made before the first micro-batch
+};
+
 class Cutter {
  public:
-  // `along`: inputs of other sizes whose rows go with the batch's all the same.
-  Cutter(const Graph& graph, const OpTable& ops, int count, std::int64_t batch, std::set<NodeId> along)
+  Cutter(const Graph& graph, const OpTable& ops, Batch batch)
       : graph_(graph),
         ops_(ops),
-        count_(count),
-        batch_(batch),
-        along_(std::move(along)),
-        axis_(Mesh::of({{"time", count}})),
+        count_(batch.count),
+        batch_(batch.rows),
+        along_(std::move(batch.along)),
+        early_(std::move(batch.early)),
+        axis_(Mesh::of({{"time", batch.count}})),
         uses_(uses_of(graph)),
         time_(graph.values.size()),
         placed_(graph.nodes.size()),
         wanted_whole_(graph.values.size(), false),
+        comes_whole_(graph.nodes.size(), false),
         whole_(graph.values.size()),
         rewrite_(graph) {}
 
   // Inputs whole in time that only parts are asked of: labels [64 * 10] beside a batch of 64.
   const std::set<NodeId>& asked() const { return asked_; }
+  // Sums that are to be made early and are not yet.
+  const std::set<NodeId>& awaited() const { return awaited_; }
 
   void place_all() {
     find_batch();
     for (NodeId n : graph_.nodes.ids()) place(n);
+    for (NodeId n : early_) find_inputs(n);
   }
 
   Graph run() {
@@ -59,6 +72,7 @@ class Cutter {
     for (std::size_t i = 0; i < graph_.outputs.size(); ++i) made.outputs[i].value = whole_[graph_.outputs[i].value];
     for (std::size_t i = 0; i < graph_.variables.size(); ++i)
       if (graph_.variables[i].updated.valid()) made.variables[i].updated = whole_[graph_.variables[i].updated];
+    for (Node& node : made.nodes) forget_words(node);
     for (Node& node : made.nodes)  // what acts once cannot wait for each of several acts
       std::erase_if(node.after, [&](NodeId before) { return made.node(before).acts > 1 && made.node(before).acts != node.acts; });
     remove_dead(made);
@@ -74,14 +88,22 @@ class Cutter {
       const Node& node = graph_.node(n);
       if (node.op->role != Role::source) continue;
       const Shape& shape = graph_.type(node.outputs[0]).shape;
-      if (shape.empty()) continue;
+      if (shape.empty() || is_unbatched(node)) continue;
       if (batch_ == 0 && names.empty()) batch_ = shape[0];
       if (shape[0] == batch_) names.push_back(cat("'", node.attrs.text("name"), "'"));
     }
     require(batch_ > 0 && !names.empty(), "microbatches=", count_, ", but no input of '", graph_.name,
             "' has a batch: a first dimension that is not empty");
     require_divides(batch_, count_);
-    batch_text_ = cat("; the batch of ", batch_, " is dimension 0 of ", names.size() == 1 ? "input " : "the inputs ", join(names, ", "));
+    batch_text_ = cat("; the batch of ", batch_, " is dimension 0 of ", names.size() == 1 ? "input " : "the inputs ", join(names, ", "),
+                      names.size() == 1 ? "" : "; one that has this length and is no batch is to be declared as unbatched");
+  }
+
+  // What the front says of an input, and no later pass needs.
+  static bool is_unbatched(const Node& node) { return node.attrs.flag("unbatched", false); }
+  static void forget_words(Node& node) {
+    if (node.op->role != Role::source) return;
+    for (const char* word : {"unbatched", "parts"}) node.attrs.erase(word);
   }
 
   // It lies on the mesh when the launch begins, all of it: its parts are cut there.
@@ -95,9 +117,10 @@ class Cutter {
     const Node& node = graph_.node(n);
     if (node.op->role == Role::source) {
       const Shape& shape = graph_.type(node.outputs[0]).shape;
-      if (!shape.empty() && (shape[0] == batch_ || along_.count(n) > 0)) lay(n, {{}, {S(0)}});
+      if (!shape.empty() && !is_unbatched(node) && (shape[0] == batch_ || along_.count(n) > 0)) lay(n, {{}, {S(0)}});
       return;
     }
+    if (early_.count(n) > 0) return;
     bool split = false, all_partial = !node.inputs.empty();
     for (ValueId in : node.inputs) {
       split = split || time_[in].lies.is_split();
@@ -107,7 +130,7 @@ class Cutter {
     if (split && !writes) {
       Sharding way = way_of(n);
       for (std::size_t i = 0; i < node.inputs.size(); ++i)
-        if (way.in[i] != time_[node.inputs[i]].lies) ask(node.inputs[i], way.in[i].dim);
+        if (way.in[i].is_split() && way.in[i] != time_[node.inputs[i]].lies) ask(node.inputs[i], way.in[i].dim);
       return lay(n, std::move(way));
     }
     if (all_partial && node.inputs.size() > 1 && !writes) {  // sums of sums: one accumulator instead of several
@@ -169,7 +192,7 @@ class Cutter {
     for (ValueId in : node.inputs) {
       const NodeId producer = graph_.value(in).producer;
       const NodeId sum = is_late(in) ? time_[in].late : time_[in].lies.is_partial() ? producer : NodeId();
-      if (!sum.valid()) continue;
+      if (!sum.valid() || await(in)) continue;
       fail(describe(graph_, n), " works on one micro-batch, but waits for ", describe(graph_, producer),
            producer == sum ? "" : cat(", which follows from ", describe(graph_, sum)),
            ", a sum over the whole batch: statistics of a batch cannot be accumulated with microbatches=", count_, batch_text_);
@@ -180,7 +203,7 @@ class Cutter {
       int cuts = 0;
       bool fits = true;
       for (std::size_t i = 0; fits && i < node.inputs.size(); ++i) {
-        const Sbp lies = time_[node.inputs[i]].lies;
+        const Sbp lies = time_[node.inputs[i]].lies.is_partial() ? B() : time_[node.inputs[i]].lies;  // a Partial one is awaited
         fits = way.in[i] == lies || (lies.is_broadcast() && way.in[i].is_split());
         cuts += way.in[i] != lies;
       }
@@ -190,6 +213,60 @@ class Cutter {
             ": its ", node.inputs.size() == 1 ? "operand is " : "operands are ", join(node.inputs, ", ", [&](ValueId in) { return text_of(in); }),
             batch_text_);
     return *best;
+  }
+
+  // ---- sums that are made before the first micro-batch
+
+  // Whether the value on the whole batch costs no product, and follows from what is there when a launch begins.
+  bool can_be_early(ValueId value) const {
+    const auto known = can_be_early_.find(value);
+    if (known != can_be_early_.end()) return known->second;
+    const Node& node = graph_.node(graph_.value(value).producer);
+    bool can = node.regions.empty() && node.op->role != Role::update && node.op->role != Role::store;
+    for (WorkClass product : {WorkClass::matmul, WorkClass::conv, WorkClass::conv_input, WorkClass::conv_weight})
+      can = can && node.op->work != product;
+    for (ValueId in : node.inputs) can = can && can_be_early(in);
+    return can_be_early_[value] = can;
+  }
+
+  // Whether all sums over the batch that stand behind the value can be made early; they are then awaited.
+  bool await(ValueId value) const {
+    if (!can_be_early(value)) return false;
+    std::vector<ValueId> open = {value};
+    std::set<ValueId> seen;
+    while (!open.empty()) {
+      const ValueId v = open.back();
+      open.pop_back();
+      if (!seen.insert(v).second) continue;
+      const NodeId producer = graph_.value(v).producer;
+      if (time_[v].lies.is_partial()) awaited_.insert(producer);
+      else if (is_late(v)) open.insert(open.end(), graph_.node(producer).inputs.begin(), graph_.node(producer).inputs.end());
+    }
+    return true;
+  }
+
+  // The inputs of which an early sum takes all.
+  void find_inputs(NodeId n) {
+    const Node& node = graph_.node(n);
+    if (node.op->role == Role::source) comes_whole_[n] = placed_[n].micro;
+    for (ValueId in : node.inputs)
+      if (seen_early_.insert(in).second) find_inputs(graph_.value(in).producer);
+  }
+
+  // The value on the whole batch.
+  ValueId early(ValueId value) {
+    const NodeId n = graph_.value(value).producer;
+    const Node& node = graph_.node(n);
+    if (!placed_[n].micro || node.op->role == Role::source) return whole_[value];
+    ValueId& known = made_early_[value];
+    if (known.valid()) return known;
+    std::vector<ValueId> inputs;
+    std::vector<TensorType> types;
+    for (ValueId in : node.inputs) inputs.push_back(early(in));
+    for (ValueId out : node.outputs) types.push_back(graph_.type(out));
+    const NodeId made = rewrite_.add(node.op, std::move(inputs), Attrs(node.attrs), types, graph_.value(value).mesh, n);
+    for (std::size_t o = 0; o < node.outputs.size(); ++o) made_early_[node.outputs[o]] = rewrite_.graph().node(made).outputs[o];
+    return made_early_[value];
   }
 
   std::string text_of(ValueId value) const {
@@ -239,11 +316,12 @@ class Cutter {
     std::vector<ValueId> inputs;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId in = node.inputs[i];
-      if (!micro) inputs.push_back(whole_[in]);
+      if (early_.count(n) > 0) inputs.push_back(early(in));
+      else if (!micro) inputs.push_back(whole_[in]);
       else inputs.push_back(time_[in].lies == way.in[i] ? rewrite_.at(in) : cut(in, way.in[i].dim));
     }
     const NodeId now = rewrite_.keep(n, std::move(inputs));
-    if (micro && is_array(node)) {
+    if (micro && (is_array(node) || comes_whole_[n])) {
       const ValueId whole = rewrite_.at(node.outputs[0]);
       whole_[node.outputs[0]] = whole;
       rewrite_.map(node.outputs[0], part_of(node.outputs[0], whole, 0));
@@ -334,15 +412,20 @@ class Cutter {
   const OpTable& ops_;
   const int count_;
   std::int64_t batch_;
-  const std::set<NodeId> along_;
+  const std::set<NodeId> along_, early_;
   std::set<NodeId> asked_;
+  mutable std::set<NodeId> awaited_;
+  mutable std::map<ValueId, bool> can_be_early_;
+  std::set<ValueId> seen_early_;
+  std::map<ValueId, ValueId> made_early_;
   std::string batch_text_;
   const Mesh axis_;
   const ById<ValueId, std::vector<Use>> uses_;
   ById<ValueId, Time> time_;
   ById<NodeId, Placed> placed_;
   ById<ValueId, bool> wanted_whole_;
-  ById<ValueId, ValueId> whole_;  // by old value: what is there once a launch
+  ById<NodeId, bool> comes_whole_;  // an input, for the sake of early sums
+  ById<ValueId, ValueId> whole_;    // by old value: what is there once a launch
   Rewrite rewrite_;
   std::map<std::pair<ValueId, int>, ValueId> parts_;  // by old value and dimension
 };
@@ -359,21 +442,29 @@ void require_divides(std::int64_t batch, int count) {
   fail("microbatches=", count, " does not divide the batch of ", batch, "; nearest: ", join(nearest, ", "));
 }
 
-Graph microbatch(const Graph& graph, const OpTable& ops, int count, std::int64_t batch) {
+Graph microbatch(const Graph& graph, const OpTable& ops, int count, std::int64_t rows) {
   require(count >= 1, "microbatches=", count, "; at least 1 is meant");
   if (count == 1) return graph;
-  Cutter cutter(graph, ops, count, batch, {});
-  cutter.place_all();
-  for (std::set<NodeId> along = cutter.asked(); !along.empty();) {
-    Cutter other(graph, ops, count, batch, along);
+  Batch batch{count, rows, {}, {}};
+  const auto placed = [&] {
+    while (true) {
+      auto cutter = std::make_unique<Cutter>(graph, ops, batch);
+      cutter->place_all();
+      if (cutter->awaited().empty()) return cutter;
+      batch.early.insert(cutter->awaited().begin(), cutter->awaited().end());
+    }
+  };
+  const std::unique_ptr<Cutter> cutter = placed();
+  for (batch.along = cutter->asked(); !batch.along.empty();) {
+    std::unique_ptr<Cutter> other;
     try {
-      other.place_all();
+      other = placed();
     } catch (const Error&) { break; }  // somebody needs them whole: they are cut behind the input
-    const std::size_t before = along.size();
-    along.insert(other.asked().begin(), other.asked().end());
-    if (along.size() == before) return other.run();
+    const std::size_t before = batch.along.size();
+    batch.along.insert(other->asked().begin(), other->asked().end());
+    if (batch.along.size() == before) return other->run();
   }
-  return cutter.run();
+  return cutter->run();
 }
 
 }  // namespace karez::passes

@@ -198,7 +198,9 @@ TEST(MicroBatch, AMaximumOverTheBatchIsRefusedWithItsLine) {
 TEST(MicroBatch, BatchStatisticsAreRefusedWithWhoWaitsForWhom) {
   EXPECT_EQ(
       refusal(x + R"(
-  %1 = reduce_sum(%0) {axes=[0]} : f32[3] at "norm.cc:3"
+  %4 = input() {dtype="f32", name="w", shape=[3, 3]} : f32[3, 3]
+  %5 = matmul(%0, %4) : f32[12, 3]
+  %1 = reduce_sum(%5) {axes=[0]} : f32[3] at "norm.cc:3"
   %2 = neg(%1) : f32[3] at "norm.cc:4"
   %3 = broadcast(%2) {dims=[1], shape=[12, 3]} : f32[12, 3] at "norm.cc:5"
   %9 = add(%0, %3) : f32[12, 3] at "norm.cc:6"
@@ -216,7 +218,40 @@ TEST(MicroBatch, WhatMixesRowsOfDifferentPartsIsRefused) {
 )",
               4),
       "concat at net.cc:9 needs more of the batch than one micro-batch of microbatches=4: its operands are f32[12, 3] with the batch in dimension 0, "
-      "f32[12, 3] with the batch in dimension 0; the batch of 12 is dimension 0 of the inputs 'x', 't'");
+      "f32[12, 3] with the batch in dimension 0; the batch of 12 is dimension 0 of the inputs 'x', 't'; one that has this length and is no batch is "
+      "to be "
+      "declared as unbatched");
+}
+
+// A count of labels is made of the whole batch, once; the sum of the loss as ever.
+TEST(MicroBatch, SumsOfInputsAloneAreMadeBeforeTheFirstOfThem) {
+  EXPECT_TRUE(golden(cut(R"(
+  %0 = input() {dtype="f32", name="x", shape=[8, 3]} : f32[8, 3]
+  %1 = input() {dtype="f32", name="weight", shape=[8]} : f32[8]
+  %2 = reduce_sum(%1) {axes=[0]} : f32[]
+  %3 = broadcast(%2) {dims=[], shape=[8]} : f32[8]
+  %4 = div(%1, %3) : f32[8]
+  %5 = broadcast(%4) {dims=[0], shape=[8, 3]} : f32[8, 3]
+  %6 = mul(%0, %5) : f32[8, 3]
+  %9 = reduce_sum(%6) {axes=[0]} : f32[3]
+)",
+                         4),
+                     "GOLDEN"));
+}
+
+TEST(MicroBatch, AnInputOfTheBatchsLengthMayBeNone) {
+  const Graph graph = parse_graph(R"(graph main {
+  %0 = input() {dtype="f32", name="mask", shape=[4, 4], unbatched=true} : f32[4, 4]
+  %1 = input() {dtype="f32", name="x", shape=[4, 4]} : f32[4, 4]
+  %2 = matmul(%1, %0) : f32[4, 4]
+  output "y" %2
+}
+)",
+                                  table());
+  const Graph made = microbatch(graph, table(), 2);
+  verify(made);
+  EXPECT_THAT(print(made), HasSubstr("name=\"mask\", shape=[4, 4]} : f32[4, 4]\n"));
+  EXPECT_THAT(print(made), HasSubstr("matmul(%1, %0) : f32[2, 4] acts 2"));
 }
 
 // Work and transfers of a node that acts four times are paid four times; what it joins once.
