@@ -61,12 +61,14 @@ struct Saved {
 // the other: a turn at one would hold up the launch that brings another.
 std::vector<Saved> all_of(WorldState& world) {
   std::vector<Saved> out;
-  for (const auto& [key, variable] : world.variables)
-    out.push_back({key.first,
-                   key.second,
+  for (const auto& [key, variable] : world.variables) {
+    const auto [name, ordinal] = WorldState::called(key, variable);
+    out.push_back({name,
+                   ordinal,
                    {{}, std::string(weight_dtype(variable.type.dtype)), variable.type.shape},
                    world.ranks.alone() ? std::make_unique<StoredParts>(parts_of(world, key, variable, false)) : nullptr,
                    key});
+  }
   world.waiting.forget_gone();
   for (const WaitingWeight& one : world.waiting.list)
     out.push_back(
@@ -97,7 +99,10 @@ struct Taker {
 std::vector<Taker> takers(const WorldState& world, const std::vector<Parameter>& parameters) {
   std::vector<Taker> out;
   if (parameters.empty()) {
-    for (const auto& [key, variable] : world.variables) out.push_back({{key.first, key.second}, variable.type, key, variable.owner});
+    for (const auto& [key, variable] : world.variables) {
+      const auto [name, ordinal] = WorldState::called(key, variable);
+      out.push_back({{name, ordinal}, variable.type, key, variable.owner});
+    }
     return out;
   }
   for (std::size_t i = 0; i < parameters.size(); ++i) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "api/inside/agree.h"
 #include "api/inside/array_value.h"
@@ -129,6 +130,9 @@ struct Function::Plans {
 Function::Function(DeviceMesh mesh, int arguments, Body body, FunctionOptions options, SourceLine where) : state_(std::make_shared<State>()) {
   require(mesh.world != nullptr, "compile needs a mesh that a World has made");
   require(options.microbatches >= 1, "compile: microbatches=", options.microbatches, "; at least 1 is meant");
+  for (const int argument : options.unbatched)
+    require(argument >= 0 && (arguments < 0 || argument < arguments), "compile: unbatched names argument ", argument, ", which is none of ",
+            arguments);
   require(options.keep >= 1, "compile: keep = ", options.keep, "; at least the signature that is called must be kept");
   const LossScale& scale = options.loss_scale;
   require(scale.growth >= 1 && std::isfinite(scale.growth) && scale.backoff > 0 && scale.backoff <= 1 && scale.interval >= 1,
@@ -142,10 +146,11 @@ Function::Function(DeviceMesh mesh, int arguments, Body body, FunctionOptions op
   state_->plans->traced.function = state_->options.name;
 }
 
-Function Function::with_body(Body body) const {
+Function Function::with_body(Body body, std::vector<int> unbatched) const {
   Function out(*this);
   out.state_ = std::make_shared<State>(*state_);
   out.state_->body = std::move(body);
+  out.state_->options.unbatched = std::move(unbatched);
   out.state_->number = ++state_->plans->bodies;
   return out;
 }
@@ -235,12 +240,24 @@ void bring_along(WorldState& world, const Trace& trace, SourceLine where) {
     const auto key = loose();
     if (!key) continue;
     world.brought.emplace_back(parameter, value);
-    world.session.forget_variable(key_of(key->first, key->second));
-    world.variables.erase(*key);
+    world.erase(*key);
   }
 }
 
 }  // namespace
+
+namespace {
+bool is_unbatched(const FunctionOptions& options, std::size_t argument) {
+  return std::find(options.unbatched.begin(), options.unbatched.end(), static_cast<int>(argument)) != options.unbatched.end();
+}
+}  // namespace
+
+// How many rows the batch has; 0: there is none.
+std::int64_t Function::batch_of(const FunctionOptions& options, const std::vector<Taken>& signature) {
+  for (std::size_t i = 0; i < signature.size(); ++i)
+    if (signature[i].type.rank() > 0 && !is_unbatched(options, i)) return signature[i].type.shape[0];
+  return 0;
+}
 
 // With the turn to trace.
 void Function::plan_for(State& s, const std::vector<Taken>& signature) {
@@ -275,6 +292,11 @@ void Function::plan_for(State& s, const std::vector<Taken>& signature) {
                        : ahead ? trace.ahead_input(name, type)
                        : laid  ? trace.laid_input(name, type, *laid)
                                : trace.input(name, type));
+      if (s.options.microbatches == 1 || type.rank() == 0) continue;
+      graph::Node& node = trace.graph.node(trace.graph.value(inputs.back().id).producer);
+      if (node.op->role != graph::Role::source) continue;  // it travels to the mesh at hand first
+      if (is_unbatched(s.options, i)) node.attrs.set("unbatched", true);
+      else if (type.shape[0] == batch_of(s.options, signature)) node.attrs.set("parts", std::int64_t{s.options.microbatches});
     }
     trace.builder.where.clear();
     trace.finish(s.body(inputs));
@@ -406,9 +428,8 @@ std::shared_ptr<Function::Compiled> Function::compile_traced(State& s, const std
   std::vector<std::string> own;  // names in the program, by parameter
   for (const Variable& variable : trace.graph.variables) own.push_back(variable.name);
   fix_layouts(world, trace, trace.graph, s.options.rules);
-  const auto first = std::find_if(signature.begin(), signature.end(), [](const Taken& taken) { return taken.type.rank() > 0; });
   out->to_plan = trace.graph;
-  out->batch = first == signature.end() ? 0 : first->type.shape[0];
+  out->batch = batch_of(s.options, signature);
   Compilation c = compiled(world, to_compile(world, std::move(trace.graph), s.options, out->batch, trace.remat));
   agree_on_program(world, c.plan.program_hash, cat("a plan of function '", s.options.name, "' (", karez::print(s.where), ")"),
                    [&] { return print(out->graph) + print(c.graph); });
@@ -511,9 +532,11 @@ Tensors Function::inlined(std::vector<Term> operands) const {
   std::vector<Tensor> inputs;
   for (const auto& operand : operands) inputs.push_back(trace.tensor(trace.value(operand, trace.dtype_of(operand))));
   Tensors out;
+  const auto around = std::exchange(trace.paths, {});
   auto touched = trace.inlined(s.options.train, placements_of(s.mesh, s.options), [&] { out.list = s.body(inputs); });
-  apply_rules_to(trace.graph, trace.parameters(), touched, s.options.rules);  // they speak of this body's parameters alone
-  for (const auto& tensor : out.list) trace.value(Term(tensor));              // a tensor of another trace is an error here
+  apply_rules_to(trace.graph, trace, touched, s.options.rules);  // they speak of this body's parameters alone, by its paths
+  trace.paths = around;
+  for (const auto& tensor : out.list) trace.value(Term(tensor));  // a tensor of another trace is an error here
   return out;
 }
 

@@ -53,11 +53,13 @@ struct FunctionOptions {
   // The batch (dimension 0 of the first argument that has dimensions, and of every argument with as many rows) is cut into so many equal parts, and
   // the step works on one after the other: what it keeps for the backward pass is that of one part, gradients and losses are summed over them,
   // updates happen once, results come back whole. Losses and weights are those of 1, up to the order of sums; dropout drops the same elements.
-  // Errors: a number that does not divide the batch (with the nearest that do), and a body that needs more of the batch than a sum (its statistics, a
-  // maximum over it, rows of different parts together): with the op and its line.
+  // Batch norm alone works on each part by itself, as where gradients are accumulated over several steps. Sums of inputs alone (how many labels
+  // count) are made over the whole batch first. Errors: a number that does not divide the batch (with the nearest that do), and a body that needs
+  // more of the batch than a sum (its statistics, a maximum over it, rows of different parts together): with the op and its line.
   int microbatches = 1;
-  bool train = true;       // dropout acts
-  bool check_nan = false;  // as WorldOptions::check_nan, of this function alone
+  std::vector<int> unbatched = {};  // numbers of arguments that have as many rows as the batch and are no part of it (a mask [t, t], positions)
+  bool train = true;                // dropout acts
+  bool check_nan = false;           // as WorldOptions::check_nan, of this function alone
   std::string name = "main";
   std::vector<std::string> off = {};  // passes switched off by name
   bool keep_text = false;             // keep what each pass made
@@ -142,6 +144,10 @@ class Within {
   int mesh_;
 };
 
+// What parameters are called in the program that this thread traces, from here to the end of the function's body: its rules and placements match
+// that. Others go by their names. A parameter that has been called something there already keeps it.
+void called_in_trace(const std::vector<std::pair<Parameter, std::string>>& paths);
+
 using Body = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
 
 namespace traced {
@@ -195,8 +201,9 @@ class Function {
   // whole program; passes are those of the function around it.
   Tensors inlined(std::vector<Term> operands) const;
 
-  // A function with another body and all else alike. The two share their plans: where both trace the same program, it is planned once.
-  Function with_body(Body body) const;
+  // A function with another body, other arguments that are no part of the batch (FunctionOptions::unbatched) and all else alike. The two share their
+  // plans: where both trace the same program, it is planned once.
+  Function with_body(Body body, std::vector<int> unbatched = {}) const;
 
   // Of the latest signature, called or only planned; an error before the first.
   const graph::Graph& graph() const;  // as traced
@@ -221,6 +228,7 @@ class Function {
   struct Compiled;
   struct Taken;
   static Taken taken(const State& state, Argument& argument, std::size_t number);
+  static std::int64_t batch_of(const FunctionOptions& options, const std::vector<Taken>& signature);
   static void plan_for(State& state, const std::vector<Taken>& signature);
   static bool same_program(const Compiled& compiled, const Trace& trace);
   static std::shared_ptr<Compiled> compile_traced(State& state, const std::vector<Taken>& signature, Trace& trace);

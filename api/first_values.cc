@@ -41,6 +41,7 @@ void World::seed(std::uint64_t seed) {
     WorldLock lock(*state_);
     state_->options.seed = seed;
   }
+  restart_sites();
   if (has(state_->counter)) write(state_->counter, counter);
 }
 

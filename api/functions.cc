@@ -2,6 +2,7 @@
 #include "api/functions.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <optional>
 
@@ -324,10 +325,15 @@ Tensor layer_norm(Term x, Term weight, Term bias, double eps) {
     return t.tensor(build::layer_norm(t.builder, id, t.graph.type(w).rank(), eps, w, shift));
   });
 }
-Tensor rms_norm(Term x, Term weight, double eps) {
+namespace {
+// From 1 to the next number.
+double epsilon(DType dtype) { return std::ldexp(1.0, dtype == DType::f64 ? -52 : dtype == DType::bf16 ? -7 : dtype == DType::f16 ? -10 : -23); }
+}  // namespace
+
+Tensor rms_norm(Term x, Term weight, std::optional<double> eps) {
   return at_line(x.where, [&](Trace& t) {
     ValueId id = t.value(x), w = t.value(weight);
-    return t.tensor(build::rms_norm(t.builder, id, t.graph.type(w).rank(), eps, w));
+    return t.tensor(build::rms_norm(t.builder, id, t.graph.type(w).rank(), eps.value_or(epsilon(t.graph.type(id).dtype)), w));
   });
 }
 
@@ -519,10 +525,15 @@ void check_loss(const Trace& t, const Term& loss) {
           "value_and_grad(f)(x) computes f(x) and its gradients");
 }
 
-std::vector<Tensor> gradients(Trace& t, ValueId loss, std::span<const ValueId> wrt) {
+// `reached`: whether the loss depends on each; without them on all.
+std::vector<Tensor> gradients(Trace& t, ValueId loss, std::span<const ValueId> wrt, const std::vector<bool>& reached = {}) {
   std::vector<Tensor> out;
   const ValueId scale = t.scales_losses() ? build::cast(t.builder, t.loss_scale(), t.graph.type(loss).dtype) : ValueId();
-  for (ValueId id : gradient(t.builder, loss, wrt, t.ends_of_gradients(), scale)) out.push_back(t.tensor(scale.valid() ? t.unscaled(id) : id));
+  for (ValueId id : gradient(t.builder, loss, wrt, t.ends_of_gradients(), scale)) {
+    const bool none = !reached.empty() && !reached[out.size()];
+    out.push_back(t.tensor(scale.valid() && !none ? t.unscaled(id) : id));
+    if (none) t.mark_no_gradient(out.back());
+  }
   return out;
 }
 
@@ -540,8 +551,12 @@ std::vector<Tensor> grad(Term loss, const std::vector<Tensor>& tensors) {
 std::vector<Tensor> grad(Term loss, const std::vector<Parameter>& parameters) {
   return at_line(loss.where, [&](Trace& t) {
     check_loss(t, loss);
-    ValueId from = t.value(loss);
-    return gradients(t, from, t.versions_read(from, parameters));
+    const ValueId from = t.value(loss);
+    const std::vector<ValueId> versions = t.versions_read(from, parameters);
+    const std::vector<Parameter> behind = t.parameters_behind(from);
+    std::vector<bool> reached;
+    for (const Parameter& parameter : parameters) reached.push_back(std::find(behind.begin(), behind.end(), parameter) != behind.end());
+    return gradients(t, from, versions, reached);
   });
 }
 

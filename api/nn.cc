@@ -166,12 +166,25 @@ Tensor SiLU::operator()(Term x) const {
   return at_path(x, path(), [](const Term& v) { return silu(v); });
 }
 
-Embedding::Embedding(Module& parent, const std::string& name, std::int64_t count, std::int64_t width) : Module(parent, name) {
+Embedding::Embedding(Module& parent, const std::string& name, std::int64_t count, std::int64_t width, std::optional<std::int64_t> pad)
+    : Module(parent, name),
+      padding(pad) {
   require(count >= 1 && width >= 1, "Embedding '", path(), "': ", count, " rows of ", width, "; both must be positive");
-  weight = make_parameter("weight", {count, width}, normal_init(1));
+  if (padding) {
+    require(*padding >= -count && *padding < count, "Embedding '", path(), "': the padding row ", *padding, " is none of ", count, " rows");
+    if (*padding < 0) *padding += count;
+  }
+  weight = make_parameter("weight", {count, width}, padding ? zero_row_init(normal_init(1), *padding) : normal_init(1));
 }
 Tensor Embedding::operator()(Term index) const {
-  return at_path(index, path(), [&](const Term& v) { return gather(Term(weight, v.where), v); });
+  return at_path(index, path(), [&](const Term& v) {
+    const Tensor rows = gather(Term(weight, v.where), v);
+    if (!padding) return rows;
+    const Tensor pads = equal(v, Term(*padding, v.where));
+    Shape one = pads.shape();
+    one.push_back(1);
+    return where(Term(reshape(Term(pads, v.where), one), v.where), Term(stop_gradient(Term(rows, v.where)), v.where), Term(rows, v.where));
+  });
 }
 
 namespace {
@@ -194,8 +207,8 @@ Tensor LayerNorm::operator()(Term x) const {
   return at_path(x, path(), [&](const Term& v) { return layer_norm(v, weight, bias, eps); });
 }
 
-RMSNorm::RMSNorm(Module& parent, const std::string& name, Shape shape, double e) : Module(parent, name), eps(e) {
-  weight = make_parameter("weight", checked_shape("RMSNorm", path(), std::move(shape), eps), constant_init(1));
+RMSNorm::RMSNorm(Module& parent, const std::string& name, Shape shape, std::optional<double> e) : Module(parent, name), eps(e) {
+  weight = make_parameter("weight", checked_shape("RMSNorm", path(), std::move(shape), eps.value_or(0)), constant_init(1));
 }
 Tensor RMSNorm::operator()(Term x) const {
   return at_path(x, path(), [&](const Term& v) { return rms_norm(v, weight, eps); });

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -121,11 +122,13 @@ struct SiLU : Module {
   Tensor operator()(Term x) const;
 };
 
-// Rows of weight [count, width] by index, of any shape [i...] -> [i..., width]. Weights begin as PyTorch's do: normal, deviation 1.
+// Rows of weight [count, width] by index, of any shape [i...] -> [i..., width]. Weights begin as PyTorch's do: normal, deviation 1. Row `padding`
+// (may count from the end) begins with zeros and gets no gradient.
 struct Embedding : Module {
-  Embedding(Module& parent, const std::string& name, std::int64_t count, std::int64_t width);
+  Embedding(Module& parent, const std::string& name, std::int64_t count, std::int64_t width, std::optional<std::int64_t> padding = {});
   Tensor operator()(Term index) const;
   Parameter weight;
+  std::optional<std::int64_t> padding;
 };
 
 // Over the last dimensions, as many as `shape` has; weight (1 at first) and bias (0) of that shape.
@@ -135,12 +138,12 @@ struct LayerNorm : Module {
   Parameter weight, bias;
   double eps;
 };
-// x over the root of its mean square over the last dimension, times a weight.
+// x over the root of its mean square over the last dimensions, times a weight; eps as rms_norm's.
 struct RMSNorm : Module {
-  RMSNorm(Module& parent, const std::string& name, Shape shape, double eps = 1e-6);
+  RMSNorm(Module& parent, const std::string& name, Shape shape, std::optional<double> eps = {});
   Tensor operator()(Term x) const;
   Parameter weight;
-  double eps;
+  std::optional<double> eps;
 };
 
 // Of batch norm.
@@ -148,8 +151,8 @@ struct BatchNormOptions {
   double momentum = 0.1, eps = 1e-5;
 };
 // By channel of x [n, c, ...] (PyTorch's BatchNorm1d to 3d; its state has their names). In training by mean and variance of the whole batch, and
-// running ones follow: r = (1 - momentum) r + momentum now, of the variance the unbiased one. Otherwise by the running ones. Not under micro-batches,
-// whose parts know nothing of each other's statistics.
+// running ones follow: r = (1 - momentum) r + momentum now, of the variance the unbiased one. Otherwise by the running ones. Each micro-batch is
+// normalised by its own mean and variance, and the running ones follow each in turn, as where PyTorch accumulates gradients.
 struct BatchNorm : Module {
   BatchNorm(Module& parent, const std::string& name, std::int64_t channels, BatchNormOptions options = {});
   Tensor operator()(Term x) const;

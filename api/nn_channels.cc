@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "api/batch_parts.h"
 #include "api/inside/rooms.h"
 #include "api/inside/trace.h"
 #include "api/nn.h"
@@ -11,9 +12,21 @@
 namespace karez {
 namespace {
 
-// (1 - momentum) old + momentum now, of old's dtype.
+// (1 - momentum) old + momentum now, of old's dtype; of several, [parts, c], one after the other.
 ValueId blend(Builder& b, ValueId old, ValueId now, double momentum) {
+  const TensorType type = b.type(now);
   const ValueId wide = build::widened(b, old);
+  if (type.rank() == 2) {
+    const std::int64_t parts = type.shape[0];
+    ValueId late = build::iota(b, {type.dtype, {parts}}, 0);  // the last of them counts most
+    const double keeps = std::log1p(-std::min(momentum, 1 - 1e-300));
+    const ValueId operands[] = {late, build::full_like(b, late, static_cast<double>(parts - 1)), build::full_like(b, late, keeps),
+                                build::full_like(b, late, momentum)};
+    late = build::pointwise(b, "x3 * exp((x1 - x0) * x2)", operands);
+    const ValueId added = build::reduce_sum(b, build::mul(b, now, build::broadcast(b, late, type.shape, {0})), {0});
+    const ValueId kept = build::mul(b, wide, build::full_like(b, wide, std::pow(1 - momentum, static_cast<double>(parts))));
+    return build::cast(b, build::add(b, kept, added), b.type(old).dtype);
+  }
   const ValueId operands[] = {wide, now, build::full_like(b, wide, momentum)};
   return build::cast(b, build::pointwise(b, "x0 + x2 * (x1 - x0)", operands), b.type(old).dtype);
 }
@@ -23,7 +36,7 @@ ValueId blend(Builder& b, ValueId old, ValueId now, double momentum) {
 Tensor batch_norm(Term x, Term weight, Term bias, double eps) {
   return at_line(x.where, [&](Trace& t) {
     const ValueId id = t.value(x), w = t.value(weight), shift = t.value(bias);
-    return t.tensor(build::batch_norm(t.builder, id, build::channel_statistics(t.builder, id), eps, w, shift));
+    return t.tensor(build::batch_norm(t.builder, id, build::channel_statistics(t.builder, id, batch_parts(t.graph, id)), eps, w, shift));
   });
 }
 
@@ -33,7 +46,7 @@ Tensor batch_norm(Term x, const RunningStatistics& running, bool training, Term 
     const ValueId id = t.value(x);
     build::ChannelStatistics used;
     if (training) {
-      used = build::channel_statistics(b, id);
+      used = build::channel_statistics(b, id, batch_parts(t.graph, id));
       const double count = static_cast<double>(b.type(id).count()) / static_cast<double>(b.type(used.mean).count());
       const ValueId sample = build::mul(b, used.variance, build::full_like(b, used.variance, count / (count - 1)));
       t.update(running.mean, blend(b, t.read(running.mean), build::stop_gradient(b, used.mean), running.momentum));
@@ -93,7 +106,8 @@ Tensor BatchNorm::operator()(Term x) const {
   return at_line(x.where, path(), [&](Trace& t) {
     if (t.training()) {
       const ValueId seen = t.read(num_batches_tracked);
-      t.update(num_batches_tracked, build::add(t.builder, seen, build::full_like(t.builder, seen, 1)));
+      const auto parts = static_cast<double>(batch_parts(t.graph, t.value(x)));
+      t.update(num_batches_tracked, build::add(t.builder, seen, build::full_like(t.builder, seen, parts)));
     }
     return batch_norm(x, {running_mean, running_var, options.momentum}, t.training(), Term(weight, x.where), Term(bias, x.where), options.eps);
   });

@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
+#include "api/compile.h"
 #include "api/inside/trace.h"
 #include "api/optim.h"
 #include "api/test_texts.h"
@@ -104,7 +107,7 @@ TEST(Layers, SayWhatDoesNotFit) {
   EXPECT_THAT(error_of([&] { nn::Embedding(net, "f", 0, 4); }), HasSubstr("Embedding 'f': 0 rows of 4"));
 }
 
-TEST(Initial, WeightsFollowTheirNamesAloneAndStayWithinTheBound) {
+TEST(Initial, WeightsFollowTheirSitesAloneAndStayWithinTheBound) {
   struct Net : nn::Module {
     nn::Linear a{*this, "a", 16, 4}, b{*this, "b", 16, 4};
   } net;
@@ -113,9 +116,9 @@ TEST(Initial, WeightsFollowTheirNamesAloneAndStayWithinTheBound) {
   Trace trace(ops, {});
   Builder& builder = trace.builder;
   ValueId state = build::constant(builder, {DType::i64, {2}}, 1);
-  a.weight.init()(builder, a.weight.type(), a.weight.name(), state);
-  a.weight.init()(builder, a.weight.type(), a.weight.name(), state);
-  b.weight.init()(builder, b.weight.type(), b.weight.name(), state);
+  a.weight.init()(builder, a.weight.type(), a.weight.site(), state);
+  a.weight.init()(builder, a.weight.type(), a.weight.site(), state);
+  b.weight.init()(builder, b.weight.type(), b.weight.site(), state);
   std::vector<std::int64_t> sites;
   std::vector<double> numbers;
   for (const auto& node : trace.graph.nodes) {
@@ -126,6 +129,64 @@ TEST(Initial, WeightsFollowTheirNamesAloneAndStayWithinTheBound) {
   EXPECT_EQ(sites[0], sites[1]);
   EXPECT_NE(sites[0], sites[2]);
   EXPECT_THAT(numbers, ElementsAre(0.5, 0.25, 0.5, 0.25, 0.5, 0.25));  // 1 / sqrt(16), twice for the width
+}
+
+TEST(Initial, EqualRootsDifferAndBeginAgainWithASeedOrAWorld) {
+  const auto sites = [] {
+    Net net;
+    std::vector<std::string> out;
+    for (const Parameter& p : net.parameters()) out.push_back(p.site());
+    return out;
+  };
+  std::vector<std::string> first;
+  {
+    World world;
+    first = sites();
+    EXPECT_NE(sites(), first);
+    world.seed(4);
+    EXPECT_EQ(sites(), first);
+    World other;
+  }
+  World world;
+  optim::Adam adam(Net().parameters(), {});  // whose state has no site
+  world.seed(1);
+  EXPECT_EQ(sites(), first);
+  std::thread([&] { EXPECT_EQ(sites(), (std::vector<std::string>{"#0", "#1", "#2", "#3", "#4"})); }).join();
+}
+
+TEST(Parameter, IsCalledOtherwiseWithItsStateAndIsTheSame) {
+  World world;
+  Parameter w("weight", {DType::f32, {2}}, constant_init(1));
+  optim::SGD sgd({w}, {.lr = 0.5, .momentum = 0.5});
+  auto step = compile(world.mesh(), [&](Tensor x) {
+    Tensor loss = sum(w * x);
+    sgd.step(grad(loss, {w}));
+    return loss;
+  });
+  EXPECT_EQ(step(HostArray::of<float>({2}, {1, 1})).item(), 2);
+  const std::string& before = w.name();
+  w.call_it("net.weight");
+  EXPECT_EQ(before, "weight");
+  EXPECT_THAT(world.variables(), ElementsAre("net.weight", "sgd.m.net.weight"));
+  EXPECT_EQ(step(HostArray::of<float>({2}, {1, 1})).item(), 1);
+  EXPECT_EQ(world.read("net.weight").data<float>()[0], -0.25f);
+  EXPECT_EQ(world.read(w).data<float>()[0], -0.25f);
+  EXPECT_THAT(error_of([&] { world.read("weight"); }), HasSubstr("no variable 'weight'"));
+}
+
+TEST(Embedding, ThePaddingRowBeginsWithZerosAndGetsNoGradient) {
+  World world;
+  struct Net : nn::Module {
+    nn::Embedding rows{*this, "rows", 4, 2, -3};
+  } net;
+  const HostArray first = world.first_values({net.rows.weight})[0];
+  EXPECT_EQ(first.data<float>()[2], 0);
+  EXPECT_EQ(first.data<float>()[3], 0);
+  EXPECT_NE(first.data<float>()[0], 0);
+  auto slope = compile(world.mesh(), [&](Tensor i) { return grad(sum(net.rows(i)), {net.rows.weight})[0]; });
+  const HostArray got = slope(HostArray::of<std::int64_t>({3}, {0, 1, 1})).value().read();
+  EXPECT_THAT(std::vector<float>(got.data<float>().begin(), got.data<float>().end()), ElementsAre(1, 1, 0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(error_of([&] { nn::Embedding(net, "more", 4, 2, 4); }), HasSubstr("the padding row 4 is none of 4 rows"));
 }
 
 TEST(Optim, OneStepOfSgdIsThisProgram) {

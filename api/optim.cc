@@ -39,15 +39,21 @@ AdamOptions checked(AdamOptions options) {
 // State of a parameter's own type that begins with zeros.
 std::vector<Parameter> state_of(const std::vector<Parameter>& parameters, const std::string& prefix) {
   std::vector<Parameter> out;
-  for (const auto& p : parameters) out.emplace_back(cat(prefix, ".", p.name()), p.type(), constant_init(0));
+  for (const auto& p : parameters) out.emplace_back(prefix, p, p.type(), constant_init(0));
   return out;
 }
 
-void check(const std::vector<Parameter>& parameters, const std::vector<Tensor>& grads) {
+// The numbers of the parameters that have a gradient. The others are left alone.
+std::vector<std::size_t> with_gradient(const Trace& t, const std::vector<Parameter>& parameters, const std::vector<Tensor>& grads) {
   require(grads.size() == parameters.size(), "step got ", grads.size(), " gradients for ", parameters.size(), " parameters");
-  for (std::size_t i = 0; i < grads.size(); ++i)
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; i < grads.size(); ++i) {
+    if (!t.has_gradient(grads[i])) continue;
     require(ErrorKind::type, grads[i].type == parameters[i].type(), "step: parameter '", parameters[i].name(), "' is ", parameters[i].type(),
             "; its gradient is ", grads[i].type);
+    out.push_back(i);
+  }
+  return out;
 }
 
 }  // namespace
@@ -66,20 +72,30 @@ ValueId Rate::read(const std::string& name, DType dtype) const {
 SGD::SGD(std::vector<Parameter> parameters, SGDOptions options)
     : options_(checked(std::move(options))),
       rate_(options_.lr),
-      parameters_(std::move(parameters)),
-      momentum_(state_of(parameters_, cat(options_.name, ".m"))) {
+      parameters_(std::move(parameters)) {
   require(!parameters_.empty(), "an optimiser '", options_.name, "' without parameters");
+  if (options_.momentum > 0) momentum_ = state_of(parameters_, cat(options_.name, ".m"));
 }
 
 void SGD::step(const std::vector<Tensor>& grads, SourceLine where) {
   at_line(where, options_.name, [&](Trace& t) {
-    check(parameters_, grads);
+    const std::vector<std::size_t> stepping = with_gradient(t, parameters_, grads);
     build::SgdOptions options{options_.momentum, options_.weight_decay, options_.nesterov};
     const ValueId apply = t.applies();
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      ValueId lr = rate_.read(cat(options_.name, ".lr"), parameters_[i].dtype());
-      ValueId w = t.read(parameters_[i]), m = t.read(momentum_[i]), g = t.value(Term(grads[i]));
-      auto next = build::sgd(t.builder, w, m, g, lr, options, apply);
+    for (std::size_t i : stepping) {
+      const Parameter& parameter = parameters_[i];
+      ValueId lr = rate_.read(cat(options_.name, ".lr"), parameter.dtype());
+      ValueId w = t.read(parameter), g = t.value(Term(grads[i]));
+      if (options_.momentum == 0) {
+        if (options_.weight_decay > 0) {
+          const ValueId decayed[] = {g, w, build::full(t.builder, parameter.dtype(), parameter.shape(), options_.weight_decay)};
+          g = build::pointwise(t.builder, "x0 + x2 * x1", decayed);
+        }
+        const ValueId operands[] = {w, g, build::broadcast(t.builder, lr, parameter.shape(), {})};
+        t.step(parameter, build::pointwise(t.builder, "x0 - x2 * x1", operands));
+        continue;
+      }
+      auto next = build::sgd(t.builder, w, t.read(momentum_[i]), g, lr, options, apply);
       t.update(parameters_[i], next.w);
       t.update(momentum_[i], next.m);
     }
@@ -93,18 +109,19 @@ Adam::Adam(std::vector<Parameter> parameters, AdamOptions options)
       parameters_(std::move(parameters)),
       first_(state_of(parameters_, cat(options_.name, ".m"))),
       second_(state_of(parameters_, cat(options_.name, ".v"))),
-      count_(cat(options_.name, ".step"), {DType::i64, {}}, constant_init(0)) {
+      count_(cat(options_.name, ".step"), {DType::i64, {}}, constant_init(0), "step") {
   require(!parameters_.empty(), "an optimiser '", options_.name, "' without parameters");
 }
 
 void Adam::step(const std::vector<Tensor>& grads, SourceLine where) {
   at_line(where, options_.name, [&](Trace& t) {
-    check(parameters_, grads);
+    const std::vector<std::size_t> stepping = with_gradient(t, parameters_, grads);
+    if (stepping.empty()) return 0;
     ValueId before = t.read(count_), count = build::add(t.builder, before, build::constant(t.builder, count_.type(), 1));
     t.step(count_, count);
     build::AdamOptions options{options_.beta1, options_.beta2, options_.eps, options_.weight_decay, options_.decoupled};
     const ValueId apply = t.applies();
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    for (std::size_t i : stepping) {
       ValueId lr = rate_.read(cat(options_.name, ".lr"), parameters_[i].dtype());
       ValueId w = t.read(parameters_[i]), m = t.read(first_[i]), v = t.read(second_[i]), g = t.value(Term(grads[i]));
       auto next = build::adam(t.builder, w, m, v, g, lr, count, options, apply);
@@ -151,10 +168,10 @@ RMSprop::RMSprop(std::vector<Parameter> parameters, RMSpropOptions options)
 
 void RMSprop::step(const std::vector<Tensor>& grads, SourceLine where) {
   at_line(where, options_.name, [&](Trace& t) {
-    check(parameters_, grads);
+    const std::vector<std::size_t> stepping = with_gradient(t, parameters_, grads);
     Builder& b = t.builder;
     const RMSpropOptions& o = options_;
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    for (std::size_t i : stepping) {
       const Parameter& parameter = parameters_[i];
       auto number = [&](double value) { return build::full(b, parameter.dtype(), parameter.shape(), value); };
       auto blend = [&](ValueId old, ValueId now) {  // alpha * old + (1 - alpha) * now
@@ -206,18 +223,19 @@ Adagrad::Adagrad(std::vector<Parameter> parameters, AdagradOptions options)
     : options_(checked(std::move(options))),
       rate_(options_.lr),
       parameters_(std::move(parameters)),
-      count_(cat(options_.name, ".step"), {DType::i64, {}}, constant_init(0)) {
+      count_(cat(options_.name, ".step"), {DType::i64, {}}, constant_init(0), "step") {
   require(!parameters_.empty(), "an optimiser '", options_.name, "' without parameters");
-  for (const Parameter& p : parameters_) sum_.emplace_back(cat(options_.name, ".sum.", p.name()), p.type(), constant_init(options_.initial));
+  for (const Parameter& p : parameters_) sum_.emplace_back(cat(options_.name, ".sum"), p, p.type(), constant_init(options_.initial));
 }
 
 void Adagrad::step(const std::vector<Tensor>& grads, SourceLine where) {
   at_line(where, options_.name, [&](Trace& t) {
-    check(parameters_, grads);
+    const std::vector<std::size_t> stepping = with_gradient(t, parameters_, grads);
     Builder& b = t.builder;
+    if (stepping.empty()) return 0;
     const ValueId before = t.read(count_);
     t.step(count_, build::add(b, before, build::full_like(b, before, 1)));
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    for (std::size_t i : stepping) {
       const Parameter& parameter = parameters_[i];
       const auto number = [&](double value) { return build::full(b, parameter.dtype(), parameter.shape(), value); };
       const ValueId lr = rate_.read(cat(options_.name, ".lr"), parameter.dtype());
@@ -244,9 +262,9 @@ Lion::Lion(std::vector<Parameter> parameters, LionOptions options)
 
 void Lion::step(const std::vector<Tensor>& grads, SourceLine where) {
   at_line(where, options_.name, [&](Trace& t) {
-    check(parameters_, grads);
+    const std::vector<std::size_t> stepping = with_gradient(t, parameters_, grads);
     Builder& b = t.builder;
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    for (std::size_t i : stepping) {
       const Parameter& parameter = parameters_[i];
       const auto number = [&](double value) { return build::full(b, parameter.dtype(), parameter.shape(), value); };
       const ValueId lr = build::broadcast(b, rate_.read(cat(options_.name, ".lr"), parameter.dtype()), parameter.shape(), {});
@@ -281,7 +299,7 @@ Clipped clip_by_global_norm(const std::vector<Tensor>& grads, double most, Sourc
     ValueId operands[] = {norm, build::full_like(b, norm, most)};
     ValueId scale = build::pointwise(b, "min(1, x1 / (x0 + 1e-6))", operands);
     Clipped out{{}, t.tensor(norm)};
-    for (const Tensor& grad : grads) out.grads.push_back(t.tensor(build::binary(b, "mul", t.value(Term(grad)), scale)));
+    for (const Tensor& grad : grads) out.grads.push_back(t.has_gradient(grad) ? t.tensor(build::binary(b, "mul", t.value(Term(grad)), scale)) : grad);
     return out;
   });
 }
@@ -291,7 +309,7 @@ EMA::EMA(std::vector<Parameter> parameters, double decay, std::string name)
       name_(std::move(name)),
       parameters_(std::move(parameters)),
       averages_(state_of(parameters_, name_)),
-      count_(cat(name_, ".step"), {DType::i64, {}}, constant_init(0)) {
+      count_(cat(name_, ".step"), {DType::i64, {}}, constant_init(0), "step") {
   require(!parameters_.empty(), "an average '", name_, "' of no parameter");
   beta(cat("average '", name_, "': decay"), decay_);
 }

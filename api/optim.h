@@ -28,17 +28,18 @@ class Rate {
 
 // Options are finite, rates and decays not below 0, betas in [0, 1), and nesterov needs a momentum, as in PyTorch.
 struct SGDOptions {
-  double lr = 1e-2;
+  double lr = 1e-3;
   double momentum = 0, weight_decay = 0;
   bool nesterov = false;
-  std::string name = "sgd";  // of its state: "sgd.m.fc1.weight"
+  std::string name = "sgd";  // of its state: "sgd.m.fc1.weight"; without momentum it has none
 };
 
 // PyTorch's form: m = momentum * m + (g + weight_decay * w); w = w - lr * m (nesterov: w - lr * (g + momentum * m)).
 class SGD {
  public:
   SGD(std::vector<Parameter> parameters, SGDOptions options);
-  // grads as of grad(loss, parameters): one for each parameter.
+  // grads as of grad(loss, parameters): one for each parameter. One that the loss does not depend on, or whose gradient is Tensor(), is left alone,
+  // with its state; so it is in every optimiser.
   void step(const std::vector<Tensor>& grads, SourceLine where = SourceLine::current());
   void set_lr(double lr) { rate_.set(lr); }
   double lr() const { return rate_.get(); }

@@ -74,6 +74,45 @@ TEST(SgdSteps, ANewRateCountsFromTheNextStep) {
   EXPECT_EQ(step.signatures(), 1) << "a rate is an input";
 }
 
+TEST(SgdSteps, WithoutMomentumThereIsNoState) {
+  World world;
+  Parameter w("w", {DType::f32, {2}}, constant_init(1));
+  SGD sgd({w}, {.lr = 0.5, .weight_decay = 0.5});
+  auto step = compile(world.mesh("data=2"), [&](Tensor x) { return sgd.step(grad(sum(w * x), {w})), sum(x); }, {.rules = {{"*", P()}}});
+  step(HostArray::of<float>({2}, {1, 1})).wait();
+  EXPECT_EQ(world.variables(), std::vector<std::string>{"w"});
+  EXPECT_EQ(world.read(w).data<float>()[1], 0.25f);
+}
+
+// The loss reads `used` alone; the other, and a default tensor in its place, are left alone by every optimiser.
+template <class Optimiser, class Options> void leaves_alone(Options options) {
+  for (const bool none : {false, true}) {
+    World world;
+    Parameter used("used", {DType::f32, {2}}, constant_init(1)), other("other", {DType::f32, {2}}, constant_init(3));
+    options.lr = 0.5;
+    options.weight_decay = 0.5;
+    Optimiser optimiser({other, used}, options);
+    auto step = compile(world.mesh(), [&](Tensor x) {
+      Tensor loss = sum(used * x);
+      optimiser.step(none ? std::vector<Tensor>{Tensor(), grad(loss, {used})[0]} : grad(loss, {other, used}));
+      return std::pair(loss, Tensor(other * 1.0));
+    });
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(step(HostArray::of<float>({2}, {1, 1})).value(1).read().template data<float>()[1], 3);
+    EXPECT_EQ(world.read(other).template data<float>()[0], 3);
+    EXPECT_LT(world.read(used).template data<float>()[0], 1);
+    for (const std::string& name : world.variables()) EXPECT_TRUE(name == "other" || name.find("other") == name.npos) << name;
+  }
+}
+TEST(Steps, LeaveAParameterWithoutGradientAlone) {
+  leaves_alone<SGD>(optim::SGDOptions());
+  leaves_alone<SGD>(optim::SGDOptions{.momentum = 0.5});
+  leaves_alone<Adam>(optim::AdamOptions());
+  leaves_alone<Adam>(optim::AdamOptions{.decoupled = true});
+  leaves_alone<optim::RMSprop>(optim::RMSpropOptions{.momentum = 0.5, .centered = true});
+  leaves_alone<optim::Adagrad>(optim::AdagradOptions());
+  leaves_alone<optim::Lion>(optim::LionOptions());
+}
+
 // Kingma and Ba's algorithm as it stands in the paper, with PyTorch's two ways of weight decay.
 std::vector<double> adam_by_hand(const optim::AdamOptions& o) {
   double w = 1, m = 0, v = 0;

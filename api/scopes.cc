@@ -25,6 +25,10 @@ Placed::~Placed() {
   trace_->builder.mesh = mesh_;
 }
 
+void called_in_trace(const std::vector<std::pair<Parameter, std::string>>& paths) {
+  for (const auto& [parameter, path] : paths) Trace::current().paths.emplace(parameter.identity(), path);
+}
+
 Within::Within(const std::string& path, SourceLine where)
     : trace_(at_line(where,
                      [](Trace& trace) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -78,50 +79,69 @@ struct Tensor {
   }
 };
 
-// How a variable is born: nodes of a small graph of its own that make its first value. `state` is i64[2] = (the world's seed, 0).
-using Initialiser = std::function<ValueId(Builder&, const TensorType&, const std::string& name, ValueId state)>;
+// How a variable is born: nodes of a small graph of its own that make its first value. `site` tells its random numbers from those of others, `state`
+// is i64[2] = (the world's seed, 0).
+using Initialiser = std::function<ValueId(Builder&, const TensorType&, const std::string& site, ValueId state)>;
 Initialiser constant_init(double value);
-// Uniform in [-bound, bound); numbers follow the variable's name and the logical element, so they are the same on every mesh. Two models of
-// one class begin with equal weights, unless their root modules have names.
+// Uniform in [-bound, bound); numbers follow the seed, the variable's site and the logical element, so they are the same on every mesh and rank. Two
+// models of one class begin with different weights.
 Initialiser uniform_init(double bound);
 // Normal with mean 0, by Box and Muller's transform of two such uniform numbers.
 Initialiser normal_init(double deviation);
 
-Initialiser value_init(HostArray value);  // these very elements
+Initialiser value_init(HostArray value);                        // these very elements
+Initialiser zero_row_init(Initialiser rows, std::int64_t row);  // as `rows`, but for this row (of dimension 0), which is 0
+
+// The site of a variable that this thread makes: how many it has made since World::seed, or since its last World ended. The same in every run and on
+// every rank of a program.
+std::string next_site();
+void restart_sites();
 
 // A trained weight, or other state that outlives a call ("variable" in the graph). Copies are the same parameter; two that were made apart are
 // two, whatever their names. Its memory in a World goes when the last copy and the last function that was compiled with it are gone.
 class Parameter {
  public:
   Parameter() = default;
-  Parameter(std::string name, TensorType type, Initialiser init);
+  // Without a site it takes the thread's next one; state that does not begin with random numbers needs none.
+  Parameter(std::string name, TensorType type, Initialiser init, std::string site = next_site());
+  // State beside a parameter (an optimiser's): called "prefix." and whatever that one is called.
+  Parameter(std::string prefix, const Parameter& beside, TensorType type, Initialiser init);
 
-  const std::string& name() const { return info_->name; }
+  const std::string& name() const;       // stays good as long as the parameter, also where that is called otherwise later
+  void call_it(std::string name) const;  // from here on
+  const std::string& site() const { return info_->site; }
   const TensorType& type() const { return info_->type; }
   const Shape& shape() const { return info_->type.shape; }
   DType dtype() const { return info_->type.dtype; }
   Initialiser init() const;
   // Takes its initialiser's place in every World where no function has used it yet (World::write does so).
   void begin_with(const HostArray& value) const;
-  // How many parameters of this name its thread had made before it: what tells two of one name apart, the same on every rank and in every run.
-  int ordinal() const { return info_->ordinal; }
+  // How many parameters of this name its thread had before it: what tells two of one name apart, the same on every rank and in every run.
+  int ordinal() const;
   bool operator==(const Parameter&) const = default;
 
   // Who it is, for those that must not keep it alive.
   using Identity = std::weak_ptr<const void>;
   Identity identity() const { return std::shared_ptr<const void>(info_); }
-  void at_end(std::function<void()> act) const;  // runs when the last copy is gone, on the thread that let it go
+  static Parameter of(const Identity& identity);  // never made, where it is no more
+  void at_end(std::function<void()> act) const;   // runs when the last copy is gone, on the thread that let it go
 
  private:
   struct Info {
-    std::string name;
     TensorType type;
-    mutable Initialiser init;  // guarded by the mutex, as what follows
-    int ordinal = 0;
+    std::string site;
+    std::shared_ptr<const Info> beside;  // whose name, behind the prefix, is its own
+    std::string prefix;
+    mutable Initialiser init;                    // guarded by the mutex, as what follows
+    mutable std::deque<std::string> names = {};  // the latest last
+    mutable int ordinal = 0;
     mutable std::mutex mutex = {};
     mutable std::vector<std::function<void()>> at_end = {};
+    const std::string& name() const;
+    void call_it(std::string name) const;  // with the mutex
     ~Info();
   };
+  static std::shared_ptr<const Info> made(std::shared_ptr<Info> info);
   std::shared_ptr<const Info> info_;
 };
 

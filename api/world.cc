@@ -199,9 +199,10 @@ template <class Who> void write_stored(WorldState& world, const Who& who, const 
   const StoredParts stored = [&] {
     WorldLock lock(world);
     const auto& [key, variable] = *world.stored(who);
-    require(ErrorKind::type, value.valid() && value.type() == variable.type, "variable '", key.first, "' is ", variable.type, ", not ",
+    const std::string name = WorldState::called(key, variable).first;
+    require(ErrorKind::type, value.valid() && value.type() == variable.type, "variable '", name, "' is ", variable.type, ", not ",
             value.valid() ? print(value.type()) : "an array never made");
-    agree_on_value(world, value, cat("a write of variable '", key.first, "'"));
+    agree_on_value(world, value, cat("a write of variable '", name, "'"));
     return parts_of(world, key, variable, true);
   }();
   write_parts(stored, value);
@@ -224,7 +225,8 @@ void World::write(const Parameter& parameter, const HostArray& value) {
 std::vector<std::string> World::variables() const {
   WorldLock lock(*state_);
   std::vector<std::string> out;
-  for (const auto& [key, variable] : state_->variables) out.push_back(key.first);
+  for (const auto& [key, variable] : state_->variables) out.push_back(WorldState::called(key, variable).first);
+  std::sort(out.begin(), out.end());
   return out;
 }
 

@@ -11,13 +11,12 @@
 
 namespace karez {
 
-void apply_rules_to(Graph& graph, const std::vector<Parameter>& parameters, const std::vector<std::size_t>& which,
-                    const std::vector<LayoutRule>& rules) {
+void apply_rules_to(Graph& graph, const Trace& trace, const std::vector<std::size_t>& which, const std::vector<LayoutRule>& rules) {
   Graph part;
   part.meshes = graph.meshes;
   for (std::size_t v : which) {
     part.variables.push_back(graph.variables[v]);
-    part.variables.back().name = parameters[v].name();
+    part.variables.back().name = trace.path_of(trace.parameters()[v]);
   }
   apply_rules(part, rules);
   for (std::size_t i = 0; i < which.size(); ++i) graph.variables[which[i]].stored = part.variables[i].stored;
@@ -50,7 +49,7 @@ void fix_layouts(const WorldState& world, const Trace& trace, Graph& graph, cons
   }
   std::vector<std::size_t> all(graph.variables.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
-  apply_rules_to(graph, trace.parameters(), all, rules);
+  apply_rules_to(graph, trace, all, rules);
 }
 
 namespace {

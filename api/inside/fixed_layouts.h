@@ -12,9 +12,8 @@
 
 namespace karez {
 
-// Rules for some of a graph's variables. They speak of parameters' own names, whatever tells two of one name apart.
-void apply_rules_to(Graph& graph, const std::vector<Parameter>& parameters, const std::vector<std::size_t>& which,
-                    const std::vector<LayoutRule>& rules);
+// Rules for some of a graph's variables. They speak of parameters' paths, whatever tells two of one path apart.
+void apply_rules_to(Graph& graph, const Trace& trace, const std::vector<std::size_t>& which, const std::vector<LayoutRule>& rules);
 
 // What earlier functions fixed, then the user's rules: where they and the body's hints speak they must agree.
 void fix_layouts(const WorldState& world, const Trace& trace, Graph& graph, const std::vector<LayoutRule>& rules);

@@ -107,7 +107,8 @@ runtime::Result gathered(WorldState& world, const WorldState::Key& key, const St
     trace.graph.variables.push_back({name, variable.type, trace.builder.mesh, variable.layout, read, {}});
     return read;
   };
-  return brought(world, asked(world, cat("variable '", key.first, "', ", type), where), cat("variable ", name, " ", type), variable.mesh, {}, make);
+  return brought(world, asked(world, cat("variable '", WorldState::called(key, variable).first, "', ", type), where),
+                 cat("variable ", name, " ", type), variable.mesh, {}, make);
 }
 
 runtime::Result gathered(WorldState& world, const Kept& kept, const std::optional<runtime::Result>& part, SourceLine where) {

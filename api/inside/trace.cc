@@ -18,9 +18,11 @@
 namespace karez {
 namespace {
 
-// The globals, both a thread's own: which trace it is writing (Scope alone touches it), and how many parameters of each name it has made.
+// The globals, all a thread's own: which trace it is writing (Scope alone touches it), how many parameters of each name it has had, and how many
+// sites it has given away.
 thread_local Trace* current_trace = nullptr;
-thread_local std::map<std::string, int> made;
+thread_local std::map<std::string, int> had;
+thread_local const std::shared_ptr<Sites> sites = std::make_shared<Sites>();
 
 }  // namespace
 
@@ -40,15 +42,66 @@ std::int64_t Tensor::size(int dimension) const {
   return type.shape[static_cast<std::size_t>(d)];
 }
 
-Parameter::Parameter(std::string name, TensorType type, Initialiser init) {
+std::string next_site() { return cat("#", sites->next++); }
+void restart_sites() { sites->next = 0; }
+
+SitesOfWorld::SitesOfWorld() : sites_(sites) { ++sites_->worlds; }
+SitesOfWorld::~SitesOfWorld() {
+  if (--sites_->worlds == 0) sites_->next = 0;
+}
+
+std::shared_ptr<const Parameter::Info> Parameter::made(std::shared_ptr<Info> info) {
+  const std::string& name = info->name();
+  require(info->init != nullptr, "parameter '", name, "' has no initialiser");
+  for (auto size : info->type.shape) require(size >= 1, "parameter '", name, "' is ", info->type, "; its sizes must be at least 1");
+  info->type.bytes();  // sizes whose product overflows are an error
+  return info;
+}
+
+Parameter::Parameter(std::string name, TensorType type, Initialiser init, std::string site) {
   require(!name.empty(), "a parameter ", type, " without a name");
+  std::shared_ptr<Info> info(new Info{std::move(type), std::move(site), nullptr, {}, std::move(init)});
+  info->call_it(std::move(name));
+  info_ = made(std::move(info));
+}
+
+Parameter::Parameter(std::string prefix, const Parameter& beside, TensorType type, Initialiser init)
+    : info_(made(std::shared_ptr<Info>(new Info{std::move(type), prefix, beside.info_, prefix, std::move(init)}))) {}
+
+void Parameter::Info::call_it(std::string name) const {
   require(name.find('#') == name.npos, "a parameter is called '", name, "'; '#' is for telling apart those of one name");
-  require(init != nullptr, "parameter '", name, "' has no initialiser");
-  for (auto size : type.shape) require(size >= 1, "parameter '", name, "' is ", type, "; its sizes must be at least 1");
-  type.bytes();  // sizes whose product overflows are an error
-  std::shared_ptr<Info> info(new Info{std::move(name), std::move(type), std::move(init)});
-  info->ordinal = made[info->name]++;
-  info_ = std::move(info);
+  ordinal = had[name]++;
+  names.push_back(std::move(name));
+}
+
+const std::string& Parameter::Info::name() const {
+  if (beside == nullptr) {
+    std::lock_guard lock(mutex);
+    return names.back();
+  }
+  std::string now = cat(prefix, ".", beside->name());
+  std::lock_guard lock(mutex);
+  if (names.empty() || names.back() != now) call_it(std::move(now));
+  return names.back();
+}
+
+const std::string& Parameter::name() const { return info_->name(); }
+
+void Parameter::call_it(std::string name) const {
+  std::lock_guard lock(info_->mutex);
+  if (info_->names.back() != name) info_->call_it(std::move(name));
+}
+
+int Parameter::ordinal() const {
+  name();  // which may be another by now
+  std::lock_guard lock(info_->mutex);
+  return info_->ordinal;
+}
+
+Parameter Parameter::of(const Identity& identity) {
+  Parameter out;
+  out.info_ = std::static_pointer_cast<const Info>(identity.lock());
+  return out;
 }
 
 Parameter::Info::~Info() {
@@ -91,10 +144,9 @@ Initialiser value_init(HostArray value) {
 
 Initialiser uniform_init(double bound) {
   require(std::isfinite(bound) && bound >= 0, "uniform_init: a bound of ", bound, "; it must be a finite number and not below 0");
-  return [bound](Builder& b, const TensorType& type, const std::string& name, ValueId state) {
-    auto site = static_cast<std::int64_t>(hash_text(name) >> 1);  // 63 bits: sites are not negative
+  return [bound](Builder& b, const TensorType& type, const std::string& site, ValueId state) {
     const TensorType wide = build::widened(type);
-    ValueId unit = build::random_uniform(b, state, wide, site);
+    ValueId unit = build::random_uniform(b, state, wide, static_cast<std::int64_t>(hash_text(site) >> 1));  // 63 bits: sites are not negative
     ValueId scaled = build::binary(b, "mul", unit, build::scalar(b, wide.dtype, 2 * bound));
     return build::cast(b, build::binary(b, "sub", scaled, build::scalar(b, wide.dtype, bound)), type.dtype);
   };
@@ -102,10 +154,10 @@ Initialiser uniform_init(double bound) {
 
 Initialiser normal_init(double deviation) {
   require(std::isfinite(deviation) && deviation >= 0, "normal_init: a deviation of ", deviation, "; it must be a finite number and not below 0");
-  return [deviation](Builder& b, const TensorType& type, const std::string& name, ValueId state) {
+  return [deviation](Builder& b, const TensorType& type, const std::string& site, ValueId state) {
     const TensorType wide = build::widened(type);
     auto uniform = [&](std::string_view of) {
-      return build::random_uniform(b, state, wide, static_cast<std::int64_t>(hash_text(cat(name, of)) >> 1));
+      return build::random_uniform(b, state, wide, static_cast<std::int64_t>(hash_text(cat(site, of)) >> 1));
     };
     // 1 - u is in (0, 1], whose logarithm is finite.
     ValueId operands[] = {uniform(" radius"), uniform(" angle"), build::full(b, wide.dtype, type.shape, deviation)};
@@ -113,10 +165,19 @@ Initialiser normal_init(double deviation) {
   };
 }
 
+Initialiser zero_row_init(Initialiser rows, std::int64_t row) {
+  require(rows != nullptr, "zero_row_init of no initialiser");
+  return [rows = std::move(rows), row](Builder& b, const TensorType& type, const std::string& site, ValueId state) {
+    require(!type.shape.empty() && row >= 0 && row < type.shape[0], "zero_row_init: ", type, " has no row ", row);
+    const ValueId first = rows(b, type, site, state), number = build::iota(b, {DType::i64, type.shape}, 0);
+    return build::select(b, build::eq(b, number, build::full_like(b, number, static_cast<double>(row))), build::full_like(b, first, 0), first);
+  };
+}
+
 std::string key_of(const std::string& name, int ordinal) { return ordinal == 0 ? name : cat(name, "#", ordinal); }
 
 Parameter random_counter() {
-  return {"rng", {DType::i64, {2}}, [](Builder&, const TensorType&, const std::string&, ValueId state) { return state; }};
+  return {"rng", {DType::i64, {2}}, [](Builder&, const TensorType&, const std::string&, ValueId state) { return state; }, "rng"};
 }
 
 ValueId first_random_state(Builder& b, std::uint64_t seed) {
@@ -126,14 +187,14 @@ ValueId first_random_state(Builder& b, std::uint64_t seed) {
 
 ValueId first_value(Builder& b, const Parameter& parameter, ValueId random_state) {
   Swapped path(b.path, parameter.name());
-  const ValueId first = parameter.init()(b, parameter.type(), parameter.name(), random_state);
+  const ValueId first = parameter.init()(b, parameter.type(), parameter.site(), random_state);
   require(b.type(first) == parameter.type(), "variable '", parameter.name(), "' is ", parameter.type(), "; its initialiser makes ", b.type(first));
   return first;
 }
 
 ScaleState::ScaleState(std::size_t number)
-    : scale(cat("amp.scale", number > 1 ? cat(".", number) : ""), {DType::f32, {}}, constant_init(65536)),
-      good(cat("amp.good", number > 1 ? cat(".", number) : ""), {DType::i64, {}}, constant_init(0)) {}
+    : scale(cat("amp.scale", number > 1 ? cat(".", number) : ""), {DType::f32, {}}, constant_init(65536), "amp"),
+      good(cat("amp.good", number > 1 ? cat(".", number) : ""), {DType::i64, {}}, constant_init(0), "amp") {}
 
 Trace::Trace(const OpTable& ops, TraceOptions options) : builder(graph, ops), options_(std::move(options)), number_(next_trace_number()) {
   graph.name = options_.name;
@@ -257,17 +318,25 @@ ValueId Trace::value(const Term& term, DType dtype) {
   return term.as_number ? build::cast(builder, out, dtype) : out;
 }
 
+std::string Trace::path_of(const Parameter& parameter) const {
+  const auto known = paths.find(parameter.identity());
+  return known == paths.end() ? parameter.name() : known->second;
+}
+
 std::size_t Trace::join(const Parameter& parameter) {
   require(parameter != Parameter(), "a parameter that was never made");
   if (expression != nullptr) expression->lie_with(parameter);
   auto known = std::find(parameters_.begin(), parameters_.end(), parameter);
   auto index = static_cast<std::size_t>(known - parameters_.begin());
   if (known != parameters_.end()) return index;
+  const std::string path = path_of(parameter);
   int ordinal = 0;
-  for (const auto& other : parameters_) ordinal += other.name() == parameter.name();
-  std::string key = key_of(parameter.name(), ordinal);
-  // By its own name, which begins with its module's path: it may be read outside of the module first.
-  std::optional<int> mesh = ruled(parameter.name());
+  for (const auto& other : parameters_) ordinal += path_of(other) == path;
+  std::string key = key_of(path, ordinal);
+  const auto taken = [&] { return std::any_of(graph.variables.begin(), graph.variables.end(), [&](const Variable& v) { return v.name == key; }); };
+  while (taken()) key = key_of(path, ++ordinal);  // by one whose path was another when it joined
+  // By its own path, which begins with its module's: it may be read outside of the module first.
+  std::optional<int> mesh = ruled(path);
   if (!mesh && places() && options_.stored)
     if (auto stored = options_.stored(parameter)) mesh = number_of(*stored);
   Swapped placed(builder.mesh, mesh.value_or(builder.mesh));
@@ -417,6 +486,7 @@ ValueId Trace::unscaled(ValueId gradient) {
 ValueId Trace::applies() { return broken_.valid() ? build::eq(builder, broken_, build::scalar(builder, DType::f32, 0)) : ValueId(); }
 
 void Trace::step(const Parameter& parameter, ValueId next) {
+  if (is_float(parameter.dtype())) next = build::stop_gradient(builder, next);
   const ValueId apply = applies();
   if (!apply.valid()) return update(parameter, next);
   update(parameter, build::select(builder, build::broadcast_to(builder, apply, parameter.shape()), next, read(parameter)));
@@ -446,7 +516,7 @@ void Trace::require_matched(std::size_t first) const {
   for (std::size_t i = first; i < options_.placements.size(); ++i)
     require(ErrorKind::name, options_.placements[i].matched, "placements: '", options_.placements[i].module,
             "' matches no module and no parameter of this function; ",
-            near_names(options_.placements[i].module, parameters_, [](const Parameter& parameter) { return parameter.name(); }));
+            near_names(options_.placements[i].module, parameters_, [this](const Parameter& parameter) { return path_of(parameter); }));
 }
 
 void Trace::finish(const std::vector<Tensor>& outputs) {

@@ -1,11 +1,13 @@
 // A trace: the graph that a user's function is writing while it runs, and what the function joined to it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,6 +28,22 @@ struct HostScalar {
   std::function<double()> value;
   const void* owner = nullptr;
   ValueId id;
+};
+
+// How many sites of variables a thread has given away, and how many worlds that it made live. When the last of these ends, it begins anew.
+struct Sites {
+  std::atomic<std::int64_t> next = 0;
+  std::atomic<int> worlds = 0;
+};
+class SitesOfWorld {
+ public:
+  SitesOfWorld();
+  ~SitesOfWorld();
+  SitesOfWorld(const SitesOfWorld&) = delete;
+  SitesOfWorld& operator=(const SitesOfWorld&) = delete;
+
+ private:
+  std::shared_ptr<Sites> sites_;
 };
 
 // The name under which a program or a session holds a parameter: its own, or "w#1" for the second of those called w. No parameter's name has '#'.
@@ -114,9 +132,20 @@ class Trace {
   bool wrote(const Term& term) const;      // it is a tensor of this trace
   DType dtype_of(const Term& term) const;  // of a number: f32, i64 or bool
 
+  // What parameters are called in this program, where that is not their name: rules and placements match it. Of the function whose body is being
+  // written, which may be one inside of another.
+  std::map<Parameter::Identity, std::string, std::owner_less<Parameter::Identity>> paths;
+  std::string path_of(const Parameter& parameter) const;
+
   // A parameter's value: what is stored, or what this trace has updated it to. One `variable` node for each and trace.
   ValueId read(const Parameter& parameter);
   void update(const Parameter& parameter, ValueId value);
+  // What grad gives for a parameter that the loss does not depend on: zeros that are no gradient to an optimiser.
+  void mark_no_gradient(const Tensor& zeros) { no_gradients_.insert(zeros.id); }
+  // Nor is a tensor that was never made.
+  bool has_gradient(const Tensor& grad) const {
+    return (grad.id.valid() || grad.lazy != nullptr) && (!owns(grad) || no_gradients_.count(grad.id) == 0);
+  }
   // The version of each parameter that the loss read, the latest where it read none; one it read in two versions is an error with both lines.
   // What a read makes of a version by comparing, indexing or stop_gradient counts for nothing, as for a gradient.
   std::vector<ValueId> versions_read(ValueId loss, const std::vector<Parameter>& parameters);
@@ -136,7 +165,7 @@ class Trace {
   ValueId unscaled(ValueId gradient);  // looked through for what is not finite
   // Whether an optimiser's update is applied, bool[]: all gradients until here are finite. None without a loss scale.
   ValueId applies();
-  // An optimiser's update, where it is applied; of a node that does not ask itself.
+  // An optimiser's update, where it is applied; of a node that does not ask itself. No gradient looks behind it.
   void step(const Parameter& parameter, ValueId next);
   std::int64_t site();  // of the next random node: module path plus ordinal
 
@@ -178,6 +207,7 @@ class Trace {
 
   std::vector<std::vector<Version>> versions_;  // by parameter, oldest first
   std::vector<ValueId> ends_;
+  std::set<ValueId> no_gradients_;
   std::vector<std::size_t> touched_;  // parameters, as they were read and updated
   std::vector<HostScalar> host_scalars_;
   ValueId broken_;                           // f32[]: 0 where all gradients until here are finite, else 1; none: no gradient was taken

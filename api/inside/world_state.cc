@@ -11,29 +11,37 @@
 #include "runtime/exit.h"
 
 namespace karez {
-namespace {
-
-bool same(const Parameter::Identity& a, const Parameter::Identity& b) { return !a.owner_before(b) && !b.owner_before(a); }
-
-}  // namespace
-
 std::map<WorldState::Key, StoredVariable>::const_iterator WorldState::find(const Parameter& parameter) const {
-  Parameter::Identity owner = parameter.identity();
-  for (auto at = variables.lower_bound({parameter.name(), 0}); at != variables.end() && at->first.first == parameter.name(); ++at)
-    if (same(at->second.owner, owner)) return at;
-  return variables.end();
+  const auto known = keys.find(parameter.identity());
+  return known == keys.end() ? variables.end() : variables.find(known->second);
+}
+
+std::pair<std::string, int> WorldState::called(const Key& key, const StoredVariable& variable) {
+  const Parameter owner = Parameter::of(variable.owner);
+  if (owner == Parameter()) return key;
+  return {owner.name(), owner.ordinal()};
+}
+
+void WorldState::erase(const Key& key) {
+  const auto at = variables.find(key);
+  session.forget_variable(key_of(key.first, key.second));
+  keys.erase(at->second.owner);
+  variables.erase(at);
 }
 
 std::map<WorldState::Key, StoredVariable>::const_iterator WorldState::stored(std::string_view name) const {
-  auto first = variables.lower_bound({std::string(name), 0}), end = first;
-  while (end != variables.end() && end->first.first == name) ++end;
-  if (first == end)
-    fail(ErrorKind::name, "no variable '", name, "' exists yet: a variable is made by the first call of a function that uses it; ",
-         near_names(name, variables, [](const auto& item) { return item.first.first; }));
-  if (std::next(first) == end) return first;
+  std::vector<std::map<Key, StoredVariable>::const_iterator> found;
   std::vector<std::string> all;
-  for (auto at = first; at != end; ++at)
-    all.push_back(cat(print(at->second.type, at->second.mesh, at->second.layout), " (ordinal ", at->first.second, ")"));
+  for (auto at = variables.begin(); at != variables.end(); ++at) {
+    const auto [called_now, ordinal] = called(at->first, at->second);
+    if (called_now != name) continue;
+    found.push_back(at);
+    all.push_back(cat(print(at->second.type, at->second.mesh, at->second.layout), " (ordinal ", ordinal, ")"));
+  }
+  if (found.empty())
+    fail(ErrorKind::name, "no variable '", name, "' exists yet: a variable is made by the first call of a function that uses it; ",
+         near_names(name, variables, [](const auto& item) { return called(item.first, item.second).first; }));
+  if (found.size() == 1) return found[0];
   fail(ErrorKind::name, "'", name, "' is the name of ", all.size(), " variables: ", join(all, " and "), "; ask for one of them by its Parameter");
 }
 
@@ -59,6 +67,7 @@ const ScaleState& WorldState::loss_scale(const Mesh& mesh) {
 
 void WorldState::add(const Key& key, const Parameter& parameter, Mesh mesh, Layout layout) {
   variables[key] = {parameter.identity(), parameter.type(), std::move(mesh), std::move(layout)};
+  keys[parameter.identity()] = key;
   parameter.at_end([world = weak_from_this()] {
     if (auto alive = world.lock()) alive->owner_gone();
   });
@@ -69,6 +78,7 @@ void WorldState::forget_gone() {
   std::erase_if(variables, [&](const auto& item) {
     if (!item.second.owner.expired()) return false;
     session.forget_variable(key_of(item.first.first, item.first.second));
+    keys.erase(item.second.owner);
     return true;
   });
 }
@@ -76,6 +86,7 @@ void WorldState::forget_gone() {
 void WorldState::forget_all() {
   session.reload();
   variables.clear();
+  keys.clear();
   waiting = {};
   brought.clear();
   ++generation;

@@ -26,7 +26,7 @@ namespace karez {
 // Whose a variable is and where it lies: fixed by the first function that used it. One that tensors outside of compiled functions alone have used may
 // still be brought to where a function wants it.
 struct StoredVariable {
-  Parameter::Identity owner;
+  Parameter::Identity owner;  // whose name is the variable's, for people and files
   TensorType type;
   Mesh mesh;
   Layout layout;
@@ -44,6 +44,7 @@ struct ExpressionPlans;
 struct WorldState : std::enable_shared_from_this<WorldState> {
   explicit WorldState(WorldOptions chosen);
 
+  const SitesOfWorld sites;
   WorldOptions options;
   WorldRanks ranks;
   Agreed agreed;  // with the other ranks
@@ -57,10 +58,11 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
   int generation = 0;  // raised by reset: older plans are gone
   int saves = 0;       // of checkpoints, with the other ranks
 
-  // Guarded by a WorldLock: the plans of all functions, and the variables by name and ordinal. An ordinal is the parameter's own; the next one
-  // that is free where threads have made two with the same.
+  // Guarded by a WorldLock: the plans of all functions, and the variables by the name and ordinal that they had when a function first used them; the
+  // next ordinal that is free where threads have made two with the same.
   using Key = std::pair<std::string, int>;
   std::map<Key, StoredVariable> variables;
+  std::map<Parameter::Identity, Key, std::owner_less<Parameter::Identity>> keys;
   WaitingWeights waiting;                                // for variables that are none yet
   std::vector<std::pair<Parameter, HostArray>> brought;  // for those that are to lie elsewhere, likewise
   struct Gather {
@@ -90,6 +92,8 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
   std::map<Key, StoredVariable>::const_iterator stored(std::string_view name) const;     // the only one of the name; otherwise an error
   std::map<Key, StoredVariable>::const_iterator stored(const Parameter& parameter) const;
   Key free_key(const Parameter& parameter) const;
+  static std::pair<std::string, int> called(const Key& key, const StoredVariable& variable);  // its owner's name and ordinal now
+  void erase(const Key& key);
   const ScaleState& loss_scale(const Mesh& mesh);  // of functions of half precision there
   void add(const Key& key, const Parameter& parameter, Mesh mesh, Layout layout);
   void forget_gone();  // the variables whose owners are no more

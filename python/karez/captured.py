@@ -190,11 +190,7 @@ class Captured:
             return
         self._look(number, _GET, "__code__", function.__code__, text, depth + 1)
         for i, (name, cell) in enumerate(zip(function.__code__.co_freevars, function.__closure__ or ())):
-            try:
-                value = cell.cell_contents
-            except ValueError:  # not set yet
-                value = _MISSING
-            self._look(number, _CELL, i, value, f"'{name}'", depth + 1)
+            self._look(number, _CELL, i, _content(cell), f"'{name}'", depth + 1)
         for name in ("__defaults__", "__kwdefaults__"):
             self._look(number, _GET, name, getattr(function, name), f"{text}.{name}", depth + 1)
 
@@ -266,6 +262,41 @@ class Captured:
             root = self.classes[kind] = self._add(-1, _ROOT, kind, 0, None, kind.__name__)
         found = next(one.__dict__[name] for one in kind.__mro__ if name in one.__dict__)
         self._look(root, _OF_CLASS, name, found, f"{kind.__name__}.{name}", depth + 1)
+
+
+def modules_read(function: Any) -> Any:
+    """Modules that a function and those that it may call read, themselves or as parts of a container or an object."""
+    waiting, seen, out = [function], set(), []
+    while waiting and len(seen) < 1000:
+        value = waiting.pop(0)
+        if isinstance(value, (Traced, types.MethodType, functools.partial)):
+            names = ("__wrapped__", "__func__", "func", "__self__", "args", "keywords")
+            waiting[:0] = [getattr(value, name) for name in names if getattr(value, name, None) is not None]
+            continue
+        below = [value]
+        if isinstance(value, (list, tuple, dict)):
+            below = list(value.values() if isinstance(value, dict) else value)[:MOST]
+        elif not isinstance(value, (Module, type, types.ModuleType, types.FunctionType)):
+            below = list(_dict_of(value).values())
+        for module in below:
+            if isinstance(module, Module) and not any(module is known for known in out):
+                out.append(module)
+                waiting.extend(type(one).forward for one in module.modules() if hasattr(type(one), "forward"))
+        code = getattr(value, "__code__", None)
+        if not isinstance(value, types.FunctionType) or value in seen or (_is_closed(code.co_filename) and code.co_filename != _gradients):
+            continue
+        seen.add(value)
+        waiting += [one for one in map(_content, value.__closure__ or ()) if one is not _MISSING]
+        waiting += [value.__globals__[name] for name in _names_of(code)[0] if name in value.__globals__]
+        waiting += [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+    return out
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not set yet
+        return _MISSING
 
 
 _gradients = os.path.join(_package, "gradients.py")  # its functions are made around the user's

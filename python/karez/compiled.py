@@ -6,6 +6,7 @@ from typing import Any, Callable, Optional, overload
 
 import builtins
 import functools
+import inspect
 import threading
 import warnings
 import weakref
@@ -15,10 +16,11 @@ from contextlib import nullcontext
 import numpy
 
 from . import _core, debug, trees
-from .captured import Captured, Traced
-from .errors import Error, UserError, without_own_frames
+from .captured import Captured, Traced, modules_read
+from .errors import Error, NameError, UserError, without_own_frames
 from .gradients import Recording
 from .layouts import rule_of
+from .nn.module import Module, Roots
 from .plans import Plan
 from .tensor import Tensor
 from .worlds import Mesh, check_world
@@ -29,30 +31,31 @@ _told = 5  # times that a function was traced again; told then, and at each powe
 @overload
 def compile(function: Callable[..., Any]) -> Compiled: ...
 @overload
-def compile(*, mesh: Any = ..., rules: Any = ..., placements: Any = ..., microbatches: int = ..., remat: Any = ..., check_nan: bool = ..., amp: Optional[str] = ..., keep: int = ...,
+def compile(*, mesh: Any = ..., rules: Any = ..., placements: Any = ..., microbatches: int = ..., unbatched: Any = ..., remat: Any = ..., check_nan: bool = ..., amp: Optional[str] = ..., keep: int = ...,
             name: Optional[str] = ..., off: Any = ...) -> Callable[[Callable[..., Any]], Compiled]: ...
 @overload
-def compile(function: Callable[..., Any], *, mesh: Any = ..., rules: Any = ..., placements: Any = ..., microbatches: int = ..., remat: Any = ...,
+def compile(function: Callable[..., Any], *, mesh: Any = ..., rules: Any = ..., placements: Any = ..., microbatches: int = ..., unbatched: Any = ..., remat: Any = ...,
             check_nan: bool = ..., amp: Optional[str] = ..., keep: int = ..., name: Optional[str] = ..., off: Any = ...) -> Compiled: ...
-def compile(function: Any = None, *, mesh: Any = None, rules: Any = None, placements: Any = None, microbatches: int = 1, remat: Any = (),
+def compile(function: Any = None, *, mesh: Any = None, rules: Any = None, placements: Any = None, microbatches: int = 1, unbatched: Any = (), remat: Any = (),
             check_nan: bool = False, amp: Optional[str] = None, keep: int = 16, name: Optional[str] = None, off: Any = ()) -> Any:
     """The function, traced and planned once for each signature of its arguments, and run by actors; also a decorator.
 
     mesh: a Mesh, or "data=2,model=2"; one device if there is none.
     rules: how parameters lie, by glob over their paths: {"fc*.weight": P("model", None)}, by dimensions, or [S(0), B], by axes of the mesh.
     placements: parts of the model on meshes of their own or stages: {"block0": 0, "block1": 1}.
-    microbatches: in how many parts the batch passes; remat: modules whose values are computed again for the gradient, by glob.
+    microbatches: in how many parts the batch passes; unbatched: arguments, by name or number, that have as many rows and are no part of it (a mask
+    [t, t], positions); remat: modules whose values are computed again for the gradient, by glob.
     amp: mixed precision, "bf16" or "f16": products take operands of that type, parameters, sums, norms and losses stay float32; "f16" scales the loss.
     check_nan: the first result that is none fails the call. keep: how many signatures are kept.
 
     Arguments are NumPy arrays, numbers and what compiled functions returned, also in tuples, lists and dicts; flags and strings are part of the program.
     """
     if function is None:
-        return lambda f: compile(f, mesh=mesh, rules=rules, placements=placements, microbatches=microbatches, remat=remat, check_nan=check_nan,
+        return lambda f: compile(f, mesh=mesh, rules=rules, placements=placements, microbatches=microbatches, unbatched=unbatched, remat=remat, check_nan=check_nan,
                                  amp=amp, keep=keep, name=name, off=off)
     if not callable(function):
         raise UserError(f"compile takes a function, not {type(function).__name__}")
-    options = {"placements": dict(placements or {}), "microbatches": microbatches, "remat": [remat] if isinstance(remat, str) else list(remat),
+    options = {"placements": dict(placements or {}), "microbatches": microbatches, "unbatched": [unbatched] if isinstance(unbatched, (str, int)) else list(unbatched), "remat": [remat] if isinstance(remat, str) else list(remat),
                "check_nan": check_nan, "amp": amp or "", "keep": keep, "off": list(off)}
     return Compiled(function, mesh, dict(rules or {}), name, options)
 
@@ -140,11 +143,11 @@ class Compiled(Traced):
             file, line = _line_of(self.__wrapped__)
             warnings.warn(f"function '{self.__name__}' ({file.rpartition('/')[2]}:{line}) was traced again {self._again} times, since what it reads beside its arguments changed: "
                           f"{said}. What changes often is better an argument, which is read at each call and traces nothing", stacklevel=4)
-        found = [*latest.sources, *((captured, number) for number, _ in changed)] if self._options["microbatches"] == 1 else []
+        found = [*latest.sources, *((captured, number) for number, _ in changed)]
         by_text = {one.texts[number]: (one, number) for one, number in reversed(found) if one.is_input(number)}
         return tuple(reversed(by_text.values()))
 
-    def _function_of(self, body: Any) -> Any:
+    def _function_of(self, body: Any, unbatched: Any) -> Any:
         """Of this body; all of them share their plans."""
         if self._plans is None:
             if not isinstance(self._mesh, Mesh):
@@ -152,9 +155,10 @@ class Compiled(Traced):
             mesh, options = self._mesh, dict(self._options)
             rules = [rule_of(pattern, layout, list(mesh.axes)) for pattern, layout in self._rules.items()]
             options["placements"] = [(module, where._mesh if isinstance(where, Mesh) else where) for module, where in options["placements"].items()]
+            options["unbatched"] = []
             file, line = _line_of(self.__wrapped__)
             self._plans = _core.make_function(mesh._mesh, body, self.__name__, file, line, rules, **options)
-        return self._plans.with_body(body)
+        return self._plans.with_body(body, unbatched)
 
     def _require(self) -> Any:
         if self._latest is None:
@@ -278,7 +282,8 @@ class Program:
             captured = program._captured(owner, structure) if outermost else nullcontext()
             _local.tracing = True
             try:
-                with _core.StandIns(list(zip(program.originals(), inputs[count:]))) if program.sources else nullcontext(), captured, Recording(), debug.Listening() as listening:
+                stand_ins = _core.StandIns(list(zip(program.originals(), inputs[count:]))) if program.sources else nullcontext()
+                with stand_ins, Recording(), Roots(*modules_read(owner.__wrapped__)), debug.Listening() as listening, captured:
                     made = owner.__wrapped__(*args, **keywords)
             finally:
                 _local.tracing = not outermost
@@ -289,7 +294,11 @@ class Program:
                 program.captured = captured
             return leaves + listening.tensors
 
-        self.function = owner._function_of(body)
+        unbatched = _unbatched(owner, structure, with_keywords)
+        if sources and owner._options["microbatches"] > 1:
+            count = trees.count(structure)
+            unbatched += range(count, count + len(sources))
+        self.function = owner._function_of(body, unbatched)
 
     def inputs(self) -> Any:
         """Captured numbers and arrays as they are now, as arguments."""
@@ -311,6 +320,34 @@ class Program:
         else:
             debug.say(self.said, values[count:])
         return values[:count]
+
+
+def _unbatched(owner: Any, structure: Any, with_keywords: Any) -> Any:
+    """The numbers of the leaves of the arguments that are no part of the batch."""
+    wanted = owner._options["unbatched"]
+    if not wanted:
+        return []
+    args, keywords = (structure[1], structure[2]) if with_keywords else (structure, (dict, ()))
+    names, own = _names_of(owner.__wrapped__), {}
+    leaves = 0
+    for number, (name, one) in enumerate([*((names[i] if i < len(names) else None, one) for i, one in enumerate(args[1:])), *zip(keywords[1], keywords[2:])]):
+        count = trees.count(one)
+        own[number] = own[name] = range(leaves, leaves + count)
+        leaves += count
+    out = set()
+    for argument in wanted:
+        if argument not in own and not (isinstance(argument, str) and argument in names):
+            said = ", ".join(names) or "none by name"
+            raise NameError(f"compile: unbatched={argument!r} is no argument of {owner.__name__}; there are {said}")
+        out.update(own.get(argument, ()))
+    return sorted(out)
+
+
+def _names_of(function: Any) -> Any:
+    try:
+        return list(inspect.signature(function.forward if isinstance(function, Module) else function).parameters)
+    except (TypeError, ValueError):
+        return []
 
 
 def _is_leaf(value: Any) -> Any:

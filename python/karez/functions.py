@@ -104,14 +104,21 @@ def cumsum(input: Any, dim: int, dtype: Any = None) -> Tensor:
     return _core.cumsum(input if dtype is None else cast(input, dtype), dim)
 
 
-def softmax(input: Any, dim: int = -1, dtype: Any = None) -> Tensor:
-    """exp(x) over its sum along a dimension."""
-    return _core.softmax(input if dtype is None else cast(input, dtype), dim)
+def softmax(input: Any, dim: Optional[int] = None, dtype: Any = None) -> Tensor:
+    """exp(x) over its sum along a dimension; of vectors and matrices the last one, if none is given."""
+    return _core.softmax(input if dtype is None else cast(input, dtype), _only_dim("softmax", input, dim))
 
 
-def log_softmax(input: Any, dim: int = -1, dtype: Any = None) -> Tensor:
+def log_softmax(input: Any, dim: Optional[int] = None, dtype: Any = None) -> Tensor:
     """The logarithm of softmax."""
-    return _core.log_softmax(input if dtype is None else cast(input, dtype), dim)
+    return _core.log_softmax(input if dtype is None else cast(input, dtype), _only_dim("log_softmax", input, dim))
+
+
+def _only_dim(what: str, input: Any, dim: Optional[int]) -> int:
+    """The last one of at most two, where PyTorch takes it too."""
+    if dim is None and input.ndim > 2:
+        raise UserError(f"{what} of {input.ndim} dimensions: dim= says along which (PyTorch takes 0 of three and 1 of more){_at()}")
+    return -1 if dim is None else dim
 
 
 def clip(input: Any, min: Any = None, max: Any = None) -> Tensor:

@@ -33,14 +33,17 @@ class Optimizer:
         self._core.lr = value
 
     def step(self, grads: Any = None) -> None:
-        """Updates the parameters by p.grad, or by these gradients, one for each. In a function that is being compiled."""
+        """Updates the parameters by p.grad, or by these gradients, one for each. In a function that is being compiled.
+
+        A parameter without a gradient (None, or one of kz.grad that the loss does not depend on) stays as it is, with its state.
+        """
         if grads is None:
             found = gradients()
             if found is None:
                 raise UserError("step() outside of a compiled function: an update is a part of the program that kz.compile traces")
             if not any(p._identity in found for p in self.params):
                 raise UserError("step(): no parameter of this optimiser has a gradient; loss.backward() comes first, on a loss that reads them")
-            grads = [found[p._identity] if p._identity in found else _core.full(p.shape, 0, dtype=p.dtype) for p in self.params]
+            grads = [found.get(p._identity) for p in self.params]
         self._core.step([_gradient(number, value) for number, value in enumerate(grads)])
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -50,6 +53,8 @@ class Optimizer:
 
 
 def _gradient(number: int, value: Any) -> Any:
+    if value is None:
+        return _core.Tensor()
     if isinstance(value, _core.Tensor):
         return value
     if isinstance(value, numpy.ndarray):
@@ -60,16 +65,17 @@ def _gradient(number: int, value: Any) -> Any:
 def _listed(params: Any) -> Any:
     params = [p[1] if isinstance(p, tuple) else p for p in params]
     for p in params:
-        if p._kind == "unbound":
-            raise UserError(f"an optimiser of {p!r}: list parameters through their module, model.parameters(), or give it a name=")
+        p._adaptable = False
     return params
 
 
 class SGD(Optimizer):
-    """m = momentum m + (g + weight_decay w); w = w - lr m, or with nesterov w - lr (g + momentum m)."""
+    """m = momentum m + (g + weight_decay w); w = w - lr m, or with nesterov w - lr (g + momentum m). Without momentum there is no m."""
 
-    def __init__(self, params: Any, lr: float = 1e-2, momentum: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False, *,
+    def __init__(self, params: Any, lr: float = 1e-3, momentum: float = 0.0, dampening: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False, *,
                  name: str = "sgd") -> None:
+        if dampening:
+            raise UserError(f"SGD: dampening={dampening}; only 0 is possible")
         params = _listed(params)
         super().__init__(params, _core.SGD(params, lr, momentum, weight_decay, nesterov, name))
 

@@ -46,6 +46,15 @@ def flatten(value: Any, is_leaf: Any, leaves: Any) -> Any:
     return Static(value)
 
 
+def count(structure: Any) -> int:
+    """How many leaves it has."""
+    if structure is LEAF:
+        return 1
+    if isinstance(structure, Static):
+        return 0
+    return sum(count(one) for one in structure[2 if structure[0] is dict else 1 :])
+
+
 def unflatten(structure: Any, leaves: Any) -> Any:
     """The value again, from an iterator of leaves."""
     if structure is LEAF:

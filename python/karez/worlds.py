@@ -21,6 +21,7 @@ _seed = 1
 _devices = 1  # of each rank
 _sized = False  # whether `init` or a mesh has said how many
 _forked = False  # from a process that had a world
+loaded = False  # values may wait for parameters that no function has used
 _ended = False  # the program is about to end, and its world has
 
 
@@ -86,6 +87,11 @@ def world() -> Any:
     return _default
 
 
+def has(parameter: Any) -> bool:
+    """Whether a function has used the parameter. Makes no world."""
+    return _default is not None and bool(_default.has(parameter))
+
+
 def check_world() -> None:
     """An error where there is no world to use: once the program has begun to end, and in a child of a process that had one."""
     if _ended:
@@ -134,16 +140,18 @@ def first_device() -> Any:
 
 def _end() -> Any:
     """Ends the default world, for tests."""
-    global _default, _seed, _sized
-    _default, _seed, _sized = None, 1, False
+    global _default, _seed, _sized, loaded
+    _default, _seed, _sized, loaded = None, 1, False, False
     _core.forget_default_world()
+    _core.restart_sites()
 
 
 def seed(value: Any) -> None:
-    """Initial weights and dropout follow this seed from here on."""
+    """Initial weights and dropout follow this seed from here on. Models that are made after it begin as those after an equal one did."""
     global _seed
     if _default is None:
         _seed = value
+        _core.restart_sites()
     else:
         world().seed(value)
 
@@ -189,10 +197,14 @@ def load(path: Any, parameters: Any = (), names: Any = (), missing: bool = False
     from .nn.module import Module
     from .nn.parameter import Parameter
 
+    global loaded
     given = [parameters] if isinstance(parameters, (Module, Parameter)) else list(parameters)
-    wanted = [one for part in given for one in (part._state() if isinstance(part, Module) else [part])]
+    wanted = [one for part in given for one in ([p for _, p in part._state()] if isinstance(part, Module) else [part])]
     if given and not wanted:
         raise UserError("load: the modules have neither parameters nor buffers")
+    loaded = True
+    for p in wanted:
+        p._adaptable = False
     with_buffers = given and all(isinstance(part, Module) for part in given)
     # What lives is no local of this function: the traceback of an error would keep it alive.
     return world().load(os.fspath(path), wanted, list(dict(names).items()), missing, extra, [] if with_buffers else _living(wanted))

@@ -48,6 +48,13 @@ Body body_of(nb::object callable) {
   };
 }
 
+// What parameters are called in the program that is being traced.
+void call_parameters(const std::vector<std::pair<const Value*, std::string>>& paths) {
+  std::vector<std::pair<Parameter, std::string>> list;
+  for (const auto& [value, path] : paths) list.emplace_back(value->parameter(), path);
+  called_in_trace(list);
+}
+
 // What kz.local gives.
 struct PartOf {
   Argument argument;
@@ -97,7 +104,7 @@ using NamedLayout = std::tuple<std::string, std::vector<std::string>, std::vecto
 
 Function make_function(const DeviceMesh& mesh, nb::object body, const std::string& name, const std::string& file, unsigned line,
                        const std::vector<NamedLayout>& rules, const nb::list& placements, std::vector<std::string> remat, int microbatches,
-                       bool check_nan, std::string amp, std::vector<std::string> off, int keep) {
+                       std::vector<int> unbatched, bool check_nan, std::string amp, std::vector<std::string> off, int keep) {
   FunctionOptions options;
   for (const auto& [pattern, axes, splits] : rules) {
     options.rules.push_back({pattern, axes});
@@ -106,6 +113,7 @@ Function make_function(const DeviceMesh& mesh, nb::object body, const std::strin
   options.placements = placements_from(placements);
   options.remat = std::move(remat);
   options.microbatches = microbatches;
+  options.unbatched = std::move(unbatched);
   options.check_nan = check_nan;
   options.amp = std::move(amp);
   options.name = name;
@@ -133,7 +141,9 @@ void init_compile(nb::module_& m) {
   nb::class_<Function>(m, "Function")
       .def("call", &call)
       .def("inlined", &inlined)
-      .def("with_body", [](const Function& function, nb::object body) { return function.with_body(body_of(std::move(body))); })
+      .def("with_body", [](const Function& function, nb::object body, std::vector<int> unbatched) {
+             return function.with_body(body_of(std::move(body)), std::move(unbatched));
+           })
       .def("compile",
            [](const Function& function, const std::vector<std::pair<Shape, DType>>& types) {
              std::vector<TensorType> list;
@@ -149,6 +159,7 @@ void init_compile(nb::module_& m) {
       .def("shard_report", &Function::shard_report, nb::call_guard<GilRelease>())
       .def("explain", &Function::explain, "value"_a, nb::call_guard<GilRelease>())
       .def("signatures", &Function::signatures, nb::call_guard<GilRelease>());
+  m.def("call_parameters", &call_parameters);
   nb::class_<PartOf>(m, "Part", "This rank's rows of an argument.");
   m.def(
       "local", [](nb::object array, std::int64_t rows) { return PartOf{local(host_array(array), rows)}; }, "array"_a, "rows"_a = 0,
@@ -156,7 +167,7 @@ void init_compile(nb::module_& m) {
       "rows: of "
       "the whole; 0: every rank has as many as this one. A part of another size is an error that says which sizes it may have.");
   m.def("make_function", &make_function, "mesh"_a, "body"_a, "name"_a, "file"_a, "line"_a, "rules"_a, "placements"_a, "remat"_a, "microbatches"_a,
-        "check_nan"_a, "amp"_a, "off"_a, "keep"_a);
+        "unbatched"_a, "check_nan"_a, "amp"_a, "off"_a, "keep"_a);
   nb::class_<StandIns>(m, "StandIns")
       .def(nb::init<std::vector<std::pair<nb::object, Value>>>())
       .def("__enter__", &StandIns::enter)

@@ -1,4 +1,5 @@
 // Functions that layers are made of, losses, gradients, and what a program does to parameters.
+#include "api/batch_parts.h"
 #include "api/convolution.h"
 
 #include "python/src/topics.h"
@@ -28,8 +29,8 @@ void init_normalising(nb::module_& m) {
       [](const Operand& input, const Operand& weight, const Operand& bias, double eps) { return Value(layer_norm(input, weight, bias, eps)); },
       "input"_a, "weight"_a, "bias"_a, "eps"_a = 1e-5);
   m.def(
-      "rms_norm", [](const Operand& input, const Operand& weight, double eps) { return Value(rms_norm(input, weight, eps)); }, "input"_a, "weight"_a,
-      "eps"_a = 1e-6);
+      "rms_norm", [](const Operand& input, const Operand& weight, std::optional<double> eps) { return Value(rms_norm(input, weight, eps)); },
+      "input"_a, "weight"_a, "eps"_a = nb::none());
   m.def(
       "batch_norm",
       [](const Operand& input, const Value& mean, const Value& var, const Operand& weight, const Operand& bias, bool training, double momentum,
@@ -140,6 +141,7 @@ void init_layers(nb::module_& m) {
   init_products(m);
   init_losses(m);
   m.def("tracing", &tracing);
+  m.def("batch_parts", [](const Operand& value) { return batch_parts(value); });
   m.def(
       "update", [](const Value& parameter, const Operand& value) { update(parameter.parameter(), value); }, "parameter"_a, "value"_a);
   m.def("grad", &gradients, "loss"_a, "wrt"_a);

@@ -12,8 +12,9 @@ std::vector<Tensor> tensors_from(const std::vector<const Value*>& values) {
   std::vector<Tensor> out;
   for (const Value* value : values) {
     const Tensor* tensor = value->tensor();
-    require(tensor != nullptr, "a gradient is a tensor of the program being traced");
-    out.push_back(*tensor);
+    const bool none = std::holds_alternative<std::monostate>(value->is);  // Tensor(): no gradient
+    require(tensor != nullptr || none, "a gradient is a tensor of the program being traced");
+    out.push_back(none ? Tensor() : *tensor);
   }
   return out;
 }

@@ -14,9 +14,7 @@ namespace karez::python {
 
 const TensorType& Value::type() const {
   struct Visit {
-    const TensorType& operator()(std::monostate) const {
-      base::fail("a parameter that has no path yet: it gets one when the module that holds it is listed or called, or by name=");
-    }
+    const TensorType& operator()(std::monostate) const { base::fail("a tensor that was never made"); }
     const TensorType& operator()(const Tensor& t) const { return t.type; }
     const TensorType& operator()(const Parameter& p) const { return p.type(); }
     const TensorType& operator()(const Array& a) const { return a.type(); }
@@ -34,8 +32,7 @@ const Tensor* Value::tensor() const {
 
 const Parameter& Value::parameter() const {
   const auto* found = std::get_if<Parameter>(&is);
-  require(found != nullptr, is.index() == 0 ? "a parameter that has no path yet: list it through its module, or give it a name="
-                                            : "a tensor stands where a parameter is meant");
+  require(found != nullptr, "a tensor stands where a parameter is meant");
   return *found;
 }
 
@@ -130,7 +127,7 @@ nb::list places(const Value& value) {
 
 // "array": outside of a trace, or what one word of the user's writes there.
 std::string_view kind_of(const Value& value) {
-  if (std::holds_alternative<std::monostate>(value.is)) return "unbound";
+  if (std::holds_alternative<std::monostate>(value.is)) return "none";
   const Tensor* tensor = value.tensor();
   return tensor == nullptr ? "parameter" : tensor->lazy == nullptr ? "traced" : "array";
 }
@@ -141,9 +138,10 @@ void init_tensor(nb::module_& m) {
   nb::class_<Value> type(m, "Tensor", nb::dynamic_attr(), nb::is_weak_referenceable(), nb::type_slots(buffer_slots),
                          "A tensor: a value of the function that is being compiled, a parameter, or an array that a compiled function returned.");
   type.def(nb::init<>());
-  type.def("_bind", [](Value& value, const std::string& name, Shape shape, DType dtype, const Initialiser& init) {
-    value.is = Parameter(name, {dtype, std::move(shape)}, init);
+  type.def("_bind", [](Value& value, Shape shape, DType dtype, const Initialiser& init, const std::string& site) {
+    value.is = Parameter("unnamed", {dtype, std::move(shape)}, init, site);
   });
+  type.def("_call_it", [](const Value& value, const std::string& name) { value.parameter().call_it(name); });
   type.def_prop_ro("shape", shape_of, "The logical sizes, as a tuple.");
   type.def_prop_ro("_dtype", [](const Value& value) { return std::string(name_of(value.type().dtype)); });
   type.def_prop_ro("_kind", &kind_of);
@@ -197,10 +195,14 @@ void init_tensor(nb::module_& m) {
   def_operator<&karez::equal>(type, "__eq__");
   def_operator<&karez::not_equal>(type, "__ne__");
   type.def("__neg__", [](const Operand& x) { return Value(-Term(x)); });
-  nb::class_<Initialiser>(m, "Initialiser", "How a parameter begins; its numbers follow the world's seed and the parameter's path.");
+  nb::class_<Initialiser>(m, "Initialiser",
+                          "How a parameter begins; its numbers follow the world's seed and how many parameters were made before it.");
+  m.def("next_site", &next_site);
+  m.def("restart_sites", &restart_sites);
   m.def("uniform_init", &uniform_init);
   m.def("normal_init", &normal_init);
   m.def("constant_init", &constant_init);
+  m.def("zero_row_init", &zero_row_init);
   m.def("value_init", [](nb::handle array) { return value_init(host_array(array)); });
 }
 

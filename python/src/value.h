@@ -20,7 +20,7 @@
 namespace karez::python {
 namespace nb = nanobind;
 
-// A tensor, of the program being traced or outside of one, or a parameter. Nothing: a parameter that has no path yet. An array is a result that
+// A tensor, of the program being traced or outside of one, or a parameter. Nothing: no gradient. An array is a result that
 // nobody has looked at: it becomes a tensor when somebody does, for a step may give hundreds that are dropped unseen. With the interpreter's lock.
 struct Value {
   mutable std::variant<std::monostate, Tensor, Parameter, Array> is;

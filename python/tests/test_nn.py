@@ -1,5 +1,7 @@
 """Modules: the tree, paths, state, and every layer against NumPy."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -47,41 +49,121 @@ def test_paths_go_by_attribute_order_and_the_first_for_tied_ones():
     assert names == [p.name for p in net.parameters()]
 
 
-def test_a_path_is_fixed_when_it_is_first_listed_or_called():
+def test_names_are_relative_to_the_module_that_is_asked():
     net = Net()
     assert net.scale.name is None and "no path yet" in repr(net.scale)
-    kz.compile(net)(drawn(2, 4))
-    assert net.scale.name == "scale" and net.blocks[1].up.weight.name == "blocks.1.up.weight"
-    other = Net()
-    other.blocks[0].parameters()
-    assert other.blocks[0].up.weight.name == "up.weight", "whoever is listed first is the root"
-    other.parameters()
-    assert other.blocks[0].up.weight.name == "up.weight" and other.blocks[1].up.weight.name == "blocks.1.up.weight"
+    for p in net.blocks[0].parameters():
+        p.requires_grad = False
+    assert net.blocks[0].up.weight.name == "up.weight"
+    step = kz.compile(net, rules={"blocks.0.up.weight": kz.P("model")}, mesh="model=2")
+    step(drawn(2, 4))
+    assert net.blocks[0].up.weight.name == "blocks.0.up.weight", "from the outermost module that was mentioned"
+    block = ["norm.weight", "norm.bias", "up.weight", "up.bias", "down.weight"]
+    assert [n for n, _ in net.blocks[0].named_parameters()] == block == list(net.blocks[0].state_dict())
+    assert sorted(kz.worlds.world().variables()) == sorted([*PATHS, "scale"])
 
 
-def test_a_named_root_comes_first_in_every_path():
+def test_tied_weights_stand_under_each_of_their_names():
+    net = Net()
+    assert list(net.state_dict()) == [*PATHS, "scale", "tied.weight", "tied.bias"]
+    state = net.state_dict()
+    assert net.load_state_dict({**state, "tied.bias": state["tied.bias"] + 1}) == ([], [])
+    np.testing.assert_array_equal(net.first.bias.numpy(), state["tied.bias"] + 1)
+    assert net.load_state_dict({name: value for name, value in state.items() if not name.startswith("tied")}) == ([], [])
+    assert len(net.parameters()) == len(PATHS) + 1
+
+
+def test_rules_match_paths_from_the_root_that_the_function_reads():
+    class Whole(nn.Module):
+        def __init__(self):
+            self.body, self.head = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.head(self.body(x))
+
+    kz.init(devices=2)
+    net = Whole()
+    alone = kz.compile(lambda x: net.body(x), mesh="model=2", rules={"body.weight": kz.P("model")})
+    alone(drawn(2, 4)).wait()
+    part = net.body
+    apart = kz.compile(lambda x: part(x), mesh="model=2", rules={"weight": kz.P("model")})
+    apart(drawn(2, 4)).wait()
+    parts = kz.compile(lambda x: net.head(part(x)), mesh="model=2", rules={"*.weight": kz.P("model")})
+    parts(drawn(2, 4)).wait()
+    assert sorted(kz.worlds.world().variables()) == ["body.bias", "body.weight", "head.bias", "head.weight"]
+    with pytest.raises(kz.NameError, match="body.weight"):
+        kz.compile(lambda x: net.body(x), mesh="model=2", rules={"weight": kz.P("model")})(drawn(2, 4))
+
+    class Trainer:
+        def __init__(self):
+            self.net = Whole()
+
+        def step(self, x):
+            return self.net.body(x)
+
+    kz.compile(Trainer().step, mesh="model=2", rules={"body.weight": kz.P("model")})(drawn(2, 4)).wait()
+
+
+def test_a_parameter_is_read_as_soon_as_it_is_made():
+    kz.init(devices=2)
+    weight = nn.Linear(4, 4).weight
+    first = weight.numpy()
+    assert first.shape == (4, 4) and np.ptp(first) > 0.5
+    np.testing.assert_array_equal(kz.compile(lambda x: x * weight, mesh="data=2")(np.ones((4, 4), np.float32)).numpy(), first)
+    np.testing.assert_array_equal((weight + 0).numpy(), first)
+    kz.worlds._end()
+    np.testing.assert_array_equal(nn.Linear(4, 4).weight.numpy(), first)
+
+
+def test_a_named_root_comes_first_in_paths_of_a_program():
     class Named(nn.Module):
         def __init__(self):
             super().__init__("teacher")
             self.fc = nn.Linear(2, 3)
 
-    assert [n for n, _ in Named().named_parameters()] == ["teacher.fc.weight", "teacher.fc.bias"]
+        def forward(self, x):
+            return self.fc(x)
+
+    net = Named()
+    assert list(net.state_dict()) == [n for n, _ in net.named_parameters()] == ["fc.weight", "fc.bias"]
+    kz.compile(net, rules={"teacher.fc.weight": kz.P()})(drawn(1, 2)).wait()
+    assert [p.name for p in net.parameters()] == ["teacher.fc.weight", "teacher.fc.bias"]
 
 
-def test_first_numbers_follow_seed_and_path_alone():
+def test_first_numbers_follow_the_seed_and_the_order_in_which_parameters_are_made():
     kz.init(devices=2, seed=4)
     one, two = Net().state_dict(), Net().state_dict()
-    for name in one:
-        np.testing.assert_array_equal(one[name], two[name])
+    assert not np.array_equal(one["first.weight"], two["first.weight"]), "equal roots differ"
     assert not np.array_equal(one["blocks.0.up.weight"], one["blocks.1.up.weight"])
     assert np.abs(one["first.weight"]).max() <= 0.5 and np.ptp(one["first.weight"]) > 0.7
     kz.worlds._end()
     kz.init(seed=9)
     assert not np.array_equal(Net().state_dict()["first.weight"], one["first.weight"])
     kz.seed(4)
-    np.testing.assert_array_equal(Net().state_dict()["first.weight"], one["first.weight"])
+    for want in (one, two):
+        for name, value in Net().state_dict().items():
+            np.testing.assert_array_equal(value, want[name])
     kz.seed(5)
     assert not np.array_equal(Net().state_dict()["first.weight"], one["first.weight"])
+
+
+@pytest.mark.parametrize("mesh", ["", "data=2", "data=2,model=2"])
+def test_equal_roots_begin_alike_on_every_mesh_and_unlike_each_other(mesh):
+    nets = [nn.Linear(3, 2) for _ in range(2)]
+    first = kz.compile(lambda x: [net(x) for net in nets], mesh=mesh)(np.eye(3, dtype=np.float32))
+    np.testing.assert_allclose([y.numpy()[0, 0] for y in first], [0.185532271862, 0.258668452501], rtol=1e-6)
+    assert [p.name for net in nets for p in net.parameters()] == ["weight", "bias"] * 2
+
+
+def test_a_copy_begins_with_what_it_was_copied_of():
+    net = Net()
+    early = copy.deepcopy(net)
+    for name, value in early.state_dict().items():
+        np.testing.assert_array_equal(value, net.state_dict()[name])
+    net.load_state_dict({name: value + 1 for name, value in net.state_dict().items()})
+    late = copy.deepcopy(net)
+    np.testing.assert_array_equal(late.scale.numpy(), net.scale.numpy())
+    assert early.scale.numpy().tolist() == [1] * 6 and late.tied is late.first
 
 
 def test_state_is_read_before_and_after_the_first_call_and_set_at_any_time():
@@ -136,7 +218,7 @@ Sequential(  # 8
 def test_a_module_of_another_dtype():
     net = Net().double()
     assert kz.compile(net)(drawn(2, 4).astype(np.float64))[0].dtype is kz.float64
-    with pytest.raises(kz.TypeError, match="has been listed already"):
+    with pytest.raises(kz.TypeError, match="is in use already"):
         net.float()
 
 
@@ -174,7 +256,7 @@ LAYERS = {
     "Linear without bias": (lambda: nn.Linear(8, 3, bias=False), ROWS, lambda x, s: x @ s["weight"].T),
     "Embedding": (lambda: nn.Embedding(7, 3), np.arange(6).reshape(2, 3), lambda x, s: s["weight"][x]),
     "LayerNorm": (lambda: nn.LayerNorm((5, 8)), ROWS, lambda x, s: norm(x, (1, 2)) * s["weight"] + s["bias"]),
-    "RMSNorm": (lambda: nn.RMSNorm(8), ROWS, lambda x, s: x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6) * s["weight"]),
+    "RMSNorm": (lambda: nn.RMSNorm(8), ROWS, lambda x, s: x / np.sqrt((x * x).mean(-1, keepdims=True) + 1.1920929e-7) * s["weight"]),
     "GroupNorm": (lambda: nn.GroupNorm(2, 4), IMAGE, lambda x, s: norm(x.reshape(2, 2, -1), 2).reshape(x.shape) * s["weight"][:, None, None] + s["bias"][:, None, None]),
     "BatchNorm2d": (lambda: nn.BatchNorm2d(4), IMAGE, lambda x, s: norm(x, (0, 2, 3)) * s["weight"][:, None, None] + s["bias"][:, None, None]),
     "Conv2d": (lambda: nn.Conv2d(4, 3, 3, stride=2, padding=1), IMAGE, lambda x, s: conv(x, s["weight"], s["bias"], 2, 1)),
@@ -199,6 +281,18 @@ def test_layers_are_numpys(name, mesh):
     np.testing.assert_allclose(got.numpy(), want(x, layer.state_dict()), rtol=2e-5, atol=2e-6)
 
 
+@pytest.mark.parametrize("row", [1, -4])
+def test_the_padding_row_of_an_embedding_is_zero_and_gets_no_gradient(row):
+    kz.init(devices=2)
+    layer, other = nn.Embedding(5, 3, padding_idx=row), nn.Embedding(5, 3)
+    begun = layer.weight.numpy()
+    assert begun[1].tolist() == [0] * 3 and np.all(begun[[0, 2, 3, 4]] != 0) and np.all(other.weight.numpy() != 0) and layer.padding_idx == 1
+    index = np.array([[0, 1], [1, 4]])
+    grad, rows = kz.compile(lambda i: (*kz.grad(layer(i).sum(), [layer.weight]), layer(i)), mesh="data=2")(index)
+    np.testing.assert_array_equal(grad.numpy()[:, 0], [1, 0, 0, 0, 1])
+    np.testing.assert_array_equal(rows.numpy(), begun[index])
+
+
 def test_batch_norm_learns_its_statistics_and_uses_them():
     layer, x = nn.BatchNorm2d(4), IMAGE * 3 + 1
     f = kz.compile(layer, mesh="data=2")
@@ -219,6 +313,7 @@ def test_batch_norm_learns_its_statistics_and_uses_them():
     (lambda: nn.Dropout(1.0), r"Dropout: a probability of 1.0 is not in \[0, 1\)"),
     (lambda: nn.MultiHeadAttention(10, 4), "a width of 10 for 4 heads and 4 of keys"),
     (lambda: nn.GroupNorm(3, 4), "3 groups do not divide 4 channels"),
+    (lambda: nn.Embedding(3, 2, padding_idx=3), "padding_idx=3 is none of 3 rows"),
     (lambda: nn.init.uniform(-1.0), "a bound of -1.0"),
 ])
 def test_wrong_layers_are_refused(call, text):

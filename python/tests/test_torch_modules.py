@@ -81,6 +81,59 @@ print("untested", *sorted(untested))
 '''
 
 
+DEFAULTS = '''
+import inspect, torch
+import karez as kz
+
+# Ours on purpose: labels are left out where it is asked for, and a dim that PyTorch warns about is asked for.
+ALLOWED = {("cross_entropy", "ignore_index"), ("nll_loss", "ignore_index"), ("CrossEntropyLoss", "ignore_index"), ("NLLLoss", "ignore_index")}
+OLD = {"size_average", "reduce", "_stacklevel", "inplace", "device", "dtype"}  # PyTorch's, which have no place of their own here
+compared, wrong = 0, []
+
+def signature(function):
+    try:
+        return {name: p for name, p in inspect.signature(function).parameters.items() if name != "self" and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+    except (TypeError, ValueError):
+        return {}
+
+def compare(name, ours, theirs):
+    global compared
+    if not ours or not theirs:
+        return
+    places = [[one for one, p in words.items() if p.kind != p.KEYWORD_ONLY and one not in OLD] for words in (ours, theirs)]
+    for one, other in zip(*places):
+        if one != other:
+            wrong.append(f"{name}: {one} stands where PyTorch has {other}")
+            break
+    for word, p in ours.items():
+        if word in theirs and (name, word) not in ALLOWED:
+            compared += 1
+            if getattr(p.default, "__name__", p.default) != getattr(theirs[word].default, "__name__", theirs[word].default):
+                wrong.append(f"{name}({word}={p.default}), PyTorch has {theirs[word].default}")
+
+for ours, theirs in ((kz.nn, torch.nn), (kz.nn.functional, torch.nn.functional), (kz.optim, torch.optim)):
+    for name in dir(ours):
+        one, other = getattr(ours, name), getattr(theirs, name, None)
+        if name[0] == "_" or other is None or not callable(one) or name in ("Module", "Sequential", "Parameter", "Buffer", "ModuleList", "ModuleDict", "Optimizer"):
+            continue
+        mine = signature(one)
+        if isinstance(one, type) and not mine and "names" in getattr(one.__init__, "__code__", compare.__code__).co_freevars:  # a row of nn/simple.py
+            names = one.__init__.__closure__[one.__init__.__code__.co_freevars.index("names")].cell_contents
+            mine = {word: inspect.Parameter(word, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default) for word, default in names.items()}
+        compare(name, mine, signature(other))
+print(*wrong, sep="\\n")
+print(compared)
+'''
+
+
+def test_defaults_and_places_of_arguments_are_pytorchs():
+    pytest.importorskip("torch")
+    done = subprocess.run([sys.executable, "-c", DEFAULTS], capture_output=True, text=True, timeout=600, env=os.environ | {"PYTHONPATH": os.path.dirname(kz.__path__[0])})
+    assert done.returncode == 0, done.stderr[-2000:]
+    *wrong, compared = done.stdout.splitlines()
+    assert [line for line in wrong if line] == [] and int(compared) > 200
+
+
 def test_every_class_of_layer_is_pytorchs():
     pytest.importorskip("torch")
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=600, env=os.environ | {"PYTHONPATH": os.path.dirname(kz.__path__[0])})

@@ -218,9 +218,12 @@ def translated(mesh, dropout=0.1, wide="", rules=None):
 def test_training_is_the_same_however_it_lies():
     kz.init(devices=4, seed=3)
     one, _ = translated("")
-    assert one[-1] < 0.8 * one[0] and one != translated("", dropout=0.0)[0]
+    assert one[-1] < 0.8 * one[0]
+    kz.seed(3)
+    assert one != translated("", dropout=0.0)[0]
     columns = {"**.linear1.weight": P("model", None), "**.linear2.weight": P(None, "model"), "**.in_proj_weight": P(None, "model")}
     for mesh, wide, rules in (("data=3", None, None), ("data=2,model=2", "model", columns)):
+        kz.seed(3)
         losses, step = translated(mesh, wide=wide, rules=rules)
         np.testing.assert_allclose(losses, one, rtol=1e-10)
         assert "all_" in step.plan, "it is split"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Optional
 
 from .. import _core
 from ..errors import UserError
@@ -86,6 +86,8 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return a * _core.sigmoid(b)
 
 
-def softmin(input: Tensor, dim: int = -1, dtype: Any = None) -> Tensor:
+def softmin(input: Tensor, dim: Optional[int] = None, dtype: Any = None) -> Tensor:
     """softmax of -x."""
-    return _core.softmax(-input if dtype is None else -_core.cast(input, dtype), dim)
+    from ..functions import softmax
+
+    return softmax(-input, dim, dtype)

@@ -111,8 +111,8 @@ def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any 
     return _core.layer_norm(input, _or_full(weight, shape, 1, input), _or_full(bias, shape, 0, input), eps)
 
 
-def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float = 1e-6) -> Tensor:
-    """Over the last dimensions: x / sqrt(mean(x x) + eps) * weight."""
+def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: Optional[float] = None) -> Tensor:
+    """Over the last dimensions: x / sqrt(mean(x x) + eps) * weight; without eps by numpy.finfo(dtype).eps."""
     shape = [normalized_shape] if isinstance(normalized_shape, int) else list(normalized_shape)
     return _core.rms_norm(input, _or_full(weight, shape, 1, input), eps)
 
@@ -126,7 +126,7 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
 def batch_norm(input: Any, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5) -> Tensor:
     """By channel; in training by the statistics of the whole batch, however it lies, and the running ones (parameters) follow."""
     channels = [input.shape[1]]
-    if getattr(running_mean, "_kind", "array") not in ("parameter", "unbound"):
+    if getattr(running_mean, "_kind", "array") != "parameter":
         return _normalised(input, running_mean, running_var, weight, bias, training, eps)
     return _core.batch_norm(input, running_mean, running_var, _or_full(weight, channels, 1, input), _or_full(bias, channels, 0, input), training, momentum, eps)
 
@@ -134,14 +134,16 @@ def batch_norm(input: Any, running_mean: Any, running_var: Any, weight: Any = No
 @in_f32
 def _normalised(input: Any, mean_of: Any, var_of: Any, weight: Any, bias: Any, training: bool, eps: float) -> Tensor:
     """By numbers that are given, or the batch's own; no running ones follow."""
-    shape = [-1] + [1] * (input.ndim - 2)
+    shape, whole = [-1] + [1] * (input.ndim - 2), input.shape
     if training or mean_of is None:
-        axes = [d for d in range(input.ndim) if d != 1]
+        parts = _core.batch_parts(input)
+        input = input.reshape(parts, whole[0] // parts, *whole[1:])
+        axes = [d for d in range(input.ndim) if d not in (0, 2)]
         middle = mean(input, axes, True)
         spread = mean((input - middle) * (input - middle), axes, True)
     else:
         middle, spread = reshape(mean_of, shape), reshape(var_of, shape)
-    y = (input - middle) / sqrt(spread + eps)
+    y = reshape((input - middle) / sqrt(spread + eps), list(whole))
     y = y if weight is None else y * reshape(weight, shape)
     return y if bias is None else y + reshape(bias, shape)
 

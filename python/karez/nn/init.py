@@ -1,4 +1,4 @@
-"""How parameters begin. Numbers follow (seed, path), so they are the same on every mesh and in both languages."""
+"""How parameters begin. Numbers follow the seed and how many parameters were made before, so they are the same on every mesh and in both languages."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from .._core import constant_init as constant
 from .._core import normal_init as normal
 from .._core import uniform_init as uniform
 from .._core import value_init as value
+from .._core import zero_row_init as zero_row
 
 
 def zeros() -> Any:
@@ -20,4 +21,4 @@ def ones() -> Any:
     return constant(1.0)
 
 
-__all__ = ["constant", "normal", "ones", "uniform", "value", "zeros"]
+__all__ = ["constant", "normal", "ones", "uniform", "value", "zero_row", "zeros"]

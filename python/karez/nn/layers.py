@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Optional
 
 import math
 
 from .. import functions
+from .._core import batch_parts
 from ..dtypes import int64
 from ..errors import UserError
 from . import functional as F
@@ -97,12 +98,17 @@ class ConvTranspose1d(ConvTranspose2d):
 
 
 class Embedding(Module):
-    """Rows of weight [num_embeddings, embedding_dim] by index; normal, deviation 1. No gradient reaches row padding_idx."""
+    """Rows of weight [num_embeddings, embedding_dim] by index; normal, deviation 1. Row padding_idx begins with zeros, and no gradient reaches it."""
 
     def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: Any = None) -> None:
         _positive("Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
+        if padding_idx is not None:
+            if not -num_embeddings <= padding_idx < num_embeddings:
+                raise UserError(f"Embedding: padding_idx={padding_idx} is none of {num_embeddings} rows")
+            padding_idx %= num_embeddings
         self.padding_idx = padding_idx
-        self.weight = Parameter((num_embeddings, embedding_dim), init.normal(1.0))
+        begin = init.normal(1.0)
+        self.weight = Parameter((num_embeddings, embedding_dim), begin if padding_idx is None else init.zero_row(begin, padding_idx))
 
     def forward(self, index: Any) -> Any:
         return F.embedding(index, self.weight, self.padding_idx)
@@ -152,9 +158,9 @@ class LayerNorm(Module):
 
 
 class RMSNorm(Module):
-    """Over the last dimensions by the root of the mean square; weight 1 at first."""
+    """Over the last dimensions by the root of the mean square; weight 1 at first. Without eps by numpy.finfo(dtype).eps."""
 
-    def __init__(self, normalized_shape: Any, eps: float = 1e-6, elementwise_affine: bool = True) -> None:
+    def __init__(self, normalized_shape: Any, eps: Optional[float] = None, elementwise_affine: bool = True) -> None:
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.eps = eps
         self.weight = Parameter(self.normalized_shape, init.ones()) if elementwise_affine else None
@@ -164,7 +170,10 @@ class RMSNorm(Module):
 
 
 class BatchNorm2d(Module):
-    """By channel of x [n, c, ...]: in training by the whole batch, and the running statistics follow; else by these."""
+    """By channel of x [n, c, ...]: in training by the whole batch, and the running statistics follow; else by these.
+
+    Under micro-batches by each of them, one after the other, as where PyTorch accumulates gradients.
+    """
 
     def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True) -> None:
         _positive(type(self).__name__, num_features=num_features)
@@ -177,7 +186,7 @@ class BatchNorm2d(Module):
 
     def forward(self, x: Operand) -> Any:
         if self.training:
-            functions.update(self.num_batches_tracked, self.num_batches_tracked + 1)
+            functions.update(self.num_batches_tracked, self.num_batches_tracked + batch_parts(x))
         return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, self.training, self.momentum, self.eps)
 
 
@@ -207,7 +216,9 @@ class GroupNorm(Module):
 class InstanceNorm2d(GroupNorm):
     """By channel of each example of x [n, c, ...]."""
 
-    def __init__(self, num_features: int, eps: float = 1e-5, affine: bool = False) -> None:
+    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False) -> None:
+        if track_running_stats:
+            raise UserError(f"{type(self).__name__}: track_running_stats=True; there are no running statistics of single examples here")
         super().__init__(num_features, num_features, eps, affine)
 
 

@@ -12,7 +12,7 @@ from contextlib import nullcontext
 
 from .. import _core, gradients
 from ..dtypes import float32, float64
-from ..errors import NameError, TypeError, UserError
+from ..errors import NameError, UserError
 from .parameter import Buffer, Parameter, filled, held
 
 _local = threading.local()
@@ -23,35 +23,41 @@ copyreg.pickle(type(_core.relu), lambda function: function.__name__)  # type: ig
 class Module:
     """A node of the tree: parameters and modules are plain attributes, also in lists, tuples and dicts. Subclasses write forward(...).
 
-    The module that is listed or called first from outside is the root; from it, by attribute order, every parameter gets its path.
+    Names of parameters are relative to the module that is asked for them. In a compiled function, for its rules and placements, they are paths from
+    the outermost module that the function reads; with a name of its own, Module.__init__(self, "teacher"), a root comes first in them.
     """
 
     training = True
+    _root = ""  # its name as a root
 
     def __init__(self, name: Any = "") -> None:
         if name:
-            self._path = name
+            self._root = name
 
     def forward(self, *args: Any, **keywords: Any) -> Any:
         raise UserError(f"{type(self).__name__} has no forward(...)")
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         inside = getattr(_local, "depth", 0)
-        if inside == 0:
-            self._state()
         _local.depth = inside + 1
         try:
-            with _core.Within(vars(self).get("_path", "")) if _core.tracing() else nullcontext():
+            if not _core.tracing():
+                if inside == 0:
+                    self._call_parameters()
                 return self.forward(*args, **keywords)
+            with Roots() if getattr(_local, "paths", None) is None else nullcontext():
+                if id(self) not in _local.paths:
+                    _add_root(self)
+                with _core.Within(_local.paths[id(self)][0]):
+                    return self.forward(*args, **keywords)
         finally:
             _local.depth = inside
 
     def __deepcopy__(self, memo: Any) -> Any:
-        """Another tree whose parameters are its own, under paths that are still to be fixed; they begin with what these hold, once these have paths."""
+        """Another tree whose parameters are its own and begin with what these hold."""
         memo[id(self)] = made = object.__new__(type(self))
         for name, value in vars(self).items():
-            if name != "_path":
-                object.__setattr__(made, name, copy.deepcopy(value, memo))
+            object.__setattr__(made, name, copy.deepcopy(value, memo))
         return made
 
     def named_children(self) -> Any:
@@ -97,8 +103,8 @@ class Module:
         setattr(self, name, tensor if tensor is None or isinstance(tensor, Buffer) else Buffer(tensor.numpy() if isinstance(tensor, _core.Tensor) else tensor))
 
     def named_buffers(self) -> Any:
-        """(path, buffer) of all state that no optimiser sees."""
-        return [(p.path, p) for p in self.buffers()]
+        """(path from here, buffer) of all state that no optimiser sees."""
+        return [(name, p) for name, p in self._state() if isinstance(p, Buffer)]
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets gradients, as the optimiser's."""
@@ -106,54 +112,53 @@ class Module:
             p.grad = None
 
     def named_parameters(self) -> Any:
-        """(path, parameter) of all that are trained, in attribute order; a tied one once, under its first path."""
-        return [(p.path, p) for p in self._state() if not isinstance(p, Buffer)]
+        """(path from here, parameter) of all that are trained, in attribute order; a tied one once, under its first path."""
+        return [(name, p) for name, p in self._state() if not isinstance(p, Buffer)]
 
     def parameters(self) -> Any:
         """All that are trained, in attribute order."""
-        return [p for p in self._state() if not isinstance(p, Buffer)]
+        return [p for _, p in self.named_parameters()]
 
     def buffers(self) -> Any:
         """State that no optimiser sees."""
-        return [p for p in self._state() if isinstance(p, Buffer)]
+        return [p for _, p in self.named_buffers()]
 
     def _state(self) -> Any:
-        """Parameters and buffers, each once, with their paths fixed."""
-        out = []
-        self._fix(vars(self).get("_path", ""), set(), out)
-        return out
+        """Parameters and buffers, each once, with the paths from here; they are called so, where no outer module has named them."""
+        self._call_parameters()
+        firsts = {}
+        for name, p in _all(self, "", []):
+            firsts.setdefault(id(p), (name, p))
+        return list(firsts.values())
 
-    def _fix(self, path: Any, seen: Any, out: Any) -> Any:
-        """Gives paths to those below that have none, and lists them."""
-        seen.add(id(self))
-        path = vars(self).setdefault("_path", path)
-        for name, one in _held(self):
-            if id(one) in seen:
-                continue
-            if isinstance(one, Module):
-                one._fix(_joined(path, name), seen, out)
-            else:
-                seen.add(id(one))
-                one._fix(_joined(path, name))
-                out.append(one)
+    def _call_parameters(self) -> Any:
+        for name, p in _all(self, self._root, []):
+            p._call(name)
 
     def state_dict(self) -> Any:
-        """The values of parameters and buffers by path, as NumPy arrays: what they begin with where no function has used them."""
-        state = self._state()
-        return dict(zip([p.path for p in state], held(state)))
+        """The values of parameters and buffers by path from here, as NumPy arrays: what they begin with where no function has used them. A tied one
+        stands under each of its paths."""
+        self._call_parameters()
+        state = _all(self, "", [])
+        values = dict(zip((id(p) for _, p in self._state()), held([p for _, p in self._state()])))
+        return {name: values[id(p)] for name, p in state}
 
     def load_state_dict(self, state_dict: Any, strict: bool = True) -> Any:
-        """Sets parameters and buffers by path, from arrays of NumPy or what turns into one. strict: no path may be missing or left over."""
+        """Sets parameters and buffers by path from here, from arrays of NumPy or what turns into one. strict: no path may be missing or left over, but of a
+        tied one's paths one is enough, and the last of them counts."""
         from ..worlds import world
 
-        own = {p.path: p for p in self._state()}
-        missing, extra = [n for n in own if n not in state_dict], [n for n in state_dict if n not in own]
+        self._call_parameters()
+        own = dict(_all(self, "", []))
+        given = {id(own[name]) for name in state_dict if name in own}
+        missing, extra = [n for n, p in own.items() if id(p) not in given], [n for n in state_dict if n not in own]
         if strict and (missing or extra):
             said = [f"{word} {', '.join(names[:8])}" for word, names in (("lacks", missing), ("has, which no parameter is called,", extra)) if names]
             raise NameError(f"load_state_dict: the state {' and '.join(said)}; strict=False leaves these as they are")
-        values = {name: filled(own[name], value) for name, value in state_dict.items() if name in own}
-        for name, value in values.items():
-            world().write(own[name], value)
+        values = {name: filled(name, p, state_dict[name]) for name, p in own.items() if name in state_dict}
+        for p, value in {id(own[name]): (own[name], value) for name, value in values.items()}.values():
+            p._adaptable = False
+            world().write(p, value)
         return missing, extra
 
     def train(self, mode: bool = True) -> Any:
@@ -173,13 +178,9 @@ class Module:
         return self
 
     def to(self, dtype: Any) -> Any:
-        """Its floating-point parameters in another dtype, before they have their paths."""
-        for module in self.modules():
-            for name, p in _held(module):
-                if isinstance(p, Parameter) and p.dtype.is_floating_point:
-                    if p._kind != "unbound":
-                        raise TypeError(f"to: {p!r} has been listed already; a module's dtype is chosen before that")
-                    p._dtype_wanted = dtype
+        """Its floating-point parameters in another dtype, before an optimiser or a function has them."""
+        for p in [p for _, p in self._state() if p.dtype.is_floating_point]:
+            p._adapt(dtype)
         return self
 
     def double(self) -> Any:
@@ -225,6 +226,40 @@ def _found(name: Any, value: Any) -> Any:
     elif isinstance(value, dict):
         for key, one in value.items():
             yield from _found(f"{name}.{key}", one)
+
+
+def _all(module: Any, path: Any, around: Any) -> Any:
+    """(path, parameter or buffer) of all below, under each of their paths; a module inside of itself is left out."""
+    out = []
+    for name, one in _held(module):
+        if isinstance(one, Parameter):
+            out.append((_joined(path, name), one))
+        elif not any(one is outer for outer in (*around, module)):
+            out += _all(one, _joined(path, name), [*around, module])
+    return out
+
+
+class Roots:
+    """While it is entered: modules of the program that this thread traces have paths from these roots, and so have their parameters."""
+
+    def __init__(self, *roots: Any) -> None:
+        inside = {id(module) for root in roots for module in root.modules()[1:]}
+        self.roots = [root for root in roots if id(root) not in inside]
+
+    def __enter__(self) -> Any:
+        self.before, _local.paths = getattr(_local, "paths", None), {}
+        for root in self.roots:
+            _add_root(root)
+
+    def __exit__(self, *_: Any) -> Any:
+        _local.paths = self.before
+
+
+def _add_root(root: Any) -> None:
+    for path, module in _walk(root, root._root, set()):
+        _local.paths.setdefault(id(module), (path, module))
+    root._call_parameters()
+    _core.call_parameters([(p, name) for name, p in _all(root, root._root, [])])
 
 
 def _walk(module: Any, path: Any, seen: Any) -> Any:

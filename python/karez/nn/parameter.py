@@ -8,45 +8,79 @@ import math
 
 import numpy
 
-from .. import _core, gradients
+from .. import _core, gradients, worlds
 from ..dtypes import by_short, dtype as DType, float32
-from ..errors import ShapeError, UserError
+from ..errors import ShapeError, TypeError, UserError
 from . import init as inits
 
 
 class Parameter(_core.Tensor):
     """A trained weight: Parameter((4, 3), nn.init.normal(0.02)), or Parameter(array) which begins with these numbers.
 
-    Its path ("block.fc.weight") is fixed when the module that holds it is first listed or called; name= fixes one without a module.
+    Its numbers follow the seed and how many parameters were made before it, and are made when they are read or first used. Its name is its path
+    ("block.fc.weight") in the outermost module that was listed, called or compiled with it; name= gives one without a module.
     """
 
     def __init__(self, data: Any, init: Any = None, *, dtype: Any = None, requires_grad: bool = True, name: Any = None) -> None:
         super().__init__()
+        self._named, self._adaptable, self._site = False, True, _core.next_site()
         if init is None:
             array = numpy.asarray(data)
             if array.dtype == numpy.float64 and not isinstance(data, (numpy.ndarray, numpy.generic)):
                 array = array.astype(numpy.float32)
             if dtype is not None:
                 array = array.astype(dtype.name if isinstance(dtype, DType) else dtype)
-            self._begin, self._shape, self._dtype_wanted = inits.value(array), array.shape, array.dtype.name
+            self._make(array.shape, array.dtype.name, inits.value(array))
         else:
-            self._begin, self._shape, self._dtype_wanted = init, tuple(int(size) for size in data), dtype or float32
+            self._make(tuple(int(size) for size in data), dtype or float32, init)
         self.requires_grad = requires_grad  # whether backward() reaches it
         if name is not None:
-            self._fix(name)
+            self._call(name)
+
+    def _make(self, shape: Any, dtype: Any, begin: Any) -> Any:
+        self._shape, self._begin = shape, begin
+        self._bind(list(shape), dtype, begin, self._site)
+        gradients.parameters[self._identity] = self
 
     def __deepcopy__(self, memo: Any) -> Any:
-        """A parameter of its own that begins with the numbers that this one holds; where this one has no path yet, as its own path says."""
-        begin = self._begin if self._kind == "unbound" else inits.value(held([self])[0])
-        made = type(self)(self.shape, begin, dtype=self._dtype_wanted)
+        """A parameter of its own that begins with the numbers that this one holds."""
+        made = type(self).__new__(type(self))
+        _core.Tensor.__init__(made)
+        made._named, made._adaptable, made._site = False, True, self._site
+        made._make(self.shape, self.dtype, self._begin if self._is_new() and not worlds.loaded else inits.value(held([self])[0]))
         made.requires_grad = self.requires_grad
         return made
 
-    def _fix(self, path: Any) -> Any:
-        """Gives it its path, once."""
-        if self._kind == "unbound":
-            self._bind(path, list(self._shape), self._dtype_wanted, self._begin)
-            gradients.parameters[self._identity] = self
+    def _is_new(self) -> bool:
+        """No function has used it and nobody has written it: it holds what its initialiser makes."""
+        return self._adaptable and not worlds.has(self)
+
+    def _begin_otherwise(self) -> Any:
+        """With random numbers of its own, where it holds what its initialiser makes."""
+        if self._is_new():
+            self._site = _core.next_site()
+            self._begin_with_init(self._begin)
+
+    def _begin_with_init(self, begin: Any) -> Any:
+        """With what this initialiser makes, before anything works with it."""
+        self._make(self.shape, self.dtype, begin)
+        self._named = False
+
+    def _call(self, path: Any) -> Any:
+        """Names it by a path, unless it is called otherwise by a module that is not below the one that says so."""
+        if not self._named or path.endswith("." + self.path):
+            self._call_it(path)
+            self._named = True
+
+    def _adapt(self, dtype: Any) -> Any:
+        """Another dtype, before anything works with it."""
+        if not self._adaptable or worlds.has(self):
+            raise TypeError(f"to: {self!r} is in use already; a module's dtype is chosen before its optimiser, its state and its first call")
+        name = self.name
+        self._make(self.shape, dtype, self._begin)
+        self._named = False
+        if name is not None:
+            self._call(name)
 
     @property
     def shape(self) -> Any:
@@ -54,14 +88,12 @@ class Parameter(_core.Tensor):
 
     @property
     def dtype(self) -> Any:
-        if self._kind == "unbound":
-            return next(one for one in by_short.values() if one.name == getattr(self._dtype_wanted, "name", self._dtype_wanted))
         return by_short[self._dtype]
 
     @property
     def name(self) -> Any:
-        """Its path; None before it has one."""
-        return None if self._kind == "unbound" else self.path
+        """Its path from the outermost module that has been listed, called or compiled; None before."""
+        return self.path if self._named else None
 
     @property
     def grad(self) -> Any:
@@ -93,18 +125,17 @@ class Buffer(Parameter):
         super().__init__(data, init, dtype=dtype, requires_grad=False, name=name)
 
 
-def filled(parameter: Any, value: Any) -> Any:
+def filled(name: Any, parameter: Any, value: Any) -> Any:
     """The value for a parameter as a NumPy array of its dtype, or an error that names it."""
     array = numpy.asarray(value)
     if array.shape != parameter.shape:
-        raise ShapeError(f"{parameter.name}: an array of shape {array.shape} for a parameter of shape {parameter.shape}")
+        raise ShapeError(f"{name}: an array of shape {array.shape} for a parameter of shape {parameter.shape}")
     return array.astype(parameter.dtype.name)
 
 
 def held(parameters: Any) -> Any:
-    """The values of parameters that have paths, as arrays of NumPy: what they begin with where no function has used them."""
-    from ..worlds import world
-
+    """The values of parameters, as arrays of NumPy: what they begin with where no function has used them."""
+    world = worlds.world
     unborn = [p for p in parameters if not world().has(p)]
     first = dict(zip(map(id, unborn), world().first_values(unborn) if unborn else []))
     return [first[id(p)] if id(p) in first else world().read(p) for p in parameters]

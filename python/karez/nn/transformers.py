@@ -196,7 +196,10 @@ def _copies(name: str, layer: Any, count: int) -> List[Module]:
     _positive(name, num_layers=count)
     if not isinstance(layer, Module) or count > MOST_LAYERS:
         raise UserError(f"{name}: {count} copies of a {type(layer).__name__}; of a module are meant, at most {MOST_LAYERS:,}")
-    return [copy.deepcopy(layer) for _ in range(count)]
+    out = [copy.deepcopy(layer) for _ in range(count)]
+    for p in [p for one in out for _, p in one._state()]:
+        p._begin_otherwise()
+    return out
 
 
 class TransformerEncoder(Module):
@@ -239,7 +242,7 @@ class Transformer(Module):
         for module in self.modules():
             for p in vars(module).values():
                 if isinstance(p, Parameter) and p.name is None and len(p.shape) > 1:
-                    p._begin = _glorot(*p.shape)
+                    p._begin_with_init(_glorot(*p.shape))
 
     def forward(self, src: Any, tgt: Any, src_mask: Any = None, tgt_mask: Any = None, memory_mask: Any = None, src_key_padding_mask: Any = None,
                 tgt_key_padding_mask: Any = None, memory_key_padding_mask: Any = None, src_is_causal: Optional[bool] = None,

@@ -1,0 +1,145 @@
+"""Optimisers: what a step moves, what it leaves alone, and which state there is."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import karez as kz
+from karez import nn, optim
+
+OPTIMISERS = {
+    "SGD": lambda params: optim.SGD(params, 0.1, weight_decay=0.5),
+    "SGD with momentum": lambda params: optim.SGD(params, 0.1, momentum=0.9, weight_decay=0.5),
+    "Adam": lambda params: optim.Adam(params, 0.1, weight_decay=0.5),
+    "AdamW": lambda params: optim.AdamW(params, 0.1, weight_decay=0.5),
+    "RMSprop": lambda params: optim.RMSprop(params, 0.1, weight_decay=0.5, momentum=0.9, centered=True),
+    "Adagrad": lambda params: optim.Adagrad(params, 0.1, weight_decay=0.5),
+    "Lion": lambda params: optim.Lion(params, 0.1, weight_decay=0.5),
+}
+
+
+def two():
+    return nn.Parameter(np.array([1.0, 2.0], np.float32), name="used"), nn.Parameter(np.array([3.0, 4.0], np.float32), name="unused")
+
+
+@pytest.mark.parametrize("by", ["backward", "grad", "None", "clipped"])
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_a_parameter_without_a_gradient_is_left_alone(name, by):
+    used, unused = two()
+    opt = OPTIMISERS[name]([unused, used])
+
+    @kz.compile
+    def step(x):
+        loss = (used * x).sum()
+        if by == "backward":
+            loss.backward()
+            opt.step()
+        elif by == "None":
+            opt.step([None, *kz.grad(loss, [used])])
+        else:
+            grads = kz.grad(loss, [unused, used])
+            opt.step(optim.clip_by_global_norm(grads, 1.0)[0] if by == "clipped" else grads)
+        return loss
+
+    for _ in range(3):
+        step(np.ones(2, np.float32)).wait()
+    assert unused.numpy().tolist() == [3, 4] and used.numpy()[0] < 0.95
+    assert not [name for name in kz.worlds.world().variables() if "unused" in name and name != "unused"], "nor is there state of it"
+
+
+def test_a_zero_gradient_is_a_gradient():
+    used, unused = two()
+    opt = optim.SGD([unused], 0.1, weight_decay=0.5)
+
+    @kz.compile
+    def step(x):
+        opt.step([kz.zeros_like(unused)])
+        return x
+
+    step(np.ones(1, np.float32)).wait()
+    np.testing.assert_allclose(unused.numpy(), [2.85, 3.8], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name, state", [("SGD", []), ("SGD with momentum", ["sgd.m.w"]), ("Adam", ["adam.m.w", "adam.step", "adam.v.w"]),
+                                         ("RMSprop", ["rmsprop.m.w", "rmsprop.mean.w", "rmsprop.v.w"]), ("Adagrad", ["adagrad.step", "adagrad.sum.w"]), ("Lion", ["lion.m.w"])])
+def test_there_is_state_only_where_an_update_reads_it(name, state):
+    w = nn.Parameter(np.ones(2, np.float32), name="w")
+    opt = OPTIMISERS[name]([w])
+
+    @kz.compile(mesh="data=2", rules={"*": kz.P()})
+    def step(x):
+        (w * x).sum().backward()
+        opt.step()
+        return x
+
+    step(np.ones(2, np.float32)).wait()
+    assert sorted(kz.worlds.world().variables()) == sorted([*state, "w"])
+
+
+def test_sgd_in_numbers():
+    w = nn.Parameter(np.array([1.0], np.float64), name="w")
+    opt = optim.SGD([w], 0.1, weight_decay=0.5)
+
+    @kz.compile
+    def step(g):
+        (w * g).sum().backward()
+        opt.step()
+        return g
+
+    seen = []
+    for g in (2.0, -1.0, 0.5):  # g + w / 2: 2.5, -0.625, 0.90625
+        step(np.array([g])).wait()
+        seen.append(float(w.numpy()[0]))
+    np.testing.assert_allclose(seen, [0.75, 0.8125, 0.721875], rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_no_gradient_looks_behind_an_update(name):
+    first, second = two()
+    opt, seen = OPTIMISERS[name]([first]), []
+
+    @kz.compile
+    def step(x):
+        (first * second * x).sum().backward()
+        opt.step()
+        first.grad = second.grad = None
+        (first * x).sum().backward()
+        seen.append((first.grad is None, second.grad is None))
+        return first.grad
+
+    assert step(np.full(2, 7, np.float32)).numpy().tolist() == [7, 7]
+    assert seen[0] == (False, True), "the second loss reads what the step made, no more"
+
+
+DEFAULTS = {  # PyTorch 2.13's
+    optim.SGD: {"lr": 1e-3, "momentum": 0, "dampening": 0, "weight_decay": 0, "nesterov": False},
+    optim.Adam: {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0},
+    optim.AdamW: {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 1e-2},
+    optim.RMSprop: {"lr": 1e-2, "alpha": 0.99, "eps": 1e-8, "weight_decay": 0, "momentum": 0, "centered": False},
+    optim.Adagrad: {"lr": 1e-2, "lr_decay": 0, "weight_decay": 0, "initial_accumulator_value": 0, "eps": 1e-10},
+    nn.LayerNorm: {"eps": 1e-5, "elementwise_affine": True, "bias": True}, nn.RMSNorm: {"eps": None, "elementwise_affine": True},
+    nn.BatchNorm2d: {"eps": 1e-5, "momentum": 0.1, "affine": True}, nn.GroupNorm: {"eps": 1e-5, "affine": True},
+    nn.InstanceNorm2d: {"eps": 1e-5, "momentum": 0.1, "affine": False, "track_running_stats": False}, nn.Dropout: {"p": 0.5}, nn.PReLU: {"num_parameters": 1, "init": 0.25},
+    nn.Embedding: {"padding_idx": None},
+}
+
+
+@pytest.mark.parametrize("made", DEFAULTS, ids=lambda made: made.__name__)
+def test_defaults_are_pytorchs(made):
+    words = inspect.signature(made).parameters
+    assert {word: words[word].default for word in DEFAULTS[made]} == DEFAULTS[made]
+
+
+@pytest.mark.parametrize("dtype, eps", [(np.float32, 1.1920928955078125e-07), (np.float64, 2.220446049250313e-16)])
+def test_rms_norm_takes_the_eps_of_its_dtype(dtype, eps):
+    x = np.array([[1e-4, 3e-4]], dtype) if dtype is np.float32 else np.array([[1e-8, 3e-8]], dtype)
+    want = x / np.sqrt((x.astype(np.float64) ** 2).mean() + eps)
+    np.testing.assert_allclose(nn.functional.rms_norm(kz.tensor(x), 2).numpy(), want, rtol=1e-6)
+
+
+def test_what_would_mean_something_else_to_pytorch_is_refused():
+    with pytest.raises(kz.UserError, match="dampening=0.5; only 0"):
+        optim.SGD(list(two()), 0.1, 0.9, 0.5)
+    with pytest.raises(kz.UserError, match="softmax of 3 dimensions: dim= says along which"):
+        nn.Softmax()(kz.tensor(np.ones((2, 2, 2))))
