@@ -259,7 +259,10 @@ def _add_root(root: Any) -> None:
     for path, module in _walk(root, root._root, set()):
         _local.paths.setdefault(id(module), (path, module))
     root._call_parameters()
-    _core.call_parameters([(p, name) for name, p in _all(root, root._root, [])])
+    named = _all(root, root._root, [])
+    for _, p in named:
+        p._adaptable = False  # the program holds it as it is
+    _core.call_parameters([(p, name) for name, p in named])
 
 
 def _walk(module: Any, path: Any, seen: Any) -> Any:
