@@ -223,8 +223,11 @@ class Cutter {
     if (known != can_be_early_.end()) return known->second;
     const Node& node = graph_.node(graph_.value(value).producer);
     bool can = node.regions.empty() && node.op->role != Role::update && node.op->role != Role::store;
-    for (WorkClass product : {WorkClass::matmul, WorkClass::conv, WorkClass::conv_input, WorkClass::conv_weight})
-      can = can && node.op->work != product;
+    std::vector<TensorType> in, out;
+    for (ValueId v : node.inputs) in.push_back(graph_.type(v));
+    for (ValueId v : node.outputs) out.push_back(graph_.type(v));
+    const WorkClass work = cost_of(*node.op, in, out, node.attrs).work;
+    can = can && work != WorkClass::matmul && work != WorkClass::conv && work != WorkClass::conv_input && work != WorkClass::conv_weight;
     for (ValueId in : node.inputs) can = can && can_be_early(in);
     return can_be_early_[value] = can;
   }

@@ -236,7 +236,20 @@ TEST(MicroBatch, SumsOfInputsAloneAreMadeBeforeTheFirstOfThem) {
   %9 = reduce_sum(%6) {axes=[0]} : f32[3]
 )",
                          4),
-                     "GOLDEN"));
+                     R"(graph main {
+  %0 = input() {dtype="f32", name="x", shape=[2, 3]} : f32[2, 3] acts 4
+  %1 = input() {dtype="f32", name="weight", shape=[8]} : f32[8]
+  %2 = micro_slice(%1) {axis=0, parts=4} : f32[2] acts 4
+  %3 = reduce_sum(%1) {axes=[0]} : f32[]
+  %4 = broadcast(%3) {dims=[], shape=[2]} : f32[2]
+  %5 = div(%2, %4) : f32[2] acts 4
+  %6 = broadcast(%5) {dims=[0], shape=[2, 3]} : f32[2, 3] acts 4
+  %7 = mul(%0, %6) : f32[2, 3] acts 4
+  %8 = reduce_sum(%7) {axes=[0]} : f32[3] acts 4
+  %9 = accumulate(%8) : f32[3] acts 4
+  output "y" %9
+}
+)"));
 }
 
 TEST(MicroBatch, AnInputOfTheBatchsLengthMayBeNone) {
