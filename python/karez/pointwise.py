@@ -46,7 +46,6 @@ ROWS = {
     "softsign": ("x / (1 + abs(x))", "1 / ((1 + abs(x)) * (1 + abs(x)))", "x / (1 + |x|)."),
     "mish": (f"x * tanh({SOFTPLUS})", f"tanh({SOFTPLUS}) + x * sigmoid(x) * (1 - tanh({SOFTPLUS}) * tanh({SOFTPLUS}))", "x tanh(softplus(x))."),
     "tanhshrink": ("x - tanh(x)", "tanh(x) * tanh(x)", "x - tanh(x)."),
-    "relu6": ("min(max(x, 0), 6)", "select(x > 0 && x < 6, 1, 0)", "x within 0 and 6."),
     "hardsigmoid": ("min(max(x + 3, 0), 6) / 6", "select(x > -3 && x < 3, 0.16666666666666666, 0)", "x / 6 + 1 / 2 within 0 and 1."),
     "hardswish": ("x * (min(max(x + 3, 0), 6) / 6)", "select(x <= -3, 0, select(x >= 3, 1, (2 * x + 3) / 6))", "x hardsigmoid(x)."),
     "selu": (f"1.0507009873554805 * select(x > 0, x, 1.6732632423543772 * ({EXPM1}))", "1.0507009873554805 * select(x > 0, 1, 1.6732632423543772 * exp(x))",
@@ -84,7 +83,13 @@ def _unary(name: str) -> Callable[[Operand], Tensor]:
 reciprocal, exp2, expm1, log1p, log2, log10 = map(_unary, ("reciprocal", "exp2", "expm1", "log1p", "log2", "log10"))
 tan, sinh, cosh, erf, erfc, rsqrt, sinc = map(_unary, ("tan", "sinh", "cosh", "erf", "erfc", "rsqrt", "sinc"))
 deg2rad, rad2deg, softsign, logsigmoid, mish = map(_unary, ("deg2rad", "rad2deg", "softsign", "logsigmoid", "mish"))
-tanhshrink, relu6, hardsigmoid, hardswish, selu = map(_unary, ("tanhshrink", "relu6", "hardsigmoid", "hardswish", "selu"))
+tanhshrink, hardsigmoid, hardswish, selu = map(_unary, ("tanhshrink", "hardsigmoid", "hardswish", "selu"))
+
+
+def relu6(input: Operand) -> Tensor:
+    """x within 0 and 6."""
+    x = tensor_of(input)
+    return expression("min(max(x, 0), 6)", x, "select(x > 0 && x < 6, 1, 0)") if x.dtype.is_floating_point else _core.minimum(_core.maximum(x, 0), 6)
 
 
 def square(input: Operand) -> Tensor:

@@ -99,6 +99,8 @@ def addbmm(input: Operand, batch1: Tensor, batch2: Tensor, *, beta: float = 1, a
 
 
 def _added(input: Operand, product: Tensor, beta: float, alpha: float) -> Tensor:
+    if not product.dtype.is_floating_point:  # whole numbers of integers, as PyTorch takes them
+        alpha, beta = int(alpha), int(beta)
     product = product if alpha == 1 else product * alpha
     return product if beta == 0 else input * beta + product  # what beta 0 leaves out may be NaN
 

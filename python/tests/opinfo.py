@@ -8,7 +8,8 @@ import numpy as np
 
 import karez as kz
 
-KINDS = {"float64": (1e-7, 1e-7), "float32": (2e-4, 5e-5)}  # relative and absolute
+KINDS = {"float64": (1e-7, 1e-7), "float32": (2e-4, 5e-5), "bfloat16": (2.0**-7, 2.0**-7), "float16": (2.0**-10, 2.0**-10)}  # relative and absolute
+HALVES = ("bfloat16", "float16")  # PyTorch answers in f32, rounded once
 Outcome = collections.namedtuple("Outcome", ["op", "dtype", "number", "what", "text"])  # what: "equal", "refused" or "wrong"
 
 
@@ -44,7 +45,7 @@ def samples(op, dtype, most, draw):
     torch.manual_seed(0)
     random.seed(0)
     np.random.seed(0)
-    found = list(enumerate(op.sample_inputs("cpu", dtype, requires_grad=dtype in op.allowed_types if hasattr(op, "allowed_types") else op.supports_autograd)))
+    found = list(enumerate(op.sample_inputs("cpu", dtype, requires_grad=dtype.is_floating_point and op.supports_autograd)))
     return found if most is None or len(found) <= most else sorted(draw.sample(found, most), key=lambda one: one[0])
 
 
@@ -52,6 +53,8 @@ def check(op, name, number, sample):
     import torch
 
     ours = ours_of(op)
+    if sample.kwargs.get("dropout_p"):
+        return Outcome(op.formatted_name, name, number, "none", "other random numbers")
     inputs = []
 
     def taken(value):
@@ -72,6 +75,11 @@ def check(op, name, number, sample):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             theirs = op(sample.input, *sample.args, **sample.kwargs)
+            dtypes = [one.dtype for one in (theirs if isinstance(theirs, (list, tuple)) else [theirs]) if isinstance(one, torch.Tensor)]
+            if name in HALVES:
+                wide = sample.transform(widened)
+                theirs, inputs = op(wide.input, *wide.args, **wide.kwargs), []
+                taken([wide.input, *wide.args]), {key: taken(value) for key, value in wide.kwargs.items() if key not in PLACES}
     except Exception as error:  # an OpInfo's own
         return Outcome(op.formatted_name, name, number, "none", f"PyTorch refuses it: {error}")
     outputs = [one for one in (theirs if isinstance(theirs, (list, tuple)) else [theirs]) if isinstance(one, torch.Tensor)]
@@ -79,7 +87,7 @@ def check(op, name, number, sample):
         return Outcome(op.formatted_name, name, number, "none", "a dtype that we have not")
     leaves = [i for i, value in enumerate(inputs) if value.requires_grad and value.is_leaf]
     smooth = [one for one in outputs if one.requires_grad]
-    weights = [np.cos(np.arange(one.numel(), dtype=name)).reshape(one.shape) for one in smooth]
+    weights = [weights_like(one, name) for one in smooth]
     want = [None] * len(leaves)
     if leaves and smooth:
         loss = sum((one * torch.from_numpy(w)).sum() for one, w in zip(smooth, weights))
@@ -91,31 +99,71 @@ def check(op, name, number, sample):
         if not smooth or not leaves:
             return made, []
         floats = [one for one, other in zip(made, outputs) if other.requires_grad]
-        loss = sum((one * w).sum() for one, w in zip(floats, weights))
+        loss = sum(((one.float() if name in HALVES else one) * w).sum() for one, w in zip(floats, weights))
         return made, kz.grad(loss, [values[i] for i in leaves])
 
     try:
-        got, grads = kz.compile(run)(*[value.detach().resolve_conj().numpy() for value in inputs])
-        got, grads = [one.numpy() for one in got], [one.numpy() for one in grads]
+        given = [value.detach().resolve_conj().numpy() for value in inputs]
+        if name in HALVES:
+            given = [kz.tensor(one).to(name) if one.dtype == np.float32 else one for one in given]
+        got, grads = kz.compile(run)(*given)
+        far = [str(to)[6:] for one, to in zip(got, dtypes) if one.dtype.name != str(to)[6:]]
+        if far:
+            return Outcome(op.formatted_name, name, number, "wrong", f"results are {[one.dtype.name for one in got]}, not {[str(to)[6:] for to in dtypes]}")
+        got, grads = [read(one) for one in got], [read(one).astype(np.float32) if name in HALVES else read(one) for one in grads]
     except (kz.Error, TypeError, AttributeError, NotImplementedError, ValueError, IndexError, KeyError) as error:
         if isinstance(error, kz.DataError):
             kz.reset()  # a launch failed
         return Outcome(op.formatted_name, name, number, "refused", f"{type(error).__name__}: {str(error).splitlines()[0]}")
-    relative, absolute = KINDS[name]
-    pairs = list(zip(got, [one.detach().numpy(force=True) for one in outputs])) + [(g, w.detach().numpy(force=True) if w is not None else np.zeros_like(g)) for g, w in zip(grads, want)]
+    relative, absolute = KINDS.get(name, KINDS["float32"])
+    pairs = list(zip(got, [rounded(one, to) for one, to in zip(outputs, dtypes)])) + [
+        (g, slope(w, name) if w is not None else np.zeros_like(g)) for g, w in zip(grads, want)]
     if len(got) != len(outputs):
         return Outcome(op.formatted_name, name, number, "wrong", f"{len(got)} results, not {len(outputs)}")
     for i, (one, other) in enumerate(pairs):
         said = "gradient" if i >= len(outputs) else "result"
         if one.shape != other.shape or one.dtype != other.dtype:
             return Outcome(op.formatted_name, name, number, "wrong", f"{said} {one.dtype}{one.shape}, not {other.dtype}{other.shape}")
+        if name in HALVES:  # by the largest of both, for terms cancel
+            absolute = KINDS[name][1] * max(1, np.nanmax(np.abs(np.where(np.isfinite(other), other, 0)), initial=0)) * (4 if i >= len(outputs) else 1)
         if not np.allclose(one, other, relative, absolute, equal_nan=True):
             far = np.abs(one.astype(float) - other.astype(float))
             return Outcome(op.formatted_name, name, number, "wrong", f"{said} {i} by {np.nanmax(far) if far.size else 0:.3g}: {sample}"[:300])
     return Outcome(op.formatted_name, name, number, "equal", "")
 
 
-DTYPES = ("float32", "float64", "int32", "int64", "bool")
+DTYPES = ("float32", "float64", "int32", "int64", "bool", *HALVES)
+
+
+def read(x):
+    return x.float().numpy() if x.dtype is kz.bfloat16 else x.numpy()
+
+
+def slope(tensor, name):
+    return (tensor.to(getattr(__import__("torch"), name)).float() if name in HALVES else tensor).detach().numpy(force=True)
+
+
+def weights_like(tensor, name):
+    """Of the dtype's numbers, so that what flows back is exact."""
+    import torch
+
+    made = torch.cos(torch.arange(tensor.numel(), dtype=torch.float64)).reshape(tensor.shape).to(getattr(torch, name))
+    return (made.float() if name in HALVES else made).numpy()
+
+
+def widened(value):
+    """A tensor of halves as one of f32, which is a leaf where it was."""
+    import torch
+
+    if not isinstance(value, torch.Tensor) or str(value.dtype)[6:] not in HALVES:
+        return value
+    return value.detach().float().requires_grad_(value.requires_grad)
+
+
+def rounded(tensor, dtype):
+    """PyTorch's answer in the dtype; bfloat16 as float32."""
+    made = tensor.detach().to(dtype)
+    return (made.float() if str(dtype) == "torch.bfloat16" else made).numpy(force=True)
 
 
 class Slot:
@@ -152,7 +200,8 @@ if __name__ == "__main__":
     import time
 
     begin, table, lines = time.time(), collections.Counter(), []
-    for one in outcomes(int(sys.argv[1]) if len(sys.argv) > 1 and sys.argv[1] != "all" else None, only=sys.argv[2] if len(sys.argv) > 2 else ""):
+    most = int(sys.argv[1]) if len(sys.argv) > 1 and sys.argv[1] != "all" else None
+    for one in outcomes(most, only=sys.argv[2] if len(sys.argv) > 2 else "", dtypes=sys.argv[3:] or ("float64", "float32")):
         table[one.what] += 1
         if one.what in ("refused", "wrong"):
             lines.append(one)

@@ -6,6 +6,7 @@ from typing import Any, Optional
 
 from .. import _core
 from ..errors import UserError
+from ..functions import clip
 from ..kinds import Operand, Tensor
 from ..pointwise import EXPM1, expression, logsigmoid, mish, relu6, hardsigmoid, hardswish, selu, softsign, tanhshrink, tensor_of
 
@@ -46,12 +47,18 @@ def softplus(input: Operand, beta: float = 1.0, threshold: float = 20.0) -> Tens
 
 def hardtanh(input: Operand, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """x within the bounds."""
+    x = tensor_of(input)
+    if not x.dtype.is_floating_point:
+        return clip(x, int(min_val), int(max_val))
     low, high = _number(min_val), _number(max_val)
     return expression(f"min(max(x, {low}), {high})", input, f"select(x > {low} && x < {high}, 1, 0)")
 
 
 def threshold(input: Operand, threshold: float, value: float) -> Tensor:
     """x above the threshold, else the value."""
+    x = tensor_of(input)
+    if not x.dtype.is_floating_point:
+        return _core.where(_core.gt(x, threshold), x, _core.full([], int(value), dtype=x.dtype))
     return expression(f"select(x > {_number(threshold)}, x, {_number(value)})", input)
 
 
