@@ -78,7 +78,7 @@ TEST(SgdSteps, WithoutMomentumThereIsNoState) {
   World world;
   Parameter w("w", {DType::f32, {2}}, constant_init(1));
   SGD sgd({w}, {.lr = 0.5, .weight_decay = 0.5});
-  auto step = compile(world.mesh("data=2"), [&](Tensor x) { return sgd.step(grad(sum(w * x), {w})), sum(x); }, {.rules = {{"*", P()}}});
+  auto step = compile(world.mesh("data=2"), [&](Tensor x) { return sgd.step(grad(sum(w * x), {w})), sum(x); }, {.rules = {{"*", P(nullptr)}}});
   step(HostArray::of<float>({2}, {1, 1})).wait();
   EXPECT_EQ(world.variables(), std::vector<std::string>{"w"});
   EXPECT_EQ(world.read(w).data<float>()[1], 0.25f);
