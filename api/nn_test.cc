@@ -139,6 +139,7 @@ TEST(Initial, EqualRootsDifferAndBeginAgainWithASeedOrAWorld) {
     return out;
   };
   std::vector<std::string> first;
+  restart_sites();
   {
     World world;
     first = sites();

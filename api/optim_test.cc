@@ -75,7 +75,7 @@ TEST(SgdSteps, ANewRateCountsFromTheNextStep) {
 }
 
 TEST(SgdSteps, WithoutMomentumThereIsNoState) {
-  World world;
+  World world({.devices = 2});
   Parameter w("w", {DType::f32, {2}}, constant_init(1));
   SGD sgd({w}, {.lr = 0.5, .weight_decay = 0.5});
   auto step = compile(world.mesh("data=2"), [&](Tensor x) { return sgd.step(grad(sum(w * x), {w})), sum(x); }, {.rules = {{"*", P(nullptr)}}});

@@ -61,10 +61,14 @@ TEST(State, TwoModelsOfOneClassTrainSideBySideAsEachDoesAlone) {
   for (const char* mesh : {"", "data=2,model=2"}) {
     auto alone = [&](double lr) {
       World world({.devices = 4});
+      world.seed(1);
       return Trained(world, mesh, lr).losses(4);
     };
     World world({.devices = 4});
-    Trained a(world, mesh, 0.05), b(world, mesh, 0.2);
+    world.seed(1);
+    Trained a(world, mesh, 0.05);
+    world.seed(1);
+    Trained b(world, mesh, 0.2);
     std::vector<double> of_a, of_b;
     for (int i = 0; i < 4; ++i) {  // turn by turn
       of_a.push_back(a.losses(1, i)[0]);
@@ -79,7 +83,10 @@ TEST(State, TwoModelsOfOneClassTrainSideBySideAsEachDoesAlone) {
 
 TEST(State, TwoModelsOfOneClassTrainInOneFunction) {
   World world({.devices = 2});
-  Net a, b;
+  world.seed(1);
+  Net a;
+  world.seed(1);
+  Net b;
   optim::Adam adam_a(a.parameters(), {.lr = 0.05}), adam_b(b.parameters(), {.lr = 0.2});
   auto step = compile(world.mesh("data=2"), [&](Tensor x, Tensor y) {
     Tensor loss_a = cross_entropy(a(x), y), loss_b = cross_entropy(b(x), y);
@@ -94,7 +101,10 @@ TEST(State, TwoModelsOfOneClassTrainInOneFunction) {
     of_b.push_back(out.item(1));
   }
   World other({.devices = 2});
-  std::vector<double> alone_a = Trained(other, "data=2", 0.05).losses(4), alone_b = Trained(other, "data=2", 0.2).losses(4);
+  other.seed(1);
+  std::vector<double> alone_a = Trained(other, "data=2", 0.05).losses(4);
+  other.seed(1);
+  std::vector<double> alone_b = Trained(other, "data=2", 0.2).losses(4);
   for (std::size_t i = 0; i < 4; ++i) {
     EXPECT_NEAR(of_a[i], alone_a[i], 1e-5);
     EXPECT_NEAR(of_b[i], alone_b[i], 1e-5);
@@ -103,8 +113,10 @@ TEST(State, TwoModelsOfOneClassTrainInOneFunction) {
 
 TEST(State, ModelsOfOneClassLiveOneAfterTheOtherAndLeaveNothing) {
   World world;
+  world.seed(1);
   std::vector<double> first = Trained(world).losses(3);
   EXPECT_THAT(world.variables(), IsEmpty());
+  world.seed(1);
   EXPECT_EQ(Trained(world).losses(3), first) << "it begins anew";
   EXPECT_THAT(world.variables(), IsEmpty());
 }
