@@ -94,7 +94,7 @@ TEST(Norms, AreThoseOfLoops) {
   for (std::size_t i = 0; i < 12; ++i) {
     double squares = 0;
     for (std::size_t e = 0; e < 4; ++e) squares += n[i * 4 + e] * n[i * 4 + e] / 4;
-    for (std::size_t e = 0; e < 4; ++e) rms.push_back(n[i * 4 + e] / std::sqrt(squares + 1e-6) * r[e]);
+    for (std::size_t e = 0; e < 4; ++e) rms.push_back(n[i * 4 + e] / std::sqrt(squares + std::numeric_limits<double>::epsilon()) * r[e]);
   }
   expect_function(
       "layer_norm", [](auto in) { return layer_norm(in[0], in[1], in[2]); }, {x, w, b}, layer);
