@@ -1,3 +1,4 @@
+// The checks of a call against its kernel, and the prepared kernel.
 #include "kernels/prepare_call.h"
 
 #include "base/text.h"

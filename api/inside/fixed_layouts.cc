@@ -1,3 +1,4 @@
+// Stored layouts by rules, by earlier functions and by placements.
 #include "api/inside/fixed_layouts.h"
 
 #include <algorithm>
