@@ -326,8 +326,8 @@ Tensor layer_norm(Term x, Term weight, Term bias, double eps) {
   });
 }
 namespace {
-// From 1 to the next number.
-double epsilon(DType dtype) { return std::ldexp(1.0, dtype == DType::f64 ? -52 : dtype == DType::bf16 ? -7 : dtype == DType::f16 ? -10 : -23); }
+// From 1 to the next number of the dtype that is computed in: f32 for halves.
+double epsilon(DType dtype) { return std::ldexp(1.0, dtype == DType::f64 ? -52 : -23); }
 }  // namespace
 
 Tensor rms_norm(Term x, Term weight, std::optional<double> eps) {

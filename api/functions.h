@@ -79,8 +79,8 @@ Tensor max_pool(Term x, std::int64_t kernel, std::int64_t stride = 0, std::int64
 Tensor avg_pool(Term x, std::int64_t kernel, std::int64_t stride = 0, std::int64_t padding = 0);
 
 // Normalisation over the last dimensions, as many as the weight (and bias) has. layer_norm: (x - mean) / sqrt(var + eps) * weight + bias, with the
-// variance of everything; rms_norm: x / sqrt(mean(x x) + eps) * weight, with the distance from 1 to the next number of x's dtype where no eps is
-// given.
+// variance of everything; rms_norm: x / sqrt(mean(x x) + eps) * weight, with the distance from 1 to the next number of x's dtype (f32 for halves)
+// where no eps is given.
 Tensor layer_norm(Term x, Term weight, Term bias, double eps = 1e-5);
 Tensor rms_norm(Term x, Term weight, std::optional<double> eps = {});
 // By channel, dimension 1 of x [n, c, ...]; weight and bias [c]. batch_norm: (x - mean) / sqrt(var + eps) * weight + bias with mean and variance over

@@ -120,13 +120,12 @@ TEST(RanksInOneProcess, ABarrierHoldsUntilAllAreThere) {
 TEST(RanksInOneProcess, EachReadsItsRowsOfEveryMicroBatch) {
   on_ranks(2, [](const Ranks& here) {
     World world({.team = 1, .ranks = here});
-    auto twice = compile(
-        world.mesh("data=2"),
-        [](Tensor x) {
-          Tensor part = with_layout(x, {"data"});
-          return with_layout(part + part, {"data"});
-        },
-        {.microbatches = 3});
+    auto twice = compile(world.mesh("data=2"),
+                         [](Tensor x) {
+                           Tensor part = with_layout(x, {"data"});
+                           return with_layout(part + part, {"data"});
+                         },
+                         {.microbatches = 3});
     const HostArray x = numbers({15, 2}, 3), y = twice(x).value(0).read();  // five rows each, of which three and two
     for (std::size_t i = 0; i < 30; ++i) EXPECT_EQ(y.data<double>()[i], 2 * x.data<double>()[i]) << "rank " << here.rank << ", element " << i;
     EXPECT_THAT(twice.plan_text(), HasSubstr(here.rank == 0 ? "bound r0 f64[3, 2]" : "bound r0 f64[2, 2]")) << "it reads no other's";

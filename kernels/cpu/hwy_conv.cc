@@ -130,8 +130,7 @@ bool last_channels(const View& view) {
 
 bool supports(const CallSpec& call) {
   const bool bias = call.attrs.flag("bias", false);
-  if (!takes(call, bias ? 3 : 2, 1) || !last_channels(call.in[0]) || !last_channels(call.out[0]))
-    return false;
+  if (!takes(call, bias ? 3 : 2, 1) || !last_channels(call.in[0]) || !last_channels(call.out[0])) return false;
   const View &x = call.in[0], &w = call.in[1], &y = call.out[0];
   if (w.rank() != 4 || w.dtype != DType::f32 || x.count() == 0 || y.count() == 0 || w.count() == 0) return false;
   if (x.shape[1] != 1 || w.shape[1] != x.shape[1] || y.shape[1] != w.shape[0] || y.shape[0] != x.shape[0]) return false;

@@ -215,7 +215,7 @@ def _living(wanted: Any) -> Any:
     from .nn.parameter import Buffer
 
     own = set(map(id, wanted))
-    return [p for p in gradients.parameters.values() if not own or (isinstance(p, Buffer) and id(p) not in own)]
+    return [p for p in gradients.parameters.values() if p._named and (not own or (isinstance(p, Buffer) and id(p) not in own))]
 
 
 def _launched() -> Any:

@@ -141,9 +141,8 @@ void init_compile(nb::module_& m) {
   nb::class_<Function>(m, "Function")
       .def("call", &call)
       .def("inlined", &inlined)
-      .def("with_body", [](const Function& function, nb::object body, std::vector<int> unbatched) {
-             return function.with_body(body_of(std::move(body)), std::move(unbatched));
-           })
+      .def("with_body", [](const Function& function, nb::object body,
+                           std::vector<int> unbatched) { return function.with_body(body_of(std::move(body)), std::move(unbatched)); })
       .def("compile",
            [](const Function& function, const std::vector<std::pair<Shape, DType>>& types) {
              std::vector<TensorType> list;

@@ -35,7 +35,7 @@ WIDE = {  # each a function of several steps, and the same in f64 of the rounded
     "logsumexp": (lambda x: kz.logsumexp(x, 1), lambda x: np.log(np.exp(x).sum(1))),
     "logaddexp": (lambda x: kz.logaddexp(x, -x), lambda x: np.logaddexp(x, -x)),
     "layer_norm": (lambda x: F.layer_norm(x, 6), lambda x: (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5)),
-    "rms_norm": (lambda x: F.rms_norm(x, 6), lambda x: x / np.sqrt((x * x).mean(1, keepdims=True) + 1e-6)),
+    "rms_norm": (lambda x: F.rms_norm(x, 6), lambda x: x / np.sqrt((x * x).mean(1, keepdims=True) + 2.0**-23)),
     "group_norm": (lambda x: F.group_norm(x, 2), lambda x: ((y := x.reshape(4, 2, 3)) - y.mean(2, keepdims=True)).reshape(4, 6) / np.repeat(np.sqrt(y.var(2) + 1e-5), 3, 1)),
     "batch_norm": (lambda x: F.batch_norm(x, None, None, training=True), lambda x: (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-5)),
     "mse": (lambda x: F.mse_loss(x, x * 0), lambda x: (x * x).mean()),

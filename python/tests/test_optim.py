@@ -131,11 +131,11 @@ def test_defaults_are_pytorchs(made):
     assert {word: words[word].default for word in DEFAULTS[made]} == DEFAULTS[made]
 
 
-@pytest.mark.parametrize("dtype, eps", [(np.float32, 1.1920928955078125e-07), (np.float64, 2.220446049250313e-16)])
-def test_rms_norm_takes_the_eps_of_its_dtype(dtype, eps):
-    x = np.array([[1e-4, 3e-4]], dtype) if dtype is np.float32 else np.array([[1e-8, 3e-8]], dtype)
+@pytest.mark.parametrize("dtype, eps, small, rtol", [(np.float16, 2.0**-23, 1e-3, 1e-3), (np.float32, 2.0**-23, 1e-4, 1e-6), (np.float64, 2.0**-52, 1e-8, 1e-6)])
+def test_rms_norm_takes_the_eps_of_the_dtype_it_computes_in(dtype, eps, small, rtol):
+    x = np.array([[small, 3 * small]], dtype)
     want = x / np.sqrt((x.astype(np.float64) ** 2).mean() + eps)
-    np.testing.assert_allclose(nn.functional.rms_norm(kz.tensor(x), 2).numpy(), want, rtol=1e-6)
+    np.testing.assert_allclose(nn.functional.rms_norm(kz.tensor(x), 2).numpy(), want, rtol=rtol)
 
 
 def test_what_would_mean_something_else_to_pytorch_is_refused():

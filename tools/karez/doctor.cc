@@ -238,7 +238,8 @@ int run(const Options& options) {
 Command doctor_command() {
   auto options = std::make_shared<Options>();
   Command out{"doctor",
-              "Looks at the hosts of a job and at every pair of its ranks, within half a minute, on busy hosts a minute: cores, rates, links, clocks, versions.\n"
+              "Looks at the hosts of a job and at every pair of its ranks, within half a minute, on busy hosts a minute: cores, rates, links, "
+              "clocks, versions.\n"
               "Alone it starts ranks by itself, as karez run does; started by karez run, mpirun or another launcher it looks at what that started.\n"
               "Exit code 75: two ranks cannot talk; they are named.",
               {{"-n,--ranks", "how many processes to start", &options->ranks},

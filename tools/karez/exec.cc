@@ -6,12 +6,12 @@
 #include <memory>
 
 #include "base/text.h"
+#include "page/table.h"
 #include "plan/acts.h"
 #include "tools/karez/commands.h"
 #include "tools/karez/files.h"
 #include "tools/karez/inputs.h"
 #include "tools/karez/replay.h"
-#include "page/table.h"
 #include "tools/karez/trace.h"
 
 namespace karez::tools {

@@ -112,7 +112,7 @@ def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any 
 
 
 def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: Optional[float] = None) -> Tensor:
-    """Over the last dimensions: x / sqrt(mean(x x) + eps) * weight; without eps by numpy.finfo(dtype).eps."""
+    """Over the last dimensions: x / sqrt(mean(x x) + eps) * weight; without eps by numpy.finfo(dtype).eps, that of float32 for halves."""
     shape = [normalized_shape] if isinstance(normalized_shape, int) else list(normalized_shape)
     return _core.rms_norm(input, _or_full(weight, shape, 1, input), eps)
 
