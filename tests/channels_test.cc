@@ -210,13 +210,6 @@ TEST(BatchNorm, RunningStatisticsBelongToTheModelsFile) {
   EXPECT_EQ(numbers_of(again(batch_of(2)).value().read()), numbers_of(eval(batch_of(2)).value().read()));
 }
 
-TEST(BatchNorm, PartsOfABatchHaveNoStatisticsOfTheWhole) {
-  try {
-    trained("", {.microbatches = 7});
-    FAIL();
-  } catch (const Error& error) { EXPECT_THAT(error.what(), HasSubstr("channels_test.cc:")) << error.what(); }
-}
-
 TEST(Channels, ModulesRefuseWhatCannotBeMeant) {
   const auto error = [](auto&& make) {
     struct Root : nn::Module {

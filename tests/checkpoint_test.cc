@@ -61,6 +61,7 @@ struct Training {
   }
 
   World world;
+  bool as_the_first = (restart_sites(), true);  // those of one seed begin alike
   Net net;
   optim::Schedule rate = optim::cosine_schedule(1e-2, 20, 3);
   Batches batches{images(), {.batch = 8, .seed = 4, .mean = 0.3f, .deviation = 0.3f}};
