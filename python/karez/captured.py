@@ -303,7 +303,10 @@ _gradients = os.path.join(_package, "gradients.py")  # its functions are made ar
 
 
 def _dict_of(value: Any) -> Any:
-    return getattr(value, "__dict__", {})
+    try:
+        return value.__dict__
+    except Exception:  # none, or a proxy that stands for nothing now
+        return {}
 
 
 def _word_before(module: Any) -> str:

@@ -454,23 +454,27 @@ thread.join()
     assert sorted(done.stdout.split()) == ["2.0", "3.0"], done.stderr
 
 
-def test_fifty_guards_take_two_microseconds():
+def test_fifty_guards_take_less_than_python_would():
+    """0.9 us where that was measured; on a machine of any speed less than to compare as many items in Python."""
     guards = kz._core.Guards()
     space = {f"name{i}": float(i) for i in range(50)}
     root = guards.add(-1, 0, space, 0, None)
     for name, value in space.items():
         guards.add(root, 1, name, 2, value)
-    hold = guards.hold
+    expected = list(space.items())
 
-    def once():
-        begin = time.perf_counter()
-        for _ in range(2000):
-            hold()
-        return (time.perf_counter() - begin) / 2000
+    def least(ask):
+        def once():
+            begin = time.perf_counter()
+            for _ in range(500):
+                assert ask()
+            return time.perf_counter() - begin
 
-    assert hold() and min(once() for _ in range(20)) < 2e-6
+        return min(once() for _ in range(40))
+
+    assert least(guards.hold) < least(lambda: all(space.get(name) == value for name, value in expected))
     space["name7"] = 3.5
-    assert not hold() and guards.failing() == [8]
+    assert not guards.hold() and guards.failing() == [8]
 
 
 def test_captured_values_keep_nothing_alive():
