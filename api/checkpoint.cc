@@ -174,7 +174,7 @@ void check_known(const WeightFiles& file, const std::vector<OfferedWeight>& offe
     if (!fits) require_fits(file, offer, offer.name, found->second.back()->type());
   }
   if (options.missing) return;
-  // An optimiser's state for a parameter bears its name behind its own, and belongs to whoever makes that optimiser.
+  // An optimiser's state is named after the optimiser and the parameter, and belongs to whoever makes that optimiser.
   std::erase_if(left, [&](const OfferedWeight* one) {
     for (std::size_t dot = one->name.find('.'); dot != one->name.npos; dot = one->name.find('.', dot + 1))
       if (names.count(std::string_view(one->name).substr(dot + 1)) > 0) return true;

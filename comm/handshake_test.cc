@@ -320,7 +320,7 @@ TEST_F(Door, ASilentConnectionIsClosedBeforeOneThatHasSaidWhoItIs) {
   EXPECT_TRUE(await([&] { return last_who == 9u; }));
 }
 
-TEST_F(Door, ANewConnectionIsTurnedAwayWhenAllOthersHaveSaidWhoTheyAre) {
+TEST_F(Door, RefusesAConnectionWhenAllOthersAreIdentified) {
   acceptor = std::make_unique<Acceptor>(
       reactor, Address{}, token_of(1), "test", [this](Descriptor, std::uint32_t) { ++let_in; },
       AcceptorLimits{.half_open = 4, .handshake = Seconds(100)});

@@ -195,9 +195,8 @@ void take_checksums(WeightHeader& header, std::string_view text, std::string_vie
   const std::size_t place = place_of_checksum(text);
   const bool whole =
       own != header.notes.end() && list != header.notes.end() && place != text.npos && own->second == checksum_of(std::string(text), place);
-  require(ErrorKind::data, whole, file,
-          ": the header does not fit its checksum: the file is damaged, or something else than Karez has written it anew ", "and kept the notes '",
-          header_note, "' and '", checksums_note, "', which it must leave out");
+  require(ErrorKind::data, whole, file, ": the header does not fit its checksum: the file is damaged, or another program rewrote it ",
+          "and kept the notes '", header_note, "' and '", checksums_note, "', which it must leave out");
   const std::vector<std::string> words = header.entries.empty() ? std::vector<std::string>() : split(list->second, ' ');
   require(ErrorKind::data, words.size() == header.entries.size(), file, ": it has checksums of ", words.size(), " tensors, and ",
           header.entries.size(), " tensors");

@@ -30,7 +30,7 @@ struct HostScalar {
   ValueId id;
 };
 
-// How many sites of variables a thread has given away, and how many worlds that it made live. When the last of these ends, it begins anew.
+// How many sites a thread has assigned to variables, and how many of its worlds are alive. When the last of them ends, sites count from 0 again.
 struct Sites {
   std::atomic<std::int64_t> next = 0;
   std::atomic<int> worlds = 0;

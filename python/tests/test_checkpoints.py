@@ -159,7 +159,7 @@ def test_other_tools_read_and_write_the_files(saved, tmp_path):
         notes = file.metadata()
     assert notes["karez.position"] == "17" and notes["epoch"] == "1"
     files.save_file({name: -value for name, value in tensors.items() if value.dtype == np.float32}, other, metadata=notes)
-    with pytest.raises(kz.DataError, match="the header does not fit its checksum: the file is damaged, or something else than Karez has written it anew"):
+    with pytest.raises(kz.DataError, match="the header does not fit its checksum: the file is damaged, or another program rewrote it"):
         kz.load(other)
 
 
