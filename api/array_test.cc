@@ -336,7 +336,7 @@ TEST(Array, OfAnotherTypeOrShapeIsRefusedAsAHostArrayWouldBe) {
 TEST(Array, OfACallThatFailedIsThatCallsError) {
   World world({.devices = 2});
   DeviceMesh mesh = world.mesh("data=2");
-  auto pick = compile(mesh, [](Tensor table, Tensor index) { return gather(table, index); });
+  auto pick = compile(mesh, [](Tensor table, Tensor index) { return gather(table, index * 1); });  // whose values no argument tells
   auto next = compile(mesh, [](Tensor x) { return x + 1; });
   const HostArray table = numbers(DType::f32, {4, 2});
   const Array good = pick(table, HostArray::of<std::int32_t>({2}, {0, 3})).value();
@@ -354,7 +354,7 @@ TEST(Array, OfACallThatFailedIsThatCallsError) {
 
 TEST(Array, AFailureReachesAllWhoTakeWhatItWasMaking) {
   World world({.in_flight = 8});
-  auto pick = compile(world.mesh(), [](Tensor table, Tensor index) { return gather(table, index); });
+  auto pick = compile(world.mesh(), [](Tensor table, Tensor index) { return gather(table, index * 1); });  // whose values no argument tells
   auto next = compile(world.mesh(), [](Tensor x) { return x + 1; });
   const HostArray table = numbers(DType::f32, {4, 2});
   next(pick(table, HostArray::of<std::int32_t>({2}, {0, 3})).value()).wait();

@@ -13,6 +13,7 @@
 #include "api/inside/array_value.h"
 #include "api/inside/expression.h"
 #include "api/inside/fixed_layouts.h"
+#include "api/inside/index_checks.h"
 #include "api/inside/initialise.h"
 #include "api/inside/local_part.h"
 #include "api/inside/plan_in_session.h"
@@ -101,6 +102,7 @@ struct Function::Compiled {
   std::vector<HostScalar> scalars;
   std::vector<PlannedVariable> variables;  // their parameters are kept alive: the plan works on their memory
   std::vector<std::string> inputs;         // of the plan: an argument that nothing needs is none
+  std::vector<IndexCheck> indices;         // that arguments hold
   std::shared_ptr<Outputs> results;
   bool ready = false;                     // since its first call
   std::unique_ptr<PlanInSession> loaded;  // then; none where this rank has no part in it
@@ -371,6 +373,9 @@ std::uint64_t Function::begin_call(State& s, const Compiled& c, const std::vecto
 Future Function::launch(State& s, const Compiled& c, const std::vector<Argument>& arguments) {
   Session& session = s.mesh.world->session;
   const bool alone = s.mesh.world->ranks.alone();
+  for (const IndexCheck& check : c.indices)  // of a part one rank alone would know: its kernels look at that
+    if (const Argument& argument = arguments[static_cast<std::size_t>(check.argument)]; argument.array.valid() && (alone || !argument.part))
+      check_indices(check, argument.array);
   const std::uint64_t op = alone ? 0 : begin_call(s, c, arguments);
   if (c.loaded == nullptr) {
     session.end_op(op);
@@ -425,6 +430,7 @@ std::shared_ptr<Function::Compiled> Function::compile_traced(State& s, const std
   for (const Parameter& parameter : trace.parameters()) out->parameters.push_back(parameter.identity());
   out->scalars = trace.host_scalars();
   out->graph = trace.graph;
+  out->indices = index_checks(trace.graph);
   std::vector<std::string> own;  // names in the program, by parameter
   for (const Variable& variable : trace.graph.variables) own.push_back(variable.name);
   fix_layouts(world, trace, trace.graph, s.options.rules);

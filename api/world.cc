@@ -95,6 +95,12 @@ template <class Row> std::vector<Row> with_rows(std::vector<Row> rows, const std
   return rows;
 }
 
+// Nobody knows what kernels of the user's throw.
+std::vector<OpDef> that_may_fail(std::vector<OpDef> rows) {
+  for (OpDef& row : rows) row.may_fail = true;
+  return rows;
+}
+
 }  // namespace
 
 WorldState::WorldState(WorldOptions chosen)
@@ -102,7 +108,7 @@ WorldState::WorldState(WorldOptions chosen)
       ranks(options),
       agreed(ranks.agree(options, costs_of(options), library_versions())),
       costs(CostTable::parse(agreed.costs)),
-      ops(with_rows(all_op_rows(), options.ops, "WorldOptions::ops", "an op")),
+      ops(with_rows(all_op_rows(), that_may_fail(options.ops), "WorldOptions::ops", "an op")),
       kernels(with_rows(cpu_kernels(), options.kernels, "WorldOptions::kernels", "a kernel")),
       evaluate(evaluate_with(std::make_shared<const KernelTable>(with_rows(plain_kernels(), options.kernels, "WorldOptions::kernels", "a kernel")))),
       plans(cache_path(), !options.ops.empty() || !options.kernels.empty()),
@@ -132,6 +138,7 @@ CompileOptions WorldState::compile_options(const Graph& graph) const {
   out.rank = ranks.rank();
   out.world = ranks.ranks();
   out.memory = agreed.memory;
+  out.check_nan = options.check_nan;
   out.workers = std::min({devices, cores, options.workers > 0 ? options.workers : devices});
   out.team = options.team > 0 ? options.team : std::max(1, cores / out.workers);
   out.costs = with_class_costs(costs.on(out.team, (devices + out.workers - 1) / out.workers), graph.meshes, agreed.places);

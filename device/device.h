@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "device/arena.h"
 #include "device/memory.h"
 
 namespace karez::device {
@@ -34,6 +35,7 @@ class Device {
   // Zeroed, 64-byte aligned, counted: for a plan or a variable; for a value that the user keeps, which is counted apart.
   Memory allocate(std::int64_t bytes) { return allocate(bytes, counters_); }
   Memory hold(std::int64_t bytes) { return allocate(bytes, held_); }
+  Arena& arena() { return arena_; }  // that plans share, counted as they are
 
   virtual void write(std::byte* on_device, const std::byte* on_host, std::int64_t bytes) = 0;
   virtual void read(std::byte* on_host, const std::byte* on_device, std::int64_t bytes) = 0;
@@ -44,6 +46,7 @@ class Device {
 
  private:
   std::shared_ptr<MemoryCounters> counters_ = std::make_shared<MemoryCounters>(), held_ = std::make_shared<MemoryCounters>();
+  Arena arena_{counters_};
   std::string name_, kind_;
 };
 

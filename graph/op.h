@@ -91,6 +91,11 @@ struct Seen {
   std::int64_t offset = 0;
 };
 
+struct Indices {
+  int operand = 0;
+  std::int64_t limit = 0;
+};
+
 struct OpDef {
   std::string name{};
   std::string doc{};
@@ -114,6 +119,9 @@ struct OpDef {
   // Of a window: the local result of this shape on the local operand; none where these strides cannot say it and only a copy in row-major order can.
   std::function<std::optional<Seen>(const View& operand, const Shape& shape, const Attrs& local)> window{};
   Halves halves = Halves::widened;
+  bool may_fail = false;  // its kernel may throw for some values of its operands
+  // Of an op with an operand of indices: which one, and how many there are; a kernel given one below 0 or not below that many throws.
+  std::function<Indices(const NodeView&)> indices{};
   bool elementwise = false;     // element i of the result depends on elements i of the operands alone
   bool commutative = false;     // of two operands: swapped they give the same
   bool associative = false;     // a (b c) may be computed as (a b) c where that shares work, see docs/decisions/canonical-sums.md

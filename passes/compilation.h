@@ -42,6 +42,7 @@ struct CompileOptions {
   std::optional<DType> amp;        // mixed precision: products in this type
   std::vector<std::string> remat;  // modules, by glob, whose values gradients compute again
   std::vector<std::string> off;    // passes switched off by name
+  bool check_nan = false;          // kernels look at what they make
   bool keep_text = false;          // keep what each pass made, as text
 };
 

@@ -14,6 +14,7 @@
 #include "passes/device_workers.h"
 #include "passes/emit_collective.h"
 #include "passes/order.h"
+#include "passes/write_gate.h"
 
 namespace karez::passes {
 namespace {
@@ -391,7 +392,8 @@ class Emitter {
     std::set<std::pair<SegmentId, SegmentId>> controls;
     for (NodeId n : c_.graph.nodes.ids())
       for (NodeId before : c_.graph.node(n).after)
-        if (const Role role = c_.graph.node(n).op->role; role != Role::update && role != Role::store)
+        if (const Role role = c_.graph.node(n).op->role;
+            (role != Role::update && role != Role::store) || may_fail(c_.graph.node(before)) || crosses_devices(c_.graph.node(before)))
           controls.insert({c_.cut.of[before], c_.cut.of[n]});
     if (controls.empty()) return;
     std::map<std::pair<SegmentId, int>, ActorId> actors;  // by segment and device

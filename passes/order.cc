@@ -14,6 +14,7 @@
 #include "passes/segment.h"
 #include "passes/slots.h"
 #include "passes/waiting.h"
+#include "passes/write_gate.h"
 #include "sbp/transition.h"
 
 namespace karez::passes {
@@ -250,10 +251,11 @@ bool crosses_devices(const Node& node) {
 
 bool may_alias(const Node& node) { return node.op->role == Role::window || (node.op->role == Role::transition && !crosses_devices(node)); }
 
-Ordered order(Graph graph, const OpTable& ops, const CostTable& costs, int streams_meet) {
+Ordered order(Graph graph, const OpTable& ops, const CostTable& costs, int streams_meet, bool check_nan) {
   add_assigns(graph, ops);
   copy_for_late_readers(graph, ops);
   add_control_edges(graph);
+  gate_writes(graph, check_nan);
   Ordered traced = in_order(graph, sorted(graph, ById<NodeId, int>(graph.nodes.size(), 0)));
   // One compute stream takes as long in any order.
   if (std::find(traced.stream.begin(), traced.stream.end(), StreamKind::comm) == traced.stream.end()) return traced;

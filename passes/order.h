@@ -28,6 +28,7 @@ struct Ordered {
 // alone every order takes as long, and the traced one stays.
 // Microseconds of a launch in both orders, by the default cost table (`./dev bench order`):
 //   cnn  data=2,model=2   1825 -> 1802     gpt  stage=2   435577 -> 403589     gpt  stage=2, 4 micro-batches   418459 -> 385003
-Ordered order(Graph graph, const OpTable& ops, const CostTable& costs, int streams_meet);
+// What may fail by its data comes before the writes (write_gate.h).
+Ordered order(Graph graph, const OpTable& ops, const CostTable& costs, int streams_meet, bool check_nan = false);
 
 }  // namespace karez::passes

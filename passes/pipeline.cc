@@ -55,7 +55,7 @@ void run_shard(Compilation& c) {
 void run_box(Compilation& c) { c.graph = box(c.graph, *c.ops, c.wanted, c.options.costs); }
 void run_bucket(Compilation& c) { c.graph = bucket(std::move(c.graph), *c.ops, c.options.costs, c.options.slots).graph; }
 void run_order(Compilation& c) {
-  Ordered made = order(std::move(c.graph), *c.ops, c.options.costs, c.options.slots);
+  Ordered made = order(std::move(c.graph), *c.ops, c.options.costs, c.options.slots, c.options.check_nan);
   c.graph = std::move(made.graph), c.stream = std::move(made.stream);
 }
 void run_segment(Compilation& c) { c.cut = segment(c.graph, c.stream); }

@@ -144,8 +144,16 @@ std::variant<std::uint64_t, Refusal> Agreement::ask(const OpDescription& op, con
   return *refusal;
 }
 
-void Agreement::end(std::uint64_t op, const Spent& spent) {
-  Note note = note_of(Note::Kind::ended, op);
+void Agreement::spoil(std::uint64_t op) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!spoiled_.insert(op).second) return;
+  }
+  to_first(note_of(Note::Kind::spoiled, op));
+}
+
+void Agreement::end(std::uint64_t op, const Spent& spent, const LaunchEnd& end) {
+  Note note = Note::of_end(op, end);
   note.spent = spent;
   to_first(note);
 }
@@ -240,7 +248,8 @@ void Agreement::take(int rank, const Note& note) {
     return;
   }
   if (note.kind == Note::Kind::begun) all_begun(note.op);
-  else if (note.kind == Note::Kind::ended) tell_.ended(note.op);
+  else if (note.kind == Note::Kind::ended) tell_.ended(note.op, note.end());
+  else if (note.kind == Note::Kind::spoiled) tell_.spoiled(note.op, note.awaited);
   else if (note.kind == Note::Kind::refused) refused(note);
 }
 
@@ -278,9 +287,17 @@ void Agreement::act(const Coordinator::Outcome& outcome) {
     note(base::LogLevel::warning, tell_.name(slow.rank), " is slow: its ", name_of(slow.phase), " took ", milliseconds(slow.seconds),
          " in each of the last ", Pace::in_a_row, " launches, those of the others ", milliseconds(slow.others));
   }
-  if (!outcome.ended) return;
-  lines_.send_to_all(note_of(Note::Kind::ended, *outcome.ended));
-  tell_.ended(*outcome.ended);
+  if (outcome.spoiled) {
+    const auto [op, by_all] = *outcome.spoiled;
+    Note told = note_of(Note::Kind::spoiled, op);
+    told.awaited = by_all;
+    lines_.send_to_all(told);
+    tell_.spoiled(op, by_all);
+  }
+  if (outcome.torn && fail_here(*outcome.torn, {}, {})) lines_.send_to_all(Note::of_failure(*outcome.torn, {}));
+  if (!outcome.ended || outcome.torn) return;
+  lines_.send_to_all(Note::of_end(*outcome.ended, outcome.end));
+  tell_.ended(*outcome.ended, outcome.end);
 }
 
 void Agreement::all_begun(std::uint64_t op) {

@@ -6,6 +6,8 @@
 //   rank r -> 0   begun op, hash, what it is    op's first difference between two ranks is a failure that names both
 //   rank r -> 0   ended op                      what it set going is over on that rank
 //   rank r -> 0   asked op, hash, what it is    the same for an op that has not begun: a difference is an error of those that asked, and no failure
+//   rank r -> 0   spoiled op                    the launch does not work here any more: it failed, or rank 0 said so
+//   0 -> all      spoiled op                    it failed on some rank; and again when all ranks have said so
 //   rank r -> 0   failed, why                   so is a link to a rank that breaks before that rank said bye
 //   0 -> all      begun op, ended op            all ranks have; begun only where they wait for that
 //   0 -> rank r   refused op, why               what it asked for does not begin
@@ -23,6 +25,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -49,7 +52,9 @@ struct OpDescription {
 class Agreement {
  public:
   struct Tell {
-    std::function<void(std::uint64_t op)> ended;  // on all ranks
+    std::function<void(std::uint64_t op, const LaunchEnd& end)> ended;  // on all ranks, and how
+    // A launch failed on some rank: this one is to poison its part, and then to call `spoil`. Later, by all: every rank has.
+    std::function<void(std::uint64_t op, bool by_all)> spoiled;
     // Once, some rank's first error; nothing ends after it. `lost`: a rank that cannot go on, where that is why.
     std::function<void(const Error& error, std::optional<int> lost)> failed;
     std::function<std::string(int rank)> name;  // as people call it
@@ -59,7 +64,7 @@ class Agreement {
     NoteLines::Open open;
     std::chrono::duration<double> patience{30};  // until a rank that does nothing while others ask for an op is named, by a warning
   };
-  // The first two of `Tell` are called on threads of its own or by the thread that calls `end`, with no lock held.
+  // All of `Tell` but the last are called on threads of its own or by the thread that calls `end`, with no lock held.
   Agreement(const Place& place, Tell tell);
   ~Agreement();  // says bye; every op that began has ended, or something failed
   Agreement(const Agreement&) = delete;
@@ -69,7 +74,8 @@ class Agreement {
   std::uint64_t begin(const OpDescription& op);
   // On all ranks; throws what has failed. `meanwhile` is called some twenty times a second, and what it throws ends the wait alone.
   void await_begun(std::uint64_t op, const std::function<void()>& meanwhile = {});
-  void end(std::uint64_t op, const Spent& spent = {});  // here; of a launch with what this rank has spent so far
+  void end(std::uint64_t op, const Spent& spent = {}, const LaunchEnd& end = {});  // here; of a launch with what this rank has spent so far
+  void spoil(std::uint64_t op);  // a launch that fails here, or was said to fail elsewhere, is poisoned here. Once; again does nothing
 
   // Waits until all ranks have asked for the same op as their next one, which then has begun; or until it is known that they will not: then nothing
   // has, and this rank's next op has the number that this one would have had. What `meanwhile` throws ends the wait, and the op with it.
@@ -104,6 +110,7 @@ class Agreement {
   std::condition_variable moved_;
   std::uint64_t next_ = 1, begun_ = 0;  // begun_: the last op of which it is known that all ranks have begun it
   std::uint32_t round_ = 0;             // how often `next_` was refused
+  std::set<std::uint64_t> spoiled_;     // what this rank has said
   bool asking_ = false;                 // a thread is in `ask`
   std::optional<Refusal> refusal_;      // the answer
   Coordinator coordinator_;             // rank 0's

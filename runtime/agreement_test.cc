@@ -27,14 +27,20 @@ class Rank {
       told_.emplace_back(error.what());
       changed_.notify_all();
     };
-    auto ended = [this](std::uint64_t) {
+    auto ended = [this](std::uint64_t op, const LaunchEnd& end) {
       std::lock_guard lock(mutex_);
       ++ended_;
+      ends_.push_back(cat(op, end.error ? cat(" ", end.error->what()) : std::string(), end.skipped ? " skipped" : "", end.wrote ? " wrote" : ""));
+      changed_.notify_all();
+    };
+    auto spoiled = [this](std::uint64_t op, bool by_all) {
+      std::lock_guard lock(mutex_);
+      spoiled_.push_back(cat(op, by_all ? " by all" : ""));
       changed_.notify_all();
     };
     const auto open = [this](int other, comm::Bell& bell) { return peers_.control(other).open(hash_text("agreement"), NoteLines::depth, bell); };
     agreement_ = std::make_unique<Agreement>(Agreement::Place{rank, ranks, open, patience},
-                                             Agreement::Tell{ended, failed, [](int other) { return cat("rank ", other); }});
+                                             Agreement::Tell{ended, spoiled, failed, [](int other) { return cat("rank ", other); }});
   }
 
   Agreement& agreement() { return *agreement_; }
@@ -50,6 +56,16 @@ class Rank {
     changed_.wait_for(lock, std::chrono::seconds(20), [&] { return ended_ >= ops; });
     return ended_;
   }
+  std::vector<std::string> ends() {
+    std::lock_guard lock(mutex_);
+    return ends_;
+  }
+  // What it was told of launches that failed, when that is so much, or after 20 s.
+  std::vector<std::string> spoiled(std::size_t much) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::seconds(20), [&] { return spoiled_.size() >= much; });
+    return spoiled_;
+  }
 
  private:
   comm::Reactor reactor_;
@@ -57,7 +73,7 @@ class Rank {
   comm::Peers peers_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<std::string> told_;
+  std::vector<std::string> told_, ends_, spoiled_;
   int ended_ = 0;
   std::unique_ptr<Agreement> agreement_;
 };

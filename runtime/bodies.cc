@@ -13,28 +13,31 @@ namespace {
 
 bool is_due(const ActorState& actor, const PreparedCall& call) { return !actor.calls_differ || call.call->acts.has(actor.act_of_launch()); }
 
-void run_poisoned(ActorState& actor) {
+void run_poisoned(Loaded& loaded, ActorState& actor) {
   for (std::size_t c = 0; c < actor.calls.size(); ++c) {
     if (!is_due(actor, actor.calls[c])) continue;
     actor.at_call.store(actor.calls[c].call, std::memory_order_relaxed);
+    if (actor.calls[c].writes_state) loaded.note_write(actor.launch);
     poison_before(actor, static_cast<int>(c));
     actor.calls[c].run(actor.calls[c].args());
     poison_behind(actor, static_cast<int>(c));
   }
 }
 
-void run_calls(ActorState& actor) {
-  if (!actor.poisoned.empty()) return run_poisoned(actor);
+void run_calls(Loaded& loaded, ActorState& actor) {
+  if (!actor.poisoned.empty()) return run_poisoned(loaded, actor);
   for (PreparedCall& call : actor.calls) {
     if (!is_due(actor, call)) continue;
     actor.at_call.store(call.call, std::memory_order_relaxed);
+    if (call.writes_state) loaded.note_write(actor.launch);
     call.run(call.args());
   }
 }
 
 // Operands first: a call that works in place writes over them. Strange ones were blamed on who made them, or stand in the program (a constant);
 // variables may have had theirs before this launch.
-void run_checked(const Plan& plan, ActorState& actor) {
+void run_checked(Loaded& loaded, ActorState& actor) {
+  const Plan& plan = loaded.plan;
   for (PreparedCall& call : actor.calls) {
     if (!is_due(actor, call)) continue;
     actor.at_call.store(call.call, std::memory_order_relaxed);
@@ -45,6 +48,7 @@ void run_checked(const Plan& plan, ActorState& actor) {
       if (strange) require_numbers(plan, call.call->in[i], call.in[i]);
       blamed |= strange || view.count() == 0;  // of no elements a maximum is -inf
     }
+    if (call.writes_state) loaded.note_write(actor.launch);
     if (!actor.poisoned.empty()) poison_before(actor, static_cast<int>(&call - actor.calls.data()));
     call.run(call.args());
     for (std::size_t i = 0; i < call.out.size() && !blamed; ++i) require_finite({call.out[i], &call.call->out[i].view}, "makes");
@@ -82,7 +86,7 @@ bool run_body(Part& part, ActorState& actor, Mailbox& box) {
   switch (actor.work) {
     case Work::none:
     case Work::collective: break;
-    case Work::calls: part.loaded->check_nan ? run_checked(part.loaded->plan, actor) : run_calls(actor); break;
+    case Work::calls: part.loaded->check_nan ? run_checked(*part.loaded, actor) : run_calls(*part.loaded, actor); break;
     case Work::later: {
       actor.at_call.store(actor.calls[0].call, std::memory_order_relaxed);
       Done done(&box, &actor.note, &actor.later_error);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "runtime/failure.h"
 
 namespace karez::runtime {
 namespace {
@@ -35,6 +36,7 @@ Coordinator::Outcome Coordinator::take(int rank, const Note& note, Clock::time_p
     case Note::Kind::ended: return take_ended(rank, note);
     case Note::Kind::asked: return take_asked(rank, note, now);
     case Note::Kind::withdrawn: return take_withdrawn(rank, note);
+    case Note::Kind::spoiled: return take_spoiled(note);
     default: return {};
   }
 }
@@ -143,11 +145,30 @@ Coordinator::Outcome Coordinator::take_ended(int rank, const Note& note) {
   Op& op = ops_[note.op];
   op.spent.resize(static_cast<std::size_t>(ranks_));
   op.spent[static_cast<std::size_t>(rank)] = note.spent;
+  if (note.has_error && (op.failed < 0 || rank < op.failed)) op.failed = rank, op.end.error = note.failure();
+  op.end.skipped |= note.skipped;
+  op.end.wrote |= note.wrote;
   if (++op.ended < ranks_) return out;
+  out.end = op.end;
+  if (op.end.error) out.end.error = Error(op.end.error->kind, cat("rank ", op.failed, ": ", op.end.error->what()), op.end.error->where);
+  if (op.end.wrote && (op.end.error || op.end.skipped)) {
+    const std::string why = out.end.error ? out.end.error->what() : "a launch did not run on all ranks, because one before it failed";
+    out.torn = Error(out.end.error ? out.end.error->kind : ErrorKind::peer, cat(why, torn_text()), out.end.error ? out.end.error->where : "");
+  }
   const bool all_work = std::none_of(op.spent.begin(), op.spent.end(), [](const Spent& spent) { return spent.work == 0; });
   if (all_work) out.slow = pace_.launch(op.spent);
   ops_.erase(note.op);
   out.ended = note.op;
+  return out;
+}
+
+Coordinator::Outcome Coordinator::take_spoiled(const Note& note) {
+  Outcome out;
+  const int said = ++spoiled_[note.op];
+  if (said == 1) out.spoiled = {note.op, false};
+  if (said < ranks_) return out;
+  spoiled_.erase(note.op);
+  out.spoiled = {note.op, true};
   return out;
 }
 

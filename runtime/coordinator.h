@@ -2,6 +2,8 @@
 //
 //   begun   all ranks begin the same at one number. Two that differ are a failure of all, which names both
 //   ended   all ranks have ended it
+//   spoiled a launch fails by its data on some rank. All ranks are told, and each says so when its part of the launch is poisoned, too; then all hear
+//           that: from there on ranks may send each other what such a launch makes, which is garbage
 //   asked   a rank asks for an op before it begins, so that no harm is done where another rank comes to something else at that number: then every
 //   rank
 //           that asked is refused, and the number is free for what it does next. Requests are compared by round, which is how often the rank was
@@ -35,13 +37,16 @@ class Coordinator {
   Coordinator(int ranks, std::chrono::duration<double> patience) : ranks_(ranks), patience_(patience), pace_(ranks) {}
 
   struct Outcome {
-    std::optional<std::uint64_t> begun, ended;  // by all ranks; begun: where they wait for that
-    std::vector<std::pair<int, Note>> answers;  // to single ranks
+    std::optional<std::uint64_t> begun, ended;              // by all ranks; begun: where they wait for that
+    LaunchEnd end;                                          // how, on all ranks together
+    std::optional<Error> torn;                              // it failed on some and wrote variables on some
+    std::optional<std::pair<std::uint64_t, bool>> spoiled;  // a launch that failed on some rank, and whether all have said so
+    std::vector<std::pair<int, Note>> answers;              // to single ranks
     std::optional<std::pair<Error, Difference>> wrong;
     std::vector<SlowRank> slow;
     std::vector<std::string> warnings;
   };
-  // What a rank says: a note that is begun, ended, asked or withdrawn.
+  // What a rank says: a note that is begun, ended, asked, withdrawn or spoiled.
   Outcome take(int rank, const Note& note, Clock::time_point now);
   // Asked for and not answered: when to call `look`, which warns of ranks that others have waited for too long.
   bool somebody_asks() const { return asking_ > 0; }
@@ -68,6 +73,8 @@ class Coordinator {
     int begun = 0, ended = 0;
     bool awaited = false;
     std::vector<Spent> spent;               // by rank, of those that said so
+    int failed = -1;                        // the smallest rank on which it failed, whose error is
+    LaunchEnd end;                          // this one's
     std::map<std::uint32_t, Round> rounds;  // of requests, while no rank has begun it
   };
 
@@ -75,16 +82,18 @@ class Coordinator {
   Outcome take_asked(int rank, const Note& note, Clock::time_point now);
   Outcome take_withdrawn(int rank, const Note& note);
   Outcome take_ended(int rank, const Note& note);
+  Outcome take_spoiled(const Note& note);
   void refuse(std::uint64_t number, Round& round, std::uint32_t index, const Refusal& why, Outcome& out);
   std::string late(const Round& round, Clock::time_point now) const;
 
   int ranks_;
   std::chrono::duration<double> patience_;
   Pace pace_;
-  std::map<std::uint64_t, Op> ops_;  // those not ended by all
-  std::string before_;               // what the last op was that all ranks had begun
-  int asking_ = 0;                   // requests without an answer
-  Clock::time_point moved_at_;       // when any rank last said anything
+  std::map<std::uint64_t, Op> ops_;       // those not ended by all
+  std::map<std::uint64_t, int> spoiled_;  // by launch that failed: how many ranks have said so
+  std::string before_;                    // what the last op was that all ranks had begun
+  int asking_ = 0;                        // requests without an answer
+  Clock::time_point moved_at_;            // when any rank last said anything
 };
 
 }  // namespace karez::runtime

@@ -14,7 +14,17 @@ std::string line_of(const std::string& where) {
   const std::size_t at = where.rfind(" at ");
   return at == std::string::npos ? "" : where.substr(at + 4);
 }
+
+void lower(std::atomic<std::int64_t>& value, std::int64_t to) {
+  std::int64_t now = value.load();
+  while (now > to && !value.compare_exchange_weak(now, to)) continue;
+}
 }  // namespace
+
+std::string torn_text() {
+  return "; the launch had begun to write its variables, which now hold values of two steps: read or save those that it does not write, then reset "
+         "the world and load a checkpoint";
+}
 
 Error thrown() {
   try {
@@ -40,8 +50,20 @@ void fail_launch(Loaded& loaded, const ActorState& actor, const Error& cause, co
     std::lock_guard lock(record->mutex);
     if (!record->error) record->error = error;
   }
-  std::int64_t first = loaded.poisoned.load(std::memory_order_relaxed);
-  while (first > actor.launch && !loaded.poisoned.compare_exchange_weak(first, actor.launch, std::memory_order_relaxed)) continue;
+  poison_launches(loaded, *record, actor.launch);
+}
+
+void poison_launches(Loaded& loaded, const LaunchRecord& record, std::int64_t launch) {
+  const bool alone = record.op == 0 || !loaded.spoil;
+  if (alone) lower(loaded.released, launch);
+  lower(loaded.poisoned, launch);
+  if (!alone) loaded.spoil(record.op);
+}
+
+void release_launches(Loaded& loaded, std::int64_t launch) {
+  lower(loaded.released, launch);
+  for (auto& part : loaded.parts)
+    if (part && !part->resumes.exchange(true)) loaded.boxes[static_cast<std::size_t>(part->worker)]->post(&part->resume);
 }
 
 }  // namespace karez::runtime

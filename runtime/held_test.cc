@@ -125,9 +125,11 @@ TEST(Held, WhoTakesAResultBeginsWhenItIsThereAndHoldsUpNoClient) {
   EXPECT_THAT(list(behind.output("y")), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
 }
 
-TEST(Held, ATurnOrAnotherPlanDoesNotWaitForAResultItDoesNotTake) {
+TEST(Held, APlanOfOtherDevicesDoesNotWaitForAResultItDoesNotTake) {
   Fixture f;
-  const int make = f.session.load(step({.name = "make", .timers = 1})), other = f.session.load(step({.name = "other"}));
+  Plan elsewhere = step({.name = "other"});
+  for (PlanDevice& device : elsewhere.devices) device.device += 2;
+  const int make = f.session.load(step({.name = "make", .timers = 1})), other = f.session.load(elsewhere);
   const Result y = f.session.launch(make, f.feeds()).result("y");
   EXPECT_THAT(list(f.session.launch(other, f.feeds()).output("y")), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)) << "while the first is under way";
   EXPECT_FALSE(y.done());
@@ -172,7 +174,7 @@ TEST(Held, ALaunchThatFailsFailsWhoTakesItsResult) {
   const Result z = f.session.launch(good, {}, {{"x", y}}).result("y");
   EXPECT_TRUE(f.timer.active(2));
   f.timer.tick();
-  EXPECT_THAT(error_of([&] { z.read(); }), AllOf(HasSubstr("launch 3 did not run: "), HasSubstr("run 1 went wrong")));
+  EXPECT_THAT(error_of([&] { z.read(); }), AllOf(HasSubstr("launch 3 did not run, because one before it failed: "), HasSubstr("run 1 went wrong")));
   EXPECT_THAT(error_of([&] { y.read(); }), HasSubstr("run 1 went wrong [launch 2, actor 'work."));
   EXPECT_THAT(error_of([&] { y.local(); }), HasSubstr("run 1 went wrong"));
   EXPECT_THAT(list(before.read()), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)) << "what was made before stays";

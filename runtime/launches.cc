@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "runtime/failure.h"
 #include "runtime/session.h"
 
 namespace karez::runtime {
@@ -25,6 +26,13 @@ bool meet(const std::vector<Touch>& a, const std::vector<Touch>& b) {
 void Launches::queue(LaunchRecord& record) {
   queue_.push_back(&record);
   if (record.loaded != nullptr) ++record.loaded->queued;
+  if (record.op != 0)
+    std::erase_if(early_, [&](const auto& early) {
+      if (early.first != record.op) return false;
+      record.spoiled = true;
+      record.released = record.released || early.second;
+      return true;
+    });
   begin();
 }
 
@@ -67,6 +75,9 @@ void Launches::start(LaunchRecord& record) {
   flight.ticket.store(record.ticket, std::memory_order_relaxed);
   flight.record.store(&record, std::memory_order_relaxed);
   flight.number.store(number, std::memory_order_release);
+  record.number = number;
+  if (record.released) release_launches(loaded, number);
+  if (record.spoiled || session_.maker_failed(record)) poison_launches(loaded, record, number);
   events_.look_at_clock();
   events_.launch(EventKind::launch_began, loaded.number, record.ticket);
   SessionPorts& ports = loaded.session_ports;
@@ -88,8 +99,27 @@ void Launches::end(Loaded& loaded) {
     std::scoped_lock lock(loaded.breaking, record.mutex);
     if (!record.error && loaded.broken_by)
       record.error = Error(loaded.broken_by->kind, cat("launch ", record.ticket, " broke off: ", loaded.broken_by->what()), loaded.broken_by->where);
+    record.skipped = !record.error;
+    record.wrote = loaded.wrote.load(std::memory_order_relaxed) >= number;
+    const bool by_data = !record.error || (record.error->kind != ErrorKind::peer && record.error->kind != ErrorKind::hang);
+    record.broke = loaded.abandoned.load(std::memory_order_relaxed) || loaded.runs_ahead || !by_data;
   }
   remove(record);
+}
+
+// All ranks hear of it, those that have not come to this launch, too; each says so once its own part is poisoned.
+void Launches::spoil(const SpoiledOp& spoiled) {
+  const auto found = std::find_if(queue_.begin(), queue_.end(), [&](const LaunchRecord* record) { return record->op == spoiled.op; });
+  if (found == queue_.end()) {
+    early_.emplace_back(spoiled.op, spoiled.by_all);  // or over here
+  } else {
+    LaunchRecord& record = **found;
+    record.spoiled = true;
+    record.released = record.released || spoiled.by_all;
+    if (record.runs && spoiled.by_all) release_launches(*record.loaded, record.number);
+    if (record.runs) poison_launches(*record.loaded, record, record.number);
+  }
+  if (!spoiled.by_all) session_.spoil(spoiled.op);
 }
 
 void Launches::remove(LaunchRecord& record) {

@@ -11,6 +11,13 @@ namespace karez::runtime {
 
 class Session;
 
+// The launch of this op failed on some rank; later: and every rank has poisoned its part of it.
+struct SpoiledOp {
+  Mail mail;
+  std::uint64_t op = 0;
+  bool by_all = false;
+};
+
 // Launches begin in the order of their tickets, as far as they meet:
 //
 //   one plan's      each begins when the sources of the one before have given their start tokens back; from there the tokens of registers and
@@ -18,6 +25,10 @@ class Session;
 //   two plans'      if one writes a variable of the other, the later one begins when the earlier one is over; otherwise nothing holds it
 //   a result that     one of them takes of another: the later one begins when the earlier one is over
 //   a client's turn at variables is such a launch, without acts: the client ends it
+//
+// A launch fails when an act of it throws. From there on its acts, and those of later launches of its plan, complete without working, until the
+// program has been told (Session::recover): every token comes home, and the plan can run again. A launch that takes a result of one that failed is
+// poisoned from its start.
 class Launches {
  public:
   Launches(Session& session, Protocol& protocol, Unloading& unloading, EventRing& events)
@@ -33,6 +44,7 @@ class Launches {
   void go_on(Loaded& loaded);
   // A client's turn is over, begun or not.
   void drop(LaunchRecord& record);
+  void spoil(const SpoiledOp& spoiled);
 
  private:
   void begin();
@@ -45,7 +57,8 @@ class Launches {
   Protocol& protocol_;
   Unloading& unloading_;
   EventRing& events_;
-  std::vector<LaunchRecord*> queue_;  // by ticket; the session bounds how many launches
+  std::vector<LaunchRecord*> queue_;                   // by ticket; the session bounds how many launches
+  std::vector<std::pair<std::uint64_t, bool>> early_;  // ops that failed on other ranks before they were launched here, and whether on all
 };
 
 }  // namespace karez::runtime

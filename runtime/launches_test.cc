@@ -228,8 +228,7 @@ TEST(Launches, AnErrorInTheThirdOfEightReachesAllFromThereAndNamesTheThird) {
   const std::string first = "test.fail at sketch.cc:2: run 3 went wrong [launch 3, actor 'b', device 0.0]";
   EXPECT_EQ(error_of([&] { launches[2].wait(); }), first);
   for (std::size_t i = 3; i < 8; ++i)
-    EXPECT_EQ(error_of([&] { launches[i].wait(); }),
-              cat("launch ", i + 1, " did not run: this session's state is unusable since a launch failed (", first, "); reset the world"));
+    EXPECT_EQ(error_of([&] { launches[i].wait(); }), cat("launch ", i + 1, " did not run, because one before it failed: ", first));
   for (std::thread& thread : waiting) thread.join();
 }
 
@@ -254,7 +253,7 @@ TEST(Launches, MadeBeforeTheOneThatFailedStillRun) {
   EXPECT_EQ(f.value("v"), 2);
 }
 
-TEST(Launches, AfterAFailureNoOtherPlanRunsEither) {
+TEST(Launches, OfOtherPlansRunThoughOneFailed) {
   Fixture f;
   Sketch s(1, "fails");
   ActorId a = s.actor("a", 0), b = s.actor("b", 0);
@@ -267,12 +266,13 @@ TEST(Launches, AfterAFailureNoOtherPlanRunsEither) {
   Launch first = f.session.launch(fails), second = f.session.launch(beside), third = f.session.launch(beside);
   EXPECT_TRUE(f.timer.active(2));
   f.timer.tick();
-  EXPECT_NE(error_of([&] { first.wait(); }), "no error");
+  EXPECT_NE(error_of([&] { first.wait(); }), "no error") << "which waits for no other plan";
   EXPECT_TRUE(comes([&] {
     f.timer.tick();
     return third.done();
   }));
-  EXPECT_NE(error_of([&] { third.wait(); }).find("launch 3 did not run: "), std::string::npos);
+  EXPECT_NO_THROW(second.wait());
+  EXPECT_NO_THROW(third.wait());
 }
 
 // Only launches that write it, made before, hold up a reader; and while somebody reads, none made later writes.

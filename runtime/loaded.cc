@@ -63,11 +63,36 @@ class Preparation {
   int worker_of(const Actor& actor) const { return dealt_[actor.stream]; }
   const PlanDevice& device_of(const Actor& actor) const { return plan_.devices[plan_.stream(actor.stream).device]; }
 
+  // Registers and scratch hold nothing between launches, so that all plans of a device have theirs in one arena: their launches follow each other.
+  // What a plan computes when it is loaded stays.
   void allocate_blocks() {
+    std::map<DeviceId, std::int64_t> shared;
+    ById<BlockId, std::int64_t> offset;
     for (const Block& b : plan_.blocks) {
+      offset.push_back(shared.contains(b.device) ? shared[b.device] : 0);
+      if (is_shared(b)) shared[b.device] = offset.back() + base::round_up(b.bytes, 64);
+    }
+    std::map<DeviceId, std::byte*> arenas;
+    for (const auto& [id, bytes] : shared) {
+      if (bytes == 0) continue;
+      auto use = loaded_->devices[id]->arena().use(bytes);
+      if (!use) continue;
+      arenas[id] = use->data();
+      if (const std::int64_t fresh = base::round_up(use->fresh(), 64); options_.poison && bytes > fresh) poison(use->data() + fresh, bytes - fresh);
+      loaded_->arenas.push_back(std::move(*use));
+      auto& written = variables_.arenas[loaded_->devices[id]->name()];
+      if (!written) written = std::make_shared<Variable>();
+      if (options_.follow) loaded_->touches.push_back({loaded_->variables_of_arenas.emplace_back(written).get(), true});
+    }
+    for (BlockId id : plan_.blocks.ids()) {
+      const Block& b = plan_.blocks[id];
       Device& device = *loaded_->devices[b.device];
       if (b.kind == BlockKind::variable) {
         loaded_->block_address.push_back(variable(b, device));
+        continue;
+      }
+      if (is_shared(b) && arenas.contains(b.device)) {
+        loaded_->block_address.push_back(arenas[b.device] + offset[id]);
         continue;
       }
       loaded_->memory.push_back(device.allocate(b.bytes));
@@ -75,6 +100,8 @@ class Preparation {
       loaded_->block_address.push_back(loaded_->memory.back().data());
     }
   }
+
+  static bool is_shared(const Block& b) { return b.kind == BlockKind::scratch || b.kind == BlockKind::reg; }
 
   std::byte* variable(const Block& b, Device& device) {
     auto key = std::pair{device.name(), b.name};
@@ -107,10 +134,12 @@ class Preparation {
       part->worker = static_cast<int>(w);
       part->local.resize(plan_.actors.size() + 1);
       part->ready = ReadyQueue(static_cast<int>(dealt[w].size()));
+      part->held = ReadyQueue(static_cast<int>(dealt[w].size()));
       part->attach.what = Mail::What::attach;
       part->abandon.what = Mail::What::abandon;
+      part->resume.what = Mail::What::resume;
       part->detach.what = Mail::What::detach;
-      part->attach.part = part->abandon.part = part->detach.part = part.get();
+      part->attach.part = part->abandon.part = part->resume.part = part->detach.part = part.get();
       for (ActorId id : pick_order(plan_, dealt[w])) {
         auto& actor = part->actors.emplace_back(std::make_unique<ActorState>(plan_, id, places));
         actor->place = static_cast<int>(part->actors.size()) - 1;
@@ -197,10 +226,35 @@ class Preparation {
       a.calls_differ = a.calls_differ || !call.acts.all();
     }
     a.work = work_of(a);
+    note_writes(a);
     if (a.work == Work::later || options_.delays.most > 0) hold_streams(*a.note.part);
     bind(a);
     if (a.work == Work::collective) prepare_collective(a);
     if (options_.poison) find_poison(*loaded_, a);
+  }
+
+  void note_writes(ActorState& a) const {
+    const Actor& actor = *a.actor;
+    loaded_->runs_ahead = loaded_->runs_ahead || actor.inputs.empty();
+    const auto is_state = [&](BlockId block) { return plan_.block(block).kind == BlockKind::variable; };
+    if (a.work != Work::calls) for_each_written(actor, [&](BlockId block) { a.writes_state = a.writes_state || is_state(block); });
+    else
+      for (PreparedCall& call : a.calls)
+        for (const Operand& out : call.call->out)
+          if (const BlockId block = block_of(out); block.valid()) call.writes_state = call.writes_state || is_state(block);
+  }
+
+  BlockId block_of(const Operand& o) const { return o.reg.valid() ? plan_.reg(o.reg).block : o.block; }
+
+  template <class Take> void for_each_written(const Actor& actor, Take take) const {
+    auto look = [&](const Operand& o) {
+      if (const BlockId block = block_of(o); block.valid()) take(block);
+    };
+    for (const Call& call : actor.calls)
+      for (const Operand& out : call.out) look(out);
+    if (actor.collective) look(actor.collective->out);
+    if (actor.body == BodyKind::input)
+      for (const Operand& out : actor.bound) look(out);
   }
 
   static Work work_of(const ActorState& a) {
@@ -348,17 +402,7 @@ class Preparation {
   // A variable is written where an act's result lies in its bytes.
   void find_touches() {
     ById<BlockId, bool> written(plan_.blocks.size(), false);
-    auto note = [&](const Operand& o) {
-      BlockId block = o.reg.valid() ? plan_.reg(o.reg).block : o.block;
-      if (block.valid()) written[block] = true;
-    };
-    for (const Actor& actor : plan_.actors) {
-      for (const Call& call : actor.calls)
-        for (const Operand& out : call.out) note(out);
-      if (actor.collective) note(actor.collective->out);
-      if (actor.body == BodyKind::input)
-        for (const Operand& out : actor.bound) note(out);
-    }
+    for (const Actor& actor : plan_.actors) for_each_written(actor, [&](BlockId block) { written[block] = true; });
     std::size_t at = 0;
     for (BlockId b : plan_.blocks.ids())
       if (plan_.blocks[b].kind == BlockKind::variable) loaded_->touches.push_back({loaded_->variables[at++].get(), written[b]});

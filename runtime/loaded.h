@@ -49,6 +49,7 @@ struct PreparedCall {
   std::vector<std::byte*> in, out;     // addresses; patched where an operand's slot moves
   std::byte* workspace = nullptr;
   const Call* call = nullptr;
+  bool writes_state = false;  // a result lies in a variable
   KernelArgs args() const { return {in, out, workspace}; }
 };
 
@@ -104,6 +105,7 @@ struct ActorState {
   Work work = Work::none;
   bool calls_differ = false;  // between acts of a launch
   bool delayed = false;       // its next act is, or was
+  bool writes_state = false;  // by a collective, a kernel that finishes later or a read, into a variable; other calls each say so
   int stream = 0;             // in the plan
   int sequence = -1;          // collective: which of its part's sequences
   std::int64_t acts_per_launch = 1;
@@ -144,14 +146,16 @@ struct Part {
   std::vector<std::unique_ptr<ActorState>> actors;  // by place
   std::vector<ActorState*> local;                   // by actor id + 1; none where another worker (or the session, at 0) is meant
   ReadyQueue ready;
+  ReadyQueue held;                   // collectives of failed launches, until every rank knows of the failure (failure.h)
   bool runnable = false;             // in its worker's list
   std::vector<char> stream_busy;     // by stream, only where a kernel is asynchronous or acts are delayed
   std::vector<ReadyQueue> deferred;  // by stream: ready, but the stream is busy
   std::vector<std::unique_ptr<Sequence>> sequences;
   std::map<std::string, OwnedCounter> sent_bytes;  // by kind of collective
   OwnedCounter acts, messages;
-  Mail attach, abandon, detach;
-  bool leaving = false;  // no longer served: what is still on its way to it is thrown away
+  Mail attach, abandon, resume, detach;
+  std::atomic<bool> resumes{false};  // the mail is on its way
+  bool leaving = false;              // no longer served: what is still on its way to it is thrown away
 };
 
 // The session's side of a plan, served by worker 0.
@@ -185,6 +189,7 @@ struct LaunchRecord {
   bool runs = false;                                  // worker 0's
   bool granted = false, over = false, ended = false;  // the session's mutex guards them; ended: here, maybe not on all ranks
   std::uint64_t op = 0;                               // of all ranks; 0: of this one alone
+  std::int64_t index = 0;                             // among the session's launches
   std::vector<Feed> feeds;                            // by input binding
   std::vector<std::shared_ptr<const Held>> arrays;    // by input binding, instead of a feed; empty if there is none
   std::vector<std::shared_ptr<LaunchRecord>> after;   // launches whose results those are; they may be over
@@ -192,7 +197,14 @@ struct LaunchRecord {
   std::vector<std::byte*> targets;                    // the outputs' parts, one after the other: a worker looks at no more than it writes
   Mail mail;
   std::mutex mutex;
-  std::optional<Error> error;      // the first one
+  std::optional<Error> error;  // the first one
+  // Worker 0's until the launch has ended here.
+  std::int64_t number = -1;        // among its plan's launches, once it runs
+  bool spoiled = false;            // another rank failed in it before it began here
+  bool released = false;           // and all ranks know
+  bool skipped = false;            // it ended without an error of its own, but some of its acts did not work
+  bool wrote = false;              // an act of it that writes a variable worked
+  bool broke = false;              // its plan cannot run again as it is
   std::vector<Touch> own_touches;  // of a client's turn; so is
   Mail end;                        // this
 };
@@ -219,16 +231,23 @@ struct Loaded {
     return launch >= 0 && f.number.load(std::memory_order_acquire) == launch ? f.record.load(std::memory_order_acquire) : nullptr;
   }
 
+  // An act of this launch is about to write a variable.
+  void note_write(std::int64_t launch) {
+    std::int64_t last = wrote.load(std::memory_order_relaxed);
+    while (last < launch && !wrote.compare_exchange_weak(last, launch, std::memory_order_relaxed)) continue;
+  }
+
   Plan plan;
   int number = 0;          // the session's
   std::uint64_t work = 1;  // of two ranks equal where they do the same calls; never 0
   SessionPorts session_ports;
   Turns turns;
-  std::vector<Memory> memory;                               // of blocks that are no variables
+  std::vector<Memory> memory;                               // of blocks that are no variables and lie in no arena
+  std::vector<Arena::Use> arenas;                           // by device
   ById<RegisterId, std::vector<std::atomic<int>>> readers;  // by slot, where memory is poisoned
   ById<RegisterId, std::vector<std::byte*>> lent;           // of inputs, by slot: where readers find what was fed
-  std::vector<std::shared_ptr<Variable>> variables;
-  std::vector<Touch> touches;  // of the variables, sorted by them
+  std::vector<std::shared_ptr<Variable>> variables, variables_of_arenas;
+  std::vector<Touch> touches;  // of the variables and arenas, sorted by them
   ById<BlockId, std::byte*> block_address;
   ById<DeviceId, Device*> devices;
   std::vector<std::unique_ptr<Part>> parts;                    // by worker; none where a worker has no actor of it
@@ -243,8 +262,12 @@ struct Loaded {
   std::vector<Flight> flights;          // a ring: an act finds its launch by the number of its acts
   std::int64_t started = 0, ended = 0;  // launches; worker 0's
   static constexpr std::int64_t none = INT64_MAX;
-  std::atomic<std::int64_t> poisoned{none};  // from this launch on acts complete without working: it failed
-  std::atomic<bool> abandoned{false};        // a collective broke: nobody waits for members
+  std::atomic<std::int64_t> poisoned{none};     // from this launch on acts complete without working: it failed
+  std::atomic<std::int64_t> released{none};     // from this launch on collectives of failed launches run: every rank knows of the failure
+  std::atomic<std::int64_t> wrote{-1};          // the last launch in which an act that writes a variable worked
+  std::function<void(std::uint64_t op)> spoil;  // tells the other ranks that the launch of this op fails here; none: there are none
+  bool runs_ahead = false;                      // an actor has no input, so that it may act between launches
+  std::atomic<bool> abandoned{false};           // a collective broke: nobody waits for members
   std::mutex breaking;
   std::optional<Error> broken_by;  // why it was abandoned
 
@@ -265,6 +288,8 @@ struct Breaking {
 
 struct Variables {
   std::map<std::pair<std::string, std::string>, std::shared_ptr<Variable>> by_key;  // device ("0.1") and name
+  std::map<std::string, std::shared_ptr<Variable>>
+      arenas;  // by device: what plans with blocks in its arena seem to write, so that they follow each other
 };
 
 std::string device_name(const PlanDevice& device);  // "0.1"
@@ -281,6 +306,7 @@ struct LoadOptions {
   double slow_read = 0;  // seconds from which a read is the reader's
   bool poison = false;
   bool check_nan = false;
+  bool follow = true;  // plans whose blocks lie in one arena
   Delays delays = {};
   std::function<void(comm::Endpoint&)> links = {};
   ConnectRank connect = {};  // none: this rank is alone

@@ -17,6 +17,8 @@ struct Mail {
     finished,   // an asynchronous kernel of the actor at `place` is done
     arrival,    // something a collective of sequence `place` waits for has happened
     abandon,    // a collective of this plan broke: the others will not come
+    resume,     // collectives of this part that were held may begin
+    spoil,      // payload: a SpoiledOp, which failed on another rank
     break_off,  // payload: a Breaking
     launch,     // payload: a LaunchRecord to be queued
     over,       // payload: a client's LaunchRecord whose turn at variables is over

@@ -7,7 +7,16 @@
 namespace karez::runtime {
 namespace {
 
-enum Flag : std::uint8_t { has_hash = 1, has_sum = 2, has_inputs = 4, has_spent = 8, has_reason = 16, is_awaited = 32 };
+enum Flag : std::uint8_t {
+  has_hash = 1,
+  has_sum = 2,
+  has_inputs = 4,
+  has_spent = 8,
+  has_reason = 16,
+  is_awaited = 32,
+  is_skipped = 64,
+  did_write = 128
+};
 
 struct Head {
   std::uint8_t kind = 0, flags = 0;
@@ -66,15 +75,28 @@ Note Note::of_failure(const base::Error& error, std::optional<int> lost) {
   return out;
 }
 
+Note Note::of_end(std::uint64_t op, const LaunchEnd& end) {
+  Note out = end.error ? of_failure(*end.error, {}) : Note();
+  out.kind = Kind::ended;
+  out.op = op;
+  out.has_error = end.error.has_value();
+  out.skipped = end.skipped;
+  out.wrote = end.wrote;
+  return out;
+}
+
+LaunchEnd Note::end() const { return {has_error ? std::optional(failure()) : std::nullopt, skipped, wrote}; }
+
 base::Error Note::failure() const { return {static_cast<ErrorKind>(error), text, where}; }
 
 std::vector<std::byte> encode(const Note& note) {
   Head head;
   head.kind = static_cast<std::uint8_t>(note.kind);
   const bool inputs = note.inputs != InputHashes(), spent = note.kind == Note::Kind::ended && note.spent.work != 0;
-  const bool reason = note.kind == Note::Kind::failed || note.kind == Note::Kind::refused;
+  const bool reason = note.kind == Note::Kind::failed || note.kind == Note::Kind::refused || note.has_error;
   head.flags = static_cast<std::uint8_t>((note.hash != 0 ? has_hash : 0) | (note.sum != 0 ? has_sum : 0) | (inputs ? has_inputs : 0) |
-                                         (spent ? has_spent : 0) | (reason ? has_reason : 0) | (note.awaited ? is_awaited : 0));
+                                         (spent ? has_spent : 0) | (reason ? has_reason : 0) | (note.awaited ? is_awaited : 0) |
+                                         (note.skipped ? is_skipped : 0) | (note.wrote ? did_write : 0));
   const std::string_view text = std::string_view(note.text).substr(0, Note::most_text),
                          where = std::string_view(note.where).substr(0, Note::most_text / 4);
   head.text_bytes = static_cast<std::uint16_t>(text.size());
@@ -99,9 +121,11 @@ std::optional<Note> decode_note(std::span<const std::byte> bytes) {
   Head head;
   in.take(head);
   Note out;
-  if (head.kind < static_cast<int>(Note::Kind::begun) || head.kind > static_cast<int>(Note::Kind::refused)) return std::nullopt;
+  if (head.kind < static_cast<int>(Note::Kind::begun) || head.kind > static_cast<int>(Note::Kind::spoiled)) return std::nullopt;
   out.kind = static_cast<Note::Kind>(head.kind);
   out.awaited = (head.flags & is_awaited) != 0;
+  out.skipped = (head.flags & is_skipped) != 0;
+  out.wrote = (head.flags & did_write) != 0;
   out.op = head.op;
   out.round = head.round;
   if (head.flags & has_hash) in.take(out.hash);
@@ -114,6 +138,7 @@ std::optional<Note> decode_note(std::span<const std::byte> bytes) {
     if (reason.error > static_cast<std::uint32_t>(ErrorKind::data) || reason.why > static_cast<std::uint32_t>(Refusal::Why::withdrawn))
       return std::nullopt;
     out.error = reason.error;
+    out.has_error = out.kind == Note::Kind::ended;
     out.why = static_cast<Refusal::Why>(reason.why);
     std::copy(reason.ranks, reason.ranks + 2, out.ranks);
     out.lost = reason.lost;

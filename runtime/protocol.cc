@@ -83,6 +83,22 @@ static inline void enter_launch(Loaded& loaded, ActorState& actor) {
   return actor.delayed;
 }
 
+// A collective of a failed launch of which not every rank knows yet. It stays ready likewise.
+bool Protocol::hold(Part& part, ActorState& actor) {
+  const Loaded& loaded = *part.loaded;
+  const std::int64_t launch = actor.acts_left == 0 ? actor.launch + 1 : actor.launch;
+  if (launch < loaded.poisoned.load() || launch >= loaded.released.load() || loaded.abandoned.load()) return false;
+  part.held.insert(actor.place);
+  return true;
+}
+
+void Protocol::resume(Part& part) {
+  part.resumes = false;
+  if (part.held.empty()) return;
+  while (!part.held.empty()) part.ready.insert(part.held.pop());
+  make_runnable(part);
+}
+
 // One at a time: where the thread comes late and several delays are over, the acts follow each other as the delays end.
 void Protocol::end_delays() {
   const auto first = std::min_element(delayed_.begin(), delayed_.end(), [](const Delayed& a, const Delayed& b) { return a.until < b.until; });
@@ -95,6 +111,9 @@ void Protocol::end_delays() {
 void Protocol::act(Part& part, ActorState& actor) {
   if (!part.stream_busy.empty()) [[unlikely]]
     if (set_aside(part, actor)) return;
+  if (actor.work == Work::collective)
+    if (hold(part, actor)) [[unlikely]]
+      return;
   Loaded& loaded = *part.loaded;
   if (actor.acts_left == 0) enter_launch(loaded, actor);
   --actor.acts_left;
@@ -110,6 +129,7 @@ void Protocol::act(Part& part, ActorState& actor) {
 // The one place where what a body throws is caught.
 void Protocol::begin_work(Part& part, ActorState& actor) {
   Loaded& loaded = *part.loaded;
+  if (actor.writes_state) loaded.note_write(actor.launch);
   events_.look_at_clock();
   events_.act(EventKind::began, loaded.number, actor.ticket, actor.id, actor.ports.acts());
   if (actor.work == Work::collective) {  // it holds no stream: two communicators that met in different orders on two devices would wait
@@ -184,6 +204,7 @@ void Protocol::arrived(Part& part, Sequence& sequence) {
 void Protocol::abandoned(Part& part) {
   for (auto& sequence : part.sequences)
     if (sequence->running != nullptr) end_collective(part, *sequence);
+  resume(part);
 }
 
 void Protocol::end_collective(Part& part, Sequence& sequence) {

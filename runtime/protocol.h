@@ -40,6 +40,7 @@ class Protocol {
   void finished(Part& part, ActorState& actor);
   void arrived(Part& part, Sequence& sequence);
   void abandoned(Part& part);
+  void resume(Part& part);
 
   // From the session's own ports, in the launch of this ticket.
   void send_from_session(Loaded& loaded, std::vector<Mail>& mails, std::uint64_t ticket, const Message& message);
@@ -66,6 +67,7 @@ class Protocol {
   void consider(Part& part, ActorState& actor);
   void make_runnable(Part& part);
   bool set_aside(Part& part, ActorState& actor);
+  bool hold(Part& part, ActorState& actor);
   void begin_work(Part& part, ActorState& actor);
   void end_work(Part& part, ActorState& actor);
   void complete(Part& part, ActorState& actor);

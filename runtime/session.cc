@@ -150,6 +150,7 @@ void Session::stop() {
   teams_.clear();
   cpus_of_.clear();
   told_.clear();
+  spoiled_.clear();
 }
 
 void Session::drop_plans() {
@@ -241,6 +242,7 @@ int Session::load_now(const Plan& plan, bool check_nan) {
   options.poison = options_.poison;
   options.check_nan = options_.check_nan || check_nan;
   options.delays = options_.delays;
+  options.follow = options_.follow;
   options.links = options_.links;
   if (options_.peers != nullptr) {
     options.connect = [this, program = links_of(plan)](int rank, const std::string& name, comm::Bell& bell) {
@@ -250,6 +252,7 @@ int Session::load_now(const Plan& plan, bool check_nan) {
   }
   auto loaded = prepare(plan, *variables_, options);
   loaded->work = work_of(plan);
+  if (options_.peers != nullptr) loaded->spoil = [this](std::uint64_t op) { spoil(op); };
   for (auto& part : loaded->parts)
     if (part) workers_[static_cast<std::size_t>(part->worker)]->box().post(&part->attach);
   std::lock_guard lock(mutex_);
@@ -401,17 +404,13 @@ Launch Session::launch_here(int plan, const Feeds& feeds, const Results& arrays,
 
   Leftover over;  // gone after the lock
   std::unique_lock lock(mutex_);
-  over_.wait(lock, [&] { return under_way() < options_.in_flight; });
+  over_.wait(lock, [&] { return has_room(); });
   require_open();
   require(loaded_.count(plan) > 0, "plan ", plan, " was unloaded while it was to be launched");
-  // This rank may only have seen a link end. What failed first is known once all ranks have been told.
-  if (failure_ && agreement_ != nullptr) over_.wait_for(lock, std::chrono::seconds(2), [&] { return broken_off_; });
-  if (failure_) {
-    failure_told_ = true;
-    throw unusable("");
-  }
+  throw_failure(lock);
+  if (data_failure_ && agreement_ == nullptr) tell(lock);
   over = drop_finished();
-  ++launched_;
+  record->index = ++launched_;
   if (idle_since_ != 0 && under_way() == 0) idle_ += ticks() - std::exchange(idle_since_, 0);
   queue(record);
   return {std::move(record), std::move(outputs)};
@@ -419,7 +418,15 @@ Launch Session::launch_here(int plan, const Feeds& feeds, const Results& arrays,
 
 void Session::wait_for_room() {
   std::unique_lock lock(mutex_);
-  wait_over(lock, [&] { return under_way() < options_.in_flight; });
+  wait_over(lock, [&] { return has_room(); });
+  if (agreement_ != nullptr && !failure_ && data_failure_ && launched_ >= data_failure_->index + told_within) tell(lock);
+}
+
+// With several ranks, launches that were made so long ago are over too: all ranks know alike whether they failed.
+bool Session::has_room() const {
+  return under_way() < options_.in_flight && (agreement_ == nullptr || std::all_of(launches_.begin(), launches_.end(), [&](const auto& record) {
+                                                return record->over || record->loaded == nullptr || record->index + told_within > launched_;
+                                              }));
 }
 
 int Session::under_way() const {
@@ -442,81 +449,6 @@ void Session::queue_turn(std::shared_ptr<LaunchRecord> record) {
   require_open();
   over = drop_finished();
   queue(std::move(record));
-}
-
-void Session::finished(LaunchRecord& record) {
-  std::uint64_t op = 0;
-  std::optional<Error> error;
-  if (agreement_ == nullptr && record.error) record_flight(*record.error, {});
-  Spent spending;
-  if (record.op != 0) spending = spent(record);
-  {
-    std::lock_guard lock(mutex_);
-    if (record.over) return;  // told when the session broke
-    if (failure_ && record.loaded != nullptr && !record.error && record.ticket > failed_ticket_)
-      record.error = unusable(cat("launch ", record.ticket, " did not run: "));
-    if (record.error && (!failure_ || record.ticket < failed_ticket_)) {
-      failure_ = record.error;
-      failed_ticket_ = record.ticket;
-    }
-    if (broken_off_ && record.op != 0) record.error = broken_off(record);
-    record.ended = true;
-    if (record.op != 0 && !broken_off_) {
-      op = record.op;
-      error = record.error;
-    } else {
-      record.over = true;
-      over_.notify_all();
-    }
-  }
-  if (op == 0) return;
-  if (error) agreement_->fail(*error);
-  else agreement_->end(op, spending);
-}
-
-bool Session::refuses(const LaunchRecord& record) const {
-  std::lock_guard lock(mutex_);
-  return broken() || (failure_ && record.ticket > failed_ticket_);
-}
-
-void Session::grant(LaunchRecord& record) {
-  std::lock_guard lock(mutex_);
-  record.granted = true;
-  over_.notify_all();
-}
-
-bool Session::failed() const {
-  std::lock_guard lock(mutex_);
-  return failure_.has_value() || apart_;
-}
-
-Error Session::unusable(std::string_view text) const {
-  return {failure_->kind, cat(text, "this session's state is unusable since a launch failed (", failure_->what(), "); reset the world"),
-          failure_->where};
-}
-
-void Session::broke(const Error& why) {
-  record_flight(why, {});
-  std::lock_guard lock(mutex_);
-  broken_ = true;
-  for (auto& record : launches_) {
-    if (record->over) continue;
-    std::lock_guard record_lock(record->mutex);
-    if (!record->error) record->error = Error(why.kind, cat("launch ", record->ticket, " broke off: ", why.what()), why.where);
-    record->over = true;
-  }
-  if (!failure_) failure_ = why;
-  over_.notify_all();
-}
-
-void Session::wait(const LaunchRecord& record) {
-  {
-    std::unique_lock lock(mutex_);
-    wait_over(lock, [&] { return record.over; });
-  }
-  if (!record.error) return;
-  failure_told_ = true;
-  throw *record.error;
 }
 
 void Session::wait_idle() { await_idle({}); }
@@ -542,6 +474,7 @@ void Session::reload() {
   variables_ = std::make_unique<Variables>();
   launches_.clear();
   failure_.reset();
+  data_failure_.reset();
   failed_ticket_ = 0;
   recorded_ = false;
   failure_told_ = false;
@@ -573,6 +506,14 @@ Counters Session::counters() {
     c.held_bytes[name] = device->held().current;
   }
   return c;
+}
+
+std::map<std::string, std::int64_t> Session::arena_bytes() {
+  free_left();
+  std::lock_guard lock(mutex_);
+  std::map<std::string, std::int64_t> out;
+  for (const auto& [name, device] : devices_) out[name] = device->arena().bytes();
+  return out;
 }
 
 std::int64_t Session::held_bytes() {

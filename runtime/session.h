@@ -41,7 +41,9 @@ namespace karez::runtime {
 class Agreement;
 class CrowdWatch;
 class Heart;
+struct LaunchEnd;
 struct OpDescription;
+struct SpoiledOp;
 struct Refusal;
 struct Exchange;
 struct Spent;
@@ -81,6 +83,7 @@ struct SessionOptions {
   std::string flight = {};       // a folder for what the workers did last, written when something fails (flight.h); "": none
   // For tests.
   Delays delays = {};
+  bool follow = true;                               // plans whose blocks lie in one arena; otherwise they spoil each other's values
   std::function<void(Plan&)> plans = {};            // told each plan whose links are compared with other ranks': it may change it
   std::function<void(comm::Endpoint&)> links = {};  // told each endpoint of a plan that is loaded: it may put links of its own there
 };
@@ -179,7 +182,8 @@ class Session {
   // Runs the plan once. Every binding of an input needs a feed of the right type, or a result of an earlier launch of this session that lies as the
   // plan reads it: each device then reads its own part. Launches run in the order of their tickets where they share a variable that one of them
   // writes or one takes the other's result, and beside each other where they do not; `in_flight` of them, then this waits for one to end.
-  // After a launch failed, variables may hold half a step: every later launch is an error until `reload`, and its results are errors for ever.
+  // A launch that failed is an error for whoever waits for it or takes its results. If it wrote no variable, launches made after the program has been
+  // told of it (by a wait, or by the next launch, which throws it) run again; if it did, every later launch is an error until `reload`.
   // With several ranks it is given the number of its op, and is over when it has ended on all of them: where it fails on one, all of them fail.
   Launch launch(int plan, const Feeds& feeds = {}, const Results& arrays = {}, std::uint64_t op = 0);
 
@@ -206,7 +210,7 @@ class Session {
   // On all devices, waiting for nothing: its memory goes with the last plan that uses it, and the next plan to name it begins a new one.
   void forget_variable(std::string_view name);
 
-  bool failed() const;  // a launch did: later ones are errors until `reload`
+  bool failed() const;  // later launches are errors until `reload`
 
   // Forgets all plans and variables, and with them a failure. Numbers of plans are not given again.
   void reload();
@@ -218,6 +222,7 @@ class Session {
 
   Counters counters();        // waits until no launch is in flight
   std::int64_t held_bytes();  // of results that somebody holds or a launch under way uses, on all devices; at any time
+  std::map<std::string, std::int64_t> arena_bytes();  // by device: what its plans share for registers and scratch
   // Who waits for what, now: one line per actor that is not at rest. Never blocks on a worker that is inside a kernel.
   std::string wait_graph();
   // How far this rank has come; with `waits` also what it is inside of and which ranks it waits for, as far as that is known after `most` seconds.
@@ -238,14 +243,22 @@ class Session {
   friend class Unloading;
   friend class Worker;
   // Called by workers.
-  void finished(LaunchRecord& record);             // it is over here; the record may go
-  bool refuses(const LaunchRecord& record) const;  // a launch before it failed
-  void grant(LaunchRecord& record);                // a client's turn has come
-  void broke(const Error& why);                    // a protocol error: everything in flight ends here
-  void left(Loaded& loaded);                       // no worker touches it any more; a client's thread frees it
+  void finished(LaunchRecord& record);                  // it is over here; the record may go
+  bool refuses(const LaunchRecord& record) const;       // nothing runs any more
+  bool maker_failed(const LaunchRecord& record) const;  // it takes a result of a launch that failed
+  void spoil(std::uint64_t op);                         // the launch fails here: the other ranks hear of it
+  void grant(LaunchRecord& record);                     // a client's turn has come
+  void broke(const Error& why);                         // a protocol error: everything in flight ends here
+  void left(Loaded& loaded);                            // no worker touches it any more; a client's thread frees it
   bool broken() const { return broken_.load(std::memory_order_relaxed); }
 
   Error unusable(std::string_view text) const;  // since `failure_`, and of its kind
+  Error did_not_run(const LaunchRecord& record) const;
+  void judge(LaunchRecord& record, const LaunchEnd& end);
+  void throw_failure(std::unique_lock<std::mutex>& lock);
+  void tell(std::unique_lock<std::mutex>& lock);
+  void recover(std::unique_lock<std::mutex>& lock);
+  bool has_room() const;
   void wait_idle();
   template <class Done>
   void wait_over(std::unique_lock<std::mutex>& lock, Done done);  // until what `over_` tells of is done, or while_waiting throws
@@ -268,7 +281,8 @@ class Session {
   std::string links_of(const Plan& plan);
   Launch launch_here(int plan, const Feeds& feeds, const Results& arrays, std::uint64_t op);
   // Called by the agreement: all ranks have ended a launch; one rank has failed, so that nothing under way ends well.
-  void ended(std::uint64_t op);
+  void ended(std::uint64_t op, const LaunchEnd& end);
+  void spoiled(std::uint64_t op, bool by_all);
   void break_off(const Error& error, std::optional<int> lost);
   Error broken_off(const LaunchRecord& record) const;
   void found(const WatchFinding& finding);  // called by the heart
@@ -319,19 +333,28 @@ class Session {
   Counters gone_;                                        // what plans counted that are freed
   std::vector<std::shared_ptr<LaunchRecord>> launches_;  // not over, or not yet dropped; by ticket
   std::uint64_t next_ticket_ = 1;
-  std::optional<Error> failure_;  // of the first failed launch
+  std::optional<Error> failure_;  // of the first launch that failed so that nothing can run any more
   std::uint64_t failed_ticket_ = 0;
-  std::int64_t idle_since_ = 0, idle_ = 0;  // ticks: since when no launch is under way, and how long none was
-  bool broken_off_ = false;                 // for all ranks
-  bool apart_ = false;                      // has left the other ranks
-  std::string waited_;                      // then: whom this rank waited for, as text
-  bool stopping_ = false;                   // workers are, or will be, no more
-  bool ended_ = false;                      // for good
-  std::atomic<bool> failure_told_{false};   // the program has been told of `failure_`
-  int in_agreement_ = 0;                    // threads of the program that are inside of it
-  std::unique_ptr<Breaking> breaking_;      // then: told to worker 0
-  std::unique_ptr<Agreement> agreement_;    // none where this rank is alone; last: it calls this session, as does
-  std::unique_ptr<Heart> heart_;            // this
+  // Of the first launch that failed and wrote nothing, until the program has been told: by a launch made so many later at the latest.
+  struct DataFailure {
+    Error error;
+    std::uint64_t ticket = 0;
+    std::int64_t index = 0;
+  };
+  static constexpr std::int64_t told_within = 64;
+  std::optional<DataFailure> data_failure_;
+  std::vector<std::unique_ptr<SpoiledOp>> spoiled_;  // told to worker 0
+  std::int64_t idle_since_ = 0, idle_ = 0;           // ticks: since when no launch is under way, and how long none was
+  bool broken_off_ = false;                          // for all ranks
+  bool apart_ = false;                               // has left the other ranks
+  std::string waited_;                               // then: whom this rank waited for, as text
+  bool stopping_ = false;                            // workers are, or will be, no more
+  bool ended_ = false;                               // for good
+  std::atomic<bool> failure_told_{false};            // the program has been told of `failure_`
+  int in_agreement_ = 0;                             // threads of the program that are inside of it
+  std::unique_ptr<Breaking> breaking_;               // then: told to worker 0
+  std::unique_ptr<Agreement> agreement_;             // none where this rank is alone; last: it calls this session, as does
+  std::unique_ptr<Heart> heart_;                     // this
 };
 
 template <class Done> void Session::wait_over(std::unique_lock<std::mutex>& lock, Done done) {

@@ -44,8 +44,9 @@ void Session::finish_once(Ending how, const std::string& why, const std::functio
     break_launches(Error(why));
   }
   await_idle(meanwhile);
-  if (how == Ending::well && failure_ && !failure_told_)
-    note(base::LogLevel::warning, "a launch failed whose results the program never asked for: ", failure_->what());
+  if (how == Ending::well && ((failure_ && !failure_told_) || data_failure_))
+    note(base::LogLevel::warning,
+         "a launch failed whose results the program never asked for: ", failure_ ? failure_->what() : data_failure_->error.what());
   std::lock_guard loading(loading_);
   stop();
   heart_.reset();

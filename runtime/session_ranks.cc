@@ -24,8 +24,9 @@ void Session::join_ranks() {
   const auto open = [&peers](int rank, comm::Bell& bell) { return peers.control(rank).open(hash_text("agreement"), NoteLines::depth, bell); };
   agreement_ = std::make_unique<Agreement>(
       Agreement::Place{peers.rank(), peers.ranks(), open, std::chrono::duration<double>(options_.watch.peer_timeout)},
-      Agreement::Tell{[this](std::uint64_t op) { ended(op); }, [this](const Error& error, std::optional<int> lost) { break_off(error, lost); },
-                      [&peers](int rank) { return peers.name(rank); }});
+      Agreement::Tell{
+          [this](std::uint64_t op, const LaunchEnd& end) { ended(op, end); }, [this](std::uint64_t op, bool by_all) { spoiled(op, by_all); },
+          [this](const Error& error, std::optional<int> lost) { break_off(error, lost); }, [&peers](int rank) { return peers.name(rank); }});
   heart_ = std::make_unique<Heart>(
       *options_.peers, options_.watch,
       Heart::Tell{[this](bool waits, double most) { return state(waits, most); }, [this](const WatchFinding& finding) { found(finding); }});
@@ -46,6 +47,7 @@ void Session::leave_ranks() {
   linked_.clear();
   lock.lock();  // the agreement may have told of the failure until now
   failure_.reset();
+  data_failure_.reset();
   failed_ticket_ = 0;
   broken_off_ = false;
   recorded_ = false;
@@ -144,14 +146,6 @@ std::optional<std::pair<int, int>> Session::differing_ranks(std::uint64_t op) {
   const auto found = agreement ? agreement->difference() : std::nullopt;
   if (!found || found->op != op) return std::nullopt;
   return std::pair(found->ranks[0], found->ranks[1]);
-}
-
-void Session::ended(std::uint64_t op) {
-  std::lock_guard lock(mutex_);
-  for (auto& record : launches_)
-    if (record->op == op && record->ended) record->over = true;
-  if (under_way() == 0) idle_since_ = ticks();
-  over_.notify_all();
 }
 
 namespace {

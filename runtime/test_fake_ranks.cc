@@ -60,13 +60,13 @@ FakeRanks::FakeRanks(int ranks) : ranks_(ranks), links_(static_cast<std::size_t>
     links_[static_cast<std::size_t>(rank)] = link.get();
     return link;
   };
-  const auto ended = [this](std::uint64_t op) {
+  const auto ended = [this](std::uint64_t op, const LaunchEnd&) {
     ended_.store(op);
     ended_.notify_all();
   };
-  agreement_ =
-      std::make_unique<Agreement>(Agreement::Place{0, ranks, open, std::chrono::seconds(30)},
-                                  Agreement::Tell{ended, [](const Error&, std::optional<int>) {}, [](int rank) { return cat("rank ", rank); }});
+  agreement_ = std::make_unique<Agreement>(
+      Agreement::Place{0, ranks, open, std::chrono::seconds(30)},
+      Agreement::Tell{ended, [](std::uint64_t, bool) {}, [](const Error&, std::optional<int>) {}, [](int rank) { return cat("rank ", rank); }});
 }
 
 FakeRanks::~FakeRanks() = default;

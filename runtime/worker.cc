@@ -104,6 +104,8 @@ void Worker::open(Mail& mail) {
     case Mail::What::arrival: return protocol_.arrived(*mail.part, *mail.part->sequences[static_cast<std::size_t>(mail.place)]);
     case Mail::What::break_off: return break_off(*static_cast<Breaking*>(mail.payload));
     case Mail::What::abandon: return protocol_.abandoned(*mail.part);
+    case Mail::What::resume: return protocol_.resume(*mail.part);
+    case Mail::What::spoil: return launches_.spoil(*static_cast<SpoiledOp*>(mail.payload));
     case Mail::What::launch: return launches_.queue(*static_cast<LaunchRecord*>(mail.payload));
     case Mail::What::over: return launches_.drop(*static_cast<LaunchRecord*>(mail.payload));
     case Mail::What::attach: return protocol_.attach(*mail.part);
