@@ -32,13 +32,20 @@ int mesh_of(const Graph& graph, NodeId n) {
 
 class Gate {
  public:
-  explicit Gate(Graph& graph) : graph_(graph), waiting_(graph), order_(in_some_order(graph, waiting_)), written_(graph.nodes.size(), 0) {
+  explicit Gate(Graph& graph)
+      : graph_(graph),
+        waiting_(graph),
+        order_(in_some_order(graph, waiting_)),
+        written_(graph.nodes.size(), 0),
+        follows_acts_(graph.nodes.size(), 0) {
     for (const Variable& variable : graph.variables)
       if (variable.updated.valid() && variable.read.valid()) writers_.push_back(graph.value(variable.updated).producer);
     for (NodeId writer : writers_) written_[writer] = 1;
     for (NodeId n : order_)
-      if (written_[n])
-        for (NodeId after : waiting_.next[n]) written_[after] = 1;
+      for (NodeId after : waiting_.next[n]) {
+        if (written_[n]) written_[after] = 1;
+        if (follows_acts_[n] || graph.node(n).acts > 1) follows_acts_[after] = 1;
+      }
   }
 
   void close(bool check_nan) {
@@ -76,7 +83,9 @@ class Gate {
 
   bool is_collective(NodeId n) const { return graph_.node(n).op->role == Role::transition && crosses_devices(graph_.node(n)); }
 
+  // A write that comes before the acts of micro-batches cannot wait for all of them: they may wait for it.
   void put_before(NodeId node, NodeId writer) {
+    if (graph_.node(node).acts > 1 && !follows_acts_[writer]) return;
     auto& after = graph_.node(writer).after;
     if (std::find(after.begin(), after.end(), node) == after.end()) after.push_back(node);
   }
@@ -85,7 +94,8 @@ class Gate {
   const Waiting waiting_;
   const std::vector<NodeId> order_;
   std::vector<NodeId> writers_;
-  ById<NodeId, char> written_;  // a write, or behind one
+  ById<NodeId, char> written_;       // a write, or after one
+  ById<NodeId, char> follows_acts_;  // after what acts more than once in a launch
 };
 
 }  // namespace
