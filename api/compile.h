@@ -60,6 +60,7 @@ struct FunctionOptions {
   std::vector<int> unbatched = {};  // numbers of arguments that have as many rows as the batch and are no part of it (a mask [t, t], positions)
   bool train = true;                // dropout acts
   bool check_nan = false;           // as WorldOptions::check_nan, of this function alone
+  bool reassociate = false;  // products too may be paired otherwise where that shares work, which may over- or underflow where the body did not
   std::string name = "main";
   std::vector<std::string> off = {};  // passes switched off by name
   bool keep_text = false;             // keep what each pass made

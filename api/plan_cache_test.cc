@@ -163,6 +163,7 @@ TEST(PlanCache, EachOptionIsInTheKey) {
       [](CompileOptions& o) {
         o.off = {"a", "b"};
       },
+      [](CompileOptions& o) { o.reassociate = true; },
       [](CompileOptions& o) { o.keep_text = true; },
   };
   std::set<std::string> keys = {key};

@@ -125,6 +125,7 @@ struct OpDef {
   bool elementwise = false;     // element i of the result depends on elements i of the operands alone
   bool commutative = false;     // of two operands: swapped they give the same
   bool associative = false;     // a (b c) may be computed as (a b) c where that shares work, see docs/decisions/canonical-sums.md
+  bool only_if_asked = false;   // then only if CompileOptions::reassociate asks: other pairs may over- or underflow where the program's do not
   std::string runs_as{};        // the call that runs it, if it is not named like the op
   std::optional<int> shared{};  // of an update whose kernels take many parameters in one call: its last operands that are the same for all
 };

@@ -69,7 +69,7 @@ Canonical canonicalise(Graph graph, const Folding& folding) {
   simplify_algebra(graph, fired);
   fired["fold_constants"] += fold_constants(graph, folding);
   simplify_algebra(graph, fired);  // a folded factor may be one
-  fired["share_parts"] += share_parts(graph);
+  fired["share_parts"] += share_parts(graph, folding.reassociate);
   fired["merge_equal"] += merge_equal(graph);
   fired["remove_dead"] += remove_dead(graph);
   return {std::move(graph), std::move(fired)};

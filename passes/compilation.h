@@ -41,6 +41,7 @@ struct CompileOptions {
   std::int64_t fold_bytes = 4096;  // larger constants are not made by folding
   std::optional<DType> amp;        // mixed precision: products in this type
   std::vector<std::string> remat;  // modules, by glob, whose values gradients compute again
+  bool reassociate = false;        // products too may be paired otherwise where that shares work
   std::vector<std::string> off;    // passes switched off by name
   bool check_nan = false;          // kernels look at what they make
   bool keep_text = false;          // keep what each pass made, as text

@@ -38,7 +38,9 @@ void run_unroll(Compilation& c) {
     c.graph = unroll(c.graph, *c.ops);
   c.graph = with_effective_layouts(std::move(c.graph));  // here, where bodies have come out: no pass and no search sees what comes to nothing
 }
-void run_canonicalise(Compilation& c) { c.graph = canonicalise(std::move(c.graph), {c.ops, c.evaluate, c.options.fold_bytes}).graph; }
+void run_canonicalise(Compilation& c) {
+  c.graph = canonicalise(std::move(c.graph), {c.ops, c.evaluate, c.options.fold_bytes, c.options.reassociate}).graph;
+}
 void run_cast(Compilation& c) { c.graph = cast_halves(std::move(c.graph), *c.ops, *c.catalog, c.options.amp); }
 void run_recompute(Compilation& c) { c.graph = recompute(std::move(c.graph), c.options.remat); }
 void run_microbatch(Compilation& c) { c.graph = microbatch(c.graph, *c.ops, c.options.microbatches, c.options.batch); }

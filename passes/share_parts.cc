@@ -1,4 +1,4 @@
-// canonicalise's sharing of common parts: a + b + c and d + b + a share a + b, however they are written.
+// canonicalise's sharing of common parts: a + b + c and d + b + a share a + b, however they are written; products only if asked.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -140,10 +140,10 @@ int share_parts_of(Graph& graph, const OpDef* op) {
 
 }  // namespace
 
-int share_parts(Graph& graph) {
+int share_parts(Graph& graph, bool reassociate) {
   std::set<std::string> seen;
   for (const Node& node : graph.nodes)
-    if (node.op->associative) seen.insert(node.op->name);
+    if (node.op->associative && (reassociate || !node.op->only_if_asked)) seen.insert(node.op->name);
   int saved = 0;
   for (const std::string& name : seen) {
     auto any = std::find_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) { return node.op->name == name; });

@@ -50,6 +50,7 @@ Compilation to_compile(WorldState& world, Graph graph, const FunctionOptions& op
   c.options.batch = batch;
   c.options.amp = amp_of(options);
   c.options.remat = std::move(remat);
+  c.options.reassociate = options.reassociate;
   c.options.off = options.off;
   c.options.check_nan = c.options.check_nan || options.check_nan;
   c.options.keep_text = options.keep_text;

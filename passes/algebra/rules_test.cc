@@ -49,7 +49,8 @@ struct Program {
     middles.push_back(value);
   }
   void pin(ValueId value) { graph.value(value).layout = Layout{B()}; }
-  Canonical canonical() const { return canonicalise(graph, {&table(), evaluate_pointwise, 4096}); }
+  Canonical canonical() const { return canonicalise(graph, {&table(), evaluate_pointwise, 4096, reassociate}); }
+  bool reassociate = false;
 };
 
 // With a splat's constant and the window on it as middles.
@@ -161,6 +162,7 @@ const std::vector<Case>& cases() {
        true},
       {"share_parts", "products",
        [](Program& p) {
+         p.reassociate = true;
          ValueId z = input(p.b, "z", grid), w = input(p.b, "w", grid), first = mul(p.b, p.x, p.y), second = mul(p.b, w, p.y);
          p.output(mul(p.b, first, z)), p.output(mul(p.b, second, p.x));
          p.middles = {first, second};
@@ -223,6 +225,27 @@ TEST(Rules, EveryBitStaysOnSpecialNumbers) {
               << print(p.graph) << print(after);
         }
       }
+    }
+  }
+}
+
+// (x z) y is finite where x y is not, so that another program's (w y) x must not lend it that part.
+TEST(Rules, ProductsArePairedAsTheyAreWrittenUnlessAsked) {
+  for (const bool asked : {false, true}) {
+    Program p;
+    p.reassociate = asked;
+    const ValueId z = build::input(p.b, "z", grid), w = build::input(p.b, "w", grid);
+    p.output(build::mul(p.b, build::mul(p.b, p.x, z), p.y));
+    p.output(build::mul(p.b, build::mul(p.b, w, p.y), p.x));
+    Canonical done = p.canonical();
+    EXPECT_EQ(done.fired["share_parts"] > 0, asked);
+    const auto fill = [](const std::string& name, const Shape& shape) {
+      return testing::filled(shape, [&](const auto&) { return name == "x" || name == "y" ? 1e200 : 1e-200; });
+    };
+    const auto before = testing::meaning_of(p.graph, fill), now = testing::meaning_of(done.graph, fill);
+    for (const auto& [name, was] : before) {
+      ASSERT_TRUE(std::isfinite(was.data[0])) << name;
+      EXPECT_EQ(std::isfinite(now.at(name).data[0]), !asked) << name;
     }
   }
 }

@@ -32,12 +32,12 @@ _told = 5  # times that a function was traced again; told then, and at each powe
 def compile(function: Callable[..., Any]) -> Compiled: ...
 @overload
 def compile(*, mesh: Any = ..., rules: Any = ..., placements: Any = ..., microbatches: int = ..., unbatched: Any = ..., remat: Any = ..., check_nan: bool = ..., amp: Optional[str] = ..., keep: int = ...,
-            name: Optional[str] = ..., off: Any = ...) -> Callable[[Callable[..., Any]], Compiled]: ...
+            reassociate: bool = ..., name: Optional[str] = ..., off: Any = ...) -> Callable[[Callable[..., Any]], Compiled]: ...
 @overload
 def compile(function: Callable[..., Any], *, mesh: Any = ..., rules: Any = ..., placements: Any = ..., microbatches: int = ..., unbatched: Any = ..., remat: Any = ...,
-            check_nan: bool = ..., amp: Optional[str] = ..., keep: int = ..., name: Optional[str] = ..., off: Any = ...) -> Compiled: ...
+            check_nan: bool = ..., amp: Optional[str] = ..., keep: int = ..., reassociate: bool = ..., name: Optional[str] = ..., off: Any = ...) -> Compiled: ...
 def compile(function: Any = None, *, mesh: Any = None, rules: Any = None, placements: Any = None, microbatches: int = 1, unbatched: Any = (), remat: Any = (),
-            check_nan: bool = False, amp: Optional[str] = None, keep: int = 16, name: Optional[str] = None, off: Any = ()) -> Any:
+            check_nan: bool = False, amp: Optional[str] = None, keep: int = 16, reassociate: bool = False, name: Optional[str] = None, off: Any = ()) -> Any:
     """The function, traced and planned once for each signature of its arguments, and run by actors; also a decorator.
 
     mesh: a Mesh, or "data=2,model=2"; one device if there is none.
@@ -47,16 +47,17 @@ def compile(function: Any = None, *, mesh: Any = None, rules: Any = None, placem
     [t, t], positions); remat: modules whose values are computed again for the gradient, by glob.
     amp: mixed precision, "bf16" or "f16": products take operands of that type, parameters, sums, norms and losses stay float32; "f16" scales the loss.
     check_nan: the first result that is none fails the call. keep: how many signatures are kept.
+    reassociate: products too may be paired otherwise where that shares work, as sums are; they may then overflow where the program does not.
 
     Arguments are NumPy arrays, numbers and what compiled functions returned, also in tuples, lists and dicts; flags and strings are part of the program.
     """
     if function is None:
         return lambda f: compile(f, mesh=mesh, rules=rules, placements=placements, microbatches=microbatches, unbatched=unbatched, remat=remat, check_nan=check_nan,
-                                 amp=amp, keep=keep, name=name, off=off)
+                                 amp=amp, keep=keep, reassociate=reassociate, name=name, off=off)
     if not callable(function):
         raise UserError(f"compile takes a function, not {type(function).__name__}")
     options = {"placements": dict(placements or {}), "microbatches": microbatches, "unbatched": [unbatched] if isinstance(unbatched, (str, int)) else list(unbatched), "remat": [remat] if isinstance(remat, str) else list(remat),
-               "check_nan": check_nan, "amp": amp or "", "keep": keep, "off": list(off)}
+               "check_nan": check_nan, "amp": amp or "", "keep": keep, "reassociate": reassociate, "off": list(off)}
     return Compiled(function, mesh, dict(rules or {}), name, options)
 
 

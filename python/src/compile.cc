@@ -104,7 +104,7 @@ using NamedLayout = std::tuple<std::string, std::vector<std::string>, std::vecto
 
 Function make_function(const DeviceMesh& mesh, nb::object body, const std::string& name, const std::string& file, unsigned line,
                        const std::vector<NamedLayout>& rules, const nb::list& placements, std::vector<std::string> remat, int microbatches,
-                       std::vector<int> unbatched, bool check_nan, std::string amp, std::vector<std::string> off, int keep) {
+                       std::vector<int> unbatched, bool check_nan, std::string amp, std::vector<std::string> off, int keep, bool reassociate) {
   FunctionOptions options;
   for (const auto& [pattern, axes, splits] : rules) {
     options.rules.push_back({pattern, axes});
@@ -118,6 +118,7 @@ Function make_function(const DeviceMesh& mesh, nb::object body, const std::strin
   options.amp = std::move(amp);
   options.name = name;
   options.off = std::move(off);
+  options.reassociate = reassociate;
   options.keep = keep;
   return Function(mesh, -1, body_of(std::move(body)), std::move(options), line_of(file, line));
 }
@@ -166,7 +167,7 @@ void init_compile(nb::module_& m) {
       "rows: of "
       "the whole; 0: every rank has as many as this one. A part of another size is an error that says which sizes it may have.");
   m.def("make_function", &make_function, "mesh"_a, "body"_a, "name"_a, "file"_a, "line"_a, "rules"_a, "placements"_a, "remat"_a, "microbatches"_a,
-        "unbatched"_a, "check_nan"_a, "amp"_a, "off"_a, "keep"_a);
+        "unbatched"_a, "check_nan"_a, "amp"_a, "off"_a, "keep"_a, "reassociate"_a);
   nb::class_<StandIns>(m, "StandIns")
       .def(nb::init<std::vector<std::pair<nb::object, Value>>>())
       .def("__enter__", &StandIns::enter)
