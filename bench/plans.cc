@@ -73,8 +73,8 @@ const Case saved[] = {
     {"gpt1-4x3", "gpt1", "data=4,model=3", 3, 0},
     {"gpt1-slow", "gpt1", "slow=2,model=2", 3, 0},
     {"gpt4-slow", "gpt4", "slow=2,model=2", 3, 0},
-    {"gpt_wide", "gpt_wide", "data=2,model=2", 3, 0},    // one layer of width 1,024 on 8 x 512 tokens
-    {"gpt_mixed", "gpt_mixed", "data=2,model=2", 3, 0},  // layers of widths 64, 128, 96
+    {"gpt_wide", "gpt_wide", "data=2,model=2", 3, 0},                        // one layer of width 1,024 on 8 x 512 tokens
+    {"gpt_mixed", "gpt_mixed", "data=2,model=2", 3, 0, "costs.txt", 105e6},  // layers of widths 64, 128, 96
     {"resnet", "resnet", "data=2,model=2", 3, 0},
     {"gpt2-2x2x2", "gpt2", "data=2,model=2,more=2", 9, 20, "costs.txt", 170e6},
     {"gpt2-rates", "gpt2_rates", "data=2,model=2", 2, 0, "rates.costs"},            // two layers of width 128 on 8 x 32 tokens, by measured rates
@@ -198,8 +198,9 @@ std::map<std::string, Known> known_in(const std::string& text) {
 Known space_of(const passes::Compilation& c) {
   Known space;
   ById<NodeId, double> count;
+  const passes::SumRules rules(c.graph);
   for (NodeId n : c.graph.nodes.ids()) {
-    count.push_back(static_cast<double>(passes::choices_of(c.graph, n, c.options.costs).size()));
+    count.push_back(static_cast<double>(passes::choices_of(c.graph, n, c.options.costs, rules).size()));
     space.choices += count.back();
   }
   auto wants = passes::wants_of(c.graph);

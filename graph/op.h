@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,10 +36,20 @@ struct Signature {
   std::map<std::string, std::int64_t> divides;    // letters whose split must divide this extent (merged and split dimensions of a reshape)
   std::vector<std::vector<int>> linear;           // groups of operands through which Partial(sum) passes together
   bool moves = false;                             // only moves elements (reshape, transpose, ...): operand 0's Partial of any kind passes
+  // Reduced letters of elements that are picked by an index: split there, a part is the element itself on one device and exactly 0 on the others.
+  std::set<std::string> masked;
+  // What operands outside of a linear group do to it; floats that are not named here are factors, all others are harmless.
+  enum class Outside {
+    factor,     // multiplies it: a 0 times an infinity is NaN
+    divisor,    // divides it: a 0 by a 0 is NaN
+    condition,  // decides which element is taken
+    unknown,    // makes what multiplies it: even a finite one may make an infinity
+  };
+  std::map<int, Outside> outside;
 };
 // "m k, k n -> m n | linear {0} {1}"; "i j -> i | j by max"; "n c _ _, o c _ _ -> n o _ _ | linear {0} {1}"; "i j -> j i | moves".
 // "a b -> a | a divides 12" (a reshape [12, 4] -> [48]); "()" or nothing between commas is a scalar; nothing before "->" is no operand, or
-// one scalar where the node has one operand.
+// one scalar where the node has one operand. "v d, i -> i d | v masked | linear {0}"; "i, i -> i | linear {0} | outside 1 divisor".
 Signature parse_signature(std::string_view text);
 std::string print(const Signature& signature);
 inline std::ostream& operator<<(std::ostream& out, const Signature& signature) { return out << print(signature); }

@@ -37,6 +37,18 @@ Reduce reduce_from(Scan& in) {
   before.fail_here("expected sum, max or min");
 }
 
+using Outside = Signature::Outside;
+constexpr std::pair<Outside, std::string_view> outside_names[] = {
+    {Outside::factor, "factor"}, {Outside::divisor, "divisor"}, {Outside::condition, "condition"}, {Outside::unknown, "unknown"}};
+
+Outside outside_from(Scan& in) {
+  Scan before = in;
+  const std::string name = in.word();
+  for (const auto& [outside, known] : outside_names)
+    if (known == name) return outside;
+  before.fail_here("expected factor, divisor, condition or unknown");
+}
+
 // One clause after a '|'.
 void parse_clause(Scan& in, Signature& s) {
   auto known = [&](bool of_results) {
@@ -46,18 +58,26 @@ void parse_clause(Scan& in, Signature& s) {
     if (!appears(s.in, letter) && !(of_results && appears(s.out, letter))) before.fail_here(cat("no operand carries the letter '", letter, "'"));
     return letter;
   };
+  auto operand = [&] {
+    Scan before = in;
+    std::int64_t number = in.integer();
+    if (number < 0 || number >= static_cast<std::int64_t>(s.in.size())) before.fail_here(cat("there is no operand ", number));
+    return static_cast<int>(number);
+  };
   if (in.accept("linear")) {
     while (in.accept("{")) {
       std::vector<int> group;
       while (!in.accept("}")) {
         if (!group.empty()) in.expect(",");
-        Scan before = in;
-        std::int64_t operand = in.integer();
-        if (operand < 0 || operand >= static_cast<std::int64_t>(s.in.size())) before.fail_here(cat("there is no operand ", operand));
-        group.push_back(static_cast<int>(operand));
+        group.push_back(operand());
       }
       s.linear.push_back(std::move(group));
     }
+  } else if (in.accept("outside")) {
+    do {
+      const int number = operand();
+      s.outside[number] = outside_from(in);
+    } while (in.accept(","));
   } else if (in.accept("moves")) {
     s.moves = true;
   } else {
@@ -65,6 +85,8 @@ void parse_clause(Scan& in, Signature& s) {
       std::string letter = known(true);
       if (in.accept("divides")) {
         s.divides[letter] = in.integer();
+      } else if (in.accept("masked")) {
+        s.masked.insert(letter);
       } else {
         in.expect("by");
         s.reduced[letter] = reduce_from(in);
@@ -150,7 +172,12 @@ std::string print(const Signature& s) {
   std::vector<std::string> clauses;
   for (const auto& [letter, reduce] : s.reduced) clauses.push_back(cat(letter, " by ", name_of(reduce)));
   for (const auto& [letter, extent] : s.divides) clauses.push_back(cat(letter, " divides ", extent));
+  for (const std::string& letter : s.masked) clauses.push_back(cat(letter, " masked"));
   if (!s.linear.empty()) clauses.push_back(cat("linear ", join(s.linear, " ", [](const auto& group) { return cat("{", join(group, ", "), "}"); })));
+  if (!s.outside.empty())
+    clauses.push_back(cat("outside ", join(s.outside, ", ", [](const auto& one) {
+                            return cat(one.first, " ", outside_names[static_cast<std::size_t>(one.second)].second);
+                          })));
   if (s.moves) clauses.push_back("moves");
   for (const std::string& clause : clauses) text += cat(" | ", clause);
   return text;

@@ -53,7 +53,8 @@ const TensorType a{DType::f32, {64, 10}}, b{DType::f32, {10, 50}};
 
 TEST(Signature, ItsTextReadsBack) {
   for (const char* text : {"m k, k n -> m n | linear {0} {1}", "i j -> i | j by max", "n c _ _, o c _ _ -> n o _ _ | linear {0} {1}",
-                           "i j -> j i | moves", "a b -> a | a divides 12", "a _, () -> a, () | linear {0, 1}", "-> n _", "() -> a", "i j -> ()"}) {
+                           "i j -> j i | moves", "a b -> a | a divides 12", "a _, () -> a, () | linear {0, 1}", "-> n _", "() -> a", "i j -> ()",
+                           "v d, i -> i d | v masked | linear {0}", "i, i, i -> i | linear {0} | outside 1 divisor, 2 condition"}) {
     EXPECT_EQ(print(parse_signature(text)), text);
   }
   EXPECT_EQ(print(parse_signature("a,->")), "a, () -> ()");

@@ -102,6 +102,7 @@ OpDef take_along() {
     s.in = {with_axis(node.in_type(0).shape, axis_attr(node), "from"), with_axis(node.in_type(1).shape, axis_attr(node), "to")};
     s.out = {s.in[1]};
     s.reduced["from"] = Reduce::sum;
+    s.masked = {"from"};
     s.linear = {{0}};
     return s;
   };
@@ -143,6 +144,7 @@ OpDef add_along() {
     s.in.push_back(s.in[0]);
     s.out = {with_axis(node.out_type(0).shape, axis_attr(node), "to")};
     s.reduced["from"] = Reduce::sum;
+    s.masked = {"from"};
     s.linear = {{1}};
     return s;
   };

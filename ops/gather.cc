@@ -33,7 +33,7 @@ OpDef gather() {
   };
   op.index = [](const NodeView& node) {
     std::string i = numbered("i", node.in_type(1).rank()), d = numbered("d", node.in_type(0).rank() - 1);
-    return parse_signature(cat("v ", d, ", ", i, " -> ", i, d, " | linear {0}"));
+    return parse_signature(cat("v ", d, ", ", i, " -> ", i, d, " | v masked | linear {0}"));
   };
   op.localise = [](const LocalView& view) { return with_index_place(view.node.attrs(), view.in[1], view.in[0][0], view.node.in_type(0).shape[0]); };
   op.grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) -> std::vector<ValueId> {
@@ -71,7 +71,10 @@ OpDef scatter_add() {
   op.index = [](const NodeView& node) {
     int indices = node.in_type(0).rank();
     std::string i = numbered("i", indices), d = numbered("d", node.in_type(1).rank() - indices);
-    return parse_signature(cat(i, ", ", i, d, " -> v ", d, " | linear {1}"));
+    // A device whose indices do not name a row adds nothing to it: its part is 0 there.
+    Signature s = parse_signature(cat(i, ", ", i, d, " -> v ", d, " | linear {1}"));
+    for (int k = 0; k < indices; ++k) s.masked.insert(cat("i", k));
+    return s;
   };
   op.localise = [](const LocalView& view) {
     Attrs attrs = view.node.attrs();

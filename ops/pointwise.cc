@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 
 #include "base/text.h"
 
@@ -178,6 +179,10 @@ Form form_in(const Expr& e, const std::vector<int>& group) {
     return fine ? Form::linear : Form::other;
   };
   if (all_free) return Form::free;
+  // A literal infinity makes NaN of a part that is 0.
+  if (e->kind == ExprKind::mul || e->kind == ExprKind::div)
+    for (const Expr& operand : e->operands)
+      if (operand && operand->kind == ExprKind::constant && !std::isfinite(operand->value)) return Form::other;
   switch (e->kind) {
     case ExprKind::neg: return f[0];
     case ExprKind::add:
@@ -189,7 +194,54 @@ Form form_in(const Expr& e, const std::vector<int>& group) {
   }
 }
 
+using Outside = Signature::Outside;
+
+// From harmless to worst, whatever the order of the names.
+int rank_of(Outside outside) {
+  switch (outside) {
+    case Outside::condition: return 0;
+    case Outside::factor: return 1;
+    case Outside::divisor: return 2;
+    case Outside::unknown: return 3;
+  }
+  return 3;
+}
+
+// Notes of every variable in `e`, which stands in a place of this kind, what it does there.
+void find_outside(const Expr& e, Outside place, std::map<int, Outside>& found) {
+  if (e->kind == ExprKind::variable) {
+    auto [at, fresh] = found.try_emplace(e->variable, place);
+    if (!fresh && rank_of(at->second) < rank_of(place)) at->second = place;
+    return;
+  }
+  for (int k = 0; k < operands_of(e->kind); ++k) {
+    const Expr& operand = e->operands[static_cast<std::size_t>(k)];
+    Outside within = Outside::unknown;
+    if (place == Outside::condition || is_truth(e->kind) || (e->kind == ExprKind::select && k == 0)) {
+      within = Outside::condition;
+    } else if (place == Outside::factor) {
+      switch (e->kind) {
+        case ExprKind::neg:
+        case ExprKind::add:
+        case ExprKind::sub:
+        case ExprKind::mul:
+        case ExprKind::select: within = Outside::factor; break;
+        case ExprKind::div: within = k == 0 ? Outside::factor : operand->kind == ExprKind::variable ? Outside::divisor : Outside::unknown; break;
+        default: break;
+      }
+    }
+    find_outside(operand, within, found);
+  }
+}
+
 }  // namespace
+
+std::map<int, Outside> outside_of(const Expr& expr) {
+  std::map<int, Outside> found;
+  find_outside(expr, Outside::factor, found);
+  std::erase_if(found, [](const auto& one) { return one.second == Outside::factor; });
+  return found;
+}
 
 std::string_view name_of(Takes takes) {
   constexpr std::string_view names[] = {"f32 or f64", "numbers", "bool", "anything"};

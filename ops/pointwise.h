@@ -1,6 +1,7 @@
 // The table of pointwise ops: a row is a scalar expression; gradient ops, linear groups, kernels and jit code all come from it.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,5 +39,8 @@ const Pointwise* pointwise_row(std::string_view name);  // null: no pointwise op
 // The sets of variables in which an expression is linear (additive and homogeneous, the others held): "x0 - x1": {0, 1}; "x0 * x1": {0}, {1}.
 // Partial sums may pass through those operands together. Proved from the form alone: what it cannot prove is left out.
 std::vector<std::vector<int>> linear_groups(const Expr& expr);
+
+// What each operand does to those that it stands beside, where it does another thing than multiply: "x0 / x1": 1 divides.
+std::map<int, graph::Signature::Outside> outside_of(const Expr& expr);
 
 }  // namespace karez::ops

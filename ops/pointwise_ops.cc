@@ -55,6 +55,7 @@ Signature index_pointwise(const NodeView& node, const Expr& expr) {
   Signature s = same_shape_signature(node);
   bool rounds = !is_float(node.out_type(0).dtype) && has_division(expr);  // 1 / 2 + 1 / 2 is not 2 / 2 in integers
   if (!rounds) s.linear = linear_groups(expr);
+  if (!s.linear.empty()) s.outside = outside_of(expr);
   return s;
 }
 

@@ -134,9 +134,10 @@ Frontier frontier(const Graph& graph, const OpTable& ops, const CostTable& costs
   };
   Choices choices;
   std::size_t ways = 1;
+  const SumRules rules(graph);
   for (NodeId n : graph.nodes.ids()) {
     if (ways > limits.all_ways) break;
-    choices.push_back(choices_of(graph, n, costs));
+    choices.push_back(choices_of(graph, n, costs, rules));
     ways *= choices[n].size();
   }
   if (ways <= limits.all_ways) {

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "passes/price.h"
 #include "passes/shard_search.h"
+#include "passes/shard_sums.h"
 #include "passes/shard_tables.h"
 #include "sbp/effective.h"
 #include "sbp/transfer.h"
@@ -25,21 +26,16 @@ Layout entries(const std::vector<Sharding>& axes, bool out, std::size_t index) {
 
 // Seconds of one value's transfers; +inf where it is wanted in more layouts than a tree can serve.
 double price_value(const Graph& graph, ValueId value, const Wants& w, const Choices& choices, const ById<NodeId, int>& chosen, TreePrices& prices) {
-  auto pick = [&](NodeId node) -> const NodeChoice& { return choices[node][static_cast<std::size_t>(chosen[node])]; };
-  std::set<Layout> targets;
-  for (const Use& use : w.uses) targets.insert(pick(use.node).in(static_cast<std::size_t>(use.operand)));
-  targets.insert(w.outputs.begin(), w.outputs.end());
-  targets.insert(w.stored.begin(), w.stored.end());
-  for (NodeId like : w.stored_like) targets.insert(pick(like).out(0));
+  const std::set<Layout> targets = targets_of(w, choices, chosen);
   if (targets.size() > 16) return INFINITY;
   TransitionTable& table = prices.table(graph.type(value), graph.mesh(value));
   int set = 0;
   for (const Layout& target : targets) set = table.with(set, table.number(target));
-  return fills(graph, value) * table.seconds(table.number(pick(w.producer).out(static_cast<std::size_t>(w.output))), set);
+  return fills(graph, value) * table.seconds(table.number(made_by(w, choices, chosen)), set);
 }
 
 // All ways to lay the node on its mesh: the product of its shardings; of a transfer any two layouts on its two meshes.
-std::vector<NodeChoice> all_choices(const Graph& graph, NodeId id) {
+std::vector<NodeChoice> all_choices(const Graph& graph, NodeId id, const SumRules& rules) {
   const Node& node = graph.node(id);
   std::vector<NodeChoice> choices;
   if (node.op->role == Role::transfer) {
@@ -49,11 +45,18 @@ std::vector<NodeChoice> all_choices(const Graph& graph, NodeId id) {
       for (const Layout& out : to) choices.push_back({{{in}, {out}}, 0});
     return choices;
   }
+  std::vector<std::shared_ptr<const Sums>> known;
   for (const auto& axes : mesh_shardings({&graph, id}, graph.mesh(node.outputs[0]))) {
     NodeChoice::Laid laid;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) laid.ins.push_back(entries(axes, false, i));
     for (std::size_t o = 0; o < node.outputs.size(); ++o) laid.outs.push_back(entries(axes, true, o));
+    std::optional<Sums> sums = rules.in(id, laid.ins, laid.outs);
+    if (!sums) continue;
     choices.emplace_back(std::move(laid), 0.0);
+    if (!sums->matter()) continue;
+    auto same = std::find_if(known.begin(), known.end(), [&](const auto& one) { return *one == *sums; });
+    if (same == known.end()) same = known.insert(same, std::make_shared<const Sums>(*std::move(sums)));
+    choices.back().sums = *same;
   }
   return choices;
 }
@@ -66,7 +69,8 @@ double seconds_of(const Graph& graph, NodeId id, const NodeChoice& choice, const
 }
 
 // `stored`: of a state node, how its variable must lie, if that is said.
-std::vector<NodeChoice> choices_with(const Graph& graph, NodeId id, const std::optional<Layout>& stored, const CostTable& costs) {
+std::vector<NodeChoice> choices_with(const Graph& graph, NodeId id, const std::optional<Layout>& stored, const CostTable& costs,
+                                     const SumRules& rules) {
   const Node& node = graph.node(id);
   const Mesh& mesh = graph.mesh(node.outputs[0]);
   std::vector<std::optional<Layout>> fixed;
@@ -74,7 +78,7 @@ std::vector<NodeChoice> choices_with(const Graph& graph, NodeId id, const std::o
   if (stored) fixed[0] = stored;
   std::vector<NodeChoice> choices;
   std::size_t wrong = fixed.size();
-  std::vector<NodeChoice> all = all_choices(graph, id);
+  std::vector<NodeChoice> all = all_choices(graph, id, rules);
   for (NodeChoice& choice : all) {
     bool fits = true;
     for (std::size_t o = 0; o < fixed.size(); ++o)
@@ -96,12 +100,14 @@ std::vector<NodeChoice> choices_with(const Graph& graph, NodeId id, const std::o
 
 }  // namespace
 
-std::vector<NodeChoice> choices_of(const Graph& graph, NodeId id, const CostTable& costs) {
+std::vector<NodeChoice> choices_of(const Graph& graph, NodeId id, const CostTable& costs) { return choices_of(graph, id, costs, SumRules(graph)); }
+
+std::vector<NodeChoice> choices_of(const Graph& graph, NodeId id, const CostTable& costs, const SumRules& rules) {
   std::optional<Layout> stored;
   if (const Node& node = graph.node(id); node.op->role == Role::state)
     for (const Variable& variable : graph.variables)
       if (variable.name == node.attrs.text("name") && variable.stored) stored = variable.stored;
-  return choices_with(graph, id, stored, costs);
+  return choices_with(graph, id, stored, costs, rules);
 }
 
 TransitionTable& TreePrices::table(const TensorType& type, const Mesh& mesh) {
@@ -113,6 +119,10 @@ sbp::AxisFloors& TreePrices::floors(const TensorType& type, const Mesh& mesh) {
 }
 
 double price(const Graph& graph, const Choices& choices, const ById<NodeId, int>& chosen, TreePrices& prices) {
+  return first_unsound(graph, choices, chosen, prices).valid() ? INFINITY : price_of_all(graph, choices, chosen, prices);
+}
+
+double price_of_all(const Graph& graph, const Choices& choices, const ById<NodeId, int>& chosen, TreePrices& prices) {
   double total = 0;
   for (NodeId n : choices.ids()) total += choices[n][static_cast<std::size_t>(chosen[n])].seconds;
   auto wants = wants_of(graph);
@@ -190,10 +200,11 @@ Choices choices_of(const Graph& graph, const CostTable& costs) {
   for (const Variable& variable : graph.variables)
     if (variable.stored) stored[variable.name] = &*variable.stored;
   Choices choices;
+  const SumRules rules(graph);
   for (NodeId n : graph.nodes.ids()) {
     const Node& node = graph.node(n);
     const auto at = node.op->role == Role::state ? stored.find(node.attrs.text("name")) : stored.end();
-    choices.push_back(choices_with(graph, n, at == stored.end() ? std::nullopt : std::optional(*at->second), costs));
+    choices.push_back(choices_with(graph, n, at == stored.end() ? std::nullopt : std::optional(*at->second), costs, rules));
     choices[n].shrink_to_fit();
   }
   share_layouts(choices);

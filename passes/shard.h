@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "passes/compilation.h"
+#include "passes/sum_rules.h"
 #include "sbp/axis_floors.h"
 #include "sbp/transition.h"
 
@@ -24,6 +25,7 @@ struct NodeChoice {
   };
   std::shared_ptr<const Laid> laid;
   double seconds = 0;
+  std::shared_ptr<const Sums> sums;  // null where no Partial sum passes or is made
   NodeChoice(Laid laid, double seconds) : laid(std::make_shared<const Laid>(std::move(laid))), seconds(seconds) {}
   const std::vector<Layout>& ins() const { return laid->ins; }
   const std::vector<Layout>& outs() const { return laid->outs; }
@@ -34,6 +36,7 @@ struct NodeChoice {
 // All choices of a node that respect what is fixed (values' layouts, variables' stored layouts); an empty result is an error that lists
 // the legal layouts of the value that was fixed otherwise.
 std::vector<NodeChoice> choices_of(const Graph& graph, NodeId node, const CostTable& costs);
+std::vector<NodeChoice> choices_of(const Graph& graph, NodeId node, const CostTable& costs, const SumRules& rules);  // the same, for many nodes
 using Choices = ById<NodeId, std::vector<NodeChoice>>;
 Choices choices_of(const Graph& graph, const CostTable& costs);  // of all nodes, that are worth looking at
 
@@ -51,8 +54,10 @@ class TreePrices {
   std::map<std::string, sbp::AxisFloors> floors_;
 };
 
-// Seconds of a whole assignment, one choice number per node: what shard minimises, and what a brute force may call.
+// Seconds of a whole assignment, one choice number per node: what shard minimises, and what a brute force may call. +inf where masked sums meet
+// what may not be finite (see sum_rules.h), or a value is wanted in too many layouts.
 double price(const Graph& graph, const Choices& choices, const ById<NodeId, int>& chosen, TreePrices& prices);
+double price_of_all(const Graph& graph, const Choices& choices, const ById<NodeId, int>& chosen, TreePrices& prices);  // masked sums or not
 
 struct Sharded {
   Graph graph;                      // every value has a layout, every variable a stored one

@@ -2,6 +2,7 @@
 // of the best of all layouts, each tried.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -89,7 +90,9 @@ Graph random_graph(Random& random, std::size_t nodes) {
       const auto ways = mesh_shardings({&graph, n}, graph.mesh(out));
       Layout layout;
       for (const Sharding& axis : ways[below(random, ways.size())]) layout.push_back(axis.out.back());
-      graph.value(out).layout = layout;
+      // A sum that comes out of a product is legal only where a sum comes in.
+      const bool sum = std::find(layout.begin(), layout.end(), P()) != layout.end();
+      if (!sum || graph.node(n).op->name != "mul") graph.value(out).layout = layout;
     } else if (graph.node(n).op->role == Role::transfer) {
       graph.value(out).layout = layouts_without_partial(graph.type(out), graph.mesh(out))[0];
     }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "passes/shard_sums.h"
 #include "passes/shard_tables.h"
 #include "solve/core.h"
 
@@ -18,6 +19,7 @@ constexpr double fewer_of_many = 0.85;       // there a round takes seconds: it 
 constexpr double fewer_of_few = 0.95;
 constexpr std::size_t cheap_cells_beyond_two = 16'000;  // in place of those in SearchLimits
 constexpr int most_rounds = 8;                          // over the axes
+constexpr int most_searches_again = 2;
 constexpr double near = 0.003;  // of the cost: so close a bound rests, for what it leaves open may be few enough to be solved together
 
 struct Effort {
@@ -55,14 +57,28 @@ class LayoutSearch {
     }
     all_states_ = states_of(all);
     narrow(best, std::move(all), {limits_.passes, limits_.rounds, limits_.cores, limits_.table_cells, limits_.cores > 0});
-    require(ErrorKind::layout, std::isfinite(best.cost), "shard: a value is wanted in more than 16 layouts");
+    require(ErrorKind::layout, std::isfinite(best.cost),
+            "shard: a value is wanted in more than 16 layouts, or in one that only sums of other parts than zeros may have");
     return {best.chosen, best.cost, best.bound, best.optimal, axes_ > 1 ? "axis by axis, bound and cores" : "bound and cores"};
   }
 
- private:
+  // Choices by which an assignment of layouts was cheaper than this, and unsound (see shard_sums.h).
+  std::vector<std::pair<NodeId, int>> faults(double cost) const {
+    std::vector<std::pair<NodeId, int>> out;
+    for (const Fault& fault : faults_)
+      if (fault.cost < cost * (1 - 1e-9)) out.emplace_back(fault.node, fault.choice);
+    return out;
+  }
+
   // Numbers of the choices that stay, by node.
   using Kept = ById<NodeId, std::vector<int>>;
 
+ private:
+  struct Fault {
+    NodeId node;
+    int choice;
+    double cost;
+  };
   struct Answer {
     ById<NodeId, int> chosen;
     double cost = INFINITY, bound = 0;
@@ -219,6 +235,9 @@ class LayoutSearch {
     Best best{ById<NodeId, int>(kept.size()), 0, 0};
     for (NodeId n : kept.ids()) best.chosen[n] = kept[n][static_cast<std::size_t>(states[static_cast<std::size_t>(problem.variable[n])])];
     best.cost = price(graph_, choices_, best.chosen, prices_);
+    if (std::isfinite(best.cost)) return best;
+    if (const NodeId node = first_unsound(graph_, choices_, best.chosen, prices_); node.valid())
+      faults_.push_back({node, best.chosen[node], price_of_all(graph_, choices_, best.chosen, prices_)});
     return best;
   }
 
@@ -269,14 +288,38 @@ class LayoutSearch {
   TreePrices& prices_;
   const SearchLimits& limits_;
   int axes_ = 1;
+  std::vector<Fault> faults_;
   std::size_t all_states_ = 0;
   double descended_ = INFINITY;  // cost of the choice that no single axis improves
 };
 
 }  // namespace
 
+// The tables forbid nearly all that is unsound. Where something else was cheaper, the choice at fault goes, and the search begins again; the bound of
+// the first search stays true.
 Searched search_layouts(const Graph& graph, const Choices& choices, TreePrices& prices, const SearchLimits& limits) {
-  return LayoutSearch(graph, choices, prices, limits).run();
+  LayoutSearch first(graph, choices, prices, limits);
+  Searched best = first.run();
+  LayoutSearch::Kept kept(choices.size());
+  for (NodeId n : choices.ids())
+    for (std::size_t c = 0; c < choices[n].size(); ++c) kept[n].push_back(static_cast<int>(c));
+  auto faults = first.faults(best.cost);
+  for (int again = 0; again < most_searches_again && !best.optimal && !faults.empty(); ++again) {
+    for (const auto& [node, choice] : faults)
+      if (kept[node].size() > 1) std::erase(kept[node], choice);
+    Choices few(choices.size());
+    for (NodeId n : choices.ids())
+      for (int number : kept[n]) few[n].push_back(choices[n][static_cast<std::size_t>(number)]);
+    LayoutSearch search(graph, few, prices, limits);
+    Searched found = search.run();
+    auto original = [&](NodeId n, int number) { return kept[n][static_cast<std::size_t>(number)]; };
+    for (NodeId n : choices.ids()) found.chosen[n] = original(n, found.chosen[n]);
+    if (found.cost < best.cost) best.chosen = std::move(found.chosen), best.cost = found.cost;
+    best.optimal = best.cost <= best.bound * (1 + 1e-11);
+    faults = search.faults(best.cost);
+    for (auto& [node, choice] : faults) choice = original(node, choice);
+  }
+  return best;
 }
 
 }  // namespace karez::passes

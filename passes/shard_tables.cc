@@ -8,6 +8,7 @@
 
 #include "base/stop.h"
 #include "passes/shard_chains.h"
+#include "passes/shard_sums.h"
 
 namespace karez::passes {
 namespace {
@@ -239,6 +240,20 @@ ById<ValueId, Wants> wants_of(const Graph& graph) {
   return wants;
 }
 
+std::set<Layout> targets_of(const Wants& w, const Choices& choices, const ById<NodeId, int>& chosen) {
+  auto pick = [&](NodeId node) -> const NodeChoice& { return choices[node][static_cast<std::size_t>(chosen[node])]; };
+  std::set<Layout> targets;
+  for (const Use& use : w.uses) targets.insert(pick(use.node).in(static_cast<std::size_t>(use.operand)));
+  targets.insert(w.outputs.begin(), w.outputs.end());
+  targets.insert(w.stored.begin(), w.stored.end());
+  for (NodeId like : w.stored_like) targets.insert(pick(like).out(0));
+  return targets;
+}
+
+const Layout& made_by(const Wants& w, const Choices& choices, const ById<NodeId, int>& chosen) {
+  return choices[w.producer][static_cast<std::size_t>(chosen[w.producer])].out(static_cast<std::size_t>(w.output));
+}
+
 LayoutProblem layout_problem(const Graph& graph, const Choices& choices, TreePrices& prices, Crowds crowds) {
   Tables tables(graph, choices, prices, crowds);
   auto wants = wants_of(graph);
@@ -246,7 +261,9 @@ LayoutProblem layout_problem(const Graph& graph, const Choices& choices, TreePri
     may_stop();
     tables.add(v, wants[v]);
   }
-  return tables.finish();
+  LayoutProblem problem = tables.finish();
+  forbid_masked_sums(graph, choices, problem);
+  return problem;
 }
 
 }  // namespace karez::passes

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "passes/shard.h"
@@ -19,6 +20,10 @@ struct Wants {
   std::vector<Layout> stored;       // or to these
 };
 ById<ValueId, Wants> wants_of(const Graph& graph);
+
+// Of one value, where every node's choice is known by its number: the layouts it goes to, and the one it is made in.
+std::set<Layout> targets_of(const Wants& wants, const Choices& choices, const ById<NodeId, int>& chosen);
+const Layout& made_by(const Wants& wants, const Choices& choices, const ById<NodeId, int>& chosen);
 
 // A value of several consumers is a chain of tables over the set of layouts asked for so far, for one table over all consumers would be large.
 // Where there are very many sets, the chain remembers few layouts. One more than it remembers is free, which keeps the minimum a lower bound

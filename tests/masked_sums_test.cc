@@ -1,0 +1,86 @@
+// A table split by its rows gives each device zeros for rows that lie elsewhere: what follows meets infinities, NaN and divisors of 0 as on one
+// device.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "api/karez.h"
+#include "base/cat.h"
+
+namespace karez::tests {
+namespace {
+
+constexpr std::int64_t vocabulary = 12, width = 64, rows = 6;
+
+// Rows of ones with one special value in each, another in each row.
+HostArray specials() {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const double special[] = {0, infinity, -infinity, std::numeric_limits<double>::quiet_NaN(), 0.25, 2};
+  HostArray out(TensorType{DType::f64, {rows, width}});
+  auto data = out.data<double>();
+  for (std::size_t i = 0; i < data.size(); ++i) data[i] = i % width == 3 * (i / width) ? special[i / width] : 1;
+  return out;
+}
+
+struct Program {
+  const char* name;
+  std::function<Tensor(const Parameter& table, Tensor index, Tensor by)> make;  // index [rows], by [rows, width]
+};
+
+// What passes on after a product is small: by bytes alone, one would add up there.
+const std::vector<Program>& programs() {
+  using P = const Parameter&;
+  static const std::vector<Program> list = {
+      {"times a mask", [](P t, Tensor i, Tensor m) { return sum(gather(t, i) * m, {1}); }},
+      {"divided", [](P t, Tensor i, Tensor m) { return sum(gather(t, i) / m, {1}); }},
+      {"after what passes zeros",
+       [](P t, Tensor i, Tensor m) {
+         return sum(reshape(-gather(t, i), {rows, 8, 8}) * 2.0 * reshape(m, {rows, 8, 8}), {1, 2});
+       }},
+      {"transposed", [](P t, Tensor i, Tensor m) { return sum(transpose(gather(t, i)) / transpose(m), {0}); }},
+      {"multiplied as a matrix", [](P t, Tensor i, Tensor m) { return matmul(gather(t, i), transpose(m)); }},
+      {"added to another", [](P t, Tensor i, Tensor m) { return sum((gather(t, i) + gather(t, i * 0 + 1)) * m, {1}); }},
+      {"beside a whole value", [](P t, Tensor i, Tensor m) { return sum((gather(t, i) + m) * m, {1}); }},
+      {"through a constant", [](P t, Tensor i, Tensor m) { return sum(gather(t, i) / 3.0, {1}) * sum(m, {1}); }},
+      {"gradient of a few rows",
+       [](P t, Tensor i, Tensor m) {
+         return sum(grad(sum(gather(t, i) * 0.5), {t})[0] * concat({m, m}, 0), {1});
+       }},
+  };
+  return list;
+}
+
+std::vector<double> run(const Program& program, const std::string& axes, const std::vector<LayoutRule>& rules) {
+  const Mesh mesh = Mesh::parse(axes);
+  World world({.devices = mesh.size()});
+  const Parameter table("table", {DType::f64, {vocabulary, width}}, uniform_init(1));
+  auto f = compile(world.mesh(mesh.axes), [&](Tensor index, Tensor by) { return program.make(table, index, by); }, {.rules = rules});
+  HostArray index(TensorType{DType::i64, {rows}});
+  for (std::size_t i = 0; i < static_cast<std::size_t>(rows); ++i) index.data<std::int64_t>()[i] = static_cast<std::int64_t>(5 * i % 7);
+  const HostArray out = f(index, specials()).value().read();
+  return {out.data<double>().begin(), out.data<double>().end()};
+}
+
+TEST(MaskedSums, OfATableSplitByRowsMeetInfinitiesAndZerosAsOnOneDevice) {
+  const std::vector<LayoutRule> split{{"table", P("model", nullptr)}};
+  for (const Program& program : programs()) {
+    const auto whole = run(program, "", {});
+    EXPECT_TRUE(std::any_of(whole.begin(), whole.end(), [](double x) { return std::isfinite(x) && x != 0; })) << program.name;
+    EXPECT_TRUE(std::any_of(whole.begin(), whole.end(), [](double x) { return !std::isfinite(x); })) << program.name;
+    for (const char* axes : {"model=2", "model=4", "data=2,model=2"}) {
+      const auto parts = run(program, axes, split);
+      ASSERT_EQ(parts.size(), whole.size());
+      for (std::size_t i = 0; i < whole.size(); ++i) {
+        const double a = parts[i], b = whole[i];
+        EXPECT_TRUE(a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= 1e-12)
+            << program.name << " on " << axes << ": " << i << " is " << a << ", on one device " << b;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace karez::tests
