@@ -1,6 +1,8 @@
 // The cases of every op.
 #include "tests/op_cases.h"
 
+#include <limits>
+
 namespace karez::tests {
 
 std::string print(const OpCase& c) {
@@ -199,6 +201,18 @@ std::vector<HostArray> random_inputs(const OpCase& c, std::mt19937_64& random) {
     out.push_back(array);
   }
   return out;
+}
+
+std::vector<HostArray> with_special_values(std::vector<HostArray> inputs, std::mt19937_64& random) {
+  for (HostArray& array : inputs)
+    with_type(array.dtype(), [&]<class T>() {
+      if constexpr (std::is_floating_point_v<T>) {
+        constexpr T infinity = std::numeric_limits<T>::infinity(), special[] = {0, -T{0}, infinity, -infinity, std::numeric_limits<T>::quiet_NaN()};
+        for (T& x : array.data<T>())
+          if (random() % 3 == 0) x = special[random() % 5];
+      }
+    });
+  return inputs;
 }
 
 }  // namespace karez::tests

@@ -44,4 +44,7 @@ Graph graph_of(const OpCase& c, const OpTable& ops);
 
 std::vector<HostArray> random_inputs(const OpCase& c, std::mt19937_64& random);
 
+// Every third real becomes a zero of either sign, an infinity or NaN.
+std::vector<HostArray> with_special_values(std::vector<HostArray> inputs, std::mt19937_64& random);
+
 }  // namespace karez::tests

@@ -60,13 +60,17 @@ Summand summand_of(const Mesh& mesh, const Layout& layout, int position) {
   return out;
 }
 
-std::vector<HostArray> summands(const HostArray& array, Reduce reduce, std::size_t count, std::mt19937_64& random) {
+std::vector<HostArray> summands(const HostArray& array, Reduce reduce, std::size_t count, std::mt19937_64& random, bool masked) {
   std::vector<HostArray> out;
   for (std::size_t k = 0; k < count; ++k) out.emplace_back(array.type());
   if (count == 1) return {array};
   with_type(array.dtype(), [&]<class T>() {
     for (std::size_t e = 0; e < static_cast<std::size_t>(array.count()); ++e) {
       const T value = array.data<T>()[e];
+      if (reduce == Reduce::sum && masked) {  // all arrays hold zeros so far
+        out[random() % count].data<T>()[e] = value;
+        continue;
+      }
       if (reduce == Reduce::sum) {
         T rest = value;
         for (std::size_t k = 1; k < count; ++k) {
@@ -90,11 +94,11 @@ std::vector<HostArray> summands(const HostArray& array, Reduce reduce, std::size
   return out;
 }
 
-std::vector<HostArray> shards(const HostArray& array, const Mesh& mesh, const Layout& layout, std::mt19937_64& random) {
+std::vector<HostArray> shards(const HostArray& array, const Mesh& mesh, const Layout& layout, std::mt19937_64& random, bool masked) {
   Reduce reduce = Reduce::sum;
   for (Sbp sbp : layout)
     if (sbp.is_partial()) reduce = sbp.reduce;
-  const auto parts = summands(array, reduce, summand_of(mesh, layout, 0).count, random);
+  const auto parts = summands(array, reduce, summand_of(mesh, layout, 0).count, random, masked);
   std::vector<HostArray> out;
   for (int p = 0; p < mesh.size(); ++p) out.push_back(cut(parts[summand_of(mesh, layout, p).index], oracle_box(array.shape(), mesh, layout, p)));
   return out;
@@ -126,6 +130,7 @@ HostArray assemble(const TensorType& type, const Mesh& mesh, const Layout& layou
         T& y = out.data<T>()[whole];
         if (!touched[whole]) y = x;
         else if (reduce == Reduce::sum) y = static_cast<T>(y + x);
+        else if (x != x || y != y) y = x != x ? x : y;  // a NaN is the largest and the smallest
         else y = reduce == Reduce::max ? std::max(x, y) : std::min(x, y);
         touched[whole] = true;
       });

@@ -54,10 +54,11 @@ template <class T> T lowest() {
 template <class T> T highest() { return std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max(); }
 
 // `count` arrays that reduce to the given one: random summands, or candidates of which a random one is the value.
-std::vector<HostArray> summands(const HostArray& array, Reduce reduce, std::size_t count, std::mt19937_64& random);
+// `masked`: of a sum each element stands on one device, beside zeros.
+std::vector<HostArray> summands(const HostArray& array, Reduce reduce, std::size_t count, std::mt19937_64& random, bool masked = false);
 
 // What each device holds, by position.
-std::vector<HostArray> shards(const HostArray& array, const Mesh& mesh, const Layout& layout, std::mt19937_64& random);
+std::vector<HostArray> shards(const HostArray& array, const Mesh& mesh, const Layout& layout, std::mt19937_64& random, bool masked = false);
 
 // The logical array that the pieces stand for: Split parts placed, Partial ones reduced. Throws where devices that hold the same piece
 // (they differ on Broadcast axes alone) do not hold the same bits, a piece has another shape than its box, or an element is missing.
