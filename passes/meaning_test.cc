@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include <gtest/gtest.h>
@@ -39,7 +40,9 @@ Graph random_step(std::mt19937_64& random, const Mesh& mesh, const Shape& shape 
     const auto& picked = layouts[below(layouts.size())];
     Layout layout;
     for (const Sharding& axis : picked) layout.push_back(axis.out[static_cast<std::size_t>(graph.value(value).output)]);
-    graph.value(value).layout = layout;
+    // A sum that comes out of a product is legal only where a sum comes in.
+    const bool sum = std::find(layout.begin(), layout.end(), P()) != layout.end();
+    if (!sum || graph.node(graph.value(value).producer).op->name != "mul") graph.value(value).layout = layout;
     return value;
   };
   std::vector<std::size_t> free = {0, 1, 2};

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
 
 #include "base/text.h"
@@ -12,6 +13,7 @@
 #include "runtime/session.h"
 #include "tests/evaluate.h"
 #include "tests/op_cases.h"
+#include "tests/shards.h"
 
 namespace karez::tests {
 namespace {
@@ -28,7 +30,15 @@ Layout layout_of(const std::vector<Sharding>& ways, bool out, std::size_t i) {
   return layout;
 }
 
-// input -> copy (laid as the sharding takes it) -> op (laid as the sharding gives it) -> output: boxes stand wherever they disagree.
+constexpr std::int64_t parts = 4;  // of an operand that is a sum
+
+bool is_sum(const EngineWay& way, std::size_t operand, DType dtype) {
+  const Layout layout = layout_of(way.shardings, false, operand);
+  return is_float(dtype) && std::find(layout.begin(), layout.end(), P()) != layout.end();
+}
+
+// input -> copy (laid as the sharding takes it) -> op (laid as the sharding gives it) -> output: boxes stand wherever they disagree. An operand that
+// is a sum of floats comes as its parts and is added up, for a product takes no other sum than one that is made so.
 Graph graph_for(const OpCase& c, const EngineWay& way, const OpTable& ops) {
   Graph graph;
   graph.meshes = {way.mesh};
@@ -36,8 +46,11 @@ Graph graph_for(const OpCase& c, const EngineWay& way, const OpTable& ops) {
   b.where = "law1.cc:1";
   std::vector<ValueId> in;
   for (std::size_t i = 0; i < c.in.size(); ++i) {
-    ValueId x = build::input(b, cat("x", i), c.in[i]);
-    ValueId laid = b.one("copy", {x});
+    TensorType type = c.in[i];
+    const bool sum = is_sum(way, i, type.dtype);
+    if (sum) type.shape.insert(type.shape.begin(), parts);
+    const ValueId x = build::input(b, cat("x", i), type);
+    const ValueId laid = sum ? build::reduce_sum(b, x, {0}) : b.one("copy", {x});
     graph.value(laid).layout = layout_of(way.shardings, false, i);
     in.push_back(laid);
   }
@@ -47,6 +60,15 @@ Graph graph_for(const OpCase& c, const EngineWay& way, const OpTable& ops) {
     graph.outputs.push_back({cat("y", i), out[i]});
   }
   return graph;
+}
+
+HostArray stacked(const std::vector<HostArray>& arrays) {
+  TensorType type = arrays[0].type();
+  type.shape.insert(type.shape.begin(), static_cast<std::int64_t>(arrays.size()));
+  HostArray out(type);
+  const auto bytes = static_cast<std::size_t>(arrays[0].view().bytes());
+  for (std::size_t k = 0; k < arrays.size(); ++k) std::memcpy(out.bytes() + k * bytes, arrays[k].bytes(), bytes);
+  return out;
 }
 
 void run_way(Session& session, const KernelTable& table, const OpTable& ops, const OpCase& c, const EngineWay& way, std::mt19937_64& random) {
@@ -63,7 +85,11 @@ void run_way(Session& session, const KernelTable& table, const OpTable& ops, con
   compilation.options.costs.link = {1e-3, 1e-6};  // so dear that nodes are laid as their neighbours were fixed
   compile(compilation);
   Feeds feeds;
-  for (std::size_t i = 0; i < inputs.size(); ++i) feeds.emplace_back(cat("x", i), Feed{array_source(inputs[i]), 0});
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    HostArray fed = inputs[i];
+    if (is_sum(way, i, fed.dtype())) fed = stacked(summands(fed, Reduce::sum, parts, random));
+    feeds.emplace_back(cat("x", i), Feed{array_source(fed), 0});
+  }
   Launch launch = session.launch(session.load(compilation.plan), feeds);
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const HostArray& got = launch.output(cat("y", i));
