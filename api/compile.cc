@@ -28,6 +28,7 @@
 #include "base/stop.h"
 #include "base/text.h"
 #include "page/page.h"
+#include "page/predict.h"
 #include "passes/explain.h"
 #include "passes/layout_rules.h"
 #include "passes/pipeline.h"
@@ -97,7 +98,7 @@ struct Function::Compiled {
   Plan plan;
   double cost = 0;  // seconds, predicted
   std::string report;
-  std::string critical;  // of summary
+  std::string limited;  // what a limit on memory did, of summary
   std::vector<PassTime> passes;
   std::vector<HostScalar> scalars;
   std::vector<PlannedVariable> variables;  // their parameters are kept alive: the plan works on their memory
@@ -459,7 +460,7 @@ std::shared_ptr<Function::Compiled> Function::compile_traced(State& s, const std
   out->plan = std::move(c.plan);
   out->cost = c.cost;
   out->report = std::move(c.shard_report);
-  out->critical = std::move(c.slotted.critical);
+  out->limited = std::move(c.slotted.limited);
   out->passes = std::move(c.passes);
   return out;
 }
@@ -554,26 +555,22 @@ const Function::Compiled& Function::latest() const {
 }
 
 const Graph& Function::graph() const { return latest().graph; }
-double Function::predicted_seconds() const { return latest().cost; }
+double Function::layout_seconds() const { return latest().cost; }
+double Function::predicted_seconds() const {
+  const Plan& plan = latest().plan;
+  return page::predicted(plan, page::costs_of(plan)).seconds;
+}
 const Plan& Function::plan() const { return latest().plan; }
 std::string Function::summary() const {
   const Compiled& compiled = latest();
-  return cat(karez::summary(compiled.plan), "costs: ", state_->mesh.world->costs.origin, "\n", state_->mesh.world->session.crowd_line(),
-             compiled.critical);
+  return page::summary_of(compiled.plan, state_->mesh.world->session.crowd_line()) + compiled.limited;
 }
 struct PlanPage::Shown {
   Plan plan;
-  CostTable costs;
 };
 std::string PlanPage::text() const { return print(shown_->plan); }
-std::string PlanPage::html() const { return karez::page::html_of(karez::page::page_of(shown_->plan, shown_->costs)); }
-PlanPage Function::page() const {
-  const Compiled& compiled = latest();
-  WorldLock lock(*state_->mesh.world);
-  const WorldState& world = *state_->mesh.world;
-  const CostTable costs = world.costs_of_acts(compiled.to_plan, world.compile_options(compiled.to_plan).team);
-  return PlanPage(std::make_shared<const PlanPage::Shown>(PlanPage::Shown{compiled.plan, costs}));
-}
+std::string PlanPage::html() const { return karez::page::html_of(karez::page::page_of(shown_->plan)); }
+PlanPage Function::page() const { return PlanPage(std::make_shared<const PlanPage::Shown>(PlanPage::Shown{latest().plan})); }
 std::int64_t Function::peak_bytes() const {
   const auto bytes = planned_bytes(latest().plan);
   return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());

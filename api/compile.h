@@ -211,11 +211,12 @@ class Function {
   std::string graph_text() const { return print(graph()); }
   const plan::Plan& plan() const;
   std::string plan_text() const { return print(plan()); }
-  std::string summary() const;              // a page for people: actors, registers, transfers, memory, and the cycle of waits that sets the pace
-  PlanPage page() const;                    // the same as a document, with a timeline and a map of memory
-  std::int64_t peak_bytes() const;          // that a launch takes, with its variables, on the device where it takes most
-  double predicted_seconds() const;         // of a launch, as the planner reckons when it chooses layouts; shard_report() says how near to the least
-  const std::string& shard_report() const;  // "optimal" or a gap
+  std::string summary() const;                  // a page for people: actors, registers, transfers, memory, and the cycle of waits that sets the pace
+  PlanPage page() const;                        // the same as a document, with a timeline and a map of memory
+  std::int64_t peak_bytes() const;              // that a launch takes, with its variables, on the device where it takes most
+  double predicted_seconds() const;             // of a launch, as summary(), the page and `karez simulate` have it: by the costs that the plan keeps
+  double layout_seconds() const;                // calls and transfers one after the other, the sum that layouts are chosen by; see shard_report()
+  const std::string& shard_report() const;      // "optimal" or a gap
   const std::vector<PassTime>& passes() const;  // seconds of each, and text if kept
   int signatures() const;                       // how many are kept
   // A page: what a launch would take, as predicted, with each other layout of a value, everything else laid anew, and what would take longer. The

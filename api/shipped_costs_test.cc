@@ -127,7 +127,7 @@ TEST(ShippedCosts, APredictionIsTheSumOfWhatThePlannerPrices) {
   const World world({.costs = costs});
   auto f = compile(world.mesh(""), [](Tensor a, Tensor b) { return matmul(a, b); });
   f.compile({{DType::f32, {4, 5}}, {DType::f32, {5, 6}}});
-  EXPECT_NEAR(f.predicted_seconds(), 2 * 4 * 5 * 6 / 1e3, 1e-9);
+  EXPECT_NEAR(f.layout_seconds(), 2 * 4 * 5 * 6 / 1e3, 1e-9);
 }
 
 }  // namespace

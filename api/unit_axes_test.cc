@@ -98,7 +98,7 @@ TEST(UnitAxes, TheirLayoutsArePlannedAsIfNothingWereSaid) {
     Net net;
     Function f = compile(world.mesh("d=2,one=1"), [&](Tensor x) { return sum(net(axes.empty() ? x : with_layout(x, axes))); }, {.rules = {rule}});
     f.compile({{DType::f64, {4, 6}}});
-    return std::pair(f.shard_report(), f.predicted_seconds());
+    return std::pair(f.shard_report(), f.layout_seconds());
   };
   EXPECT_EQ(planned({"fc1.weight", P("one", "d")}, P("d", "one")), planned({"fc1.weight", P(nullptr, "d")}, P("d")));
 }

@@ -94,7 +94,7 @@ Capped trained_under(const CapCase& c, std::int64_t cap, const TensorType& input
   out.summary = step.summary();
   out.predicted = number_in(out.summary, "calls and transfers of ([0-9.]+) us");
   out.without = number_in(out.summary, "calls and transfers of .* without that limit ([0-9.]+) us");
-  out.seconds = out.predicted > 0 ? out.predicted : 1e6 * step.predicted_seconds();
+  out.seconds = out.predicted > 0 ? out.predicted : 1e6 * step.layout_seconds();
   for (const auto& transfer : step.plan().transfers) out.scattered = out.scattered || transfer.kind == "reduce_scatter";
   out.late = out.summary.find("put together right before") != std::string::npos;
   std::smatch found;

@@ -18,12 +18,10 @@
 #include <string>
 #include <vector>
 
-#include "api/inside/world_state.h"
 #include "base/text.h"
 #include "bench/models.h"
 #include "bench/report.h"
 #include "bench/surroundings.h"
-#include "page/page.h"
 
 namespace karez::bench {
 namespace {
@@ -127,9 +125,8 @@ template <class Model> struct Run {
                      },
                      {.rules = rules_of(chosen, matrices_of(net))})) {
     step.compile({data.x.type(), data.y.type()});
-    predicted = step.predicted_seconds();
-    const WorldState& state = *world.mesh(chosen.mesh).world;
-    simulated = page::page_of(step.plan(), state.costs_of_acts(step.graph(), state.compile_options(step.graph()).team)).seconds;
+    predicted = step.layout_seconds();
+    simulated = step.predicted_seconds();
   }
   Run(const Run&) = delete;
 

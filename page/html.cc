@@ -134,7 +134,8 @@ std::string timeline(const Page& page) {
     for (const Span& span : lane.spans) kinds.insert(span.kind);
     lanes += lane_text(lane, cat(page.names[static_cast<std::size_t>(lane.device.index)], " ", lane.name), page.seconds);
   }
-  return cat("<section id=\"timeline\"><h2>One launch, as predicted</h2>\n", legend(kinds), time_axis(page.seconds), lanes, "</section>\n");
+  return cat("<section id=\"timeline\"><h2>One launch, as predicted", escaped(page.caution), "</h2>\n", legend(kinds), time_axis(page.seconds), lanes,
+             "</section>\n");
 }
 
 std::string memory(const Page& page) {
@@ -184,8 +185,9 @@ std::string figures(const Page& page) {
   std::int64_t most = 0;
   for (const Memory& memory : page.memory) most = std::max(most, memory.bytes);
   auto one = [](const std::string& value, const char* name) { return cat("<div><b>", value, "</b>", name, "</div>"); };
-  return cat("<div class=\"figures\">", one(microseconds(page.seconds) + " us", "a launch, predicted"), one(cat(page.names.size()), "devices"),
-             one(bytes_text(most), "in blocks of the fullest device"), one(bytes_text(page.crossing), "between devices a launch"), "</div>\n");
+  return cat("<div class=\"figures\">", one(microseconds(page.seconds) + " us", cat("a launch, predicted", escaped(page.caution)).c_str()),
+             one(cat(page.names.size()), "devices"), one(bytes_text(most), "peak memory, on the fullest device"),
+             one(bytes_text(page.crossing), "between devices a launch"), "</div>\n");
 }
 
 }  // namespace
@@ -200,7 +202,7 @@ std::string html_of(const Page& page) {
   out += figures(page) + timeline(page) + memory(page);
   for (const Section& section : page.sections) out += cat("<section><h2>", escaped(section.title), "</h2>\n", table_text(section), "</section>\n");
   out += cat("<details id=\"actors\"><summary>", escaped(page.actors.title), "</summary>\n", table_text(page.actors), "</details>\n");
-  return out + "<p>Times are predicted from a cost table, not measured.</p>\n</body></html>\n";
+  return out + cat("<p>Times are predicted, not measured. Costs: ", escaped(page.costs), "</p>\n</body></html>\n");
 }
 
 }  // namespace karez::page

@@ -49,16 +49,25 @@ struct Page {
   std::string name;                // the plan's
   std::string head;                // two lines of counts
   double seconds = 0;              // of a launch, as predicted
+  std::string costs;               // by which table: where its numbers come from
+  std::string caution;             // stands beside predicted numbers; "": costs are measured or given
   std::int64_t crossing = 0;       // bytes between devices a launch
   std::vector<std::string> names;  // of the devices: "cpu 0.1"
-  std::vector<Section> sections;   // what crosses, memory by module, source lines, the critical cycle
+  std::vector<Section> sections;   // what crosses, memory by module, source lines, the critical cycle, what holds up overlapping launches
   Section actors;                  // all of them
   std::vector<Lane> lanes;         // those in which something acts, device by device
   ById<DeviceId, Memory> memory;
 };
 
-// Times are predicted by the cost table. The plan must be sound.
+// Times are predicted by the cost table; without one by the plan's own. The plan must be sound.
 Page page_of(const Plan& plan, const CostTable& costs);
+Page page_of(const Plan& plan);
+
+// As text; rows beyond the most are counted, not shown: "... and 3 more (--rows)" with `how` "--rows".
+std::string text_of(const Section& section, std::int64_t most, std::string_view how = "");
+
+// The counts, memory and transfers of `plan::summary`, then where the costs come from (after them `beside`, whole lines), and what sets the pace.
+std::string summary_of(const Plan& plan, std::string_view beside = "");
 
 // A document that asks for nothing beyond itself: no script, no network. Long tables and drawings with very many parts are cut, and say so.
 std::string html_of(const Page& page);

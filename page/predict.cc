@@ -107,4 +107,20 @@ std::vector<int> transfer_of(const Plan& plan) {
   return out;
 }
 
+CostTable costs_of(const Plan& plan) {
+  if (!plan.costs.empty()) return CostTable::parse(plan.costs);
+  CostTable out;
+  out.origin = cat(default_origin, "; the plan keeps no cost table (`karez doctor --kernels --costs FILE` measures this machine)");
+  return out;
+}
+
+Prediction predicted(const Plan& plan, CostTable costs, SimulationOptions options) {
+  Prediction out{Predictor(std::move(costs)), {}, {}};
+  for (ActorId a : plan.actors.ids()) out.acts.push_back(out.prices.act(plan, a));
+  options.duration = [&](ActorId actor, std::int64_t) { return out.acts[actor]; };
+  out.run = simulate(plan, options);
+  out.seconds = out.run.makespan / options.launches;
+  return out;
+}
+
 }  // namespace karez::page

@@ -1,4 +1,4 @@
-// What a plan's acts are predicted to last. A plan has calls and no longer the ops they came from, so prices are read off the calls.
+// What a plan's acts and its launch are predicted to last. A plan has calls and no longer the ops they came from, so prices are read off the calls.
 #pragma once
 
 #include <string>
@@ -8,6 +8,7 @@
 #include "kernels/kernel.h"
 #include "page/rooms.h"
 #include "plan/plan.h"
+#include "runtime/simulator.h"
 #include "sbp/cost.h"
 
 namespace karez::page {
@@ -36,5 +37,18 @@ class Predictor {
 // By collective actor, which of the plan's transfers it is a part of; -1 where none fits. Transfers and collectives stand in the same order
 // and both begin with the line they came from.
 std::vector<int> transfer_of(const Plan& plan);
+
+// The table that the plan keeps; without one the defaults, which say so.
+CostTable costs_of(const Plan& plan);
+
+// Launches of a plan in virtual time. Whatever tells of a plan's times has them from here.
+struct Prediction {
+  Predictor prices;
+  ById<ActorId, double> acts;  // seconds of each
+  Simulation run;
+  double seconds = 0;  // of a launch
+};
+// Of the options all but `duration` count. The plan must be sound.
+Prediction predicted(const Plan& plan, CostTable costs, SimulationOptions options = {});
 
 }  // namespace karez::page

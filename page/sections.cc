@@ -16,7 +16,7 @@ namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
 
-Section crossing(const Plan& plan, const ById<ActorId, double>& seconds) {
+Section crossing(const Plan& plan, const ById<ActorId, double>& seconds, std::string_view caution) {
   if (plan.transfers.empty()) return {"What crosses devices: nothing", {}, ""};
   const auto transfer = transfer_of(plan);
   std::vector<double> lasts(plan.transfers.size());
@@ -36,7 +36,7 @@ Section crossing(const Plan& plan, const ById<ActorId, double>& seconds) {
     all += lasts[t], bytes += one.bytes;
   }
   return {cat("What crosses devices: ", plan.transfers.size(), plan.transfers.size() == 1 ? " transfer, " : " transfers, ", bytes_text(bytes), " (",
-              bytes, " bytes) a launch, ", microseconds(all), " us if one followed the other"),
+              bytes, " bytes) a launch, ", microseconds(all), " us if one followed the other, predicted", caution),
           std::move(rows), ""};
 }
 
@@ -105,15 +105,24 @@ std::string name_of_step(const Plan& plan, const CriticalCycle& critical, const 
   return step.act > 0 ? cat(out, ", act ", step.act) : out;
 }
 
+// "" where the register holds none.
+std::string variable_of(const Plan& plan, RegisterId r) {
+  const BlockId block = r.valid() ? plan.reg(r).block : BlockId();
+  return block.valid() && plan.block(block).kind == BlockKind::variable ? plan.block(block).name : std::string();
+}
+
 std::string reason_of_step(const Plan& plan, const CriticalCycle& critical, const SlotCycle::Step& step) {
   const auto index = static_cast<std::size_t>(step.index);
   switch (step.why) {
     case SlotCycle::Why::data: {
       const RegisterId r = critical.registers[index];
       if (!r.valid()) return "is a member";
+      if (const std::string name = variable_of(plan, r); !name.empty()) return cat("grants variable ", name);
       return cat("fills r", r, plan.reg(r).type.empty() ? "" : " " + plan.reg(r).type);
     }
     case SlotCycle::Why::slot:
+      if (const std::string name = variable_of(plan, critical.registers[index]); !name.empty()) return cat("returns variable ", name);
+      if (!critical.registers[index].valid()) return "ends before its member joins again";
       return cat("returns the slot of r", critical.registers[index], " (", plan.reg(critical.registers[index]).slots, " in all)");
     case SlotCycle::Why::actor: return "its own next act";
     case SlotCycle::Why::stream: return cat("next on ", critical.streams[index]);
@@ -121,22 +130,16 @@ std::string reason_of_step(const Plan& plan, const CriticalCycle& critical, cons
   return "";
 }
 
-Section slowest_cycle(const Plan& plan, const ById<ActorId, double>& seconds) {
-  const CriticalCycle critical = critical_cycle(plan, seconds, false);
-  const SlotCycle& cycle = critical.cycle;
-  const double overlapping = critical_cycle(plan, seconds, true).cycle.interval;
-  std::string out = "Critical cycle of launches one at a time: ";
-  if (cycle.steps.empty()) return {out + "none", {}, ""};
-  out += cat(microseconds(cycle.interval), " us a launch (", microseconds(overlapping), " if they overlapped as far as slots allow)");
+Rows steps_of(const Plan& plan, const CriticalCycle& critical, const ById<ActorId, double>& seconds) {
   Rows rows = {{"us", "actor", "on which waits the next, because it"}};
-  for (const SlotCycle::Step& step : cycle.steps) {
+  for (const SlotCycle::Step& step : critical.cycle.steps) {
     double lasts = 0;
     const auto& members = critical.actors[static_cast<std::size_t>(step.actor)];
     for (ActorId member : members)
       if (members.size() > 1 || !plan.actor(member).collective) lasts = std::max(lasts, seconds[member]);
     rows.push_back({microseconds(lasts), name_of_step(plan, critical, step), reason_of_step(plan, critical, step)});
   }
-  return {out, std::move(rows), ""};
+  return rows;
 }
 
 Section source_lines(const Plan& plan, const Predictor& predictor, const ById<ActorId, double>& seconds) {
@@ -164,15 +167,17 @@ Section source_lines(const Plan& plan, const Predictor& predictor, const ById<Ac
   }
   std::vector<std::pair<std::string, Line>> order(lines.begin(), lines.end());
   std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
-  Rows rows = {{"us", "share", "calls", "MB touched", "line", "ops, the dearest first"}};
+  Rows rows = {{"us", "share", "calls", "MiB touched", "line", "ops, the dearest first"}};
   for (const auto& [name, line] : order) {
     std::vector<std::pair<std::string, double>> ops(line.ops.begin(), line.ops.end());
     std::stable_sort(ops.begin(), ops.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
     if (ops.size() > 4) ops.resize(4), ops.emplace_back("...", 0);
-    rows.push_back({microseconds(line.seconds), percent(all > 0 ? line.seconds / all : 0), cat(line.calls), fixed(line.bytes / 1e6, 2), name,
+    rows.push_back({microseconds(line.seconds), percent(all > 0 ? line.seconds / all : 0), cat(line.calls), fixed(line.bytes / (1 << 20), 2), name,
                     join(ops, ", ", [](const auto& op) { return op.first; })});
   }
-  return {cat("Source lines, all devices and forward and backward together: ", microseconds(all), " us of work a launch"), std::move(rows), ""};
+  return {cat("Source lines, all devices and forward and backward together: ", microseconds(all), " us of work a launch, predicted",
+              costs_caution(predictor.costs())),
+          std::move(rows), ""};
 }
 
 }  // namespace
@@ -182,8 +187,22 @@ std::string device_text(const Plan& plan, DeviceId id) {
   return cat(device.kind, " ", device.rank, ".", device.device);
 }
 
-std::vector<Section> sections_of(const Plan& plan, const Predictor& predictor, const ById<ActorId, double>& seconds) {
-  return {crossing(plan, seconds), memory_by_module(plan), source_lines(plan, predictor, seconds), slowest_cycle(plan, seconds)};
+std::vector<Section> sections_of(const Plan& plan, const Prediction& launch) {
+  std::vector<Section> out = {crossing(plan, launch.acts, costs_caution(launch.prices.costs())), memory_by_module(plan),
+                              source_lines(plan, launch.prices, launch.acts)};
+  for (Section& section : pace_of(plan, launch)) out.push_back(std::move(section));
+  return out;
+}
+
+std::vector<Section> pace_of(const Plan& plan, const Prediction& launch) {
+  const CriticalCycle alone = critical_cycle(plan, launch.acts, false), ahead = critical_cycle(plan, launch.acts, true);
+  const auto caution = costs_caution(launch.prices.costs());
+  const std::string one = microseconds(launch.seconds), many = microseconds(ahead.cycle.interval);
+  Section first{cat("Critical cycle of launches one at a time: ", one, " us a launch, predicted", caution), {}, ""};
+  if (!alone.cycle.steps.empty()) first.rows = steps_of(plan, alone, launch.acts);
+  Section second{cat("Launches that overlap as far as slots allow: ", many, " us a launch, predicted", caution), {}, ""};
+  if (!ahead.cycle.steps.empty() && many != one) second.rows = steps_of(plan, ahead, launch.acts);
+  return {std::move(first), std::move(second)};
 }
 
 Section actors_of(const Plan& plan, const ById<ActorId, double>& seconds) {

@@ -8,9 +8,11 @@
 
 namespace karez::page {
 
-// With the predicted seconds of an act, by actor.
-std::vector<Section> sections_of(const Plan& plan, const Predictor& predictor, const ById<ActorId, double>& seconds);
-Section actors_of(const Plan& plan, const ById<ActorId, double>& seconds);
+std::vector<Section> sections_of(const Plan& plan, const Prediction& launch);
+Section actors_of(const Plan& plan, const ById<ActorId, double>& seconds);  // with the predicted seconds of an act, by actor
+
+// What a launch waits for when it begins after the one before has ended, and what holds up launches that overlap.
+std::vector<Section> pace_of(const Plan& plan, const Prediction& launch);
 
 std::string device_text(const Plan& plan, DeviceId device);  // "cpu 0.1"
 

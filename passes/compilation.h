@@ -88,7 +88,7 @@ struct Slotted {
   ~Slotted();
 
   double interval = 0;                   // predicted seconds between launches that follow each other; 0: not looked for
-  std::string critical;                  // what sets it, for people
+  std::string limited;                   // what a limit on memory did to the program, in lines for people; "": nothing
   ById<ValueId, int> slots;              // of the register that carries it between segments
   ById<NodeId, std::vector<int>> turns;  // of box nodes that cross devices, by act: positions in the sequence of their axis' communicators
 };

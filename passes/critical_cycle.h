@@ -1,4 +1,4 @@
-// What sets the pace of a program's launches: the cycle of waits that a launch behind the other cannot beat.
+// What sets the pace of a program's launches as the planner reckons, before there is a plan: the cycle of waits that one after the other cannot beat.
 #pragma once
 
 #include <string>
@@ -7,14 +7,10 @@
 
 namespace karez::passes {
 
-struct CriticalCycle {
-  double seconds = 0;  // predicted, between launches that follow each other as closely as slots and variables allow; 0: not looked for
-  std::string text;    // a few lines for people: that figure, and the acts on the cycle with what each waits for
-};
-
 std::string microseconds(double seconds);  // "12.3 us"
 
-// Of a device's stream the sum of its acts counts, not their order, so the figure is a lower bound. `slots`: by value.
-CriticalCycle critical_cycle(const Graph& graph, const Segmented& cut, const ById<ValueId, int>& slots, const CostTable& costs);
+// Predicted seconds between launches that follow each other as closely as slots and variables allow; 0: not looked for, there are too many acts. Of a
+// device's stream the sum of its acts counts, not their order, so the figure is a lower bound. `slots`: by value.
+double launch_interval(const Graph& graph, const Segmented& cut, const ById<ValueId, int>& slots, const CostTable& costs);
 
 }  // namespace karez::passes

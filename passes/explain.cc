@@ -95,9 +95,8 @@ LaidWithin laid_within(Compilation c, std::string_view name) {
     out.why = out.why.substr(0, out.why.find(';'));
     return out;
   }
-  const auto way = c.slotted.critical.find("within ");
-  if (way == std::string::npos) return out;
-  out.why = c.slotted.critical.substr(way, c.slotted.critical.find('\n', way) - way);
+  if (!c.slotted.limited.starts_with("within ")) return out;
+  out.why = c.slotted.limited.substr(0, c.slotted.limited.find('\n'));
   if (!name.starts_with('%')) out.layout = c.laid->graph.value(value_named(c.laid->graph, name)).layout;
   return out;
 }
@@ -123,7 +122,8 @@ LayoutExplanation explain_layout(Compilation c, std::string_view name) {
   const Sharded chosen = shard(c.graph, costs);
   const Priced before = priced(chosen.graph, chosen.wanted, costs);
   const Layout layout = *chosen.graph.value(value).layout;
-  LayoutExplanation out{std::string(name), c.graph.type(value), c.graph.mesh(value), is_fixed(c.graph, value), {}, {}};
+  LayoutExplanation out{
+      std::string(name), c.graph.type(value), c.graph.mesh(value), is_fixed(c.graph, value), {}, {}, std::string(costs_caution(costs))};
   out.alternatives.push_back({layout, chosen.cost, sum(before.calls), chosen.report, {}});
   for (const Layout& other : legal_layouts(c.graph, value, costs)) {
     if (other == layout) continue;
@@ -138,7 +138,8 @@ LayoutExplanation explain_layout(Compilation c, std::string_view name) {
 }
 
 std::string print(const LayoutExplanation& e) {
-  std::string out = cat("'", e.name, "' on ", sbp::print(e.mesh), ", predicted for a launch of the whole program with each layout of it\n");
+  std::string out =
+      cat("'", e.name, "' on ", sbp::print(e.mesh), ", predicted for a launch of the whole program with each layout of it", e.caution, "\n");
   if (e.within) out += text_of(e);
   const double best = e.alternatives.front().seconds;
   for (const LayoutAlternative& a : e.alternatives) {

@@ -32,6 +32,7 @@ struct LayoutExplanation {
   bool fixed = false;                           // by the user, or by an earlier function
   std::vector<LayoutAlternative> alternatives;  // the choice without a limit first, then by seconds
   std::optional<LaidWithin> within = {};        // where memory is limited
+  std::string caution = {};                     // stands beside predicted numbers
 };
 
 // Of a program that no pass has seen yet. The name is an input's, an output's, a variable's, a module's (for what its last op makes; "fc1.grad" is

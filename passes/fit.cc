@@ -243,7 +243,7 @@ class Fit {
     const double interval = there.slotted.interval;
     if (chosen.slots) give(there, *chosen.slots);
     run_on(there, {"memory"});
-    there.slotted.critical += said(chosen, interval);
+    there.slotted.limited = said(chosen, interval, there.slotted.interval);
     there.passes = std::move(c_.passes);
     there.before_remat = c_.before_remat, there.laid = std::make_shared<const Sharded>(way.laid);
     there.cost = way.laid.cost, there.cost_bound = c_.cost_bound;
@@ -275,20 +275,22 @@ class Fit {
     refuse_memory(*smallest, bytes_, std::max(plans_, packed));
   }
 
-  std::string said(const Open& chosen, double interval) const {
+  std::string_view caution() const { return costs_caution(c_.options.costs); }
+
+  // Intervals of launches: with the slots of the way, and with those that fit.
+  std::string said(const Open& chosen, double interval, double limited) const {
     const Way& way = ways_[chosen.way];
     std::string out;
     if (chosen.way > 0 || ways_.size() > 1) {
-      out =
-          cat("within ", bytes_text(bytes_), " of a device: calls and transfers of ", microseconds(chosen.seconds),
-              " a launch, predicted; without that limit ", microseconds(ways_[0].seconds), "; ", plans_, " plans tried of ", ways_.size(), " ways\n");
+      out = cat("within ", bytes_text(bytes_), " of a device: calls and transfers of ", microseconds(chosen.seconds), " a launch, predicted",
+                caution(), "; without that limit ", microseconds(ways_[0].seconds), "; ", plans_, " plans tried of ", ways_.size(), " ways\n");
       if (way.late) out += "  parameters in parts are put together right before they are read\n";
       if (way.remat.size() > c_.options.remat.size())
         out += cat("  recomputed: ", join(way.remat, " ", [](const std::string& module) { return module; }), "\n");
     }
     if (chosen.slots && interval > 0)
-      out +=
-          cat("slots given up to take ", bytes_text(bytes_), " of a device; without that limit ", microseconds(interval), " a launch, predicted\n");
+      out += cat("slots given up to take ", bytes_text(bytes_), " of a device: by the planner's bound a launch every ", microseconds(limited),
+                 ", predicted", caution(), "; without that limit ", microseconds(interval), "\n");
     return out;
   }
 

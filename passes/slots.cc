@@ -113,9 +113,7 @@ CommunicatorKey communicator_key(const Graph& graph, NodeId id) {
 Slotted slotted(const Graph& graph, const Segmented& cut, const CostTable& costs, Slots slots) {
   Slotted made;
   made.slots = std::move(slots);
-  CriticalCycle critical = critical_cycle(graph, cut, made.slots, costs);
-  made.interval = critical.seconds;
-  made.critical = std::move(critical.text);
+  made.interval = launch_interval(graph, cut, made.slots, costs);
   made.turns.resize(graph.nodes.size());
   std::map<CommunicatorKey, int> next;
   for (NodeId node : run_collapsed(graph, cut, made.slots, costs).collectives) made.turns[node].push_back(next[communicator_key(graph, node)]++);

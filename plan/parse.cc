@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "base/scan.h"
+#include "base/text.h"
 #include "plan/plan.h"
 
 namespace karez::plan {
@@ -55,7 +56,8 @@ class PlanReader {
     else if (in_.accept("communicator")) communicator(numbered(plan_.communicators, ""));
     else if (in_.accept("transfer")) transfer();
     else if (in_.accept("setup")) plan_.setup.push_back(call());
-    else in_.fail_here("expected device, stream, block, register, actor, link, communicator, transfer or setup");
+    else if (in_.accept("cost ")) cost();
+    else in_.fail_here("expected device, stream, block, register, actor, link, communicator, transfer, setup or cost");
   }
 
   PlanDevice place() {
@@ -256,6 +258,14 @@ class PlanReader {
     t.bytes = in_.integer();
     t.value = in_.quoted();
     plan_.transfers.push_back(t);
+  }
+
+  // A line of a cost table, which who predicts reads.
+  void cost() {
+    const std::string_view line = trim(text_.substr(in_.position(), text_.find('\n', in_.position()) - in_.position()));
+    if (line.empty() || line[0] == '#') in_.fail_here("expected a line of a cost table");
+    in_.expect(line);
+    plan_.costs += cat(line, "\n");
   }
 
   std::string_view text_;

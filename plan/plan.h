@@ -207,6 +207,7 @@ struct Plan {
   std::vector<Transfer> transfers;
   std::vector<Call> setup;  // run once when loaded: constants
   std::uint64_t program_hash = 0;
+  std::string costs;  // the cost table by which the plan is predicted, as `sbp::CostTable` prints it; "": none. No launch reads it
   bool operator==(const Plan&) const;
 
   const Actor& actor(ActorId id) const { return actors[id]; }
@@ -219,7 +220,7 @@ std::string print(const Plan& plan);  // `parse_plan(print(p)) == p`
 Plan parse_plan(std::string_view text);
 void save(const Plan& plan, const std::string& path);
 Plan load_plan(const std::string& path);
-std::uint64_t rank_hash(const Plan& plan);  // of everything but the lines for people
+std::uint64_t rank_hash(const Plan& plan);  // of everything but the lines for people and the cost table
 
 // Throws on what cannot run: ids out of range, a register whose producer or consumers do not list it, operands outside their slot or
 // block, two members of one sequence that disagree in length, overlapping registers of a block, a cycle without tokens.

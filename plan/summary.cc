@@ -51,7 +51,7 @@ std::string arenas(const Plan& plan) {
   for (DeviceId d : plan.devices.ids()) {
     if (bound[d] == 0) continue;
     const PlanDevice& device = plan.devices[d];
-    rows.push_back({cat(device.kind, " ", device.rank, ".", device.device), cat("peak ", bytes_text(peak[d]), ","),
+    rows.push_back({cat(device.kind, " ", device.rank, ".", device.device), cat("planned ", bytes_text(peak[d]), ","),
                     cat("bound ", bytes_text(bound[d]), ","), cat("ratio ", ratio_text(peak[d], bound[d]))});
     if (ahead[d] > 0) rows.back().back() += cat("; ", ratio_text(peak[d], bound[d] + ahead[d]), " with ", bytes_text(ahead[d]), " of launches ahead");
   }

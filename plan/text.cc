@@ -117,6 +117,8 @@ std::string print(const Plan& plan) {
   }
   for (const Transfer& t : plan.transfers) out += cat("transfer ", quote(t.kind), " ", quote(t.axis), " bytes ", t.bytes, " ", quote(t.value), "\n");
   for (const Call& c : plan.setup) out += cat("setup ", call_text(c), "\n");
+  for (const std::string& line : split(trim(plan.costs), '\n'))
+    if (!line.empty()) out += cat("cost ", line, "\n");
   return out;
 }
 
@@ -130,6 +132,7 @@ void save(const Plan& plan, const std::string& path) {
 std::uint64_t rank_hash(const Plan& plan) {
   Plan bare = plan;
   bare.name.clear();
+  bare.costs.clear();
   for (Stream& s : bare.streams) s.name.clear();
   for (Register& r : bare.registers) r.type.clear();
   for (Actor& a : bare.actors) {

@@ -68,6 +68,17 @@ actor a3: fetch "loss" stream 1 in r4 out r5 binding "loss" at "loss at sketch.c
 )"));
 }
 
+TEST(PlanText, TheCostTableStandsAtTheEndALineEach) {
+  Plan plan = small_plan();
+  const std::string bare = print(plan);
+  const std::uint64_t hash = rank_hash(plan);
+  plan.costs = "origin \"measured on a # of machines\"\nlink @data alpha=1 beta=2\ncall=3\n";
+  EXPECT_EQ(print(plan), bare + "cost origin \"measured on a # of machines\"\ncost link @data alpha=1 beta=2\ncost call=3\n");
+  EXPECT_EQ(parse_plan(print(plan)), plan);
+  EXPECT_EQ(parse_plan(bare).costs, "");
+  EXPECT_EQ(rank_hash(plan), hash) << "no launch reads it";
+}
+
 TEST(PlanText, AVerifiedPlanReadsBackEqual) {
   Plan plan = small_plan();
   EXPECT_NO_THROW(verify(plan));
@@ -219,7 +230,9 @@ TEST(PlanText, ABadTextIsAnErrorWithItsLine) {
   const std::pair<std::string, std::string> rows[] = {
       {"", "plan: line 1, column 1: expected 'plan' at the end"},
       {head + "divice 0: 0 0 \"cpu\"\n",
-       "line 2, column 1: expected device, stream, block, register, actor, link, communicator, transfer or setup at"},
+       "line 2, column 1: expected device, stream, block, register, actor, link, communicator, transfer, setup or cost at"},
+      {head + "cost \n", "line 2, column 6: expected a line of a cost table"},
+      {head + "cost # call=1", "expected a line of a cost table"},
       {head + "device 1: 0 0 \"cpu\"\n", "number 0 is due at ': 0 0 \"cpu\"'"},
       {head + "block b0: attic device 0 bytes 1\n", "'attic' is no kind of block (scratch, register, variable, constant, external) at"},
       {head + "actor a0: dance \"x\" stream 0\n", "'dance' is no kind of actor (compute, input, fetch, state, collective) at"},
@@ -293,7 +306,7 @@ TEST(PlanSummary, CountsMemoryAndTransfers) {
 peak memory by device
   cpu 0.0  352 B  (scratch 64 B, register 192 B, variable 96 B)
 registers and scratch over the bytes of values live at once
-  cpu 0.0  peak 256 B,  bound 80 B,  ratio 3.200; 2.286 with 32 B of launches ahead
+  cpu 0.0  planned 256 B,  bound 80 B,  ratio 3.200; 2.286 with 32 B of launches ahead
 2 calls run on a plain row, where no fast kernel takes the types or strides
   kernel            calls  share of bytes  first of them
   plain.matmul      1      71.0 %          plain.matmul at sketch.cc:2

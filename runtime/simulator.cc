@@ -69,9 +69,7 @@ class Simulator {
     for (RegisterId r : plan.registers.ids()) watch_[r].resize(static_cast<std::size_t>(plan.registers[r].slots));
     began_.resize(ports_.size());
     in_use_.resize(plan.registers.size());
-    bytes_.resize(plan.devices.size());
     result_.most_slots.resize(plan.registers.size());
-    result_.peak_bytes.resize(plan.devices.size());
   }
 
   Simulation run() {
@@ -148,22 +146,19 @@ class Simulator {
       auto at = std::find(slot.readers.begin(), slot.readers.end(), from);
       require(at != slot.readers.end(), "simulator: ", actor_name(plan_, from), " returns slot ", m.slot, " of r", m.reg, ", which it does not hold");
       slot.readers.erase(at);
-      if (slot.readers.empty()) use(m.reg, -1);
+      if (slot.readers.empty()) use(m.reg, m.slot, -1);
     }
   }
 
-  void use(RegisterId reg, int slots) {
-    const Register& r = plan_.reg(reg);
+  void use(RegisterId reg, int slot, int slots) {
     result_.most_slots[reg] = std::max(result_.most_slots[reg], in_use_[reg] += slots);
-    if (!r.block.valid()) return;
-    DeviceId device = plan_.block(r.block).device;
-    result_.peak_bytes[device] = std::max(result_.peak_bytes[device], bytes_[device] += slots * r.bytes);
+    if (plan_.reg(reg).block.valid()) result_.slots.push_back({reg, slot, slots > 0});
   }
   void take_slot(RegisterId reg, int number) {
     SlotWatch& slot = watch_[reg][number];
     require(!slot.writing && slot.readers.empty(), "simulator: slot ", number, " of r", reg, " is overwritten while it is in use");
     slot.writing = true;
-    use(reg, 1);
+    use(reg, number, 1);
   }
 
   void consider(ActorId a) {
@@ -318,7 +313,6 @@ class Simulator {
   ById<RegisterId, std::vector<SlotWatch>> watch_;
   ById<ActorId, double> began_;
   ById<RegisterId, int> in_use_;
-  ById<DeviceId, std::int64_t> bytes_;
   double now_ = 0;
   std::uint32_t ticket_ = 0;
   std::uint64_t made_ = 0, draws_ = 0;

@@ -34,13 +34,19 @@ struct SimulatedAct {
   bool operator==(const SimulatedAct&) const = default;
 };
 
+struct SlotChange {
+  RegisterId reg;
+  int slot = 0;
+  bool taken = true;  // by its producer; false: given back by its last consumer
+};
+
 struct Simulation {
   double makespan = 0;
   std::int64_t messages = 0;
-  std::vector<SimulatedAct> acts;           // as they ended
-  std::vector<EventLog> events;             // by worker: all that an engine's rings would hold; 1e9 to a unit of time, the plan's number 0
-  ById<RegisterId, int> most_slots;         // slots that were in use at once
-  ById<DeviceId, std::int64_t> peak_bytes;  // slots in use at once, summed over its registers
+  std::vector<SimulatedAct> acts;    // as they ended
+  std::vector<EventLog> events;      // by worker: all that an engine's rings would hold; 1e9 to a unit of time, the plan's number 0
+  ById<RegisterId, int> most_slots;  // slots that were in use at once
+  std::vector<SlotChange> slots;     // in the order of their times
 
   bool active(ActorId actor, double time) const;  // acting in [begin, end) at that time
 };
@@ -48,5 +54,9 @@ struct Simulation {
 // Throws on whatever must never happen: a message lost, doubled or out of turn, a slot written while somebody reads it, tokens that are
 // not all home at the end, and a deadlock (the circle of those who wait for each other is named).
 Simulation simulate(const Plan& plan, const SimulationOptions& options = {});
+
+// By device, the most bytes of its blocks that were slots in use at once: each byte counts once, also where a call writes its output over its input
+// and two registers' slots are the same bytes. So it is never more than the blocks take.
+ById<DeviceId, std::int64_t> most_bytes(const Plan& plan, const Simulation& run);
 
 }  // namespace karez::runtime

@@ -76,7 +76,32 @@ TEST(Simulator, AFastProducerKeepsMemoryAtSlotsTimesSize) {
   Simulation result = simulate(chain.s.plan, {.duration = [&](ActorId actor, std::int64_t) { return actor == chain.b ? 1.0 : 0.1; }});
   EXPECT_EQ(result.acts.size(), 3u * pieces);
   EXPECT_EQ(result.most_slots[chain.ab], 3);
-  EXPECT_LE(result.peak_bytes[DeviceId(0)], 2 * 3 * 1024);
+  EXPECT_LE(most_bytes(chain.s.plan, result)[DeviceId(0)], 2 * 3 * 1024);
+}
+
+// The middle one writes over what it reads, a variable is held throughout, and b2 is never used.
+TEST(Simulator, BytesThatTwoSlotsShareCountOnce) {
+  const Plan plan = plan::parse_plan(R"(plan "in place" world 1 rank 0 hash 0
+device 0: 0 0 "cpu"
+device 1: 0 1 "cpu"
+stream 0: "one" device 0 worker 0
+block b0: register device 0 bytes 1000
+block b1: variable device 0 bytes 40 name "w" layout "f32[10]"
+block b2: register device 1 bytes 77
+register r0: session -> a0
+register r1: a0 -> a1 slots 2 bytes 100 in b0 + 64 stride 128
+register r2: a1 -> a2 bytes 100 in b0 + 64 stride 128
+register r3: a2 -> session
+register r4: session -> a1 bytes 40 in b1 stride 40
+actor a0: compute "first" stream 0 in r0 out r1
+actor a1: compute "in place" stream 0 in r1, r4 out r2
+actor a2: compute "last" stream 0 in r2 out r3
+)");
+  const Simulation run = simulate(plan);
+  EXPECT_EQ(most_bytes(plan, run), (ById<DeviceId, std::int64_t>{140, 0}));
+  Plan apart = plan;
+  apart.registers[RegisterId(2)].offset = 110;  // 54 bytes of r1's first slot are its own, 46 are both's
+  EXPECT_EQ(most_bytes(apart, simulate(apart)), (ById<DeviceId, std::int64_t>{186, 0}));
 }
 
 TEST(Simulator, MessagesAreWhatThePlanSays) {

@@ -89,6 +89,21 @@ void CostTable::check() const {
   }
 }
 
+bool CostTable::is_default() const {
+  CostTable numbers = *this;
+  numbers.origin.clear();
+  return (origin.empty() || starts_with(origin, default_origin)) && numbers == CostTable();
+}
+
+std::string origin_text(const CostTable& costs) {
+  if (!costs.origin.empty()) return costs.origin;
+  return costs.is_default() ? cat(default_origin, "; `karez doctor --kernels --costs FILE` measures this one") : "of a table that names no origin";
+}
+
+std::string_view costs_caution(const CostTable& costs) {
+  return costs.is_default() ? " with default costs; `karez doctor` measures this machine" : "";
+}
+
 const LinkCost& CostTable::of_axis(std::string_view name) const {
   for (const auto& [axis, cost] : axis_links)
     if (axis == name) return cost;

@@ -27,6 +27,9 @@ struct CostTable {
   std::vector<RateSet> sets = {};  // measured: by instructions and threads, from which `on` takes those that count
   std::string origin = {};         // "measured on ... 2026-11-23"; "": nobody said
 
+  // Whether nobody measured or gave these numbers.
+  bool is_default() const;
+
   const LinkCost& of_axis(std::string_view name) const;
   // Seconds of one call on one device: of its operations or the bytes that it touches, whichever take longer, plus the call.
   double seconds(const Work& work) const;
@@ -42,5 +45,12 @@ struct CostTable {
   static CostTable parse(std::string_view text);  // and checks
   bool operator==(const CostTable&) const = default;
 };
+
+// What origins of default tables begin with.
+inline constexpr std::string_view default_origin = "defaults, which no processor was measured for";
+// Where the numbers come from, in one line.
+std::string origin_text(const CostTable& costs);
+// What stands beside a number that such a table predicts: "" or " with default costs; `karez doctor` measures this machine".
+std::string_view costs_caution(const CostTable& costs);
 
 }  // namespace karez::sbp

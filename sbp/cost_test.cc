@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace karez::sbp {
 namespace {
@@ -68,6 +69,23 @@ TEST(CostTable, FieldsThatPriceNothingAreRefusedByName) {
   EXPECT_EQ(fault({.link = {}, .axis_links = {}, .conv_flops = 0}), "costs: conv_flops is 0.0; it must be a finite number, at least 1e-300");
   EXPECT_EQ(fault({.link = {}, .axis_links = {}, .call = -1e-6}), "costs: call is -1e-06; it must be a finite number, at least 0.0");
   EXPECT_EQ(fault({.link = {}, .axis_links = {}, .call = 0}), "");
+}
+
+TEST(CostTable, NumbersThatNobodyMeasuredOrGaveAreDefaults) {
+  CostTable costs;
+  EXPECT_TRUE(costs.is_default());
+  EXPECT_EQ(origin_text(costs), "defaults, which no processor was measured for; `karez doctor --kernels --costs FILE` measures this one");
+  EXPECT_EQ(costs_caution(costs), " with default costs; `karez doctor` measures this machine");
+  EXPECT_TRUE(costs.on("avx2").on(4, 2).is_default());
+  costs.origin = cat(default_origin, "; of some machine");
+  EXPECT_TRUE(costs.is_default());
+  EXPECT_EQ(origin_text(costs), costs.origin);
+  for (CostTable given : {CostTable::parse("call=2e-6"), CostTable::parse("link @shm alpha=1 beta=1"), CostTable::parse("origin \"mine\""),
+                          CostTable::parse("rate functions=1e9"), CostTable::parse(cat("origin \"", default_origin, "\" call=2e-6"))}) {
+    EXPECT_FALSE(given.is_default()) << given.print();
+    EXPECT_EQ(costs_caution(given), "");
+  }
+  EXPECT_EQ(origin_text(CostTable::parse("call=2e-6")), "of a table that names no origin");
 }
 
 constexpr std::size_t square = 3, pointwise_l1 = 13, pointwise_l2 = 14;

@@ -146,7 +146,7 @@ def costs(tmp_path, text):
 
 
 def makespan(text):
-    return float(re.match(r"plan 'main': predicted (\S+) us a launch", text).group(1))
+    return float(re.match(r"plan 'main': (\S+) us a launch, predicted", text).group(1))
 
 
 def test_simulate_adds_up_what_one_worker_does(plans, tmp_path):

@@ -27,7 +27,7 @@ std::string build_with_libraries() {
 std::string text_of(const Compilation& c) {
   const std::string graph = print(c.graph), plan = print(c.plan);
   return cat("cost ", number(c.cost), " bound ", number(c.cost_bound), c.optimal ? " optimal" : " open", " report ", quote(c.shard_report),
-             " critical ", quote(c.slotted.critical), " graph ", graph.size(), " plan ", plan.size(), "\n", graph, plan);
+             " limited ", quote(c.slotted.limited), " graph ", graph.size(), " plan ", plan.size(), "\n", graph, plan);
 }
 
 double real(Scan& in, std::string_view word) {
@@ -56,7 +56,7 @@ void read_text(Compilation& c, std::string_view text) {
   const double cost = real(in, "cost"), bound = real(in, "bound");
   const bool optimal = in.accept("optimal");
   if (!optimal) in.expect("open");
-  std::string report = quoted(in, "report"), critical = quoted(in, "critical");
+  std::string report = quoted(in, "report"), limited = quoted(in, "limited");
   const std::size_t graph = length(in, "graph", rest.size()), plan = length(in, "plan", rest.size() - graph);
   require(ErrorKind::data, in.at_end() && graph + plan == rest.size(), "its parts are not as long as it says");
   Graph read = parse_graph(rest.substr(0, graph), *c.ops);
@@ -65,7 +65,7 @@ void read_text(Compilation& c, std::string_view text) {
   verify(made);
   c.graph = std::move(read), c.plan = std::move(made);
   c.cost = cost, c.cost_bound = bound, c.optimal = optimal;
-  c.shard_report = std::move(report), c.slotted.critical = std::move(critical);
+  c.shard_report = std::move(report), c.slotted.limited = std::move(limited);
 }
 
 }  // namespace

@@ -102,8 +102,7 @@ CostTable costs_for(const device::Processor& processor) {
   for (const ShippedCosts& shipped : tables)
     if (shipped.processor == processor.name) return CostTable::parse(shipped.text).on(processor.isa);
   CostTable out;
-  out.origin = cat("defaults, which no processor was measured for; `karez doctor --kernels --costs FILE` measures this one (", processor.name, ", ",
-                   processor.isa, ")");
+  out.origin = cat(sbp::default_origin, "; `karez doctor --kernels --costs FILE` measures this one (", processor.name, ", ", processor.isa, ")");
   return out;
 }
 

@@ -59,13 +59,16 @@ Compilation to_compile(WorldState& world, Graph graph, const FunctionOptions& op
 
 Compilation compiled(WorldState& world, Compilation c) {
   const bool here = takes_part(world, c.graph);
+  const std::string costs = world.costs_of_acts(c.graph, c.options.team).print();
   world.plans.compile(c);
+  c.plan.costs = costs;
   if (here) return c;
   Plan none;
   none.name = c.plan.name;
   none.world = c.plan.world;
   none.rank = world.ranks.rank();
   none.program_hash = c.plan.program_hash;
+  none.costs = costs;
   c.plan = std::move(none);
   return c;
 }

@@ -84,7 +84,8 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
 
   // What the compiler is told for a program on these meshes.
   passes::CompileOptions compile_options(const graph::Graph& graph) const;
-  // What acts by calls of such a team cost, each by itself: for runs in virtual time, in which devices take turns on their workers.
+  // What acts by calls of such a team cost, each by itself: for runs in virtual time, in which devices take turns on their workers. Plans keep it;
+  // the compiler's is the same but for turns, which it has no workers to see.
   CostTable costs_of_acts(const graph::Graph& graph, int team) const;
 
   // With the lock.

@@ -190,7 +190,7 @@ class Compiled(Traced):
 
     @property
     def predicted_seconds(self) -> float:
-        """What the planner reckons that a step takes, by the cost table that `summary()` names."""
+        """What a step is predicted to take, as `summary()` and the page have it: by the costs that they name."""
         return float(self._require().predicted_seconds())
 
     @property

@@ -1,6 +1,7 @@
 // Files as text and as plans.
 #include "tools/karez/files.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -8,7 +9,9 @@
 #include <iostream>
 #include <iterator>
 
+#include "api/inside/link_costs.h"
 #include "device/processor.h"
+#include "page/predict.h"
 
 namespace karez::tools {
 namespace {
@@ -39,12 +42,32 @@ void write_text(const std::string& path, const std::string& text) {
   require(ErrorKind::data, written, "cannot write ", path, ": ", std::strerror(errno));
 }
 
-CostTable read_costs(const std::string& path) {
+CostTable read_costs(const std::string& path, int team) {
   if (path.empty()) return {};
   const std::string text = read_text(path);
-  try {
-    return CostTable::parse(text).on(device::processor().isa).on(1, 1);
-  } catch (const Error& error) { throw Error(ErrorKind::data, cat(path, ": ", error.what())); }
+  return naming(path, [&] {
+    CostTable out = CostTable::parse(text).on(device::processor().isa).on(team, 1);
+    if (out.origin.empty()) out.origin = cat("those of ", path);
+    return out;
+  });
+}
+
+CostTable costs_of(const std::string& path, const Plan& plan) {
+  if (path.empty()) return page::costs_of(plan);
+  int team = 1;
+  for (const Actor& actor : plan.actors)
+    for (const Call& call : actor.calls) team = std::max(team, call.team);
+  const std::vector<int> transfers = transfer_of(plan);
+  std::vector<Mesh> axes;
+  for (ActorId a : plan.actors.ids()) {
+    const int transfer = transfers[static_cast<std::size_t>(a.index)];
+    if (transfer < 0) continue;
+    const auto& members = plan.communicators[plan.actor(a).collective->communicator].members;
+    Mesh axis = Mesh::of({{plan.transfers[static_cast<std::size_t>(transfer)].axis, static_cast<int>(members.size())}});
+    for (std::size_t m = 0; m < members.size(); ++m) axis.devices[m] = {members[m].rank, members[m].device};
+    axes.push_back(std::move(axis));
+  }
+  return with_class_costs(read_costs(path, team), axes, {.hosts = std::vector<int>(static_cast<std::size_t>(plan.world), 0)});
 }
 
 Plan read_plan(const std::string& path) {
@@ -54,7 +77,7 @@ Plan read_plan(const std::string& path) {
 
 Plan sound_plan(const std::string& path) {
   Plan plan = read_plan(path);
-  naming(path, [&] { verify(plan); });
+  naming(path, [&] { verify(plan), page::costs_of(plan); });
   return plan;
 }
 

@@ -56,13 +56,17 @@ std::vector<std::string> passes_of(const std::string& text) {
 
 // From `emit` on the plan.
 std::string made_text(const Compilation& c, std::string_view pass) {
-  return pass == "emit" || pass == "memory" || pass == "fit" ? print(c.plan) : print(c.graph);
+  if (pass != "emit" && pass != "memory" && pass != "fit") return print(c.graph);
+  Plan plan = c.plan;
+  plan.costs = c.options.costs.print();
+  return print(plan);
 }
 
 // Under a comment, so that what is printed for each pass reads back as a graph.
 std::string after_text(const Compilation& c, const std::string& pass, double seconds) {
   std::string out = cat("# after ", pass, ", ", fixed(seconds * 1e3, 3), " ms");
-  if (pass == "shard") out += cat(": ", microseconds(c.cost), " us a launch predicted, ", c.shard_report);
+  if (pass == "shard")
+    out += cat(": calls and transfers of ", microseconds(c.cost), " us a launch, predicted", costs_caution(c.options.costs), "; ", c.shard_report);
   return out + "\n" + made_text(c, pass);
 }
 
@@ -99,7 +103,7 @@ int run(const Options& options) {
   c.ops = &ops;
   c.catalog = &kernels;
   c.evaluate = evaluate_with(std::make_shared<const KernelTable>(plain_kernels()));
-  c.options.costs = read_costs(options.costs);
+  c.options.costs = read_costs(options.costs, static_cast<int>(options.team));
   c.options.team = static_cast<int>(options.team);
   c.options.workers = static_cast<int>(options.workers);
   c.options.slots = static_cast<int>(options.slots);

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "page/page.h"
 #include "tools/karez/commands.h"
 #include "tools/karez/files.h"
 
@@ -14,7 +15,7 @@ struct Options {
 };
 
 int run(const Options& options) {
-  const std::string text = options.summary ? summary(sound_plan(options.file)) : print(read_plan(options.file));
+  const std::string text = options.summary ? summary_of(sound_plan(options.file)) : print(read_plan(options.file));
   std::fputs(text.c_str(), stdout);
   return 0;
 }
@@ -25,7 +26,8 @@ Command show_command() {
   auto o = std::make_shared<Options>();
   return {"show",
           "Prints a plan as text, each thing on a line of its own; the same plan has the same text.",
-          {{"FILE", "a plan's text", &o->file}, {"--summary", "a page instead: counts, memory by device, every transfer", &o->summary}},
+          {{"FILE", "a plan's text", &o->file},
+           {"--summary", "a page instead: counts, memory by device, every transfer, what sets the pace", &o->summary}},
           [o] { return run(*o); },
           {}};
 }

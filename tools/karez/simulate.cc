@@ -8,6 +8,7 @@
 #include "page/predict.h"
 #include "page/sections.h"
 #include "page/table.h"
+#include "plan/acts.h"
 #include "runtime/simulator.h"
 #include "tools/karez/commands.h"
 #include "tools/karez/files.h"
@@ -31,24 +32,33 @@ template <class Id> std::vector<Id> largest_first(const ById<Id, double>& busy) 
 
 std::string actors_text(const Plan& plan, const Simulation& run, const ById<ActorId, double>& busy, std::int64_t rows) {
   ById<ActorId, int> acts(plan.actors.size());
-  for (const SimulatedAct& act : run.acts) ++acts[act.actor];
+  ById<ActorId, double> all(plan.actors.size());  // of those that run ahead of the next launch too
+  for (const SimulatedAct& act : run.acts) ++acts[act.actor], all[act.actor] += act.end - act.begin;
   std::vector<std::vector<std::string>> out = {{"acts", "us an act", "of the time", "device", "actor", "at"}};
   for (ActorId a : largest_first(busy)) {
     if (static_cast<std::int64_t>(out.size()) > rows) break;
     const Actor& actor = plan.actor(a);
-    out.push_back({cat(acts[a]), microseconds(acts[a] == 0 ? 0 : busy[a] / acts[a]), percent(run.makespan > 0 ? busy[a] / run.makespan : 0),
+    out.push_back({cat(acts[a]), microseconds(acts[a] == 0 ? 0 : all[a] / acts[a]), percent(run.makespan > 0 ? busy[a] / run.makespan : 0),
                    device_text(plan, plan.stream(actor.stream).device), cat("a", a, " ", actor.name), actor.where});
   }
   std::string title = out.size() <= plan.actors.size() ? cat("busiest ", out.size() - 1, " of ", plan.actors.size(), " actors\n") : "actors\n";
   return title + table(out);
 }
 
-std::string streams_text(const Plan& plan, const Simulation& run, const ById<ActorId, double>& busy) {
-  ById<StreamId, double> of_stream(plan.streams.size());
-  for (ActorId a : busy.ids()) of_stream[plan.actor(a).stream] += busy[a];
+// Collectives of one stream may go on at once: their time counts once.
+std::string streams_text(const Plan& plan, const Simulation& run) {
+  std::vector<SimulatedAct> acts = run.acts;
+  std::stable_sort(acts.begin(), acts.end(), [](const SimulatedAct& a, const SimulatedAct& b) { return a.begin < b.begin; });
+  ById<StreamId, double> busy(plan.streams.size(), 0), until(plan.streams.size(), 0);
+  for (const SimulatedAct& act : acts) {
+    const StreamId s = plan.actor(act.actor).stream;
+    const double end = std::min(act.end, run.makespan);
+    busy[s] += std::max(0.0, end - std::max(act.begin, until[s]));
+    until[s] = std::max(until[s], end);
+  }
   std::vector<std::vector<std::string>> out;
-  for (StreamId s : largest_first(of_stream))
-    out.push_back({percent(run.makespan > 0 ? of_stream[s] / run.makespan : 0), device_text(plan, plan.stream(s).device),
+  for (StreamId s : largest_first(busy))
+    out.push_back({percent(run.makespan > 0 ? busy[s] / run.makespan : 0), device_text(plan, plan.stream(s).device),
                    cat(plan.stream(s).name, out.empty() ? "   <- the busiest stream" : "")});
   return "streams, busy for\n" + table(out);
 }
@@ -65,13 +75,10 @@ std::string workers_text(const Plan& plan, const Simulation& run, const ById<Act
 
 std::string memory_text(const Plan& plan, const Simulation& run) {
   std::vector<std::vector<std::string>> out;
-  for (DeviceId d : plan.devices.ids()) {
-    std::int64_t blocks = 0;
-    for (const Block& block : plan.blocks)
-      if (block.device == d) blocks += block.bytes;
-    out.push_back({device_text(plan, d), bytes_text(run.peak_bytes[d]), cat("of ", bytes_text(blocks), " in all its blocks")});
-  }
-  return "peak by device: bytes of register slots that are in use at once, variables among them\n" + table(out);
+  const auto used = most_bytes(plan, run), all = planned_bytes(plan);
+  for (DeviceId d : plan.devices.ids())
+    out.push_back({device_text(plan, d), bytes_text(used[d]), cat("of ", bytes_text(all[d]), " in all its blocks")});
+  return "bytes in use at once by device: slots of registers, variables among them\n" + table(out);
 }
 
 int run(const Options& options) {
@@ -81,28 +88,27 @@ int run(const Options& options) {
   require(options.rows >= 0, "--rows: ", options.rows, " is below 0");
   require(std::isfinite(options.delay) && options.delay >= 0, "--delay: ", options.delay, " is not a finite number of at least 0");
   const Plan plan = sound_plan(options.file);
-  const Predictor predictor(read_costs(options.costs));
-  ById<ActorId, double> seconds;
-  for (ActorId a : plan.actors.ids()) seconds.push_back(predictor.act(plan, a));
-
+  const CostTable costs = costs_of(options.costs, plan);
   SimulationOptions simulation;
   simulation.seed = static_cast<std::uint64_t>(options.seed);
   simulation.launches = static_cast<int>(options.launches);
   simulation.workers = static_cast<int>(options.workers);
   simulation.delay = options.delay * 1e-6;
-  simulation.duration = [&](ActorId actor, std::int64_t) { return seconds[actor]; };
-  Simulation result;
-  try {
-    result = simulate(plan, simulation);
-  } catch (const Error& error) { throw Error(ErrorKind::hang, cat(options.file, ": ", error.what())); }
+  const Prediction launch = [&] {
+    try {
+      return predicted(plan, costs, simulation);
+    } catch (const Error& error) { throw Error(ErrorKind::hang, cat(options.file, ": ", error.what())); }
+  }();
+  const Simulation& result = launch.run;
 
   ById<ActorId, double> busy(plan.actors.size());
-  for (const SimulatedAct& act : result.acts) busy[act.actor] += act.end - act.begin;
-  std::printf("plan '%s': predicted %s us a launch (%lld launched one after the other, seed %lld, delay up to %s us), %lld messages a launch\n",
-              plan.name.c_str(), microseconds(result.makespan / static_cast<double>(options.launches)).c_str(),
+  for (const SimulatedAct& act : result.acts) busy[act.actor] += std::max(0.0, std::min(act.end, result.makespan) - act.begin);
+  std::printf("plan '%s': %s us a launch, predicted%s\n", plan.name.c_str(), microseconds(launch.seconds).c_str(),
+              std::string(costs_caution(costs)).c_str());
+  std::printf("%lld launched one after the other, seed %lld, delay up to %s us; %lld messages a launch\ncosts: %s\n",
               static_cast<long long>(options.launches), static_cast<long long>(options.seed), number(options.delay).c_str(),
-              static_cast<long long>(result.messages / options.launches));
-  std::printf("%s%s%s%s", actors_text(plan, result, busy, options.rows).c_str(), streams_text(plan, result, busy).c_str(),
+              static_cast<long long>(messages_per_launch(plan)), origin_text(costs).c_str());
+  std::printf("%s%s%s%s", actors_text(plan, result, busy, options.rows).c_str(), streams_text(plan, result).c_str(),
               workers_text(plan, result, busy).c_str(), memory_text(plan, result).c_str());
   return 0;
 }
@@ -114,7 +120,7 @@ Command simulate_command() {
   return {"simulate",
           cat("Runs a plan in virtual time, by the rules of the engine, and tells where the time goes.\n", how_predicted),
           {{"FILE", "a plan's text", &o->file},
-           {"--costs", "file of a cost table; none: the default one, which no machine was measured for", &o->costs},
+           {"--costs", "file of a cost table, in place of the one that the plan keeps", &o->costs},
            {"--seed", "of the delays", &o->seed},
            {"--delay", "us; of each message between workers: drawn from 0 to this", &o->delay},
            {"--launches", "one after the other", &o->launches},
