@@ -66,6 +66,15 @@ TEST(LinkCosts, OfAxesOfOneNameTheFarthestCounts) {
     EXPECT_EQ(alpha("a", meshes, two), 2);
 }
 
+TEST(LinkCosts, BetweenPlacementsTheFarthestOfAllRanksCounts) {
+  const char* table = "link alpha=9 beta=9 link @shm alpha=1 beta=0.1 link @local alpha=4 beta=0.1 link @tcp alpha=2 beta=0.2";
+  EXPECT_EQ(alpha("stage", {mesh_of("", {0}), mesh_of("", {0})}, {{0, 0}}, table), 4);
+  EXPECT_EQ(alpha("stage", {mesh_of("", {0}), mesh_of("", {1})}, {{0, 0}}, table), 1);
+  EXPECT_EQ(alpha("stage", {mesh_of("", {0}), mesh_of("", {1})}, {{0, 1}}, table), 2);
+  EXPECT_EQ(alpha("stage", {mesh_of("stage=2", {0, 1}), mesh_of("", {0})}, {{0, 0}}, table), 1);
+  EXPECT_EQ(alpha("stage", {mesh_of("a=2", {0, 1})}, {{0, 0}}, table), 9) << "one placement";
+}
+
 // A product whose layout hangs on what a byte costs: over links that cost nothing it is split over all, over others each computes it whole.
 TEST(LinkCosts, ThePlannerTakesTheClassThatJoinsTheRanks) {
   auto moves = [](const char* link) {

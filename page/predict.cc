@@ -7,6 +7,8 @@
 
 #include "base/text.h"
 #include "ops/all_ops.h"
+#include "plan/turns.h"
+#include "sbp/transfer.h"
 
 namespace karez::page {
 namespace {
@@ -55,7 +57,7 @@ double Predictor::call(const Call& call) const {
 }
 
 // As sbp prices the step the collective came from, but for this member's own part.
-double Predictor::collective(const Plan& plan, ActorId id) const {
+double Predictor::collective(const Plan& plan, ActorId id, int transfer) const {
   const Actor& actor = plan.actor(id);
   const Collective& c = *actor.collective;
   const auto& members = plan.communicators[c.communicator].members;
@@ -73,19 +75,36 @@ double Predictor::collective(const Plan& plan, ActorId id) const {
       if (piece.peer != me) sent += static_cast<double>(count_of(piece.size) * size_of(c.in.view.dtype));
     if (c.kind == "reduce_scatter") copied = n * part;
   }
-  const int transfer = transfer_of(plan)[static_cast<std::size_t>(id.index)];
-  const LinkCost& link = transfer < 0 ? costs_.link : costs_.of_axis(plan.transfers[static_cast<std::size_t>(transfer)].axis);
+  const LinkCost& link = transfer < 0 ? costs_.link : costs_.of_axis(link_axis(plan.transfers[static_cast<std::size_t>(transfer)]));
   return messages * link.alpha + sent * link.beta + costs_.seconds({.bytes = copied});
 }
 
 double Predictor::act(const Plan& plan, ActorId id) const {
+  return act(plan, id, plan.actor(id).collective ? transfer_of(plan)[static_cast<std::size_t>(id.index)] : -1);
+}
+
+ById<ActorId, double> Predictor::acts(const Plan& plan) const {
+  const std::vector<int> transfers = transfer_of(plan);
+  ById<ActorId, double> out;
+  for (ActorId a : plan.actors.ids()) out.push_back(act(plan, a, transfers[static_cast<std::size_t>(a.index)]));
+  const plan::Turns turns(plan);
+  for (ActorId a : plan.actors.ids()) {
+    if (!plan.actor(a).collective) continue;
+    for (ActorId member : turns.members(a)) out[member] = std::max(out[member], out[a]);
+  }
+  return out;
+}
+
+double Predictor::act(const Plan& plan, ActorId id, int transfer) const {
   const Actor& actor = plan.actor(id);
-  if (actor.collective) return collective(plan, id);
+  if (actor.collective) return collective(plan, id, transfer);
   double seconds = 0;
   for (const Call& one : actor.calls) seconds += call(one);
   for (const Operand& operand : actor.bound) seconds += costs_.seconds({WorkClass::move, 0, 2 * bytes_of(operand)});
   return seconds;
 }
+
+std::string_view link_axis(const Transfer& transfer) { return transfer.kind == "transfer" ? sbp::placements_axis : transfer.axis; }
 
 std::vector<int> transfer_of(const Plan& plan) {
   std::map<std::string, int> known;  // by the collective's name, which all its members bear
@@ -116,7 +135,7 @@ CostTable costs_of(const Plan& plan) {
 
 Prediction predicted(const Plan& plan, CostTable costs, SimulationOptions options) {
   Prediction out{Predictor(std::move(costs)), {}, {}};
-  for (ActorId a : plan.actors.ids()) out.acts.push_back(out.prices.act(plan, a));
+  out.acts = out.prices.acts(plan);
   options.duration = [&](ActorId actor, std::int64_t) { return out.acts[actor]; };
   out.run = simulate(plan, options);
   out.seconds = out.run.makespan / options.launches;

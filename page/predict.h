@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/op.h"
@@ -24,11 +25,13 @@ class Predictor {
  public:
   explicit Predictor(CostTable costs);
   double call(const Call& call) const;
-  double collective(const Plan& plan, ActorId actor) const;  // from the arrival of its last member
-  double act(const Plan& plan, ActorId actor) const;
+  double act(const Plan& plan, ActorId actor) const;   // of a collective its member's own part, from the arrival of the last
+  ById<ActorId, double> acts(const Plan& plan) const;  // of all; a collective's members last as long as the longest: a receiver waits for its sender
   const CostTable& costs() const { return costs_; }
 
  private:
+  double act(const Plan& plan, ActorId actor, int transfer) const;
+  double collective(const Plan& plan, ActorId actor, int transfer) const;
   CostTable costs_;
   KernelTable kernels_;
   OpTable ops_;
@@ -37,6 +40,9 @@ class Predictor {
 // By collective actor, which of the plan's transfers it is a part of; -1 where none fits. Transfers and collectives stand in the same order
 // and both begin with the line they came from.
 std::vector<int> transfer_of(const Plan& plan);
+
+// The name by which a cost table knows its links.
+std::string_view link_axis(const Transfer& transfer);
 
 // The table that the plan keeps; without one the defaults, which say so.
 CostTable costs_of(const Plan& plan);

@@ -123,6 +123,25 @@ TEST(Predict, MembersOfOneCollectiveShareATransferAndTheNextHasItsOwn) {
   EXPECT_EQ(transfer_of(plan), (std::vector<int>{1, 1, -1}));
 }
 
+TEST(Predict, ATransferBetweenPlacementsTakesTheLinkThatThePlannerPricesItBy) {
+  CostTable table = costs();
+  const Plan plan = with_collective("transfer", {f32, {8}}, {f32, {1}}, {{0, {0}, {8}}}, "mesh0 to mesh1");
+  const double common = Predictor(table).act(plan, ActorId(0));
+  table.axis_links.emplace_back("stage", LinkCost{table.link.alpha + 5, table.link.beta});
+  EXPECT_DOUBLE_EQ(Predictor(table).act(plan, ActorId(0)), common + 5);
+}
+
+TEST(Predict, AMemberThatOnlyReceivesLastsAsLongAsTheOneThatSends) {
+  Plan plan = with_collective("transfer", {f32, {8}}, {f32, {1}}, {{0, {0}, {8}}}, "near");
+  Actor receiver = plan.actors[ActorId(0)];
+  receiver.stream = plan.streams.add({DeviceId(0), "comm", 0});
+  receiver.collective->in = operand({f32, {1}}), receiver.collective->sends.clear();
+  plan.actors.push_back(receiver);
+  const Predictor predictor(costs());
+  EXPECT_LT(predictor.act(plan, ActorId(1)), predictor.act(plan, ActorId(0)));
+  EXPECT_EQ(predictor.acts(plan), (ById<ActorId, double>(2, predictor.act(plan, ActorId(0)))));
+}
+
 TEST(Predict, CopiesReadAndWrite) {
   Plan plan;
   Actor input;

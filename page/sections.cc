@@ -41,7 +41,7 @@ Section crossing(const Plan& plan, const ById<ActorId, double>& seconds, std::st
 }
 
 struct OfModule {
-  std::int64_t variables = 0, state = 0, registers = 0;
+  std::int64_t variables = 0, state = 0, registers = 0;  // registers: bytes that several of them share count once
   std::int64_t sum() const { return variables + state + registers; }
 };
 
@@ -63,6 +63,7 @@ std::map<std::string, OfModule> held_by_module(const Plan& plan) {
     OfModule& held = out[module_of(of)];
     (of == block.name ? held.variables : held.state) += block.bytes;
   }
+  std::map<std::pair<std::string, BlockId>, std::vector<std::pair<std::int64_t, std::int64_t>>> ranges;  // begins and ends of slots
   for (RegisterId r : plan.registers.ids()) {
     const Register& reg = plan.registers[r];
     if (!reg.block.valid() || plan.block(reg.block).kind == BlockKind::variable) continue;
@@ -74,7 +75,16 @@ std::map<std::string, OfModule> held_by_module(const Plan& plan) {
         for (const Operand& made : call.out)
           if (made.reg == r) module = origin_of(call.where).module;
     }
-    out[module].registers += reg.slots * reg.bytes;
+    for (int slot = 0; slot < reg.slots; ++slot)
+      ranges[{module, reg.block}].emplace_back(reg.offset + slot * reg.stride, reg.offset + slot * reg.stride + reg.bytes);
+  }
+  for (auto& [where, slots] : ranges) {
+    std::sort(slots.begin(), slots.end());
+    std::int64_t until = 0;
+    for (const auto& [begin, end] : slots) {
+      out[where.first].registers += std::max<std::int64_t>(0, end - std::max(begin, until));
+      until = std::max(until, end);
+    }
   }
   return out;
 }
@@ -93,7 +103,8 @@ Section memory_by_module(const Plan& plan) {
   std::string out = cat("Memory by module, on all ", plan.devices.size(), " devices: ", bytes_text(all), " in blocks (",
                         join(kinds, ", ", [](const auto& kind) { return cat(name_of(kind.first), " ", bytes_text(kind.second)); }), ")");
   if (plan.devices.size() == 1) out.replace(out.find("on all 1 devices"), 16, "on its device");
-  return {out, std::move(rows), "Scratch is shared by all calls of a device, and registers may share bytes, so columns need not add up to blocks."};
+  return {out, std::move(rows),
+          "Scratch is shared by all calls of a device, and registers of several modules may share bytes, so columns need not add up to blocks."};
 }
 
 std::string name_of_step(const Plan& plan, const CriticalCycle& critical, const SlotCycle::Step& step) {

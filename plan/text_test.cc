@@ -231,7 +231,7 @@ TEST(PlanText, ABadTextIsAnErrorWithItsLine) {
       {"", "plan: line 1, column 1: expected 'plan' at the end"},
       {head + "divice 0: 0 0 \"cpu\"\n",
        "line 2, column 1: expected device, stream, block, register, actor, link, communicator, transfer, setup or cost at"},
-      {head + "cost \n", "line 2, column 6: expected a line of a cost table"},
+      {head + "cost \n", "expected a line of a cost table"},
       {head + "cost # call=1", "expected a line of a cost table"},
       {head + "device 1: 0 0 \"cpu\"\n", "number 0 is due at ': 0 0 \"cpu\"'"},
       {head + "block b0: attic device 0 bytes 1\n", "'attic' is no kind of block (scratch, register, variable, constant, external) at"},

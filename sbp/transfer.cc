@@ -82,7 +82,7 @@ double transfer_seconds(const TensorType& type, PlacedLayout from, PlacedLayout 
     }
     for (Load* load : {&sends[sender], &receives[receiver]}) load->messages += 1, load->bytes += bytes;
   }
-  const LinkCost& link = costs.of_axis("stage");
+  const LinkCost& link = costs.of_axis(placements_axis);
   double busiest = 0, copied = 0;
   for (const auto* side : {&sends, &receives})
     for (const auto& [device, load] : *side) busiest = std::max(busiest, load.messages * link.alpha + load.bytes * link.beta);

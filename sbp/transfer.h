@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "sbp/cost.h"
@@ -31,6 +32,9 @@ std::vector<TransferPiece> transfer_pieces(const Shape& shape, PlacedLayout from
 
 // Bytes that cross between devices.
 std::int64_t transfer_bytes(const TensorType& type, PlacedLayout from, PlacedLayout to);
+
+// By which a cost table knows the links between placements, like an axis.
+inline constexpr std::string_view placements_axis = "stage";
 
 // Seconds: messages x alpha + bytes x beta of the device that has most to send or to receive, plus what it copies to itself at the memory
 // rate. The link is that of the axis `stage`, if the table has one.

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+
+#include "sbp/transfer.h"
 
 namespace karez {
 namespace {
@@ -45,6 +48,14 @@ CostTable with_class_costs(CostTable costs, const std::vector<Mesh>& meshes, con
       Way& known = ways.emplace(mesh.axes[static_cast<std::size_t>(axis)].name, Way::local).first->second;
       known = std::max(known, along(mesh, axis, places));
     }
+  if (meshes.size() > 1) {  // between placements
+    std::set<int> ranks;
+    for (const Mesh& mesh : meshes)
+      for (DeviceName device : mesh.devices) ranks.insert(device.rank);
+    Way& known = ways.emplace(std::string(sbp::placements_axis), Way::local).first->second;
+    for (int a : ranks)
+      for (int b : ranks) known = std::max(known, between(places, a, b));
+  }
   CostTable out = costs;
   for (const auto& [axis, way] : ways) {
     const LinkCost* cost = entry(costs, name_of(way));

@@ -83,7 +83,7 @@ def told(step, folder, *costs):
     figures["show"] = predicted(karez("plan", "show", "--summary", plan))
     one = {name: both["one"] for name, both in figures.items()}
     one["figure"] = re.search(r"<b>(\S+) us</b>a launch, predicted(.*)\n", html.unescape(step.plan._page.html()).replace("</div>", "\n")).groups()
-    one["simulate"] = re.match(r"plan '\w+': (\S+) us a launch, predicted(.*)\n", simulated).groups()
+    one["simulate"] = re.match(r"plan '[^']*': (\S+) us a launch, predicted(.*)\n", simulated).groups()
     one["python"] = (f"{1e6 * step.predicted_seconds:.1f}", one["summary"][1])
     tables = {name: re.search(r"^(?:Times .* C|c)osts: (.*)$", text, re.M).group(1)
               for name, text in {"summary": step.summary(), "page": page, "explain": karez("plan", "explain", plan, *costs), "simulate": simulated}.items()}
@@ -110,10 +110,10 @@ def measured(tmp_path, origin='origin "measured here"\n'):
 @pytest.mark.parametrize("name", ["demo", "pipeline", "one"])
 def test_a_measured_table_is_followed_by_all_and_needs_no_caution(name, team, tmp_path):
     file = measured(tmp_path)
-    kz.init(team=team, cost_file="default")
+    kz.init(devices=4, team=team, cost_file="default")
     before = told(PROGRAMS[name](), tmp_path)[0]["summary"]
     kz.worlds._end()
-    kz.init(team=team, cost_file=str(file))
+    kz.init(devices=4, team=team, cost_file=str(file))
     step = PROGRAMS[name]()
     for costs in ((), ("--costs", file)):
         one, many, tables = told(step, tmp_path, *costs)
@@ -121,7 +121,7 @@ def test_a_measured_table_is_followed_by_all_and_needs_no_caution(name, team, tm
         assert one["summary"][1] == many["summary"][1] == ""
         assert float(one["summary"][0]) > 2 * float(before[0])
         assert set(tables.values()) == {"measured here"}
-    assert "default" not in step.summary() + step.plan._page.html()
+    assert "default costs" not in step.summary() + step.plan._page.html()
 
 
 def test_another_table_can_be_asked_for(tmp_path):
@@ -135,7 +135,7 @@ def test_another_table_can_be_asked_for(tmp_path):
 
 
 def test_a_plan_without_a_table_is_predicted_by_defaults_and_says_so(tmp_path):
-    kz.init(cost_file=str(measured(tmp_path)))
+    kz.init(devices=4, cost_file=str(measured(tmp_path)))
     new, old = tmp_path / "new.plan", tmp_path / "old.plan"
     text = mlp().plan
     new.write_text(text)
@@ -173,13 +173,16 @@ def test_a_plan_that_opt_made_keeps_its_table(tmp_path):
 def test_layouts_are_explained_with_the_same_caution(tmp_path):
     assert mlp().explain("first.weight").startswith(f"'first.weight' on mesh(data=2), predicted for a launch of the whole program with each layout of it{CAUTION}\n")
     kz.worlds._end()
-    kz.init(cost_file=str(measured(tmp_path)))
+    kz.init(devices=4, cost_file=str(measured(tmp_path)))
     assert "default" not in mlp().explain("first.weight")
 
 
+def size(number, unit):
+    return float(number) * {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[unit]
+
+
 def parts_and_wholes(text):
-    units = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-    return [(float(a) * units[u], float(b) * units[v]) for a, u, b, v in re.findall(r"(\S+) (\w*B) +of (\S+) (\w*B) in all its blocks", text)]
+    return [(size(a, u), size(b, v)) for a, u, b, v in re.findall(r"(\S+) (\w*B) +of (\S+) (\w*B) in all its blocks", text)]
 
 
 @pytest.mark.parametrize("launches", [1, 3])
@@ -189,9 +192,12 @@ def test_no_share_exceeds_its_whole(name, launches, tmp_path):
     step.plan.save(tmp_path / "p.plan")
     said = karez("simulate", tmp_path / "p.plan", "--launches", launches, "--rows", 1000)
     pairs = parts_and_wholes(said)
+    modules = karez("plan", "explain", tmp_path / "p.plan", "--rows", 1000).split("\n\n")[2].splitlines()
+    whole = size(*re.search(r"(\S+) (\w*B) in blocks", modules[0]).groups())
+    assert len(modules) > 3 and all(size(*re.match(r" *(\S+) (\w*B)", row).groups()) <= whole for row in modules[2:-1]), modules
     devices = len(re.findall(r"^device ", step.plan, re.M))
     assert len(pairs) == devices and all(0 < part <= whole for part, whole in pairs), pairs
-    shares = [float(share) for share in re.findall(r"(\S+) %", said + karez("plan", "explain", tmp_path / "p.plan", "--rows", 1000) + step.summary())]
+    shares = [float(share) for share in re.findall(r"(\d+\.\d+) %", said + karez("plan", "explain", tmp_path / "p.plan", "--rows", 1000) + step.summary())]
     assert len(shares) > devices and max(shares) <= 100.0
     assert sum(part for part, _ in pairs[:1]) <= step.peak_bytes
 
@@ -199,7 +205,7 @@ def test_no_share_exceeds_its_whole(name, launches, tmp_path):
 def test_a_limit_on_memory_is_told_with_the_same_caution(tmp_path):
     limit = pipeline().peak_bytes - 1
     kz.worlds._end()
-    kz.init(memory=limit, cost_file="default")
+    kz.init(devices=4, memory=limit, cost_file="default")
     said = pipeline().summary().splitlines()
     told = [line for line in said if "without that limit" in line]
     assert told and all(f"predicted{CAUTION}; without that limit " in line for line in told)
