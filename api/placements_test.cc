@@ -115,7 +115,6 @@ TEST(Placements, ThoseOfAFunctionInAnotherHoldInItsBodyAlone) {
   EXPECT_THAT(error_of([&] { compile(world.mesh(), [&](Tensor x) { return wrong(x)[0]; })(rows()); }), HasSubstr("placements: 'third' matches no"));
 }
 
-// A step that updates what it read cannot begin anew before its update: the cycle goes through the variable. A slow stage is its own cycle.
 TEST(Placements, TheSummaryNamesWhatSetsThePace) {
   World world({.devices = 2});
   Pair net;
@@ -129,11 +128,8 @@ TEST(Placements, TheSummaryNamesWhatSetsThePace) {
                       {.placements = {{"first", 0}, {"second", 1}}});
   step(rows()).wait();
   EXPECT_THAT(step.summary(), ::testing::ContainsRegex("\nLaunches that overlap as far as slots allow: [0-9.]+ us a launch, predicted"));
-  EXPECT_THAT(step.summary(), HasSubstr("  grants variable first.weight\n")) << step.summary();
-  auto forward = compile(world.mesh("stage=2"), [&](Tensor x) { return net(x); }, {.placements = {{"first", 0}, {"second", 1}}});
-  forward.compile({{DType::f32, {2, 3}}});
-  EXPECT_THAT(forward.summary(), HasSubstr("\nCritical cycle of launches one at a time: "));
-  EXPECT_THAT(forward.summary(), ::testing::Not(HasSubstr("s variable ")));
+  EXPECT_THAT(step.summary(), ::testing::ContainsRegex("\nCritical cycle of launches one at a time: [0-9.]+ us a launch, predicted"));
+  EXPECT_THAT(step.summary(), ::testing::ContainsRegex("  a[0-9]+ transfer %[0-9]+ and its 1 other member +fills r[0-9]+ f32"));
 }
 
 TEST(Placements, WhatIsWrongIsRefused) {

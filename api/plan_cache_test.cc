@@ -77,6 +77,7 @@ TEST(PlanCache, AHitIsTheSamePlanWithoutASearch) {
   EXPECT_FALSE(first.from_disk());
   EXPECT_TRUE(second.from_disk()) << testing::PrintToString(second.passes);
   expect_same(first, second);
+  EXPECT_THAT(second.plan, testing::HasSubstr("\ncost link alpha=")) << "kept or not, a plan has the costs of its world";
   EXPECT_FALSE(test.files().empty());
 }
 

@@ -45,6 +45,39 @@ TEST(Sections, ACollectiveInTheCriticalCycleSaysHowManyMembersItHas) {
   EXPECT_THAT(actors(3), HasSubstr("a0 all_reduce %1 and its 2 other members\n"));
 }
 
+// A step that updates what it read cannot begin anew before its update: launches that overlap wait for the variable, one at a time for the last act
+// too.
+TEST(Sections, WhatHoldsUpLaunchesThatOverlapIsNamedWithItsVariable) {
+  const Page drawn = page(R"plan(
+plan "p" world 1 rank 0 hash 0
+device 0: 0 0 "cpu"
+stream 0: "zero" device 0 worker 0
+stream 1: "one" device 0 worker 1
+stream 2: "two" device 0 worker 2
+stream 3: "three" device 0 worker 3
+block b0: variable device 0 bytes 64 name "fc.w" layout "f32[16]"
+block b1: register device 0 bytes 256
+register r0: session -> a0
+register r1: a0 -> a1, a2 bytes 64 in b0 stride 64
+register r2: a1 -> a2 bytes 64 in b1 stride 64 type "f32[16]"
+register r3: a2 -> a3 slots 2 bytes 64 in b1 + 128 stride 64 type "f32[16]"
+register r4: a3 -> session
+actor a0: state "state 0" stream 0 in r0 out r1
+actor a1: compute "read" stream 1 in r1 out r2
+  call "plain.constant" {value=1.0} out r2 f32[16] team 1
+actor a2: compute "update" stream 2 in r1, r2 out r3
+  call "plain.constant" {value=1.0} out r3 f32[16] team 1
+actor a3: compute "last" stream 3 in r3 out r4
+  call "plain.constant" {value=1.0} out b1 + 64 f32[16] team 1
+)plan");
+  EXPECT_EQ(section_of(drawn, "Critical cycle").title, "Critical cycle of launches one at a time: 12000000.0 us a launch, predicted");
+  const Section overlap = section_of(drawn, "Launches that overlap");
+  EXPECT_EQ(overlap.title, "Launches that overlap as far as slots allow: 8000000.0 us a launch, predicted");
+  EXPECT_THAT(overlap.rows, testing::UnorderedElementsAre(testing::_, ElementsAre("0.0", "a0 state 0", "grants variable fc.w"),
+                                                          ElementsAre("4000000.0", "a1 read", "fills r2 f32[16]"),
+                                                          ElementsAre("4000000.0", "a2 update", "returns variable fc.w")));
+}
+
 TEST(Sections, BytesThatRegistersOfAModuleShareCountOnce) {
   const Section section = section_of(page(R"plan(
 plan "p" world 1 rank 0 hash 0

@@ -209,3 +209,19 @@ def test_a_limit_on_memory_is_told_with_the_same_caution(tmp_path):
     said = pipeline().summary().splitlines()
     told = [line for line in said if "without that limit" in line]
     assert told and all(f"predicted{CAUTION}; without that limit " in line for line in told)
+
+
+AT_ONCE = """plan "p" world 1 rank 0 hash 0
+device 0: 0 0 "cpu"
+device 1: 0 1 "cpu"
+""" + "".join(f'stream {d}: "comm" device {d} worker {d}\n' for d in (0, 1)) + "".join(f"block b{d}: scratch device {d} bytes 256\n" for d in (0, 1)) + "".join(f"register r{2 * a}: session -> a{a}\nregister r{2 * a + 1}: a{a} -> session\n" for a in range(4)) + "".join(
+    f'actor a{a}: collective "all_reduce %{a // 2}" stream {a % 2} in r{2 * a} out r{2 * a + 1}\n'
+    f'  collective "all_reduce" "sum" by "direct" communicator {a // 2} turn 0 in b{a % 2} + {64 * a} f32[1] out b{a % 2} + {64 * a + 8} f32[1]\n' for a in range(4)) + "".join(
+    f'communicator {c}: chunk 64 members 0 0 "cpu", 0 1 "cpu" sequence "all_reduce %{c}"\n' for c in (0, 1)) + "cost link alpha=1 beta=0\n"
+
+
+def test_a_stream_whose_collectives_go_on_at_once_is_busy_once(tmp_path):
+    (tmp_path / "p.plan").write_text(AT_ONCE)
+    said = karez("simulate", tmp_path / "p.plan")
+    assert re.match(r"plan 'p': 20000\d\d\.\d us a launch", said)  # two messages, those of both communicators at once
+    assert re.search(r"streams, busy for\n +100\.0 %  cpu 0\.\d  comm   <- the busiest stream\n +100\.0 % ", said), said
