@@ -138,8 +138,8 @@ LayoutExplanation explain_layout(Compilation c, std::string_view name) {
 }
 
 std::string print(const LayoutExplanation& e) {
-  std::string out =
-      cat("'", e.name, "' on ", sbp::print(e.mesh), ", predicted for a launch of the whole program with each layout of it", e.caution, "\n");
+  std::string out = cat("'", e.name, "' on ", sbp::print(e.mesh), ", predicted for a launch of the whole program with each layout of it",
+                        e.caution.empty() ? "" : ",", e.caution, "\n");
   if (e.within) out += text_of(e);
   const double best = e.alternatives.front().seconds;
   for (const LayoutAlternative& a : e.alternatives) {

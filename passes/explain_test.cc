@@ -179,7 +179,7 @@ std::string page_of(Compilation c, const std::string& name, ValueId value, bool 
   run_passes(c, {"canonicalise", "microbatch"});
   const Mesh& mesh = c.graph.mesh(value);
   std::string out = cat("'", name, "' on ", sbp::print(mesh), ", predicted for a launch of the whole program with each layout of it",
-                        costs_caution(c.options.costs), "\n");
+                        c.options.costs.is_default() ? "," : "", costs_caution(c.options.costs), "\n");
   const Sharded chosen = shard(c.graph, c.options.costs);
   const Priced before = priced(chosen.graph, chosen.wanted, c.options.costs);
   for (const Layout& layout : layouts) {

@@ -171,7 +171,7 @@ def test_a_plan_that_opt_made_keeps_its_table(tmp_path):
 
 
 def test_layouts_are_explained_with_the_same_caution(tmp_path):
-    assert mlp().explain("first.weight").startswith(f"'first.weight' on mesh(data=2), predicted for a launch of the whole program with each layout of it{CAUTION}\n")
+    assert mlp().explain("first.weight").startswith(f"'first.weight' on mesh(data=2), predicted for a launch of the whole program with each layout of it,{CAUTION}\n")
     kz.worlds._end()
     kz.init(devices=4, cost_file=str(measured(tmp_path)))
     assert "default" not in mlp().explain("first.weight")
