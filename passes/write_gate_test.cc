@@ -9,9 +9,9 @@
 namespace karez::passes {
 namespace {
 
-using testing::table;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using testing::table;
 
 // The numbers of the nodes that the writer of the variable comes after, by edges alone.
 std::vector<int> gated(const char* text, const char* variable, bool check_nan = false) {
@@ -63,7 +63,7 @@ TEST(WriteGate, WhatReadsAWriteMayFailAfterIt) {
 }
 
 TEST(WriteGate, ASecondDevicesFailureComesByTheFirstCollective) {
-  EXPECT_THAT(gated(R"(graph main mesh(data=2) {
+  EXPECT_THAT(gated(R"text(graph main mesh(data=2) {
   variable "steps" : f32[] read %1 updated %5
   %0 = input() {dtype="f32", name="x", shape=[6]} : f32[6@data]
   %1 = variable() {dtype="f32", name="steps", shape=[]} : f32[]
@@ -73,7 +73,7 @@ TEST(WriteGate, ASecondDevicesFailureComesByTheFirstCollective) {
   %5 = add(%1, %1) : f32[]
   output "y" %4
 }
-)",
+)text",
                     "steps"),
               ElementsAre(0, 3));
 }
