@@ -11,6 +11,7 @@
 #include "api/nn.h"
 #include "api/optim.h"
 #include "api/options.h"
+#include "api/parts.h"
 #include "api/progress.h"
 #include "api/random.h"
 #include "api/recurrent.h"

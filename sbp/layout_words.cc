@@ -41,4 +41,14 @@ Layout layout_from(const std::vector<AxisSplit>& splits, int rank, const Mesh& m
   return layout;
 }
 
+std::vector<std::string> words_of(const Layout& layout, int rank, const Mesh& mesh) {
+  std::vector<std::string> out(static_cast<std::size_t>(rank));
+  for (std::size_t axis = 0; axis < layout.size(); ++axis) {
+    if (!layout[axis].is_split()) continue;
+    std::string& word = out[static_cast<std::size_t>(layout[axis].dim)];
+    word += (word.empty() ? "" : "+") + mesh.axes[axis].name;
+  }
+  return out;
+}
+
 }  // namespace karez::sbp

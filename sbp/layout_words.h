@@ -23,4 +23,7 @@ Layout layout_from(const std::vector<std::string>& words, int rank, const Mesh& 
 // {{"model", -1}} for rank 2 is (B, S(1)); axes that are not named split nothing. Errors as above, and a dimension that is not there.
 Layout layout_from(const std::vector<AxisSplit>& splits, int rank, const Mesh& mesh, std::string_view what);
 
+// The words that layout_from takes back, one for each of the dimensions. Of what is Partial they say nothing.
+std::vector<std::string> words_of(const Layout& layout, int rank, const Mesh& mesh);
+
 }  // namespace karez::sbp

@@ -57,5 +57,13 @@ TEST(LayoutWords, WhatNoMeshCanHoldIsRefusedWithWhatWasRead) {
   EXPECT_EQ(read({"data+"}), "mesh: no axis is called ''; mesh(data=2, model=2) has data, model");
 }
 
+TEST(LayoutWords, OfALayoutAreTakenBack) {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"data", "model"}, {"model", "data"}, {"data+model", ""}, {"", "data+model"}, {"", "model"}, {"", ""}})
+    EXPECT_EQ(words_of(layout_from(words, 2, mesh, "a layout"), 2, mesh), words);
+  EXPECT_EQ(words_of({P(), S(1)}, 2, mesh), (std::vector<std::string>{"", "model"}));
+  EXPECT_EQ(words_of({B(), P()}, 0, mesh), std::vector<std::string>{});
+}
+
 }  // namespace
 }  // namespace karez::sbp

@@ -280,16 +280,6 @@ void run_on(ExpressionPlans& known, const DeviceMesh& on, const LazyValues& want
   }
 }
 
-// Where it is computed; null stands for what no expression makes.
-DeviceMesh place_of(const Expression* expression) {
-  if (expression != nullptr && expression->has_mesh) return {world_of(*expression), expression->mesh()};
-  const DeviceMesh* scope = Interactive::mesh();
-  require(scope != nullptr, "on which mesh this is computed is not said: no operand is an Array; Interactive on(mesh) says it");
-  require(expression == nullptr || !expression->has_world || world_of(*expression) == scope->world,
-          "a tensor of another world than that of the innermost Interactive");
-  return *scope;
-}
-
 template <class Act> void at_the_users_line(const SourceLine& where, Act act) {
   try {
     act();
@@ -306,7 +296,7 @@ void run_all(const LazyValues& wanted, const std::shared_ptr<const Expression>& 
              const SourceLine& where, Reading reading = nullptr) {
   at_the_users_line(where, [&] {
     require(from == nullptr || from->written, "a tensor of a function whose gradient is being taken has no bytes yet");
-    const DeviceMesh on = place_of(from.get());
+    const DeviceMesh on = mesh_of(from.get());
     require(on.world->holder.load() != std::this_thread::get_id(),
             "a tensor is asked for while its world compiles on this thread: an initialiser or an op's own rule may not compute or read");
     std::lock_guard lock(on.world->ran->mutex);
@@ -325,6 +315,15 @@ std::shared_ptr<WorldState> world_of(const Expression& expression) {
   auto alive = expression.world.lock();
   require(alive != nullptr, "a tensor of a world that is gone: read it while the World, or a mesh, function or future of it, is alive");
   return alive;
+}
+
+DeviceMesh mesh_of(const Expression* expression) {
+  if (expression != nullptr && expression->has_mesh) return {world_of(*expression), expression->mesh()};
+  const DeviceMesh* scope = Interactive::mesh();
+  require(scope != nullptr, "on which mesh this is computed is not said: no operand is an Array; Interactive on(mesh) says it");
+  require(expression == nullptr || !expression->has_world || world_of(*expression) == scope->world,
+          "a tensor of another world than that of the innermost Interactive");
+  return *scope;
 }
 
 void run(const LazyValues& wanted, const SourceLine& where) {

@@ -27,6 +27,7 @@ struct ExpressionPlans {
 };
 
 std::shared_ptr<WorldState> world_of(const Expression& expression);  // gone, or never known: an error
+DeviceMesh mesh_of(const Expression* expression);                    // where it is computed; null stands for what no expression makes
 
 // Begins to compute these, and with them what stands on the way and somebody may still ask for. What is there already stays.
 void run(const LazyValues& wanted, const SourceLine& where);

@@ -31,16 +31,40 @@ B = _Broadcast()  # on an axis of the mesh, whole everywhere
 
 
 class P(tuple):
-    """For each dimension the mesh axis that splits it: P("model", None); "data+model" for both, None for none."""
+    """For each dimension the mesh axis that splits it: P("model", None); "data+model" for both, None for none. P(None, sum="model") is of a value whose
+    sum over the axis `model` is the whole; max= and min= likewise."""
 
-    def __new__(cls, *axes: Any) -> Any:
+    partial: Any  # ("sum", "model"), or None
+
+    def __new__(cls, *axes: Any, sum: Any = None, max: Any = None, min: Any = None) -> Any:
         for axis in axes:
             if axis is not None and not isinstance(axis, str):
                 raise LayoutError(f"P takes names of mesh axes and None, not {axis!r}")
-        return super().__new__(cls, axes)
+        partial = [(kind, by) for kind, by in (("sum", sum), ("max", max), ("min", min)) if by is not None]
+        if len(partial) > 1 or not all(isinstance(by, str) and by for _, by in partial):
+            raise LayoutError(f"P: {', '.join(f'{kind}={by!r}' for kind, by in partial)}; one of sum=, max= and min= names axes of the mesh, \"data+model\" for both")
+        made = super().__new__(cls, axes)
+        made.partial = partial[0] if partial else None
+        return made
 
     def __repr__(self) -> str:
-        return f"P({', '.join(map(repr, self))})"
+        return f"P({', '.join([*map(repr, self), *([f'{self.partial[0]}={self.partial[1]!r}'] if self.partial else [])])})"
+
+    def __eq__(self, other: Any) -> bool:
+        return tuple.__eq__(self, other) and self.partial == getattr(other, "partial", None)
+
+    def __ne__(self, other: Any) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((tuple(self), self.partial))
+
+    def __reduce__(self) -> Any:
+        return _made, (tuple(self), self.partial)
+
+
+def _made(axes: Any, partial: Any) -> P:
+    return P(*axes, **dict([partial] if partial else []))
 
 
 def rule_of(pattern: str, layout: Any, axes: Any) -> Any:
@@ -48,6 +72,7 @@ def rule_of(pattern: str, layout: Any, axes: Any) -> Any:
     list with one entry for each of the mesh's axes."""
     what = f"the rule for {pattern!r}"
     if isinstance(layout, P):
+        _require_whole(layout, what)
         return pattern, [axis or "" for axis in layout], []
     if not isinstance(layout, (list, tuple)) or not all(entry is B or isinstance(entry, S) for entry in layout):
         raise LayoutError(f"{what}: {layout!r} is no layout; P(\"model\", None) goes by dimensions, [S(0), B] by axes of the mesh")
@@ -56,10 +81,16 @@ def rule_of(pattern: str, layout: Any, axes: Any) -> Any:
     return pattern, [], [(axis, entry.dim) for entry, axis in zip(layout, axes) if entry is not B]
 
 
+def _require_whole(layout: P, what: str) -> None:
+    if layout.partial:
+        raise LayoutError(f"{what}: {layout!r} is Partial, which nothing can be asked to be: it happens where a sum is split, and kz.from_parts makes one")
+
+
 def by_dimension(layout: Any, what: Any) -> Any:
     """By dimension the names of the axes that split it, from names and None, or from one P."""
     if len(layout) == 1 and isinstance(layout[0], P):
         layout = layout[0]
+        _require_whole(layout, what)
     for axis in layout:
         if axis is not None and not isinstance(axis, str):
             raise LayoutError(f"{what}: {axis!r} is neither the name of a mesh axis nor None; a layout goes by dimensions here, as in "

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from . import _core, functions, gradients, pointwise, products, rearranging, reductions, sharing
+from . import _core, functions, gradients, parts, pointwise, products, rearranging, reductions, sharing
 from ._core import Tensor
 from .dtypes import bfloat16, bool_, by_short, dtype as DType, float16, float32, float64, int32, int64
 from .errors import ShapeError, TypeError, UserError
@@ -137,7 +137,7 @@ _special = {
     "__array__": lambda self, dtype=None, copy=None: numpy.asarray(self.numpy(), dtype=dtype), "__array_ufunc__": None,
     "__dlpack__": sharing.dlpack, "__dlpack_device__": sharing.dlpack_device,
     "ndim": property(lambda self: len(self.shape)), "dtype": property(lambda self: by_short[self._dtype]), "T": property(functions.transpose),
-    "mT": property(functions.transpose), "grad": property(lambda self: None), "is_leaf": property(lambda self: self._kind != "traced"),
+    "mT": property(functions.transpose), "layout": property(parts.layout), "mesh": property(parts.mesh), "grad": property(lambda self: None), "is_leaf": property(lambda self: self._kind != "traced"),
 }
 
 

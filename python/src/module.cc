@@ -10,6 +10,7 @@ NB_MODULE(_core, m) {
   karez::python::init_errors(m);
   karez::python::init_world(m);
   karez::python::init_tensor(m);
+  karez::python::init_parts(m);
   karez::python::init_sharing(m);
   karez::python::init_interactive(m);
   karez::python::init_functions(m);

@@ -8,6 +8,7 @@ namespace nb = nanobind;
 
 void init_world(nb::module_& m);        // worlds and meshes on them
 void init_tensor(nb::module_& m);       // tensors, arrays and parameters as one class
+void init_parts(nb::module_& m);        // where tensors lie
 void init_sharing(nb::module_& m);      // bytes shared with other libraries
 void init_interactive(nb::module_& m);  // where things are computed outside of compiled functions
 void init_functions(nb::module_& m);    // functions of tensors

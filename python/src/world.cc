@@ -149,6 +149,7 @@ void init_world(nb::module_& m) {
   init_files(type);
   nb::class_<DeviceMesh>(m, "DeviceMesh")
       .def("__repr__", [](const DeviceMesh& mesh) { return sbp::print(mesh.mesh); })
+      .def("same", [](const DeviceMesh& mesh, const DeviceMesh& other) { return mesh.world == other.world && mesh.mesh == other.mesh; })
       .def_prop_ro("axes", [](const DeviceMesh& mesh) {
         std::vector<std::pair<std::string, int>> out;
         for (const MeshAxis& axis : mesh.mesh.axes) out.emplace_back(axis.name, axis.size);
