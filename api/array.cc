@@ -1,9 +1,12 @@
 // Arrays on meshes: asking the session, as long as there is one.
 #include "api/array.h"
 
+#include <cstring>
+
 #include "api/inside/array_value.h"
 #include "api/inside/gather.h"
 #include "api/inside/rooms.h"
+#include "api/inside/summands.h"
 
 namespace karez {
 
@@ -47,12 +50,19 @@ HostArray Array::read(SourceLine where) const {
 
 std::vector<HostArray> Array::local() const {
   const auto world = ArrayValue::of(*this).living_world();
-  return value_->result ? value_->result->local() : std::vector<HostArray>();
+  std::vector<HostArray> parts = value_->result ? value_->result->local() : std::vector<HostArray>();
+  if (!summands_of(type(), mesh(), layout())) return parts;
+  for (HostArray& part : parts) {  // a row of one more dimension
+    HostArray summand(TensorType{part.dtype(), Shape(part.shape().begin() + 1, part.shape().end())});
+    std::memcpy(summand.bytes(), part.bytes(), static_cast<std::size_t>(part.type().bytes()));
+    part = std::move(summand);
+  }
+  return parts;
 }
 
 std::shared_ptr<const std::byte> Array::bytes() const {
   const auto world = ArrayValue::of(*this).living_world();
-  return value_->result ? value_->result->bytes() : nullptr;
+  return value_->result && !summands_of(type(), mesh(), layout()) ? value_->result->bytes() : nullptr;
 }
 
 }  // namespace karez

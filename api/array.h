@@ -32,7 +32,7 @@ class Array {
   HostArray read(SourceLine where = SourceLine::current()) const;
   std::vector<HostArray> local() const;  // the part of each device of this rank, in the order of the devices' numbers; asks no other rank
   // The bytes of a device of this rank that has the whole, row-major, where they lie: nobody writes them, and they live as long as the pointer, the
-  // world's end included. Waits. Null: the array is split.
+  // world's end included. Waits. Null: the array is split, or Partial.
   std::shared_ptr<const std::byte> bytes() const;
   // The only element, as a number of type T.
   template <class T = double> T item(SourceLine where = SourceLine::current()) const {

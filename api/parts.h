@@ -1,7 +1,8 @@
-// Where values lie: the mesh and layout of a tensor.
+// Where values lie, which parts of them lie here, and values made from such.
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "api/array.h"
 #include "api/world.h"
@@ -16,5 +17,26 @@ struct Place {
 Place place_of(const Array& array);                              // of a world that is gone: an error
 Place place_of(const Tensor& tensor);                            // outside of a trace. Computes nothing and asks no other rank
 Place place_of(const World& world, const Parameter& parameter);  // that a function has used; otherwise an error
+
+// What one device has of a value.
+struct LocalData {
+  sbp::DeviceName device;
+  sbp::Box box;  // of the whole; where the value is Partial, what it has a summand of
+  HostArray data;
+};
+// Of each device of this rank that has some, in the order of its mesh. Waits for the call that makes it, and asks no other rank.
+std::vector<LocalData> local_parts(const Array& array);
+
+// A value whose parts are these: one for each of this rank's devices, in the order of the mesh; each rank gives its own, and asks no other. Devices
+// that have the same of it get the same bytes, which is checked within the rank. The layout may be Partial: the whole is then the sum (or max, min)
+// of the parts. What the whole is:
+//   shape given      that
+//   not given        what the parts make, where this rank has all of a split dimension; otherwise every device has as much of it as this rank's
+// A rank without a device of the mesh gives no part, and says the whole's type by shape and dtype. Parts of other shapes are errors.
+struct WholeType {
+  std::optional<Shape> shape = {};
+  std::optional<DType> dtype = {};
+};
+Array from_parts(std::vector<HostArray> parts, const DeviceMesh& mesh, Layout layout, const WholeType& whole = {});
 
 }  // namespace karez

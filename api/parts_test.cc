@@ -8,6 +8,7 @@
 #include "api/functions.h"
 #include "api/inside/rooms.h"
 #include "api/interactive.h"
+#include "api/test_texts.h"
 
 namespace karez {
 namespace {
@@ -37,6 +38,39 @@ TEST(Parts, AnArrayATensorAndAParameterSayWhereTheyLie) {
   EXPECT_EQ(place_of(z).mesh->mesh, mesh.mesh);
   EXPECT_EQ(place_of(Tensor(counted({2})) + 1).mesh->mesh, world.mesh().mesh);
   EXPECT_FALSE(place_of(Tensor(counted({2}))).mesh.has_value());
+}
+
+TEST(Parts, OfAnArrayMakeItAgain) {
+  World world({.devices = 4});
+  const DeviceMesh mesh = world.mesh("data=2,model=2");
+  const auto f = compile(mesh, [](Tensor x) { return with_layout(x + 0, P("data", "model")); });
+  const HostArray x = counted({5, 3});
+  const std::vector<LocalData> parts = local_parts(f(x).value());
+  ASSERT_EQ(parts.size(), 4u);
+  EXPECT_EQ(parts[1].device, (DeviceName{0, 1}));
+  EXPECT_EQ(parts[1].box, (Box{{0, 3}, {2, 3}}));
+  EXPECT_EQ(list(parts[1].data), (std::vector<float>{2, 5, 8}));
+  std::vector<HostArray> data;
+  for (const LocalData& part : parts) data.push_back(part.data);
+  const Array again = from_parts(data, mesh, {S(0), S(1)});
+  EXPECT_EQ(again.type(), x.type());
+  EXPECT_EQ(list(again.read()), list(x));
+  const Array sum = from_parts({x, x, x, x}, mesh, {P(Reduce::sum), B()});
+  EXPECT_EQ(list(sum.read()), list(f(sum).value().read()));
+  EXPECT_EQ(sum.read().data<float>()[1], 2);
+  EXPECT_EQ(list(sum.local()[3]), list(x)) << "what each device holds is its summand";
+  EXPECT_EQ(sum.bytes(), nullptr);
+}
+
+TEST(Parts, ThatDoNotFitAreAnErrorThatNamesBoth) {
+  World world({.devices = 2});
+  try {
+    from_parts({counted({2, 3}), counted({3, 3})}, world.mesh("data=2"), {S(0)});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind, ErrorKind::shape);
+    EXPECT_THAT(error.what(), HasSubstr("part 0 is f32[2, 3], but device 0.0 has f32[3, 3] of f32[5@data, 3]"));
+  }
 }
 
 }  // namespace

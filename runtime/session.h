@@ -109,6 +109,14 @@ class Result {
 };
 using Results = std::vector<std::pair<std::string, Result>>;
 
+// What one device has of a value that the user gives.
+struct HeldPart {
+  PlanDevice place;
+  std::vector<std::int64_t> begin;  // in the whole
+  Shape shape;
+  HostArray value;  // its elements
+};
+
 // One launch's future. Copies share it; it may outlive the wait, not the Session.
 class Launch {
  public:
@@ -186,6 +194,9 @@ class Session {
   // told of it (by a wait, or by the next launch, which throws it) run again; if it did, every later launch is an error until `reload`.
   // With several ranks it is given the number of its op, and is over when it has ended on all of them: where it fails on one, all of them fail.
   Launch launch(int plan, const Feeds& feeds = {}, const Results& arrays = {}, std::uint64_t op = 0);
+
+  // A value on devices of this rank, one part on each, as a launch's result lies there. Its bytes are copied; it waits for nothing.
+  Result hold(const TensorType& whole, std::vector<HeldPart> parts);
 
   // With several ranks: what this rank does next, as the others do (agreement.h); with none it is nothing, and number 0. All throw what has failed.
   std::uint64_t begin_op(const OpDescription& op);

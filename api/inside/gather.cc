@@ -7,6 +7,7 @@
 
 #include "api/inside/agree.h"
 #include "api/inside/rooms.h"
+#include "api/inside/summands.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "passes/pipeline.h"
@@ -88,6 +89,7 @@ runtime::Result brought(WorldState& world, std::uint64_t op, const std::string& 
 }  // namespace
 
 bool whole_on_every_rank(const WorldState& world, const TensorType& type, const Mesh& mesh, const Layout& layout) {
+  if (summands_of(type, mesh, layout)) return false;
   if (world.ranks.alone()) return true;
   std::map<int, std::set<std::string>> seen;  // boxes, by rank
   std::map<int, std::int64_t> elements;       // of those
@@ -113,7 +115,7 @@ runtime::Result gathered(WorldState& world, const WorldState::Key& key, const St
 
 runtime::Result gathered(WorldState& world, const Kept& kept, const std::optional<runtime::Result>& part, SourceLine where) {
   const std::string type = sbp::print(kept.type, kept.mesh, kept.layout);
-  const auto make = [&](Trace& trace) { return build::array_input(trace.builder, "array", kept.type, kept.layout); };
+  const auto make = [&](Trace& trace) { return array_value(trace.builder, "array", kept.type, kept.mesh, kept.layout); };
   Results arrays;
   if (part) arrays.emplace_back("array", *part);
   return brought(world, asked(world, type, where), cat("array ", type, " ", text_of(kept.mesh)), kept.mesh, arrays, make);

@@ -10,6 +10,7 @@
 
 #include "api/inside/expression.h"
 #include "api/inside/rooms.h"
+#include "api/inside/summands.h"
 #include "base/glob.h"
 #include "base/hash.h"
 #include "base/near.h"
@@ -250,7 +251,7 @@ Tensor Trace::array_input(std::string_view name, const TensorType& type, const M
   ValueId id;
   {
     Swapped placed(builder.mesh, own && !places() ? 0 : number_of(mesh));
-    id = build::array_input(builder, name, type, layout);
+    id = array_value(builder, name, type, mesh, layout);
   }
   return tensor(known ? id : builder.on_mesh(id, number_of(Mesh(graph.meshes[0]))));
 }

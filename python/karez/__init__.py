@@ -18,6 +18,7 @@ from .sharing import from_dlpack as from_dlpack
 from .showing import show as show
 from .functions import abs as abs, all as all, any as any, max as max, min as min, pow as pow, sum as sum  # also by these names of Python's, which * leaves alone
 from .tensor import Tensor as Tensor, tensor as tensor
+from .parts import Part as Part, from_parts as from_parts
 from .layouts import B as B, P as P, S as S
 from .worlds import (
     Mesh as Mesh, barrier as barrier, init as init, load as load, rank as rank, ranks as ranks, reset as reset, save as save, seed as seed, world

@@ -68,17 +68,23 @@ def _made(axes: Any, partial: Any) -> P:
 
 
 def rule_of(pattern: str, layout: Any, axes: Any) -> Any:
-    """What C++ takes of a rule: its pattern, and either by dimension the names of the axes that split it, from P, or (axis, dimension) pairs, from a
-    list with one entry for each of the mesh's axes."""
+    """What C++ takes of a rule: its pattern, and the layout as of words_of."""
     what = f"the rule for {pattern!r}"
     if isinstance(layout, P):
         _require_whole(layout, what)
-        return pattern, [axis or "" for axis in layout], []
+    return (pattern, *words_of(layout, axes, what))
+
+
+def words_of(layout: Any, axes: Any, what: str) -> Any:
+    """Either by dimension the names of the axes that split it, from P, or (axis, dimension) pairs, from a list with one entry for each of the mesh's
+    axes."""
+    if isinstance(layout, P):
+        return [axis or "" for axis in layout], []
     if not isinstance(layout, (list, tuple)) or not all(entry is B or isinstance(entry, S) for entry in layout):
         raise LayoutError(f"{what}: {layout!r} is no layout; P(\"model\", None) goes by dimensions, [S(0), B] by axes of the mesh")
     if len(layout) != len(axes):
         raise LayoutError(f"{what}: {list(layout)!r} has {len(layout)} entries, one for each axis of the mesh; it has {len(axes)}: {', '.join(axes)}")
-    return pattern, [], [(axis, entry.dim) for entry, axis in zip(layout, axes) if entry is not B]
+    return [], [(axis, entry.dim) for entry, axis in zip(layout, axes) if entry is not B]
 
 
 def _require_whole(layout: P, what: str) -> None:

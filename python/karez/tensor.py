@@ -137,7 +137,7 @@ _special = {
     "__array__": lambda self, dtype=None, copy=None: numpy.asarray(self.numpy(), dtype=dtype), "__array_ufunc__": None,
     "__dlpack__": sharing.dlpack, "__dlpack_device__": sharing.dlpack_device,
     "ndim": property(lambda self: len(self.shape)), "dtype": property(lambda self: by_short[self._dtype]), "T": property(functions.transpose),
-    "mT": property(functions.transpose), "layout": property(parts.layout), "mesh": property(parts.mesh), "grad": property(lambda self: None), "is_leaf": property(lambda self: self._kind != "traced"),
+    "mT": property(functions.transpose), "layout": property(parts.layout), "mesh": property(parts.mesh), "parts": property(parts.parts), "grad": property(lambda self: None), "is_leaf": property(lambda self: self._kind != "traced"),
 }
 
 

@@ -1,12 +1,14 @@
-// Where tensors lie: their meshes and layouts.
+// Where tensors lie: their meshes, layouts and parts, and tensors made from such.
 #include "api/parts.h"
 #include "api/interactive.h"
+#include "base/text.h"
 #include "python/src/topics.h"
 #include "python/src/value.h"
 #include "sbp/layout_words.h"
 
 namespace karez::python {
 namespace {
+using namespace nb::literals;
 
 // The names of the axes that a Partial entry stands on, and its kind; empty: there is none.
 std::pair<std::string, std::string> partial_of(const Layout& layout, const Mesh& mesh) {
@@ -43,11 +45,69 @@ nb::tuple stored_place(const World& world, const Value& value) {
   return place_in_words(at.mesh, at.layout, value.type().rank());
 }
 
+// A device's name (None: the host), the box and the numbers of each.
+nb::list local_parts_of(const Value& value) {
+  const Tensor tensor = value.outside();
+  nb::list out;
+  const auto add = [&](const nb::object& device, const sbp::Box& box, const HostArray& data) {
+    nb::list ranges;
+    for (const sbp::Range& range : box) ranges.append(nb::make_tuple(range.begin, range.end));
+    out.append(nb::make_tuple(device, ranges, Value(Tensor(data))));
+  };
+  if (const HostArray lent = tensor.lent(); lent.valid()) {
+    add(nb::none(), sbp::whole(lent.shape()), lent);
+    return out;
+  }
+  const SourceLine line = user_line();
+  lie_somewhere();
+  std::vector<LocalData> parts;
+  {
+    GilRelease released;
+    parts = local_parts(computed(tensor, line));
+  }
+  for (const LocalData& part : parts) add(nb::cast(cat(part.device.rank, ".", part.device.device)), part.box, part.data);
+  return out;
+}
+
+Value made_of_parts(const std::vector<const Value*>& values, const DeviceMesh& on, const std::vector<std::string>& words,
+                    const std::vector<std::pair<std::string, int>>& splits, const std::string& kind, const std::string& axes,
+                    const std::optional<Shape>& shape, const std::optional<DType>& dtype) {
+  std::vector<HostArray> parts;
+  const SourceLine line = user_line();
+  for (const Value* value : values) {
+    const Tensor tensor = value->outside();
+    HostArray lent = tensor.lent();
+    if (!lent.valid()) {
+      lie_somewhere();
+      GilRelease released;
+      lent = tensor.read(line);
+    }
+    parts.push_back(std::move(lent));
+  }
+  const int rank = shape ? static_cast<int>(shape->size()) : parts.empty() ? 0 : parts[0].type().rank();
+  std::vector<sbp::AxisSplit> list;
+  for (const auto& [axis, dim] : splits) list.push_back({axis, dim});
+  sbp::Layout layout = list.empty() ? sbp::layout_from(words, rank, on.mesh, "from_parts: the layout")
+                                    : sbp::layout_from(list, rank, on.mesh, "from_parts: the layout");
+  if (!kind.empty()) {
+    const sbp::Reduce reduce = kind == "max" ? sbp::Reduce::max : kind == "min" ? sbp::Reduce::min : sbp::Reduce::sum;
+    for (const std::string& axis : base::split(axes, '+')) {
+      sbp::Sbp& entry = layout[static_cast<std::size_t>(on.mesh.axis(axis))];
+      require(ErrorKind::layout, entry.is_broadcast(), "from_parts: the layout names the mesh axis '", axis, "' twice");
+      entry = sbp::P(reduce);
+    }
+  }
+  GilRelease released;
+  return from_parts(std::move(parts), on, std::move(layout), {shape, dtype});
+}
+
 }  // namespace
 
 void init_parts(nb::module_& m) {
   m.def("place", &place);
   m.def("stored_place", &stored_place);
+  m.def("local_parts", &local_parts_of);
+  m.def("from_parts", &made_of_parts, "parts"_a, "mesh"_a, "words"_a, "splits"_a, "kind"_a, "axes"_a, "shape"_a.none(), "dtype"_a.none());
 }
 
 }  // namespace karez::python

@@ -92,7 +92,7 @@ nb::tuple shape_of(const Value& value) {
   return nb::tuple(out);
 }
 
-// "f32[8@data, 4]", of an array that is split on its mesh; else the logical type.
+// "f32[8@data, 4]", of an array that is split or Partial on its mesh; else the logical type.
 std::string layout_text(const Value& value) {
   const Tensor* tensor = value.tensor();
   if (tensor == nullptr || tensor->lazy == nullptr) return tensor::print(value.type());
@@ -100,8 +100,8 @@ std::string layout_text(const Value& value) {
   lie_somewhere();
   GilRelease released;
   const Array array = computed(*tensor, line);
-  const bool split = std::any_of(array.layout().begin(), array.layout().end(), [](auto sbp) { return sbp.is_split(); });
-  return split ? sbp::print(array.type(), array.mesh(), array.layout()) : tensor::print(array.type());
+  const bool whole = std::all_of(array.layout().begin(), array.layout().end(), [](auto sbp) { return sbp.is_broadcast(); });
+  return !whole ? sbp::print(array.type(), array.mesh(), array.layout()) : tensor::print(array.type());
 }
 
 // What each device holds: its name, and a range of each dimension.

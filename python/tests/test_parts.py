@@ -5,9 +5,10 @@ import pickle
 
 import numpy as np
 import pytest
+from test_debugging import ranks
 
 import karez as kz
-from karez import P, nn
+from karez import B, P, S, nn
 
 X = np.arange(20, dtype=np.float32).reshape(5, 4)
 
@@ -98,3 +99,187 @@ def test_a_partial_layout_has_words():
         laid(X, "a=2", P(None, None, sum="a"))
     with pytest.raises(kz.LayoutError, match="is Partial, which nothing can be asked to be"):
         kz.compile(lambda a: a, mesh="a=2", rules={"w": P(None, sum="a")})(X)
+
+
+def described(x):
+    return [(part.device, [(one.start, one.stop) for one in part.index], part.data.tolist()) for part in x.parts]
+
+
+def test_parts_are_what_each_device_has():
+    kz.init(devices=4)
+    y = laid(X, "data=2", "data", None)
+    assert described(y) == [("0.0", [(0, 3), (0, 4)], X[:3].tolist()), ("0.1", [(3, 5), (0, 4)], X[3:].tolist())]
+    assert repr(y.parts[0]) == "Part(device='0.0', index=[0:3, 0:4], f32[3, 4])"
+    assert all(np.array_equal(X[part.index], part.data) for part in laid(X, "data=2,model=2", "data", "model").parts)
+    assert [part.device for part in laid(X, "data=2,model=2", "data").parts] == ["0.0", "0.1", "0.2", "0.3"]
+    backwards = laid(X, kz.Mesh(data=2, devices=[1, 0]), "data").parts
+    assert [(part.device, part.data.shape) for part in backwards] == [("0.1", (3, 4)), ("0.0", (2, 4))], "in the order of the mesh"
+    assert described(laid(np.float32(3), "data=2")) == [("0.0", [], 3.0), ("0.1", [], 3.0)]
+    part = y.parts[0].data
+    part[:] = 0
+    assert np.array_equal(y.numpy(), X), "a copy"
+
+
+def test_parts_of_what_the_host_holds_and_of_what_is_not_computed_yet():
+    assert described(kz.tensor([1.0, 2.0])) == [(None, [(0, 2)], [1, 2])]
+    y = laid(X, "data=2", "data") * 2
+    assert np.array_equal(y.parts[0].data, 2 * X)
+    for wrong, text in [(lambda: kz.compile(lambda a: a.parts)(X), "parts of f32"), (lambda: nn.Parameter(X, name="w").parts, "parts of parameter 'w'")]:
+        with pytest.raises(kz.UserError, match=text):
+            wrong()
+
+
+CASES = [
+    (dict(data=2), P("data", None)), (dict(data=2), P(None, "data")), (dict(data=2), P(None, None)), (dict(data=2), P()), (dict(data=2), [S(0)]), (dict(data=2), [S(-1)]), (dict(data=2), [B]),
+    (dict(data=2, model=2), P("data", "model")), (dict(data=2, model=2), P("data+model", None)), (dict(data=2, model=2), P(None, "model")), (dict(data=2, model=2), [S(0), B]),
+    (dict(data=3), P("data", None)), (dict(data=1), P("data", None)), (dict(data=2, one=1), P("data", "one")), (dict(one=1, data=2), P("one", "data")), ({}, P(None, None)),
+]
+
+
+def cut(x, mesh, layout):
+    """Its parts by NumPy alone, for layouts that split each dimension by one axis."""
+    entries = layout if isinstance(layout, list) else [next((S(d) for d, word in enumerate(layout) if axis in (word or "").split("+")), B) for axis in mesh.axes]
+    parts = [x]
+    for entry, size in zip(entries, mesh.axes.values()):
+        parts = [piece for part in parts for piece in ([part] * size if entry is B else np.array_split(part, size, entry.dim))]
+    return parts
+
+
+@pytest.mark.parametrize("axes, layout", CASES)
+def test_a_value_made_of_parts_is_the_whole(axes, layout):
+    mesh = kz.Mesh(**axes)
+    made = kz.from_parts(cut(X, mesh, layout), mesh, layout)
+    assert made.shape == (5, 4) and made.mesh == mesh and np.array_equal(made.numpy(), X)
+    again = kz.from_parts(made.parts, made.mesh, made.layout)
+    assert again.layout == made.layout and described(again) == described(made), "what it says of itself makes it again"
+    double = kz.compile(lambda a: a * 2, mesh=mesh)(made)
+    assert np.array_equal(double.numpy(), 2 * X) and np.array_equal((made + made).numpy(), 2 * X)
+    assert made.layout == (layout if isinstance(layout, P) and len(layout) else made.layout)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int32", "int64", "bool"])
+def test_every_dtype_is_made_of_parts(dtype):
+    mesh = kz.Mesh(data=2)
+    whole = kz.tensor(X % 2, dtype=dtype)
+    made = kz.from_parts([whole[:3], whole[3:]], mesh, P("data", None))
+    assert made.dtype is whole.dtype and np.array_equal(made.float().numpy(), X % 2)
+    assert kz.from_parts(made.parts, mesh, made.layout).float().numpy().tolist() == (X % 2).tolist()
+
+
+def test_empty_values_and_scalars_are_made_of_parts():
+    mesh = kz.Mesh(data=2)
+    none = np.zeros((0, 3), np.float32)
+    assert kz.from_parts([none, none], mesh, P("data", None)).numpy().shape == (0, 3)
+    assert float(kz.from_parts([3.0, 3.0], mesh, P())) == 3
+    assert float(kz.from_parts([3.0, 4.0], mesh, P(sum="data"))) == 7
+
+
+@pytest.mark.parametrize("kind, of", [("sum", np.add), ("max", np.maximum), ("min", np.minimum)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64, np.float16, np.bool_])
+def test_a_partial_value_is_the_sum_or_the_extreme_of_its_parts(kind, of, dtype):
+    mesh = kz.Mesh(data=2)
+    a, b = X.astype(dtype), X[::-1].astype(dtype)
+    if kind == "sum" and dtype in (np.float16, np.bool_):
+        with pytest.raises(kz.LayoutError, match="has no sum"):
+            kz.from_parts([a, b], mesh, P(None, None, sum="data"))
+        return
+    made = kz.from_parts([a, b], mesh, P(None, None, **{kind: "data"}))
+    assert made.layout == P(None, None, **{kind: "data"}) and np.array_equal(made.numpy(), of(a, b))
+    assert [part.data.tolist() for part in made.parts] == [a.tolist(), b.tolist()] and f"; {kind}@data]" in repr(made)
+    if dtype is not np.bool_:
+        assert np.array_equal(kz.compile(lambda x: x + x, mesh=mesh)(made).numpy(), 2 * of(a, b))
+        assert np.array_equal((made + made).numpy(), 2 * of(a, b))
+    with pytest.raises((kz.LayoutError, BufferError, TypeError), match="lies in parts"):
+        np.from_dlpack(made)
+
+
+def test_a_partial_value_may_be_split_too():
+    mesh = kz.Mesh(data=2, model=2)
+    made = kz.from_parts([X[:3], 2 * X[:3], X[3:], 2 * X[3:]], mesh, P("data", None, sum="model"))
+    assert np.array_equal(made.numpy(), 3 * X) and np.array_equal(kz.compile(lambda x: x @ x.T, mesh=mesh)(made).numpy(), 9 * X @ X.T)
+    both = kz.from_parts([X] * 4, mesh, P(None, None, sum="data+model"))
+    assert np.array_equal(both.numpy(), 4 * X)
+    one = kz.from_parts([X, X], kz.Mesh(data=2, one=1), P(None, None, sum="one"))
+    assert np.array_equal(one.numpy(), X) and one.layout == P(None, None, sum="one")
+
+
+@pytest.mark.parametrize("parts, layout, more, text", [
+    ([X], P("data", None), {}, "1 parts; rank 0 has 2 devices of mesh(data=2), and gives one for each: 0.0, 0.1"),
+    ([X[:2], X[2:]], P("data", None), {}, "part 0 is f32[2, 4], but device 0.0 has f32[3, 4] of f32[5@data, 4] on mesh(data=2)"),
+    ([X[:3], X[3:]], P("data", None), dict(shape=(6, 4)), "part 1 is f32[2, 4], but device 0.1 has f32[3, 4] of f32[6@data, 4]"),
+    ([X[:3], X[3:, :2]], P("data", None), {}, "part 1 is f32[2, 2], but device 0.1 has f32[2, 4] of f32[5@data, 4]"),
+    ([X, X[0]], P(None, None), {}, "part 0 is f32[5, 4], part 1 is f32[4]; parts have the whole's number of dimensions"),
+    ([X, X.astype(int)], P(None, None), {}, "part 0 is f32[5, 4], part 1 is i64[5, 4]; a value has one dtype"),
+    ([X, X], P(None, None), dict(dtype=kz.float64), "part 0 is f32[5, 4], but the whole is to be of f64"),
+    ([X, X + 1], P(None, None), {}, "parts 0 and 1 differ, but devices 0.0 and 0.1 have the same of f32[5, 4"),
+    ([X, X], P("model", None), {}, "model"),
+    ([X, X], P("data", None, None), {}, "names 3 dimensions; there are 2"),
+    ([X, X], P("data", None, sum="data"), {}, "names the mesh axis 'data' twice"),
+    ([X, X], [S(2)], {}, "splits dimension 2 on the mesh axis 'data'"),
+    ([X, X], [S(0), B], {}, "has 2 entries, one for each axis of the mesh; it has 1: data"),
+    ([X, X], ("data", None), {}, "is no layout"),
+])
+def test_parts_that_make_no_value_are_errors_that_say_why(parts, layout, more, text):
+    with pytest.raises(kz.Error) as caught:
+        kz.from_parts(parts, "data=2", layout, **more)
+    assert text in str(caught.value), str(caught.value)
+
+
+def test_parts_of_a_program_and_of_a_world_that_is_gone_are_errors():
+    mesh = kz.Mesh(data=2)
+    with pytest.raises(kz.UserError, match="from_parts in a compiled function"):
+        kz.compile(lambda a: kz.from_parts([a, a], mesh, P()))(X)
+    made = kz.from_parts([X, X], mesh, P())
+    kz.reset()
+    assert np.array_equal(made.numpy(), X) and np.array_equal(kz.compile(lambda a: a + 1, mesh=mesh)(made).numpy(), X + 1), "a reset leaves values alone"
+    held = kz.world().held_bytes()
+    del made
+    assert kz.world().held_bytes() <= held - 2 * X.nbytes
+    kz.world().end(True)
+    with pytest.raises(kz.Error, match="ended"):
+        kz.from_parts([X, X], mesh, P())
+
+
+def test_two_ranks_give_and_see_their_own_parts():
+    program = """
+import numpy as np
+import karez as kz
+from karez import P
+x = np.arange(20, dtype=np.float32).reshape(5, 4)
+mesh = kz.Mesh(data=2)
+mine = x[:3] if kz.rank() == 0 else x[3:]
+made = kz.from_parts([mine], mesh, P("data", None), shape=(5, 4))
+(part,) = made.parts
+assert part.device == f"{kz.rank()}.0" and np.array_equal(part.data, mine) and np.array_equal(x[part.index], mine)
+assert np.array_equal(made.numpy(), x) and np.array_equal((made * 2).numpy(), 2 * x)
+assert float(kz.compile(lambda a: a.sum(), mesh=mesh)(made)) == 190
+even = kz.from_parts([mine[:2]], mesh, P("data", None))
+assert even.shape == (4, 4) and np.array_equal(even.numpy(), np.concatenate([x[:2], x[3:]]))
+partial = kz.from_parts([x * (kz.rank() + 1)], mesh, P(None, None, sum="data"))
+assert np.array_equal(partial.parts[0].data, x * (kz.rank() + 1))  # before anybody reads the whole
+assert np.array_equal(partial.numpy(), 3 * x) and np.array_equal(kz.compile(lambda a: a @ a.T, mesh=mesh)(partial).numpy(), 9 * x @ x.T)
+largest = kz.from_parts([x * (1 - kz.rank())], mesh, P(None, None, max="data"))
+assert np.array_equal(largest.numpy(), x)
+try:
+    kz.from_parts([mine], mesh, P("data", None), shape=(6, 4))
+    assert kz.rank() == 0
+except kz.ShapeError as error:
+    assert kz.rank() == 1 and "part 0 is f32[2, 4], but device 1.0 has f32[3, 4]" in str(error)
+first = kz.Mesh(data=1)
+here = [x] if kz.rank() == 0 else []
+one = kz.from_parts(here, first, P(None, None), shape=(5, 4), dtype=kz.float32)
+assert len(one.parts) == len(here) and np.array_equal(one.numpy(), x)
+if kz.rank() == 1:
+    try:
+        kz.from_parts([], first, P())
+    except kz.ShapeError as error:
+        assert "rank 1 has no device of mesh(data=1)" in str(error)
+        print("told")
+if kz.rank() == 0:
+    assert made.parts and made.layout == P("data", None) and made.mesh == mesh  # on one rank alone: it asks no other
+kz.barrier()
+print("fine")
+"""
+    run = ranks(program)
+    out, _ = run.communicate(timeout=300)
+    assert run.returncode == 0 and out.count("fine") == 2 and out.count("told") == 1, out
