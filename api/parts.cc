@@ -13,6 +13,7 @@
 #include "api/inside/run_expressions.h"
 #include "api/inside/summands.h"
 #include "base/text.h"
+#include "sbp/layout_words.h"
 
 namespace karez {
 
@@ -156,6 +157,19 @@ Array from_parts(std::vector<HostArray> parts, const DeviceMesh& on, Layout layo
   else result = world.session.hold(rows ? rows->type : whole, std::move(held));
   return Array(std::make_shared<const ArrayValue>(
       ArrayValue{world.weak_from_this(), std::move(result), std::make_shared<const Kept>(Kept{whole, mesh, std::move(layout)})}));
+}
+
+Tensor laid_on(Term x, const DeviceMesh& mesh, const std::vector<std::string>& words) {
+  require(mesh.world != nullptr, "laid_on needs a mesh that a World has made");
+  return at_line(x.where, [&](Trace& t) {
+    require(t.expression != nullptr, "a mesh is given in a program that is being traced; it lies on its function's");
+    t.expression->lie_on(mesh.world, mesh.mesh);
+    const ValueId id = t.value(x, t.dtype_of(x));
+    Layout layout = layout_from(words, t.graph.type(id).rank(), mesh.mesh, cat("a layout for ", t.graph.type(id)));
+    const ValueId out = t.builder.one("layout", {id});
+    t.graph.value(out).layout = std::move(layout);
+    return t.tensor(out);
+  });
 }
 
 }  // namespace karez

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "api/array.h"
@@ -38,5 +39,9 @@ struct WholeType {
   std::optional<DType> dtype = {};
 };
 Array from_parts(std::vector<HostArray> parts, const DeviceMesh& mesh, Layout layout, const WholeType& whole = {});
+
+// Outside of a trace: the value, laid on this mesh by the names of the axes that split its dimensions. What makes it is computed there too, as far
+// as it lies nowhere yet.
+Tensor laid_on(Term x, const DeviceMesh& mesh, const std::vector<std::string>& words);
 
 }  // namespace karez

@@ -18,7 +18,7 @@ from .dtypes import bool_, by_short, float32, int64
 from .errors import ShapeError, TypeError, UserError
 from .halves import in_f32
 from .kinds import Operand, Tensor
-from .layouts import by_dimension
+from .layouts import P, by_dimension
 
 abs, all, any, pow, sum = _core.abs, _core.all, _core.any, _core.pow, _core.sum
 amax, amin, cast = _core.amax, _core.amin, _core.cast
@@ -307,22 +307,42 @@ def _beyond(input: Any, diagonal: int) -> Tensor:
     return _core.iota(size, 1, int64) <= _core.iota(size, 0, int64) + diagonal
 
 
-def full(size: Any, fill_value: Any, *, dtype: Any = None) -> Tensor:
-    """All elements this value; the dtype is that of the value unless it is given: int64, bool or float32."""
+def laid(made: Tensor, mesh: Any, layout: Any) -> Tensor:
+    """What a function makes, on this mesh in this layout: P("data", None), or whole without one."""
+    if mesh is None and layout is None:
+        return made
+    words = by_dimension([] if layout is None else [layout] if isinstance(layout, P) else list(layout), "layout=")
+    if tracing():
+        if mesh is not None:
+            raise UserError(f"mesh= in a compiled function, whose values lie on its own mesh; layout= says how{_at()}")
+        return _with_layout(made, words)
+    if mesh is None:
+        raise UserError(f"layout={layout!r} outside of a compiled function: mesh= says on which mesh{_at()}")
+    from .worlds import Mesh
+
+    return _core.laid_on(made, (mesh if isinstance(mesh, Mesh) else Mesh(mesh))._mesh, words)
+
+
+def full(size: Any, fill_value: Any, *, dtype: Any = None, mesh: Any = None, layout: Any = None) -> Tensor:
+    """All elements this value; the dtype is that of the value unless it is given: int64, bool or float32. mesh= and layout= say where it lies."""
+    return laid(_full(size, fill_value, dtype), mesh, layout)
+
+
+def _full(size: Any, fill_value: Any, dtype: Any) -> Tensor:
     kind = numpy.asarray(fill_value).dtype.kind
     if kind in "iu" and builtins.abs(int(fill_value)) > 2**53:  # of which a float64 does not hold all
         return cast(broadcast_to(_core.constant(numpy.asarray(fill_value, numpy.int64)), _sizes((size,))), dtype or int64)
     return _core.full(_sizes((size,)), fill_value, dtype=dtype or (bool_ if kind == "b" else int64 if kind in "iu" else float32))
 
 
-def zeros(*size: Any, dtype: Any = float32) -> Tensor:
-    """All elements 0."""
-    return full(_sizes(size), 0, dtype=dtype)
+def zeros(*size: Any, dtype: Any = float32, mesh: Any = None, layout: Any = None) -> Tensor:
+    """All elements 0. mesh= and layout= say where it lies."""
+    return full(_sizes(size), 0, dtype=dtype, mesh=mesh, layout=layout)
 
 
-def ones(*size: Any, dtype: Any = float32) -> Tensor:
-    """All elements 1."""
-    return full(_sizes(size), 1, dtype=dtype)
+def ones(*size: Any, dtype: Any = float32, mesh: Any = None, layout: Any = None) -> Tensor:
+    """All elements 1. mesh= and layout= say where it lies."""
+    return full(_sizes(size), 1, dtype=dtype, mesh=mesh, layout=layout)
 
 
 def zeros_like(input: Any, dtype: Any = None) -> Tensor:
@@ -340,8 +360,8 @@ def full_like(input: Any, fill_value: Any, dtype: Any = None) -> Tensor:
     return full(input.shape, fill_value, dtype=dtype or input.dtype)
 
 
-def arange(start: Any, end: Any = None, step: int = 1, dtype: Any = None) -> Tensor:
-    """start, start + step, ... before end; arange(n) begins with 0."""
+def arange(start: Any, end: Any = None, step: int = 1, dtype: Any = None, *, mesh: Any = None, layout: Any = None) -> Tensor:
+    """start, start + step, ... before end; arange(n) begins with 0. mesh= and layout= say where it lies."""
     start, end = (0, start) if end is None else (start, end)
     whole = builtins.all(isinstance(value, int) for value in (start, end, step))
     if step == 0:
@@ -350,7 +370,7 @@ def arange(start: Any, end: Any = None, step: int = 1, dtype: Any = None) -> Ten
     if count < 0:
         raise UserError(f"arange: from {start} to {end} in steps of {step}{_at()}")
     places = _core.iota([count], 0, int64 if whole else float32)
-    return cast(places * step + start, dtype or (int64 if whole else float32))
+    return laid(cast(places * step + start, dtype or (int64 if whole else float32)), mesh, layout)
 
 
 def with_layout(input: Any, *layout: Any) -> Tensor:

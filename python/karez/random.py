@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Optional, Union
+from typing import Any, Optional, Union
 
 from . import _core
 from .dtypes import dtype as DType, float32, float64, int64
 from .errors import UserError
-from .functions import _at, _sizes, cast
+from .functions import _at, _sizes, cast, laid
 from .kinds import Sizes, Tensor
 from .pointwise import floor
 
 
-def rand(*size: Union[int, Sizes], dtype: DType = float32) -> Tensor:
-    """Uniform in [0, 1); new ones at each call of the function that draws them."""
-    return _core.random_uniform(_sizes(size), dtype)
+def rand(*size: Union[int, Sizes], dtype: DType = float32, mesh: Any = None, layout: Any = None) -> Tensor:
+    """Uniform in [0, 1); new ones at each call of the function that draws them. mesh= and layout= say where it lies."""
+    return laid(_core.random_uniform(_sizes(size), dtype), mesh, layout)
 
 
-def randn(*size: Union[int, Sizes], dtype: DType = float32) -> Tensor:
-    """Normal, mean 0 and deviation 1."""
-    return _core.random_normal(_sizes(size), dtype)
+def randn(*size: Union[int, Sizes], dtype: DType = float32, mesh: Any = None, layout: Any = None) -> Tensor:
+    """Normal, mean 0 and deviation 1. mesh= and layout= say where it lies."""
+    return laid(_core.random_normal(_sizes(size), dtype), mesh, layout)
 
 
 def randint(low: int, high: Union[None, int, Sizes] = None, size: Optional[Sizes] = None, *, dtype: DType = int64) -> Tensor:

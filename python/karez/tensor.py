@@ -16,8 +16,13 @@ from .indexing import getitem
 from .worlds import check_fork
 
 
-def tensor(data: Any, dtype: Any = None) -> Tensor:
-    """A tensor of numbers or a NumPy array, which is copied; in a compiled function a constant of it. Python's floats become float32."""
+def tensor(data: Any, dtype: Any = None, *, mesh: Any = None, layout: Any = None) -> Tensor:
+    """A tensor of numbers or a NumPy array, which is copied; in a compiled function a constant of it. Python's floats become float32. mesh= and layout=
+    say where it lies: on the host without them."""
+    return functions.laid(_tensor(data, dtype), mesh, layout)
+
+
+def _tensor(data: Any, dtype: Any) -> Tensor:
     array = numpy.asarray(data)
     if dtype is bfloat16 or getattr(dtype, "name", dtype) == "bfloat16":
         return functions.cast(_core.constant(array if array.dtype.name == "bfloat16" else array.astype(numpy.float64)), bfloat16)

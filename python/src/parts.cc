@@ -106,6 +106,7 @@ Value made_of_parts(const std::vector<const Value*>& values, const DeviceMesh& o
 void init_parts(nb::module_& m) {
   m.def("place", &place);
   m.def("stored_place", &stored_place);
+  m.def("laid_on", [](const Operand& x, const DeviceMesh& mesh, const std::vector<std::string>& words) { return Value(laid_on(x, mesh, words)); });
   m.def("local_parts", &local_parts_of);
   m.def("from_parts", &made_of_parts, "parts"_a, "mesh"_a, "words"_a, "splits"_a, "kind"_a, "axes"_a, "shape"_a.none(), "dtype"_a.none());
 }

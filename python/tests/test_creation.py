@@ -1,0 +1,62 @@
+"""Creation functions that say where their tensor lies."""
+
+import numpy as np
+import pytest
+from test_debugging import ranks
+
+import karez as kz
+from karez import P
+
+MAKERS = [lambda **on: kz.zeros(5, 4, **on), lambda **on: kz.ones((5, 4), dtype=kz.bool_, **on), lambda **on: kz.full((5, 4), 7, **on),
+          lambda **on: kz.full((5, 4), 2**60 + 1, **on), lambda **on: kz.tensor(np.arange(20).reshape(5, 4), **on),
+          lambda **on: kz.tensor(np.ones((5, 4)), kz.bfloat16, **on).float()]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("axes, layout", [(dict(data=2), P("data", None)), (dict(data=2, model=2), P("data", "model")), (dict(data=2), None), (dict(data=1), P("data"))])
+def test_a_tensor_is_made_where_it_shall_lie(make, axes, layout):
+    mesh = kz.Mesh(**axes)
+    made = make(mesh=mesh, layout=layout)
+    assert made.mesh == mesh and np.array_equal(made.numpy(), make().numpy()) and made.dtype is make().dtype
+    if make is not MAKERS[-1]:
+        assert tuple(made.layout) == (*(layout or ()), None, None)[:2]
+
+
+def test_ranges_and_random_numbers_too():
+    mesh = kz.Mesh(data=2)
+    made = kz.arange(5, mesh=mesh, layout=P("data"))
+    assert made.layout == P("data") and [part.data.tolist() for part in made.parts] == [[0, 1, 2], [3, 4]]
+    for draw in (kz.rand, kz.randn):
+        kz.seed(3)
+        whole = draw(6, 2).numpy()
+        kz.seed(3)
+        there = draw(6, 2, mesh=mesh, layout=P("data", None))
+        assert there.mesh == mesh and there.layout == P("data", None) and np.array_equal(there.numpy(), whole), "the same on every mesh"
+
+
+def test_in_a_program_the_mesh_is_its_own():
+    mesh = kz.Mesh(data=2)
+    made = kz.compile(lambda: kz.zeros(4, layout=P("data")), mesh=mesh)()
+    assert made.layout == P("data")
+    with pytest.raises(kz.UserError, match="mesh= in a compiled function"):
+        kz.compile(lambda: kz.zeros(4, mesh=mesh), mesh=mesh)()
+    with pytest.raises(kz.UserError, match="mesh= says on which mesh"):
+        kz.zeros(4, layout=P("data"))
+    with pytest.raises(kz.LayoutError, match="is Partial"):
+        kz.zeros(4, mesh=mesh, layout=P(None, sum="data"))
+    with pytest.raises(kz.Error, match="model"):
+        kz.zeros(4, mesh=mesh, layout=P("model"))
+
+
+def test_two_ranks_make_their_parts():
+    program = """
+import numpy as np
+import karez as kz
+from karez import P
+made = kz.arange(5, mesh=kz.Mesh(data=2), layout=P("data"))
+assert made.parts[0].data.tolist() == [[0, 1, 2], [3, 4]][kz.rank()] and made.numpy().tolist() == [0, 1, 2, 3, 4]
+print("fine")
+"""
+    run = ranks(program)
+    out, _ = run.communicate(timeout=300)
+    assert run.returncode == 0 and out.count("fine") == 2, out
