@@ -13,7 +13,6 @@
 #include "api/inside/run_expressions.h"
 #include "api/inside/summands.h"
 #include "base/text.h"
-#include "sbp/layout_words.h"
 
 namespace karez {
 

@@ -7,6 +7,7 @@
 
 #include "api/array.h"
 #include "api/world.h"
+#include "sbp/layout_words.h"
 
 namespace karez {
 

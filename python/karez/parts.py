@@ -81,7 +81,7 @@ def from_parts(parts: Sequence[Any], mesh: Any, layout: Any, *, shape: Optional[
     words, splits = words_of(layout, on.axes, "from_parts")
     kind, axes = getattr(layout, "partial", None) or ("", "")
     given = [_tensor_of(part) for part in parts]
-    return _core.from_parts(given, on._mesh, words, splits, kind, axes, None if shape is None else [int(size) for size in shape], dtype)
+    return _core.from_parts(given, on._mesh, words, splits, kind, axes.split("+") if axes else [], None if shape is None else [int(size) for size in shape], dtype)
 
 
 def _tensor_of(part: Any) -> Tensor:

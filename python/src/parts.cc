@@ -1,10 +1,8 @@
 // Where tensors lie: their meshes, layouts and parts, and tensors made from such.
 #include "api/parts.h"
 #include "api/interactive.h"
-#include "base/text.h"
 #include "python/src/topics.h"
 #include "python/src/value.h"
-#include "sbp/layout_words.h"
 
 namespace karez::python {
 namespace {
@@ -70,7 +68,7 @@ nb::list local_parts_of(const Value& value) {
 }
 
 Value made_of_parts(const std::vector<const Value*>& values, const DeviceMesh& on, const std::vector<std::string>& words,
-                    const std::vector<std::pair<std::string, int>>& splits, const std::string& kind, const std::string& axes,
+                    const std::vector<std::pair<std::string, int>>& splits, const std::string& kind, const std::vector<std::string>& axes,
                     const std::optional<Shape>& shape, const std::optional<DType>& dtype) {
   std::vector<HostArray> parts;
   const SourceLine line = user_line();
@@ -91,7 +89,7 @@ Value made_of_parts(const std::vector<const Value*>& values, const DeviceMesh& o
                                     : sbp::layout_from(list, rank, on.mesh, "from_parts: the layout");
   if (!kind.empty()) {
     const sbp::Reduce reduce = kind == "max" ? sbp::Reduce::max : kind == "min" ? sbp::Reduce::min : sbp::Reduce::sum;
-    for (const std::string& axis : base::split(axes, '+')) {
+    for (const std::string& axis : axes) {
       sbp::Sbp& entry = layout[static_cast<std::size_t>(on.mesh.axis(axis))];
       require(ErrorKind::layout, entry.is_broadcast(), "from_parts: the layout names the mesh axis '", axis, "' twice");
       entry = sbp::P(reduce);
