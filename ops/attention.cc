@@ -67,7 +67,10 @@ ValueId wide_weights(Builder& b, ValueId q, ValueId k, const AttentionOptions& o
   const Shape whole = heads_of(tq, h, t, s);
   if (g != h) scores = reshape(b, scores, whole);
   std::optional<ValueId> seen;
-  if (options.causal) seen = broadcast_to(b, ge(b, iota(b, {DType::i64, {t, s}}, 0), iota(b, {DType::i64, {t, s}}, 1)), whole);
+  if (options.causal) {  // positions along one dimension each, so that no table of integers stands in memory
+    auto positions = [&](const Shape& shape, int axis) { return broadcast_to(b, iota(b, {DType::i64, shape}, axis), {t, s}); };
+    seen = broadcast_to(b, ge(b, positions({t, 1}, 0), positions({1, s}, 1)), whole);
+  }
   if (!mask) return softmax(b, seen ? select(b, *seen, scores, unseen_like(b, scores)) : scores);  // every query sees key 0
   const TensorType given = b.type(*mask);
   const bool flags = given.dtype == DType::b8;

@@ -207,7 +207,7 @@ TEST(Bucket, BytesStayAndWhatIsPutTogetherIsHeld) {
     Compilation c = testing::compilation(boxed_step({256, 256, 256, 10}, 256, 2));
     c.options.costs.link = {5e-3, 1e-9};
     if (!off) run_passes(c, {"bucket"});
-    run_passes(c, {"order", "segment", "anchor", "slots", "layout", "localise", "fuse", "in_place", "emit", "memory"});
+    run_passes(c, {"order", "segment", "anchor", "slots", "layout", "localise", "hoist", "fuse", "in_place", "emit", "memory"});
     return c.plan;
   };
   auto sent = [](const Plan& plan) {

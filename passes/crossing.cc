@@ -29,4 +29,15 @@ ById<LocalId, bool> crosses_actors(const LocalProgram& program, const Segmented&
   return crosses;
 }
 
+ById<LocalId, bool> read_by_launches(const LocalProgram& program) {
+  ById<LocalId, bool> read(program.values.size(), false);
+  for (const LocalSegment& segment : program.segments) {
+    for (const LocalCall& call : segment.calls)
+      for (LocalId in : call.in) read[program.values[in].root] = true;
+    for (LocalId in : segment.reads) read[program.values[in].root] = true;
+  }
+  for (const Fetched& fetched : program.fetched) read[program.values[fetched.value].root] = true;
+  return read;
+}
+
 }  // namespace karez::passes

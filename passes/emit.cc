@@ -2,6 +2,7 @@
 #include "passes/emit.h"
 
 #include <algorithm>
+#include <climits>
 #include <map>
 #include <numeric>
 #include <set>
@@ -15,6 +16,7 @@
 #include "passes/emit_collective.h"
 #include "passes/order.h"
 #include "passes/write_gate.h"
+#include "solve/packing.h"
 
 namespace karez::passes {
 namespace {
@@ -46,6 +48,7 @@ class Emitter {
     first_fetch_ = ActorId(plan_.actors.size());
     fetches();
     find_users();
+    place_constants();
     for (LocalId v : c_.local.values.ids())
       if (root(v) == v) place(v);
     for (std::size_t s = 0; s < c_.local.segments.size(); ++s)
@@ -208,16 +211,59 @@ class Emitter {
     return at->second;
   }
 
-  // Gives a root its place: constants, variables, scratch or a register.
+  std::int64_t bytes_at_least_one(LocalId v) const { return std::max<std::int64_t>(value(v).view.bytes(), 1); }
+
+  // What launches read lies there for good; what only the set-up reads shares bytes with what it makes after.
+  void place_constants() {
+    struct Life {
+      long begin = 0, end = 0;  // calls of the set-up
+    };
+    constexpr long for_good = LONG_MAX;
+    std::vector<std::map<LocalId, Life>> by_device(own_.size());  // of roots
+    std::vector<std::vector<std::size_t>> with_workspace(own_.size());
+    auto lives = [&](LocalId v) -> std::map<LocalId, Life>& { return by_device[static_cast<std::size_t>(std::max(value(v).device, 0))]; };
+    for (std::size_t i = 0; i < c_.local.setup.size(); ++i) {
+      const long now = static_cast<long>(i);
+      for (LocalId in : c_.local.setup[i].in) lives(root(in)).at(root(in)).end = now + 1;
+      for (LocalId out : c_.local.setup[i].out) lives(root(out)).try_emplace(root(out), Life{now, now}).first->second.end = now + 1;
+      if (c_.local.setup[i].workspace > 0) with_workspace[static_cast<std::size_t>(device_of_set_up(i))].push_back(i);
+    }
+    set_up_workspace_.assign(c_.local.setup.size(), 0);
+    for (std::size_t d = 0; d < by_device.size(); ++d) {
+      std::vector<solve::Interval> intervals;
+      bool shared = !with_workspace[d].empty();
+      for (auto& [v, life] : by_device[d]) {
+        if (readers_[v].empty()) shared = true;
+        else life.end = for_good;
+        intervals.push_back({life.begin, life.end, static_cast<long>(bytes_at_least_one(v)), 64});
+      }
+      for (std::size_t i : with_workspace[d])
+        intervals.push_back({static_cast<long>(i), static_cast<long>(i) + 1, static_cast<long>(c_.local.setup[i].workspace), 64});
+      std::vector<long> offset;
+      if (shared) offset = solve::pack(intervals, {.search_work = 0}).offset;
+      const BlockId there = block(static_cast<int>(d), constants);
+      std::size_t i = 0;
+      for (const auto& [v, life] : by_device[d]) {
+        Operand& home = homes_[v];
+        home.block = there;
+        home.offset = shared ? offset[i] : grow(there, bytes_at_least_one(v));
+        plan_.blocks[there].bytes = std::max<std::int64_t>(plan_.blocks[there].bytes, home.offset + bytes_at_least_one(v));
+        ++i;
+      }
+      for (std::size_t call : with_workspace[d]) {
+        set_up_workspace_[call] = offset[i++];
+        plan_.blocks[there].bytes = std::max<std::int64_t>(plan_.blocks[there].bytes, set_up_workspace_[call] + c_.local.setup[call].workspace);
+      }
+    }
+  }
+  int device_of_set_up(std::size_t call) const { return std::max(value(c_.local.setup[call].out[0]).device, 0); }
+
+  // Gives a root its place: variables, scratch or a register.
   void place(LocalId v) {
     const LocalValue& local = value(v);
+    if (local.constant) return;
     Operand& home = homes_[v];
-    std::int64_t bytes = std::max<std::int64_t>(local.view.bytes(), 1);
-    if (local.constant) {
-      home.block = block(local.device, constants);
-      home.offset = grow(home.block, bytes);
-      return;
-    }
+    const std::int64_t bytes = bytes_at_least_one(v);
     std::set<ActorId> users = readers_[v];
     if (local.variable >= 0) {
       users.insert(writers_[v].begin(), writers_[v].end());
@@ -273,7 +319,18 @@ class Emitter {
     return out;
   }
 
-  Call call_from(const LocalCall& local, int device) {
+  static Operand workspace_at(BlockId block, std::int64_t offset, std::int64_t bytes) {
+    Operand workspace;
+    workspace.block = block;
+    workspace.offset = offset;
+    workspace.view = View(DType::b8, {bytes});
+    return workspace;
+  }
+  Call call_of_act(const LocalCall& local, int device) {
+    const BlockId there = block(device, arena);
+    return call_from(local, workspace_at(there, local.workspace > 0 ? grow(there, local.workspace) : 0, local.workspace));
+  }
+  Call call_from(const LocalCall& local, const Operand& workspace) {
     Call call;
     call.kernel = local.kernel;
     call.attrs = local.spec.attrs;
@@ -287,13 +344,7 @@ class Emitter {
       call.out.push_back(operand(local.out[i], true));
       call.out.back().view = local.spec.out[i];
     }
-    if (local.workspace > 0) {
-      Operand workspace;
-      workspace.block = block(device, arena);
-      workspace.offset = grow(workspace.block, local.workspace);
-      workspace.view = View(DType::b8, {local.workspace});
-      call.workspace = workspace;
-    }
+    if (local.workspace > 0) call.workspace = workspace;
     if (local.node.valid()) call.where = describe(c_.graph, local.node);
     return call;
   }
@@ -301,7 +352,7 @@ class Emitter {
   void fill(std::size_t s) {
     const LocalSegment& local = c_.local.segments[s];
     Actor& made = actor(actor_of_[s]);
-    for (const LocalCall& call : local.calls) made.calls.push_back(call_from(call, local.device));
+    for (const LocalCall& call : local.calls) made.calls.push_back(call_of_act(call, local.device));
     if (made.body == BodyKind::input) {
       const LocalValue& root = value(local.writes[0]);
       made.bound = {operand(local.writes[0], true)};
@@ -340,9 +391,9 @@ class Emitter {
   }
 
   void setup() {
-    for (const LocalCall& local : c_.local.setup) {
-      require(local.workspace == 0, "emit: a constant needs workspace: ", print(local.spec));
-      plan_.setup.push_back(call_from(local, 0));
+    for (std::size_t i = 0; i < c_.local.setup.size(); ++i) {
+      const LocalCall& local = c_.local.setup[i];
+      plan_.setup.push_back(call_from(local, workspace_at(block(device_of_set_up(i), constants), set_up_workspace_[i], local.workspace)));
     }
   }
 
@@ -446,6 +497,7 @@ class Emitter {
   std::vector<std::pair<ActorId, LocalId>> fetch_;
   ById<LocalId, std::set<ActorId>> readers_, writers_;  // of roots
   std::map<int, ActorId> state_;                        // by device
+  std::vector<std::int64_t> set_up_workspace_;          // by call of the set-up: where it begins
   std::map<LocalId, Operand> homes_;                    // of roots
 };
 

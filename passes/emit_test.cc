@@ -423,7 +423,7 @@ TEST(Emit, RegistersBetweenActorsHaveTheSlotsTheyWereGiven) {
   Compilation c = testing::compilation(testing::mlp_step(Mesh::parse("data=2"), {256, 256, 16}, 4096));
   run_passes(c, {"canonicalise", "shard", "box", "order", "segment", "slots", "layout"});
   for (ValueId v : c.graph.values.ids()) c.slotted.slots[v] = 2 + v.index % 3;
-  run_passes(c, {"localise", "fuse", "in_place", "emit"});
+  run_passes(c, {"localise", "hoist", "fuse", "in_place", "emit"});
   std::map<int, int> found;  // registers by slots
   int collectives = 0;
   for (const Register& reg : c.plan.registers) {

@@ -68,6 +68,7 @@ class Fit {
 
   void run() {
     if (as_planned_fits()) return;
+    hold_constants_ = false;
     list_ways();
     std::priority_queue<Open> open;
     for (std::size_t w = 0; w < ways_.size(); ++w) open.push({ways_[w].seconds, w, {}, false});
@@ -82,7 +83,10 @@ class Fit {
   }
 
  private:
-  bool is_off(std::string_view pass) const { return std::find(c_.options.off.begin(), c_.options.off.end(), pass) != c_.options.off.end(); }
+  bool is_off(std::string_view pass) const {
+    if (pass == "hoist" && !hold_constants_) return true;
+    return std::find(c_.options.off.begin(), c_.options.off.end(), pass) != c_.options.off.end();
+  }
   void run_on(Compilation& there, std::initializer_list<std::string_view> passes) const {
     for (const std::string_view pass : passes)
       if (!is_off(pass)) run_passes(there, {pass});
@@ -104,7 +108,7 @@ class Fit {
   Compilation on_rank(const Compilation& made, int rank) const {
     Compilation there = made;
     there.options.rank = rank;
-    run_on(there, {"localise", "fuse", "in_place", "emit"});
+    run_on(there, {"localise", "hoist", "fuse", "in_place", "emit"});
     return there;
   }
   // Slots are every rank's, so where there are several ranks those are asked too whose devices hold the largest parts: each mesh's first device.
@@ -186,7 +190,7 @@ class Fit {
     run_on(there, {"order"});
     return there;
   }
-  void plan(Compilation& there) const { run_on(there, {"segment", "anchor", "slots", "layout", "localise", "fuse", "in_place", "emit"}); }
+  void plan(Compilation& there) const { run_on(there, {"segment", "anchor", "slots", "layout", "localise", "hoist", "fuse", "in_place", "emit"}); }
   Compilation planned(const Way& way) const {
     Compilation there = ordered(way);
     plan(there);
@@ -298,6 +302,7 @@ class Fit {
   const std::int64_t bytes_;
   std::vector<Way> ways_;
   bool every_layout_ = false;
+  bool hold_constants_ = true;  // where the plan does not fit with them, launches make them again in bytes that others use too
   std::size_t plans_ = 0;
   struct Tried {
     std::int64_t least = 0;  // bytes

@@ -122,7 +122,7 @@ std::vector<Point> all_points(const Graph& graph, const CostTable& costs) {
         seconds += costs.seconds(cost);
       }
     }
-    run_passes(c, {"bucket", "order", "segment", "anchor", "slots", "layout", "localise", "fuse", "in_place", "emit", "memory"});
+    run_passes(c, {"bucket", "order", "segment", "anchor", "slots", "layout", "localise", "hoist", "fuse", "in_place", "emit", "memory"});
     out.push_back({taken(c.plan), seconds});
     int n = 0;
     for (; at.has(NodeId(n)) && ++at[NodeId(n)] == ways[NodeId(n)].size(); ++n) at[NodeId(n)] = 0;

@@ -2,29 +2,35 @@
 #include "passes/in_place.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "passes/crossing.h"
 
 namespace karez::passes {
 
-int write_in_place(const Graph& graph, ById<LocalId, LocalValue>& values, const std::vector<LocalCall>& calls, const ById<LocalId, bool>& crosses) {
+namespace {
+
+using May = std::function<bool(LocalId)>;  // give its bytes, or take another's
+using Windows = std::map<LocalId, std::vector<LocalId>>;
+
+// `windows`: by root, every value on its bytes that anything reads.
+int take_bytes(const Graph& graph, ById<LocalId, LocalValue>& values, const std::vector<LocalCall>& calls, Windows windows, const May& may_give,
+               const May& may_take) {
   auto local = [&](LocalId v) -> LocalValue& { return values[v]; };
-  std::map<LocalId, std::size_t> last;              // by root: the last call that touches its bytes
-  std::map<LocalId, std::vector<LocalId>> windows;  // by root: the values of this actor that lie there
-  auto touch = [&](LocalId v, std::size_t call) {
-    last[local(v).root] = call;
-    windows[local(v).root].push_back(v);
-  };
+  std::map<LocalId, std::size_t> last;  // by root: the last call that touches its bytes
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    for (LocalId in : calls[i].in) touch(in, i);
-    for (LocalId out : calls[i].out) touch(out, i);
+    for (LocalId in : calls[i].in) last[local(in).root] = i;
+    for (LocalId out : calls[i].out) last[local(out).root] = i;
   }
-  auto scratch = [&](LocalId root) { return local(root).variable < 0 && !local(root).constant && !crosses[root]; };
   auto try_pair = [&](std::size_t i, std::size_t operand, std::size_t result) {
     const LocalCall& call = calls[i];
     LocalId from = call.in[operand], to = call.out[result], root = local(from).root;
-    if (local(to).root != to || root == to || !scratch(to) || !scratch(root) || last[root] != i) return false;
+    if (local(to).root != to || root == to || !may_take(to) || !may_give(root) || last[root] != i) return false;
+    const std::vector<LocalId>& all = windows[root];  // former roots included, whose bytes these have become
+    if (!std::all_of(all.begin(), all.end(), may_give)) return false;
     if (local(from).view != local(root).view || call.spec.in[operand] != call.spec.out[result] || local(to).view != local(root).view) return false;
     for (std::size_t k = 0; k < call.in.size(); ++k)  // x * x is fine, x * transpose(x) is not
       if (local(call.in[k]).root == root && call.spec.in[k] != call.spec.out[result]) return false;
@@ -51,9 +57,33 @@ int write_in_place(const Graph& graph, ById<LocalId, LocalValue>& values, const 
   return count;
 }
 
+// Only a value that no launch reads gives its bytes; its result may be read by anything.
+void write_set_up_in_place(LocalProgram& program, const Graph& graph) {
+  const ById<LocalId, bool> read = read_by_launches(program);
+  Windows windows;
+  for (LocalId v : program.values.ids()) {
+    const LocalId root = program.values[v].root;
+    if (program.values[root].constant) windows[root].push_back(v);
+  }
+  take_bytes(
+      graph, program.values, program.setup, std::move(windows), [&](LocalId v) { return !read[v]; }, [](LocalId) { return true; });
+}
+
+}  // namespace
+
+int write_in_place(const Graph& graph, ById<LocalId, LocalValue>& values, const std::vector<LocalCall>& calls, const ById<LocalId, bool>& crosses) {
+  Windows windows;
+  for (const LocalCall& call : calls)
+    for (const auto* touched : {&call.in, &call.out})
+      for (LocalId v : *touched) windows[values[v].root].push_back(v);
+  const May scratch = [&](LocalId v) { return values[v].variable < 0 && !values[v].constant && !crosses[v]; };
+  return take_bytes(graph, values, calls, std::move(windows), scratch, scratch);
+}
+
 LocalProgram in_place(LocalProgram program, const Graph& graph, const Segmented& cut) {
   auto crosses = crosses_actors(program, cut);
   for (const LocalSegment& segment : program.segments) write_in_place(graph, program.values, segment.calls, crosses);
+  write_set_up_in_place(program, graph);
   return program;
 }
 

@@ -16,6 +16,7 @@
 #include "passes/emit.h"
 #include "passes/fit.h"
 #include "passes/fuse/fuse.h"
+#include "passes/hoist.h"
 #include "passes/in_place.h"
 #include "passes/layout.h"
 #include "passes/localise.h"
@@ -70,6 +71,7 @@ void run_localise(Compilation& c) {
   c.orders.resize(c.graph.values.size());  // row-major all of them where layout is off
   c.local = localise(c.graph, c.stream, c.cut, c.orders, *c.catalog, c.options);
 }
+void run_hoist(Compilation& c) { c.local = hoist(std::move(c.local), c.graph, *c.catalog); }
 void run_fuse(Compilation& c) { c.local = fuse(std::move(c.local), c.graph, c.cut, *c.catalog, c.options.team); }
 void run_in_place(Compilation& c) { c.local = in_place(std::move(c.local), c.graph, c.cut); }
 void run_emit(Compilation& c) { c.plan = emit(c); }
@@ -95,15 +97,16 @@ constexpr Pass passes[] = {
     {"slots", run_slots, false},        // after segment: registers are what crosses segments
     {"layout", run_layout, true},       // before localise: it says in which strides values are made
     {"localise", run_localise, false},  // from here on one rank and its devices
-    {"fuse", run_fuse, true},           // after localise: kernels are known, actors are cut
-    {"in_place", run_in_place, true},   // after fuse: it looks at the calls that are left
+    {"hoist", run_hoist, true},  // after localise: calls say what they read; before fuse, which might make one of them with a call of the launch
+    {"fuse", run_fuse, true},    // after localise: kernels are known, actors are cut
+    {"in_place", run_in_place, true},  // after fuse: it looks at the calls that are left
     {"emit", run_emit, false},
     {"memory", run_memory, true},  // after emit: who may share bytes follows from actors, registers and turns
     {"fit", fit, false},           // after memory: it makes the plan anew where that takes too much
 };
 
 // Passes that read the graph and hand on something else: it needs no verifying behind them.
-constexpr std::string_view read_graph[] = {"segment", "slots", "layout", "localise", "fuse", "in_place", "emit", "memory"};
+constexpr std::string_view read_graph[] = {"segment", "slots", "layout", "localise", "hoist", "fuse", "in_place", "emit", "memory"};
 
 // What a pass made, as text: the graph, the orders in memory, at last the plan.
 std::string text_of(const Compilation& c, std::string_view pass) {

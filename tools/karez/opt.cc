@@ -29,9 +29,9 @@ struct Options {
 struct Needed {
   std::string_view pass, needs;
 };
-constexpr Needed needed[] = {{"box", "shard"},         {"order", "box"},     {"segment", "order"},  {"anchor", "segment"},
-                             {"slots", "segment"},     {"layout", "box"},    {"localise", "slots"}, {"fuse", "localise"},
-                             {"in_place", "localise"}, {"emit", "localise"}, {"memory", "emit"},    {"fit", "emit"}};
+constexpr Needed needed[] = {{"box", "shard"},     {"order", "box"},      {"segment", "order"},  {"anchor", "segment"}, {"slots", "segment"},
+                             {"layout", "box"},    {"localise", "slots"}, {"hoist", "localise"}, {"fuse", "localise"},  {"in_place", "localise"},
+                             {"emit", "localise"}, {"memory", "emit"},    {"fit", "emit"}};
 
 std::vector<std::string> passes_of(const std::string& text) {
   std::vector<std::string> names;

@@ -1,0 +1,17 @@
+// hoist: calls that read only constants run once, when the plan is loaded.
+#pragma once
+
+#include "passes/compilation.h"
+
+namespace karez::passes {
+
+// The program with every call moved to `setup` that
+//   computes a pure op or a copy,
+//   reads only values that the set-up makes (its windows included),
+//   does the same in every act of a launch,
+//   needs no more workspace than its results are large (64 KiB in any case), since that lies among the constants, and
+//   is no copy that is larger than the bytes it copies: a broadcast stays a window.
+// Its results are held for the life of the plan; equal calls on one device become one.
+LocalProgram hoist(LocalProgram program, const Graph& graph, const KernelCatalog& catalog);
+
+}  // namespace karez::passes
