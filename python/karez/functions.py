@@ -303,8 +303,8 @@ def triu(input: Any, diagonal: int = 0) -> Tensor:
 
 
 def _beyond(input: Any, diagonal: int) -> Tensor:
-    size = input.shape[-2:]
-    return _core.iota(size, 1, int64) <= _core.iota(size, 0, int64) + diagonal
+    rows, columns = input.shape[-2:]  # one dimension each: no table of integers
+    return _core.iota([1, columns], 1, int64) <= _core.iota([rows, 1], 0, int64) + diagonal
 
 
 def laid(made: Tensor, mesh: Any, layout: Any) -> Tensor:

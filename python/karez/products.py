@@ -112,8 +112,8 @@ def trace(input: Tensor) -> Tensor:
 
 def eye(n: int, m: Optional[int] = None, *, dtype: DType = float32) -> Tensor:
     """[n, m] with 1 on the diagonal, else 0."""
-    size = [n, n if m is None else m]
-    return _core.cast(_core.eq(_core.iota(size, 0, int64), _core.iota(size, 1, int64)), dtype)
+    m = n if m is None else m
+    return _core.cast(_core.eq(_core.iota([n, 1], 0, int64), _core.iota([1, m], 1, int64)), dtype)
 
 
 def tensordot(a: Tensor, b: Tensor, dims: Union[int, Sequence[Sequence[int]]] = 2) -> Tensor:

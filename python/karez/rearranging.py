@@ -201,7 +201,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     size = input.shape[-1] + abs(offset)
     low, high = max(0, offset), max(0, -offset)
     row = _core.pad_both(input, [0] * (input.ndim - 1) + [low], [0] * (input.ndim - 1) + [high], 0.0)
-    here = _core.eq(_core.iota([size, size], 1, int64), _core.iota([size, size], 0, int64) + offset)
+    here = _core.eq(_core.iota([1, size], 1, int64), _core.iota([size, 1], 0, int64) + offset)
     made = where(here, unsqueeze(row, -2), _core.full([], 0, dtype=input.dtype))
     return movedim(made, (-2, -1), (dim1, dim2))
 
