@@ -78,7 +78,16 @@ TEST(Hoist, StepsOfAnotherTypeShareBytesWithLaterOnes) {
   ValueId more = build::cast(p.b, build::sin(p.b, build::exp(p.b, build::iota(p.b, {DType::f64, {n}}, 0))), DType::f32);
   ValueId x = p.input("x", {n});
   p.output(build::add(p.b, build::add(p.b, x, narrow), more));
-  EXPECT_LE(constant_bytes(p.compiled().plan), (8 + 8 + 4) * n) << "two steps in f64 at once, and a result";
+  const Plan plan = p.compiled().plan;
+  EXPECT_LE(constant_bytes(plan), (8 + 8 + 4) * n) << "two steps in f64 at once, and a result";
+  for (std::size_t i = 0; i < plan.setup.size(); ++i) {
+    const plan::Operand& held = plan.setup[i].out[0];
+    if (held.view.dtype != DType::f32) continue;
+    for (std::size_t later = i + 1; later < plan.setup.size(); ++later) {
+      const plan::Operand& out = plan.setup[later].out[0];
+      EXPECT_TRUE(held.offset + held.view.bytes() <= out.offset || out.offset + out.view.bytes() <= held.offset) << print(plan);
+    }
+  }
 }
 
 // What a launch reads as well may not be overwritten by the next step.
