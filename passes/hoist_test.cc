@@ -172,6 +172,20 @@ TEST(Hoist, EveryDeviceMakesItsOwnPart) {
   EXPECT_EQ(constant_bytes(c.plan), 4 * n);
 }
 
+TEST(Hoist, NoDeviceReadsWhatAnotherMade) {
+  Program p("data=2");
+  ValueId place = build::iota(p.b, {DType::f32, {n}}, 0);
+  p.graph.value(place).layout = Layout{B()};
+  ValueId wave = build::exp(p.b, place), x = p.input("x", {n});
+  p.graph.value(wave).layout = Layout{B()};
+  p.graph.value(x).layout = Layout{B()};
+  p.output(build::add(p.b, x, wave));
+  const Plan plan = p.compiled().plan;
+  ASSERT_EQ(plan.setup.size(), 4u) << print(plan);
+  for (const plan::Call& call : plan.setup)
+    for (const plan::Operand& in : call.in) EXPECT_EQ(plan.block(in.block).device, plan.block(call.out[0].block).device);
+}
+
 // Twelve tables that the launch reads one at a time: made again, they take the bytes of one.
 TEST(Hoist, APlanThatDoesNotFitWithItsConstantsMakesThemInEveryLaunch) {
   Program p;
