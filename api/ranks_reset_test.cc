@@ -31,7 +31,8 @@ struct Rows : Source {
   TensorType type() const override { return {DType::f64, {8, 4}}; }
   void read(std::int64_t position, std::span<const std::int64_t> begin, const tensor::TensorRef& out) const override {
     const bool now = trouble.armed && position == 4;
-    require(ErrorKind::data, !now || trouble.fault != Fault::source, "batch ", position, " is damaged");
+    require(ErrorKind::hang, !now || trouble.fault != Fault::source,  // after a failure of the data all would go on
+            "batch ", position, " is damaged");
     for (std::int64_t i = 0; i < out.count(); ++i) out.as<double>()[i] = static_cast<double>((position * 5 + begin[0] * 4 + i) % 7) / 7;
     if (now && trouble.fault == Fault::nan) out.as<double>()[0] = std::numeric_limits<double>::max();
   }

@@ -77,6 +77,9 @@ void Launches::start(LaunchRecord& record) {
   flight.number.store(number, std::memory_order_release);
   record.number = number;
   if (record.released) release_launches(loaded, number);
+  if (loaded.poisoned == Loaded::none) loaded.unreleased.clear();
+  for (const auto& [op, failed] : loaded.unreleased)
+    if (std::find(early_.begin(), early_.end(), std::pair(op, true)) != early_.end()) release_launches(loaded, failed);
   if (record.spoiled || session_.maker_failed(record)) poison_launches(loaded, record, number);
   events_.look_at_clock();
   events_.launch(EventKind::launch_began, loaded.number, record.ticket);
@@ -102,16 +105,27 @@ void Launches::end(Loaded& loaded) {
     record.skipped = !record.error;
     record.wrote = loaded.wrote.load(std::memory_order_relaxed) >= number;
     const bool by_data = !record.error || (record.error->kind != ErrorKind::peer && record.error->kind != ErrorKind::hang);
+    if (record.op != 0 && !record.released) loaded.unreleased.emplace_back(record.op, number);
     record.broke = loaded.abandoned.load(std::memory_order_relaxed) || loaded.runs_ahead || !by_data;
   }
   remove(record);
+}
+
+// A launch that is over here. Later ones of its plan are poisoned with it, and hold their collectives.
+void Launches::release_over(std::uint64_t op) {
+  for (const LaunchRecord* record : queue_) {
+    if (record->loaded == nullptr) continue;
+    for (const auto& [other, number] : record->loaded->unreleased)
+      if (other == op) release_launches(*record->loaded, number);
+  }
 }
 
 // All ranks hear of it, those that have not come to this launch, too; each says so once its own part is poisoned.
 void Launches::spoil(const SpoiledOp& spoiled) {
   const auto found = std::find_if(queue_.begin(), queue_.end(), [&](const LaunchRecord* record) { return record->op == spoiled.op; });
   if (found == queue_.end()) {
-    early_.emplace_back(spoiled.op, spoiled.by_all);  // or over here
+    early_.emplace_back(spoiled.op, spoiled.by_all);
+    if (spoiled.by_all) release_over(spoiled.op);
   } else {
     LaunchRecord& record = **found;
     record.spoiled = true;

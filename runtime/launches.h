@@ -52,6 +52,7 @@ class Launches {
   void start(LaunchRecord& record);
   void end(Loaded& loaded);
   void remove(LaunchRecord& record);
+  void release_over(std::uint64_t op);
 
   Session& session_;
   Protocol& protocol_;

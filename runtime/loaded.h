@@ -261,6 +261,8 @@ struct Loaded {
   std::vector<Binding> inputs, outputs;
   std::vector<Flight> flights;          // a ring: an act finds its launch by the number of its acts
   std::int64_t started = 0, ended = 0;  // launches; worker 0's
+  // Likewise: launches that failed and ended here before it was known that every rank has poisoned its part, by op, with their numbers.
+  std::vector<std::pair<std::uint64_t, std::int64_t>> unreleased;
   static constexpr std::int64_t none = INT64_MAX;
   std::atomic<std::int64_t> poisoned{none};     // from this launch on acts complete without working: it failed
   std::atomic<std::int64_t> released{none};     // from this launch on collectives of failed launches run: every rank knows of the failure

@@ -231,8 +231,8 @@ class Session {
   void leave_ranks();
   void join_ranks();
 
-  Counters counters();        // waits until no launch is in flight
-  std::int64_t held_bytes();  // of results that somebody holds or a launch under way uses, on all devices; at any time
+  Counters counters();                                // waits until no launch is in flight
+  std::int64_t held_bytes();                          // of results that somebody holds or a launch under way uses, on all devices; at any time
   std::map<std::string, std::int64_t> arena_bytes();  // by device: what its plans share for registers and scratch
   // Who waits for what, now: one line per actor that is not at rest. Never blocks on a worker that is inside a kernel.
   std::string wait_graph();

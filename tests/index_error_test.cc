@@ -35,7 +35,7 @@ HostArray logits_of(std::int64_t rows, std::int64_t classes) {
   return out;
 }
 
-// Rows of a table that is whole, split by rows, or by columns, for an index that is whole or split.
+// Rows of a table that is whole, split by rows, or by columns, for an index that is whole or split. It is computed, so that kernels look at it.
 TEST(IndexErrors, AnEmbeddingNamesPlaceAndValueAlikeOnEverySharding) {
   const std::vector<Setting> settings{{"", {}},
                                       {"data=4", {}},
@@ -47,7 +47,7 @@ TEST(IndexErrors, AnEmbeddingNamesPlaceAndValueAlikeOnEverySharding) {
       const Mesh mesh = Mesh::parse(setting.mesh);
       World world({.devices = mesh.size()});
       Parameter table("table", {DType::f32, {7, 6}}, constant_init(2));
-      auto rows = compile(world.mesh(mesh.axes), [&](Tensor index) { return sum(gather(table, index)); }, {.rules = setting.rules});
+      auto rows = compile(world.mesh(mesh.axes), [&](Tensor index) { return sum(gather(table, index * 1)); }, {.rules = setting.rules});
       HostArray index(TensorType{DType::i64, {5, 2}});
       for (std::size_t i = 0; i < 10; ++i) index.data<std::int64_t>()[i] = static_cast<std::int64_t>(i % 7);
       EXPECT_EQ(rows(index).item(), 120);
@@ -76,7 +76,7 @@ TEST(IndexErrors, ALabelThatIsNoClassIsNamedAlikeOnEverySharding) {
         optim::SGD sgd(net.parameters(), {.lr = 0.1});
         auto step = compile(world.mesh(mesh.axes),
                             [&](Tensor x, Tensor y) {
-                              Tensor loss = cross_entropy(net.fc(x), y);
+                              Tensor loss = cross_entropy(net.fc(x), y * 1);
                               sgd.step(grad(loss, net.parameters()));
                               return loss;
                             },
@@ -145,7 +145,7 @@ TEST(IgnoreIndex, LeavesRowsOutOfMeanAndGradientOnEverySharding) {
 // Another label outside is an error all the same, and so is the ignored one where it was not asked for.
 TEST(IgnoreIndex, OnlyTheLabelThatItNamesIsLeftOut) {
   World world;
-  auto loss_of = compile(world.mesh(), [](Tensor x, Tensor y) { return cross_entropy(x, y, {.ignore_index = -100}); });
+  auto loss_of = compile(world.mesh(), [](Tensor x, Tensor y) { return cross_entropy(x, y * 1, {.ignore_index = -100}); });
   EXPECT_THAT(error_of(loss_of(logits_of(2, 3), HostArray::of<std::int32_t>({2}, {-100, -1}))), HasSubstr("label -1 at [1] is outside 0 to 2"));
 }
 

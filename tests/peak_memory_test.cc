@@ -1,4 +1,5 @@
-// Law 7 for memory: the blocks of a plan are those that malloc hands out when a session loads it, one by one, and nothing comes on top later.
+// Law 7 for memory: a plan's registers and scratch take what the arena of their device grows by, its other blocks are those that malloc hands out
+// when a session loads it, one by one, and nothing comes on top later.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,14 +21,15 @@ TEST(PeakMemory, PlannedBlocksAreThoseThatMallocHandsOut) {
     Compilation c = testing::compilation(testing::mlp_step(Mesh::parse(text), {20, 24, 10}, 13));
     c.catalog = &table;
     compile(c);
-    std::map<std::string, std::int64_t> planned;
+    std::map<std::string, std::int64_t> planned, arenas;
     std::vector<std::size_t> blocks, handed_out;
     const auto fetched = static_cast<std::size_t>(
         std::count_if(c.plan.actors.begin(), c.plan.actors.end(), [](const Actor& actor) { return actor.body == BodyKind::fetch; }));
     for (const Block& block : c.plan.blocks) {
       const PlanDevice& device = c.plan.devices[block.device];
       planned[cat(device.rank, ".", device.device)] += block.bytes;
-      blocks.push_back(std::max<std::size_t>(64, (static_cast<std::size_t>(block.bytes) + 63) / 64 * 64));  // malloc deals in whole lines
+      if (block.kind == BlockKind::scratch || block.kind == BlockKind::reg) arenas[cat(device.rank, ".", device.device)] += block.bytes;
+      else blocks.push_back(std::max<std::size_t>(64, (static_cast<std::size_t>(block.bytes) + 63) / 64 * 64));  // malloc deals in whole lines
     }
     Session session({}, table);
     block_sizes.begin();
@@ -55,6 +57,7 @@ TEST(PeakMemory, PlannedBlocksAreThoseThatMallocHandsOut) {
     block_sizes.end();
     if (BlockSizes::seen) { EXPECT_EQ(block_sizes.count(), 3 * fetched) << text << ": a launch takes its results' host arrays and nothing else"; }
     EXPECT_EQ(session.counters().peak_bytes, planned) << text;
+    EXPECT_EQ(session.arena_bytes(), arenas) << text;
   }
 }
 
