@@ -180,6 +180,11 @@ void Session::start_workers(const Plan& plan) {
   for (const Actor& a : plan.actors)
     for (const Call& c : a.calls) teams |= c.team > 1;
   std::lock_guard asking(asking_);
+  std::lock_guard lock(mutex_);
+  if (workers_.empty() && wanted > 0) {
+    workers_.push_back(std::make_unique<Worker>(*this, 0, options_.events));
+    for (auto& told : spoiled_) workers_[0]->box().post(&told->mail);  // another rank has failed in what this one has not come to
+  }
   while (static_cast<int>(workers_.size()) < wanted)
     workers_.push_back(std::make_unique<Worker>(*this, static_cast<int>(workers_.size()), options_.events));
   if (options_.pin) pin_workers(plan);

@@ -79,13 +79,13 @@ void Session::spoil(std::uint64_t op) { agreement_->spoil(op); }
 
 void Session::spoiled(std::uint64_t op, bool by_all) {
   std::lock_guard lock(mutex_);
-  if (stopping_ || workers_.empty()) return;
+  if (stopping_) return;
   SpoiledOp& told = *spoiled_.emplace_back(std::make_unique<SpoiledOp>());
   told.op = op;
   told.by_all = by_all;
   told.mail.what = Mail::What::spoil;
   told.mail.payload = &told;
-  workers_[0]->box().post(&told.mail);
+  if (!workers_.empty()) workers_[0]->box().post(&told.mail);  // otherwise when the first plan is loaded
 }
 
 // By the agreement: on all ranks. One that failed on some is told alike on all.
