@@ -169,6 +169,7 @@ ById<NodeId, Phase> phases_of(const Graph& graph) {
   for (const Node& node : graph.nodes) {
     bool waits = false;
     for (ValueId in : node.inputs) waits = waits || phases[graph.value(in).producer] != Phase::before;
+    for (NodeId before : node.after) waits = waits || graph.node(before).acts > 1;
     phases.push_back(node.acts > 1 ? Phase::during : waits ? Phase::after : Phase::before);
   }
   return phases;

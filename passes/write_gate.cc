@@ -37,15 +37,16 @@ class Gate {
         waiting_(graph),
         order_(in_some_order(graph, waiting_)),
         written_(graph.nodes.size(), 0),
-        follows_acts_(graph.nodes.size(), 0) {
+        precedes_acts_(graph.nodes.size(), 0) {
     for (const Variable& variable : graph.variables)
       if (variable.updated.valid() && variable.read.valid()) writers_.push_back(graph.value(variable.updated).producer);
     for (NodeId writer : writers_) written_[writer] = 1;
     for (NodeId n : order_)
-      for (NodeId after : waiting_.next[n]) {
-        if (written_[n]) written_[after] = 1;
-        if (follows_acts_[n] || graph.node(n).acts > 1) follows_acts_[after] = 1;
-      }
+      if (written_[n])
+        for (NodeId after : waiting_.next[n]) written_[after] = 1;
+    for (auto n = order_.rbegin(); n != order_.rend(); ++n)
+      for (NodeId after : waiting_.next[*n])
+        if (precedes_acts_[after] || graph.node(after).acts > 1) precedes_acts_[*n] = 1;
   }
 
   void close(bool check_nan) {
@@ -83,9 +84,9 @@ class Gate {
 
   bool is_collective(NodeId n) const { return graph_.node(n).op->role == Role::transition && crosses_devices(graph_.node(n)); }
 
-  // A write that comes before the acts of micro-batches cannot wait for all of them: they may wait for it.
+  // A write whose result micro-batches read cannot wait for all their acts.
   void put_before(NodeId node, NodeId writer) {
-    if (graph_.node(node).acts > 1 && !follows_acts_[writer]) return;
+    if (graph_.node(node).acts > 1 && precedes_acts_[writer]) return;
     auto& after = graph_.node(writer).after;
     if (std::find(after.begin(), after.end(), node) == after.end()) after.push_back(node);
   }
@@ -94,8 +95,8 @@ class Gate {
   const Waiting waiting_;
   const std::vector<NodeId> order_;
   std::vector<NodeId> writers_;
-  ById<NodeId, char> written_;       // a write, or after one
-  ById<NodeId, char> follows_acts_;  // after what acts more than once in a launch
+  ById<NodeId, char> written_;        // a write, or after one
+  ById<NodeId, char> precedes_acts_;  // before what acts more than once in a launch
 };
 
 }  // namespace

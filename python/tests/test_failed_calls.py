@@ -65,8 +65,6 @@ def same(a, b):
     ("data=2", {"*.weight": kz.P("data"), "adam.m.*.weight": kz.P("data"), "adam.v.*.weight": kz.P("data")}, {}), ("data=2", {}, {"microbatches": 2}),
 ])
 def test_a_label_that_is_no_class_changes_nothing(mesh, rules, options, computed):
-    if computed and options:
-        return  # a micro-batch may have written running statistics before a later one fails
     kz.init(devices=4)
     same(trained({0, 2, 5}, mesh, rules, computed, **options), trained((), mesh, rules, computed, **options))
 
