@@ -1,6 +1,7 @@
 // What the ranks of a world hear of each other's failures: three ranks in one process, each with threads of its own.
 #include "runtime/agreement.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -140,6 +141,25 @@ TEST(Agreement, AFailureThatIsNoPeersEndIsToldAtOnce) {
   EXPECT_EQ(world[1].told(), "rank 2: a");
   world[1].agreement().fail(Error(ErrorKind::user, "b"));
   EXPECT_EQ(world[2].told(), "a");
+}
+
+TEST(Agreement, ALaunchThatFailedByItsDataEndsAlikeOnAllAndNothingElseFails) {
+  World world(3);
+  for (std::size_t rank = 0; rank < 3; ++rank) EXPECT_EQ(world[rank].agreement().begin({.hash = 1, .what = "a call"}), 1u);
+  world[2].agreement().spoil(1);
+  world[2].agreement().spoil(1);  // once is enough
+  for (std::size_t rank = 0; rank < 3; ++rank) EXPECT_THAT(world[rank].spoiled(1), testing::ElementsAre("1")) << "rank " << rank;
+  for (std::size_t rank : {0, 1}) world[rank].agreement().spoil(1);
+  for (std::size_t rank = 0; rank < 3; ++rank) EXPECT_THAT(world[rank].spoiled(2), testing::ElementsAre("1", "1 by all")) << "rank " << rank;
+  world[2].agreement().end(1, {}, {Error(ErrorKind::data, "a label", ""), false, false});
+  for (std::size_t rank : {0, 1}) world[rank].agreement().end(1, {}, {{}, true, false});
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(world[rank].ended(1), 1);
+    EXPECT_THAT(world[rank].ends(), testing::ElementsAre("1 rank 2: a label skipped"));
+    EXPECT_EQ(world[rank].agreement().begin({.hash = 1, .what = "a call"}), 2u) << "all goes on";
+  }
+  for (std::size_t rank = 0; rank < 3; ++rank) world[rank].agreement().end(2);
+  for (std::size_t rank = 0; rank < 3; ++rank) EXPECT_EQ(world[rank].ended(2), 2);
 }
 
 TEST(Agreement, NoNoteIsLostWhereMoreAreSaidThanALinkHolds) {

@@ -36,6 +36,13 @@ std::string text_of(Coordinator::Outcome outcome) {
         note.why == Refusal::Why::other ? cat("rank ", note.ranks[1], " comes to ", note.text) : cat("rank ", note.ranks[1], " withdrew");
     out += cat(out.empty() ? "" : "; ", rank, ": ", why);
   }
+  if (outcome.spoiled) out += cat(out.empty() ? "" : "; ", "spoiled ", outcome.spoiled->first, outcome.spoiled->second ? " by all" : "");
+  if (outcome.torn) out += cat(out.empty() ? "" : "; ", "torn: ", outcome.torn->what());
+  if (outcome.ended) {
+    const LaunchEnd& end = outcome.end;
+    out += cat(out.empty() ? "" : "; ", "ended ", *outcome.ended, end.error ? cat(": ", end.error->what()) : std::string(),
+               end.skipped ? ", skipped" : "", end.wrote ? ", wrote" : "");
+  }
   if (outcome.begun) out += cat(out.empty() ? "" : "; ", "begun ", *outcome.begun);
   if (outcome.wrong) out += cat(out.empty() ? "" : "; ", outcome.wrong->first.what());
   for (const std::string& warning : outcome.warnings) out += cat("warning: ", warning);
@@ -51,6 +58,39 @@ class Rank0 : public Coordinator {
  private:
   static Clock::time_point at(double second) { return start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(second)); }
 };
+
+TEST(Coordinator, ALaunchThatFailedIsToldAtOnceAndAgainWhenAllHaveSaidSo) {
+  Rank0 first(3);
+  EXPECT_EQ(first.hears(2, said(Note::Kind::spoiled, 5, "")), "spoiled 5");
+  EXPECT_EQ(first.hears(0, said(Note::Kind::spoiled, 5, "")), "");
+  EXPECT_EQ(first.hears(1, said(Note::Kind::spoiled, 6, "")), "spoiled 6") << "another one meanwhile";
+  EXPECT_EQ(first.hears(1, said(Note::Kind::spoiled, 5, "")), "spoiled 5 by all");
+}
+
+Note ended(std::uint64_t op, const LaunchEnd& end) { return Note::of_end(op, end); }
+LaunchEnd failed(const char* why, bool wrote = false) { return {Error(ErrorKind::data, why, "net.py:3"), false, wrote}; }
+
+TEST(Coordinator, ALaunchEndsAsItDidOnAllRanksTogether) {
+  Rank0 first(3);
+  for (int rank : {2, 0}) EXPECT_EQ(first.hears(rank, ended(1, {{}, false, true})), "");
+  EXPECT_EQ(first.hears(1, ended(1, {{}, false, true})), "ended 1, wrote") << "a step is to write";
+  EXPECT_EQ(first.hears(2, ended(2, failed("c"))), "");
+  EXPECT_EQ(first.hears(1, ended(2, failed("b"))), "");
+  EXPECT_EQ(first.hears(0, ended(2, {{}, true, false})), "ended 2: rank 1: b, skipped") << "the smallest rank's error, whoever comes first";
+  EXPECT_EQ(first.hears(0, ended(3, {{}, true, false})), "");
+  EXPECT_EQ(first.hears(1, ended(3, {})), "");
+  EXPECT_EQ(first.hears(2, ended(3, {})), "ended 3, skipped");
+}
+
+TEST(Coordinator, WhatFailedOnOneRankAndWroteOnAnotherIsTorn) {
+  Rank0 first(2);
+  EXPECT_EQ(first.hears(0, ended(1, {{}, false, true})), "");
+  EXPECT_EQ(first.hears(1, ended(1, failed("b"))).find("torn: rank 1: b; the launch had begun to write its variables"), 0u);
+  EXPECT_EQ(first.hears(0, ended(2, {{}, true, false})), "");
+  EXPECT_EQ(first.hears(1, ended(2, {{}, false, true})).find("torn: a launch did not run on all ranks"), 0u);
+  EXPECT_EQ(first.hears(0, ended(3, failed("a", true))), "");
+  EXPECT_EQ(first.hears(1, ended(3, {{}, true, false})).find("torn: rank 0: a; "), 0u);
+}
 
 TEST(Coordinator, ARequestOfAllRanksBegins) {
   Rank0 first(3);

@@ -40,6 +40,29 @@ TEST(Notes, FieldsComeBackAsTheyWere) {
   EXPECT_EQ(spent.spent.seconds, ended.spent.seconds);
   EXPECT_EQ(spent.spent.work, 5u);
 
+  for (const LaunchEnd& end :
+       {LaunchEnd{}, LaunchEnd{{}, true, false}, LaunchEnd{{}, false, true}, LaunchEnd{Error(ErrorKind::data, "", "a.py:1"), true, true},
+        LaunchEnd{Error(ErrorKind::user, "it broke"), false, false}}) {
+    Note of_launch = Note::of_end(9, end);
+    of_launch.spent.work = 2;
+    const Note came = decode_note(encode(of_launch)).value();
+    EXPECT_EQ(came.op, 9u);
+    EXPECT_EQ(came.spent.work, 2u);
+    EXPECT_EQ(came.end().skipped, end.skipped);
+    EXPECT_EQ(came.end().wrote, end.wrote);
+    ASSERT_EQ(came.end().error.has_value(), end.error.has_value());
+    if (!end.error) continue;
+    EXPECT_EQ(came.end().error->kind, end.error->kind);
+    EXPECT_STREQ(came.end().error->what(), end.error->what());
+    EXPECT_EQ(came.end().error->where, end.error->where);
+  }
+  Note spoiled;
+  spoiled.kind = Note::Kind::spoiled;
+  spoiled.op = 4;
+  spoiled.awaited = true;
+  EXPECT_EQ(decode_note(encode(spoiled)).value().kind, Note::Kind::spoiled);
+  EXPECT_TRUE(decode_note(encode(spoiled)).value().awaited);
+
   Note asked = call();
   asked.kind = Note::Kind::asked;
   asked.round = 3;
