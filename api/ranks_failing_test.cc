@@ -138,11 +138,11 @@ TEST(RanksThatFail, ByTheirDataGoOnAsIfNothingHadBeen) {
           if (fails && i % 3 == 1) {
             auto bad = std::make_shared<Rows>();
             if (here.rank == i % ranks) bad->bad = i;
-            std::vector<Future> behind = {f(Feed{bad, i}), f(Feed{good, i}), f(Feed{good, i})};  // two that are under way with it
-            const std::string own = error_of([&] { behind[0].wait(); });
+            std::vector<Future> later = {f(Feed{bad, i}), f(Feed{good, i}), f(Feed{good, i})};  // two that are under way with it
+            const std::string own = error_of([&] { later[0].wait(); });
             EXPECT_THAT(own, HasSubstr(cat("batch ", i, " is damaged")));
             EXPECT_EQ(own.find("rank ") == 0, here.rank != i % ranks) << own;
-            for (const Future& one : {behind[1], behind[2]})
+            for (const Future& one : {later[1], later[2]})
               EXPECT_THAT(error_of([&] { one.wait(); }), HasSubstr("did not run, because one before it failed: "));
           }
           const double loss = f(Feed{good, i}).item();

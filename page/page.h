@@ -50,7 +50,7 @@ struct Page {
   std::string head;                // two lines of counts
   double seconds = 0;              // of a launch, as predicted
   std::string costs;               // by which table: where its numbers come from
-  std::string caution;             // stands beside predicted numbers; "": costs are measured or given
+  std::string caution;             // is printed next to predicted numbers; "": costs are measured or given
   std::int64_t crossing = 0;       // bytes between devices a launch
   std::vector<std::string> names;  // of the devices: "cpu 0.1"
   std::vector<Section> sections;   // what crosses, memory by module, source lines, the critical cycle, what holds up overlapping launches

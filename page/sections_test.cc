@@ -45,7 +45,7 @@ TEST(Sections, ACollectiveInTheCriticalCycleSaysHowManyMembersItHas) {
   EXPECT_THAT(actors(3), HasSubstr("a0 all_reduce %1 and its 2 other members\n"));
 }
 
-// A step that updates what it read cannot begin anew before its update: launches that overlap wait for the variable, one at a time for the last act
+// A step that updates what it read cannot begin again before its update: launches that overlap wait for the variable, one at a time for the last act
 // too.
 TEST(Sections, WhatHoldsUpLaunchesThatOverlapIsNamedWithItsVariable) {
   const Page drawn = page(R"plan(

@@ -1,4 +1,4 @@
-// Tests of the edges that keep writes behind what may fail.
+// Tests of the edges that put writes after what may fail.
 #include "passes/write_gate.h"
 
 #include <gmock/gmock.h>

@@ -11,7 +11,7 @@ struct ActorState;
 struct LaunchRecord;
 struct Loaded;
 
-// What stands behind the error of a launch that failed while it wrote variables.
+// What follows the error of a launch that failed while it wrote variables.
 std::string torn_text();
 
 // Inside a catch block: what was thrown, whatever its type. Memory that ran out is the device's fault, another library's exception the user's.

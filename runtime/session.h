@@ -190,7 +190,7 @@ class Session {
   // Runs the plan once. Every binding of an input needs a feed of the right type, or a result of an earlier launch of this session that lies as the
   // plan reads it: each device then reads its own part. Launches run in the order of their tickets where they share a variable that one of them
   // writes or one takes the other's result, and beside each other where they do not; `in_flight` of them, then this waits for one to end.
-  // A launch that failed is an error for whoever waits for it or takes its results. If it wrote no variable, launches made after the program has been
+  // Every wait for a launch that failed, and every use of its results, throws its error. If it wrote no variable, launches made after the program has been
   // told of it (by a wait, or by the next launch, which throws it) run again; if it did, every later launch is an error until `reload`.
   // With several ranks it is given the number of its op, and is over when it has ended on all of them: where it fails on one, all of them fail.
   Launch launch(int plan, const Feeds& feeds = {}, const Results& arrays = {}, std::uint64_t op = 0);

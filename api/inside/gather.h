@@ -8,7 +8,7 @@
 
 namespace karez {
 
-// The same answer on every rank: what is asked is where the parts lie, not who asks. Never what is Partial.
+// The same answer on every rank: it depends on where the parts lie alone. Never for Partial values.
 bool whole_on_every_rank(const WorldState& world, const TensorType& type, const Mesh& mesh, const Layout& layout);
 
 // A variable, or an array of which `part` is what this rank's devices hold, if they hold some. With the world's lock; the result is waited for
