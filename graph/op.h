@@ -35,7 +35,8 @@ struct Signature {
   std::map<std::string, Reduce> reduced;          // letters of inputs that no output carries, with their Partial kind (sum unless said)
   std::map<std::string, std::int64_t> divides;    // letters whose split must divide this extent (merged and split dimensions of a reshape)
   std::vector<std::vector<int>> linear;           // groups of operands through which Partial(sum) passes together
-  bool moves = false;                             // only moves elements (reshape, transpose, ...): operand 0's Partial of any kind passes
+  bool picks = false;  // each element of a result is one of the operands' of a linear group (concat, select), no sum of them
+  bool moves = false;  // only moves elements (reshape, transpose, ...): operand 0's Partial of any kind passes
   // Reduced letters of elements that are picked by an index: split there, a part is the element itself on one device and exactly 0 on the others.
   std::set<std::string> masked;
   // What operands outside of a linear group do to it; floats that are not named here are factors, all others are harmless.

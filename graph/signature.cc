@@ -78,6 +78,8 @@ void parse_clause(Scan& in, Signature& s) {
       const int number = operand();
       s.outside[number] = outside_from(in);
     } while (in.accept(","));
+  } else if (in.accept("picks")) {
+    s.picks = true;
   } else if (in.accept("moves")) {
     s.moves = true;
   } else {
@@ -173,6 +175,7 @@ std::string print(const Signature& s) {
   for (const auto& [letter, reduce] : s.reduced) clauses.push_back(cat(letter, " by ", name_of(reduce)));
   for (const auto& [letter, extent] : s.divides) clauses.push_back(cat(letter, " divides ", extent));
   for (const std::string& letter : s.masked) clauses.push_back(cat(letter, " masked"));
+  if (s.picks) clauses.emplace_back("picks");
   if (!s.linear.empty()) clauses.push_back(cat("linear ", join(s.linear, " ", [](const auto& group) { return cat("{", join(group, ", "), "}"); })));
   if (!s.outside.empty())
     clauses.push_back(cat("outside ", join(s.outside, ", ", [](const auto& one) {

@@ -51,11 +51,19 @@ bool has_division(const Expr& e) {
   return false;
 }
 
+bool has_select(const Expr& e) {
+  if (e->kind == ExprKind::select) return true;
+  for (int k = 0; k < operands_of(e->kind); ++k)
+    if (has_select(e->operands[static_cast<std::size_t>(k)])) return true;
+  return false;
+}
+
 Signature index_pointwise(const NodeView& node, const Expr& expr) {
   Signature s = same_shape_signature(node);
   bool rounds = !is_float(node.out_type(0).dtype) && has_division(expr);  // 1 / 2 + 1 / 2 is not 2 / 2 in integers
   if (!rounds) s.linear = linear_groups(expr);
   if (!s.linear.empty()) s.outside = outside_of(expr);
+  s.picks = has_select(expr) && std::any_of(s.linear.begin(), s.linear.end(), [](const auto& group) { return group.size() > 1; });
   return s;
 }
 

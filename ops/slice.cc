@@ -79,6 +79,7 @@ OpDef concat() {
     std::vector<int> all;
     for (int i = 0; i < static_cast<int>(node.in_count()); ++i) all.push_back(i);
     s.linear = {all};
+    s.picks = true;
     return s;
   };
   op.grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) {

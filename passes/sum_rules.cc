@@ -82,14 +82,15 @@ std::optional<Sums> SumRules::in(NodeId id, std::span<const Layout> ins, std::sp
     const auto known = std::find(passing.begin(), passing.end(), &*group);
     if (known == passing.end()) {
       passing.push_back(&*group);
-      sums.passes.push_back({group->dense, {static_cast<int>(axis)}, group->product});
+      sums.passes.push_back({group->dense, {static_cast<int>(axis)}, group->product || (group->picks && !group->dense.empty())});
     } else {
       sums.passes[static_cast<std::size_t>(known - passing.begin())].axes.push_back(static_cast<int>(axis));
     }
   }
-  if (!node.meets_product) {  // then nobody asks what comes out
+  if (!node.meets_product) {  // no product reads the result
     sums.masked = false;
-    std::erase_if(sums.passes, [](const SumPass& pass) { return !pass.all; });
+    std::size_t at = 0;
+    std::erase_if(sums.passes, [&](const SumPass&) { return !passing[at++]->product; });
   }
   return sums;
 }
@@ -109,7 +110,10 @@ void SumRules::add(NodeId id) {
     for (int k : group.operands)
       if (dense_[node.inputs[static_cast<std::size_t>(k)]]) group.dense.push_back(k);
     group.product = multiplies(graph_, node, s, group.operands);
-    dense = dense || (group.product ? group.dense.size() == group.operands.size() : !group.dense.empty());
+    const bool all = group.dense.size() == group.operands.size();
+    group.picks = s.picks && group.operands.size() > 1;
+    if (group.picks && !all) group.dense.clear();
+    dense = dense || (group.product ? all : !group.dense.empty());
     of.groups.push_back(std::move(group));
   }
   for (std::size_t k = 0; k < s.in.size(); ++k)

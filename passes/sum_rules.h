@@ -16,6 +16,7 @@ namespace karez::passes {
 //   gather(table S(0), i) P  *  mask B      0 * inf is NaN: not legal, the sum comes first
 //   matmul(x S(1), w S(0)) P  *  mask B     legal
 //   matmul(...) P  +  bias P                dense: one operand is enough
+//   concat(gather(...) P, matmul(...) P)    masked: each element is one operand's, so all would have to be dense
 //
 // What an op passes, on all axes where the same operands are Partial. It is legal where what `operands` bring is dense: one of them, or `all`. This
 // is asked of products, and of all that stands before one: a value that can be dense is so whenever it passes on there, so that what follows needs to
@@ -49,6 +50,7 @@ class SumRules {
   struct Group {
     std::vector<int> operands, dense;  // all; those that can be dense
     bool product = false;              // by what is not known to be finite
+    bool picks = false;                // each element is one operand's: all must be dense, or what comes out is masked
   };
   struct OfNode {
     std::vector<Group> groups;

@@ -43,6 +43,11 @@ const std::vector<Program>& programs() {
       {"transposed", [](P t, Tensor i, Tensor m) { return sum(transpose(gather(t, i)) / transpose(m), {0}); }},
       {"multiplied as a matrix", [](P t, Tensor i, Tensor m) { return matmul(gather(t, i), transpose(m)); }},
       {"added to another", [](P t, Tensor i, Tensor m) { return sum((gather(t, i) + gather(t, i * 0 + 1)) * m, {1}); }},
+      {"joined to a product",
+       [](P t, Tensor i, Tensor m) {
+         return sum(concat({gather(t, i), matmul(one_hot(i, vocabulary, DType::f64), t)}, 0) * concat({m, m}, 0), {1});
+       }},
+      {"taken by a condition", [](P t, Tensor i, Tensor m) { return sum(where(m > 0.5, gather(t, i), gather(t * 2.0, i)) * m, {1}); }},
       {"beside a whole value", [](P t, Tensor i, Tensor m) { return sum((gather(t, i) + m) * m, {1}); }},
       {"through a constant", [](P t, Tensor i, Tensor m) { return sum(gather(t, i) / 3.0, {1}) * sum(m, {1}); }},
       {"gradient of a few rows",
