@@ -15,7 +15,6 @@
 #include "passes/device_workers.h"
 #include "passes/emit_collective.h"
 #include "passes/order.h"
-#include "passes/write_gate.h"
 #include "solve/packing.h"
 
 namespace karez::passes {
@@ -442,20 +441,17 @@ class Emitter {
     }
     std::set<std::pair<SegmentId, SegmentId>> controls;
     for (NodeId n : c_.graph.nodes.ids())
-      for (NodeId before : c_.graph.node(n).after)
-        if (const Role role = c_.graph.node(n).op->role;
-            (role != Role::update && role != Role::store) || may_fail(c_.graph.node(before)) || crosses_devices(c_.graph.node(before)))
-          controls.insert({c_.cut.of[before], c_.cut.of[n]});
+      for (NodeId before : c_.graph.node(n).after) controls.insert({c_.cut.of[before], c_.cut.of[n]});
     if (controls.empty()) return;
-    std::map<std::pair<SegmentId, int>, ActorId> actors;  // by segment and device
+    constexpr int host = -1;                                           // of inputs, which all devices read
+    std::map<std::pair<SegmentId, int>, std::vector<ActorId>> actors;  // by segment and device
     for (std::size_t s = 0; s < c_.local.segments.size(); ++s)
-      if (actor_of_[s].valid()) actors[{c_.local.segments[s].segment, c_.local.segments[s].device}] = actor_of_[s];
-    for (const auto& [from, to] : controls) {
-      for (int device = 0; device < static_cast<int>(own_.size()); ++device) {
-        const auto first = actors.find({from, device}), then = actors.find({to, device});
-        if (first != actors.end() && then != actors.end()) put_before(first->second, then->second);
-      }
-    }
+      if (actor_of_[s].valid()) actors[{c_.local.segments[s].segment, c_.local.segments[s].device}].push_back(actor_of_[s]);
+    for (const auto& [from, to] : controls)
+      for (int device = 0; device < static_cast<int>(own_.size()); ++device)
+        for (ActorId then : actors[{to, device}])
+          for (int place : {host, device})
+            for (ActorId first : actors[{from, place}]) put_before(first, then);
   }
 
   void start_and_done() {

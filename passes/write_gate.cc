@@ -37,6 +37,7 @@ class Gate {
         waiting_(graph),
         order_(in_some_order(graph, waiting_)),
         written_(graph.nodes.size(), 0),
+        leads_(graph.nodes.size(), 0),
         precedes_acts_(graph.nodes.size(), 0) {
     for (const Variable& variable : graph.variables)
       if (variable.updated.valid() && variable.read.valid()) writers_.push_back(graph.value(variable.updated).producer);
@@ -54,6 +55,11 @@ class Gate {
     std::vector<NodeId> failing;
     for (NodeId n : order_)
       if (!written_[n] && (may_fail(graph_.node(n)) || (check_nan && graph_.node(n).op->role == Role::compute))) failing.push_back(n);
+    ById<NodeId, char> may(graph_.nodes.size(), 0);
+    for (NodeId n : failing) may[n] = 1;
+    for (NodeId n : failing)
+      leads_[n] = std::any_of(waiting_.next[n].begin(), waiting_.next[n].end(),
+                              [&](NodeId after) { return may[after] != 0 && graph_.node(after).acts == graph_.node(n).acts; });
     for (std::size_t first = 0; first < failing.size(); first += at_once)
       close(std::span(failing).subspan(first, std::min(at_once, failing.size() - first)));
   }
@@ -75,7 +81,7 @@ class Gate {
     }
     for (NodeId writer : writers_)
       for (std::size_t i = 0; i < failing.size(); ++i) {
-        if ((follows[writer] >> i & 1) == 0) put_before(failing[i], writer);
+        if ((follows[writer] >> i & 1) == 0 && !leads_[failing[i]]) put_before(failing[i], writer);
         if ((across[writer] >> i & 1) != 0) continue;
         for (const auto& [where, firsts] : first)
           if (where.first == mesh_of(graph_, writer) && firsts[i].valid()) put_before(firsts[i], writer);
@@ -96,6 +102,7 @@ class Gate {
   const std::vector<NodeId> order_;
   std::vector<NodeId> writers_;
   ById<NodeId, char> written_;        // a write, or after one
+  ById<NodeId, char> leads_;          // to another that may fail, and comes before a write with that one
   ById<NodeId, char> precedes_acts_;  // before what acts more than once in a launch
 };
 
