@@ -2,6 +2,7 @@
 #include "device/arena.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +23,7 @@ struct Arena::Range {
   Range(std::int64_t least, std::shared_ptr<MemoryCounters> shared) : counters(std::move(shared)) {
     constexpr std::int64_t usual = std::int64_t{64} << 30;
     const std::int64_t all = sysconf(_SC_PHYS_PAGES) * page();
+    if (rlimit limit{}; getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) return;  // addresses are not to be had for nothing
     for (std::int64_t wanted = round_up(std::max({usual, all, least}), page()); wanted >= least; wanted = round_up(wanted / 2, page())) {
       void* at = mmap(nullptr, static_cast<std::size_t>(wanted), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       if (at == MAP_FAILED) continue;
@@ -45,6 +47,7 @@ struct Arena::Range {
   // With the lock. Pages that come are touched here, and not by the first launch.
   void hold(std::int64_t bytes) {
     const std::int64_t to = round_up(bytes, page()), from = round_up(held, page());
+    if (bytes > held && from > held) std::memset(begin + held, 0, static_cast<std::size_t>(std::min(bytes, from) - held));  // an earlier use's
     if (to > from) {
       if (to > reserved || mprotect(begin + from, static_cast<std::size_t>(to - from), PROT_READ | PROT_WRITE) != 0)
         fail(ErrorKind::device, "out of host memory: ", bytes_text(bytes), " wanted, ", bytes_text(counters->current.load()), " in use");
@@ -67,6 +70,7 @@ std::optional<Arena::Use> Arena::use(std::int64_t bytes) {
     if (range->begin == nullptr) return std::nullopt;
     range_ = std::move(range);
   }
+  if (bytes > range_->reserved) return std::nullopt;
   return Use(range_, bytes);
 }
 

@@ -34,7 +34,7 @@ class Arena {
     std::shared_ptr<Range> range_;
     std::int64_t bytes_ = 0, fresh_ = 0;
   };
-  // None where no range of addresses of this size can be had. No memory left: an error.
+  // None where addresses are limited (`ulimit -v`), or no range of this size can be had. No memory left: an error.
   std::optional<Use> use(std::int64_t bytes);
   std::int64_t bytes() const;  // that it holds
 
