@@ -29,6 +29,7 @@
 #include "base/text.h"
 #include "page/page.h"
 #include "page/predict.h"
+#include "passes/canonicalise.h"
 #include "passes/explain.h"
 #include "passes/layout_rules.h"
 #include "passes/pipeline.h"
@@ -374,9 +375,13 @@ std::uint64_t Function::begin_call(State& s, const Compiled& c, const std::vecto
 Future Function::launch(State& s, const Compiled& c, const std::vector<Argument>& arguments) {
   Session& session = s.mesh.world->session;
   const bool alone = s.mesh.world->ranks.alone();
-  for (const IndexCheck& check : c.indices)  // of a part one rank alone would know: its kernels look at that
-    if (const Argument& argument = arguments[static_cast<std::size_t>(check.argument)]; argument.array.valid() && (alone || !argument.part))
-      check_indices(check, argument.array);
+  try {
+    for (const IndexCheck& check : c.indices) check.look(arguments, alone);
+  } catch (const Error&) {  // all ranks find it, and this call begins on none; where one alone does, their arguments differ, which all hear
+    session.begin_op(
+        {.hash = c.plan.program_hash, .what = cat("a call of '", s.options.name, "' with an index outside its table"), .sets_nothing = true});
+    throw;
+  }
   const std::uint64_t op = alone ? 0 : begin_call(s, c, arguments);
   if (c.loaded == nullptr) {
     session.end_op(op);
@@ -431,7 +436,11 @@ std::shared_ptr<Function::Compiled> Function::compile_traced(State& s, const std
   for (const Parameter& parameter : trace.parameters()) out->parameters.push_back(parameter.identity());
   out->scalars = trace.host_scalars();
   out->graph = trace.graph;
-  out->indices = index_checks(trace.graph);
+  {
+    Graph live = trace.graph;
+    remove_dead(live);  // an index that nothing needs is no error
+    out->indices = index_checks(live);
+  }
   std::vector<std::string> own;  // names in the program, by parameter
   for (const Variable& variable : trace.graph.variables) own.push_back(variable.name);
   fix_layouts(world, trace, trace.graph, s.options.rules);

@@ -165,6 +165,7 @@ TEST(PlanCache, EachOptionIsInTheKey) {
         o.off = {"a", "b"};
       },
       [](CompileOptions& o) { o.reassociate = true; },
+      [](CompileOptions& o) { o.check_nan = true; },
       [](CompileOptions& o) { o.keep_text = true; },
   };
   std::set<std::string> keys = {key};

@@ -95,7 +95,7 @@ template <class Row> std::vector<Row> with_rows(std::vector<Row> rows, const std
   return rows;
 }
 
-// Nobody knows what kernels of the user's throw.
+// A user's kernel may throw anything.
 std::vector<OpDef> that_may_fail(std::vector<OpDef> rows) {
   for (OpDef& row : rows) row.may_fail = true;
   return rows;

@@ -16,7 +16,7 @@ ValueId elements_of(const Graph& graph, ValueId value) {
     if (node.inputs.size() != 1) return value;
     const TensorType &from = graph.type(node.inputs[0]), &to = graph.type(value);
     const bool moves = node.op->role == Role::transfer || (node.op->role == Role::window && from.count() == to.count());
-    const bool repeats = node.op->name == "broadcast" && from.count() > 0;
+    const bool repeats = node.op->name == "broadcast" && to.count() > 0;
     const bool widens = node.op->name == "cast" && from.dtype == DType::i32 && to.dtype == DType::i64;
     if (!moves && !repeats && !widens) return value;
     value = node.inputs[0];
@@ -70,27 +70,29 @@ std::vector<IndexCheck> index_checks(const Graph& graph) {
   return checks;
 }
 
-void check_indices(const IndexCheck& check, const HostArray& argument) {
+void IndexCheck::look(const std::vector<Argument>& arguments, bool alone) const {
+  const Argument& given = arguments[static_cast<std::size_t>(argument)];
+  if (!given.array.valid() || (given.part && !alone)) return;
+  const TensorType& type = given.array.type();
   const auto look = [&](const auto elements) {
-    const std::int64_t count = argument.type().count();
+    const std::int64_t count = type.count();
     auto wrong = [&](std::int64_t i) {
       const std::int64_t index = elements[static_cast<std::size_t>(i)];
-      return (index < 0 || index >= check.limit) && index != check.ignored;
+      return (index < 0 || index >= limit) && index != ignored;
     };
     bool any = false;  // a loop without a branch, as all are right but for a mistake
     for (std::int64_t i = 0; i < count; ++i) any |= wrong(i);
     for (std::int64_t i = 0; any; ++i) {
       if (!wrong(i)) continue;
-      Ints at(argument.type().shape.size(), 0);
+      Ints at(type.shape.size(), 0);
       std::int64_t rest = i;
-      for (std::size_t d = at.size(); d-- > 0; rest /= argument.type().shape[d]) at[d] = rest % argument.type().shape[d];
-      fail(ErrorKind::data, check.where, ": ", check.name, " ", elements[static_cast<std::size_t>(i)], " at ", at, " of argument ", check.argument, " is outside ",
-           check.limit == 0 ? "an empty table" : cat("0 to ", check.limit - 1), check.ignored ? cat(" and not ", *check.ignored) : "",
-           "; nothing was launched");
+      for (std::size_t d = at.size(); d-- > 0; rest /= type.shape[d]) at[d] = rest % type.shape[d];
+      fail(ErrorKind::data, where, ": ", name, " ", elements[static_cast<std::size_t>(i)], " at ", at, " is outside ",
+           limit == 0 ? "an empty table" : cat("0 to ", limit - 1), ignored ? cat(" and not ", *ignored) : "", "; nothing was launched");
     }
   };
-  if (argument.type().dtype == DType::i32) look(argument.data<std::int32_t>());
-  else if (argument.type().dtype == DType::i64) look(argument.data<std::int64_t>());
+  if (type.dtype == DType::i32) look(given.array.data<std::int32_t>());
+  else if (type.dtype == DType::i64) look(given.array.data<std::int64_t>());
 }
 
 }  // namespace karez

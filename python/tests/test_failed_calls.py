@@ -75,7 +75,7 @@ def test_an_ignored_label_is_one():
     y = np.array([0, -100, 3, 1])
     expected = float(step(X[0, :4, :4], y))
     y[2] = 4
-    with pytest.raises(kz.DataError, match=r"cross_entropy's label 4 at \[2\] of argument 1 is outside 0 to 3 and not -100; nothing was launched"):
+    with pytest.raises(kz.DataError, match=r"cross_entropy's label 4 at \[2\] is outside 0 to 3 and not -100; nothing was launched"):
         step(X[0, :4, :4], y)
     y[2] = 3
     assert float(step(X[0, :4, :4], y)) == expected
@@ -93,6 +93,10 @@ def test_only_what_is_used_as_an_index_is_looked_at():
         with pytest.raises(kz.DataError, match=r"is outside 0 to 3; nothing was launched"):
             kz.compile(lambda i: F.embedding(i, table))(bad)
     assert kz.compile(lambda i: F.embedding(i, table))(np.zeros((0, 2), np.int64)).numpy().shape == (0, 2, 3)
+    unused = kz.compile(lambda i: (F.embedding(i, table), i + 1)[1])
+    assert unused(np.array([9])).numpy().tolist() == [10], "what nothing needs is not looked up"
+    nowhere = kz.compile(lambda i: F.embedding(kz.broadcast_to(i, (0,)), table))
+    assert nowhere(np.array([9])).numpy().shape == (0, 3)
 
 
 def test_an_index_outside_of_any_step_breaks_nothing():
@@ -192,14 +196,14 @@ for i in range(8):
     x, y = draw.standard_normal((16, 10), dtype=np.float32), draw.integers(0, 4, 16)
     mine = slice(0, 8) if kz.rank() == 0 else slice(8, 16)
     if bad and i in (0, 3, 4):
-        for who in (0, 1):
+        for rank in (0, 1):
             wrong = y.copy()
-            wrong[8 * who + 5] = 9
+            wrong[8 * rank + 5] = 9
             try:
                 step(kz.local(x[mine]), kz.local(wrong[mine])).wait()
                 print("no error")
             except kz.DataError as error:
-                assert "label 9 at" in str(error) and ("rank" in str(error)) == (kz.rank() != who), error
+                assert "label 9 at" in str(error) and ("rank" in str(error)) == (kz.rank() != rank), error
         try:  # as all ranks see it
             wrong = y.copy()
             wrong[3] = -1
