@@ -288,6 +288,8 @@ class Fit {
     if (chosen.way > 0 || ways_.size() > 1) {
       out = cat("within ", bytes_text(bytes_), " of a device: calls and transfers of ", microseconds(chosen.seconds), " a launch, predicted",
                 caution(), "; without that limit ", microseconds(ways_[0].seconds), "; ", plans_, " plans tried of ", ways_.size(), " ways\n");
+      if (!hold_constants_ && std::find(c_.options.off.begin(), c_.options.off.end(), "hoist") == c_.options.off.end())
+        out += "  values of constants alone are made in every launch\n";
       if (way.late) out += "  parameters in parts are put together right before they are read\n";
       if (way.remat.size() > c_.options.remat.size())
         out += cat("  recomputed: ", join(way.remat, " ", [](const std::string& module) { return module; }), "\n");

@@ -311,7 +311,7 @@ def laid(made: Tensor, mesh: Any, layout: Any) -> Tensor:
     """What a function makes, on this mesh in this layout: P("data", None), or whole without one."""
     if mesh is None and layout is None:
         return made
-    words = by_dimension([] if layout is None else [layout] if isinstance(layout, P) else list(layout), "layout=")
+    words = by_dimension([] if layout is None else [layout] if isinstance(layout, (P, str)) else list(layout), "layout=")
     if tracing():
         if mesh is not None:
             raise UserError(f"mesh= in a compiled function, whose values lie on its own mesh; layout= says how{_at()}")

@@ -51,13 +51,16 @@ class P(tuple):
         return f"P({', '.join([*map(repr, self), *([f'{self.partial[0]}={self.partial[1]!r}'] if self.partial else [])])})"
 
     def __eq__(self, other: Any) -> bool:
+        if not isinstance(other, tuple):
+            return NotImplemented
         return tuple.__eq__(self, other) and self.partial == getattr(other, "partial", None)
 
     def __ne__(self, other: Any) -> bool:
-        return not self == other
+        same = self.__eq__(other)
+        return same if same is NotImplemented else not same
 
     def __hash__(self) -> int:
-        return hash((tuple(self), self.partial))
+        return hash((tuple(self), self.partial)) if self.partial else tuple.__hash__(self)
 
     def __reduce__(self) -> Any:
         return _made, (tuple(self), self.partial)

@@ -31,7 +31,7 @@ def _place(x: Tensor, what: str) -> Tuple[Any, P]:
 
 
 def layout(self: Tensor) -> P:
-    """How it lies on its mesh, by dimensions, as it was asked for: P("data", None). with_layout, rules and from_parts take it back."""
+    """How it lies on its mesh, by dimensions, as it was asked for: P("data", None). with_layout(y, x.layout), rules and from_parts take it back; a Partial one only from_parts."""
     return _place(self, "layout")[1]
 
 
@@ -68,7 +68,8 @@ def parts(self: Tensor) -> List[Part]:
 
 
 def from_parts(parts: Sequence[Any], mesh: Any, layout: Any, *, shape: Optional[Sequence[int]] = None, dtype: Any = None) -> Tensor:
-    """A tensor on a mesh whose parts these are: one for each of this rank's devices, in the order of the mesh; each rank gives its own, and asks no other.
+    """A tensor on a mesh whose parts these are: one for each of this rank's devices, in the order of the mesh; each rank gives its own.
+    A part that is a tensor on a mesh is read first, by all ranks; NumPy arrays and `x.parts` ask no other rank.
 
     parts: NumPy arrays, tensors, or `x.parts`. layout: P("data", None), [S(0), B] by axes, or P(None, sum="data") where the whole is the sum of the parts
     (max= and min= likewise). shape: of the whole; without it a dimension of which this rank has all is what its parts make, otherwise every

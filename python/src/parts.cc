@@ -82,7 +82,8 @@ Value made_of_parts(const std::vector<const Value*>& values, const DeviceMesh& o
     }
     parts.push_back(std::move(lent));
   }
-  const int rank = shape ? static_cast<int>(shape->size()) : parts.empty() ? 0 : parts[0].type().rank();
+  // Without either the shape is asked for below; until then the layout's length is the only rank there is.
+  const int rank = shape ? static_cast<int>(shape->size()) : parts.empty() ? static_cast<int>(words.size()) : parts[0].type().rank();
   std::vector<sbp::AxisSplit> list;
   for (const auto& [axis, dim] : splits) list.push_back({axis, dim});
   sbp::Layout layout = list.empty() ? sbp::layout_from(words, rank, on.mesh, "from_parts: the layout")

@@ -87,6 +87,8 @@ def test_after_a_reset_it_is_known_and_without_its_world_an_error():
 
 
 def test_a_partial_layout_has_words():
+    assert P("a") != None and P("a") != "a" and P("a") != ["a"] and not P() == 3  # noqa: E711
+    assert P("a") == ("a",) and hash(P("a")) == hash(("a",)) and P("a", sum="b") != P("a")
     assert repr(P("data", None, sum="model")) == "P('data', None, sum='model')"
     assert P(None, sum="a") == P(None, sum="a") != P(None) and P(None) != P(None, sum="a") != P(None, max="a")
     assert hash(P(None, sum="a")) == hash(P(None, sum="a"))
