@@ -183,6 +183,7 @@ def test_what_killed_saves_leave_goes_with_the_next_save(tmp_path):
             time.sleep(0.002)
             if any(".writing-" in name for name in os.listdir(tmp_path)):
                 run.send_signal(signal.SIGSTOP)
+                os.waitid(os.P_PID, run.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)  # before that it may still rename
                 aside = [name for name in os.listdir(tmp_path) if ".writing-" in name]
                 run.send_signal(signal.SIGCONT if not aside else signal.SIGSTOP)
         other = nn.Parameter([1.0], name="v")
