@@ -28,12 +28,12 @@ const Mesh& Array::mesh() const { return ArrayValue::of(*this).kept->mesh; }
 
 bool Array::done() const {
   const auto world = ArrayValue::of(*this).living_world();
-  return !value_->result || value_->result->done();
+  return !value_->launch || value_->launch->done();
 }
 
 void Array::wait() const {
   const auto world = ArrayValue::of(*this).living_world();
-  if (value_->result) value_->result->wait();
+  if (value_->launch) value_->launch->wait();
 }
 
 HostArray Array::read(SourceLine where) const {

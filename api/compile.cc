@@ -53,22 +53,20 @@ struct Outputs {
 
 struct Future::Running {
   std::shared_ptr<WorldState> world;  // a launch needs its session
-  std::optional<Launch> launch;       // none where this rank has no device of the program's
+  Launch launch;
   std::shared_ptr<const Outputs> results;
 };
 
-void Future::wait() const {
-  if (running_->launch) running_->launch->wait();
-}
-bool Future::done() const { return !running_->launch || running_->launch->done(); }
+void Future::wait() const { running_->launch.wait(); }
+bool Future::done() const { return running_->launch.done(); }
 std::size_t Future::size() const { return running_->results->kept.size(); }
 
 Array Future::value(std::size_t i) const {
   require(i < size(), "the call gives ", size(), " values; there is no number ", i);
   std::shared_ptr<const Kept> kept(running_->results, &running_->results->kept[i]);
   std::optional<Result> part;
-  if (has_rank(kept->mesh, running_->world->ranks.rank())) part = running_->launch->result(*running_->results->fetched[i]);
-  return Array(std::make_shared<const ArrayValue>(ArrayValue{running_->world, std::move(part), std::move(kept)}));
+  if (has_rank(kept->mesh, running_->world->ranks.rank())) part = running_->launch.result(*running_->results->fetched[i]);
+  return Array(std::make_shared<const ArrayValue>(ArrayValue{running_->world, std::move(part), std::move(kept), running_->launch}));
 }
 
 // A parameter in a program: its name there, and where the plan wants it.
@@ -383,10 +381,9 @@ Future Function::launch(State& s, const Compiled& c, const std::vector<Argument>
     throw;
   }
   const std::uint64_t op = alone ? 0 : begin_call(s, c, arguments);
-  if (c.loaded == nullptr) {
-    session.end_op(op);
-    return Future(std::make_shared<const Future::Running>(Future::Running{s.mesh.world->shared_from_this(), std::nullopt, c.results}));
-  }
+  if (c.loaded == nullptr)
+    return Future(
+        std::make_shared<const Future::Running>(Future::Running{s.mesh.world->shared_from_this(), session.launch_elsewhere(op), c.results}));
   try {
     return launch_begun(s, c, arguments, op);
   } catch (...) {

@@ -111,6 +111,17 @@ TEST(RanksThatFail, WhatAFailedLaunchWasFedGoesWithIt) {
               Each("no error"));
 }
 
+// A row of twelve times its position; one that is damaged.
+struct Twelve : Source {
+  explicit Twelve(std::int64_t bad) : bad(bad) {}
+  TensorType type() const override { return {DType::f64, {12}}; }
+  void read(std::int64_t position, std::span<const std::int64_t>, const tensor::TensorRef& out) const override {
+    require(ErrorKind::data, position != bad, "batch ", position, " is damaged");
+    for (std::int64_t i = 0; i < out.count(); ++i) out.as<double>()[i] = static_cast<double>(position);
+  }
+  const std::int64_t bad;
+};
+
 // Batches that one rank cannot read; what is trained between them is what it would be without.
 TEST(RanksThatFail, ByTheirDataGoOnAsIfNothingHadBeen) {
   for (const int ranks : {2, 3}) {
@@ -125,19 +136,10 @@ TEST(RanksThatFail, ByTheirDataGoOnAsIfNothingHadBeen) {
           update(w, w - grad(loss, {w})[0] * 0.1);
           return loss + steps;
         });
-        struct Rows : Source {
-          TensorType type() const override { return {DType::f64, {12}}; }
-          std::int64_t bad = -1;
-          void read(std::int64_t position, std::span<const std::int64_t>, const tensor::TensorRef& out) const override {
-            require(ErrorKind::data, position != bad, "batch ", position, " is damaged");
-            for (std::int64_t i = 0; i < out.count(); ++i) out.as<double>()[i] = static_cast<double>(position);
-          }
-        };
         for (int i = 0; i < 12; ++i) {
-          auto good = std::make_shared<Rows>();
+          const auto good = std::make_shared<Twelve>(-1);
           if (fails && i % 3 == 1) {
-            auto bad = std::make_shared<Rows>();
-            if (here.rank == i % ranks) bad->bad = i;
+            const auto bad = std::make_shared<Twelve>(here.rank == i % ranks ? i : -1);
             std::vector<Future> later = {f(Feed{bad, i}), f(Feed{good, i}), f(Feed{good, i})};  // two that are under way with it
             const std::string own = error_of([&] { later[0].wait(); });
             EXPECT_THAT(own, HasSubstr(cat("batch ", i, " is damaged")));
@@ -152,6 +154,67 @@ TEST(RanksThatFail, ByTheirDataGoOnAsIfNothingHadBeen) {
     }
     EXPECT_EQ(losses[0], losses[1]) << ranks;
   }
+}
+
+// Ranks 0 and 1 train, rank 2 has no device of their mesh, nor a plan of its own before: it hears of what fails as the others do.
+TEST(RanksThatFail, ByTheirDataAreHeardByARankWithoutADevice) {
+  std::vector<std::vector<std::string>> heard(3);
+  std::vector<std::vector<double>> losses(3), expected(3);
+  for (const bool fails : {false, true}) {
+    on_ranks(3, [&](const Ranks& here) {
+      World world({.ranks = here});
+      Parameter w("w", {DType::f64, {12}}, constant_init(1));
+      auto f = compile(world.mesh("d=2"), [&](Tensor x) {
+        Tensor loss = sum(with_layout(x, {"d"}) * w);
+        update(w, w - grad(loss, {w})[0] * 0.1);
+        return loss;
+      });
+      auto g = compile(world.mesh("e=3"), [](Tensor x) { return x * 2.0; });
+      auto hear = [&](const std::function<void()>& call) { heard[static_cast<std::size_t>(here.rank)].push_back(error_of(call)); };
+      auto& told = (fails ? losses : expected)[static_cast<std::size_t>(here.rank)];
+      for (int i = 0; i < 6; ++i) {
+        const auto good = std::make_shared<Twelve>(-1), bad = std::make_shared<Twelve>(here.rank == 1 ? i : -1);
+        if (fails) {
+          hear([&] { f(Feed{bad, i}).wait(); });
+          hear([&] { f(Feed{bad, i}).value().wait(); });
+          hear([&] { f(Feed{bad, i}).item(); });
+          hear([&] { g(f(Feed{bad, i}).value()).item(); });
+          const Future first = f(Feed{bad, i}), second = f(Feed{good, i});
+          hear([&] { second.wait(); });
+          hear([&] { first.wait(); });
+        }
+        told.push_back(f(Feed{good, i}).item());
+        told.push_back(g(f(Feed{good, i}).value()).item());
+      }
+    });
+  }
+  EXPECT_THAT(losses, Each(expected[0]));
+  for (const auto& texts : heard) {
+    ASSERT_EQ(texts.size(), 36u);
+    for (std::size_t i = 0; i < texts.size(); ++i) EXPECT_THAT(texts[i], HasSubstr(cat("batch ", i / 6, " is damaged"))) << i;
+  }
+}
+
+// Nobody waits for the call that failed: a later one throws, the same on all ranks.
+TEST(RanksThatFail, ByTheirDataAreToldToAllRanksAtTheSameCall) {
+  std::vector<int> thrown(3, -1);
+  on_ranks(3, [&](const Ranks& here) {
+    World world({.ranks = here});
+    auto whole = compile(world.mesh("d=3"), [](Tensor x) { return sum(with_layout(x, {"d"})); });
+    auto f = compile(world.mesh("d=2"), [](Tensor x) { return sum(with_layout(x, {"d"})); });
+    const auto rows = std::make_shared<Twelve>(here.rank == 0 ? 5 : -1);
+    for (int i = 0; i < 120; ++i) {
+      try {
+        (i % 3 == 0 ? whole : f)(Feed{rows, i});
+      } catch (const Error& error) {
+        EXPECT_THAT(error.what(), HasSubstr("an earlier launch failed: "));
+        EXPECT_EQ(thrown[static_cast<std::size_t>(here.rank)], -1);
+        thrown[static_cast<std::size_t>(here.rank)] = i;
+      }
+    }
+  });
+  EXPECT_GT(thrown[0], 5);
+  EXPECT_THAT(thrown, Each(thrown[0]));
 }
 
 // The batch goes to nobody else: without the agreement rank 0 would not notice.

@@ -180,12 +180,13 @@ struct Touch {
 
 void sort_touches(std::vector<Touch>& touches);  // by variable, each once
 
-// A launch, or (without a plan) a client's turn at some variables.
+// A launch; or, without a plan, a client's turn at some variables, or a launch in which only other ranks' devices take part.
 struct LaunchRecord {
   Session* session = nullptr;
   Loaded* loaded = nullptr;
   std::uint64_t ticket = 0;
   const std::vector<Touch>* touches = nullptr;        // sorted by variable
+  bool elsewhere = false;                             // on other ranks' devices alone
   bool runs = false;                                  // worker 0's
   bool granted = false, over = false, ended = false;  // the session's mutex guards them; ended: here, maybe not on all ranks
   std::uint64_t op = 0;                               // of all ranks; 0: of this one alone

@@ -368,8 +368,10 @@ void Session::feed(LaunchRecord& record, const Results& arrays) {
             line_of(loaded.inputs[i]));
     record.arrays[i] = array.held_;
     std::lock_guard lock(mutex_);
-    if (!array.record_->over) record.after.push_back(array.record_);
-    else if (array.record_->error)
+    const bool failed = array.record_->over && array.record_->error;
+    // The other ranks may make theirs: it ends poisoned on all of them.
+    if (!array.record_->over || (failed && record.op != 0)) record.after.push_back(array.record_);
+    else if (failed)
       throw Error(array.record_->error->kind, cat("input '", name, "' is a result of a launch that failed: ", array.record_->error->what()),
                   array.record_->error->where);
   }
@@ -430,7 +432,7 @@ void Session::wait_for_room() {
 // With several ranks, launches that were made so long ago are over too: all ranks know alike whether they failed.
 bool Session::has_room() const {
   return under_way() < options_.in_flight && (agreement_ == nullptr || std::all_of(launches_.begin(), launches_.end(), [&](const auto& record) {
-                                                return record->over || record->loaded == nullptr || record->index + told_within > launched_;
+                                                return record->over || record->index == 0 || record->index + told_within > launched_;
                                               }));
 }
 

@@ -190,9 +190,9 @@ class Session {
   // Runs the plan once. Every binding of an input needs a feed of the right type, or a result of an earlier launch of this session that lies as the
   // plan reads it: each device then reads its own part. Launches run in the order of their tickets where they share a variable that one of them
   // writes or one takes the other's result, and beside each other where they do not; `in_flight` of them, then this waits for one to end.
-  // Every wait for a launch that failed, and every use of its results, throws its error. If it wrote no variable, launches made after the program has been
-  // told of it (by a wait, or by the next launch, which throws it) run again; if it did, every later launch is an error until `reload`.
-  // With several ranks it is given the number of its op, and is over when it has ended on all of them: where it fails on one, all of them fail.
+  // Every wait for a launch that failed, and every use of its results, throws its error. If it wrote no variable, launches made after the program has
+  // been told of it (by a wait, or by the next launch, which throws it) run again; if it did, every later launch is an error until `reload`. With
+  // several ranks it is given the number of its op, and is over when it has ended on all of them: where it fails on one, all of them fail.
   Launch launch(int plan, const Feeds& feeds = {}, const Results& arrays = {}, std::uint64_t op = 0);
 
   // A value on devices of this rank, one part on each, as a launch's result lies there. Its bytes are copied; it waits for nothing.
@@ -200,8 +200,9 @@ class Session {
 
   // With several ranks: what this rank does next, as the others do (agreement.h); with none it is nothing, and number 0. All throw what has failed.
   std::uint64_t begin_op(const OpDescription& op);
-  void await_op(std::uint64_t op);                                       // until all ranks have begun it
-  void end_op(std::uint64_t op);                                         // one that sets no launch going here, though it does elsewhere
+  void await_op(std::uint64_t op);  // until all ranks have begun it
+  // A launch in which no device of this rank takes part. It has no results, counts as a launch of this rank, and fails as it does on the others.
+  Launch launch_elsewhere(std::uint64_t op);
   std::variant<std::uint64_t, Refusal> ask_op(const OpDescription& op);  // begins it when all ranks have asked for it, or not at all
   void fail_ranks(const Error& error);                                   // for all of them
   // Two that began something else there, if that is what failed; -1 and 0 where all that is known is that the sums of some are wrong.

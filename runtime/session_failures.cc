@@ -78,14 +78,19 @@ bool Session::maker_failed(const LaunchRecord& record) const {
 void Session::spoil(std::uint64_t op) { agreement_->spoil(op); }
 
 void Session::spoiled(std::uint64_t op, bool by_all) {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (stopping_) return;
   SpoiledOp& told = *spoiled_.emplace_back(std::make_unique<SpoiledOp>());
   told.op = op;
   told.by_all = by_all;
   told.mail.what = Mail::What::spoil;
   told.mail.payload = &told;
-  if (!workers_.empty()) workers_[0]->box().post(&told.mail);  // otherwise when the first plan is loaded
+  if (!workers_.empty()) {
+    workers_[0]->box().post(&told.mail);
+    return;
+  }
+  lock.unlock();  // the worker is told when the first plan is loaded; others wait for this rank now
+  if (!by_all) spoil(op);
 }
 
 // By the agreement: on all ranks. One that failed on some is told alike on all.

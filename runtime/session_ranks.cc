@@ -134,9 +134,25 @@ std::variant<std::uint64_t, Refusal> Session::ask_op(const OpDescription& op) {
   return agreement.call([&](Agreement& all) { return all.ask(op, options_.while_waiting); });
 }
 
-void Session::end_op(std::uint64_t op) {
+Launch Session::launch_elsewhere(std::uint64_t op) {
   ++ops_;
-  if (const InAgreement agreement(*this); agreement) agreement->end(op);
+  auto record = std::make_shared<LaunchRecord>();
+  record->session = this;
+  record->op = op;
+  record->elsewhere = record->ended = true;
+  const InAgreement agreement(*this);
+  {
+    std::unique_lock lock(mutex_);
+    require_open();
+    throw_failure(lock);
+    std::erase_if(launches_, [](const auto& other) { return other->elsewhere && other->over; });
+    record->index = ++launched_;
+    record->ticket = next_ticket_++;
+    record->over = !agreement;
+    launches_.push_back(record);
+  }
+  if (agreement) agreement->end(op);
+  return {std::move(record), std::make_shared<Launch::HeldList>()};
 }
 void Session::fail_ranks(const Error& error) {
   if (const InAgreement agreement(*this); agreement) agreement->fail(error);
@@ -184,7 +200,7 @@ void Session::break_off(const Error& error, std::optional<int> lost) {
     broken_off_ = true;
     break_launches(error);  // the first of all ranks
     for (auto& record : launches_) {
-      if (record->over || record->loaded == nullptr || !record->ended) continue;
+      if (record->over || !record->ended) continue;
       if (!record->error) record->error = Error(error.kind, cat("launch ", record->ticket, ": ", error.what(), waited_), error.where);
       else record->error = with_cause(*record->error, error);
       record->over = true;

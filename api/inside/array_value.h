@@ -21,6 +21,7 @@ struct ArrayValue {
   std::weak_ptr<WorldState> world;
   std::optional<runtime::Result> result;  // what this rank's devices hold; none: they hold nothing of it
   std::shared_ptr<const Kept> kept;
+  std::optional<runtime::Launch> launch = {};  // that makes it; none: the user gave it
 
   static const ArrayValue& of(const Array& array);   // never made: an error
   std::shared_ptr<WorldState> living_world() const;  // gone: an error
