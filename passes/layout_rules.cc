@@ -1,8 +1,11 @@
 // Every rule over every variable that its pattern matches.
 #include "passes/layout_rules.h"
 
+#include <algorithm>
+
 #include "base/glob.h"
 #include "base/near.h"
+#include "base/text.h"
 #include "sbp/effective.h"
 #include "sbp/layout_words.h"
 
@@ -12,10 +15,17 @@ void apply_rules(Graph& graph, std::span<const LayoutRule> rules) {
   std::vector<bool> ruled(graph.variables.size());  // by a rule before
   for (const LayoutRule& rule : rules) {
     bool any = false;
+    std::vector<std::size_t> scalars;
     const Glob pattern(rule.pattern);
     for (std::size_t v = 0; v < graph.variables.size(); ++v) {
       Variable& variable = graph.variables[v];
       if (!pattern.matches(variable.name)) continue;
+      const bool splits =
+          !rule.splits.empty() || std::any_of(rule.axes.begin(), rule.axes.end(), [](const std::string& axis) { return !axis.empty(); });
+      if (variable.type.rank() == 0 && rule.pattern != variable.name && splits) {  // a pattern speaks of what has dimensions
+        scalars.push_back(v);
+        continue;
+      }
       any = true;
       const Mesh& mesh = graph.meshes[static_cast<std::size_t>(variable.mesh)];
       const std::string what = cat("rule '", rule.pattern, "' for ", variable.name, ", ", variable.type, ",");
@@ -28,6 +38,9 @@ void apply_rules(Graph& graph, std::span<const LayoutRule> rules) {
       variable.stored = layout;
       ruled[v] = true;
     }
+    if (!any && !scalars.empty())
+      fail(ErrorKind::layout, "rule '", rule.pattern, "' splits what has no dimensions: it matches ",
+           join(scalars, ", ", [&](std::size_t v) { return graph.variables[v].name; }), " alone");
     if (!any)
       fail(ErrorKind::name, "rule '", rule.pattern, "' matches no parameter; ",
            near_names(rule.pattern, graph.variables, [](const Variable& v) { return v.name; }));

@@ -65,6 +65,23 @@ TEST(LayoutRules, ALayoutThatSplitsOneElementIsRefusedByTheVariable) {
             "variable at net.cc:7 cannot give f32[1, 8] the layout (S(0)) on mesh(data=4); it can give (S(1)), (B)");
 }
 
+TEST(LayoutRules, OfAPatternPassOverWhatHasNoDimensions) {
+  Graph graph;
+  graph.meshes = {Mesh::parse("data=2")};
+  Builder b(graph, testing::table());
+  testing::parameter(b, "bn.weight", {DType::f32, {4}});
+  testing::parameter(b, "bn.step", {DType::i64, {}});
+  for (const char* pattern : {"*", "bn.*", "bn"}) {
+    Graph ruled = graph;
+    apply_rules(ruled, std::vector<LayoutRule>{{pattern, {"data"}}});
+    EXPECT_EQ(print(*ruled.variables[0].stored), "(S(0))") << pattern;
+    EXPECT_FALSE(ruled.variables[1].stored) << pattern;
+  }
+  auto error = [&](const char* pattern) { return error_of([&] { apply_rules(graph, std::vector<LayoutRule>{{pattern, {"data"}}}); }); };
+  EXPECT_EQ(error("*.step"), "rule '*.step' splits what has no dimensions: it matches bn.step alone");
+  EXPECT_EQ(error("bn.step"), "rule 'bn.step' for bn.step, i64[], names 1 dimensions; there are 0");
+}
+
 TEST(LayoutRules, AreReadOnTheMeshOfTheirVariable) {
   Graph graph;
   graph.meshes = {Mesh::parse("a=2"), Mesh::parse("b=2,c=2")};
