@@ -33,7 +33,7 @@ DType wider(DType a, DType b) {
 DType promoted(const Trace& trace, std::span<const Term* const> terms) {
   std::optional<DType> ranks[3];
   for (const Term* term : terms) {
-    const bool number = term->is_number() || term->as_number;
+    const bool number = term->is_number() || term->stands_for_number();
     bool scalar = !number && (term->value.index() == 0 ? std::get<Tensor>(term->value).rank() : std::get<Parameter>(term->value).shape().size()) == 0;
     auto& slot = ranks[number ? 2 : scalar ? 1 : 0];
     DType dtype = trace.dtype_of(*term);
@@ -60,10 +60,16 @@ Tensor smooth(const Term& x, std::string_view op) {
   });
 }
 
+// Numbers alone, at least one of which is an input: computed as the host would, in f64 or i64.
+bool are_numbers(const Term& a, const Term& b) {
+  return (a.stands_for_number() && (b.stands_for_number() || b.is_number())) || (b.stands_for_number() && a.is_number());
+}
+
 Tensor binary(const Term& a, const Term& b, std::string_view op) {
   return at_line(a.where, [&](Trace& t) {
     DType dtype = promoted(t, {&a, &b});
     if (op == "div" && !is_float(dtype)) dtype = DType::f32;
+    if (is_float(dtype) && are_numbers(a, b)) dtype = DType::f64;
     ValueId left = as(t, a, dtype), right = as(t, b, dtype);  // one after the other: arguments have no order, and every rank must write the same
     return t.tensor(build::binary(t.builder, op, left, right));
   });

@@ -110,6 +110,7 @@ class Parameter {
   const std::string& name() const;       // stays good as long as the parameter, also where that is called otherwise later
   void call_it(std::string name) const;  // from here on
   const std::string& site() const { return info_->site; }
+  std::string origin() const;  // the site, or what it is of the parameter beside it: the same in every run of a program, whatever is called first
   const TensorType& type() const { return info_->type; }
   const Shape& shape() const { return info_->type.shape; }
   DType dtype() const { return info_->type.dtype; }
@@ -163,7 +164,9 @@ struct Tensors {
 struct Term {
   std::variant<Tensor, Parameter, bool, std::int64_t, double> value;
   SourceLine where;
-  bool as_number = false;  // a tensor f64[] in the place of a number of the host's: it takes dtypes as that would
+  // A tensor f64[] or i64[] in the place of a number of the host's, which takes dtypes as that would; wide: one that i32 does not hold.
+  enum class AsNumber : std::uint8_t { no, yes, wide };
+  AsNumber as_number = AsNumber::no;
 
   Term(const Term&);
   Term(Term&&) noexcept;
@@ -183,6 +186,7 @@ struct Term {
   }
 
   bool is_number() const { return value.index() >= 2; }
+  bool stands_for_number() const { return as_number != AsNumber::no; }
 };
 
 // Arithmetic broadcasts as NumPy does and promotes as PyTorch does: bool < integers < floats; a number, and within one kind a scalar

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <numeric>
 
@@ -91,6 +92,13 @@ const std::string& Parameter::name() const { return info_->name(); }
 void Parameter::call_it(std::string name) const {
   std::lock_guard lock(info_->mutex);
   if (info_->names.back() != name) info_->call_it(std::move(name));
+}
+
+std::string Parameter::origin() const {
+  std::string out;
+  const Info* info = info_.get();
+  for (; info->beside != nullptr; info = info->beside.get()) out += cat(info->prefix, " of ");
+  return out + info->site;
 }
 
 int Parameter::ordinal() const {
@@ -289,7 +297,8 @@ DType Trace::dtype_of(const Term& term) const {
     DType operator()(std::int64_t) const { return DType::i64; }
     DType operator()(double) const { return DType::f32; }
   };
-  return term.as_number ? DType::f32 : std::visit(Visit{}, term.value);
+  const DType own = std::visit(Visit{}, term.value);
+  return term.stands_for_number() && is_float(own) ? DType::f32 : own;
 }
 
 ValueId Trace::value(const Term& term, DType dtype) {
@@ -316,7 +325,11 @@ ValueId Trace::value(const Term& term, DType dtype) {
     }
   };
   const ValueId out = std::visit(Visit{*this, dtype}, term.value);
-  return term.as_number ? build::cast(builder, out, dtype) : out;
+  if (!term.stands_for_number()) return out;
+  require(ErrorKind::type, term.as_number != Term::AsNumber::wide || dtype != DType::i32,
+          "a number of this call is no i32: it does not fit; give one within ", std::numeric_limits<std::int32_t>::min(), " to ",
+          std::numeric_limits<std::int32_t>::max(), ", or arrays of i64");
+  return build::cast(builder, out, dtype);
 }
 
 std::string Trace::path_of(const Parameter& parameter) const {

@@ -78,12 +78,13 @@ class Compiled(Traced):
         check_world()
         leaves = []
         structure = trees.flatten((args, keywords) if keywords else args, _is_leaf, leaves)
+        kinds = tuple(map(_number, leaves))
         try:
             if _core.tracing():
-                program = Program(self, structure, bool(keywords))
+                program = Program(self, structure, bool(keywords), kinds)
                 values = program.function.inlined(leaves)
             else:
-                program = self._program(structure, bool(keywords))
+                program = self._program(structure, bool(keywords), kinds)
                 values = program.function.call(leaves + program.inputs() if program.sources else leaves)
         except Error as error:
             raise without_own_frames(error)
@@ -104,22 +105,22 @@ class Compiled(Traced):
         """Plans for arguments of these shapes and dtypes, and runs nothing."""
         leaves = []
         structure = trees.flatten((args, keywords) if keywords else args, _is_leaf, leaves)
-        program = self._program(structure, bool(keywords))
+        program = self._program(structure, bool(keywords), tuple(map(_number, leaves)))
         try:
             program.function.compile([_type_of(leaf) for leaf in leaves + program.inputs()])
         except Error as error:
             raise without_own_frames(error)
         return self
 
-    def _program(self, structure: Any, with_keywords: bool) -> Any:
+    def _program(self, structure: Any, with_keywords: bool, kinds: Any) -> Any:
         """The one whose trace would come out as one of now; a new one where there is none."""
-        key = structure, with_keywords
+        key = structure, with_keywords, kinds
         programs = self._programs.setdefault(key, [])
         for program in programs:
             if program.captured is None or program.captured.guards.hold():
                 break
         else:
-            program = Program(self, structure, with_keywords, self._changed_inputs(programs[0]) if programs else ())
+            program = Program(self, structure, with_keywords, kinds, self._changed_inputs(programs[0]) if programs else ())
             programs.insert(0, program)
             self._used[program] = key
             if len(self._used) > self._options["keep"]:
@@ -266,10 +267,11 @@ def _line_of(function: Any) -> Any:
 class Program:
     """One structure of arguments and flags, and one state of what was captured: a function of a list of arrays.
 
+    kinds: of each array, which number it is in the place of, see _number.
     sources: captured numbers and arrays that are inputs, since they change: (captured, number of the guard) of each.
     """
 
-    def __init__(self, owner: Any, structure: Any, with_keywords: Any, sources: Any = ()) -> None:
+    def __init__(self, owner: Any, structure: Any, with_keywords: Any, kinds: Any, sources: Any = ()) -> None:
         self.results, self.said = None, []  # what it gives, and what it prints besides
         self.captured, self.sources = None, sources
         weak_self, weak_owner = weakref.ref(self), weakref.ref(owner)  # C++ keeps the body, and Python sees no cycles there
@@ -277,7 +279,8 @@ class Program:
         def body(inputs: Any) -> Any:
             program, owner = weak_self(), weak_owner()
             count = len(inputs) - len(program.sources)
-            arguments = trees.unflatten(structure, iter(inputs[:count]))
+            given = [one._as_number(kind) if kind else one for one, kind in zip(inputs, kinds)]
+            arguments = trees.unflatten(structure, iter(given))
             args, keywords = arguments if with_keywords else (arguments, {})
             outermost = not getattr(_local, "tracing", False)
             captured = program._captured(owner, structure) if outermost else nullcontext()
@@ -357,12 +360,22 @@ def _is_leaf(value: Any) -> Any:
     return isinstance(value, int) and not isinstance(value, bool) or hasattr(value, "__array__")
 
 
+def _number(leaf: Any) -> int:
+    """0: an array; 1: a number of the host's; 2: one that int32 does not hold. A number takes the dtype of what it meets."""
+    kind = type(leaf)
+    if kind is Tensor:
+        return leaf._number
+    if kind is int:
+        return 1 if -0x80000000 <= leaf < 0x80000000 else 2
+    return int(isinstance(leaf, float))
+
+
 def _is_result(value: Any) -> Any:
     return isinstance(value, (Tensor, numpy.ndarray, numpy.generic, float)) or isinstance(value, int) and not isinstance(value, bool)
 
 
 def _type_of(leaf: Any) -> Any:
     if isinstance(leaf, float):
-        return [], "float32"
+        return [], "float64"
     array = leaf if hasattr(leaf, "dtype") else numpy.asarray(leaf)
     return list(array.shape), array.dtype

@@ -64,7 +64,7 @@ Argument argument_of(nb::handle object) {
   if (nb::isinstance<Feed>(object)) return *nb::inst_ptr<Feed>(object);
   if (nb::isinstance<PartOf>(object)) return nb::inst_ptr<PartOf>(object)->argument;
   if (nb::isinstance<Value>(object)) return Argument(nb::inst_ptr<Value>(object)->outside(), user_line());
-  if (PyFloat_Check(object.ptr())) return HostArray::of<float>({}, {static_cast<float>(PyFloat_AS_DOUBLE(object.ptr()))});
+  if (PyFloat_Check(object.ptr())) return HostArray::of<double>({}, {PyFloat_AS_DOUBLE(object.ptr())});
   return host_array(object);
 }
 
@@ -83,7 +83,13 @@ nb::list call(const Function& function, const nb::list& arguments) {
 }
 
 std::vector<Value> inlined(const Function& function, const Operands& operands) {
-  const std::vector<Term> terms = terms_of(operands);
+  std::vector<Term> terms;
+  for (const Operand& operand : operands) {  // numbers are f64[], as they are in a call from outside of a trace
+    const bool is_number = PyFloat_Check(operand.object.ptr()) && stand_in(operand.object) == nullptr;
+    if (is_number) terms.emplace_back(constant(HostArray::of<double>({}, {PyFloat_AS_DOUBLE(operand.object.ptr())}), user_line()));
+    else terms.push_back(operand);
+    terms.back().as_number = Term::AsNumber::no;
+  }
   GilRelease released;  // another thread may trace the function, and wants the lock for it
   const Tensors made = function.inlined(terms);
   return {made.list.begin(), made.list.end()};

@@ -49,12 +49,14 @@ Operand::operator Term() const {
   lie_somewhere();
   if (nb::isinstance<Value>(object)) {
     const Value& value = *nb::inst_ptr<Value>(object);
-    if (const Tensor* tensor = value.tensor()) return Term(*tensor, line);
-    return Term(value.parameter(), line);
+    if (value.tensor() == nullptr) return Term(value.parameter(), line);
+    Term out(*value.tensor(), line);
+    out.as_number = value.as_number;
+    return out;
   }
   if (const Tensor* input = stand_in(object)) {
     Term out(*input, line);
-    out.as_number = PyFloat_CheckExact(object.ptr());
+    if (PyFloat_CheckExact(object.ptr())) out.as_number = Term::AsNumber::yes;
     return out;
   }
   if (PyBool_Check(object.ptr())) return Term(object.ptr() == Py_True, line);
@@ -78,12 +80,23 @@ std::vector<Parameter> parameters_from(const std::vector<const Value*>& values) 
 
 namespace {
 
+// What numbers of a call alone give is one, too.
+template <auto F> Value operated(const Term& a, const Term& b) {
+  const bool number =
+      (a.stands_for_number() || b.stands_for_number()) && (a.stands_for_number() || a.is_number()) && (b.stands_for_number() || b.is_number());
+  Value out(F(a, b));
+  if (!number || out.type().dtype == DType::b8) return out;
+  const bool wide = !is_float(out.type().dtype) && (a.as_number == Term::AsNumber::wide || b.as_number == Term::AsNumber::wide);
+  out.as_number = wide ? Term::AsNumber::wide : Term::AsNumber::yes;
+  return out;
+}
+
 template <auto F> void def_operator(nb::class_<Value>& type, const char* name, const char* reflected = nullptr) {
   type.def(
-      name, [](const Operand& a, const Operand& b) { return Value(F(a, b)); }, nb::is_operator());
+      name, [](const Operand& a, const Operand& b) { return operated<F>(a, b); }, nb::is_operator());
   if (reflected != nullptr)
     type.def(
-        reflected, [](const Operand& b, const Operand& a) { return Value(F(a, b)); }, nb::is_operator());
+        reflected, [](const Operand& b, const Operand& a) { return operated<F>(a, b); }, nb::is_operator());
 }
 
 nb::tuple shape_of(const Value& value) {
@@ -182,6 +195,8 @@ void init_tensor(nb::module_& m) {
     for (HostArray& part : parts) out.append(numpy_array(std::move(part)));
     return out;
   });
+  type.def_prop_ro("_number", [](const Value& value) { return static_cast<int>(value.as_number); });
+  type.def("_as_number", [](const Value& input, int kind) { return Value(*input.tensor(), static_cast<Term::AsNumber>(kind)); });
   using Two = Tensor (*)(Term, Term);
   def_operator<static_cast<Two>(&karez::operator+)>(type, "__add__", "__radd__");
   def_operator<static_cast<Two>(&karez::operator-)>(type, "__sub__", "__rsub__");
@@ -194,7 +209,10 @@ void init_tensor(nb::module_& m) {
   def_operator<static_cast<Two>(&karez::operator>=)>(type, "__ge__");
   def_operator<&karez::equal>(type, "__eq__");
   def_operator<&karez::not_equal>(type, "__ne__");
-  type.def("__neg__", [](const Operand& x) { return Value(-Term(x)); });
+  type.def("__neg__", [](const Operand& operand) {
+    const Term x = operand;
+    return x.stands_for_number() ? operated<static_cast<Two>(&karez::operator*)>(x, -1) : Value(-x);
+  });
   nb::class_<Initialiser>(m, "Initialiser",
                           "How a parameter begins; its numbers follow the world's seed and how many parameters were made before it.");
   m.def("next_site", &next_site);

@@ -24,9 +24,11 @@ namespace nb = nanobind;
 // nobody has looked at: it becomes a tensor when somebody does, for a step may give hundreds that are dropped unseen. With the interpreter's lock.
 struct Value {
   mutable std::variant<std::monostate, Tensor, Parameter, Array> is;
+  Term::AsNumber as_number =
+      Term::AsNumber::no;  // an input of a trace that a number of the call takes the place of, or what is computed from such alone
 
   Value() = default;
-  Value(Tensor tensor) : is(std::move(tensor)) {}
+  Value(Tensor tensor, Term::AsNumber as_number = Term::AsNumber::no) : is(std::move(tensor)), as_number(as_number) {}
   Value(Array array) : is(std::move(array)) {}
   Value(Parameter parameter) : is(std::move(parameter)) {}
   const TensorType& type() const;
