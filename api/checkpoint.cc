@@ -13,8 +13,10 @@
 #include "api/inside/rooms.h"
 #include "api/inside/stored_parts.h"
 #include "api/world.h"
+#include "base/hash.h"
 #include "base/near.h"
 #include "base/text.h"
+#include "base/xxhash.h"
 #include "data/weight_writer.h"
 #include "runtime/failure.h"
 
@@ -51,6 +53,7 @@ CheckpointNotes notes_from(const WeightNotes& notes, const std::string& path) {
 struct Saved {
   std::string name;
   int ordinal = 0;
+  std::string origin;
   WeightEntry entry;
   std::unique_ptr<StoredParts> stored = {};
   WorldState::Key key = {};  // of a variable
@@ -58,27 +61,38 @@ struct Saved {
 };
 
 // All that is there, at one moment between launches; large elements first, so that all are aligned. With several ranks one variable is read after
-// the other: a turn at one would hold up the launch that brings another.
-std::vector<Saved> all_of(WorldState& world) {
+// the other: a turn at one would hold up the launch that brings another. Several of one name are numbered in the order in which they were made, and
+// notes tell which parameter each was.
+std::vector<Saved> all_of(WorldState& world, WeightNotes& notes) {
   std::vector<Saved> out;
   for (const auto& [key, variable] : world.variables) {
     const auto [name, ordinal] = WorldState::called(key, variable);
     out.push_back({name,
                    ordinal,
+                   Parameter::of(variable.owner) == Parameter() ? "" : Parameter::of(variable.owner).origin(),
                    {{}, std::string(weight_dtype(variable.type.dtype)), variable.type.shape},
                    world.ranks.alone() ? std::make_unique<StoredParts>(parts_of(world, key, variable, false)) : nullptr,
                    key});
   }
   world.waiting.forget_gone();
   for (const WaitingWeight& one : world.waiting.list)
-    out.push_back(
-        {one.offer.name, one.offer.ordinal.value_or(0), {{}, one.offer.entry.dtype, data::shape_of(one.offer.entry, one.offer.part)}, {}, {}, one});
+    out.push_back({one.offer.name,
+                   one.offer.ordinal.value_or(0),
+                   one.offer.origin,
+                   {{}, one.offer.entry.dtype, data::shape_of(one.offer.entry, one.offer.part)},
+                   {},
+                   {},
+                   one});
+  std::stable_sort(out.begin(), out.end(), [](const Saved& a, const Saved& b) { return made_before(a.origin, b.origin); });
   std::map<std::string_view, int> of_name;
   for (const Saved& one : out) ++of_name[one.name];
   std::set<std::string> used;
   for (Saved& one : out) {
-    one.entry.name = of_name[one.name] == 1 ? one.name : key_of(one.name, one.ordinal);
+    const bool alone = of_name[one.name] == 1;
+    if (!alone && !one.origin.empty()) one.ordinal = 0;
+    one.entry.name = alone ? one.name : key_of(one.name, one.ordinal);
     while (!used.insert(one.entry.name).second) one.entry.name = key_of(one.name, ++one.ordinal);
+    if (!alone && !one.origin.empty()) notes[origin_note(one.entry.name)] = one.origin;
   }
   std::stable_sort(out.begin(), out.end(), [](const Saved& a, const Saved& b) {
     return std::pair(-item_bytes(a.entry.dtype), std::string_view(a.entry.name)) <
@@ -101,7 +115,8 @@ std::vector<Taker> takers(const WorldState& world, const std::vector<Parameter>&
   if (parameters.empty()) {
     for (const auto& [key, variable] : world.variables) {
       const auto [name, ordinal] = WorldState::called(key, variable);
-      out.push_back({{name, ordinal}, variable.type, key, variable.owner});
+      const Parameter owner = Parameter::of(variable.owner);
+      out.push_back({{name, ordinal, owner == Parameter() ? "" : owner.origin()}, variable.type, key, variable.owner});
     }
     return out;
   }
@@ -112,7 +127,7 @@ std::vector<Taker> takers(const WorldState& world, const std::vector<Parameter>&
         parameters.begin() + static_cast<std::ptrdiff_t>(i))
       continue;
     const auto stored = world.find(parameter);
-    Taker taker{{parameter.name(), parameter.ordinal()}, parameter.type(), {}, parameter.identity()};
+    Taker taker{{parameter.name(), parameter.ordinal(), parameter.origin()}, parameter.type(), {}, parameter.identity()};
     if (stored != world.variables.end()) taker.key = stored->first;
     out.push_back(std::move(taker));
   }
@@ -233,6 +248,7 @@ std::vector<Write> take(WorldState& world, const std::shared_ptr<const WeightFil
     if (stored == world.variables.end()) {
       world.waiting.list.push_back({file, offer, taker.owner});
       world.waiting.list.back().offer.ordinal = taker.wanted.ordinal;  // under which it would be saved
+      world.waiting.list.back().offer.origin = taker.wanted.origin;
     } else {
       out.push_back({taker.wanted.name, parts_of(world, stored->first, stored->second, true), offer});
     }
@@ -242,6 +258,22 @@ std::vector<Write> take(WorldState& world, const std::shared_ptr<const WeightFil
     if (!taken[i]) world.waiting.list.push_back({file, offers[i], {}});
   if (!options.missing) world.waiting.whole = file->path();
   return out;
+}
+
+// What a load takes from where, and its contents: the same on all ranks.
+std::uint64_t hash_of(const WeightFiles& file, const std::vector<OfferedWeight>& offers, const std::vector<Taker>& takers,
+                      const LoadOptions& options) {
+  base::Hash hash;
+  for (const OfferedWeight& offer : offers) {
+    const WeightEntry& entry = offer.entry;
+    hash.add(offer.name).add(static_cast<std::uint64_t>(offer.ordinal.value_or(-1))).add(entry.name).add(cat(entry.dtype, entry.shape));
+    hash.add(cat(offer.part.transposed, " ", offer.part.part, " ", offer.part.parts, " ", offer.part.axis));
+    hash.add(entry.checksum ? *entry.checksum : hash_bytes(file.read(entry)));
+  }
+  for (const auto& [name, text] : file.notes()) hash.add(name).add(text);
+  if (!options.parameters.empty())
+    for (const Taker& taker : takers) hash.add(taker.wanted.name).add(taker.wanted.origin);
+  return hash.add(cat(options.missing, " ", options.extra)).value();
 }
 
 // By a launch of all ranks where some rank does not hold all of it.
@@ -297,12 +329,12 @@ class CheckpointFile {
 }  // namespace
 
 void World::save(const std::string& path, const CheckpointNotes& notes, SourceLine where) const {
-  const WeightNotes texts = notes_of(notes);
+  WeightNotes texts = notes_of(notes);
   state_->session.wait_launched();
   std::vector<Saved> all = [&] {
     WorldLock lock(*state_);
     require(!state_->session.failed(), "save: the world's state is that of a failed launch; load a checkpoint, or reset the world");
-    return all_of(*state_);
+    return all_of(*state_, texts);
   }();
   std::vector<WeightEntry> entries;
   for (const Saved& one : all) entries.push_back(one.entry);
@@ -325,36 +357,48 @@ void World::save(const std::string& path, const CheckpointNotes& notes, SourceLi
   file.finish([this] { barrier(); });
 }
 
-CheckpointNotes World::load(const std::string& path, const LoadOptions& options) {
+CheckpointNotes World::load(const std::string& path, const LoadOptions& options, SourceLine where) {
   const auto file = std::make_shared<const WeightFiles>(path);
   CheckpointNotes notes = notes_from(file->notes(), path);
-  const std::vector<OfferedWeight> offers = offered(file->entries(), options.rules, path);
+  const std::vector<OfferedWeight> offers = offered(*file, options.rules);
   state_->session.wait_launched();
   const auto matched_takers = [&] {
     std::vector<Taker> who = takers(*state_, options.parameters);
     std::vector<WantedWeight> wanted;
     for (const Taker& taker : who) wanted.push_back(taker.wanted);
-    const std::vector<int> found = matched(offers, wanted, path);
+    const std::vector<int> found = matched(offers, wanted, path, !options.parameters.empty());
     for (std::size_t i = 0; i < who.size(); ++i) who[i].offer = found[i];
     check_all(*file, offers, who, options);
     return who;
   };
-  {
+  const std::vector<Taker> who = [&] {
     WorldLock lock(*state_);
-    matched_takers();
-  }
+    return matched_takers();
+  }();
   file->check_bytes();
+  const bool failed = state_->session.failed();  // then all ranks begin anew first
+  const auto agree = [&] {
+    if (state_->ranks.alone()) return;
+    ask_all(*state_, {.hash = hash_of(*file, offers, who, options),
+                      .what = "a load",
+                      .where = where,
+                      .advice = "all ranks load, and files of one content: call it on each of them",
+                      .sets_nothing = true});
+  };
+  if (!failed) agree();
   std::vector<Write> writes = [&] {
     WorldLock lock(*state_);
-    const std::vector<Taker> who = matched_takers();
-    return take(*state_, file, offers, who, options);
+    return take(*state_, file, offers, matched_takers(), options);
   }();
+  if (failed) agree();
   for (const Write& write : writes) {
     try {
       write_parts(write.stored, value_of(*file, write.offer, write.stored.type));
     } catch (const Error& error) {
-      fail(error.kind, "load broke off at variable '", write.name,
-           "', so that some variables are the file's and some are not; load again: ", error.what());
+      const Error broke(error.kind, cat("load broke off at variable '", write.name,
+                                        "', so that some variables are the file's and some are not; load again: ", error.what()));
+      if (!state_->ranks.alone()) state_->session.fail_ranks(broke);
+      throw broke;
     }
   }
   return notes;

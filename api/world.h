@@ -125,8 +125,9 @@ class World {
   // for the calls made before. All names and types are looked at first: what is refused changes nothing. A variable that no function has used yet
   // takes its value when it is born; until then the file stays open. Of a whole checkpoint everything must be there: a variable that is missing in
   // it is an error, now or when it is born; what it has besides waits for whoever bears the name (waiting()). After a failed launch the world goes
-  // on from a whole checkpoint: variables are born again, and functions compile anew at their next call.
-  CheckpointNotes load(const std::string& path, const LoadOptions& options = {});
+  // on from a whole checkpoint: variables are born again, and functions compile anew at their next call. All ranks load files of one content; where
+  // one does not, nothing changes, and the error comes on those that do.
+  CheckpointNotes load(const std::string& path, const LoadOptions& options = {}, SourceLine where = SourceLine::current());
   std::vector<std::string> waiting() const;  // names of loaded values that no variable has taken yet; one that two wait for stands twice
 
   Counters counters() const;        // of bytes and messages, where they happened

@@ -18,7 +18,8 @@ std::ptrdiff_t place_of(const std::vector<WaitingWeight>& list, const Parameter&
   for (std::size_t i = 0; i < list.size(); ++i) {
     const WaitingWeight& one = list[i];
     if (one.owner && same(*one.owner, parameter.identity())) return static_cast<std::ptrdiff_t>(i);
-    if (!one.owner && one.offer.name == parameter.name() && one.offer.ordinal.value_or(parameter.ordinal()) == parameter.ordinal())
+    if (one.owner || one.offer.name != parameter.name()) continue;
+    if (one.offer.origin.empty() ? one.offer.ordinal.value_or(parameter.ordinal()) == parameter.ordinal() : one.offer.origin == parameter.origin())
       found = static_cast<std::ptrdiff_t>(i);
   }
   return found;
@@ -49,6 +50,13 @@ std::vector<const WaitingWeight*> WaitingWeights::of(const std::vector<Parameter
   std::vector<const WaitingWeight*> out;
   for (const Parameter& parameter : parameters) {
     const std::ptrdiff_t at = place_of(list, parameter);
+    const auto other =
+        std::find_if(list.begin(), list.end(), [&](const WaitingWeight& one) { return !one.owner && one.offer.name == parameter.name(); });
+    if (at < 0 && other != list.end())
+      fail(ErrorKind::name, "variable '", parameter.name(), "' is used for the first time, but ", other->file->path(),
+           " has several of this name, made at other places of the program that saved them: which is which cannot be told; give them names of their "
+           "own, "
+           "by a named root module");
     if (at < 0 && !whole.empty())
       fail(ErrorKind::name, "variable '", parameter.name(), "' is used for the first time, but ", whole,
            ", which was loaded for all variables, has none for it; of those that wait ",

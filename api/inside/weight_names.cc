@@ -60,7 +60,7 @@ void check(const WeightRule& rule, const std::string& path) {
 
 // "w#2" is the one of ordinal 2 among those called w.
 OfferedWeight offer(std::string name, const WeightEntry& entry, const WeightPart& part) {
-  OfferedWeight out{std::move(name), {}, entry, part};
+  OfferedWeight out{std::move(name), {}, {}, entry, part};
   const auto at = out.name.find_last_of('#');
   if (at == out.name.npos || at + 1 == out.name.size() || out.name.size() - at > 9) return out;
   if (out.name.find_first_not_of("0123456789", at + 1) != out.name.npos) return out;
@@ -85,7 +85,9 @@ void check_parts(const WeightEntry& entry, const std::vector<const WeightRule*>&
 
 }  // namespace
 
-std::vector<OfferedWeight> offered(const std::vector<WeightEntry>& entries, const std::vector<WeightRule>& rules, const std::string& path) {
+std::vector<OfferedWeight> offered(const WeightFiles& file, const std::vector<WeightRule>& rules) {
+  const std::vector<WeightEntry>& entries = file.entries();
+  const std::string& path = file.path();
   for (const WeightRule& rule : rules) check(rule, path);
   std::vector<OfferedWeight> out;
   std::set<const WeightRule*> used;
@@ -105,6 +107,8 @@ std::vector<OfferedWeight> offered(const std::vector<WeightEntry>& entries, cons
     if (used.count(&rule) == 0)
       fail(ErrorKind::name, path, ": rule ", print(rule), " matches no tensor of the file; ",
            near_names(rule.file, entries, [](const WeightEntry& entry) { return entry.name; }));
+  for (OfferedWeight& one : out)
+    if (const auto note = file.notes().find(origin_note(one.entry.name)); note != file.notes().end()) one.origin = note->second;
   std::map<std::pair<std::string, int>, std::string> seen;
   for (const OfferedWeight& one : out) {
     auto [at, fresh] = seen.emplace(std::pair(one.name, one.ordinal.value_or(0)), one.entry.name);
@@ -113,25 +117,45 @@ std::vector<OfferedWeight> offered(const std::vector<WeightEntry>& entries, cons
   return out;
 }
 
-std::vector<int> matched(const std::vector<OfferedWeight>& offers, const std::vector<WantedWeight>& wanted, const std::string& path) {
+std::string origin_note(const std::string& entry) { return "karez.origin." + entry; }
+
+bool made_before(const std::string& origin, const std::string& other) {
+  const auto number = [](const std::string& text) {
+    const std::size_t at = text.find_last_of('#');
+    const std::string digits = at == text.npos ? "" : text.substr(at + 1);
+    return std::pair(digits.size(), digits);  // numbers without leading zeros
+  };
+  return number(origin) < number(other);
+}
+
+std::vector<int> matched(const std::vector<OfferedWeight>& offers, const std::vector<WantedWeight>& wanted, const std::string& path, bool some) {
   std::map<std::string_view, std::vector<int>> offers_of, wanted_of;
   for (std::size_t i = 0; i < offers.size(); ++i) offers_of[offers[i].name].push_back(static_cast<int>(i));
   for (std::size_t i = 0; i < wanted.size(); ++i) wanted_of[wanted[i].name].push_back(static_cast<int>(i));
-  const auto ordinal = [&](int i) { return offers[static_cast<std::size_t>(i)].ordinal.value_or(0); };
-  const auto wanted_ordinal = [&](int i) { return wanted[static_cast<std::size_t>(i)].ordinal; };
+  const auto offer = [&](int i) -> const OfferedWeight& { return offers[static_cast<std::size_t>(i)]; };
+  const auto want = [&](int i) -> const WantedWeight& { return wanted[static_cast<std::size_t>(i)]; };
+  const auto ordinal = [&](int i) { return offer(i).ordinal.value_or(0); };
   std::vector<int> out(wanted.size(), -1);
   for (auto& [name, who] : wanted_of) {
     auto& have = offers_of[name];
     if (have.empty()) continue;
-    std::sort(who.begin(), who.end(), [&](int a, int b) { return wanted_ordinal(a) < wanted_ordinal(b); });
+    std::stable_sort(who.begin(), who.end(), [&](int a, int b) { return want(a).ordinal < want(b).ordinal; });
+    std::stable_sort(who.begin(), who.end(), [&](int a, int b) { return made_before(want(a).origin, want(b).origin); });
     std::sort(have.begin(), have.end(), [&](int a, int b) { return ordinal(a) < ordinal(b); });
-    std::map<int, int> by_ordinal;
-    for (int i : have) by_ordinal[ordinal(i)] = i;
-    const bool exact = have.size() > 1 && std::all_of(who.begin(), who.end(), [&](int i) { return by_ordinal.count(wanted_ordinal(i)) > 0; });
-    require(ErrorKind::name, exact || who.size() == have.size(), path, ": ", who.size(), " variables are called '", name, "' (ordinals ",
-            join(who, ", ", wanted_ordinal), "), the file has ", have.size(), " (", join(have, ", ", ordinal),
-            "): which is which cannot be told; give them names of their own, by a named root module");
-    for (std::size_t i = 0; i < who.size(); ++i) out[static_cast<std::size_t>(who[i])] = exact ? by_ordinal.at(wanted_ordinal(who[i])) : have[i];
+    if (who.size() == have.size()) {
+      for (std::size_t i = 0; i < who.size(); ++i) out[static_cast<std::size_t>(who[i])] = have[i];
+      continue;
+    }
+    const auto same = [&](int i, int j) { return offer(j).origin.empty() ? want(i).ordinal == ordinal(j) : want(i).origin == offer(j).origin; };
+    for (int i : who)
+      if (const auto found = std::find_if(have.begin(), have.end(), [&](int j) { return !some && have.size() > 1 && same(i, j); });
+          found != have.end())
+        out[static_cast<std::size_t>(i)] = *found;
+    const bool told = std::all_of(who.begin(), who.end(), [&](int i) { return out[static_cast<std::size_t>(i)] >= 0; });
+    require(ErrorKind::name, told, path, ": ", who.size(), who.size() == 1 ? " variable is" : " variables are", " called '", name, "', the file has ",
+            have.size(), " (", join(have, ", ", [&](int i) { return quote(offer(i).entry.name); }),
+            "): which is which cannot be told; give them names of their own, by a named root module",
+            have.size() > who.size() ? ", or leave out what is not meant by rules that map names to an empty one" : "");
   }
   return out;
 }

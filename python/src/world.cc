@@ -107,9 +107,10 @@ void init_files(nb::class_<World>& type) {
              LoadOptions options{.parameters = parameters_from(parameters), .missing = missing, .extra = extra, .known = parameters_from(known)};
              for (const auto& [file, name] : names) options.rules.push_back({.file = file, .name = name});
              CheckpointNotes notes;
+             const SourceLine line = user_line();
              {
                GilRelease released;
-               notes = world.load(path, options);
+               notes = world.load(path, options, line);
              }
              return std::pair(notes.position, notes.notes);
            });

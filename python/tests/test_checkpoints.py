@@ -13,6 +13,7 @@ import pytest
 
 import karez as kz
 from karez import F, nn
+from test_debugging import ranks
 
 X = np.random.default_rng(0).normal(size=(8, 3, 4, 4)).astype(np.float32)
 Y = np.arange(8) % 4
@@ -219,3 +220,96 @@ def test_init_after_the_first_value_still_says_how_many_devices():
     assert kz.Mesh(data=4).size == 4
     with pytest.raises(kz.UserError, match="there is a default world already; call it once"):
         kz.init(devices=8)
+
+
+class Twin(nn.Module):
+    def __init__(self, name=None):
+        if name:
+            super().__init__(name)
+        self.a = nn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.a(x)
+
+
+def twins(*names):
+    kz.reset()
+    kz.seed(0)
+    return [Twin(name) for name in names or (None, None)]
+
+
+@pytest.mark.parametrize("saved_first", [0, 1])
+@pytest.mark.parametrize("loaded_first", [0, 1])
+def test_two_models_of_one_class_get_their_own_weights_whichever_is_used_first(tmp_path, saved_first, loaded_first):
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    models, expected = twins(), [None, None]
+    for i in (saved_first, 1 - saved_first):
+        expected[i] = np.asarray(kz.compile(models[i])(x))
+    assert not (expected[0] == expected[1]).any()
+    kz.save(tmp_path / "c")
+    models = twins()
+    kz.load(tmp_path / "c")
+    for i in (loaded_first, 1 - loaded_first):
+        np.testing.assert_array_equal(np.asarray(kz.compile(models[i])(x)), expected[i])
+    kz.save(tmp_path / "d")  # again, under the same names
+    assert (tmp_path / "c").read_bytes() == (tmp_path / "d").read_bytes()
+
+
+def test_one_of_two_models_of_one_class_is_told_apart_by_names_alone(tmp_path):
+    x = np.ones((1, 3), np.float32)
+    first, second = twins()
+    first(kz.tensor(x)), second(kz.tensor(x)).numpy()
+    kz.save(tmp_path / "c")
+    expected = np.asarray(second(kz.tensor(x)))
+    _, second = twins()
+    with pytest.raises(kz.NameError, match=r'1 variable is called .a.(bias|weight)., the file has 2 \("a..*", "a..*#1"\): which is which cannot be told'):
+        kz.load(tmp_path / "c", second, extra=True)
+    kz.load(tmp_path / "c", second, names={"a.weight": "", "a.bias": "", "a.weight#1": "a.weight", "a.bias#1": "a.bias"})
+    np.testing.assert_array_equal(np.asarray(second(kz.tensor(x))), expected)
+
+
+def test_a_model_that_was_made_elsewhere_is_refused_what_several_are_called(tmp_path):
+    x = np.ones((1, 3), np.float32)
+    for model in twins():
+        model(kz.tensor(x)).numpy()
+    kz.save(tmp_path / "c")
+    twins()
+    late = Twin()  # the third
+    kz.load(tmp_path / "c")
+    with pytest.raises(kz.NameError, match="has several of this name, made at other places of the program that saved them"):
+        late(kz.tensor(x)).numpy()
+
+
+def test_every_rank_loads_files_of_one_content(tmp_path):
+    program = f"""
+import numpy as np
+import karez as kz
+from karez import nn
+kz.seed(3)
+net = nn.Linear(5, 3)
+step = kz.compile(mesh=kz.Mesh(data=2))(lambda x: (net(x) ** 2).mean())
+x = np.ones((8, 5), np.float32)
+first = float(step(x))
+folder = {str(tmp_path)!r}
+kz.save(folder + "/good")
+net.load_state_dict({{name: value * 2 for name, value in net.state_dict().items()}})
+kz.save(folder + "/other")
+doubled = float(step(x))
+assert doubled != first
+for mine in ("/none", None, "/other"):
+    path = "/good" if kz.rank() == 0 else mine
+    try:
+        if path:
+            kz.load(folder + path)
+            print("no error")
+    except kz.Error as error:
+        print(kz.rank(), type(error).__name__, error)
+    assert float(step(x)) == doubled, (path, float(step(x)))
+kz.load(folder + "/good")
+assert float(step(x)) == first
+print("fine")
+"""
+    run = ranks(program)
+    out, _ = run.communicate(timeout=100)
+    assert run.returncode == 0 and out.count("fine") == 2 and "no error" not in out, out
+    assert out.count("0 UserError rank 0 asks for a load") == 2 and "1 DataError" in out and out.count("ranks 0 and 1 differ in a load") == 2, out
