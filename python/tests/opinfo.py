@@ -1,7 +1,6 @@
 """Sample inputs of PyTorch's own OpInfo database with PyTorch's answers: values, and gradients of a weighed sum of them. As a program: stores some, or compares all."""
 
 import collections
-import json
 import random
 import sys
 import time
@@ -9,7 +8,7 @@ import warnings
 
 import numpy as np
 import torch
-from opinfo_cases import DTYPES, HALVES, RANDOM, STORED, Case, Outcome, Slot, compared, encoded, ours_of, store, weights_of
+from opinfo_cases import DTYPES, HALVES, STORED, Case, Outcome, Slot, compared, encoded, ours_of, store, weights_of
 from torch.testing._internal.common_methods_invocations import op_db
 
 PLACES = ("device", "layout", "pin_memory", "memory_format", "requires_grad")  # no words of a program
