@@ -111,7 +111,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     """input, and each row of source along a dimension added to the row that a vector of integers names."""
     dim = _counted(input, dim)
     if input.ndim == 0:
-        return add(input, _core.any(source) if source.dtype is bool_ else sum(source), alpha=alpha)
+        return add(input, _core.any(source) if source.dtype is bool_ else _core.cast(sum(source), source.dtype), alpha=alpha)
     places = _core.broadcast_to(reshape(index, [-1 if d == dim else 1 for d in range(input.ndim)]), list(source.shape))
     return scatter_add(input, dim, places, source if alpha == 1 else source * (bool(alpha) if source.dtype is bool_ else alpha))
 

@@ -85,3 +85,9 @@ def test_sums_of_integers_can_be_of_their_own_dtype():
 
 def test_cov_of_integers_is_of_floats():
     np.testing.assert_allclose(kz.cov(kz.tensor(WHOLE)).numpy(), np.cov(WHOLE), 1e-6)
+
+
+def test_index_add_keeps_the_dtype_of_a_tensor_without_dimensions():
+    for dtype, want in ((kz.int32, 5), (kz.bool_, True), (kz.float32, 5.0)):
+        made = kz.index_add(kz.tensor(2).to(dtype), 0, kz.tensor([0]), kz.tensor([3]).to(dtype))
+        assert made.dtype is dtype and made.shape == () and made.item() == want
