@@ -149,10 +149,18 @@ void check_extra(const WeightFiles& file, const std::vector<std::string>& extra,
   std::string_view below = *modules.begin();  // that all of them share
   for (std::string_view module : modules)
     while (!module.starts_with(below)) below = module_of(below.substr(0, below.size() - 1));
+  std::set<std::string> known;  // buffers of the models that the parameters are of, and those that the caller knows of
+  for (const Parameter& one : options.known) known.insert(one.name());
+  std::vector<Parameter> first;  // of each model
+  for (const Parameter& one : options.parameters) {
+    const std::vector<Parameter> buffers = one.buffers_of_model();
+    if (buffers.empty() || std::find(first.begin(), first.end(), buffers[0]) != first.end()) continue;
+    first.push_back(buffers[0]);
+    for (const Parameter& buffer : buffers) known.insert(buffer.name());
+  }
   std::vector<std::string> buffers, beside;
   for (const std::string& name : extra) {
-    const bool known = std::any_of(options.known.begin(), options.known.end(), [&](const Parameter& one) { return one.name() == name; });
-    if (known && name.starts_with(below)) buffers.push_back(name);
+    if (known.count(name) > 0 && name.starts_with(below)) buffers.push_back(name);
     else if (modules.count(module_of(name)) > 0) beside.push_back(name);
   }
   if (buffers.empty() && (options.extra || extra.empty())) return;

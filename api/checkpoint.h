@@ -38,10 +38,11 @@ struct LoadOptions {
   std::vector<Parameter> parameters = {};
   std::vector<WeightRule> rules = {};
   bool missing = false;  // what the file lacks keeps its value, or begins with its initial one
-  bool extra = false;    // with `parameters`: what the file has besides is left out
+  // With `parameters`: what the file has besides is left out. Running statistics of the modules whose parameters they are are not: those are an error,
+  // since parameters with other running statistics are another model. state() holds both.
+  bool extra = false;
   // Of a load of everything: parameters and buffers that functions will use, so that a shape or a name in the file that is not theirs is told now and
-  // not at their first use. With `parameters`: buffers that are not among them. A value for one of their modules is then an error, `extra` or not:
-  // parameters that go with other running statistics are another model.
+  // not at their first use. With `parameters`: buffers of modules that are no nn::Module, which are an error as those of modules are.
   std::vector<Parameter> known = {};
 };
 

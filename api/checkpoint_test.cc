@@ -332,11 +332,24 @@ TEST_F(Checkpoint, ParametersWithoutTheirRunningStatisticsAreAnotherModel) {
   const auto loaded = [&](const LoadOptions& options) { return error_of([&] { world.load(made("m", file), options); }); };
   const char* hint =
       "load(path, {.parameters = net.state(), .extra = true}) takes a module's running statistics with its parameters and leaves out the rest";
+  std::vector<Parameter> gone;  // whose modules are no more, and with them what they say of their buffers
+  {
+    Normed other;
+    gone = other.parameters();
+  }
+  EXPECT_THAT(loaded({.parameters = gone}), AllOf(HasSubstr("no parameter is called adam.m.fc.bias, bn.running_mean. "), HasSubstr(hint)));
+  EXPECT_EQ(loaded({.parameters = gone, .extra = true}), "no error");
   EXPECT_THAT(loaded({.parameters = net.parameters()}),
-              AllOf(HasSubstr("no parameter is called adam.m.fc.bias, bn.running_mean. "), HasSubstr(hint)));
-  EXPECT_EQ(loaded({.parameters = net.parameters(), .extra = true}), "no error") << "where nobody says which buffers there are";
-  EXPECT_THAT(loaded({.parameters = net.parameters(), .extra = true, .known = net.buffers()}),
               AllOf(HasSubstr("m: it has bn.running_mean, state of the modules whose parameters are loaded"), HasSubstr(hint)));
+  for (const std::vector<Parameter>& known : {std::vector<Parameter>(), net.buffers()}) {
+    EXPECT_THAT(loaded({.parameters = net.parameters(), .extra = true, .known = known}),
+                AllOf(HasSubstr("m: it has bn.running_mean, state of the modules whose parameters are loaded"), HasSubstr(hint)));
+    EXPECT_THAT(loaded({.parameters = {net.bn.weight}, .missing = true, .extra = true, .known = known}), HasSubstr("m: it has bn.running_mean"));
+    EXPECT_EQ(loaded({.parameters = net.plain.parameters(), .extra = true, .known = known}), "no error") << "the file has none of its buffers";
+    EXPECT_EQ(loaded({.parameters = net.parameters(), .rules = {{"bn.running_mean", ""}}, .extra = true, .known = known}), "no error")
+        << "left out by name";
+  }
+  EXPECT_EQ(loaded({.parameters = net.fc.parameters(), .extra = true}), "no error") << "of another module";
   EXPECT_EQ(loaded({.parameters = net.fc.parameters(), .extra = true, .known = net.buffers()}), "no error") << "of another module";
   EXPECT_THAT(loaded({.parameters = net.fc.parameters()}), HasSubstr("{.extra = true} leaves out all of them"));
   EXPECT_EQ(loaded({.parameters = net.state(), .missing = true, .extra = true}), "no error");

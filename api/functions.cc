@@ -12,6 +12,7 @@
 #include "ops/attention.h"
 #include "ops/compose.h"
 #include "ops/gradient.h"
+#include "ops/integers.h"
 #include "ops/losses.h"
 #include "ops/norms.h"
 #include "sbp/layout_words.h"
@@ -71,7 +72,7 @@ Tensor binary(const Term& a, const Term& b, std::string_view op) {
     if (op == "div" && !is_float(dtype)) dtype = DType::f32;
     if (is_float(dtype) && are_numbers(a, b)) dtype = DType::f64;
     ValueId left = as(t, a, dtype), right = as(t, b, dtype);  // one after the other: arguments have no order, and every rank must write the same
-    return t.tensor(build::binary(t.builder, op, left, right));
+    return t.tensor(dtype == DType::b8 ? build::binary_of_bools(t.builder, op, left, right) : build::binary(t.builder, op, left, right));
   });
 }
 
@@ -151,7 +152,14 @@ Tensor operator+(Term a, Term b) { return binary(a, b, "add"); }
 Tensor operator-(Term a, Term b) { return binary(a, b, "sub"); }
 Tensor operator*(Term a, Term b) { return binary(a, b, "mul"); }
 Tensor operator/(Term a, Term b) { return binary(a, b, "div"); }
-Tensor operator-(Term x) { return unary(x, "neg"); }
+Tensor operator-(Term x) {
+  return at_line(x.where, [&](Trace& t) {
+    const ValueId id = t.value(x, t.dtype_of(x));
+    require(ErrorKind::type, t.graph.type(id).dtype != DType::b8, "neg: takes numbers, not ", t.graph.type(id),
+            "; logical_not says where a bool does not hold");
+    return t.tensor(build::neg(t.builder, id));
+  });
+}
 Tensor operator<(Term a, Term b) { return binary(a, b, "lt"); }
 Tensor operator<=(Term a, Term b) { return binary(a, b, "le"); }
 Tensor operator>(Term a, Term b) { return binary(a, b, "gt"); }
@@ -162,14 +170,33 @@ Tensor log(Term x) { return smooth(x, "log"); }
 Tensor sqrt(Term x) { return smooth(x, "sqrt"); }
 Tensor tanh(Term x) { return smooth(x, "tanh"); }
 Tensor sigmoid(Term x) { return smooth(x, "sigmoid"); }
-Tensor relu(Term x) { return unary(x, "relu"); }
+Tensor relu(Term x) {
+  return at_line(x.where, [&](Trace& t) {
+    const ValueId id = t.value(x, t.dtype_of(x));
+    const DType dtype = t.graph.type(id).dtype;
+    if (is_float(dtype)) return t.tensor(build::relu(t.builder, id));
+    require(ErrorKind::type, dtype != DType::b8, "relu: takes numbers, not ", t.graph.type(id), "; cast it first");
+    return t.tensor(build::binary(t.builder, "max", id, build::full_like(t.builder, id, 0)));
+  });
+}
 Tensor gelu(Term x) { return smooth(x, "gelu"); }
 Tensor gelu_tanh(Term x) { return smooth(x, "gelu_tanh"); }
 Tensor silu(Term x) { return smooth(x, "silu"); }
 Tensor abs(Term x) { return unary(x, "abs"); }
 Tensor sin(Term x) { return smooth(x, "sin"); }
 Tensor cos(Term x) { return smooth(x, "cos"); }
-Tensor pow(Term x, Term y) { return binary(x, y, "pow"); }
+Tensor pow(Term x, Term y) {
+  return at_line(x.where, [&](Trace& t) {
+    const DType dtype = promoted(t, {&x, &y});
+    const ValueId base = as(t, x, dtype), power = as(t, y, dtype);
+    if (is_float(dtype)) return t.tensor(build::binary(t.builder, "pow", base, power));
+    require(ErrorKind::type, dtype != DType::b8, "pow: takes numbers, not ", t.graph.type(base), " and ", t.graph.type(power), "; cast them first");
+    const std::int64_t* number = std::get_if<std::int64_t>(&y.value);
+    require(number == nullptr || *number >= 0, "pow: ", t.graph.type(base), " to the power ", number == nullptr ? 0 : *number,
+            " is no whole number: cast it to a float first");
+    return t.tensor(build::pow_of_integers(t.builder, base, power));
+  });
+}
 Tensor maximum(Term x, Term y) { return binary(x, y, "max"); }
 Tensor minimum(Term x, Term y) { return binary(x, y, "min"); }
 Tensor equal(Term x, Term y) { return binary(x, y, "eq"); }
@@ -202,8 +229,12 @@ Tensor sum(Term x, Ints axes, bool keep) {
     return build::reduce_sum(b, is_float(b.type(value).dtype) ? value : build::cast(b, value, DType::i64), all);
   });
 }
-Tensor max(Term x, Ints axes, bool keep) { return reduced(x, axes, keep, build::reduce_max); }
-Tensor min(Term x, Ints axes, bool keep) { return reduced(x, axes, keep, build::reduce_min); }
+Tensor max(Term x, Ints axes, bool keep) {
+  return reduced(x, axes, keep, [](Builder& b, ValueId value, const Ints& all) { return build::extreme(b, value, all, build::reduce_max); });
+}
+Tensor min(Term x, Ints axes, bool keep) {
+  return reduced(x, axes, keep, [](Builder& b, ValueId value, const Ints& all) { return build::extreme(b, value, all, build::reduce_min); });
+}
 Tensor mean(Term x, Ints axes, bool keep) {
   return reduced(x, axes, keep, [](Builder& b, ValueId value, const Ints& all) {
     require(ErrorKind::type, is_float(b.type(value).dtype), "mean of ", b.type(value), ": cast it to a float first");
@@ -213,7 +244,7 @@ Tensor mean(Term x, Ints axes, bool keep) {
 
 Tensor arg_max(Term x, int axis) {
   return at_line(x.where, [&](Trace& t) {
-    ValueId id = t.value(x);
+    ValueId id = build::as_numbers(t.builder, t.value(x));
     return t.tensor(build::arg_max(t.builder, id, static_cast<int>(axes_or_all({axis}, t.graph.type(id).rank())[0])));
   });
 }
@@ -221,7 +252,7 @@ Tensor arg_max(Term x, int axis) {
 // The largest of what grows as x falls: the negative, of integers the complement, which cannot overflow.
 Tensor arg_min(Term x, int axis) {
   return at_line(x.where, [&](Trace& t) {
-    ValueId id = t.value(x);
+    ValueId id = build::as_numbers(t.builder, t.value(x));
     const TensorType type = t.graph.type(id);
     const auto last = static_cast<int>(axes_or_all({axis}, type.rank())[0]);
     Builder& b = t.builder;
@@ -229,19 +260,16 @@ Tensor arg_min(Term x, int axis) {
   });
 }
 
-// Of bools as numbers: largest and smallest.
 Tensor any(Term x, Ints axes, bool keep) {
   return reduced(x, axes, keep, [](Builder& b, ValueId value, const Ints& all) {
     require(ErrorKind::type, b.type(value).dtype == DType::b8, "any: takes bool, not ", b.type(value));
-    ValueId most = build::reduce_max(b, build::cast(b, value, DType::i32), all);
-    return build::gt(b, most, build::full_like(b, most, 0));
+    return build::extreme(b, value, all, build::reduce_max);
   });
 }
 Tensor all(Term x, Ints axes, bool keep) {
   return reduced(x, axes, keep, [](Builder& b, ValueId value, const Ints& all) {
     require(ErrorKind::type, b.type(value).dtype == DType::b8, "all: takes bool, not ", b.type(value));
-    ValueId least = build::reduce_min(b, build::cast(b, value, DType::i32), all);
-    return build::gt(b, least, build::full_like(b, least, 0));
+    return build::extreme(b, value, all, build::reduce_min);
   });
 }
 
@@ -433,7 +461,8 @@ Tensor pad(Term x, Ints low, Ints high, double value) {
 Tensor gather(Term table, Term index) {
   return at_line(table.where, [&](Trace& t) {
     ValueId rows = t.value(table), which = t.value(index, DType::i64);
-    return t.tensor(build::gather(t.builder, rows, which));
+    const DType dtype = t.graph.type(rows).dtype;
+    return t.tensor(build::cast(t.builder, build::gather(t.builder, build::as_numbers(t.builder, rows), which), dtype));
   });
 }
 Tensor one_hot(Term index, std::int64_t depth, DType dtype) {

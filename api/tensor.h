@@ -126,6 +126,9 @@ class Parameter {
   Identity identity() const { return std::shared_ptr<const void>(info_); }
   static Parameter of(const Identity& identity);  // never made, where it is no more
   void at_end(std::function<void()> act) const;   // runs when the last copy is gone, on the thread that let it go
+  // The buffers (running statistics) of the model that it is a parameter of; none where that is no more. nn::Module says which.
+  std::vector<Parameter> buffers_of_model() const;
+  void belongs_to(std::function<std::vector<Parameter>()> buffers) const;
 
  private:
   struct Info {
@@ -138,6 +141,7 @@ class Parameter {
     mutable int ordinal = 0;
     mutable std::mutex mutex = {};
     mutable std::vector<std::function<void()>> at_end = {};
+    mutable std::function<std::vector<Parameter>()> buffers = {};
     const std::string& name() const;
     void call_it(std::string name) const;  // with the mutex
     ~Info();

@@ -147,6 +147,8 @@ pointwise = {
     "select_grad2": lambda c, dy: np.where(c, 0, dy),
 }
 free_forms = {
+    "select(x1 < 0, select(x0 == 1, 1, select(x0 == -1, 1 - 2 * bitand(x1, 1), 0)), pow(x0, max(x1, 0)))": lambda x, y: np.array(
+        [p**q if q >= 0 else 0 if p == 0 else int(p**q) for p, q in zip(x.ravel().tolist(), y.ravel().tolist())]).reshape(x.shape),
     "select(x2, x0 * x1, x0 - tanh(x1))": lambda x, y, c: np.where(c, x * y, x - np.tanh(y)),
     "x0 * x1 - x2 / 3": lambda x, y, z: x * y - z / 3,
 }

@@ -58,7 +58,7 @@ not 38
 one_hot 48
 or 38
 pad 30, differentiable
-pointwise 60, differentiable
+pointwise 79, differentiable
 pow 19, differentiable
 pow_grad 29, differentiable
 pow_grad2 41, differentiable

@@ -135,6 +135,19 @@ void Parameter::at_end(std::function<void()> act) const {
   info_->at_end.push_back(std::move(act));
 }
 
+std::vector<Parameter> Parameter::buffers_of_model() const {
+  const auto buffers = [&] {
+    std::lock_guard lock(info_->mutex);
+    return info_->buffers;
+  }();
+  return buffers ? buffers() : std::vector<Parameter>();
+}
+
+void Parameter::belongs_to(std::function<std::vector<Parameter>()> buffers) const {
+  std::lock_guard lock(info_->mutex);
+  info_->buffers = std::move(buffers);
+}
+
 const Tensor& Tensors::only() const {
   require(list.size() == 1, "a function gives ", list.size(), " tensors where one is wanted; take one of them: f(x)[0]");
   return list[0];

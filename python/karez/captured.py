@@ -21,6 +21,7 @@ from .errors import UserError
 from .kinds import Tensor
 from .nn.module import Module
 from .nn.parameter import Parameter
+from .read_watch import ReadWatch
 
 MOST = 1000  # items of a container
 DEPTH = 64  # of containers and objects in each other
@@ -58,16 +59,22 @@ class Captured:
         self.texts, self.seen = [], {}  # by guard; guards by where they look
         self.names, self.every = {"__call__"}, False  # of attributes that may be read; whether by names that are not written there
         self.objects, self.spaces, self.classes = {}, {}, {}
+        self.large, self.reads = {}, None  # attributes that are too large to be compared: an error where a trace reads one
         for text, root in roots:
             self._look(-1, _ROOT, root, root, text, 0)
 
     def __enter__(self) -> None:
+        self.reads = ReadWatch()
+        for held, name, text in list(self.large.values()):
+            self._watch_reads(held(), name, text)
         self.watch = _core.Watch(self._enter)
         self.watch.__enter__()
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         self.watch.__exit__(kind, error, trace)
         self.watch = None
+        self.reads.end()
+        self.reads = None
         if error is None:
             self._forget_what_was_written()
 
@@ -182,8 +189,7 @@ class Captured:
 
     def _fits(self, value: Any, text: str) -> None:
         if len(value) > MOST:
-            raise UserError(f"a compiled function may read {text}, a {type(value).__name__} of {len(value):,} items, which had to be compared at each call; at most {MOST:,} "
-                            "are. Pass what it needs as an argument, or make it a NumPy array, whose bytes are compared at once")
+            raise _too_large(value, f"may read {text}")
 
     def _function(self, function: Any, number: int, text: str, depth: int) -> None:
         if _is_closed(function.__code__.co_filename) and function.__code__.co_filename != _gradients:
@@ -227,9 +233,9 @@ class Captured:
         if every and own and not isinstance(value, types.ModuleType) and (number, _GET, "__dict__") not in self.seen:
             self.seen[number, _GET, "__dict__"] = self._add(number, _GET, "__dict__", _MAPPING, own, f"attributes of {text}")  # which there are
         for name, one in list(own.items()):
-            named = name in names
-            if not named and every:
-                named = not isinstance(value, types.ModuleType) and not (isinstance(one, (list, tuple, dict, set)) and len(one) > MOST)
+            named = name in names or (every and not isinstance(value, types.ModuleType))
+            if named and _is_large(one) and self._is_watched(value, name, f"{text}.{name}"):
+                continue
             if named or (isinstance(value, Module) and _holds_modules(one)):
                 self._look(inside, _ITEM, name, one, f"{text}.{name}", depth + 1)
         if isinstance(value, types.ModuleType):
@@ -249,6 +255,25 @@ class Captured:
                 if not ours:
                     self._of_class(type(value), name, depth)
 
+    def _is_watched(self, held: Any, name: str, text: str) -> bool:
+        """Whether this attribute is seen when a trace reads it. Another object may have one of that name, which the function means."""
+        if isinstance(held, types.ModuleType):
+            return False
+        if (id(held), name) in self.large:
+            return True
+        try:
+            reference = weakref.ref(held)
+        except TypeError:
+            return False
+        if self.reads is not None and not self._watch_reads(held, name, text):
+            return False
+        self.large[id(held), name] = reference, name, text
+        return True
+
+    def _watch_reads(self, held: Any, name: str, text: str) -> bool:
+        value = _dict_of(held).get(name)
+        return not _is_large(value) or self.reads.add(held, name, lambda: _too_large(value, f"reads {text}"))
+
     def _own(self, number: int, text: str) -> int:
         """The guard of an object's own dict."""
         place = number, _DICT, None
@@ -262,6 +287,15 @@ class Captured:
             root = self.classes[kind] = self._add(-1, _ROOT, kind, 0, None, kind.__name__)
         found = next(one.__dict__[name] for one in kind.__mro__ if name in one.__dict__)
         self._look(root, _OF_CLASS, name, found, f"{kind.__name__}.{name}", depth + 1)
+
+
+def _is_large(value: Any) -> bool:
+    return isinstance(value, (list, tuple, dict, set, frozenset)) and len(value) > MOST
+
+
+def _too_large(value: Any, text: str) -> UserError:
+    return UserError(f"a compiled function {text}, a {type(value).__name__} of {len(value):,} items, which had to be compared at each call; at most {MOST:,} are. "
+                     "Pass what it needs as an argument, or make it a NumPy array, whose bytes are compared at once")
 
 
 def modules_read(function: Any) -> Any:

@@ -101,7 +101,7 @@ def _along(input: Any, dim: int, both: Any) -> Sorted:
 
 def cumsum(input: Any, dim: int, dtype: Any = None) -> Tensor:
     """Of each element the sum of those before it along a dimension, and itself."""
-    return _core.cumsum(input if dtype is None else cast(input, dtype), dim)
+    return _core.cumsum(input, dim) if dtype is None else cast(_core.cumsum(cast(input, dtype), dim), dtype)
 
 
 def softmax(input: Any, dim: Optional[int] = None, dtype: Any = None) -> Tensor:
@@ -332,6 +332,7 @@ def _full(size: Any, fill_value: Any, dtype: Any) -> Tensor:
     kind = numpy.asarray(fill_value).dtype.kind
     if kind in "iu" and builtins.abs(int(fill_value)) > 2**53:  # of which a float64 does not hold all
         return cast(broadcast_to(_core.constant(numpy.asarray(fill_value, numpy.int64)), _sizes((size,))), dtype or int64)
+    fill_value = bool(fill_value) if dtype is not None and getattr(dtype, "name", dtype) == "bool" else fill_value
     return _core.full(_sizes((size,)), fill_value, dtype=dtype or (bool_ if kind == "b" else int64 if kind in "iu" else float32))
 
 

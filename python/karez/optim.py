@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Tuple
 
 import numpy
@@ -20,8 +21,9 @@ __all__ = [
 class Optimizer:
     """What all have: step(), zero_grad(), and lr, which may change between calls and compiles nothing."""
 
-    def __init__(self, params: Any, core: Any) -> None:
+    def __init__(self, params: Any, core: Any, counts: bool = False) -> None:
         self.params, self._core = params, core
+        self._counts, self._stepped = counts, None  # whether the update reads how many steps there were; which parameters the first function steps
 
     @property
     def lr(self) -> Any:
@@ -44,7 +46,21 @@ class Optimizer:
             if not any(p._identity in found for p in self.params):
                 raise UserError("step(): no parameter of this optimiser has a gradient; loss.backward() comes first, on a loss that reads them")
             grads = [found.get(p._identity) for p in self.params]
+        if self._counts:
+            self._check_count([number for number, value in enumerate(grads) if value is not None])
         self._core.step([_gradient(number, value) for number, value in enumerate(grads)])
+
+    def _check_count(self, stepping: Any) -> None:
+        """PyTorch counts the steps of each parameter; here there is one count, which is the same as long as all are stepped together."""
+        if self._stepped is None:
+            self._stepped = stepping
+        elif self._stepped != stepping:
+            apart = [self.params[number].name for number in sorted(set(self._stepped) ^ set(stepping))]
+            names = ", ".join(apart[:4]) + (f" and {len(apart) - 4} more" if len(apart) > 4 else "")
+            warnings.warn(f"{type(self).__name__}: steps of {len(stepping)} and of {len(self._stepped)} parameters ({names} in one of both alone) count as "
+                          "one, so that bias corrections differ from PyTorch's, which counts for each parameter. An optimiser of their own, with name=, counts apart",
+                          stacklevel=3)
+            self._stepped = stepping
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets gradients. They never outlive a call of the compiled function, so that there it is needed only between two backward()."""
@@ -86,7 +102,7 @@ class Adam(Optimizer):
     def __init__(self, params: Any, lr: float = 1e-3, betas: Tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.0, *,
                  name: str = "adam") -> None:
         params = _listed(params)
-        super().__init__(params, _core.Adam(params, lr, betas, eps, weight_decay, False, name))
+        super().__init__(params, _core.Adam(params, lr, betas, eps, weight_decay, False, name), counts=True)
 
 
 class AdamW(Optimizer):
@@ -95,7 +111,7 @@ class AdamW(Optimizer):
     def __init__(self, params: Any, lr: float = 1e-3, betas: Tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 1e-2, *,
                  name: str = "adamw") -> None:
         params = _listed(params)
-        super().__init__(params, _core.Adam(params, lr, betas, eps, weight_decay, True, name))
+        super().__init__(params, _core.Adam(params, lr, betas, eps, weight_decay, True, name), counts=True)
 
 
 class RMSprop(Optimizer):
@@ -113,7 +129,7 @@ class Adagrad(Optimizer):
     def __init__(self, params: Any, lr: float = 1e-2, lr_decay: float = 0.0, weight_decay: float = 0.0, initial_accumulator_value: float = 0.0,
                  eps: float = 1e-10, *, name: str = "adagrad") -> None:
         params = _listed(params)
-        super().__init__(params, _core.Adagrad(params, lr, lr_decay, weight_decay, initial_accumulator_value, eps, name))
+        super().__init__(params, _core.Adagrad(params, lr, lr_decay, weight_decay, initial_accumulator_value, eps, name), counts=lr_decay > 0)
 
 
 class Lion(Optimizer):

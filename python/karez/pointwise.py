@@ -93,13 +93,17 @@ def relu6(input: Operand) -> Tensor:
 
 
 def square(input: Operand) -> Tensor:
-    """x times x."""
-    return _core.times(input, input)
+    """x times x; of bools 0 and 1 as integers, as PyTorch has it."""
+    x = tensor_of(input)
+    x = _core.cast(x, int64) if x.dtype is bool_ else x
+    return _core.times(x, x)
 
 
 @in_f32
 def add(input: Operand, other: Operand, *, alpha: float = 1) -> Tensor:
-    """input + alpha other."""
+    """input + alpha other; of two bools whether one of them holds."""
+    if alpha != 1 and _is_bool(input) and _is_bool(other):
+        return _core.plus(input, _core.logical_and(other, bool(alpha)))
     return _core.plus(input, other if alpha == 1 else _core.times(other, alpha))
 
 
@@ -152,12 +156,22 @@ def floor_divide(input: Operand, other: Operand) -> Tensor:
 
 def remainder(input: Operand, other: Operand) -> Tensor:
     """input - other floor(input / other), exactly: it has the sign of other."""
-    return _core.pointwise(f"select({TURNED}, fmod(x, y) + y, fmod(x, y))", [input, other])
+    return _core.pointwise(f"select({TURNED}, fmod(x, y) + y, fmod(x, y))", _numbers("remainder", input, other))
 
 
 def fmod(input: Operand, other: Operand) -> Tensor:
     """input - other trunc(input / other), exactly: it has the sign of input."""
-    return _core.pointwise("fmod(x, y)", [input, other])
+    return _core.pointwise("fmod(x, y)", _numbers("fmod", input, other))
+
+
+def _is_bool(value: Operand) -> bool:
+    return value.dtype is bool_ if isinstance(value, Tensor) else numpy.asarray(value).dtype == bool
+
+
+def _numbers(name: str, *operands: Operand) -> list[Operand]:
+    if all(map(_is_bool, operands)):
+        raise TypeError(f"{name}: takes numbers, not {' and '.join(tensor_of(one)._text() for one in operands)}; cast them first")
+    return list(operands)
 
 
 def _whole(input: Operand, other: Operand) -> tuple[Optional[Tensor], Optional[Tensor]]:
@@ -213,8 +227,10 @@ def frac(input: Operand) -> Tensor:
 
 
 def sign(input: Operand) -> Tensor:
-    """-1, 0 or 1; 0 of NaN."""
+    """-1, 0 or 1; 0 of NaN. Of a bool itself."""
     x = tensor_of(input)
+    if x.dtype is bool_:
+        return x
     fixed = _core.stop_gradient(x)
     return _core.cast(fixed > 0, x.dtype) - _core.cast(fixed < 0, x.dtype)
 

@@ -6,7 +6,7 @@ import math
 from typing import Optional, Sequence, Union
 
 from . import _core
-from .dtypes import dtype as DType, float32, int64
+from .dtypes import bool_, dtype as DType, float32, int64
 from .errors import ShapeError
 from .functions import _at, _counted, reshape, sum, unsqueeze
 from .kinds import Operand, Tensor
@@ -100,7 +100,8 @@ def addbmm(input: Operand, batch1: Tensor, batch2: Tensor, *, beta: float = 1, a
 
 def _added(input: Operand, product: Tensor, beta: float, alpha: float) -> Tensor:
     if not product.dtype.is_floating_point:  # whole numbers of integers, as PyTorch takes them
-        alpha, beta = int(alpha), int(beta)
+        kind = bool if product.dtype is bool_ else int
+        alpha, beta = kind(alpha), kind(beta)
     product = product if alpha == 1 else product * alpha
     return product if beta == 0 else input * beta + product  # what beta 0 leaves out may be NaN
 

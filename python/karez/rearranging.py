@@ -8,11 +8,11 @@ from typing import Any, Optional, Sequence, Union
 import numpy
 
 from . import _core
-from .dtypes import int64
+from .dtypes import bool_, int64
 from .errors import ShapeError, UserError
 from .functions import _at, _counted, _sizes, cat, permute, reshape, sum, swapaxes, unsqueeze, where
 from .kinds import Operand, Sizes, Tensor
-from .pointwise import tensor_of
+from .pointwise import add, tensor_of
 
 
 def movedim(input: Tensor, source: Union[int, Sizes], destination: Union[int, Sizes]) -> Tensor:
@@ -111,9 +111,9 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     """input, and each row of source along a dimension added to the row that a vector of integers names."""
     dim = _counted(input, dim)
     if input.ndim == 0:
-        return input + sum(source) * alpha
+        return add(input, _core.any(source) if source.dtype is bool_ else _core.cast(sum(source), source.dtype), alpha=alpha)
     places = _core.broadcast_to(reshape(index, [-1 if d == dim else 1 for d in range(input.ndim)]), list(source.shape))
-    return scatter_add(input, dim, places, source if alpha == 1 else source * alpha)
+    return scatter_add(input, dim, places, source if alpha == 1 else source * (bool(alpha) if source.dtype is bool_ else alpha))
 
 
 def repeat(input: Tensor, *repeats: Union[int, Sizes]) -> Tensor:

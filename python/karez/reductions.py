@@ -26,7 +26,9 @@ def logsumexp(input: Operand, dim: Dims = None, keepdim: bool = False) -> Tensor
 
 def prod(input: Operand, dim: Optional[int] = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The product of all elements, or along a dimension."""
-    x = tensor_of(input) if dtype is None else _core.cast(input, dtype)
+    if dtype is not None:
+        return _core.cast(prod(_core.cast(input, dtype), dim, keepdim), dtype)
+    x = tensor_of(input)
     return _prod(_core.cast(x, int64) if x._dtype in ("i32", "bool") else x, dim, keepdim)
 
 
@@ -93,7 +95,7 @@ def dist(input: Tensor, other: Tensor, p: float = 2.0) -> Tensor:
 @in_f32
 def cov(input: Tensor, *, correction: int = 1) -> Tensor:
     """Of variables as rows and observations as columns, how they vary together."""
-    x = input if input.ndim == 2 else unsqueeze(input, 0)
+    x = floating(input if input.ndim == 2 else unsqueeze(input, 0))
     x = x - mean(x, 1, True)
     made = _core.matmul(x, _core.permute(x, [1, 0])) / builtins.max(0, x.shape[1] - correction)
     return _core.reshape(made, []) if made.numel() == 1 else made

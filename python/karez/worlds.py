@@ -239,7 +239,7 @@ class Mesh:
         try:
             self._mesh = (_world_of(wanted) if axes or wanted > 1 else world()).mesh(axes, first, list(devices))  # none of the user's is one device
         except DeviceError as error:
-            text = str(error).replace(f"World({{.devices = {self.size + first}}}) has enough", f"karez.init(devices={self.size + first}) before the first mesh has enough")
+            text = str(error).replace(") has enough", ") before the first mesh has enough")
             raise DeviceError(text) from None
         self.axes = dict(axes)
 

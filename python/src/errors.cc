@@ -35,9 +35,33 @@ constexpr std::pair<std::string_view, std::string_view> words[] = {
     {"{.extra = true}", "extra=True"},
 };
 
+void replace_all(std::string& text, std::string_view said, std::string_view here) {
+  for (std::size_t at = text.find(said); at != text.npos; at = text.find(said, at + here.size())) text.replace(at, said.size(), here);
+}
+
+// World({.devices = 4, .team = 2}) is karez.init(devices=4, team=2), and WorldOptions::team is team=.
+void say_init(std::string& text) {
+  constexpr std::string_view world = "World({", option = "WorldOptions::";
+  for (std::size_t at = text.find(world); at != text.npos; at = text.find(world, at + 1)) {
+    const std::size_t end = text.find("})", at);
+    if (end == text.npos) break;
+    std::string inside = text.substr(at + world.size(), end - at - world.size());
+    replace_all(inside, " = ", "=");
+    replace_all(inside, ", .", ", ");
+    if (inside.starts_with('.')) inside.erase(0, 1);
+    text.replace(at, end + 2 - at, "karez.init(" + inside + ")");
+  }
+  for (std::size_t at = text.find(option); at != text.npos; at = text.find(option, at)) {
+    const std::size_t end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_", at + option.size());
+    if (end == text.npos) text += '=';
+    else text.insert(end, 1, '=');
+    text.erase(at, option.size());
+  }
+}
+
 std::string in_python(std::string text) {
-  for (const auto& [said, here] : words)
-    for (std::size_t at = text.find(said); at != text.npos; at = text.find(said, at + here.size())) text.replace(at, said.size(), here);
+  for (const auto& [said, here] : words) replace_all(text, said, here);
+  say_init(text);
   return text;
 }
 

@@ -1,60 +1,41 @@
-"""Sample inputs of PyTorch's own OpInfo database, run through PyTorch and through us: values, and gradients of a weighed sum of them."""
+"""Sample inputs of PyTorch's own OpInfo database with PyTorch's answers: values, and gradients of a weighed sum of them. As a program: stores some, or compares all."""
 
 import collections
 import random
+import sys
+import time
 import warnings
 
 import numpy as np
+import torch
+from opinfo_cases import DTYPES, HALVES, STORED, Case, Outcome, Slot, compared, encoded, ours_of, store, weights_of
+from torch.testing._internal.common_methods_invocations import op_db
 
-import karez as kz
-
-KINDS = {"float64": (1e-7, 1e-7), "float32": (2e-4, 5e-5), "bfloat16": (2.0**-7, 2.0**-7), "float16": (2.0**-10, 2.0**-10)}  # relative and absolute
-HALVES = ("bfloat16", "float16")  # PyTorch answers in f32, rounded once
-Outcome = collections.namedtuple("Outcome", ["op", "dtype", "number", "what", "text"])  # what: "equal", "refused" or "wrong"
-
-
-def ours_of(op):
-    """Our function of this name; None: we have none."""
-    if op.name in ADAPTED:
-        return ADAPTED[op.name]
-    if op.name in RANDOM:
-        return None
-    if op.name in METHODS:
-        return getattr(kz.Tensor, METHODS[op.name])
-    name = op.name.rsplit(".", 1)[-1]
-    for where in ((kz.F,) if op.name.startswith("nn.functional.") else (kz, kz.F) if "." not in op.name else ()):
-        found = getattr(where, name, None)
-        if callable(found) and not isinstance(found, type):
-            return found
-    return None
-
-
-ADAPTED = {  # samples of these are not the function's own arguments
-    "einsum": lambda tensors, equation: kz.einsum(equation, *tensors), "nn.functional.embedding": lambda weight, index, **words: kz.F.embedding(index, weight, **words), "where": lambda x, condition, other: kz.where(condition, x, other),
-}
-RANDOM = {"bernoulli", "rand_like", "randn_like", "rand", "randn", "randint", "randint_like", "nn.functional.dropout", "nn.functional.dropout2d"}  # other numbers
 PLACES = ("device", "layout", "pin_memory", "memory_format", "requires_grad")  # no words of a program
-METHODS = {"transpose": "transpose", "reshape": "reshape", "view": "view", "permute": "permute", "expand": "expand", "__getitem__": "__getitem__", "flatten": "flatten"}
-METHODS |= {f"__r{name}__": f"__r{name}__" for name in ("add", "sub", "mul", "pow", "mod", "matmul")} | {"__rdiv__": "__rtruediv__", "__rpow__": "__rpow__"}
+MOST = {"float64": 5, "float32": 4}  # samples that are stored of a function; of other dtypes two
+BYTES = 6000  # of one stored sample, where one is as small
 
 
-def samples(op, dtype, most, draw):
-    """(number, sample), at most so many of them, drawn."""
-    import torch
+def ops():
+    return [op for op in op_db if ours_of(op.name) is not None]
 
+
+def samples(op, name):
+    dtype = getattr(torch, name)
     torch.manual_seed(0)
     random.seed(0)
     np.random.seed(0)
-    found = list(enumerate(op.sample_inputs("cpu", dtype, requires_grad=dtype.is_floating_point and op.supports_autograd)))
-    return found if most is None or len(found) <= most else sorted(draw.sample(found, most), key=lambda one: one[0])
+    return list(enumerate(op.sample_inputs("cpu", dtype, requires_grad=dtype.is_floating_point and op.supports_autograd))) if dtype in op.dtypes else []
 
 
-def check(op, name, number, sample):
-    import torch
+def answered(op, name, number, sample):
+    """The sample as a case; an Outcome says why there is none."""
 
-    ours = ours_of(op)
+    def none(why):
+        return Outcome(op.formatted_name, name, number, "none", why)
+
     if sample.kwargs.get("dropout_p"):
-        return Outcome(op.formatted_name, name, number, "none", "other random numbers")
+        return none("other random numbers")
     inputs = []
 
     def taken(value):
@@ -63,99 +44,57 @@ def check(op, name, number, sample):
             inputs.append(value)
             return Slot(len(inputs) - 1)
         if isinstance(value, torch.dtype):
-            return str(value).removeprefix("torch.")
+            return named(value)
+        if isinstance(value, np.generic):
+            return value.item()
         if isinstance(value, (list, tuple)):
-            return type(value)(map(taken, value)) if not hasattr(value, "_fields") else tuple(map(taken, value))
+            return type(value)(map(taken, value)) if type(value) in (list, tuple) else tuple(map(taken, value))
         return value
 
     args, words = taken([sample.input, *sample.args]), {key: taken(value) for key, value in sample.kwargs.items() if key not in PLACES}
-    if any(str(value.dtype).removeprefix("torch.") not in DTYPES for value in inputs):
-        return Outcome(op.formatted_name, name, number, "none", "a dtype that we have not")
+    if any(named(value.dtype) not in DTYPES for value in inputs):
+        return none("a dtype that we have not")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            theirs = op(sample.input, *sample.args, **sample.kwargs)
-            dtypes = [one.dtype for one in (theirs if isinstance(theirs, (list, tuple)) else [theirs]) if isinstance(one, torch.Tensor)]
+            outputs = tensors_of(op(sample.input, *sample.args, **sample.kwargs))
+            dtypes = [one.dtype for one in outputs]
             if name in HALVES:
                 wide = sample.transform(widened)
-                theirs, inputs = op(wide.input, *wide.args, **wide.kwargs), []
+                outputs, inputs = tensors_of(op(wide.input, *wide.args, **wide.kwargs)), []
                 taken([wide.input, *wide.args]), {key: taken(value) for key, value in wide.kwargs.items() if key not in PLACES}
     except Exception as error:  # an OpInfo's own
-        return Outcome(op.formatted_name, name, number, "none", f"PyTorch refuses it: {error}")
-    outputs = [one for one in (theirs if isinstance(theirs, (list, tuple)) else [theirs]) if isinstance(one, torch.Tensor)]
-    if any(str(one.dtype).removeprefix("torch.") not in DTYPES for one in outputs):
-        return Outcome(op.formatted_name, name, number, "none", "a dtype that we have not")
-    leaves = [i for i, value in enumerate(inputs) if value.requires_grad and value.is_leaf]
+        return none(f"PyTorch refuses it: {error}")
+    if any(named(one.dtype) not in DTYPES for one in outputs):
+        return none("a dtype that we have not")
+    answers = [rounded(one, to) for one, to in zip(outputs, dtypes)]
+    overflows = any(np.isinf(one).sum() > torch.isinf(wide).sum() for one, wide in zip(answers, outputs))  # of a half, whose gradients are infinite then
+    leaves = [i for i, value in enumerate(inputs) if value.requires_grad and value.is_leaf and not overflows]
     smooth = [one for one in outputs if one.requires_grad]
-    weights = [weights_like(one, name) for one in smooth]
-    want = [None] * len(leaves)
+    grads = [None] * len(leaves)
     if leaves and smooth:
-        loss = sum((one * torch.from_numpy(w)).sum() for one, w in zip(smooth, weights))
-        want = torch.autograd.grad(loss, [inputs[i] for i in leaves], allow_unused=True)
-
-    def run(*values):
-        made = ours(*put(args, values), **{key: put(value, values) for key, value in words.items()})
-        made = [one for one in (made if isinstance(made, (list, tuple)) else [made])]
-        if not smooth or not leaves:
-            return made, []
-        floats = [one for one, other in zip(made, outputs) if other.requires_grad]
-        loss = sum(((one.float() if name in HALVES else one) * w).sum() for one, w in zip(floats, weights))
-        return made, kz.grad(loss, [values[i] for i in leaves])
-
-    try:
-        given = [value.detach().resolve_conj().numpy() for value in inputs]
-        if name in HALVES:
-            given = [kz.tensor(one).to(name) if one.dtype == np.float32 else one for one in given]
-        got, grads = kz.compile(run)(*given)
-        far = [str(to)[6:] for one, to in zip(got, dtypes) if one.dtype.name != str(to)[6:]]
-        if far:
-            return Outcome(op.formatted_name, name, number, "wrong", f"results are {[one.dtype.name for one in got]}, not {[str(to)[6:] for to in dtypes]}")
-        got, grads = [read(one) for one in got], [read(one).astype(np.float32) if name in HALVES else read(one) for one in grads]
-    except (kz.Error, TypeError, AttributeError, NotImplementedError, ValueError, IndexError, KeyError) as error:
-        if isinstance(error, kz.DataError):
-            kz.reset()  # a launch failed
-        return Outcome(op.formatted_name, name, number, "refused", f"{type(error).__name__}: {str(error).splitlines()[0]}")
-    relative, absolute = KINDS.get(name, KINDS["float32"])
-    pairs = list(zip(got, [rounded(one, to) for one, to in zip(outputs, dtypes)])) + [
-        (g, slope(w, name) if w is not None else np.zeros_like(g)) for g, w in zip(grads, want)]
-    if len(got) != len(outputs):
-        return Outcome(op.formatted_name, name, number, "wrong", f"{len(got)} results, not {len(outputs)}")
-    for i, (one, other) in enumerate(pairs):
-        said = "gradient" if i >= len(outputs) else "result"
-        if one.shape != other.shape or one.dtype != other.dtype:
-            return Outcome(op.formatted_name, name, number, "wrong", f"{said} {one.dtype}{one.shape}, not {other.dtype}{other.shape}")
-        if name in HALVES:  # by the largest of both, for terms cancel
-            absolute = KINDS[name][1] * max(1, np.nanmax(np.abs(np.where(np.isfinite(other), other, 0)), initial=0)) * (4 if i >= len(outputs) else 1)
-        if not np.allclose(one, other, relative, absolute, equal_nan=True):
-            far = np.abs(one.astype(float) - other.astype(float))
-            return Outcome(op.formatted_name, name, number, "wrong", f"{said} {i} by {np.nanmax(far) if far.size else 0:.3g}: {sample}"[:300])
-    return Outcome(op.formatted_name, name, number, "equal", "")
+        loss = sum((one * torch.from_numpy(weights_of(one.shape, name))).sum() for one in smooth)
+        grads = torch.autograd.grad(loss, [inputs[i] for i in leaves], allow_unused=True)
+    given = [value.detach().resolve_conj().numpy() for value in inputs]
+    return Case(op.formatted_name, op.name, name, number, args, words, given, leaves, answers, [named(one) for one in dtypes], [one.requires_grad for one in outputs],
+                [None if one is None else slope(one, name) for one in grads])
 
 
-DTYPES = ("float32", "float64", "int32", "int64", "bool", *HALVES)
+def named(dtype):
+    return str(dtype).removeprefix("torch.")
 
 
-def read(x):
-    return x.float().numpy() if x.dtype is kz.bfloat16 else x.numpy()
+def tensors_of(made):
+    return [one for one in (made if isinstance(made, (list, tuple)) else [made]) if isinstance(one, torch.Tensor)]
 
 
 def slope(tensor, name):
-    return (tensor.to(getattr(__import__("torch"), name)).float() if name in HALVES else tensor).detach().numpy(force=True)
-
-
-def weights_like(tensor, name):
-    """Of the dtype's numbers, so that what flows back is exact."""
-    import torch
-
-    made = torch.cos(torch.arange(tensor.numel(), dtype=torch.float64)).reshape(tensor.shape).to(getattr(torch, name))
-    return (made.float() if name in HALVES else made).numpy()
+    return (tensor.to(getattr(torch, name)).float() if name in HALVES else tensor).detach().numpy(force=True)
 
 
 def widened(value):
     """A tensor of halves as one of f32, which is a leaf where it was."""
-    import torch
-
-    if not isinstance(value, torch.Tensor) or str(value.dtype)[6:] not in HALVES:
+    if not isinstance(value, torch.Tensor) or named(value.dtype) not in HALVES:
         return value
     return value.detach().float().requires_grad_(value.requires_grad)
 
@@ -163,45 +102,67 @@ def widened(value):
 def rounded(tensor, dtype):
     """PyTorch's answer in the dtype; bfloat16 as float32."""
     made = tensor.detach().to(dtype)
-    return (made.float() if str(dtype) == "torch.bfloat16" else made).numpy(force=True)
-
-
-class Slot:
-    def __init__(self, number):
-        self.number = number
-
-
-def put(value, values):
-    if isinstance(value, Slot):
-        return values[value.number]
-    if isinstance(value, (list, tuple)):
-        return type(value)(put(one, values) for one in value)
-    return value
+    return (made.float() if dtype is torch.bfloat16 else made).numpy(force=True)
 
 
 def outcomes(most=None, seed=0, dtypes=("float64", "float32"), only=""):
-    import torch
-    from torch.testing._internal.common_methods_invocations import op_db
-
+    """Of all samples, or of at most so many of each function, drawn."""
     torch.set_num_threads(1)
     draw = random.Random(seed)
-    for op in op_db:
-        if only and op.name not in only.split(",") or ours_of(op) is None:
+    for op in ops():
+        for name in dtypes if not only or op.name in only.split(",") else ():
+            found = samples(op, name)
+            for number, sample in found if most is None or len(found) <= most else sorted(draw.sample(found, most), key=lambda one: one[0]):
+                case = answered(op, name, number, sample)
+                yield case if isinstance(case, Outcome) else compared(case)
+
+
+def chosen(op, name):
+    """The samples to store, drawn by the function's name among those that are small, and why others are none."""
+    found, cases, large, left = samples(op, name), [], [], collections.Counter()
+    random.Random(f"{op.formatted_name} {name}").shuffle(found)
+    for number, sample in found:
+        case = answered(op, name, number, sample)
+        try:
+            if isinstance(case, Outcome):
+                left[case.text] += 1
+                continue
+            encoded([case.args, case.words])
+        except TypeError as error:
+            left[str(error)] += 1
             continue
-        for name in dtypes:
-            dtype = getattr(torch, name)
-            if dtype in op.dtypes:
-                for number, sample in samples(op, dtype, most, draw):
-                    yield check(op, name, number, sample)
+        size = sum(one.nbytes for one in [*case.inputs, *case.outputs, *case.grads] if one is not None)
+        (cases if size <= BYTES else large).append((size, case))
+        if len(cases) == MOST.get(name, 2):
+            break
+    cases = [case for _, case in cases] or [case for _, case in sorted(large, key=lambda one: one[0])[:1]]
+    return sorted(cases, key=lambda case: case.number), left
 
 
-if __name__ == "__main__":
-    import sys
-    import time
+def store_some():
+    torch.set_num_threads(1)
+    cases, empty = [], []
+    for op in ops():
+        for name in DTYPES:
+            if getattr(torch, name) in op.dtypes:
+                some, left = chosen(op, name)
+                cases += some
+                if not some:
+                    empty.append([op.formatted_name, name, "; ".join(sorted(left)) or "no samples"])
+    facts = {
+        "torch": torch.__version__, "names": sorted({op.name for op in op_db}), "empty": empty,
+        "ops": sorted([op.formatted_name, op.name, [name for name in DTYPES if getattr(torch, name) in op.dtypes]] for op in op_db),
+    }
+    store(cases, facts)
+    print(f"{len(cases)} samples with answers of PyTorch {torch.__version__} in {STORED.stat().st_size} bytes; of {len(empty)} functions and dtypes none")
 
+
+def main(words):
+    if words[:1] == ["store"]:
+        return store_some()
     begin, table, lines = time.time(), collections.Counter(), []
-    most = int(sys.argv[1]) if len(sys.argv) > 1 and sys.argv[1] != "all" else None
-    for one in outcomes(most, only=sys.argv[2] if len(sys.argv) > 2 else "", dtypes=sys.argv[3:] or ("float64", "float32")):
+    most = int(words[0]) if words and words[0] != "all" else None
+    for one in outcomes(most, only=words[1] if len(words) > 1 else "", dtypes=words[2:] or ("float64", "float32")):
         table[one.what] += 1
         if one.what in ("refused", "wrong"):
             lines.append(one)
@@ -209,3 +170,7 @@ if __name__ == "__main__":
     for (op, what, text), count in sorted(by.items()):
         print(f"{count:4} {what:8} {op:40} {text}")
     print(dict(table), f"{time.time() - begin:.0f} s")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -328,6 +328,48 @@ def test_a_container_of_too_many_items_is_an_error_that_says_what_to_do():
     assert float(kz.compile(lambda x: x * unread.scale)(ONE)[0]) == 2, "what no traced function mentions is not looked at"
 
 
+def test_a_large_attribute_is_an_error_where_the_trace_reads_it_alone():
+    class Reader:
+        def __init__(self, words):
+            self.words, self.scale = words, 2.0
+
+        def count(self, x):
+            return x * len(self.words)
+
+        def first(self, x, name):
+            return x * getattr(self, name)[1]
+
+    small, large = Reader([1.0, 3.0]), Reader(list(range(5000)))
+    f = kz.compile(lambda x: x * small.words[1] * large.scale)
+    assert float(f(ONE)[0]) == 6, "another object's attribute of that name is read"
+    large.words.append(0)
+    assert float(f(ONE)[0]) == 6 and f.signatures() == 1, "what no trace reads is not compared"
+    small.words[1], large.scale = 4.0, 3.0
+    assert float(f(ONE)[0]) == 12
+    for run in (lambda x: large.count(x), large.count, lambda x: large.first(x, "words"), lambda x: x * hasattr(large, "words")):
+        for _ in range(2):
+            with pytest.raises(kz.UserError, match="a compiled function reads .*words, a list of 5,001 items, .*as an argument.*NumPy array"):
+                kz.compile(run)(ONE)
+    assert "words" not in vars(Reader) and large.words[1] == 1 and Reader([7.0]).words == [7.0], "nothing is left in the class"
+
+    def other_thread_reads(x):
+        seen = []
+        thread = threading.Thread(target=lambda: seen.append(len(large.words)))
+        thread.start()
+        thread.join()
+        assert seen == [5001]
+        return x * small.words[1] * large.scale
+
+    assert float(kz.compile(other_thread_reads)(ONE)[0]) == 12
+    large.words = [5.0]
+    assert float(kz.compile(lambda x: x * large.words[0])(ONE)[0]) == 5
+    Reader.words = list(range(2000))
+    del large.words
+    with pytest.raises(kz.UserError, match="may read Reader.words, a list of 2,000 items"):
+        kz.compile(lambda x: x * large.words[0])(ONE)
+    assert len(vars(Reader)["words"]) == 2000
+
+
 def test_names_of_attributes_are_no_globals():
     put(step=0)
     traced = []

@@ -46,7 +46,8 @@ RULES = {"fc1": P("model"), "fc2.weight": [B, S(1)]}
 
 @pytest.mark.parametrize("mesh, options", [
     ("data=4", {}), ("model=4", {}), ("data=2,model=2", {}), ("data=2,model=2", {"rules": RULES}), ("data=2", {"remat": ["fc1"]}),
-    ("stage=2", {"placements": {"fc1": 0, "fc2": 1}, "microbatches": 13}), ("data=2", {"check_nan": True, "off": ["fuse"]}),
+    ("stage=2", {"placements": {"fc1": 0, "fc2": 1}, "microbatches": 13}), ("stage=1", {"placements": {"fc1": 0, "fc2": 0}, "microbatches": 13}),
+    ("stage=1,data=2", {"placements": {"fc1": 0}}), ("data=2", {"check_nan": True, "off": ["fuse"]}),
 ])
 def test_training_is_the_same_on_every_mesh(mesh, options):
     one, many = losses(dtype=kz.float64), losses(dtype=kz.float64, mesh=mesh, **options)

@@ -59,6 +59,10 @@ GOLDEN = {
     "a rate": (lambda: kz.optim.Adam([w], lr=-1.0), kz.UserError, "optimiser 'adam': lr is -1.0; it must be a finite number and not below 0"),
     "no forward": (lambda: kz.compile(nn.Module())(X), kz.UserError, "Module has no forward(...)"),
     "a mesh too large": (lambda: (kz.Mesh(data=2), kz.Mesh(data=4)), kz.DeviceError, "mesh(data=4) takes 4 devices, but the world has 2; karez.init(devices=4) before the first mesh"),
+    "more devices than the limit": (lambda: kz.init(devices=9999), kz.UserError, "a world of 9999 devices; more than 4096 need a higher device_limit=, "
+                                    "karez.init(devices=9999, device_limit=9999): plans for so many take minutes to make"),
+    "a mesh beyond the limit": (lambda: (kz.init(device_limit=4), kz.Mesh(data=8)), kz.DeviceError, "mesh(data=8) takes 8 devices; more than 4 need a higher device_limit=: plans for so many"),
+    "a stage that the mesh has not": (lambda: kz.compile(kept, mesh="stage=1", placements={"0": 1})(X), kz.DeviceError, "is to lie at stage 1; mesh(stage=1) has stages 0 to 0"),
     "a mesh's size": (lambda: kz.Mesh(data=2.5), kz.UserError, "Mesh: axis data has size 2.5; a whole number is meant"),
     "a mesh's text": (lambda: kz.Mesh("data=x"), kz.Error, "expected an integer"),
     "a second world": (lambda: (kz.init(), kz.init()), kz.UserError, "karez.init: there is a default world already"),

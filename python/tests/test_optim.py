@@ -1,6 +1,7 @@
 """Optimisers: what a step moves, what it leaves alone, and which state there is."""
 
 import inspect
+import warnings
 
 import numpy as np
 import pytest
@@ -143,3 +144,39 @@ def test_what_would_mean_something_else_to_pytorch_is_refused():
         optim.SGD(list(two()), 0.1, 0.9, 0.5)
     with pytest.raises(kz.UserError, match="softmax of 3 dimensions: dim= says along which"):
         nn.Softmax()(kz.tensor(np.ones((2, 2, 2))))
+
+
+@pytest.mark.parametrize("name", ["Adam", "AdamW", "Adagrad", "Adagrad with lr_decay", "SGD"])
+def test_a_count_that_is_not_pytorchs_is_said_once(name):
+    first, second = two()
+    opt = (OPTIMISERS | {"Adagrad with lr_decay": lambda params: optim.Adagrad(params, 0.1, lr_decay=0.1)})[name]([first, second])
+    traced = []
+
+    def one(x):
+        traced.append("one")
+        (first * x).sum().backward()
+        opt.step()
+        return x
+
+    def both(x):
+        traced.append("both")
+        (first * second * x).sum().backward()
+        opt.step()
+        return x
+
+    functions = [kz.compile(one), kz.compile(both)]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            functions[0](np.ones(2, np.float32)).wait()
+        assert not caught, "all that were stepped were stepped together"
+        for _ in range(3):
+            for function in functions:
+                function(np.ones(2, np.float32)).wait()
+    said = [str(one.message) for one in caught]
+    if name in ("SGD", "Adagrad"):
+        assert not said
+    else:
+        assert len(said) == 1 and f"{name.split()[0]}: steps of 2 and of 1 parameters (unused in one of both alone) count as one" in said[0], said
+        assert caught[0].filename == __file__
+    assert traced == ["one", "both"]

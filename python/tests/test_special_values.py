@@ -37,10 +37,7 @@ EXCLUDED = {  # by function and result: of which arguments, and why
     ("xlogy", "d1"): (lambda x, y: not 1e-37 < abs(x) < 1e38, "0 log(y) is constant; dy x is no normal number"),
     ("xlogy", "d0"): (lambda x, y: x == 0 and infinite(y), "0 log(inf) is 0"),
 }
-REFUSED = {  # loudly: functions of bools and of integers that are not there
-    "bool": "square sign add mul maximum minimum lt le gt ge amax amin max min softmax log_softmax sort clamp".split(),
-    "int32": "F.relu softmax log_softmax".split(), "int64": "F.relu softmax log_softmax".split(),
-}
+REFUSED = {dtype: ["softmax"] for dtype in ("bool", "int32", "int64")}  # loudly
 
 
 def function_of(name):

@@ -8,7 +8,8 @@ from typing import Any, List, Optional
 import numpy
 
 from .. import _core
-from ..errors import ShapeError, UserError
+from ..dtypes import bool_
+from ..errors import ShapeError, TypeError, UserError
 from ..functions import _at, reshape, squeeze, sum, unsqueeze
 from ..halves import in_f32
 from ..kinds import Tensor
@@ -46,8 +47,8 @@ def _numbers(value: Any, count: int) -> List[int]:
 
 
 def _is_fast(input: Tensor, spatial: int, sizes: List[List[int]], ceil_mode: bool) -> bool:
-    """What one op does: squares."""
-    return spatial == 2 and input.ndim == 4 and not ceil_mode and all(one[0] == one[1] for one in sizes)
+    """What one op does: squares, of floats."""
+    return input.dtype.is_floating_point and spatial == 2 and input.ndim == 4 and not ceil_mode and all(one[0] == one[1] for one in sizes)
 
 
 def _places(what: str, size: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> Any:
@@ -82,10 +83,12 @@ def _max_pool(what: str, input: Tensor, kernel_size: Any, stride: Any, padding: 
               spatial: int) -> Any:
     kernel, gap = _numbers(kernel_size, spatial), _numbers(dilation, spatial)
     step, edge = _numbers(stride if stride else kernel_size, spatial), _numbers(padding, spatial)
+    if input.dtype is bool_:
+        raise TypeError(f"{what}: takes numbers, not {input._text()}; cast it first{_at()}")
     if _is_fast(input, spatial, [kernel, step, edge], ceil_mode) and gap == [1, 1] and not return_indices:
         return _core.max_pool2d(input, kernel[0], step[0], edge[0])
     places = [_places(what, size, *sizes, ceil_mode) for size, *sizes in zip(input.shape[-spatial:], kernel, step, edge, gap)]
-    windows = _windows(input, places, float("-inf"))
+    windows = _windows(input, places, float("-inf") if input.dtype.is_floating_point else float(numpy.iinfo(input.dtype.name).min))
     flat = reshape(windows, [*windows.shape[:-spatial], math.prod(windows.shape[-spatial:])])
     place = unsqueeze(_core.argmax(flat, -1), -1)
     if not return_indices:  # the gradient goes to the first of equals, as max_pool2d's
@@ -210,7 +213,7 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: Optional[float] 
     begin = [max(0, -n) for n in low]
     size = [s - b - max(0, -n) for s, b, n in zip(input.shape, begin, high)]
     input = input if size == list(input.shape) else _core.slice(input, begin, size)
-    return _core.pad_both(input, [max(0, n) for n in low], [max(0, n) for n in high], 0.0 if value is None else float(value))
+    return _core.pad_both(input, [max(0, n) for n in low], [max(0, n) for n in high], bool(value) if input.dtype is bool_ else 0.0 if value is None else float(value))
 
 
 def _padded(input: Tensor, low: List[int], high: List[int], mode: str) -> Tensor:

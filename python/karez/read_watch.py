@@ -1,0 +1,77 @@
+"""Whether a trace reads an attribute that is too large to be compared: while it runs, a descriptor of that name stands in the object's class."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Callable
+
+_lock = threading.RLock()
+_missing = object()
+
+
+class _Watched:
+    """In a class: reads and writes go to the object as without it; a read of a watched object by its trace's thread raises what `found` gives."""
+
+    def __init__(self, kind: type, name: str) -> None:
+        self.kind, self.name = kind, name
+        self.own = kind.__dict__.get(name, _missing)  # comes back at the end
+        self.watchers: list[tuple[int, Any, Callable[[], Exception]]] = []
+        self.__doc__ = getattr(self.own, "__doc__", None)
+
+    def __get__(self, held: Any, kind: Any = None) -> Any:
+        if held is not None:
+            thread = threading.get_ident()
+            for number, one, found in list(self.watchers):
+                if one is held and number == thread:
+                    raise found()
+            if self.name in held.__dict__:
+                return held.__dict__[self.name]
+        for base in (kind or type(held)).__mro__:
+            value = self.own if base is self.kind else base.__dict__.get(self.name, _missing)
+            if value is not _missing and not isinstance(value, _Watched):
+                return value.__get__(held, kind) if hasattr(value, "__get__") else value
+        raise AttributeError(f"'{(kind or type(held)).__name__}' object has no attribute '{self.name}'")
+
+    def __set__(self, held: Any, value: Any) -> None:
+        held.__dict__[self.name] = value
+
+    def __delete__(self, held: Any) -> None:
+        if held.__dict__.pop(self.name, _missing) is _missing:
+            raise AttributeError(self.name)
+
+
+class ReadWatch:
+    """The attributes that one trace watches."""
+
+    def __init__(self) -> None:
+        self.placed: list[tuple[_Watched, Any]] = []
+
+    def add(self, held: Any, name: str, found: Callable[[], Exception]) -> bool:
+        """False: its class takes no descriptor, or has one of this name."""
+        kind = type(held)
+        with _lock:
+            standing = kind.__dict__.get(name, _missing)
+            if not isinstance(standing, _Watched):
+                if any(hasattr(type(base.__dict__[name]), "__set__") for base in kind.__mro__ if name in base.__dict__ and not isinstance(base.__dict__[name], _Watched)):
+                    return False
+                standing = _Watched(kind, name)
+                try:
+                    type.__setattr__(kind, name, standing)
+                except TypeError:
+                    return False
+            entry = threading.get_ident(), held, found
+            standing.watchers.append(entry)
+            self.placed.append((standing, entry))
+        return True
+
+    def end(self) -> None:
+        with _lock:
+            for standing, entry in self.placed:
+                standing.watchers = [one for one in standing.watchers if one is not entry]
+                if standing.watchers or standing.kind.__dict__.get(standing.name) is not standing:
+                    continue
+                if standing.own is _missing:
+                    type.__delattr__(standing.kind, standing.name)
+                else:
+                    type.__setattr__(standing.kind, standing.name, standing.own)
+            self.placed = []

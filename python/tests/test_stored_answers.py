@@ -1,0 +1,54 @@
+"""PyTorch's answers to samples of its OpInfo database, stored in opinfo_answers.xz, against ours: forward and gradient, in every dtype, without PyTorch."""
+
+import numpy as np
+import opinfo_cases
+import pytest
+from opinfo_cases import DTYPES, Case, Slot
+from pins import pinned
+
+CASES, FACTS = opinfo_cases.stored()
+AGAIN = "python python/tests/opinfo.py store, where ./dev deps --oracle has run"
+
+
+@pytest.mark.parametrize("part", range(3))
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_stored_answers_are_ours(dtype, part):
+    found = [opinfo_cases.compared(case) for case in [case for case in CASES if case.dtype == dtype][part::3]]
+    faults = opinfo_cases.faults(found)
+    assert not faults, "\n".join(map(str, faults[:10]))
+    assert sum(one.what == "equal" for one in found) >= 0.5 * len(found)
+
+
+def test_every_function_has_stored_answers_in_every_dtype():
+    have = {(case.op, case.dtype) for case in CASES} | {(op, dtype) for op, dtype, _ in FACTS["empty"]}
+    wanted = {(op, dtype) for op, name, dtypes in FACTS["ops"] if opinfo_cases.ours_of(name) for dtype in dtypes}
+    assert wanted <= have, f"no stored answers of {sorted(wanted - have)[:10]}: {AGAIN}"
+    public = opinfo_cases.public_of(set(FACTS["names"]))
+    assert len(public) >= 150
+    assert public <= {case.name for case in CASES}, f"no stored answers of {sorted(public - {case.name for case in CASES})}: {AGAIN}"
+
+
+def test_few_functions_have_no_stored_answer_in_a_dtype_and_each_says_why():
+    assert all(why for _, _, why in FACTS["empty"])
+    assert len(FACTS["empty"]) <= 0.05 * len(CASES)
+
+
+def test_the_file_says_which_pytorch_answered_and_how_much():
+    assert FACTS["torch"].startswith("2.")
+    assert pinned(len(CASES), 3916)
+    assert opinfo_cases.STORED.stat().st_size <= 1_500_000
+
+
+def test_a_wrong_answer_is_noticed():
+    x = np.array([1.0, 4.0])
+    case = Case("sqrt", "sqrt", "float64", 0, [Slot(0)], {}, [x], [0], [np.sqrt(x)], ["float64"], [True], [opinfo_cases.weights_of((2,), "float64") / (2 * np.sqrt(x))])
+    assert opinfo_cases.compared(case).what == "equal"
+    assert opinfo_cases.compared(case._replace(outputs=[np.sqrt(x) + 1e-6])).what == "wrong"
+    assert opinfo_cases.compared(case._replace(grads=[case.grads[0] + 1e-6])).what == "wrong"
+    assert opinfo_cases.compared(case._replace(dtypes=["float32"])).what == "wrong"
+
+
+def test_arguments_come_back_as_they_were_stored():
+    given = [Slot(3), (1, [2.5, None]), float("inf"), slice(None, 2, None), ..., 1 - 2j, {"dim": (0, 1)}, True, "sum"]
+    back = opinfo_cases.decoded(opinfo_cases.encoded(given))
+    assert back[0].number == 3 and back[1:] == given[1:]
