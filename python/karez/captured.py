@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import array
+import builtins
 import collections
 import functools
 import operator
@@ -82,7 +83,7 @@ class Captured:
         self.name, self.guards = name, _core.Guards()
         self.rewritten, self.times = rewritten, {} if times is None else times  # places where what an earlier trace had left has changed; how often traces wrote there again
         self.texts, self.places, self.seen = [], [], {}  # by guard, twice; guards by where they look
-        self.names = {"__call__"}  # of attributes that may be read
+        self.names, self.words = {"__call__"}, set()  # of attributes that may be read; texts that were seen, which may be names
         self.every, self.handles = False, False  # whether by names that are not written there; whether a missing attribute may be seen
         self.objects, self.spaces, self.classes = {}, {}, {}
         self.imports, self.left, self.leaving = {}, set(), False  # modules that are imported; guards of what a trace wrote; whether one ends now
@@ -104,7 +105,8 @@ class Captured:
         failing, grown = self._failing(), []
         for number, value in failing.items():
             self._refuse_traced(value, self.texts[number])
-            if self.places[number][3] == _SEQUENCE and isinstance(value, list) and len(value) != self.guards.expected(number):
+            grows = self.places[number][3] == _SEQUENCE and isinstance(value, list) and len(value) != self.guards.expected(number)
+            if grows and not self._is_rewritten(number):
                 self.guards.loosen(number)  # a list that a trace appends to, as to a log: its items are compared, and not how many
                 grown.append(number)
         failing = self._failing() if grown else failing
@@ -114,6 +116,7 @@ class Captured:
         again = [number for number, value in failing.items() if self._is_left(number, value)]
         self.guards.drop(list(failing))
         self.leaving, before = True, len(self.guards)
+        self._mention(frozenset())
         try:
             for number in grown:
                 value = self.guards.value(number, ())
@@ -139,10 +142,14 @@ class Captured:
             return False
         if check == _ABSENT or before is None and check == _SCALAR:
             return True
+        return not self._is_rewritten(number) and not (check == _SCALAR and type(now) is int is type(before))
+
+    def _is_rewritten(self, number: int) -> bool:
+        """Whether traces that came of changes in this place wrote there again too often."""
         text = self.texts[number]
         if text in self.rewritten:
             self.times[text] = self.times.get(text, 0) + 1
-        return self.times.get(text, 0) < REWRITES and not (check == _SCALAR and type(now) is int is type(before))
+        return bool(self.times.get(text, 0) >= REWRITES)
 
     def _look_again(self, again: Any, values: Any) -> None:
         gone = {number: place for place, number in self.seen.items() if self.guards.dropped(number) and (number not in values or number in again)}
@@ -163,10 +170,10 @@ class Captured:
                 self._object(value, number, self.texts[number], 0)
 
     def own_changed(self) -> Any:
-        """Texts of guards that do not hold now, of those where a trace had left its own value."""
+        """Texts of guards that do not hold now, of those where a trace had left its own value, and of those above them."""
         found = set()
-        for number in self.guards.failing():
-            while number in self.left:
+        for number in self.left.intersection(self.guards.failing()):
+            while number >= 0:
                 found.add(self.texts[number])
                 number = self.places[number][0]
         return found
@@ -194,7 +201,7 @@ class Captured:
     def _refuse_traced(self, value: Any, text: str) -> None:
         items = value if type(value) in (list, tuple) else value.values() if type(value) is dict else (value,)
         for one in items:
-            if isinstance(one, Tensor) and one._kind == "traced":
+            if issubclass(type(one), Tensor) and one._kind == "traced":
                 raise UserError(f"function '{self.name}' left a tensor of its program, {one._text()}, in {text}, which outlives the trace: a tensor of a program has no "
                                 f"value outside of it. Return it, or keep it in a buffer by kz.update\n  at {one._line()}")
 
@@ -216,7 +223,7 @@ class Captured:
 
     def _mention(self, attributes: Any, every: bool = False, handles: bool = False) -> None:
         """Names that a function may read of any object."""
-        new, more = attributes - self.names, (every and not self.every) or (handles and not self.handles)
+        new, more = (attributes | self.words if self.every or every else attributes) - self.names, (every and not self.every) or (handles and not self.handles)
         if new or more:
             self.names |= new
             self.every, self.handles = self.every or every, self.handles or handles
@@ -237,6 +244,8 @@ class Captured:
     def _global(self, space: Any, name: str, installed: bool) -> None:
         root = self._space(space, "globals")
         value = space.get(name, _MISSING)
+        if value is _MISSING and not isinstance(vars(builtins).get(name, len), (type, types.BuiltinFunctionType)):
+            self._look(self._space(vars(builtins), "builtins"), _ITEM, name, vars(builtins)[name], f"builtin '{name}'", 0)
         if installed and isinstance(value, (list, tuple, dict, set, frozenset)) and len(value) > MOST:
             return  # nobody can pass it in another way
         self._look(root, _ITEM, name, value, f"global '{name}'", 0)
@@ -261,6 +270,8 @@ class Captured:
             add(_ABSENT)
         elif kind in _scalars:
             add(_SCALAR)
+            if kind is str and value.isidentifier():
+                self.words.add(value)
         elif kind in weakref.ProxyTypes:
             self._proxy(value, add(_SAME), text, depth)
         elif isinstance(value, numpy.ndarray) and (value.dtype.hasobject or isinstance(value, numpy.ma.MaskedArray)):
@@ -420,13 +431,13 @@ class Captured:
 
     def _own_attributes(self, value: Any, number: int, names: Any, text: str, depth: int) -> None:
         own, inside = _dict_of(value), self._own(number, text)
-        every = self.every or _word_before(type(value).__module__) in _open
-        if (every or self.handles or _makes_attributes(type(value))) and own is not _NONE:
+        every = self.every or _word_before(type(value).__module__) in _open or _makes_attributes(type(value))
+        if (every or self.handles) and own is not _NONE:
             self._keys(value, number, text)
         for name, one in list(own.items()):
             named = name in names
             if not named and every:
-                named = not (isinstance(one, (list, tuple, dict, set)) and len(one) > MOST)
+                named = not (issubclass(type(one), (list, tuple, dict, set)) and len(one) > MOST)
             if named or (isinstance(value, Module) and _holds_modules(one)):
                 self._look(inside, _ITEM, name, one, f"{text}.{name}", depth + 1)
         for kind in type(value).__mro__[:-1]:
@@ -443,6 +454,8 @@ class Captured:
                     self._look(inside, _ITEM, name, _MISSING, f"{text}.{name}", depth + 1)
                 if not ours:
                     self._of_class(type(value), name, depth)
+                    if default is not _in_class(type(value), name):  # which super() finds
+                        self._of_class(kind, name, depth)
         for kind in _open_bases(type(value)):
             self._keys_of_class(kind)
 
@@ -479,6 +492,8 @@ def modules_read(function: Any) -> Any:
     waiting, seen, out = [function], set(), []
     while waiting and len(seen) < 1000:
         value = waiting.pop(0)
+        if not _is_alive(value):
+            continue
         if isinstance(value, (Traced, types.MethodType, functools.partial)):
             names = ("__wrapped__", "__func__", "func", "__self__", "args", "keywords")
             waiting[:0] = [one for one in (attribute_of(value, name) for name in names) if one is not None]
@@ -489,7 +504,7 @@ def modules_read(function: Any) -> Any:
         elif not isinstance(value, (Module, type, types.ModuleType, types.FunctionType)):
             below = list(_dict_of(value).values())
         for module in below:
-            if isinstance(module, Module) and not any(module is known for known in out):
+            if _is_alive(module) and isinstance(module, Module) and not any(module is known for known in out):
                 out.append(module)
                 waiting.extend(type(one).forward for one in module.modules() if hasattr(type(one), "forward"))
         if not isinstance(value, types.FunctionType) or value in seen or (_is_closed(value.__code__.co_filename) and value.__code__.co_filename != _gradients):
@@ -509,6 +524,14 @@ def _content(cell: Any) -> Any:
 
 
 _gradients = os.path.join(_package, "gradients.py")  # its functions are made around the user's
+
+
+def _is_alive(value: Any) -> bool:
+    """Not so of a proxy whose object is gone, of which nothing can be asked."""
+    try:
+        return type(value) not in weakref.ProxyTypes or value.__class__ is not None
+    except ReferenceError:
+        return False
 
 
 _NONE: Any = {}
@@ -535,8 +558,8 @@ def _file_of(module: Any) -> str:
 
 
 def _makes_attributes(kind: Any) -> bool:
-    """Whether a missing attribute may be found by a function of the class."""
-    return any("__getattr__" in one.__dict__ for one in kind.__mro__ if not one.__module__.startswith("karez."))
+    """Whether a function of the class finds attributes, by whatever names."""
+    return any("__getattr__" in one.__dict__ or "__getattribute__" in one.__dict__ for one in _open_bases(kind))
 
 
 def _absolute(level: int, name: str, space: Any) -> str:
@@ -552,9 +575,10 @@ def _word_before(module: Any) -> str:
 
 
 def _holds_modules(value: Any) -> bool:
-    if isinstance(value, (list, tuple, dict)):
+    if issubclass(type(value), (list, tuple, dict)):
         return any(map(_holds_modules, value.values() if isinstance(value, dict) else value)) if len(value) <= MOST else False
-    return isinstance(value, (Module, Parameter))
+    return issubclass(type(value), (Module, Parameter))
 
 
-_open = {"argparse", "collections", "configparser", "contextlib", "functools", "queue", "types", "weakref"}  # modules of the standard library whose objects hold the user's values
+# Modules of the standard library whose objects hold the user's values.
+_open = {"argparse", "collections", "configparser", "contextlib", "functools", "queue", "types", "weakref", "_weakrefset"}

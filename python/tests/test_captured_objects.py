@@ -308,7 +308,7 @@ def test_an_object_in_a_place_that_the_trace_wrote_is_still_looked_at_where_it_s
 
 
 def test_functions_that_write_in_turn_stop_to_trace_each_other():
-    state, traced = types.SimpleNamespace(i=0, last=None, shape=None, flag=False, seen=set()), []
+    state, traced = types.SimpleNamespace(i=0, last=None, shape=None, flag=False, seen=set(), items=[], log=[], table={}), []
 
     def writes(name, flag):
         @kz.compile
@@ -319,6 +319,10 @@ def test_functions_that_write_in_turn_stop_to_trace_each_other():
             state.shape = (name, state.i)
             state.flag = flag
             state.seen.add(state.i)
+            state.items = [name] * state.i
+            state.log.append(name)
+            state.table[name] = state.i
+            state.table[state.i] = name
             return x * 2
 
         return f
@@ -376,6 +380,45 @@ def test_objects_of_many_types_are_seen():
     check(lambda x: x * memory[0], 2, (puts(memory, 0, 5), 5))
 
 
+class Base:
+    k = 2.0
+
+    def apply(self, x):
+        return x * self.k
+
+
+class Over(Base):
+    def apply(self, x):
+        return super().apply(x)
+
+
+class Prefixed:
+    def __init__(self):
+        self.own_k = 2.0
+
+    def __getattribute__(self, name):
+        return object.__getattribute__(self, "own_" + name if name == "k" else name)
+
+
+def test_what_a_class_finds_in_its_own_ways_is_seen():
+    over, prefixed = Over(), Prefixed()
+    check(lambda x: over.apply(x), 2, (sets(Base, "apply", lambda self, x: x * 7), 7), (sets(Over, "apply", lambda self, x: x * 8), 8))
+    check(lambda x: Base.apply(over, x), 7, (sets(Base, "apply", lambda self, x: x * 9), 9))
+    check(lambda x: x * prefixed.k, 2, (sets(prefixed, "own_k", 5.0), 5))
+    chosen = types.SimpleNamespace(name="left", left=2.0, right=3.0)
+    check(lambda x: x * getattr(chosen, chosen.name), 2, (sets(chosen, "name", "right"), 3), (sets(chosen, "right", 5.0), 5))
+    made = types.ModuleType("made")
+    made.left, made.right = array(2.0), array(3.0)
+    check(lambda x: x * getattr(made, chosen.name), 3, (lambda: made.right.fill(5.0), 5), (sets(chosen, "name", "left"), 2), (lambda: made.left.fill(6.0), 6))
+
+
+def test_a_name_of_the_user_among_the_builtins_is_seen(monkeypatch):
+    import builtins
+
+    monkeypatch.setattr(builtins, "SCALE_OF_A_TEST", 2.0, raising=False)
+    check(lambda x: x * SCALE_OF_A_TEST, 2, (lambda: monkeypatch.setattr(builtins, "SCALE_OF_A_TEST", 5.0), 5))  # noqa: F821
+
+
 def test_what_references_and_getters_lead_to_is_seen():
     target, others = Keyed(2.0), [Keyed(7.0)]
     reference, proxy, getter = weakref.ref(target), weakref.proxy(target), operator.attrgetter("scale")
@@ -387,9 +430,13 @@ def test_what_references_and_getters_lead_to_is_seen():
     check(lambda x: x * known[target], 2, (puts(known, target, 5.0), 5))
     f = kz.compile(lambda x: x * (3 if reference() is None else 2))
     assert float(f(ONE)[0]) == 2
+    live = weakref.WeakSet(others)
+    check(lambda x: x * len(live), 1, (lambda: live.add(target), 2))
     del target, known
     gc.collect()
     assert float(f(ONE)[0]) == 3
+    held = types.SimpleNamespace(dead=proxy, scale=2.0)
+    check(lambda x: x * held.scale, 2, (sets(held, "scale", 5.0), 5))
 
 
 def test_functions_inside_descriptors_and_wrappers_are_seen():
