@@ -11,7 +11,6 @@ import functools
 import operator
 import os
 import sys
-import sysconfig
 import types
 import weakref
 
@@ -23,6 +22,8 @@ from .errors import UserError
 from .kinds import Tensor
 from .nn.module import Module
 from .nn.parameter import Parameter
+from .reflection import INSTALLED, KAREZ, MISSING, NO_DICT, OPEN, OWN
+from .reflection import absolute_name, attribute_of, dict_of, in_class, is_alive, is_closed, makes_attributes, open_bases, origin_of, package_of
 
 MOST = 1000  # items of a container
 DEPTH = 64  # of containers and objects in each other
@@ -30,7 +31,6 @@ REWRITES = 3  # times that a trace writes again where it has left a value and an
 
 _ROOT, _ITEM, _DICT, _OF_CLASS, _CELL, _INDEX, _GET, _CALL, _LISTED, _OF_TYPE = range(10)  # Fetch of guards.cc
 _ABSENT, _SCALAR, _SEQUENCE, _MAPPING, _SET, _SAME, _ARRAY = range(1, 8)  # Check, likewise
-_MISSING = object()
 
 _scalars = (bool, int, float, complex, str, bytes, type(None), type(...), slice, range)
 _bytes = (numpy.ndarray, numpy.generic, bytearray, array.array, memoryview)
@@ -39,33 +39,6 @@ _views = tuple({type(view) for kind in (dict, collections.OrderedDict) for view 
 _wrappers = {  # by type, where the function is that they call
     types.MethodType: ("__func__", "__self__"), functools.partial: ("func", "args", "keywords"), property: ("fget",), classmethod: ("__func__",), staticmethod: ("__func__",),
 }
-_package = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
-_own = tuple(os.path.join(_package, name) for name in ("nn" + os.sep, "optim.py"))  # whose attributes are read as the user's are
-_installed = tuple({os.path.join(sysconfig.get_paths()[name], "") for name in ("purelib", "platlib")})
-_closed = (_package, os.path.join(os.path.dirname(numpy.__file__), ""), "<frozen")  # what these read is not compared
-_library = tuple({os.path.join(sysconfig.get_paths()[name], "") for name in ("stdlib", "platstdlib")})
-
-
-def _is_closed(file: str) -> bool:
-    return file.startswith(_closed) or (file.startswith(_library) and not file.startswith(_installed))
-
-
-def _origin_of(module: Any) -> str:
-    """The file of a Python module, or the folder; "" of one that the user made, "<frozen" of one that is built in."""
-    own = _dict_of(module)
-    if isinstance(own.get("__file__"), str):
-        return str(own["__file__"])
-    if attribute_of(own.get("__spec__"), "origin", None) in ("built-in", "frozen"):
-        return "<frozen"
-    return next((os.path.join(one, "") for one in own.get("__path__", ()) if isinstance(one, str)), "")
-
-
-def attribute_of(value: Any, name: str, missing: Any = None) -> Any:
-    """getattr of an object of the user's, whose __getattr__ may raise anything."""
-    try:
-        return getattr(value, name)
-    except Exception:
-        return missing
 
 
 class Traced:
@@ -111,7 +84,7 @@ class Captured:
                 grown.append(number)
         failing = self._failing() if grown else failing
         for held, number in self._living():
-            for key, value in list(_dict_of(held).items()):
+            for key, value in list(dict_of(held).items()):
                 self._refuse_traced(value, f"{self.texts[number]}.{key}")
         again = [number for number, value in failing.items() if self._is_left(number, value)]
         self.guards.drop(list(failing))
@@ -132,13 +105,13 @@ class Captured:
         self.left.update(range(before, len(self.guards)))
 
     def _failing(self) -> Any:
-        return {number: self.guards.value(number, _MISSING) for number in self.guards.failing()}
+        return {number: self.guards.value(number, MISSING) for number in self.guards.failing()}
 
     def _is_left(self, number: int, now: Any) -> bool:
         """Whether a guard shall be for what the trace left in this place: not where it counts, nor where two functions' traces write in turn for ever."""
         _, fetch, _, check = self.places[number]
         before = self.guards.expected(number)
-        if now is _MISSING or fetch == _ROOT:
+        if now is MISSING or fetch == _ROOT:
             return False
         if check == _ABSENT or before is None and check == _SCALAR:
             return True
@@ -180,14 +153,14 @@ class Captured:
 
     def changed(self) -> Any:
         """Guards that do not hold now, each with what stands there."""
-        return [(number, self.guards.value(number, _MISSING)) for number in self.guards.failing()]
+        return [(number, self.guards.value(number, MISSING)) for number in self.guards.failing()]
 
     def is_input(self, number: int) -> bool:
         """Whether a number or array stands there of the type that was seen, so that it can be an input of a program."""
         before, now = self.guards.expected(number), self.guards.value(number, None)
         if type(now) is float:
             return type(before) is float
-        return isinstance(now, (numpy.ndarray, numpy.generic)) and type(before) is tuple and before[:2] == (now.dtype, now.shape)
+        return isinstance(now, (numpy.ndarray, numpy.generic)) and type(before) is tuple and before[:2] == (now.dtype, now.shape) and now.dtype.name in _inputs
 
     def said(self, number: int, now: Any) -> str:
         """"global 'w' was 2.0 and is 3.0"."""
@@ -207,15 +180,15 @@ class Captured:
 
     def _enter(self, code: Any, space: Any) -> None:
         file = code.co_filename
-        if _is_closed(file) and not file.startswith(_own):
+        if is_closed(file) and not file.startswith(OWN):
             return
         code = names_of(code)
-        ours = file.startswith(_package)
+        ours = file.startswith(KAREZ)
         if not ours:
             for name in code.read:
-                self._global(space, name, file.startswith(_installed))
+                self._global(space, name, file.startswith(INSTALLED))
             for level, name in code.imports:
-                name = _absolute(level, name, space)
+                name = absolute_name(level, name, space)
                 for end in [i for i, one in enumerate(name) if one == "."] + [len(name)]:
                     self.imports[name[:end]] = None
                     self._import(name[:end])
@@ -232,7 +205,7 @@ class Captured:
 
     def _import(self, name: str) -> None:
         module = sys.modules.get(name)
-        if isinstance(module, types.ModuleType) and not _is_closed(_origin_of(module)):
+        if isinstance(module, types.ModuleType) and not is_closed(origin_of(module)):
             self._look(self._space(sys.modules, "modules"), _ITEM, name, module, f"module '{name}'", 0)
 
     def _space(self, space: Any, text: str) -> int:
@@ -243,8 +216,8 @@ class Captured:
 
     def _global(self, space: Any, name: str, installed: bool) -> None:
         root = self._space(space, "globals")
-        value = space.get(name, _MISSING)
-        if value is _MISSING and not isinstance(vars(builtins).get(name, len), (type, types.BuiltinFunctionType)):
+        value = space.get(name, MISSING)
+        if value is MISSING and not isinstance(vars(builtins).get(name, len), (type, types.BuiltinFunctionType)):
             self._look(self._space(vars(builtins), "builtins"), _ITEM, name, vars(builtins)[name], f"builtin '{name}'", 0)
         if installed and isinstance(value, (list, tuple, dict, set, frozenset)) and len(value) > MOST:
             return  # nobody can pass it in another way
@@ -266,7 +239,7 @@ class Captured:
             return number
 
         kind = type(value)
-        if value is _MISSING:
+        if value is MISSING:
             add(_ABSENT)
         elif kind in _scalars:
             add(_SCALAR)
@@ -278,7 +251,7 @@ class Captured:
             self._array(value, add(_SAME), text, depth)
         elif isinstance(value, _bytes):
             number = add(_ARRAY)
-            if _dict_of(value):
+            if dict_of(value):
                 self._object(value, number, text, depth)
         elif depth == DEPTH or (self.leaving and isinstance(value, _containers) and len(value) > MOST):
             add(_SAME)
@@ -360,7 +333,7 @@ class Captured:
 
     def _function(self, function: Any, number: int, text: str, depth: int) -> None:
         own = function.__dict__
-        if _is_closed(function.__code__.co_filename) and function.__code__.co_filename != _gradients:
+        if is_closed(function.__code__.co_filename) and function.__code__.co_filename != _gradients:
             for name in ("__wrapped__", "registry") if own else ():  # of functools
                 if name in own:
                     self._look(self._own(number, text), _ITEM, name, own[name], text if name == "__wrapped__" else f"{text}.{name}", depth + 1)
@@ -384,11 +357,11 @@ class Captured:
                 self._look(number, _GET, "__self__", value.__self__, "self", depth + 1)
             return
         if isinstance(value, types.ModuleType):
-            if _is_closed(_origin_of(value)):
+            if is_closed(origin_of(value)):
                 return
         else:
             origin = value if isinstance(value, type) else type(value)
-            if isinstance(value, Tensor) or (_word_before(origin.__module__) in ("karez", "numpy", "builtins") and not isinstance(value, Module)):
+            if isinstance(value, Tensor) or (package_of(origin.__module__) in ("karez", "numpy", "builtins") and not isinstance(value, Module) and not _is_numpys(value)):
                 return
         key = key or id(value)
         if key not in self.objects:
@@ -408,7 +381,7 @@ class Captured:
             self._own_attributes(value, number, names, text, depth)
 
     def _module_attributes(self, module: Any, number: int, names: Any, text: str, depth: int) -> None:
-        own, installed = _dict_of(module), _origin_of(module).startswith(_installed)
+        own, installed = dict_of(module), origin_of(module).startswith(INSTALLED)
         inside = self._own(number, text)
         named = names & own.keys()
         if self.every and not installed:  # by a name that is made up meanwhile
@@ -420,19 +393,19 @@ class Captured:
             self._keys(module, number, text)
 
     def _class_attributes(self, value: Any, number: int, names: Any, text: str, depth: int) -> None:
-        for kind in _open_bases(value):
+        for kind in open_bases(value):
             for name in names & kind.__dict__.keys():
-                self._look(number, _OF_CLASS, name, _in_class(value, name), f"{text}.{name}", depth + 1)
+                self._look(number, _OF_CLASS, name, in_class(value, name), f"{text}.{name}", depth + 1)
             self._keys_of_class(kind)
-        for kind in _open_bases(type(value)) if type(value) is not type else ():
+        for kind in open_bases(type(value)) if type(value) is not type else ():
             for name in names & kind.__dict__.keys():
                 self._of_class(type(value), name, depth)
             self._keys_of_class(kind)
 
     def _own_attributes(self, value: Any, number: int, names: Any, text: str, depth: int) -> None:
-        own, inside = _dict_of(value), self._own(number, text)
-        every = self.every or _word_before(type(value).__module__) in _open or _makes_attributes(type(value))
-        if (every or self.handles) and own is not _NONE:
+        own, inside = dict_of(value), self._own(number, text)
+        every = self.every or package_of(type(value).__module__) in OPEN or makes_attributes(type(value))
+        if (every or self.handles) and own is not NO_DICT:
             self._keys(value, number, text)
         for name, one in list(own.items()):
             named = name in names
@@ -447,23 +420,23 @@ class Captured:
             for name in kind.__dict__.keys() & (names if not every else names | {one for one, slot in kind.__dict__.items() if isinstance(slot, types.MemberDescriptorType)}):
                 default = kind.__dict__[name]
                 if isinstance(default, types.MemberDescriptorType):  # of __slots__
-                    self._look(number, _GET, name, attribute_of(value, name, _MISSING), f"{text}.{name}", depth + 1)
+                    self._look(number, _GET, name, attribute_of(value, name, MISSING), f"{text}.{name}", depth + 1)
                     continue
                 hides = not isinstance(default, property) and (not ours or name == "forward" or not callable(default))
-                if hides and name not in own and own is not _NONE:
-                    self._look(inside, _ITEM, name, _MISSING, f"{text}.{name}", depth + 1)
+                if hides and name not in own and own is not NO_DICT:
+                    self._look(inside, _ITEM, name, MISSING, f"{text}.{name}", depth + 1)
                 if not ours:
                     self._of_class(type(value), name, depth)
-                    if default is not _in_class(type(value), name):  # which super() finds
+                    if default is not in_class(type(value), name):  # which super() finds
                         self._of_class(kind, name, depth)
-        for kind in _open_bases(type(value)):
+        for kind in open_bases(type(value)):
             self._keys_of_class(kind)
 
     def _keys(self, value: Any, number: int, text: str) -> None:
         """Which attributes an object has."""
         place = number, _DICT, _MAPPING
         if place not in self.seen:
-            self.seen[place] = self._add(number, _DICT, None, _MAPPING, dict(_dict_of(value)), f"attributes of {text}")
+            self.seen[place] = self._add(number, _DICT, None, _MAPPING, dict(dict_of(value)), f"attributes of {text}")
 
     def _keys_of_class(self, kind: Any) -> None:
         """Which attributes a class has, where some function may see that one is missing."""
@@ -478,7 +451,7 @@ class Captured:
         return int(self.seen[place])
 
     def _of_class(self, kind: Any, name: str, depth: int) -> None:
-        self._look(self._class_root(kind), _OF_CLASS, name, _in_class(kind, name), f"{kind.__name__}.{name}", depth + 1)
+        self._look(self._class_root(kind), _OF_CLASS, name, in_class(kind, name), f"{kind.__name__}.{name}", depth + 1)
 
     def _class_root(self, kind: Any) -> int:
         root = self.classes.get(kind)
@@ -492,7 +465,7 @@ def modules_read(function: Any) -> Any:
     waiting, seen, out = [function], set(), []
     while waiting and len(seen) < 1000:
         value = waiting.pop(0)
-        if not _is_alive(value):
+        if not is_alive(value):
             continue
         if isinstance(value, (Traced, types.MethodType, functools.partial)):
             names = ("__wrapped__", "__func__", "func", "__self__", "args", "keywords")
@@ -502,76 +475,34 @@ def modules_read(function: Any) -> Any:
         if isinstance(value, (list, tuple, dict)):
             below = list(value.values() if isinstance(value, dict) else value)[:MOST]
         elif not isinstance(value, (Module, type, types.ModuleType, types.FunctionType)):
-            below = list(_dict_of(value).values())
+            below = list(dict_of(value).values())
         for module in below:
-            if _is_alive(module) and isinstance(module, Module) and not any(module is known for known in out):
+            if is_alive(module) and isinstance(module, Module) and not any(module is known for known in out):
                 out.append(module)
                 waiting.extend(type(one).forward for one in module.modules() if hasattr(type(one), "forward"))
-        if not isinstance(value, types.FunctionType) or value in seen or (_is_closed(value.__code__.co_filename) and value.__code__.co_filename != _gradients):
+        if not isinstance(value, types.FunctionType) or value in seen or (is_closed(value.__code__.co_filename) and value.__code__.co_filename != _gradients):
             continue
         seen.add(value)
-        waiting += [one for one in map(_content, value.__closure__ or ()) if one is not _MISSING]
+        waiting += [one for one in map(_content, value.__closure__ or ()) if one is not MISSING]
         waiting += [value.__globals__[name] for name in names_of(value.__code__).read if name in value.__globals__]
         waiting += [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
     return out
+
+
+def _is_numpys(value: Any) -> bool:
+    """Whether it is an object of NumPy's Python code, as numpy.vectorize."""
+    return package_of(type(value).__module__) == "numpy" and not isinstance(value, (type, numpy.ndarray)) and bool(dict_of(value))
 
 
 def _content(cell: Any) -> Any:
     try:
         return cell.cell_contents
     except ValueError:  # not set yet
-        return _MISSING
+        return MISSING
 
 
-_gradients = os.path.join(_package, "gradients.py")  # its functions are made around the user's
-
-
-def _is_alive(value: Any) -> bool:
-    """Not so of a proxy whose object is gone, of which nothing can be asked."""
-    try:
-        return type(value) not in weakref.ProxyTypes or value.__class__ is not None
-    except ReferenceError:
-        return False
-
-
-_NONE: Any = {}
-
-
-def _dict_of(value: Any) -> Any:
-    try:
-        return value.__dict__
-    except Exception:  # none, or a proxy that stands for nothing now
-        return _NONE
-
-
-def _in_class(kind: Any, name: str) -> Any:
-    return next((one.__dict__[name] for one in kind.__mro__ if name in one.__dict__), _MISSING)
-
-
-def _open_bases(kind: Any) -> Any:
-    """A class and its bases, without those of Karez, NumPy and the standard library."""
-    return [one for one in kind.__mro__ if not _is_closed(_file_of(one.__module__))]
-
-
-def _file_of(module: Any) -> str:
-    return _origin_of(sys.modules[module]) if module in sys.modules else ""
-
-
-def _makes_attributes(kind: Any) -> bool:
-    """Whether a function of the class finds attributes, by whatever names."""
-    return any("__getattr__" in one.__dict__ or "__getattribute__" in one.__dict__ for one in _open_bases(kind))
-
-
-def _absolute(level: int, name: str, space: Any) -> str:
-    """Of an imported module."""
-    if level == 0:
-        return name
-    package = space.get("__package__") or (space.get("__name__", "") if "__path__" in space else space.get("__name__", "").rpartition(".")[0])
-    return ".".join([*package.split(".")[: len(package.split(".")) - level + 1], *([name] if name else [])])
-
-
-def _word_before(module: Any) -> str:
-    return str(module).partition(".")[0]
+_inputs = {"bool", "int32", "int64", "float16", "float32", "float64", "bfloat16"}  # of other dtypes there are no tensors
+_gradients = os.path.join(KAREZ, "gradients.py")  # its functions are made around the user's
 
 
 def _holds_modules(value: Any) -> bool:
@@ -580,5 +511,3 @@ def _holds_modules(value: Any) -> bool:
     return issubclass(type(value), (Module, Parameter))
 
 
-# Modules of the standard library whose objects hold the user's values.
-_open = {"argparse", "collections", "configparser", "contextlib", "functools", "queue", "types", "weakref", "_weakrefset"}
