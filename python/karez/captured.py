@@ -59,6 +59,7 @@ class Captured:
         self.names, self.words = {"__call__"}, set()  # of attributes that may be read; texts that were seen, which may be names
         self.every, self.handles = False, False  # whether by names that are not written there; whether a missing attribute may be seen
         self.objects, self.spaces, self.classes = {}, {}, {}
+        self.unordered = set()  # guards of members of sets, which no two ranks need see in one order
         self.imports, self.left, self.leaving = {}, set(), False  # modules that are imported; guards of what a trace wrote; whether one ends now
         for text, root in roots:
             self._look(-1, _ROOT, root, root, text, 0)
@@ -157,7 +158,11 @@ class Captured:
 
     def is_input(self, number: int) -> bool:
         """Whether a number or array stands there of the type that was seen, so that it can be an input of a program."""
-        before, now = self.guards.expected(number), self.guards.value(number, None)
+        before, now, root = self.guards.expected(number), self.guards.value(number, None), number
+        while self.places[root][0] >= 0:
+            root = self.places[root][0]
+        if root in self.unordered:
+            return False
         if type(now) is float:
             return type(before) is float
         return isinstance(now, (numpy.ndarray, numpy.generic)) and type(before) is tuple and before[:2] == (now.dtype, now.shape) and now.dtype.name in _inputs
@@ -265,14 +270,15 @@ class Captured:
             self._fits(value, text)
             number = add(_MAPPING)
             for name, one in list(value.items()):
-                self._member(name, f"key {name!r:.40} of {text}", depth)
-                self._look(number, _ITEM, name, one, f"{text}[{name!r}]", depth + 1)
+                self._member(name, f"key {_shown(name)} of {text}", depth)
+                self._look(number, _ITEM, name, one, f"{text}[{_shown(name)}]", depth + 1)
             self._subclass(value, number, text, depth)
         elif isinstance(value, (set, frozenset)):
             self._fits(value, text)
             number = add(_SET)
             for one in value:
-                self._member(one, f"{one!r:.40} in {text}", depth)
+                self._member(one, f"{_shown(one)} in {text}", depth)
+                self.unordered.add(self.seen.get((-1, _ROOT, id(one))))
             self._subclass(value, number, text, depth)
         elif isinstance(value, (collections.deque, *_views)):
             self._fits(value, text)
@@ -386,19 +392,19 @@ class Captured:
         named = names & own.keys()
         if self.every and not installed:  # by a name that is made up meanwhile
             named |= {name for name, one in own.items() if type(one) in _scalars and name[:2] != "__"}
-        for name in named:
-            if not installed or type(own[name]) in _scalars:
-                self._look(inside, _ITEM, name, own[name], f"{text}.{name}", depth + 1)
+        for name, one in list(own.items()):  # in this order on all ranks, as their inputs then are
+            if name in named and (not installed or type(one) in _scalars):
+                self._look(inside, _ITEM, name, one, f"{text}.{name}", depth + 1)
         if not installed and (self.every or self.handles or "__getattr__" in own):
             self._keys(module, number, text)
 
     def _class_attributes(self, value: Any, number: int, names: Any, text: str, depth: int) -> None:
         for kind in open_bases(value):
-            for name in names & kind.__dict__.keys():
+            for name in [one for one in kind.__dict__ if one in names]:
                 self._look(number, _OF_CLASS, name, in_class(value, name), f"{text}.{name}", depth + 1)
             self._keys_of_class(kind)
         for kind in open_bases(type(value)) if type(value) is not type else ():
-            for name in names & kind.__dict__.keys():
+            for name in [one for one in kind.__dict__ if one in names]:
                 self._of_class(type(value), name, depth)
             self._keys_of_class(kind)
 
@@ -417,8 +423,9 @@ class Captured:
             if kind.__module__ == "builtins":
                 continue
             ours = kind.__module__.startswith("karez.")
-            for name in kind.__dict__.keys() & (names if not every else names | {one for one, slot in kind.__dict__.items() if isinstance(slot, types.MemberDescriptorType)}):
-                default = kind.__dict__[name]
+            for name, default in list(kind.__dict__.items()):
+                if name not in names and not (every and isinstance(default, types.MemberDescriptorType)):
+                    continue
                 if isinstance(default, types.MemberDescriptorType):  # of __slots__
                     self._look(number, _GET, name, attribute_of(value, name, MISSING), f"{text}.{name}", depth + 1)
                     continue
@@ -492,6 +499,13 @@ def modules_read(function: Any) -> Any:
 def _is_numpys(value: Any) -> bool:
     """Whether it is an object of NumPy's Python code, as numpy.vectorize."""
     return package_of(type(value).__module__) == "numpy" and not isinstance(value, (type, numpy.ndarray)) and bool(dict_of(value))
+
+
+def _shown(value: Any) -> str:
+    try:
+        return f"{value!r:.60}"
+    except Exception:  # of the user's __repr__
+        return f"a {type(value).__name__}"
 
 
 def _content(cell: Any) -> Any:

@@ -6,6 +6,9 @@ import functools
 import gc
 import importlib
 import operator
+import os
+import pathlib
+import subprocess
 import sys
 import types
 import weakref
@@ -208,6 +211,13 @@ def test_an_attribute_that_getattr_made_is_seen_when_it_comes():
     check(lambda x: x * thing.lr, 2, (puts(thing.values, "lr", 3.0), 3), (sets(thing, "lr", 5.0), 5))
 
 
+class Unprintable:
+    scale = 2.0
+
+    def __repr__(self):
+        raise RuntimeError("no repr")
+
+
 class AttrDict(dict):
     __getattr__ = dict.__getitem__
 
@@ -225,6 +235,8 @@ CFG, RAISES = AttrDict(lr=2.0), Raises()
 def test_getattr_that_raises_another_error_breaks_no_call():
     check(lambda x: x * CFG.lr, 2, (puts(CFG, "lr", 5.0), 5), (sets(RAISES, "scale", 3.0), 5))
     check(lambda x: x * RAISES.scale, 3, (sets(RAISES, "scale", 5.0), 5))
+    shy = {Unprintable(): Unprintable()}
+    check(lambda x: x * next(iter(shy)).scale, 2, (sets(Unprintable, "scale", 5.0), 5))
     f = kz.compile(lambda x, config: x * config["lr"])
     assert float(f(ONE, AttrDict(lr=3.0))[0]) == 3, "among the arguments"
     assert float(kz.compile(lambda x, thing: x * thing.scale)(ONE, RAISES)[0]) == 5
@@ -376,8 +388,18 @@ def test_objects_of_many_types_are_seen():
     check(lambda x: x * missing["b"] * missing["a"], 2, (puts(missing, "b", 5.0), 5))
     missing.pop("b")
     check(lambda x: x * missing["b"], 2, (lambda: (missing.pop("b"), setattr(missing, "default_factory", lambda: 7.0)), 7))
+    polynomial, mapped = np.poly1d([2.0, 0.0]), np.vectorize(lambda a: a * 2.0)
+    check(lambda x: x * float(polynomial(1.0)), 2, (puts(polynomial.coeffs, 0, 5.0), 5))
+    check(lambda x: x * float(mapped(1.0)), 2, (sets(mapped, "pyfunc", lambda a: a * 5.0), 5))
     memory = memoryview(bytearray(b"\2\3"))
     check(lambda x: x * memory[0], 2, (puts(memory, 0, 5), 5))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.complex64, np.dtype([("a", float)])])
+def test_arrays_of_dtypes_that_tensors_have_not_are_read_again(dtype):
+    numbers = np.zeros(2, dtype)
+    read = (lambda x: x * float(numbers["a"][0])) if numbers.dtype.names else (lambda x: x * float(numbers[0].real))
+    check(read, 0, (puts(numbers, 0, 5), 5), (puts(numbers, 0, 6), 6))
 
 
 class Base:
@@ -481,3 +503,21 @@ def test_functions_inside_descriptors_and_wrappers_are_seen():
 
     check(inside, 5, (puts(values, 0, 6.0), 6))
     check(lambda x: F.relu(x) * Kind.fixed(), 6, (sets(Kind, "fixed", staticmethod(lambda: 7.0)), 7))
+
+
+def test_guards_stand_in_one_order_on_all_ranks():
+    program = """
+import numpy as np, types
+import karez as kz
+conf = types.ModuleType("conf")
+vars(conf).update({f"k{i}": float(i) for i in range(20)})
+Kind = type("Kind", (), {f"c{i}": float(i) for i in range(20)})
+one = types.SimpleNamespace(**{f"a{i}": float(i) for i in range(20)})
+text = " + ".join(f"conf.k{i} + Kind.c{i} + Kind().c{i} + one.a{i}" for i in reversed(range(20)))
+f = kz.compile(eval("lambda x: x * (" + text + ")"))
+f(np.ones(2, np.float32))
+print(f._latest.captured.texts)
+"""
+    environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(kz.__path__[0]).parent)}
+    seen = {subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env={**environment, "PYTHONHASHSEED": seed}).stdout for seed in "123"}
+    assert len(seen) == 1 and "conf" in next(iter(seen))
