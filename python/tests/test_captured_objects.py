@@ -114,6 +114,19 @@ def test_modules_that_a_function_imports_are_seen(package):
     check(of_it, 2, (lambda: setattr(sys.modules["pkg.conf"], "LR", 5.0), 5))
 
 
+def test_a_module_that_is_loaded_by_the_trace_is_seen(tmp_path, monkeypatch):
+    (tmp_path / "lone_of_a_test.py").write_text("LR = 2.0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def late(x):
+        import lone_of_a_test
+
+        return x * lone_of_a_test.LR
+
+    check(late, 2, (lambda: setattr(sys.modules["lone_of_a_test"], "LR", 5.0), 5))
+    del sys.modules["lone_of_a_test"]
+
+
 def test_a_global_by_its_text_is_seen():
     globals()["BY_TEXT"] = 2.0
     check(lambda x: x * globals()["BY_TEXT"], 2, (puts(globals(), "BY_TEXT", 5.0), 5))
@@ -284,6 +297,9 @@ def array(value):
 
 def test_what_a_trace_left_in_a_memo_is_seen():
     net, lazy, other = Memo(), Lazy(), Lazy()
+    changes = [change for i in range(5) for change in ((sets(net, "mask", None), 2), (lambda i=i: net.mask.fill(10 + i), 10 + i))]
+    check(net, 2, *changes, *[(sets(net, "mask", None), 2)] * 5, (lambda: net.mask.fill(3.0), 3))
+    net = Memo()
     check(net, 2, (lambda: net.mask.fill(3.0), 3), (sets(net, "mask", array(5.0)), 5), (sets(net, "mask", None), 2), (sets(net, "mask", array(7.0)), 7))
     check(lazy.apply, 2, (lambda: lazy.mask.fill(3.0), 3), (lambda: lazy.__dict__.update(mask=array(5.0)), 5), (lambda: delattr(lazy, "mask"), 2), (lambda: lazy.mask.fill(4.0), 4))
     check(other.made, 2, (lambda: other.late.fill(3.0), 3), (sets(other, "late", array(5.0)), 5), (lambda: delattr(other, "late"), 2))
@@ -343,6 +359,21 @@ def test_functions_that_write_in_turn_stop_to_trace_each_other():
     for _ in range(10):
         a(ONE), b(ONE)
     assert len(traced) <= 10, traced
+    traced.clear()
+
+    def counts(name):
+        @kz.compile
+        def f(x):
+            traced.append(name)
+            state.i += 1
+            return x
+
+        return f
+
+    a, b = counts("a"), counts("b")
+    for _ in range(5):
+        a(ONE), b(ONE)
+    assert traced == ["a", "b"]
 
 
 class Listed(list):
@@ -432,6 +463,8 @@ def test_what_a_class_finds_in_its_own_ways_is_seen():
     made = types.ModuleType("made")
     made.left, made.right = array(2.0), array(3.0)
     check(lambda x: x * getattr(made, chosen.name), 3, (lambda: made.right.fill(5.0), 5), (sets(chosen, "name", "left"), 2), (lambda: made.left.fill(6.0), 6))
+    plain = Keyed("left")
+    check(lambda x: x * getattr(made, plain.scale), 6, (lambda: made.left.fill(7.0), 7), (sets(plain, "scale", "right"), 5), (lambda: made.right.fill(8.0), 8))
 
 
 def test_a_name_of_the_user_among_the_builtins_is_seen(monkeypatch):
