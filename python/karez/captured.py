@@ -6,41 +6,40 @@ from typing import Any
 
 import array
 import builtins
-import dis
-import enum
+import collections
 import functools
+import operator
 import os
-import sysconfig
+import sys
 import types
 import weakref
 
 import numpy
 
 from . import _core
+from .code_names import names_of
 from .errors import UserError
 from .kinds import Tensor
 from .nn.module import Module
 from .nn.parameter import Parameter
 from .read_watch import ReadWatch
+from .reflection import INSTALLED, KAREZ, MISSING, NO_DICT, OPEN, OWN
+from .reflection import absolute_name, attribute_of, dict_of, in_class, is_alive, is_closed, makes_attributes, open_bases, origin_of, package_of
 
 MOST = 1000  # items of a container
 DEPTH = 64  # of containers and objects in each other
+REWRITES = 3  # times that a trace writes again where it has left a value and another has been written since; then the place is no guard
 
-_ROOT, _ITEM, _DICT, _OF_CLASS, _CELL, _INDEX, _GET = range(7)  # Fetch of guards.cc
+_ROOT, _ITEM, _DICT, _OF_CLASS, _CELL, _INDEX, _GET, _CALL, _LISTED, _OF_TYPE = range(10)  # Fetch of guards.cc
 _ABSENT, _SCALAR, _SEQUENCE, _MAPPING, _SET, _SAME, _ARRAY = range(1, 8)  # Check, likewise
-_MISSING = object()
 
 _scalars = (bool, int, float, complex, str, bytes, type(None), type(...), slice, range)
-_bytes = (numpy.ndarray, numpy.generic, bytearray, array.array)
-_package = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
-_own = tuple(os.path.join(_package, name) for name in ("nn" + os.sep, "optim.py"))  # whose attributes are read as the user's are
-_installed = tuple({os.path.join(sysconfig.get_paths()[name], "") for name in ("purelib", "platlib")})
-_closed = (_package, os.path.join(os.path.dirname(numpy.__file__), ""), "<frozen")  # what these read is not compared
-_library = tuple({os.path.join(sysconfig.get_paths()[name], "") for name in ("stdlib", "platstdlib")})
-
-
-def _is_closed(file: str) -> bool:
-    return file.startswith(_closed) or (file.startswith(_library) and not file.startswith(_installed))
+_bytes = (numpy.ndarray, numpy.generic, bytearray, array.array, memoryview)
+_containers = (list, tuple, dict, set, frozenset)
+_views = tuple({type(view) for kind in (dict, collections.OrderedDict) for view in (kind().keys(), kind().values(), kind().items())})
+_wrappers = {  # by type, where the function is that they call
+    types.MethodType: ("__func__", "__self__"), functools.partial: ("func", "args", "keywords"), property: ("fget",), classmethod: ("__func__",), staticmethod: ("__func__",),
+}
 
 
 class Traced:
@@ -54,12 +53,16 @@ class Captured:
     containers, and attributes whose names these functions mention.
     """
 
-    def __init__(self, name: str, roots: Any) -> None:
+    def __init__(self, name: str, roots: Any, rewritten: Any = frozenset(), times: Any = None) -> None:
         self.name, self.guards = name, _core.Guards()
-        self.texts, self.seen = [], {}  # by guard; guards by where they look
-        self.names, self.every = {"__call__"}, False  # of attributes that may be read; whether by names that are not written there
+        self.rewritten, self.times = rewritten, {} if times is None else times  # places where what an earlier trace had left has changed; how often traces wrote there again
+        self.texts, self.places, self.seen = [], [], {}  # by guard, twice; guards by where they look
+        self.names, self.words = {"__call__"}, set()  # of attributes that may be read; texts that were seen, which may be names
+        self.every, self.handles = False, False  # whether by names that are not written there; whether a missing attribute may be seen
         self.objects, self.spaces, self.classes = {}, {}, {}
         self.large, self.reads = {}, None  # attributes that are too large to be compared: an error where a trace reads one
+        self.unordered = set()  # guards of members of sets, which no two ranks need see in one order
+        self.imports, self.left, self.leaving = {}, set(), False  # modules that are imported; guards of what a trace wrote; whether one ends now
         for text, root in roots:
             self._look(-1, _ROOT, root, root, text, 0)
 
@@ -76,28 +79,100 @@ class Captured:
         self.reads.end()
         self.reads = None
         if error is None:
-            self._forget_what_was_written()
+            self._leave()
 
-    def _forget_what_was_written(self) -> None:
-        """By the trace itself; a tensor of its program among it is an error."""
-        failing = self.guards.failing()
-        for number in failing:
-            self._refuse_traced(self.guards.value(number, None), self.texts[number])
+    def _leave(self) -> None:
+        """Guards of what the trace wrote follow what it left there; a tensor of its program among it is an error."""
+        failing, grown = self._failing(), []
+        for number, value in failing.items():
+            self._refuse_traced(value, self.texts[number])
+            grows = self.places[number][3] == _SEQUENCE and isinstance(value, list) and len(value) != self.guards.expected(number)
+            if grows and not self._is_rewritten(number):
+                self.guards.loosen(number)  # a list that a trace appends to, as to a log: its items are compared, and not how many
+                grown.append(number)
+        failing = self._failing() if grown else failing
         for held, number in self._living():
-            for key, value in _dict_of(held).items():
+            for key, value in list(dict_of(held).items()):
                 self._refuse_traced(value, f"{self.texts[number]}.{key}")
-        self.guards.drop(failing)
+        again = [number for number, value in failing.items() if self._is_left(number, value)]
+        self.guards.drop(list(failing))
+        self.leaving, before = True, len(self.guards)
+        self._mention(frozenset())
+        try:
+            for number in grown:
+                value = self.guards.value(number, ())
+                for i, one in enumerate(value) if len(value) <= MOST and not self.guards.dropped(number) else ():
+                    self._look(number, _INDEX, i, one, f"{self.texts[number]}[{i}]", 0)
+            self._look_again(again, failing)
+            for held, number in self._living():
+                self._attributes(held, number, self.names, self.texts[number], 0)  # which there were not
+            for name in self.imports:
+                self._import(name)
+        finally:
+            self.leaving, self.rewritten = False, frozenset()
+        self.left.update(range(before, len(self.guards)))
+
+    def _failing(self) -> Any:
+        return {number: self.guards.value(number, MISSING) for number in self.guards.failing()}
+
+    def _is_left(self, number: int, now: Any) -> bool:
+        """Whether a guard shall be for what the trace left in this place: not where it counts, nor where two functions' traces write in turn for ever."""
+        _, fetch, _, check = self.places[number]
+        before = self.guards.expected(number)
+        if now is MISSING or fetch == _ROOT:
+            return False
+        if check == _ABSENT or before is None and check == _SCALAR:
+            return True
+        return not self._is_rewritten(number) and not (check == _SCALAR and type(now) is int is type(before))
+
+    def _is_rewritten(self, number: int) -> bool:
+        """Whether traces that came of changes in this place wrote there again too often."""
+        text = self.texts[number]
+        if text in self.rewritten:
+            self.times[text] = self.times.get(text, 0) + 1
+        return bool(self.times.get(text, 0) >= REWRITES)
+
+    def _look_again(self, again: Any, values: Any) -> None:
+        gone = {number: place for place, number in self.seen.items() if self.guards.dropped(number) and (number not in values or number in again)}
+        for place in gone.values():
+            del self.seen[place]
+        lost = [(key, held()) for key, (held, number) in list(self.objects.items()) if self.guards.dropped(number) and held() is not None]
+        for key, _ in lost:
+            del self.objects[key]
+        for number in again:
+            parent, fetch, key, check = self.places[number]
+            if check != _MAPPING or fetch != _DICT:  # keys of an object's attributes are looked at with these
+                self._look(parent, fetch, key, values[number], self.texts[number], 0)
+        lost = {id(value) for key, value in lost if key not in self.objects}
+        for number in range(len(self.guards)) if lost else ():  # objects that stand in other places too
+            value = self.guards.value(number, None)
+            if id(value) in lost and not self.guards.dropped(number) and self.places[number][3] == _SAME:
+                lost.discard(id(value))
+                self._object(value, number, self.texts[number], 0)
+
+    def own_changed(self) -> Any:
+        """Texts of guards that do not hold now, of those where a trace had left its own value, and of those above them."""
+        found = set()
+        for number in self.left.intersection(self.guards.failing()):
+            while number >= 0:
+                found.add(self.texts[number])
+                number = self.places[number][0]
+        return found
 
     def changed(self) -> Any:
         """Guards that do not hold now, each with what stands there."""
-        return [(number, self.guards.value(number, _MISSING)) for number in self.guards.failing()]
+        return [(number, self.guards.value(number, MISSING)) for number in self.guards.failing()]
 
     def is_input(self, number: int) -> bool:
         """Whether a number or array stands there of the type that was seen, so that it can be an input of a program."""
-        before, now = self.guards.expected(number), self.guards.value(number, None)
+        before, now, root = self.guards.expected(number), self.guards.value(number, None), number
+        while self.places[root][0] >= 0:
+            root = self.places[root][0]
+        if root in self.unordered:
+            return False
         if type(now) is float:
             return type(before) is float
-        return isinstance(now, (numpy.ndarray, numpy.generic)) and type(before) is tuple and before[:2] == (now.dtype, now.shape)
+        return isinstance(now, (numpy.ndarray, numpy.generic)) and type(before) is tuple and before[:2] == (now.dtype, now.shape) and now.dtype.name in _inputs
 
     def said(self, number: int, now: Any) -> str:
         """"global 'w' was 2.0 and is 3.0"."""
@@ -111,37 +186,58 @@ class Captured:
     def _refuse_traced(self, value: Any, text: str) -> None:
         items = value if type(value) in (list, tuple) else value.values() if type(value) is dict else (value,)
         for one in items:
-            if isinstance(one, Tensor) and one._kind == "traced":
+            if issubclass(type(one), Tensor) and one._kind == "traced":
                 raise UserError(f"function '{self.name}' left a tensor of its program, {one._text()}, in {text}, which outlives the trace: a tensor of a program has no "
                                 f"value outside of it. Return it, or keep it in a buffer by kz.update\n  at {one._line()}")
 
     def _enter(self, code: Any, space: Any) -> None:
         file = code.co_filename
-        if _is_closed(file) and not file.startswith(_own):
+        if is_closed(file) and not file.startswith(OWN):
             return
-        read, attributes, every = _names_of(code)
-        if not file.startswith(_package):
-            for name in read:
-                self._global(space, name, file.startswith(_installed))
-        new = attributes - self.names
-        every = every and not self.every and not file.startswith(_package)
-        if new or every:
-            self.names |= new
-            self.every |= every
-            for held, number in self._living():
-                self._attributes(held, number, self.names if every else new, self.texts[number], 0)
+        code = names_of(code)
+        ours = file.startswith(KAREZ)
+        if not ours:
+            for name in code.read:
+                self._global(space, name, file.startswith(INSTALLED))
+            for level, name in code.imports:
+                name = absolute_name(level, name, space)
+                for end in [i for i, one in enumerate(name) if one == "."] + [len(name)]:
+                    self.imports[name[:end]] = None
+                    self._import(name[:end])
+        self._mention(code.attributes, not ours and code.every, not ours and code.handles)
 
-    def _global(self, space: Any, name: str, installed: bool) -> None:
+    def _mention(self, attributes: Any, every: bool = False, handles: bool = False) -> None:
+        """Names that a function may read of any object."""
+        new, more = (attributes | self.words if self.every or every else attributes) - self.names, (every and not self.every) or (handles and not self.handles)
+        if new or more:
+            self.names |= new
+            self.every, self.handles = self.every or every, self.handles or handles
+            for held, number in self._living():
+                self._attributes(held, number, self.names if more else new, self.texts[number], 0)
+
+    def _import(self, name: str) -> None:
+        module = sys.modules.get(name)
+        if isinstance(module, types.ModuleType) and not is_closed(origin_of(module)):
+            self._look(self._space(sys.modules, "modules"), _ITEM, name, module, f"module '{name}'", 0)
+
+    def _space(self, space: Any, text: str) -> int:
         root = self.spaces.get(id(space))
         if root is None:
-            root = self.spaces[id(space)] = self._add(-1, _ROOT, space, 0, None, "globals")
-        value = space.get(name, _MISSING)
+            root = self.spaces[id(space)] = self._add(-1, _ROOT, space, 0, None, text)
+        return int(root)
+
+    def _global(self, space: Any, name: str, installed: bool) -> None:
+        root = self._space(space, "globals")
+        value = space.get(name, MISSING)
+        if value is MISSING and not isinstance(vars(builtins).get(name, len), (type, types.BuiltinFunctionType)):
+            self._look(self._space(vars(builtins), "builtins"), _ITEM, name, vars(builtins)[name], f"builtin '{name}'", 0)
         if installed and isinstance(value, (list, tuple, dict, set, frozenset)) and len(value) > MOST:
             return  # nobody can pass it in another way
         self._look(root, _ITEM, name, value, f"global '{name}'", 0)
 
     def _add(self, parent: int, fetch: int, key: Any, check: int, value: Any, text: str) -> int:
         self.texts.append(text)
+        self.places.append((parent, fetch, id(key) if fetch == _ROOT else key, check))
         return int(self.guards.add(parent, fetch, key, check, value))
 
     def _look(self, parent: int, fetch: int, key: Any, value: Any, text: str, depth: int) -> None:
@@ -155,52 +251,115 @@ class Captured:
             return number
 
         kind = type(value)
-        if value is _MISSING:
+        if value is MISSING:
             add(_ABSENT)
         elif kind in _scalars:
             add(_SCALAR)
-        elif isinstance(value, _bytes) and not (isinstance(value, numpy.ndarray) and value.dtype.hasobject):
-            add(_ARRAY)
-        elif depth == DEPTH:
+            if kind is str and value.isidentifier():
+                self.words.add(value)
+        elif kind in weakref.ProxyTypes:
+            self._proxy(value, add(_SAME), text, depth)
+        elif isinstance(value, numpy.ndarray) and (value.dtype.hasobject or isinstance(value, numpy.ma.MaskedArray)):
+            self._array(value, add(_SAME), text, depth)
+        elif isinstance(value, _bytes):
+            number = add(_ARRAY)
+            if dict_of(value):
+                self._object(value, number, text, depth)
+        elif depth == DEPTH or (self.leaving and isinstance(value, _containers) and len(value) > MOST):
             add(_SAME)
         elif isinstance(value, (list, tuple)):
             self._fits(value, text)
             number = add(_SEQUENCE)
             for i, one in enumerate(value):
                 self._look(number, _INDEX, i, one, f"{text}[{i}]", depth + 1)
+            self._subclass(value, number, text, depth)
         elif isinstance(value, dict):
             self._fits(value, text)
             number = add(_MAPPING)
-            for name, one in value.items():
-                self._look(number, _ITEM, name, one, f"{text}[{name!r}]", depth + 1)
+            for name, one in list(value.items()):
+                self._member(name, f"key {_shown(name)} of {text}", depth)
+                self._look(number, _ITEM, name, one, f"{text}[{_shown(name)}]", depth + 1)
+            self._subclass(value, number, text, depth)
         elif isinstance(value, (set, frozenset)):
             self._fits(value, text)
-            add(_SET)
+            number = add(_SET)
+            for one in value:
+                self._member(one, f"{_shown(one)} in {text}", depth)
+                self.unordered.add(self.seen.get((-1, _ROOT, id(one))))
+            self._subclass(value, number, text, depth)
+        elif isinstance(value, (collections.deque, *_views)):
+            self._fits(value, text)
+            number = add(_SAME)
+            self._look(number, _LISTED, None, list(value), text, depth + 1)
+            self._subclass(value, number, text, depth)
+        elif isinstance(value, types.MappingProxyType):
+            self._look(add(_SAME), _CALL, "copy", value.copy(), text, depth + 1)
+        elif isinstance(value, weakref.ReferenceType):
+            self._look(add(_SAME), _CALL, "__call__", value(), text, depth + 1)
+        elif isinstance(value, (operator.attrgetter, operator.methodcaller)):
+            add(_SAME)
+            words = [one for one in attribute_of(value, "__reduce__")()[1] if isinstance(one, str)]
+            self._mention({part for one in words for part in one.split(".")})
         elif isinstance(value, types.FunctionType):
             self._function(value, add(_SAME), text, depth)
-        elif isinstance(value, (types.MethodType, functools.partial)):
-            number = add(0)
-            for name in ("__func__", "__self__") if isinstance(value, types.MethodType) else ("func", "args", "keywords"):
-                self._look(number, _GET, name, getattr(value, name), "self" if name == "__self__" else text if name in ("__func__", "func") else f"{text}.{name}", depth + 1)
-        elif isinstance(value, enum.Enum) or isinstance(value, (types.BuiltinFunctionType, types.CodeType)):
+        elif isinstance(value, tuple(_wrappers)):
+            number = add(0 if isinstance(value, (types.MethodType, functools.partial)) else _SAME)
+            for name in next(names for one, names in _wrappers.items() if isinstance(value, one)):
+                self._look(number, _GET, name, getattr(value, name), "self" if name == "__self__" else f"{text}.{name}" if name in ("args", "keywords") else text, depth + 1)
+        elif isinstance(value, (types.BuiltinFunctionType, types.CodeType)):
             add(_SAME)
         else:
             self._object(value, add(_SAME), text, depth)
+
+    def _member(self, value: Any, text: str, depth: int) -> None:
+        """A key of a dict or a member of a set: which it is has been compared with the others; here what is in it."""
+        if type(value) not in _scalars:
+            self._look(-1, _ROOT, value, value, text, depth + 1)
+
+    def _subclass(self, value: Any, number: int, text: str, depth: int) -> None:
+        """Attributes of a container of the user's type; by place, since an equal one may come to stand here."""
+        if type(value) not in _containers and type(value) is not collections.deque:
+            self._look(number, _GET, "default_factory", value.default_factory, f"{text}.default_factory", depth + 1) if isinstance(value, collections.defaultdict) else None
+            self._object(value, number, text, depth, (id(value), number))
+
+    def _proxy(self, value: Any, number: int, text: str, depth: int) -> None:
+        try:
+            target = value.__repr__.__self__
+        except Exception:  # nothing lives there now
+            return
+        way = self._add(number, _GET, "__repr__", 0, None, text)
+        self._look(way, _GET, "__self__", target, text, depth + 1)
+
+    def _array(self, value: Any, number: int, text: str, depth: int) -> None:
+        if value.dtype.hasobject:
+            if value.size > MOST and not self.leaving:
+                self._fits(value.ravel(), text)
+            self._look(number, _CALL, "tolist", value.tolist(), text, depth + 1)
+        if isinstance(value, numpy.ma.MaskedArray):
+            for name in ("mask", "fill_value") if value.dtype.hasobject else ("data", "mask", "fill_value"):
+                self._look(number, _GET, name, getattr(value, name), f"{text}.{name}", depth + 1)
 
     def _fits(self, value: Any, text: str) -> None:
         if len(value) > MOST:
             raise _too_large(value, f"may read {text}")
 
     def _function(self, function: Any, number: int, text: str, depth: int) -> None:
-        if _is_closed(function.__code__.co_filename) and function.__code__.co_filename != _gradients:
+        own = function.__dict__
+        if is_closed(function.__code__.co_filename) and function.__code__.co_filename != _gradients:
+            for name in ("__wrapped__", "registry") if own else ():  # of functools
+                if name in own:
+                    self._look(self._own(number, text), _ITEM, name, own[name], text if name == "__wrapped__" else f"{text}.{name}", depth + 1)
             return
+        if id(function) not in self.objects:
+            self.objects[id(function)] = weakref.ref(function), number
+            self._attributes(function, number, self.names, text, depth)
         self._look(number, _GET, "__code__", function.__code__, text, depth + 1)
         for i, (name, cell) in enumerate(zip(function.__code__.co_freevars, function.__closure__ or ())):
             self._look(number, _CELL, i, _content(cell), f"'{name}'", depth + 1)
         for name in ("__defaults__", "__kwdefaults__"):
             self._look(number, _GET, name, getattr(function, name), f"{text}.{name}", depth + 1)
 
-    def _object(self, value: Any, number: int, text: str, depth: int) -> None:
+    def _object(self, value: Any, number: int, text: str, depth: int, key: Any = None) -> None:
         if isinstance(value, Parameter):
             self._look(self._own(number, text), _ITEM, "requires_grad", value.requires_grad, f"{text}.requires_grad", depth + 1)
             return
@@ -209,56 +368,96 @@ class Captured:
             if hasattr(value, "__self__"):
                 self._look(number, _GET, "__self__", value.__self__, "self", depth + 1)
             return
-        if isinstance(value, types.ModuleType) and _is_closed(getattr(value, "__file__", None) or "<frozen"):
-            return
-        origin = value if isinstance(value, type) else type(value)
-        if isinstance(value, Tensor) or (_word_before(origin.__module__) in ("karez", "numpy", "builtins") and not isinstance(value, Module)):
-            return
-        if id(value) not in self.objects:
+        if isinstance(value, types.ModuleType):
+            if is_closed(origin_of(value)):
+                return
+        else:
+            origin = value if isinstance(value, type) else type(value)
+            if isinstance(value, Tensor) or (package_of(origin.__module__) in ("karez", "numpy", "builtins") and not isinstance(value, Module) and not _is_numpys(value)):
+                return
+        key = key or id(value)
+        if key not in self.objects:
             try:
-                self.objects[id(value)] = weakref.ref(value), number
+                self.objects[key] = weakref.ref(value), number
             except TypeError:
-                self.objects[id(value)] = (lambda: value), number
+                self.objects[key] = (lambda: value), number
             self._attributes(value, number, self.names, text, depth)
 
     def _attributes(self, value: Any, number: int, names: Any, text: str, depth: int) -> None:
-        """Those of these names; of modules also what holds modules and parameters, of classes of the standard library all."""
-        own, inside = _dict_of(value), self._own(number, text)
+        """Those of these names; of nn.Module also what holds modules and parameters, of classes of the standard library all."""
         if isinstance(value, type):
-            for name in names & own.keys():
-                if not isinstance(own[name], (types.FunctionType, classmethod, staticmethod, property)):
-                    self._look(number, _OF_CLASS, name, own[name], f"{text}.{name}", depth + 1)
-            return
-        every = self.every or _word_before(type(value).__module__) in _open
-        if every and own and not isinstance(value, types.ModuleType) and (number, _GET, "__dict__") not in self.seen:
-            self.seen[number, _GET, "__dict__"] = self._add(number, _GET, "__dict__", _MAPPING, own, f"attributes of {text}")  # which there are
+            self._class_attributes(value, number, names, text, depth)
+        elif isinstance(value, types.ModuleType):
+            self._module_attributes(value, number, names, text, depth)
+        else:
+            self._own_attributes(value, number, names, text, depth)
+
+    def _module_attributes(self, module: Any, number: int, names: Any, text: str, depth: int) -> None:
+        own, installed = dict_of(module), origin_of(module).startswith(INSTALLED)
+        inside = self._own(number, text)
+        named = names & own.keys()
+        if self.every and not installed:  # by a name that is made up meanwhile
+            named |= {name for name, one in own.items() if type(one) in _scalars and name[:2] != "__"}
+        for name, one in list(own.items()):  # in this order on all ranks, as their inputs then are
+            if name in named and (not installed or type(one) in _scalars):
+                self._look(inside, _ITEM, name, one, f"{text}.{name}", depth + 1)
+        if not installed and (self.every or self.handles or "__getattr__" in own):
+            self._keys(module, number, text)
+
+    def _class_attributes(self, value: Any, number: int, names: Any, text: str, depth: int) -> None:
+        for kind in open_bases(value):
+            for name in [one for one in kind.__dict__ if one in names]:
+                self._look(number, _OF_CLASS, name, in_class(value, name), f"{text}.{name}", depth + 1)
+            self._keys_of_class(kind)
+        for kind in open_bases(type(value)) if type(value) is not type else ():
+            for name in [one for one in kind.__dict__ if one in names]:
+                self._of_class(type(value), name, depth)
+            self._keys_of_class(kind)
+
+    def _own_attributes(self, value: Any, number: int, names: Any, text: str, depth: int) -> None:
+        own, inside = dict_of(value), self._own(number, text)
+        every = self.every or package_of(type(value).__module__) in OPEN or makes_attributes(type(value))
+        if (every or self.handles) and own is not NO_DICT:
+            self._keys(value, number, text)
         for name, one in list(own.items()):
-            named = name in names or (every and not isinstance(value, types.ModuleType))
-            if named and _is_large(one) and self._is_watched(value, name, f"{text}.{name}"):
+            named = name in names or every
+            if named and _is_large(one) and (self._is_watched(value, name, f"{text}.{name}") or name not in names):
                 continue
             if named or (isinstance(value, Module) and _holds_modules(one)):
                 self._look(inside, _ITEM, name, one, f"{text}.{name}", depth + 1)
-        if isinstance(value, types.ModuleType):
-            return
         for kind in type(value).__mro__[:-1]:
             if kind.__module__ == "builtins":
                 continue
             ours = kind.__module__.startswith("karez.")
-            for name in names & kind.__dict__.keys():
-                default = kind.__dict__[name]
+            for name, default in list(kind.__dict__.items()):
+                if name not in names and not (every and isinstance(default, types.MemberDescriptorType)):
+                    continue
                 if isinstance(default, types.MemberDescriptorType):  # of __slots__
-                    self._look(number, _GET, name, getattr(value, name, _MISSING), f"{text}.{name}", depth + 1)
+                    self._look(number, _GET, name, attribute_of(value, name, MISSING), f"{text}.{name}", depth + 1)
                     continue
                 hides = not isinstance(default, property) and (not ours or name == "forward" or not callable(default))
-                if hides and name not in own:
-                    self._look(inside, _ITEM, name, _MISSING, f"{text}.{name}", depth + 1)
+                if hides and name not in own and own is not NO_DICT:
+                    self._look(inside, _ITEM, name, MISSING, f"{text}.{name}", depth + 1)
                 if not ours:
                     self._of_class(type(value), name, depth)
+                    if default is not in_class(type(value), name):  # which super() finds
+                        self._of_class(kind, name, depth)
+        for kind in open_bases(type(value)):
+            self._keys_of_class(kind)
+
+    def _keys(self, value: Any, number: int, text: str) -> None:
+        """Which attributes an object has."""
+        place = number, _DICT, _MAPPING
+        if place not in self.seen:
+            self.seen[place] = self._add(number, _DICT, None, _MAPPING, dict(dict_of(value)), f"attributes of {text}")
+
+    def _keys_of_class(self, kind: Any) -> None:
+        """Which attributes a class has, where some function may see that one is missing."""
+        if (self.every or self.handles) and (kind, _OF_TYPE) not in self.seen:
+            self.seen[kind, _OF_TYPE] = self._add(self._class_root(kind), _OF_TYPE, None, _MAPPING, dict(kind.__dict__), f"attributes of {kind.__name__}")
 
     def _is_watched(self, held: Any, name: str, text: str) -> bool:
         """Whether this attribute is seen when a trace reads it. Another object may have one of that name, which the function means."""
-        if isinstance(held, types.ModuleType):
-            return False
         if (id(held), name) in self.large:
             return True
         try:
@@ -271,7 +470,7 @@ class Captured:
         return True
 
     def _watch_reads(self, held: Any, name: str, text: str) -> bool:
-        value = _dict_of(held).get(name)
+        value = dict_of(held).get(name)
         return not _is_large(value) or self.reads.add(held, name, lambda: _too_large(value, f"reads {text}"))
 
     def _own(self, number: int, text: str) -> int:
@@ -282,15 +481,17 @@ class Captured:
         return int(self.seen[place])
 
     def _of_class(self, kind: Any, name: str, depth: int) -> None:
+        self._look(self._class_root(kind), _OF_CLASS, name, in_class(kind, name), f"{kind.__name__}.{name}", depth + 1)
+
+    def _class_root(self, kind: Any) -> int:
         root = self.classes.get(kind)
         if root is None:
             root = self.classes[kind] = self._add(-1, _ROOT, kind, 0, None, kind.__name__)
-        found = next(one.__dict__[name] for one in kind.__mro__ if name in one.__dict__)
-        self._look(root, _OF_CLASS, name, found, f"{kind.__name__}.{name}", depth + 1)
+        return int(root)
 
 
 def _is_large(value: Any) -> bool:
-    return isinstance(value, (list, tuple, dict, set, frozenset)) and len(value) > MOST
+    return issubclass(type(value), (list, tuple, dict, set, frozenset)) and len(value) > MOST
 
 
 def _too_large(value: Any, text: str) -> UserError:
@@ -303,68 +504,56 @@ def modules_read(function: Any) -> Any:
     waiting, seen, out = [function], set(), []
     while waiting and len(seen) < 1000:
         value = waiting.pop(0)
+        if not is_alive(value):
+            continue
         if isinstance(value, (Traced, types.MethodType, functools.partial)):
             names = ("__wrapped__", "__func__", "func", "__self__", "args", "keywords")
-            waiting[:0] = [getattr(value, name) for name in names if getattr(value, name, None) is not None]
+            waiting[:0] = [one for one in (attribute_of(value, name) for name in names) if one is not None]
             continue
         below = [value]
         if isinstance(value, (list, tuple, dict)):
             below = list(value.values() if isinstance(value, dict) else value)[:MOST]
         elif not isinstance(value, (Module, type, types.ModuleType, types.FunctionType)):
-            below = list(_dict_of(value).values())
+            below = list(dict_of(value).values())
         for module in below:
-            if isinstance(module, Module) and not any(module is known for known in out):
+            if is_alive(module) and isinstance(module, Module) and not any(module is known for known in out):
                 out.append(module)
                 waiting.extend(type(one).forward for one in module.modules() if hasattr(type(one), "forward"))
-        code = getattr(value, "__code__", None)
-        if not isinstance(value, types.FunctionType) or value in seen or (_is_closed(code.co_filename) and code.co_filename != _gradients):
+        if not isinstance(value, types.FunctionType) or value in seen or (is_closed(value.__code__.co_filename) and value.__code__.co_filename != _gradients):
             continue
         seen.add(value)
-        waiting += [one for one in map(_content, value.__closure__ or ()) if one is not _MISSING]
-        waiting += [value.__globals__[name] for name in _names_of(code)[0] if name in value.__globals__]
+        waiting += [one for one in map(_content, value.__closure__ or ()) if one is not MISSING]
+        waiting += [value.__globals__[name] for name in names_of(value.__code__).read if name in value.__globals__]
         waiting += [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
     return out
+
+
+def _is_numpys(value: Any) -> bool:
+    """Whether it is an object of NumPy's Python code, as numpy.vectorize."""
+    return package_of(type(value).__module__) == "numpy" and not isinstance(value, (type, numpy.ndarray)) and bool(dict_of(value))
+
+
+def _shown(value: Any) -> str:
+    try:
+        return f"{value!r:.60}"
+    except Exception:  # of the user's __repr__
+        return f"a {type(value).__name__}"
 
 
 def _content(cell: Any) -> Any:
     try:
         return cell.cell_contents
     except ValueError:  # not set yet
-        return _MISSING
+        return MISSING
 
 
-_gradients = os.path.join(_package, "gradients.py")  # its functions are made around the user's
-
-
-def _dict_of(value: Any) -> Any:
-    try:
-        return value.__dict__
-    except Exception:  # none, or a proxy that stands for nothing now
-        return {}
-
-
-def _word_before(module: Any) -> str:
-    return str(module).partition(".")[0]
+_inputs = {"bool", "int32", "int64", "float16", "float32", "float64", "bfloat16"}  # of other dtypes there are no tensors
+_gradients = os.path.join(KAREZ, "gradients.py")  # its functions are made around the user's
 
 
 def _holds_modules(value: Any) -> bool:
-    if isinstance(value, (list, tuple, dict)):
+    if issubclass(type(value), (list, tuple, dict)):
         return any(map(_holds_modules, value.values() if isinstance(value, dict) else value)) if len(value) <= MOST else False
-    return isinstance(value, (Module, Parameter))
+    return issubclass(type(value), (Module, Parameter))
 
 
-_open = {"argparse", "collections", "types"}  # modules of the standard library whose objects hold the user's values
-_dynamic = {"__dict__", "dir", "getattr", "hasattr", "vars"}
-
-
-@functools.lru_cache(maxsize=65536)
-def _names_of(code: Any) -> Any:
-    """Globals that this code may read, and every name by which it may read an attribute."""
-    read = [one.argval for one in dis.get_instructions(code) if one.opname in ("LOAD_GLOBAL", "LOAD_NAME")]
-    every = not _dynamic.isdisjoint(code.co_names)
-    words = {one for one in code.co_consts if isinstance(one, str) and one.isidentifier()}
-    for inner in code.co_consts:
-        if isinstance(inner, types.CodeType):
-            more, names, other = _names_of(inner)
-            read, words, every = read + more, words | names, every or other
-    return list(dict.fromkeys(read)), frozenset(words | set(code.co_names) | {code.co_name}), every

@@ -71,6 +71,7 @@ class Compiled(Traced):
         self._programs = {}  # by what is no array, structure and flags: those that captured different values, the latest used first
         self._used = OrderedDict()  # all of them, the latest used last
         self._again, self._plans = 0, None
+        self._rewritten = {}  # places in which its traces and others write in turn: how often
         self._methods = {}  # by the identity of their objects
         self._latest = None
 
@@ -120,7 +121,7 @@ class Compiled(Traced):
             if program.captured is None or program.captured.guards.hold():
                 break
         else:
-            program = Program(self, structure, with_keywords, kinds, self._changed_inputs(programs[0]) if programs else ())
+            program = Program(self, structure, with_keywords, kinds, *(self._changed_inputs(programs[0]) if programs else ()))
             programs.insert(0, program)
             self._used[program] = key
             if len(self._used) > self._options["keep"]:
@@ -136,7 +137,8 @@ class Compiled(Traced):
         return program
 
     def _changed_inputs(self, latest: Any) -> Any:
-        """What the latest program captured and would trace otherwise with now: numbers and arrays of one type become inputs, (captured, guard) of each."""
+        """What the latest program captured and would trace otherwise with now: numbers and arrays of one type become inputs, (captured, guard) of each.
+        Then the places of those where a trace had left its own value."""
         captured = latest.captured
         changed = captured.changed()
         self._again += 1
@@ -147,7 +149,7 @@ class Compiled(Traced):
                           f"{said}. What changes often is better an argument, which is read at each call and traces nothing", stacklevel=4)
         found = [*latest.sources, *((captured, number) for number, _ in changed)]
         by_text = {one.texts[number]: (one, number) for one, number in reversed(found) if one.is_input(number)}
-        return tuple(reversed(by_text.values()))
+        return tuple(reversed(by_text.values())), captured.own_changed()
 
     def _function_of(self, body: Any, unbatched: Any) -> Any:
         """Of this body; all of them share their plans."""
@@ -269,11 +271,12 @@ class Program:
 
     kinds: of each array, which number it is in the place of, see _number.
     sources: captured numbers and arrays that are inputs, since they change: (captured, number of the guard) of each.
+    rewritten: places where the value that an earlier trace had left has changed.
     """
 
-    def __init__(self, owner: Any, structure: Any, with_keywords: Any, kinds: Any, sources: Any = ()) -> None:
+    def __init__(self, owner: Any, structure: Any, with_keywords: Any, kinds: Any, sources: Any = (), rewritten: Any = frozenset()) -> None:
         self.results, self.said = None, []  # what it gives, and what it prints besides
-        self.captured, self.sources = None, sources
+        self.captured, self.sources, self.rewritten = None, sources, rewritten
         weak_self, weak_owner = weakref.ref(self), weakref.ref(owner)  # C++ keeps the body, and Python sees no cycles there
 
         def body(inputs: Any) -> Any:
@@ -314,7 +317,8 @@ class Program:
 
     def _captured(self, owner: Any, structure: Any) -> Any:
         """Goes on with that of an earlier trace: what that saw has not changed."""
-        return self.captured or Captured(owner.__name__, [(f"'{owner.__name__}'", owner.__wrapped__), *((f"argument {value!r:.40}", value) for value in trees.objects(structure))])
+        return self.captured or Captured(owner.__name__, [(f"'{owner.__name__}'", owner.__wrapped__), *((f"argument {value!r:.40}", value) for value in trees.objects(structure))],
+                                         self.rewritten, owner._rewritten)
 
     def heard(self, values: Any) -> Any:
         """The results alone: those that are to be printed go where the program is run."""
@@ -357,7 +361,7 @@ def _names_of(function: Any) -> Any:
 def _is_leaf(value: Any) -> Any:
     if isinstance(value, (Tensor, numpy.ndarray, numpy.generic, float, _core.Feed, _core.Part)):
         return True
-    return isinstance(value, int) and not isinstance(value, bool) or hasattr(value, "__array__")
+    return isinstance(value, int) and not isinstance(value, bool) or trees.has_attribute(value, "__array__")
 
 
 def _number(leaf: Any) -> int:

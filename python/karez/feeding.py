@@ -147,4 +147,4 @@ def array_of(leaf: Any) -> Any:
 
 
 def _is_array(value: Any) -> bool:
-    return not isinstance(value, Tensor) and (hasattr(value, "__array__") or hasattr(value, "__dlpack__"))
+    return not isinstance(value, Tensor) and (trees.has_attribute(value, "__array__") or trees.has_attribute(value, "__dlpack__"))

@@ -50,4 +50,4 @@ def _print(said: Any, ys: Any, trips: Any, reverse: bool) -> Any:
 
 
 def _is_tensor(value: Any) -> bool:
-    return isinstance(value, (Tensor, int, float)) and not isinstance(value, bool) or hasattr(value, "__array__")
+    return isinstance(value, (Tensor, int, float)) and not isinstance(value, bool) or trees.has_attribute(value, "__array__")

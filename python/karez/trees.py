@@ -67,6 +67,14 @@ def unflatten(structure: Any, leaves: Any) -> Any:
     return structure[0](*values) if hasattr(structure[0], "_fields") else structure[0](values)
 
 
+def has_attribute(value: Any, name: str) -> bool:
+    """hasattr of an object of the user's, whose __getattr__ may raise anything."""
+    try:
+        return hasattr(value, name)
+    except Exception:
+        return False
+
+
 def objects(structure: Any) -> Any:
     """The values in a structure that are no plain constants."""
     if isinstance(structure, Static):

@@ -22,6 +22,9 @@ enum class Fetch : int {
   cell,      // of a function's closure, by number
   index,     // of a list or tuple
   get,       // any attribute, as Python finds it
+  call,      // what a method gives that is called with nothing
+  listed,    // all items, as a list
+  of_type,   // the dict of a class itself
 };
 
 // What must hold of it.
@@ -49,11 +52,14 @@ PyObject* referred(PyObject* weak) {
 #endif
 }
 
-nb::object held(PyObject* object, bool weakly) {
-  if (weakly && PyType_SUPPORTS_WEAKREFS(Py_TYPE(object))) {
+// `weakly`: whether that shall be tried; then, whether it was had.
+nb::object held(PyObject* object, bool& weakly) {
+  weakly = weakly && PyType_SUPPORTS_WEAKREFS(Py_TYPE(object)) != 0;
+  if (weakly) {
     nb::object weak = nb::steal(PyWeakref_NewRef(object, nullptr));
     if (weak.is_valid()) return weak;
     PyErr_Clear();
+    weakly = false;
   }
   return nb::borrow(object);
 }
@@ -121,17 +127,23 @@ struct Guard {
   Fetch fetch;
   Check check;
   nb::object key;       // a name, a number or an object
+  bool weak_key;        // `key` is a weak reference of ours
   nb::object expected;  // by `check`: the value, a tuple of keys, a weak reference, bytes
+  bool weak;            // `expected` is a weak reference of ours; one of the user's is an object like others
   PyTypeObject* type;   // compared alone; of the value that was seen
   Py_ssize_t number;    // the length that was seen, or the number that the key is
+  bool dropped;         // nothing is asked of it, nor of those below
 };
 
 class Guards {
  public:
   // parent: the number of the guard above; -1: none. Returns this one's.
   int add(int parent, int fetch, nb::object key, int check, nb::object value) {
-    Guard guard{parent, static_cast<Fetch>(fetch), static_cast<Check>(check), std::move(key), {}, Py_TYPE(value.ptr()), 0};
-    if (guard.fetch == Fetch::root) guard.key = held(guard.key.ptr(), !PyDict_Check(guard.key.ptr()) && !PyFunction_Check(guard.key.ptr()));
+    Guard guard{parent, static_cast<Fetch>(fetch), static_cast<Check>(check), std::move(key), false, {}, false, Py_TYPE(value.ptr()), 0, false};
+    if (guard.fetch == Fetch::root) {
+      guard.weak_key = !PyDict_Check(guard.key.ptr()) && !PyFunction_Check(guard.key.ptr());
+      guard.key = held(guard.key.ptr(), guard.weak_key);
+    }
     if (guard.fetch == Fetch::cell || guard.fetch == Fetch::index) guard.number = nb::cast<Py_ssize_t>(guard.key);
     switch (guard.check) {
       case Check::any:
@@ -140,7 +152,10 @@ class Guards {
       case Check::sequence: guard.expected = nb::int_(PySequence_Fast_GET_SIZE(value.ptr())); break;
       case Check::mapping: guard.expected = nb::steal(PySequence_Tuple(value.ptr())); break;
       case Check::set: guard.expected = nb::steal(PyFrozenSet_New(value.ptr())); break;
-      case Check::same: guard.expected = held(value.ptr(), true); break;
+      case Check::same:
+        guard.weak = true;
+        guard.expected = held(value.ptr(), guard.weak);
+        break;
       case Check::array: guard.expected = snapshot_of(value.ptr()); break;
     }
     list_.push_back(std::move(guard));
@@ -150,7 +165,7 @@ class Guards {
   bool hold() const {
     Values values(list_.size());
     for (std::size_t i = 0; i < list_.size(); ++i)
-      if (!holds(i, values)) return false;
+      if (!list_[i].dropped && !holds(i, values)) return false;
     return true;
   }
 
@@ -162,7 +177,7 @@ class Guards {
     for (std::size_t i = 0; i < list_.size(); ++i) {
       const int parent = list_[i].parent;
       below[i] = parent >= 0 && below[static_cast<std::size_t>(parent)];
-      if (below[i] || holds(i, values)) continue;
+      if (below[i] || list_[i].dropped || holds(i, values)) continue;
       out.push_back(static_cast<int>(i));
       below[i] = true;
     }
@@ -191,9 +206,14 @@ class Guards {
     for (std::size_t i = 0; i < list_.size(); ++i) {
       const int parent = list_[i].parent;
       gone[i] = gone[i] || (parent >= 0 && gone[static_cast<std::size_t>(parent)]);
-      if (gone[i]) list_[i].check = Check::any, list_[i].expected = {};
+      if (gone[i]) list_[i].check = Check::any, list_[i].expected = {}, list_[i].dropped = true;
     }
   }
+
+  // Of this one alone.
+  void loosen(int number) { list_.at(static_cast<std::size_t>(number)).check = Check::any; }
+
+  bool dropped(int number) const { return list_.at(static_cast<std::size_t>(number)).dropped; }
 
   std::size_t size() const { return list_.size(); }
 
@@ -221,10 +241,16 @@ class Guards {
     return values.at[i] = found(guard, above, values);
   }
 
+  static PyObject* made(PyObject* fresh, Values& values) {
+    if (fresh == nullptr) return PyErr_Clear(), nullptr;
+    values.made.push_back(nb::steal(fresh));
+    return fresh;
+  }
+
   static PyObject* found(const Guard& guard, PyObject* above, Values& values) {
     PyObject* key = guard.key.ptr();
     switch (guard.fetch) {
-      case Fetch::root: return PyWeakref_CheckRef(key) ? referred(key) : key;
+      case Fetch::root: return guard.weak_key ? referred(key) : key;
       case Fetch::item: return PyDict_Check(above) ? PyDict_GetItemWithError(above, key) : nullptr;
       case Fetch::own_dict: {
         if (PyModule_Check(above)) return PyModule_GetDict(above);
@@ -240,12 +266,10 @@ class Guards {
       case Fetch::index:
         if (PyList_Check(above)) return guard.number < PyList_GET_SIZE(above) ? PyList_GET_ITEM(above, guard.number) : nullptr;
         return PyTuple_Check(above) && guard.number < PyTuple_GET_SIZE(above) ? PyTuple_GET_ITEM(above, guard.number) : nullptr;
-      case Fetch::get: {
-        nb::object made = nb::steal(PyObject_GetAttr(above, key));
-        if (!made.is_valid()) return PyErr_Clear(), nullptr;
-        values.made.push_back(made);
-        return made.ptr();
-      }
+      case Fetch::get: return made(PyObject_GetAttr(above, key), values);
+      case Fetch::call: return made(PyObject_CallMethodNoArgs(above, key), values);
+      case Fetch::listed: return made(PySequence_List(above), values);
+      case Fetch::of_type: return PyType_Check(above) ? reinterpret_cast<PyTypeObject*>(above)->tp_dict : nullptr;
     }
     return nullptr;
   }
@@ -261,7 +285,7 @@ class Guards {
       case Check::sequence: return Py_TYPE(value) == guard.type && PySequence_Fast_GET_SIZE(value) == PyLong_AsSsize_t(expected);
       case Check::mapping: return Py_TYPE(value) == guard.type && PyDict_GET_SIZE(value) == PyTuple_GET_SIZE(expected) && has_keys(value, expected);
       case Check::set: return Py_TYPE(value) == guard.type && nb::handle(value).equal(nb::handle(expected));
-      case Check::same: return (PyWeakref_CheckRef(expected) ? referred(expected) : expected) == value && Py_TYPE(value) == guard.type;
+      case Check::same: return (guard.weak ? referred(expected) : expected) == value && Py_TYPE(value) == guard.type;
       case Check::array: return Py_TYPE(value) == guard.type && is_as(value, expected);
       default: return true;
     }
@@ -337,6 +361,8 @@ void init_guards(nb::module_& m) {
       .def("value", &Guards::value, "number"_a, "missing"_a.none())
       .def("expected", &Guards::expected)
       .def("drop", &Guards::drop)
+      .def("loosen", &Guards::loosen)
+      .def("dropped", &Guards::dropped)
       .def("__len__", &Guards::size);
   nb::class_<Watch>(m, "Watch").def(nb::init<nb::object>()).def("__enter__", &Watch::begin).def("__exit__", [](Watch& watch, nb::args) {
     watch.end();

@@ -1,0 +1,67 @@
+"""The names by which code may read: globals, attributes and imported modules; and whether it may see that an attribute is missing."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import builtins
+import dis
+import functools
+import types
+
+
+class CodeNames(NamedTuple):
+    """Of some code and of all code that is written inside it."""
+
+    read: Any  # globals, in their order
+    attributes: Any  # every name by which it may read an attribute, string constants among them
+    imports: Any  # (level, name) of `import name`; level 0: absolute, 1: from the package of the code's module
+    every: bool  # whether it reads attributes by names that are not written there
+    handles: bool  # whether it goes on where an attribute is missing
+
+
+_dynamic = {"__dict__", "asdict", "astuple", "dir", "fields", "getattr", "getmembers", "hasattr", "vars"}
+_importing = {"__import__", "import_module", "modules"}
+_caught = {"AttributeError", "BaseException", "Exception"}
+
+
+@functools.lru_cache(maxsize=65536)
+def names_of(code: Any) -> CodeNames:
+    """Of this code object."""
+    instructions = [one for one in dis.get_instructions(code) if one.opname not in ("CACHE", "EXTENDED_ARG")]
+    names = set(code.co_names)
+    texts = [one for one in code.co_consts if isinstance(one, str)]
+    words = {one for one in texts if one.isidentifier()}
+    read = [one.argval for one in instructions if one.opname in ("LOAD_GLOBAL", "LOAD_NAME")]
+    if "globals" in names:
+        read += sorted(words)
+    imports = [(instructions[i - 2].argval, one.argval) for i, one in enumerate(instructions) if one.opname == "IMPORT_NAME"]
+    if not _importing.isdisjoint(names):
+        imports += [(0, one) for one in texts if one and all(word.isidentifier() for word in one.split("."))]
+    every, handles = not _dynamic.isdisjoint(names), _handles(instructions, names)
+    attributes = words | names | {code.co_name}
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            more = names_of(inner)
+            read, imports = read + list(more.read), imports + list(more.imports)
+            attributes |= more.attributes
+            every, handles = every or more.every, handles or more.handles
+    return CodeNames(tuple(dict.fromkeys(read)), frozenset(attributes), tuple(dict.fromkeys(imports)), every, handles)
+
+
+def _handles(instructions: Any, names: Any) -> bool:
+    """Whether an AttributeError may end here: by an `except` of it, of everything, or of what is found only when it runs."""
+    if not _caught.isdisjoint(names):
+        return True
+    after = {one.offset: one.opname for one in instructions}
+    for i, one in enumerate(instructions):
+        if one.opname in ("CHECK_EXC_MATCH", "JUMP_IF_NOT_EXC_MATCH"):
+            kind = instructions[i - 1]
+            known = kind.opname in ("LOAD_GLOBAL", "LOAD_NAME") and hasattr(builtins, kind.argval)
+            if not known and kind.opname != "BUILD_TUPLE":
+                return True
+        if one.opname == "PUSH_EXC_INFO" and instructions[i + 1].opname == "POP_TOP":
+            return True  # `except:`, from Python 3.11 on
+        if one.opname == "SETUP_FINALLY" and after.get(one.argval) == "POP_TOP":
+            return True  # before
+    return False
