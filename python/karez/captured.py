@@ -218,6 +218,7 @@ class Captured:
     def _attributes(self, value: Any, number: int, names: Any, text: str, depth: int) -> None:
         """Those of these names; of modules also what holds modules and parameters, of classes of the standard library all."""
         own, inside = _dict_of(value), self._own(number, text)
+        names = names | value._read if isinstance(value, Module) else names
         if isinstance(value, type):
             for name in names & own.keys():
                 if not isinstance(own[name], (types.FunctionType, classmethod, staticmethod, property)):
