@@ -216,3 +216,75 @@ def test_an_activation_is_a_function_or_the_name_of_one():
     layer.activation = "tanh"
     with pytest.raises(kz.UserError, match="TransformerEncoderLayer: activation='tanh'; it is 'relu', 'gelu' or a function"):
         layer(TIME)
+
+
+OPTIMISERS = {name: getattr(kz.optim, name) for name in ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Lion")}
+
+
+@pytest.mark.parametrize("name", [*OPTIMISERS, "EMA"])
+def test_of_an_optimiser_lr_alone_is_set_later(name):
+    w = nn.Parameter(drawn(3))
+    made = kz.optim.EMA([w], 0.9) if name == "EMA" else OPTIMISERS[name]([w], 0.1)
+    words = [word for word in inspect.signature(type(made)).parameters if word != "lr"]
+    assert "decay" in words or "weight_decay" in words
+    for word in [*words, "state", "momentun"]:
+        with pytest.raises(AttributeError, match=f"{name}.{word} cannot be set"):
+            setattr(made, word, 0.5)
+    if name != "EMA":
+        made.lr = 0.25
+        assert made.lr == 0.25
+        for use in (lambda: made.param_groups[0], lambda: setattr(made, "param_groups", [])):
+            with pytest.raises(AttributeError, match="no parameter groups: opt.lr = ... sets the learning rate, and parameters with settings of their own take an optimiser"):
+                use()
+
+
+def test_an_optimiser_of_the_users_own_has_attributes_of_its_own():
+    class Counting(kz.optim.SGD):
+        def __init__(self, params, lr):
+            super().__init__(params, lr)
+            self.calls = 0
+
+        def step(self, grads=None):
+            self.calls += 1
+            super().step(grads)
+
+    w = nn.Parameter(np.ones(2, np.float32))
+    opt = Counting([w], 0.5)
+
+    @kz.compile
+    def step(x):
+        (w * x).sum().backward()
+        opt.step()
+
+    step(np.ones(2, np.float32))
+    assert opt.calls == 1 and w.numpy().tolist() == [0.5, 0.5]
+    with pytest.raises(AttributeError, match="Counting.momentum cannot be set"):
+        opt.momentum = 0.9
+
+
+def test_two_optimisers_stand_for_two_groups():
+    a, b = nn.Parameter(np.ones(2, np.float32), name="a"), nn.Parameter(np.ones(2, np.float32), name="b")
+    opts = [kz.optim.Adam([a], lr=0.1), kz.optim.Adam([b], lr=0.01)]
+
+    @kz.compile
+    def step(x):
+        ((a + b) * x).sum().backward()
+        for opt in opts:
+            opt.step()
+
+    step(np.ones(2, np.float32))
+    np.testing.assert_allclose([a.numpy()[0], b.numpy()[0]], [0.9, 0.99], rtol=1e-5)
+
+
+@pytest.mark.parametrize("params, kind, text", [
+    (lambda w: [{"params": [w], "lr": 0.1}], kz.UserError, "SGD: there are no parameter groups"),
+    (lambda w: [w, nn.Parameter(drawn(3)), w], kz.UserError, r"SGD: Parameter\(w: f32\[3\]\) is listed twice and would step twice"),
+    (lambda w: w, kz.TypeError, r"SGD takes a list of parameters, \[w\], not one Parameter"),
+    (lambda w: nn.Linear(2, 2), kz.TypeError, r"SGD takes a list of parameters, net.parameters\(\), not one Linear"),
+    (lambda w: nn.Linear(2, 2).parameters, kz.TypeError, r"SGD takes a list of parameters, net.parameters\(\), not one method"),
+    (lambda w: [kz.ones(3)], kz.TypeError, "SGD takes parameters, not a Tensor"),
+    (lambda w: {"w": w}, kz.TypeError, "SGD takes parameters, not a str"),
+])
+def test_what_is_no_list_of_parameters_is_refused(params, kind, text):
+    with pytest.raises(kind, match=text):
+        kz.optim.SGD(params(nn.Parameter(drawn(3), name="w")), 0.1)
