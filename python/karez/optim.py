@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Set, Tuple
+from typing import TYPE_CHECKING, Any, Iterable, Set, Tuple
 
 import numpy
 
@@ -24,20 +24,22 @@ GROUPS = ("there are no parameter groups: opt.lr = ... sets the learning rate, a
           "several of which may step in one function")
 
 
-class _Made:
+class _FixedSettings:
     """Whatever the traced program holds of an optimiser cannot be set afterwards; an attribute that nothing reads is no place for it."""
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        kind, ours = type(self), type(self).__module__ == __name__
-        if name in WORDS:
-            raise AttributeError(f"{kind.__name__}.{name} cannot be set: it is part of the update that kz.compile traces{', of which lr alone may change' * hasattr(kind, 'lr')}. "
-                                 f"Make another one, kz.optim.{kind.__name__}(..., {name}={value!r:.40}), and compile a step with it")
-        if name in ("params", "state", "defaults") or ours and not name.startswith("_") and not hasattr(kind, name) and name != "param_groups":
-            raise AttributeError(f"{kind.__name__}.{name} cannot be set: an optimiser is made with its parameters, and kz.load and kz.save read and write its state")
-        object.__setattr__(self, name, value)
+    if not TYPE_CHECKING:  # which would take any name then
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            kind, ours = type(self), type(self).__module__ == __name__
+            if name in WORDS:
+                raise AttributeError(f"{kind.__name__}.{name} cannot be set: it is part of the update that kz.compile traces{', of which lr alone may change' * hasattr(kind, 'lr')}. "
+                                     f"Make another one, kz.optim.{kind.__name__}(..., {name}={value!r:.40}), and compile a step with it")
+            if name in ("params", "state", "defaults") or ours and not name.startswith("_") and not hasattr(kind, name) and name != "param_groups":
+                raise AttributeError(f"{kind.__name__}.{name} cannot be set: an optimiser is made with its parameters, and kz.load and kz.save read and write its state")
+            object.__setattr__(self, name, value)
 
 
-class Optimizer(_Made):
+class Optimizer(_FixedSettings):
     """What all have: step(), zero_grad(), and lr, which may change between calls and compiles nothing."""
 
     def __init__(self, params: Any, core: Any) -> None:
@@ -166,7 +168,7 @@ class Lion(Optimizer):
         super().__init__(params, _core.Lion(params, lr, betas, weight_decay, name))
 
 
-class EMA(_Made):
+class EMA(_FixedSettings):
     """An average of parameters that forgets at a constant rate: ema = decay ema + (1 - decay) w. update() stands behind the optimiser's step()."""
 
     def __init__(self, params: Any, decay: float, *, name: str = "ema") -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, FrozenSet
+from typing import TYPE_CHECKING, Any, FrozenSet
 
 from ..errors import UserError
 from .module import Module
@@ -23,10 +23,12 @@ class Layer(Module):
     fixed: FrozenSet[str] = frozenset()
     absent: FrozenSet[str] = frozenset()
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        if type(self).forward.__module__.startswith("karez."):
-            self._check(name, value)
-        object.__setattr__(self, name, value)
+    if not TYPE_CHECKING:  # which would take any name then
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            if type(self).forward.__module__.startswith("karez."):
+                self._check(name, value)
+            object.__setattr__(self, name, value)
 
     def _check(self, name: str, value: Any) -> None:
         kind, own = type(self).__name__, vars(self)
@@ -35,6 +37,6 @@ class Layer(Module):
         if name in self.fixed and name in own and own[name] != value:
             raise AttributeError(f"{kind}.{name} is {own[name]!r} and cannot be set after construction, which made weights or layers by it. "
                                  f"Make another layer, nn.{kind}(..., {name}={value!r})")
-        if name in own and isinstance(value, (bool, int, float, str)) and (isinstance(own[name], (Parameter, Module)) or own[name] is None and value is True):
+        if name in own and isinstance(value, (bool, int, float, str)) and (isinstance(own[name], (Parameter, Module)) or own[name] is None and name in ("bias", "weight")):
             wanted = "a module" if isinstance(own[name], Module) else "a parameter"
             raise AttributeError(f"{kind}.{name} is {wanted} or None, not {value!r}. Make another layer, nn.{kind}(..., {name}={value!r})")

@@ -10,10 +10,10 @@ import numpy
 from .. import functions, rearranging
 from ..pointwise import tensor_of
 from . import functional as F
-from .module import Module
+from .layer import Layer
 
 
-def _layer(name: str, function: Callable[..., Any], doc: str, inputs: int = 1, **words: Any) -> Type[Module]:
+def _layer(name: str, function: Callable[..., Any], doc: str, inputs: int = 1, **words: Any) -> Type[Layer]:
     """A module that calls the function with its inputs and the rest of its parameters, which the constructor takes, and its attributes are called, by
     the same names: the next call takes an attribute as it is then."""
     taken = list(inspect.signature(function).parameters.values())[inputs:] if not words else []
@@ -38,7 +38,7 @@ def _layer(name: str, function: Callable[..., Any], doc: str, inputs: int = 1, *
         return ", ".join(f"{word}={getattr(self, word)!r}" for word in names)
 
     methods = {"__init__": __init__, "forward": forward, "extra_repr": extra_repr}
-    return type(name, (Module,), {**methods, "_read": frozenset(names), "__doc__": doc, "__module__": __name__})
+    return type(name, (Layer,), {**methods, "_read": frozenset(names), "__doc__": doc, "__module__": __name__})
 
 
 GELU = _layer("GELU", F.gelu, 'x times the normal distribution function; approximate="tanh" as GPT-2\'s.')
@@ -82,6 +82,7 @@ ConstantPad2d = _layer("ConstantPad2d", lambda x, padding, value: _pad(x, paddin
 ZeroPad2d = _layer("ZeroPad2d", lambda x, padding: _pad(x, padding, 0.0), "Zeros on all sides.")
 CosineSimilarity = _layer("CosineSimilarity", F.cosine_similarity, "Along a dimension, of two inputs.", 2)
 PairwiseDistance = _layer("PairwiseDistance", F.pairwise_distance, "The p-norm of a difference along the last dimension.", 2)
+ReLU6.absent, ZeroPad2d.absent = frozenset({"min_val", "max_val"}), frozenset({"value"})
 setattr(PairwiseDistance, "norm", property(lambda self: self.p, lambda self, value: setattr(self, "p", value), doc="What PyTorch calls p after construction."))
 
 
