@@ -38,7 +38,6 @@
 #include "sbp/effective.h"
 
 namespace karez {
-
 namespace {
 bool has_rank(const Mesh& mesh, int rank) {
   return std::any_of(mesh.devices.begin(), mesh.devices.end(), [&](DeviceName device) { return device.rank == rank; });
@@ -303,6 +302,9 @@ void Function::plan_for(State& s, const std::vector<Taken>& signature) {
     trace.builder.where.clear();
     trace.finish(s.body(inputs));
   }
+  bool runs = !trace.graph.outputs.empty();
+  for (const graph::Variable& variable : trace.graph.variables) runs |= variable.updated.valid();
+  require(runs, "function '", s.options.name, "' (", karez::print(s.where), ") returns no tensor and updates nothing: there is nothing to run");
   if (!is_expression(s.mesh)) bring_along(world, trace, s.where);
   const Stoppable stoppable([&world] {
     world.session.check_open();

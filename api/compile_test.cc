@@ -16,6 +16,7 @@
 
 namespace karez {
 namespace {
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -296,6 +297,11 @@ TEST(Compile, WhatIsWrongIsSaid) {
   EXPECT_THAT(error_of([&] { compile(mesh, model)(x, x); }), HasSubstr("function 'main' takes 1 arguments, not 2"));
   EXPECT_THAT(error_of([&] { compile(mesh, model)(images(DType::f32, 6, 0), Feed()); }), StartsWith("function 'main'"));
   EXPECT_THAT(error_of([&] { compile(mesh, model).plan(); }), HasSubstr("has no plan before its first call"));
+  EXPECT_THAT(error_of([&] { compile(mesh, [](Tensor) {})(x); }),
+              AllOf(StartsWith("function 'main' (compile_test.cc:"), HasSubstr(") returns no tensor and updates nothing: there is nothing to run")));
+  Parameter w("w", {DType::f32, {6}}, constant_init(1));
+  compile(mesh, [&](Tensor rows) { update(w, sum(rows, {0})); })(x).wait();
+  EXPECT_NE(world.read(w).data<float>()[0], 1) << "it updates something";
 }
 
 TEST(Bodies, OfOneProgramShareItsPlan) {

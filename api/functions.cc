@@ -97,12 +97,23 @@ Ints axes_or_all(const Ints& axes, int rank) {
   return out;
 }
 
-// A reduction that may keep its axes with size 1.
-Tensor reduced(const Term& x, const Ints& axes, bool keep, ValueId (*op)(Builder&, ValueId, const Ints&)) {
+// Of no elements there is no largest, though the op has an identity for it: parts of shards may be empty. A result without elements asks for none.
+void require_elements(std::string_view what, const TensorType& type, const Ints& axes) {
+  Shape result = type.shape;
+  for (auto axis : axes) result[static_cast<std::size_t>(axis)] = 1;
+  if (std::find(result.begin(), result.end(), 0) != result.end()) return;
+  for (auto axis : axes)
+    require(ErrorKind::shape, type.shape[static_cast<std::size_t>(axis)] != 0, what, " of ", type, ": dimension ", axis,
+            " has no elements to choose from");
+}
+
+// A reduction that may keep its axes with size 1. `choice`: the name of one whose result is one of the elements.
+Tensor reduced(const Term& x, const Ints& axes, bool keep, ValueId (*op)(Builder&, ValueId, const Ints&), std::string_view choice = {}) {
   return at_line(x.where, [&](Trace& t) {
     ValueId id = t.value(x);
     Shape shape = t.graph.type(id).shape;
     Ints all = axes_or_all(axes, static_cast<int>(shape.size()));
+    if (!choice.empty()) require_elements(choice, t.graph.type(id), all);
     ValueId out = op(t.builder, id, all);
     if (!keep) return t.tensor(out);
     for (auto axis : all) shape[static_cast<std::size_t>(axis)] = 1;
@@ -230,10 +241,12 @@ Tensor sum(Term x, Ints axes, bool keep) {
   });
 }
 Tensor max(Term x, Ints axes, bool keep) {
-  return reduced(x, axes, keep, [](Builder& b, ValueId value, const Ints& all) { return build::extreme(b, value, all, build::reduce_max); });
+  return reduced(
+      x, axes, keep, [](Builder& b, ValueId value, const Ints& all) { return build::extreme(b, value, all, build::reduce_max); }, "max");
 }
 Tensor min(Term x, Ints axes, bool keep) {
-  return reduced(x, axes, keep, [](Builder& b, ValueId value, const Ints& all) { return build::extreme(b, value, all, build::reduce_min); });
+  return reduced(
+      x, axes, keep, [](Builder& b, ValueId value, const Ints& all) { return build::extreme(b, value, all, build::reduce_min); }, "min");
 }
 Tensor mean(Term x, Ints axes, bool keep) {
   return reduced(x, axes, keep, [](Builder& b, ValueId value, const Ints& all) {
@@ -245,7 +258,9 @@ Tensor mean(Term x, Ints axes, bool keep) {
 Tensor arg_max(Term x, int axis) {
   return at_line(x.where, [&](Trace& t) {
     ValueId id = build::as_numbers(t.builder, t.value(x));
-    return t.tensor(build::arg_max(t.builder, id, static_cast<int>(axes_or_all({axis}, t.graph.type(id).rank())[0])));
+    const Ints along = axes_or_all({axis}, t.graph.type(id).rank());
+    require_elements("arg_max", t.graph.type(id), along);
+    return t.tensor(build::arg_max(t.builder, id, static_cast<int>(along[0])));
   });
 }
 
@@ -254,7 +269,9 @@ Tensor arg_min(Term x, int axis) {
   return at_line(x.where, [&](Trace& t) {
     ValueId id = build::as_numbers(t.builder, t.value(x));
     const TensorType type = t.graph.type(id);
-    const auto last = static_cast<int>(axes_or_all({axis}, type.rank())[0]);
+    const Ints along = axes_or_all({axis}, type.rank());
+    require_elements("arg_min", type, along);
+    const auto last = static_cast<int>(along[0]);
     Builder& b = t.builder;
     return t.tensor(build::arg_max(b, is_float(type.dtype) ? build::neg(b, id) : build::sub(b, build::full_like(b, id, -1), id), last));
   });

@@ -241,6 +241,12 @@ TEST(Optim, WrongGradientsAreErrorsAtTheUsersLine) {
   std::vector<Tensor> grads(5, full({1}, 0));
   EXPECT_THAT(error_of([&] { adam.step(grads); }), HasSubstr("parameter 'conv.weight' is f32[3, 1, 3, 3]; its gradient is f32[1]"));
   EXPECT_THAT(error_of([] { optim::SGD({}, {}); }), HasSubstr("an optimiser 'sgd' without parameters"));
+  const Parameter w("w", {DType::f32, {1}}, constant_init(0)), other_w("w", {DType::f32, {1}}, constant_init(0));
+  const std::vector<Parameter> twice{w, other_w, w};
+  EXPECT_EQ(error_of([&] { optim::Adam(twice, {}); }), "an optimiser 'adam': parameter 'w' is listed twice");
+  EXPECT_EQ(error_of([&] { optim::Lion(twice, {}); }), "an optimiser 'lion': parameter 'w' is listed twice");
+  EXPECT_EQ(error_of([&] { optim::EMA(twice, 0.5); }), "an average 'ema': parameter 'w' is listed twice");
+  optim::SGD({w, other_w}, {});  // one name, two parameters
 }
 
 TEST(Optim, TwoOptimisersOfOneNameHaveRatesOfTheirOwnInOneProgram) {

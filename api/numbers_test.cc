@@ -55,6 +55,24 @@ TEST(Numbers, ARateStaysFiniteWhenItIsSet) {
   EXPECT_THAT(error_of([] { optim::Rate rate(inf); }), HasSubstr("the learning rate is inf"));
 }
 
+TEST(Numbers, OfNoElementsThereIsNoLargest) {
+  World world;
+  auto error = [&](Shape shape, Ints axes, bool largest = true) {
+    return error_of([&] {
+      compile(world.mesh(), [&](Tensor x) { return largest ? max(x, axes) : min(x, axes); })(HostArray(TensorType{DType::f32, shape}));
+    });
+  };
+  EXPECT_THAT(error({0}, {}), HasSubstr("max of f32[0]: dimension 0 has no elements to choose from\n  at numbers_test.cc:"));
+  EXPECT_THAT(error({2, 0}, {-1}), HasSubstr("max of f32[2, 0]: dimension 1 has no elements"));
+  EXPECT_THAT(error({0, 3}, {0, 1}), HasSubstr("max of f32[0, 3]: dimension 0 has no elements"));
+  EXPECT_THAT(error({0, 3}, {0}, false), HasSubstr("min of f32[0, 3]: dimension 0 has no elements"));
+  EXPECT_EQ(error({0, 3}, {1}, false), "no error");
+  EXPECT_EQ(error({0, 3}, {1}), "no error") << "the result has no elements that would be asked for";
+  auto place = [&](auto of) { return error_of([&] { compile(world.mesh(), of)(HostArray(TensorType{DType::i64, {2, 0}})); }); };
+  EXPECT_THAT(place([](Tensor x) { return arg_max(x); }), HasSubstr("arg_max of i64[2, 0]: dimension 1 has no elements"));
+  EXPECT_THAT(place([](Tensor x) { return arg_min(x); }), HasSubstr("arg_min of i64[2, 0]: dimension 1 has no elements"));
+}
+
 TEST(Numbers, MoreDevicesThanTheLimitAreAnErrorAtOnce) {
   auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(

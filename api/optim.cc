@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <set>
 
 #include "api/inside/rooms.h"
 #include "api/inside/trace.h"
@@ -34,6 +36,14 @@ AdamOptions checked(AdamOptions options) {
   not_negative(cat("optimiser '", options.name, "': eps"), options.eps);
   not_negative(cat("optimiser '", options.name, "': weight_decay"), options.weight_decay);
   return options;
+}
+
+// At least one, each once: what is listed twice would step twice.
+std::vector<Parameter> listed(const std::string& whose, std::vector<Parameter> parameters) {
+  require(!parameters.empty(), whose, " without parameters");
+  std::set<Parameter::Identity, std::owner_less<>> seen;
+  for (const Parameter& p : parameters) require(seen.insert(p.identity()).second, whose, ": parameter '", p.name(), "' is listed twice");
+  return parameters;
 }
 
 // State of a parameter's own type that begins with zeros.
@@ -72,8 +82,7 @@ ValueId Rate::read(const std::string& name, DType dtype) const {
 SGD::SGD(std::vector<Parameter> parameters, SGDOptions options)
     : options_(checked(std::move(options))),
       rate_(options_.lr),
-      parameters_(std::move(parameters)) {
-  require(!parameters_.empty(), "an optimiser '", options_.name, "' without parameters");
+      parameters_(listed(cat("an optimiser '", options_.name, "'"), std::move(parameters))) {
   if (options_.momentum > 0) momentum_ = state_of(parameters_, cat(options_.name, ".m"));
 }
 
@@ -106,12 +115,10 @@ void SGD::step(const std::vector<Tensor>& grads, SourceLine where) {
 Adam::Adam(std::vector<Parameter> parameters, AdamOptions options)
     : options_(checked(std::move(options))),
       rate_(options_.lr),
-      parameters_(std::move(parameters)),
+      parameters_(listed(cat("an optimiser '", options_.name, "'"), std::move(parameters))),
       first_(state_of(parameters_, cat(options_.name, ".m"))),
       second_(state_of(parameters_, cat(options_.name, ".v"))),
-      count_(cat(options_.name, ".step"), {DType::i64, {}}, constant_init(0), "step") {
-  require(!parameters_.empty(), "an optimiser '", options_.name, "' without parameters");
-}
+      count_(cat(options_.name, ".step"), {DType::i64, {}}, constant_init(0), "step") {}
 
 void Adam::step(const std::vector<Tensor>& grads, SourceLine where) {
   at_line(where, options_.name, [&](Trace& t) {
@@ -159,9 +166,8 @@ RMSpropOptions checked(RMSpropOptions options) {
 RMSprop::RMSprop(std::vector<Parameter> parameters, RMSpropOptions options)
     : options_(checked(std::move(options))),
       rate_(options_.lr),
-      parameters_(std::move(parameters)),
+      parameters_(listed(cat("an optimiser '", options_.name, "'"), std::move(parameters))),
       square_(state_of(parameters_, cat(options_.name, ".v"))) {
-  require(!parameters_.empty(), "an optimiser '", options_.name, "' without parameters");
   if (options_.centered) mean_ = state_of(parameters_, cat(options_.name, ".mean"));
   if (options_.momentum > 0) momentum_ = state_of(parameters_, cat(options_.name, ".m"));
 }
@@ -222,9 +228,8 @@ LionOptions checked(LionOptions options) {
 Adagrad::Adagrad(std::vector<Parameter> parameters, AdagradOptions options)
     : options_(checked(std::move(options))),
       rate_(options_.lr),
-      parameters_(std::move(parameters)),
+      parameters_(listed(cat("an optimiser '", options_.name, "'"), std::move(parameters))),
       count_(cat(options_.name, ".step"), {DType::i64, {}}, constant_init(0), "step") {
-  require(!parameters_.empty(), "an optimiser '", options_.name, "' without parameters");
   for (const Parameter& p : parameters_) sum_.emplace_back(cat(options_.name, ".sum"), p, p.type(), constant_init(options_.initial));
 }
 
@@ -255,10 +260,8 @@ void Adagrad::step(const std::vector<Tensor>& grads, SourceLine where) {
 Lion::Lion(std::vector<Parameter> parameters, LionOptions options)
     : options_(checked(std::move(options))),
       rate_(options_.lr),
-      parameters_(std::move(parameters)),
-      momentum_(state_of(parameters_, cat(options_.name, ".m"))) {
-  require(!parameters_.empty(), "an optimiser '", options_.name, "' without parameters");
-}
+      parameters_(listed(cat("an optimiser '", options_.name, "'"), std::move(parameters))),
+      momentum_(state_of(parameters_, cat(options_.name, ".m"))) {}
 
 void Lion::step(const std::vector<Tensor>& grads, SourceLine where) {
   at_line(where, options_.name, [&](Trace& t) {
@@ -307,10 +310,9 @@ Clipped clip_by_global_norm(const std::vector<Tensor>& grads, double most, Sourc
 EMA::EMA(std::vector<Parameter> parameters, double decay, std::string name)
     : decay_(decay),
       name_(std::move(name)),
-      parameters_(std::move(parameters)),
+      parameters_(listed(cat("an average '", name_, "'"), std::move(parameters))),
       averages_(state_of(parameters_, name_)),
       count_(cat(name_, ".step"), {DType::i64, {}}, constant_init(0), "step") {
-  require(!parameters_.empty(), "an average '", name_, "' of no parameter");
   beta(cat("average '", name_, "': decay"), decay_);
 }
 

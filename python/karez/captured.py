@@ -385,6 +385,7 @@ class Captured:
 
     def _attributes(self, value: Any, number: int, names: Any, text: str, depth: int) -> None:
         """Those of these names; of nn.Module also what holds modules and parameters, of classes of the standard library all."""
+        names = names | value._read if isinstance(value, Module) else names
         if isinstance(value, type):
             self._class_attributes(value, number, names, text, depth)
         elif isinstance(value, types.ModuleType):

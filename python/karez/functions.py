@@ -19,6 +19,7 @@ from .errors import ShapeError, TypeError, UserError
 from .halves import in_f32
 from .kinds import Operand, Tensor
 from .layouts import P, by_dimension
+from .pointwise import tensor_of
 
 abs, all, any, pow, sum = _core.abs, _core.all, _core.any, _core.pow, _core.sum
 amax, amin, cast = _core.amax, _core.amin, _core.cast
@@ -125,6 +126,7 @@ def clip(input: Any, min: Any = None, max: Any = None) -> Tensor:
     """Between bounds, numbers or tensors, of which one may be missing; NaN stays."""
     if min is None and max is None:
         raise UserError(f"clip: at least one bound is meant{_at()}")
+    input = tensor_of(input)
     if isinstance(min, (int, float, type(None))) and isinstance(max, (int, float, type(None))) and input.dtype.is_floating_point:
         if min is not None and max is not None and min > max:
             return full_like(input, max)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Tuple
+from typing import TYPE_CHECKING, Any, Iterable, Set, Tuple
 
 import numpy
 
@@ -11,6 +11,8 @@ from . import _core
 from ._core import clip_by_global_norm, constant_schedule, cosine_schedule, linear_schedule, step_schedule
 from .errors import TypeError, UserError
 from .gradients import gradients
+from .nn.module import Module
+from .nn.parameter import Parameter
 from .pointwise import tensor_of
 
 __all__ = [
@@ -18,12 +20,41 @@ __all__ = [
 ]
 
 
-class Optimizer:
+WORDS = {"alpha", "betas", "centered", "dampening", "decay", "eps", "initial_accumulator_value", "lr_decay", "momentum", "nesterov", "weight_decay"}
+GROUPS = ("there are no parameter groups: opt.lr = ... sets the learning rate, and parameters with settings of their own take an optimiser of their own, "
+          "several of which may step in one function")
+
+
+class _FixedSettings:
+    """Whatever the traced program holds of an optimiser cannot be set afterwards; an attribute that nothing reads is no place for it."""
+
+    if not TYPE_CHECKING:  # which would take any name then
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            kind, ours = type(self), type(self).__module__ == __name__
+            if name in WORDS:
+                raise AttributeError(f"{kind.__name__}.{name} cannot be set: it is part of the update that kz.compile traces{', of which lr alone may change' * hasattr(kind, 'lr')}. "
+                                     f"Make another one, kz.optim.{kind.__name__}(..., {name}={value!r:.40}), and compile a step with it")
+            if name in ("params", "state", "defaults") or ours and not name.startswith("_") and not hasattr(kind, name) and name != "param_groups":
+                raise AttributeError(f"{kind.__name__}.{name} cannot be set: an optimiser is made with its parameters, and kz.load and kz.save read and write its state")
+            object.__setattr__(self, name, value)
+
+
+class Optimizer(_FixedSettings):
     """What all have: step(), zero_grad(), and lr, which may change between calls and compiles nothing."""
 
     def __init__(self, params: Any, core: Any, counts: bool = False) -> None:
-        self.params, self._core = params, core
+        vars(self).update(params=params, _core=core)
         self._counts, self._stepped = counts, None  # whether the update reads how many steps there were; which parameters the first function steps
+
+    @property
+    def param_groups(self) -> Any:
+        """PyTorch's; not here."""
+        raise AttributeError(f"{type(self).__name__}.param_groups: {GROUPS}")
+
+    @param_groups.setter
+    def param_groups(self, value: Any) -> None:
+        raise AttributeError(f"{type(self).__name__}.param_groups: {GROUPS}")
 
     @property
     def lr(self) -> Any:
@@ -78,8 +109,21 @@ def _gradient(number: int, value: Any) -> Any:
     raise TypeError(f"step: gradient {number} is of type {type(value).__name__}; a tensor or a NumPy array is wanted")
 
 
-def _listed(params: Any) -> Any:
-    params = [p[1] if isinstance(p, tuple) else p for p in params]
+def _listed(kind: str, params: Any) -> Any:
+    """Of parameters, or of (name, parameter)."""
+    if isinstance(params, (_core.Tensor, Module, str)) or not isinstance(params, Iterable):
+        hint = "net.parameters()" if isinstance(params, Module) or callable(params) else "[w]"
+        raise TypeError(f"{kind} takes a list of parameters, {hint}, not one {type(params).__name__}")
+    params = [p[1] if isinstance(p, tuple) and len(p) == 2 else p for p in params]
+    seen: Set[int] = set()
+    for p in params:
+        if isinstance(p, dict):
+            raise UserError(f"{kind}: {GROUPS}")
+        if not isinstance(p, Parameter):
+            raise TypeError(f"{kind} takes parameters, not a {type(p).__name__}; nn.Parameter(array) makes one")
+        if id(p) in seen:
+            raise UserError(f"{kind}: {p!r} is listed twice and would step twice; net.parameters() lists each once")
+        seen.add(id(p))
     for p in params:
         p._adaptable = False
     return params
@@ -92,7 +136,7 @@ class SGD(Optimizer):
                  name: str = "sgd") -> None:
         if dampening:
             raise UserError(f"SGD: dampening={dampening}; only 0 is possible")
-        params = _listed(params)
+        params = _listed("SGD", params)
         super().__init__(params, _core.SGD(params, lr, momentum, weight_decay, nesterov, name))
 
 
@@ -101,7 +145,7 @@ class Adam(Optimizer):
 
     def __init__(self, params: Any, lr: float = 1e-3, betas: Tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.0, *,
                  name: str = "adam") -> None:
-        params = _listed(params)
+        params = _listed("Adam", params)
         super().__init__(params, _core.Adam(params, lr, betas, eps, weight_decay, False, name), counts=True)
 
 
@@ -110,7 +154,7 @@ class AdamW(Optimizer):
 
     def __init__(self, params: Any, lr: float = 1e-3, betas: Tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 1e-2, *,
                  name: str = "adamw") -> None:
-        params = _listed(params)
+        params = _listed("AdamW", params)
         super().__init__(params, _core.Adam(params, lr, betas, eps, weight_decay, True, name), counts=True)
 
 
@@ -119,7 +163,7 @@ class RMSprop(Optimizer):
 
     def __init__(self, params: Any, lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0.0, momentum: float = 0.0,
                  centered: bool = False, *, name: str = "rmsprop") -> None:
-        params = _listed(params)
+        params = _listed("RMSprop", params)
         super().__init__(params, _core.RMSprop(params, lr, alpha, eps, weight_decay, momentum, centered, name))
 
 
@@ -128,7 +172,7 @@ class Adagrad(Optimizer):
 
     def __init__(self, params: Any, lr: float = 1e-2, lr_decay: float = 0.0, weight_decay: float = 0.0, initial_accumulator_value: float = 0.0,
                  eps: float = 1e-10, *, name: str = "adagrad") -> None:
-        params = _listed(params)
+        params = _listed("Adagrad", params)
         super().__init__(params, _core.Adagrad(params, lr, lr_decay, weight_decay, initial_accumulator_value, eps, name), counts=lr_decay > 0)
 
 
@@ -136,15 +180,15 @@ class Lion(Optimizer):
     """w = w - lr (sign(b1 m + (1 - b1) g) + weight_decay w); m = b2 m + (1 - b2) g. Chen et al., 2023."""
 
     def __init__(self, params: Any, lr: float = 1e-4, betas: Tuple[float, float] = (0.9, 0.99), weight_decay: float = 0.0, *, name: str = "lion") -> None:
-        params = _listed(params)
+        params = _listed("Lion", params)
         super().__init__(params, _core.Lion(params, lr, betas, weight_decay, name))
 
 
-class EMA:
+class EMA(_FixedSettings):
     """An average of parameters that forgets at a constant rate: ema = decay ema + (1 - decay) w. update() stands behind the optimiser's step()."""
 
     def __init__(self, params: Any, decay: float, *, name: str = "ema") -> None:
-        self._core = _core.EMA(_listed(params), decay, name)
+        vars(self).update(_core=_core.EMA(_listed("EMA", params), decay, name))
 
     def update(self) -> None:
         """Takes the parameters as they are now. In a function that is being compiled."""

@@ -264,7 +264,7 @@ def nan_to_num(input: Operand, nan: float = 0.0, posinf: Optional[float] = None,
 @in_f32
 def lerp(input: Operand, end: Operand, weight: Operand) -> Tensor:
     """input + weight (end - input)."""
-    return input + weight * (end - input)
+    return _core.plus(input, _core.times(weight, _core.minus(end, input)))
 
 
 @in_f32

@@ -47,6 +47,7 @@ def flipud(input: Tensor) -> Tensor:
 
 def roll(input: Tensor, shifts: Union[int, Sizes], dims: Union[None, int, Sizes] = None) -> Tensor:
     """Elements go so many places on along a dimension; those beyond the end come in at the beginning."""
+    input = tensor_of(input)
     if dims is None or dims == ():
         return reshape(roll(reshape(input, [-1]) if input.numel() else input, shifts if isinstance(shifts, int) else shifts[0], 0), input.shape) if input.numel() else input
     for shift, dim in zip([shifts] if isinstance(shifts, int) else shifts, [dims] if isinstance(dims, int) else dims):
@@ -137,7 +138,7 @@ def repeat_interleave(input: Tensor, repeats: int, dim: Optional[int] = None) ->
     if not isinstance(repeats, int):
         raise UserError(f"repeat_interleave: repeats={repeats!r}; a whole number is meant, since shapes do not depend on numbers{_at()}")
     if dim is None:
-        input, dim = reshape(input, [input.numel()]), 0
+        input, dim = reshape(input, [-1]), 0
     dim = _counted(input, dim)
     shape = list(input.shape)
     wide = unsqueeze(input, dim + 1)
@@ -169,6 +170,7 @@ def atleast_1d(input: Any) -> Any:
     """With a dimension at least."""
     if isinstance(input, (list, tuple)):
         return [atleast_1d(one) for one in input]
+    input = tensor_of(input)
     return input if input.ndim else reshape(input, [1])
 
 
@@ -176,6 +178,7 @@ def atleast_2d(input: Any) -> Any:
     """With two dimensions at least, new ones in front."""
     if isinstance(input, (list, tuple)):
         return [atleast_2d(one) for one in input]
+    input = tensor_of(input)
     return input if input.ndim >= 2 else unsqueeze(atleast_1d(input), 0)
 
 

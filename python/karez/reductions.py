@@ -18,6 +18,8 @@ from .rearranging import movedim, narrow
 def logsumexp(input: Operand, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """log(sum(exp(x))), which overflows nowhere."""
     x = floating(input)
+    if 0 in x.shape:  # of which there is no largest
+        return _core.log(sum(_core.exp(x), dim, keepdim))
     most = _core.stop_gradient(amax(x, dim, True))
     most = where(_core.lt(_core.abs(most), float("inf")), most, 0.0)
     total = _core.log(sum(_core.exp(x - most), dim, True)) + most

@@ -94,6 +94,14 @@ def _repr(self) -> Any:
     return f"Tensor({self._layout_text()}, {numpy.array2string(_readable(self).numpy(), separator=', ', prefix=' ' * 8, threshold=64)})"
 
 
+def _format(self, spec: str) -> str:
+    """Of no dimensions: its number, as PyTorch has it."""
+    if self._kind == "traced" and spec:
+        raise UserError(f"a format of {self._text()}, a value of the function that is being compiled: it has no number before the function runs. "
+                        f"kz.debug.print prints it then{_at()}")
+    return builtins.format(self.item(), spec) if self.ndim == 0 and self._kind != "traced" else object.__format__(self, spec)
+
+
 def _reduce(self) -> Any:
     raise UserError("a tensor is not pickled: kz.save(path) writes everything that the program keeps, x.numpy() is an array of NumPy's")
 
@@ -133,7 +141,7 @@ def _size(self, dim: int = -999) -> Any:
 
 _special = {
     "__float__": lambda self: float(self.item()), "__int__": lambda self: int(self.item()), "__bool__": _bool, "__index__": _index, "__len__": _len,
-    "__iter__": _iter, "__repr__": _repr, "__getitem__": getitem, "__reduce_ex__": lambda self, _: _reduce(self), "__hash__": lambda self: builtins.id(self),
+    "__iter__": _iter, "__repr__": _repr, "__getitem__": getitem, "__format__": _format, "__copy__": lambda self: self, "__deepcopy__": lambda self, memo: self, "__reduce_ex__": lambda self, _: _reduce(self), "__hash__": lambda self: builtins.id(self),
     "__matmul__": products.matmul, "__rmatmul__": lambda self, other: products.matmul(other, self), "__floordiv__": pointwise.floor_divide,
     "__rfloordiv__": lambda self, other: pointwise.floor_divide(other, self), "__mod__": pointwise.remainder, "__pos__": lambda self: self,
     "__rmod__": lambda self, other: pointwise.remainder(other, self), "__and__": pointwise.bitwise_and, "__rand__": pointwise.bitwise_and,

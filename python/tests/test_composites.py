@@ -261,7 +261,7 @@ def test_a_module_is_walked_as_pytorchs():
     net = Net()
     assert [type(m).__name__ for m in net.modules()] == ["Net", "Sequential", "Linear", "LeakyReLU", "Embedding"]
     assert [name for name, _ in net.named_modules()] == ["", "body", "body.0", "body.1", "embedding"] and len(net.children()) == 2
-    assert net.get_submodule("body.1").options == {"negative_slope": 0.2} and [name for name, _ in net.named_buffers()] == ["scale"]
+    assert net.get_submodule("body.1").negative_slope == 0.2 and [name for name, _ in net.named_buffers()] == ["scale"]
     with pytest.raises(kz.NameError, match="no module is called 'head'"):
         net.get_submodule("head")
     grads = kz.compile(lambda i: kz.grad(net(i).sum(), [net.embedding.weight])[0])(np.array([0, 4]))

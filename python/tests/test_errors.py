@@ -13,6 +13,10 @@ X = np.ones((4, 6), np.float32)
 LATER = []
 
 
+def ones(*shape):
+    return np.ones(shape, np.float32)
+
+
 def leaked():
     with pytest.raises(kz.UserError, match="left a tensor of its program"):
         kz.compile(lambda x: LATER.append(x) or x)(X)
@@ -55,6 +59,22 @@ GOLDEN = {
     "step outside": (lambda: kz.optim.SGD([w], lr=1).step(), kz.UserError, "step() outside of a compiled function"),
     "a gradient of another kind": (lambda: kz.optim.SGD([w], lr=1).step(["x"]), kz.TypeError, "step: gradient 0 is of type str; a tensor or a NumPy array is wanted"),
     "step before backward": (lambda: kz.compile(lambda: kz.optim.SGD([w], lr=1).step())(), kz.UserError, "step(): no parameter of this optimiser has a gradient"),
+    "a format of what has no number": (lambda: kz.compile(lambda x: f"{x.sum():.3f}")(X), kz.UserError,
+                                       "a format of f32[], a value of the function that is being compiled: it has no number before the function runs. kz.debug.print prints it then"),
+    "nothing": (lambda: kz.compile(lambda x: None, name="f")(X), kz.UserError, "returns no tensor and updates nothing: there is nothing to run"),
+    "a text": (lambda: kz.compile(lambda x: "loss")(X), kz.UserError, "returns no tensor and updates nothing"),
+    "an empty tuple": (lambda: kz.compile(lambda: ())(), kz.UserError, "returns no tensor and updates nothing"),
+    "the largest of nothing": (lambda: kz.max(ones(0)), ValueError, "max of f32[0]: dimension 0 has no elements to choose from"),
+    "the largest of no column": (lambda: kz.max(ones(3, 0), 1), kz.ShapeError, "arg_max of f32[3, 0]: dimension 1 has no elements to choose from"),
+    "the smallest of no row": (lambda: kz.compile(lambda x: x.amin((0, 1)))(ones(0, 3)), kz.ShapeError, "min of f32[0, 3]: dimension 0 has no elements to choose from"),
+    "labels of floats": (lambda: F.cross_entropy(ones(4, 3), ones(4)), kz.TypeError,
+                         "cross_entropy: labels are i32 or i64 [4] for logits f32[4, 3], not f32[4]; targets of floats are probabilities of the classes, of the logits' shape"),
+    "labels that would broadcast": (lambda: F.cross_entropy(ones(4, 3), ones(4, 1)), kz.TypeError, "cross_entropy: labels are i32 or i64 [4] for logits f32[4, 3], not f32[4, 1]"),
+    "a label of a float": (lambda: F.cross_entropy(ones(3), 2.0), kz.TypeError, "cross_entropy: labels are i32 or i64 [] for logits f32[3], not f32[]"),
+    "too few labels that are summed": (lambda: F.cross_entropy(ones(4, 3), np.array([0, 1]), reduction="sum"), kz.TypeError,
+                                       "cross_entropy: labels are i32 or i64 [4] for logits f32[4, 3], not i64[2]"),
+    "labels of pixels": (lambda: F.cross_entropy(ones(2, 3, 5), np.zeros((2, 3), np.int64)), kz.TypeError, "cross_entropy: labels are i32 or i64 [2, 5] for logits f32[2, 3, 5], not i64[2, 3]"),
+    "floats to nll_loss": (lambda: F.nll_loss(ones(4, 3), ones(4)), kz.TypeError, "nll_loss: labels are i32 or i64 [4] for logits f32[4, 3], not f32[4]"),
     "an optimiser of nothing": (lambda: kz.optim.Adam([]), kz.UserError, "an optimiser 'adam' without parameters"),
     "a rate": (lambda: kz.optim.Adam([w], lr=-1.0), kz.UserError, "optimiser 'adam': lr is -1.0; it must be a finite number and not below 0"),
     "no forward": (lambda: kz.compile(nn.Module())(X), kz.UserError, "Module has no forward(...)"),

@@ -1,6 +1,7 @@
 """Functions and operators against NumPy, on one device and on meshes, and gradients against difference quotients."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -171,3 +172,25 @@ def test_gradients_are_difference_quotients(name):
     got, grad = kz.value_and_grad(loss)(*arguments)
     np.testing.assert_allclose(float(got), value(arguments[0]), rtol=1e-10)
     np.testing.assert_allclose(grad.numpy(), numeric(value, arguments[0]), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("name", ["max", "min", "amax", "amin", "argmax", "argmin", "aminmax"])
+def test_of_no_elements_there_is_no_largest(name, compiled):
+    call = lambda x, *dim: (kz.compile(lambda x: of(x, *dim)) if compiled else lambda x: of(x, *dim))(x)  # noqa: E731
+    of = (lambda x, *dim: kz.aminmax(x, dim=dim[0] if dim else None)) if name == "aminmax" else getattr(kz, name)
+    first = lambda made: made[0] if isinstance(made, tuple) else made  # noqa: E731
+    for dtype in (np.float32, np.int32, np.int64):
+        for shape, dim in (((0,), ()), ((0, 3), ()), ((0, 3), (0,)), ((2, 0), (-1,)), ((2, 0, 3), (1,))):
+            said = f"{', '.join(map(str, shape))}]: dimension {dim[0] % len(shape) if dim else 0} has no elements"
+            said = "0]: dimension 0 has no elements" if name.startswith("arg") and not dim else said  # of all elements as a vector
+            with pytest.raises(ValueError, match=re.escape(said)):
+                first(call(np.zeros(shape, dtype), *dim)).numpy()
+        assert first(call(np.zeros((0, 3), dtype), 1)).shape == (0,), "no result is asked for"
+        assert first(call(np.zeros((2, 0, 3), dtype), 0)).shape == (0, 3)
+
+
+def test_what_has_an_answer_for_no_elements_gives_it():
+    none = np.zeros((2, 0), np.float32)
+    assert kz.logsumexp(none, 1).numpy().tolist() == [-np.inf, -np.inf] and kz.sum(none).item() == 0 and kz.prod(none).item() == 1
+    assert kz.any(none).item() is False and kz.all(none).item() is True and kz.norm(none).item() == 0

@@ -1,5 +1,7 @@
 """Tensors outside of compiled functions: the same functions, run when a value is asked for."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -49,6 +51,28 @@ def test_a_module_is_called_and_its_state_is_that_of_compiled_functions():
 def test_it_prints_type_and_numbers():
     assert repr(kz.tensor([1, 2])) == "Tensor(i64[2], [1, 2])"
     assert repr(kz.tensor(X)).startswith("Tensor(f32[4, 6], [[")
+
+
+def test_a_format_is_that_of_the_number():
+    x = kz.tensor(3.14159)
+    assert f"{x:.2f} {x:>8.1e}|{kz.tensor(7):04d}" == "3.14  3.1e+00|0007" and f"{x}" == str(x.item())
+    assert f"{nn.Parameter(np.float32(0.5)):.3f}" == "0.500" and f"{kz.tensor(1.0).bfloat16():.1f}" == "1.0"
+    assert f"{kz.compile(lambda a: a.sum())(np.ones(3, np.float32)):.1f}" == "3.0"
+    assert f"{kz.ones(2)}" == repr(kz.ones(2))
+    with pytest.raises(TypeError, match="unsupported format string"):
+        f"{kz.ones(2):.2f}"
+
+
+def test_a_copy_of_a_value_is_the_value():
+    x = kz.tensor([1.0, 2.0])
+    assert copy.copy(x) is x and copy.deepcopy({"a": [x]})["a"][0] is x
+    y = x
+    y += 1
+    assert x.tolist() == [1, 2] and y.tolist() == [2, 3]
+    made = kz.compile(lambda a: copy.deepcopy(a) + copy.copy(a))(np.ones(2, np.float32))
+    assert copy.deepcopy(made).tolist() == [2, 2]
+    w = nn.Parameter(np.ones(2, np.float32))
+    assert copy.copy(w) is w and copy.deepcopy(w) is not w
 
 
 def test_gradients_outside_are_those_of_functions():

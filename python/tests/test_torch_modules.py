@@ -18,6 +18,7 @@ T, K = torch.nn, kz.nn
 R = lambda *shape: torch.randn(*shape)
 ROWS, IMAGE, TIME, LINE = R(4, 6), R(2, 4, 7, 6), R(5, 2, 6), R(2, 4, 9)
 UNIT, SIGNS = torch.rand(4, 6), torch.sign(R(4, 6))
+UNUSED = {"inplace", "name", "enable_nested_tensor", "use_nested_tensor", "mask_check", "activation_relu_or_gelu"}  # attributes without an effect on numbers
 CASES = [  # name, what it is made with, inputs
     ("Linear", (6, 3), [ROWS]), ("Linear", (6, 3, False), [TIME]), ("Bilinear", (6, 6, 3), [ROWS, R(4, 6)]), ("Embedding", (9, 3), [torch.randint(0, 9, (2, 5))]),
     ("Conv1d", (4, 6, 3, 2, 1), [LINE]), ("Conv2d", (4, 6, (3, 2), 2, 1, 1, 2), [IMAGE]), ("ConvTranspose1d", (4, 6, 3, 2, 1, 1, 2), [LINE]),
@@ -50,6 +51,14 @@ def flat(made):
 for name, words, inputs in CASES:
     more = WORDS.get((name, words), {})
     theirs, ours = (getattr(lib, name)(*(words(lib) if callable(words) else words), **more).double() for lib in (T, K))
+    for word, value in vars(theirs).items():  # what ours does not have cannot be set
+        if word[0] != "_" and word not in UNUSED and not hasattr(ours, word):
+            try:
+                setattr(ours, word, value)
+            except AttributeError as error:
+                assert word in str(error)
+            else:
+                raise AssertionError(f"{name}.{word} is set and does nothing")
     inputs = [one.double() if one.is_floating_point() else one for one in inputs]
     for p in theirs.parameters():
         torch.nn.init.normal_(p)

@@ -6,7 +6,7 @@ from typing import Any, List, Optional, Tuple
 
 from .. import _core
 from .._core import correct_count, group_norm as _group_norm, linear, one_hot, relu, rotary, sigmoid, silu, tanh
-from ..errors import UserError
+from ..errors import ShapeError, UserError
 from ..functions import _at, full, gelu, log_softmax, mean, reshape, softmax, sqrt, squeeze, unsqueeze, where, zeros_like
 from ..halves import in_f32
 from ..kinds import Tensor
@@ -95,11 +95,12 @@ def _one(value: Any) -> int:
 
 def dropout(input: Any, p: float = 0.5, training: bool = True) -> Tensor:
     """Zero with probability p, else x / (1 - p); the same elements on every mesh. x itself where it is not training."""
-    return input if not training else zeros_like(input) if p == 1 else _core.dropout(input, p)
+    return tensor_of(input) if not training else zeros_like(input) if p == 1 else _core.dropout(input, p)
 
 
 def dropout2d(input: Any, p: float = 0.5, training: bool = True) -> Tensor:
     """dropout of whole channels of [n, c, ...]."""
+    input = tensor_of(input)
     if not training:
         return input
     return input * _core.dropout(full([*input.shape[:2], *[1] * (input.ndim - 2)], 1, dtype=input.dtype), p)
@@ -107,13 +108,13 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True) -> Tensor:
 
 def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
     """Over the last dimensions: (x - mean) / sqrt(var + eps) * weight + bias."""
-    shape = [normalized_shape] if isinstance(normalized_shape, int) else list(normalized_shape)
+    shape = _normalized("layer_norm", normalized_shape, weight=weight, bias=bias)
     return _core.layer_norm(input, _or_full(weight, shape, 1, input), _or_full(bias, shape, 0, input), eps)
 
 
 def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: Optional[float] = None) -> Tensor:
     """Over the last dimensions: x / sqrt(mean(x x) + eps) * weight; without eps by numpy.finfo(dtype).eps, that of float32 for halves."""
-    shape = [normalized_shape] if isinstance(normalized_shape, int) else list(normalized_shape)
+    shape = _normalized("rms_norm", normalized_shape, weight=weight)
     return _core.rms_norm(input, _or_full(weight, shape, 1, input), eps)
 
 
@@ -169,6 +170,15 @@ def instance_norm(input: Any, running_mean: Any = None, running_var: Any = None,
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     return group_norm(input, input.shape[1], weight, bias, eps)
+
+
+def _normalized(what: str, shape: Any, **given: Any) -> List[int]:
+    """The dimensions that are normalised, which weight and bias have too."""
+    shape = [shape] if isinstance(shape, int) else list(shape)
+    for name, one in given.items():
+        if one is not None and list(one.shape) != shape:
+            raise ShapeError(f"{what}: normalized_shape {shape}, but {name} has the shape {list(one.shape)}{_at()}")
+    return shape
 
 
 def _or_full(given: Any, shape: Any, value: Any, like: Any) -> Any:

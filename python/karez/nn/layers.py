@@ -13,21 +13,17 @@ from ..errors import UserError
 from . import functional as F
 from . import init
 from .init import constant as _constant
-from .module import Module
+from .layer import Layer, positive
 from .parameter import Buffer, Parameter
 
 
-def _positive(layer: Any, **sizes: Any) -> Any:
-    for name, size in sizes.items():
-        if not isinstance(size, int) or size < 1:
-            raise UserError(f"{layer}: {name}={size!r}; a whole number from 1 on is meant")
-
-
-class Linear(Module):
+class Linear(Layer):
     """x [..., in_features] -> [..., out_features]; weight [out, in] and bias uniform within 1 / sqrt(in)."""
 
+    fixed = frozenset({"in_features", "out_features"})
+
     def __init__(self, in_features: int, out_features: int, bias: Any = True) -> None:
-        _positive("Linear", in_features=in_features, out_features=out_features)
+        positive("Linear", in_features=in_features, out_features=out_features)
         begin = init.uniform(1 / math.sqrt(in_features))
         self.in_features, self.out_features = in_features, out_features
         self.weight = Parameter((out_features, in_features), begin)
@@ -37,13 +33,15 @@ class Linear(Module):
         return F.linear(x, self.weight, self.bias)
 
 
-class _Conv(Module):
+class _Conv(Layer):
     spatial, transposed = 2, False
+    fixed = frozenset({"in_channels", "out_channels", "kernel_size"})
+    absent = frozenset({"padding_mode"})
 
     def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, dilation: Any = 1, groups: int = 1, bias: Any = True) -> None:
         name = type(self).__name__
         kernel = (kernel_size,) * self.spatial if isinstance(kernel_size, int) else tuple(kernel_size)
-        _positive(name, in_channels=in_channels, out_channels=out_channels, kernel_size=min(kernel), groups=groups)
+        positive(name, in_channels=in_channels, out_channels=out_channels, kernel_size=min(kernel), groups=groups)
         if in_channels % groups or out_channels % groups:
             raise UserError(f"{name}: {groups} groups do not divide {in_channels} and {out_channels} channels")
         shape = (in_channels, out_channels // groups) if self.transposed else (out_channels, in_channels // groups)
@@ -97,16 +95,19 @@ class ConvTranspose1d(ConvTranspose2d):
         return F.conv_transpose1d(x, self.weight, self.bias, self.stride, self.padding, self.output_padding, self.groups, self.dilation)
 
 
-class Embedding(Module):
+class Embedding(Layer):
     """Rows of weight [num_embeddings, embedding_dim] by index; normal, deviation 1. Row padding_idx begins with zeros, and no gradient reaches it."""
 
+    fixed = frozenset({"num_embeddings", "embedding_dim"})
+    absent = frozenset({"max_norm", "norm_type", "scale_grad_by_freq", "sparse"})
+
     def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: Any = None) -> None:
-        _positive("Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
+        positive("Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
                 raise UserError(f"Embedding: padding_idx={padding_idx} is none of {num_embeddings} rows")
             padding_idx %= num_embeddings
-        self.padding_idx = padding_idx
+        self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
         begin = init.normal(1.0)
         self.weight = Parameter((num_embeddings, embedding_dim), begin if padding_idx is None else init.zero_row(begin, padding_idx))
 
@@ -114,11 +115,14 @@ class Embedding(Module):
         return F.embedding(index, self.weight, self.padding_idx)
 
 
-class Bilinear(Module):
+class Bilinear(Layer):
     """x1 [..., a] and x2 [..., b] -> [..., out]: x1 W x2 + bias, with weight [out, a, b]."""
 
+    fixed = frozenset({"in1_features", "in2_features", "out_features"})
+
     def __init__(self, in1_features: Any, in2_features: Any, out_features: int, bias: Any = True) -> None:
-        _positive("Bilinear", in1_features=in1_features, in2_features=in2_features, out_features=out_features)
+        positive("Bilinear", in1_features=in1_features, in2_features=in2_features, out_features=out_features)
+        self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
         begin = init.uniform(1 / math.sqrt(in1_features))
         self.weight = Parameter((out_features, in1_features, in2_features), begin)
         self.bias = Parameter((out_features,), begin) if bias else None
@@ -133,23 +137,28 @@ def _bilinear(x1: Any, weight: Any, x2: Any) -> Any:
     return functions.einsum("na,oab,nb->no", flat[0], weight, flat[1]).reshape(*lead, weight.shape[0])
 
 
-class PReLU(Module):
+class PReLU(Layer):
     """x above 0, below it weight x; one weight or one for each channel."""
 
+    fixed = frozenset({"num_parameters", "init"})
+
     def __init__(self, num_parameters: int = 1, init: float = 0.25) -> None:
-        _positive("PReLU", num_parameters=num_parameters)
+        positive("PReLU", num_parameters=num_parameters)
+        self.num_parameters, self.init = num_parameters, init
         self.weight = Parameter((num_parameters,), _constant(init))
 
     def forward(self, x: Operand) -> Any:
         return F.prelu(x, self.weight)
 
 
-class LayerNorm(Module):
+class LayerNorm(Layer):
     """Over the last dimensions, as many as normalized_shape has; weight (1 at first) and bias (0) of that shape."""
+
+    fixed = frozenset({"elementwise_affine"})
 
     def __init__(self, normalized_shape: Any, eps: float = 1e-5, elementwise_affine: bool = True, bias: Any = True) -> None:
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-        self.eps = eps
+        self.eps, self.elementwise_affine = eps, elementwise_affine
         self.weight = Parameter(self.normalized_shape, init.ones()) if elementwise_affine else None
         self.bias = Parameter(self.normalized_shape, init.zeros()) if elementwise_affine and bias else None
 
@@ -157,27 +166,32 @@ class LayerNorm(Module):
         return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
 
-class RMSNorm(Module):
+class RMSNorm(Layer):
     """Over the last dimensions by the root of the mean square; weight 1 at first. Without eps by numpy.finfo(dtype).eps."""
+
+    fixed = frozenset({"elementwise_affine"})
 
     def __init__(self, normalized_shape: Any, eps: Optional[float] = None, elementwise_affine: bool = True) -> None:
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-        self.eps = eps
+        self.eps, self.elementwise_affine = eps, elementwise_affine
         self.weight = Parameter(self.normalized_shape, init.ones()) if elementwise_affine else None
 
     def forward(self, x: Operand) -> Any:
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
 
-class BatchNorm2d(Module):
+class BatchNorm2d(Layer):
     """By channel of x [n, c, ...]: in training by the whole batch, and the running statistics follow; else by these.
 
     Under micro-batches by each of them, one after the other, as where PyTorch accumulates gradients.
     """
 
+    fixed = frozenset({"num_features", "affine"})
+    absent = frozenset({"track_running_stats"})
+
     def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True) -> None:
-        _positive(type(self).__name__, num_features=num_features)
-        self.eps, self.momentum = eps, momentum
+        positive(type(self).__name__, num_features=num_features)
+        self.num_features, self.eps, self.momentum, self.affine = num_features, eps, momentum, affine
         self.weight = Parameter((num_features,), init.ones()) if affine else None
         self.bias = Parameter((num_features,), init.zeros()) if affine else None
         self.running_mean = Buffer((num_features,), init.zeros())
@@ -198,14 +212,16 @@ class BatchNorm3d(BatchNorm2d):
     """As BatchNorm2d."""
 
 
-class GroupNorm(Module):
+class GroupNorm(Layer):
     """By groups of channels of x [n, c, ...]; weight (1 at first) and bias (0) [c]."""
 
+    fixed = frozenset({"num_channels", "affine"})
+
     def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True) -> None:
-        _positive("GroupNorm", num_groups=num_groups, num_channels=num_channels)
+        positive("GroupNorm", num_groups=num_groups, num_channels=num_channels)
         if num_channels % num_groups:
             raise UserError(f"GroupNorm: {num_groups} groups do not divide {num_channels} channels")
-        self.num_groups, self.eps = num_groups, eps
+        self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
         self.weight = Parameter((num_channels,), init.ones()) if affine else None
         self.bias = Parameter((num_channels,), init.zeros()) if affine else None
 
@@ -216,21 +232,28 @@ class GroupNorm(Module):
 class InstanceNorm2d(GroupNorm):
     """By channel of each example of x [n, c, ...]."""
 
+    fixed = frozenset({"num_features", "num_groups", "num_channels", "affine"})
+    absent = frozenset({"track_running_stats"})
+
     def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False) -> None:
         if track_running_stats:
             raise UserError(f"{type(self).__name__}: track_running_stats=True; there are no running statistics of single examples here")
         super().__init__(num_features, num_features, eps, affine)
+        self.num_features, self.momentum = num_features, momentum
 
 
 class InstanceNorm1d(InstanceNorm2d):
     """As InstanceNorm2d."""
 
 
-class MultiHeadAttention(Module):
+class MultiHeadAttention(Layer):
     """Self-attention of x [n, t, width]: heads of queries, kv_heads of keys and values, is_causal, rotary positions; the layers query, key, value, out."""
 
+    fixed = frozenset({"heads", "kv_heads"})
+    absent = frozenset({"bias", "width"})
+
     def __init__(self, width: int, heads: int, *, kv_heads: Any = None, is_causal: bool = False, rotary: bool = False, rotary_base: float = 10000.0, dropout: float = 0.0, bias: Any = True) -> None:
-        _positive("MultiHeadAttention", width=width, heads=heads)
+        positive("MultiHeadAttention", width=width, heads=heads)
         kv_heads = kv_heads or heads
         if width % heads or heads % kv_heads:
             raise UserError(f"MultiHeadAttention: a width of {width} for {heads} heads and {kv_heads} of keys; each must divide the one before")
@@ -254,7 +277,7 @@ class MultiHeadAttention(Module):
         return F.dropout(y, self.dropout, self.training) if self.dropout else y
 
 
-class Dropout(Module):
+class Dropout(Layer):
     """Zero with probability p, else x / (1 - p), in training."""
 
     def __init__(self, p: float = 0.5) -> None:

@@ -6,7 +6,7 @@ import math
 from typing import Optional
 
 from .. import _core
-from ..errors import UserError
+from ..errors import TypeError, UserError
 from ..functions import _at, clip, exp, log, log_softmax, mean, norm, sum, unsqueeze, where
 from ..halves import in_f32
 from ..kinds import Operand, Tensor
@@ -33,8 +33,10 @@ def cross_entropy(input: Tensor, target: Operand, weight: Optional[Operand] = No
 
     Targets of ignore_index are left out; none are unless it is given (PyTorch's default is -100). weight [c] weighs classes, row_weights [n] rows.
     """
-    target = tensor_of(target)
-    whole = target._dtype in ("i32", "i64")
+    input, target = tensor_of(input), tensor_of(target)
+    whole = not target.dtype.is_floating_point
+    if whole or target.shape != input.shape:
+        _require_labels("cross_entropy", input, target, "; targets of floats are probabilities of the classes, of the logits' shape")
     if weight is None and not label_smoothing and whole and reduction == "mean" and input.ndim >= 2:
         if input.ndim > 2:
             input = movedim(input, 1, -1)
@@ -49,6 +51,14 @@ def cross_entropy(input: Tensor, target: Operand, weight: Optional[Operand] = No
     chances = target * (1 - label_smoothing) + label_smoothing / classes
     rows = -sum(logs * chances * _by_class(weight, logs, at), at)
     return sum(rows) / max(1, rows.numel()) if reduction == "mean" else _reduced("cross_entropy", rows, reduction)
+
+
+def _require_labels(what: str, input: Tensor, target: Tensor, more: str = "") -> None:
+    """One integer where the input has a number for each class."""
+    at = 0 if input.ndim <= 1 else 1
+    want = [*input.shape[:at], *input.shape[at + 1 :]]
+    if target._dtype not in ("i32", "i64") or list(target.shape) != want:
+        raise TypeError(f"{what}: labels are i32 or i64 {want} for logits {input._text()}, not {target._text()}{more * target.dtype.is_floating_point}{_at()}")
 
 
 def _by_class(weight: Optional[Operand], logs: Tensor, at: int) -> Operand:
@@ -71,7 +81,9 @@ def _of_labels(logs: Tensor, target: Tensor, weight: Optional[Operand], ignore_i
 @in_f32
 def nll_loss(input: Tensor, target: Operand, weight: Optional[Operand] = None, *, ignore_index: Optional[int] = None, reduction: str = "mean") -> Tensor:
     """-input[target], for input [n, c] or [n, c, ...] of log_softmax."""
-    return _of_labels(input, tensor_of(target), weight, ignore_index, reduction, 0.0)
+    input, target = tensor_of(input), tensor_of(target)
+    _require_labels("nll_loss", input, target)
+    return _of_labels(input, target, weight, ignore_index, reduction, 0.0)
 
 
 @in_f32

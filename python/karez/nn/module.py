@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, FrozenSet
 
 import copy
 import copyreg
@@ -29,6 +29,7 @@ class Module:
 
     training = True
     _root = ""  # its name as a root
+    _read: FrozenSet[str] = frozenset()  # attributes that forward reads by names which its code does not mention
 
     def __init__(self, name: Any = "") -> None:
         if name:

@@ -9,20 +9,22 @@ from .. import _core
 from ..errors import ShapeError
 from ..functions import _at, cat, stack
 from ..kinds import Tensor
+from ..pointwise import tensor_of
 from ..scan import scan
 from . import functional as F
 from . import init
-from .layers import _positive
-from .module import Module
+from .layer import Layer, positive
 from .parameter import Parameter
 
 
-class _Recurrent(Module):
+class _Recurrent(Layer):
     gates, states = 1, 1
+    fixed = frozenset({"input_size", "hidden_size", "num_layers", "bias", "bidirectional"})
+    absent = frozenset({"mode", "nonlinearity", "proj_size"})
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False, dropout: float = 0.0,
                  bidirectional: bool = False) -> None:
-        _positive(type(self).__name__, input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
+        positive(type(self).__name__, input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
         self.input_size, self.hidden_size, self.num_layers, self.bias = input_size, hidden_size, num_layers, bias
         self.batch_first, self.dropout, self.bidirectional = batch_first, dropout, bidirectional
         begin, wide = init.uniform(1 / math.sqrt(hidden_size)), self.gates * hidden_size
@@ -42,6 +44,7 @@ class _Recurrent(Module):
         return f"{self.input_size}, {self.hidden_size}, num_layers={self.num_layers}"
 
     def _run(self, x: Tensor, first: Optional[Sequence[Tensor]]) -> tuple[Tensor, list[Tensor]]:
+        x = tensor_of(x)
         if x.ndim != 3 or x.shape[2] != self.input_size:
             want = f"[{'n, t' if self.batch_first else 't, n'}, {self.input_size}]"
             raise ShapeError(f"{type(self).__name__}: takes {want}, not {x._text()}{_at()}")

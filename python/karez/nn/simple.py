@@ -5,13 +5,17 @@ from __future__ import annotations
 import inspect
 from typing import Any, Callable, Type
 
+import numpy
+
 from .. import functions, rearranging
+from ..pointwise import tensor_of
 from . import functional as F
-from .module import Module
+from .layer import Layer
 
 
-def _layer(name: str, function: Callable[..., Any], doc: str, inputs: int = 1, **words: Any) -> Type[Module]:
-    """A module that calls the function with its inputs and the rest of its parameters, which the constructor takes under the same names."""
+def _layer(name: str, function: Callable[..., Any], doc: str, inputs: int = 1, **words: Any) -> Type[Layer]:
+    """A module that calls the function with its inputs and the rest of its parameters, which the constructor takes, and its attributes are called, by
+    the same names: the next call takes an attribute as it is then."""
     taken = list(inspect.signature(function).parameters.values())[inputs:] if not words else []
     names = {one.name: one.default for one in taken} if not words else words
 
@@ -22,15 +26,19 @@ def _layer(name: str, function: Callable[..., Any], doc: str, inputs: int = 1, *
         if len(args) > len(names) or unknown or missing:
             said = f"does not know {unknown[0]!r}" if unknown else f"needs {missing[0]!r}" if missing else f"takes {len(names)} arguments, not {len(args)}"
             raise TypeError(f"{name} {said}; it takes ({', '.join(names)})")
-        self.options = {word: given.get(word, default) for word, default in names.items()}
+        for word, default in names.items():
+            setattr(self, word, given.get(word, default))
+        if "stride" in names and self.stride is None:
+            self.stride = self.kernel_size  # as PyTorch: another kernel_size later does not change it
 
     def forward(self: Any, *inputs: Any) -> Any:
-        return function(*inputs, **self.options)
+        return function(*inputs, **{word: getattr(self, word) for word in names})
 
     def extra_repr(self: Any) -> str:
-        return ", ".join(f"{word}={value!r}" for word, value in self.options.items())
+        return ", ".join(f"{word}={getattr(self, word)!r}" for word in names)
 
-    return type(name, (Module,), {"__init__": __init__, "forward": forward, "extra_repr": extra_repr, "__doc__": doc, "__module__": __name__})
+    methods = {"__init__": __init__, "forward": forward, "extra_repr": extra_repr}
+    return type(name, (Layer,), {**methods, "_read": frozenset(names), "__doc__": doc, "__module__": __name__})
 
 
 GELU = _layer("GELU", F.gelu, 'x times the normal distribution function; approximate="tanh" as GPT-2\'s.')
@@ -38,7 +46,7 @@ ReLU = _layer("ReLU", lambda x: F.relu(x), "max(x, 0).")
 Tanh = _layer("Tanh", lambda x: F.tanh(x), "The hyperbolic tangent.")
 Sigmoid = _layer("Sigmoid", lambda x: F.sigmoid(x), "1 / (1 + exp(-x)).")
 SiLU = _layer("SiLU", lambda x: F.silu(x), "x times sigmoid(x).")
-Identity = _layer("Identity", lambda x: x, "x itself.")
+Identity = _layer("Identity", lambda x: tensor_of(x) if isinstance(x, numpy.ndarray) else x, "x itself.")
 Softmax = _layer("Softmax", lambda x, dim=None: F.softmax(x, dim), "Along a dimension.")
 LogSoftmax = _layer("LogSoftmax", lambda x, dim=None: F.log_softmax(x, dim), "Along a dimension.")
 Softmin = _layer("Softmin", F.softmin, "softmax of -x.")
@@ -74,6 +82,8 @@ ConstantPad2d = _layer("ConstantPad2d", lambda x, padding, value: _pad(x, paddin
 ZeroPad2d = _layer("ZeroPad2d", lambda x, padding: _pad(x, padding, 0.0), "Zeros on all sides.")
 CosineSimilarity = _layer("CosineSimilarity", F.cosine_similarity, "Along a dimension, of two inputs.", 2)
 PairwiseDistance = _layer("PairwiseDistance", F.pairwise_distance, "The p-norm of a difference along the last dimension.", 2)
+ReLU6.absent, ZeroPad2d.absent = frozenset({"min_val", "max_val"}), frozenset({"value"})
+setattr(PairwiseDistance, "norm", property(lambda self: self.p, lambda self, value: setattr(self, "p", value), doc="What PyTorch calls p after construction."))
 
 
 def _pad(x: Any, padding: Any, value: float) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import Any, Callable, List, Optional, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
 from .. import _core
 from ..dtypes import bool_
@@ -14,10 +14,12 @@ from ..kinds import Tensor
 from ..pointwise import tensor_of
 from . import functional as F
 from . import init
-from .layers import Dropout, LayerNorm, Linear, _positive
+from .layer import Layer, positive
+from .layers import Dropout, LayerNorm, Linear
 from .module import Module
 from .parameter import Parameter
 
+ACTIVATIONS: Dict[str, Callable[[Any], Any]] = {"relu": F.relu, "gelu": F.gelu}
 MOST_LAYERS = 10_000  # of an encoder or a decoder
 Masks = Tuple[Optional[Tensor], Optional[Tensor]]  # flags, true where nothing is seen, and numbers that are added; to be broadcast to [n, h, t, s]
 
@@ -27,17 +29,20 @@ def _glorot(*shape: int) -> Any:
     return init.uniform(math.sqrt(6 / (shape[0] + shape[1])))
 
 
-class MultiheadAttention(Module):
+class MultiheadAttention(Layer):
     """query [t, n, embed_dim], key [s, n, kdim] and value [s, n, vdim] (batch_first: [n, t, ...]; all without n too) -> output as query is, weights [n, t, s].
 
     Masks are PyTorch's: flags are true where nothing is to be seen, numbers are added; key_padding_mask [n, s], attn_mask [t, s] or [n * num_heads, t, s].
     is_causal needs no mask beside it. A query that sees nothing gives zeros. Dropout is of the weights, in training.
     """
 
+    fixed = frozenset({"embed_dim", "kdim", "vdim"})
+    absent = frozenset({"add_bias_kv", "bias", "head_dim"})
+
     def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, add_bias_kv: bool = False, add_zero_attn: bool = False,
                  kdim: Optional[int] = None, vdim: Optional[int] = None, batch_first: bool = False) -> None:
         kdim, vdim = kdim or embed_dim, vdim or embed_dim
-        _positive("MultiheadAttention", embed_dim=embed_dim, num_heads=num_heads, kdim=kdim, vdim=vdim)
+        positive("MultiheadAttention", embed_dim=embed_dim, num_heads=num_heads, kdim=kdim, vdim=vdim)
         if embed_dim % num_heads:
             raise UserError(f"MultiheadAttention: {num_heads} heads do not divide embed_dim={embed_dim}")
         if not 0 <= dropout < 1:
@@ -143,19 +148,18 @@ def _later(t: int, s: int) -> Tensor:
     return unsqueeze(arange(t), 1) < arange(s)
 
 
-class _TransformerLayer(Module):
+class _TransformerLayer(Layer):
     """Attentions and two linear layers, each with what comes in added to what comes out, and a norm before (norm_first) or behind it."""
 
     attentions: Tuple[str, ...] = ("self_attn",)
+    absent = frozenset({"batch_first", "bias", "d_model", "dim_feedforward", "layer_norm_eps", "nhead"})
 
     def __init__(self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1, activation: Union[str, Callable[[Any], Any]] = "relu",
                  layer_norm_eps: float = 1e-5, batch_first: bool = False, norm_first: bool = False, bias: bool = True) -> None:
         name = type(self).__name__
-        _positive(name, d_model=d_model, nhead=nhead, dim_feedforward=dim_feedforward)
-        if not callable(activation) and activation not in ("relu", "gelu"):
-            raise UserError(f"{name}: activation={activation!r}; it is 'relu', 'gelu' or a function")
+        positive(name, d_model=d_model, nhead=nhead, dim_feedforward=dim_feedforward)
         self.norm_first = norm_first
-        self.activation = activation if callable(activation) else {"relu": F.relu, "gelu": F.gelu}[activation]
+        self.activation = self._function(activation)
         for attention in self.attentions:
             setattr(self, attention, MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first))
         self.linear1, self.dropout, self.linear2 = Linear(d_model, dim_feedforward, bias), Dropout(dropout), Linear(dim_feedforward, d_model, bias)
@@ -164,12 +168,18 @@ class _TransformerLayer(Module):
         for part in range(1, len(self.attentions) + 2):
             setattr(self, f"dropout{part}", Dropout(dropout))
 
+    def _function(self, activation: Union[str, Callable[[Any], Any]]) -> Callable[[Any], Any]:
+        if not callable(activation) and activation not in ACTIVATIONS:
+            raise UserError(f"{type(self).__name__}: activation={activation!r}; it is 'relu', 'gelu' or a function")
+        return activation if callable(activation) else ACTIVATIONS[activation]
+
     def _beside(self, x: Tensor, part: int, of: Callable[[Any], Any]) -> Tensor:
         norm, drop = getattr(self, f"norm{part}"), getattr(self, f"dropout{part}")
         return x + drop(of(norm(x))) if self.norm_first else norm(x + drop(of(x)))
 
     def _feed(self, x: Tensor) -> Tensor:
-        return self._beside(x, len(self.attentions) + 1, lambda y: self.linear2(self.dropout(self.activation(self.linear1(y)))))
+        activation = self._function(self.activation)
+        return self._beside(x, len(self.attentions) + 1, lambda y: self.linear2(self.dropout(activation(self.linear1(y)))))
 
 
 class TransformerEncoderLayer(_TransformerLayer):
@@ -193,7 +203,7 @@ class TransformerDecoderLayer(_TransformerLayer):
 
 
 def _copies(name: str, layer: Any, count: int) -> List[Module]:
-    _positive(name, num_layers=count)
+    positive(name, num_layers=count)
     if not isinstance(layer, Module) or count > MOST_LAYERS:
         raise UserError(f"{name}: {count} copies of a {type(layer).__name__}; of a module are meant, at most {MOST_LAYERS:,}")
     out = [copy.deepcopy(layer) for _ in range(count)]
@@ -202,8 +212,10 @@ def _copies(name: str, layer: Any, count: int) -> List[Module]:
     return out
 
 
-class TransformerEncoder(Module):
+class TransformerEncoder(Layer):
     """So many copies of a layer, each with weights that begin with numbers of their own, then norm. enable_nested_tensor changes nothing here."""
+
+    fixed = frozenset({"num_layers"})
 
     def __init__(self, encoder_layer: Any, num_layers: int, norm: Any = None, enable_nested_tensor: bool = True, mask_check: bool = True) -> None:
         self.layers, self.num_layers, self.norm = _copies("TransformerEncoder", encoder_layer, num_layers), num_layers, norm
@@ -214,8 +226,10 @@ class TransformerEncoder(Module):
         return src if self.norm is None else self.norm(src)
 
 
-class TransformerDecoder(Module):
+class TransformerDecoder(Layer):
     """So many copies of a layer, each with weights that begin with numbers of their own, then norm."""
+
+    fixed = frozenset({"num_layers"})
 
     def __init__(self, decoder_layer: Any, num_layers: int, norm: Any = None) -> None:
         self.layers, self.num_layers, self.norm = _copies("TransformerDecoder", decoder_layer, num_layers), num_layers, norm
@@ -228,8 +242,11 @@ class TransformerDecoder(Module):
         return tgt if self.norm is None else self.norm(tgt)
 
 
-class Transformer(Module):
+class Transformer(Layer):
     """src [s, n, d_model], tgt [t, n, d_model] (batch_first: [n, ...]) -> as tgt: an encoder of src, and a decoder of tgt that sees what it made."""
+
+    fixed = frozenset({"d_model", "nhead", "batch_first"})
+    absent = frozenset({"activation", "bias", "dim_feedforward", "dropout", "layer_norm_eps", "norm_first", "num_decoder_layers", "num_encoder_layers"})
 
     def __init__(self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6, num_decoder_layers: int = 6, dim_feedforward: int = 2048,
                  dropout: float = 0.1, activation: Union[str, Callable[[Any], Any]] = "relu", custom_encoder: Any = None, custom_decoder: Any = None,
