@@ -61,6 +61,16 @@ std::vector<NodeChoice> all_choices(const Graph& graph, NodeId id, const SumRule
   return choices;
 }
 
+// Whether a value that the planner lays for the caller may lie so: a sum is whole, and nothing is split where its operands are not.
+bool may_be_planned(const Node& node, const Mesh& mesh, const Layout& layout) {
+  const std::string axes = cat("+", node.attrs.text("planned"), "+");
+  for (std::size_t axis = 0; axis < layout.size(); ++axis) {
+    if (layout[axis].is_broadcast()) continue;
+    if (layout[axis].is_partial() || axes.find(cat("+", mesh.axes[axis].name, "+")) == axes.npos) return false;
+  }
+  return true;
+}
+
 double seconds_of(const Graph& graph, NodeId id, const NodeChoice& choice, const CostTable& costs) {
   const Node& node = graph.node(id);
   if (node.op->role != Role::transfer) return device_seconds(graph, id, choice.ins(), choice.outs(), costs);
@@ -79,6 +89,7 @@ std::vector<NodeChoice> choices_with(const Graph& graph, NodeId id, const std::o
   std::vector<NodeChoice> choices;
   std::size_t wrong = fixed.size();
   std::vector<NodeChoice> all = all_choices(graph, id, rules);
+  if (node.attrs.has("planned")) std::erase_if(all, [&](const NodeChoice& choice) { return !may_be_planned(node, mesh, choice.out(0)); });
   for (NodeChoice& choice : all) {
     bool fits = true;
     for (std::size_t o = 0; o < fixed.size(); ++o)
@@ -99,6 +110,11 @@ std::vector<NodeChoice> choices_with(const Graph& graph, NodeId id, const std::o
 }
 
 }  // namespace
+
+bool is_planned(const Graph& graph, const Output& output) {
+  const NodeId maker = graph.value(output.value).producer;
+  return !output.layout && maker.valid() && graph.node(maker).op->name == "layout" && graph.node(maker).attrs.has("planned");
+}
 
 std::vector<NodeChoice> choices_of(const Graph& graph, NodeId id, const CostTable& costs) { return choices_of(graph, id, costs, SumRules(graph)); }
 
@@ -187,6 +203,8 @@ Sharded laid_by(Graph graph, const Choices& choices, const ById<NodeId, int>& ch
     for (std::size_t i = 0; i < graph.nodes[n].inputs.size(); ++i) made.wanted[n].push_back(choice.in(i));
     for (std::size_t o = 0; o < graph.nodes[n].outputs.size(); ++o) graph.value(graph.nodes[n].outputs[o]).layout = choice.out(o);
   }
+  for (Output& output : graph.outputs)
+    if (is_planned(graph, output)) output.layout = graph.value(output.value).layout;
   for (Variable& variable : graph.variables)
     if (!variable.stored)
       variable.stored =
