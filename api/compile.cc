@@ -34,6 +34,7 @@
 #include "passes/layout_rules.h"
 #include "passes/pipeline.h"
 #include "passes/place.h"
+#include "passes/shard.h"
 #include "runtime/failure.h"
 #include "sbp/effective.h"
 
@@ -463,7 +464,8 @@ std::shared_ptr<Function::Compiled> Function::compile_traced(State& s, const std
   std::vector<Kept> results;
   for (std::size_t i = 0; i < c.graph.outputs.size(); ++i) {
     const ValueId value = c.graph.outputs[i].value;
-    results.push_back({c.graph.type(value), c.graph.mesh(value), layout_of(out->to_plan, out->to_plan.outputs[i])});
+    const Graph& asked = is_planned(out->to_plan, out->to_plan.outputs[i]) ? c.graph : out->to_plan;
+    results.push_back({c.graph.type(value), c.graph.mesh(value), layout_of(asked, asked.outputs[i])});
   }
   out->results = std::make_shared<Outputs>(Outputs{std::move(results), {}});
   out->plan = std::move(c.plan);
