@@ -114,7 +114,28 @@ TEST(Results, OfAProgramLieEachAsItsOwnOperandsDo) {
   EXPECT_EQ(three.array().layout(), (Layout{B(), B()}));
   EXPECT_EQ(both.array().layout(), (Layout{S(0), S(1)}));
   EXPECT_EQ(all.array().layout(), (Layout{S(0), S(1)}));
-  EXPECT_THAT(transfers(mesh), IsEmpty());
+}
+
+TEST(Results, TravelAlongNoAxisThatDividesNoOperand) {
+  World world({.devices = 4});
+  const DeviceMesh mesh = world.mesh("a=2,b=2");
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"a", ""}, {"", "b"}, {"a", "b"}, {"a+b", ""}}) {
+    const Tensor x = laid(mesh, ramp({200, 200}), words);
+    const Tensor y = relu(x * 2 + 1);
+    EXPECT_EQ(y.array().layout(), x.array().layout());
+    EXPECT_THAT(transfers(mesh), IsEmpty());
+  }
+}
+
+TEST(Results, OfWhatTheUserLaysOtherwiseOnTheWayAreRight) {
+  World world({.devices = 4});
+  const DeviceMesh mesh = world.mesh("a=2,b=2");
+  const HostArray numbers = ramp({200, 200});
+  const Tensor x = laid(mesh, numbers, {"a", ""}), z = laid(mesh, numbers, {"", "b"});
+  const Tensor y = with_layout(x * 3, {"", ""}) * 2 + z;
+  EXPECT_EQ(y.array().layout(), (Layout{B(), S(1)}));
+  const HostArray read = y.read();
+  for (std::size_t i = 0; i < 40000; i += 7) ASSERT_FLOAT_EQ(read.data<float>()[i], 7 * numbers.data<float>()[i]);
 }
 
 TEST(Results, SayBeforeTheyAreComputedHowTheyWillLie) {

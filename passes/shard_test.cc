@@ -420,16 +420,18 @@ TEST(Shard, AnOutputThatIsLeftOpenIsSplitAlongTheNamedAxesAlone) {
       EXPECT_EQ(layout[1].is_split(), std::string(axes) != "a") << axes;
       EXPECT_EQ(layout, *made.graph.value(made.graph.outputs[0].value).layout);
     }
-    EXPECT_EQ(moves_of(p.planned()), axes[0] == 'a' ? std::vector<std::string>{} : std::vector<std::string>{"all_gather"}) << axes;
+    std::vector<std::string> moves = moves_of(p.planned());
+    std::erase(moves, "slice");  // each device cuts its part out
+    EXPECT_EQ(moves, axes[0] == 'a' ? std::vector<std::string>{} : std::vector<std::string>{"all_gather"}) << axes;
   }
 }
 
 TEST(Shard, AnOutputThatIsLeftOpenIsNoPartOfASum) {
   Program p("d=2");
-  const ValueId x = p.input("x", {256, 512}), w = p.input("w", {512, 256});
-  p.fix(x, {S(1)});
+  const ValueId x = p.input("x", {512, 256}), w = p.input("w", {512, 256});
+  p.fix(x, {S(0)});
   p.fix(w, {S(0)});
-  const ValueId y = p.b.one("layout", {build::matmul(p.b, x, w)}, Attrs().set("planned", std::string("d")));
+  const ValueId y = p.b.one("layout", {build::matmul(p.b, x, w, {.transpose_a = true})}, Attrs().set("planned", std::string("d")));
   p.graph.outputs.push_back({"y", y});
   const Compilation c = p.planned();
   EXPECT_TRUE(c.graph.outputs[0].layout->at(0).is_split());
