@@ -34,6 +34,7 @@
 #include "passes/layout_rules.h"
 #include "passes/pipeline.h"
 #include "passes/place.h"
+#include "passes/shard.h"
 #include "runtime/failure.h"
 #include "sbp/effective.h"
 
@@ -81,8 +82,8 @@ struct PlannedVariable {
 struct Function::Taken {
   TensorType type;
   std::optional<Kept> kept = {};
-  bool ahead = false;               // fed by a source
-  std::optional<Layout> laid = {};  // of a whole of which each rank gives its part
+  bool ahead = false;             // fed by a source
+  std::optional<int> parts = {};  // of a whole of which each rank gives its part, split along so many axes
   bool operator==(const Taken&) const = default;
 };
 
@@ -99,9 +100,10 @@ struct Function::Compiled {
   std::string limited;  // what a limit on memory did, of summary
   std::vector<PassTime> passes;
   std::vector<HostScalar> scalars;
-  std::vector<PlannedVariable> variables;  // their parameters are kept alive: the plan works on their memory
-  std::vector<std::string> inputs;         // of the plan: an argument that nothing needs is none
-  std::vector<IndexCheck> indices;         // that arguments hold
+  std::vector<PlannedVariable> variables;      // their parameters are kept alive: the plan works on their memory
+  std::vector<std::string> inputs;             // of the plan: an argument that nothing needs is none
+  std::map<std::string, std::int64_t> groups;  // that the rows of some fall into
+  std::vector<IndexCheck> indices;             // that arguments hold
   std::shared_ptr<Outputs> results;
   bool ready = false;                     // since its first call
   std::unique_ptr<PlanInSession> loaded;  // then; none where this rank has no part in it
@@ -188,10 +190,9 @@ Function::Taken Function::taken(const State& s, Argument& argument, std::size_t 
   require(argument.feed.source != nullptr, "argument ", number, " of function '", s.options.name, "' has no source");
   if (!argument.part) return {argument.feed.source->type(), {}, ahead};
   const std::string who = cat("argument ", number, " of function '", s.options.name, "' (", karez::print(s.where), "), a part by local(),");
-  require(s.options.placements.empty() && s.options.microbatches == 1, who, " is one of a function with placements or micro-batches; give the whole");
-  const LocalPart part = local_part(argument.array.type(), argument.rows, s.mesh.mesh, world.ranks.rank(), who);
+  const LocalPart part = local_part(argument.array.type(), argument.rows, meshes_of(s.mesh, s.options), world.ranks.rank(), who);
   argument.feed.source = part_source(argument.feed.source, part);
-  return {part.whole, {}, false, part.layout};
+  return {part.whole, {}, false, part.axes};
 }
 
 Argument::Argument(const Tensor& outside, SourceLine where) {
@@ -218,36 +219,6 @@ namespace {
 // The world keeps the programs of tensors outside of compiled functions, so they keep no world.
 bool is_expression(const DeviceMesh& mesh) { return mesh.world.use_count() == 0; }
 
-// Loose variables that this program wants elsewhere are none any more, and begin where it wants them with what they hold.
-void bring_along(WorldState& world, const Trace& trace, SourceLine where) {
-  const std::vector<Mesh>& meshes = trace.graph.meshes;
-  std::unique_lock<std::mutex> no_expression;
-  for (const Parameter& parameter : trace.parameters()) {
-    const auto loose = [&]() -> std::optional<WorldState::Key> {
-      const auto found = world.find(parameter);
-      if (found == world.variables.end() || !found->second.loose || (meshes.size() == 1 && meshes[0] == found->second.mesh)) return {};
-      return found->first;
-    };
-    {
-      WorldLock lock(world);
-      if (!loose()) continue;
-    }
-    if (!no_expression.owns_lock()) {
-      no_expression = std::unique_lock(world.ran->mutex);
-      world.ran->plans.clear();  // they hold them
-    }
-    const HostArray value = read_variable(world, parameter, where);
-    WorldLock lock(world);
-    const auto key = loose();
-    if (!key) continue;
-    world.brought.emplace_back(parameter, value);
-    world.erase(*key);
-  }
-}
-
-}  // namespace
-
-namespace {
 bool is_unbatched(const FunctionOptions& options, std::size_t argument) {
   return std::find(options.unbatched.begin(), options.unbatched.end(), static_cast<int>(argument)) != options.unbatched.end();
 }
@@ -282,17 +253,18 @@ void Function::plan_for(State& s, const std::vector<Taken>& signature) {
                           .counter = world.counter,
                           .scaling = scaling()});
   trace.remat = s.options.remat;
+  std::map<std::string, int> parts;
   {
     Trace::Scope scope(trace);
     std::vector<Tensor> inputs;
     trace.builder.where = karez::print(s.where);
     for (std::size_t i = 0; i < signature.size(); ++i) {
-      const auto& [type, kept, ahead, laid] = signature[i];
+      const auto& [type, kept, ahead, part] = signature[i];
       const std::string name = cat("arg", i);
       inputs.push_back(kept    ? trace.array_input(name, type, kept->mesh, kept->layout)
                        : ahead ? trace.ahead_input(name, type)
-                       : laid  ? trace.laid_input(name, type, *laid)
                                : trace.input(name, type));
+      if (part) parts[name] = *part;
       if (s.options.microbatches == 1 || type.rank() == 0) continue;
       graph::Node& node = trace.graph.node(trace.graph.value(inputs.back().id).producer);
       if (node.op->role != graph::Role::source) continue;  // it travels to the mesh at hand first
@@ -316,6 +288,7 @@ void Function::plan_for(State& s, const std::vector<Taken>& signature) {
   for (const auto& c : list) std::erase_if(c->bodies, [&](std::uint64_t body) { return body == s.number && c->signature == signature; });
   std::erase_if(list, [](const auto& c) { return c->bodies.empty(); });
   trace.graph = place(std::move(trace.graph), world.ops);
+  lay_parts(trace.graph, parts, s.options.microbatches, cat("function '", s.options.name, "' (", karez::print(s.where), ")"));
   for (const auto& c : list)
     if (c->signature == signature && same_program(*c, trace)) return c->bodies.push_back(s.number);
   auto made = compile_traced(s, signature, trace);
@@ -324,9 +297,9 @@ void Function::plan_for(State& s, const std::vector<Taken>& signature) {
                join(of, ", ",
                     [&](const Taken& t) {
                       return t.kept ? sbp::print(t.type, t.kept->mesh, t.kept->layout)
-                                    : cat(tensor::print(t.type), t.ahead  ? " of a source"
-                                                                 : t.laid ? " in parts"
-                                                                          : "");
+                                    : cat(tensor::print(t.type), t.ahead   ? " of a source"
+                                                                 : t.parts ? " in parts"
+                                                                           : "");
                     }),
                ")");
   };
@@ -402,6 +375,8 @@ Future Function::launch_begun(State& s, const Compiled& c, const std::vector<Arg
     std::string name = cat("arg", i);
     if (!wanted(name)) continue;
     if (arguments[i].on_mesh.valid()) arrays.emplace_back(std::move(name), *ArrayValue::of(arguments[i].on_mesh).result);
+    else if (const auto in = c.groups.find(name); in != c.groups.end())
+      feeds.emplace_back(name, grouped(arguments[i].feed, in->second, s.options.microbatches));
     else feeds.emplace_back(std::move(name), arguments[i].feed);
   }
   for (const auto& scalar : c.scalars) {
@@ -459,10 +434,12 @@ std::shared_ptr<Function::Compiled> Function::compile_traced(State& s, const std
   }
   for (const Actor& actor : c.plan.actors)
     if (actor.body == BodyKind::input) out->inputs.push_back(actor.binding);
+  out->groups = groups_of(c.graph);
   std::vector<Kept> results;
   for (std::size_t i = 0; i < c.graph.outputs.size(); ++i) {
     const ValueId value = c.graph.outputs[i].value;
-    results.push_back({c.graph.type(value), c.graph.mesh(value), layout_of(out->to_plan, out->to_plan.outputs[i])});
+    const Graph& asked = is_planned(out->to_plan, out->to_plan.outputs[i]) ? c.graph : out->to_plan;
+    results.push_back({c.graph.type(value), c.graph.mesh(value), layout_of(asked, asked.outputs[i])});
   }
   out->results = std::make_shared<Outputs>(Outputs{std::move(results), {}});
   out->plan = std::move(c.plan);

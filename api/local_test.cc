@@ -60,6 +60,12 @@ std::vector<double> train(WorldOptions options, const char* mesh, std::int64_t b
   return losses;
 }
 
+std::vector<std::string> told(int ranks, const std::function<void(const Ranks&)>& body) {
+  std::vector<std::string> out(static_cast<std::size_t>(ranks));
+  on_ranks(ranks, [&](const Ranks& here) { out[static_cast<std::size_t>(here.rank)] = error_of([&] { body(here); }); });
+  return out;
+}
+
 using Ranges = std::vector<std::pair<std::int64_t, std::int64_t>>;  // by rank: its rows
 
 struct PartsCase {
@@ -91,10 +97,103 @@ TEST(PartsOfArguments, GiveTheLossesOfWholeArrays) {
   }
 }
 
-std::vector<std::string> told(int ranks, const std::function<void(const Ranks&)>& body) {
-  std::vector<std::string> out(static_cast<std::size_t>(ranks));
-  on_ranks(ranks, [&](const Ranks& here) { out[static_cast<std::size_t>(here.rank)] = error_of([&] { body(here); }); });
-  return out;
+TEST(PartsOfArguments, OfMicroBatchesGiveTheLossesOfWholeArrays) {
+  for (const PartsCase& one : std::vector<PartsCase>{{"data=2", 1, 8, false, {{0, 4}, {4, 8}}},
+                                                     {"data=4", 2, 16, true, {{0, 8}, {8, 16}}},
+                                                     {"data=3", 1, 12, false, {{0, 4}, {4, 8}, {8, 12}}},
+                                                     {"data=2,model=2", 1, 8, true, {{0, 4}, {0, 4}, {4, 8}, {4, 8}}},
+                                                     {"data=2,model=2", 1, 16, false, {{0, 4}, {4, 8}, {8, 12}, {12, 16}}},
+                                                     {"model=2", 1, 4, true, {{0, 4}, {0, 4}}}}) {
+    const FunctionOptions two{.microbatches = 2};
+    const std::vector<double> whole = train({}, "", one.batch, [](const HostArray& array) { return Argument(array); });
+    const std::vector<double> alone = train(
+        {}, "", one.batch, [](const HostArray& array) { return local(array); }, two);
+    for (std::size_t s = 0; s < whole.size(); ++s) EXPECT_NEAR(alone[s], whole[s], 1e-10 * std::abs(whole[s])) << one.mesh;
+    on_ranks(static_cast<int>(one.ranges.size()), [&](const Ranks& here) {
+      const auto [from, to] = one.ranges[static_cast<std::size_t>(here.rank)];
+      for (const bool both : {true, false}) {  // the targets whole, on every rank
+        auto give = [&, from = from, to = to](const HostArray& array) {
+          return array.shape()[1] == 6 || both ? local(rows_of(array, from, to), one.says ? one.batch : 0) : Argument(array);
+        };
+        const auto losses = train({.devices = one.each, .check_inputs = InputCheck::full, .ranks = here}, one.mesh, one.batch, give, two);
+        for (std::size_t s = 0; s < whole.size(); ++s)
+          EXPECT_NEAR(losses[s], whole[s], 1e-10 * std::abs(whole[s])) << one.mesh << ", batch " << one.batch << ", rank " << here.rank;
+      }
+    });
+  }
+}
+
+// A net of two stages, each on an axis `data`; ranks are numbered along the last axis of the mesh.
+TEST(PartsOfArguments, OfStagesAreReadWhereTheyLie) {
+  const auto staged = [](const DeviceMesh&) { return FunctionOptions{.placements = {{"fc1", 0}, {"fc2", 1}}}; };
+  struct Case {
+    const char* mesh;
+    int ranks, each;
+    std::int64_t batch;
+    Ranges ranges;
+  };
+  for (const Case& one : std::vector<Case>{{"stage=2,data=2", 4, 1, 8, {{0, 4}, {4, 8}, {0, 4}, {4, 8}}},
+                                           {"data=2,stage=2", 2, 2, 8, {{0, 4}, {4, 8}}},
+                                           {"stage=2,data=2", 2, 2, 8, {{0, 8}, {0, 8}}},
+                                           {"stage=2", 2, 1, 8, {{0, 8}, {0, 8}}}})
+    for (const int microbatches : {1, 2}) {
+      const std::vector<double> whole = train({}, "", one.batch, [](const HostArray& array) { return Argument(array); });
+      on_ranks(one.ranks, [&](const Ranks& here) {
+        FunctionOptions options = staged({});
+        options.microbatches = microbatches;
+        const auto [from, to] = one.ranges[static_cast<std::size_t>(here.rank)];
+        auto give = [from = from, to = to](const HostArray& array) { return local(rows_of(array, from, to)); };
+        const auto losses = train({.devices = one.each, .check_inputs = InputCheck::full, .ranks = here}, one.mesh, one.batch, give, options);
+        for (std::size_t s = 0; s < whole.size(); ++s)
+          EXPECT_NEAR(losses[s], whole[s], 1e-10 * std::abs(whole[s])) << one.mesh << ", rank " << here.rank << ", " << microbatches;
+      });
+    }
+}
+
+TEST(PartsOfArguments, OfMicroBatchesKeepTheOrderOfRows) {
+  on_ranks(2, [](const Ranks& here) {
+    World world({.ranks = here});
+    const HostArray x = numbers({12, 5}, 1), y = numbers({12, 5}, 2), w = numbers({12, 5}, 3);
+    const Array there = compile(world.mesh("d=2"), [](Tensor z) { return z * 1.0; })(w).value();
+    for (const bool split : {false, true}) {
+      auto f = compile(
+          world.mesh("d=2"),
+          [&](Tensor x, Tensor y, Tensor w) {
+            const Tensor rows = x * 3.0 + y + w;  // of parts, of a whole of the host and of an array on the mesh
+            const Tensor columns = transpose(rows, {1, 0}), count = sum(x);
+            const Tensor rest = rows / count;  // a sum over the batch that micro-batches wait for
+            return std::vector<Tensor>{with_layout(rows, split ? std::vector<std::string>{"d", ""} : std::vector<std::string>{}), columns, rest};
+          },
+          {.microbatches = 3});
+      const auto out = f(local(rows_of(x, 6 * here.rank, 6 * here.rank + 6)), y, there);
+      const HostArray rows = out.value(0).read(), columns = out.value(1).read(), rest = out.value(2).read();
+      double total = 0;
+      for (double v : x.data<double>()) total += v;
+      for (std::size_t i = 0; i < 60; ++i) {
+        const double expected = x.data<double>()[i] * 3 + y.data<double>()[i] + w.data<double>()[i];
+        EXPECT_DOUBLE_EQ(rows.data<double>()[i], expected) << i;
+        EXPECT_DOUBLE_EQ(columns.data<double>()[i % 5 * 12 + i / 5], expected) << i;
+        EXPECT_NEAR(rest.data<double>()[i], expected / total, 1e-9 * std::abs(expected / total)) << i;
+      }
+    }
+  });
+}
+
+TEST(PartsOfArguments, OfMicroBatchesThatHaveNoMeaningAreErrors) {
+  for (const std::string& text : told(2, [](const Ranks& here) {
+         train({.ranks = here}, "data=2", 6, [&](const HostArray& array) { return local(rows_of(array, 0, 3)); }, {.microbatches = 2});
+       }))
+    EXPECT_THAT(text, HasSubstr("arg0, parts by local(), is f64[6, 6] on 2 devices in microbatches=2: each device has as many rows of each "
+                                "micro-batch, so that 4 must divide 6"));
+  for (const std::string& text : told(3, [](const Ranks& here) {
+         World world({.ranks = here});
+         const DeviceMesh two = world.mesh("data=2", {.devices = {0, 1}}), other = world.mesh("data=2", {.devices = {1, 2}});
+         Net net;
+         auto f = compile(two, [&](Tensor x) { return sum(net(x)); }, {.placements = {{"fc1", two}, {"fc2", other}}});
+         f(local(HostArray(TensorType{DType::f64, {2, 6}}))).wait();
+       }))
+    EXPECT_THAT(text, ::testing::AnyOf(HasSubstr("which are placements of the function that this rank has devices of; give the whole"),
+                                       HasSubstr("rank 1: it ends its world")));
 }
 
 TEST(PartsOfArguments, OfAnotherSizeAreRefusedWithTheSizesThatFit) {
@@ -106,8 +205,6 @@ TEST(PartsOfArguments, OfAnotherSizeAreRefusedWithTheSizesThatFit) {
                                                  "local(array, ROWS) says how many rows the whole has")));
   EXPECT_THAT(error_of([] { train({}, "", 4, [](const HostArray&) { return local(HostArray::of<double>({}, {1})); }); }),
               HasSubstr("is f64[]; what a rank has a part of has rows"));
-  EXPECT_THAT(error_of([] { train({}, "", 4, [](const HostArray& array) { return local(array); }, {.microbatches = 2}); }),
-              HasSubstr("is one of a function with placements or micro-batches; give the whole"));
   EXPECT_EQ(error_of([] { local(HostArray()); }), "local() of an array never made");
 }
 

@@ -12,7 +12,9 @@
 #include "api/inside/rooms.h"
 #include "api/inside/run_expressions.h"
 #include "api/inside/summands.h"
+#include "api/interactive.h"
 #include "base/text.h"
+#include "sbp/effective.h"
 
 namespace karez {
 
@@ -21,16 +23,25 @@ Place place_of(const Array& array) {
   return {DeviceMesh{value.living_world(), value.kept->mesh}, value.kept->layout};
 }
 
-Place place_of(const Tensor& tensor) {
+Place place_of(const Tensor& tensor, SourceLine where) {
   require(tensor.lazy != nullptr, "a tensor ", tensor.type,
           " of a program that is being traced lies nowhere yet: it is laid when the program is planned");
   if (tensor.lazy->host.valid()) return {};
   // It may be computed meanwhile, but then its array is there.
   const auto from = tensor.lazy->from();
   if (const Array array = tensor.lazy->array(); array.valid()) return place_of(array);
+  if (is_laid_by_planner(*tensor.lazy) || tensor.lazy->from() == nullptr) return place_of(computed(tensor, where));
   const DeviceMesh mesh = mesh_of(from.get());
   const auto& layout = from->trace.graph.value(tensor.lazy->id).layout;
   return {mesh, layout ? *layout : broadcast_layout(mesh.mesh)};
+}
+
+std::optional<DeviceMesh> mesh_of(const Tensor& tensor) {
+  require(tensor.lazy != nullptr, "a tensor ", tensor.type, " of a program that is being traced: it lies on the mesh of the program");
+  if (tensor.lazy->host.valid()) return {};
+  const auto from = tensor.lazy->from();
+  if (const Array array = tensor.lazy->array(); array.valid()) return place_of(array).mesh;
+  return mesh_of(from.get());
 }
 
 Place place_of(const World& world, const Parameter& parameter) {
@@ -38,6 +49,13 @@ Place place_of(const World& world, const Parameter& parameter) {
   WorldLock lock(*state);
   const StoredVariable& stored = state->stored(parameter)->second;
   return {DeviceMesh{state, stored.mesh}, stored.layout};
+}
+
+Array computed_whole(const Tensor& tensor, SourceLine where) {
+  const Array array = computed(tensor, where);
+  const bool whole = sbp::effective(array.mesh(), array.layout()) == broadcast_layout(array.mesh());
+  if (whole || tensor.lazy == nullptr || tensor.lazy->is_laid_by_user()) return array;
+  return computed(with_layout(Term(tensor, where), {}), where);
 }
 
 namespace {

@@ -16,9 +16,15 @@ struct Place {
   std::optional<DeviceMesh> mesh;
   Layout layout;  // as it was asked for, also on axes of one device
 };
-Place place_of(const Array& array);                              // of a world that is gone: an error
-Place place_of(const Tensor& tensor);                            // outside of a trace. Computes nothing and asks no other rank
+Place place_of(const Array& array);  // of a world that is gone: an error
+// Outside of a trace. Computes nothing and asks no other rank, but where the planner has yet to say how the value will lie (docs/layouts.md): then it
+// is computed, as for a read.
+Place place_of(const Tensor& tensor, SourceLine where = SourceLine::current());
 Place place_of(const World& world, const Parameter& parameter);  // that a function has used; otherwise an error
+std::optional<DeviceMesh> mesh_of(const Tensor& tensor);         // outside of a trace; computes nothing. The host's: none
+
+// A tensor's array, computed as for a read, for another library: what the planner has divided, and no user has laid, is put together on the devices.
+Array computed_whole(const Tensor& tensor, SourceLine where = SourceLine::current());
 
 // What one device has of a value.
 struct LocalData {

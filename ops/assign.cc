@@ -30,7 +30,11 @@ std::vector<OpDef> assign_ops() {
   copy.halves = Halves::kept;
   copy.grad = [](Builder&, const NodeView&, std::span<const ValueId> dy) { return std::vector{dy[0]}; };
 
-  OpDef layout{.name = "layout", .doc = "x itself. A layout that the user gives its result holds for this value alone, not for x.", .inputs = 1};
+  OpDef layout{.name = "layout",
+               .doc =
+                   "x itself. A layout that the user gives its result holds for this value alone, not for x. Where {planned} names axes of the "
+                   "mesh, the planner chooses one that splits it along none but these.",
+               .inputs = 1};
   layout.infer = copy.infer;
   layout.index = copy.index;
   layout.grad = copy.grad;

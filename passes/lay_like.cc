@@ -46,6 +46,8 @@ std::optional<Sharded> lay_like(Graph graph, const Sharded& laid) {
   std::map<std::string, Layout> stored;
   for (const Variable& variable : laid.graph.variables) stored[variable.name] = *variable.stored;
   for (Variable& variable : graph.variables) variable.stored = stored.at(variable.name);
+  for (Output& output : graph.outputs)
+    if (is_planned(graph, output)) output.layout = graph.value(output.value).layout;
   made.graph = std::move(graph);
   made.cost = laid.cost;
   return made;

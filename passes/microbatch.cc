@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <set>
 
 #include "base/number_as.h"
@@ -91,6 +92,7 @@ class Cutter {
       if (shape.empty() || is_unbatched(node)) continue;
       if (batch_ == 0 && names.empty()) batch_ = shape[0];
       if (shape[0] == batch_) names.push_back(cat("'", node.attrs.text("name"), "'"));
+      if (node.attrs.has("groups")) groups_ = node.attrs.integer("groups");
     }
     require(batch_ > 0 && !names.empty(), "microbatches=", count_, ", but no input of '", graph_.name,
             "' has a batch: a first dimension that is not empty");
@@ -104,6 +106,60 @@ class Cutter {
   static void forget_words(Node& node) {
     if (node.op->role != Role::source) return;
     for (const char* word : {"unbatched", "parts"}) node.attrs.erase(word);
+  }
+
+  // Of a batch whose rows come in groups of equal size a micro-batch has some of each group, one group after the other, so that each device finds its
+  // rows of every micro-batch among those of its own group:
+  //
+  //   2 groups of rows 0 1 2 3 | 4 5 6 7, 2 micro-batches  ->  0 1 4 5, then 2 3 6 7
+  //
+  // What is there once a launch has the rows in their own order. Rows of whole values seen as [group, micro-batch, row of both]:
+  Shape in_groups(const Shape& shape, int dim, std::int64_t outer, std::int64_t inner) const {
+    const auto at = shape.begin() + dim;
+    require(ErrorKind::shape, *at % (outer * inner) == 0, "microbatches=", count_, " of parts by local() on ", groups_, " devices: ", outer * inner,
+            " does not divide a dimension of ", *at, " that goes along with the batch of ", batch_,
+            ", so that rows of different devices would come together in it; give the whole batch", batch_text_);
+    Shape out(shape.begin(), at);
+    out.insert(out.end(), {outer, inner, *at / (outer * inner)});
+    out.insert(out.end(), at + 1, shape.end());
+    return out;
+  }
+
+  ValueId add(std::string_view op, ValueId in, Attrs attrs, Shape shape, int acts, ValueId like) {
+    const TensorType type{graph_.type(like).dtype, std::move(shape)};
+    const NodeId made = rewrite_.add(&ops_.at(op), {in}, std::move(attrs), std::span(&type, 1), graph_.value(like).mesh, graph_.value(like).producer);
+    rewrite_.graph().node(made).acts = acts;
+    return rewrite_.graph().node(made).outputs[0];
+  }
+  ValueId reshaped(ValueId in, Shape shape, int acts, ValueId like) {
+    return add("reshape", in, Attrs().set("shape", Ints(shape.begin(), shape.end())), shape, acts, like);
+  }
+  ValueId with_swapped(ValueId in, Shape shape, int dim, ValueId like) {  // dimensions dim and the next
+    Ints perm(shape.size());
+    std::iota(perm.begin(), perm.end(), std::int64_t{0});
+    std::swap(perm[static_cast<std::size_t>(dim)], perm[static_cast<std::size_t>(dim) + 1]);
+    std::swap(shape[static_cast<std::size_t>(dim)], shape[static_cast<std::size_t>(dim) + 1]);
+    return add("transpose", in, Attrs().set("perm", perm), std::move(shape), 1, like);
+  }
+
+  ValueId joined_groups(ValueId value, int dim) {
+    const Shape& whole = graph_.type(value).shape;
+    const Shape by_time = in_groups(whole, dim, count_, groups_);
+    Shape one = by_time;
+    one[static_cast<std::size_t>(dim)] = 1;
+    const ValueId part = reshaped(rewrite_.at(value), one, count_, value);
+    const ValueId joined = add("micro_join", part, Attrs().set("axis", dim).set("parts", count_), by_time, count_, value);
+    return reshaped(with_swapped(joined, by_time, dim, value), whole, 1, value);
+  }
+
+  ValueId part_of_groups(ValueId value, ValueId whole, int dim) {
+    Shape part = graph_.type(value).shape;
+    const Shape by_group = in_groups(part, dim, groups_, count_);
+    const ValueId by_time = with_swapped(reshaped(whole, by_group, 1, value), by_group, dim, value);
+    Shape one = in_groups(part, dim, count_, groups_);
+    one[static_cast<std::size_t>(dim)] = 1;
+    part[static_cast<std::size_t>(dim)] /= count_;
+    return reshaped(add("micro_slice", by_time, Attrs().set("axis", dim).set("parts", count_), one, count_, value), part, count_, value);
   }
 
   // It lies on the mesh when the launch begins, all of it: its parts are cut there.
@@ -313,6 +369,12 @@ class Cutter {
     return made;
   }
 
+  // Whether the node needs to know which rows of the batch its micro-batch has, beyond naming them in an error and drawing random numbers for them.
+  bool counts_rows(NodeId n, const Local& local) const {
+    const Node& node = graph_.node(n);
+    return !local.places.empty() && !node.op->indices && !node.op->name.starts_with("random");
+  }
+
   void write(NodeId n) {
     const Node& node = graph_.node(n);
     const auto& [micro, way] = placed_[n];
@@ -325,6 +387,7 @@ class Cutter {
     }
     const NodeId now = rewrite_.keep(n, std::move(inputs));
     if (micro && (is_array(node) || comes_whole_[n])) {
+      rewrite_.graph().node(now).attrs.erase("groups");  // its rows come in their own order
       const ValueId whole = rewrite_.at(node.outputs[0]);
       whole_[node.outputs[0]] = whole;
       rewrite_.map(node.outputs[0], part_of(node.outputs[0], whole, 0));
@@ -333,8 +396,14 @@ class Cutter {
     Graph& to = rewrite_.graph();
     if (micro) {
       Local local = local_of(n, way);
+      require(groups_ == 1 || !counts_rows(n, local), describe(graph_, n),
+              " depends on where rows stand in the batch, which micro-batches of parts by ",
+              "local() change: give the whole batch, or call a function with microbatches=1", batch_text_);
       to.node(now).acts = count_;
       to.node(now).attrs = std::move(local.attrs);
+      if (groups_ > 1 && node.op->role == Role::source) to.node(now).attrs.set("groups", groups_);
+      for (std::size_t o = 0; o < node.outputs.size() && groups_ > 1; ++o)  // what puts rows together puts those of one group together
+        if (way.out[o].is_split()) in_groups(graph_.type(node.outputs[o]).shape, way.out[o].dim, groups_, count_);
       to.node(now).places = std::move(local.places);
       for (std::size_t o = 0; o < node.outputs.size(); ++o) to.value(to.node(now).outputs[o]).type = std::move(local.types[o]);
     }
@@ -346,6 +415,10 @@ class Cutter {
     const Sbp lies = time_[value].lies;
     whole_[value] = rewrite_.at(value);
     if (lies.is_broadcast() || !wanted_whole_[value]) return;
+    if (lies.is_split() && groups_ > 1) {
+      whole_[value] = joined_groups(value, lies.dim);
+      return;
+    }
     const TensorType& type = graph_.type(value);
     Attrs attrs;
     if (lies.is_split()) attrs.set("axis", lies.dim).set("parts", count_);
@@ -374,6 +447,7 @@ class Cutter {
       const bool light = node.op->role == Role::window || node.op->elementwise;
       if (!makes || !(light || all_whole)) continue;
       if (node.op->role == Role::constant && !local_of(n, way).places.empty()) continue;
+      if (groups_ > 1 && !local_of(n, way).places.empty()) continue;
       return std::move(way);
     }
     return std::nullopt;
@@ -403,6 +477,7 @@ class Cutter {
   }
 
   ValueId part_of(ValueId value, ValueId whole, int dim) {
+    if (groups_ > 1) return part_of_groups(value, whole, dim);
     TensorType type = graph_.type(value);
     type.shape[static_cast<std::size_t>(dim)] /= count_;
     const NodeId made = rewrite_.add(&ops_.at("micro_slice"), {whole}, Attrs().set("axis", dim).set("parts", count_), std::span(&type, 1),
@@ -414,7 +489,7 @@ class Cutter {
   const Graph& graph_;
   const OpTable& ops_;
   const int count_;
-  std::int64_t batch_;
+  std::int64_t batch_, groups_ = 1;
   const std::set<NodeId> along_, early_;
   std::set<NodeId> asked_;
   mutable std::set<NodeId> awaited_;

@@ -127,6 +127,44 @@ TEST(MicroBatch, WhatIsFetchedIsPutTogetherAndUpdatesWaitForAll) {
 )"));
 }
 
+// Each device has its rows of every micro-batch among those of its own group; what is there once a launch has the rows in their own order.
+TEST(MicroBatch, RowsInGroupsAreTakenOfEachGroupAndPutBackInTheirOrder) {
+  EXPECT_TRUE(golden(cut(R"(
+  %0 = input() {dtype="f32", groups=2, name="x", shape=[12, 3]} : f32[12, 3]
+  %1 = input() {array=true, dtype="f32", groups=2, name="y", shape=[12, 3]} : f32[12, 3]
+  %9 = add(%0, %1) : f32[12, 3]
+)",
+                         3),
+                     R"(graph main {
+  %0 = input() {dtype="f32", groups=2, name="x", shape=[4, 3]} : f32[4, 3] acts 3
+  %1 = input() {array=true, dtype="f32", name="y", shape=[12, 3]} : f32[12, 3]
+  %2 = reshape(%1) {shape=[2, 3, 2, 3]} : f32[2, 3, 2, 3]
+  %3 = transpose(%2) {perm=[1, 0, 2, 3]} : f32[3, 2, 2, 3]
+  %4 = micro_slice(%3) {axis=0, parts=3} : f32[1, 2, 2, 3] acts 3
+  %5 = reshape(%4) {shape=[4, 3]} : f32[4, 3] acts 3
+  %6 = add(%0, %5) : f32[4, 3] acts 3
+  %7 = reshape(%6) {shape=[1, 2, 2, 3]} : f32[1, 2, 2, 3] acts 3
+  %8 = micro_join(%7) {axis=0, parts=3} : f32[3, 2, 2, 3] acts 3
+  %9 = transpose(%8) {perm=[1, 0, 2, 3]} : f32[2, 3, 2, 3]
+  %10 = reshape(%9) {shape=[12, 3]} : f32[12, 3]
+  output "y" %10
+}
+)"));
+  EXPECT_THAT(refusal(R"(
+  %0 = input() {dtype="f32", groups=2, name="x", shape=[6, 3]} : f32[6, 3]
+  %9 = exp(%0) : f32[6, 3]
+)",
+                      2),
+              HasSubstr("4 does not divide a dimension of 6 that goes along with the batch of 6"));
+  const auto pairs = [](int rows) {  // of neighbours
+    return cat("  %0 = input() {dtype=\"f32\", groups=2, name=\"x\", shape=[", rows, "]} : f32[", rows, "]\n  %1 = reshape(%0) {shape=[", rows / 2,
+               ", 2]} : f32[", rows / 2, ", 2]\n  %2 = reduce_max(%1) {axes=[1]} : f32[", rows / 2, "]\n  %9 = reduce_sum(%2) {axes=[0]} : f32[]\n");
+  };
+  EXPECT_THAT(refusal(pairs(8), 2), HasSubstr("output \"y\""));
+  EXPECT_THAT(refusal(pairs(4), 2),
+              HasSubstr("4 does not divide a dimension of 2 that goes along with the batch of 4, so that rows of different devices"));
+}
+
 // A variable of the batch's size: its gradient is there in parts, its update needs all of them.
 TEST(MicroBatch, AnUpdateActsOnceWhateverItsGradientsLayout) {
   const std::string text = cut(R"(

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <set>
 #include <string_view>
@@ -61,6 +62,48 @@ std::vector<NodeChoice> all_choices(const Graph& graph, NodeId id, const SumRule
   return choices;
 }
 
+// By node the axes of its mesh along which it may be split; empty: all. Where the planner lays an output, neither that nor what it is made of is
+// split along an axis that is not named: the caller has what he gave whole there, and computing a part of it would end in a gather. What the user has
+// laid ends the search.
+using AxisLimits = ById<NodeId, std::vector<bool>>;
+AxisLimits axis_limits(const Graph& graph) {
+  AxisLimits limits(graph.nodes.size());
+  for (std::size_t i = graph.nodes.size(); i-- > 0;) {
+    const NodeId n(i);
+    const Node& node = graph.node(n);
+    if (node.op->name == "layout" && node.attrs.has("planned")) {
+      const std::string names = cat("+", node.attrs.text("planned"), "+");
+      for (const MeshAxis& axis : graph.mesh(node.outputs[0]).axes) limits[n].push_back(names.find(cat("+", axis.name, "+")) != names.npos);
+    }
+    if (limits[n].empty()) continue;
+    for (ValueId in : node.inputs) {
+      const Value& value = graph.value(in);
+      if (value.layout || !value.producer.valid() || value.mesh != graph.value(node.outputs[0]).mesh) continue;
+      std::vector<bool>& maker = limits[value.producer];
+      if (maker.empty()) maker = limits[n];
+      else std::transform(maker.begin(), maker.end(), limits[n].begin(), maker.begin(), std::logical_and<bool>());
+    }
+  }
+  return limits;
+}
+
+bool within(const std::vector<bool>& limit, const NodeChoice& choice) {
+  for (const auto* layouts : {&choice.ins(), &choice.outs()})
+    for (const Layout& layout : *layouts)
+      for (std::size_t axis = 0; axis < layout.size(); ++axis)
+        if (!limit[axis] && !layout[axis].is_broadcast()) return false;
+  return true;
+}
+
+void keep_within(const std::vector<bool>& limit, std::vector<NodeChoice>& choices) {
+  if (limit.empty() || std::none_of(choices.begin(), choices.end(), [&](const NodeChoice& one) { return within(limit, one); })) return;
+  std::erase_if(choices, [&](const NodeChoice& one) { return !within(limit, one); });
+}
+
+bool is_partial(const Layout& layout) {
+  return std::any_of(layout.begin(), layout.end(), [](const Sbp& entry) { return entry.is_partial(); });
+}
+
 double seconds_of(const Graph& graph, NodeId id, const NodeChoice& choice, const CostTable& costs) {
   const Node& node = graph.node(id);
   if (node.op->role != Role::transfer) return device_seconds(graph, id, choice.ins(), choice.outs(), costs);
@@ -70,7 +113,7 @@ double seconds_of(const Graph& graph, NodeId id, const NodeChoice& choice, const
 
 // `stored`: of a state node, how its variable must lie, if that is said.
 std::vector<NodeChoice> choices_with(const Graph& graph, NodeId id, const std::optional<Layout>& stored, const CostTable& costs,
-                                     const SumRules& rules) {
+                                     const SumRules& rules, const std::vector<bool>& limit) {
   const Node& node = graph.node(id);
   const Mesh& mesh = graph.mesh(node.outputs[0]);
   std::vector<std::optional<Layout>> fixed;
@@ -79,6 +122,7 @@ std::vector<NodeChoice> choices_with(const Graph& graph, NodeId id, const std::o
   std::vector<NodeChoice> choices;
   std::size_t wrong = fixed.size();
   std::vector<NodeChoice> all = all_choices(graph, id, rules);
+  if (node.attrs.has("planned")) std::erase_if(all, [&](const NodeChoice& choice) { return is_partial(choice.out(0)); });
   for (NodeChoice& choice : all) {
     bool fits = true;
     for (std::size_t o = 0; o < fixed.size(); ++o)
@@ -95,10 +139,16 @@ std::vector<NodeChoice> choices_with(const Graph& graph, NodeId id, const std::o
          fixed[o] ? print(*fixed[o]) : std::string("asked for"), " on ", print(mesh), "; it can give ",
          join(legal, ", ", [](const Layout& layout) { return print(layout); }));
   }
+  keep_within(limit, choices);
   return choices;
 }
 
 }  // namespace
+
+bool is_planned(const Graph& graph, const Output& output) {
+  const NodeId maker = graph.value(output.value).producer;
+  return !output.layout && maker.valid() && graph.node(maker).op->name == "layout" && graph.node(maker).attrs.has("planned");
+}
 
 std::vector<NodeChoice> choices_of(const Graph& graph, NodeId id, const CostTable& costs) { return choices_of(graph, id, costs, SumRules(graph)); }
 
@@ -107,7 +157,7 @@ std::vector<NodeChoice> choices_of(const Graph& graph, NodeId id, const CostTabl
   if (const Node& node = graph.node(id); node.op->role == Role::state)
     for (const Variable& variable : graph.variables)
       if (variable.name == node.attrs.text("name") && variable.stored) stored = variable.stored;
-  return choices_with(graph, id, stored, costs, rules);
+  return choices_with(graph, id, stored, costs, rules, axis_limits(graph)[id]);
 }
 
 TransitionTable& TreePrices::table(const TensorType& type, const Mesh& mesh) {
@@ -187,6 +237,8 @@ Sharded laid_by(Graph graph, const Choices& choices, const ById<NodeId, int>& ch
     for (std::size_t i = 0; i < graph.nodes[n].inputs.size(); ++i) made.wanted[n].push_back(choice.in(i));
     for (std::size_t o = 0; o < graph.nodes[n].outputs.size(); ++o) graph.value(graph.nodes[n].outputs[o]).layout = choice.out(o);
   }
+  for (Output& output : graph.outputs)
+    if (is_planned(graph, output)) output.layout = graph.value(output.value).layout;
   for (Variable& variable : graph.variables)
     if (!variable.stored)
       variable.stored =
@@ -201,10 +253,11 @@ Choices choices_of(const Graph& graph, const CostTable& costs) {
     if (variable.stored) stored[variable.name] = &*variable.stored;
   Choices choices;
   const SumRules rules(graph);
+  const AxisLimits limits = axis_limits(graph);
   for (NodeId n : graph.nodes.ids()) {
     const Node& node = graph.node(n);
     const auto at = node.op->role == Role::state ? stored.find(node.attrs.text("name")) : stored.end();
-    choices.push_back(choices_with(graph, n, at == stored.end() ? std::nullopt : std::optional(*at->second), costs, rules));
+    choices.push_back(choices_with(graph, n, at == stored.end() ? std::nullopt : std::optional(*at->second), costs, rules, limits[n]));
     choices[n].shrink_to_fit();
   }
   share_layouts(choices);

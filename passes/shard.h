@@ -59,6 +59,9 @@ class TreePrices {
 double price(const Graph& graph, const Choices& choices, const ById<NodeId, int>& chosen, TreePrices& prices);
 double price_of_all(const Graph& graph, const Choices& choices, const ById<NodeId, int>& chosen, TreePrices& prices);  // masked sums or not
 
+// Whether the planner says how the caller gets this output: what a `layout` with {planned} makes, before `shard` has laid it.
+bool is_planned(const Graph& graph, const Output& output);
+
 struct Sharded {
   Graph graph;                      // every value has a layout, every variable a stored one
   double cost = 0, cost_bound = 0;  // seconds: of the choice, and proven lower bound

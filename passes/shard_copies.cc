@@ -60,6 +60,7 @@ Sharded shard_copies(Graph graph, const CostTable& costs) {
     wanted.push_back(made.wanted[once.node[n]]);
     for (ValueId out : graph.node(n).outputs) graph.value(out).layout = made.graph.value(once.value[out]).layout;
   }
+  for (std::size_t i = 0; i < graph.outputs.size(); ++i) graph.outputs[i].layout = made.graph.outputs[i].layout;
   for (std::size_t v = 0; v < graph.variables.size(); ++v) graph.variables[v].stored = made.graph.variables[v].stored;
   made.graph = std::move(graph);
   made.wanted = std::move(wanted);

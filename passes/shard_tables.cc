@@ -225,7 +225,8 @@ ById<ValueId, Wants> wants_of(const Graph& graph) {
     wants[v].output = graph.values[v].output;
     wants[v].uses = uses[v];
   }
-  for (const Output& output : graph.outputs) wants[output.value].outputs.push_back(layout_of(graph, output));
+  for (const Output& output : graph.outputs)
+    if (!is_planned(graph, output)) wants[output.value].outputs.push_back(layout_of(graph, output));
   for (const Variable& variable : graph.variables) {
     if (!variable.updated.valid()) continue;
     Wants& w = wants[variable.updated];

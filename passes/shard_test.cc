@@ -10,6 +10,7 @@
 
 #include "passes/box.h"
 #include "passes/pipeline.h"
+#include "passes/shard_copies.h"
 #include "passes/shard_programs.h"
 #include "passes/test_fixed_to.h"
 
@@ -400,6 +401,41 @@ TEST(Shard, MoreLayoutsThanAChainRemembersArePricedTruly) {
     transfers += transition_tree(c.graph.values[v].type, c.graph.meshes[0], *c.graph.values[v].layout, targets, c.options.costs).seconds;
   }
   EXPECT_NEAR(c.cost, transfers + compute_seconds(c), 1e-9 * c.cost);
+}
+
+// What a caller leaves to the planner.
+TEST(Shard, AnOutputThatIsLeftOpenIsSplitAlongTheNamedAxesAlone) {
+  for (const char* axes : {"a", "b", "a+b"}) {
+    Program p("a=2,b=2");
+    const ValueId x = p.input("x", {256, 256});
+    p.fix(x, {S(0), B()});
+    const ValueId y = p.b.one("layout", {p.b.one("exp", {x})}, Attrs().set("planned", std::string(axes)));
+    p.graph.outputs.push_back({"y", y});
+    for (const bool copies : {false, true}) {
+      Compilation c = testing::compilation(p.graph);
+      const Sharded made = copies ? shard_copies(p.graph, c.options.costs) : shard(p.graph, c.options.costs);
+      ASSERT_TRUE(made.graph.outputs[0].layout.has_value());
+      const Layout layout = *made.graph.outputs[0].layout;
+      EXPECT_EQ(layout[0], axes[0] == 'a' ? S(0) : B()) << axes;
+      EXPECT_EQ(layout[1].is_split(), std::string(axes) != "a") << axes;
+      EXPECT_EQ(layout, *made.graph.value(made.graph.outputs[0].value).layout);
+    }
+    std::vector<std::string> moves = moves_of(p.planned());
+    std::erase(moves, "slice");  // each device cuts its part out
+    EXPECT_EQ(moves, axes[0] == 'a' ? std::vector<std::string>{} : std::vector<std::string>{"all_gather"}) << axes;
+  }
+}
+
+TEST(Shard, AnOutputThatIsLeftOpenIsNoPartOfASum) {
+  Program p("d=2");
+  const ValueId x = p.input("x", {512, 256}), w = p.input("w", {512, 256});
+  p.fix(x, {S(0)});
+  p.fix(w, {S(0)});
+  const ValueId y = p.b.one("layout", {build::matmul(p.b, x, w, {.transpose_a = true})}, Attrs().set("planned", std::string("d")));
+  p.graph.outputs.push_back({"y", y});
+  const Compilation c = p.planned();
+  EXPECT_TRUE(c.graph.outputs[0].layout->at(0).is_split());
+  EXPECT_EQ(moves_of(c), std::vector<std::string>{"reduce_scatter"});
 }
 
 }  // namespace

@@ -36,8 +36,14 @@ void LazyValue::made(Array array) {
   std::shared_ptr<const Expression> done;  // goes without the lock
   std::lock_guard lock(mutex_);
   array_ = std::move(array);
+  if (from_ != nullptr) laid_by_user_ = from_->trace.graph.value(id).layout.has_value();
   done = std::move(from_);
   from_ = nullptr;
+}
+
+bool LazyValue::is_laid_by_user() const {
+  std::lock_guard lock(mutex_);
+  return laid_by_user_;
 }
 
 const void* LazyValue::who() const {

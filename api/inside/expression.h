@@ -25,7 +25,8 @@ struct LazyValue {
   std::shared_ptr<const Expression> from() const;  // what makes it; null: it is there
   Array array() const;                             // where it is there, and not the host's
   void made(Array array);
-  const void* who() const;  // equal for tensors of one array
+  bool is_laid_by_user() const;  // what made it, or what gave it, says how it lies; known once it is there
+  const void* who() const;       // equal for tensors of one array
 
   LazyValue(TensorType type, HostArray host) : type(std::move(type)), host(std::move(host)) {}
   LazyValue(TensorType type, Array array) : type(std::move(type)), array_(std::move(array)) {}
@@ -34,6 +35,7 @@ struct LazyValue {
  private:
   mutable std::mutex mutex_;
   std::shared_ptr<const Expression> from_;
+  bool laid_by_user_ = true;
   Array array_;
 };
 using LazyValues = std::vector<std::shared_ptr<LazyValue>>;

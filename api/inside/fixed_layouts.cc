@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "api/inside/run_expressions.h"
+#include "api/inside/stored_parts.h"
 #include "base/glob.h"
 #include "base/text.h"
 #include "sbp/effective.h"
@@ -86,6 +88,32 @@ Mesh own_mesh(const DeviceMesh& on, const FunctionOptions& options) {
   for (const PlacementRule& rule : options.placements)
     if (std::holds_alternative<int>(rule.where)) return at_stage(on.mesh, 0, rule.module);
   return on.mesh;
+}
+
+void bring_along(WorldState& world, const Trace& trace, SourceLine where) {
+  const std::vector<Mesh>& meshes = trace.graph.meshes;
+  std::unique_lock<std::mutex> no_expression;
+  for (const Parameter& parameter : trace.parameters()) {
+    const auto loose = [&]() -> std::optional<WorldState::Key> {
+      const auto found = world.find(parameter);
+      if (found == world.variables.end() || !found->second.loose || (meshes.size() == 1 && meshes[0] == found->second.mesh)) return {};
+      return found->first;
+    };
+    {
+      WorldLock lock(world);
+      if (!loose()) continue;
+    }
+    if (!no_expression.owns_lock()) {
+      no_expression = std::unique_lock(world.ran->mutex);
+      world.ran->plans.clear();  // they hold them
+    }
+    const HostArray value = read_variable(world, parameter, where);
+    WorldLock lock(world);
+    const auto key = loose();
+    if (!key) continue;
+    world.brought.emplace_back(parameter, value);
+    world.erase(*key);
+  }
 }
 
 }  // namespace karez

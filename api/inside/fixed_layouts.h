@@ -18,6 +18,9 @@ void apply_rules_to(Graph& graph, const Trace& trace, const std::vector<std::siz
 // What earlier functions fixed, then the user's rules: where they and the body's hints speak they must agree.
 void fix_layouts(const WorldState& world, const Trace& trace, Graph& graph, const std::vector<LayoutRule>& rules);
 
+// Loose variables that this program wants elsewhere are none any more, and begin where it wants them with what they hold.
+void bring_along(WorldState& world, const Trace& trace, SourceLine where);
+
 std::vector<TracePlacement> placements_of(const DeviceMesh& on, const FunctionOptions& options);
 
 // Where lies what no rule and no operand places: with stages on the first of them.

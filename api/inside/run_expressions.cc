@@ -12,6 +12,7 @@
 #include "api/inside/world_state.h"
 #include "api/interactive.h"
 #include "base/text.h"
+#include "sbp/effective.h"
 
 namespace karez {
 
@@ -36,6 +37,7 @@ struct Program {
 namespace {
 
 constexpr std::size_t most_plans = 256;
+constexpr std::int64_t largest_whole_result = 64 << 10;       // in bytes of the whole value, the same on every rank
 constexpr std::int64_t most_bytes = std::int64_t{256} << 20;  // of the values of programs kept
 
 // Puts a program together. What lies on another mesh is left out and listed.
@@ -165,6 +167,77 @@ std::int64_t bytes_of(const Program& program) {
   return bytes;
 }
 
+// Along which axes of the mesh the values of a program are divided: as an operand is divided, so may be what is made of it. It follows from types
+// and layouts alone, so that all ranks find the same.
+class DividedAxes {
+ public:
+  DividedAxes(const Program& program, const Mesh& mesh) : program_(program), mesh_(mesh) {
+    for (const auto& argument : program.arguments) {
+      const Array array = argument->array();
+      arguments_.push_back(array.valid() && array.mesh() == mesh ? axes_of(array.layout()) : Axes(mesh.axes.size()));
+    }
+    for (const Program::Part& part : program.parts) add(part);
+  }
+
+  // The names of those along which the planner may divide this result, "data+model"; none: it is small or laid by the user, or its operands are
+  // whole.
+  std::string of_result(const Program::Source& source) const {
+    if (source.part < 0) return {};
+    const Value& value = program_.parts[static_cast<std::size_t>(source.part)].expression->trace.graph.value(source.id);
+    if (value.layout || value.type.bytes() <= largest_whole_result) return {};
+    std::string names;
+    const Axes axes = of(source);
+    for (std::size_t axis = 0; axis < axes.size(); ++axis)
+      if (axes[axis]) names += (names.empty() ? "" : "+") + mesh_.axes[axis].name;
+    return names;
+  }
+
+ private:
+  using Axes = std::vector<bool>;
+
+  Axes axes_of(const Layout& layout) const {
+    Axes out;
+    for (const Sbp& entry : sbp::effective(mesh_, layout)) out.push_back(!entry.is_broadcast());
+    return out;
+  }
+
+  const Axes& of(const Program::Source& source) const {
+    return source.part < 0 ? arguments_[static_cast<std::size_t>(source.argument)] : made_[static_cast<std::size_t>(source.part)][source.id];
+  }
+
+  Axes of_variable(const Expression& expression, ValueId read) const {
+    const Graph& graph = expression.trace.graph;
+    for (std::size_t v = 0; v < graph.variables.size(); ++v) {
+      if (graph.variables[v].read != read) continue;
+      const auto world = world_of(expression);
+      WorldLock lock(*world);
+      const auto stored = world->find(expression.trace.parameters()[v]);
+      if (stored != world->variables.end() && stored->second.mesh == mesh_) return axes_of(stored->second.layout);
+    }
+    return Axes(mesh_.axes.size());
+  }
+
+  void add(const Program::Part& part) {
+    const Graph& graph = part.expression->trace.graph;
+    ById<ValueId, Axes> made(graph.values.size());
+    std::size_t operand = 0;
+    for (const Node& node : graph.nodes) {
+      Axes axes(mesh_.axes.size());
+      if (node.op->role == Role::source) axes = of(part.operands[operand++]);
+      else if (node.op->role == Role::state) axes = of_variable(*part.expression, node.outputs[0]);
+      for (ValueId in : node.inputs)
+        for (std::size_t axis = 0; axis < axes.size(); ++axis) axes[axis] = axes[axis] || made[in][axis];
+      for (ValueId out : node.outputs) made[out] = graph.value(out).layout ? axes_of(*graph.value(out).layout) : axes;
+    }
+    made_.push_back(std::move(made));
+  }
+
+  const Program& program_;
+  const Mesh& mesh_;
+  std::vector<Axes> arguments_;
+  std::vector<ById<ValueId, Axes>> made_;  // by part
+};
+
 // One expression's nodes, into the trace that is open.
 ById<ValueId, ValueId> write(Trace& t, const Expression& expression, std::span<const ValueId> operands) {
   const Graph& graph = expression.trace.graph;
@@ -195,9 +268,15 @@ ById<ValueId, ValueId> write(Trace& t, const Expression& expression, std::span<c
 
 std::vector<Tensor> write(const Program& program, std::span<const Tensor> arguments) {
   Trace& t = Trace::current();
+  const Mesh& mesh = t.graph.meshes[0];
+  const DividedAxes divided(program, mesh);
   std::vector<ById<ValueId, ValueId>> made;
   const auto value = [&](const Program::Source& source) {
     return source.part < 0 ? arguments[static_cast<std::size_t>(source.argument)].id : made[static_cast<std::size_t>(source.part)][source.id];
+  };
+  const auto result = [&](const Program::Source& source) {
+    const std::string axes = divided.of_result(source);
+    return axes.empty() ? value(source) : t.builder.one("layout", {value(source)}, Attrs().set("planned", axes));
   };
   for (const Program::Part& part : program.parts) {
     std::vector<ValueId> operands;
@@ -205,7 +284,7 @@ std::vector<Tensor> write(const Program& program, std::span<const Tensor> argume
     made.push_back(write(t, *part.expression, operands));
   }
   std::vector<Tensor> out;
-  for (const Program::Source& result : program.results) out.push_back(t.tensor(value(result)));
+  for (const Program::Source& source : program.results) out.push_back(t.tensor(result(source)));
   return out;
 }
 
@@ -345,6 +424,15 @@ Array Tensor::array(SourceLine where) const {
   if (Array known = lazy->array(); known.valid()) return known;
   run({lazy}, where);
   return lazy->array();
+}
+
+bool is_laid_by_planner(const LazyValue& value) {
+  const auto from = value.from();
+  if (from == nullptr || !from->has_mesh || value.type.bytes() <= largest_whole_result) return false;
+  Gathering gathering(from->mesh());
+  gathering.add(from);
+  const int last = static_cast<int>(gathering.program.parts.size()) - 1;
+  return !DividedAxes(gathering.program, from->mesh()).of_result({.part = last, .id = value.id}).empty();
 }
 
 Array computed(const Tensor& tensor, SourceLine where) {

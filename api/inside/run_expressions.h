@@ -29,6 +29,9 @@ struct ExpressionPlans {
 std::shared_ptr<WorldState> world_of(const Expression& expression);  // gone, or never known: an error
 DeviceMesh mesh_of(const Expression* expression);                    // where it is computed; null stands for what no expression makes
 
+// Whether how the value will lie is known only once it is computed: a large one whose operands are divided. The same on every rank.
+bool is_laid_by_planner(const LazyValue& value);
+
 // Begins to compute these, and with them what stands on the way and somebody may still ask for. What is there already stays.
 void run(const LazyValues& wanted, const SourceLine& where);
 // An expression that reads or writes variables: in the order of the program, so that it is not left for later.

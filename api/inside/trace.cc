@@ -259,12 +259,6 @@ bool Trace::owns(const Tensor& tensor) const {
 Tensor Trace::input(std::string_view name, const TensorType& type) { return tensor(build::input(builder, name, type)); }
 Tensor Trace::ahead_input(std::string_view name, const TensorType& type) { return tensor(build::ahead_input(builder, name, type)); }
 
-Tensor Trace::laid_input(std::string_view name, const TensorType& type, const Layout& layout) {
-  const ValueId id = build::input(builder, name, type);
-  graph.value(id).layout = layout;
-  return tensor(id);
-}
-
 Tensor Trace::array_input(std::string_view name, const TensorType& type, const Mesh& mesh, const Layout& layout) {
   const bool own = mesh == graph.meshes[0];
   bool known = own;

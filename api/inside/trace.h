@@ -123,7 +123,6 @@ class Trace {
 
   Tensor input(std::string_view name, const TensorType& type);
   Tensor ahead_input(std::string_view name, const TensorType& type);  // fed by a source that takes its time
-  Tensor laid_input(std::string_view name, const TensorType& type, const Layout& layout);
   // An array that lies on a mesh. Where that is none of this trace's, it travels to the trace's own first: the program does not follow it.
   Tensor array_input(std::string_view name, const TensorType& type, const Mesh& mesh, const Layout& layout);
   Tensor tensor(ValueId id) const;

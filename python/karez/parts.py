@@ -25,13 +25,14 @@ def _place(x: Tensor, what: str) -> Tuple[Any, P]:
             raise UserError(f"{what} of parameter '{x.path}', which no function has used: the first one lays it{_at()}")
         found = _core.stored_place(worlds.world(), x)
     else:
-        found = _core.place(x)
+        found = _core.place(x, what == "layout")
     mesh, words, kind, axes = found
     return mesh, P(*[word or None for word in words], **({kind: axes} if kind else {}))
 
 
 def layout(self: Tensor) -> P:
-    """How it lies on its mesh, by dimensions, as it was asked for: P("data", None). with_layout(y, x.layout), rules and from_parts take it back; a Partial one only from_parts."""
+    """How it lies on its mesh, by dimensions, as it was asked for: P("data", None). with_layout(y, x.layout), rules and from_parts take it back; a Partial one only from_parts.
+    A result above 64 KiB of operands that lie in parts is computed first, by all ranks, as for a read: how it lies is part of its plan."""
     return _place(self, "layout")[1]
 
 

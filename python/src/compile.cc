@@ -171,7 +171,9 @@ void init_compile(nb::module_& m) {
       "local", [](nb::object array, std::int64_t rows) { return PartOf{local(host_array(array), rows)}; }, "array"_a, "rows"_a = 0,
       "This rank's rows of an argument of a compiled function: those that its devices hold where the whole is split over its rows (dimension 0). "
       "rows: of "
-      "the whole; 0: every rank has as many as this one. A part of another size is an error that says which sizes it may have.");
+      "the whole; 0: every rank has as many as this one. A part of another size is an error that says which sizes it may have. With placements the "
+      "mesh "
+      "is that of the placement that reads the argument; with micro-batches each takes an equal number of rows of each device.");
   m.def("make_function", &make_function, "mesh"_a, "body"_a, "name"_a, "file"_a, "line"_a, "rules"_a, "placements"_a, "remat"_a, "microbatches"_a,
         "unbatched"_a, "check_nan"_a, "amp"_a, "off"_a, "keep"_a, "reassociate"_a);
   nb::class_<StandIns>(m, "StandIns")

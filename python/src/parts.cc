@@ -21,15 +21,22 @@ std::pair<std::string, std::string> partial_of(const Layout& layout, const Mesh&
 
 // Its mesh or None, by dimension the names of the axes that split it, and what is Partial.
 nb::tuple place_in_words(const std::optional<DeviceMesh>& on, const Layout& layout, int rank) {
-  if (!on) return nb::make_tuple(nb::none(), std::vector<std::string>(static_cast<std::size_t>(rank)), "", "");
+  if (!on || layout.empty()) return nb::make_tuple(on ? nb::cast(*on) : nb::none(), std::vector<std::string>(static_cast<std::size_t>(rank)), "", "");
   const auto [kind, axes] = partial_of(layout, on->mesh);
   return nb::make_tuple(*on, sbp::words_of(layout, rank, on->mesh), kind, axes);
 }
 
-nb::tuple place(const Value& value) {
+// Without `layout` the mesh alone is asked for, which computes nothing.
+nb::tuple place(const Value& value, bool layout) {
   const Tensor tensor = value.outside();
+  const SourceLine line = user_line();
   if (!tensor.lent().valid()) lie_somewhere();
-  const Place at = place_of(tensor);
+  Place at;
+  {
+    GilRelease released;
+    if (layout) at = place_of(tensor, line);
+    else at.mesh = mesh_of(tensor);
+  }
   return place_in_words(at.mesh, at.layout, tensor.rank());
 }
 

@@ -1,7 +1,7 @@
 // Bytes shared with other libraries: a whole array's, by DLPack and by the buffer protocol, where they lie and read-only.
 #include <memory>
 
-#include "api/interactive.h"
+#include "api/parts.h"
 #include "python/src/topics.h"
 #include "python/src/value.h"
 
@@ -20,7 +20,7 @@ nb::object exported(const Value& value) {
     bytes = std::shared_ptr<const std::byte>(lent, lent->bytes());
   } else {
     GilRelease released;
-    array = computed(tensor, line);
+    array = computed_whole(tensor, line);
     bytes = array.bytes();
     type = array.type();
   }

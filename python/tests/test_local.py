@@ -50,3 +50,46 @@ except kz.PeerError as error:
         run = ranks(f"cached = {cached}\n" + program)
         out, _ = run.communicate(timeout=300)
         assert out.count("explained") == 2, out
+
+
+def test_parts_go_through_micro_batches_and_stages():
+    program = """
+import numpy as np
+import karez as kz
+from karez import F, nn
+kz.init(devices=2)
+x, y = np.random.default_rng(0).normal(size=(16, 6)).astype(np.float32), np.arange(16) % 3
+mine = slice(8 * kz.rank(), 8 * kz.rank() + 8)
+
+def losses(mesh, give, **options):
+    kz.reset()
+    kz.seed(1)
+    net = nn.Sequential(nn.Linear(6, 8), nn.Linear(8, 3))
+    opt = kz.optim.SGD(net.parameters(), lr=0.1)
+    @kz.compile(mesh=mesh, **options)
+    def step(x, y):
+        logits = net(x)
+        loss = F.cross_entropy(logits, y, ignore_index=2)
+        loss.backward()
+        opt.step()
+        return loss, logits
+    out = [step(give(x), give(y)) for _ in range(3)]
+    return [float(loss) for loss, _ in out], out[-1][1].numpy()
+
+local = lambda a: kz.local(a[mine])
+expected, logits = losses("", lambda a: a)
+for mesh, options in [("data=4", dict(microbatches=2)), ("data=4", dict(microbatches=4)), ("data=2,stage=2", dict(placements={"0": 0, "1": 1})),
+                      ("data=2,stage=2", dict(placements={"0": 0, "1": 1}, microbatches=4))]:
+    for give in (lambda a: a, local, lambda a: local(a) if a is x else a):
+        found, rows = losses(mesh, give, **options)
+        assert np.allclose(found, expected, rtol=1e-4) and np.allclose(rows, logits, rtol=1e-3, atol=1e-5), (mesh, options, found, expected)
+try:
+    losses("data=4", lambda a: kz.local(a[: 6]), microbatches=2)
+except kz.ShapeError as error:
+    assert "so that 8 must divide 12" in str(error), error
+    print("told")
+print("fine")
+"""
+    run = ranks(program)
+    out, _ = run.communicate(timeout=300)
+    assert run.returncode == 0 and out.count("fine") == 2 and out.count("told") == 2, out

@@ -58,3 +58,20 @@ def test_a_damaged_plan_is_made_anew(tmp_path):
     lines = err.splitlines()
     assert lines and all("is cut off; it is made anew" in line for line in lines), err
     assert ended([begun(tmp_path / "plans")]) == {whole}
+
+
+def test_a_kept_plan_knows_how_results_lie(tmp_path):
+    """Of expressions, which the planner lays."""
+    program = """
+import numpy as np
+import karez as kz
+mesh = kz.Mesh(data=2)
+x = kz.compile(lambda a: kz.with_layout(a + 0, "data", None), mesh=mesh)(np.ones((301, 128), np.float32))
+for _ in range(20):
+    x = kz.F.relu(x * 2 - 1)
+print(x.layout, float(x.sum()))
+"""
+    env = {**os.environ, "KAREZ_CACHE": str(tmp_path), "PYTHONPATH": os.path.dirname(kz.__path__[0])}
+    said = [subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=100) for _ in range(2)]
+    assert [one.stdout for one in said] == [f"P('data', None) {301 * 128}.0\n"] * 2, said[1].stderr
+    assert list(tmp_path.iterdir()), "it was kept"
