@@ -328,10 +328,11 @@ class Fit {
   std::string said(const Open& chosen, const Plan& made, double interval, double limited) const {
     const Way& way = ways_[chosen.way];
     std::string out;
-    if (chosen.way > 0 || ways_.size() > 1) {
+    const std::int64_t held = constant_bytes(made);
+    if (chosen.way > 0 || ways_.size() > 1 || held < all_constants_) {
       out = cat("within ", bytes_text(bytes_), " of a device: calls and transfers of ", microseconds(chosen.seconds), " a launch, predicted",
                 caution(), "; without that limit ", microseconds(unlimited_seconds_), "; ", plans_, " plans tried of ", ways_.size(), " ways\n");
-      if (const std::int64_t held = constant_bytes(made); held < all_constants_)
+      if (held < all_constants_)
         out += cat("  values of constants that do not fit are made in every launch: ", bytes_text(held), " of ", bytes_text(all_constants_),
                    " are held\n");
       if (way.late) out += "  parameters in parts are put together right before they are read\n";
