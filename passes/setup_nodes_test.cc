@@ -80,7 +80,6 @@ TEST(SetupNodes, ExplanationsSayThePriceOfThePlan) {
   }
 }
 
-// The mask is worth splitting where launches make it, and not worth gathering then.
 TEST(SetupNodes, ACausalMaskIsNotGatheredInLaunches) {
   for (const char* mesh : {"data=2", "data=2,model=2"}) {
     Program p(mesh);
@@ -94,18 +93,6 @@ TEST(SetupNodes, ACausalMaskIsNotGatheredInLaunches) {
     for (const LocalSegment& segment : c.local.segments)
       for (const LocalCall& call : segment.calls) EXPECT_NE(call.spec.out[0].dtype, DType::b8) << mesh;
   }
-}
-
-// One product reads all of the constant, one reads it in parts: were it made in parts, each launch would gather it.
-TEST(SetupNodes, AConstantThatIsReadWholeIsMadeWhole) {
-  Program p("data=2");
-  const ValueId table = build::exp(p.b, build::iota(p.b, {DType::f32, {512, 512}}, 0));
-  const ValueId x = p.input("x", {2048, 512});
-  p.graph.value(x).layout = Layout{S(0)};
-  p.output(build::matmul(p.b, x, table));
-  p.graph.outputs[0].layout = Layout{S(0)};
-  const Compilation c = p.compiled();
-  EXPECT_EQ(brought(c.plan, DType::f32), 0) << print(c.graph);
 }
 
 TEST(SetupNodes, AConstantThatAllReadInPartsIsMadeInParts) {
