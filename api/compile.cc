@@ -97,7 +97,7 @@ struct Function::Compiled {
   Plan plan;
   double cost = 0;  // seconds, predicted
   std::string report;
-  std::string limited;  // what a limit on memory did, of summary
+  std::string memory_note;  // of summary: what a limit on memory did
   std::vector<PassTime> passes;
   std::vector<HostScalar> scalars;
   std::vector<PlannedVariable> variables;      // their parameters are kept alive: the plan works on their memory
@@ -445,7 +445,7 @@ std::shared_ptr<Function::Compiled> Function::compile_traced(State& s, const std
   out->plan = std::move(c.plan);
   out->cost = c.cost;
   out->report = std::move(c.shard_report);
-  out->limited = std::move(c.slotted.limited);
+  out->memory_note = std::move(c.slotted.memory_note);
   out->passes = std::move(c.passes);
   return out;
 }
@@ -548,7 +548,7 @@ double Function::predicted_seconds() const {
 const Plan& Function::plan() const { return latest().plan; }
 std::string Function::summary() const {
   const Compiled& compiled = latest();
-  return page::summary_of(compiled.plan, state_->mesh.world->session.crowd_line()) + compiled.limited;
+  return page::summary_of(compiled.plan, state_->mesh.world->session.crowd_line()) + compiled.memory_note;
 }
 struct PlanPage::Shown {
   Plan plan;

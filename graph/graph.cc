@@ -40,6 +40,11 @@ std::string describe(const Graph& graph, NodeId id) {
 
 Layout layout_of(const Graph& graph, const Output& output) { return output.layout ? *output.layout : broadcast_layout(graph.mesh(output.value)); }
 
+int mesh_of(const Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  return node.outputs.empty() ? 0 : graph.value(node.outputs[0]).mesh;
+}
+
 int fills(const Node& node) { return joins(node.op->role) ? 1 : node.acts; }
 
 int fills(const Graph& graph, ValueId value) {

@@ -50,6 +50,7 @@ struct Node {
   std::vector<NodeId> after;   // control edges (from `order`): must not begin before these are done
   int acts = 1;                // how often it acts in one launch: 1, or once for each micro-batch
   std::vector<Attrs> places;   // by act: the attributes that tell of its place, where acts differ (see attrs_at); else empty
+  bool setup = false;          // depends on constants alone, and runs when the plan is loaded instead of in launches (from `shard` on)
   std::vector<Graph> regions;  // bodies of scan, while, cond; closed: what they read comes in as arguments
 };
 
@@ -123,6 +124,8 @@ struct NodeView {
 
 Layout layout_of(const Graph& graph, const Output& output);  // as its user gets it
 
+int mesh_of(const Graph& graph, NodeId id);  // index in Graph::meshes of where its results lie; 0 where it has none
+
 // "matmul at net.cc:12 (fc1)": how errors and traces name a node.
 std::string describe(const Graph& graph, NodeId id);
 
@@ -141,6 +144,7 @@ ById<ValueId, std::vector<Use>> uses_of(const Graph& graph);
 //     %1 = variable() {name="fc.weight"} : f32[10, 784@model]
 //     %2 = matmul(%0, %1) {transpose_b=true} : f32[64@data, 10; sum@model] in "fc" at "net.cc:12" after n0 n1
 //     %3 = relu(%2) : f32[16, 10] acts 4
+//     %6 = exp(%5) : f32[16, 10] setup
 //     %4 = random_uniform(%5) {site=0, ...} : f32[2, 10] acts 2 {begin=[0, 0]} {begin=[2, 0]}
 //     output "loss" %7
 //     output "state" %8 : f32[64@data, 10]

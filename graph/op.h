@@ -103,7 +103,8 @@ struct Seen {
   std::int64_t offset = 0;
 };
 
-struct Indices {
+// Which operand holds indices; a kernel given one below 0 or not below `limit` throws.
+struct IndexOperand {
   int operand = 0;
   std::int64_t limit = 0;
 };
@@ -132,14 +133,13 @@ struct OpDef {
   std::function<std::optional<Seen>(const View& operand, const Shape& shape, const Attrs& local)> window{};
   Halves halves = Halves::widened;
   bool may_fail = false;  // its kernel may throw for some values of its operands
-  // Of an op with an operand of indices: which one, and how many there are; a kernel given one below 0 or not below that many throws.
-  std::function<Indices(const NodeView&)> indices{};
-  bool elementwise = false;     // element i of the result depends on elements i of the operands alone
-  bool commutative = false;     // of two operands: swapped they give the same
-  bool associative = false;     // a (b c) may be computed as (a b) c where that shares work, see docs/decisions/canonical-sums.md
-  bool only_if_asked = false;   // then only if CompileOptions::reassociate asks: other pairs may over- or underflow where the program's do not
-  std::string runs_as{};        // the call that runs it, if it is not named like the op
-  std::optional<int> shared{};  // of an update whose kernels take many parameters in one call: its last operands that are the same for all
+  std::function<IndexOperand(const NodeView&)> indices{};
+  bool elementwise = false;          // element i of the result depends on elements i of the operands alone
+  bool commutative = false;          // of two operands: swapped they give the same
+  bool associative = false;          // a (b c) may be computed as (a b) c where that shares work, see docs/decisions/canonical-sums.md
+  bool overflows_regrouped = false;  // but other pairs may over- or underflow where the program's do not: only with CompileOptions::reassociate
+  std::string runs_as{};             // the call that runs it, if it is not named like the op
+  std::optional<int> shared{};       // of an update whose kernels take many parameters in one call: its last operands that are the same for all
 };
 
 class OpTable {

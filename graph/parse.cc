@@ -331,6 +331,7 @@ class Parser {
       node.acts = small();
       while (in_.peek("{")) node.places.push_back(Attrs::parse(in_));
     }
+    node.setup = accept_keyword("setup");
     if (accept_keyword("after")) {
       do {
         in_.expect("n");

@@ -72,6 +72,7 @@ class Printer {
     if (!node.where.empty()) out_ += cat(" at ", quote(node.where));
     if (node.acts != 1) out_ += cat(" acts ", node.acts);
     for (const Attrs& place : node.places) out_ += cat(" ", place.print());
+    if (node.setup) out_ += " setup";
     if (!node.after.empty()) out_ += cat(" after ", join(node.after, " ", [](NodeId id) { return cat("n", id); }));
     if (!node.regions.empty()) {
       out_ += " regions {\n";

@@ -114,7 +114,7 @@ OpDef take_along() {
     const int axis = axis_attr(n);
     return {build::add_along(b, n.in(1), dy[0], n.in_type(0).shape[static_cast<std::size_t>(axis)], axis), ValueId()};
   };
-  op.indices = [](const NodeView& node) { return graph::Indices{1, node.in_type(0).shape[static_cast<std::size_t>(axis_attr(node))]}; };
+  op.indices = [](const NodeView& node) { return graph::IndexOperand{1, node.in_type(0).shape[static_cast<std::size_t>(axis_attr(node))]}; };
   return op;
 }
 
@@ -157,7 +157,7 @@ OpDef add_along() {
   op.grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) -> std::vector<ValueId> {
     return {ValueId(), build::take_along(b, dy[0], n.in(0), axis_attr(n))};
   };
-  op.indices = [](const NodeView& node) { return graph::Indices{0, node.out_type(0).shape[static_cast<std::size_t>(axis_attr(node))]}; };
+  op.indices = [](const NodeView& node) { return graph::IndexOperand{0, node.out_type(0).shape[static_cast<std::size_t>(axis_attr(node))]}; };
   return op;
 }
 

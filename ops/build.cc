@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "base/hex.h"
 namespace karez::ops::build {
 namespace {
 
@@ -37,14 +38,7 @@ ValueId variable(Builder& b, std::string_view name, const TensorType& type) {
 ValueId constant(Builder& b, const TensorType& type, double value) { return b.one("constant", {}, type_attrs(type).set("value", value)); }
 
 ValueId constant(Builder& b, const TensorType& type, std::span<const std::byte> row_major) {
-  constexpr char digits[] = "0123456789abcdef";
-  std::string hex;
-  hex.reserve(2 * row_major.size());
-  for (std::byte byte : row_major) {
-    hex += digits[std::to_integer<unsigned>(byte) >> 4];
-    hex += digits[std::to_integer<unsigned>(byte) & 15];
-  }
-  return b.one("constant", {}, type_attrs(type).set("data", hex));
+  return b.one("constant", {}, type_attrs(type).set("data", base::hex_of(row_major)));
 }
 
 ValueId iota(Builder& b, const TensorType& type, int axis) { return b.one("iota", {}, type_attrs(type).set("axis", axis)); }

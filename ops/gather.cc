@@ -45,7 +45,7 @@ OpDef gather() {
     return Cost{WorkClass::index, 0, bytes_of(in.subspan(1), out) + static_cast<double>(out[0].bytes())};
   };
   op.halves = Halves::kept;
-  op.indices = [](const NodeView& node) { return graph::Indices{1, node.in_type(0).shape[0]}; };
+  op.indices = [](const NodeView& node) { return graph::IndexOperand{1, node.in_type(0).shape[0]}; };
   return op;
 }
 
@@ -84,7 +84,7 @@ OpDef scatter_add() {
   op.grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) -> std::vector<ValueId> {
     return {ValueId(), build::gather(b, dy[0], n.in(0))};
   };
-  op.indices = [](const NodeView& node) { return graph::Indices{0, node.out_type(0).shape[0]}; };
+  op.indices = [](const NodeView& node) { return graph::IndexOperand{0, node.out_type(0).shape[0]}; };
   return op;
 }
 

@@ -38,7 +38,7 @@ OpDef one_hot() {
     return with_index_place(std::move(attrs), view.in[0], here, depth);
   };
   op.no_grad = "its operand is an index";
-  op.indices = [](const NodeView& node) { return graph::Indices{0, node.attrs().integer("depth")}; };
+  op.indices = [](const NodeView& node) { return graph::IndexOperand{0, node.attrs().integer("depth")}; };
   return op;
 }
 

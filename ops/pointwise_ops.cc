@@ -191,7 +191,7 @@ OpDef op_of(const Pointwise& row) {
   op.commutative = is_commutative(expr);
   // Maxima could be regrouped too, but share nothing in programs that people write.
   op.associative = op.commutative && (expr->kind == ExprKind::add || expr->kind == ExprKind::mul);
-  op.only_if_asked = op.associative && expr->kind == ExprKind::mul;
+  op.overflows_regrouped = op.associative && expr->kind == ExprKind::mul;
   return op;
 }
 

@@ -82,7 +82,7 @@ TEST(Traits, CommutativeOpsAreThoseThatGiveTheSameWhenSwapped) {
   }
   EXPECT_EQ(names_where([](const OpDef& op) { return op.commutative; }), "add and eq max min mul ne or");
   EXPECT_EQ(names_where([](const OpDef& op) { return op.associative; }), "add mul");
-  EXPECT_EQ(names_where([](const OpDef& op) { return op.only_if_asked; }), "mul");
+  EXPECT_EQ(names_where([](const OpDef& op) { return op.overflows_regrouped; }), "mul");
 }
 
 // A window's view and offset against the elements it must show, counted one by one.

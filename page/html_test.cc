@@ -51,7 +51,7 @@ TEST(Html, ThePageSaysByWhichCostsAndWhetherTheyAreDefaults) {
   EXPECT_THAT(html_of(page()), HasSubstr("<b>4000000.0 us</b>a launch, predicted</div>"));
   EXPECT_THAT(html_of(page()), HasSubstr("<p>Times are predicted, not measured. Costs: of a table that names no origin</p>"));
   const std::string text = html_of(page_of(parse_plan(two_acts)));
-  EXPECT_THAT(text, HasSubstr(" us</b>a launch, predicted with default costs; `karez doctor` measures this machine</div>"));
+  EXPECT_THAT(text, HasSubstr(" us</b>a launch, predicted with default costs (`karez doctor` measures this machine)</div>"));
   EXPECT_THAT(text, HasSubstr("Costs: defaults, which no processor was measured for; the plan keeps no cost table"));
   Plan kept = parse_plan(two_acts);
   kept.costs = "origin \"<mine>\"\nlink alpha=0 beta=0\nmemory_bytes=1e18\ncall=7\n";

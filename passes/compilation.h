@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -88,7 +89,7 @@ struct Slotted {
   ~Slotted();
 
   double interval = 0;                   // predicted seconds between launches that follow each other; 0: not looked for
-  std::string limited;                   // what a limit on memory did to the program, in lines for people; "": nothing
+  std::string memory_note;               // what a limit on memory did to the program, in lines for people; "": nothing
   ById<ValueId, int> slots;              // of the register that carries it between segments
   ById<NodeId, std::vector<int>> turns;  // of box nodes that cross devices, by act: positions in the sequence of their axis' communicators
 };
@@ -187,6 +188,7 @@ struct Compilation {
   Segmented cut;
   Slotted slotted;
   Orders orders;
+  std::int64_t hoist_bytes = INT64_MAX;  // that calls moved to the set-up may make on each device
   LocalProgram local;
   Plan plan;
   std::vector<PassTime> passes;

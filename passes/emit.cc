@@ -2,7 +2,6 @@
 #include "passes/emit.h"
 
 #include <algorithm>
-#include <climits>
 #include <map>
 #include <numeric>
 #include <set>
@@ -11,11 +10,11 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "passes/collapsed.h"
+#include "passes/constant_places.h"
 #include "passes/crossing.h"
 #include "passes/device_workers.h"
 #include "passes/emit_collective.h"
 #include "passes/order.h"
-#include "solve/packing.h"
 
 namespace karez::passes {
 namespace {
@@ -212,50 +211,14 @@ class Emitter {
 
   std::int64_t bytes_at_least_one(LocalId v) const { return std::max<std::int64_t>(value(v).view.bytes(), 1); }
 
-  // What launches read lies there for good; what only the set-up reads shares bytes with what it makes after.
   void place_constants() {
-    struct Life {
-      long begin = 0, end = 0;  // calls of the set-up
-    };
-    constexpr long for_good = LONG_MAX;
-    std::vector<std::map<LocalId, Life>> by_device(own_.size());  // of roots
-    std::vector<std::vector<std::size_t>> with_workspace(own_.size());
-    auto lives = [&](LocalId v) -> std::map<LocalId, Life>& { return by_device[static_cast<std::size_t>(std::max(value(v).device, 0))]; };
-    for (std::size_t i = 0; i < c_.local.setup.size(); ++i) {
-      const long now = static_cast<long>(i);
-      for (LocalId in : c_.local.setup[i].in) lives(root(in)).at(root(in)).end = now + 1;
-      for (LocalId out : c_.local.setup[i].out) lives(root(out)).try_emplace(root(out), Life{now, now}).first->second.end = now + 1;
-      if (c_.local.setup[i].workspace > 0) with_workspace[static_cast<std::size_t>(device_of_set_up(i))].push_back(i);
+    constants_ = passes::place_constants(c_.local, static_cast<int>(own_.size()));
+    for (const auto& [v, offset] : constants_.offset) {
+      homes_[v].block = block(value(v).device, constants);
+      homes_[v].offset = offset;
     }
-    set_up_workspace_.assign(c_.local.setup.size(), 0);
-    for (std::size_t d = 0; d < by_device.size(); ++d) {
-      std::vector<solve::Interval> intervals;
-      bool shared = !with_workspace[d].empty();
-      for (auto& [v, life] : by_device[d]) {
-        if (readers_[v].empty()) shared = true;
-        else life.end = for_good;
-        intervals.push_back({life.begin, life.end, static_cast<long>(bytes_at_least_one(v)), 64});
-      }
-      for (std::size_t i : with_workspace[d])
-        intervals.push_back({static_cast<long>(i), static_cast<long>(i) + 1, static_cast<long>(c_.local.setup[i].workspace), 64});
-      std::vector<long> offset;
-      if (shared) offset = solve::pack(intervals, {.search_work = 0}).offset;
-      const BlockId there = block(static_cast<int>(d), constants);
-      std::size_t i = 0;
-      for (const auto& [v, life] : by_device[d]) {
-        Operand& home = homes_[v];
-        home.block = there;
-        home.offset = shared ? offset[i] : grow(there, bytes_at_least_one(v));
-        plan_.blocks[there].bytes = std::max<std::int64_t>(plan_.blocks[there].bytes, home.offset + bytes_at_least_one(v));
-        ++i;
-      }
-      for (std::size_t call : with_workspace[d]) {
-        set_up_workspace_[call] = offset[i++];
-        plan_.blocks[there].bytes = std::max<std::int64_t>(plan_.blocks[there].bytes, set_up_workspace_[call] + c_.local.setup[call].workspace);
-      }
-    }
+    for (std::size_t d = 0; d < own_.size(); ++d) plan_.blocks[block(static_cast<int>(d), constants)].bytes = constants_.bytes[d];
   }
-  int device_of_set_up(std::size_t call) const { return std::max(value(c_.local.setup[call].out[0]).device, 0); }
 
   // Gives a root its place: variables, scratch or a register.
   void place(LocalId v) {
@@ -392,7 +355,8 @@ class Emitter {
   void setup() {
     for (std::size_t i = 0; i < c_.local.setup.size(); ++i) {
       const LocalCall& local = c_.local.setup[i];
-      plan_.setup.push_back(call_from(local, workspace_at(block(device_of_set_up(i), constants), set_up_workspace_[i], local.workspace)));
+      const BlockId there = block(device_of(c_.local, local), constants);
+      plan_.setup.push_back(call_from(local, workspace_at(there, constants_.workspace[i], local.workspace)));
     }
   }
 
@@ -493,8 +457,8 @@ class Emitter {
   std::vector<std::pair<ActorId, LocalId>> fetch_;
   ById<LocalId, std::set<ActorId>> readers_, writers_;  // of roots
   std::map<int, ActorId> state_;                        // by device
-  std::vector<std::int64_t> set_up_workspace_;          // by call of the set-up: where it begins
-  std::map<LocalId, Operand> homes_;                    // of roots
+  ConstantPlaces constants_;
+  std::map<LocalId, Operand> homes_;  // of roots
 };
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "passes/critical_cycle.h"
 #include "passes/pipeline.h"
+#include "passes/setup_nodes.h"
 #include "passes/shard.h"
 
 namespace karez::passes {
@@ -95,8 +96,8 @@ LaidWithin laid_within(Compilation c, std::string_view name) {
     out.why = out.why.substr(0, out.why.find(';'));
     return out;
   }
-  if (!c.slotted.limited.starts_with("within ")) return out;
-  out.why = c.slotted.limited.substr(0, c.slotted.limited.find('\n'));
+  if (!c.slotted.memory_note.starts_with("within ")) return out;
+  out.why = c.slotted.memory_note.substr(0, c.slotted.memory_note.find('\n'));
   if (!name.starts_with('%')) out.layout = c.laid->graph.value(value_named(c.laid->graph, name)).layout;
   return out;
 }
@@ -119,7 +120,9 @@ LayoutExplanation explain_layout(Compilation c, std::string_view name) {
   run_passes(c, {"unroll", "canonicalise", "microbatch"});  // recompute changes no layout
   const CostTable& costs = c.options.costs;
   const ValueId value = value_named(c.graph, name);
-  const Sharded chosen = shard(c.graph, costs);
+  const bool setup = std::find(c.options.off.begin(), c.options.off.end(), "hoist") == c.options.off.end();
+  auto sharded = [&](Graph graph) { return shard(setup ? with_setup_nodes(std::move(graph), *c.catalog) : std::move(graph), costs); };
+  const Sharded chosen = sharded(c.graph);
   const Priced before = priced(chosen.graph, chosen.wanted, costs);
   const Layout layout = *chosen.graph.value(value).layout;
   LayoutExplanation out{
@@ -127,7 +130,7 @@ LayoutExplanation explain_layout(Compilation c, std::string_view name) {
   out.alternatives.push_back({layout, chosen.cost, sum(before.calls), chosen.report, {}});
   for (const Layout& other : legal_layouts(c.graph, value, costs)) {
     if (other == layout) continue;
-    const Sharded made = shard(with_layout(c.graph, value, other), costs);
+    const Sharded made = sharded(with_layout(c.graph, value, other));
     const Priced after = priced(made.graph, made.wanted, costs);
     out.alternatives.push_back({other, made.cost, sum(after.calls), made.report, dearer(c.graph, before, after)});
   }

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "passes/critical_cycle.h"
 #include "passes/pipeline.h"
+#include "passes/setup_nodes.h"
 #include "passes/shard.h"
 #include "passes/shard_programs.h"
 
@@ -180,14 +181,14 @@ std::string page_of(Compilation c, const std::string& name, ValueId value, bool 
   const Mesh& mesh = c.graph.mesh(value);
   std::string out = cat("'", name, "' on ", sbp::print(mesh), ", predicted for a launch of the whole program with each layout of it",
                         c.options.costs.is_default() ? "," : "", costs_caution(c.options.costs), "\n");
-  const Sharded chosen = shard(c.graph, c.options.costs);
+  const Sharded chosen = shard(with_setup_nodes(c.graph, *c.catalog), c.options.costs);
   const Priced before = priced(chosen.graph, chosen.wanted, c.options.costs);
   for (const Layout& layout : layouts) {
     Graph graph = c.graph;
     graph.value(value).layout = layout;
     for (Variable& variable : graph.variables)
       if (variable.read == value) variable.stored = layout;
-    const Sharded made = shard(graph, c.options.costs);
+    const Sharded made = shard(with_setup_nodes(graph, *c.catalog), c.options.costs);
     const Priced after = priced(made.graph, made.wanted, c.options.costs);
     double calls = 0;
     std::multimap<double, std::string, std::greater<>> more;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <queue>
 #include <set>
 
@@ -47,7 +48,7 @@ double seconds_of_all(const Graph& boxed, const CostTable& costs) {
   for (NodeId n : boxed.nodes.ids()) {
     const Node& node = boxed.node(n);
     const StreamKind stream = crosses_devices(node) ? StreamKind::comm : StreamKind::compute;
-    const int mesh = node.outputs.empty() ? 0 : boxed.value(node.outputs[0]).mesh;
+    const int mesh = mesh_of(boxed, n);
     total += node.acts * seconds_of(boxed, Segment{stream, {n}, mesh}, costs);
   }
   return total;
@@ -68,7 +69,6 @@ class Fit {
 
   void run() {
     if (as_planned_fits()) return;
-    hold_constants_ = false;
     list_ways();
     std::priority_queue<Open> open;
     for (std::size_t w = 0; w < ways_.size(); ++w) open.push({ways_[w].seconds, w, {}, false});
@@ -83,10 +83,7 @@ class Fit {
   }
 
  private:
-  bool is_off(std::string_view pass) const {
-    if (pass == "hoist" && !hold_constants_) return true;
-    return std::find(c_.options.off.begin(), c_.options.off.end(), pass) != c_.options.off.end();
-  }
+  bool is_off(std::string_view pass) const { return std::find(c_.options.off.begin(), c_.options.off.end(), pass) != c_.options.off.end(); }
   void run_on(Compilation& there, std::initializer_list<std::string_view> passes) const {
     for (const std::string_view pass : passes)
       if (!is_off(pass)) run_passes(there, {pass});
@@ -143,6 +140,7 @@ class Fit {
     Compilation there;
     there.graph = std::move(graph);
     there.ops = c_.ops, there.catalog = c_.catalog, there.evaluate = c_.evaluate, there.options = c_.options;
+    there.hoist_bytes = 0;  // launches make constants again in bytes that others use too
     return there;
   }
 
@@ -167,8 +165,12 @@ class Fit {
   void list_ways() {
     const auto& own = c_.options.remat;
     const Graph once = before_shard({});
-    const auto fastest = lay_like(once, *c_.laid);  // a program that computes nothing twice lies like one that does
+    auto fastest = lay_like(once, *c_.laid);  // a program that computes nothing twice lies like one that does
     require(fastest.has_value(), "fit: a node of plan '", c_.graph.name, "' has no equal in the program without recomputation");
+    const Graph& held = c_.laid->graph;
+    if (std::any_of(held.nodes.begin(), held.nodes.end(), [](const Node& node) { return node.setup; }))  // launches make here what it held
+      fastest = shard(once, c_.options.costs);
+    unlimited_seconds_ = seconds_of_all(box(held, *c_.ops, c_.laid->wanted, c_.options.costs), c_.options.costs);
     const auto laid = frontier(once, *c_.ops, c_.options.costs, *fastest);
     every_layout_ = laid.every;
     add_all(laid.ways, own, false);
@@ -241,13 +243,54 @@ class Fit {
     return Open{now.seconds + std::max(lost, 0.0), now.way, fewer[end], true};
   }
 
+  static std::int64_t constant_bytes(const Plan& plan) {
+    std::int64_t bytes = 0;
+    for (const plan::Block& block : plan.blocks)
+      if (block.kind == plan::BlockKind::constant) bytes = std::max(bytes, block.bytes);
+    return bytes;
+  }
+
+  // By the calls that `hoist` moved, on the device of most.
+  static std::int64_t moved_bytes(const LocalProgram& program) {
+    std::map<int, std::int64_t> bytes;
+    std::int64_t most = 0;
+    for (const LocalCall& call : program.setup)
+      for (LocalId out : call.out)
+        if (!call.in.empty()) most = std::max(most, bytes[program.values[out].device] += program.values[out].view.bytes());
+    return most;
+  }
+
+  // The way's plan with as many of its constants held as fit, in eighths of them.
+  Compilation holding_constants(const Open& chosen, double& interval) {
+    constexpr int shares = 8;
+    auto planned_with = [&](std::int64_t hoist_bytes) {
+      Compilation there = ordered(ways_[chosen.way]);
+      there.hoist_bytes = hoist_bytes;
+      plan(there);
+      interval = there.slotted.interval;
+      if (chosen.slots) give(there, *chosen.slots);
+      return there;
+    };
+    Compilation none = planned_with(0);
+    const std::int64_t least = constant_bytes(none.plan);
+    const Compilation all = planned_with(INT64_MAX);
+    all_constants_ = constant_bytes(all.plan);
+    for (int share = all_constants_ > least ? shares - 1 : 0; share > 0; --share) {
+      may_stop();
+      Compilation some = planned_with(moved_bytes(all.local) / shares * share);
+      if (fits(some)) return some;
+    }
+    return none;
+  }
+
   void take(const Open& chosen) {
     const Way& way = ways_[chosen.way];
-    Compilation there = planned(way);
-    const double interval = there.slotted.interval;
-    if (chosen.slots) give(there, *chosen.slots);
+    const std::size_t plans = plans_;
+    double interval = 0;
+    Compilation there = holding_constants(chosen, interval);
+    plans_ = plans;
     run_on(there, {"memory"});
-    there.slotted.limited = said(chosen, interval, there.slotted.interval);
+    there.slotted.memory_note = said(chosen, there.plan, interval, there.slotted.interval);
     there.passes = std::move(c_.passes);
     there.before_remat = c_.before_remat, there.laid = std::make_shared<const Sharded>(way.laid);
     there.cost = way.laid.cost, there.cost_bound = c_.cost_bound;
@@ -282,14 +325,16 @@ class Fit {
   std::string_view caution() const { return costs_caution(c_.options.costs); }
 
   // Intervals of launches: with the slots of the way, and with those that fit.
-  std::string said(const Open& chosen, double interval, double limited) const {
+  std::string said(const Open& chosen, const Plan& made, double interval, double limited) const {
     const Way& way = ways_[chosen.way];
     std::string out;
-    if (chosen.way > 0 || ways_.size() > 1) {
+    const std::int64_t held = constant_bytes(made);
+    if (chosen.way > 0 || ways_.size() > 1 || held < all_constants_) {
       out = cat("within ", bytes_text(bytes_), " of a device: calls and transfers of ", microseconds(chosen.seconds), " a launch, predicted",
-                caution(), "; without that limit ", microseconds(ways_[0].seconds), "; ", plans_, " plans tried of ", ways_.size(), " ways\n");
-      if (!hold_constants_ && std::find(c_.options.off.begin(), c_.options.off.end(), "hoist") == c_.options.off.end())
-        out += "  values of constants alone are made in every launch\n";
+                caution(), "; without that limit ", microseconds(unlimited_seconds_), "; ", plans_, " plans tried of ", ways_.size(), " ways\n");
+      if (held < all_constants_)
+        out += cat("  values of constants that do not fit are made in every launch: ", bytes_text(held), " of ", bytes_text(all_constants_),
+                   " are held\n");
       if (way.late) out += "  parameters in parts are put together right before they are read\n";
       if (way.remat.size() > c_.options.remat.size())
         out += cat("  recomputed: ", join(way.remat, " ", [](const std::string& module) { return module; }), "\n");
@@ -304,7 +349,8 @@ class Fit {
   const std::int64_t bytes_;
   std::vector<Way> ways_;
   bool every_layout_ = false;
-  bool hold_constants_ = true;  // where the plan does not fit with them, launches make them again in bytes that others use too
+  std::int64_t all_constants_ = 0;  // bytes that the set-up of the way that is taken would hold
+  double unlimited_seconds_ = 0;    // of the calls and transfers of the plan that does not fit
   std::size_t plans_ = 0;
   struct Tried {
     std::int64_t least = 0;  // bytes

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/hex.h"
 #include "base/number_as.h"
 #include "passes/call.h"
 #include "passes/canonicalise.h"
@@ -10,23 +11,6 @@
 
 namespace karez::passes {
 namespace {
-
-std::string hex_of(const HostBytes& bytes) {
-  constexpr char digits[] = "0123456789abcdef";
-  std::string text;
-  for (std::byte b : bytes) {
-    text += digits[static_cast<int>(b) >> 4];
-    text += digits[static_cast<int>(b) & 15];
-  }
-  return text;
-}
-
-HostBytes bytes_of(const std::string& hex) {
-  HostBytes bytes;
-  auto digit = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
-  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) bytes.push_back(static_cast<std::byte>(digit(hex[i]) * 16 + digit(hex[i + 1])));
-  return bytes;
-}
 
 double number_of(const HostBytes& bytes, DType dtype) {
   return with_type(dtype, [&]<class T>() {
@@ -106,7 +90,7 @@ class Folder {
         HostBytes element = bytes_of(attr_at(constant.attrs, "value"), from.dtype);
         for (std::int64_t k = 0; k < from.count(); ++k) value.insert(value.end(), element.begin(), element.end());
       } else {
-        value = bytes_of(constant.attrs.text("data"));
+        value = base::bytes_of_hex(constant.attrs.text("data"));
       }
       bytes.push_back(std::move(value));
     }
@@ -118,7 +102,7 @@ class Folder {
       if (survives(number, type.dtype)) return add_constant(id, type, Attrs().set("value", number));
       if (one) return false;
     }
-    return add_constant(id, type, Attrs().set("data", hex_of(result)));
+    return add_constant(id, type, Attrs().set("data", base::hex_of(result)));
   }
 
   const Folding& folding_;

@@ -42,7 +42,7 @@ class GatherLate {
       std::vector<ValueId> inputs;
       for (ValueId in : node.inputs) inputs.push_back(gathered(in, backward));
       const NodeId now = rewrite_.keep(n, std::move(inputs));
-      if (node.op->role == Role::compute && node.acts == 1) last_[mesh_of(n)] = now;
+      if (node.op->role == Role::compute && node.acts == 1) last_beside(n) = now;
     }
     for (const Output& output : graph_.outputs) gathered(output.value, backward);
     for (const Variable& variable : graph_.variables)
@@ -51,7 +51,7 @@ class GatherLate {
   }
 
  private:
-  std::size_t mesh_of(NodeId n) const { return static_cast<std::size_t>(graph_.value(graph_.node(n).outputs[0]).mesh); }
+  NodeId& last_beside(NodeId n) { return last_[static_cast<std::size_t>(mesh_of(graph_, n))]; }  // new, on the same mesh
   ValueId root_of(ValueId value) const {
     while (graph_.node(graph_.value(value).producer).op->role == Role::transition) value = graph_.node(graph_.value(value).producer).inputs[0];
     return value;
@@ -68,7 +68,7 @@ class GatherLate {
     const NodeId now = rewrite_.add(node.op, {from}, node.attrs, std::span(&graph_.type(value), 1), graph_.value(value).mesh, box);
     const ValueId out = rewrite_.graph().node(now).outputs[0];
     rewrite_.graph().value(out).layout = graph_.value(value).layout;
-    if (const NodeId before = last_[mesh_of(box)]; before.valid() && crosses_devices(node)) rewrite_.graph().node(now).after = {before};
+    if (const NodeId before = last_beside(box); before.valid() && crosses_devices(node)) rewrite_.graph().node(now).after = {before};
     rewrite_.map(value, out);
     return known[value] = out;
   }

@@ -17,10 +17,11 @@ constexpr std::int64_t small = 65536;  // bytes of workspace that may stay with 
 
 class Hoister {
  public:
-  Hoister(LocalProgram program, const Graph& graph, const KernelCatalog& catalog)
+  Hoister(LocalProgram program, const Graph& graph, const KernelCatalog& catalog, std::int64_t most_bytes)
       : program_(std::move(program)),
         graph_(graph),
         catalog_(catalog),
+        most_bytes_(most_bytes),
         writers_(program_.values.size(), 0),
         loaded_(program_.values.size(), false),
         same_(program_.values.size()) {
@@ -36,8 +37,12 @@ class Hoister {
     for (LocalSegment& segment : program_.segments) {
       std::vector<LocalCall> left;
       for (LocalCall& call : segment.calls) {
-        if (auto once = at_load(call)) set_up(std::move(*once));
-        else left.push_back(std::move(call));
+        if (auto once = at_load(call)) {
+          bytes_[segment.device] += made_by(call);
+          set_up(std::move(*once));
+        } else {
+          left.push_back(std::move(call));
+        }
       }
       segment.calls = std::move(left);
     }
@@ -54,6 +59,12 @@ class Hoister {
  private:
   LocalId root(LocalId v) const { return program_.values[v].root; }
 
+  std::int64_t made_by(const LocalCall& call) const {
+    std::int64_t bytes = 0;
+    for (LocalId out : call.out) bytes += program_.values[out].view.bytes();
+    return bytes;
+  }
+
   bool repeats(const LocalCall& call) const {
     if (!call.node.valid() || !call.acts.all() || call.in.empty()) return false;
     if (!std::all_of(call.in.begin(), call.in.end(), [&](LocalId in) { return loaded_[root(in)]; })) return false;
@@ -65,14 +76,14 @@ class Hoister {
   }
 
   // The call as the set-up runs it, on one thread.
-  std::optional<LocalCall> at_load(const LocalCall& call) const {
+  std::optional<LocalCall> at_load(const LocalCall& call) {
     if (!repeats(call)) return {};
+    const std::int64_t made = made_by(call);
+    if (made > most_bytes_ - bytes_[program_.values[call.out[0]].device]) return {};
     LocalCall once = call;
     once.spec.team = 1;
     const auto choice = catalog_.find(once.spec);
-    std::int64_t made = 0;
-    for (LocalId out : call.out) made += program_.values[out].view.bytes();
-    if (!choice || choice->workspace > std::max(made, small)) return {};
+    if (!choice || !works_in_setup(choice->workspace, made)) return {};
     once.kernel = choice->kernel;
     once.workspace = choice->workspace;
     return once;
@@ -96,16 +107,20 @@ class Hoister {
   LocalProgram program_;
   const Graph& graph_;
   const KernelCatalog& catalog_;
-  ById<LocalId, int> writers_;   // of roots: calls and transfers of launches
-  ById<LocalId, bool> loaded_;   // of roots: the set-up makes it
-  ById<LocalId, LocalId> same_;  // of roots: the equal one that is made instead
+  const std::int64_t most_bytes_;
+  std::map<int, std::int64_t> bytes_;  // by device: made by calls that were moved
+  ById<LocalId, int> writers_;         // of roots: calls and transfers of launches
+  ById<LocalId, bool> loaded_;         // of roots: the set-up makes it
+  ById<LocalId, LocalId> same_;        // of roots: the equal one that is made instead
   std::map<std::string, std::vector<LocalId>> made_;
 };
 
 }  // namespace
 
-LocalProgram hoist(LocalProgram program, const Graph& graph, const KernelCatalog& catalog) {
-  return Hoister(std::move(program), graph, catalog).run();
+bool works_in_setup(std::int64_t workspace, std::int64_t made) { return workspace <= std::max(made, small); }
+
+LocalProgram hoist(LocalProgram program, const Graph& graph, const KernelCatalog& catalog, std::int64_t most_bytes) {
+  return Hoister(std::move(program), graph, catalog, most_bytes).run();
 }
 
 }  // namespace karez::passes

@@ -187,7 +187,7 @@ TEST(Hoist, NoDeviceReadsWhatAnotherMade) {
 }
 
 // Twelve tables that the launch reads one at a time: made again, they take the bytes of one.
-TEST(Hoist, APlanThatDoesNotFitWithItsConstantsMakesThemInEveryLaunch) {
+TEST(Hoist, OfConstantsThatDoNotAllFitAPlanHoldsSome) {
   Program p;
   ValueId x = p.input("x", {n});
   for (int i = 1; i <= 12; ++i) {
@@ -202,6 +202,13 @@ TEST(Hoist, APlanThatDoesNotFitWithItsConstantsMakesThemInEveryLaunch) {
   c.options.memory = held - 1;
   compile(c);
   EXPECT_LE(bytes(c), held - 1);
+  EXPECT_LT(launch_kernels(c.plan).size(), launch_kernels(p.compiled({"hoist"}).plan).size()) << c.slotted.memory_note;
+  EXPECT_GT(launch_kernels(c.plan).size(), 12u);
+  EXPECT_NE(c.slotted.memory_note.find("values of constants that do not fit are made in every launch: "), std::string::npos) << c.slotted.memory_note;
+  Compilation least = testing::compilation(p.graph);
+  least.options.memory = again;
+  compile(least);
+  EXPECT_EQ(bytes(least), again) << "none";
   Compilation roomy = testing::compilation(p.graph);
   roomy.options.memory = held;
   compile(roomy);

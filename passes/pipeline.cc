@@ -25,6 +25,7 @@
 #include "passes/order.h"
 #include "passes/recompute.h"
 #include "passes/segment.h"
+#include "passes/setup_nodes.h"
 #include "passes/shard_copies.h"
 #include "passes/slots.h"
 #include "passes/unroll.h"
@@ -45,8 +46,15 @@ void run_canonicalise(Compilation& c) {
 void run_cast(Compilation& c) { c.graph = cast_halves(std::move(c.graph), *c.ops, *c.catalog, c.options.amp); }
 void run_recompute(Compilation& c) { c.graph = recompute(std::move(c.graph), c.options.remat); }
 void run_microbatch(Compilation& c) { c.graph = microbatch(c.graph, *c.ops, c.options.microbatches, c.options.batch); }
+bool is_off(const Compilation& c, std::string_view pass) {
+  return std::find(c.options.off.begin(), c.options.off.end(), pass) != c.options.off.end();
+}
+
 void run_shard(Compilation& c) {
-  Sharded made = c.options.remat.empty() ? shard(std::move(c.graph), c.options.costs) : shard_copies(std::move(c.graph), c.options.costs);
+  const Graph before = c.graph;
+  Graph marked = is_off(c, "hoist") ? before : with_setup_nodes(before, *c.catalog);
+  Sharded made = c.options.remat.empty() ? shard(std::move(marked), c.options.costs) : shard_copies(std::move(marked), c.options.costs);
+  split_setup_nodes(made, before);
   c.graph = std::move(made.graph), c.wanted = std::move(made.wanted);
   c.cost = made.cost, c.cost_bound = made.cost_bound, c.optimal = made.optimal;
   c.shard_report = std::move(made.report);
@@ -71,16 +79,12 @@ void run_localise(Compilation& c) {
   c.orders.resize(c.graph.values.size());  // row-major all of them where layout is off
   c.local = localise(c.graph, c.stream, c.cut, c.orders, *c.catalog, c.options);
 }
-void run_hoist(Compilation& c) { c.local = hoist(std::move(c.local), c.graph, *c.catalog); }
+void run_hoist(Compilation& c) { c.local = hoist(std::move(c.local), c.graph, *c.catalog, c.hoist_bytes); }
 void run_fuse(Compilation& c) { c.local = fuse(std::move(c.local), c.graph, c.cut, *c.catalog, c.options.team); }
 void run_in_place(Compilation& c) { c.local = in_place(std::move(c.local), c.graph, c.cut); }
 void run_emit(Compilation& c) { c.plan = emit(c); }
 // Less than a page is sought where there is a limit alone.
 void run_memory(Compilation& c) { c.plan = memory(std::move(c.plan), {.trifle = c.options.memory > 0 ? 0 : page}); }
-
-bool is_off(const Compilation& c, std::string_view pass) {
-  return std::find(c.options.off.begin(), c.options.off.end(), pass) != c.options.off.end();
-}
 
 constexpr Pass passes[] = {
     {"unroll", run_unroll, false},             // first: nobody else knows of regions

@@ -24,7 +24,6 @@ class Decision {
   }
 
  private:
-  int mesh_of(NodeId node) const { return graph_.node(node).outputs.empty() ? 0 : graph_.value(graph_.node(node).outputs[0]).mesh; }
   bool put(NodeId node, int mesh) {
     for (ValueId out : graph_.node(node).outputs) graph_.value(out).mesh = mesh;
     return mesh != 0;
@@ -34,7 +33,7 @@ class Decision {
   bool backward() {
     bool changed = false;
     for (std::size_t n = graph_.nodes.size(); n-- > 0;)
-      if (NodeId node(n); mesh_of(node) == 0) changed |= put(node, where_read(node));
+      if (NodeId node(n); mesh_of(graph_, node) == 0) changed |= put(node, where_read(node));
     return changed;
   }
   int where_read(NodeId node) const {
@@ -44,14 +43,14 @@ class Decision {
       for (const Use& use : uses_[out]) readers.push_back(use.node);
     std::sort(readers.begin(), readers.end());
     for (NodeId reader : readers)
-      if (mesh_of(reader) != 0) return mesh_of(reader);
+      if (mesh_of(graph_, reader) != 0) return mesh_of(graph_, reader);
     return 0;
   }
 
   // What only the undecided read, like the next step of a counter, stays with its largest operand.
   bool forward() {
     for (NodeId n : graph_.nodes.ids()) {
-      if (mesh_of(n) != 0) continue;
+      if (mesh_of(graph_, n) != 0) continue;
       int mesh = 0;
       std::int64_t most = -1;
       for (ValueId in : graph_.node(n).inputs)

@@ -28,10 +28,12 @@ double seconds_of(const Cost& work, const CostTable& costs) { return work.flops 
 }  // namespace
 
 double device_seconds(const Graph& graph, NodeId id, const std::vector<Layout>& in, const std::vector<Layout>& out, const CostTable& costs) {
-  return seconds_of(work_in(graph, id, in, out), costs);
+  return graph.node(id).setup ? 0 : seconds_of(work_in(graph, id, in, out), costs);
 }
 
-double device_seconds(const Graph& graph, NodeId id, const CostTable& costs) { return seconds_of(device_work(graph, id), costs); }
+double device_seconds(const Graph& graph, NodeId id, const CostTable& costs) {
+  return graph.node(id).setup ? 0 : seconds_of(device_work(graph, id), costs);
+}
 
 Cost device_work(const Graph& graph, NodeId id) {
   auto layouts = [&](const std::vector<ValueId>& values) {

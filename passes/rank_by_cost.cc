@@ -26,7 +26,7 @@ class Schedule {
         late_(graph.nodes.size(), false),
         rank_(graph.nodes.size(), INT_MAX) {
     for (NodeId n : graph.nodes.ids()) {
-      if (stream[n] != StreamKind::host) seconds_[n] = seconds_of(graph, Segment{stream[n], {n}, mesh_of(n)}, costs);
+      if (stream[n] != StreamKind::host) seconds_[n] = seconds_of(graph, Segment{stream[n], {n}, mesh_of(graph_, n)}, costs);
       const Role role = graph.node(n).op->role;
       if (role == Role::update || role == Role::store) late_[n] = true;
       for (NodeId to : waiting_.next[n]) late_[to] = late_[to] || late_[n];
@@ -70,8 +70,7 @@ class Schedule {
     bool busy = false;
   };
 
-  int mesh_of(NodeId n) const { return graph_.value(graph_.node(n).outputs[0]).mesh; }
-  LaneKey lane_of(NodeId n) const { return {stream_[n] == StreamKind::compute, mesh_of(n)}; }
+  LaneKey lane_of(NodeId n) const { return {stream_[n] == StreamKind::compute, mesh_of(graph_, n)}; }
 
   void ready(NodeId n) {
     if (seconds_[n] == 0) {

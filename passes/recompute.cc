@@ -143,14 +143,14 @@ class Again {
       for (ValueId in : node.inputs) inputs.push_back(made_again(in) ? copied(in) : rewrite_.at(in));
       any |= !fresh_.empty();
       NodeId now = rewrite_.keep(n, std::move(inputs));
-      if (repeatable(node)) last_[mesh_of(n)] = now;
+      if (repeatable(node)) last_beside(n) = now;
     }
     if (!any) return {};
     return rewrite_.finish();
   }
 
  private:
-  std::size_t mesh_of(NodeId n) const { return static_cast<std::size_t>(graph_.value(graph_.node(n).outputs[0]).mesh); }
+  NodeId& last_beside(NodeId n) { return last_[static_cast<std::size_t>(mesh_of(graph_, n))]; }  // new, on the same mesh
   bool made_again(ValueId value) const { return regions_.of[graph_.value(value).producer].valid() && !kept_[value]; }
 
   // The copy of a region's value, made if it is not there yet with all that it needs.
@@ -191,11 +191,11 @@ class Again {
   }
 
   // What stands before the copy on its mesh: the gradient made last, or, where none is yet, the region's last node there.
-  NodeId gate(NodeId n) const {
-    if (last_[mesh_of(n)].valid()) return last_[mesh_of(n)];
+  NodeId gate(NodeId n) {
+    if (last_beside(n).valid()) return last_beside(n);
     NodeId found;
     for (NodeId each : regions_.nodes[regions_.of[n]])
-      if (mesh_of(each) == mesh_of(n) && rewrite_.node_at(each).valid()) found = rewrite_.node_at(each);
+      if (mesh_of(graph_, each) == mesh_of(graph_, n) && rewrite_.node_at(each).valid()) found = rewrite_.node_at(each);
     return found;
   }
 

@@ -94,14 +94,9 @@ class Cutter {
     bool cycle = false;     // something that comes behind the open segment
   };
 
-  int mesh_of(NodeId n) const {
-    const Node& node = graph_.node(n);
-    return node.outputs.empty() ? 0 : graph_.value(node.outputs[0]).mesh;
-  }
-
   SegmentId start(NodeId first) {
     reach_.begin();
-    return made_.segments.add({stream_of_[first], {}, mesh_of(first)});
+    return made_.segments.add({stream_of_[first], {}, mesh_of(graph_, first)});
   }
 
   bool waits_for_all(NodeId n) {
@@ -124,7 +119,7 @@ class Cutter {
   }
 
   SegmentId segment_of_compute(NodeId n, bool waits) {
-    auto& [open, closing, in_updates] = compute_[{mesh_of(n), graph_.node(n).acts, waits}];
+    auto& [open, closing, in_updates] = compute_[{mesh_of(graph_, n), graph_.node(n).acts, waits}];
     const Needs found = needs(n, open);
     const bool update = graph_.node(n).op->role == Role::update, run = in_updates && update && !found.cycle;
     if (!open.valid() || found.cycle || (!run && (closing || found.new_wait))) {

@@ -27,6 +27,7 @@ Layout entries(const std::vector<Sharding>& axes, bool out, std::size_t index) {
 
 // Seconds of one value's transfers; +inf where it is wanted in more layouts than a tree can serve.
 double price_value(const Graph& graph, ValueId value, const Wants& w, const Choices& choices, const ById<NodeId, int>& chosen, TreePrices& prices) {
+  if (held_whole(graph, w, choices)) return 0;
   const std::set<Layout> targets = targets_of(w, choices, chosen);
   if (targets.size() > 16) return INFINITY;
   TransitionTable& table = prices.table(graph.type(value), graph.mesh(value));

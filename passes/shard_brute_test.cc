@@ -2,122 +2,38 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <cstdlib>
 #include <map>
-#include <random>
 #include <set>
 
 #include "passes/shard_search.h"
 #include "passes/test_fixed_to.h"
 #include "passes/test_programs.h"
+#include "passes/test_random_graphs.h"
 #include "passes/test_trees.h"
+
 namespace karez::passes {
 namespace {
 
-using Random = std::mt19937_64;
-
-std::uint64_t pick(Random& random, std::uint64_t count) { return random() % count; }
+using testing::pick;
+using testing::Random;
+using testing::random_costs;
+using testing::random_graph;
 
 std::uint64_t base_seed() {
   const char* given = std::getenv("KAREZ_SEED");
   return given ? std::strtoull(given, nullptr, 10) : 1;
 }
 
-// Sources, then ops on whatever values fit; sometimes a parameter is updated, a layout is fixed, a second value is wanted outside.
-Graph random_graph(Random& random, const Mesh& mesh, std::size_t nodes, bool picks = false) {
-  Graph graph;
-  graph.meshes = {mesh};
-  Builder b(graph, testing::table());
-  b.where = "random.cc:1";
-  const std::int64_t sizes[] = {1, 2, 3, 5, 64, 250, 1000};
-  std::int64_t some[] = {sizes[pick(random, 7)], sizes[pick(random, 7)]};  // few sizes, so that operands meet
-  auto size = [&] { return some[pick(random, 2)]; };
-  auto any = [&] { return ValueId(pick(random, graph.values.size())); };
-  std::uint64_t sources = 1 + pick(random, std::min<std::size_t>(3, nodes - 1));
-  while (graph.nodes.size() < nodes) {
-    if (graph.nodes.size() < sources) {
-      TensorType type{DType::f32, {}};
-      for (std::uint64_t d = 1 + pick(random, 2); d > 0; --d) type.shape.push_back(size());
-      std::string name = cat("v", graph.nodes.size());
-      pick(random, 2) ? build::input(b, name, type) : testing::parameter(b, name, type);
-      continue;
-    }
-    ValueId x = any(), y = any();
-    Shape s = graph.type(x).shape, t = graph.type(y).shape;
-    if (graph.type(x).dtype != DType::f32 || graph.type(y).dtype != DType::f32) continue;
-    if (picks && pick(random, 4) == 0) {  // rows of a table, or a product by what is finite
-      if (pick(random, 3) == 0) build::mul(b, x, build::constant(b, {DType::f32, s}, 2));
-      else if (graph.nodes.size() + 1 < nodes && !s.empty())
-        build::gather(b, x, build::input(b, cat("i", graph.nodes.size()), {DType::i32, {size()}}));
-      continue;
-    }
-    switch (pick(random, 10)) {
-      case 0:
-      case 1:
-        if (s.size() == 2 && t.size() == 2 && s[1] == t[0]) build::matmul(b, x, y);
-        else if (s.size() == 2 && t.size() == 2 && s[1] == t[1]) build::matmul(b, x, y, {.transpose_b = true});
-        break;
-      case 2:
-        if (s == t) build::add(b, x, y);
-        break;
-      case 3:
-        if (s == t) build::mul(b, x, y);
-        break;
-      case 4: build::relu(b, x); break;
-      case 5:
-        if (!s.empty()) build::reduce_sum(b, x, {static_cast<std::int64_t>(pick(random, s.size()))});
-        break;
-      case 6:
-        if (s.size() == 2) build::transpose(b, x, {1, 0});
-        break;
-      case 8:
-        if (graph.nodes.size() + 1 < nodes) build::relu(b, build::constant(b, {DType::f32, s}, 2));
-        break;
-      case 7:
-        if (s.size() == 1) pick(random, 2) ? build::broadcast(b, x, {size(), s[0]}, {1}) : build::broadcast(b, x, {s[0], size()}, {0});
-        break;
-      default:
-        if (s.size() == 2) build::reshape(b, x, {s[0] * s[1]});
-    }
-  }
-  graph.outputs.push_back({"last", ValueId(graph.values.size() - 1)});
-  if (pick(random, 3) == 0) graph.outputs.push_back({"other", any()});
-  for (Output& output : graph.outputs)  // the user wants it split
-    if (!graph.type(output.value).shape.empty() && pick(random, 4) == 0) output.layout = Layout(mesh.axes.size(), S(0));
-  if (pick(random, 4) == 0) {  // the user fixed a layout that the op can give
-    NodeId node(sources + pick(random, nodes - sources));
-    auto ways = mesh_shardings({&graph, node}, mesh);
-    Layout layout;
-    for (const Sharding& axis : ways[pick(random, ways.size())]) layout.push_back(axis.out[0]);
-    graph.value(graph.node(node).outputs[0]).layout = layout;
-  }
-  for (Variable& variable : graph.variables) {
-    ValueId next = any();
-    if (graph.type(next) == variable.type && pick(random, 2)) variable.updated = next;
-    if (pick(random, 4) == 0) variable.stored = Layout(mesh.axes.size(), S(0));
-  }
-  return graph;
-}
-
-CostTable random_costs(Random& random) {
-  const double alphas[] = {0, 1e-7, 1e-5}, betas[] = {1e-12, 1e-10, 1e-8}, rates[] = {1e7, 1e10, 1e12};
-  CostTable costs;
-  costs.link = {alphas[pick(random, 3)], betas[pick(random, 3)]};
-  if (pick(random, 2)) costs.axis_links = {{"b", {alphas[pick(random, 3)], betas[pick(random, 3)]}}};
-  costs.matmul_flops = rates[pick(random, 3)];
-  costs.memory_bytes = rates[pick(random, 3)];
-  costs.call = alphas[pick(random, 3)];
-  return costs;
-}
-
-// Every choice of every node, one after the other.
+// Every choice of every node, one after the other. With `constants_at_load` nothing is charged for what launches find computed.
 class BruteForce {
  public:
-  BruteForce(const Graph& graph, const CostTable& costs) : graph_(graph), mesh_(graph.meshes[0]), costs_(costs) {
+  BruteForce(const Graph& graph, const CostTable& costs, bool constants_at_load = false)
+      : graph_(graph),
+        mesh_(graph.meshes[0]),
+        costs_(costs),
+        constants_at_load_(constants_at_load) {
     for (NodeId n : graph.nodes.ids()) {
       auto& mine = choices_.emplace_back();
       for (auto& axes : mesh_shardings({&graph, n}, mesh_))
@@ -141,8 +57,12 @@ class BruteForce {
       for (ValueId v : graph_.values.ids()) values_.push_back(priced(v));
     }
     double sum = 0;
-    for (NodeId n : chosen.ids()) sum += compute_[n][chosen[n]];
-    for (Priced& value : values_) sum += seconds_of(value, chosen);
+    const std::set<NodeId> found = found_whole(chosen);
+    for (NodeId n : chosen.ids())
+      if (!computed_at_load(n, found)) sum += compute_[n][chosen[n]];
+    for (Priced& value : values_)
+      if (const NodeId maker = graph_.value(value.value).producer; found.count(maker) == 0 || !has_call(maker, found))
+        sum += seconds_of(value, chosen);
     return sum;
   }
   Chosen any(Random& random) const {
@@ -180,6 +100,33 @@ class BruteForce {
 
  private:
   using Axes = std::vector<Sharding>;
+
+  bool is_view(NodeId n) const {
+    const std::string& op = graph_.nodes[n].op->name;
+    return op == "reshape" || op == "transpose" || op == "broadcast";
+  }
+  // Nodes that no launch needs to run and that every device has whole.
+  std::set<NodeId> found_whole(const Chosen& chosen) const {
+    std::set<NodeId> found;
+    for (NodeId n : chosen.ids()) {
+      const Node& node = graph_.nodes[n];
+      const Axes& axes = choices_[n][chosen[n]];
+      const bool whole = std::all_of(axes.begin(), axes.end(), [](const Sharding& axis) { return axis.out[0] == B(); });
+      const bool made =
+          node.op->name == "constant" || node.op->name == "iota" || (is_view(n) && found.count(maker_of(n)) > 0) || computed_at_load(n, found);
+      if (whole && made) found.insert(n);
+    }
+    return found;
+  }
+  NodeId maker_of(NodeId view) const { return graph_.value(graph_.nodes[view].inputs[0]).producer; }
+  bool computed_at_load(NodeId n, const std::set<NodeId>& found) const {
+    const Node& node = graph_.nodes[n];
+    if (!constants_at_load_ || node.inputs.empty() || is_view(n)) return false;
+    return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId in) { return found.count(graph_.value(in).producer) > 0; });
+  }
+  // A call stands behind it, through views.
+  bool has_call(NodeId n, const std::set<NodeId>& found) const { return is_view(n) ? has_call(maker_of(n), found) : computed_at_load(n, found); }
+
   struct Priced {
     ValueId value;
     std::set<NodeId> nodes;
@@ -272,7 +219,7 @@ class BruteForce {
   // Of the slowest device.
   double compute_seconds(NodeId n, const Axes& axes) const {
     const Node& node = graph_.nodes[n];
-    for (const char* view : {"reshape", "transpose", "broadcast", "variable", "constant"})
+    for (const char* view : {"reshape", "transpose", "broadcast", "variable", "constant", "iota"})
       if (node.op->name == view) return 0;
     double slowest = 0;
     for (int device = 0; device < mesh_.size(); ++device) {
@@ -330,6 +277,7 @@ class BruteForce {
   const Graph& graph_;
   const Mesh& mesh_;
   const CostTable& costs_;
+  const bool constants_at_load_;
   ById<NodeId, std::vector<Axes>> choices_;
   ById<NodeId, std::vector<double>> compute_;
   std::vector<Priced> values_;
@@ -343,23 +291,29 @@ Searched searched(const Graph& graph, const CostTable& costs, const SearchLimits
   return search_layouts(graph, choices, prices, limits);
 }
 
-void expect_law_5(const std::vector<const char*>& meshes, int graphs, std::size_t most_nodes, bool picks = false) {
+enum class Constants { few, at_load, in_launches };
+
+void expect_law_5(const std::vector<const char*>& meshes, int graphs, std::size_t most_nodes, bool picks = false,
+                  Constants constants = Constants::few) {
   std::uint64_t seed = base_seed();
   std::printf("KAREZ_SEED=%llu\n", static_cast<unsigned long long>(seed));
-  int distributed = 0, tried = 0;
+  int tried = 0;
+  std::ptrdiff_t distributed = 0, marked = 0;
   for (int done = 0; done < graphs; ++tried) {
     Random random(seed * 100000 + static_cast<std::uint64_t>(tried));
     Mesh mesh = Mesh::parse(meshes[pick(random, meshes.size())]);
-    Graph graph = random_graph(random, mesh, most_nodes - pick(random, 3), picks);
+    Graph graph = random_graph(random, mesh, most_nodes - pick(random, 3), picks, constants != Constants::few);
     CostTable costs = random_costs(random);
-    BruteForce brute(graph, costs);
+    BruteForce brute(graph, costs, constants != Constants::in_launches);
     if (brute.count() == 0 || brute.count() > 100000) continue;  // a stored layout that a shape does not allow; too many to count in time
     double best = brute.best();
     if (!std::isfinite(best)) continue;  // a sum was fixed that no choice makes
     ++done;
     Compilation c = testing::compilation(graph);
     c.options.costs = costs;
+    if (constants == Constants::in_launches) c.options.off = {"hoist"};
     run_passes(c, {"shard"});
+    marked += std::count_if(c.graph.nodes.begin(), c.graph.nodes.end(), [](const Node& node) { return node.setup; });
     std::string what = cat("seed ", seed, ", case ", tried, " on ", print(mesh), "\n", print(c.graph), costs.print());
     ASSERT_TRUE(c.optimal) << what;
     ASSERT_NEAR(c.cost, best, 1e-9 * best + 1e-18) << what;
@@ -367,11 +321,16 @@ void expect_law_5(const std::vector<const char*>& meshes, int graphs, std::size_
     for (const Value& value : c.graph.values) distributed += *value.layout != broadcast_layout(mesh);
   }
   EXPECT_GT(distributed, graphs / 2);  // or the graphs prove nothing
+  if (constants == Constants::at_load) { EXPECT_GT(marked, graphs / 2); }
+  if (constants == Constants::in_launches) { EXPECT_EQ(marked, 0); }
 }
 
 TEST(ShardLaw5, OnOneAxisTheChoiceIsTheBestOfAll) { expect_law_5({"a=2", "a=3", "a=4"}, 200, 7); }
 TEST(ShardLaw5, WithMaskedSumsTheChoiceIsTheBestOfAll) { expect_law_5({"a=2", "a=3"}, 200, 7, true); }
 TEST(ShardLaw5, WithMaskedSumsOnTwoAxesTheChoiceIsTheBestOfAll) { expect_law_5({"a=2,b=2"}, 60, 5, true); }
+TEST(ShardLaw5, WithConstantsThatAreMadeAtLoadTheChoiceIsTheBestOfAll) { expect_law_5({"a=2", "a=3"}, 200, 7, false, Constants::at_load); }
+TEST(ShardLaw5, WithConstantsAtLoadOnTwoAxesTheChoiceIsTheBestOfAll) { expect_law_5({"a=2,b=2"}, 60, 5, false, Constants::at_load); }
+TEST(ShardLaw5, WithConstantsThatEveryLaunchMakesTheChoiceIsTheBestOfAll) { expect_law_5({"a=2", "a=3"}, 100, 7, false, Constants::in_launches); }
 TEST(ShardLaw5, OnTwoAxesTheChoiceIsTheBestOfAll) { expect_law_5({"a=2,b=2"}, 100, 4); }
 
 // The search's tables, read for choices of chance.

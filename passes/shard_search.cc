@@ -57,8 +57,6 @@ class LayoutSearch {
     }
     all_states_ = states_of(all);
     narrow(best, std::move(all), {limits_.passes, limits_.rounds, limits_.cores, limits_.table_cells, limits_.cores > 0});
-    require(ErrorKind::layout, std::isfinite(best.cost),
-            "shard: a value is wanted in more than 16 layouts, or in one that only sums of other parts than zeros may have");
     return {best.chosen, best.cost, best.bound, best.optimal, axes_ > 1 ? "axis by axis, bound and cores" : "bound and cores"};
   }
 
@@ -108,8 +106,8 @@ class LayoutSearch {
         return;
       }
       const double ceiling = effort.cores > 0 ? best.cost - problem.constant : INFINITY;
-      solve::LowerBound least(problem.sum,
-                              {effort.passes, axes_ > 2 ? cheap_cells_beyond_two : limits_.cheap_cells, ceiling, ceiling - near * best.cost});
+      const double rest = std::isfinite(ceiling) ? ceiling - near * best.cost : INFINITY;
+      solve::LowerBound least(problem.sum, {effort.passes, axes_ > 2 ? cheap_cells_beyond_two : limits_.cheap_cells, ceiling, rest});
       if (heed(best, kept, problem, least)) return;
       if (least.rests()) {
         if (close(best, kept, problem, least, effort)) return;
@@ -118,6 +116,7 @@ class LayoutSearch {
       }
       if (effort.cores > 0 && improve(best, kept, problem, least, effort)) return;
       if (effort.axes_again) axes_again(best);
+      if (!std::isfinite(best.cost)) return;  // nothing to measure other choices by
       if (states_of(kept) > many_states && best.cost - best.bound <= good_gap * best.cost) return;
       Kept fewer = restricted(kept, problem, least.within(best.cost - least.bound() - problem.constant + 2 * least.rounding()), best.chosen);
       const std::size_t before = states_of(kept);
@@ -130,6 +129,7 @@ class LayoutSearch {
   bool heed(Answer& best, const Kept& kept, const LayoutProblem& problem, const solve::LowerBound& least) {
     if (!least.rounded().empty()) take(best, priced(kept, problem, least.rounded()));
     best.bound = std::max(best.bound, std::min(best.cost, least.bound() + problem.constant));
+    if (!std::isfinite(best.cost)) return !std::isfinite(best.bound);  // no choice is known; and none can be
     if (best.cost - best.bound > 2 * least.rounding()) return false;
     best.optimal = true;
     best.bound = best.cost;
@@ -319,6 +319,8 @@ Searched search_layouts(const Graph& graph, const Choices& choices, TreePrices& 
     faults = search.faults(best.cost);
     for (auto& [node, choice] : faults) choice = original(node, choice);
   }
+  require(ErrorKind::layout, std::isfinite(best.cost),
+          "shard: a value is wanted in more than 16 layouts, or in one that only sums of other parts than zeros may have");
   return best;
 }
 

@@ -35,61 +35,61 @@ bool stays(const Graph& graph, ValueId value, const Layout& from, const std::set
   return true;
 }
 
-// What a node asks of one producer: of these results, sums on these axes.
-using Asked = std::vector<std::pair<int, std::vector<int>>>;
-// For each result the axes on which it is a sum, if its sums are dense.
-using Given = std::vector<std::vector<int>>;
+// The sums that a node needs of one producer: by result, on which axes.
+using NeededSums = std::vector<std::pair<int, std::vector<int>>>;
+// For each result the axes on which it is a dense sum.
+using DenseSums = std::vector<std::vector<int>>;
 
-Given given_by(const NodeChoice& choice) {
-  Given given(choice.outs().size());
-  if (choice.sums != nullptr && !choice.sums->can_be_dense()) return given;
-  for (std::size_t o = 0; o < given.size(); ++o)
+DenseSums dense_sums_of(const NodeChoice& choice) {
+  DenseSums dense(choice.outs().size());
+  if (choice.sums != nullptr && !choice.sums->can_be_dense()) return dense;
+  for (std::size_t o = 0; o < dense.size(); ++o)
     for (int axis = 0; axis < static_cast<int>(choice.out(o).size()); ++axis)
-      if (is_sum(choice.out(o), axis)) given[o].push_back(axis);
-  return given;
+      if (is_sum(choice.out(o), axis)) dense[o].push_back(axis);
+  return dense;
 }
 
-bool fits(const Given& given, const Asked& asked) {
-  return std::all_of(asked.begin(), asked.end(), [&](const auto& one) {
-    const std::vector<int>& axes = given[static_cast<std::size_t>(one.first)];
+bool fits(const DenseSums& dense, const NeededSums& needed) {
+  return std::all_of(needed.begin(), needed.end(), [&](const auto& one) {
+    const std::vector<int>& axes = dense[static_cast<std::size_t>(one.first)];
     return std::includes(axes.begin(), axes.end(), one.second.begin(), one.second.end());
   });
 }
 
 // By producer, then by the node's choice.
-std::map<NodeId, std::vector<Asked>> asked_by(const Graph& graph, NodeId node, const std::vector<NodeChoice>& choices) {
-  std::map<NodeId, std::vector<Asked>> asked;
+std::map<NodeId, std::vector<NeededSums>> needed_sums(const Graph& graph, NodeId node, const std::vector<NodeChoice>& choices) {
+  std::map<NodeId, std::vector<NeededSums>> needed;
   for (std::size_t c = 0; c < choices.size(); ++c) {
     if (choices[c].sums == nullptr) continue;
     for (const SumPass& pass : choices[c].sums->passes) {
       if (!pass.all && pass.operands.size() != 1) continue;  // one of several: no table between two nodes can say it
       for (int operand : pass.operands) {
         const auto& value = graph.value(graph.node(node).inputs[static_cast<std::size_t>(operand)]);
-        asked.try_emplace(value.producer, choices.size()).first->second[c].emplace_back(value.output, pass.axes);
+        needed.try_emplace(value.producer, choices.size()).first->second[c].emplace_back(value.output, pass.axes);
       }
     }
   }
-  return asked;
+  return needed;
 }
 
-// 0 where what the producer gives fits what is asked, else +inf. Choices that fit the same are one class.
-solve::CostCells cells_of(const std::vector<NodeChoice>& producer, const std::vector<Asked>& list) {
-  const std::set<Asked> asks(list.begin(), list.end());
-  std::map<Asked, std::vector<bool>> fit;  // by what is asked, for each choice of the producer
-  for (const Asked& asked : asks) fit[asked];
+// 0 where the producer makes dense what is needed so, else +inf. Choices that fit the same are one class.
+solve::CostCells cells_of(const std::vector<NodeChoice>& producer, const std::vector<NeededSums>& list) {
+  const std::set<NeededSums> kinds(list.begin(), list.end());
+  std::map<NeededSums, std::vector<bool>> fit;  // for each choice of the producer
+  for (const NeededSums& needed : kinds) fit[needed];
   std::map<std::vector<bool>, int> rows, columns;
   solve::CostCells cells;
   cells.classes.resize(2);
   for (const NodeChoice& choice : producer) {
-    const Given given = given_by(choice);
+    const DenseSums dense = dense_sums_of(choice);
     std::vector<bool> row;
-    for (auto& [asked, column] : fit) {
-      row.push_back(fits(given, asked));
+    for (auto& [needed, column] : fit) {
+      row.push_back(fits(dense, needed));
       column.push_back(row.back());
     }
     cells.classes[0].push_back(rows.try_emplace(std::move(row), static_cast<int>(rows.size())).first->second);
   }
-  for (const Asked& asked : list) cells.classes[1].push_back(columns.try_emplace(fit[asked], static_cast<int>(columns.size())).first->second);
+  for (const NeededSums& needed : list) cells.classes[1].push_back(columns.try_emplace(fit[needed], static_cast<int>(columns.size())).first->second);
   cells.cost.resize(rows.size() * columns.size());
   for (std::size_t p = 0; p < producer.size(); ++p)
     for (const auto& [column, c] : columns)
@@ -131,7 +131,7 @@ void forbid_masked_sums(const Graph& graph, const Choices& choices, LayoutProble
   auto before = [](const Cells& a, const Cells& b) { return std::tie(a->classes, a->cost) < std::tie(b->classes, b->cost); };
   std::set<Cells, decltype(before)> known(before);  // alike tables are one
   for (NodeId n : choices.ids())
-    for (const auto& [producer, list] : asked_by(graph, n, choices[n])) {
+    for (const auto& [producer, list] : needed_sums(graph, n, choices[n])) {
       solve::CostCells cells = cells_of(choices[producer], list);
       if (std::none_of(cells.cost.begin(), cells.cost.end(), [](double cost) { return cost > 0; })) continue;
       const Cells shared = *known.insert(std::make_shared<const solve::CostCells>(std::move(cells))).first;

@@ -34,6 +34,7 @@ class Tables {
   }
 
   void add(ValueId value, const Wants& w) {
+    if (held_whole(graph_, w, choices_)) return;
     table_ = &prices_.table(graph_.type(value), graph_.mesh(value));
     times_ = fills(graph_, value);
     std::vector<NodeId> nodes = {w.producer};
@@ -126,7 +127,7 @@ class Tables {
   void add_factor(const std::vector<Member>& members, int from, int set) {
     solve::Factor factor;
     for (const Member& member : members) factor.scope.push_back(member.node);
-    auto [at, fresh] = known_.try_emplace(asked_by(members, from, set));
+    auto [at, fresh] = known_.try_emplace(key_of(members, from, set));
     if (fresh) {
       auto cells = std::make_shared<solve::CostCells>();
       for (const Member& member : members) cells->classes.push_back(member.class_of);
@@ -145,7 +146,7 @@ class Tables {
       if (member.classes[0].from >= 0) producer = &member;
       else consumers.push_back(&member);
     }
-    auto [known, fresh] = chains_.try_emplace(asked_by(members, -1, base));
+    auto [known, fresh] = chains_.try_emplace(key_of(members, -1, base));
     Chains& chains = known->second;
     if (fresh) chains = chains_of({*table_, *producer, consumers, base, times_}, prices_, crowds_);
     problem.crowds += !chains.exact;
@@ -191,16 +192,16 @@ class Tables {
   }
 
   // All that cells depend on.
-  struct Asked {
+  struct TableKey {
     const TransitionTable* table;
     int times, from, set;
     std::vector<std::pair<std::vector<Member::Class>, std::vector<int>>> members;
-    auto operator<=>(const Asked&) const = default;
+    auto operator<=>(const TableKey&) const = default;
   };
-  Asked asked_by(const std::vector<Member>& members, int from, int set) const {
-    Asked asked{table_, times_, from, set, {}};
-    for (const Member& member : members) asked.members.emplace_back(member.classes, member.class_of);
-    return asked;
+  TableKey key_of(const std::vector<Member>& members, int from, int set) const {
+    TableKey key{table_, times_, from, set, {}};
+    for (const Member& member : members) key.members.emplace_back(member.classes, member.class_of);
+    return key;
   }
 
   const Graph& graph_;
@@ -209,8 +210,8 @@ class Tables {
   Crowds crowds_;
   TransitionTable* table_ = nullptr;  // of the value at hand
   int times_ = 1;                     // that it is made in a launch
-  std::map<Asked, std::shared_ptr<const solve::CostCells>> known_;
-  std::map<Asked, Chains> chains_;
+  std::map<TableKey, std::shared_ptr<const solve::CostCells>> known_;
+  std::map<TableKey, Chains> chains_;
   std::map<std::vector<double>, std::shared_ptr<const solve::CostCells>> nodes_;
   std::vector<int> behind_;  // by variable: the node that it stands behind
 };
@@ -253,6 +254,15 @@ std::set<Layout> targets_of(const Wants& w, const Choices& choices, const ById<N
 
 const Layout& made_by(const Wants& w, const Choices& choices, const ById<NodeId, int>& chosen) {
   return choices[w.producer][static_cast<std::size_t>(chosen[w.producer])].out(static_cast<std::size_t>(w.output));
+}
+
+bool held_whole(const Graph& graph, const Wants& w, const Choices& choices) {
+  if (!graph.node(w.producer).setup) return false;
+  const auto& ways = choices[w.producer];
+  return std::all_of(ways.begin(), ways.end(), [&](const NodeChoice& way) {
+    const Layout& made = way.out(static_cast<std::size_t>(w.output));
+    return std::all_of(made.begin(), made.end(), [](Sbp entry) { return entry.is_broadcast(); });
+  });
 }
 
 LayoutProblem layout_problem(const Graph& graph, const Choices& choices, TreePrices& prices, Crowds crowds) {

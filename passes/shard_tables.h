@@ -25,6 +25,9 @@ ById<ValueId, Wants> wants_of(const Graph& graph);
 std::set<Layout> targets_of(const Wants& wants, const Choices& choices, const ById<NodeId, int>& chosen);
 const Layout& made_by(const Wants& wants, const Choices& choices, const ById<NodeId, int>& chosen);
 
+// Whether the set-up makes the value whole on each device: then launches take any layout of it as a window, or 0 as a part of a sum.
+bool held_whole(const Graph& graph, const Wants& wants, const Choices& choices);
+
 // A value of several consumers is a chain of tables over the set of layouts asked for so far, for one table over all consumers would be large.
 // Where there are very many sets, the chain remembers few layouts. One more than it remembers is free, which keeps the minimum a lower bound
 // (a tree that reaches more costs no less), or it is forbidden, which keeps every price true.

@@ -143,7 +143,7 @@ int share_parts_of(Graph& graph, const OpDef* op) {
 int share_parts(Graph& graph, bool reassociate) {
   std::set<std::string> seen;
   for (const Node& node : graph.nodes)
-    if (node.op->associative && (reassociate || !node.op->only_if_asked)) seen.insert(node.op->name);
+    if (node.op->associative && (reassociate || !node.op->overflows_regrouped)) seen.insert(node.op->name);
   int saved = 0;
   for (const std::string& name : seen) {
     auto any = std::find_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) { return node.op->name == name; });

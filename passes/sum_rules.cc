@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/hex.h"
 #include "base/number_as.h"
 
 namespace karez::passes {
@@ -29,17 +30,17 @@ bool known_finite(const Graph& graph, ValueId value, bool not_zero) {
     return good;
   }
   if (!node.attrs.has("data")) return false;
-  const std::string& hex = node.attrs.text("data");
-  const auto digit = [](char c) { return static_cast<unsigned>(c <= '9' ? c - '0' : c - 'a' + 10); };
-  const std::size_t size = dtype == DType::f32 ? 4 : 8;
-  for (std::size_t at = 0; at + 2 * size <= hex.size() && good; at += 2 * size) {
-    unsigned char bytes[8] = {};
-    for (std::size_t b = 0; b < size; ++b) bytes[b] = static_cast<unsigned char>(digit(hex[at + 2 * b]) * 16 + digit(hex[at + 2 * b + 1]));
-    float narrow = 0;
-    double wide = 0;
-    std::memcpy(&narrow, bytes, sizeof narrow);
-    std::memcpy(&wide, bytes, sizeof wide);
-    look(dtype == DType::f32 ? static_cast<double>(narrow) : wide);
+  const std::vector<std::byte> bytes = base::bytes_of_hex(node.attrs.text("data"));
+  for (std::size_t at = 0; at < bytes.size() && good; at += static_cast<std::size_t>(size_of(dtype))) {
+    if (dtype == DType::f32) {
+      float number = 0;
+      std::memcpy(&number, &bytes[at], sizeof number);
+      look(number);
+    } else {
+      double number = 0;
+      std::memcpy(&number, &bytes[at], sizeof number);
+      look(number);
+    }
   }
   return good;
 }

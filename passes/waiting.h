@@ -18,6 +18,18 @@ struct Waiting {
     }
   }
 
+  // All nodes, each after those that it waits for.
+  std::vector<NodeId> producers_first() const {
+    ById<NodeId, int> left = edges;
+    std::vector<NodeId> order;
+    for (NodeId n : edges.ids())
+      if (edges[n] == 0) order.push_back(n);
+    for (std::size_t at = 0; at < order.size(); ++at)
+      for (NodeId after : next[order[at]])
+        if (--left[after] == 0) order.push_back(after);
+    return order;
+  }
+
  private:
   void edge(NodeId before, NodeId node) {
     next[before].push_back(node);

@@ -14,28 +14,12 @@ namespace {
 using Bits = std::uint64_t;
 constexpr std::size_t at_once = 64;  // nodes that may fail, a bit each
 
-std::vector<NodeId> in_some_order(const Graph& graph, const Waiting& waiting) {
-  ById<NodeId, int> edges = waiting.edges;
-  std::vector<NodeId> order;
-  for (NodeId n : graph.nodes.ids())
-    if (edges[n] == 0) order.push_back(n);
-  for (std::size_t at = 0; at < order.size(); ++at)
-    for (NodeId after : waiting.next[order[at]])
-      if (--edges[after] == 0) order.push_back(after);
-  return order;
-}
-
-int mesh_of(const Graph& graph, NodeId n) {
-  const Node& node = graph.node(n);
-  return node.outputs.empty() ? 0 : graph.value(node.outputs[0]).mesh;
-}
-
 class Gate {
  public:
   explicit Gate(Graph& graph)
       : graph_(graph),
         waiting_(graph),
-        order_(in_some_order(graph, waiting_)),
+        order_(waiting_.producers_first()),
         written_(graph.nodes.size(), 0),
         leads_(graph.nodes.size(), 0),
         precedes_acts_(graph.nodes.size(), 0) {

@@ -101,7 +101,7 @@ std::string origin_text(const CostTable& costs) {
 }
 
 std::string_view costs_caution(const CostTable& costs) {
-  return costs.is_default() ? " with default costs; `karez doctor` measures this machine" : "";
+  return costs.is_default() ? " with default costs (`karez doctor` measures this machine)" : "";
 }
 
 const LinkCost& CostTable::of_axis(std::string_view name) const {

@@ -50,7 +50,7 @@ struct CostTable {
 inline constexpr std::string_view default_origin = "defaults, which no processor was measured for";
 // Where the numbers come from, in one line.
 std::string origin_text(const CostTable& costs);
-// What is printed next to a number that such a table predicts: "" or " with default costs; `karez doctor` measures this machine".
+// What is printed next to a number that such a table predicts: "" or " with default costs (`karez doctor` measures this machine)".
 std::string_view costs_caution(const CostTable& costs);
 
 }  // namespace karez::sbp

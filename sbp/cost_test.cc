@@ -75,7 +75,7 @@ TEST(CostTable, NumbersThatNobodyMeasuredOrGaveAreDefaults) {
   CostTable costs;
   EXPECT_TRUE(costs.is_default());
   EXPECT_EQ(origin_text(costs), "defaults, which no processor was measured for; `karez doctor --kernels --costs FILE` measures this one");
-  EXPECT_EQ(costs_caution(costs), " with default costs; `karez doctor` measures this machine");
+  EXPECT_EQ(costs_caution(costs), " with default costs (`karez doctor` measures this machine)");
   EXPECT_TRUE(costs.on("avx2").on(4, 2).is_default());
   costs.origin = cat(default_origin, "; of some machine");
   EXPECT_TRUE(costs.is_default());

@@ -50,7 +50,7 @@ std::vector<IndexCheck> index_checks(const Graph& graph) {
   for (NodeId n : graph.nodes.ids()) {
     const Node& node = graph.node(n);
     if (!node.op->indices) continue;
-    const graph::Indices indices = node.op->indices({&graph, n});
+    const graph::IndexOperand indices = node.op->indices({&graph, n});
     IndexCheck check{0, indices.limit, {}, node.attrs.text("of", "the index"), describe(graph, n)};
     ValueId value = elements_of(graph, node.inputs[static_cast<std::size_t>(indices.operand)]);
     if (const Node& select = node_of(graph, value); select.op->name == "select") {

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "base/hash.h"
+#include "base/hex.h"
 #include "base/number_as.h"
 #include "base/philox.h"
 #include "kernels/cpu/copy_plan.h"
@@ -10,21 +11,12 @@
 namespace karez::kernels {
 namespace {
 
-int digit_of(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  fail("constant: '", c, "' is no hexadecimal digit");
-}
-
 // The bytes of a constant's `data`, row-major.
 std::vector<std::byte> decode(const std::string& hex, const CallSpec& call) {
   const std::int64_t bytes = call.out[0].count() * size_of(call.out[0].dtype);
   require(static_cast<std::int64_t>(hex.size()) == 2 * bytes, "constant: ", call.out[0].type(), " needs ", 2 * bytes, " digits of data, not ",
           hex.size());
-  std::vector<std::byte> out(static_cast<std::size_t>(bytes));
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<std::byte>(digit_of(hex[2 * i]) * 16 + digit_of(hex[2 * i + 1]));
-  return out;
+  return base::bytes_of_hex(hex);
 }
 
 PreparedKernel constant(const CallSpec& call) {

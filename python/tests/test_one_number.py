@@ -16,7 +16,7 @@ from karez import F, nn
 from test_plan_page import mlp, pipeline, transformer
 
 KAREZ = pathlib.Path(__file__).resolve().parents[2] / os.environ.get("KAREZ_BUILD", "build") / "tools" / "karez"
-CAUTION = " with default costs; `karez doctor` measures this machine"
+CAUTION = " with default costs (`karez doctor` measures this machine)"
 RATES = ["matmul.vector", "matmul.thin", "matmul.small", "matmul.square", "pointwise.l1", "pointwise.l2", "pointwise.l3", "reduce.l1", "index.l1", "move.l1", "update.l2", "functions"]
 
 
