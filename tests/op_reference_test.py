@@ -592,8 +592,7 @@ def test_the_reference_sees_a_lost_nan_and_a_naive_formula(values):
         np.save(values / case["out"][row][0], right)
         check_special(case, values)
 
-    anyone = lambda c: True
-    first = lambda mask: int(np.flatnonzero(mask)[0])
+    anyone, first = lambda c: True, lambda mask: int(np.flatnonzero(mask)[0])
     spoiled("relu", anyone, lambda x, y: (first(np.isnan(x)), 0))
     spoiled("sigmoid", anyone, lambda x, y: (first(x == -100), 0))
     spoiled("max", anyone, lambda x, y: (first((y == 0) & ~np.signbit(y)), -0.0))
