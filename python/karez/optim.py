@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import warnings
 from typing import TYPE_CHECKING, Any, Iterable, Set, Tuple
 
@@ -20,9 +22,15 @@ __all__ = [
 ]
 
 
-WORDS = {"alpha", "betas", "centered", "dampening", "decay", "eps", "initial_accumulator_value", "lr_decay", "momentum", "nesterov", "weight_decay"}
 GROUPS = ("there are no parameter groups: opt.lr = ... sets the learning rate, and parameters with settings of their own take an optimiser of their own, "
           "several of which may step in one function")
+
+
+@functools.lru_cache(maxsize=None)
+def _settings(kind: Any) -> Set[str]:
+    """What the constructor of this package's optimiser takes beside its parameters."""
+    ours = next(one for one in kind.__mro__ if one.__module__ == __name__)
+    return set(inspect.signature(ours.__init__).parameters) - {"self", "params", "core", "counts"}
 
 
 class _FixedSettings:
@@ -32,9 +40,9 @@ class _FixedSettings:
 
         def __setattr__(self, name: str, value: Any) -> None:
             kind, ours = type(self), type(self).__module__ == __name__
-            if name in WORDS:
+            if name in _settings(kind) and not hasattr(kind, name):
                 raise AttributeError(f"{kind.__name__}.{name} cannot be set: it is part of the update that kz.compile traces{', of which lr alone may change' * hasattr(kind, 'lr')}. "
-                                     f"Make another one, kz.optim.{kind.__name__}(..., {name}={value!r:.40}), and compile a step with it")
+                                     f"Make another one, {'kz.optim.' * ours}{kind.__name__}(..., {name}={value!r:.40}), and compile a step with it")
             if name in ("params", "state", "defaults") or ours and not name.startswith("_") and not hasattr(kind, name) and name != "param_groups":
                 raise AttributeError(f"{kind.__name__}.{name} cannot be set: an optimiser is made with its parameters, and kz.load and kz.save read and write its state")
             object.__setattr__(self, name, value)
@@ -77,7 +85,8 @@ class Optimizer(_FixedSettings):
             if not any(p._identity in found for p in self.params):
                 raise UserError("step(): no parameter of this optimiser has a gradient; loss.backward() comes first, on a loss that reads them")
             grads = [found.get(p._identity) for p in self.params]
-        if self._counts:
+        grads = list(grads)
+        if self._counts and len(grads) == len(self.params):
             self._check_count([number for number, value in enumerate(grads) if value is not None])
         self._core.step([_gradient(number, value) for number, value in enumerate(grads)])
 

@@ -288,3 +288,39 @@ def test_two_optimisers_stand_for_two_groups():
 def test_what_is_no_list_of_parameters_is_refused(params, kind, text):
     with pytest.raises(kind, match=text):
         kz.optim.SGD(params(nn.Parameter(drawn(3), name="w")), 0.1)
+
+
+def test_what_stands_in_a_sequence_or_beside_an_attention_may_be_replaced():
+    s = np.array([2.0], np.float32)
+    x = np.ones((2, 4), np.float32)
+    net = nn.Sequential(nn.Identity(), lambda x: x * s)
+    f = kz.compile(net)
+    assert f(x).numpy()[0, 0] == 2
+    s[...] = 5.0
+    assert f(x).numpy()[0, 0] == 5
+    setattr(net, "1", lambda x: x * 7)
+    assert f(x).numpy()[0, 0] == 7
+    layer = nn.TransformerEncoderLayer(4, 2, dropout=0.0)
+    g = kz.compile(layer)
+    y = np.random.default_rng(0).normal(size=(3, 2, 4)).astype(np.float32)
+    first = g(y).numpy()
+    for scale in (2.0, 3.0):
+        layer.norm2 = lambda x, scale=scale: x * scale
+        np.testing.assert_array_equal(g(y).numpy(), kz.compile(layer)(y).numpy())
+        assert not np.array_equal(g(y).numpy(), first)
+
+
+def test_a_size_is_compared_with_whatever_it_is_set_to():
+    conv = nn.Conv2d(1, 1, 3)
+    conv.kernel_size = conv.kernel_size
+    with pytest.raises(AttributeError, match="cannot be set after construction"):
+        conv.kernel_size = np.array([5, 5])
+
+    class Own(nn.Linear):
+        @kz.compile
+        def forward(self, x):
+            return x * self.in_features
+
+    own = Own(3, 3)
+    own.in_features = 4
+    assert own(np.ones(2, np.float32)).numpy()[0] == 4

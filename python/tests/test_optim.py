@@ -180,3 +180,27 @@ def test_a_count_that_is_not_pytorchs_is_said_once(name):
         assert len(said) == 1 and f"{name.split()[0]}: steps of 2 and of 1 parameters (unused in one of both alone) count as one" in said[0], said
         assert caught[0].filename == __file__
     assert traced == ["one", "both"]
+
+
+def test_gradients_may_come_one_by_one_and_settings_are_the_constructors():
+    class Mine(kz.optim.Adam):
+        def __init__(self, params):
+            super().__init__(params)
+            self.decay = 0.5
+
+    w = nn.Parameter(np.ones(3, np.float32))
+    opt = Mine([w])
+    assert opt.decay == 0.5
+    with pytest.raises(AttributeError, match=r"Mine.weight_decay cannot be set: .* Make another one, Mine\(..., weight_decay=0.1\)"):
+        opt.weight_decay = 0.1
+    with pytest.raises(AttributeError, match="SGD.betas cannot be set: an optimiser is made with its parameters"):
+        kz.optim.SGD([nn.Parameter(np.ones(3, np.float32))], lr=0.1).betas = (0.9, 0.9)
+
+    @kz.compile
+    def step(x):
+        loss = (w * x).sum()
+        opt.step(g * 0.5 for g in kz.grad(loss, [w]))
+        return loss
+
+    step(np.ones(3, np.float32)).wait()
+    assert (w.numpy() < 1).all()

@@ -283,6 +283,10 @@ class Sequential(Module):
             setattr(self, str(i), layer)
         self._layers = len(layers)
 
+    @property
+    def _read(self) -> FrozenSet[str]:
+        return frozenset(map(str, range(self._layers)))
+
     def forward(self, x: Operand) -> Any:
         for i in range(self._layers):
             x = getattr(self, str(i))(x)

@@ -152,6 +152,7 @@ class _TransformerLayer(Layer):
     """Attentions and two linear layers, each with what comes in added to what comes out, and a norm before (norm_first) or behind it."""
 
     attentions: Tuple[str, ...] = ("self_attn",)
+    _read = frozenset({"norm1", "norm2", "norm3", "dropout1", "dropout2", "dropout3"})
     absent = frozenset({"batch_first", "bias", "d_model", "dim_feedforward", "layer_norm_eps", "nhead"})
 
     def __init__(self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1, activation: Union[str, Callable[[Any], Any]] = "relu",
