@@ -272,11 +272,14 @@ std::vector<Write> take(WorldState& world, const std::shared_ptr<const WeightFil
 std::uint64_t hash_of(const WeightFiles& file, const std::vector<OfferedWeight>& offers, const std::vector<Taker>& takers,
                       const LoadOptions& options) {
   base::Hash hash;
+  std::map<std::string_view, std::uint64_t> sums;  // of entries without a checksum, of which rules may take several parts
   for (const OfferedWeight& offer : offers) {
     const WeightEntry& entry = offer.entry;
     hash.add(offer.name).add(static_cast<std::uint64_t>(offer.ordinal.value_or(-1))).add(entry.name).add(cat(entry.dtype, entry.shape));
     hash.add(cat(offer.part.transposed, " ", offer.part.part, " ", offer.part.parts, " ", offer.part.axis));
-    hash.add(entry.checksum ? *entry.checksum : hash_bytes(file.read(entry)));
+    const auto [sum, fresh] = sums.emplace(entry.name, 0);
+    if (fresh) sum->second = entry.checksum ? *entry.checksum : hash_bytes(file.read(entry));
+    hash.add(sum->second);
   }
   for (const auto& [name, text] : file.notes()) hash.add(name).add(text);
   if (!options.parameters.empty())
@@ -398,7 +401,13 @@ CheckpointNotes World::load(const std::string& path, const LoadOptions& options,
     WorldLock lock(*state_);
     return take(*state_, file, offers, matched_takers(), options);
   }();
-  if (failed) agree();
+  if (failed) try {
+      agree();
+    } catch (...) {
+      WorldLock lock(*state_);
+      state_->waiting = {};  // of this rank's file
+      throw;
+    }
   for (const Write& write : writes) {
     try {
       write_parts(write.stored, value_of(*file, write.offer, write.stored.type));

@@ -66,7 +66,7 @@ Array Future::value(std::size_t i) const {
   std::shared_ptr<const Kept> kept(running_->results, &running_->results->kept[i]);
   std::optional<Result> part;
   if (has_rank(kept->mesh, running_->world->ranks.rank())) part = running_->launch.result(*running_->results->fetched[i]);
-  return Array(std::make_shared<const ArrayValue>(ArrayValue{running_->world, std::move(part), std::move(kept), running_->launch}));
+  return Array(std::make_shared<const ArrayValue>(ArrayValue{running_->world, std::move(part), std::move(kept), running_->launch.without_results()}));
 }
 
 // A parameter in a program: its name there, and where the plan wants it.

@@ -161,7 +161,8 @@ Tensor sin(Term x) { return smooth(x, "sin"); }
 Tensor cos(Term x) { return smooth(x, "cos"); }
 Tensor pow(Term x, Term y) {
   return at_line(x.where, [&](Trace& t) {
-    const DType dtype = promoted(t, {&x, &y});
+    DType dtype = promoted(t, {&x, &y});
+    if (is_float(dtype) && are_numbers(x, y)) dtype = DType::f64;
     const ValueId base = as(t, x, dtype), power = as(t, y, dtype);
     if (is_float(dtype)) return t.tensor(build::binary(t.builder, "pow", base, power));
     require(ErrorKind::type, dtype != DType::b8, "pow: takes numbers, not ", t.graph.type(base), " and ", t.graph.type(power), "; cast them first");

@@ -182,6 +182,11 @@ TEST(RanksThatFail, ByTheirDataAreHeardByARankWithoutADevice) {
           const Future first = f(Feed{bad, i}), second = f(Feed{good, i});
           hear([&] { second.wait(); });
           hear([&] { first.wait(); });
+          const Future known = f(Feed{bad, i});
+          hear([&] { known.wait(); });
+          hear([&] { g(known.value()).wait(); });
+          hear([&] { known.item(); });
+          hear([&] { known.item(); });
         }
         told.push_back(f(Feed{good, i}).item());
         told.push_back(g(f(Feed{good, i}).value()).item());
@@ -190,8 +195,8 @@ TEST(RanksThatFail, ByTheirDataAreHeardByARankWithoutADevice) {
   }
   EXPECT_THAT(losses, Each(expected[0]));
   for (const auto& texts : heard) {
-    ASSERT_EQ(texts.size(), 36u);
-    for (std::size_t i = 0; i < texts.size(); ++i) EXPECT_THAT(texts[i], HasSubstr(cat("batch ", i / 6, " is damaged"))) << i;
+    ASSERT_EQ(texts.size(), 60u);
+    for (std::size_t i = 0; i < texts.size(); ++i) EXPECT_THAT(texts[i], HasSubstr(cat("batch ", i / 10, " is damaged"))) << i;
   }
 }
 

@@ -110,7 +110,9 @@ class Parameter {
   const std::string& name() const;       // stays good as long as the parameter, also where that is called otherwise later
   void call_it(std::string name) const;  // from here on
   const std::string& site() const { return info_->site; }
-  std::string origin() const;  // the site, or what it is of the parameter beside it: the same in every run of a program, whatever is called first
+  // What tells it apart in every run of a program, whatever is called first: its site, which of the clones that have it, and what it is of the
+  // parameter that it stands beside.
+  std::string origin() const;
   const TensorType& type() const { return info_->type; }
   const Shape& shape() const { return info_->type.shape; }
   DType dtype() const { return info_->type.dtype; }
@@ -139,6 +141,7 @@ class Parameter {
     mutable Initialiser init;                    // guarded by the mutex, as what follows
     mutable std::deque<std::string> names = {};  // the latest last
     mutable int ordinal = 0;
+    int copy = 0;  // how many parameters had its site before: 0, but of clones
     mutable std::mutex mutex = {};
     mutable std::vector<std::function<void()>> at_end = {};
     mutable std::function<std::vector<Parameter>()> buffers = {};

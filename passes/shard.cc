@@ -88,17 +88,20 @@ AxisLimits axis_limits(const Graph& graph) {
   return limits;
 }
 
-bool within(const std::vector<bool>& limit, const NodeChoice& choice) {
-  for (const auto* layouts : {&choice.ins(), &choice.outs()})
-    for (const Layout& layout : *layouts)
+// `travels`: the operands lie on another mesh, of whose axes the limit does not speak.
+bool within(const std::vector<bool>& limit, const NodeChoice& choice, bool travels) {
+  const auto keeps = [&](const std::vector<Layout>& layouts) {
+    for (const Layout& layout : layouts)
       for (std::size_t axis = 0; axis < layout.size(); ++axis)
         if (!limit[axis] && !layout[axis].is_broadcast()) return false;
-  return true;
+    return true;
+  };
+  return keeps(choice.outs()) && (travels || keeps(choice.ins()));
 }
 
-void keep_within(const std::vector<bool>& limit, std::vector<NodeChoice>& choices) {
-  if (limit.empty() || std::none_of(choices.begin(), choices.end(), [&](const NodeChoice& one) { return within(limit, one); })) return;
-  std::erase_if(choices, [&](const NodeChoice& one) { return !within(limit, one); });
+void keep_within(const std::vector<bool>& limit, std::vector<NodeChoice>& choices, bool travels) {
+  if (limit.empty() || std::none_of(choices.begin(), choices.end(), [&](const NodeChoice& one) { return within(limit, one, travels); })) return;
+  std::erase_if(choices, [&](const NodeChoice& one) { return !within(limit, one, travels); });
 }
 
 bool is_partial(const Layout& layout) {
@@ -140,7 +143,7 @@ std::vector<NodeChoice> choices_with(const Graph& graph, NodeId id, const std::o
          fixed[o] ? print(*fixed[o]) : std::string("asked for"), " on ", print(mesh), "; it can give ",
          join(legal, ", ", [](const Layout& layout) { return print(layout); }));
   }
-  keep_within(limit, choices);
+  keep_within(limit, choices, node.op->role == Role::transfer);
   return choices;
 }
 

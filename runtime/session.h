@@ -129,6 +129,7 @@ class Launch {
   std::optional<std::size_t> place_of(std::string_view name) const;  // among them; none: no such fetch here
   HostArray output(std::string_view name) const { return result(name).read(); }
   std::vector<std::pair<std::string, HostArray>> outputs() const;  // waits, and reads them all
+  Launch without_results() const;                                  // to wait for it, and not to keep what it makes
 
  private:
   friend class Session;

@@ -50,6 +50,8 @@ void Session::judge(LaunchRecord& record, const LaunchEnd& end) {
     if (!failure_ || record.ticket < failed_ticket_) failure_ = record.error, failed_ticket_ = record.ticket;
   } else if (end.error && !failure_ && (!data_failure_ || record.ticket < data_failure_->ticket)) {
     data_failure_ = DataFailure{*record.error, record.ticket, record.index};
+  } else if (skipped && !failure_ && !data_failure_) {  // the program had been told of what failed, and then used its result
+    data_failure_ = DataFailure{*record.error, record.ticket, record.index};
   }
 }
 
@@ -73,9 +75,6 @@ bool Session::maker_failed(const LaunchRecord& record) const {
   std::lock_guard lock(mutex_);
   return std::any_of(record.after.begin(), record.after.end(), [](const auto& maker) { return maker->error || maker->skipped; });
 }
-
-// With several ranks: what this one must not take for a result is not sent (poison_launches), until all have poisoned their parts.
-void Session::spoil(std::uint64_t op) { agreement_->spoil(op); }
 
 void Session::spoiled(std::uint64_t op, bool by_all) {
   std::unique_lock lock(mutex_);

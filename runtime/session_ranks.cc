@@ -46,6 +46,7 @@ void Session::leave_ranks() {
   agreement_.reset();
   linked_.clear();
   lock.lock();  // the agreement may have told of the failure until now
+  spoiled_.clear();
   failure_.reset();
   data_failure_.reset();
   failed_ticket_ = 0;
@@ -153,6 +154,10 @@ Launch Session::launch_elsewhere(std::uint64_t op) {
   }
   if (agreement) agreement->end(op);
   return {std::move(record), std::make_shared<Launch::HeldList>()};
+}
+// What this rank must not take for a result is not sent (poison_launches), until all have poisoned their parts.
+void Session::spoil(std::uint64_t op) {
+  if (const InAgreement agreement(*this); agreement) agreement->spoil(op);
 }
 void Session::fail_ranks(const Error& error) {
   if (const InAgreement agreement(*this); agreement) agreement->fail(error);

@@ -268,7 +268,7 @@ ById<ValueId, ValueId> write(Trace& t, const Expression& expression, std::span<c
 
 std::vector<Tensor> write(const Program& program, std::span<const Tensor> arguments) {
   Trace& t = Trace::current();
-  const Mesh& mesh = t.graph.meshes[0];
+  const Mesh mesh = t.graph.meshes[0];  // a copy, as more may come
   const DividedAxes divided(program, mesh);
   std::vector<ById<ValueId, ValueId>> made;
   const auto value = [&](const Program::Source& source) {

@@ -45,11 +45,17 @@ std::int64_t Tensor::size(int dimension) const {
 }
 
 std::string next_site() { return cat("#", sites->next++); }
-void restart_sites() { sites->next = 0; }
+void restart_sites() { sites->restart(); }
+
+void Sites::restart() {
+  next = 0;
+  std::lock_guard lock(mutex);
+  made.clear();
+}
 
 SitesOfWorld::SitesOfWorld() : sites_(sites) { ++sites_->worlds; }
 SitesOfWorld::~SitesOfWorld() {
-  if (--sites_->worlds == 0) sites_->next = 0;
+  if (--sites_->worlds == 0) sites_->restart();
 }
 
 std::shared_ptr<const Parameter::Info> Parameter::made(std::shared_ptr<Info> info) {
@@ -63,6 +69,10 @@ std::shared_ptr<const Parameter::Info> Parameter::made(std::shared_ptr<Info> inf
 Parameter::Parameter(std::string name, TensorType type, Initialiser init, std::string site) {
   require(!name.empty(), "a parameter ", type, " without a name");
   std::shared_ptr<Info> info(new Info{std::move(type), std::move(site), nullptr, {}, std::move(init)});
+  {
+    std::lock_guard lock(sites->mutex);
+    info->copy = sites->made[info->site]++;
+  }
   info->call_it(std::move(name));
   info_ = made(std::move(info));
 }
@@ -98,7 +108,7 @@ std::string Parameter::origin() const {
   std::string out;
   const Info* info = info_.get();
   for (; info->beside != nullptr; info = info->beside.get()) out += cat(info->prefix, " of ");
-  return out + info->site;
+  return out + info->site + (info->copy > 0 ? cat(".", info->copy) : "");
 }
 
 int Parameter::ordinal() const {

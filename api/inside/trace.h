@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -34,6 +35,9 @@ struct HostScalar {
 struct Sites {
   std::atomic<std::int64_t> next = 0;
   std::atomic<int> worlds = 0;
+  std::mutex mutex;
+  std::map<std::string, int> made;  // parameters by site, guarded by the mutex: a world may end on another thread
+  void restart();
 };
 class SitesOfWorld {
  public:
@@ -127,7 +131,8 @@ class Trace {
   Tensor array_input(std::string_view name, const TensorType& type, const Mesh& mesh, const Layout& layout);
   Tensor tensor(ValueId id) const;
   // The operand as a value here: a tensor of another trace is an error, a parameter is read, a number takes `dtype`.
-  ValueId value(const Term& term, DType dtype = DType::f32);
+  ValueId value(const Term& term, DType dtype);
+  ValueId value(const Term& term) { return value(term, term.stands_for_number() ? dtype_of(term) : DType::f32); }
   bool wrote(const Term& term) const;      // it is a tensor of this trace
   DType dtype_of(const Term& term) const;  // of a number: f32, i64 or bool
 

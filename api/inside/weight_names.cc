@@ -122,8 +122,9 @@ std::string origin_note(const std::string& entry) { return "karez.origin." + ent
 bool made_before(const std::string& origin, const std::string& other) {
   const auto number = [](const std::string& text) {
     const std::size_t at = text.find_last_of('#');
-    const std::string digits = at == text.npos ? "" : text.substr(at + 1);
-    return std::pair(digits.size(), digits);  // numbers without leading zeros
+    const std::string numbers = at == text.npos ? "" : text.substr(at + 1), site = numbers.substr(0, numbers.find('.')),
+                      copy = site.size() < numbers.size() ? numbers.substr(site.size() + 1) : "";
+    return std::tuple(site.size(), site, copy.size(), copy);  // numbers without leading zeros
   };
   return number(origin) < number(other);
 }

@@ -1,5 +1,6 @@
 """Checkpoints: what is loaded into which model, damaged files, what killed saves leave, and files that other tools read and write."""
 
+import copy
 import gc
 import os
 import random
@@ -313,3 +314,24 @@ print("fine")
     out, _ = run.communicate(timeout=100)
     assert run.returncode == 0 and out.count("fine") == 2 and "no error" not in out, out
     assert out.count("0 UserError rank 0 asks for a load") == 2 and "1 DataError" in out and out.count("ranks 0 and 1 differ in a load") == 2, out
+
+
+@pytest.mark.parametrize("first", ["net", "target"])
+def test_a_copy_of_a_model_is_told_apart_from_it(tmp_path, first):
+    x = np.ones((1, 3), np.float32)
+
+    def models():
+        kz.reset()
+        kz.seed(0)
+        net = Twin()
+        return {"net": net, "target": copy.deepcopy(net)}
+
+    both = models()
+    both["target"].load_state_dict({name: value + 1 for name, value in both["net"].state_dict().items()})
+    expected = {name: np.asarray(kz.compile(model)(x)) for name, model in both.items()}
+    kz.save(tmp_path / "c")
+    both = models()
+    kz.load(tmp_path / "c")
+    for name in (first, "target" if first == "net" else "net"):
+        np.testing.assert_array_equal(np.asarray(kz.compile(both[name])(x)), expected[name])
+    assert not np.array_equal(expected["net"], expected["target"])

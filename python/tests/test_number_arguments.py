@@ -9,7 +9,7 @@ DTYPES = ["float64", "float32", "float16", "int32", "int64", "bool"]
 NUMBERS = [0.1, 1e300, 1e-300, -3, 2**30, float("inf"), float("nan"), np.float64(0.7)]
 USES = {
     "mul": lambda x, k: x * k, "add": lambda x, k: k + x, "div": lambda x, k: x / k, "less": lambda x, k: x < k, "whole": lambda x, k: x.sum() * k,
-    "before": lambda x, k: x * (k * 2 - 1), "where": lambda x, k: kz.where(x > 0, x, k), "shift": lambda x, k: x + -k,
+    "before": lambda x, k: x * (k * 2 - 1), "where": lambda x, k: kz.where(x > 0, x, k), "shift": lambda x, k: x + -k, "power": lambda x, k: x + k**2,
 }
 
 
@@ -49,6 +49,13 @@ def test_a_nested_function_is_given_numbers_as_they_are():
         np.testing.assert_array_equal(one.numpy(), x * k)
     with_f32 = outer(x.astype(np.float32), 0.7)
     assert all(one.dtype == kz.float32 for one in with_f32)
+
+
+def test_whole_numbers_keep_their_digits():
+    n = 2**24 + 1
+    f = kz.compile(lambda n: (kz.stack([n, n]), n.reshape(1), n.sum(), kz.max(n)))
+    for made in f(n):
+        assert made.dtype == kz.int64 and (made.numpy() == n).all()
 
 
 def test_an_array_without_dimensions_is_no_number():

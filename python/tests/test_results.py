@@ -8,7 +8,7 @@ import pytest
 from test_debugging import ranks
 
 import karez as kz
-from karez import F, P, nn
+from karez import F, P, nn, worlds
 
 ROWS, COLUMNS = 301, 128  # above 64 KiB, and no size but 1 divides the rows
 X = np.random.default_rng(0).normal(size=(ROWS, COLUMNS)).astype(np.float32)
@@ -249,3 +249,18 @@ def test_two_ranks_keep_their_parts():
     run = ranks(RANKS)
     out, _ = run.communicate(timeout=300)
     assert run.returncode == 0 and out.count("fine") == 2 and out.count("told") == 4 and out.count("loss") == 1, out
+
+
+def test_operands_on_meshes_of_other_axes_meet():
+    kz.init(devices=4)
+    a, b = laid(X, kz.Mesh(data=2, model=2), P("data", None)), laid(X, kz.Mesh(d=4), P("d", None))
+    assert np.array_equal((a + b).numpy(), 2 * X) and np.array_equal((b + a).numpy(), 2 * X)
+
+
+def test_a_small_result_keeps_no_large_one():
+    step = kz.compile(mesh=kz.Mesh(d=2))(lambda x: (x.sum(), x * 2))
+    x = np.ones(1 << 20, np.float32)
+    kept = [step(x)[0] for _ in range(10)]
+    assert all(float(one) == 1 << 20 for one in kept)
+    step(x)[0].wait()  # which drops what the launches before hold
+    assert worlds.world().held_bytes() < 6 * x.nbytes
