@@ -74,10 +74,12 @@ class Captured:
         self.watch.__enter__()
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        self.watch.__exit__(kind, error, trace)
-        self.watch = None
-        self.reads.end()
-        self.reads = None
+        try:
+            self.watch.__exit__(kind, error, trace)
+        finally:
+            self.watch = None
+            self.reads.end()
+            self.reads = None
         if error is None:
             self._leave()
 
