@@ -182,6 +182,11 @@ class Captured:
         plain = type(before) in _scalars and type(now) in _scalars
         return f"{self.texts[number]} was {before!r:.60} and is {now!r:.60}" if plain else f"{self.texts[number]} has changed"
 
+    def _is_known(self, key: Any, value: Any) -> bool:
+        """Whether the attributes of this object have been looked at, and not those of one that is gone and was in the same place."""
+        known = self.objects.get(key)
+        return known is not None and known[0]() is value
+
     def _living(self) -> Any:
         return [(held(), number) for held, number in list(self.objects.values()) if held() is not None]
 
@@ -245,7 +250,7 @@ class Captured:
     def _look(self, parent: int, fetch: int, key: Any, value: Any, text: str, depth: int) -> None:
         """A guard for the value that stands there, and for what is in it."""
         place = parent, fetch, id(key) if fetch == _ROOT else key
-        if place in self.seen:
+        if place in self.seen and (fetch != _ROOT or self.guards.value(self.seen[place], MISSING) is key):
             return
 
         def add(check: int) -> int:
@@ -352,7 +357,7 @@ class Captured:
                 if name in own:
                     self._look(self._own(number, text), _ITEM, name, own[name], text if name == "__wrapped__" else f"{text}.{name}", depth + 1)
             return
-        if id(function) not in self.objects:
+        if not self._is_known(id(function), function):
             self.objects[id(function)] = weakref.ref(function), number
             self._attributes(function, number, self.names, text, depth)
         self._look(number, _GET, "__code__", function.__code__, text, depth + 1)
@@ -378,7 +383,7 @@ class Captured:
             if isinstance(value, Tensor) or (package_of(origin.__module__) in ("karez", "numpy", "builtins") and not isinstance(value, Module) and not _is_numpys(value)):
                 return
         key = key or id(value)
-        if key not in self.objects:
+        if not self._is_known(key, value):
             try:
                 self.objects[key] = weakref.ref(value), number
             except TypeError:
@@ -461,7 +466,8 @@ class Captured:
 
     def _is_watched(self, held: Any, name: str, text: str) -> bool:
         """Whether this attribute is seen when a trace reads it. Another object may have one of that name, which the function means."""
-        if (id(held), name) in self.large:
+        known = self.large.get((id(held), name))
+        if known is not None and known[0]() is held:
             return True
         try:
             reference = weakref.ref(held)

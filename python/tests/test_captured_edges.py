@@ -40,3 +40,50 @@ def test_an_error_in_a_trace_leaves_no_watch_in_a_class():
     with pytest.raises(kz.UserError, match="may read global 'LARGE'"):
         kz.compile(lambda x: reads_a_large_global(x) * tok.scale * other.words[0])(ONE)
     assert "words" not in vars(Words) and len(tok.words) == 2000
+
+
+class State:
+    pass
+
+
+def test_an_object_that_a_trace_left_where_another_was_is_compared():
+    h = Holder(state=State())
+    h.state.scale = 1.0
+
+    def f(x):
+        if h.state.scale == 1.0:
+            h.state = None
+            made = State()
+            made.scale = 2.0
+            h.state = made
+        return x * h.state.scale
+
+    compiled = kz.compile(f)
+    assert first(compiled) == 2
+    h.state.scale = 7.0
+    assert first(compiled) == 7
+
+
+def test_a_large_attribute_of_an_object_in_the_place_of_one_that_is_gone_is_watched():
+    class Words(Holder):
+        pass
+
+    guards = captured.Captured("f", [])
+    guards.names.add("words")
+    one = Words(words=list(range(2000)))
+    assert guards._is_watched(one, "words", "one.words")
+    (key,) = guards.large
+    del one
+    other = Words(words=list(range(3000)))
+    guards.large[id(other), "words"] = guards.large.pop(key)  # as where Python puts it in the same place
+    with guards:
+        assert guards._is_watched(other, "words", "other.words")
+        with pytest.raises(kz.UserError, match="other.words, a list of 3,000 items"):
+            len(other.words)
+    member = Holder(scale=2.0)
+    guards._member(member, "member", 0)
+    guards.seen[-1, captured._ROOT, id(other)] = guards.seen.pop((-1, captured._ROOT, id(member)))
+    del member
+    before = len(guards.guards)
+    guards._member(other, "other", 0)
+    assert len(guards.guards) > before
