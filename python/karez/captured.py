@@ -68,8 +68,12 @@ class Captured:
 
     def __enter__(self) -> None:
         self.reads = ReadWatch()
-        for held, name, text in list(self.large.values()):
-            self._watch_reads(held(), name, text)
+        try:
+            for place, (held, name, text) in list(self.large.items()):
+                self._watch_again(place, held(), name, text)
+        except UserError:
+            self.reads.end()
+            raise
         self.watch = _core.Watch(self._enter)
         self.watch.__enter__()
 
@@ -477,6 +481,12 @@ class Captured:
             return False
         self.large[id(held), name] = reference, name, text
         return True
+
+    def _watch_again(self, place: Any, held: Any, name: str, text: str) -> None:
+        if held is None or not self._watch_reads(held, name, text):
+            del self.large[place]
+            for number in [number for one, number in self._living() if one is held]:
+                self._attributes(held, number, self.names & {name}, self.texts[number], 0)
 
     def _watch_reads(self, held: Any, name: str, text: str) -> bool:
         value = dict_of(held).get(name)

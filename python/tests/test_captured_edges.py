@@ -87,3 +87,19 @@ def test_a_large_attribute_of_an_object_in_the_place_of_one_that_is_gone_is_watc
     before = len(guards.guards)
     guards._member(other, "other", 0)
     assert len(guards.guards) > before
+
+
+def test_a_large_attribute_of_an_object_whose_class_takes_no_descriptor_is_an_error():
+    @functools.lru_cache(maxsize=None)
+    def h(value):
+        return value
+
+    h.table = list(range(2000))
+    f = kz.compile(lambda x: x * h.table[1])
+    for _ in range(2):
+        with pytest.raises(kz.UserError, match="table, a list of 2,000 items"):
+            f(ONE)
+    unread = kz.compile(lambda x: x * h(2.0))
+    assert first(unread) == 2
+    h.table[0] = 5
+    assert first(unread) == 2 and unread.signatures() == 1
