@@ -33,6 +33,8 @@ REWRITES = 3  # times that a trace writes again where it has left a value and an
 _ROOT, _ITEM, _DICT, _OF_CLASS, _CELL, _INDEX, _GET, _CALL, _LISTED, _OF_TYPE = range(10)  # Fetch of guards.cc
 _ABSENT, _SCALAR, _SEQUENCE, _MAPPING, _SET, _SAME, _ARRAY = range(1, 8)  # Check, likewise
 
+_DICTS = frozenset({"__dict__", "vars"})  # what reads attributes past a watch
+
 _scalars = (bool, int, float, complex, str, bytes, type(None), type(...), slice, range)
 _bytes = (numpy.ndarray, numpy.generic, bytearray, array.array, memoryview)
 _containers = (list, tuple, dict, set, frozenset)
@@ -215,11 +217,14 @@ class Captured:
                 for end in [i for i, one in enumerate(name) if one == "."] + [len(name)]:
                     self.imports[name[:end]] = None
                     self._import(name[:end])
-        self._mention(code.attributes, not ours and code.every, not ours and code.handles)
+        self._mention(code.attributes - _DICTS if ours else code.attributes, not ours and code.every, not ours and code.handles)
 
     def _mention(self, attributes: Any, every: bool = False, handles: bool = False) -> None:
         """Names that a function may read of any object."""
-        new, more = (attributes | self.words if self.every or every else attributes) - self.names, (every and not self.every) or (handles and not self.handles)
+        new = (attributes | self.words if self.every or every else attributes) - self.names
+        dicts = not new.isdisjoint(_DICTS)
+        every = every or dicts
+        more = dicts or (every and not self.every) or (handles and not self.handles)
         if new or more:
             self.names |= new
             self.every, self.handles = self.every or every, self.handles or handles
@@ -433,7 +438,7 @@ class Captured:
             self._keys(value, number, text)
         for name, one in list(own.items()):
             named = name in names or every
-            if named and _is_large(one) and (self._is_watched(value, name, f"{text}.{name}") or name not in names):
+            if named and _is_large(one) and self.names.isdisjoint(_DICTS) and (self._is_watched(value, name, f"{text}.{name}") or name not in names):
                 continue
             if named or (isinstance(value, Module) and _holds_modules(one)):
                 self._look(inside, _ITEM, name, one, f"{text}.{name}", depth + 1)

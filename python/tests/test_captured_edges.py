@@ -103,3 +103,34 @@ def test_a_large_attribute_of_an_object_whose_class_takes_no_descriptor_is_an_er
     assert first(unread) == 2
     h.table[0] = 5
     assert first(unread) == 2 and unread.signatures() == 1
+
+
+class Config(Holder):
+    def first(self, x, name):
+        return x * self.__dict__[name][0]
+
+
+@pytest.mark.parametrize("read", [
+    lambda config, x: x * vars(config)["table"][0], lambda config, x: x * config.__dict__["table"][0], lambda config, x: config.first(x, "ta" + "ble"[:3]),
+    lambda config, x: x * vars(config)["ta" + "ble"[: len(x.shape) * 3]][0],
+])
+def test_a_large_attribute_that_is_read_in_the_dict_is_an_error(read):
+    config = Config(table=[2.0] * 2000)
+    with pytest.raises(kz.UserError, match="table, a list of 2,000 items"):
+        kz.compile(lambda x: read(config, x))(ONE)
+    config.table = [2.0] * 5
+    f = kz.compile(lambda x: read(config, x))
+    assert first(f) == 2
+    config.table[0] = 3.0
+    assert first(f) == 3
+
+
+def test_modules_of_karez_that_read_their_dict_make_no_large_attribute_an_error():
+    class Net(kz.nn.Module):
+        def __init__(self):
+            self.fc, self.words = kz.nn.Linear(6, 6), list(range(2000))
+
+        def forward(self, x):
+            return self.fc(x) * len([p for p in self.parameters()])
+
+    assert kz.compile(Net())(ONE).shape == (6,)
