@@ -135,10 +135,10 @@ class Captured:
 
     def _is_rewritten(self, number: int) -> bool:
         """Whether traces that came of changes in this place wrote there again too often."""
-        text = self.texts[number]
-        if text in self.rewritten:
-            self.times[text] = self.times.get(text, 0) + 1
-        return bool(self.times.get(text, 0) >= REWRITES)
+        place = self.place_of(number)
+        if place in self.rewritten:
+            self.times[place] = self.times.get(place, 0) + 1
+        return bool(self.times.get(place, 0) >= REWRITES)
 
     def _look_again(self, again: Any, values: Any) -> None:
         gone = {number: place for place, number in self.seen.items() if self.guards.dropped(number) and (number not in values or number in again)}
@@ -159,13 +159,21 @@ class Captured:
                 self._object(value, number, self.texts[number], 0)
 
     def own_changed(self) -> Any:
-        """Texts of guards that do not hold now, of those where a trace had left its own value, and of those above them."""
+        """Places of guards that do not hold now, of those where a trace had left its own value, and of those above them."""
         found = set()
         for number in self.left.intersection(self.guards.failing()):
             while number >= 0:
-                found.add(self.texts[number])
+                found.add(self.place_of(number))
                 number = self.places[number][0]
         return found
+
+    def place_of(self, number: int) -> Any:
+        """The way to where a guard looks, alike for all traces of a function; texts are not, since two modules may have a global of one name."""
+        way = []
+        while number >= 0:
+            number, fetch, key, check = self.places[number]
+            way.append((fetch, key if type(key) in (str, int, type(None)) else (type(key).__name__, _shown(key)), fetch == _DICT and check))
+        return tuple(way)
 
     def changed(self) -> Any:
         """Guards that do not hold now, each with what stands there."""

@@ -148,8 +148,8 @@ class Compiled(Traced):
             warnings.warn(f"function '{self.__name__}' ({file.rpartition('/')[2]}:{line}) was traced again {self._again} times, since what it reads beside its arguments changed: "
                           f"{said}. What changes often is better an argument, which is read at each call and traces nothing", stacklevel=4)
         found = [*latest.sources, *((captured, number) for number, _ in changed)]
-        by_text = {one.texts[number]: (one, number) for one, number in reversed(found) if one.is_input(number)}
-        return tuple(reversed(by_text.values())), captured.own_changed()
+        by_place = {one.place_of(number): (one, number) for one, number in reversed(found) if one.is_input(number)}
+        return tuple(reversed(by_place.values())), captured.own_changed()
 
     def _function_of(self, body: Any, unbatched: Any) -> Any:
         """Of this body; all of them share their plans."""

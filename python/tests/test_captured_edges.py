@@ -134,3 +134,74 @@ def test_modules_of_karez_that_read_their_dict_make_no_large_attribute_an_error(
             return self.fc(x) * len([p for p in self.parameters()])
 
     assert kz.compile(Net())(ONE).shape == (6,)
+
+
+def _module(name, value):
+    made = types.ModuleType(name)
+    exec(f"scale = {value}\ndef scaled(x):\n    return x * scale\n", vars(made))
+    return made
+
+
+def _cell(value):
+    w = value
+
+    def scaled(x):
+        return x * w
+
+    def put(value):
+        nonlocal w
+        w = value
+
+    return scaled, put
+
+
+class AnOptionWhoseNameIsLongerThanFortyCharacters(Holder):
+    pass
+
+
+def test_places_of_one_name_become_inputs_each():
+    a, b, traced = _module("a", 2.0), _module("b", 3.0), []
+    (c, put_c), (d, put_d) = _cell(2.0), _cell(3.0)
+    one, two = AnOptionWhoseNameIsLongerThanFortyCharacters(scale=2.0), AnOptionWhoseNameIsLongerThanFortyCharacters(scale=3.0)
+    modules, cells, arguments = kz.compile(lambda x: a.scaled(x) + b.scaled(x)), kz.compile(lambda x: c(x) + d(x)), kz.compile(lambda x, one, two: x * one.scale + x * two.scale)
+    for i in range(5):
+        a.scale, b.scale = 2.0 + i, 3.0 + 2 * i
+        put_c(2.0 + i), put_d(3.0 + 2 * i)
+        one.scale, two.scale = 2.0 + i, 3.0 + 2 * i
+        assert first(modules) == first(cells) == first(arguments, one, two) == 5 + 3 * i
+    assert (modules.signatures(), cells.signatures(), arguments.signatures()) == (2, 2, 2)
+
+
+def _overwritten():
+    w = "before"
+
+    def f(x, tag):
+        nonlocal w
+        w = tag
+        return x
+
+    return f
+
+
+def _memo():
+    w = "none yet"
+
+    def f(x):
+        nonlocal w
+        if isinstance(w, str):
+            w = np.full(6, 2.0, np.float32)
+        return x * w
+
+    return f
+
+
+def test_writes_in_one_place_do_not_count_for_another_of_its_name():
+    overwritten, memo = _overwritten(), _memo()
+    f, g = kz.compile(lambda x: memo(overwritten(x, "f"))), kz.compile(lambda x: overwritten(x, "g"))
+    for _ in range(8):
+        assert first(f) == 2 and first(g) == 1
+    (cell,) = memo.__closure__
+    cell.cell_contents = "none yet"
+    assert first(f) == 2
+    cell.cell_contents.fill(7.0)
+    assert first(f) == 7
