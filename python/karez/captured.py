@@ -190,6 +190,11 @@ class Captured:
             return type(before) is float
         return isinstance(now, (numpy.ndarray, numpy.generic)) and type(before) is tuple and before[:2] == (now.dtype, now.shape) and now.dtype.name in _inputs
 
+    def without(self, sources: Any) -> Any:
+        """Of these inputs those for which no guard stands here, since this trace did not reach them: they may come to be anything."""
+        compared = {self.place_of(number) for number in range(len(self.guards)) if not self.guards.dropped(number)} if sources else ()
+        return [(one, number) for one, number in sources if one.place_of(number) not in compared]
+
     def said(self, number: int, now: Any) -> str:
         """"global 'w' was 2.0 and is 3.0"."""
         before = self.guards.expected(number)

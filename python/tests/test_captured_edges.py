@@ -205,3 +205,49 @@ def test_writes_in_one_place_do_not_count_for_another_of_its_name():
     assert first(f) == 2
     cell.cell_contents.fill(7.0)
     assert first(f) == 7
+
+
+def test_an_input_that_the_program_no_longer_reads_may_go():
+    global flag, G
+
+    def helper(x):
+        return x * G
+
+    f = kz.compile(lambda x: helper(x) if flag else x * 7)
+    flag, G = True, 2.0
+    assert first(f) == 2
+    G = 3.0
+    assert first(f) == 3
+    flag = False
+    assert first(f) == 7
+    G = None
+    assert first(f) == 7 == first(f)
+    del globals()["G"]
+    assert first(f) == 7
+    flag, G = True, 5.0
+    assert first(f) == 5
+    G = np.full(6, 4.0, np.float32)
+    assert first(f) == 4
+    flag, G = False, np.ones((2, 6), np.float32)
+    assert f(ONE).shape == (6,)
+
+
+def test_an_input_may_go_after_a_trace_that_failed():
+    global flag, G
+
+    def helper(x):
+        return x * G
+
+    def f(x):
+        if flag == "fails":
+            raise ValueError("of the function")
+        return helper(x) if flag else x * 7
+
+    compiled = kz.compile(f)
+    flag, G = True, 2.0
+    assert first(compiled) == 2
+    flag, G = "fails", 3.0
+    with pytest.raises(ValueError, match="of the function"):
+        compiled(ONE)
+    flag, G = False, None
+    assert first(compiled) == 7
