@@ -483,8 +483,11 @@ class Captured:
 
     def _keys_of_class(self, kind: Any) -> None:
         """Which attributes a class has, where some function may see that one is missing."""
-        if (self.every or self.handles) and (kind, _OF_TYPE) not in self.seen:
-            self.seen[kind, _OF_TYPE] = self._add(self._class_root(kind), _OF_TYPE, None, _MAPPING, dict(kind.__dict__), f"attributes of {kind.__name__}")
+        if not (self.every or self.handles):
+            return
+        place = self._class_root(kind), _OF_TYPE, None
+        if place not in self.seen:
+            self.seen[place] = self._add(*place, _MAPPING, dict(kind.__dict__), f"attributes of {kind.__name__}")
 
     def _is_watched(self, held: Any, name: str, text: str) -> bool:
         """Whether this attribute is seen when a trace reads it. Another object may have one of that name, which the function means."""
@@ -521,9 +524,9 @@ class Captured:
         self._look(self._class_root(kind), _OF_CLASS, name, in_class(kind, name), f"{kind.__name__}.{name}", depth + 1)
 
     def _class_root(self, kind: Any) -> int:
-        root = self.classes.get(kind)
-        if root is None:
-            root = self.classes[kind] = self._add(-1, _ROOT, kind, 0, None, kind.__name__)
+        root = self.classes.get(id(kind))  # its own hash may be missing
+        if root is None or self.guards.value(root, None) is not kind:
+            root = self.classes[id(kind)] = self._add(-1, _ROOT, kind, 0, None, kind.__name__)
         return int(root)
 
 

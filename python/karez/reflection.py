@@ -32,7 +32,7 @@ def origin_of(module: Any) -> str:
         return str(own["__file__"])
     if attribute_of(own.get("__spec__"), "origin", None) in ("built-in", "frozen"):
         return "<frozen"
-    return next((os.path.join(one, "") for one in own.get("__path__", ()) if isinstance(one, str)), "")
+    return next((os.path.join(one, "") for one in own.get("__path__") or () if isinstance(one, str)), "")
 
 
 def attribute_of(value: Any, name: str, missing: Any = None) -> Any:

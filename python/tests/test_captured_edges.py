@@ -251,3 +251,33 @@ def test_an_input_may_go_after_a_trace_that_failed():
         compiled(ONE)
     flag, G = False, None
     assert first(compiled) == 7
+
+
+class Odd(type):
+    def __eq__(self, other):
+        return self is other
+
+
+class Unhashable(metaclass=Odd):
+    scale = 2.0
+
+
+def test_a_class_without_a_hash_is_read():
+    one = Unhashable()
+    f = kz.compile(lambda x: x * one.scale * getattr(one, "more", 1.0))
+    assert first(f) == 2
+    Unhashable.scale = 3.0
+    assert first(f) == 3
+    Unhashable.more = 2.0
+    assert first(f) == 6
+    Unhashable.scale = 2.0
+    del Unhashable.more
+
+
+def test_a_module_whose_path_is_none_is_read():
+    made = types.ModuleType("made")
+    made.__path__, made.scale = None, 2.0
+    f = kz.compile(lambda x: x * made.scale)
+    assert first(f) == 2
+    made.scale = 3.0
+    assert first(f) == 3
