@@ -24,7 +24,8 @@ from .nn.module import Module
 from .nn.parameter import Parameter
 from .read_watch import ReadWatch
 from .reflection import INSTALLED, KAREZ, MISSING, NO_DICT, OPEN, OWN
-from .reflection import absolute_name, attribute_of, dict_of, in_class, is_alive, is_closed, makes_attributes, open_bases, origin_of, package_of
+from .reflection import absolute_name, attribute_of, content_of, dict_of, in_class, is_alive, is_closed, is_numpys
+from .reflection import makes_attributes, open_bases, origin_of, package_of, shown
 
 MOST = 1000  # items of a container
 DEPTH = 64  # of containers and objects in each other
@@ -172,7 +173,7 @@ class Captured:
         way = []
         while number >= 0:
             number, fetch, key, check = self.places[number]
-            way.append((fetch, key if type(key) in (str, int, type(None)) else (type(key).__name__, _shown(key)), fetch == _DICT and check))
+            way.append((fetch, key if type(key) in (str, int, type(None)) else (type(key).__name__, shown(key)), fetch == _DICT and check))
         return tuple(way)
 
     def changed(self) -> Any:
@@ -306,14 +307,14 @@ class Captured:
             self._fits(value, text)
             number = add(_MAPPING)
             for name, one in list(value.items()):
-                self._member(name, f"key {_shown(name)} of {text}", depth)
-                self._look(number, _ITEM, name, one, f"{text}[{_shown(name)}]", depth + 1)
+                self._member(name, f"key {shown(name)} of {text}", depth)
+                self._look(number, _ITEM, name, one, f"{text}[{shown(name)}]", depth + 1)
             self._subclass(value, number, text, depth)
         elif isinstance(value, (set, frozenset)):
             self._fits(value, text)
             number = add(_SET)
             for one in value:
-                self._member(one, f"{_shown(one)} in {text}", depth)
+                self._member(one, f"{shown(one)} in {text}", depth)
                 self.unordered.add(self.seen.get((-1, _ROOT, id(one))))
             self._subclass(value, number, text, depth)
         elif isinstance(value, (collections.deque, *_views)):
@@ -384,7 +385,7 @@ class Captured:
             self._attributes(function, number, self.names, text, depth)
         self._look(number, _GET, "__code__", function.__code__, text, depth + 1)
         for i, (name, cell) in enumerate(zip(function.__code__.co_freevars, function.__closure__ or ())):
-            self._look(number, _CELL, i, _content(cell), f"'{name}'", depth + 1)
+            self._look(number, _CELL, i, content_of(cell), f"'{name}'", depth + 1)
         for name in ("__defaults__", "__kwdefaults__"):
             self._look(number, _GET, name, getattr(function, name), f"{text}.{name}", depth + 1)
 
@@ -402,7 +403,7 @@ class Captured:
                 return
         else:
             origin = value if isinstance(value, type) else type(value)
-            if isinstance(value, Tensor) or (package_of(origin.__module__) in ("karez", "numpy", "builtins") and not isinstance(value, Module) and not _is_numpys(value)):
+            if isinstance(value, Tensor) or (package_of(origin.__module__) in ("karez", "numpy", "builtins") and not isinstance(value, Module) and not is_numpys(value)):
                 return
         key = key or id(value)
         if not self._is_known(key, value):
@@ -562,29 +563,10 @@ def modules_read(function: Any) -> Any:
         if not isinstance(value, types.FunctionType) or value in seen or (is_closed(value.__code__.co_filename) and value.__code__.co_filename != _gradients):
             continue
         seen.add(value)
-        waiting += [one for one in map(_content, value.__closure__ or ()) if one is not MISSING]
+        waiting += [one for one in map(content_of, value.__closure__ or ()) if one is not MISSING]
         waiting += [value.__globals__[name] for name in names_of(value.__code__).read if name in value.__globals__]
         waiting += [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
     return out
-
-
-def _is_numpys(value: Any) -> bool:
-    """Whether it is an object of NumPy's Python code, as numpy.vectorize."""
-    return package_of(type(value).__module__) == "numpy" and not isinstance(value, (type, numpy.ndarray)) and bool(dict_of(value))
-
-
-def _shown(value: Any) -> str:
-    try:
-        return f"{value!r:.60}"
-    except Exception:  # of the user's __repr__
-        return f"a {type(value).__name__}"
-
-
-def _content(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not set yet
-        return MISSING
 
 
 _inputs = {"bool", "int32", "int64", "float16", "float32", "float64", "bfloat16"}  # of other dtypes there are no tensors

@@ -22,6 +22,7 @@ from .gradients import Recording
 from .layouts import rule_of
 from .nn.module import Module, Roots
 from .plans import Plan
+from .reflection import shown
 from .tensor import Tensor
 from .worlds import Mesh, check_world
 
@@ -324,7 +325,7 @@ class Program:
 
     def _captured(self, owner: Any, structure: Any) -> Any:
         """Goes on with that of an earlier trace: what that saw has not changed."""
-        return self.captured or Captured(owner.__name__, [(f"'{owner.__name__}'", owner.__wrapped__), *((f"argument {value!r:.40}", value) for value in trees.objects(structure))],
+        return self.captured or Captured(owner.__name__, [(f"'{owner.__name__}'", owner.__wrapped__), *((f"argument {shown(value):.40}", value) for value in trees.objects(structure))],
                                          self.rewritten, owner._rewritten)
 
     def heard(self, values: Any) -> Any:

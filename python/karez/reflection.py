@@ -90,3 +90,24 @@ def absolute_name(level: int, name: str, space: Any) -> str:
 
 def package_of(module: Any) -> str:
     return str(module).partition(".")[0]
+
+
+def is_numpys(value: Any) -> bool:
+    """Whether it is an object of NumPy's Python code, as numpy.vectorize."""
+    return package_of(type(value).__module__) == "numpy" and not isinstance(value, (type, numpy.ndarray)) and bool(dict_of(value))
+
+
+def shown(value: Any) -> str:
+    """Its repr, shortened; its type where that raises."""
+    try:
+        return f"{value!r:.60}"
+    except Exception:  # of the user's __repr__
+        return f"a {type(value).__name__}"
+
+
+def content_of(cell: Any) -> Any:
+    """Of a closure."""
+    try:
+        return cell.cell_contents
+    except ValueError:  # not set yet
+        return MISSING

@@ -281,3 +281,16 @@ def test_a_module_whose_path_is_none_is_read():
     assert first(f) == 2
     made.scale = 3.0
     assert first(f) == 3
+
+
+class Shy(Holder):
+    def __repr__(self):
+        raise RuntimeError("no repr")
+
+
+def test_an_argument_whose_repr_raises_breaks_no_call():
+    f = kz.compile(lambda x, thing: x * thing.scale)
+    thing = Shy(scale=2.0)
+    assert first(f, thing) == 2
+    thing.scale = 3.0
+    assert first(f, thing) == 3
