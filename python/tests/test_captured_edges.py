@@ -294,3 +294,22 @@ def test_an_argument_whose_repr_raises_breaks_no_call():
     assert first(f, thing) == 2
     thing.scale = 3.0
     assert first(f, thing) == 3
+
+
+def test_an_error_of_a_watch_comes_out_as_it_is():
+    def fails(code, space):
+        raise TypeError("of a watch")
+
+    def inner():
+        return space_of.get("b")
+
+    def raised_by_c(code, space):
+        hash([])
+
+    space_of = {}
+    for entered, said in ((fails, "of a watch"), (raised_by_c, "unhashable type")):
+        watch = kz._core.Watch(entered)
+        with pytest.raises(TypeError, match=said):
+            with watch:
+                inner()
+    assert sys.getprofile() is None
