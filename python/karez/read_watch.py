@@ -27,8 +27,9 @@ class _Watched:
             if self.name in held.__dict__:
                 return held.__dict__[self.name]
         for base in (kind or type(held)).__mro__:
-            value = self.own if base is self.kind else base.__dict__.get(self.name, _missing)
-            if value is not _missing and not isinstance(value, _Watched):
+            value = base.__dict__.get(self.name, _missing)
+            value = value.own if isinstance(value, _Watched) else value
+            if value is not _missing:
                 return value.__get__(held, kind) if hasattr(value, "__get__") else value
         raise AttributeError(f"'{(kind or type(held)).__name__}' object has no attribute '{self.name}'")
 

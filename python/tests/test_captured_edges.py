@@ -313,3 +313,21 @@ def test_an_error_of_a_watch_comes_out_as_it_is():
             with watch:
                 inner()
     assert sys.getprofile() is None
+
+
+def test_a_watch_in_a_base_class_gives_what_it_stands_for():
+    class B(Holder):
+        words = None
+
+    class D(B):
+        pass
+
+    b, d, reads = B(words=LARGE), D(words=LARGE), read_watch.ReadWatch()
+    try:
+        assert reads.add(b, "words", lambda: KeyError("b")) and reads.add(d, "words", lambda: KeyError("d"))
+        with pytest.raises(KeyError, match="d"):
+            d.words
+        assert D().words is None and B().words is None and D.words is None and D(words=3).words == 3
+    finally:
+        reads.end()
+    assert vars(B)["words"] is None and "words" not in vars(D)
