@@ -461,8 +461,8 @@ class Captured:
                 continue
             ours = kind.__module__.startswith("karez.")
             for name, default in list(kind.__dict__.items()):
-                if name not in names and not (every and isinstance(default, types.MemberDescriptorType)):
-                    continue
+                if name == "__dict__" or (name not in names and not (every and isinstance(default, types.MemberDescriptorType))):
+                    continue  # what is in the dict has been looked at
                 if isinstance(default, types.MemberDescriptorType):  # of __slots__
                     self._look(number, _GET, name, attribute_of(value, name, MISSING), f"{text}.{name}", depth + 1)
                     continue

@@ -331,3 +331,15 @@ def test_a_watch_in_a_base_class_gives_what_it_stands_for():
     finally:
         reads.end()
     assert vars(B)["words"] is None and "words" not in vars(D)
+
+
+def test_an_unread_large_attribute_of_a_namespace_is_no_error():
+    space = types.SimpleNamespace(words=list(range(2000)), scale=2.0)
+    f = kz.compile(lambda x: x * space.scale)
+    assert first(f) == 2
+    texts = f._latest.captured.texts
+    assert not any("__dict__" in one for one in texts), texts
+    space.scale = 3.0
+    assert first(f) == 3
+    with pytest.raises(kz.UserError, match="words, a list of 2,000 items"):
+        kz.compile(lambda x: x * space.words[0])(ONE)
