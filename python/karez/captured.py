@@ -22,9 +22,9 @@ from .errors import UserError
 from .kinds import Tensor
 from .nn.module import Module
 from .nn.parameter import Parameter
-from .read_watch import ReadWatch
+from .read_watch import ReadWatch, class_dict, in_class
 from .reflection import INSTALLED, KAREZ, MISSING, NO_DICT, OPEN, OWN
-from .reflection import absolute_name, attribute_of, content_of, dict_of, in_class, is_alive, is_closed, is_numpys
+from .reflection import absolute_name, attribute_of, content_of, dict_of, is_alive, is_closed, is_numpys
 from .reflection import makes_attributes, open_bases, origin_of, package_of, shown
 
 MOST = 1000  # items of a container
@@ -150,7 +150,7 @@ class Captured:
             del self.objects[key]
         for number in again:
             parent, fetch, key, check = self.places[number]
-            if check != _MAPPING or fetch != _DICT:  # keys of an object's attributes are looked at with these
+            if check != _MAPPING or fetch not in (_DICT, _OF_TYPE):  # keys of an object's and a class's attributes are looked at with these
                 self._look(parent, fetch, key, values[number], self.texts[number], 0)
         lost = {id(value) for key, value in lost if key not in self.objects}
         for number in range(len(self.guards)) if lost else ():  # objects that stand in other places too
@@ -437,11 +437,11 @@ class Captured:
 
     def _class_attributes(self, value: Any, number: int, names: Any, text: str, depth: int) -> None:
         for kind in open_bases(value):
-            for name in [one for one in kind.__dict__ if one in names]:
+            for name in [one for one in class_dict(kind) if one in names]:
                 self._look(number, _OF_CLASS, name, in_class(value, name), f"{text}.{name}", depth + 1)
             self._keys_of_class(kind)
         for kind in open_bases(type(value)) if type(value) is not type else ():
-            for name in [one for one in kind.__dict__ if one in names]:
+            for name in [one for one in class_dict(kind) if one in names]:
                 self._of_class(type(value), name, depth)
             self._keys_of_class(kind)
 
@@ -460,7 +460,7 @@ class Captured:
             if kind.__module__ == "builtins":
                 continue
             ours = kind.__module__.startswith("karez.")
-            for name, default in list(kind.__dict__.items()):
+            for name, default in class_dict(kind).items():
                 if name == "__dict__" or (name not in names and not (every and isinstance(default, types.MemberDescriptorType))):
                     continue  # what is in the dict has been looked at
                 if isinstance(default, types.MemberDescriptorType):  # of __slots__
@@ -488,7 +488,7 @@ class Captured:
             return
         place = self._class_root(kind), _OF_TYPE, None
         if place not in self.seen:
-            self.seen[place] = self._add(*place, _MAPPING, dict(kind.__dict__), f"attributes of {kind.__name__}")
+            self.seen[place] = self._add(*place, _MAPPING, class_dict(kind), f"attributes of {kind.__name__}")
 
     def _is_watched(self, held: Any, name: str, text: str) -> bool:
         """Whether this attribute is seen when a trace reads it. Another object may have one of that name, which the function means."""

@@ -62,10 +62,6 @@ def dict_of(value: Any) -> Any:
         return NO_DICT
 
 
-def in_class(kind: Any, name: str) -> Any:
-    return next((one.__dict__[name] for one in kind.__mro__ if name in one.__dict__), MISSING)
-
-
 def open_bases(kind: Any) -> Any:
     """A class and its bases, without those of Karez, NumPy and the standard library."""
     return [one for one in kind.__mro__ if not is_closed(_file_of(one.__module__))]

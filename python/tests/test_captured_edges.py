@@ -343,3 +343,32 @@ def test_an_unread_large_attribute_of_a_namespace_is_no_error():
     assert first(f) == 3
     with pytest.raises(kz.UserError, match="words, a list of 2,000 items"):
         kz.compile(lambda x: x * space.words[0])(ONE)
+
+
+def test_watches_are_no_keys_of_a_class():
+    class Words(Holder):
+        scale = 2.0
+
+    tok, other = Words(words=list(range(2000))), Holder(words=[1.0])
+    f = kz.compile(lambda x: x * tok.scale * getattr(other, "words")[0])
+    assert first(f) == 2
+    guards = f._latest.captured
+    keys = next(i for i, one in enumerate(guards.texts) if one == "attributes of Words")
+    assert not guards.guards.dropped(keys) and "words" not in guards.guards.expected(keys) and "scale" in guards.guards.expected(keys)
+    assert guards.texts.count("attributes of Words") == 1
+
+
+def test_the_keys_of_a_class_that_a_trace_wrote_are_compared_again():
+    class Kind:
+        scale = 2.0
+
+    def f(x):
+        Kind.made = 1.0
+        return x * Kind.scale * getattr(Kind, "more", 1.0)
+
+    compiled = kz.compile(f)
+    assert first(compiled) == 2 == first(compiled)
+    texts = compiled._latest.captured.texts
+    assert not any(one.startswith("attributes of Kind[") for one in texts), texts
+    Kind.more = 5.0
+    assert first(compiled) == 10
