@@ -24,7 +24,7 @@ from .nn.module import Module
 from .nn.parameter import Parameter
 from .read_watch import ReadWatch, class_dict, in_class
 from .reflection import INSTALLED, KAREZ, MISSING, NO_DICT, OPEN, OWN
-from .reflection import absolute_name, attribute_of, content_of, dict_of, is_alive, is_closed, is_numpys
+from .reflection import absolute_name, attribute_of, content_of, dict_of, given_by, is_alive, is_closed, is_numpys
 from .reflection import makes_attributes, open_bases, origin_of, package_of, shown
 
 MOST = 1000  # items of a container
@@ -323,7 +323,7 @@ class Captured:
             self._look(number, _LISTED, None, list(value), text, depth + 1)
             self._subclass(value, number, text, depth)
         elif isinstance(value, types.MappingProxyType):
-            self._look(add(_SAME), _CALL, "copy", value.copy(), text, depth + 1)
+            self._mapping(value, add(_SAME), text, depth)
         elif isinstance(value, weakref.ReferenceType):
             self._look(add(_SAME), _CALL, "__call__", value(), text, depth + 1)
         elif isinstance(value, (operator.attrgetter, operator.methodcaller)):
@@ -359,6 +359,17 @@ class Captured:
             return
         way = self._add(number, _GET, "__repr__", 0, None, text)
         self._look(way, _GET, "__self__", target, text, depth + 1)
+
+    def _mapping(self, value: Any, number: int, text: str, depth: int) -> None:
+        """A proxy of a dict, or of any other mapping, of which nothing is known but that it has items."""
+        copied = given_by(value.copy)
+        if isinstance(copied, dict):
+            self._look(number, _CALL, "copy", copied, text, depth + 1)
+            return
+        items = given_by(lambda: list(value.items()))
+        if items is not MISSING:
+            self._fits(items, text)
+            self._look(self._add(number, _CALL, "items", 0, None, text), _LISTED, None, items, text, depth + 1)
 
     def _array(self, value: Any, number: int, text: str, depth: int) -> None:
         if value.dtype.hasobject:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 import os
 import sys
@@ -41,6 +41,14 @@ def attribute_of(value: Any, name: str, missing: Any = None) -> Any:
         return getattr(value, name)
     except Exception:
         return missing
+
+
+def given_by(method: Callable[[], Any]) -> Any:
+    """What a method of the user's gives; MISSING where it raises."""
+    try:
+        return method()
+    except Exception:
+        return MISSING
 
 
 def is_alive(value: Any) -> bool:

@@ -372,3 +372,43 @@ def test_the_keys_of_a_class_that_a_trace_wrote_are_compared_again():
     assert not any(one.startswith("attributes of Kind[") for one in texts), texts
     Kind.more = 5.0
     assert first(compiled) == 10
+
+
+class Table(collections.abc.Mapping):
+    def __init__(self, values):
+        self.values_of = values
+
+    def __getitem__(self, key):
+        return self.values_of[key]
+
+    def __len__(self):
+        return len(self.values_of)
+
+    def __iter__(self):
+        return iter(self.values_of)
+
+
+@pytest.mark.parametrize("make", [dict, collections.OrderedDict, Table, collections.UserDict])
+def test_a_proxy_of_any_mapping_is_compared(make):
+    values, traced = {"a": 2.0, "b": 1.0}, []
+    held = make(values)
+    proxy = types.MappingProxyType(held)
+
+    def f(x):
+        traced.append(1)
+        return x * proxy["a"]
+
+    compiled = kz.compile(f)
+    assert first(compiled) == 2 == first(compiled) and len(traced) == 1
+    (values if make is Table else held)["a"] = 3.0
+    assert first(compiled) == 3 == first(compiled) and len(traced) == 2
+
+
+def test_a_proxy_of_a_mapping_that_raises_breaks_no_call():
+    class Raises(Table):
+        def __iter__(self):
+            raise RuntimeError("no items")
+
+    proxy, traced = types.MappingProxyType(Raises({"a": 2.0})), []
+    f = kz.compile(lambda x: traced.append(1) or x * proxy["a"])
+    assert first(f) == 2 == first(f) and len(traced) == 1
