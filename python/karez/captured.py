@@ -313,9 +313,10 @@ class Captured:
         elif isinstance(value, (set, frozenset)):
             self._fits(value, text)
             number = add(_SET)
+            before = len(self.guards)
             for one in value:
                 self._member(one, f"{shown(one)} in {text}", depth)
-                self.unordered.add(self.seen.get((-1, _ROOT, id(one))))
+            self.unordered.update(range(before, len(self.guards)))
             self._subclass(value, number, text, depth)
         elif isinstance(value, (collections.deque, *_views)):
             self._fits(value, text)

@@ -412,3 +412,30 @@ def test_a_proxy_of_a_mapping_that_raises_breaks_no_call():
     proxy, traced = types.MappingProxyType(Raises({"a": 2.0})), []
     f = kz.compile(lambda x: traced.append(1) or x * proxy["a"])
     assert first(f) == 2 == first(f) and len(traced) == 1
+
+
+def test_what_the_function_itself_reads_is_an_input_though_a_set_holds_it():
+    def f(x):
+        return x * scale * len(known)
+
+    def other(x):
+        return x
+
+    f.factor = 1.0
+    known = {f, other}
+    compiled = kz.compile(lambda x: f(x) * f.factor)
+    direct = kz.compile(f)
+    for i in range(5):
+        f.factor = 1.0 + i
+        assert first(compiled) == 4 * f.factor and first(direct) == 4
+    assert compiled.signatures() == 2
+
+    def root(x):
+        return x * root.factor * len(held)
+
+    root.factor, held = 1.0, {root, other}
+    compiled = kz.compile(root)
+    for i in range(5):
+        root.factor = 1.0 + i
+        assert first(compiled) == 2 * root.factor
+    assert compiled.signatures() == 2
