@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable
 
 import os
+import site
 import sys
 import sysconfig
 import weakref
@@ -13,7 +14,7 @@ import numpy
 
 KAREZ = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
 OWN = tuple(os.path.join(KAREZ, name) for name in ("nn" + os.sep, "optim.py"))  # whose attributes are read as the user's are
-INSTALLED = tuple({os.path.join(sysconfig.get_paths()[name], "") for name in ("purelib", "platlib")})
+INSTALLED = tuple({os.path.join(one, "") for one in (*map(sysconfig.get_path, ("purelib", "platlib")), *site.getsitepackages(), site.getusersitepackages())})
 _closed = (KAREZ, os.path.join(os.path.dirname(numpy.__file__), ""), "<frozen")  # what these read is not compared
 _library = tuple({os.path.join(sysconfig.get_paths()[name], "") for name in ("stdlib", "platstdlib")})
 

@@ -439,3 +439,21 @@ def test_what_the_function_itself_reads_is_an_input_though_a_set_holds_it():
         root.factor = 1.0 + i
         assert first(compiled) == 2 * root.factor
     assert compiled.signatures() == 2
+
+
+@pytest.mark.parametrize("folder", [*site.getsitepackages(), site.getusersitepackages()])
+def test_packages_in_all_folders_of_packages_are_installed_ones(folder):
+    package = types.ModuleType("installed_for_a_test")
+    package.__file__ = os.path.join(folder, "installed_for_a_test.py")
+    exec(compile("WORDS = list(range(2000))\nSCALE = 2.0\ndef scaled(x):\n    return x * SCALE * len(WORDS[:1])\n", package.__file__, "exec"), vars(package))
+    assert not reflection.is_closed(package.__file__)
+    f = kz.compile(lambda x: package.scaled(x))
+    assert first(f) == 2
+    package.SCALE = 5.0
+    assert first(f) == 5
+
+
+def test_the_folder_of_a_distributions_packages_is_one_of_installed_ones():
+    program = "import site\nsite.getsitepackages = lambda: ['/usr/lib/python3/dist-packages']\nfrom karez import reflection\nprint('/usr/lib/python3/dist-packages/' in reflection.INSTALLED)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": os.path.dirname(kz.__path__[0])})
+    assert done.stdout == "True\n", done.stderr
