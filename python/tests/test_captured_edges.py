@@ -1,6 +1,7 @@
 """Guards of captured values at their edges: objects that are gone, large attributes, places of one name, and objects whose methods raise."""
 
 import collections
+import collections.abc
 import functools
 import os
 import site
@@ -160,7 +161,7 @@ class AnOptionWhoseNameIsLongerThanFortyCharacters(Holder):
 
 
 def test_places_of_one_name_become_inputs_each():
-    a, b, traced = _module("a", 2.0), _module("b", 3.0), []
+    a, b = _module("a", 2.0), _module("b", 3.0)
     (c, put_c), (d, put_d) = _cell(2.0), _cell(3.0)
     one, two = AnOptionWhoseNameIsLongerThanFortyCharacters(scale=2.0), AnOptionWhoseNameIsLongerThanFortyCharacters(scale=3.0)
     modules, cells, arguments = kz.compile(lambda x: a.scaled(x) + b.scaled(x)), kz.compile(lambda x: c(x) + d(x)), kz.compile(lambda x, one, two: x * one.scale + x * two.scale)
@@ -301,12 +302,11 @@ def test_an_error_of_a_watch_comes_out_as_it_is():
         raise TypeError("of a watch")
 
     def inner():
-        return space_of.get("b")
+        return 1
 
     def raised_by_c(code, space):
         hash([])
 
-    space_of = {}
     for entered, said in ((fails, "of a watch"), (raised_by_c, "unhashable type")):
         watch = kz._core.Watch(entered)
         with pytest.raises(TypeError, match=said):
