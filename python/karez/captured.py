@@ -22,9 +22,10 @@ from .errors import UserError
 from .kinds import Tensor
 from .nn.module import Module
 from .nn.parameter import Parameter
-from .read_watch import ReadWatch
+from .read_watch import ReadWatch, class_dict, in_class
 from .reflection import INSTALLED, KAREZ, MISSING, NO_DICT, OPEN, OWN
-from .reflection import absolute_name, attribute_of, dict_of, in_class, is_alive, is_closed, makes_attributes, open_bases, origin_of, package_of
+from .reflection import absolute_name, attribute_of, content_of, dict_of, given_by, is_alive, is_closed, is_numpys
+from .reflection import makes_attributes, open_bases, origin_of, package_of, shown
 
 MOST = 1000  # items of a container
 DEPTH = 64  # of containers and objects in each other
@@ -32,6 +33,8 @@ REWRITES = 3  # times that a trace writes again where it has left a value and an
 
 _ROOT, _ITEM, _DICT, _OF_CLASS, _CELL, _INDEX, _GET, _CALL, _LISTED, _OF_TYPE = range(10)  # Fetch of guards.cc
 _ABSENT, _SCALAR, _SEQUENCE, _MAPPING, _SET, _SAME, _ARRAY = range(1, 8)  # Check, likewise
+
+_DICTS = frozenset({"__dict__", "vars"})  # what reads attributes past a watch
 
 _scalars = (bool, int, float, complex, str, bytes, type(None), type(...), slice, range)
 _bytes = (numpy.ndarray, numpy.generic, bytearray, array.array, memoryview)
@@ -68,16 +71,22 @@ class Captured:
 
     def __enter__(self) -> None:
         self.reads = ReadWatch()
-        for held, name, text in list(self.large.values()):
-            self._watch_reads(held(), name, text)
+        try:
+            for place, (held, name, text) in list(self.large.items()):
+                self._watch_again(place, held(), name, text)
+        except UserError:
+            self.reads.end()
+            raise
         self.watch = _core.Watch(self._enter)
         self.watch.__enter__()
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        self.watch.__exit__(kind, error, trace)
-        self.watch = None
-        self.reads.end()
-        self.reads = None
+        try:
+            self.watch.__exit__(kind, error, trace)
+        finally:
+            self.watch = None
+            self.reads.end()
+            self.reads = None
         if error is None:
             self._leave()
 
@@ -127,10 +136,10 @@ class Captured:
 
     def _is_rewritten(self, number: int) -> bool:
         """Whether traces that came of changes in this place wrote there again too often."""
-        text = self.texts[number]
-        if text in self.rewritten:
-            self.times[text] = self.times.get(text, 0) + 1
-        return bool(self.times.get(text, 0) >= REWRITES)
+        place = self.place_of(number)
+        if place in self.rewritten:
+            self.times[place] = self.times.get(place, 0) + 1
+        return bool(self.times.get(place, 0) >= REWRITES)
 
     def _look_again(self, again: Any, values: Any) -> None:
         gone = {number: place for place, number in self.seen.items() if self.guards.dropped(number) and (number not in values or number in again)}
@@ -141,7 +150,7 @@ class Captured:
             del self.objects[key]
         for number in again:
             parent, fetch, key, check = self.places[number]
-            if check != _MAPPING or fetch != _DICT:  # keys of an object's attributes are looked at with these
+            if check != _MAPPING or fetch not in (_DICT, _OF_TYPE):  # keys of an object's and a class's attributes are looked at with these
                 self._look(parent, fetch, key, values[number], self.texts[number], 0)
         lost = {id(value) for key, value in lost if key not in self.objects}
         for number in range(len(self.guards)) if lost else ():  # objects that stand in other places too
@@ -151,13 +160,21 @@ class Captured:
                 self._object(value, number, self.texts[number], 0)
 
     def own_changed(self) -> Any:
-        """Texts of guards that do not hold now, of those where a trace had left its own value, and of those above them."""
+        """Places of guards that do not hold now, of those where a trace had left its own value, and of those above them."""
         found = set()
         for number in self.left.intersection(self.guards.failing()):
             while number >= 0:
-                found.add(self.texts[number])
+                found.add(self.place_of(number))
                 number = self.places[number][0]
         return found
+
+    def place_of(self, number: int) -> Any:
+        """The way to where a guard looks, alike for all traces of a function; texts are not, since two modules may have a global of one name."""
+        way = []
+        while number >= 0:
+            number, fetch, key, check = self.places[number]
+            way.append((fetch, key if type(key) in (str, int, type(None)) else (type(key).__name__, shown(key)), fetch == _DICT and check))
+        return tuple(way)
 
     def changed(self) -> Any:
         """Guards that do not hold now, each with what stands there."""
@@ -174,11 +191,21 @@ class Captured:
             return type(before) is float
         return isinstance(now, (numpy.ndarray, numpy.generic)) and type(before) is tuple and before[:2] == (now.dtype, now.shape) and now.dtype.name in _inputs
 
+    def without(self, sources: Any) -> Any:
+        """Of these inputs those for which no guard stands here, since this trace did not reach them: they may come to be anything."""
+        compared = {self.place_of(number) for number in range(len(self.guards)) if not self.guards.dropped(number)} if sources else ()
+        return [(one, number) for one, number in sources if one.place_of(number) not in compared]
+
     def said(self, number: int, now: Any) -> str:
         """"global 'w' was 2.0 and is 3.0"."""
         before = self.guards.expected(number)
         plain = type(before) in _scalars and type(now) in _scalars
         return f"{self.texts[number]} was {before!r:.60} and is {now!r:.60}" if plain else f"{self.texts[number]} has changed"
+
+    def _is_known(self, key: Any, value: Any) -> bool:
+        """Whether the attributes of this object have been looked at, and not those of one that is gone and was in the same place."""
+        known = self.objects.get(key)
+        return known is not None and known[0]() is value
 
     def _living(self) -> Any:
         return [(held(), number) for held, number in list(self.objects.values()) if held() is not None]
@@ -204,11 +231,14 @@ class Captured:
                 for end in [i for i, one in enumerate(name) if one == "."] + [len(name)]:
                     self.imports[name[:end]] = None
                     self._import(name[:end])
-        self._mention(code.attributes, not ours and code.every, not ours and code.handles)
+        self._mention(code.attributes - _DICTS if ours else code.attributes, not ours and code.every, not ours and code.handles)
 
     def _mention(self, attributes: Any, every: bool = False, handles: bool = False) -> None:
         """Names that a function may read of any object."""
-        new, more = (attributes | self.words if self.every or every else attributes) - self.names, (every and not self.every) or (handles and not self.handles)
+        new = (attributes | self.words if self.every or every else attributes) - self.names
+        dicts = not new.isdisjoint(_DICTS)
+        every = every or dicts
+        more = dicts or (every and not self.every) or (handles and not self.handles)
         if new or more:
             self.names |= new
             self.every, self.handles = self.every or every, self.handles or handles
@@ -243,7 +273,7 @@ class Captured:
     def _look(self, parent: int, fetch: int, key: Any, value: Any, text: str, depth: int) -> None:
         """A guard for the value that stands there, and for what is in it."""
         place = parent, fetch, id(key) if fetch == _ROOT else key
-        if place in self.seen:
+        if place in self.seen and (fetch != _ROOT or self.guards.value(self.seen[place], MISSING) is key):
             return
 
         def add(check: int) -> int:
@@ -277,15 +307,16 @@ class Captured:
             self._fits(value, text)
             number = add(_MAPPING)
             for name, one in list(value.items()):
-                self._member(name, f"key {_shown(name)} of {text}", depth)
-                self._look(number, _ITEM, name, one, f"{text}[{_shown(name)}]", depth + 1)
+                self._member(name, f"key {shown(name)} of {text}", depth)
+                self._look(number, _ITEM, name, one, f"{text}[{shown(name)}]", depth + 1)
             self._subclass(value, number, text, depth)
         elif isinstance(value, (set, frozenset)):
             self._fits(value, text)
             number = add(_SET)
+            before = len(self.guards)
             for one in value:
-                self._member(one, f"{_shown(one)} in {text}", depth)
-                self.unordered.add(self.seen.get((-1, _ROOT, id(one))))
+                self._member(one, f"{shown(one)} in {text}", depth)
+            self.unordered.update(range(before, len(self.guards)))
             self._subclass(value, number, text, depth)
         elif isinstance(value, (collections.deque, *_views)):
             self._fits(value, text)
@@ -293,7 +324,7 @@ class Captured:
             self._look(number, _LISTED, None, list(value), text, depth + 1)
             self._subclass(value, number, text, depth)
         elif isinstance(value, types.MappingProxyType):
-            self._look(add(_SAME), _CALL, "copy", value.copy(), text, depth + 1)
+            self._mapping(value, add(_SAME), text, depth)
         elif isinstance(value, weakref.ReferenceType):
             self._look(add(_SAME), _CALL, "__call__", value(), text, depth + 1)
         elif isinstance(value, (operator.attrgetter, operator.methodcaller)):
@@ -330,6 +361,17 @@ class Captured:
         way = self._add(number, _GET, "__repr__", 0, None, text)
         self._look(way, _GET, "__self__", target, text, depth + 1)
 
+    def _mapping(self, value: Any, number: int, text: str, depth: int) -> None:
+        """A proxy of a dict, or of any other mapping, of which nothing is known but that it has items."""
+        copied = given_by(value.copy)
+        if isinstance(copied, dict):
+            self._look(number, _CALL, "copy", copied, text, depth + 1)
+            return
+        items = given_by(lambda: list(value.items()))
+        if items is not MISSING:
+            self._fits(items, text)
+            self._look(self._add(number, _CALL, "items", 0, None, text), _LISTED, None, items, text, depth + 1)
+
     def _array(self, value: Any, number: int, text: str, depth: int) -> None:
         if value.dtype.hasobject:
             if value.size > MOST and not self.leaving:
@@ -350,12 +392,12 @@ class Captured:
                 if name in own:
                     self._look(self._own(number, text), _ITEM, name, own[name], text if name == "__wrapped__" else f"{text}.{name}", depth + 1)
             return
-        if id(function) not in self.objects:
+        if not self._is_known(id(function), function):
             self.objects[id(function)] = weakref.ref(function), number
             self._attributes(function, number, self.names, text, depth)
         self._look(number, _GET, "__code__", function.__code__, text, depth + 1)
         for i, (name, cell) in enumerate(zip(function.__code__.co_freevars, function.__closure__ or ())):
-            self._look(number, _CELL, i, _content(cell), f"'{name}'", depth + 1)
+            self._look(number, _CELL, i, content_of(cell), f"'{name}'", depth + 1)
         for name in ("__defaults__", "__kwdefaults__"):
             self._look(number, _GET, name, getattr(function, name), f"{text}.{name}", depth + 1)
 
@@ -373,10 +415,10 @@ class Captured:
                 return
         else:
             origin = value if isinstance(value, type) else type(value)
-            if isinstance(value, Tensor) or (package_of(origin.__module__) in ("karez", "numpy", "builtins") and not isinstance(value, Module) and not _is_numpys(value)):
+            if isinstance(value, Tensor) or (package_of(origin.__module__) in ("karez", "numpy", "builtins") and not isinstance(value, Module) and not is_numpys(value)):
                 return
         key = key or id(value)
-        if key not in self.objects:
+        if not self._is_known(key, value):
             try:
                 self.objects[key] = weakref.ref(value), number
             except TypeError:
@@ -407,11 +449,11 @@ class Captured:
 
     def _class_attributes(self, value: Any, number: int, names: Any, text: str, depth: int) -> None:
         for kind in open_bases(value):
-            for name in [one for one in kind.__dict__ if one in names]:
+            for name in [one for one in class_dict(kind) if one in names]:
                 self._look(number, _OF_CLASS, name, in_class(value, name), f"{text}.{name}", depth + 1)
             self._keys_of_class(kind)
         for kind in open_bases(type(value)) if type(value) is not type else ():
-            for name in [one for one in kind.__dict__ if one in names]:
+            for name in [one for one in class_dict(kind) if one in names]:
                 self._of_class(type(value), name, depth)
             self._keys_of_class(kind)
 
@@ -422,7 +464,7 @@ class Captured:
             self._keys(value, number, text)
         for name, one in list(own.items()):
             named = name in names or every
-            if named and _is_large(one) and (self._is_watched(value, name, f"{text}.{name}") or name not in names):
+            if named and _is_large(one) and self.names.isdisjoint(_DICTS) and (self._is_watched(value, name, f"{text}.{name}") or name not in names):
                 continue
             if named or (isinstance(value, Module) and _holds_modules(one)):
                 self._look(inside, _ITEM, name, one, f"{text}.{name}", depth + 1)
@@ -430,9 +472,9 @@ class Captured:
             if kind.__module__ == "builtins":
                 continue
             ours = kind.__module__.startswith("karez.")
-            for name, default in list(kind.__dict__.items()):
-                if name not in names and not (every and isinstance(default, types.MemberDescriptorType)):
-                    continue
+            for name, default in class_dict(kind).items():
+                if name == "__dict__" or (name not in names and not (every and isinstance(default, types.MemberDescriptorType))):
+                    continue  # what is in the dict has been looked at
                 if isinstance(default, types.MemberDescriptorType):  # of __slots__
                     self._look(number, _GET, name, attribute_of(value, name, MISSING), f"{text}.{name}", depth + 1)
                     continue
@@ -454,12 +496,16 @@ class Captured:
 
     def _keys_of_class(self, kind: Any) -> None:
         """Which attributes a class has, where some function may see that one is missing."""
-        if (self.every or self.handles) and (kind, _OF_TYPE) not in self.seen:
-            self.seen[kind, _OF_TYPE] = self._add(self._class_root(kind), _OF_TYPE, None, _MAPPING, dict(kind.__dict__), f"attributes of {kind.__name__}")
+        if not (self.every or self.handles):
+            return
+        place = self._class_root(kind), _OF_TYPE, None
+        if place not in self.seen:
+            self.seen[place] = self._add(*place, _MAPPING, class_dict(kind), f"attributes of {kind.__name__}")
 
     def _is_watched(self, held: Any, name: str, text: str) -> bool:
         """Whether this attribute is seen when a trace reads it. Another object may have one of that name, which the function means."""
-        if (id(held), name) in self.large:
+        known = self.large.get((id(held), name))
+        if known is not None and known[0]() is held:
             return True
         try:
             reference = weakref.ref(held)
@@ -469,6 +515,12 @@ class Captured:
             return False
         self.large[id(held), name] = reference, name, text
         return True
+
+    def _watch_again(self, place: Any, held: Any, name: str, text: str) -> None:
+        if held is None or not self._watch_reads(held, name, text):
+            del self.large[place]
+            for number in [number for one, number in self._living() if one is held]:
+                self._attributes(held, number, self.names & {name}, self.texts[number], 0)
 
     def _watch_reads(self, held: Any, name: str, text: str) -> bool:
         value = dict_of(held).get(name)
@@ -485,9 +537,9 @@ class Captured:
         self._look(self._class_root(kind), _OF_CLASS, name, in_class(kind, name), f"{kind.__name__}.{name}", depth + 1)
 
     def _class_root(self, kind: Any) -> int:
-        root = self.classes.get(kind)
-        if root is None:
-            root = self.classes[kind] = self._add(-1, _ROOT, kind, 0, None, kind.__name__)
+        root = self.classes.get(id(kind))  # its own hash may be missing
+        if root is None or self.guards.value(root, None) is not kind:
+            root = self.classes[id(kind)] = self._add(-1, _ROOT, kind, 0, None, kind.__name__)
         return int(root)
 
 
@@ -523,29 +575,10 @@ def modules_read(function: Any) -> Any:
         if not isinstance(value, types.FunctionType) or value in seen or (is_closed(value.__code__.co_filename) and value.__code__.co_filename != _gradients):
             continue
         seen.add(value)
-        waiting += [one for one in map(_content, value.__closure__ or ()) if one is not MISSING]
+        waiting += [one for one in map(content_of, value.__closure__ or ()) if one is not MISSING]
         waiting += [value.__globals__[name] for name in names_of(value.__code__).read if name in value.__globals__]
         waiting += [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
     return out
-
-
-def _is_numpys(value: Any) -> bool:
-    """Whether it is an object of NumPy's Python code, as numpy.vectorize."""
-    return package_of(type(value).__module__) == "numpy" and not isinstance(value, (type, numpy.ndarray)) and bool(dict_of(value))
-
-
-def _shown(value: Any) -> str:
-    try:
-        return f"{value!r:.60}"
-    except Exception:  # of the user's __repr__
-        return f"a {type(value).__name__}"
-
-
-def _content(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not set yet
-        return MISSING
 
 
 _inputs = {"bool", "int32", "int64", "float16", "float32", "float64", "bfloat16"}  # of other dtypes there are no tensors

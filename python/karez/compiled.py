@@ -22,6 +22,7 @@ from .gradients import Recording
 from .layouts import rule_of
 from .nn.module import Module, Roots
 from .plans import Plan
+from .reflection import shown
 from .tensor import Tensor
 from .worlds import Mesh, check_world
 
@@ -118,7 +119,7 @@ class Compiled(Traced):
         key = structure, with_keywords, kinds
         programs = self._programs.setdefault(key, [])
         for program in programs:
-            if program.captured is None or program.captured.guards.hold():
+            if (program.captured is None or program.captured.guards.hold()) and program.has_inputs():
                 break
         else:
             program = Program(self, structure, with_keywords, kinds, *(self._changed_inputs(programs[0]) if programs else ()))
@@ -140,16 +141,18 @@ class Compiled(Traced):
         """What the latest program captured and would trace otherwise with now: numbers and arrays of one type become inputs, (captured, guard) of each.
         Then the places of those where a trace had left its own value."""
         captured = latest.captured
-        changed = captured.changed()
+        changed = captured.changed() if captured is not None else []  # of a trace that failed nothing is known
         self._again += 1
-        if self._again == _told or (self._again > _told and self._again & (self._again - 1) == 0):
+        if not changed:
+            pass  # an input that the program no longer reads is gone
+        elif self._again == _told or (self._again > _told and self._again & (self._again - 1) == 0):
             said = ", ".join(captured.said(number, now) for number, now in changed[:3])
             file, line = _line_of(self.__wrapped__)
             warnings.warn(f"function '{self.__name__}' ({file.rpartition('/')[2]}:{line}) was traced again {self._again} times, since what it reads beside its arguments changed: "
                           f"{said}. What changes often is better an argument, which is read at each call and traces nothing", stacklevel=4)
         found = [*latest.sources, *((captured, number) for number, _ in changed)]
-        by_text = {one.texts[number]: (one, number) for one, number in reversed(found) if one.is_input(number)}
-        return tuple(reversed(by_text.values())), captured.own_changed()
+        by_place = {one.place_of(number): (one, number) for one, number in reversed(found) if one.is_input(number)}
+        return tuple(reversed(by_place.values())), captured.own_changed() if captured is not None else latest.rewritten
 
     def _function_of(self, body: Any, unbatched: Any) -> Any:
         """Of this body; all of them share their plans."""
@@ -277,6 +280,7 @@ class Program:
     def __init__(self, owner: Any, structure: Any, with_keywords: Any, kinds: Any, sources: Any = (), rewritten: Any = frozenset()) -> None:
         self.results, self.said = None, []  # what it gives, and what it prints besides
         self.captured, self.sources, self.rewritten = None, sources, rewritten
+        self.unread = sources  # those that the trace did not reach
         weak_self, weak_owner = weakref.ref(self), weakref.ref(owner)  # C++ keeps the body, and Python sees no cycles there
 
         def body(inputs: Any) -> Any:
@@ -298,7 +302,7 @@ class Program:
             program.results = trees.flatten(made, _is_result, leaves)
             program.said = listening.said
             if outermost:
-                program.captured = captured
+                program.captured, program.unread = captured, captured.without(program.sources)
             return leaves + listening.tensors
 
         unbatched = _unbatched(owner, structure, with_keywords)
@@ -311,13 +315,17 @@ class Program:
         """Captured numbers and arrays as they are now, as arguments."""
         return [numpy.asarray(one) if type(one) is float else one for one in self.originals()]
 
+    def has_inputs(self) -> bool:
+        """Whether the places that the trace did not reach hold numbers and arrays like those that it was given, which the program still takes."""
+        return all(captured.is_input(number) for captured, number in self.unread)
+
     def originals(self) -> Any:
         """The objects themselves."""
         return [captured.guards.value(number, None) for captured, number in self.sources]
 
     def _captured(self, owner: Any, structure: Any) -> Any:
         """Goes on with that of an earlier trace: what that saw has not changed."""
-        return self.captured or Captured(owner.__name__, [(f"'{owner.__name__}'", owner.__wrapped__), *((f"argument {value!r:.40}", value) for value in trees.objects(structure))],
+        return self.captured or Captured(owner.__name__, [(f"'{owner.__name__}'", owner.__wrapped__), *((f"argument {shown(value):.40}", value) for value in trees.objects(structure))],
                                          self.rewritten, owner._rewritten)
 
     def heard(self, values: Any) -> Any:

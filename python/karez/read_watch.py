@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from typing import Any, Callable
 
+from .reflection import MISSING
+
 _lock = threading.RLock()
-_missing = object()
 
 
 class _Watched:
@@ -14,7 +15,7 @@ class _Watched:
 
     def __init__(self, kind: type, name: str) -> None:
         self.kind, self.name = kind, name
-        self.own = kind.__dict__.get(name, _missing)  # comes back at the end
+        self.own = kind.__dict__.get(name, MISSING)  # comes back at the end
         self.watchers: list[tuple[int, Any, Callable[[], Exception]]] = []
         self.__doc__ = getattr(self.own, "__doc__", None)
 
@@ -27,8 +28,9 @@ class _Watched:
             if self.name in held.__dict__:
                 return held.__dict__[self.name]
         for base in (kind or type(held)).__mro__:
-            value = self.own if base is self.kind else base.__dict__.get(self.name, _missing)
-            if value is not _missing and not isinstance(value, _Watched):
+            value = base.__dict__.get(self.name, MISSING)
+            value = value.own if isinstance(value, _Watched) else value
+            if value is not MISSING:
                 return value.__get__(held, kind) if hasattr(value, "__get__") else value
         raise AttributeError(f"'{(kind or type(held)).__name__}' object has no attribute '{self.name}'")
 
@@ -36,8 +38,21 @@ class _Watched:
         held.__dict__[self.name] = value
 
     def __delete__(self, held: Any) -> None:
-        if held.__dict__.pop(self.name, _missing) is _missing:
+        if held.__dict__.pop(self.name, MISSING) is MISSING:
             raise AttributeError(self.name)
+
+
+def class_dict(kind: type) -> dict[str, Any]:
+    """What a class holds, as it is without watches."""
+    own = {name: value.own if isinstance(value, _Watched) else value for name, value in list(kind.__dict__.items())}
+    return {name: value for name, value in own.items() if value is not MISSING}
+
+
+def in_class(kind: Any, name: str) -> Any:
+    """The value that a class or the first of its bases holds."""
+    found = (one.__dict__[name] for one in kind.__mro__ if name in one.__dict__)
+    own = (value.own if isinstance(value, _Watched) else value for value in found)
+    return next((value for value in own if value is not MISSING), MISSING)
 
 
 class ReadWatch:
@@ -50,7 +65,7 @@ class ReadWatch:
         """False: its class takes no descriptor, or has one of this name."""
         kind = type(held)
         with _lock:
-            standing = kind.__dict__.get(name, _missing)
+            standing = kind.__dict__.get(name, MISSING)
             if not isinstance(standing, _Watched):
                 if any(hasattr(type(base.__dict__[name]), "__set__") for base in kind.__mro__ if name in base.__dict__ and not isinstance(base.__dict__[name], _Watched)):
                     return False
@@ -70,7 +85,7 @@ class ReadWatch:
                 standing.watchers = [one for one in standing.watchers if one is not entry]
                 if standing.watchers or standing.kind.__dict__.get(standing.name) is not standing:
                     continue
-                if standing.own is _missing:
+                if standing.own is MISSING:
                     type.__delattr__(standing.kind, standing.name)
                 else:
                     type.__setattr__(standing.kind, standing.name, standing.own)

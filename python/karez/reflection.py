@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 import os
+import site
 import sys
 import sysconfig
 import weakref
@@ -13,7 +14,7 @@ import numpy
 
 KAREZ = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
 OWN = tuple(os.path.join(KAREZ, name) for name in ("nn" + os.sep, "optim.py"))  # whose attributes are read as the user's are
-INSTALLED = tuple({os.path.join(sysconfig.get_paths()[name], "") for name in ("purelib", "platlib")})
+INSTALLED = tuple({os.path.join(one, "") for one in (*map(sysconfig.get_path, ("purelib", "platlib")), *site.getsitepackages(), site.getusersitepackages())})
 _closed = (KAREZ, os.path.join(os.path.dirname(numpy.__file__), ""), "<frozen")  # what these read is not compared
 _library = tuple({os.path.join(sysconfig.get_paths()[name], "") for name in ("stdlib", "platstdlib")})
 
@@ -32,7 +33,7 @@ def origin_of(module: Any) -> str:
         return str(own["__file__"])
     if attribute_of(own.get("__spec__"), "origin", None) in ("built-in", "frozen"):
         return "<frozen"
-    return next((os.path.join(one, "") for one in own.get("__path__", ()) if isinstance(one, str)), "")
+    return next((os.path.join(one, "") for one in own.get("__path__") or () if isinstance(one, str)), "")
 
 
 def attribute_of(value: Any, name: str, missing: Any = None) -> Any:
@@ -41,6 +42,14 @@ def attribute_of(value: Any, name: str, missing: Any = None) -> Any:
         return getattr(value, name)
     except Exception:
         return missing
+
+
+def given_by(method: Callable[[], Any]) -> Any:
+    """What a method of the user's gives; MISSING where it raises."""
+    try:
+        return method()
+    except Exception:
+        return MISSING
 
 
 def is_alive(value: Any) -> bool:
@@ -60,10 +69,6 @@ def dict_of(value: Any) -> Any:
         return value.__dict__
     except Exception:  # none, or a proxy that stands for nothing now
         return NO_DICT
-
-
-def in_class(kind: Any, name: str) -> Any:
-    return next((one.__dict__[name] for one in kind.__mro__ if name in one.__dict__), MISSING)
 
 
 def open_bases(kind: Any) -> Any:
@@ -90,3 +95,24 @@ def absolute_name(level: int, name: str, space: Any) -> str:
 
 def package_of(module: Any) -> str:
     return str(module).partition(".")[0]
+
+
+def is_numpys(value: Any) -> bool:
+    """Whether it is an object of NumPy's Python code, as numpy.vectorize."""
+    return package_of(type(value).__module__) == "numpy" and not isinstance(value, (type, numpy.ndarray)) and bool(dict_of(value))
+
+
+def shown(value: Any) -> str:
+    """Its repr, shortened; its type where that raises."""
+    try:
+        return f"{value!r:.60}"
+    except Exception:  # of the user's __repr__
+        return f"a {type(value).__name__}"
+
+
+def content_of(cell: Any) -> Any:
+    """Of a closure."""
+    try:
+        return cell.cell_contents
+    except ValueError:  # not set yet
+        return MISSING

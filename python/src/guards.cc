@@ -3,7 +3,9 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstring>
+#include <optional>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "python/src/errors.h"
@@ -319,11 +321,7 @@ class Watch {
   void end() {
     PyEval_SetProfile(before_, before_object_.ptr());
     before_object_ = {};
-    if (failed_.is_valid()) {
-      nb::object failed = std::exchange(failed_, {});
-      PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(failed.ptr())), failed.ptr());
-      throw nb::python_error();
-    }
+    if (failed_) throw *std::exchange(failed_, std::nullopt);
   }
 
  private:
@@ -338,13 +336,14 @@ class Watch {
 
   void enter(nb::object code, PyObject* frame) {
     codes_.push_back(code);  // so that no other comes to lie where it did
-    if (failed_.is_valid()) return;
+    if (failed_) return;
     try {
       entered_(code, nb::handle(frame).attr("f_globals"));
-    } catch (nb::python_error& error) { failed_ = nb::borrow(error.value()); }
+    } catch (const nb::python_error& error) { failed_.emplace(error); }  // the whole of it: before Python 3.12 its value may still be a text
   }
 
-  nb::object entered_, before_object_, failed_;
+  nb::object entered_, before_object_;
+  std::optional<nb::python_error> failed_;
   Py_tracefunc before_ = nullptr;
   std::unordered_set<PyObject*> seen_;
   std::vector<nb::object> codes_;
