@@ -23,7 +23,7 @@ def test_a_call_gives_what_the_same_gives_outside(use, dtype):
     for number in NUMBERS:
         try:
             expected = USES[use](kz.tensor(x), number)
-        except kz.Error:
+        except (kz.Error, OverflowError):  # Python's, of a power of floats
             continue
         made = f(x, number)
         compared += 1

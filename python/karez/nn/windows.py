@@ -13,6 +13,7 @@ from ..errors import ShapeError, TypeError, UserError
 from ..functions import _at, reshape, squeeze, sum, unsqueeze
 from ..halves import in_f32
 from ..kinds import Tensor
+from ..pointwise import tensor_of
 from ..products import matmul
 from ..rearranging import index_select, movedim, narrow
 
@@ -81,6 +82,7 @@ def _windows(input: Tensor, places: List[Any], outside: float) -> Tensor:
 
 def _max_pool(what: str, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, return_indices: bool,
               spatial: int) -> Any:
+    input = tensor_of(input)
     kernel, gap = _numbers(kernel_size, spatial), _numbers(dilation, spatial)
     step, edge = _numbers(stride if stride else kernel_size, spatial), _numbers(padding, spatial)
     if input.dtype is bool_:
@@ -101,6 +103,7 @@ def _max_pool(what: str, input: Tensor, kernel_size: Any, stride: Any, padding: 
 @in_f32
 def _avg_pool(what: str, input: Tensor, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor: Optional[int],
               spatial: int) -> Tensor:
+    input = tensor_of(input)
     kernel, step, edge = _numbers(kernel_size, spatial), _numbers(stride if stride else kernel_size, spatial), _numbers(padding, spatial)
     if _is_fast(input, spatial, [kernel, step, edge], ceil_mode) and (count_include_pad or edge == [0, 0]) and divisor is None:
         return _core.avg_pool2d(input, kernel[0], step[0], edge[0])
