@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <filesystem>
 
 #include "api/inside/test_ranks.h"
@@ -17,7 +19,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 struct LoadOfRanks : ::testing::Test {
-  const std::string folder = ::testing::TempDir() + "karez-load-ranks";
+  const std::string folder = ::testing::TempDir() + "karez-load-ranks-" + std::to_string(::getpid());
   LoadOfRanks() { std::filesystem::create_directories(folder); }
   ~LoadOfRanks() override { std::filesystem::remove_all(folder); }
 
