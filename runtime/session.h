@@ -270,7 +270,7 @@ class Session {
   void judge(LaunchRecord& record, const LaunchEnd& end);
   void throw_failure(std::unique_lock<std::mutex>& lock);
   void tell(std::unique_lock<std::mutex>& lock);
-  void recover(std::unique_lock<std::mutex>& lock);
+  void recover(std::unique_lock<std::mutex>& lock, std::uint64_t told);
   bool has_room() const;
   void wait_idle();
   template <class Done>

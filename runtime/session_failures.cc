@@ -50,7 +50,7 @@ void Session::judge(LaunchRecord& record, const LaunchEnd& end) {
     if (!failure_ || record.ticket < failed_ticket_) failure_ = record.error, failed_ticket_ = record.ticket;
   } else if (end.error && !failure_ && (!data_failure_ || record.ticket < data_failure_->ticket)) {
     data_failure_ = DataFailure{*record.error, record.ticket, record.index};
-  } else if (skipped && !failure_ && !data_failure_) {  // the program had been told of what failed, and then used its result
+  } else if (skipped && !failure_ && !data_failure_ && agreement_ == nullptr) {  // of a result that failed, of which the program had been told
     data_failure_ = DataFailure{*record.error, record.ticket, record.index};
   }
 }
@@ -145,19 +145,19 @@ void Session::throw_failure(std::unique_lock<std::mutex>& lock) {
 // A failure of the data that no wait has thrown yet. Under the lock.
 void Session::tell(std::unique_lock<std::mutex>& lock) {
   const Error error = data_failure_->error;
-  recover(lock);
+  recover(lock, data_failure_->ticket);
   throw Error(error.kind, cat("an earlier launch failed: ", error.what(), "; it wrote no variable, and the next launch runs again"), error.where);
 }
 
-// The program has been told. Launches that were poisoned end before any other of their plans begins, on every rank alike.
-void Session::recover(std::unique_lock<std::mutex>& lock) {
+// The program has been told of this launch. Launches that were poisoned end before any other of their plans begins, on every rank alike.
+void Session::recover(std::unique_lock<std::mutex>& lock, std::uint64_t told) {
   const auto is_poisoned = [](const Loaded* loaded) { return loaded != nullptr && loaded->poisoned != Loaded::none; };
   wait_over(lock, [&] {
     return failure_ ||
            std::none_of(launches_.begin(), launches_.end(), [&](const auto& record) { return !record->over && is_poisoned(record->loaded); });
   });
   if (failure_) return;
-  data_failure_.reset();
+  if (data_failure_ && data_failure_->ticket <= told) data_failure_.reset();
   auto heal = [&](Loaded& loaded) {
     if (!is_poisoned(&loaded)) return;
     loaded.poisoned = Loaded::none;
@@ -173,7 +173,8 @@ void Session::wait(const LaunchRecord& record) {
   if (!record.error) return;
   failure_told_ = true;
   const Error error = *record.error;
-  if (data_failure_ && !failure_ && (record.skipped || record.ticket == data_failure_->ticket)) recover(lock);
+  // A launch that was skipped may have poisoned its plan after the program was told of what failed.
+  if (!failure_ && (record.skipped || (data_failure_ && record.ticket == data_failure_->ticket))) recover(lock, record.ticket);
   throw error;
 }
 
