@@ -387,7 +387,7 @@ CheckpointNotes World::load(const std::string& path, const LoadOptions& options,
     return matched_takers();
   }();
   file->check_bytes();
-  const bool failed = state_->session.failed();  // then all ranks begin anew first
+  const bool failed = state_->session.failed();  // then all ranks reset first
   const auto agree = [&] {
     if (state_->ranks.alone()) return;
     ask_all(*state_, {.hash = hash_of(*file, offers, who, options),

@@ -88,20 +88,17 @@ AxisLimits axis_limits(const Graph& graph) {
   return limits;
 }
 
-// `travels`: the operands lie on another mesh, of whose axes the limit does not speak.
-bool within(const std::vector<bool>& limit, const NodeChoice& choice, bool travels) {
-  const auto keeps = [&](const std::vector<Layout>& layouts) {
-    for (const Layout& layout : layouts)
-      for (std::size_t axis = 0; axis < layout.size(); ++axis)
-        if (!limit[axis] && !layout[axis].is_broadcast()) return false;
-    return true;
-  };
-  return keeps(choice.outs()) && (travels || keeps(choice.ins()));
+// By the results alone: one of divided operands is divided or Partial, and operands of a transfer lie on another mesh.
+bool within(const std::vector<bool>& limit, const NodeChoice& choice) {
+  for (const Layout& layout : choice.outs())
+    for (std::size_t axis = 0; axis < layout.size(); ++axis)
+      if (!limit[axis] && !layout[axis].is_broadcast()) return false;
+  return true;
 }
 
-void keep_within(const std::vector<bool>& limit, std::vector<NodeChoice>& choices, bool travels) {
-  if (limit.empty() || std::none_of(choices.begin(), choices.end(), [&](const NodeChoice& one) { return within(limit, one, travels); })) return;
-  std::erase_if(choices, [&](const NodeChoice& one) { return !within(limit, one, travels); });
+void keep_within(const std::vector<bool>& limit, std::vector<NodeChoice>& choices) {
+  if (limit.empty() || std::none_of(choices.begin(), choices.end(), [&](const NodeChoice& one) { return within(limit, one); })) return;
+  std::erase_if(choices, [&](const NodeChoice& one) { return !within(limit, one); });
 }
 
 bool is_partial(const Layout& layout) {
@@ -143,7 +140,7 @@ std::vector<NodeChoice> choices_with(const Graph& graph, NodeId id, const std::o
          fixed[o] ? print(*fixed[o]) : std::string("asked for"), " on ", print(mesh), "; it can give ",
          join(legal, ", ", [](const Layout& layout) { return print(layout); }));
   }
-  keep_within(limit, choices, node.op->role == Role::transfer);
+  keep_within(limit, choices);
   return choices;
 }
 
