@@ -38,7 +38,7 @@ struct LoadOptions {
   std::vector<Parameter> parameters = {};
   std::vector<WeightRule> rules = {};
   bool missing = false;  // what the file lacks keeps its value, or begins with its initial one
-  // With `parameters`: what the file has besides is left out. Running statistics of the modules whose parameters they are are not: those are an error,
+  // With `parameters`: what the file has besides is left out. Running statistics of the modules of these parameters are an error instead,
   // since parameters with other running statistics are another model. state() holds both.
   bool extra = false;
   // Of a load of everything: parameters and buffers that functions will use, so that a shape or a name in the file that is not theirs is told now and
