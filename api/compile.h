@@ -94,11 +94,10 @@ struct Argument {
 // mesh. Without `rows`, the number that the whole has, every rank of the mesh has as many as this one, and they follow each other by rank; with it
 // ranks may share rows (data=2,model=2: rows = twice those of a part) or have one more than others (5 rows on two ranks: 3 and 2). A part of another
 // size is an error that says which sizes it may have. In a world of one rank it is the whole.
-//   Placements: the mesh is that of the placement where the function reads the argument; what ranks without a device of it give is not read. It counts
-//   for every rank's shape all the same.
-//   Micro-batches: each takes an equal number of rows of each device, one device's after the other's, so that nothing travels; losses, gradients and
-//   results are those of the whole, results in the whole's order. Other elements drop out than of the whole. Rows that devices and micro-batches do not
-//   divide, and a body that depends on where a row stands in the batch, are errors.
+//   Placements: the mesh is that of the placement where the function reads the argument; what ranks without a device of it give is not read. It
+//   counts for every rank's shape all the same. Micro-batches: each takes an equal number of rows of each device, one device's after the other's, so
+//   that nothing travels; losses, gradients and results are those of the whole, results in the whole's order. Other elements drop out than of the
+//   whole. Rows that devices and micro-batches do not divide, and a body that depends on where a row stands in the batch, are errors.
 Argument local(HostArray array, std::int64_t rows = 0);
 
 // What a call returns at once: its results, which it holds as long as it lives. Waiting throws what went wrong in the launch.

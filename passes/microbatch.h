@@ -13,7 +13,8 @@ namespace karez::passes {
 //   x S(0), dy S(0)  ->  matmul P(sum)      likewise, and an `accumulate` behind it
 //   w B, gradient B  ->  sgd                acts once
 //
-// Inputs with {groups=G} come in G groups of equal size, of which each micro-batch has some rows; so are the rows of all other inputs of the batch taken.
+// Inputs with {groups=G} come in G groups of equal size, of which each micro-batch has some rows; so are the rows of all other inputs of the batch
+// taken.
 //
 // Types become those of one micro-batch. A sum over the whole batch that micro-batches wait for (how many labels count) is made before the first of
 // them, where it follows from inputs and variables without a product. Errors name the node and its line: a count that does not divide the batch, what
