@@ -14,7 +14,7 @@ from ._core import (
     logical_or, lt, maximum, mean, minimum, ne, one_hot, relu, reshape, rotary, sigmoid, silu, sin, sqrt,
     stop_gradient, tanh, tracing, update, where, with_layout as _with_layout,
 )
-from .dtypes import bool_, by_short, float32, int64
+from .dtypes import bool_, by_short, float32, float64, int64
 from .errors import ShapeError, TypeError, UserError
 from .halves import in_f32
 from .kinds import Operand, Tensor
@@ -366,14 +366,20 @@ def full_like(input: Any, fill_value: Any, dtype: Any = None) -> Tensor:
 def arange(start: Any, end: Any = None, step: int = 1, dtype: Any = None, *, mesh: Any = None, layout: Any = None) -> Tensor:
     """start, start + step, ... before end; arange(n) begins with 0. mesh= and layout= say where it lies."""
     start, end = (0, start) if end is None else (start, end)
-    whole = builtins.all(isinstance(value, int) for value in (start, end, step))
+    whole = builtins.all(isinstance(value, (int, numpy.integer)) for value in (start, end, step))
+    wanted = dtype or (int64 if whole else float32)
+    name = wanted if isinstance(wanted, str) else getattr(wanted, "name", None) or numpy.dtype(wanted).name
+    if name == "int64":  # as PyTorch: without fractions from the start; other integers drop them from start and step once they are counted
+        start, end, step = int(start), int(end), int(step)
     if step == 0:
         raise UserError(f"arange: a step of 0{_at()}")
-    count = -int((start - end) // step)
-    if count < 0:
+    if (end - start) * step < 0:
         raise UserError(f"arange: from {start} to {end} in steps of {step}{_at()}")
-    places = _core.iota([count], 0, int64 if whole else float32)
-    return laid(cast(places * step + start, dtype or (int64 if whole else float32)), mesh, layout)
+    count = -int((start - end) // step)
+    if name in ("int32", "int64"):
+        start, step, whole = int(start), int(step), True
+    places = _core.iota([count], 0, int64 if whole else float64)  # in f64, rounded once
+    return laid(cast(places * step + start, wanted), mesh, layout)
 
 
 def with_layout(input: Any, *layout: Any) -> Tensor:

@@ -36,7 +36,6 @@ EXCLUDED = {  # by op and what is said of its sample: why
 }
 APART = {  # results of theirs that differ: why
     ("topk", "result 1"): "places of equal elements, which PyTorch leaves open", ("einsum", "int32"): "a sum of int32 by einsum stays int32",
-    ("arange", "args=(2.1, 2.0)"): "whole numbers from a fraction in steps of one: PyTorch drops the fractions first",
     ("nn_functional_avg_pool1d", "int64"): "means of integers are floats", ("nn_functional_avg_pool2d", "int64"): "means of integers are floats",
     ("nn_functional_poisson_nll_loss", "gradient 2 is NaN in PyTorch"): "of a target of 0: a term that is left out has log(0) there",
 }

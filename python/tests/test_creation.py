@@ -34,6 +34,28 @@ def test_ranges_and_random_numbers_too():
         assert there.mesh == mesh and there.layout == P("data", None) and np.array_equal(there.numpy(), whole), "the same on every mesh"
 
 
+# Answers of PyTorch 2.13.
+@pytest.mark.parametrize("bounds, dtype, kind, wanted", [
+    ((0.5, 3), kz.int32, "int32", [0, 1, 2]), ((0.5, 3, 1.5), kz.int32, "int32", [0, 1]), ((0, 3, 0.5), "int32", "int32", [0] * 6),
+    ((-0.5, 3.7), kz.int32, "int32", [0, 1, 2, 3, 4]), ((3.9, 0.2, -1.2), np.int32, "int32", [3, 2, 1, 0]), ((np.int32(3),), None, "int64", [0, 1, 2]),
+    ((0.5, 3, 1.5), kz.int64, "int64", [0, 1, 2]), ((-0.5, 3.7), np.int64, "int64", [0, 1, 2]), ((3.9, 0.2, -1.2), int, "int64", [3, 2, 1])])
+def test_a_range_of_integers_drops_fractions(bounds, dtype, kind, wanted):
+    made = kz.arange(*bounds, dtype=dtype).numpy()
+    assert made.tolist() == wanted and made.dtype == kind
+
+
+def test_a_range_of_fractions_is_rounded_once():
+    places = np.arange(1000, dtype=np.float64)
+    np.testing.assert_array_equal(kz.arange(0, 100, 0.1).numpy(), (places * 0.1).astype(np.float32))
+    np.testing.assert_array_equal(kz.arange(-3.3, 96.7, 0.1, dtype=kz.float64).numpy(), places * 0.1 - 3.3)
+
+
+@pytest.mark.parametrize("bounds, dtype, text", [((0, 3, 0.5), kz.int64, "arange: a step of 0"), ((2.1, 2.0), None, "arange: from 2.1 to 2.0 in steps of 1")])
+def test_a_range_that_goes_nowhere_is_an_error(bounds, dtype, text):
+    with pytest.raises(kz.UserError, match=text):
+        kz.arange(*bounds, dtype=dtype)
+
+
 def test_in_a_program_the_mesh_is_its_own():
     mesh = kz.Mesh(data=2)
     made = kz.compile(lambda: kz.zeros(4, layout=P("data")), mesh=mesh)()

@@ -206,6 +206,13 @@ def test_training_mode_reaches_all_below_and_dropout_follows_it():
     assert (f(x).numpy() == 0).any() and f.signatures() == 2
 
 
+@pytest.mark.parametrize("layer", [nn.Dropout, nn.Dropout2d])
+def test_a_dropout_of_everything_gives_zeros_and_gradients_of_zero(layer):
+    x = np.full((2, 3, 4), np.inf, np.float32)
+    value, gradient = kz.value_and_grad(lambda x: layer(1.0)(x).sum())(x)
+    assert value.item() == 0 and np.array_equal(gradient.numpy(), np.zeros_like(x))
+
+
 def test_it_prints_as_a_tree_with_shapes_and_counts():
     assert repr(nn.Sequential(nn.Linear(3, 2), nn.Dropout(0.25))) == """\
 Sequential(  # 8
@@ -310,7 +317,7 @@ def test_batch_norm_learns_its_statistics_and_uses_them():
 
 @pytest.mark.parametrize("call, text", [
     (lambda: nn.Linear(0, 3), "Linear: in_features=0; a whole number from 1 on is meant"),
-    (lambda: nn.Dropout(1.0), r"Dropout: a probability of 1.0 is not in \[0, 1\)"),
+    (lambda: nn.Dropout(1.5), r"Dropout: a probability of 1.5 is not in \[0, 1\]"),
     (lambda: nn.MultiHeadAttention(10, 4), "a width of 10 for 4 heads and 4 of keys"),
     (lambda: nn.GroupNorm(3, 4), "3 groups do not divide 4 channels"),
     (lambda: nn.Embedding(3, 2, padding_idx=3), "padding_idx=3 is none of 3 rows"),

@@ -101,8 +101,8 @@ def dropout(input: Any, p: float = 0.5, training: bool = True) -> Tensor:
 def dropout2d(input: Any, p: float = 0.5, training: bool = True) -> Tensor:
     """dropout of whole channels of [n, c, ...]."""
     input = tensor_of(input)
-    if not training:
-        return input
+    if not training or p == 1:
+        return zeros_like(input) if training else input
     return input * _core.dropout(full([*input.shape[:2], *[1] * (input.ndim - 2)], 1, dtype=input.dtype), p)
 
 

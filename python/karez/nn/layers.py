@@ -281,8 +281,8 @@ class Dropout(Layer):
     """Zero with probability p, else x / (1 - p), in training."""
 
     def __init__(self, p: float = 0.5) -> None:
-        if not 0 <= p < 1:
-            raise UserError(f"Dropout: a probability of {p} is not in [0, 1)")
+        if not 0 <= p <= 1:
+            raise UserError(f"Dropout: a probability of {p} is not in [0, 1]")
         self.p = p
 
     def forward(self, x: Operand) -> Any:
