@@ -33,8 +33,7 @@ struct Arena::Range {
     }
   }
   ~Range() {
-    if (begin != nullptr) munmap(begin, static_cast<std::size_t>(reserved));
-    counters->add(-held);
+    if (begin != nullptr) munmap(begin, static_cast<std::size_t>(reserved));  // without a use it holds nothing that counts
   }
   Range(const Range&) = delete;
   Range& operator=(const Range&) = delete;
