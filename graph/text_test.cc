@@ -49,6 +49,8 @@ TEST(GraphText, EveryFeatureReadsBackAsItWasPrinted) {
   %12 = input() {shape=[2, 4]} : f32[2, 4] acts 3
   %13 = fill(%12) {shape=[4]} : f32[4] at "net.cc:30" acts 3 {begin=[0]} {begin=[4]} {begin=[8], text="}"} after n2
   %14 = sum_acts(%12) : f32[2, 4] acts 3
+  %15 = fill() {shape=[4]} : f32[4]
+  %16 = relu(%15) : f32[4] in "mask" setup
   output "loss" %8
   output "" %5
   output "rows" %2 : f32[64@data, 10]

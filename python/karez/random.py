@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Optional, Union
 
+import numpy
+
 from . import _core
 from .dtypes import dtype as DType, float32, float64, int64
 from .errors import UserError
@@ -24,7 +26,7 @@ def randn(*size: Union[int, Sizes], dtype: DType = float32, mesh: Any = None, la
 
 def randint(low: int, high: Union[None, int, Sizes] = None, size: Optional[Sizes] = None, *, dtype: DType = int64) -> Tensor:
     """Whole numbers from low up to high, without it: randint(low, high, size), or randint(high, size) from 0."""
-    if high is not None and not isinstance(high, int):
+    if high is not None and not isinstance(high, (int, numpy.integer)):
         if size is not None:
             raise UserError(f"randint: bounds {low} and {high}; both are whole numbers{_at()}")
         high, size = None, high

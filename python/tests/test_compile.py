@@ -522,3 +522,10 @@ def test_lists_of_modules_changed_in_place_are_part_of_the_key():
     del net.layers[1]
     np.testing.assert_allclose(f(x).numpy(), [-2 * np.tanh(1), 2 * np.tanh(1)], rtol=1e-6)
     assert f.signatures() == 5 == len(net.seen)
+
+
+def test_products_are_paired_otherwise_only_where_that_is_asked_for():
+    x, y, z, w = (np.full(4, value) for value in (1e200, 1e200, 1e-200, 1e-200))
+    for asked in (False, True):
+        f = kz.compile(lambda x, y, z, w: (x * z * y, w * y * x), reassociate=asked)
+        assert all(np.isfinite(out.numpy()).all() != asked for out in f(x, y, z, w)), "x y overflows"
