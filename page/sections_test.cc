@@ -1,6 +1,8 @@
 // Tables of a page, by plans of few actors.
 #include <gmock/gmock.h>
 
+#include <tuple>
+
 #include "base/text.h"
 #include "page/page.h"
 
@@ -79,20 +81,24 @@ actor a3: compute "last" stream 3 in r3 out r4
 }
 
 TEST(Sections, BytesThatRegistersOfAModuleShareCountOnce) {
-  const Section section = section_of(page(R"plan(
+  for (const auto& [first, second, shared] : {std::tuple("", " + 40", "120 B"), std::tuple(" + 28", "", "128 B")}) {
+    const Section section = section_of(page(cat(R"plan(
 plan "p" world 1 rank 0 hash 0
 device 0: 0 0 "cpu"
 stream 0: "one" device 0 worker 0
 block b0: register device 0 bytes 128
 register r0: session -> a0
-register r1: a0 -> a1 bytes 100 in b0 stride 128 type "f32[25]"
-register r2: a1 -> session bytes 80 in b0 + 40 stride 128 type "f32[20]"
+register r1: a0 -> a1 bytes 100 in b0)plan",
+                                                first, R"plan( stride 128 type "f32[25]"
+register r2: a1 -> session bytes 80 in b0)plan",
+                                                second, R"plan( stride 128 type "f32[20]"
 actor a0: compute "x" stream 0 in r0 out r1 at "relu at net.cc:3 (act)"
 actor a1: compute "y" stream 0 in r1 out r2 at "relu at net.cc:3 (act)"
-)plan"),
-                                     "Memory by module");
-  EXPECT_EQ(section.title, "Memory by module, on its device: 128 B in blocks (register 128 B)");
-  EXPECT_THAT(section.rows, ElementsAre(testing::_, ElementsAre("120 B", "-", "-", "120 B", "act")));
+)plan")),
+                                       "Memory by module");
+    EXPECT_EQ(section.title, "Memory by module, on its device: 128 B in blocks (register 128 B)");
+    EXPECT_THAT(section.rows, ElementsAre(testing::_, ElementsAre(shared, "-", "-", shared, "act")));
+  }
 }
 
 TEST(Sections, MemoryIsByKindOfBlockAndByModule) {
