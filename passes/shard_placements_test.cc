@@ -240,5 +240,19 @@ TEST(ShardCopies, NodesThatAreAlikeButForOneThingAreNotOne) {
   }
 }
 
+// On an axis of one device a layout is Broadcast in effect.
+TEST(ShardCopies, EveryOutputLiesAsWithoutCopies) {
+  Graph graph;
+  graph.meshes = {Mesh::parse("a=1")};
+  Builder b(graph, testing::table());
+  const ValueId x = build::input(b, "x", {DType::f32, {8, 4}});
+  for (const char* name : {"one", "two", "three"}) graph.outputs.push_back({name, build::tanh(b, x), Layout{S(0)}});
+  const Sharded apart = shard(graph, CostTable()), together = shard_copies(graph, CostTable());
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(apart.graph.outputs[i].layout, Layout{B()}) << i;
+    EXPECT_EQ(together.graph.outputs[i].layout, Layout{B()}) << i;
+  }
+}
+
 }  // namespace
 }  // namespace karez::passes
