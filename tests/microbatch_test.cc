@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <random>
+#include <string_view>
 
 #include "api/karez.h"
 
@@ -124,12 +126,14 @@ double worst(const std::vector<double>& a, const std::vector<double>& b) {
   return most;
 }
 
+// With KAREZ_ALL=1 every number of micro-batches on every mesh.
 template <class Net> void same_on_all(Optimiser optimiser, double drop, int steps) {
   constexpr std::int64_t batch = 16;
   const Outcome one = train<Net>({""}, optimiser, drop, steps, batch);
   for (const char* mesh : {"", "data=2", "data=3", "data=2,model=2"})
     for (int m : {1, 2, 4, 8}) {
       if (m == 1 && mesh[0] == 0) continue;
+      if ((m == 2 || m == 8) && std::string_view(mesh) != "data=3" && std::getenv("KAREZ_ALL") == nullptr) continue;
       const Outcome many = train<Net>({mesh, m}, optimiser, drop, steps, batch);
       EXPECT_LE(worst(one.losses, many.losses), 1e-10) << mesh << " microbatches=" << m;
       EXPECT_LE(worst(one.values, many.values), 1e-10) << mesh << " microbatches=" << m;

@@ -54,7 +54,7 @@ TEST(Transformer, TrainingInF64IsTheSameOnEveryMeshTo1e10) {
 
 TEST(Transformer, TrainingInF32StaysNearAndIsBitEqualToItsRerun) {
   auto one = losses("", DType::f32);
-  for (const char* mesh : {"data=4", "data=2,model=2", "data=3"}) {
+  for (const char* mesh : {"data=2,model=2", "data=3"}) {
     auto many = losses(mesh, DType::f32);
     EXPECT_LE(worst(one, many), 1e-4) << mesh;
     EXPECT_EQ(many, losses(mesh, DType::f32)) << mesh;

@@ -140,10 +140,10 @@ def run_cpp(tests, o):
 def run_python(tests, o):
     """Results of these tests of pytest, and failures that are no test's."""
     results, failures = [], []
-    # Where some tests of a file run alone, pytest itself tells them from the others.
+    # One process more than cores, since many tests wait for others. Where some tests of a file run alone, pytest itself tells them from the others.
     alone = {t.file for t in tests if "mark.alone" in (ROOT / t.file).read_text()}
     for report, some, words in (
-        ("pytest.xml", tests, ["-n", min(CORES, len(tests)), "--dist", "loadgroup", "-m", "not alone"]),
+        ("pytest.xml", tests, ["-n", min(CORES + 1, len(tests)), "--dist", "loadgroup", "-m", "not alone"]),
         ("pytest-alone.xml", [t for t in tests if t.file in alone], ["-n", 1, "-m", "alone"]),
     ):
         ids = dict.fromkeys(f"{t.file}::{t.name}" if o.names else t.file for t in some)
