@@ -328,36 +328,6 @@ def test_a_container_of_too_many_items_is_an_error_that_says_what_to_do():
     assert float(kz.compile(lambda x: x * unread.scale)(ONE)[0]) == 2, "what no traced function mentions is not looked at"
 
 
-@pytest.mark.parametrize("kind", [tuple, set, frozenset, dict.fromkeys, collections.deque, lambda words: dict.fromkeys(words).keys()])
-def test_so_it_is_with_every_kind_of_container(kind):
-    for count in (1001, 1000):
-        words = kind(range(count))
-        f = kz.compile(lambda x: x * len(words))
-        if count == 1000:
-            assert float(f(ONE)[0]) == 1000
-            continue
-        with pytest.raises(kz.UserError, match=f"may read 'words', a {type(words).__name__} of 1,001 items"):
-            f(ONE)
-
-
-def test_a_trace_may_leave_a_large_container_where_it_reads():
-    table = Plain()
-
-    def scaled(x):
-        table.rows = dict.fromkeys(range(5000), 2.0)
-        return x * table.rows[7]
-
-    memo = dict.fromkeys(range(900), 3.0)
-
-    def remembered(x):
-        memo.update(dict.fromkeys(range(1100), 3.0))
-        return x * memo[7]
-
-    for function, factor in (scaled, 2), (remembered, 3):
-        f = kz.compile(function)
-        assert [float(f(ONE)[0]) for _ in range(3)] == [factor] * 3
-
-
 def test_a_large_attribute_is_an_error_where_the_trace_reads_it_alone():
     class Reader:
         def __init__(self, words):

@@ -457,3 +457,33 @@ def test_the_folder_of_a_distributions_packages_is_one_of_installed_ones():
     program = "import site\nsite.getsitepackages = lambda: ['/usr/lib/python3/dist-packages']\nfrom karez import reflection\nprint('/usr/lib/python3/dist-packages/' in reflection.INSTALLED)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": os.path.dirname(kz.__path__[0])})
     assert done.stdout == "True\n", done.stderr
+
+
+@pytest.mark.parametrize("kind", [tuple, set, frozenset, dict.fromkeys, collections.deque, lambda words: dict.fromkeys(words).keys()])
+def test_a_container_of_any_kind_may_have_1000_items(kind):
+    for count in (1001, 1000):
+        words = kind(range(count))
+        f = kz.compile(lambda x: x * len(words))
+        if count == 1000:
+            assert float(f(ONE)[0]) == 1000
+            continue
+        with pytest.raises(kz.UserError, match=f"may read 'words', a {type(words).__name__} of 1,001 items"):
+            f(ONE)
+
+
+def test_a_trace_may_leave_a_large_container_where_it_reads():
+    table = Holder()
+
+    def scaled(x):
+        table.rows = dict.fromkeys(range(5000), 2.0)
+        return x * table.rows[7]
+
+    memo = dict.fromkeys(range(900), 3.0)
+
+    def remembered(x):
+        memo.update(dict.fromkeys(range(1100), 3.0))
+        return x * memo[7]
+
+    for function, factor in (scaled, 2), (remembered, 3):
+        f = kz.compile(function)
+        assert [float(f(ONE)[0]) for _ in range(3)] == [factor] * 3
