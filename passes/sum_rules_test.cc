@@ -7,7 +7,6 @@
 #include <span>
 #include <vector>
 
-#include "base/text.h"
 #include "ops/build.h"
 #include "passes/test_programs.h"
 

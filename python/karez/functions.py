@@ -369,6 +369,8 @@ def arange(start: Any, end: Any = None, step: int = 1, dtype: Any = None, *, mes
     whole = builtins.all(isinstance(value, (int, numpy.integer)) for value in (start, end, step))
     wanted = dtype or (int64 if whole else float32)
     name = wanted if isinstance(wanted, str) else getattr(wanted, "name", None) or numpy.dtype(wanted).name
+    if not builtins.all(math.isfinite(value) for value in (start, end, step)):
+        raise UserError(f"arange: from {start} to {end} in steps of {step}{_at()}")
     if name == "int64":  # as PyTorch: without fractions from the start; other integers drop them from start and step once they are counted
         start, end, step = int(start), int(end), int(step)
     if step == 0:

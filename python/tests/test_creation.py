@@ -50,7 +50,8 @@ def test_a_range_of_fractions_is_rounded_once():
     np.testing.assert_array_equal(kz.arange(-3.3, 96.7, 0.1, dtype=kz.float64).numpy(), places * 0.1 - 3.3)
 
 
-@pytest.mark.parametrize("bounds, dtype, text", [((0, 3, 0.5), kz.int64, "arange: a step of 0"), ((2.1, 2.0), None, "arange: from 2.1 to 2.0 in steps of 1")])
+@pytest.mark.parametrize("bounds, dtype, text", [((0, 3, 0.5), kz.int64, "arange: a step of 0"), ((2.1, 2.0), None, "arange: from 2.1 to 2.0 in steps of 1"),
+    ((float("nan"),), None, "arange: from 0 to nan"), ((0, 3, float("inf")), kz.int32, "in steps of inf"), ((0, float("inf")), None, "from 0 to inf")])
 def test_a_range_that_goes_nowhere_is_an_error(bounds, dtype, text):
     with pytest.raises(kz.UserError, match=text):
         kz.arange(*bounds, dtype=dtype)
