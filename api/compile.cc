@@ -11,6 +11,7 @@
 
 #include "api/inside/agree.h"
 #include "api/inside/array_value.h"
+#include "api/inside/compiled_function.h"
 #include "api/inside/expression.h"
 #include "api/inside/fixed_layouts.h"
 #include "api/inside/index_checks.h"
@@ -39,97 +40,6 @@
 #include "sbp/effective.h"
 
 namespace karez {
-namespace {
-bool has_rank(const Mesh& mesh, int rank) {
-  return std::any_of(mesh.devices.begin(), mesh.devices.end(), [&](DeviceName device) { return device.rank == rank; });
-}
-}  // namespace
-
-// What a function gives, and which of a launch's results each is.
-struct Outputs {
-  std::vector<Kept> kept;
-  std::vector<std::optional<std::size_t>> fetched;  // none where this rank has no device of it; since the first launch
-};
-
-struct Future::Running {
-  std::shared_ptr<WorldState> world;  // a launch needs its session
-  Launch launch;
-  std::shared_ptr<const Outputs> results;
-};
-
-void Future::wait() const { running_->launch.wait(); }
-bool Future::done() const { return running_->launch.done(); }
-std::size_t Future::size() const { return running_->results->kept.size(); }
-
-Array Future::value(std::size_t i) const {
-  require(i < size(), "the call gives ", size(), " values; there is no number ", i);
-  std::shared_ptr<const Kept> kept(running_->results, &running_->results->kept[i]);
-  std::optional<Result> part;
-  if (has_rank(kept->mesh, running_->world->ranks.rank())) part = running_->launch.result(*running_->results->fetched[i]);
-  return Array(std::make_shared<const ArrayValue>(ArrayValue{running_->world, std::move(part), std::move(kept), running_->launch.without_results()}));
-}
-
-// A parameter in a program: its name there, and where the plan wants it.
-struct PlannedVariable {
-  Parameter parameter;
-  std::string name;
-  Mesh mesh;
-  Layout layout;
-};
-
-// What a signature says of one argument: its type, and of one that lies on devices already where and how. A source may take its time, so that its
-// next batch is worth a second slot; an array is there at once.
-struct Function::Taken {
-  TensorType type;
-  std::optional<Kept> kept = {};
-  bool ahead = false;             // fed by a source
-  std::optional<int> parts = {};  // of a whole of which each rank gives its part, split along so many axes
-  bool operator==(const Taken&) const = default;
-};
-
-struct Function::Compiled {
-  std::vector<Taken> signature;
-  std::vector<std::uint64_t> bodies;            // whose traces are this program
-  std::vector<Parameter::Identity> parameters;  // of the trace
-  Graph graph;                                  // as traced
-  Graph to_plan;                                // and with the layouts that were fixed when it was planned
-  std::int64_t batch = 0;                       // where there are micro-batches
-  Plan plan;
-  double cost = 0;  // seconds, predicted
-  std::string report;
-  std::string memory_note;  // of summary: what a limit on memory did
-  std::vector<PassTime> passes;
-  std::vector<HostScalar> scalars;
-  std::vector<PlannedVariable> variables;      // their parameters are kept alive: the plan works on their memory
-  std::vector<std::string> inputs;             // of the plan: an argument that nothing needs is none
-  std::map<std::string, std::int64_t> groups;  // that the rows of some fall into
-  std::vector<IndexCheck> indices;             // that arguments hold
-  std::shared_ptr<Outputs> results;
-  bool ready = false;                     // since its first call
-  std::unique_ptr<PlanInSession> loaded;  // then; none where this rank has no part in it
-  int generation = 0;
-  mutable int calls = 0;  // the same on all ranks
-};
-
-struct Function::State {
-  DeviceMesh mesh;
-  int arguments = 0;
-  Body body;
-  FunctionOptions options;
-  SourceLine where;
-  std::shared_ptr<Plans> plans = {};
-  std::uint64_t number = 0;  // of the body, among those that share them
-};
-
-// Of a function, and of those that have other bodies and share its plans.
-struct Function::Plans {
-  TracedBy traced = {};
-  std::atomic<std::uint64_t> bodies = 0;
-  // Under the world's lock.
-  std::vector<std::shared_ptr<Compiled>> list = {};  // by signature and program; the latest used last
-  bool said_again = false;                           // why it compiles again
-};
-
 Function::Function(DeviceMesh mesh, int arguments, Body body, FunctionOptions options, SourceLine where) : state_(std::make_shared<State>()) {
   require(mesh.world != nullptr, "compile needs a mesh that a World has made");
   require(options.microbatches >= 1, "compile: microbatches=", options.microbatches, "; at least 1 is meant");
@@ -530,45 +440,6 @@ Tensors Function::inlined(std::vector<Term> operands) const {
   trace.paths = around;
   for (const auto& tensor : out.list) trace.value(Term(tensor));  // a tensor of another trace is an error here
   return out;
-}
-
-// A copy of the pointer would not help the references that callers keep: they hold while no other thread calls the function.
-const Function::Compiled& Function::latest() const {
-  WorldLock lock(*state_->mesh.world);
-  require(!state_->plans->list.empty(), "function '", state_->options.name, "' has no plan before its first call (or `compile`)");
-  return *state_->plans->list.back();
-}
-
-const Graph& Function::graph() const { return latest().graph; }
-double Function::layout_seconds() const { return latest().cost; }
-double Function::predicted_seconds() const {
-  const Plan& plan = latest().plan;
-  return page::predicted(plan, page::costs_of(plan)).seconds;
-}
-const Plan& Function::plan() const { return latest().plan; }
-std::string Function::summary() const {
-  const Compiled& compiled = latest();
-  return page::summary_of(compiled.plan, state_->mesh.world->session.crowd_line()) + compiled.memory_note;
-}
-struct PlanPage::Shown {
-  Plan plan;
-};
-std::string PlanPage::text() const { return print(shown_->plan); }
-std::string PlanPage::html() const { return karez::page::html_of(karez::page::page_of(shown_->plan)); }
-PlanPage Function::page() const { return PlanPage(std::make_shared<const PlanPage::Shown>(PlanPage::Shown{latest().plan})); }
-std::int64_t Function::peak_bytes() const {
-  const auto bytes = planned_bytes(latest().plan);
-  return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
-}
-const std::string& Function::shard_report() const { return latest().report; }
-const std::vector<PassTime>& Function::passes() const { return latest().passes; }
-std::string Function::explain(const std::string& value) const {
-  const Compiled& compiled = latest();
-  return print(passes::explain_layout(to_compile(*state_->mesh.world, compiled.to_plan, state_->options, compiled.batch), value));
-}
-int Function::signatures() const {
-  WorldLock lock(*state_->mesh.world);
-  return static_cast<int>(state_->plans->list.size());
 }
 
 }  // namespace karez

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
-#include <cstring>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -20,11 +18,8 @@
 namespace karez {
 namespace {
 
-// The globals, all a thread's own: which trace it is writing (Scope alone touches it), how many parameters of each name it has had, and how many
-// sites it has given away.
+// A global of each thread: the trace that it is writing. Scope alone touches it.
 thread_local Trace* current_trace = nullptr;
-thread_local std::map<std::string, int> had;
-thread_local const std::shared_ptr<Sites> sites = std::make_shared<Sites>();
 
 }  // namespace
 
@@ -44,169 +39,10 @@ std::int64_t Tensor::size(int dimension) const {
   return type.shape[static_cast<std::size_t>(d)];
 }
 
-std::string next_site() { return cat("#", sites->next++); }
-void restart_sites() { sites->restart(); }
-
-void Sites::restart() {
-  next = 0;
-  std::lock_guard lock(mutex);
-  made.clear();
-}
-
-SitesOfWorld::SitesOfWorld() : sites_(sites) { ++sites_->worlds; }
-SitesOfWorld::~SitesOfWorld() {
-  if (--sites_->worlds == 0) sites_->restart();
-}
-
-std::shared_ptr<const Parameter::Info> Parameter::made(std::shared_ptr<Info> info) {
-  const std::string& name = info->name();
-  require(info->init != nullptr, "parameter '", name, "' has no initialiser");
-  for (auto size : info->type.shape) require(size >= 1, "parameter '", name, "' is ", info->type, "; its sizes must be at least 1");
-  info->type.bytes();  // sizes whose product overflows are an error
-  return info;
-}
-
-Parameter::Parameter(std::string name, TensorType type, Initialiser init, std::string site) {
-  require(!name.empty(), "a parameter ", type, " without a name");
-  std::shared_ptr<Info> info(new Info{std::move(type), std::move(site), nullptr, {}, std::move(init)});
-  {
-    std::lock_guard lock(sites->mutex);
-    info->copy = sites->made[info->site]++;
-  }
-  info->call_it(std::move(name));
-  info_ = made(std::move(info));
-}
-
-Parameter::Parameter(std::string prefix, const Parameter& beside, TensorType type, Initialiser init)
-    : info_(made(std::shared_ptr<Info>(new Info{std::move(type), prefix, beside.info_, prefix, std::move(init)}))) {}
-
-void Parameter::Info::call_it(std::string name) const {
-  require(name.find('#') == name.npos, "a parameter is called '", name, "'; '#' is for telling apart those of one name");
-  ordinal = had[name]++;
-  names.push_back(std::move(name));
-}
-
-const std::string& Parameter::Info::name() const {
-  if (beside == nullptr) {
-    std::lock_guard lock(mutex);
-    return names.back();
-  }
-  std::string now = cat(prefix, ".", beside->name());
-  std::lock_guard lock(mutex);
-  if (names.empty() || names.back() != now) call_it(std::move(now));
-  return names.back();
-}
-
-const std::string& Parameter::name() const { return info_->name(); }
-
-void Parameter::call_it(std::string name) const {
-  std::lock_guard lock(info_->mutex);
-  if (info_->names.back() != name) info_->call_it(std::move(name));
-}
-
-std::string Parameter::origin() const {
-  std::string out;
-  const Info* info = info_.get();
-  for (; info->beside != nullptr; info = info->beside.get()) out += cat(info->prefix, " of ");
-  return out + info->site + (info->copy > 0 ? cat(".", info->copy) : "");
-}
-
-int Parameter::ordinal() const {
-  name();  // which may be another by now
-  std::lock_guard lock(info_->mutex);
-  return info_->ordinal;
-}
-
-Parameter Parameter::of(const Identity& identity) {
-  Parameter out;
-  out.info_ = std::static_pointer_cast<const Info>(identity.lock());
-  return out;
-}
-
-Parameter::Info::~Info() {
-  for (const auto& act : at_end) act();
-}
-
-Initialiser Parameter::init() const {
-  std::lock_guard lock(info_->mutex);
-  return info_->init;
-}
-
-void Parameter::begin_with(const HostArray& value) const {
-  require(ErrorKind::type, value.valid() && value.type() == type(), "parameter '", name(), "' is ", type(), ", not ",
-          value.valid() ? print(value.type()) : "an array never made");
-  Initialiser init = value_init(value);
-  std::lock_guard lock(info_->mutex);
-  info_->init = std::move(init);
-}
-
-void Parameter::at_end(std::function<void()> act) const {
-  std::lock_guard lock(info_->mutex);
-  info_->at_end.push_back(std::move(act));
-}
-
-std::vector<Parameter> Parameter::buffers_of_model() const {
-  const auto buffers = [&] {
-    std::lock_guard lock(info_->mutex);
-    return info_->buffers;
-  }();
-  return buffers ? buffers() : std::vector<Parameter>();
-}
-
-void Parameter::belongs_to(std::function<std::vector<Parameter>()> buffers) const {
-  std::lock_guard lock(info_->mutex);
-  info_->buffers = std::move(buffers);
-}
-
 const Tensor& Tensors::only() const {
   require(list.size() == 1, "a function gives ", list.size(), " tensors where one is wanted; take one of them: f(x)[0]");
   return list[0];
 }
-
-Initialiser constant_init(double value) {
-  return [value](Builder& b, const TensorType& type, const std::string&, ValueId) { return build::constant(b, type, value); };
-}
-
-Initialiser value_init(HostArray value) {
-  require(value.valid(), "value_init of an array that was never made");
-  return [value = std::move(value)](Builder& b, const TensorType&, const std::string&, ValueId) {
-    return build::constant(b, value.type(), std::span(value.bytes(), static_cast<std::size_t>(value.type().bytes())));
-  };
-}
-
-Initialiser uniform_init(double bound) {
-  require(std::isfinite(bound) && bound >= 0, "uniform_init: a bound of ", bound, "; it must be a finite number and not below 0");
-  return [bound](Builder& b, const TensorType& type, const std::string& site, ValueId state) {
-    const TensorType wide = build::widened(type);
-    ValueId unit = build::random_uniform(b, state, wide, static_cast<std::int64_t>(hash_text(site) >> 1));  // 63 bits: sites are not negative
-    ValueId scaled = build::binary(b, "mul", unit, build::scalar(b, wide.dtype, 2 * bound));
-    return build::cast(b, build::binary(b, "sub", scaled, build::scalar(b, wide.dtype, bound)), type.dtype);
-  };
-}
-
-Initialiser normal_init(double deviation) {
-  require(std::isfinite(deviation) && deviation >= 0, "normal_init: a deviation of ", deviation, "; it must be a finite number and not below 0");
-  return [deviation](Builder& b, const TensorType& type, const std::string& site, ValueId state) {
-    const TensorType wide = build::widened(type);
-    auto uniform = [&](std::string_view of) {
-      return build::random_uniform(b, state, wide, static_cast<std::int64_t>(hash_text(cat(site, of)) >> 1));
-    };
-    // 1 - u is in (0, 1], whose logarithm is finite.
-    ValueId operands[] = {uniform(" radius"), uniform(" angle"), build::full(b, wide.dtype, type.shape, deviation)};
-    return build::cast(b, build::pointwise(b, "x2 * sqrt(-2 * log(1 - x0)) * cos(6.283185307179586 * x1)", operands), type.dtype);
-  };
-}
-
-Initialiser zero_row_init(Initialiser rows, std::int64_t row) {
-  require(rows != nullptr, "zero_row_init of no initialiser");
-  return [rows = std::move(rows), row](Builder& b, const TensorType& type, const std::string& site, ValueId state) {
-    require(!type.shape.empty() && row >= 0 && row < type.shape[0], "zero_row_init: ", type, " has no row ", row);
-    const ValueId first = rows(b, type, site, state), number = build::iota(b, {DType::i64, type.shape}, 0);
-    return build::select(b, build::eq(b, number, build::full_like(b, number, static_cast<double>(row))), build::full_like(b, first, 0), first);
-  };
-}
-
-std::string key_of(const std::string& name, int ordinal) { return ordinal == 0 ? name : cat(name, "#", ordinal); }
 
 Parameter random_counter() {
   return {"rng", {DType::i64, {2}}, [](Builder&, const TensorType&, const std::string&, ValueId state) { return state; }, "rng"};
