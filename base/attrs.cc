@@ -56,8 +56,10 @@ Attrs::Attrs(std::initializer_list<std::pair<std::string, Attr>> items) {
 Attrs& Attrs::set(std::string_view name, Attr value) {
   bool is_word = !name.empty() && !std::isdigit(static_cast<unsigned char>(name[0]));
   for (char c : name) is_word = is_word && (std::isalnum(static_cast<unsigned char>(c)) || c == '_');
-  require(is_word, "an attribute cannot be named ", quote(name), ": letters, digits and '_' are taken");  // or its text would not read back
-  auto at = std::lower_bound(items_.begin(), items_.end(), name, [](const auto& item, std::string_view n) { return item.first < n; });
+  require(is_word, "an attribute cannot be named ", quote(name),
+          ": letters, digits and '_' are taken");  // or its text would not read back
+  auto at = std::lower_bound(items_.begin(), items_.end(), name,
+                             [](const auto& item, std::string_view n) { return item.first < n; });
   if (at != items_.end() && at->first == name) {
     at->second = std::move(value);
   } else {
@@ -87,20 +89,32 @@ template <class T> const T& typed(const Attr* attr, const Attrs& all, std::strin
 
 bool Attrs::flag(std::string_view name) const { return typed<bool>(find(name), *this, name, "true or false"); }
 bool Attrs::flag(std::string_view name, bool otherwise) const { return has(name) ? flag(name) : otherwise; }
-std::int64_t Attrs::integer(std::string_view name) const { return typed<std::int64_t>(find(name), *this, name, "an integer"); }
-std::int64_t Attrs::integer(std::string_view name, std::int64_t otherwise) const { return has(name) ? integer(name) : otherwise; }
+std::int64_t Attrs::integer(std::string_view name) const {
+  return typed<std::int64_t>(find(name), *this, name, "an integer");
+}
+std::int64_t Attrs::integer(std::string_view name, std::int64_t otherwise) const {
+  return has(name) ? integer(name) : otherwise;
+}
 double Attrs::real(std::string_view name) const {
   const Attr* attr = find(name);
-  if (attr != nullptr && std::holds_alternative<std::int64_t>(*attr)) return static_cast<double>(std::get<std::int64_t>(*attr));
+  if (attr != nullptr && std::holds_alternative<std::int64_t>(*attr))
+    return static_cast<double>(std::get<std::int64_t>(*attr));
   return typed<double>(attr, *this, name, "a number");
 }
 double Attrs::real(std::string_view name, double otherwise) const { return has(name) ? real(name) : otherwise; }
-const std::string& Attrs::text(std::string_view name) const { return typed<std::string>(find(name), *this, name, "a text"); }
-std::string Attrs::text(std::string_view name, std::string_view otherwise) const { return has(name) ? text(name) : std::string(otherwise); }
-const Ints& Attrs::ints(std::string_view name) const { return typed<Ints>(find(name), *this, name, "a list of integers"); }
+const std::string& Attrs::text(std::string_view name) const {
+  return typed<std::string>(find(name), *this, name, "a text");
+}
+std::string Attrs::text(std::string_view name, std::string_view otherwise) const {
+  return has(name) ? text(name) : std::string(otherwise);
+}
+const Ints& Attrs::ints(std::string_view name) const {
+  return typed<Ints>(find(name), *this, name, "a list of integers");
+}
 
 std::string Attrs::print() const {
-  return cat("{", join(items_, ", ", [](const auto& item) { return cat(item.first, "=", print_attr(item.second)); }), "}");
+  return cat("{", join(items_, ", ", [](const auto& item) { return cat(item.first, "=", print_attr(item.second)); }),
+             "}");
 }
 
 Attrs Attrs::parse(Scan& in) {

@@ -29,8 +29,9 @@ class Attrs {
 
   Attrs& set(std::string_view name, Attr value);  // a name is letters, digits and '_'
   template <class T>
-  requires std::is_arithmetic_v<T> Attrs& set(std::string_view name,
-                                              T value) {  // of the number's own kind: an overload for int alone would take bools and doubles too
+  requires std::is_arithmetic_v<T> Attrs& set(
+      std::string_view name,
+      T value) {  // of the number's own kind: an overload for int alone would take bools and doubles too
     if constexpr (std::is_same_v<T, bool>) return set(name, Attr(value));
     else if constexpr (std::is_integral_v<T>) return set(name, Attr(static_cast<std::int64_t>(value)));
     else return set(name, Attr(static_cast<double>(value)));

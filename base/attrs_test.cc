@@ -15,7 +15,8 @@ namespace karez::base {
 namespace {
 
 TEST(Attrs, TheirTextIsSortedAndReadsBack) {
-  Attrs attrs{{"to", "f32"}, {"shape", Ints{2, 3}}, {"eps", 1e-5}, {"axis", 1}, {"on", true}, {"none", Ints{}}, {"whole", 2.0}};
+  Attrs attrs{{"to", "f32"}, {"shape", Ints{2, 3}}, {"eps", 1e-5}, {"axis", 1},
+              {"on", true},  {"none", Ints{}},      {"whole", 2.0}};
   const char* text = R"({axis=1, eps=1e-05, none=[], on=true, shape=[2, 3], to="f32", whole=2.0})";
   EXPECT_EQ(attrs.print(), text);
   EXPECT_EQ(Attrs::parse(text), attrs);
@@ -36,7 +37,13 @@ TEST(Attrs, OrderOfSettingDoesNotMatterAndTheLastValueStands) {
 TEST(Attrs, EveryKindOfNumberKeepsItsKindAndItsBits) {
   Attrs attrs;
   std::int64_t big = std::numeric_limits<std::int64_t>::min();
-  attrs.set("flag", true).set("eps", 1e-5).set("big", big).set("size", std::size_t{7}).set("f", 0.5f).set("text", "t").set("inf", -INFINITY);
+  attrs.set("flag", true)
+      .set("eps", 1e-5)
+      .set("big", big)
+      .set("size", std::size_t{7})
+      .set("f", 0.5f)
+      .set("text", "t")
+      .set("inf", -INFINITY);
   EXPECT_EQ(attrs.print(), R"({big=-9223372036854775808, eps=1e-05, f=0.5, flag=true, inf=-inf, size=7, text="t"})");
   EXPECT_EQ(Attrs::parse(attrs.print()), attrs);
   EXPECT_TRUE(attrs.flag("flag"));

@@ -34,7 +34,9 @@ template <class Key, class T> class ById {
     return Key(items_.size() - 1);
   }
   void push_back(T item) { items_.push_back(std::move(item)); }
-  template <class... Parts> reference emplace_back(Parts&&... parts) { return items_.emplace_back(std::forward<Parts>(parts)...); }
+  template <class... Parts> reference emplace_back(Parts&&... parts) {
+    return items_.emplace_back(std::forward<Parts>(parts)...);
+  }
 
   std::size_t size() const { return items_.size(); }
   bool empty() const { return items_.empty(); }

@@ -13,17 +13,19 @@
 
 namespace karez::base {
 
-// The shortest decimal text that reads back to the same double; always shows that it is not an integer ("1.0", "0.1", "inf").
+// The shortest decimal text that reads back to the same double; always shows that it is not an integer ("1.0", "0.1",
+// "inf").
 std::string number(double value);
 
-// One part of a text, seen and not copied: it lives as long as the call that takes it. One type for all kinds of value, so that `cat` and
-// `require` are compiled once and not for each combination of parts.
+// One part of a text, seen and not copied: it lives as long as the call that takes it. One type for all kinds of value,
+// so that `cat` and `require` are compiled once and not for each combination of parts.
 class TextPart {
  public:
   TextPart(const char* text) : TextPart(std::string_view(text)) {}
   TextPart(std::string_view text) : kind_(Kind::text), text_(text.data()), size_(text.size()) {}
   TextPart(const std::string& text) : TextPart(std::string_view(text)) {}
-  // A number, a truth or a character; what turns into text; a list of sizes, "[2, 3]"; or else what writes itself to a stream.
+  // A number, a truth or a character; what turns into text; a list of sizes, "[2, 3]"; or else what writes itself to a
+  // stream.
   template <class T> TextPart(const T& value) {
     if constexpr (std::same_as<T, bool>) *this = TextPart(std::string_view(value ? "true" : "false"));
     else if constexpr (std::same_as<T, char>) kind_ = Kind::character, character_ = value;
@@ -32,7 +34,9 @@ class TextPart {
     else if constexpr (std::floating_point<T>) kind_ = Kind::real, real_ = static_cast<double>(value);
     else if constexpr (std::convertible_to<const T&, std::string_view>) *this = TextPart(std::string_view(value));
     else if constexpr (std::same_as<T, std::vector<std::int64_t>>) kind_ = Kind::sizes, value_ = &value;
-    else kind_ = Kind::streamed, value_ = &value, write_ = [](std::ostream& out, const void* what) { out << *static_cast<const T*>(what); };
+    else
+      kind_ = Kind::streamed, value_ = &value,
+      write_ = [](std::ostream& out, const void* what) { out << *static_cast<const T*>(what); };
   }
 
   void append_to(std::string& out) const;
@@ -59,6 +63,8 @@ class TextPart {
 
 std::string cat_parts(std::initializer_list<TextPart> parts);
 
-template <class... Parts> [[gnu::always_inline]] inline std::string cat(const Parts&... parts) { return cat_parts({TextPart(parts)...}); }
+template <class... Parts> [[gnu::always_inline]] inline std::string cat(const Parts&... parts) {
+  return cat_parts({TextPart(parts)...});
+}
 
 }  // namespace karez::base

@@ -7,8 +7,9 @@
 
 namespace karez::base {
 
-// std::memcpy, in pieces of 2 KB if the destination's offset in its page is 1 to 63 bytes above the source's: there AMD's Zen 3 and 4 run
-// `rep movsb` 15 times slower, which glibc 2.36 uses from 2,112 bytes on (sourceware.org/bugzilla/show_bug.cgi?id=30994).
+// std::memcpy, in pieces of 2 KB if the destination's offset in its page is 1 to 63 bytes above the source's: there
+// AMD's Zen 3 and 4 run `rep movsb` 15 times slower, which glibc 2.36 uses from 2,112 bytes on
+// (sourceware.org/bugzilla/show_bug.cgi?id=30994).
 inline void copy_bytes(void* to, const void* from, std::size_t bytes) {
   constexpr std::size_t piece = 2048, page = 4096, line = 64;
   const std::size_t above = (reinterpret_cast<std::uintptr_t>(to) - reinterpret_cast<std::uintptr_t>(from)) % page;

@@ -30,8 +30,10 @@ TEST(CopyBytes, CopiesThemAllAndNoneBeside) {
         std::fill_n(b.memory.get(), room, 0xee);
         copy_bytes(target, source, bytes);
         ASSERT_TRUE(std::equal(source, source + bytes, target)) << bytes << " from " << from << " to " << to;
-        ASSERT_EQ(std::count(b.memory.get(), target, 0xee), target - b.memory.get()) << bytes << " from " << from << " to " << to;
-        ASSERT_EQ(std::count(target + bytes, b.memory.get() + room, 0xee), b.memory.get() + room - target - static_cast<std::ptrdiff_t>(bytes));
+        ASSERT_EQ(std::count(b.memory.get(), target, 0xee), target - b.memory.get())
+            << bytes << " from " << from << " to " << to;
+        ASSERT_EQ(std::count(target + bytes, b.memory.get() + room, 0xee),
+                  b.memory.get() + room - target - static_cast<std::ptrdiff_t>(bytes));
       }
 }
 

@@ -6,7 +6,10 @@
 namespace karez::base {
 
 Error::Error(const std::string& text) : Error(ErrorKind::user, text) {}
-Error::Error(ErrorKind kind, const std::string& text, std::string where) : std::runtime_error(text), kind(kind), where(std::move(where)) {}
+Error::Error(ErrorKind kind, const std::string& text, std::string where)
+    : std::runtime_error(text),
+      kind(kind),
+      where(std::move(where)) {}
 Error::Error(const Error&) = default;
 Error& Error::operator=(const Error&) = default;
 Error::~Error() = default;

@@ -1,4 +1,5 @@
-// The one way things fail: an exception whose kind says whose fault it is, and whose text says what is wrong, both values, and where.
+// The one way things fail: an exception whose kind says whose fault it is, and whose text says what is wrong, both
+// values, and where.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,8 @@ enum class ErrorKind {
 };
 std::string_view name_of(ErrorKind kind);
 
-// What a program that ends because of such an error returns to its shell: 64 the user's (user, shape, type, layout, name, device),
-// 75 peer, 76 hang, 77 data.
+// What a program that ends because of such an error returns to its shell: 64 the user's (user, shape, type, layout,
+// name, device), 75 peer, 76 hang, 77 data.
 int exit_code(ErrorKind kind);
 
 class Error : public std::runtime_error {

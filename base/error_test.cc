@@ -43,7 +43,8 @@ TEST(Error, WhatHoldsThrowsNothing) {
 }
 
 TEST(Error, ExitCodesFollowFromTheKind) {
-  for (ErrorKind kind : {ErrorKind::user, ErrorKind::shape, ErrorKind::type, ErrorKind::layout, ErrorKind::name, ErrorKind::device})
+  for (ErrorKind kind :
+       {ErrorKind::user, ErrorKind::shape, ErrorKind::type, ErrorKind::layout, ErrorKind::name, ErrorKind::device})
     EXPECT_EQ(exit_code(kind), 64);
   EXPECT_EQ(exit_code(ErrorKind::peer), 75);
   EXPECT_EQ(exit_code(ErrorKind::hang), 76);

@@ -21,18 +21,20 @@ struct Row {
   int level;
 };
 constexpr Row rows[] = {
-    {"constant", 0, 0}, {"variable", 0, 0}, {"-", 1, 7},       {"!", 1, 7},      {"exp", 1, 0},   {"log", 1, 0},    {"sqrt", 1, 0},
-    {"rsqrt", 1, 0},    {"tanh", 1, 0},     {"sigmoid", 1, 0}, {"erf", 1, 0},    {"phi", 1, 0},   {"abs", 1, 0},    {"sin", 1, 0},
-    {"cos", 1, 0},      {"+", 2, 5},        {"-", 2, 5},       {"*", 2, 6},      {"/", 2, 6},     {"<", 2, 4},      {"<=", 2, 4},
-    {">", 2, 4},        {">=", 2, 4},       {"==", 2, 3},      {"!=", 2, 3},     {"&&", 2, 2},    {"||", 2, 1},     {"pow", 2, 0},
-    {"max", 2, 0},      {"min", 2, 0},      {"fmod", 2, 0},    {"bitand", 2, 0}, {"bitor", 2, 0}, {"bitxor", 2, 0}, {"select", 3, 0},
+    {"constant", 0, 0}, {"variable", 0, 0}, {"-", 1, 7},     {"!", 1, 7},       {"exp", 1, 0},    {"log", 1, 0},
+    {"sqrt", 1, 0},     {"rsqrt", 1, 0},    {"tanh", 1, 0},  {"sigmoid", 1, 0}, {"erf", 1, 0},    {"phi", 1, 0},
+    {"abs", 1, 0},      {"sin", 1, 0},      {"cos", 1, 0},   {"+", 2, 5},       {"-", 2, 5},      {"*", 2, 6},
+    {"/", 2, 6},        {"<", 2, 4},        {"<=", 2, 4},    {">", 2, 4},       {">=", 2, 4},     {"==", 2, 3},
+    {"!=", 2, 3},       {"&&", 2, 2},       {"||", 2, 1},    {"pow", 2, 0},     {"max", 2, 0},    {"min", 2, 0},
+    {"fmod", 2, 0},     {"bitand", 2, 0},   {"bitor", 2, 0}, {"bitxor", 2, 0},  {"select", 3, 0},
 };
 static_assert(std::size(rows) == static_cast<std::size_t>(ExprKind::select) + 1);
 const Row& row(ExprKind kind) { return rows[static_cast<std::size_t>(kind)]; }
 
 // Binary operators of each level, longer texts first so that "<=" is not read as "<".
-constexpr ExprKind operators[] = {ExprKind::or_, ExprKind::and_, ExprKind::eq,  ExprKind::ne,  ExprKind::le,  ExprKind::ge,
-                                  ExprKind::lt,  ExprKind::gt,   ExprKind::add, ExprKind::sub, ExprKind::mul, ExprKind::div};
+constexpr ExprKind operators[] = {ExprKind::or_, ExprKind::and_, ExprKind::eq,  ExprKind::ne,
+                                  ExprKind::le,  ExprKind::ge,   ExprKind::lt,  ExprKind::gt,
+                                  ExprKind::add, ExprKind::sub,  ExprKind::mul, ExprKind::div};
 
 class Parser {
  public:
@@ -49,8 +51,8 @@ class Parser {
     if (level == 7) return unary();
     Expr left = binary(level + 1);
     while (true) {
-      auto at =
-          std::find_if(std::begin(operators), std::end(operators), [&](ExprKind k) { return row(k).level == level && in_.accept(row(k).name); });
+      auto at = std::find_if(std::begin(operators), std::end(operators),
+                             [&](ExprKind k) { return row(k).level == level && in_.accept(row(k).name); });
       if (at == std::end(operators)) return left;
       left = expr_of(*at, std::move(left), binary(level + 1));
     }
@@ -84,7 +86,8 @@ class Parser {
     std::string name = in_.word();
     if (name == "x" || name == "y" || name == "z") return expr_variable(name[0] - 'x');
     bool digits = name.size() <= 3 && name.find_first_not_of("0123456789", 1) == std::string::npos;
-    if (name[0] == 'x' && digits && std::stoi(name.substr(1)) < max_variables) return expr_variable(std::stoi(name.substr(1)));
+    if (name[0] == 'x' && digits && std::stoi(name.substr(1)) < max_variables)
+      return expr_variable(std::stoi(name.substr(1)));
     for (int i = 0; i < static_cast<int>(std::size(rows)); ++i) {
       if (rows[i].name != name || rows[i].operands == 0) continue;
       std::array<Expr, 3> operands;
@@ -154,7 +157,10 @@ class Flattener {
     std::vector<int> place(out_.ops.size(), -1), unused;
     int next = fixed;
     auto placed = [&](int r) {
-      return r == nothing ? -1 : r < 0 ? out_.variables - 1 - r : is_temporary(r) ? place[static_cast<std::size_t>(r - first_temporary)] : r;
+      return r == nothing      ? -1
+             : r < 0           ? out_.variables - 1 - r
+             : is_temporary(r) ? place[static_cast<std::size_t>(r - first_temporary)]
+                               : r;
     };
     for (std::size_t i = 0; i < out_.ops.size(); ++i) {
       ExprOp& op = out_.ops[i];
@@ -163,7 +169,8 @@ class Flattener {
       for (int k = 0; k < 3; ++k) *operands[k] = placed(names[k]);
       for (int k = 0; k < 3; ++k) {
         bool again = std::find(names.begin(), names.begin() + k, names[k]) != names.begin() + k;
-        if (!again && is_temporary(names[k]) && last[static_cast<std::size_t>(names[k] - first_temporary)] == static_cast<int>(i))
+        if (!again && is_temporary(names[k]) &&
+            last[static_cast<std::size_t>(names[k] - first_temporary)] == static_cast<int>(i))
           unused.push_back(*operands[k]);
       }
       if (unused.empty()) unused.push_back(next++);
@@ -194,10 +201,13 @@ class Flattener {
     }
     // The deepest operand first: it needs the most registers while the others hold none yet.
     std::array<int, 3> order{0, 1, 2}, value{nothing, nothing, nothing};
-    auto depth = [&](int k) { return e->operands[static_cast<std::size_t>(k)] ? e->operands[static_cast<std::size_t>(k)]->depth : 0; };
+    auto depth = [&](int k) {
+      return e->operands[static_cast<std::size_t>(k)] ? e->operands[static_cast<std::size_t>(k)]->depth : 0;
+    };
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return depth(a) > depth(b); });
     for (int k : order) value[static_cast<std::size_t>(k)] = visit(e->operands[static_cast<std::size_t>(k)]);
-    auto [at, fresh] = ops_.try_emplace({e->kind, value[0], value[1], value[2]}, first_temporary + static_cast<int>(out_.ops.size()));
+    auto [at, fresh] =
+        ops_.try_emplace({e->kind, value[0], value[1], value[2]}, first_temporary + static_cast<int>(out_.ops.size()));
     if (fresh) out_.ops.push_back({e->kind, value[0], value[1], value[2], -1});
     return name = at->second;
   }
@@ -213,16 +223,20 @@ class Flattener {
 std::string_view name_of(ExprKind kind) { return row(kind).name; }
 int operands_of(ExprKind kind) { return row(kind).operands; }
 
-Expr expr_constant(double value) { return std::make_shared<const ExprNode>(ExprNode{ExprKind::constant, value, 0, 1, {}}); }
+Expr expr_constant(double value) {
+  return std::make_shared<const ExprNode>(ExprNode{ExprKind::constant, value, 0, 1, {}});
+}
 
 Expr expr_variable(int index) {
-  require(index >= 0 && index < max_variables, "an expression has variables x0 to x", max_variables - 1, ", not x", index);
+  require(index >= 0 && index < max_variables, "an expression has variables x0 to x", max_variables - 1, ", not x",
+          index);
   return std::make_shared<const ExprNode>(ExprNode{ExprKind::variable, 0, index, 1, {}});
 }
 
 Expr expr_of(ExprKind kind, Expr a, Expr b, Expr c) {
   int given = (a != nullptr) + (b != nullptr) + (c != nullptr);
-  require(given == operands_of(kind) && given > 0, "'", name_of(kind), "' has ", operands_of(kind), " operands, not ", given);
+  require(given == operands_of(kind) && given > 0, "'", name_of(kind), "' has ", operands_of(kind), " operands, not ",
+          given);
   int depth = 0;
   for (const Expr* e : {&a, &b, &c})
     if (*e) depth = std::max(depth, (*e)->depth);
@@ -240,9 +254,11 @@ std::string print(const Expr& expr) {
 
 bool same(const Expr& a, const Expr& b) {
   if (a == b) return true;
-  if (a == nullptr || b == nullptr || a->kind != b->kind || a->variable != b->variable || a->depth != b->depth) return false;
+  if (a == nullptr || b == nullptr || a->kind != b->kind || a->variable != b->variable || a->depth != b->depth)
+    return false;
   if (std::memcmp(&a->value, &b->value, sizeof(double)) != 0) return false;
-  return same(a->operands[0], b->operands[0]) && same(a->operands[1], b->operands[1]) && same(a->operands[2], b->operands[2]);
+  return same(a->operands[0], b->operands[0]) && same(a->operands[1], b->operands[1]) &&
+         same(a->operands[2], b->operands[2]);
 }
 
 int variable_count(const Expr& expr) {

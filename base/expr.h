@@ -58,7 +58,9 @@ std::string_view name_of(ExprKind kind);  // as written: "+", "max", "&&"; "cons
 int operands_of(ExprKind kind);           // 0 to 3
 constexpr bool is_bitwise(ExprKind kind) { return kind >= ExprKind::bit_and && kind <= ExprKind::bit_xor; }
 // Comparisons, && || and !: the value is 0 or 1.
-constexpr bool is_truth(ExprKind kind) { return kind == ExprKind::not_ || (kind >= ExprKind::lt && kind <= ExprKind::or_); }
+constexpr bool is_truth(ExprKind kind) {
+  return kind == ExprKind::not_ || (kind >= ExprKind::lt && kind <= ExprKind::or_);
+}
 
 // An immutable tree; equal parts may be shared.
 struct ExprNode;
@@ -74,23 +76,24 @@ Expr expr_constant(double value);
 Expr expr_variable(int index);  // 0 to 63
 Expr expr_of(ExprKind kind, Expr a, Expr b = nullptr, Expr c = nullptr);
 
-// Grammar, weakest first: || ; && ; == != ; < <= > >= ; + - ; * / ; unary - ! ; numbers, inf, nan, x0 to x63 (x, y, z are x0, x1, x2),
-// functions, parentheses. Errors name line and column.
+// Grammar, weakest first: || ; && ; == != ; < <= > >= ; + - ; * / ; unary - ! ; numbers, inf, nan, x0 to x63 (x, y, z
+// are x0, x1, x2), functions, parentheses. Errors name line and column.
 Expr parse_expr(std::string_view text);
 // Canonical text with the fewest parentheses; parses to the same tree: "max(x0, 0)", "x0 * (x1 + 1)".
 std::string print(const Expr& expr);
 bool same(const Expr& a, const Expr& b);
 int variable_count(const Expr& expr);  // the highest index used plus one
 
-// d expr / d x_variable, lightly simplified (0 and 1 as factors and terms, constants). Comparisons have derivative 0; max(a, b) is a where
-// a >= b; abs has 0 at 0.
+// d expr / d x_variable, lightly simplified (0 and 1 as factors and terms, constants). Comparisons have derivative 0;
+// max(a, b) is a where a >= b; abs has 0 at 0.
 Expr derive(const Expr& expr, int variable);
 // Every x_i becomes with[i]; a missing or null entry is an error.
 Expr substitute(const Expr& expr, std::span<const Expr> with);
 
-// A straight line of operations over numbered registers. The first `variables` registers are x0, x1, ... and the next ones the constants;
-// operations never write those, so an interpreter over blocks points them at its inputs and at blocks filled once. Equal parts are computed
-// once; temporaries are reused after their last reader, and an operation may write the register that it reads.
+// A straight line of operations over numbered registers. The first `variables` registers are x0, x1, ... and the next
+// ones the constants; operations never write those, so an interpreter over blocks points them at its inputs and at
+// blocks filled once. Equal parts are computed once; temporaries are reused after their last reader, and an operation
+// may write the register that it reads.
 struct ExprOp {
   ExprKind op = ExprKind::constant;
   int a = -1, b = -1, c = -1;  // registers; -1 where the operation has fewer operands
@@ -106,8 +109,9 @@ struct ExprProgram {
 };
 ExprProgram flatten(const Expr& expr);
 
-// One operation on elements of T: float, double, int32, int64. Integers wrap; dividing them by zero, a negative power of one and functions
-// that integers do not have are errors. max and min are larger and smaller of base/extremes.h. This is the meaning that every kernel must reproduce.
+// One operation on elements of T: float, double, int32, int64. Integers wrap; dividing them by zero, a negative power
+// of one and functions that integers do not have are errors. max and min are larger and smaller of base/extremes.h.
+// This is the meaning that every kernel must reproduce.
 template <class T> T apply(ExprKind op, T a, T b = 0, T c = 0) {
   constexpr bool real = std::is_floating_point_v<T>;
   using Wrapping = typename std::conditional_t<real, std::type_identity<T>, std::make_unsigned<T>>::type;
@@ -183,22 +187,27 @@ template <class T> T apply(ExprKind op, T a, T b = 0, T c = 0) {
 template <class T> T constant_as(double value) {
   if constexpr (!std::is_floating_point_v<T>) {
     constexpr double bound = static_cast<double>(std::numeric_limits<T>::max() / 2 + 1) * 2;  // 2^31 or 2^63, exactly
-    require(value == std::trunc(value) && value >= -bound && value < bound, "the constant ", value, " is no ", sizeof(T) * 8, "-bit integer");
+    require(value == std::trunc(value) && value >= -bound && value < bound, "the constant ", value, " is no ",
+            sizeof(T) * 8, "-bit integer");
   }
   return static_cast<T>(value);
 }
 
 // The value at x_i = values[i]. Both values of a select are computed.
 template <class T> T evaluate(const ExprProgram& program, std::span<const T> values) {
-  require(static_cast<int>(values.size()) >= program.variables, "an expression over ", program.variables, " variables gets ", values.size());
+  require(static_cast<int>(values.size()) >= program.variables, "an expression over ", program.variables,
+          " variables gets ", values.size());
   std::vector<T> registers(static_cast<std::size_t>(program.registers));
   std::size_t next = 0;
   for (int i = 0; i < program.variables; ++i) registers[next++] = values[static_cast<std::size_t>(i)];
   for (double value : program.constants) registers[next++] = constant_as<T>(value);
   auto read = [&](int r) { return r < 0 ? T{} : registers[static_cast<std::size_t>(r)]; };
-  for (const ExprOp& op : program.ops) registers[static_cast<std::size_t>(op.dst)] = apply<T>(op.op, read(op.a), read(op.b), read(op.c));
+  for (const ExprOp& op : program.ops)
+    registers[static_cast<std::size_t>(op.dst)] = apply<T>(op.op, read(op.a), read(op.b), read(op.c));
   return read(program.result);
 }
-template <class T> T evaluate(const Expr& expr, std::span<const T> values) { return evaluate<T>(flatten(expr), values); }
+template <class T> T evaluate(const Expr& expr, std::span<const T> values) {
+  return evaluate<T>(flatten(expr), values);
+}
 
 }  // namespace karez::base

@@ -9,7 +9,8 @@ namespace {
 
 bool is(const Expr& e, double value) { return e->kind == ExprKind::constant && e->value == value; }
 
-// The node of kind(a, b), simplified by what holds for derivatives: a factor or term of exactly 0 or 1 is dropped, constants are computed.
+// The node of kind(a, b), simplified by what holds for derivatives: a factor or term of exactly 0 or 1 is dropped,
+// constants are computed.
 Expr simple(ExprKind kind, const Expr& a, const Expr& b = nullptr) {
   bool constants = a->kind == ExprKind::constant && (b == nullptr || b->kind == ExprKind::constant);
   if (constants) return expr_constant(apply<double>(kind, a->value, b ? b->value : 0) + 0.0);  // never -0
@@ -75,20 +76,24 @@ class Derivative {
       case rsqrt: return product(product(da, expr_constant(-0.5)), product(e, product(e, e)));
       case tanh: return product(da, difference(one, product(e, e)));
       case sigmoid: return product(da, product(e, difference(one, e)));
-      case erf: return product(product(da, expr_constant(2 * std::numbers::inv_sqrtpi)), expr_of(exp, simple(neg, product(a, a))));
+      case erf:
+        return product(product(da, expr_constant(2 * std::numbers::inv_sqrtpi)),
+                       expr_of(exp, simple(neg, product(a, a))));
       case phi: {
         Expr half_square = product(expr_constant(-0.5), product(a, a));
-        return product(product(da, expr_constant(std::numbers::inv_sqrtpi / std::numbers::sqrt2)), expr_of(exp, half_square));
+        return product(product(da, expr_constant(std::numbers::inv_sqrtpi / std::numbers::sqrt2)),
+                       expr_of(exp, half_square));
       }
-      case abs: return product(da, choose(expr_of(gt, a, zero), one, choose(expr_of(lt, a, zero), expr_constant(-1), zero)));
+      case abs:
+        return product(da, choose(expr_of(gt, a, zero), one, choose(expr_of(lt, a, zero), expr_constant(-1), zero)));
       case sin: return product(da, expr_of(cos, a));
       case cos: return simple(neg, product(da, expr_of(sin, a)));
       case add: return sum(da, db);
       case sub: return difference(da, db);
       case mul: return sum(product(da, b), product(a, db));
       case div: return difference(ratio(da, b), ratio(product(db, e), b));
-      // b a^(b-1) a' + log(a) a^b b'; the second term is gone where b is constant, so that negative a are fine there. The slope of a^0 is 0, at
-      // a = 0 too, where the first term is 0 times infinity; that of 0^b in b is 0.
+      // b a^(b-1) a' + log(a) a^b b'; the second term is gone where b is constant, so that negative a are fine there.
+      // The slope of a^0 is 0, at a = 0 too, where the first term is 0 times infinity; that of 0^b in b is 0.
       case pow: {
         Expr in_a = product(product(da, b), simple(pow, a, difference(b, one)));
         if (b->kind != constant) in_a = choose(expr_of(eq, b, zero), zero, in_a);
@@ -117,7 +122,8 @@ Expr substitute(const Expr& expr, std::span<const Expr> with) {
     if (e == nullptr || e->kind == ExprKind::constant) return e;
     if (e->kind == ExprKind::variable) {
       auto index = static_cast<std::size_t>(e->variable);
-      require(index < with.size() && with[index] != nullptr, "nothing is given for x", e->variable, " of ", print(expr));
+      require(index < with.size() && with[index] != nullptr, "nothing is given for x", e->variable, " of ",
+              print(expr));
       return with[index];
     }
     if (auto at = seen.find(e.get()); at != seen.end()) return at->second;

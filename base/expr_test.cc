@@ -31,9 +31,14 @@ Expr random_expr(std::mt19937_64& random, int depth, bool smooth) {
     case 6: return expr_of(ExprKind::add, next(), next());
     case 7: return expr_of(ExprKind::sub, next(), next());
     case 8: return expr_of(ExprKind::mul, next(), next());
-    case 9: return expr_of(ExprKind::log, expr_of(ExprKind::add, expr_constant(1.5), expr_of(ExprKind::sigmoid, next())));
-    case 10: return expr_of(ExprKind::div, next(), expr_of(ExprKind::add, expr_constant(1.5), expr_of(ExprKind::tanh, next())));
-    case 11: return expr_of(ExprKind::pow, expr_of(ExprKind::exp, expr_of(ExprKind::sin, next())), expr_of(ExprKind::tanh, next()));
+    case 9:
+      return expr_of(ExprKind::log, expr_of(ExprKind::add, expr_constant(1.5), expr_of(ExprKind::sigmoid, next())));
+    case 10:
+      return expr_of(ExprKind::div, next(),
+                     expr_of(ExprKind::add, expr_constant(1.5), expr_of(ExprKind::tanh, next())));
+    case 11:
+      return expr_of(ExprKind::pow, expr_of(ExprKind::exp, expr_of(ExprKind::sin, next())),
+                     expr_of(ExprKind::tanh, next()));
     case 12: return expr_of(ExprKind::select, next(), next(), next());
     case 13: return expr_of(ExprKind::not_, next());
     default: {
@@ -53,7 +58,9 @@ TEST(Expr, FmodIsExactAndBitsAreOfIntegersAlone) {
   EXPECT_EQ(value_of("fmod(x, y)", {1, 0.1}), 0.09999999999999995);
   EXPECT_EQ(value_of("fmod(x, y)", {-3, HUGE_VAL}), -3);
   EXPECT_TRUE(std::isnan(value_of("fmod(x, y)", {3, 0})));
-  const auto of = [](std::string_view text, std::int64_t x, std::int64_t y) { return evaluate<std::int64_t>(parse_expr(text), std::vector{x, y}); };
+  const auto of = [](std::string_view text, std::int64_t x, std::int64_t y) {
+    return evaluate<std::int64_t>(parse_expr(text), std::vector{x, y});
+  };
   constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min();
   EXPECT_EQ(of("fmod(x, y)", -7, 3), -1);
   EXPECT_EQ(of("fmod(x, y)", least, -1), 0);
@@ -154,10 +161,12 @@ TEST(Expr, DerivativesAreSimplified) {
 }
 
 TEST(Expr, DerivativesOfRootsAndKinksHold) {
-  for (const char* text : {"sqrt(x)", "rsqrt(x)", "log(x)", "abs(x)", "abs(-x)", "1 / x", "pow(x, -0.5)", "pow(2, x)", "select(x > 0, x * x, 0)"}) {
+  for (const char* text : {"sqrt(x)", "rsqrt(x)", "log(x)", "abs(x)", "abs(-x)", "1 / x", "pow(x, -0.5)", "pow(2, x)",
+                           "select(x > 0, x * x, 0)"}) {
     Expr e = parse_expr(text);
     double x = 0.7, step = 1e-6;
-    double want = (evaluate<double>(e, std::vector{x + step}) - evaluate<double>(e, std::vector{x - step})) / (2 * step);
+    double want =
+        (evaluate<double>(e, std::vector{x + step}) - evaluate<double>(e, std::vector{x - step})) / (2 * step);
     EXPECT_NEAR(evaluate<double>(derive(e, 0), std::vector{x}), want, 1e-6) << text;
   }
   EXPECT_EQ(evaluate<double>(derive(parse_expr("abs(x)"), 0), std::vector{0.0}), 0);
@@ -168,7 +177,8 @@ TEST(Expr, SubstitutionComposes) {
   std::vector<Expr> with{parse_expr("x0 + x1"), parse_expr("-2")};
   EXPECT_EQ(print(substitute(parse_expr("x * y"), with)), "(x0 + x1) * -2");
   EXPECT_EQ(print(substitute(parse_expr("-y"), with)), "-(-2)");
-  EXPECT_THAT(error_of([&] { substitute(parse_expr("x + x3"), with); }), HasSubstr("nothing is given for x3 of x0 + x3"));
+  EXPECT_THAT(error_of([&] { substitute(parse_expr("x + x3"), with); }),
+              HasSubstr("nothing is given for x3 of x0 + x3"));
 }
 
 TEST(Expr, RepeatedSubstitutionStaysSmall) {  // a tree of 2^60 leaves, 60 nodes
@@ -183,7 +193,8 @@ TEST(Expr, FlatteningSharesEqualPartsAndReusesRegisters) {
   ExprProgram program = flatten(parse_expr("tanh(x + y) * tanh(x + y) + 2 * (x + y) + 2"));
   std::vector<ExprKind> kinds;
   for (const auto& op : program.ops) kinds.push_back(op.op);
-  EXPECT_THAT(kinds, ::testing::UnorderedElementsAre(ExprKind::add, ExprKind::tanh, ExprKind::mul, ExprKind::mul, ExprKind::add, ExprKind::add));
+  EXPECT_THAT(kinds, ::testing::UnorderedElementsAre(ExprKind::add, ExprKind::tanh, ExprKind::mul, ExprKind::mul,
+                                                     ExprKind::add, ExprKind::add));
   EXPECT_EQ(program.variables, 2);
   EXPECT_EQ(program.constants, std::vector<double>{2});
   EXPECT_EQ(program.registers, 2 + 1 + 2);
@@ -209,7 +220,8 @@ TEST(Expr, RegistersNeverLoseALiveValue) {  // the program against direct recurs
     if (e->kind == ExprKind::constant) return e->value;
     if (e->kind == ExprKind::variable) return x[static_cast<std::size_t>(e->variable)];
     std::array<double, 3> v{};
-    for (int k = 0; k < operands_of(e->kind); ++k) v[static_cast<std::size_t>(k)] = self(self, e->operands[static_cast<std::size_t>(k)], x);
+    for (int k = 0; k < operands_of(e->kind); ++k)
+      v[static_cast<std::size_t>(k)] = self(self, e->operands[static_cast<std::size_t>(k)], x);
     return apply<double>(e->kind, v[0], v[1], v[2]);
   };
   for (int i = 0; i < 2000; ++i) {
@@ -231,7 +243,9 @@ TEST(Expr, IntegersWrapAndKeepAllTheirBits) {
 }
 
 TEST(Expr, IntegersRefuseWhatTheyCannotDo) {
-  auto error = [](std::string_view text, std::int32_t x) { return error_of([&] { evaluate<std::int32_t>(parse_expr(text), std::vector{x}); }); };
+  auto error = [](std::string_view text, std::int32_t x) {
+    return error_of([&] { evaluate<std::int32_t>(parse_expr(text), std::vector{x}); });
+  };
   EXPECT_EQ(error("1 / x", 0), "an integer is divided by zero: 1 / 0");
   EXPECT_EQ(error("exp(x)", 0), "'exp' does not exist for integers");
   EXPECT_EQ(error("x * 0.5", 1), "the constant 0.5 is no 32-bit integer");
@@ -253,7 +267,8 @@ TEST(Expr, FloatIsComputedInFloat) {
 TEST(Expr, BadTextIsRefusedWithItsPlace) {
   auto error = [](std::string_view text) { return error_of([&] { parse_expr(text); }); };
   EXPECT_EQ(error("x +"), "expression: line 1, column 4: expected a number, a variable, a function or '(' at the end");
-  EXPECT_EQ(error("foo(x)"), "expression: line 1, column 1: 'foo' is no variable (x0 to x63) and no function at 'foo(x)'");
+  EXPECT_EQ(error("foo(x)"),
+            "expression: line 1, column 1: 'foo' is no variable (x0 to x63) and no function at 'foo(x)'");
   EXPECT_EQ(error("x64"), "expression: line 1, column 1: 'x64' is no variable (x0 to x63) and no function at 'x64'");
   EXPECT_EQ(error("max(x)"), "expression: line 1, column 6: expected ',' at ')'");
   EXPECT_EQ(error("exp(x, y)"), "expression: line 1, column 6: expected ')' at ', y)'");

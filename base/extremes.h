@@ -6,8 +6,8 @@
 
 namespace karez::base {
 
-// IEEE 754-2019's maximum and minimum. A NaN on either side wins, so that a broken value is seen and not lost; +0 is above -0, so that no
-// order or grouping of a reduction shows in its result.
+// IEEE 754-2019's maximum and minimum. A NaN on either side wins, so that a broken value is seen and not lost; +0 is
+// above -0, so that no order or grouping of a reduction shows in its result.
 template <class T> T larger(T a, T b) {
   if constexpr (!std::is_integral_v<T>) {  // halves are classes
     if (a != a) return a;

@@ -14,7 +14,8 @@ namespace {
 template <class T> void check_extremes() {
   const T nan = std::numeric_limits<T>::quiet_NaN(), inf = std::numeric_limits<T>::infinity();
   for (T x : {T{1}, -inf, inf, T{0}, nan}) {
-    EXPECT_TRUE(std::isnan(larger(x, nan)) && std::isnan(larger(nan, x)) && std::isnan(smaller(x, nan)) && std::isnan(smaller(nan, x)));
+    EXPECT_TRUE(std::isnan(larger(x, nan)) && std::isnan(larger(nan, x)) && std::isnan(smaller(x, nan)) &&
+                std::isnan(smaller(nan, x)));
     EXPECT_TRUE(std::isnan(apply<T>(ExprKind::max, nan, x)) && std::isnan(apply<T>(ExprKind::min, x, nan)));
   }
   EXPECT_FALSE(std::signbit(larger(T{0}, -T{0})) || std::signbit(larger(-T{0}, T{0})));
@@ -59,7 +60,8 @@ TEST(Expr, SigmoidAndPhiKeepTheirDigitsFarOut) {
   EXPECT_NEAR(apply<float>(ExprKind::sigmoid, -90.0f) / std::exp(-90.0f), 1, 1e-5);
   EXPECT_TRUE(std::isnan(apply<double>(ExprKind::sigmoid, std::nan(""))));
   EXPECT_EQ(apply<double>(ExprKind::phi, 0), 0.5);
-  EXPECT_NEAR(apply<double>(ExprKind::phi, -10) / 7.61985302416052606597e-24, 1, 1e-13);  // Abramowitz and Stegun, table 26.2
+  EXPECT_NEAR(apply<double>(ExprKind::phi, -10) / 7.61985302416052606597e-24, 1,
+              1e-13);  // Abramowitz and Stegun, table 26.2
   EXPECT_NEAR(apply<double>(ExprKind::phi, 1.96), 0.97500210485177952, 1e-15);
   const Expr slope = derive(parse_expr("phi(2 * x)"), 0);
   EXPECT_NEAR(evaluate<double>(slope, std::vector<double>{0.3}), 2 * 0.33322460289179962, 1e-15);

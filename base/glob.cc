@@ -144,7 +144,8 @@ bool Glob::matches(std::string_view name) const {
     end = false;
     next.clear();
     for (int step : now)
-      if (const Step& s = steps_[static_cast<std::size_t>(step)]; s.set.test(index_of(name[i]))) reach(next, s.to, i + 2);
+      if (const Step& s = steps_[static_cast<std::size_t>(step)]; s.set.test(index_of(name[i])))
+        reach(next, s.to, i + 2);
     now.swap(next);
     if (now.empty() && !end) return false;
   }

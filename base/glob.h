@@ -10,10 +10,10 @@ namespace karez::base {
 
 // '*'      any run of characters within one part (a part is what stands between dots)
 // '?'      one character of a part;  [abc], [a-c], [!a-c]  one that is listed, or not
-// "**"     any run, dots too; "**." in front of a part also stands for no part at all: "**.bias" matches "bias" and "a.b.bias"
-// {a,b}    either pattern; they may nest
-// A pattern that matches a module's whole name means all below it: "block0" matches "block0.fc.weight". What is malformed (a bracket that is
-// not closed or not opened, a set without an element, with a dot or a range that runs backwards, no pattern at all) is an error.
+// "**"     any run, dots too; "**." in front of a part also stands for no part at all: "**.bias" matches "bias" and
+// "a.b.bias" {a,b}    either pattern; they may nest A pattern that matches a module's whole name means all below it:
+// "block0" matches "block0.fc.weight". What is malformed (a bracket that is not closed or not opened, a set without an
+// element, with a dot or a range that runs backwards, no pattern at all) is an error.
 class Glob {
  public:
   explicit Glob(std::string_view pattern);

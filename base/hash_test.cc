@@ -34,7 +34,8 @@ TEST(Hash, NumbersOfEveryWidthCountByTheirValue) {
 
 TEST(Hash, OneChangedBitChangesHalfOfAll) {
   double flipped = 0;
-  for (std::uint64_t i = 0; i < 64; ++i) flipped += std::popcount(Hash().add(std::uint64_t{0}).value() ^ Hash().add(std::uint64_t{1} << i).value());
+  for (std::uint64_t i = 0; i < 64; ++i)
+    flipped += std::popcount(Hash().add(std::uint64_t{0}).value() ^ Hash().add(std::uint64_t{1} << i).value());
   EXPECT_NEAR(flipped / 64, 32, 3);
 }
 
@@ -60,8 +61,10 @@ TEST(Philox, AnElementsWordDependsOnNothingButItsIndex) {
   }
   EXPECT_NE(philox_word(9, 5, 0), philox_word(9, 6, 0));
   EXPECT_NE(philox_word(9, 5, 0), philox_word(10, 5, 0));
-  EXPECT_NE(philox_word(9, 5, 1), philox_word(9, 5, 1 + (std::uint64_t{4} << 32))) << "the high half of the index counts";
-  EXPECT_NE(philox_word(9, 5, 1), philox_word(9 + (std::uint64_t{1} << 32), 5, 1)) << "the high half of the seed counts";
+  EXPECT_NE(philox_word(9, 5, 1), philox_word(9, 5, 1 + (std::uint64_t{4} << 32)))
+      << "the high half of the index counts";
+  EXPECT_NE(philox_word(9, 5, 1), philox_word(9 + (std::uint64_t{1} << 32), 5, 1))
+      << "the high half of the seed counts";
 }
 
 TEST(Philox, UnitsLieInTheHalfOpenInterval) {

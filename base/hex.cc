@@ -29,7 +29,8 @@ std::string hex_of(std::span<const std::byte> bytes) {
 std::vector<std::byte> bytes_of_hex(std::string_view digits) {
   require(digits.size() % 2 == 0, "hexadecimal text must have an even number of digits, got ", digits.size());
   std::vector<std::byte> bytes(digits.size() / 2);
-  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(value_of(digits[2 * i]) * 16 + value_of(digits[2 * i + 1]));
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<std::byte>(value_of(digits[2 * i]) * 16 + value_of(digits[2 * i + 1]));
   return bytes;
 }
 

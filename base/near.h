@@ -7,8 +7,9 @@
 
 namespace karez::base {
 
-// "there is none", "there is 1: a", "there are 3: a, b, c", "of 128 the nearest are: ..." with ten of them. Nearest first: by Levenshtein's distance;
-// a name that holds the wanted one, or shares the last of its dotted parts, counts as near.
+// "there is none", "there is 1: a", "there are 3: a, b, c", "of 128 the nearest are: ..." with ten of them. Nearest
+// first: by Levenshtein's distance; a name that holds the wanted one, or shares the last of its dotted parts, counts as
+// near.
 std::string near_names(std::string_view wanted, std::vector<std::string> names);
 
 // The same of items, each shown as a name.

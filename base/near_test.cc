@@ -19,7 +19,8 @@ TEST(NearNames, OfManyTheTenNearestAndTheCountAreShown) {
   std::vector<std::string> names;
   for (int i = 0; i < 128; ++i) names.push_back("block" + std::to_string(100 + i) + ".weight");
   EXPECT_EQ(near_names("block150.weigh", names),
-            "of 128 the nearest are: block150.weight, block100.weight, block110.weight, block120.weight, block130.weight, block140.weight, "
+            "of 128 the nearest are: block150.weight, block100.weight, block110.weight, block120.weight, "
+            "block130.weight, block140.weight, "
             "block151.weight, block152.weight, block153.weight, block154.weight");
 }
 
@@ -30,14 +31,17 @@ TEST(NearNames, ExactlyTenAreAll) {
 }
 
 TEST(NearNames, WhatHoldsTheNameOrSharesItsLastPartIsNear) {
-  EXPECT_EQ(near_names("reduce", {"relu", "reduce_max_and_more", "reduce_sum"}), "there are 3: reduce_max_and_more, reduce_sum, relu");
-  EXPECT_EQ(near_names("cuda.matmul", {"cuda.add", "plain.matmul", "plain.add"}), "there are 3: plain.matmul, cuda.add, plain.add");
+  EXPECT_EQ(near_names("reduce", {"relu", "reduce_max_and_more", "reduce_sum"}),
+            "there are 3: reduce_max_and_more, reduce_sum, relu");
+  EXPECT_EQ(near_names("cuda.matmul", {"cuda.add", "plain.matmul", "plain.add"}),
+            "there are 3: plain.matmul, cuda.add, plain.add");
   EXPECT_EQ(near_names("kitten", {"sitting", "kit", "mitten"}), "there are 3: mitten, kit, sitting");
 }
 
 TEST(NearNames, ItemsAreShownAsTold) {
-  EXPECT_EQ(near_names("--epoch", std::vector<std::string>{"epochs", "lr"}, [](const std::string& s) { return "--" + s; }),
-            "there are 2: --epochs, --lr");
+  EXPECT_EQ(
+      near_names("--epoch", std::vector<std::string>{"epochs", "lr"}, [](const std::string& s) { return "--" + s; }),
+      "there are 2: --epochs, --lr");
 }
 
 }  // namespace

@@ -33,7 +33,8 @@ template <class T> T number_as(const Attr& attr) {
   if (const auto* whole = std::get_if<std::int64_t>(&attr)) {
     if constexpr (std::is_same_v<T, bool>) require(*whole == 0 || *whole == 1, *whole, " is no ", name);
     else if constexpr (std::is_integral_v<T>)
-      require(*whole >= std::numeric_limits<T>::min() && *whole <= std::numeric_limits<T>::max(), *whole, " is no ", name);
+      require(*whole >= std::numeric_limits<T>::min() && *whole <= std::numeric_limits<T>::max(), *whole, " is no ",
+              name);
     return static_cast<T>(*whole);
   }
   const auto* real = std::get_if<double>(&attr);

@@ -20,11 +20,12 @@ inline std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
   return counter;
 }
 
-// One word for one logical element: element e takes lane e % 4 of counter (e / 4, step), so a shard of any shape draws what the whole would.
+// One word for one logical element: element e takes lane e % 4 of counter (e / 4, step), so a shard of any shape draws
+// what the whole would.
 inline std::uint32_t philox_word(std::uint64_t seed, std::uint64_t stream, std::uint64_t element) {
   std::uint64_t block = element / 4;
-  auto words = philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), static_cast<std::uint32_t>(stream),
-                       static_cast<std::uint32_t>(stream >> 32)},
+  auto words = philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
+                       static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)},
                       {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
   return words[element % 4];
 }

@@ -1,4 +1,5 @@
-// The rooms as namespaces: each sees the names of the rooms in its row of the table (see CMakeLists.txt), and no others.
+// The rooms as namespaces: each sees the names of the rooms in its row of the table (see CMakeLists.txt), and no
+// others.
 #pragma once
 
 namespace karez::base {}

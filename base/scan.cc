@@ -53,7 +53,8 @@ std::string Scan::name() {
   while (at_ < text_.size()) {
     char c = text_[at_];
     if (c == '-' && at_ + 1 < text_.size() && text_[at_ + 1] == '>') break;
-    if (!std::isalnum(static_cast<unsigned char>(c)) && std::string_view("_.:/-").find(c) == std::string_view::npos) break;
+    if (!std::isalnum(static_cast<unsigned char>(c)) && std::string_view("_.:/-").find(c) == std::string_view::npos)
+      break;
     ++at_;
   }
   while (at_ > begin + 1 && text_[at_ - 1] == ':') --at_;  // "name:" ends before the colon
@@ -88,8 +89,8 @@ bool Scan::peek_number() {
   if (at_ >= text_.size()) return false;
   std::string_view rest = text_.substr(at_);
   if (rest[0] == '-' || rest[0] == '+') rest.remove_prefix(1);
-  return !rest.empty() &&
-         (std::isdigit(static_cast<unsigned char>(rest[0])) || rest[0] == '.' || rest.substr(0, 3) == "inf" || rest.substr(0, 3) == "nan");
+  return !rest.empty() && (std::isdigit(static_cast<unsigned char>(rest[0])) || rest[0] == '.' ||
+                           rest.substr(0, 3) == "inf" || rest.substr(0, 3) == "nan");
 }
 
 double Scan::number(bool& is_integer) {
@@ -139,7 +140,8 @@ void Scan::fail_here(std::string_view message) const {
   for (std::size_t i = 0; i < here.at_; ++i) text_[i] == '\n' ? (++line, column = 1) : ++column;
   std::string_view rest = text_.substr(here.at_);
   rest = rest.substr(0, rest.find('\n')).substr(0, 40);
-  fail(what_, ": line ", line, ", column ", column, ": ", message, rest.empty() ? std::string(" at the end") : cat(" at '", rest, "'"));
+  fail(what_, ": line ", line, ", column ", column, ": ", message,
+       rest.empty() ? std::string(" at the end") : cat(" at '", rest, "'"));
 }
 
 }  // namespace karez::base

@@ -1,4 +1,5 @@
-// A cursor over text for the hand-written parsers (attributes, expressions, graphs, plans): one error style, with line and column.
+// A cursor over text for the hand-written parsers (attributes, expressions, graphs, plans): one error style, with line
+// and column.
 #pragma once
 
 #include <cstdint>

@@ -44,9 +44,12 @@ TEST(Scan, QuotedTextReadsBack) {
   Scan in(written, "text");
   EXPECT_EQ(in.quoted(), text);
   EXPECT_TRUE(in.at_end());
-  EXPECT_EQ(error_of([] { Scan("\"abc", "text").quoted(); }), "text: line 1, column 5: a quoted text does not end at the end");
-  EXPECT_EQ(error_of([] { Scan("\"abc\\", "text").quoted(); }), "text: line 1, column 6: a quoted text does not end at the end");
-  EXPECT_EQ(error_of([] { Scan("\"abc\\\"", "text").quoted(); }), "text: line 1, column 7: a quoted text does not end at the end");
+  EXPECT_EQ(error_of([] { Scan("\"abc", "text").quoted(); }),
+            "text: line 1, column 5: a quoted text does not end at the end");
+  EXPECT_EQ(error_of([] { Scan("\"abc\\", "text").quoted(); }),
+            "text: line 1, column 6: a quoted text does not end at the end");
+  EXPECT_EQ(error_of([] { Scan("\"abc\\\"", "text").quoted(); }),
+            "text: line 1, column 7: a quoted text does not end at the end");
 }
 
 TEST(Scan, NumbersTellWhetherTheyAreIntegers) {

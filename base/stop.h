@@ -6,8 +6,8 @@
 
 namespace karez::base {
 
-// While it lives, `may_stop` of this thread calls `ask` (unless it is empty), some twenty times a second; what that throws leaves the work. Scopes
-// nest.
+// While it lives, `may_stop` of this thread calls `ask` (unless it is empty), some twenty times a second; what that
+// throws leaves the work. Scopes nest.
 class Stoppable {
  public:
   explicit Stoppable(std::function<void()> ask);
@@ -22,7 +22,8 @@ class Stoppable {
   Stoppable* before_;
 };
 
-// Stands in loops whose turns take less than some milliseconds; takes 30 ns. Where nobody is to be asked it does nothing.
+// Stands in loops whose turns take less than some milliseconds; takes 30 ns. Where nobody is to be asked it does
+// nothing.
 void may_stop();
 
 }  // namespace karez::base

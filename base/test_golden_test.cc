@@ -52,7 +52,8 @@ TEST(Golden, AnUpdateIsLeftBothTextsInsteadOfAFailure) {
   EXPECT_TRUE(text);
   EXPECT_TRUE(count);
   const auto line = here.line + 1;
-  EXPECT_EQ(left, cat("golden ", line, " 3 4 ", here.file, "\noldnew\n\n", "pinned_at_most ", line, " 1 2 ", here.file, "\n712\n"));
+  EXPECT_EQ(left, cat("golden ", line, " 3 4 ", here.file, "\noldnew\n\n", "pinned_at_most ", line, " 1 2 ", here.file,
+                      "\n712\n"));
 }
 
 TEST(Golden, WithoutAnUpdateNothingIsLeft) {

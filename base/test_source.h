@@ -7,7 +7,8 @@
 
 namespace karez::base {
 
-// KAREZ_SOURCE where it is set; else the nearest folder above the program that holds `dev` and CMakeLists.txt, as the build folder's parent does.
+// KAREZ_SOURCE where it is set; else the nearest folder above the program that holds `dev` and CMakeLists.txt, as the
+// build folder's parent does.
 inline std::filesystem::path source_folder() {
   namespace fs = std::filesystem;
   if (const char* given = std::getenv("KAREZ_SOURCE")) return given;

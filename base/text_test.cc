@@ -20,7 +20,8 @@ namespace {
 using ::testing::ElementsAre;
 
 TEST(Text, CatTakesEveryKindOfPart) {
-  EXPECT_EQ(cat("a", 'b', 1, -2L, true, 0.5, 2.0f, std::string("s"), std::string_view("v"), std::uint8_t{7}), "ab1-2true0.52.0sv7");
+  EXPECT_EQ(cat("a", 'b', 1, -2L, true, 0.5, 2.0f, std::string("s"), std::string_view("v"), std::uint8_t{7}),
+            "ab1-2true0.52.0sv7");
   EXPECT_EQ(cat(), "");
   EXPECT_EQ(cat(std::numeric_limits<std::int64_t>::min(), " ", std::numeric_limits<std::uint64_t>::max()),
             "-9223372036854775808 18446744073709551615");

@@ -1,4 +1,5 @@
-// A mutex that can be waited for so long and no longer. (std::timed_mutex waits by a call that the ThreadSanitizer of GCC 12 does not know.)
+// A mutex that can be waited for so long and no longer. (std::timed_mutex waits by a call that the ThreadSanitizer of
+// GCC 12 does not know.)
 #pragma once
 
 #include <chrono>

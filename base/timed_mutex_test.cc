@@ -16,7 +16,8 @@ TEST(TimedMutex, OneAtATimeHasIt) {
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&, t] {
       for (int i = 0; i < 1000; ++i) {
-        const std::unique_lock lock = t % 2 == 0 ? std::unique_lock(mutex) : std::unique_lock(mutex, std::chrono::hours(1));
+        const std::unique_lock lock =
+            t % 2 == 0 ? std::unique_lock(mutex) : std::unique_lock(mutex, std::chrono::hours(1));
         ASSERT_TRUE(lock);
         ++count;
       }
