@@ -11,7 +11,8 @@
 namespace karez::tensor {
 
 enum class DType : std::uint8_t { f32, f64, i32, i64, b8, bf16, f16 };
-inline constexpr DType all_dtypes[] = {DType::f32, DType::f64, DType::i32, DType::i64, DType::b8, DType::bf16, DType::f16};
+inline constexpr DType all_dtypes[] = {DType::f32, DType::f64,  DType::i32, DType::i64,
+                                       DType::b8,  DType::bf16, DType::f16};
 
 constexpr std::int64_t size_of(DType dtype) {
   switch (dtype) {
@@ -46,7 +47,8 @@ inline DType dtype_from(std::string_view name) {
 }
 constexpr bool is_half(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; }
 constexpr bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DType::f64 || is_half(dtype); }
-// Whether sums of this type may lie in parts on several devices. Halves' may not: a product of halves is an f32 until it is whole.
+// Whether sums of this type may lie in parts on several devices. Halves' may not: a product of halves is an f32 until
+// it is whole.
 constexpr bool has_partial_sums(DType dtype) { return dtype != DType::b8 && !is_half(dtype); }
 
 template <class T> constexpr DType dtype_of();

@@ -1,4 +1,5 @@
-// Floats of 16 bits: what they hold is a float of 32 bits exactly; numbers become one by rounding once, to nearest, ties to even.
+// Floats of 16 bits: what they hold is a float of 32 bits exactly; numbers become one by rounding once, to nearest,
+// ties to even.
 #pragma once
 
 #include <bit>
@@ -8,8 +9,8 @@
 
 namespace karez::tensor {
 
-// The pattern nearest to x with so many bits of exponent and fraction: beyond the largest infinity, below the smallest zero, subnormals as IEEE 754
-// has them. NaN stays NaN, quiet, with its sign and the highest bits of its payload.
+// The pattern nearest to x with so many bits of exponent and fraction: beyond the largest infinity, below the smallest
+// zero, subnormals as IEEE 754 has them. NaN stays NaN, quiet, with its sign and the highest bits of its payload.
 template <int exponent_bits, int fraction_bits> constexpr std::uint16_t round_to_half(double x) {
   const auto bits = std::bit_cast<std::uint64_t>(x);
   const auto sign = static_cast<std::uint16_t>(bits >> 63 << 15);
@@ -18,13 +19,16 @@ template <int exponent_bits, int fraction_bits> constexpr std::uint16_t round_to
   constexpr int least = 2 - (1 << (exponent_bits - 1));  // of a normal number
   constexpr std::int64_t infinity = ((std::int64_t{1} << exponent_bits) - 1) << fraction_bits;
   if (exponent == 1024 && fraction != 0)
-    return static_cast<std::uint16_t>(sign | infinity | (std::uint64_t{1} << (fraction_bits - 1)) | fraction >> (52 - fraction_bits));
+    return static_cast<std::uint16_t>(sign | infinity | (std::uint64_t{1} << (fraction_bits - 1)) |
+                                      fraction >> (52 - fraction_bits));
   const int below = exponent < least ? least - exponent : 0, shift = 52 - fraction_bits + below;
   if (shift > 53) return sign;  // less than half of the smallest; subnormal doubles too
-  const std::uint64_t whole = fraction | std::uint64_t{1} << 52, half = std::uint64_t{1} << (shift - 1), rest = whole & (2 * half - 1);
+  const std::uint64_t whole = fraction | std::uint64_t{1} << 52, half = std::uint64_t{1} << (shift - 1),
+                      rest = whole & (2 * half - 1);
   std::uint64_t kept = whole >> shift;
   kept += rest > half || (rest == half && (kept & 1) != 0);
-  const std::int64_t out = (below > 0 ? 0 : static_cast<std::int64_t>(exponent - least) << fraction_bits) + static_cast<std::int64_t>(kept);
+  const std::int64_t out =
+      (below > 0 ? 0 : static_cast<std::int64_t>(exponent - least) << fraction_bits) + static_cast<std::int64_t>(kept);
   return static_cast<std::uint16_t>(sign | (out < infinity ? out : infinity));
 }
 
@@ -61,9 +65,11 @@ struct F16 {
   requires std::is_arithmetic_v<T>
   constexpr explicit F16(T x) : bits(round_to_half<5, 10>(static_cast<double>(x))) {}
   constexpr operator float() const {
-    const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16, exponent = bits >> 10 & 31u, fraction = bits & 1023u;
+    const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16, exponent = bits >> 10 & 31u,
+                        fraction = bits & 1023u;
     if (exponent == 31) return std::bit_cast<float>(sign | 0x7F800000u | fraction << 13);
-    if (exponent == 0) return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(static_cast<float>(fraction) * 0x1p-24f));
+    if (exponent == 0)
+      return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(static_cast<float>(fraction) * 0x1p-24f));
     return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
   }
   static constexpr F16 from_bits(std::uint16_t bits) {

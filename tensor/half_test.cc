@@ -13,7 +13,8 @@ namespace {
 
 // By their definition: (-1)^s * 2^(e - bias) * (1 + f / 2^bits), and without the 1 where the exponent is 0.
 double by_definition(int bits, int fraction_bits, int exponent_bits) {
-  const int bias = (1 << (exponent_bits - 1)) - 1, e = bits >> fraction_bits & ((1 << exponent_bits) - 1), f = bits & ((1 << fraction_bits) - 1);
+  const int bias = (1 << (exponent_bits - 1)) - 1, e = bits >> fraction_bits & ((1 << exponent_bits) - 1),
+            f = bits & ((1 << fraction_bits) - 1);
   const double sign = bits >> 15 ? -1 : 1, part = std::ldexp(f, -fraction_bits);
   if (e == (1 << exponent_bits) - 1) return f == 0 ? sign * HUGE_VAL : std::nan("");
   return sign * (e == 0 ? std::ldexp(part, 1 - bias) : std::ldexp(1 + part, e - bias));
@@ -47,8 +48,8 @@ TYPED_TEST(Halves, EveryPatternIsItsDefinitionAndRoundsToItself) {
   }
 }
 
-// The positive patterns stand in order of their numbers, so the nearest is one of two neighbours; of two equally near the even pattern. Infinity is
-// what would be the next number.
+// The positive patterns stand in order of their numbers, so the nearest is one of two neighbours; of two equally near
+// the even pattern. Infinity is what would be the next number.
 template <class T> int nearest(double x) {
   using F = Format<T>;
   const int infinity = ((1 << F::exponent) - 1) << F::fraction;
@@ -66,12 +67,15 @@ template <class T> int nearest(double x) {
 
 TYPED_TEST(Halves, NumbersRoundToTheNearestTiesToEven) {
   using F = Format<TypeParam>;
-  std::vector<double> numbers = {0.0, -0.0, HUGE_VAL, -HUGE_VAL, 1e300, -1e300, 5e-324, 3.4e38, 65519.999, 65520, 65504, 65536};
+  std::vector<double> numbers = {0.0,    -0.0,   HUGE_VAL,  -HUGE_VAL, 1e300, -1e300,
+                                 5e-324, 3.4e38, 65519.999, 65520,     65504, 65536};
   for (int bits = 0; bits < 0x7F00; bits += bits < 64 ? 1 : 37) {
-    const double here = by_definition(bits, F::fraction, F::exponent), next = by_definition(bits + 1, F::fraction, F::exponent);
+    const double here = by_definition(bits, F::fraction, F::exponent),
+                 next = by_definition(bits + 1, F::fraction, F::exponent);
     if (!std::isfinite(next) || std::isnan(here)) continue;
     const double middle = (here + next) / 2;
-    for (double x : {middle, std::nextafter(middle, 0.0), std::nextafter(middle, HUGE_VAL), here + (next - here) * 0.3}) {
+    for (double x :
+         {middle, std::nextafter(middle, 0.0), std::nextafter(middle, HUGE_VAL), here + (next - here) * 0.3}) {
       numbers.push_back(x);
       numbers.push_back(-x);
     }
@@ -87,8 +91,10 @@ TYPED_TEST(Halves, NumbersRoundToTheNearestTiesToEven) {
 }
 
 TYPED_TEST(Halves, RoundAnF64OnceAndNotThroughAnF32) {
-  const double one_up = by_definition(TypeParam(1.0).bits + 1, Format<TypeParam>::fraction, Format<TypeParam>::exponent);
-  const double just_above = std::nextafter((1 + one_up) / 2, 2.0);  // an f32 of it is the middle, which goes to the even 1
+  const double one_up =
+      by_definition(TypeParam(1.0).bits + 1, Format<TypeParam>::fraction, Format<TypeParam>::exponent);
+  const double just_above =
+      std::nextafter((1 + one_up) / 2, 2.0);  // an f32 of it is the middle, which goes to the even 1
   EXPECT_EQ(static_cast<float>(TypeParam(just_above)), static_cast<float>(one_up));
   EXPECT_EQ(static_cast<float>(TypeParam(static_cast<float>(just_above))), 1);
 }

@@ -65,7 +65,8 @@ Strides row_major(const Shape& shape) {
 
 Strides channels_last(const Shape& shape) {
   if (shape.size() != 4) return row_major(shape);
-  std::int64_t c = std::max<std::int64_t>(shape[1], 1), h = std::max<std::int64_t>(shape[2], 1), w = std::max<std::int64_t>(shape[3], 1);
+  std::int64_t c = std::max<std::int64_t>(shape[1], 1), h = std::max<std::int64_t>(shape[2], 1),
+               w = std::max<std::int64_t>(shape[3], 1);
   return {checked_mul(checked_mul(h, w), c), 1, checked_mul(w, c), c};
 }
 
@@ -106,7 +107,8 @@ View parse_view(Scan& in) {
   TensorType type = parse_type(in);
   if (!in.peek("{")) return View(type);
   View view(type.dtype, type.shape, parse_list(in, "{", "}"));
-  if (view.strides.size() != view.shape.size()) in.fail_here("a view has another number of strides than of dimensions before");
+  if (view.strides.size() != view.shape.size())
+    in.fail_here("a view has another number of strides than of dimensions before");
   return view;
 }
 

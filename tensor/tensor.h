@@ -33,11 +33,13 @@ std::string print(const TensorType& type);
 TensorType parse_type(Scan& in);
 inline std::ostream& operator<<(std::ostream& out, const TensorType& type) { return out << print(type); }
 
-// How logical dimensions are laid in memory. Logical order is always n c h w; channels-last is a matter of strides alone.
+// How logical dimensions are laid in memory. Logical order is always n c h w; channels-last is a matter of strides
+// alone.
 Strides row_major(const Shape& shape);
-Strides channels_last(const Shape& shape);                                // [n, c, h, w] with c fastest; other ranks are row-major
-bool is_dense(const Shape& shape, const Strides& strides);                // a permutation of row-major without gaps or overlap
-bool same_order(const Shape& shape, const Strides& a, const Strides& b);  // equal up to dimensions of size one (or no element at all)
+Strides channels_last(const Shape& shape);                  // [n, c, h, w] with c fastest; other ranks are row-major
+bool is_dense(const Shape& shape, const Strides& strides);  // a permutation of row-major without gaps or overlap
+bool same_order(const Shape& shape, const Strides& a,
+                const Strides& b);  // equal up to dimensions of size one (or no element at all)
 
 // A typed window on bytes: shape and strides in elements; the address comes from elsewhere.
 struct View {
