@@ -21,23 +21,24 @@ void check_register(const SlotProblem& p, int r) {
   const int actors = static_cast<int>(p.actors.size());
   auto check_end = [&](int actor, int period, const char* role) {
     require(actor >= 0 && actor < actors, "slots: register ", r, " has ", role, " ", actor, " of ", actors, " actors");
-    require(period >= 1 && p.actors[actor].acts % period == 0, "slots: register ", r, " has period ", period, " at ", role, " ", actor,
-            ", which acts ", p.actors[actor].acts, " times a launch: not a multiple");
+    require(period >= 1 && p.actors[actor].acts % period == 0, "slots: register ", r, " has period ", period, " at ",
+            role, " ", actor, ", which acts ", p.actors[actor].acts, " times a launch: not a multiple");
     return p.actors[actor].acts / period;
   };
   int pieces = check_end(reg.producer, reg.period, "producer");
   require(!reg.consumers.empty(), "slots: register ", r, " has no consumer");
   for (const auto& c : reg.consumers) {
     int read = check_end(c.actor, c.period, "consumer");
-    require(read == pieces, "slots: register ", r, " gets ", pieces, " pieces a launch from actor ", reg.producer, ", and actor ", c.actor, " reads ",
-            read);
-    require(is_time(c.arrives) && is_time(c.returns), "slots: register ", r, " takes ", c.arrives, " seconds to actor ", c.actor, " and ", c.returns,
-            " back");
+    require(read == pieces, "slots: register ", r, " gets ", pieces, " pieces a launch from actor ", reg.producer,
+            ", and actor ", c.actor, " reads ", read);
+    require(is_time(c.arrives) && is_time(c.returns), "slots: register ", r, " takes ", c.arrives, " seconds to actor ",
+            c.actor, " and ", c.returns, " back");
   }
   require(reg.bytes >= 0, "slots: register ", r, " has slots of ", reg.bytes, " bytes");
-  require(reg.least >= 1 && reg.least <= reg.most && reg.most <= most_slots, "slots: register ", r, " may have ", reg.least, " to ", reg.most,
-          " slots: at least 1, at most ", most_slots);
-  require(reg.filled >= 0 && reg.filled <= reg.most, "slots: register ", r, " begins with ", reg.filled, " of ", reg.most, " slots full");
+  require(reg.least >= 1 && reg.least <= reg.most && reg.most <= most_slots, "slots: register ", r, " may have ",
+          reg.least, " to ", reg.most, " slots: at least 1, at most ", most_slots);
+  require(reg.filled >= 0 && reg.filled <= reg.most, "slots: register ", r, " begins with ", reg.filled, " of ",
+          reg.most, " slots full");
 }
 
 // Numbers of an actor's acts in an order rise by one, `acts` of them.
@@ -45,15 +46,16 @@ void check_order(const SlotProblem& p, int s) {
   std::vector<std::int64_t> seen(p.actors.size(), 0), last(p.actors.size(), 0);
   constexpr std::int64_t far = std::int64_t{1} << 40;
   for (const auto& a : p.streams[s].order) {
-    require(a.actor >= 0 && a.actor < static_cast<int>(p.actors.size()), "slots: stream ", s, " orders actor ", a.actor, " of ", p.actors.size());
+    require(a.actor >= 0 && a.actor < static_cast<int>(p.actors.size()), "slots: stream ", s, " orders actor ", a.actor,
+            " of ", p.actors.size());
     require(a.act > -far && a.act < far, "slots: stream ", s, " orders act ", a.act, " of actor ", a.actor);
-    require(seen[a.actor]++ == 0 || a.act == last[a.actor] + 1, "slots: stream ", s, " orders act ", a.act, " of actor ", a.actor, " after act ",
-            last[a.actor]);
+    require(seen[a.actor]++ == 0 || a.act == last[a.actor] + 1, "slots: stream ", s, " orders act ", a.act,
+            " of actor ", a.actor, " after act ", last[a.actor]);
     last[a.actor] = a.act;
   }
   for (const auto& a : p.streams[s].order)
-    require(seen[a.actor] == p.actors[a.actor].acts, "slots: stream ", s, " orders ", seen[a.actor], " acts of actor ", a.actor, ", which acts ",
-            p.actors[a.actor].acts, " times a launch");
+    require(seen[a.actor] == p.actors[a.actor].acts, "slots: stream ", s, " orders ", seen[a.actor], " acts of actor ",
+            a.actor, ", which acts ", p.actors[a.actor].acts, " times a launch");
 }
 }  // namespace
 
@@ -88,7 +90,8 @@ ActGraph::ActGraph(const SlotProblem& problem, const SlotLimits& limits) : probl
     const auto& reg = problem.registers[r];
     for (const auto& c : reg.consumers)
       for (std::int64_t piece = 0; piece < pieces_[r]; ++piece)
-        add(fixed_, reg.producer, (piece - reg.filled + 1) * reg.period - 1, c.actor, piece * c.period, c.arrives, {Why::data, r});
+        add(fixed_, reg.producer, (piece - reg.filled + 1) * reg.period - 1, c.actor, piece * c.period, c.arrives,
+            {Why::data, r});
   }
   for (int s = 0; s < static_cast<int>(problem.streams.size()); ++s) add_stream(s);
 }
@@ -106,7 +109,8 @@ void ActGraph::add_stream(int s) {
   load.tokens = 1;
   std::vector<char> seen(problem_.actors.size(), 0);
   for (int a : stream.actors) {
-    require(a >= 0 && a < static_cast<int>(problem_.actors.size()), "slots: stream ", s, " has actor ", a, " of ", problem_.actors.size());
+    require(a >= 0 && a < static_cast<int>(problem_.actors.size()), "slots: stream ", s, " has actor ", a, " of ",
+            problem_.actors.size());
     require(seen[a]++ == 0, "slots: stream ", s, " has actor ", a, " twice");
     load.seconds += problem_.actors[a].seconds * problem_.actors[a].acts;
     load.steps.push_back({a, 0, Why::stream, s});
@@ -116,7 +120,8 @@ void ActGraph::add_stream(int s) {
 }
 
 // The act `then_act` of each launch begins `delay` after the end of `from_act`. Tokens: how many launches before.
-void ActGraph::add(Waits& to, int from, std::int64_t from_act, int then, std::int64_t then_act, double delay, Wait wait) const {
+void ActGraph::add(Waits& to, int from, std::int64_t from_act, int then, std::int64_t then_act, double delay,
+                   Wait wait) const {
   std::int64_t from_acts = problem_.actors[from].acts, then_acts = problem_.actors[then].acts;
   std::int64_t from_launch = floor_div(from_act, from_acts), then_launch = floor_div(then_act, then_acts);
   int tail = first_[from] + static_cast<int>(from_act - from_launch * from_acts);
@@ -134,13 +139,15 @@ SlotCycle ActGraph::cycle_of(const Waits& all, const std::vector<int>& edges) co
     out.tokens += all.edges[e].tokens;
     out.steps.push_back({actor, node - first_[actor], all.waits[e].why, all.waits[e].index});
   }
-  if (!edges.empty()) out.interval = out.tokens > 0 ? out.seconds / static_cast<double>(out.tokens) : std::numeric_limits<double>::infinity();
+  if (!edges.empty())
+    out.interval =
+        out.tokens > 0 ? out.seconds / static_cast<double>(out.tokens) : std::numeric_limits<double>::infinity();
   return out;
 }
 
 namespace {
-// Counts each act's launches from another one, so that no edge has less than no tokens and no cycle's tokens change (retiming; shortest paths).
-// Where that is impossible: the edges of a cycle with less than none.
+// Counts each act's launches from another one, so that no edge has less than no tokens and no cycle's tokens change
+// (retiming; shortest paths). Where that is impossible: the edges of a cycle with less than none.
 std::vector<int> retime(int nodes, std::vector<TimedEdge>& edges) {
   std::vector<std::int64_t> shift(nodes, 0);
   std::vector<int> by(nodes, -1);
@@ -174,7 +181,8 @@ SlotCycle ActGraph::worst(std::span<const int> slots) const {
     const auto& reg = problem_.registers[r];
     for (const auto& c : reg.consumers)
       for (std::int64_t piece = 0; piece < pieces_[r]; ++piece)
-        add(all, c.actor, (piece + reg.filled - slots[r] + 1) * c.period - 1, reg.producer, piece * reg.period, c.returns, {Why::slot, r});
+        add(all, c.actor, (piece + reg.filled - slots[r] + 1) * c.period - 1, reg.producer, piece * reg.period,
+            c.returns, {Why::slot, r});
   }
   const int nodes = static_cast<int>(actor_.size());
   SlotCycle worst;

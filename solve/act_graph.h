@@ -1,4 +1,5 @@
-// One launch of a synchronous dataflow program, act by act: the graph of waits that given slots make, and its worst cycle.
+// One launch of a synchronous dataflow program, act by act: the graph of waits that given slots make, and its worst
+// cycle.
 #pragma once
 
 #include "solve/cycle_ratio.h"
@@ -11,7 +12,8 @@ class ActGraph {
   // Checks the problem; an error says what does not fit.
   ActGraph(const SlotProblem& problem, const SlotLimits& limits);
 
-  // The cycle with the largest ratio, or the load of a stream without order where that is more. At least `filled` slots a register.
+  // The cycle with the largest ratio, or the load of a stream without order where that is more. At least `filled` slots
+  // a register.
   SlotCycle worst(std::span<const int> slots) const;
 
   std::int64_t pieces(int reg) const { return pieces_[reg]; }  // in a launch

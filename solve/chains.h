@@ -18,11 +18,12 @@ struct ChainLimits {
   int shortest = 8, most = 48;  // only the first may be shorter
 };
 
-// One after the other the way that meets most nodes of no chain yet. `order` names every node behind all to which `each_next` leads from it, which
-// are those that come after it: a chain is walked from its beginning to its end.
+// One after the other the way that meets most nodes of no chain yet. `order` names every node behind all to which
+// `each_next` leads from it, which are those that come after it: a chain is walked from its beginning to its end.
 //
 //   a -> b -> c, a -> d: one chain a b c of places 0 1 2
-template <class EachNext> Chains long_chains(std::span<const int> order, EachNext each_next, const ChainLimits& limits = {}) {
+template <class EachNext>
+Chains long_chains(std::span<const int> order, EachNext each_next, const ChainLimits& limits = {}) {
   Chains made;
   made.chain.assign(order.size(), -1), made.place.assign(order.size(), -1);
   std::vector<int> ahead(order.size()), next(order.size());

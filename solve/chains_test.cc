@@ -29,7 +29,8 @@ TEST(Chains, EachIsTheLongestOfWhatIsLeft) {
     const std::size_t nodes = 1 + random() % 40;
     std::vector<std::vector<int>> next(nodes);
     for (std::size_t n = 0; n + 1 < nodes; ++n)
-      for (std::size_t i = random() % 3; i > 0; --i) next[n].push_back(static_cast<int>(n + 1 + random() % std::min<std::size_t>(nodes - n - 1, 6)));
+      for (std::size_t i = random() % 3; i > 0; --i)
+        next[n].push_back(static_cast<int>(n + 1 + random() % std::min<std::size_t>(nodes - n - 1, 6)));
     const ChainLimits limits{1 + static_cast<int>(random() % 5), 1 + static_cast<int>(random() % 6)};
     std::vector<int> order(nodes);
     for (std::size_t n = 0; n < nodes; ++n) order[n] = static_cast<int>(nodes - 1 - n);

@@ -8,11 +8,13 @@
 namespace karez::solve {
 namespace {
 constexpr double inf = std::numeric_limits<double>::infinity();
-constexpr double patience = 60;           // groups of passes that may take to reach the ceiling
-constexpr double worth = 3e-4;            // or that raise the bound by this share, though the ceiling is far: it may come down to meet it
-constexpr int pass_group = 4;             // passes that must raise the bound
-constexpr double idle = 1e-6;             // by more than this share, or they were the last
-constexpr double all_to_one = 256;        // cells of all tables that the elimination of cheap variables may make, to those of one
+constexpr double patience = 60;  // groups of passes that may take to reach the ceiling
+constexpr double worth =
+    3e-4;  // or that raise the bound by this share, though the ceiling is far: it may come down to meet it
+constexpr int pass_group = 4;  // passes that must raise the bound
+constexpr double idle = 1e-6;  // by more than this share, or they were the last
+constexpr double all_to_one =
+    256;  // cells of all tables that the elimination of cheap variables may make, to those of one
 constexpr double little_work = 1e6;       // cells visited: done sooner than another plan is made
 constexpr double first_share = 1.0 / 64;  // of the gap: the first core
 }  // namespace
@@ -51,7 +53,12 @@ std::optional<MinSumResult> eliminated(const MinSumProblem& problem, std::size_t
   auto plan = plan_exact(graph, static_cast<double>(table_cells), little_work);
   if (!plan) return std::nullopt;
   fill(*plan);
-  MinSumResult result{.feasible = constant_of(*plan) < inf, .choice = {}, .cost = inf, .lower_bound = inf, .optimal = true, .method = "elimination"};
+  MinSumResult result{.feasible = constant_of(*plan) < inf,
+                      .choice = {},
+                      .cost = inf,
+                      .lower_bound = inf,
+                      .optimal = true,
+                      .method = "elimination"};
   if (!result.feasible) return result;
   result.choice.assign(problem.domain.size(), 0);
   read_choice(*plan, result.choice);

@@ -13,8 +13,8 @@ namespace karez::solve {
 // A lower bound of a problem that is too large to be eliminated. Borrows the problem's cells.
 class LowerBound {
  public:
-  // As many passes, at least one, and up to four times as many while they raise the bound by much, or by enough to reach what is at most wanted,
-  // `ceiling`, by and by.
+  // As many passes, at least one, and up to four times as many while they raise the bound by much, or by enough to
+  // reach what is at most wanted, `ceiling`, by and by.
   struct Passes {
     int count = 0;
     std::size_t cheap_cells = 0;  // variables that leave no larger table go first
@@ -57,8 +57,8 @@ struct CoreResult {
   double bound = 0;  // of the whole problem
   bool better = false, optimal = false;
 };
-// Improves `choice` of cost `cost` by looking at the states whose cost exceeds the bound by little, then by twice as much, and so on while
-// `best_of` has an answer. Optimal: nothing that could be cheaper was left out.
+// Improves `choice` of cost `cost` by looking at the states whose cost exceeds the bound by little, then by twice as
+// much, and so on while `best_of` has an answer. Optimal: nothing that could be cheaper was left out.
 CoreResult search_core(const LowerBound&, const BestOf&, std::vector<int>& choice, double& cost);
 
 }  // namespace karez::solve

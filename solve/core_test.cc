@@ -21,7 +21,8 @@ Found best_among(const MinSumProblem& p, const Marks& keep) {
   while (true) {
     bool kept = true;
     for (std::size_t v = 0; v < choice.size(); ++v) kept = kept && keep[v][static_cast<std::size_t>(choice[v])];
-    if (const double cost = kept ? cost_of(p, choice) : inf; cost < found.cost) found.choice = choice, found.cost = cost;
+    if (const double cost = kept ? cost_of(p, choice) : inf; cost < found.cost)
+      found.choice = choice, found.cost = cost;
     std::size_t v = 0;
     while (v < choice.size() && ++choice[v] == p.domain[v]) choice[v++] = 0;
     if (v == choice.size()) return found;
@@ -47,8 +48,11 @@ TEST(Core, BoundsAndProofsHoldWhereverItEnds) {
     double cost = cost_of(p, choice);
     int calls = static_cast<int>(random() % 9);
     const CoreResult result = search_core(
-        least, [&](const Marks& keep) -> std::optional<Found> { return calls-- > 0 ? std::optional(best_among(p, keep)) : std::nullopt; }, choice,
-        cost);
+        least,
+        [&](const Marks& keep) -> std::optional<Found> {
+          return calls-- > 0 ? std::optional(best_among(p, keep)) : std::nullopt;
+        },
+        choice, cost);
     ASSERT_EQ(cost_of(p, choice), cost);
     ASSERT_GE(cost, best);
     ASSERT_LE(result.bound, best + 1e-9);
@@ -98,7 +102,8 @@ TEST(Core, PassesGoOnWhileTheyHelp) {
   for (int seed = 0; seed < 100; ++seed) {
     std::mt19937 random(seed);
     const MinSumProblem p = circles(random, 7);
-    const double one = LowerBound(p, {1, 0}).bound(), six = LowerBound(p, {6, 0}).bound(), sixty = LowerBound(p, {60, 0}).bound();
+    const double one = LowerBound(p, {1, 0}).bound(), six = LowerBound(p, {6, 0}).bound(),
+                 sixty = LowerBound(p, {60, 0}).bound();
     const double wanted = LowerBound(p, {6, 0, sixty}).bound();
     ASSERT_LE(one, six + 1e-9);
     ASSERT_LE(six, wanted + 1e-9) << "with something to reach no fewer passes are made";
@@ -162,7 +167,8 @@ TEST(Core, ReachesItsBoundsInAsManyPassesAndItsProofsInAsManyCores) {
   EXPECT_TRUE(pinned_at_most(states, 3475));
 }
 
-// Two of three equal states cost nothing, all three cost a little beside much else: not one of them is proven by the bound.
+// Two of three equal states cost nothing, all three cost a little beside much else: not one of them is proven by the
+// bound.
 TEST(Core, ALittleIsNotNothing) {
   for (double little : {1e-7, 5e-8}) {
     MinSumProblem p{.domain = {2, 2, 2, 1}, .factors = {factor({3}, {1000})}};

@@ -14,46 +14,53 @@ constexpr double inf = std::numeric_limits<double>::infinity();
 
 void check(const MinSumProblem& problem) {
   for (std::size_t v = 0; v < problem.domain.size(); ++v)
-    require(problem.domain[v] > 0, "min_sum: variable ", v, " has domain ", problem.domain[v], ", needs at least one state");
+    require(problem.domain[v] > 0, "min_sum: variable ", v, " has domain ", problem.domain[v],
+            ", needs at least one state");
   std::map<const CostCells*, bool> seen;
   for (std::size_t f = 0; f < problem.factors.size(); ++f) {
     const Factor& factor = problem.factors[f];
     require(factor.cells != nullptr, "min_sum: factor ", f, " has no cells");
     const CostCells& cells = *factor.cells;
-    require(cells.classes.size() == factor.scope.size(), "min_sum: factor ", f, " has classes of ", cells.classes.size(), " axes, its scope ",
-            factor.scope.size());
+    require(cells.classes.size() == factor.scope.size(), "min_sum: factor ", f, " has classes of ",
+            cells.classes.size(), " axes, its scope ", factor.scope.size());
     std::int64_t count = 1;
     for (std::size_t a = 0; a < factor.scope.size(); ++a) {
       const int v = factor.scope[a];
-      require(v >= 0 && v < static_cast<int>(problem.domain.size()), "min_sum: factor ", f, " names variable ", v, " of ", problem.domain.size());
+      require(v >= 0 && v < static_cast<int>(problem.domain.size()), "min_sum: factor ", f, " names variable ", v,
+              " of ", problem.domain.size());
       const auto& of = cells.classes[a];
       if (of.empty()) {
         count = checked_mul(count, problem.domain[v]);
         continue;
       }
-      require(static_cast<int>(of.size()) == problem.domain[v], "min_sum: factor ", f, " parts ", of.size(), " states of variable ", v,
-              ", which has ", problem.domain[v]);
+      require(static_cast<int>(of.size()) == problem.domain[v], "min_sum: factor ", f, " parts ", of.size(),
+              " states of variable ", v, ", which has ", problem.domain[v]);
       std::vector<char> there(of.size(), 0);
       int most = -1;
       for (int c : of) {
-        require(c >= 0 && c < static_cast<int>(of.size()), "min_sum: factor ", f, " has class ", c, " of ", of.size(), " states");
+        require(c >= 0 && c < static_cast<int>(of.size()), "min_sum: factor ", f, " has class ", c, " of ", of.size(),
+                " states");
         there[static_cast<std::size_t>(c)] = 1;
         most = std::max(most, c);
       }
-      require(std::count(there.begin(), there.end(), 1) == most + 1, "min_sum: factor ", f, " leaves out a class of variable ", v);
+      require(std::count(there.begin(), there.end(), 1) == most + 1, "min_sum: factor ", f,
+              " leaves out a class of variable ", v);
       count = checked_mul(count, most + 1);
     }
     if (!cells.follows.empty()) {
-      require(cells.cost.empty() && !factor.scope.empty(), "min_sum: factor ", f, " has costs, or no axis, beside what follows");
+      require(cells.cost.empty() && !factor.scope.empty(), "min_sum: factor ", f,
+              " has costs, or no axis, beside what follows");
       const int last = factor.scope.back();
       const auto& of = cells.classes.back();
       const int classes = of.empty() ? problem.domain[last] : 1 + *std::max_element(of.begin(), of.end());
-      require(static_cast<std::int64_t>(cells.follows.size()) * classes == count, "min_sum: factor ", f, " says what follows from ",
-              cells.follows.size(), " classes, its scope has ", count / classes);
-      for (int c : cells.follows) require(c >= -1 && c < classes, "min_sum: factor ", f, " has class ", c, " follow, of ", classes);
+      require(static_cast<std::int64_t>(cells.follows.size()) * classes == count, "min_sum: factor ", f,
+              " says what follows from ", cells.follows.size(), " classes, its scope has ", count / classes);
+      for (int c : cells.follows)
+        require(c >= -1 && c < classes, "min_sum: factor ", f, " has class ", c, " follow, of ", classes);
       continue;
     }
-    require(static_cast<std::int64_t>(cells.cost.size()) == count, "min_sum: factor ", f, " has ", cells.cost.size(), " costs, its scope ", count);
+    require(static_cast<std::int64_t>(cells.cost.size()) == count, "min_sum: factor ", f, " has ", cells.cost.size(),
+            " costs, its scope ", count);
     if (!seen.try_emplace(&cells, true).second) continue;
     for (double c : cells.cost) require(!(std::isnan(c) || c == -inf), "min_sum: factor ", f, " holds the cost ", c);
   }
@@ -103,7 +110,8 @@ Arranged arranged(CostGraph& graph, const Factor& factor) {
     auto& step = made.step.emplace_back(joint.first.size(), 0);
     for (std::size_t c = 0; c < step.size(); ++c) {
       for (std::size_t a = 0; a < factor.scope.size(); ++a)
-        if (factor.scope[a] == v) step[c] += stride[a] * static_cast<std::size_t>(class_of[a][static_cast<std::size_t>(joint.first[c])]);
+        if (factor.scope[a] == v)
+          step[c] += stride[a] * static_cast<std::size_t>(class_of[a][static_cast<std::size_t>(joint.first[c])]);
     }
   }
   const std::vector<std::size_t> straight = strides_of(made.sizes);
@@ -225,7 +233,9 @@ CostGraph cost_graph(const MinSumProblem& problem) {
     std::vector<int> turn = made.sizes;
     for (std::size_t a = 0; a < factor.scope.size(); ++a) {
       auto at = std::lower_bound(made.table.scope.begin(), made.table.scope.end(), factor.scope[a]);
-      turn.push_back(at != made.table.scope.end() && *at == factor.scope[a] ? static_cast<int>(at - made.table.scope.begin()) : -1);
+      turn.push_back(at != made.table.scope.end() && *at == factor.scope[a]
+                         ? static_cast<int>(at - made.table.scope.begin())
+                         : -1);
     }
     auto [at, fresh] = known.try_emplace({factor.cells.get(), turn}, static_cast<int>(graph.sheets.size()));
     if (fresh) graph.sheets.push_back(sheet_of(*factor.cells, made));

@@ -1,4 +1,5 @@
-// A factor graph in the form min_sum works on: tables over classes of states, their cells and their classes each kept once.
+// A factor graph in the form min_sum works on: tables over classes of states, their cells and their classes each kept
+// once.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +44,8 @@ struct Sheet {
   std::vector<int> sizes;            // by axis
   std::vector<double> own;           // the cells, unless they are the caller's
   std::span<const double> borrowed;  // which are read in place
-  std::span<const int> follows;      // or, where the last axis follows from the others, its class (see CostCells): the caller's too
+  std::span<const int>
+      follows;  // or, where the last axis follows from the others, its class (see CostCells): the caller's too
   std::span<const double> cells() const { return own.empty() ? borrowed : std::span<const double>(own); }
 };
 
@@ -74,7 +76,8 @@ std::vector<double> dense_cells(const Sheet&);  // those that `follows` stands f
 
 using Steps = std::vector<std::vector<std::size_t>>;  // by axis and index: how far the cell lies
 
-// out[i, j, ...] += cells[step[0][i] + step[1][j] + ...], out row-major: restricts, transposes, broadcasts and takes diagonals.
+// out[i, j, ...] += cells[step[0][i] + step[1][j] + ...], out row-major: restricts, transposes, broadcasts and takes
+// diagonals.
 void add_gathered(std::span<double> out, std::span<const double> cells, const Steps& step);
 
 }  // namespace karez::solve

@@ -18,7 +18,8 @@ CoverProgram::CoverProgram(std::vector<double> prices, std::span<const int> low)
       slack_of_(count_, -1),
       gain_(count_) {}
 
-CoverProgram::Outcome CoverProgram::solve(std::span<const CoverRow> rows, std::span<const int> low, std::span<const int> high, int most_pivots) {
+CoverProgram::Outcome CoverProgram::solve(std::span<const CoverRow> rows, std::span<const int> low,
+                                          std::span<const int> high, int most_pivots) {
   for (int pivots = 0;; ++pivots) {
     // The row or bound that lacks most.
     double lacks = tight;
@@ -79,9 +80,10 @@ CoverProgram::Outcome CoverProgram::solve(std::span<const CoverRow> rows, std::s
   }
 }
 
-// Any weights on rows give a bound: sum of weight * least plus each variable at the better end of what remains of its price.
-double CoverProgram::dual_value(std::span<const CoverRow> rows, std::span<const int> low, std::span<const int> high, std::span<const double> prices,
-                                std::span<const std::pair<int, double>> weights) const {
+// Any weights on rows give a bound: sum of weight * least plus each variable at the better end of what remains of its
+// price.
+double CoverProgram::dual_value(std::span<const CoverRow> rows, std::span<const int> low, std::span<const int> high,
+                                std::span<const double> prices, std::span<const std::pair<int, double>> weights) const {
   std::vector<double> rest(prices.begin(), prices.end());
   double sum = 0, size = 0;
   auto count = [&](double term) {
@@ -100,7 +102,8 @@ double CoverProgram::dual_value(std::span<const CoverRow> rows, std::span<const 
 }
 
 double CoverProgram::bound(std::span<const CoverRow> rows, std::span<const int> low, std::span<const int> high) const {
-  if (!ray_.empty() && dual_value(rows, low, high, std::vector<double>(count_, 0), ray_) > 0) return std::numeric_limits<double>::infinity();
+  if (!ray_.empty() && dual_value(rows, low, high, std::vector<double>(count_, 0), ray_) > 0)
+    return std::numeric_limits<double>::infinity();
   std::vector<std::pair<int, double>> weights;
   for (std::size_t k = 0; k < count_; ++k)
     if (slack_of_[k] >= 0) weights.emplace_back(slack_of_[k], costs_[k]);

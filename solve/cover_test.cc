@@ -47,7 +47,8 @@ bool holds(const CoverRow& row, auto value, double slack) {
   return sum >= 0;
 }
 
-// Factors are positive: if anything holds, the highest values do. What is solved holds and costs what the bound says, so nothing is cheaper.
+// Factors are positive: if anything holds, the highest values do. What is solved holds and costs what the bound says,
+// so nothing is cheaper.
 bool expect_solved(const Program& p, CoverProgram& program) {
   auto outcome = program.solve(p.rows, p.low, p.high, 10'000);
   bool possible = true;

@@ -15,7 +15,8 @@ constexpr int most_rounds = 100'000;  // a handful is usual
 using Lists = std::vector<std::vector<int>>;  // edges per node
 
 CycleRatio measure(std::span<const TimedEdge> edges, std::vector<int> cycle) {
-  auto first = std::min_element(cycle.begin(), cycle.end(), [&](int a, int b) { return edges[a].from < edges[b].from; });
+  auto first =
+      std::min_element(cycle.begin(), cycle.end(), [&](int a, int b) { return edges[a].from < edges[b].from; });
   std::rotate(cycle.begin(), first, cycle.end());  // so that the sum does not depend on where the cycle was entered
   CycleRatio out;
   for (int e : cycle) {
@@ -75,7 +76,8 @@ class Policy {
   CycleRatio run() {
     int rounds = 0;
     do {
-      require(++rounds < most_rounds, "max_cycle_ratio: ", leaving_.size(), " nodes have not settled after ", rounds, " rounds");
+      require(++rounds < most_rounds, "max_cycle_ratio: ", leaving_.size(), " nodes have not settled after ", rounds,
+              " rounds");
       evaluate();
     } while (improve());
     CycleRatio best;
@@ -85,7 +87,8 @@ class Policy {
   }
 
  private:
-  // Finds the cycle each node ends in and its value: time beyond the ratio gathered on the way to the cycle's first node.
+  // Finds the cycle each node ends in and its value: time beyond the ratio gathered on the way to the cycle's first
+  // node.
   void evaluate() {
     cycles_.clear();
     std::fill(cycle_of_.begin(), cycle_of_.end(), -1);
@@ -127,7 +130,8 @@ class Policy {
 
   bool improve() {
     bool changed = false;
-    for (bool moved = true; moved; changed |= moved) {  // a better ratio spreads to all that can reach it before the next evaluation
+    for (bool moved = true; moved;
+         changed |= moved) {  // a better ratio spreads to all that can reach it before the next evaluation
       base::may_stop();
       moved = false;
       for (std::size_t u = leaving_.size(); u-- > 0;)
@@ -168,8 +172,8 @@ CycleRatio max_cycle_ratio(int nodes, std::span<const TimedEdge> edges) {
   Lists leaving(nodes), entering(nodes);
   for (int e = 0; e < static_cast<int>(edges.size()); ++e) {
     const TimedEdge& edge = edges[e];
-    require(edge.from >= 0 && edge.from < nodes && edge.to >= 0 && edge.to < nodes, "max_cycle_ratio: edge ", e, " from ", edge.from, " to ", edge.to,
-            " of ", nodes, " nodes");
+    require(edge.from >= 0 && edge.from < nodes && edge.to >= 0 && edge.to < nodes, "max_cycle_ratio: edge ", e,
+            " from ", edge.from, " to ", edge.to, " of ", nodes, " nodes");
     require(edge.tokens >= 0, "max_cycle_ratio: edge ", e, " has ", edge.tokens, " tokens");
     require(std::isfinite(edge.time), "max_cycle_ratio: edge ", e, " takes ", edge.time);
     leaving[edge.from].push_back(e);

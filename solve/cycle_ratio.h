@@ -1,4 +1,5 @@
-// The maximum of time over tokens among the cycles of a graph: the best interval between launches of a synchronous dataflow program.
+// The maximum of time over tokens among the cycles of a graph: the best interval between launches of a synchronous
+// dataflow program.
 #pragma once
 
 #include <span>
@@ -22,8 +23,9 @@ struct CycleRatio {
   bool stuck() const { return !cycle.empty() && tokens == 0; }
 };
 
-// Policy iteration (Howard; Cochet-Terrasson et al., "Numerical computation of spectral elements in max-plus algebra", 1998). The ratio is
-// that of the returned cycle, no cycle's is larger by more than rounding; equal inputs give equal cycles.
+// Policy iteration (Howard; Cochet-Terrasson et al., "Numerical computation of spectral elements in max-plus algebra",
+// 1998). The ratio is that of the returned cycle, no cycle's is larger by more than rounding; equal inputs give equal
+// cycles.
 CycleRatio max_cycle_ratio(int nodes, std::span<const TimedEdge> edges);
 
 }  // namespace karez::solve

@@ -28,7 +28,8 @@ class Enumeration {
       if (e.to == start_) {
         any = true;
         long all = tokens + e.tokens;
-        best = std::max(best, all > 0 ? (time + e.time) / static_cast<double>(all) : std::numeric_limits<double>::infinity());
+        best = std::max(best,
+                        all > 0 ? (time + e.time) / static_cast<double>(all) : std::numeric_limits<double>::infinity());
       } else if (!on_path_[e.to]) {
         walk(e.to, time + e.time, tokens + e.tokens);
       }
@@ -62,7 +63,8 @@ TEST(CycleRatio, EqualsEnumerationOfSimpleCycles) {
     int nodes = 1 + static_cast<int>(random() % 7), count = static_cast<int>(random() % 16);
     std::vector<TimedEdge> edges;
     for (int e = 0; e < count; ++e) {
-      double time = seed % 3 == 0 ? static_cast<double>(random() % 5) : static_cast<double>(random() % 100000) / 1000 - (seed % 3 == 1 ? 0 : 50);
+      double time = seed % 3 == 0 ? static_cast<double>(random() % 5)
+                                  : static_cast<double>(random() % 100000) / 1000 - (seed % 3 == 1 ? 0 : 50);
       long tokens = static_cast<long>(random() % 4) + (seed % 2 == 0 ? 1 : 0);
       edges.push_back({static_cast<int>(random() % nodes), static_cast<int>(random() % nodes), time, tokens});
     }
@@ -91,7 +93,8 @@ TEST(CycleRatio, NamesACycleWithoutTokens) {
 }
 
 TEST(CycleRatio, IsTheSlowestStageOfAPipelineWithEnoughSlots) {
-  // Stage i works for time[i]; a stage is a cycle with one token, the register between two stages an edge and `slots` tokens back.
+  // Stage i works for time[i]; a stage is a cycle with one token, the register between two stages an edge and `slots`
+  // tokens back.
   std::vector<double> time{3, 5, 4};
   for (long slots : {1L, 2L}) {
     std::vector<TimedEdge> edges;
@@ -135,7 +138,8 @@ TEST(CycleRatio, ALittleSlowerIsSlower) {  // than a circle of one: by less than
 TEST(CycleRatio, RefusesWhatIsNotAGraph) {
   EXPECT_THROW(max_cycle_ratio(1, std::vector<TimedEdge>{{0, 1, 1, 1}}), Error);
   EXPECT_THROW(max_cycle_ratio(1, std::vector<TimedEdge>{{0, 0, 1, -1}}), Error);
-  for (double time : {HUGE_VAL, -HUGE_VAL, std::nan("")}) EXPECT_THROW(max_cycle_ratio(1, std::vector<TimedEdge>{{0, 0, time, 1}}), Error);
+  for (double time : {HUGE_VAL, -HUGE_VAL, std::nan("")})
+    EXPECT_THROW(max_cycle_ratio(1, std::vector<TimedEdge>{{0, 0, time, 1}}), Error);
 }
 
 }  // namespace

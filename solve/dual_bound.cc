@@ -1,7 +1,7 @@
-// Sequential reweighted message passing (Kolmogorov, "A new look at reweighted message passing", 2015) with single-variable separators.
-// Each pass collects at a variable what its tables know about it, then hands equal shares on to the tables that reach further; on a
-// chain one pass is dynamic programming and the bound is exact. The bound never falls. A table knows classes of states, and is told what is
-// least of a class.
+// Sequential reweighted message passing (Kolmogorov, "A new look at reweighted message passing", 2015) with
+// single-variable separators. Each pass collects at a variable what its tables know about it, then hands equal shares
+// on to the tables that reach further; on a chain one pass is dynamic programming and the bound is exact. The bound
+// never falls. A table knows classes of states, and is told what is least of a class.
 #include "solve/dual_bound.h"
 
 #include <algorithm>
@@ -16,7 +16,9 @@ constexpr double inf = std::numeric_limits<double>::infinity();
 constexpr double most_looked_at = 5000;  // joint classes of a step's result
 
 const Table& table_of(const Elimination& plan, int table) { return plan.graph.tables[static_cast<std::size_t>(table)]; }
-const Sheet& sheet_of(const Elimination& plan, int table) { return plan.graph.sheets[static_cast<std::size_t>(table_of(plan, table).sheet)]; }
+const Sheet& sheet_of(const Elimination& plan, int table) {
+  return plan.graph.sheets[static_cast<std::size_t>(table_of(plan, table).sheet)];
+}
 const Parting& parting_of(const Elimination& plan, Reweighting::Use use) {
   return plan.graph.partings[table_of(plan, use.table).partings[static_cast<std::size_t>(use.axis)]];
 }
@@ -104,7 +106,8 @@ void pass(const Elimination& plan, Reweighting& r, bool ascending) {
       if (!reaches_on(plan, use, ascending)) continue;
       const Parting& parting = parting_of(plan, use);
       least.assign(parting.first.size(), inf);
-      for (std::size_t s = 0; s < node.size(); ++s) least[parting.of[s]] = std::min(least[parting.of[s]], node[s] * share);
+      for (std::size_t s = 0; s < node.size(); ++s)
+        least[parting.of[s]] = std::min(least[parting.of[s]], node[s] * share);
       auto& message = r.message[use.table][use.axis];
       for (std::size_t c = 0; c < least.size(); ++c) message[c] += least[c];
       for (std::size_t s = 0; s < node.size(); ++s) taken[s] += least[parting.of[s]];
@@ -145,7 +148,8 @@ Marks states_within(const Elimination& plan, const Reweighting& r, double excess
       for (std::size_t c = 0; c < seen.size(); ++c)
         if (seen[c]) may.back().push_back(parting.first[c]);
     }
-    if (std::any_of(may.begin(), may.end(), [](const auto& m) { return m.empty(); })) continue;  // nothing is kept at all
+    if (std::any_of(may.begin(), may.end(), [](const auto& m) { return m.empty(); }))
+      continue;  // nothing is kept at all
     double cells = 1;
     for (const auto& m : may) cells *= static_cast<double>(m.size());
     if (cells > most_looked_at) {  // where others may still do so much, little is ruled out
@@ -175,11 +179,13 @@ std::vector<int> round_choice(const Elimination& plan, const Reweighting& r, boo
     const int v = plan.left[ascending ? i : plan.left.size() - 1 - i];
     std::vector<double> cost = r.node[v];
     for (Reweighting::Use use : r.uses[v]) {
-      if (!reaches_on(plan, use, !ascending)) continue;  // none of its variables is chosen, and its least is zero for every state
+      if (!reaches_on(plan, use, !ascending))
+        continue;  // none of its variables is chosen, and its least is zero for every state
       Axes axes = axes_of(plan, r, use.table);
       const auto& scope = table_of(plan, use.table).scope;
       for (std::size_t a = 0; a < axes.size(); ++a)
-        if (choice[scope[a]] >= 0) axes[a].fixed = parting_of(plan, {use.table, static_cast<int>(a)}).of[choice[scope[a]]];
+        if (choice[scope[a]] >= 0)
+          axes[a].fixed = parting_of(plan, {use.table, static_cast<int>(a)}).of[choice[scope[a]]];
       const Parting& parting = parting_of(plan, use);
       least.resize(parting.first.size());
       ask(plan, use, axes, least);

@@ -1,4 +1,5 @@
-// The dual bound moves costs without changing a sum, never passes the optimum, is exact on chains and keeps all that is within reach.
+// The dual bound moves costs without changing a sum, never passes the optimum, is exact on chains and keeps all that is
+// within reach.
 #include "solve/dual_bound.h"
 
 #include <gtest/gtest.h>
@@ -39,14 +40,16 @@ MinSumProblem random_problem(std::mt19937& random, bool forbidding) {
         for (int s = 0; s < states; ++s) classes.push_back(s < 2 ? s : static_cast<int>(random() % 2));
       count *= classes.empty() ? states : 2;
     }
-    for (; count > 0; --count) cells->cost.push_back(forbidding && random() % 5 == 0 ? inf : static_cast<double>(random() % 1000) / 100 - 3);
+    for (; count > 0; --count)
+      cells->cost.push_back(forbidding && random() % 5 == 0 ? inf : static_cast<double>(random() % 1000) / 100 - 3);
     factor.cells = std::move(cells);
     p.factors.push_back(std::move(factor));
   }
   return p;
 }
 
-// What the reweighted tables and variables say a choice costs: of the variables left, with those eliminated at their best.
+// What the reweighted tables and variables say a choice costs: of the variables left, with those eliminated at their
+// best.
 double moved_cost(const Elimination& plan, const Reweighting& r, const std::vector<int>& choice) {
   double sum = r.bound;
   for (int v : plan.left) sum += r.node[v][choice[v]];
@@ -54,7 +57,8 @@ double moved_cost(const Elimination& plan, const Reweighting& r, const std::vect
     const Table& table = plan.graph.tables[t];
     if (!plan.alive[t] || table.scope.size() < 2) continue;
     sum += cell_of(plan.graph, table, choice);
-    for (std::size_t a = 0; a < table.scope.size(); ++a) sum += r.message[t][a][plan.graph.partings[table.partings[a]].of[choice[table.scope[a]]]];
+    for (std::size_t a = 0; a < table.scope.size(); ++a)
+      sum += r.message[t][a][plan.graph.partings[table.partings[a]].of[choice[table.scope[a]]]];
   }
   return sum;
 }
@@ -74,7 +78,8 @@ TEST(DualBound, MovesCostsAndKeepsWhatIsWithinReach) {
       for (std::size_t v = 0; v < choice.size(); ++v) best_with[v][choice[v]] = std::min(best_with[v][choice[v]], cost);
     });
     // Sometimes no variable is cheap, sometimes some are, sometimes all.
-    Elimination plan = plan_elimination(cost_graph(problem), Next::smallest, 20, std::vector<double>{-1, 8, 40}[random() % 3]);
+    Elimination plan =
+        plan_elimination(cost_graph(problem), Next::smallest, 20, std::vector<double>{-1, 8, 40}[random() % 3]);
     fill(plan);
     Reweighting r = reweighting(plan);
     double before = -inf;
@@ -113,25 +118,29 @@ TEST(DualBound, IsExactOnAChainAfterOnePassAndRoundsToItsOptimum) {
   MinSumProblem problem{.domain = {3, 4, 2, 5, 3}, .factors = {}};
   for (int v = 0; v + 1 < 5; ++v) {
     std::vector<double> cost;
-    for (int c = problem.domain[v] * problem.domain[v + 1]; c > 0; --c) cost.push_back(static_cast<double>(random() % 1000));
+    for (int c = problem.domain[v] * problem.domain[v + 1]; c > 0; --c)
+      cost.push_back(static_cast<double>(random() % 1000));
     problem.factors.push_back(factor({v, v + 1}, cost));
   }
   double best = inf;
-  for_each_choice(problem.domain, [&](const std::vector<int>& choice) { best = std::min(best, cost_of(problem, choice)); });
+  for_each_choice(problem.domain,
+                  [&](const std::vector<int>& choice) { best = std::min(best, cost_of(problem, choice)); });
   const Elimination plan = plan_elimination(cost_graph(problem), Next::smallest, 0, -1);  // nothing is eliminated
   ASSERT_EQ(plan.left.size(), 5);
   Reweighting r = reweighting(plan);
   pass(plan, r, false);
   EXPECT_NEAR(r.bound, best, 1e-9);
   EXPECT_NEAR(cost_of(problem, round_choice(plan, r, true)), best, 1e-9);
-  // Of the variable that the pass came to last all is known, of the others no less than of the best choice; whole numbers are exact.
+  // Of the variable that the pass came to last all is known, of the others no less than of the best choice; whole
+  // numbers are exact.
   for (double excess : {0.0, 100.0, 500.0}) {
     const Marks keep = states_within(plan, r, excess);
     std::vector<double> first(3, inf);
     for_each_choice(problem.domain, [&](const std::vector<int>& choice) {
       const double cost = cost_of(problem, choice);
       first[choice[0]] = std::min(first[choice[0]], cost);
-      for (std::size_t v = 0; cost <= best + excess && v < choice.size(); ++v) ASSERT_TRUE(keep[v][choice[v]]) << v << " at " << excess;
+      for (std::size_t v = 0; cost <= best + excess && v < choice.size(); ++v)
+        ASSERT_TRUE(keep[v][choice[v]]) << v << " at " << excess;
     });
     for (std::size_t s = 0; s < 3; ++s) EXPECT_EQ(keep[0][s] != 0, first[s] <= best + excess) << s << " at " << excess;
   }
@@ -140,7 +149,8 @@ TEST(DualBound, IsExactOnAChainAfterOnePassAndRoundsToItsOptimum) {
   fill(gone);
   const Marks keep = states_within(gone, reweighting(gone), 0);
   for_each_choice(problem.domain, [&](const std::vector<int>& choice) {
-    for (std::size_t v = 0; cost_of(problem, choice) == best && v < choice.size(); ++v) EXPECT_TRUE(keep[v][choice[v]]) << v;
+    for (std::size_t v = 0; cost_of(problem, choice) == best && v < choice.size(); ++v)
+      EXPECT_TRUE(keep[v][choice[v]]) << v;
   });
 }
 
@@ -152,11 +162,13 @@ TEST(DualBound, RoundsToTheOptimumOfEveryChain) {
     for (int& d : problem.domain) d = 1 + static_cast<int>(random() % 4);
     for (int v = 0; v + 1 < 6; ++v) {
       std::vector<double> cost;
-      for (int c = problem.domain[v] * problem.domain[v + 1]; c > 0; --c) cost.push_back(static_cast<double>(random() % 1000));
+      for (int c = problem.domain[v] * problem.domain[v + 1]; c > 0; --c)
+        cost.push_back(static_cast<double>(random() % 1000));
       problem.factors.push_back(factor({v, v + 1}, cost));
     }
     double best = inf;
-    for_each_choice(problem.domain, [&](const std::vector<int>& choice) { best = std::min(best, cost_of(problem, choice)); });
+    for_each_choice(problem.domain,
+                    [&](const std::vector<int>& choice) { best = std::min(best, cost_of(problem, choice)); });
     const Elimination plan = plan_elimination(cost_graph(problem), Next::smallest, 0, -1);
     for (bool ascending : {false, true}) {
       Reweighting r = reweighting(plan);
@@ -178,7 +190,8 @@ TEST(DualBound, AllIsKeptWhereAllIsWithinReach) {
   ASSERT_EQ(plan.left.size(), 3u);
   Reweighting r = reweighting(plan);
   pass(plan, r, false);
-  for (const auto& states : states_within(plan, r, 1e6)) EXPECT_EQ(std::count(states.begin(), states.end(), 1), static_cast<long>(states.size()));
+  for (const auto& states : states_within(plan, r, 1e6))
+    EXPECT_EQ(std::count(states.begin(), states.end(), 1), static_cast<long>(states.size()));
 }
 
 TEST(DualBound, IsInfiniteWhereEverythingIsForbidden) {
@@ -186,7 +199,8 @@ TEST(DualBound, IsInfiniteWhereEverythingIsForbidden) {
     std::mt19937 random(seed);
     MinSumProblem problem{.domain = {2, 2, 2, 2, 2}, .factors = {}};
     const int at = static_cast<int>(random() % 4);
-    for (int v = 0; v < 4; ++v) problem.factors.push_back(factor({v, v + 1}, {v == at ? inf : 1, inf, inf, v == at ? 2.0 : inf}));
+    for (int v = 0; v < 4; ++v)
+      problem.factors.push_back(factor({v, v + 1}, {v == at ? inf : 1, inf, inf, v == at ? 2.0 : inf}));
     problem.factors.push_back(factor({static_cast<int>(random() % 5)}, {0, inf}));
     const Elimination plan = plan_elimination(cost_graph(problem), Next::smallest, 0, -1);
     for (bool ascending : {false, true}) {

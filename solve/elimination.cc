@@ -19,12 +19,16 @@ constexpr double never = 1e300, inf = std::numeric_limits<double>::infinity();
 // The scope of what a step makes.
 struct Result {
   std::vector<int> scope, partings;
-  double cells = 1, stored = 0, written_out = 0;  // its own, and those that it replaces: as they are kept, and with what follows as cells
+  double cells = 1, stored = 0,
+         written_out = 0;  // its own, and those that it replaces: as they are kept, and with what follows as cells
 };
 
 class Planner {
  public:
-  Planner(CostGraph graph, Next next, double most_cells, double most_stored) : next_(next), most_cells_(most_cells), most_stored_(most_stored) {
+  Planner(CostGraph graph, Next next, double most_cells, double most_stored)
+      : next_(next),
+        most_cells_(most_cells),
+        most_stored_(most_stored) {
     made_.graph = std::move(graph);
     made_.makes.assign(made_.graph.sheets.size(), -1);
     made_.alive.assign(made_.graph.tables.size(), 1);
@@ -113,14 +117,17 @@ class Planner {
     queue_.emplace(score, v);
   }
 
-  // The sheet that a step makes: known where an earlier one made the same from the same. Tables of one sheet part their variables alike.
+  // The sheet that a step makes: known where an earlier one made the same from the same. Tables of one sheet part their
+  // variables alike.
   int sheet_of(int v, const EliminationStep& step, const Result& result) {
     std::vector<int> key;
     for (int t : step.inputs) {
       key.push_back(table(t).sheet);
       for (std::size_t a = 0; a < table(t).scope.size(); ++a) {
         const int w = table(t).scope[a];
-        key.push_back(w == v ? -1 : static_cast<int>(std::lower_bound(result.scope.begin(), result.scope.end(), w) - result.scope.begin()));
+        key.push_back(w == v ? -1
+                             : static_cast<int>(std::lower_bound(result.scope.begin(), result.scope.end(), w) -
+                                                result.scope.begin()));
       }
     }
     auto [at, fresh] = known_.try_emplace(std::move(key), static_cast<int>(made_.graph.sheets.size()));
@@ -208,8 +215,10 @@ void with_join(const Elimination& plan, const EliminationStep& step, const std::
         for (int c : parting.of) of_x.push_back(stride[a] * static_cast<std::size_t>(c));
         continue;
       }
-      const auto place = static_cast<std::size_t>(std::lower_bound(out.scope.begin(), out.scope.end(), table.scope[a]) - out.scope.begin());
-      for (int state : states[place]) jumps[place].push_back(stride[a] * static_cast<std::size_t>(parting.of[static_cast<std::size_t>(state)]));
+      const auto place = static_cast<std::size_t>(std::lower_bound(out.scope.begin(), out.scope.end(), table.scope[a]) -
+                                                  out.scope.begin());
+      for (int state : states[place])
+        jumps[place].push_back(stride[a] * static_cast<std::size_t>(parting.of[static_cast<std::size_t>(state)]));
     }
     join.add(written ? std::span<const double>(*written) : from.cells(), std::move(jumps), of_x);
   }
@@ -249,7 +258,8 @@ double constant_of(const Elimination& plan) {
   return sum;
 }
 
-void costs_of(const Elimination& plan, const EliminationStep& step, std::span<const int> choice, std::vector<double>& costs) {
+void costs_of(const Elimination& plan, const EliminationStep& step, std::span<const int> choice,
+              std::vector<double>& costs) {
   const CostGraph& graph = plan.graph;
   costs.assign(static_cast<std::size_t>(graph.states[static_cast<std::size_t>(step.variable)]), 0.0);
   for (int t : step.inputs) {
@@ -260,13 +270,17 @@ void costs_of(const Elimination& plan, const EliminationStep& step, std::span<co
     for (std::size_t a = 0; a < table.scope.size(); ++a) {
       const Parting& parting = graph.partings[table.partings[a]];
       if (table.scope[a] == step.variable) own = a;
-      else at += stride[a] * static_cast<std::size_t>(parting.of[static_cast<std::size_t>(choice[static_cast<std::size_t>(table.scope[a])])]);
+      else
+        at += stride[a] * static_cast<std::size_t>(
+                              parting.of[static_cast<std::size_t>(choice[static_cast<std::size_t>(table.scope[a])])]);
     }
     const Parting& parting = graph.partings[table.partings[own]];
     const auto last = static_cast<std::size_t>(sheet.sizes.back());
     for (std::size_t s = 0; s < costs.size(); ++s) {
       const std::size_t cell = at + stride[own] * static_cast<std::size_t>(parting.of[s]);
-      costs[s] += sheet.follows.empty() ? sheet.cells()[cell] : sheet.follows[cell / last] == static_cast<int>(cell % last) ? 0 : inf;
+      costs[s] += sheet.follows.empty()                                         ? sheet.cells()[cell]
+                  : sheet.follows[cell / last] == static_cast<int>(cell % last) ? 0
+                                                                                : inf;
     }
   }
 }
@@ -276,7 +290,8 @@ void read_choice(const Elimination& plan, std::vector<int>& choice) {
   for (std::size_t i = plan.steps.size(); i-- > 0;) {
     const EliminationStep& step = plan.steps[i];
     costs_of(plan, step, choice, costs);
-    choice[static_cast<std::size_t>(step.variable)] = static_cast<int>(std::min_element(costs.begin(), costs.end()) - costs.begin());
+    choice[static_cast<std::size_t>(step.variable)] =
+        static_cast<int>(std::min_element(costs.begin(), costs.end()) - costs.begin());
   }
 }
 

@@ -28,20 +28,21 @@ struct Elimination {
 // Which variable goes next: that of the smallest result, or that which links fewest pairs (counted by their cells).
 enum class Next { smallest, fewest_links };
 
-// Variables go whose result has at most `most_cells` cells, or no more than what is stored of what it replaces; or at most six times as many, and no
-// more than what it replaces would have with all cells written out. Steps alike share a sheet. Stops as soon as what is stored would exceed
-// `most_stored`.
+// Variables go whose result has at most `most_cells` cells, or no more than what is stored of what it replaces; or at
+// most six times as many, and no more than what it replaces would have with all cells written out. Steps alike share a
+// sheet. Stops as soon as what is stored would exceed `most_stored`.
 Elimination plan_elimination(CostGraph graph, Next next, double most_cells, double most_stored);
 
-// The plan, by either rule, that leaves no variable and visits fewer cells; nothing where both are too large. The second rule is not asked where the
-// first one's plan visits no more than `little_work` cells.
+// The plan, by either rule, that leaves no variable and visits fewer cells; nothing where both are too large. The
+// second rule is not asked where the first one's plan visits no more than `little_work` cells.
 std::optional<Elimination> plan_exact(const CostGraph& graph, double most_cells, double little_work = 0);
 
 // Computes the sheets.
 void fill(Elimination&);
 
 // The join of a step's inputs over these states of the variables in its result, by axis.
-void with_join(const Elimination&, const EliminationStep&, const std::vector<std::vector<int>>& states, const std::function<void(Join&)>& use);
+void with_join(const Elimination&, const EliminationStep&, const std::vector<std::vector<int>>& states,
+               const std::function<void(Join&)>& use);
 
 // Sum of the constant and of what the steps made that has no variable; of a plan without variables left, the minimum.
 double constant_of(const Elimination&);

@@ -19,7 +19,8 @@ std::vector<double> random_cells(std::mt19937& random, int count) {
   return cells;
 }
 
-// Variables 2 and 3 have the same tables, but the one by (0, 1) and the other by (1, 0): what becomes of one is what becomes of the other, turned.
+// Variables 2 and 3 have the same tables, but the one by (0, 1) and the other by (1, 0): what becomes of one is what
+// becomes of the other, turned.
 TEST(Partings, AreNumberedByTheirClassesInTheOrderOfFirstStates) {
   Partings partings;
   const int two = partings.number({2, 0, 2});
@@ -67,7 +68,8 @@ MinSumProblem wheel(std::mt19937& random, int rim) {
   for (int v = 0; v < rim; ++v) {
     const int next = (v + 1) % rim, across = static_cast<int>(random() % static_cast<unsigned>(rim));
     problem.factors.push_back(factor({v, next}, random_cells(random, problem.domain[v] * problem.domain[next])));
-    if (across != v) problem.factors.push_back(factor({v, across}, random_cells(random, problem.domain[v] * problem.domain[across])));
+    if (across != v)
+      problem.factors.push_back(factor({v, across}, random_cells(random, problem.domain[v] * problem.domain[across])));
   }
   return problem;
 }
@@ -83,7 +85,8 @@ TEST(Elimination, CountsWhatItStoresAndVisitsAndStopsThere) {
         double stored = 0, work = 0, last = 0;
         for (const EliminationStep& step : plan.steps) {
           last = 1;
-          for (int w : plan.graph.tables[static_cast<std::size_t>(step.out)].scope) last *= problem.domain[static_cast<std::size_t>(w)];
+          for (int w : plan.graph.tables[static_cast<std::size_t>(step.out)].scope)
+            last *= problem.domain[static_cast<std::size_t>(w)];
           stored += last, work += last * problem.domain[static_cast<std::size_t>(step.variable)];
         }
         ASSERT_EQ(plan.stored, stored) << "seed " << seed;  // every table is of its own, and tells all states apart
@@ -97,12 +100,16 @@ TEST(Elimination, CountsWhatItStoresAndVisitsAndStopsThere) {
 
 TEST(Elimination, WhatBecomesNoLargerGoes) {  // 16 cells from twice 8
   std::mt19937 random(1);
-  const MinSumProblem problem{.domain = {2, 4, 4}, .factors = {factor({0, 1}, random_cells(random, 8)), factor({0, 2}, random_cells(random, 8))}};
+  const MinSumProblem problem{
+      .domain = {2, 4, 4},
+      .factors = {factor({0, 1}, random_cells(random, 8)), factor({0, 2}, random_cells(random, 8))}};
   EXPECT_TRUE(plan_elimination(cost_graph(problem), Next::smallest, 0, 1e9).left.empty());
-  EXPECT_EQ(plan_elimination(cost_graph(problem), Next::smallest, -1, 15).steps.size(), 3u) << "stored after the last look: 4, 5 and 6";
+  EXPECT_EQ(plan_elimination(cost_graph(problem), Next::smallest, -1, 15).steps.size(), 3u)
+      << "stored after the last look: 4, 5 and 6";
 }
 
-// Variable 3 follows from 0 and 1, and 540 cells take its place: 210 are stored of what they replace, 1,920 are there once it is written out.
+// Variable 3 follows from 0 and 1, and 540 cells take its place: 210 are stored of what they replace, 1,920 are there
+// once it is written out.
 TEST(Elimination, WhatFollowsIsWrittenOutForSixTimesWhatIsCheapAtMost) {
   std::mt19937 random(1);
   auto follows = std::make_shared<CostCells>();
@@ -132,7 +139,8 @@ TEST(Elimination, AllTablesTogetherAreAtMostFourTimesOne) {
 
 TEST(Elimination, WhatFollowsIsNotWrittenOutWhereItIsLarge) {
   for (int states : {64, 65}) {  // 2^18 cells, and more
-    auto cells = std::make_shared<CostCells>(CostCells{{}, {{}, {}, {}}, std::vector<int>(static_cast<std::size_t>(states) * states, 0)});
+    auto cells = std::make_shared<CostCells>(
+        CostCells{{}, {{}, {}, {}}, std::vector<int>(static_cast<std::size_t>(states) * states, 0)});
     const MinSumProblem problem{.domain = std::vector<int>(3, states), .factors = {{{0, 1, 2}, cells}}};
     EXPECT_EQ(plan_elimination(cost_graph(problem), Next::smallest, 1e9, 1e9).left.size(), states == 64 ? 0u : 3u);
   }
@@ -155,7 +163,8 @@ TEST(Elimination, VisitsNoMoreCellsThanItsRulesAreKnownTo) {
   for (unsigned seed = 0; seed < 100; ++seed) {
     std::mt19937 random(seed);
     const CostGraph graph = cost_graph(wheel(random, 12));
-    smallest += plan_elimination(graph, Next::smallest, 1e9, 1e9).work, links += plan_elimination(graph, Next::fewest_links, 1e9, 1e9).work;
+    smallest += plan_elimination(graph, Next::smallest, 1e9, 1e9).work,
+        links += plan_elimination(graph, Next::fewest_links, 1e9, 1e9).work;
   }
   EXPECT_TRUE(pinned_at_most(smallest, 299'748));
   EXPECT_TRUE(pinned_at_most(links, 285'738));
@@ -166,7 +175,8 @@ TEST(Elimination, TheRuleThatVisitsFewerCellsIsTaken) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     std::mt19937 random(seed);
     const CostGraph graph = cost_graph(wheel(random, 9));
-    const Elimination smallest = plan_elimination(graph, Next::smallest, 1e9, 1e9), links = plan_elimination(graph, Next::fewest_links, 1e9, 1e9);
+    const Elimination smallest = plan_elimination(graph, Next::smallest, 1e9, 1e9),
+                      links = plan_elimination(graph, Next::fewest_links, 1e9, 1e9);
     const auto taken = plan_exact(graph, 1e9);
     ASSERT_TRUE(taken);
     if (links.stored > smallest.stored) {  // of what stores more nobody asks further

@@ -9,9 +9,12 @@
 
 namespace karez::solve {
 
-GroupReach::GroupReach(std::vector<std::vector<int>> waits_for) : waits_for_(std::move(waits_for)), of_(waits_for_.size(), -1) {
+GroupReach::GroupReach(std::vector<std::vector<int>> waits_for)
+    : waits_for_(std::move(waits_for)),
+      of_(waits_for_.size(), -1) {
   for (std::size_t n = 0; n < waits_for_.size(); ++n)
-    for (int from : waits_for_[n]) require(from >= 0 && from < static_cast<int>(n), "group reach: node ", n, " waits for node ", from);
+    for (int from : waits_for_[n])
+      require(from >= 0 && from < static_cast<int>(n), "group reach: node ", n, " waits for node ", from);
   std::vector<int> order(waits_for_.size());
   std::iota(order.begin(), order.end(), 0);
   ChainLimits limits;
@@ -46,7 +49,8 @@ void GroupReach::put(int node, int group) {
   if (const int chain = chains_.chain[node]; chain >= 0) {
     Group& mine = groups_[group];
     if (mine.chain < 0) mine.chain = chain, mine.place = chains_.place[node];
-    int& last = last_[static_cast<std::size_t>(group) * static_cast<std::size_t>(chains_.count()) + static_cast<std::size_t>(chain)];
+    int& last = last_[static_cast<std::size_t>(group) * static_cast<std::size_t>(chains_.count()) +
+                      static_cast<std::size_t>(chain)];
     last = std::max(last, chains_.place[node]);
   }
 }

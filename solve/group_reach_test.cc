@@ -34,7 +34,8 @@ std::vector<std::vector<int>> random_graph(std::mt19937& random, int nodes, int 
   std::vector<std::vector<int>> waits(static_cast<std::size_t>(nodes));
   for (int n = 1; n < nodes; ++n)
     for (unsigned i = 0, count = static_cast<unsigned>(random() % 4); i < count; ++i)
-      waits[static_cast<std::size_t>(n)].push_back(n - 1 - static_cast<int>(random() % static_cast<unsigned>(std::min(n, near))));
+      waits[static_cast<std::size_t>(n)].push_back(
+          n - 1 - static_cast<int>(random() % static_cast<unsigned>(std::min(n, near))));
   return waits;
 }
 
@@ -64,25 +65,30 @@ TEST(GroupReach, AgreesWithWalksAfterEveryNode) {
       const int mine = alone ? begin() : group;
       reach.put(n, mine);
       for (int from : waits[static_cast<std::size_t>(n)])
-        if (const int before = of[static_cast<std::size_t>(from)]; before != mine) walked.next[static_cast<std::size_t>(before)].insert(mine);
+        if (const int before = of[static_cast<std::size_t>(from)]; before != mine)
+          walked.next[static_cast<std::size_t>(before)].insert(mine);
       of.push_back(mine);
       if (alone) reach.close(mine);
       const int groups = static_cast<int>(walked.next.size());
       for (int a = 0; a < groups; ++a)
         for (int b = 0; b < groups; ++b)
-          ASSERT_EQ(reach.before(a, b), a != b && walked.before(a, b)) << a << " " << b << " node " << n << " round " << round;
+          ASSERT_EQ(reach.before(a, b), a != b && walked.before(a, b))
+              << a << " " << b << " node " << n << " round " << round;
     }
     work += reach.work();
   }
   EXPECT_TRUE(pinned_at_most(work, 2'412'484));
 }
 
-// As a training step is cut: layers forward and backward in groups of their own, of each backward one a transfer, which an update in one large group
-// takes, and behind each update a transfer again. Four times the layers is four times the work, give or take.
+// As a training step is cut: layers forward and backward in groups of their own, of each backward one a transfer, which
+// an update in one large group takes, and behind each update a transfer again. Four times the layers is four times the
+// work, give or take.
 TEST(GroupReach, WorkGrowsWithGroups) {
   auto work = [](int layers) {
     std::vector<std::vector<int>> waits;
-    auto node = [&](std::vector<int> from) { return waits.push_back(std::move(from)), static_cast<int>(waits.size()) - 1; };
+    auto node = [&](std::vector<int> from) {
+      return waits.push_back(std::move(from)), static_cast<int>(waits.size()) - 1;
+    };
     for (int i = 0; i < 2 * layers; ++i) node(i == 0 ? std::vector<int>{} : std::vector<int>{i - 1});
     std::vector<int> transfers, updates, behind;
     for (int i = layers; i < 2 * layers; ++i) transfers.push_back(node({i}));

@@ -7,7 +7,10 @@
 
 namespace karez::solve {
 
-Join::Join(std::vector<int> sizes, int states) : sizes_(std::move(sizes)), states_(states), base_(static_cast<std::size_t>(states), 0.0) {}
+Join::Join(std::vector<int> sizes, int states)
+    : sizes_(std::move(sizes)),
+      states_(states),
+      base_(static_cast<std::size_t>(states), 0.0) {}
 
 void Join::add(std::span<const double> cells, Steps step, const std::vector<std::size_t>& of_x) {
   Part part{.own = {}, .step = std::move(step), .deepest = 0, .at = {}, .cells = cells};
@@ -34,7 +37,8 @@ void Join::add(std::span<const double> cells, Steps step, const std::vector<std:
       distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
       runs_inside /= distinct.size();
       for (std::size_t& jump : axis)
-        jump = static_cast<std::size_t>(std::lower_bound(distinct.begin(), distinct.end(), jump) - distinct.begin()) * runs_inside * of_x.size();
+        jump = static_cast<std::size_t>(std::lower_bound(distinct.begin(), distinct.end(), jump) - distinct.begin()) *
+               runs_inside * of_x.size();
     }
     part.own.reserve(starts.size() * of_x.size());
     for (std::size_t start : starts)
@@ -77,7 +81,9 @@ bool Join::walk(std::size_t axis, const double* sum, const std::function<bool(st
   if (axis == sizes_.size()) return visit({sum, static_cast<std::size_t>(states_)});
   for (int i = 0; i < sizes_[axis]; ++i) {
     for (Part& part : parts_)
-      if (part.deepest > axis) part.at[axis + 1] = part.at[axis] + (part.step[axis].empty() ? 0 : part.step[axis][static_cast<std::size_t>(i)]);
+      if (part.deepest > axis)
+        part.at[axis + 1] =
+            part.at[axis] + (part.step[axis].empty() ? 0 : part.step[axis][static_cast<std::size_t>(i)]);
     const double* total = sum;
     for (Part* part : ends_[axis]) {
       add_row(part->at[axis + 1], total, partial_[axis].data());
@@ -98,10 +104,13 @@ void Join::descend(std::size_t axis, const double* sum) {
   double* partial = partial_[axis].data();
   for (int i = 0; i < sizes_[axis]; ++i) {
     for (Part& part : parts_)
-      if (part.deepest > axis) part.at[axis + 1] = part.at[axis] + (part.step[axis].empty() ? 0 : part.step[axis][static_cast<std::size_t>(i)]);
+      if (part.deepest > axis)
+        part.at[axis + 1] =
+            part.at[axis] + (part.step[axis].empty() ? 0 : part.step[axis][static_cast<std::size_t>(i)]);
     const double* total = sum;
     const std::size_t kept = last && !ends.empty() ? 1 : 0;  // the last one is added while minimising
-    for (std::size_t e = 0; e + kept < ends.size(); ++e, total = partial) add_row(ends[e]->at[axis + 1], total, partial);
+    for (std::size_t e = 0; e + kept < ends.size(); ++e, total = partial)
+      add_row(ends[e]->at[axis + 1], total, partial);
     if (kept) out_.push_back(min_plus(ends.back()->at[axis + 1], total, states_));
     else descend(axis + 1, total);
   }

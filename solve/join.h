@@ -15,7 +15,8 @@ class Join {
  public:
   Join(std::vector<int> sizes, int states);  // of the scope's axes, and of x
 
-  // Where the cell of index i on each axis of the scope, and of state x, lies; empty for an axis the table does not have. It has x.
+  // Where the cell of index i on each axis of the scope, and of state x, lies; empty for an axis the table does not
+  // have. It has x.
   void add(std::span<const double> cells, Steps step, const std::vector<std::size_t>& of_x);
   std::vector<double> minimise();
   // The sums at (i..., x) for all x, once for each i, until `visit` says false.

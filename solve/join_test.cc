@@ -17,7 +17,8 @@ struct Part {
   std::vector<std::size_t> of_x;
 };
 
-// Tables of some of the scope's axes and of x, which stands anywhere among them; classes of states, so that steps repeat.
+// Tables of some of the scope's axes and of x, which stands anywhere among them; classes of states, so that steps
+// repeat.
 Part random_part(std::mt19937& random, const std::vector<int>& sizes, int states) {
   Part part{{}, Steps(sizes.size()), {}};
   std::size_t count = 1;
@@ -58,7 +59,8 @@ TEST(Join, SumsAreThoseOfTheCells) {
       for (const Part& part : parts)
         for (std::size_t x = 0; x < row.size(); ++x) {
           std::size_t at = part.of_x[x];
-          for (std::size_t a = 0; a < sizes.size(); ++a) at += part.step[a].empty() ? 0 : part.step[a][static_cast<std::size_t>(index[a])];
+          for (std::size_t a = 0; a < sizes.size(); ++a)
+            at += part.step[a].empty() ? 0 : part.step[a][static_cast<std::size_t>(index[a])];
           row[x] += part.cells[at];
         }
       std::size_t a = sizes.size();

@@ -86,22 +86,34 @@ double cost_of(const MinSumProblem& problem, const std::vector<int>& choice) {
       continue;
     }
     const auto& of = factor.cells->classes.back();
-    const auto last = static_cast<std::size_t>(of.empty() ? problem.domain[factor.scope.back()] : 1 + *std::max_element(of.begin(), of.end()));
+    const auto last = static_cast<std::size_t>(of.empty() ? problem.domain[factor.scope.back()]
+                                                          : 1 + *std::max_element(of.begin(), of.end()));
     if (follows[at / last] != static_cast<int>(at % last)) return inf;
   }
   return cost;
 }
 
 MinSumResult min_sum(const MinSumProblem& problem, const MinSumLimits& limits) {
-  require(limits.table_cells > 0 && limits.passes >= 0, "min_sum: limits must be positive: ", limits.table_cells, " cells, ", limits.passes,
-          " passes");
+  require(limits.table_cells > 0 && limits.passes >= 0, "min_sum: limits must be positive: ", limits.table_cells,
+          " cells, ", limits.passes, " passes");
   if (auto exact = eliminated(problem, limits.table_cells)) return std::move(*exact);
   const LowerBound least(problem, {.count = limits.passes, .cheap_cells = std::min(limits.table_cells, cheap_cells)});
   if (least.bound() == inf)
-    return {.feasible = false, .choice = {}, .cost = inf, .lower_bound = inf, .optimal = true, .method = "the bound forbids everything"};
+    return {.feasible = false,
+            .choice = {},
+            .cost = inf,
+            .lower_bound = inf,
+            .optimal = true,
+            .method = "the bound forbids everything"};
   std::vector<int> choice = least.rounded();
   double cost = cost_of(problem, choice);
-  if (cost == inf) return {.feasible = false, .choice = {}, .cost = inf, .lower_bound = least.bound(), .optimal = false, .method = "no choice found"};
+  if (cost == inf)
+    return {.feasible = false,
+            .choice = {},
+            .cost = inf,
+            .lower_bound = least.bound(),
+            .optimal = false,
+            .method = "no choice found"};
   const auto core = search_core(
       least,
       [&](const Marks& keep) -> std::optional<Found> {

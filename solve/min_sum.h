@@ -1,4 +1,5 @@
-// Minimisation of a sum of cost tables over discrete variables (a factor graph): exact where tables allow, with a proven bound where not.
+// Minimisation of a sum of cost tables over discrete variables (a factor graph): exact where tables allow, with a
+// proven bound where not.
 #pragma once
 
 #include <cstddef>
@@ -8,17 +9,19 @@
 
 namespace karez::solve {
 
-// Costs by class of state: row-major over the classes of each axis, the last axis varies fastest; +inf forbids. An axis whose list is empty has
-// a class for each state. Two axes, classes {0, 1, 1} and {}, cost {a, b, c, d}: state (2, 1) costs d.
+// Costs by class of state: row-major over the classes of each axis, the last axis varies fastest; +inf forbids. An axis
+// whose list is empty has a class for each state. Two axes, classes {0, 1, 1} and {}, cost {a, b, c, d}: state (2, 1)
+// costs d.
 struct CostCells {
   std::vector<double> cost;
   std::vector<std::vector<int>> classes;  // by axis and state; numbered from 0 without gaps
-  // In place of costs, where the last axis follows from the others: by their joint class its class, which is allowed at no cost, others are not;
-  // -1: none is. Two axes of 2 classes each, follows {1, 0}: as the costs {+inf, 0, 0, +inf}.
+  // In place of costs, where the last axis follows from the others: by their joint class its class, which is allowed at
+  // no cost, others are not; -1: none is. Two axes of 2 classes each, follows {1, 0}: as the costs {+inf, 0, 0, +inf}.
   std::vector<int> follows;
 };
 
-// Factors that are alike share their cells: what is made of them is made once. A variable named twice reads the diagonal.
+// Factors that are alike share their cells: what is made of them is made once. A variable named twice reads the
+// diagonal.
 struct Factor {
   std::vector<int> scope;
   std::shared_ptr<const CostCells> cells;
@@ -32,8 +35,9 @@ struct MinSumProblem {
 
 // Counted, never seconds: every rank decides alike.
 struct MinSumLimits {
-  std::size_t table_cells = std::size_t{1} << 22;  // of one table; all distinct ones of one elimination together take at most four times that
-  int passes = 40;                                 // of the dual bound
+  std::size_t table_cells =
+      std::size_t{1} << 22;  // of one table; all distinct ones of one elimination together take at most four times that
+  int passes = 40;           // of the dual bound
 };
 
 struct MinSumResult {

@@ -61,8 +61,8 @@ std::vector<int> random_classes(std::mt19937& random, int states) {
   return classes;
 }
 
-// Scopes in any order, sometimes with a variable twice, sometimes empty or repeated; half of the axes know classes alone, and some factors have the
-// cells of an earlier one.
+// Scopes in any order, sometimes with a variable twice, sometimes empty or repeated; half of the axes know classes
+// alone, and some factors have the cells of an earlier one.
 MinSumProblem random_problem(std::mt19937& random, int variables, int domain, int factors, int arity, Costs kind) {
   MinSumProblem p;
   auto below = [&](int n) { return static_cast<int>(random() % n); };
@@ -75,7 +75,9 @@ MinSumProblem random_problem(std::mt19937& random, int variables, int domain, in
       factor.scope.push_back(below(variables));
       const int states = p.domain[factor.scope.back()];
       cells->classes.push_back(below(2) ? random_classes(random, states) : std::vector<int>{});
-      count *= cells->classes.back().empty() ? states : *std::max_element(cells->classes.back().begin(), cells->classes.back().end()) + 1;
+      count *= cells->classes.back().empty()
+                   ? states
+                   : *std::max_element(cells->classes.back().begin(), cells->classes.back().end()) + 1;
     }
     for (std::size_t c = 0; c < count; ++c) {
       double cost = kind == Costs::ties ? below(3) : below(1000) / 100.0;
@@ -87,7 +89,8 @@ MinSumProblem random_problem(std::mt19937& random, int variables, int domain, in
     for (const Factor& before : p.factors)  // the same cells on other variables of as many states
       if (below(4) == 0 && before.scope.size() == factor.scope.size()) {
         bool fits = true;
-        for (std::size_t a = 0; a < factor.scope.size(); ++a) fits &= p.domain[before.scope[a]] == p.domain[factor.scope[a]];
+        for (std::size_t a = 0; a < factor.scope.size(); ++a)
+          fits &= p.domain[before.scope[a]] == p.domain[factor.scope[a]];
         if (fits) factor.cells = before.cells;
       }
     p.factors.push_back(factor);
@@ -183,7 +186,8 @@ TEST(MinSum, SolvesTheCoresOfWhatIsTooLarge) {
       }
     let_some_follow(random, p);
     const double best = brute_force(p);
-    const MinSumResult r = min_sum(p, {.table_cells = std::size_t{8} << random() % 5, .passes = 1 + static_cast<int>(random() % 30)});
+    const MinSumResult r =
+        min_sum(p, {.table_cells = std::size_t{8} << random() % 5, .passes = 1 + static_cast<int>(random() % 30)});
     ASSERT_LE(r.lower_bound, best + 1e-9) << r.method;
     if (r.feasible) { ASSERT_EQ(sum_of(p, r.choice), r.cost) << r.method; }
     if (r.optimal) expect_optimum(p, r, best);
@@ -195,7 +199,8 @@ TEST(MinSum, SolvesTheCoresOfWhatIsTooLarge) {
   EXPECT_GT(open, 10);
 }
 
-// Costs of the same few sums but for some 1e-10: who calls these differences rounding is caught. Rounding itself is below 1e-14 here.
+// Costs of the same few sums but for some 1e-10: who calls these differences rounding is caught. Rounding itself is
+// below 1e-14 here.
 TEST(MinSum, OptimalMeansEqualToBruteForceTo1e11) {
   for (int seed = 0; seed < 1500; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
@@ -247,9 +252,14 @@ TEST(MinSum, PrefersTheFirstOfEqualStates) {
 
 TEST(MinSum, RefusesWhatIsNotAProblem) {
   EXPECT_THROW(min_sum({.domain = {2}, .factors = {factor({0}, {1, 2, 3})}}), Error);
-  EXPECT_EQ(error_of([] { min_sum({.domain = {2}, .factors = {factor({1}, {1, 2})}}); }), "min_sum: factor 0 names variable 1 of 1");
+  EXPECT_EQ(error_of([] {
+              min_sum({.domain = {2}, .factors = {factor({1}, {1, 2})}});
+            }),
+            "min_sum: factor 0 names variable 1 of 1");
   auto following = [](std::vector<int> follows) {
-    return MinSumProblem{.domain = {2, 3}, .factors = {{{0, 1}, std::make_shared<CostCells>(CostCells{{}, {{}, {}}, std::move(follows)})}}};
+    return MinSumProblem{
+        .domain = {2, 3},
+        .factors = {{{0, 1}, std::make_shared<CostCells>(CostCells{{}, {{}, {}}, std::move(follows)})}}};
   };
   EXPECT_EQ(min_sum(following({2, -1})).choice, (std::vector<int>{0, 2}));
   EXPECT_THROW(min_sum(following({2, 3})), Error);  // of three classes
@@ -262,7 +272,9 @@ TEST(MinSum, RefusesWhatIsNotAProblem) {
   EXPECT_THROW(min_sum({.domain = {2}, .factors = {factor({0}, {1, -inf})}}), Error);
   EXPECT_THROW(min_sum({.domain = {2}, .factors = {{{0}, nullptr}}}), Error);
   auto with = [](std::vector<std::vector<int>> classes, std::vector<double> cost) {
-    return MinSumProblem{.domain = {3}, .factors = {{{0}, std::make_shared<CostCells>(CostCells{std::move(cost), std::move(classes), {}})}}};
+    return MinSumProblem{
+        .domain = {3},
+        .factors = {{{0}, std::make_shared<CostCells>(CostCells{std::move(cost), std::move(classes), {}})}}};
   };
   EXPECT_EQ(min_sum(with({{0, 1, 1}}, {2, 1})).cost, 1);
   EXPECT_THROW(min_sum(with({{0, 1}}, {2, 1})), Error);        // of two states
@@ -295,8 +307,8 @@ TEST(MinSum, EqualsDynamicProgrammingOnAChain) {
   expect_optimum(p, min_sum(p), *std::min_element(reach.begin(), reach.end()), 1e-9);
 }
 
-// A forward chain 0..n-1, a backward chain 2n-1..n and rungs between, as a training step has them. With `ternary` each value's factor
-// holds its producer, the next node and the backward node that reads it.
+// A forward chain 0..n-1, a backward chain 2n-1..n and rungs between, as a training step has them. With `ternary` each
+// value's factor holds its producer, the next node and the backward node that reads it.
 MinSumProblem ladder(std::mt19937& random, int n, int d, bool ternary) {
   MinSumProblem p{.domain = std::vector<int>(2 * n, d), .factors = {}};
   auto forward = [](int i) { return i; };
@@ -304,7 +316,8 @@ MinSumProblem ladder(std::mt19937& random, int n, int d, bool ternary) {
   std::size_t square = static_cast<std::size_t>(d) * d;
   for (int i = 0; i < n; ++i) {
     p.factors.push_back(factor({forward(i)}, random_cells(random, d)));
-    if (i + 1 < n && ternary) p.factors.push_back(factor({forward(i), forward(i + 1), backward(i)}, random_cells(random, square * d)));
+    if (i + 1 < n && ternary)
+      p.factors.push_back(factor({forward(i), forward(i + 1), backward(i)}, random_cells(random, square * d)));
     if (i + 1 < n && !ternary) p.factors.push_back(factor({forward(i), forward(i + 1)}, random_cells(random, square)));
     if (!ternary || i + 1 == n) p.factors.push_back(factor({forward(i), backward(i)}, random_cells(random, square)));
     if (i > 0) p.factors.push_back(factor({backward(i), backward(i - 1)}, random_cells(random, square)));

@@ -58,7 +58,8 @@ class Placed {
   explicit Placed(const PackProblem& p) : p_(p), offset_(p.blocks.size(), -1), wanted_(p.blocks.size(), 0) {}
   const std::vector<long>& offset() const { return offset_; }
 
-  // From where to where the placed blocks in conflict with b reach, in order: sorted, or picked from all where that costs less.
+  // From where to where the placed blocks in conflict with b reach, in order: sorted, or picked from all where that
+  // costs less.
   void find(int b, std::vector<std::pair<long, long>>& taken, long& work) {
     taken.clear();
     const auto& conflicts = p_.conflicts[b];
@@ -90,8 +91,8 @@ class Placed {
   std::vector<std::tuple<long, long, int>> all_;  // offset, end, block
 };
 
-// Places blocks in order, each into the lowest gap among those placed that it conflicts with, or into the tightest. Gives up, with an empty
-// answer, when the peak would not be below `limit`. Every block looked at costs one `work`.
+// Places blocks in order, each into the lowest gap among those placed that it conflicts with, or into the tightest.
+// Gives up, with an empty answer, when the peak would not be below `limit`. Every block looked at costs one `work`.
 std::vector<long> greedy(const PackProblem& p, const std::vector<int>& order, bool tightest, long limit, long& work) {
   Placed placed(p);
   std::vector<std::pair<long, long>> taken;
@@ -150,17 +151,19 @@ Packing solve(PackProblem p, const std::vector<Trait>& traits, const PackLimits&
     ranks.emplace_back(order.size());
     for (std::size_t i = 0; i < order.size(); ++i) ranks.back()[order[i]] = static_cast<int>(i);
   }
-  // First what is enough, with half of the work (seven eighths where the caller named it), then halving the gap with half of what is left
-  // each time.
+  // First what is enough, with half of the work (seven eighths where the caller named it), then halving the gap with
+  // half of what is left each time.
   long enough = std::max(best.lower_bound, limits.capacity / unit), hopeless = enough - 1, target = enough;
   std::vector<long> offset;
-  for (long work = p.blocks.size() <= most_searched ? limits.search_work : 0; work > 1 && best.peak > enough + trifle && target < best.peak;) {
+  for (long work = p.blocks.size() <= most_searched ? limits.search_work : 0;
+       work > 1 && best.peak > enough + trifle && target < best.peak;) {
     long share = target == enough && limits.capacity > 0 ? work - work / 8 : work - work / 2;
     work -= share;
     Fit answer = fit_in_turns(p, ranks, target, share, offset);
     if (answer == Fit::yes) offer(offset);
     if (answer != Fit::yes) hopeless = target;
-    if (answer == Fit::no) best.lower_bound = std::max(best.lower_bound, target + 1), enough = std::max(enough, target + 1);
+    if (answer == Fit::no)
+      best.lower_bound = std::max(best.lower_bound, target + 1), enough = std::max(enough, target + 1);
     target = hopeless + std::max((best.peak - hopeless) / 2, 1L);
   }
   best.optimal = best.peak == best.lower_bound;
@@ -188,8 +191,8 @@ Packing spread(const Packing& packed, const std::vector<int>& number, std::size_
   return out;
 }
 
-// Cliques grown from each block over its largest neighbours: blocks are numbered from the largest down, and those that conflict with all of a
-// clique so far are a row of bits.
+// Cliques grown from each block over its largest neighbours: blocks are numbered from the largest down, and those that
+// conflict with all of a clique so far are a row of bits.
 std::vector<std::vector<int>> grown_cliques(const PackProblem& p) {
   constexpr std::size_t bits = 64;
   const std::size_t blocks = p.blocks.size(), words = (blocks + bits - 1) / bits;
@@ -274,7 +277,8 @@ Packing pack(std::span<const Block> blocks, std::span<const std::pair<int, int>>
   p.conflicts.resize(number.size());
   for (auto [a, b] : conflicts) {
     int count = static_cast<int>(blocks.size());
-    require(a >= 0 && a < count && b >= 0 && b < count && a != b, "pack: conflict (", a, ", ", b, ") of ", count, " blocks");
+    require(a >= 0 && a < count && b >= 0 && b < count && a != b, "pack: conflict (", a, ", ", b, ") of ", count,
+            " blocks");
     if (place[a] < 0 || place[b] < 0) continue;
     p.conflicts[place[a]].push_back(place[b]);
     p.conflicts[place[b]].push_back(place[a]);

@@ -21,7 +21,8 @@ struct Stretch {
 class Taken {
  public:
   void add(long from, long to, long gap) {
-    auto at = std::lower_bound(list_.begin(), list_.end(), from, [&](const Stretch& s, long f) { return s.second + gap <= f; });
+    auto at = std::lower_bound(list_.begin(), list_.end(), from,
+                               [&](const Stretch& s, long f) { return s.second + gap <= f; });
     if (at == list_.end() || at->first >= to + gap) {
       list_.insert(at, {from, to});
       return;
@@ -41,7 +42,10 @@ class Taken {
 // Bytes by time: of each node what is taken at some time that it stands for, and what is taken all the while.
 class TimeTree {
  public:
-  TimeTree(int times, long gap) : times_(std::max(times, 1)), gap_(gap), nodes_(2 * std::bit_ceil(static_cast<std::size_t>(times_))) {}
+  TimeTree(int times, long gap)
+      : times_(std::max(times, 1)),
+        gap_(gap),
+        nodes_(2 * std::bit_ceil(static_cast<std::size_t>(times_))) {}
 
   void add(int begin, int end, long from, long to) {
     if (begin < end) add(1, 0, times_, begin, end, from, to);
@@ -77,19 +81,23 @@ class TimeTree {
 // The most bytes in use at some time from one to another.
 class Pressure {
  public:
-  Pressure(const Clock& clock, std::span<const Block> blocks) : times_(static_cast<std::size_t>(clock.times) + 1), most_(2 * times_, 0) {
+  Pressure(const Clock& clock, std::span<const Block> blocks)
+      : times_(static_cast<std::size_t>(clock.times) + 1),
+        most_(2 * times_, 0) {
     std::vector<long> more(times_ + 1, 0);
     for (std::size_t b = 0; b < blocks.size(); ++b) {
       const Life& l = clock.lives[b];
       more[l.begin] += blocks[b].size, more[l.end] -= blocks[b].size;
       more[0] += blocks[b].size, more[l.again] -= blocks[b].size;
     }
-    for (std::size_t t = 0, live = 0; t < times_; ++t) most_[times_ + t] = static_cast<long>(live += static_cast<std::size_t>(more[t]));
+    for (std::size_t t = 0, live = 0; t < times_; ++t)
+      most_[times_ + t] = static_cast<long>(live += static_cast<std::size_t>(more[t]));
     for (std::size_t n = times_; n-- > 1;) most_[n] = std::max(most_[2 * n], most_[2 * n + 1]);
   }
   long most(int begin, int end) const {
     long most = 0;
-    for (std::size_t a = times_ + static_cast<std::size_t>(begin), b = times_ + static_cast<std::size_t>(end); a < b; a /= 2, b /= 2) {
+    for (std::size_t a = times_ + static_cast<std::size_t>(begin), b = times_ + static_cast<std::size_t>(end); a < b;
+         a /= 2, b /= 2) {
       if (a % 2 == 1) most = std::max(most, most_[a++]);
       if (b % 2 == 1) most = std::max(most, most_[--b]);
     }
@@ -165,7 +173,8 @@ class Placing {
       moved = false;
       work += static_cast<std::int64_t>(taken_.size());
       for (auto& list : taken_) {
-        const auto over = std::upper_bound(list.begin(), list.end(), at, [](long a, const Stretch& s) { return a < s.second; });
+        const auto over =
+            std::upper_bound(list.begin(), list.end(), at, [](long a, const Stretch& s) { return a < s.second; });
         list = list.subspan(static_cast<std::size_t>(over - list.begin()));
         if (list.empty() || list[0].first >= at + block.size) continue;
         at = round_up(list[0].second, block.align);
@@ -183,21 +192,26 @@ class Placing {
 };
 
 void check(std::span<const Block> blocks, std::span<const Clock> clocks, std::span<const int> clock_of) {
-  require(clock_of.size() == blocks.size(), "pack: ", clock_of.size(), " clocks are named for ", blocks.size(), " blocks");
+  require(clock_of.size() == blocks.size(), "pack: ", clock_of.size(), " clocks are named for ", blocks.size(),
+          " blocks");
   for (const Clock& clock : clocks) {
-    require(clock.lives.size() == blocks.size(), "pack: a clock knows ", clock.lives.size(), " of ", blocks.size(), " lives");
+    require(clock.lives.size() == blocks.size(), "pack: a clock knows ", clock.lives.size(), " of ", blocks.size(),
+            " lives");
     for (const Life& l : clock.lives)
-      require(0 <= l.begin && l.begin <= l.end && l.end <= clock.times && 0 <= l.again && l.again <= clock.times, "pack: a life of ", l.begin, " to ",
-              l.end, " and ", l.again, " is not within ", clock.times);
+      require(0 <= l.begin && l.begin <= l.end && l.end <= clock.times && 0 <= l.again && l.again <= clock.times,
+              "pack: a life of ", l.begin, " to ", l.end, " and ", l.again, " is not within ", clock.times);
   }
   for (std::size_t b = 0; b < blocks.size(); ++b)
-    require(blocks[b].size >= 0 && blocks[b].align > 0 && clock_of[b] >= 0 && static_cast<std::size_t>(clock_of[b]) < clocks.size(), "pack: block ",
-            b, " has size ", blocks[b].size, ", align ", blocks[b].align, " and clock ", clock_of[b], " of ", clocks.size());
+    require(blocks[b].size >= 0 && blocks[b].align > 0 && clock_of[b] >= 0 &&
+                static_cast<std::size_t>(clock_of[b]) < clocks.size(),
+            "pack: block ", b, " has size ", blocks[b].size, ", align ", blocks[b].align, " and clock ", clock_of[b],
+            " of ", clocks.size());
 }
 
 }  // namespace
 
-LivesPacking pack(std::span<const Block> blocks, std::span<const Clock> clocks, std::span<const int> clock_of, const LivesLimits& limits) {
+LivesPacking pack(std::span<const Block> blocks, std::span<const Clock> clocks, std::span<const int> clock_of,
+                  const LivesLimits& limits) {
   check(blocks, clocks, clock_of);
   LivesPacking best{std::vector<long>(blocks.size(), 0), 0, 0};
   std::vector<int> some;
@@ -219,12 +233,13 @@ LivesPacking pack(std::span<const Block> blocks, std::span<const Clock> clocks, 
     pressed[b] = static_cast<double>(std::max(p.most(life(b).begin, life(b).end), p.most(0, life(b).again)));
   }
   auto size = [&](int b) { return static_cast<double>(blocks[b].size); };
-  const std::vector<int> orders[] = {some,
-                                     ordered([&](int b) { return std::pair(-pressed[b], -size(b) * length(b)); }),
-                                     ordered([&](int b) { return std::pair(-pressed[b], -size(b)); }),
-                                     ordered([&](int b) { return std::pair(-size(b) * length(b), -size(b)); }),
-                                     ordered([&](int b) { return std::pair(-size(b), -static_cast<double>(length(b))); }),
-                                     ordered([&](int b) { return std::pair(-static_cast<double>(length(b)), -size(b)); })};
+  const std::vector<int> orders[] = {
+      some,
+      ordered([&](int b) { return std::pair(-pressed[b], -size(b) * length(b)); }),
+      ordered([&](int b) { return std::pair(-pressed[b], -size(b)); }),
+      ordered([&](int b) { return std::pair(-size(b) * length(b), -size(b)); }),
+      ordered([&](int b) { return std::pair(-size(b), -static_cast<double>(length(b))); }),
+      ordered([&](int b) { return std::pair(-static_cast<double>(length(b)), -size(b)); })};
   Placing placing(blocks, clocks, clock_of);
   best.peak = std::numeric_limits<long>::max();
   for (const auto& order : orders) {

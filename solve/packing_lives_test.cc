@@ -44,7 +44,8 @@ Problem random_problem(std::mt19937& random, std::size_t count, std::size_t cloc
 }
 
 bool overlap(const Problem& p, const LivesPacking& packed, std::size_t a, std::size_t b) {
-  return packed.offset[a] < packed.offset[b] + p.blocks[b].size && packed.offset[b] < packed.offset[a] + p.blocks[a].size;
+  return packed.offset[a] < packed.offset[b] + p.blocks[b].size &&
+         packed.offset[b] < packed.offset[a] + p.blocks[a].size;
 }
 
 TEST(PackingLives, WhatMeetsByEveryClockNeverOverlaps) {
@@ -59,7 +60,8 @@ TEST(PackingLives, WhatMeetsByEveryClockNeverOverlaps) {
         if (!overlap(p, packed, a, b)) continue;
         bool apart = false;
         for (int clock : {p.clock_of[a], p.clock_of[b]})
-          apart |= !meet(p.clocks[static_cast<std::size_t>(clock)].lives[a], p.clocks[static_cast<std::size_t>(clock)].lives[b], 12);
+          apart |= !meet(p.clocks[static_cast<std::size_t>(clock)].lives[a],
+                         p.clocks[static_cast<std::size_t>(clock)].lives[b], 12);
         ASSERT_TRUE(apart) << a << " " << b << " round " << round;
       }
     }
@@ -78,7 +80,8 @@ TEST(PackingLives, WastesNoMoreThanItsOrdersAreKnownTo) {
     EXPECT_LE(packed.peak, given.peak);
     peaks += packed.peak, work += packed.work, first += given.peak, least += given.work;
     EXPECT_EQ(pack(p.blocks, p.clocks, p.clock_of, {.enough = packed.peak}).peak, packed.peak);
-    EXPECT_EQ(pack(p.blocks, p.clocks, p.clock_of, {.enough = given.peak}).work, given.work) << "what is enough is not sought again";
+    EXPECT_EQ(pack(p.blocks, p.clocks, p.clock_of, {.enough = given.peak}).work, given.work)
+        << "what is enough is not sought again";
   }
   EXPECT_TRUE(pinned_at_most(peaks, 27'758));
   EXPECT_TRUE(pinned_at_most(first, 31'074));
@@ -98,14 +101,16 @@ TEST(PackingLives, NestsTheActivationsOfATrainingStep) {
   EXPECT_EQ(pack(p.blocks, p.clocks, p.clock_of).peak, 40 * 64 + 256);
 }
 
-// Of a chain of layers, gradients that stay lie in what activations leave: four times the layers is four times the work, give or take.
+// Of a chain of layers, gradients that stay lie in what activations leave: four times the layers is four times the
+// work, give or take.
 TEST(PackingLives, WorkGrowsWithBlocks) {
   auto work = [](int layers) {
     Problem p;
     p.clocks.push_back({4 * layers + 1, {}});
     auto add = [&](long size, Life life) { p.blocks.push_back({size}), p.clocks[0].lives.push_back(life); };
     for (int i = 0; i < layers; ++i) add(5000, {2 * i, 2 * i + 1, 0}), add(4096, {2 * i + 1, 4 * layers - 2 * i, 0});
-    for (int i = layers; i-- > 0;) add(64, {4 * layers - 2 * i, 4 * layers, 2 * i}), add(5000, {4 * layers - 2 * i, 4 * layers - 2 * i + 1, 0});
+    for (int i = layers; i-- > 0;)
+      add(64, {4 * layers - 2 * i, 4 * layers, 2 * i}), add(5000, {4 * layers - 2 * i, 4 * layers - 2 * i + 1, 0});
     p.clock_of.assign(p.blocks.size(), 0);
     return static_cast<double>(pack(p.blocks, p.clocks, p.clock_of, {.enough = 1'000'000'000}).work);
   };
@@ -118,7 +123,8 @@ TEST(PackingLives, RefusesLivesOutsideOfTheirTimes) {
   const std::vector<int> first = {0};
   auto with = [&](Life life) { return pack(blocks, std::vector<Clock>{{4, {life}}}, first); };
   EXPECT_EQ(with({1, 4, 1}).peak, 8);
-  for (Life life : {Life{2, 1, 0}, Life{-1, 1, 0}, Life{0, 5, 0}, Life{0, 1, 5}}) EXPECT_THROW(with(life), std::exception);
+  for (Life life : {Life{2, 1, 0}, Life{-1, 1, 0}, Life{0, 5, 0}, Life{0, 1, 5}})
+    EXPECT_THROW(with(life), std::exception);
   EXPECT_THROW(pack(blocks, std::vector<Clock>{{4, {}}}, first), std::exception);
   EXPECT_THROW(pack(blocks, std::vector<Clock>{}, first), std::exception);
   EXPECT_EQ(pack(std::vector<Block>{}, std::vector<Clock>{}, std::vector<int>{}).peak, 0);

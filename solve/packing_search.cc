@@ -1,12 +1,13 @@
-// Any packing can be pushed down until every block stands on the floor or on a block it conflicts with. Such packings are built in order
-// of (offset, rank): the lowest block that can be placed either is placed where it is, or never stands at that height ("waits").
-// The order of heights, the pruning of blocks that could have been lower and the split into independent parts follow Moffitt,
-// "MiniMalloc: A Lightweight Memory Allocator for Hardware-Accelerated Machine Learning" (ASPLOS 2023).
+// Any packing can be pushed down until every block stands on the floor or on a block it conflicts with. Such packings
+// are built in order of (offset, rank): the lowest block that can be placed either is placed where it is, or never
+// stands at that height ("waits"). The order of heights, the pruning of blocks that could have been lower and the split
+// into independent parts follow Moffitt, "MiniMalloc: A Lightweight Memory Allocator for Hardware-Accelerated Machine
+// Learning" (ASPLOS 2023).
 //
-// Order by height means that two far ends of time take turns, so a failure at one end is mostly not the fault of the last block placed.
-// Therefore every bound carries its reasons: the placed blocks from which it follows. A failure is a set of placed blocks too, and only a
-// placement in that set is tried otherwise (conflict-directed backjumping: Prosser, "Hybrid algorithms for the constraint satisfaction
-// problem", 1993).
+// Order by height means that two far ends of time take turns, so a failure at one end is mostly not the fault of the
+// last block placed. Therefore every bound carries its reasons: the placed blocks from which it follows. A failure is a
+// set of placed blocks too, and only a placement in that set is tried otherwise (conflict-directed backjumping:
+// Prosser, "Hybrid algorithms for the constraint satisfaction problem", 1993).
 #include "solve/packing_search.h"
 
 #include <algorithm>
@@ -79,7 +80,8 @@ class Search {
     State was;
     std::size_t reasons;  // where its reasons were saved, or `none`
   };
-  // Three sets of placed blocks for each block: why it lies no lower than its floor, why not at its floor, why at `derived` or above.
+  // Three sets of placed blocks for each block: why it lies no lower than its floor, why not at its floor, why at
+  // `derived` or above.
   enum Kind { why_floor, why_waits, why_derived, kinds };
   static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
 
@@ -93,7 +95,8 @@ class Search {
   void copy(const Word* from, Word* to) { std::copy_n(from, words_, to); }
   void clear(std::vector<Word>& set) { set.assign(words_, 0); }
 
-  // Are the open neighbours of a block just placed still linked with each other? Mostly they conflict, and the walk is short.
+  // Are the open neighbours of a block just placed still linked with each other? Mostly they conflict, and the walk is
+  // short.
   bool still_linked(int placed) {
     int missing = 0, start = -1;
     for (int w : p_.conflicts[placed])
@@ -115,7 +118,8 @@ class Search {
     return missing == 0;
   }
 
-  // Splits blocks (by rank) into parts without conflicts between them and places each. Small parts first: they fail sooner.
+  // Splits blocks (by rank) into parts without conflicts between them and places each. Small parts first: they fail
+  // sooner.
   bool place_parts(const std::vector<int>& blocks) {
     std::vector<std::vector<int>> parts = parts_of(blocks);
     std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
@@ -148,7 +152,8 @@ class Search {
     return parts;
   }
 
-  // Places all blocks of one part; or restores everything, leaves in `conflict_` placed blocks that are reason enough, and says no.
+  // Places all blocks of one part; or restores everything, leaves in `conflict_` placed blocks that are reason enough,
+  // and says no.
   bool place(const std::vector<int>& part) {
     std::size_t start = trail_.size();
     auto key = state(part);
@@ -207,8 +212,8 @@ class Search {
     }
   }
 
-  // Adds to `out` why block b lies at `bound` or above. A waiting block does because of every neighbour: each would have to lift it, and
-  // lifts it that high, or lies above it.
+  // Adds to `out` why block b lies at `bound` or above. A waiting block does because of every neighbour: each would
+  // have to lift it, and lifts it that high, or lies above it.
   void explain(int b, long bound, Word* out) {
     todo_.assign(1, {b, bound});
     ++explaining_;
@@ -235,7 +240,8 @@ class Search {
     }
   }
 
-  // Two hashes of which blocks are open, how low they may stand and who waits: whatever lies below, the rest of the search is the same.
+  // Two hashes of which blocks are open, how low they may stand and who waits: whatever lies below, the rest of the
+  // search is the same.
   std::pair<Word, Word> state(const std::vector<int>& part) {
     Word a = 1, b = 1;  // never {0, 0}, which marks an unused entry
     for (int i : part) {
@@ -283,7 +289,8 @@ class Search {
     }
   }
 
-  // Can the part still fit when nothing more is placed below `level`? Only cliques in which something rose are looked at again.
+  // Can the part still fit when nothing more is placed below `level`? Only cliques in which something rose are looked
+  // at again.
   bool promising(const std::vector<int>& part, long level) {
     for (int b : risen_) queued_[b] = 0;
     risen_.clear();
@@ -327,8 +334,8 @@ class Search {
     return true;
   }
 
-  // Brings the open blocks of clique k into `open_`, by (earliest, number). The clique keeps that order, so that little is to be sorted the
-  // next time.
+  // Brings the open blocks of clique k into `open_`, by (earliest, number). The clique keeps that order, so that little
+  // is to be sorted the next time.
   void sort_open(int k) {
     open_.clear();
     closed_.clear();
@@ -360,7 +367,8 @@ class Search {
       total += p_.blocks[b].size;
       if (top <= capacity_) continue;
       clear(conflict_);
-      for (std::size_t j = from; j <= i; ++j) explain(open_[j].second, open_[from].first - (top - capacity_) + 1, conflict_.data());
+      for (std::size_t j = from; j <= i; ++j)
+        explain(open_[j].second, open_[from].first - (top - capacity_) + 1, conflict_.data());
       for (std::size_t j = from; j < open_.size(); ++j) ++blame_[open_[j].second];
       return false;
     }
@@ -368,13 +376,15 @@ class Search {
     return true;
   }
 
-  // Of the open blocks of a clique, `total` bytes in all, one is the lowest. Whoever reaches beyond the capacity when all others stand on
-  // it is not, and so lies on one that may be ("not first": Baptiste, Le Pape, Nuijten, "Constraint-Based Scheduling", 2001).
+  // Of the open blocks of a clique, `total` bytes in all, one is the lowest. Whoever reaches beyond the capacity when
+  // all others stand on it is not, and so lies on one that may be ("not first": Baptiste, Le Pape, Nuijten,
+  // "Constraint-Based Scheduling", 2001).
   //   capacity 10; sizes 3, 3, 4 with earliest 0, 0, 1: the third is not the lowest, so it lies at 3 or above
   // The same is said of all but the first in `open_`, all but the first two, and so on.
   void raise_all_but_firsts(long total) {
     std::size_t others = 0;
-    least_top_.clear();  // of those from `first` to `others`: places in `open_` of falling tops from the back, so that the least is in front
+    least_top_.clear();  // of those from `first` to `others`: places in `open_` of falling tops from the back, so that
+                         // the least is in front
     std::size_t front = 0;
     auto top_of = [&](std::size_t i) { return open_[i].first + p_.blocks[open_[i].second].size; };
     for (std::size_t first = 0; first < open_.size(); ++first) {
@@ -429,11 +439,13 @@ class Search {
   std::vector<std::size_t> least_top_;
   std::vector<int> risen_, reached_, closed_;
   std::vector<Change> trail_;
-  std::vector<std::pair<Word, Word>> failed_;  // states that cannot be completed; a newer one takes the place of an older
+  std::vector<std::pair<Word, Word>>
+      failed_;  // states that cannot be completed; a newer one takes the place of an older
 };
 }  // namespace
 
-Fit fit(const PackProblem& problem, long capacity, const std::vector<int>& rank, long& work, std::vector<long>& offset, std::vector<long>& blame) {
+Fit fit(const PackProblem& problem, long capacity, const std::vector<int>& rank, long& work, std::vector<long>& offset,
+        std::vector<long>& blame) {
   return Search(problem, capacity, rank, work, blame).run(offset);
 }
 

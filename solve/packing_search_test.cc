@@ -1,4 +1,5 @@
-// The search says yes where pushing blocks down in every order does, and no where it does not, within the work it is pinned to.
+// The search says yes where pushing blocks down in every order does, and no where it does not, within the work it is
+// pinned to.
 #include "solve/packing_search.h"
 
 #include <gtest/gtest.h>
@@ -45,8 +46,9 @@ Instance random_instance(unsigned seed) {
     if (kind == 0 || (kind == 1 && below(2) == 0)) continue;
     std::vector<int> clique{b};
     for (int w : p.conflicts[b])
-      if (std::all_of(clique.begin(), clique.end(),
-                      [&](int c) { return c == w || std::binary_search(p.conflicts[c].begin(), p.conflicts[c].end(), w); }))
+      if (std::all_of(clique.begin(), clique.end(), [&](int c) {
+            return c == w || std::binary_search(p.conflicts[c].begin(), p.conflicts[c].end(), w);
+          }))
         clique.push_back(w);
     std::sort(clique.begin(), clique.end());
     p.cliques.push_back(clique);
@@ -82,7 +84,8 @@ void expect_truth(const Instance& instance, long best, long& work, long& blame) 
     ASSERT_EQ(yes.offset[b] % blocks[b].align, 0);
   }
   for (auto [a, b] : instance.pairs)
-    ASSERT_TRUE(yes.offset[a] + blocks[a].size <= yes.offset[b] || yes.offset[b] + blocks[b].size <= yes.offset[a]) << a << " and " << b;
+    ASSERT_TRUE(yes.offset[a] + blocks[a].size <= yes.offset[b] || yes.offset[b] + blocks[b].size <= yes.offset[a])
+        << a << " and " << b;
   work += yes.work + no.work;
   blame += std::accumulate(no.blame.begin(), no.blame.end(), 0L);
   for (long part = 1; part < 8 && best % 8 == 0; part += 2) {

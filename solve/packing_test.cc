@@ -46,7 +46,8 @@ void expect_valid(const std::vector<Block>& blocks, const Pairs& conflicts, cons
   }
 }
 
-// In order of their offsets each block of a best packing can be pushed down onto those before it: so some order of pushing is best.
+// In order of their offsets each block of a best packing can be pushed down onto those before it: so some order of
+// pushing is best.
 long brute_force(const std::vector<Block>& blocks, const Pairs& conflicts) {
   std::vector<int> order(blocks.size());
   std::iota(order.begin(), order.end(), 0);
@@ -77,7 +78,8 @@ std::vector<Rectangle> cut(std::mt19937& random, std::size_t count, long time, l
   std::vector<Rectangle> areas{{0, time, 0, capacity}};
   while (areas.size() < count) {
     Rectangle &a = areas[random() % areas.size()], b = a;
-    if (random() % 2 == 0 && a.to - a.from > 1) a.to = b.from = a.from + 1 + static_cast<long>(random() % (a.to - a.from - 1));
+    if (random() % 2 == 0 && a.to - a.from > 1)
+      a.to = b.from = a.from + 1 + static_cast<long>(random() % (a.to - a.from - 1));
     else if (a.high - a.low > 1) a.high = b.low = a.low + 1 + static_cast<long>(random() % (a.high - a.low - 1));
     else continue;
     areas.push_back(b);
@@ -95,7 +97,8 @@ std::vector<Interval> random_intervals(std::mt19937& random, int count, long tim
   std::vector<Interval> out;
   for (int i = 0; i < count; ++i) {
     long a = static_cast<long>(random() % time), b = static_cast<long>(random() % time);
-    out.push_back({std::min(a, b), std::max(a, b) + 1, 1 + static_cast<long>(random() % size), aligned ? 1L << random() % 3 : 1});
+    out.push_back(
+        {std::min(a, b), std::max(a, b) + 1, 1 + static_cast<long>(random() % size), aligned ? 1L << random() % 3 : 1});
   }
   return out;
 }
@@ -120,7 +123,8 @@ TEST(Packing, EqualsBruteForceOnSmallConflictGraphs) {
     std::mt19937 random(seed);
     int count = 1 + seed % 7;
     std::vector<Block> blocks;
-    for (int i = 0; i < count; ++i) blocks.push_back({static_cast<long>(random() % 6), seed % 2 == 1 ? 1L << random() % 3 : 1});
+    for (int i = 0; i < count; ++i)
+      blocks.push_back({static_cast<long>(random() % 6), seed % 2 == 1 ? 1L << random() % 3 : 1});
     Pairs conflicts;
     for (int i = 0; i < count; ++i)
       for (int j = 0; j < i; ++j)
@@ -159,7 +163,8 @@ TEST(Packing, ReachesTheBoundWhereAllSectionsAreFull) {  // rectangles cut from 
   }
 }
 
-TEST(Packing, EqualsAnExhaustiveSearchOnMoreBlocks) {  // many of these need more than the most bytes live at once: the proof is the search's own
+TEST(Packing, EqualsAnExhaustiveSearchOnMoreBlocks) {  // many of these need more than the most bytes live at once: the
+                                                       // proof is the search's own
   int above = 0;
   for (int seed = 0; seed < 120; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
@@ -175,7 +180,8 @@ TEST(Packing, EqualsAnExhaustiveSearchOnMoreBlocks) {  // many of these need mor
         for (int j = 0; j < i; ++j)
           if (random() % 10 < dense) conflicts.emplace_back(i, j);
     }
-    const Packing p = general ? pack(blocks, conflicts) : pack(intervals), greedy = pack(blocks, conflicts, {.search_work = 0});
+    const Packing p = general ? pack(blocks, conflicts) : pack(intervals),
+                  greedy = pack(blocks, conflicts, {.search_work = 0});
     expect_valid(blocks, conflicts, p);
     ASSERT_EQ(p.peak, least_peak(blocks, conflicts, p.peak));
     ASSERT_TRUE(p.optimal);
@@ -199,7 +205,8 @@ TEST(Packing, FillsACapacityThatWasCutIntoManyBlocks) {
   EXPECT_GE(missed, 8);
 }
 
-TEST(Packing, ProvesOnlyWhatItsReasonsCarry) {  // drawn from thousands: with one reason left out of a bound, these came out too high
+TEST(Packing, ProvesOnlyWhatItsReasonsCarry) {  // drawn from thousands: with one reason left out of a bound, these came
+                                                // out too high
   for (int seed : {168, 384, 444, 448, 572, 652, 692, 1232}) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);
@@ -251,7 +258,8 @@ TEST(Packing, WithoutASearchIsNoWorseThanFirstFit) {
   auto first_fit = [](const std::vector<Interval>& blocks, auto before) {
     std::vector<std::size_t> order(blocks.size());
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return before(blocks[a], blocks[b]); });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return before(blocks[a], blocks[b]); });
     std::vector<long> offset(blocks.size(), 0);
     long peak = 0;
     for (std::size_t i = 0; i < order.size(); ++i) {
@@ -272,10 +280,12 @@ TEST(Packing, WithoutASearchIsNoWorseThanFirstFit) {
     SCOPED_TRACE(cat("seed ", seed));
     std::mt19937 random(seed);
     const auto blocks = random_intervals(random, 60, 40, 1000, false);
-    const long by_size = first_fit(
-        blocks, [](const Interval& a, const Interval& b) { return std::pair(a.size, a.end - a.begin) > std::pair(b.size, b.end - b.begin); });
-    const long by_life = first_fit(
-        blocks, [](const Interval& a, const Interval& b) { return std::pair(a.end - a.begin, a.size) > std::pair(b.end - b.begin, b.size); });
+    const long by_size = first_fit(blocks, [](const Interval& a, const Interval& b) {
+      return std::pair(a.size, a.end - a.begin) > std::pair(b.size, b.end - b.begin);
+    });
+    const long by_life = first_fit(blocks, [](const Interval& a, const Interval& b) {
+      return std::pair(a.end - a.begin, a.size) > std::pair(b.end - b.begin, b.size);
+    });
     const long peak = pack(blocks, {.search_work = 0}).peak;
     EXPECT_LE(peak, std::min(by_size, by_life));
     better += peak < std::min(by_size, by_life);
@@ -323,7 +333,8 @@ TEST(Packing, ProvesThatACapacityCannotHold) {  // three stairs: each two blocks
   }
 }
 
-TEST(Packing, NestsTheActivationsOfATrainingStep) {  // forward i makes what backward i reads, between them short-lived scratch
+TEST(Packing,
+     NestsTheActivationsOfATrainingStep) {  // forward i makes what backward i reads, between them short-lived scratch
   std::vector<Interval> intervals;
   std::mt19937 random(5);
   constexpr long layers = 100;
@@ -355,7 +366,8 @@ TEST(Packing, DoesNotSearchForTrifles) {
       intervals.push_back({begin, begin + 1 + static_cast<long>(random() % 12), 1 + static_cast<long>(random() % 100)});
     }
     const Packing greedy = pack(intervals, {.search_work = 0}), best = pack(intervals, {.search_work = 300'000});
-    const Packing none = pack(intervals, {.search_work = 300'000, .trifle = 0}), few = pack(intervals, {.search_work = 300'000, .trifle = 3}),
+    const Packing none = pack(intervals, {.search_work = 300'000, .trifle = 0}),
+                  few = pack(intervals, {.search_work = 300'000, .trifle = 3}),
                   many = pack(intervals, {.search_work = 300'000, .trifle = 1000});
     const long share = best.lower_bound / 100;
     ASSERT_EQ(none.offset, best.offset);
@@ -398,7 +410,8 @@ TEST(Packing, TheLargestBlockIsABoundWhereBlocksAreTooManyForCliques) {
   EXPECT_TRUE(p.optimal);
 }
 
-// Sums of peaks that greedy orders, a little work and turns come to: of lives, of conflicts at random, and of blocks cut from one rectangle.
+// Sums of peaks that greedy orders, a little work and turns come to: of lives, of conflicts at random, and of blocks
+// cut from one rectangle.
 TEST(Packing, ComesToPeaksNoHigherThanTheseOrdersAndTurnsAreKnownTo) {
   long lives = 0, conflicts = 0, little = 0, bounds = 0;
   for (int seed = 0; seed < 60; ++seed) {

@@ -1,9 +1,9 @@
 // Turns of a search for a packing: blocks that failed come earlier in the next turn.
 //
-// A search that began badly seldom recovers, so it is begun again and again. What made it fail tells which blocks are hard to place: their
-// place in the rank moves forward ("squeaky wheel": Joslin, Clements, "Squeaky Wheel Optimization", JAIR 10, 1999). All in integers: the
-// ranks of a world must decide alike. Now and then one search of the first rank gets as much as a quarter of what all turns had: a proof
-// that nothing fits needs a long one.
+// A search that began badly seldom recovers, so it is begun again and again. What made it fail tells which blocks are
+// hard to place: their place in the rank moves forward ("squeaky wheel": Joslin, Clements, "Squeaky Wheel
+// Optimization", JAIR 10, 1999). All in integers: the ranks of a world must decide alike. Now and then one search of
+// the first rank gets as much as a quarter of what all turns had: a proof that nothing fits needs a long one.
 #include <algorithm>
 #include <bit>
 #include <utility>
@@ -26,7 +26,8 @@ long log2_of(long x) {
 void add_blame(std::vector<long>& blame, const std::vector<long>& turn) {
   long total = 0;
   for (long b : turn) total += b;
-  for (std::size_t i = 0; i < blame.size(); ++i) blame[i] = blame[i] * 7 / 10 + turn[i] * one * static_cast<long>(blame.size()) / std::max(total, 1L);
+  for (std::size_t i = 0; i < blame.size(); ++i)
+    blame[i] = blame[i] * 7 / 10 + turn[i] * one * static_cast<long>(blame.size()) / std::max(total, 1L);
 }
 
 // The rank again, each doubling of a block's blame moving it forward past a fifth of all blocks.
@@ -48,7 +49,8 @@ long descent(const PackProblem& p) {
 }
 }  // namespace
 
-Fit fit_in_turns(const PackProblem& p, const std::vector<std::vector<int>>& ranks, long capacity, long work, std::vector<long>& offset) {
+Fit fit_in_turns(const PackProblem& p, const std::vector<std::vector<int>>& ranks, long capacity, long work,
+                 std::vector<long>& offset) {
   const std::vector<long> nobody(p.blocks.size(), 0);
   std::vector<std::vector<long>> blame(ranks.size(), nobody);
   std::vector<std::vector<int>> next = ranks;

@@ -16,7 +16,9 @@ constexpr double whole = 1e-6;                    // a value nearer to an intege
 constexpr std::int64_t largest_unit = 1'000'000;  // rows of larger factors are left out
 }  // namespace
 
-bool is_within(const SlotCycle& cycle, double interval) { return !cycle.stuck() && cycle.interval <= interval * (1 + 1e-9); }
+bool is_within(const SlotCycle& cycle, double interval) {
+  return !cycle.stuck() && cycle.interval <= interval * (1 + 1e-9);
+}
 
 SlotSearch::SlotSearch(const SlotProblem& problem, const ActGraph& graph, std::vector<int> least, std::vector<int> most)
     : problem_(problem),
@@ -131,7 +133,8 @@ bool SlotSearch::learn(const SlotCycle& why, const Slots& x, std::span<const dou
   return true;
 }
 
-// Of a slow x: one of these registers needs more than so many slots. All others have their most there, and these as many as stay too slow.
+// Of a slow x: one of these registers needs more than so many slots. All others have their most there, and these as
+// many as stay too slow.
 std::vector<SlotSearch::Floor> SlotSearch::alternatives(const SlotCycle& why, const Slots& x) {
   Slots slow = high_;
   SlowCycle cycle = slow_cycle(why, x);
@@ -165,7 +168,8 @@ void SlotSearch::offer(Slots x) {
 // Intervals asked before lie on either side: shorter ones need no fewer, longer ones no more.
 void SlotSearch::raise_least() {
   auto longer = raised_.lower_bound(interval_);
-  const Slots from = longer == raised_.end() ? least_ : longer->second, to = longer == raised_.begin() ? high_ : std::prev(longer)->second;
+  const Slots from = longer == raised_.end() ? least_ : longer->second,
+              to = longer == raised_.begin() ? high_ : std::prev(longer)->second;
   Slots x = high_;
   low_ = from;
   std::vector<int> all(low_.size());

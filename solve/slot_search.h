@@ -1,4 +1,5 @@
-// The cheapest slots that reach an interval, by branch and bound over a covering program whose rows are cycles that were too slow.
+// The cheapest slots that reach an interval, by branch and bound over a covering program whose rows are cycles that
+// were too slow.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +13,10 @@
 
 namespace karez::solve {
 
-// A slot vector that is too slow, and why: what holds for every vector that is not. With G launches' worth of the cycle's own symmetry (a cycle
-// through registers of g_1, g_2, … pieces a launch looks the same shifted by 1 / gcd(g) of a launch), u_r = ceil((slots_r - had_r) / (g_r / G))
-// more steps of register r move the cycle's tokens by u_r / G each time it passes, and they must come to seconds / interval.
+// A slot vector that is too slow, and why: what holds for every vector that is not. With G launches' worth of the
+// cycle's own symmetry (a cycle through registers of g_1, g_2, … pieces a launch looks the same shifted by 1 / gcd(g)
+// of a launch), u_r = ceil((slots_r - had_r) / (g_r / G)) more steps of register r move the cycle's tokens by u_r / G
+// each time it passes, and they must come to seconds / interval.
 struct SlowCycle {
   struct Part {
     int variable;
@@ -30,16 +32,19 @@ struct SlowCycle {
 // Whether the program is live and the interval is reached, to one part in 10^9.
 bool is_within(const SlotCycle& cycle, double interval);
 
-// The fewest of `least` to `most` that are enough; more than enough is enough, and `most` is. Few are tried first: they often are.
+// The fewest of `least` to `most` that are enough; more than enough is enough, and `most` is. Few are tried first: they
+// often are.
 template <class Enough> int fewest(int least, int most, Enough enough) {
   int too_few = least - 1;
   for (int at = least; too_few + 1 < most; at = too_few + (most - too_few) / 2) (enough(at) ? most : too_few) = at;
   return most;
 }
 
-// Each of `which` in turn: the fewest slots, from `least` on, that are enough while those behind it have what they have. `enough` looks at `slots`.
-// What is enough stays so with more, so stretches that may all have their least are found at once.
-template <class Enough> void lower_each(std::span<const int> which, std::span<const int> least, std::vector<int>& slots, Enough enough) {
+// Each of `which` in turn: the fewest slots, from `least` on, that are enough while those behind it have what they
+// have. `enough` looks at `slots`. What is enough stays so with more, so stretches that may all have their least are
+// found at once.
+template <class Enough>
+void lower_each(std::span<const int> which, std::span<const int> least, std::vector<int>& slots, Enough enough) {
   if (std::all_of(which.begin(), which.end(), [&](int r) { return slots[r] <= least[r]; })) return;
   if (which.size() == 1) {
     int& mine = slots[which[0]];
@@ -70,8 +75,8 @@ class SlotSearch {
     std::int64_t bound = 0;  // no slots that reach the interval take fewer; `below` if none was found and there is none
     bool finished = false;   // bytes == bound; if none was found: there is none
   };
-  // Slots with an interval of at most `interval`, which the most slots must reach. `any`: the first that are found below `below` bytes.
-  // What it learns of cycles it keeps for the next call.
+  // Slots with an interval of at most `interval`, which the most slots must reach. `any`: the first that are found
+  // below `below` bytes. What it learns of cycles it keeps for the next call.
   Answer run(double interval, std::int64_t below, bool any, std::int64_t steps);
 
  private:

@@ -37,7 +37,8 @@ std::int64_t bytes_of(const SlotProblem& p, std::span<const int> slots) {
 void trim(const SlotProblem& p, const ActGraph& graph, std::vector<int>& slots, double interval) {
   std::vector<int> order(slots.size()), least = least_slots(p);
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return p.registers[a].bytes > p.registers[b].bytes; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return p.registers[a].bytes > p.registers[b].bytes; });
   lower_each(order, least, slots, [&] { return is_within(graph.worst(slots), interval); });
 }
 
@@ -45,7 +46,8 @@ void require_live(const SlotCycle& cycle) {
   require(ErrorKind::hang, !cycle.stuck(), "slots: the program is not live with the most slots: ", print(cycle));
 }
 
-SlotPlan plan_of(const SlotProblem& p, const ActGraph& graph, const SlotSearch::Answer& answer, double interval, double least_interval) {
+SlotPlan plan_of(const SlotProblem& p, const ActGraph& graph, const SlotSearch::Answer& answer, double interval,
+                 double least_interval) {
   SlotPlan plan;
   plan.slots = answer.slots;
   trim(p, graph, plan.slots, interval);
@@ -85,11 +87,12 @@ std::int64_t acts_of(const SlotProblem& problem) {
 
 SlotCycle interval_of(const SlotProblem& problem, std::span<const int> slots, const SlotLimits& limits) {
   ActGraph graph(problem, limits);
-  require(slots.size() == problem.registers.size(), "slots: ", slots.size(), " numbers of slots for ", problem.registers.size(), " registers");
+  require(slots.size() == problem.registers.size(), "slots: ", slots.size(), " numbers of slots for ",
+          problem.registers.size(), " registers");
   for (int r = 0; r < static_cast<int>(slots.size()); ++r) {
     const auto& reg = problem.registers[r];
-    require(slots[r] >= std::max(1, reg.filled) && slots[r] <= 32767, "slots: register ", r, " has ", slots[r], " slots, of which ", reg.filled,
-            " are full before the first launch");
+    require(slots[r] >= std::max(1, reg.filled) && slots[r] <= 32767, "slots: register ", r, " has ", slots[r],
+            " slots, of which ", reg.filled, " are full before the first launch");
   }
   return graph.worst(slots);
 }
@@ -99,7 +102,8 @@ SlotPlan cheapest_slots(const SlotProblem& problem, double interval, const SlotL
   ActGraph graph(problem, limits);
   SlotCycle fastest = graph.worst(most_slots(problem));
   require_live(fastest);
-  require(is_within(fastest, interval), "slots: no slots reach an interval of ", interval, " seconds: ", print(fastest));
+  require(is_within(fastest, interval), "slots: no slots reach an interval of ", interval,
+          " seconds: ", print(fastest));
   SlotSearch search(problem, graph, least_slots(problem), most_slots(problem));
   auto answer = search.run(interval, std::numeric_limits<std::int64_t>::max(), false, limits.steps);
   return plan_of(problem, graph, answer, interval, fastest.interval);
@@ -113,15 +117,16 @@ SlotPlan best_slots(const SlotProblem& problem, std::int64_t cap, const SlotLimi
   constexpr auto any_bytes = std::numeric_limits<std::int64_t>::max();
   const std::int64_t below = cap + (cap < any_bytes ? 1 : 0);
 
-  // Halves what lies between a refused interval and one that was reached; after a success it asks whether anything is just below that.
+  // Halves what lies between a refused interval and one that was reached; after a success it asks whether anything is
+  // just below that.
   double refused = fastest.interval, reached = fastest.interval, proven = refused;
   auto held = search.run(refused, below, true, limits.steps);
   if (!held.found) {
     held = search.run(infinity, below, true, limits.steps);
     if (!held.found) {
       auto live = search.run(infinity, any_bytes, false, limits.steps);
-      fail("slots: the program is not live within ", cap, " bytes: it takes ", live.bytes, live.finished ? "" : ", or at least ",
-           live.finished ? "" : cat(live.bound));
+      fail("slots: the program is not live within ", cap, " bytes: it takes ", live.bytes,
+           live.finished ? "" : ", or at least ", live.finished ? "" : cat(live.bound));
     }
     reached = graph.worst(held.slots).interval;
   }

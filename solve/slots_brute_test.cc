@@ -45,7 +45,8 @@ SlotProblem random_problem(int seed) {
   int actors = 2 + draw.below(4);
   bool rates = seed % 2 == 1;
   for (int a = 0; a < actors; ++a)
-    p.actors.push_back({static_cast<double>(a == 0 || !draw.chance(10) ? 1 + draw.below(9) : 0), rates ? 1 + draw.below(3) : 1});
+    p.actors.push_back(
+        {static_cast<double>(a == 0 || !draw.chance(10) ? 1 + draw.below(9) : 0), rates ? 1 + draw.below(3) : 1});
   int registers = actors - 1 + draw.below(3);
   long vectors = 1;
   for (int r = 0; r < registers; ++r) {
@@ -57,11 +58,14 @@ SlotProblem random_problem(int seed) {
     reg.period = p.actors[at].acts / common;
     reg.consumers.push_back(reader(to, p.actors[to].acts, common, draw));
     for (int c = 0; c < actors; ++c)
-      if (c != to && c > at && draw.chance(15) && p.actors[c].acts % common == 0) reg.consumers.push_back(reader(c, p.actors[c].acts, common, draw));
+      if (c != to && c > at && draw.chance(15) && p.actors[c].acts % common == 0)
+        reg.consumers.push_back(reader(c, p.actors[c].acts, common, draw));
     reg.filled = at >= to ? 1 + draw.below(3) : draw.chance(10) ? 1 : 0;
     reg.least = 1 + (draw.chance(10) ? 1 : 0);
     reg.most = std::max(reg.filled, reg.least) + draw.below(5);
-    while (reg.most > std::max(reg.filled, reg.least) && vectors * (reg.most - std::max(reg.filled, reg.least) + 1) > 150) --reg.most;
+    while (reg.most > std::max(reg.filled, reg.least) &&
+           vectors * (reg.most - std::max(reg.filled, reg.least) + 1) > 150)
+      --reg.most;
     vectors *= reg.most - std::max(reg.filled, reg.least) + 1;
     p.registers.push_back(std::move(reg));
   }
@@ -76,7 +80,8 @@ SlotProblem random_problem(int seed) {
   return p;
 }
 
-// Three registers in a row, and beside each two neighbours of them a slow way: what one lacks the other may have, for a price.
+// Three registers in a row, and beside each two neighbours of them a slow way: what one lacks the other may have, for a
+// price.
 SlotProblem problem_with_a_choice(int seed) {
   Draw draw{std::mt19937(static_cast<unsigned>(seed))};
   const int rates[] = {1, 2, 3, 4, 6}, common = rates[draw.below(4)];
@@ -121,7 +126,8 @@ std::vector<Tried> try_all(const SlotProblem& p) {
     tried.interval = TokenGame(p, slots).interval();
     all.push_back(std::move(tried));
     std::size_t r = 0;
-    for (; r < slots.size() && slots[r] == p.registers[r].most; ++r) slots[r] = std::max(p.registers[r].least, p.registers[r].filled);
+    for (; r < slots.size() && slots[r] == p.registers[r].most; ++r)
+      slots[r] = std::max(p.registers[r].least, p.registers[r].filled);
     if (r == slots.size()) return all;
     ++slots[r];
   }
@@ -146,7 +152,8 @@ void expect_plan(const SlotProblem& p, const std::vector<Tried>& all, const Slot
   ASSERT_NE(at, all.end());
   ASSERT_EQ(at->bytes, plan.bytes);
   ASSERT_NEAR(at->interval, plan.interval, 1e-9);
-  ASSERT_TRUE(plan.optimal) << plan.bytes << " bound " << plan.bound << " interval " << plan.interval << " least " << plan.least_interval;
+  ASSERT_TRUE(plan.optimal) << plan.bytes << " bound " << plan.bound << " interval " << plan.interval << " least "
+                            << plan.least_interval;
   ASSERT_EQ(plan.bound, plan.bytes);
   for (std::size_t r = 0; r < plan.slots.size(); ++r) {  // nothing is left to trim, not even what costs nothing
     auto fewer = plan.slots;
@@ -167,7 +174,8 @@ TEST(Slots, EqualASearchThroughEverySlotVectorPlayedTokenByToken) {
   int dead = 0, moving = 0, several = 0, rates = 0;
   std::vector<int> seeds(1000);
   std::iota(seeds.begin(), seeds.end(), 0);
-  seeds.insert(seeds.end(), {1707, 2336});  // a slow cycle that passes a register twice; one through an order of several acts
+  seeds.insert(seeds.end(),
+               {1707, 2336});  // a slow cycle that passes a register twice; one through an order of several acts
   for (int seed : seeds) {
     SCOPED_TRACE(cat("seed ", seed));
     SlotProblem p = seed < 800 ? random_problem(seed) : problem_with_a_choice(seed);
@@ -178,7 +186,9 @@ TEST(Slots, EqualASearchThroughEverySlotVectorPlayedTokenByToken) {
       if (!cycle.stuck()) { ASSERT_NEAR(cycle.interval, t.interval, 1e-9) << print(cycle); }
     }
     if (all.back().interval == infinity) {
-      EXPECT_NE(failure_of([&] { cheapest_slots(p, 1000); }).find("hang: slots: the program is not live with the most slots: actor "),
+      EXPECT_NE(failure_of([&] {
+                  cheapest_slots(p, 1000);
+                }).find("hang: slots: the program is not live with the most slots: actor "),
                 std::string::npos);
       ++dead;
       continue;
@@ -203,9 +213,11 @@ TEST(Slots, EqualASearchThroughEverySlotVectorPlayedTokenByToken) {
       expect_plan(p, all, plan);
       if (HasFatalFailure()) return;
     }
-    ASSERT_EQ(failure_of([&] { best_slots(p, live - 1); }), cat("user: slots: the program is not live within ", live - 1, " bytes: it takes ", live));
+    ASSERT_EQ(failure_of([&] { best_slots(p, live - 1); }),
+              cat("user: slots: the program is not live within ", live - 1, " bytes: it takes ", live));
     double fastest = best_interval(all, all.back().bytes);
-    ASSERT_NE(failure_of([&] { cheapest_slots(p, fastest * 0.99); }).find("slots: no slots reach an interval of "), std::string::npos);
+    ASSERT_NE(failure_of([&] { cheapest_slots(p, fastest * 0.99); }).find("slots: no slots reach an interval of "),
+              std::string::npos);
     ++moving;
     several += best_interval(all, live) > fastest;
     rates += std::any_of(p.actors.begin(), p.actors.end(), [](const auto& a) { return a.acts > 1; });
@@ -216,7 +228,8 @@ TEST(Slots, EqualASearchThroughEverySlotVectorPlayedTokenByToken) {
   EXPECT_GT(rates, 150);
 }
 
-// With few steps: slots that suffice, a bound that is none too high, no plan called the best that is not; sums of what is come to.
+// With few steps: slots that suffice, a bound that is none too high, no plan called the best that is not; sums of what
+// is come to.
 TEST(Slots, OfFewStepsHoldWhatTheySayAndComeAsFarAsTheyAreKnownTo) {
   long bytes = 0, bounds = 0, best = 0;
   int proven = 0, fastest = 0;
@@ -282,7 +295,9 @@ TEST(Slots, IntervalsThatHardlyDifferAreToldApart) {
       const double least = best_interval(all, some.bytes);
       const SlotPlan plan = best_slots(p, some.bytes);
       ASSERT_NEAR(plan.interval, least, 1e-8 * least);
-      near += std::any_of(all.begin(), all.end(), [&](const Tried& t) { return t.interval != least && std::abs(t.interval - least) < 1e-6 * least; });
+      near += std::any_of(all.begin(), all.end(), [&](const Tried& t) {
+        return t.interval != least && std::abs(t.interval - least) < 1e-6 * least;
+      });
     }
   }
   EXPECT_GT(near, 50);

@@ -30,7 +30,8 @@ std::string failure_of(auto act) {
   return "";
 }
 
-// Stage i of p: forward is actor i, backward actor p + i; one stream a stage. Register i is the stash of stage i; between stages two slots.
+// Stage i of p: forward is actor i, backward actor p + i; one stream a stage. Register i is the stash of stage i;
+// between stages two slots.
 SlotProblem pipeline(int p, int acts, double forward, double backward) {
   SlotProblem out;
   for (int i = 0; i < 2 * p; ++i) out.actors.push_back({i < p ? forward : backward, acts});
@@ -114,8 +115,9 @@ TEST(Slots, OfAnUpdateThatTakesAllMicroBatches) {
   p.registers[1].consumers[0].period = 4;
   EXPECT_EQ(interval_of(p, std::vector{1, 1}).interval, 6);
   EXPECT_EQ(best_slots(p, 1000).slots, (std::vector<int>{1, 1}));
-  p.registers[1].filled = 2;                                 // one launch behind, so that the update runs beside the next launch
-  EXPECT_EQ(interval_of(p, std::vector{1, 2}).interval, 6);  // the next sum has no place while the update reads this one
+  p.registers[1].filled = 2;  // one launch behind, so that the update runs beside the next launch
+  EXPECT_EQ(interval_of(p, std::vector{1, 2}).interval,
+            6);  // the next sum has no place while the update reads this one
   SlotPlan plan = best_slots(p, 1000);
   EXPECT_EQ(plan.interval, 4);
   EXPECT_EQ(plan.slots, (std::vector<int>{2, 2}));
@@ -127,7 +129,9 @@ TEST(Slots, TheCriticalCycleIsNamed) {
   p.registers = {edge(0, 1, 1, 1, 9)};
   p.registers[0].period = 2;
   SlotCycle cycle = interval_of(p, std::vector{1});
-  EXPECT_EQ(print(cycle), "actor 0 -next act-> actor 0 act 1 -register 0-> actor 1 -slots of register 0-> actor 0: 5.0 seconds over 1 token");
+  EXPECT_EQ(print(cycle),
+            "actor 0 -next act-> actor 0 act 1 -register 0-> actor 1 -slots of register 0-> actor 0: 5.0 seconds over "
+            "1 token");
   EXPECT_FALSE(cycle.stuck());
   p.streams = {{{0, 1}, {}}};
   cycle = interval_of(p, std::vector{9});
@@ -145,7 +149,8 @@ TEST(Slots, ACycleWithoutTokensIsNamed) {
   EXPECT_TRUE(cycle.stuck());
   EXPECT_EQ(cycle.interval, infinity);
   const char* why =
-      "hang: slots: the program is not live with the most slots: actor 1 -register 1-> actor 2 -register 2-> actor 1: 2.0 seconds over 0 tokens";
+      "hang: slots: the program is not live with the most slots: actor 1 -register 1-> actor 2 -register 2-> actor 1: "
+      "2.0 seconds over 0 tokens";
   EXPECT_EQ(failure_of([&] { cheapest_slots(p, 9); }), why);
   EXPECT_EQ(failure_of([&] { best_slots(p, 9); }), why);
   p.registers[2].filled = 1;
@@ -183,8 +188,9 @@ TEST(Slots, ZeroSecondsAreAnIntervalToo) {
   EXPECT_EQ(cheapest_slots(p, 0).slots, (std::vector<int>{1}));
   EXPECT_EQ(best_slots(p, 8).interval, 0);
   p.actors[1].seconds = 1;
-  EXPECT_EQ(failure_of([&] { cheapest_slots(p, 0); }),
-            "user: slots: no slots reach an interval of 0.0 seconds: actor 1 -next act-> actor 1: 1.0 seconds over 1 token");
+  EXPECT_EQ(
+      failure_of([&] { cheapest_slots(p, 0); }),
+      "user: slots: no slots reach an interval of 0.0 seconds: actor 1 -next act-> actor 1: 1.0 seconds over 1 token");
 }
 
 TEST(Slots, OfARegisterWithoutBoundsThereIsOne) {
@@ -213,18 +219,22 @@ TEST(Slots, ACapBelowWhatIsLiveSaysTheLeastBytes) {
   SlotProblem p;
   p.actors = {{1}, {1}};
   p.registers = {edge(0, 1, 100, 1, 4), edge(1, 0, 7, 1, 4, 2)};
-  EXPECT_EQ(failure_of([&] { best_slots(p, 113); }), "user: slots: the program is not live within 113 bytes: it takes 114");
-  EXPECT_EQ(failure_of([&] { best_slots(p, -5); }), "user: slots: the program is not live within -5 bytes: it takes 114");
+  EXPECT_EQ(failure_of([&] { best_slots(p, 113); }),
+            "user: slots: the program is not live within 113 bytes: it takes 114");
+  EXPECT_EQ(failure_of([&] { best_slots(p, -5); }),
+            "user: slots: the program is not live within -5 bytes: it takes 114");
   EXPECT_EQ(best_slots(p, 114).slots, (std::vector<int>{1, 2}));
   EXPECT_EQ(best_slots(p, std::numeric_limits<std::int64_t>::max()).slots, (std::vector<int>{2, 2}));
 }
 
 TEST(Slots, WithoutStepsAreGreedyAndSayHowFarTheyMayBeOff) {
-  // Two slow ways, beside registers 0 and 1 and beside 1 and 2: each pair needs three slots. The dearest is the one to add to.
+  // Two slow ways, beside registers 0 and 1 and beside 1 and 2: each pair needs three slots. The dearest is the one to
+  // add to.
   SlotProblem p;
   p.actors = {{1}, {1}, {1}, {1}, {5}, {5}, {5}, {5}};
   p.registers = {edge(0, 1, 9, 1, 6), edge(1, 2, 10, 1, 6), edge(2, 3, 9, 1, 6)};
-  for (auto [from, to] : {std::pair(0, 4), {4, 5}, {5, 2}, {1, 6}, {6, 7}, {7, 3}}) p.registers.push_back(edge(from, to, 1, 2, 2));
+  for (auto [from, to] : {std::pair(0, 4), {4, 5}, {5, 2}, {1, 6}, {6, 7}, {7, 3}})
+    p.registers.push_back(edge(from, to, 1, 2, 2));
   SlotPlan best = cheapest_slots(p, 5), greedy = cheapest_slots(p, 5, {.steps = 0});
   EXPECT_EQ(best.slots, (std::vector<int>{1, 2, 1, 2, 2, 2, 2, 2, 2}));
   EXPECT_TRUE(best.optimal);
@@ -245,7 +255,8 @@ TEST(Slots, WithoutStepsAreGreedyAndSayHowFarTheyMayBeOff) {
 }
 
 TEST(Slots, RatesWithoutACommonDivisorAreExactToo) {
-  // Pieces 37, 41, 43 and 31 a launch: rows of sums say little here, and the registers of a slow cycle are tried one after the other.
+  // Pieces 37, 41, 43 and 31 a launch: rows of sums say little here, and the registers of a slow cycle are tried one
+  // after the other.
   SlotProblem p;
   p.actors = {{1, 31 * 37}, {1, 37 * 41}, {1, 41 * 43}, {1, 43 * 31}};
   const int pieces[] = {37, 41, 43, 31};
@@ -283,30 +294,49 @@ TEST(Slots, WhatDoesNotFitIsSaid) {
   };
   EXPECT_EQ(failure([](auto& p) { p.actors[0].seconds = -1; }), "user: slots: actor 0 takes -1.0 seconds");
   EXPECT_THAT(failure([](auto& p) { p.actors[0].seconds = infinity; }), HasSubstr("actor 0 takes inf seconds"));
-  EXPECT_THAT(failure([](auto& p) { p.actors[0].seconds = 1e308; }), HasSubstr("the seconds of a launch are not finite"));
+  EXPECT_THAT(failure([](auto& p) { p.actors[0].seconds = 1e308; }),
+              HasSubstr("the seconds of a launch are not finite"));
   EXPECT_THAT(failure([](auto& p) { p.actors[1].acts = 0; }), HasSubstr("actor 1 acts 0 times a launch"));
-  EXPECT_THAT(failure([](auto& p) { p.actors[1].acts = 20'000; }), HasSubstr("a launch has 20004 acts, of at most 20000"));
-  EXPECT_THAT(failure([](auto& p) { p.registers[0].producer = 2; }), HasSubstr("register 0 has producer 2 of 2 actors"));
-  EXPECT_THAT(failure([](auto& p) { p.registers[0].consumers[0].actor = -1; }), HasSubstr("register 0 has consumer -1 of 2 actors"));
+  EXPECT_THAT(failure([](auto& p) { p.actors[1].acts = 20'000; }),
+              HasSubstr("a launch has 20004 acts, of at most 20000"));
+  EXPECT_THAT(failure([](auto& p) { p.registers[0].producer = 2; }),
+              HasSubstr("register 0 has producer 2 of 2 actors"));
+  EXPECT_THAT(failure([](auto& p) { p.registers[0].consumers[0].actor = -1; }),
+              HasSubstr("register 0 has consumer -1 of 2 actors"));
   EXPECT_THAT(failure([](auto& p) { p.registers[0].consumers.clear(); }), HasSubstr("register 0 has no consumer"));
-  EXPECT_THAT(failure([](auto& p) { p.registers[0].period = 3; }), HasSubstr("period 3 at producer 0, which acts 4 times a launch: not a multiple"));
-  EXPECT_THAT(failure([](auto& p) { p.registers[0].period = 1; }), HasSubstr("gets 4 pieces a launch from actor 0, and actor 1 reads 2"));
-  EXPECT_THAT(failure([](auto& p) { p.registers[0].consumers[0].arrives = -1; }), HasSubstr("takes -1.0 seconds to actor 1 and 0.0 back"));
+  EXPECT_THAT(failure([](auto& p) { p.registers[0].period = 3; }),
+              HasSubstr("period 3 at producer 0, which acts 4 times a launch: not a multiple"));
+  EXPECT_THAT(failure([](auto& p) { p.registers[0].period = 1; }),
+              HasSubstr("gets 4 pieces a launch from actor 0, and actor 1 reads 2"));
+  EXPECT_THAT(failure([](auto& p) { p.registers[0].consumers[0].arrives = -1; }),
+              HasSubstr("takes -1.0 seconds to actor 1 and 0.0 back"));
   EXPECT_THAT(failure([](auto& p) { p.registers[0].bytes = -8; }), HasSubstr("slots of -8 bytes"));
-  EXPECT_THAT(failure([](auto& p) { p.registers[0].bytes = std::int64_t{1} << 62; }), HasSubstr("size overflows 64 bits"));
+  EXPECT_THAT(failure([](auto& p) { p.registers[0].bytes = std::int64_t{1} << 62; }),
+              HasSubstr("size overflows 64 bits"));
   EXPECT_THAT(failure([](auto& p) { p.registers[0].least = 0; }), HasSubstr("may have 0 to 3 slots"));
-  EXPECT_THAT(failure([](auto& p) { p.registers[0].most = 40'000; }), HasSubstr("may have 1 to 40000 slots: at least 1, at most 32767"));
+  EXPECT_THAT(failure([](auto& p) { p.registers[0].most = 40'000; }),
+              HasSubstr("may have 1 to 40000 slots: at least 1, at most 32767"));
   EXPECT_THAT(failure([](auto& p) { p.registers[0].filled = 4; }), HasSubstr("begins with 4 of 3 slots full"));
   EXPECT_THAT(failure([](auto& p) { p.registers[0].filled = -1; }), HasSubstr("begins with -1 of 3 slots full"));
   EXPECT_THAT(failure([](auto& p) { p.streams = {{{0, 0}, {}}}; }), HasSubstr("stream 0 has actor 0 twice"));
   EXPECT_THAT(failure([](auto& p) { p.streams = {{{7}, {}}}; }), HasSubstr("stream 0 has actor 7 of 2"));
   EXPECT_THAT(failure([](auto& p) { p.streams = {{{0}, {{1, 0}, {1, 1}}}}; }), HasSubstr("both actors and an order"));
-  EXPECT_THAT(failure([](auto& p) { p.streams = {{{}, {{1, 0}}}}; }), HasSubstr("orders 1 acts of actor 1, which acts 2 times a launch"));
-  EXPECT_THAT(failure([](auto& p) { p.streams = {{{}, {{1, 0}, {1, 0}}}}; }), HasSubstr("orders act 0 of actor 1 after act 0"));
-  EXPECT_THAT(failure([](auto& p) { p.streams = {{{}, {{1, 0}, {1, 2}}}}; }), HasSubstr("orders act 2 of actor 1 after act 0"));
+  EXPECT_THAT(failure([](auto& p) {
+                p.streams = {{{}, {{1, 0}}}};
+              }),
+              HasSubstr("orders 1 acts of actor 1, which acts 2 times a launch"));
+  EXPECT_THAT(failure([](auto& p) {
+                p.streams = {{{}, {{1, 0}, {1, 0}}}};
+              }),
+              HasSubstr("orders act 0 of actor 1 after act 0"));
+  EXPECT_THAT(failure([](auto& p) {
+                p.streams = {{{}, {{1, 0}, {1, 2}}}};
+              }),
+              HasSubstr("orders act 2 of actor 1 after act 0"));
   EXPECT_THAT(failure([](auto& p) { p.streams = {{{}, {{3, 0}}}}; }), HasSubstr("orders actor 3 of 2"));
   EXPECT_THAT(failure([](auto& p) { p.registers[0].least = 4; }), HasSubstr("may have 4 to 3 slots"));
-  EXPECT_THAT(failure([](auto& p) { p.registers[0].consumers[0].returns = -1; }), HasSubstr("takes 0.0 seconds to actor 1 and -1.0 back"));
+  EXPECT_THAT(failure([](auto& p) { p.registers[0].consumers[0].returns = -1; }),
+              HasSubstr("takes 0.0 seconds to actor 1 and -1.0 back"));
   for (std::int64_t far : {std::int64_t{1} << 40, -(std::int64_t{1} << 40)})
     EXPECT_THAT(failure([&](auto& p) { p.streams = {{{}, {{1, far}}}}; }), HasSubstr("orders act "));
   good.registers[0].filled = 2;
@@ -316,7 +346,10 @@ TEST(Slots, WhatDoesNotFitIsSaid) {
   EXPECT_EQ(failure_of([&] { interval_of(good, std::vector{2}, {.acts = 6}); }), "") << "six acts";
   EXPECT_NE(failure_of([&] { interval_of(good, std::vector{2}, {.acts = 5}); }), "");
   EXPECT_EQ(failure_of([&] { cheapest_slots(good, -1); }), "user: slots: an interval of -1.0 seconds");
-  EXPECT_EQ(failure_of([&] { interval_of(good, std::vector{1, 1}); }), "user: slots: 2 numbers of slots for 1 registers");
+  EXPECT_EQ(failure_of([&] {
+              interval_of(good, std::vector{1, 1});
+            }),
+            "user: slots: 2 numbers of slots for 1 registers");
 }
 
 }  // namespace

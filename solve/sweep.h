@@ -1,4 +1,5 @@
-// Walks over the cells of a row-major table with a vector added along each axis: the inner loop of everything in min_sum.
+// Walks over the cells of a row-major table with a vector added along each axis: the inner loop of everything in
+// min_sum.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +17,8 @@ struct Axis {
 };
 using Axes = std::vector<Axis>;
 
-// Least of row[i] + add[i]. Four chains in one array: -O2 makes vector code of this form; the result is the same in any order.
+// Least of row[i] + add[i]. Four chains in one array: -O2 makes vector code of this form; the result is the same in any
+// order.
 inline double min_plus(const double* row, const double* add, int count) {
   constexpr double inf = std::numeric_limits<double>::infinity();
   double least[4] = {inf, inf, inf, inf};
@@ -41,7 +43,8 @@ inline void lower(double* least, const double* row, double base, int count) {
   for (; i < count; ++i) least[i] = std::min(least[i], row[i] + base);
 }
 
-// Calls visit(index, row, base) for each visited row, a run along the last axis; base is the sum of the other axes' summands there.
+// Calls visit(index, row, base) for each visited row, a run along the last axis; base is the sum of the other axes'
+// summands there.
 template <class Visit> void for_each_row(std::span<const double> cells, const Axes& axes, Visit visit) {
   std::size_t count = axes.size() - 1;  // axes that are walked, the last is the row
   std::vector<int> index(count);
@@ -70,12 +73,14 @@ template <class Visit> void for_each_row(std::span<const double> cells, const Ax
   }
 }
 
-// least[s] = least of cell plus summands among the visited cells whose state on `axis` is s; +inf where none is visited.
+// least[s] = least of cell plus summands among the visited cells whose state on `axis` is s; +inf where none is
+// visited.
 inline void min_marginal(std::span<const double> cells, const Axes& axes, std::size_t axis, std::span<double> least) {
   const Axis& last = axes.back();
   std::fill(least.begin(), least.end(), std::numeric_limits<double>::infinity());
   if (axis + 1 == axes.size()) {
-    for_each_row(cells, axes, [&](const int*, const double* row, double base) { lower(least.data(), row, base, last.size); });
+    for_each_row(cells, axes,
+                 [&](const int*, const double* row, double base) { lower(least.data(), row, base, last.size); });
     for (int i = 0; i < last.size; ++i) least[i] += last.add[i];
   } else if (last.fixed >= 0) {
     for_each_row(cells, axes, [&](const int* index, const double* row, double base) {

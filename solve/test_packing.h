@@ -11,8 +11,8 @@
 namespace karez::solve {
 using Pairs = std::vector<std::pair<int, int>>;
 
-// For more blocks than all orders allow: the same pushing in order of offsets (a block never below the one before it), given up at once when
-// the rest cannot come out lower than the best. Heights in units of one byte.
+// For more blocks than all orders allow: the same pushing in order of offsets (a block never below the one before it),
+// given up at once when the rest cannot come out lower than the best. Heights in units of one byte.
 struct Pusher {
   const std::vector<Block>& blocks;
   std::vector<std::vector<int>> neighbours;

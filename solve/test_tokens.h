@@ -1,4 +1,5 @@
-// A synchronous dataflow program played token by token, for tests: it counts slots and pieces, and knows of no graph, cycle or token edge.
+// A synchronous dataflow program played token by token, for tests: it counts slots and pieces, and knows of no graph,
+// cycle or token edge.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +11,8 @@
 
 namespace karez::solve {
 
-// Seconds must be whole. Actors begin as soon as they may, those with small numbers first where an unordered stream leaves a choice: `rank`, if
-// given, says the order instead.
+// Seconds must be whole. Actors begin as soon as they may, those with small numbers first where an unordered stream
+// leaves a choice: `rank`, if given, says the order instead.
 class TokenGame {
  public:
   TokenGame(const SlotProblem& problem, std::vector<int> slots, std::vector<int> rank = {})
@@ -45,7 +46,8 @@ class TokenGame {
         for (std::size_t a = 0; a < acts_.size(); ++a) {
           long acts = acts_[a] - at->second.second[a];
           if (acts == 0) return std::numeric_limits<double>::infinity();
-          slowest = std::max(slowest, static_cast<double>(now_ - at->second.first) * problem_.actors[a].acts / static_cast<double>(acts));
+          slowest = std::max(slowest, static_cast<double>(now_ - at->second.first) * problem_.actors[a].acts /
+                                          static_cast<double>(acts));
         }
         return slowest;
       }
@@ -58,7 +60,8 @@ class TokenGame {
     launches_ = launches;
     for (begin_all(); !events_.empty(); begin_all()) advance();
     for (std::size_t a = 0; a < acts_.size(); ++a)
-      if (acts_[a] < static_cast<long>(launches) * problem_.actors[a].acts) return std::numeric_limits<double>::infinity();
+      if (acts_[a] < static_cast<long>(launches) * problem_.actors[a].acts)
+        return std::numeric_limits<double>::infinity();
     return static_cast<double>(now_);
   }
 
@@ -94,7 +97,8 @@ class TokenGame {
       for (std::size_t c = 0; c < reg.consumers.size(); ++c) {
         const auto& consumer = reg.consumers[c];
         if (consumer.actor == a && arrived_[first_[r] + c] <= acts_[a] / consumer.period) return false;
-        if (reg.producer == a && acts_[a] % reg.period == 0 && taken_[r] - returned_[first_[r] + c] >= slots_[r]) return false;
+        if (reg.producer == a && acts_[a] % reg.period == 0 && taken_[r] - returned_[first_[r] + c] >= slots_[r])
+          return false;
       }
     }
     return true;
@@ -115,7 +119,8 @@ class TokenGame {
   void set_busy(int a, char busy) {
     for (std::size_t s = 0; s < problem_.streams.size(); ++s) {
       const auto& stream = problem_.streams[s];
-      bool ordered = std::any_of(stream.order.begin(), stream.order.end(), [&](const auto& act) { return act.actor == a; });
+      bool ordered =
+          std::any_of(stream.order.begin(), stream.order.end(), [&](const auto& act) { return act.actor == a; });
       if (!ordered && std::find(stream.actors.begin(), stream.actors.end(), a) == stream.actors.end()) continue;
       busy_[s] = busy;
       if (ordered && !busy) ++place_[s];
@@ -139,8 +144,10 @@ class TokenGame {
       for (std::size_t c = 0; c < reg.consumers.size(); ++c) {
         const auto& consumer = reg.consumers[c];
         int at = first_[r] + static_cast<int>(c);
-        if (reg.producer == a && done % reg.period == 0) events_.emplace(now_ + static_cast<long>(consumer.arrives), Event{arrives, at});
-        if (consumer.actor == a && done % consumer.period == 0) events_.emplace(now_ + static_cast<long>(consumer.returns), Event{returns, at});
+        if (reg.producer == a && done % reg.period == 0)
+          events_.emplace(now_ + static_cast<long>(consumer.arrives), Event{arrives, at});
+        if (consumer.actor == a && done % consumer.period == 0)
+          events_.emplace(now_ + static_cast<long>(consumer.returns), Event{returns, at});
       }
     }
   }

@@ -7,10 +7,12 @@
 
 namespace karez::solve {
 
-TokenReach::TokenReach(int nodes, std::span<const TokenEdge> edges) : out_(static_cast<std::size_t>(nodes)), in_(out_.size()) {
+TokenReach::TokenReach(int nodes, std::span<const TokenEdge> edges)
+    : out_(static_cast<std::size_t>(nodes)),
+      in_(out_.size()) {
   for (const TokenEdge& e : edges) {
-    require(e.from >= 0 && e.from < nodes && e.to >= 0 && e.to < nodes && e.tokens >= 0, "token reach: an edge ", e.from, " -> ", e.to, " with ",
-            e.tokens, " tokens among ", nodes, " nodes");
+    require(e.from >= 0 && e.from < nodes && e.to >= 0 && e.to < nodes && e.tokens >= 0, "token reach: an edge ",
+            e.from, " -> ", e.to, " with ", e.tokens, " tokens among ", nodes, " nodes");
     if (e.tokens > 1) continue;
     out_[static_cast<std::size_t>(e.from)].push_back({e.to, e.tokens});
     in_[static_cast<std::size_t>(e.to)].push_back({e.from, e.tokens});
@@ -40,7 +42,8 @@ void TokenReach::sort(int nodes) {
 void TokenReach::fill() {
   const auto width = static_cast<std::size_t>(chains());
   before_.assign(out_.size() * width, -1);
-  for (std::size_t n = 0; n < out_.size(); ++n) behind_.insert(behind_.end(), chains_.length.begin(), chains_.length.end());
+  for (std::size_t n = 0; n < out_.size(); ++n)
+    behind_.insert(behind_.end(), chains_.length.begin(), chains_.length.end());
   auto each = [&](int to, int from, std::vector<int>& into, const std::vector<int>& other, auto better) {
     for (int c = 0; c < chains(); ++c) into[at(to, c)] = better(into[at(to, c)], other[at(from, c)]);
   };
@@ -48,7 +51,8 @@ void TokenReach::fill() {
   auto sooner = [](int a, int b) { return std::min(a, b); };
   for (int n : order_) {
     const auto node = static_cast<std::size_t>(n);
-    if (const int chain = chains_.chain[node]; chain >= 0) before_[at(n, chain)] = behind_[at(n, chain)] = chains_.place[node];
+    if (const int chain = chains_.chain[node]; chain >= 0)
+      before_[at(n, chain)] = behind_[at(n, chain)] = chains_.place[node];
   }
   for (int n : order_)
     for (const Step& s : in_[static_cast<std::size_t>(n)])
@@ -58,14 +62,18 @@ void TokenReach::fill() {
       if (s.tokens == 0) each(*n, s.node, behind_, behind_, sooner);
   next_before_ = before_, next_behind_ = behind_;
   for (int n : order_)
-    for (const Step& s : in_[static_cast<std::size_t>(n)]) each(n, s.node, next_before_, s.tokens == 0 ? next_before_ : before_, later);
+    for (const Step& s : in_[static_cast<std::size_t>(n)])
+      each(n, s.node, next_before_, s.tokens == 0 ? next_before_ : before_, later);
   for (auto n = order_.rbegin(); n != order_.rend(); ++n)
-    for (const Step& s : out_[static_cast<std::size_t>(*n)]) each(*n, s.node, next_behind_, s.tokens == 0 ? next_behind_ : behind_, sooner);
+    for (const Step& s : out_[static_cast<std::size_t>(*n)])
+      each(*n, s.node, next_behind_, s.tokens == 0 ? next_behind_ : behind_, sooner);
 }
 
 // From a node beside all chains forward, until they are met.
 bool TokenReach::reaches(int from, int to, int tokens) const {
-  auto behind = [&](int node, int left) { return (left == 0 ? before_ : next_before_)[at(to, chain_of(node))] >= place_of(node); };
+  auto behind = [&](int node, int left) {
+    return (left == 0 ? before_ : next_before_)[at(to, chain_of(node))] >= place_of(node);
+  };
   if (chain_of(from) >= 0) return behind(from, tokens);
   std::vector<std::pair<int, int>> seen = {{from, tokens}};
   for (std::size_t i = 0; i < seen.size(); ++i)

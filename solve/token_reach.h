@@ -11,16 +11,20 @@ namespace karez::solve {
 // `to` begins its act k + tokens when act k of `from` is over, and not before.
 struct TokenEdge {
   int from = 0, to = 0;
-  int tokens = 0;  // 0: what `from` makes, `to` takes; else slots that were free at the beginning, or the turns of a circle
+  int tokens =
+      0;  // 0: what `from` makes, `to` takes; else slots that were free at the beginning, or the turns of a circle
 };
 
-// What follows from the edges: act k of one node is over before act k (or k + 1) of another begins, for every k. Nodes are numbered from 0;
-// no node begins an act before its last one is over. Throws if edges without tokens close a circle.
+// What follows from the edges: act k of one node is over before act k (or k + 1) of another begins, for every k. Nodes
+// are numbered from 0; no node begins an act before its last one is over. Throws if edges without tokens close a
+// circle.
 //
-// Nodes that come one after the other are a chain; long ones are found, and for each node who is last before it and first behind it there. What lies
-// on none is walked over, of which little is left. Time and memory grow with nodes and edges times chains.
+// Nodes that come one after the other are a chain; long ones are found, and for each node who is last before it and
+// first behind it there. What lies on none is walked over, of which little is left. Time and memory grow with nodes and
+// edges times chains.
 //
-//   a -> b -> c, a -> d: one chain a b c of places 0 1 2; first_behind(a, 0) = 0, first_behind(d, 0) = 3: none; last_before(d, 0) = 0
+//   a -> b -> c, a -> d: one chain a b c of places 0 1 2; first_behind(a, 0) = 0, first_behind(d, 0) = 3: none;
+//   last_before(d, 0) = 0
 class TokenReach {
  public:
   TokenReach(int nodes, std::span<const TokenEdge> edges);
@@ -37,7 +41,8 @@ class TokenReach {
   int place_of(int node) const { return chains_.place[static_cast<std::size_t>(node)]; }
   // The last place of the chain that comes before the node, or is it; -1: none.
   int last_before(int node, int chain) const { return before_[at(node, chain)]; }
-  // The first place of the chain that comes behind the node, or is it; the chain's length: none. In the next act at the latest: `next_behind`.
+  // The first place of the chain that comes behind the node, or is it; the chain's length: none. In the next act at the
+  // latest: `next_behind`.
   int first_behind(int node, int chain) const { return behind_[at(node, chain)]; }
   int next_behind(int node, int chain) const { return next_behind_[at(node, chain)]; }
 

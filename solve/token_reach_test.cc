@@ -34,28 +34,36 @@ TEST(TokenReach, AgreesWithActsOneByOne) {
     const int nodes = 2 + static_cast<int>(random() % (round % 3 == 0 ? 30u : 9u));
     std::vector<TokenEdge> edges;
     for (unsigned i = 0, count = static_cast<unsigned>(random() % 20 + (round % 3 == 0 ? 40 : 0)); i < count; ++i) {
-      int a = static_cast<int>(random() % static_cast<unsigned>(nodes)), b = static_cast<int>(random() % static_cast<unsigned>(nodes));
+      int a = static_cast<int>(random() % static_cast<unsigned>(nodes)),
+          b = static_cast<int>(random() % static_cast<unsigned>(nodes));
       const int tokens = static_cast<int>(random() % 3);
       if (tokens == 0 && a >= b) continue;
       edges.push_back({a, b, tokens});
     }
     const TokenReach reach(nodes, edges);
     std::vector<std::vector<int>> on(static_cast<std::size_t>(reach.chains()));  // by chain and place: the node
-    for (int c = 0; c < reach.chains(); ++c) on[static_cast<std::size_t>(c)].assign(static_cast<std::size_t>(reach.length(c)), -1);
+    for (int c = 0; c < reach.chains(); ++c)
+      on[static_cast<std::size_t>(c)].assign(static_cast<std::size_t>(reach.length(c)), -1);
     for (int n = 0; n < nodes; ++n)
-      if (const int c = reach.chain_of(n); c >= 0) on[static_cast<std::size_t>(c)][static_cast<std::size_t>(reach.place_of(n))] = n;
+      if (const int c = reach.chain_of(n); c >= 0)
+        on[static_cast<std::size_t>(c)][static_cast<std::size_t>(reach.place_of(n))] = n;
     for (int a = 0; a < nodes; ++a) {
       const auto seen = unrolled(nodes, edges, a);
       for (int c = 0; c < reach.chains(); ++c) {
         const auto& chain = on[static_cast<std::size_t>(c)];
         auto first = [&](int act) {
-          return std::find_if(chain.begin(), chain.end(), [&](int n) { return n == a || seen.count({n, act}) > 0; }) - chain.begin();
+          return std::find_if(chain.begin(), chain.end(),
+                              [&](int n) {
+                                return n == a || seen.count({n, act}) > 0;
+                              }) -
+                 chain.begin();
         };
         ASSERT_EQ(reach.first_behind(a, c), first(4)) << a << " chain " << c << " round " << round;
         ASSERT_EQ(reach.next_behind(a, c), first(5)) << a << " chain " << c << " round " << round;
         for (int place = 0; place < reach.length(c); ++place) {
           const int n = chain[static_cast<std::size_t>(place)];
-          ASSERT_EQ(reach.last_before(a, c) >= place, n == a || unrolled(nodes, edges, n).count({a, 4}) > 0) << a << " chain " << c;
+          ASSERT_EQ(reach.last_before(a, c) >= place, n == a || unrolled(nodes, edges, n).count({a, 4}) > 0)
+              << a << " chain " << c;
         }
       }
       for (int b = 0; b < nodes; ++b) {
