@@ -19,7 +19,8 @@ std::vector<Sbp> entries_of(const TensorType& type) {
 }
 
 // Calls visit(layout) for all ways in which the axes but one split the tensor.
-template <class Visit> void for_each_rest(const TensorType& type, const Mesh& mesh, int axis, int other, Layout& layout, Visit visit) {
+template <class Visit>
+void for_each_rest(const TensorType& type, const Mesh& mesh, int axis, int other, Layout& layout, Visit visit) {
   if (other == mesh.rank()) return visit();
   if (other == axis) return for_each_rest(type, mesh, axis, other + 1, layout, visit);
   for (int d = 0; d <= type.rank(); ++d) {

@@ -1,4 +1,5 @@
-// What a transition costs on one mesh axis at least, whatever the other axes do meanwhile: a bound on trees that are too many to price.
+// What a transition costs on one mesh axis at least, whatever the other axes do meanwhile: a bound on trees that are
+// too many to price.
 #pragma once
 
 #include <map>
@@ -9,8 +10,9 @@
 
 namespace karez::sbp {
 
-// Every step of a tree changes the entry of one axis, so the steps of one axis lead from its entry of the start to its entries of all targets.
-// A step costs no less than on the parts that the other axes may leave to its group. So the floors of all axes together are at most the tree's price.
+// Every step of a tree changes the entry of one axis, so the steps of one axis lead from its entry of the start to its
+// entries of all targets. A step costs no less than on the parts that the other axes may leave to its group. So the
+// floors of all axes together are at most the tree's price.
 class AxisFloors {
  public:
   AxisFloors(const TensorType& type, const Mesh& mesh, const CostTable& costs);

@@ -20,7 +20,8 @@ CostTable costs_of(double alpha, double beta, double memory) {
 
 TEST(AxisFloors, AStepIsPricedOnThePartsThatOtherAxesLeave) {
   const TensorType type{DType::f32, {8, 8}};
-  AxisFloors alone(type, Mesh::parse("a=2"), costs_of(1, 1, 1e30)), beside(type, Mesh::parse("a=2,b=4"), costs_of(1, 1, 1e30));
+  AxisFloors alone(type, Mesh::parse("a=2"), costs_of(1, 1, 1e30)),
+      beside(type, Mesh::parse("a=2,b=4"), costs_of(1, 1, 1e30));
   const unsigned whole = alone.with(AxisFloors::none, B());
   EXPECT_NEAR(alone.seconds(0, S(0), whole), 1 + 128, 1e-9);  // a message and half of 256 bytes
   EXPECT_NEAR(beside.seconds(0, S(0), whole), 1 + 32, 1e-9);  // of a quarter
@@ -92,10 +93,11 @@ TEST(AxisFloors, TogetherTheyCostNoMoreThanTheCheapestTreeAndOnOneAxisAsMuch) {
       for (std::size_t a = 0; a < wanted.size(); ++a) wanted[a] = floors.with(wanted[a], target[a]);
     }
     double least = 0;
-    for (int a = 0; a < mesh.rank(); ++a) least += floors.seconds(a, from[static_cast<std::size_t>(a)], wanted[static_cast<std::size_t>(a)]);
+    for (int a = 0; a < mesh.rank(); ++a)
+      least += floors.seconds(a, from[static_cast<std::size_t>(a)], wanted[static_cast<std::size_t>(a)]);
     const double price = table.seconds(table.number(from), set);
-    ASSERT_LE(least, price * (1 + 1e-12)) << "seed " << seed << ", case " << tried << ": " << print(type) << " on " << print(mesh) << " from "
-                                          << print(from);
+    ASSERT_LE(least, price * (1 + 1e-12)) << "seed " << seed << ", case " << tried << ": " << print(type) << " on "
+                                          << print(mesh) << " from " << print(from);
     if (mesh.rank() == 1) { ASSERT_NEAR(least, price, 1e-9 * price) << "seed " << seed << ", case " << tried; }
     (least < price * (1 - 1e-9) ? less : equal) += 1;
   }

@@ -30,7 +30,8 @@ double number_after(Scan& in, std::string_view word) {
 LinkCost parse_link(Scan& in) { return {.alpha = number_after(in, "alpha="), .beta = number_after(in, "beta=")}; }
 
 void check(double value, double least, std::string_view name, std::string_view of = "") {
-  require(std::isfinite(value) && value >= least, "costs: ", name, of, " is ", value, "; it must be a finite number, at least ", least);
+  require(std::isfinite(value) && value >= least, "costs: ", name, of, " is ", value,
+          "; it must be a finite number, at least ", least);
 }
 
 void check(const LinkCost& link, std::string_view of) {
@@ -58,7 +59,8 @@ void parse_rate(Scan& in, CostTable& out) {
   if (in.accept("team")) {
     const std::int64_t team = in.integer();
     if (team < 1 || team > 1024) in.fail_here(cat("a team of ", team, " threads; there are 1 to 1024"));
-    auto set = std::find_if(out.sets.begin(), out.sets.end(), [&](const RateSet& s) { return s.isa == name && s.team == team; });
+    auto set = std::find_if(out.sets.begin(), out.sets.end(),
+                            [&](const RateSet& s) { return s.isa == name && s.team == team; });
     if (set == out.sets.end()) set = out.sets.insert(set, {name, static_cast<int>(team), {}});
     into = &set->rates;
     name = in.name();
@@ -97,7 +99,8 @@ bool CostTable::is_default() const {
 
 std::string origin_text(const CostTable& costs) {
   if (!costs.origin.empty()) return costs.origin;
-  return costs.is_default() ? cat(default_origin, "; `karez doctor --kernels --costs FILE` measures this one") : "of a table that names no origin";
+  return costs.is_default() ? cat(default_origin, "; `karez doctor --kernels --costs FILE` measures this one")
+                            : "of a table that names no origin";
 }
 
 std::string_view costs_caution(const CostTable& costs) {
@@ -123,7 +126,8 @@ Rates rates_of(const std::vector<RateSet>& sets, int team) {
   }
   if (below == nullptr || above == nullptr || below == above) return below != nullptr ? below->rates : above->rates;
   Rates out = below->rates;
-  const double way = std::log(static_cast<double>(team) / below->team) / std::log(static_cast<double>(above->team) / below->team);
+  const double way =
+      std::log(static_cast<double>(team) / below->team) / std::log(static_cast<double>(above->team) / below->team);
   for (std::size_t i = 0; i < rate_count; ++i)
     if (above->rates[i] > 0) out[i] = out[i] > 0 ? out[i] * std::pow(above->rates[i] / out[i], way) : above->rates[i];
   return out;
@@ -193,9 +197,11 @@ CostTable CostTable::parse(std::string_view text) {
       parse_rate(in, out);
       continue;
     }
-    auto rate = std::find_if(std::begin(coarse_rates), std::end(coarse_rates), [&](const Rate& r) { return r.name == name; });
+    auto rate =
+        std::find_if(std::begin(coarse_rates), std::end(coarse_rates), [&](const Rate& r) { return r.name == name; });
     if (rate == std::end(coarse_rates))
-      in.fail_here(cat("'", name, "' is no cost; there are origin, link, rate, ", join(coarse_rates, ", ", [](const Rate& r) { return r.name; })));
+      in.fail_here(cat("'", name, "' is no cost; there are origin, link, rate, ",
+                       join(coarse_rates, ", ", [](const Rate& r) { return r.name; })));
     out.*(rate->field) = number_after(in, "=");
   }
   out.check();

@@ -47,8 +47,8 @@ TEST(CostTable, ItsTextReadsBack) {
 }
 
 TEST(CostTable, BadTextIsRefused) {
-  for (auto text : {"matmul_flop=1", "matmul_flops=0.0", "matmul_flops=-1", "link alpha=1", "link alpha=-1 beta=0", "call=inf", "call=nan",
-                    "link @model alpha=0 beta=0 link @model alpha=0 beta=0", "memory_bytes"})
+  for (auto text : {"matmul_flop=1", "matmul_flops=0.0", "matmul_flops=-1", "link alpha=1", "link alpha=-1 beta=0",
+                    "call=inf", "call=nan", "link @model alpha=0 beta=0 link @model alpha=0 beta=0", "memory_bytes"})
     EXPECT_THROW(CostTable::parse(text), Error) << text;
 }
 
@@ -62,26 +62,32 @@ TEST(CostTable, FieldsThatPriceNothingAreRefusedByName) {
     } catch (const Error& error) { return error.what(); }
   };
   EXPECT_EQ(fault({}), "");
-  EXPECT_EQ(fault({.link = {.alpha = nan}, .axis_links = {}}), "costs: alpha is nan; it must be a finite number, at least 0.0");
+  EXPECT_EQ(fault({.link = {.alpha = nan}, .axis_links = {}}),
+            "costs: alpha is nan; it must be a finite number, at least 0.0");
   EXPECT_EQ(fault({.link = {}, .axis_links = {{"data", {}}, {"model", {.beta = -1}}}}),
             "costs: beta of @model is -1.0; it must be a finite number, at least 0.0");
-  EXPECT_EQ(fault({.link = {}, .axis_links = {{"data", {}}, {"data", {}}}}), "costs: the link of axis data appears twice");
-  EXPECT_EQ(fault({.link = {}, .axis_links = {}, .conv_flops = 0}), "costs: conv_flops is 0.0; it must be a finite number, at least 1e-300");
-  EXPECT_EQ(fault({.link = {}, .axis_links = {}, .call = -1e-6}), "costs: call is -1e-06; it must be a finite number, at least 0.0");
+  EXPECT_EQ(fault({.link = {}, .axis_links = {{"data", {}}, {"data", {}}}}),
+            "costs: the link of axis data appears twice");
+  EXPECT_EQ(fault({.link = {}, .axis_links = {}, .conv_flops = 0}),
+            "costs: conv_flops is 0.0; it must be a finite number, at least 1e-300");
+  EXPECT_EQ(fault({.link = {}, .axis_links = {}, .call = -1e-6}),
+            "costs: call is -1e-06; it must be a finite number, at least 0.0");
   EXPECT_EQ(fault({.link = {}, .axis_links = {}, .call = 0}), "");
 }
 
 TEST(CostTable, NumbersThatNobodyMeasuredOrGaveAreDefaults) {
   CostTable costs;
   EXPECT_TRUE(costs.is_default());
-  EXPECT_EQ(origin_text(costs), "defaults, which no processor was measured for; `karez doctor --kernels --costs FILE` measures this one");
+  EXPECT_EQ(origin_text(costs),
+            "defaults, which no processor was measured for; `karez doctor --kernels --costs FILE` measures this one");
   EXPECT_EQ(costs_caution(costs), " with default costs (`karez doctor` measures this machine)");
   EXPECT_TRUE(costs.on("avx2").on(4, 2).is_default());
   costs.origin = cat(default_origin, "; of some machine");
   EXPECT_TRUE(costs.is_default());
   EXPECT_EQ(origin_text(costs), costs.origin);
-  for (CostTable given : {CostTable::parse("call=2e-6"), CostTable::parse("link @shm alpha=1 beta=1"), CostTable::parse("origin \"mine\""),
-                          CostTable::parse("rate functions=1e9"), CostTable::parse(cat("origin \"", default_origin, "\" call=2e-6"))}) {
+  for (CostTable given : {CostTable::parse("call=2e-6"), CostTable::parse("link @shm alpha=1 beta=1"),
+                          CostTable::parse("origin \"mine\""), CostTable::parse("rate functions=1e9"),
+                          CostTable::parse(cat("origin \"", default_origin, "\" call=2e-6"))}) {
     EXPECT_FALSE(given.is_default()) << given.print();
     EXPECT_EQ(costs_caution(given), "");
   }
@@ -106,13 +112,15 @@ TEST(CostTable, ARateOfItsClassCountsWhereTheTableHasItAndElseTheCoarseOne) {
   EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::memory, 0, 2e4}), 4e-7 + 1e-6);
   EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::memory, 0, 2e5}), 2e-5 + 1e-6) << "no rate of the second cache";
   EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::memory, 1e6, 2e4}), 1e-3 + 1e-6) << "a million of e^x";
-  EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::matmul, 1, 2e4, 64}), 4e-7 + 1e-6) << "a product's bytes are those of a pointwise call";
+  EXPECT_DOUBLE_EQ(costs.seconds({WorkClass::matmul, 1, 2e4, 64}), 4e-7 + 1e-6)
+      << "a product's bytes are those of a pointwise call";
 }
 
 TEST(CostTable, SetsAreOfInstructionsAndThreads) {
   CostTable costs = table();
   costs.sets = {{"avx2", 1, {}}, {"avx512", 1, {}}, {"avx512", 4, {}}};
-  for (std::size_t i = 0; i < 3; ++i) costs.sets[i].rates[square] = 1e11 * static_cast<double>(i + 1), costs.sets[i].rates[pointwise_l2] = 1e10;
+  for (std::size_t i = 0; i < 3; ++i)
+    costs.sets[i].rates[square] = 1e11 * static_cast<double>(i + 1), costs.sets[i].rates[pointwise_l2] = 1e10;
   const CostTable own = costs.on("avx512");
   ASSERT_EQ(own.sets.size(), 2u);
   EXPECT_EQ(own.on(1, 1).rates[square], 2e11);
@@ -140,10 +148,12 @@ TEST(CostTable, DevicesThatShareAWorkerTakeTurnsInCallsAndInLinksOfTheirProcess)
   CostTable costs = measured();
   costs.axis_links.emplace_back("local", LinkCost{1e-6, 1e-10});
   const CostTable three = costs.on(1, 3);
-  for (const Work& work : {Work{WorkClass::matmul, 2e9, 1e4, 64}, Work{WorkClass::conv, 1e9, 1e4, 1}, Work{WorkClass::memory, 0, 2e4},
-                           Work{WorkClass::memory, 1e6, 2e4}, Work{WorkClass::reduce, 0, 1e9}})
+  for (const Work& work :
+       {Work{WorkClass::matmul, 2e9, 1e4, 64}, Work{WorkClass::conv, 1e9, 1e4, 1}, Work{WorkClass::memory, 0, 2e4},
+        Work{WorkClass::memory, 1e6, 2e4}, Work{WorkClass::reduce, 0, 1e9}})
     EXPECT_DOUBLE_EQ(three.seconds(work), 3 * costs.seconds(work));
-  EXPECT_EQ(three.of_axis("local"), (LinkCost{1e-6, 3 * 1e-10})) << "who waits for a message leaves the worker to others";
+  EXPECT_EQ(three.of_axis("local"), (LinkCost{1e-6, 3 * 1e-10}))
+      << "who waits for a message leaves the worker to others";
   EXPECT_EQ(three.of_axis("model"), costs.of_axis("model")) << "a wire is no processor";
   EXPECT_EQ(three.link, costs.link);
   EXPECT_DOUBLE_EQ(three.memory_bytes, costs.memory_bytes / 3);
@@ -162,8 +172,9 @@ TEST(CostTable, RatesSetsAndTheirOriginReadBack) {
 }
 
 TEST(CostTable, BadRatesAreRefused) {
-  for (auto text : {"rate matmul.cube=1", "rate matmul.square=0", "rate matmul.square=-1", "rate matmul.square=inf", "rate avx2 team 0 matmul.thin=1",
-                    "rate avx2 team 1025 matmul.thin=1", "rate avx2 team 4294967297 matmul.thin=1", "rate matmul.thin=1 rate matmul.thin=1",
+  for (auto text : {"rate matmul.cube=1", "rate matmul.square=0", "rate matmul.square=-1", "rate matmul.square=inf",
+                    "rate avx2 team 0 matmul.thin=1", "rate avx2 team 1025 matmul.thin=1",
+                    "rate avx2 team 4294967297 matmul.thin=1", "rate matmul.thin=1 rate matmul.thin=1",
                     "rate avx2 team 1", "origin here", "rate a team 1 matmul.thin=1 rate a team 1 matmul.thin=2"})
     EXPECT_THROW(CostTable::parse(text), Error) << text;
   CostTable twice = table();

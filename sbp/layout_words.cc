@@ -9,14 +9,16 @@ namespace {
 
 void split_by(Layout& layout, const Mesh& mesh, const std::string& axis, int dim, std::string_view what) {
   Sbp& entry = layout[static_cast<std::size_t>(mesh.axis(axis))];
-  require(ErrorKind::layout, entry.is_broadcast(), what, " names the mesh axis '", axis, "' twice: it can split one dimension");
+  require(ErrorKind::layout, entry.is_broadcast(), what, " names the mesh axis '", axis,
+          "' twice: it can split one dimension");
   entry = S(dim);
 }
 
 }  // namespace
 
 Layout layout_from(const std::vector<std::string>& words, int rank, const Mesh& mesh, std::string_view what) {
-  require(ErrorKind::layout, static_cast<int>(words.size()) <= rank, what, " names ", words.size(), " dimensions; there are ", rank);
+  require(ErrorKind::layout, static_cast<int>(words.size()) <= rank, what, " names ", words.size(),
+          " dimensions; there are ", rank);
   Layout layout = broadcast_layout(mesh);
   for (std::size_t d = 0; d < words.size(); ++d) {
     if (words[d].empty()) continue;
@@ -25,8 +27,8 @@ Layout layout_from(const std::vector<std::string>& words, int rank, const Mesh& 
     std::vector<std::string> nested;  // as the mesh has them
     for (std::size_t a = 0; a < layout.size(); ++a)
       if (layout[a].is_split(static_cast<int>(d))) nested.push_back(mesh.axes[a].name);
-    require(ErrorKind::layout, axes == nested, what, " splits dimension ", d, " by '", words[d], "'; splits nest in the order of the axes of ",
-            print(mesh), ": '", join(nested, "+"), "'");
+    require(ErrorKind::layout, axes == nested, what, " splits dimension ", d, " by '", words[d],
+            "'; splits nest in the order of the axes of ", print(mesh), ": '", join(nested, "+"), "'");
   }
   return layout;
 }
@@ -34,8 +36,10 @@ Layout layout_from(const std::vector<std::string>& words, int rank, const Mesh& 
 Layout layout_from(const std::vector<AxisSplit>& splits, int rank, const Mesh& mesh, std::string_view what) {
   Layout layout = broadcast_layout(mesh);
   for (const auto& [axis, dim] : splits) {
-    require(ErrorKind::layout, -rank <= dim && dim < rank, what, " splits dimension ", dim, " on the mesh axis '", axis, "'; ",
-            rank == 0 ? std::string("there is none") : cat("there are ", rank, ", 0 to ", rank - 1, ", or -", rank, " to -1 from the end"));
+    require(ErrorKind::layout, -rank <= dim && dim < rank, what, " splits dimension ", dim, " on the mesh axis '", axis,
+            "'; ",
+            rank == 0 ? std::string("there is none")
+                      : cat("there are ", rank, ", 0 to ", rank - 1, ", or -", rank, " to -1 from the end"));
     split_by(layout, mesh, axis, dim < 0 ? dim + rank : dim, what);
   }
   return layout;

@@ -23,7 +23,8 @@ Mesh Mesh::of(std::vector<MeshAxis> axes) {
     require(ErrorKind::name, !axis.name.empty(), "mesh: axis ", a, " of size ", axis.size, " has no name");
     require(axis.size >= 1, "mesh: axis ", axis.name, " has size ", axis.size, "; the least is 1");
     for (std::size_t b = 0; b < a; ++b)
-      require(ErrorKind::name, mesh.axes[b].name != axis.name, "mesh: axis ", axis.name, " appears twice, as number ", b, " and ", a);
+      require(ErrorKind::name, mesh.axes[b].name != axis.name, "mesh: axis ", axis.name, " appears twice, as number ",
+              b, " and ", a);
     size = checked_mul(size, axis.size);
   }
   require(ErrorKind::device, size <= 1 << 24, "mesh: ", size, " devices; the most is ", 1 << 24);
@@ -39,7 +40,8 @@ Mesh Mesh::parse(std::string_view text) {
     std::string name = in.name();
     in.expect("=");
     std::int64_t size = in.integer();
-    require(size >= 1 && size <= 1 << 24, "mesh: axis ", name, " has size ", size, "; it must be 1 to ", 1 << 24, " (in '", text, "')");
+    require(size >= 1 && size <= 1 << 24, "mesh: axis ", name, " has size ", size, "; it must be 1 to ", 1 << 24,
+            " (in '", text, "')");
     axes.push_back({std::move(name), static_cast<int>(size)});
   }
   return of(std::move(axes));
@@ -64,18 +66,20 @@ std::vector<int> Mesh::coordinates(int position) const {
 }
 
 int Mesh::position(const std::vector<int>& coordinates) const {
-  if (coordinates.size() != axes.size()) fail("mesh: ", coordinates.size(), " coordinates for the ", rank(), " axes of ", print(*this));
+  if (coordinates.size() != axes.size())
+    fail("mesh: ", coordinates.size(), " coordinates for the ", rank(), " axes of ", print(*this));
   int out = 0;
   for (int a = 0; a < rank(); ++a) {
-    require(coordinates[a] >= 0 && coordinates[a] < axes[a].size, "mesh: coordinate ", coordinates[a], " on axis ", axes[a].name, " of size ",
-            axes[a].size);
+    require(coordinates[a] >= 0 && coordinates[a] < axes[a].size, "mesh: coordinate ", coordinates[a], " on axis ",
+            axes[a].name, " of size ", axes[a].size);
     out = out * axes[a].size + coordinates[a];
   }
   return out;
 }
 
 std::vector<int> Mesh::group(int axis, int position) const {
-  if (axis < 0 || axis >= rank()) fail(ErrorKind::device, "mesh: axis number ", axis, " in ", print(*this), " of ", rank(), " axes");
+  if (axis < 0 || axis >= rank())
+    fail(ErrorKind::device, "mesh: axis number ", axis, " in ", print(*this), " of ", rank(), " axes");
   std::vector<int> at = coordinates(position);
   std::vector<int> out(axes[axis].size);
   for (int i = 0; i < axes[axis].size; ++i) {

@@ -24,7 +24,8 @@ struct MeshAxis {
   bool operator==(const MeshAxis&) const = default;
 };
 
-// Devices in row-major order of their coordinates: on (data=2, model=2), devices[1] is (0, 1). An empty mesh is one device and has no axis.
+// Devices in row-major order of their coordinates: on (data=2, model=2), devices[1] is (0, 1). An empty mesh is one
+// device and has no axis.
 struct Mesh {
   Mesh();
   Mesh(std::vector<MeshAxis> axes, std::vector<DeviceName> devices);
@@ -37,15 +38,17 @@ struct Mesh {
   std::vector<MeshAxis> axes;
   std::vector<DeviceName> devices;
 
-  static Mesh of(std::vector<MeshAxis> axes);  // devices 0:0, 0:1, ... of one rank; sizes < 1 and repeated names are errors
-  static Mesh parse(std::string_view text);    // "data=2,model=2", or "" for one device
+  static Mesh of(
+      std::vector<MeshAxis> axes);  // devices 0:0, 0:1, ... of one rank; sizes < 1 and repeated names are errors
+  static Mesh parse(std::string_view text);  // "data=2,model=2", or "" for one device
 
   int rank() const { return static_cast<int>(axes.size()); }
   int size() const { return static_cast<int>(devices.size()); }
   int axis(std::string_view name) const;             // an unknown name is an error that lists the axes
   std::vector<int> coordinates(int position) const;  // of devices[position]
   int position(const std::vector<int>& coordinates) const;
-  std::vector<int> group(int axis, int position) const;  // positions that differ from `position` on `axis` alone, by their coordinate on it
+  std::vector<int> group(int axis, int position)
+      const;  // positions that differ from `position` on `axis` alone, by their coordinate on it
   bool operator==(const Mesh&) const;
 };
 std::string print(const Mesh& mesh);  // "mesh(data=2, model=2)"

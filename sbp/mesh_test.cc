@@ -43,10 +43,14 @@ TEST(Mesh, BadMeshesAreRefused) {
   EXPECT_EQ(error_of([] { Mesh::of({{"data", 0}}); }), "mesh: axis data has size 0; the least is 1");
   EXPECT_EQ(error_of([] { Mesh::of({{"data", 2}, {"data", 2}}); }), "mesh: axis data appears twice, as number 0 and 1");
   EXPECT_EQ(error_of([] { Mesh::of({{"", 2}}); }), "mesh: axis 0 of size 2 has no name");
-  EXPECT_NE(error_of([] { Mesh::of({{"a", 1 << 20}, {"b", 1 << 20}}); }).find("devices; the most is"), std::string::npos);
+  EXPECT_NE(error_of([] {
+              Mesh::of({{"a", 1 << 20}, {"b", 1 << 20}});
+            }).find("devices; the most is"),
+            std::string::npos);
   EXPECT_NE(error_of([] { Mesh::parse("data=2 model=2"); }), "no error");
   EXPECT_NE(error_of([] { Mesh::parse("data"); }), "no error");
-  EXPECT_EQ(error_of([] { Mesh::parse("data=-1"); }), "mesh: axis data has size -1; it must be 1 to 16777216 (in 'data=-1')");
+  EXPECT_EQ(error_of([] { Mesh::parse("data=-1"); }),
+            "mesh: axis data has size -1; it must be 1 to 16777216 (in 'data=-1')");
 }
 
 TEST(Mesh, MeshesOfOtherDevicesOrAxesDiffer) {
@@ -58,7 +62,8 @@ TEST(Mesh, MeshesOfOtherDevicesOrAxesDiffer) {
 
 TEST(Mesh, UnknownAxesAndPositionsAreRefused) {
   Mesh mesh = Mesh::parse("data=2,model=2");
-  EXPECT_EQ(error_of([&] { mesh.axis("batch"); }), "mesh: no axis is called 'batch'; mesh(data=2, model=2) has data, model");
+  EXPECT_EQ(error_of([&] { mesh.axis("batch"); }),
+            "mesh: no axis is called 'batch'; mesh(data=2, model=2) has data, model");
   EXPECT_EQ(error_of([] { Mesh::parse("").axis("data"); }), "mesh: no axis is called 'data'; mesh() has none");
   EXPECT_EQ(error_of([&] { mesh.coordinates(4); }), "mesh: position 4 is outside mesh(data=2, model=2) of 4 devices");
   EXPECT_NE(error_of([&] { mesh.position({0, 2}); }), "no error");

@@ -38,7 +38,8 @@ Sbp sbp_from(std::string_view text) {
   Sbp out;
   if (in.accept("S(")) {
     std::int64_t dim = in.integer();
-    require(ErrorKind::layout, dim >= 0 && dim < 1 << 16, "layout: no dimension ", dim, " can be split (in '", text, "')");
+    require(ErrorKind::layout, dim >= 0 && dim < 1 << 16, "layout: no dimension ", dim, " can be split (in '", text,
+            "')");
     out = S(static_cast<int>(dim));
     in.expect(")");
   } else if (in.accept("P(")) {
@@ -68,7 +69,8 @@ std::string print(const TensorType& type, const Mesh& mesh, const Layout& layout
   }
   std::string partial;
   for (int a = 0; a < mesh.rank(); ++a)
-    if (layout[a].is_partial()) partial += cat(partial.empty() ? name_of(layout[a].reduce) : "", "@", mesh.axes[a].name);
+    if (layout[a].is_partial())
+      partial += cat(partial.empty() ? name_of(layout[a].reduce) : "", "@", mesh.axes[a].name);
   bool split = std::any_of(layout.begin(), layout.end(), [](Sbp sbp) { return sbp.is_split(); });
   if (!partial.empty()) return cat(out, "; ", partial, "]");
   return cat(out, split ? "]" : ";]");
@@ -109,8 +111,10 @@ Range part_of(Range range, int parts, int index) {
 
 Box local_box(const Shape& shape, const Mesh& mesh, const Layout& layout, int position) {
   if (layout.size() != mesh.axes.size())
-    fail(ErrorKind::layout, "layout ", print(layout), " has ", layout.size(), " entries for the ", mesh.rank(), " axes of ", print(mesh));
-  if (position < 0 || position >= mesh.size()) fail("mesh: position ", position, " is outside ", print(mesh), " of ", mesh.size(), " devices");
+    fail(ErrorKind::layout, "layout ", print(layout), " has ", layout.size(), " entries for the ", mesh.rank(),
+         " axes of ", print(mesh));
+  if (position < 0 || position >= mesh.size())
+    fail("mesh: position ", position, " is outside ", print(mesh), " of ", mesh.size(), " devices");
   Box box = whole(shape);
   int stride = mesh.size();
   for (int a = 0; a < mesh.rank(); ++a) {
@@ -132,10 +136,12 @@ bool is_valid(const TensorType& type, const Mesh& mesh, const Layout& layout, st
   if (layout.size() != mesh.axes.size()) return wrong(layout.size(), " entries for ", mesh.rank(), " axes");
   const Sbp* partial = nullptr;
   for (const Sbp& entry : layout) {
-    if (entry.is_split() && (entry.dim < 0 || entry.dim >= type.rank())) return wrong("there is no dimension ", entry.dim);
+    if (entry.is_split() && (entry.dim < 0 || entry.dim >= type.rank()))
+      return wrong("there is no dimension ", entry.dim);
     if (!entry.is_partial()) continue;
     if (entry.reduce == Reduce::sum && !has_partial_sums(type.dtype))
-      return wrong("a ", type.dtype, " has no sum", is_half(type.dtype) ? " in parts: it is made of an f32 that is whole" : "");
+      return wrong("a ", type.dtype, " has no sum",
+                   is_half(type.dtype) ? " in parts: it is made of an f32 that is whole" : "");
     if (partial && *partial != entry) return wrong("a value has one kind of Partial, not ", *partial, " and ", entry);
     partial = &entry;
   }

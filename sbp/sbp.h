@@ -56,7 +56,8 @@ bool empty(const Box& box);
 // Part `index` of `parts` of a range; the first size mod parts are one longer: 6 in 4 is 2, 2, 1, 1.
 Range part_of(Range range, int parts, int index);
 
-// The box of the logical tensor that the device at `position` holds (for Partial: the box it has a summand of). Splits nest in mesh-axis order.
+// The box of the logical tensor that the device at `position` holds (for Partial: the box it has a summand of). Splits
+// nest in mesh-axis order.
 Box local_box(const Shape& shape, const Mesh& mesh, const Layout& layout, int position);
 
 // True where the layout makes sense for the shape: one entry per axis, split dimensions exist, one kind of Partial.

@@ -93,10 +93,13 @@ TEST(Sbp, LayoutsThatMakeNoSenseAreRefusedWithAReason) {
   EXPECT_EQ(why(type, {B()}), "layout (B) of f32[8] on mesh(data=2, model=2): 1 entries for 2 axes");
   EXPECT_EQ(why(type, {B(), S(1)}), "layout (B, S(1)) of f32[8] on mesh(data=2, model=2): there is no dimension 1");
   EXPECT_EQ(why(type, {P(), P(Reduce::max)}),
-            "layout (P(sum), P(max)) of f32[8] on mesh(data=2, model=2): a value has one kind of Partial, not P(sum) and P(max)");
-  EXPECT_EQ(why({DType::b8, {8}}, {P(), B()}), "layout (P(sum), B) of bool[8] on mesh(data=2, model=2): a bool has no sum");
+            "layout (P(sum), P(max)) of f32[8] on mesh(data=2, model=2): a value has one kind of Partial, not P(sum) "
+            "and P(max)");
+  EXPECT_EQ(why({DType::b8, {8}}, {P(), B()}),
+            "layout (P(sum), B) of bool[8] on mesh(data=2, model=2): a bool has no sum");
   EXPECT_EQ(why({DType::bf16, {8}}, {P(), B()}),
-            "layout (P(sum), B) of bf16[8] on mesh(data=2, model=2): a bf16 has no sum in parts: it is made of an f32 that is whole");
+            "layout (P(sum), B) of bf16[8] on mesh(data=2, model=2): a bf16 has no sum in parts: it is made of an f32 "
+            "that is whole");
   EXPECT_TRUE(is_valid({DType::f16, {8}}, two_by_two, {P(Reduce::max), B()}));
   EXPECT_TRUE(is_valid({DType::b8, {8}}, two_by_two, {P(Reduce::max), S(0)}));
   EXPECT_TRUE(is_valid({DType::f32, {0}}, two_by_two, {S(0), S(0)}));

@@ -37,7 +37,8 @@ int sender(const Held& held, PlacedLayout from, DeviceName receiver, int turn) {
 
 void require_whole(const Layout& layout) {
   for (Sbp entry : layout)
-    require(ErrorKind::layout, !entry.is_partial(), "transfer: ", print(layout), " has a Partial; it is summed before it travels");
+    require(ErrorKind::layout, !entry.is_partial(), "transfer: ", print(layout),
+            " has a Partial; it is summed before it travels");
 }
 
 }  // namespace
@@ -75,7 +76,8 @@ double transfer_seconds(const TensorType& type, PlacedLayout from, PlacedLayout 
   std::map<DeviceName, double> copies;
   for (const TransferPiece& piece : transfer_pieces(type.shape, from, to)) {
     const double bytes = static_cast<double>(count_of(shape_of(piece.box)) * size_of(type.dtype));
-    const DeviceName sender = from.mesh.devices[static_cast<std::size_t>(piece.from)], receiver = to.mesh.devices[static_cast<std::size_t>(piece.to)];
+    const DeviceName sender = from.mesh.devices[static_cast<std::size_t>(piece.from)],
+                     receiver = to.mesh.devices[static_cast<std::size_t>(piece.to)];
     if (piece.stays) {
       copies[receiver] += bytes;
       continue;
@@ -85,7 +87,8 @@ double transfer_seconds(const TensorType& type, PlacedLayout from, PlacedLayout 
   const LinkCost& link = costs.of_axis(placements_axis);
   double busiest = 0, copied = 0;
   for (const auto* side : {&sends, &receives})
-    for (const auto& [device, load] : *side) busiest = std::max(busiest, load.messages * link.alpha + load.bytes * link.beta);
+    for (const auto& [device, load] : *side)
+      busiest = std::max(busiest, load.messages * link.alpha + load.bytes * link.beta);
   for (const auto& [device, bytes] : copies) copied = std::max(copied, bytes);
   return busiest + copied / costs.memory_bytes;
 }

@@ -55,14 +55,16 @@ TEST(Transfer, EachReceiverGetsEachElementOnceFromOneThatHoldsIt) {
     std::int64_t crossed = 0;
     for (const TransferPiece& piece : transfer_pieces(shape, {a, before}, {b, after})) {
       const auto held = elements(local_box(shape, a, before, piece.from));
-      const DeviceName from = a.devices[static_cast<std::size_t>(piece.from)], to = b.devices[static_cast<std::size_t>(piece.to)];
+      const DeviceName from = a.devices[static_cast<std::size_t>(piece.from)],
+                       to = b.devices[static_cast<std::size_t>(piece.to)];
       EXPECT_EQ(piece.stays, from == to);
       for (const Index& index : elements(piece.box)) {
         EXPECT_TRUE(held.count(index)) << "the sender does not hold it";
         EXPECT_TRUE(got[piece.to].insert(index).second) << "twice";
         crossed += !piece.stays;
         for (std::size_t p = 0; p < a.devices.size() && !piece.stays; ++p)
-          EXPECT_FALSE(a.devices[p] == to && elements(local_box(shape, a, before, static_cast<int>(p))).count(index)) << "it was there already";
+          EXPECT_FALSE(a.devices[p] == to && elements(local_box(shape, a, before, static_cast<int>(p))).count(index))
+              << "it was there already";
       }
     }
     for (int p = 0; p < b.size(); ++p) EXPECT_EQ(got[p], elements(local_box(shape, b, after, p))) << "round " << round;
@@ -72,11 +74,13 @@ TEST(Transfer, EachReceiverGetsEachElementOnceFromOneThatHoldsIt) {
 }
 
 TEST(Transfer, ReceiversTakeTurnsAtReplicasAndAskTheirOwnRankFirst) {
-  const Mesh two = lying("a=2", {0, 1}), others = lying("a=4", {2, 3, 4, 5}), apart = lying("a=2", {0, 10}), there = lying("a=2", {11, 12});
+  const Mesh two = lying("a=2", {0, 1}), others = lying("a=4", {2, 3, 4, 5}), apart = lying("a=2", {0, 10}),
+             there = lying("a=2", {11, 12});
   std::vector<int> from;
   for (const auto& piece : transfer_pieces({8}, {two, {B()}}, {others, {S(0)}})) from.push_back(piece.from);
   EXPECT_EQ(from, (std::vector<int>{0, 1, 0, 1}));
-  for (const auto& piece : transfer_pieces({8}, {apart, {B()}}, {there, {B()}})) EXPECT_EQ(piece.from, 1) << "rank 1 has it";
+  for (const auto& piece : transfer_pieces({8}, {apart, {B()}}, {there, {B()}}))
+    EXPECT_EQ(piece.from, 1) << "rank 1 has it";
 }
 
 TEST(Transfer, SecondsAreThoseOfTheBusiestDevice) {
@@ -87,8 +91,10 @@ TEST(Transfer, SecondsAreThoseOfTheBusiestDevice) {
   const TensorType type{DType::f32, {8}};  // 32 bytes
   EXPECT_DOUBLE_EQ(transfer_seconds(type, {one, {}}, {two, {B()}}, costs), 2 + 0.5 * 64) << "the one sends it twice";
   EXPECT_DOUBLE_EQ(transfer_seconds(type, {one, {}}, {two, {S(0)}}, costs), 2 + 0.5 * 32);
-  EXPECT_DOUBLE_EQ(transfer_seconds(type, {two, {S(0)}}, {one, {}}, costs), 2 + 0.5 * 32) << "the one receives two halves";
-  EXPECT_DOUBLE_EQ(transfer_seconds(type, {one, {}}, {with, {S(0)}}, costs), 1 + 0.5 * 16 + 16 / 4.0) << "half of it stays and is copied";
+  EXPECT_DOUBLE_EQ(transfer_seconds(type, {two, {S(0)}}, {one, {}}, costs), 2 + 0.5 * 32)
+      << "the one receives two halves";
+  EXPECT_DOUBLE_EQ(transfer_seconds(type, {one, {}}, {with, {S(0)}}, costs), 1 + 0.5 * 16 + 16 / 4.0)
+      << "half of it stays and is copied";
   EXPECT_DOUBLE_EQ(transfer_seconds(type, {with, {B()}}, {with, {B()}}, costs), 32 / 4.0);
 }
 
@@ -97,7 +103,9 @@ TEST(Transfer, WhatIsPartialIsRefused) {
   try {
     transfer_pieces({4}, {two, {P()}}, {two, {B()}});
     FAIL();
-  } catch (const Error& error) { EXPECT_STREQ(error.what(), "transfer: (P(sum)) has a Partial; it is summed before it travels"); }
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "transfer: (P(sum)) has a Partial; it is summed before it travels");
+  }
   EXPECT_THROW(transfer_pieces({4}, {two, {B()}}, {two, {P()}}), Error);
   for (const Layout& layout : layouts_without_partial({DType::f32, {4, 2}}, lying("a=2,b=2", {0, 1, 2, 3})))
     for (Sbp entry : layout) EXPECT_FALSE(entry.is_partial());

@@ -10,7 +10,8 @@
 
 namespace karez::sbp {
 namespace {
-constexpr Move moves[] = {Move::slice, Move::to_partial, Move::all_gather, Move::all_to_all, Move::reduce_scatter, Move::all_reduce};
+constexpr Move moves[] = {Move::slice,      Move::to_partial,     Move::all_gather,
+                          Move::all_to_all, Move::reduce_scatter, Move::all_reduce};
 
 std::int64_t count_of(const Box& box) {
   std::int64_t out = 1;
@@ -20,20 +21,21 @@ std::int64_t count_of(const Box& box) {
 
 void require_step(const TensorType& type, const Mesh& mesh, const TransitionStep& step) {
   std::string why;
-  require(ErrorKind::layout, is_valid(type, mesh, step.from, &why) && is_valid(type, mesh, step.to, &why), "transition: ", why);
+  require(ErrorKind::layout, is_valid(type, mesh, step.from, &why) && is_valid(type, mesh, step.to, &why),
+          "transition: ", why);
   if (step.axis < 0 || step.axis >= mesh.rank())
     fail(ErrorKind::layout, "transition: axis number ", step.axis, " in ", print(mesh), " of ", mesh.rank(), " axes");
   for (int a = 0; a < mesh.rank(); ++a)
     if (a != step.axis && step.from[a] != step.to[a])
-      fail(ErrorKind::layout, "transition: ", print(step.from), " -> ", print(step.to), " changes axis ", mesh.axes[a].name, ", but the step is on ",
-           mesh.axes[step.axis].name);
+      fail(ErrorKind::layout, "transition: ", print(step.from), " -> ", print(step.to), " changes axis ",
+           mesh.axes[a].name, ", but the step is on ", mesh.axes[step.axis].name);
   auto move = move_between(step.from[step.axis], step.to[step.axis]);
   if (move != step.move)
-    fail(ErrorKind::layout, "transition: ", step.from[step.axis], " -> ", step.to[step.axis], " is ", move ? name_of(*move) : "no single move",
-         ", not ", name_of(step.move));
+    fail(ErrorKind::layout, "transition: ", step.from[step.axis], " -> ", step.to[step.axis], " is ",
+         move ? name_of(*move) : "no single move", ", not ", name_of(step.move));
   if (!boxes_nest(mesh, step.from, step.axis, step.from[step.axis], step.to[step.axis]))
-    fail(ErrorKind::layout, "transition: ", print(step.from), " -> ", print(step.to), " changes a dimension that an axis after ",
-         mesh.axes[step.axis].name, " splits too");
+    fail(ErrorKind::layout, "transition: ", print(step.from), " -> ", print(step.to),
+         " changes a dimension that an axis after ", mesh.axes[step.axis].name, " splits too");
 }
 }  // namespace
 
@@ -52,13 +54,15 @@ std::string_view name_of(Move move) {
 Move move_from(std::string_view name) {
   for (Move m : moves)
     if (name_of(m) == name) return m;
-  fail(ErrorKind::name, "no move is called '", name, "'; there are ", join(moves, ", ", [](Move m) { return name_of(m); }));
+  fail(ErrorKind::name, "no move is called '", name, "'; there are ",
+       join(moves, ", ", [](Move m) { return name_of(m); }));
 }
 
 std::optional<Move> move_between(Sbp from, Sbp to) {
   if (from == to) return {};
   switch (from.kind) {
-    case Sbp::Kind::split: return to.is_split() ? Move::all_to_all : to.is_broadcast() ? Move::all_gather : Move::to_partial;
+    case Sbp::Kind::split:
+      return to.is_split() ? Move::all_to_all : to.is_broadcast() ? Move::all_gather : Move::to_partial;
     case Sbp::Kind::broadcast: return to.is_split() ? Move::slice : Move::to_partial;
     case Sbp::Kind::partial: break;
   }
@@ -86,8 +90,8 @@ AllReduceWay cheapest_all_reduce(int n, double bytes, double range, const LinkCo
   return best;
 }
 
-double move_seconds(Move move, Sbp from, Sbp to, int n, std::span<const std::int64_t> shape, std::int64_t element_bytes, const LinkCost& link,
-                    double memory_bytes) {
+double move_seconds(Move move, Sbp from, Sbp to, int n, std::span<const std::int64_t> shape, std::int64_t element_bytes,
+                    const LinkCost& link, double memory_bytes) {
   double all = static_cast<double>(element_bytes);
   for (std::int64_t size : shape) all *= static_cast<double>(size);
   // Bytes of the part of `all` that falls to one member; the first parts are the longest.
@@ -109,7 +113,8 @@ double move_seconds(Move move, Sbp from, Sbp to, int n, std::span<const std::int
     case Move::all_to_all: {
       messages = n - 1;
       double keeps_of_one = 1.0 / static_cast<double>(std::max<std::int64_t>(shape[to.dim], 1));
-      // Both parts become shorter with the position: most is sent by the first of those that keep as little as any, or by the first of all.
+      // Both parts become shorter with the position: most is sent by the first of those that keep as little as any, or
+      // by the first of all.
       for (int i : {0, static_cast<int>(shape[to.dim] % n)}) {
         double held = part(from.dim, i);
         double kept = held * keeps_of_one * static_cast<double>(part_of({0, shape[to.dim]}, n, i).size());
@@ -125,7 +130,8 @@ double move_seconds(Move move, Sbp from, Sbp to, int n, std::span<const std::int
       break;
     case Move::all_reduce: {
       double elements = all / static_cast<double>(element_bytes);
-      double range = static_cast<double>(ceil_div(static_cast<std::int64_t>(elements), n)) * static_cast<double>(element_bytes);
+      double range =
+          static_cast<double>(ceil_div(static_cast<std::int64_t>(elements), n)) * static_cast<double>(element_bytes);
       return cheapest_all_reduce(n, all, range, link, memory_bytes).seconds;
     }
   }
@@ -182,7 +188,8 @@ namespace {
 Shape shape_of_group(const TensorType& type, const Mesh& mesh, const TransitionStep& step) {
   Shape shape = type.shape;
   for (int a = 0; a < mesh.rank(); ++a)
-    if (a != step.axis && step.from[a].is_split()) shape[step.from[a].dim] = ceil_div(shape[step.from[a].dim], mesh.axes[a].size);
+    if (a != step.axis && step.from[a].is_split())
+      shape[step.from[a].dim] = ceil_div(shape[step.from[a].dim], mesh.axes[a].size);
   return shape;
 }
 }  // namespace
@@ -204,7 +211,8 @@ AllReduce all_reduce_of(const TensorType& type, const Mesh& mesh, const Transiti
   require_step(type, mesh, step);
   const int n = mesh.axes[step.axis].size;
   const std::int64_t elements = tensor::count_of(shape_of_group(type, mesh, step)), element_bytes = size_of(type.dtype);
-  return cheapest_all_reduce(n, static_cast<double>(elements * element_bytes), static_cast<double>(ceil_div(elements, n) * element_bytes),
+  return cheapest_all_reduce(n, static_cast<double>(elements * element_bytes),
+                             static_cast<double>(ceil_div(elements, n) * element_bytes),
                              costs.of_axis(mesh.axes[step.axis].name), costs.memory_bytes)
       .algorithm;
 }
@@ -212,8 +220,8 @@ AllReduce all_reduce_of(const TensorType& type, const Mesh& mesh, const Transiti
 double step_seconds(const TensorType& type, const Mesh& mesh, const TransitionStep& step, const CostTable& costs) {
   const Shape shape = shape_of_group(type, mesh, step);
   const MeshAxis& axis = mesh.axes[step.axis];
-  return move_seconds(step.move, step.from[step.axis], step.to[step.axis], axis.size, shape, size_of(type.dtype), costs.of_axis(axis.name),
-                      costs.memory_bytes);
+  return move_seconds(step.move, step.from[step.axis], step.to[step.axis], axis.size, shape, size_of(type.dtype),
+                      costs.of_axis(axis.name), costs.memory_bytes);
 }
 
 }  // namespace karez::sbp

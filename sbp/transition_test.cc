@@ -1,4 +1,5 @@
-// Every one-axis transition by direct evaluation: devices hold arrays, a step is applied by its definition, the logical tensor stays.
+// Every one-axis transition by direct evaluation: devices hold arrays, a step is applied by its definition, the logical
+// tensor stays.
 #include "sbp/transition.h"
 #include "base/test_error.h"
 #include "base/test_golden.h"
@@ -109,10 +110,13 @@ template <class T> struct Laid {
 
 template <class T> T random_value(std::mt19937_64& random) {
   if constexpr (std::is_same_v<T, bool>) return random() % 2 == 1;
-  return static_cast<T>(static_cast<std::int64_t>(random() % 201) - 100);  // sums of whole numbers are exact in every type
+  return static_cast<T>(static_cast<std::int64_t>(random() % 201) -
+                        100);  // sums of whole numbers are exact in every type
 }
 
-template <class T> Laid<T> lay(const Held<T>& logical, const TensorType& type, const Mesh& mesh, const Layout& layout, std::mt19937_64& random) {
+template <class T>
+Laid<T> lay(const Held<T>& logical, const TensorType& type, const Mesh& mesh, const Layout& layout,
+            std::mt19937_64& random) {
   Laid<T> out{type, mesh, layout, std::vector<Held<T>>(mesh.size())};
   std::map<std::pair<Index, std::size_t>, T> drawn;
   auto groups = out.sums();
@@ -148,12 +152,15 @@ template <class T> std::string difference(const Laid<T>& laid, const Held<T>& lo
     std::string wrong;
     each_index(box, [&](const Index& index) {
       T value = laid.devices[group[0]].at(index);
-      for (std::size_t i = 1; i < group.size(); ++i) value = combine(laid.kind(), value, laid.devices[group[i]].at(index));
-      if (value != logical.at(index)) wrong = cat("device ", group[0], " holds ", value, " for ", logical.at(index), " at ", index);
+      for (std::size_t i = 1; i < group.size(); ++i)
+        value = combine(laid.kind(), value, laid.devices[group[i]].at(index));
+      if (value != logical.at(index))
+        wrong = cat("device ", group[0], " holds ", value, " for ", logical.at(index), " at ", index);
       ++seen[index];
     });
     for (int p : group)
-      if (static_cast<std::int64_t>(laid.devices[p].size()) != elements_of(box)) wrong = cat("device ", p, " holds more than its box");
+      if (static_cast<std::int64_t>(laid.devices[p].size()) != elements_of(box))
+        wrong = cat("device ", p, " holds more than its box");
     if (!wrong.empty()) return wrong;
   }
   for (const auto& [index, value] : logical)
@@ -175,7 +182,9 @@ template <class T> Laid<T> apply(const Laid<T>& before, const TransitionStep& st
       switch (step.move) {
         case Move::slice: value = mine.at(index); break;  // throws where the new box is not inside the old one
         case Move::to_partial:
-          value = mine.count(index) && (from.is_split() || own == 0 || to.reduce != Reduce::sum) ? mine.at(index) : identity<T>(to.reduce);
+          value = mine.count(index) && (from.is_split() || own == 0 || to.reduce != Reduce::sum)
+                      ? mine.at(index)
+                      : identity<T>(to.reduce);
           break;
         case Move::all_gather:
         case Move::all_to_all: {
@@ -192,8 +201,10 @@ template <class T> Laid<T> apply(const Laid<T>& before, const TransitionStep& st
         case Move::reduce_scatter:
         case Move::all_reduce:
           value = before.devices[group[0]].at(index);
-          for (std::size_t i = 1; i < group.size(); ++i) value = combine(from.reduce, value, before.devices[group[i]].at(index));
-          // One member gets the others' terms; of an all_reduce it then gives them the result: n-1 each way, split over the n members.
+          for (std::size_t i = 1; i < group.size(); ++i)
+            value = combine(from.reduce, value, before.devices[group[i]].at(index));
+          // One member gets the others' terms; of an all_reduce it then gives them the result: n-1 each way, split over
+          // the n members.
           if (step.move == Move::reduce_scatter) crossed += static_cast<std::int64_t>(group.size()) - 1;
           if (step.move == Move::all_reduce && own == 0) crossed += 2 * (static_cast<std::int64_t>(group.size()) - 1);
           break;
@@ -224,7 +235,8 @@ std::vector<Layout> all_layouts(const TensorType& type, const Mesh& mesh) {
 const std::vector<Mesh>& meshes() {
   static const std::vector<Mesh> all = [] {
     std::vector<Mesh> out;
-    for (auto text : {"a=1", "a=2", "a=3", "a=4", "a=2,b=2", "a=2,b=3", "a=3,b=1", "a=2,b=2,c=2"}) out.push_back(Mesh::parse(text));
+    for (auto text : {"a=1", "a=2", "a=3", "a=4", "a=2,b=2", "a=2,b=3", "a=3,b=1", "a=2,b=2,c=2"})
+      out.push_back(Mesh::parse(text));
     return out;
   }();
   return all;
@@ -248,7 +260,8 @@ TEST(Transition, EveryStepKeepsTheLogicalTensorAndMovesItsBytes) {
             for (const TransitionStep& step : steps_from(type, mesh, layout)) {
               std::int64_t crossed = 0;
               Laid<T> after = apply(laid, step, crossed);
-              ASSERT_EQ(difference(after, logical), "") << print(type, mesh, step.from) << " -> " << print(type, mesh, step.to);
+              ASSERT_EQ(difference(after, logical), "")
+                  << print(type, mesh, step.from) << " -> " << print(type, mesh, step.to);
               ASSERT_EQ(bytes_sent(type, mesh, step), crossed * size_of(dtype))
                   << print(type, mesh, step.from) << " -> " << print(type, mesh, step.to);
               ++transitions;
@@ -276,7 +289,8 @@ TEST(Transition, TheTableOfOneAxisIsComplete) {
   Mesh mesh = Mesh::parse("a=2");
   TensorType type{DType::f32, {4, 4}};
   auto from = [&](Sbp sbp) {
-    return join(steps_from(type, mesh, {sbp}), " ", [](const TransitionStep& s) { return cat(name_of(s.move), ">", s.to[0]); });
+    return join(steps_from(type, mesh, {sbp}), " ",
+                [](const TransitionStep& s) { return cat(name_of(s.move), ">", s.to[0]); });
   };
   EXPECT_EQ(from(S(0)), "all_to_all>S(1) all_gather>B to_partial>P(sum) to_partial>P(max) to_partial>P(min)");
   EXPECT_EQ(from(B()), "slice>S(0) slice>S(1) to_partial>P(sum) to_partial>P(max) to_partial>P(min)");
@@ -288,7 +302,9 @@ TEST(Transition, TheTableOfOneAxisIsComplete) {
 TEST(Transition, ADimensionThatALaterAxisSplitsTooIsNotChangedOnAnEarlierOne) {
   Mesh mesh = Mesh::parse("a=2,b=2");
   TensorType type{DType::f32, {8}};
-  auto to = [&](const Layout& from) { return join(steps_from(type, mesh, from), " ", [](const TransitionStep& s) { return print(s.to); }); };
+  auto to = [&](const Layout& from) {
+    return join(steps_from(type, mesh, from), " ", [](const TransitionStep& s) { return print(s.to); });
+  };
   EXPECT_EQ(to({S(0), S(0)}), "(S(0), B) (S(0), P(sum)) (S(0), P(max)) (S(0), P(min))");
   EXPECT_EQ(to({B(), S(0)}), "(P(sum), S(0)) (P(max), S(0)) (P(min), S(0)) (B, B) (B, P(sum)) (B, P(max)) (B, P(min))");
   EXPECT_EQ(to({P(), S(0)}), "(B, S(0)) (P(sum), B) (P(sum), P(sum))");
@@ -353,13 +369,15 @@ TEST(Transition, AnAllToAllTakesAsLongAsItsBusiestMember) {
           most = std::max(most, before[0].size() * columns - stays), own = std::max(own, stays);
         }
         const TransitionStep step{0, Move::all_to_all, {S(0)}, {S(1)}};
-        EXPECT_NEAR(seconds(type, mesh, step, sent), static_cast<double>(most), 1e-9) << text << " " << rows << " " << columns;
-        EXPECT_NEAR(seconds(type, mesh, step, kept), static_cast<double>(own), 1e-9) << text << " " << rows << " " << columns;
+        EXPECT_NEAR(seconds(type, mesh, step, sent), static_cast<double>(most), 1e-9)
+            << text << " " << rows << " " << columns;
+        EXPECT_NEAR(seconds(type, mesh, step, kept), static_cast<double>(own), 1e-9)
+            << text << " " << rows << " " << columns;
       }
 }
 
-// Two members send each other all they have at once where a message costs more than the longer sum; eight exchange ranges with everyone;
-// sixteen halve and double; nine go round.
+// Two members send each other all they have at once where a message costs more than the longer sum; eight exchange
+// ranges with everyone; sixteen halve and double; nine go round.
 TEST(Transition, AnAllReduceGoesTheCheapestWay) {
   auto way = [&](const char* name, std::int64_t elements, const CostTable& costs) {
     Mesh mesh = Mesh::parse(name);
@@ -373,16 +391,19 @@ TEST(Transition, AnAllReduceGoesTheCheapestWay) {
   using Way = std::pair<std::string, double>;
   EXPECT_EQ(way("a=2", 4, costs), (Way{"flat", 10 + 16 + 2 * 16 / 2}));
   EXPECT_EQ(way("a=2", 6, costs), (Way{"direct", 20 + 24 + 24 / 2}));
-  EXPECT_EQ(way("a=2", 5, costs), (Way{"flat", 10 + 20 + 2 * 20 / 2}));  // in two ranges: 20 + 20 + 2 * 12 / 2, the longer is 3 of the 5
+  EXPECT_EQ(way("a=2", 5, costs),
+            (Way{"flat", 10 + 20 + 2 * 20 / 2}));  // in two ranges: 20 + 20 + 2 * 12 / 2, the longer is 3 of the 5
   EXPECT_EQ(way("a=4", 4, costs), (Way{"direct", 6 * 10 + 12 + 3 * 4 + 4 * 4 / 2}));
   EXPECT_EQ(way("a=8", 8, costs).first, "direct");
   EXPECT_EQ(way("a=9", 9, costs), (Way{"ring", 16 * 10 + 32 + 8 * 4 + 36 / 2}));
   EXPECT_EQ(way("a=12", 12, costs), (Way{"ring", 22 * 10 + 44 + 11 * 4 + 48 / 2}));
   EXPECT_EQ(way("a=16", 16, costs), (Way{"recursive", 8 * 10 + 60 + 15 * 4 + 64 / 2}));
   TensorType type{DType::f32, {4, 5}};  // two rows a group: 40 bytes
-  EXPECT_EQ(all_reduce_of(type, Mesh::parse("a=2,b=2"), {1, Move::all_reduce, {S(0), P()}, {S(0), B()}}, costs), AllReduce::direct);
+  EXPECT_EQ(all_reduce_of(type, Mesh::parse("a=2,b=2"), {1, Move::all_reduce, {S(0), P()}, {S(0), B()}}, costs),
+            AllReduce::direct);
   costs.axis_links = {{"b", {50, 1}}};
-  EXPECT_EQ(all_reduce_of(type, Mesh::parse("a=2,b=2"), {1, Move::all_reduce, {S(0), P()}, {S(0), B()}}, costs), AllReduce::flat);
+  EXPECT_EQ(all_reduce_of(type, Mesh::parse("a=2,b=2"), {1, Move::all_reduce, {S(0), P()}, {S(0), B()}}, costs),
+            AllReduce::flat);
 }
 
 TEST(Transition, AnAxisIsPricedByItsOwnLink) {
@@ -390,7 +411,8 @@ TEST(Transition, AnAxisIsPricedByItsOwnLink) {
   TensorType type{DType::f32, {6}};
   CostTable costs;
   costs.axis_links = {{"b", {1, 0}}};
-  for (const TransitionStep& step : steps_from(type, mesh, {P(), P()})) EXPECT_EQ(seconds(type, mesh, step, costs) > 0.5, step.axis == 1);
+  for (const TransitionStep& step : steps_from(type, mesh, {P(), P()}))
+    EXPECT_EQ(seconds(type, mesh, step, costs) > 0.5, step.axis == 1);
 }
 
 TEST(Transition, StepsThatAreNoneAreRefused) {
@@ -404,18 +426,23 @@ TEST(Transition, StepsThatAreNoneAreRefused) {
   EXPECT_EQ(refused({0, Move::all_gather, {S(0), S(0)}, {B(), S(0)}}),
             "transition: (S(0), S(0)) -> (B, S(0)) changes a dimension that an axis after a splits too");
   EXPECT_EQ(refused({0, Move::slice, {S(0), B()}, {B(), B()}}), "transition: S(0) -> B is all_gather, not slice");
-  EXPECT_EQ(refused({0, Move::slice, {P(), B()}, {P(Reduce::max), B()}}), "transition: P(sum) -> P(max) is no single move, not slice");
-  EXPECT_EQ(refused({1, Move::slice, {B(), B()}, {S(0), S(0)}}), "transition: (B, B) -> (S(0), S(0)) changes axis a, but the step is on b");
+  EXPECT_EQ(refused({0, Move::slice, {P(), B()}, {P(Reduce::max), B()}}),
+            "transition: P(sum) -> P(max) is no single move, not slice");
+  EXPECT_EQ(refused({1, Move::slice, {B(), B()}, {S(0), S(0)}}),
+            "transition: (B, B) -> (S(0), S(0)) changes axis a, but the step is on b");
   EXPECT_NE(refused({2, Move::slice, {B(), B()}, {B(), B()}}), "no error");
   EXPECT_NE(refused({0, Move::slice, {B(), B()}, {S(1), B()}}), "no error");
-  EXPECT_EQ(error_of([&] { steps_from(type, mesh, {B()}); }), "transition: layout (B) of f32[8] on mesh(a=2, b=2): 1 entries for 2 axes");
+  EXPECT_EQ(error_of([&] { steps_from(type, mesh, {B()}); }),
+            "transition: layout (B) of f32[8] on mesh(a=2, b=2): 1 entries for 2 axes");
 }
 
 TEST(Transition, MovesHaveNames) {
-  for (Move m : {Move::slice, Move::to_partial, Move::all_gather, Move::all_to_all, Move::reduce_scatter, Move::all_reduce})
+  for (Move m :
+       {Move::slice, Move::to_partial, Move::all_gather, Move::all_to_all, Move::reduce_scatter, Move::all_reduce})
     EXPECT_EQ(move_from(name_of(m)), m);
-  EXPECT_EQ(error_of([] { move_from("gather"); }),
-            "no move is called 'gather'; there are slice, to_partial, all_gather, all_to_all, reduce_scatter, all_reduce");
+  EXPECT_EQ(
+      error_of([] { move_from("gather"); }),
+      "no move is called 'gather'; there are slice, to_partial, all_gather, all_to_all, reduce_scatter, all_reduce");
 }
 
 }  // namespace

@@ -34,7 +34,8 @@ struct TransitionTable::State {
   TransitionStep step(const Space& space, int begin, int end) const;
 };
 
-TransitionTable::TransitionTable(const TensorType& type, const Mesh& mesh, const CostTable& costs) : state_(std::make_unique<State>()) {
+TransitionTable::TransitionTable(const TensorType& type, const Mesh& mesh, const CostTable& costs)
+    : state_(std::make_unique<State>()) {
   state_->type = type;
   state_->mesh = mesh;
   state_->costs = costs;
@@ -56,7 +57,9 @@ int TransitionTable::number(const Layout& layout) {
 
 const Layout& TransitionTable::layout(int number) const { return state_->layouts[static_cast<std::size_t>(number)]; }
 
-const std::vector<int>& TransitionTable::layouts_in(int set) const { return state_->sets[static_cast<std::size_t>(set)]; }
+const std::vector<int>& TransitionTable::layouts_in(int set) const {
+  return state_->sets[static_cast<std::size_t>(set)];
+}
 const TensorType& TransitionTable::type() const { return state_->type; }
 const Mesh& TransitionTable::mesh() const { return state_->mesh; }
 
@@ -75,14 +78,16 @@ int TransitionTable::State::with(int set, int layout) {
 int TransitionTable::with(int set, int layout) { return state_->with(set, layout); }
 
 TransitionTable::State::Found TransitionTable::State::found(int from, int set) {
-  // A copy, less the start itself; the result does not depend on the order of consumers, for members stand in the order of layouts.
+  // A copy, less the start itself; the result does not depend on the order of consumers, for members stand in the order
+  // of layouts.
   std::vector<int> members = sets[set];
   if (std::erase(members, from) != 0) {
     set = 0;
     for (int member : members) set = with(set, member);
   }
   if (set == 0) return {};
-  require(ErrorKind::layout, members.size() <= 16, "transition: ", members.size(), " different targets; trees are exact up to 16");
+  require(ErrorKind::layout, members.size() <= 16, "transition: ", members.size(),
+          " different targets; trees are exact up to 16");
   unsigned kinds = kinds_of(layouts[from]);
   for (int member : members) kinds |= kinds_of(layouts[member]);
   auto search = searches.try_emplace(kinds, type, mesh, kinds, costs).first;
@@ -136,15 +141,17 @@ double TransitionTable::seconds(int from, int set) {
   double sum = 0;
   for (auto [begin, end] : way.pairs) {
     auto [step, first] = state_->steps[way.kinds].try_emplace(state_->key(begin, end), 0);
-    if (first) step->second = step_seconds(state_->type, state_->mesh, state_->step(way.search->space(), begin, end), state_->costs);
+    if (first)
+      step->second =
+          step_seconds(state_->type, state_->mesh, state_->step(way.search->space(), begin, end), state_->costs);
     sum += step->second;
   }
   if (all[s].size() <= f) all[s].resize(state_->layouts.size(), -1);
   return all[s][f] = sum;
 }
 
-TransitionTree transition_tree(const TensorType& type, const Mesh& mesh, const Layout& from, const std::vector<Layout>& targets,
-                               const CostTable& costs) {
+TransitionTree transition_tree(const TensorType& type, const Mesh& mesh, const Layout& from,
+                               const std::vector<Layout>& targets, const CostTable& costs) {
   TransitionTable table(type, mesh, costs);
   int set = 0, start = table.number(from);
   for (const Layout& target : targets) set = table.with(set, table.number(target));

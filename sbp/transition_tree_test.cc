@@ -15,15 +15,20 @@
 namespace karez::sbp {
 namespace {
 
-// All layouts reachable from one by way of the given kinds of Partial, and the cheapest way between each two (Floyd and Warshall).
+// All layouts reachable from one by way of the given kinds of Partial, and the cheapest way between each two (Floyd and
+// Warshall).
 struct AllPaths {
   std::vector<Layout> layouts;
   std::vector<std::vector<double>> seconds;
 
-  AllPaths(const TensorType& type, const Mesh& mesh, const Layout& from, const std::set<Sbp>& partials, const CostTable& costs) : layouts{from} {
+  AllPaths(const TensorType& type, const Mesh& mesh, const Layout& from, const std::set<Sbp>& partials,
+           const CostTable& costs)
+      : layouts{from} {
     auto steps = [&](const Layout& layout) {
       auto out = steps_from(type, mesh, layout);
-      std::erase_if(out, [&](const TransitionStep& step) { return step.to[step.axis].is_partial() && !partials.count(step.to[step.axis]); });
+      std::erase_if(out, [&](const TransitionStep& step) {
+        return step.to[step.axis].is_partial() && !partials.count(step.to[step.axis]);
+      });
       return out;
     };
     for (std::size_t i = 0; i < layouts.size(); ++i)
@@ -33,7 +38,8 @@ struct AllPaths {
     seconds.assign(n, std::vector<double>(n, std::numeric_limits<double>::infinity()));
     for (std::size_t i = 0; i < n; ++i) {
       seconds[i][i] = 0;
-      for (const TransitionStep& step : steps(layouts[i])) seconds[i][number(step.to)] = sbp::seconds(type, mesh, step, costs);
+      for (const TransitionStep& step : steps(layouts[i]))
+        seconds[i][number(step.to)] = sbp::seconds(type, mesh, step, costs);
     }
     for (std::size_t k = 0; k < n; ++k)
       for (std::size_t i = 0; i < n; ++i)
@@ -54,22 +60,23 @@ struct AllPaths {
       if (t.size() == 3)
         for (std::size_t w = 0; w < layouts.size(); ++w)
           for (std::size_t alone = 0; alone < 3; ++alone)
-            best = std::min(best,
-                            seconds[0][v] + seconds[v][t[alone]] + seconds[v][w] + seconds[w][t[(alone + 1) % 3]] + seconds[w][t[(alone + 2) % 3]]);
+            best = std::min(best, seconds[0][v] + seconds[v][t[alone]] + seconds[v][w] +
+                                      seconds[w][t[(alone + 1) % 3]] + seconds[w][t[(alone + 2) % 3]]);
     }
     return best;
   }
 };
 
 // "" or what is wrong with a tree.
-std::string fault(const TransitionTree& tree, const TensorType& type, const Mesh& mesh, const Layout& from, const std::vector<Layout>& targets,
-                  const CostTable& costs) {
+std::string fault(const TransitionTree& tree, const TensorType& type, const Mesh& mesh, const Layout& from,
+                  const std::vector<Layout>& targets, const CostTable& costs) {
   std::set<Layout> reached{from};
   double sum = 0;
   for (const TransitionStep& step : tree.steps) {
     if (!reached.count(step.from)) return cat(print(step.from), " is used before it is there");
     auto legal = steps_from(type, mesh, step.from);
-    if (std::find(legal.begin(), legal.end(), step) == legal.end()) return cat(print(step.from), " -> ", print(step.to), " is not legal");
+    if (std::find(legal.begin(), legal.end(), step) == legal.end())
+      return cat(print(step.from), " -> ", print(step.to), " is not legal");
     if (!reached.insert(step.to).second) return cat(print(step.to), " is made twice");
     sum += seconds(type, mesh, step, costs);
   }
@@ -79,7 +86,9 @@ std::string fault(const TransitionTree& tree, const TensorType& type, const Mesh
 }
 
 std::string show(const TransitionTree& tree) {
-  return join(tree.steps, "; ", [](const TransitionStep& s) { return cat(name_of(s.move), "@", s.axis, " ", print(s.from), "->", print(s.to)); });
+  return join(tree.steps, "; ", [](const TransitionStep& s) {
+    return cat(name_of(s.move), "@", s.axis, " ", print(s.from), "->", print(s.to));
+  });
 }
 
 // A layout a few random steps away.
@@ -181,7 +190,8 @@ TEST(TransitionTree, ManyTargetsShareTheirWay) {
   std::vector<Layout> targets{{B(), B()}, {S(0), B()}, {B(), S(0)}, {S(0), S(1)}, {B(), B()}};
   TransitionTree tree = transition_tree(type, mesh, {P(), P()}, targets, CostTable{});
   EXPECT_EQ(fault(tree, type, mesh, {P(), P()}, targets, CostTable{}), "");
-  EXPECT_EQ(tree.seconds, transition_tree(type, mesh, {P(), P()}, {{B(), B()}}, CostTable{}).seconds);  // the rest is slices
+  EXPECT_EQ(tree.seconds,
+            transition_tree(type, mesh, {P(), P()}, {{B(), B()}}, CostTable{}).seconds);  // the rest is slices
 }
 
 TEST(TransitionTree, TwoAxesReduceInTwoLevelsWhereBytesCost) {
@@ -189,7 +199,9 @@ TEST(TransitionTree, TwoAxesReduceInTwoLevelsWhereBytesCost) {
   CostTable costs;
   costs.axis_links = {{"host", {0, 1e-8}}, {"local", {0, 1e-10}}};
   TransitionTree tree = transition_tree({DType::f32, {1024, 64}}, mesh, {P(), P()}, {{B(), B()}}, costs);
-  EXPECT_EQ(show(tree), "reduce_scatter@1 (P(sum), P(sum))->(P(sum), S(0)); all_reduce@0 (P(sum), S(0))->(B, S(0)); all_gather@1 (B, S(0))->(B, B)");
+  EXPECT_EQ(show(tree),
+            "reduce_scatter@1 (P(sum), P(sum))->(P(sum), S(0)); all_reduce@0 (P(sum), S(0))->(B, S(0)); all_gather@1 "
+            "(B, S(0))->(B, B)");
 }
 
 TEST(TransitionTree, OfEqualCostsTheFewestStepsWin) {
@@ -198,13 +210,15 @@ TEST(TransitionTree, OfEqualCostsTheFewestStepsWin) {
   free.link = {0, 0};
   free.memory_bytes = std::numeric_limits<double>::infinity();
   TensorType type{DType::f32, {8, 8}};
-  EXPECT_EQ(show(transition_tree(type, mesh, {P(), B()}, {{S(0), B()}}, free)), "reduce_scatter@0 (P(sum), B)->(S(0), B)");
+  EXPECT_EQ(show(transition_tree(type, mesh, {P(), B()}, {{S(0), B()}}, free)),
+            "reduce_scatter@0 (P(sum), B)->(S(0), B)");
   EXPECT_EQ(show(transition_tree(type, mesh, {P(), P()}, {{B(), B()}}, free)),
             "all_reduce@0 (P(sum), P(sum))->(B, P(sum)); all_reduce@1 (B, P(sum))->(B, B)");
   EXPECT_EQ(transition_tree(type, mesh, {S(0), S(0)}, {{B(), S(0)}}, free).steps.size(), 3u);
 }
 
-// From each layout on, of the steps that lie on a cheapest way, of those on one of fewest steps, that to the first layout.
+// From each layout on, of the steps that lie on a cheapest way, of those on one of fewest steps, that to the first
+// layout.
 TEST(TransitionTree, OfEqualCostsAndStepsTheFirstLayoutsAreTaken) {
   CostTable costs;
   costs.link = {1, 0};
@@ -222,7 +236,8 @@ TEST(TransitionTree, OfEqualCostsAndStepsTheFirstLayoutsAreTaken) {
     const AllPaths all(type, mesh, from, partials, costs);
     for (const Layout& layout : all.layouts)
       for (TransitionStep& step : steps_from(type, mesh, layout))
-        if (std::find(all.layouts.begin(), all.layouts.end(), step.to) != all.layouts.end()) steps[layout].push_back(std::move(step));
+        if (std::find(all.layouts.begin(), all.layouts.end(), step.to) != all.layouts.end())
+          steps[layout].push_back(std::move(step));
     for (bool moved = true; moved;) {
       moved = false;
       for (const Layout& layout : all.layouts)
@@ -290,7 +305,9 @@ TEST(TransitionTree, MoreThanSixteenTargetsAreRefused) {
   try {
     transition_tree({DType::f32, {4, 4, 4, 4}}, mesh, {P(), P()}, targets, CostTable{});
     FAIL();
-  } catch (const Error& error) { EXPECT_STREQ(error.what(), "transition: 17 different targets; trees are exact up to 16"); }
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "transition: 17 different targets; trees are exact up to 16");
+  }
 }
 
 TEST(TransitionTree, BadLayoutsAreRefused) {

@@ -1,5 +1,5 @@
-// The search over layouts: a directed Steiner tree by Dreyfus and Wagner ("The Steiner problem in graphs", Networks 1, 1971). With one
-// target this is Dijkstra's shortest path.
+// The search over layouts: a directed Steiner tree by Dreyfus and Wagner ("The Steiner problem in graphs", Networks 1,
+// 1971). With one target this is Dijkstra's shortest path.
 #include "sbp/tree_search.h"
 
 #include <algorithm>
@@ -13,8 +13,8 @@ namespace {
 constexpr double finest = 17592186044416.0;  // 2^44
 constexpr Units per_step = 16;
 
-// Every split, even of a dimension of size 1 (P(min) -> S -> P(max) has half the messages of the way by Broadcast). Of Partial only the
-// kinds that somebody has: to add zeros where nobody asked for a sum would turn -0 into 0.
+// Every split, even of a dimension of size 1 (P(min) -> S -> P(max) has half the messages of the way by Broadcast). Of
+// Partial only the kinds that somebody has: to add zeros where nobody asked for a sum would turn -0 into 0.
 Space space_of(const TensorType& type, const Mesh& mesh, unsigned kinds, const CostTable& costs) {
   Space out{type, mesh, {}, {}, 1, {}, costs.memory_bytes, 0};
   for (int d = 0; d < type.rank(); ++d) out.entries.push_back(S(d));
@@ -25,13 +25,14 @@ Space space_of(const TensorType& type, const Mesh& mesh, unsigned kinds, const C
   double bytes = static_cast<double>(type.bytes()), most = 0;
   for (int a = mesh.rank() - 1; a >= 0; --a) {
     out.stride[a] = out.states;
-    require(ErrorKind::layout, out.states <= (1 << 20) / static_cast<int>(out.entries.size()), "transition: ", type, " on ", print(mesh),
-            " has too many layouts");
+    require(ErrorKind::layout, out.states <= (1 << 20) / static_cast<int>(out.entries.size()), "transition: ", type,
+            " on ", print(mesh), " has too many layouts");
     out.states *= static_cast<int>(out.entries.size());
   }
   for (const MeshAxis& axis : mesh.axes) {
     out.link.push_back(&costs.of_axis(axis.name));
-    most = std::max(most, 2 * axis.size * (out.link.back()->alpha + bytes * out.link.back()->beta + bytes / costs.memory_bytes));
+    most = std::max(
+        most, 2 * axis.size * (out.link.back()->alpha + bytes * out.link.back()->beta + bytes / costs.memory_bytes));
   }
   out.scale = most > 0 ? finest / most : 0;
   return out;
@@ -75,14 +76,15 @@ void StepsInto::fill(int state, Units* row) {
       Sbp from = space_.entries[e];
       auto move = move_between(from, to);
       bool one_kind = !partial || !from.is_partial() || from == *partial;
-      row[a * entries + e] = move && one_kind && boxes_nest(space_.mesh, layout_, a, from, to) ? price(*move, from, to, a) : never;
+      row[a * entries + e] =
+          move && one_kind && boxes_nest(space_.mesh, layout_, a, from, to) ? price(*move, from, to, a) : never;
     }
   }
 }
 
 Units StepsInto::price(Move move, Sbp from, Sbp to, int axis) const {
-  double seconds =
-      move_seconds(move, from, to, space_.mesh.axes[axis].size, shape_, size_of(space_.type.dtype), *space_.link[axis], space_.memory_bytes);
+  double seconds = move_seconds(move, from, to, space_.mesh.axes[axis].size, shape_, size_of(space_.type.dtype),
+                                *space_.link[axis], space_.memory_bytes);
   return static_cast<Units>(std::llround(seconds * space_.scale)) + per_step;
 }
 
@@ -104,7 +106,8 @@ void TreeSearch::run(int set, const std::vector<int>& subsets, int only) {
 void TreeSearch::collect(int set, int state, std::vector<std::pair<int, int>>& steps) const {
   while (true) {
     const Best& here = best_[set][state];
-    require(ErrorKind::layout, here.units < never, "transition: a target cannot be reached");  // cannot be: everything meets in all Broadcast
+    require(ErrorKind::layout, here.units < never,
+            "transition: a target cannot be reached");  // cannot be: everything meets in all Broadcast
     if (here.part != 0) {
       collect(here.part, state, steps);
       set = here.rest;
@@ -119,7 +122,8 @@ void TreeSearch::collect(int set, int state, std::vector<std::pair<int, int>>& s
 
 void TreeSearch::merge(int set, const std::vector<int>& subsets) {
   std::size_t full = subsets.size() - 1;
-  for (std::size_t part = (full - 1) & full; part > (full ^ part); part = (part - 1) & full) {  // each split of the set once
+  for (std::size_t part = (full - 1) & full; part > (full ^ part);
+       part = (part - 1) & full) {  // each split of the set once
     const std::vector<Best>&one = best_[subsets[part]], &other = best_[subsets[full ^ part]];
     for (int s = 0; s < space_.states; ++s) {
       Units units = one[s].units + other[s].units;

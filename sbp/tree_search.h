@@ -1,4 +1,5 @@
-// Cheapest trees of steps, searched backwards from sets of targets over all layouts of one tensor: the machine behind TransitionTable.
+// Cheapest trees of steps, searched backwards from sets of targets over all layouts of one tensor: the machine behind
+// TransitionTable.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +11,9 @@
 
 namespace karez::sbp {
 
-// Costs are compared as integers, so that sums in another order still tie. One unit is 2^-44 of what a step could cost at most; each
-// step adds a little, so that of equal costs the one of fewer steps wins, whatever the rounding of doubles did.
+// Costs are compared as integers, so that sums in another order still tie. One unit is 2^-44 of what a step could cost
+// at most; each step adds a little, so that of equal costs the one of fewer steps wins, whatever the rounding of
+// doubles did.
 using Units = std::int64_t;
 inline constexpr Units never = std::numeric_limits<Units>::max() / 4;  // two may be added up
 
@@ -61,22 +63,25 @@ class StepsInto {
   Shape shape_;
 };
 
-// All searches in one space: one serves every start. Sets of targets go by numbers that the caller gives; 0 is the empty one.
+// All searches in one space: one serves every start. Sets of targets go by numbers that the caller gives; 0 is the
+// empty one.
 class TreeSearch {
  public:
-  TreeSearch(const TensorType& type, const Mesh& mesh, unsigned kinds, const CostTable& costs);  // of Partial only these kinds
-  TreeSearch(const TreeSearch&) = delete;                                                        // into_ looks at space_
+  TreeSearch(const TensorType& type, const Mesh& mesh, unsigned kinds,
+             const CostTable& costs);      // of Partial only these kinds
+  TreeSearch(const TreeSearch&) = delete;  // into_ looks at space_
 
   const Space& space() const { return space_; }
   bool knows(int set) const { return static_cast<std::size_t>(set) < best_.size() && !best_[set].empty(); }
-  // The search for one set. `subsets` are the numbers of its subsets, by the bits of the targets in it: all smaller ones are known.
-  // A set of one target starts at the state `only`.
+  // The search for one set. `subsets` are the numbers of its subsets, by the bits of the targets in it: all smaller
+  // ones are known. A set of one target starts at the state `only`.
   void run(int set, const std::vector<int>& subsets, int only);
   // Pairs of states, in pre-order: each step starts where an earlier one ended, or at the root.
   void collect(int set, int state, std::vector<std::pair<int, int>>& steps) const;
 
  private:
-  // What stands at one state for one set of targets: the cheapest tree from here that reaches them, and its first branch.
+  // What stands at one state for one set of targets: the cheapest tree from here that reaches them, and its first
+  // branch.
   struct Best {
     Units units = never;
     int part = 0;   // 0: one step to the state `rest`, or none where that is -1
