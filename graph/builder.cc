@@ -6,12 +6,14 @@
 namespace karez::graph {
 namespace {
 
-std::vector<TensorType> infer(const Graph& graph, const OpDef& op, std::span<const ValueId> inputs, const Attrs& attrs) {
-  require(op.inputs < 0 || static_cast<int>(inputs.size()) == op.inputs, op.name, " takes ", op.inputs, op.inputs == 1 ? " operand" : " operands",
-          ", not ", inputs.size());
+std::vector<TensorType> infer(const Graph& graph, const OpDef& op, std::span<const ValueId> inputs,
+                              const Attrs& attrs) {
+  require(op.inputs < 0 || static_cast<int>(inputs.size()) == op.inputs, op.name, " takes ", op.inputs,
+          op.inputs == 1 ? " operand" : " operands", ", not ", inputs.size());
   std::vector<TensorType> types;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    require(graph.values.has(inputs[i]), op.name, ": operand ", i, " is no value of the graph (%", inputs[i], " of ", graph.values.size(), ")");
+    require(graph.values.has(inputs[i]), op.name, ": operand ", i, " is no value of the graph (%", inputs[i], " of ",
+            graph.values.size(), ")");
     types.push_back(graph.type(inputs[i]));
   }
   return op.infer(types, attrs);
@@ -32,7 +34,8 @@ int Builder::placement_of(const OpDef& op, std::span<const ValueId> inputs) cons
     if (value.mesh == 0 || value.type.bytes() < largest) continue;
     std::int64_t at_hand = 0;
     for (ValueId other : inputs)
-      if (graph_->value(other).mesh == value.mesh || travelled(other, value.mesh).valid()) at_hand += graph_->type(other).bytes();
+      if (graph_->value(other).mesh == value.mesh || travelled(other, value.mesh).valid())
+        at_hand += graph_->type(other).bytes();
     if (at_hand > most) most = at_hand, best = value.mesh;
   }
   return best;
@@ -40,7 +43,8 @@ int Builder::placement_of(const OpDef& op, std::span<const ValueId> inputs) cons
 
 ValueId Builder::travelled(ValueId value, int target) const {
   auto known = travelled_.find({value, target});
-  if (known == travelled_.end() || !graph_->values.has(known->second) || graph_->value(known->second).mesh != target) return {};
+  if (known == travelled_.end() || !graph_->values.has(known->second) || graph_->value(known->second).mesh != target)
+    return {};
   const Node& node = graph_->node(graph_->value(known->second).producer);
   return node.op->role == Role::transfer && node.inputs[0] == value ? known->second : ValueId();
 }
@@ -65,8 +69,8 @@ std::vector<ValueId> Builder::add(std::string_view op, std::span<const ValueId> 
   try {
     row = &ops_->at(op);
     types = infer(*graph_, *row, inputs, attrs);
-    require(ErrorKind::layout, mesh >= 0 && static_cast<std::size_t>(mesh) < graph_->meshes.size(), op, ": there is no mesh ", mesh,
-            "; the graph has ", graph_->meshes.size());
+    require(ErrorKind::layout, mesh >= 0 && static_cast<std::size_t>(mesh) < graph_->meshes.size(), op,
+            ": there is no mesh ", mesh, "; the graph has ", graph_->meshes.size());
     placement = placement_of(*row, inputs);
     for (ValueId& in : inputs)
       if (row->role != Role::transfer && graph_->value(in).mesh != 0) in = on_mesh(in, placement);
@@ -85,8 +89,11 @@ std::vector<ValueId> Builder::add(std::string_view op, std::span<const ValueId> 
   NodeId id(graph_->nodes.size());
   for (TensorType& type : types) {
     node.outputs.emplace_back(graph_->values.size());
-    graph_->values.push_back(
-        {.producer = id, .output = static_cast<int>(node.outputs.size()) - 1, .type = std::move(type), .mesh = placement, .layout = {}});
+    graph_->values.push_back({.producer = id,
+                              .output = static_cast<int>(node.outputs.size()) - 1,
+                              .type = std::move(type),
+                              .mesh = placement,
+                              .layout = {}});
   }
   graph_->nodes.push_back(std::move(node));
   return graph_->nodes.back().outputs;

@@ -38,7 +38,9 @@ std::string describe(const Graph& graph, NodeId id) {
   return text;
 }
 
-Layout layout_of(const Graph& graph, const Output& output) { return output.layout ? *output.layout : broadcast_layout(graph.mesh(output.value)); }
+Layout layout_of(const Graph& graph, const Output& output) {
+  return output.layout ? *output.layout : broadcast_layout(graph.mesh(output.value));
+}
 
 int mesh_of(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
@@ -62,7 +64,8 @@ Attrs attrs_at(const Node& node, int act) {
 ById<ValueId, std::vector<Use>> uses_of(const Graph& graph) {
   ById<ValueId, std::vector<Use>> uses(graph.values.size());
   for (NodeId n : graph.nodes.ids())
-    for (std::size_t i = 0; i < graph.nodes[n].inputs.size(); ++i) uses[graph.nodes[n].inputs[i]].push_back({n, static_cast<int>(i)});
+    for (std::size_t i = 0; i < graph.nodes[n].inputs.size(); ++i)
+      uses[graph.nodes[n].inputs[i]].push_back({n, static_cast<int>(i)});
   return uses;
 }
 

@@ -45,17 +45,19 @@ struct Node {
   std::vector<ValueId> inputs;
   Attrs attrs;
   std::vector<ValueId> outputs;
-  std::string path;            // module path, "fc1"
-  std::string where;           // the user's source line, "net.cc:12"
-  std::vector<NodeId> after;   // control edges (from `order`): must not begin before these are done
-  int acts = 1;                // how often it acts in one launch: 1, or once for each micro-batch
-  std::vector<Attrs> places;   // by act: the attributes that tell of its place, where acts differ (see attrs_at); else empty
-  bool setup = false;          // depends on constants alone, and runs when the plan is loaded instead of in launches (from `shard` on)
+  std::string path;           // module path, "fc1"
+  std::string where;          // the user's source line, "net.cc:12"
+  std::vector<NodeId> after;  // control edges (from `order`): must not begin before these are done
+  int acts = 1;               // how often it acts in one launch: 1, or once for each micro-batch
+  std::vector<Attrs>
+      places;  // by act: the attributes that tell of its place, where acts differ (see attrs_at); else empty
+  bool setup =
+      false;  // depends on constants alone, and runs when the plan is loaded instead of in launches (from `shard` on)
   std::vector<Graph> regions;  // bodies of scan, while, cond; closed: what they read comes in as arguments
 };
 
-// A parameter, optimiser state, running statistic or counter: lives in the Session under its name. How it is initialised is a small
-// graph of its own with one output (`init`).
+// A parameter, optimiser state, running statistic or counter: lives in the Session under its name. How it is
+// initialised is a small graph of its own with one output (`init`).
 struct Variable {
   std::string name;  // "fc1.weight"
   TensorType type;
@@ -97,7 +99,8 @@ struct Graph {
   const Mesh& mesh(ValueId id) const { return meshes[static_cast<std::size_t>(value(id).mesh)]; }
 };
 
-// How often its results are filled in one launch: once where it joins what its acts made (see joins() in op.h), else once an act.
+// How often its results are filled in one launch: once where it joins what its acts made (see joins() in op.h), else
+// once an act.
 int fills(const Node& node);
 int fills(const Graph& graph, ValueId value);
 
@@ -152,8 +155,9 @@ ById<ValueId, std::vector<Use>> uses_of(const Graph& graph);
 std::string print(const Graph& graph);
 Graph parse_graph(std::string_view text, const OpTable& ops);
 
-// Throws when something does not hold: order, ids, types as inferred, layouts valid, equal dtypes, variables read and written once; and rates:
-// who acts several times in a launch reads what acts as often or once, and nothing that waits for all its acts.
+// Throws when something does not hold: order, ids, types as inferred, layouts valid, equal dtypes, variables read and
+// written once; and rates: who acts several times in a launch reads what acts as often or once, and nothing that waits
+// for all its acts.
 void verify(const Graph& graph);
 
 }  // namespace karez::graph

@@ -65,12 +65,14 @@ TEST(Builder, ErrorsQuoteTheUsersLine) {
   EXPECT_TRUE(golden(error("matmul", {x, x}), "matmul: inner sizes differ: 3 and 2\n  at net.cc:12 (in net.fc)"));
   EXPECT_TRUE(golden(error("matmul", {x}), "matmul takes 2 operands, not 1\n  at net.cc:12 (in net.fc)"));
   EXPECT_TRUE(golden(error("relu", {x, x}), "relu takes 1 operand, not 2\n  at net.cc:12 (in net.fc)"));
-  EXPECT_TRUE(
-      golden(error("matnul", {x, x}),
-             "no op is called 'matnul'; of 22 the nearest are: matmul, total, add, fill, flatten, input, part, relu, scan, top\n  at net.cc:12 (in "
-             "net.fc)"));
-  EXPECT_TRUE(golden(error("relu", {ValueId(99)}), "relu: operand 0 is no value of the graph (%99 of 1)\n  at net.cc:12 (in net.fc)"));
-  EXPECT_TRUE(golden(error("relu", {ValueId()}), "relu: operand 0 is no value of the graph (%-1 of 1)\n  at net.cc:12 (in net.fc)"));
+  EXPECT_TRUE(golden(error("matnul", {x, x}),
+                     "no op is called 'matnul'; of 22 the nearest are: matmul, total, add, fill, flatten, input, part, "
+                     "relu, scan, top\n  at net.cc:12 (in "
+                     "net.fc)"));
+  EXPECT_TRUE(golden(error("relu", {ValueId(99)}),
+                     "relu: operand 0 is no value of the graph (%99 of 1)\n  at net.cc:12 (in net.fc)"));
+  EXPECT_TRUE(golden(error("relu", {ValueId()}),
+                     "relu: operand 0 is no value of the graph (%-1 of 1)\n  at net.cc:12 (in net.fc)"));
   EXPECT_TRUE(golden(error("input", {}), "attribute 'shape' is missing in {}\n  at net.cc:12 (in net.fc)"));
   b.path = "";
   EXPECT_TRUE(golden(error("matmul", {x}), "matmul takes 2 operands, not 1\n  at net.cc:12"));
@@ -120,7 +122,8 @@ TEST(Builder, ANodeStandsWhereItIsWantedOrWithItsLargestOperandAndTheOthersTrave
   b.mesh = 2;
   ValueId column = b.one("input", {}, {{"shape", Ints{4, 1}}});
   b.mesh = 0;
-  EXPECT_EQ(mesh(b.one("matmul", {x, column})), 1) << "the larger one decides, though both are at hand where the small one lies";
+  EXPECT_EQ(mesh(b.one("matmul", {x, column})), 1)
+      << "the larger one decides, though both are at hand where the small one lies";
   EXPECT_EQ(mesh(b.one("total", {x})), 1);
   EXPECT_EQ(mesh(b.one("fill", {b.one("total", {x})}, {{"shape", Ints{2}}})), 1);
   b.mesh = 3;
@@ -173,7 +176,8 @@ TEST(OpTable, RepeatedAndIllNamedRowsAreErrors) {
 TEST(OpTable, AnUnknownNameIsAnsweredWithNearOnes) {
   OpTable ops = test_ops();
   EXPECT_EQ(error_of([&] { ops.at("reduce"); }),
-            "no op is called 'reduce'; of 22 the nearest are: reduce_max, reduce_sum, relu, add, input, crop, fill, flatten, matmul, part");
+            "no op is called 'reduce'; of 22 the nearest are: reduce_max, reduce_sum, relu, add, input, crop, fill, "
+            "flatten, matmul, part");
   EXPECT_EQ(ops.find("nothing"), nullptr);
   EXPECT_EQ(ops.at("add").name, "add");
 }
@@ -224,21 +228,24 @@ TEST(Verify, OperandsAreCounted) {
 }
 
 TEST(Verify, TypesAreThoseInferred) {
-  EXPECT_EQ(fault("graph g { %0 = input() {shape=[2, 2]} : f32[2, 2] %1 = relu(%0) : f32[2, 3] in \"fc\" at \"net.cc:5\" }"),
-            "relu at net.cc:5 (fc): result 0 is f32[2, 3]; its operands give f32[2, 2]");
-  EXPECT_EQ(fault("graph g { %0 = input() {shape=[2, 3]} : f32[2, 3] %1 = matmul(%0, %0) : f32[2, 3] at \"net.cc:5\" }"),
-            "matmul at net.cc:5: matmul: inner sizes differ: 3 and 2");
-  EXPECT_EQ(fault("graph g { %0 = input() {shape=[2, 3]} : f32[2, 3] %1 = top(%0) : f32[2] }"), "top n1 has 1 results; its op gives 2");
   EXPECT_EQ(
-      fault(
-          "graph g { %0 = input() {shape=[2]} : f32[2] %1 = input() {dtype=\"f64\", shape=[2]} : f64[2] %2 = add(%0, %1) : f32[2] at \"net.cc:5\"}"),
-      "add at net.cc:5: operands differ: f32[2] and f64[2]");
+      fault("graph g { %0 = input() {shape=[2, 2]} : f32[2, 2] %1 = relu(%0) : f32[2, 3] in \"fc\" at \"net.cc:5\" }"),
+      "relu at net.cc:5 (fc): result 0 is f32[2, 3]; its operands give f32[2, 2]");
+  EXPECT_EQ(
+      fault("graph g { %0 = input() {shape=[2, 3]} : f32[2, 3] %1 = matmul(%0, %0) : f32[2, 3] at \"net.cc:5\" }"),
+      "matmul at net.cc:5: matmul: inner sizes differ: 3 and 2");
+  EXPECT_EQ(fault("graph g { %0 = input() {shape=[2, 3]} : f32[2, 3] %1 = top(%0) : f32[2] }"),
+            "top n1 has 1 results; its op gives 2");
+  EXPECT_EQ(fault("graph g { %0 = input() {shape=[2]} : f32[2] %1 = input() {dtype=\"f64\", shape=[2]} : f64[2] %2 = "
+                  "add(%0, %1) : f32[2] at \"net.cc:5\"}"),
+            "add at net.cc:5: operands differ: f32[2] and f64[2]");
 }
 
 TEST(Verify, LayoutsMustMakeSense) {
   Damaged g;
   g.graph.values[ValueId(1)].layout = Layout{S(2)};
-  EXPECT_THAT(g.error(), HasSubstr("matmul at net.cc:3 (fc): result 0: f32[4, 4] cannot lie as (S(2)) on mesh(data=2): "));
+  EXPECT_THAT(g.error(),
+              HasSubstr("matmul at net.cc:3 (fc): result 0: f32[4, 4] cannot lie as (S(2)) on mesh(data=2): "));
   g.graph.values[ValueId(1)].layout = Layout{B(), B()};
   EXPECT_THAT(g.error(), HasSubstr("cannot lie as (B, B) on mesh(data=2): "));
   g.graph.values[ValueId(1)].layout.reset();
@@ -285,19 +292,22 @@ TEST(Verify, AVariableIsReadAndWrittenOnceAsWhatItIs) {
             "variable 'w' is read as %0, which no node 'variable' makes");
   EXPECT_EQ(fault(R"(graph g { variable "w" : f32[2] read %0 %0 = variable() {name="v", shape=[2]} : f32[2] })"),
             "variable 'w' is read as %0, which is named 'v'");
-  EXPECT_EQ(fault(R"(graph g { variable "w" : f32[2] %0 = variable() {name="w", shape=[2]} : f32[2] at "net.cc:1" })"),
-            R"(variable at net.cc:1 {name="w", shape=[2]} reads a variable that the graph does not list, or a second time)");
-  EXPECT_EQ(fault(R"(graph g { variable "v" : f32[2] read %0 variable "w" : f32[2] read %0 %0 = variable() {shape=[2]} : f32[2] })"),
-            "variable 'w' is read as %0, as which another variable is read too");
+  EXPECT_EQ(
+      fault(R"(graph g { variable "w" : f32[2] %0 = variable() {name="w", shape=[2]} : f32[2] at "net.cc:1" })"),
+      R"(variable at net.cc:1 {name="w", shape=[2]} reads a variable that the graph does not list, or a second time)");
+  EXPECT_EQ(
+      fault(
+          R"(graph g { variable "v" : f32[2] read %0 variable "w" : f32[2] read %0 %0 = variable() {shape=[2]} : f32[2] })"),
+      "variable 'w' is read as %0, as which another variable is read too");
   Damaged g;
   g.graph.variables[0].updated = ValueId(7);
   EXPECT_EQ(g.error(), "variable 'w' is updated to %7, which no node makes");
 }
 
 TEST(Verify, MeshesExistAndANodeHasOne) {
-  EXPECT_EQ(
-      fault("graph g mesh() mesh(a=2) { %0 = input() {shape=[2]} : f32[2] %1 = input() {shape=[2]} : f32[2] on mesh1 %2 = add(%0, %1) : f32[2] }"),
-      "add n2: operand 1 is on mesh1, operand 0 on mesh0");
+  EXPECT_EQ(fault("graph g mesh() mesh(a=2) { %0 = input() {shape=[2]} : f32[2] %1 = input() {shape=[2]} : f32[2] on "
+                  "mesh1 %2 = add(%0, %1) : f32[2] }"),
+            "add n2: operand 1 is on mesh1, operand 0 on mesh0");
   EXPECT_EQ(fault("graph g mesh() mesh(a=2) { %0 = input() {shape=[2]} : f32[2] %1 = relu(%0) : f32[2] on mesh1 }"),
             "relu n1: result 0 is on mesh1, its operands on mesh0");
   Damaged g;
@@ -330,15 +340,21 @@ TEST(Verify, RatesFitWhereValuesAreHandedOn) {
   %5 = part(%0) {parts=2} : f32[2, 4] acts 2
 )";
   EXPECT_EQ(fault(micro + "  %6 = relu(%3) : f32[2, 4]\n  output \"y\" %6\n  output \"z\" %4\n}"), "no error");
-  EXPECT_EQ(fault(micro + "  %6 = relu(%2) : f32[2, 4]\n}"), "relu n6 acts 1 times in a launch, but operand 0, %2, is made 3 times");
-  EXPECT_EQ(fault(micro + "  %6 = add(%2, %5) : f32[2, 4] acts 3\n}"), "add n6 acts 3 times in a launch, but operand 1, %5, is made 2 times");
+  EXPECT_EQ(fault(micro + "  %6 = relu(%2) : f32[2, 4]\n}"),
+            "relu n6 acts 1 times in a launch, but operand 0, %2, is made 3 times");
+  EXPECT_EQ(fault(micro + "  %6 = add(%2, %5) : f32[2, 4] acts 3\n}"),
+            "add n6 acts 3 times in a launch, but operand 1, %5, is made 2 times");
   EXPECT_EQ(fault(micro + "  output \"y\" %2\n}"), "output 'y' is %2, which is made 3 times in a launch");
   EXPECT_EQ(fault(micro + "  %6 = relu(%3) : f32[2, 4]\n  %7 = add(%2, %6) : f32[2, 4] acts 3\n}"),
             "add n7 acts 3 times in a launch, but operand 1, %6, waits for all acts of nodes before it");
-  EXPECT_EQ(fault(micro + "  %6 = sum_acts(%0) : f32[4, 4] acts 3\n}"), "sum_acts n6 acts 3 times in a launch, but operand 0, %0, is made 1 times");
-  EXPECT_EQ(fault(micro + "  %6 = part(%2) {parts=3} : f32[0, 4] acts 3\n}"), "part n6 takes parts of %2, which is made 3 times in a launch");
-  EXPECT_EQ(fault(micro + "  %6 = part(%0) {parts=4} : f32[1, 4] acts 2\n}"), "part n6 has 4 parts, but acts 2 times in a launch");
-  EXPECT_EQ(fault(micro + "  %6 = relu(%1) : f32[2, 4] acts 3 {x=1} {x=2}\n}"), "relu n6 acts 3 times in a launch, but has 2 places");
+  EXPECT_EQ(fault(micro + "  %6 = sum_acts(%0) : f32[4, 4] acts 3\n}"),
+            "sum_acts n6 acts 3 times in a launch, but operand 0, %0, is made 1 times");
+  EXPECT_EQ(fault(micro + "  %6 = part(%2) {parts=3} : f32[0, 4] acts 3\n}"),
+            "part n6 takes parts of %2, which is made 3 times in a launch");
+  EXPECT_EQ(fault(micro + "  %6 = part(%0) {parts=4} : f32[1, 4] acts 2\n}"),
+            "part n6 has 4 parts, but acts 2 times in a launch");
+  EXPECT_EQ(fault(micro + "  %6 = relu(%1) : f32[2, 4] acts 3 {x=1} {x=2}\n}"),
+            "relu n6 acts 3 times in a launch, but has 2 places");
   EXPECT_EQ(fault(micro + "  %6 = relu(%0) : f32[4, 4] acts 0\n}"), "relu n6 acts 0 times in a launch");
   EXPECT_EQ(fault(R"(graph main {
   variable "w" : f32[2, 4] read %0 updated %1
@@ -350,19 +366,24 @@ TEST(Verify, RatesFitWhereValuesAreHandedOn) {
 
 TEST(Graph, AttributesOfAPlaceHoldInTheirAct) {
   OpTable ops = test_ops();
-  const Graph g = parse_graph("graph main {\n  %0 = fill() {from=7, shape=[4]} : f32[4] acts 2 {begin=0} {begin=4, from=8}\n}", ops);
+  const Graph g = parse_graph(
+      "graph main {\n  %0 = fill() {from=7, shape=[4]} : f32[4] acts 2 {begin=0} {begin=4, from=8}\n}", ops);
   EXPECT_EQ(attrs_at(g.nodes[NodeId(0)], 0).print(), "{begin=0, from=7, shape=[4]}");
   EXPECT_EQ(attrs_at(g.nodes[NodeId(0)], 1).print(), "{begin=4, from=8, shape=[4]}");
 }
 
 TEST(Verify, RegionsAreVerifiedAndClosed) {
   auto with_region = [](std::string_view body) {
-    return cat("graph g { %0 = input() {shape=[2]} : f32[2] %1 = scan(%0) : f32[2] at \"net.cc:8\" regions { graph body(%0: f32[2]) {", body,
-               "} } }");
+    return cat(
+        "graph g { %0 = input() {shape=[2]} : f32[2] %1 = scan(%0) : f32[2] at \"net.cc:8\" regions { graph body(%0: "
+        "f32[2]) {",
+        body, "} } }");
   };
   EXPECT_EQ(fault(with_region("%1 = relu(%0) : f32[2] output \"r\" %1")), "no error");
-  EXPECT_EQ(fault(with_region("%1 = relu(%0) : f32[3]")), "scan at net.cc:8: in its region: relu n0: result 0 is f32[3]; its operands give f32[2]");
-  EXPECT_EQ(fault(with_region("variable \"w\" : f32[2]")), "scan at net.cc:8: in its region: graph body is a region and has 1 variables");
+  EXPECT_EQ(fault(with_region("%1 = relu(%0) : f32[3]")),
+            "scan at net.cc:8: in its region: relu n0: result 0 is f32[3]; its operands give f32[2]");
+  EXPECT_EQ(fault(with_region("variable \"w\" : f32[2]")),
+            "scan at net.cc:8: in its region: graph body is a region and has 1 variables");
   OpTable ops = test_ops();
   Graph g = parse_graph(with_region(""), ops);
   g.nodes[NodeId(1)].regions[0].arguments.push_back(ValueId(0));

@@ -26,11 +26,13 @@ TEST(Graph, TenThousandNodesAreHandledInMilliseconds) {
     return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   };
   std::string text;
-  double verified = time([&] { verify(g); }), printed = time([&] { text = print(g); }), parsed = time([&] { parse_graph(text, ops); }),
-         used = time([&] { uses_of(g); });
+  double verified = time([&] { verify(g); }), printed = time([&] { text = print(g); }),
+         parsed = time([&] { parse_graph(text, ops); }), used = time([&] { uses_of(g); });
   RecordProperty("milliseconds", cat("verify ", verified, ", print ", printed, ", parse ", parsed, ", uses ", used));
-  std::printf("10,001 nodes: verify %.1f ms, print %.1f ms, parse %.1f ms, uses %.1f ms\n", verified, printed, parsed, used);
-  // Far above what is seen and far below what anything quadratic would take (seconds), so that sanitizers and busy machines pass.
+  std::printf("10,001 nodes: verify %.1f ms, print %.1f ms, parse %.1f ms, uses %.1f ms\n", verified, printed, parsed,
+              used);
+  // Far above what is seen and far below what anything quadratic would take (seconds), so that sanitizers and busy
+  // machines pass.
   EXPECT_LT(verified + printed + parsed + used, 2000);
 }
 

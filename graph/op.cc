@@ -16,7 +16,9 @@ Signature::~Signature() = default;
 OpTable::OpTable(std::vector<OpDef> rows) {
   for (OpDef& row : rows) {
     std::string name = row.name;
-    bool is_word = !name.empty() && name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == std::string::npos;
+    bool is_word =
+        !name.empty() &&
+        name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == std::string::npos;
     require(ErrorKind::name, is_word && (name[0] < '0' || name[0] > '9'), "an op cannot be named ", quote(name));
     require(ErrorKind::name, static_cast<bool>(row.infer), "op '", name, "' has no infer");
     require(ErrorKind::name, rows_.try_emplace(name, std::move(row)).second, "two ops are called '", name, "'");
@@ -30,7 +32,8 @@ const OpDef* OpTable::find(std::string_view name) const {
 
 const OpDef& OpTable::at(std::string_view name) const {
   if (const OpDef* op = find(name)) return *op;
-  fail(ErrorKind::name, "no op is called '", name, "'; ", near_names(name, rows_, [](const auto& row) { return row.first; }));
+  fail(ErrorKind::name, "no op is called '", name, "'; ",
+       near_names(name, rows_, [](const auto& row) { return row.first; }));
 }
 
 std::vector<const OpDef*> OpTable::rows() const {

@@ -121,7 +121,8 @@ class Parser {
         in_.expect(":");
         devices.push_back({rank, small()});
       }
-      if (devices.size() != mesh.devices.size()) before.fail_here(cat("a mesh of ", mesh.devices.size(), " devices lists ", devices.size()));
+      if (devices.size() != mesh.devices.size())
+        before.fail_here(cat("a mesh of ", mesh.devices.size(), " devices lists ", devices.size()));
       mesh.devices = std::move(devices);
     }
     return mesh;
@@ -129,7 +130,8 @@ class Parser {
 
   void count_devices(std::int64_t count) {
     devices_ = checked_add(devices_, count);
-    if (devices_ > most_devices) in_.fail_here(cat("the meshes of graph and regions have over ", most_devices, " devices"));
+    if (devices_ > most_devices)
+      in_.fail_here(cat("the meshes of graph and regions have over ", most_devices, " devices"));
   }
 
   int small() {
@@ -349,14 +351,16 @@ class Parser {
     Scan ahead = in_;
     if (!ahead.peek_name()) return false;
     std::string word = ahead.word();
-    return word.size() > 1 && word[0] == 'n' && word.find_first_not_of("0123456789", 1) == std::string::npos && !ahead.peek("(");
+    return word.size() > 1 && word[0] == 'n' && word.find_first_not_of("0123456789", 1) == std::string::npos &&
+           !ahead.peek("(");
   }
 
   Scan in_;
   std::size_t length_;
   const OpTable& ops_;
   int nested_ = 0;
-  // What a short text may ask for in all, regions included: a slip of a digit is an error and not a machine without memory.
+  // What a short text may ask for in all, regions included: a slip of a digit is an error and not a machine without
+  // memory.
   static constexpr std::int64_t most_devices = 1 << 20;
   std::int64_t devices_ = 0;
   std::size_t values_ = 0;

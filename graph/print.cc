@@ -21,17 +21,21 @@ std::string graph_name(const std::string& name) {
 std::string typed(const Graph& graph, const TensorType& type, int mesh, const std::optional<Layout>& layout) {
   std::string text = print(type);
   if (layout) {  // a graph under repair prints too, though a layout that makes no sense does not read back
-    bool sound =
-        mesh >= 0 && static_cast<std::size_t>(mesh) < graph.meshes.size() && is_valid(type, graph.meshes[static_cast<std::size_t>(mesh)], *layout);
-    text = sound ? print(type, graph.meshes[static_cast<std::size_t>(mesh)], *layout) : cat(text, " laid ", print(*layout));
+    bool sound = mesh >= 0 && static_cast<std::size_t>(mesh) < graph.meshes.size() &&
+                 is_valid(type, graph.meshes[static_cast<std::size_t>(mesh)], *layout);
+    text = sound ? print(type, graph.meshes[static_cast<std::size_t>(mesh)], *layout)
+                 : cat(text, " laid ", print(*layout));
   }
   return mesh == 0 ? text : cat(text, " on mesh", mesh);
 }
-std::string typed(const Graph& graph, ValueId id) { return typed(graph, graph.type(id), graph.value(id).mesh, graph.value(id).layout); }
+std::string typed(const Graph& graph, ValueId id) {
+  return typed(graph, graph.type(id), graph.value(id).mesh, graph.value(id).layout);
+}
 
 std::string mesh_text(const Mesh& mesh) {
   bool usual = mesh.devices == Mesh::of(mesh.axes).devices;
-  return usual ? print(mesh) : cat(print(mesh), " [", join(mesh.devices, ", ", [](DeviceName d) { return print(d); }), "]");
+  return usual ? print(mesh)
+               : cat(print(mesh), " [", join(mesh.devices, ", ", [](DeviceName d) { return print(d); }), "]");
 }
 
 class Printer {
@@ -40,7 +44,9 @@ class Printer {
   void write(const Graph& graph, const std::vector<Mesh>& around, const std::string& margin) {
     out_ += cat(margin, "graph ", graph_name(graph.name));
     if (!graph.arguments.empty())
-      out_ += cat("(", join(graph.arguments, ", ", [&](ValueId id) { return cat(value_name(id), ": ", typed(graph, id)); }), ")");
+      out_ +=
+          cat("(", join(graph.arguments, ", ", [&](ValueId id) { return cat(value_name(id), ": ", typed(graph, id)); }),
+              ")");
     if (graph.meshes != around)
       for (const Mesh& mesh : graph.meshes) out_ += cat(" ", mesh_text(mesh));
     out_ += " {\n";
@@ -53,7 +59,8 @@ class Printer {
     for (const Node& node : graph.nodes) write(graph, node, cat(margin, "  "));
     for (const Output& output : graph.outputs) {
       out_ += cat(margin, "  output ", quote(output.name), " ", value_name(output.value));
-      if (output.layout) out_ += cat(" : ", typed(graph, graph.type(output.value), graph.value(output.value).mesh, output.layout));
+      if (output.layout)
+        out_ += cat(" : ", typed(graph, graph.type(output.value), graph.value(output.value).mesh, output.layout));
       out_ += "\n";
     }
     out_ += cat(margin, "}\n");
@@ -67,7 +74,8 @@ class Printer {
     if (!node.outputs.empty()) out_ += cat(join(node.outputs, ", ", value_name), " = ");
     out_ += cat(node.op->name, "(", join(node.inputs, ", ", value_name), ")");
     if (!node.attrs.empty()) out_ += cat(" ", node.attrs.print());
-    if (!node.outputs.empty()) out_ += cat(" : ", join(node.outputs, ", ", [&](ValueId id) { return typed(graph, id); }));
+    if (!node.outputs.empty())
+      out_ += cat(" : ", join(node.outputs, ", ", [&](ValueId id) { return typed(graph, id); }));
     if (!node.path.empty()) out_ += cat(" in ", quote(node.path));
     if (!node.where.empty()) out_ += cat(" at ", quote(node.where));
     if (node.acts != 1) out_ += cat(" acts ", node.acts);

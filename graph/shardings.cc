@@ -13,7 +13,8 @@ std::vector<std::string> letters_of(const Signature& s) {
   for (const auto* side : {&s.in, &s.out})
     for (const auto& operand : *side)
       for (const std::string& letter : operand)
-        if (letter != never_split && std::find(letters.begin(), letters.end(), letter) == letters.end()) letters.push_back(letter);
+        if (letter != never_split && std::find(letters.begin(), letters.end(), letter) == letters.end())
+          letters.push_back(letter);
   return letters;
 }
 
@@ -23,10 +24,12 @@ int dim_of(const std::vector<std::string>& operand, const std::string& letter) {
   return at == operand.end() ? -1 : static_cast<int>(at - operand.begin());
 }
 
-bool can_be_partial(const TensorType& type, Reduce reduce) { return reduce != Reduce::sum || has_partial_sums(type.dtype); }
+bool can_be_partial(const TensorType& type, Reduce reduce) {
+  return reduce != Reduce::sum || has_partial_sums(type.dtype);
+}
 
-// The letter split: who carries it is Split there, other operands are Broadcast, other results Partial of the letter's kind. (A letter that
-// no operand carries is not summed over: results without it are whole.)
+// The letter split: who carries it is Split there, other operands are Broadcast, other results Partial of the letter's
+// kind. (A letter that no operand carries is not summed over: results without it are whole.)
 std::optional<Sharding> split(const NodeView& node, const Signature& s, const std::string& letter) {
   auto kind = s.reduced.find(letter);
   Reduce reduce = kind == s.reduced.end() ? Reduce::sum : kind->second;
@@ -90,10 +93,12 @@ std::vector<Way> ways(const NodeView& node, const Signature& s, int size) {
 
 // Whether one way per axis makes sense together.
 bool fits(const NodeView& node, const Signature& s, const Mesh& mesh, const std::vector<const Way*>& chosen) {
-  // A split of a merged dimension is one of its major factor only if all axes that split it together divide that factor.
+  // A split of a merged dimension is one of its major factor only if all axes that split it together divide that
+  // factor.
   std::map<std::string, std::int64_t> parts;
   for (std::size_t axis = 0; axis < chosen.size(); ++axis)
-    if (!chosen[axis]->divides.empty()) parts.try_emplace(chosen[axis]->divides, 1).first->second *= mesh.axes[axis].size;
+    if (!chosen[axis]->divides.empty())
+      parts.try_emplace(chosen[axis]->divides, 1).first->second *= mesh.axes[axis].size;
   for (const auto& [letter, count] : parts)
     if (s.divides.at(letter) % count != 0) return false;
   // Each value has one kind of Partial (is_valid says so): a maximum of sums is not a sum of maxima.

@@ -25,8 +25,9 @@ std::vector<std::vector<std::string>> parse_side(Scan& in) {
 }
 
 bool appears(const std::vector<std::vector<std::string>>& side, const std::string& letter) {
-  return std::any_of(side.begin(), side.end(),
-                     [&](const auto& operand) { return std::find(operand.begin(), operand.end(), letter) != operand.end(); });
+  return std::any_of(side.begin(), side.end(), [&](const auto& operand) {
+    return std::find(operand.begin(), operand.end(), letter) != operand.end();
+  });
 }
 
 Reduce reduce_from(Scan& in) {
@@ -38,8 +39,10 @@ Reduce reduce_from(Scan& in) {
 }
 
 using Outside = Signature::Outside;
-constexpr std::pair<Outside, std::string_view> outside_names[] = {
-    {Outside::factor, "factor"}, {Outside::divisor, "divisor"}, {Outside::condition, "condition"}, {Outside::unknown, "unknown"}};
+constexpr std::pair<Outside, std::string_view> outside_names[] = {{Outside::factor, "factor"},
+                                                                  {Outside::divisor, "divisor"},
+                                                                  {Outside::condition, "condition"},
+                                                                  {Outside::unknown, "unknown"}};
 
 Outside outside_from(Scan& in) {
   Scan before = in;
@@ -55,13 +58,15 @@ void parse_clause(Scan& in, Signature& s) {
     Scan before = in;
     std::string letter = in.word();
     if (letter == never_split) before.fail_here("a dimension that is never split has no letter");
-    if (!appears(s.in, letter) && !(of_results && appears(s.out, letter))) before.fail_here(cat("no operand carries the letter '", letter, "'"));
+    if (!appears(s.in, letter) && !(of_results && appears(s.out, letter)))
+      before.fail_here(cat("no operand carries the letter '", letter, "'"));
     return letter;
   };
   auto operand = [&] {
     Scan before = in;
     std::int64_t number = in.integer();
-    if (number < 0 || number >= static_cast<std::int64_t>(s.in.size())) before.fail_here(cat("there is no operand ", number));
+    if (number < 0 || number >= static_cast<std::int64_t>(s.in.size()))
+      before.fail_here(cat("there is no operand ", number));
     return static_cast<int>(number);
   };
   if (in.accept("linear")) {
@@ -118,13 +123,15 @@ std::vector<Place> places(const NodeView& node, const Signature& s) {
     require(letters.size() == count, "its signature ", s, " has ", letters.size(), " ", what, "s, the node ", count);
     for (std::size_t i = 0; i < count; ++i) {
       const TensorType& t = type(i);
-      require(letters[i].size() == t.shape.size(), "its signature ", s, " gives ", what, " ", i, " ", letters[i].size(), " dimensions; it is ", t);
+      require(letters[i].size() == t.shape.size(), "its signature ", s, " gives ", what, " ", i, " ", letters[i].size(),
+              " dimensions; it is ", t);
       for (std::size_t d = 0; d < letters[i].size(); ++d) {
         const std::string& letter = letters[i][d];
         if (letter == never_split) continue;
-        require(!letter.empty(), "its signature gives ", what, " ", i, " no letter in dimension ", d, "; what is never split carries '", never_split,
-                "'");
-        require(std::count(letters[i].begin(), letters[i].end(), letter) == 1, "its signature ", s, " has '", letter, "' twice in ", what, " ", i);
+        require(!letter.empty(), "its signature gives ", what, " ", i, " no letter in dimension ", d,
+                "; what is never split carries '", never_split, "'");
+        require(std::count(letters[i].begin(), letters[i].end(), letter) == 1, "its signature ", s, " has '", letter,
+                "' twice in ", what, " ", i);
         out.push_back({letter, t.shape[d], what, i, t});
       }
     }
@@ -141,18 +148,20 @@ void check(const NodeView& node, const Signature& s) {
   std::vector<Place> all = places(node, s);
   for (const Place& place : all) {
     if (auto divides = s.divides.find(place.letter); divides != s.divides.end()) {
-      require(divides->second > 0 && place.size % divides->second == 0, "its signature ", s, " lets '", place.letter, "' divide ", divides->second,
-              ", which does not divide ", place.size, " of ", place.side, " ", place.index, " ", place.type);
+      require(divides->second > 0 && place.size % divides->second == 0, "its signature ", s, " lets '", place.letter,
+              "' divide ", divides->second, ", which does not divide ", place.size, " of ", place.side, " ",
+              place.index, " ", place.type);
       continue;  // a merged dimension is a multiple of its major factor
     }
     auto [at, fresh] = first.try_emplace(place.letter, &place);
     if (!fresh && at->second->size != place.size)
-      fail("sizes of '", place.letter, "' differ: ", at->second->size, " in ", at->second->text(), " and ", place.size, " in ", place.text());
+      fail("sizes of '", place.letter, "' differ: ", at->second->size, " in ", at->second->text(), " and ", place.size,
+           " in ", place.text());
   }
   for (const auto& group : s.linear)
     for (int operand : group)
-      require(operand >= 0 && static_cast<std::size_t>(operand) < node.in_count(), "its signature's linear group names operand ", operand, " of ",
-              node.in_count());
+      require(operand >= 0 && static_cast<std::size_t>(operand) < node.in_count(),
+              "its signature's linear group names operand ", operand, " of ", node.in_count());
 }
 
 }  // namespace
@@ -176,7 +185,9 @@ std::string print(const Signature& s) {
   for (const auto& [letter, extent] : s.divides) clauses.push_back(cat(letter, " divides ", extent));
   for (const std::string& letter : s.masked) clauses.push_back(cat(letter, " masked"));
   if (s.picks) clauses.emplace_back("picks");
-  if (!s.linear.empty()) clauses.push_back(cat("linear ", join(s.linear, " ", [](const auto& group) { return cat("{", join(group, ", "), "}"); })));
+  if (!s.linear.empty())
+    clauses.push_back(
+        cat("linear ", join(s.linear, " ", [](const auto& group) { return cat("{", join(group, ", "), "}"); })));
   if (!s.outside.empty())
     clauses.push_back(cat("outside ", join(s.outside, ", ", [](const auto& one) {
                             return cat(one.first, " ", outside_names[static_cast<std::size_t>(one.second)].second);
@@ -190,7 +201,8 @@ Signature signature_of(const NodeView& node) {
   const auto& index = node.node().op->index;
   try {
     Signature s = index.index() == 0 ? parse_signature(std::get<0>(index)) : std::get<1>(index)(node);
-    if (s.in.empty() && node.in_count() == 1) s.in.emplace_back();  // nothing before "->" is no operand or one scalar: the node tells
+    if (s.in.empty() && node.in_count() == 1)
+      s.in.emplace_back();  // nothing before "->" is no operand or one scalar: the node tells
     check(node, s);
     return s;
   } catch (const Error& error) { fail(error.kind, describe(*node.graph, node.id), ": ", error.what()); }

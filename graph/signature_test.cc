@@ -19,11 +19,13 @@ struct OneNode {
   Graph graph;
   NodeId id;
 
-  OneNode(std::string_view op, std::vector<TensorType> operands, Attrs attrs = {}, OpTable table = test_ops()) : ops(std::move(table)) {
+  OneNode(std::string_view op, std::vector<TensorType> operands, Attrs attrs = {}, OpTable table = test_ops())
+      : ops(std::move(table)) {
     Builder builder(graph, ops);
     std::vector<ValueId> inputs;
     for (const auto& type : operands)
-      inputs.push_back(builder.one("variable", {}, {{"shape", type.shape}, {"dtype", std::string(name_of(type.dtype))}}));
+      inputs.push_back(
+          builder.one("variable", {}, {{"shape", type.shape}, {"dtype", std::string(name_of(type.dtype))}}));
     builder.where = "net.cc:7";
     builder.add(op, inputs, std::move(attrs));
     id = NodeId(graph.nodes.size() - 1);
@@ -52,9 +54,11 @@ std::vector<std::string> mesh_texts(std::string_view op, std::vector<TensorType>
 const TensorType a{DType::f32, {64, 10}}, b{DType::f32, {10, 50}};
 
 TEST(Signature, ItsTextReadsBack) {
-  for (const char* text : {"m k, k n -> m n | linear {0} {1}", "i j -> i | j by max", "n c _ _, o c _ _ -> n o _ _ | linear {0} {1}",
-                           "i j -> j i | moves", "a b -> a | a divides 12", "a _, () -> a, () | linear {0, 1}", "-> n _", "() -> a", "i j -> ()",
-                           "v d, i -> i d | v masked | linear {0}", "i, i, i -> i | linear {0} | outside 1 divisor, 2 condition"}) {
+  for (const char* text :
+       {"m k, k n -> m n | linear {0} {1}", "i j -> i | j by max", "n c _ _, o c _ _ -> n o _ _ | linear {0} {1}",
+        "i j -> j i | moves", "a b -> a | a divides 12", "a _, () -> a, () | linear {0, 1}", "-> n _", "() -> a",
+        "i j -> ()", "v d, i -> i d | v masked | linear {0}",
+        "i, i, i -> i | linear {0} | outside 1 divisor, 2 condition"}) {
     EXPECT_EQ(print(parse_signature(text)), text);
   }
   EXPECT_EQ(print(parse_signature("a,->")), "a, () -> ()");
@@ -63,11 +67,14 @@ TEST(Signature, ItsTextReadsBack) {
 TEST(Signature, BadTextIsRefusedWithItsPlace) {
   auto error = [](std::string_view text) { return error_of([&] { parse_signature(text); }); };
   EXPECT_EQ(error("a b c"), "signature: line 1, column 6: expected '->' at the end");
-  EXPECT_EQ(error("a -> a | b by max"), "signature: line 1, column 10: no operand carries the letter 'b' at 'b by max'");
+  EXPECT_EQ(error("a -> a | b by max"),
+            "signature: line 1, column 10: no operand carries the letter 'b' at 'b by max'");
   EXPECT_EQ(error("a b -> a | b by mean"), "signature: line 1, column 17: expected sum, max or min at 'mean'");
   EXPECT_EQ(error("a -> a | linear {1}"), "signature: line 1, column 18: there is no operand 1 at '1}'");
-  EXPECT_EQ(error("a _ -> a | _ by max"), "signature: line 1, column 12: a dimension that is never split has no letter at '_ by max'");
-  EXPECT_EQ(error("a -> a | fixed a"), "signature: line 1, column 10: no operand carries the letter 'fixed' at 'fixed a'");
+  EXPECT_EQ(error("a _ -> a | _ by max"),
+            "signature: line 1, column 12: a dimension that is never split has no letter at '_ by max'");
+  EXPECT_EQ(error("a -> a | fixed a"),
+            "signature: line 1, column 10: no operand carries the letter 'fixed' at 'fixed a'");
   EXPECT_EQ(error("a -> a; moves"), "signature: line 1, column 7: something follows the signature at '; moves'");
 }
 
@@ -82,33 +89,39 @@ TEST(Shardings, AMatmulHasExactlySix) {
 TEST(Shardings, OneDeviceHasNothingToSplit) { EXPECT_THAT(texts_of("matmul", {a, b}, 1), ElementsAre("B, B -> B")); }
 
 TEST(Shardings, ADimensionOfSizeOneIsNotSplit) {
-  EXPECT_THAT(texts_of("matmul", {{DType::f32, {64, 1}}, {DType::f32, {1, 50}}}, 2),
-              ElementsAre("B, B -> B", "S(0), B -> S(0)", "B, S(1) -> S(1)", "P(sum), B -> P(sum)", "B, P(sum) -> P(sum)"));
+  EXPECT_THAT(
+      texts_of("matmul", {{DType::f32, {64, 1}}, {DType::f32, {1, 50}}}, 2),
+      ElementsAre("B, B -> B", "S(0), B -> S(0)", "B, S(1) -> S(1)", "P(sum), B -> P(sum)", "B, P(sum) -> P(sum)"));
 }
 
 TEST(Shardings, OperandsOfALinearGroupArePartialTogether) {
-  EXPECT_THAT(texts_of("add", {a, a}, 2), ElementsAre("B, B -> B", "S(0), S(0) -> S(0)", "S(1), S(1) -> S(1)", "P(sum), P(sum) -> P(sum)"));
+  EXPECT_THAT(texts_of("add", {a, a}, 2),
+              ElementsAre("B, B -> B", "S(0), S(0) -> S(0)", "S(1), S(1) -> S(1)", "P(sum), P(sum) -> P(sum)"));
 }
 
-TEST(Shardings, WhatIsNotLinearTakesNoPartial) { EXPECT_THAT(texts_of("relu", {a}, 2), ElementsAre("B -> B", "S(0) -> S(0)", "S(1) -> S(1)")); }
+TEST(Shardings, WhatIsNotLinearTakesNoPartial) {
+  EXPECT_THAT(texts_of("relu", {a}, 2), ElementsAre("B -> B", "S(0) -> S(0)", "S(1) -> S(1)"));
+}
 
 TEST(Shardings, AReducedLetterNamesItsKind) {
   EXPECT_THAT(texts_of("reduce_max", {a}, 2), ElementsAre("B -> B", "S(0) -> S(0)", "S(1) -> P(max)"));
-  EXPECT_THAT(texts_of("reduce_sum", {a}, 2), ElementsAre("B -> B", "S(0) -> S(0)", "S(1) -> P(sum)", "P(sum) -> P(sum)"));
+  EXPECT_THAT(texts_of("reduce_sum", {a}, 2),
+              ElementsAre("B -> B", "S(0) -> S(0)", "S(1) -> P(sum)", "P(sum) -> P(sum)"));
   EXPECT_THAT(texts_of("total", {a}, 2), ElementsAre("B -> B", "S(0) -> P(sum)", "S(1) -> P(sum)"));
 }
 
 TEST(Shardings, BoolsAreNotSummed) {
   EXPECT_THAT(texts_of("any_zero", {a}, 2), ElementsAre("B -> B", "S(0) -> S(0)"));
-  EXPECT_THAT(texts_of("add", {{DType::b8, {4, 4}}, {DType::b8, {4, 4}}}, 2), ElementsAre("B, B -> B", "S(0), S(0) -> S(0)", "S(1), S(1) -> S(1)"));
+  EXPECT_THAT(texts_of("add", {{DType::b8, {4, 4}}, {DType::b8, {4, 4}}}, 2),
+              ElementsAre("B, B -> B", "S(0), S(0) -> S(0)", "S(1), S(1) -> S(1)"));
   EXPECT_THAT(texts_of("transpose", {{DType::b8, {4, 4}}}, 2),
               ElementsAre("B -> B", "S(0) -> S(1)", "S(1) -> S(0)", "P(max) -> P(max)", "P(min) -> P(min)"));
   EXPECT_THAT(texts_of("add", {{DType::i32, {4, 4}}, {DType::i32, {4, 4}}}, 2), Contains("P(sum), P(sum) -> P(sum)"));
 }
 
 TEST(Shardings, WhatMovesPassesPartialOfAnyKind) {
-  EXPECT_THAT(texts_of("transpose", {a}, 2),
-              ElementsAre("B -> B", "S(0) -> S(1)", "S(1) -> S(0)", "P(sum) -> P(sum)", "P(max) -> P(max)", "P(min) -> P(min)"));
+  EXPECT_THAT(texts_of("transpose", {a}, 2), ElementsAre("B -> B", "S(0) -> S(1)", "S(1) -> S(0)", "P(sum) -> P(sum)",
+                                                         "P(max) -> P(max)", "P(min) -> P(min)"));
 }
 
 TEST(Shardings, ADimensionWithoutLetterIsNeverSplitAndMayChangeItsSize) {
@@ -131,7 +144,9 @@ TEST(Shardings, ALetterOfResultsAloneIsNotSummed) {
   op.name = "spread";
   op.inputs = 1;
   op.index = "i -> i, i j";
-  op.infer = [](std::span<const TensorType> in, const Attrs&) { return std::vector<TensorType>{in[0], {in[0].dtype, {in[0].shape[0], 3}}}; };
+  op.infer = [](std::span<const TensorType> in, const Attrs&) {
+    return std::vector<TensorType>{in[0], {in[0].dtype, {in[0].shape[0], 3}}};
+  };
   OpTable ops({op});
   Graph graph;
   graph.values.push_back({.producer = {}, .output = 0, .type = {DType::f32, {4}}, .mesh = 0, .layout = {}});
@@ -166,7 +181,10 @@ TEST(Shardings, AValueHasOneKindOfPartial) {
 }
 
 TEST(Signature, WhatDoesNotFitTheNodeIsAnErrorThatNamesIt) {
-  EXPECT_EQ(error_of([] { texts_of("wrong", {{DType::f32, {3, 3}}}, 2); }), "wrong at net.cc:7: its signature a a -> a has 'a' twice in operand 0");
+  EXPECT_EQ(error_of([] {
+              texts_of("wrong", {{DType::f32, {3, 3}}}, 2);
+            }),
+            "wrong at net.cc:7: its signature a a -> a has 'a' twice in operand 0");
   EXPECT_EQ(error_of([] {
               texts_of("uneven", {{DType::f32, {3, 4}}}, 2);
             }),
@@ -175,7 +193,8 @@ TEST(Signature, WhatDoesNotFitTheNodeIsAnErrorThatNamesIt) {
               texts_of("relu", {{DType::f32, {3}}}, 2);
             }),
             "relu at net.cc:7: its signature a b -> a b gives operand 0 2 dimensions; it is f32[3]");
-  EXPECT_EQ(error_of([] { texts_of("scan", {a}, 2); }), "scan at net.cc:7: signature: line 1, column 1: expected '->' at the end");
+  EXPECT_EQ(error_of([] { texts_of("scan", {a}, 2); }),
+            "scan at net.cc:7: signature: line 1, column 1: expected '->' at the end");
   EXPECT_THAT(error_of([] {
                 texts_of("flatten", {{DType::f32, {9, 4}}}, 2);
               }),
@@ -192,8 +211,10 @@ TEST(Signature, ItHasAsManyOperandsAndResultsAsTheNode) {
   };
   EXPECT_EQ(error("i j, i j -> i j"), "no error");
   EXPECT_EQ(error("i j -> i j"), "counted at net.cc:7: its signature i j -> i j has 1 operands, the node 2");
-  EXPECT_EQ(error("i j, i j, i j -> i j"), "counted at net.cc:7: its signature i j, i j, i j -> i j has 3 operands, the node 2");
-  EXPECT_EQ(error("i j, i j -> i j, i"), "counted at net.cc:7: its signature i j, i j -> i j, i has 2 results, the node 1");
+  EXPECT_EQ(error("i j, i j, i j -> i j"),
+            "counted at net.cc:7: its signature i j, i j, i j -> i j has 3 operands, the node 2");
+  EXPECT_EQ(error("i j, i j -> i j, i"),
+            "counted at net.cc:7: its signature i j, i j -> i j, i has 2 results, the node 1");
 }
 
 TEST(Signature, ADimensionWithNothingInItsPlaceIsAnError) {
@@ -205,8 +226,9 @@ TEST(Signature, ADimensionWithNothingInItsPlaceIsAnError) {
     return s;
   };
   OneNode node("unnamed", {a}, {}, OpTable({test_ops().at("variable"), unnamed}));
-  EXPECT_EQ(error_of([&] { shardings(node.view(), 2); }),
-            "unnamed at net.cc:7: its signature gives operand 0 no letter in dimension 1; what is never split carries '_'");
+  EXPECT_EQ(
+      error_of([&] { shardings(node.view(), 2); }),
+      "unnamed at net.cc:7: its signature gives operand 0 no letter in dimension 1; what is never split carries '_'");
 }
 
 // A letter that no operand carries is summed over nowhere: a result without it is whole, of whatever dtype.

@@ -34,7 +34,9 @@ OpTable test_ops() {
     if (op.name == "part") op.role = Role::part;
     return op;
   };
-  auto first_dim = [](std::span<const TensorType> in, const Attrs&) { return std::vector<TensorType>{{in[0].dtype, {in[0].shape[0]}}}; };
+  auto first_dim = [](std::span<const TensorType> in, const Attrs&) {
+    return std::vector<TensorType>{{in[0].dtype, {in[0].shape[0]}}};
+  };
   return OpTable({
       row("input", 0, "-> n _", typed_by_attrs),
       row("variable", 0, "-> a b", typed_by_attrs),

@@ -63,13 +63,15 @@ TEST(GraphText, EveryFeatureReadsBackAsItWasPrinted) {
 TEST(GraphText, AnEmptyGraphReadsBack) { EXPECT_TRUE(golden(again("graph main{}"), "graph main {\n}\n")); }
 
 TEST(GraphText, LayoutsStandInTheOrderOfTheMesh) {
-  EXPECT_TRUE(golden(again("graph g mesh(a=2, b=2) { %0 = input() : f32[8@b@a, 4] %1 = input() : f32[8, 4; sum@a sum@b] }"),
-                     "graph g mesh(a=2, b=2) {\n  %0 = input() : f32[8@a@b, 4]\n  %1 = input() : f32[8, 4; sum@a@b]\n}\n"));
+  EXPECT_TRUE(
+      golden(again("graph g mesh(a=2, b=2) { %0 = input() : f32[8@b@a, 4] %1 = input() : f32[8, 4; sum@a sum@b] }"),
+             "graph g mesh(a=2, b=2) {\n  %0 = input() : f32[8@a@b, 4]\n  %1 = input() : f32[8, 4; sum@a@b]\n}\n"));
 }
 
 TEST(GraphText, NoLayoutAndAllBroadcastAreTwoThings) {
   OpTable ops = test_ops();
-  Graph g = parse_graph("graph g mesh(a=2) { %0 = input() : f32[8, 4] %1 = input() : f32[8, 4;] %2 = input() : f32[;] }", ops);
+  Graph g = parse_graph(
+      "graph g mesh(a=2) { %0 = input() : f32[8, 4] %1 = input() : f32[8, 4;] %2 = input() : f32[;] }", ops);
   EXPECT_FALSE(g.values[ValueId(0)].layout.has_value());
   EXPECT_EQ(g.values[ValueId(1)].layout, Layout{B()});
   EXPECT_EQ(g.values[ValueId(2)].type, (TensorType{DType::f32, {}}));
@@ -77,13 +79,16 @@ TEST(GraphText, NoLayoutAndAllBroadcastAreTwoThings) {
 
 TEST(GraphText, ARegionTakesTheMeshesAroundIt) {
   OpTable ops = test_ops();
-  Graph g = parse_graph("graph g mesh(a=2) { %0 = input() : f32[4] %1 = scan(%0) : f32[4] regions { graph body(%0: f32[4@a]) {} } }", ops);
+  Graph g = parse_graph(
+      "graph g mesh(a=2) { %0 = input() : f32[4] %1 = scan(%0) : f32[4] regions { graph body(%0: f32[4@a]) {} } }",
+      ops);
   EXPECT_EQ(g.nodes[NodeId(1)].regions.at(0).meshes, g.meshes);
   EXPECT_EQ(g.nodes[NodeId(1)].regions[0].value(ValueId(0)).layout, Layout{S(0)});
 }
 
 TEST(GraphText, CommentsAndWhiteSpaceAreSkipped) {
-  EXPECT_TRUE(golden(again("# a graph\ngraph main { # nothing\n\n %0=input():f32[ 2 ]# x\n}"), "graph main {\n  %0 = input() : f32[2]\n}\n"));
+  EXPECT_TRUE(golden(again("# a graph\ngraph main { # nothing\n\n %0=input():f32[ 2 ]# x\n}"),
+                     "graph main {\n  %0 = input() : f32[2]\n}\n"));
 }
 
 TEST(GraphText, NumbersOfValuesAreKept) {  // what a pass prints is what an error names
@@ -118,8 +123,9 @@ TEST(GraphText, RandomGraphsReadBack) {
       const char* name = names[pick(4)];
       std::vector<ValueId> in{values[pick(values.size())]};
       if (ops.at(name).inputs == 2) in.push_back(values[pick(values.size())]);
-      values.push_back(
-          builder.add(name, in, pick(3) ? Attrs{} : Attrs{{"r", static_cast<double>(pick(1000)) / 7}, {"s", std::string("a\\\"\t")}})[0]);
+      values.push_back(builder.add(
+          name, in,
+          pick(3) ? Attrs{} : Attrs{{"r", static_cast<double>(pick(1000)) / 7}, {"s", std::string("a\\\"\t")}})[0]);
       if (pick(2) == 0) g.nodes.back().after.push_back(NodeId(pick(g.nodes.size())));
       Sbp entries[] = {S(0), S(1), B(), P()};
       if (pick(2) == 0) g.values.back().layout = Layout{entries[pick(4)], entries[pick(4)]};
@@ -140,14 +146,19 @@ TEST(GraphText, BadTextIsRefusedWithItsPlace) {
   EXPECT_EQ(error("graph main {\n  %0 = input() : f32[2]\n"), "graph: line 3, column 1: expected '}' at the end");
   EXPECT_EQ(error("graph main {} x"), "graph: line 1, column 15: something follows the graph at 'x'");
   EXPECT_EQ(error("graph main {\n  %0 = matmull(%1) : f32[2]\n}"),
-            "graph: line 2, column 8: no op is called 'matmull'; of 22 the nearest are: matmul, fill, total, add, flatten, input, part, relu, top, "
+            "graph: line 2, column 8: no op is called 'matmull'; of 22 the nearest are: matmul, fill, total, add, "
+            "flatten, input, part, relu, top, "
             "variable at 'matmull(%1) : f32[2]'");
-  EXPECT_EQ(error("graph main {\n  %0 = relu(%1) : f32[2]\n}"), "graph: line 2, column 13: a value is used before it is defined at '%1) : f32[2]'");
-  EXPECT_EQ(error("graph main {\n  %0 = relu(%0) : f32[2]\n}"), "graph: line 2, column 13: a value is used before it is defined at '%0) : f32[2]'");
+  EXPECT_EQ(error("graph main {\n  %0 = relu(%1) : f32[2]\n}"),
+            "graph: line 2, column 13: a value is used before it is defined at '%1) : f32[2]'");
+  EXPECT_EQ(error("graph main {\n  %0 = relu(%0) : f32[2]\n}"),
+            "graph: line 2, column 13: a value is used before it is defined at '%0) : f32[2]'");
   EXPECT_EQ(error("graph main {\n  %0 = input() : f32[2]\n  %0 = input() : f32[2]\n}"),
             "graph: line 3, column 3: a value is defined twice at '%0 = input() : f32[2]'");
-  EXPECT_EQ(error("graph main {\n  variable \"w\" : f32[2] read %4\n}"), "graph: line 2, column 30: no node defines this value at '%4'");
-  EXPECT_EQ(error("graph main { output \"y\" %0 }"), "graph: line 1, column 25: a value is used before it is defined at '%0 }'");
+  EXPECT_EQ(error("graph main {\n  variable \"w\" : f32[2] read %4\n}"),
+            "graph: line 2, column 30: no node defines this value at '%4'");
+  EXPECT_EQ(error("graph main { output \"y\" %0 }"),
+            "graph: line 1, column 25: a value is used before it is defined at '%0 }'");
   for (const char* wrong : {"f32[4]", "f64[4@data]", "f32[2@data]"})
     EXPECT_THAT(error(cat("graph main mesh(data=2) { %0 = input() : f32[4] output \"y\" %0 : ", wrong, " }")),
                 HasSubstr("column 63: an output of %0 is a laid f32[4] on its mesh"));
@@ -155,11 +166,13 @@ TEST(GraphText, BadTextIsRefusedWithItsPlace) {
             "graph: line 1, column 42: mesh: no axis is called 'modle'; mesh(data=2) has data at 'f32[4@modle] }'");
   EXPECT_EQ(error("graph main mesh(data=2) { %0 = input() : f32[4@data, 4@data] }"),
             "graph: line 1, column 42: the axis 'data' is used twice at 'f32[4@data, 4@data] }'");
-  EXPECT_EQ(error("graph main { %0 = input() : f8[4] }"),
-            "graph: line 1, column 29: no dtype is called 'f8'; there are f32, f64, i32, i64, bool, bf16, f16 at 'f8[4] }'");
+  EXPECT_EQ(
+      error("graph main { %0 = input() : f8[4] }"),
+      "graph: line 1, column 29: no dtype is called 'f8'; there are f32, f64, i32, i64, bool, bf16, f16 at 'f8[4] }'");
   EXPECT_THAT(error("graph main { %0 = input() : f32[-4] }"), HasSubstr("column 33: a size is negative"));
   EXPECT_THAT(error("graph main { %0 = input() : f32[4; mean@x] }"), HasSubstr("column 36: expected sum, max or min"));
-  EXPECT_THAT(error("graph main { %0 = input() : f32[4] on mesh3 }"), HasSubstr("column 29: there is no mesh3; the graph has 1"));
+  EXPECT_THAT(error("graph main { %0 = input() : f32[4] on mesh3 }"),
+              HasSubstr("column 29: there is no mesh3; the graph has 1"));
   EXPECT_THAT(error("graph main mesh(data=0) {}"), HasSubstr("column 12: mesh: axis data has size 0"));
   EXPECT_THAT(error("graph main mesh(data=2) [0:1] {}"), HasSubstr("column 12: a mesh of 2 devices lists 1"));
   EXPECT_THAT(error("graph main { %0, %1 = top() : f32[4] }"), HasSubstr("expected ','"));
@@ -170,13 +183,16 @@ TEST(GraphText, BadTextIsRefusedWithItsPlace) {
 TEST(GraphText, AShortTextCannotAskForAllMemory) {
   OpTable ops = test_ops();
   auto error = [&](const std::string& text) { return error_of([&] { parse_graph(text, ops); }); };
-  EXPECT_THAT(error("graph main mesh(data=1048576) mesh(a=1) {}"), HasSubstr("the meshes of graph and regions have over 1048576 devices"));
+  EXPECT_THAT(error("graph main mesh(data=1048576) mesh(a=1) {}"),
+              HasSubstr("the meshes of graph and regions have over 1048576 devices"));
   EXPECT_THAT(error("graph main mesh(data=1048576) {}"), "no error");
-  EXPECT_THAT(error("graph main mesh(a=1000000000, b=1000000000, c=1000000000) {}"), HasSubstr("size overflows 64 bits"));
+  EXPECT_THAT(error("graph main mesh(a=1000000000, b=1000000000, c=1000000000) {}"),
+              HasSubstr("size overflows 64 bits"));
   // Regions that name no mesh hold those of the graph around them, each its own copy.
   std::string regions, values;
   for (int i = 0; i < 9; ++i) regions += "graph r {} ";
-  EXPECT_THAT(error("graph main mesh(data=200000) { %0 = scan() : f32[4] regions { " + regions + "} }"), HasSubstr("over 1048576 devices"));
+  EXPECT_THAT(error("graph main mesh(data=200000) { %0 = scan() : f32[4] regions { " + regions + "} }"),
+              HasSubstr("over 1048576 devices"));
   for (int i = 0; i < 9; ++i) values += "graph r { %90 = input() : f32[4] } ";
   EXPECT_THAT(error("graph main { %0 = input() : f32[4] %1 = scan(%0) : f32[4] regions { " + values + "} }"),
               HasSubstr("number more values than the text has characters"));
