@@ -249,8 +249,8 @@ std::vector<Example> examples() {
   for (const std::string& line : split(table, '\n')) {
     if (line.empty() || line[0] == ' ') continue;
     auto open = line.find('('), close = line.find(')'), arrow = line.rfind(" -> ");
-    out.push_back({line.substr(0, open), line.substr(open + 1, close - open - 1), std::string(trim(line.substr(close + 1, arrow - close - 1))),
-                   line.substr(0, arrow)});
+    out.push_back({line.substr(0, open), line.substr(open + 1, close - open - 1),
+                   std::string(trim(line.substr(close + 1, arrow - close - 1))), line.substr(0, arrow)});
   }
   return out;
 }
@@ -275,7 +275,8 @@ TEST(AllOps, EachHasAnExampleButThoseThatOnlyMove) {
 TEST(AllOps, EachIsDocumentedAndHasAGradientOrAReason) {
   for (const OpDef& op : all_op_rows()) {
     EXPECT_GT(op.doc.size(), 10u) << op.name;
-    EXPECT_NE(static_cast<bool>(op.grad), !op.no_grad.empty()) << op.name << " has " << (op.grad ? "both a gradient and a reason" : "neither");
+    EXPECT_NE(static_cast<bool>(op.grad), !op.no_grad.empty())
+        << op.name << " has " << (op.grad ? "both a gradient and a reason" : "neither");
     for (auto [in, out] : op.in_place) EXPECT_TRUE((op.inputs < 0 || in < op.inputs) && out >= 0) << op.name;
   }
 }
@@ -284,26 +285,27 @@ TEST(AllOps, TheReasonsForNoGradientAreKnown) {
   std::set<std::string> reasons;
   for (const OpDef& op : all_op_rows())
     if (!op.grad) reasons.insert(cat(op.no_grad == "its result is bool" ? "a comparison" : op.name, ": ", op.no_grad));
-  EXPECT_EQ(reasons, (std::set<std::string>{
-                         "a comparison: its result is bool",
-                         "accumulate: it is made after differentiation",
-                         "micro_join: it is made after differentiation",
-                         "micro_slice: it is made after differentiation",
-                         "adam: an update",
-                         "adam_if: an update",
-                         "arg_max: its result is an index",
-                         "assign: an update",
-                         "box: boxes are made after differentiation",
-                         "constant: it has no operands",
-                         "input: it has no operands",
-                         "iota: it has no operands",
-                         "max_pool_grad: a second derivative of max pooling would read x at the window's index, and no op does",
-                         "one_hot: its operand is an index",
-                         "random_uniform: its operand is a seed and a step",
-                         "sgd: an update",
-                         "sgd_if: an update",
-                         "variable: it has no operands",
-                     }));
+  EXPECT_EQ(reasons,
+            (std::set<std::string>{
+                "a comparison: its result is bool",
+                "accumulate: it is made after differentiation",
+                "micro_join: it is made after differentiation",
+                "micro_slice: it is made after differentiation",
+                "adam: an update",
+                "adam_if: an update",
+                "arg_max: its result is an index",
+                "assign: an update",
+                "box: boxes are made after differentiation",
+                "constant: it has no operands",
+                "input: it has no operands",
+                "iota: it has no operands",
+                "max_pool_grad: a second derivative of max pooling would read x at the window's index, and no op does",
+                "one_hot: its operand is an index",
+                "random_uniform: its operand is a seed and a step",
+                "sgd: an update",
+                "sgd_if: an update",
+                "variable: it has no operands",
+            }));
 }
 
 // What may overwrite its operand must have its size.
@@ -312,7 +314,8 @@ TEST(AllOps, ResultsInPlaceAreAsLargeAsTheirOperands) {
   for (const Example& e : examples()) {
     OneNode node = one_node(ops, e.op, e.types, e.attrs);
     for (auto [in, out] : node.view().node().op->in_place)
-      EXPECT_EQ(node.view().in_type(static_cast<std::size_t>(in)), node.view().out_type(static_cast<std::size_t>(out))) << e.whole;
+      EXPECT_EQ(node.view().in_type(static_cast<std::size_t>(in)), node.view().out_type(static_cast<std::size_t>(out)))
+          << e.whole;
   }
 }
 
@@ -321,18 +324,23 @@ std::string cost_text(const OpTable& ops, const char* op, const char* types, con
   Cost cost = cost_of(*node.view().node().op, node.view().in_types(), node.view().out_types(), node.view().attrs());
   const std::size_t rate = rate_of(cost);
   const std::string name = rate == rate_count ? "none" : std::string(rate_name(rate));
-  return cat(name.substr(0, name.find('.')), " ", static_cast<std::int64_t>(cost.flops), " flops ", static_cast<std::int64_t>(cost.bytes), " bytes");
+  return cat(name.substr(0, name.find('.')), " ", static_cast<std::int64_t>(cost.flops), " flops ",
+             static_cast<std::int64_t>(cost.bytes), " bytes");
 }
 
 TEST(AllOps, CostsCountEveryMultiplicationTwiceAndEveryByteOnce) {
   OpTable ops = all_ops();
   EXPECT_EQ(cost_text(ops, "matmul", "f32[64, 10], f32[10, 50]", ""), "matmul 64000 flops 17360 bytes");
-  EXPECT_EQ(cost_text(ops, "matmul", "f32[10, 64], f32[10, 50]", "{transpose_a=true}"), "matmul 64000 flops 17360 bytes");
+  EXPECT_EQ(cost_text(ops, "matmul", "f32[10, 64], f32[10, 50]", "{transpose_a=true}"),
+            "matmul 64000 flops 17360 bytes");
   // 2 * (8 * 4 * 6 * 6) results * (3 * 3 * 3) products, the same for the three of them.
-  EXPECT_EQ(cost_text(ops, "conv2d", "f32[8, 3, 6, 6], f32[4, 3, 3, 3]", "{padding=[1, 1], stride=[1, 1]}"), "conv 62208 flops 8496 bytes");
-  EXPECT_EQ(cost_text(ops, "conv2d_grad_input", "f32[8, 4, 6, 6], f32[4, 3, 3, 3]", "{padding=[1, 1], shape=[8, 3, 6, 6], stride=[1, 1]}"),
+  EXPECT_EQ(cost_text(ops, "conv2d", "f32[8, 3, 6, 6], f32[4, 3, 3, 3]", "{padding=[1, 1], stride=[1, 1]}"),
+            "conv 62208 flops 8496 bytes");
+  EXPECT_EQ(cost_text(ops, "conv2d_grad_input", "f32[8, 4, 6, 6], f32[4, 3, 3, 3]",
+                      "{padding=[1, 1], shape=[8, 3, 6, 6], stride=[1, 1]}"),
             "conv_input 62208 flops 8496 bytes");
-  EXPECT_EQ(cost_text(ops, "conv2d_grad_weight", "f32[8, 3, 6, 6], f32[8, 4, 6, 6]", "{kernel=[3, 3], padding=[1, 1], stride=[1, 1]}"),
+  EXPECT_EQ(cost_text(ops, "conv2d_grad_weight", "f32[8, 3, 6, 6], f32[8, 4, 6, 6]",
+                      "{kernel=[3, 3], padding=[1, 1], stride=[1, 1]}"),
             "conv_weight 62208 flops 8496 bytes");
   EXPECT_EQ(cost_text(ops, "add", "f64[6], f64[6]", ""), "pointwise 0 flops 144 bytes");
   EXPECT_EQ(cost_text(ops, "reshape", "f64[6]", "{shape=[2, 3]}"), "none 0 flops 0 bytes");

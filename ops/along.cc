@@ -1,4 +1,5 @@
-// Along one axis: running sums, sorting, and elements picked by an index for each place, with the sum back that is its gradient.
+// Along one axis: running sums, sorting, and elements picked by an index for each place, with the sum back that is its
+// gradient.
 #include "ops/build.h"
 #include "ops/index_place.h"
 #include "ops/rows.h"
@@ -18,7 +19,9 @@ int axis_attr(const NodeView& node) { return static_cast<int>(node.attrs().integ
 
 OpDef cumsum() {
   OpDef op{.name = "cumsum",
-           .doc = "Sum along {axis} of all elements up to each, itself among them; with {reverse} of all from it on. Integers wrap.",
+           .doc =
+               "Sum along {axis} of all elements up to each, itself among them; with {reverse} of all from it on. "
+               "Integers wrap.",
            .inputs = 1};
   op.work = WorkClass::index;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
@@ -40,17 +43,18 @@ OpDef cumsum() {
 }
 
 OpDef sort() {
-  OpDef op{
-      .name = "sort",
-      .doc =
-          "Elements along {axis} from the smallest on, with {descending} from the largest on, and their places (i64) before; with {first} as many "
-          "of them. Equal ones keep their order; NaN counts as larger than every number.",
-      .inputs = 1};
+  OpDef op{.name = "sort",
+           .doc =
+               "Elements along {axis} from the smallest on, with {descending} from the largest on, and their places "
+               "(i64) before; with {first} as many "
+               "of them. Equal ones keep their order; NaN counts as larger than every number.",
+           .inputs = 1};
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     require_number("sort", in[0]);
     const auto axis = static_cast<std::size_t>(axis_of("sort", attrs, in[0]));
     const std::int64_t size = in[0].shape[axis], first = attrs.integer("first", size);
-    require(ErrorKind::shape, first >= 0 && first <= size, "sort: the first ", first, " along axis ", axis, " of ", in[0], ", which has ", size);
+    require(ErrorKind::shape, first >= 0 && first <= size, "sort: the first ", first, " along axis ", axis, " of ",
+            in[0], ", which has ", size);
     Shape shape = in[0].shape;
     shape[axis] = first;
     return std::vector<TensorType>{{in[0].dtype, shape}, {DType::i64, shape}};
@@ -87,8 +91,10 @@ void require_along(std::string_view op, const TensorType& a, const TensorType& b
 OpDef take_along() {
   OpDef op{.name = "take_along",
            .doc =
-               "For each place of an index (i32 or i64) the element of x that stands there along {axis} where the index says; an index outside is an "
-               "error of the launch. Sizes but that of the axis are equal. Local: {offset}, {limit} and {begin} as gather's.",
+               "For each place of an index (i32 or i64) the element of x that stands there along {axis} where the "
+               "index says; an index outside is an "
+               "error of the launch. Sizes but that of the axis are equal. Local: {offset}, {limit} and {begin} as "
+               "gather's.",
            .inputs = 2};
   op.work = WorkClass::index;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
@@ -99,7 +105,8 @@ OpDef take_along() {
   };
   op.index = [](const NodeView& node) {
     Signature s;
-    s.in = {with_axis(node.in_type(0).shape, axis_attr(node), "from"), with_axis(node.in_type(1).shape, axis_attr(node), "to")};
+    s.in = {with_axis(node.in_type(0).shape, axis_attr(node), "from"),
+            with_axis(node.in_type(1).shape, axis_attr(node), "to")};
     s.out = {s.in[1]};
     s.reduced["from"] = Reduce::sum;
     s.masked = {"from"};
@@ -114,23 +121,26 @@ OpDef take_along() {
     const int axis = axis_attr(n);
     return {build::add_along(b, n.in(1), dy[0], n.in_type(0).shape[static_cast<std::size_t>(axis)], axis), ValueId()};
   };
-  op.indices = [](const NodeView& node) { return graph::IndexOperand{1, node.in_type(0).shape[static_cast<std::size_t>(axis_attr(node))]}; };
+  op.indices = [](const NodeView& node) {
+    return graph::IndexOperand{1, node.in_type(0).shape[static_cast<std::size_t>(axis_attr(node))]};
+  };
   return op;
 }
 
 OpDef add_along() {
-  OpDef op{
-      .name = "add_along",
-      .doc =
-          "Zeros with {size} elements along {axis}, to which each update is added where the index (i32 or i64) says; an index outside is an error "
-          "of the launch. Index and updates have one shape. Local: {offset}, {limit} and {begin} as gather's.",
-      .inputs = 2};
+  OpDef op{.name = "add_along",
+           .doc =
+               "Zeros with {size} elements along {axis}, to which each update is added where the index (i32 or i64) "
+               "says; an index outside is an error "
+               "of the launch. Index and updates have one shape. Local: {offset}, {limit} and {begin} as gather's.",
+           .inputs = 2};
   op.work = WorkClass::index;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     const auto &index = in[0], &updates = in[1];
     require_index("add_along", index);
     require_number("add_along", updates);
-    require(ErrorKind::shape, index.shape == updates.shape, "add_along: the index ", index, " and updates ", updates, " have other shapes");
+    require(ErrorKind::shape, index.shape == updates.shape, "add_along: the index ", index, " and updates ", updates,
+            " have other shapes");
     const auto axis = static_cast<std::size_t>(axis_of("add_along", attrs, updates));
     const std::int64_t size = attrs.integer("size");
     require(ErrorKind::type, size >= 0, "add_along: the size is negative: ", size);
@@ -157,7 +167,9 @@ OpDef add_along() {
   op.grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) -> std::vector<ValueId> {
     return {ValueId(), build::take_along(b, dy[0], n.in(0), axis_attr(n))};
   };
-  op.indices = [](const NodeView& node) { return graph::IndexOperand{0, node.out_type(0).shape[static_cast<std::size_t>(axis_attr(node))]}; };
+  op.indices = [](const NodeView& node) {
+    return graph::IndexOperand{0, node.out_type(0).shape[static_cast<std::size_t>(axis_attr(node))]};
+  };
   return op;
 }
 

@@ -1,12 +1,14 @@
-// Ops that hand on a value as it is: assign stores it as a variable's next version, copy keeps an old one for late readers, layout lays it as the
-// user says.
+// Ops that hand on a value as it is: assign stores it as a variable's next version, copy keeps an old one for late
+// readers, layout lays it as the user says.
 #include "ops/rows.h"
 #include "ops/shapes.h"
 
 namespace karez::ops {
 
 std::vector<OpDef> assign_ops() {
-  OpDef assign{.name = "assign", .doc = "(old, value) -> value, written over old's bytes: the next version of a variable.", .inputs = 2};
+  OpDef assign{.name = "assign",
+               .doc = "(old, value) -> value, written over old's bytes: the next version of a variable.",
+               .inputs = 2};
   assign.work = WorkClass::move;
   assign.infer = [](std::span<const TensorType> in, const Attrs&) {
     require_same_type("assign", in[0], in[1]);
@@ -32,7 +34,8 @@ std::vector<OpDef> assign_ops() {
 
   OpDef layout{.name = "layout",
                .doc =
-                   "x itself. A layout that the user gives its result holds for this value alone, not for x. Where {planned} names axes of the "
+                   "x itself. A layout that the user gives its result holds for this value alone, not for x. Where "
+                   "{planned} names axes of the "
                    "mesh, the planner chooses one that splits it along none but these.",
                .inputs = 1};
   layout.infer = copy.infer;

@@ -15,20 +15,25 @@ namespace {
 // What stands for a score that is not seen: the lowest number, for infinity would make check_nan speak.
 ValueId unseen_like(Builder& b, ValueId scores) {
   const bool single = b.type(scores).dtype == DType::f32;
-  return full_like(b, scores, single ? static_cast<double>(std::numeric_limits<float>::lowest()) : std::numeric_limits<double>::lowest());
+  return full_like(
+      b, scores,
+      single ? static_cast<double>(std::numeric_limits<float>::lowest()) : std::numeric_limits<double>::lowest());
 }
 
 void check_attention(const TensorType& q, const TensorType& k, const TensorType& v) {
   auto texts = [&] { return cat("q ", q, ", k ", k, ", v ", v); };
-  require(ErrorKind::type, is_float(q.dtype) && k.dtype == q.dtype && v.dtype == q.dtype, "attention: operands are of one float dtype: ", texts());
+  require(ErrorKind::type, is_float(q.dtype) && k.dtype == q.dtype && v.dtype == q.dtype,
+          "attention: operands are of one float dtype: ", texts());
   const bool ranks = q.rank() >= 3 && k.rank() == q.rank() && v.rank() == q.rank();
-  require(ErrorKind::shape, ranks, "attention: q [n..., h, t, d], k [n..., g, s, d] and v [n..., g, s, e] have equal ranks: ", texts());
+  require(ErrorKind::shape, ranks,
+          "attention: q [n..., h, t, d], k [n..., g, s, d] and v [n..., g, s, e] have equal ranks: ", texts());
   const auto r = static_cast<std::size_t>(q.rank());
-  const bool leading =
-      std::equal(q.shape.begin(), q.shape.end() - 3, k.shape.begin()) && std::equal(k.shape.begin(), k.shape.end() - 1, v.shape.begin());
-  require(ErrorKind::shape, leading, "attention: k and v differ in more than their last dimension, or from q in a leading one: ", texts());
-  require(ErrorKind::shape, q.shape[r - 1] == k.shape[r - 1], "attention: queries of ", q.shape[r - 1], " elements, keys of ", k.shape[r - 1], ": ",
-          texts());
+  const bool leading = std::equal(q.shape.begin(), q.shape.end() - 3, k.shape.begin()) &&
+                       std::equal(k.shape.begin(), k.shape.end() - 1, v.shape.begin());
+  require(ErrorKind::shape, leading,
+          "attention: k and v differ in more than their last dimension, or from q in a leading one: ", texts());
+  require(ErrorKind::shape, q.shape[r - 1] == k.shape[r - 1], "attention: queries of ", q.shape[r - 1],
+          " elements, keys of ", k.shape[r - 1], ": ", texts());
   require(ErrorKind::shape, k.shape[r - 3] > 0 && q.shape[r - 3] % k.shape[r - 3] == 0, "attention: ", k.shape[r - 3],
           " heads of keys do not divide ", q.shape[r - 3], " of queries: ", texts());
 }
@@ -57,7 +62,8 @@ Shape heads_of(const TensorType& q, std::int64_t heads, std::int64_t rows, std::
 ValueId wide_weights(Builder& b, ValueId q, ValueId k, const AttentionOptions& options, std::optional<ValueId> mask) {
   const TensorType tq = b.type(q), tk = b.type(k);
   const auto r = static_cast<std::size_t>(tq.rank());
-  const std::int64_t h = tq.shape[r - 3], t = tq.shape[r - 2], d = tq.shape[r - 1], g = tk.shape[r - 3], s = tk.shape[r - 2];
+  const std::int64_t h = tq.shape[r - 3], t = tq.shape[r - 2], d = tq.shape[r - 1], g = tk.shape[r - 3],
+                     s = tk.shape[r - 2];
   q = widened(b, q);
   // The queries that share keys are rows of one matrix: nothing is repeated.
   if (g != h) q = reshape(b, q, heads_of(tq, g, h / g * t, d));
@@ -68,13 +74,17 @@ ValueId wide_weights(Builder& b, ValueId q, ValueId k, const AttentionOptions& o
   if (g != h) scores = reshape(b, scores, whole);
   std::optional<ValueId> seen;
   if (options.causal) {  // positions along one dimension each, so that no table of integers stands in memory
-    auto positions = [&](const Shape& shape, int axis) { return broadcast_to(b, iota(b, {DType::i64, shape}, axis), {t, s}); };
+    auto positions = [&](const Shape& shape, int axis) {
+      return broadcast_to(b, iota(b, {DType::i64, shape}, axis), {t, s});
+    };
     seen = broadcast_to(b, ge(b, positions({t, 1}, 0), positions({1, s}, 1)), whole);
   }
-  if (!mask) return softmax(b, seen ? select(b, *seen, scores, unseen_like(b, scores)) : scores);  // every query sees key 0
+  if (!mask)
+    return softmax(b, seen ? select(b, *seen, scores, unseen_like(b, scores)) : scores);  // every query sees key 0
   const TensorType given = b.type(*mask);
   const bool flags = given.dtype == DType::b8;
-  require(ErrorKind::type, flags || given.dtype == tq.dtype, "attention: the mask is bool or ", name_of(tq.dtype), ", not ", given);
+  require(ErrorKind::type, flags || given.dtype == tq.dtype, "attention: the mask is bool or ", name_of(tq.dtype),
+          ", not ", given);
   ValueId open = *mask;  // what the mask lets be seen: where -inf is added, nothing
   if (!flags) {
     const ValueId added = widened(b, *mask);
@@ -87,16 +97,19 @@ ValueId wide_weights(Builder& b, ValueId q, ValueId k, const AttentionOptions& o
 
 }  // namespace
 
-ValueId attention_weights(Builder& b, ValueId q, ValueId k, const AttentionOptions& options, std::optional<ValueId> mask) {
+ValueId attention_weights(Builder& b, ValueId q, ValueId k, const AttentionOptions& options,
+                          std::optional<ValueId> mask) {
   check_attention(b.type(q), b.type(k), b.type(k));
   return cast(b, wide_weights(b, q, k, options, mask), b.type(q).dtype);
 }
 
-ValueId attention(Builder& b, ValueId q, ValueId k, ValueId v, const AttentionOptions& options, std::optional<ValueId> mask) {
+ValueId attention(Builder& b, ValueId q, ValueId k, ValueId v, const AttentionOptions& options,
+                  std::optional<ValueId> mask) {
   const TensorType tq = b.type(q), tv = b.type(v);
   check_attention(tq, b.type(k), tv);
   const auto r = static_cast<std::size_t>(tq.rank());
-  const std::int64_t h = tq.shape[r - 3], t = tq.shape[r - 2], g = tv.shape[r - 3], s = tv.shape[r - 2], e = tv.shape[r - 1];
+  const std::int64_t h = tq.shape[r - 3], t = tq.shape[r - 2], g = tv.shape[r - 3], s = tv.shape[r - 2],
+                     e = tv.shape[r - 1];
   ValueId weights = wide_weights(b, q, k, options, mask);
   if (g != h) weights = reshape(b, weights, heads_of(tq, g, h / g * t, s));
   v = widened(b, v);
@@ -162,7 +175,9 @@ Labels labels_of(std::string_view text, std::string_view all, int under) {
   Labels labels;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text.substr(i, 3) == "...") {
-      require(!labels.empty() ? labels.front() < 256 && std::none_of(labels.begin(), labels.end(), [](Label l) { return l >= 256; }) : true,
+      require(!labels.empty()
+                  ? labels.front() < 256 && std::none_of(labels.begin(), labels.end(), [](Label l) { return l >= 256; })
+                  : true,
               "einsum '", all, "': '...' stands twice in '", text, "'");
       for (int d = under; d-- > 0;) labels.push_back(256 + d);
       i += 2;
@@ -170,7 +185,8 @@ Labels labels_of(std::string_view text, std::string_view all, int under) {
     }
     const char c = text[i];
     require((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'), "einsum '", all, "': '", c, "' is no letter");
-    require(!has(labels, c), "einsum '", all, "': '", c, "' stands twice in '", text, "'; a diagonal is not taken here");
+    require(!has(labels, c), "einsum '", all, "': '", c, "' stands twice in '", text,
+            "'; a diagonal is not taken here");
     labels.push_back(c);
   }
   return labels;
@@ -188,14 +204,15 @@ Subscripts parsed(Builder& b, std::string_view written, std::span<const ValueId>
     parts.push_back(left.substr(at, comma == std::string::npos ? comma : comma - at));
     at = comma == std::string::npos ? comma : comma + 1;
   }
-  require(!operands.empty() && parts.size() == operands.size(), "einsum '", written, "': ", parts.size(), " operands are named, ", operands.size(),
-          " given");
+  require(!operands.empty() && parts.size() == operands.size(), "einsum '", written, "': ", parts.size(),
+          " operands are named, ", operands.size(), " given");
   Subscripts made;
   int under = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const bool dots = parts[i].find("...") != std::string::npos;
     const int named = static_cast<int>(parts[i].size()) - (dots ? 3 : 0), rank = b.type(operands[i]).rank();
-    require(ErrorKind::shape, dots ? named <= rank : named == rank, "einsum '", written, "': '", parts[i], "' for ", b.type(operands[i]));
+    require(ErrorKind::shape, dots ? named <= rank : named == rank, "einsum '", written, "': '", parts[i], "' for ",
+            b.type(operands[i]));
     made.in.push_back(labels_of(parts[i], written, rank - named));
     if (dots) under = std::max(under, rank - named);
   }
@@ -214,9 +231,10 @@ Subscripts parsed(Builder& b, std::string_view written, std::span<const ValueId>
     for (std::size_t d = 0; d < made.in[i].size(); ++d) {
       const std::int64_t size = b.type(operands[i]).shape[d];
       auto [known, fresh] = sizes.try_emplace(made.in[i][d], size);
-      require(ErrorKind::shape, known->second == size, "einsum '", written,
-              "': ", made.in[i][d] < 256 ? cat("'", static_cast<char>(made.in[i][d]), "'") : std::string("a dimension of '...'"), " is ",
-              known->second, " and ", size);
+      require(
+          ErrorKind::shape, known->second == size, "einsum '", written, "': ",
+          made.in[i][d] < 256 ? cat("'", static_cast<char>(made.in[i][d]), "'") : std::string("a dimension of '...'"),
+          " is ", known->second, " and ", size);
     }
   for (Label l : made.out)
     require(sizes.count(l) > 0, "einsum '", written, "': '", l < 256 ? std::string(1, static_cast<char>(l)) : "...",

@@ -6,11 +6,14 @@ namespace karez::ops {
 
 std::vector<OpDef> box_ops() {
   OpDef op{.name = "box",
-           .doc = "x itself, laid {to} instead of {from} on mesh axis number {axis} by the transition {move}. Its bytes are priced by sbp, not here.",
+           .doc =
+               "x itself, laid {to} instead of {from} on mesh axis number {axis} by the transition {move}. Its bytes "
+               "are priced by sbp, not here.",
            .inputs = 1,
            .infer =
                [](std::span<const TensorType> in, const Attrs& attrs) {
-                 require(ErrorKind::shape, attrs.integer("axis") >= 0, "box: the mesh axis is negative: ", attrs.integer("axis"));
+                 require(ErrorKind::shape, attrs.integer("axis") >= 0,
+                         "box: the mesh axis is negative: ", attrs.integer("axis"));
                  attrs.text("move");
                  attrs.text("from");
                  attrs.text("to");

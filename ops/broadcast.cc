@@ -13,13 +13,15 @@ std::vector<TensorType> infer(std::span<const TensorType> in, const Attrs& attrs
   const TensorType& x = in[0];
   Shape shape = shape_attr("broadcast", attrs);
   const Ints& dims = attrs.ints("dims");
-  require(ErrorKind::shape, static_cast<int>(dims.size()) == x.rank(), "broadcast: dims ", dims, " names ", dims.size(), " dimensions, but x is ", x);
+  require(ErrorKind::shape, static_cast<int>(dims.size()) == x.rank(), "broadcast: dims ", dims, " names ", dims.size(),
+          " dimensions, but x is ", x);
   for (std::size_t i = 0; i < dims.size(); ++i) {
-    require(ErrorKind::shape, dims[i] >= 0 && dims[i] < static_cast<std::int64_t>(shape.size()), "broadcast: dimension ", dims[i], " is not in ",
-            shape);
+    require(ErrorKind::shape, dims[i] >= 0 && dims[i] < static_cast<std::int64_t>(shape.size()),
+            "broadcast: dimension ", dims[i], " is not in ", shape);
     require(ErrorKind::shape, i == 0 || dims[i] > dims[i - 1], "broadcast: dims do not increase: ", dims);
     auto size = shape[static_cast<std::size_t>(dims[i])];
-    require(ErrorKind::shape, size == x.shape[i], "broadcast: sizes differ: dimension ", i, " of ", x, " and dimension ", dims[i], " of ", shape);
+    require(ErrorKind::shape, size == x.shape[i], "broadcast: sizes differ: dimension ", i, " of ", x,
+            " and dimension ", dims[i], " of ", shape);
   }
   return {{x.dtype, shape}};
 }
@@ -42,13 +44,16 @@ std::vector<ValueId> grad(Builder& b, const NodeView& n, std::span<const ValueId
   return {axes.empty() ? dy[0] : build::reduce_sum(b, dy[0], axes)};
 }
 
-std::optional<Seen> window(const View& x, const Shape& shape, const Attrs& attrs) { return Seen{broadcast_view(x, shape, attrs.ints("dims")), 0}; }
+std::optional<Seen> window(const View& x, const Shape& shape, const Attrs& attrs) {
+  return Seen{broadcast_view(x, shape, attrs.ints("dims")), 0};
+}
 
 }  // namespace
 
 std::vector<OpDef> broadcast_ops() {
   return {{.name = "broadcast",
-           .doc = "x repeated to {shape}: dimension i of x is dimension {dims}[i] of the result and as large; the other dimensions are new.",
+           .doc = "x repeated to {shape}: dimension i of x is dimension {dims}[i] of the result and as large; the "
+                  "other dimensions are new.",
            .inputs = 1,
            .infer = infer,
            .index = index,

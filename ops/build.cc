@@ -7,7 +7,9 @@
 namespace karez::ops::build {
 namespace {
 
-Attrs type_attrs(const TensorType& type) { return {{"dtype", std::string(name_of(type.dtype))}, {"shape", type.shape}}; }
+Attrs type_attrs(const TensorType& type) {
+  return {{"dtype", std::string(name_of(type.dtype))}, {"shape", type.shape}};
+}
 
 Attrs conv_attrs(const ConvOptions& o) {
   Attrs attrs{{"stride", o.stride}, {"padding", o.padding}, {"dilation", o.dilation}};
@@ -35,13 +37,17 @@ ValueId variable(Builder& b, std::string_view name, const TensorType& type) {
   return b.one("variable", {}, type_attrs(type).set("name", Attr(std::string(name))));
 }
 
-ValueId constant(Builder& b, const TensorType& type, double value) { return b.one("constant", {}, type_attrs(type).set("value", value)); }
+ValueId constant(Builder& b, const TensorType& type, double value) {
+  return b.one("constant", {}, type_attrs(type).set("value", value));
+}
 
 ValueId constant(Builder& b, const TensorType& type, std::span<const std::byte> row_major) {
   return b.one("constant", {}, type_attrs(type).set("data", base::hex_of(row_major)));
 }
 
-ValueId iota(Builder& b, const TensorType& type, int axis) { return b.one("iota", {}, type_attrs(type).set("axis", axis)); }
+ValueId iota(Builder& b, const TensorType& type, int axis) {
+  return b.one("iota", {}, type_attrs(type).set("axis", axis));
+}
 
 ValueId random_uniform(Builder& b, ValueId state, const TensorType& type, std::int64_t site) {
   return b.one("random_uniform", {state}, type_attrs(type).set("site", Attr(site)));
@@ -81,7 +87,9 @@ ValueId or_(Builder& b, ValueId x, ValueId y) { return b.one("or", {x, y}); }
 ValueId not_(Builder& b, ValueId x) { return b.one("not", {x}); }
 ValueId select(Builder& b, ValueId condition, ValueId x, ValueId y) { return b.one("select", {condition, x, y}); }
 
-ValueId cast(Builder& b, ValueId x, DType to) { return b.type(x).dtype == to ? x : b.one("cast", {x}, {{"to", std::string(name_of(to))}}); }
+ValueId cast(Builder& b, ValueId x, DType to) {
+  return b.type(x).dtype == to ? x : b.one("cast", {x}, {{"to", std::string(name_of(to))}});
+}
 
 ValueId pointwise(Builder& b, std::string_view expr, std::span<const ValueId> inputs) {
   return b.add("pointwise", inputs, {{"expr", std::string(expr)}})[0];
@@ -94,7 +102,9 @@ ValueId matmul(Builder& b, ValueId a, ValueId w, MatmulOptions options) {
   return b.one("matmul", {a, w}, attrs);
 }
 
-ValueId conv2d(Builder& b, ValueId x, ValueId w, const ConvOptions& options) { return b.one("conv2d", {x, w}, conv_attrs(options)); }
+ValueId conv2d(Builder& b, ValueId x, ValueId w, const ConvOptions& options) {
+  return b.one("conv2d", {x, w}, conv_attrs(options));
+}
 ValueId conv2d_grad_input(Builder& b, ValueId dy, ValueId w, const ConvOptions& options, const Shape& shape) {
   return b.one("conv2d_grad_input", {dy, w}, conv_attrs(options).set("shape", shape));
 }
@@ -109,7 +119,9 @@ MaxPool max_pool(Builder& b, ValueId x, const PoolOptions& options) {
 ValueId max_pool_grad(Builder& b, ValueId dy, ValueId index, const PoolOptions& options, const Shape& shape) {
   return b.one("max_pool_grad", {dy, index}, pool_attrs(options).set("shape", shape));
 }
-ValueId avg_pool(Builder& b, ValueId x, const PoolOptions& options) { return b.one("avg_pool", {x}, pool_attrs(options)); }
+ValueId avg_pool(Builder& b, ValueId x, const PoolOptions& options) {
+  return b.one("avg_pool", {x}, pool_attrs(options));
+}
 ValueId avg_pool_grad(Builder& b, ValueId dy, const PoolOptions& options, const Shape& shape) {
   return b.one("avg_pool_grad", {dy}, pool_attrs(options).set("shape", shape));
 }
@@ -118,11 +130,17 @@ ValueId reduce_sum(Builder& b, ValueId x, const Ints& axes) { return b.one("redu
 ValueId reduce_max(Builder& b, ValueId x, const Ints& axes) { return b.one("reduce_max", {x}, {{"axes", axes}}); }
 ValueId reduce_min(Builder& b, ValueId x, const Ints& axes) { return b.one("reduce_min", {x}, {{"axes", axes}}); }
 
-ValueId broadcast(Builder& b, ValueId x, const Shape& shape, const Ints& dims) { return b.one("broadcast", {x}, {{"shape", shape}, {"dims", dims}}); }
+ValueId broadcast(Builder& b, ValueId x, const Shape& shape, const Ints& dims) {
+  return b.one("broadcast", {x}, {{"shape", shape}, {"dims", dims}});
+}
 ValueId reshape(Builder& b, ValueId x, const Shape& shape) { return b.one("reshape", {x}, {{"shape", shape}}); }
 ValueId transpose(Builder& b, ValueId x, const Ints& perm) { return b.one("transpose", {x}, {{"perm", perm}}); }
-ValueId slice(Builder& b, ValueId x, const Ints& begin, const Ints& size) { return b.one("slice", {x}, {{"begin", begin}, {"size", size}}); }
-ValueId concat(Builder& b, std::span<const ValueId> xs, int axis) { return b.add("concat", xs, {{"axis", std::int64_t{axis}}})[0]; }
+ValueId slice(Builder& b, ValueId x, const Ints& begin, const Ints& size) {
+  return b.one("slice", {x}, {{"begin", begin}, {"size", size}});
+}
+ValueId concat(Builder& b, std::span<const ValueId> xs, int axis) {
+  return b.add("concat", xs, {{"axis", std::int64_t{axis}}})[0];
+}
 ValueId pad(Builder& b, ValueId x, const Ints& low, const Ints& high, double value) {
   return b.one("pad", {x}, {{"low", low}, {"high", high}, {"value", value}});
 }
@@ -148,7 +166,9 @@ SortResult sort(Builder& b, ValueId x, int axis, bool descending, std::optional<
   auto out = b.add("sort", std::span(&x, 1), std::move(attrs));
   return {out[0], out[1]};
 }
-ValueId take_along(Builder& b, ValueId x, ValueId index, int axis) { return b.one("take_along", {x, index}, {{"axis", std::int64_t{axis}}}); }
+ValueId take_along(Builder& b, ValueId x, ValueId index, int axis) {
+  return b.one("take_along", {x, index}, {{"axis", std::int64_t{axis}}});
+}
 ValueId add_along(Builder& b, ValueId index, ValueId updates, std::int64_t size, int axis) {
   return b.one("add_along", {index, updates}, {{"axis", std::int64_t{axis}}, {"size", size}});
 }
@@ -162,13 +182,19 @@ std::vector<ValueId> update(Builder& b, const char* op, std::vector<ValueId> in,
 }  // namespace
 
 SgdResult sgd(Builder& b, ValueId w, ValueId m, ValueId g, ValueId lr, const SgdOptions& o, ValueId apply) {
-  auto out = update(b, "sgd", {w, m, g, lr}, apply, {{"momentum", o.momentum}, {"weight_decay", o.weight_decay}, {"nesterov", o.nesterov}});
+  auto out = update(b, "sgd", {w, m, g, lr}, apply,
+                    {{"momentum", o.momentum}, {"weight_decay", o.weight_decay}, {"nesterov", o.nesterov}});
   return {out[0], out[1]};
 }
 
-AdamResult adam(Builder& b, ValueId w, ValueId m, ValueId v, ValueId g, ValueId lr, ValueId step, const AdamOptions& o, ValueId apply) {
+AdamResult adam(Builder& b, ValueId w, ValueId m, ValueId v, ValueId g, ValueId lr, ValueId step, const AdamOptions& o,
+                ValueId apply) {
   auto out = update(b, "adam", {w, m, v, g, lr, step}, apply,
-                    {{"beta1", o.beta1}, {"beta2", o.beta2}, {"eps", o.eps}, {"weight_decay", o.weight_decay}, {"decoupled", o.decoupled}});
+                    {{"beta1", o.beta1},
+                     {"beta2", o.beta2},
+                     {"eps", o.eps},
+                     {"weight_decay", o.weight_decay},
+                     {"decoupled", o.decoupled}});
   return {out[0], out[1], out[2]};
 }
 

@@ -1,4 +1,5 @@
-// Typed wrappers: one free function per op, each adds one node. No implicit broadcasting or promotion here; see compose.h for that.
+// Typed wrappers: one free function per op, each adds one node. No implicit broadcasting or promotion here; see
+// compose.h for that.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +16,18 @@ namespace karez::ops::build {
 
 // Sources: values that no other value makes.
 ValueId input(Builder& b, std::string_view name, const TensorType& type);
-ValueId ahead_input(Builder& b, std::string_view name, const TensorType& type);  // fed by a source that takes its time: read a launch ahead
-ValueId array_input(Builder& b, std::string_view name, const TensorType& type, Layout layout);  // on the mesh already, in this layout
+ValueId ahead_input(Builder& b, std::string_view name,
+                    const TensorType& type);  // fed by a source that takes its time: read a launch ahead
+ValueId array_input(Builder& b, std::string_view name, const TensorType& type,
+                    Layout layout);  // on the mesh already, in this layout
 ValueId variable(Builder& b, std::string_view name, const TensorType& type);
-ValueId constant(Builder& b, const TensorType& type, double value);                          // every element is `value`; an integer must be whole
-ValueId constant(Builder& b, const TensorType& type, std::span<const std::byte> row_major);  // little-endian bytes, row-major
-ValueId iota(Builder& b, const TensorType& type, int axis);                                  // the logical index along `axis`
-// Uniform in [0, 1) from state i64[2] = (seed, step) and the site; the same number for the same logical element on any mesh.
+ValueId constant(Builder& b, const TensorType& type,
+                 double value);  // every element is `value`; an integer must be whole
+ValueId constant(Builder& b, const TensorType& type,
+                 std::span<const std::byte> row_major);      // little-endian bytes, row-major
+ValueId iota(Builder& b, const TensorType& type, int axis);  // the logical index along `axis`
+// Uniform in [0, 1) from state i64[2] = (seed, step) and the site; the same number for the same logical element on any
+// mesh.
 ValueId random_uniform(Builder& b, ValueId state, const TensorType& type, std::int64_t site);
 
 // Pointwise: operands of equal shape and dtype.
@@ -69,11 +75,13 @@ ValueId matmul(Builder& b, ValueId a, ValueId w, MatmulOptions options = {});  /
 
 struct ConvOptions {
   Ints stride = {1, 1}, padding = {0, 0}, dilation = {1, 1};  // height, width
-  std::int64_t groups = 1;                                    // of channels, each convolved with its own part of the weight
+  std::int64_t groups = 1;  // of channels, each convolved with its own part of the weight
 };
-ValueId conv2d(Builder& b, ValueId x, ValueId w, const ConvOptions& options = {});                              // [n,c,h,w], [o,c/groups,r,s]
-ValueId conv2d_grad_input(Builder& b, ValueId dy, ValueId w, const ConvOptions& options, const Shape& shape);   // shape of x
-ValueId conv2d_grad_weight(Builder& b, ValueId x, ValueId dy, const ConvOptions& options, const Ints& kernel);  // [r, s]
+ValueId conv2d(Builder& b, ValueId x, ValueId w, const ConvOptions& options = {});  // [n,c,h,w], [o,c/groups,r,s]
+ValueId conv2d_grad_input(Builder& b, ValueId dy, ValueId w, const ConvOptions& options,
+                          const Shape& shape);  // shape of x
+ValueId conv2d_grad_weight(Builder& b, ValueId x, ValueId dy, const ConvOptions& options,
+                           const Ints& kernel);  // [r, s]
 
 struct PoolOptions {
   Ints kernel = {2, 2}, stride = {2, 2}, padding = {0, 0};  // height, width
@@ -90,7 +98,8 @@ ValueId reduce_sum(Builder& b, ValueId x, const Ints& axes);  // the axes go
 ValueId reduce_max(Builder& b, ValueId x, const Ints& axes);
 ValueId reduce_min(Builder& b, ValueId x, const Ints& axes);
 
-ValueId broadcast(Builder& b, ValueId x, const Shape& shape, const Ints& dims);  // x's dimension i is dimension dims[i] of the result
+ValueId broadcast(Builder& b, ValueId x, const Shape& shape,
+                  const Ints& dims);  // x's dimension i is dimension dims[i] of the result
 ValueId reshape(Builder& b, ValueId x, const Shape& shape);
 ValueId transpose(Builder& b, ValueId x, const Ints& perm);  // dimension i of the result is x's perm[i]
 ValueId slice(Builder& b, ValueId x, const Ints& begin, const Ints& size);
@@ -102,13 +111,14 @@ ValueId scatter_add(Builder& b, ValueId index, ValueId updates, std::int64_t row
 ValueId one_hot(Builder& b, ValueId index, std::int64_t depth, DType dtype = DType::f32);
 ValueId arg_max(Builder& b, ValueId x, int axis);  // i64; the first maximum wins
 
-ValueId cumsum(Builder& b, ValueId x, int axis, bool reverse = false);  // up to each element, itself among them; reverse: from it on
+ValueId cumsum(Builder& b, ValueId x, int axis,
+               bool reverse = false);  // up to each element, itself among them; reverse: from it on
 struct SortResult {
   ValueId values, indices;  // indices i64
 };
 // Stable; NaN is the largest. first: that many alone.
 SortResult sort(Builder& b, ValueId x, int axis, bool descending = false, std::optional<std::int64_t> first = {});
-ValueId take_along(Builder& b, ValueId x, ValueId index, int axis);                          // x's element at the index's place along the axis
+ValueId take_along(Builder& b, ValueId x, ValueId index, int axis);  // x's element at the index's place along the axis
 ValueId add_along(Builder& b, ValueId index, ValueId updates, std::int64_t size, int axis);  // the sum back
 
 struct SgdOptions {
@@ -119,7 +129,8 @@ struct SgdResult {
   ValueId w, m;
 };
 // lr: a scalar of w's dtype. apply: a scalar bool, where there is one; false leaves w and m as they are.
-SgdResult sgd(Builder& b, ValueId w, ValueId m, ValueId g, ValueId lr, const SgdOptions& options = {}, ValueId apply = {});
+SgdResult sgd(Builder& b, ValueId w, ValueId m, ValueId g, ValueId lr, const SgdOptions& options = {},
+              ValueId apply = {});
 
 struct AdamOptions {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
@@ -129,7 +140,7 @@ struct AdamResult {
   ValueId w, m, v;
 };
 // step: i64 scalar, 1 at the first update. apply: as above.
-AdamResult adam(Builder& b, ValueId w, ValueId m, ValueId v, ValueId g, ValueId lr, ValueId step, const AdamOptions& options = {},
-                ValueId apply = {});
+AdamResult adam(Builder& b, ValueId w, ValueId m, ValueId v, ValueId g, ValueId lr, ValueId step,
+                const AdamOptions& options = {}, ValueId apply = {});
 
 }  // namespace karez::ops::build

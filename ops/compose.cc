@@ -5,7 +5,8 @@
 
 #include "ops/losses.h"
 
-// At most one operand of a call makes nodes: C++ leaves the order of operands open, and all ranks must number nodes alike.
+// At most one operand of a call makes nodes: C++ leaves the order of operands open, and all ranks must number nodes
+// alike.
 namespace karez::ops::build {
 namespace {
 
@@ -45,8 +46,8 @@ void check_rows(std::string_view what, Builder& b, ValueId logits, ValueId label
   bool fits = t.shape == Shape{x.shape[0]} && (t.dtype == DType::i32 || t.dtype == DType::i64);
   require(ErrorKind::type, fits, what, ": labels are i32 or i64 [", x.shape[0], "] for logits ", x, ", not ", t);
   if (!weights) return;
-  require(ErrorKind::type, (b.type(*weights) == TensorType{x.dtype, {x.shape[0]}}), what, ": weights are ", name_of(x.dtype), "[", x.shape[0],
-          "] for logits ", x, ", not ", b.type(*weights));
+  require(ErrorKind::type, (b.type(*weights) == TensorType{x.dtype, {x.shape[0]}}), what, ": weights are ",
+          name_of(x.dtype), "[", x.shape[0], "] for logits ", x, ", not ", b.type(*weights));
 }
 
 }  // namespace
@@ -98,7 +99,9 @@ ValueId binary(Builder& b, std::string_view op, ValueId x, ValueId y) {
   Shape shape;
   try {
     shape = broadcast_shape(b.type(x).shape, b.type(y).shape);
-  } catch (const Error& error) { fail(error.kind, op, ": ", error.what(), b.where.empty() ? "" : cat("\n  at ", b.where)); }
+  } catch (const Error& error) {
+    fail(error.kind, op, ": ", error.what(), b.where.empty() ? "" : cat("\n  at ", b.where));
+  }
   x = broadcast_to(b, x, shape);
   y = broadcast_to(b, y, shape);
   return b.one(op, {x, y});
@@ -121,7 +124,8 @@ ValueId mean(Builder& b, ValueId x, const Ints& axes, bool keep) {
   TensorType type = b.type(x);
   require(ErrorKind::type, is_float(type.dtype), "mean: takes f32 or f64, not ", type, "; cast it first");
   std::int64_t count = 1;
-  for (auto axis : from_start("mean", type, axes)) count = checked_mul(count, type.shape[static_cast<std::size_t>(axis)]);
+  for (auto axis : from_start("mean", type, axes))
+    count = checked_mul(count, type.shape[static_cast<std::size_t>(axis)]);
   require(ErrorKind::shape, count > 0, "mean: of no elements: axes ", axes, " of ", type);
   ValueId total = sum(b, widened(b, x), axes, keep);
   return cast(b, mul(b, total, full_like(b, total, 1.0 / static_cast<double>(count))), type.dtype);
@@ -145,7 +149,8 @@ ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<
   return cross_entropy(b, logits, labels, weights, std::nullopt);
 }
 
-ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights, std::optional<std::int64_t> ignore_index) {
+ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights,
+                      std::optional<std::int64_t> ignore_index) {
   check_rows("cross_entropy", b, logits, labels, weights);
   const DType dtype = b.type(logits).dtype;
   logits = widened(b, logits);
@@ -153,18 +158,21 @@ ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<
   const TensorType x = b.type(logits), t = b.type(labels);
   ValueId zero, counts;  // where rows are left out: which are not
   if (ignore_index) {
-    ValueId left_out = b.one("constant", {}, {{"dtype", std::string(name_of(t.dtype))}, {"shape", Ints{}}, {"value", *ignore_index}});
+    ValueId left_out =
+        b.one("constant", {}, {{"dtype", std::string(name_of(t.dtype))}, {"shape", Ints{}}, {"value", *ignore_index}});
     counts = ne(b, labels, broadcast(b, left_out, t.shape, {}));
     labels = select(b, counts, labels, full(b, t.dtype, t.shape, 0));
     zero = full(b, x.dtype, t.shape, 0);
     weights = weights ? select(b, counts, *weights, zero) : cast(b, counts, x.dtype);
   }
-  // The label's entry is picked before the logarithm of the sum is subtracted, so that only vectors [n] cross devices where classes are split:
-  // -log_softmax[label] = log(sum(exp(s))) - s[label].
+  // The label's entry is picked before the logarithm of the sum is subtracted, so that only vectors [n] cross devices
+  // where classes are split: -log_softmax[label] = log(sum(exp(s))) - s[label].
   ValueId s = shifted(b, logits, {1});
   ValueId normaliser = log(b, reduce_sum(b, exp(b, s), {1}));
   // Selected, not multiplied: a class that is masked out by a logit of -inf is no 0 * inf.
-  ValueId label = b.one("one_hot", {labels}, {{"depth", x.shape[1]}, {"dtype", std::string("bool")}, {"of", std::string("cross_entropy's label")}});
+  ValueId label =
+      b.one("one_hot", {labels},
+            {{"depth", x.shape[1]}, {"dtype", std::string("bool")}, {"of", std::string("cross_entropy's label")}});
   ValueId picked = reduce_sum(b, select(b, label, s, full(b, x.dtype, x.shape, 0)), {1});
   ValueId loss = sub(b, normaliser, picked);
   if (!weights) return cast(b, mean(b, loss), dtype);
@@ -199,7 +207,8 @@ ValueId linear(Builder& b, ValueId x, ValueId w, std::optional<ValueId> bias) {
   TensorType in = b.type(x), weight = b.type(w);
   require(ErrorKind::shape, weight.rank() == 2, "linear: the weight is [out, in], not ", weight);
   require(ErrorKind::shape, in.rank() >= 1 && in.shape.back() == weight.shape[1],
-          "linear: inner sizes differ: ", in.shape.empty() ? 0 : in.shape.back(), " and ", weight.shape[1], " (x ", in, ", weight ", weight, ")");
+          "linear: inner sizes differ: ", in.shape.empty() ? 0 : in.shape.back(), " and ", weight.shape[1], " (x ", in,
+          ", weight ", weight, ")");
   // Leading dimensions are one batch to the product.
   Shape out = in.shape;
   out.back() = weight.shape[0];

@@ -61,7 +61,8 @@ TEST(Compose, CrossEntropyPicksBeforeItSubtracts) {
 )"));
 }
 
-// Class-parallel: every node between the split logits and the vectors [n] may have its class dimension split, and vectors are Partial.
+// Class-parallel: every node between the split logits and the vectors [n] may have its class dimension split, and
+// vectors are Partial.
 TEST(Compose, CrossEntropyMayBeSplitByClasses) {
   Program p;
   ValueId logits = p.in("logits", DType::f32, {8, 10}), labels = p.in("labels", DType::i64, {8});
@@ -85,7 +86,8 @@ TEST(Compose, CrossEntropyMayBeSplitByClasses) {
 
 TEST(Compose, WeightedCrossEntropyDividesByTheSumOfWeights) {
   Program p;
-  ValueId logits = p.in("logits", DType::f32, {8, 10}), labels = p.in("labels", DType::i32, {8}), weights = p.in("weights", DType::f32, {8});
+  ValueId logits = p.in("logits", DType::f32, {8, 10}), labels = p.in("labels", DType::i32, {8}),
+          weights = p.in("weights", DType::f32, {8});
   cross_entropy(p.b, logits, labels, weights);
   std::string text = p.text();
   EXPECT_TRUE(golden(text.substr(text.find("%15 =")), R"(%15 = sub(%9, %14)
@@ -189,12 +191,16 @@ TEST(Compose, LinearFlattensLeadingDimensions) {
 %6 = add(%4, %5)
 %7 = reshape(%6) {shape=[2, 3, 5]}
 )"));
-  EXPECT_EQ(error([&] { linear(p.b, p.in("z", DType::f32, {2, 3}), w); }), "linear: inner sizes differ: 3 and 4 (x f32[2, 3], weight f32[5, 4])");
+  EXPECT_EQ(error([&] {
+              linear(p.b, p.in("z", DType::f32, {2, 3}), w);
+            }),
+            "linear: inner sizes differ: 3 and 4 (x f32[2, 3], weight f32[5, 4])");
 }
 
 TEST(Compose, CorrectCountComparesWholeNumbers) {
   Program p;
-  ValueId logits = p.in("logits", DType::f32, {8, 10}), labels = p.in("labels", DType::i32, {8}), weights = p.in("weights", DType::f32, {8});
+  ValueId logits = p.in("logits", DType::f32, {8, 10}), labels = p.in("labels", DType::i32, {8}),
+          weights = p.in("weights", DType::f32, {8});
   ValueId count = correct_count(p.b, logits, labels, weights);
   EXPECT_EQ(print(p.graph.type(count)), "f32[]");
   EXPECT_TRUE(golden(p.text(), R"(%3 = arg_max(%0) {axis=1}
@@ -232,11 +238,15 @@ TEST(Broadcast, GrownDimensionsAreDroppedFirst) {
 
 TEST(Compose, WrongOperandsAreNamed) {
   Program p;
-  ValueId x = p.in("x", DType::f32, {8, 10}), labels = p.in("labels", DType::f32, {8}), good = p.in("good", DType::i64, {8});
-  EXPECT_EQ(error([&] { cross_entropy(p.b, x, labels); }), "cross_entropy: labels are i32 or i64 [8] for logits f32[8, 10], not f32[8]");
+  ValueId x = p.in("x", DType::f32, {8, 10}), labels = p.in("labels", DType::f32, {8}),
+          good = p.in("good", DType::i64, {8});
+  EXPECT_EQ(error([&] { cross_entropy(p.b, x, labels); }),
+            "cross_entropy: labels are i32 or i64 [8] for logits f32[8, 10], not f32[8]");
   EXPECT_EQ(error([&] { cross_entropy(p.b, good, good); }), "cross_entropy: logits are f32 or f64 [n, c], not i64[8]");
-  EXPECT_EQ(error([&] { cross_entropy(p.b, x, good, x); }), "cross_entropy: weights are f32[8] for logits f32[8, 10], not f32[8, 10]");
-  for (ValueId wrong : {p.in("w", DType::f32, {9}), p.in("w", DType::f64, {10}), p.in("w", DType::f32, {8, 1}), p.in("w", DType::f32, {1, 8, 10})}) {
+  EXPECT_EQ(error([&] { cross_entropy(p.b, x, good, x); }),
+            "cross_entropy: weights are f32[8] for logits f32[8, 10], not f32[8, 10]");
+  for (ValueId wrong : {p.in("w", DType::f32, {9}), p.in("w", DType::f64, {10}), p.in("w", DType::f32, {8, 1}),
+                        p.in("w", DType::f32, {1, 8, 10})}) {
     EXPECT_EQ(error([&] { layer_norm(p.b, x, 1, 1e-5, wrong); }),
               cat("layer_norm: ", p.b.type(wrong), " beside f32[8, 10]; weight and bias have the last dimensions"));
     EXPECT_EQ(error([&] { layer_norm(p.b, x, 1, 1e-5, {}, wrong); }),

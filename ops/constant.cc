@@ -9,12 +9,15 @@ namespace {
 
 std::vector<TensorType> infer(std::span<const TensorType>, const Attrs& attrs) {
   TensorType type = type_attr("constant", attrs);
-  require(attrs.has("value") != attrs.has("data"), "constant: has either a value or data, not ", attrs.has("value") ? "both" : "neither");
+  require(attrs.has("value") != attrs.has("data"), "constant: has either a value or data, not ",
+          attrs.has("value") ? "both" : "neither");
   if (attrs.has("data")) {
     const std::string& hex = attrs.text("data");
     std::int64_t wanted = checked_mul(2, type.bytes());
-    require(static_cast<std::int64_t>(hex.size()) == wanted, "constant: data of ", type, " is ", wanted, " hexadecimal digits, not ", hex.size());
-    require(hex.find_first_not_of("0123456789abcdef") == std::string::npos, "constant: data of ", type, " is not lower-case hexadecimal");
+    require(static_cast<std::int64_t>(hex.size()) == wanted, "constant: data of ", type, " is ", wanted,
+            " hexadecimal digits, not ", hex.size());
+    require(hex.find_first_not_of("0123456789abcdef") == std::string::npos, "constant: data of ", type,
+            " is not lower-case hexadecimal");
     return {type};
   }
   if (type.dtype == DType::b8) {
@@ -51,7 +54,8 @@ Attrs localise_constant(const LocalView& view) {
 
 std::vector<OpDef> constant_ops() {
   return {{.name = "constant",
-           .doc = "{dtype} of {shape}: the number {value} everywhere, or {data}, its row-major little-endian bytes in hexadecimal.",
+           .doc = "{dtype} of {shape}: the number {value} everywhere, or {data}, its row-major little-endian bytes in "
+                  "hexadecimal.",
            .infer = infer,
            .index = same_shape_signature,
            .localise = localise_constant,

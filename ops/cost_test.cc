@@ -12,7 +12,8 @@ const OpTable& table() {
 }
 TensorType f32(Shape shape) { return {DType::f32, std::move(shape)}; }
 
-Cost cost(const char* op, const std::vector<TensorType>& in, const std::vector<TensorType>& out, const Attrs& attrs = {}) {
+Cost cost(const char* op, const std::vector<TensorType>& in, const std::vector<TensorType>& out,
+          const Attrs& attrs = {}) {
   return cost_of(table().at(op), in, out, attrs);
 }
 
@@ -24,9 +25,10 @@ void expect(const Cost& got, WorkClass work, double flops, double bytes, double 
 }
 
 TEST(Cost, AProductKnowsItsLeastSide) {
-  expect(cost("matmul", {f32({8, 20}), f32({20, 30})}, {f32({8, 30})}), WorkClass::matmul, 2 * 8 * 20 * 30, 4 * (160 + 600 + 240), 8);
-  expect(cost("matmul", {f32({2, 40, 20}), f32({2, 30, 20})}, {f32({2, 40, 30})}, {{"transpose_b", true}}), WorkClass::matmul, 4 * 40 * 20 * 30,
-         4 * 2 * (800 + 600 + 1200), 20);
+  expect(cost("matmul", {f32({8, 20}), f32({20, 30})}, {f32({8, 30})}), WorkClass::matmul, 2 * 8 * 20 * 30,
+         4 * (160 + 600 + 240), 8);
+  expect(cost("matmul", {f32({2, 40, 20}), f32({2, 30, 20})}, {f32({2, 40, 30})}, {{"transpose_b", true}}),
+         WorkClass::matmul, 4 * 40 * 20 * 30, 4 * 2 * (800 + 600 + 1200), 20);
   EXPECT_EQ(cost("matmul", {f32({40, 20}), f32({20, 3})}, {f32({40, 3})}).least, 3);
 }
 
@@ -43,7 +45,8 @@ TEST(Cost, FunctionsAreCountedForEachElement) {
   expect(cost("exp", {f32({10})}, {f32({10})}), WorkClass::memory, 10, 80);
   expect(cost("tanh", {f32({10})}, {f32({10})}), WorkClass::memory, 15, 80);
   expect(cost("pointwise", {f32({10})}, {f32({10})}, {{"expr", "max(x0, 0) * sqrt(x0)"}}), WorkClass::memory, 0, 80);
-  expect(cost("pointwise", {f32({10})}, {f32({10})}, {{"expr", "phi(x0) + x0 * exp(-x0 * (x0 + 1))"}}), WorkClass::memory, 40, 80);
+  expect(cost("pointwise", {f32({10})}, {f32({10})}, {{"expr", "phi(x0) + x0 * exp(-x0 * (x0 + 1))"}}),
+         WorkClass::memory, 40, 80);
 }
 
 TEST(Cost, EveryKindOfWorkHasItsOps) {

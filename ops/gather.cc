@@ -19,8 +19,10 @@ std::string numbered(const char* name, int count) {
 OpDef gather() {
   OpDef op{.name = "gather",
            .doc =
-               "Rows of a table [v, d...] by index [i...] (i32 or i64): [i..., d...]; an index outside 0 to v - 1 is an error of the launch. "
-               "Local: {offset} is the logical number of the first row here, {limit} that of all rows, {begin} the first index's place.",
+               "Rows of a table [v, d...] by index [i...] (i32 or i64): [i..., d...]; an index outside 0 to v - 1 is "
+               "an error of the launch. "
+               "Local: {offset} is the logical number of the first row here, {limit} that of all rows, {begin} the "
+               "first index's place.",
            .inputs = 2};
   op.infer = [](std::span<const TensorType> in, const Attrs&) {
     const auto &table = in[0], &index = in[1];
@@ -35,7 +37,9 @@ OpDef gather() {
     std::string i = numbered("i", node.in_type(1).rank()), d = numbered("d", node.in_type(0).rank() - 1);
     return parse_signature(cat("v ", d, ", ", i, " -> ", i, d, " | v masked | linear {0}"));
   };
-  op.localise = [](const LocalView& view) { return with_index_place(view.node.attrs(), view.in[1], view.in[0][0], view.node.in_type(0).shape[0]); };
+  op.localise = [](const LocalView& view) {
+    return with_index_place(view.node.attrs(), view.in[1], view.in[0][0], view.node.in_type(0).shape[0]);
+  };
   op.grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) -> std::vector<ValueId> {
     auto rows = n.in_type(0).shape[0];
     return {build::scatter_add(b, n.in(1), dy[0], rows), ValueId()};
@@ -52,7 +56,8 @@ OpDef gather() {
 OpDef scatter_add() {
   OpDef op{.name = "scatter_add",
            .doc =
-               "Sum of updates [i..., d...] into {rows} zero rows [d...] by index [i...] (i32 or i64); an index outside is an error of the "
+               "Sum of updates [i..., d...] into {rows} zero rows [d...] by index [i...] (i32 or i64); an index "
+               "outside is an error of the "
                "launch. Local: {offset}, {limit} and {begin} as gather's.",
            .inputs = 2};
   op.work = WorkClass::index;
@@ -60,8 +65,10 @@ OpDef scatter_add() {
     const auto &index = in[0], &updates = in[1];
     require_index("scatter_add", index);
     require_number("scatter_add", updates);
-    bool prefix = updates.rank() >= index.rank() && std::equal(index.shape.begin(), index.shape.end(), updates.shape.begin());
-    require(ErrorKind::shape, prefix, "scatter_add: updates ", updates, " do not begin with the shape of the index ", index);
+    bool prefix =
+        updates.rank() >= index.rank() && std::equal(index.shape.begin(), index.shape.end(), updates.shape.begin());
+    require(ErrorKind::shape, prefix, "scatter_add: updates ", updates, " do not begin with the shape of the index ",
+            index);
     std::int64_t rows = attrs.integer("rows");
     require(ErrorKind::type, rows >= 0, "scatter_add: the number of rows is negative: ", rows);
     TensorType out{updates.dtype, {rows}};

@@ -21,8 +21,8 @@ ById<ValueId, bool> reached_from(const Graph& graph, std::span<const ValueId> wr
   return reached;
 }
 
-// Drops the nodes from `first_node` on that no value of `keep` needs: an op's grad builds the gradients of all its operands, wanted or not. New ids
-// take the places of dropped ones, in `keep` too.
+// Drops the nodes from `first_node` on that no value of `keep` needs: an op's grad builds the gradients of all its
+// operands, wanted or not. New ids take the places of dropped ones, in `keep` too.
 void drop_unused(Graph& graph, std::size_t first_node, std::size_t first_value, std::vector<ValueId>& keep) {
   ById<NodeId, bool> used(graph.nodes.size());
   auto use = [&](ValueId v) {
@@ -74,7 +74,8 @@ class Place {
 };
 
 // The gradients of a node's operands that are reached; invalid where none flows.
-std::vector<ValueId> operand_gradients(Builder& b, NodeId id, std::span<const ValueId> dy, const ById<ValueId, bool>& reached) {
+std::vector<ValueId> operand_gradients(Builder& b, NodeId id, std::span<const ValueId> dy,
+                                       const ById<ValueId, bool>& reached) {
   Graph& graph = b.graph();
   NodeView view{&graph, id};
   const OpDef& op = *view.node().op;
@@ -83,12 +84,13 @@ std::vector<ValueId> operand_gradients(Builder& b, NodeId id, std::span<const Va
   std::vector<ValueId> inputs = view.node().inputs;  // a copy: the node may move while others are added
   std::size_t first_node = graph.nodes.size(), first_value = graph.values.size();
   std::vector<ValueId> out = op.grad(b, view, dy);
-  require(out.size() == inputs.size(), op.name, ": its gradient has ", out.size(), " values for ", inputs.size(), " operands");
+  require(out.size() == inputs.size(), op.name, ": its gradient has ", out.size(), " values for ", inputs.size(),
+          " operands");
   for (std::size_t i = 0; i < out.size(); ++i) {
     if (!reached[inputs[i]]) out[i] = {};
     if (out[i].valid())
-      require(graph.type(out[i]) == graph.type(inputs[i]), op.name, ": the gradient of operand ", i, " is ", graph.type(out[i]), ", the operand ",
-              graph.type(inputs[i]));
+      require(graph.type(out[i]) == graph.type(inputs[i]), op.name, ": the gradient of operand ", i, " is ",
+              graph.type(out[i]), ", the operand ", graph.type(inputs[i]));
   }
   drop_unused(graph, first_node, first_value, out);
   return out;
@@ -96,13 +98,14 @@ std::vector<ValueId> operand_gradients(Builder& b, NodeId id, std::span<const Va
 
 }  // namespace
 
-std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId> wrt, std::span<const ValueId> ends, ValueId seed) {
+std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId> wrt, std::span<const ValueId> ends,
+                              ValueId seed) {
   Graph& graph = b.graph();
   TensorType type = graph.type(loss);
   NodeId last = graph.value(loss).producer;
   std::string line = last.valid() ? cat(" (", describe(graph, last), ")") : "";
-  require(ErrorKind::type, type.shape.empty() && is_float(type.dtype), "a gradient starts from a loss of one float, f32[] or f64[], not from ", type,
-          line);
+  require(ErrorKind::type, type.shape.empty() && is_float(type.dtype),
+          "a gradient starts from a loss of one float, f32[] or f64[], not from ", type, line);
   for (ValueId v : wrt) {
     NodeId from = graph.value(v).producer;
     require(ErrorKind::type, is_float(graph.type(v).dtype), "no gradient exists with respect to ", graph.type(v),

@@ -56,7 +56,8 @@ TEST(Gradient, NonePassesAnEndUnlessItIsAskedForThere) {
   const ValueId ends[] = {next};
   auto of = [&](std::vector<ValueId> wrt) {
     auto out = gradient(p.b, loss, wrt, ends);
-    return p.graph.node(p.graph.value(out[0]).producer).op->name + " of " + p.graph.node(p.graph.value(out.back()).producer).op->name;
+    return p.graph.node(p.graph.value(out[0]).producer).op->name + " of " +
+           p.graph.node(p.graph.value(out.back()).producer).op->name;
   };
   EXPECT_EQ(of({v, next}), "mul of mul");
   EXPECT_EQ(of({w}), "broadcast of broadcast") << "zeros: nothing comes through the end";
@@ -103,11 +104,13 @@ TEST(Gradient, EveryTransposeOfAProductHasItsOwnForm) {
     std::string text = p.added();
     return text.substr(text.find("%6"));  // behind the seed and its broadcast
   };
-  EXPECT_TRUE(golden(products(false, false), "%6 = matmul(%5, %1) {transpose_b=true}\n%7 = matmul(%0, %5) {transpose_a=true}\n"));
+  EXPECT_TRUE(golden(products(false, false),
+                     "%6 = matmul(%5, %1) {transpose_b=true}\n%7 = matmul(%0, %5) {transpose_a=true}\n"));
   EXPECT_TRUE(golden(products(false, true), "%6 = matmul(%5, %1)\n%7 = matmul(%5, %0) {transpose_a=true}\n"));
   EXPECT_TRUE(golden(products(true, false), "%6 = matmul(%1, %5) {transpose_b=true}\n%7 = matmul(%0, %5)\n"));
   EXPECT_TRUE(golden(products(true, true),
-                     "%6 = matmul(%1, %5) {transpose_a=true, transpose_b=true}\n%7 = matmul(%5, %0) {transpose_a=true, transpose_b=true}\n"));
+                     "%6 = matmul(%1, %5) {transpose_a=true, transpose_b=true}\n%7 = matmul(%5, %0) {transpose_a=true, "
+                     "transpose_b=true}\n"));
 }
 
 TEST(Gradient, AConvolutionsFirstLayerHasNoInputGradient) {
@@ -263,8 +266,10 @@ TEST(Gradient, ALossMustBeOneFloat) {
   p.b.where = "net.cc:7";
   ValueId x = p.f32("x", {3});
   ValueId i = reduce_sum(p.b, cast(p.b, x, DType::i64), {0});
-  EXPECT_EQ(p.error(x, {x}), "a gradient starts from a loss of one float, f32[] or f64[], not from f32[3] (variable at net.cc:7)");
-  EXPECT_EQ(p.error(i, {x}), "a gradient starts from a loss of one float, f32[] or f64[], not from i64[] (reduce_sum at net.cc:7)");
+  EXPECT_EQ(p.error(x, {x}),
+            "a gradient starts from a loss of one float, f32[] or f64[], not from f32[3] (variable at net.cc:7)");
+  EXPECT_EQ(p.error(i, {x}),
+            "a gradient starts from a loss of one float, f32[] or f64[], not from i64[] (reduce_sum at net.cc:7)");
   EXPECT_EQ(p.error(build::sum(p.b, x), {i}), "no gradient exists with respect to i64[] (reduce_sum at net.cc:7)");
 }
 
@@ -274,11 +279,14 @@ TEST(Gradient, AnOpWithoutOneOnTheWayIsNamedWithItsLine) {
   MaxPool pooled = max_pool(p.b, x);
   p.b.where = "net.cc:9";
   ValueId back = max_pool_grad(p.b, pooled.value, pooled.index, {}, {1, 1, 4, 4});
+  EXPECT_EQ(p.error(build::sum(p.b, back), {x}),
+            "max_pool_grad at net.cc:9: no gradient passes max_pool_grad: a second derivative of max pooling would "
+            "read x at the window's index, and no op "
+            "does; stop_gradient before it ends the path");
   EXPECT_EQ(
-      p.error(build::sum(p.b, back), {x}),
-      "max_pool_grad at net.cc:9: no gradient passes max_pool_grad: a second derivative of max pooling would read x at the window's index, and no op "
-      "does; stop_gradient before it ends the path");
-  EXPECT_EQ(p.error(build::sum(p.b, max_pool_grad(p.b, stop_gradient(p.b, pooled.value), pooled.index, {}, {1, 1, 4, 4})), {x}), "");
+      p.error(build::sum(p.b, max_pool_grad(p.b, stop_gradient(p.b, pooled.value), pooled.index, {}, {1, 1, 4, 4})),
+              {x}),
+      "");
 }
 
 TEST(Gradient, EveryPartOfAConcatenationGetsItsOwnSlice) {
@@ -287,7 +295,8 @@ TEST(Gradient, EveryPartOfAConcatenationGetsItsOwnSlice) {
   ValueId parts[] = {a, b, c};
   p.grad(build::sum(p.b, concat(p.b, parts, 1)), {a, b, c});
   const std::string added = p.added();
-  for (const char* slice : {"{begin=[0, 0], size=[2, 3]}", "{begin=[0, 3], size=[2, 2]}", "{begin=[0, 5], size=[2, 4]}"})
+  for (const char* slice :
+       {"{begin=[0, 0], size=[2, 3]}", "{begin=[0, 3], size=[2, 2]}", "{begin=[0, 5], size=[2, 4]}"})
     EXPECT_NE(added.find(slice), std::string::npos) << added;
 }
 
@@ -312,7 +321,8 @@ TEST(Gradient, OfAScanIsAScanTheOtherWayWithSumsOfWhatIsRead) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(p.b.type(gradients[i]), p.b.type(operands[i]));
   const Node& back = p.graph.node(p.graph.value(gradients[0]).producer);
   const ScanShape shape = scan_shape(back.attrs);
-  EXPECT_EQ(std::tuple(back.op->name, shape.carries, shape.sequences, shape.trips, shape.reverse), std::tuple("scan", 2, 2, 3, true))
+  EXPECT_EQ(std::tuple(back.op->name, shape.carries, shape.sequences, shape.trips, shape.reverse),
+            std::tuple("scan", 2, 2, 3, true))
       << "carries: the gradients of h and w; sequences: h before each trip, x";
   EXPECT_EQ(shape.rows, std::vector<TensorType>{row}) << "of the gradient of x";
   EXPECT_EQ(back.regions.at(0).outputs.size(), 3u);

@@ -15,14 +15,17 @@ ValueId binary_of_bools(Builder& b, std::string_view op, ValueId x, ValueId y) {
   if (op == "gt") return binary(b, "and", x, no(y));
   if (op == "le") return binary(b, "or", no(x), y);
   if (op == "ge") return binary(b, "or", x, no(y));
-  require(ErrorKind::type, op != "sub", "sub: takes numbers, not ", b.type(x), " and ", b.type(y), "; x != y says where two bools differ");
+  require(ErrorKind::type, op != "sub", "sub: takes numbers, not ", b.type(x), " and ", b.type(y),
+          "; x != y says where two bools differ");
   return binary(b, op, x, y);
 }
 
 ValueId pow_of_integers(Builder& b, ValueId base, ValueId power) {
   const Shape shape = broadcast_shape(b.type(base).shape, b.type(power).shape);
   const ValueId operands[] = {broadcast_to(b, base, shape), broadcast_to(b, power, shape)};
-  return pointwise(b, "select(x1 < 0, select(x0 == 1, 1, select(x0 == -1, 1 - 2 * bitand(x1, 1), 0)), pow(x0, max(x1, 0)))", operands);
+  return pointwise(
+      b, "select(x1 < 0, select(x0 == 1, 1, select(x0 == -1, 1 - 2 * bitand(x1, 1), 0)), pow(x0, max(x1, 0)))",
+      operands);
 }
 
 ValueId extreme(Builder& b, ValueId x, const Ints& axes, ValueId (*op)(Builder&, ValueId, const Ints&)) {

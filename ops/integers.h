@@ -1,4 +1,5 @@
-// Compositions over bools and integers that have no op of their own: sums, products, comparisons and extremes of bools, powers of integers.
+// Compositions over bools and integers that have no op of their own: sums, products, comparisons and extremes of bools,
+// powers of integers.
 #pragma once
 
 #include <string_view>
@@ -9,7 +10,8 @@ namespace karez::ops::build {
 
 // Of bools the 0 and 1 of i32, any other value as it is.
 ValueId as_numbers(Builder& b, ValueId x);
-// A two-operand op of the table: a sum is whether one holds, a product whether both do, false is less than true. A difference is an error.
+// A two-operand op of the table: a sum is whether one holds, a product whether both do, false is less than true. A
+// difference is an error.
 ValueId binary_of_bools(Builder& b, std::string_view op, ValueId x, ValueId y);
 // One over a whole number is 0 but of 1 and -1: so are negative powers, as PyTorch has it.
 ValueId pow_of_integers(Builder& b, ValueId base, ValueId power);

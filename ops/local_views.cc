@@ -4,10 +4,12 @@
 namespace karez::ops {
 
 std::optional<Strides> reshape_strides(const View& view, const Shape& shape) {
-  require(ErrorKind::shape, view.count() == count_of(shape), "reshape: ", view, " has another number of elements than ", shape);
+  require(ErrorKind::shape, view.count() == count_of(shape), "reshape: ", view, " has another number of elements than ",
+          shape);
   if (view.count() == 0) return row_major(shape);
   Strides out(shape.size(), 1);
-  // Walk both shapes from the last dimension; a run of source dimensions that are contiguous to each other serves a run of target ones.
+  // Walk both shapes from the last dimension; a run of source dimensions that are contiguous to each other serves a run
+  // of target ones.
   int target = static_cast<int>(shape.size()) - 1;
   std::int64_t run = 1, filled = 1, base = 0;
   bool fresh = true;

@@ -17,7 +17,8 @@ std::vector<std::int64_t> addresses(const Shape& shape, const Strides& strides) 
   return out;
 }
 
-// Whether any strides at all show these addresses under `shape`: a dimension's stride must be the step to its second element.
+// Whether any strides at all show these addresses under `shape`: a dimension's stride must be the step to its second
+// element.
 bool can_be_seen_as(const std::vector<std::int64_t>& wanted, const Shape& shape) {
   Strides strides(shape.size(), 0), rows = row_major(shape);
   for (std::size_t d = 0; d < shape.size(); ++d)
@@ -59,15 +60,21 @@ TEST(ReshapeStrides, AreRightAndFoundWheneverThereAreAny) {
     for (std::size_t k = order.size(); k-- > 0;) {
       if (random() % 6 == 0) step *= 2;
       bool repeats = random() % 8 == 0;
-      view.strides[order[k]] = repeats ? 0 : view.shape[order[k]] == 1 ? static_cast<std::int64_t>(random() % 50) : step;
+      view.strides[order[k]] = repeats                     ? 0
+                               : view.shape[order[k]] == 1 ? static_cast<std::int64_t>(random() % 50)
+                                                           : step;
       if (!repeats) step *= view.shape[order[k]];
     }
     Shape shape = random_split(random, count, true);
     auto wanted = addresses(view.shape, view.strides);
     auto strides = reshape_strides(view, shape);
-    ASSERT_EQ(strides.has_value(), can_be_seen_as(wanted, shape)) << print(view) << " as " << print_shape(shape) << " KAREZ_SEED=" << seed + round;
+    ASSERT_EQ(strides.has_value(), can_be_seen_as(wanted, shape))
+        << print(view) << " as " << print_shape(shape) << " KAREZ_SEED=" << seed + round;
     (strides ? found : none) += 1;
-    if (strides) { ASSERT_EQ(addresses(shape, *strides), wanted) << print(view) << " as " << print_shape(shape) << " KAREZ_SEED=" << seed + round; }
+    if (strides) {
+      ASSERT_EQ(addresses(shape, *strides), wanted)
+          << print(view) << " as " << print_shape(shape) << " KAREZ_SEED=" << seed + round;
+    }
   }
   EXPECT_GT(found, 4000);
   EXPECT_GT(none, 2000);
@@ -95,7 +102,9 @@ TEST(ReshapeStrides, NoElementsAndOneElementFitAnyShape) {
   try {
     reshape_strides(View(DType::f32, {2, 3}), {5});
     FAIL();
-  } catch (const Error& error) { EXPECT_STREQ(error.what(), "reshape: f32[2, 3] has another number of elements than [5]"); }
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "reshape: f32[2, 3] has another number of elements than [5]");
+  }
 }
 
 TEST(WindowView, ABoxOfAPartStartsWhereItsCornerLies) {
@@ -126,7 +135,9 @@ TEST(BroadcastView, NewDimensionsRepeatAndOldOnesKeepTheirStrides) {
   View x(DType::f32, {3, 2}, {1, 3});
   View y = broadcast_view(x, {5, 3, 4, 2}, {1, 3});
   EXPECT_EQ(y.strides, (Strides{0, 1, 0, 3}));
-  for_each_index(y.shape, [&](const std::vector<std::int64_t>& i) { EXPECT_EQ(offset_of(i, y.strides), offset_of({i[1], i[3]}, x.strides)); });
+  for_each_index(y.shape, [&](const std::vector<std::int64_t>& i) {
+    EXPECT_EQ(offset_of(i, y.strides), offset_of({i[1], i[3]}, x.strides));
+  });
   EXPECT_EQ(broadcast_view(View(DType::f32, {}), {2, 2}, {}).strides, (Strides{0, 0}));
 }
 
@@ -134,7 +145,9 @@ TEST(TransposeView, DimensionIOfTheResultIsPermI) {
   View x(DType::f32, {2, 3, 4});
   View y = transpose_view(x, {2, 0, 1});
   EXPECT_EQ(y.shape, (Shape{4, 2, 3}));
-  for_each_index(y.shape, [&](const std::vector<std::int64_t>& i) { EXPECT_EQ(offset_of(i, y.strides), offset_of({i[1], i[2], i[0]}, x.strides)); });
+  for_each_index(y.shape, [&](const std::vector<std::int64_t>& i) {
+    EXPECT_EQ(offset_of(i, y.strides), offset_of({i[1], i[2], i[0]}, x.strides));
+  });
 }
 
 }  // namespace

@@ -8,8 +8,10 @@
 
 namespace karez::ops::build {
 
-// cross_entropy without the rows whose label is ignore_index, which count neither in the sum nor in the mean; NaN where no row is left (PyTorch's
-// rule). The mean divides by a count that devices sum before any gradient begins, so that this is asked for and not the default.
-ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights, std::optional<std::int64_t> ignore_index);
+// cross_entropy without the rows whose label is ignore_index, which count neither in the sum nor in the mean; NaN where
+// no row is left (PyTorch's rule). The mean divides by a count that devices sum before any gradient begins, so that
+// this is asked for and not the default.
+ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights,
+                      std::optional<std::int64_t> ignore_index);
 
 }  // namespace karez::ops::build

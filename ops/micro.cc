@@ -1,5 +1,5 @@
-// What stands between micro-batches and the whole batch: their sum, their putting together, and parts of what is there whole. The pass
-// `microbatch` makes these, and nobody else.
+// What stands between micro-batches and the whole batch: their sum, their putting together, and parts of what is there
+// whole. The pass `microbatch` makes these, and nobody else.
 #include "ops/rows.h"
 #include "ops/shapes.h"
 
@@ -25,7 +25,9 @@ std::int64_t parts_of(std::string_view op, const Attrs& attrs) {
 }  // namespace
 
 std::vector<OpDef> micro_ops() {
-  OpDef accumulate{.name = "accumulate", .doc = "The sum of x over all acts of a launch, in their order; it is there after the last.", .inputs = 1};
+  OpDef accumulate{.name = "accumulate",
+                   .doc = "The sum of x over all acts of a launch, in their order; it is there after the last.",
+                   .inputs = 1};
   accumulate.infer = [](std::span<const TensorType> in, const Attrs&) {
     require_number("accumulate", in[0]);
     return std::vector{in[0]};
@@ -41,8 +43,9 @@ std::vector<OpDef> micro_ops() {
   };
   accumulate.role = Role::accumulate;
 
-  OpDef join{
-      .name = "micro_join", .doc = "x of all {parts} acts of a launch, one behind the other along {axis}; it is there after the last.", .inputs = 1};
+  OpDef join{.name = "micro_join",
+             .doc = "x of all {parts} acts of a launch, one behind the other along {axis}; it is there after the last.",
+             .inputs = 1};
   join.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     TensorType out = in[0];
     auto& size = out.shape[static_cast<std::size_t>(axis_of("micro_join", attrs, in[0]))];
@@ -53,8 +56,9 @@ std::vector<OpDef> micro_ops() {
   join.no_grad = accumulate.no_grad;
   join.role = Role::join;
 
-  OpDef part{
-      .name = "micro_slice", .doc = "Of x, which is there once a launch, in each act the next of {parts} equal parts along {axis}.", .inputs = 1};
+  OpDef part{.name = "micro_slice",
+             .doc = "Of x, which is there once a launch, in each act the next of {parts} equal parts along {axis}.",
+             .inputs = 1};
   part.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     TensorType out = in[0];
     auto& size = out.shape[static_cast<std::size_t>(axis_of("micro_slice", attrs, in[0]))];

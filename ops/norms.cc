@@ -9,7 +9,8 @@ namespace karez::ops::build {
 namespace {
 
 Ints last(std::string_view what, const TensorType& x, std::int64_t dimensions) {
-  require(ErrorKind::shape, dimensions >= 1 && dimensions <= x.rank(), what, ": ", x, " has no ", dimensions, " last dimensions");
+  require(ErrorKind::shape, dimensions >= 1 && dimensions <= x.rank(), what, ": ", x, " has no ", dimensions,
+          " last dimensions");
   Ints axes;
   for (std::int64_t d = x.rank() - dimensions; d < x.rank(); ++d) axes.push_back(d);
   return axes;
@@ -17,21 +18,23 @@ Ints last(std::string_view what, const TensorType& x, std::int64_t dimensions) {
 
 std::int64_t count_over(const TensorType& x, const Ints& axes) {
   std::int64_t count = 1;
-  for (auto axis : axes) count = checked_mul(count, x.shape[static_cast<std::size_t>(axis < 0 ? axis + x.rank() : axis)]);
+  for (auto axis : axes)
+    count = checked_mul(count, x.shape[static_cast<std::size_t>(axis < 0 ? axis + x.rank() : axis)]);
   return count;
 }
 
 ValueId plus(Builder& b, ValueId x, double number) { return add(b, x, full_like(b, x, number)); }
 
 // x times the normaliser, weight and bias, as a value of this type.
-ValueId scaled(Builder& b, std::string_view what, const TensorType& type, ValueId x, ValueId normaliser, std::optional<ValueId> weight,
-               std::optional<ValueId> bias) {
+ValueId scaled(Builder& b, std::string_view what, const TensorType& type, ValueId x, ValueId normaliser,
+               std::optional<ValueId> weight, std::optional<ValueId> bias) {
   for (auto operand : {weight, bias})
     if (operand) {
       const TensorType& given = b.type(*operand);
-      const bool fits =
-          given.dtype == type.dtype && given.rank() <= type.rank() && std::equal(given.shape.rbegin(), given.shape.rend(), type.shape.rbegin());
-      require(ErrorKind::shape, fits, what, ": ", given, " beside ", type, "; weight and bias have the last dimensions");
+      const bool fits = given.dtype == type.dtype && given.rank() <= type.rank() &&
+                        std::equal(given.shape.rbegin(), given.shape.rend(), type.shape.rbegin());
+      require(ErrorKind::shape, fits, what, ": ", given, " beside ", type,
+              "; weight and bias have the last dimensions");
     }
   ValueId y = binary(b, "mul", x, normaliser);
   if (weight) y = binary(b, "mul", y, widened(b, *weight));
@@ -47,8 +50,8 @@ ValueId variance(Builder& b, ValueId x, const Ints& axes, bool keep, std::int64_
   ValueId centred = binary(b, "sub", x, mean(b, x, axes, true));
   ValueId squares = sum(b, mul(b, centred, centred), axes, keep);
   const std::int64_t count = count_over(b.type(x), axes);
-  require(ErrorKind::shape, correction >= 0 && count > correction, "variance: of ", count, " elements with correction ", correction,
-          "; more elements than the correction are needed");
+  require(ErrorKind::shape, correction >= 0 && count > correction, "variance: of ", count, " elements with correction ",
+          correction, "; more elements than the correction are needed");
   return cast(b, mul(b, squares, full_like(b, squares, 1.0 / static_cast<double>(count - correction))), dtype);
 }
 
@@ -60,7 +63,8 @@ ValueId vector_norm(Builder& b, ValueId x, double p, const Ints& axes, bool keep
     if (keep) return y;
     Shape shape;
     for (std::int64_t d = 0; d < type.rank(); ++d)
-      if (std::none_of(axes.begin(), axes.end(), [&](std::int64_t axis) { return axis == d || axis + type.rank() == d; }))
+      if (std::none_of(axes.begin(), axes.end(),
+                       [&](std::int64_t axis) { return axis == d || axis + type.rank() == d; }))
         shape.push_back(type.shape[static_cast<std::size_t>(d)]);
     return reshape(b, y, shape);
   };
@@ -85,7 +89,8 @@ ValueId vector_norm(Builder& b, ValueId x, double p, const Ints& axes, bool keep
 }
 
 ValueId clip(Builder& b, ValueId x, std::optional<double> low, std::optional<double> high) {
-  require(!(low && high) || *low <= *high, "clip: the lower bound ", low.value_or(0), " is above the upper one, ", high.value_or(0));
+  require(!(low && high) || *low <= *high, "clip: the lower bound ", low.value_or(0), " is above the upper one, ",
+          high.value_or(0));
   // Not by max and min, which halve the gradient at a bound.
   const auto bounded = [&](std::string_view text, double bound) {
     const ValueId operands[] = {x, full_like(b, x, bound)};
@@ -96,12 +101,14 @@ ValueId clip(Builder& b, ValueId x, std::optional<double> low, std::optional<dou
   return x;
 }
 
-ValueId layer_norm(Builder& b, ValueId x, std::int64_t dimensions, double eps, std::optional<ValueId> weight, std::optional<ValueId> bias) {
+ValueId layer_norm(Builder& b, ValueId x, std::int64_t dimensions, double eps, std::optional<ValueId> weight,
+                   std::optional<ValueId> bias) {
   const TensorType type = b.type(x);
   const Ints axes = last("layer_norm", type, dimensions);
   x = widened(b, x);
   ValueId centred = binary(b, "sub", x, mean(b, x, axes, true));
-  return scaled(b, "layer_norm", type, centred, rsqrt(b, plus(b, mean(b, mul(b, centred, centred), axes, true), eps)), weight, bias);
+  return scaled(b, "layer_norm", type, centred, rsqrt(b, plus(b, mean(b, mul(b, centred, centred), axes, true), eps)),
+                weight, bias);
 }
 
 ValueId rms_norm(Builder& b, ValueId x, std::int64_t dimensions, double eps, std::optional<ValueId> weight) {

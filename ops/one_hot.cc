@@ -8,13 +8,14 @@ namespace karez::ops {
 namespace {
 
 OpDef one_hot() {
-  OpDef op{
-      .name = "one_hot",
-      .doc =
-          "For each index of [i...] (i32 or i64) a row of {depth} elements of {dtype}: 1 at the index, else 0; an index outside is an error of the "
-          "launch, which calls it {of} ('the index' unless said). Local: {offset} is the logical number of the rows' first element here, "
-          "{limit} the whole depth, {begin} the first index's place.",
-      .inputs = 1};
+  OpDef op{.name = "one_hot",
+           .doc =
+               "For each index of [i...] (i32 or i64) a row of {depth} elements of {dtype}: 1 at the index, else 0; an "
+               "index outside is an error of the "
+               "launch, which calls it {of} ('the index' unless said). Local: {offset} is the logical number of the "
+               "rows' first element here, "
+               "{limit} the whole depth, {begin} the first index's place.",
+           .inputs = 1};
   op.work = WorkClass::move;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     require_index("one_hot", in[0]);
@@ -43,12 +44,15 @@ OpDef one_hot() {
 }
 
 OpDef arg_max() {
-  OpDef op{.name = "arg_max", .doc = "Place (i64) of the largest element along {axis}, which goes; the first maximum wins.", .inputs = 1};
+  OpDef op{.name = "arg_max",
+           .doc = "Place (i64) of the largest element along {axis}, which goes; the first maximum wins.",
+           .inputs = 1};
   op.work = WorkClass::index;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     require_number("arg_max", in[0]);
     auto axis = axis_of("arg_max", attrs, in[0]);
-    require(ErrorKind::shape, in[0].shape[static_cast<std::size_t>(axis)] > 0, "arg_max: axis ", axis, " of ", in[0], " is empty");
+    require(ErrorKind::shape, in[0].shape[static_cast<std::size_t>(axis)] > 0, "arg_max: axis ", axis, " of ", in[0],
+            " is empty");
     TensorType out{DType::i64, in[0].shape};
     out.shape.erase(out.shape.begin() + axis);
     return std::vector{out};

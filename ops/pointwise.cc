@@ -10,9 +10,9 @@
 namespace karez::ops {
 namespace {
 
-// One line of the table. Expressions: x, y, z are the operands, r the result, dy the gradient of the result; a gradient expression becomes
-// an op of its own over the names in it, in order of appearance, unless some row already has that expression: "r * dy" is just mul(r, dy).
-// "dy" alone passes it on; "" lets none flow.
+// One line of the table. Expressions: x, y, z are the operands, r the result, dy the gradient of the result; a gradient
+// expression becomes an op of its own over the names in it, in order of appearance, unless some row already has that
+// expression: "r * dy" is just mul(r, dy). "dy" alone passes it on; "" lets none flow.
 struct Line {
   const char* name;
   Takes takes;
@@ -46,8 +46,10 @@ const Line lines[] = {
     {"gelu_tanh",
      Takes::floats,
      "max(x, -40) * sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x))",
-     {"(sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x)) + max(min(x, 40), -40) * sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x)) * "
-      "sigmoid(-1.5957691216057308 * (x + 0.044715 * x * x * x)) * 1.5957691216057308 * (1 + 0.134145 * min(x * x, 1600))) * dy"},
+     {"(sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x)) + max(min(x, 40), -40) * sigmoid(1.5957691216057308 * "
+      "(x + 0.044715 * x * x * x)) * "
+      "sigmoid(-1.5957691216057308 * (x + 0.044715 * x * x * x)) * 1.5957691216057308 * (1 + 0.134145 * min(x * x, "
+      "1600))) * dy"},
      "GELU by a tanh: x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2; Hendrycks and Gimpel, 2016."},
     {"silu",
      Takes::floats,
@@ -55,14 +57,22 @@ const Line lines[] = {
      {"(sigmoid(x) + max(min(x, 800), -800) * sigmoid(x) * sigmoid(-x)) * dy"},
      "x sigmoid(x), also called swish."},
     {"erf", Takes::floats, "erf(x)", {"1.1283791670955126 * exp(-x * x) * dy"}, "The error function of x."},
-    {"abs", Takes::numbers, "abs(x)", {"select(x > 0, dy, select(x < 0, -dy, 0))"}, "x without its sign; the gradient at 0 is 0."},
+    {"abs",
+     Takes::numbers,
+     "abs(x)",
+     {"select(x > 0, dy, select(x < 0, -dy, 0))"},
+     "x without its sign; the gradient at 0 is 0."},
     {"sin", Takes::floats, "sin(x)", {"cos(x) * dy"}, "Sine of x (radians)."},
     {"cos", Takes::floats, "cos(x)", {"-sin(x) * dy"}, "Cosine of x (radians)."},
     {"stop_gradient", Takes::anything, "x", {""}, "x itself; no gradient passes."},
     {"add", Takes::numbers, "x + y", {"dy", "dy"}, "x plus y; integers wrap."},
     {"sub", Takes::numbers, "x - y", {"dy", "-dy"}, "x minus y; integers wrap."},
     {"mul", Takes::numbers, "x * y", {"dy * y", "x * dy"}, "x times y; integers wrap."},
-    {"div", Takes::numbers, "x / y", {"dy / y", "-dy * r / y"}, "x over y; integers round toward zero, and division of one by zero is an error."},
+    {"div",
+     Takes::numbers,
+     "x / y",
+     {"dy / y", "-dy * r / y"},
+     "x over y; integers round toward zero, and division of one by zero is an error."},
     {"pow",
      Takes::floats,
      "pow(x, y)",
@@ -73,12 +83,14 @@ const Line lines[] = {
      Takes::numbers,
      "max(x, y)",
      {"select(x < y, 0, select(x == y, 0.5 * dy, dy))", "select(y < x, 0, select(y == x, 0.5 * dy, dy))"},
-     "The larger of x and y; NaN where one is, +0 above -0. Equal operands each get half of the gradient; beside a NaN both get all of it."},
+     "The larger of x and y; NaN where one is, +0 above -0. Equal operands each get half of the gradient; beside a NaN "
+     "both get all of it."},
     {"min",
      Takes::numbers,
      "min(x, y)",
      {"select(x > y, 0, select(x == y, 0.5 * dy, dy))", "select(y > x, 0, select(y == x, 0.5 * dy, dy))"},
-     "The smaller of x and y; NaN where one is, -0 below +0. Equal operands each get half of the gradient; beside a NaN both get all of it."},
+     "The smaller of x and y; NaN where one is, -0 below +0. Equal operands each get half of the gradient; beside a "
+     "NaN both get all of it."},
     {"eq", Takes::anything, "x == y", {to_bool}, "Whether x equals y."},
     {"ne", Takes::anything, "x != y", {to_bool}, "Whether x differs from y."},
     {"lt", Takes::numbers, "x < y", {to_bool}, "Whether x is below y."},
@@ -88,7 +100,11 @@ const Line lines[] = {
     {"and", Takes::bools, "x && y", {to_bool}, "Whether both hold."},
     {"or", Takes::bools, "x || y", {to_bool}, "Whether one holds."},
     {"not", Takes::bools, "!x", {to_bool}, "Whether x does not hold."},
-    {"select", Takes::anything, "select(x, y, z)", {"", "select(x, dy, 0)", "select(x, 0, dy)"}, "y where the bool x holds, else z."},
+    {"select",
+     Takes::anything,
+     "select(x, y, z)",
+     {"", "select(x, dy, 0)", "select(x, 0, dy)"},
+     "y where the bool x holds, else z."},
 };
 
 // "r * dy" with names {"r", "dy"} becomes "x0 * x1".
@@ -166,7 +182,8 @@ enum class Form { zero, free, linear, other };
 
 Form form_in(const Expr& e, const std::vector<int>& group) {
   if (e->kind == ExprKind::constant) return e->value == 0 ? Form::zero : Form::free;
-  if (e->kind == ExprKind::variable) return std::find(group.begin(), group.end(), e->variable) != group.end() ? Form::linear : Form::free;
+  if (e->kind == ExprKind::variable)
+    return std::find(group.begin(), group.end(), e->variable) != group.end() ? Form::linear : Form::free;
   Form f[3] = {Form::zero, Form::zero, Form::zero};
   int n = operands_of(e->kind);
   bool all_free = true;
@@ -187,7 +204,8 @@ Form form_in(const Expr& e, const std::vector<int>& group) {
     case ExprKind::neg: return f[0];
     case ExprKind::add:
     case ExprKind::sub: return both_linear(f[0], f[1]);
-    case ExprKind::mul: return f[0] == Form::free || f[1] == Form::free ? (f[0] == Form::free ? f[1] : f[0]) : Form::other;
+    case ExprKind::mul:
+      return f[0] == Form::free || f[1] == Form::free ? (f[0] == Form::free ? f[1] : f[0]) : Form::other;
     case ExprKind::div: return f[1] == Form::free ? f[0] : Form::other;
     case ExprKind::select: return f[0] == Form::free || f[0] == Form::zero ? both_linear(f[1], f[2]) : Form::other;
     default: return Form::other;
@@ -226,7 +244,9 @@ void find_outside(const Expr& e, Outside place, std::map<int, Outside>& found) {
         case ExprKind::sub:
         case ExprKind::mul:
         case ExprKind::select: within = Outside::factor; break;
-        case ExprKind::div: within = k == 0 ? Outside::factor : operand->kind == ExprKind::variable ? Outside::divisor : Outside::unknown; break;
+        case ExprKind::div:
+          within = k == 0 ? Outside::factor : operand->kind == ExprKind::variable ? Outside::divisor : Outside::unknown;
+          break;
         default: break;
       }
     }
@@ -265,13 +285,15 @@ std::vector<std::vector<int>> linear_groups(const Expr& expr) {
   if (n > 6) return groups;  // subsets of long fused chains are not worth a search
   std::vector<unsigned> masks;
   for (unsigned mask = 1; mask < (1u << n); ++mask) masks.push_back(mask);
-  std::stable_sort(masks.begin(), masks.end(), [](unsigned a, unsigned b) { return __builtin_popcount(a) > __builtin_popcount(b); });
+  std::stable_sort(masks.begin(), masks.end(),
+                   [](unsigned a, unsigned b) { return __builtin_popcount(a) > __builtin_popcount(b); });
   for (unsigned mask : masks) {
     std::vector<int> group;
     for (int i = 0; i < n; ++i)
       if (mask >> i & 1) group.push_back(i);
-    bool inside =
-        std::any_of(groups.begin(), groups.end(), [&](const auto& g) { return std::includes(g.begin(), g.end(), group.begin(), group.end()); });
+    bool inside = std::any_of(groups.begin(), groups.end(), [&](const auto& g) {
+      return std::includes(g.begin(), g.end(), group.begin(), group.end());
+    });
     if (!inside && form_in(expr, group) == Form::linear) groups.push_back(group);
   }
   return groups;

@@ -1,4 +1,5 @@
-// The table of pointwise ops: a row is a scalar expression; gradient ops, linear groups, kernels and jit code all come from it.
+// The table of pointwise ops: a row is a scalar expression; gradient ops, linear groups, kernels and jit code all come
+// from it.
 #pragma once
 
 #include <map>
@@ -27,7 +28,8 @@ struct Pointwise {
   int operands = 1;
   Takes takes = Takes::floats;
   bool gives_bool = false;
-  std::vector<PointwiseGradient> grads;  // one an operand; empty for gradient ops, whose derivative is derived, and where `no_grad` says why
+  std::vector<PointwiseGradient>
+      grads;  // one an operand; empty for gradient ops, whose derivative is derived, and where `no_grad` says why
   std::string no_grad;
   std::string doc;
 };
@@ -36,11 +38,13 @@ struct Pointwise {
 const std::vector<Pointwise>& pointwise_rows();
 const Pointwise* pointwise_row(std::string_view name);  // null: no pointwise op of that name
 
-// The sets of variables in which an expression is linear (additive and homogeneous, the others held): "x0 - x1": {0, 1}; "x0 * x1": {0}, {1}.
-// Partial sums may pass through those operands together. Proved from the form alone: what it cannot prove is left out.
+// The sets of variables in which an expression is linear (additive and homogeneous, the others held): "x0 - x1": {0,
+// 1}; "x0 * x1": {0}, {1}. Partial sums may pass through those operands together. Proved from the form alone: what it
+// cannot prove is left out.
 std::vector<std::vector<int>> linear_groups(const Expr& expr);
 
-// What each operand does to those that it stands beside, where it does another thing than multiply: "x0 / x1": 1 divides.
+// What each operand does to those that it stands beside, where it does another thing than multiply: "x0 / x1": 1
+// divides.
 std::map<int, graph::Signature::Outside> outside_of(const Expr& expr);
 
 }  // namespace karez::ops

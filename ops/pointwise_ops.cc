@@ -15,7 +15,8 @@ namespace {
 void find_truths(const Expr& e, std::vector<bool>& truth) {
   for (int k = 0; k < operands_of(e->kind); ++k) {
     const Expr& operand = e->operands[static_cast<std::size_t>(k)];
-    bool wants = e->kind == ExprKind::not_ || e->kind == ExprKind::and_ || e->kind == ExprKind::or_ || (e->kind == ExprKind::select && k == 0);
+    bool wants = e->kind == ExprKind::not_ || e->kind == ExprKind::and_ || e->kind == ExprKind::or_ ||
+                 (e->kind == ExprKind::select && k == 0);
     if (wants && operand->kind == ExprKind::variable) truth[static_cast<std::size_t>(operand->variable)] = true;
     find_truths(operand, truth);
   }
@@ -25,14 +26,16 @@ void find_truths(const Expr& e, std::vector<bool>& truth) {
 TensorType infer_pointwise(std::string_view op, const Expr& expr, Takes takes, std::span<const TensorType> in) {
   require(!in.empty(), op, ": takes at least one operand");
   int used = variable_count(expr);
-  require(ErrorKind::shape, used <= static_cast<int>(in.size()), op, ": ", print(expr), " uses x", used - 1, " but has ", in.size(), " operands");
+  require(ErrorKind::shape, used <= static_cast<int>(in.size()), op, ": ", print(expr), " uses x", used - 1,
+          " but has ", in.size(), " operands");
   std::vector<bool> truth(in.size());
   find_truths(expr, truth);
   const TensorType* value = nullptr;
   for (std::size_t i = 0; i < in.size(); ++i) {
     require(ErrorKind::shape, in[i].shape == in[0].shape, op, ": shapes differ: ", in[0], " and ", in[i]);
     if (truth[i]) {
-      require(ErrorKind::type, in[i].dtype == DType::b8, op, ": operand ", i, " is a condition and must be bool, not ", in[i]);
+      require(ErrorKind::type, in[i].dtype == DType::b8, op, ": operand ", i, " is a condition and must be bool, not ",
+              in[i]);
     } else if (value == nullptr) {
       value = &in[i];
     } else {
@@ -63,7 +66,8 @@ Signature index_pointwise(const NodeView& node, const Expr& expr) {
   bool rounds = !is_float(node.out_type(0).dtype) && has_division(expr);  // 1 / 2 + 1 / 2 is not 2 / 2 in integers
   if (!rounds) s.linear = linear_groups(expr);
   if (!s.linear.empty()) s.outside = outside_of(expr);
-  s.picks = has_select(expr) && std::any_of(s.linear.begin(), s.linear.end(), [](const auto& group) { return group.size() > 1; });
+  s.picks = has_select(expr) &&
+            std::any_of(s.linear.begin(), s.linear.end(), [](const auto& group) { return group.size() > 1; });
   return s;
 }
 
@@ -93,16 +97,19 @@ ValueId gradient_by_slope(Builder& b, const NodeView& n, const Expr& slope, int 
 
 std::vector<ValueId> derived_gradients(Builder& b, const NodeView& n, const Expr& expr, ValueId dy) {
   std::vector<ValueId> out;
-  for (int i = 0, count = static_cast<int>(n.in_count()); i < count; ++i) out.push_back(gradient_by_slope(b, n, derive(expr, i), i, dy));
+  for (int i = 0, count = static_cast<int>(n.in_count()); i < count; ++i)
+    out.push_back(gradient_by_slope(b, n, derive(expr, i), i, dy));
   return out;
 }
 
-// By slopes that are written out, one for each operand and ";" between them, where the derivative of the value would cancel or overflow.
+// By slopes that are written out, one for each operand and ";" between them, where the derivative of the value would
+// cancel or overflow.
 std::vector<ValueId> written_gradients(Builder& b, const NodeView& n, std::string_view slopes, ValueId dy) {
   std::vector<ValueId> out;
   for (int i = 0, count = static_cast<int>(n.in_count()); i < count; ++i) {
     const auto end = slopes.find(';');
-    require((end == slopes.npos) == (i == count - 1), "pointwise: ", count, " operands have as many slopes, not '", n.attrs().text("slopes"), "'");
+    require((end == slopes.npos) == (i == count - 1), "pointwise: ", count, " operands have as many slopes, not '",
+            n.attrs().text("slopes"), "'");
     out.push_back(gradient_by_slope(b, n, parse_expr(slopes.substr(0, end)), i, dy));
     slopes.remove_prefix(end == slopes.npos ? slopes.size() : end + 1);
   }
@@ -151,10 +158,12 @@ bool is_steep(const Expr& e) {
   return e->kind == ExprKind::exp || e->kind == ExprKind::log || e->kind == ExprKind::pow || e->kind == ExprKind::rsqrt;
 }
 
-// How many evaluations of e^x take as long as the functions in the expression. Read off the text, for planners ask often.
+// How many evaluations of e^x take as long as the functions in the expression. Read off the text, for planners ask
+// often.
 double functions_in(std::string_view expr) {
-  constexpr std::pair<std::string_view, double> weights[] = {{"exp", 1},   {"sigmoid", 1}, {"log", 1.5}, {"tanh", 1.5}, {"sin", 1.5},
-                                                             {"cos", 1.5}, {"erf", 3},     {"phi", 3},   {"pow", 3},    {"fmod", 3}};
+  constexpr std::pair<std::string_view, double> weights[] = {{"exp", 1},   {"sigmoid", 1}, {"log", 1.5}, {"tanh", 1.5},
+                                                             {"sin", 1.5}, {"cos", 1.5},   {"erf", 3},   {"phi", 3},
+                                                             {"pow", 3},   {"fmod", 3}};
   double sum = 0;
   for (std::size_t at = expr.find('('); at != expr.npos; at = expr.find('(', at + 1)) {
     std::size_t begin = at;
@@ -167,16 +176,22 @@ double functions_in(std::string_view expr) {
 
 OpDef op_of(const Pointwise& row) {
   Expr expr = parse_expr(row.expr);
-  OpDef op{.name = row.name, .doc = cat(row.doc, " Pointwise on operands of equal shape; takes ", name_of(row.takes), "."), .inputs = row.operands};
+  OpDef op{.name = row.name,
+           .doc = cat(row.doc, " Pointwise on operands of equal shape; takes ", name_of(row.takes), "."),
+           .inputs = row.operands};
   op.infer = [name = row.name, expr, takes = row.takes](std::span<const TensorType> in, const Attrs&) {
     return std::vector{infer_pointwise(name, expr, takes, in)};
   };
   op.index = [expr](const NodeView& node) { return index_pointwise(node, expr); };
   op.no_grad = row.no_grad;
   if (row.no_grad.empty() && row.grads.empty()) {
-    op.grad = [expr](Builder& b, const NodeView& n, std::span<const ValueId> dy) { return derived_gradients(b, n, expr, dy[0]); };
+    op.grad = [expr](Builder& b, const NodeView& n, std::span<const ValueId> dy) {
+      return derived_gradients(b, n, expr, dy[0]);
+    };
   } else if (row.no_grad.empty()) {
-    op.grad = [&row](Builder& b, const NodeView& n, std::span<const ValueId> dy) { return row_gradients(b, n, row, dy[0]); };
+    op.grad = [&row](Builder& b, const NodeView& n, std::span<const ValueId> dy) {
+      return row_gradients(b, n, row, dy[0]);
+    };
   }
   // The result may overwrite any operand of its own dtype: comparisons only bools, select not its condition.
   std::vector<bool> truth(static_cast<std::size_t>(row.operands));
@@ -198,16 +213,18 @@ OpDef op_of(const Pointwise& row) {
 OpDef free_form() {
   OpDef op{.name = "pointwise",
            .doc =
-               "The scalar expression {expr} over x0, x1, ... at every element; operands of equal shape, conditions bool, the others of one "
-               "dtype. {dtype_out}, if given, is the dtype of a comparison's result, bool otherwise; {slopes}, if given, are the derivatives.",
+               "The scalar expression {expr} over x0, x1, ... at every element; operands of equal shape, conditions "
+               "bool, the others of one "
+               "dtype. {dtype_out}, if given, is the dtype of a comparison's result, bool otherwise; {slopes}, if "
+               "given, are the derivatives.",
            .inputs = -1};
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     Expr expr = parse_expr(attrs.text("expr"));
     TensorType out = infer_pointwise("pointwise", expr, Takes::anything, in);
     if (attrs.has("dtype_out")) {
       DType wanted = dtype_from(attrs.text("dtype_out"));
-      require(ErrorKind::type, wanted == out.dtype || out.dtype == DType::b8, "pointwise: ", print(expr), " gives ", name_of(out.dtype), ", not ",
-              name_of(wanted));
+      require(ErrorKind::type, wanted == out.dtype || out.dtype == DType::b8, "pointwise: ", print(expr), " gives ",
+              name_of(out.dtype), ", not ", name_of(wanted));
       out.dtype = wanted;
     }
     return std::vector{out};
@@ -227,9 +244,13 @@ OpDef free_form() {
 
 OpDef cast() {
   OpDef op{.name = "cast",
-           .doc = "Elements of x as dtype {to}: float to integer drops the fraction, bool is 0 or 1, a number is true unless 0.",
+           .doc =
+               "Elements of x as dtype {to}: float to integer drops the fraction, bool is 0 or 1, a number is true "
+               "unless 0.",
            .inputs = 1};
-  op.infer = [](std::span<const TensorType> in, const Attrs& attrs) { return std::vector{TensorType{dtype_from(attrs.text("to")), in[0].shape}}; };
+  op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
+    return std::vector{TensorType{dtype_from(attrs.text("to")), in[0].shape}};
+  };
   op.index = [](const NodeView& node) {
     Signature s = same_shape_signature(node);
     // Dropping fractions of summands is not dropping the fraction of the sum: only float to float lets Partial through.

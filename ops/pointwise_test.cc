@@ -18,10 +18,14 @@ unsigned seed() {
   return value;
 }
 
-double at(const std::string& expr, const std::vector<double>& values) { return evaluate<double>(parse_expr(expr), std::span<const double>(values)); }
+double at(const std::string& expr, const std::vector<double>& values) {
+  return evaluate<double>(parse_expr(expr), std::span<const double>(values));
+}
 
 // Which variables are bools: those that a select asks or && and so on combine.
-bool is_condition(const Pointwise& row, int operand) { return row.takes == Takes::bools || (operand == 0 && (row.name.rfind("select", 0) == 0)); }
+bool is_condition(const Pointwise& row, int operand) {
+  return row.takes == Takes::bools || (operand == 0 && (row.name.rfind("select", 0) == 0));
+}
 
 TEST(Pointwise, ExpressionsAreCanonical) {
   for (const Pointwise& row : pointwise_rows()) {
@@ -35,8 +39,9 @@ TEST(Pointwise, ExpressionsAreCanonical) {
 // A gradient that is a product uses mul; the others are ops of their own over what they read.
 TEST(Pointwise, GradientsUseRowsThatExist) {
   auto grads = [](const char* name) {
-    return join(pointwise_row(name)->grads, "; ",
-                [](const PointwiseGradient& g) { return g.op.empty() ? "none" : cat(g.op, "(", join(g.operands, ", "), ")"); });
+    return join(pointwise_row(name)->grads, "; ", [](const PointwiseGradient& g) {
+      return g.op.empty() ? "none" : cat(g.op, "(", join(g.operands, ", "), ")");
+    });
   };
   EXPECT_EQ(grads("add"), "=(dy); =(dy)");
   EXPECT_EQ(grads("sub"), "=(dy); neg(dy)");
@@ -52,7 +57,8 @@ TEST(Pointwise, GradientsUseRowsThatExist) {
   EXPECT_EQ(grads("stop_gradient"), "none");
   for (const Pointwise& row : pointwise_rows())
     for (const auto& grad : row.grads)
-      EXPECT_TRUE(grad.op.empty() || grad.op == "=" || pointwise_row(grad.op) != nullptr) << row.name << " wants " << grad.op;
+      EXPECT_TRUE(grad.op.empty() || grad.op == "=" || pointwise_row(grad.op) != nullptr)
+          << row.name << " wants " << grad.op;
 }
 
 TEST(Pointwise, GradientsAreDerivatives) {
@@ -64,13 +70,15 @@ TEST(Pointwise, GradientsAreDerivatives) {
     for (int round = 0; round < 50; ++round) {
       std::vector<double> x;
       bool needs_positive = row.name == "log" || row.name == "sqrt" || row.name == "rsqrt" || row.name == "pow";
-      for (int i = 0; i < row.operands; ++i) x.push_back(is_condition(row, i) ? random() % 2 : needs_positive ? positive(random) : any(random));
+      for (int i = 0; i < row.operands; ++i)
+        x.push_back(is_condition(row, i) ? random() % 2 : needs_positive ? positive(random) : any(random));
       double dy = any(random), r = at(row.expr, x);
       for (std::size_t i = 0; i < row.grads.size(); ++i) {
         const PointwiseGradient& grad = row.grads[i];
         if (grad.op.empty()) continue;
         std::vector<double> operands;
-        for (const auto& name : grad.operands) operands.push_back(name == "dy" ? dy : name == "r" ? r : x[static_cast<std::size_t>(name[0] - 'x')]);
+        for (const auto& name : grad.operands)
+          operands.push_back(name == "dy" ? dy : name == "r" ? r : x[static_cast<std::size_t>(name[0] - 'x')]);
         double got = grad.op == "=" ? dy : at(pointwise_row(grad.op)->expr, operands);
         const double h = 1e-6;
         auto up = x, down = x;
@@ -104,7 +112,8 @@ TEST(Pointwise, TheGradientAtCornersIsWhatTheDocSays) {
 // Where the mathematics is finite, so are values and gradients.
 TEST(Pointwise, FarArgumentsGiveFiniteNumbers) {
   for (double x : {-HUGE_VAL, -1e300, -1e3, -88.0, -1e-6, -5e-324, 0.0, 5e-324, 1e-6, 88.0, 1e3, HUGE_VAL}) {
-    for (const char* op : {"tanh", "sigmoid", "erf"}) EXPECT_TRUE(std::abs(at(pointwise_row(op)->expr, {x})) <= 1) << op << " of " << x;
+    for (const char* op : {"tanh", "sigmoid", "erf"})
+      EXPECT_TRUE(std::abs(at(pointwise_row(op)->expr, {x})) <= 1) << op << " of " << x;
     for (const char* op : {"tanh", "sigmoid"}) {
       const double slope = at(pointwise_row(cat(op, "_grad"))->expr, {at(pointwise_row(op)->expr, {x}), 3});
       EXPECT_TRUE(slope >= 0 && slope <= 3) << op << " at " << x;
@@ -148,7 +157,8 @@ TEST(LinearGroups, HoldInNumbers) {
       for (int round = 0; round < 20; ++round, ++compared) {
         std::vector<double> a;
         bool power = row.name.rfind("pow", 0) == 0;
-        for (int i = 0; i < row.operands; ++i) a.push_back(is_condition(row, i) ? random() % 2 : power ? positive(random) : any(random));
+        for (int i = 0; i < row.operands; ++i)
+          a.push_back(is_condition(row, i) ? random() % 2 : power ? positive(random) : any(random));
         auto b = a, both = a;
         for (int i : group) {
           b[static_cast<std::size_t>(i)] = any(random);

@@ -13,8 +13,8 @@ constexpr const char* result = "dy [n, c, p, q]";
 // PyTorch's rule: padding of at most half the kernel, so that no window sees padding alone.
 void check_padding(std::string_view op, const Window& window) {
   for (std::size_t i = 0; i < 2; ++i)
-    require(ErrorKind::shape, 2 * window.padding[i] <= window.kernel[i], op, ": padding ", window.padding, " is more than half of the kernel ",
-            window.kernel);
+    require(ErrorKind::shape, 2 * window.padding[i] <= window.kernel[i], op, ": padding ", window.padding,
+            " is more than half of the kernel ", window.kernel);
 }
 
 TensorType infer_forward(std::string_view op, const TensorType& x, const Attrs& attrs) {
@@ -30,7 +30,8 @@ TensorType infer_gradient(std::string_view op, const TensorType& dy, const Attrs
   require_rank(op, dy, 4, result);
   require_float(op, dy);
   Shape shape = shape_attr(op, attrs);
-  require(ErrorKind::shape, shape.size() == 4 && shape[0] == dy.shape[0] && shape[1] == dy.shape[1], op, ": shape ", shape, " does not fit ", dy);
+  require(ErrorKind::shape, shape.size() == 4 && shape[0] == dy.shape[0] && shape[1] == dy.shape[1], op, ": shape ",
+          shape, " does not fit ", dy);
   Window window = window_of(op, attrs);
   check_padding(op, window);
   require_output_size(op, window, shape, dy);
@@ -40,7 +41,8 @@ TensorType infer_gradient(std::string_view op, const TensorType& dy, const Attrs
 OpDef max_pool() {
   return {.name = "max_pool",
           .doc =
-              "Largest element of each {kernel} window of x [n, c, h, w], {stride} apart, and its place r * kernel width + s in the window as "
+              "Largest element of each {kernel} window of x [n, c, h, w], {stride} apart, and its place r * kernel "
+              "width + s in the window as "
               "i32; the first maximum wins, {padding} never.",
           .inputs = 1,
           .infer =
@@ -62,8 +64,8 @@ OpDef max_pool_grad() {
           .inputs = 2,
           .infer =
               [](std::span<const TensorType> in, const Attrs& attrs) {
-                require(ErrorKind::type, in[1] == TensorType{DType::i32, in[0].shape}, "max_pool_grad: the index is i32 of dy's shape ", in[0],
-                        ", not ", in[1]);
+                require(ErrorKind::type, in[1] == TensorType{DType::i32, in[0].shape},
+                        "max_pool_grad: the index is i32 of dy's shape ", in[0], ", not ", in[1]);
                 return std::vector{infer_gradient("max_pool_grad", in[0], attrs)};
               },
           .index = "n c _ _, n c _ _ -> n c _ _ | linear {0}",
@@ -74,7 +76,8 @@ OpDef avg_pool() {
   return {.name = "avg_pool",
           .doc = "Mean of each {kernel} window of x [n, c, h, w], {stride} apart; {padding} counts as zeros.",
           .inputs = 1,
-          .infer = [](std::span<const TensorType> in, const Attrs& attrs) { return std::vector{infer_forward("avg_pool", in[0], attrs)}; },
+          .infer = [](std::span<const TensorType> in,
+                      const Attrs& attrs) { return std::vector{infer_forward("avg_pool", in[0], attrs)}; },
           .index = "n c _ _ -> n c _ _ | linear {0}",
           .grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) -> std::vector<ValueId> {
             Shape shape = n.in_type(0).shape;
@@ -86,7 +89,8 @@ OpDef avg_pool_grad() {
   return {.name = "avg_pool_grad",
           .doc = "Gradient of avg_pool in x = {shape}, from dy [n, c, p, q].",
           .inputs = 1,
-          .infer = [](std::span<const TensorType> in, const Attrs& attrs) { return std::vector{infer_gradient("avg_pool_grad", in[0], attrs)}; },
+          .infer = [](std::span<const TensorType> in,
+                      const Attrs& attrs) { return std::vector{infer_gradient("avg_pool_grad", in[0], attrs)}; },
           .index = "n c _ _ -> n c _ _ | linear {0}",
           .grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) -> std::vector<ValueId> {
             return {build::avg_pool(b, dy[0], pool_options(n.attrs()))};

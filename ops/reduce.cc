@@ -12,7 +12,8 @@ std::vector<bool> reduced_axes(std::string_view op, const TensorType& x, const A
   std::vector<bool> gone(x.shape.size());
   for (auto axis : attrs.ints("axes")) {
     require(ErrorKind::type, axis >= 0 && axis < x.rank(), op, ": axis ", axis, " is no dimension of ", x);
-    require(ErrorKind::shape, !gone[static_cast<std::size_t>(axis)], op, ": axis ", axis, " stands twice in ", attrs.ints("axes"));
+    require(ErrorKind::shape, !gone[static_cast<std::size_t>(axis)], op, ": axis ", axis, " stands twice in ",
+            attrs.ints("axes"));
     gone[static_cast<std::size_t>(axis)] = true;
   }
   return gone;
@@ -31,7 +32,8 @@ OpDef reduction(const char* name, const char* doc, Reduce kind) {
   op.infer = [name](std::span<const TensorType> in, const Attrs& attrs) {
     require_number(name, in[0]);
     TensorType out{in[0].dtype, {}};
-    for (auto d : kept_axes(reduced_axes(name, in[0], attrs))) out.shape.push_back(in[0].shape[static_cast<std::size_t>(d)]);
+    for (auto d : kept_axes(reduced_axes(name, in[0], attrs)))
+      out.shape.push_back(in[0].shape[static_cast<std::size_t>(d)]);
     return std::vector{out};
   };
   op.index = [name, kind](const NodeView& node) {
@@ -66,16 +68,16 @@ OpDef reduction(const char* name, const char* doc, Reduce kind) {
 }  // namespace
 
 std::vector<OpDef> reduce_ops() {
-  return {
-      reduction("reduce_sum", "Sum over {axes}, which go; 0 of nothing. Integers wrap.", Reduce::sum),
-      reduction(
-          "reduce_max",
-          "Largest element over {axes}, which go; NaN if there is one, of nothing the lowest number. The gradient goes to all maxima in equal parts.",
-          Reduce::max),
-      reduction("reduce_min",
-                "Smallest element over {axes}, which go; NaN if there is one, of nothing the highest number. The gradient goes to all minima in "
-                "equal parts.",
-                Reduce::min)};
+  return {reduction("reduce_sum", "Sum over {axes}, which go; 0 of nothing. Integers wrap.", Reduce::sum),
+          reduction("reduce_max",
+                    "Largest element over {axes}, which go; NaN if there is one, of nothing the lowest number. The "
+                    "gradient goes to all maxima in equal parts.",
+                    Reduce::max),
+          reduction("reduce_min",
+                    "Smallest element over {axes}, which go; NaN if there is one, of nothing the highest number. The "
+                    "gradient goes to all minima in "
+                    "equal parts.",
+                    Reduce::min)};
 }
 
 }  // namespace karez::ops

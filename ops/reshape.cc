@@ -11,8 +11,8 @@ namespace {
 
 std::vector<TensorType> infer(std::span<const TensorType> in, const Attrs& attrs) {
   Shape shape = shape_attr("reshape", attrs);
-  require(ErrorKind::type, count_of(shape) == in[0].count(), "reshape: ", in[0], " has ", in[0].count(), " elements, ", shape, " has ",
-          count_of(shape));
+  require(ErrorKind::type, count_of(shape) == in[0].count(), "reshape: ", in[0], " has ", in[0].count(), " elements, ",
+          shape, " has ", count_of(shape));
   return {{in[0].dtype, shape}};
 }
 
@@ -23,9 +23,10 @@ std::vector<std::size_t> dims_above_one(const Shape& shape) {
   return dims;
 }
 
-// Both shapes, without sizes of 1, are cut into the smallest groups of equal product. [6, 4, 5] -> [24, 5] has groups (6, 4 | 24) and (5 | 5). A
-// dimension alone on both sides keeps its letter. In other groups the first dimensions share one, and equal parts of the one must be whole rows of
-// the other: 24 in parts of 24 / k is rows of 4 only if k divides 6; in general k must divide both, hence their greatest common divisor.
+// Both shapes, without sizes of 1, are cut into the smallest groups of equal product. [6, 4, 5] -> [24, 5] has groups
+// (6, 4 | 24) and (5 | 5). A dimension alone on both sides keeps its letter. In other groups the first dimensions share
+// one, and equal parts of the one must be whole rows of the other: 24 in parts of 24 / k is rows of 4 only if k divides
+// 6; in general k must divide both, hence their greatest common divisor.
 Signature index(const NodeView& node) {
   const Shape &from = node.in_type(0).shape, &to = node.out_type(0).shape;
   Signature s;

@@ -21,10 +21,11 @@ std::vector<TensorType> infer(std::span<const TensorType> in, const Attrs& attrs
   const ScanShape s = scan_shape(attrs);
   const auto carries = static_cast<std::size_t>(s.carries), sequences = static_cast<std::size_t>(s.sequences);
   require(s.trips >= 1, "scan: ", s.trips, " trips; it takes at least one");
-  require(in.size() >= carries + sequences, "scan: ", in.size(), " operands for ", carries, " carries and ", sequences, " sequences");
+  require(in.size() >= carries + sequences, "scan: ", in.size(), " operands for ", carries, " carries and ", sequences,
+          " sequences");
   for (std::size_t i = carries; i < carries + sequences; ++i)
-    require(ErrorKind::shape, in[i].rank() >= 1 && in[i].shape[0] == s.trips, "scan: sequence ", i - carries, " is ", in[i],
-            "; its first size must be ", s.trips, ", the number of trips");
+    require(ErrorKind::shape, in[i].rank() >= 1 && in[i].shape[0] == s.trips, "scan: sequence ", i - carries, " is ",
+            in[i], "; its first size must be ", s.trips, ", the number of trips");
   std::vector<TensorType> out(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(carries));
   for (const TensorType& row : s.rows) out.push_back(stacked(row, s.trips));
   return out;
@@ -97,7 +98,8 @@ class Backward {
     const std::vector<ValueId> before = carries_before();
     ScanShape shape{.trips = s_.trips, .reverse = !s_.reverse};
     std::vector<ValueId> operands, sequences = before;
-    for (std::size_t i = 0; i < inputs_.size(); ++i)  // gradients that go from trip to trip: of carries, and sums for what is read
+    for (std::size_t i = 0; i < inputs_.size();
+         ++i)  // gradients that go from trip to trip: of carries, and sums for what is read
       if (carried(i)) operands.push_back(i < carries_ && dy_[i].valid() ? dy_[i] : build::full_like(b_, inputs_[i], 0));
     shape.carries = static_cast<int>(operands.size());
     sequences.insert(sequences.end(), inputs_.begin() + at(carries_), inputs_.begin() + at(carries_ + sequences_));
@@ -142,7 +144,8 @@ class Backward {
     ById<ValueId, ValueId> now(body_.values.size());
     for (std::size_t i = 0; i < carries_ + sequences_; ++i) now[body_.arguments[i]] = arguments[next++];
     std::vector<ValueId> of_rows;
-    for (std::size_t y = carries_; y < dy_.size(); ++y) of_rows.push_back(dy_[y].valid() ? arguments[next++] : ValueId());
+    for (std::size_t y = carries_; y < dy_.size(); ++y)
+      of_rows.push_back(dy_[y].valid() ? arguments[next++] : ValueId());
     for (std::size_t i = carries_ + sequences_; i < inputs_.size(); ++i) now[body_.arguments[i]] = arguments[next++];
 
     Builder b(out.graph, b_.ops());
@@ -164,7 +167,8 @@ class Backward {
   }
 
   // The trip's results times their gradients, summed: the scalar whose gradient is wanted.
-  ValueId product(Builder& b, std::span<const ValueId> arguments, std::span<const ValueId> of_rows, const ById<ValueId, ValueId>& now) const {
+  ValueId product(Builder& b, std::span<const ValueId> arguments, std::span<const ValueId> of_rows,
+                  const ById<ValueId, ValueId>& now) const {
     ValueId sum;
     const auto add = [&](ValueId value, ValueId gradient) {
       ValueId part = build::sum(b, build::mul(b, value, gradient));
@@ -212,7 +216,9 @@ TensorType stacked(const TensorType& row, std::int64_t trips) {
   out.shape.insert(out.shape.begin(), trips);
   return out;
 }
-TensorType row_of(const TensorType& sequence) { return {sequence.dtype, Shape(sequence.shape.begin() + 1, sequence.shape.end())}; }
+TensorType row_of(const TensorType& sequence) {
+  return {sequence.dtype, Shape(sequence.shape.begin() + 1, sequence.shape.end())};
+}
 
 std::vector<ValueId> build::scan(Builder& b, Graph body, std::span<const ValueId> operands, const ScanShape& shape) {
   Attrs attrs;
@@ -226,11 +232,14 @@ std::vector<ValueId> build::scan(Builder& b, Graph body, std::span<const ValueId
 
 std::vector<OpDef> scan_ops() {
   return {{.name = "scan",
-           .doc = "Its region, once for each row of its sequences, each with the carries that the one before left; see ops/scan.h.",
+           .doc = "Its region, once for each row of its sequences, each with the carries that the one before left; see "
+                  "ops/scan.h.",
            .inputs = -1,
            .infer = infer,
            .index = index,
-           .grad = [](Builder& b, const NodeView& view, std::span<const ValueId> dy) { return Backward(b, view, dy).run(); }}};
+           .grad = [](Builder& b, const NodeView& view, std::span<const ValueId> dy) {
+             return Backward(b, view, dy).run();
+           }}};
 }
 
 }  // namespace karez::ops

@@ -8,9 +8,10 @@
 
 namespace karez::ops {
 
-// Operands: first carries, then sequences (the first dimension is `trips`), then what the body reads of outside. The region has as many
-// arguments: carries as the trip before left them, rows of the sequences, what is read. Its outputs: the next carries, then `rows`, which the node
-// gives one behind the other. The node's results: last carries, then those stacks.
+// Operands: first carries, then sequences (the first dimension is `trips`), then what the body reads of outside. The
+// region has as many arguments: carries as the trip before left them, rows of the sequences, what is read. Its outputs:
+// the next carries, then `rows`, which the node gives one behind the other. The node's results: last carries, then
+// those stacks.
 struct ScanShape {
   int carries = 0, sequences = 0;
   std::int64_t trips = 1;

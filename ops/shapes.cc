@@ -35,7 +35,8 @@ void require_number(std::string_view op, const TensorType& type) {
 }
 
 void require_index(std::string_view op, const TensorType& type) {
-  require(ErrorKind::type, type.dtype == DType::i32 || type.dtype == DType::i64, op, ": an index is i32 or i64, not ", type);
+  require(ErrorKind::type, type.dtype == DType::i32 || type.dtype == DType::i64, op, ": an index is i32 or i64, not ",
+          type);
 }
 
 DType product_dtype(std::string_view op, DType operands, const Attrs& attrs) {
@@ -50,8 +51,10 @@ void require_rank(std::string_view op, const TensorType& type, int rank, std::st
 
 Ints ints_of(std::string_view op, const Attrs& attrs, std::string_view name, std::size_t count, std::int64_t least) {
   Ints values = attrs.ints(name);
-  require(ErrorKind::shape, values.size() == count, op, ": ", name, " has ", values.size(), " entries, not ", count, ": ", values);
-  for (auto v : values) require(ErrorKind::shape, v >= least, op, ": ", name, " ", values, " has an entry below ", least);
+  require(ErrorKind::shape, values.size() == count, op, ": ", name, " has ", values.size(), " entries, not ", count,
+          ": ", values);
+  for (auto v : values)
+    require(ErrorKind::shape, v >= least, op, ": ", name, " ", values, " has an entry below ", least);
   return values;
 }
 
@@ -62,7 +65,9 @@ Shape shape_attr(std::string_view op, const Attrs& attrs) {
   return shape;
 }
 
-TensorType type_attr(std::string_view op, const Attrs& attrs) { return {dtype_from(attrs.text("dtype")), shape_attr(op, attrs)}; }
+TensorType type_attr(std::string_view op, const Attrs& attrs) {
+  return {dtype_from(attrs.text("dtype")), shape_attr(op, attrs)};
+}
 
 int axis_of(std::string_view op, const Attrs& attrs, const TensorType& type) {
   std::int64_t axis = attrs.integer("axis");

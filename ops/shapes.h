@@ -22,9 +22,10 @@ void require_same_dtype(std::string_view op, const TensorType& a, const TensorTy
 void require_float(std::string_view op, const TensorType& type);
 // Of a product with operands of this type: f32 where {wide} says so of halves.
 DType product_dtype(std::string_view op, DType operands, const Attrs& attrs);
-void require_number(std::string_view op, const TensorType& type);                                 // not bool
-void require_index(std::string_view op, const TensorType& type);                                  // i32 or i64
-void require_rank(std::string_view op, const TensorType& type, int rank, std::string_view what);  // what: "[n, c, h, w]"
+void require_number(std::string_view op, const TensorType& type);  // not bool
+void require_index(std::string_view op, const TensorType& type);   // i32 or i64
+void require_rank(std::string_view op, const TensorType& type, int rank,
+                  std::string_view what);  // what: "[n, c, h, w]"
 // Ints of the attribute with `count` entries, each at least `least`.
 Ints ints_of(std::string_view op, const Attrs& attrs, std::string_view name, std::size_t count, std::int64_t least);
 // The attribute "shape" with no negative size, and the dtype of the attribute "dtype".

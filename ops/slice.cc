@@ -25,8 +25,8 @@ OpDef slice() {
     auto rank = in[0].shape.size();
     Ints begin = ints_of("slice", attrs, "begin", rank, 0), size = ints_of("slice", attrs, "size", rank, 0);
     for (std::size_t d = 0; d < rank; ++d)
-      require(ErrorKind::shape, checked_add(begin[d], size[d]) <= in[0].shape[d], "slice: ", begin[d], " to ", begin[d] + size[d],
-              " is not within dimension ", d, " of ", in[0]);
+      require(ErrorKind::shape, checked_add(begin[d], size[d]) <= in[0].shape[d], "slice: ", begin[d], " to ",
+              begin[d] + size[d], " is not within dimension ", d, " of ", in[0]);
     return std::vector{TensorType{in[0].dtype, size}};
   };
   op.index = [](const NodeView& node) {
@@ -54,7 +54,9 @@ OpDef slice() {
 }
 
 OpDef concat() {
-  OpDef op{.name = "concat", .doc = "The operands one behind the other along {axis}; their other dimensions are equal.", .inputs = -1};
+  OpDef op{.name = "concat",
+           .doc = "The operands one behind the other along {axis}; their other dimensions are equal.",
+           .inputs = -1};
   op.work = WorkClass::move;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     require(ErrorKind::shape, !in.empty(), "concat: takes at least one operand");
@@ -64,7 +66,8 @@ OpDef concat() {
       require_same_dtype("concat", in[0], x);
       Shape like = x.shape;
       if (like.size() == in[0].shape.size()) like[axis] = in[0].shape[axis];
-      require(ErrorKind::shape, like == in[0].shape, "concat: shapes differ beyond axis ", axis, ": ", in[0], " and ", x);
+      require(ErrorKind::shape, like == in[0].shape, "concat: shapes differ beyond axis ", axis, ": ", in[0], " and ",
+              x);
       out.shape[axis] = checked_add(out.shape[axis], x.shape[axis]);
     }
     return std::vector{out};
@@ -97,7 +100,9 @@ OpDef concat() {
 }
 
 OpDef pad() {
-  OpDef op{.name = "pad", .doc = "x with {low} elements of {value} before it and {high} behind it in every dimension.", .inputs = 1};
+  OpDef op{.name = "pad",
+           .doc = "x with {low} elements of {value} before it and {high} behind it in every dimension.",
+           .inputs = 1};
   op.work = WorkClass::move;
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     auto rank = in[0].shape.size();

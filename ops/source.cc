@@ -17,8 +17,10 @@ Signature every_letter(const NodeView& node) { return same_shape_signature(node)
 OpDef input() {
   return {.name = "input",
           .doc =
-              "What the user feeds each step under {name}: {dtype} of {shape}. Only the first dimension, the batch, may be split; with {array} it "
-              "is a value that lies on the mesh already, split in any way. With {ahead} it takes time to read, and is read a launch ahead.",
+              "What the user feeds each step under {name}: {dtype} of {shape}. Only the first dimension, the batch, "
+              "may be split; with {array} it "
+              "is a value that lies on the mesh already, split in any way. With {ahead} it takes time to read, and is "
+              "read a launch ahead.",
           .infer = [](std::span<const TensorType>, const Attrs& attrs) { return infer_named("input", attrs); },
           .index =
               [](const NodeView& node) {
@@ -45,35 +47,40 @@ OpDef variable() {
 }
 
 OpDef iota() {
-  return {.name = "iota",
-          .doc = "{dtype} of {shape}: the logical index along {axis}. Local: {start} is the index of the first element here.",
-          .infer =
-              [](std::span<const TensorType>, const Attrs& attrs) {
-                TensorType type = type_attr("iota", attrs);
-                require_number("iota", type);
-                axis_of("iota", attrs, type);
-                return std::vector{type};
-              },
-          .index = every_letter,
-          .localise =
-              [](const LocalView& view) {
-                Attrs attrs = with_local_shape(view);
-                attrs.set("start", attrs.integer("start", 0) + view.out[0][static_cast<std::size_t>(attrs.integer("axis"))].begin);
-                return attrs;
-              },
-          .no_grad = "it has no operands",
-          .role = Role::constant};
+  return {
+      .name = "iota",
+      .doc =
+          "{dtype} of {shape}: the logical index along {axis}. Local: {start} is the index of the first element here.",
+      .infer =
+          [](std::span<const TensorType>, const Attrs& attrs) {
+            TensorType type = type_attr("iota", attrs);
+            require_number("iota", type);
+            axis_of("iota", attrs, type);
+            return std::vector{type};
+          },
+      .index = every_letter,
+      .localise =
+          [](const LocalView& view) {
+            Attrs attrs = with_local_shape(view);
+            attrs.set("start",
+                      attrs.integer("start", 0) + view.out[0][static_cast<std::size_t>(attrs.integer("axis"))].begin);
+            return attrs;
+          },
+      .no_grad = "it has no operands",
+      .role = Role::constant};
 }
 
 OpDef random_uniform() {
   return {.name = "random_uniform",
           .doc =
-              "{dtype} (f32 or f64) of {shape}, uniform in [0, 1), from state i64[2] = (seed, step) and {site}: a function of the logical "
+              "{dtype} (f32 or f64) of {shape}, uniform in [0, 1), from state i64[2] = (seed, step) and {site}: a "
+              "function of the logical "
               "element alone. Local: {begin}, {logical}: where this part begins in the whole and the whole's shape.",
           .inputs = 1,
           .infer =
               [](std::span<const TensorType> in, const Attrs& attrs) {
-                require(ErrorKind::type, in[0] == TensorType{DType::i64, {2}}, "random_uniform: the state is i64[2] (seed, step), not ", in[0]);
+                require(ErrorKind::type, in[0] == TensorType{DType::i64, {2}},
+                        "random_uniform: the state is i64[2] (seed, step), not ", in[0]);
                 attrs.integer("site");
                 TensorType type = type_attr("random_uniform", attrs);
                 require_float("random_uniform", type);
@@ -89,7 +96,8 @@ OpDef random_uniform() {
               [](const LocalView& view) {
                 Attrs attrs = with_local_shape(view);
                 Ints begin;  // in the whole; a micro-batch's own place is among the attributes
-                for (const Range& range : view.out[0]) begin.push_back(range.begin + (attrs.has("begin") ? attrs.ints("begin")[begin.size()] : 0));
+                for (const Range& range : view.out[0])
+                  begin.push_back(range.begin + (attrs.has("begin") ? attrs.ints("begin")[begin.size()] : 0));
                 attrs.set("begin", begin);
                 if (!attrs.has("logical")) attrs.set("logical", view.node.out_type(0).shape);
                 return attrs;

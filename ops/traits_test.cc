@@ -45,9 +45,13 @@ TEST(Traits, ARoleComesWithWhatPassesNeedForIt) {
   for (const OpDef* op : table().rows()) {
     EXPECT_EQ(op->role == Role::window, static_cast<bool>(op->window)) << op->name;
     if (op->role == Role::window) { EXPECT_EQ(op->inputs, 1) << op->name; }
-    if (op->role == Role::source || op->role == Role::state || op->role == Role::constant) { EXPECT_EQ(op->inputs, 0) << op->name; }
+    if (op->role == Role::source || op->role == Role::state || op->role == Role::constant) {
+      EXPECT_EQ(op->inputs, 0) << op->name;
+    }
     if (op->role == Role::update || op->role == Role::store) { EXPECT_FALSE(op->in_place.empty()) << op->name; }
-    if (op->shared) { EXPECT_LT(*op->shared + static_cast<int>(op->in_place.size()), op->inputs) << op->name << " has a gradient, too"; }
+    if (op->shared) {
+      EXPECT_LT(*op->shared + static_cast<int>(op->in_place.size()), op->inputs) << op->name << " has a gradient, too";
+    }
     EXPECT_TRUE(op->expr.empty() || op->elementwise) << op->name;
     EXPECT_TRUE(!op->associative || op->commutative) << op->name;
   }
@@ -57,7 +61,8 @@ TEST(Traits, ARoleComesWithWhatPassesNeedForIt) {
 TEST(Traits, AnUpdateOverwritesItsFirstOperandsInOrder) {
   for (const char* name : {"sgd", "adam", "sgd_if", "adam_if"}) {
     const auto& pairs = table().at(name).in_place;
-    for (std::size_t i = 0; i < pairs.size(); ++i) EXPECT_EQ(pairs[i], std::pair(static_cast<int>(i), static_cast<int>(i))) << name;
+    for (std::size_t i = 0; i < pairs.size(); ++i)
+      EXPECT_EQ(pairs[i], std::pair(static_cast<int>(i), static_cast<int>(i))) << name;
   }
 }
 
@@ -99,7 +104,8 @@ TEST(Traits, AWindowSeesTheElementsItsOpMeans) {
   auto repeated = table().at("broadcast").window(View(DType::f32, {6}, {1}), {4, 6}, Attrs().set("dims", Ints{1}));
   EXPECT_EQ(repeated->view, View(DType::f32, {4, 6}, {0, 1}));
   EXPECT_TRUE(table().at("reshape").window(x, {2, 12}, {}));
-  EXPECT_FALSE(table().at("reshape").window(View(DType::f32, {4, 6}, {1, 4}), {2, 12}, {})) << "columns first: no strides read this in rows";
+  EXPECT_FALSE(table().at("reshape").window(View(DType::f32, {4, 6}, {1, 4}), {2, 12}, {}))
+      << "columns first: no strides read this in rows";
 }
 
 }  // namespace

@@ -12,7 +12,8 @@ std::vector<TensorType> infer(std::span<const TensorType> in, const Attrs& attrs
   const Ints& perm = attrs.ints("perm");
   std::vector<bool> seen(x.shape.size());
   TensorType out{x.dtype, {}};
-  require(ErrorKind::shape, static_cast<int>(perm.size()) == x.rank(), "transpose: perm ", perm, " has ", perm.size(), " entries, but x is ", x);
+  require(ErrorKind::shape, static_cast<int>(perm.size()) == x.rank(), "transpose: perm ", perm, " has ", perm.size(),
+          " entries, but x is ", x);
   for (auto d : perm) {
     require(ErrorKind::type, d >= 0 && d < x.rank() && !seen[static_cast<std::size_t>(d)], "transpose: perm ", perm,
             " is no order of the dimensions of ", x);
@@ -34,11 +35,14 @@ Signature index(const NodeView& node) {
 std::vector<ValueId> grad(Builder& b, const NodeView& n, std::span<const ValueId> dy) {
   const Ints& perm = n.attrs().ints("perm");
   Ints inverse(perm.size());
-  for (std::size_t i = 0; i < perm.size(); ++i) inverse[static_cast<std::size_t>(perm[i])] = static_cast<std::int64_t>(i);
+  for (std::size_t i = 0; i < perm.size(); ++i)
+    inverse[static_cast<std::size_t>(perm[i])] = static_cast<std::int64_t>(i);
   return {build::transpose(b, dy[0], inverse)};
 }
 
-std::optional<Seen> window(const View& x, const Shape&, const Attrs& attrs) { return Seen{transpose_view(x, attrs.ints("perm")), 0}; }
+std::optional<Seen> window(const View& x, const Shape&, const Attrs& attrs) {
+  return Seen{transpose_view(x, attrs.ints("perm")), 0};
+}
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// One step of an optimiser on one parameter, in PyTorch's form: sgd and adam, and sgd_if and adam_if, which may leave all as it is.
+// One step of an optimiser on one parameter, in PyTorch's form: sgd and adam, and sgd_if and adam_if, which may leave
+// all as it is.
 #include <cmath>
 
 #include "ops/build.h"
@@ -12,8 +13,8 @@ namespace {
 void check(std::string_view op, std::span<const TensorType> tensors, const TensorType& lr) {
   require_float(op, tensors[0]);
   for (const auto& t : tensors.subspan(1)) require_same_type(op, tensors[0], t);
-  require(ErrorKind::type, (lr == TensorType{tensors[0].dtype, {}}), op, ": the learning rate is a scalar ", name_of(tensors[0].dtype), "[], not ",
-          lr);
+  require(ErrorKind::type, (lr == TensorType{tensors[0].dtype, {}}), op, ": the learning rate is a scalar ",
+          name_of(tensors[0].dtype), "[], not ", lr);
 }
 
 void check_range(std::string_view op, const Attrs& attrs, std::string_view name, double otherwise, double below) {
@@ -22,10 +23,11 @@ void check_range(std::string_view op, const Attrs& attrs, std::string_view name,
 }
 
 OpDef sgd() {
-  OpDef op{
-      .name = "sgd",
-      .doc = "(w, m, g, lr) -> (w', m'): g += {weight_decay} w; m' = {momentum} m + g; w' = w - lr m', or with {nesterov} w - lr (g + momentum m').",
-      .inputs = 4};
+  OpDef op{.name = "sgd",
+           .doc =
+               "(w, m, g, lr) -> (w', m'): g += {weight_decay} w; m' = {momentum} m + g; w' = w - lr m', or with "
+               "{nesterov} w - lr (g + momentum m').",
+           .inputs = 4};
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     check("sgd", in.first(3), in[3]);
     check_range("sgd", attrs, "momentum", 0, INFINITY);
@@ -45,7 +47,8 @@ OpDef sgd() {
 OpDef adam() {
   OpDef op{.name = "adam",
            .doc =
-               "(w, m, v, g, lr, step) -> (w', m', v') with {beta1}, {beta2}, {eps}, {weight_decay}; step is i64[] and 1 at the first update. "
+               "(w, m, v, g, lr, step) -> (w', m', v') with {beta1}, {beta2}, {eps}, {weight_decay}; step is i64[] and "
+               "1 at the first update. "
                "{decoupled}: w shrinks by lr times weight_decay and g stays as it is (AdamW).",
            .inputs = 6};
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
@@ -75,8 +78,8 @@ OpDef conditional(OpDef op) {
   op.name += "_if";
   op.doc += " With a last operand, apply: where that bool[] is false, all results are the old ones.";
   op.infer = [step, infer = op.infer](std::span<const TensorType> in, const Attrs& attrs) {
-    require(ErrorKind::type, (in.back() == TensorType{DType::b8, {}}), step, "_if: what says whether to apply it is a scalar bool[], not ",
-            in.back());
+    require(ErrorKind::type, (in.back() == TensorType{DType::b8, {}}), step,
+            "_if: what says whether to apply it is a scalar bool[], not ", in.back());
     return infer(in.first(in.size() - 1), attrs);
   };
   ++op.inputs;

@@ -20,8 +20,8 @@ Ints output_size(std::string_view op, const Window& window, const Shape& image) 
     require(ErrorKind::shape, window.kernel[i] >= 1, op, ": the kernel is empty: ", window.kernel);
     std::int64_t padded = checked_add(image[i + 2], checked_mul(2, window.padding[i]));
     std::int64_t reach = checked_add(checked_mul(window.dilation[i], window.kernel[i] - 1), 1);
-    require(ErrorKind::shape, reach <= padded, op, ": the window ", reach, " is larger than the padded ", i == 0 ? "height " : "width ", padded,
-            " of ", image);
+    require(ErrorKind::shape, reach <= padded, op, ": the window ", reach, " is larger than the padded ",
+            i == 0 ? "height " : "width ", padded, " of ", image);
     out[i] = (padded - reach) / window.stride[i] + 1;
   }
   return out;
@@ -29,14 +29,17 @@ Ints output_size(std::string_view op, const Window& window, const Shape& image) 
 
 void require_output_size(std::string_view op, const Window& window, const Shape& image, const TensorType& got) {
   Ints want = output_size(op, window, image);
-  require(ErrorKind::shape, got.shape[2] == want[0] && got.shape[3] == want[1], op, ": windows over an image ", image, " make ", want,
-          " results, not ", Shape{got.shape[2], got.shape[3]});
+  require(ErrorKind::shape, got.shape[2] == want[0] && got.shape[3] == want[1], op, ": windows over an image ", image,
+          " make ", want, " results, not ", Shape{got.shape[2], got.shape[3]});
 }
 
 build::ConvOptions conv_options(const Attrs& attrs) {
-  return {attrs.ints("stride"), attrs.ints("padding"), attrs.has("dilation") ? attrs.ints("dilation") : Ints{1, 1}, attrs.integer("groups", 1)};
+  return {attrs.ints("stride"), attrs.ints("padding"), attrs.has("dilation") ? attrs.ints("dilation") : Ints{1, 1},
+          attrs.integer("groups", 1)};
 }
 
-build::PoolOptions pool_options(const Attrs& attrs) { return {attrs.ints("kernel"), attrs.ints("stride"), attrs.ints("padding")}; }
+build::PoolOptions pool_options(const Attrs& attrs) {
+  return {attrs.ints("kernel"), attrs.ints("stride"), attrs.ints("padding")};
+}
 
 }  // namespace karez::ops
