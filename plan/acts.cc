@@ -23,10 +23,13 @@ Rate times(Rate rate, std::int64_t up, std::int64_t down) {
 class Periods {
  public:
   explicit Periods(const Plan& plan) : written_(plan.registers.size(), 0), read_(plan.registers.size()) {
-    auto known = [&](RegisterId reg) { return reg.index >= 0 && static_cast<std::size_t>(reg.index) < plan.registers.size(); };
+    auto known = [&](RegisterId reg) {
+      return reg.index >= 0 && static_cast<std::size_t>(reg.index) < plan.registers.size();
+    };
     for (ActorId a : plan.actors.ids()) {
       for (const Port& port : plan.actors[a].outputs)
-        if (known(port.reg) && plan.registers[port.reg].producer == a && written_[port.reg] == 0) written_[port.reg] = port.period;
+        if (known(port.reg) && plan.registers[port.reg].producer == a && written_[port.reg] == 0)
+          written_[port.reg] = port.period;
       for (const Port& port : plan.actors[a].inputs)
         if (known(port.reg)) read_[port.reg].emplace_back(a, port.period);
     }
@@ -36,13 +39,15 @@ class Periods {
       require(written_[reg] != 0, not_listed, reg, by_an_actor);
       return written_[reg];
     }
-    const auto at = std::lower_bound(read_[reg].begin(), read_[reg].end(), end, [](const auto& reader, ActorId a) { return reader.first < a; });
+    const auto at = std::lower_bound(read_[reg].begin(), read_[reg].end(), end,
+                                     [](const auto& reader, ActorId a) { return reader.first < a; });
     require(at != read_[reg].end() && at->first == end, not_listed, reg, by_an_actor);
     return at->second;
   }
 
  private:
-  static constexpr const char *not_listed = "plan: register ", *by_an_actor = " is not listed by an actor that it names";
+  static constexpr const char *not_listed = "plan: register ",
+                              *by_an_actor = " is not listed by an actor that it names";
   ById<RegisterId, int> written_;
   ById<RegisterId, std::vector<std::pair<ActorId, int>>> read_;  // ascending
 };
@@ -63,8 +68,8 @@ struct Spread {
   }
   void tell(RegisterId reg, Rate fill, ActorId end, bool produces) {
     if (end == session_actor) {
-      require(fill == Rate{1, 1}, "plan: register ", reg, " (", plan.reg(reg).type, ") is between the session and an actor, but moves ",
-              text_of(fill), " times in a launch");
+      require(fill == Rate{1, 1}, "plan: register ", reg, " (", plan.reg(reg).type,
+              ") is between the session and an actor, but moves ", text_of(fill), " times in a launch");
       return;
     }
     const Actor& actor = plan.actor(end);
@@ -90,7 +95,8 @@ struct Spread {
 
 ById<ActorId, std::int64_t> acts_per_launch(const Plan& plan) {
   const Periods periods(plan);
-  Spread spread{plan, periods, ById<ActorId, Rate>(plan.actors.size()), {}, ById<RegisterId, bool>(plan.registers.size(), false)};
+  Spread spread{
+      plan, periods, ById<ActorId, Rate>(plan.actors.size()), {}, ById<RegisterId, bool>(plan.registers.size(), false)};
   for (RegisterId i : plan.registers.ids()) {
     const Register& r = plan.registers[i];
     bool of_session = r.producer == session_actor;
@@ -108,7 +114,8 @@ ById<ActorId, std::int64_t> acts_per_launch(const Plan& plan) {
   for (ActorId i : plan.actors.ids()) {
     const Rate& rate = spread.acts[i];
     require(rate.known(), "plan: nothing connects actor ", i, " '", plan.actors[i].name, "' with the session");
-    require(rate.down == 1, "plan: actor ", i, " '", plan.actors[i].name, "' would act ", text_of(rate), " times in a launch");
+    require(rate.down == 1, "plan: actor ", i, " '", plan.actors[i].name, "' would act ", text_of(rate),
+            " times in a launch");
     counts.push_back(rate.up);
   }
   return counts;

@@ -1,4 +1,5 @@
-// What the compile half asks about kernels without seeing one: which kernel runs a call, what strides it takes, what workspace it needs.
+// What the compile half asks about kernels without seeing one: which kernel runs a call, what strides it takes, what
+// workspace it needs.
 #pragma once
 
 #include <optional>

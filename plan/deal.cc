@@ -12,7 +12,8 @@ ById<StreamId, int> deal_streams(const Plan& plan, int most) {
     if (stream.name != "comm") computing.insert(stream.worker);
   const int last = computing.empty() ? 0 : *computing.rbegin();
   ById<StreamId, int> dealt;
-  for (const Stream& stream : plan.streams) dealt.push_back(computing.count(stream.worker) > 0 ? stream.worker % most : std::min(last + 1, most));
+  for (const Stream& stream : plan.streams)
+    dealt.push_back(computing.count(stream.worker) > 0 ? stream.worker % most : std::min(last + 1, most));
   return dealt;
 }
 

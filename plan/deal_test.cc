@@ -14,7 +14,8 @@ std::vector<int> dealt(const std::vector<std::pair<const char*, int>>& streams, 
 }
 
 TEST(Deal, StreamsCountTheirWorkersModuloThoseThatCompute) {
-  const std::vector<std::pair<const char*, int>> streams{{"compute", 0}, {"comm", 0}, {"compute", 1}, {"comm", 1}, {"compute", 2}, {"host", 0}};
+  const std::vector<std::pair<const char*, int>> streams{{"compute", 0}, {"comm", 0},    {"compute", 1},
+                                                         {"comm", 1},    {"compute", 2}, {"host", 0}};
   EXPECT_EQ(dealt(streams, 4), (std::vector{0, 0, 1, 1, 2, 0}));
   EXPECT_EQ(dealt(streams, 2), (std::vector{0, 0, 1, 1, 0, 0}));
   EXPECT_EQ(dealt(streams, 1), (std::vector{0, 0, 0, 0, 0, 0}));
@@ -25,7 +26,8 @@ TEST(Deal, AWorkerOfCommStreamsAloneStandsBesideThoseThatCompute) {
   EXPECT_EQ(dealt({{"compute", 0}, {"comm", 1}, {"host", 0}}, 8), (std::vector{0, 1, 0}));
   EXPECT_EQ(dealt({{"compute", 0}, {"comm", 2}, {"compute", 1}, {"comm", 2}}, 1), (std::vector{0, 1, 0, 1}));
   EXPECT_EQ(dealt({{"compute", 0}, {"comm", 1}, {"compute", 2}, {"comm", 1}}, 4), (std::vector{0, 3, 2, 3}));
-  EXPECT_EQ(dealt({{"compute", 0}, {"comm", 0}, {"compute", 1}, {"comm", 7}}, 2), (std::vector{0, 0, 1, 2})) << "one that computes serves its own";
+  EXPECT_EQ(dealt({{"compute", 0}, {"comm", 0}, {"compute", 1}, {"comm", 7}}, 2), (std::vector{0, 0, 1, 2}))
+      << "one that computes serves its own";
 }
 
 }  // namespace

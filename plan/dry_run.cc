@@ -35,7 +35,8 @@ class Runner {
   }
 
   DryRun launch() {
-    require(starter_.output_count() > 0 && ender_.input_count() > 0, "plan '", plan_.name, "': without a start and a done register nothing runs");
+    require(starter_.output_count() > 0 && ender_.input_count() > 0, "plan '", plan_.name,
+            "': without a start and a done register nothing runs");
     starter_.begin();
     starter_.complete([&](const Message& m) { deliver(m); });
     while (!ready_.empty()) act(order_[ready_.pop()]);

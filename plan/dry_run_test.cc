@@ -43,7 +43,8 @@ TEST(Acts, HalfAnActAndAnActorNobodyStartsAreErrors) {
   Sketch t;
   ActorId x = t.actor("x"), y = t.actor("y");
   t.edge(x, {y});
-  EXPECT_NE(error_of([&] { acts_per_launch(t.plan); }).find("nothing connects actor 0 'x' with the session"), std::string::npos);
+  EXPECT_NE(error_of([&] { acts_per_launch(t.plan); }).find("nothing connects actor 0 'x' with the session"),
+            std::string::npos);
 }
 
 TEST(DryRun, GivesTheOrderOfPriorities) {
@@ -124,7 +125,8 @@ TEST(Waits, AFullRegisterListsAWaitForEachOfItsConsumers) {
   ASSERT_EQ(waits.size(), 2u);
   EXPECT_EQ(waits[0].whom, b);
   EXPECT_EQ(waits[1].whom, c);
-  EXPECT_TRUE(golden(print(s.plan, waits), "a0 'a' waits for a free slot of r1 by a1 'b'\na0 'a' waits for a free slot of r1 by a2 'c'\n"));
+  EXPECT_TRUE(golden(print(s.plan, waits),
+                     "a0 'a' waits for a free slot of r1 by a1 'b'\na0 'a' waits for a free slot of r1 by a2 'c'\n"));
 }
 
 }  // namespace

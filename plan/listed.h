@@ -26,7 +26,9 @@ class Listed {
 
  private:
   using Pairs = std::vector<std::pair<RegisterId, ActorId>>;
-  static bool has(const Pairs& pairs, RegisterId reg, ActorId actor) { return std::binary_search(pairs.begin(), pairs.end(), std::pair(reg, actor)); }
+  static bool has(const Pairs& pairs, RegisterId reg, ActorId actor) {
+    return std::binary_search(pairs.begin(), pairs.end(), std::pair(reg, actor));
+  }
   Pairs inputs_, outputs_, consumers_;
 };
 

@@ -28,7 +28,8 @@ class Accesses {
  private:
   // An act's slot follows from its number: pieces take slots in turn.
   void add(const Actor& actor, std::int64_t act, const Operand& o, bool writes) {
-    Access access{o.block, o.offset, 0, time, writes, writes && o.view.bytes() != o.view.count() * size_of(o.view.dtype)};
+    Access access{o.block, o.offset, 0,
+                  time,    writes,   writes && o.view.bytes() != o.view.count() * size_of(o.view.dtype)};
     if (o.reg.valid()) {
       const Register& r = plan_.reg(o.reg);
       access.block = r.block;
@@ -37,7 +38,8 @@ class Accesses {
           if (port.reg == o.reg) access.begin += r.offset + act / port.period % r.slots * r.stride;
     }
     access.end = access.begin + o.view.bytes();
-    if (access.block.valid() && access.end > access.begin && counts(plan_.block(access.block).kind)) made.push_back(access);
+    if (access.block.valid() && access.end > access.begin && counts(plan_.block(access.block).kind))
+      made.push_back(access);
   }
   void act(const Actor& actor, std::int64_t number) {
     for (const Call& call : actor.calls) {
@@ -78,7 +80,8 @@ ById<DeviceId, std::int64_t> live_bytes(const Plan& plan) {
     ends[b].erase(std::unique(ends[b].begin(), ends[b].end()), ends[b].end());
     held[b].resize(ends[b].size());
   }
-  ById<DeviceId, std::vector<std::int64_t>> change(plan.devices.size(), std::vector<std::int64_t>(static_cast<std::size_t>(accesses.time) + 2, 0));
+  ById<DeviceId, std::vector<std::int64_t>> change(
+      plan.devices.size(), std::vector<std::int64_t>(static_cast<std::size_t>(accesses.time) + 2, 0));
   auto close = [&](BlockId b, std::size_t at) {
     const Stretch& s = held[b][at];
     if (s.begin < 0) return;
@@ -89,9 +92,11 @@ ById<DeviceId, std::int64_t> live_bytes(const Plan& plan) {
   };
   for (const Access& a : accesses.made) {
     const auto& bounds = ends[a.block];
-    for (auto at = static_cast<std::size_t>(std::lower_bound(bounds.begin(), bounds.end(), a.begin) - bounds.begin()); bounds[at] < a.end; ++at) {
+    for (auto at = static_cast<std::size_t>(std::lower_bound(bounds.begin(), bounds.end(), a.begin) - bounds.begin());
+         bounds[at] < a.end; ++at) {
       Stretch& s = held[a.block][at];
-      const bool goes_on = !a.writes || (a.parts && s.by_parts) || s.last == a.time;  // the last: read and written by one call
+      const bool goes_on =
+          !a.writes || (a.parts && s.by_parts) || s.last == a.time;  // the last: read and written by one call
       if (s.begin < 0) s.begin = a.writes ? a.time : 0;
       else if (!goes_on) close(a.block, at), s.begin = a.time;
       s.last = a.time;
@@ -111,7 +116,8 @@ ById<DeviceId, std::int64_t> live_bytes(const Plan& plan) {
 ById<DeviceId, std::int64_t> ahead_bytes(const Plan& plan) {
   ById<DeviceId, std::int64_t> bytes(plan.devices.size(), 0);
   for (const Register& r : plan.registers)
-    if (r.block.valid() && counts(plan.block(r.block).kind)) bytes[plan.block(r.block).device] += (r.slots - 1) * r.bytes;
+    if (r.block.valid() && counts(plan.block(r.block).kind))
+      bytes[plan.block(r.block).device] += (r.slots - 1) * r.bytes;
   return bytes;
 }
 

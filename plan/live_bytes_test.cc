@@ -14,7 +14,8 @@ const View line(DType::f32, {16});
 // a -> b -> c, one slot each, and a guard whose register says that a's next act comes behind `last`.
 struct Chain {
   Sketch s;
-  ActorId a = s.actor("a"), b = s.actor("b"), c = s.actor("c", 1), d = s.actor("d"), guard = s.actor("guard", 0, 0, BodyKind::state);
+  ActorId a = s.actor("a"), b = s.actor("b"), c = s.actor("c", 1), d = s.actor("d"),
+          guard = s.actor("guard", 0, 0, BodyKind::state);
   RegisterId ab = s.edge(a, {b}, 1, 64), bc = s.edge(b, {c}, 1, 64), cd = s.edge(c, {d}, 1, 64);
   explicit Chain(ActorId last) {
     s.edge(guard, {a, last});
@@ -63,7 +64,9 @@ TEST(Sharing, IsAllowedWhereTokensKeepTheTwoApart) {
   chain.s.plan.registers[chain.ab].slots = 1;
   Chain open(ActorId(1));  // a's next act waits for b alone: d may yet read
   open.share(open.cd, open.ab);
-  EXPECT_NE(open.error().find("register r0 and register r2 share bytes 0 to 64 of block b0, but no tokens keep them apart"), std::string::npos)
+  EXPECT_NE(
+      open.error().find("register r0 and register r2 share bytes 0 to 64 of block b0, but no tokens keep them apart"),
+      std::string::npos)
       << open.error();
   Chain neighbours(ActorId(3));
   neighbours.share(neighbours.bc, neighbours.ab);
@@ -91,10 +94,12 @@ TEST(Sharing, PiecesOfOneLaunchAreKeptApartAsLaunchesAre) {
 }
 
 TEST(Sharing, WhatIsLeftOfACutStretchIsStillHeld) {
-  // ab holds both lines until b has read it; cd takes the first of them behind that, and y, which nobody keeps back, the second.
+  // ab holds both lines until b has read it; cd takes the first of them behind that, and y, which nobody keeps back,
+  // the second.
   for (const bool kept : {true, false}) {
     Sketch s;
-    ActorId a = s.actor("a"), b = s.actor("b"), c = s.actor("c"), d = s.actor("d"), guard = s.actor("guard", 0, 0, BodyKind::state);
+    ActorId a = s.actor("a"), b = s.actor("b"), c = s.actor("c"), d = s.actor("d"),
+            guard = s.actor("guard", 0, 0, BodyKind::state);
     ActorId before = s.actor("before0", 1);
     s.start(before);
     for (int i = 1; i < 8; ++i) {
@@ -159,7 +164,8 @@ TEST(Sharing, WhatIsAddedUpOverActsSharesNothing) {
   EXPECT_NE(error_of([&] { verify(s.plan); }).find("no tokens keep them apart"), std::string::npos);
 
   Chain whole(ActorId(3));  // what b keeps is written in some of its acts only
-  whole.s.call(whole.b, "test.any", {in_register(whole.ab, line)}, {in_block(whole.s.plan.registers[whole.cd].block, line)});
+  whole.s.call(whole.b, "test.any", {in_register(whole.ab, line)},
+               {in_block(whole.s.plan.registers[whole.cd].block, line)});
   EXPECT_EQ(whole.error(), "");
   whole.s.plan.actors[whole.b].calls.back().acts = {0, 1};
   EXPECT_NE(whole.error().find("no tokens keep them apart"), std::string::npos) << whole.error();

@@ -78,9 +78,11 @@ class PlanReader {
   void block(Block& b) {
     std::string kind = in_.name();
     bool known = false;
-    for (BlockKind k : {BlockKind::scratch, BlockKind::reg, BlockKind::variable, BlockKind::constant, BlockKind::external})
+    for (BlockKind k :
+         {BlockKind::scratch, BlockKind::reg, BlockKind::variable, BlockKind::constant, BlockKind::external})
       if (name_of(k) == kind) b.kind = k, known = true;
-    if (!known) in_.fail_here(cat("'", kind, "' is no kind of block (scratch, register, variable, constant, external)"));
+    if (!known)
+      in_.fail_here(cat("'", kind, "' is no kind of block (scratch, register, variable, constant, external)"));
     in_.expect("device");
     b.device = DeviceId(small());
     in_.expect("bytes");

@@ -1,4 +1,5 @@
-// The one rule that picks among a worker's ready actors, shared by compiler, engine and simulator: smallest priority, then smallest id.
+// The one rule that picks among a worker's ready actors, shared by compiler, engine and simulator: smallest priority,
+// then smallest id.
 #pragma once
 
 #include <algorithm>
@@ -22,10 +23,13 @@ inline std::vector<ActorId> pick_order(const Plan& plan, std::vector<ActorId> ac
   return actors;
 }
 
-// The set of ready places; `pop` gives the smallest. A bitmap of two levels, fixed when constructed: a few instructions an operation.
+// The set of ready places; `pop` gives the smallest. A bitmap of two levels, fixed when constructed: a few instructions
+// an operation.
 class ReadyQueue {
  public:
-  explicit ReadyQueue(int places = 0) : words_(static_cast<std::size_t>(places + 63) / 64), summary_((words_.size() + 63) / 64) {}
+  explicit ReadyQueue(int places = 0)
+      : words_(static_cast<std::size_t>(places + 63) / 64),
+        summary_((words_.size() + 63) / 64) {}
 
   bool empty() const { return count_ == 0; }
   int size() const { return count_; }

@@ -1,4 +1,5 @@
-// The Plan: actors, registers, blocks, links and communicators of one rank, as plain data. The waist between compile half and run half.
+// The Plan: actors, registers, blocks, links and communicators of one rank, as plain data. The waist between compile
+// half and run half.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +39,8 @@ struct Stream {
   bool operator==(const Stream&) const = default;
 };
 
-// constant: filled by Plan::setup when loaded, read only after. external: results that the user holds, which are made anew for each launch.
+// constant: filled by Plan::setup when loaded, read only after. external: results that the user holds, which are made
+// anew for each launch.
 enum class BlockKind { scratch, reg, variable, constant, external };
 std::string_view name_of(BlockKind kind);
 
@@ -51,7 +53,8 @@ struct Block {
   bool operator==(const Block&) const = default;
 };
 
-// One memory on one device, written by one producer, read by its consumers; `slots` copies, slot i at offset + i * stride.
+// One memory on one device, written by one producer, read by its consumers; `slots` copies, slot i at offset + i *
+// stride.
 struct Register {
   ActorId producer;
   std::vector<ActorId> consumers;  // each once; may hold session_actor
@@ -110,11 +113,13 @@ struct Piece {
 // One collective as one member sees it.
 struct Collective {
   CommunicatorId communicator;
-  std::string kind;              // "all_reduce", "reduce_scatter", "all_gather", "all_to_all"
-  std::string reduce;            // "sum", "max", "min" or ""
-  std::vector<int> turns = {0};  // by act of a launch, rising: positions in the communicator's sequence; it begins only at its turn
+  std::string kind;    // "all_reduce", "reduce_scatter", "all_gather", "all_to_all"
+  std::string reduce;  // "sum", "max", "min" or ""
+  std::vector<int> turns = {
+      0};  // by act of a launch, rising: positions in the communicator's sequence; it begins only at its turn
   Operand in, out;
-  std::vector<Piece> sends, receives;  // one per member and in their order, the own included; all_reduce: empty (flat ranges)
+  std::vector<Piece> sends,
+      receives;  // one per member and in their order, the own included; all_reduce: empty (flat ranges)
   std::optional<Operand> staging;
   std::string where;
   std::string algorithm = "direct";  // the same for all members; comm/collective.h names them
@@ -153,8 +158,9 @@ struct Actor {
   std::optional<Collective> collective;
   std::string binding;
   std::vector<Operand> bound;  // input: what the source writes, in order; fetch: what is read
-  // Per bound operand, {begin=[..], shape=[..]} of the logical tensor; fetch: none if it is the whole. Of an input several times as many: act k reads
-  // with the k-th lot, and after the last lot from the first, of the source's next batch.
+  // Per bound operand, {begin=[..], shape=[..]} of the logical tensor; fetch: none if it is the whole. Of an input
+  // several times as many: act k reads with the k-th lot, and after the last lot from the first, of the source's next
+  // batch.
   std::vector<Attrs> slices;
   int priority = 0;  // smaller acts first
   std::string where;
@@ -207,7 +213,8 @@ struct Plan {
   std::vector<Transfer> transfers;
   std::vector<Call> setup;  // run once when loaded: constants
   std::uint64_t program_hash = 0;
-  std::string costs;  // the cost table by which the plan is predicted, as `sbp::CostTable` prints it; "": none. No launch reads it
+  std::string costs;  // the cost table by which the plan is predicted, as `sbp::CostTable` prints it; "": none. No
+                      // launch reads it
   bool operator==(const Plan&) const;
 
   const Actor& actor(ActorId id) const { return actors[id]; }
@@ -222,8 +229,9 @@ void save(const Plan& plan, const std::string& path);
 Plan load_plan(const std::string& path);
 std::uint64_t rank_hash(const Plan& plan);  // of everything but the lines for people and the cost table
 
-// Throws on what cannot run: ids out of range, a register whose producer or consumers do not list it, operands outside their slot or
-// block, two members of one sequence that disagree in length, overlapping registers of a block, a cycle without tokens.
+// Throws on what cannot run: ids out of range, a register whose producer or consumers do not list it, operands outside
+// their slot or block, two members of one sequence that disagree in length, overlapping registers of a block, a cycle
+// without tokens.
 void verify(const Plan& plan);
 
 // Bytes of all its blocks on each device: the peak, as planned.

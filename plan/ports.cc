@@ -7,11 +7,14 @@
 namespace karez::plan {
 
 PortPlaces::PortPlaces(const Plan& plan) : written_(plan.registers.size(), -1), readers_(plan.registers.size()) {
-  auto known = [&](RegisterId reg) { return reg.index >= 0 && static_cast<std::size_t>(reg.index) < plan.registers.size(); };
+  auto known = [&](RegisterId reg) {
+    return reg.index >= 0 && static_cast<std::size_t>(reg.index) < plan.registers.size();
+  };
   for (ActorId a : plan.actors.ids()) {
     const Actor& actor = plan.actors[a];
     for (std::size_t i = actor.outputs.size(); i-- > 0;)
-      if (const RegisterId reg = actor.outputs[i].reg; known(reg) && plan.registers[reg].producer == a) written_[reg] = static_cast<int>(i);
+      if (const RegisterId reg = actor.outputs[i].reg; known(reg) && plan.registers[reg].producer == a)
+        written_[reg] = static_cast<int>(i);
     for (std::size_t i = 0; i < actor.inputs.size(); ++i)
       if (known(actor.inputs[i].reg)) readers_[actor.inputs[i].reg].emplace_back(a, static_cast<int>(i));
   }
@@ -25,7 +28,8 @@ PortPlaces::PortPlaces(const Plan& plan) : written_(plan.registers.size(), -1), 
 }
 
 int PortPlaces::of_producer(const Plan& plan, RegisterId reg) const {
-  require(written_[reg] >= 0, "plan: register ", reg, " (", plan.reg(reg).type, ") is not among the outputs of the actor it names");
+  require(written_[reg] >= 0, "plan: register ", reg, " (", plan.reg(reg).type,
+          ") is not among the outputs of the actor it names");
   return written_[reg];
 }
 
@@ -62,7 +66,8 @@ Ports Ports::ender(const Plan& plan, const PortPlaces& places) {
   ports.actor_ = session_actor;
   for (RegisterId i : plan.registers.ids()) {
     const auto& consumers = plan.registers[i].consumers;
-    if (std::find(consumers.begin(), consumers.end(), session_actor) != consumers.end()) ports.add_input(plan, {i, 1}, places);
+    if (std::find(consumers.begin(), consumers.end(), session_actor) != consumers.end())
+      ports.add_input(plan, {i, 1}, places);
   }
   ports.missing_ = ports.input_count();
   return ports;
@@ -71,7 +76,8 @@ Ports Ports::ender(const Plan& plan, const PortPlaces& places) {
 void Ports::add_input(const Plan& plan, const Port& port, const PortPlaces& places) {
   const Register& r = plan.reg(port.reg);
   require(port.period >= 1, "plan: register ", port.reg, " is read with period ", port.period);
-  require(r.slots >= 1 && r.slots <= std::numeric_limits<std::int16_t>::max(), "plan: register ", port.reg, " has ", r.slots, " slots");
+  require(r.slots >= 1 && r.slots <= std::numeric_limits<std::int16_t>::max(), "plan: register ", port.reg, " has ",
+          r.slots, " slots");
   Input input;
   input.reg = port.reg;
   input.producer = r.producer;
@@ -88,8 +94,10 @@ void Ports::add_input(const Plan& plan, const Port& port, const PortPlaces& plac
 void Ports::add_output(const Plan& plan, const Port& port, const PortPlaces& places) {
   const Register& r = plan.reg(port.reg);
   require(port.period >= 1, "plan: register ", port.reg, " is written with period ", port.period);
-  require(r.slots >= 1 && r.slots <= std::numeric_limits<std::int16_t>::max(), "plan: register ", port.reg, " has ", r.slots, " slots");
-  require(!r.consumers.empty(), "plan: register ", port.reg, " (", r.type, ") has no consumer: its slots would never come back");
+  require(r.slots >= 1 && r.slots <= std::numeric_limits<std::int16_t>::max(), "plan: register ", port.reg, " has ",
+          r.slots, " slots");
+  require(!r.consumers.empty(), "plan: register ", port.reg, " (", r.type,
+          ") has no consumer: its slots would never come back");
   Output output;
   output.reg = port.reg;
   output.period = port.period;
@@ -114,7 +122,8 @@ std::string Ports::text() const {
     for (int i = 0; i < input.count; ++i) out += cat(" ", store_[input.ring + (input.head + i) % input.slots]);
   }
   for (const Output& output : outputs_) {
-    out += cat("; out r", output.reg, " phase ", output.phase, output.phase > 0 || running_ ? cat(" writes ", output.slot) : "", " free");
+    out += cat("; out r", output.reg, " phase ", output.phase,
+               output.phase > 0 || running_ ? cat(" writes ", output.slot) : "", " free");
     for (int i = 0; i < output.free_count; ++i) out += cat(" ", store_[output.free + i]);
     out += " held by";
     for (int slot = 0; slot < output.slots; ++slot) out += cat(" ", store_[output.holders + slot]);

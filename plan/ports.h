@@ -1,4 +1,5 @@
-// The protocol: an actor without a thread. Which messages it may take, when it may begin, and what it sends when it completes.
+// The protocol: an actor without a thread. Which messages it may take, when it may begin, and what it sends when it
+// completes.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,8 @@
 
 namespace karez::plan {
 
-// The only two messages there are: `filled` goes down to a consumer, `returned` up to the producer. They carry numbers, never data.
+// The only two messages there are: `filled` goes down to a consumer, `returned` up to the producer. They carry numbers,
+// never data.
 struct Message {
   enum class Kind : std::uint8_t { filled, returned };
   Kind kind = Kind::filled;
@@ -18,7 +20,8 @@ struct Message {
   std::int32_t port = 0;  // of the receiver: its input (filled) or its output (returned)
   ActorId to;             // session_actor: the session itself
   RegisterId reg;
-  std::int32_t lane = 0;   // numbers the sender's possible messages: at most one message of a lane is on its way at any time
+  std::int32_t lane =
+      0;  // numbers the sender's possible messages: at most one message of a lane is on its way at any time
   std::int64_t piece = 0;  // filled: how many of this register were filled before
 };
 static_assert(sizeof(Message) <= 64 && std::is_trivially_copyable_v<Message>);
@@ -38,18 +41,20 @@ class PortPlaces {
 
 // The state of one actor's ports. It allocates when constructed and never again; it knows no thread, clock or socket.
 //
-//   input    slots ready to be read, in the order they were filled; the first one is held for `period` acts and then returned
-//   output   slots free to be written; one is taken at the first of `period` acts and filled at the last; it is free again when
+//   input    slots ready to be read, in the order they were filled; the first one is held for `period` acts and then
+//   returned output   slots free to be written; one is taken at the first of `period` acts and filled at the last; it
+//   is free again when
 //            every consumer has returned it
 //
-// An act: `ready()`, then `begin()`, then (later, if the work is asynchronous) `complete(send)`. Messages may be taken at any time.
-// A message that breaks the protocol (a slot filled twice, returned unread, out of turn) is an error, not a guess.
+// An act: `ready()`, then `begin()`, then (later, if the work is asynchronous) `complete(send)`. Messages may be taken
+// at any time. A message that breaks the protocol (a slot filled twice, returned unread, out of turn) is an error, not
+// a guess.
 class Ports {
  public:
   Ports(const Plan& plan, ActorId actor, const PortPlaces& places);
   Ports(const Plan& plan, ActorId actor) : Ports(plan, actor, PortPlaces(plan)) {}
-  // The session as two actors: one whose outputs are the `start` registers, one whose inputs are the `done` registers. An act of the
-  // first begins a launch; the second is ready when the launch is over.
+  // The session as two actors: one whose outputs are the `start` registers, one whose inputs are the `done` registers.
+  // An act of the first begins a launch; the second is ready when the launch is over.
   static Ports starter(const Plan& plan, const PortPlaces& places);
   static Ports ender(const Plan& plan, const PortPlaces& places);
   static Ports starter(const Plan& plan) { return starter(plan, PortPlaces(plan)); }
@@ -59,8 +64,8 @@ class Ports {
   bool running() const { return running_; }
   std::int64_t acts() const { return acts_; }  // completed ones
 
-  // True if the actor was not ready before and is now. Always inlined, as is `complete`: where the sender knows the message's kind and fields,
-  // most of what is done here is known too (7 of a hop's 50 ns).
+  // True if the actor was not ready before and is now. Always inlined, as is `complete`: where the sender knows the
+  // message's kind and fields, most of what is done here is known too (7 of a hop's 50 ns).
   [[gnu::always_inline]] bool take(const Message& message) {
     return message.kind == Message::Kind::filled ? take_filled(message) : take_returned(message);
   }
@@ -72,8 +77,9 @@ class Ports {
     for (Output& out : outputs_)
       if (out.phase == 0) out.slot = store_[out.free + --out.free_count];
   }
-  // Sends exactly one `returned` per input and one `filled` per consumer whose period is due: send(const Message&), which must not call
-  // back into these ports. Returned slots go first, so that when the last consumer has acted all that this act sent has been sent.
+  // Sends exactly one `returned` per input and one `filled` per consumer whose period is due: send(const Message&),
+  // which must not call back into these ports. Returned slots go first, so that when the last consumer has acted all
+  // that this act sent has been sent.
   template <class Send> void complete(Send&& send);
 
   int input_count() const { return static_cast<int>(inputs_.size()); }
@@ -90,8 +96,10 @@ class Ports {
   ActorId producer(int input) const { return in(input).producer; }
   int filled(int input) const { return in(input).count; }  // slots held: ready, or being read
   int free_slots(int output) const { return out(output).free_count; }
-  bool wants(int output) const { return out(output).phase == 0; }                         // the next act needs a free slot
-  int holders(int output, int slot) const { return store_[out(output).holders + slot]; }  // consumers that have yet to return it
+  bool wants(int output) const { return out(output).phase == 0; }  // the next act needs a free slot
+  int holders(int output, int slot) const {
+    return store_[out(output).holders + slot];
+  }  // consumers that have yet to return it
   std::int64_t pieces(int output) const { return out(output).piece; }
   std::string text() const;  // the whole state in a line
 
@@ -110,7 +118,8 @@ class Ports {
   struct Output {
     RegisterId reg;
     std::int32_t period = 1, phase = 0, slot = -1, slots = 1, lane = 0;
-    std::int32_t free = 0, free_count = 0, holders = 0;  // where in store_: free slots (a stack: warm memory first), holders per slot
+    std::int32_t free = 0, free_count = 0,
+                 holders = 0;  // where in store_: free slots (a stack: warm memory first), holders per slot
     std::int32_t first_consumer = 0, consumer_count = 0;
     std::int64_t piece = 0;
   };
@@ -174,7 +183,8 @@ template <class Send> [[gnu::always_inline]] inline void Ports::complete(Send&& 
       input.phase = 0;
       if (++input.head == input.slots) input.head = 0;
       --input.count;
-      send(Message{Message::Kind::returned, static_cast<std::int16_t>(slot), input.producer_port, input.producer, input.reg, input.lane + slot, 0});
+      send(Message{Message::Kind::returned, static_cast<std::int16_t>(slot), input.producer_port, input.producer,
+                   input.reg, input.lane + slot, 0});
     }
     missing += input.count == 0;
   }
@@ -187,7 +197,8 @@ template <class Send> [[gnu::always_inline]] inline void Ports::complete(Send&& 
     missing += output.free_count == 0;
     for (std::int32_t c = 0; c < output.consumer_count; ++c) {
       const Consumer& consumer = consumers_[static_cast<std::size_t>(output.first_consumer + c)];
-      send(Message{Message::Kind::filled, static_cast<std::int16_t>(slot), consumer.port, consumer.actor, output.reg, lane + c, piece});
+      send(Message{Message::Kind::filled, static_cast<std::int16_t>(slot), consumer.port, consumer.actor, output.reg,
+                   lane + c, piece});
     }
   }
   missing_ = missing;

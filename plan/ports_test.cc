@@ -136,11 +136,15 @@ TEST(Ports, APlanTheyCannotBeBuiltFromIsAnError) {
   EXPECT_THROW(Ports(plan, g.a), Error) << "c does not list what a sends it";
 }
 
-// Explores every order in which messages of different pairs may arrive and acts may begin and end, over one launch. Memory is modelled:
-// a slot holds garbage while it is written and then its piece; who reads it must find that piece when it begins and when it ends.
+// Explores every order in which messages of different pairs may arrive and acts may begin and end, over one launch.
+// Memory is modelled: a slot holds garbage while it is written and then its piece; who reads it must find that piece
+// when it begins and when it ends.
 class Explorer {
  public:
-  explicit Explorer(const Plan& plan) : plan_(plan), messages_due_(messages_per_launch(plan)), acts_due_(acts_per_launch(plan)) {}
+  explicit Explorer(const Plan& plan)
+      : plan_(plan),
+        messages_due_(messages_per_launch(plan)),
+        acts_due_(acts_per_launch(plan)) {}
 
   // The number of states seen; fails the test on a state that must not be.
   std::size_t explore() {
@@ -209,7 +213,8 @@ class Explorer {
     const Ports& p = s.ports[i];
     for (int in = 0; in < p.input_count(); ++in) {
       std::int64_t due = p.acts() / plan_.actors[i].inputs[in].period;
-      EXPECT_EQ(s.memory[p.input_register(in)][p.input_slot(in)], due) << plan_.actors[i].name << " reads register " << p.input_register(in);
+      EXPECT_EQ(s.memory[p.input_register(in)][p.input_slot(in)], due)
+          << plan_.actors[i].name << " reads register " << p.input_register(in);
     }
   }
   State begin(const State& before, ActorId i) const {

@@ -17,7 +17,8 @@ struct Sketch {
   StreamId stream(int device, std::string name, int worker);
   ActorId actor(std::string name, int worker = 0, int device = 0, BodyKind body = BodyKind::compute);
   // `fills` and `reads`: the ports' periods.
-  RegisterId edge(ActorId from, std::vector<ActorId> to, int slots = 1, std::int64_t bytes = 0, int fills = 1, int reads = 1);
+  RegisterId edge(ActorId from, std::vector<ActorId> to, int slots = 1, std::int64_t bytes = 0, int fills = 1,
+                  int reads = 1);
   // The actor acts `pieces` times in a launch.
   RegisterId start(ActorId a, int pieces = 1) { return edge(session_actor, {a}, 1, 0, 1, pieces); }
   RegisterId done(ActorId a, int pieces = 1) { return edge(a, {session_actor}, 1, 0, pieces, 1); }

@@ -34,7 +34,8 @@ std::string counts_of_actors(const Plan& plan) {
   for (const Actor& a : plan.actors) ++kinds[name_of(a.body)];
   std::size_t calls = 0;
   for (const Actor& a : plan.actors) calls += a.calls.size();
-  return cat(plan.actors.size(), " actors (", join(kinds, ", ", [](const auto& kind) { return cat(kind.second, " ", kind.first); }), "), ", calls,
+  return cat(plan.actors.size(), " actors (",
+             join(kinds, ", ", [](const auto& kind) { return cat(kind.second, " ", kind.first); }), "), ", calls,
              " kernel calls, ", plan.registers.size(), " registers, ", messages_per_launch(plan), " messages a launch");
 }
 
@@ -53,7 +54,9 @@ std::string arenas(const Plan& plan) {
     const PlanDevice& device = plan.devices[d];
     rows.push_back({cat(device.kind, " ", device.rank, ".", device.device), cat("planned ", bytes_text(peak[d]), ","),
                     cat("bound ", bytes_text(bound[d]), ","), cat("ratio ", ratio_text(peak[d], bound[d]))});
-    if (ahead[d] > 0) rows.back().back() += cat("; ", ratio_text(peak[d], bound[d] + ahead[d]), " with ", bytes_text(ahead[d]), " of launches ahead");
+    if (ahead[d] > 0)
+      rows.back().back() +=
+          cat("; ", ratio_text(peak[d], bound[d] + ahead[d]), " with ", bytes_text(ahead[d]), " of launches ahead");
   }
   return rows.empty() ? "" : "registers and scratch over the bytes of values live at once\n" + table(rows);
 }
@@ -68,12 +71,14 @@ std::vector<std::string> memory_row(const Plan& plan, DeviceId device) {
           kinds.empty() ? "" : cat("(", join(kinds, ", ", one), ")")};
 }
 
-// Calls on the plain rows, which are the oracle and slow: never in silence. Shares are of the bytes that all calls touch.
+// Calls on the plain rows, which are the oracle and slow: never in silence. Shares are of the bytes that all calls
+// touch.
 std::string plain_calls(const Plan& plan) {
   auto touched = [](const Call& call) {
     double bytes = 0;
     for (const auto* operands : {&call.in, &call.out})
-      for (const Operand& operand : *operands) bytes += static_cast<double>(operand.view.count() * size_of(operand.view.dtype));
+      for (const Operand& operand : *operands)
+        bytes += static_cast<double>(operand.view.count() * size_of(operand.view.dtype));
     return bytes;
   };
   struct Found {
@@ -99,7 +104,8 @@ std::string plain_calls(const Plan& plan) {
     auto tenths = static_cast<long>(1000 * one.bytes / std::max(all, 1.0) + 0.5);
     rows.push_back({kernel, cat(one.calls), cat(tenths / 10, ".", tenths % 10, " %"), one.where});
   }
-  return cat(plain, plain == 1 ? " call runs" : " calls run", " on a plain row, where no fast kernel takes the types or strides\n", table(rows));
+  return cat(plain, plain == 1 ? " call runs" : " calls run",
+             " on a plain row, where no fast kernel takes the types or strides\n", table(rows));
 }
 
 // Where halves become f32 and back: calls that do nothing else, and calls that do it to what they read or write.
@@ -127,9 +133,9 @@ ById<DeviceId, std::int64_t> planned_bytes(const Plan& plan) {
 }
 
 std::string summary(const Plan& plan) {
-  std::string out =
-      cat("plan ", plan.name.empty() ? "" : cat("'", plan.name, "' "), "of rank ", plan.rank, " of ", plan.world, ": ", plan.devices.size(),
-          plan.devices.size() == 1 ? " device" : " devices", ", ", plan.streams.size(), " streams\n", counts_of_actors(plan), "\n");
+  std::string out = cat("plan ", plan.name.empty() ? "" : cat("'", plan.name, "' "), "of rank ", plan.rank, " of ",
+                        plan.world, ": ", plan.devices.size(), plan.devices.size() == 1 ? " device" : " devices", ", ",
+                        plan.streams.size(), " streams\n", counts_of_actors(plan), "\n");
 
   std::vector<std::vector<std::string>> memory;
   for (std::size_t i = 0; i < plan.devices.size(); ++i) memory.push_back(memory_row(plan, DeviceId(i)));
@@ -143,7 +149,8 @@ std::string summary(const Plan& plan) {
     sum += t.bytes;
   }
   return out +
-         cat(plan.transfers.size(), plan.transfers.size() == 1 ? " transfer, " : " transfers, ", bytes_text(sum), " (", sum, " bytes) a launch\n") +
+         cat(plan.transfers.size(), plan.transfers.size() == 1 ? " transfer, " : " transfers, ", bytes_text(sum), " (",
+             sum, " bytes) a launch\n") +
          table(transfers);
 }
 

@@ -1,5 +1,5 @@
-// Every state that a small plan can reach with some launches under way, over Ports and Turns, with memory as marks of who wrote what: no call
-// may ever read bytes that hold anything but what it asks for.
+// Every state that a small plan can reach with some launches under way, over Ports and Turns, with memory as marks of
+// who wrote what: no call may ever read bytes that hold anything but what it asks for.
 #pragma once
 
 #include <algorithm>
@@ -14,9 +14,10 @@
 
 namespace karez::plan::testing {
 
-// `placed` is `bare` with registers and values moved: calls, ports and operands are the same, one by one. In `bare` no two share bytes, so an
-// operand's place there says whose bytes it means. A collective, input or fetch without calls reads and writes its registers as one call each.
-// Messages arrive at once: whatever a late one allows, it allows at once too. An act is a step to begin, one for each call, and one to end.
+// `placed` is `bare` with registers and values moved: calls, ports and operands are the same, one by one. In `bare` no
+// two share bytes, so an operand's place there says whose bytes it means. A collective, input or fetch without calls
+// reads and writes its registers as one call each. Messages arrive at once: whatever a late one allows, it allows at
+// once too. An act is a step to begin, one for each call, and one to end.
 class StateSearch {
  public:
   StateSearch(const Plan& bare, const Plan& placed, int launches) : bare_(bare), placed_(placed), launches_(launches) {
@@ -30,7 +31,8 @@ class StateSearch {
   std::string run(std::size_t most = 200'000) {
     State first(placed_);
     first.memory.assign(placed_.blocks.size(), {});
-    for (BlockId b : placed_.blocks.ids()) first.memory[b].assign(static_cast<std::size_t>(placed_.blocks[b].bytes / grain + 1), 0);
+    for (BlockId b : placed_.blocks.ids())
+      first.memory[b].assign(static_cast<std::size_t>(placed_.blocks[b].bytes / grain + 1), 0);
     first.at.assign(placed_.actors.size(), -1);
     std::vector<State> open;
     open.push_back(std::move(first));
@@ -107,14 +109,19 @@ class StateSearch {
     std::vector<std::vector<Touch>> made;
     for (std::size_t c = 0; c < bare.calls.size(); ++c) {
       auto& touches = made.emplace_back();
-      for (std::size_t i = 0; i < bare.calls[c].in.size(); ++i) touches.push_back({&bare.calls[c].in[i], &placed.calls[c].in[i], false});
-      for (std::size_t i = 0; i < bare.calls[c].out.size(); ++i) touches.push_back({&bare.calls[c].out[i], &placed.calls[c].out[i], true});
+      for (std::size_t i = 0; i < bare.calls[c].in.size(); ++i)
+        touches.push_back({&bare.calls[c].in[i], &placed.calls[c].in[i], false});
+      for (std::size_t i = 0; i < bare.calls[c].out.size(); ++i)
+        touches.push_back({&bare.calls[c].out[i], &placed.calls[c].out[i], true});
     }
     if (bare.collective) {
-      made.push_back({{&bare.collective->in, &placed.collective->in, false}, {&bare.collective->out, &placed.collective->out, true}});
-      if (bare.collective->staging) made.back().push_back({&*bare.collective->staging, &*placed.collective->staging, true});
+      made.push_back({{&bare.collective->in, &placed.collective->in, false},
+                      {&bare.collective->out, &placed.collective->out, true}});
+      if (bare.collective->staging)
+        made.back().push_back({&*bare.collective->staging, &*placed.collective->staging, true});
       made.push_back({{&bare.collective->in, &placed.collective->in, false}});  // it looks at both to its end
-      if (bare.collective->staging) made.back().push_back({&*bare.collective->staging, &*placed.collective->staging, false});
+      if (bare.collective->staging)
+        made.back().push_back({&*bare.collective->staging, &*placed.collective->staging, false});
     }
     return made;
   }
@@ -122,7 +129,8 @@ class StateSearch {
   bool stream_is_busy(const State& s, ActorId a) const {
     if (placed_.actor(a).collective) return false;
     for (ActorId b : placed_.actors.ids())
-      if (b != a && s.at[b] >= 0 && !placed_.actor(b).collective && placed_.actor(b).stream == placed_.actor(a).stream) return true;
+      if (b != a && s.at[b] >= 0 && !placed_.actor(b).collective && placed_.actor(b).stream == placed_.actor(a).stream)
+        return true;
     return false;
   }
 
@@ -134,9 +142,9 @@ class StateSearch {
   // Its place in the bare plan, and which piece: pieces of a register are counted alike by who writes and who reads.
   std::uint64_t mark(const State& s, ActorId a, const Operand& bare) const {
     const auto act = static_cast<std::uint64_t>(s.ports[a].acts()) + 1;
-    const std::uint64_t whose = bare.reg.valid()
-                                    ? 1000 + static_cast<std::uint64_t>(bare.reg.index)
-                                    : 100'000 + static_cast<std::uint64_t>(bare.block.index) * 10'000 + static_cast<std::uint64_t>(bare.offset);
+    const std::uint64_t whose = bare.reg.valid() ? 1000 + static_cast<std::uint64_t>(bare.reg.index)
+                                                 : 100'000 + static_cast<std::uint64_t>(bare.block.index) * 10'000 +
+                                                       static_cast<std::uint64_t>(bare.offset);
     return whose * 1000 + act;
   }
 
@@ -162,8 +170,8 @@ class StateSearch {
           auto& there = s.memory[block][static_cast<std::size_t>(g)];
           if (writes) there = want;
           else if (there != want && wrong_.empty())
-            wrong_ = cat("actor a", a, " '", placed_.actor(a).name, "' wants mark ", want, " at byte ", g * grain, " of block b", block,
-                         " and finds ", there);
+            wrong_ = cat("actor a", a, " '", placed_.actor(a).name, "' wants mark ", want, " at byte ", g * grain,
+                         " of block b", block, " and finds ", there);
         }
       }
   }
@@ -174,7 +182,8 @@ class StateSearch {
     out += s.starter.text() + s.ender.text() + cat(s.launched);
     for (int at : s.at) out += cat(" ", at);
     for (ActorId a : placed_.actors.ids()) out += s.turns.may_begin(a) ? '1' : '0';
-    for (const auto& block : s.memory) out.append(reinterpret_cast<const char*>(block.data()), block.size() * sizeof(std::uint64_t));
+    for (const auto& block : s.memory)
+      out.append(reinterpret_cast<const char*>(block.data()), block.size() * sizeof(std::uint64_t));
     return out;
   }
 

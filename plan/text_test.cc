@@ -24,11 +24,13 @@ Plan small_plan() {
   s.start(w);
   RegisterId x = s.edge(in, {f}, 2, 32), v = s.edge(w, {f}), y = s.edge(f, {out}, 1, 24);
   s.done(out);
-  BlockId weight = s.block(BlockKind::variable, 0, 96, "fc.weight", "f32[4, 6]"), scratch = s.block(BlockKind::scratch, 0, 64);
+  BlockId weight = s.block(BlockKind::variable, 0, 96, "fc.weight", "f32[4, 6]"),
+          scratch = s.block(BlockKind::scratch, 0, 64);
   s.plan.registers[x].type = "f32[2, 4]";
   s.call(f, "plain.matmul", {in_register(x, View(DType::f32, {2, 4})), in_block(weight, View(DType::f32, {4, 6}))},
          {in_block(scratch, View(DType::f32, {2, 6}))}, {{"transpose_a", false}});
-  s.call(f, "plain.reduce_sum", {in_block(scratch, View(DType::f32, {2, 6}, {1, 2}))}, {in_register(y, View(DType::f32, {6}))}, {{"axes", Ints{0}}});
+  s.call(f, "plain.reduce_sum", {in_block(scratch, View(DType::f32, {2, 6}, {1, 2}))},
+         {in_register(y, View(DType::f32, {6}))}, {{"axes", Ints{0}}});
   s.plan.actors[f].calls[1].team = 2;
   Actor& feed = s.plan.actors[in];
   feed.binding = "x";
@@ -73,7 +75,8 @@ TEST(PlanText, TheCostTableStandsAtTheEndALineEach) {
   const std::string bare = print(plan);
   const std::uint64_t hash = rank_hash(plan);
   plan.costs = "origin \"measured on a # of machines\"\nlink @data alpha=1 beta=2\ncall=3\n";
-  EXPECT_EQ(print(plan), bare + "cost origin \"measured on a # of machines\"\ncost link @data alpha=1 beta=2\ncost call=3\n");
+  EXPECT_EQ(print(plan),
+            bare + "cost origin \"measured on a # of machines\"\ncost link @data alpha=1 beta=2\ncost call=3\n");
   EXPECT_EQ(parse_plan(print(plan)), plan);
   EXPECT_EQ(parse_plan(bare).costs, "");
   EXPECT_EQ(rank_hash(plan), hash) << "no launch reads it";
@@ -85,7 +88,8 @@ TEST(PlanText, AVerifiedPlanReadsBackEqual) {
   EXPECT_EQ(parse_plan(print(plan)), plan);
 }
 
-// Plans that need not make sense, every field at random: texts with quotes and braces, ids that name nothing, empty lists.
+// Plans that need not make sense, every field at random: texts with quotes and braces, ids that name nothing, empty
+// lists.
 class RandomPlan {
  public:
   explicit RandomPlan(unsigned seed) : random_(seed) {}
@@ -122,7 +126,8 @@ class RandomPlan {
   int id() { return small() - 1; }
   std::int64_t big() { return flip() ? 0 : static_cast<std::int64_t>(random_()) * 1000; }
   std::string text() {
-    static const char* texts[] = {"", "x", "two words", "\"quoted\"", "a\\b", "line\nbreak\t", "{brace}", "}", "# no comment", "session", "every 3"};
+    static const char* texts[] = {"",        "x", "two words",    "\"quoted\"", "a\\b",   "line\nbreak\t",
+                                  "{brace}", "}", "# no comment", "session",    "every 3"};
     return texts[random_() % std::size(texts)];
   }
   template <class Items, class Make> void fill(Items& items, Make make) {
@@ -160,8 +165,11 @@ class RandomPlan {
     return c;
   }
   Collective collective() {
-    Collective c{CommunicatorId(id()), text(), text(), {small(), small()}, operand(), operand(), {}, {}, {}, text(), text()};
-    auto piece = [&] { return Piece{small(), {1, 2}, flip() ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{3, 4}}; };
+    Collective c{
+        CommunicatorId(id()), text(), text(), {small(), small()}, operand(), operand(), {}, {}, {}, text(), text()};
+    auto piece = [&] {
+      return Piece{small(), {1, 2}, flip() ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{3, 4}};
+    };
     fill(c.sends, piece);
     fill(c.receives, piece);
     if (flip()) c.staging = operand();
@@ -199,7 +207,8 @@ TEST(PlanText, AnyPlanReadsBackEqual) {
 }
 
 TEST(PlanText, QuotesBracesAndLineEndsInsideAttributesComeBack) {
-  for (std::string text : {"}", "{", "\"", "\\", "\\\"", "a=1, b=2}", "{x=\"y\"}", "\n} in r0 f32[1]", "]", "' \" at \"z", "tab\t\r"}) {
+  for (std::string text :
+       {"}", "{", "\"", "\\", "\\\"", "a=1, b=2}", "{x=\"y\"}", "\n} in r0 f32[1]", "]", "' \" at \"z", "tab\t\r"}) {
     Plan plan = small_plan();
     for (Actor& actor : plan.actors) {
       for (Call& call : actor.calls) call.attrs = Attrs{{"text", text}, {"after", std::int64_t{3}}};
@@ -230,12 +239,15 @@ TEST(PlanText, ABadTextIsAnErrorWithItsLine) {
   const std::pair<std::string, std::string> rows[] = {
       {"", "plan: line 1, column 1: expected 'plan' at the end"},
       {head + "divice 0: 0 0 \"cpu\"\n",
-       "line 2, column 1: expected device, stream, block, register, actor, link, communicator, transfer, setup or cost at"},
+       "line 2, column 1: expected device, stream, block, register, actor, link, communicator, transfer, setup or cost "
+       "at"},
       {head + "cost \n", "expected a line of a cost table"},
       {head + "cost # call=1", "expected a line of a cost table"},
       {head + "device 1: 0 0 \"cpu\"\n", "number 0 is due at ': 0 0 \"cpu\"'"},
-      {head + "block b0: attic device 0 bytes 1\n", "'attic' is no kind of block (scratch, register, variable, constant, external) at"},
-      {head + "actor a0: dance \"x\" stream 0\n", "'dance' is no kind of actor (compute, input, fetch, state, collective) at"},
+      {head + "block b0: attic device 0 bytes 1\n",
+       "'attic' is no kind of block (scratch, register, variable, constant, external) at"},
+      {head + "actor a0: dance \"x\" stream 0\n",
+       "'dance' is no kind of actor (compute, input, fetch, state, collective) at"},
       {head + "setup \"k\" {a=\"}", "attributes do not end at '{a=\"}'"},
       {head + "stream 0: \"s\" device 99999999999 worker 0\n", "99999999999 is out of range at"},
       {head + "device 0: 0 0 \"cpu\"\nregister r0: b1\n", "line 3, column 14: expected 'a' at 'b1'"},
@@ -263,7 +275,9 @@ TEST(PlanText, SavedPlansAreLoadedAndMissingFilesNamed) {
   try {
     load_plan(path);
     FAIL();
-  } catch (const Error& error) { EXPECT_EQ(std::string(error.what()).find(path + ": plan: line 1"), 0u) << error.what(); }
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()).find(path + ": plan: line 1"), 0u) << error.what();
+  }
   std::filesystem::remove(path);
   EXPECT_THROW(load_plan(path), Error);
   EXPECT_THROW(save(small_plan(), "/nowhere/at/all"), Error);

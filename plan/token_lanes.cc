@@ -26,7 +26,8 @@ TokenLanes::TokenLanes(const Plan& plan, const ById<ActorId, std::int64_t>& acts
   for (RegisterId r : plan.registers.ids()) add_register(r);
   std::map<std::tuple<CommunicatorId, DeviceId, std::int64_t>, std::vector<ActorId>> seats;
   for (ActorId a : plan.actors.ids())
-    if (const auto& c = plan.actors[a].collective) seats[{c->communicator, plan.stream(plan.actors[a].stream).device, acts[a]}].push_back(a);
+    if (const auto& c = plan.actors[a].collective)
+      seats[{c->communicator, plan.stream(plan.actors[a].stream).device, acts[a]}].push_back(a);
   for (auto& [key, seat] : seats) add_turns(seat);
   sort();
   if (!ordered()) return;
@@ -74,8 +75,8 @@ void TokenLanes::add_register(RegisterId id) {
   }
 }
 
-// Of the collectives of one seat that act equally often: act k of one before act k of another, or before its act k + 1, as their places in the
-// sequence say. Those that act once need to be told of their neighbours alone.
+// Of the collectives of one seat that act equally often: act k of one before act k of another, or before its act k + 1,
+// as their places in the sequence say. Those that act once need to be told of their neighbours alone.
 void TokenLanes::add_turns(std::vector<ActorId>& seat) {
   auto turns = [&](ActorId a) -> const std::vector<int>& { return plan_.actor(a).collective->turns; };
   if (acts_[seat[0]] == 1) {
@@ -129,7 +130,8 @@ void TokenLanes::lay_lanes() {
 void TokenLanes::reach() {
   first_.assign(steps_.size() * lanes_, nowhere);
   auto lower = [&](std::vector<int>& into, std::size_t n, const std::vector<int>& from, std::size_t other) {
-    for (std::size_t l = 0; l < lanes_; ++l) into[n * lanes_ + l] = std::min(into[n * lanes_ + l], from[other * lanes_ + l]);
+    for (std::size_t l = 0; l < lanes_; ++l)
+      into[n * lanes_ + l] = std::min(into[n * lanes_ + l], from[other * lanes_ + l]);
   };
   for (auto n = order_.rbegin(); n != order_.rend(); ++n) {
     if (lane_[*n] >= 0) first_[*n * lanes_ + static_cast<std::size_t>(lane_[*n])] = place_[*n];

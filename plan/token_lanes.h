@@ -8,9 +8,10 @@
 
 namespace karez::plan {
 
-// Acts that come one after the other in every launch stand in a lane; for each actor it is known which act of each lane is the first that waits for
-// it, in this launch and in the next. Actors outside of lanes are walked over, which is short: lanes are taken, from the longest on, until no chain
-// of eight is left. Time and memory grow with actors times lanes, whose number is about that of streams.
+// Acts that come one after the other in every launch stand in a lane; for each actor it is known which act of each lane
+// is the first that waits for it, in this launch and in the next. Actors outside of lanes are walked over, which is
+// short: lanes are taken, from the longest on, until no chain of eight is left. Time and memory grow with actors times
+// lanes, whose number is about that of streams.
 class TokenLanes {
  public:
   TokenLanes(const Plan& plan, const ById<ActorId, std::int64_t>& acts);
@@ -49,8 +50,9 @@ class TokenLanes {
   std::vector<std::size_t> order_;
   std::vector<int> rank_;
   std::size_t lanes_ = 0;
-  std::vector<int> lane_, place_;   // by node; -1: in none
-  std::vector<int> first_, later_;  // by node and lane: the first place that waits for it without a token, and with one at most
+  std::vector<int> lane_, place_;  // by node; -1: in none
+  std::vector<int> first_,
+      later_;  // by node and lane: the first place that waits for it without a token, and with one at most
 };
 
 }  // namespace karez::plan

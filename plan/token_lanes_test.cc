@@ -11,7 +11,8 @@
 namespace karez::plan {
 namespace {
 
-// What must wait for act 0 of an actor, by (actor, act), of acts 0 to 3: registers, slots that come back, turns that go round.
+// What must wait for act 0 of an actor, by (actor, act), of acts 0 to 3: registers, slots that come back, turns that go
+// round.
 std::set<std::pair<int, int>> behind(const Plan& plan, ActorId from) {
   constexpr int acts = 4;
   std::set<std::pair<int, int>> seen;
@@ -20,7 +21,8 @@ std::set<std::pair<int, int>> behind(const Plan& plan, ActorId from) {
     const auto [actor, act] = open.back();
     open.pop_back();
     auto go = [&, at = act](ActorId to, int later) {
-      if (to != session_actor && at + later < acts && seen.emplace(to.index, at + later).second) open.emplace_back(to.index, at + later);
+      if (to != session_actor && at + later < acts && seen.emplace(to.index, at + later).second)
+        open.emplace_back(to.index, at + later);
     };
     go(ActorId(actor), 1);
     for (const Register& r : plan.registers) {
@@ -32,7 +34,8 @@ std::set<std::pair<int, int>> behind(const Plan& plan, ActorId from) {
     const auto& mine = plan.actor(ActorId(actor)).collective;
     if (!mine) continue;
     for (ActorId other : plan.actors.ids())
-      if (const auto& c = plan.actors[other].collective; c && other.index != actor) go(other, c->turns[0] > mine->turns[0] ? 0 : 1);
+      if (const auto& c = plan.actors[other].collective; c && other.index != actor)
+        go(other, c->turns[0] > mine->turns[0] ? 0 : 1);
   }
   return seen;
 }
@@ -45,7 +48,8 @@ Plan random_plan(std::mt19937& random) {
   const unsigned count = 3 + below(40);
   for (unsigned i = 0; i < count; ++i) {
     const bool collective = below(4) == 0;
-    actors.push_back(s.actor(cat("a", i), collective ? 1 : 0, 0, collective ? BodyKind::collective : BodyKind::compute));
+    actors.push_back(
+        s.actor(cat("a", i), collective ? 1 : 0, 0, collective ? BodyKind::collective : BodyKind::compute));
     if (!collective) continue;
     Collective c;
     c.communicator = CommunicatorId(0);

@@ -7,8 +7,8 @@
 namespace karez::plan {
 
 void Seat::begin(ActorId actor) {
-  require(may_begin(actor), "actor ", actor, " begins out of turn: communicator ", communicator, " is at turn ", turn, ", which is of actor ", due(),
-          running ? " and runs" : "");
+  require(may_begin(actor), "actor ", actor, " begins out of turn: communicator ", communicator, " is at turn ", turn,
+          ", which is of actor ", due(), running ? " and runs" : "");
   running = true;
 }
 
@@ -33,12 +33,13 @@ Turns::Turns(const Plan& plan) : seat_of_(plan.actors.size(), -1), meeting_of_(p
     for (std::size_t act = 0; act < c.turns.size(); ++act) {
       const int turn = c.turns[act];
       require(turn >= 0, "actor ", i, " '", actor.name, "' has turn ", turn, " of communicator ", c.communicator);
-      require(act == 0 || c.turns[act - 1] < turn, "actor ", i, " '", actor.name, "' has turn ", turn, " of communicator ", c.communicator,
-              " after turn ", act == 0 ? 0 : c.turns[act - 1]);
+      require(act == 0 || c.turns[act - 1] < turn, "actor ", i, " '", actor.name, "' has turn ", turn,
+              " of communicator ", c.communicator, " after turn ", act == 0 ? 0 : c.turns[act - 1]);
       if (order.size() <= static_cast<std::size_t>(turn)) order.resize(static_cast<std::size_t>(turn) + 1);
       order[static_cast<std::size_t>(turn)] = i;
     }
-    auto [meeting, first_here] = meetings.emplace(std::pair{c.communicator, c.turns[0]}, static_cast<int>(meetings_.size()));
+    auto [meeting, first_here] =
+        meetings.emplace(std::pair{c.communicator, c.turns[0]}, static_cast<int>(meetings_.size()));
     if (first_here) meetings_.emplace_back();
     meetings_[static_cast<std::size_t>(meeting->second)].emplace_back(i);
     seat_of_[i] = seat->second;
@@ -46,7 +47,8 @@ Turns::Turns(const Plan& plan) : seat_of_(plan.actors.size(), -1), meeting_of_(p
   }
   for (const Seat& seat : seats_)
     for (std::size_t turn = 0; turn < seat.order.size(); ++turn)
-      require(seat.order[turn].valid(), "communicator ", seat.communicator, ": device ", seat.device, " has no collective at turn ", turn);
+      require(seat.order[turn].valid(), "communicator ", seat.communicator, ": device ", seat.device,
+              " has no collective at turn ", turn);
 }
 
 }  // namespace karez::plan

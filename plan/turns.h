@@ -1,5 +1,6 @@
-// The rule of turns, for compiler, engine and simulator: a device's collectives of one communicator begin one after the other, in the order
-// of its sequence, and the sequence begins anew when its last one ended. A collective that acts several times in a launch has a turn for each.
+// The rule of turns, for compiler, engine and simulator: a device's collectives of one communicator begin one after the
+// other, in the order of its sequence, and the sequence begins anew when its last one ended. A collective that acts
+// several times in a launch has a turn for each.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,8 @@ namespace karez::plan {
 //
 //   sequence [a, b, c]   may begin: a | a runs: nobody | a ended: b | b ended: c | c ended: a
 //
-// However early the ports of c are ready, c waits: another device may be ready in another order, and they would wait for each other.
+// However early the ports of c are ready, c waits: another device may be ready in another order, and they would wait
+// for each other.
 struct Seat {
   CommunicatorId communicator;
   DeviceId device;
@@ -38,8 +40,11 @@ class Turns {
   }
   Seat& seat(ActorId actor) { return seats_[static_cast<std::size_t>(seat_number(actor))]; }
   const Seat& seat(ActorId actor) const { return seats_[static_cast<std::size_t>(seat_number(actor))]; }
-  // The actors of this plan that take part in the same collective: same communicator, same turns. The actor itself is one of them.
-  const std::vector<ActorId>& members(ActorId actor) const { return meetings_[static_cast<std::size_t>(meeting_number(actor))]; }
+  // The actors of this plan that take part in the same collective: same communicator, same turns. The actor itself is
+  // one of them.
+  const std::vector<ActorId>& members(ActorId actor) const {
+    return meetings_[static_cast<std::size_t>(meeting_number(actor))];
+  }
   // A number for each such group, from 0.
   int meeting_number(ActorId actor) const { return meeting_of_[actor]; }
   int meetings() const { return static_cast<int>(meetings_.size()); }

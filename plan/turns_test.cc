@@ -15,8 +15,9 @@ struct Choir {
   Sketch s{2};
   int length;
   explicit Choir(int length_) : length(length_) {
-    s.plan.communicators.push_back(
-        {{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, 1024, std::vector<std::string>(static_cast<std::size_t>(length))});
+    s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]},
+                                    1024,
+                                    std::vector<std::string>(static_cast<std::size_t>(length))});
     for (int d = 0; d < 2; ++d)
       for (int t = 0; t < length; ++t) {
         ActorId a = s.actor(cat(d, ".", t), 0, d, BodyKind::collective);
@@ -51,7 +52,8 @@ TEST(Turns, OneAfterTheOtherAndRoundAgain) {
       Seat& seat = turns.seat(choir.at(0, 2 - t));  // any of its actors names the seat
       EXPECT_EQ(seat.due(), choir.at(0, t));
       seat.begin(choir.at(0, t));
-      EXPECT_EQ(now(), (Actors{choir.at(1, 0), apart})) << "while one runs its device begins no other, nor the same again";
+      EXPECT_EQ(now(), (Actors{choir.at(1, 0), apart}))
+          << "while one runs its device begins no other, nor the same again";
       seat.end();
       EXPECT_EQ(now(), (Actors{choir.at(0, (t + 1) % 3), choir.at(1, 0), apart}));
     }

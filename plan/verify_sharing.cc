@@ -14,7 +14,8 @@ namespace {
 
 constexpr int before_all = -1, after_all = INT_MAX;  // as numbers of calls
 
-// Bytes in use from a call of one actor until calls of others: a register, or what an actor writes at a fixed place and reads again.
+// Bytes in use from a call of one actor until calls of others: a register, or what an actor writes at a fixed place and
+// reads again.
 struct Stay {
   std::int64_t begin = 0, end = 0;
   RegisterId reg;  // or of an actor alone: `writer`
@@ -26,7 +27,8 @@ struct Stay {
 };
 
 std::string name_of(const Plan& plan, const Stay& s) {
-  if (s.reg.valid()) return cat("register r", s.reg, plan.reg(s.reg).type.empty() ? "" : " (" + plan.reg(s.reg).type + ")");
+  if (s.reg.valid())
+    return cat("register r", s.reg, plan.reg(s.reg).type.empty() ? "" : " (" + plan.reg(s.reg).type + ")");
   return cat("what actor a", s.writer, " '", plan.actor(s.writer).name, "' keeps at bytes ", s.begin, " to ", s.end);
 }
 
@@ -45,13 +47,15 @@ class Held {
   void fill(std::int64_t begin, std::int64_t end, const Stay* stay) {
     for (auto at = over(begin); begin < end; ++at) {
       const bool none = at == by_.end() || at->first >= end;
-      if (const std::int64_t until = none ? end : at->first; begin < until) by_.emplace_hint(at, begin, Stretch{until, stay});
+      if (const std::int64_t until = none ? end : at->first; begin < until)
+        by_.emplace_hint(at, begin, Stretch{until, stay});
       if (none) return;
       begin = at->second.end;
     }
   }
   template <class Visit> void each_with(const Held& other, Visit visit) const {
-    for (const auto& [begin, stretch] : by_) other.each(begin, stretch.end, [&](const Stay& there) { visit(*stretch.stay, there); });
+    for (const auto& [begin, stretch] : by_)
+      other.each(begin, stretch.end, [&](const Stay& there) { visit(*stretch.stay, there); });
   }
 
  private:
@@ -84,7 +88,8 @@ class Sharing {
         stays_(plan.blocks.size()) {
     find_touched();
     for (RegisterId r : plan.registers.ids())
-      if (plan.registers[r].bytes > 0 && plan.block(plan.registers[r].block).kind != BlockKind::variable) add_register(r);
+      if (plan.registers[r].bytes > 0 && plan.block(plan.registers[r].block).kind != BlockKind::variable)
+        add_register(r);
     for (ActorId a : plan.actors.ids()) add_fixed(a);
   }
 
@@ -114,17 +119,20 @@ class Sharing {
     }
   }
 
-  // The first and the last call of an act that touches the register; all of it where no call does, or one that is not in all acts.
+  // The first and the last call of an act that touches the register; all of it where no call does, or one that is not
+  // in all acts.
   std::pair<int, int> calls_of(ActorId id, RegisterId reg) const {
     const auto& list = touched_[reg];
-    const auto at = std::lower_bound(list.begin(), list.end(), id, [](const Touched& t, ActorId a) { return t.actor < a; });
+    const auto at =
+        std::lower_bound(list.begin(), list.end(), id, [](const Touched& t, ActorId a) { return t.actor < a; });
     if (at == list.end() || at->actor != id || at->some_acts) return {before_all, after_all};
     return {at->first, at->last};
   }
 
   void add_register(RegisterId id) {
     const Register& r = plan_.reg(id);
-    Stay s{r.offset, r.offset + (r.slots - 1) * r.stride + r.bytes, id, r.producer, calls_of(r.producer, id).first, {}, false};
+    Stay s{r.offset, r.offset + (r.slots - 1) * r.stride + r.bytes, id, r.producer, calls_of(r.producer, id).first, {},
+           false};
     for (ActorId c : r.consumers) s.until.emplace_back(c, calls_of(c, id).second);
     stays_[r.block].push_back(std::move(s));
   }
@@ -172,10 +180,12 @@ class Sharing {
       for (const auto& t : touches) {
         if (t.block != block) continue;
         const auto [first, last] = calls(t);
-        for (auto k = static_cast<std::size_t>(std::lower_bound(at.begin(), at.end(), t.begin) - at.begin()); at[k] < t.end; ++k) {
+        for (auto k = static_cast<std::size_t>(std::lower_bound(at.begin(), at.end(), t.begin) - at.begin());
+             at[k] < t.end; ++k) {
           auto& list = of_stretch[k];
           const bool anew = t.writes && (list.empty() || list.back().until[0].second < first);
-          if (anew || list.empty()) list.push_back({at[k], at[k + 1], {}, id, anew ? first : before_all, {{id, last}}, !anew});
+          if (anew || list.empty())
+            list.push_back({at[k], at[k + 1], {}, id, anew ? first : before_all, {{id, last}}, !anew});
           else list.back().until[0].second = last;
           list.back().carried |= t.some_acts;
           written[k] = written[k] || t.writes;
@@ -199,18 +209,20 @@ class Sharing {
 
   // In one launch.
   bool over_first(const Stay& a, const Stay& b) const {
-    return std::all_of(a.until.begin(), a.until.end(),
-                       [&](const auto& last) { return last.first == b.writer ? last.second < b.from : lanes_.tokens(last.first, b.writer) == 0; });
+    return std::all_of(a.until.begin(), a.until.end(), [&](const auto& last) {
+      return last.first == b.writer ? last.second < b.from : lanes_.tokens(last.first, b.writer) == 0;
+    });
   }
   // Before the other begins in the next launch.
   bool over_again(const Stay& b, const Stay& a) const {
-    return std::all_of(b.until.begin(), b.until.end(), [&](const auto& last) { return lanes_.tokens(last.first, a.writer) <= 1; });
+    return std::all_of(b.until.begin(), b.until.end(),
+                       [&](const auto& last) { return lanes_.tokens(last.first, a.writer) <= 1; });
   }
   bool over_before(const Stay& a, const Stay& b) const { return over_first(a, b) && over_again(b, a); }
   bool in_step(const Stay& s) const { return s.reg.valid() ? lanes_.in_step(s.reg) : !s.carried; }
 
-  // Whether all who have the same byte come one after the other, and the last of them before the first of the next launch. From those who follow each
-  // other it follows for any two, as tokens add up along the way.
+  // Whether all who have the same byte come one after the other, and the last of them before the first of the next
+  // launch. From those who follow each other it follows for any two, as tokens add up along the way.
   bool one_after_the_other(std::vector<Stay>& list) {
     std::sort(list.begin(), list.end(), [&](const Stay& x, const Stay& y) {
       return std::tuple(lanes_.rank(x.writer), x.from, x.begin) < std::tuple(lanes_.rank(y.writer), y.from, y.begin);
@@ -218,13 +230,15 @@ class Sharing {
     Held first, last;
     for (const Stay& s : list) {
       bool kept = true;
-      last.each(s.begin, s.end, [&](const Stay& before) { kept = kept && in_step(before) && in_step(s) && over_first(before, s); });
+      last.each(s.begin, s.end,
+                [&](const Stay& before) { kept = kept && in_step(before) && in_step(s) && over_first(before, s); });
       if (!kept) return false;
       last.put(s.begin, s.end, &s);
       first.fill(s.begin, s.end, &s);
     }
     bool again = true;
-    first.each_with(last, [&](const Stay& from, const Stay& to) { again = again && (&from == &to || over_again(to, from)); });
+    first.each_with(last,
+                    [&](const Stay& from, const Stay& to) { again = again && (&from == &to || over_again(to, from)); });
     return again;
   }
 
@@ -240,11 +254,14 @@ class Sharing {
       if (a.writer == b.writer) return;
       const Actor &x = plan_.actor(a.writer), &y = plan_.actor(b.writer);
       const bool kept = (a.carried && a.own) || (b.carried && b.own);
-      if (!kept && x.stream == y.stream && x.body == BodyKind::compute && y.body == BodyKind::compute) return;  // a stream runs one act at a time
+      if (!kept && x.stream == y.stream && x.body == BodyKind::compute && y.body == BodyKind::compute)
+        return;  // a stream runs one act at a time
     }
     if (in_step(a) && in_step(b) && (over_before(a, b) || over_before(b, a))) return;
-    fail(name_of(plan_, a), " and ", name_of(plan_, b), " share bytes ", std::max(a.begin, b.begin), " to ", std::min(a.end, b.end), " of block b",
-         block, ", but no tokens keep them apart: neither is read by all before the other is written, in this launch and the next");
+    fail(name_of(plan_, a), " and ", name_of(plan_, b), " share bytes ", std::max(a.begin, b.begin), " to ",
+         std::min(a.end, b.end), " of block b", block,
+         ", but no tokens keep them apart: neither is read by all before the other is written, in this launch and the "
+         "next");
   }
 
   const Plan& plan_;
@@ -260,6 +277,8 @@ class Sharing {
 
 }  // namespace
 
-void verify_sharing(const Plan& plan, const ById<ActorId, std::int64_t>& acts_per_launch) { Sharing(plan, acts_per_launch).check(); }
+void verify_sharing(const Plan& plan, const ById<ActorId, std::int64_t>& acts_per_launch) {
+  Sharing(plan, acts_per_launch).check();
+}
 
 }  // namespace karez::plan

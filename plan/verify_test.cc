@@ -60,8 +60,10 @@ TEST(Verify, ALaunchOfMoreActsAndMessagesThanOneCanGoThroughIsRefused) {
     return s.plan;
   };
   EXPECT_EQ(error_of([&] { verify(messages(1000)); }), "no error");
-  EXPECT_EQ(error_of([&] { verify(acts(1 << 30)); }), "plan 'sketch' takes 1073741828 acts and messages in a launch; the most is 16777216");
-  EXPECT_EQ(error_of([&] { verify(messages(1 << 30)); }), "plan 'sketch' takes 4294967300 acts and messages in a launch; the most is 16777216");
+  EXPECT_EQ(error_of([&] { verify(acts(1 << 30)); }),
+            "plan 'sketch' takes 1073741828 acts and messages in a launch; the most is 16777216");
+  EXPECT_EQ(error_of([&] { verify(messages(1 << 30)); }),
+            "plan 'sketch' takes 4294967300 acts and messages in a launch; the most is 16777216");
 }
 
 TEST(Verify, ASoundPlanPasses) { EXPECT_NO_THROW(verify(Sample().s.plan)); }
@@ -114,13 +116,17 @@ TEST(Verify, EveryFaultIsNamed) {
          p.registers[RegisterId(2)].block = BlockId(0);
          p.registers[RegisterId(2)].offset = 79;
        }},
-      {"an operand f32[4] ends at byte 24 of register r1, whose slots have 16", [](Plan& p) { p.actors[ActorId(0)].calls[0].out[0].offset = 8; }},
+      {"an operand f32[4] ends at byte 24 of register r1, whose slots have 16",
+       [](Plan& p) { p.actors[ActorId(0)].calls[0].out[0].offset = 8; }},
       {"an operand f32[4] ends at byte 80 of block b1, which has 64",
        [](Plan& p) { p.actors[ActorId(0)].calls[0].out[0] = in_block(BlockId(1), View(DType::f32, {4}), 64); }},
       {"which is none of the actor's ports", [](Plan& p) { p.actors[ActorId(0)].calls[0].out[0].reg = RegisterId(2); }},
-      {"writes register r1, which it only reads", [](Plan& p) { p.actors[ActorId(1)].collective->out.reg = RegisterId(1); }},
-      {"an operand f32[4] ends at byte 24 of register r1, whose slots have 16", [](Plan& p) { p.actors[ActorId(1)].collective->in.offset = 8; }},
-      {"an operand f32[4] ends at byte 24 of register r2, whose slots have 16", [](Plan& p) { p.actors[ActorId(1)].collective->out.offset = 8; }},
+      {"writes register r1, which it only reads",
+       [](Plan& p) { p.actors[ActorId(1)].collective->out.reg = RegisterId(1); }},
+      {"an operand f32[4] ends at byte 24 of register r1, whose slots have 16",
+       [](Plan& p) { p.actors[ActorId(1)].collective->in.offset = 8; }},
+      {"an operand f32[4] ends at byte 24 of register r2, whose slots have 16",
+       [](Plan& p) { p.actors[ActorId(1)].collective->out.offset = 8; }},
       {"an operand f32[4] ends at byte 80 of block b1, which has 64",
        [](Plan& p) { p.actors[ActorId(1)].collective->staging = in_block(BlockId(1), four, 64); }},
       {"has a negative stride", [](Plan& p) { p.actors[ActorId(0)].calls[0].out[0].view.strides[0] = -1; }},
@@ -133,20 +139,25 @@ TEST(Verify, EveryFaultIsNamed) {
       {"a team of 0", [](Plan& p) { p.actors[ActorId(0)].calls[0].team = 0; }},
       {"a call has no kernel", [](Plan& p) { p.actors[ActorId(0)].calls[0].kernel.clear(); }},
       {"of the set-up names register r1", [](Plan& p) { p.setup.push_back(p.actors[ActorId(0)].calls[0]); }},
-      {"lists register r1 twice", [](Plan& p) { p.actors[ActorId(0)].outputs.push_back(p.actors[ActorId(0)].outputs[0]); }},
+      {"lists register r1 twice",
+       [](Plan& p) { p.actors[ActorId(0)].outputs.push_back(p.actors[ActorId(0)].outputs[0]); }},
       {"register r1 has period 0", [](Plan& p) { p.actors[ActorId(0)].outputs[0].period = 0; }},
       {"has calls, but its body is state", [](Plan& p) { p.actors[ActorId(0)].body = BodyKind::state; }},
       {"its body is compute, but it has a collective", [](Plan& p) { p.actors[ActorId(1)].body = BodyKind::compute; }},
       {"has no binding", [](Plan& p) { p.actors[ActorId(2)].body = BodyKind::fetch; }},
       {"binds something, but its body is compute", [](Plan& p) { p.actors[ActorId(2)].binding = "x"; }},
-      {"names communicator 5, of which there are 1", [](Plan& p) { p.actors[ActorId(1)].collective->communicator = CommunicatorId(5); }},
+      {"names communicator 5, of which there are 1",
+       [](Plan& p) { p.actors[ActorId(1)].collective->communicator = CommunicatorId(5); }},
       {"turn 1 of communicator 0, whose sequence has 1", [](Plan& p) { p.actors[ActorId(1)].collective->turns = {1}; }},
-      {"device 0.0 is no member of communicator 0", [](Plan& p) { p.communicators[CommunicatorId(0)].members[0].device = 5; }},
+      {"device 0.0 is no member of communicator 0",
+       [](Plan& p) { p.communicators[CommunicatorId(0)].members[0].device = 5; }},
       {"1 pieces for 2 members", [](Plan& p) { p.actors[ActorId(1)].collective->sends.resize(1); }},
-      {"is all_gather sum here, but all_reduce sum for another member", [](Plan& p) { p.actors[ActorId(4)].collective->kind = "all_gather"; }},
+      {"is all_gather sum here, but all_reduce sum for another member",
+       [](Plan& p) { p.actors[ActorId(4)].collective->kind = "all_gather"; }},
       {"turn 0 of communicator 0 is by flat here, but by direct for another member",
        [](Plan& p) { p.actors[ActorId(4)].collective->algorithm = "flat"; }},
-      {"its sequence has 2 turns, but device 0.0 has 1 collectives", [](Plan& p) { p.communicators[CommunicatorId(0)].sequence.push_back("x"); }},
+      {"its sequence has 2 turns, but device 0.0 has 1 collectives",
+       [](Plan& p) { p.communicators[CommunicatorId(0)].sequence.push_back("x"); }},
       {"chunks of 0 bytes", [](Plan& p) { p.communicators[CommunicatorId(0)].chunk = 0; }},
       {"link 0 names register 99",
        [](Plan& p) {
@@ -155,10 +166,15 @@ TEST(Verify, EveryFaultIsNamed) {
       {"turn 0 of communicator 0 is all_reduce max here, but all_reduce sum for another member",
        [](Plan& p) { p.actors[ActorId(4)].collective->reduce = "max"; }},
       {"turn 0 of communicator 0 is of f32[2] here, but of f32[4] for another member",
-       [](Plan& p) { p.actors[ActorId(4)].collective->in.view = p.actors[ActorId(4)].collective->out.view = View(DType::f32, {2}); }},
+       [](Plan& p) {
+         p.actors[ActorId(4)].collective->in.view = p.actors[ActorId(4)].collective->out.view = View(DType::f32, {2});
+       }},
       {"communicator 0: device 0.0 is a member twice",
-       [](Plan& p) { p.communicators[CommunicatorId(0)].members.push_back(p.communicators[CommunicatorId(0)].members[0]); }},
-      {"names communicator -1, of which there are 1", [](Plan& p) { p.actors[ActorId(1)].collective->communicator = CommunicatorId(); }},
+       [](Plan& p) {
+         p.communicators[CommunicatorId(0)].members.push_back(p.communicators[CommunicatorId(0)].members[0]);
+       }},
+      {"names communicator -1, of which there are 1",
+       [](Plan& p) { p.actors[ActorId(1)].collective->communicator = CommunicatorId(); }},
       {"turn -1 of communicator 0", [](Plan& p) { p.actors[ActorId(1)].collective->turns = {-1}; }},
       {"register r1 has -2 slots", [](Plan& p) { p.registers[RegisterId(1)].slots = -2; }},
       {"register r1 has 40000 slots", [](Plan& p) { p.registers[RegisterId(1)].slots = 40000; }},
@@ -167,9 +183,12 @@ TEST(Verify, EveryFaultIsNamed) {
       {"register r1 lies in the constant block b0", [](Plan& p) { p.blocks[BlockId(0)].kind = BlockKind::constant; }},
       {"register r1 has period -1", [](Plan& p) { p.actors[ActorId(1)].inputs[0].period = -1; }},
       {"has a negative size", [](Plan& p) { p.actors[ActorId(0)].calls[0].out[0].view.shape[0] = -4; }},
-      {"runs in acts 0..2, but the actor acts 1 times in a launch", [](Plan& p) { p.actors[ActorId(0)].calls[0].acts = {0, 2}; }},
-      {"runs in acts 1..1, but the actor acts 1 times in a launch", [](Plan& p) { p.actors[ActorId(0)].calls[0].acts = {1, 1}; }},
-      {"runs in acts -1..1, but the actor acts 1 times in a launch", [](Plan& p) { p.actors[ActorId(0)].calls[0].acts = {-1, 1}; }},
+      {"runs in acts 0..2, but the actor acts 1 times in a launch",
+       [](Plan& p) { p.actors[ActorId(0)].calls[0].acts = {0, 2}; }},
+      {"runs in acts 1..1, but the actor acts 1 times in a launch",
+       [](Plan& p) { p.actors[ActorId(0)].calls[0].acts = {1, 1}; }},
+      {"runs in acts -1..1, but the actor acts 1 times in a launch",
+       [](Plan& p) { p.actors[ActorId(0)].calls[0].acts = {-1, 1}; }},
       {"has no turn of communicator 0", [](Plan& p) { p.actors[ActorId(1)].collective->turns.clear(); }},
       {"has turn 0 of communicator 0 twice", [](Plan& p) { p.actors[ActorId(1)].collective->turns = {0, 0}; }},
       {"would act 1 times in a launch, but register", [](Plan& p) { p.actors[ActorId(1)].inputs[0].period = 2; }},
@@ -217,9 +236,9 @@ TEST(Verify, WhatServesALaunchMustLieBetweenItsStartAndItsEnd) {
   unfed.s.plan.registers[RegisterId(0)].consumers = {other};
   unfed.s.plan.actors[other].inputs.push_back({RegisterId(0), 1});
   unfed.s.done(other);
-  EXPECT_NE(error_of([&] {
-              verify(unfed.s.plan);
-            }).find("actor a0 'in' (in at sketch.cc:1): its body is input, but no start register leads to it: it would act before there is a launch"),
+  EXPECT_NE(error_of([&] { verify(unfed.s.plan); })
+                .find("actor a0 'in' (in at sketch.cc:1): its body is input, but no start register leads to it: it "
+                      "would act before there is a launch"),
             std::string::npos)
       << error_of([&] { verify(unfed.s.plan); });
 
@@ -231,7 +250,9 @@ TEST(Verify, WhatServesALaunchMustLieBetweenItsStartAndItsEnd) {
   fetched_early.s.plan.registers[RegisterId(0)].consumers = {beside};
   fetched_early.s.plan.actors[beside].inputs.push_back({RegisterId(0), 1});
   fetched_early.s.done(beside);
-  EXPECT_NE(error_of([&] { verify(fetched_early.s.plan); }).find("'out' (out at sketch.cc:1): its body is fetch, but no start register leads to it"),
+  EXPECT_NE(error_of([&] {
+              verify(fetched_early.s.plan);
+            }).find("'out' (out at sketch.cc:1): its body is fetch, but no start register leads to it"),
             std::string::npos);
 
   Fed unawaited;  // the launch ends with `twice`, though the fetch may not have run
@@ -239,22 +260,25 @@ TEST(Verify, WhatServesALaunchMustLieBetweenItsStartAndItsEnd) {
   RegisterId done(unawaited.s.plan.registers.size() - 1);
   unawaited.s.plan.registers[done].producer = unawaited.twice;
   unawaited.s.plan.actors[unawaited.twice].outputs.push_back({done, 1});
-  EXPECT_NE(error_of([&] {
-              verify(unawaited.s.plan);
-            }).find("actor a2 'out' (out at sketch.cc:1) leads to no done register: the launch would be over before it"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of([&] {
+        verify(unawaited.s.plan);
+      }).find("actor a2 'out' (out at sketch.cc:1) leads to no done register: the launch would be over before it"),
+      std::string::npos);
 
   Fed aside;  // so for a compute actor: a variable it writes would change under the host's eyes
   ActorId writer = aside.s.actor("writer");
   aside.s.edge(aside.in, {writer});
-  EXPECT_NE(error_of([&] { verify(aside.s.plan); }).find("'writer' (writer at sketch.cc:1) leads to no done register"), std::string::npos);
+  EXPECT_NE(error_of([&] { verify(aside.s.plan); }).find("'writer' (writer at sketch.cc:1) leads to no done register"),
+            std::string::npos);
 }
 
 TEST(Verify, BindingsMustAgreeWithWhatALaunchGivesAndTakes) {
   Fed empty;
   empty.s.plan.actors[empty.in].bound.clear();
   empty.s.plan.actors[empty.in].slices.clear();
-  EXPECT_NE(error_of([&] { verify(empty.s.plan); }).find("'in' (in at sketch.cc:1) reads input 'x' into nothing"), std::string::npos);
+  EXPECT_NE(error_of([&] { verify(empty.s.plan); }).find("'in' (in at sketch.cc:1) reads input 'x' into nothing"),
+            std::string::npos);
 
   Fed both;
   ActorId second = both.s.actor("second", 0, 0, BodyKind::fetch);
@@ -263,10 +287,11 @@ TEST(Verify, BindingsMustAgreeWithWhatALaunchGivesAndTakes) {
   both.s.plan.actors[second].binding = "y";
   both.s.plan.actors[second].bound = {in_register(both.y, four)};
   both.s.done(second);
-  EXPECT_NE(error_of([&] {
-              verify(both.s.plan);
-            }).find("'second' (second at sketch.cc:1) and actor a2 'out' (out at sketch.cc:1) both fetch 'y' on device 0"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of([&] {
+        verify(both.s.plan);
+      }).find("'second' (second at sketch.cc:1) and actor a2 'out' (out at sketch.cc:1) both fetch 'y' on device 0"),
+      std::string::npos);
   both.s.plan.actors[second].binding = "z";
   EXPECT_NO_THROW(verify(both.s.plan));
 
@@ -276,7 +301,9 @@ TEST(Verify, BindingsMustAgreeWithWhatALaunchGivesAndTakes) {
     if (reg.producer == session_actor) often.s.plan.actors[often.in].inputs[0].period = 3;
     else often.s.plan.actors[often.out].outputs[0].period = 3;
   }
-  EXPECT_NE(error_of([&] { verify(often.s.plan); }).find("'out' (out at sketch.cc:1) acts 3 times in a launch, but 'y' is fetched once"),
+  EXPECT_NE(error_of([&] {
+              verify(often.s.plan);
+            }).find("'out' (out at sketch.cc:1) acts 3 times in a launch, but 'y' is fetched once"),
             std::string::npos);
 
   Fed uneven;  // a second reader of x takes two pieces where the first takes one
@@ -285,9 +312,9 @@ TEST(Verify, BindingsMustAgreeWithWhatALaunchGivesAndTakes) {
   RegisterId reg = uneven.s.edge(more, {sink}, 1, 16);
   uneven.s.done(sink, 2);
   uneven.bind(more, "x", reg);
-  EXPECT_NE(error_of([&] {
-              verify(uneven.s.plan);
-            }).find("'more' (more at sketch.cc:1) reads input 'x' 2 times in a launch, but actor a0 'in' (in at sketch.cc:1) reads it 1 times"),
+  EXPECT_NE(error_of([&] { verify(uneven.s.plan); })
+                .find("'more' (more at sketch.cc:1) reads input 'x' 2 times in a launch, but actor a0 'in' (in at "
+                      "sketch.cc:1) reads it 1 times"),
             std::string::npos);
   uneven.bind(more, "w", reg);
   EXPECT_NO_THROW(verify(uneven.s.plan));
@@ -310,7 +337,8 @@ TEST(Verify, PartsOfAnOutputMakeTheWholeAndAreEqualOrApart) {
     }
     std::string with(std::int64_t first, std::int64_t second, std::int64_t whole, std::int64_t other = 0) {
       for (int d = 0; d < 2; ++d)
-        s.plan.actors[out[d]].slices = {Attrs{{"begin", Ints{d == 0 ? first : second}}, {"shape", Ints{d == 1 && other > 0 ? other : whole}}}};
+        s.plan.actors[out[d]].slices = {
+            Attrs{{"begin", Ints{d == 0 ? first : second}}, {"shape", Ints{d == 1 && other > 0 ? other : whole}}}};
       return error_of([&] { verify(s.plan); });
     }
   } parts;
@@ -320,8 +348,11 @@ TEST(Verify, PartsOfAnOutputMakeTheWholeAndAreEqualOrApart) {
   EXPECT_NE(parts.with(0, 2, 6).find("fetch parts of 'y' that overlap and differ"), std::string::npos);
   EXPECT_EQ(parts.with(0, 0, 8), "plan 'sketch': the fetches of 'y' have 4 of its 8 elements");
   EXPECT_EQ(parts.with(0, 5, 9), "plan 'sketch': the fetches of 'y' have 8 of its 9 elements");
-  EXPECT_NE(parts.with(0, 4, 7).find("a slice {begin=[4], shape=[7]} of shape [4] is not within the whole"), std::string::npos);
-  EXPECT_NE(parts.with(0, 4, 8, 9).find("fetches 'y' as a part of f32[9], but actor a1 'out.0' (out.0 at sketch.cc:1) of f32[8]"), std::string::npos);
+  EXPECT_NE(parts.with(0, 4, 7).find("a slice {begin=[4], shape=[7]} of shape [4] is not within the whole"),
+            std::string::npos);
+  EXPECT_NE(parts.with(0, 4, 8, 9)
+                .find("fetches 'y' as a part of f32[9], but actor a1 'out.0' (out.0 at sketch.cc:1) of f32[8]"),
+            std::string::npos);
   parts.s.plan.world = 2;
   EXPECT_EQ(parts.with(0, 0, 8), "no error") << "the rest is another rank's";
 }
@@ -331,7 +362,8 @@ TEST(Verify, APeriodBeyondAllBoundsIsRefusedBeforeTheDryRun) {
   ActorId a = s.actor("a");
   s.start(a, 2'000'000'000);
   s.done(a, 2'000'000'000);
-  EXPECT_EQ(error_of([&] { verify(s.plan); }), "plan 'sketch' takes 2000000004 acts and messages in a launch; the most is 16777216");
+  EXPECT_EQ(error_of([&] { verify(s.plan); }),
+            "plan 'sketch' takes 2000000004 acts and messages in a launch; the most is 16777216");
 }
 
 TEST(Verify, ACircleWithoutTokensIsNamed) {
@@ -341,7 +373,8 @@ TEST(Verify, ACircleWithoutTokensIsNamed) {
   s.edge(a, {b});
   s.edge(b, {a});
   s.done(b);
-  EXPECT_EQ(error_of([&] { verify(s.plan); }), "plan 'sketch': a circle of registers without tokens holds up a0 'a', a1 'b'");
+  EXPECT_EQ(error_of([&] { verify(s.plan); }),
+            "plan 'sketch': a circle of registers without tokens holds up a0 'a', a1 'b'");
 }
 
 TEST(Verify, APlanThatStallsForWantOfSlotsIsRefused) {
@@ -363,7 +396,8 @@ TEST(Verify, CollectivesInOrdersThatCannotMeetAreRefused) {
   Sketch s(2);  // device 0 does x before y because y needs it; device 1's turns say y first
   s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, 1024, {"x", "y"}});
   for (int d = 0; d < 2; ++d) {
-    ActorId x = s.actor(cat("x.", d), 0, d, BodyKind::collective), y = s.actor(cat("y.", d), 0, d, BodyKind::collective);
+    ActorId x = s.actor(cat("x.", d), 0, d, BodyKind::collective),
+            y = s.actor(cat("y.", d), 0, d, BodyKind::collective);
     s.start(x);
     s.edge(x, {y});
     s.done(y);
@@ -376,7 +410,10 @@ TEST(Verify, CollectivesInOrdersThatCannotMeetAreRefused) {
   EXPECT_NO_THROW(verify(s.plan));
   for (auto& actor : s.plan.actors) actor.collective->turns = {1 - actor.collective->turns[0]};
   std::string error = error_of([&] { verify(s.plan); });
-  EXPECT_NE(error.find("stalls: a0 'x.0' waits for turn 0 of communicator 0 -> a1 'y.0' waits for r1 to be filled -> a0 'x.0'"), std::string::npos)
+  EXPECT_NE(
+      error.find(
+          "stalls: a0 'x.0' waits for turn 0 of communicator 0 -> a1 'y.0' waits for r1 to be filled -> a0 'x.0'"),
+      std::string::npos)
       << error;
 }
 
@@ -385,9 +422,11 @@ struct Rates {
   Sketch s{2};
   ActorId x[2], y[2];
   Rates() {
-    s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, 1024, {"x", "x", "x", "y"}});
+    s.plan.communicators.push_back(
+        {{s.plan.devices[DeviceId(0)], s.plan.devices[DeviceId(1)]}, 1024, {"x", "x", "x", "y"}});
     for (int d = 0; d < 2; ++d) {
-      x[d] = s.actor(cat("x.", d), 0, d, BodyKind::collective), y[d] = s.actor(cat("y.", d), 0, d, BodyKind::collective);
+      x[d] = s.actor(cat("x.", d), 0, d, BodyKind::collective),
+      y[d] = s.actor(cat("y.", d), 0, d, BodyKind::collective);
       s.start(x[d], 3);
       s.edge(x[d], {y[d]}, 1, 0, 3, 1);
       s.done(y[d]);
@@ -399,7 +438,8 @@ struct Rates {
     }
   }
   void turns(std::vector<int> of_x, std::vector<int> of_y, int devices = 2) {
-    for (int d = 0; d < devices; ++d) s.plan.actors[x[d]].collective->turns = of_x, s.plan.actors[y[d]].collective->turns = of_y;
+    for (int d = 0; d < devices; ++d)
+      s.plan.actors[x[d]].collective->turns = of_x, s.plan.actors[y[d]].collective->turns = of_y;
   }
   std::string error() {
     return error_of([&] { verify(s.plan); });
@@ -427,16 +467,19 @@ TEST(Verify, ASequenceThatNoOrderOfActsCanFollowIsRefused) {
 TEST(Verify, MembersAgreeOnAllTurnsOfACollective) {
   Rates apart;
   apart.turns({0, 1, 3}, {2}, 1);
-  EXPECT_NE(apart.error().find("it has the turns 0, 1, 2 here, but 0, 1, 3 for another member"), std::string::npos) << apart.error();
+  EXPECT_NE(apart.error().find("it has the turns 0, 1, 2 here, but 0, 1, 3 for another member"), std::string::npos)
+      << apart.error();
 }
 
 TEST(Verify, LotsOfSlicesDivideTheActsOfAnInput) {
   Fed fed;
   Actor& in = fed.s.plan.actors[fed.in];
   in.slices.push_back(in.slices[0]);
-  EXPECT_NE(error_of([&] { verify(fed.s.plan); }).find("has 2 lots of slices, but acts 1 times in a launch"), std::string::npos);
+  EXPECT_NE(error_of([&] { verify(fed.s.plan); }).find("has 2 lots of slices, but acts 1 times in a launch"),
+            std::string::npos);
   in.slices[1].set("shape", Ints{8});
-  EXPECT_NE(error_of([&] { verify(fed.s.plan); }).find("slices of operand 0 are of a whole [4] and of [8]"), std::string::npos);
+  EXPECT_NE(error_of([&] { verify(fed.s.plan); }).find("slices of operand 0 are of a whole [4] and of [8]"),
+            std::string::npos);
   in.slices[1].set("begin", Ints{6});
   EXPECT_NE(error_of([&] { verify(fed.s.plan); }).find("is not within the whole"), std::string::npos);
 }

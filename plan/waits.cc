@@ -14,7 +14,8 @@ std::vector<Wait> waits_of(const Plan& plan, ActorId actor, const Ports& ports) 
   std::vector<Wait> waits;
   if (ports.ready() || ports.running()) return waits;
   for (int i = 0; i < ports.input_count(); ++i)
-    if (ports.filled(i) == 0) waits.push_back({actor, ports.producer(i), cat("r", ports.input_register(i), " to be filled")});
+    if (ports.filled(i) == 0)
+      waits.push_back({actor, ports.producer(i), cat("r", ports.input_register(i), " to be filled")});
   for (int o = 0; o < ports.output_count(); ++o) {
     if (!ports.wants(o) || ports.free_slots(o) > 0) continue;
     for (ActorId consumer : plan.reg(ports.output_register(o)).consumers)
@@ -34,7 +35,8 @@ bool at_rest(const Ports& ports) {
 
 std::string print(const Plan& plan, std::span<const Wait> waits) {
   std::string text;
-  for (const Wait& wait : waits) text += cat(actor_name(plan, wait.who), " waits for ", wait.what, " by ", actor_name(plan, wait.whom), "\n");
+  for (const Wait& wait : waits)
+    text += cat(actor_name(plan, wait.who), " waits for ", wait.what, " by ", actor_name(plan, wait.whom), "\n");
   return text;
 }
 

@@ -24,7 +24,8 @@ bool at_rest(const Ports& ports);
 std::string actor_name(const Plan& plan, ActorId actor);  // "a3 'compute.1'", "the session"
 std::string print(const Plan& plan, std::span<const Wait> waits);
 
-// "a1 'x' waits for a free slot of r2 -> a2 'y' waits for r1 to be filled -> a1 'x'", or "" where the waits form no circle.
+// "a1 'x' waits for a free slot of r2 -> a2 'y' waits for r1 to be filled -> a1 'x'", or "" where the waits form no
+// circle.
 std::string circle_of(const Plan& plan, std::span<const Wait> waits);
 
 }  // namespace karez::plan
