@@ -21,7 +21,8 @@ Graph anchor(Graph graph, const Segmented& cut) {
     const Segment& segment = cut.segments[s];
     if (segment.stream != StreamKind::compute || graph.node(segment.nodes[0]).acts != 1) continue;
     // Edges to updates stand for readers of what they write (see emit).
-    const auto first = std::find_if(segment.nodes.begin(), segment.nodes.end(), [&](NodeId n) { return !writes_state(graph.node(n)); });
+    const auto first = std::find_if(segment.nodes.begin(), segment.nodes.end(),
+                                    [&](NodeId n) { return !writes_state(graph.node(n)); });
     std::vector<SegmentId>& others = floating[segment.mesh];
     for (auto other = others.rbegin(); other != others.rend() && first != segment.nodes.end(); ++other) {
       const NodeId last = cut.segments[*other].nodes.back();
@@ -29,7 +30,9 @@ Graph anchor(Graph graph, const Segmented& cut) {
       graph.node(*first).after.push_back(last);
       behind.add(s, *other);
     }
-    others.erase(std::remove_if(others.begin(), others.end(), [&](SegmentId other) { return behind.waits_for(s, other); }), others.end());
+    others.erase(
+        std::remove_if(others.begin(), others.end(), [&](SegmentId other) { return behind.waits_for(s, other); }),
+        others.end());
     others.push_back(s);
   }
   return graph;

@@ -36,13 +36,16 @@ struct Program {
   ValueId exp(ValueId x) { return laid(build::exp(b, x), graph.value(x).layout->at(0)); }
   ValueId add(ValueId x, ValueId y) { return laid(build::add(b, x, y), graph.value(x).layout->at(0)); }
   ValueId gathered(ValueId x) {
-    return laid(b.one("box", {x}, Attrs().set("axis", 0).set("move", "all_gather").set("from", "S(0)").set("to", "B")), B());
+    return laid(b.one("box", {x}, Attrs().set("axis", 0).set("move", "all_gather").set("from", "S(0)").set("to", "B")),
+                B());
   }
   NodeId maker(ValueId v) const { return graph.value(v).producer; }
   Graph anchored() {
     stream.clear();
     for (const Node& node : graph.nodes)
-      stream.push_back(node.op->role == Role::source ? StreamKind::host : crosses_devices(node) ? StreamKind::comm : StreamKind::compute);
+      stream.push_back(node.op->role == Role::source ? StreamKind::host
+                       : crosses_devices(node)       ? StreamKind::comm
+                                                     : StreamKind::compute);
     cut = segment(graph, stream);
     return anchor(graph, cut);
   }
@@ -78,7 +81,8 @@ TEST(Anchor, EachIsFixedOnceBeforeTheFirstThatWaitsForAllThatItWaitsFor) {
   for (const Node& node : made.nodes) EXPECT_LE(node.after.size(), 2u) << edges(made);
   auto held = [&](ValueId v) {
     int times = 0;
-    for (const Node& node : made.nodes) times += static_cast<int>(std::count(node.after.begin(), node.after.end(), p.maker(v)));
+    for (const Node& node : made.nodes)
+      times += static_cast<int>(std::count(node.after.begin(), node.after.end(), p.maker(v)));
     return times;
   };
   EXPECT_EQ(held(floats), 0) << edges(made);
@@ -121,7 +125,8 @@ TEST(Anchor, NotBeforeUpdatesAlone) {  // emit takes an update's edges for those
     if (node.op->role == Role::update) { EXPECT_TRUE(node.after.empty()) << edges(made); }
 }
 
-TEST(Anchor, NobodyWaitsForWhatTheOrderHasBehindIt) {  // x and y are one segment, between whose nodes stands what waits for all micro-batches
+TEST(Anchor, NobodyWaitsForWhatTheOrderHasBehindIt) {  // x and y are one segment, between whose nodes stands what waits
+                                                       // for all micro-batches
   Program p;
   ValueId in = p.input("in"), often = p.exp(in);
   ValueId x = p.exp(in), joined = p.exp(in), y = p.exp(x);

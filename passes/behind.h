@@ -10,7 +10,8 @@
 
 namespace karez::passes {
 
-// Asked for one segment after the other, in their order: what is added to one comes before all that is looked at later and waits for it.
+// Asked for one segment after the other, in their order: what is added to one comes before all that is looked at later
+// and waits for it.
 class Behind {
  public:
   Behind(const Graph& graph, const Segmented& cut) : needs_(cut.segments.size()), behind_(cut.segments.size()) {

@@ -11,15 +11,16 @@ namespace karez::passes {
 namespace {
 
 // Adds the tree's steps behind `value` (new id) and returns the new value of every layout it reaches.
-std::map<Layout, ValueId> grow_tree(Rewrite& rewrite, const OpDef* box, ValueId value, const std::vector<Layout>& targets, const CostTable& costs,
-                                    NodeId like) {
+std::map<Layout, ValueId> grow_tree(Rewrite& rewrite, const OpDef* box, ValueId value,
+                                    const std::vector<Layout>& targets, const CostTable& costs, NodeId like) {
   Graph& graph = rewrite.graph();
   const TensorType type = graph.type(value);
   const int at = graph.value(value).mesh;
   const Layout start = *graph.value(value).layout;
   const int acts = fills(graph, value);
   std::map<Layout, ValueId> reached = {{start, value}};
-  for (const TransitionStep& step : transition_tree(type, graph.meshes[static_cast<std::size_t>(at)], start, targets, costs).steps) {
+  for (const TransitionStep& step :
+       transition_tree(type, graph.meshes[static_cast<std::size_t>(at)], start, targets, costs).steps) {
     auto axis = static_cast<std::size_t>(step.axis);
     Attrs attrs;
     attrs.set("axis", step.axis).set("move", std::string(name_of(step.move)));
@@ -54,7 +55,8 @@ Graph box(const Graph& graph, const OpTable& ops, const Wanted& wanted, const Co
   for (NodeId n : graph.nodes.ids()) {
     NodeId old(n);
     std::vector<ValueId> inputs;
-    for (std::size_t i = 0; i < graph.nodes[n].inputs.size(); ++i) inputs.push_back(at[graph.nodes[n].inputs[i]].at(wanted[n][i]));
+    for (std::size_t i = 0; i < graph.nodes[n].inputs.size(); ++i)
+      inputs.push_back(at[graph.nodes[n].inputs[i]].at(wanted[n][i]));
     rewrite.keep(old, std::move(inputs));
     for (ValueId out : graph.nodes[n].outputs) {
       auto& list = targets[out];
@@ -62,7 +64,8 @@ Graph box(const Graph& graph, const OpTable& ops, const Wanted& wanted, const Co
       at[out] = grow_tree(rewrite, box, rewrite.at(out), list, costs, old);
     }
   }
-  // One value may be an output and the next version of several variables, each in a layout of its own: name them one by one.
+  // One value may be an output and the next version of several variables, each in a layout of its own: name them one by
+  // one.
   Graph boxed = rewrite.finish();
   for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
     const Output& output = graph.outputs[i];

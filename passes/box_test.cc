@@ -39,8 +39,11 @@ struct Placed {
     std::string text;
     for (const Node& node : graph.nodes)
       if (node.op->name == "box")
-        text += cat(node.attrs.text("move"), " ", print(graph.type(node.inputs[0]), graph.mesh(node.inputs[0]), *graph.value(node.inputs[0]).layout),
-                    " -> ", print(graph.type(node.outputs[0]), graph.mesh(node.outputs[0]), *graph.value(node.outputs[0]).layout), "\n");
+        text += cat(
+            node.attrs.text("move"), " ",
+            print(graph.type(node.inputs[0]), graph.mesh(node.inputs[0]), *graph.value(node.inputs[0]).layout), " -> ",
+            print(graph.type(node.outputs[0]), graph.mesh(node.outputs[0]), *graph.value(node.outputs[0]).layout),
+            "\n");
     return text;
   }
 };

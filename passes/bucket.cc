@@ -26,7 +26,8 @@ ValueId operand(const Graph& graph, NodeId box) { return graph.node(box).inputs[
 
 bool may_join(const Graph& graph, NodeId id, const CostTable& costs) {
   const Node& node = graph.node(id);
-  if (node.op->role != Role::transition || node.attrs.text("move") != name_of(Move::all_reduce) || node.acts > 1) return false;
+  if (node.op->role != Role::transition || node.attrs.text("move") != name_of(Move::all_reduce) || node.acts > 1)
+    return false;
   const MeshAxis& axis = graph.mesh(operand(graph, id)).axes[static_cast<std::size_t>(node.attrs.integer("axis"))];
   if (costs.of_axis(axis.name).alpha < worth_an_act) return false;
   const Layout& layout = *graph.value(operand(graph, id)).layout;
@@ -36,7 +37,8 @@ bool may_join(const Graph& graph, NodeId id, const CostTable& costs) {
 Kind kind_of(const Graph& graph, NodeId box) {
   const Node& node = graph.node(box);
   return {graph.value(operand(graph, box)).mesh, node.attrs.integer("axis"),
-          node.attrs.text("from") + print(*graph.value(operand(graph, box)).layout), graph.type(operand(graph, box)).dtype};
+          node.attrs.text("from") + print(*graph.value(operand(graph, box)).layout),
+          graph.type(operand(graph, box)).dtype};
 }
 
 std::int64_t bytes_of(const Graph& graph, NodeId box) { return graph.type(operand(graph, box)).bytes(); }
@@ -58,11 +60,14 @@ struct Open {
   }
 };
 
-// Nodes and buckets in an order in which nothing comes before what it waits for, as near to the old one as that goes; a bucket stands at its last
-// member. Empty where they wait for each other.
+// Nodes and buckets in an order in which nothing comes before what it waits for, as near to the old one as that goes; a
+// bucket stands at its last member. Empty where they wait for each other.
 class Line {
  public:
-  Line(const Graph& graph, const std::vector<Bucket>& buckets) : graph_(graph), first_(graph.nodes.size()), last_(graph.nodes.size()) {
+  Line(const Graph& graph, const std::vector<Bucket>& buckets)
+      : graph_(graph),
+        first_(graph.nodes.size()),
+        last_(graph.nodes.size()) {
     for (NodeId n : graph.nodes.ids()) first_[n] = last_[n] = n;
     for (const Bucket& bucket : buckets)
       for (NodeId member : bucket) first_[member] = bucket.front(), last_[bucket.front()] = bucket.back();
@@ -113,9 +118,11 @@ class Joining {
   }
 
  private:
-  ValueId add(const char* op, std::vector<ValueId> inputs, Attrs attrs, const TensorType& type, Layout layout, NodeId like) {
+  ValueId add(const char* op, std::vector<ValueId> inputs, Attrs attrs, const TensorType& type, Layout layout,
+              NodeId like) {
     const int mesh = graph_.value(operand(graph_, like)).mesh;
-    const NodeId node = rewrite_.add(&ops_.at(op), std::move(inputs), std::move(attrs), std::span(&type, 1), mesh, like);
+    const NodeId node =
+        rewrite_.add(&ops_.at(op), std::move(inputs), std::move(attrs), std::span(&type, 1), mesh, like);
     const ValueId made = rewrite_.graph().node(node).outputs[0];
     rewrite_.graph().value(made).layout = std::move(layout);
     return made;
@@ -123,12 +130,14 @@ class Joining {
   ValueId shaped(ValueId value, const Shape& shape, NodeId like) {
     const TensorType type = rewrite_.graph().type(value);
     if (type.shape == shape) return value;
-    return add("reshape", {value}, Attrs().set("shape", shape), {type.dtype, shape}, *rewrite_.graph().value(value).layout, like);
+    return add("reshape", {value}, Attrs().set("shape", shape), {type.dtype, shape},
+               *rewrite_.graph().value(value).layout, like);
   }
 
   void join(const Bucket& bucket) {
     const NodeId first = bucket.front();
-    const Layout before = *graph_.value(operand(graph_, first)).layout, after = *graph_.value(graph_.node(first).outputs[0]).layout;
+    const Layout before = *graph_.value(operand(graph_, first)).layout,
+                 after = *graph_.value(graph_.node(first).outputs[0]).layout;
     std::vector<ValueId> flat;
     std::int64_t count = 0;
     for (NodeId box : bucket) {
@@ -142,8 +151,8 @@ class Joining {
     std::int64_t begin = 0;
     for (NodeId box : bucket) {
       const TensorType& own = graph_.type(operand(graph_, box));
-      const ValueId part =
-          add("slice", {sum}, Attrs().set("begin", Ints{begin}).set("size", Ints{own.count()}), {own.dtype, {own.count()}}, after, box);
+      const ValueId part = add("slice", {sum}, Attrs().set("begin", Ints{begin}).set("size", Ints{own.count()}),
+                               {own.dtype, {own.count()}}, after, box);
       rewrite_.map(graph_.node(box).outputs[0], shaped(part, own.shape, box));
       begin += own.count();
     }

@@ -40,19 +40,24 @@ struct Sums {
     Layout after = *graph.value(value).layout;
     const std::string from = print(after[static_cast<std::size_t>(axis)]);
     after[static_cast<std::size_t>(axis)] = B();
-    return laid(b.one("box", {value}, Attrs().set("axis", axis).set("move", "all_reduce").set("from", from).set("to", "B")), after);
+    return laid(
+        b.one("box", {value}, Attrs().set("axis", axis).set("move", "all_reduce").set("from", from).set("to", "B")),
+        after);
   }
   NodeId sum(const Shape& shape, Layout layout = {P()}, DType dtype = DType::f32) {
     const ValueId out = reduced(made(shape, std::move(layout), dtype));
     graph.outputs.push_back({cat("y", graph.nodes.size()), out});
     return graph.value(out).producer;
   }
-  std::vector<Bucket> buckets(std::int64_t bytes, const CostTable& costs = dear()) const { return buckets_of(graph, costs, bytes); }
+  std::vector<Bucket> buckets(std::int64_t bytes, const CostTable& costs = dear()) const {
+    return buckets_of(graph, costs, bytes);
+  }
 };
 
 TEST(Bucket, ThoseInARowJoinAsLongAsTheyFit) {
   Sums s;
-  const NodeId a = s.sum({10}), b = s.sum({2, 5}), large = s.sum({100}), c = s.sum({10}), d = s.sum({10}), e = s.sum({});
+  const NodeId a = s.sum({10}), b = s.sum({2, 5}), large = s.sum({100}), c = s.sum({10}), d = s.sum({10}),
+               e = s.sum({});
   EXPECT_EQ(s.buckets(4000), (std::vector<Bucket>{{a, b, large, c, d, e}}));
   EXPECT_EQ(s.buckets(120), (std::vector<Bucket>{{a, b, c}, {d, e}})) << "the large one goes alone, the others pass it";
   EXPECT_EQ(s.buckets(84), (std::vector<Bucket>{{a, b}, {c, d, e}}));
@@ -61,8 +66,9 @@ TEST(Bucket, ThoseInARowJoinAsLongAsTheyFit) {
 
 TEST(Bucket, WhatDiffersInAxisLayoutTypeOrReductionTravelsApart) {
   Sums s("data=2,model=2");
-  const NodeId a = s.sum({4}, {P(), B()}), ints = s.sum({4}, {P(), B()}, DType::i32), most = s.sum({4}, {P(Reduce::max), B()}),
-               b = s.sum({4}, {P(), B()}), both = s.sum({4}, {P(), P()}), more = s.sum({4}, {P(), B()}, DType::i32), again = s.sum({4}, {P(), P()});
+  const NodeId a = s.sum({4}, {P(), B()}), ints = s.sum({4}, {P(), B()}, DType::i32),
+               most = s.sum({4}, {P(Reduce::max), B()}), b = s.sum({4}, {P(), B()}), both = s.sum({4}, {P(), P()}),
+               more = s.sum({4}, {P(), B()}, DType::i32), again = s.sum({4}, {P(), P()});
   s.sum({4}, {P(), S(0)});  // each device has other elements of it
   s.sum({4}, {P(), S(0)});
   s.graph.outputs.push_back({"z", s.reduced(s.made({4}, {B(), P()}), 1)});
@@ -74,7 +80,9 @@ TEST(Bucket, WhoWaitsForAMemberIsNoMember) {
   Sums s;
   const NodeId a = s.sum({4});
   const ValueId behind = s.laid(build::exp(s.b, s.graph.node(a).outputs[0]), {B()});
-  const ValueId part = s.laid(s.b.one("box", {behind}, Attrs().set("axis", 0).set("move", "to_partial").set("from", "B").set("to", "P(sum)")), {P()});
+  const ValueId part = s.laid(
+      s.b.one("box", {behind}, Attrs().set("axis", 0).set("move", "to_partial").set("from", "B").set("to", "P(sum)")),
+      {P()});
   const NodeId b = s.graph.value(s.reduced(part)).producer, c = s.sum({4});
   EXPECT_EQ(s.buckets(1000), (std::vector<Bucket>{{b, c}}));
   (void)a;
@@ -99,7 +107,9 @@ TEST(Bucket, ACircleIsLeftAsItWas) {
   auto part = [&](ValueId value, int axis) {
     Layout layout{B(), B()};
     layout[static_cast<std::size_t>(axis)] = P();
-    return s.laid(s.b.one("box", {value}, Attrs().set("axis", axis).set("move", "to_partial").set("from", "B").set("to", "P(sum)")), layout);
+    return s.laid(s.b.one("box", {value},
+                          Attrs().set("axis", axis).set("move", "to_partial").set("from", "B").set("to", "P(sum)")),
+                  layout);
   };
   const ValueId b1 = s.reduced(part(a1, 1), 1);
   const ValueId b2 = s.reduced(s.made({4}, {B(), P()}), 1);
@@ -151,7 +161,8 @@ TEST(Bucket, WhoReadsAMemberComesBehindTheBucket) {
 Graph boxed_step(const std::vector<std::int64_t>& sizes, std::int64_t batch, int devices) {
   Graph graph = testing::mlp_step(Mesh::of({{"data", devices}}), sizes, batch);
   for (const Node& node : graph.nodes)
-    if (node.op->name == "input" && graph.type(node.outputs[0]).shape.size() > 1) graph.value(node.outputs[0]).layout = Layout{S(0)};
+    if (node.op->name == "input" && graph.type(node.outputs[0]).shape.size() > 1)
+      graph.value(node.outputs[0]).layout = Layout{S(0)};
   for (Variable& variable : graph.variables) variable.stored = Layout{B()};
   Compilation c = testing::compilation(std::move(graph));
   c.options.costs.link = {1e-6, 1e-9};
@@ -181,15 +192,20 @@ TEST(Bucket, ItsSizeIsWithinATwentiethOfTheBestOfASweepAndHangsOnTheNetwork) {
       const Bucketed made = bucket(graph, table(), costs, 2);
       double best = order(graph, table(), costs, 2).seconds;
       EXPECT_EQ(made.seconds_before, best);
-      for (double bytes = 100; bytes < 4e6; bytes *= 1.3) best = std::min(best, seconds_with(graph, costs, static_cast<std::int64_t>(bytes)));
+      for (double bytes = 100; bytes < 4e6; bytes *= 1.3)
+        best = std::min(best, seconds_with(graph, costs, static_cast<std::int64_t>(bytes)));
       EXPECT_LE(made.seconds, 1.05 * best) << network.name << " on " << devices;
       EXPECT_EQ(made.seconds, order(made.graph, table(), costs, 2).seconds);
-      std::printf("%-10s %d devices: %7.0f us without buckets, %7.0f with at most %lld bytes, %7.0f the best of a sweep\n", network.name, devices,
-                  1e6 * made.seconds_before, 1e6 * made.seconds, static_cast<long long>(made.bytes), 1e6 * best);
+      std::printf(
+          "%-10s %d devices: %7.0f us without buckets, %7.0f with at most %lld bytes, %7.0f the best of a sweep\n",
+          network.name, devices, 1e6 * made.seconds_before, 1e6 * made.seconds, static_cast<long long>(made.bytes),
+          1e6 * best);
       chosen.push_back(made.bytes);
     }
     EXPECT_NE(chosen[0], chosen[2]);
-    if (devices == 2) { EXPECT_TRUE(chosen[0] < chosen[1] && chosen[1] < chosen[2]) << "the dearer a message, the fewer"; }
+    if (devices == 2) {
+      EXPECT_TRUE(chosen[0] < chosen[1] && chosen[1] < chosen[2]) << "the dearer a message, the fewer";
+    }
   }
 }
 
@@ -207,7 +223,8 @@ TEST(Bucket, BytesStayAndWhatIsPutTogetherIsHeld) {
     Compilation c = testing::compilation(boxed_step({256, 256, 256, 10}, 256, 2));
     c.options.costs.link = {5e-3, 1e-9};
     if (!off) run_passes(c, {"bucket"});
-    run_passes(c, {"order", "segment", "anchor", "slots", "layout", "localise", "hoist", "fuse", "in_place", "emit", "memory"});
+    run_passes(c, {"order", "segment", "anchor", "slots", "layout", "localise", "hoist", "fuse", "in_place", "emit",
+                   "memory"});
     return c.plan;
   };
   auto sent = [](const Plan& plan) {

@@ -20,6 +20,8 @@ CallSpec call_of(const NodeView& node, std::vector<View> in, std::vector<View> o
   return call;
 }
 
-View stored_view(DType dtype, const Shape& shape) { return View(dtype, shape, shape.size() == 4 ? channels_last(shape) : row_major(shape)); }
+View stored_view(DType dtype, const Shape& shape) {
+  return View(dtype, shape, shape.size() == 4 ? channels_last(shape) : row_major(shape));
+}
 
 }  // namespace karez::passes

@@ -8,11 +8,12 @@
 
 namespace karez::passes {
 
-// `local` are the localised attributes; views have local shapes. Pointwise ops become `pointwise {expr}`; names and shapes that views say already are
-// dropped.
+// `local` are the localised attributes; views have local shapes. Pointwise ops become `pointwise {expr}`; names and
+// shapes that views say already are dropped.
 CallSpec call_of(const NodeView& node, std::vector<View> in, std::vector<View> out, const Attrs& local);
 
-// How variables are stored, which no one function decides: four dimensions channels-last (conv weights), all others row-major.
+// How variables are stored, which no one function decides: four dimensions channels-last (conv weights), all others
+// row-major.
 View stored_view(DType dtype, const Shape& shape);
 
 }  // namespace karez::passes

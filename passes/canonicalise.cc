@@ -46,7 +46,8 @@ int simplify_algebra(Graph& graph, Firings& fired) {
     for (const AlgebraRule& rule : algebra_rules()) {
       if (rule.at_node == nullptr || node.outputs.size() != 1) continue;
       instead = rule.at_node(graph, node);
-      if (instead && !instead->as_operand && graph.value(node.outputs[0]).layout) instead.reset();  // the user fixed it: it stays itself
+      if (instead && !instead->as_operand && graph.value(node.outputs[0]).layout)
+        instead.reset();  // the user fixed it: it stays itself
       if (!instead) continue;
       ++fired[rule.name], ++at_nodes;
       break;

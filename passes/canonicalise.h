@@ -22,7 +22,9 @@ struct Folding {
 // Each part alone, for tests; every one returns how many nodes it removed or replaced.
 int simplify_algebra(Graph& graph, Firings& fired);
 int fold_constants(Graph& graph, const Folding& folding);
-int share_parts(Graph& graph, bool reassociate);  // a + b + c and a + b + d share a + b, however they were written; asked for, products too
+int share_parts(
+    Graph& graph,
+    bool reassociate);  // a + b + c and a + b + d share a + b, however they were written; asked for, products too
 int merge_equal(Graph& graph);
 int remove_dead(Graph& graph);  // what no output and no variable needs
 

@@ -1,4 +1,5 @@
-// Ten thousand random programs mean the same before and after canonicalise, and every rule has had its say in a hundred of them or more.
+// Ten thousand random programs mean the same before and after canonicalise, and every rule has had its say in a hundred
+// of them or more.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -28,7 +29,8 @@ std::vector<HostBytes> evaluate_calls(const CallSpec& call, const std::vector<Ho
   else if (call.op == "pad") out = testing::padded(arrays[0], call.out[0].shape, call.attrs);
   else if (call.op == "concat" && in.size() == 1) out = arrays[0];
   else if (call.op == "reduce_sum")
-    out = testing::reduced(arrays[0], call.out[0].shape, call.attrs.ints("axes"), 0, [](double a, double b) { return a + b; });
+    out = testing::reduced(arrays[0], call.out[0].shape, call.attrs.ints("axes"), 0,
+                           [](double a, double b) { return a + b; });
   else fail("the test evaluates no ", print(call));
   HostBytes bytes(out.data.size() * 8);
   std::memcpy(bytes.data(), out.data.data(), bytes.size());
@@ -76,14 +78,16 @@ class RandomProgram {
       case 13: return build::stop_gradient(b_, x);
       case 14: return build::concat(b_, std::vector{x}, 0);
       case 15:
-        return below(2) ? b_.one("reshape", {x}, Attrs().set("shape", shape)) : build::pad(b_, build::slice(b_, x, {0, 1}, {2, 2}), {0, 1}, {0, 0});
+        return below(2) ? b_.one("reshape", {x}, Attrs().set("shape", shape))
+                        : build::pad(b_, build::slice(b_, x, {0, 1}, {2, 2}), {0, 1}, {0, 0});
       default: return build::slice(b_, x, {0, 0}, shape);
     }
   }
 
   // A convolution's bias, its ReLU, pooling, and the bias' gradient.
   void pooled() {
-    ValueId bias = build::input(b_, "bias", {DType::f64, {2}}), image = build::input(b_, "image", {DType::f64, {1, 2, 4, 4}});
+    ValueId bias = build::input(b_, "bias", {DType::f64, {2}}),
+            image = build::input(b_, "image", {DType::f64, {1, 2, 4, 4}});
     ValueId sum = build::add(b_, image, build::broadcast(b_, bias, {1, 2, 4, 4}, {1}));
     auto pool = build::max_pool(b_, maybe_pinned(build::relu(b_, sum)));
     ValueId loss = build::sum(b_, build::mul(b_, pool.value, build::input(b_, "weights", {DType::f64, {1, 2, 2, 2}})));
@@ -130,12 +134,14 @@ TEST(Canonicalise, TenThousandRandomProgramsKeepTheirMeaningAndEveryRuleFires) {
     }
     Graph live = program.graph;
     remove_dead(live);
-    ASSERT_EQ(pinned_in(live), pinned_in(done.graph)) << "a layout that the user fixed is gone; KAREZ_SEED=" << seed + round << "\n"
-                                                      << print(live) << print(done.graph);
+    ASSERT_EQ(pinned_in(live), pinned_in(done.graph))
+        << "a layout that the user fixed is gone; KAREZ_SEED=" << seed + round << "\n"
+        << print(live) << print(done.graph);
     for (const auto& [rule, times] : done.fired) total[rule] += times;
   }
   for (const AlgebraRule& rule : algebra_rules()) EXPECT_GE(total[rule.name], 100) << rule.name;
-  for (const char* part : {"fold_constants", "share_parts", "merge_equal", "remove_dead"}) EXPECT_GE(total[part], 100) << part;
+  for (const char* part : {"fold_constants", "share_parts", "merge_equal", "remove_dead"})
+    EXPECT_GE(total[part], 100) << part;
   std::string counts = cat("seed ", seed, ":");
   for (const auto& [rule, times] : total) counts += cat(" ", rule, " ", times);
   std::printf("%s\n", counts.c_str());

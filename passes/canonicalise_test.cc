@@ -25,7 +25,8 @@ std::vector<HostBytes> tiny_evaluate(const CallSpec& call, const std::vector<Hos
   if (call.op == "reduce_sum") {
     testing::Array x{call.in[0].shape, std::vector<double>(in[0].size() / 8)};
     std::memcpy(x.data.data(), in[0].data(), in[0].size());
-    testing::Array y = testing::reduced(x, call.out[0].shape, call.attrs.ints("axes"), 0, [](double a, double b) { return a + b; });
+    testing::Array y =
+        testing::reduced(x, call.out[0].shape, call.attrs.ints("axes"), 0, [](double a, double b) { return a + b; });
     HostBytes out(y.data.size() * 8);
     std::memcpy(out.data(), y.data.data(), out.size());
     return {out};
@@ -104,7 +105,10 @@ TEST(Canonicalise, SumsShareTheirCommonPartHoweverTheyAreWritten) {
     ValueId a = p.input("a"), b = p.input("b"), c = p.input("c"), d = p.input("d");
     auto add = [&](ValueId x, ValueId y) { return build::add(p.b, x, y); };
     ValueId x = add(add(a, b), c);
-    ValueId y = form == 0 ? add(add(a, b), d) : form == 1 ? add(add(d, b), a) : form == 2 ? add(b, add(d, a)) : add(a, add(b, d));
+    ValueId y = form == 0   ? add(add(a, b), d)
+                : form == 1 ? add(add(d, b), a)
+                : form == 2 ? add(b, add(d, a))
+                            : add(a, add(b, d));
     p.output(build::mul(p.b, x, y));
     auto before = testing::meaning_of(p.graph);
     EXPECT_EQ(count_op(p.graph, "add"), 4);
@@ -218,7 +222,8 @@ TEST(Canonicalise, DataFoldsUpToTheCapAndNotBeyond) {
 
 // Sums of i64, exactly.
 std::vector<HostBytes> add_i64(const CallSpec& call, const std::vector<HostBytes>& in) {
-  require(call.op == "pointwise" && call.attrs.text("expr") == "x0 + x1" && call.out[0].dtype == DType::i64, "not ", print(call));
+  require(call.op == "pointwise" && call.attrs.text("expr") == "x0 + x1" && call.out[0].dtype == DType::i64, "not ",
+          print(call));
   HostBytes out(in[0].size());
   for (std::size_t i = 0; i < out.size(); i += 8) {
     std::int64_t a, b;
@@ -237,17 +242,20 @@ TEST(Canonicalise, FoldingKeepsIntegersThatNoDoubleNames) {
       Builder b(graph, table());
       TensorType type{DType::i64, {count}};
       std::vector<std::int64_t> less(static_cast<std::size_t>(count), sum - 1);
-      ValueId folded = build::add(b, build::constant(b, type, std::as_bytes(std::span(less))), build::full(b, DType::i64, {count}, 1));
+      ValueId folded = build::add(b, build::constant(b, type, std::as_bytes(std::span(less))),
+                                  build::full(b, DType::i64, {count}, 1));
       graph.outputs.push_back({"y", build::add(b, folded, build::input(b, "x", type))});
       Graph g = canonicalise(graph, {&table(), add_i64}).graph;
       ASSERT_EQ(count_op(g, "constant"), 1) << print(g);
-      const Attrs& attrs = std::find_if(g.nodes.begin(), g.nodes.end(), [](const Node& n) { return n.op->name == "constant"; })->attrs;
+      const Attrs& attrs =
+          std::find_if(g.nodes.begin(), g.nodes.end(), [](const Node& n) { return n.op->name == "constant"; })->attrs;
       std::int64_t is = 0;
       if (attrs.has("value")) {
         is = static_cast<std::int64_t>(attrs.real("value"));
       } else {
         std::uint64_t bits = 0;
-        for (std::size_t byte = 0; byte < 8; ++byte) bits |= std::stoull(attrs.text("data").substr(2 * byte, 2), nullptr, 16) << (8 * byte);
+        for (std::size_t byte = 0; byte < 8; ++byte)
+          bits |= std::stoull(attrs.text("data").substr(2 * byte, 2), nullptr, 16) << (8 * byte);
         is = static_cast<std::int64_t>(bits);
       }
       EXPECT_EQ(is, sum) << attrs.print();
@@ -256,7 +264,8 @@ TEST(Canonicalise, FoldingKeepsIntegersThatNoDoubleNames) {
   Graph graph;  // a splat of many elements that no double names stays a sum of two that are
   Builder b(graph, table());
   TensorType type{DType::i64, {1000}};
-  ValueId sum = build::add(b, build::full(b, DType::i64, type.shape, static_cast<double>(large)), build::full(b, DType::i64, type.shape, 1));
+  ValueId sum = build::add(b, build::full(b, DType::i64, type.shape, static_cast<double>(large)),
+                           build::full(b, DType::i64, type.shape, 1));
   graph.outputs.push_back({"y", build::add(b, sum, build::input(b, "x", type))});
   EXPECT_EQ(count_op(canonicalise(graph, {&table(), add_i64}).graph, "add"), 2);
 }
@@ -297,7 +306,10 @@ TEST(Canonicalise, IdentitiesVanish) {
   EXPECT_EQ(f([](Builder& b, ValueId x, auto) { return neg(b, neg(b, x)); }), 1);
   EXPECT_EQ(f([](Builder& b, ValueId x, auto) { return stop_gradient(b, x); }), 1);
   EXPECT_EQ(f([](Builder& b, ValueId x, auto) { return b.one("reshape", {x}, Attrs().set("shape", Ints{2, 3})); }), 1);
-  EXPECT_EQ(f([](Builder& b, ValueId x, auto) { return b.one("broadcast", {x}, Attrs().set("shape", Ints{2, 3}).set("dims", Ints{0, 1})); }), 1);
+  EXPECT_EQ(f([](Builder& b, ValueId x, auto) {
+              return b.one("broadcast", {x}, Attrs().set("shape", Ints{2, 3}).set("dims", Ints{0, 1}));
+            }),
+            1);
   EXPECT_EQ(f([](Builder& b, ValueId x, auto) { return slice(b, x, {0, 0}, {2, 3}); }), 1);
   EXPECT_EQ(f([](Builder& b, ValueId x, auto) { return pad(b, x, {0, 0}, {0, 0}); }), 1);
   EXPECT_EQ(f([](Builder& b, ValueId x, auto) { return transpose(b, x, {0, 1}); }), 1);
@@ -350,7 +362,8 @@ struct Pooled : Program {
 
 TEST(Canonicalise, ReluMovesBehindMaxPoolingForwardAndBackward) {
   Pooled p;
-  EXPECT_TRUE(golden(body(p.canonical()), R"(  %0 = input() {dtype="f64", name="x", shape=[2, 3, 4, 4]} : f64[2, 3, 4, 4]
+  EXPECT_TRUE(
+      golden(body(p.canonical()), R"(  %0 = input() {dtype="f64", name="x", shape=[2, 3, 4, 4]} : f64[2, 3, 4, 4]
   %1, %2 = max_pool(%0) {kernel=[2, 2], padding=[0, 0], stride=[2, 2]} : f64[2, 3, 2, 2], i32[2, 3, 2, 2]
   %3 = relu(%1) : f64[2, 3, 2, 2]
   %4 = input() {dtype="f64", name="weights", shape=[2, 3, 2, 2]} : f64[2, 3, 2, 2]
@@ -442,7 +455,8 @@ TEST(Canonicalise, RandomGraphsKeepTheirMeaning) {
     p.graph.variables[0].updated = pool[below(pool.size())];
     auto before = testing::meaning_of(p.graph);
     Graph g = p.canonical();
-    ASSERT_LT(testing::difference(before, testing::meaning_of(g)), 1e-12) << "KAREZ_SEED=" << seed + round << "\n" << print(p.graph) << print(g);
+    ASSERT_LT(testing::difference(before, testing::meaning_of(g)), 1e-12) << "KAREZ_SEED=" << seed + round << "\n"
+                                                                          << print(p.graph) << print(g);
     shrunk += g.nodes.size() < p.graph.nodes.size();
   }
   EXPECT_GT(shrunk, 300);

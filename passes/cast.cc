@@ -44,7 +44,8 @@ class Casting {
     const Value& from = rewrite_.graph().value(value);
     if (from.type.dtype == to) return value;
     const TensorType type{to, from.type.shape};
-    const NodeId made = rewrite_.add(op_, {value}, Attrs{{"to", std::string(name_of(to))}}, std::span(&type, 1), from.mesh, like);
+    const NodeId made =
+        rewrite_.add(op_, {value}, Attrs{{"to", std::string(name_of(to))}}, std::span(&type, 1), from.mesh, like);
     return rewrite_.graph().node(made).outputs[0];
   }
   // The node with these operands, its types inferred from them.
@@ -53,7 +54,8 @@ class Casting {
     std::vector<TensorType> types;
     for (ValueId in : inputs) types.push_back(rewrite_.graph().type(in));
     types = node.op->infer(types, attrs);
-    const NodeId made = rewrite_.add(node.op, std::move(inputs), std::move(attrs), types, graph_.value(node.outputs[0]).mesh, id);
+    const NodeId made =
+        rewrite_.add(node.op, std::move(inputs), std::move(attrs), types, graph_.value(node.outputs[0]).mesh, id);
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       Value& value = rewrite_.graph().value(rewrite_.graph().node(made).outputs[i]);
       value.mesh = graph_.value(node.outputs[i]).mesh;
@@ -83,9 +85,11 @@ class Mixing : public Casting {
     for (NodeId n : graph_.nodes.ids()) decide(n);
     choose_stored();
     for (NodeId n : graph_.nodes.ids()) write(n);
-    for (const Output& output : graph_.outputs) rewrite_.map(output.value, wide(output.value, graph_.value(output.value).producer));
+    for (const Output& output : graph_.outputs)
+      rewrite_.map(output.value, wide(output.value, graph_.value(output.value).producer));
     for (const Variable& variable : graph_.variables) {
-      if (variable.updated.valid()) rewrite_.map(variable.updated, wide(variable.updated, graph_.value(variable.updated).producer));
+      if (variable.updated.valid())
+        rewrite_.map(variable.updated, wide(variable.updated, graph_.value(variable.updated).producer));
     }
     return rewrite_.finish();
   }
@@ -98,14 +102,16 @@ class Mixing : public Casting {
   bool is_f32(ValueId value) const { return graph_.type(value).dtype == DType::f32; }
   bool speaks_of_others(const Node& node) const {
     const auto other = [&](ValueId v) { return is_float(graph_.type(v).dtype) && !is_f32(v); };
-    return std::any_of(node.inputs.begin(), node.inputs.end(), other) || std::any_of(node.outputs.begin(), node.outputs.end(), other);
+    return std::any_of(node.inputs.begin(), node.inputs.end(), other) ||
+           std::any_of(node.outputs.begin(), node.outputs.end(), other);
   }
 
   // Which results are of the low type. Constants and variables, also seen through windows, follow those beside them.
   void decide(NodeId id) {
     const Node& node = graph_.node(id);
     const Halves halves = halves_of(*node.op);
-    require(ErrorKind::type, halves != Halves::multiplied || graph_.type(node.inputs[0]).dtype != DType::f64, "amp: ", describe(graph_, id),
+    require(ErrorKind::type, halves != Halves::multiplied || graph_.type(node.inputs[0]).dtype != DType::f64,
+            "amp: ", describe(graph_, id),
             " multiplies f64, and mixed precision is of f32; cast its operands to f32, or leave amp away");
     const bool fixed = node.op->role == Role::constant || node.op->role == Role::state;
     is_weak_[node.outputs[0]] = fixed || (node.op->role == Role::window && is_weak_[node.inputs[0]]);
@@ -148,7 +154,9 @@ class Mixing : public Casting {
     if (!made.back.valid()) made.back = cast(rounded, DType::f32, like);
     return made.back;
   }
-  ValueId wide(ValueId v, NodeId like) { return is_low_[v] && (stored_low_[v] || !made_[v].wide.valid()) ? back(v, like) : made_[v].wide; }
+  ValueId wide(ValueId v, NodeId like) {
+    return is_low_[v] && (stored_low_[v] || !made_[v].wide.valid()) ? back(v, like) : made_[v].wide;
+  }
 
   void write(NodeId id) {
     const Node& node = graph_.node(id);
@@ -185,7 +193,10 @@ class Mixing : public Casting {
 // The program's own halves, where they are not computed with.
 class Widening : public Casting {
  public:
-  Widening(const Graph& graph, const OpTable& ops, bool multiplied) : Casting(graph, ops), multiplied_(multiplied), backs_(graph.values.size()) {}
+  Widening(const Graph& graph, const OpTable& ops, bool multiplied)
+      : Casting(graph, ops),
+        multiplied_(multiplied),
+        backs_(graph.values.size()) {}
 
   Graph run() {
     for (NodeId n : graph_.nodes.ids())
@@ -201,7 +212,8 @@ class Widening : public Casting {
   }
   bool is_widened(const Node& node) const {
     const auto of_half = [&](ValueId v) { return half(v); };
-    if (std::none_of(node.inputs.begin(), node.inputs.end(), of_half) && std::none_of(node.outputs.begin(), node.outputs.end(), of_half))
+    if (std::none_of(node.inputs.begin(), node.inputs.end(), of_half) &&
+        std::none_of(node.outputs.begin(), node.outputs.end(), of_half))
       return false;
     return halves_of(*node.op) != Halves::kept && !(native(node) && node.attrs.flag("wide", false));
   }
@@ -211,14 +223,16 @@ class Widening : public Casting {
     Attrs attrs = node.attrs;
     if (native(node)) attrs.set("wide", true);
     else attrs.erase("wide");
-    if (attrs.has("dtype") && is_half(graph_.type(node.outputs[0]).dtype)) attrs.set("dtype", std::string(name_of(DType::f32)));
+    if (attrs.has("dtype") && is_half(graph_.type(node.outputs[0]).dtype))
+      attrs.set("dtype", std::string(name_of(DType::f32)));
     std::vector<ValueId> inputs;
     for (ValueId in : node.inputs) inputs.push_back(half(in) && !native(node) ? back(in, id) : rewrite_.at(in));
     const std::vector<ValueId> outputs = again(id, std::move(inputs), std::move(attrs));
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const Value& old = graph_.value(node.outputs[i]);
       const ValueId result = cast(outputs[i], old.type.dtype, id);
-      if (result != outputs[i]) std::swap(rewrite_.graph().value(result).layout, rewrite_.graph().value(outputs[i]).layout);
+      if (result != outputs[i])
+        std::swap(rewrite_.graph().value(result).layout, rewrite_.graph().value(outputs[i]).layout);
       rewrite_.map(node.outputs[i], result);
     }
   }
@@ -232,7 +246,8 @@ class Widening : public Casting {
 };
 
 bool has_halves(const Graph& graph) {
-  return std::any_of(graph.values.begin(), graph.values.end(), [](const Value& value) { return is_half(value.type.dtype); });
+  return std::any_of(graph.values.begin(), graph.values.end(),
+                     [](const Value& value) { return is_half(value.type.dtype); });
 }
 
 }  // namespace

@@ -35,7 +35,8 @@ std::string nodes(std::string_view program, std::optional<DType> low, bool has_p
   std::string out;
   for (std::string_view line : split(print(graph), '\n')) {
     line = trim(line);
-    if (starts_with(line, "%") && line.find("input(") == line.npos && line.find("variable(") == line.npos) out += cat(line, "\n");
+    if (starts_with(line, "%") && line.find("input(") == line.npos && line.find("variable(") == line.npos)
+      out += cat(line, "\n");
     if (starts_with(line, "output") || starts_with(line, "variable")) out += cat(line, "\n");
   }
   return out;

@@ -22,8 +22,8 @@ namespace {
 ActorId actor_of(SegmentId segment) { return ActorId(segment.index); }
 SegmentId segment_of(ActorId actor) { return SegmentId(actor.index); }
 
-// One actor per segment, which acts as often as its nodes; a register for all that goes from one segment to others as often, in as many slots
-// (control edges in one); sources hang on `start`, sinks on `done`.
+// One actor per segment, which acts as often as its nodes; a register for all that goes from one segment to others as
+// often, in as many slots (control edges in one); sources hang on `start`, sinks on `done`.
 Plan collapsed_plan(const Graph& graph, const Segmented& cut, const ById<ValueId, int>& slots) {
   Plan plan;
   plan.name = "collapsed";
@@ -56,7 +56,8 @@ Plan collapsed_plan(const Graph& graph, const Segmented& cut, const ById<ValueId
   for (SegmentId s : cut.segments.ids()) {
     Actor actor;
     actor.name = cat(name_of(cut.segments[s].stream), ".", s);
-    actor.stream = StreamId(cut.segments[s].mesh * static_cast<int>(std::size(kinds)) + static_cast<int>(cut.segments[s].stream));
+    actor.stream =
+        StreamId(cut.segments[s].mesh * static_cast<int>(std::size(kinds)) + static_cast<int>(cut.segments[s].stream));
     actor.priority = priority_of(graph, cut, s);
     plan.actors.push_back(std::move(actor));
   }
@@ -97,7 +98,9 @@ double seconds_of(const Graph& graph, const Segment& segment, const CostTable& c
     } else if (segment.stream == StreamKind::comm) {
       const Layout& from = *graph.value(node.inputs[0]).layout;
       const Layout& to = *graph.value(node.outputs[0]).layout;
-      total += seconds(view.out_type(0), mesh, {static_cast<int>(node.attrs.integer("axis")), move_from(node.attrs.text("move")), from, to}, costs);
+      total +=
+          seconds(view.out_type(0), mesh,
+                  {static_cast<int>(node.attrs.integer("axis")), move_from(node.attrs.text("move")), from, to}, costs);
     } else {
       total += device_seconds(graph, id, costs);
     }
@@ -105,7 +108,8 @@ double seconds_of(const Graph& graph, const Segment& segment, const CostTable& c
   return total;
 }
 
-CollapsedRun run_collapsed(const Graph& graph, const Segmented& cut, const ById<ValueId, int>& slots, const CostTable& costs) {
+CollapsedRun run_collapsed(const Graph& graph, const Segmented& cut, const ById<ValueId, int>& slots,
+                           const CostTable& costs) {
   Plan plan = collapsed_plan(graph, cut, slots);
   ById<ActorId, Ports> ports;
   const PortPlaces places(plan);
@@ -114,7 +118,8 @@ CollapsedRun run_collapsed(const Graph& graph, const Segmented& cut, const ById<
   auto due = [&](ActorId a) { return graph.node(cut.segments[segment_of(a)].nodes[0]).acts; };
   auto later = [&](ActorId a, ActorId b) { return plan::picked_before(plan, b, a); };
   using Waiting = std::priority_queue<ActorId, std::vector<ActorId>, decltype(later)>;
-  ById<StreamId, Waiting> ready(plan.streams.size(), Waiting(later));  // who is ready and does not run; who became so stays so
+  ById<StreamId, Waiting> ready(plan.streams.size(),
+                                Waiting(later));  // who is ready and does not run; who became so stays so
   auto consider = [&](ActorId a) {
     if (ports[a].ready() && ports[a].acts() < due(a)) ready[plan.actor(a).stream].push(a);
   };

@@ -18,7 +18,8 @@
 
 namespace karez::passes {
 
-// Runs a call on host bytes: one byte vector per operand in its view. The caller of the compiler backs it with the plain kernels.
+// Runs a call on host bytes: one byte vector per operand in its view. The caller of the compiler backs it with the
+// plain kernels.
 using HostBytes = std::vector<std::byte>;
 using Evaluate = std::function<std::vector<HostBytes>(const CallSpec&, const std::vector<HostBytes>&)>;
 
@@ -37,7 +38,8 @@ struct CompileOptions {
   int workers = 1;  // worker threads that serve this rank's streams
   int slots = 2;    // at most, of registers between streams that are filled once a launch
   int microbatches = 1;
-  std::int64_t batch = 0;          // the whole one's size, where there are micro-batches; 0: of the first input that has dimensions
+  std::int64_t batch =
+      0;  // the whole one's size, where there are micro-batches; 0: of the first input that has dimensions
   std::int64_t memory = 0;         // bytes of each device that the plan may take (see fit.h). 0: no limit
   std::int64_t fold_bytes = 4096;  // larger constants are not made by folding
   std::optional<DType> amp;        // mixed precision: products in this type
@@ -76,8 +78,9 @@ struct Segmented {
   ById<NodeId, SegmentId> of;
 };
 
-// Which actor of a segment acts first if several may: smaller ones. Segments stand in the program's order; among those of micro-batches who is nearer
-// to the end comes first, so that a micro-batch under way makes room before another one begins.
+// Which actor of a segment acts first if several may: smaller ones. Segments stand in the program's order; among those
+// of micro-batches who is nearer to the end comes first, so that a micro-batch under way makes room before another one
+// begins.
 int priority_of(const Graph& graph, const Segmented& cut, SegmentId segment);
 
 struct Slotted {
@@ -88,10 +91,11 @@ struct Slotted {
   Slotted& operator=(Slotted&&) noexcept;
   ~Slotted();
 
-  double interval = 0;                   // predicted seconds between launches that follow each other; 0: not looked for
-  std::string memory_note;               // what a limit on memory did to the program, in lines for people; "": nothing
-  ById<ValueId, int> slots;              // of the register that carries it between segments
-  ById<NodeId, std::vector<int>> turns;  // of box nodes that cross devices, by act: positions in the sequence of their axis' communicators
+  double interval = 0;       // predicted seconds between launches that follow each other; 0: not looked for
+  std::string memory_note;   // what a limit on memory did to the program, in lines for people; "": nothing
+  ById<ValueId, int> slots;  // of the register that carries it between segments
+  ById<NodeId, std::vector<int>>
+      turns;  // of box nodes that cross devices, by act: positions in the sequence of their axis' communicators
 };
 
 // What one device holds of one value, or a copy of it in other strides. Aliases share the bytes of their root.
@@ -163,7 +167,8 @@ struct LocalProgram {
   std::vector<Fetched> fetched;
 };
 
-// What goes in, and what each pass made that later ones read. Only the pipeline writes it: a pass takes what it needs and returns what it makes.
+// What goes in, and what each pass made that later ones read. Only the pipeline writes it: a pass takes what it needs
+// and returns what it makes.
 struct Compilation {
   Compilation();
   Compilation(const Compilation&);

@@ -18,8 +18,8 @@ struct Piece {
   std::int64_t* offset;
 };
 
-// Returns the bytes that all take. What is there for good before anything else begins shares with nothing: it needs no packing, whose work grows with
-// the square of what it packs.
+// Returns the bytes that all take. What is there for good before anything else begins shares with nothing: it needs no
+// packing, whose work grows with the square of what it packs.
 std::int64_t pack(std::vector<Piece> pieces) {
   long first_end = for_good;  // when what ends begins
   for (const Piece& piece : pieces)
@@ -45,7 +45,9 @@ std::int64_t pack(std::vector<Piece> pieces) {
 
 }  // namespace
 
-int device_of(const LocalProgram& program, const LocalCall& call) { return std::max(program.values[call.out[0]].device, 0); }
+int device_of(const LocalProgram& program, const LocalCall& call) {
+  return std::max(program.values[call.out[0]].device, 0);
+}
 
 ConstantPlaces place_constants(const LocalProgram& program, int devices) {
   ConstantPlaces places;
@@ -61,12 +63,14 @@ ConstantPlaces place_constants(const LocalProgram& program, int devices) {
     const long now = static_cast<long>(i);
     const LocalCall& call = program.setup[i];
     for (LocalId in : call.in) lives.at(root(in)).end = now + 1;
-    for (LocalId out : call.out) lives.try_emplace(root(out), Life{device_of(program, call), now, 0}).first->second.end = now + 1;
+    for (LocalId out : call.out)
+      lives.try_emplace(root(out), Life{device_of(program, call), now, 0}).first->second.end = now + 1;
   }
   std::vector<std::vector<Piece>> pieces(static_cast<std::size_t>(devices));
   for (const auto& [v, life] : lives) {
     const long bytes = std::max<long>(program.values[v].view.bytes(), 1);
-    pieces[static_cast<std::size_t>(life.device)].push_back({{life.begin, read[v] ? for_good : life.end, bytes, alignment}, &places.offset[v]});
+    pieces[static_cast<std::size_t>(life.device)].push_back(
+        {{life.begin, read[v] ? for_good : life.end, bytes, alignment}, &places.offset[v]});
   }
   for (std::size_t i = 0; i < program.setup.size(); ++i) {
     const LocalCall& call = program.setup[i];

@@ -14,7 +14,8 @@ struct ConstantPlaces {
   std::vector<std::int64_t> bytes;         // by own device: of all
 };
 
-// What launches read lies there for good; what only the set-up reads, and its workspace, shares bytes with what it makes after.
+// What launches read lies there for good; what only the set-up reads, and its workspace, shares bytes with what it
+// makes after.
 ConstantPlaces place_constants(const LocalProgram& program, int devices);
 
 // The own device that makes what the call of the set-up makes.

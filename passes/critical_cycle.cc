@@ -11,7 +11,8 @@ namespace karez::passes {
 
 std::string microseconds(double seconds) { return cat(base::number(std::round(seconds * 1e7) / 10), " us"); }
 
-double launch_interval(const Graph& graph, const Segmented& cut, const ById<ValueId, int>& slots, const CostTable& costs) {
+double launch_interval(const Graph& graph, const Segmented& cut, const ById<ValueId, int>& slots,
+                       const CostTable& costs) {
   SlotRanges ranges;
   for (int held : slots) ranges.push_back({held, held});
   const SlotModel model = launch_model(graph, cut, costs, ranges);

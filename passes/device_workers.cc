@@ -21,8 +21,9 @@ std::vector<int> device_workers(const std::vector<double>& seconds, int workers)
   std::vector<int> turns(seconds.size()), by_load(seconds.size()), order(seconds.size());
   for (std::size_t d = 0; d < seconds.size(); ++d) turns[d] = static_cast<int>(d) % workers;
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int a, int b) { return seconds[static_cast<std::size_t>(a)] > seconds[static_cast<std::size_t>(b)]; });
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return seconds[static_cast<std::size_t>(a)] > seconds[static_cast<std::size_t>(b)];
+  });
   std::vector<double> load(static_cast<std::size_t>(workers), 0.0);
   for (int d : order) {
     const auto least = std::min_element(load.begin(), load.end());

@@ -24,9 +24,11 @@ bool crosses_ranks(const Graph& graph, NodeId id) {
   const Mesh &from = graph.mesh(node.inputs[0]), &to = graph.mesh(node.outputs[0]);
   auto elsewhere = [&](DeviceName name) { return name.rank != from.devices[0].rank; };
   if (node.op->role == Role::transfer)
-    return std::any_of(from.devices.begin(), from.devices.end(), elsewhere) || std::any_of(to.devices.begin(), to.devices.end(), elsewhere);
+    return std::any_of(from.devices.begin(), from.devices.end(), elsewhere) ||
+           std::any_of(to.devices.begin(), to.devices.end(), elsewhere);
   const std::vector<int> group = from.group(step_of(graph, id).axis, 0);
-  return std::any_of(group.begin(), group.end(), [&](int position) { return elsewhere(from.devices[static_cast<std::size_t>(position)]); });
+  return std::any_of(group.begin(), group.end(),
+                     [&](int position) { return elsewhere(from.devices[static_cast<std::size_t>(position)]); });
 }
 
 class Emitter {
@@ -78,7 +80,8 @@ class Emitter {
       const int worker = served_by[d];
       plan_.streams.push_back({DeviceId(d), "compute", worker});
       plan_.streams.push_back({DeviceId(d), "comm", apart ? beside : worker});
-      for (BlockKind kind : {BlockKind::scratch, BlockKind::constant}) plan_.blocks.push_back({kind, DeviceId(d), 0, "", ""});
+      for (BlockKind kind : {BlockKind::scratch, BlockKind::constant})
+        plan_.blocks.push_back({kind, DeviceId(d), 0, "", ""});
     }
     plan_.streams.push_back({DeviceId(0), "host", 0});
   }
@@ -88,11 +91,13 @@ class Emitter {
     for (const LocalSegment& local : c_.local.segments) {
       if (local.device < 0) continue;
       const Segment& segment = c_.cut.segments[local.segment];
-      seconds[static_cast<std::size_t>(local.device)] += c_.graph.node(segment.nodes[0]).acts * seconds_of(c_.graph, segment, c_.options.costs);
+      seconds[static_cast<std::size_t>(local.device)] +=
+          c_.graph.node(segment.nodes[0]).acts * seconds_of(c_.graph, segment, c_.options.costs);
     }
     return seconds;
   }
-  // Whether transfers between ranks are worth a worker of their own: it goes on with them while acts run, at the price of waking it for each.
+  // Whether transfers between ranks are worth a worker of their own: it goes on with them while acts run, at the price
+  // of waking it for each.
   bool transfers_last() const {
     constexpr double long_enough = 2e-4;  // ten wake-ups
     double seconds = 0;
@@ -105,9 +110,11 @@ class Emitter {
     return seconds > long_enough * transfers;
   }
   StreamId stream(int device, StreamKind kind) const {
-    return kind == StreamKind::host ? StreamId(plan_.streams.size() - 1) : StreamId(device * 2 + (kind == StreamKind::comm ? 1 : 0));
+    return kind == StreamKind::host ? StreamId(plan_.streams.size() - 1)
+                                    : StreamId(device * 2 + (kind == StreamKind::comm ? 1 : 0));
   }
-  // By device: registers with what lives inside actors, each in bytes of its own; constants. Who may share with whom says `memory`.
+  // By device: registers with what lives inside actors, each in bytes of its own; constants. Who may share with whom
+  // says `memory`.
   static constexpr int arena = 0, constants = 1, blocks_of_device = 2;
   BlockId block(int device, int which) const { return BlockId(std::max(device, 0) * blocks_of_device + which); }
   std::int64_t grow(BlockId id, std::int64_t bytes) {
@@ -148,8 +155,8 @@ class Emitter {
 
   void fetches() {
     for (const Fetched& fetched : c_.local.fetched) {
-      ActorId id = add_actor(cat("fetch ", fetched.output), stream(fetched.device, StreamKind::compute), BodyKind::fetch,
-                             static_cast<int>(c_.cut.segments.size()) + 1);
+      ActorId id = add_actor(cat("fetch ", fetched.output), stream(fetched.device, StreamKind::compute),
+                             BodyKind::fetch, static_cast<int>(c_.cut.segments.size()) + 1);
       actor(id).binding = fetched.output;
       fetch_.emplace_back(id, fetched.value);
     }
@@ -185,7 +192,8 @@ class Emitter {
     for (const auto& [actor, fetched] : fetch_) readers_[root(fetched)].insert(actor);
   }
 
-  // `fills`: how often it is filled in a launch; who acts more often fills it, or returns it, on the last of several acts.
+  // `fills`: how often it is filled in a launch; who acts more often fills it, or returns it, on the last of several
+  // acts.
   RegisterId connect(ActorId producer, std::vector<ActorId> consumers, int fills = 1) {
     Register reg;
     reg.producer = producer;
@@ -217,7 +225,8 @@ class Emitter {
       homes_[v].block = block(value(v).device, constants);
       homes_[v].offset = offset;
     }
-    for (std::size_t d = 0; d < own_.size(); ++d) plan_.blocks[block(static_cast<int>(d), constants)].bytes = constants_.bytes[d];
+    for (std::size_t d = 0; d < own_.size(); ++d)
+      plan_.blocks[block(static_cast<int>(d), constants)].bytes = constants_.bytes[d];
   }
 
   // Gives a root its place: variables, scratch or a register.
@@ -231,8 +240,9 @@ class Emitter {
       users.insert(writers_[v].begin(), writers_[v].end());
       if (users.empty()) return;
       const Variable& variable = c_.graph.variables[static_cast<std::size_t>(local.variable)];
-      home.block = plan_.blocks.add({BlockKind::variable, DeviceId(local.device), bytes, variable.name,
-                                     print(variable.type, c_.graph.meshes[static_cast<std::size_t>(variable.mesh)], *variable.stored)});
+      home.block = plan_.blocks.add(
+          {BlockKind::variable, DeviceId(local.device), bytes, variable.name,
+           print(variable.type, c_.graph.meshes[static_cast<std::size_t>(variable.mesh)], *variable.stored)});
       std::vector<ActorId> consumers(users.begin(), users.end());
       home.reg = connect(state_actor(local.device), std::move(consumers));
       Register& reg = plan_.registers[home.reg];
@@ -255,7 +265,8 @@ class Emitter {
       home.offset = grow(home.block, bytes);
       return;
     }
-    home.reg = connect(producer, std::move(consumers), local.value.valid() ? fills(c_.graph, local.value) : acts_[producer]);
+    home.reg =
+        connect(producer, std::move(consumers), local.value.valid() ? fills(c_.graph, local.value) : acts_[producer]);
     Register& reg = plan_.registers[home.reg];
     reg.slots = local.value.valid() ? c_.slotted.slots[local.value] : 1;
     reg.bytes = bytes;
@@ -290,7 +301,8 @@ class Emitter {
   }
   Call call_of_act(const LocalCall& local, int device) {
     const BlockId there = block(device, arena);
-    return call_from(local, workspace_at(there, local.workspace > 0 ? grow(there, local.workspace) : 0, local.workspace));
+    return call_from(local,
+                     workspace_at(there, local.workspace > 0 ? grow(there, local.workspace) : 0, local.workspace));
   }
   Call call_from(const LocalCall& local, const Operand& workspace) {
     Call call;
@@ -336,8 +348,10 @@ class Emitter {
       Operand in = local.reads.empty() ? nothing : operand(local.reads[0], false);
       Operand out = local.writes.empty() ? nothing : operand(local.writes[0], true);
       for (Operand* side : {&in, &out})
-        if (side->view.shape.empty()) side->view = View(dtype, {1});  // see Communicators: a scalar travels as a list of one
-      Collective collective = communicators_.collective(local.collective, own_[static_cast<std::size_t>(local.device)], in.view, out.view, staging);
+        if (side->view.shape.empty())
+          side->view = View(dtype, {1});  // see Communicators: a scalar travels as a list of one
+      Collective collective = communicators_.collective(local.collective, own_[static_cast<std::size_t>(local.device)],
+                                                        in.view, out.view, staging);
       collective.in = in;
       collective.out = out;
       if (staging > 0) {
@@ -368,18 +382,20 @@ class Emitter {
     return before;
   }
 
-  // Every reader of a variable's old bytes comes before its writer, and every node after those of its control edges; where no data path says so, a
-  // register without bytes does.
+  // Every reader of a variable's old bytes comes before its writer, and every node after those of its control edges;
+  // where no data path says so, a register without bytes does.
   void order_controlled() {
     auto before = whom_they_follow();
     ById<ActorId, int> seen(plan_.actors.size(), 0);
     int round = 0;
-    // Backward, and deep first from those that are nearest to `from`: who reads old bytes mostly hands something on to the writer at once. Segments
-    // are numbered in their order.
+    // Backward, and deep first from those that are nearest to `from`: who reads old bytes mostly hands something on to
+    // the writer at once. Segments are numbered in their order.
     auto reaches = [&](ActorId from, ActorId to) {
       ++round;
       std::vector<std::pair<ActorId, std::set<ActorId>::const_iterator>> way;
-      auto enter = [&](ActorId a) { way.emplace_back(a, from < first_fetch_ ? before[a].lower_bound(from) : before[a].begin()); };
+      auto enter = [&](ActorId a) {
+        way.emplace_back(a, from < first_fetch_ ? before[a].lower_bound(from) : before[a].begin());
+      };
       enter(to);
       while (!way.empty()) {
         auto& [at, next] = way.back();
@@ -410,7 +426,8 @@ class Emitter {
     constexpr int host = -1;                                           // of inputs, which all devices read
     std::map<std::pair<SegmentId, int>, std::vector<ActorId>> actors;  // by segment and device
     for (std::size_t s = 0; s < c_.local.segments.size(); ++s)
-      if (actor_of_[s].valid()) actors[{c_.local.segments[s].segment, c_.local.segments[s].device}].push_back(actor_of_[s]);
+      if (actor_of_[s].valid())
+        actors[{c_.local.segments[s].segment, c_.local.segments[s].device}].push_back(actor_of_[s]);
     for (const auto& [from, to] : controls)
       for (int device = 0; device < static_cast<int>(own_.size()); ++device)
         for (ActorId then : actors[{to, device}])
@@ -431,7 +448,8 @@ class Emitter {
 
   void finish_blocks() {
     for (int d = 0; d < static_cast<int>(own_.size()); ++d)
-      for (int which : {arena, constants}) plan_.blocks[block(d, which)].bytes = round_up(plan_.blocks[block(d, which)].bytes, 64);
+      for (int which : {arena, constants})
+        plan_.blocks[block(d, which)].bytes = round_up(plan_.blocks[block(d, which)].bytes, 64);
   }
 
   // Of what all ranks must agree on: no paths, no source lines.

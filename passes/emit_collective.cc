@@ -20,13 +20,15 @@ Piece piece(int peer, const Box& box, const Box& within) {
 
 std::int64_t bytes_of(const Piece& piece, DType dtype) { return count_of(piece.size) * size_of(dtype); }
 
-// Elements that the device at `position` sends in a step: comm's formula, from boxes. On a ring a member hands on what reaches it, so what it
-// sends depends on its neighbour's part too.
-std::int64_t elements_sent(const TensorType& type, const Mesh& mesh, const TransitionStep& step, const CostTable& costs, int position) {
+// Elements that the device at `position` sends in a step: comm's formula, from boxes. On a ring a member hands on what
+// reaches it, so what it sends depends on its neighbour's part too.
+std::int64_t elements_sent(const TensorType& type, const Mesh& mesh, const TransitionStep& step, const CostTable& costs,
+                           int position) {
   const Shape& shape = type.shape;
   const std::vector<int> group = mesh.group(step.axis, position);
   const int n = static_cast<int>(group.size());
-  const int member = static_cast<int>(std::find(group.begin(), group.end(), position) - group.begin()), next = (member + 1) % n;
+  const int member = static_cast<int>(std::find(group.begin(), group.end(), position) - group.begin()),
+            next = (member + 1) % n;
   const bool ring = takes_ring(n);
   const Box from = local_box(shape, mesh, step.from, position), to = local_box(shape, mesh, step.to, position);
   const std::int64_t held = count_of(shape_of(from)), kept = count_of(shape_of(to));
@@ -46,7 +48,8 @@ std::int64_t elements_sent(const TensorType& type, const Mesh& mesh, const Trans
       }
       return 0;
     case Move::all_gather:
-      if (ring) return kept - count_of(shape_of(local_box(shape, mesh, step.from, group[static_cast<std::size_t>(next)])));
+      if (ring)
+        return kept - count_of(shape_of(local_box(shape, mesh, step.from, group[static_cast<std::size_t>(next)])));
       return (n - 1) * held;
     case Move::reduce_scatter: return held - kept;
     case Move::all_to_all: return held - count_of(shape_of(intersect(from, to)));
@@ -58,11 +61,13 @@ std::int64_t elements_sent(const TensorType& type, const Mesh& mesh, const Trans
 
 TransitionStep step_of(const Graph& graph, NodeId box) {
   const Node& node = graph.node(box);
-  return {static_cast<int>(node.attrs.integer("axis")), move_from(node.attrs.text("move")), *graph.value(node.inputs[0]).layout,
-          *graph.value(node.outputs[0]).layout};
+  return {static_cast<int>(node.attrs.integer("axis")), move_from(node.attrs.text("move")),
+          *graph.value(node.inputs[0]).layout, *graph.value(node.outputs[0]).layout};
 }
 
-std::string kind_of_transfer(const Node& node) { return node.op->role == Role::transfer ? "transfer" : node.attrs.text("move"); }
+std::string kind_of_transfer(const Node& node) {
+  return node.op->role == Role::transfer ? "transfer" : node.attrs.text("move");
+}
 
 CommunicatorId Communicators::communicator(NodeId node, std::vector<DeviceName> members) {
   const CommunicatorKey key = communicator_key(c_.graph, node);
@@ -89,7 +94,8 @@ Collective Communicators::transfer_between(NodeId id, DeviceName device, std::in
   const Mesh &from = graph.mesh(node.inputs[0]), &to = graph.mesh(node.outputs[0]);
   const Layout &before = *graph.value(node.inputs[0]).layout, &after = *graph.value(node.outputs[0]).layout;
   TensorType type = graph.type(node.outputs[0]);
-  if (type.shape.empty()) type.shape = {1};  // a scalar travels as a list of one: pieces of no dimension could not be empty
+  if (type.shape.empty())
+    type.shape = {1};  // a scalar travels as a list of one: pieces of no dimension could not be empty
   std::vector<DeviceName> members = from.devices;
   for (DeviceName name : to.devices)
     if (std::find(members.begin(), members.end(), name) == members.end()) members.push_back(name);
@@ -100,10 +106,13 @@ Collective Communicators::transfer_between(NodeId id, DeviceName device, std::in
   made.where = describe(graph, graph.value(node.inputs[0]).producer);
   for (std::size_t m = 0; m < members.size(); ++m) made.sends.push_back({static_cast<int>(m), {}, {}});
   made.receives = made.sends;
-  auto member = [&](DeviceName name) { return static_cast<std::size_t>(std::find(members.begin(), members.end(), name) - members.begin()); };
+  auto member = [&](DeviceName name) {
+    return static_cast<std::size_t>(std::find(members.begin(), members.end(), name) - members.begin());
+  };
   const int mine_before = position_on(from, device), mine_after = position_on(to, device);
   for (const TransferPiece& each : transfer_pieces(type.shape, {from, before}, {to, after})) {
-    const DeviceName sender = from.devices[static_cast<std::size_t>(each.from)], receiver = to.devices[static_cast<std::size_t>(each.to)];
+    const DeviceName sender = from.devices[static_cast<std::size_t>(each.from)],
+                     receiver = to.devices[static_cast<std::size_t>(each.to)];
     auto note = [&](std::vector<Piece>& list, DeviceName peer, const Box& within) {
       Piece& there = list[member(peer)];
       require(there.size.empty(), "emit: two pieces of one transfer between the same devices, of ", made.where);
@@ -116,7 +125,8 @@ Collective Communicators::transfer_between(NodeId id, DeviceName device, std::in
   return made;
 }
 
-Collective Communicators::collective(NodeId box, DeviceName device, const View& in, const View& out, std::int64_t& staging) {
+Collective Communicators::collective(NodeId box, DeviceName device, const View& in, const View& out,
+                                     std::int64_t& staging) {
   const Graph& graph = c_.graph;
   if (graph.node(box).op->role == Role::transfer) return transfer_between(box, device, staging);
   const Mesh& mesh = graph.mesh(graph.node(box).outputs[0]);
@@ -143,8 +153,10 @@ Collective Communicators::collective(NodeId box, DeviceName device, const View& 
   // The bound of comm's staging formula in which no box is contiguous.
   auto r64 = [](std::int64_t bytes) { return round_up(bytes, 64); };
   auto n = static_cast<std::int64_t>(group.size());
-  std::int64_t in_bytes = in.count() * size_of(in.dtype), out_bytes = out.count() * size_of(out.dtype), sends = 0, receives = 0, largest = 0;
-  for (const Piece& p : made.sends) sends += r64(bytes_of(p, in.dtype)), largest = std::max(largest, r64(bytes_of(p, in.dtype)));
+  std::int64_t in_bytes = in.count() * size_of(in.dtype), out_bytes = out.count() * size_of(out.dtype), sends = 0,
+               receives = 0, largest = 0;
+  for (const Piece& p : made.sends)
+    sends += r64(bytes_of(p, in.dtype)), largest = std::max(largest, r64(bytes_of(p, in.dtype)));
   for (const Piece& p : made.receives) receives += r64(bytes_of(p, in.dtype));
   const bool direct = !takes_ring(static_cast<int>(n));
   made.algorithm = direct ? "direct" : "ring";
@@ -158,7 +170,9 @@ Collective Communicators::collective(NodeId box, DeviceName device, const View& 
                                                     : 0;
       break;
     }
-    case Move::reduce_scatter: staging = sends + r64(out_bytes) + (direct ? (n - 1) * r64(out_bytes) : 2 * largest); break;
+    case Move::reduce_scatter:
+      staging = sends + r64(out_bytes) + (direct ? (n - 1) * r64(out_bytes) : 2 * largest);
+      break;
     case Move::all_gather: staging = r64(in_bytes) + receives; break;
     default: staging = sends + receives; break;
   }
@@ -173,7 +187,8 @@ void Communicators::note_transfer(NodeId id) {
   Transfer out;
   out.kind = "transfer";
   out.axis = cat("mesh", c_.graph.value(node.inputs[0]).mesh, " to mesh", c_.graph.value(node.outputs[0]).mesh);
-  out.value = cat(describe(c_.graph, c_.graph.value(node.inputs[0]).producer), " ", print(type, from, before), " -> ", print(type, to, after));
+  out.value = cat(describe(c_.graph, c_.graph.value(node.inputs[0]).producer), " ", print(type, from, before), " -> ",
+                  print(type, to, after));
   for (const TransferPiece& piece : transfer_pieces(type.shape, {from, before}, {to, after}))
     if (!piece.stays && from.devices[static_cast<std::size_t>(piece.from)].rank == c_.options.rank)
       out.bytes += checked_mul(count_of(shape_of(piece.box)), size_of(type.dtype));

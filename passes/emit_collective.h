@@ -17,13 +17,14 @@ TransitionStep step_of(const Graph& graph, NodeId box);
 // "all_reduce", "transfer": what a node of a comm stream is called in the plan.
 std::string kind_of_transfer(const Node& node);
 
-// Communicators of one plan, made as they are asked for: one per mesh, axis and group of devices along it, and one per pair of meshes between which
-// values travel.
+// Communicators of one plan, made as they are asked for: one per mesh, axis and group of devices along it, and one per
+// pair of meshes between which values travel.
 class Communicators {
  public:
   // They and their transfers are added to the plan.
   Communicators(const Compilation& c, Plan& plan) : c_(c), plan_(plan) {}
-  // Everything but the operands of what the device does in this box or transfer node; `staging` bytes are an upper bound of what it needs.
+  // Everything but the operands of what the device does in this box or transfer node; `staging` bytes are an upper
+  // bound of what it needs.
   Collective collective(NodeId box, DeviceName device, const View& in, const View& out, std::int64_t& staging);
   void transfer(NodeId box);  // notes the bytes that this rank's devices will send
 

@@ -54,7 +54,8 @@ std::set<int> users_of(const Plan& plan, RegisterId reg) {
   std::set<int> users;
   for (ActorId a : plan.actors.ids()) {
     auto see = [&](const Operand& o) {
-      bool same_variable = o.block.valid() && plan.block(o.block).kind == BlockKind::variable && o.block == plan.reg(reg).block;
+      bool same_variable =
+          o.block.valid() && plan.block(o.block).kind == BlockKind::variable && o.block == plan.reg(reg).block;
       if (o.reg == reg || same_variable) users.insert(a.index);
     };
     const Actor& actor = plan.actors[a];
@@ -78,7 +79,8 @@ TEST(Emit, RegistersGoToThoseWhoReadThemAndToNobodyElse) {
       std::set<int> wanted = users_of(plan, r), named;
       for (ActorId a : reg.consumers)
         if (a != session_actor) named.insert(a.index);
-      if (reg.producer != session_actor && plan.actor(reg.producer).body != BodyKind::state) named.insert(reg.producer.index);
+      if (reg.producer != session_actor && plan.actor(reg.producer).body != BodyKind::state)
+        named.insert(reg.producer.index);
       EXPECT_EQ(named, wanted) << mesh << " r" << r << "\n" << print(plan);
     }
   }
@@ -89,7 +91,8 @@ TEST(Emit, EveryActorIsStartedAndTheLastOnesEndTheLaunch) {
     const Compilation& c = compiled(mesh);
     int starts = 0, dones = 0;
     for (const Register& reg : c.plan.registers) {
-      bool start = reg.producer == session_actor, done = std::find(reg.consumers.begin(), reg.consumers.end(), session_actor) != reg.consumers.end();
+      bool start = reg.producer == session_actor,
+           done = std::find(reg.consumers.begin(), reg.consumers.end(), session_actor) != reg.consumers.end();
       starts += start, dones += done;
       if (start) {
         ASSERT_EQ(reg.consumers.size(), 1u);
@@ -140,7 +143,8 @@ TEST(Emit, MembersOfACommunicatorTakeTheSameTurns) {
     // By communicator and turn: what each member does.
     std::map<std::pair<int, int>, std::vector<const Collective*>> turns;
     for (const Actor& actor : c.plan.actors)
-      if (actor.collective) turns[{actor.collective->communicator.index, actor.collective->turns[0]}].push_back(&*actor.collective);
+      if (actor.collective)
+        turns[{actor.collective->communicator.index, actor.collective->turns[0]}].push_back(&*actor.collective);
     for (const auto& [turn, members] : turns) {
       const Communicator& group = c.plan.communicators[CommunicatorId(turn.first)];
       EXPECT_EQ(members.size(), group.members.size());
@@ -151,8 +155,8 @@ TEST(Emit, MembersOfACommunicatorTakeTheSameTurns) {
   }
 }
 
-// Bytes that a member sends by its pieces; an all_reduce moves its flat memory twice, less what it owns. On a ring a member begins with its own
-// part and hands on every one that reaches it but the last, which is its successor's.
+// Bytes that a member sends by its pieces; an all_reduce moves its flat memory twice, less what it owns. On a ring a
+// member begins with its own part and hands on every one that reaches it but the last, which is its successor's.
 std::int64_t sent_by(const Plan& plan, const Collective& c, int member) {
   auto members = static_cast<std::int64_t>(plan.communicators[c.communicator].members.size());
   std::int64_t size = size_of(c.in.view.dtype), total = 0;
@@ -166,7 +170,8 @@ std::int64_t sent_by(const Plan& plan, const Collective& c, int member) {
   if (ring && c.kind == "all_reduce") {
     for (int range = 0; range < static_cast<int>(members); ++range) {
       const std::int64_t bytes = part_of({0, c.in.view.count()}, static_cast<int>(members), range).size() * size;
-      total += (range == member ? 0 : bytes) + (range == next ? 0 : bytes);  // on the way to its owner, and on the way to all
+      total += (range == member ? 0 : bytes) +
+               (range == next ? 0 : bytes);  // on the way to its owner, and on the way to all
     }
     return total;
   }
@@ -188,7 +193,8 @@ TEST(Emit, PlannedBytesAreTheSumOfThePieces) {
       if (!actor.collective) continue;
       const PlanDevice& device = c.plan.devices[c.plan.stream(actor.stream).device];
       const auto& members = c.plan.communicators[actor.collective->communicator].members;
-      sent += sent_by(c.plan, *actor.collective, static_cast<int>(std::find(members.begin(), members.end(), device) - members.begin()));
+      sent += sent_by(c.plan, *actor.collective,
+                      static_cast<int>(std::find(members.begin(), members.end(), device) - members.begin()));
     }
     EXPECT_EQ(planned, sent) << mesh;
   }
@@ -213,12 +219,14 @@ TEST(Emit, PiecesFitTogetherAndCoverWhatArrives) {
           EXPECT_EQ(mine->sends[static_cast<std::size_t>(k)].size, theirs->receives[static_cast<std::size_t>(m)].size);
           arrives += count_of(mine->receives[static_cast<std::size_t>(k)].size);
         }
-        EXPECT_EQ(arrives, mine->out.view.count() * (mine->kind == "reduce_scatter" ? static_cast<std::int64_t>(members.size()) : 1));
+        EXPECT_EQ(arrives, mine->out.view.count() *
+                               (mine->kind == "reduce_scatter" ? static_cast<std::int64_t>(members.size()) : 1));
       }
   }
 }
 
-// The bound that a collective states for its staging when none of its pieces lies contiguously: see the formulas of its documentation.
+// The bound that a collective states for its staging when none of its pieces lies contiguously: see the formulas of its
+// documentation.
 std::int64_t staging_wanted(const Communicator& group, const Collective& c, int member) {
   auto r64 = [](std::int64_t bytes) { return round_up(bytes, 64); };
   auto n = static_cast<std::int64_t>(group.members.size());
@@ -236,20 +244,27 @@ std::int64_t staging_wanted(const Communicator& group, const Collective& c, int 
   bool direct = c.algorithm == "direct";
   if (c.kind == "all_reduce" && c.algorithm == "flat") return (n - 1) * r64(in);
   if (c.kind == "all_reduce") return direct ? (n - 1) * r64(std::min(chunk, ceil_div(c.in.view.count(), n) * size)) : 0;
-  if (c.kind == "reduce_scatter") return sum(c.sends, true) + r64(out) + (direct ? (n - 1) * r64(std::min(chunk, out)) : 2 * largest);
+  if (c.kind == "reduce_scatter")
+    return sum(c.sends, true) + r64(out) + (direct ? (n - 1) * r64(std::min(chunk, out)) : 2 * largest);
   if (c.kind == "all_gather") return r64(in) + sum(c.receives, false);
   return sum(c.sends, false) + sum(c.receives, false);
 }
 
 // One transfer of each kind by hand.
-Compilation one_transfer(const Mesh& mesh, std::string move, Sbp from, Sbp to, Shape shape, int rank = 0, const CostTable& costs = {}) {
+Compilation one_transfer(const Mesh& mesh, std::string move, Sbp from, Sbp to, Shape shape, int rank = 0,
+                         const CostTable& costs = {}) {
   Graph graph;
   graph.meshes = {mesh};
   Builder b(graph, table());
   ValueId x = build::input(b, "x", {DType::f32, std::move(shape)});
   graph.value(x).layout = Layout{B()};
   if (!from.is_broadcast()) {
-    x = b.one("box", {x}, Attrs().set("axis", 0).set("move", from.is_partial() ? "to_partial" : "slice").set("from", "B").set("to", print(from)));
+    x = b.one("box", {x},
+              Attrs()
+                  .set("axis", 0)
+                  .set("move", from.is_partial() ? "to_partial" : "slice")
+                  .set("from", "B")
+                  .set("to", print(from)));
     graph.value(x).layout = Layout{from};
   }
   ValueId y = b.one("box", {x}, Attrs().set("axis", 0).set("move", move).set("from", print(from)).set("to", print(to)));
@@ -273,7 +288,10 @@ TEST(Emit, StagingIsAtLeastWhatTheCollectiveAsksForAndAtMostTwiceThat) {
     Sbp from, to;
   };
   int checked = 0;
-  for (Case k : {Case{"all_gather", S(1), B()}, {"all_to_all", S(0), S(1)}, {"reduce_scatter", P(), S(1)}, {"all_reduce", P(), B()}})
+  for (Case k : {Case{"all_gather", S(1), B()},
+                 {"all_to_all", S(0), S(1)},
+                 {"reduce_scatter", P(), S(1)},
+                 {"all_reduce", P(), B()}})
     for (const char* mesh : {"d=2", "d=3", "d=9"}) {  // nine take the ring
       Compilation c = one_transfer(Mesh::parse(mesh), k.move, k.from, k.to, {10, 11});
       for (const Actor& actor : c.plan.actors) {
@@ -290,7 +308,8 @@ TEST(Emit, StagingIsAtLeastWhatTheCollectiveAsksForAndAtMostTwiceThat) {
   EXPECT_EQ(checked, 4 * (2 + 3 + 9));
 }
 
-// A world of two ranks, two devices each: every rank compiles for itself, and plans the bytes of its own devices. All add up to the step's.
+// A world of two ranks, two devices each: every rank compiles for itself, and plans the bytes of its own devices. All
+// add up to the step's.
 TEST(Emit, PlannedBytesAreOneRanksAndOverAllRanksAddUpToTheWhole) {
   struct Case {
     const char* mesh;
@@ -304,7 +323,7 @@ TEST(Emit, PlannedBytesAreOneRanksAndOverAllRanksAddUpToTheWhole) {
                         {"d=4", Move::all_reduce, P(Reduce::max), B(), {5, 3}},
                         {"d=12", Move::all_gather, S(0), B(), {17, 2}},
                         {"d=12", Move::all_reduce, P(), B(), {5, 7}},
-                        {"d=12", Move::all_reduce, P(), B(), {5, 3}},           // parts of 2 and 1: the ranks send differently
+                        {"d=12", Move::all_reduce, P(), B(), {5, 3}},  // parts of 2 and 1: the ranks send differently
                         {"d=12", Move::reduce_scatter, P(), S(0), {17, 2}}}) {  // twelve take the ring
     Mesh mesh = Mesh::parse(k.mesh);
     const int per_rank = mesh.size() / 2;
@@ -319,7 +338,8 @@ TEST(Emit, PlannedBytesAreOneRanksAndOverAllRanksAddUpToTheWhole) {
         const PlanDevice& device = c.plan.devices[c.plan.stream(actor.stream).device];
         EXPECT_EQ(device.rank, rank);
         const auto& members = c.plan.communicators[actor.collective->communicator].members;
-        sent += sent_by(c.plan, *actor.collective, static_cast<int>(std::find(members.begin(), members.end(), device) - members.begin()));
+        sent += sent_by(c.plan, *actor.collective,
+                        static_cast<int>(std::find(members.begin(), members.end(), device) - members.begin()));
       }
       EXPECT_EQ(c.plan.transfers[0].bytes, sent) << k.mesh << " " << name_of(k.move) << " on rank " << rank;
       total += c.plan.transfers[0].bytes;
@@ -327,12 +347,15 @@ TEST(Emit, PlannedBytesAreOneRanksAndOverAllRanksAddUpToTheWhole) {
     // All elements of all members but one, to each: worked out here from sizes alone.
     const std::int64_t n = mesh.size(), all = 4 * count_of(k.shape);
     const std::int64_t stays = 4 * (2 * 2 + 1 * 2 + 1 * 2 + 1 * 1);  // of 5 rows in 2 1 1 1 and 7 columns in 2 2 2 1
-    const std::int64_t whole = k.move == Move::all_to_all ? all - stays : k.move == Move::all_reduce ? 2 * (n - 1) * all : (n - 1) * all;
+    const std::int64_t whole = k.move == Move::all_to_all   ? all - stays
+                               : k.move == Move::all_reduce ? 2 * (n - 1) * all
+                                                            : (n - 1) * all;
     EXPECT_EQ(total, whole) << k.mesh << " " << name_of(k.move);
   }
 }
 
-// Acts of a compute stream hold its worker up; what another rank sends meanwhile is taken by who has nothing else to do.
+// Acts of a compute stream hold its worker up; what another rank sends meanwhile is taken by who has nothing else to
+// do.
 TEST(Emit, TransfersBetweenRanksHaveAWorkerOfTheirOwnWhereTheyLast) {
   auto workers = [](int ranks, double beta) {
     Mesh mesh = Mesh::parse("d=4");
@@ -340,7 +363,8 @@ TEST(Emit, TransfersBetweenRanksHaveAWorkerOfTheirOwnWhereTheyLast) {
     CostTable costs;
     costs.link = {1e-5, beta};
     std::vector<int> out;
-    for (const Stream& stream : one_transfer(mesh, "all_reduce", P(), B(), {100, 100}, 0, costs).plan.streams) out.push_back(stream.worker);
+    for (const Stream& stream : one_transfer(mesh, "all_reduce", P(), B(), {100, 100}, 0, costs).plan.streams)
+      out.push_back(stream.worker);
     return out;
   };
   const std::vector<int> shared{0, 0, 0, 0, 0}, apart{0, 1, 0, 1, 0};  // compute and comm of both devices, host
@@ -353,7 +377,8 @@ TEST(Emit, AReaderOfTheOldVersionActsBeforeTheWriter) {  // the output's fetch k
   Graph graph;
   Builder b(graph, table());
   ValueId w = testing::parameter(b, "w", {DType::f32, {4}}), m = testing::parameter(b, "m", {DType::f32, {4}});
-  auto next = build::sgd(b, w, m, build::input(b, "g", {DType::f32, {4}}), build::input(b, "lr", {DType::f32, {}}), {.momentum = 0.9});
+  auto next = build::sgd(b, w, m, build::input(b, "g", {DType::f32, {4}}), build::input(b, "lr", {DType::f32, {}}),
+                         {.momentum = 0.9});
   graph.variables[0].updated = next.w, graph.variables[1].updated = next.m;
   graph.outputs = {{"old", w}};
   Compilation c = testing::compilation(std::move(graph));
@@ -382,13 +407,14 @@ TEST(Emit, EachDeviceReadsItsPartOfAnArrayAndKeepsItsPartOfAnOutput) {
   for (const Actor& actor : c.plan.actors) {
     if (actor.binding.empty()) continue;
     const Stream& stream = c.plan.stream(actor.stream);
-    found.push_back(
-        cat(actor.binding, " ", stream.name, " ", stream.device, " ", actor.bound[0].view, actor.slices.empty() ? "" : actor.slices[0].print()));
+    found.push_back(cat(actor.binding, " ", stream.name, " ", stream.device, " ", actor.bound[0].view,
+                        actor.slices.empty() ? "" : actor.slices[0].print()));
   }
   std::sort(found.begin(), found.end());
   EXPECT_EQ(found,
-            (std::vector<std::string>{"rows compute 0 f32[3, 3]{begin=[0, 0], shape=[5, 3]}", "rows compute 1 f32[2, 3]{begin=[3, 0], shape=[5, 3]}",
-                                      "sum compute 0 f32[]", "sum compute 1 f32[]", "x compute 0 f32[3, 3]{begin=[0, 0], shape=[5, 3]}",
+            (std::vector<std::string>{"rows compute 0 f32[3, 3]{begin=[0, 0], shape=[5, 3]}",
+                                      "rows compute 1 f32[2, 3]{begin=[3, 0], shape=[5, 3]}", "sum compute 0 f32[]",
+                                      "sum compute 1 f32[]", "x compute 0 f32[3, 3]{begin=[0, 0], shape=[5, 3]}",
                                       "x compute 1 f32[2, 3]{begin=[3, 0], shape=[5, 3]}"}));
   EXPECT_EQ(parse_plan(print(c.plan)), c.plan);
 }
@@ -397,7 +423,8 @@ TEST(Emit, AnOldVersionFetchedUnderTwoNamesIsFetchedTwiceBeforeItIsOverwritten) 
   Graph graph;
   Builder b(graph, table());
   ValueId w = testing::parameter(b, "w", {DType::f32, {4}}), m = testing::parameter(b, "m", {DType::f32, {4}});
-  auto next = build::sgd(b, w, m, build::input(b, "g", {DType::f32, {4}}), build::input(b, "lr", {DType::f32, {}}), {.momentum = 0.9});
+  auto next = build::sgd(b, w, m, build::input(b, "g", {DType::f32, {4}}), build::input(b, "lr", {DType::f32, {}}),
+                         {.momentum = 0.9});
   graph.variables[0].updated = next.w, graph.variables[1].updated = next.m;
   graph.outputs = {{"one", w}, {"other", w}, {"flat", build::reshape(b, w, {2, 2})}};
   Compilation c = testing::compilation(std::move(graph));
@@ -413,7 +440,8 @@ TEST(Emit, AnOldVersionFetchedUnderTwoNamesIsFetchedTwiceBeforeItIsOverwritten) 
     ++fetches;
     bool before = false;
     for (const Register& reg : plan.registers)
-      before |= reg.producer == a && std::find(reg.consumers.begin(), reg.consumers.end(), ActorId(writer)) != reg.consumers.end();
+      before |= reg.producer == a &&
+                std::find(reg.consumers.begin(), reg.consumers.end(), ActorId(writer)) != reg.consumers.end();
     EXPECT_TRUE(before) << plan.actors[a].name;
   }
   EXPECT_EQ(fetches, 3);
@@ -437,7 +465,8 @@ TEST(Emit, RegistersBetweenActorsHaveTheSlotsTheyWereGiven) {
   EXPECT_EQ(found.count(1), 0u);
 }
 
-TEST(Emit, NoRegisterWithoutBytesStandsWhereDataSaysWhoComesFirst) {  // forward reads a weight; its update needs what forward made
+TEST(Emit, NoRegisterWithoutBytesStandsWhereDataSaysWhoComesFirst) {  // forward reads a weight; its update needs what
+                                                                      // forward made
   Compilation c = testing::compilation(testing::mlp_step(Mesh::parse("data=2"), {256, 256, 16}, 4096));
   c.options.off = {"anchor"};  // whose edges say what no data says
   compile(c);

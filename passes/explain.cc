@@ -40,12 +40,14 @@ ValueId value_named(const Graph& graph, std::string_view name) {
   if (auto found = known.find(std::string(name)); found != known.end()) return found->second;
   for (ValueId value : graph.values.ids())
     if (name == cat("%", value)) return value;
-  fail("no value, module or variable is called '", name, "'; ", base::near_names(name, known, [](const auto& entry) { return entry.first; }),
-       "; or %0 to %", graph.values.size() - 1);
+  fail("no value, module or variable is called '", name, "'; ",
+       base::near_names(name, known, [](const auto& entry) { return entry.first; }), "; or %0 to %",
+       graph.values.size() - 1);
 }
 
 Variable* variable_of(Graph& graph, ValueId value) {
-  const auto found = std::find_if(graph.variables.begin(), graph.variables.end(), [&](const Variable& v) { return v.read == value; });
+  const auto found =
+      std::find_if(graph.variables.begin(), graph.variables.end(), [&](const Variable& v) { return v.read == value; });
   return found == graph.variables.end() ? nullptr : &*found;
 }
 
@@ -78,10 +80,12 @@ std::vector<std::string> dearer(const Graph& graph, const Priced& before, const 
   for (NodeId n : before.calls.ids()) reasons.push_back({after.calls[n] - before.calls[n], describe(graph, n)});
   for (ValueId v : before.moves.ids())
     reasons.push_back({after.moves[v] - before.moves[v], cat("moving ", describe(graph, graph.value(v).producer))});
-  std::stable_sort(reasons.begin(), reasons.end(), [](const Reason& a, const Reason& b) { return a.seconds > b.seconds; });
+  std::stable_sort(reasons.begin(), reasons.end(),
+                   [](const Reason& a, const Reason& b) { return a.seconds > b.seconds; });
   std::vector<std::string> out;
   for (const Reason& reason : reasons)
-    if (out.size() < most_reasons && reason.seconds > 1e-9) out.push_back(cat(reason.what, " +", microseconds(reason.seconds)));
+    if (out.size() < most_reasons && reason.seconds > 1e-9)
+      out.push_back(cat(reason.what, " +", microseconds(reason.seconds)));
   return out;
 }
 
@@ -107,9 +111,11 @@ double sum(const ById<NodeId, double>& seconds) { return std::accumulate(seconds
 std::string text_of(const LayoutExplanation& e) {
   const LaidWithin& within = *e.within;
   const std::string limit = bytes_text(within.bytes);
-  if (within.why.empty()) return cat("the fastest plan takes no more than the ", limit, " of a device that are allowed\n");
-  const std::string lies =
-      within.layout ? cat("  ", sbp::print(e.type, e.mesh, *within.layout), ": the choice within ", limit, " of a device\n") : "";
+  if (within.why.empty())
+    return cat("the fastest plan takes no more than the ", limit, " of a device that are allowed\n");
+  const std::string lies = within.layout ? cat("  ", sbp::print(e.type, e.mesh, *within.layout), ": the choice within ",
+                                               limit, " of a device\n")
+                                         : "";
   return cat(lies, "  ", within.why, "\nand without that limit\n");
 }
 
@@ -121,12 +127,19 @@ LayoutExplanation explain_layout(Compilation c, std::string_view name) {
   const CostTable& costs = c.options.costs;
   const ValueId value = value_named(c.graph, name);
   const bool setup = std::find(c.options.off.begin(), c.options.off.end(), "hoist") == c.options.off.end();
-  auto sharded = [&](Graph graph) { return shard(setup ? with_setup_nodes(std::move(graph), *c.catalog) : std::move(graph), costs); };
+  auto sharded = [&](Graph graph) {
+    return shard(setup ? with_setup_nodes(std::move(graph), *c.catalog) : std::move(graph), costs);
+  };
   const Sharded chosen = sharded(c.graph);
   const Priced before = priced(chosen.graph, chosen.wanted, costs);
   const Layout layout = *chosen.graph.value(value).layout;
-  LayoutExplanation out{
-      std::string(name), c.graph.type(value), c.graph.mesh(value), is_fixed(c.graph, value), {}, {}, std::string(costs_caution(costs))};
+  LayoutExplanation out{std::string(name),
+                        c.graph.type(value),
+                        c.graph.mesh(value),
+                        is_fixed(c.graph, value),
+                        {},
+                        {},
+                        std::string(costs_caution(costs))};
   out.alternatives.push_back({layout, chosen.cost, sum(before.calls), chosen.report, {}});
   for (const Layout& other : legal_layouts(c.graph, value, costs)) {
     if (other == layout) continue;
@@ -141,18 +154,23 @@ LayoutExplanation explain_layout(Compilation c, std::string_view name) {
 }
 
 std::string print(const LayoutExplanation& e) {
-  std::string out = cat("'", e.name, "' on ", sbp::print(e.mesh), ", predicted for a launch of the whole program with each layout of it",
+  std::string out = cat("'", e.name, "' on ", sbp::print(e.mesh),
+                        ", predicted for a launch of the whole program with each layout of it",
                         e.caution.empty() ? "" : ",", e.caution, "\n");
   if (e.within) out += text_of(e);
   const double best = e.alternatives.front().seconds;
   for (const LayoutAlternative& a : e.alternatives) {
     const bool chosen = &a == &e.alternatives.front();
     out += cat("  ", sbp::print(e.type, e.mesh, a.layout), ": ");
-    out += cat(microseconds(a.seconds), ", ", microseconds(a.calls), " in calls and ", microseconds(a.seconds - a.calls), " in transfers");
+    out += cat(microseconds(a.seconds), ", ", microseconds(a.calls), " in calls and ",
+               microseconds(a.seconds - a.calls), " in transfers");
     if (chosen) out += e.fixed ? ", as it was asked for" : ", the choice";
-    else out += cat(", ", a.seconds < best ? "-" : "+", base::number(best > 0 ? std::round(std::abs(a.seconds - best) / best * 1e4) / 100 : 0), " %");
+    else
+      out += cat(", ", a.seconds < best ? "-" : "+",
+                 base::number(best > 0 ? std::round(std::abs(a.seconds - best) / best * 1e4) / 100 : 0), " %");
     out += cat("; ", a.report, "\n");
-    if (!a.dearer.empty()) out += cat("    dearer: ", base::join(a.dearer, "; ", [](const std::string& text) { return text; }), "\n");
+    if (!a.dearer.empty())
+      out += cat("    dearer: ", base::join(a.dearer, "; ", [](const std::string& text) { return text; }), "\n");
   }
   return out;
 }

@@ -61,7 +61,8 @@ double cheapest(const Compilation& c, ValueId value, const Layout& layout) {
     if (choices[producer][static_cast<std::size_t>(chosen[producer])].out(0) == layout)
       best = std::min(best, price(c.graph, choices, chosen, prices));
     NodeId n(0);
-    while (n.index < std::ssize(choices) && ++chosen[n] == std::ssize(choices[n])) chosen[n] = 0, n = NodeId(n.index + 1);
+    while (n.index < std::ssize(choices) && ++chosen[n] == std::ssize(choices[n]))
+      chosen[n] = 0, n = NodeId(n.index + 1);
     if (n.index == std::ssize(choices)) return best;
   }
 }
@@ -88,7 +89,8 @@ TEST(Explain, EachLayoutCostsWhatTheCheapestProgramWithItDoes) {
     }
     EXPECT_EQ(layouts.size(), e.alternatives.size()) << "each once";
     std::set<Layout> legal;
-    for (const NodeChoice& choice : choices_of(seen.graph, seen.graph.value(value).producer, c.options.costs)) legal.insert(choice.out(0));
+    for (const NodeChoice& choice : choices_of(seen.graph, seen.graph.value(value).producer, c.options.costs))
+      legal.insert(choice.out(0));
     EXPECT_EQ(layouts, legal);
     asked += layouts.size();
   }
@@ -139,7 +141,8 @@ TEST(Explain, ALayoutThatWasAskedForIsComparedToo) {
 
 TEST(Explain, ThePageSaysWhatTakesLonger) {
   const std::string page = print(explain_layout(two_products("model=4"), "first.weight"));
-  EXPECT_THAT(page, HasSubstr("'first.weight' on mesh(model=4), predicted for a launch of the whole program with each layout of it\n  f32["));
+  EXPECT_THAT(page, HasSubstr("'first.weight' on mesh(model=4), predicted for a launch of the whole program with each "
+                              "layout of it\n  f32["));
   EXPECT_THAT(page, HasSubstr(", the choice; optimal"));
   EXPECT_THAT(page, HasSubstr("    dearer: "));
   EXPECT_THAT(page, ::testing::ContainsRegex("\\+[0-9.]+ us"));
@@ -167,20 +170,25 @@ TEST(Explain, ALimitOnMemoryThatSteeredIsTold) {
   }
   EXPECT_GT(otherwise, 0);
   const std::string page = print(explain_layout(c, "fc1.weight"));
-  EXPECT_THAT(page,
-              ::testing::ContainsRegex(": the choice within [0-9.]+ KiB of a device\n  within [0-9.]+ KiB of a device: calls and transfers of "));
+  EXPECT_THAT(
+      page,
+      ::testing::ContainsRegex(
+          ": the choice within [0-9.]+ KiB of a device\n  within [0-9.]+ KiB of a device: calls and transfers of "));
   EXPECT_THAT(page, HasSubstr("\nand without that limit\n  f32["));
   EXPECT_FALSE(explain_layout(c, "%5").within->layout);
   c.options.memory = 1000;
-  EXPECT_THAT(print(explain_layout(c, "fc1.weight")), HasSubstr("but 1000 B (1000 bytes) are allowed there\nand without that limit\n"));
+  EXPECT_THAT(print(explain_layout(c, "fc1.weight")),
+              HasSubstr("but 1000 B (1000 bytes) are allowed there\nand without that limit\n"));
 }
 
 // What a page should say, from prices alone: for each layout the planner's own program with it.
-std::string page_of(Compilation c, const std::string& name, ValueId value, bool fixed, const std::vector<Layout>& layouts) {
+std::string page_of(Compilation c, const std::string& name, ValueId value, bool fixed,
+                    const std::vector<Layout>& layouts) {
   run_passes(c, {"canonicalise", "microbatch"});
   const Mesh& mesh = c.graph.mesh(value);
-  std::string out = cat("'", name, "' on ", sbp::print(mesh), ", predicted for a launch of the whole program with each layout of it",
-                        c.options.costs.is_default() ? "," : "", costs_caution(c.options.costs), "\n");
+  std::string out =
+      cat("'", name, "' on ", sbp::print(mesh), ", predicted for a launch of the whole program with each layout of it",
+          c.options.costs.is_default() ? "," : "", costs_caution(c.options.costs), "\n");
   const Sharded chosen = shard(with_setup_nodes(c.graph, *c.catalog), c.options.costs);
   const Priced before = priced(chosen.graph, chosen.wanted, c.options.costs);
   for (const Layout& layout : layouts) {
@@ -192,18 +200,22 @@ std::string page_of(Compilation c, const std::string& name, ValueId value, bool 
     const Priced after = priced(made.graph, made.wanted, c.options.costs);
     double calls = 0;
     std::multimap<double, std::string, std::greater<>> more;
-    for (NodeId n : graph.nodes.ids()) calls += after.calls[n], more.emplace(after.calls[n] - before.calls[n], describe(graph, n));
-    for (ValueId v : graph.values.ids()) more.emplace(after.moves[v] - before.moves[v], cat("moving ", describe(graph, graph.value(v).producer)));
+    for (NodeId n : graph.nodes.ids())
+      calls += after.calls[n], more.emplace(after.calls[n] - before.calls[n], describe(graph, n));
+    for (ValueId v : graph.values.ids())
+      more.emplace(after.moves[v] - before.moves[v], cat("moving ", describe(graph, graph.value(v).producer)));
     const bool first = layout == layouts[0];
     const double percent = std::round(std::abs(made.cost - chosen.cost) / chosen.cost * 10000) / 100;
-    out += cat("  ", sbp::print(c.graph.type(value), mesh, layout), ": ", microseconds(made.cost), ", ", microseconds(calls), " in calls and ",
-               microseconds(made.cost - calls), " in transfers",
-               first ? (fixed ? ", as it was asked for" : ", the choice") : cat(made.cost < chosen.cost ? ", -" : ", +", base::number(percent), " %"),
+    out += cat("  ", sbp::print(c.graph.type(value), mesh, layout), ": ", microseconds(made.cost), ", ",
+               microseconds(calls), " in calls and ", microseconds(made.cost - calls), " in transfers",
+               first ? (fixed ? ", as it was asked for" : ", the choice")
+                     : cat(made.cost < chosen.cost ? ", -" : ", +", base::number(percent), " %"),
                "; ", made.report, "\n");
     std::string dearer;
     int listed = 0;
     for (const auto& [seconds, what] : more)
-      if (!first && seconds > 1e-9 && listed++ < 3) dearer += cat(dearer.empty() ? "    dearer: " : "; ", what, " +", microseconds(seconds));
+      if (!first && seconds > 1e-9 && listed++ < 3)
+        dearer += cat(dearer.empty() ? "    dearer: " : "; ", what, " +", microseconds(seconds));
     if (!dearer.empty()) out += dearer + "\n";
   }
   return out;
@@ -216,15 +228,17 @@ TEST(Explain, APageSaysOfEachLayoutWhatItsProgramTakesAndWhatOfItTakesLonger) {
     std::optional<Layout> fixed;  // of the value, not of what is stored
   };
   std::size_t others = 0, cheaper = 0;
-  for (const Asked& asked : {Asked{"fc1.weight", 1, {}}, Asked{"fc2.weight", 2, {}}, Asked{"fc1", 1, {}}, Asked{"x", 4, {}},
-                             Asked{"fc1", 1, Layout{B(), B()}}, Asked{"fc2.bias", 2, Layout{S(0), B()}}}) {
+  for (const Asked& asked :
+       {Asked{"fc1.weight", 1, {}}, Asked{"fc2.weight", 2, {}}, Asked{"fc1", 1, {}}, Asked{"x", 4, {}},
+        Asked{"fc1", 1, Layout{B(), B()}}, Asked{"fc2.bias", 2, Layout{S(0), B()}}}) {
     Compilation c = testing::compilation(testing::mlp_step(Mesh::parse("data=2,model=2"), {96, 64, 10}, 64));
     c.options.costs = costs();
     c.options.microbatches = asked.microbatches;
     auto named = [&](const Graph& graph) {
       ValueId value;
       for (const Node& node : graph.nodes)
-        if (node.path == asked.name || (node.attrs.has("name") && node.attrs.text("name") == asked.name)) value = node.outputs[0];
+        if (node.path == asked.name || (node.attrs.has("name") && node.attrs.text("name") == asked.name))
+          value = node.outputs[0];
       return value;
     };
     if (asked.fixed) c.graph.value(named(c.graph)).layout = asked.fixed;
@@ -235,7 +249,8 @@ TEST(Explain, APageSaysOfEachLayoutWhatItsProgramTakesAndWhatOfItTakesLonger) {
       layouts.push_back(a.layout);
     }
     others += layouts.size() - 1;
-    EXPECT_TRUE(std::is_sorted(e.alternatives.begin() + 1, e.alternatives.end(), [](const auto& a, const auto& b) { return a.seconds < b.seconds; }));
+    EXPECT_TRUE(std::is_sorted(e.alternatives.begin() + 1, e.alternatives.end(),
+                               [](const auto& a, const auto& b) { return a.seconds < b.seconds; }));
     EXPECT_EQ(e.fixed, asked.fixed.has_value()) << asked.name;
     Compilation seen = c;
     run_passes(seen, {"canonicalise", "microbatch"});
@@ -253,7 +268,8 @@ TEST(Explain, AnUnknownNameIsAnErrorWithThoseThatAreNear) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
-                 "no value, module or variable is called 'frist.weight'; there are 6: first.weight, second.weight, first, second, x, y; or %0 to %5");
+                 "no value, module or variable is called 'frist.weight'; there are 6: first.weight, second.weight, "
+                 "first, second, x, y; or %0 to %5");
     EXPECT_EQ(error.kind, ErrorKind::user);
   }
   EXPECT_THROW(explain_layout(c, "%6"), Error);

@@ -60,7 +60,9 @@ struct Open {
   std::size_t way = 0;
   std::optional<ById<ValueId, int>> slots;  // none: those of slot_counts
   bool fits = false;
-  bool operator<(const Open& other) const { return std::pair(seconds, way) > std::pair(other.seconds, other.way); }  // the fastest comes first
+  bool operator<(const Open& other) const {
+    return std::pair(seconds, way) > std::pair(other.seconds, other.way);
+  }  // the fastest comes first
 };
 
 class Fit {
@@ -83,13 +85,16 @@ class Fit {
   }
 
  private:
-  bool is_off(std::string_view pass) const { return std::find(c_.options.off.begin(), c_.options.off.end(), pass) != c_.options.off.end(); }
+  bool is_off(std::string_view pass) const {
+    return std::find(c_.options.off.begin(), c_.options.off.end(), pass) != c_.options.off.end();
+  }
   void run_on(Compilation& there, std::initializer_list<std::string_view> passes) const {
     for (const std::string_view pass : passes)
       if (!is_off(pass)) run_passes(there, {pass});
   }
 
-  // What a device takes at least: what one launch holds when its acts run one after the other, and what shares no bytes.
+  // What a device takes at least: what one launch holds when its acts run one after the other, and what shares no
+  // bytes.
   static std::int64_t least_of(const Plan& plan) {
     const auto planned = planned_bytes(plan), arena = plan::arena_bytes(plan), live = plan::live_bytes(plan);
     std::int64_t most = 0;
@@ -108,7 +113,8 @@ class Fit {
     run_on(there, {"localise", "hoist", "fuse", "in_place", "emit"});
     return there;
   }
-  // Slots are every rank's, so where there are several ranks those are asked too whose devices hold the largest parts: each mesh's first device.
+  // Slots are every rank's, so where there are several ranks those are asked too whose devices hold the largest parts:
+  // each mesh's first device.
   std::set<int> other_ranks() const {
     std::set<int> ranks;
     if (c_.options.world > 1)
@@ -155,7 +161,8 @@ class Fit {
     way.boxed = box(way.laid.graph, *c_.ops, way.laid.wanted, c_.options.costs);
     if (late) {
       Graph gathered = gather_late(way.boxed);
-      if (remat.size() == c_.options.remat.size() && gathered.nodes.size() == way.boxed.nodes.size()) return;  // nothing travels
+      if (remat.size() == c_.options.remat.size() && gathered.nodes.size() == way.boxed.nodes.size())
+        return;  // nothing travels
       way.boxed = std::move(gathered);
     }
     way.seconds = seconds_of_all(way.boxed, c_.options.costs);
@@ -166,9 +173,11 @@ class Fit {
     const auto& own = c_.options.remat;
     const Graph once = before_shard({});
     auto fastest = lay_like(once, *c_.laid);  // a program that computes nothing twice lies like one that does
-    require(fastest.has_value(), "fit: a node of plan '", c_.graph.name, "' has no equal in the program without recomputation");
+    require(fastest.has_value(), "fit: a node of plan '", c_.graph.name,
+            "' has no equal in the program without recomputation");
     const Graph& held = c_.laid->graph;
-    if (std::any_of(held.nodes.begin(), held.nodes.end(), [](const Node& node) { return node.setup; }))  // launches make here what it held
+    if (std::any_of(held.nodes.begin(), held.nodes.end(),
+                    [](const Node& node) { return node.setup; }))  // launches make here what it held
       fastest = shard(once, c_.options.costs);
     unlimited_seconds_ = seconds_of_all(box(held, *c_.ops, c_.laid->wanted, c_.options.costs), c_.options.costs);
     const auto laid = frontier(once, *c_.ops, c_.options.costs, *fastest);
@@ -192,7 +201,9 @@ class Fit {
     run_on(there, {"order"});
     return there;
   }
-  void plan(Compilation& there) const { run_on(there, {"segment", "anchor", "slots", "layout", "localise", "hoist", "fuse", "in_place", "emit"}); }
+  void plan(Compilation& there) const {
+    run_on(there, {"segment", "anchor", "slots", "layout", "localise", "hoist", "fuse", "in_place", "emit"});
+  }
   Compilation planned(const Way& way) const {
     Compilation there = ordered(way);
     plan(there);
@@ -256,7 +267,8 @@ class Fit {
     std::int64_t most = 0;
     for (const LocalCall& call : program.setup)
       for (LocalId out : call.out)
-        if (!call.in.empty()) most = std::max(most, bytes[program.values[out].device] += program.values[out].view.bytes());
+        if (!call.in.empty())
+          most = std::max(most, bytes[program.values[out].device] += program.values[out].view.bytes());
     return most;
   }
 
@@ -298,7 +310,8 @@ class Fit {
     there.wanted = way.laid.wanted;
     const double gap = there.cost > 0 ? 100 * (there.cost - there.cost_bound) / there.cost : 0;
     there.shard_report =
-        there.optimal ? c_.shard_report : cat("gap <= ", base::number(std::ceil(std::max(gap, 0.0) * 10) / 10), " % (laid for memory)");
+        there.optimal ? c_.shard_report
+                      : cat("gap <= ", base::number(std::ceil(std::max(gap, 0.0) * 10) / 10), " % (laid for memory)");
     c_ = std::move(there);
   }
 
@@ -316,7 +329,8 @@ class Fit {
       for (const int rank : other_ranks()) all.push_back(on_rank(own, rank));
       all.push_back(std::move(own));
       for (Compilation& one : all) run_on(one, {"memory"});
-      auto fullest = std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) { return most_of(a.plan) < most_of(b.plan); });
+      auto fullest = std::max_element(all.begin(), all.end(),
+                                      [](const auto& a, const auto& b) { return most_of(a.plan) < most_of(b.plan); });
       if (!smallest || most_of(fullest->plan) < most_of(smallest->plan)) smallest = std::move(*fullest);
     }
     refuse_memory(*smallest, bytes_, std::max(plans_, packed));
@@ -330,18 +344,20 @@ class Fit {
     std::string out;
     const std::int64_t held = constant_bytes(made);
     if (chosen.way > 0 || ways_.size() > 1 || held < all_constants_) {
-      out = cat("within ", bytes_text(bytes_), " of a device: calls and transfers of ", microseconds(chosen.seconds), " a launch, predicted",
-                caution(), "; without that limit ", microseconds(unlimited_seconds_), "; ", plans_, " plans tried of ", ways_.size(), " ways\n");
+      out = cat("within ", bytes_text(bytes_), " of a device: calls and transfers of ", microseconds(chosen.seconds),
+                " a launch, predicted", caution(), "; without that limit ", microseconds(unlimited_seconds_), "; ",
+                plans_, " plans tried of ", ways_.size(), " ways\n");
       if (held < all_constants_)
-        out += cat("  values of constants that do not fit are made in every launch: ", bytes_text(held), " of ", bytes_text(all_constants_),
-                   " are held\n");
+        out += cat("  values of constants that do not fit are made in every launch: ", bytes_text(held), " of ",
+                   bytes_text(all_constants_), " are held\n");
       if (way.late) out += "  parameters in parts are put together right before they are read\n";
       if (way.remat.size() > c_.options.remat.size())
         out += cat("  recomputed: ", join(way.remat, " ", [](const std::string& module) { return module; }), "\n");
     }
     if (chosen.slots && interval > 0)
-      out += cat("slots given up to take ", bytes_text(bytes_), " of a device: by the planner's bound a launch every ", microseconds(limited),
-                 ", predicted", caution(), "; without that limit ", microseconds(interval), "\n");
+      out +=
+          cat("slots given up to take ", bytes_text(bytes_), " of a device: by the planner's bound a launch every ",
+              microseconds(limited), ", predicted", caution(), "; without that limit ", microseconds(interval), "\n");
     return out;
   }
 

@@ -107,7 +107,8 @@ std::vector<Point> all_points(const Graph& graph, const CostTable& costs) {
     for (const Node& node : c.graph.nodes) {
       const TensorType& type = c.graph.type(node.outputs[0]);
       auto part = [&](ValueId v) {
-        return TensorType{c.graph.type(v).dtype, shape_of(local_box(c.graph.type(v).shape, mesh, *c.graph.value(v).layout, 0))};
+        return TensorType{c.graph.type(v).dtype,
+                          shape_of(local_box(c.graph.type(v).shape, mesh, *c.graph.value(v).layout, 0))};
       };
       if (node.op->name == "box") {
         seconds += sbp::seconds(type, mesh,
@@ -122,7 +123,8 @@ std::vector<Point> all_points(const Graph& graph, const CostTable& costs) {
         seconds += costs.seconds(cost);
       }
     }
-    run_passes(c, {"bucket", "order", "segment", "anchor", "slots", "layout", "localise", "hoist", "fuse", "in_place", "emit", "memory"});
+    run_passes(c, {"bucket", "order", "segment", "anchor", "slots", "layout", "localise", "hoist", "fuse", "in_place",
+                   "emit", "memory"});
     out.push_back({taken(c.plan), seconds});
     int n = 0;
     for (; at.has(NodeId(n)) && ++at[NodeId(n)] == ways[NodeId(n)].size(); ++n) at[NodeId(n)] = 0;
@@ -143,7 +145,8 @@ std::optional<double> fitted(const Graph& graph, const CostTable& costs, std::in
   return c.cost;
 }
 
-// On two axes, where each node has the square of the ways: few nodes, of which one in eight programs has enough for a thousand layouts.
+// On two axes, where each node has the square of the ways: few nodes, of which one in eight programs has enough for a
+// thousand layouts.
 Graph random_on_two_axes(Random& random) {
   const std::int64_t sizes[] = {2, 3, 8, 64};
   const std::int64_t m = sizes[below(random, 4)], k = sizes[below(random, 4)];
@@ -183,12 +186,14 @@ Seen expect_as_brute_force(const std::vector<std::pair<Graph, CostTable>>& progr
     for (const Point& p : points) sizes.push_back(p.bytes);
     std::sort(sizes.begin(), sizes.end());
     double before = 0;
-    for (const std::int64_t memory : {sizes.back(), sizes[sizes.size() / 2], sizes[sizes.size() / 8], sizes[0], sizes[0] - 1}) {
+    for (const std::int64_t memory :
+         {sizes.back(), sizes[sizes.size() / 2], sizes[sizes.size() / 8], sizes[0], sizes[0] - 1}) {
       double best = INFINITY;
       for (const Point& p : points)
         if (p.bytes <= memory) best = std::min(best, p.seconds);
       const auto got = fitted(graph, costs, memory);
-      EXPECT_EQ(got.has_value(), std::isfinite(best)) << "seed " << seed << ", " << memory << " bytes\n" << print(graph);
+      EXPECT_EQ(got.has_value(), std::isfinite(best)) << "seed " << seed << ", " << memory << " bytes\n"
+                                                      << print(graph);
       seen.refused += !got;
       if (!got) continue;
       EXPECT_NEAR(*got, best, 1e-9 * best) << "seed " << seed << ", " << memory << " bytes\n" << print(graph);
@@ -200,7 +205,9 @@ Seen expect_as_brute_force(const std::vector<std::pair<Graph, CostTable>>& progr
   return seen;
 }
 
-std::uint64_t programs(std::uint64_t in_all, std::uint64_t sampled) { return std::getenv("KAREZ_ALL") != nullptr ? in_all : sampled; }
+std::uint64_t programs(std::uint64_t in_all, std::uint64_t sampled) {
+  return std::getenv("KAREZ_ALL") != nullptr ? in_all : sampled;
+}
 
 TEST(Fit, RefusesSmallProgramsOnlyWhereNoLayoutFitsAndTakesTheFastestThatDoes) {
   std::vector<std::pair<Graph, CostTable>> made;
@@ -234,7 +241,8 @@ struct Run {
   bool own_slots = false, late = false, remat = false;
 };
 
-// Every way of the frontier, late and recomputed, each with all its slots, planned one by one. `wide` was compiled with room for anything.
+// Every way of the frontier, late and recomputed, each with all its slots, planned one by one. `wide` was compiled with
+// room for anything.
 std::vector<Run> all_runs(const Compilation& wide) {
   const CompileOptions& options = wide.options;
   auto before_shard = [&](const std::vector<std::string>& remat) {
@@ -257,15 +265,18 @@ std::vector<Run> all_runs(const Compilation& wide) {
       for (NodeId n : boxed.nodes.ids()) {
         const Node& node = boxed.node(n);
         const bool sent = crosses_devices(node);
-        seconds += node.acts * seconds_of(boxed, {sent ? StreamKind::comm : StreamKind::compute, {n}, 0}, options.costs);
+        seconds +=
+            node.acts * seconds_of(boxed, {sent ? StreamKind::comm : StreamKind::compute, {n}, 0}, options.costs);
       }
-      run_passes(c, {"order", "segment", "anchor", "slots", "layout", "localise", "fuse", "in_place", "emit", "memory"});
+      run_passes(c,
+                 {"order", "segment", "anchor", "slots", "layout", "localise", "fuse", "in_place", "emit", "memory"});
       out.push_back({taken(c.plan), seconds, print(c.plan), true, late, remat != options.remat});
       const double interval = c.slotted.interval;
       for (const auto& slots : fewer_slots(c.graph, c.cut, options.costs, options.slots)) {
         c.slotted = slotted(c.graph, c.cut, options.costs, slots);
         run_passes(c, {"emit", "memory"});
-        out.push_back({taken(c.plan), seconds + std::max(c.slotted.interval - interval, 0.0), print(c.plan), false, late, remat != options.remat});
+        out.push_back({taken(c.plan), seconds + std::max(c.slotted.interval - interval, 0.0), print(c.plan), false,
+                       late, remat != options.remat});
       }
     }
   }
@@ -298,7 +309,9 @@ void expect_the_fastest_run(Compilation wide, Taken& seen) {
     for (const Run& run : runs)
       if (run.bytes <= asked[i] && (best == nullptr || run.seconds < best->seconds * (1 - 1e-12))) best = &run;
     const std::string plan = print(c.plan);
-    EXPECT_TRUE(std::any_of(runs.begin(), runs.end(), [&](const Run& run) { return run.seconds <= best->seconds * (1 + 1e-12) && run.plan == plan; }))
+    EXPECT_TRUE(
+        std::any_of(runs.begin(), runs.end(),
+                    [&](const Run& run) { return run.seconds <= best->seconds * (1 + 1e-12) && run.plan == plan; }))
         << asked[i] << " bytes: not the way that takes " << best->seconds << "\n"
         << c.slotted.memory_note;
     EXPECT_THAT(c.slotted.memory_note, HasSubstr(cat("without that limit ", microseconds(runs[0].seconds))));
@@ -321,7 +334,8 @@ Graph chain_step(const Mesh& mesh) {
   graph.meshes = {mesh};
   Builder b(graph, table());
   b.where = "chain.cc:1";
-  const ValueId x = build::input(b, "x", {DType::f32, {32, 32}}), w = testing::parameter(b, "w", {DType::f32, {32, 32}});
+  const ValueId x = build::input(b, "x", {DType::f32, {32, 32}}),
+                w = testing::parameter(b, "w", {DType::f32, {32, 32}});
   ValueId h = build::mul(b, x, w);
   for (int block = 0; block < 4; ++block) {
     b.path = cat("block", block);
@@ -389,8 +403,8 @@ TEST(Frontier, EachStepTakesLongerAndIsLaidOtherwise) {
   }
 }
 
-// What the frontier comes to on some programs: over the fastest way the sum of seconds, and of bytes in the order of the program. Whoever changes the
-// search writes the new figures here, and says why if they are worse.
+// What the frontier comes to on some programs: over the fastest way the sum of seconds, and of bytes in the order of
+// the program. Whoever changes the search writes the new figures here, and says why if they are worse.
 TEST(Frontier, ComesAsFarAsItDid) {
   struct Pinned {
     const char* mesh;
@@ -399,14 +413,16 @@ TEST(Frontier, ComesAsFarAsItDid) {
     std::size_t ways;
     double seconds, bytes;
   };
-  for (const Pinned& one :
-       {Pinned{"data=4", {64, 128, 64, 10}, 32, 12, 17.262765, 12.192804}, Pinned{"data=2,model=2", {64, 128, 10}, 64, 13, 18.875002, 13.746423},
-        Pinned{"data=2,model=2", {16, 8, 32, 10}, 512, 11, 12.306616, 8.818790}}) {
+  for (const Pinned& one : {Pinned{"data=4", {64, 128, 64, 10}, 32, 12, 17.262765, 12.192804},
+                            Pinned{"data=2,model=2", {64, 128, 10}, 64, 13, 18.875002, 13.746423},
+                            Pinned{"data=2,model=2", {16, 8, 32, 10}, 512, 11, 12.306616, 8.818790}}) {
     const Graph graph = testing::mlp_step(Mesh::parse(one.mesh), one.sizes, one.batch);
     CostTable costs;
     costs.link = {1e-6, 1e-9};
     const Sharded fastest = shard(graph, costs);
-    auto bytes_of = [&](const Sharded& laid) { return static_cast<double>(bytes_in_order(box(laid.graph, table(), laid.wanted, costs))); };
+    auto bytes_of = [&](const Sharded& laid) {
+      return static_cast<double>(bytes_in_order(box(laid.graph, table(), laid.wanted, costs)));
+    };
     double seconds = 0, bytes = 0;
     const auto ways = frontier(graph, table(), costs, fastest).ways;
     for (const Sharded& way : ways) seconds += way.cost / fastest.cost, bytes += bytes_of(way) / bytes_of(fastest);
@@ -434,7 +450,8 @@ TEST(RepeatedModules, AreThoseThatDifferInANumberAndFreeWhatGradientsRead) {
 }
 )",
                                   table());
-  const std::vector<std::vector<std::string>> want = {{"block0"}};  // the copies of the last one would stand where the values do
+  const std::vector<std::vector<std::string>> want = {
+      {"block0"}};  // the copies of the last one would stand where the values do
   EXPECT_EQ(repeated_modules(graph, {}), want);
   const std::vector<std::string> already = {"block1"};
   EXPECT_EQ(repeated_modules(graph, already), (std::vector<std::vector<std::string>>{{"block1", "block0"}}));

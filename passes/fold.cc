@@ -40,8 +40,8 @@ class Folder {
     int folded = 0;
     for (NodeId n : graph_.nodes.ids()) {
       const Node& node = graph_.nodes[n];
-      bool constant_in =
-          node.op->pure && node.outputs.size() == 1 && !node.inputs.empty() && node.regions.empty() && !graph_.value(node.outputs[0]).layout;
+      bool constant_in = node.op->pure && node.outputs.size() == 1 && !node.inputs.empty() && node.regions.empty() &&
+                         !graph_.value(node.outputs[0]).layout;
       for (ValueId in : node.inputs) constant_in &= known(in);
       if (constant_in && fold(n)) {
         ++folded;
@@ -60,8 +60,8 @@ class Folder {
 
   bool add_constant(NodeId like, const TensorType& type, Attrs value) {
     value.set("dtype", std::string(name_of(type.dtype))).set("shape", Ints(type.shape));
-    NodeId node =
-        rewrite_.add(&folding_.ops->at("constant"), {}, std::move(value), std::span(&type, 1), graph_.value(graph_.node(like).outputs[0]).mesh, like);
+    NodeId node = rewrite_.add(&folding_.ops->at("constant"), {}, std::move(value), std::span(&type, 1),
+                               graph_.value(graph_.node(like).outputs[0]).mesh, like);
     rewrite_.map(graph_.node(like).outputs[0], rewrite_.graph().node(node).outputs[0]);
     return true;
   }
@@ -74,7 +74,8 @@ class Folder {
     for (ValueId in : node.inputs) splats &= constant_of(in).attrs.has("value");
     bool window = node.op->role == Role::window, moved = node.op->role == Role::transfer;
     if (moved) return add_constant(id, type, Attrs(constant_of(node.inputs[0]).attrs));  // made there too
-    if (splats && window) return add_constant(id, type, Attrs().set("value", attr_at(constant_of(node.inputs[0]).attrs, "value")));
+    if (splats && window)
+      return add_constant(id, type, Attrs().set("value", attr_at(constant_of(node.inputs[0]).attrs, "value")));
     if (!folding_.evaluate) return false;
     bool one = splats && node.op->elementwise;  // one element says it all, however large the shape
     if (!one && type.bytes() > folding_.most_bytes) return false;

@@ -14,7 +14,8 @@
 namespace karez::passes {
 namespace {
 
-constexpr double dear = 1e4;  // times seconds over bytes of the fastest: where time only decides among those that take as few bytes
+constexpr double dear =
+    1e4;  // times seconds over bytes of the fastest: where time only decides among those that take as few bytes
 
 struct Corner {
   Sharded laid;
@@ -44,7 +45,9 @@ class Hull {
 
  private:
   MemoryPrice of(double price) const {
-    return [this, price](const Graph& graph, NodeId n, const NodeChoice& choice) { return price * held_.of(graph, n, choice.ins(), choice.outs()); };
+    return [this, price](const Graph& graph, NodeId n, const NodeChoice& choice) {
+      return price * held_.of(graph, n, choice.ins(), choice.outs());
+    };
   }
   Corner at(double price, const Sharded& from) {
     may_stop();
@@ -61,9 +64,12 @@ class Hull {
     return made;
   }
 
-  // A corner between the two neighbours with the largest rectangle between them; false where none is left to be looked into.
+  // A corner between the two neighbours with the largest rectangle between them; false where none is left to be looked
+  // into.
   bool divide() {
-    auto area = [&](std::size_t i) { return (corners_[i + 1].laid.cost - corners_[i].laid.cost) * (corners_[i].bytes - corners_[i + 1].bytes); };
+    auto area = [&](std::size_t i) {
+      return (corners_[i + 1].laid.cost - corners_[i].laid.cost) * (corners_[i].bytes - corners_[i + 1].bytes);
+    };
     std::size_t widest = open_.size();
     for (std::size_t i = 0; i < open_.size(); ++i)
       if (open_[i] && area(i) > 0 && (widest == open_.size() || area(i) > area(widest))) widest = i;
@@ -85,27 +91,31 @@ class Hull {
   std::vector<bool> open_;       // by corner but the last: what lies behind it was not searched in vain
 };
 
-// The same with parameters stored as they are read, where all that read them but their updates agree; else nothing. State of the optimiser stays as
-// it is: what is put together before it is read and what is put together behind its update travels as far, but the one lies there twice, in parts and
-// whole.
+// The same with parameters stored as they are read, where all that read them but their updates agree; else nothing.
+// State of the optimiser stays as it is: what is put together before it is read and what is put together behind its
+// update travels as far, but the one lies there twice, in parts and whole.
 std::optional<Sharded> stored_as_read(const Graph& graph, const CostTable& costs, Sharded laid) {
   const auto uses = uses_of(graph);
   bool any = false;
   for (std::size_t v = 0; v < graph.variables.size(); ++v) {
     const Variable& variable = graph.variables[v];
-    if (!variable.read.valid() || !variable.updated.valid() || variable.stored || graph.value(variable.read).layout) continue;
+    if (!variable.read.valid() || !variable.updated.valid() || variable.stored || graph.value(variable.read).layout)
+      continue;
     std::set<Layout> wanted;
     for (const Use& use : uses[variable.read])
-      if (graph.node(use.node).op->role != Role::update) wanted.insert(laid.wanted[use.node][static_cast<std::size_t>(use.operand)]);
+      if (graph.node(use.node).op->role != Role::update)
+        wanted.insert(laid.wanted[use.node][static_cast<std::size_t>(use.operand)]);
     if (wanted.size() != 1 || *wanted.begin() == *laid.graph.variables[v].stored) continue;
-    if (std::any_of(wanted.begin()->begin(), wanted.begin()->end(), [](Sbp entry) { return entry.is_partial(); })) continue;
+    if (std::any_of(wanted.begin()->begin(), wanted.begin()->end(), [](Sbp entry) { return entry.is_partial(); }))
+      continue;
     laid.graph.variables[v].stored = *wanted.begin();
     laid.graph.value(variable.read).layout = *wanted.begin();
     any = true;
   }
   if (!any) return std::nullopt;
   const Priced prices = priced(laid.graph, laid.wanted, costs);
-  laid.cost = std::accumulate(prices.calls.begin(), prices.calls.end(), 0.0) + std::accumulate(prices.moves.begin(), prices.moves.end(), 0.0);
+  laid.cost = std::accumulate(prices.calls.begin(), prices.calls.end(), 0.0) +
+              std::accumulate(prices.moves.begin(), prices.moves.end(), 0.0);
   return laid;
 }
 
@@ -120,17 +130,20 @@ std::vector<Sharded> all_ways(const Graph& graph, const Choices& choices, const 
     made.back().cost = price(graph, choices, chosen, prices);
     if (!std::isfinite(made.back().cost)) made.pop_back();
     int n = 0;
-    for (; chosen.has(NodeId(n)) && ++chosen[NodeId(n)] == static_cast<int>(choices[NodeId(n)].size()); ++n) chosen[NodeId(n)] = 0;
+    for (; chosen.has(NodeId(n)) && ++chosen[NodeId(n)] == static_cast<int>(choices[NodeId(n)].size()); ++n)
+      chosen[NodeId(n)] = 0;
     if (!chosen.has(NodeId(n))) return made;
   }
 }
 
 }  // namespace
 
-Frontier frontier(const Graph& graph, const OpTable& ops, const CostTable& costs, const Sharded& fastest, const FrontierLimits& limits) {
+Frontier frontier(const Graph& graph, const OpTable& ops, const CostTable& costs, const Sharded& fastest,
+                  const FrontierLimits& limits) {
   std::vector<Sharded> made = {fastest};
   auto add = [&](Sharded laid) {
-    if (std::none_of(made.begin(), made.end(), [&](const Sharded& other) { return laid_alike(laid, other); })) made.push_back(std::move(laid));
+    if (std::none_of(made.begin(), made.end(), [&](const Sharded& other) { return laid_alike(laid, other); }))
+      made.push_back(std::move(laid));
   };
   Choices choices;
   std::size_t ways = 1;
@@ -148,7 +161,8 @@ Frontier frontier(const Graph& graph, const OpTable& ops, const CostTable& costs
     const Moment first = fullest_moment(fastest, ops, costs);
     const auto made_bytes = Hull(search, HeldBytes(graph, {first}, Account::made)).run(fastest, limits.searches / 2);
     const Moment last = fullest_moment(made_bytes.back().laid, ops, costs);
-    const auto read_bytes = Hull(search, HeldBytes(graph, {first, last}, Account::read)).run(fastest, limits.searches - limits.searches / 2);
+    const auto read_bytes = Hull(search, HeldBytes(graph, {first, last}, Account::read))
+                                .run(fastest, limits.searches - limits.searches / 2);
     for (const auto* corners : {&made_bytes, &read_bytes})
       for (const Corner& corner : *corners) add(corner.laid);
     for (std::size_t i = 0, count = made.size(); i < count; ++i)

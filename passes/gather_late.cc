@@ -15,7 +15,11 @@ bool of_gradient(const Node& node) { return node.path == "grad" || node.path.end
 
 class GatherLate {
  public:
-  explicit GatherLate(const Graph& graph) : graph_(graph), late_(graph.nodes.size(), false), rewrite_(graph), last_(graph.meshes.size()) {
+  explicit GatherLate(const Graph& graph)
+      : graph_(graph),
+        late_(graph.nodes.size(), false),
+        rewrite_(graph),
+        last_(graph.meshes.size()) {
     std::set<ValueId> travel, kept;
     for (NodeId n : graph.nodes.ids()) {
       const Node& node = graph.node(n);
@@ -28,7 +32,8 @@ class GatherLate {
         for (ValueId in : node.inputs) kept.insert(root_of(in));
       }
     }
-    for (const auto& [n, root] : roots_) late_[n] = travel.count(root) > 0 && kept.count(root) == 0, any_ = any_ || late_[n];
+    for (const auto& [n, root] : roots_)
+      late_[n] = travel.count(root) > 0 && kept.count(root) == 0, any_ = any_ || late_[n];
   }
 
   bool any() const { return any_; }
@@ -51,9 +56,12 @@ class GatherLate {
   }
 
  private:
-  NodeId& last_beside(NodeId n) { return last_[static_cast<std::size_t>(mesh_of(graph_, n))]; }  // new, on the same mesh
+  NodeId& last_beside(NodeId n) {
+    return last_[static_cast<std::size_t>(mesh_of(graph_, n))];
+  }  // new, on the same mesh
   ValueId root_of(ValueId value) const {
-    while (graph_.node(graph_.value(value).producer).op->role == Role::transition) value = graph_.node(graph_.value(value).producer).inputs[0];
+    while (graph_.node(graph_.value(value).producer).op->role == Role::transition)
+      value = graph_.node(graph_.value(value).producer).inputs[0];
     return value;
   }
 
@@ -65,10 +73,12 @@ class GatherLate {
     if (const auto found = known.find(value); found != known.end()) return found->second;
     const Node& node = graph_.node(box);
     const ValueId from = gathered(node.inputs[0], backward);
-    const NodeId now = rewrite_.add(node.op, {from}, node.attrs, std::span(&graph_.type(value), 1), graph_.value(value).mesh, box);
+    const NodeId now =
+        rewrite_.add(node.op, {from}, node.attrs, std::span(&graph_.type(value), 1), graph_.value(value).mesh, box);
     const ValueId out = rewrite_.graph().node(now).outputs[0];
     rewrite_.graph().value(out).layout = graph_.value(value).layout;
-    if (const NodeId before = last_beside(box); before.valid() && crosses_devices(node)) rewrite_.graph().node(now).after = {before};
+    if (const NodeId before = last_beside(box); before.valid() && crosses_devices(node))
+      rewrite_.graph().node(now).after = {before};
     rewrite_.map(value, out);
     return known[value] = out;
   }

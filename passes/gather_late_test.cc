@@ -61,11 +61,10 @@ std::string gathered(const char* program) {
   return out;
 }
 
-// Two who read it forward share what is put together, two behind the first gradient share another, be they gradients or not, with whoever asked for
-// it from outside.
+// Two who read it forward share what is put together, two behind the first gradient share another, be they gradients or
+// not, with whoever asked for it from outside.
 TEST(GatherLate, EachHalfOfALaunchPutsAParameterTogetherOnce) {
-  EXPECT_TRUE(
-      golden(gathered(R"(graph main mesh(data=2) {
+  EXPECT_TRUE(golden(gathered(R"(graph main mesh(data=2) {
   variable "w" : f32[4@data, 4] read %1 updated %6
   %0 = input() {dtype="f32", name="x", shape=[4, 4]} : f32[4, 4;]
   %1 = variable() {dtype="f32", name="w", shape=[4, 4]} : f32[4@data, 4]
@@ -78,8 +77,9 @@ TEST(GatherLate, EachHalfOfALaunchPutsAParameterTogetherOnce) {
   output "w" %1
 }
 )"),
-             "0 input\n1 variable\n2 box all_gather 1\n3 matmul 0 2\n4 matmul 3 2\n5 box all_gather 1 after 4\n6 matmul 4 5\n7 neg 5\n8 mul 6 7\n"
-             "9 box slice 8\n"));
+                     "0 input\n1 variable\n2 box all_gather 1\n3 matmul 0 2\n4 matmul 3 2\n5 box all_gather 1 after "
+                     "4\n6 matmul 4 5\n7 neg 5\n8 mul 6 7\n"
+                     "9 box slice 8\n"));
   EXPECT_TRUE(golden(gathered(R"(graph main mesh(data=2) {
   variable "w" : f32[4, 4;] read %1
   %0 = input() {dtype="f32", name="x", shape=[4, 4]} : f32[4@data, 4]

@@ -17,17 +17,21 @@ bool lies_in_others(const Node& node) {
   const Role role = node.op->role;
   return may_alias(node) || role == Role::constant || role == Role::update || role == Role::store;
 }
-bool is_state(const Graph& graph, ValueId value) { return graph.node(graph.value(value).producer).op->role == Role::state; }
+bool is_state(const Graph& graph, ValueId value) {
+  return graph.node(graph.value(value).producer).op->role == Role::state;
+}
 
 double part_bytes(const Graph& graph, ValueId value, const Layout& layout) {
   const TensorType& type = graph.type(value);
-  return static_cast<double>(count_of(shape_of(local_box(type.shape, graph.mesh(value), layout, 0))) * size_of(type.dtype));
+  return static_cast<double>(count_of(shape_of(local_box(type.shape, graph.mesh(value), layout, 0))) *
+                             size_of(type.dtype));
 }
 
 // By placement and node of a boxed graph: bytes that come to be live with it, less those that nobody reads any more.
 std::vector<std::vector<std::int64_t>> changes_of(const Graph& boxed) {
   const auto uses = uses_of(boxed);
-  std::vector<std::vector<std::int64_t>> change(boxed.meshes.size(), std::vector<std::int64_t>(boxed.nodes.size() + 1, 0));
+  std::vector<std::vector<std::int64_t>> change(boxed.meshes.size(),
+                                                std::vector<std::int64_t>(boxed.nodes.size() + 1, 0));
   for (ValueId v : boxed.values.ids()) {
     const NodeId maker = boxed.value(v).producer;
     if (lies_in_others(boxed.node(maker)) || is_state(boxed, v)) continue;
@@ -50,7 +54,8 @@ std::int64_t bytes_in_order(const Graph& boxed) {
     std::int64_t stored = 0, live = 0, most = 0;
     for (const Variable& variable : boxed.variables)
       if (variable.mesh == static_cast<int>(m))
-        stored += count_of(shape_of(local_box(variable.type.shape, boxed.meshes[m], *variable.stored, 0))) * size_of(variable.type.dtype);
+        stored += count_of(shape_of(local_box(variable.type.shape, boxed.meshes[m], *variable.stored, 0))) *
+                  size_of(variable.type.dtype);
     for (const std::int64_t more : change[m]) most = std::max(most, live += more);
     fullest = std::max(fullest, stored + most);
   }
@@ -93,13 +98,15 @@ HeldBytes::HeldBytes(const Graph& graph, const std::vector<Moment>& moments, Acc
         made_[value.producer][static_cast<std::size_t>(value.output)] = 1;
       } else if (account == Account::read) {
         for (const Use& use : late)
-          read_[use.node][static_cast<std::size_t>(use.operand)] += 1 / static_cast<double>(late.size()) / static_cast<double>(moments.size());
+          read_[use.node][static_cast<std::size_t>(use.operand)] +=
+              1 / static_cast<double>(late.size()) / static_cast<double>(moments.size());
       }
     }
   }
 }
 
-double HeldBytes::of(const Graph& graph, NodeId id, const std::vector<Layout>& ins, const std::vector<Layout>& outs) const {
+double HeldBytes::of(const Graph& graph, NodeId id, const std::vector<Layout>& ins,
+                     const std::vector<Layout>& outs) const {
   const Node& node = graph.node(id);
   double held = 0;
   for (std::size_t o = 0; o < outs.size(); ++o) held += made_[id][o] * part_bytes(graph, node.outputs[o], outs[o]);

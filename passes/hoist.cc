@@ -68,7 +68,9 @@ class Hoister {
   bool repeats(const LocalCall& call) const {
     if (!call.node.valid() || !call.acts.all() || call.in.empty()) return false;
     if (!std::all_of(call.in.begin(), call.in.end(), [&](LocalId in) { return loaded_[root(in)]; })) return false;
-    auto alone = [&](LocalId out) { return root(out) == out && program_.values[out].variable < 0 && writers_[out] == 1; };
+    auto alone = [&](LocalId out) {
+      return root(out) == out && program_.values[out].variable < 0 && writers_[out] == 1;
+    };
     if (!std::all_of(call.out.begin(), call.out.end(), alone)) return false;
     if (call.spec.op == "copy") return call.spec.out[0].bytes() <= program_.values[root(call.in[0])].view.bytes();
     const OpDef& op = *graph_.node(call.node).op;

@@ -15,7 +15,8 @@ namespace karez::passes {
 //   needs no more workspace than its results are large (64 KiB in any case), since that lies among the constants, and
 //   is no copy that is larger than the bytes it copies: a broadcast stays a window.
 // Its results are held for the life of the plan; equal calls on one device become one.
-LocalProgram hoist(LocalProgram program, const Graph& graph, const KernelCatalog& catalog, std::int64_t most_bytes = INT64_MAX);
+LocalProgram hoist(LocalProgram program, const Graph& graph, const KernelCatalog& catalog,
+                   std::int64_t most_bytes = INT64_MAX);
 
 // Whether a call that makes so many bytes may work in so many among the constants.
 bool works_in_setup(std::int64_t workspace, std::int64_t made);

@@ -20,7 +20,9 @@ struct Program {
     graph.name = "program";
     graph.meshes = {Mesh::parse(mesh)};
   }
-  ValueId input(const char* name, Shape shape, DType dtype = DType::f32) { return build::input(b, name, {dtype, std::move(shape)}); }
+  ValueId input(const char* name, Shape shape, DType dtype = DType::f32) {
+    return build::input(b, name, {dtype, std::move(shape)});
+  }
   void output(ValueId v) { graph.outputs.push_back({"y", v}); }
   Compilation compiled(std::vector<std::string> off = {}) {
     Compilation c = testing::compilation(graph);
@@ -85,7 +87,8 @@ TEST(Hoist, StepsOfAnotherTypeShareBytesWithLaterOnes) {
     if (held.view.dtype != DType::f32) continue;
     for (std::size_t later = i + 1; later < plan.setup.size(); ++later) {
       const plan::Operand& out = plan.setup[later].out[0];
-      EXPECT_TRUE(held.offset + held.view.bytes() <= out.offset || out.offset + out.view.bytes() <= held.offset) << print(plan);
+      EXPECT_TRUE(held.offset + held.view.bytes() <= out.offset || out.offset + out.view.bytes() <= held.offset)
+          << print(plan);
     }
   }
 }
@@ -150,7 +153,8 @@ TEST(Hoist, AKernelWithMoreWorkspaceThanResultStaysInTheLaunch) {
     ASSERT_TRUE(call.workspace.has_value());
     EXPECT_EQ(plan::BlockKind::constant, c.plan.block(call.workspace->block).kind);
     for (const plan::Operand* other : {&call.in[0], &call.out[0]})
-      EXPECT_TRUE(other->offset + other->view.bytes() <= call.workspace->offset || call.workspace->offset + bytes <= other->offset);
+      EXPECT_TRUE(other->offset + other->view.bytes() <= call.workspace->offset ||
+                  call.workspace->offset + bytes <= other->offset);
   }
 }
 
@@ -183,7 +187,8 @@ TEST(Hoist, NoDeviceReadsWhatAnotherMade) {
   const Plan plan = p.compiled().plan;
   ASSERT_EQ(plan.setup.size(), 4u) << print(plan);
   for (const plan::Call& call : plan.setup)
-    for (const plan::Operand& in : call.in) EXPECT_EQ(plan.block(in.block).device, plan.block(call.out[0].block).device);
+    for (const plan::Operand& in : call.in)
+      EXPECT_EQ(plan.block(in.block).device, plan.block(call.out[0].block).device);
 }
 
 // Twelve tables that the launch reads one at a time: made again, they take the bytes of one.
@@ -204,7 +209,9 @@ TEST(Hoist, OfConstantsThatDoNotAllFitAPlanHoldsSome) {
   EXPECT_LE(bytes(c), held - 1);
   EXPECT_LT(launch_kernels(c.plan).size(), launch_kernels(p.compiled({"hoist"}).plan).size()) << c.slotted.memory_note;
   EXPECT_GT(launch_kernels(c.plan).size(), 12u);
-  EXPECT_NE(c.slotted.memory_note.find("values of constants that do not fit are made in every launch: "), std::string::npos) << c.slotted.memory_note;
+  EXPECT_NE(c.slotted.memory_note.find("values of constants that do not fit are made in every launch: "),
+            std::string::npos)
+      << c.slotted.memory_note;
   Compilation least = testing::compilation(p.graph);
   least.options.memory = again;
   compile(least);
@@ -233,7 +240,8 @@ TEST(Hoist, ACausalMaskIsOneTableOfBoolsThatNoLaunchMakes) {
     for (const plan::Operand& out : call.out) EXPECT_TRUE(out.view.dtype != DType::i64 || out.view.bytes() <= 8 * t);
   const std::int64_t bytes = planned_bytes(attention(8192).plan)[DeviceId(0)];
   EXPECT_LE(bytes, 8192ll * 8192 * (2 * 4 + 1) + (8 << 20)) << "scores of two heads and a mask";
-  std::printf("attention of 8192 positions and 2 heads: %.1f MB planned with the mask\n", static_cast<double>(bytes) / 1e6);
+  std::printf("attention of 8192 positions and 2 heads: %.1f MB planned with the mask\n",
+              static_cast<double>(bytes) / 1e6);
 }
 
 }  // namespace

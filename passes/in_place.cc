@@ -17,8 +17,8 @@ using May = std::function<bool(LocalId)>;  // give its bytes, or take another's
 using Windows = std::map<LocalId, std::vector<LocalId>>;
 
 // `windows`: by root, every value on its bytes that anything reads.
-int take_bytes(const Graph& graph, ById<LocalId, LocalValue>& values, const std::vector<LocalCall>& calls, Windows windows, const May& may_give,
-               const May& may_take) {
+int take_bytes(const Graph& graph, ById<LocalId, LocalValue>& values, const std::vector<LocalCall>& calls,
+               Windows windows, const May& may_give, const May& may_take) {
   auto local = [&](LocalId v) -> LocalValue& { return values[v]; };
   std::map<LocalId, std::size_t> last;  // by root: the last call that touches its bytes
   for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -31,7 +31,9 @@ int take_bytes(const Graph& graph, ById<LocalId, LocalValue>& values, const std:
     if (local(to).root != to || root == to || !may_take(to) || !may_give(root) || last[root] != i) return false;
     const std::vector<LocalId>& all = windows[root];  // former roots included, whose bytes these have become
     if (!std::all_of(all.begin(), all.end(), may_give)) return false;
-    if (local(from).view != local(root).view || call.spec.in[operand] != call.spec.out[result] || local(to).view != local(root).view) return false;
+    if (local(from).view != local(root).view || call.spec.in[operand] != call.spec.out[result] ||
+        local(to).view != local(root).view)
+      return false;
     for (std::size_t k = 0; k < call.in.size(); ++k)  // x * x is fine, x * transpose(x) is not
       if (local(call.in[k]).root == root && call.spec.in[k] != call.spec.out[result]) return false;
     last[root] = last[to];
@@ -49,7 +51,8 @@ int take_bytes(const Graph& graph, ById<LocalId, LocalValue>& values, const std:
     std::vector<bool> placed(calls[i].out.size(), false);
     for (auto [in, out] : op.in_place) {
       auto operand = static_cast<std::size_t>(in), result = static_cast<std::size_t>(out);
-      if (operand >= calls[i].in.size() || result >= placed.size() || placed[result] || !try_pair(i, operand, result)) continue;
+      if (operand >= calls[i].in.size() || result >= placed.size() || placed[result] || !try_pair(i, operand, result))
+        continue;
       placed[result] = true;
       ++count;
     }
@@ -66,12 +69,14 @@ void write_set_up_in_place(LocalProgram& program, const Graph& graph) {
     if (program.values[root].constant) windows[root].push_back(v);
   }
   take_bytes(
-      graph, program.values, program.setup, std::move(windows), [&](LocalId v) { return !read[v]; }, [](LocalId) { return true; });
+      graph, program.values, program.setup, std::move(windows), [&](LocalId v) { return !read[v]; },
+      [](LocalId) { return true; });
 }
 
 }  // namespace
 
-int write_in_place(const Graph& graph, ById<LocalId, LocalValue>& values, const std::vector<LocalCall>& calls, const ById<LocalId, bool>& crosses) {
+int write_in_place(const Graph& graph, ById<LocalId, LocalValue>& values, const std::vector<LocalCall>& calls,
+                   const ById<LocalId, bool>& crosses) {
   Windows windows;
   for (const LocalCall& call : calls)
     for (const auto* touched : {&call.in, &call.out})

@@ -37,7 +37,8 @@ std::string calls_of(const Compilation& c) {
     for (const Call& call : actor.calls) {
       bool same = false;
       for (const Operand& in : call.in)
-        for (const Operand& out : call.out) same |= in.block.valid() && in.block == out.block && in.offset == out.offset;
+        for (const Operand& out : call.out)
+          same |= in.block.valid() && in.block == out.block && in.offset == out.offset;
       std::string name = call.attrs.has("expr") ? call.attrs.text("expr") : call.kernel;
       text += cat(text.empty() ? "" : ", ", name, same ? "!" : "");
     }
@@ -48,7 +49,8 @@ std::map<std::string, testing::Array> run(const Program& p, const Compilation& c
   testing::Interpreter interpreter(c.plan, 1);
   std::map<std::string, testing::Array> inputs;
   for (const Node& node : p.graph.nodes)
-    if (node.op->name == "input") inputs[node.attrs.text("name")] = testing::drawn(node.attrs.text("name"), p.graph.type(node.outputs[0]).shape);
+    if (node.op->name == "input")
+      inputs[node.attrs.text("name")] = testing::drawn(node.attrs.text("name"), p.graph.type(node.outputs[0]).shape);
   interpreter.launch(inputs);
   return interpreter.outputs;
 }
@@ -70,7 +72,8 @@ TEST(InPlace, AChainInsideAnActorLivesInOnePlaceAndSavesBytes) {
   ValueId a = build::exp(p.b, p.input("x"));
   p.output(build::reduce_sum(p.b, build::tanh(p.b, build::neg(p.b, build::sqrt(p.b, a))), {0}));
   EXPECT_EQ(checked(p), "exp(x0), sqrt(x0)!, -x0!, tanh(x0)!, any.reduce_sum");
-  EXPECT_GE(arena(p.compiled(false)) - arena(p.compiled(true)), 512 - 64) << "but for the result, which may lie in the second";
+  EXPECT_GE(arena(p.compiled(false)) - arena(p.compiled(true)), 512 - 64)
+      << "but for the result, which may lie in the second";
 }
 
 TEST(InPlace, WhatIsReadAgainLaterKeepsItsBytes) {
@@ -82,7 +85,8 @@ TEST(InPlace, WhatIsReadAgainLaterKeepsItsBytes) {
 
 TEST(InPlace, WhatAWindowReadsLaterKeepsItsBytes) {
   Program p;
-  ValueId a = build::exp(p.b, p.input("x", {DType::f64, {8, 8}})), turned = build::transpose(p.b, a, {1, 0}), b = build::neg(p.b, a);
+  ValueId a = build::exp(p.b, p.input("x", {DType::f64, {8, 8}})), turned = build::transpose(p.b, a, {1, 0}),
+          b = build::neg(p.b, a);
   p.output(build::reduce_sum(p.b, build::mul(p.b, b, turned), {0, 1}));
   EXPECT_EQ(checked(p), "exp(x0), -x0, x0 * x1!, any.reduce_sum");
 }
@@ -91,7 +95,8 @@ TEST(InPlace, NotOverAnOperandThatIsSeenInTwoWaysAtOnce) {
   Program p;
   ValueId a = build::exp(p.b, p.input("x", {DType::f64, {8, 8}}));
   p.output(build::reduce_sum(p.b, build::mul(p.b, a, build::transpose(p.b, a, {1, 0})), {0, 1}));
-  EXPECT_EQ(checked(p), "exp(x0), x0 * x1, any.reduce_sum") << "element (i, j) would be overwritten before (j, i) reads it";
+  EXPECT_EQ(checked(p), "exp(x0), x0 * x1, any.reduce_sum")
+      << "element (i, j) would be overwritten before (j, i) reads it";
   Program square;
   a = build::exp(square.b, square.input("x"));
   square.output(build::reduce_sum(square.b, build::mul(square.b, a, a), {0}));
@@ -109,14 +114,16 @@ TEST(InPlace, NotOverPartOfAnOperandNorInOtherStrides) {
   EXPECT_EQ(checked(turned), "exp(x0), -x0, any.reduce_sum");
   Program repeated;
   a = build::exp(repeated.b, repeated.input("x", {DType::f64, {8}}));
-  repeated.output(build::reduce_sum(repeated.b, build::neg(repeated.b, build::broadcast(repeated.b, a, {8, 8}, {1})), {0, 1}));
+  repeated.output(
+      build::reduce_sum(repeated.b, build::neg(repeated.b, build::broadcast(repeated.b, a, {8, 8}, {1})), {0, 1}));
   EXPECT_EQ(checked(repeated), "exp(x0), -x0, any.reduce_sum");
 }
 
 TEST(InPlace, NeitherInputsNorVariablesNorConstantsNorWhatTheHostReadsAreOverwritten) {
   Program p;
   ValueId w = testing::parameter(p.b, "w", vec);
-  p.output(build::reduce_sum(p.b, build::mul(p.b, build::neg(p.b, p.input("x")), build::neg(p.b, build::iota(p.b, vec, 0))), {0}));
+  p.output(build::reduce_sum(
+      p.b, build::mul(p.b, build::neg(p.b, p.input("x")), build::neg(p.b, build::iota(p.b, vec, 0))), {0}));
   p.output(build::reduce_sum(p.b, build::exp(p.b, w), {0}));
   ValueId shown = build::exp(p.b, p.input("z"));
   p.output(shown);
@@ -132,7 +139,8 @@ TEST(InPlace, OnlyWhereTheOpAllowsIt) {
   EXPECT_EQ(checked(p).find('!'), std::string::npos);
   Program compare;  // a bool lies in other bytes than what was compared
   a = build::exp(compare.b, compare.input("x"));
-  compare.output(build::select(compare.b, build::gt(compare.b, a, compare.input("y")), compare.input("y"), compare.input("z")));
+  compare.output(
+      build::select(compare.b, build::gt(compare.b, a, compare.input("y")), compare.input("y"), compare.input("z")));
   EXPECT_EQ(calls_of(compare.compiled(true)).find('!'), std::string::npos) << calls_of(compare.compiled(true));
 }
 

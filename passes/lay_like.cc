@@ -41,7 +41,8 @@ std::optional<Sharded> lay_like(Graph graph, const Sharded& laid) {
     if (like == stands.end()) return std::nullopt;
     made.wanted.push_back(laid.wanted[like->second]);
     const auto& outs = laid.graph.node(like->second).outputs;
-    for (std::size_t o = 0; o < outs.size(); ++o) graph.value(graph.node(n).outputs[o]).layout = laid.graph.value(outs[o]).layout;
+    for (std::size_t o = 0; o < outs.size(); ++o)
+      graph.value(graph.node(n).outputs[o]).layout = laid.graph.value(outs[o]).layout;
   }
   std::map<std::string, Layout> stored;
   for (const Variable& variable : laid.graph.variables) stored[variable.name] = *variable.stored;

@@ -7,7 +7,8 @@
 
 namespace karez::passes {
 
-// Every node of `graph` as the equal one of `laid` (op, attributes, module, line, and equal operands) lies; nothing where one has no equal there.
+// Every node of `graph` as the equal one of `laid` (op, attributes, module, line, and equal operands) lies; nothing
+// where one has no equal there.
 std::optional<Sharded> lay_like(Graph graph, const Sharded& laid);
 
 }  // namespace karez::passes

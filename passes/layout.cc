@@ -36,7 +36,10 @@ struct Region {
 
 class Chooser {
  public:
-  Chooser(const Graph& graph, const KernelCatalog& catalog, const CostTable& costs) : graph_(graph), catalog_(catalog), costs_(costs) {
+  Chooser(const Graph& graph, const KernelCatalog& catalog, const CostTable& costs)
+      : graph_(graph),
+        catalog_(catalog),
+        costs_(costs) {
     kind_.assign(graph_.values.size(), Kind::free);
     for (ValueId v : graph_.values.ids()) parent_.push_back(v);
   }
@@ -101,7 +104,8 @@ class Chooser {
         join(node.inputs[0], node.outputs[0]);
       }
       const Role role = node.op->role;
-      const bool as_it_is = node.op->elementwise || role == Role::accumulate || role == Role::join || role == Role::part;
+      const bool as_it_is =
+          node.op->elementwise || role == Role::accumulate || role == Role::join || role == Role::part;
       if (as_it_is && kind(node.outputs[0]) == Kind::free)
         for (ValueId in : node.inputs)
           if (kind(in) == Kind::free) join(in, node.outputs[0]);
@@ -120,7 +124,9 @@ class Chooser {
   Region& region(ValueId value) { return regions_.at(find(value)); }
   const Region* region_at(ValueId value) { return is_laid_[value] ? &region(value) : nullptr; }
 
-  Shape local_shape(ValueId value) const { return shape_of(local_box(graph_.type(value).shape, graph_.mesh(value), *graph_.value(value).layout, 0)); }
+  Shape local_shape(ValueId value) const {
+    return shape_of(local_box(graph_.type(value).shape, graph_.mesh(value), *graph_.value(value).layout, 0));
+  }
 
   // How a value is seen on the first device under the regions' present choices.
   View view_of(ValueId value) {
@@ -134,7 +140,8 @@ class Chooser {
     }
     const Node& node = producer(value);
     View source = view_of(node.inputs[0]);
-    if (node.op->role == Role::transition) return View(type.dtype, type.shape, source.strides);  // a slice of what is there whole
+    if (node.op->role == Role::transition)
+      return View(type.dtype, type.shape, source.strides);  // a slice of what is there whole
     auto seen = window_at(graph_.value(value).producer, source);
     return seen ? *seen : *window_at(graph_.value(value).producer, View(source.type()));
   }
@@ -170,7 +177,9 @@ class Chooser {
     if (r.orders.size() < most) r.orders.push_back(order);
   }
 
-  static bool is_call(const Node& node) { return node.op->role == Role::compute || node.op->role == Role::update || node.op->role == Role::store; }
+  static bool is_call(const Node& node) {
+    return node.op->role == Role::compute || node.op->role == Role::update || node.op->role == Role::store;
+  }
 
   // One node as the call that localise makes of it on the first device.
   CallSpec call_at(NodeId id) {
@@ -181,8 +190,8 @@ class Chooser {
     return call_of(view, std::move(in), std::move(out), graph::localise(local_at(id)));
   }
 
-  // Orders that somebody asks for: kernels, stored operands of the same shape, windows that strides cannot say, elementwise calls on windows and on
-  // what is stored.
+  // Orders that somebody asks for: kernels, stored operands of the same shape, windows that strides cannot say,
+  // elementwise calls on windows and on what is stored.
   void gather_orders() {
     for (NodeId n : graph_.nodes.ids()) {
       const Node& node = graph_.nodes[n];
@@ -208,8 +217,8 @@ class Chooser {
     }
   }
 
-  // reshape(transpose(x)) is a window if x lies so that its transpose is row-major. Asked while everything lies row-major: then strides tell the
-  // dimensions of the source apart.
+  // reshape(transpose(x)) is a window if x lies so that its transpose is row-major. Asked while everything lies
+  // row-major: then strides tell the dimensions of the source apart.
   void ask_for_window(const Node& node) {
     ValueId source = node.inputs[0];
     const View seen = view_of(source);
@@ -221,7 +230,9 @@ class Chooser {
     std::vector<bool> taken(whole.shape.size(), false);
     for (std::size_t d = 0; d < seen.shape.size(); ++d)
       for (std::size_t from = 0; from < whole.shape.size(); ++from) {
-        if (taken[from] || seen.shape[d] != whole.shape[from] || (seen.shape[d] > 1 && seen.strides[d] != whole.strides[from])) continue;
+        if (taken[from] || seen.shape[d] != whole.shape[from] ||
+            (seen.shape[d] > 1 && seen.strides[d] != whole.strides[from]))
+          continue;
         taken[from] = true;
         order.push_back(static_cast<std::int64_t>(from));
         break;
@@ -241,7 +252,8 @@ class Chooser {
     auto [at, fresh] = known_.try_emplace(print(call), 0.0);
     if (!fresh) return at->second;
     auto settled = settle(catalog_, costs_, call, work);
-    constexpr double missing = 1.0;  // seconds: localise will say which kernel there is none of, if nothing else is left
+    constexpr double missing =
+        1.0;  // seconds: localise will say which kernel there is none of, if nothing else is left
     at->second = settled ? settled->seconds : missing;
     return at->second;
   }
@@ -250,9 +262,11 @@ class Chooser {
     return same_order(from.shape, from.strides, to.strides) ? 0 : settled_seconds(copy_call(from, to), copy_work(from));
   }
 
-  // A cost for each joint choice of the regions in `roots`, by trying them all. Where those are too many (a concat of many values), by trying each
-  // region alone beside the first that is named, the others row-major: what one adds is taken to hang on that one only.
-  template <class Seconds> void add_factor(solve::MinSumProblem& problem, std::vector<ValueId> roots, Seconds&& seconds) {
+  // A cost for each joint choice of the regions in `roots`, by trying them all. Where those are too many (a concat of
+  // many values), by trying each region alone beside the first that is named, the others row-major: what one adds is
+  // taken to hang on that one only.
+  template <class Seconds>
+  void add_factor(solve::MinSumProblem& problem, std::vector<ValueId> roots, Seconds&& seconds) {
     std::erase_if(roots, [&](ValueId r) { return regions_.at(r).variable < 0; });
     if (roots.empty()) return;
     const ValueId first = roots[0];
@@ -357,13 +371,16 @@ class Chooser {
 
 }  // namespace
 
-Orders layout(const Graph& graph, const KernelCatalog& catalog, const CostTable& costs) { return Chooser(graph, catalog, costs).run(); }
+Orders layout(const Graph& graph, const KernelCatalog& catalog, const CostTable& costs) {
+  return Chooser(graph, catalog, costs).run();
+}
 
 std::string orders_text(const Graph& graph, const Orders& orders) {
   std::string text;
   for (ValueId v : orders.ids())
     if (!orders[v].empty())
-      text += cat("%", v, " ", graph.node(graph.value(v).producer).op->name, " ", graph.type(v), ": ", join(orders[v], " "), "\n");
+      text += cat("%", v, " ", graph.node(graph.value(v).producer).op->name, " ", graph.type(v), ": ",
+                  join(orders[v], " "), "\n");
   return text.empty() ? "all row-major\n" : text;
 }
 

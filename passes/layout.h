@@ -1,4 +1,5 @@
-// layout: the order in which each value's dimensions lie in memory, by the summed price of the calls that write and read it and of copies.
+// layout: the order in which each value's dimensions lie in memory, by the summed price of the calls that write and
+// read it and of copies.
 #pragma once
 
 #include "passes/compilation.h"

@@ -23,15 +23,16 @@ namespace {
 
 using testing::table;
 
-// As the CPU's: convolutions and pools are fast on channels-last data, pointwise calls where all that do not repeat lie alike, the rest on
-// whatever has one contiguous dimension. All else is left to the plain rows.
+// As the CPU's: convolutions and pools are fast on channels-last data, pointwise calls where all that do not repeat lie
+// alike, the rest on whatever has one contiguous dimension. All else is left to the plain rows.
 class RatedCatalog : public KernelCatalog {
  public:
   std::optional<KernelChoice> find(const CallSpec& call) const override {
     bool fast = true;
     if (starts_with(call.op, "conv2d") || call.op.find("pool") != std::string::npos) {
       for (const auto* views : {&call.in, &call.out})
-        for (const View& v : *views) fast = fast && (v.rank() != 4 || same_order(v.shape, v.strides, channels_last(v.shape)));
+        for (const View& v : *views)
+          fast = fast && (v.rank() != 4 || same_order(v.shape, v.strides, channels_last(v.shape)));
     } else if (call.op == "pointwise") {
       for (const View& v : call.in) fast = fast && (repeats(v) || same_order(v.shape, v.strides, call.out[0].strides));
     }
@@ -52,7 +53,9 @@ struct Program {
   Builder b{graph, table()};
   RatedCatalog catalog;
   explicit Program(const char* mesh = "") { graph.meshes = {Mesh::parse(mesh)}; }
-  ValueId input(const std::string& name, Shape shape, DType dtype = DType::f32) { return build::input(b, name, {dtype, std::move(shape)}); }
+  ValueId input(const std::string& name, Shape shape, DType dtype = DType::f32) {
+    return build::input(b, name, {dtype, std::move(shape)});
+  }
   void output(ValueId value, const std::string& name = "y") { graph.outputs.push_back({name, value}); }
   Compilation laid(int rank = 0) {
     Compilation c = testing::compilation(graph);
@@ -94,7 +97,8 @@ TEST(Layout, AValueBetweenAConvolutionAndAPoolIsChannelsLast) {
   ValueId y = build::relu(p.b, build::conv2d(p.b, x, w));
   p.output(build::neg(p.b, build::max_pool(p.b, y).value));
   Compilation c = p.laid();
-  EXPECT_TRUE(golden(orders_of(c), "input 0123\ninput 0123\nconv2d 0231\nrelu 0231\nmax_pool 0231\nmax_pool 0231\nneg 0231\n"));
+  EXPECT_TRUE(
+      golden(orders_of(c), "input 0123\ninput 0123\nconv2d 0231\nrelu 0231\nmax_pool 0231\nmax_pool 0231\nneg 0231\n"));
   run_passes(c, {"layout", "localise"});
   EXPECT_EQ(c.local.copies, 2) << "of the image and of the weight, which the host filled";
   EXPECT_EQ(calls_with(c, "plain."), 0);
@@ -168,9 +172,12 @@ TEST(Layout, BothEndsOfATransferLieAlikeAndAWindowIsCopiedForIt) {
     }
 }
 
-TEST(Layout, AReshapeBehindATransposeIsAWindowWhereSizesAreEqualToo) {  // sizes do not tell the dimensions apart, strides do
+TEST(Layout,
+     AReshapeBehindATransposeIsAWindowWhereSizesAreEqualToo) {  // sizes do not tell the dimensions apart, strides do
   Program p;
-  p.output(build::reshape(p.b, build::transpose(p.b, build::matmul(p.b, p.input("x", {4, 4, 6}), p.input("y", {4, 6, 6})), {1, 0, 2}), {16, 6}));
+  p.output(build::reshape(
+      p.b, build::transpose(p.b, build::matmul(p.b, p.input("x", {4, 4, 6}), p.input("y", {4, 6, 6})), {1, 0, 2}),
+      {16, 6}));
   Compilation c = p.laid();
   EXPECT_EQ(orders_text(c.graph, layout(c.graph, *c.catalog, c.options.costs)), "%2 matmul f32[4, 4, 6]: 1 0 2\n");
   run_passes(c, {"layout", "localise"});
@@ -190,8 +197,10 @@ TEST(Layout, IsAPassThatCanBePrintedAndSwitchedOff) {
     if (pass.name == "layout") text = pass.text;
   EXPECT_NE(text.find(" conv2d f32[8, 16, 26, 26]: 0 2 3 1\n"), std::string::npos) << text;
   EXPECT_TRUE(std::any_of(on.orders.begin(), on.orders.end(), [](const Ints& order) { return !order.empty(); }));
-  EXPECT_TRUE(std::all_of(off.orders.begin(), off.orders.end(), [](const Ints& order) { return order.empty(); })) << "all row-major";
-  EXPECT_TRUE(std::none_of(off.passes.begin(), off.passes.end(), [](const PassTime& pass) { return pass.name == "layout"; }));
+  EXPECT_TRUE(std::all_of(off.orders.begin(), off.orders.end(), [](const Ints& order) { return order.empty(); }))
+      << "all row-major";
+  EXPECT_TRUE(
+      std::none_of(off.passes.begin(), off.passes.end(), [](const PassTime& pass) { return pass.name == "layout"; }));
 }
 
 TEST(Layout, AllRanksChooseAlikeThoughTheirPartsDiffer) {
@@ -216,7 +225,8 @@ double seconds_of_calls(Compilation c, const Orders& orders) {
   for (const LocalSegment& segment : c.local.segments)
     for (const LocalCall& call : segment.calls)
       seconds +=
-          price(c.options.costs, call.spec.op == "copy" ? copy_work(call.spec.in[0]) : device_work(c.graph, call.node), *c.catalog->find(call.spec));
+          price(c.options.costs, call.spec.op == "copy" ? copy_work(call.spec.in[0]) : device_work(c.graph, call.node),
+                *c.catalog->find(call.spec));
   return seconds;
 }
 
@@ -224,7 +234,8 @@ double seconds_of_calls(Compilation c, const Orders& orders) {
 void add_random_calls(Program& p, std::mt19937_64& random, std::size_t calls) {
   auto below = [&](std::size_t count) { return random() % count; };
   std::vector<ValueId> made;
-  for (int k = 0; k < 2; ++k) made.push_back(k ? p.input("x", {2, 4, 6, 6}) : testing::parameter(p.b, "w", {DType::f32, {2, 4, 6, 6}}));
+  for (int k = 0; k < 2; ++k)
+    made.push_back(k ? p.input("x", {2, 4, 6, 6}) : testing::parameter(p.b, "w", {DType::f32, {2, 4, 6, 6}}));
   const ValueId weight = p.input("kernel", {4, 4, 3, 3}), factor = p.input("factor", {6, 5});
   while (calls > 0) {
     const ValueId x = made[below(made.size())], y = made[below(made.size())];
@@ -327,7 +338,8 @@ TEST(Layout, EachOfManyOperandsLiesAsTheReaderBehindThemWantsIt) {
   for (const int operands : {3, 12, 24}) {
     Program p;
     std::vector<ValueId> made;
-    for (int k = 0; k < operands; ++k) made.push_back(build::reduce_sum(p.b, p.input(cat("x", k), {2, 8, 16, 16, 3}), {4}));
+    for (int k = 0; k < operands; ++k)
+      made.push_back(build::reduce_sum(p.b, p.input(cat("x", k), {2, 8, 16, 16, 3}), {4}));
     p.output(build::max_pool(p.b, build::concat(p.b, made, 1)).value);
     Compilation c = p.laid();
     c.catalog = &catalog;
@@ -351,13 +363,17 @@ TEST(Settle, ACopyIsMadeOnlyWhereItCostsLessThanTheSlowRow) {
   auto large = with_size(512);
   EXPECT_EQ(large->copied, (std::vector<bool>{false, true}));
   EXPECT_EQ(large->choice.kernel, "fast.pointwise");
-  EXPECT_NEAR(large->seconds, costs.seconds({WorkClass::memory, 0, 12.0 * 512 * 512}) + costs.seconds({WorkClass::move, 0, 8.0 * 512 * 512}), 1e-12);
+  EXPECT_NEAR(
+      large->seconds,
+      costs.seconds({WorkClass::memory, 0, 12.0 * 512 * 512}) + costs.seconds({WorkClass::move, 0, 8.0 * 512 * 512}),
+      1e-12);
 
   costs.memory_bytes = 1e30;  // a copy costs as much as the call here, and a plain row twenty of it
   EXPECT_EQ(with_size(512)->choice.kernel, "fast.pointwise");
   EXPECT_NEAR(with_size(512)->seconds, 2 * costs.call, 1e-12);
   call.in = {View(DType::f32, {4, 4}), View(DType::f32, {4, 4})}, call.out = {View(DType::f32, {4, 4})};
-  EXPECT_EQ(settle(catalog, costs, call, {WorkClass::memory, 0, 192})->copied, (std::vector<bool>{false, false})) << "it is fast as it stands";
+  EXPECT_EQ(settle(catalog, costs, call, {WorkClass::memory, 0, 192})->copied, (std::vector<bool>{false, false}))
+      << "it is fast as it stands";
 }
 
 }  // namespace

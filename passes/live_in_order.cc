@@ -11,11 +11,14 @@ namespace karez::passes {
 std::int64_t live_in_order(const Graph& graph) {
   const auto uses = uses_of(graph);
   // By placement, by node: how many bytes more are live when it acts, and before it fewer.
-  std::vector<std::vector<std::int64_t>> change(graph.meshes.size(), std::vector<std::int64_t>(graph.nodes.size() + 1, 0));
+  std::vector<std::vector<std::int64_t>> change(graph.meshes.size(),
+                                                std::vector<std::int64_t>(graph.nodes.size() + 1, 0));
   for (ValueId v : graph.values.ids()) {
     const NodeId maker = graph.value(v).producer;
     const Role role = graph.node(maker).op->role;
-    if (may_alias(graph.node(maker)) || role == Role::state || role == Role::constant || role == Role::source || role == Role::update) continue;
+    if (may_alias(graph.node(maker)) || role == Role::state || role == Role::constant || role == Role::source ||
+        role == Role::update)
+      continue;
     std::set<NodeId> readers;
     collect_readers(graph, uses, v, readers);
     const NodeId last = readers.empty() ? maker : *readers.rbegin();

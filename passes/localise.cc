@@ -62,8 +62,8 @@ Reduce reduce_from(const std::string& sbp) {
 
 class Localiser {
  public:
-  Localiser(const Graph& graph, const Streams& stream, const Segmented& cut, const Orders& orders, const KernelCatalog& catalog,
-            const CompileOptions& options)
+  Localiser(const Graph& graph, const Streams& stream, const Segmented& cut, const Orders& orders,
+            const KernelCatalog& catalog, const CompileOptions& options)
       : graph_(graph),
         cut_(cut),
         orders_(orders),
@@ -74,7 +74,8 @@ class Localiser {
     require(!own_.empty(), "localise: no mesh of the graph has a device of rank ", options.rank);
     table_.assign(own_.size(), ById<ValueId, LocalId>(graph_.values.size()));
     overwrites_.assign(graph_.values.size(), -1);
-    for (std::size_t v = 0; v < graph_.variables.size(); ++v) variable_named_[graph_.variables[v].name] = static_cast<int>(v);
+    for (std::size_t v = 0; v < graph_.variables.size(); ++v)
+      variable_named_[graph_.variables[v].name] = static_cast<int>(v);
     const std::vector<bool> in_place = updates_in_place(graph_);
     for (std::size_t v = 0; v < graph_.variables.size(); ++v)
       if (in_place[v]) overwrites_[graph_.variables[v].updated] = static_cast<int>(v);
@@ -94,7 +95,8 @@ class Localiser {
       }
       for (std::size_t d = 0; d < own_.size(); ++d) {
         device_ = static_cast<int>(d);
-        if (std::none_of(segment.nodes.begin(), segment.nodes.end(), [&](NodeId node) { return takes_part(node); })) continue;
+        if (std::none_of(segment.nodes.begin(), segment.nodes.end(), [&](NodeId node) { return takes_part(node); }))
+          continue;
         made_.segments.emplace_back(s, device_);
         copied_.clear();
         for (NodeId node : segment.nodes) {
@@ -120,7 +122,9 @@ class Localiser {
     const Node& node = graph_.node(id);
     return is_here(node.outputs[0]) || (node.op->role == Role::transfer && is_here(node.inputs[0]));
   }
-  Box box_of(ValueId value) const { return local_box(graph_.type(value).shape, graph_.mesh(value), *graph_.value(value).layout, position(value)); }
+  Box box_of(ValueId value) const {
+    return local_box(graph_.type(value).shape, graph_.mesh(value), *graph_.value(value).layout, position(value));
+  }
 
   LocalId add(LocalValue value) {
     LocalId id = made_.values.add(std::move(value));
@@ -135,7 +139,9 @@ class Localiser {
     return order.empty() ? View(graph_.type(value).dtype, shape) : laid_out(graph_.type(value).dtype, shape, order);
   }
 
-  LocalValue fresh(ValueId value, View view, Box box) { return {value, device_, std::move(box), std::move(view), {}, 0, here().segment, -1, false}; }
+  LocalValue fresh(ValueId value, View view, Box box) {
+    return {value, device_, std::move(box), std::move(view), {}, 0, here().segment, -1, false};
+  }
 
   LocalId window(ValueId value, LocalId of, View view, std::int64_t offset, Box box) {
     LocalValue out = local(of);
@@ -166,8 +172,9 @@ class Localiser {
     }
   }
 
-  // A batch input: registers on the rank's host, on which its devices have windows. Which strides those have may not depend on what else the rank
-  // holds, since kernels are chosen by them: along the batch one register holds all, and what is split otherwise is a register for each part.
+  // A batch input: registers on the rank's host, on which its devices have windows. Which strides those have may not
+  // depend on what else the rank holds, since kernels are chosen by them: along the batch one register holds all, and
+  // what is split otherwise is a register for each part.
   void input(SegmentId segment, NodeId node) {
     ValueId value = graph_.node(node).outputs[0];
     if (graph_.node(node).attrs.flag("array", false)) return array_input(segment, value);
@@ -240,7 +247,8 @@ class Localiser {
 
   void choose_plain(LocalCall& call) {
     auto choice = catalog_.find(call.spec);
-    require(ErrorKind::device, choice.has_value(), "no kernel runs ", print(call.spec), "; for this op there are: ", catalog_.list(call.spec.op));
+    require(ErrorKind::device, choice.has_value(), "no kernel runs ", print(call.spec),
+            "; for this op there are: ", catalog_.list(call.spec.op));
     call.kernel = choice->kernel;
     call.workspace = choice->workspace;
   }
@@ -277,8 +285,8 @@ class Localiser {
   // Picks the kernel; where one that takes other strides of the inputs is cheaper, counted copies come first.
   void emit_call(LocalCall call, const Cost& work) {
     auto settled = settle(catalog_, options_.costs, call.spec, work);
-    require(ErrorKind::device, settled.has_value(), "no kernel runs ", print(call.spec), " of ", describe(graph_, node_),
-            "; for this op there are: ", catalog_.list(call.spec.op));
+    require(ErrorKind::device, settled.has_value(), "no kernel runs ", print(call.spec), " of ",
+            describe(graph_, node_), "; for this op there are: ", catalog_.list(call.spec.op));
     for (std::size_t i = 0; i < call.in.size(); ++i)
       if (settled->copied[i]) call.in[i] = copy_to(call.in[i], settled->call.in[i]);
     call.spec = std::move(settled->call);
@@ -379,7 +387,8 @@ class Localiser {
     if (!seen) {
       source = copy_to(source, View(local(source).view.type()));
       seen = op.window(local(source).view, shape, attrs);
-      require(seen.has_value(), "localise: ", describe(graph_, view.id), " cannot see ", local(source).view, " as ", shape);
+      require(seen.has_value(), "localise: ", describe(graph_, view.id), " cannot see ", local(source).view, " as ",
+              shape);
     }
     define(out, window(out, source, std::move(seen->view), seen->offset, std::move(box)));
     return true;
@@ -430,7 +439,8 @@ class Localiser {
     LocalView local_view{view, {}, {}};
     for (ValueId in : node.inputs) local_view.in.push_back(local(at(in)).box);
     for (ValueId out : node.outputs) local_view.out.push_back(box_of(out));
-    if (node.op->role == Role::accumulate || node.op->role == Role::join || node.op->role == Role::part) return between_acts(view, local_view);
+    if (node.op->role == Role::accumulate || node.op->role == Role::join || node.op->role == Role::part)
+      return between_acts(view, local_view);
     Attrs attrs = graph::localise(local_view);
     if (constant(view, attrs) || windowed(view, attrs)) {
       require(node.places.empty(), "localise: ", describe(graph_, id), " calls no kernel, so it cannot differ by act");
@@ -475,7 +485,8 @@ class Localiser {
     }
   }
 
-  // What joins the acts of a launch, or parts what is there once: copies to or from another place in each act; a sum begins with a copy.
+  // What joins the acts of a launch, or parts what is there once: copies to or from another place in each act; a sum
+  // begins with a copy.
   void between_acts(const NodeView& view, const LocalView& local_view) {
     const Node& node = view.node();
     const LocalId from = at(view.in(0));
@@ -512,7 +523,8 @@ class Localiser {
       std::int64_t offset = 0;
       View seen = window_view(local(large).view, local(large).box, part, offset);
       const LocalId here = window(joins ? view.out(0) : view.in(0), large, std::move(seen), offset, std::move(part));
-      emit("copy", {}, {joins ? small : here}, joins ? here : small, node.acts > 1 ? plan::ActRange{act, act + 1} : first);
+      emit("copy", {}, {joins ? small : here}, joins ? here : small,
+           node.acts > 1 ? plan::ActRange{act, act + 1} : first);
     }
   }
 
@@ -537,8 +549,8 @@ class Localiser {
 
 }  // namespace
 
-LocalProgram localise(const Graph& graph, const Streams& stream, const Segmented& cut, const Orders& orders, const KernelCatalog& catalog,
-                      const CompileOptions& options) {
+LocalProgram localise(const Graph& graph, const Streams& stream, const Segmented& cut, const Orders& orders,
+                      const KernelCatalog& catalog, const CompileOptions& options) {
   return Localiser(graph, stream, cut, orders, catalog, options).run();
 }
 

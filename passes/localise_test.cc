@@ -28,7 +28,9 @@ struct Program {
     graph.value(value).layout = std::move(layout);
     return value;
   }
-  ValueId input(const std::string& name, Shape shape, DType dtype = DType::f32) { return build::input(b, name, {dtype, std::move(shape)}); }
+  ValueId input(const std::string& name, Shape shape, DType dtype = DType::f32) {
+    return build::input(b, name, {dtype, std::move(shape)});
+  }
   void output(ValueId value, const std::string& name = "y") { graph.outputs.push_back({name, value}); }
   Compilation localised(bool sharded = true) {  // not sharded: all layouts and boxes are there already
     Compilation c = testing::compilation(graph);
@@ -54,7 +56,9 @@ std::string calls_of(const Compilation& c, int device = 0) {
 // The device's part of what the first node of this op made.
 const LocalValue& made_by(const Compilation& c, std::string_view op, int device = 0) {
   for (const LocalValue& local : c.local.values)
-    if (local.device == device && local.value.valid() && c.graph.node(c.graph.value(local.value).producer).op->name == op) return local;
+    if (local.device == device && local.value.valid() &&
+        c.graph.node(c.graph.value(local.value).producer).op->name == op)
+      return local;
   fail("nothing was made by ", op);
 }
 const LocalValue& root_of(const Compilation& c, const LocalValue& local) { return c.local.values[local.root]; }
@@ -95,8 +99,9 @@ TEST(Localise, APartWithoutElementsIsAPartLikeAnother) {
 TEST(Localise, WindowsMakeNoCallsAndAReshapeOfChannelsLastOneCountedCopy) {
   Program p;
   ValueId x = p.input("x", {2, 3, 4, 5});
-  ValueId seen = build::slice(p.b, build::transpose(p.b, build::broadcast(p.b, x, {7, 2, 3, 4, 5}, {1, 2, 3, 4}), {1, 0, 2, 3, 4}), {1, 2, 0, 1, 0},
-                              {1, 4, 3, 2, 5});
+  ValueId seen =
+      build::slice(p.b, build::transpose(p.b, build::broadcast(p.b, x, {7, 2, 3, 4, 5}, {1, 2, 3, 4}), {1, 0, 2, 3, 4}),
+                   {1, 2, 0, 1, 0}, {1, 4, 3, 2, 5});
   p.output(build::exp(p.b, seen));
   Compilation c = p.localised();
   EXPECT_EQ(c.local.copies, 0);
@@ -104,7 +109,8 @@ TEST(Localise, WindowsMakeNoCallsAndAReshapeOfChannelsLastOneCountedCopy) {
   EXPECT_EQ(made_by(c, "slice").offset, (60 + 5) * 4);
 
   Program flat;
-  ValueId y = build::transpose(flat.b, flat.input("x", {2, 4, 5, 3}), {0, 3, 1, 2});  // channels-last to those who see it so
+  ValueId y =
+      build::transpose(flat.b, flat.input("x", {2, 4, 5, 3}), {0, 3, 1, 2});  // channels-last to those who see it so
   flat.output(build::exp(flat.b, build::reshape(flat.b, y, {2, 60})));
   flat.output(build::tanh(flat.b, build::reshape(flat.b, y, {120})), "z");
   c = flat.localised();
@@ -132,7 +138,8 @@ TEST(Localise, ARowParallelMatmulTakesItsBiasOnOneCoordinateAlone) {
   p.output(build::exp(p.b, p.fix(build::add(p.b, product, bias), {P()})));
   Compilation c = p.localised();
   for (int d = 0; d < 3; ++d) {
-    EXPECT_NE(calls_of(c, d).find("matmul(f32[4, 2]{6, 1}, f32[2, 2]) -> f32[4, 2]"), std::string::npos) << calls_of(c, d);
+    EXPECT_NE(calls_of(c, d).find("matmul(f32[4, 2]{6, 1}, f32[2, 2]) -> f32[4, 2]"), std::string::npos)
+        << calls_of(c, d);
     const LocalCall* add = nullptr;
     for (const LocalSegment& segment : c.local.segments)
       for (const LocalCall& call : segment.calls)
@@ -147,8 +154,12 @@ TEST(Localise, ARowParallelMatmulTakesItsBiasOnOneCoordinateAlone) {
   EXPECT_EQ(print(c.local.setup[0].spec), "constant() {value=0.0} -> f32[]");
 }
 
-Attrs to_partial(const char* from, const char* to) { return Attrs().set("axis", 0).set("move", "to_partial").set("from", from).set("to", to); }
-Attrs all_reduce(const char* from) { return Attrs().set("axis", 0).set("move", "all_reduce").set("from", from).set("to", "B"); }
+Attrs to_partial(const char* from, const char* to) {
+  return Attrs().set("axis", 0).set("move", "to_partial").set("from", from).set("to", to);
+}
+Attrs all_reduce(const char* from) {
+  return Attrs().set("axis", 0).set("move", "all_reduce").set("from", from).set("to", "B");
+}
 
 TEST(Localise, AMaximumOfEqualsIsThatValueOnEveryCoordinate) {
   Program p("data=2");
@@ -233,7 +244,8 @@ TEST(Localise, AnInputThatLiesOnTheMeshIsAPartOnEachDevice) {
   for (int d = 0; d < 4; ++d) {
     const Fetched& fetched = c.local.fetched[static_cast<std::size_t>(d)];
     EXPECT_EQ(fetched.device, d);
-    EXPECT_EQ(c.local.values[fetched.value].box, (Box{d % 2 == 0 ? Range{0, 3} : Range{3, 5}, d < 2 ? Range{0, 2} : Range{2, 4}}));
+    EXPECT_EQ(c.local.values[fetched.value].box,
+              (Box{d % 2 == 0 ? Range{0, 3} : Range{3, 5}, d < 2 ? Range{0, 2} : Range{2, 4}}));
   }
 }
 
@@ -298,7 +310,8 @@ TEST(Localise, OfAnInputThatIsSlicedAtOnceARankHoldsTheSlicesAlone) {
     std::vector<Box> held;
     for (const LocalValue& local : c.local.values)
       if (local.device == -1) held.push_back(local.box);
-    EXPECT_EQ(held, (std::vector<Box>{{{4 * rank, 4 * rank + 4}, {0, 2}}, {{0, 8}, {0, 2}}})) << "of y somebody takes the whole";
+    EXPECT_EQ(held, (std::vector<Box>{{{4 * rank, 4 * rank + 4}, {0, 2}}, {{0, 8}, {0, 2}}}))
+        << "of y somebody takes the whole";
   }
 }
 
@@ -334,7 +347,8 @@ TEST(Localise, ATeamIsWorthItForWhatOneDeviceDoes) {  // of a product that every
   CostTable costs;
   std::int64_t rows = 4;
   auto seconds = [&] {
-    std::vector<TensorType> in = {{DType::f32, {rows, 128}}, {DType::f32, {128, 128}}}, out = {{DType::f32, {rows, 128}}};
+    std::vector<TensorType> in = {{DType::f32, {rows, 128}}, {DType::f32, {128, 128}}},
+                            out = {{DType::f32, {rows, 128}}};
     Cost cost = cost_of(table().at("matmul"), in, out, {});
     return costs.seconds(cost);
   };
@@ -342,7 +356,9 @@ TEST(Localise, ATeamIsWorthItForWhatOneDeviceDoes) {  // of a product that every
   ASSERT_LT(seconds(), 2 * 1.5e-5) << "a quarter of it is not worth waking anybody";
   for (Sbp entry : {B(), S(0)}) {
     Program p("data=4");
-    p.output(p.fix(build::matmul(p.b, p.fix(p.input("x", {rows, 128}), {entry}), p.fix(p.input("w", {128, 128}), {B()})), {entry}));
+    p.output(
+        p.fix(build::matmul(p.b, p.fix(p.input("x", {rows, 128}), {entry}), p.fix(p.input("w", {128, 128}), {B()})),
+              {entry}));
     Compilation c = testing::compilation(p.graph);
     c.catalog = &p.catalog;
     c.options.team = 2;
@@ -377,7 +393,9 @@ TEST(Localise, AMissingKernelIsAnErrorThatListsWhatExists) {
   try {
     constant.localised();
     FAIL();
-  } catch (const Error& error) { EXPECT_STREQ(error.what(), "no kernel runs constant() {value=3.0} -> f32[]; for this op there are: none"); }
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "no kernel runs constant() {value=3.0} -> f32[]; for this op there are: none");
+  }
 }
 
 // A kernel that wants its second operand in columns.
@@ -422,7 +440,8 @@ TEST(Localise, AMergedDimensionThatTheMeshDoesNotDivideIsGatheredFirst) {  // [3
   Compilation c = p.localised();
   bool gathered = false;
   for (const Node& node : c.graph.nodes)
-    gathered |= node.op->name == "box" && node.attrs.text("move") == "all_gather" && c.graph.type(node.inputs[0]).rank() == 2;
+    gathered |=
+        node.op->name == "box" && node.attrs.text("move") == "all_gather" && c.graph.type(node.inputs[0]).rank() == 2;
   EXPECT_TRUE(gathered) << print(c.graph);
 
   Program refused("data=2");
@@ -434,7 +453,9 @@ TEST(Localise, AMergedDimensionThatTheMeshDoesNotDivideIsGatheredFirst) {  // [3
     FAIL();
   } catch (const Error& error) {
     std::string text = error.what();
-    EXPECT_EQ(text.substr(0, text.find(" (B)")), "reshape at net.cc:9 cannot give f32[12] the layout (S(0)) on mesh(data=2); it can give") << text;
+    EXPECT_EQ(text.substr(0, text.find(" (B)")),
+              "reshape at net.cc:9 cannot give f32[12] the layout (S(0)) on mesh(data=2); it can give")
+        << text;
   }
 
   Program divides("data=3");  // 3 rows in 3 parts are 4 elements each

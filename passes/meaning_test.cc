@@ -1,4 +1,5 @@
-// Whole compiles of random training steps, run by a small interpreter on every device: the plan means what the graph says.
+// Whole compiles of random training steps, run by a small interpreter on every device: the plan means what the graph
+// says.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,8 +17,8 @@ namespace {
 
 using testing::table;
 
-// A random step over f64[5, 6] (or another shape of 6 columns): windows, products, sums, updates in place and not, old and new versions mixed,
-// layouts fixed at random.
+// A random step over f64[5, 6] (or another shape of 6 columns): windows, products, sums, updates in place and not, old
+// and new versions mixed, layouts fixed at random.
 Graph random_step(std::mt19937_64& random, const Mesh& mesh, const Shape& shape = {5, 6}, int steps = 14) {
   Graph graph;
   graph.meshes = {mesh};
@@ -26,13 +27,16 @@ Graph random_step(std::mt19937_64& random, const Mesh& mesh, const Shape& shape 
   std::vector<ValueId> pool;
   auto drawn = [&] {
     Layout layout;
-    for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis) layout.push_back(below(3) == 0 ? B() : S(static_cast<int>(below(2))));
+    for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis)
+      layout.push_back(below(3) == 0 ? B() : S(static_cast<int>(below(2))));
     return layout;
   };
   for (const char* name : {"x", "y"})
-    pool.push_back(below(2) ? build::array_input(b, name, {DType::f64, shape}, drawn()) : build::input(b, name, {DType::f64, shape}));
+    pool.push_back(below(2) ? build::array_input(b, name, {DType::f64, shape}, drawn())
+                            : build::input(b, name, {DType::f64, shape}));
   ValueId lr = build::input(b, "lr", {DType::f64, {}}), bias = build::input(b, "bias", {DType::f64, {6}});
-  for (const char* name : {"u", "v", "w", "m.u", "m.v", "m.w"}) pool.push_back(testing::parameter(b, name, {DType::f64, shape}));
+  for (const char* name : {"u", "v", "w", "m.u", "m.v", "m.w"})
+    pool.push_back(testing::parameter(b, name, {DType::f64, shape}));
   auto any = [&] { return pool[below(pool.size())]; };
   auto fix_some = [&](ValueId value) {
     auto layouts = mesh_shardings({&graph, graph.value(value).producer}, mesh);
@@ -49,7 +53,9 @@ Graph random_step(std::mt19937_64& random, const Mesh& mesh, const Shape& shape 
   for (int step = 0; step < steps; ++step) {
     ValueId x = any(), y = any();
     switch (below(11)) {
-      case 0: pool.push_back(fix_some(build::matmul(b, fix_some(build::matmul(b, x, y, {.transpose_b = true})), any()))); break;
+      case 0:
+        pool.push_back(fix_some(build::matmul(b, fix_some(build::matmul(b, x, y, {.transpose_b = true})), any())));
+        break;
       case 1: {
         ValueId product = build::matmul(b, build::matmul(b, x, y, {.transpose_b = true}), any());
         ValueId sum = fix_some(build::add(b, product, build::broadcast(b, bias, shape, {1})));
@@ -59,7 +65,10 @@ Graph random_step(std::mt19937_64& random, const Mesh& mesh, const Shape& shape 
       case 2: pool.push_back(build::broadcast(b, fix_some(build::reduce_sum(b, x, {0})), shape, {1})); break;
       case 3: pool.push_back(build::broadcast(b, fix_some(build::reduce_max(b, x, {1})), shape, {0})); break;
       case 4: pool.push_back(build::reshape(b, build::transpose(b, x, {1, 0}), shape)); break;
-      case 5: pool.push_back(build::pad(b, build::slice(b, x, {1, 2}, {3, 3}), {1, 0}, {shape[0] - 4, 3}, below(2) ? 0.0 : 0.5)); break;
+      case 5:
+        pool.push_back(
+            build::pad(b, build::slice(b, x, {1, 2}, {3, 3}), {1, 0}, {shape[0] - 4, 3}, below(2) ? 0.0 : 0.5));
+        break;
       case 6: pool.push_back(fix_some(build::tanh(b, x))); break;
       case 7: pool.push_back(fix_some(build::mul(b, x, y))); break;
       case 8: {
@@ -82,7 +91,8 @@ Graph random_step(std::mt19937_64& random, const Mesh& mesh, const Shape& shape 
   return graph;
 }
 
-// Whether there was anything to compare. `buckets`: counts the plans in which some all_reduces go together; messages are dear then.
+// Whether there was anything to compare. `buckets`: counts the plans in which some all_reduces go together; messages
+// are dear then.
 bool check(const Graph& graph, std::uint64_t seed, bool plain, int microbatches = 1, int* buckets = nullptr) {
   auto wanted = testing::meaning_of(graph);
   Compilation c = testing::compilation(graph);
@@ -92,25 +102,32 @@ bool check(const Graph& graph, std::uint64_t seed, bool plain, int microbatches 
   try {
     compile(c);
   } catch (const Error& error) {
-    // Layouts that were drawn may contradict one another, and some steps need the whole batch; everything else is a defect.
+    // Layouts that were drawn may contradict one another, and some steps need the whole batch; everything else is a
+    // defect.
     using ::testing::HasSubstr;
-    const auto refused =
-        ::testing::AnyOf(HasSubstr("shard: no choice of layouts satisfies everything that is fixed"), HasSubstr(" cannot give f64["));
-    if (microbatches == 1) EXPECT_STREQ(error.what(), "shard: no choice of layouts satisfies everything that is fixed") << print(graph);
-    else EXPECT_THAT(error.what(), ::testing::AnyOf(refused, HasSubstr(cat("microbatches=", microbatches)))) << print(graph);
+    const auto refused = ::testing::AnyOf(HasSubstr("shard: no choice of layouts satisfies everything that is fixed"),
+                                          HasSubstr(" cannot give f64["));
+    if (microbatches == 1)
+      EXPECT_STREQ(error.what(), "shard: no choice of layouts satisfies everything that is fixed") << print(graph);
+    else
+      EXPECT_THAT(error.what(), ::testing::AnyOf(refused, HasSubstr(cat("microbatches=", microbatches))))
+          << print(graph);
     return false;
   }
   if (buckets != nullptr) *buckets += testing::count_op(c.graph, "concat") > 0;
   testing::Interpreter run(c.plan, seed);
   std::map<std::string, testing::Array> inputs;
   for (const Node& node : graph.nodes)
-    if (node.op->name == "input") inputs[node.attrs.text("name")] = testing::drawn(node.attrs.text("name"), graph.type(node.outputs[0]).shape);
+    if (node.op->name == "input")
+      inputs[node.attrs.text("name")] = testing::drawn(node.attrs.text("name"), graph.type(node.outputs[0]).shape);
   auto variable_of = [&](const Block& block) -> const Variable& {
-    return *std::find_if(c.graph.variables.begin(), c.graph.variables.end(), [&](const Variable& v) { return v.name == block.name; });
+    return *std::find_if(c.graph.variables.begin(), c.graph.variables.end(),
+                         [&](const Variable& v) { return v.name == block.name; });
   };
   auto each_element = [&](const Block& block, auto body) {  // (place in the block, logical index)
     const Variable& variable = variable_of(block);
-    Box box = local_box(variable.type.shape, c.graph.meshes[static_cast<std::size_t>(variable.mesh)], *variable.stored, block.device.index);
+    Box box = local_box(variable.type.shape, c.graph.meshes[static_cast<std::size_t>(variable.mesh)], *variable.stored,
+                        block.device.index);
     std::size_t i = 0;
     for_each_index(shape_of(box), [&](std::vector<std::int64_t> index) {
       for (std::size_t d = 0; d < index.size(); ++d) index[d] += box[d].begin;
@@ -127,18 +144,21 @@ bool check(const Graph& graph, std::uint64_t seed, bool plain, int microbatches 
     const testing::Array &is = run.outputs.at(output.name), &should = wanted.at("output " + output.name);
     EXPECT_EQ(is.shape, should.shape);
     for (std::size_t i = 0; i < is.data.size() && !::testing::Test::HasFailure(); ++i)
-      EXPECT_NEAR(is.data[i], should.data[i], 1e-9 * std::max(1.0, std::abs(should.data[i]))) << output.name << " KAREZ_SEED=" << seed << "\n"
-                                                                                              << print(c.graph) << print(c.plan);
+      EXPECT_NEAR(is.data[i], should.data[i], 1e-9 * std::max(1.0, std::abs(should.data[i])))
+          << output.name << " KAREZ_SEED=" << seed << "\n"
+          << print(c.graph) << print(c.plan);
   }
   for (BlockId k : c.plan.blocks.ids()) {
     const Block& block = c.plan.blocks[k];
     if (block.kind != BlockKind::variable) continue;
     auto at_name = wanted.find("variable " + block.name);
-    testing::Array should = at_name != wanted.end() ? at_name->second : testing::drawn(block.name, variable_of(block).type.shape);
+    testing::Array should =
+        at_name != wanted.end() ? at_name->second : testing::drawn(block.name, variable_of(block).type.shape);
     each_element(block, [&](std::size_t i, const auto& index) {
       double want = at(should, index), is = run.block(k)[i];
       if (::testing::Test::HasFailure()) return;
-      EXPECT_NEAR(is, want, 1e-9 * std::max(1.0, std::abs(want))) << block.name << " KAREZ_SEED=" << seed << "\n" << print(c.graph) << print(c.plan);
+      EXPECT_NEAR(is, want, 1e-9 * std::max(1.0, std::abs(want))) << block.name << " KAREZ_SEED=" << seed << "\n"
+                                                                  << print(c.graph) << print(c.plan);
     });
   }
   return true;
@@ -193,7 +213,8 @@ TEST(Meaning, RandomStepsMeanTheSameWhereTheirSumsGoInBuckets) {
   EXPECT_GT(buckets, 4) << "of " << compared;
 }
 
-// A random step is refused or means the same, whatever the order of acts. Layouts fixed for whole values may not suit micro-batches.
+// A random step is refused or means the same, whatever the order of acts. Layouts fixed for whole values may not suit
+// micro-batches.
 TEST(Meaning, RandomStepsMeanTheSameInMicroBatches) {
   const char* given = std::getenv("KAREZ_SEED");
   std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 977;
@@ -212,7 +233,8 @@ TEST(Meaning, RandomStepsMeanTheSameInMicroBatches) {
   EXPECT_GT(compared, 80) << "most drawn steps should be possible";
 }
 
-// Two placements in one graph, of their own shapes, apart or overlapping: each value's place is its own mesh's business.
+// Two placements in one graph, of their own shapes, apart or overlapping: each value's place is its own mesh's
+// business.
 TEST(Meaning, PartsOfOneGraphMayLieOnMeshesOfTheirOwn) {
   for (int overlap = 0; overlap < 2; ++overlap) {
     Mesh pair = Mesh::parse("data=2"), other = Mesh::parse("model=3");
@@ -224,14 +246,16 @@ TEST(Meaning, PartsOfOneGraphMayLieOnMeshesOfTheirOwn) {
     for (int m = 0; m < 2; ++m) {
       b.mesh = m;
       std::string suffix = m == 0 ? "0" : "1";
-      ValueId x = build::input(b, "x" + suffix, {DType::f64, {5, 6}}), y = build::input(b, "y" + suffix, {DType::f64, {6, 4}});
+      ValueId x = build::input(b, "x" + suffix, {DType::f64, {5, 6}}),
+              y = build::input(b, "y" + suffix, {DType::f64, {6, 4}});
       graph.value(x).layout = Layout{S(0)}, graph.value(y).layout = Layout{B()};
       ValueId product = build::matmul(b, x, y);
       graph.value(product).layout = Layout{S(0)};
       ValueId sums = build::reduce_sum(b, product, {0, 1});
       graph.value(sums).layout = Layout{P()};
       graph.outputs.push_back({"product" + suffix, product}), graph.outputs.push_back({"sums" + suffix, sums});
-      inputs["x" + suffix] = testing::drawn("x" + suffix, {5, 6}), inputs["y" + suffix] = testing::drawn("y" + suffix, {6, 4});
+      inputs["x" + suffix] = testing::drawn("x" + suffix, {5, 6}),
+                   inputs["y" + suffix] = testing::drawn("y" + suffix, {6, 4});
     }
     auto wanted = testing::meaning_of(graph);
     Compilation c = testing::compilation(graph);
@@ -265,7 +289,8 @@ TEST(Meaning, AnOutputThatNoDeviceOfTheRankHoldsIsKeptByTheOtherRanks) {
     int bound = 0;
     for (const plan::Actor& actor : c.plan.actors)
       if (!actor.binding.empty()) {
-        EXPECT_EQ(actor.binding, actor.body == plan::BodyKind::fetch ? (rank == 0 ? "a" : "b") : (rank == 0 ? "x" : "y"));
+        EXPECT_EQ(actor.binding,
+                  actor.body == plan::BodyKind::fetch ? (rank == 0 ? "a" : "b") : (rank == 0 ? "x" : "y"));
         ++bound;
       }
     EXPECT_EQ(bound, 3) << "one input, and what two devices hold of one output";

@@ -17,14 +17,17 @@ namespace karez::passes {
 namespace {
 
 constexpr std::int64_t line = 64;
-constexpr std::size_t doubtful = 3;                  // times `in_pairs`: up to there pairs are asked as well where times waste bytes
-constexpr double wasteful = 1.05;                    // of what lives at once
-constexpr int before_act = -1, whole_act = INT_MAX;  // as numbers of calls; the latter also as the last of an act without any
+constexpr std::size_t doubtful = 3;  // times `in_pairs`: up to there pairs are asked as well where times waste bytes
+constexpr double wasteful = 1.05;    // of what lives at once
+constexpr int before_act = -1,
+              whole_act = INT_MAX;  // as numbers of calls; the latter also as the last of an act without any
 
-bool in_arena(const Plan& plan, BlockId b) { return b.valid() && (plan.block(b).kind == BlockKind::scratch || plan.block(b).kind == BlockKind::reg); }
+bool in_arena(const Plan& plan, BlockId b) {
+  return b.valid() && (plan.block(b).kind == BlockKind::scratch || plan.block(b).kind == BlockKind::reg);
+}
 
-// Edges between acts of actors that act equally often in a launch, act by act. The session is two nodes behind the actors: what starts launches and
-// what ends them, once a launch each.
+// Edges between acts of actors that act equally often in a launch, act by act. The session is two nodes behind the
+// actors: what starts launches and what ends them, once a launch each.
 class Before {
  public:
   explicit Before(const Plan& plan)
@@ -49,7 +52,8 @@ class Before {
         if (port.period != 1) made[port.reg] = false;
     for (RegisterId id : plan_.registers.ids()) {
       const Register& r = plan_.registers[id];
-      if (std::any_of(r.consumers.begin(), r.consumers.end(), [&](ActorId c) { return acts(c) != acts(r.producer); })) made[id] = false;
+      if (std::any_of(r.consumers.begin(), r.consumers.end(), [&](ActorId c) { return acts(c) != acts(r.producer); }))
+        made[id] = false;
     }
     return made;
   }
@@ -71,8 +75,8 @@ class Before {
     return made;
   }
 
-  // Of the collectives of one seat that act equally often: act k of one comes before act k of the next, and before act k + 1 of what went before,
-  // where their turns say so.
+  // Of the collectives of one seat that act equally often: act k of one comes before act k of the next, and before act
+  // k + 1 of what went before, where their turns say so.
   void add_turns(std::vector<solve::TokenEdge>& made) const {
     std::map<std::tuple<CommunicatorId, DeviceId, std::int64_t>, std::map<int, ActorId>> seats;  // by first turn
     for (ActorId a : plan_.actors.ids())
@@ -127,7 +131,9 @@ struct Taken {
   ActorId actor;   // or of this actor; neither: of the set-up
   int first = 0, last = 0;
   bool writes = false, some_acts = false;  // the latter: writes by a call that others of the actor's acts leave out
-  bool same_owner(const Taken& other) const { return reg == other.reg && actor == other.actor && (reg.valid() || actor.valid()); }
+  bool same_owner(const Taken& other) const {
+    return reg == other.reg && actor == other.actor && (reg.valid() || actor.valid());
+  }
 };
 
 class Places {
@@ -140,7 +146,9 @@ class Places {
     for (const Link& link : plan.links) linked_.insert(link.reg);
     for (RegisterId id : plan.registers.ids()) {
       const Register& r = plan.registers[id];
-      if (in_arena(plan, r.block)) taken_[r.block].push_back({r.offset, r.offset + (r.slots - 1) * r.stride + r.bytes, id, {}, 0, 0, false, false});
+      if (in_arena(plan, r.block))
+        taken_[r.block].push_back(
+            {r.offset, r.offset + (r.slots - 1) * r.stride + r.bytes, id, {}, 0, 0, false, false});
     }
     for (auto& [block, taken] : taken_) add_block(block, taken);
   }
@@ -166,17 +174,20 @@ class Places {
 
   void touch(ActorId actor, int first, int last, const Operand& o, bool writes, bool some_acts = false) {
     if (o.reg.valid()) {
-      if (some_acts) first = before_act, last = whole_act;  // which of the act's calls is the first to touch it differs by act
+      if (some_acts)
+        first = before_act, last = whole_act;  // which of the act's calls is the first to touch it differs by act
       auto at = touched_[o.reg].try_emplace(actor, std::pair(first, last)).first;
       at->second = {std::min(at->second.first, first), std::max(at->second.second, last)};
     } else if (in_arena(plan_, o.block) && o.view.bytes() > 0) {
-      taken_[o.block].push_back({o.offset, o.offset + o.view.bytes(), {}, actor, first, last, writes, writes && some_acts});
+      taken_[o.block].push_back(
+          {o.offset, o.offset + o.view.bytes(), {}, actor, first, last, writes, writes && some_acts});
     }
   }
 
   // Operands of one actor that touch common bytes are one value. A block in which anything else meets stays as it is.
   void add_block(BlockId block, std::vector<Taken>& taken) {
-    std::sort(taken.begin(), taken.end(), [](const Taken& a, const Taken& b) { return std::tie(a.begin, a.end) < std::tie(b.begin, b.end); });
+    std::sort(taken.begin(), taken.end(),
+              [](const Taken& a, const Taken& b) { return std::tie(a.begin, a.end) < std::tie(b.begin, b.end); });
     std::vector<Place> places;
     for (std::size_t at = 0; at < taken.size();) {
       Taken all = taken[at];
@@ -184,7 +195,8 @@ class Places {
       for (++at; at < taken.size() && taken[at].begin < all.end; ++at) {
         const Taken& t = taken[at];
         if (!all.same_owner(t) || t.reg.valid()) return;
-        all = {all.begin, std::max(all.end, t.end),    {}, all.actor, std::min(all.first, t.first), std::max(all.last, t.last),
+        all = {all.begin, std::max(all.end, t.end),     {},
+               all.actor, std::min(all.first, t.first), std::max(all.last, t.last),
                true,      all.some_acts || t.some_acts};
         if (t.writes) written = std::min(written, t.first);
       }
@@ -217,7 +229,8 @@ class Places {
     p.begin = all.begin;
     p.bytes = round_up(all.end, line) - all.begin / line * line;  // it stays as far from a line as it is
     p.device = plan_.block(block).device;
-    p.alone = written > all.first || all.some_acts;  // what is read first, or written in some acts only, may be from another act
+    p.alone = written > all.first ||
+              all.some_acts;  // what is read first, or written in some acts only, may be from another act
     p.first = {all.actor, all.first};
     p.last = {{all.actor, all.last}};
     if (plan_.actor(all.actor).body == BodyKind::compute) p.stream = plan_.actor(all.actor).stream;
@@ -249,8 +262,9 @@ bool may_share(const Before& before, const Place& p, const Place& q) {
   return over_before(before, p, q) || over_before(before, q, p);
 }
 
-// The places of a device as the chains of acts tell their lives, a clock for each chain on which many of them begin. A time is a place on the chain
-// and a call of its act; what begins beside the chain begins behind the last act before it.
+// The places of a device as the chains of acts tell their lives, a clock for each chain on which many of them begin. A
+// time is a place on the chain and a call of its act; what begins beside the chain begins behind the last act before
+// it.
 class Clocks {
  public:
   Clocks(const solve::TokenReach& reach, const std::vector<Place>& places) : reach_(reach), places_(places) {
@@ -283,12 +297,14 @@ class Clocks {
     const Time never(-1, before_act), always(reach_.length(chain), before_act);
     if (p.alone) return {never, always, always};
     const int first = p.first.actor.index;
-    Span s{reach_.chain_of(first) == chain ? Time(reach_.place_of(first), p.first.call) : Time(reach_.last_before(first, chain), behind_it), never,
-           never};
+    Span s{reach_.chain_of(first) == chain ? Time(reach_.place_of(first), p.first.call)
+                                           : Time(reach_.last_before(first, chain), behind_it),
+           never, never};
     for (const Moment& last : p.last) {
       const int reader = last.actor.index;
-      const Time end = reach_.chain_of(reader) == chain ? Time(reach_.place_of(reader), last.call >= all_calls ? all_calls : last.call + 1)
-                                                        : Time(reach_.first_behind(reader, chain), before_act);
+      const Time end = reach_.chain_of(reader) == chain
+                           ? Time(reach_.place_of(reader), last.call >= all_calls ? all_calls : last.call + 1)
+                           : Time(reach_.first_behind(reader, chain), before_act);
       s.end = std::max(s.end, end), s.again = std::max(s.again, Time(reach_.next_behind(reader, chain), before_act));
     }
     return s;
@@ -303,9 +319,12 @@ class Clocks {
     }
     std::sort(times.begin(), times.end());
     times.erase(std::unique(times.begin(), times.end()), times.end());
-    auto number = [&](const Time& t) { return static_cast<int>(std::lower_bound(times.begin(), times.end(), t) - times.begin()); };
+    auto number = [&](const Time& t) {
+      return static_cast<int>(std::lower_bound(times.begin(), times.end(), t) - times.begin());
+    };
     solve::Clock made{static_cast<int>(times.size()), {}};
-    for (const Span& s : spans) made.lives.push_back({number(s.begin), std::max(number(s.begin), number(s.end)), number(s.again)});
+    for (const Span& s : spans)
+      made.lives.push_back({number(s.begin), std::max(number(s.begin), number(s.end)), number(s.again)});
     return made;
   }
 
@@ -319,7 +338,8 @@ void trim_slots(Plan& plan, const Before& before) {
   for (RegisterId id : plan.registers.ids()) {
     Register& r = plan.registers[id];
     if (r.slots == 1 || !in_arena(plan, r.block) || !before.in_step(id)) continue;
-    if (std::all_of(r.consumers.begin(), r.consumers.end(), [&](ActorId c) { return before.next(c, r.producer); })) r.slots = 1;
+    if (std::all_of(r.consumers.begin(), r.consumers.end(), [&](ActorId c) { return before.next(c, r.producer); }))
+      r.slots = 1;
   }
 }
 
@@ -378,13 +398,15 @@ class Mover {
   }
   void operand(Operand& o) {
     if (!o.block.valid()) return;
-    if (packed_.count(o.block) > 0) o.offset = o.view.bytes() == 0 ? 0 : o.offset + shift(o);  // what is empty lies nowhere
+    if (packed_.count(o.block) > 0)
+      o.offset = o.view.bytes() == 0 ? 0 : o.offset + shift(o);  // what is empty lies nowhere
     o.block = to_[o.block];
   }
 
   std::int64_t shift(const Operand& o) const {
     const auto& list = moved_.at(o.block);
-    const auto [from, to] = *std::prev(std::upper_bound(list.begin(), list.end(), std::pair(o.offset, std::int64_t{INT64_MAX})));
+    const auto [from, to] =
+        *std::prev(std::upper_bound(list.begin(), list.end(), std::pair(o.offset, std::int64_t{INT64_MAX})));
     return to - from;
   }
 
@@ -414,7 +436,8 @@ class Pairs {
     for (const Task& task : tasks_)
       if (task.conflicts == conflicts && task.same_sizes(blocks)) return task.packed;
     solve::Packing packing = solve::pack(blocks, conflicts, limits);
-    return tasks_.emplace_back(Task{std::move(blocks), std::move(conflicts), {std::move(packing.offset), packing.peak}}).packed;
+    return tasks_.emplace_back(Task{std::move(blocks), std::move(conflicts), {std::move(packing.offset), packing.peak}})
+        .packed;
   }
 
  private:
@@ -423,14 +446,16 @@ class Pairs {
     std::vector<std::pair<int, int>> conflicts;
     Packed packed;
     bool same_sizes(const std::vector<solve::Block>& other) const {
-      return std::equal(blocks.begin(), blocks.end(), other.begin(), other.end(), [](const auto& a, const auto& b) { return a.size == b.size; });
+      return std::equal(blocks.begin(), blocks.end(), other.begin(), other.end(),
+                        [](const auto& a, const auto& b) { return a.size == b.size; });
     }
   };
   std::deque<Task> tasks_;
 };
 
-// By the times of their lives. What lives within acts of a compute stream that stand beside the chain on which most of them do has no time that tells
-// it from the others of its stream, so it lies in a stretch that is kept for them, each act's from its beginning.
+// By the times of their lives. What lives within acts of a compute stream that stand beside the chain on which most of
+// them do has no time that tells it from the others of its stream, so it lies in a stretch that is kept for them, each
+// act's from its beginning.
 class ByClocks {
  public:
   ByClocks(const solve::TokenReach& reach, const std::vector<Place>& places) : reach_(reach), places_(places) {
@@ -447,8 +472,10 @@ class ByClocks {
         const int begin = reach_.first_behind(p.first.actor.index, c);
         int end = 0;
         for (const Moment& last : p.last)
-          end = std::max(end, reach_.last_before(last.actor.index, c) + (reach_.chain_of(last.actor.index) == c ? 0 : 1));
-        if (begin < end) more[static_cast<std::size_t>(begin)] += p.bytes, more[static_cast<std::size_t>(end)] -= p.bytes;
+          end =
+              std::max(end, reach_.last_before(last.actor.index, c) + (reach_.chain_of(last.actor.index) == c ? 0 : 1));
+        if (begin < end)
+          more[static_cast<std::size_t>(begin)] += p.bytes, more[static_cast<std::size_t>(end)] -= p.bytes;
       }
       long now = 0;
       for (long m : more) most = std::max(most, now += m);
@@ -460,7 +487,8 @@ class ByClocks {
     std::map<StreamId, std::map<ActorId, std::vector<std::size_t>>> beside;
     std::vector<std::size_t> rest;
     for (std::size_t i = 0; i < places_.size(); ++i)
-      if (const Place& p = places_[i]; p.stream.valid() && !p.alone && (chain(p) < 0 || chain(p) != main_chain(p.stream)))
+      if (const Place& p = places_[i];
+          p.stream.valid() && !p.alone && (chain(p) < 0 || chain(p) != main_chain(p.stream)))
         beside[p.stream][p.first.actor].push_back(i);
       else rest.push_back(i);
     Packed packed{std::vector<long>(places_.size(), 0), 0};
@@ -477,8 +505,9 @@ class ByClocks {
   int chain(const Place& p) const { return reach_.chain_of(p.first.actor.index); }
   int main_chain(StreamId stream) const {
     const auto& count = chains_of_.at(stream);
-    return std::max_element(count.begin(), count.end(),
-                            [](const auto& a, const auto& b) { return (a.first >= 0) * a.second < (b.first >= 0) * b.second; })
+    return std::max_element(
+               count.begin(), count.end(),
+               [](const auto& a, const auto& b) { return (a.first >= 0) * a.second < (b.first >= 0) * b.second; })
         ->first;
   }
 
@@ -495,11 +524,14 @@ class ByClocks {
 
   // Above what is packed already, given in the order in which they begin.
   void pack_by_time(std::vector<std::size_t> order, Packed& packed, long live) const {
-    auto begin = [&](std::size_t i) { return std::tuple(reach_.rank(places_[i].first.actor.index), places_[i].first.call, -places_[i].bytes); };
+    auto begin = [&](std::size_t i) {
+      return std::tuple(reach_.rank(places_[i].first.actor.index), places_[i].first.call, -places_[i].bytes);
+    };
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return begin(a) < begin(b); });
     std::vector<Place> sorted;
     std::vector<solve::Block> blocks;
-    for (std::size_t i : order) sorted.push_back(places_[i]), blocks.push_back({static_cast<long>(places_[i].bytes), static_cast<long>(line)});
+    for (std::size_t i : order)
+      sorted.push_back(places_[i]), blocks.push_back({static_cast<long>(places_[i].bytes), static_cast<long>(line)});
     const Clocks clocks(reach_, sorted);
     const solve::LivesPacking packing = solve::pack(blocks, clocks.made, clocks.of, {.enough = live + live / 64});
     for (std::size_t i = 0; i < order.size(); ++i) packed.offset[order[i]] = packed.peak + packing.offset[i];
@@ -515,7 +547,8 @@ Packed packed_by_clocks(const Before& before, const std::vector<Place>& places, 
   const ByClocks clocks(before.reach(), places);
   const long live = clocks.live();
   Packed best = clocks.packed(live);
-  if (places.size() > doubtful * in_pairs || static_cast<double>(best.peak) <= wasteful * static_cast<double>(live)) return best;
+  if (places.size() > doubtful * in_pairs || static_cast<double>(best.peak) <= wasteful * static_cast<double>(live))
+    return best;
   Packed other = Pairs().packed(before, places, {.search_work = 0});
   return other.peak < best.peak ? other : best;
 }
@@ -534,7 +567,8 @@ Plan memory(Plan plan, const solve::PackLimits& limits, std::size_t in_pairs) {
     std::vector<Place> here;
     for (std::size_t i = 0; i < places.made.size(); ++i)
       if (places.made[i].device == d) numbers.push_back(i), here.push_back(places.made[i]);
-    const Packed packed = here.size() > in_pairs ? packed_by_clocks(before, here, in_pairs) : pairs.packed(before, here, limits);
+    const Packed packed =
+        here.size() > in_pairs ? packed_by_clocks(before, here, in_pairs) : pairs.packed(before, here, limits);
     for (std::size_t i = 0; i < here.size(); ++i) offset[numbers[i]] = packed.offset[i];
     peak[d] = packed.peak;
   }

@@ -1,4 +1,5 @@
-// memory: in no state of a small plan with several launches under way does anybody read what he did not mean to; sharing that breaks the rule does.
+// memory: in no state of a small plan with several launches under way does anybody read what he did not mean to;
+// sharing that breaks the rule does.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -30,15 +31,17 @@ struct Drawn {
     else touch(a, upto(actor.calls.size()), in_register(r, view), writes);
   }
 
-  // A few actors on one or two streams, edges from earlier to later ones, a guard that says a launch's forward comes after the last one's update
-  // (as a variable does), perhaps a collective or two in one sequence, and values inside actors. All of them act `pieces` times in a launch.
+  // A few actors on one or two streams, edges from earlier to later ones, a guard that says a launch's forward comes
+  // after the last one's update (as a variable does), perhaps a collective or two in one sequence, and values inside
+  // actors. All of them act `pieces` times in a launch.
   explicit Drawn(std::uint64_t seed, int pieces = 1) : random(seed) {
     const std::size_t count = 3 + upto(3);
     std::vector<ActorId> actors;
     s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)]}, 1024, {}});
     for (std::size_t i = 0; i < count; ++i) {
       const bool collective = i > 0 && i + 1 < count && upto(3) == 0;
-      ActorId a = s.actor(cat("a", i), collective ? 7 : static_cast<int>(upto(2)), 0, collective ? BodyKind::collective : BodyKind::compute);
+      ActorId a = s.actor(cat("a", i), collective ? 7 : static_cast<int>(upto(2)), 0,
+                          collective ? BodyKind::collective : BodyKind::compute);
       actors.push_back(a);
       if (collective) {
         auto& sequence = s.plan.communicators[CommunicatorId(0)].sequence;
@@ -54,14 +57,17 @@ struct Drawn {
       }
     }
     add_rounds(pieces);
-    for (std::size_t i = 0; i + 1 < count; ++i) {  // each makes one thing for some later actors; a collective takes one and makes one
+    for (std::size_t i = 0; i + 1 < count;
+         ++i) {  // each makes one thing for some later actors; a collective takes one and makes one
       std::vector<ActorId> readers;
       for (std::size_t j = i + 1; j < count; ++j) {
         const auto& c = s.plan.actors[actors[j]].collective;
-        if (c ? !c->in.reg.valid() && (j == i + 1 || upto(2) == 0) : (j == i + 1 || upto(3) == 0)) readers.push_back(actors[j]);
+        if (c ? !c->in.reg.valid() && (j == i + 1 || upto(2) == 0) : (j == i + 1 || upto(3) == 0))
+          readers.push_back(actors[j]);
       }
       if (readers.empty()) readers.push_back(actors[count - 1]);
-      RegisterId r = s.edge(actors[i], readers, 1 + static_cast<int>(upto(4) == 0), upto(2) ? small.bytes() : large.bytes());
+      RegisterId r =
+          s.edge(actors[i], readers, 1 + static_cast<int>(upto(4) == 0), upto(2) ? small.bytes() : large.bytes());
       use(actors[i], r, true);
       for (ActorId a : readers) use(a, r, false);
     }
@@ -93,7 +99,8 @@ struct Drawn {
     const int round = static_cast<int>(sequence.size());
     sequence.resize(sequence.size() * static_cast<std::size_t>(pieces), "c");
     for (Actor& a : s.plan.actors)
-      for (int k = 1; a.collective && k < pieces; ++k) a.collective->turns.push_back(a.collective->turns[0] + k * round);
+      for (int k = 1; a.collective && k < pieces; ++k)
+        a.collective->turns.push_back(a.collective->turns[0] + k * round);
   }
 
   // Of several pieces, now and then an actor behind them all that acts once.
@@ -145,7 +152,8 @@ TEST(MemoryStates, NoCallEverFindsAnothersBytes) {
     (round < 60 ? shared : often) += bytes_of(packed) < apart;
   }
   std::printf(
-      "%zu states; %zu of 90 plans seen whole; in %zu of 60 even registers alone take more bytes than the arena, in %zu of 30 that act twice\n",
+      "%zu states; %zu of 90 plans seen whole; in %zu of 60 even registers alone take more bytes than the arena, in "
+      "%zu of 30 that act twice\n",
       states, whole, shared, often);
   EXPECT_GT(whole, 75u);
   EXPECT_GT(shared, 5u);
@@ -163,8 +171,8 @@ TEST(MemoryStates, NoCallFindsAnothersBytesWherePlansArePackedByTimes) {
   }
 }
 
-// Planted bugs: a register moved to where another place lies. What the search finds wrong must be refused by `verify`; and what is refused goes
-// wrong in some state, but for a few for which three launches are too few.
+// Planted bugs: a register moved to where another place lies. What the search finds wrong must be refused by `verify`;
+// and what is refused goes wrong in some state, but for a few for which three launches are too few.
 TEST(MemoryStates, SharingThatBreaksTheRuleIsFoundAndRefused) {
   const std::uint64_t seed = seed_given(1000);
   int wrong = 0, refusals = 0, fine = 0, strict = 0;
@@ -190,7 +198,8 @@ TEST(MemoryStates, SharingThatBreaksTheRuleIsFoundAndRefused) {
     wrong += goes_wrong, refusals += is_refused, fine += !goes_wrong && !is_refused;
     strict += is_refused && !goes_wrong && search.complete;
   }
-  std::printf("%d go wrong, %d are refused, %d are fine; %d are refused though no state is wrong\n", wrong, refusals, fine, strict);
+  std::printf("%d go wrong, %d are refused, %d are fine; %d are refused though no state is wrong\n", wrong, refusals,
+              fine, strict);
   EXPECT_GT(wrong, 40);
   EXPECT_GT(fine, 2);
   EXPECT_LE(strict, refusals / 3);

@@ -61,13 +61,15 @@ struct Touch {
   bool writes;
 };
 
-// In the bare plan a value has bytes of its own. Whoever reads must find, in the packed one, what was written there last by its own actor.
+// In the bare plan a value has bytes of its own. Whoever reads must find, in the packed one, what was written there
+// last by its own actor.
 std::string first_clobbered(const Actor& bare, const Actor& packed, BlockId arena) {
   std::map<std::int64_t, std::int64_t> holds;  // by byte / 4 of the packed plan: the byte of the bare one
   for (std::size_t i = 0; i < bare.calls.size(); ++i) {
     std::vector<Touch> touches;
     auto add = [&](const Operand& from, const Operand& to, bool writes) {
-      if (from.block.valid() && to.block == arena) touches.push_back({&from, &to, to.offset, to.offset + to.view.bytes(), writes});
+      if (from.block.valid() && to.block == arena)
+        touches.push_back({&from, &to, to.offset, to.offset + to.view.bytes(), writes});
     };
     for (std::size_t k = 0; k < bare.calls[i].in.size(); ++k) add(bare.calls[i].in[k], packed.calls[i].in[k], false);
     for (std::size_t k = 0; k < bare.calls[i].out.size(); ++k) add(bare.calls[i].out[k], packed.calls[i].out[k], true);
@@ -78,10 +80,12 @@ std::string first_clobbered(const Actor& bare, const Actor& packed, BlockId aren
         for (std::int64_t byte = t.begin; byte < t.end; byte += 4) {
           const std::int64_t meant = t.bare->offset + byte - t.begin;
           if (writes) holds[byte / 4] = meant;
-          else if (holds.count(byte / 4) == 0 || holds[byte / 4] != meant) return cat(packed.name, " call ", i, " reads another's byte ", byte);
+          else if (holds.count(byte / 4) == 0 || holds[byte / 4] != meant)
+            return cat(packed.name, " call ", i, " reads another's byte ", byte);
         }
         for (const Touch& other : touches)  // nothing is written over what the same call reads, but in place
-          if (writes && !other.writes && t.begin < other.end && other.begin < t.end && t.begin - t.bare->offset != other.begin - other.bare->offset)
+          if (writes && !other.writes && t.begin < other.end && other.begin < t.end &&
+              t.begin - t.bare->offset != other.begin - other.bare->offset)
             return cat(packed.name, " call ", i, " writes over what it reads");
       }
   }
@@ -95,7 +99,8 @@ TEST(Memory, ValuesThatLiveAtOnceDoNotOverlap) {
   Hungry catalog;
   double peaks = 0, bounds = 0, before = 0;
   for (std::uint64_t round = 0; round < 30; ++round) {
-    Compilation c = testing::compilation(random_program(seed + round)), bare = testing::compilation(random_program(seed + round));
+    Compilation c = testing::compilation(random_program(seed + round)),
+                bare = testing::compilation(random_program(seed + round));
     c.catalog = bare.catalog = &catalog;
     bare.options.off = {"memory"};
     compile(c);
@@ -112,7 +117,8 @@ TEST(Memory, ValuesThatLiveAtOnceDoNotOverlap) {
     EXPECT_EQ(bound, plan::live_bytes(bare.plan)) << "the bound looks at values, not at where they lie";
     for (DeviceId d : c.plan.devices.ids()) {
       ASSERT_GE(peak[d], bound[d]);
-      peaks += static_cast<double>(peak[d]), bounds += static_cast<double>(bound[d]), before += static_cast<double>(alone[d]);
+      peaks += static_cast<double>(peak[d]), bounds += static_cast<double>(bound[d]),
+          before += static_cast<double>(alone[d]);
     }
   }
   std::printf("bytes over the bound of live ones: %.3f; %.3f without sharing\n", peaks / bounds, before / bounds);
@@ -129,20 +135,24 @@ TEST(Memory, ByTimesInPlaceOfPairsNoSharingIsMadeThatTokensDoNotAllow) {
     c.options.off = {"memory"};
     compile(c);
     const Plan times = memory(c.plan, {}, 0), pairs = memory(c.plan);
-    const auto got = plan::arena_bytes(times), want = plan::arena_bytes(pairs), alone = plan::arena_bytes(c.plan), live = plan::live_bytes(c.plan);
+    const auto got = plan::arena_bytes(times), want = plan::arena_bytes(pairs), alone = plan::arena_bytes(c.plan),
+               live = plan::live_bytes(c.plan);
     for (DeviceId d : c.plan.devices.ids()) {
       EXPECT_GE(got[d], live[d]);
-      by_times += static_cast<double>(got[d]), by_pairs += static_cast<double>(want[d]), apart += static_cast<double>(alone[d]);
+      by_times += static_cast<double>(got[d]), by_pairs += static_cast<double>(want[d]),
+          apart += static_cast<double>(alone[d]);
     }
   }
-  std::printf("bytes by times over those by pairs: %.3f; %.3f without sharing\n", by_times / by_pairs, apart / by_pairs);
+  std::printf("bytes by times over those by pairs: %.3f; %.3f without sharing\n", by_times / by_pairs,
+              apart / by_pairs);
   EXPECT_LT(by_times, apart);
 }
 
 // a -> b -> c -> d by registers of their own; `guard` says that a's next act comes when `last` is over.
 struct Chain {
   Sketch s;
-  ActorId a = s.actor("a"), b = s.actor("b"), c = s.actor("c", 1), d = s.actor("d"), guard = s.actor("guard", 0, 0, BodyKind::state);
+  ActorId a = s.actor("a"), b = s.actor("b"), c = s.actor("c", 1), d = s.actor("d"),
+          guard = s.actor("guard", 0, 0, BodyKind::state);
   RegisterId ab, bc, cd;
   Chain(int slots, ActorId last) {
     ab = s.edge(a, {b}, slots, 64), bc = s.edge(b, {c}, slots, 64), cd = s.edge(c, {d}, slots, 64);
@@ -160,7 +170,8 @@ struct Chain {
 TEST(Memory, RegistersShareWhereTokensKeepThemApartInThisLaunchAndTheNext) {
   Chain whole(1, ActorId(3));
   Plan packed = memory(whole.s.plan);
-  EXPECT_EQ(packed.reg(whole.ab).offset, packed.reg(whole.cd).offset) << "b, which has read ab, comes before c, which writes cd";
+  EXPECT_EQ(packed.reg(whole.ab).offset, packed.reg(whole.cd).offset)
+      << "b, which has read ab, comes before c, which writes cd";
   EXPECT_NE(packed.reg(whole.ab).offset, packed.reg(whole.bc).offset) << "b reads the one while it writes the other";
   EXPECT_EQ(packed.blocks.size(), 1u);
   EXPECT_EQ(packed.blocks[BlockId(0)].bytes, 128);
@@ -198,7 +209,8 @@ TEST(Memory, RegistersOfSeveralPiecesALaunchShareWhereTokensKeepThePiecesApart) 
   Chain open = twice(ActorId(1));
   EXPECT_EQ(memory(open.s.plan).blocks[BlockId(0)].bytes, 192);
 
-  // x adds up over two pieces what z takes twice, so x's second act comes before z's first, whatever else x and z hand on piece by piece.
+  // x adds up over two pieces what z takes twice, so x's second act comes before z's first, whatever else x and z hand
+  // on piece by piece.
   Sketch s;
   ActorId x = s.actor("x"), y = s.actor("y", 1), z = s.actor("z", 2);
   RegisterId xy = s.edge(x, {y}, 1, 64), yz = s.edge(y, {z}, 1, 64), sum = s.edge(x, {z}, 1, 64, 2, 2);
@@ -214,7 +226,8 @@ TEST(Memory, RegistersOfSeveralPiecesALaunchShareWhereTokensKeepThePiecesApart) 
     for (auto* ports : {&s.plan.actors[a].inputs, &s.plan.actors[a].outputs})
       for (Port& port : *ports)
         if (port.reg == sum) port.period = 1;
-  EXPECT_EQ(memory(s.plan).blocks[BlockId(0)].bytes, 128) << "piece by piece, x waits for z, and yz may lie where xy was read";
+  EXPECT_EQ(memory(s.plan).blocks[BlockId(0)].bytes, 128)
+      << "piece by piece, x waits for z, and yz may lie where xy was read";
 }
 
 TEST(Memory, WhatCallsOfSomeActsTouchIsTakenForAWholeAct) {
@@ -248,14 +261,16 @@ TEST(Memory, ReadersOfOneVersionInSeveralActsWaitForNothingOfEachOther) {
   EXPECT_EQ(memory(s.plan).blocks[BlockId(0)].bytes, 128);
 }
 
-// x and y take turns, twice each; what they stage may share bytes where each act of one comes before the same act of the other and behind its last.
+// x and y take turns, twice each; what they stage may share bytes where each act of one comes before the same act of
+// the other and behind its last.
 TEST(Memory, TurnsKeepPiecesApart) {
   auto bytes = [](std::vector<int> x_turns, std::vector<int> y_turns) {
     Sketch s;
     s.plan.communicators.push_back({{s.plan.devices[DeviceId(0)]}, 1024, {"x", "y", "x", "y"}});
     ActorId begin = s.actor("begin"), end = s.actor("end");
     const View view(DType::f32, {16});
-    const BlockId given = s.block(BlockKind::constant, 0, 64), made = s.block(BlockKind::variable, 0, 64, "v", "f32[16;]");
+    const BlockId given = s.block(BlockKind::constant, 0, 64),
+                  made = s.block(BlockKind::variable, 0, 64, "v", "f32[16;]");
     for (const auto& turns : {x_turns, y_turns}) {
       ActorId a = s.actor(cat("at ", turns[0]), 1, 0, BodyKind::collective);
       s.edge(begin, {a}, 2), s.edge(a, {end}, 2);
@@ -263,7 +278,8 @@ TEST(Memory, TurnsKeepPiecesApart) {
       c.communicator = CommunicatorId(0);
       c.kind = "all_gather";
       c.turns = turns;
-      c.in = in_block(given, view), c.out = in_block(made, view), c.staging = in_block(s.block(BlockKind::scratch, 0, 64), view);
+      c.in = in_block(given, view), c.out = in_block(made, view),
+      c.staging = in_block(s.block(BlockKind::scratch, 0, 64), view);
       s.plan.actors[a].collective = c;
     }
     s.start(begin, 2);
@@ -301,7 +317,8 @@ TEST(Memory, AnActorsOwnValuesTakeTheBytesOfWhatItHasRead) {
   s.call(whole.b, "test.any", {}, {in_block(scratch, view)});
   s.call(whole.b, "test.any", {in_block(scratch, view)}, {in_block(scratch, view, 64)});
   Plan packed = memory(s.plan);
-  EXPECT_EQ(packed.blocks[BlockId(0)].bytes, 192) << "bc, and two values, of which the first lies where ab was read before";
+  EXPECT_EQ(packed.blocks[BlockId(0)].bytes, 192)
+      << "bc, and two values, of which the first lies where ab was read before";
   EXPECT_EQ(packed.actor(whole.b).calls[1].out[0].offset, packed.reg(whole.ab).offset);
 }
 
@@ -320,7 +337,8 @@ TEST(Memory, WhatAnotherActorOrTheHostTakesLiesInNoScratch) {
   std::string text;
   for (LocalId v : c.local.values.ids())
     if (c.local.values[v].root == v && c.local.values[v].device <= 0)
-      text += cat(c.graph.node(c.graph.value(c.local.values[v].value).producer).op->name, crosses[v] ? " crosses\n" : " stays\n");
+      text += cat(c.graph.node(c.graph.value(c.local.values[v].value).producer).op->name,
+                  crosses[v] ? " crosses\n" : " stays\n");
   EXPECT_TRUE(golden(text, "input crosses\nexp crosses\nbox crosses\nneg stays\ntanh crosses\nbox crosses\n"));
 }
 

@@ -21,7 +21,8 @@ int merge_equal(Graph& graph) {
     std::string key = cat(node.op->name, node.attrs.print(), "(", join(inputs, ","), ")");
     for (ValueId out : node.outputs) key += cat(" ", graph.value(out).mesh);
     for (ValueId out : node.outputs)
-      if (graph.value(out).layout) key += cat(" ", out, print(*graph.value(out).layout));  // the user fixed it: it stays itself
+      if (graph.value(out).layout)
+        key += cat(" ", out, print(*graph.value(out).layout));  // the user fixed it: it stays itself
     bool stays = !node.op->pure || !node.regions.empty() || node.op->role == Role::source;
     auto at = stays ? seen.end() : seen.find(key);
     if (at == seen.end()) {
@@ -29,7 +30,8 @@ int merge_equal(Graph& graph) {
       if (!stays) seen.emplace(std::move(key), kept);
       continue;
     }
-    for (std::size_t o = 0; o < node.outputs.size(); ++o) rewrite.map(node.outputs[o], rewrite.graph().node(at->second).outputs[o]);
+    for (std::size_t o = 0; o < node.outputs.size(); ++o)
+      rewrite.map(node.outputs[o], rewrite.graph().node(at->second).outputs[o]);
     ++same;
   }
   if (same > 0) graph = rewrite.finish();

@@ -75,7 +75,8 @@ class Cutter {
       if (graph_.variables[i].updated.valid()) made.variables[i].updated = whole_[graph_.variables[i].updated];
     for (Node& node : made.nodes) forget_words(node);
     for (Node& node : made.nodes)  // what acts once cannot wait for each of several acts
-      std::erase_if(node.after, [&](NodeId before) { return made.node(before).acts > 1 && made.node(before).acts != node.acts; });
+      std::erase_if(node.after,
+                    [&](NodeId before) { return made.node(before).acts > 1 && made.node(before).acts != node.acts; });
     remove_dead(made);
     return made;
   }
@@ -97,8 +98,10 @@ class Cutter {
     require(batch_ > 0 && !names.empty(), "microbatches=", count_, ", but no input of '", graph_.name,
             "' has a batch: a first dimension that is not empty");
     require_divides(batch_, count_);
-    batch_text_ = cat("; the batch of ", batch_, " is dimension 0 of ", names.size() == 1 ? "input " : "the inputs ", join(names, ", "),
-                      names.size() == 1 ? "" : "; one that has this length and is no batch is to be declared as unbatched");
+    batch_text_ =
+        cat("; the batch of ", batch_, " is dimension 0 of ", names.size() == 1 ? "input " : "the inputs ",
+            join(names, ", "),
+            names.size() == 1 ? "" : "; one that has this length and is no batch is to be declared as unbatched");
   }
 
   // What the front says of an input, and no later pass needs.
@@ -108,17 +111,18 @@ class Cutter {
     for (const char* word : {"unbatched", "parts"}) node.attrs.erase(word);
   }
 
-  // Of a batch whose rows come in groups of equal size a micro-batch has some of each group, one group after the other, so that each device finds its
-  // rows of every micro-batch among those of its own group:
+  // Of a batch whose rows come in groups of equal size a micro-batch has some of each group, one group after the other,
+  // so that each device finds its rows of every micro-batch among those of its own group:
   //
   //   2 groups of rows 0 1 2 3 | 4 5 6 7, 2 micro-batches  ->  0 1 4 5, then 2 3 6 7
   //
-  // What is there once a launch has the rows in their own order. Rows of whole values seen as [group, micro-batch, row of both]:
+  // What is there once a launch has the rows in their own order. Rows of whole values seen as [group, micro-batch, row
+  // of both]:
   Shape in_groups(const Shape& shape, int dim, std::int64_t outer, std::int64_t inner) const {
     const auto at = shape.begin() + dim;
-    require(ErrorKind::shape, *at % (outer * inner) == 0, "microbatches=", count_, " of parts by local() on ", groups_, " devices: ", outer * inner,
-            " does not divide a dimension of ", *at, " that goes along with the batch of ", batch_,
-            ", so that rows of different devices would come together in it; give the whole batch", batch_text_);
+    require(ErrorKind::shape, *at % (outer * inner) == 0, "microbatches=", count_, " of parts by local() on ", groups_,
+            " devices: ", outer * inner, " does not divide a dimension of ", *at, " that goes along with the batch of ",
+            batch_, ", so that rows of different devices would come together in it; give the whole batch", batch_text_);
     Shape out(shape.begin(), at);
     out.insert(out.end(), {outer, inner, *at / (outer * inner)});
     out.insert(out.end(), at + 1, shape.end());
@@ -127,7 +131,8 @@ class Cutter {
 
   ValueId add(std::string_view op, ValueId in, Attrs attrs, Shape shape, int acts, ValueId like) {
     const TensorType type{graph_.type(like).dtype, std::move(shape)};
-    const NodeId made = rewrite_.add(&ops_.at(op), {in}, std::move(attrs), std::span(&type, 1), graph_.value(like).mesh, graph_.value(like).producer);
+    const NodeId made = rewrite_.add(&ops_.at(op), {in}, std::move(attrs), std::span(&type, 1), graph_.value(like).mesh,
+                                     graph_.value(like).producer);
     rewrite_.graph().node(made).acts = acts;
     return rewrite_.graph().node(made).outputs[0];
   }
@@ -148,7 +153,8 @@ class Cutter {
     Shape one = by_time;
     one[static_cast<std::size_t>(dim)] = 1;
     const ValueId part = reshaped(rewrite_.at(value), one, count_, value);
-    const ValueId joined = add("micro_join", part, Attrs().set("axis", dim).set("parts", count_), by_time, count_, value);
+    const ValueId joined =
+        add("micro_join", part, Attrs().set("axis", dim).set("parts", count_), by_time, count_, value);
     return reshaped(with_swapped(joined, by_time, dim, value), whole, 1, value);
   }
 
@@ -159,7 +165,8 @@ class Cutter {
     Shape one = in_groups(part, dim, count_, groups_);
     one[static_cast<std::size_t>(dim)] = 1;
     part[static_cast<std::size_t>(dim)] /= count_;
-    return reshaped(add("micro_slice", by_time, Attrs().set("axis", dim).set("parts", count_), one, count_, value), part, count_, value);
+    return reshaped(add("micro_slice", by_time, Attrs().set("axis", dim).set("parts", count_), one, count_, value),
+                    part, count_, value);
   }
 
   // It lies on the mesh when the launch begins, all of it: its parts are cut there.
@@ -191,7 +198,8 @@ class Cutter {
     }
     if (all_partial && node.inputs.size() > 1 && !writes) {  // sums of sums: one accumulator instead of several
       for (Sharding& way : ways_of(n))
-        if (std::all_of(way.in.begin(), way.in.end(), [](Sbp in) { return in.is_partial(); })) return lay(n, std::move(way));
+        if (std::all_of(way.in.begin(), way.in.end(), [](Sbp in) { return in.is_partial(); }))
+          return lay(n, std::move(way));
     }
     NodeId late;
     for (ValueId in : node.inputs) {
@@ -227,16 +235,19 @@ class Cutter {
   }
 
   bool leaves(ValueId value) const {
-    return std::any_of(graph_.outputs.begin(), graph_.outputs.end(), [&](const Output& o) { return o.value == value; }) ||
-           std::any_of(graph_.variables.begin(), graph_.variables.end(), [&](const Variable& v) { return v.updated == value; });
+    return std::any_of(graph_.outputs.begin(), graph_.outputs.end(),
+                       [&](const Output& o) { return o.value == value; }) ||
+           std::any_of(graph_.variables.begin(), graph_.variables.end(),
+                       [&](const Variable& v) { return v.updated == value; });
   }
 
   void lay(NodeId n, Sharding way) {
     const Node& node = graph_.node(n);
     for (std::size_t o = 0; o < node.outputs.size(); ++o) {
       Sbp lies = way.out[o];
-      require(!lies.is_partial() || lies.reduce == Reduce::sum, describe(graph_, n), " takes the ", name_of(lies.reduce),
-              " over the batch, which cannot be accumulated over microbatches=", count_, ": only sums can be", batch_text_);
+      require(!lies.is_partial() || lies.reduce == Reduce::sum, describe(graph_, n), " takes the ",
+              name_of(lies.reduce), " over the batch, which cannot be accumulated over microbatches=", count_,
+              ": only sums can be", batch_text_);
       time_[node.outputs[o]] = {lies, {}};
     }
     placed_[n] = {true, std::move(way)};
@@ -251,7 +262,8 @@ class Cutter {
       if (!sum.valid() || await(in)) continue;
       fail(describe(graph_, n), " works on one micro-batch, but waits for ", describe(graph_, producer),
            producer == sum ? "" : cat(", which follows from ", describe(graph_, sum)),
-           ", a sum over the whole batch: statistics of a batch cannot be accumulated with microbatches=", count_, batch_text_);
+           ", a sum over the whole batch: statistics of a batch cannot be accumulated with microbatches=", count_,
+           batch_text_);
     }
     std::optional<Sharding> best;
     int least = 0;
@@ -259,15 +271,17 @@ class Cutter {
       int cuts = 0;
       bool fits = true;
       for (std::size_t i = 0; fits && i < node.inputs.size(); ++i) {
-        const Sbp lies = time_[node.inputs[i]].lies.is_partial() ? B() : time_[node.inputs[i]].lies;  // a Partial one is awaited
+        const Sbp lies =
+            time_[node.inputs[i]].lies.is_partial() ? B() : time_[node.inputs[i]].lies;  // a Partial one is awaited
         fits = way.in[i] == lies || (lies.is_broadcast() && way.in[i].is_split());
         cuts += way.in[i] != lies;
       }
       if (fits && (!best || cuts < least)) best = std::move(way), least = cuts;
     }
-    require(best.has_value() && node.regions.empty(), describe(graph_, n), " needs more of the batch than one micro-batch of microbatches=", count_,
-            ": its ", node.inputs.size() == 1 ? "operand is " : "operands are ", join(node.inputs, ", ", [&](ValueId in) { return text_of(in); }),
-            batch_text_);
+    require(best.has_value() && node.regions.empty(), describe(graph_, n),
+            " needs more of the batch than one micro-batch of microbatches=", count_, ": its ",
+            node.inputs.size() == 1 ? "operand is " : "operands are ",
+            join(node.inputs, ", ", [&](ValueId in) { return text_of(in); }), batch_text_);
     return *best;
   }
 
@@ -283,7 +297,8 @@ class Cutter {
     for (ValueId v : node.inputs) in.push_back(graph_.type(v));
     for (ValueId v : node.outputs) out.push_back(graph_.type(v));
     const WorkClass work = cost_of(*node.op, in, out, node.attrs).work;
-    can = can && work != WorkClass::matmul && work != WorkClass::conv && work != WorkClass::conv_input && work != WorkClass::conv_weight;
+    can = can && work != WorkClass::matmul && work != WorkClass::conv && work != WorkClass::conv_input &&
+          work != WorkClass::conv_weight;
     for (ValueId in : node.inputs) can = can && can_be_early(in);
     return can_be_early_[value] = can;
   }
@@ -299,7 +314,8 @@ class Cutter {
       if (!seen.insert(v).second) continue;
       const NodeId producer = graph_.value(v).producer;
       if (time_[v].lies.is_partial()) awaited_.insert(producer);
-      else if (is_late(v)) open.insert(open.end(), graph_.node(producer).inputs.begin(), graph_.node(producer).inputs.end());
+      else if (is_late(v))
+        open.insert(open.end(), graph_.node(producer).inputs.begin(), graph_.node(producer).inputs.end());
     }
     return true;
   }
@@ -324,7 +340,8 @@ class Cutter {
     for (ValueId in : node.inputs) inputs.push_back(early(in));
     for (ValueId out : node.outputs) types.push_back(graph_.type(out));
     const NodeId made = rewrite_.add(node.op, std::move(inputs), Attrs(node.attrs), types, graph_.value(value).mesh, n);
-    for (std::size_t o = 0; o < node.outputs.size(); ++o) made_early_[node.outputs[o]] = rewrite_.graph().node(made).outputs[o];
+    for (std::size_t o = 0; o < node.outputs.size(); ++o)
+      made_early_[node.outputs[o]] = rewrite_.graph().node(made).outputs[o];
     return made_early_[value];
   }
 
@@ -335,7 +352,9 @@ class Cutter {
 
   // ---- the graph of one micro-batch
 
-  Box box_of(ValueId value, Sbp lies, int act) const { return local_box(graph_.type(value).shape, axis_, {lies.is_split() ? lies : B()}, act); }
+  Box box_of(ValueId value, Sbp lies, int act) const {
+    return local_box(graph_.type(value).shape, axis_, {lies.is_split() ? lies : B()}, act);
+  }
 
   // A node on one micro-batch: what is the same in all of them, and what differs by act.
   struct Local {
@@ -357,7 +376,9 @@ class Cutter {
       by_act.push_back(graph::localise(view));
     }
     for (const auto& [name, value] : by_act[0].items()) {
-      auto says = [&item = value, &called = name](const Attrs& attrs) { return attrs.has(called) && attr_at(attrs, called) == item; };
+      auto says = [&item = value, &called = name](const Attrs& attrs) {
+        return attrs.has(called) && attr_at(attrs, called) == item;
+      };
       if (std::all_of(by_act.begin(), by_act.end(), says)) made.attrs.set(name, value);
     }
     bool differ = false;
@@ -369,7 +390,8 @@ class Cutter {
     return made;
   }
 
-  // Whether the node needs to know which rows of the batch its micro-batch has, beyond naming them in an error and drawing random numbers for them.
+  // Whether the node needs to know which rows of the batch its micro-batch has, beyond naming them in an error and
+  // drawing random numbers for them.
   bool counts_rows(NodeId n, const Local& local) const {
     const Node& node = graph_.node(n);
     return !local.places.empty() && !node.op->indices && !node.op->name.starts_with("random");
@@ -402,10 +424,12 @@ class Cutter {
       to.node(now).acts = count_;
       to.node(now).attrs = std::move(local.attrs);
       if (groups_ > 1 && node.op->role == Role::source) to.node(now).attrs.set("groups", groups_);
-      for (std::size_t o = 0; o < node.outputs.size() && groups_ > 1; ++o)  // what puts rows together puts those of one group together
+      for (std::size_t o = 0; o < node.outputs.size() && groups_ > 1;
+           ++o)  // what puts rows together puts those of one group together
         if (way.out[o].is_split()) in_groups(graph_.type(node.outputs[o]).shape, way.out[o].dim, groups_, count_);
       to.node(now).places = std::move(local.places);
-      for (std::size_t o = 0; o < node.outputs.size(); ++o) to.value(to.node(now).outputs[o]).type = std::move(local.types[o]);
+      for (std::size_t o = 0; o < node.outputs.size(); ++o)
+        to.value(to.node(now).outputs[o]).type = std::move(local.types[o]);
     }
     for (ValueId out : node.outputs) make_whole(n, out);
   }
@@ -422,16 +446,17 @@ class Cutter {
     const TensorType& type = graph_.type(value);
     Attrs attrs;
     if (lies.is_split()) attrs.set("axis", lies.dim).set("parts", count_);
-    NodeId node = rewrite_.add(&ops_.at(lies.is_split() ? "micro_join" : "accumulate"), {rewrite_.at(value)}, std::move(attrs), std::span(&type, 1),
-                               graph_.value(value).mesh, n);
+    NodeId node = rewrite_.add(&ops_.at(lies.is_split() ? "micro_join" : "accumulate"), {rewrite_.at(value)},
+                               std::move(attrs), std::span(&type, 1), graph_.value(value).mesh, n);
     rewrite_.graph().node(node).acts = count_;
     whole_[value] = rewrite_.graph().node(node).outputs[0];
   }
 
   // ---- values that are there whole, and wanted in parts
 
-  // How the node makes the part of its result, if it can without more work than for the whole: windows and pointwise ops on parts that can be made
-  // likewise, whatever needs its operands whole anyway, constants that are everywhere the same.
+  // How the node makes the part of its result, if it can without more work than for the whole: windows and pointwise
+  // ops on parts that can be made likewise, whatever needs its operands whole anyway, constants that are everywhere the
+  // same.
   std::optional<Sharding> part_way(ValueId value, int dim) const {
     const NodeId n = graph_.value(value).producer;
     const Node& node = graph_.node(n);
@@ -442,7 +467,8 @@ class Cutter {
       bool all_whole = true, makes = true;
       for (std::size_t i = 0; i < node.inputs.size(); ++i) {
         all_whole = all_whole && way.in[i].is_broadcast();
-        makes = makes && !way.in[i].is_partial() && (way.in[i].is_broadcast() || part_way(node.inputs[i], way.in[i].dim));
+        makes =
+            makes && !way.in[i].is_partial() && (way.in[i].is_broadcast() || part_way(node.inputs[i], way.in[i].dim));
       }
       const bool light = node.op->role == Role::window || node.op->elementwise;
       if (!makes || !(light || all_whole)) continue;
@@ -467,7 +493,8 @@ class Cutter {
         inputs.push_back(way->in[i].is_broadcast() ? rewrite_.at(node.inputs[i]) : cut(node.inputs[i], way->in[i].dim));
         acts = std::max(acts, fills(to, inputs.back()));
       }
-      const NodeId made = rewrite_.add(node.op, std::move(inputs), std::move(local.attrs), local.types, graph_.value(value).mesh, n);
+      const NodeId made =
+          rewrite_.add(node.op, std::move(inputs), std::move(local.attrs), local.types, graph_.value(value).mesh, n);
       to.node(made).acts = acts;
       to.node(made).places = std::move(local.places);
       for (NodeId before : node.after) to.node(made).after.push_back(rewrite_.node_at(before));
@@ -480,8 +507,8 @@ class Cutter {
     if (groups_ > 1) return part_of_groups(value, whole, dim);
     TensorType type = graph_.type(value);
     type.shape[static_cast<std::size_t>(dim)] /= count_;
-    const NodeId made = rewrite_.add(&ops_.at("micro_slice"), {whole}, Attrs().set("axis", dim).set("parts", count_), std::span(&type, 1),
-                                     graph_.value(value).mesh, graph_.value(value).producer);
+    const NodeId made = rewrite_.add(&ops_.at("micro_slice"), {whole}, Attrs().set("axis", dim).set("parts", count_),
+                                     std::span(&type, 1), graph_.value(value).mesh, graph_.value(value).producer);
     rewrite_.graph().node(made).acts = count_;
     return rewrite_.graph().node(made).outputs[0];
   }

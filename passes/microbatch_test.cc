@@ -60,7 +60,8 @@ TEST(MicroBatch, OneLeavesTheGraphAsItIs) {
   EXPECT_EQ(cut(lines, 1).find("acts"), std::string::npos);
 }
 
-// Constants everywhere the same and windows on them are made small; what differs by place is cut, or tells its place; sums of sums are summed once.
+// Constants everywhere the same and windows on them are made small; what differs by place is cut, or tells its place;
+// sums of sums are summed once.
 TEST(MicroBatch, WhatIsThereWholeAndWantedInPartsIsMadeSmallOrCut) {
   EXPECT_TRUE(golden(cut(R"(
   %0 = input() {dtype="f64", name="x", shape=[4, 3]} : f64[4, 3]
@@ -127,7 +128,8 @@ TEST(MicroBatch, WhatIsFetchedIsPutTogetherAndUpdatesWaitForAll) {
 )"));
 }
 
-// Each device has its rows of every micro-batch among those of its own group; what is there once a launch has the rows in their own order.
+// Each device has its rows of every micro-batch among those of its own group; what is there once a launch has the rows
+// in their own order.
 TEST(MicroBatch, RowsInGroupsAreTakenOfEachGroupAndPutBackInTheirOrder) {
   EXPECT_TRUE(golden(cut(R"(
   %0 = input() {dtype="f32", groups=2, name="x", shape=[12, 3]} : f32[12, 3]
@@ -157,12 +159,16 @@ TEST(MicroBatch, RowsInGroupsAreTakenOfEachGroupAndPutBackInTheirOrder) {
                       2),
               HasSubstr("4 does not divide a dimension of 6 that goes along with the batch of 6"));
   const auto pairs = [](int rows) {  // of neighbours
-    return cat("  %0 = input() {dtype=\"f32\", groups=2, name=\"x\", shape=[", rows, "]} : f32[", rows, "]\n  %1 = reshape(%0) {shape=[", rows / 2,
-               ", 2]} : f32[", rows / 2, ", 2]\n  %2 = reduce_max(%1) {axes=[1]} : f32[", rows / 2, "]\n  %9 = reduce_sum(%2) {axes=[0]} : f32[]\n");
+    return cat("  %0 = input() {dtype=\"f32\", groups=2, name=\"x\", shape=[", rows, "]} : f32[", rows,
+               "]\n  %1 = reshape(%0) {shape=[", rows / 2, ", 2]} : f32[", rows / 2,
+               ", 2]\n  %2 = reduce_max(%1) {axes=[1]} : f32[", rows / 2,
+               "]\n  %9 = reduce_sum(%2) {axes=[0]} : f32[]\n");
   };
   EXPECT_THAT(refusal(pairs(8), 2), HasSubstr("output \"y\""));
-  EXPECT_THAT(refusal(pairs(4), 2),
-              HasSubstr("4 does not divide a dimension of 2 that goes along with the batch of 4, so that rows of different devices"));
+  EXPECT_THAT(
+      refusal(pairs(4), 2),
+      HasSubstr(
+          "4 does not divide a dimension of 2 that goes along with the batch of 4, so that rows of different devices"));
 }
 
 // A variable of the batch's size: its gradient is there in parts, its update needs all of them.
@@ -178,9 +184,9 @@ TEST(MicroBatch, AnUpdateActsOnceWhateverItsGradientsLayout) {
   %8, %9 = sgd(%1, %2, %4, %3) {momentum=0.5} : f32[4], f32[4]
 )",
                                2, "");
-  EXPECT_THAT(text,
-              AllOf(HasSubstr("micro_slice(%1) {axis=0, parts=2} : f32[2] acts 2"), HasSubstr("micro_join(%5) {axis=0, parts=2} : f32[4] acts 2"),
-                    HasSubstr("sgd(%1, %2, %6, %3) {momentum=0.5} : f32[4], f32[4]\n")));
+  EXPECT_THAT(text, AllOf(HasSubstr("micro_slice(%1) {axis=0, parts=2} : f32[2] acts 2"),
+                          HasSubstr("micro_join(%5) {axis=0, parts=2} : f32[4] acts 2"),
+                          HasSubstr("sgd(%1, %2, %6, %3) {momentum=0.5} : f32[4], f32[4]\n")));
 }
 
 // Flat labels go with their sequences: 8 labels beside a batch of 4 are cut with it, at the input.
@@ -227,15 +233,14 @@ TEST(MicroBatch, ANumberThatDoesNotDivideTheBatchIsRefusedWithTheNearestThatDo) 
 }
 
 TEST(MicroBatch, AMaximumOverTheBatchIsRefusedWithItsLine) {
-  EXPECT_EQ(
-      refusal(x + "  %9 = reduce_max(%0) {axes=[0]} : f32[3] in \"norm\" at \"net.cc:5\"\n", 4),
-      "reduce_max at net.cc:5 (norm) takes the max over the batch, which cannot be accumulated over microbatches=4: only sums can be; the batch of "
-      "12 is dimension 0 of input 'x'");
+  EXPECT_EQ(refusal(x + "  %9 = reduce_max(%0) {axes=[0]} : f32[3] in \"norm\" at \"net.cc:5\"\n", 4),
+            "reduce_max at net.cc:5 (norm) takes the max over the batch, which cannot be accumulated over "
+            "microbatches=4: only sums can be; the batch of "
+            "12 is dimension 0 of input 'x'");
 }
 
 TEST(MicroBatch, BatchStatisticsAreRefusedWithWhoWaitsForWhom) {
-  EXPECT_EQ(
-      refusal(x + R"(
+  EXPECT_EQ(refusal(x + R"(
   %4 = input() {dtype="f32", name="w", shape=[3, 3]} : f32[3, 3]
   %5 = matmul(%0, %4) : f32[12, 3]
   %1 = reduce_sum(%5) {axes=[0]} : f32[3] at "norm.cc:3"
@@ -243,22 +248,25 @@ TEST(MicroBatch, BatchStatisticsAreRefusedWithWhoWaitsForWhom) {
   %3 = broadcast(%2) {dims=[1], shape=[12, 3]} : f32[12, 3] at "norm.cc:5"
   %9 = add(%0, %3) : f32[12, 3] at "norm.cc:6"
 )",
-              4),
-      "add at norm.cc:6 works on one micro-batch, but waits for broadcast at norm.cc:5, which follows from reduce_sum at norm.cc:3, a sum over the "
-      "whole batch: statistics of a batch cannot be accumulated with microbatches=4; the batch of 12 is dimension 0 of input 'x'");
+                    4),
+            "add at norm.cc:6 works on one micro-batch, but waits for broadcast at norm.cc:5, which follows from "
+            "reduce_sum at norm.cc:3, a sum over the "
+            "whole batch: statistics of a batch cannot be accumulated with microbatches=4; the batch of 12 is "
+            "dimension 0 of input 'x'");
 }
 
 TEST(MicroBatch, WhatMixesRowsOfDifferentPartsIsRefused) {
-  EXPECT_EQ(
-      refusal(x + R"(
+  EXPECT_EQ(refusal(x + R"(
   %1 = input() {dtype="f32", name="t", shape=[12, 3]} : f32[12, 3]
   %9 = concat(%0, %1) {axis=0} : f32[24, 3] at "net.cc:9"
 )",
-              4),
-      "concat at net.cc:9 needs more of the batch than one micro-batch of microbatches=4: its operands are f32[12, 3] with the batch in dimension 0, "
-      "f32[12, 3] with the batch in dimension 0; the batch of 12 is dimension 0 of the inputs 'x', 't'; one that has this length and is no batch is "
-      "to be "
-      "declared as unbatched");
+                    4),
+            "concat at net.cc:9 needs more of the batch than one micro-batch of microbatches=4: its operands are "
+            "f32[12, 3] with the batch in dimension 0, "
+            "f32[12, 3] with the batch in dimension 0; the batch of 12 is dimension 0 of the inputs 'x', 't'; one that "
+            "has this length and is no batch is "
+            "to be "
+            "declared as unbatched");
 }
 
 // A count of labels is made of the whole batch, once; the sum of the loss as ever.

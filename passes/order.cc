@@ -31,7 +31,9 @@ ValueId source_of(const Graph& graph, ValueId value) {
 // Updates end the step and stand together, so that they fuse; behind them stands what stores the results of others.
 enum class Place : std::uint8_t { before_updates, update, store };
 Place place_of(const Node& node) {
-  return node.op->role == Role::update ? Place::update : node.op->role == Role::store ? Place::store : Place::before_updates;
+  return node.op->role == Role::update  ? Place::update
+         : node.op->role == Role::store ? Place::store
+                                        : Place::before_updates;
 }
 
 // Every updated value that is not written in place gets an `assign` behind it.
@@ -49,12 +51,14 @@ void add_assigns(Graph& graph, const OpTable& ops) {
     require(variable.read.valid(), "variable '", variable.name, "' is updated but the graph has no node that reads it");
     NodeId like = graph.value(variable.updated).producer;
     ValueId value = rewrite.at(variable.updated);
-    if (source_of(graph, variable.updated) == variable.read) {  // w = transpose(w): no call may read the bytes that it overwrites
+    if (source_of(graph, variable.updated) ==
+        variable.read) {  // w = transpose(w): no call may read the bytes that it overwrites
       NodeId node = rewrite.add(&ops.at("copy"), {value}, {}, std::span(&variable.type, 1), variable.mesh, like);
       value = rewrite.graph().node(node).outputs[0];
       rewrite.graph().value(value).layout = variable.stored;
     }
-    NodeId node = rewrite.add(&ops.at("assign"), {rewrite.at(variable.read), value}, {}, std::span(&variable.type, 1), variable.mesh, like);
+    NodeId node = rewrite.add(&ops.at("assign"), {rewrite.at(variable.read), value}, {}, std::span(&variable.type, 1),
+                              variable.mesh, like);
     ValueId out = rewrite.graph().node(node).outputs[0];
     rewrite.graph().value(out).layout = variable.stored;
     stored.emplace_back(v, out);
@@ -99,13 +103,14 @@ class Below {
   int round_ = 0;
 };
 
-// A reader that depends on the new version cannot come before it is written: it gets a copy of the old one. So does one that would close a
-// circle of writers, as in a, b = b, a. Returns whether any copy was made.
+// A reader that depends on the new version cannot come before it is written: it gets a copy of the old one. So does one
+// that would close a circle of writers, as in a, b = b, a. Returns whether any copy was made.
 bool copy_for_late_readers(Graph& graph, const OpTable& ops) {
   auto uses = uses_of(graph);
-  std::set<std::pair<NodeId, int>> late;                       // (reading node, operand)
-  std::set<ValueId> copied;                                    // values read late
-  ById<NodeId, std::vector<NodeId>> then(graph.nodes.size());  // control edges: there already, and from readers to writers as far as looked at
+  std::set<std::pair<NodeId, int>> late;  // (reading node, operand)
+  std::set<ValueId> copied;               // values read late
+  ById<NodeId, std::vector<NodeId>> then(
+      graph.nodes.size());  // control edges: there already, and from readers to writers as far as looked at
   for (NodeId n : graph.nodes.ids())
     for (NodeId before : graph.node(n).after) then[before].push_back(n);
   Below below(graph, uses, then);
@@ -161,8 +166,8 @@ void add_control_edges(Graph& graph) {
   }
 }
 
-// Where micro-batches are: what they all read comes first, then what acts for each of them, then what waits for all their acts. Nodes that act
-// as often so stand together, and few actors hold them.
+// Where micro-batches are: what they all read comes first, then what acts for each of them, then what waits for all
+// their acts. Nodes that act as often so stand together, and few actors hold them.
 enum class Phase : std::uint8_t { before, during, after };
 ById<NodeId, Phase> phases_of(const Graph& graph) {
   ById<NodeId, Phase> phases;
@@ -175,7 +180,8 @@ ById<NodeId, Phase> phases_of(const Graph& graph) {
   return phases;
 }
 
-// Kahn's algorithm; of ready nodes of one phase and place that of the smallest rank comes first, of equals the one traced first.
+// Kahn's algorithm; of ready nodes of one phase and place that of the smallest rank comes first, of equals the one
+// traced first.
 std::vector<NodeId> sorted(const Graph& graph, const ById<NodeId, int>& rank) {
   Waiting waiting(graph);
   const auto phases = phases_of(graph);
@@ -192,12 +198,15 @@ std::vector<NodeId> sorted(const Graph& graph, const ById<NodeId, int>& rank) {
     for (NodeId after : waiting.next[n])
       if (--waiting.edges[after] == 0) push(after);
   }
-  require(result.size() == graph.nodes.size(), "order: the graph has a cycle through a variable's readers and its writer");
+  require(result.size() == graph.nodes.size(),
+          "order: the graph has a cycle through a variable's readers and its writer");
   return result;
 }
 
 StreamKind stream_of(const Node& node) {
-  return node.op->role == Role::source ? StreamKind::host : crosses_devices(node) ? StreamKind::comm : StreamKind::compute;
+  return node.op->role == Role::source ? StreamKind::host
+         : crosses_devices(node)       ? StreamKind::comm
+                                       : StreamKind::compute;
 }
 
 Ordered in_order(const Graph& graph, const std::vector<NodeId>& list) {
@@ -226,14 +235,17 @@ std::vector<bool> updates_in_place(const Graph& graph) {
     for (ValueId in : node.inputs) read[in] = true;
   for (const Output& output : graph.outputs) read[output.value] = true;
   auto in_place = [&](const Variable& variable) {
-    if (!variable.read.valid() || !variable.updated.valid() || writers[variable.updated] > 1 || read[variable.updated]) return false;
+    if (!variable.read.valid() || !variable.updated.valid() || writers[variable.updated] > 1 || read[variable.updated])
+      return false;
     const Value& updated = graph.value(variable.updated);
     const Node& node = graph.node(updated.producer);
     if (updated.layout != graph.value(variable.read).layout) return false;
     bool declared = false;
-    for (auto [in, out] : node.op->in_place) declared |= out == updated.output && node.inputs[static_cast<std::size_t>(in)] == variable.read;
+    for (auto [in, out] : node.op->in_place)
+      declared |= out == updated.output && node.inputs[static_cast<std::size_t>(in)] == variable.read;
     if (!declared) return false;
-    int reads = 0;  // the writer takes the old version once, as the operand it overwrites: another window on it would change under its hands
+    int reads = 0;  // the writer takes the old version once, as the operand it overwrites: another window on it would
+                    // change under its hands
     for (ValueId in : node.inputs) reads += source_of(graph, in) == variable.read;
     return reads == 1;
   };
@@ -247,10 +259,13 @@ bool updates_in_place(const Graph& graph, const Variable& variable) {
 }
 
 bool crosses_devices(const Node& node) {
-  return node.op->role == Role::transfer || (node.op->role == Role::transition && !is_local(move_from(node.attrs.text("move"))));
+  return node.op->role == Role::transfer ||
+         (node.op->role == Role::transition && !is_local(move_from(node.attrs.text("move"))));
 }
 
-bool may_alias(const Node& node) { return node.op->role == Role::window || (node.op->role == Role::transition && !crosses_devices(node)); }
+bool may_alias(const Node& node) {
+  return node.op->role == Role::window || (node.op->role == Role::transition && !crosses_devices(node));
+}
 
 Ordered order(Graph graph, const OpTable& ops, const CostTable& costs, int streams_meet, bool check_nan) {
   add_assigns(graph, ops);

@@ -23,12 +23,15 @@ const TensorType square{DType::f64, {4, 4}};
 struct Step {
   Graph graph;
   Builder b{graph, table()};
-  ValueId parameter(const std::string& name, const TensorType& type = square) { return testing::parameter(b, name, type); }
+  ValueId parameter(const std::string& name, const TensorType& type = square) {
+    return testing::parameter(b, name, type);
+  }
   ValueId input(const std::string& name, const TensorType& type = square) { return build::input(b, name, type); }
   void update(std::size_t variable, ValueId value) { graph.variables[variable].updated = value; }
   void sgd(std::size_t variable, ValueId g) {  // with its momentum in the variable after it
     if (!lr.valid()) lr = input("lr", {DType::f64, {}});
-    auto next = build::sgd(b, graph.variables[variable].read, graph.variables[variable + 1].read, g, lr, {.momentum = 0.9});
+    auto next =
+        build::sgd(b, graph.variables[variable].read, graph.variables[variable + 1].read, g, lr, {.momentum = 0.9});
     update(variable, next.w), update(variable + 1, next.m);
   }
   Graph ordered() {
@@ -39,7 +42,8 @@ struct Step {
     verify(c.graph);
     EXPECT_EQ(testing::difference(before, testing::meaning_of(c.graph)), 0);
     EXPECT_EQ(c.stream.size(), c.graph.nodes.size());
-    for (const Variable& variable : c.graph.variables) EXPECT_TRUE(!variable.updated.valid() || updates_in_place(c.graph, variable)) << variable.name;
+    for (const Variable& variable : c.graph.variables)
+      EXPECT_TRUE(!variable.updated.valid() || updates_in_place(c.graph, variable)) << variable.name;
     return std::move(c.graph);
   }
   ValueId lr;
@@ -86,11 +90,13 @@ TEST(Order, ReadersThroughWindowsComeFirstToo) {
   s.graph.value(s.graph.outputs[0].value).layout = Layout{S(0)};
   for (Variable& variable : s.graph.variables) variable.stored = Layout{B()};
   Wanted wanted;
-  for (const Node& node : s.graph.nodes) wanted.emplace_back(node.inputs.size(), Layout{node.op->name == "exp" ? S(0) : B()});
+  for (const Node& node : s.graph.nodes)
+    wanted.emplace_back(node.inputs.size(), Layout{node.op->name == "exp" ? S(0) : B()});
   s.graph = box(s.graph, table(), wanted, CostTable());
   Graph g = s.ordered();
   NodeId writer = place_of(g, "sgd");
-  for (const char* op : {"transpose", "reshape", "broadcast", "box", "exp"}) EXPECT_TRUE(after(g, writer, place_of(g, op))) << op << "\n" << print(g);
+  for (const char* op : {"transpose", "reshape", "broadcast", "box", "exp"})
+    EXPECT_TRUE(after(g, writer, place_of(g, op))) << op << "\n" << print(g);
   EXPECT_FALSE(after(g, writer, place_of(g, "box", 1))) << "the gather reads what exp made";
   EXPECT_FALSE(after(g, writer, place_of(g, "input")));
 }
@@ -110,7 +116,8 @@ TEST(Order, AReaderThatNeedsTheNewVersionGetsACopyOfTheOld) {
   w = late.parameter("w");
   late.parameter("m");
   late.sgd(0, late.input("g"));
-  ValueId momentum = late.graph.variables[1].updated;  // sgd writes both; this reader comes after it and wants the old weight
+  ValueId momentum =
+      late.graph.variables[1].updated;  // sgd writes both; this reader comes after it and wants the old weight
   late.graph.outputs = {{"y", build::mul(late.b, build::transpose(late.b, w, {1, 0}), build::neg(late.b, momentum))}};
   g = late.ordered();
   EXPECT_EQ(count_op(g, "copy"), 1) << print(g);
@@ -208,7 +215,8 @@ TEST(Order, VariablesThatTakeEachOthersOldVersionGetACopyNotACircle) {
 
 // ---- by cost
 
-// On two devices, f32[512, 512]. A product of whole operands takes 2.7 ms of the default cost table, one of split rows half of that.
+// On two devices, f32[512, 512]. A product of whole operands takes 2.7 ms of the default cost table, one of split rows
+// half of that.
 struct Priced {
   Graph graph;
   Builder b{graph, table()};
@@ -218,10 +226,13 @@ struct Priced {
     graph.value(value).layout = Layout{entry};
     return value;
   }
-  ValueId input(const std::string& name, Sbp entry) { return laid(build::input(b, name, {DType::f32, {512, 512}}), entry); }
+  ValueId input(const std::string& name, Sbp entry) {
+    return laid(build::input(b, name, {DType::f32, {512, 512}}), entry);
+  }
   ValueId product(ValueId x, ValueId y, Sbp entry) { return laid(build::matmul(b, x, y), entry); }
   ValueId gathered(ValueId x) {
-    return laid(b.one("box", {x}, Attrs().set("axis", 0).set("move", "all_gather").set("from", "S(0)").set("to", "B")), B());
+    return laid(b.one("box", {x}, Attrs().set("axis", 0).set("move", "all_gather").set("from", "S(0)").set("to", "B")),
+                B());
   }
   Ordered ordered() const { return order(graph, table(), costs, 2); }
 };
@@ -237,7 +248,8 @@ Priced backward(double seconds_per_byte) {
   Priced p;
   p.costs.link.beta = seconds_per_byte;
   ValueId x = p.input("x", B());
-  ValueId rows = p.laid(p.b.one("box", {x}, Attrs().set("axis", 0).set("move", "slice").set("from", "B").set("to", "S(0)")), S(0));
+  ValueId rows =
+      p.laid(p.b.one("box", {x}, Attrs().set("axis", 0).set("move", "slice").set("from", "B").set("to", "S(0)")), S(0));
   ValueId dw = p.product(x, x, B());
   ValueId dx = p.product(rows, x, S(0));
   p.graph.outputs = {{"dw", dw}, {"dx", dx}, {"next", p.product(p.gathered(dx), x, B())}};
@@ -266,8 +278,10 @@ Priced with_sums(int count) {
   p.costs.link.beta = 4e-9;
   ValueId x = p.input("x", B());
   for (int i = 0; i < count; ++i)
-    p.graph.outputs.push_back({cat("sum", i), p.laid(build::reduce_sum(p.b, p.laid(build::exp(p.b, x), B()), {1}), B())});
-  ValueId rows = p.laid(p.b.one("box", {x}, Attrs().set("axis", 0).set("move", "slice").set("from", "B").set("to", "S(0)")), S(0));
+    p.graph.outputs.push_back(
+        {cat("sum", i), p.laid(build::reduce_sum(p.b, p.laid(build::exp(p.b, x), B()), {1}), B())});
+  ValueId rows =
+      p.laid(p.b.one("box", {x}, Attrs().set("axis", 0).set("move", "slice").set("from", "B").set("to", "S(0)")), S(0));
   p.graph.outputs.push_back({"next", p.product(p.gathered(p.product(rows, x, S(0))), x, B())});
   return p;
 }
@@ -300,7 +314,8 @@ TEST(Order, ATransferThatTheNextProductWaitsForComesBeforeOneThatIsWantedLate) {
   p.costs.link.beta = 4e-9;
   ValueId a = p.input("a", S(0)), b = p.input("b", S(0)), w = p.input("w", B());
   ValueId late = p.gathered(a), soon = p.gathered(b);
-  p.graph.outputs = {{"late", late}, {"soon", soon}, {"y", p.laid(build::add(p.b, p.product(soon, w, B()), late), B())}};
+  p.graph.outputs = {
+      {"late", late}, {"soon", soon}, {"y", p.laid(build::add(p.b, p.product(soon, w, B()), late), B())}};
   Ordered made = p.ordered();
   EXPECT_LT(maker(made.graph, "soon"), maker(made.graph, "late")) << print(made.graph);
   EXPECT_LT(made.seconds, 0.9 * made.traced_seconds);
@@ -315,7 +330,8 @@ TEST(Order, WhereTheOrderMakesNoDifferenceTheTracedOneStays) {
   EXPECT_LT(place_of(made.graph, "exp"), place_of(made.graph, "matmul"));
   EXPECT_EQ(made.seconds, made.traced_seconds);
   auto rank = rank_by_cost(made.graph, made.stream, p.costs);
-  EXPECT_GT(rank[place_of(made.graph, "exp")], rank[place_of(made.graph, "matmul")]) << "or there was nothing to choose";
+  EXPECT_GT(rank[place_of(made.graph, "exp")], rank[place_of(made.graph, "matmul")])
+      << "or there was nothing to choose";
 }
 
 TEST(Order, WithoutTransfersNothingIsPriced) {
@@ -333,7 +349,8 @@ TEST(Order, RanksOfUpdatesAndOfWhatTakesNoTime) {
   ValueId w = p.laid(testing::parameter(p.b, "w", {DType::f32, {512, 512}}), B()),
           m = p.laid(testing::parameter(p.b, "m", {DType::f32, {512, 512}}), B());
   ValueId turned = p.laid(build::transpose(p.b, x, {1, 0}), B());  // takes no time
-  auto next = build::sgd(p.b, w, m, x, lr, {.momentum = 0.9});     // could begin at once, and while the stream waits for the transfer
+  auto next = build::sgd(p.b, w, m, x, lr,
+                         {.momentum = 0.9});  // could begin at once, and while the stream waits for the transfer
   p.laid(next.w, B()), p.laid(next.m, B());
   ValueId y = p.product(p.gathered(p.laid(build::exp(p.b, p.input("rows", S(0))), S(0))), turned, B());
   p.graph.outputs = {{"y", y}, {"z", p.laid(build::tanh(p.b, p.product(y, turned, B())), B())}};
@@ -400,7 +417,9 @@ TEST(Order, ControlEdgesThatFormACircleAreAnError) {
   try {
     run_passes(c, {"order"});
     FAIL();
-  } catch (const Error& error) { EXPECT_STREQ(error.what(), "order: the graph has a cycle through a variable's readers and its writer"); }
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "order: the graph has a cycle through a variable's readers and its writer");
+  }
 }
 
 TEST(Order, AVariableThatIsWrittenButHasNoNodeIsAnError) {
@@ -414,7 +433,9 @@ TEST(Order, AVariableThatIsWrittenButHasNoNodeIsAnError) {
   try {
     run_passes(c, {"order"});
     FAIL();
-  } catch (const Error& error) { EXPECT_STREQ(error.what(), "variable 'w' is updated but the graph has no node that reads it"); }
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "variable 'w' is updated but the graph has no node that reads it");
+  }
 }
 
 }  // namespace

@@ -38,7 +38,8 @@ constexpr long page = 4096;  // bytes; memory comes in no smaller pieces
 void run_unroll(Compilation& c) {
   if (std::any_of(c.graph.nodes.begin(), c.graph.nodes.end(), [](const Node& node) { return !node.regions.empty(); }))
     c.graph = unroll(c.graph, *c.ops);
-  c.graph = with_effective_layouts(std::move(c.graph));  // here, where bodies have come out: no pass and no search sees what comes to nothing
+  c.graph = with_effective_layouts(
+      std::move(c.graph));  // here, where bodies have come out: no pass and no search sees what comes to nothing
 }
 void run_canonicalise(Compilation& c) {
   c.graph = canonicalise(std::move(c.graph), {c.ops, c.evaluate, c.options.fold_bytes, c.options.reassociate}).graph;
@@ -53,7 +54,8 @@ bool is_off(const Compilation& c, std::string_view pass) {
 void run_shard(Compilation& c) {
   const Graph before = c.graph;
   Graph marked = is_off(c, "hoist") ? before : with_setup_nodes(before, *c.catalog);
-  Sharded made = c.options.remat.empty() ? shard(std::move(marked), c.options.costs) : shard_copies(std::move(marked), c.options.costs);
+  Sharded made = c.options.remat.empty() ? shard(std::move(marked), c.options.costs)
+                                         : shard_copies(std::move(marked), c.options.costs);
   split_setup_nodes(made, before);
   c.graph = std::move(made.graph), c.wanted = std::move(made.wanted);
   c.cost = made.cost, c.cost_bound = made.cost_bound, c.optimal = made.optimal;
@@ -64,7 +66,9 @@ void run_shard(Compilation& c) {
   c.laid = std::make_shared<const Sharded>(std::move(laid));
 }
 void run_box(Compilation& c) { c.graph = box(c.graph, *c.ops, c.wanted, c.options.costs); }
-void run_bucket(Compilation& c) { c.graph = bucket(std::move(c.graph), *c.ops, c.options.costs, c.options.slots).graph; }
+void run_bucket(Compilation& c) {
+  c.graph = bucket(std::move(c.graph), *c.ops, c.options.costs, c.options.slots).graph;
+}
 void run_order(Compilation& c) {
   Ordered made = order(std::move(c.graph), *c.ops, c.options.costs, c.options.slots, c.options.check_nan);
   c.graph = std::move(made.graph), c.stream = std::move(made.stream);
@@ -89,9 +93,9 @@ void run_memory(Compilation& c) { c.plan = memory(std::move(c.plan), {.trifle = 
 constexpr Pass passes[] = {
     {"unroll", run_unroll, false},             // first: nobody else knows of regions
     {"canonicalise", run_canonicalise, true},  // before all that costs: what is gone need not be placed
-    {"cast", run_cast, false},                 // behind canonicalise: one value, one cast; before shard, which lays what is cast
-    {"recompute", run_recompute, true},        // behind canonicalise, which would make one of a node and its copy
-    {"microbatch", run_microbatch, false},     // before shard: types are from here on those of one micro-batch
+    {"cast", run_cast, false},  // behind canonicalise: one value, one cast; before shard, which lays what is cast
+    {"recompute", run_recompute, true},     // behind canonicalise, which would make one of a node and its copy
+    {"microbatch", run_microbatch, false},  // before shard: types are from here on those of one micro-batch
     {"shard", run_shard, false},
     {"box", run_box, false},            // after shard: boxes stand where neighbours disagree
     {"bucket", run_bucket, true},       // after box: it groups what box inserted
@@ -101,7 +105,8 @@ constexpr Pass passes[] = {
     {"slots", run_slots, false},        // after segment: registers are what crosses segments
     {"layout", run_layout, true},       // before localise: it says in which strides values are made
     {"localise", run_localise, false},  // from here on one rank and its devices
-    {"hoist", run_hoist, true},  // after localise: calls say what they read; before fuse, which might make one of them with a call of the launch
+    {"hoist", run_hoist, true},  // after localise: calls say what they read; before fuse, which might make one of them
+                                 // with a call of the launch
     {"fuse", run_fuse, true},    // after localise: kernels are known, actors are cut
     {"in_place", run_in_place, true},  // after fuse: it looks at the calls that are left
     {"emit", run_emit, false},
@@ -110,7 +115,8 @@ constexpr Pass passes[] = {
 };
 
 // Passes that read the graph and hand on something else: it needs no verifying behind them.
-constexpr std::string_view read_graph[] = {"segment", "slots", "layout", "localise", "hoist", "fuse", "in_place", "emit", "memory"};
+constexpr std::string_view read_graph[] = {"segment", "slots",    "layout", "localise", "hoist",
+                                           "fuse",    "in_place", "emit",   "memory"};
 
 // What a pass made, as text: the graph, the orders in memory, at last the plan.
 std::string text_of(const Compilation& c, std::string_view pass) {
@@ -125,7 +131,8 @@ std::span<const Pass> pipeline() { return passes; }
 const Pass& pass_named(std::string_view name) {
   for (const Pass& pass : passes)
     if (pass.name == name) return pass;
-  fail(ErrorKind::name, "no pass is called '", name, "'; ", near_names(name, passes, [](const Pass& p) { return p.name; }));
+  fail(ErrorKind::name, "no pass is called '", name, "'; ",
+       near_names(name, passes, [](const Pass& p) { return p.name; }));
 }
 
 void run_passes(Compilation& c, std::initializer_list<std::string_view> names) {
@@ -133,12 +140,14 @@ void run_passes(Compilation& c, std::initializer_list<std::string_view> names) {
 }
 
 void compile(Compilation& c) {
-  for (const std::string& name : c.options.off) require(pass_named(name).may_be_off, "the pass '", name, "' cannot be switched off");
+  for (const std::string& name : c.options.off)
+    require(pass_named(name).may_be_off, "the pass '", name, "' cannot be switched off");
   verify(c.graph);
   check_remat(c.graph, c.options.remat);
   c.passes.clear();
   for (const Pass& pass : passes) {
-    if (c.options.memory > 0 && pass.name == std::string_view("recompute")) c.before_remat = std::make_shared<const Graph>(c.graph);
+    if (c.options.memory > 0 && pass.name == std::string_view("recompute"))
+      c.before_remat = std::make_shared<const Graph>(c.graph);
     if (is_off(c, pass.name)) continue;
     may_stop();
     auto begin = std::chrono::steady_clock::now();

@@ -81,7 +81,8 @@ TEST(Pipeline, PassesAreSwitchedOffByNameWhereThatIsLegal) {
   EXPECT_EQ(error_with_off({"shard"}), "the pass 'shard' cannot be switched off");
   EXPECT_EQ(error_with_off({"fuse", "emit"}), "the pass 'emit' cannot be switched off");
   EXPECT_EQ(error_with_off({"fold"}),
-            "no pass is called 'fold'; of 20 the nearest are: box, fit, fuse, cast, emit, hoist, order, shard, slots, unroll");
+            "no pass is called 'fold'; of 20 the nearest are: box, fit, fuse, cast, emit, hoist, order, shard, slots, "
+            "unroll");
 }
 
 TEST(Pipeline, ACompilationMayBeRunAgain) {

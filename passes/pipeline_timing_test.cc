@@ -29,7 +29,8 @@ Graph long_chain(const char* mesh, int nodes) {
     }
   }
   for (std::size_t k = 0; k < weights.size(); ++k) {
-    auto next = build::sgd(b, weights[k], momenta[k], build::matmul(b, x, weights[k], {.transpose_a = true}), lr, {.momentum = 0.9});
+    auto next = build::sgd(b, weights[k], momenta[k], build::matmul(b, x, weights[k], {.transpose_a = true}), lr,
+                           {.momentum = 0.9});
     graph.variables[2 * k].updated = next.w, graph.variables[2 * k + 1].updated = next.m;
   }
   graph.outputs = {{"y", x}};

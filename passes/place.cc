@@ -9,7 +9,8 @@
 namespace karez::passes {
 namespace {
 
-// One value after the other takes the placement of who reads it, of the update it gets, or, if nobody placed does either, of what it is made of.
+// One value after the other takes the placement of who reads it, of the update it gets, or, if nobody placed does
+// either, of what it is made of.
 class Decision {
  public:
   explicit Decision(Graph& graph) : graph_(graph), uses_(uses_of(graph)), update_(graph.nodes.size()) {
@@ -54,7 +55,8 @@ class Decision {
       int mesh = 0;
       std::int64_t most = -1;
       for (ValueId in : graph_.node(n).inputs)
-        if (const Value& value = graph_.value(in); value.mesh != 0 && value.type.bytes() > most) mesh = value.mesh, most = value.type.bytes();
+        if (const Value& value = graph_.value(in); value.mesh != 0 && value.type.bytes() > most)
+          mesh = value.mesh, most = value.type.bytes();
       if (put(n, mesh)) return true;
     }
     return false;
@@ -91,18 +93,22 @@ class Travels {
   Graph run() {
     for (NodeId n : graph_.nodes.ids()) {
       const Node& node = graph_.node(n);
-      if (node.op->role == Role::transfer) {  // from the trace; between meshes that turned out to be one it is the value itself
+      if (node.op->role ==
+          Role::transfer) {  // from the trace; between meshes that turned out to be one it is the value itself
         rewrite_.map(node.outputs[0], brought(node.inputs[0], graph_.value(node.outputs[0]).mesh, n));
         continue;
       }
       std::vector<ValueId> inputs;
       for (ValueId in : node.inputs)
-        inputs.push_back(brought(in, node.outputs.empty() ? graph_.value(in).mesh : graph_.value(node.outputs[0]).mesh, n));
+        inputs.push_back(
+            brought(in, node.outputs.empty() ? graph_.value(in).mesh : graph_.value(node.outputs[0]).mesh, n));
       rewrite_.keep(n, std::move(inputs));
     }
     std::vector<ValueId> updated;
     for (const Variable& variable : graph_.variables)
-      updated.push_back(variable.updated.valid() ? brought(variable.updated, variable.mesh, graph_.value(variable.updated).producer) : ValueId());
+      updated.push_back(variable.updated.valid()
+                            ? brought(variable.updated, variable.mesh, graph_.value(variable.updated).producer)
+                            : ValueId());
     Graph made = rewrite_.finish();
     for (std::size_t v = 0; v < updated.size(); ++v) made.variables[v].updated = updated[v];
     return made;

@@ -1,4 +1,5 @@
-// Under a pinned cost table, the transfers that each plan of an MLP's training step must contain, so that "replicate everything" cannot pass.
+// Under a pinned cost table, the transfers that each plan of an MLP's training step must contain, so that "replicate
+// everything" cannot pass.
 #include <gtest/gtest.h>
 
 #include "base/test_golden.h"
@@ -31,7 +32,8 @@ Compilation compiled(const char* mesh, const std::vector<LayoutRule>& rules, boo
   return c;
 }
 
-const std::vector<LayoutRule> column_then_row = {{"**.fc1.*", {"model"}}, {"**.fc2.weight", {"", "model"}}, {"**.fc2.bias", {}}, {"**.fc3.*", {}}};
+const std::vector<LayoutRule> column_then_row = {
+    {"**.fc1.*", {"model"}}, {"**.fc2.weight", {"", "model"}}, {"**.fc2.bias", {}}, {"**.fc3.*", {}}};
 
 // "all_reduce data 1234: ..." a line each.
 std::string transfers(const Compilation& c) {
@@ -49,8 +51,8 @@ double replicated(const char* mesh, std::int64_t batch) {
   return price(graph, choices, ById<NodeId, int>(choices.size(), 0), prices);
 }
 
-void expect(const char* mesh, const std::vector<LayoutRule>& rules, bool batch_split, std::string_view wanted, std::int64_t batch = 64,
-            base::SourcePlace at = base::SourcePlace::here()) {
+void expect(const char* mesh, const std::vector<LayoutRule>& rules, bool batch_split, std::string_view wanted,
+            std::int64_t batch = 64, base::SourcePlace at = base::SourcePlace::here()) {
   Compilation c = compiled(mesh, rules, batch_split, batch);
   EXPECT_TRUE(c.optimal);
   EXPECT_LT(c.cost, 0.75 * replicated(mesh, batch)) << c.cost;

@@ -10,7 +10,9 @@ namespace {
 Cost work_in(const Graph& graph, NodeId id, const std::vector<Layout>& in, const std::vector<Layout>& out) {
   const Node& node = graph.node(id);
   Role role = node.op->role;
-  if (may_alias(node) || role == Role::transition || role == Role::transfer || role == Role::state || role == Role::constant) return {};
+  if (may_alias(node) || role == Role::transition || role == Role::transfer || role == Role::state ||
+      role == Role::constant)
+    return {};
   const Mesh& mesh = graph.mesh(node.outputs[0]);
   auto parts = [&](const std::vector<ValueId>& values, const std::vector<Layout>& layouts) {
     std::vector<TensorType> types;
@@ -23,11 +25,14 @@ Cost work_in(const Graph& graph, NodeId id, const std::vector<Layout>& in, const
   return cost_of(*node.op, parts(node.inputs, in), parts(node.outputs, out), node.attrs);
 }
 
-double seconds_of(const Cost& work, const CostTable& costs) { return work.flops == 0 && work.bytes == 0 ? 0 : costs.seconds(work); }
+double seconds_of(const Cost& work, const CostTable& costs) {
+  return work.flops == 0 && work.bytes == 0 ? 0 : costs.seconds(work);
+}
 
 }  // namespace
 
-double device_seconds(const Graph& graph, NodeId id, const std::vector<Layout>& in, const std::vector<Layout>& out, const CostTable& costs) {
+double device_seconds(const Graph& graph, NodeId id, const std::vector<Layout>& in, const std::vector<Layout>& out,
+                      const CostTable& costs) {
   return graph.node(id).setup ? 0 : seconds_of(work_in(graph, id, in, out), costs);
 }
 
@@ -48,7 +53,8 @@ Cost device_work(const Graph& graph, NodeId id) {
 
 std::int64_t largest_part(const Graph& graph, ValueId value) {
   const TensorType& type = graph.type(value);
-  return count_of(shape_of(local_box(type.shape, graph.mesh(value), *graph.value(value).layout, 0))) * size_of(type.dtype);
+  return count_of(shape_of(local_box(type.shape, graph.mesh(value), *graph.value(value).layout, 0))) *
+         size_of(type.dtype);
 }
 
 }  // namespace karez::passes

@@ -1,4 +1,5 @@
-// What the busiest device holds, by asking every device; programs laid like others; and what a launch holds in the order in which it stands.
+// What the busiest device holds, by asking every device; programs laid like others; and what a launch holds in the
+// order in which it stands.
 #include "passes/price.h"
 
 #include <gtest/gtest.h>
@@ -72,7 +73,8 @@ Graph random_laid(Random& random) {
   return graph;
 }
 
-// From where a value is made to where it, or a window on it, is read last; by placement the most at once of what `counts`.
+// From where a value is made to where it, or a window on it, is read last; by placement the most at once of what
+// `counts`.
 template <class Counts> std::vector<std::int64_t> held_at_most(const Graph& graph, Counts counts) {
   std::vector<std::int64_t> most(graph.meshes.size(), 0);
   for (std::size_t now = 0; now < graph.nodes.size(); ++now) {
@@ -88,7 +90,9 @@ template <class Counts> std::vector<std::int64_t> held_at_most(const Graph& grap
             last = std::max(last, n);
             if (graph.node(NodeId(n)).op->role == Role::window) seen.push_back(graph.node(NodeId(n)).outputs[0]);
           }
-      if (last >= now) held[static_cast<std::size_t>(graph.value(v).mesh)] += most_on_any(graph.type(v), graph.mesh(v), *graph.value(v).layout);
+      if (last >= now)
+        held[static_cast<std::size_t>(graph.value(v).mesh)] +=
+            most_on_any(graph.type(v), graph.mesh(v), *graph.value(v).layout);
     }
     for (std::size_t m = 0; m < held.size(); ++m) most[m] = std::max(most[m], held[m]);
   }
@@ -99,7 +103,8 @@ TEST(Price, TheLargestPartIsThatOfTheDeviceWithMost) {
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     Random random(seed);
     const Graph graph = random_laid(random);
-    for (ValueId v : graph.values.ids()) EXPECT_EQ(largest_part(graph, v), most_on_any(graph.type(v), graph.mesh(v), *graph.value(v).layout)) << seed;
+    for (ValueId v : graph.values.ids())
+      EXPECT_EQ(largest_part(graph, v), most_on_any(graph.type(v), graph.mesh(v), *graph.value(v).layout)) << seed;
   }
 }
 
@@ -108,18 +113,20 @@ TEST(Price, WhatAProgramHoldsAsItStandsIsTheMostOfAnyMoment) {
     Random random(seed);
     const Graph graph = random_laid(random);
     const auto live = held_at_most(graph, [](const Node& node) {
-      return node.op->role != Role::window && node.op->role != Role::state && node.op->role != Role::constant && node.op->role != Role::source &&
-             node.op->role != Role::update;
+      return node.op->role != Role::window && node.op->role != Role::state && node.op->role != Role::constant &&
+             node.op->role != Role::source && node.op->role != Role::update;
     });
-    EXPECT_EQ(live_in_order(graph), *std::max_element(live.begin(), live.end())) << "seed " << seed << "\n" << print(graph);
+    EXPECT_EQ(live_in_order(graph), *std::max_element(live.begin(), live.end())) << "seed " << seed << "\n"
+                                                                                 << print(graph);
     auto held = held_at_most(graph, [](const Node& node) {
-      return node.op->role != Role::window && node.op->role != Role::state && node.op->role != Role::constant && node.op->role != Role::update &&
-             node.op->role != Role::store;
+      return node.op->role != Role::window && node.op->role != Role::state && node.op->role != Role::constant &&
+             node.op->role != Role::update && node.op->role != Role::store;
     });
     for (const Variable& variable : graph.variables)
       held[static_cast<std::size_t>(variable.mesh)] +=
           most_on_any(variable.type, graph.meshes[static_cast<std::size_t>(variable.mesh)], *variable.stored);
-    EXPECT_EQ(bytes_in_order(graph), *std::max_element(held.begin(), held.end())) << "seed " << seed << "\n" << print(graph);
+    EXPECT_EQ(bytes_in_order(graph), *std::max_element(held.begin(), held.end())) << "seed " << seed << "\n"
+                                                                                  << print(graph);
   }
 }
 
@@ -137,8 +144,9 @@ TEST(LayLike, NodesThatAreAlikeButForOneThingLieAsTheirOwn) {
     if (thing == "line") b.where = "net.cc:2";
     const ValueId from = thing == "mesh" ? b.on_mesh(x, 1) : x;
     if (thing == "mesh") b.mesh = 1;
-    const ValueId other = thing == "result" ? build::cast(b, sorted.indices, DType::bf16)
-                                            : build::reduce_sum(b, thing == "operand" ? y : from, {thing == "attribute" ? 1 : 0});
+    const ValueId other = thing == "result"
+                              ? build::cast(b, sorted.indices, DType::bf16)
+                              : build::reduce_sum(b, thing == "operand" ? y : from, {thing == "attribute" ? 1 : 0});
     if (thing == "acts") graph.nodes[graph.value(other).producer].acts = 2;
     testing::parameter(b, "w", {DType::f32, {4}});
     const Graph bare = graph;
@@ -156,7 +164,8 @@ TEST(LayLike, NodesThatAreAlikeButForOneThingLieAsTheirOwn) {
     const auto made = lay_like(fixed, laid);
     ASSERT_TRUE(made.has_value());
     EXPECT_EQ(made->cost, 7);
-    for (ValueId v : graph.values.ids()) EXPECT_EQ(made->graph.value(v).layout, laid.graph.value(v).layout) << thing << " %" << v;
+    for (ValueId v : graph.values.ids())
+      EXPECT_EQ(made->graph.value(v).layout, laid.graph.value(v).layout) << thing << " %" << v;
     EXPECT_EQ(made->wanted, laid.wanted) << thing;
     EXPECT_EQ(made->graph.variables[0].stored, laid.graph.variables[0].stored);
   }

@@ -22,7 +22,10 @@ bool alike_but_on(int axis, const std::vector<Layout>& one, const std::vector<La
 
 }  // namespace
 
-PricedSearch::PricedSearch(const Graph& graph, const CostTable& costs) : graph_(graph), choices_(choices_of(graph, costs)), prices_(costs) {
+PricedSearch::PricedSearch(const Graph& graph, const CostTable& costs)
+    : graph_(graph),
+      choices_(choices_of(graph, costs)),
+      prices_(costs) {
   for (const Mesh& mesh : graph.meshes) axes_ = std::max(axes_, mesh.rank());
 }
 
@@ -35,7 +38,8 @@ Choices PricedSearch::with(const MemoryPrice& price) const {
 
 Sharded PricedSearch::at(const MemoryPrice& price, const Sharded& from) {
   const Choices dear = with(price);
-  const Chosen chosen = axes_ > 1 ? axis_after_axis(dear, like(from)) : search_layouts(graph_, dear, prices_, of_one_axis).chosen;
+  const Chosen chosen =
+      axes_ > 1 ? axis_after_axis(dear, like(from)) : search_layouts(graph_, dear, prices_, of_one_axis).chosen;
   return laid(chosen);
 }
 
@@ -72,7 +76,8 @@ PricedSearch::Chosen PricedSearch::on_axis(int axis, const Choices& dear, const 
   for (NodeId n : dear.ids()) {
     const NodeChoice& now = dear[n][static_cast<std::size_t>(chosen[n])];
     for (std::size_t c = 0; c < dear[n].size(); ++c) {
-      if (!alike_but_on(axis, dear[n][c].ins(), now.ins()) || !alike_but_on(axis, dear[n][c].outs(), now.outs())) continue;
+      if (!alike_but_on(axis, dear[n][c].ins(), now.ins()) || !alike_but_on(axis, dear[n][c].outs(), now.outs()))
+        continue;
       kept[n].push_back(static_cast<int>(c));
       few[n].push_back(dear[n][c]);
     }
@@ -87,8 +92,9 @@ PricedSearch::Chosen PricedSearch::like(const Sharded& laid) const {
   for (NodeId n : graph_.nodes.ids()) {
     std::vector<Layout> outs;
     for (ValueId out : laid.graph.node(n).outputs) outs.push_back(*laid.graph.value(out).layout);
-    const auto found = std::find_if(choices_[n].begin(), choices_[n].end(),
-                                    [&](const NodeChoice& choice) { return choice.ins() == laid.wanted[n] && choice.outs() == outs; });
+    const auto found = std::find_if(choices_[n].begin(), choices_[n].end(), [&](const NodeChoice& choice) {
+      return choice.ins() == laid.wanted[n] && choice.outs() == outs;
+    });
     chosen.push_back(found == choices_[n].end() ? 0 : static_cast<int>(found - choices_[n].begin()));
   }
   return chosen;

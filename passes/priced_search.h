@@ -15,7 +15,8 @@ class PricedSearch {
  public:
   PricedSearch(const Graph& graph, const CostTable& costs);
 
-  // Layouts of a small sum; `cost` is theirs without the price. On several axes axis after axis, from the layouts of `from` on.
+  // Layouts of a small sum; `cost` is theirs without the price. On several axes axis after axis, from the layouts of
+  // `from` on.
   Sharded at(const MemoryPrice& price, const Sharded& from);
   // The same on several axes from nothing on, which takes longer and ends elsewhere.
   Sharded anew(const MemoryPrice& price);

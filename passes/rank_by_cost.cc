@@ -26,7 +26,8 @@ class Schedule {
         late_(graph.nodes.size(), false),
         rank_(graph.nodes.size(), INT_MAX) {
     for (NodeId n : graph.nodes.ids()) {
-      if (stream[n] != StreamKind::host) seconds_[n] = seconds_of(graph, Segment{stream[n], {n}, mesh_of(graph_, n)}, costs);
+      if (stream[n] != StreamKind::host)
+        seconds_[n] = seconds_of(graph, Segment{stream[n], {n}, mesh_of(graph_, n)}, costs);
       const Role role = graph.node(n).op->role;
       if (role == Role::update || role == Role::store) late_[n] = true;
       for (NodeId to : waiting_.next[n]) late_[to] = late_[to] || late_[n];
@@ -110,6 +111,8 @@ class Schedule {
 
 }  // namespace
 
-ById<NodeId, int> rank_by_cost(const Graph& graph, const Streams& stream, const CostTable& costs) { return Schedule(graph, stream, costs).run(); }
+ById<NodeId, int> rank_by_cost(const Graph& graph, const Streams& stream, const CostTable& costs) {
+  return Schedule(graph, stream, costs).run();
+}
 
 }  // namespace karez::passes

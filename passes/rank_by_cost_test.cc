@@ -42,7 +42,8 @@ Graph random_graph(Random& random) {
       default: build::exp(b, x);
     }
     const NodeId last(graph.nodes.size() - 1);
-    if (below(random, 4) == 0) graph.nodes[last].after.push_back(NodeId(below(random, static_cast<std::size_t>(last.index))));
+    if (below(random, 4) == 0)
+      graph.nodes[last].after.push_back(NodeId(below(random, static_cast<std::size_t>(last.index))));
   }
   for (Value& value : graph.values) value.layout = Layout{};
   return graph;
@@ -117,7 +118,9 @@ class Simulation {
       }
     NodeId found;
     for (NodeId n : graph_.nodes.ids()) {
-      if (stream_[n] != kind || mesh(n) != on || seconds_[n] == 0 || end_[n] >= 0 || !is_ready(n) || (others && late_[n])) continue;
+      if (stream_[n] != kind || mesh(n) != on || seconds_[n] == 0 || end_[n] >= 0 || !is_ready(n) ||
+          (others && late_[n]))
+        continue;
       if (!found.valid() || way_[n] > way_[found]) found = n;
     }
     return found;
@@ -145,12 +148,15 @@ TEST(RankByCost, IsTheOrderInWhichAPlainSimulationBegins) {
     Streams stream;
     for (const Node& node : graph.nodes) {
       const Role role = node.op->role;
-      stream.push_back(role == Role::transfer ? StreamKind::comm : role == Role::source ? StreamKind::host : StreamKind::compute);
+      stream.push_back(role == Role::transfer ? StreamKind::comm
+                       : role == Role::source ? StreamKind::host
+                                              : StreamKind::compute);
       late += role == Role::update || role == Role::store;
       both += role == Role::transfer;
     }
     const auto got = rank_by_cost(graph, stream, costs), want = Simulation(graph, stream, costs).run();
-    for (NodeId n : graph.nodes.ids()) ASSERT_EQ(got[n], want[n]) << "seed " << seed << ", node " << n.index << "\n" << print(graph);
+    for (NodeId n : graph.nodes.ids())
+      ASSERT_EQ(got[n], want[n]) << "seed " << seed << ", node " << n.index << "\n" << print(graph);
   }
   EXPECT_GT(late, 100);
   EXPECT_GT(both, 100);

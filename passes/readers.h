@@ -10,7 +10,8 @@
 namespace karez::passes {
 
 // Windows among them.
-inline void collect_readers(const Graph& graph, const ById<ValueId, std::vector<Use>>& uses, ValueId value, std::set<NodeId>& readers) {
+inline void collect_readers(const Graph& graph, const ById<ValueId, std::vector<Use>>& uses, ValueId value,
+                            std::set<NodeId>& readers) {
   for (const Use& use : uses[value]) {
     if (!readers.insert(use.node).second) continue;
     const Node& node = graph.node(use.node);
@@ -20,7 +21,8 @@ inline void collect_readers(const Graph& graph, const ById<ValueId, std::vector<
 }
 
 // Without segments that only look at them.
-inline std::set<SegmentId> reading_segments(const Graph& graph, const Segmented& cut, const ById<ValueId, std::vector<Use>>& uses, ValueId value) {
+inline std::set<SegmentId> reading_segments(const Graph& graph, const Segmented& cut,
+                                            const ById<ValueId, std::vector<Use>>& uses, ValueId value) {
   std::set<NodeId> readers;
   collect_readers(graph, uses, value, readers);
   std::set<SegmentId> segments;

@@ -1,4 +1,5 @@
-// recompute: which nodes a region has, which of its values are kept, and copies of the others for the gradients that read them.
+// recompute: which nodes a region has, which of its values are kept, and copies of the others for the gradients that
+// read them.
 #include "passes/recompute.h"
 
 #include <algorithm>
@@ -21,14 +22,16 @@ bool of_gradient(const Node& node) { return node.path == "grad" || node.path.end
 
 // What may be computed twice: neither what the user feeds, nor state and its writers, nor what travels.
 bool repeatable(const Node& node) {
-  return node.op->pure && node.regions.empty() && !node.outputs.empty() && (node.op->role == Role::compute || node.op->role == Role::window);
+  return node.op->pure && node.regions.empty() && !node.outputs.empty() &&
+         (node.op->role == Role::compute || node.op->role == Role::window);
 }
 
 // The modules around and at a path: "a", "a.b", "a.b.c".
 std::vector<std::string> modules_of(const std::string& path) {
   std::vector<std::string> out;
   if (path.empty()) return out;
-  for (std::size_t dot = path.find('.'); dot != path.npos; dot = path.find('.', dot + 1)) out.push_back(path.substr(0, dot));
+  for (std::size_t dot = path.find('.'); dot != path.npos; dot = path.find('.', dot + 1))
+    out.push_back(path.substr(0, dot));
   out.push_back(path);
   return out;
 }
@@ -51,7 +54,8 @@ Regions matched(const Graph& graph, std::span<const std::string> globs) {
   std::map<std::string, RegionId> by_path, by_module;
   auto region_at = [&](const std::string& path) -> RegionId {
     for (const std::string& module : modules_of(path)) {
-      if (std::none_of(patterns.begin(), patterns.end(), [&](const base::Glob& glob) { return glob.matches(module); })) continue;
+      if (std::none_of(patterns.begin(), patterns.end(), [&](const base::Glob& glob) { return glob.matches(module); }))
+        continue;
       auto [known, fresh] = by_module.try_emplace(module);
       if (fresh) known->second = made.module.add(module), made.nodes.emplace_back();
       return known->second;
@@ -70,16 +74,19 @@ Regions matched(const Graph& graph, std::span<const std::string> globs) {
   return made;
 }
 
-// Adds what lies on a way from a region to itself. A module's own functions have its path or, where it only calls others, none.
+// Adds what lies on a way from a region to itself. A module's own functions have its path or, where it only calls
+// others, none.
 void add_between(const Graph& graph, const ById<ValueId, std::vector<Use>>& uses, Regions& regions) {
   for (RegionId region : regions.nodes.ids()) {
     std::vector<NodeId>& nodes = regions.nodes[region];
     const NodeId first = nodes.front(), last = nodes.back();
     const auto size = static_cast<std::size_t>(last.index - first.index) + 1;
-    std::vector<bool> behind(size), before(size);  // of the nodes from first to last: reached from the region; needed by it
+    std::vector<bool> behind(size),
+        before(size);  // of the nodes from first to last: reached from the region; needed by it
     auto at = [&](NodeId n) { return static_cast<std::size_t>(n.index - first.index); };
     auto is_free = [&](const Node& node, NodeId n) {
-      return !regions.of[n].valid() && !of_gradient(node) && repeatable(node) && around(node.path, regions.module[region]);
+      return !regions.of[n].valid() && !of_gradient(node) && repeatable(node) &&
+             around(node.path, regions.module[region]);
     };
     for (NodeId n = first; n <= last; n = NodeId(n.index + 1)) {
       behind[at(n)] = regions.of[n] == region;
@@ -150,7 +157,9 @@ class Again {
   }
 
  private:
-  NodeId& last_beside(NodeId n) { return last_[static_cast<std::size_t>(mesh_of(graph_, n))]; }  // new, on the same mesh
+  NodeId& last_beside(NodeId n) {
+    return last_[static_cast<std::size_t>(mesh_of(graph_, n))];
+  }  // new, on the same mesh
   bool made_again(ValueId value) const { return regions_.of[graph_.value(value).producer].valid() && !kept_[value]; }
 
   // The copy of a region's value, made if it is not there yet with all that it needs.
@@ -182,7 +191,8 @@ class Again {
     }
     std::vector<TensorType> types;
     for (ValueId out : node.outputs) types.push_back(graph_.type(out));
-    const NodeId made = rewrite_.add(node.op, std::move(inputs), node.attrs, types, graph_.value(node.outputs[0]).mesh, n);
+    const NodeId made =
+        rewrite_.add(node.op, std::move(inputs), node.attrs, types, graph_.value(node.outputs[0]).mesh, n);
     for (std::size_t o = 0; o < node.outputs.size(); ++o)
       rewrite_.graph().value(rewrite_.graph().node(made).outputs[o]).layout = graph_.value(node.outputs[o]).layout;
     if (!follows) rewrite_.graph().node(made).after = {gate(n)};
@@ -190,7 +200,8 @@ class Again {
     fresh_.insert(made);
   }
 
-  // What stands before the copy on its mesh: the gradient made last, or, where none is yet, the region's last node there.
+  // What stands before the copy on its mesh: the gradient made last, or, where none is yet, the region's last node
+  // there.
   NodeId gate(NodeId n) {
     if (last_beside(n).valid()) return last_beside(n);
     NodeId found;
@@ -227,8 +238,11 @@ void check_remat(const Graph& graph, std::span<const std::string> globs) {
   add_modules(graph, modules);
   for (const std::string& pattern : globs) {
     const base::Glob glob(pattern);
-    require(ErrorKind::name, std::any_of(modules.begin(), modules.end(), [&](const std::string& module) { return glob.matches(module); }), "remat: '",
-            pattern, "' matches no module of this function; ", near_names(pattern, modules, [](const std::string& module) { return module; }));
+    require(
+        ErrorKind::name,
+        std::any_of(modules.begin(), modules.end(), [&](const std::string& module) { return glob.matches(module); }),
+        "remat: '", pattern, "' matches no module of this function; ",
+        near_names(pattern, modules, [](const std::string& module) { return module; }));
   }
 }
 

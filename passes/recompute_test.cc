@@ -107,7 +107,8 @@ TEST(Recompute, WhatOneRegionHandsToTheNextIsKept) {
   EXPECT_EQ(nodes(program, {"a", "b"}), nodes(program, {}));
 }
 
-// The whole program, loss too, in one module: no gradient comes before the copies, so they stand behind the region's last node.
+// The whole program, loss too, in one module: no gradient comes before the copies, so they stand behind the region's
+// last node.
 TEST(Recompute, ALossInTheRegionIsKeptAndCopiesComeBehindIt) {
   constexpr const char* program = R"(graph main {
   %0 = input() {dtype="f32", name="x", shape=[2, 4]} : f32[2, 4]
@@ -168,7 +169,8 @@ std::string error_of(std::vector<std::string> globs) {
 
 TEST(Recompute, AGlobThatMatchesNoModuleIsAnErrorWithTheNearest) {
   EXPECT_EQ(error_of({"block", "**.up"}), "");
-  EXPECT_EQ(error_of({"block", "blokc.up"}), "remat: 'blokc.up' matches no module of this function; there are 3: block.up, block, block.down");
+  EXPECT_EQ(error_of({"block", "blokc.up"}),
+            "remat: 'blokc.up' matches no module of this function; there are 3: block.up, block, block.down");
   EXPECT_THAT(error_of({"block.up.grad"}), HasSubstr("matches no module")) << "gradients are no module's";
   EXPECT_THAT(error_of({"w"}), HasSubstr("matches no module")) << "nor are parameters";
   EXPECT_THAT(error_of({"blo["}), HasSubstr("blo["));
@@ -178,7 +180,8 @@ TEST(Recompute, AGlobThatMatchesNoModuleIsAnErrorWithTheNearest) {
 TEST(Recompute, ACopyReadsTheVersionThatItsOriginalRead) {
   std::string program = two;
   program.replace(program.find("read %1"), 7, "read %1 updated %12");
-  program.insert(program.find("  %8 ="), "  %12 = exp(%1) : f32[4, 4] in \"grad\"\n");  // in place, and the last gradient before the copies
+  program.insert(program.find("  %8 ="),
+                 "  %12 = exp(%1) : f32[4, 4] in \"grad\"\n");  // in place, and the last gradient before the copies
   Compilation c = testing::compilation(parse_graph(program, table()));
   c.options.remat = {"block"};
   compile(c);
@@ -191,7 +194,8 @@ TEST(Recompute, CopiesLieAsTheirOriginalsAndThoseAsWithout) {
   for (const char* mesh : {"data=2,model=2", "model=4"}) {
     Graph graph = testing::mlp_step(Mesh::parse(mesh), {16, 32, 32, 8}, 12);
     for (Node& node : graph.nodes)
-      if (node.path == "fc1" || node.path == "fc2" || node.path == "fc1.grad" || node.path == "fc2.grad") node.path = "body." + node.path;
+      if (node.path == "fc1" || node.path == "fc2" || node.path == "fc1.grad" || node.path == "fc2.grad")
+        node.path = "body." + node.path;
     CostTable costs;
     const Sharded plain = shard(graph, costs);
     Graph twice = recompute(graph, std::vector<std::string>{"body"});
@@ -202,11 +206,13 @@ TEST(Recompute, CopiesLieAsTheirOriginalsAndThoseAsWithout) {
     auto layouts = [](const Graph& of) {
       std::set<std::string> out;
       for (const Value& value : of.values)
-        out.insert(cat(of.node(value.producer).op->name, of.node(value.producer).path, print(value.type, of.meshes[0], *value.layout)));
+        out.insert(cat(of.node(value.producer).op->name, of.node(value.producer).path,
+                       print(value.type, of.meshes[0], *value.layout)));
       return out;
     };
     EXPECT_EQ(layouts(made.graph), layouts(plain.graph)) << mesh;
-    for (std::size_t v = 0; v < graph.variables.size(); ++v) EXPECT_EQ(made.graph.variables[v].stored, plain.graph.variables[v].stored);
+    for (std::size_t v = 0; v < graph.variables.size(); ++v)
+      EXPECT_EQ(made.graph.variables[v].stored, plain.graph.variables[v].stored);
   }
 }
 

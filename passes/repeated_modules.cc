@@ -20,7 +20,8 @@ bool of_gradient(const Node& node) { return node.path == "grad" || node.path.end
 std::vector<std::string> modules_around(const std::string& path) {
   std::vector<std::string> out;
   if (path.empty()) return out;
-  for (std::size_t dot = path.find('.'); dot != path.npos; dot = path.find('.', dot + 1)) out.push_back(path.substr(0, dot));
+  for (std::size_t dot = path.find('.'); dot != path.npos; dot = path.find('.', dot + 1))
+    out.push_back(path.substr(0, dot));
   out.push_back(path);
   return out;
 }
@@ -48,8 +49,9 @@ std::map<std::string, std::string> modules_of(const Graph& graph) {
   std::map<std::string, std::string> out;
   for (const std::string& path : paths) {
     const auto around = modules_around(path);
-    const auto found =
-        std::find_if(around.begin(), around.end(), [&](const std::string& m) { return !repeat || alike[without_numbers(m)].size() > 1; });
+    const auto found = std::find_if(around.begin(), around.end(), [&](const std::string& m) {
+      return !repeat || alike[without_numbers(m)].size() > 1;
+    });
     out[path] = found == around.end() ? "" : *found;
   }
   return out;
@@ -68,7 +70,8 @@ std::int64_t held_over(const Graph& graph) {
     if (graph.node(maker).op->role != Role::compute) continue;
     std::set<NodeId> readers;
     collect_readers(graph, uses, v, readers);
-    if (!readers.empty() && *readers.rbegin() >= first) bytes += count_of(graph.type(v).shape) * size_of(graph.type(v).dtype);
+    if (!readers.empty() && *readers.rbegin() >= first)
+      bytes += count_of(graph.type(v).shape) * size_of(graph.type(v).dtype);
   }
   return bytes;
 }
@@ -80,7 +83,9 @@ std::vector<std::vector<std::string>> repeated_modules(const Graph& graph, std::
   const auto module_at = modules_of(graph);
   for (const Node& node : graph.nodes) {
     const auto at = module_at.find(node.path);
-    if (at == module_at.end() || at->second.empty() || std::find(modules.begin(), modules.end(), at->second) != modules.end()) continue;
+    if (at == module_at.end() || at->second.empty() ||
+        std::find(modules.begin(), modules.end(), at->second) != modules.end())
+      continue;
     modules.push_back(at->second);
   }
   std::vector<std::string> with(already.begin(), already.end());

@@ -20,7 +20,8 @@ using Names = std::vector<std::string>;
 std::size_t below(Random& random, std::size_t count) { return random() % count; }
 
 // `feeds`: inputs have modules of their own.
-// Blocks that stand one behind the other, with windows and small types between, then gradients that read some of what the blocks made.
+// Blocks that stand one behind the other, with windows and small types between, then gradients that read some of what
+// the blocks made.
 Graph random_blocks(Random& random, const Names& names, bool feeds) {
   Graph graph;
   Builder b(graph, testing::table());
@@ -92,7 +93,8 @@ std::vector<Names> expected(const Graph& graph, const Names& modules, const Name
   std::vector<Names> out;
   for (double share : {0.25, 0.5, 0.75, 1.0}) {
     Names list = already;
-    for (std::size_t i = 0; static_cast<double>(i) < share * static_cast<double>(freed.size()); ++i) list.push_back(freed[i].second);
+    for (std::size_t i = 0; static_cast<double>(i) < share * static_cast<double>(freed.size()); ++i)
+      list.push_back(freed[i].second);
     if (list.size() > already.size() && (out.empty() || out.back() != list)) out.push_back(list);
   }
   return out;
@@ -103,10 +105,12 @@ TEST(RepeatedModules, AreThoseOfWhichFewestBytesAreLeftAQuarterMoreEachTime) {
     Names blocks, modules;  // as they are called; those that repeat
   };
   const Case cases[] = {
-      {{"stem", "block7", "block8", "block9", "block10", "block11", "block12"}, {"block7", "block8", "block9", "block10", "block11", "block12"}},
+      {{"stem", "block7", "block8", "block9", "block10", "block11", "block12"},
+       {"block7", "block8", "block9", "block10", "block11", "block12"}},
       {{"net.block9", "net.block10", "net.block100", "head"}, {"net.block9", "net.block10", "net.block100"}},
       {{"blocks.0.a", "blocks.1.a", "blocks.2.a"}, {"blocks.0", "blocks.1", "blocks.2"}},
-      {{"first", "second", "third", "fourth", "fifth", "sixth", "last"}, {"first", "second", "third", "fourth", "fifth", "sixth", "last"}},
+      {{"first", "second", "third", "fourth", "fifth", "sixth", "last"},
+       {"first", "second", "third", "fourth", "fifth", "sixth", "last"}},
   };
   std::map<std::size_t, int> lists;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
@@ -117,7 +121,8 @@ TEST(RepeatedModules, AreThoseOfWhichFewestBytesAreLeftAQuarterMoreEachTime) {
     Names modules;
     for (const std::string& module : one.modules)
       for (const Node& node : graph.nodes)
-        if (!gradient(node) && node.op->role == Role::compute && (node.path == module || node.path.starts_with(module + "."))) {
+        if (!gradient(node) && node.op->role == Role::compute &&
+            (node.path == module || node.path.starts_with(module + "."))) {
           modules.push_back(module);
           break;
         }

@@ -32,7 +32,8 @@ NodeId Rewrite::keep(NodeId old, std::vector<ValueId> inputs) {
   return id;
 }
 
-NodeId Rewrite::add(const OpDef* op, std::vector<ValueId> inputs, Attrs attrs, std::span<const TensorType> types, int mesh, NodeId like) {
+NodeId Rewrite::add(const OpDef* op, std::vector<ValueId> inputs, Attrs attrs, std::span<const TensorType> types,
+                    int mesh, NodeId like) {
   NodeId id(to_.nodes.size());
   Node node;
   node.op = op;

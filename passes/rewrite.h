@@ -7,7 +7,8 @@
 
 namespace karez::passes {
 
-// Copies nodes of `from` one by one into `to`, translating values. A pass decides, node by node, to keep, replace or add.
+// Copies nodes of `from` one by one into `to`, translating values. A pass decides, node by node, to keep, replace or
+// add.
 class Rewrite {
  public:
   explicit Rewrite(const Graph& from);
@@ -20,9 +21,10 @@ class Rewrite {
   NodeId keep(NodeId old);                               // with its inputs translated
   NodeId keep(NodeId old, std::vector<ValueId> inputs);  // with these (new) inputs
   // A new node with outputs of the given types; path and source line as of `like`.
-  NodeId add(const OpDef* op, std::vector<ValueId> inputs, Attrs attrs, std::span<const TensorType> types, int mesh, NodeId like);
-  // Translates control edges, variables and outputs, and hands over the new graph. Values that were never kept become invalid ids where
-  // only a variable's `read` named them.
+  NodeId add(const OpDef* op, std::vector<ValueId> inputs, Attrs attrs, std::span<const TensorType> types, int mesh,
+             NodeId like);
+  // Translates control edges, variables and outputs, and hands over the new graph. Values that were never kept become
+  // invalid ids where only a variable's `read` named them.
   Graph finish();
 
   Graph& graph() { return to_; }

@@ -102,8 +102,9 @@ class Cutter {
   bool waits_for_all(NodeId n) {
     if (graph_.node(n).acts > 1) return false;
     const auto& before = waits_for_[n.index];
-    return waits_for_all_[n] =
-               std::any_of(before.begin(), before.end(), [&](int b) { return graph_.node(NodeId(b)).acts > 1 || waits_for_all_[NodeId(b)]; });
+    return waits_for_all_[n] = std::any_of(before.begin(), before.end(), [&](int b) {
+             return graph_.node(NodeId(b)).acts > 1 || waits_for_all_[NodeId(b)];
+           });
   }
 
   Needs needs(NodeId n, SegmentId open) const {
@@ -112,7 +113,8 @@ class Cutter {
       const SegmentId from = made_.of[NodeId(before)];
       if (from == open) continue;
       if (open.valid() && reach_.before(open.index, from.index)) found.cycle = true;
-      if (made_.segments[from].stream != StreamKind::comm) continue;  // sources act when the launch begins: nothing to wait for
+      if (made_.segments[from].stream != StreamKind::comm)
+        continue;  // sources act when the launch begins: nothing to wait for
       if (!found.new_wait) found.new_wait = !open.valid() || !reach_.before(from.index, open.index);
     }
     return found;
@@ -137,8 +139,9 @@ class Cutter {
   solve::GroupReach reach_;
   ById<NodeId, bool> feeds_transfer_;
   ById<NodeId, bool> waits_for_all_;  // acts of micro-batches
-  // By placement (a stream for each: only transfers lead from one to another), by how often its nodes act (an actor acts as often as all of them),
-  // and whether they wait for all acts of micro-batches, which may need what else is done once before the first.
+  // By placement (a stream for each: only transfers lead from one to another), by how often its nodes act (an actor
+  // acts as often as all of them), and whether they wait for all acts of micro-batches, which may need what else is
+  // done once before the first.
   std::map<std::tuple<int, int, bool>, Compute> compute_;
   Segmented made_;
 };

@@ -33,9 +33,13 @@ struct Program {
   ValueId exp(ValueId x) { return laid(build::exp(b, x), graph.value(x).layout->at(0)); }
   ValueId add(ValueId x, ValueId y) { return laid(build::add(b, x, y), graph.value(x).layout->at(0)); }
   ValueId gathered(ValueId x) {
-    return laid(b.one("box", {x}, Attrs().set("axis", 0).set("move", "all_gather").set("from", "S(0)").set("to", "B")), B());
+    return laid(b.one("box", {x}, Attrs().set("axis", 0).set("move", "all_gather").set("from", "S(0)").set("to", "B")),
+                B());
   }
-  ValueId sliced(ValueId x) { return laid(b.one("box", {x}, Attrs().set("axis", 0).set("move", "slice").set("from", "B").set("to", "S(0)")), S(0)); }
+  ValueId sliced(ValueId x) {
+    return laid(b.one("box", {x}, Attrs().set("axis", 0).set("move", "slice").set("from", "B").set("to", "S(0)")),
+                S(0));
+  }
   Compilation cut() {
     Compilation c = testing::compilation(graph);
     run_passes(c, {"order"});
@@ -46,8 +50,9 @@ struct Program {
 
 // "host: input | compute: exp add | comm: box"
 std::string text_of(const Compilation& c) {
-  return join(c.cut.segments, " | ",
-              [&](const Segment& s) { return cat(name_of(s.stream), ": ", join(s.nodes, " ", [&](NodeId n) { return c.graph.node(n).op->name; })); });
+  return join(c.cut.segments, " | ", [&](const Segment& s) {
+    return cat(name_of(s.stream), ": ", join(s.nodes, " ", [&](NodeId n) { return c.graph.node(n).op->name; }));
+  });
 }
 
 // Every node in one segment of its own stream, and edges lead from lower to higher numbers.
@@ -88,7 +93,8 @@ TEST(Segment, WhatFeedsATransferIsCutAtOnceSoThatItNeedNotWait) {
   p.graph.outputs = {{"a", p.gathered(a)}, {"b", p.gathered(b)}};
   Compilation cut = p.cut();
   check_cuts(cut);
-  EXPECT_EQ(text_of(cut), "host: input | compute: exp | compute: exp exp | comm: box | comm: box") << "numbered in the order of first nodes";
+  EXPECT_EQ(text_of(cut), "host: input | compute: exp | compute: exp exp | comm: box | comm: box")
+      << "numbered in the order of first nodes";
 }
 
 TEST(Segment, HostInputsDoNotCut) {
@@ -127,7 +133,9 @@ TEST(Segment, AControlEdgeAloneCuts) {
 Compilation cut_as_traced(const Graph& graph) {
   Compilation c = testing::compilation(graph);
   for (const Node& node : graph.nodes)
-    c.stream.push_back(node.op->role == Role::source ? StreamKind::host : crosses_devices(node) ? StreamKind::comm : StreamKind::compute);
+    c.stream.push_back(node.op->role == Role::source ? StreamKind::host
+                       : crosses_devices(node)       ? StreamKind::comm
+                                                     : StreamKind::compute);
   run_passes(c, {"segment"});
   return c;
 }
@@ -141,7 +149,8 @@ TEST(Segment, WhatWaitsForAllMicroBatchesIsNoActorWithWhatTheyRead) {
   ValueId second = p.add(first, read);
   p.graph.outputs = {{"after", after}, {"second", second}};
   for (ValueId v : {y, first, second}) p.graph.nodes[p.graph.value(v).producer].acts = 3;
-  p.graph.nodes[joined].after = {p.graph.value(first).producer};  // all acts of it, and the second needs what is done once
+  p.graph.nodes[joined].after = {
+      p.graph.value(first).producer};  // all acts of it, and the second needs what is done once
   Compilation c = cut_as_traced(p.graph);
   check_cuts(c);
   auto of = [&](ValueId v) { return c.cut.of[c.graph.value(v).producer]; };
@@ -172,7 +181,8 @@ TEST(Segment, AmongMicroBatchesWhoIsNearerToTheEndActsFirst) {
   EXPECT_LT(of(far), of(forward));
   EXPECT_LT(of(once), of(farther)) << "what micro-batches read is there before them";
   std::set<int> all;
-  for (SegmentId s : c.cut.segments.ids()) EXPECT_TRUE(all.insert(priority_of(c.graph, c.cut, s)).second) << "no two are equal";
+  for (SegmentId s : c.cut.segments.ids())
+    EXPECT_TRUE(all.insert(priority_of(c.graph, c.cut, s)).second) << "no two are equal";
 }
 
 TEST(Segment, OneDeviceIsOneComputeSegment) {
@@ -212,7 +222,8 @@ TEST(Segment, AnUpdateThatNeedsWhatAnEarlierOneSentLeavesTheRun) {
   ValueId lr = p.laid(build::input(p.b, "lr", {DType::f32, {}}), B()), sent;
   for (const char* name : {"a", "b"}) {
     Sbp entry = *name == 'a' ? S(0) : B();
-    ValueId w = p.laid(testing::parameter(p.b, name, vec), entry), m = p.laid(testing::parameter(p.b, cat("m", name), vec), entry);
+    ValueId w = p.laid(testing::parameter(p.b, name, vec), entry),
+            m = p.laid(testing::parameter(p.b, cat("m", name), vec), entry);
     auto next = build::sgd(p.b, w, m, *name == 'a' ? p.input("g") : sent, lr);
     p.laid(next.w, entry), p.laid(next.m, entry);
     std::size_t last = p.graph.variables.size();

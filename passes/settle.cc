@@ -33,9 +33,13 @@ bool repeats(const View& view) {
   return false;
 }
 
-double price(const CostTable& costs, const Cost& work, const KernelChoice& choice) { return costs.seconds(work) / choice.rate; }
+double price(const CostTable& costs, const Cost& work, const KernelChoice& choice) {
+  return costs.seconds(work) / choice.rate;
+}
 
-Cost copy_work(const View& view) { return {WorkClass::move, 0, 2.0 * static_cast<double>(view.count() * size_of(view.dtype))}; }
+Cost copy_work(const View& view) {
+  return {WorkClass::move, 0, 2.0 * static_cast<double>(view.count() * size_of(view.dtype))};
+}
 
 CallSpec copy_call(const View& from, const View& to) {
   CallSpec call;
@@ -45,7 +49,8 @@ CallSpec copy_call(const View& from, const View& to) {
   return call;
 }
 
-std::optional<Settled> settle(const KernelCatalog& catalog, const CostTable& costs, const CallSpec& call, const Cost& work) {
+std::optional<Settled> settle(const KernelCatalog& catalog, const CostTable& costs, const CallSpec& call,
+                              const Cost& work) {
   std::optional<Settled> best;
   if (auto choice = catalog.find(call)) {
     best = Settled{call, std::vector<bool>(call.in.size(), false), *choice, price(costs, work, *choice)};

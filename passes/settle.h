@@ -23,8 +23,9 @@ struct Settled {
   double seconds = 0;  // with the copies
 };
 
-// None where no kernel takes the call in any of the ways tried. Outputs stay as they are. A call that a kernel takes at the full rate
-// is left as it stands; of equals the one with the fewest copies wins.
-std::optional<Settled> settle(const KernelCatalog& catalog, const CostTable& costs, const CallSpec& call, const Cost& work);
+// None where no kernel takes the call in any of the ways tried. Outputs stay as they are. A call that a kernel takes at
+// the full rate is left as it stands; of equals the one with the fewest copies wins.
+std::optional<Settled> settle(const KernelCatalog& catalog, const CostTable& costs, const CallSpec& call,
+                              const Cost& work);
 
 }  // namespace karez::passes

@@ -35,13 +35,17 @@ NodeLayouts layouts_of(const Node& node, const std::vector<Sharding>& axes) {
 
 class SetupNodes {
  public:
-  SetupNodes(Graph graph, const KernelCatalog& catalog) : graph_(std::move(graph)), catalog_(catalog), held_(graph_.values.size()) {}
+  SetupNodes(Graph graph, const KernelCatalog& catalog)
+      : graph_(std::move(graph)),
+        catalog_(catalog),
+        held_(graph_.values.size()) {}
 
   Graph run() {
     for (NodeId n : graph_.nodes.ids()) {
       const Node& node = graph_.node(n);
       if (node.op->role == Role::constant) constant(node);
-      else if (std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId in) { return held_[in].has_value(); }) && !node.inputs.empty())
+      else if (std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId in) { return held_[in].has_value(); }) &&
+               !node.inputs.empty())
         node.op->role == Role::window ? window(n) : call(n);
     }
     return std::move(graph_);
@@ -55,7 +59,9 @@ class SetupNodes {
     bool computed = false;        // by a call, and so worth a mark
   };
 
-  bool may_be_whole(ValueId value) const { return !graph_.value(value).layout || is_whole(*graph_.value(value).layout); }
+  bool may_be_whole(ValueId value) const {
+    return !graph_.value(value).layout || is_whole(*graph_.value(value).layout);
+  }
 
   void constant(const Node& node) {
     const ValueId out = node.outputs[0];
@@ -126,17 +132,21 @@ class SetupNodes {
   // Whole, or as its results are fixed; nothing where no way to lay it makes them so.
   std::optional<NodeLayouts> laid(NodeId id) const {
     const Node& node = graph_.node(id);
-    if (std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId out) { return may_be_whole(out); })) return whole(node);
+    if (std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId out) { return may_be_whole(out); }))
+      return whole(node);
     for (const auto& axes : mesh_shardings({&graph_, id}, graph_.mesh(node.outputs[0]))) {
       NodeLayouts way = layouts_of(node, axes);
       bool fits = true;
-      for (std::size_t o = 0; o < way.outs.size(); ++o) fits = fits && graph_.value(node.outputs[o]).layout.value_or(way.outs[o]) == way.outs[o];
+      for (std::size_t o = 0; o < way.outs.size(); ++o)
+        fits = fits && graph_.value(node.outputs[o]).layout.value_or(way.outs[o]) == way.outs[o];
       if (fits) return way;
     }
     return {};
   }
 
-  Box box_of(ValueId value, const Layout& layout) const { return local_box(graph_.type(value).shape, graph_.mesh(value), layout, 0); }
+  Box box_of(ValueId value, const Layout& layout) const {
+    return local_box(graph_.type(value).shape, graph_.mesh(value), layout, 0);
+  }
   Attrs local_attrs(NodeId id, const NodeLayouts& way) const {
     const Node& node = graph_.node(id);
     LocalView local{{&graph_, id}, {}, {}};
@@ -158,7 +168,9 @@ class SetupNodes {
 
 }  // namespace
 
-Graph with_setup_nodes(Graph graph, const KernelCatalog& catalog) { return SetupNodes(std::move(graph), catalog).run(); }
+Graph with_setup_nodes(Graph graph, const KernelCatalog& catalog) {
+  return SetupNodes(std::move(graph), catalog).run();
+}
 
 void split_setup_nodes(Sharded& laid, const Graph& before) {
   Graph& graph = laid.graph;
@@ -174,7 +186,8 @@ void split_setup_nodes(Sharded& laid, const Graph& before) {
     if (node.outputs.size() != 1) continue;
     const ValueId out = node.outputs[0];
     const Wants& w = wants[out];
-    if (!(node.setup || made_for_setup(node, w)) || before.value(out).layout || !is_whole(*graph.value(out).layout)) continue;
+    if (!(node.setup || made_for_setup(node, w)) || before.value(out).layout || !is_whole(*graph.value(out).layout))
+      continue;
     std::set<Layout> taken(w.outputs.begin(), w.outputs.end());
     taken.insert(w.stored.begin(), w.stored.end());
     for (NodeId like : w.stored_like) taken.insert(*graph.value(graph.node(like).outputs[0]).layout);
@@ -183,7 +196,8 @@ void split_setup_nodes(Sharded& laid, const Graph& before) {
     for (const auto& axes : mesh_shardings({&graph, n}, graph.mesh(out))) {
       NodeLayouts way = layouts_of(node, axes);
       bool fits = way.outs[0] == *taken.begin();
-      for (std::size_t k = 0; k < way.ins.size(); ++k) fits = fits && is_whole(*graph.value(node.inputs[k]).layout) && !has_partial(way.ins[k]);
+      for (std::size_t k = 0; k < way.ins.size(); ++k)
+        fits = fits && is_whole(*graph.value(node.inputs[k]).layout) && !has_partial(way.ins[k]);
       if (!fits) continue;
       graph.value(out).layout = way.outs[0];
       laid.wanted[n] = std::move(way.ins);

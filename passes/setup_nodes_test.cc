@@ -64,7 +64,8 @@ TEST(SetupNodes, LaunchesPayNothingForWhatTheSetUpMakes) {
     Graph graph = c.graph;
     const Sharded laid = shard(with_setup_nodes(std::move(graph), *c.catalog), c.options.costs);
     const Priced parts = priced(laid.graph, laid.wanted, c.options.costs);
-    return std::accumulate(parts.calls.begin(), parts.calls.end(), 0.0) + std::accumulate(parts.moves.begin(), parts.moves.end(), 0.0);
+    return std::accumulate(parts.calls.begin(), parts.calls.end(), 0.0) +
+           std::accumulate(parts.moves.begin(), parts.moves.end(), 0.0);
   };
   EXPECT_DOUBLE_EQ(sum(testing::compilation(with.graph)), held.cost);
 }
@@ -148,7 +149,8 @@ TEST(SetupNodes, NoLaunchMakesWhatIsMarked) {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     testing::Random random(seed);
     const Mesh mesh = Mesh::parse(testing::pick(random, 2) ? "a=2" : "a=2,b=2");
-    Compilation c = testing::compilation(testing::random_graph(random, mesh, 5 + testing::pick(random, 8), false, true));
+    Compilation c =
+        testing::compilation(testing::random_graph(random, mesh, 5 + testing::pick(random, 8), false, true));
     c.options.fold_bytes = 0;
     try {
       compile(c);
@@ -156,7 +158,8 @@ TEST(SetupNodes, NoLaunchMakesWhatIsMarked) {
     all += static_cast<int>(marked(c.graph));
     for (const LocalSegment& segment : c.local.segments) {
       EXPECT_FALSE(segment.collective.valid() && c.graph.node(segment.collective).setup);
-      for (const LocalCall& call : segment.calls) EXPECT_FALSE(c.graph.node(call.node).setup) << "seed " << seed << "\n" << print(c.graph);
+      for (const LocalCall& call : segment.calls)
+        EXPECT_FALSE(c.graph.node(call.node).setup) << "seed " << seed << "\n" << print(c.graph);
     }
   }
   EXPECT_GT(all, 200);

@@ -26,7 +26,8 @@ Layout entries(const std::vector<Sharding>& axes, bool out, std::size_t index) {
 }
 
 // Seconds of one value's transfers; +inf where it is wanted in more layouts than a tree can serve.
-double price_value(const Graph& graph, ValueId value, const Wants& w, const Choices& choices, const ById<NodeId, int>& chosen, TreePrices& prices) {
+double price_value(const Graph& graph, ValueId value, const Wants& w, const Choices& choices,
+                   const ById<NodeId, int>& chosen, TreePrices& prices) {
   if (held_whole(graph, w, choices)) return 0;
   const std::set<Layout> targets = targets_of(w, choices, chosen);
   if (targets.size() > 16) return INFINITY;
@@ -42,7 +43,8 @@ std::vector<NodeChoice> all_choices(const Graph& graph, NodeId id, const SumRule
   std::vector<NodeChoice> choices;
   if (node.op->role == Role::transfer) {
     const TensorType& type = graph.type(node.inputs[0]);
-    const auto from = layouts_without_partial(type, graph.mesh(node.inputs[0])), to = layouts_without_partial(type, graph.mesh(node.outputs[0]));
+    const auto from = layouts_without_partial(type, graph.mesh(node.inputs[0])),
+               to = layouts_without_partial(type, graph.mesh(node.outputs[0]));
     for (const Layout& in : from)
       for (const Layout& out : to) choices.push_back({{{in}, {out}}, 0});
     return choices;
@@ -63,9 +65,9 @@ std::vector<NodeChoice> all_choices(const Graph& graph, NodeId id, const SumRule
   return choices;
 }
 
-// By node the axes of its mesh along which it may be split; empty: all. Where the planner lays an output, neither that nor what it is made of is
-// split along an axis that is not named: the caller has what he gave whole there, and computing a part of it would end in a gather. What the user has
-// laid ends the search.
+// By node the axes of its mesh along which it may be split; empty: all. Where the planner lays an output, neither that
+// nor what it is made of is split along an axis that is not named: the caller has what he gave whole there, and
+// computing a part of it would end in a gather. What the user has laid ends the search.
 using AxisLimits = ById<NodeId, std::vector<bool>>;
 AxisLimits axis_limits(const Graph& graph) {
   AxisLimits limits(graph.nodes.size());
@@ -74,7 +76,8 @@ AxisLimits axis_limits(const Graph& graph) {
     const Node& node = graph.node(n);
     if (node.op->name == "layout" && node.attrs.has("planned")) {
       const std::string names = cat("+", node.attrs.text("planned"), "+");
-      for (const MeshAxis& axis : graph.mesh(node.outputs[0]).axes) limits[n].push_back(names.find(cat("+", axis.name, "+")) != names.npos);
+      for (const MeshAxis& axis : graph.mesh(node.outputs[0]).axes)
+        limits[n].push_back(names.find(cat("+", axis.name, "+")) != names.npos);
     }
     if (limits[n].empty()) continue;
     for (ValueId in : node.inputs) {
@@ -97,7 +100,9 @@ bool within(const std::vector<bool>& limit, const NodeChoice& choice) {
 }
 
 void keep_within(const std::vector<bool>& limit, std::vector<NodeChoice>& choices) {
-  if (limit.empty() || std::none_of(choices.begin(), choices.end(), [&](const NodeChoice& one) { return within(limit, one); })) return;
+  if (limit.empty() ||
+      std::none_of(choices.begin(), choices.end(), [&](const NodeChoice& one) { return within(limit, one); }))
+    return;
   std::erase_if(choices, [&](const NodeChoice& one) { return !within(limit, one); });
 }
 
@@ -108,13 +113,13 @@ bool is_partial(const Layout& layout) {
 double seconds_of(const Graph& graph, NodeId id, const NodeChoice& choice, const CostTable& costs) {
   const Node& node = graph.node(id);
   if (node.op->role != Role::transfer) return device_seconds(graph, id, choice.ins(), choice.outs(), costs);
-  return transfer_seconds(graph.type(node.inputs[0]), {graph.mesh(node.inputs[0]), choice.in(0)}, {graph.mesh(node.outputs[0]), choice.out(0)},
-                          costs);
+  return transfer_seconds(graph.type(node.inputs[0]), {graph.mesh(node.inputs[0]), choice.in(0)},
+                          {graph.mesh(node.outputs[0]), choice.out(0)}, costs);
 }
 
 // `stored`: of a state node, how its variable must lie, if that is said.
-std::vector<NodeChoice> choices_with(const Graph& graph, NodeId id, const std::optional<Layout>& stored, const CostTable& costs,
-                                     const SumRules& rules, const std::vector<bool>& limit) {
+std::vector<NodeChoice> choices_with(const Graph& graph, NodeId id, const std::optional<Layout>& stored,
+                                     const CostTable& costs, const SumRules& rules, const std::vector<bool>& limit) {
   const Node& node = graph.node(id);
   const Mesh& mesh = graph.mesh(node.outputs[0]);
   std::vector<std::optional<Layout>> fixed;
@@ -123,7 +128,8 @@ std::vector<NodeChoice> choices_with(const Graph& graph, NodeId id, const std::o
   std::vector<NodeChoice> choices;
   std::size_t wrong = fixed.size();
   std::vector<NodeChoice> all = all_choices(graph, id, rules);
-  if (node.attrs.has("planned")) std::erase_if(all, [&](const NodeChoice& choice) { return is_partial(choice.out(0)); });
+  if (node.attrs.has("planned"))
+    std::erase_if(all, [&](const NodeChoice& choice) { return is_partial(choice.out(0)); });
   for (NodeChoice& choice : all) {
     bool fits = true;
     for (std::size_t o = 0; o < fixed.size(); ++o)
@@ -148,10 +154,13 @@ std::vector<NodeChoice> choices_with(const Graph& graph, NodeId id, const std::o
 
 bool is_planned(const Graph& graph, const Output& output) {
   const NodeId maker = graph.value(output.value).producer;
-  return !output.layout && maker.valid() && graph.node(maker).op->name == "layout" && graph.node(maker).attrs.has("planned");
+  return !output.layout && maker.valid() && graph.node(maker).op->name == "layout" &&
+         graph.node(maker).attrs.has("planned");
 }
 
-std::vector<NodeChoice> choices_of(const Graph& graph, NodeId id, const CostTable& costs) { return choices_of(graph, id, costs, SumRules(graph)); }
+std::vector<NodeChoice> choices_of(const Graph& graph, NodeId id, const CostTable& costs) {
+  return choices_of(graph, id, costs, SumRules(graph));
+}
 
 std::vector<NodeChoice> choices_of(const Graph& graph, NodeId id, const CostTable& costs, const SumRules& rules) {
   std::optional<Layout> stored;
@@ -170,7 +179,8 @@ sbp::AxisFloors& TreePrices::floors(const TensorType& type, const Mesh& mesh) {
 }
 
 double price(const Graph& graph, const Choices& choices, const ById<NodeId, int>& chosen, TreePrices& prices) {
-  return first_unsound(graph, choices, chosen, prices).valid() ? INFINITY : price_of_all(graph, choices, chosen, prices);
+  return first_unsound(graph, choices, chosen, prices).valid() ? INFINITY
+                                                               : price_of_all(graph, choices, chosen, prices);
 }
 
 double price_of_all(const Graph& graph, const Choices& choices, const ById<NodeId, int>& chosen, TreePrices& prices) {
@@ -199,13 +209,14 @@ Priced priced(const Graph& sharded, const Wanted& wanted, const CostTable& costs
   return out;
 }
 
-// What costs nothing to have whole on every device is had so: from there every split is free, so no other choice is ever better. Constants are
-// what this is about, and views of them, which would tie together all layers that read them.
+// What costs nothing to have whole on every device is had so: from there every split is free, so no other choice is
+// ever better. Constants are what this is about, and views of them, which would tie together all layers that read them.
 void lay_free_nodes_whole(const Graph& graph, Choices& choices) {
   ById<ValueId, bool> free(graph.values.size(), false);  // whole wherever it is made
   auto whole = [](const std::vector<Layout>& layouts) {
-    return std::all_of(layouts.begin(), layouts.end(),
-                       [](const Layout& l) { return std::all_of(l.begin(), l.end(), [](Sbp entry) { return entry.is_broadcast(); }); });
+    return std::all_of(layouts.begin(), layouts.end(), [](const Layout& l) {
+      return std::all_of(l.begin(), l.end(), [](Sbp entry) { return entry.is_broadcast(); });
+    });
   };
   for (NodeId n : graph.nodes.ids()) {
     const Node& node = graph.node(n);
@@ -236,14 +247,15 @@ Sharded laid_by(Graph graph, const Choices& choices, const ById<NodeId, int>& ch
   for (NodeId n : graph.nodes.ids()) {
     const NodeChoice& choice = choices[n][static_cast<std::size_t>(chosen[n])];
     for (std::size_t i = 0; i < graph.nodes[n].inputs.size(); ++i) made.wanted[n].push_back(choice.in(i));
-    for (std::size_t o = 0; o < graph.nodes[n].outputs.size(); ++o) graph.value(graph.nodes[n].outputs[o]).layout = choice.out(o);
+    for (std::size_t o = 0; o < graph.nodes[n].outputs.size(); ++o)
+      graph.value(graph.nodes[n].outputs[o]).layout = choice.out(o);
   }
   for (Output& output : graph.outputs)
     if (is_planned(graph, output)) output.layout = graph.value(output.value).layout;
   for (Variable& variable : graph.variables)
     if (!variable.stored)
-      variable.stored =
-          variable.read.valid() ? *graph.value(variable.read).layout : broadcast_layout(graph.meshes[static_cast<std::size_t>(variable.mesh)]);
+      variable.stored = variable.read.valid() ? *graph.value(variable.read).layout
+                                              : broadcast_layout(graph.meshes[static_cast<std::size_t>(variable.mesh)]);
   made.graph = std::move(graph);
   return made;
 }
@@ -258,7 +270,8 @@ Choices choices_of(const Graph& graph, const CostTable& costs) {
   for (NodeId n : graph.nodes.ids()) {
     const Node& node = graph.node(n);
     const auto at = node.op->role == Role::state ? stored.find(node.attrs.text("name")) : stored.end();
-    choices.push_back(choices_with(graph, n, at == stored.end() ? std::nullopt : std::optional(*at->second), costs, rules, limits[n]));
+    choices.push_back(choices_with(graph, n, at == stored.end() ? std::nullopt : std::optional(*at->second), costs,
+                                   rules, limits[n]));
     choices[n].shrink_to_fit();
   }
   share_layouts(choices);
@@ -268,9 +281,12 @@ Choices choices_of(const Graph& graph, const CostTable& costs) {
 
 Graph with_effective_layouts(Graph graph) {
   for (graph::Value& value : graph.values)
-    if (value.layout) value.layout = sbp::effective(graph.meshes[static_cast<std::size_t>(value.mesh)], std::move(*value.layout));
+    if (value.layout)
+      value.layout = sbp::effective(graph.meshes[static_cast<std::size_t>(value.mesh)], std::move(*value.layout));
   for (Variable& variable : graph.variables)
-    if (variable.stored) variable.stored = sbp::effective(graph.meshes[static_cast<std::size_t>(variable.mesh)], std::move(*variable.stored));
+    if (variable.stored)
+      variable.stored =
+          sbp::effective(graph.meshes[static_cast<std::size_t>(variable.mesh)], std::move(*variable.stored));
   for (Output& output : graph.outputs)
     if (output.layout) output.layout = sbp::effective(graph.mesh(output.value), std::move(*output.layout));
   return graph;
@@ -286,7 +302,9 @@ Sharded shard(Graph graph, const CostTable& costs) {
   made.cost_bound = found.bound;
   made.optimal = found.optimal;
   double gap = made.cost > 0 ? 100 * (made.cost - made.cost_bound) / made.cost : 0;
-  made.report = cat(made.optimal ? std::string("optimal") : cat("gap <= ", base::number(std::ceil(gap * 10) / 10), " %"), " (", found.method, ")");
+  made.report =
+      cat(made.optimal ? std::string("optimal") : cat("gap <= ", base::number(std::ceil(gap * 10) / 10), " %"), " (",
+          found.method, ")");
   return made;
 }
 

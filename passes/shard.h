@@ -16,8 +16,8 @@
 
 namespace karez::passes {
 
-// How one node may be laid, with the seconds of one device: of its call, or of the transfer between placements that it is. Copies, and alike nodes,
-// share the layouts.
+// How one node may be laid, with the seconds of one device: of its call, or of the transfer between placements that it
+// is. Copies, and alike nodes, share the layouts.
 struct NodeChoice {
   struct Laid {
     std::vector<Layout> ins, outs;  // by operand and by result
@@ -33,10 +33,11 @@ struct NodeChoice {
   const Layout& out(std::size_t result) const { return laid->outs[result]; }
 };
 
-// All choices of a node that respect what is fixed (values' layouts, variables' stored layouts); an empty result is an error that lists
-// the legal layouts of the value that was fixed otherwise.
+// All choices of a node that respect what is fixed (values' layouts, variables' stored layouts); an empty result is an
+// error that lists the legal layouts of the value that was fixed otherwise.
 std::vector<NodeChoice> choices_of(const Graph& graph, NodeId node, const CostTable& costs);
-std::vector<NodeChoice> choices_of(const Graph& graph, NodeId node, const CostTable& costs, const SumRules& rules);  // the same, for many nodes
+std::vector<NodeChoice> choices_of(const Graph& graph, NodeId node, const CostTable& costs,
+                                   const SumRules& rules);  // the same, for many nodes
 using Choices = ById<NodeId, std::vector<NodeChoice>>;
 Choices choices_of(const Graph& graph, const CostTable& costs);  // of all nodes, that are worth looking at
 
@@ -54,12 +55,14 @@ class TreePrices {
   std::map<std::string, sbp::AxisFloors> floors_;
 };
 
-// Seconds of a whole assignment, one choice number per node: what shard minimises, and what a brute force may call. +inf where masked sums meet
-// what may not be finite (see sum_rules.h), or a value is wanted in too many layouts.
+// Seconds of a whole assignment, one choice number per node: what shard minimises, and what a brute force may call.
+// +inf where masked sums meet what may not be finite (see sum_rules.h), or a value is wanted in too many layouts.
 double price(const Graph& graph, const Choices& choices, const ById<NodeId, int>& chosen, TreePrices& prices);
-double price_of_all(const Graph& graph, const Choices& choices, const ById<NodeId, int>& chosen, TreePrices& prices);  // masked sums or not
+double price_of_all(const Graph& graph, const Choices& choices, const ById<NodeId, int>& chosen,
+                    TreePrices& prices);  // masked sums or not
 
-// Whether the planner says how the caller gets this output: what a `layout` with {planned} makes, before `shard` has laid it.
+// Whether the planner says how the caller gets this output: what a `layout` with {planned} makes, before `shard` has
+// laid it.
 bool is_planned(const Graph& graph, const Output& output);
 
 struct Sharded {
@@ -71,8 +74,8 @@ struct Sharded {
 };
 Sharded shard(Graph graph, const CostTable& costs);
 
-// The graph with what is fixed in it as it comes to, see sbp::effective: an axis of size 1 takes every layout that a longer one would, so that one
-// program runs at every size, and is planned as if nothing were said of it.
+// The graph with what is fixed in it as it comes to, see sbp::effective: an axis of size 1 takes every layout that a
+// longer one would, so that one program runs at every size, and is planned as if nothing were said of it.
 Graph with_effective_layouts(Graph graph);
 
 // A graph laid by one choice for every node.

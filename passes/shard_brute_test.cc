@@ -1,4 +1,5 @@
-// Law 5: on random graphs the planner's choice costs what the best of all choices costs, by a search that shares only the cost table.
+// Law 5: on random graphs the planner's choice costs what the best of all choices costs, by a search that shares only
+// the cost table.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +27,8 @@ std::uint64_t base_seed() {
   return given ? std::strtoull(given, nullptr, 10) : 1;
 }
 
-// Every choice of every node, one after the other. With `constants_at_load` nothing is charged for what launches find computed.
+// Every choice of every node, one after the other. With `constants_at_load` nothing is charged for what launches find
+// computed.
 class BruteForce {
  public:
   BruteForce(const Graph& graph, const CostTable& costs, bool constants_at_load = false)
@@ -112,8 +114,8 @@ class BruteForce {
       const Node& node = graph_.nodes[n];
       const Axes& axes = choices_[n][chosen[n]];
       const bool whole = std::all_of(axes.begin(), axes.end(), [](const Sharding& axis) { return axis.out[0] == B(); });
-      const bool made =
-          node.op->name == "constant" || node.op->name == "iota" || (is_view(n) && found.count(maker_of(n)) > 0) || computed_at_load(n, found);
+      const bool made = node.op->name == "constant" || node.op->name == "iota" ||
+                        (is_view(n) && found.count(maker_of(n)) > 0) || computed_at_load(n, found);
       if (whole && made) found.insert(n);
     }
     return found;
@@ -122,10 +124,13 @@ class BruteForce {
   bool computed_at_load(NodeId n, const std::set<NodeId>& found) const {
     const Node& node = graph_.nodes[n];
     if (!constants_at_load_ || node.inputs.empty() || is_view(n)) return false;
-    return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId in) { return found.count(graph_.value(in).producer) > 0; });
+    return std::all_of(node.inputs.begin(), node.inputs.end(),
+                       [&](ValueId in) { return found.count(graph_.value(in).producer) > 0; });
   }
   // A call stands behind it, through views.
-  bool has_call(NodeId n, const std::set<NodeId>& found) const { return is_view(n) ? has_call(maker_of(n), found) : computed_at_load(n, found); }
+  bool has_call(NodeId n, const std::set<NodeId>& found) const {
+    return is_view(n) ? has_call(maker_of(n), found) : computed_at_load(n, found);
+  }
 
   struct Priced {
     ValueId value;
@@ -143,7 +148,8 @@ class BruteForce {
     const Node& node = graph_.nodes[n];
     if (auto fixed = graph_.value(node.outputs[0]).layout; fixed && *fixed != layout_of(axes, true, 0)) return false;
     for (const Variable& variable : graph_.variables)
-      if (variable.read == node.outputs[0] && variable.stored && *variable.stored != layout_of(axes, true, 0)) return false;
+      if (variable.read == node.outputs[0] && variable.stored && *variable.stored != layout_of(axes, true, 0))
+        return false;
     for (const Sharding& axis : axes)
       for (std::size_t k = 0; k < axis.in.size(); ++k)
         if (axis.in[k] == P() && is_product(node, k) && !can_be_dense(node.inputs[k])) return false;
@@ -167,7 +173,8 @@ class BruteForce {
   bool is_constant(ValueId value) const {
     const Node& node = maker(value);
     const std::string& op = node.op->name;
-    return op == "constant" || ((op == "reshape" || op == "transpose" || op == "broadcast") && is_constant(node.inputs[0]));
+    return op == "constant" ||
+           ((op == "reshape" || op == "transpose" || op == "broadcast") && is_constant(node.inputs[0]));
   }
   bool is_product(const Node& node, std::size_t operand) const {
     return (node.op->name == "mul" || node.op->name == "matmul") && !is_constant(node.inputs[1 - operand]);
@@ -183,8 +190,8 @@ class BruteForce {
     return false;
   }
 
-  // An op that is a product or stands before one passes sums if what one operand brings is dense. Those that can never be dense pass too, but through
-  // no product by what is not finite.
+  // An op that is a product or stands before one passes sums if what one operand brings is dense. Those that can never
+  // be dense pass too, but through no product by what is not finite.
   bool sound(const Chosen& chosen) const {
     std::vector<bool> dense(graph_.values.size(), false);
     for (NodeId n : chosen.ids()) {
@@ -225,9 +232,11 @@ class BruteForce {
     for (int device = 0; device < mesh_.size(); ++device) {
       std::vector<TensorType> in, out;
       auto part = [&](ValueId value, const Layout& layout) {
-        return TensorType{graph_.type(value).dtype, shape_of(local_box(graph_.type(value).shape, mesh_, layout, device))};
+        return TensorType{graph_.type(value).dtype,
+                          shape_of(local_box(graph_.type(value).shape, mesh_, layout, device))};
       };
-      for (std::size_t i = 0; i < node.inputs.size(); ++i) in.push_back(part(node.inputs[i], layout_of(axes, false, i)));
+      for (std::size_t i = 0; i < node.inputs.size(); ++i)
+        in.push_back(part(node.inputs[i], layout_of(axes, false, i)));
       out.push_back(part(node.outputs[0], layout_of(axes, true, 0)));
       Cost cost = cost_of(*node.op, in, out, node.attrs);
       slowest = std::max(slowest, costs_.seconds(cost));
@@ -305,7 +314,8 @@ void expect_law_5(const std::vector<const char*>& meshes, int graphs, std::size_
     Graph graph = random_graph(random, mesh, most_nodes - pick(random, 3), picks, constants != Constants::few);
     CostTable costs = random_costs(random);
     BruteForce brute(graph, costs, constants != Constants::in_launches);
-    if (brute.count() == 0 || brute.count() > 100000) continue;  // a stored layout that a shape does not allow; too many to count in time
+    if (brute.count() == 0 || brute.count() > 100000)
+      continue;  // a stored layout that a shape does not allow; too many to count in time
     double best = brute.best();
     if (!std::isfinite(best)) continue;  // a sum was fixed that no choice makes
     ++done;
@@ -328,9 +338,15 @@ void expect_law_5(const std::vector<const char*>& meshes, int graphs, std::size_
 TEST(ShardLaw5, OnOneAxisTheChoiceIsTheBestOfAll) { expect_law_5({"a=2", "a=3", "a=4"}, 200, 7); }
 TEST(ShardLaw5, WithMaskedSumsTheChoiceIsTheBestOfAll) { expect_law_5({"a=2", "a=3"}, 200, 7, true); }
 TEST(ShardLaw5, WithMaskedSumsOnTwoAxesTheChoiceIsTheBestOfAll) { expect_law_5({"a=2,b=2"}, 60, 5, true); }
-TEST(ShardLaw5, WithConstantsThatAreMadeAtLoadTheChoiceIsTheBestOfAll) { expect_law_5({"a=2", "a=3"}, 200, 7, false, Constants::at_load); }
-TEST(ShardLaw5, WithConstantsAtLoadOnTwoAxesTheChoiceIsTheBestOfAll) { expect_law_5({"a=2,b=2"}, 60, 5, false, Constants::at_load); }
-TEST(ShardLaw5, WithConstantsThatEveryLaunchMakesTheChoiceIsTheBestOfAll) { expect_law_5({"a=2", "a=3"}, 100, 7, false, Constants::in_launches); }
+TEST(ShardLaw5, WithConstantsThatAreMadeAtLoadTheChoiceIsTheBestOfAll) {
+  expect_law_5({"a=2", "a=3"}, 200, 7, false, Constants::at_load);
+}
+TEST(ShardLaw5, WithConstantsAtLoadOnTwoAxesTheChoiceIsTheBestOfAll) {
+  expect_law_5({"a=2,b=2"}, 60, 5, false, Constants::at_load);
+}
+TEST(ShardLaw5, WithConstantsThatEveryLaunchMakesTheChoiceIsTheBestOfAll) {
+  expect_law_5({"a=2", "a=3"}, 100, 7, false, Constants::in_launches);
+}
 TEST(ShardLaw5, OnTwoAxesTheChoiceIsTheBestOfAll) { expect_law_5({"a=2,b=2"}, 100, 4); }
 
 // The search's tables, read for choices of chance.
@@ -348,13 +364,15 @@ TEST(ShardLaw5, TablesHoldTheTruePriceOfEveryChoice) {
     Choices choices;
     for (NodeId n : graph.nodes.ids()) choices.push_back(choices_of(graph, n, costs));
     TreePrices prices(costs);
-    const LayoutProblem free = layout_problem(graph, choices, prices, Crowds::free), dear = layout_problem(graph, choices, prices, Crowds::forbidden);
+    const LayoutProblem free = layout_problem(graph, choices, prices, Crowds::free),
+                        dear = layout_problem(graph, choices, prices, Crowds::forbidden);
     for (int round = 0; round < 20; ++round) {
       const auto chosen = brute.any(random);
       ById<NodeId, int> numbers;
       for (NodeId n : chosen.ids()) numbers.push_back(static_cast<int>(chosen[n]));
       const double exact = brute.price(chosen), rounding = 1e-9 * exact + 1e-18;
-      const std::string what = cat("seed ", seed, ", case ", tried, " on ", print(mesh), "\n", print(graph), costs.print());
+      const std::string what =
+          cat("seed ", seed, ", case ", tried, " on ", print(mesh), "\n", print(graph), costs.print());
       if (!std::isfinite(exact)) {
         ASSERT_FALSE(std::isfinite(price(graph, choices, numbers, prices))) << what;
         continue;
@@ -372,7 +390,8 @@ TEST(ShardLaw5, TablesHoldTheTruePriceOfEveryChoice) {
 // With tables too small for these programs, so that all of the search takes part.
 TEST(ShardLaw5, OnTwoAxesTheSearchIsSoundAndNearlyAlwaysFindsTheBest) {
   const int graphs = std::getenv("KAREZ_ALL") ? 3000 : 300;
-  const std::uint64_t seed = base_seed() + 1;  // with 2 some cores are solved exactly, and what they leave out is better
+  const std::uint64_t seed =
+      base_seed() + 1;  // with 2 some cores are solved exactly, and what they leave out is better
   std::printf("KAREZ_SEED=%llu\n", static_cast<unsigned long long>(seed));
   int found = 0, proven = 0;
   for (int done = 0, tried = 0; done < graphs; ++tried) {
@@ -392,7 +411,8 @@ TEST(ShardLaw5, OnTwoAxesTheSearchIsSoundAndNearlyAlwaysFindsTheBest) {
                                     .axis_by_axis = pick(random, 3) == 0,
                                     .table_cells = 1 + pick(random, 30),
                                     .cheap_cells = 0});
-    const std::string what = cat("seed ", seed, ", case ", tried, " on ", print(mesh), "\n", print(graph), costs.print());
+    const std::string what =
+        cat("seed ", seed, ", case ", tried, " on ", print(mesh), "\n", print(graph), costs.print());
     ASSERT_LE(made.bound, best + rounding) << what;
     ASSERT_GE(made.cost, best - rounding) << what;
     if (made.optimal) { ASSERT_NEAR(made.cost, best, rounding) << what; }
@@ -404,7 +424,8 @@ TEST(ShardLaw5, OnTwoAxesTheSearchIsSoundAndNearlyAlwaysFindsTheBest) {
   if (graphs == 3000) { EXPECT_LT(proven, graphs); }  // or the tables were not too small
 }
 
-// Programs on which each step of the search counts: with tables that are too small for the whole it finds what it finds with large ones.
+// Programs on which each step of the search counts: with tables that are too small for the whole it finds what it finds
+// with large ones.
 TEST(ShardLaw5, CoresAxesAndCrowdsEachFindWhatIsBest) {
   struct Case {
     const char* axes;
@@ -415,8 +436,8 @@ TEST(ShardLaw5, CoresAxesAndCrowdsEachFindWhatIsBest) {
   };
   const SearchLimits cores{.passes = 2, .rounds = 4, .cores = 8, .axis_by_axis = false, .table_cells = 256},
       axes{.passes = 2, .rounds = 4, .cores = 0, .axis_by_axis = true, .table_cells = 256};
-  for (const Case& one :
-       {Case{"a=2,b=2", 29, 12, cores, 1.017408e-06}, Case{"a=2,b=2", 29, 12, axes, 1.017408e-06}, Case{"a=2,b=2,c=2", 3, 8, cores, 1.060264e-06}}) {
+  for (const Case& one : {Case{"a=2,b=2", 29, 12, cores, 1.017408e-06}, Case{"a=2,b=2", 29, 12, axes, 1.017408e-06},
+                          Case{"a=2,b=2,c=2", 3, 8, cores, 1.060264e-06}}) {
     Random random(7919 + one.seed);
     const Mesh mesh = Mesh::parse(one.axes);
     const Graph graph = random_graph(random, mesh, one.nodes - pick(random, 4));
@@ -442,8 +463,9 @@ void expect_no_cheaper_than_bound(const char* axes, int graphs, int each, std::s
     BruteForce brute(graph, costs);
     if (brute.count() < 1e6) continue;
     ++done;
-    const Searched made = searched(
-        graph, costs, {.passes = 4 + static_cast<int>(pick(random, 20)), .table_cells = pick(random, 2) ? std::size_t{64} : std::size_t{1} << 20});
+    const Searched made = searched(graph, costs,
+                                   {.passes = 4 + static_cast<int>(pick(random, 20)),
+                                    .table_cells = pick(random, 2) ? std::size_t{64} : std::size_t{1} << 20});
     const std::string what = cat("seed ", seed, ", case ", tried, "\n", print(graph), costs.print());
     bool met = false;
     for (int k = 0; k < each; ++k) {
@@ -473,26 +495,29 @@ Graph searched_graph(Random& random, const Mesh& mesh, int kind) {
   Builder b(graph, testing::table());
   const std::int64_t rows = size(), first = size(), inner = size();
   const Sbp entries[] = {S(0), S(1), B()};
-  const ValueId h = build::matmul(b, build::input(b, "x", {DType::f32, {rows, first}}), testing::parameter(b, "w", {DType::f32, {first, inner}}));
+  const ValueId h = build::matmul(b, build::input(b, "x", {DType::f32, {rows, first}}),
+                                  testing::parameter(b, "w", {DType::f32, {first, inner}}));
   for (std::size_t k = 3 + pick(random, mesh.axes.size() > 2 ? 2 : 6); k > 0; --k) {
     const ValueId w = testing::parameter(b, cat("w", k), {DType::f32, {inner, size()}});
     if (inner > 2 && graph.type(w).shape[1] > 6 && pick(random, 2)) {
       graph.variables.back().stored.emplace();
-      for (std::size_t a = 0; a < mesh.axes.size(); ++a) graph.variables.back().stored->push_back(entries[pick(random, 3)]);
+      for (std::size_t a = 0; a < mesh.axes.size(); ++a)
+        graph.variables.back().stored->push_back(entries[pick(random, 3)]);
     }
     graph.outputs.push_back({cat("y", k), build::matmul(b, h, w)});
   }
   return graph;
 }
 
-// What the search comes to with too little of everything, on programs that were picked because its parts matter there: sums of what it finds and of
-// what it proves, each over the cost of doing everything everywhere. Whoever changes the search writes the new figures here, and says why if they are
-// worse.
+// What the search comes to with too little of everything, on programs that were picked because its parts matter there:
+// sums of what it finds and of what it proves, each over the cost of doing everything everywhere. Whoever changes the
+// search writes the new figures here, and says why if they are worse.
 TEST(ShardLaw5, WithLittleToSearchWithItComesAsFarAsItDid) {
   const char* meshes[] = {"a=2,b=2", "a=3,b=2", "a=2,b=2", "a=2,b=2,c=2"};
   double found = 0, proven = 0;
   int optimal = 0;
-  for (const std::uint64_t seed : {6u, 8u, 36u, 85u, 89u, 107u, 112u, 135u, 232u, 246u, 259u, 263u, 340u, 376u, 388u, 390u, 439u, 450u, 455u}) {
+  for (const std::uint64_t seed :
+       {6u, 8u, 36u, 85u, 89u, 107u, 112u, 135u, 232u, 246u, 259u, 263u, 340u, 376u, 388u, 390u, 439u, 450u, 455u}) {
     Random random(31337 + seed);
     const Mesh mesh = Mesh::parse(meshes[seed % 4]);
     int kind = static_cast<int>(seed / 4 % 3);

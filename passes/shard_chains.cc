@@ -12,7 +12,8 @@
 namespace karez::passes {
 namespace {
 
-constexpr std::size_t most_ways = 1 << 17;   // of one link: sets before it times classes; and of sets behind it times the producer's
+constexpr std::size_t most_ways =
+    1 << 17;  // of one link: sets before it times classes; and of sets behind it times the producer's
 constexpr std::size_t most_layouts = 256;    // that the consumers of one chain may want
 constexpr std::size_t most_remembered = 12;  // layouts
 constexpr int few_remembered = 2;            // fewer are worth less than what each axis costs by itself
@@ -64,10 +65,13 @@ Asked asked_by(const Asking& asking) {
   asked.gives.resize(count);
   asked.given_by.resize(count);
   if (count > most_layouts) return asked;
-  auto free = [&](std::size_t a, std::size_t b) { return table.seconds(asked.layouts[a], table.with(0, asked.layouts[b])) == 0; };
+  auto free = [&](std::size_t a, std::size_t b) {
+    return table.seconds(asked.layouts[a], table.with(0, asked.layouts[b])) == 0;
+  };
   for (std::size_t a = 0; a < count; ++a)
     for (std::size_t b = 0; b < count; ++b)
-      if (a != b && free(a, b) && (a < b || !free(b, a))) asked.gives[a].add(static_cast<int>(b)), asked.given_by[b].add(static_cast<int>(a));
+      if (a != b && free(a, b) && (a < b || !free(b, a)))
+        asked.gives[a].add(static_cast<int>(b)), asked.given_by[b].add(static_cast<int>(a));
   return asked;
 }
 
@@ -82,8 +86,8 @@ struct SetChain {
   bool forgets = false;
 };
 
-// The links of a chain that remembers `most` layouts; nothing if that is too large or too little. A layout that another of the set gives is no part
-// of it.
+// The links of a chain that remembers `most` layouts; nothing if that is too large or too little. A layout that another
+// of the set gives is no part of it.
 std::optional<SetChain> set_chain(const Asked& asked, int most, std::size_t producers, Crowds crowds) {
   SetChain chain{{}, most, false};
   std::vector<Few> before = {{}};
@@ -184,7 +188,8 @@ Chain over_axis(const Asking& asking, sbp::AxisFloors& floors, int axis) {
   for (std::size_t k = 0; k < asking.consumers.size(); ++k) {
     std::vector<unsigned> asks, after;
     std::vector<int> of_class;
-    for (const Member::Class& one : asking.consumers[k]->classes) of_class.push_back(place_of(asks, entries(one.targets)));
+    for (const Member::Class& one : asking.consumers[k]->classes)
+      of_class.push_back(place_of(asks, entries(one.targets)));
     if (asks.size() == 1) {
       for (unsigned& set : sets) set |= asks[0];
       continue;

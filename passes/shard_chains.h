@@ -1,4 +1,5 @@
-// The price of one value of many consumers, as chains of small tables: one over sets of layouts, or one a mesh axis over sets of its entries.
+// The price of one value of many consumers, as chains of small tables: one over sets of layouts, or one a mesh axis
+// over sets of its entries.
 #pragma once
 
 #include <compare>
@@ -31,8 +32,8 @@ struct Asking {
   int times;  // that it is made in a launch
 };
 
-// Before each link stands the set wanted so far, except before the first, and behind it the set with what this consumer wants. The price
-// is one of the producer and the last set, if there is a link.
+// Before each link stands the set wanted so far, except before the first, and behind it the set with what this consumer
+// wants. The price is one of the producer and the last set, if there is a link.
 struct Chain {
   struct Link {
     std::size_t consumer;
@@ -47,7 +48,8 @@ struct Chains {
   bool exact = true;
 };
 
-// Where a chain over sets would remember next to nothing, and lower bounds are asked for, there is one a mesh axis in its place.
+// Where a chain over sets would remember next to nothing, and lower bounds are asked for, there is one a mesh axis in
+// its place.
 Chains chains_of(const Asking& asking, TreePrices& prices, Crowds crowds);
 
 }  // namespace karez::passes

@@ -1,4 +1,5 @@
-// shard for programs that compute some nodes twice: shards the program with equal nodes made one, and lays the copies like it.
+// shard for programs that compute some nodes twice: shards the program with equal nodes made one, and lays the copies
+// like it.
 #include "passes/shard_copies.h"
 
 #include <map>
@@ -35,7 +36,8 @@ Once once_each(const Graph& graph) {
   std::map<std::string, NodeId> seen;
   for (NodeId n : graph.nodes.ids()) {
     const Node& node = graph.node(n);
-    const bool twice = node.op->pure && node.regions.empty() && !node.inputs.empty() && node.op->role != Role::update && node.op->role != Role::store;
+    const bool twice = node.op->pure && node.regions.empty() && !node.inputs.empty() && node.op->role != Role::update &&
+                       node.op->role != Role::store;
     auto [known, fresh] = twice ? seen.try_emplace(key_of(graph, n, rewrite)) : std::pair(seen.end(), true);
     NodeId stands = fresh ? rewrite.keep(n) : known->second;
     if (twice) known->second = stands;

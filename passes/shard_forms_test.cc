@@ -1,4 +1,5 @@
-// What the planner pays for programs whose best layouts are known by name is the closed form of their communication (test_forms.h).
+// What the planner pays for programs whose best layouts are known by name is the closed form of their communication
+// (test_forms.h).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,10 +34,13 @@ Compilation expect_closed_form(const Form& form) {
 TEST(ShardForms, ManyTokensAndNarrowLayersAreDataParallel) { expect_closed_form(forms::data_parallel()); }
 TEST(ShardForms, FewTokensAndWideLayersAlternateColumnsAndRows) { expect_closed_form(forms::columns_and_rows()); }
 TEST(ShardForms, ABlockOfTwoLayersIsMegatrons) { expect_closed_form(forms::megatron_mlp()); }
-TEST(ShardForms, AttentionIsSplitByHeadsAndItsMlpByColumnsAndRows) { expect_closed_form(forms::attention_and_mlp(false)); }
+TEST(ShardForms, AttentionIsSplitByHeadsAndItsMlpByColumnsAndRows) {
+  expect_closed_form(forms::attention_and_mlp(false));
+}
 
 TEST(ShardForms, SequenceParallelismSendsAsManyBytes) {
-  const Compilation whole = expect_closed_form(forms::attention_and_mlp(false)), split = expect_closed_form(forms::attention_and_mlp(true));
+  const Compilation whole = expect_closed_form(forms::attention_and_mlp(false)),
+                    split = expect_closed_form(forms::attention_and_mlp(true));
   EXPECT_NEAR(split.cost, whole.cost, 64 * forms::beta);
 }
 
@@ -52,7 +56,9 @@ TEST(ShardForms, AnEmbeddingIsSplitByColumnsWhichTakesAnNthOfRows) {
 TEST(ShardForms, TinyTensorsAreReplicated) {
   const Compilation c = expect_closed_form(forms::tiny());
   for (const Node& node : c.graph.nodes)
-    if (node.op->name == "matmul") { EXPECT_EQ(*c.graph.value(node.outputs[0]).layout, broadcast_layout(c.graph.meshes[0])); }
+    if (node.op->name == "matmul") {
+      EXPECT_EQ(*c.graph.value(node.outputs[0]).layout, broadcast_layout(c.graph.meshes[0]));
+    }
 }
 
 TEST(ShardForms, BatchesAreSplitOnTheSlowAxisAndLayersOnTheFastOne) {
@@ -60,7 +66,8 @@ TEST(ShardForms, BatchesAreSplitOnTheSlowAxisAndLayersOnTheFastOne) {
     const Compilation c = expect_closed_form(forms::slow_and_fast(slow_first));
     for (const Node& node : c.graph.nodes) {
       if (node.op->name != "tanh") continue;
-      EXPECT_EQ((*c.graph.value(node.outputs[0]).layout)[slow_first ? 0 : 1], S(0)) << print(*c.graph.value(node.outputs[0]).layout);
+      EXPECT_EQ((*c.graph.value(node.outputs[0]).layout)[slow_first ? 0 : 1], S(0))
+          << print(*c.graph.value(node.outputs[0]).layout);
     }
   }
 }

@@ -1,5 +1,5 @@
-// Programs on two placements, with results that come several at once, variables that nobody reads and nodes of many acts: the planner's cost is that
-// of the best of all layouts, each tried.
+// Programs on two placements, with results that come several at once, variables that nobody reads and nodes of many
+// acts: the planner's cost is that of the best of all layouts, each tried.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -81,9 +81,11 @@ Graph random_graph(Random& random, std::size_t nodes) {
   const ValueId kept = any();  // state that is written and not read
   Variable log;
   log.name = "log", log.type = graph.type(kept), log.mesh = graph.value(kept).mesh, log.updated = kept;
-  if (below(random, 2) && !log.type.shape.empty() && log.type.shape[0] > 2) log.stored = Layout(graph.mesh(kept).axes.size(), S(0));
+  if (below(random, 2) && !log.type.shape.empty() && log.type.shape[0] > 2)
+    log.stored = Layout(graph.mesh(kept).axes.size(), S(0));
   if (below(random, 2)) graph.variables.push_back(log);
-  if (below(random, 3) == 0) {  // the user has one result, maybe the second of its op, lie in a way that the op can give
+  if (below(random, 3) ==
+      0) {  // the user has one result, maybe the second of its op, lie in a way that the op can give
     const NodeId n(sources + below(random, nodes - sources));
     const ValueId out = graph.node(n).outputs.back();
     if (graph.node(n).op->role != Role::transfer && below(random, 2)) {
@@ -131,7 +133,8 @@ std::vector<Way> ways_of(const Graph& graph, NodeId n, const CostTable& costs) {
       };
       for (std::size_t i = 0; i < way.in.size(); ++i) in.push_back(part(node.inputs[i], way.in[i]));
       for (std::size_t o = 0; o < way.out.size(); ++o) out.push_back(part(node.outputs[o], way.out[o]));
-      if (node.op->role == Role::compute) way.seconds = node.acts * costs.seconds(cost_of(*node.op, in, out, node.attrs));
+      if (node.op->role == Role::compute)
+        way.seconds = node.acts * costs.seconds(cost_of(*node.op, in, out, node.attrs));
       all.push_back(std::move(way));
     }
   }
@@ -150,7 +153,8 @@ std::vector<Way> ways_of(const Graph& graph, NodeId n, const CostTable& costs) {
 std::optional<double> best_of_all(const Graph& graph, const CostTable& costs) {
   ById<NodeId, std::vector<Way>> ways;
   double count = 1;
-  for (NodeId n : graph.nodes.ids()) ways.push_back(ways_of(graph, n, costs)), count *= static_cast<double>(ways[n].size());
+  for (NodeId n : graph.nodes.ids())
+    ways.push_back(ways_of(graph, n, costs)), count *= static_cast<double>(ways[n].size());
   if (count > 4000) return std::nullopt;
   double best = INFINITY;
   ById<NodeId, std::size_t> at(ways.size(), 0);
@@ -159,22 +163,27 @@ std::optional<double> best_of_all(const Graph& graph, const CostTable& costs) {
     double sum = 0;
     ById<ValueId, std::set<Layout>> wanted(graph.values.size());
     auto made = [&](ValueId v) {
-      return ways[graph.value(v).producer][at[graph.value(v).producer]].out[static_cast<std::size_t>(graph.value(v).output)];
+      return ways[graph.value(v).producer][at[graph.value(v).producer]]
+          .out[static_cast<std::size_t>(graph.value(v).output)];
     };
     for (NodeId n : graph.nodes.ids()) {
       sum += ways[n][at[n]].seconds;
-      for (std::size_t i = 0; i < graph.node(n).inputs.size(); ++i) wanted[graph.node(n).inputs[i]].insert(ways[n][at[n]].in[i]);
+      for (std::size_t i = 0; i < graph.node(n).inputs.size(); ++i)
+        wanted[graph.node(n).inputs[i]].insert(ways[n][at[n]].in[i]);
     }
     for (const Output& output : graph.outputs) wanted[output.value].insert(broadcast_layout(graph.mesh(output.value)));
     for (const Variable& variable : graph.variables)
       if (variable.updated.valid())
-        wanted[variable.updated].insert(variable.stored         ? *variable.stored
-                                        : variable.read.valid() ? made(variable.read)
-                                                                : broadcast_layout(graph.meshes[static_cast<std::size_t>(variable.mesh)]));
+        wanted[variable.updated].insert(variable.stored ? *variable.stored
+                                        : variable.read.valid()
+                                            ? made(variable.read)
+                                            : broadcast_layout(graph.meshes[static_cast<std::size_t>(variable.mesh)]));
     for (ValueId v : graph.values.ids()) {
       auto [tree, fresh] = trees.try_emplace({v, made(v), wanted[v]}, 0);
       if (fresh)
-        tree->second = transition_tree(graph.type(v), graph.mesh(v), made(v), std::vector<Layout>(wanted[v].begin(), wanted[v].end()), costs).seconds;
+        tree->second = transition_tree(graph.type(v), graph.mesh(v), made(v),
+                                       std::vector<Layout>(wanted[v].begin(), wanted[v].end()), costs)
+                           .seconds;
       sum += graph.node(graph.value(v).producer).acts * tree->second;
     }
     best = std::min(best, sum);
@@ -202,8 +211,8 @@ TEST(ShardPlacements, TheChoiceIsTheBestOfAll) {
       if (graph.value(v).layout) { EXPECT_EQ(made.graph.value(v).layout, graph.value(v).layout) << what; }
     for (std::size_t v = 0; v < graph.variables.size(); ++v) {
       const Variable &before = graph.variables[v], &after = made.graph.variables[v];
-      const Layout free =
-          before.read.valid() ? *made.graph.value(before.read).layout : broadcast_layout(graph.meshes[static_cast<std::size_t>(before.mesh)]);
+      const Layout free = before.read.valid() ? *made.graph.value(before.read).layout
+                                              : broadcast_layout(graph.meshes[static_cast<std::size_t>(before.mesh)]);
       EXPECT_EQ(*after.stored, before.stored ? *before.stored : free) << what;
     }
     for (const Node& node : graph.nodes) travelled += node.op->role == Role::transfer;
@@ -211,7 +220,8 @@ TEST(ShardPlacements, TheChoiceIsTheBestOfAll) {
   EXPECT_GT(travelled, 100);
 }
 
-// Nodes that are alike but for one thing stand for themselves: the program costs what it does where nothing is made one.
+// Nodes that are alike but for one thing stand for themselves: the program costs what it does where nothing is made
+// one.
 TEST(ShardCopies, NodesThatAreAlikeButForOneThingAreNotOne) {
   for (const char* but : {"path", "line", "acts", "layout", "nothing"}) {
     Graph graph;

@@ -1,5 +1,6 @@
-// One axis at a time leaves problems of few layouts that elimination solves exactly; what is best on each axis by itself is nearly best. The bound
-// then says which layouts could still be part of a better choice, and those few are solved exactly together.
+// One axis at a time leaves problems of few layouts that elimination solves exactly; what is best on each axis by
+// itself is nearly best. The bound then says which layouts could still be part of a better choice, and those few are
+// solved exactly together.
 #include "passes/shard_search.h"
 
 #include <algorithm>
@@ -15,19 +16,22 @@ namespace {
 
 constexpr std::size_t many_states = 10'000;  // where a proof to the last digit is not tried
 constexpr double good_gap = 0.005;           // in its place
-constexpr double fewer_of_many = 0.85;       // there a round takes seconds: it must leave at most this share, or it was the last
+constexpr double fewer_of_many =
+    0.85;  // there a round takes seconds: it must leave at most this share, or it was the last
 constexpr double fewer_of_few = 0.95;
 constexpr std::size_t cheap_cells_beyond_two = 16'000;  // in place of those in SearchLimits
 constexpr int most_rounds = 8;                          // over the axes
 constexpr int most_searches_again = 2;
-constexpr double near = 0.003;  // of the cost: so close a bound rests, for what it leaves open may be few enough to be solved together
+constexpr double near =
+    0.003;  // of the cost: so close a bound rests, for what it leaves open may be few enough to be solved together
 
 struct Effort {
   int passes, rounds, cores;
   std::size_t table_cells;  // of one table of an exact elimination
   bool axes_again = false;  // what cores found moves along single axes once more
 };
-// For one axis, the others as they are. Cores mend what few passes leave open; beyond two axes more passes lead to better choices than cores do.
+// For one axis, the others as they are. Cores mend what few passes leave open; beyond two axes more passes lead to
+// better choices than cores do.
 constexpr Effort for_one_of_two = {6, 6, 2, 0}, for_one_of_many = {24, 6, 0, 0};
 
 class LayoutSearch {
@@ -56,8 +60,10 @@ class LayoutSearch {
       descended_ = best.cost;
     }
     all_states_ = states_of(all);
-    narrow(best, std::move(all), {limits_.passes, limits_.rounds, limits_.cores, limits_.table_cells, limits_.cores > 0});
-    return {best.chosen, best.cost, best.bound, best.optimal, axes_ > 1 ? "axis by axis, bound and cores" : "bound and cores"};
+    narrow(best, std::move(all),
+           {limits_.passes, limits_.rounds, limits_.cores, limits_.table_cells, limits_.cores > 0});
+    return {best.chosen, best.cost, best.bound, best.optimal,
+            axes_ > 1 ? "axis by axis, bound and cores" : "bound and cores"};
   }
 
   // Choices by which an assignment of layouts was cheaper than this, and unsound (see shard_sums.h).
@@ -89,7 +95,8 @@ class LayoutSearch {
     return states;
   }
 
-  // Improves an answer within what is kept: drops what the bound proves to be in no better choice, and begins again with what is left.
+  // Improves an answer within what is kept: drops what the bound proves to be in no better choice, and begins again
+  // with what is left.
   void narrow(Answer& best, Kept kept, const Effort& effort) {
     for (int round = 0; round < effort.rounds; ++round) {
       const bool everything = round == 0 && states_of(kept) == all_states_;
@@ -107,7 +114,8 @@ class LayoutSearch {
       }
       const double ceiling = effort.cores > 0 ? best.cost - problem.constant : INFINITY;
       const double rest = std::isfinite(ceiling) ? ceiling - near * best.cost : INFINITY;
-      solve::LowerBound least(problem.sum, {effort.passes, axes_ > 2 ? cheap_cells_beyond_two : limits_.cheap_cells, ceiling, rest});
+      solve::LowerBound least(problem.sum,
+                              {effort.passes, axes_ > 2 ? cheap_cells_beyond_two : limits_.cheap_cells, ceiling, rest});
       if (heed(best, kept, problem, least)) return;
       if (least.rests()) {
         if (close(best, kept, problem, least, effort)) return;
@@ -118,10 +126,14 @@ class LayoutSearch {
       if (effort.axes_again) axes_again(best);
       if (!std::isfinite(best.cost)) return;  // nothing to measure other choices by
       if (states_of(kept) > many_states && best.cost - best.bound <= good_gap * best.cost) return;
-      Kept fewer = restricted(kept, problem, least.within(best.cost - least.bound() - problem.constant + 2 * least.rounding()), best.chosen);
+      Kept fewer =
+          restricted(kept, problem, least.within(best.cost - least.bound() - problem.constant + 2 * least.rounding()),
+                     best.chosen);
       const std::size_t before = states_of(kept);
       kept = std::move(fewer);
-      if (static_cast<double>(states_of(kept)) > (before > many_states ? fewer_of_many : fewer_of_few) * static_cast<double>(before)) return;
+      if (static_cast<double>(states_of(kept)) >
+          (before > many_states ? fewer_of_many : fewer_of_few) * static_cast<double>(before))
+        return;
     }
   }
 
@@ -137,14 +149,16 @@ class LayoutSearch {
   }
 
   // All that the bound leaves open at once, where that is at most half of all; true where that proves the best.
-  bool close(Answer& best, const Kept& kept, const LayoutProblem& problem, const solve::LowerBound& least, const Effort& effort) {
+  bool close(Answer& best, const Kept& kept, const LayoutProblem& problem, const solve::LowerBound& least,
+             const Effort& effort) {
     const Kept open = core_of(best, kept, problem, least, best.cost - least.bound() - problem.constant);
     return 2 * states_of(open) <= states_of(kept) && solve_core(best, open, best.cost, effort) && best.optimal;
   }
 
-  // Cores: those layouts that the bound puts within little of the best, solved exactly, then those within twice as much. True where the best is
-  // proven.
-  bool improve(Answer& best, const Kept& kept, const LayoutProblem& problem, const solve::LowerBound& least, const Effort& effort) {
+  // Cores: those layouts that the bound puts within little of the best, solved exactly, then those within twice as
+  // much. True where the best is proven.
+  bool improve(Answer& best, const Kept& kept, const LayoutProblem& problem, const solve::LowerBound& least,
+               const Effort& effort) {
     const double floor = least.bound() + problem.constant;
     double excess = (best.cost - floor) / 1024;
     std::size_t before = 0;
@@ -171,7 +185,8 @@ class LayoutSearch {
     return false;
   }
 
-  Kept core_of(const Answer& best, const Kept& kept, const LayoutProblem& problem, const solve::LowerBound& least, double excess) const {
+  Kept core_of(const Answer& best, const Kept& kept, const LayoutProblem& problem, const solve::LowerBound& least,
+               double excess) const {
     return restricted(kept, problem, least.within(excess + 2 * least.rounding()), best.chosen);
   }
 
@@ -197,11 +212,13 @@ class LayoutSearch {
   }
 
   // Of what is kept the states marked, and what is chosen.
-  static Kept restricted(const Kept& kept, const LayoutProblem& problem, const solve::Marks& marks, const ById<NodeId, int>& chosen) {
+  static Kept restricted(const Kept& kept, const LayoutProblem& problem, const solve::Marks& marks,
+                         const ById<NodeId, int>& chosen) {
     Kept fewer(kept.size());
     for (NodeId n : kept.ids())
       for (std::size_t c = 0; c < kept[n].size(); ++c)
-        if (marks[static_cast<std::size_t>(problem.variable[n])][c] || kept[n][c] == chosen[n]) fewer[n].push_back(kept[n][c]);
+        if (marks[static_cast<std::size_t>(problem.variable[n])][c] || kept[n][c] == chosen[n])
+          fewer[n].push_back(kept[n][c]);
     return fewer;
   }
 
@@ -216,7 +233,8 @@ class LayoutSearch {
     best.cost = other.cost;
   }
 
-  std::optional<Best> best_among(const Kept& kept, const LayoutProblem& problem, std::size_t table_cells, const Choices* few) {
+  std::optional<Best> best_among(const Kept& kept, const LayoutProblem& problem, std::size_t table_cells,
+                                 const Choices* few) {
     const auto result = solve::eliminated(problem.sum, table_cells);
     if (!result) return std::nullopt;
     if (!result->feasible) return Best{};
@@ -233,7 +251,8 @@ class LayoutSearch {
   }
   Best priced(const Kept& kept, const LayoutProblem& problem, const std::vector<int>& states) {
     Best best{ById<NodeId, int>(kept.size()), 0, 0};
-    for (NodeId n : kept.ids()) best.chosen[n] = kept[n][static_cast<std::size_t>(states[static_cast<std::size_t>(problem.variable[n])])];
+    for (NodeId n : kept.ids())
+      best.chosen[n] = kept[n][static_cast<std::size_t>(states[static_cast<std::size_t>(problem.variable[n])])];
     best.cost = price(graph_, choices_, best.chosen, prices_);
     if (std::isfinite(best.cost)) return best;
     if (const NodeId node = first_unsound(graph_, choices_, best.chosen, prices_); node.valid())
@@ -241,8 +260,8 @@ class LayoutSearch {
     return best;
   }
 
-  // Round the axes until nothing moves, or until it stands where another descent ended: each time the best layouts on one axis, those on the
-  // others as they are.
+  // Round the axes until nothing moves, or until it stands where another descent ended: each time the best layouts on
+  // one axis, those on the others as they are.
   void descend(Answer& answer, int first, const Answer& other) {
     Effort effort = axes_ > 2 ? for_one_of_many : for_one_of_two;
     effort.table_cells = limits_.table_cells / 4 + 1;
@@ -272,7 +291,8 @@ class LayoutSearch {
     for (NodeId n : choices_.ids()) {
       const NodeChoice& now = choices_[n][static_cast<std::size_t>(chosen[n])];
       for (std::size_t c = 0; c < choices_[n].size(); ++c)
-        if (alike(choices_[n][c].ins(), now.ins(), axis) && alike(choices_[n][c].outs(), now.outs(), axis)) kept[n].push_back(static_cast<int>(c));
+        if (alike(choices_[n][c].ins(), now.ins(), axis) && alike(choices_[n][c].outs(), now.outs(), axis))
+          kept[n].push_back(static_cast<int>(c));
     }
     return kept;
   }
@@ -295,8 +315,8 @@ class LayoutSearch {
 
 }  // namespace
 
-// The tables forbid nearly all that is unsound. Where something else was cheaper, the choice at fault goes, and the search begins again; the bound of
-// the first search stays true.
+// The tables forbid nearly all that is unsound. Where something else was cheaper, the choice at fault goes, and the
+// search begins again; the bound of the first search stays true.
 Searched search_layouts(const Graph& graph, const Choices& choices, TreePrices& prices, const SearchLimits& limits) {
   LayoutSearch first(graph, choices, prices, limits);
   Searched best = first.run();
@@ -319,8 +339,9 @@ Searched search_layouts(const Graph& graph, const Choices& choices, TreePrices& 
     faults = search.faults(best.cost);
     for (auto& [node, choice] : faults) choice = original(node, choice);
   }
-  require(ErrorKind::layout, std::isfinite(best.cost),
-          "shard: a value is wanted in more than 16 layouts, or in one that only sums of other parts than zeros may have");
+  require(
+      ErrorKind::layout, std::isfinite(best.cost),
+      "shard: a value is wanted in more than 16 layouts, or in one that only sums of other parts than zeros may have");
   return best;
 }
 

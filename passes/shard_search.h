@@ -1,4 +1,5 @@
-// The search for layouts: exact on one mesh axis; on several axis after axis, beside a bound, and exactly among the layouts that it leaves open.
+// The search for layouts: exact on one mesh axis; on several axis after axis, beside a bound, and exactly among the
+// layouts that it leaves open.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +24,7 @@ struct SearchLimits {
   std::size_t table_cells = std::size_t{1} << 20;  // of one table of an exact elimination
   std::size_t cheap_cells = 4'000;                 // of what one variable leaves that goes before the bound
 };
-Searched search_layouts(const Graph& graph, const Choices& choices, TreePrices& prices, const SearchLimits& limits = {});
+Searched search_layouts(const Graph& graph, const Choices& choices, TreePrices& prices,
+                        const SearchLimits& limits = {});
 
 }  // namespace karez::passes

@@ -21,7 +21,8 @@ std::string saved(const std::string& name) {
   return std::string((std::istreambuf_iterator<char>(in)), {});
 }
 
-// By measured rates calls cost much beside transfers, and the bound of one axis is loose: without cores a gap of 0.2 % stays here.
+// By measured rates calls cost much beside transfers, and the bound of one axis is loose: without cores a gap of 0.2 %
+// stays here.
 TEST(ShardSearch, OneAxisIsNearlySolvedWhereRatesAreMeasured) {
   const OpTable ops = all_ops();
   Graph graph = parse_graph(saved("gpt2_rates.graph"), ops);
@@ -30,14 +31,16 @@ TEST(ShardSearch, OneAxisIsNearlySolvedWhereRatesAreMeasured) {
   EXPECT_LE((found.cost - found.cost_bound) / found.cost, 0.001) << found.report;
 }
 
-// Of the two ways to make the product Partial the cheaper one multiplies the zeros of a split table; the first choice of every node does so too.
+// Of the two ways to make the product Partial the cheaper one multiplies the zeros of a split table; the first choice
+// of every node does so too.
 TEST(ShardSearch, WhereWhatIsFirstAndWhatIsCheapestAreUnsoundAnotherChoiceIsFound) {
   const OpTable ops = all_ops();
   Graph graph;
   graph.meshes = {Mesh::parse("a=2")};
   Builder b(graph, ops);
   auto input = [&](const char* name, Shape shape) { return build::input(b, name, {DType::f32, std::move(shape)}); };
-  const ValueId table = build::matmul(b, input("x", {512, 64}), input("w", {64, 256})), rows = build::input(b, "rows", {DType::i32, {512}});
+  const ValueId table = build::matmul(b, input("x", {512, 64}), input("w", {64, 256})),
+                rows = build::input(b, "rows", {DType::i32, {512}});
   graph.value(table).layout = Layout{S(0)};
   const ValueId sum = build::add(b, build::gather(b, table, rows), build::gather(b, table, rows));
   const ValueId dense = build::matmul(b, input("y", {512, 4}), input("v", {4, 256}));

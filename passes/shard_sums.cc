@@ -18,18 +18,21 @@ bool has_sums(const Layout& layout, const std::vector<int>& axes) {
   return std::all_of(axes.begin(), axes.end(), [&](int axis) { return is_sum(layout, axis); });
 }
 
-// Whether the value comes to this target as it was made on these axes: on none of them it was added up and made Partial again.
-bool stays(const Graph& graph, ValueId value, const Layout& from, const std::set<Layout>& targets, const Layout& target, const std::vector<int>& axes,
-           TreePrices& prices) {
+// Whether the value comes to this target as it was made on these axes: on none of them it was added up and made Partial
+// again.
+bool stays(const Graph& graph, ValueId value, const Layout& from, const std::set<Layout>& targets, const Layout& target,
+           const std::vector<int>& axes, TreePrices& prices) {
   if (from.size() == 1 || from == target || targets.size() > 16) return true;
   TransitionTable& table = prices.table(graph.type(value), graph.mesh(value));
   int set = 0;
   for (const Layout& one : targets) set = table.with(set, table.number(one));
   const sbp::TransitionTree tree = table.tree(table.number(from), set);
   for (const Layout* at = &target; *at != from;) {
-    const auto step = std::find_if(tree.steps.begin(), tree.steps.end(), [&](const TransitionStep& one) { return one.to == *at; });
+    const auto step =
+        std::find_if(tree.steps.begin(), tree.steps.end(), [&](const TransitionStep& one) { return one.to == *at; });
     if (step == tree.steps.end()) return true;
-    if (step->move == sbp::Move::to_partial && std::find(axes.begin(), axes.end(), step->axis) != axes.end()) return false;
+    if (step->move == sbp::Move::to_partial && std::find(axes.begin(), axes.end(), step->axis) != axes.end())
+      return false;
     at = &step->from;
   }
   return true;
@@ -57,7 +60,8 @@ bool fits(const DenseSums& dense, const NeededSums& needed) {
 }
 
 // By producer, then by the node's choice.
-std::map<NodeId, std::vector<NeededSums>> needed_sums(const Graph& graph, NodeId node, const std::vector<NodeChoice>& choices) {
+std::map<NodeId, std::vector<NeededSums>> needed_sums(const Graph& graph, NodeId node,
+                                                      const std::vector<NodeChoice>& choices) {
   std::map<NodeId, std::vector<NeededSums>> needed;
   for (std::size_t c = 0; c < choices.size(); ++c) {
     if (choices[c].sums == nullptr) continue;
@@ -89,11 +93,13 @@ solve::CostCells cells_of(const std::vector<NodeChoice>& producer, const std::ve
     }
     cells.classes[0].push_back(rows.try_emplace(std::move(row), static_cast<int>(rows.size())).first->second);
   }
-  for (const NeededSums& needed : list) cells.classes[1].push_back(columns.try_emplace(fit[needed], static_cast<int>(columns.size())).first->second);
+  for (const NeededSums& needed : list)
+    cells.classes[1].push_back(columns.try_emplace(fit[needed], static_cast<int>(columns.size())).first->second);
   cells.cost.resize(rows.size() * columns.size());
   for (std::size_t p = 0; p < producer.size(); ++p)
     for (const auto& [column, c] : columns)
-      cells.cost[static_cast<std::size_t>(cells.classes[0][p]) * columns.size() + static_cast<std::size_t>(c)] = column[p] ? 0 : INFINITY;
+      cells.cost[static_cast<std::size_t>(cells.classes[0][p]) * columns.size() + static_cast<std::size_t>(c)] =
+          column[p] ? 0 : INFINITY;
   return cells;
 }
 
@@ -120,7 +126,9 @@ NodeId first_unsound(const Graph& graph, const Choices& choices, const ById<Node
         return stays(graph, value, from, targets_of(wants[value], choices, chosen), target, pass.axes, prices);
       };
       const auto& operands = pass.operands;
-      if (pass.all ? !std::all_of(operands.begin(), operands.end(), dense) : std::none_of(operands.begin(), operands.end(), dense)) return n;
+      if (pass.all ? !std::all_of(operands.begin(), operands.end(), dense)
+                   : std::none_of(operands.begin(), operands.end(), dense))
+        return n;
     }
   }
   return {};
@@ -128,7 +136,9 @@ NodeId first_unsound(const Graph& graph, const Choices& choices, const ById<Node
 
 void forbid_masked_sums(const Graph& graph, const Choices& choices, LayoutProblem& problem) {
   using Cells = std::shared_ptr<const solve::CostCells>;
-  auto before = [](const Cells& a, const Cells& b) { return std::tie(a->classes, a->cost) < std::tie(b->classes, b->cost); };
+  auto before = [](const Cells& a, const Cells& b) {
+    return std::tie(a->classes, a->cost) < std::tie(b->classes, b->cost);
+  };
   std::set<Cells, decltype(before)> known(before);  // alike tables are one
   for (NodeId n : choices.ids())
     for (const auto& [producer, list] : needed_sums(graph, n, choices[n])) {

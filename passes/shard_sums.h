@@ -5,12 +5,13 @@
 
 namespace karez::passes {
 
-// The first node that passes sums which must be dense and are not (see sum_rules.h); invalid where there is none. Exact: it follows each sum from
-// where it is made, along the transfers between.
+// The first node that passes sums which must be dense and are not (see sum_rules.h); invalid where there is none.
+// Exact: it follows each sum from where it is made, along the transfers between.
 NodeId first_unsound(const Graph& graph, const Choices& choices, const ById<NodeId, int>& chosen, TreePrices& prices);
 
-// Adds tables between nodes and the producers of their operands that forbid most of that. What they do not see: a sum of several operands of which
-// each could be dense and none is, and a sum that is added up on one axis on its way and comes apart there again. Both are rarely cheap.
+// Adds tables between nodes and the producers of their operands that forbid most of that. What they do not see: a sum
+// of several operands of which each could be dense and none is, and a sum that is added up on one axis on its way and
+// comes apart there again. Both are rarely cheap.
 void forbid_masked_sums(const Graph& graph, const Choices& choices, LayoutProblem& problem);
 
 }  // namespace karez::passes

@@ -1,4 +1,5 @@
-// Tables of the planner. A node enters the table of a value only by the layouts it stands for there, its classes, which are fewer than its choices.
+// Tables of the planner. A node enters the table of a value only by the layouts it stands for there, its classes, which
+// are fewer than its choices.
 #include "passes/shard_tables.h"
 
 #include <algorithm>
@@ -13,7 +14,8 @@
 namespace karez::passes {
 namespace {
 
-constexpr std::size_t most_cells = 1 << 12;  // of the table of one value, and so at most 12 consumers; a chain stands for a larger one
+constexpr std::size_t most_cells =
+    1 << 12;  // of the table of one value, and so at most 12 consumers; a chain stands for a larger one
 
 class Tables {
  public:
@@ -93,14 +95,19 @@ class Tables {
   Member member_of(NodeId node, const Wants& w, int from) const {
     Member member{node.index, {}, {}};
     std::map<Member::Class, int> seen;
-    const auto by_node = [](const Use& a, const Use& b) { return a.node < b.node; };  // uses stand in the order of nodes
+    const auto by_node = [](const Use& a, const Use& b) {
+      return a.node < b.node;
+    };  // uses stand in the order of nodes
     const auto [first, last] = std::equal_range(w.uses.begin(), w.uses.end(), Use{node, 0}, by_node);
     for (const NodeChoice& choice : choices_[node]) {
       Member::Class one;
       if (node == w.producer) one.from = table_->number(choice.out(static_cast<std::size_t>(w.output)));
-      for (auto use = first; use != last; ++use) one.targets.push_back(table_->number(choice.in(static_cast<std::size_t>(use->operand))));
-      if (std::find(w.stored_like.begin(), w.stored_like.end(), node) != w.stored_like.end()) one.targets.push_back(table_->number(choice.out(0)));
-      if (from >= 0) std::erase_if(one.targets, [&](int target) { return table_->seconds(from, table_->with(0, target)) == 0; });
+      for (auto use = first; use != last; ++use)
+        one.targets.push_back(table_->number(choice.in(static_cast<std::size_t>(use->operand))));
+      if (std::find(w.stored_like.begin(), w.stored_like.end(), node) != w.stored_like.end())
+        one.targets.push_back(table_->number(choice.out(0)));
+      if (from >= 0)
+        std::erase_if(one.targets, [&](int target) { return table_->seconds(from, table_->with(0, target)) == 0; });
       std::sort(one.targets.begin(), one.targets.end());
       one.targets.erase(std::unique(one.targets.begin(), one.targets.end()), one.targets.end());
       auto [at, fresh] = seen.try_emplace(one, static_cast<int>(seen.size()));
@@ -120,7 +127,8 @@ class Tables {
   // Row-major over the members' classes.
   void fill(const std::vector<Member>& members, std::size_t level, int from, int set, std::vector<double>& cost) const {
     if (level == members.size()) return cost.push_back(seconds(from, set));
-    for (const Member::Class& one : members[level].classes) fill(members, level + 1, one.from >= 0 ? one.from : from, unite(set, one), cost);
+    for (const Member::Class& one : members[level].classes)
+      fill(members, level + 1, one.from >= 0 ? one.from : from, unite(set, one), cost);
   }
 
   // The price of the members' joint classes. Values that are asked alike share cells.
@@ -151,7 +159,8 @@ class Tables {
     if (fresh) chains = chains_of({*table_, *producer, consumers, base, times_}, prices_, crowds_);
     problem.crowds += !chains.exact;
     if (chains.chains[0].links.empty() &&
-        crowds_ == Crowds::forbidden)  // too many layouts even to remember one: charged by consumer, which is never too little
+        crowds_ ==
+            Crowds::forbidden)  // too many layouts even to remember one: charged by consumer, which is never too little
       for (const Member* consumer : consumers) add_factor({*producer, *consumer}, -1, 0);
     for (const Chain& chain : chains.chains) add_links(chain, *producer, consumers);
   }
@@ -174,7 +183,8 @@ class Tables {
     problem.sum.factors.push_back(std::move(price));
   }
 
-  // A crowd around a value that is made in one way: each asks for itself, of which all together cost at least the mean and at most the sum.
+  // A crowd around a value that is made in one way: each asks for itself, of which all together cost at least the mean
+  // and at most the sum.
   void add_each(const std::vector<Member>& members, int from, int set) {
     ++problem.crowds;
     for (const Member& member : members) {
@@ -183,8 +193,9 @@ class Tables {
       each.scope = {member.node};
       cells->classes = {member.class_of};
       for (const Member::Class& one : member.classes)
-        cells->cost.push_back(crowds_ == Crowds::forbidden ? seconds(from, unite(0, one))
-                                                           : seconds(from, unite(set, one)) / static_cast<double>(members.size()));
+        cells->cost.push_back(crowds_ == Crowds::forbidden
+                                  ? seconds(from, unite(0, one))
+                                  : seconds(from, unite(set, one)) / static_cast<double>(members.size()));
       each.cells = std::move(cells);
       problem.sum.factors.push_back(std::move(each));
     }

@@ -1,4 +1,5 @@
-// The planner's sum of tables: compute seconds by node, transfer seconds by value. Its minimum is the best choice of layouts.
+// The planner's sum of tables: compute seconds by node, transfer seconds by value. Its minimum is the best choice of
+// layouts.
 #pragma once
 
 #include <optional>
@@ -16,7 +17,8 @@ struct Wants {
   int output = 0;
   std::vector<Use> uses;
   std::vector<Layout> outputs;      // of the graph: it goes to these
-  std::vector<NodeId> stored_like;  // of variables that it updates: it goes to the layouts of these nodes' outputs (their `variable` nodes)
+  std::vector<NodeId> stored_like;  // of variables that it updates: it goes to the layouts of these nodes' outputs
+                                    // (their `variable` nodes)
   std::vector<Layout> stored;       // or to these
 };
 ById<ValueId, Wants> wants_of(const Graph& graph);
@@ -25,19 +27,21 @@ ById<ValueId, Wants> wants_of(const Graph& graph);
 std::set<Layout> targets_of(const Wants& wants, const Choices& choices, const ById<NodeId, int>& chosen);
 const Layout& made_by(const Wants& wants, const Choices& choices, const ById<NodeId, int>& chosen);
 
-// Whether the set-up makes the value whole on each device: then launches take any layout of it as a window, or 0 as a part of a sum.
+// Whether the set-up makes the value whole on each device: then launches take any layout of it as a window, or 0 as a
+// part of a sum.
 bool held_whole(const Graph& graph, const Wants& wants, const Choices& choices);
 
-// A value of several consumers is a chain of tables over the set of layouts asked for so far, for one table over all consumers would be large.
-// Where there are very many sets, the chain remembers few layouts. One more than it remembers is free, which keeps the minimum a lower bound
-// (a tree that reaches more costs no less), or it is forbidden, which keeps every price true.
+// A value of several consumers is a chain of tables over the set of layouts asked for so far, for one table over all
+// consumers would be large. Where there are very many sets, the chain remembers few layouts. One more than it remembers
+// is free, which keeps the minimum a lower bound (a tree that reaches more costs no less), or it is forbidden, which
+// keeps every price true.
 enum class Crowds { free, forbidden };
 
 struct LayoutProblem {
   solve::MinSumProblem sum;
   ById<NodeId, int> variable;  // of each node; its states are the choices
   double constant = 0;         // of values whose price no choice changes
-  int crowds = 0;              // values that are not priced exactly; where there are none, the minimum is the price itself
+  int crowds = 0;  // values that are not priced exactly; where there are none, the minimum is the price itself
 };
 LayoutProblem layout_problem(const Graph& graph, const Choices& choices, TreePrices& prices, Crowds crowds);
 

@@ -86,7 +86,8 @@ TEST(Shard, TrapOneWithoutComputeTimeReplicateAllWouldWin) {
   EXPECT_LT(c.cost, 0.5 * replicated(costs));
   for (NodeId n : c.graph.nodes.ids()) {
     if (c.graph.node(n).op->name != "matmul") continue;
-    bool split = std::any_of(c.wanted[n].begin(), c.wanted[n].end(), [](const Layout& layout) { return layout[0].is_split(); });
+    bool split =
+        std::any_of(c.wanted[n].begin(), c.wanted[n].end(), [](const Layout& layout) { return layout[0].is_split(); });
     EXPECT_TRUE(split) << describe(c.graph, n);
   }
 }
@@ -107,7 +108,8 @@ TEST(Shard, TrapTwoTheWayFromUpdatedToStoredIsCharged) {
   };
   Compilation with = planned(true), without = planned(false);
   TransitionStep gather{0, Move::all_gather, {S(0)}, {B()}};
-  EXPECT_NEAR(with.cost - without.cost, seconds({DType::f32, {1024, 256}}, with.graph.meshes[0], gather, CostTable{}), 1e-12);
+  EXPECT_NEAR(with.cost - without.cost, seconds({DType::f32, {1024, 256}}, with.graph.meshes[0], gather, CostTable{}),
+              1e-12);
   auto moves = moves_of(with);
   EXPECT_EQ(std::count(moves.begin(), moves.end(), "reduce_scatter"), 1);
   EXPECT_EQ(std::count(moves.begin(), moves.end(), "all_gather"), 1);
@@ -161,7 +163,8 @@ TEST(Shard, ATrainingStepOfACnnOnTwoAxesIsPlannedExactly) {
   }
 }
 
-// What crosses devices once for each of four micro-batches is paid four times, in the search as in the price of what it finds.
+// What crosses devices once for each of four micro-batches is paid four times, in the search as in the price of what it
+// finds.
 TEST(Shard, WhatIsMadeInEveryMicroBatchIsPaidAsOften) {
   auto planned = [](int microbatches) {
     Compilation c = testing::compilation(testing::mlp_step(Mesh::parse("data=2"), {784, 256, 128, 10}, 64));
@@ -190,20 +193,24 @@ TEST(Shard, ALayoutThatAnOpCannotGiveIsRefused) {
   ValueId h = build::relu(p.b, p.input("x", {64, 512}));
   p.fix(h, {P()});
   EXPECT_EQ(error_of([&] { p.planned(); }),
-            "relu at net.cc:7 (fc1) cannot give f32[64, 512] the layout (P(sum)) on mesh(data=4); it can give (S(0)), (S(1)), (B)");
+            "relu at net.cc:7 (fc1) cannot give f32[64, 512] the layout (P(sum)) on mesh(data=4); it can give (S(0)), "
+            "(S(1)), (B)");
   Program two("data=2,model=2");
   ValueId x = two.input("x", {64, 1});
   two.fix(x, {B(), S(1)});
   EXPECT_EQ(error_of([&] { two.planned(); }),
-            "input at net.cc:7 cannot give f32[64, 1] the layout (B, S(1)) on mesh(data=2, model=2); it can give (S(0), S(0)), (S(0), B), (B, S(0)), "
+            "input at net.cc:7 cannot give f32[64, 1] the layout (B, S(1)) on mesh(data=2, model=2); it can give "
+            "(S(0), S(0)), (S(0), B), (B, S(0)), "
             "(B, B)");
 }
 
-// One value with 12 consumers, each of which may want it in any of 16 layouts: 16^13 cells. Most of these become others at no cost.
+// One value with 12 consumers, each of which may want it in any of 16 layouts: 16^13 cells. Most of these become others
+// at no cost.
 TEST(Shard, AValueWithTwelveConsumersIsPlannedInAChain) {
   Program p("data=2,model=2");
   ValueId h = build::matmul(p.b, p.input("x", {256, 512}), p.weight("w", {512, 512}));
-  for (int k = 0; k < 12; ++k) p.graph.outputs.push_back({cat("y", k), build::matmul(p.b, h, p.weight(cat("w", k), {512, 128}))});
+  for (int k = 0; k < 12; ++k)
+    p.graph.outputs.push_back({cat("y", k), build::matmul(p.b, h, p.weight(cat("w", k), {512, 128}))});
   Compilation c = p.planned();
   Choices choices;
   for (NodeId n : p.graph.nodes.ids()) choices.push_back(choices_of(p.graph, n, c.options.costs));
@@ -222,7 +229,8 @@ void add_consumers_of_one(Program& p, int count, const Shape& batch = {}) {
     return made;
   };
   ValueId h = build::matmul(p.b, p.input("x", shape(256, 512)), p.weight("w", shape(512, 512)));
-  for (int k = 0; k < count; ++k) p.graph.outputs.push_back({cat("y", k), build::matmul(p.b, h, p.weight(cat("w", k), shape(512, 128)))});
+  for (int k = 0; k < count; ++k)
+    p.graph.outputs.push_back({cat("y", k), build::matmul(p.b, h, p.weight(cat("w", k), shape(512, 128)))});
 }
 
 // The program as it is in each of so many micro-batches.
@@ -255,10 +263,12 @@ TEST(Shard, EveryActIsPaid) {
     const CostTable costs;
     TreePrices prices(costs);
     Choices choices, more;
-    for (NodeId n : p.graph.nodes.ids()) choices.push_back(choices_of(p.graph, n, costs)), more.push_back(choices_of(often, n, costs));
+    for (NodeId n : p.graph.nodes.ids())
+      choices.push_back(choices_of(p.graph, n, costs)), more.push_back(choices_of(often, n, costs));
     std::mt19937_64 random(7);
     for (Crowds crowds : {Crowds::free, Crowds::forbidden}) {
-      const LayoutProblem once = layout_problem(p.graph, choices, prices, crowds), five = layout_problem(often, more, prices, crowds);
+      const LayoutProblem once = layout_problem(p.graph, choices, prices, crowds),
+                          five = layout_problem(often, more, prices, crowds);
       for (int round = 0; round < 10; ++round) {
         const auto chosen = any_sound(p.graph, choices, prices, random);
         const double all = price(p.graph, choices, chosen, prices), least = fixed_to(once, choices, chosen);
@@ -269,7 +279,8 @@ TEST(Shard, EveryActIsPaid) {
   }
 }
 
-// A chain of consumers stands for a table too large to write down: with every node's choice fixed it has the choice's true price.
+// A chain of consumers stands for a table too large to write down: with every node's choice fixed it has the choice's
+// true price.
 TEST(Shard, AChainHasTheTruePriceOfEveryChoice) {
   Program p("model=4");
   add_consumers_of_one(p, 8);
@@ -288,8 +299,8 @@ TEST(Shard, AChainHasTheTruePriceOfEveryChoice) {
   }
 }
 
-// Three consumers on three axes, of products of batches, are too many for a chain of layouts: what each axis costs by itself is never above the true
-// price, what is left where that is forbidden never below it.
+// Three consumers on three axes, of products of batches, are too many for a chain of layouts: what each axis costs by
+// itself is never above the true price, what is left where that is forbidden never below it.
 TEST(Shard, AxesByThemselvesAreNeverPricedAboveWhatTheyCostTogether) {
   Program p("a=2,b=2,c=2");
   add_consumers_of_one(p, 3, {8});
@@ -316,7 +327,8 @@ TEST(Shard, AxesByThemselvesAreNeverPricedAboveWhatTheyCostTogether) {
   }
 }
 
-// Where messages on one axis are all that costs, an axis by itself costs what all cost together, but for what later axes stand in the way of.
+// Where messages on one axis are all that costs, an axis by itself costs what all cost together, but for what later
+// axes stand in the way of.
 TEST(Shard, AnAxisByItselfRemembersAllThatIsWanted) {
   Program p("a=2,b=2,c=2");
   add_consumers_of_one(p, 3, {8});
@@ -348,7 +360,8 @@ TEST(Shard, ACrowdAroundAFixedValueIsPricedFromBothSides) {
   ValueId h = build::matmul(p.b, p.input("x", {256, 512}), p.weight("w", {512, 512}));
   p.fix(h, {S(0), S(1)});
   p.graph.outputs.push_back({"h", h});
-  for (int k = 0; k < 13; ++k) p.graph.outputs.push_back({cat("y", k), build::matmul(p.b, h, p.weight(cat("w", k), {512, 128}))});
+  for (int k = 0; k < 13; ++k)
+    p.graph.outputs.push_back({cat("y", k), build::matmul(p.b, h, p.weight(cat("w", k), {512, 128}))});
   const auto all_uses = uses_of(p.graph);
   const auto& uses = all_uses[h];
   for (const double alpha : {0.0, 1.0}) {
@@ -374,7 +387,8 @@ TEST(Shard, ACrowdAroundAFixedValueIsPricedFromBothSides) {
   }
 }
 
-// Weights too dear to move, each stored so that it wants another layout of the value: more than a chain remembers, until the bound leaves few.
+// Weights too dear to move, each stored so that it wants another layout of the value: more than a chain remembers,
+// until the bound leaves few.
 TEST(Shard, MoreLayoutsThanAChainRemembersArePricedTruly) {
   Program p("data=2,model=2,more=2");
   ValueId h = build::matmul(p.b, p.input("x", {256, 512}), p.weight("w", {512, 512}));
@@ -398,7 +412,9 @@ TEST(Shard, MoreLayoutsThanAChainRemembersArePricedTruly) {
     for (const Use& use : uses[v]) targets.push_back(c.wanted[use.node][static_cast<std::size_t>(use.operand)]);
     for (const Output& output : c.graph.outputs)
       if (output.value == v) targets.push_back({B(), B(), B()});
-    transfers += transition_tree(c.graph.values[v].type, c.graph.meshes[0], *c.graph.values[v].layout, targets, c.options.costs).seconds;
+    transfers +=
+        transition_tree(c.graph.values[v].type, c.graph.meshes[0], *c.graph.values[v].layout, targets, c.options.costs)
+            .seconds;
   }
   EXPECT_NEAR(c.cost, transfers + compute_seconds(c), 1e-9 * c.cost);
 }
@@ -431,7 +447,8 @@ TEST(Shard, AnOutputThatIsLeftOpenIsNoPartOfASum) {
   const ValueId x = p.input("x", {512, 256}), w = p.input("w", {512, 256});
   p.fix(x, {S(0)});
   p.fix(w, {S(0)});
-  const ValueId y = p.b.one("layout", {build::matmul(p.b, x, w, {.transpose_a = true})}, Attrs().set("planned", std::string("d")));
+  const ValueId y =
+      p.b.one("layout", {build::matmul(p.b, x, w, {.transpose_a = true})}, Attrs().set("planned", std::string("d")));
   p.graph.outputs.push_back({"y", y});
   const Compilation c = p.planned();
   EXPECT_TRUE(c.graph.outputs[0].layout->at(0).is_split());

@@ -1,4 +1,5 @@
-// canonicalise's sharing of common parts: a + b + c and d + b + a share a + b, however they are written; products only if asked.
+// canonicalise's sharing of common parts: a + b + c and d + b + a share a + b, however they are written; products only
+// if asked.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -20,7 +21,11 @@ struct Chain {
 
 class Chains {
  public:
-  Chains(const Graph& graph, const OpDef* op) : graph_(graph), op_(op), uses_(uses_of(graph)), kept_(graph.values.size(), false) {
+  Chains(const Graph& graph, const OpDef* op)
+      : graph_(graph),
+        op_(op),
+        uses_(uses_of(graph)),
+        kept_(graph.values.size(), false) {
     for (const Output& output : graph.outputs) kept_[output.value] = true;
     for (const Variable& variable : graph.variables)
       if (variable.updated.valid()) kept_[variable.updated] = true;
@@ -83,7 +88,8 @@ std::optional<Pair> shared_pair(const std::vector<Chain>& chains) {
 
 int share_parts_of(Graph& graph, const OpDef* op) {
   Chains found(graph, op);
-  bool any_long = std::any_of(found.chains.begin(), found.chains.end(), [](const Chain& chain) { return chain.operands.size() > 2; });
+  bool any_long = std::any_of(found.chains.begin(), found.chains.end(),
+                              [](const Chain& chain) { return chain.operands.size() > 2; });
   if (!any_long) return 0;
   // New values are numbered after the old ones while chains are cut; each stands for a pair.
   std::vector<Pair> made;
@@ -123,14 +129,16 @@ int share_parts_of(Graph& graph, const OpDef* op) {
       NodeId node = rewrite.add(root.op, {a, b}, root.attrs, std::span(&type, 1), mesh, n);
       return rewrite.graph().node(node).outputs[0];
     };
-    auto value = [&](auto& self, ValueId id) -> ValueId {  // a part is made where its first chain ends: its operands exist there
+    auto value = [&](auto& self,
+                     ValueId id) -> ValueId {  // a part is made where its first chain ends: its operands exist there
       if (static_cast<std::size_t>(id.index) < first) return rewrite.at(id);
       auto k = static_cast<std::size_t>(id.index) - first;
       if (!parts[k].valid()) parts[k] = join(self(self, made[k].first), self(self, made[k].second));
       return parts[k];
     };
     ValueId sum = value(value, at->second->operands[0]);
-    for (std::size_t i = 1; i < at->second->operands.size(); ++i) sum = join(sum, value(value, at->second->operands[i]));
+    for (std::size_t i = 1; i < at->second->operands.size(); ++i)
+      sum = join(sum, value(value, at->second->operands[i]));
     rewrite.map(root.outputs[0], sum);
   }
   graph = rewrite.finish();
@@ -146,7 +154,8 @@ int share_parts(Graph& graph, bool reassociate) {
     if (node.op->associative && (reassociate || !node.op->overflows_regrouped)) seen.insert(node.op->name);
   int saved = 0;
   for (const std::string& name : seen) {
-    auto any = std::find_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) { return node.op->name == name; });
+    auto any =
+        std::find_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) { return node.op->name == name; });
     if (any != graph.nodes.end()) saved += share_parts_of(graph, any->op);
   }
   return saved;

@@ -53,15 +53,15 @@ class Maker {
     for (ValueId v : graph_.values.ids()) {
       const Node& maker = graph_.node(graph_.value(v).producer);
       if (may_alias(maker) || maker.op->role == Role::state || maker.op->role == Role::constant) continue;
-      add(cut_.of[graph_.value(v).producer], reading_segments(graph_, cut_, uses, v), fills(graph_, v), ranges_[v], 0, largest_part(graph_, v),
-          {.value = v});
+      add(cut_.of[graph_.value(v).producer], reading_segments(graph_, cut_, uses, v), fills(graph_, v), ranges_[v], 0,
+          largest_part(graph_, v), {.value = v});
     }
     for (std::size_t i = 0; i < graph_.variables.size(); ++i) {
       const Variable& variable = graph_.variables[i];
       if (!variable.read.valid() || !variable.updated.valid()) continue;
       // The writer makes the version that the next launch's readers wait for.
-      add(cut_.of[graph_.value(variable.updated).producer], reading_segments(graph_, cut_, uses, variable.read), 1, {}, 1, 0,
-          {.variable = static_cast<int>(i)});
+      add(cut_.of[graph_.value(variable.updated).producer], reading_segments(graph_, cut_, uses, variable.read), 1, {},
+          1, 0, {.variable = static_cast<int>(i)});
     }
     for (NodeId n : graph_.nodes.ids())
       for (NodeId before : graph_.node(n).after)
@@ -95,8 +95,8 @@ class Maker {
   }
 
   // `pieces`: how often it is filled in a launch.
-  void add(SegmentId producer, const std::set<SegmentId>& readers, int pieces, SlotRange slots, int filled, std::int64_t bytes,
-           SlotModel::Edge edge) {
+  void add(SegmentId producer, const std::set<SegmentId>& readers, int pieces, SlotRange slots, int filled,
+           std::int64_t bytes, SlotModel::Edge edge) {
     const bool each = pieces > 1;  // for each micro-batch
     if (actor_[producer] < 0 || (micro_ && !each)) return;
     solve::SlotProblem::Register reg;
@@ -104,13 +104,15 @@ class Maker {
     reg.period = micro_ ? 1 : acts(producer) / pieces;
     for (SegmentId reader : readers) {
       const int at = actor_[reader];
-      const bool known = std::any_of(reg.consumers.begin(), reg.consumers.end(), [&](const auto& consumer) { return consumer.actor == at; });
+      const bool known = std::any_of(reg.consumers.begin(), reg.consumers.end(),
+                                     [&](const auto& consumer) { return consumer.actor == at; });
       if (at >= 0 && at != reg.producer && !known) reg.consumers.push_back({at, micro_ ? 1 : acts(reader) / pieces});
     }
     if (reg.consumers.empty()) return;
     reg.least = slots.least, reg.most = slots.most;
     reg.filled = filled;
-    reg.bytes = edge.value.valid() ? std::max<std::int64_t>(1, bytes) : 0;  // of what is empty no more slots than others
+    reg.bytes =
+        edge.value.valid() ? std::max<std::int64_t>(1, bytes) : 0;  // of what is empty no more slots than others
     made_.problem.registers.push_back(std::move(reg));
     made_.edge.push_back(edge);
   }

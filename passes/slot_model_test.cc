@@ -1,4 +1,5 @@
-// Slot problems of segments: pipelines of equal stages, runs of segments, variables, control edges; and the slots that come of them.
+// Slot problems of segments: pipelines of equal stages, runs of segments, variables, control edges; and the slots that
+// come of them.
 #include "passes/slot_model.h"
 
 #include <gtest/gtest.h>
@@ -12,8 +13,9 @@ namespace {
 
 constexpr std::int64_t n = 64;
 
-// A forward that is one product a stage, and a backward: first the product that the stage before waits for, then the weight's gradient, which is
-// summed over micro-batches and taken for the new weight. A product takes a second, the rest next to nothing.
+// A forward that is one product a stage, and a backward: first the product that the stage before waits for, then the
+// weight's gradient, which is summed over micro-batches and taken for the new weight. A product takes a second, the
+// rest next to nothing.
 struct Pipe {
   Graph graph;
   Builder b{graph, testing::table()};
@@ -30,7 +32,9 @@ struct Pipe {
       b.mesh = i + 1;
       weight.push_back(testing::parameter(b, cat("w", i), type));
       graph.variables.back().mesh = i + 1;
-      in.push_back(i > 0 ? b.on_mesh(at, i + 1) : ahead ? build::ahead_input(b, "x", type) : build::input(b, "x", type));
+      in.push_back(i > 0   ? b.on_mesh(at, i + 1)
+                   : ahead ? build::ahead_input(b, "x", type)
+                           : build::input(b, "x", type));
       at = build::matmul(b, in[i], weight[i]);
     }
     for (int i = stages; i-- > 0;) {
@@ -43,7 +47,8 @@ struct Pipe {
     }
     for (Value& value : graph.values) value.layout = Layout{};
     for (Node& node : graph.nodes)
-      if (node.op->role != Role::state && node.op->role != Role::update && node.op->role != Role::store) node.acts = micro;
+      if (node.op->role != Role::state && node.op->role != Role::update && node.op->role != Role::store)
+        node.acts = micro;
     costs.call = 0;
     costs.matmul_flops = 2.0 * n * n * n;
     costs.memory_bytes = 1e12;
@@ -56,7 +61,8 @@ struct Pipe {
   // As numbered before `order`.
   int slots_of(std::string_view op, int stage) const {
     for (const Node& node : c.graph.nodes)
-      if (node.op->name == op && c.graph.value(node.outputs[0]).mesh == stage + 1) return c.slotted.slots[node.outputs[0]];
+      if (node.op->name == op && c.graph.value(node.outputs[0]).mesh == stage + 1)
+        return c.slotted.slots[node.outputs[0]];
     return -1;
   }
 };
@@ -66,7 +72,8 @@ TEST(MicroSlots, OfEqualStagesAreOneForEachStageThatFollowsAndItself) {
     const Pipe pipe(p, 8);
     EXPECT_EQ(pipe.slots_of("input", 0), p) << p;
     EXPECT_EQ(pipe.slots_of("matmul", p - 1), 1) << "the last stage goes back at once";
-    for (int i = 1; i < p; ++i) EXPECT_EQ(pipe.slots_of("transfer", i), p - i) << p << " stages, stage " << i << "\n" << print(pipe.c.graph);
+    for (int i = 1; i < p; ++i)
+      EXPECT_EQ(pipe.slots_of("transfer", i), p - i) << p << " stages, stage " << i << "\n" << print(pipe.c.graph);
   }
 }
 
@@ -97,7 +104,8 @@ TEST(MicroSlots, GoFromWhereTheyCostLeastToOneEach) {
 std::vector<double> seconds_on(const Pipe& pipe, const SlotModel& model, int stage) {
   std::vector<double> out;
   for (std::size_t a = 0; a < model.segment.size(); ++a)
-    if (const Segment& s = pipe.c.cut.segments[model.segment[a]]; s.stream == StreamKind::compute && s.mesh == stage + 1)
+    if (const Segment& s = pipe.c.cut.segments[model.segment[a]];
+        s.stream == StreamKind::compute && s.mesh == stage + 1)
       out.push_back(model.problem.actors[a].seconds);
   return out;
 }
@@ -151,7 +159,8 @@ TEST(SlotModel, OfALaunchHasEveryActAndTheWayThroughVariables) {
   EXPECT_EQ(variables, 2);
   EXPECT_EQ(sums, 2);
   EXPECT_GE(values, 4);
-  EXPECT_GT(pipe.c.slotted.interval, 4 * 3.0) << "four micro-batches of three products each on the last stage, and the way there";
+  EXPECT_GT(pipe.c.slotted.interval, 4 * 3.0)
+      << "four micro-batches of three products each on the last stage, and the way there";
 }
 
 TEST(SlotModel, AControlEdgeIsARegisterWithoutBytes) {
@@ -181,14 +190,16 @@ TEST(SlotModel, AControlEdgeIsARegisterWithoutBytes) {
   EXPECT_EQ(control, 1);
 }
 
-// A stage of calls, each a segment of its own: three that need nothing but the first one's operand are one actor, though between them something acts
-// once, and another waits for what it is fed; what acts once waits for its turn, and what is empty is held as one byte.
+// A stage of calls, each a segment of its own: three that need nothing but the first one's operand are one actor,
+// though between them something acts once, and another waits for what it is fed; what acts once waits for its turn, and
+// what is empty is held as one byte.
 TEST(SlotModel, WhatAStreamDoesInOneGoIsOneActorWhateverActsOnceBetween) {
   Graph graph;
   Builder b(graph, testing::table());
   graph.meshes = {Mesh({}, {{0, 0}})};
   const TensorType type{DType::f32, {n, n}};
-  const ValueId x = build::input(b, "x", type), other = build::input(b, "other", type), empty = build::input(b, "empty", {DType::f32, {0, 4}});
+  const ValueId x = build::input(b, "x", type), other = build::input(b, "other", type),
+                empty = build::input(b, "empty", {DType::f32, {0, 4}});
   const ValueId two = build::constant(b, type, 2), first = build::mul(b, x, two), once = build::exp(b, other),
                 second = build::matmul(b, first, first), third = build::mul(b, build::matmul(b, second, first), second),
                 nothing = build::exp(b, empty), last = build::neg(b, other);
@@ -225,8 +236,8 @@ TEST(SlotModel, WhatAStreamDoesInOneGoIsOneActorWhateverActsOnceBetween) {
   }
 }
 
-// A gathering, a window on what it gives, and who carries that window to other devices: with one slot each the next gathering waits until it has
-// gone, since the window is no copy. Both take a second, four times.
+// A gathering, a window on what it gives, and who carries that window to other devices: with one slot each the next
+// gathering waits until it has gone, since the window is no copy. Both take a second, four times.
 TEST(Collapsed, WhoReadsThroughAWindowHoldsWhatItLooksOn) {
   Graph graph;
   graph.meshes = {Mesh::parse(""), Mesh({{"a", 2}}, {{0, 0}, {0, 1}}), Mesh({{"a", 2}}, {{0, 2}, {0, 3}})};
@@ -244,7 +255,9 @@ TEST(Collapsed, WhoReadsThroughAWindowHoldsWhatItLooksOn) {
   c.options.costs.link = {.alpha = 1, .beta = 0};
   c.options.costs.memory_bytes = 1e300, c.options.costs.call = 0;
   run_passes(c, {"order", "segment"});
-  auto seconds = [&](int slots) { return run_collapsed(c.graph, c.cut, ById<ValueId, int>(c.graph.values.size(), slots), c.options.costs).seconds; };
+  auto seconds = [&](int slots) {
+    return run_collapsed(c.graph, c.cut, ById<ValueId, int>(c.graph.values.size(), slots), c.options.costs).seconds;
+  };
   EXPECT_NEAR(seconds(1), 8, 1e-6);
   EXPECT_NEAR(seconds(2), 5, 1e-6);
 }

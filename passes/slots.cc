@@ -1,4 +1,5 @@
-// slots: the cheapest that keep the pace, step by step slower ones; collectives take turns in the one order of the graph.
+// slots: the cheapest that keep the pace, step by step slower ones; collectives take turns in the one order of the
+// graph.
 #include "passes/slots.h"
 
 #include <algorithm>
@@ -22,7 +23,10 @@ using Slots = ById<ValueId, int>;
 // Finds slots for one pace after the other, from the fastest on, and never more than before.
 class Chooser {
  public:
-  Chooser(const Graph& graph, const Segmented& cut, const CostTable& costs, int most) : graph_(graph), cut_(cut), costs_(costs) {
+  Chooser(const Graph& graph, const Segmented& cut, const CostTable& costs, int most)
+      : graph_(graph),
+        cut_(cut),
+        costs_(costs) {
     auto uses = uses_of(graph);
     int micro = 1;
     for (const Node& node : graph.nodes) micro = std::max(micro, node.acts);
@@ -31,7 +35,8 @@ class Chooser {
       const std::set<SegmentId> readers = reading_segments(graph, cut, uses, v);
       const StreamKind from = cut.segments[cut.of[graph.value(v).producer]].stream;
       const bool ahead = maker.op->role == Role::source && maker.attrs.flag("ahead", false);
-      const bool meets = std::any_of(readers.begin(), readers.end(), [&](SegmentId s) { return cut.segments[s].stream != from; });
+      const bool meets =
+          std::any_of(readers.begin(), readers.end(), [&](SegmentId s) { return cut.segments[s].stream != from; });
       held_.push_back(may_alias(maker) ? 1 : fills(graph, v) > 1 ? micro : meets || ahead ? most : 1);
       least_.push_back(ahead ? std::min(2, held_[v]) : 1);
     }
@@ -50,7 +55,9 @@ class Chooser {
     }
   }
 
-  double slowest() const { return slowest_; }  // over the best intervals, where everything has its least slots; at least `slack`
+  double slowest() const {
+    return slowest_;
+  }  // over the best intervals, where everything has its least slots; at least `slack`
 
   // The cheapest for intervals that are so many times the best ones.
   const Slots& at(double times) {
@@ -62,7 +69,8 @@ class Chooser {
       const double reached = interval_of(model.problem, all).interval;  // by what is left
       const solve::SlotPlan plan = cheapest_slots(model.problem, std::max(times * pace.best, reached));
       for (ValueId v : held_.ids())
-        if (is_chosen(pace, v)) held_[v] = least_[v];  // of what is no register of the model: it stays inside of one of its actors
+        if (is_chosen(pace, v))
+          held_[v] = least_[v];  // of what is no register of the model: it stays inside of one of its actors
       for (std::size_t r = 0; r < plan.slots.size(); ++r)
         if (const ValueId v = model.edge[r].value; v.valid()) held_[v] = plan.slots[r];
     }
@@ -116,7 +124,8 @@ Slotted slotted(const Graph& graph, const Segmented& cut, const CostTable& costs
   made.interval = launch_interval(graph, cut, made.slots, costs);
   made.turns.resize(graph.nodes.size());
   std::map<CommunicatorKey, int> next;
-  for (NodeId node : run_collapsed(graph, cut, made.slots, costs).collectives) made.turns[node].push_back(next[communicator_key(graph, node)]++);
+  for (NodeId node : run_collapsed(graph, cut, made.slots, costs).collectives)
+    made.turns[node].push_back(next[communicator_key(graph, node)]++);
   return made;
 }
 

@@ -42,7 +42,9 @@ int slots_of(const Compilation& c, std::string_view op, int nth = 0) {
   return -1;
 }
 
-Attrs gather(int axis, const char* from) { return Attrs().set("axis", axis).set("move", "all_gather").set("from", from).set("to", "B"); }
+Attrs gather(int axis, const char* from) {
+  return Attrs().set("axis", axis).set("move", "all_gather").set("from", from).set("to", "B");
+}
 
 // exp, a transfer that takes so many times as long, a chain of two that takes as long as exp.
 struct Relay : Program {
@@ -52,9 +54,11 @@ struct Relay : Program {
     ValueId x = laid(ahead ? build::ahead_input(b, "x", type) : build::input(b, "x", type), {S(0)});
     ValueId a = laid(build::exp(b, x), {S(0)});
     ValueId moved = laid(b.one("box", {a}, gather(0, "S(0)")), {B()});
-    ValueId part = laid(b.one("box", {moved}, Attrs().set("axis", 0).set("move", "slice").set("from", "B").set("to", "S(0)")), {S(0)});
+    ValueId part = laid(
+        b.one("box", {moved}, Attrs().set("axis", 0).set("move", "slice").set("from", "B").set("to", "S(0)")), {S(0)});
     graph.outputs = {{"z", laid(build::tanh(b, laid(build::neg(b, part), {S(0)})), {S(0)})}};
-    const double exp = costs.seconds({WorkClass::memory, 0, static_cast<double>(type.bytes())});  // half is read, half is written
+    const double exp =
+        costs.seconds({WorkClass::memory, 0, static_cast<double>(type.bytes())});  // half is read, half is written
     costs.link = {.alpha = transfer * exp, .beta = 0};
   }
   Compilation until_slots(int most = 2) {
@@ -66,7 +70,8 @@ struct Relay : Program {
   }
 };
 
-// With one slot each a transfer waits for who reads it and who feeds it. Where that is more than all else takes, a second one is worth its bytes.
+// With one slot each a transfer waits for who reads it and who feeds it. Where that is more than all else takes, a
+// second one is worth its bytes.
 TEST(Slots, TwoWhereAStreamWouldWaitForAnotherAndOneElsewhere) {
   for (int most : {2, 3}) {
     Compilation c = Relay(3).until_slots(most);
@@ -114,7 +119,8 @@ TEST(Slots, ATransferThatTakesAWindowTakesTheBytesItLooksAt) {
   Program p;
   ValueId x = p.laid(build::input(p.b, "x", {DType::f32, {8, 2}}), {S(0)});
   ValueId a = p.laid(build::exp(p.b, x), {S(0)});
-  ValueId t = p.laid(build::reshape(p.b, build::transpose(p.b, p.laid(build::neg(p.b, a), {S(0)}), {1, 0}), {2, 8, 1}), {S(1)});
+  ValueId t =
+      p.laid(build::reshape(p.b, build::transpose(p.b, p.laid(build::neg(p.b, a), {S(0)}), {1, 0}), {2, 8, 1}), {S(1)});
   for (Value& value : p.graph.values)
     if (!value.layout) value.layout = Layout{S(1)};
   p.graph.outputs = {{"z", p.laid(p.b.one("box", {t}, gather(0, "S(1)")), {B()})}};
@@ -151,7 +157,8 @@ TEST(Slots, EachAxisHasItsOwnTurnsWithoutGaps) {
 TEST(Slots, TurnsFollowWhatIsReadyFirstNotTheNumbering) {
   Program p;
   ValueId x = p.laid(build::input(p.b, "x", {DType::f32, {1024, 1024}}), {S(0)});
-  ValueId slow = p.laid(build::matmul(p.b, x, p.laid(build::input(p.b, "w", {DType::f32, {1024, 1024}}), {B()})), {S(0)});
+  ValueId slow =
+      p.laid(build::matmul(p.b, x, p.laid(build::input(p.b, "w", {DType::f32, {1024, 1024}}), {B()})), {S(0)});
   ValueId y = p.laid(build::input(p.b, "y", {DType::f32, {8}}), {S(0)});
   ValueId first = p.laid(p.b.one("box", {slow}, gather(0, "S(0)")), {B()});
   ValueId second = p.laid(p.b.one("box", {y}, gather(0, "S(0)")), {B()});
@@ -163,13 +170,14 @@ TEST(Slots, TurnsFollowWhatIsReadyFirstNotTheNumbering) {
   EXPECT_EQ(turns, (std::vector<int>{1, 0})) << "the small one needs no matmul";
 }
 
-// One transfer follows a product, another one a first transfer that takes longer than a quarter of the product but not as long as all of it. On
-// four devices a product that every device does whole is late, one that is split is not.
+// One transfer follows a product, another one a first transfer that takes longer than a quarter of the product but not
+// as long as all of it. On four devices a product that every device does whole is late, one that is split is not.
 TEST(Slots, AProductThatEveryDeviceDoesWholeTakesItsWholeTime) {
   CostTable costs;
   Mesh mesh = Mesh::parse("data=2,model=2");
   const std::int64_t n = 512;
-  Cost whole = cost_of(table().at("matmul"), std::vector<TensorType>(2, {DType::f32, {n, n}}), std::vector<TensorType>{{DType::f32, {n, n}}}, {});
+  Cost whole = cost_of(table().at("matmul"), std::vector<TensorType>(2, {DType::f32, {n, n}}),
+                       std::vector<TensorType>{{DType::f32, {n, n}}}, {});
   double product = costs.seconds(whole);
   TensorType moved{DType::f32, {64, 2}};
   auto transfer = [&] { return seconds(moved, mesh, {0, Move::all_gather, {S(0), S(1)}, {B(), S(1)}}, costs); };
@@ -182,15 +190,20 @@ TEST(Slots, AProductThatEveryDeviceDoesWholeTakesItsWholeTime) {
     ValueId w = p.laid(build::input(p.b, "w", {DType::f32, {n, n}}), everywhere);
     ValueId late = p.laid(build::matmul(p.b, x, w), rows);
     ValueId small = p.laid(build::reduce_sum(p.b, late, {1}), split ? Layout{S(0), S(0)} : everywhere);
-    ValueId part =
-        split ? small : p.laid(p.b.one("box", {small}, Attrs().set("axis", 1).set("move", "slice").set("from", "B").set("to", "S(0)")), {B(), S(0)});
+    ValueId part = split
+                       ? small
+                       : p.laid(p.b.one("box", {small},
+                                        Attrs().set("axis", 1).set("move", "slice").set("from", "B").set("to", "S(0)")),
+                                {B(), S(0)});
     ValueId y = p.laid(build::input(p.b, "y", moved), {S(0), S(1)});
     ValueId after_product = p.laid(p.b.one("box", {part}, gather(1, "S(0)")), {split ? S(0) : B(), B()});
     ValueId first = p.laid(p.b.one("box", {y}, gather(0, "S(0)")), {B(), S(1)});
     ValueId after_transfer = p.laid(p.b.one("box", {first}, gather(1, "S(1)")), everywhere);
     // What waits for the product has more to do than the second transfer takes, so it goes first where both are there.
-    ValueId wide = p.laid(build::broadcast(p.b, after_product, {n, 32 * n}, {0}), split ? Layout{S(0), B()} : everywhere);
-    p.graph.outputs = {{"a", p.laid(build::exp(p.b, wide), split ? Layout{S(0), B()} : everywhere)}, {"b", after_transfer}};
+    ValueId wide =
+        p.laid(build::broadcast(p.b, after_product, {n, 32 * n}, {0}), split ? Layout{S(0), B()} : everywhere);
+    p.graph.outputs = {{"a", p.laid(build::exp(p.b, wide), split ? Layout{S(0), B()} : everywhere)},
+                       {"b", after_transfer}};
     Compilation c = p.until_slots();
     std::map<std::string, int> turn;  // on axis 1, by what went in
     for (NodeId v : c.graph.nodes.ids())
@@ -214,7 +227,9 @@ TEST(Slots, AStepThatStallsIsAnError) {
   try {
     run_passes(c, {"slots"});
     FAIL();
-  } catch (const Error& error) { EXPECT_STREQ(error.what(), "slots: the step stalls after 1 of 3 acts: a segment waits for itself"); }
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "slots: the step stalls after 1 of 3 acts: a segment waits for itself");
+  }
 }
 
 }  // namespace

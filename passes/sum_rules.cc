@@ -54,7 +54,8 @@ bool multiplies(const Graph& graph, const Node& node, const Signature& s, const 
     const auto named = s.outside.find(k);
     const auto what = named == s.outside.end() ? Signature::Outside::factor : named->second;
     if (what == Signature::Outside::condition) continue;
-    if (what == Signature::Outside::unknown || !known_finite(graph, value, what == Signature::Outside::divisor)) return true;
+    if (what == Signature::Outside::unknown || !known_finite(graph, value, what == Signature::Outside::divisor))
+      return true;
   }
   return false;
 }
@@ -62,7 +63,8 @@ bool multiplies(const Graph& graph, const Node& node, const Signature& s, const 
 }  // namespace
 
 bool Sums::can_be_dense() const {
-  return !masked && std::none_of(passes.begin(), passes.end(), [](const SumPass& pass) { return pass.operands.empty(); });
+  return !masked &&
+         std::none_of(passes.begin(), passes.end(), [](const SumPass& pass) { return pass.operands.empty(); });
 }
 
 std::optional<Sums> SumRules::in(NodeId id, std::span<const Layout> ins, std::span<const Layout> outs) const {
@@ -71,19 +73,22 @@ std::optional<Sums> SumRules::in(NodeId id, std::span<const Layout> ins, std::sp
   std::vector<const Group*> passing;  // beside sums.passes
   for (std::size_t axis = 0; axis < outs[0].size(); ++axis) {
     if (std::none_of(outs.begin(), outs.end(), [&](const Layout& out) { return is_sum(out[axis]); })) continue;
-    for (const auto& [operand, dim] : node.masked) sums.masked = sums.masked || ins[static_cast<std::size_t>(operand)][axis].is_split(dim);
+    for (const auto& [operand, dim] : node.masked)
+      sums.masked = sums.masked || ins[static_cast<std::size_t>(operand)][axis].is_split(dim);
     std::vector<int> partial;
     for (std::size_t k = 0; k < ins.size(); ++k)
       if (is_sum(ins[k][axis])) partial.push_back(static_cast<int>(k));
     const auto group = std::find_if(node.groups.begin(), node.groups.end(), [&](const Group& one) {
-      return one.operands.size() == partial.size() && std::is_permutation(partial.begin(), partial.end(), one.operands.begin());
+      return one.operands.size() == partial.size() &&
+             std::is_permutation(partial.begin(), partial.end(), one.operands.begin());
     });
     if (group == node.groups.end()) continue;  // it is made here
     if (group->product && group->dense.size() < group->operands.size()) return std::nullopt;
     const auto known = std::find(passing.begin(), passing.end(), &*group);
     if (known == passing.end()) {
       passing.push_back(&*group);
-      sums.passes.push_back({group->dense, {static_cast<int>(axis)}, group->product || (group->picks && !group->dense.empty())});
+      sums.passes.push_back(
+          {group->dense, {static_cast<int>(axis)}, group->product || (group->picks && !group->dense.empty())});
     } else {
       sums.passes[static_cast<std::size_t>(known - passing.begin())].axes.push_back(static_cast<int>(axis));
     }
@@ -99,7 +104,8 @@ std::optional<Sums> SumRules::in(NodeId id, std::span<const Layout> ins, std::sp
 void SumRules::add(NodeId id) {
   const Node& node = graph_.node(id);
   OfNode& of = nodes_[id];
-  const bool floats = std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId out) { return is_float(graph_.type(out).dtype); });
+  const bool floats = std::all_of(node.outputs.begin(), node.outputs.end(),
+                                  [&](ValueId out) { return is_float(graph_.type(out).dtype); });
   if (node.op->role == Role::transfer || node.inputs.empty() || !floats) return;
   const Signature s = signature_of({&graph_, id});
   bool dense = false;
@@ -123,7 +129,9 @@ void SumRules::add(NodeId id) {
       const auto kind = s.reduced.find(letter);
       if (letter == never_split || graph_.type(node.inputs[k]).shape[d] == 1) continue;
       if (kind != s.reduced.end() && kind->second != Reduce::sum) continue;
-      if (std::all_of(s.out.begin(), s.out.end(), [&](const auto& out) { return std::count(out.begin(), out.end(), letter) != 0; })) continue;
+      if (std::all_of(s.out.begin(), s.out.end(),
+                      [&](const auto& out) { return std::count(out.begin(), out.end(), letter) != 0; }))
+        continue;
       if (s.masked.count(letter) != 0) of.masked.emplace_back(static_cast<int>(k), static_cast<int>(d));
       else dense = true;
     }
@@ -136,7 +144,8 @@ SumRules::SumRules(const Graph& graph) : graph_(graph), nodes_(graph.nodes.size(
     const NodeId n(i);
     for (const Group& group : nodes_[n].groups) {
       if (!group.product && !nodes_[n].meets_product) continue;
-      for (int k : group.operands) nodes_[graph.value(graph.node(n).inputs[static_cast<std::size_t>(k)]).producer].meets_product = true;
+      for (int k : group.operands)
+        nodes_[graph.value(graph.node(n).inputs[static_cast<std::size_t>(k)]).producer].meets_product = true;
     }
   }
 }

@@ -23,7 +23,8 @@ template <class T> bool passes(const char* op, const std::vector<T>& numbers) {
   Graph graph;
   graph.meshes = {Mesh::parse("a=2")};
   Builder b(graph, table());
-  const ValueId rows = build::gather(b, build::input(b, "t", {dtype, {4, shape[0]}}), build::input(b, "i", {DType::i64, {}}));
+  const ValueId rows =
+      build::gather(b, build::input(b, "t", {dtype, {4, shape[0]}}), build::input(b, "i", {DType::i64, {}}));
   const ValueId by = build::constant(b, {dtype, shape}, std::as_bytes(std::span(numbers)));
   const NodeId product = graph.value(build::binary(b, op, rows, by)).producer;
   const Layout ins[] = {{P()}, {B()}}, outs[] = {{P()}};

@@ -3,7 +3,9 @@
 
 namespace karez::passes::testing {
 
-double at(const Array& a, const std::vector<std::int64_t>& index) { return a.data[static_cast<std::size_t>(offset_of(index, row_major(a.shape)))]; }
+double at(const Array& a, const std::vector<std::int64_t>& index) {
+  return a.data[static_cast<std::size_t>(offset_of(index, row_major(a.shape)))];
+}
 
 double larger(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 
@@ -68,7 +70,8 @@ Array product(const Array& a, const Array& b, const Shape& shape, const Attrs& a
   std::int64_t inner = ta ? a.shape[0] : a.shape[1];
   return filled(shape, [&](const Index& o) {
     double total = 0;
-    for (std::int64_t k = 0; k < inner; ++k) total += at(a, ta ? Index{k, o[0]} : Index{o[0], k}) * at(b, tb ? Index{o[1], k} : Index{k, o[1]});
+    for (std::int64_t k = 0; k < inner; ++k)
+      total += at(a, ta ? Index{k, o[0]} : Index{o[0], k}) * at(b, tb ? Index{o[1], k} : Index{k, o[1]});
     return total;
   });
 }
@@ -90,7 +93,8 @@ std::vector<Array> run_node(const NodeView& node, const std::vector<Array>& in) 
     const std::string& hex = attrs.text("data");
     for (std::size_t i = 0; i < hex.size(); i += 16) {
       std::uint64_t bits = 0;
-      for (std::size_t byte = 0; byte < 8; ++byte) bits |= std::stoull(hex.substr(i + 2 * byte, 2), nullptr, 16) << (8 * byte);
+      for (std::size_t byte = 0; byte < 8; ++byte)
+        bits |= std::stoull(hex.substr(i + 2 * byte, 2), nullptr, 16) << (8 * byte);
       double number;
       std::memcpy(&number, &bits, 8);
       out.data.push_back(number);
@@ -115,7 +119,8 @@ std::vector<Array> run_node(const NodeView& node, const std::vector<Array>& in) 
       return at(in[0], o);
     })};
   if (op == "pad") return {padded(in[0], shape, attrs)};
-  if (op == "reduce_sum") return {reduced(in[0], shape, attrs.ints("axes"), 0, [](double a, double b) { return a + b; })};
+  if (op == "reduce_sum")
+    return {reduced(in[0], shape, attrs.ints("axes"), 0, [](double a, double b) { return a + b; })};
   if (op == "reduce_max") return {reduced(in[0], shape, attrs.ints("axes"), -INFINITY, larger)};
   if (op == "matmul") return {product(in[0], in[1], shape, attrs)};
   if (op == "max_pool") return max_pool_of(in[0], shape, attrs);
@@ -123,7 +128,8 @@ std::vector<Array> run_node(const NodeView& node, const std::vector<Array>& in) 
   if (op == "sgd") {
     double momentum = attrs.real("momentum"), lr = in[3].data[0];
     Array w = in[0], m = in[1];
-    for (std::size_t i = 0; i < w.data.size(); ++i) m.data[i] = momentum * m.data[i] + in[2].data[i], w.data[i] -= lr * m.data[i];
+    for (std::size_t i = 0; i < w.data.size(); ++i)
+      m.data[i] = momentum * m.data[i] + in[2].data[i], w.data[i] -= lr * m.data[i];
     return {w, m};
   }
   if (op == "assign") return {in[1]};
@@ -146,7 +152,8 @@ double difference(const std::map<std::string, Array>& a, const std::map<std::str
     const Array& y = b.at(name);
     require(x.shape == y.shape, name, " has other shapes");
     for (std::size_t i = 0; i < x.data.size(); ++i)
-      most = std::max(most, std::abs(x.data[i] - y.data[i]) / std::max({1.0, std::abs(x.data[i]), std::abs(y.data[i])}));
+      most =
+          std::max(most, std::abs(x.data[i] - y.data[i]) / std::max({1.0, std::abs(x.data[i]), std::abs(y.data[i])}));
   }
   return most;
 }

@@ -92,8 +92,9 @@ std::map<std::string, Array> meaning_of(const Graph& graph);
 // Numbers on which rules that are almost right fail.
 inline const std::vector<double>& special_numbers() {
   static const double inf = std::numeric_limits<double>::infinity(), least = std::numeric_limits<double>::denorm_min();
-  static const std::vector<double> numbers = {0,     -0.0,   1e-6,   -1e-6,   1,   -1,   88,    -88,    1e3,         -1e3,
-                                              least, -least, 1e-310, -1e-310, inf, -inf, 1e308, -1e308, std::nan("")};
+  static const std::vector<double> numbers = {0,   -0.0, 1e-6,  -1e-6,  1,           -1,     88,
+                                              -88, 1e3,  -1e3,  least,  -least,      1e-310, -1e-310,
+                                              inf, -inf, 1e308, -1e308, std::nan("")};
   return numbers;
 }
 

@@ -20,7 +20,8 @@ inline double fixed_to(const LayoutProblem& problem, const Choices& choices, con
       const auto v = static_cast<std::size_t>(link.scope[a]);
       const auto& of = link.cells->classes[a];
       const int classes = of.empty() ? problem.sum.domain[v] : 1 + *std::max_element(of.begin(), of.end());
-      at = at * static_cast<std::size_t>(classes) + static_cast<std::size_t>(of.empty() ? state[v] : of[static_cast<std::size_t>(state[v])]);
+      at = at * static_cast<std::size_t>(classes) +
+           static_cast<std::size_t>(of.empty() ? state[v] : of[static_cast<std::size_t>(state[v])]);
     }
     if (link.cells->follows[at] < 0) return INFINITY;
     state[static_cast<std::size_t>(link.scope.back())] = link.cells->follows[at];

@@ -1,5 +1,6 @@
-// Programs whose best layouts are known by name, with the closed form of what they cost. r = (n - 1) / n, s bytes an element, B tokens, H width,
-// L layers; a byte costs `beta`, a message nothing, only matrix products take time, and all devices share them.
+// Programs whose best layouts are known by name, with the closed form of what they cost. r = (n - 1) / n, s bytes an
+// element, B tokens, H width, L layers; a byte costs `beta`, a message nothing, only matrix products take time, and all
+// devices share them.
 #pragma once
 
 #include <string>
@@ -69,7 +70,8 @@ struct Program {
     graph.value(x).layout = broadcast_layout(graph.meshes[0]);
     return x;
   }
-  // Every weight makes a step against the loss; `more` are gradients that somebody outside wants, in their operands' layouts.
+  // Every weight makes a step against the loss; `more` are gradients that somebody outside wants, in their operands'
+  // layouts.
   void train(ValueId loss, const std::vector<ValueId>& more = {}) {
     graph.outputs.push_back({"loss", loss});
     std::vector<ValueId> of = weights;
@@ -124,16 +126,21 @@ inline Form megatron_mlp() {
   return std::move(p).form("mlp", 4 * ratio(n) * B * H * s);
 }
 
-// Attention with heads split among devices, then the MLP. What comes in, goes between both and out is whole: two all_reduces forward and two
-// backward; or it is split by tokens: an all_gather before and a reduce_scatter behind each, and likewise backward. Both send 8 r B H s.
+// Attention with heads split among devices, then the MLP. What comes in, goes between both and out is whole: two
+// all_reduces forward and two backward; or it is split by tokens: an all_gather before and a reduce_scatter behind
+// each, and likewise backward. Both send 8 r B H s.
 inline Form attention_and_mlp(bool tokens_split) {
   constexpr int n = 4, H = 64, sequences = 2, length = 8, heads = 4, B = sequences * length;
   Program p("model=4");
   Builder& b = p.b;
   ValueId x = build::input(b, "x", {DType::f32, {B, H}});
-  auto stream = [&](ValueId value) { p.graph.value(value).layout = tokens_split ? Layout{S(0)} : broadcast_layout(p.graph.meshes[0]); };
+  auto stream = [&](ValueId value) {
+    p.graph.value(value).layout = tokens_split ? Layout{S(0)} : broadcast_layout(p.graph.meshes[0]);
+  };
   stream(x);
-  auto split = [&](ValueId v) { return build::transpose(b, build::reshape(b, v, {sequences, length, heads, H / heads}), {0, 2, 1, 3}); };
+  auto split = [&](ValueId v) {
+    return build::transpose(b, build::reshape(b, v, {sequences, length, heads, H / heads}), {0, 2, 1, 3});
+  };
   ValueId q = split(p.dense(x, H)), k = split(p.dense(x, H)), v = split(p.dense(x, H));
   ValueId weights = build::softmax(b, build::matmul(b, q, k, {.transpose_b = true}));
   ValueId mixed = build::reshape(b, build::transpose(b, build::matmul(b, weights, v), {0, 2, 1, 3}), {B, H});
@@ -145,8 +152,9 @@ inline Form attention_and_mlp(bool tokens_split) {
   return std::move(p).form(tokens_split ? "sequence" : "attention", 8 * ratio(n) * B * H * s);
 }
 
-// Many classes and few rows: each device has its part of the classes; all know of a row its largest logit and the sum of its exponentials. The
-// logits of labels, 8 r B more where each is known to all, are summed into the loss by whoever has them.
+// Many classes and few rows: each device has its part of the classes; all know of a row its largest logit and the sum
+// of its exponentials. The logits of labels, 8 r B more where each is known to all, are summed into the loss by whoever
+// has them.
 inline Form wide_classifier() {
   constexpr int n = 4, d = 64, B = 16, classes = 4096;
   Program p("model=4");
@@ -163,8 +171,8 @@ inline Form narrow_classifier() {
   return std::move(p).form("classes_flip", 2 * ratio(n) * classes * d * s);
 }
 
-// Rows of a large table go to batches that are split. By columns each device sends of its column what others' batches have; by rows all of a
-// batch is summed.
+// Rows of a large table go to batches that are split. By columns each device sends of its column what others' batches
+// have; by rows all of a batch is summed.
 inline Form embedding(bool by_rows) {
   constexpr int n = 4, d = 64, B = 256, words = 16384;
   Program p("data=4");
@@ -186,7 +194,8 @@ inline Form tiny() {
   return out;
 }
 
-// Gradients cross the slow axis once a step, each device's part of the fast one; activations of every layer cross the fast one, which costs little.
+// Gradients cross the slow axis once a step, each device's part of the fast one; activations of every layer cross the
+// fast one, which costs little.
 inline Form slow_and_fast(bool slow_first) {
   constexpr int H = 64, L = 2, tokens = 512;
   Program p(slow_first ? "slow=2,fast=2" : "fast=2,slow=2");

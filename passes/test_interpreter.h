@@ -1,4 +1,5 @@
-// Runs a whole plan on doubles, one actor at a time in a seeded order, for tests that ask whether a plan means what its graph says.
+// Runs a whole plan on doubles, one actor at a time in a seeded order, for tests that ask whether a plan means what its
+// graph says.
 #pragma once
 
 #include <cstring>
@@ -15,7 +16,8 @@ namespace karez::passes::testing {
 class Interpreter {
  public:
   Interpreter(const Plan& plan, std::uint64_t seed) : plan_(plan), random_(seed) {
-    for (const Block& block : plan.blocks) blocks_.emplace_back(static_cast<std::size_t>(block.bytes / 8 + 1), std::nan(""));
+    for (const Block& block : plan.blocks)
+      blocks_.emplace_back(static_cast<std::size_t>(block.bytes / 8 + 1), std::nan(""));
     for (const Call& call : plan.setup) run(call);
   }
 
@@ -51,7 +53,8 @@ class Interpreter {
       const Actor& actor = plan_.actors[a];
       look_from(actor, ports[a]);
       if (actor.body == BodyKind::collective) {
-        auto& members = waiting[{actor.collective->communicator.index, actor.collective->turns[static_cast<std::size_t>(act)]}];
+        auto& members =
+            waiting[{actor.collective->communicator.index, actor.collective->turns[static_cast<std::size_t>(act)]}];
         members.push_back(a);
         turns.seat(a).begin(a);
         if (members.size() < plan_.communicators[actor.collective->communicator].members.size()) continue;
@@ -102,7 +105,9 @@ class Interpreter {
       outputs[actor.binding] = std::move(part);
       return;
     }
-    auto whole = outputs.try_emplace(actor.binding, filled(actor.slices[0].ints("shape"), [](const auto&) { return 0.0; })).first;
+    auto whole =
+        outputs.try_emplace(actor.binding, filled(actor.slices[0].ints("shape"), [](const auto&) { return 0.0; }))
+            .first;
     std::size_t i = 0;
     for_each_index(part.shape, [&](std::vector<std::int64_t> index) {
       for (std::size_t d = 0; d < index.size(); ++d) index[d] += actor.slices[0].ints("begin")[d];
@@ -114,7 +119,8 @@ class Interpreter {
     return filled(o.view.shape, [&](const auto& index) { return from[offset_of(index, o.view.strides)]; });
   }
   void write(const Operand& o, const Array& from) {
-    require(from.data.size() == static_cast<std::size_t>(o.view.count()), "an operand ", o.view, " gets ", from.data.size(), " elements");
+    require(from.data.size() == static_cast<std::size_t>(o.view.count()), "an operand ", o.view, " gets ",
+            from.data.size(), " elements");
     double* to = address(o);
     std::size_t i = 0;
     for_each_index(o.view.shape, [&](const auto& index) { to[offset_of(index, o.view.strides)] = from.data[i++]; });
@@ -177,7 +183,8 @@ class Interpreter {
     std::vector<Array> in;
     for (const Operand& o : call.in) in.push_back(read(o));
     const Shape& shape = call.out[0].view.shape;
-    if (op == "sgd") {  // many at once, element by element in memory: an operand that aliases another's result would show
+    if (op ==
+        "sgd") {  // many at once, element by element in memory: an operand that aliases another's result would show
       std::size_t k = (call.in.size() - 1) / 3;
       for (std::size_t t = 0; t < k; ++t) {
         auto out = run_sgd(in[3 * t], in[3 * t + 1], in[3 * t + 2], in.back().data[0], call.attrs.real("momentum"));
@@ -189,7 +196,8 @@ class Interpreter {
   }
 
   static std::vector<Array> run_sgd(Array w, Array m, const Array& g, double lr, double momentum) {
-    for (std::size_t i = 0; i < w.data.size(); ++i) m.data[i] = momentum * m.data[i] + g.data[i], w.data[i] -= lr * m.data[i];
+    for (std::size_t i = 0; i < w.data.size(); ++i)
+      m.data[i] = momentum * m.data[i] + g.data[i], w.data[i] -= lr * m.data[i];
     return {w, m};
   }
 
@@ -197,8 +205,10 @@ class Interpreter {
     if (op == "pointwise") return pointwise_of(attrs.text("expr"), in);
     if (op == "copy") return in[0];
     if (op == "constant") return filled(shape, [&](const auto&) { return attrs.real("value"); });
-    if (op == "reduce_sum") return reduced(in[0], shape, attrs.ints("axes"), 0, [](double a, double b) { return a + b; });
-    if (op == "reduce_max") return reduced(in[0], shape, attrs.ints("axes"), -INFINITY, [](double a, double b) { return std::max(a, b); });
+    if (op == "reduce_sum")
+      return reduced(in[0], shape, attrs.ints("axes"), 0, [](double a, double b) { return a + b; });
+    if (op == "reduce_max")
+      return reduced(in[0], shape, attrs.ints("axes"), -INFINITY, [](double a, double b) { return std::max(a, b); });
     if (op == "pad") return padded(in[0], shape, attrs);
     if (op == "concat") return joined(in, shape);
     if (op == "matmul") {

@@ -12,14 +12,17 @@
 
 namespace karez::passes::testing {
 
-// Says yes to every call whose operands lie as they are stored by default or repeat (stride 0); names the kernel after the op.
+// Says yes to every call whose operands lie as they are stored by default or repeat (stride 0); names the kernel after
+// the op.
 class AnyCatalog : public KernelCatalog {
  public:
   std::optional<KernelChoice> find(const CallSpec& call) const override {
     if (call.op == missing) return std::nullopt;
     return KernelChoice{"any." + call.op, 0};
   }
-  std::optional<CallSpec> suggest(const CallSpec& call) const override { return call.op == missing ? std::nullopt : std::optional(call); }
+  std::optional<CallSpec> suggest(const CallSpec& call) const override {
+    return call.op == missing ? std::nullopt : std::optional(call);
+  }
   std::string list(std::string_view op) const override { return op == missing ? "none" : "any." + std::string(op); }
   std::string missing;
 };

@@ -59,7 +59,8 @@ Graph random_graph(Random& random, const Mesh& mesh, std::size_t nodes, bool pic
         if (graph.nodes.size() + 1 < nodes) build::relu(b, build::constant(b, {DType::f32, s}, 2));
         break;
       case 7:
-        if (s.size() == 1) pick(random, 2) ? build::broadcast(b, x, {size(), s[0]}, {1}) : build::broadcast(b, x, {s[0], size()}, {0});
+        if (s.size() == 1)
+          pick(random, 2) ? build::broadcast(b, x, {size(), s[0]}, {1}) : build::broadcast(b, x, {s[0], size()}, {0});
         break;
       default:
         if (s.size() == 2) build::reshape(b, x, {s[0] * s[1]});

@@ -12,15 +12,17 @@
 
 namespace karez::passes::testing {
 
-// All layouts of one tensor, and by hand what the cheapest way is: distances by Floyd and Warshall, then every place where a tree
-// may branch and every way to part its targets there.
+// All layouts of one tensor, and by hand what the cheapest way is: distances by Floyd and Warshall, then every place
+// where a tree may branch and every way to part its targets there.
 class Trees {
  public:
   Trees(const TensorType& type, const Mesh& mesh, const std::set<Sbp>& partials, const CostTable& costs) {
     layouts_ = {broadcast_layout(mesh)};
     auto steps = [&](const Layout& layout) {
       auto out = steps_from(type, mesh, layout);
-      std::erase_if(out, [&](const TransitionStep& step) { return step.to[step.axis].is_partial() && !partials.count(step.to[step.axis]); });
+      std::erase_if(out, [&](const TransitionStep& step) {
+        return step.to[step.axis].is_partial() && !partials.count(step.to[step.axis]);
+      });
       return out;
     };
     for (std::size_t i = 0; i < layouts_.size(); ++i)

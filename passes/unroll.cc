@@ -45,7 +45,8 @@ class Unrolling {
       std::vector<ValueId> arguments = carry;
       at_line_of(node);
       for (std::size_t x = carries; x < carries + sequences; ++x) arguments.push_back(row(operands[x], trip));
-      arguments.insert(arguments.end(), operands.begin() + static_cast<std::ptrdiff_t>(carries + sequences), operands.end());
+      arguments.insert(arguments.end(), operands.begin() + static_cast<std::ptrdiff_t>(carries + sequences),
+                       operands.end());
       const std::vector<ValueId> out = one_trip(body, arguments, base::Hash().add(trips).add(trip).value());
       carry.assign(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(carries));
       for (std::size_t y = 0; y < rows.size(); ++y) rows[y][static_cast<std::size_t>(trip)] = out[carries + y];
@@ -63,8 +64,9 @@ class Unrolling {
       std::vector<ValueId> inputs;
       for (ValueId in : node.inputs) inputs.push_back(now[in]);
       at_line_of(node);
-      const std::vector<ValueId> outputs =
-          node.regions.empty() ? b_.add(node.op->name, inputs, of_trip(node.attrs, trips)) : unrolled(node, inputs, trips);
+      const std::vector<ValueId> outputs = node.regions.empty()
+                                               ? b_.add(node.op->name, inputs, of_trip(node.attrs, trips))
+                                               : unrolled(node, inputs, trips);
       for (std::size_t i = 0; i < outputs.size(); ++i) {
         now[node.outputs[i]] = outputs[i];
         if (const auto& layout = body.value(node.outputs[i]).layout) b_.graph().value(outputs[i]).layout = layout;
@@ -76,12 +78,14 @@ class Unrolling {
   }
 
   static Attrs of_trip(Attrs attrs, std::uint64_t trips) {
-    if (attrs.has("site")) attrs.set("site", static_cast<std::int64_t>(base::Hash().add(attrs.integer("site")).add(trips).value() >> 1));
+    if (attrs.has("site"))
+      attrs.set("site", static_cast<std::int64_t>(base::Hash().add(attrs.integer("site")).add(trips).value() >> 1));
     return attrs;
   }
 
   ValueId row(ValueId sequence, std::int64_t trip) {
-    if (const auto known = stacks_.find(sequence); known != stacks_.end()) return known->second[static_cast<std::size_t>(trip)];
+    if (const auto known = stacks_.find(sequence); known != stacks_.end())
+      return known->second[static_cast<std::size_t>(trip)];
     ValueId& out = rows_[{sequence, trip}];
     if (out.valid()) return out;
     const TensorType type = b_.type(sequence);

@@ -5,8 +5,8 @@
 
 namespace karez::passes {
 
-// Graph of no regions. Rows of a sequence that another scan stacked are taken as they were before. A node's site of random numbers becomes
-// one of its trip.
+// Graph of no regions. Rows of a sequence that another scan stacked are taken as they were before. A node's site of
+// random numbers becomes one of its trip.
 Graph unroll(const Graph& graph, const OpTable& ops);
 
 }  // namespace karez::passes

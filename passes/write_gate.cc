@@ -38,21 +38,25 @@ class Gate {
     if (writers_.empty()) return;
     std::vector<NodeId> failing;
     for (NodeId n : order_)
-      if (!written_[n] && (may_fail(graph_.node(n)) || (check_nan && graph_.node(n).op->role == Role::compute))) failing.push_back(n);
+      if (!written_[n] && (may_fail(graph_.node(n)) || (check_nan && graph_.node(n).op->role == Role::compute)))
+        failing.push_back(n);
     ById<NodeId, char> may(graph_.nodes.size(), 0);
     for (NodeId n : failing) may[n] = 1;
     for (NodeId n : failing)
-      leads_[n] = std::any_of(waiting_.next[n].begin(), waiting_.next[n].end(),
-                              [&](NodeId after) { return may[after] != 0 && graph_.node(after).acts == graph_.node(n).acts; });
+      leads_[n] = std::any_of(waiting_.next[n].begin(), waiting_.next[n].end(), [&](NodeId after) {
+        return may[after] != 0 && graph_.node(after).acts == graph_.node(n).acts;
+      });
     for (std::size_t first = 0; first < failing.size(); first += at_once)
       close(std::span(failing).subspan(first, std::min(at_once, failing.size() - first)));
   }
 
  private:
   void close(std::span<const NodeId> failing) {
-    ById<NodeId, Bits> follows(graph_.nodes.size(), 0), across(graph_.nodes.size(), 0);  // across: by way of a collective on its mesh
+    ById<NodeId, Bits> follows(graph_.nodes.size(), 0),
+        across(graph_.nodes.size(), 0);  // across: by way of a collective on its mesh
     for (std::size_t i = 0; i < failing.size(); ++i) follows[failing[i]] |= Bits{1} << i;
-    std::map<std::pair<int, std::int64_t>, std::vector<NodeId>> first;  // by mesh and axis: the first collective that follows each of them, or none
+    std::map<std::pair<int, std::int64_t>, std::vector<NodeId>>
+        first;  // by mesh and axis: the first collective that follows each of them, or none
     for (NodeId n : order_) {
       if (!written_[n] && is_collective(n)) {
         across[n] |= follows[n];
@@ -72,7 +76,9 @@ class Gate {
       }
   }
 
-  bool is_collective(NodeId n) const { return graph_.node(n).op->role == Role::transition && crosses_devices(graph_.node(n)); }
+  bool is_collective(NodeId n) const {
+    return graph_.node(n).op->role == Role::transition && crosses_devices(graph_.node(n));
+  }
 
   // A write whose result micro-batches read cannot wait for all their acts.
   void put_before(NodeId node, NodeId writer) {

@@ -9,8 +9,8 @@
 namespace karez::passes {
 namespace {
 
-// max_pool(relu(x)) is relu(max_pool(x)) on a quarter of the elements, and so is its gradient: where a window's maximum is not positive,
-// the first element that wins is another one, but ReLU stops that gradient anyway.
+// max_pool(relu(x)) is relu(max_pool(x)) on a quarter of the elements, and so is its gradient: where a window's maximum
+// is not positive, the first element that wins is another one, but ReLU stops that gradient anyway.
 struct PooledRelu {
   NodeId relu, pool;
   std::set<NodeId> pool_grads, relu_grads;
@@ -41,10 +41,12 @@ std::vector<PooledRelu> pooled_relus(const Graph& graph) {
     }
     if (!fits || !match.pool.valid()) continue;
     ValueId index = graph.nodes[match.pool].outputs[1];
-    fits = kept.count(index) == 0 && !graph.value(index).layout && !graph.value(graph.nodes[match.pool].outputs[0]).layout;
+    fits =
+        kept.count(index) == 0 && !graph.value(index).layout && !graph.value(graph.nodes[match.pool].outputs[0]).layout;
     for (const Use& use : users(index)) {
       const Node& user = graph.node(use.node);
-      bool is_grad = user.op->name == "max_pool_grad" && use.operand == 1 && kept.count(user.outputs[0]) == 0 && users(user.outputs[0]).size() == 1;
+      bool is_grad = user.op->name == "max_pool_grad" && use.operand == 1 && kept.count(user.outputs[0]) == 0 &&
+                     users(user.outputs[0]).size() == 1;
       fits &= is_grad && match.relu_grads.count(users(user.outputs[0])[0].node) > 0;
       match.pool_grads.insert(use.node);
     }
@@ -74,7 +76,8 @@ int pool_before_relu(Graph& graph) {
   Rewrite rewrite(graph);
   auto add = [&](NodeId like, std::vector<ValueId> inputs, const TensorType& type) {
     const Node& node = graph.nodes[like];
-    NodeId made = rewrite.add(node.op, std::move(inputs), node.attrs, std::span(&type, 1), graph.value(node.outputs[0]).mesh, like);
+    NodeId made = rewrite.add(node.op, std::move(inputs), node.attrs, std::span(&type, 1),
+                              graph.value(node.outputs[0]).mesh, like);
     return rewrite.graph().node(made).outputs[0];
   };
   for (NodeId n : graph.nodes.ids()) {
@@ -91,7 +94,8 @@ int pool_before_relu(Graph& graph) {
       NodeId old = graph.value(node.inputs[1]).producer;  // the max_pool_grad
       ValueId pooled = graph.nodes[match.pool].outputs[0];
       ValueId dy = add(n, {rewrite.at(pooled), rewrite.at(graph.nodes[old].inputs[0])}, graph.type(pooled));
-      rewrite.map(node.outputs[0], add(old, {dy, rewrite.at(graph.nodes[match.pool].outputs[1])}, graph.type(node.outputs[0])));
+      rewrite.map(node.outputs[0],
+                  add(old, {dy, rewrite.at(graph.nodes[match.pool].outputs[1])}, graph.type(node.outputs[0])));
     } else {
       rewrite.keep(n);
     }

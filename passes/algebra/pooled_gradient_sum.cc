@@ -6,8 +6,8 @@
 
 namespace karez::passes {
 
-// Every pooled gradient goes to one pixel, so the sum over the pixels is the sum over the pooled ones, a quarter of the elements: a bias'
-// gradient behind pooling.
+// Every pooled gradient goes to one pixel, so the sum over the pixels is the sum over the pooled ones, a quarter of the
+// elements: a bias' gradient behind pooling.
 std::optional<Instead> pooled_gradient_sum(const Graph& graph, const Node& node) {
   if (node.op->name != "reduce_sum") return std::nullopt;
   const Node* grad = unpinned_producer(graph, node.inputs[0]);

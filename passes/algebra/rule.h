@@ -1,5 +1,5 @@
-// A rule of canonicalise's algebra. One rule a file and a row in rules.cc; each keeps every bit, NaN and the sign of zero included, unless its
-// row says that it sums in another order.
+// A rule of canonicalise's algebra. One rule a file and a row in rules.cc; each keeps every bit, NaN and the sign of
+// zero included, unless its row says that it sums in another order.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,8 @@
 
 namespace karez::passes {
 
-// What becomes of a node with one result: it goes, for its result equals `value`, or it stays and takes `value` as its operand 0.
+// What becomes of a node with one result: it goes, for its result equals `value`, or it stays and takes `value` as its
+// operand 0.
 struct Instead {
   ValueId value;
   bool as_operand = false;

@@ -13,7 +13,8 @@ constexpr AlgebraRule rules[] = {
     {"add_zero", "x + -0, -0 + x, x - 0 -> x; of integers any zero", add_zero},
     {"multiply_by_one", "x * 1, 1 * x, x / 1 -> x", multiply_by_one},
     {"double_negation", "-(-x) -> x", double_negation},
-    {"pooled_gradient_sum", "sum over pixels of max_pool_grad(dy) -> sum over pixels of dy", pooled_gradient_sum, nullptr, true},
+    {"pooled_gradient_sum", "sum over pixels of max_pool_grad(dy) -> sum over pixels of dy", pooled_gradient_sum,
+     nullptr, true},
 };
 
 }  // namespace

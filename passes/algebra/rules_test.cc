@@ -1,4 +1,5 @@
-// Every rewrite rule alone: it fires, every bit stays on special numbers, and it never looks through a value whose layout the user fixed.
+// Every rewrite rule alone: it fires, every bit stays on special numbers, and it never looks through a value whose
+// layout the user fixed.
 #include "passes/algebra/rules.h"
 
 #include <gtest/gtest.h>
@@ -148,14 +149,16 @@ const std::vector<Case>& cases() {
       {"fold_constants", "data",
        [](Program& p) {
          std::vector<double> numbers = testing::special_numbers();
-         ValueId data = constant(p.b, {DType::f64, {static_cast<std::int64_t>(numbers.size())}}, std::as_bytes(std::span(numbers)));
+         ValueId data = constant(p.b, {DType::f64, {static_cast<std::int64_t>(numbers.size())}},
+                                 std::as_bytes(std::span(numbers)));
          ValueId folded = exp(p.b, data);
          p.output(folded);
          p.middles = {data, folded};
        }},
       {"share_parts", "sums",
        [](Program& p) {
-         ValueId z = input(p.b, "z", grid), w = input(p.b, "w", grid), first = add(p.b, p.x, p.y), second = add(p.b, w, p.y);
+         ValueId z = input(p.b, "z", grid), w = input(p.b, "w", grid), first = add(p.b, p.x, p.y),
+                 second = add(p.b, w, p.y);
          p.output(add(p.b, first, z)), p.output(add(p.b, second, p.x));
          p.middles = {first, second};
        },
@@ -163,7 +166,8 @@ const std::vector<Case>& cases() {
       {"share_parts", "products",
        [](Program& p) {
          p.reassociate = true;
-         ValueId z = input(p.b, "z", grid), w = input(p.b, "w", grid), first = mul(p.b, p.x, p.y), second = mul(p.b, w, p.y);
+         ValueId z = input(p.b, "z", grid), w = input(p.b, "w", grid), first = mul(p.b, p.x, p.y),
+                 second = mul(p.b, w, p.y);
          p.output(mul(p.b, first, z)), p.output(mul(p.b, second, p.x));
          p.middles = {first, second};
        },
@@ -206,8 +210,10 @@ TEST(Rules, EveryBitStaysOnSpecialNumbers) {
         const auto& numbers = testing::special_numbers();
         return testing::filled(shape, [&](const auto&) {
           double number = numbers[random() % numbers.size()];
-          // Where products and sums are grouped otherwise, what over- or underflows on the way may differ (1e308 + 1e308 - 1e308).
-          while (c.resums && std::isfinite(number) && number != 0 && (std::abs(number) > 1e300 || std::abs(number) < 1e-300))
+          // Where products and sums are grouped otherwise, what over- or underflows on the way may differ (1e308 +
+          // 1e308 - 1e308).
+          while (c.resums && std::isfinite(number) && number != 0 &&
+                 (std::abs(number) > 1e300 || std::abs(number) < 1e-300))
             number = numbers[random() % numbers.size()];
           return number;
         });
@@ -221,7 +227,8 @@ TEST(Rules, EveryBitStaysOnSpecialNumbers) {
           double a = was.data[i], b = is.data[i];
           bool near = std::isfinite(a) && std::isfinite(b) && std::abs(a - b) <= 1e-15 * std::max(std::abs(a), 1e5);
           ASSERT_TRUE(testing::same_bits(a, b) || (c.resums && near))
-              << c.rule << " " << c.what << ": " << name << "[" << i << "] was " << a << " and is " << b << "; KAREZ_SEED=" << seed << "\n"
+              << c.rule << " " << c.what << ": " << name << "[" << i << "] was " << a << " and is " << b
+              << "; KAREZ_SEED=" << seed << "\n"
               << print(p.graph) << print(after);
         }
       }
@@ -259,7 +266,8 @@ TEST(Rules, NoneLooksThroughAValueWhoseLayoutTheUserFixed) {
       c.make(p);
       p.pin(p.middles[k]);
       Canonical done = p.canonical();
-      EXPECT_EQ(done.fired[c.rule], 0) << c.rule << " " << c.what << " with middle " << k << " pinned\n" << print(p.graph) << print(done.graph);
+      EXPECT_EQ(done.fired[c.rule], 0) << c.rule << " " << c.what << " with middle " << k << " pinned\n"
+                                       << print(p.graph) << print(done.graph);
       int pinned = 0;
       for (const Value& value : done.graph.values) pinned += value.layout.has_value();
       EXPECT_EQ(pinned, 1) << c.rule << " " << c.what << " lost middle " << k << "\n" << print(done.graph);

@@ -21,7 +21,8 @@ int fuse_bias(SegmentCalls& segment) {
     const View& seen = segment.view(bias);
     std::size_t along = call.spec.op == "matmul" ? seen.shape.size() - 1 : 1;
     bool repeats = true;
-    for (std::size_t d = 0; d < seen.shape.size(); ++d) repeats &= seen.shape[d] == 1 || seen.strides[d] == (d == along ? 1 : 0);
+    for (std::size_t d = 0; d < seen.shape.size(); ++d)
+      repeats &= seen.shape[d] == 1 || seen.strides[d] == (d == along ? 1 : 0);
     if (!repeats) continue;
     LocalCall changed = call;
     changed.in.push_back(bias);

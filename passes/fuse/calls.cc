@@ -5,8 +5,8 @@
 
 namespace karez::passes {
 
-SegmentCalls::SegmentCalls(const Graph& graph, const ById<LocalId, LocalValue>& values, const KernelCatalog& catalog, int team,
-                           std::vector<LocalCall>& calls, const ById<LocalId, bool>& crosses)
+SegmentCalls::SegmentCalls(const Graph& graph, const ById<LocalId, LocalValue>& values, const KernelCatalog& catalog,
+                           int team, std::vector<LocalCall>& calls, const ById<LocalId, bool>& crosses)
     : graph_(graph),
       values_(values),
       catalog_(catalog),
@@ -18,7 +18,9 @@ SegmentCalls::SegmentCalls(const Graph& graph, const ById<LocalId, LocalValue>& 
 
 void SegmentCalls::remove_dropped() { std::erase_if(calls_, is_gone); }
 
-const OpDef* SegmentCalls::op_of(const LocalCall& call) const { return call.node.valid() && !is_gone(call) ? graph_.node(call.node).op : nullptr; }
+const OpDef* SegmentCalls::op_of(const LocalCall& call) const {
+  return call.node.valid() && !is_gone(call) ? graph_.node(call.node).op : nullptr;
+}
 
 void SegmentCalls::count_uses() {
   users_.clear();

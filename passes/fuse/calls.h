@@ -11,8 +11,8 @@ namespace karez::passes {
 
 class SegmentCalls {
  public:
-  SegmentCalls(const Graph& graph, const ById<LocalId, LocalValue>& values, const KernelCatalog& catalog, int team, std::vector<LocalCall>& calls,
-               const ById<LocalId, bool>& crosses);
+  SegmentCalls(const Graph& graph, const ById<LocalId, LocalValue>& values, const KernelCatalog& catalog, int team,
+               std::vector<LocalCall>& calls, const ById<LocalId, bool>& crosses);
 
   std::vector<LocalCall>& calls() { return calls_; }
   const KernelCatalog& catalog() const { return catalog_; }
@@ -29,7 +29,9 @@ class SegmentCalls {
   const View& view(LocalId value) const { return values_[value].view; }
 
   // Matrix products and convolutions: what libraries append a bias and a ReLU to.
-  static bool takes_more(const LocalCall& call) { return !is_gone(call) && (call.spec.op == "matmul" || call.spec.op == "conv2d"); }
+  static bool takes_more(const LocalCall& call) {
+    return !is_gone(call) && (call.spec.op == "matmul" || call.spec.op == "conv2d");
+  }
   // The one call that reads what `call` makes, if nobody else does.
   LocalCall* only_reader(const LocalCall& call);
   // Gives call number `i`, changed so, the place and result of its reader, if the same kernel runs it.

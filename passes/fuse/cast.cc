@@ -18,9 +18,13 @@ int fuse_cast_behind(SegmentCalls& segment) {
   int fired = 0;
   for (std::size_t i = 0; i < segment.calls().size(); ++i) {
     const LocalCall& call = segment.calls()[i];
-    if ((!segment.takes_more(call) && !is_pointwise(call)) || call.out.size() != 1 || call.spec.out[0].dtype != DType::f32) continue;
+    if ((!segment.takes_more(call) && !is_pointwise(call)) || call.out.size() != 1 ||
+        call.spec.out[0].dtype != DType::f32)
+      continue;
     LocalCall* reader = segment.only_reader(call);
-    if (reader == nullptr || !is_cast(segment, *reader) || reader->in[0] != call.out[0] || !is_half(reader->spec.out[0].dtype)) continue;
+    if (reader == nullptr || !is_cast(segment, *reader) || reader->in[0] != call.out[0] ||
+        !is_half(reader->spec.out[0].dtype))
+      continue;
     fired += segment.absorb(i, *reader, call);
   }
   return fired;

@@ -48,7 +48,8 @@ struct Program {
       for (const LocalCall& call : segment.calls) {
         if (segment.device > 0) continue;
         std::string name = call.spec.op == "pointwise" ? c.graph.node(call.node).op->name : call.spec.op;
-        std::string fused = cat(call.spec.attrs.flag("bias", false) ? "bias" : "", call.spec.attrs.flag("relu", false) ? " relu" : "");
+        std::string fused =
+            cat(call.spec.attrs.flag("bias", false) ? "bias" : "", call.spec.attrs.flag("relu", false) ? " relu" : "");
         text += cat(text.empty() ? "" : " ", name, fused.empty() ? "" : "{" + fused + "}");
       }
     return text;
@@ -123,7 +124,8 @@ TEST(Fuse, NotWhatAProductThatTookItsBiasReadsToo) {  // it stands at the sum's 
 
 TEST(Fuse, NotWhatIsNoBias) {
   Program full;
-  full.output(build::add(full.b, build::matmul(full.b, full.input("x", {8, 4}), full.input("w", {4, 6})), full.input("bias", {8, 6})));
+  full.output(build::add(full.b, build::matmul(full.b, full.input("x", {8, 4}), full.input("w", {4, 6})),
+                         full.input("bias", {8, 6})));
   EXPECT_EQ(full.calls(), "matmul add");
   Program rows;
   ValueId column = build::broadcast(rows.b, rows.input("bias", {8}), {8, 6}, {0});
@@ -161,7 +163,8 @@ TEST(Fuse, WhatTheKernelRefusesStaysApart) {
 
 TEST(Fuse, ACallDoesNotMoveBehindAnUpdateOfWhatItReads) {
   Program p;
-  ValueId w = testing::parameter(p.b, "w", {DType::f32, {4, 6}}), m = testing::parameter(p.b, "m", {DType::f32, {4, 6}});
+  ValueId w = testing::parameter(p.b, "w", {DType::f32, {4, 6}}),
+          m = testing::parameter(p.b, "m", {DType::f32, {4, 6}});
   ValueId lr = p.input("lr", {});
   auto next = build::sgd(p.b, w, m, p.input("g", {4, 6}), lr, {.momentum = 0.9});
   p.graph.variables[0].updated = next.w, p.graph.variables[1].updated = next.m;
@@ -174,7 +177,8 @@ struct Updates : Program {
   ValueId lr;
   Updates() { lr = input("lr", {}); }
   ValueId sgd(const std::string& name, ValueId g, double momentum = 0.9) {
-    ValueId w = testing::parameter(b, name, {DType::f32, {4}}), m = testing::parameter(b, "m." + name, {DType::f32, {4}});
+    ValueId w = testing::parameter(b, name, {DType::f32, {4}}),
+            m = testing::parameter(b, "m." + name, {DType::f32, {4}});
     auto next = build::sgd(b, w, m, g, lr, {.momentum = momentum});
     std::size_t last = graph.variables.size();
     graph.variables[last - 2].updated = next.w, graph.variables[last - 1].updated = next.m;
@@ -212,7 +216,8 @@ TEST(Fuse, AdamUpdatesMergeToo) {
     for (int k = 0; k < 3; ++k) state[k] = testing::parameter(p.b, cat(name, k), {DType::f32, {4}});
     auto next = build::adam(p.b, state[0], state[1], state[2], p.input(cat("g", name), {4}), lr, step);
     std::size_t last = p.graph.variables.size();
-    p.graph.variables[last - 3].updated = next.w, p.graph.variables[last - 2].updated = next.m, p.graph.variables[last - 1].updated = next.v;
+    p.graph.variables[last - 3].updated = next.w, p.graph.variables[last - 2].updated = next.m,
+                             p.graph.variables[last - 1].updated = next.v;
   }
   EXPECT_EQ(p.calls(), "adam");
 }

@@ -1,4 +1,5 @@
-// Updates of one kind, with equal attributes and shared operands, become one call on many parameters where the last one stood.
+// Updates of one kind, with equal attributes and shared operands, become one call on many parameters where the last one
+// stood.
 #include <map>
 #include <set>
 
@@ -9,7 +10,8 @@
 namespace karez::passes {
 namespace {
 
-// Moving all members to the last one's place is right if no call between reads or writes what a member writes, or writes what one reads.
+// Moving all members to the last one's place is right if no call between reads or writes what a member writes, or
+// writes what one reads.
 bool independent(SegmentCalls& segment, const std::vector<std::size_t>& members) {
   std::set<std::size_t> inside(members.begin(), members.end());
   std::set<LocalId> written, read;
@@ -32,7 +34,8 @@ template <class T> void append(std::vector<T>& to, const std::vector<T>& from, s
 }
 
 // (w0, m0, g0, lr), (w1, m1, g1, lr) -> (w0, m0, g0, w1, m1, g1, lr)
-LocalCall merged_call(const std::vector<LocalCall>& calls, const std::vector<std::size_t>& members, std::size_t shared, int team) {
+LocalCall merged_call(const std::vector<LocalCall>& calls, const std::vector<std::size_t>& members, std::size_t shared,
+                      int team) {
   const LocalCall& last = calls[members.back()];
   LocalCall merged = last;
   merged.in.clear(), merged.spec.in.clear(), merged.out.clear(), merged.spec.out.clear();
@@ -60,7 +63,8 @@ int merge_updates(SegmentCalls& segment) {
     const OpDef* op = segment.op_of(call);
     if (op == nullptr || !op->shared || static_cast<int>(call.in.size()) != op->inputs) continue;
     std::string key = cat(call.spec.op, " ", call.kernel, call.spec.attrs.print(), call.spec.in[0].dtype);
-    for (std::size_t s = call.in.size() - static_cast<std::size_t>(*op->shared); s < call.in.size(); ++s) key += cat(" ", call.in[s]);
+    for (std::size_t s = call.in.size() - static_cast<std::size_t>(*op->shared); s < call.in.size(); ++s)
+      key += cat(" ", call.in[s]);
     groups[key].push_back(i);
   }
   int fired = 0;

@@ -1,4 +1,5 @@
-// merge_updates on calls written by hand: which may move to the last one's place, told by the bytes they touch and not by the names of values.
+// merge_updates on calls written by hand: which may move to the last one's place, told by the bytes they touch and not
+// by the names of values.
 #include <gtest/gtest.h>
 
 #include "passes/fuse/rules.h"
@@ -19,7 +20,8 @@ struct Actor {
 
   Actor() {
     TensorType vec{DType::f32, {4}};
-    ValueId x = build::input(b, "x", vec), lr = build::input(b, "lr", {DType::f32, {}}), step = build::input(b, "step", {DType::i64, {}});
+    ValueId x = build::input(b, "x", vec), lr = build::input(b, "lr", {DType::f32, {}}),
+            step = build::input(b, "step", {DType::i64, {}});
     sgd_node = graph.value(build::sgd(b, x, x, x, lr, {.momentum = 0.9}).w).producer;
     adam_node = graph.value(build::adam(b, x, x, x, x, lr, step).w).producer;
     exp_node = graph.value(build::exp(b, x)).producer;
@@ -69,7 +71,8 @@ TEST(MergeUpdates, OnlyWithTheSameLearningRateAndTheSameStepCounter) {
       LocalId lr[] = {a.value({}), a.value({})}, step[] = {a.value({}, DType::i64), a.value({}, DType::i64)};
       for (int k = 0; k < 2; ++k) {
         LocalId w = a.value(), m = a.value(), v = a.value(), g = a.value();
-        a.call(a.adam_node, {w, m, v, g, lr[k * other_rate], step[k * other_step]}, {a.window(w), a.window(m), a.window(v)});
+        a.call(a.adam_node, {w, m, v, g, lr[k * other_rate], step[k * other_step]},
+               {a.window(w), a.window(m), a.window(v)});
       }
       EXPECT_EQ(a.merged(), other_rate + other_step == 0 ? 1 : 0) << other_rate << other_step;
     }
@@ -87,7 +90,8 @@ TEST(MergeUpdates, NotWhereACallBetweenReadsWhatTheFirstWritesThroughAWindow) {
 TEST(MergeUpdates, NotWhereACallBetweenWritesWhatTheFirstReadsOrWrites) {
   for (int which = 0; which < 3; ++which) {
     Actor a;
-    LocalId lr = a.value({}), w = a.value(), m = a.value(), g = a.value(), v = a.value(), n = a.value(), h = a.value(), x = a.value();
+    LocalId lr = a.value({}), w = a.value(), m = a.value(), g = a.value(), v = a.value(), n = a.value(), h = a.value(),
+            x = a.value();
     a.sgd(w, m, g, lr);
     a.call(a.exp_node, {x}, {a.window(which == 0 ? g : which == 1 ? w : x)});
     a.sgd(v, n, h, lr);
