@@ -23,9 +23,12 @@ struct Arena::Range {
   Range(std::int64_t least, std::shared_ptr<MemoryCounters> shared) : counters(std::move(shared)) {
     constexpr std::int64_t usual = std::int64_t{64} << 30;
     const std::int64_t all = sysconf(_SC_PHYS_PAGES) * page();
-    if (rlimit limit{}; getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) return;  // addresses are not to be had for nothing
-    for (std::int64_t wanted = round_up(std::max({usual, all, least}), page()); wanted >= least; wanted = round_up(wanted / 2, page())) {
-      void* at = mmap(nullptr, static_cast<std::size_t>(wanted), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (rlimit limit{}; getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+      return;  // addresses are not to be had for nothing
+    for (std::int64_t wanted = round_up(std::max({usual, all, least}), page()); wanted >= least;
+         wanted = round_up(wanted / 2, page())) {
+      void* at = mmap(nullptr, static_cast<std::size_t>(wanted), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                      -1, 0);
       if (at == MAP_FAILED) continue;
       begin = static_cast<std::byte*>(at);
       reserved = wanted;
@@ -33,7 +36,8 @@ struct Arena::Range {
     }
   }
   ~Range() {
-    if (begin != nullptr) munmap(begin, static_cast<std::size_t>(reserved));  // without a use it holds nothing that counts
+    if (begin != nullptr)
+      munmap(begin, static_cast<std::size_t>(reserved));  // without a use it holds nothing that counts
   }
   Range(const Range&) = delete;
   Range& operator=(const Range&) = delete;
@@ -46,10 +50,12 @@ struct Arena::Range {
   // With the lock. Pages that come are touched here, and not by the first launch.
   void hold(std::int64_t bytes) {
     const std::int64_t to = round_up(bytes, page()), from = round_up(held, page());
-    if (bytes > held && from > held) std::memset(begin + held, 0, static_cast<std::size_t>(std::min(bytes, from) - held));  // an earlier use's
+    if (bytes > held && from > held)
+      std::memset(begin + held, 0, static_cast<std::size_t>(std::min(bytes, from) - held));  // an earlier use's
     if (to > from) {
       if (to > reserved || mprotect(begin + from, static_cast<std::size_t>(to - from), PROT_READ | PROT_WRITE) != 0)
-        fail(ErrorKind::device, "out of host memory: ", bytes_text(bytes), " wanted, ", bytes_text(counters->current.load()), " in use");
+        fail(ErrorKind::device, "out of host memory: ", bytes_text(bytes), " wanted, ",
+             bytes_text(counters->current.load()), " in use");
       std::memset(begin + from, 0, static_cast<std::size_t>(to - from));
     } else if (to < from) {
       madvise(begin + to, static_cast<std::size_t>(from - to), MADV_DONTNEED);

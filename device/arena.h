@@ -12,8 +12,8 @@
 
 namespace karez::device {
 
-// A range of addresses is reserved once, and as much of it holds memory as the largest use asks for: it grows and shrinks at its end, and addresses
-// stay. Its users keep out of each other's way themselves. Uses may outlive it.
+// A range of addresses is reserved once, and as much of it holds memory as the largest use asks for: it grows and
+// shrinks at its end, and addresses stay. Its users keep out of each other's way themselves. Uses may outlive it.
 class Arena {
   struct Range;
 

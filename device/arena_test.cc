@@ -59,7 +59,8 @@ TEST(Arena, ThatCannotGrowSoFarGivesNone) {
   auto use = arena.use(64);
   EXPECT_FALSE(arena.use(std::int64_t{1} << 62).has_value());
   EXPECT_EQ(arena.bytes(), 64);
-  EXPECT_FALSE(Arena(std::make_shared<MemoryCounters>()).use(std::int64_t{1} << 61).has_value()) << "no range of addresses is as large";
+  EXPECT_FALSE(Arena(std::make_shared<MemoryCounters>()).use(std::int64_t{1} << 61).has_value())
+      << "no range of addresses is as large";
   EXPECT_EQ(error_of([&] { arena.use(-1); }), "an arena of -1 bytes was asked for");
 }
 

@@ -38,7 +38,8 @@ std::optional<CoreTimes> CoreWaits::since_last() {
     if (!times) continue;  // it has ended
     now[thread] = *times;
     const auto before = last_.find(thread);
-    if (before == last_.end() || times->ran < before->second.ran) continue;  // it is new, also under a number that another one had
+    if (before == last_.end() || times->ran < before->second.ran)
+      continue;  // it is new, also under a number that another one had
     out.ran += times->ran - before->second.ran;
     out.waited = std::max(out.waited, times->waited - before->second.waited);
   }
@@ -48,8 +49,8 @@ std::optional<CoreTimes> CoreWaits::since_last() {
 }
 
 bool Crowding::look(const CoreTimes& since, nanoseconds period) {
-  // Alone a thread waits for up to a twentieth of the time, for threads of the kernel; beside one busy process for a quarter and more, however it
-  // waits for its team.
+  // Alone a thread waits for up to a twentieth of the time, for threads of the kernel; beside one busy process for a
+  // quarter and more, however it waits for its team.
   const bool waits = since.waited > period / 8;
   if (!crowded_) {
     waits_ = waits ? waits_ + 1 : 0;

@@ -1,4 +1,5 @@
-// How long the threads of this process waited for a core, by which a program that computes on the same cores is noticed, whichever it is.
+// How long the threads of this process waited for a core, by which a program that computes on the same cores is
+// noticed, whichever it is.
 #pragma once
 
 #include <chrono>
@@ -10,8 +11,9 @@
 namespace karez::device {
 
 struct CoreTimes {
-  std::chrono::nanoseconds ran{};     // all threads together
-  std::chrono::nanoseconds waited{};  // the thread that waited longest: it was ready to run, while something else had the core
+  std::chrono::nanoseconds ran{};  // all threads together
+  std::chrono::nanoseconds
+      waited{};  // the thread that waited longest: it was ready to run, while something else had the core
 };
 
 // Reads what the kernel counts for each thread (/proc/self/task/*/schedstat of Linux).
@@ -26,7 +28,8 @@ class CoreWaits {
   std::map<int, CoreTimes> last_;  // by thread
 };
 
-// Whether others compute on the cores of this process, from one look after the other: two with waits say so, and a second without takes it back.
+// Whether others compute on the cores of this process, from one look after the other: two with waits say so, and a
+// second without takes it back.
 class Crowding {
  public:
   bool look(const CoreTimes& since, std::chrono::nanoseconds period);

@@ -115,7 +115,8 @@ TEST(Crowding, EndsAfterASecondWithoutWaits) {
   for (int i = 0; i < 9; ++i) EXPECT_TRUE(crowding.look(times(200, 1), milliseconds(100))) << i;
   EXPECT_TRUE(crowding.look(times(200, 40), milliseconds(100))) << "one look with waits begins the second anew";
   for (int i = 0; i < 9; ++i) EXPECT_TRUE(crowding.look(times(200, 1), milliseconds(100))) << i;
-  for (int i = 0; i < 50; ++i) EXPECT_TRUE(crowding.look(times(0, 0), milliseconds(100))) << "an idle process says nothing";
+  for (int i = 0; i < 50; ++i)
+    EXPECT_TRUE(crowding.look(times(0, 0), milliseconds(100))) << "an idle process says nothing";
   EXPECT_FALSE(crowding.look(times(200, 1), milliseconds(100)));
 }
 

@@ -1,4 +1,5 @@
-// The CPU budget, read from the affinity mask and from the cpu.max (cgroup 2) or cpu.cfs_* (cgroup 1) files of this process' group and those above.
+// The CPU budget, read from the affinity mask and from the cpu.max (cgroup 2) or cpu.cfs_* (cgroup 1) files of this
+// process' group and those above.
 #include "device/cpu_budget.h"
 
 #include <sched.h>
@@ -25,7 +26,8 @@ void tighten(double& quota, double found) {
   if (found > 0 && (quota == 0 || found < quota)) quota = found;
 }
 
-// A limit may stand at any level above the group, so all are looked at; `mount` is where the hierarchy is mounted, `group` "/a/b".
+// A limit may stand at any level above the group, so all are looked at; `mount` is where the hierarchy is mounted,
+// `group` "/a/b".
 template <class Read> void walk_up(const std::string& mount, std::string group, Read read) {
   while (true) {
     read(mount + group);
@@ -68,7 +70,8 @@ double parse_cpu_max(std::string_view text) {
   if (both && time == "max") return 0;
   char* end = nullptr;
   double value = std::strtod(time.c_str(), &end);
-  require(both && *end == '\0' && value > 0 && period > 0, "cpu.max holds '", trim(text), "', which is no quota and period");
+  require(both && *end == '\0' && value > 0 && period > 0, "cpu.max holds '", trim(text),
+          "', which is no quota and period");
   return value / period;
 }
 
@@ -106,8 +109,9 @@ bool bind_to_cpus(std::span<const int> cpus) {
 double fair_cores(std::span<const int> own, std::span<const std::vector<int>> all) {
   double out = 0;
   for (int cpu : own) {
-    const auto users =
-        std::count_if(all.begin(), all.end(), [&](const auto& cpus) { return std::find(cpus.begin(), cpus.end(), cpu) != cpus.end(); });
+    const auto users = std::count_if(all.begin(), all.end(), [&](const auto& cpus) {
+      return std::find(cpus.begin(), cpus.end(), cpu) != cpus.end();
+    });
     out += 1.0 / static_cast<double>(std::max<std::ptrdiff_t>(users, 1));
   }
   return out;

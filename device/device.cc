@@ -16,12 +16,18 @@ class CpuStream final : public DeviceStream {
 class CpuDevice final : public Device {
  public:
   explicit CpuDevice(std::string name) : Device(std::move(name), "cpu") {}
-  void write(std::byte* on_device, const std::byte* on_host, std::int64_t bytes) override { move(on_device, on_host, bytes); }
-  void read(std::byte* on_host, const std::byte* on_device, std::int64_t bytes) override { move(on_host, on_device, bytes); }
+  void write(std::byte* on_device, const std::byte* on_host, std::int64_t bytes) override {
+    move(on_device, on_host, bytes);
+  }
+  void read(std::byte* on_host, const std::byte* on_device, std::int64_t bytes) override {
+    move(on_host, on_device, bytes);
+  }
   std::unique_ptr<DeviceStream> make_stream() override { return std::make_unique<CpuStream>(); }
 
  private:
-  Memory allocate(std::int64_t bytes, std::shared_ptr<MemoryCounters> counters) override { return allocate_host(bytes, std::move(counters)); }
+  Memory allocate(std::int64_t bytes, std::shared_ptr<MemoryCounters> counters) override {
+    return allocate_host(bytes, std::move(counters));
+  }
   static void move(std::byte* to, const std::byte* from, std::int64_t bytes) {
     if (bytes > 0) copy_bytes(to, from, static_cast<std::size_t>(bytes));  // what is empty may lie nowhere
   }

@@ -12,8 +12,8 @@
 
 namespace karez::device {
 
-// Work on a stream is done in the order it was given. On the cpu it is done when the call returns; elsewhere it is only enqueued, and
-// the next act on the same stream may begin at once while anybody else waits for `finished`.
+// Work on a stream is done in the order it was given. On the cpu it is done when the call returns; elsewhere it is only
+// enqueued, and the next act on the same stream may begin at once while anybody else waits for `finished`.
 class DeviceStream {
  public:
   virtual ~DeviceStream() = default;
@@ -32,7 +32,8 @@ class Device {
 
   MemoryCounters& held() const { return *held_; }
 
-  // Zeroed, 64-byte aligned, counted: for a plan or a variable; for a value that the user keeps, which is counted apart.
+  // Zeroed, 64-byte aligned, counted: for a plan or a variable; for a value that the user keeps, which is counted
+  // apart.
   Memory allocate(std::int64_t bytes) { return allocate(bytes, counters_); }
   Memory hold(std::int64_t bytes) { return allocate(bytes, held_); }
   Arena& arena() { return arena_; }  // that plans share, counted as they are
@@ -45,7 +46,8 @@ class Device {
   virtual Memory allocate(std::int64_t bytes, std::shared_ptr<MemoryCounters> counters) = 0;
 
  private:
-  std::shared_ptr<MemoryCounters> counters_ = std::make_shared<MemoryCounters>(), held_ = std::make_shared<MemoryCounters>();
+  std::shared_ptr<MemoryCounters> counters_ = std::make_shared<MemoryCounters>(),
+                                  held_ = std::make_shared<MemoryCounters>();
   Arena arena_{counters_};
   std::string name_, kind_;
 };

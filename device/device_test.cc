@@ -109,7 +109,8 @@ TEST(Memory, BlocksAreAlignedZeroedAndCounted) {
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(a.data()) % 64, 0u);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(empty.data()) % 64, 0u);
     for (int i = 0; i < 100; ++i) EXPECT_EQ(a.data()[i], std::byte{0});
-    EXPECT_GE(malloc_usable_size(a.data()), 128u) << "a vector load may reach beyond the end, to the end of its cache line";
+    EXPECT_GE(malloc_usable_size(a.data()), 128u)
+        << "a vector load may reach beyond the end, to the end of its cache line";
     EXPECT_GE(malloc_usable_size(empty.data()), 64u);
     { Memory b = allocate_host(28, counters); }
     EXPECT_EQ(counters->current, 100);
@@ -127,7 +128,9 @@ TEST(Memory, WhatCannotBeAllocatedIsAnErrorThatSaysHowMuch) {
   try {
     allocate_host(std::int64_t{1} << 60, counters);
     FAIL() << "an exbibyte was allocated";
-  } catch (const Error& error) { EXPECT_NE(std::string(error.what()).find("TiB wanted"), std::string::npos) << error.what(); }
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("TiB wanted"), std::string::npos) << error.what();
+  }
   EXPECT_EQ(counters->current, 0);
 }
 
@@ -157,7 +160,8 @@ TEST(Memory, PoisonFillsAllBytesAndNoOther) {
     poison(bytes + 8, size);
     for (std::int64_t i = 0; i < 24; ++i) {
       const std::int64_t at = i - 8;
-      EXPECT_EQ(bytes[i], at >= 0 && at < size ? std::byte{pattern[at % 4]} : std::byte{7}) << "byte " << at << " of " << size;
+      EXPECT_EQ(bytes[i], at >= 0 && at < size ? std::byte{pattern[at % 4]} : std::byte{7})
+          << "byte " << at << " of " << size;
     }
   }
 }

@@ -23,8 +23,11 @@ HostArray::HostArray(TensorType type) : view_(std::move(type)) {
   bytes_ = std::shared_ptr<std::byte[]>(memory, [](std::byte* p) { std::free(p); });
 }
 
-HostArray::HostArray(TensorType type, std::shared_ptr<std::byte[]> bytes) : view_(std::move(type)), bytes_(std::move(bytes)) {
-  require(bytes_ != nullptr && reinterpret_cast<std::uintptr_t>(bytes_.get()) % static_cast<std::uintptr_t>(size_of(view_.dtype)) == 0,
+HostArray::HostArray(TensorType type, std::shared_ptr<std::byte[]> bytes)
+    : view_(std::move(type)),
+      bytes_(std::move(bytes)) {
+  require(bytes_ != nullptr &&
+              reinterpret_cast<std::uintptr_t>(bytes_.get()) % static_cast<std::uintptr_t>(size_of(view_.dtype)) == 0,
           "an array of ", view_, " at bytes that are not aligned for it");
 }
 

@@ -38,9 +38,11 @@ Memory allocate_host(std::int64_t bytes, std::shared_ptr<MemoryCounters> counter
   require(bytes >= 0, "a block of ", bytes, " bytes was asked for");
   auto rounded = round_up(std::max<std::int64_t>(bytes, 1), 64);
   // Beyond any address space malloc need not be asked (and sanitizers abort where it would say no).
-  auto* data = rounded >> 47 ? nullptr : static_cast<std::byte*>(std::aligned_alloc(64, static_cast<std::size_t>(rounded)));
+  auto* data =
+      rounded >> 47 ? nullptr : static_cast<std::byte*>(std::aligned_alloc(64, static_cast<std::size_t>(rounded)));
   if (data == nullptr)  // texts of sizes take longer than small blocks do
-    fail(ErrorKind::device, "out of host memory: ", bytes_text(bytes), " wanted, ", bytes_text(counters ? counters->current.load() : 0), " in use");
+    fail(ErrorKind::device, "out of host memory: ", bytes_text(bytes), " wanted, ",
+         bytes_text(counters ? counters->current.load() : 0), " in use");
   std::memset(data, 0, static_cast<std::size_t>(rounded));
   return Memory(data, bytes, std::move(counters));
 }

@@ -33,11 +33,12 @@ class Memory {
   std::shared_ptr<MemoryCounters> counters_;
 };
 
-// Zeroed host memory, counted with the bytes asked for. No memory left: an error that says how much was wanted and is in use.
+// Zeroed host memory, counted with the bytes asked for. No memory left: an error that says how much was wanted and is
+// in use.
 Memory allocate_host(std::int64_t bytes, std::shared_ptr<MemoryCounters> counters);
 
-// Fills dead memory with what no correct program reads: not a number in f32 and f64, negative as an index, neither 0 nor 1 as a bool.
-// `data` is aligned to 4 bytes.
+// Fills dead memory with what no correct program reads: not a number in f32 and f64, negative as an index, neither 0
+// nor 1 as a bool. `data` is aligned to 4 bytes.
 void poison(std::byte* data, std::int64_t bytes);
 
 }  // namespace karez::device

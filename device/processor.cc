@@ -37,13 +37,15 @@ constexpr std::string_view instruction_sets[] = {"baseline", "avx2", "avx512"}; 
 std::string instruction_limit() {
   const char* given = std::getenv("KAREZ_MAX_CPU_ISA");
   const std::string_view limit = given == nullptr || *given == 0 ? "avx512" : given;
-  require(ErrorKind::name, std::find(std::begin(instruction_sets), std::end(instruction_sets), limit) != std::end(instruction_sets),
+  require(ErrorKind::name,
+          std::find(std::begin(instruction_sets), std::end(instruction_sets), limit) != std::end(instruction_sets),
           "KAREZ_MAX_CPU_ISA must be baseline, avx2 or avx512, got '", limit, "'");
   return std::string(limit);
 }
 
 std::string processor_name(std::string_view cpuinfo) {
-  const std::string name = value_in(cpuinfo, "model name"), family = value_in(cpuinfo, "cpu family"), model = value_in(cpuinfo, "model");
+  const std::string name = value_in(cpuinfo, "model name"), family = value_in(cpuinfo, "cpu family"),
+                    model = value_in(cpuinfo, "model");
   if (name.empty()) return "unnamed";
   return family.empty() || model.empty() ? name : cat(name, ", family ", family, " model ", model);
 }
@@ -51,7 +53,9 @@ std::string processor_name(std::string_view cpuinfo) {
 Processor processor(const std::string& root) {
   std::ifstream in(root + "/proc/cpuinfo");
   const std::string has = instructions(), limit = instruction_limit();
-  const auto rank = [](std::string_view isa) { return std::find(std::begin(instruction_sets), std::end(instruction_sets), isa); };
+  const auto rank = [](std::string_view isa) {
+    return std::find(std::begin(instruction_sets), std::end(instruction_sets), isa);
+  };
   return {processor_name(std::string(std::istreambuf_iterator<char>(in), {})), rank(limit) < rank(has) ? limit : has};
 }
 

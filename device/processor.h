@@ -17,8 +17,8 @@ struct Processor {
 // `root` stands for "/" (tests give another).
 Processor processor(const std::string& root = "");
 
-// KAREZ_MAX_CPU_ISA: the largest instruction set that kernels may use, one of the names of Processor::isa; "avx512" where it is not set, which limits
-// nothing. Another word is an error.
+// KAREZ_MAX_CPU_ISA: the largest instruction set that kernels may use, one of the names of Processor::isa; "avx512"
+// where it is not set, which limits nothing. Another word is an error.
 std::string instruction_limit();
 
 // The name from the text of /proc/cpuinfo.

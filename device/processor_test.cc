@@ -11,7 +11,8 @@ namespace karez::device {
 namespace {
 
 TEST(Processor, IsNamedByModelAndFamily) {
-  EXPECT_EQ(processor_name("processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 26\nmodel\t\t: 2\nmodel name\t: AMD EPYC\nstepping\t: 1\n\n"
+  EXPECT_EQ(processor_name("processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 26\nmodel\t\t: 2\nmodel name\t: "
+                           "AMD EPYC\nstepping\t: 1\n\n"
                            "processor\t: 1\nmodel name\t: another\n"),
             "AMD EPYC, family 26 model 2");
   EXPECT_EQ(processor_name("model name : Some CPU @ 2.6GHz: fast\n"), "Some CPU @ 2.6GHz: fast");
@@ -28,7 +29,9 @@ TEST(Processor, OfThisMachineHasInstructionsThatKernelsAreWrittenFor) {
 // Sets KAREZ_MAX_CPU_ISA, and puts back what it was.
 class Limit {
  public:
-  explicit Limit(const char* isa) : before_(std::getenv(name) == nullptr ? "" : std::getenv(name)) { setenv(name, isa, 1); }
+  explicit Limit(const char* isa) : before_(std::getenv(name) == nullptr ? "" : std::getenv(name)) {
+    setenv(name, isa, 1);
+  }
   ~Limit() { setenv(name, before_.c_str(), 1); }  // an empty one is none
   Limit(const Limit&) = delete;
   Limit& operator=(const Limit&) = delete;
@@ -47,7 +50,8 @@ TEST(Processor, HasNoMoreInstructionsThanItsLimit) {
   EXPECT_EQ(limited_to("avx512"), all);
   EXPECT_EQ(limited_to("avx2"), all == "avx512" ? "avx2" : all);
   EXPECT_EQ(limited_to("baseline"), "baseline");
-  EXPECT_EQ(base::error_of([] { limited_to("AVX9"); }), "KAREZ_MAX_CPU_ISA must be baseline, avx2 or avx512, got 'AVX9'");
+  EXPECT_EQ(base::error_of([] { limited_to("AVX9"); }),
+            "KAREZ_MAX_CPU_ISA must be baseline, avx2 or avx512, got 'AVX9'");
 }
 
 }  // namespace
