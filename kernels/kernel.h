@@ -1,4 +1,5 @@
-// A kernel: prepared once for a call's exact views when a plan is loaded, then run on addresses alone. And the table of all kernels.
+// A kernel: prepared once for a call's exact views when a plan is loaded, then run on addresses alone. And the table of
+// all kernels.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +32,8 @@ struct KernelRow {
   std::function<bool(const CallSpec&)> supports;
   std::function<std::int64_t(const CallSpec&)> workspace;  // absent: none
   std::function<PreparedKernel(const CallSpec&)> prepare;  // may allocate; the prepared kernel may not
-  double rate = 1;  // of what the cost table promises for its op: below one, copies of operands may pay that let another row run
+  double rate =
+      1;  // of what the cost table promises for its op: below one, copies of operands may pay that let another row run
 };
 
 class KernelTable : public KernelCatalog {

@@ -14,11 +14,14 @@ namespace {
 using testing::HasSubstr;
 
 KernelRow row(std::string name, std::string op, int rank, std::function<bool(const CallSpec&)> supports) {
-  return {std::move(name),     std::move(op), rank,
-          std::move(supports), nullptr,       [](const CallSpec&) -> PreparedKernel { return [](const KernelArgs&) {}; }};
+  return {
+      std::move(name),     std::move(op), rank,
+      std::move(supports), nullptr,       [](const CallSpec&) -> PreparedKernel { return [](const KernelArgs&) {}; }};
 }
 bool always(const CallSpec&) { return true; }
-bool wants_channels_last(const CallSpec& call) { return same_order(call.in[0].shape, call.in[0].strides, channels_last(call.in[0].shape)); }
+bool wants_channels_last(const CallSpec& call) {
+  return same_order(call.in[0].shape, call.in[0].strides, channels_last(call.in[0].shape));
+}
 
 CallSpec call_on(std::string op, View x) {
   CallSpec call;
@@ -31,8 +34,8 @@ const View rows_of_pixels(DType::f32, {2, 3, 4, 5});
 const View channels(DType::f32, {2, 3, 4, 5}, channels_last({2, 3, 4, 5}));
 
 TEST(KernelTable, TheSupportedRowOfTheHighestRankRuns) {
-  KernelTable table(
-      {row("plain.a", "a", 0, always), row("best.a", "a", 2, wants_channels_last), row("good.a", "a", 1, always), row("plain.b", "b", 9, always)});
+  KernelTable table({row("plain.a", "a", 0, always), row("best.a", "a", 2, wants_channels_last),
+                     row("good.a", "a", 1, always), row("plain.b", "b", 9, always)});
   EXPECT_EQ(table.find(call_on("a", rows_of_pixels))->kernel, "good.a");
   EXPECT_EQ(table.find(call_on("a", channels))->kernel, "best.a");
   EXPECT_FALSE(table.find(call_on("c", channels)).has_value());
@@ -95,15 +98,22 @@ TEST(KernelTable, AnUnknownNameIsAnErrorWithNearNames) {
   EXPECT_THAT(error_of([&] { table.row("plain.matmull"); }), HasSubstr("no kernel is called 'plain.matmull'; of "));
   EXPECT_THAT(error_of([&] { table.row("plain.matmull"); }), HasSubstr(" the nearest are: plain.matmul, "));
   EXPECT_THAT(error_of([&] { table.row("cuda.matmul"); }), HasSubstr(" the nearest are: plain.matmul, "));
-  EXPECT_EQ(error_of([] { KernelTable({row("x", "a", 0, always)}).row("y"); }), "no kernel is called 'y'; there is 1: x");
+  EXPECT_EQ(error_of([] { KernelTable({row("x", "a", 0, always)}).row("y"); }),
+            "no kernel is called 'y'; there is 1: x");
 }
 
 TEST(KernelTable, TwoRowsOfOneNameAreAnError) {
-  EXPECT_EQ(error_of([] { KernelTable({row("x", "a", 0, always), row("x", "b", 0, always)}); }), "two kernels are called 'x'");
+  EXPECT_EQ(error_of([] {
+              KernelTable({row("x", "a", 0, always), row("x", "b", 0, always)});
+            }),
+            "two kernels are called 'x'");
 }
 
 TEST(KernelTable, ARowWithoutAKernelIsAnError) {
-  EXPECT_EQ(error_of([] { KernelTable({KernelRow{"x", "a", 0, always, nullptr, nullptr}}); }), "kernel 'x' lacks `supports` or `prepare`");
+  EXPECT_EQ(error_of([] {
+              KernelTable({KernelRow{"x", "a", 0, always, nullptr, nullptr}});
+            }),
+            "kernel 'x' lacks `supports` or `prepare`");
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 
 namespace karez::kernels {
 
-// An error where there is no such kernel, or where it does not take the call: other shapes, dtypes, strides or attributes, or less workspace than it
-// needs.
+// An error where there is no such kernel, or where it does not take the call: other shapes, dtypes, strides or
+// attributes, or less workspace than it needs.
 PreparedKernel prepare_call(const KernelTable& kernels, const plan::Call& call, const std::string& device);
 
 }  // namespace karez::kernels

@@ -39,7 +39,8 @@ struct WidenedCall {
 Strides without_gaps(const View& view) {
   std::vector<std::size_t> order(view.shape.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return view.strides[a] < view.strides[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return view.strides[a] < view.strides[b]; });
   Strides out(view.shape.size());
   std::int64_t step = 1;
   for (std::size_t d : order) {
@@ -58,7 +59,8 @@ WidenedCall widened(const CallSpec& call) {
       if (view.dtype != DType::bf16) continue;
       const View copy(DType::f32, view.shape, is_dense(view.shape, view.strides) ? view.strides : without_gaps(view));
       Conversion conversion{loops_over(view.shape, {copy.strides, view.strides}, Order::by_memory), i, out.copies};
-      conversion.outer_grain = std::max<std::int64_t>(grain * conversion.loops.size[0] / std::max<std::int64_t>(copy.count(), 1), 1);
+      conversion.outer_grain =
+          std::max<std::int64_t>(grain * conversion.loops.size[0] / std::max<std::int64_t>(copy.count(), 1), 1);
       out.copies += round_up(copy.bytes(), alignment);
       conversions->push_back(conversion);
       view = copy;
@@ -77,7 +79,8 @@ template <class Convert> void convert_all(const Conversion& conversion, int team
     const bool contiguous = wide_step == 1 && half_step == 1;
     for_each_run(part, [&](const auto& offset) {
       if (contiguous) return convert(wide + offset[0], half + offset[1], count);
-      for (std::int64_t i = 0; i < count; ++i) convert(wide + offset[0] + i * wide_step, half + offset[1] + i * half_step, 1);
+      for (std::int64_t i = 0; i < count; ++i)
+        convert(wide + offset[0] + i * wide_step, half + offset[1] + i * half_step, 1);
     });
   });
 }
@@ -93,7 +96,9 @@ KernelRow widening_row(const KernelRow& f32) {
   row.name = cat(f32.name, suffix);
   row.op = f32.op;
   row.rank = f32.rank / 4;  // 10 to 20 of rows that take bf16 themselves become 2 to 5
-  row.supports = [supports = f32.supports](const CallSpec& call) { return is_product_of_bf16(call) && supports(widened(call).call); };
+  row.supports = [supports = f32.supports](const CallSpec& call) {
+    return is_product_of_bf16(call) && supports(widened(call).call);
+  };
   row.workspace = [workspace = f32.workspace](const CallSpec& call) {
     const WidenedCall wide = widened(call);
     return wide.copies + (workspace ? workspace(wide.call) : 0);
@@ -109,14 +114,18 @@ KernelRow widening_row(const KernelRow& f32) {
       for (const Conversion& each : wide.before) {
         const auto* from = elements<std::uint16_t>(args.in[each.operand]);
         float* to = elements<float>(in[each.operand] = args.workspace + each.at);
-        convert_all(each, team, [&](std::int64_t f32, std::int64_t bf16, std::int64_t count) { widen_bf16(from + bf16, to + f32, count); });
+        convert_all(each, team, [&](std::int64_t f32, std::int64_t bf16, std::int64_t count) {
+          widen_bf16(from + bf16, to + f32, count);
+        });
       }
       for (const Conversion& each : wide.after) out[each.operand] = args.workspace + each.at;
       kernel({std::span(in).first(args.in.size()), out, args.workspace + wide.copies});
       for (const Conversion& each : wide.after) {
         const float* from = elements<float>(out[each.operand]);
         auto* to = elements<std::uint16_t>(args.out[each.operand]);
-        convert_all(each, team, [&](std::int64_t f32, std::int64_t bf16, std::int64_t count) { round_to_bf16(from + f32, to + bf16, count); });
+        convert_all(each, team, [&](std::int64_t f32, std::int64_t bf16, std::int64_t count) {
+          round_to_bf16(from + f32, to + bf16, count);
+        });
       }
     };
   };

@@ -28,7 +28,8 @@ CallSpec call_of(std::string op, std::vector<View> in, View out, Attrs attrs = {
   return call;
 }
 View bf16(Shape shape, Strides strides = {}) {
-  return strides.empty() ? View(DType::bf16, std::move(shape)) : View(DType::bf16, std::move(shape), std::move(strides));
+  return strides.empty() ? View(DType::bf16, std::move(shape))
+                         : View(DType::bf16, std::move(shape), std::move(strides));
 }
 
 // The bytes of a result that belong to none of its elements.
@@ -62,10 +63,12 @@ TEST(Bf16Widening, OperandsAndResultsMayHaveGapsAndLieInAnyOrder) {
     for (const View& y : {bf16({m, n}), bf16({m, n}, {n + 5, 1}), bf16({m, n}, {1, m + 2}), bf16({m, n}, {3 * n, 3})}) {
       expect_as_plain(call_of("matmul", {a, bf16({k, n}, {2 * n, 2})}, y), "onednn.matmul_widened");
       if (y.strides[0] == 1) continue;  // oneDNN adds no bias to a result that lies by columns
-      expect_as_plain(call_of("matmul", {a, bf16({k, n}), View(DType::f32, {n})}, y, {{"bias", true}, {"relu", true}}), "onednn.matmul_widened");
+      expect_as_plain(call_of("matmul", {a, bf16({k, n}), View(DType::f32, {n})}, y, {{"bias", true}, {"relu", true}}),
+                      "onednn.matmul_widened");
     }
-  expect_as_plain(call_of("matmul", {bf16({3, 2, 9, 5}, {120, 5, 10, 1}), bf16({3, 2, 5, 7})}, View(DType::f32, {3, 2, 9, 7})),
-                  "onednn.matmul_widened");
+  expect_as_plain(
+      call_of("matmul", {bf16({3, 2, 9, 5}, {120, 5, 10, 1}), bf16({3, 2, 5, 7})}, View(DType::f32, {3, 2, 9, 7})),
+      "onednn.matmul_widened");
   expect_as_plain(call_of("matmul", {bf16({300, 400}), bf16({400, 200})}, bf16({300, 200})),
                   "onednn.matmul_widened");  // a team shares the copies
 }
@@ -77,9 +80,11 @@ TEST(Bf16Widening, ConvolutionsTakeChannelsLastWithGaps) {
   };
   for (const std::int64_t gap : {0, 3}) {
     const View x = image({4, 8, 9, 9}, gap), y = image({4, 16, 7, 7}, gap), w = bf16({16, 8, 3, 3});
-    expect_as_plain(call_of("conv2d", {x, w, View(DType::f32, {16})}, y, {{"bias", true}, {"relu", true}}), "onednn.conv2d_widened");
+    expect_as_plain(call_of("conv2d", {x, w, View(DType::f32, {16})}, y, {{"bias", true}, {"relu", true}}),
+                    "onednn.conv2d_widened");
     expect_as_plain(call_of("conv2d_grad_input", {y, w}, x, {{"shape", x.shape}}), "onednn.conv2d_grad_input_widened");
-    expect_as_plain(call_of("conv2d_grad_weight", {x, y}, w, {{"kernel", Ints{3, 3}}}), "onednn.conv2d_grad_weight_widened");
+    expect_as_plain(call_of("conv2d_grad_weight", {x, y}, w, {{"kernel", Ints{3, 3}}}),
+                    "onednn.conv2d_grad_weight_widened");
     expect_as_plain(call_of("conv2d", {image({4, 1, 9, 9}, gap), bf16({16, 1, 3, 3})}, y), "hwy.conv2d_widened");
   }
 }
@@ -87,7 +92,8 @@ TEST(Bf16Widening, ConvolutionsTakeChannelsLastWithGaps) {
 TEST(Bf16Widening, AResultIsRoundedOnceToTheNearestAndTiesGoToEven) {
   const float half = 0x1p-8f, most = std::numeric_limits<Bf16>::max();  // half of what the last bit of 1 is worth
   const auto b = [](std::vector<float> numbers) { return std::vector<Bf16>(numbers.begin(), numbers.end()); };
-  const float sums[][2] = {{1, half}, {1, 3 * half}, {1, half * 1.0078125f}, {-1, -half}, {most, most}, {NAN, 1}, {-HUGE_VALF, 1}};
+  const float sums[][2] = {{1, half},    {1, 3 * half}, {1, half * 1.0078125f}, {-1, -half},
+                           {most, most}, {NAN, 1},      {-HUGE_VALF, 1}};
   const float want[] = {1, 1 + 4 * half, 1 + 2 * half, -1, HUGE_VALF, NAN, -HUGE_VALF};
   std::vector<float> all;
   for (const auto& sum : sums) all.insert(all.end(), sum, sum + 2);

@@ -12,7 +12,9 @@ CallSpec without_apply(const CallSpec& call) {
   return out;
 }
 
-bool has_apply(const CallSpec& call) { return !call.in.empty() && call.in.back().dtype == DType::b8 && call.in.back().count() == 1; }
+bool has_apply(const CallSpec& call) {
+  return !call.in.empty() && call.in.back().dtype == DType::b8 && call.in.back().count() == 1;
+}
 
 PreparedKernel conditional(const CallSpec& call, std::size_t per_in, PreparedKernel step) {
   std::vector<Loops> kept;  // result, operand

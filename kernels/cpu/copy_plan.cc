@@ -20,7 +20,8 @@ template <class Body> void with_size(std::int64_t bytes, Body&& body) {
   fail("no copy for elements of ", bytes, " bytes");
 }
 
-// Four rows of four as one step: loads and stores of 16 bytes, turned in registers. Instructions of every x86-64 and ARMv8.
+// Four rows of four as one step: loads and stores of 16 bytes, turned in registers. Instructions of every x86-64 and
+// ARMv8.
 typedef std::uint32_t Four __attribute__((vector_size(16)));
 Four load_four(const std::uint32_t* from) {
   Four out;
@@ -29,7 +30,8 @@ Four load_four(const std::uint32_t* from) {
 }
 void store_four(std::uint32_t* to, Four value) { std::memcpy(to, &value, sizeof(Four)); }
 void transpose_four(std::uint32_t* to, const std::uint32_t* from, std::int64_t to_row, std::int64_t from_column) {
-  const Four a = load_four(from), b = load_four(from + from_column), c = load_four(from + 2 * from_column), d = load_four(from + 3 * from_column);
+  const Four a = load_four(from), b = load_four(from + from_column), c = load_four(from + 2 * from_column),
+             d = load_four(from + 3 * from_column);
   const Four low_ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), high_ab = __builtin_shufflevector(a, b, 2, 6, 3, 7);
   const Four low_cd = __builtin_shufflevector(c, d, 0, 4, 1, 5), high_cd = __builtin_shufflevector(c, d, 2, 6, 3, 7);
   store_four(to, __builtin_shufflevector(low_ab, low_cd, 0, 1, 4, 5));
@@ -40,7 +42,8 @@ void transpose_four(std::uint32_t* to, const std::uint32_t* from, std::int64_t t
 
 // to[r, c] = from[c, r]. Tiles of 16 x 16 keep 16 lines of either side in the first-level cache at once.
 template <class U>
-void transpose_tiles(U* to, const U* from, std::int64_t rows, std::int64_t columns, std::int64_t to_row, std::int64_t from_column) {
+void transpose_tiles(U* to, const U* from, std::int64_t rows, std::int64_t columns, std::int64_t to_row,
+                     std::int64_t from_column) {
   constexpr std::int64_t tile = 16;
   const auto part = [&](std::int64_t r0, std::int64_t r1, std::int64_t c0, std::int64_t c1) {
     for (std::int64_t r = r0; r < r1; ++r)
@@ -52,7 +55,8 @@ void transpose_tiles(U* to, const U* from, std::int64_t rows, std::int64_t colum
       if constexpr (sizeof(U) == 4) {
         const std::int64_t r4 = r1 - (r1 - r0) % 4, c4 = c1 - (c1 - c0) % 4;
         for (std::int64_t r = r0; r < r4; r += 4)
-          for (std::int64_t c = c0; c < c4; c += 4) transpose_four(to + r * to_row + c, from + r + c * from_column, to_row, from_column);
+          for (std::int64_t c = c0; c < c4; c += 4)
+            transpose_four(to + r * to_row + c, from + r + c * from_column, to_row, from_column);
         part(r0, r4, c4, c1);
         part(r4, r1, c0, c1);
       } else {
@@ -66,14 +70,18 @@ template <class U> void run_typed(const CopyPlan& plan, U* to, const U* from) {
   const std::int64_t count = loops.inner(), to_step = loops.step(0), from_step = loops.step(1);
   switch (plan.form) {
     case CopyPlan::Form::runs:
-      return for_each_run(loops, [&](const auto& at) { copy_bytes(to + at[0], from + at[1], static_cast<std::size_t>(count) * sizeof(U)); });
-    case CopyPlan::Form::fill: return for_each_run(loops, [&](const auto& at) { std::fill_n(to + at[0], count, from[at[1]]); });
+      return for_each_run(loops, [&](const auto& at) {
+        copy_bytes(to + at[0], from + at[1], static_cast<std::size_t>(count) * sizeof(U));
+      });
+    case CopyPlan::Form::fill:
+      return for_each_run(loops, [&](const auto& at) { std::fill_n(to + at[0], count, from[at[1]]); });
     case CopyPlan::Form::transpose: {
       const auto row = static_cast<std::size_t>(loops.rank - 2);
       Loops outer = loops;  // the row loop belongs to the tile: one round here
       outer.size[row] = 1;
-      return for_each_run(
-          outer, [&](const auto& at) { transpose_tiles(to + at[0], from + at[1], loops.size[row], count, loops.stride[0][row], from_step); });
+      return for_each_run(outer, [&](const auto& at) {
+        transpose_tiles(to + at[0], from + at[1], loops.size[row], count, loops.stride[0][row], from_step);
+      });
     }
     case CopyPlan::Form::strided:
       return for_each_run(loops, [&](const auto& at) {
@@ -103,7 +111,8 @@ CopyPlan plan_copy(const Shape& shape, const Strides& to, const Strides& from, s
     if (loops.stride[1][d] != 1) continue;
     for (std::size_t k = d; k + 1 < last; ++k) {
       std::swap(loops.size[k], loops.size[k + 1]);
-      for (std::size_t operand = 0; operand < 2; ++operand) std::swap(loops.stride[operand][k], loops.stride[operand][k + 1]);
+      for (std::size_t operand = 0; operand < 2; ++operand)
+        std::swap(loops.stride[operand][k], loops.stride[operand][k + 1]);
     }
     plan.form = CopyPlan::Form::transpose;
     break;
@@ -112,16 +121,18 @@ CopyPlan plan_copy(const Shape& shape, const Strides& to, const Strides& from, s
 }
 
 void run(const CopyPlan& plan, std::byte* to, const std::byte* from) {
-  with_size(plan.element, [&]<class U>() { run_typed(plan, reinterpret_cast<U*>(to), reinterpret_cast<const U*>(from)); });
+  with_size(plan.element,
+            [&]<class U>() { run_typed(plan, reinterpret_cast<U*>(to), reinterpret_cast<const U*>(from)); });
 }
 
 namespace {
-// The coarsest shape of which both are groupings: [6, 4] and [2, 12] give [2, 3, 4]. Empty and false where there is none.
-// Both strides are restated for it: a dimension cut in a x b walks stride * b, then stride.
-bool refine(const Shape& to_shape, const Strides& to, const Shape& from_shape, const Strides& from, Shape& shape, Strides& fine_to,
-            Strides& fine_from) {
+// The coarsest shape of which both are groupings: [6, 4] and [2, 12] give [2, 3, 4]. Empty and false where there is
+// none. Both strides are restated for it: a dimension cut in a x b walks stride * b, then stride.
+bool refine(const Shape& to_shape, const Strides& to, const Shape& from_shape, const Strides& from, Shape& shape,
+            Strides& fine_to, Strides& fine_from) {
   std::size_t i = to_shape.size(), j = from_shape.size();
-  std::int64_t left_to = 1, left_from = 1, step_to = 0, step_from = 0;  // what is left of the dimension in hand, and its next stride
+  std::int64_t left_to = 1, left_from = 1, step_to = 0,
+               step_from = 0;  // what is left of the dimension in hand, and its next stride
   while (true) {
     while (left_to == 1 && i > 0) left_to = to_shape[--i], step_to = to[i];
     while (left_from == 1 && j > 0) left_from = from_shape[--j], step_from = from[j];
@@ -138,10 +149,13 @@ bool refine(const Shape& to_shape, const Strides& to, const Shape& from_shape, c
 }
 }  // namespace
 
-ReshapePlan plan_reshape(const Shape& to_shape, const Strides& to, const Shape& from_shape, const Strides& from, std::int64_t element_bytes) {
-  require(ErrorKind::shape, count_of(to_shape) == count_of(from_shape), "reshape: ", from_shape, " has another count than ", to_shape);
+ReshapePlan plan_reshape(const Shape& to_shape, const Strides& to, const Shape& from_shape, const Strides& from,
+                         std::int64_t element_bytes) {
+  require(ErrorKind::shape, count_of(to_shape) == count_of(from_shape), "reshape: ", from_shape,
+          " has another count than ", to_shape);
   ReshapePlan plan;
-  const bool dense = same_order(to_shape, to, row_major(to_shape)) && same_order(from_shape, from, row_major(from_shape));
+  const bool dense =
+      same_order(to_shape, to, row_major(to_shape)) && same_order(from_shape, from, row_major(from_shape));
   Shape shape;
   Strides fine_to, fine_from;
   if (dense) {

@@ -1,4 +1,5 @@
-// Strided copies, planned once: any strides on both sides, merged runs by memcpy, blocked transposes where the two orders differ.
+// Strided copies, planned once: any strides on both sides, merged runs by memcpy, blocked transposes where the two
+// orders differ.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,8 @@
 
 namespace karez::kernels {
 
-// How to copy one block of elements. `from` may have strides of zero (a repeated dimension); `to` may not overlap itself.
+// How to copy one block of elements. `from` may have strides of zero (a repeated dimension); `to` may not overlap
+// itself.
 struct CopyPlan {
   enum class Form : std::uint8_t {
     runs,       // the innermost loop is contiguous on both sides
@@ -24,14 +26,15 @@ struct CopyPlan {
 CopyPlan plan_copy(const Shape& shape, const Strides& to, const Strides& from, std::int64_t element_bytes);
 void run(const CopyPlan& plan, std::byte* to, const std::byte* from);
 
-// Plans "element i of `from` in row-major order becomes element i of `to`", whatever the strides of both (a reshape). Where the shapes
-// have no common refinement ([2, 3] to [3, 2] with gaps), both sides are walked element by element.
+// Plans "element i of `from` in row-major order becomes element i of `to`", whatever the strides of both (a reshape).
+// Where the shapes have no common refinement ([2, 3] to [3, 2] with gaps), both sides are walked element by element.
 struct ReshapePlan {
   CopyPlan copy;
   bool by_element = false;
   Loops to, from;  // when by_element: each side's own loops, in logical order
 };
-ReshapePlan plan_reshape(const Shape& to_shape, const Strides& to, const Shape& from_shape, const Strides& from, std::int64_t element_bytes);
+ReshapePlan plan_reshape(const Shape& to_shape, const Strides& to, const Shape& from_shape, const Strides& from,
+                         std::int64_t element_bytes);
 void run(const ReshapePlan& plan, std::byte* to, const std::byte* from);
 
 }  // namespace karez::kernels

@@ -1,4 +1,5 @@
-// Test that a prepared kernel allocates nothing when it runs; what oneDNN allocates inside its own executes is told apart and must be constant.
+// Test that a prepared kernel allocates nothing when it runs; what oneDNN allocates inside its own executes is told
+// apart and must be constant.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -38,7 +39,9 @@ void* counted(std::size_t bytes, void* caller) {
 
 void* operator new(std::size_t bytes) { return counted(bytes, __builtin_return_address(0)); }
 void* operator new[](std::size_t bytes) { return counted(bytes, __builtin_return_address(0)); }
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return counted(bytes, __builtin_return_address(0)); }  // std::stable_sort's
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return counted(bytes, __builtin_return_address(0));
+}  // std::stable_sort's
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
@@ -63,7 +66,8 @@ std::vector<std::pair<std::string, CallSpec>> one_call_for_each_row(const Kernel
     const std::string row = table.find(call).value().kernel;
     out.emplace_back(row, call);
     const auto widened = [&](const KernelRow& one) { return one.name == row + "_widened"; };
-    if (std::any_of(table.rows().begin(), table.rows().end(), widened)) out.emplace_back(row + "_widened", of_bf16(call));
+    if (std::any_of(table.rows().begin(), table.rows().end(), widened))
+      out.emplace_back(row + "_widened", of_bf16(call));
   }
   return out;
 }

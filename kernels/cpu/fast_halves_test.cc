@@ -1,4 +1,5 @@
-// Halves in the fast rows: products of bf16 against the plain rows, conversions against tensor/half.h, and pointwise calls of mixed types.
+// Halves in the fast rows: products of bf16 against the plain rows, conversions against tensor/half.h, and pointwise
+// calls of mixed types.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -38,7 +39,8 @@ void expect_as_plain(CallSpec call, const std::string& row, double tolerance) {
       fill_random(*bench, 7);
       bench->run();
     }
-    for (std::size_t i = 0; i < fast.out.size(); ++i) EXPECT_LE(difference(fast.out[i], plain.out[i]), tolerance) << "output " << i;
+    for (std::size_t i = 0; i < fast.out.size(); ++i)
+      EXPECT_LE(difference(fast.out[i], plain.out[i]), tolerance) << "output " << i;
   }
 }
 void expect_chosen_as_plain(const CallSpec& call, const std::string& row, double tolerance) {
@@ -59,7 +61,8 @@ const View bf16(Shape shape) { return View(DType::bf16, std::move(shape)); }
 const View f32(Shape shape) { return View(DType::f32, std::move(shape)); }
 
 TEST(FastHalves, ProductsOfBf16AreThePlainOnes) {
-  for (const auto& [m, n, k] : std::vector<std::array<std::int64_t, 3>>{{1, 1, 1}, {7, 13, 5}, {64, 10, 100}, {33, 65, 17}, {64, 256, 784}})
+  for (const auto& [m, n, k] :
+       std::vector<std::array<std::int64_t, 3>>{{1, 1, 1}, {7, 13, 5}, {64, 10, 100}, {33, 65, 17}, {64, 256, 784}})
     for (const bool ta : {false, true})
       for (const bool tb : {false, true}) {
         const std::vector<View> in = {bf16(ta ? Shape{k, m} : Shape{m, k}), bf16(tb ? Shape{n, k} : Shape{k, n})};
@@ -69,13 +72,15 @@ TEST(FastHalves, ProductsOfBf16AreThePlainOnes) {
       }
   for (const bool relu : {false, true})
     for (const View& y : {f32({64, 10}), bf16({64, 10})})
-      expect_product_as_plain(call_of("matmul", {bf16({64, 100}), bf16({100, 10}), f32({10})}, {y}, {{"bias", true}, {"relu", relu}, {"wide", true}}),
+      expect_product_as_plain(call_of("matmul", {bf16({64, 100}), bf16({100, 10}), f32({10})}, {y},
+                                      {{"bias", true}, {"relu", relu}, {"wide", true}}),
                               y.dtype == DType::f32 ? 2e-5 : 0x1p-7);
 }
 
 TEST(FastHalves, AReluBehindAProductKeepsNanAndMakesNoNegativeZero) {
   std::vector<Buffer> in;
-  in.push_back(filled<Bf16>(Shape{5, 1}, {Bf16(-2), Bf16(3), Bf16(NAN), Bf16(-0.0), Bf16::from_bits(0xFFC0)}));  // the last a NaN with a sign
+  in.push_back(filled<Bf16>(
+      Shape{5, 1}, {Bf16(-2), Bf16(3), Bf16(NAN), Bf16(-0.0), Bf16::from_bits(0xFFC0)}));  // the last a NaN with a sign
   in.push_back(filled<Bf16>(Shape{1, 1}, {Bf16(1)}));
   const Attrs attrs{{"relu", true}, {"wide", true}};
   for (const char* row : {"onednn.matmul", "onednn.matmul_widened"}) {
@@ -99,8 +104,11 @@ TEST(FastHalves, ConvolutionsOfBf16AreThePlainOnes) {
     const double tolerance = out == DType::f32 ? 5e-5 : 0x1p-7;
     const View x = image({4, 8, 9, 9}, DType::bf16), y = image({4, 16, 7, 7}, DType::bf16), w = bf16({16, 8, 3, 3});
     expect_product_as_plain(call_of("conv2d", {x, w}, {image(y.shape, out)}, {{"wide", true}}), tolerance);
-    expect_product_as_plain(call_of("conv2d_grad_input", {y, w}, {image(x.shape, out)}, {{"shape", x.shape}, {"wide", true}}), tolerance);
-    expect_product_as_plain(call_of("conv2d_grad_weight", {x, y}, {View(out, w.shape)}, {{"kernel", Ints{3, 3}}, {"wide", true}}), 2 * tolerance);
+    expect_product_as_plain(
+        call_of("conv2d_grad_input", {y, w}, {image(x.shape, out)}, {{"shape", x.shape}, {"wide", true}}), tolerance);
+    expect_product_as_plain(
+        call_of("conv2d_grad_weight", {x, y}, {View(out, w.shape)}, {{"kernel", Ints{3, 3}}, {"wide", true}}),
+        2 * tolerance);
   }
 }
 
@@ -111,7 +119,8 @@ template <class T> void expect_conversions() {
   std::vector<float> floats = {0.0f, -0.0f, HUGE_VALF, -HUGE_VALF, NAN, 1e-45f, 65519.99f, 65520, 3.4e38f};
   std::mt19937 random(3);
   for (int i = 0; i < 100000; ++i) floats.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(random())));
-  for (const T half : halves) floats.push_back(std::bit_cast<float>(std::bit_cast<std::uint32_t>(static_cast<float>(half)) + 0x8000));
+  for (const T half : halves)
+    floats.push_back(std::bit_cast<float>(std::bit_cast<std::uint32_t>(static_cast<float>(half)) + 0x8000));
   const auto n = static_cast<std::int64_t>(floats.size());
   std::vector<Buffer> in;
   in.push_back(filled<float>(Shape{n}, floats));
@@ -121,7 +130,8 @@ template <class T> void expect_conversions() {
   in.push_back(filled<T>(Shape{65536}, halves));
   auto widened = logical<float>(run_row(table().row("hwy.cast"), in, {f32({65536})})[0]);
   for (std::size_t i = 0; i < halves.size(); ++i)
-    ASSERT_EQ(std::bit_cast<std::uint32_t>(widened[i]), std::bit_cast<std::uint32_t>(static_cast<float>(halves[i]))) << i;
+    ASSERT_EQ(std::bit_cast<std::uint32_t>(widened[i]), std::bit_cast<std::uint32_t>(static_cast<float>(halves[i])))
+        << i;
 }
 
 TEST(FastHalves, ConversionsAreThoseOfTheTypes) {
@@ -137,15 +147,22 @@ TEST(FastHalves, ConversionsAreThoseOfTheTypes) {
 TEST(FastHalves, PointwiseCallsReadAndWriteThemAsTheyLie) {
   for (const DType half : {DType::bf16, DType::f16}) {
     const double tolerance = half == DType::bf16 ? 0x1p-7 : 0x1p-10;
-    const auto h = [&](Shape shape, Strides strides = {}) { return strides.empty() ? View(half, shape) : View(half, shape, strides); };
-    expect_chosen_as_plain(call_of("pointwise", {h({300, 40}), f32({300, 40})}, {h({300, 40})}, {{"expr", "x0 * x1 + 1"}}), "hwy.pointwise",
-                           tolerance);
-    expect_chosen_as_plain(call_of("pointwise", {h({300, 40}), h({300, 40}, {0, 1})}, {f32({300, 40})}, {{"expr", "max(x0 - x1, 0)"}}),
-                           "hwy.pointwise", 1e-6);
-    expect_chosen_as_plain(call_of("pointwise", {h({300, 40}, {1, 0}), h({300, 40})}, {h({300, 40})}, {{"expr", "tanh(x0) * x1"}}), "hwy.pointwise",
-                           tolerance);
-    expect_chosen_as_plain(call_of("pointwise", {h({7}), h({7}, {0})}, {View(DType::b8, {7})}, {{"expr", "x0 < x1"}}), "hwy.pointwise", 0);
-    expect_chosen_as_plain(call_of("pointwise", {View(DType::b8, {700}), h({700}), h({700})}, {h({700})}, {{"expr", "select(x0, x1, x2)"}}),
+    const auto h = [&](Shape shape, Strides strides = {}) {
+      return strides.empty() ? View(half, shape) : View(half, shape, strides);
+    };
+    expect_chosen_as_plain(
+        call_of("pointwise", {h({300, 40}), f32({300, 40})}, {h({300, 40})}, {{"expr", "x0 * x1 + 1"}}),
+        "hwy.pointwise", tolerance);
+    expect_chosen_as_plain(
+        call_of("pointwise", {h({300, 40}), h({300, 40}, {0, 1})}, {f32({300, 40})}, {{"expr", "max(x0 - x1, 0)"}}),
+        "hwy.pointwise", 1e-6);
+    expect_chosen_as_plain(
+        call_of("pointwise", {h({300, 40}, {1, 0}), h({300, 40})}, {h({300, 40})}, {{"expr", "tanh(x0) * x1"}}),
+        "hwy.pointwise", tolerance);
+    expect_chosen_as_plain(call_of("pointwise", {h({7}), h({7}, {0})}, {View(DType::b8, {7})}, {{"expr", "x0 < x1"}}),
+                           "hwy.pointwise", 0);
+    expect_chosen_as_plain(call_of("pointwise", {View(DType::b8, {700}), h({700}), h({700})}, {h({700})},
+                                   {{"expr", "select(x0, x1, x2)"}}),
                            "hwy.pointwise", 0);
   }
 }

@@ -47,7 +47,8 @@ PreparedKernel plain_of(const CallSpec& call) {
 // table [v, d...], index [i...], rows [i..., d...], all f32 in one piece.
 bool takes_rows(const View& table, const View& index, const View& rows) {
   return table.dtype == DType::f32 && rows.dtype == DType::f32 && is_index(index) && table.rank() >= 1 &&
-         rows.rank() == index.rank() + table.rank() - 1 && in_one_piece(table) && in_one_piece(index) && in_one_piece(rows);
+         rows.rank() == index.rank() + table.rank() - 1 && in_one_piece(table) && in_one_piece(index) &&
+         in_one_piece(rows);
 }
 
 PreparedKernel gather(const CallSpec& call) {
@@ -61,15 +62,16 @@ PreparedKernel gather(const CallSpec& call) {
     parallel_for(team, n, grain, [&](std::int64_t from, std::int64_t to, int) {
       for (std::int64_t i = from; i < to; ++i) {
         const std::int64_t row = t.index(args.in[1], i) - t.offset;
-        if (row >= 0 && row < t.count) std::memcpy(out + i * t.width, whole + row * t.width, static_cast<std::size_t>(t.width) * sizeof(float));
+        if (row >= 0 && row < t.count)
+          std::memcpy(out + i * t.width, whole + row * t.width, static_cast<std::size_t>(t.width) * sizeof(float));
         else std::fill_n(out + i * t.width, t.width, 0.0f);
       }
     });
   };
 }
 
-// Sums are kept as doubles in the workspace and joined in the order of the updates, as in the plain row; a team shares the columns, so that
-// no sum depends on its size.
+// Sums are kept as doubles in the workspace and joined in the order of the updates, as in the plain row; a team shares
+// the columns, so that no sum depends on its size.
 PreparedKernel scatter_add(const CallSpec& call) {
   const View &index = call.in[0], &y = call.out[0];
   const Table t = table_of(call, index, y.shape[0], y.count() / y.shape[0]);
@@ -78,18 +80,21 @@ PreparedKernel scatter_add(const CallSpec& call) {
     auto* sums = reinterpret_cast<double*>(args.workspace);
     const float* updates = elements<float>(args.in[1]);
     float* out = elements<float>(args.out[0]);
-    parallel_for(team, t.width, std::max<std::int64_t>(65536 / std::max<std::int64_t>(n, 1), 16), [&](std::int64_t from, std::int64_t to, int) {
-      for (std::int64_t row = 0; row < t.count; ++row) std::fill(sums + row * t.width + from, sums + row * t.width + to, 0.0);
-      for (std::int64_t i = 0; i < n; ++i) {
-        const std::int64_t row = t.index(args.in[0], i) - t.offset;
-        if (row < 0 || row >= t.count) continue;
-        double* sum = sums + row * t.width;
-        const float* update = updates + i * t.width;
-        for (std::int64_t c = from; c < to; ++c) sum[c] += static_cast<double>(update[c]);
-      }
-      for (std::int64_t row = 0; row < t.count; ++row)
-        for (std::int64_t c = row * t.width + from; c < row * t.width + to; ++c) out[c] = static_cast<float>(sums[c]);
-    });
+    parallel_for(team, t.width, std::max<std::int64_t>(65536 / std::max<std::int64_t>(n, 1), 16),
+                 [&](std::int64_t from, std::int64_t to, int) {
+                   for (std::int64_t row = 0; row < t.count; ++row)
+                     std::fill(sums + row * t.width + from, sums + row * t.width + to, 0.0);
+                   for (std::int64_t i = 0; i < n; ++i) {
+                     const std::int64_t row = t.index(args.in[0], i) - t.offset;
+                     if (row < 0 || row >= t.count) continue;
+                     double* sum = sums + row * t.width;
+                     const float* update = updates + i * t.width;
+                     for (std::int64_t c = from; c < to; ++c) sum[c] += static_cast<double>(update[c]);
+                   }
+                   for (std::int64_t row = 0; row < t.count; ++row)
+                     for (std::int64_t c = row * t.width + from; c < row * t.width + to; ++c)
+                       out[c] = static_cast<float>(sums[c]);
+                 });
   };
 }
 
@@ -113,16 +118,20 @@ PreparedKernel one_hot(const CallSpec& call) {
 
 std::vector<KernelRow> fast_index_rows() {
   KernelRow scatter = fast_row(
-      "scatter_add", [](const CallSpec& call) { return takes(call, 2, 1) && takes_rows(call.out[0], call.in[0], call.in[1]); }, scatter_add);
+      "scatter_add",
+      [](const CallSpec& call) { return takes(call, 2, 1) && takes_rows(call.out[0], call.in[0], call.in[1]); },
+      scatter_add);
   scatter.workspace = [](const CallSpec& call) { return checked_mul(call.out[0].count(), 8); };
   return {fast_row(
-              "gather", [](const CallSpec& call) { return takes(call, 2, 1) && takes_rows(call.in[0], call.in[1], call.out[0]); }, gather),
+              "gather",
+              [](const CallSpec& call) { return takes(call, 2, 1) && takes_rows(call.in[0], call.in[1], call.out[0]); },
+              gather),
           scatter,
           fast_row(
               "one_hot",
               [](const CallSpec& call) {
-                return takes(call, 1, 1) && is_index(call.in[0]) && in_one_piece(call.in[0]) && in_one_piece(call.out[0]) &&
-                       call.out[0].rank() == call.in[0].rank() + 1;
+                return takes(call, 1, 1) && is_index(call.in[0]) && in_one_piece(call.in[0]) &&
+                       in_one_piece(call.out[0]) && call.out[0].rank() == call.in[0].rank() + 1;
               },
               one_hot)};
 }

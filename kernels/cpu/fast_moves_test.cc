@@ -47,7 +47,8 @@ TEST(FastCopy, AgreesWithThePlainOneInEveryOrderOfDimensions) {
       expect_as_plain(call_of("copy", {rows}, {View(dtype, shape, channels_last(shape))}), "fast.copy");
       expect_as_plain(call_of("copy", {View(dtype, shape, Strides(shape.size(), 0))}, {rows}), "fast.copy");
     }
-  expect_as_plain(call_of("copy", {View(DType::f32, {200, 300}, {1, 200})}, {View(DType::f32, {200, 300})}), "fast.copy");
+  expect_as_plain(call_of("copy", {View(DType::f32, {200, 300}, {1, 200})}, {View(DType::f32, {200, 300})}),
+                  "fast.copy");
 }
 
 TEST(FastCopy, LeavesWhatWalksInSingleElementsToThePlainRow) {
@@ -61,7 +62,8 @@ TEST(FastPad, AgreesWithThePlainOneOnEverySide) {
       Shape wide = shape;
       for (std::size_t d = 0; d < wide.size(); ++d) wide[d] += low[d] + high[d];
       const View x(dtype, shape), y = turned ? View(dtype, wide, channels_last(wide)) : View(dtype, wide);
-      expect_as_plain(call_of("pad", {x}, {y}, {{"low", low}, {"high", high}, {"value", std::move(value)}}), "fast.pad");
+      expect_as_plain(call_of("pad", {x}, {y}, {{"low", low}, {"high", high}, {"value", std::move(value)}}),
+                      "fast.pad");
     };
     pad({300, 400}, {0, 0}, {300, 0}, number(0), false);
     pad({300, 400}, {1, 2}, {0, 5}, number(1), false);
@@ -73,24 +75,30 @@ TEST(FastPad, AgreesWithThePlainOneOnEverySide) {
 TEST(FastPad, LeavesGapsAndEmptyInputsToThePlainRow) {
   const Attrs attrs{{"low", Ints{1, 0}}, {"high", Ints{0, 0}}};
   EXPECT_EQ(kernel_of(call_of("pad", {View(DType::f32, {0, 8})}, {View(DType::f32, {1, 8})}, attrs)), "plain.pad");
-  EXPECT_EQ(kernel_of(call_of("pad", {View(DType::f32, {2, 8})}, {View(DType::f32, {3, 8}, {9, 1})}, attrs)), "plain.pad");
+  EXPECT_EQ(kernel_of(call_of("pad", {View(DType::f32, {2, 8})}, {View(DType::f32, {3, 8}, {9, 1})}, attrs)),
+            "plain.pad");
 }
 
 TEST(FastRows, AgreeWithThePlainOnesForIndicesHereAndElsewhere) {
   for (const DType index : {DType::i32, DType::i64})
     for (const std::int64_t offset : {0, 2}) {  // indices are 0 to 4: with an offset some rows lie on another device
       Attrs attrs{{"offset", number(offset)}, {"limit", number(7)}};
-      expect_as_plain(call_of("gather", {View(DType::f32, {5, 64}), View(index, {50, 20})}, {View(DType::f32, {50, 20, 64})}, attrs), "fast.gather");
-      expect_as_plain(call_of("scatter_add", {View(index, {50, 20}), View(DType::f32, {50, 20, 64})}, {View(DType::f32, {5, 64})}, attrs),
+      expect_as_plain(call_of("gather", {View(DType::f32, {5, 64}), View(index, {50, 20})},
+                              {View(DType::f32, {50, 20, 64})}, attrs),
+                      "fast.gather");
+      expect_as_plain(call_of("scatter_add", {View(index, {50, 20}), View(DType::f32, {50, 20, 64})},
+                              {View(DType::f32, {5, 64})}, attrs),
                       "fast.scatter_add");
-      expect_as_plain(call_of("one_hot", {View(index, {50, 20})}, {View(DType::f32, {50, 20, 5})}, attrs), "fast.one_hot");
+      expect_as_plain(call_of("one_hot", {View(index, {50, 20})}, {View(DType::f32, {50, 20, 5})}, attrs),
+                      "fast.one_hot");
     }
 }
 
 TEST(FastRows, LeaveGapsAndOtherTypesToThePlainRow) {
   const View index(DType::i32, {4}), gaps(DType::f32, {5, 8}, {9, 1});
   EXPECT_EQ(kernel_of(call_of("gather", {gaps, index}, {View(DType::f32, {4, 8})})), "plain.gather");
-  EXPECT_EQ(kernel_of(call_of("gather", {View(DType::f64, {5, 8}), index}, {View(DType::f64, {4, 8})})), "plain.gather");
+  EXPECT_EQ(kernel_of(call_of("gather", {View(DType::f64, {5, 8}), index}, {View(DType::f64, {4, 8})})),
+            "plain.gather");
   EXPECT_EQ(kernel_of(call_of("scatter_add", {index, View(DType::f32, {4, 8})}, {gaps})), "plain.scatter_add");
   EXPECT_EQ(kernel_of(call_of("one_hot", {index}, {View(DType::f32, {4, 8}, {1, 4})})), "plain.one_hot");
 }
@@ -103,7 +111,8 @@ TEST(FastWholeNumbers, AddSubtractAndMultiplyAsThePlainRowDoes) {
         expect_as_plain(call_of("pointwise", in, {all}, {{"expr", expr}}), "fast.whole_numbers");
       expect_as_plain(call_of("pointwise", {scalar, scalar}, {scalar}, {{"expr", expr}}), "fast.whole_numbers");
     }
-  EXPECT_EQ(kernel_of(call_of("pointwise", {View(DType::i64, {3}), View(DType::i64, {3})}, {View(DType::i64, {3})}, {{"expr", "x0 / x1"}})),
+  EXPECT_EQ(kernel_of(call_of("pointwise", {View(DType::i64, {3}), View(DType::i64, {3})}, {View(DType::i64, {3})},
+                              {{"expr", "x0 / x1"}})),
             "plain.pointwise");
 }
 

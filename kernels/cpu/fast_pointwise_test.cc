@@ -27,7 +27,9 @@ CallSpec pointwise(const std::string& expr, std::vector<View> in, View out, int 
 }
 
 View dense(Shape shape, DType dtype = DType::f32) { return View(dtype, std::move(shape)); }
-View strided(Shape shape, Strides strides, DType dtype = DType::f32) { return View(dtype, std::move(shape), std::move(strides)); }
+View strided(Shape shape, Strides strides, DType dtype = DType::f32) {
+  return View(dtype, std::move(shape), std::move(strides));
+}
 
 void expect_as_plain(const CallSpec& call, double tolerance, unsigned seed = 7) {
   SCOPED_TRACE(cat(print(call), ", team of ", call.team));
@@ -75,13 +77,15 @@ TEST(FastPointwise, EveryFunctionAgreesOnSpecialValues) {
               << expr << " of " << values[static_cast<std::size_t>(i)] << " is " << got << ", not " << want;
         else
           EXPECT_LE(std::abs(got - want),
-                    4e-6f * std::abs(want) + 1e-37f + (std::string(text).find("(x)") != std::string::npos && text[0] != 'e' ? 2e-6f : 0.0f))
+                    4e-6f * std::abs(want) + 1e-37f +
+                        (std::string(text).find("(x)") != std::string::npos && text[0] != 'e' ? 2e-6f : 0.0f))
               << expr << " of " << values[static_cast<std::size_t>(i)] << " is " << got << ", not " << want;
       }
     }
 }
 
-// With f32 and with bool results: the table's comparisons give bools and are generated, the others go through the interpreter.
+// With f32 and with bool results: the table's comparisons give bools and are generated, the others go through the
+// interpreter.
 TEST(FastPointwise, EveryPairOfSpecialValuesAgrees) {
   const std::vector<float> values{0.0f, -0.0f, 1.0f, HUGE_VALF, -HUGE_VALF, NAN, -2.0f};
   std::vector<float> x, y;
@@ -109,7 +113,8 @@ TEST(FastPointwise, TakesAnySizeTeamAndChain) {
     for (const int team : {1, 2}) {
       expect_as_plain(pointwise("max(x, 0)", {dense({n})}, dense({n}), team), 0);
       expect_as_plain(pointwise("select(x > 0, y, 0)", {dense({n}), dense({n})}, dense({n}), team), 0);
-      expect_as_plain(pointwise("tanh(x * y + z) * (x - 0.5) + exp(-abs(y)) / (2 + z * z)", {dense({n}), dense({n}), dense({n})}, dense({n}), team),
+      expect_as_plain(pointwise("tanh(x * y + z) * (x - 0.5) + exp(-abs(y)) / (2 + z * z)",
+                                {dense({n}), dense({n}), dense({n})}, dense({n}), team),
                       1e-5);
       expect_as_plain(pointwise("x0 + x1 * x2 - x3 * x4", std::vector<View>(5, dense({n})), dense({n}), team), 1e-5);
     }
@@ -121,35 +126,42 @@ TEST(FastPointwise, TakesBoolsInAndOut) {
     for (const int team : {1, 2}) {
       expect_as_plain(pointwise("x < y", {dense({n}), dense({n})}, dense({n}, DType::b8), team), 0);
       expect_as_plain(pointwise("x * 2 < y + 1", {dense({n}), dense({n})}, dense({n}, DType::b8), team), 0);
-      expect_as_plain(pointwise("select(x, y, z)", {dense({n}, DType::b8), dense({n}), dense({n})}, dense({n}), team), 0);
-      expect_as_plain(pointwise("select(x, y, z * 3)", {dense({n}, DType::b8), dense({n}), dense({n})}, dense({n}), team), 0);
-      expect_as_plain(pointwise("x && !y", {dense({n}, DType::b8), dense({n}, DType::b8)}, dense({n}, DType::b8), team), 0);
+      expect_as_plain(pointwise("select(x, y, z)", {dense({n}, DType::b8), dense({n}), dense({n})}, dense({n}), team),
+                      0);
+      expect_as_plain(
+          pointwise("select(x, y, z * 3)", {dense({n}, DType::b8), dense({n}), dense({n})}, dense({n}), team), 0);
+      expect_as_plain(pointwise("x && !y", {dense({n}, DType::b8), dense({n}, DType::b8)}, dense({n}, DType::b8), team),
+                      0);
     }
 }
 
 TEST(FastPointwise, TakesScalarRowAndColumnOperands) {
-  for (const auto& [m, n] :
-       std::vector<std::pair<std::int64_t, std::int64_t>>{{64, 10}, {64, 100}, {3, 1}, {1, 7}, {5, 512}, {5, 513}, {7, 1500}, {3000, 16}, {2, 3}})
+  for (const auto& [m, n] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+           {64, 10}, {64, 100}, {3, 1}, {1, 7}, {5, 512}, {5, 513}, {7, 1500}, {3000, 16}, {2, 3}})
     for (const int team : {1, 2})
       for (const char* expr : {"x + y", "exp(x - y) * 0.5"}) {
         expect_as_plain(pointwise(expr, {dense({m, n}), strided({m, n}, {0, 1})}, dense({m, n}), team), 1e-5);
         expect_as_plain(pointwise(expr, {dense({m, n}), strided({m, n}, {1, 0})}, dense({m, n}), team), 1e-5);
         expect_as_plain(pointwise(expr, {dense({m, n}), strided({m, n}, {0, 0})}, dense({m, n}), team), 1e-5);
-        if (n > 1) expect_as_plain(pointwise(expr, {strided({m, n}, {0, 0}), strided({m, n}, {3, 0})}, dense({m, n}), team), 1e-5);
+        if (n > 1)
+          expect_as_plain(pointwise(expr, {strided({m, n}, {0, 0}), strided({m, n}, {3, 0})}, dense({m, n}), team),
+                          1e-5);
       }
   // A bias over channels-last images, and a mask of bools along rows.
   const Shape shape{2, 16, 5, 5};
   expect_as_plain(pointwise("x + y", {View(DType::f32, shape, channels_last(shape)), strided(shape, {0, 1, 0, 0})},
                             View(DType::f32, shape, channels_last(shape))),
                   0);
-  expect_as_plain(pointwise("select(x, y, 0)", {strided({40, 9}, {0, 1}, DType::b8), dense({40, 9})}, dense({40, 9})), 0);
+  expect_as_plain(pointwise("select(x, y, 0)", {strided({40, 9}, {0, 1}, DType::b8), dense({40, 9})}, dense({40, 9})),
+                  0);
 }
 
 TEST(FastPointwise, LeavesOtherStridesAndTypesToThePlainRow) {
   const auto kernel = [](const CallSpec& call) { return table().find(call)->kernel; };
   EXPECT_EQ(kernel(pointwise("x + y", {dense({4, 5}), strided({4, 5}, {1, 4})}, dense({4, 5}))), "plain.pointwise");
   EXPECT_EQ(kernel(pointwise("x + y", {dense({4, 5}), strided({4, 5}, {10, 2})}, dense({4, 5}))), "plain.pointwise");
-  EXPECT_EQ(kernel(pointwise("x + y", {dense({4}, DType::f64), dense({4}, DType::f64)}, dense({4}, DType::f64))), "plain.pointwise");
+  EXPECT_EQ(kernel(pointwise("x + y", {dense({4}, DType::f64), dense({4}, DType::f64)}, dense({4}, DType::f64))),
+            "plain.pointwise");
   EXPECT_EQ(kernel(pointwise("x + y", {dense({0}), dense({0})}, dense({0}))), "plain.pointwise");
 }
 

@@ -13,6 +13,7 @@ std::vector<KernelRow> fast_index_rows();  // gather, scatter_add, one_hot
 std::vector<KernelRow> fast_whole_rows();  // pointwise of whole numbers
 
 // A row named "fast.<op>", better than the plain one.
-KernelRow fast_row(std::string op, std::function<bool(const CallSpec&)> supports, std::function<PreparedKernel(const CallSpec&)> prepare);
+KernelRow fast_row(std::string op, std::function<bool(const CallSpec&)> supports,
+                   std::function<PreparedKernel(const CallSpec&)> prepare);
 
 }  // namespace karez::kernels

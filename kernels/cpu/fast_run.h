@@ -56,13 +56,16 @@ inline void fill_random(Bench& bench, unsigned seed) {
   for (Buffer& buffer : bench.in) fill_random(buffer, seed++);
 }
 
-// The largest |a - b| / (1 + |b|) over the f32 (or half) elements of two buffers; other types: 1 where any differs. Two NaNs are equal.
+// The largest |a - b| / (1 + |b|) over the f32 (or half) elements of two buffers; other types: 1 where any differs. Two
+// NaNs are equal.
 inline double difference(Buffer& a, Buffer& b) {
-  require(a.view.shape == b.view.shape && a.view.dtype == b.view.dtype, "two buffers differ in type: ", a.view, " and ", b.view);
+  require(a.view.shape == b.view.shape && a.view.dtype == b.view.dtype, "two buffers differ in type: ", a.view, " and ",
+          b.view);
   double worst = 0;
   for_each_index(a.view.shape, [&](const auto& index) {
     if (a.view.dtype != DType::f32 && !is_half(a.view.dtype)) {
-      with_type(a.view.dtype, [&]<class T>() { worst = std::max(worst, a.at<T>(index) == b.at<T>(index) ? 0.0 : 1.0); });
+      with_type(a.view.dtype,
+                [&]<class T>() { worst = std::max(worst, a.at<T>(index) == b.at<T>(index) ? 0.0 : 1.0); });
       return;
     }
     const auto number = [&](Buffer& buffer) {
@@ -93,9 +96,10 @@ inline CallSpec of_bf16(CallSpec call) {
 inline std::vector<CallSpec> one_call_per_fast_row() {
   const auto f32 = [](Shape shape) { return View(DType::f32, std::move(shape)); };
   const auto image = [](Shape shape, DType dtype = DType::f32) { return View(dtype, shape, channels_last(shape)); };
-  const View x = image({8, 1, 28, 28}), x3 = image({8, 3, 28, 28}), y = image({8, 16, 26, 26}), z = image({8, 16, 13, 13}),
-             mask = image(z.shape, DType::i32);
-  const View w = image({16, 1, 3, 3}), w3 = image({16, 3, 3, 3}), all = f32({300, 400}), scalar = f32({}), step(DType::i64, {});
+  const View x = image({8, 1, 28, 28}), x3 = image({8, 3, 28, 28}), y = image({8, 16, 26, 26}),
+             z = image({8, 16, 13, 13}), mask = image(z.shape, DType::i32);
+  const View w = image({16, 1, 3, 3}), w3 = image({16, 3, 3, 3}), all = f32({300, 400}), scalar = f32({}),
+             step(DType::i64, {});
   const Attrs pool{{"kernel", Ints{2, 2}}, {"stride", Ints{2, 2}}};
   const auto make = [](const char* op, std::vector<View> in, std::vector<View> out, Attrs attrs) {
     CallSpec call;
@@ -120,16 +124,19 @@ inline std::vector<CallSpec> one_call_per_fast_row() {
       make("reduce_max", {all}, {f32({300})}, {{"axes", Ints{1}}}),
       make("reduce_min", {all}, {scalar}, {{"axes", Ints{0, 1}}}),
       make("sgd", {all, all, all, scalar}, {all, all}, {{"momentum", 0.9}}),
-      make("adam", {all, all, all, all, scalar, step}, {all, all, all}, {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}}),
+      make("adam", {all, all, all, all, scalar, step}, {all, all, all},
+           {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}}),
       make("sgd_if", {all, all, all, scalar, View(DType::b8, {})}, {all, all}, {{"momentum", 0.9}}),
-      make("adam_if", {all, all, all, all, scalar, step, View(DType::b8, {})}, {all, all, all}, {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}}),
+      make("adam_if", {all, all, all, all, scalar, step, View(DType::b8, {})}, {all, all, all},
+           {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}}),
       make("random_uniform", {View(DType::i64, {2})}, {all}, {{"site", Attr(std::int64_t{3})}}),
       make("copy", {View(DType::f32, {300, 400}, {1, 300})}, {all}, {}),
       make("pad", {all}, {View(DType::f32, {310, 400})}, {{"low", Ints{4, 0}}, {"high", Ints{6, 0}}}),
       make("gather", {f32({5, 400}), View(DType::i64, {300})}, {all}, {}),
       make("scatter_add", {View(DType::i64, {300}), all}, {f32({5, 400})}, {{"rows", Attr(std::int64_t{5})}}),
       make("one_hot", {View(DType::i64, {300})}, {f32({300, 5})}, {{"depth", Attr(std::int64_t{5})}}),
-      make("pointwise", {View(DType::i64, {300}), View(DType::i64, {300}, {0})}, {View(DType::i64, {300})}, {{"expr", "x0 + x1"}})};
+      make("pointwise", {View(DType::i64, {300}), View(DType::i64, {300}, {0})}, {View(DType::i64, {300})},
+           {{"expr", "x0 + x1"}})};
 }
 
 }  // namespace karez::kernels

@@ -9,12 +9,14 @@ namespace {
 
 // '+', '-' or '*' where the call is one of them on operands that are dense, or one number seen everywhere.
 std::optional<char> whole_operation(const CallSpec& call) {
-  if (!takes(call, 2, 1) || !call.attrs.has("expr") || (call.out[0].dtype != DType::i32 && call.out[0].dtype != DType::i64) ||
-      call.out[0].count() == 0 || !call.out[0].contiguous())
+  if (!takes(call, 2, 1) || !call.attrs.has("expr") ||
+      (call.out[0].dtype != DType::i32 && call.out[0].dtype != DType::i64) || call.out[0].count() == 0 ||
+      !call.out[0].contiguous())
     return std::nullopt;
   for (const View& x : call.in) {
     const bool repeated = std::all_of(x.strides.begin(), x.strides.end(), [](std::int64_t step) { return step == 0; });
-    if (x.dtype != call.out[0].dtype || x.shape != call.out[0].shape || !(repeated || x.contiguous())) return std::nullopt;
+    if (x.dtype != call.out[0].dtype || x.shape != call.out[0].shape || !(repeated || x.contiguous()))
+      return std::nullopt;
   }
   const std::string& expr = call.attrs.text("expr");
   for (const char op : {'+', '-', '*'})
@@ -36,7 +38,8 @@ PreparedKernel whole(const CallSpec& call) {
       }
     };
   };
-  return call.out[0].dtype == DType::i64 ? kernel.template operator()<std::uint64_t>() : kernel.template operator()<std::uint32_t>();
+  return call.out[0].dtype == DType::i64 ? kernel.template operator()<std::uint64_t>()
+                                         : kernel.template operator()<std::uint32_t>();
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Forward convolution of one input channel (a grey image's first) on channels-last data: vectors along the output channels, twice as fast as
-// oneDNN there (80 GF/s beside 43 on one core; from two channels on oneDNN is ahead).
+// Forward convolution of one input channel (a grey image's first) on channels-last data: vectors along the output
+// channels, twice as fast as oneDNN there (80 GF/s beside 43 on one core; from two channels on oneDNN is ahead).
 #include "kernels/cpu/hwy_targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -33,12 +33,13 @@ namespace karez::kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// `pixels` neighbouring windows of one row, `vectors` vectors of output channels in registers (the pragmas see to that: at -O2 GCC would
-// keep the sums in memory). Weights are [r, s, o_padded]; taps of rows above or below the image are left out, columns are all inside (or,
-// for one pixel, checked). `common`: three columns, no stride, known to the compiler.
+// `pixels` neighbouring windows of one row, `vectors` vectors of output channels in registers (the pragmas see to that:
+// at -O2 GCC would keep the sums in memory). Weights are [r, s, o_padded]; taps of rows above or below the image are
+// left out, columns are all inside (or, for one pixel, checked). `common`: three columns, no stride, known to the
+// compiler.
 template <int pixels, int vectors, bool common>
-HWY_INLINE void window_block(const FirstConv& f, const float* image, const float* weights, std::int64_t o_padded, const float* bias, std::int64_t p,
-                             std::int64_t q, std::int64_t channels, float* out) {
+HWY_INLINE void window_block(const FirstConv& f, const float* image, const float* weights, std::int64_t o_padded,
+                             const float* bias, std::int64_t p, std::int64_t q, std::int64_t channels, float* out) {
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -86,19 +87,23 @@ HWY_INLINE void window_block(const FirstConv& f, const float* image, const float
 }
 
 template <int vectors, bool common>
-HWY_INLINE void window_row(const FirstConv& f, const float* image, const float* weights, std::int64_t o_padded, const float* bias, std::int64_t p,
-                           std::int64_t channels, float* out) {
+HWY_INLINE void window_row(const FirstConv& f, const float* image, const float* weights, std::int64_t o_padded,
+                           const float* bias, std::int64_t p, std::int64_t channels, float* out) {
   constexpr int many = vectors == 1 ? 8 : 6;
   std::int64_t q = 0;
-  for (; q < f.inside_from; ++q) window_block<1, vectors, common>(f, image, weights, o_padded, bias, p, q, channels, out + q * f.o);
-  for (; q + many <= f.inside_to; q += many) window_block<many, vectors, common>(f, image, weights, o_padded, bias, p, q, channels, out + q * f.o);
-  for (; q + 2 <= f.inside_to; q += 2) window_block<2, vectors, common>(f, image, weights, o_padded, bias, p, q, channels, out + q * f.o);
-  for (; q < f.q; ++q) window_block<1, vectors, common>(f, image, weights, o_padded, bias, p, q, channels, out + q * f.o);
+  for (; q < f.inside_from; ++q)
+    window_block<1, vectors, common>(f, image, weights, o_padded, bias, p, q, channels, out + q * f.o);
+  for (; q + many <= f.inside_to; q += many)
+    window_block<many, vectors, common>(f, image, weights, o_padded, bias, p, q, channels, out + q * f.o);
+  for (; q + 2 <= f.inside_to; q += 2)
+    window_block<2, vectors, common>(f, image, weights, o_padded, bias, p, q, channels, out + q * f.o);
+  for (; q < f.q; ++q)
+    window_block<1, vectors, common>(f, image, weights, o_padded, bias, p, q, channels, out + q * f.o);
 }
 
 // Rows of windows `from` to `to` - 1, counted over the whole batch.
-void first_conv_rows(const FirstConv& f, const float* x, const float* weights, std::int64_t o_padded, const float* bias, float* y, std::int64_t from,
-                     std::int64_t to) {
+void first_conv_rows(const FirstConv& f, const float* x, const float* weights, std::int64_t o_padded, const float* bias,
+                     float* y, std::int64_t from, std::int64_t to) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<float>()));
   for (std::int64_t row = from; row < to; ++row) {
     const float* image = x + row / f.p * f.h * f.w;
@@ -106,7 +111,9 @@ void first_conv_rows(const FirstConv& f, const float* x, const float* weights, s
     for (std::int64_t o = 0; o < f.o; o += 2 * lanes) {
       const float* some = bias != nullptr ? bias + o : nullptr;
       const bool wide = f.o - o > lanes;
-      const auto run = f.common ? (wide ? window_row<2, true> : window_row<1, true>) : wide ? window_row<2, false> : window_row<1, false>;
+      const auto run = f.common ? (wide ? window_row<2, true> : window_row<1, true>)
+                       : wide   ? window_row<2, false>
+                                : window_row<1, false>;
       run(f, image, weights + o, o_padded, some, row % f.p, f.o - o, out + o);
     }
   }
@@ -125,7 +132,8 @@ constexpr std::int64_t grain = 65536;  // multiply-adds below which a second thr
 constexpr std::int64_t widest = 32;    // floats in two of the widest vectors: weights and bias are padded to that
 
 bool last_channels(const View& view) {
-  return view.rank() == 4 && view.dtype == DType::f32 && same_order(view.shape, view.strides, channels_last(view.shape));
+  return view.rank() == 4 && view.dtype == DType::f32 &&
+         same_order(view.shape, view.strides, channels_last(view.shape));
 }
 
 bool supports(const CallSpec& call) {
@@ -134,7 +142,8 @@ bool supports(const CallSpec& call) {
   const View &x = call.in[0], &w = call.in[1], &y = call.out[0];
   if (w.rank() != 4 || w.dtype != DType::f32 || x.count() == 0 || y.count() == 0 || w.count() == 0) return false;
   if (x.shape[1] != 1 || w.shape[1] != x.shape[1] || y.shape[1] != w.shape[0] || y.shape[0] != x.shape[0]) return false;
-  if (bias && (call.in[2].dtype != DType::f32 || call.in[2].shape != Shape{w.shape[0]} || !call.in[2].contiguous())) return false;
+  if (bias && (call.in[2].dtype != DType::f32 || call.in[2].shape != Shape{w.shape[0]} || !call.in[2].contiguous()))
+    return false;
   return window_of(call.attrs, w.shape[2], w.shape[3]).fits(x.shape, y.shape);
 }
 
@@ -153,7 +162,8 @@ PreparedKernel prepare(const CallSpec& call) {
   while (f.inside_from < f.q && f.window.column(f.inside_from, 0) < 0) ++f.inside_from;
   f.inside_to = f.inside_from;
   while (f.inside_to < f.q && f.window.column(f.inside_to, f.window.kernel_w - 1) < f.w) ++f.inside_to;
-  const std::int64_t o_padded = round_up(f.o, widest), rows_grain = grain / std::max<std::int64_t>(w.shape[2] * w.shape[3] * f.o * f.q, 1);
+  const std::int64_t o_padded = round_up(f.o, widest),
+                     rows_grain = grain / std::max<std::int64_t>(w.shape[2] * w.shape[3] * f.o * f.q, 1);
   return [f, o_padded, steps = w.strides, team = call.team, rows_grain](const KernelArgs& args) {
     // Weights as [r, s, o], channels padded with zeros to whole vectors: a few hundred numbers.
     float* weights = elements<float>(args.workspace);
@@ -161,14 +171,16 @@ PreparedKernel prepare(const CallSpec& call) {
     float* to = weights;
     for (std::int64_t r = 0; r < f.window.kernel_h; ++r)
       for (std::int64_t s = 0; s < f.window.kernel_w; ++s)
-        for (std::int64_t o = 0; o < o_padded; ++o) *to++ = o < f.o ? given[o * steps[0] + r * steps[2] + s * steps[3]] : 0.0f;
+        for (std::int64_t o = 0; o < o_padded; ++o)
+          *to++ = o < f.o ? given[o * steps[0] + r * steps[2] + s * steps[3]] : 0.0f;
     if (f.bias) {
       std::fill(to, to + o_padded, 0.0f);
       std::copy_n(elements<float>(args.in[2]), f.o, to);
     }
     const float* bias = f.bias ? to : nullptr;
     parallel_for(team, f.n * f.p, rows_grain, [&](std::int64_t from, std::int64_t end, int) {
-      HWY_DYNAMIC_DISPATCH(first_conv_rows)(f, elements<float>(args.in[0]), weights, o_padded, bias, elements<float>(args.out[0]), from, end);
+      HWY_DYNAMIC_DISPATCH(first_conv_rows)
+      (f, elements<float>(args.in[0]), weights, o_padded, bias, elements<float>(args.out[0]), from, end);
     });
   };
 }

@@ -1,4 +1,5 @@
-// Pointwise kernels in f32: expressions of the table run generated code; any other, broadcast operands and halves, an interpreter over blocks in L1.
+// Pointwise kernels in f32: expressions of the table run generated code; any other, broadcast operands and halves, an
+// interpreter over blocks in L1.
 #include "kernels/cpu/hwy_targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -27,7 +28,8 @@ constexpr std::int64_t block = 512;  // floats of one register: 2 KiB, so that a
 constexpr int max_inputs = 10;
 constexpr int max_registers = 64;
 
-// One operation on blocks: dst[i] = op(a[i], b[i], c[i]) for i < count. Blocks may be read and written past `count` up to a whole vector.
+// One operation on blocks: dst[i] = op(a[i], b[i], c[i]) for i < count. Blocks may be read and written past `count` up
+// to a whole vector.
 struct BlockOp {
   ExprKind op;
   const float *a, *b, *c;
@@ -90,8 +92,10 @@ void run_block(const BlockOp& o, std::int64_t count) {
     case ExprKind::ge: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(hn::Ge(a, b)); });
     case ExprKind::eq: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(hn::Eq(a, b)); });
     case ExprKind::ne: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(ne_of(a, b)); });
-    case ExprKind::and_: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(hn::And(is_true(a), is_true(b))); });
-    case ExprKind::or_: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(hn::Or(is_true(a), is_true(b))); });
+    case ExprKind::and_:
+      return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(hn::And(is_true(a), is_true(b))); });
+    case ExprKind::or_:
+      return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return truth(hn::Or(is_true(a), is_true(b))); });
     case ExprKind::pow: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return pow_of(a, b); });
     case ExprKind::max: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return max_of(a, b); });
     case ExprKind::min: return over<2>(o, count, [](V a, V b, V) HWY_ATTR { return min_of(a, b); });
@@ -99,7 +103,8 @@ void run_block(const BlockOp& o, std::int64_t count) {
     case ExprKind::bit_and:
     case ExprKind::bit_or:
     case ExprKind::bit_xor: break;  // of integers, which the plain kernel takes
-    case ExprKind::select: return over<3>(o, count, [](V a, V b, V c) HWY_ATTR { return hn::IfThenElse(is_true(a), b, c); });
+    case ExprKind::select:
+      return over<3>(o, count, [](V a, V b, V c) HWY_ATTR { return hn::IfThenElse(is_true(a), b, c); });
   }
 }
 
@@ -122,7 +127,8 @@ void bf16_to_floats(const std::uint16_t* from, float* to, std::int64_t count) {
   const D d;
   const hn::RebindToUnsigned<D> bits;
   std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) hn::StoreU(hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(bits, hn::LoadU(W(), from + i)))), d, to + i);
+  for (; i + lanes <= count; i += lanes)
+    hn::StoreU(hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(bits, hn::LoadU(W(), from + i)))), d, to + i);
   for (; i < count; ++i) to[i] = static_cast<float>(tensor::Bf16::from_bits(from[i]));
 }
 // To nearest, ties to even, as tensor::Bf16 does it.
@@ -174,7 +180,8 @@ struct Operand2d {
   DType dtype = DType::f32;
 };
 
-// A call, looked through once: the output is `rows` rows of `columns`, dense, and every input walks it in one of four ways.
+// A call, looked through once: the output is `rows` rows of `columns`, dense, and every input walks it in one of four
+// ways.
 struct Pattern {
   std::int64_t rows = 1, columns = 1;
   std::vector<Operand2d> inputs;
@@ -241,15 +248,18 @@ const GeneratedPointwise* generated_for(const CallSpec& call, const Pattern& pat
 PreparedKernel run_generated(const GeneratedPointwise& row, const Pattern& pattern, int team) {
   std::array<std::uint8_t, max_inputs> scalar{};
   for (std::size_t i = 0; i < pattern.inputs.size(); ++i) scalar[i] = pattern.inputs[i].walk == Walk::scalar;
-  return [run = row.run, scalar, team, count = pattern.rows * pattern.columns, inputs = pattern.inputs.size()](const KernelArgs& args) {
+  return [run = row.run, scalar, team, count = pattern.rows * pattern.columns,
+          inputs = pattern.inputs.size()](const KernelArgs& args) {
     std::array<const void*, max_inputs> in{};
     for (std::size_t i = 0; i < inputs; ++i) in[i] = args.in[i];
-    parallel_for(team, count, grain, [&](std::int64_t begin, std::int64_t end, int) { run(begin, end, in.data(), scalar.data(), args.out[0]); });
+    parallel_for(team, count, grain, [&](std::int64_t begin, std::int64_t end, int) {
+      run(begin, end, in.data(), scalar.data(), args.out[0]);
+    });
   };
 }
 
-// The interpreter. Every thread has its own blocks in the workspace: one for each constant and temporary, one for each input that is not
-// plain dense f32, and one for a bool result. Where rows are short a block holds several whole ones.
+// The interpreter. Every thread has its own blocks in the workspace: one for each constant and temporary, one for each
+// input that is not plain dense f32, and one for a bool result. Where rows are short a block holds several whole ones.
 struct Interpreter {
   ExprProgram program;
   Pattern pattern;
@@ -257,7 +267,9 @@ struct Interpreter {
   std::int64_t rows_per_block = 1;
 
   std::int64_t blocks() const { return static_cast<std::int64_t>(program.registers) + 1; }
-  std::int64_t floats() const { return blocks() * (block + 16); }  // 16: registers do not all start in the same cache set
+  std::int64_t floats() const {
+    return blocks() * (block + 16);
+  }  // 16: registers do not all start in the same cache set
 };
 
 Interpreter interpreter_of(const CallSpec& call, const Pattern& pattern) {
@@ -272,8 +284,10 @@ Interpreter interpreter_of(const CallSpec& call, const Pattern& pattern) {
 void load(const Operand2d& operand, const std::byte* data, std::int64_t at, float* to, std::int64_t count) {
   const std::byte* from = data + at * size_of(operand.dtype);
   switch (operand.dtype) {
-    case DType::b8: return HWY_DYNAMIC_DISPATCH(bytes_to_floats)(reinterpret_cast<const std::uint8_t*>(from), to, count);
-    case DType::bf16: return HWY_DYNAMIC_DISPATCH(bf16_to_floats)(reinterpret_cast<const std::uint16_t*>(from), to, count);
+    case DType::b8:
+      return HWY_DYNAMIC_DISPATCH(bytes_to_floats)(reinterpret_cast<const std::uint8_t*>(from), to, count);
+    case DType::bf16:
+      return HWY_DYNAMIC_DISPATCH(bf16_to_floats)(reinterpret_cast<const std::uint16_t*>(from), to, count);
     case DType::f16: return f16_to_floats(reinterpret_cast<const tensor::F16*>(from), to, count);
     default: std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(float));
   }
@@ -308,13 +322,15 @@ struct Walker {
     const std::int64_t most = std::min(block, rows * columns);
     for (int r = 0; r < plan.program.registers; ++r) registers[static_cast<std::size_t>(r)] = own(r);
     for (std::size_t c = 0; c < plan.program.constants.size(); ++c)
-      HWY_DYNAMIC_DISPATCH(fill_block)(static_cast<float>(plan.program.constants[c]), own(plan.program.variables + static_cast<int>(c)), most);
+      HWY_DYNAMIC_DISPATCH(fill_block)
+      (static_cast<float>(plan.program.constants[c]), own(plan.program.variables + static_cast<int>(c)), most);
     for (int i = 0; i < plan.program.variables; ++i) {
       const Operand2d& operand = inputs[static_cast<std::size_t>(i)];
       const std::byte* data = args.in[static_cast<std::size_t>(i)];
       if (operand.walk == Walk::scalar) HWY_DYNAMIC_DISPATCH(fill_block)(element_at(operand, data, 0), own(i), most);
       if (operand.walk == Walk::row && columns <= block)
-        for (std::int64_t row = 0; row < std::min(plan.rows_per_block, rows); ++row) load(operand, data, 0, own(i) + row * columns, columns);
+        for (std::int64_t row = 0; row < std::min(plan.rows_per_block, rows); ++row)
+          load(operand, data, 0, own(i) + row * columns, columns);
     }
   }
 
@@ -334,7 +350,8 @@ struct Walker {
       } else if (operand.walk == Walk::column) {
         const std::int64_t each = whole_rows ? columns : count;
         for (std::int64_t r = 0; r < rows_here; ++r)
-          HWY_DYNAMIC_DISPATCH(fill_block)(element_at(operand, data, (row + r) * operand.row_step), own(i) + r * each, each);
+          HWY_DYNAMIC_DISPATCH(fill_block)
+          (element_at(operand, data, (row + r) * operand.row_step), own(i) + r * each, each);
       }
     }
     float* out_floats = plan.pattern.out == DType::f32 ? elements<float>(args.out[0]) + at : nullptr;
@@ -343,7 +360,8 @@ struct Walker {
       const ExprOp& op = plan.program.ops[n];
       const auto read = [&](int r) { return r < 0 ? nullptr : registers[static_cast<std::size_t>(r)]; };
       // The last operation makes the result: it may go straight to the output.
-      float* dst = n + 1 == plan.program.ops.size() && op.dst == result && out_floats != nullptr ? out_floats : own(op.dst);
+      float* dst =
+          n + 1 == plan.program.ops.size() && op.dst == result && out_floats != nullptr ? out_floats : own(op.dst);
       HWY_DYNAMIC_DISPATCH(run_block)({op.op, read(op.a), read(op.b), read(op.c), dst}, count);
     }
     const float* from = registers[static_cast<std::size_t>(result)];
@@ -360,7 +378,8 @@ struct Walker {
       return;
     }
     for (std::int64_t row = from; row < to; ++row)
-      for (std::int64_t column = 0; column < columns; column += block) block_at(row, 1, column, std::min(block, columns - column));
+      for (std::int64_t column = 0; column < columns; column += block)
+        block_at(row, 1, column, std::min(block, columns - column));
   }
 };
 
@@ -413,8 +432,12 @@ bool supports_cast(const CallSpec& call) {
 
 }  // namespace
 
-void widen_bf16(const std::uint16_t* from, float* to, std::int64_t count) { HWY_DYNAMIC_DISPATCH(bf16_to_floats)(from, to, count); }
-void round_to_bf16(const float* from, std::uint16_t* to, std::int64_t count) { HWY_DYNAMIC_DISPATCH(floats_to_bf16)(from, to, count); }
+void widen_bf16(const std::uint16_t* from, float* to, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(bf16_to_floats)(from, to, count);
+}
+void round_to_bf16(const float* from, std::uint16_t* to, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(floats_to_bf16)(from, to, count);
+}
 
 std::vector<KernelRow> hwy_pointwise_rows() {
   KernelRow cast;

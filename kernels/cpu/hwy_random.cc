@@ -23,7 +23,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Elements first to first + count - 1 of a stream, in order.
 #if HWY_TARGET == HWY_SCALAR
 void uniform_run(std::uint64_t seed, std::uint64_t stream, std::uint64_t first, std::int64_t count, float* out) {
-  for (std::int64_t i = 0; i < count; ++i) out[i] = unit_float(philox_word(seed, stream, first + static_cast<std::uint64_t>(i)));
+  for (std::int64_t i = 0; i < count; ++i)
+    out[i] = unit_float(philox_word(seed, stream, first + static_cast<std::uint64_t>(i)));
 }
 #else
 void uniform_run(std::uint64_t seed, std::uint64_t stream, std::uint64_t first, std::int64_t count, float* out) {
@@ -33,7 +34,8 @@ void uniform_run(std::uint64_t seed, std::uint64_t stream, std::uint64_t first, 
   const auto counters = static_cast<std::int64_t>(hn::Lanes(d));  // each gives four words
   HWY_ALIGN float words[4 * hn::MaxLanes(d)];
   const auto low = hn::Set(d, std::uint64_t{0xFFFFFFFF});
-  const auto m0 = hn::BitCast(d32, hn::Set(d, std::uint64_t{0xD2511F53})), m1 = hn::BitCast(d32, hn::Set(d, std::uint64_t{0xCD9E8D57}));
+  const auto m0 = hn::BitCast(d32, hn::Set(d, std::uint64_t{0xD2511F53})),
+             m1 = hn::BitCast(d32, hn::Set(d, std::uint64_t{0xCD9E8D57}));
   const auto scale = hn::Set(df, 1.0f / 16777216.0f);
   std::uint64_t block = first / 4;
   auto skip = static_cast<std::int64_t>(first % 4);
@@ -75,9 +77,12 @@ HWY_EXPORT(uniform_run);
 
 constexpr std::int64_t grain = 32768;
 
-// Runs along which both memory and logical index advance by one; a channels-last result has none and is left to the plain kernel.
+// Runs along which both memory and logical index advance by one; a channels-last result has none and is left to the
+// plain kernel.
 std::optional<Loops> runs_of(const CallSpec& call) {
-  if (!takes(call, 1, 1) || call.in[0].dtype != DType::i64 || call.in[0].shape != Shape{2} || call.out[0].dtype != DType::f32) return std::nullopt;
+  if (!takes(call, 1, 1) || call.in[0].dtype != DType::i64 || call.in[0].shape != Shape{2} ||
+      call.out[0].dtype != DType::f32)
+    return std::nullopt;
   const View& y = call.out[0];
   const Ints logical = call.attrs.has("logical") ? call.attrs.ints("logical") : y.shape;
   if (logical.size() != y.shape.size() || y.count() == 0) return std::nullopt;
@@ -104,7 +109,8 @@ PreparedKernel random_uniform(const CallSpec& call) {
     float* out = elements<float>(args.out[0]);
     for_each_run(loops, [&](const auto& at) {
       parallel_for(team, loops.inner(), grain, [&](std::int64_t from, std::int64_t to, int) {
-        HWY_DYNAMIC_DISPATCH(uniform_run)(seed, stream, static_cast<std::uint64_t>(first + at[1] + from), to - from, out + at[0] + from);
+        HWY_DYNAMIC_DISPATCH(uniform_run)
+        (seed, stream, static_cast<std::uint64_t>(first + at[1] + from), to - from, out + at[0] + from);
       });
     });
   };

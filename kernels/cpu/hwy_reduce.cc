@@ -21,7 +21,8 @@
 namespace karez::kernels {
 
 enum class ReduceKind : std::uint8_t { sum, max, min };
-// Sums go in two levels, chunks of so many terms and then the chunks, which keeps an f32 sum of a million terms good to some ulps.
+// Sums go in two levels, chunks of so many terms and then the chunks, which keeps an f32 sum of a million terms good to
+// some ulps.
 constexpr std::int64_t chunk = 512;
 
 }  // namespace karez::kernels
@@ -89,12 +90,14 @@ template <class K> HWY_INLINE float run_of(const float* x, std::int64_t count) {
 }
 
 // `rows` rows of step `step` joined element by element into out[0..columns), columns <= vectors x lanes.
-template <class K, int vectors> HWY_INLINE void panel(const float* x, std::int64_t rows, std::int64_t step, std::int64_t columns, float* out) {
+template <class K, int vectors>
+HWY_INLINE void panel(const float* x, std::int64_t rows, std::int64_t step, std::int64_t columns, float* out) {
   const D d;
   const V none = lanes_of(K::identity);
   const auto last = hn::FirstN(d, static_cast<std::size_t>(columns - (vectors - 1) * lanes));
-  const auto load = [&](const float* p, int v)
-                        HWY_ATTR { return v + 1 == vectors ? load_part<K>(p + v * lanes, last) : hn::LoadU(d, p + v * lanes); };
+  const auto load = [&](const float* p, int v) HWY_ATTR {
+    return v + 1 == vectors ? load_part<K>(p + v * lanes, last) : hn::LoadU(d, p + v * lanes);
+  };
   V total[vectors];
 #pragma GCC unroll 4
   for (int v = 0; v < vectors; ++v) total[v] = none;
@@ -107,7 +110,8 @@ template <class K, int vectors> HWY_INLINE void panel(const float* x, std::int64
     std::int64_t r = first;
     for (; r + sets <= end; r += sets) {
 #pragma GCC unroll 8
-      for (int i = 0; i < sets * vectors; ++i) sum[i] = K::join(sum[i], load(x + (r + i / vectors) * step, i % vectors));
+      for (int i = 0; i < sets * vectors; ++i)
+        sum[i] = K::join(sum[i], load(x + (r + i / vectors) * step, i % vectors));
     }
     for (; r < end; ++r) {
 #pragma GCC unroll 4
@@ -121,7 +125,8 @@ template <class K, int vectors> HWY_INLINE void panel(const float* x, std::int64
   hn::BlendedStore(total[vectors - 1], last, d, out + (vectors - 1) * lanes);
 }
 
-template <class K> HWY_INLINE void columns_of(const float* x, std::int64_t rows, std::int64_t step, std::int64_t columns, float* out) {
+template <class K>
+HWY_INLINE void columns_of(const float* x, std::int64_t rows, std::int64_t step, std::int64_t columns, float* out) {
   for (std::int64_t c = 0; c < columns;) {
     const std::int64_t left = columns - c;
     if (left > 3 * lanes) {
@@ -144,10 +149,12 @@ template <class K> HWY_INLINE void runs_of(const float* x, std::int64_t outer, s
 }
 
 // `outer` times: count terms each, contiguous when columns == 1, else rows of `columns`.
-void reduce_block(ReduceKind kind, const float* x, std::int64_t outer, std::int64_t count, std::int64_t columns, std::int64_t step, float* out) {
+void reduce_block(ReduceKind kind, const float* x, std::int64_t outer, std::int64_t count, std::int64_t columns,
+                  std::int64_t step, float* out) {
   const auto all = [&]<class K>() HWY_ATTR {
     if (columns == 1 && step == 1) return runs_of<K>(x, outer, count, out);
-    for (std::int64_t a = 0; a < outer; ++a) columns_of<K>(x + a * count * step, count, step, columns, out + a * columns);
+    for (std::int64_t a = 0; a < outer; ++a)
+      columns_of<K>(x + a * count * step, count, step, columns, out + a * columns);
   };
   if (kind == ReduceKind::sum) all.template operator()<Sum>();
   if (kind == ReduceKind::max) all.template operator()<Max>();
@@ -183,7 +190,9 @@ struct Form {
 };
 
 std::optional<Form> form_of(const CallSpec& call) {
-  if (!takes(call, 1, 1) || call.in[0].dtype != DType::f32 || call.out[0].dtype != DType::f32 || !call.attrs.has("axes")) return std::nullopt;
+  if (!takes(call, 1, 1) || call.in[0].dtype != DType::f32 || call.out[0].dtype != DType::f32 ||
+      !call.attrs.has("axes"))
+    return std::nullopt;
   const View &x = call.in[0], &y = call.out[0];
   std::vector<bool> gone(x.shape.size(), false);
   for (const std::int64_t axis : call.attrs.ints("axes")) {
@@ -222,7 +231,8 @@ std::optional<Form> form_of(const CallSpec& call) {
   std::size_t kept = 0;
   for (std::size_t d = 0; d < x.shape.size(); ++d) {
     if (gone[d]) continue;
-    if (kept >= y.shape.size() || y.shape[kept] != x.shape[d] || (x.shape[d] != 1 && y.strides[kept] != wanted[d])) return std::nullopt;
+    if (kept >= y.shape.size() || y.shape[kept] != x.shape[d] || (x.shape[d] != 1 && y.strides[kept] != wanted[d]))
+      return std::nullopt;
     ++kept;
   }
   if (kept != y.shape.size()) return std::nullopt;
@@ -230,7 +240,9 @@ std::optional<Form> form_of(const CallSpec& call) {
 }
 
 // Parts of the reduced dimension, when the kept ones are too few to share among the team.
-bool splits_reduced(const Form& form, int team) { return team > 1 && form.outer < team && form.outer * form.reduced * form.inner >= 2 * grain; }
+bool splits_reduced(const Form& form, int team) {
+  return team > 1 && form.outer < team && form.outer * form.reduced * form.inner >= 2 * grain;
+}
 
 std::int64_t workspace(const CallSpec& call) {
   const auto form = form_of(call);
@@ -245,9 +257,11 @@ template <ReduceKind kind> PreparedKernel prepare(const CallSpec& call) {
     float* y = elements<float>(args.out[0]);
     const std::int64_t each = f.reduced * f.inner;
     if (!split) {
-      parallel_for(team, f.outer, std::max<std::int64_t>(grain / each, 1), [&](std::int64_t from, std::int64_t to, int) {
-        HWY_DYNAMIC_DISPATCH(reduce_block)(kind, x + from * each, to - from, f.reduced, f.inner, f.inner, y + from * f.inner);
-      });
+      parallel_for(team, f.outer, std::max<std::int64_t>(grain / each, 1),
+                   [&](std::int64_t from, std::int64_t to, int) {
+                     HWY_DYNAMIC_DISPATCH(reduce_block)
+                     (kind, x + from * each, to - from, f.reduced, f.inner, f.inner, y + from * f.inner);
+                   });
       return;
     }
     float* parts = elements<float>(args.workspace);
@@ -255,7 +269,8 @@ template <ReduceKind kind> PreparedKernel prepare(const CallSpec& call) {
       // As many parts as parallel_for makes: never more than the team, each of at least one row.
       const std::int64_t rows = std::min<std::int64_t>(team, f.reduced);
       parallel_for(static_cast<int>(rows), f.reduced, 1, [&](std::int64_t from, std::int64_t to, int part) {
-        HWY_DYNAMIC_DISPATCH(reduce_block)(kind, x + a * each + from * f.inner, 1, to - from, f.inner, f.inner, parts + part * f.inner);
+        HWY_DYNAMIC_DISPATCH(reduce_block)
+        (kind, x + a * each + from * f.inner, 1, to - from, f.inner, f.inner, parts + part * f.inner);
       });
       HWY_DYNAMIC_DISPATCH(join_rows)(kind, parts, rows, f.inner, y + a * f.inner);
     }
@@ -276,7 +291,8 @@ template <ReduceKind kind> KernelRow row_of(const char* op) {
 }  // namespace
 
 std::vector<KernelRow> hwy_reduce_rows() {
-  return {row_of<ReduceKind::sum>("reduce_sum"), row_of<ReduceKind::max>("reduce_max"), row_of<ReduceKind::min>("reduce_min")};
+  return {row_of<ReduceKind::sum>("reduce_sum"), row_of<ReduceKind::max>("reduce_max"),
+          row_of<ReduceKind::min>("reduce_min")};
 }
 
 }  // namespace karez::kernels

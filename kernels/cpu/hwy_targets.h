@@ -1,5 +1,5 @@
-// Which instruction sets Highway compiles each fast file for: AVX-512, AVX2 and the compiler's baseline; every further one costs build time.
-// Included before hwy/foreach_target.h and hwy/highway.h.
+// Which instruction sets Highway compiles each fast file for: AVX-512, AVX2 and the compiler's baseline; every further
+// one costs build time. Included before hwy/foreach_target.h and hwy/highway.h.
 #pragma once
 
 #include <hwy/detect_targets.h>

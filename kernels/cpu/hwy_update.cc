@@ -1,5 +1,5 @@
-// Optimiser steps on any number of f32 tensors in one call, PyTorch's form: SGD with momentum, Adam, both also conditional. In place, at the speed of
-// memory.
+// Optimiser steps on any number of f32 tensors in one call, PyTorch's form: SGD with momentum, Adam, both also
+// conditional. In place, at the speed of memory.
 #include "kernels/cpu/hwy_targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -35,8 +35,8 @@ namespace karez::kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Calls body(i, mask-aware load, store) over [0, count): whole vectors, then a masked tail with the same arithmetic, so that an element's
-// bits do not depend on where a team's parts begin.
+// Calls body(i, mask-aware load, store) over [0, count): whole vectors, then a masked tail with the same arithmetic, so
+// that an element's bits do not depend on where a team's parts begin.
 template <class Body> HWY_INLINE void for_vectors(std::int64_t count, Body body) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -51,7 +51,8 @@ template <class Body> HWY_INLINE void for_vectors(std::int64_t count, Body body)
       [d, mask](hn::Vec<decltype(d)> v, float* p) HWY_ATTR { hn::BlendedStore(v, mask, d, p); });
 }
 
-void sgd_range(const SgdNumbers& n, const float* w, const float* m, const float* g, float* w_out, float* m_out, std::int64_t count) {
+void sgd_range(const SgdNumbers& n, const float* w, const float* m, const float* g, float* w_out, float* m_out,
+               std::int64_t count) {
   const hn::ScalableTag<float> d;
   const auto lr = hn::Set(d, n.lr), momentum = hn::Set(d, n.momentum), decay = hn::Set(d, n.decay);
   for_vectors(count, [&](std::int64_t i, auto load, auto store) HWY_ATTR {
@@ -64,12 +65,15 @@ void sgd_range(const SgdNumbers& n, const float* w, const float* m, const float*
   });
 }
 
-void adam_range(const AdamNumbers& n, const float* const* in, float* const* out, std::int64_t first, std::int64_t count) {
+void adam_range(const AdamNumbers& n, const float* const* in, float* const* out, std::int64_t first,
+                std::int64_t count) {
   const hn::ScalableTag<float> d;
   const float *w = in[0] + first, *m = in[1] + first, *v = in[2] + first, *g = in[3] + first;
   float *w_out = out[0] + first, *m_out = out[1] + first, *v_out = out[2] + first;
-  const auto rate = hn::Set(d, n.rate), shrink = hn::Set(d, n.shrink), beta1 = hn::Set(d, n.beta1), beta2 = hn::Set(d, n.beta2);
-  const auto rest1 = hn::Set(d, n.rest1), rest2 = hn::Set(d, n.rest2), root = hn::Set(d, n.root), eps = hn::Set(d, n.eps);
+  const auto rate = hn::Set(d, n.rate), shrink = hn::Set(d, n.shrink), beta1 = hn::Set(d, n.beta1),
+             beta2 = hn::Set(d, n.beta2);
+  const auto rest1 = hn::Set(d, n.rest1), rest2 = hn::Set(d, n.rest2), root = hn::Set(d, n.root),
+             eps = hn::Set(d, n.eps);
   const auto decay = hn::Set(d, n.decay);
   const bool decays = n.decay != 0;  // zero times a NaN weight must not reach the moments
   for_vectors(count, [&](std::int64_t i, auto load, auto store) HWY_ATTR {
@@ -113,13 +117,16 @@ struct Packed {
 
 // All f32, and the operands of each tensor dense in one order.
 bool supports(const CallSpec& call, std::size_t per_in, std::size_t scalars) {
-  if (!takes(call, -1, -1) || call.in.size() < per_in + scalars || (call.in.size() - scalars) % per_in != 0) return false;
+  if (!takes(call, -1, -1) || call.in.size() < per_in + scalars || (call.in.size() - scalars) % per_in != 0)
+    return false;
   const std::size_t count = (call.in.size() - scalars) / per_in, lr = count * per_in;
   if (call.out.size() != count * (per_in - 1)) return false;
   for (std::size_t t = 0; t < count; ++t) {
     const View& first = call.in[t * per_in];
     if (!is_dense(first.shape, first.strides)) return false;
-    const auto fits = [&](const View& v) { return v.dtype == DType::f32 && v.shape == first.shape && same_order(v.shape, v.strides, first.strides); };
+    const auto fits = [&](const View& v) {
+      return v.dtype == DType::f32 && v.shape == first.shape && same_order(v.shape, v.strides, first.strides);
+    };
     for (std::size_t i = 0; i < per_in; ++i)
       if (!fits(call.in[t * per_in + i]) || (i + 1 < per_in && !fits(call.out[t * (per_in - 1) + i]))) return false;
   }
@@ -129,33 +136,37 @@ bool supports(const CallSpec& call, std::size_t per_in, std::size_t scalars) {
 
 Packed pack(const CallSpec& call, std::size_t per_in, std::size_t scalars) {
   Packed out;
-  for (std::size_t t = 0; t < (call.in.size() - scalars) / per_in; ++t) out.begin.push_back(out.begin.back() + call.in[t * per_in].count());
+  for (std::size_t t = 0; t < (call.in.size() - scalars) / per_in; ++t)
+    out.begin.push_back(out.begin.back() + call.in[t * per_in].count());
   return out;
 }
 
 PreparedKernel sgd(const CallSpec& call) {
-  SgdNumbers numbers{0, static_cast<float>(call.attrs.real("momentum")), static_cast<float>(call.attrs.real("weight_decay", 0)),
-                     call.attrs.flag("nesterov", false)};
+  SgdNumbers numbers{0, static_cast<float>(call.attrs.real("momentum")),
+                     static_cast<float>(call.attrs.real("weight_decay", 0)), call.attrs.flag("nesterov", false)};
   return [packed = pack(call, 3, 1), numbers, team = call.team](const KernelArgs& args) {
     SgdNumbers now = numbers;
     now.lr = *elements<float>(args.in[args.in.size() - 1]);
     packed.run(team, [&](std::size_t t, std::int64_t first, std::int64_t count) {
       const auto in = [&](std::size_t i) { return elements<float>(args.in[3 * t + i]) + first; };
       HWY_DYNAMIC_DISPATCH(sgd_range)
-      (now, in(0), in(1), in(2), elements<float>(args.out[2 * t]) + first, elements<float>(args.out[2 * t + 1]) + first, count);
+      (now, in(0), in(1), in(2), elements<float>(args.out[2 * t]) + first, elements<float>(args.out[2 * t + 1]) + first,
+       count);
     });
   };
 }
 
 PreparedKernel adam(const CallSpec& call) {
-  const double beta1 = call.attrs.real("beta1"), beta2 = call.attrs.real("beta2"), decay = call.attrs.real("weight_decay", 0);
+  const double beta1 = call.attrs.real("beta1"), beta2 = call.attrs.real("beta2"),
+               decay = call.attrs.real("weight_decay", 0);
   const bool decoupled = call.attrs.flag("decoupled", false);
   AdamNumbers numbers{};
   numbers.beta1 = static_cast<float>(beta1), numbers.beta2 = static_cast<float>(beta2);
   numbers.rest1 = static_cast<float>(1 - beta1), numbers.rest2 = static_cast<float>(1 - beta2);
   numbers.eps = static_cast<float>(call.attrs.real("eps"));
   numbers.decay = static_cast<float>(decoupled ? 0 : decay);
-  return [packed = pack(call, 4, 2), numbers, beta1, beta2, shrink = decoupled ? decay : 0, team = call.team](const KernelArgs& args) {
+  return [packed = pack(call, 4, 2), numbers, beta1, beta2, shrink = decoupled ? decay : 0,
+          team = call.team](const KernelArgs& args) {
     const double lr = *elements<float>(args.in[args.in.size() - 2]);
     const auto step = static_cast<double>(*elements<std::int64_t>(args.in[args.in.size() - 1]));
     AdamNumbers now = numbers;  // bias corrections
@@ -182,9 +193,12 @@ KernelRow row_of(const char* op, std::size_t per_in, std::size_t scalars, Prepar
   return row;
 }
 
-KernelRow conditional_row(const char* op, std::size_t per_in, std::size_t scalars, PreparedKernel (*prepare)(const CallSpec&)) {
+KernelRow conditional_row(const char* op, std::size_t per_in, std::size_t scalars,
+                          PreparedKernel (*prepare)(const CallSpec&)) {
   KernelRow row = row_of(op, per_in, scalars, prepare);
-  row.supports = [=](const CallSpec& call) { return has_apply(call) && supports(without_apply(call), per_in, scalars); };
+  row.supports = [=](const CallSpec& call) {
+    return has_apply(call) && supports(without_apply(call), per_in, scalars);
+  };
   row.prepare = [=](const CallSpec& call) { return conditional(call, per_in, prepare(without_apply(call))); };
   return row;
 }
@@ -192,7 +206,8 @@ KernelRow conditional_row(const char* op, std::size_t per_in, std::size_t scalar
 }  // namespace
 
 std::vector<KernelRow> hwy_update_rows() {
-  return {row_of("sgd", 3, 1, sgd), row_of("adam", 4, 2, adam), conditional_row("sgd_if", 3, 1, sgd), conditional_row("adam_if", 4, 2, adam)};
+  return {row_of("sgd", 3, 1, sgd), row_of("adam", 4, 2, adam), conditional_row("sgd_if", 3, 1, sgd),
+          conditional_row("adam_if", 4, 2, adam)};
 }
 
 }  // namespace karez::kernels

@@ -25,7 +25,8 @@ class IndexBounds {
         offset_(call.attrs.integer("offset", 0)),
         count_(count),
         limit_(call.attrs.integer("limit", offset_ + count)) {
-    require_fit(begin_.size() == shape_.size() && offset_ >= 0 && offset_ + count <= limit_, call, "offset, limit or begin does not fit");
+    require_fit(begin_.size() == shape_.size() && offset_ >= 0 && offset_ + count <= limit_, call,
+                "offset, limit or begin does not fit");
   }
 
   // The local row, or -1 where another device has it. `n`: which element of the index this is, in logical order.
@@ -41,7 +42,8 @@ class IndexBounds {
   [[noreturn]] void refuse(std::int64_t index, std::int64_t n) const {
     Ints at = begin_;
     for (std::size_t d = shape_.size(); d-- > 0; n /= shape_[d]) at[d] += n % shape_[d];
-    fail(ErrorKind::data, op_, ": ", name_, " ", index, " at ", at, " is outside ", limit_ == 0 ? "an empty table" : cat("0 to ", limit_ - 1));
+    fail(ErrorKind::data, op_, ": ", name_, " ", index, " at ", at, " is outside ",
+         limit_ == 0 ? "an empty table" : cat("0 to ", limit_ - 1));
   }
 
   std::string op_, name_;

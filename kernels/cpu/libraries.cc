@@ -15,7 +15,8 @@
 namespace karez::kernels {
 namespace {
 
-// Of those that a file of ours is compiled for the best, which is what its calls go to; Highway's own numbers rise as instructions get older.
+// Of those that a file of ours is compiled for the best, which is what its calls go to; Highway's own numbers rise as
+// instructions get older.
 std::string highway_target() {
   const std::int64_t all = hwy::SupportedTargets() & HWY_TARGETS;
   return hwy::TargetName(all & -all);
@@ -25,7 +26,8 @@ void limit_all() {
   const std::string limit = device::instruction_limit();
   if (limit == "avx512") return;
 #if HWY_ARCH_X86
-  constexpr std::int64_t above_avx2 = HWY_AVX2 - 1, above_baseline = 2 * HWY_AVX2 - 1;  // newer targets have smaller bits
+  constexpr std::int64_t above_avx2 = HWY_AVX2 - 1,
+                         above_baseline = 2 * HWY_AVX2 - 1;  // newer targets have smaller bits
   hwy::DisableTargets(limit == "avx2" ? above_avx2 : above_baseline);
 #endif
   limit_onednn(limit);
@@ -43,9 +45,9 @@ void limit_instructions() {
 
 std::string library_versions() {
   limit_instructions();
-  return cat("Karez = ", KAREZ_VERSION, "\ncompiler = ", __VERSION__, "\nC library = ", gnu_get_libc_version(), "\noneDNN = ", onednn_version(),
-             "\nHighway = ", HWY_MAJOR, ".", HWY_MINOR, ", ", highway_target(), "\nEigen = ", EIGEN_WORLD_VERSION, ".", EIGEN_MAJOR_VERSION, ".",
-             EIGEN_MINOR_VERSION, "\n");
+  return cat("Karez = ", KAREZ_VERSION, "\ncompiler = ", __VERSION__, "\nC library = ", gnu_get_libc_version(),
+             "\noneDNN = ", onednn_version(), "\nHighway = ", HWY_MAJOR, ".", HWY_MINOR, ", ", highway_target(),
+             "\nEigen = ", EIGEN_WORLD_VERSION, ".", EIGEN_MAJOR_VERSION, ".", EIGEN_MINOR_VERSION, "\n");
 }
 
 }  // namespace karez::kernels

@@ -16,7 +16,8 @@ namespace {
 TEST(Libraries, HighwayKeepsWithinTheLimitOfInstructions) {
 #ifdef __x86_64__
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const std::map<std::string, std::string> targets = {{"baseline", "(SSE|SCALAR|EMU)"}, {"avx2", "AVX2"}, {"avx512", "AVX3"}};
+  const std::map<std::string, std::string> targets = {
+      {"baseline", "(SSE|SCALAR|EMU)"}, {"avx2", "AVX2"}, {"avx512", "AVX3"}};
   const char* name = "KAREZ_MAX_CPU_ISA";
   const char* before = std::getenv(name);
   const std::string kept = before == nullptr ? "" : before;

@@ -38,10 +38,13 @@ void OneDnnCall::reorder(int from, int to) {
   add(dnnl::reorder(pd), pd.scratchpad_desc(), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
 }
 
-void OneDnnCall::add(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad, std::initializer_list<std::pair<int, int>> args) {
+void OneDnnCall::add(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad,
+                     std::initializer_list<std::pair<int, int>> args) {
   Step step{primitive, {}};
-  for (const auto& [arg, memory] : args) step.args.push_back({arg, bound_[static_cast<std::size_t>(memory)].memory.get()});
-  if (scratchpad.get_size() > 0) step.args.push_back({DNNL_ARG_SCRATCHPAD, bound_[static_cast<std::size_t>(temporary(scratchpad))].memory.get()});
+  for (const auto& [arg, memory] : args)
+    step.args.push_back({arg, bound_[static_cast<std::size_t>(memory)].memory.get()});
+  if (scratchpad.get_size() > 0)
+    step.args.push_back({DNNL_ARG_SCRATCHPAD, bound_[static_cast<std::size_t>(temporary(scratchpad))].memory.get()});
   steps_.push_back(std::move(step));
 }
 
@@ -50,7 +53,8 @@ namespace {
 // In place, and as `max(x, 0)` has it: NaN stays, and -0 becomes 0.
 void relu_of_bf16(std::int64_t begin, std::int64_t end, const void* const*, const std::uint8_t*, void* y) {
   auto* bits = static_cast<std::uint16_t*>(y);
-  for (std::int64_t i = begin; i < end; ++i) bits[i] = bits[i] >= 0x8000 && bits[i] <= 0xFF80 ? std::uint16_t{0} : bits[i];
+  for (std::int64_t i = begin; i < end; ++i)
+    bits[i] = bits[i] >= 0x8000 && bits[i] <= 0xFF80 ? std::uint16_t{0} : bits[i];
 }
 
 }  // namespace
@@ -74,14 +78,17 @@ void OneDnnCall::run(const KernelArgs& args) {
     b.address = address;
   }
   for (const Step& step : steps_) {  // the C call: the C++ wrapper builds a hash map and a vector at every execution
-    const dnnl_status_t status = dnnl_primitive_execute(step.primitive.get(), stream_.get(), static_cast<int>(step.args.size()), step.args.data());
-    require(ErrorKind::device, status == dnnl_success, "oneDNN failed to execute a primitive: status ", static_cast<int>(status));
+    const dnnl_status_t status = dnnl_primitive_execute(step.primitive.get(), stream_.get(),
+                                                        static_cast<int>(step.args.size()), step.args.data());
+    require(ErrorKind::device, status == dnnl_success, "oneDNN failed to execute a primitive: status ",
+            static_cast<int>(status));
   }
   if (relu_ == nullptr) return;
   constexpr std::int64_t grain = 32768;  // elements below which a second thread costs more than it brings
   constexpr std::uint8_t dense = 0;
   void* y = args.out[0];
-  parallel_for(team_, relu_count_, grain, [&](std::int64_t begin, std::int64_t end, int) { relu_(begin, end, &y, &dense, y); });
+  parallel_for(team_, relu_count_, grain,
+               [&](std::int64_t begin, std::int64_t end, int) { relu_(begin, end, &y, &dense, y); });
 }
 
 dnnl::memory::data_type onednn_type(DType dtype) {
@@ -90,13 +97,15 @@ dnnl::memory::data_type onednn_type(DType dtype) {
 }
 
 bool onednn_multiplies(const View& a, const View& b, const View& y) {
-  return a.dtype == b.dtype && (a.dtype == DType::f32 || a.dtype == DType::bf16) && (y.dtype == DType::f32 || y.dtype == a.dtype);
+  return a.dtype == b.dtype && (a.dtype == DType::f32 || a.dtype == DType::bf16) &&
+         (y.dtype == DType::f32 || y.dtype == a.dtype);
 }
 
 dnnl::memory::desc onednn_desc(const View& view) {
   dnnl::memory::dims strides = view.strides;
   std::int64_t beyond = 1;  // a stride that clears every other dimension: what an outermost one has
-  for (std::size_t d = 0; d < strides.size(); ++d) beyond = std::max(beyond, view.shape[d] == 1 ? 1 : view.shape[d] * strides[d]);
+  for (std::size_t d = 0; d < strides.size(); ++d)
+    beyond = std::max(beyond, view.shape[d] == 1 ? 1 : view.shape[d] * strides[d]);
   bool unit = false;  // whether some dimension has stride 1; the last one gets it if it may
   for (std::size_t d = strides.size(); d-- > 0;) {
     if (view.shape[d] == 1) strides[d] = d + 1 == strides.size() || !unit ? 1 : beyond;

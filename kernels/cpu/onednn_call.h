@@ -1,4 +1,5 @@
-// A short program of oneDNN primitives behind one kernel: built once for a call's exact views and team, then run on addresses alone.
+// A short program of oneDNN primitives behind one kernel: built once for a call's exact views and team, then run on
+// addresses alone.
 #pragma once
 
 #include <omp.h>
@@ -45,10 +46,12 @@ class OneDnnCall {
   // `memory` in the form `desc`: itself, or a temporary that a reorder added here fills from it.
   int reordered(int memory, const dnnl::memory::desc& desc);
   void reorder(int from, int to);
-  void add(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad, std::initializer_list<std::pair<int, int>> args);
+  void add(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad,
+           std::initializer_list<std::pair<int, int>> args);
   const dnnl::memory::desc& desc(int memory) const { return bound_[static_cast<std::size_t>(memory)].desc; }
-  // Ends the program with ReLU in place on the first output, which is dense. Not a post-operation: each that oneDNN 2.6 has for this (eltwise
-  // relu and clip, binary max) makes 0 of a NaN. The product has just left its result in the caches, so this costs 1 or 2 per cent of it.
+  // Ends the program with ReLU in place on the first output, which is dense. Not a post-operation: each that oneDNN 2.6
+  // has for this (eltwise relu and clip, binary max) makes 0 of a NaN. The product has just left its result in the
+  // caches, so this costs 1 or 2 per cent of it.
   void relu_behind(const View& y);
 
   std::int64_t workspace() const { return workspace_; }
@@ -74,7 +77,8 @@ class OneDnnCall {
   dnnl::stream stream_;
   std::vector<Bound> bound_;
   std::vector<Step> steps_;
-  void (*relu_)(std::int64_t begin, std::int64_t end, const void* const* in, const std::uint8_t* in_is_scalar, void* out) = nullptr;
+  void (*relu_)(std::int64_t begin, std::int64_t end, const void* const* in, const std::uint8_t* in_is_scalar,
+                void* out) = nullptr;
   std::int64_t relu_count_ = 0;
   std::int64_t workspace_ = 0;
 };
@@ -82,7 +86,8 @@ class OneDnnCall {
 // oneDNN's name of the implementation; those with "ref" are far too slow to be called fast.
 bool is_reference(const char* implementation);
 
-// Adds a call's primitives to the plan and names the implementation of the main one; false, or dnnl::error, where oneDNN has nothing fast.
+// Adds a call's primitives to the plan and names the implementation of the main one; false, or dnnl::error, where
+// oneDNN has nothing fast.
 using OneDnnBuild = bool (*)(OneDnnCall& plan, const CallSpec& call, std::string& implementation);
 bool onednn_matmul(OneDnnCall& plan, const CallSpec& call, std::string& implementation);
 bool onednn_conv2d(OneDnnCall& plan, const CallSpec& call, std::string& implementation);

@@ -1,4 +1,5 @@
-// Convolutions through oneDNN on channels-last data; oneDNN picks the weights' blocked format, and a reorder to or from it stands inside.
+// Convolutions through oneDNN on channels-last data; oneDNN picks the weights' blocked format, and a reorder to or from
+// it stands inside.
 #include "kernels/cpu/onednn_call.h"
 
 namespace karez::kernels {
@@ -6,8 +7,9 @@ namespace {
 
 using dnnl::memory;
 
-// What the three directions share. Weights are small, so a reorder costs a few per cent; data in plain n c h w would send oneDNN 2.6 to its
-// slow GEMM path, and plain weights to a reference implementation, so data must be channels-last and weights are free.
+// What the three directions share. Weights are small, so a reorder costs a few per cent; data in plain n c h w would
+// send oneDNN 2.6 to its slow GEMM path, and plain weights to a reference implementation, so data must be channels-last
+// and weights are free.
 struct Convolution {
   memory::desc x, w, w_any, y;
   memory::dims stride, dilation, padding;
@@ -47,11 +49,16 @@ std::optional<Convolution> convolution_of(const Attrs& attrs, const View& x, con
 
 constexpr auto direct = dnnl::algorithm::convolution_direct;
 
-dnnl::convolution_forward::primitive_desc forward_of(const OneDnnCall& plan, const Convolution& c, const memory::desc* bias) {
+dnnl::convolution_forward::primitive_desc forward_of(const OneDnnCall& plan, const Convolution& c,
+                                                     const memory::desc* bias) {
   constexpr auto kind = dnnl::prop_kind::forward_training;
   if (bias != nullptr)
-    return {{kind, direct, c.x, c.w_any, *bias, c.y, c.stride, c.dilation, c.padding, c.padding}, OneDnnCall::attributes(), plan.engine()};
-  return {{kind, direct, c.x, c.w_any, c.y, c.stride, c.dilation, c.padding, c.padding}, OneDnnCall::attributes(), plan.engine()};
+    return {{kind, direct, c.x, c.w_any, *bias, c.y, c.stride, c.dilation, c.padding, c.padding},
+            OneDnnCall::attributes(),
+            plan.engine()};
+  return {{kind, direct, c.x, c.w_any, c.y, c.stride, c.dilation, c.padding, c.padding},
+          OneDnnCall::attributes(),
+          plan.engine()};
 }
 
 }  // namespace
@@ -72,11 +79,14 @@ bool onednn_conv2d(OneDnnCall& plan, const CallSpec& call, std::string& implemen
   const auto pd = forward_of(plan, *c, bias ? &bias_desc : nullptr);
   implementation = pd.impl_info_str();
   if (is_reference(implementation.c_str())) return false;
-  const int x = plan.input(0, c->x), w = plan.reordered(plan.input(1, c->w), pd.weights_desc()), y = plan.output(0, c->y);
+  const int x = plan.input(0, c->x), w = plan.reordered(plan.input(1, c->w), pd.weights_desc()),
+            y = plan.output(0, c->y);
   if (bias)
     plan.add(dnnl::convolution_forward(pd), pd.scratchpad_desc(),
              {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_BIAS, plan.input(2, bias_desc)}, {DNNL_ARG_DST, y}});
-  else plan.add(dnnl::convolution_forward(pd), pd.scratchpad_desc(), {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}});
+  else
+    plan.add(dnnl::convolution_forward(pd), pd.scratchpad_desc(),
+             {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}});
   if (relu) plan.relu_behind(call.out[0]);
   return true;
 }
@@ -87,14 +97,18 @@ bool onednn_conv2d_grad_input(OneDnnCall& plan, const CallSpec& call, std::strin
   const auto c = convolution_of(call.attrs, call.out[0], call.in[1], call.in[0]);
   if (!c) return false;
   Convolution forward = *c;
-  forward.x = memory::desc(call.out[0].shape, onednn_type(call.in[1].dtype), memory::format_tag::nhwc);  // which a wide result is not of
+  forward.x = memory::desc(call.out[0].shape, onednn_type(call.in[1].dtype),
+                           memory::format_tag::nhwc);  // which a wide result is not of
   const auto hint = forward_of(plan, forward, nullptr);
-  const dnnl::convolution_backward_data::primitive_desc pd({direct, c->x, c->w_any, c->y, c->stride, c->dilation, c->padding, c->padding},
-                                                           OneDnnCall::attributes(), plan.engine(), hint);
+  const dnnl::convolution_backward_data::primitive_desc pd(
+      {direct, c->x, c->w_any, c->y, c->stride, c->dilation, c->padding, c->padding}, OneDnnCall::attributes(),
+      plan.engine(), hint);
   implementation = pd.impl_info_str();
   if (is_reference(implementation.c_str())) return false;
-  const int dy = plan.input(0, c->y), w = plan.reordered(plan.input(1, c->w), pd.weights_desc()), dx = plan.output(0, c->x);
-  plan.add(dnnl::convolution_backward_data(pd), pd.scratchpad_desc(), {{DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DIFF_SRC, dx}});
+  const int dy = plan.input(0, c->y), w = plan.reordered(plan.input(1, c->w), pd.weights_desc()),
+            dx = plan.output(0, c->x);
+  plan.add(dnnl::convolution_backward_data(pd), pd.scratchpad_desc(),
+           {{DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DIFF_SRC, dx}});
   return true;
 }
 
@@ -106,14 +120,16 @@ bool onednn_conv2d_grad_weight(OneDnnCall& plan, const CallSpec& call, std::stri
   Convolution forward = *c;
   forward.w_any = any_weights(call.out[0], call.in[0].dtype, call.attrs.integer("groups", 1));
   const auto hint = forward_of(plan, forward, nullptr);
-  const dnnl::convolution_backward_weights::primitive_desc pd({direct, c->x, c->w_any, c->y, c->stride, c->dilation, c->padding, c->padding},
-                                                              OneDnnCall::attributes(), plan.engine(), hint);
+  const dnnl::convolution_backward_weights::primitive_desc pd(
+      {direct, c->x, c->w_any, c->y, c->stride, c->dilation, c->padding, c->padding}, OneDnnCall::attributes(),
+      plan.engine(), hint);
   implementation = pd.impl_info_str();
   if (is_reference(implementation.c_str())) return false;
   const int x = plan.input(0, c->x), dy = plan.input(1, c->y), out = plan.output(0, c->w);
   const bool same = pd.diff_weights_desc() == c->w;
   const int dw = same ? out : plan.temporary(pd.diff_weights_desc());
-  plan.add(dnnl::convolution_backward_weights(pd), pd.scratchpad_desc(), {{DNNL_ARG_SRC, x}, {DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_DIFF_WEIGHTS, dw}});
+  plan.add(dnnl::convolution_backward_weights(pd), pd.scratchpad_desc(),
+           {{DNNL_ARG_SRC, x}, {DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_DIFF_WEIGHTS, dw}});
   if (!same) plan.reorder(dw, out);
   return true;
 }

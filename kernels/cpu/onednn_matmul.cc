@@ -5,8 +5,8 @@
 
 namespace karez::kernels {
 
-// Plain `matmul` is the fastest of oneDNN's ways for the small products of an MLP (batch 64), measured beside inner products and blocked
-// weights with their reorders; see bench/kernel_rates.
+// Plain `matmul` is the fastest of oneDNN's ways for the small products of an MLP (batch 64), measured beside inner
+// products and blocked weights with their reorders; see bench/kernel_rates.
 bool onednn_matmul(OneDnnCall& plan, const CallSpec& call, std::string& implementation) {
   const bool bias = call.attrs.flag("bias", false);
   if (call.in.size() != (bias ? 3u : 2u) || call.out.size() != 1) return false;
@@ -42,20 +42,25 @@ bool onednn_matmul(OneDnnCall& plan, const CallSpec& call, std::string& implemen
   dnnl::memory::desc bias_desc;
   if (bias) {
     const View& v = call.in[2];
-    if (v.dtype != DType::f32 || v.rank() != 1 || v.shape[0] != y.shape.back() || (v.shape[0] > 1 && v.strides[0] != 1)) return false;
+    if (v.dtype != DType::f32 || v.rank() != 1 || v.shape[0] != y.shape.back() || (v.shape[0] > 1 && v.strides[0] != 1))
+      return false;
     Shape shape(static_cast<std::size_t>(rank), 1);
     shape.back() = v.shape[0];
     bias_desc = onednn_desc(View(DType::f32, shape));
   }
-  const dnnl::matmul::desc desc = bias ? dnnl::matmul::desc(a_desc, b_desc, bias_desc, y_desc) : dnnl::matmul::desc(a_desc, b_desc, y_desc);
+  const dnnl::matmul::desc desc =
+      bias ? dnnl::matmul::desc(a_desc, b_desc, bias_desc, y_desc) : dnnl::matmul::desc(a_desc, b_desc, y_desc);
   const dnnl::matmul::primitive_desc pd(desc, OneDnnCall::attributes(), plan.engine());
   implementation = pd.impl_info_str();
   if (is_reference(implementation.c_str())) return false;
-  const int ma = plan.input(exchanged ? 1 : 0, a_desc), mb = plan.input(exchanged ? 0 : 1, b_desc), my = plan.output(0, y_desc);
+  const int ma = plan.input(exchanged ? 1 : 0, a_desc), mb = plan.input(exchanged ? 0 : 1, b_desc),
+            my = plan.output(0, y_desc);
   if (bias)
-    plan.add(dnnl::matmul(pd), pd.scratchpad_desc(),
-             {{DNNL_ARG_SRC, ma}, {DNNL_ARG_WEIGHTS, mb}, {DNNL_ARG_BIAS, plan.input(2, bias_desc)}, {DNNL_ARG_DST, my}});
-  else plan.add(dnnl::matmul(pd), pd.scratchpad_desc(), {{DNNL_ARG_SRC, ma}, {DNNL_ARG_WEIGHTS, mb}, {DNNL_ARG_DST, my}});
+    plan.add(
+        dnnl::matmul(pd), pd.scratchpad_desc(),
+        {{DNNL_ARG_SRC, ma}, {DNNL_ARG_WEIGHTS, mb}, {DNNL_ARG_BIAS, plan.input(2, bias_desc)}, {DNNL_ARG_DST, my}});
+  else
+    plan.add(dnnl::matmul(pd), pd.scratchpad_desc(), {{DNNL_ARG_SRC, ma}, {DNNL_ARG_WEIGHTS, mb}, {DNNL_ARG_DST, my}});
   if (relu) plan.relu_behind(y);
   return true;
 }

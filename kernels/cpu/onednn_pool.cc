@@ -13,7 +13,9 @@ struct Pooling {
 
 std::optional<Pooling> pooling_of(const CallSpec& call, const View& x, const View& y) {
   for (const View* view : {&x, &y})
-    if (view->rank() != 4 || view->dtype != DType::f32 || !same_order(view->shape, view->strides, channels_last(view->shape))) return std::nullopt;
+    if (view->rank() != 4 || view->dtype != DType::f32 ||
+        !same_order(view->shape, view->strides, channels_last(view->shape)))
+      return std::nullopt;
   Pooling out;
   out.x = memory::desc(x.shape, memory::data_type::f32, memory::format_tag::nhwc);
   out.y = memory::desc(y.shape, memory::data_type::f32, memory::format_tag::nhwc);
@@ -23,8 +25,10 @@ std::optional<Pooling> pooling_of(const CallSpec& call, const View& x, const Vie
   if (call.attrs.has("dilation"))
     for (auto step : call.attrs.ints("dilation"))
       if (step != 1) return std::nullopt;
-  // On the right oneDNN wants what the windows reach; where the last ones stop short of the edge that is less than nothing.
-  for (std::size_t d = 0; d < 2; ++d) out.right.push_back((y.shape[d + 2] - 1) * out.stride[d] + out.kernel[d] - x.shape[d + 2] - out.padding[d]);
+  // On the right oneDNN wants what the windows reach; where the last ones stop short of the edge that is less than
+  // nothing.
+  for (std::size_t d = 0; d < 2; ++d)
+    out.right.push_back((y.shape[d + 2] - 1) * out.stride[d] + out.kernel[d] - x.shape[d + 2] - out.padding[d]);
   return out;
 }
 
@@ -45,7 +49,8 @@ bool onednn_avg_pool(OneDnnCall& plan, const CallSpec& call, std::string& implem
   const auto pd = forward_of(plan, *p);
   implementation = pd.impl_info_str();
   if (is_reference(implementation.c_str())) return false;
-  plan.add(dnnl::pooling_v2_forward(pd), pd.scratchpad_desc(), {{DNNL_ARG_SRC, plan.input(0, p->x)}, {DNNL_ARG_DST, plan.output(0, p->y)}});
+  plan.add(dnnl::pooling_v2_forward(pd), pd.scratchpad_desc(),
+           {{DNNL_ARG_SRC, plan.input(0, p->x)}, {DNNL_ARG_DST, plan.output(0, p->y)}});
   return true;
 }
 
@@ -53,8 +58,9 @@ bool onednn_avg_pool_grad(OneDnnCall& plan, const CallSpec& call, std::string& i
   if (call.in.size() != 1 || call.out.size() != 1) return false;
   const auto p = pooling_of(call, call.out[0], call.in[0]);
   if (!p) return false;
-  const dnnl::pooling_v2_backward::primitive_desc pd({average, p->x, p->y, p->stride, p->kernel, p->dilation, p->padding, p->right},
-                                                     OneDnnCall::attributes(), plan.engine(), forward_of(plan, *p));
+  const dnnl::pooling_v2_backward::primitive_desc pd(
+      {average, p->x, p->y, p->stride, p->kernel, p->dilation, p->padding, p->right}, OneDnnCall::attributes(),
+      plan.engine(), forward_of(plan, *p));
   implementation = pd.impl_info_str();
   if (is_reference(implementation.c_str())) return false;
   plan.add(dnnl::pooling_v2_backward(pd), pd.scratchpad_desc(),

@@ -62,8 +62,8 @@ KernelRow row_of(const char* op, OneDnnBuild build) {
 }  // namespace
 
 std::vector<KernelRow> onednn_rows() {
-  // A plan holds its primitives itself; the library's cache only answers the same questions again within one compile. At its usual 1024 entries it
-  // would keep what nobody holds: 14 MB of primitives for batch sizes long gone.
+  // A plan holds its primitives itself; the library's cache only answers the same questions again within one compile.
+  // At its usual 1024 entries it would keep what nobody holds: 14 MB of primitives for batch sizes long gone.
   if (dnnl::get_primitive_cache_capacity() > 256) dnnl::set_primitive_cache_capacity(256);
   std::vector<KernelRow> rows;
   for (const auto& [op, build] : builds) rows.push_back(row_of(op, build));

@@ -7,9 +7,9 @@
 
 namespace karez::kernels {
 
-// While one lives, all teams of this process wait passively: a thread spins for some 100 rounds and then sleeps. GNU OpenMP reads its wait policy
-// once, when it is loaded, but spins that little whenever there are more OpenMP threads than cpus (GOMP_SPINCOUNT in its manual). So this holds an
-// idle team with a thread for each cpu, and one more.
+// While one lives, all teams of this process wait passively: a thread spins for some 100 rounds and then sleeps. GNU
+// OpenMP reads its wait policy once, when it is loaded, but spins that little whenever there are more OpenMP threads
+// than cpus (GOMP_SPINCOUNT in its manual). So this holds an idle team with a thread for each cpu, and one more.
 class PassiveTeams {
  public:
   explicit PassiveTeams(int cpus);  // that the process may use

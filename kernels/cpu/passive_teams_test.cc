@@ -21,13 +21,15 @@ double processor_time() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// A team of two of which each thread sleeps for 2 ms in turn, so that the other one waits: processor time over the time that was slept.
+// A team of two of which each thread sleeps for 2 ms in turn, so that the other one waits: processor time over the time
+// that was slept.
 double waiting() {
   const double begin = processor_time();
   for (int sleeper = 0; sleeper < 50; ++sleeper)
     GOMP_parallel(
         [](void* i) {
-          if (omp_get_thread_num() == *static_cast<int*>(i) % 2) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+          if (omp_get_thread_num() == *static_cast<int*>(i) % 2)
+            std::this_thread::sleep_for(std::chrono::milliseconds(2));
         },
         &sleeper, 2, 0);
   return (processor_time() - begin) / 0.1;
@@ -35,7 +37,8 @@ double waiting() {
 
 TEST(PassiveTeams, SleepWhereOthersSpin) {
   if (omp_get_num_procs() < 2) GTEST_SKIP() << "on one core OpenMP's teams never spin";
-  if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr) GTEST_SKIP() << "the environment sets how teams wait";
+  if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr)
+    GTEST_SKIP() << "the environment sets how teams wait";
   for (int round = 0; round < 3; ++round) {
     EXPECT_GT(waiting(), 0.3) << "round " << round;
     {

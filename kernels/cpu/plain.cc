@@ -9,13 +9,14 @@ namespace karez::kernels {
 
 std::vector<KernelRow> plain_kernels() {
   std::vector<KernelRow> rows;
-  for (auto* list : {plain_source_rows, plain_pointwise_rows, plain_copy_rows, plain_matmul_rows, plain_conv_rows, plain_pool_rows, plain_reduce_rows,
-                     plain_gather_rows, plain_along_rows, plain_update_rows})
+  for (auto* list : {plain_source_rows, plain_pointwise_rows, plain_copy_rows, plain_matmul_rows, plain_conv_rows,
+                     plain_pool_rows, plain_reduce_rows, plain_gather_rows, plain_along_rows, plain_update_rows})
     for (KernelRow& row : list()) rows.push_back(std::move(row));
   return rows;
 }
 
-KernelRow plain_row(std::string op, std::function<bool(const CallSpec&)> supports, std::function<PreparedKernel(const CallSpec&)> prepare) {
+KernelRow plain_row(std::string op, std::function<bool(const CallSpec&)> supports,
+                    std::function<PreparedKernel(const CallSpec&)> prepare) {
   KernelRow row;
   row.name = "plain." + op;
   row.op = std::move(op);
@@ -26,8 +27,11 @@ KernelRow plain_row(std::string op, std::function<bool(const CallSpec&)> support
 }
 
 bool takes(const CallSpec& call, int inputs, int outputs) {
-  const auto fits = [](const View& view) { return view.rank() <= max_rank && view.strides.size() == view.shape.size(); };
-  return (inputs < 0 || static_cast<int>(call.in.size()) == inputs) && (outputs < 0 || static_cast<int>(call.out.size()) == outputs) &&
+  const auto fits = [](const View& view) {
+    return view.rank() <= max_rank && view.strides.size() == view.shape.size();
+  };
+  return (inputs < 0 || static_cast<int>(call.in.size()) == inputs) &&
+         (outputs < 0 || static_cast<int>(call.out.size()) == outputs) &&
          std::all_of(call.in.begin(), call.in.end(), fits) && std::all_of(call.out.begin(), call.out.end(), fits);
 }
 
@@ -36,7 +40,8 @@ bool all_dtype(const std::vector<View>& views, DType dtype) {
 }
 
 bool product_types(const View& a, const View& b, const View& y) {
-  return a.dtype == b.dtype && a.dtype != DType::b8 && (y.dtype == a.dtype || (is_half(a.dtype) && y.dtype == DType::f32));
+  return a.dtype == b.dtype && a.dtype != DType::b8 &&
+         (y.dtype == a.dtype || (is_half(a.dtype) && y.dtype == DType::f32));
 }
 
 void require_fit(bool ok, const CallSpec& call, std::string_view what) {

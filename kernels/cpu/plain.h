@@ -22,7 +22,8 @@ std::vector<KernelRow> plain_along_rows();   // cumsum, sort, take_along, add_al
 std::vector<KernelRow> plain_update_rows();  // sgd, adam, sgd_if, adam_if
 
 // A row of rank 0 and a twentieth of the rate, named "plain.<op>".
-KernelRow plain_row(std::string op, std::function<bool(const CallSpec&)> supports, std::function<PreparedKernel(const CallSpec&)> prepare);
+KernelRow plain_row(std::string op, std::function<bool(const CallSpec&)> supports,
+                    std::function<PreparedKernel(const CallSpec&)> prepare);
 
 // What `supports` asks: numbers of operands (-1: any), and that no tensor has more dimensions than the loops hold.
 bool takes(const CallSpec& call, int inputs, int outputs);

@@ -74,24 +74,26 @@ PreparedKernel sort(const CallSpec& call) {
   const std::int64_t steps[] = {values.strides[axis], places.strides[axis], x.strides[axis]};
   const bool descending = call.attrs.flag("descending", false);
   return with_number(x.dtype, [&]<class T>() -> PreparedKernel {
-    return [loops, count, first, descending, to = steps[0], place_to = steps[1], from = steps[2]](const KernelArgs& args) {
-      auto* lane = reinterpret_cast<Placed<T>*>(args.workspace);
-      const auto order = [descending](const Placed<T>& a, const Placed<T>& b) { return before(a, b, descending); };
-      for_each_element(loops, [&](const auto& at) {
-        const T* x = elements<T>(args.in[0]) + at[2];
-        for (std::int64_t i = 0; i < count; ++i) lane[i] = {x[i * from], i};
-        if (first == count) std::sort(lane, lane + count, order);
-        else std::partial_sort(lane, lane + first, lane + count, order);
-        for (std::int64_t i = 0; i < first; ++i) {
-          elements<T>(args.out[0])[at[0] + i * to] = lane[i].value;
-          elements<std::int64_t>(args.out[1])[at[1] + i * place_to] = lane[i].place;
-        }
-      });
-    };
+    return
+        [loops, count, first, descending, to = steps[0], place_to = steps[1], from = steps[2]](const KernelArgs& args) {
+          auto* lane = reinterpret_cast<Placed<T>*>(args.workspace);
+          const auto order = [descending](const Placed<T>& a, const Placed<T>& b) { return before(a, b, descending); };
+          for_each_element(loops, [&](const auto& at) {
+            const T* x = elements<T>(args.in[0]) + at[2];
+            for (std::int64_t i = 0; i < count; ++i) lane[i] = {x[i * from], i};
+            if (first == count) std::sort(lane, lane + count, order);
+            else std::partial_sort(lane, lane + first, lane + count, order);
+            for (std::int64_t i = 0; i < first; ++i) {
+              elements<T>(args.out[0])[at[0] + i * to] = lane[i].value;
+              elements<std::int64_t>(args.out[1])[at[1] + i * place_to] = lane[i].place;
+            }
+          });
+        };
   });
 }
 
-// The index (operand 1 of the loops) beside one of its shape (operand 0), and where its place's lane begins in the other (operand 2).
+// The index (operand 1 of the loops) beside one of its shape (operand 0), and where its place's lane begins in the
+// other (operand 2).
 struct Along {
   Loops loops;
   std::int64_t step = 0;  // of the other along the axis
@@ -152,28 +154,34 @@ std::vector<KernelRow> plain_along_rows() {
   KernelRow sorts = plain_row(
       "sort",
       [](const CallSpec& call) {
-        return takes(call, 1, 2) && is_number(call.in[0]) && call.in[0].dtype == call.out[0].dtype && call.out[1].dtype == DType::i64;
+        return takes(call, 1, 2) && is_number(call.in[0]) && call.in[0].dtype == call.out[0].dtype &&
+               call.out[1].dtype == DType::i64;
       },
       sort);
   sorts.workspace = [](const CallSpec& call) { return checked_mul(call.in[0].shape[axis_of(call, call.in[0])], 16); };
   KernelRow adds = plain_row(
       "add_along",
       [](const CallSpec& call) {
-        return takes(call, 2, 1) && is_index(call.in[0]) && is_number(call.in[1]) && call.in[1].dtype == call.out[0].dtype;
+        return takes(call, 2, 1) && is_index(call.in[0]) && is_number(call.in[1]) &&
+               call.in[1].dtype == call.out[0].dtype;
       },
       add_along);
   adds.workspace = [](const CallSpec& call) { return checked_mul(call.out[0].count(), 8); };
-  return {
-      plain_row(
-          "cumsum", [](const CallSpec& call) { return takes(call, 1, 1) && is_number(call.in[0]) && call.in[0].dtype == call.out[0].dtype; }, cumsum),
-      sorts,
-      plain_row(
-          "take_along",
-          [](const CallSpec& call) {
-            return takes(call, 2, 1) && is_index(call.in[1]) && is_number(call.in[0]) && call.in[0].dtype == call.out[0].dtype;
-          },
-          take_along),
-      adds};
+  return {plain_row(
+              "cumsum",
+              [](const CallSpec& call) {
+                return takes(call, 1, 1) && is_number(call.in[0]) && call.in[0].dtype == call.out[0].dtype;
+              },
+              cumsum),
+          sorts,
+          plain_row(
+              "take_along",
+              [](const CallSpec& call) {
+                return takes(call, 2, 1) && is_index(call.in[1]) && is_number(call.in[0]) &&
+                       call.in[0].dtype == call.out[0].dtype;
+              },
+              take_along),
+          adds};
 }
 
 }  // namespace karez::kernels

@@ -1,4 +1,5 @@
-// Convolution and its two gradients by their definitions, over any strides; each output element is one sum, so nothing is added twice.
+// Convolution and its two gradients by their definitions, over any strides; each output element is one sum, so nothing
+// is added twice.
 #include "kernels/cpu/loops.h"
 #include "kernels/cpu/plain.h"
 #include "kernels/cpu/window.h"
@@ -6,7 +7,8 @@
 namespace karez::kernels {
 namespace {
 
-// Sizes and steps of x [n, c, h, w], weight [o, c / groups, r, s], y [n, o, p, q]; `into` and `from` channels of x and y make a group.
+// Sizes and steps of x [n, c, h, w], weight [o, c / groups, r, s], y [n, o, p, q]; `into` and `from` channels of x and
+// y make a group.
 struct Conv {
   View x, w, y;
   Slide window;
@@ -16,8 +18,9 @@ Conv conv_of(const CallSpec& call, const View& x, const View& w, const View& y) 
   require_fit(x.rank() == 4 && w.rank() == 4 && y.rank() == 4, call, "not all operands have four dimensions");
   Slide window = window_of(call.attrs, w.shape[2], w.shape[3]);
   const std::int64_t groups = call.attrs.integer("groups", 1);
-  require_fit(x.shape[0] == y.shape[0] && x.shape[1] == w.shape[1] * groups && w.shape[0] == y.shape[1] && y.shape[1] % groups == 0, call,
-              "batch or channels differ");
+  require_fit(x.shape[0] == y.shape[0] && x.shape[1] == w.shape[1] * groups && w.shape[0] == y.shape[1] &&
+                  y.shape[1] % groups == 0,
+              call, "batch or channels differ");
   require_fit(window.fits(x.shape, y.shape), call, "the output's height or width is another");
   return {x, w, y, window, x.shape[1] / groups, y.shape[1] / groups};
 }
@@ -30,7 +33,8 @@ Steps steps(const View& view) { return {view.strides[0], view.strides[1], view.s
 
 template <class T> double dot(const T* a, std::int64_t a_step, const T* b, std::int64_t b_step, std::int64_t count) {
   double sum = 0;
-  for (std::int64_t i = 0; i < count; ++i) sum += static_cast<double>(a[i * a_step]) * static_cast<double>(b[i * b_step]);
+  for (std::int64_t i = 0; i < count; ++i)
+    sum += static_cast<double>(a[i * a_step]) * static_cast<double>(b[i * b_step]);
   return sum;
 }
 
@@ -83,7 +87,8 @@ PreparedKernel grad_input(const CallSpec& call) {
                   if (p < 0 || p >= rows || q < 0 || q >= columns) continue;
                   const std::int64_t o = c / conv.into * conv.from;
                   const T* taps = w + o * ws.n + c % conv.into * ws.c;
-                  sum += dot(dy + n * ys.n + o * ys.c + p * ys.h + q * ys.w, ys.c, taps + r * ws.h + s * ws.w, ws.n, conv.from);
+                  sum += dot(dy + n * ys.n + o * ys.c + p * ys.h + q * ys.w, ys.c, taps + r * ws.h + s * ws.w, ws.n,
+                             conv.from);
                 }
               dx[n * xs.n + c * xs.c + h * xs.h + v * xs.w] = static_cast<Y>(sum);
             }
@@ -110,8 +115,9 @@ PreparedKernel grad_weight(const CallSpec& call) {
                   for (std::int64_t q = 0; q < conv.y.shape[3]; ++q) {
                     const std::int64_t h = conv.window.row(p, r), v = conv.window.column(q, s);
                     if (h < 0 || h >= height || v < 0 || v >= width) continue;
-                    sum += static_cast<double>(dy[n * ys.n + o * ys.c + p * ys.h + q * ys.w]) *
-                           static_cast<double>(x[n * xs.n + (o / conv.from * conv.into + c) * xs.c + h * xs.h + v * xs.w]);
+                    sum +=
+                        static_cast<double>(dy[n * ys.n + o * ys.c + p * ys.h + q * ys.w]) *
+                        static_cast<double>(x[n * xs.n + (o / conv.from * conv.into + c) * xs.c + h * xs.h + v * xs.w]);
                   }
               dw[o * ws.n + c * ws.c + r * ws.h + s * ws.w] = static_cast<Y>(sum);
             }
@@ -120,19 +126,21 @@ PreparedKernel grad_weight(const CallSpec& call) {
 }
 
 bool floats(const CallSpec& call, int inputs) {
-  if (!takes(call, inputs, 1) || !is_float(call.in[0].dtype) || !product_types(call.in[0], call.in[1], call.out[0])) return false;
+  if (!takes(call, inputs, 1) || !is_float(call.in[0].dtype) || !product_types(call.in[0], call.in[1], call.out[0]))
+    return false;
   return inputs < 3 || call.in[2].dtype == (is_half(call.in[0].dtype) ? DType::f32 : call.in[0].dtype);
 }
 
 }  // namespace
 
 std::vector<KernelRow> plain_conv_rows() {
-  return {plain_row(
-              "conv2d", [](const CallSpec& call) { return floats(call, call.attrs.flag("bias", false) ? 3 : 2); }, forward),
-          plain_row(
-              "conv2d_grad_input", [](const CallSpec& call) { return floats(call, 2); }, grad_input),
-          plain_row(
-              "conv2d_grad_weight", [](const CallSpec& call) { return floats(call, 2); }, grad_weight)};
+  return {
+      plain_row(
+          "conv2d", [](const CallSpec& call) { return floats(call, call.attrs.flag("bias", false) ? 3 : 2); }, forward),
+      plain_row(
+          "conv2d_grad_input", [](const CallSpec& call) { return floats(call, 2); }, grad_input),
+      plain_row(
+          "conv2d_grad_weight", [](const CallSpec& call) { return floats(call, 2); }, grad_weight)};
 }
 
 }  // namespace karez::kernels

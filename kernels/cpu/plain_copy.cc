@@ -27,8 +27,9 @@ PreparedKernel copy(const CallSpec& call) {
 PreparedKernel reshape(const CallSpec& call) {
   const View &x = call.in[0], &y = call.out[0];
   require_fit(x.count() == y.count(), call, "element counts differ");
-  return
-      [plan = plan_reshape(y.shape, y.strides, x.shape, x.strides, size_of(x.dtype))](const KernelArgs& args) { run(plan, args.out[0], args.in[0]); };
+  return [plan = plan_reshape(y.shape, y.strides, x.shape, x.strides, size_of(x.dtype))](const KernelArgs& args) {
+    run(plan, args.out[0], args.in[0]);
+  };
 }
 
 PreparedKernel transpose(const CallSpec& call) {
@@ -37,7 +38,8 @@ PreparedKernel transpose(const CallSpec& call) {
   require_fit(perm.size() == x.shape.size() && x.rank() == y.rank(), call, "perm has another length than the shapes");
   Strides from(perm.size());
   for (std::size_t d = 0; d < perm.size(); ++d) {
-    require_fit(perm[d] >= 0 && perm[d] < x.rank() && x.shape[static_cast<std::size_t>(perm[d])] == y.shape[d], call, "perm does not fit");
+    require_fit(perm[d] >= 0 && perm[d] < x.rank() && x.shape[static_cast<std::size_t>(perm[d])] == y.shape[d], call,
+                "perm does not fit");
     from[d] = x.strides[static_cast<std::size_t>(perm[d])];
   }
   return moved(call, from, 0);
@@ -58,7 +60,8 @@ PreparedKernel broadcast(const CallSpec& call) {
   require_fit(dims.size() == x.shape.size(), call, "dims has another length than the input's shape");
   Strides from(y.shape.size(), 0);  // new dimensions repeat
   for (std::size_t i = 0; i < dims.size(); ++i) {
-    require_fit(dims[i] >= 0 && dims[i] < y.rank() && y.shape[static_cast<std::size_t>(dims[i])] == x.shape[i], call, "dims do not fit");
+    require_fit(dims[i] >= 0 && dims[i] < y.rank() && y.shape[static_cast<std::size_t>(dims[i])] == x.shape[i], call,
+                "dims do not fit");
     from[static_cast<std::size_t>(dims[i])] = x.strides[i];
   }
   return moved(call, from, 0);
@@ -77,7 +80,8 @@ PreparedKernel concat(const CallSpec& call) {
   for (const View& x : call.in) {
     const auto a = static_cast<std::size_t>(axis);
     require_fit(x.rank() == y.rank() && begin + x.shape[a] <= y.shape[a], call, "the inputs do not fit the output");
-    parts.push_back({plan_copy(x.shape, y.strides, x.strides, size_of(y.dtype)), begin * y.strides[a] * size_of(y.dtype)});
+    parts.push_back(
+        {plan_copy(x.shape, y.strides, x.strides, size_of(y.dtype)), begin * y.strides[a] * size_of(y.dtype)});
     begin += x.shape[a];
   }
   require_fit(begin == y.shape[static_cast<std::size_t>(axis)], call, "the inputs do not fill the output");
@@ -89,9 +93,11 @@ PreparedKernel concat(const CallSpec& call) {
 PreparedKernel pad(const CallSpec& call) {
   const View &x = call.in[0], &y = call.out[0];
   const Ints &low = call.attrs.ints("low"), &high = call.attrs.ints("high");
-  require_fit(low.size() == y.shape.size() && high.size() == y.shape.size() && x.rank() == y.rank(), call, "low and high have other lengths");
+  require_fit(low.size() == y.shape.size() && high.size() == y.shape.size() && x.rank() == y.rank(), call,
+              "low and high have other lengths");
   for (std::size_t d = 0; d < low.size(); ++d)
-    require_fit(low[d] >= 0 && high[d] >= 0 && low[d] + x.shape[d] + high[d] == y.shape[d], call, "low and high do not add up");
+    require_fit(low[d] >= 0 && high[d] >= 0 && low[d] + x.shape[d] + high[d] == y.shape[d], call,
+                "low and high do not add up");
   return with_type(y.dtype, [&]<class T>() -> PreparedKernel {
     const T value = call.attrs.has("value") ? number_as<T>(attr_at(call.attrs, "value")) : T{};
     const Loops all = loops_over(y.shape, {y.strides}, Order::by_memory);
@@ -108,13 +114,19 @@ PreparedKernel pad(const CallSpec& call) {
   });
 }
 
-bool moves_many(const CallSpec& call) { return takes(call, -1, 1) && !call.in.empty() && all_dtype(call.in, call.out[0].dtype); }
+bool moves_many(const CallSpec& call) {
+  return takes(call, -1, 1) && !call.in.empty() && all_dtype(call.in, call.out[0].dtype);
+}
 
 }  // namespace
 
 std::vector<KernelRow> plain_copy_rows() {
-  return {plain_row("copy", moves_one, copy),   plain_row("reshape", moves_one, reshape),     plain_row("transpose", moves_one, transpose),
-          plain_row("slice", moves_one, slice), plain_row("broadcast", moves_one, broadcast), plain_row("concat", moves_many, concat),
+  return {plain_row("copy", moves_one, copy),
+          plain_row("reshape", moves_one, reshape),
+          plain_row("transpose", moves_one, transpose),
+          plain_row("slice", moves_one, slice),
+          plain_row("broadcast", moves_one, broadcast),
+          plain_row("concat", moves_many, concat),
           plain_row("pad", moves_one, pad)};
 }
 

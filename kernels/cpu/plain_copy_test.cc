@@ -71,8 +71,9 @@ TEST(Copy, ElementsBetweenTheOutputsStayAsTheyWere) {
 TEST(Reshape, KeepsTheLogicalOrderWhateverTheStrides) {
   const unsigned seed = test_seed();
   std::mt19937 random(seed);
-  const std::vector<std::pair<Shape, Shape>> cases = {{{2, 3, 4, 5}, {2, 60}}, {{2, 60}, {2, 3, 4, 5}}, {{6, 4}, {2, 12}},
-                                                      {{2, 3}, {3, 2}},        {{4, 6}, {6, 4}},        {{1, 1}, {}},
+  const std::vector<std::pair<Shape, Shape>> cases = {{{2, 3, 4, 5}, {2, 60}}, {{2, 60}, {2, 3, 4, 5}},
+                                                      {{6, 4}, {2, 12}},       {{2, 3}, {3, 2}},
+                                                      {{4, 6}, {6, 4}},        {{1, 1}, {}},
                                                       {{0, 3}, {3, 0}},        {{2, 1, 3}, {3, 2, 1}}};
   for (const auto& [from_shape, to_shape] : cases)
     for (int round = 0; round < 10; ++round) {
@@ -83,7 +84,9 @@ TEST(Reshape, KeepsTheLogicalOrderWhateverTheStrides) {
     }
 }
 
-TEST(Reshape, AnotherCountIsAnError) { EXPECT_THROW(run_plain("reshape", {filled<float>({2}, {1, 2})}, {f32({3})}), Error); }
+TEST(Reshape, AnotherCountIsAnError) {
+  EXPECT_THROW(run_plain("reshape", {filled<float>({2}, {1, 2})}, {f32({3})}), Error);
+}
 
 TEST(Transpose, DimensionIOfTheResultIsPermI) {
   auto out = run_plain("transpose", {filled<float>({2, 3}, {0, 1, 2, 3, 4, 5})}, {f32({3, 2})}, {{"perm", Ints{1, 0}}});
@@ -93,14 +96,20 @@ TEST(Transpose, DimensionIOfTheResultIsPermI) {
 }
 
 TEST(Slice, TakesTheBoxAndRefusesToLeaveIt) {
-  auto out = run_plain("slice", {filled<float>({3, 4}, counting(12))}, {f32({2, 2})}, {{"begin", Ints{1, 2}}, {"size", Ints{2, 2}}});
+  auto out = run_plain("slice", {filled<float>({3, 4}, counting(12))}, {f32({2, 2})},
+                       {{"begin", Ints{1, 2}}, {"size", Ints{2, 2}}});
   EXPECT_EQ(logical<float>(out[0]), (std::vector<float>{6, 7, 10, 11}));
-  EXPECT_THROW(run_plain("slice", {filled<float>({3}, counting(3))}, {f32({2})}, {{"begin", Ints{2}}, {"size", Ints{2}}}), Error);
-  EXPECT_TRUE(logical<float>(run_plain("slice", {filled<float>({3}, counting(3))}, {f32({0})}, {{"begin", Ints{3}}, {"size", Ints{0}}})[0]).empty());
+  EXPECT_THROW(
+      run_plain("slice", {filled<float>({3}, counting(3))}, {f32({2})}, {{"begin", Ints{2}}, {"size", Ints{2}}}),
+      Error);
+  EXPECT_TRUE(logical<float>(run_plain("slice", {filled<float>({3}, counting(3))}, {f32({0})},
+                                       {{"begin", Ints{3}}, {"size", Ints{0}}})[0])
+                  .empty());
 }
 
 TEST(Broadcast, RepeatsAlongNewDimensions) {
-  auto out = run_plain("broadcast", {filled<float>({2}, {7, 8})}, {f32({2, 3})}, {{"dims", Ints{0}}, {"shape", Ints{2, 3}}});
+  auto out =
+      run_plain("broadcast", {filled<float>({2}, {7, 8})}, {f32({2, 3})}, {{"dims", Ints{0}}, {"shape", Ints{2, 3}}});
   EXPECT_EQ(logical<float>(out[0]), (std::vector<float>{7, 7, 7, 8, 8, 8}));
   out = run_plain("broadcast", {filled<float>({2}, {7, 8})}, {f32({3, 2})}, {{"dims", Ints{1}}});
   EXPECT_EQ(logical<float>(out[0]), (std::vector<float>{7, 8, 7, 8, 7, 8}));
@@ -109,14 +118,16 @@ TEST(Broadcast, RepeatsAlongNewDimensions) {
 }
 
 TEST(Concat, PutsItsInputsBehindOneAnother) {
-  auto out = run_plain("concat", {filled<float>({2, 1}, {1, 2}), filled<float>({2, 0}, {}), filled<float>({2, 2}, {3, 4, 5, 6})}, {f32({2, 3})},
-                       {{"axis", Attr(std::int64_t{1})}});
+  auto out = run_plain("concat",
+                       {filled<float>({2, 1}, {1, 2}), filled<float>({2, 0}, {}), filled<float>({2, 2}, {3, 4, 5, 6})},
+                       {f32({2, 3})}, {{"axis", Attr(std::int64_t{1})}});
   EXPECT_EQ(logical<float>(out[0]), (std::vector<float>{1, 3, 4, 2, 5, 6}));
   EXPECT_THROW(run_plain("concat", {filled<float>({1}, {1})}, {f32({3})}, {{"axis", Attr(std::int64_t{0})}}), Error);
 }
 
 TEST(Pad, SurroundsWithTheValue) {
-  auto out = run_plain("pad", {filled<float>({1, 2}, {1, 2})}, {f32({2, 4})}, {{"low", Ints{1, 0}}, {"high", Ints{0, 2}}, {"value", 9.0}});
+  auto out = run_plain("pad", {filled<float>({1, 2}, {1, 2})}, {f32({2, 4})},
+                       {{"low", Ints{1, 0}}, {"high", Ints{0, 2}}, {"value", 9.0}});
   EXPECT_EQ(logical<float>(out[0]), (std::vector<float>{9, 9, 9, 9, 1, 2, 9, 9}));
   out = run_plain("pad", {filled<float>({0}, {})}, {f32({2})}, {{"low", Ints{2}}, {"high", Ints{0}}, {"value", 0.0}});
   EXPECT_EQ(logical<float>(out[0]), (std::vector<float>{0, 0}));

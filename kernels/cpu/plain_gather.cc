@@ -1,5 +1,5 @@
-// Rows by index: gather, scatter_add, one_hot. An index of rows that lie on another device reads zeros and adds nothing; one outside the logical
-// table is an error.
+// Rows by index: gather, scatter_add, one_hot. An index of rows that lie on another device reads zeros and adds
+// nothing; one outside the logical table is an error.
 #include <cstring>
 
 #include "kernels/cpu/copy_plan.h"
@@ -27,10 +27,11 @@ struct Rows {
 Rows rows_of(const CallSpec& call, const View& index, const View& table, const View& rows) {
   const std::size_t split = index.shape.size();
   require_fit(table.rank() >= 1 && rows.rank() == index.rank() + table.rank() - 1, call, "ranks do not match");
-  require_fit(head(rows.shape, split) == index.shape && tail(rows.shape, split) == tail(table.shape, 1), call, "sizes do not match");
+  require_fit(head(rows.shape, split) == index.shape && tail(rows.shape, split) == tail(table.shape, 1), call,
+              "sizes do not match");
   return {loops_over(index.shape, {head(rows.strides, split), index.strides}, Order::logical),
-          loops_over(tail(table.shape, 1), {tail(rows.strides, split), tail(table.strides, 1)}, Order::by_memory), table.strides[0],
-          IndexBounds(call, index, table.shape[0])};
+          loops_over(tail(table.shape, 1), {tail(rows.strides, split), tail(table.strides, 1)}, Order::by_memory),
+          table.strides[0], IndexBounds(call, index, table.shape[0])};
 }
 
 PreparedKernel gather(const CallSpec& call) {
@@ -49,7 +50,8 @@ PreparedKernel gather(const CallSpec& call) {
           for_each_run(rows.row, [&](const auto& run) {
             T* to = y + run[0];
             const T* from = inside ? table + v * rows.table_step + run[1] : nullptr;
-            if (inside && step == 1 && table_step == 1) std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(T));
+            if (inside && step == 1 && table_step == 1)
+              std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(T));
             else
               for (std::int64_t i = 0; i < count; ++i) to[i * step] = inside ? from[i * table_step] : T{};
           });
@@ -59,8 +61,8 @@ PreparedKernel gather(const CallSpec& call) {
   });
 }
 
-// Sums go into the workspace as wide words (doubles for f32) laid like the table, then into the table: any order of equal indices would
-// do, ours is that of the updates.
+// Sums go into the workspace as wide words (doubles for f32) laid like the table, then into the table: any order of
+// equal indices would do, ours is that of the updates.
 PreparedKernel scatter_add(const CallSpec& call) {
   const View& y = call.out[0];
   const View sums(y.dtype, y.shape);  // row-major
@@ -80,7 +82,8 @@ PreparedKernel scatter_add(const CallSpec& call) {
           if (v < 0) return;
           for_each_run(rows.row, [&](const auto& run) {
             Wide<T>* to = sums + v * rows.table_step + run[1];
-            for (std::int64_t i = 0; i < count; ++i) to[i * sum_step] += static_cast<Wide<T>>(updates[run[0] + i * step]);
+            for (std::int64_t i = 0; i < count; ++i)
+              to[i * sum_step] += static_cast<Wide<T>>(updates[run[0] + i * step]);
           });
         });
         T* y = elements<T>(args.out[0]);
@@ -118,16 +121,20 @@ std::vector<KernelRow> plain_gather_rows() {
   KernelRow scatter = plain_row(
       "scatter_add",
       [](const CallSpec& call) {
-        return takes(call, 2, 1) && is_index(call.in[0]) && call.in[1].dtype == call.out[0].dtype && call.out[0].dtype != DType::b8;
+        return takes(call, 2, 1) && is_index(call.in[0]) && call.in[1].dtype == call.out[0].dtype &&
+               call.out[0].dtype != DType::b8;
       },
       scatter_add);
   scatter.workspace = [](const CallSpec& call) { return checked_mul(call.out[0].count(), 8); };
-  return {
-      plain_row(
-          "gather", [](const CallSpec& call) { return takes(call, 2, 1) && is_index(call.in[1]) && call.in[0].dtype == call.out[0].dtype; }, gather),
-      scatter,
-      plain_row(
-          "one_hot", [](const CallSpec& call) { return takes(call, 1, 1) && is_index(call.in[0]); }, one_hot)};
+  return {plain_row(
+              "gather",
+              [](const CallSpec& call) {
+                return takes(call, 2, 1) && is_index(call.in[1]) && call.in[0].dtype == call.out[0].dtype;
+              },
+              gather),
+          scatter,
+          plain_row(
+              "one_hot", [](const CallSpec& call) { return takes(call, 1, 1) && is_index(call.in[0]); }, one_hot)};
 }
 
 }  // namespace karez::kernels

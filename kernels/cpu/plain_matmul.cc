@@ -1,5 +1,5 @@
-// Matrix products by three loops: y[b, m, n] = sum over k of a[b, m, k] b[b, k, n], with optional bias [n] and ReLU. Of halves y may be an f32, and
-// the bias is one.
+// Matrix products by three loops: y[b, m, n] = sum over k of a[b, m, k] b[b, k, n], with optional bias [n] and ReLU. Of
+// halves y may be an f32, and the bias is one.
 #include "kernels/cpu/loops.h"
 #include "kernels/cpu/plain.h"
 
@@ -8,7 +8,8 @@ namespace {
 
 bool supports(const CallSpec& call) {
   const bool bias = call.attrs.flag("bias", false);
-  if (!takes(call, bias ? 3 : 2, 1) || !product_types(call.in[0], call.in[1], call.out[0]) || call.in[0].rank() < 2) return false;
+  if (!takes(call, bias ? 3 : 2, 1) || !product_types(call.in[0], call.in[1], call.out[0]) || call.in[0].rank() < 2)
+    return false;
   return !bias || call.in[2].dtype == (is_half(call.in[0].dtype) ? DType::f32 : call.in[0].dtype);
 }
 
@@ -25,9 +26,11 @@ Matrix matrix_of(const View& view, bool transposed) {
 PreparedKernel prepare(const CallSpec& call) {
   const View &a = call.in[0], &b = call.in[1], &y = call.out[0];
   require_fit(a.rank() == y.rank() && b.rank() == y.rank(), call, "ranks differ");
-  const Matrix left = matrix_of(a, call.attrs.flag("transpose_a", false)), right = matrix_of(b, call.attrs.flag("transpose_b", false));
+  const Matrix left = matrix_of(a, call.attrs.flag("transpose_a", false)),
+               right = matrix_of(b, call.attrs.flag("transpose_b", false));
   const Matrix out = matrix_of(y, false);
-  require_fit(left.rows == out.rows && right.columns == out.columns && left.columns == right.rows, call, "sizes do not match");
+  require_fit(left.rows == out.rows && right.columns == out.columns && left.columns == right.rows, call,
+              "sizes do not match");
   const auto lead = [](const auto& list) { return std::vector<std::int64_t>(list.begin(), list.end() - 2); };
   require_fit(lead(a.shape) == lead(y.shape) && lead(b.shape) == lead(y.shape), call, "batches differ");
   const bool bias = call.attrs.flag("bias", false), relu = call.attrs.flag("relu", false);
@@ -37,7 +40,8 @@ PreparedKernel prepare(const CallSpec& call) {
 
   return with_product(a.dtype, y.dtype, [&]<class T, class Y>() -> PreparedKernel {
     return [=](const KernelArgs& args) {
-      constexpr std::int64_t width = 64;  // columns of one row summed side by side, so that a row-major right side is read along its rows
+      constexpr std::int64_t width =
+          64;  // columns of one row summed side by side, so that a row-major right side is read along its rows
       for_each_element(batch, [&](const auto& at) {
         Y* y = elements<Y>(args.out[0]) + at[0];
         const T *a = elements<T>(args.in[0]) + at[1], *b = elements<T>(args.in[1]) + at[2];

@@ -17,7 +17,9 @@ using i64s = std::vector<std::int64_t>;
 View f32(Shape shape) { return View(DType::f32, std::move(shape)); }
 View f64(Shape shape) { return View(DType::f64, std::move(shape)); }
 Attr whole(std::int64_t value) { return Attr(value); }
-Attrs window(Ints kernel, Ints stride, Ints padding) { return {{"kernel", kernel}, {"stride", stride}, {"padding", padding}}; }
+Attrs window(Ints kernel, Ints stride, Ints padding) {
+  return {{"kernel", kernel}, {"stride", stride}, {"padding", padding}};
+}
 
 TEST(Matmul, IsRowsTimesColumns) {
   auto out = run_plain("matmul", {filled<float>({2, 2}, {1, 2, 3, 4}), filled<float>({2, 1}, {10, 1})}, {f32({2, 1})});
@@ -28,10 +30,12 @@ TEST(Matmul, IsRowsTimesColumns) {
 }
 
 TEST(Matmul, HasBatchesIntegersBiasAndRelu) {
-  auto out = run_plain("matmul", {filled<std::int32_t>({2, 1, 1}, {2, 3}), filled<std::int32_t>({2, 1, 1}, {5, 7})}, {View(DType::i32, {2, 1, 1})});
+  auto out = run_plain("matmul", {filled<std::int32_t>({2, 1, 1}, {2, 3}), filled<std::int32_t>({2, 1, 1}, {5, 7})},
+                       {View(DType::i32, {2, 1, 1})});
   EXPECT_EQ(logical<std::int32_t>(out[0]), (i32s{10, 21}));
-  auto fused = run_plain("matmul", {filled<float>({1, 1}, {2}), filled<float>({1, 2}, {3, -3}), filled<float>({2}, {1, 1})}, {f32({1, 2})},
-                         {{"bias", true}, {"relu", true}});
+  auto fused =
+      run_plain("matmul", {filled<float>({1, 1}, {2}), filled<float>({1, 2}, {3, -3}), filled<float>({2}, {1, 1})},
+                {f32({1, 2})}, {{"bias", true}, {"relu", true}});
   EXPECT_EQ(logical<float>(fused[0]), (f32s{7, 0}));
 }
 
@@ -51,7 +55,9 @@ TEST(PlainRows, TakeOperandsOfOneTypeAlone) {
     call.op = op, call.in = std::move(in), call.out = std::move(out), call.attrs = std::move(attrs);
     return table.row("plain." + op).supports(call);
   };
-  auto conv = [&](DType x, DType w, DType y) { return takes("conv2d", {View(x, {1, 1, 3, 3}), View(w, {1, 1, 2, 2})}, {View(y, {1, 1, 2, 2})}); };
+  auto conv = [&](DType x, DType w, DType y) {
+    return takes("conv2d", {View(x, {1, 1, 3, 3}), View(w, {1, 1, 2, 2})}, {View(y, {1, 1, 2, 2})});
+  };
   EXPECT_TRUE(conv(DType::f64, DType::f64, DType::f64));
   EXPECT_TRUE(conv(DType::f16, DType::f16, DType::f32));
   EXPECT_FALSE(conv(DType::f32, DType::f64, DType::f32));
@@ -70,66 +76,77 @@ TEST(PlainRows, TakeOperandsOfOneTypeAlone) {
 
 TEST(Conv2d, SlidesAndPads) {
   const Attrs same{{"stride", Ints{1, 1}}, {"padding", Ints{1, 1}}, {"dilation", Ints{1, 1}}};
-  auto out = run_plain("conv2d", {filled<float>({1, 1, 2, 2}, {1, 2, 3, 4}), filled<float>({1, 1, 3, 3}, f32s(9, 1))}, {f32({1, 1, 2, 2})}, same);
+  auto out = run_plain("conv2d", {filled<float>({1, 1, 2, 2}, {1, 2, 3, 4}), filled<float>({1, 1, 3, 3}, f32s(9, 1))},
+                       {f32({1, 1, 2, 2})}, same);
   EXPECT_EQ(logical<float>(out[0]), (f32s{10, 10, 10, 10}));
-  const Attrs wide{{"stride", Ints{2, 1}}, {"padding", Ints{0, 0}}, {"dilation", Ints{1, 2}}};  // taps (0, 0) and (0, 2)
-  out = run_plain("conv2d", {filled<float>({1, 1, 2, 3}, {1, 2, 3, 4, 5, 6}), filled<float>({1, 1, 1, 2}, {10, 1})}, {f32({1, 1, 1, 1})}, wide);
+  const Attrs wide{
+      {"stride", Ints{2, 1}}, {"padding", Ints{0, 0}}, {"dilation", Ints{1, 2}}};  // taps (0, 0) and (0, 2)
+  out = run_plain("conv2d", {filled<float>({1, 1, 2, 3}, {1, 2, 3, 4, 5, 6}), filled<float>({1, 1, 1, 2}, {10, 1})},
+                  {f32({1, 1, 1, 1})}, wide);
   EXPECT_EQ(logical<float>(out[0]), (f32s{13}));
 }
 
 TEST(Conv2d, SumsChannelsAndAddsBiasBeforeRelu) {
-  auto out = run_plain("conv2d", {filled<float>({1, 2, 1, 1}, {1, 2}), filled<float>({2, 2, 1, 1}, {3, 4, -3, -4}), filled<float>({2}, {1, 1})},
-                       {f32({1, 2, 1, 1})}, {{"bias", true}, {"relu", true}});
+  auto out = run_plain(
+      "conv2d",
+      {filled<float>({1, 2, 1, 1}, {1, 2}), filled<float>({2, 2, 1, 1}, {3, 4, -3, -4}), filled<float>({2}, {1, 1})},
+      {f32({1, 2, 1, 1})}, {{"bias", true}, {"relu", true}});
   EXPECT_EQ(logical<float>(out[0]), (f32s{12, 0}));
 }
 
 TEST(Conv2d, GradientsFollowTheTaps) {
   // y = [x0 a + x1 b, x1 a + x2 b]
-  auto dx = run_plain("conv2d_grad_input", {filled<float>({1, 1, 1, 2}, {1, 10}), filled<float>({1, 1, 1, 2}, {2, 3})}, {f32({1, 1, 1, 3})});
+  auto dx = run_plain("conv2d_grad_input", {filled<float>({1, 1, 1, 2}, {1, 10}), filled<float>({1, 1, 1, 2}, {2, 3})},
+                      {f32({1, 1, 1, 3})});
   EXPECT_EQ(logical<float>(dx[0]), (f32s{2, 23, 30}));
-  auto dw = run_plain("conv2d_grad_weight", {filled<float>({1, 1, 1, 3}, {5, 6, 7}), filled<float>({1, 1, 1, 2}, {1, 10})}, {f32({1, 1, 1, 2})},
-                      {{"kernel", Ints{1, 2}}});
+  auto dw =
+      run_plain("conv2d_grad_weight", {filled<float>({1, 1, 1, 3}, {5, 6, 7}), filled<float>({1, 1, 1, 2}, {1, 10})},
+                {f32({1, 1, 1, 2})}, {{"kernel", Ints{1, 2}}});
   EXPECT_EQ(logical<float>(dw[0]), (f32s{65, 76}));
 }
 
 TEST(Conv2d, NoChannelsGiveZerosAndNoImagesGiveNone) {
-  auto out = run_plain("conv2d", {filled<float>({1, 0, 1, 1}, {}), filled<float>({2, 0, 1, 1}, {})}, {f32({1, 2, 1, 1})});
+  auto out =
+      run_plain("conv2d", {filled<float>({1, 0, 1, 1}, {}), filled<float>({2, 0, 1, 1}, {})}, {f32({1, 2, 1, 1})});
   EXPECT_EQ(logical<float>(out[0]), (f32s{0, 0}));
-  auto dw = run_plain("conv2d_grad_weight", {filled<float>({0, 1, 2, 2}, {}), filled<float>({0, 1, 2, 2}, {})}, {f32({1, 1, 1, 1})},
-                      {{"kernel", Ints{1, 1}}});
+  auto dw = run_plain("conv2d_grad_weight", {filled<float>({0, 1, 2, 2}, {}), filled<float>({0, 1, 2, 2}, {})},
+                      {f32({1, 1, 1, 1})}, {{"kernel", Ints{1, 1}}});
   EXPECT_EQ(logical<float>(dw[0]), (f32s{0}));
 }
 
 TEST(MaxPool, GivesTheFirstMaximumAndItsPlace) {
-  auto out = run_plain("max_pool", {filled<float>({1, 1, 2, 4}, {1, 5, 7, 7, 5, 2, 7, 7})}, {f32({1, 1, 1, 2}), View(DType::i32, {1, 1, 1, 2})},
-                       window({2, 2}, {2, 2}, {0, 0}));
+  auto out = run_plain("max_pool", {filled<float>({1, 1, 2, 4}, {1, 5, 7, 7, 5, 2, 7, 7})},
+                       {f32({1, 1, 1, 2}), View(DType::i32, {1, 1, 1, 2})}, window({2, 2}, {2, 2}, {0, 0}));
   EXPECT_EQ(logical<float>(out[0]), (f32s{5, 7}));
   EXPECT_EQ(logical<std::int32_t>(out[1]), (i32s{1, 0}));
 }
 
 TEST(MaxPool, PaddingNeverWinsAndNanDoes) {
-  auto out = run_plain("max_pool", {filled<float>({1, 1, 1, 2}, {-3, -2})}, {f32({1, 1, 1, 2}), View(DType::i32, {1, 1, 1, 2})},
-                       window({1, 3}, {1, 1}, {0, 1}));
+  auto out = run_plain("max_pool", {filled<float>({1, 1, 1, 2}, {-3, -2})},
+                       {f32({1, 1, 1, 2}), View(DType::i32, {1, 1, 1, 2})}, window({1, 3}, {1, 1}, {0, 1}));
   EXPECT_EQ(logical<float>(out[0]), (f32s{-2, -2}));
   EXPECT_EQ(logical<std::int32_t>(out[1]), (i32s{2, 1}));
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  out = run_plain("max_pool", {filled<float>({1, 1, 1, 3}, {1, nan, 9})}, {f32({1, 1, 1, 1}), View(DType::i32, {1, 1, 1, 1})},
-                  window({1, 3}, {1, 1}, {0, 0}));
+  out = run_plain("max_pool", {filled<float>({1, 1, 1, 3}, {1, nan, 9})},
+                  {f32({1, 1, 1, 1}), View(DType::i32, {1, 1, 1, 1})}, window({1, 3}, {1, 1}, {0, 0}));
   EXPECT_TRUE(std::isnan(logical<float>(out[0])[0]));
   EXPECT_EQ(logical<std::int32_t>(out[1]), (i32s{1}));
 }
 
 TEST(MaxPool, TheGradientGoesToTheMaximaAndAddsUp) {
   // Windows {0, 1} and {1, 2}: both have their maximum at pixel 1.
-  auto out = run_plain("max_pool_grad", {filled<float>({1, 1, 1, 2}, {10, 100}), filled<std::int32_t>({1, 1, 1, 2}, {1, 0})}, {f32({1, 1, 1, 3})},
-                       window({1, 2}, {1, 1}, {0, 0}));
+  auto out =
+      run_plain("max_pool_grad", {filled<float>({1, 1, 1, 2}, {10, 100}), filled<std::int32_t>({1, 1, 1, 2}, {1, 0})},
+                {f32({1, 1, 1, 3})}, window({1, 2}, {1, 1}, {0, 0}));
   EXPECT_EQ(logical<float>(out[0]), (f32s{0, 110, 0}));
 }
 
 TEST(AvgPool, CountsPadding) {
-  auto out = run_plain("avg_pool", {filled<float>({1, 1, 1, 2}, {4, 8})}, {f32({1, 1, 1, 2})}, window({1, 2}, {1, 2}, {0, 1}));
+  auto out =
+      run_plain("avg_pool", {filled<float>({1, 1, 1, 2}, {4, 8})}, {f32({1, 1, 1, 2})}, window({1, 2}, {1, 2}, {0, 1}));
   EXPECT_EQ(logical<float>(out[0]), (f32s{2, 4}));
-  auto dx = run_plain("avg_pool_grad", {filled<float>({1, 1, 1, 2}, {2, 6})}, {f32({1, 1, 1, 3})}, window({1, 2}, {1, 1}, {0, 0}));
+  auto dx = run_plain("avg_pool_grad", {filled<float>({1, 1, 1, 2}, {2, 6})}, {f32({1, 1, 1, 3})},
+                      window({1, 2}, {1, 1}, {0, 0}));
   EXPECT_EQ(logical<float>(dx[0]), (f32s{1, 4, 3}));
 }
 
@@ -157,18 +174,22 @@ TEST(Reduce, SumsOfF32AreKeptInDoubleAndIntegersWrap) {
   auto out = run_plain("reduce_sum", {filled<float>({1 << 16}, values)}, {f32({})}, {{"axes", Ints{0}}});
   EXPECT_EQ(logical<float>(out[0])[0], static_cast<float>(65536 * static_cast<double>(0.1f)));
   const auto most = std::numeric_limits<std::int32_t>::max();
-  auto wrapped = run_plain("reduce_sum", {filled<std::int32_t>({2}, {most, 1})}, {View(DType::i32, {})}, {{"axes", Ints{0}}});
+  auto wrapped =
+      run_plain("reduce_sum", {filled<std::int32_t>({2}, {most, 1})}, {View(DType::i32, {})}, {{"axes", Ints{0}}});
   EXPECT_EQ(logical<std::int32_t>(wrapped[0]), (i32s{std::numeric_limits<std::int32_t>::min()}));
 }
 
 TEST(Reduce, MaximaOfBoolsAreOrAndTheMinimaAnd) {
   const std::vector<Buffer> x = {filled<bool>({2, 2}, {true, false, true, true})};
-  EXPECT_EQ(logical<bool>(run_plain("reduce_max", x, {View(DType::b8, {2})}, {{"axes", Ints{1}}})[0]), (std::vector<bool>{true, true}));
-  EXPECT_EQ(logical<bool>(run_plain("reduce_min", x, {View(DType::b8, {2})}, {{"axes", Ints{1}}})[0]), (std::vector<bool>{false, true}));
+  EXPECT_EQ(logical<bool>(run_plain("reduce_max", x, {View(DType::b8, {2})}, {{"axes", Ints{1}}})[0]),
+            (std::vector<bool>{true, true}));
+  EXPECT_EQ(logical<bool>(run_plain("reduce_min", x, {View(DType::b8, {2})}, {{"axes", Ints{1}}})[0]),
+            (std::vector<bool>{false, true}));
 }
 
 TEST(ArgMax, TheFirstMaximumWins) {
-  auto out = run_plain("arg_max", {filled<float>({2, 3}, {1, 7, 7, -1, -5, -1})}, {View(DType::i64, {2})}, {{"axis", whole(1)}});
+  auto out = run_plain("arg_max", {filled<float>({2, 3}, {1, 7, 7, -1, -5, -1})}, {View(DType::i64, {2})},
+                       {{"axis", whole(1)}});
   EXPECT_EQ(logical<std::int64_t>(out[0]), (i64s{1, 0}));
 }
 
@@ -181,17 +202,20 @@ template <class Body> std::string error_of(Body&& body) {
 }
 
 TEST(Gather, RowsOutsideTheLocalTableAreZero) {
-  auto out = run_plain("gather", {filled<float>({2, 2}, {1, 2, 3, 4}), filled<std::int64_t>({4}, {5, 4, 3, 6})}, {f32({4, 2})},
-                       {{"offset", whole(4)}, {"limit", whole(7)}});
+  auto out = run_plain("gather", {filled<float>({2, 2}, {1, 2, 3, 4}), filled<std::int64_t>({4}, {5, 4, 3, 6})},
+                       {f32({4, 2})}, {{"offset", whole(4)}, {"limit", whole(7)}});
   EXPECT_EQ(logical<float>(out[0]), (f32s{3, 4, 1, 2, 0, 0, 0, 0}));
 }
 
-// By place in the logical index and size of the logical table, whichever part of either a device holds; the first in logical order.
+// By place in the logical index and size of the logical table, whichever part of either a device holds; the first in
+// logical order.
 TEST(Gather, AnIndexOutsideTheLogicalTableIsAnErrorThatNamesItsPlace) {
   constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min();
   const Buffer table = filled<float>({2, 2}, {1, 2, 3, 4});
   const auto gather = [&](std::vector<std::int64_t> index, const Attrs& attrs) {
-    return error_of([&] { run_plain("gather", {table, filled<std::int64_t>({2, 2}, index)}, {f32({2, 2, 2})}, attrs); });
+    return error_of([&] {
+      run_plain("gather", {table, filled<std::int64_t>({2, 2}, index)}, {f32({2, 2, 2})}, attrs);
+    });
   };
   EXPECT_EQ(gather({0, 1, 0, 1}, {}), "");
   EXPECT_EQ(gather({0, 1, 2, 7}, {}), "gather: the index 2 at [1, 0] is outside 0 to 1");
@@ -207,11 +231,13 @@ TEST(Gather, AnIndexOutsideTheLogicalTableIsAnErrorThatNamesItsPlace) {
 }
 
 TEST(ScatterAdd, EqualIndicesAddUpAndForeignOnesAreLeft) {
-  auto out = run_plain("scatter_add", {filled<std::int32_t>({3}, {1, 1, 9}), filled<float>({3, 2}, {1, 2, 10, 20, 100, 200})}, {f32({2, 2})},
-                       {{"rows", whole(2)}, {"offset", whole(0)}, {"limit", whole(10)}});
+  auto out =
+      run_plain("scatter_add", {filled<std::int32_t>({3}, {1, 1, 9}), filled<float>({3, 2}, {1, 2, 10, 20, 100, 200})},
+                {f32({2, 2})}, {{"rows", whole(2)}, {"offset", whole(0)}, {"limit", whole(10)}});
   EXPECT_EQ(logical<float>(out[0]), (f32s{0, 0, 11, 22}));
   const auto add = [](std::int32_t index) {
-    run_plain("scatter_add", {filled<std::int32_t>({1}, {index}), filled<float>({1}, {1})}, {f32({2})}, {{"rows", whole(2)}, {"begin", Ints{4}}});
+    run_plain("scatter_add", {filled<std::int32_t>({1}, {index}), filled<float>({1}, {1})}, {f32({2})},
+              {{"rows", whole(2)}, {"begin", Ints{4}}});
   };
   EXPECT_EQ(error_of([&] { add(2); }), "scatter_add: the index 2 at [4] is outside 0 to 1");
   EXPECT_EQ(error_of([&] { add(-1); }), "scatter_add: the index -1 at [4] is outside 0 to 1");
@@ -219,14 +245,18 @@ TEST(ScatterAdd, EqualIndicesAddUpAndForeignOnesAreLeft) {
 
 TEST(Cumsum, RunsForwardAndBackwardAndWraps) {
   const Attrs back{{"axis", whole(0)}, {"reverse", true}};
-  EXPECT_EQ(logical<float>(run_plain("cumsum", {filled<float>({2, 2}, {1, 2, 10, 20})}, {f32({2, 2})}, {{"axis", whole(0)}})[0]),
+  EXPECT_EQ(logical<float>(
+                run_plain("cumsum", {filled<float>({2, 2}, {1, 2, 10, 20})}, {f32({2, 2})}, {{"axis", whole(0)}})[0]),
             (f32s{1, 2, 11, 22}));
-  EXPECT_EQ(logical<float>(run_plain("cumsum", {filled<float>({2, 2}, {1, 2, 10, 20})}, {f32({2, 2})}, back)[0]), (f32s{11, 22, 10, 20}));
-  auto wraps = run_plain("cumsum", {filled<std::int32_t>({3}, {2147483647, 1, 5})}, {View(DType::i32, {3})}, {{"axis", whole(0)}});
+  EXPECT_EQ(logical<float>(run_plain("cumsum", {filled<float>({2, 2}, {1, 2, 10, 20})}, {f32({2, 2})}, back)[0]),
+            (f32s{11, 22, 10, 20}));
+  auto wraps = run_plain("cumsum", {filled<std::int32_t>({3}, {2147483647, 1, 5})}, {View(DType::i32, {3})},
+                         {{"axis", whole(0)}});
   EXPECT_EQ(logical<std::int32_t>(wraps[0]), (std::vector<std::int32_t>{2147483647, -2147483648, -2147483643}));
   // 2^24 + 1 + 1 in f32 alone would stay 2^24.
-  EXPECT_EQ(logical<float>(run_plain("cumsum", {filled<float>({3}, {16777216, 1, 1})}, {f32({3})}, {{"axis", whole(0)}})[0]),
-            (f32s{16777216, 16777216, 16777218}));
+  EXPECT_EQ(
+      logical<float>(run_plain("cumsum", {filled<float>({3}, {16777216, 1, 1})}, {f32({3})}, {{"axis", whole(0)}})[0]),
+      (f32s{16777216, 16777216, 16777218}));
 }
 
 TEST(Sort, KeepsTheOrderOfEqualsAndPutsNanLast) {
@@ -240,23 +270,26 @@ TEST(Sort, KeepsTheOrderOfEqualsAndPutsNanLast) {
   EXPECT_EQ(places(down, 8), (i64s{1, 7, 6, 0, 5, 3, 4, 2}));
   EXPECT_EQ(places(Attrs(up).set("first", whole(4)), 4), (i64s{2, 3, 4, 0}));
   EXPECT_EQ(places(Attrs(down).set("first", whole(5)), 5), (i64s{1, 7, 6, 0, 5}));
-  auto rows = run_plain("sort", {filled<std::int64_t>({2, 3}, {3, 1, 2, -1, -1, -9})}, {View(DType::i64, {2, 3}), View(DType::i64, {2, 3})},
-                        {{"axis", whole(1)}});
+  auto rows = run_plain("sort", {filled<std::int64_t>({2, 3}, {3, 1, 2, -1, -1, -9})},
+                        {View(DType::i64, {2, 3}), View(DType::i64, {2, 3})}, {{"axis", whole(1)}});
   EXPECT_EQ(logical<std::int64_t>(rows[0]), (i64s{1, 2, 3, -9, -1, -1}));
   EXPECT_EQ(logical<std::int64_t>(rows[1]), (i64s{1, 2, 0, 2, 0, 1}));
 }
 
 TEST(Along, TakesAndAddsByIndexAndLeavesWhatIsElsewhere) {
   const Attrs here{{"axis", whole(1)}, {"offset", whole(4)}, {"limit", whole(7)}};
-  auto taken = run_plain("take_along", {filled<float>({2, 2}, {1, 2, 3, 4}), filled<std::int64_t>({2, 3}, {5, 4, 3, 4, 4, 6})}, {f32({2, 3})}, here);
+  auto taken =
+      run_plain("take_along", {filled<float>({2, 2}, {1, 2, 3, 4}), filled<std::int64_t>({2, 3}, {5, 4, 3, 4, 4, 6})},
+                {f32({2, 3})}, here);
   EXPECT_EQ(logical<float>(taken[0]), (f32s{2, 1, 0, 3, 3, 0}));
-  auto added = run_plain("add_along", {filled<std::int32_t>({2, 3}, {5, 4, 3, 4, 4, 6}), filled<float>({2, 3}, {1, 2, 4, 8, 16, 32})}, {f32({2, 2})},
-                         Attrs(here).set("size", whole(2)));
+  auto added = run_plain(
+      "add_along", {filled<std::int32_t>({2, 3}, {5, 4, 3, 4, 4, 6}), filled<float>({2, 3}, {1, 2, 4, 8, 16, 32})},
+      {f32({2, 2})}, Attrs(here).set("size", whole(2)));
   EXPECT_EQ(logical<float>(added[0]), (f32s{2, 1, 24, 0}));
   const auto take = [](std::int64_t index) {
     return error_of([&] {
-      run_plain("take_along", {filled<float>({2, 2}, {1, 2, 3, 4}), filled<std::int64_t>({2, 1}, {0, index})}, {f32({2, 1})},
-                {{"axis", whole(1)}, {"begin", Ints{3, 0}}});
+      run_plain("take_along", {filled<float>({2, 2}, {1, 2, 3, 4}), filled<std::int64_t>({2, 1}, {0, index})},
+                {f32({2, 1})}, {{"axis", whole(1)}, {"begin", Ints{3, 0}}});
     });
   };
   EXPECT_EQ(take(1), "");
@@ -265,21 +298,26 @@ TEST(Along, TakesAndAddsByIndexAndLeavesWhatIsElsewhere) {
 }
 
 TEST(OneHot, AForeignIndexGivesZeros) {
-  auto out =
-      run_plain("one_hot", {filled<std::int32_t>({3}, {3, 2, 1})}, {f32({3, 2})}, {{"depth", whole(2)}, {"offset", whole(2)}, {"limit", whole(4)}});
+  auto out = run_plain("one_hot", {filled<std::int32_t>({3}, {3, 2, 1})}, {f32({3, 2})},
+                       {{"depth", whole(2)}, {"offset", whole(2)}, {"limit", whole(4)}});
   EXPECT_EQ(logical<float>(out[0]), (f32s{0, 1, 1, 0, 0, 0}));
   const auto of = [](std::int64_t index, Attrs attrs) {
-    return error_of([&] { run_plain("one_hot", {filled<std::int64_t>({2}, {0, index})}, {f32({2, 2})}, attrs.set("depth", whole(2))); });
+    return error_of([&] {
+      run_plain("one_hot", {filled<std::int64_t>({2}, {0, index})}, {f32({2, 2})}, attrs.set("depth", whole(2)));
+    });
   };
   EXPECT_EQ(of(1, {}), "");
   EXPECT_EQ(of(2, {}), "one_hot: the index 2 at [1] is outside 0 to 1");
-  EXPECT_EQ(of(-100, {{"offset", whole(2)}, {"limit", whole(5)}, {"begin", Ints{8}}, {"of", std::string("cross_entropy's label")}}),
-            "one_hot: cross_entropy's label -100 at [9] is outside 0 to 4");
+  EXPECT_EQ(
+      of(-100,
+         {{"offset", whole(2)}, {"limit", whole(5)}, {"begin", Ints{8}}, {"of", std::string("cross_entropy's label")}}),
+      "one_hot: cross_entropy's label -100 at [9] is outside 0 to 4");
 }
 
 TEST(Sgd, KeepsMomentumAndDecays) {
   // g = 2 + 0.5 * 1; m' = 0.9 * 4 + g; w' = 1 - 0.1 * m'.
-  const std::vector<Buffer> in = {filled<double>({1}, {1}), filled<double>({1}, {4}), filled<double>({1}, {2}), filled<double>(Shape{}, {0.1})};
+  const std::vector<Buffer> in = {filled<double>({1}, {1}), filled<double>({1}, {4}), filled<double>({1}, {2}),
+                                  filled<double>(Shape{}, {0.1})};
   auto out = run_plain("sgd", in, {f64({1}), f64({1})}, {{"momentum", 0.9}, {"weight_decay", 0.5}});
   EXPECT_DOUBLE_EQ(logical<double>(out[1])[0], 6.1);
   EXPECT_DOUBLE_EQ(logical<double>(out[0])[0], 0.39);
@@ -288,8 +326,9 @@ TEST(Sgd, KeepsMomentumAndDecays) {
 }
 
 TEST(Adam, TheFirstStepMovesByTheRateTowardsTheGradientsSign) {
-  const std::vector<Buffer> in = {filled<double>({2}, {1, 1}),  filled<double>({2}, {0, 0}),     filled<double>({2}, {0, 0}),
-                                  filled<double>({2}, {3, -3}), filled<double>(Shape{}, {0.01}), filled<std::int64_t>(Shape{}, {1})};
+  const std::vector<Buffer> in = {filled<double>({2}, {1, 1}),     filled<double>({2}, {0, 0}),
+                                  filled<double>({2}, {0, 0}),     filled<double>({2}, {3, -3}),
+                                  filled<double>(Shape{}, {0.01}), filled<std::int64_t>(Shape{}, {1})};
   auto out = run_plain("adam", in, {f64({2}), f64({2}), f64({2})}, {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 0.0}});
   EXPECT_NEAR(logical<double>(out[0])[0], 0.99, 1e-14);
   EXPECT_NEAR(logical<double>(out[0])[1], 1.01, 1e-14);
@@ -333,7 +372,8 @@ TEST(ConditionalUpdate, KeepsEveryBitWhereItIsNotApplied) {
       const auto step = run_plain(op, in, out, attrs);
       in.push_back(filled<bool>(Shape{}, {apply}));
       const auto got = run_plain(cat(op, "_if"), in, out, attrs);
-      for (std::size_t i = 0; i < out.size(); ++i) EXPECT_EQ(got[i].bytes, apply ? step[i].bytes : in[i].bytes) << op << " " << apply << " " << i;
+      for (std::size_t i = 0; i < out.size(); ++i)
+        EXPECT_EQ(got[i].bytes, apply ? step[i].bytes : in[i].bytes) << op << " " << apply << " " << i;
     }
 }
 

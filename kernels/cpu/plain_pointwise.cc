@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::int64_t block = 256;  // elements per register: the interpreter's overhead is paid once for as many
 
-// What an expression is computed in: floats in double, rounded once at the end (the better answer, which is an oracle's use); integers in
-// themselves, wrapping after each operation; bools count as 0 and 1 of the other operands' type.
+// What an expression is computed in: floats in double, rounded once at the end (the better answer, which is an oracle's
+// use); integers in themselves, wrapping after each operation; bools count as 0 and 1 of the other operands' type.
 DType computed_in(const CallSpec& call) {
   DType widest = DType::i32;
   for (const auto* views : {&call.in, &call.out})
@@ -52,7 +52,8 @@ bool supports_pointwise(const CallSpec& call) {
   if (!takes(call, -1, 1) || call.in.size() + 1 > max_operands || !call.attrs.has("expr")) return false;
   const DType computed = computed_in(call), out = call.out[0].dtype;
   for (const View& view : call.in)
-    if (view.shape != call.out[0].shape || (view.dtype != DType::b8 && is_float(view.dtype) != is_float(computed))) return false;
+    if (view.shape != call.out[0].shape || (view.dtype != DType::b8 && is_float(view.dtype) != is_float(computed)))
+      return false;
   if (out != DType::b8 && is_float(out) != is_float(computed)) return false;
   const ExprProgram program = flatten(parse_expr(call.attrs.text("expr")));
   if (program.variables > static_cast<int>(call.in.size())) return false;
@@ -73,13 +74,17 @@ template <class C> BlockOp<C> block_op(ExprKind wanted) {
   return block_op<C>(wanted, std::make_index_sequence<static_cast<std::size_t>(ExprKind::select) + 1>());
 }
 
-template <class C> using Load = void (*)(C* block, const std::byte* from, std::int64_t first, std::int64_t step, std::int64_t n);
-template <class C, class T> void load(C* block, const std::byte* from, std::int64_t first, std::int64_t step, std::int64_t n) {
+template <class C>
+using Load = void (*)(C* block, const std::byte* from, std::int64_t first, std::int64_t step, std::int64_t n);
+template <class C, class T>
+void load(C* block, const std::byte* from, std::int64_t first, std::int64_t step, std::int64_t n) {
   const T* x = reinterpret_cast<const T*>(from) + first;
   for (std::int64_t i = 0; i < n; ++i) block[i] = static_cast<C>(x[i * step]);
 }
-template <class C> using Store = void (*)(std::byte* to, std::int64_t first, std::int64_t step, const C* block, std::int64_t n);
-template <class C, class T> void store(std::byte* to, std::int64_t first, std::int64_t step, const C* block, std::int64_t n) {
+template <class C>
+using Store = void (*)(std::byte* to, std::int64_t first, std::int64_t step, const C* block, std::int64_t n);
+template <class C, class T>
+void store(std::byte* to, std::int64_t first, std::int64_t step, const C* block, std::int64_t n) {
   T* y = reinterpret_cast<T*>(to) + first;
   for (std::int64_t i = 0; i < n; ++i) {
     if constexpr (std::is_same_v<T, bool>) y[i * step] = block[i] != 0;
@@ -102,7 +107,8 @@ template <class C> struct Interpreter {
   void operator()(const KernelArgs& args) const {
     C* registers = reinterpret_cast<C*>(args.workspace);
     const auto at = [&](int r) { return registers + r * block; };
-    for (std::size_t i = 0; i < constants.size(); ++i) std::fill_n(at(variables + static_cast<int>(i)), block, constants[i]);
+    for (std::size_t i = 0; i < constants.size(); ++i)
+      std::fill_n(at(variables + static_cast<int>(i)), block, constants[i]);
     const std::int64_t count = loops.inner();
     for_each_run(loops, [&](const auto& offset) {
       for (std::int64_t begin = 0; begin < count; begin += block) {
@@ -131,7 +137,8 @@ PreparedKernel pointwise(const CallSpec& call) {
   return with_computed(computed_in(call), [&]<class C>() -> PreparedKernel {
     Interpreter<C> kernel;
     kernel.loops = loops_over(call.out[0].shape, strides, Order::by_memory);
-    for (const View& view : call.in) kernel.loads.push_back(with_type(view.dtype, []<class T>() -> Load<C> { return load<C, T>; }));
+    for (const View& view : call.in)
+      kernel.loads.push_back(with_type(view.dtype, []<class T>() -> Load<C> { return load<C, T>; }));
     kernel.store = with_type(call.out[0].dtype, []<class T>() -> Store<C> { return store<C, T>; });
     for (double value : program.constants) kernel.constants.push_back(constant_as<C>(value));
     for (const ExprOp& op : program.ops)  // an absent operand reads some register: the operation ignores it

@@ -1,4 +1,5 @@
-// Max and average pooling and their gradients; the innermost loop is over channels, which is contiguous in channels-last.
+// Max and average pooling and their gradients; the innermost loop is over channels, which is contiguous in
+// channels-last.
 #include <limits>
 
 #include "kernels/cpu/loops.h"
@@ -11,14 +12,19 @@ namespace {
 // One side of a pooling call: sizes and steps of [n, c, h, w].
 struct Image {
   std::int64_t n, c, h, w, n_step, c_step, h_step, w_step;
-  std::int64_t at(std::int64_t i, std::int64_t row, std::int64_t column) const { return i * n_step + row * h_step + column * w_step; }
+  std::int64_t at(std::int64_t i, std::int64_t row, std::int64_t column) const {
+    return i * n_step + row * h_step + column * w_step;
+  }
 };
-Image image_of(const View& v) { return {v.shape[0], v.shape[1], v.shape[2], v.shape[3], v.strides[0], v.strides[1], v.strides[2], v.strides[3]}; }
+Image image_of(const View& v) {
+  return {v.shape[0], v.shape[1], v.shape[2], v.shape[3], v.strides[0], v.strides[1], v.strides[2], v.strides[3]};
+}
 
 Slide pool_window(const CallSpec& call, const View& x, const View& y) {
   const Ints& kernel = call.attrs.ints("kernel");
   require_fit(kernel.size() == 2 && kernel[0] > 0 && kernel[1] > 0, call, "the kernel is not height and width");
-  require_fit(x.rank() == 4 && y.rank() == 4 && x.shape[0] == y.shape[0] && x.shape[1] == y.shape[1], call, "batch or channels differ");
+  require_fit(x.rank() == 4 && y.rank() == 4 && x.shape[0] == y.shape[0] && x.shape[1] == y.shape[1], call,
+              "batch or channels differ");
   const Slide window = window_of(call.attrs, kernel[0], kernel[1]);
   require_fit(window.fits(x.shape, y.shape), call, "the output's height or width is another");
   return window;
@@ -31,8 +37,8 @@ template <class Body> void for_each_pixel(const Image& image, Body&& body) {
       for (std::int64_t q = 0; q < image.w; ++q) body(n, p, q);
 }
 
-// The first maximum in row-major order of the window wins, a NaN before any number; padding never does. A window of padding alone has
-// index -1 and the lowest value.
+// The first maximum in row-major order of the window wins, a NaN before any number; padding never does. A window of
+// padding alone has index -1 and the lowest value.
 PreparedKernel max_pool(const CallSpec& call) {
   const Slide window = pool_window(call, call.in[0], call.out[0]);
   require_fit(call.out[1].shape == call.out[0].shape, call, "value and index have other shapes");
@@ -58,8 +64,8 @@ PreparedKernel max_pool(const CallSpec& call) {
             first = false;
           }
         for (std::int64_t c = 0; first && c < to.c; ++c) {
-          y[c * to.c_step] =
-              std::numeric_limits<T>::has_infinity ? static_cast<T>(-std::numeric_limits<T>::infinity()) : std::numeric_limits<T>::lowest();
+          y[c * to.c_step] = std::numeric_limits<T>::has_infinity ? static_cast<T>(-std::numeric_limits<T>::infinity())
+                                                                  : std::numeric_limits<T>::lowest();
           index[c * where.c_step] = -1;
         }
       });
@@ -67,7 +73,8 @@ PreparedKernel max_pool(const CallSpec& call) {
   });
 }
 
-// dx of a pixel: the sum of dy over those windows whose maximum stood here. Looked at from the pixel, so that nothing is added to memory.
+// dx of a pixel: the sum of dy over those windows whose maximum stood here. Looked at from the pixel, so that nothing
+// is added to memory.
 PreparedKernel max_pool_grad(const CallSpec& call) {
   const Slide window = pool_window(call, call.out[0], call.in[0]);
   require_fit(call.in[1].shape == call.in[0].shape, call, "gradient and index have other shapes");
@@ -84,7 +91,8 @@ PreparedKernel max_pool_grad(const CallSpec& call) {
             for (std::int64_t s = 0; s < window.kernel_w; ++s) {
               const std::int64_t p = window.output_row(h, r), q = window.output_column(w, s);
               if (p < 0 || p >= dys.h || q < 0 || q >= dys.w) continue;
-              if (index[where.at(n, p, q) + c * where.c_step] == r * window.kernel_w + s) sum += dy[dys.at(n, p, q) + c * dys.c_step];
+              if (index[where.at(n, p, q) + c * where.c_step] == r * window.kernel_w + s)
+                sum += dy[dys.at(n, p, q) + c * dys.c_step];
             }
           dx[c * dxs.c_step] = static_cast<T>(sum);
         }
@@ -146,10 +154,12 @@ std::vector<KernelRow> plain_pool_rows() {
     return takes(call, 1, 1) && is_float(call.in[0].dtype) && call.out[0].dtype == call.in[0].dtype;
   };
   const auto with_index = [](const CallSpec& call) {
-    return takes(call, 1, 2) && call.in[0].dtype != DType::b8 && call.out[0].dtype == call.in[0].dtype && call.out[1].dtype == DType::i32;
+    return takes(call, 1, 2) && call.in[0].dtype != DType::b8 && call.out[0].dtype == call.in[0].dtype &&
+           call.out[1].dtype == DType::i32;
   };
   const auto from_index = [](const CallSpec& call) {
-    return takes(call, 2, 1) && is_float(call.out[0].dtype) && call.in[0].dtype == call.out[0].dtype && call.in[1].dtype == DType::i32;
+    return takes(call, 2, 1) && is_float(call.out[0].dtype) && call.in[0].dtype == call.out[0].dtype &&
+           call.in[1].dtype == DType::i32;
   };
   return {plain_row("max_pool", with_index, max_pool), plain_row("max_pool_grad", from_index, max_pool_grad),
           plain_row("avg_pool", same_float, avg_pool), plain_row("avg_pool_grad", same_float, avg_pool_grad)};

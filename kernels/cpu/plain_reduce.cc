@@ -16,7 +16,8 @@ Reduction reduction_of(const CallSpec& call, const Ints& axes) {
   const View &x = call.in[0], &y = call.out[0];
   std::vector<bool> goes(x.shape.size(), false);
   for (std::int64_t axis : axes) {
-    require_fit(axis >= 0 && axis < x.rank() && !goes[static_cast<std::size_t>(axis)], call, "an axis is not one of the input's, or is there twice");
+    require_fit(axis >= 0 && axis < x.rank() && !goes[static_cast<std::size_t>(axis)], call,
+                "an axis is not one of the input's, or is there twice");
     goes[static_cast<std::size_t>(axis)] = true;
   }
   Shape kept, gone;
@@ -37,13 +38,15 @@ template <class T> struct Sum {
 };
 template <class T> struct Max {
   using Kept = T;
-  static constexpr T identity =
-      std::numeric_limits<T>::has_infinity ? static_cast<T>(-std::numeric_limits<T>::infinity()) : std::numeric_limits<T>::lowest();
+  static constexpr T identity = std::numeric_limits<T>::has_infinity
+                                    ? static_cast<T>(-std::numeric_limits<T>::infinity())
+                                    : std::numeric_limits<T>::lowest();
   static T step(T best, T x) { return larger(best, x); }
 };
 template <class T> struct Min {
   using Kept = T;
-  static constexpr T identity = std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
+  static constexpr T identity =
+      std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
   static T step(T best, T x) { return smaller(best, x); }
 };
 
@@ -100,7 +103,8 @@ std::vector<KernelRow> plain_reduce_rows() {
               "reduce_sum", [](const CallSpec& call) { return same_type(call) && call.in[0].dtype != DType::b8; }, sum),
           plain_row("reduce_max", same_type, extreme<Max>), plain_row("reduce_min", same_type, extreme<Min>),
           plain_row(
-              "arg_max", [](const CallSpec& call) { return takes(call, 1, 1) && call.out[0].dtype == DType::i64; }, arg_max)};
+              "arg_max", [](const CallSpec& call) { return takes(call, 1, 1) && call.out[0].dtype == DType::i64; },
+              arg_max)};
 }
 
 }  // namespace karez::kernels

@@ -18,18 +18,23 @@ struct Buffer {
   std::vector<std::byte> bytes;
 
   explicit Buffer(View v) : view(std::move(v)), bytes(static_cast<std::size_t>(view.bytes()) + 64, std::byte{0xA5}) {}
-  template <class T> T& at(const std::vector<std::int64_t>& index) { return reinterpret_cast<T*>(bytes.data())[offset_of(index, view.strides)]; }
+  template <class T> T& at(const std::vector<std::int64_t>& index) {
+    return reinterpret_cast<T*>(bytes.data())[offset_of(index, view.strides)];
+  }
 };
 
 // A view of the type with its elements given in logical (row-major) order.
 template <class T> Buffer filled(View view, const std::vector<T>& values) {
   Buffer out(std::move(view));
-  require(static_cast<std::int64_t>(values.size()) == out.view.count(), "a buffer of ", out.view, " gets ", values.size(), " values");
+  require(static_cast<std::int64_t>(values.size()) == out.view.count(), "a buffer of ", out.view, " gets ",
+          values.size(), " values");
   std::size_t next = 0;
   for_each_index(out.view.shape, [&](const auto& index) { out.at<T>(index) = values[next++]; });
   return out;
 }
-template <class T> Buffer filled(Shape shape, const std::vector<T>& values) { return filled<T>(View(dtype_of<T>(), std::move(shape)), values); }
+template <class T> Buffer filled(Shape shape, const std::vector<T>& values) {
+  return filled<T>(View(dtype_of<T>(), std::move(shape)), values);
+}
 template <class T> std::vector<T> logical(Buffer& buffer) {
   std::vector<T> out;
   for_each_index(buffer.view.shape, [&](const auto& index) { out.push_back(buffer.at<T>(index)); });
@@ -37,7 +42,8 @@ template <class T> std::vector<T> logical(Buffer& buffer) {
 }
 
 // Runs the row on the buffers; twice, since a kernel is prepared once and run often.
-inline std::vector<Buffer> run_row(const KernelRow& row, std::vector<Buffer>& in, const std::vector<View>& out, const Attrs& attrs = {}) {
+inline std::vector<Buffer> run_row(const KernelRow& row, std::vector<Buffer>& in, const std::vector<View>& out,
+                                   const Attrs& attrs = {}) {
   CallSpec call;
   call.op = row.op;
   call.attrs = attrs;
@@ -63,7 +69,8 @@ inline std::vector<Buffer> run_row(const KernelRow& row, std::vector<Buffer>& in
   }
   return results;
 }
-inline std::vector<Buffer> run_plain(const std::string& op, std::vector<Buffer> in, const std::vector<View>& out, const Attrs& attrs = {}) {
+inline std::vector<Buffer> run_plain(const std::string& op, std::vector<Buffer> in, const std::vector<View>& out,
+                                     const Attrs& attrs = {}) {
   return run_row(KernelTable(plain_kernels()).row("plain." + op), in, out, attrs);
 }
 

@@ -33,7 +33,10 @@ std::vector<Case> cases(std::int64_t n, std::int64_t c) {
       {"constant", {}, {{f, {n, c}}}, {{"value", 2.5}}},
       {"iota", {}, {{l, {n, c, 2}}}, axis1},
       {"random_uniform", {{l, {2}}}, {{d, {n, c}}}, {{"site", whole(1)}}},
-      {"pointwise", {{f, {n, c, 3}}, {f, {n, c, 3}}, {b, {n, c, 3}}}, {{f, {n, c, 3}}}, {{"expr", std::string("select(x2, x0 * x1, x0 - 1)")}}},
+      {"pointwise",
+       {{f, {n, c, 3}}, {f, {n, c, 3}}, {b, {n, c, 3}}},
+       {{f, {n, c, 3}}},
+       {{"expr", std::string("select(x2, x0 * x1, x0 - 1)")}}},
       {"pointwise", {{i, {n, c}}, {i, {n, c}}}, {{b, {n, c}}}, {{"expr", std::string("x0 < x1")}}},
       {"cast", {{f, {n, c, 3}}}, {{l, {n, c, 3}}}},
       {"copy", {{d, {n, c, 5, 4}}}, {{d, {n, c, 5, 4}}}},
@@ -48,8 +51,14 @@ std::vector<Case> cases(std::int64_t n, std::int64_t c) {
       {"matmul", {{l, {n, c}}, {l, {c, n}}}, {{l, {n, n}}}},
       {"conv2d", {{f, {n, c, 5, 4}}, {f, {6, c, 3, 2}}, {f, {6}}}, {{f, {n, 6, 3, 2}}}, Attrs(conv).set("bias", true)},
       {"conv2d", {{f, {n, 2 * c, 5, 4}}, {f, {6, c, 3, 2}}}, {{f, {n, 6, 3, 2}}}, Attrs(conv).set("groups", whole(2))},
-      {"conv2d_grad_input", {{f, {n, 6, 3, 2}}, {f, {6, c, 3, 2}}}, {{f, {n, 2 * c, 5, 4}}}, Attrs(conv).set("groups", whole(2))},
-      {"conv2d_grad_weight", {{d, {n, 2 * c, 5, 4}}, {d, {n, 6, 3, 2}}}, {{d, {6, c, 3, 2}}}, Attrs(conv).set("groups", whole(2))},
+      {"conv2d_grad_input",
+       {{f, {n, 6, 3, 2}}, {f, {6, c, 3, 2}}},
+       {{f, {n, 2 * c, 5, 4}}},
+       Attrs(conv).set("groups", whole(2))},
+      {"conv2d_grad_weight",
+       {{d, {n, 2 * c, 5, 4}}, {d, {n, 6, 3, 2}}},
+       {{d, {6, c, 3, 2}}},
+       Attrs(conv).set("groups", whole(2))},
       {"conv2d_grad_input", {{f, {n, 6, 3, 2}}, {f, {6, c, 3, 2}}}, {{f, {n, c, 5, 4}}}, conv},
       {"conv2d_grad_weight", {{d, {n, c, 5, 4}}, {d, {n, 6, 3, 2}}}, {{d, {6, c, 3, 2}}}, conv},
       {"max_pool", {{f, {n, c, 5, 4}}}, {{f, {n, c, 3, 3}}, {i, {n, c, 3, 3}}}, pool},
@@ -64,14 +73,29 @@ std::vector<Case> cases(std::int64_t n, std::int64_t c) {
       {"scatter_add", {{l, {n}}, {f, {n, c, 2}}}, {{f, {7, c, 2}}}, {{"offset", whole(1)}, {"limit", whole(10)}}},
       {"cumsum", {{f, {n, c, 3}}}, {{f, {n, c, 3}}}, axis1},
       {"sort", {{f, {n, c, 3}}}, {{f, {n, c, 3}}, {l, {n, c, 3}}}, axis1},
-      {"sort", {{i, {n, 5, c}}}, {{i, {n, 2, c}}, {l, {n, 2, c}}}, Attrs(axis1).set("descending", true).set("first", whole(2))},
-      {"take_along", {{f, {n, 7, c}}, {i, {n, 3, c}}}, {{f, {n, 3, c}}}, Attrs(axis1).set("offset", whole(1)).set("limit", whole(10))},
-      {"add_along", {{l, {n, 3, c}}, {f, {n, 3, c}}}, {{f, {n, 7, c}}}, Attrs(axis1).set("offset", whole(1)).set("limit", whole(10))},
+      {"sort",
+       {{i, {n, 5, c}}},
+       {{i, {n, 2, c}}, {l, {n, 2, c}}},
+       Attrs(axis1).set("descending", true).set("first", whole(2))},
+      {"take_along",
+       {{f, {n, 7, c}}, {i, {n, 3, c}}},
+       {{f, {n, 3, c}}},
+       Attrs(axis1).set("offset", whole(1)).set("limit", whole(10))},
+      {"add_along",
+       {{l, {n, 3, c}}, {f, {n, 3, c}}},
+       {{f, {n, 7, c}}},
+       Attrs(axis1).set("offset", whole(1)).set("limit", whole(10))},
       {"one_hot", {{i, {n, c}}}, {{f, {n, c, 5}}}, {{"offset", whole(1)}, {"limit", whole(10)}}},
       {"sgd", {{f, {n, c}}, {f, {n, c}}, {f, {n, c}}, {f, {}}}, {{f, {n, c}}, {f, {n, c}}}, rates},
-      {"adam", {{d, {n, c}}, {d, {n, c}}, {d, {n, c}}, {d, {n, c}}, {d, {}}, {l, {}}}, {{d, {n, c}}, {d, {n, c}}, {d, {n, c}}}, rates},
+      {"adam",
+       {{d, {n, c}}, {d, {n, c}}, {d, {n, c}}, {d, {n, c}}, {d, {}}, {l, {}}},
+       {{d, {n, c}}, {d, {n, c}}, {d, {n, c}}},
+       rates},
       {"sgd_if", {{f, {n, c}}, {f, {n, c}}, {f, {n, c}}, {f, {}}, {b, {}}}, {{f, {n, c}}, {f, {n, c}}}, rates},
-      {"adam_if", {{d, {n, c}}, {d, {n, c}}, {d, {n, c}}, {d, {n, c}}, {d, {}}, {l, {}}, {b, {}}}, {{d, {n, c}}, {d, {n, c}}, {d, {n, c}}}, rates},
+      {"adam_if",
+       {{d, {n, c}}, {d, {n, c}}, {d, {n, c}}, {d, {n, c}}, {d, {}}, {l, {}}, {b, {}}},
+       {{d, {n, c}}, {d, {n, c}}, {d, {n, c}}},
+       rates},
   };
 }
 
@@ -99,12 +123,13 @@ TEST(PlainKernels, StridesDoNotChangeABit) {
       std::vector<View> out, strided_out;
       for (const TensorType& type : c.in) {
         in.push_back(random_buffer(random, View(type)));
-        strided.push_back(
-            with_view(in.back(), round == 0 ? View(type.dtype, type.shape, channels_last(type.shape)) : random_view(random, type.dtype, type.shape)));
+        strided.push_back(with_view(in.back(), round == 0 ? View(type.dtype, type.shape, channels_last(type.shape))
+                                                          : random_view(random, type.dtype, type.shape)));
       }
       for (const TensorType& type : c.out) {
         out.push_back(View(type));
-        strided_out.push_back(round == 0 ? View(type.dtype, type.shape, channels_last(type.shape)) : random_view(random, type.dtype, type.shape));
+        strided_out.push_back(round == 0 ? View(type.dtype, type.shape, channels_last(type.shape))
+                                         : random_view(random, type.dtype, type.shape));
       }
       auto expected = run_plain(c.op, in, out, c.attrs), got = run_plain(c.op, strided, strided_out, c.attrs);
       for (std::size_t k = 0; k < out.size(); ++k) {
@@ -115,7 +140,8 @@ TEST(PlainKernels, StridesDoNotChangeABit) {
   for (const KernelRow& row : plain_kernels()) EXPECT_TRUE(seen.contains(row.op)) << row.name << " has no case here";
 }
 
-// n = 0: no batch. c = 0: sums over nothing. arg_max and max_pool of nothing at all are excluded by their shapes' rules, not here.
+// n = 0: no batch. c = 0: sums over nothing. arg_max and max_pool of nothing at all are excluded by their shapes'
+// rules, not here.
 TEST(PlainKernels, TakeEmptyOperands) {
   std::mt19937 random(1);
   for (auto [n, c] : {std::pair{0, 4}, std::pair{3, 0}, std::pair{0, 0}})
@@ -147,7 +173,11 @@ TEST(PlainKernels, AllocateNothingWhenRun) {
     const KernelRow& row = table.row("plain." + k.op);
     std::vector<std::byte> workspace(static_cast<std::size_t>(row.workspace ? row.workspace(call) : 0));
     const PreparedKernel kernel = row.prepare(call);
-    EXPECT_EQ(allocations_of([&] { kernel({all.first(call.in.size()), all.subspan(call.in.size()), workspace.data()}); }), 0) << print(call);
+    EXPECT_EQ(allocations_of([&] {
+                kernel({all.first(call.in.size()), all.subspan(call.in.size()), workspace.data()});
+              }),
+              0)
+        << print(call);
   }
 }
 

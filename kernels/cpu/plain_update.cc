@@ -1,5 +1,5 @@
-// Optimiser steps on any number of tensors in one call, PyTorch's form: SGD with momentum, Adam, both also conditional. Computed in double, rounded
-// once.
+// Optimiser steps on any number of tensors in one call, PyTorch's form: SGD with momentum, Adam, both also conditional.
+// Computed in double, rounded once.
 #include <cmath>
 
 #include "kernels/cpu/conditional_update.h"
@@ -9,7 +9,8 @@
 namespace karez::kernels {
 namespace {
 
-// in = (w, m, [v,] g) for each tensor, then `scalars` more; out = (w', m', [v']) for each. Outputs may be the addresses of their inputs.
+// in = (w, m, [v,] g) for each tensor, then `scalars` more; out = (w', m', [v']) for each. Outputs may be the addresses
+// of their inputs.
 struct Tensors {
   std::size_t per_in, per_out, count;
   std::vector<Loops> loops;  // one per tensor: its outputs, then its inputs
@@ -30,8 +31,10 @@ Tensors tensors_of(const CallSpec& call, std::size_t per_in, std::size_t scalars
 }
 
 bool supports(const CallSpec& call, std::size_t per_in, std::size_t scalars) {
-  if (!takes(call, -1, -1) || call.in.size() < per_in + scalars || (call.in.size() - scalars) % per_in != 0) return false;
-  if (call.out.size() != (call.in.size() - scalars) / per_in * (per_in - 1) || !is_float(call.out[0].dtype)) return false;
+  if (!takes(call, -1, -1) || call.in.size() < per_in + scalars || (call.in.size() - scalars) % per_in != 0)
+    return false;
+  if (call.out.size() != (call.in.size() - scalars) / per_in * (per_in - 1) || !is_float(call.out[0].dtype))
+    return false;
   const DType dtype = call.out[0].dtype;
   const std::size_t lr = call.in.size() - scalars;
   for (std::size_t i = 0; i <= lr; ++i)
@@ -48,7 +51,8 @@ PreparedKernel sgd(const CallSpec& call) {
       const double lr = *elements<T>(args.in[args.in.size() - 1]);
       for (std::size_t t = 0; t < tensors.count; ++t) {
         T *w_out = elements<T>(args.out[2 * t]), *m_out = elements<T>(args.out[2 * t + 1]);
-        const T *w_in = elements<T>(args.in[3 * t]), *m_in = elements<T>(args.in[3 * t + 1]), *g_in = elements<T>(args.in[3 * t + 2]);
+        const T *w_in = elements<T>(args.in[3 * t]), *m_in = elements<T>(args.in[3 * t + 1]),
+                *g_in = elements<T>(args.in[3 * t + 2]);
         for_each_element(tensors.loops[t], [&](const auto& at) {
           const double w = w_in[at[2]];
           const double g = g_in[at[4]] + decay * w;
@@ -69,15 +73,19 @@ PreparedKernel adam(const CallSpec& call) {
     return [tensors = tensors_of(call, 4, 2), beta1, beta2, eps, decay, decoupled](const KernelArgs& args) {
       const double lr = *elements<T>(args.in[args.in.size() - 2]);
       const auto step = static_cast<double>(*elements<std::int64_t>(args.in[args.in.size() - 1]));
-      const double rate = lr / (1 - std::pow(beta1, step)), root = std::sqrt(1 - std::pow(beta2, step));  // bias corrections
+      const double rate = lr / (1 - std::pow(beta1, step)),
+                   root = std::sqrt(1 - std::pow(beta2, step));  // bias corrections
       for (std::size_t t = 0; t < tensors.count; ++t) {
-        T *w_out = elements<T>(args.out[3 * t]), *m_out = elements<T>(args.out[3 * t + 1]), *v_out = elements<T>(args.out[3 * t + 2]);
+        T *w_out = elements<T>(args.out[3 * t]), *m_out = elements<T>(args.out[3 * t + 1]),
+          *v_out = elements<T>(args.out[3 * t + 2]);
         const T *w_in = elements<T>(args.in[4 * t]), *m_in = elements<T>(args.in[4 * t + 1]);
         const T *v_in = elements<T>(args.in[4 * t + 2]), *g_in = elements<T>(args.in[4 * t + 3]);
         for_each_element(tensors.loops[t], [&](const auto& at) {
           const double old = w_in[at[3]];
           const double w = decoupled ? old * (1 - lr * decay) : old;
-          const double g = g_in[at[6]] + (decoupled || decay == 0 ? 0 : decay * old);  // zero times a NaN weight must not reach the moments
+          const double g =
+              g_in[at[6]] +
+              (decoupled || decay == 0 ? 0 : decay * old);  // zero times a NaN weight must not reach the moments
           const double m = beta1 * m_in[at[4]] + (1 - beta1) * g;
           const double v = beta2 * v_in[at[5]] + (1 - beta2) * g * g;
           w_out[at[0]] = static_cast<T>(w - rate * m / (std::sqrt(v) / root + eps));
@@ -94,7 +102,8 @@ KernelRow row_of(const char* op, std::size_t per_in, std::size_t scalars, Prepar
       op, [=](const CallSpec& call) { return supports(call, per_in, scalars); }, prepare);
 }
 
-KernelRow conditional_row(const char* op, std::size_t per_in, std::size_t scalars, PreparedKernel (*prepare)(const CallSpec&)) {
+KernelRow conditional_row(const char* op, std::size_t per_in, std::size_t scalars,
+                          PreparedKernel (*prepare)(const CallSpec&)) {
   return plain_row(
       op, [=](const CallSpec& call) { return has_apply(call) && supports(without_apply(call), per_in, scalars); },
       [=](const CallSpec& call) { return conditional(call, per_in, prepare(without_apply(call))); });
@@ -103,7 +112,8 @@ KernelRow conditional_row(const char* op, std::size_t per_in, std::size_t scalar
 }  // namespace
 
 std::vector<KernelRow> plain_update_rows() {
-  return {row_of("sgd", 3, 1, sgd), row_of("adam", 4, 2, adam), conditional_row("sgd_if", 3, 1, sgd), conditional_row("adam_if", 4, 2, adam)};
+  return {row_of("sgd", 3, 1, sgd), row_of("adam", 4, 2, adam), conditional_row("sgd_if", 3, 1, sgd),
+          conditional_row("adam_if", 4, 2, adam)};
 }
 
 }  // namespace karez::kernels

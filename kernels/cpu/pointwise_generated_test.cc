@@ -35,8 +35,9 @@ unsigned seed() {
 }
 
 constexpr float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
-const float specials[] = {0.0f,     -0.0f, 1.0f,  -1.0f,  0.5f,    2.0f,  inf,    -inf,   nan,    1e-40f, -1e-40f, 1.17549435e-38f, 3.4e38f,
-                          -3.4e38f, 88.7f, 89.0f, -87.5f, -104.0f, 10.0f, -10.0f, 0.999f, 1.001f, 4.0f,   1e-6f,   -1e-6f,          40000.0f};
+const float specials[] = {0.0f,    -0.0f,           1.0f,    -1.0f,    0.5f,   2.0f,    inf,    -inf,    nan,   1e-40f,
+                          -1e-40f, 1.17549435e-38f, 3.4e38f, -3.4e38f, 88.7f,  89.0f,   -87.5f, -104.0f, 10.0f, -10.0f,
+                          0.999f,  1.001f,          4.0f,    1e-6f,    -1e-6f, 40000.0f};
 
 // One operand as the kernel reads it: floats or bytes.
 struct Operand {
@@ -59,7 +60,8 @@ struct Trial {
     std::vector<const void*> data;
     for (const Operand& operand : in) data.push_back(operand.data());
     row->run(0, static_cast<std::int64_t>(count), data.data(), scalar.data(), out.data());
-    for (int i = 0; i < 8; ++i) EXPECT_EQ(out[count * width() + static_cast<std::size_t>(i)], 0xee) << row->expr << " writes behind its end";
+    for (int i = 0; i < 8; ++i)
+      EXPECT_EQ(out[count * width() + static_cast<std::size_t>(i)], 0xee) << row->expr << " writes behind its end";
     out.resize(count * width());
     return out;
   }
@@ -67,8 +69,9 @@ struct Trial {
 
 int operands_of(const GeneratedPointwise& row) { return static_cast<int>(std::string(row.types).find('>')); }
 
-// A value in double with a bound on how far a correct f32 kernel may be from it. Every operation may add `ulps` roundings of its own and hands on
-// those of its operands, as far as the operation's values at both ends of the operands' intervals lie apart.
+// A value in double with a bound on how far a correct f32 kernel may be from it. Every operation may add `ulps`
+// roundings of its own and hands on those of its operands, as far as the operation's values at both ends of the
+// operands' intervals lie apart.
 struct Bounded {
   double value = 0, error = 0;
 };
@@ -101,7 +104,8 @@ Bounded bounded(const ExprProgram& program, const std::vector<double>& x) {
     for (int ends = 0; ends < 8; ++ends) {
       auto end = [&](const Bounded& v, int bit) { return ends >> bit & 1 ? v.value + v.error : v.value - v.error; };
       double other = apply<double>(op.op, end(a, 0), end(b, 1), end(c, 2));
-      if (std::isfinite(out.value) && std::isfinite(other)) out.error = std::max(out.error, std::abs(other - out.value));
+      if (std::isfinite(out.value) && std::isfinite(other))
+        out.error = std::max(out.error, std::abs(other - out.value));
       else if (!(std::isnan(out.value) && std::isnan(other)) && out.value != other) out.error = inf;
     }
     // Who knows nothing of an operand knows nothing of the result, unless a select leaves it out.
@@ -109,9 +113,10 @@ Bounded bounded(const ExprProgram& program, const std::vector<double>& x) {
     for (const Bounded* v : {&a, &b, &c})
       if (std::isinf(v->error) && !(picks && v == (a.value != 0 ? &c : &b))) out.error = inf;
     // A power of a negative number depends on whether the exponent is whole, which a rounding may make it.
-    if (op.op == ExprKind::pow && a.value < 0 && b.error > 0 && std::abs(b.value - std::round(b.value)) <= 2 * b.error) out.error = inf;
-    bool exact = is_truth(op.op) || op.op == ExprKind::select || op.op == ExprKind::max || op.op == ExprKind::min || op.op == ExprKind::neg ||
-                 op.op == ExprKind::abs;
+    if (op.op == ExprKind::pow && a.value < 0 && b.error > 0 && std::abs(b.value - std::round(b.value)) <= 2 * b.error)
+      out.error = inf;
+    bool exact = is_truth(op.op) || op.op == ExprKind::select || op.op == ExprKind::max || op.op == ExprKind::min ||
+                 op.op == ExprKind::neg || op.op == ExprKind::abs;
     // sin and cos are accurate relative to 1, not to their value near its zeros.
     bool absolute = op.op == ExprKind::sin || op.op == ExprKind::cos;
     if (!exact && std::isfinite(out.value))
@@ -154,7 +159,8 @@ void compare(const Trial& run, std::size_t count, int& checked) {
     }
     float got = 0;
     std::memcpy(&got, out.data() + i * sizeof got, sizeof got);
-    // A product of an overflowed part in f32 may be NaN or infinite where double stays finite: those inputs prove nothing.
+    // A product of an overflowed part in f32 may be NaN or infinite where double stays finite: those inputs prove
+    // nothing.
     Bounded want = bounded(program, x);
     bool overflowed = false;
     ExprProgram steps = program;
@@ -171,12 +177,15 @@ Operand random_operand(std::mt19937& random, bool is_bool, std::size_t count) {
   std::uniform_real_distribution<float> small(-3.0f, 3.0f), exponent(-30.0f, 30.0f);
   for (std::size_t i = 0; i < count; ++i) {
     if (is_bool) out.bools.push_back(random() % 2);
-    else out.floats.push_back(random() % 4 != 0 ? small(random) : std::copysign(std::exp2(exponent(random)), small(random)));
+    else
+      out.floats.push_back(random() % 4 != 0 ? small(random)
+                                             : std::copysign(std::exp2(exponent(random)), small(random)));
   }
   return out;
 }
 
-TEST(PointwiseGenerated, ExpressionsAreCanonicalAndSorted) {  // that each row of the ops has one is a test of the whole system
+TEST(PointwiseGenerated,
+     ExpressionsAreCanonicalAndSorted) {  // that each row of the ops has one is a test of the whole system
   auto rows = generated_pointwise();
   ASSERT_FALSE(rows.empty());
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -227,7 +236,8 @@ TEST(PointwiseGenerated, OlderInstructionSetsDoTheSame) {
                      tables.push_back(rows.data());
                      for (const GeneratedPointwise& row : rows) {
                        Trial run{&row, {}, {}};
-                       for (int k = 0; k < operands_of(row); ++k) run.in.push_back(random_operand(random, row.types[k] == 'b', 83));
+                       for (int k = 0; k < operands_of(row); ++k)
+                         run.in.push_back(random_operand(random, row.types[k] == 'b', 83));
                        run.scalar.assign(run.in.size(), 0);
                        compare(run, 83, checked);
                      }
@@ -250,7 +260,8 @@ TEST(PointwiseGenerated, ZerosKeepTheirSignWhereStdDoes) {
     ADD_FAILURE() << "no " << expr;
     return 0.0f;
   };
-  for (const char* odd : {"x0", "tanh(x0)", "erf(x0)", "sin(x0)", "sqrt(x0)"}) EXPECT_TRUE(std::signbit(at(odd, -0.0f))) << odd;
+  for (const char* odd : {"x0", "tanh(x0)", "erf(x0)", "sin(x0)", "sqrt(x0)"})
+    EXPECT_TRUE(std::signbit(at(odd, -0.0f))) << odd;
   EXPECT_TRUE(std::signbit(at("-x0", 0.0f)));
   EXPECT_FALSE(std::signbit(at("abs(x0)", -0.0f)));
   EXPECT_EQ(at("exp(x0)", -0.0f), 1.0f);
@@ -274,7 +285,8 @@ TEST(PointwiseGenerated, ScalarOperandsAreReadFromOneElement) {
   EXPECT_GT(checked, 5000);
 }
 
-// What sharded and whole runs being bit-equal rests on: an element's bits do not depend on where a range begins or what its neighbours are.
+// What sharded and whole runs being bit-equal rests on: an element's bits do not depend on where a range begins or what
+// its neighbours are.
 TEST(PointwiseGenerated, EveryRangeGivesTheSameBits) {
   std::mt19937 random(seed());
   const std::size_t count = 101;
@@ -291,7 +303,8 @@ TEST(PointwiseGenerated, EveryRangeGivesTheSameBits) {
     std::vector<unsigned char> pieces(whole.size());
     for (std::size_t begin = 0; begin < count;) {
       std::size_t end = std::min(count, begin + 1 + random() % 40);
-      row.run(static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end), data.data(), run.scalar.data(), pieces.data());
+      row.run(static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end), data.data(), run.scalar.data(),
+              pieces.data());
       begin = end;
     }
     EXPECT_EQ(whole, pieces) << row.expr;
@@ -310,7 +323,8 @@ TEST(PointwiseGenerated, TheResultMayOverwriteAnOperand) {
       std::vector<const void*> data;
       for (const Operand& operand : run.in) data.push_back(operand.data());
       row.run(0, 67, data.data(), run.scalar.data(), const_cast<void*>(data[static_cast<std::size_t>(k)]));
-      EXPECT_EQ(std::memcmp(apart.data(), data[static_cast<std::size_t>(k)], apart.size()), 0) << row.expr << " over operand " << k;
+      EXPECT_EQ(std::memcmp(apart.data(), data[static_cast<std::size_t>(k)], apart.size()), 0)
+          << row.expr << " over operand " << k;
     }
 }
 

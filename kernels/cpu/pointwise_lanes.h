@@ -1,6 +1,6 @@
 // One vector of lanes at a time: the functions of pointwise kernels, and the loop that generated ones are made of.
-// Highway compiles its users once for each instruction set by including them again and again, so this header has no #pragma once but a toggle, and
-// everything in it lives in a namespace named after the instruction set.
+// Highway compiles its users once for each instruction set by including them again and again, so this header has no
+// #pragma once but a toggle, and everything in it lives in a namespace named after the instruction set.
 #if defined(KAREZ_POINTWISE_LANES) == defined(HWY_TARGET_TOGGLE)
 #ifdef KAREZ_POINTWISE_LANES
 #undef KAREZ_POINTWISE_LANES
@@ -39,8 +39,8 @@ template <class F> HWY_INLINE V one_by_one(F f, V x, V y) {
   return hn::Load(D(), a);
 }
 
-// Errors are the largest seen over ten million floats from all binades. What Highway's functions leave open (NaN, infinities, large arguments) is
-// mended here. No element's result depends on its neighbours.
+// Errors are the largest seen over ten million floats from all binades. What Highway's functions leave open (NaN,
+// infinities, large arguments) is mended here. No element's result depends on its neighbours.
 
 // 1 ulp; inf from 88.73 on.
 HWY_INLINE V exp_of(V x) {
@@ -85,8 +85,8 @@ HWY_INLINE V pow_of(V x, V y) {
 HWY_INLINE V fmod_of(V x, V y) {
   return one_by_one([](float a, float b) { return std::fmod(a, b); }, x, y);
 }
-// 1.2 ulp. Up to |x| = 1: x + x P(x^2). Beyond: 1 - exp(-t Q(t)) with t = |x|; from 4 on that is 1. P and Q are least-maximum fits of degree 6 and 5,
-// exact to 1.3e-9 and 3.1e-9 of erf before rounding.
+// 1.2 ulp. Up to |x| = 1: x + x P(x^2). Beyond: 1 - exp(-t Q(t)) with t = |x|; from 4 on that is 1. P and Q are
+// least-maximum fits of degree 6 and 5, exact to 1.3e-9 and 3.1e-9 of erf before rounding.
 HWY_INLINE V erf_of(V x) {
   const V one = lanes_of(1);
   V s = hn::Mul(x, x), t = hn::Min(hn::Abs(x), lanes_of(4.2f));
@@ -109,8 +109,9 @@ HWY_INLINE V erf_of(V x) {
   return hn::IfThenElse(hn::IsNaN(x), x, y);
 }
 
-// The normal distribution function, 6 ulp. With a = |x| and t = 2 / (2 + a / sqrt(2)) the tail below -a is t exp(-a^2 / 2 + P(t)) / 2 with the P of
-// erfcc in Numerical Recipes, chapter 6.2 (1.2e-7). What roundings of the exponent lose is `lost`, a factor 1 + lost.
+// The normal distribution function, 6 ulp. With a = |x| and t = 2 / (2 + a / sqrt(2)) the tail below -a is t exp(-a^2 /
+// 2 + P(t)) / 2 with the P of erfcc in Numerical Recipes, chapter 6.2 (1.2e-7). What roundings of the exponent lose is
+// `lost`, a factor 1 + lost.
 HWY_INLINE V phi_of(V x) {
   const V one = lanes_of(1), half = lanes_of(0.5f), a = hn::Min(hn::Abs(x), lanes_of(20));
   const V t = hn::Div(lanes_of(2), hn::MulAdd(a, lanes_of(0.70710678118654752f), lanes_of(2)));
@@ -130,8 +131,9 @@ HWY_INLINE V phi_of(V x) {
   return hn::IfThenElse(hn::IsNaN(x), x, hn::IfThenElse(hn::Gt(x, hn::Zero(D())), hn::Sub(one, tail), tail));
 }
 
-// As base/extremes.h: NaN of either operand is handed on (the hardware's minimum and maximum hand on only that of one side), +0 is above -0. Of
-// equal operands the bits are joined: those of a zero's sign, which is all in which they can differ.
+// As base/extremes.h: NaN of either operand is handed on (the hardware's minimum and maximum hand on only that of one
+// side), +0 is above -0. Of equal operands the bits are joined: those of a zero's sign, which is all in which they can
+// differ.
 HWY_INLINE V max_of(V x, V y) {
   const V unequal = hn::IfThenElse(hn::Or(hn::Gt(x, y), hn::IsNaN(x)), x, y);
   return hn::IfThenElse(hn::Eq(x, y), hn::And(x, y), unequal);
@@ -149,24 +151,29 @@ template <class T> inline constexpr std::int64_t bytes_per_lane = sizeof(float);
 template <> inline constexpr std::int64_t bytes_per_lane<M> = 1;
 
 template <class T> HWY_INLINE T load_lanes(const unsigned char* from, std::int64_t i);
-template <> HWY_INLINE V load_lanes<V>(const unsigned char* from, std::int64_t i) { return hn::LoadU(D(), reinterpret_cast<const float*>(from) + i); }
+template <> HWY_INLINE V load_lanes<V>(const unsigned char* from, std::int64_t i) {
+  return hn::LoadU(D(), reinterpret_cast<const float*>(from) + i);
+}
 template <> HWY_INLINE M load_lanes<M>(const unsigned char* from, std::int64_t i) {
   const hn::Rebind<std::int32_t, D> words;
   const hn::Rebind<std::uint8_t, D> bytes;
   return hn::RebindMask(D(), hn::Ne(hn::PromoteTo(words, hn::LoadU(bytes, from + i)), hn::Zero(words)));
 }
-HWY_INLINE void store_lanes(V x, unsigned char* to, std::int64_t i) { hn::StoreU(x, D(), reinterpret_cast<float*>(to) + i); }
+HWY_INLINE void store_lanes(V x, unsigned char* to, std::int64_t i) {
+  hn::StoreU(x, D(), reinterpret_cast<float*>(to) + i);
+}
 HWY_INLINE void store_lanes(M x, unsigned char* to, std::int64_t i) {
   const hn::Rebind<std::int32_t, D> words;
   const hn::Rebind<std::uint8_t, D> bytes;
   hn::StoreU(hn::DemoteTo(bytes, hn::IfThenElseZero(hn::RebindMask(words, x), hn::Set(words, 1))), bytes, to + i);
 }
 
-// Whole vectors from element begin to end - 1. A scalar's step is 0 and `from` holds copies of it, so that one loop serves all cases; the AND with
-// the step hides behind the loads. Not inlined: one loop computes every element, hence equal elements have equal bits wherever a range begins.
+// Whole vectors from element begin to end - 1. A scalar's step is 0 and `from` holds copies of it, so that one loop
+// serves all cases; the AND with the step hides behind the loads. Not inlined: one loop computes every element, hence
+// equal elements have equal bits wherever a range begins.
 template <class E, class Result, class... Operand, std::size_t... I>
-HWY_NOINLINE void run_vectors(const unsigned char* const* from, const std::int64_t* step, std::int64_t begin, std::int64_t end, unsigned char* to,
-                              std::index_sequence<I...>) {
+HWY_NOINLINE void run_vectors(const unsigned char* const* from, const std::int64_t* step, std::int64_t begin,
+                              std::int64_t end, unsigned char* to, std::index_sequence<I...>) {
   const unsigned char* const p[] = {from[I]...};
   const std::int64_t s[] = {step[I]...};
   for (std::int64_t i = begin; i < end; i += lanes) store_lanes(E::at(load_lanes<Operand>(p[I], i & s[I])...), to, i);
@@ -174,8 +181,8 @@ HWY_NOINLINE void run_vectors(const unsigned char* const* from, const std::int64
 
 // The pointer to E::at is there for its types.
 template <class E, class Result, class... Operand>
-HWY_INLINE void run_range(Result (*)(Operand...), std::int64_t begin, std::int64_t end, const void* const* in, const std::uint8_t* in_is_scalar,
-                          void* out) {
+HWY_INLINE void run_range(Result (*)(Operand...), std::int64_t begin, std::int64_t end, const void* const* in,
+                          const std::uint8_t* in_is_scalar, void* out) {
   constexpr std::size_t count = sizeof...(Operand);
   constexpr std::int64_t bytes[] = {bytes_per_lane<Operand>...};
   HWY_ALIGN unsigned char copies[count][static_cast<std::size_t>(lanes) * sizeof(float)];
@@ -186,7 +193,8 @@ HWY_INLINE void run_range(Result (*)(Operand...), std::int64_t begin, std::int64
     from[k] = static_cast<const unsigned char*>(in[k]);
     step[k] = in_is_scalar[k] != 0 ? 0 : -1;
     if (step[k] != 0) continue;
-    for (std::int64_t i = 0; i < lanes; ++i) std::memcpy(copies[k] + i * bytes[k], in[k], static_cast<std::size_t>(bytes[k]));
+    for (std::int64_t i = 0; i < lanes; ++i)
+      std::memcpy(copies[k] + i * bytes[k], in[k], static_cast<std::size_t>(bytes[k]));
     from[k] = copies[k];
   }
   auto* to = static_cast<unsigned char*>(out);
@@ -203,7 +211,8 @@ HWY_INLINE void run_range(Result (*)(Operand...), std::int64_t begin, std::int64
   std::memcpy(to + whole * bytes_per_lane<Result>, result, static_cast<std::size_t>(rest * bytes_per_lane<Result>));
 }
 
-template <class E> void run(std::int64_t begin, std::int64_t end, const void* const* in, const std::uint8_t* in_is_scalar, void* out) {
+template <class E>
+void run(std::int64_t begin, std::int64_t end, const void* const* in, const std::uint8_t* in_is_scalar, void* out) {
   run_range<E>(&E::at, begin, end, in, in_is_scalar, out);
 }
 

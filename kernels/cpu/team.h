@@ -8,9 +8,10 @@
 
 namespace karez::kernels {
 
-// Splits 0..count-1 into one contiguous part per thread of the team, as even as can be, and calls body(begin, end, part) for each. A part
-// has at least `grain` items, or there is only one. Parts depend on the arguments alone, so results do not change from run to run; a team
-// of one calls the body directly and never meets OpenMP. The body may not throw.
+// Splits 0..count-1 into one contiguous part per thread of the team, as even as can be, and calls body(begin, end,
+// part) for each. A part has at least `grain` items, or there is only one. Parts depend on the arguments alone, so
+// results do not change from run to run; a team of one calls the body directly and never meets OpenMP. The body may not
+// throw.
 template <class Body> void parallel_for(int team, std::int64_t count, std::int64_t grain, Body body) {
   const std::int64_t parts = std::clamp<std::int64_t>(count / std::max<std::int64_t>(grain, 1), 1, team);
   if (parts <= 1) {

@@ -5,8 +5,8 @@
 
 namespace karez::kernels {
 
-// Binds the calling thread, and the team of as many threads that its kernels will use, to these cpus. Threads of a team live on from kernel
-// to kernel and keep the cpus they began with, so binding the caller alone would not move them.
+// Binds the calling thread, and the team of as many threads that its kernels will use, to these cpus. Threads of a team
+// live on from kernel to kernel and keep the cpus they began with, so binding the caller alone would not move them.
 void bind_team(std::span<const int> cpus);
 
 }  // namespace karez::kernels

@@ -7,7 +7,8 @@
 
 namespace karez::kernels {
 
-// body(name): "AVX3", "AVX2" and what the compiler takes for granted. The best is chosen again behind it. Returns how many there were.
+// body(name): "AVX3", "AVX2" and what the compiler takes for granted. The best is chosen again behind it. Returns how
+// many there were.
 template <class Body> int on_every_instruction_set(Body&& body) {
   const std::int64_t all = hwy::SupportedTargets();
   int sets = 0;
