@@ -22,7 +22,10 @@ constexpr long tick_nanoseconds = 100'000'000;
 
 // Somebody whose handshake is under way.
 struct Acceptor::Guest : Ready {
-  Guest(Acceptor& door, Descriptor socket) : door(door), socket(std::move(socket)), handshake(Handshake::answers(door.token_, door.purpose_)) {}
+  Guest(Acceptor& door, Descriptor socket)
+      : door(door),
+        socket(std::move(socket)),
+        handshake(Handshake::answers(door.token_, door.purpose_)) {}
   ~Guest() { door.reactor_.forget(watch); }
 
   void ready(std::uint32_t) noexcept override {
@@ -38,7 +41,9 @@ struct Acceptor::Guest : Ready {
     there.guests_.remove_if([this](const auto& guest) { return guest.get() == this; });  // this is no more
     try {
       there.let_in_(std::move(in), who);
-    } catch (const std::exception& error) { note(LogLevel::warning, "a peer that was let in could not be served: ", error.what()); }
+    } catch (const std::exception& error) {
+      note(LogLevel::warning, "a peer that was let in could not be served: ", error.what());
+    }
   }
 
   // True when the handshake is done.
@@ -48,10 +53,14 @@ struct Acceptor::Guest : Ready {
       auto n = recv(socket.get(), bytes, handshake.wanted(), 0);
       if (n < 0 && errno == EINTR) continue;
       if (n < 0 && errno == EAGAIN) return false;
-      require(ErrorKind::peer, n > 0, handshake.greeted() ? "it left at this world's answer: it has another token, or it ended" : "it went away");
+      require(
+          ErrorKind::peer, n > 0,
+          handshake.greeted() ? "it left at this world's answer: it has another token, or it ended" : "it went away");
       handshake.take({bytes, static_cast<std::size_t>(n)});
       std::vector<std::byte> out = handshake.to_send();
-      auto sent = out.empty() ? 0 : send(socket.get(), out.data(), out.size(), MSG_NOSIGNAL);  // a fresh socket has room for 64 bytes
+      auto sent = out.empty() ? 0
+                              : send(socket.get(), out.data(), out.size(),
+                                     MSG_NOSIGNAL);  // a fresh socket has room for 64 bytes
       require(ErrorKind::peer, sent == static_cast<ssize_t>(out.size()), "it takes nothing");
     }
     return true;
@@ -86,7 +95,8 @@ struct Acceptor::Clock : Ready {
   Reactor::Watch watch;
 };
 
-Acceptor::Acceptor(Reactor& reactor, Address address, const Token& token, std::string purpose, LetIn let_in, AcceptorLimits limits)
+Acceptor::Acceptor(Reactor& reactor, Address address, const Token& token, std::string purpose, LetIn let_in,
+                   AcceptorLimits limits)
     : reactor_(reactor),
       address_(std::move(address)),
       token_(token),
@@ -142,7 +152,8 @@ void Acceptor::accept_all() {
   }
 }
 
-// New connections wait in the kernel's queue, which keeps the listener ready: it is watched again from the next tick of the clock on.
+// New connections wait in the kernel's queue, which keeps the listener ready: it is watched again from the next tick of
+// the clock on.
 void Acceptor::pause() {
   if (!std::exchange(said_full_, true))
     note(LogLevel::warning, "connections to ", print(address_), " wait: ", std::strerror(errno), "; this is said once");
@@ -154,13 +165,15 @@ void Acceptor::pause() {
 void Acceptor::look_at_the_clock() {
   if (std::exchange(paused_, false)) reactor_.change(watch_, EPOLLIN);
   auto long_ago = Time::now() - std::chrono::duration_cast<Time::duration>(limits_.handshake);
-  while (!guests_.empty() && guests_.front()->came < long_ago) turn_away(*guests_.front(), "its handshake takes too long");
+  while (!guests_.empty() && guests_.front()->came < long_ago)
+    turn_away(*guests_.front(), "its handshake takes too long");
   if (guests_.empty() && !paused_) clock_->tick(false);
 }
 
 void Acceptor::count_away(const std::string& why) {
   if (turned_away_.fetch_add(1, std::memory_order_relaxed) == 0)
-    note(LogLevel::warning, "a connection to ", print(address_), " was turned away: ", why, "; further ones are not told");
+    note(LogLevel::warning, "a connection to ", print(address_), " was turned away: ", why,
+         "; further ones are not told");
 }
 
 void Acceptor::turn_away(Guest& guest, const std::string& why) {

@@ -1,4 +1,5 @@
-// The door of a process: listens at an address and lets in who knows the token. Strangers cost little, and not for long.
+// The door of a process: listens at an address and lets in who knows the token. Strangers cost little, and not for
+// long.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +18,8 @@
 namespace karez::comm {
 
 struct AcceptorLimits {
-  int half_open = 64;    // connections whose handshake is under way; for one more a silent or slow one is closed, else the new one
+  int half_open =
+      64;  // connections whose handshake is under way; for one more a silent or slow one is closed, else the new one
   Seconds handshake{5};  // that one may take
 
   // For so many ranks, which may all come at once, over two connections each.
@@ -29,12 +31,13 @@ class Acceptor : private Ready {
   // On the reactor's thread, with a socket whose handshake is done and who said so; must not block.
   using LetIn = std::function<void(Descriptor socket, std::uint32_t who)>;
 
-  Acceptor(Reactor& reactor, Address address, const Token& token, std::string purpose, LetIn let_in, AcceptorLimits limits = {});
+  Acceptor(Reactor& reactor, Address address, const Token& token, std::string purpose, LetIn let_in,
+           AcceptorLimits limits = {});
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
-  const Address& address() const { return address_; }                                        // with the port that it got
+  const Address& address() const { return address_; }  // with the port that it got
   std::int64_t turned_away() const { return turned_away_.load(std::memory_order_relaxed); }  // the first one is logged
 
  private:

@@ -26,7 +26,8 @@ struct Channel {
   Bell* bell = nullptr;               // null until opened
   bool closed = false;                // for good
   std::vector<Message> out, in;       // of `depth`: messages waiting to leave, receives waiting to be filled
-  std::vector<std::int64_t> credits;  // sizes of the peer's posted receives, or unknown, a ring likewise; before opening: all of them in order
+  std::vector<std::int64_t> credits;  // sizes of the peer's posted receives, or unknown, a ring likewise; before
+                                      // opening: all of them in order
 
   std::int64_t sends = 0, begun = 0;       // posted here; all their bytes put into batches
   std::int64_t credited = 0;               // the peer's posted receives
@@ -45,7 +46,9 @@ struct Channel {
   std::atomic<std::int64_t> received{0}, sent{0}, bytes_sent{0};
 
   bool has_credits_to_tell() const { return announced < to_announce; }
-  bool can_send() const { return begun < sends && (begun < credited || early_sent.may_go(out[slot(begun)].bytes, begun, credited)); }
+  bool can_send() const {
+    return begun < sends && (begun < credited || early_sent.may_go(out[slot(begun)].bytes, begun, credited));
+  }
 
   static constexpr std::int64_t unknown = -1;
 };

@@ -15,7 +15,8 @@ namespace {
 constexpr Kind kinds[] = {Kind::all_reduce, Kind::reduce_scatter, Kind::all_gather, Kind::all_to_all, Kind::transfer};
 constexpr Algorithm algorithms[] = {Algorithm::ring, Algorithm::direct, Algorithm::flat, Algorithm::recursive};
 
-template <class Item, std::size_t N> Item from_name(const Item (&items)[N], std::string_view name, std::string_view what) {
+template <class Item, std::size_t N>
+Item from_name(const Item (&items)[N], std::string_view name, std::string_view what) {
   for (Item item : items)
     if (name_of(item) == name) return item;
   fail("no ", what, " is called '", name, "'; there are ", join(items, ", ", [](Item item) { return name_of(item); }));
@@ -66,19 +67,21 @@ Algorithm algorithm_from(std::string_view name) { return from_name(algorithms, n
 
 void check(const CollectiveSpec& spec) {
   std::string_view name = name_of(spec.kind);
-  require(spec.members >= 1 && spec.member >= 0 && spec.member < spec.members, name, ": member ", spec.member, " of ", spec.members);
+  require(spec.members >= 1 && spec.member >= 0 && spec.member < spec.members, name, ": member ", spec.member, " of ",
+          spec.members);
   require(spec.chunk >= 1, name, ": a chunk of ", spec.chunk, " bytes");
   require(spec.in.dtype == spec.out.dtype, name, ": from ", spec.in, " to ", spec.out);
   bool reduces = spec.kind == Kind::all_reduce || spec.kind == Kind::reduce_scatter;
   require(!reduces || spec.reduce != nullptr || spec.members == 1, name, ": no reduce function for ", spec.in);
   if (spec.kind == Kind::all_reduce) {
     bool same = spec.in.shape == spec.out.shape && same_order(spec.in.shape, spec.in.strides, spec.out.strides);
-    require(same && is_dense(spec.in.shape, spec.in.strides), name, ": from ", spec.in, " to ", spec.out, "; both must be the same dense view");
+    require(same && is_dense(spec.in.shape, spec.in.strides), name, ": from ", spec.in, " to ", spec.out,
+            "; both must be the same dense view");
     return;
   }
   auto members = static_cast<std::size_t>(spec.members);
-  require(spec.sends.size() == members && spec.receives.size() == members, name, ": ", spec.sends.size(), " sends and ", spec.receives.size(),
-          " receives for ", members, " members");
+  require(spec.sends.size() == members && spec.receives.size() == members, name, ": ", spec.sends.size(), " sends and ",
+          spec.receives.size(), " receives for ", members, " members");
   for (int m = 0; m < spec.members; ++m) {
     check_piece(spec, spec.in, spec.sends[m], "sends", m);
     check_piece(spec, spec.out, spec.receives[m], "receives", m);
@@ -96,11 +99,14 @@ std::int64_t staging_bytes(const CollectiveSpec& spec) {
   auto add = [&](const View& view, const Piece& piece) {
     if (!is_contiguous(view, piece)) sum += r64(count_of(view, piece) * element);
   };
-  auto received = [&](std::int64_t elements) { return others * r64(std::min(elements, chunk_elements(spec)) * element); };
+  auto received = [&](std::int64_t elements) {
+    return others * r64(std::min(elements, chunk_elements(spec)) * element);
+  };
   switch (spec.kind) {
     case Kind::all_reduce:
       if (spec.algorithm == Algorithm::flat) return others * r64(spec.in.count() * element);
-      if (halves_evenly(spec)) return spec.members == 2 ? 0 : r64(flat_range(spec.in.count(), spec.members, spec.members / 4).begin * element);
+      if (halves_evenly(spec))
+        return spec.members == 2 ? 0 : r64(flat_range(spec.in.count(), spec.members, spec.members / 4).begin * element);
       return spec.algorithm == Algorithm::ring ? 0 : received(flat_range(spec.in.count(), spec.members, 0).size);
     case Kind::reduce_scatter: {
       std::int64_t longest = 0;
@@ -134,7 +140,8 @@ std::int64_t bytes_sent(const CollectiveSpec& spec) {
       if (halves_evenly(spec)) {
         std::int64_t back = 0;
         for (int have = 1; have < spec.members; have *= 2)
-          for (int r = spec.member / have * have; r < spec.member / have * have + have; ++r) back += flat_range(all, spec.members, r).size;
+          for (int r = spec.member / have * have; r < spec.member / have * have + have; ++r)
+            back += flat_range(all, spec.members, r).size;
         return (all - own + back) * element;
       }
       // Both send the ranges of others away; then the own result goes to all, or all results but the successor's go on.
@@ -196,17 +203,18 @@ CollectiveRun::CollectiveRun(CollectiveSpec spec, Endpoint& endpoint)
       received_(static_cast<std::size_t>(spec_.members)),
       sent_(static_cast<std::size_t>(spec_.members)) {
   check(spec_);
-  require(endpoint.member() == spec_.member && endpoint.members() == spec_.members, name_of(spec_.kind), ": member ", spec_.member, " of ",
-          spec_.members, " runs on the endpoint of member ", endpoint.member(), " of ", endpoint.members());
+  require(endpoint.member() == spec_.member && endpoint.members() == spec_.members, name_of(spec_.kind), ": member ",
+          spec_.member, " of ", spec_.members, " runs on the endpoint of member ", endpoint.member(), " of ",
+          endpoint.members());
   int depth = std::numeric_limits<int>::max();
   for (int peer = 0; peer < spec_.members; ++peer)
     if (endpoint.linked(peer)) depth = std::min(depth, endpoint.link(peer).depth());
   program_ = std::make_unique<const Program>(program_of(spec_, depth));
   for (const PlannedMessage& message : messages_of(*program_))
-    require(endpoint.linked(message.peer), name_of(spec_.kind), ": member ", spec_.member, " of ", spec_.members, " has no link to member ",
-            message.peer);
-  require(program_->staging <= staging_bytes(spec_), name_of(spec_.kind), ": uses ", program_->staging, " bytes of staging, more than its formula's ",
-          staging_bytes(spec_));
+    require(endpoint.linked(message.peer), name_of(spec_.kind), ": member ", spec_.member, " of ", spec_.members,
+            " has no link to member ", message.peer);
+  require(program_->staging <= staging_bytes(spec_), name_of(spec_.kind), ": uses ", program_->staging,
+          " bytes of staging, more than its formula's ", staging_bytes(spec_));
 }
 
 CollectiveRun::CollectiveRun(CollectiveRun&&) noexcept = default;
@@ -215,7 +223,8 @@ CollectiveRun::~CollectiveRun() = default;
 
 void CollectiveRun::start(const std::byte* in, std::byte* out, std::byte* staging) {
   require(!active_, name_of(spec_.kind), ": started again before it was done");
-  require(staging != nullptr || program_->staging == 0, name_of(spec_.kind), ": needs ", program_->staging, " bytes of staging");
+  require(staging != nullptr || program_->staging == 0, name_of(spec_.kind), ": needs ", program_->staging,
+          " bytes of staging");
   in_ = in;
   out_ = out;
   staging_ = staging;
@@ -242,7 +251,9 @@ bool CollectiveRun::advance() {
     if (failed) endpoint_->check();
     return false;
   };
-  auto read = [this](Place p) { return (p.memory == Memory::in ? in_ : p.memory == Memory::out ? out_ : staging_) + p.offset; };
+  auto read = [this](Place p) {
+    return (p.memory == Memory::in ? in_ : p.memory == Memory::out ? out_ : staging_) + p.offset;
+  };
   auto write = [this](Place p) { return (p.memory == Memory::out ? out_ : staging_) + p.offset; };
   for (; next_ < program_->steps.size(); ++next_) {
     const Instruction& step = program_->steps[next_];
@@ -255,8 +266,12 @@ bool CollectiveRun::advance() {
       case Instruction::Do::await_sent:
         if (endpoint_->link(step.peer).sent() < sent_[step.peer] + step.count) return wait();
         break;
-      case Instruction::Do::copy: copy_bytes(write(step.to), read(step.from), static_cast<std::size_t>(step.count)); break;
-      case Instruction::Do::copy_box: program_->boxes[static_cast<std::size_t>(step.count)].run(read(step.from), write(step.to)); break;
+      case Instruction::Do::copy:
+        copy_bytes(write(step.to), read(step.from), static_cast<std::size_t>(step.count));
+        break;
+      case Instruction::Do::copy_box:
+        program_->boxes[static_cast<std::size_t>(step.count)].run(read(step.from), write(step.to));
+        break;
       case Instruction::Do::reduce: spec_.reduce(write(step.to), read(step.from), step.count); break;
     }
   }

@@ -62,7 +62,8 @@ std::string run_alone(Case c, std::uint64_t seed, int depth = 8) {
   if (world.hub.bytes_sent() != cases[0].planned())
     return cat(cases[0].name, ": ", world.hub.bytes_sent(), " bytes were copied, planned ", cases[0].planned());
   for (const CollectiveSpec& spec : cases[0].specs)
-    if (world.hub.endpoint(spec.member).bytes_sent() != bytes_sent(spec)) return cat(cases[0].name, ": member ", spec.member, " sent other bytes");
+    if (world.hub.endpoint(spec.member).bytes_sent() != bytes_sent(spec))
+      return cat(cases[0].name, ": member ", spec.member, " sent other bytes");
   return cases[0].difference();
 }
 
@@ -81,7 +82,8 @@ TEST(Collective, AllReduceIsRightForEveryTypeKindAlgorithmAndSize) {
         for (int n : {1, 2, 3, 4, 7, 8})
           for (std::int64_t elements : {0, 1, 3, 16, 257}) {
             if (dtype == DType::b8 && op == Op::sum) continue;
-            for (std::int64_t chunk : {1, 64, 1 << 18}) ASSERT_EQ(run_alone(make_all_reduce(dtype, op, n, {elements}, algorithm, chunk, 3), 5), "");
+            for (std::int64_t chunk : {1, 64, 1 << 18})
+              ASSERT_EQ(run_alone(make_all_reduce(dtype, op, n, {elements}, algorithm, chunk, 3), 5), "");
           }
 }
 
@@ -94,7 +96,9 @@ TEST(Collective, PiecesAreMovedRightForEveryTypeAndAlgorithm) {
           Op op = dtype == DType::b8 ? Op::max : Op::sum;
           ASSERT_EQ(run_alone(make_all_gather(dtype, {2, 3, 2}, dim, parts, algorithm, chunk, 7), 1), "");
           ASSERT_EQ(run_alone(make_reduce_scatter(dtype, op, {2, 3, 2}, dim, parts, algorithm, chunk, 7), 2), "");
-          ASSERT_EQ(run_alone(make_all_to_all(dtype, {2, 3, 2}, dim, parts, (dim + 1) % 3, to_parts, algorithm, chunk, 7), 3), "");
+          ASSERT_EQ(
+              run_alone(make_all_to_all(dtype, {2, 3, 2}, dim, parts, (dim + 1) % 3, to_parts, algorithm, chunk, 7), 3),
+              "");
         }
 }
 
@@ -104,7 +108,8 @@ TEST(Collective, RandomCasesAreRightInRandomOrder) {
   for (std::uint64_t i = 0; i < 1500; ++i) {
     std::uint64_t s = seed * 1000003 + i;
     int n = 1 + static_cast<int>(s % 6), depth = s % 3 == 0 ? 1 : 8;
-    ASSERT_EQ(run_alone(random_case(n, s), s, depth), "") << "seed " << seed << ", case " << i << " (KAREZ_SEED repeats it)";
+    ASSERT_EQ(run_alone(random_case(n, s), s, depth), "")
+        << "seed " << seed << ", case " << i << " (KAREZ_SEED repeats it)";
   }
 }
 
@@ -144,7 +149,8 @@ TEST(Collective, ARingSendsEachChunkOnBeforeTheNextHasCome) {
       sent += step.what == Instruction::Do::send;
       if (step.what != Instruction::Do::await_received) continue;
       EXPECT_EQ(step.count, ++waits);
-      EXPECT_EQ(sent, std::min(chunks + waits - 1, chunks * (2 * n - 2))) << "message " << waits << " of " << n << " members";
+      EXPECT_EQ(sent, std::min(chunks + waits - 1, chunks * (2 * n - 2)))
+          << "message " << waits << " of " << n << " members";
     }
     EXPECT_EQ(waits, chunks * (2 * n - 2));
   }
@@ -185,7 +191,8 @@ TEST(Collective, ASlowMemberHoldsTheOthersUpButBlocksNobody) {
   }
 }
 
-TEST(Collective, AMissingMemberIsNoticedByTheDriver) {  // the check of the check above: a run without member 1 must not end
+TEST(Collective,
+     AMissingMemberIsNoticedByTheDriver) {  // the check of the check above: a run without member 1 must not end
   World world(3);
   std::mt19937_64 random(1);
   std::deque<Case> cases;
@@ -197,8 +204,10 @@ TEST(Collective, PlannedBytesAreTheSumOverMembers) {
   std::vector<std::int64_t> parts{3, 2, 0, 2};
   for (Algorithm algorithm : all_algorithms) {
     for (int n : {1, 2, 4, 5})
-      EXPECT_EQ(make_all_reduce(DType::f32, Op::sum, n, {11}, algorithm, 64, 1).planned(), planned_bytes(Kind::all_reduce, algorithm, n, 44));
-    EXPECT_EQ(make_all_gather(DType::f32, {5, 1}, 1, parts, algorithm, 64, 1).planned(), planned_bytes(Kind::all_gather, algorithm, 4, 140));
+      EXPECT_EQ(make_all_reduce(DType::f32, Op::sum, n, {11}, algorithm, 64, 1).planned(),
+                planned_bytes(Kind::all_reduce, algorithm, n, 44));
+    EXPECT_EQ(make_all_gather(DType::f32, {5, 1}, 1, parts, algorithm, 64, 1).planned(),
+              planned_bytes(Kind::all_gather, algorithm, 4, 140));
     EXPECT_EQ(make_reduce_scatter(DType::f32, Op::sum, {5, 1}, 1, parts, algorithm, 64, 1).planned(),
               planned_bytes(Kind::reduce_scatter, algorithm, 4, 140));
     EXPECT_EQ(make_all_to_all(DType::f32, {1, 1}, 0, {1, 1, 1, 1}, 1, {2, 2, 2, 2}, algorithm, 64, 1).planned(),
@@ -237,7 +246,8 @@ TEST(Collective, StagingIsWhatTheFormulaSays) {
   EXPECT_EQ(staging(make_all_reduce(DType::f32, Op::sum, 4, {100}, Algorithm::flat, 64, 1), 2), 3 * 448);
   EXPECT_EQ(staging(make_all_reduce(DType::f32, Op::sum, 1, {100}, Algorithm::flat, 64, 1), 0), 0);
   EXPECT_EQ(staging(make_all_reduce(DType::f32, Op::sum, 2, {100}, Algorithm::recursive, 64, 1), 0), 0);
-  EXPECT_EQ(staging(make_all_reduce(DType::f32, Op::sum, 8, {100}, Algorithm::recursive, 64, 1), 0), 128);  // 26 of 100 numbers
+  EXPECT_EQ(staging(make_all_reduce(DType::f32, Op::sum, 8, {100}, Algorithm::recursive, 64, 1), 0),
+            128);  // 26 of 100 numbers
   // Each peer's part of it begins on a cache line of its own.
   Case flat = make_all_reduce(DType::f32, Op::sum, 4, {100}, Algorithm::flat, 64, 1);
   int parts = 0;
@@ -306,7 +316,8 @@ TEST(Collective, WhatCannotRunIsRefused) {
   EXPECT_THROW(kind_from("all_reduced"), Error);
   EXPECT_THROW(algorithm_from("tree"), Error);
   for (Algorithm a : all_algorithms) EXPECT_EQ(algorithm_from(name_of(a)), a);
-  for (Kind k : {Kind::all_reduce, Kind::reduce_scatter, Kind::all_gather, Kind::all_to_all}) EXPECT_EQ(kind_from(name_of(k)), k);
+  for (Kind k : {Kind::all_reduce, Kind::reduce_scatter, Kind::all_gather, Kind::all_to_all})
+    EXPECT_EQ(kind_from(name_of(k)), k);
 }
 
 TEST(Collective, ARunIsRefusedOnAnothersEndpointAndWhileItRuns) {

@@ -36,7 +36,8 @@ class Conformance : public ::testing::TestWithParam<CarrierKind> {
   bool local() const { return GetParam().name == "local"; }
 };
 
-INSTANTIATE_TEST_SUITE_P(Carriers, Conformance, ::testing::ValuesIn(carriers), [](const auto& kind) { return kind.param.name; });
+INSTANTIATE_TEST_SUITE_P(Carriers, Conformance, ::testing::ValuesIn(carriers),
+                         [](const auto& kind) { return kind.param.name; });
 
 TEST_P(Conformance, ASendWaitsForAPostedReceive) {
   auto ends = carrier->open(8);
@@ -87,7 +88,10 @@ TEST_P(Conformance, ShortMessagesBeforeTheirReceivesKeepTheirOrder) {
     std::this_thread::sleep_for(std::chrono::microseconds(200 * (round % 5)));
     at = 0;
     for (std::int64_t size : sizes) ends->link(1).post_receive(bytes(to) + at, size), at += size;
-    ASSERT_TRUE(await([&] { return ends->link(1).received() == received + std::ssize(sizes) && ends->link(0).sent() == sent + std::ssize(sizes); }));
+    ASSERT_TRUE(await([&] {
+      return ends->link(1).received() == received + std::ssize(sizes) &&
+             ends->link(0).sent() == sent + std::ssize(sizes);
+    }));
     EXPECT_TRUE(from == to) << "round " << round;
   }
 }
@@ -144,7 +148,8 @@ void pass(Ends& ends, const std::vector<std::int64_t>& sizes, std::uint64_t seed
   from.back() = std::byte{0xA5};  // what lies behind the last message stays
   Link &a = ends.link(0), &b = ends.link(1);
   auto count = static_cast<std::int64_t>(sizes.size());
-  std::int64_t sent = 0, posted = 0, send_at = 0, post_at = 0, before = a.bytes_sent(), a0 = a.sent(), b0 = b.received();
+  std::int64_t sent = 0, posted = 0, send_at = 0, post_at = 0, before = a.bytes_sent(), a0 = a.sent(),
+               b0 = b.received();
   bool done = await([&] {
     while (posted < count && posted - (b.received() - b0) < b.depth()) {
       b.post_receive(to.data() + post_at, sizes[static_cast<std::size_t>(posted)]);
@@ -206,7 +211,8 @@ TEST_P(Conformance, SizesAroundThoseOfFramesAndBuffers) {
   auto ends = carrier->open(3);
   std::vector<std::int64_t> sizes;
   for (std::int64_t edge : {24, 16 << 10, 64 << 10, 1 << 20})
-    for (std::int64_t size = edge - 25; size <= edge + 25; size += edge < 100 ? 1 : 5) sizes.push_back(std::max<std::int64_t>(size, 0));
+    for (std::int64_t size = edge - 25; size <= edge + 25; size += edge < 100 ? 1 : 5)
+      sizes.push_back(std::max<std::int64_t>(size, 0));
   pass(*ends, sizes, 3);
 }
 
@@ -223,7 +229,9 @@ TEST_P(Conformance, ALongMessageDoesNotKeepAnotherLinkWaiting) {
     ASSERT_TRUE(await([&] { return narrow->link(1).received() == round; }));
     before = local() || wide->link(0).bytes_sent() < std::int64_t{round} << 26;
     EXPECT_EQ(came, "s");
-    ASSERT_TRUE(await([&] { return wide->link(1).received() == round && wide->link(0).sent() == round && narrow->link(0).sent() == round; }));
+    ASSERT_TRUE(await([&] {
+      return wide->link(1).received() == round && wide->link(0).sent() == round && narrow->link(0).sent() == round;
+    }));
   }
   EXPECT_TRUE(before);
 }
@@ -233,10 +241,12 @@ TEST_P(Conformance, MoreThanItsDepthIsRefusedInsteadOfOverwriting) {
   std::string from = "xy", to = "..";
   ends->link(0).send(bytes(from), 1);
   ends->link(0).send(bytes(from) + 1, 1);
-  EXPECT_THAT(error_of([&] { ends->link(0).send(bytes(from), 1); }), ::testing::HasSubstr("more than 2 sends wait at once"));
+  EXPECT_THAT(error_of([&] { ends->link(0).send(bytes(from), 1); }),
+              ::testing::HasSubstr("more than 2 sends wait at once"));
   ends->link(0).post_receive(bytes(to), 1);
   ends->link(0).post_receive(bytes(to), 1);
-  EXPECT_THAT(error_of([&] { ends->link(0).post_receive(bytes(to), 1); }), ::testing::HasSubstr("more than 2 posted receives wait at once"));
+  EXPECT_THAT(error_of([&] { ends->link(0).post_receive(bytes(to), 1); }),
+              ::testing::HasSubstr("more than 2 posted receives wait at once"));
   EXPECT_EQ(ends->link(0).depth(), 2);
   ends->link(1).post_receive(bytes(to), 1);
   ends->link(1).post_receive(bytes(to) + 1, 1);
@@ -260,7 +270,8 @@ TEST_P(Conformance, SizesThatDifferAreAnErrorThatNamesBoth) {
   if (ends->link(0).failure() != nullptr) return;  // the connection has gone with it
   later->link(1).post_receive(bytes(four), 3);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  EXPECT_THAT(error_of([&] { later->link(0).send(bytes(four), 4); }), ::testing::HasSubstr("a message of 4 bytes meets a receive of 3"));
+  EXPECT_THAT(error_of([&] { later->link(0).send(bytes(four), 4); }),
+              ::testing::HasSubstr("a message of 4 bytes meets a receive of 3"));
 }
 
 class TrafficTest : public Conformance {
@@ -280,7 +291,8 @@ class TrafficTest : public Conformance {
     EXPECT_EQ(said, "") << "seed " << seed;
   }
 };
-INSTANTIATE_TEST_SUITE_P(Carriers, TrafficTest, ::testing::ValuesIn(carriers), [](const auto& kind) { return kind.param.name; });
+INSTANTIATE_TEST_SUITE_P(Carriers, TrafficTest, ::testing::ValuesIn(carriers),
+                         [](const auto& kind) { return kind.param.name; });
 
 TEST_P(TrafficTest, RandomTrafficOfTwoThatAreWokenIsWhatWasSent) { run(false, false, 11); }
 TEST_P(TrafficTest, RandomTrafficOfTwoThatStayAwakeIsWhatWasSent) { run(true, true, 12); }
@@ -295,8 +307,8 @@ TEST_P(Conformance, ThreadsThatShareAConnectionDoNotDisturbEachOther) {
   for (int l = 0; l < links; ++l)
     for (int m = 0; m < 2; ++m)
       threads.emplace_back([&, l, m] {
-        said[static_cast<std::size_t>(2 * l + m)] =
-            Traffic{100u + static_cast<unsigned>(l), 200, 200000}.serve({&ends[static_cast<std::size_t>(l)]->end(m)}, m, l == 3);
+        said[static_cast<std::size_t>(2 * l + m)] = Traffic{100u + static_cast<unsigned>(l), 200, 200000}.serve(
+            {&ends[static_cast<std::size_t>(l)]->end(m)}, m, l == 3);
       });
   for (auto& t : threads) t.join();
   for (const auto& s : said) EXPECT_EQ(s, "");

@@ -13,14 +13,18 @@
 
 namespace karez::comm {
 namespace {
-constexpr std::int64_t most_inline = 64 << 10;  // bytes that a sender's own thread writes; more would keep it from its work
-constexpr std::int64_t most_awake = 256 << 10;  // that who is awake writes before it reads again: what comes back is taken while it is in the caches
+constexpr std::int64_t most_inline =
+    64 << 10;  // bytes that a sender's own thread writes; more would keep it from its work
+constexpr std::int64_t most_awake =
+    256 << 10;  // that who is awake writes before it reads again: what comes back is taken while it is in the caches
 constexpr int frames_of_batch = 64;
 constexpr std::size_t channels_of_peer = 1 << 16;  // that a peer may name before they are opened here
 constexpr int most_depth = 1 << 12;
 constexpr std::chrono::milliseconds farewell{250};  // for a peer that was stopped
 
-std::string sizes_differ(std::int64_t message, std::int64_t receive) { return cat("a message of ", message, " bytes meets a receive of ", receive); }
+std::string sizes_differ(std::int64_t message, std::int64_t receive) {
+  return cat("a message of ", message, " bytes meets a receive of ", receive);
+}
 }  // namespace
 
 // What is being written: frames with their bytes, as parts for the wire. Owned by whoever writes.
@@ -93,8 +97,8 @@ Connection::Connection(Reactor& reactor, std::unique_ptr<Wire> wire, std::string
   reactor_.call(watch_);  // something may have come already
 }
 
-// What was written last may still be on its way, and a socket that closes with something unread takes it back: first the other side reads to
-// the end, and ends too.
+// What was written last may still be on its way, and a socket that closes with something unread takes it back: first
+// the other side reads to the end, and ends too.
 Connection::~Connection() {
   {
     std::unique_lock lock(mutex_);
@@ -111,8 +115,8 @@ std::unique_ptr<Link> Connection::open(std::uint64_t number, int depth, Bell& be
   auto& channel = channels_[number];
   if (channel == nullptr) channel = std::make_unique<Channel>(number);
   require(channel->bell == nullptr && !channel->closed, "channel ", number, " to ", peer_, " was opened before");
-  require(channel->credited <= depth, "channel ", number, ": ", peer_, " has posted ", channel->credited, " receives, more than its depth of ",
-          depth);
+  require(channel->credited <= depth, "channel ", number, ": ", peer_, " has posted ", channel->credited,
+          " receives, more than its depth of ", depth);
   channel->out.resize(static_cast<std::size_t>(depth));
   channel->in.resize(static_cast<std::size_t>(depth));
   channel->credits.resize(static_cast<std::size_t>(depth));
@@ -136,7 +140,8 @@ void Connection::post_receive(Channel& c, std::byte* into, std::int64_t bytes) {
   write_now(lock);
 }
 
-// The first of the early messages goes where it belongs. Where it does not fit the wire ends, and whoever reads will tell.
+// The first of the early messages goes where it belongs. Where it does not fit the wire ends, and whoever reads will
+// tell.
 bool Connection::take_early(Channel& c) {
   const Channel::Message& to = c.in[c.slot(c.received.load(std::memory_order_relaxed))];
   const EarlyRing::Message& message = c.early.front();
@@ -155,8 +160,10 @@ void Connection::send(Channel& c, const std::byte* from, std::int64_t bytes) {
   std::unique_lock lock(mutex_);
   if (const Error* failure = failure_.load()) throw Error(*failure);
   auto depth = static_cast<std::int64_t>(c.out.size());
-  if (c.sends - c.sent.load(std::memory_order_relaxed) >= depth) fail("link to ", peer_, ": more than ", depth, " sends wait at once");
-  if (std::int64_t size = c.sends < c.credited ? c.credits[c.slot(c.sends)] : Channel::unknown; size != Channel::unknown && size != bytes)
+  if (c.sends - c.sent.load(std::memory_order_relaxed) >= depth)
+    fail("link to ", peer_, ": more than ", depth, " sends wait at once");
+  if (std::int64_t size = c.sends < c.credited ? c.credits[c.slot(c.sends)] : Channel::unknown;
+      size != Channel::unknown && size != bytes)
     fail("link to ", peer_, ": ", sizes_differ(bytes, size));
   c.out[c.slot(c.sends++)] = {nullptr, from, bytes};
   if (!c.can_send()) return;
@@ -181,9 +188,11 @@ void Connection::close(Channel& c) {
   write_now(lock);
 }
 
-// A link that both ends have closed is forgotten: nothing of it is on its way in either direction. Under the lock; the channel may be gone then.
+// A link that both ends have closed is forgotten: nothing of it is on its way in either direction. Under the lock; the
+// channel may be gone then.
 void Connection::forget_closed(Channel& c) {
-  if (c.told_closed && c.peer_closed && c.in_batch == 0 && into_ != &c && failure() == nullptr) channels_.erase(c.number);
+  if (c.told_closed && c.peer_closed && c.in_batch == 0 && into_ != &c && failure() == nullptr)
+    channels_.erase(c.number);
 }
 
 void Connection::end(const std::string& why) {
@@ -192,7 +201,8 @@ void Connection::end(const std::string& why) {
   wire_->shut();
 }
 
-// --- writing ------------------------------------------------------------------------------------------------------------------
+// --- writing
+// ------------------------------------------------------------------------------------------------------------------
 
 void Connection::queue(Channel& c) {
   if (c.queued || c.bell == nullptr) return;
@@ -237,7 +247,8 @@ void Connection::write(int batches, std::int64_t most) {
       if (batch_->items_used == 0) return hand_over();
     }
     Batch& batch = *batch_;
-    std::int64_t n = wire_->write(&batch.parts[static_cast<std::size_t>(batch.parts_written)], batch.parts_used - batch.parts_written);
+    std::int64_t n = wire_->write(&batch.parts[static_cast<std::size_t>(batch.parts_written)],
+                                  batch.parts_used - batch.parts_written);
     if (n > 0) {
       batch.advance(n);
       continue;
@@ -268,8 +279,8 @@ void Connection::write(int batches, std::int64_t most) {
   }
 }
 
-// The next frames: of each channel its credits and one frame of data, then it is the next one's turn. A longer frame than `most` goes alone, and
-// never in a sender's thread.
+// The next frames: of each channel its credits and one frame of data, then it is the next one's turn. A longer frame
+// than `most` goes alone, and never in a sender's thread.
 void Connection::fill(std::int64_t most) {
   while (first_ != nullptr && batch_->items_used < frames_of_batch) {
     Channel& c = *first_;
@@ -279,8 +290,9 @@ void Connection::fill(std::int64_t most) {
       ++c.in_batch;
     } else if (c.has_credits_to_tell()) {
       const std::int64_t last = c.to_announce - 1;
-      batch_->add({Frame::Kind::credit, static_cast<std::uint32_t>(last - c.announced), c.number, c.in[c.slot(last)].bytes}, {&c, 0, false, false},
-                  nullptr);
+      batch_->add(
+          {Frame::Kind::credit, static_cast<std::uint32_t>(last - c.announced), c.number, c.in[c.slot(last)].bytes},
+          {&c, 0, false, false}, nullptr);
       c.announced = c.to_announce;
       ++c.in_batch;
       continue;
@@ -292,7 +304,8 @@ void Connection::fill(std::int64_t most) {
       if (length > most && (most <= most_inline || batch_->items_used > 0)) return;
       most -= length;
       bool ends = c.put + length == message.bytes;
-      batch_->add({Frame::Kind::data, static_cast<std::uint32_t>(length), c.number, message.bytes}, {&c, length, true, ends}, message.from + c.put);
+      batch_->add({Frame::Kind::data, static_cast<std::uint32_t>(length), c.number, message.bytes},
+                  {&c, length, true, ends}, message.from + c.put);
       c.put = ends ? 0 : c.put + length;
       if (c.begun >= c.credited) c.early_sent.gone(c.begun, message.bytes);  // in one frame
       c.begun += ends;
@@ -328,7 +341,8 @@ void Connection::hand_over() {
   if (awake_ == 0) reactor_.call(watch_);
 }
 
-// --- reading ------------------------------------------------------------------------------------------------------------------
+// --- reading
+// ------------------------------------------------------------------------------------------------------------------
 
 void Connection::ready(std::uint32_t) noexcept {
   wire_->rung();
@@ -415,7 +429,10 @@ bool Connection::parse() {
     if (!decode(buffer_.data() + begin_, frame, reason)) return refuse(reason);
     begin_ += Frame::bytes;
     using Kind = Frame::Kind;
-    if (!(frame.kind == Kind::credit ? take_credit(frame) : frame.kind == Kind::close ? take_close(frame) : take_data(frame))) return false;
+    if (!(frame.kind == Kind::credit  ? take_credit(frame)
+          : frame.kind == Kind::close ? take_close(frame)
+                                      : take_data(frame)))
+      return false;
     if (frame.kind != Kind::data) continue;
     auto here = std::min(left_, static_cast<std::int64_t>(end_ - begin_));
     if (here > 0) copy_bytes(at_, buffer_.data() + begin_, static_cast<std::size_t>(here));
@@ -430,7 +447,8 @@ bool Connection::parse() {
   return true;
 }
 
-// The channel of this number, also where the peer names it first. Null: it names too many, or has closed this one. Under the lock.
+// The channel of this number, also where the peer names it first. Null: it names too many, or has closed this one.
+// Under the lock.
 Channel* Connection::channel_of_peer(std::uint64_t number) {
   auto at = channels_.find(number);
   if (at == channels_.end()) {
@@ -472,7 +490,8 @@ bool Connection::take_credit(const Frame& frame) {
       c.credits.push_back(size);
     } else if (c.credited < c.begun) {
       c.early_sent.credited(c.credited);
-    } else if (const std::int64_t bytes = c.out[c.slot(c.credited)].bytes; c.credited < c.sends && size != Channel::unknown && bytes != size) {
+    } else if (const std::int64_t bytes = c.out[c.slot(c.credited)].bytes;
+               c.credited < c.sends && size != Channel::unknown && bytes != size) {
       lock.unlock();
       return refuse(sizes_differ(bytes, size));
     } else {
@@ -494,14 +513,16 @@ bool Connection::take_data(const Frame& frame) {
     why = "a message on a link that is not open here";
   } else if (c->arrived >= c->posted || c->closed) {
     const bool early =
-        frame.length == frame.size && (c->closed ? c->arrived >= c->announced && frame.size <= Early::bytes : c->early.takes(frame.size));
+        frame.length == frame.size &&
+        (c->closed ? c->arrived >= c->announced && frame.size <= Early::bytes : c->early.takes(frame.size));
     if (early && c->announced > 0) {
       take_frame(*c, c->closed ? unread() : c->early.push(frame.size), frame.length);
       into_early_ = true;
       return true;
     }
     why = c->closed ? "a message on a link that is not open here" : "a message for which no receive is posted";
-  } else if (const Channel::Message& message = c->in[c->slot(c->arrived)]; message.bytes != frame.size || c->filled + frame.length > message.bytes) {
+  } else if (const Channel::Message& message = c->in[c->slot(c->arrived)];
+             message.bytes != frame.size || c->filled + frame.length > message.bytes) {
     why = sizes_differ(frame.size, message.bytes);
   } else {
     take_frame(*c, message.into + c->filled, frame.length);
@@ -551,7 +572,8 @@ bool Connection::refuse(const std::string& why) {
   return false;
 }
 
-// By whoever reads, who does not give the role back: from here on no posted memory is written. Once nobody writes either, the links know.
+// By whoever reads, who does not give the role back: from here on no posted memory is written. Once nobody writes
+// either, the links know.
 void Connection::finish(const std::string& why) {
   std::lock_guard lock(mutex_);
   if (why_.empty()) why_ = why;

@@ -1,11 +1,12 @@
 // A connection: all links between this process and one other, multiplexed on one wire, with credits.
 //
-// A posted receive travels as a credit; a send waits for one; its bytes then go straight into the memory that was posted. Short messages do
-// not wait: a bounded number of bytes of each link may come before their receive (early.h). So nothing arrives that has no place, and a message
-// can be as long as memory: it goes in frames (frame.h), and channels take turns.
+// A posted receive travels as a credit; a send waits for one; its bytes then go straight into the memory that was
+// posted. Short messages do not wait: a bounded number of bytes of each link may come before their receive (early.h).
+// So nothing arrives that has no place, and a message can be as long as memory: it goes in frames (frame.h), and
+// channels take turns.
 //
-// Whoever sends or posts writes to the wire in its own thread if nobody else does and there is little to write; what remains, and all
-// that arrives, is the reactor's thread's, or that of whoever stays awake (Link::stay_awake).
+// Whoever sends or posts writes to the wire in its own thread if nobody else does and there is little to write; what
+// remains, and all that arrives, is the reactor's thread's, or that of whoever stays awake (Link::stay_awake).
 #pragma once
 
 #include <atomic>
@@ -35,17 +36,19 @@ class Connection : private Ready {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // One end of a link; the peer opens the other one by the same number and the same depth, sooner or later. A number is used once; what a link takes
-  // here is freed once both ends have closed it.
-  // The link must go before the connection. Where messages of it are half gone at that moment, the connection fails: memory is not read or
-  // written that may be gone.
+  // One end of a link; the peer opens the other one by the same number and the same depth, sooner or later. A number is
+  // used once; what a link takes here is freed once both ends have closed it. The link must go before the connection.
+  // Where messages of it are half gone at that moment, the connection fails: memory is not read or written that may be
+  // gone.
   std::unique_ptr<Link> open(std::uint64_t channel, int depth, Bell& bell);
 
   const std::string& peer() const { return peer_; }
   const Error* failure() const { return failure_.load(std::memory_order_acquire); }
-  void end(const std::string& why);                                              // as if the wire had ended; links ring soon
-  bool answered(Seconds within) const { return wire_->answered(within); }        // by the peer's kernel
-  std::int64_t moved() const { return moved_.load(std::memory_order_relaxed); }  // bytes that came, ever; from any thread
+  void end(const std::string& why);                                        // as if the wire had ended; links ring soon
+  bool answered(Seconds within) const { return wire_->answered(within); }  // by the peer's kernel
+  std::int64_t moved() const {
+    return moved_.load(std::memory_order_relaxed);
+  }  // bytes that came, ever; from any thread
 
  private:
   friend class ChannelLink;
@@ -60,7 +63,8 @@ class Connection : private Ready {
   void close(Channel& channel);
   void forget_closed(Channel& channel);
 
-  // Writing. Who has set writing_ writes; blocked_ says that the role waits for whoever comes next, the reactor or a thread that is awake.
+  // Writing. Who has set writing_ writes; blocked_ says that the role waits for whoever comes next, the reactor or a
+  // thread that is awake.
   void queue(Channel& channel);
   void write_now(std::unique_lock<std::mutex>& lock);
   void write_on(int batches, std::int64_t most);

@@ -1,8 +1,9 @@
 // What of one direction of a link may travel before its receive is posted, as each of both ends keeps count of it.
 //
-// The first message of a link waits for a credit, so its peer has opened it. After that a message leaves without one if, of those whose credits
-// have not come, there are fewer than `messages` and with it at most `bytes`. So a receiver need not tell of a posted receive that must fall
-// within these: it tells of several at once, when the next one would not.
+// The first message of a link waits for a credit, so its peer has opened it. After that a message leaves without one
+// if, of those whose credits have not come, there are fewer than `messages` and with it at most `bytes`. So a receiver
+// need not tell of a posted receive that must fall within these: it tells of several at once, when the next one would
+// not.
 #pragma once
 
 #include <array>
@@ -56,7 +57,8 @@ class EarlyRing {
     std::int64_t bytes = 0;
   };
   bool takes(std::int64_t bytes) const { return count_ < Early::messages && held_ + bytes <= Early::bytes; }
-  // Where the next one comes to lie, in one piece. There is twice the room, so that one that does not fit at the end fits at the beginning.
+  // Where the next one comes to lie, in one piece. There is twice the room, so that one that does not fit at the end
+  // fits at the beginning.
   std::byte* push(std::int64_t bytes) {
     if (memory_ == nullptr) memory_.reset(new std::byte[2 * Early::bytes]);
     if (tail_ + bytes > 2 * Early::bytes) tail_ = 0;

@@ -31,7 +31,8 @@ bool decode(const std::byte* from, Frame& frame, std::string& reason) {
     reason = cat("a frame for a message of ", frame.size, " bytes");
   } else if (kind == 1 && frame.length > Frame::most_credits) {
     reason = cat("a credit for ", frame.length, " more receives");
-  } else if (kind == 2 && (frame.length > Frame::most_length || frame.length > frame.size || (frame.length == 0 && frame.size != 0))) {
+  } else if (kind == 2 && (frame.length > Frame::most_length || frame.length > frame.size ||
+                           (frame.length == 0 && frame.size != 0))) {
     reason = cat("a frame with ", frame.length, " bytes of a message of ", frame.size);
   } else if (kind == 3 && (frame.length != 0 || frame.size != 0)) {
     reason = cat("the close of a link with a length of ", frame.length, " and a size of ", frame.size);

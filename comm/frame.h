@@ -1,12 +1,14 @@
 // Frames: what travels between the two ends of a connection, 24 bytes and, for data, what follows them.
 //
-//   kind    u32  1 credit: `length` receives, and one of `size` bytes, were posted; 2 data: `length` bytes of a message of `size` follow;
+//   kind    u32  1 credit: `length` receives, and one of `size` bytes, were posted; 2 data: `length` bytes of a message
+//   of `size` follow;
 //                3 close: this end of the link is closed, and no frame of it follows
 //   length  u32
 //   channel u64  which link of the connection
 //   size    u64
 //
-// Numbers are little-endian. A message goes in as many data frames as it takes, one after another, an empty one in one of length 0.
+// Numbers are little-endian. A message goes in as many data frames as it takes, one after another, an empty one in one
+// of length 0.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +25,8 @@ struct Frame {
   std::int64_t size = 0;
 
   static constexpr std::size_t bytes = 24;
-  static constexpr std::int64_t most_length = 1 << 20;              // so that a long message does not keep others of the connection waiting
+  static constexpr std::int64_t most_length =
+      1 << 20;  // so that a long message does not keep others of the connection waiting
   static constexpr std::uint32_t most_credits = 1 << 13;            // in one frame
   static constexpr std::int64_t most_size = std::int64_t{1} << 40;  // of a message
 };

@@ -46,7 +46,8 @@ Bytes32 Handshake::proof(std::string_view side) const {
 }
 
 void Handshake::take(std::span<const std::byte> bytes) {
-  require(ErrorKind::peer, bytes.size() <= wanted(), "a handshake with ", bytes.size(), " bytes where ", wanted(), " are to come");
+  require(ErrorKind::peer, bytes.size() <= wanted(), "a handshake with ", bytes.size(), " bytes where ", wanted(),
+          " are to come");
   in_.insert(in_.end(), bytes.begin(), bytes.end());
   if (done_ || wanted() > 0) return;
   if (!asks_ && !greeted_) {
@@ -61,7 +62,8 @@ void Handshake::take(std::span<const std::byte> bytes) {
   if (asks_) std::copy_n(in_.begin(), 32, answerer_.begin());
   Bytes32 theirs;
   std::copy(in_.end() - 32, in_.end(), theirs.begin());
-  require(ErrorKind::peer, same(theirs, proof(asks_ ? "answers" : "asks")), "the other side does not know this world's token");
+  require(ErrorKind::peer, same(theirs, proof(asks_ ? "answers" : "asks")),
+          "the other side does not know this world's token");
   if (asks_) {
     Bytes32 mine = proof("asks");
     out_.assign(mine.begin(), mine.end());
@@ -78,8 +80,8 @@ void ask(int socket, const Token& token, const std::string& purpose, std::uint32
   send_all(socket, handshake.to_send(), timeout);
 }
 
-Descriptor dial_and_ask(const std::string& name, const Address& address, const Token& token, const std::string& purpose, std::uint32_t who,
-                        Seconds timeout, bool awaited) {
+Descriptor dial_and_ask(const std::string& name, const Address& address, const Token& token, const std::string& purpose,
+                        std::uint32_t who, Seconds timeout, bool awaited) {
   const auto until = std::chrono::steady_clock::now() + timeout;
   auto left = [&] { return std::max(Seconds(0.01), Seconds(until - std::chrono::steady_clock::now())); };
   for (auto pause = std::chrono::milliseconds(5);; pause = std::min(2 * pause, std::chrono::milliseconds(50))) {

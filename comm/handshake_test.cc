@@ -1,4 +1,5 @@
-// The handshake and the door: who knows the token comes in; garbage, replays, the slow and the many do not, and cost little.
+// The handshake and the door: who knows the token comes in; garbage, replays, the slow and the many do not, and cost
+// little.
 #include "comm/handshake.h"
 
 #include <fcntl.h>
@@ -52,7 +53,8 @@ void talk(Handshake& asker, Handshake& answerer) {
   }
 }
 
-// --- tokens -----------------------------------------------------------------------------------------------------------------------
+// --- tokens
+// -----------------------------------------------------------------------------------------------------------------------
 
 TEST(Token, PrintsAndReadsBack) {
   Token token = random_token();
@@ -63,7 +65,8 @@ TEST(Token, PrintsAndReadsBack) {
 
 TEST(Token, WhatIsNoTokenIsRefusedAndNotQuoted) {
   std::string good = print(random_token());
-  for (const std::string& bad : std::vector<std::string>{"", good.substr(1), good + "0", "x" + good.substr(1), good.substr(0, 32), "secret"}) {
+  for (const std::string& bad :
+       std::vector<std::string>{"", good.substr(1), good + "0", "x" + good.substr(1), good.substr(0, 32), "secret"}) {
     std::string said = error_of([&] { parse_token(bad); });
     EXPECT_THAT(said, HasSubstr("a token is 64 hexadecimal digits")) << bad;
     if (!bad.empty()) { EXPECT_EQ(said.find(bad), std::string::npos); }
@@ -81,10 +84,12 @@ TEST(Token, ProofsAreHmacSha256) {
   Token key;
   for (int i = 0; i < 20; ++i) key.bytes[static_cast<std::size_t>(i)] = std::byte{0x0b};
   std::string text = "Hi There";
-  EXPECT_EQ(print(Token{prove(key, std::as_bytes(std::span(text)))}), "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
+  EXPECT_EQ(print(Token{prove(key, std::as_bytes(std::span(text)))}),
+            "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
 }
 
-// --- the handshake, without sockets ---------------------------------------------------------------------------------------------------
+// --- the handshake, without sockets
+// ---------------------------------------------------------------------------------------------------
 
 TEST(Handshake, TwoWhoKnowTheTokenMeet) {
   Handshake asker = Handshake::asks(token_of(1), "store", 17), answerer = Handshake::answers(token_of(1), "store");
@@ -119,7 +124,8 @@ TEST(Handshake, WhoeverDoesNotKnowTheTokenIsFoundOutByTheOtherSide) {
   Handshake real = Handshake::answers(token_of(2), "store"), guess = Handshake::asks(token_of(1), "store", 1);
   real.take(guess.to_send());
   real.to_send();
-  EXPECT_THAT(error_of([&] { real.take(std::vector<std::byte>(32, std::byte{9})); }), HasSubstr("does not know this world's token"));
+  EXPECT_THAT(error_of([&] { real.take(std::vector<std::byte>(32, std::byte{9})); }),
+              HasSubstr("does not know this world's token"));
   EXPECT_FALSE(real.done());
 }
 
@@ -174,7 +180,8 @@ TEST(Handshake, AProofThatIsReflectedOpensNothing) {
   EXPECT_THAT(error_of([&] { answerer.take(std::span(answer).last(32)); }), HasSubstr("does not know"));
 }
 
-// --- the door ------------------------------------------------------------------------------------------------------------------------
+// --- the door
+// ------------------------------------------------------------------------------------------------------------------------
 
 class Door : public ::testing::Test {
  protected:
@@ -267,7 +274,8 @@ TEST_F(Door, AThousandHalfOpenConnectionsKeepNobodyOutAndLeaveNothingBehind) {
     EXPECT_TRUE(await([&] { return acceptor->turned_away() >= 1000 - 16; }));
     EXPECT_TRUE(await([&] { return acceptor->turned_away() == 1000; })) << "the last ones when their time is over";
   }
-  EXPECT_TRUE(await([&] { return descriptors() == before; })) << descriptors() << " descriptors, " << before << " before";
+  EXPECT_TRUE(await([&] { return descriptors() == before; }))
+      << descriptors() << " descriptors, " << before << " before";
   EXPECT_EQ(visit(token_of(1), 1), "no error");
 }
 
@@ -295,8 +303,10 @@ TEST_F(Door, ABurstOfMoreRanksThanMayBeHalfOpenIsLetIn) {
   std::atomic<int> failed{0};
   for (int i = 0; i < 64; ++i)
     all.emplace_back([&, i] {
-      failed += error_of([&] { dial_and_ask("the door", acceptor->address(), token_of(1), "test", static_cast<std::uint32_t>(i), Seconds(20)); }) !=
-                "no error";
+      failed += error_of([&] {
+                  dial_and_ask("the door", acceptor->address(), token_of(1), "test", static_cast<std::uint32_t>(i),
+                               Seconds(20));
+                }) != "no error";
     });
   for (std::thread& thread : all) thread.join();
   EXPECT_EQ(failed, 0);
@@ -331,7 +341,8 @@ TEST_F(Door, RefusesAConnectionWhenAllOthersAreIdentified) {
   };
   std::vector<Honest> all;
   for (std::uint32_t who = 0; who < 4; ++who) {
-    Honest& one = all.emplace_back(Honest{dial(acceptor->address(), Seconds(5)), Handshake::asks(token_of(1), "test", who), {}});
+    Honest& one =
+        all.emplace_back(Honest{dial(acceptor->address(), Seconds(5)), Handshake::asks(token_of(1), "test", who), {}});
     send_all(one.socket.get(), one.handshake.to_send(), Seconds(5));
     one.answer.resize(one.handshake.wanted());
     receive_all(one.socket.get(), one.answer, Seconds(5));
@@ -370,10 +381,13 @@ TEST(DialAndAsk, TriesAgainWhereItWasTurnedAwayBeforeTheAnswerAndNotWhereTheToke
         }
       }
     });
-    const std::string said = error_of([&] { dial_and_ask("the door", address, token_of(token), "test", 4, Seconds(10)); });
+    const std::string said =
+        error_of([&] { dial_and_ask("the door", address, token_of(token), "test", 4, Seconds(10)); });
     server.join();
     EXPECT_EQ(came, 3);
-    EXPECT_EQ(said, token == 1 ? "no error" : cat("the door at ", print(address), ": the other side does not know this world's token"));
+    EXPECT_EQ(said, token == 1
+                        ? "no error"
+                        : cat("the door at ", print(address), ": the other side does not know this world's token"));
   }
 }
 
@@ -386,8 +400,10 @@ TEST_F(Door, ADoorMayCloseWhileGuestsStandInIt) {
 }
 
 TEST(Sockets, AddressesPrintAndReadBack) {
-  for (std::string text : {"127.0.0.1:4711", "[::1]:80", "10.0.0.1:0", "@karez-x"}) EXPECT_EQ(print(parse_address(text)), text);
-  for (std::string text : {"", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:-1", "localhost:1", "1.2.3:4", "127.0.0.1:99999999999"})
+  for (std::string text : {"127.0.0.1:4711", "[::1]:80", "10.0.0.1:0", "@karez-x"})
+    EXPECT_EQ(print(parse_address(text)), text);
+  for (std::string text : {"", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:-1", "localhost:1", "1.2.3:4",
+                           "127.0.0.1:99999999999"})
     EXPECT_THROW(parse_address(text), Error) << text;
 }
 
@@ -395,7 +411,10 @@ TEST(Sockets, AnAddressWhereNobodyListensIsAnErrorThatNamesIt) {
   Address address;
   { Descriptor gone = listen_at(address, 1); }
   EXPECT_THAT(error_of([&] { dial(address, Seconds(1)); }), HasSubstr(cat("cannot reach ", print(address))));
-  EXPECT_THAT(error_of([&] { dial({"@karez-nobody-there", 0}, Seconds(1)); }), HasSubstr("cannot reach @karez-nobody-there"));
+  EXPECT_THAT(error_of([&] {
+                dial({"@karez-nobody-there", 0}, Seconds(1));
+              }),
+              HasSubstr("cannot reach @karez-nobody-there"));
 }
 
 }  // namespace

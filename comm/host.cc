@@ -30,7 +30,8 @@ std::string this_host() {
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
   std::array<char, 128> text{};
   auto n = readlink("/proc/self/ns/net", text.data(), text.size());
-  require(ErrorKind::device, !boot.empty() && n > 0, "no boot id or network namespace in /proc; set KAREZ_HOST to a name of this host");
+  require(ErrorKind::device, !boot.empty() && n > 0,
+          "no boot id or network namespace in /proc; set KAREZ_HOST to a name of this host");
   return cat(boot, " ", std::string_view(text.data(), static_cast<std::size_t>(n)));
 }
 
@@ -100,7 +101,8 @@ std::string address_of_host(const std::string& name) {
   freeaddrinfo(list);
   std::string out = four.empty() ? six : four;
   bool hidden = starts_with(out, "127.") && name != out && name != "localhost";
-  require(!out.empty() && !hidden, "host '", name, "' is ", hidden ? out : "at no address", " here, where no other host reaches it; name it by its ",
+  require(!out.empty() && !hidden, "host '", name, "' is ", hidden ? out : "at no address",
+          " here, where no other host reaches it; name it by its ",
           "numeric address, or set KAREZ_INTERFACE to the interface or address by which others reach this host");
   return out;
 }
@@ -110,7 +112,8 @@ std::string outward_address() {
   sockaddr_in to{};
   to.sin_family = AF_INET;
   to.sin_port = htons(9);
-  inet_pton(AF_INET, "192.0.2.1", &to.sin_addr);  // reserved for documentation: nothing is sent, only the way is looked up
+  inet_pton(AF_INET, "192.0.2.1",
+            &to.sin_addr);  // reserved for documentation: nothing is sent, only the way is looked up
   if (connect(way.get(), reinterpret_cast<sockaddr*>(&to), sizeof to) == 0) return local_address(way.get()).host;
   ifaddrs* list = nullptr;
   require(ErrorKind::device, getifaddrs(&list) == 0, "cannot list the network interfaces");
@@ -122,19 +125,22 @@ std::string outward_address() {
     found = at->ifa_name;
   }
   freeifaddrs(list);
-  require(several == 1, "nothing says by which interface other hosts reach this one: set KAREZ_INTERFACE to one of ", names);
+  require(several == 1, "nothing says by which interface other hosts reach this one: set KAREZ_INTERFACE to one of ",
+          names);
   return address_of(found);
 }
 
 std::string address_of(const std::string& interface) {
   if (interface.empty()) return "127.0.0.1";
   std::array<unsigned char, sizeof(in6_addr)> any{};
-  if (inet_pton(AF_INET, interface.c_str(), any.data()) == 1 || inet_pton(AF_INET6, interface.c_str(), any.data()) == 1) return interface;
+  if (inet_pton(AF_INET, interface.c_str(), any.data()) == 1 || inet_pton(AF_INET6, interface.c_str(), any.data()) == 1)
+    return interface;
   ifaddrs* list = nullptr;
   require(ErrorKind::device, getifaddrs(&list) == 0, "cannot list the network interfaces");
   std::string found, names;
   for (ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
-    if (at->ifa_addr == nullptr || (at->ifa_addr->sa_family != AF_INET && at->ifa_addr->sa_family != AF_INET6)) continue;
+    if (at->ifa_addr == nullptr || (at->ifa_addr->sa_family != AF_INET && at->ifa_addr->sa_family != AF_INET6))
+      continue;
     bool four = at->ifa_addr->sa_family == AF_INET;
     if (four) names += cat(names.empty() ? "" : ", ", at->ifa_name);
     if (interface != at->ifa_name || !four || !found.empty()) continue;

@@ -30,7 +30,8 @@ struct Reader {
     if (!value) return std::nullopt;
     bool digits = value->size() <= 18 && value->find_first_not_of("0123456789") == std::string::npos;
     std::int64_t out = digits ? std::stoll(*value) : -1;
-    require(digits && out >= least && out <= most, name, " is '", *value, "'; it must be a number from ", least, " to ", most);
+    require(digits && out >= least && out <= most, name, " is '", *value, "'; it must be a number from ", least, " to ",
+            most);
     return out;
   }
   std::optional<bool> truth(const std::string& name) const {
@@ -39,7 +40,8 @@ struct Reader {
   }
   std::string needed(const std::string& name, const std::string& beside) const {
     auto value = text(name);
-    require(value.has_value(), has(beside) ? cat(beside, " is ", *text(beside), ", but ") : std::string(), name, " is not set; it takes both");
+    require(value.has_value(), has(beside) ? cat(beside, " is ", *text(beside), ", but ") : std::string(), name,
+            " is not set; it takes both");
     return *value;
   }
 };
@@ -58,9 +60,12 @@ void read_local(const Reader& reader, Launch& out, const std::string& rank, cons
   auto here = reader.number(rank, 0, most_ranks - 1), all = reader.number(ranks, 1, most_ranks);
   out.local_rank = here ? static_cast<int>(*here) : -1;
   out.local_ranks = all ? static_cast<int>(*all) : 0;
-  require(!here || *here <= out.rank, rank, " is ", here.value_or(0), ", but this is rank ", out.rank, " of all (", out.said, ")");
-  require(!here || !all || *here < *all, rank, " is ", here.value_or(0), ", but ", ranks, " is ", all.value_or(0), "; ranks begin at 0");
-  require(!all || *all <= out.ranks, ranks, " is ", all.value_or(0), ", but there are ", out.ranks, " ranks (", out.said, ")");
+  require(!here || *here <= out.rank, rank, " is ", here.value_or(0), ", but this is rank ", out.rank, " of all (",
+          out.said, ")");
+  require(!here || !all || *here < *all, rank, " is ", here.value_or(0), ", but ", ranks, " is ", all.value_or(0),
+          "; ranks begin at 0");
+  require(!all || *all <= out.ranks, ranks, " is ", all.value_or(0), ", but there are ", out.ranks, " ranks (",
+          out.said, ")");
   out.one_host = out.local_ranks == out.ranks;
 }
 
@@ -73,30 +78,38 @@ void only_one_host(Launch& out) {
 bool is_loopback(const std::string& host) { return host == "localhost" || host == "::1" || starts_with(host, "127."); }
 
 // The same for all ranks of a job, and for no other job of this host; it tells nobody what it was made from.
-std::string key_of(const std::string& job) { return print(derive_token(cat("karez, the store of ", job))).substr(0, 32); }
+std::string key_of(const std::string& job) {
+  return print(derive_token(cat("karez, the store of ", job))).substr(0, 32);
+}
 Address named_store(const std::string& job) { return {cat("@karez-", key_of(job)), 0}; }
 
 // Below the ports that the kernel hands out, and the same for all ranks.
-int derived_port(const std::string& job) { return 15000 + static_cast<int>(std::stoll(key_of(job).substr(0, 8), nullptr, 16) % 15000); }
+int derived_port(const std::string& job) {
+  return 15000 + static_cast<int>(std::stoll(key_of(job).substr(0, 8), nullptr, 16) % 15000);
+}
 
 Address open_store(const Reader& reader, const std::string& host, const std::string& job) {
   int port = derived_port(job);
   if (auto given = reader.number("MASTER_PORT", 1, 65534)) {
-    bool taken = reader.text("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";  // torchrun's own store listens there
+    bool taken =
+        reader.text("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";  // torchrun's own store listens there
     port = static_cast<int>(*given) + (taken ? 1 : 0);
   }
   if (auto given = reader.number("KAREZ_PORT", 1, 65535)) port = static_cast<int>(*given);
   return {host, port};
 }
 
-// --- launchers ----------------------------------------------------------------------------------------------------------------------
+// --- launchers
+// ----------------------------------------------------------------------------------------------------------------------
 
 Address parse_store(const std::string& text) {
   if (text[0] == '@') return {text, 0};
   auto colon = text.rfind(':');
   std::string host = text.substr(0, colon), port = colon == std::string::npos ? "" : text.substr(colon + 1);
-  bool good = !host.empty() && !port.empty() && port.size() <= 5 && port.find_first_not_of("0123456789") == std::string::npos;
-  require(good && std::stoi(port) > 0 && std::stoi(port) < 65536, "KAREZ_STORE is '", text, "'; such are @name, alpha:4711 and [::1]:4711");
+  bool good =
+      !host.empty() && !port.empty() && port.size() <= 5 && port.find_first_not_of("0123456789") == std::string::npos;
+  require(good && std::stoi(port) > 0 && std::stoi(port) < 65536, "KAREZ_STORE is '", text,
+          "'; such are @name, alpha:4711 and [::1]:4711");
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
   return {host, std::stoi(port)};
 }
@@ -107,8 +120,8 @@ void read_karez_run(const Reader& reader, Launch& out) {
   read_local(reader, out, "KAREZ_LOCAL_RANK", "KAREZ_LOCAL_RANKS");
   if (out.ranks == 1) return;
   out.store = parse_store(reader.needed("KAREZ_STORE", "KAREZ_RANK"));
-  require(out.one_host || !out.store.is_name(), "KAREZ_STORE is ", out.store.host, ", which only one host sees, but ", out.local_ranks, " of ",
-          out.ranks, " ranks are on this one (KAREZ_LOCAL_RANKS)");
+  require(out.one_host || !out.store.is_name(), "KAREZ_STORE is ", out.store.host, ", which only one host sees, but ",
+          out.local_ranks, " of ", out.ranks, " ranks are on this one (KAREZ_LOCAL_RANKS)");
   reader.needed("KAREZ_TOKEN", "KAREZ_RANK");
 }
 
@@ -133,7 +146,9 @@ bool offers_pmix(const Reader& reader) {
 }
 
 constexpr const char* transport_key = "OMPI_MCA_orte_precondition_transports";
-bool started_by_open_mpi(const Reader& reader) { return reader.has("OMPI_COMM_WORLD_RANK") || reader.has("OMPI_COMM_WORLD_SIZE"); }
+bool started_by_open_mpi(const Reader& reader) {
+  return reader.has("OMPI_COMM_WORLD_RANK") || reader.has("OMPI_COMM_WORLD_SIZE");
+}
 void read_open_mpi(const Reader& reader, Launch& out) {
   read_ranks(reader, out, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
   read_local(reader, out, "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE");
@@ -151,7 +166,8 @@ void read_open_mpi(const Reader& reader, Launch& out) {
   out.by_pmix = !host && reader.has("PMIX_NAMESPACE") && reader.has("PMIX_RANK") && offers_pmix(reader);
   if (out.by_pmix) return;
   require(host.has_value(), out.ranks,
-          " ranks on several hosts by Open MPI: nothing says on which of them rank 0 is; name it with mpirun -x MASTER_ADDR=HOST");
+          " ranks on several hosts by Open MPI: nothing says on which of them rank 0 is; name it with mpirun -x "
+          "MASTER_ADDR=HOST");
   out.store = open_store(reader, *host, job);
 }
 
@@ -162,23 +178,28 @@ bool started_by_slurm(const Reader& reader) {
   return step && *step < first_special_step;
 }
 void read_slurm(const Reader& reader, Launch& out) {
-  auto steps = reader.number("SLURM_STEP_NUM_TASKS", 1, most_ranks), tasks = reader.number("SLURM_NTASKS", 1, most_ranks);
-  require(!steps || !tasks || *steps == *tasks, "SLURM_STEP_NUM_TASKS is ", steps.value_or(0), ", but SLURM_NTASKS is ", tasks.value_or(0));
+  auto steps = reader.number("SLURM_STEP_NUM_TASKS", 1, most_ranks),
+       tasks = reader.number("SLURM_NTASKS", 1, most_ranks);
+  require(!steps || !tasks || *steps == *tasks, "SLURM_STEP_NUM_TASKS is ", steps.value_or(0), ", but SLURM_NTASKS is ",
+          tasks.value_or(0));
   read_ranks(reader, out, "SLURM_PROCID", steps ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS");
   read_local(reader, out, "SLURM_LOCALID", "");
   if (out.ranks == 1) return;
   SlurmHosts hosts = parse_slurm_hosts(reader.needed("SLURM_STEP_NODELIST", "SLURM_STEP_ID"));
   auto node = reader.number("SLURM_NODEID", 0, most_ranks);
-  require(!node || *node < hosts.count, "SLURM_NODEID is ", node.value_or(0), ", but SLURM_STEP_NODELIST names ", hosts.count, " hosts");
+  require(!node || *node < hosts.count, "SLURM_NODEID is ", node.value_or(0), ", but SLURM_STEP_NODELIST names ",
+          hosts.count, " hosts");
   auto each = reader.text("SLURM_STEP_TASKS_PER_NODE");
   if (hosts.count == 1) only_one_host(out);
   else if (each && node) out.local_ranks = slurm_tasks_of(*each, static_cast<int>(*node));
-  require(out.local_ranks == 0 || out.local_rank < out.local_ranks, "SLURM_LOCALID is ", out.local_rank, ", but of the ranks ", out.local_ranks,
-          " are on this node");
+  require(out.local_ranks == 0 || out.local_rank < out.local_ranks, "SLURM_LOCALID is ", out.local_rank,
+          ", but of the ranks ", out.local_ranks, " are on this node");
   std::string id = reader.text("SLURM_JOB_ID").value_or(reader.text("SLURM_JOBID").value_or(""));
-  require(!id.empty(), "SLURM_STEP_ID is ", *reader.text("SLURM_STEP_ID"), ", but SLURM_JOB_ID is not set; it takes both");
+  require(!id.empty(), "SLURM_STEP_ID is ", *reader.text("SLURM_STEP_ID"),
+          ", but SLURM_JOB_ID is not set; it takes both");
   std::string job = cat("Slurm ", id, " ", *reader.text("SLURM_STEP_ID"));
-  out.store = out.one_host ? named_store(job) : open_store(reader, reader.text("MASTER_ADDR").value_or(hosts.first), job);
+  out.store =
+      out.one_host ? named_store(job) : open_store(reader, reader.text("MASTER_ADDR").value_or(hosts.first), job);
 }
 
 struct Row {
@@ -207,7 +228,8 @@ void read_token(const Reader& reader, Launch& out) {
     out.token_source = "Open MPI's transport key";
   }
   require(out.one_host || out.token, out.ranks, " ranks on several hosts (", out.said,
-          ") have no token by which they know each other: set KAREZ_TOKEN to the same 64 hexadecimal digits on all of them (openssl rand -hex 32)");
+          ") have no token by which they know each other: set KAREZ_TOKEN to the same 64 hexadecimal digits on all of "
+          "them (openssl rand -hex 32)");
 }
 
 }  // namespace
@@ -253,7 +275,8 @@ Address store_of(const Launch& launch, int world) {
     return out;
   }
   out.port += world % ports_of_a_job;
-  require(out.port < 65536, "world ", world, " of this process would meet at port ", out.port, " of ", out.host, "; set KAREZ_PORT to a lower one");
+  require(out.port < 65536, "world ", world, " of this process would meet at port ", out.port, " of ", out.host,
+          "; set KAREZ_PORT to a lower one");
   return out;
 }
 
@@ -269,11 +292,13 @@ int free_ports(int first, int last) {
       return port;
     } catch (const Error&) {}
   }
-  fail(ErrorKind::device, "no ", ports_of_a_job, " ports in a row from ", first, " to ", last, " are free on this host (", this_process(), ")");
+  fail(ErrorKind::device, "no ", ports_of_a_job, " ports in a row from ", first, " to ", last,
+       " are free on this host (", this_process(), ")");
 }
 
 std::string line_of(const Launch& launch, int devices, std::string_view links) {
-  std::string out = cat("karez: ", launch.ranks, launch.ranks == 1 ? " rank x " : " ranks x ", devices, devices == 1 ? " device" : " devices");
+  std::string out = cat("karez: ", launch.ranks, launch.ranks == 1 ? " rank x " : " ranks x ", devices,
+                        devices == 1 ? " device" : " devices");
   if (launch.launcher != Launcher::none) out += cat(", from ", name_of(launch.launcher));
   if (launch.ranks > 1) out += cat(", links ", links);
   if (!launch.ignored.empty()) out += cat("; ignored: ", join(launch.ignored, ", "));

@@ -91,7 +91,8 @@ TEST(LinkClose, ALinkWhoseCreditIsHalfSentLeavesTheOthersAlone) {
   second->post_receive(into, 8);
   ASSERT_EQ(connection.failure(), nullptr) << connection.failure()->what();
   written.allow(1000);
-  EXPECT_TRUE(await([&] { return print_frames(written.written()) == "credit 1, close 1, credit 2"; })) << print_frames(written.written());
+  EXPECT_TRUE(await([&] { return print_frames(written.written()) == "credit 1, close 1, credit 2"; }))
+      << print_frames(written.written());
   EXPECT_EQ(connection.failure(), nullptr);
 }
 
@@ -109,7 +110,8 @@ TEST(LinkClose, ALinkThatIsClosedRingsNoMore) {
 }
 
 class LinkCloseOn : public ::testing::TestWithParam<CarrierKind> {};
-INSTANTIATE_TEST_SUITE_P(Carriers, LinkCloseOn, ::testing::ValuesIn(carriers), [](const auto& kind) { return kind.param.name; });
+INSTANTIATE_TEST_SUITE_P(Carriers, LinkCloseOn, ::testing::ValuesIn(carriers),
+                         [](const auto& kind) { return kind.param.name; });
 
 TEST_P(LinkCloseOn, ManyLinksOneAfterTheOtherTakeNoMoreMemoryThanAFew) {
   const CarrierKind& carrier = GetParam();
@@ -132,7 +134,9 @@ TEST_P(LinkCloseOn, ManyLinksOneAfterTheOtherTakeNoMoreMemoryThanAFew) {
   };
   open_and_close(1, 2'000);
   const auto before = mallinfo2().uordblks;
-  open_and_close(100'000, std::getenv("KAREZ_ALL") != nullptr ? 1'000'000 : 70'000);  // more than a peer may name before they are opened
+  open_and_close(100'000, std::getenv("KAREZ_ALL") != nullptr
+                              ? 1'000'000
+                              : 70'000);  // more than a peer may name before they are opened
   const auto after = mallinfo2().uordblks;
   EXPECT_LT(after, before + (4 << 20)) << "bytes: 2 KB of each would be 140 MB";
   EXPECT_EQ(left.connection().failure(), nullptr);

@@ -119,7 +119,8 @@ TEST(Link, MessagesMeetReceivesInOrder) {
   int sent = 0, posted = 0;
   for (int i = 0; i < 12; ++i) from[i] = i, to[i] = -1;
   while (b.received() < 12) {
-    while (sent < 12 && sent - a.sent() < a.depth()) a.send(reinterpret_cast<std::byte*>(&from[sent]), sizeof(int)), ++sent;
+    while (sent < 12 && sent - a.sent() < a.depth())
+      a.send(reinterpret_cast<std::byte*>(&from[sent]), sizeof(int)), ++sent;
     b.post_receive(reinterpret_cast<std::byte*>(&to[posted]), sizeof(int)), ++posted;
   }
   for (int i = 0; i < 12; ++i) EXPECT_EQ(to[i], i);

@@ -20,7 +20,8 @@ struct Cell {
 };
 }  // namespace
 
-// One direction of one pair. Message k uses cell k mod depth; each side counts its own posts, and `done` counts what was copied.
+// One direction of one pair. Message k uses cell k mod depth; each side counts its own posts, and `done` counts what
+// was copied.
 struct LocalChannel {
   LocalChannel(int from, int to, int depth, Bell& sender_bell, Bell& receiver_bell)
       : from_member(from),
@@ -31,15 +32,15 @@ struct LocalChannel {
 
   Cell& cell(std::int64_t message, std::string_view what) {
     auto depth = static_cast<std::int64_t>(cells.size());
-    require(message - done.load(std::memory_order_acquire) < depth, "link ", from_member, " -> ", to_member, ": more than ", depth, " ", what,
-            " wait at once");
+    require(message - done.load(std::memory_order_acquire) < depth, "link ", from_member, " -> ", to_member,
+            ": more than ", depth, " ", what, " wait at once");
     return cells[static_cast<std::size_t>(message % depth)];
   }
 
   // Called by the later of both.
   void copy(Cell& cell) {
-    require(cell.receive_bytes == cell.send_bytes, "link ", from_member, " -> ", to_member, ": a message of ", cell.send_bytes,
-            " bytes meets a receive of ", cell.receive_bytes);
+    require(cell.receive_bytes == cell.send_bytes, "link ", from_member, " -> ", to_member, ": a message of ",
+            cell.send_bytes, " bytes meets a receive of ", cell.receive_bytes);
     if (cell.send_bytes > 0) copy_bytes(cell.into, cell.from, static_cast<std::size_t>(cell.send_bytes));
     bytes.fetch_add(cell.send_bytes, std::memory_order_relaxed);
     cell.present.store(nobody, std::memory_order_relaxed);  // whoever posts here next has seen `done` first
@@ -117,11 +118,15 @@ LocalHub::LocalHub(int members, std::vector<int> here, int depth) : members_(mem
   channels_.resize(n * n);
   for (std::size_t from = 0; from < n; ++from)
     for (std::size_t to = 0; to < n; ++to)
-      if (from != to) channels_[from * n + to] = std::make_unique<LocalChannel>(here_[from], here_[to], depth, *bells_[from], *bells_[to]);
+      if (from != to)
+        channels_[from * n + to] =
+            std::make_unique<LocalChannel>(here_[from], here_[to], depth, *bells_[from], *bells_[to]);
   for (std::size_t i = 0; i < n; ++i) {
     endpoints_.emplace_back(here_[i], members, *bells_[i]);
     for (std::size_t peer = 0; peer < n; ++peer)
-      if (peer != i) endpoints_[i].connect(here_[peer], std::make_unique<LocalLink>(*channels_[i * n + peer], *channels_[peer * n + i]));
+      if (peer != i)
+        endpoints_[i].connect(here_[peer],
+                              std::make_unique<LocalLink>(*channels_[i * n + peer], *channels_[peer * n + i]));
   }
 }
 

@@ -1,4 +1,5 @@
-// The local form of a link: members of one process; the later of sender and receiver copies, straight from memory to memory.
+// The local form of a link: members of one process; the later of sender and receiver copies, straight from memory to
+// memory.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +12,9 @@ namespace karez::comm {
 
 struct LocalChannel;
 
-// The members of one communicator that live in this process, with all links among them: n x n directed channels. Links to members elsewhere are
-// added to the endpoints by others. Also two members for a plain send / receive link of a register: then `depth` is its number of slots.
+// The members of one communicator that live in this process, with all links among them: n x n directed channels. Links
+// to members elsewhere are added to the endpoints by others. Also two members for a plain send / receive link of a
+// register: then `depth` is its number of slots.
 class LocalHub {
  public:
   explicit LocalHub(int members, int depth = 8);                // all of them live here
@@ -25,7 +27,8 @@ class LocalHub {
   const std::vector<int>& here() const { return here_; }
   Endpoint& endpoint(int member);   // of one that lives here
   std::int64_t bytes_sent() const;  // by all members; exact when nothing is on its way
-  // Forgets everything posted, after a failure left a collective half done. No member may be in a call, and none in a run.
+  // Forgets everything posted, after a failure left a collective half done. No member may be in a call, and none in a
+  // run.
   void reset();
 
  private:

@@ -22,7 +22,8 @@ Meeting::Meeting(Reactor& reactor, const Launch& launch, int world, Seconds time
   require(launch.ranks > 1, "one rank alone has nobody to meet");
   const std::string key = cat("karez-store-", world);
   if (launch.by_pmix) pmix_ = std::make_unique<Pmix>();
-  Address address = launch.by_pmix && launch.rank > 0 ? parse_address(pmix_->get(0, key, timeout)) : address_at(launch, world);
+  Address address =
+      launch.by_pmix && launch.rank > 0 ? parse_address(pmix_->get(0, key, timeout)) : address_at(launch, world);
   const Token door = launch.token.value_or(derive_token(cat("karez, no secret: ", print(address))));
   require(launch.token || address.is_name(), "ranks meet at ", print(address), " without a token");
   if (launch.rank == 0) {
@@ -30,14 +31,16 @@ Meeting::Meeting(Reactor& reactor, const Launch& launch, int world, Seconds time
       server_ = std::make_unique<StoreServer>(reactor, door, address, AcceptorLimits::of(launch.ranks), timeout);
     } catch (const Error& error) {
       fail(ErrorKind::peer, "rank 0 of ", launch.ranks, " from ", name_of(launch.launcher), ": ", error.what(),
-           "; is another job of the same name running here, or rank 0 on another host than was said (", launch.said, ")?");
+           "; is another job of the same name running here, or rank 0 on another host than was said (", launch.said,
+           ")?");
     }
     if (launch.by_pmix) pmix_->put(key, print(address = server_->address()));
   }
   try {
     client_ = std::make_unique<StoreClient>(address, door, launch.rank, this_process(), timeout, patience);
   } catch (const Error& error) {
-    fail(ErrorKind::peer, "rank ", launch.rank, " of ", launch.ranks, " from ", name_of(launch.launcher), " cannot join the others: ", error.what());
+    fail(ErrorKind::peer, "rank ", launch.rank, " of ", launch.ranks, " from ", name_of(launch.launcher),
+         " cannot join the others: ", error.what());
   }
   token_ = door;
   if (!launch.token) {

@@ -75,7 +75,8 @@ TEST(Meeting, WorldsLiveBesideEachOther) {
 }
 
 TEST(Meeting, WithoutATokenRankZeroMakesOne) {
-  std::string said = talk(launch(0, 2, false), launch(1, 2, false), 0), again = talk(launch(0, 2, false), launch(1, 2, false), 0);
+  std::string said = talk(launch(0, 2, false), launch(1, 2, false), 0),
+              again = talk(launch(0, 2, false), launch(1, 2, false), 0);
   EXPECT_THAT(said, HasSubstr("well: "));
   EXPECT_EQ(said.size(), 6u + 64 + 3);
   EXPECT_NE(said, again) << "another one each time";
@@ -84,15 +85,19 @@ TEST(Meeting, WithoutATokenRankZeroMakesOne) {
 TEST(Meeting, OnSeveralHostsItTakesTheInterfaceThatReachesRankZero) {
   int port = free_ports();
   std::string token = print(derive_token("a secret of sixteen"));
-  EXPECT_EQ(talk(on_hosts(0, 2, "localhost", port), on_hosts(1, 2, "127.0.0.1", port), 0), cat("well: ", token, " 127.0.0.1 0"));
-  EXPECT_THAT(error_of([] { address_of_host("no-such-host.invalid"); }), HasSubstr("nobody knows the address of host 'no-such-host.invalid': "));
+  EXPECT_EQ(talk(on_hosts(0, 2, "localhost", port), on_hosts(1, 2, "127.0.0.1", port), 0),
+            cat("well: ", token, " 127.0.0.1 0"));
+  EXPECT_THAT(error_of([] { address_of_host("no-such-host.invalid"); }),
+              HasSubstr("nobody knows the address of host 'no-such-host.invalid': "));
   EXPECT_EQ(address_of_host("127.0.0.9"), "127.0.0.9");
 }
 
 TEST(Meeting, OneWorldAfterTheOtherTakesEightPortsInAll) {
   const int port = free_ports();
   for (int world = 0; world < 20; ++world)
-    EXPECT_THAT(talk(on_hosts(0, 2, "localhost", port), on_hosts(1, 2, "127.0.0.1", port), world), ::testing::StartsWith("well: ")) << world;
+    EXPECT_THAT(talk(on_hosts(0, 2, "localhost", port), on_hosts(1, 2, "127.0.0.1", port), world),
+                ::testing::StartsWith("well: "))
+        << world;
 }
 
 TEST(Meeting, WhoHasAnotherTokenIsTurnedAway) {
@@ -109,8 +114,10 @@ TEST(Meeting, RankZeroMustBeThere) {
   EXPECT_THAT(error_of([&] { Meeting(reactor, launch(1, 2), 7, Seconds(0.2)); }),
               HasSubstr("cannot join the others: cannot reach @karez-meeting-test-"));
   Meeting zero(reactor, launch(0, 2), 0);
-  EXPECT_THAT(error_of([&] { Meeting(reactor, launch(0, 2), 0); }), HasSubstr("is another job of the same name running here"));
-  EXPECT_THAT(error_of([&] { Meeting(reactor, on_hosts(0, 2, "192.0.2.1", 4711), 0); }), HasSubstr("rank 0 on another host than was said"));
+  EXPECT_THAT(error_of([&] { Meeting(reactor, launch(0, 2), 0); }),
+              HasSubstr("is another job of the same name running here"));
+  EXPECT_THAT(error_of([&] { Meeting(reactor, on_hosts(0, 2, "192.0.2.1", 4711), 0); }),
+              HasSubstr("rank 0 on another host than was said"));
   EXPECT_THAT(error_of([&] { Meeting(reactor, launch(0, 1), 0); }), HasSubstr("nobody to meet"));
   Launch open = on_hosts(0, 2, "127.0.0.1", 4711);
   open.token.reset();

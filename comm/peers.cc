@@ -1,4 +1,5 @@
-// Finds peers through the store and connects to them, by shared memory on one host and by TCP between hosts, or as is asked for.
+// Finds peers through the store and connects to them, by shared memory on one host and by TCP between hosts, or as is
+// asked for.
 #include "comm/peers.h"
 
 #include <array>
@@ -14,7 +15,8 @@
 
 namespace karez::comm {
 namespace {
-constexpr std::uint32_t for_control = 1u << 31;  // who dials says so beside its rank and the generation of the connection
+constexpr std::uint32_t for_control =
+    1u << 31;  // who dials says so beside its rank and the generation of the connection
 constexpr int generation_at = 24;
 constexpr std::uint32_t generations = 1u << 7;
 
@@ -53,23 +55,26 @@ Peers::Peers(Reactor& reactor, StoreClient& store, const Token& token, PeersOpti
   require(options_.rank >= 0 && options_.rank < options_.ranks, "rank ", options_.rank, " of ", options_.ranks);
   require(options_.ranks <= 1 << generation_at, options_.ranks, " ranks; ", 1 << generation_at, " are possible");
   if (options_.host.empty()) options_.host = this_host();
-  if (const char* given = std::getenv("KAREZ_LINK"); given != nullptr && !options_.force) options_.force = link_class_from(given);
+  if (const char* given = std::getenv("KAREZ_LINK"); given != nullptr && !options_.force)
+    options_.force = link_class_from(given);
   if (options_.force == LinkClass::ucx) require_ucx();
   auto door = [&](Address address, LinkClass link) {
     return std::make_unique<Acceptor>(
         reactor_, std::move(address), token_, purpose_of(options_.rank),
-        [this, link](Descriptor socket, std::uint32_t who) { let_in(std::move(socket), who, link); }, AcceptorLimits::of(options_.ranks));
+        [this, link](Descriptor socket, std::uint32_t who) { let_in(std::move(socket), who, link); },
+        AcceptorLimits::of(options_.ranks));
   };
   tcp_ = door({address_of(options_.interface), 0}, LinkClass::tcp);
   local_ = door(hidden_name(), LinkClass::shm);
-  store_.set(key_of(options_.rank),
-             cat(this_process(), "\n", options_.host, "\n", print(tcp_->address()), "\n", print(local_->address()), "\n", this_process_in_proc()));
+  store_.set(key_of(options_.rank), cat(this_process(), "\n", options_.host, "\n", print(tcp_->address()), "\n",
+                                        print(local_->address()), "\n", this_process_in_proc()));
 }
 
 Peers::~Peers() = default;
 
 const Peers::Peer& Peers::peer(int rank) {
-  require(rank >= 0 && rank < ranks() && rank != this->rank(), "rank ", rank, " is no peer of rank ", this->rank(), " of ", ranks());
+  require(rank >= 0 && rank < ranks() && rank != this->rank(), "rank ", rank, " is no peer of rank ", this->rank(),
+          " of ", ranks());
   auto& entry = entries_[static_cast<std::size_t>(rank)];
   if (entry.peer) return *entry.peer;
   std::string text = store_.wait(key_of(rank));
@@ -100,8 +105,8 @@ LinkClass Peers::link_class(int rank) {
 LinkClass Peers::link_class_locked(int rank) {
   bool near = peer(rank).host == options_.host;
   LinkClass link = options_.force.value_or(near ? LinkClass::shm : LinkClass::tcp);
-  require(link != LinkClass::shm || near, "links are to be shm, but rank ", rank, " (", peer(rank).name, ") is on another host (", peer(rank).host,
-          ") than rank ", this->rank(), " (", options_.host, ")");
+  require(link != LinkClass::shm || near, "links are to be shm, but rank ", rank, " (", peer(rank).name,
+          ") is on another host (", peer(rank).host, ") than rank ", this->rank(), " (", options_.host, ")");
   return link;
 }
 
@@ -172,7 +177,9 @@ bool Peers::is_stopped(int rank) const {
 std::string Peers::name(int rank) const {
   std::lock_guard lock(mutex_);
   const auto& peer = entries_[static_cast<std::size_t>(rank)].peer;
-  return rank == this->rank() ? cat("rank ", rank, " (", this_process(), ")") : peer ? cat("rank ", rank, " (", peer->name, ")") : cat("rank ", rank);
+  return rank == this->rank() ? cat("rank ", rank, " (", this_process(), ")")
+         : peer               ? cat("rank ", rank, " (", peer->name, ")")
+                              : cat("rank ", rank);
 }
 
 std::unique_ptr<Wire> Peers::dial_peer(int rank, Lane lane) {
@@ -181,7 +188,8 @@ std::unique_ptr<Wire> Peers::dial_peer(int rank, Lane lane) {
   try {
     const bool near = link == LinkClass::shm || (link == LinkClass::ucx && other.host == options_.host);
     Address address = parse_address(near ? other.local : other.tcp);
-    const std::uint32_t who = static_cast<std::uint32_t>(this->rank()) | generation_ << generation_at | (lane == control_lane ? for_control : 0);
+    const std::uint32_t who = static_cast<std::uint32_t>(this->rank()) | generation_ << generation_at |
+                              (lane == control_lane ? for_control : 0);
     Descriptor socket = dial_and_ask(purpose_of(rank), address, token_, purpose_of(rank), who, options_.timeout);
     make_quick(socket.get(), options_.peer_timeout);
     if (link == LinkClass::ucx && lane == data_lane) return make_ucx_wire(std::move(socket), near);
@@ -199,19 +207,21 @@ std::unique_ptr<Wire> Peers::await_peer(int rank, Lane lane) {
     ~Awaiting() { rank = -1; }
   } awaiting{awaited_};
   awaited_ = rank;
-  auto until = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(options_.timeout);
+  auto until = std::chrono::steady_clock::now() +
+               std::chrono::duration_cast<std::chrono::steady_clock::duration>(options_.timeout);
   const std::string& name = peer(rank).name;
   Way& way = entries_[static_cast<std::size_t>(rank)].ways[lane];
   while (true) {
     {
       std::unique_lock lock(mutex_);
       came_.wait_for(lock, std::chrono::milliseconds(100), [&] { return way.came != nullptr || !given_up_.empty(); });
-      require(ErrorKind::peer, given_up_.empty(), "rank ", rank, " (", name, ") is not waited for any more: ", given_up_);
+      require(ErrorKind::peer, given_up_.empty(), "rank ", rank, " (", name,
+              ") is not waited for any more: ", given_up_);
       if (way.came != nullptr) return std::move(way.came);
     }
     store_.check();
-    require(ErrorKind::peer, std::chrono::steady_clock::now() < until, "no connection from rank ", rank, " (", name, ") within ",
-            options_.timeout.count(), " s");
+    require(ErrorKind::peer, std::chrono::steady_clock::now() < until, "no connection from rank ", rank, " (", name,
+            ") within ", options_.timeout.count(), " s");
   }
 }
 
@@ -224,7 +234,8 @@ void Peers::let_in(Descriptor socket, std::uint32_t who, LinkClass door) {
   require(ErrorKind::peer, known, "rank ", who, " dials rank ", rank(), " of ", ranks(), "; the higher one dials");
   make_quick(socket.get(), options_.peer_timeout);
   std::unique_ptr<Wire> wire;
-  if (options_.force == LinkClass::ucx && lane == data_lane) wire = make_ucx_wire(std::move(socket), door == LinkClass::shm);
+  if (options_.force == LinkClass::ucx && lane == data_lane)
+    wire = make_ucx_wire(std::move(socket), door == LinkClass::shm);
   else if (door == LinkClass::shm && lane == data_lane) wire = SharedWire::create(std::move(socket));
   else wire = std::make_unique<SocketWire>(std::move(socket));
   std::lock_guard lock(mutex_);

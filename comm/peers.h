@@ -20,7 +20,8 @@ namespace karez::comm {
 
 enum class LinkClass { shm, tcp, ucx };  // ucx: only where it is asked for
 std::string_view name_of(LinkClass link);
-std::optional<LinkClass> link_class_from(std::string_view name);  // "" is none: locality decides. Throws on another name
+std::optional<LinkClass> link_class_from(
+    std::string_view name);  // "" is none: locality decides. Throws on another name
 
 struct PeersOptions {
   int rank = 0, ranks = 1;
@@ -45,25 +46,26 @@ class Peers {
   const std::string& host() const { return options_.host; }           // of this rank
   std::optional<LinkClass> forced() const { return options_.force; }  // in place of what locality says
 
-  // The connection to another rank, made now if there is none; the other rank asks for it too, sooner or later: the higher one dials, the
-  // lower one waits for it, so no circle of ranks can wait. Throws Error (kind peer) with its name if it does not come, or if somebody of
-  // the world has gone meanwhile.
+  // The connection to another rank, made now if there is none; the other rank asks for it too, sooner or later: the
+  // higher one dials, the lower one waits for it, so no circle of ranks can wait. Throws Error (kind peer) with its
+  // name if it does not come, or if somebody of the world has gone meanwhile.
   Connection& connect(int rank);
-  // Another one, likewise, beside that which carries data: what is said there waits for no data. Always a socket, so that the kernel answers for a
-  // process that does not.
+  // Another one, likewise, beside that which carries data: what is said there waits for no data. Always a socket, so
+  // that the kernel answers for a process that does not.
   Connection& control(int rank);
   bool has_come(int rank);         // has published how it is reached; asks the store
   LinkClass link_class(int rank);  // of that connection; may ask the store
-  // Forgets all connections, none of which has links any more, and that somebody was given up: the next `connect` makes new ones. All ranks do so,
-  // and none asks for a connection before all have. What an old one still says at the door is turned away.
+  // Forgets all connections, none of which has links any more, and that somebody was given up: the next `connect` makes
+  // new ones. All ranks do so, and none asks for a connection before all have. What an old one still says at the door
+  // is turned away.
   void renew();
   // Nobody waits for another rank here from now on; `lost`: because that one cannot go on. From any thread.
   void give_up(const std::string& why, std::optional<int> lost = {});
   std::optional<int> lost() const;
   std::optional<int> awaited() const;  // whose connection is waited for now; from any thread
   std::int64_t moved() const;          // bytes that came on the connections for data, ever; from any thread
-  std::string name(int rank) const;    // "rank 1 (alpha, process 4711)", or "rank 1" before it is known; from any thread
-  bool is_stopped(int rank) const;     // by a signal, as far as it is known and seen from here (host.h); from any thread
+  std::string name(int rank) const;  // "rank 1 (alpha, process 4711)", or "rank 1" before it is known; from any thread
+  bool is_stopped(int rank) const;   // by a signal, as far as it is known and seen from here (host.h); from any thread
 
  private:
   struct Peer {  // as published

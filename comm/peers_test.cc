@@ -1,4 +1,5 @@
-// Processes that find each other through the store, connect by the carrier that fits, and run collectives; and what they hear of a death.
+// Processes that find each other through the store, connect by the carrier that fits, and run collectives; and what
+// they hear of a death.
 #include "comm/peers.h"
 
 #include <gmock/gmock.h>
@@ -42,7 +43,8 @@ struct Rank {
     run.start(c.in[m].data(), c.out[m].data(), c.staging[m].data());
     if (!await([&] { return run.advance(); })) return "it does not end";
     auto size = static_cast<std::size_t>(c.out[m].size());
-    return std::memcmp(c.out[m].data(), c.expected[m].data(), size) == 0 ? "" : cat(c.name, ": other bytes at rank ", m);
+    return std::memcmp(c.out[m].data(), c.expected[m].data(), size) == 0 ? ""
+                                                                         : cat(c.name, ": other bytes at rank ", m);
   }
   Reactor reactor;
   StoreClient client;
@@ -69,7 +71,8 @@ int run_world(int ranks, const std::function<int(int rank, const Address&, const
   Address address = free_address();
   Token token = random_token();
   std::vector<std::unique_ptr<Child>> children;
-  for (int r = 1; r < ranks; ++r) children.push_back(std::make_unique<Child>([&, r] { return body(r, address, token); }));
+  for (int r = 1; r < ranks; ++r)
+    children.push_back(std::make_unique<Child>([&, r] { return body(r, address, token); }));
   int bad = 0;
   {
     Server server(address, token);
@@ -86,8 +89,9 @@ TEST(Peers, FourProcessesRunCollectivesOverEachCarrierAndOverBoth) {
     std::set<LinkClass> used;
   };
   for (const Row& row :
-       {Row{std::nullopt, 1, {LinkClass::shm}}, Row{LinkClass::tcp, 1, {LinkClass::tcp}}, Row{std::nullopt, 2, {LinkClass::shm, LinkClass::tcp}},
-        Row{LinkClass::shm, 1, {LinkClass::shm}}, Row{LinkClass::ucx, 1, {LinkClass::ucx}}, Row{LinkClass::ucx, 2, {LinkClass::ucx}}}) {
+       {Row{std::nullopt, 1, {LinkClass::shm}}, Row{LinkClass::tcp, 1, {LinkClass::tcp}},
+        Row{std::nullopt, 2, {LinkClass::shm, LinkClass::tcp}}, Row{LinkClass::shm, 1, {LinkClass::shm}},
+        Row{LinkClass::ucx, 1, {LinkClass::ucx}}, Row{LinkClass::ucx, 2, {LinkClass::ucx}}}) {
     if (row.force == LinkClass::ucx && !has_ucx()) continue;
     int bad = run_world(4, [&](int r, const Address& address, const Token& token) {
       PeersOptions options{.rank = r, .ranks = 4, .force = row.force};
@@ -106,7 +110,8 @@ TEST(Peers, FourProcessesRunCollectivesOverEachCarrierAndOverBoth) {
         Case c = make_all_reduce(DType::f32, Op::sum, 4, {10007}, a, 4096, 9);
         std::int64_t before = rank.endpoint.bytes_sent();
         said.push_back(rank.run(c));
-        if (rank.endpoint.bytes_sent() - before != bytes_sent(c.specs[static_cast<std::size_t>(r)])) said.push_back("other bytes than were planned");
+        if (rank.endpoint.bytes_sent() - before != bytes_sent(c.specs[static_cast<std::size_t>(r)]))
+          said.push_back("other bytes than were planned");
       }
       rank.client.barrier("end", 4);
       int bad = 0;
@@ -121,7 +126,8 @@ TEST(Peers, FourProcessesRunCollectivesOverEachCarrierAndOverBoth) {
 TEST(Peers, TheOthersHearTheNameOfWhoWasKilled) {
   Address address = free_address();
   Token token = random_token();
-  auto looked = socket_pair();  // closed when rank 0 has looked: rank 1 stays until then, or two links would have failed
+  auto looked =
+      socket_pair();  // closed when rank 0 has looked: rank 1 stays until then, or two links would have failed
   auto body = [&](int r, bool dies) {
     looked[1].close();
     Rank rank(address, token, {.rank = r, .ranks = 3});
@@ -154,7 +160,8 @@ TEST(Peers, WhoNeverComesIsNamedAndWhoDiesEarlyAtOnce) {
   StoreClient zero(server.address(), token, 0, "zero", Seconds(5)), one(server.address(), token, 1, "one", Seconds(5));
   Peers first(reactor, zero, token, {.rank = 0, .ranks = 3, .timeout = Seconds(0.3)});
   Peers second(reactor, one, token, {.rank = 1, .ranks = 3});
-  EXPECT_THAT(error_of([&] { first.connect(1); }), ::testing::MatchesRegex("no connection from rank 1 \\(.*, process [0-9]+\\) within 0.3 s"));
+  EXPECT_THAT(error_of([&] { first.connect(1); }),
+              ::testing::MatchesRegex("no connection from rank 1 \\(.*, process [0-9]+\\) within 0.3 s"));
   EXPECT_THAT(error_of([&] { first.connect(3); }), HasSubstr("rank 3 is no peer of rank 0 of 3"));
   EXPECT_THAT(error_of([&] { first.connect(0); }), HasSubstr("rank 0 is no peer of rank 0"));
   {
@@ -180,7 +187,8 @@ TEST(Peers, AConnectionIsMadeOnceAndOnlyTheHigherRankDials) {
   EXPECT_EQ(&up, &second.connect(0));
   EXPECT_EQ(&down, &first.connect(1));
   EXPECT_THAT(down.peer(), ::testing::MatchesRegex("rank 1 \\(.*, process [0-9]+\\)"));
-  // Somebody who knows the token but has no business here: at rank 1, which nobody dials, and at rank 0, which rank 1 has dialled.
+  // Somebody who knows the token but has no business here: at rank 1, which nobody dials, and at rank 0, which rank 1
+  // has dialled.
   for (auto [rank, who] : {std::pair{1, 0u}, std::pair{1, 1u}, std::pair{1, 2u}, std::pair{1, 77u}, std::pair{0, 1u}}) {
     std::string published = one.wait(cat("peer/", rank));
     std::string tcp = published.substr(published.find("127.0.0.1:"));
@@ -203,8 +211,10 @@ TEST(Peers, WhatIsSaidOnTheControlConnectionGoesBesideTheData) {
     Token token = random_token();
     Reactor reactor;
     StoreServer server(reactor, token);
-    StoreClient zero(server.address(), token, 0, "zero", Seconds(5)), one(server.address(), token, 1, "one", Seconds(5));
-    Peers first(reactor, zero, token, {.rank = 0, .ranks = 2, .force = force}), second(reactor, one, token, {.rank = 1, .ranks = 2, .force = force});
+    StoreClient zero(server.address(), token, 0, "zero", Seconds(5)),
+        one(server.address(), token, 1, "one", Seconds(5));
+    Peers first(reactor, zero, token, {.rank = 0, .ranks = 2, .force = force}),
+        second(reactor, one, token, {.rank = 1, .ranks = 2, .force = force});
     EXPECT_EQ(first.name(1), "rank 1") << "nobody has asked where it is";
     Connection &up = second.control(0), &down = first.control(1);
     EXPECT_EQ(&down, &first.control(1));
@@ -213,7 +223,8 @@ TEST(Peers, WhatIsSaidOnTheControlConnectionGoesBesideTheData) {
     Connection &data_up = second.connect(0), &data_down = first.connect(1);
     EXPECT_NE(&data_down, &down);
     Bell a, b, c, d;
-    auto there = up.open(1, 1, a), here = down.open(1, 1, b), data_there = data_up.open(1, 1, c), data_here = data_down.open(1, 1, d);
+    auto there = up.open(1, 1, a), here = down.open(1, 1, b), data_there = data_up.open(1, 1, c),
+         data_here = data_down.open(1, 1, d);
     std::vector<std::byte> much(64 << 20), room(much.size());
     std::byte from{3}, to{};
     const auto control = [&] { here->post_receive(&to, 1), there->send(&from, 1); };
@@ -290,15 +301,19 @@ TEST(Peers, AVariableForcesTheLinksUnlessTheOptionsDo) {
     Token token = random_token();
     Reactor reactor;
     StoreServer server(reactor, token);
-    StoreClient zero(server.address(), token, 0, "zero", Seconds(5)), one(server.address(), token, 1, "one", Seconds(5));
-    Peers first(reactor, zero, token, {.rank = 0, .ranks = 2, .force = force}), second(reactor, one, token, {.rank = 1, .ranks = 2});
+    StoreClient zero(server.address(), token, 0, "zero", Seconds(5)),
+        one(server.address(), token, 1, "one", Seconds(5));
+    Peers first(reactor, zero, token, {.rank = 0, .ranks = 2, .force = force}),
+        second(reactor, one, token, {.rank = 1, .ranks = 2});
     return first.link_class(1);
   };
   Child forced([&] { return classes("tcp", {}) == LinkClass::tcp && classes("", {}) == LinkClass::shm ? 0 : 1; });
   EXPECT_EQ(forced.wait(), 0);
   Child option([&] { return classes("tcp", LinkClass::shm) == LinkClass::shm ? 0 : 1; });
   EXPECT_EQ(option.wait(), 0);
-  Child unknown([&] { return error_of([&] { classes("ucc", {}); }) == "no link is called 'ucc'; there are shm, tcp, ucx" ? 0 : 1; });
+  Child unknown([&] {
+    return error_of([&] { classes("ucc", {}); }) == "no link is called 'ucc'; there are shm, tcp, ucx" ? 0 : 1;
+  });
   EXPECT_EQ(unknown.wait(), 0);
 }
 

@@ -10,7 +10,8 @@
 
 namespace karez::comm {
 namespace {
-// Dimensions in packed order. It depends on the rank alone: strides of sizes 0 and 1 say nothing, and members differ in those.
+// Dimensions in packed order. It depends on the rank alone: strides of sizes 0 and 1 say nothing, and members differ in
+// those.
 std::vector<int> packed_order(int rank) {
   Strides strides = channels_last(Shape(static_cast<std::size_t>(rank), 2));
   std::vector<int> order(static_cast<std::size_t>(rank));
@@ -52,18 +53,23 @@ BoxCopy::BoxCopy(const View& from, const Piece& from_piece, const View& to, cons
   run_bytes_ = element;
   std::vector<Loop> left;
   for (std::size_t d = 0; d < from_piece.size.size(); ++d)
-    if (from_piece.size[d] != 1) left.push_back({from_piece.size[d], from.strides[d] * element, to.strides[d] * element});
-  // In whatever order: what both sides have next to each other goes as one run, and the shortest steps are taken innermost.
+    if (from_piece.size[d] != 1)
+      left.push_back({from_piece.size[d], from.strides[d] * element, to.strides[d] * element});
+  // In whatever order: what both sides have next to each other goes as one run, and the shortest steps are taken
+  // innermost.
   auto next_in_run = [&] {
-    return std::find_if(left.begin(), left.end(), [&](const Loop& loop) { return loop.from == run_bytes_ && loop.to == run_bytes_; });
+    return std::find_if(left.begin(), left.end(),
+                        [&](const Loop& loop) { return loop.from == run_bytes_ && loop.to == run_bytes_; });
   };
   for (auto next = next_in_run(); next != left.end(); next = next_in_run()) {
     run_bytes_ *= next->size;
     left.erase(next);
   }
-  std::stable_sort(left.begin(), left.end(), [](const Loop& a, const Loop& b) { return a.from + a.to < b.from + b.to; });
+  std::stable_sort(left.begin(), left.end(),
+                   [](const Loop& a, const Loop& b) { return a.from + a.to < b.from + b.to; });
   for (const Loop& loop : left) {
-    if (!loops_.empty() && loop.from == loops_.back().from * loops_.back().size && loop.to == loops_.back().to * loops_.back().size) {
+    if (!loops_.empty() && loop.from == loops_.back().from * loops_.back().size &&
+        loop.to == loops_.back().to * loops_.back().size) {
       loops_.back().size *= loop.size;
     } else {
       loops_.push_back(loop);
@@ -86,7 +92,8 @@ void BoxCopy::run(std::size_t loop, const std::byte* from, std::byte* to) const 
     for (std::int64_t i = 0; i < l.size; ++i) std::memcpy(to + i * l.to, from + i * l.from, sizeof(T));
   };
   bool last = loop + 1 == loops_.size();
-  if (last && run_bytes_ == 4) return copy_elements(std::uint32_t{});  // single elements: a call each would cost more than the copy
+  if (last && run_bytes_ == 4)
+    return copy_elements(std::uint32_t{});  // single elements: a call each would cost more than the copy
   if (last && run_bytes_ == 8) return copy_elements(std::uint64_t{});
   if (last && run_bytes_ == 1) return copy_elements(std::uint8_t{});
   for (std::int64_t i = 0; i < l.size; ++i) run(loop + 1, from + i * l.from, to + i * l.to);

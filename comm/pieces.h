@@ -18,7 +18,8 @@ std::int64_t offset_bytes(const View& view, const Piece& piece);
 // The box's elements, walked in packed order, follow each other in memory. An empty box is contiguous.
 bool is_contiguous(const View& view, const Piece& piece);
 
-// A copy between two strided boxes of equal sizes, worked out once. Runs of memory that both sides share go in one memcpy.
+// A copy between two strided boxes of equal sizes, worked out once. Runs of memory that both sides share go in one
+// memcpy.
 class BoxCopy {
  public:
   BoxCopy(const View& from, const Piece& from_piece, const View& to, const Piece& to_piece);

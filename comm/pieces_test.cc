@@ -79,7 +79,8 @@ TEST(BoxCopy, MovesEveryElementOfAnyTwoBoxesToItsPlaceAndNothingElse) {
   std::mt19937 random(7);
   for (int trial = 0; trial < 3000; ++trial) {
     Shape box;
-    for (std::size_t rank = random() % 6, d = 0; d < rank; ++d) box.push_back(static_cast<std::int64_t>(random() % 4 + (random() % 8 != 0)));
+    for (std::size_t rank = random() % 6, d = 0; d < rank; ++d)
+      box.push_back(static_cast<std::int64_t>(random() % 4 + (random() % 8 != 0)));
     for (const DType dtype : {DType::f32, DType::i64, DType::b8}) {
       const Side from = any_side(box, dtype, random), to = any_side(box, dtype, random);
       switch (size_of(dtype)) {

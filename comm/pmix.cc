@@ -59,8 +59,8 @@ Pmix::Pmix() {
   void* handle = nullptr;
   for (const char* name : {"libpmix.so.2", "libpmix.so"})
     if (handle == nullptr) handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-  base::require(ErrorKind::peer, handle != nullptr, "the launcher offers PMIx, but libpmix.so.2 is not here (", dlerror(),
-                "); name rank 0's host by MASTER_ADDR instead");
+  base::require(ErrorKind::peer, handle != nullptr, "the launcher offers PMIx, but libpmix.so.2 is not here (",
+                dlerror(), "); name rank 0's host by MASTER_ADDR instead");
   auto find = [&](auto& call, const char* name) {
     call = reinterpret_cast<std::remove_reference_t<decltype(call)>>(dlsym(handle, name));
     base::require(ErrorKind::peer, call != nullptr, "libpmix has no ", name);
@@ -106,8 +106,8 @@ std::string Pmix::get(int rank, const std::string& key, Seconds timeout) {
     status = library_->get(&other, key.c_str(), &limit, 1, &found);
   }
   library_->require(status, cat("waiting for '", key, "' of rank ", rank));
-  base::require(ErrorKind::peer, found != nullptr && found->type == type_string && found->data.string != nullptr, "PMIx: '", key, "' of rank ", rank,
-                " is no text");
+  base::require(ErrorKind::peer, found != nullptr && found->type == type_string && found->data.string != nullptr,
+                "PMIx: '", key, "' of rank ", rank, " is no text");
   std::string out = found->data.string;
   std::free(found->data.string);
   std::free(found);

@@ -1,5 +1,5 @@
-// PMIx, by which launchers let the processes of a job exchange a few words before they know each other. Its library is looked for when it is
-// needed: nothing links it.
+// PMIx, by which launchers let the processes of a job exchange a few words before they know each other. Its library is
+// looked for when it is needed: nothing links it.
 #pragma once
 
 #include <string>

@@ -24,12 +24,18 @@ namespace fs = std::filesystem;
 std::string error_of(const std::function<void()>& body) {
   try {
     body();
-  } catch (const Error& error) { return error.kind == ErrorKind::peer ? error.what() : cat("not of kind peer: ", error.what()); }
+  } catch (const Error& error) {
+    return error.kind == ErrorKind::peer ? error.what() : cat("not of kind peer: ", error.what());
+  }
   return "no error";
 }
 
-std::size_t descriptors() { return static_cast<std::size_t>(std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator())); }
-std::size_t segments() { return static_cast<std::size_t>(std::distance(fs::directory_iterator("/dev/shm"), fs::directory_iterator())); }
+std::size_t descriptors() {
+  return static_cast<std::size_t>(std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()));
+}
+std::size_t segments() {
+  return static_cast<std::size_t>(std::distance(fs::directory_iterator("/dev/shm"), fs::directory_iterator()));
+}
 
 class Processes : public ::testing::TestWithParam<CarrierKind> {
  protected:
@@ -41,7 +47,8 @@ class Processes : public ::testing::TestWithParam<CarrierKind> {
   void TearDown() override {
     if (IsSkipped()) return;
     EXPECT_EQ(descriptors(), descriptors_before);
-    EXPECT_TRUE(await([&] { return segments() <= segments_before; })) << "what other programs have there meanwhile goes again";
+    EXPECT_TRUE(await([&] { return segments() <= segments_before; }))
+        << "what other programs have there meanwhile goes again";
   }
 
   // A process that has side 1 of a connection, and side 0 of it here.
@@ -233,7 +240,8 @@ TEST_P(Processes, ACollectiveEndsWhicheverOfItsLinksFails) {
     run.start(c.in[0].data(), c.out[0].data(), c.staging[0].data());
     EXPECT_FALSE(run.advance());
     std::byte any{};
-    for (Descriptor* began : {&one_began[0], &two_began[0]}) ASSERT_TRUE(await([&] { return ::read(began->get(), &any, 1) == 0; }));
+    for (Descriptor* began : {&one_began[0], &two_began[0]})
+      ASSERT_TRUE(await([&] { return ::read(began->get(), &any, 1) == 0; }));
     int before = woken;
     two.kill();
     ASSERT_TRUE(await([&] { return woken > before; }));
@@ -244,9 +252,11 @@ TEST_P(Processes, ACollectiveEndsWhicheverOfItsLinksFails) {
   one.kill();
 }
 
-// --- what no connection of ours sends -------------------------------------------------------------------------------------------
+// --- what no connection of ours sends
+// -------------------------------------------------------------------------------------------
 
-std::string frame(std::uint32_t kind, std::uint32_t length, std::uint64_t channel, std::uint64_t size, const std::string& behind = "") {
+std::string frame(std::uint32_t kind, std::uint32_t length, std::uint64_t channel, std::uint64_t size,
+                  const std::string& behind = "") {
   std::string out(24, '\0');
   std::memcpy(&out[0], &kind, 4);
   std::memcpy(&out[4], &length, 4);
@@ -267,7 +277,8 @@ class RawWire {
   bool write(std::string bytes) {
     iovec from{bytes.data(), bytes.size()};
     return await([&] {
-      if (std::int64_t n = wire_->write(&from, 1); n > 0) from = {static_cast<char*>(from.iov_base) + n, from.iov_len - static_cast<std::size_t>(n)};
+      if (std::int64_t n = wire_->write(&from, 1); n > 0)
+        from = {static_cast<char*>(from.iov_base) + n, from.iov_len - static_cast<std::size_t>(n)};
       return from.iov_len == 0;
     });
   }
@@ -289,7 +300,8 @@ class RawWire {
   }};
 };
 
-// A wire on which nothing can be written any more, though the peer's last bytes have come: they are seen once somebody has tried to write.
+// A wire on which nothing can be written any more, though the peer's last bytes have come: they are seen once somebody
+// has tried to write.
 class EndedWire : public Wire {
  public:
   explicit EndedWire(std::string last) : last_(std::move(last)) {}
@@ -343,7 +355,8 @@ TEST_P(Processes, ALinkClosedInTheMiddleOfAMessageEndsTheConnection) {
   RawWire wire(GetParam(), std::move(sockets[1]));
   Bell bell;
   auto half = connection.open(1, 1, bell), whole = connection.open(2, 1, bell);
-  std::string to(200, '.'), other(1, '.'), bytes = frame(2, 100, 1, 200, std::string(100, 'x')) + frame(2, 1, 2, 1, "y");
+  std::string to(200, '.'), other(1, '.'),
+      bytes = frame(2, 100, 1, 200, std::string(100, 'x')) + frame(2, 1, 2, 1, "y");
   half->post_receive(reinterpret_cast<std::byte*>(&to[0]), 200);
   whole->post_receive(reinterpret_cast<std::byte*>(&other[0]), 1);
   ASSERT_TRUE(wire.write(bytes));
@@ -377,7 +390,8 @@ TEST_P(Processes, GarbageClosesTheConnectionWithAReason) {
       {frame(2, 3, 1, 4, "123") + frame(2, 3, 1, 4, "456"), "a message of 4 bytes meets a receive of 4"},
       {frame(2, 4, 1, 4, "1234") + frame(2, 4, 1, 8, "1234"), "a message for which no receive is posted"},
       {frame(2, 4, 1, 4, "1234") + short_ones, "a message for which no receive is posted"},
-      {frame(2, 4, 1, 4, "1234") + frame(2, 60000, 1, 60000, std::string(60000, 'x')) + frame(2, 6000, 1, 6000, std::string(6000, 'x')),
+      {frame(2, 4, 1, 4, "1234") + frame(2, 60000, 1, 60000, std::string(60000, 'x')) +
+           frame(2, 6000, 1, 6000, std::string(6000, 'x')),
        "a message for which no receive is posted"},
       {many_credits, "more than 4 posted receives at once"},
       {many_links, "credits for more than 65536 links, or of one that it has closed"},
@@ -399,11 +413,13 @@ TEST_P(Processes, GarbageClosesTheConnectionWithAReason) {
     ASSERT_TRUE(await([&] { return wire->read(&into, 1) == 24; }));  // its receive is posted
     iovec from{const_cast<char*>(bytes.data()), bytes.size()};
     bool over = await([&] {
-      if (std::int64_t n = from.iov_len > 0 ? wire->write(&from, 1) : 0; n > 0) from = {static_cast<char*>(from.iov_base) + n, from.iov_len - n};
+      if (std::int64_t n = from.iov_len > 0 ? wire->write(&from, 1) : 0; n > 0)
+        from = {static_cast<char*>(from.iov_base) + n, from.iov_len - n};
       return end.link(1).failure() != nullptr;
     });
     ASSERT_TRUE(over) << reason;
-    EXPECT_THAT(end.link(1).failure()->what(), ::testing::HasSubstr("link to rank 1 (test, process 1): it sent what it should not: " + reason));
+    EXPECT_THAT(end.link(1).failure()->what(),
+                ::testing::HasSubstr("link to rank 1 (test, process 1): it sent what it should not: " + reason));
     EXPECT_EQ(to[0], '.');
     EXPECT_EQ(to[5], '.') << "nothing is written past what was posted";
     EXPECT_TRUE(wire.ends()) << "closed for it too: " << reason;
@@ -422,7 +438,8 @@ struct Halves {
     std::string out, some(1 << 16, ' ');
     auto last = std::chrono::steady_clock::now();
     Patience patience(20);
-    while ((std::ssize(out) < expected && !patience.over()) || std::chrono::steady_clock::now() - last < std::chrono::milliseconds(20)) {
+    while ((std::ssize(out) < expected && !patience.over()) ||
+           std::chrono::steady_clock::now() - last < std::chrono::milliseconds(20)) {
       iovec into{some.data(), some.size()};
       std::int64_t n = (*wire)->read(&into, 1);
       if (n <= 0) continue;
@@ -511,7 +528,9 @@ TEST_P(Processes, AMessageBeforeItsReceiveMustFitItToo) {
     link.post_receive(at(to, 1), 3);
     if (first) halves.write("4");
     ASSERT_TRUE(await([&] { return link.failure() != nullptr; }));
-    EXPECT_STREQ(link.failure()->what(), "link to rank 1 (test, process 1): it sent what it should not: a message of 4 bytes meets a receive of 3");
+    EXPECT_STREQ(
+        link.failure()->what(),
+        "link to rank 1 (test, process 1): it sent what it should not: a message of 4 bytes meets a receive of 3");
     EXPECT_EQ(to, "x.........");
   }
 }
@@ -530,7 +549,8 @@ TEST_P(Processes, ALinkThatClosesBeforeItTookAShortMessageDoesNotEndTheConnectio
   early.reset();
   goes_on->post_receive(at(other), 1);
   halves.write("34" + frame(2, 4, 1, 4, "5678") + frame(2, 2, 2, 2, "cd") + frame(2, 1, 3, 1, "y"));
-  ASSERT_TRUE(await([&] { return goes_on->received() == 1; })) << (goes_on->failure() != nullptr ? goes_on->failure()->what() : "");
+  ASSERT_TRUE(await([&] { return goes_on->received() == 1; }))
+      << (goes_on->failure() != nullptr ? goes_on->failure()->what() : "");
   EXPECT_EQ(other, "y");
   EXPECT_EQ(to, "x.........");
 }

@@ -50,7 +50,9 @@ class Writer {
   }
   int ring(int steps) const { return ((me_ + steps) % n_ + n_) % n_; }
 
-  void add(Do what, int peer, Place from, Place to, std::int64_t count) { program_.steps.push_back({what, peer, from, to, count}); }
+  void add(Do what, int peer, Place from, Place to, std::int64_t count) {
+    program_.steps.push_back({what, peer, from, to, count});
+  }
   void await_received(int peer, std::int64_t messages) { await(Do::await_received, received_[peer], peer, messages); }
   void await_sent(int peer, std::int64_t messages) { await(Do::await_sent, sent_[peer], peer, messages); }
   void await(Do what, Count& count, int peer, std::int64_t messages) {
@@ -80,7 +82,8 @@ class Writer {
   void reduce(Place from, Place to, std::int64_t elements) {
     if (elements > 0) add(Do::reduce, me_, from, to, elements);
   }
-  void copy_box(Memory from, const View& from_view, const Piece& from_piece, Place to, const View& to_view, const Piece& to_piece) {
+  void copy_box(Memory from, const View& from_view, const Piece& from_piece, Place to, const View& to_view,
+                const Piece& to_piece) {
     if (count_of(from_view, from_piece) == 0) return;
     program_.boxes.emplace_back(from_view, from_piece, to_view, to_piece);
     add(Do::copy_box, me_, {from, 0}, to, static_cast<std::int64_t>(program_.boxes.size()) - 1);
@@ -95,7 +98,8 @@ class Writer {
   Place packed(const Piece& piece) {
     if (is_contiguous(spec_.in, piece)) return {Memory::in, offset_bytes(spec_.in, piece)};
     Place to = stage(count_of(spec_.in, piece));
-    copy_box(Memory::in, spec_.in, piece, to, packed_view(spec_.in.dtype, piece.size), {Shape(piece.size.size(), 0), piece.size});
+    copy_box(Memory::in, spec_.in, piece, to, packed_view(spec_.in.dtype, piece.size),
+             {Shape(piece.size.size(), 0), piece.size});
     return to;
   }
   // Where a box of `out` may arrive.
@@ -105,7 +109,8 @@ class Writer {
   }
   void unpack(Place from, const Piece& piece) {
     if (from.memory != Memory::staging || count_of(spec_.out, piece) == 0) return;
-    program_.boxes.emplace_back(packed_view(spec_.out.dtype, piece.size), Piece{Shape(piece.size.size(), 0), piece.size}, spec_.out, piece);
+    program_.boxes.emplace_back(packed_view(spec_.out.dtype, piece.size),
+                                Piece{Shape(piece.size.size(), 0), piece.size}, spec_.out, piece);
     add(Do::copy_box, me_, from, {Memory::out, 0}, static_cast<std::int64_t>(program_.boxes.size()) - 1);
   }
 
@@ -121,7 +126,8 @@ class Writer {
   }
   std::int64_t chunk_bytes() const { return chunk_elements(spec_) * element_; }
 
-  // --- all_reduce -------------------------------------------------------------------------------------------------------------
+  // --- all_reduce
+  // -------------------------------------------------------------------------------------------------------------
 
   void all_reduce() {
     std::int64_t elements = spec_.in.count();
@@ -147,7 +153,8 @@ class Writer {
     }
   }
 
-  // Everyone's range of one chunk goes to its owner, who reduces in member order. Also posts the receives of an all_reduce's results.
+  // Everyone's range of one chunk goes to its owner, who reduces in member order. Also posts the receives of an
+  // all_reduce's results.
   void reduce_round(std::int64_t c, const std::vector<Place>& from, const std::vector<std::int64_t>& size, Place own,
                     const std::vector<Place>& buffers) {
     std::int64_t at = c * chunk_bytes(), here = size_of_chunk(size[me_], c);
@@ -190,17 +197,20 @@ class Writer {
     }
   }
 
-  // Range r starts at its owner's successor, gathers one term a step, and is done at its owner; then the results go round.
+  // Range r starts at its owner's successor, gathers one term a step, and is done at its owner; then the results go
+  // round.
   void ring_all_reduce(std::int64_t elements) {
     auto at = [&](Memory memory, int owner) { return Place{memory, flat_range(elements, n_, owner).begin * element_}; };
     auto size = [&](int owner) { return flat_range(elements, n_, owner).size; };
     std::vector<RingStep> steps;
-    for (int s = 0; s < n_ - 1; ++s) steps.push_back({at(Memory::out, ring(-s - 2)), size(ring(-s - 2)), at(Memory::in, ring(-s - 2)), false});
+    for (int s = 0; s < n_ - 1; ++s)
+      steps.push_back({at(Memory::out, ring(-s - 2)), size(ring(-s - 2)), at(Memory::in, ring(-s - 2)), false});
     for (int s = 0; s < n_ - 1; ++s) steps.push_back({at(Memory::out, ring(-s - 1)), size(ring(-s - 1)), {}, false});
     go_round(at(Memory::in, ring(-1)), size(ring(-1)), steps);
   }
 
-  // One step round the ring: what the predecessor sends, and `term`, if given, is reduced into it; the next step sends it on to the successor.
+  // One step round the ring: what the predecessor sends, and `term`, if given, is reduced into it; the next step sends
+  // it on to the successor.
   struct RingStep {
     Place to;
     std::int64_t elements = 0;
@@ -208,18 +218,22 @@ class Writer {
     bool sent_before = false;  // what the step before sends lies where this one receives
   };
 
-  // All steps, the first of which sends `from`. Chunk by chunk, so that one is on its way while the next is reduced. A member waits only for messages
-  // of earlier steps, or of earlier chunks of its step, and posts a receive before it sends the message of the same number: no circle can wait.
+  // All steps, the first of which sends `from`. Chunk by chunk, so that one is on its way while the next is reduced. A
+  // member waits only for messages of earlier steps, or of earlier chunks of its step, and posts a receive before it
+  // sends the message of the same number: no circle can wait.
   void go_round(Place from, std::int64_t elements, const std::vector<RingStep>& steps) {
     const int next = ring(1), previous = ring(-1);
     std::int64_t longest = elements;
     for (const RingStep& step : steps) longest = std::max(longest, step.elements);
     const std::int64_t rounds = ceil_div(longest, chunk_elements(spec_));
-    std::vector<std::int64_t> come, gone(static_cast<std::size_t>(rounds));  // numbers of messages: of each step and chunk; of the last step's chunks
+    std::vector<std::int64_t> come,
+        gone(static_cast<std::size_t>(
+            rounds));  // numbers of messages: of each step and chunk; of the last step's chunks
     // Posts receives, those of a step behind those of the step before, up to this one.
     auto post = [&](std::size_t step, std::int64_t c, bool must) {
       const std::size_t last = step * static_cast<std::size_t>(rounds) + static_cast<std::size_t>(c);
-      while (step < steps.size() && come.size() <= last && (must || received_[previous].posted - received_[previous].awaited < depth_)) {
+      while (step < steps.size() && come.size() <= last &&
+             (must || received_[previous].posted - received_[previous].awaited < depth_)) {
         const RingStep& s = steps[come.size() / static_cast<std::size_t>(rounds)];
         const auto chunk = static_cast<std::int64_t>(come.size()) % rounds;
         if (s.sent_before && !must) return;
@@ -237,13 +251,15 @@ class Writer {
       for (std::int64_t c = 0; c < rounds; ++c) {
         const RingStep& step = steps[s];
         await_received(previous, come[s * static_cast<std::size_t>(rounds) + static_cast<std::size_t>(c)]);
-        if (step.term) reduce(*step.term + c * chunk_bytes(), step.to + c * chunk_bytes(), size_of_chunk(step.elements, c));
+        if (step.term)
+          reduce(*step.term + c * chunk_bytes(), step.to + c * chunk_bytes(), size_of_chunk(step.elements, c));
         if (s + 1 < steps.size()) pass(s + 1, step.to, step.elements, c);
       }
   }
 
-  // Of all ranges a member first keeps the half that its own one is in and gives the other away, to the member that keeps that one; of this half
-  // then the half, and so on; then what is done comes back the same way (Rabenseifner, "Optimization of collective reduction operations", 2004).
+  // Of all ranges a member first keeps the half that its own one is in and gives the other away, to the member that
+  // keeps that one; of this half then the half, and so on; then what is done comes back the same way (Rabenseifner,
+  // "Optimization of collective reduction operations", 2004).
   void recursive_all_reduce(std::int64_t elements) {
     auto begin = [&](int range) { return range == n_ ? elements : flat_range(elements, n_, range).begin; };
     auto at = [&](Memory memory, int range) { return Place{memory, begin(range) * element_}; };
@@ -253,7 +269,8 @@ class Writer {
       const bool first = half == n_ / 2;
       const std::int64_t count = begin(kept + half) - begin(kept);
       const Place own = at(Memory::out, kept), to = first ? own : buffer;
-      std::int64_t message = swap(peer, at(first ? Memory::in : Memory::out, given), begin(given + half) - begin(given), to, count);
+      std::int64_t message =
+          swap(peer, at(first ? Memory::in : Memory::out, given), begin(given + half) - begin(given), to, count);
       chunks(count, [&](std::int64_t offset, std::int64_t here) {
         await_received(peer, ++message);
         reduce((first ? at(Memory::in, kept) : buffer) + offset, own + offset, here);
@@ -262,7 +279,8 @@ class Writer {
     for (int half = 1; half < n_; half *= 2) {
       const int peer = me_ ^ half, have = me_ / half * half, get = peer / half * half;
       await_sent(peer, sent_[peer].posted);  // what comes lies where it was given away from
-      swap(peer, at(Memory::out, have), begin(have + half) - begin(have), at(Memory::out, get), begin(get + half) - begin(get));
+      swap(peer, at(Memory::out, have), begin(have + half) - begin(have), at(Memory::out, get),
+           begin(get + half) - begin(get));
       await_received(peer, received_[peer].posted);
     }
   }
@@ -277,7 +295,8 @@ class Writer {
     return before;
   }
 
-  // --- pieces -----------------------------------------------------------------------------------------------------------------
+  // --- pieces
+  // -----------------------------------------------------------------------------------------------------------------
 
   void reduce_scatter() {
     std::vector<Place> from(n_);
@@ -299,7 +318,8 @@ class Writer {
       go_round(from[ring(-1)], size[ring(-1)], steps);
     } else {
       std::vector<Place> buffers = receive_buffers(size[me_]);
-      for (std::int64_t c = 0; c < ceil_div(longest, chunk_elements(spec_)); ++c) reduce_round(c, from, size, own, buffers);
+      for (std::int64_t c = 0; c < ceil_div(longest, chunk_elements(spec_)); ++c)
+        reduce_round(c, from, size, own, buffers);
     }
     unpack(own, whole(spec_.out));
   }
@@ -336,7 +356,9 @@ class Writer {
     exchange(from, sends, to, receives);
   }
 
-  void copy_own() { copy_box(Memory::in, spec_.in, spec_.sends[me_], {Memory::out, 0}, spec_.out, spec_.receives[me_]); }
+  void copy_own() {
+    copy_box(Memory::in, spec_.in, spec_.sends[me_], {Memory::out, 0}, spec_.out, spec_.receives[me_]);
+  }
 
   // All pairs at once; the own piece is copied while the others are on their way.
   void exchange(const std::vector<Place>& from, const std::vector<std::int64_t>& sends, const std::vector<Place>& to,
@@ -365,7 +387,8 @@ class Writer {
 }  // namespace
 
 bool halves_evenly(const CollectiveSpec& spec) {
-  return spec.kind == Kind::all_reduce && spec.algorithm == Algorithm::recursive && (spec.members & (spec.members - 1)) == 0;
+  return spec.kind == Kind::all_reduce && spec.algorithm == Algorithm::recursive &&
+         (spec.members & (spec.members - 1)) == 0;
 }
 
 FlatRange flat_range(std::int64_t elements, int members, int index) {
@@ -373,7 +396,9 @@ FlatRange flat_range(std::int64_t elements, int members, int index) {
   return {each * index + std::min<std::int64_t>(index, longer), each + (index < longer ? 1 : 0)};
 }
 
-std::int64_t chunk_elements(const CollectiveSpec& spec) { return std::max<std::int64_t>(spec.chunk / size_of(spec.in.dtype), 1); }
+std::int64_t chunk_elements(const CollectiveSpec& spec) {
+  return std::max<std::int64_t>(spec.chunk / size_of(spec.in.dtype), 1);
+}
 
 Program program_of(const CollectiveSpec& spec, int depth) { return Writer(spec, depth).write(); }
 

@@ -1,4 +1,5 @@
-// A collective as a straight line of instructions for one member: post, send, await, copy, reduce. The run holds only a position in it.
+// A collective as a straight line of instructions for one member: post, send, await, copy, reduce. The run holds only a
+// position in it.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +40,8 @@ struct Program {
   std::int64_t staging = 0;  // bytes it uses
 };
 
-// `depth`: messages that may wait on a link at once. All posts of a round stand before its awaits, so no circle of members can wait.
+// `depth`: messages that may wait on a link at once. All posts of a round stand before its awaits, so no circle of
+// members can wait.
 Program program_of(const CollectiveSpec& spec, int depth);
 
 // Whether it is a recursive all_reduce of 2, 4, 8, … members; of another number it goes as direct.

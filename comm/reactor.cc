@@ -26,7 +26,8 @@ void control(int epoll, int what, int descriptor, std::uint32_t events, std::uin
   require(ErrorKind::device, done, "epoll on descriptor ", descriptor, ": ", std::strerror(errno));
 }
 
-// A rank takes some descriptors for each other one, which outgrow the usual soft limit of 1,024 long before the hard one.
+// A rank takes some descriptors for each other one, which outgrow the usual soft limit of 1,024 long before the hard
+// one.
 void raise_descriptor_limit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -38,7 +39,8 @@ void raise_descriptor_limit() {
 }  // namespace
 
 Reactor::Reactor() : epoll_(epoll_create1(EPOLL_CLOEXEC)), woken_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  require(ErrorKind::device, epoll_ >= 0 && woken_ >= 0, "no epoll for the communication thread: ", std::strerror(errno));
+  require(ErrorKind::device, epoll_ >= 0 && woken_ >= 0,
+          "no epoll for the communication thread: ", std::strerror(errno));
   raise_descriptor_limit();
   control(epoll_, EPOLL_CTL_ADD, woken_, EPOLLIN, woken_id);
   wanted_.reserve(64);
@@ -64,7 +66,9 @@ void Reactor::watch(int descriptor, std::uint32_t events, Ready& call, Watch& ou
   control(epoll_, EPOLL_CTL_ADD, descriptor, events, out.id);
 }
 
-void Reactor::change(const Watch& watch, std::uint32_t events) { control(epoll_, EPOLL_CTL_MOD, watch.descriptor, events, watch.id); }
+void Reactor::change(const Watch& watch, std::uint32_t events) {
+  control(epoll_, EPOLL_CTL_MOD, watch.descriptor, events, watch.id);
+}
 
 void Reactor::call(const Watch& watch) {
   std::lock_guard lock(wanted_mutex_);

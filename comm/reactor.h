@@ -30,7 +30,8 @@ class Reactor {
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
 
-  // From any thread; the caller must hold no lock that `ready` takes. `call` may come before `watch` returns, with `out` filled in already.
+  // From any thread; the caller must hold no lock that `ready` takes. `call` may come before `watch` returns, with
+  // `out` filled in already.
   void watch(int descriptor, std::uint32_t events, Ready& call, Watch& out);
   void change(const Watch& watch, std::uint32_t events);  // what is the case already is told again
   void call(const Watch& watch);                          // soon, with no events; from any thread, whatever it holds

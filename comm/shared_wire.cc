@@ -1,5 +1,5 @@
-// Rings in a sealed memfd. Who may have to wake the other writes its index, then looks at the other's flag; who goes to sleep does it the
-// other way round: one of both sees the other.
+// Rings in a sealed memfd. Who may have to wake the other writes its index, then looks at the other's flag; who goes to
+// sleep does it the other way round: one of both sees the other.
 #include "comm/shared_wire.h"
 
 #include <fcntl.h>
@@ -34,7 +34,8 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std
 constexpr std::uint64_t greeting = 0x316d687a6572616bull;  // says that a segment comes with it
 constexpr std::size_t lane_bytes = 4096;                   // a page each
 constexpr std::size_t most_ring_bytes = std::size_t{1} << 30;
-constexpr std::size_t steps = 8;  // a ring is filled and emptied in so many, so that one side copies in while the other copies out
+constexpr std::size_t steps =
+    8;  // a ring is filled and emptied in so many, so that one side copies in while the other copies out
 constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 struct Hello {
@@ -51,7 +52,8 @@ void* map(int segment, std::size_t bytes) {
 
 // Copies between a ring and parts; returns bytes copied, at most `most`.
 template <class Copy>
-std::int64_t copy_parts(const iovec* parts, int count, std::uint64_t index, std::size_t ring_bytes, std::uint64_t most, Copy copy) {
+std::int64_t copy_parts(const iovec* parts, int count, std::uint64_t index, std::size_t ring_bytes, std::uint64_t most,
+                        Copy copy) {
   std::uint64_t done = 0;
   for (int i = 0; i < count && done < most; ++i) {
     auto* memory = static_cast<std::byte*>(parts[i].iov_base);
@@ -87,10 +89,11 @@ std::unique_ptr<SharedWire> SharedWire::create(Descriptor socket, std::size_t ri
   bool good = ring_bytes >= lane_bytes && ring_bytes <= most_ring_bytes && (ring_bytes & (ring_bytes - 1)) == 0;
   require(good, "a ring of ", ring_bytes, " bytes; a power of two from ", lane_bytes, " to ", most_ring_bytes);
   Descriptor segment(memfd_create("karez-link", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  bool made =
-      segment && ftruncate(segment.get(), static_cast<off_t>(segment_bytes(ring_bytes))) == 0 && fcntl(segment.get(), F_ADD_SEALS, seals) == 0;
+  bool made = segment && ftruncate(segment.get(), static_cast<off_t>(segment_bytes(ring_bytes))) == 0 &&
+              fcntl(segment.get(), F_ADD_SEALS, seals) == 0;
   require(ErrorKind::device, made, "no segment of shared memory: ", std::strerror(errno));
-  std::unique_ptr<SharedWire> out(new SharedWire(std::move(socket), map(segment.get(), segment_bytes(ring_bytes)), ring_bytes, true));
+  std::unique_ptr<SharedWire> out(
+      new SharedWire(std::move(socket), map(segment.get(), segment_bytes(ring_bytes)), ring_bytes, true));
 
   Hello hello{greeting, ring_bytes};
   iovec part{&hello, sizeof hello};
@@ -109,7 +112,8 @@ std::unique_ptr<SharedWire> SharedWire::create(Descriptor socket, std::size_t ri
   ssize_t sent = 0;
   do sent = sendmsg(out->socket_.get(), &message, MSG_NOSIGNAL);
   while (sent < 0 && errno == EINTR);
-  require(ErrorKind::peer, sent == static_cast<ssize_t>(sizeof hello), "cannot hand a segment of shared memory over: ", std::strerror(errno));
+  require(ErrorKind::peer, sent == static_cast<ssize_t>(sizeof hello),
+          "cannot hand a segment of shared memory over: ", std::strerror(errno));
   return out;
 }
 
@@ -143,16 +147,19 @@ std::unique_ptr<SharedWire> SharedWire::attach(Descriptor socket, Seconds timeou
   while (came < 0 && errno == EINTR);
   Descriptor segment;
   for (cmsghdr* head = CMSG_FIRSTHDR(&message); came > 0 && head != nullptr; head = CMSG_NXTHDR(&message, head)) {
-    if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS || head->cmsg_len != CMSG_LEN(sizeof(int))) continue;
+    if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS || head->cmsg_len != CMSG_LEN(sizeof(int)))
+      continue;
     int descriptor = -1;
     std::memcpy(&descriptor, CMSG_DATA(head), sizeof descriptor);
     segment = Descriptor(descriptor);
   }
-  bool good = came == static_cast<ssize_t>(sizeof hello) && hello.greeting == greeting && segment && hello.ring_bytes >= lane_bytes &&
-              hello.ring_bytes <= most_ring_bytes && (hello.ring_bytes & (hello.ring_bytes - 1)) == 0;
+  bool good = came == static_cast<ssize_t>(sizeof hello) && hello.greeting == greeting && segment &&
+              hello.ring_bytes >= lane_bytes && hello.ring_bytes <= most_ring_bytes &&
+              (hello.ring_bytes & (hello.ring_bytes - 1)) == 0;
   require(ErrorKind::peer, good, "what came is no segment of shared memory");
   struct stat status {};
-  bool whole = fstat(segment.get(), &status) == 0 && status.st_size == static_cast<off_t>(segment_bytes(hello.ring_bytes)) &&
+  bool whole = fstat(segment.get(), &status) == 0 &&
+               status.st_size == static_cast<off_t>(segment_bytes(hello.ring_bytes)) &&
                (fcntl(segment.get(), F_GET_SEALS) & F_SEAL_SHRINK) != 0;
   require(ErrorKind::peer, whole, "a segment of shared memory that may shrink, or of another size than it says");
   void* memory = map(segment.get(), segment_bytes(hello.ring_bytes));
@@ -167,12 +174,15 @@ std::int64_t SharedWire::read(const iovec* into, int parts) {
     return -1;
   }
   if (there == 0) return closed ? -1 : 0;
-  std::int64_t n = copy_parts(into, parts, tail_, ring_bytes_, std::min<std::uint64_t>(there, ring_bytes_ / steps),
-                              [&](std::size_t at, std::byte* memory, std::size_t bytes) { copy_bytes(memory, in_ring_ + at, bytes); });
+  std::int64_t n = copy_parts(
+      into, parts, tail_, ring_bytes_, std::min<std::uint64_t>(there, ring_bytes_ / steps),
+      [&](std::size_t at, std::byte* memory, std::size_t bytes) { copy_bytes(memory, in_ring_ + at, bytes); });
   tail_ += static_cast<std::uint64_t>(n);
   in_->tail.store(tail_, std::memory_order_seq_cst);
-  bool half_empty = there - static_cast<std::uint64_t>(n) <= ring_bytes_ / 2;  // so that it does not wake up for every step
-  if (half_empty && in_->writer_waits.load(std::memory_order_seq_cst) != 0 && in_->writer_waits.exchange(0) != 0) knock();
+  bool half_empty =
+      there - static_cast<std::uint64_t>(n) <= ring_bytes_ / 2;  // so that it does not wake up for every step
+  if (half_empty && in_->writer_waits.load(std::memory_order_seq_cst) != 0 && in_->writer_waits.exchange(0) != 0)
+    knock();
   return n;
 }
 
@@ -183,8 +193,9 @@ std::int64_t SharedWire::write(const iovec* from, int parts) {
     damaged_.store(true);
     return -1;
   }
-  std::int64_t n = copy_parts(from, parts, head_, ring_bytes_, std::min<std::uint64_t>(ring_bytes_ - used, ring_bytes_ / steps),
-                              [&](std::size_t at, const std::byte* memory, std::size_t bytes) { copy_bytes(out_ring_ + at, memory, bytes); });
+  std::int64_t n = copy_parts(
+      from, parts, head_, ring_bytes_, std::min<std::uint64_t>(ring_bytes_ - used, ring_bytes_ / steps),
+      [&](std::size_t at, const std::byte* memory, std::size_t bytes) { copy_bytes(out_ring_ + at, memory, bytes); });
   if (n == 0) return 0;
   head_ += static_cast<std::uint64_t>(n);
   out_->head.store(head_, std::memory_order_seq_cst);
@@ -192,7 +203,9 @@ std::int64_t SharedWire::write(const iovec* from, int parts) {
   return n;
 }
 
-std::string SharedWire::reason() const { return damaged_.load() ? "its shared memory is damaged" : "the process ended or closed the connection"; }
+std::string SharedWire::reason() const {
+  return damaged_.load() ? "its shared memory is damaged" : "the process ended or closed the connection";
+}
 
 bool SharedWire::wait_to_read() {
   in_->reader_sleeps.store(1, std::memory_order_seq_cst);
@@ -215,7 +228,8 @@ void SharedWire::stay_awake(bool reader_looks) {
 
 void SharedWire::knock() {
   std::byte any{};
-  [[maybe_unused]] auto sent = send(socket_.get(), &any, 1, MSG_NOSIGNAL | MSG_DONTWAIT);  // a full socket has knocked often enough
+  [[maybe_unused]] auto sent =
+      send(socket_.get(), &any, 1, MSG_NOSIGNAL | MSG_DONTWAIT);  // a full socket has knocked often enough
 }
 
 void SharedWire::rung() {

@@ -1,7 +1,8 @@
 // The wire between two processes of a host: a segment of shared memory with a ring of bytes each way.
 //
-// A socket beside it (of the same kernel) carries the segment at the start, knocks where the other side sleeps, and tells its death. The
-// segment never has a name: nothing is left behind whoever is killed. An index that the peer cannot have meant ends the wire.
+// A socket beside it (of the same kernel) carries the segment at the start, knocks where the other side sleeps, and
+// tells its death. The segment never has a name: nothing is left behind whoever is killed. An index that the peer
+// cannot have meant ends the wire.
 #pragma once
 
 #include <atomic>
@@ -15,8 +16,10 @@ namespace karez::comm {
 
 class SharedWire : public Wire {
  public:
-  // One side makes the segment, the other takes it from the socket and waits at most so long for it. Both throw Error (kind peer, device).
-  static std::unique_ptr<SharedWire> create(Descriptor socket, std::size_t ring_bytes = default_ring_bytes);  // a power of two
+  // One side makes the segment, the other takes it from the socket and waits at most so long for it. Both throw Error
+  // (kind peer, device).
+  static std::unique_ptr<SharedWire> create(Descriptor socket,
+                                            std::size_t ring_bytes = default_ring_bytes);  // a power of two
   static std::unique_ptr<SharedWire> attach(Descriptor socket, Seconds timeout);
   ~SharedWire() override;
 

@@ -1,4 +1,5 @@
-// The segment of shared memory between two processes: what it is handed over as, and what a peer may do to it without harm.
+// The segment of shared memory between two processes: what it is handed over as, and what a peer may do to it without
+// harm.
 #include "comm/shared_wire.h"
 
 #include <fcntl.h>
@@ -77,14 +78,14 @@ TEST(SharedWire, WhatIsNoSegmentIsRefused) {
     std::uint64_t greeting, ring_bytes;
     const char* said;
   };
-  for (const Row& row :
-       {Row{segment, seals, greeting + 1, ring, "no segment of shared memory"},
-        Row{segment, seals, greeting, ring + 1, "no segment of shared memory"},
-        Row{segment, seals, greeting, ring / 2, "no segment of shared memory"},
-        Row{segment, seals, greeting, std::uint64_t{1} << 40, "no segment of shared memory"},
-        Row{segment - 1, seals, greeting, ring, "or of another size than it says"},
-        Row{segment, seals, greeting, 2 * ring, "or of another size than it says"},
-        Row{segment, 0, greeting, ring, "a segment of shared memory that may shrink"}, Row{0, 0, greeting, ring, "no segment of shared memory"}}) {
+  for (const Row& row : {Row{segment, seals, greeting + 1, ring, "no segment of shared memory"},
+                         Row{segment, seals, greeting, ring + 1, "no segment of shared memory"},
+                         Row{segment, seals, greeting, ring / 2, "no segment of shared memory"},
+                         Row{segment, seals, greeting, std::uint64_t{1} << 40, "no segment of shared memory"},
+                         Row{segment - 1, seals, greeting, ring, "or of another size than it says"},
+                         Row{segment, seals, greeting, 2 * ring, "or of another size than it says"},
+                         Row{segment, 0, greeting, ring, "a segment of shared memory that may shrink"},
+                         Row{0, 0, greeting, ring, "no segment of shared memory"}}) {
     auto sockets = socket_pair();
     Descriptor made;
     if (row.bytes > 0) made = memory(row.bytes, row.seals);
@@ -92,9 +93,11 @@ TEST(SharedWire, WhatIsNoSegmentIsRefused) {
     EXPECT_THAT(error_of([&] { SharedWire::attach(std::move(sockets[1]), Seconds(1)); }), HasSubstr(row.said));
   }
   auto sockets = socket_pair();
-  EXPECT_THAT(error_of([&] { SharedWire::attach(std::move(sockets[1]), Seconds(0.05)); }), HasSubstr("no segment of shared memory came"));
+  EXPECT_THAT(error_of([&] { SharedWire::attach(std::move(sockets[1]), Seconds(0.05)); }),
+              HasSubstr("no segment of shared memory came"));
   auto more = socket_pair();
-  EXPECT_THAT(error_of([&] { SharedWire::create(std::move(more[0]), 5000); }), HasSubstr("a ring of 5000 bytes; a power of two"));
+  EXPECT_THAT(error_of([&] { SharedWire::create(std::move(more[0]), 5000); }),
+              HasSubstr("a ring of 5000 bytes; a power of two"));
 }
 
 TEST(SharedWire, IndicesThatCannotBeEndTheWire) {

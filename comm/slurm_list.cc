@@ -10,7 +10,9 @@
 namespace karez::comm {
 namespace {
 
-bool digits(std::string_view text) { return !text.empty() && text.size() <= 9 && text.find_first_not_of("0123456789") == std::string_view::npos; }
+bool digits(std::string_view text) {
+  return !text.empty() && text.size() <= 9 && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
 std::int64_t number(std::string_view text) { return std::stoll(std::string(text)); }
 
 // What stands between brackets: "01-03,07" has 4, of which "01" is the first.
@@ -65,7 +67,8 @@ int slurm_tasks_of(std::string_view text, int node) {
     std::string tasks = part.substr(0, open), times = "1";
     bool good = open == std::string::npos || part.back() == ')';
     if (good && open != std::string::npos) times = part.substr(open + 2, part.size() - open - 3);
-    require(good && digits(tasks) && digits(times), "'", text, "' is no list of numbers of tasks of Slurm; such is 2(x3),1");
+    require(good && digits(tasks) && digits(times), "'", text,
+            "' is no list of numbers of tasks of Slurm; such is 2(x3),1");
     before += number(times);
     if (node < before) return static_cast<int>(number(tasks));
   }

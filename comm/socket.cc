@@ -30,14 +30,16 @@ SocketAddress to_system(const Address& address) {
   SocketAddress out;
   if (address.is_name()) {
     auto& name = reinterpret_cast<sockaddr_un&>(out.storage);
-    require(address.host.size() < sizeof name.sun_path, "an address of ", address.host.size(), " characters: ", address.host);
+    require(address.host.size() < sizeof name.sun_path, "an address of ", address.host.size(),
+            " characters: ", address.host);
     name.sun_family = AF_UNIX;
     std::memcpy(name.sun_path, address.host.data(), address.host.size());
     name.sun_path[0] = '\0';
     out.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + address.host.size());
     return out;
   }
-  require(address.port >= 0 && address.port < 65536, "port ", address.port, " of ", address.host, "; ports are below 65536");
+  require(address.port >= 0 && address.port < 65536, "port ", address.port, " of ", address.host,
+          "; ports are below 65536");
   auto port = htons(static_cast<std::uint16_t>(address.port));
   auto& four = reinterpret_cast<sockaddr_in&>(out.storage);
   auto& six = reinterpret_cast<sockaddr_in6&>(out.storage);
@@ -105,7 +107,8 @@ bool is_of_this_user(int socket) {
 
 std::string print(const Address& address) {
   if (address.is_name()) return address.host;
-  return address.host.find(':') == std::string::npos ? cat(address.host, ":", address.port) : cat("[", address.host, "]:", address.port);
+  return address.host.find(':') == std::string::npos ? cat(address.host, ":", address.port)
+                                                     : cat("[", address.host, "]:", address.port);
 }
 
 Address parse_address(const std::string& text) {
@@ -116,7 +119,8 @@ Address parse_address(const std::string& text) {
   bool digits = !port.empty() && port.size() <= 5 && port.find_first_not_of("0123456789") == std::string::npos;
   require(digits, "'", text, "' is no address; such are 127.0.0.1:4711 and [::1]:4711");
   out.port = std::stoi(port);
-  if (out.host.size() > 2 && out.host.front() == '[' && out.host.back() == ']') out.host = out.host.substr(1, out.host.size() - 2);
+  if (out.host.size() > 2 && out.host.front() == '[' && out.host.back() == ']')
+    out.host = out.host.substr(1, out.host.size() - 2);
   to_system(out);  // refuses what is none
   return out;
 }
@@ -127,7 +131,8 @@ Descriptor listen_at(Address& address, int backlog) {
   require_call(static_cast<bool>(out), "no socket for ", print(address));
   int one = 1;
   if (!address.is_name()) setsockopt(out.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-  require_call(bind(out.get(), at.get(), at.size) == 0 && listen(out.get(), backlog) == 0, "cannot listen at ", print(address));
+  require_call(bind(out.get(), at.get(), at.size) == 0 && listen(out.get(), backlog) == 0, "cannot listen at ",
+               print(address));
   if (!address.is_name()) address.port = local_address(out.get()).port;
   return out;
 }
@@ -139,11 +144,13 @@ Descriptor dial(const Address& address, Seconds timeout) {
     Descriptor out(socket(at.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     require_call(static_cast<bool>(out), "no socket for ", print(address));
     if (connect(out.get(), at.get(), at.size) == 0) {
-      require(ErrorKind::peer, !address.is_name() || is_of_this_user(out.get()), "who listens at ", print(address), " is another user");
+      require(ErrorKind::peer, !address.is_name() || is_of_this_user(out.get()), "who listens at ", print(address),
+              " is another user");
       return out;
     }
     if (errno == EINPROGRESS) {
-      require(ErrorKind::peer, wait_for(out.get(), POLLOUT, until), "cannot reach ", print(address), ": no answer within ", timeout.count(), " s");
+      require(ErrorKind::peer, wait_for(out.get(), POLLOUT, until), "cannot reach ", print(address),
+              ": no answer within ", timeout.count(), " s");
       int error = 0;
       socklen_t size = sizeof error;
       getsockopt(out.get(), SOL_SOCKET, SO_ERROR, &error, &size);
@@ -157,7 +164,9 @@ Descriptor dial(const Address& address, Seconds timeout) {
   }
 }
 
-Descriptor accept_at(int listener) { return Descriptor(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)); }
+Descriptor accept_at(int listener) {
+  return Descriptor(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+}
 
 void make_quick(int socket, Seconds unreachable) {
   int one = 1, seconds = std::max(1, static_cast<int>(unreachable.count() / 4)), tries = 3;

@@ -56,7 +56,9 @@ bool SocketWire::wait_to_write() {
   return poll(&at, 1, 0) == 0;
 }
 
-std::uint32_t SocketWire::events(bool reader_looks) const { return EPOLLOUT | EPOLLRDHUP | EPOLLET | (reader_looks ? 0u : EPOLLIN); }
+std::uint32_t SocketWire::events(bool reader_looks) const {
+  return EPOLLOUT | EPOLLRDHUP | EPOLLET | (reader_looks ? 0u : EPOLLIN);
+}
 
 void SocketWire::finish_writing() { shutdown(socket_.get(), SHUT_WR); }
 

@@ -32,9 +32,10 @@ Token parse_token(std::string_view text) {
   Token out;
   std::size_t size = 0;
   const char* end = nullptr;
-  bool good = sodium_hex2bin(bytes(out.bytes.data()), out.bytes.size(), text.data(), text.size(), nullptr, &size, &end) == 0;
-  require(good && size == out.bytes.size() && text.size() == 64, "a token is 64 hexadecimal digits; this one has ", text.size(),
-          " characters, or others");
+  bool good =
+      sodium_hex2bin(bytes(out.bytes.data()), out.bytes.size(), text.data(), text.size(), nullptr, &size, &end) == 0;
+  require(good && size == out.bytes.size() && text.size() == 64, "a token is 64 hexadecimal digits; this one has ",
+          text.size(), " characters, or others");
   return out;
 }
 

@@ -32,9 +32,11 @@ std::string encode(const StoreRequest& request) {
 
 bool decode(std::string_view& bytes, StoreRequest& request) {
   if (bytes.size() < StoreRequest::header_bytes) return false;
-  std::uint32_t op = number_at(bytes, 0), key = number_at(bytes, 4), value = number_at(bytes, 8), number = number_at(bytes, 12);
+  std::uint32_t op = number_at(bytes, 0), key = number_at(bytes, 4), value = number_at(bytes, 8),
+                number = number_at(bytes, 12);
   require(ErrorKind::peer, op >= 1 && op <= 7, "a request of kind ", op, " to the store");
-  require(ErrorKind::peer, key <= StoreRequest::most_key && value <= StoreRequest::most_value && number <= StoreRequest::most_number,
+  require(ErrorKind::peer,
+          key <= StoreRequest::most_key && value <= StoreRequest::most_value && number <= StoreRequest::most_number,
           "a request to the store with a key of ", key, " bytes, a value of ", value, " and the number ", number);
   if (bytes.size() - StoreRequest::header_bytes < std::size_t{key} + value) return false;
   bytes.remove_prefix(StoreRequest::header_bytes);
@@ -55,7 +57,8 @@ std::string encode(const StoreReply& reply) {
 bool decode(std::string_view& bytes, StoreReply& reply) {
   if (bytes.size() < StoreReply::header_bytes) return false;
   std::uint32_t status = number_at(bytes, 0), value = number_at(bytes, 4);
-  require(ErrorKind::peer, status <= 2 && value <= StoreRequest::most_value, "a reply of the store of kind ", status, " and ", value, " bytes");
+  require(ErrorKind::peer, status <= 2 && value <= StoreRequest::most_value, "a reply of the store of kind ", status,
+          " and ", value, " bytes");
   if (bytes.size() - StoreReply::header_bytes < value) return false;
   bytes.remove_prefix(StoreReply::header_bytes);
   reply.status = static_cast<StoreReply::Status>(status);
@@ -70,7 +73,8 @@ void Store::take(Client client, std::string_view bytes) {
   guest.bytes.append(bytes);
   std::string_view rest = guest.bytes;
   for (StoreRequest request; decode(rest, request);) {
-    require(ErrorKind::peer, !guest.waits || request.op == StoreRequest::Op::bye, "a request to the store before the answer to the last one");
+    require(ErrorKind::peer, !guest.waits || request.op == StoreRequest::Op::bye,
+            "a request to the store before the answer to the last one");
     serve(client, guest, request);
   }
   guest.bytes.erase(0, guest.bytes.size() - rest.size());
@@ -89,7 +93,8 @@ void Store::serve(Client client, Guest& guest, StoreRequest& request) {
       const std::string name = request.value.empty() ? "?" : request.value.substr(0, 256);
       for (const auto& [other, known] : guests_) {
         if (other == client || known.name.empty() || known.bye || known.rank != request.number) continue;
-        values_[twice_key] = cat("two processes come as rank ", request.number, ": ", known.name, ", and ", name, ", which is turned away");
+        values_[twice_key] = cat("two processes come as rank ", request.number, ": ", known.name, ", and ", name,
+                                 ", which is turned away");
         return answer(client, Status::error, cat("rank ", request.number, " is here already: ", known.name));
       }
       guest.name = name;
@@ -100,7 +105,8 @@ void Store::serve(Client client, Guest& guest, StoreRequest& request) {
       auto old = values_.find(request.key);
       std::size_t before = old == values_.end() ? 0 : old->second.size() + request.key.size();
       if (bytes_ - before + request.key.size() + request.value.size() > most_bytes)
-        return answer(client, Status::error, cat("the store holds ", bytes_, " bytes and takes no more than ", most_bytes));
+        return answer(client, Status::error,
+                      cat("the store holds ", bytes_, " bytes and takes no more than ", most_bytes));
       bytes_ = bytes_ - before + request.key.size() + request.value.size();
       set(request);
       return answer(client, Status::well);
@@ -118,7 +124,8 @@ void Store::serve(Client client, Guest& guest, StoreRequest& request) {
       if (!gone_.empty()) return answer(client, Status::error, gone_);
       Barrier& barrier = barriers_[request.key];
       if (!barrier.here.empty() && barrier.number != request.number)
-        return answer(client, Status::error, cat("barrier '", request.key, "' of ", barrier.number, " processes, and of ", request.number));
+        return answer(client, Status::error,
+                      cat("barrier '", request.key, "' of ", barrier.number, " processes, and of ", request.number));
       barrier.number = request.number;
       barrier.here.push_back(client);
       guest.waits = true;
@@ -163,8 +170,10 @@ void Store::leave(Client client, const std::string& why) {
     if (missed) told.insert(told.end(), here.begin(), here.end());
     return missed || here.empty();
   };
-  for (auto each = waiting_.begin(); each != waiting_.end();) each = drop(each->second) ? waiting_.erase(each) : std::next(each);
-  for (auto each = barriers_.begin(); each != barriers_.end();) each = drop(each->second.here) ? barriers_.erase(each) : std::next(each);
+  for (auto each = waiting_.begin(); each != waiting_.end();)
+    each = drop(each->second) ? waiting_.erase(each) : std::next(each);
+  for (auto each = barriers_.begin(); each != barriers_.end();)
+    each = drop(each->second.here) ? barriers_.erase(each) : std::next(each);
   for (Client each : told) answer(each, StoreReply::Status::error, gone_);
 }
 

@@ -1,11 +1,14 @@
-// The store: where the processes of a world meet. Keys with values, waiting for a key, barriers; and the word that somebody has gone.
+// The store: where the processes of a world meet. Keys with values, waiting for a key, barriers; and the word that
+// somebody has gone.
 //
-// Here is what it knows and does, without sockets: bytes of clients in, bytes for clients out. A client asks one thing at a time.
+// Here is what it knows and does, without sockets: bytes of clients in, bytes for clients out. A client asks one thing
+// at a time.
 //
 //   request  op u32, key bytes u32, value bytes u32, number u32, then key and value
 //   reply    status u32 (0 well, 1 nothing there, 2 an error, whose text is the value), value bytes u32, then the value
 //
-//   op 1 hello    number: the client's rank, value: its name in errors. From then on its leaving without `bye` is an error for clients that wait.
+//   op 1 hello    number: the client's rank, value: its name in errors. From then on its leaving without `bye` is an
+//   error for clients that wait.
 //                 An error where another client has said hello as that rank; the key `twice` then names both
 //      2 set      key, value
 //      3 get      key: its value, or nothing
@@ -37,7 +40,8 @@ struct StoreRequest {
   static constexpr std::uint32_t most_key = 256, most_value = 1 << 20, most_number = 1 << 20;
 };
 std::string encode(const StoreRequest& request);
-// Takes a request from the front of `bytes`, if a whole one is there. Throws Error (kind peer) on what is none, from its first 16 bytes on.
+// Takes a request from the front of `bytes`, if a whole one is there. Throws Error (kind peer) on what is none, from
+// its first 16 bytes on.
 bool decode(std::string_view& bytes, StoreRequest& request);
 
 struct StoreReply {
@@ -56,7 +60,8 @@ class Store {
   explicit Store(Send send) : send_(std::move(send)) {}
 
   void join(Client client);
-  // Whatever has come from it. Throws Error (kind peer) on what is no request, or asked too early; the client is to be dropped then.
+  // Whatever has come from it. Throws Error (kind peer) on what is no request, or asked too early; the client is to be
+  // dropped then.
   void take(Client client, std::string_view bytes);
   // Its connection has ended: closed by the client, or for a reason of the system's.
   void leave(Client client, const std::string& why = {});

@@ -15,7 +15,10 @@
 namespace karez::comm {
 
 struct StoreServer::Client : Ready {
-  Client(StoreServer& server, Store::Client number, Descriptor socket) : server(server), number(number), socket(std::move(socket)) {}
+  Client(StoreServer& server, Store::Client number, Descriptor socket)
+      : server(server),
+        number(number),
+        socket(std::move(socket)) {}
   ~Client() { server.reactor_.forget(watch); }
 
   void ready(std::uint32_t) noexcept override {
@@ -65,7 +68,8 @@ struct StoreServer::Client : Ready {
   std::string why;  // the system's reason, where the client has not closed the connection itself
 };
 
-StoreServer::StoreServer(Reactor& reactor, const Token& token, Address address, AcceptorLimits limits, Seconds unreachable)
+StoreServer::StoreServer(Reactor& reactor, const Token& token, Address address, AcceptorLimits limits,
+                         Seconds unreachable)
     : reactor_(reactor),
       unreachable_(unreachable),
       store_([this](Store::Client client, const StoreReply& reply) {
@@ -75,7 +79,8 @@ StoreServer::StoreServer(Reactor& reactor, const Token& token, Address address, 
         at->second->flush();
       }) {
   door_ = std::make_unique<Acceptor>(
-      reactor, std::move(address), token, store_purpose, [this](Descriptor socket, std::uint32_t) { let_in(std::move(socket)); }, limits);
+      reactor, std::move(address), token, store_purpose,
+      [this](Descriptor socket, std::uint32_t) { let_in(std::move(socket)); }, limits);
 }
 
 StoreServer::~StoreServer() {
@@ -97,18 +102,20 @@ void StoreServer::drop_gone() {
   while (!gone_.empty()) {
     Store::Client number = gone_.back();
     gone_.pop_back();
-    const std::string why = address().is_name() ? "" : clients_.at(number)->why;  // between processes of one host nothing is cut
-    store_.leave(number, why);                                                    // answers others, which may turn out to be gone
+    const std::string why =
+        address().is_name() ? "" : clients_.at(number)->why;  // between processes of one host nothing is cut
+    store_.leave(number, why);                                // answers others, which may turn out to be gone
     clients_.erase(number);
   }
 }
 
-StoreClient::StoreClient(const Address& address, const Token& token, int rank, const std::string& name, Seconds timeout, Seconds patience)
+StoreClient::StoreClient(const Address& address, const Token& token, int rank, const std::string& name, Seconds timeout,
+                         Seconds patience)
     : address_(address),
       timeout_(timeout),
       patience_(patience > timeout ? patience : timeout) {
-  socket_ =
-      dial_and_ask("the store", address_, token, store_purpose, static_cast<std::uint32_t>(rank), timeout, true);  // rank 0 may not be there yet
+  socket_ = dial_and_ask("the store", address_, token, store_purpose, static_cast<std::uint32_t>(rank), timeout,
+                         true);  // rank 0 may not be there yet
   make_quick(socket_.get(), timeout_);
   ask({StoreRequest::Op::hello, static_cast<std::uint32_t>(rank), "", name}, "greeting it");
 }
@@ -130,9 +137,9 @@ void StoreClient::say_bye(const std::string& why) {
 }
 
 StoreReply StoreClient::ask(const StoreRequest& request, const std::string& what, Seconds patience) {
-  require(request.key.size() <= StoreRequest::most_key && request.value.size() <= StoreRequest::most_value, "the store takes keys of ",
-          StoreRequest::most_key, " bytes and values of ", StoreRequest::most_value, "; '", request.key.substr(0, 40), "' has ", request.key.size(),
-          " and ", request.value.size());
+  require(request.key.size() <= StoreRequest::most_key && request.value.size() <= StoreRequest::most_value,
+          "the store takes keys of ", StoreRequest::most_key, " bytes and values of ", StoreRequest::most_value, "; '",
+          request.key.substr(0, 40), "' has ", request.key.size(), " and ", request.value.size());
   std::lock_guard lock(mutex_);
   StoreReply reply;
   try {
@@ -152,14 +159,16 @@ StoreReply StoreClient::ask(const StoreRequest& request, const std::string& what
     }
   } catch (const Error& error) {
     if (socket_) say_bye(cat("has given up ", what, ": ", error.what()));  // the store shall not take it for dead
-    socket_.close();                                                       // an answer that comes late would be taken for another's
+    socket_.close();  // an answer that comes late would be taken for another's
     fail(ErrorKind::peer, "the store at ", print(address_), ", ", what, ": ", error.what());
   }
   if (reply.status == StoreReply::Status::error) fail(ErrorKind::peer, reply.value);
   return reply;
 }
 
-void StoreClient::set(const std::string& key, const std::string& value) { ask({StoreRequest::Op::set, 0, key, value}, cat("setting '", key, "'")); }
+void StoreClient::set(const std::string& key, const std::string& value) {
+  ask({StoreRequest::Op::set, 0, key, value}, cat("setting '", key, "'"));
+}
 
 std::optional<std::string> StoreClient::get(const std::string& key, Seconds patience) {
   StoreReply reply = ask({StoreRequest::Op::get, 0, key, ""}, cat("getting '", key, "'"), patience);
@@ -167,10 +176,13 @@ std::optional<std::string> StoreClient::get(const std::string& key, Seconds pati
   return reply.value;
 }
 
-std::string StoreClient::wait(const std::string& key) { return ask({StoreRequest::Op::wait, 0, key, ""}, cat("waiting for '", key, "'")).value; }
+std::string StoreClient::wait(const std::string& key) {
+  return ask({StoreRequest::Op::wait, 0, key, ""}, cat("waiting for '", key, "'")).value;
+}
 
 void StoreClient::barrier(const std::string& key, int processes, Seconds patience) {
-  ask({StoreRequest::Op::barrier, static_cast<std::uint32_t>(processes), key, ""}, cat("at the barrier '", key, "' of ", processes), patience);
+  ask({StoreRequest::Op::barrier, static_cast<std::uint32_t>(processes), key, ""},
+      cat("at the barrier '", key, "' of ", processes), patience);
 }
 
 std::string StoreClient::local_host() const { return local_address(socket_.get()).host; }

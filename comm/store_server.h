@@ -1,4 +1,5 @@
-// The store on sockets: rank 0 serves it on its communication thread, every rank asks it over one connection of its own.
+// The store on sockets: rank 0 serves it on its communication thread, every rank asks it over one connection of its
+// own.
 #pragma once
 
 #include <memory>
@@ -16,8 +17,10 @@ namespace karez::comm {
 
 class StoreServer {
  public:
-  // Listens on loopback unless told another address; port 0 lets the kernel choose. A client whose host answers nothing for `unreachable` has gone.
-  StoreServer(Reactor& reactor, const Token& token, Address address = {}, AcceptorLimits limits = {}, Seconds unreachable = Seconds(30));
+  // Listens on loopback unless told another address; port 0 lets the kernel choose. A client whose host answers nothing
+  // for `unreachable` has gone.
+  StoreServer(Reactor& reactor, const Token& token, Address address = {}, AcceptorLimits limits = {},
+              Seconds unreachable = Seconds(30));
   ~StoreServer();
   const Address& address() const { return door_->address(); }
   std::int64_t turned_away() const { return door_->turned_away(); }
@@ -36,22 +39,24 @@ class StoreServer {
   std::unique_ptr<Acceptor> door_;   // last: goes first
 };
 
-// One rank's way to the store. One thread at a time; every call waits for its answer. All throw Error: of kind peer where the store or
-// somebody else has gone, or where the time is over.
+// One rank's way to the store. One thread at a time; every call waits for its answer. All throw Error: of kind peer
+// where the store or somebody else has gone, or where the time is over.
 class StoreClient {
  public:
-  // Tries for `timeout` until the store is there, and is cut off when the store's host answers nothing for as long; its answers may take
-  // `patience`, or else as long too. `name` is how errors call this process: "alpha, process 4711".
-  StoreClient(const Address& address, const Token& token, int rank, const std::string& name, Seconds timeout, Seconds patience = {});
+  // Tries for `timeout` until the store is there, and is cut off when the store's host answers nothing for as long; its
+  // answers may take `patience`, or else as long too. `name` is how errors call this process: "alpha, process 4711".
+  StoreClient(const Address& address, const Token& token, int rank, const std::string& name, Seconds timeout,
+              Seconds patience = {});
   ~StoreClient();  // says bye
 
   void set(const std::string& key, const std::string& value);
   std::optional<std::string> get(const std::string& key, Seconds patience = {});  // for the answer
   std::string wait(const std::string& key);                                       // until somebody sets it
-  void barrier(const std::string& key, int processes, Seconds patience = {});     // until so many are here, or throws when so long is over
-  void check();                                                                   // throws if somebody has gone
-  void break_off();                                                               // leaves without a bye: whoever waits hears of it
-  std::string local_host() const;                                                 // the address of this process by which it reaches the store
+  void barrier(const std::string& key, int processes,
+               Seconds patience = {});  // until so many are here, or throws when so long is over
+  void check();                         // throws if somebody has gone
+  void break_off();                     // leaves without a bye: whoever waits hears of it
+  std::string local_host() const;       // the address of this process by which it reaches the store
 
  private:
   void say_bye(const std::string& why);

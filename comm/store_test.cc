@@ -69,7 +69,8 @@ TEST_F(Desk, ASecondProcessOfOneRankIsTurnedAwayAndTold) {
 TEST_F(Desk, WhyAClientWentIsSaidToThoseWhoWait) {
   const std::tuple<std::string, std::string, std::string> rows[] = {
       {"", "", "rank 1 (host1) has gone"},
-      {"", "Connection timed out", "rank 1 (host1) has gone or cannot be reached: its connection to the store ended with 'Connection timed out'"},
+      {"", "Connection timed out",
+       "rank 1 (host1) has gone or cannot be reached: its connection to the store ended with 'Connection timed out'"},
       {"has given up getting 'k'", "", "rank 1 (host1) has given up getting 'k'"},
       {"has given up getting 'k'", "Connection reset by peer", "rank 1 (host1) has given up getting 'k'"},
   };
@@ -77,7 +78,8 @@ TEST_F(Desk, WhyAClientWentIsSaidToThoseWhoWait) {
     Store fresh([this](Store::Client client, const StoreReply& reply) { told[client].push_back(reply.value); });
     for (Store::Client client : {1, 2}) {
       fresh.join(client);
-      fresh.take(client, encode(StoreRequest{Op::hello, static_cast<std::uint32_t>(client - 1), "", cat("host", client - 1)}));
+      fresh.take(client,
+                 encode(StoreRequest{Op::hello, static_cast<std::uint32_t>(client - 1), "", cat("host", client - 1)}));
     }
     fresh.take(1, encode(StoreRequest{Op::wait, 0, "never", ""}));
     fresh.take(2, encode(StoreRequest{Op::wait, 0, "never", ""}));
@@ -148,7 +150,8 @@ TEST_F(Desk, WhoeverWaitsHearsWhoHasGone) {
   ask(3, {Op::check, 0, "", ""});
   ask(3, {Op::wait, 0, "never", ""});
   ask(3, {Op::barrier, 3, "b", ""});
-  EXPECT_THAT(heard(3), ElementsAre("error:rank 40 (host40) has gone", "error:rank 40 (host40) has gone", "error:rank 40 (host40) has gone"));
+  EXPECT_THAT(heard(3), ElementsAre("error:rank 40 (host40) has gone", "error:rank 40 (host40) has gone",
+                                    "error:rank 40 (host40) has gone"));
   store.leave(3);
   ask(1, {Op::check, 0, "", ""});
   EXPECT_THAT(heard(1), ElementsAre("error:rank 40 (host40) has gone")) << "the first is to blame";
@@ -182,7 +185,8 @@ TEST_F(Desk, RequestsMayComeInAnyPieces) {
   for (std::size_t step : {1u, 2u, 15u, 16u, 17u, 100u}) {
     Store::Client client = step;
     store.join(client);
-    for (std::size_t at = 0; at < bytes.size(); at += step) store.take(client, std::string_view(bytes).substr(at, step));
+    for (std::size_t at = 0; at < bytes.size(); at += step)
+      store.take(client, std::string_view(bytes).substr(at, step));
     EXPECT_THAT(heard(client), ElementsAre("well:", "well:value")) << step;
   }
 }
@@ -227,7 +231,8 @@ TEST_F(Desk, ItHoldsSoManyBytesAndNoMore) {
   EXPECT_THAT(heard(1), ElementsAre("well:", "well:", "well:"));
 }
 
-// --- on sockets -------------------------------------------------------------------------------------------------------------------------
+// --- on sockets
+// -------------------------------------------------------------------------------------------------------------------------
 
 class StoreSockets : public ::testing::Test {
  protected:
@@ -258,8 +263,10 @@ TEST_F(StoreSockets, ClientsMeetInIt) {
 
 TEST_F(StoreSockets, WhoWaitsTooLongHearsForWhat) {
   auto a = client(0, 2);
-  EXPECT_THAT(error_of([&] { a->wait("nobody/sets/it"); }), HasSubstr("waiting for 'nobody/sets/it': the peer says nothing"));
-  EXPECT_THAT(error_of([&] { a->get("x"); }), HasSubstr("the connection is closed")) << "its late answer is not taken for another's";
+  EXPECT_THAT(error_of([&] { a->wait("nobody/sets/it"); }),
+              HasSubstr("waiting for 'nobody/sets/it': the peer says nothing"));
+  EXPECT_THAT(error_of([&] { a->get("x"); }), HasSubstr("the connection is closed"))
+      << "its late answer is not taken for another's";
 }
 
 TEST_F(StoreSockets, WhoeverGivesUpIsNotTakenForDead) {
@@ -270,14 +277,16 @@ TEST_F(StoreSockets, WhoeverGivesUpIsNotTakenForDead) {
   EXPECT_EQ(said, "rank 1 (host1) has given up waiting for 'never': the peer says nothing");
 }
 
-// Of the sockets of this process that are connected from or to this port: after how many milliseconds the kernel gives an unreachable peer up.
+// Of the sockets of this process that are connected from or to this port: after how many milliseconds the kernel gives
+// an unreachable peer up.
 std::vector<unsigned> patience_at(int port) {
   std::vector<unsigned> out;
   for (int fd = 3; fd < 256; ++fd) {
     sockaddr_in here{}, there{};
     socklen_t size = sizeof here, other = sizeof there, four = sizeof(unsigned);
     unsigned patience = 0;
-    if (getsockname(fd, reinterpret_cast<sockaddr*>(&here), &size) != 0 || getpeername(fd, reinterpret_cast<sockaddr*>(&there), &other) != 0)
+    if (getsockname(fd, reinterpret_cast<sockaddr*>(&here), &size) != 0 ||
+        getpeername(fd, reinterpret_cast<sockaddr*>(&there), &other) != 0)
       continue;
     if (ntohs(here.sin_port) != port && ntohs(there.sin_port) != port) continue;
     if (getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, &four) == 0) out.push_back(patience);
@@ -305,12 +314,15 @@ TEST_F(StoreSockets, AConnectionThatIsCutIsNoProofThatARankHasGone) {
   stranger.close();  // with a reset, as a host answers that has given the connection up
   std::string said;
   EXPECT_TRUE(await([&] { return !(said = error_of([&] { a->check(); })).empty(); }, at_once));
-  EXPECT_EQ(said, "rank 7 (host7) has gone or cannot be reached: its connection to the store ended with 'Connection reset by peer'");
+  EXPECT_EQ(said,
+            "rank 7 (host7) has gone or cannot be reached: its connection to the store ended with 'Connection reset by "
+            "peer'");
 }
 
 TEST_F(StoreSockets, AWrongTokenDoesNotComeIn) {
   std::string said = error_of([&] { StoreClient(server.address(), random_token(), 1, "x", Seconds(5)); });
-  EXPECT_THAT(said, HasSubstr(cat("the store at ", print(server.address()), ": the other side does not know this world's token")));
+  EXPECT_THAT(said, HasSubstr(cat("the store at ", print(server.address()),
+                                  ": the other side does not know this world's token")));
 }
 
 TEST_F(StoreSockets, WhoeverGoesWithoutAWordIsToldToThoseWhoWait) {
@@ -346,7 +358,10 @@ TEST_F(StoreSockets, GarbageAfterTheHandshakeDropsThatClientAlone) {
     for (std::byte& b : bytes) b = static_cast<std::byte>(random() | 0x10);
     send_all(stranger.get(), bytes, Seconds(5));
     std::byte any{};
-    EXPECT_THAT(error_of([&] { receive_all(stranger.get(), {&any, 1}, Seconds(5)); }), ::testing::AnyOf(HasSubstr("closed"), HasSubstr("reset")));
+    EXPECT_THAT(error_of([&] {
+                  receive_all(stranger.get(), {&any, 1}, Seconds(5));
+                }),
+                ::testing::AnyOf(HasSubstr("closed"), HasSubstr("reset")));
   }
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("the store drops a client: a request of kind "));
   a->set("still", "here");

@@ -5,7 +5,9 @@ namespace karez::comm::test {
 
 ReduceFn reduce_for(DType dtype, Op op) {
   return with_type(dtype, [&]<class T>() -> ReduceFn {
-    return op == Op::sum ? reduce_elements<T, Op::sum> : op == Op::max ? reduce_elements<T, Op::max> : reduce_elements<T, Op::min>;
+    return op == Op::sum   ? reduce_elements<T, Op::sum>
+           : op == Op::max ? reduce_elements<T, Op::max>
+                           : reduce_elements<T, Op::min>;
   });
 }
 

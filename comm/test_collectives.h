@@ -35,7 +35,8 @@ class Bytes {
  public:
   explicit Bytes(std::int64_t size) : size_(size), all_(static_cast<std::size_t>(size + 3 * guard), pattern) {
     auto at = reinterpret_cast<std::uintptr_t>(all_.data()) + guard;
-    begin_ = static_cast<std::size_t>(round_up(static_cast<std::int64_t>(at), 64) - static_cast<std::int64_t>(at)) + guard;
+    begin_ =
+        static_cast<std::size_t>(round_up(static_cast<std::int64_t>(at), 64) - static_cast<std::int64_t>(at)) + guard;
   }
   std::byte* data() { return all_.data() + begin_; }
   std::int64_t size() const { return size_; }
@@ -53,7 +54,8 @@ class Bytes {
   std::size_t begin_ = 0;
 };
 
-// A collective among n members: what each holds before, and what each must hold after, element by element of the local views.
+// A collective among n members: what each holds before, and what each must hold after, element by element of the local
+// views.
 struct Case {
   std::string name;
   DType dtype = DType::f32;
@@ -70,7 +72,8 @@ struct Case {
     for (std::size_t m = 0; m < specs.size(); ++m) {
       if (std::memcmp(out[m].data(), expected[m].data(), static_cast<std::size_t>(out[m].size())) != 0)
         return cat(name, ": member ", m, " has other bytes");
-      if (!out[m].guards_hold() || !in[m].guards_hold() || !staging[m].guards_hold()) return cat(name, ": member ", m, " wrote past its memory");
+      if (!out[m].guards_hold() || !in[m].guards_hold() || !staging[m].guards_hold())
+        return cat(name, ": member ", m, " wrote past its memory");
     }
     return "";
   }
@@ -87,14 +90,17 @@ Strides random_strides(const Shape& shape, bool gaps, std::mt19937_64& random);
 // Sizes of n parts of a dimension, some of them zero.
 std::vector<std::int64_t> random_parts(int n, std::mt19937_64& random);
 
-Case make_all_reduce(DType dtype, Op op, int n, const Shape& shape, Algorithm algorithm, std::int64_t chunk, std::uint64_t seed);
-// `parts` along `dim`; for all_to_all `parts` is what members hold before (along dim) and `to_parts` after (along to_dim).
-Case make_all_gather(DType dtype, const Shape& rest, int dim, const std::vector<std::int64_t>& parts, Algorithm algorithm, std::int64_t chunk,
+Case make_all_reduce(DType dtype, Op op, int n, const Shape& shape, Algorithm algorithm, std::int64_t chunk,
                      std::uint64_t seed);
-Case make_reduce_scatter(DType dtype, Op op, const Shape& rest, int dim, const std::vector<std::int64_t>& parts, Algorithm algorithm,
-                         std::int64_t chunk, std::uint64_t seed);
+// `parts` along `dim`; for all_to_all `parts` is what members hold before (along dim) and `to_parts` after (along
+// to_dim).
+Case make_all_gather(DType dtype, const Shape& rest, int dim, const std::vector<std::int64_t>& parts,
+                     Algorithm algorithm, std::int64_t chunk, std::uint64_t seed);
+Case make_reduce_scatter(DType dtype, Op op, const Shape& rest, int dim, const std::vector<std::int64_t>& parts,
+                         Algorithm algorithm, std::int64_t chunk, std::uint64_t seed);
 Case make_all_to_all(DType dtype, const Shape& rest, int dim, const std::vector<std::int64_t>& parts, int to_dim,
-                     const std::vector<std::int64_t>& to_parts, Algorithm algorithm, std::int64_t chunk, std::uint64_t seed);
+                     const std::vector<std::int64_t>& to_parts, Algorithm algorithm, std::int64_t chunk,
+                     std::uint64_t seed);
 // Any of them, small, with all the unevenness there is.
 Case random_case(int n, std::uint64_t seed);
 

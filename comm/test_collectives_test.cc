@@ -1,4 +1,5 @@
-// Builds the made-up collectives: a logical tensor's elements are computed from their index, so each member's share is known.
+// Builds the made-up collectives: a logical tensor's elements are computed from their index, so each member's share is
+// known.
 #include "comm/test_collectives.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +10,8 @@
 
 namespace karez::comm::test {
 namespace {
-// The value that `member` holds at a logical index. Floats have full mantissas, so that another order of sums shows in the bits.
+// The value that `member` holds at a logical index. Floats have full mantissas, so that another order of sums shows in
+// the bits.
 template <class T> T value_at(const std::vector<std::int64_t>& index, int member, std::uint64_t seed) {
   std::uint64_t element = 0;
   for (std::int64_t i : index) element = element * 131 + static_cast<std::uint64_t>(i);
@@ -45,7 +47,8 @@ Piece box(const Shape& shape, int dim, std::int64_t begin, std::int64_t size) {
 }
 
 // The sum over members in the order in which the algorithm takes them for an element of owner `owner`.
-template <class T> T reduced(const std::vector<std::int64_t>& index, int n, int owner, Algorithm algorithm, Op op, std::uint64_t seed) {
+template <class T>
+T reduced(const std::vector<std::int64_t>& index, int n, int owner, Algorithm algorithm, Op op, std::uint64_t seed) {
   if (algorithm == Algorithm::recursive && (n & (n - 1)) == 0) {  // pairs n/2 apart first, then their sums n/4 apart, …
     auto tree = [&](auto& self, int member, int apart) -> T {
       if (apart == n) return value_at<T>(index, member, seed);
@@ -67,8 +70,11 @@ template <class T, class Give, class Want> void fill(Case& c, Give give, Want wa
     c.out.emplace_back(spec.out.bytes());
     c.expected.emplace_back(spec.out.bytes());
     c.staging.emplace_back(staging_bytes(spec));
-    for_each_index(spec.in.shape, [&](const auto& index) { at<T>(c.in[m], spec.in, index) = give(static_cast<int>(m), index); });
-    for_each_index(spec.out.shape, [&](const auto& index) { at<T>(c.expected[m], spec.out, index) = want(static_cast<int>(m), index); });
+    for_each_index(spec.in.shape,
+                   [&](const auto& index) { at<T>(c.in[m], spec.in, index) = give(static_cast<int>(m), index); });
+    for_each_index(spec.out.shape, [&](const auto& index) {
+      at<T>(c.expected[m], spec.out, index) = want(static_cast<int>(m), index);
+    });
   }
 }
 
@@ -91,12 +97,15 @@ std::string title(Kind kind, Algorithm algorithm, DType dtype, std::size_t n, co
 }
 }  // namespace
 
-Case make_all_reduce(DType dtype, Op op, int n, const Shape& shape, Algorithm algorithm, std::int64_t chunk, std::uint64_t seed) {
+Case make_all_reduce(DType dtype, Op op, int n, const Shape& shape, Algorithm algorithm, std::int64_t chunk,
+                     std::uint64_t seed) {
   std::mt19937_64 random(seed);
-  Case c{title(Kind::all_reduce, algorithm, dtype, static_cast<std::size_t>(n), shape, chunk), dtype, {}, {}, {}, {}, {}};
+  Case c{
+      title(Kind::all_reduce, algorithm, dtype, static_cast<std::size_t>(n), shape, chunk), dtype, {}, {}, {}, {}, {}};
   View view(dtype, shape, random_strides(shape, false, random));
   for (int m = 0; m < n; ++m) {
-    CollectiveSpec spec = begun(Kind::all_reduce, algorithm, static_cast<std::size_t>(m), static_cast<std::size_t>(n), chunk);
+    CollectiveSpec spec =
+        begun(Kind::all_reduce, algorithm, static_cast<std::size_t>(m), static_cast<std::size_t>(n), chunk);
     spec.in = spec.out = view;
     spec.reduce = reduce_for(dtype, op);
     c.specs.push_back(spec);
@@ -108,15 +117,16 @@ Case make_all_reduce(DType dtype, Op op, int n, const Shape& shape, Algorithm al
         [&](int, const auto& index) {
           std::int64_t element = offset_of(index, view.strides);  // ranges are of the flat memory
           std::int64_t longs = longer * (each + 1);
-          auto owner = element < longs ? element / (each + 1) : longer + (element - longs) / std::max<std::int64_t>(each, 1);
+          auto owner =
+              element < longs ? element / (each + 1) : longer + (element - longs) / std::max<std::int64_t>(each, 1);
           return reduced<T>(index, n, static_cast<int>(owner), algorithm, op, seed);
         });
   });
   return c;
 }
 
-Case make_all_gather(DType dtype, const Shape& rest, int dim, const std::vector<std::int64_t>& parts, Algorithm algorithm, std::int64_t chunk,
-                     std::uint64_t seed) {
+Case make_all_gather(DType dtype, const Shape& rest, int dim, const std::vector<std::int64_t>& parts,
+                     Algorithm algorithm, std::int64_t chunk, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::size_t n = parts.size();
   Shape all = with(rest, dim, sum(parts, n));
@@ -133,14 +143,17 @@ Case make_all_gather(DType dtype, const Shape& rest, int dim, const std::vector<
   }
   with_type(dtype, [&]<class T>() {
     fill<T>(
-        c, [&](int m, const auto& index) { return value_at<T>(moved(index, dim, sum(parts, static_cast<std::size_t>(m))), 0, seed); },
+        c,
+        [&](int m, const auto& index) {
+          return value_at<T>(moved(index, dim, sum(parts, static_cast<std::size_t>(m))), 0, seed);
+        },
         [&](int, const auto& index) { return value_at<T>(index, 0, seed); });
   });
   return c;
 }
 
-Case make_reduce_scatter(DType dtype, Op op, const Shape& rest, int dim, const std::vector<std::int64_t>& parts, Algorithm algorithm,
-                         std::int64_t chunk, std::uint64_t seed) {
+Case make_reduce_scatter(DType dtype, Op op, const Shape& rest, int dim, const std::vector<std::int64_t>& parts,
+                         Algorithm algorithm, std::int64_t chunk, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::size_t n = parts.size();
   Shape all = with(rest, dim, sum(parts, n));
@@ -168,7 +181,8 @@ Case make_reduce_scatter(DType dtype, Op op, const Shape& rest, int dim, const s
 }
 
 Case make_all_to_all(DType dtype, const Shape& rest, int dim, const std::vector<std::int64_t>& parts, int to_dim,
-                     const std::vector<std::int64_t>& to_parts, Algorithm algorithm, std::int64_t chunk, std::uint64_t seed) {
+                     const std::vector<std::int64_t>& to_parts, Algorithm algorithm, std::int64_t chunk,
+                     std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::size_t n = parts.size();
   Shape all = with(with(rest, dim, sum(parts, n)), to_dim, sum(to_parts, n));
@@ -185,8 +199,13 @@ Case make_all_to_all(DType dtype, const Shape& rest, int dim, const std::vector<
   }
   with_type(dtype, [&]<class T>() {
     fill<T>(
-        c, [&](int m, const auto& index) { return value_at<T>(moved(index, dim, sum(parts, static_cast<std::size_t>(m))), 0, seed); },
-        [&](int m, const auto& index) { return value_at<T>(moved(index, to_dim, sum(to_parts, static_cast<std::size_t>(m))), 0, seed); });
+        c,
+        [&](int m, const auto& index) {
+          return value_at<T>(moved(index, dim, sum(parts, static_cast<std::size_t>(m))), 0, seed);
+        },
+        [&](int m, const auto& index) {
+          return value_at<T>(moved(index, to_dim, sum(to_parts, static_cast<std::size_t>(m))), 0, seed);
+        });
   });
   return c;
 }
@@ -204,7 +223,9 @@ Case random_case(int n, std::uint64_t seed) {
   for (int d = 0; d < rank; ++d) rest.push_back(random() % 8 == 0 ? 0 : 1 + static_cast<std::int64_t>(random() % 3));
   std::vector<std::int64_t> parts = random_parts(n, random), to_parts = random_parts(n, random);
   switch (random() % 4) {
-    case 0: return make_all_reduce(dtype, op, n, with(rest, dim, static_cast<std::int64_t>(random() % 20)), algorithm, chunk, seed);
+    case 0:
+      return make_all_reduce(dtype, op, n, with(rest, dim, static_cast<std::int64_t>(random() % 20)), algorithm, chunk,
+                             seed);
     case 1: return make_all_gather(dtype, rest, dim, parts, algorithm, chunk, seed);
     case 2: return make_reduce_scatter(dtype, op, rest, dim, parts, algorithm, chunk, seed);
     default:

@@ -11,8 +11,8 @@
 
 namespace karez::comm {
 
-// All links of the endpoints it was told break at once: the message number `at` (counted from 0 over all of them) and every one after it throws
-// where it is sent. They heal when `at` moves behind them. It must outlive the endpoints.
+// All links of the endpoints it was told break at once: the message number `at` (counted from 0 over all of them) and
+// every one after it throws where it is sent. They heal when `at` moves behind them. It must outlive the endpoints.
 struct FailingLinks {
   std::atomic<std::int64_t> at{INT64_MAX}, sent{0};
 
@@ -21,7 +21,11 @@ struct FailingLinks {
 
 class FailingLink : public Link {
  public:
-  FailingLink(FailingLinks& links, std::unique_ptr<Link> link, int from, int to) : links_(links), link_(std::move(link)), from_(from), to_(to) {}
+  FailingLink(FailingLinks& links, std::unique_ptr<Link> link, int from, int to)
+      : links_(links),
+        link_(std::move(link)),
+        from_(from),
+        to_(to) {}
   void post_receive(std::byte* into, std::int64_t bytes) override { link_->post_receive(into, bytes); }
   void send(const std::byte* from, std::int64_t bytes) override {
     require(ErrorKind::peer, links_.sent++ < links_.at, "the link from member ", from_, " to member ", to_, " broke");

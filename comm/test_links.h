@@ -58,7 +58,8 @@ class Side {
   std::vector<std::unique_ptr<End>> ends_;  // after the connection: links go first
 };
 
-// A process that runs `body` and ends; its exit code is what body returns, 99 where it threw. To be made while this process has one thread.
+// A process that runs `body` and ends; its exit code is what body returns, 99 where it threw. To be made while this
+// process has one thread.
 class Child {
  public:
   explicit Child(const std::function<int()>& body);
@@ -69,7 +70,8 @@ class Child {
   int pid_ = -1;
 };
 
-// Messages of all sizes both ways on several links at once, each end served by a thread of its own, against what was sent.
+// Messages of all sizes both ways on several links at once, each end served by a thread of its own, against what was
+// sent.
 struct Traffic {
   std::uint64_t seed;
   int messages;
@@ -80,7 +82,8 @@ struct Traffic {
   std::string serve(const std::vector<Endpoint*>& ends, int member, bool awake) const;
 };
 
-// Says when one has waited long enough. Time in which this process did not run (stopped, or a busy machine) counts little.
+// Says when one has waited long enough. Time in which this process did not run (stopped, or a busy machine) counts
+// little.
 class Patience {
  public:
   explicit Patience(double seconds) : left_(seconds) {}

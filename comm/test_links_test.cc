@@ -44,7 +44,9 @@ class RemoteEnds : public Ends {
 // Both sides of a connection in this process.
 class PairCarrier : public Carrier {
  public:
-  PairCarrier(const CarrierKind& kind, std::array<Descriptor, 2> sockets) : a_(kind, std::move(sockets[0]), 0), b_(kind, std::move(sockets[1]), 1) {}
+  PairCarrier(const CarrierKind& kind, std::array<Descriptor, 2> sockets)
+      : a_(kind, std::move(sockets[0]), 0),
+        b_(kind, std::move(sockets[1]), 1) {}
   std::unique_ptr<Ends> open(int depth) override {
     ++opened_;
     return std::make_unique<RemoteEnds>(a_.open(opened_, depth), b_.open(opened_, depth));
@@ -55,7 +57,9 @@ class PairCarrier : public Carrier {
   std::uint64_t opened_ = 0;
 };
 
-template <int index> std::unique_ptr<Carrier> make_pair() { return std::make_unique<PairCarrier>(carriers[index], carriers[index].sockets()); }
+template <int index> std::unique_ptr<Carrier> make_pair() {
+  return std::make_unique<PairCarrier>(carriers[index], carriers[index].sockets());
+}
 
 std::unique_ptr<Wire> socket_wire(Descriptor socket, int) { return std::make_unique<SocketWire>(std::move(socket)); }
 std::unique_ptr<Wire> shared_wire(Descriptor socket, int side) {
@@ -75,7 +79,8 @@ const std::array<CarrierKind, 5> carriers = {{
 }};
 
 Side::Side(const CarrierKind& carrier, Descriptor socket, int side) : side_(side) {
-  connection_ = std::make_unique<Connection>(reactor_, carrier.wire(std::move(socket), side), cat("rank ", 1 - side, " (test, process 1)"));
+  connection_ = std::make_unique<Connection>(reactor_, carrier.wire(std::move(socket), side),
+                                             cat("rank ", 1 - side, " (test, process 1)"));
 }
 
 Endpoint& Side::open(std::uint64_t channel, int depth) {
@@ -112,14 +117,17 @@ int Child::wait() {
 }
 
 std::int64_t Traffic::size(int link, int direction, std::int64_t message) const {
-  std::mt19937_64 random(seed + 1000003ull * static_cast<std::uint64_t>(link * 2 + direction) + static_cast<std::uint64_t>(message));
+  std::mt19937_64 random(seed + 1000003ull * static_cast<std::uint64_t>(link * 2 + direction) +
+                         static_cast<std::uint64_t>(message));
   random.discard(3);
-  return random() % 8 == 0 ? static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most)) : static_cast<std::int64_t>(random() % 64);
+  return random() % 8 == 0 ? static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most))
+                           : static_cast<std::int64_t>(random() % 64);
 }
 
 std::byte Traffic::value(int link, int direction, std::int64_t message, std::int64_t i) const {
-  return static_cast<std::byte>(seed + 31u * static_cast<std::uint64_t>(link) + 17u * static_cast<std::uint64_t>(direction) +
-                                static_cast<std::uint64_t>(message) * 7u + static_cast<std::uint64_t>(i));
+  return static_cast<std::byte>(seed + 31u * static_cast<std::uint64_t>(link) +
+                                17u * static_cast<std::uint64_t>(direction) + static_cast<std::uint64_t>(message) * 7u +
+                                static_cast<std::uint64_t>(i));
 }
 
 std::string Traffic::serve(const std::vector<Endpoint*>& ends, int member, bool awake) const {
@@ -159,7 +167,8 @@ std::string Traffic::serve(const std::vector<Endpoint*>& ends, int member, bool 
       if (s.sent < messages && s.sent - link.sent() < link.depth() && random() % 3 != 0) {
         auto& from = s.out[static_cast<std::size_t>(s.sent % link.depth())];
         from.resize(static_cast<std::size_t>(size(index, member, s.sent)));
-        for (std::size_t i = 0; i < from.size(); ++i) from[i] = value(index, member, s.sent, static_cast<std::int64_t>(i));
+        for (std::size_t i = 0; i < from.size(); ++i)
+          from[i] = value(index, member, s.sent, static_cast<std::int64_t>(i));
         link.send(from.data(), static_cast<std::int64_t>(from.size()));
         ++s.sent;
       }
@@ -170,7 +179,8 @@ std::string Traffic::serve(const std::vector<Endpoint*>& ends, int member, bool 
   for (std::size_t l = 0; l < ends.size(); ++l) {
     std::int64_t sum = 0;
     for (std::int64_t k = 0; k < messages; ++k) sum += size(static_cast<int>(l), member, k);
-    if (ends[l]->bytes_sent() != sum) return cat("link ", l, " counts ", ends[l]->bytes_sent(), " bytes sent, not ", sum);
+    if (ends[l]->bytes_sent() != sum)
+      return cat("link ", l, " counts ", ends[l]->bytes_sent(), " bytes sent, not ", sum);
     if (awake) ends[l]->stay_awake(false);
   }
   return "";

@@ -1,4 +1,5 @@
-// Collectives on worker threads that serve several members each: right under any timing, without a lock or an allocation in a run.
+// Collectives on worker threads that serve several members each: right under any timing, without a lock or an
+// allocation in a run.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -57,9 +58,10 @@ class Door {
   bool open_ = false;
 };
 
-// Every member runs all cases `repeats` times in order; member m is served by thread m mod workers. `between` is called by each member
-// before each case.
-template <class Between> void run_on_threads(std::deque<Case>& cases, int n, int workers, int repeats, Between between) {
+// Every member runs all cases `repeats` times in order; member m is served by thread m mod workers. `between` is called
+// by each member before each case.
+template <class Between>
+void run_on_threads(std::deque<Case>& cases, int n, int workers, int repeats, Between between) {
   LocalHub hub(n);
   std::vector<Door> doors(static_cast<std::size_t>(workers));
   std::vector<std::vector<CollectiveRun>> runs(static_cast<std::size_t>(n));
@@ -137,7 +139,8 @@ TEST(CollectiveThreads, ARunAllocatesNothing) {
   }
   std::int64_t before = allocations.load();
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    for (int m = 0; m < 4; ++m) runs[m][i].start(cases[i].in[m].data(), cases[i].out[m].data(), cases[i].staging[m].data());
+    for (int m = 0; m < 4; ++m)
+      runs[m][i].start(cases[i].in[m].data(), cases[i].out[m].data(), cases[i].staging[m].data());
     for (bool done = false; !done;) {
       done = true;
       for (int m = 0; m < 4; ++m) done = runs[m][i].advance() && done;
@@ -176,7 +179,8 @@ TEST(LinkThreads, MessagesBetweenProcessesAllocateNothing) {
       };
       for (int i = 0; i < 20; ++i) ASSERT_TRUE(pass());
       std::int64_t made = 1;
-      for (int round = 0; round < 5 && made != 0; ++round) {  // where threads meet as never before, a queue may grow once more
+      for (int round = 0; round < 5 && made != 0;
+           ++round) {  // where threads meet as never before, a queue may grow once more
         const std::int64_t before = allocations.load();
         for (int i = 0; i < 10; ++i) ASSERT_TRUE(pass());
         made = allocations.load() - before;

@@ -1,7 +1,9 @@
-// A worker of UCX a wire, behind a lock: who reads and who writes may be two threads, and either moves both directions on.
+// A worker of UCX a wire, behind a lock: who reads and who writes may be two threads, and either moves both directions
+// on.
 //
-// Events: the reactor watches one epoll in which the socket, the worker's descriptor and a knock of our own lie. The worker is armed by whoever
-// waits; whoever else moves it on afterwards may take the event that was waited for, and knocks in its place.
+// Events: the reactor watches one epoll in which the socket, the worker's descriptor and a knock of our own lie. The
+// worker is armed by whoever waits; whoever else moves it on afterwards may take the event that was waited for, and
+// knocks in its place.
 #include "comm/ucx_wire.h"
 
 #include "base/error.h"
@@ -263,10 +265,12 @@ void UcxWire::greet() {
   message.msg_iovlen = 2;
   auto sent = sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
   library().release_address(worker_, address);
-  require(ErrorKind::peer, sent == static_cast<ssize_t>(sizeof hello + bytes), "cannot tell the address of UCX: ", std::strerror(errno));
+  require(ErrorKind::peer, sent == static_cast<ssize_t>(sizeof hello + bytes),
+          "cannot tell the address of UCX: ", std::strerror(errno));
 }
 
-// --- what the socket brings -----------------------------------------------------------------------------------------------------
+// --- what the socket brings
+// -----------------------------------------------------------------------------------------------------
 
 void UcxWire::rung() {
   epoll_event seen[4];
@@ -313,11 +317,14 @@ void UcxWire::listen(const std::byte* from, std::size_t bytes) {
 void UcxWire::connect() {
   std::lock_guard lock(mutex_);
   ucp_ep_params_t params{};
-  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.field_mask =
+      UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
   params.address = reinterpret_cast<const ucp_address_t*>(inbox_.data() + sizeof(Hello));
   params.err_mode = near_ ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler.arg = this;
-  params.err_handler.cb = [](void* wire, ucp_ep_h, ucs_status_t status) { static_cast<UcxWire*>(wire)->damaged(library().text(status)); };
+  params.err_handler.cb = [](void* wire, ucp_ep_h, ucs_status_t status) {
+    static_cast<UcxWire*>(wire)->damaged(library().text(status));
+  };
   if (auto status = library().ep_create(worker_, &params, &ep_); status != UCS_OK) {
     ep_ = nullptr;
     damaged(cat("UCX does not reach it: ", library().text(status)));
@@ -332,7 +339,8 @@ bool UcxWire::damaged(const std::string& why) {
   return false;
 }
 
-// --- moving bytes ---------------------------------------------------------------------------------------------------------------
+// --- moving bytes
+// ---------------------------------------------------------------------------------------------------------------
 
 // One step: what it brings in waits in UCX' memory, so whoever reads takes that first.
 void UcxWire::progress() {
@@ -413,7 +421,8 @@ std::int64_t UcxWire::write(const iovec* from, int parts) {
     std::size_t filled = 0;
     while (parts > 0 && filled < slot_bytes) {
       const std::size_t step = std::min(from->iov_len - skipped, slot_bytes - filled);
-      if (step > 0) copy_bytes(slot->memory.get() + filled, static_cast<const std::byte*>(from->iov_base) + skipped, step);
+      if (step > 0)
+        copy_bytes(slot->memory.get() + filled, static_cast<const std::byte*>(from->iov_base) + skipped, step);
       filled += step;
       skipped += step;
       if (skipped < from->iov_len) break;
@@ -441,7 +450,8 @@ void UcxWire::send(Slot& slot, std::size_t bytes) {
 
 std::string UcxWire::reason() const { return broken_ ? why_ : "the process ended or closed the connection"; }
 
-// --- waiting --------------------------------------------------------------------------------------------------------------------
+// --- waiting
+// --------------------------------------------------------------------------------------------------------------------
 
 // Some event will come. Where one has come already, or UCX has work for which none comes, it is not armed.
 bool UcxWire::arm() {
@@ -515,7 +525,9 @@ void UcxWire::shut() {
 
 bool has_ucx() { return library().missing.empty(); }
 
-void require_ucx() { require(ErrorKind::user, has_ucx(), "links over UCX need its library (Debian: libucx0): ", library().missing); }
+void require_ucx() {
+  require(ErrorKind::user, has_ucx(), "links over UCX need its library (Debian: libucx0): ", library().missing);
+}
 
 std::unique_ptr<Wire> make_ucx_wire(Descriptor socket, bool near, const std::string& transports) {
   require_ucx();
@@ -530,7 +542,9 @@ std::unique_ptr<Wire> make_ucx_wire(Descriptor socket, bool near, const std::str
 namespace karez::comm {
 
 bool has_ucx() { return false; }
-void require_ucx() { fail(ErrorKind::user, "this build of Karez knows no UCX: build it where ucp/api/ucp.h is (Debian: libucx-dev)"); }
+void require_ucx() {
+  fail(ErrorKind::user, "this build of Karez knows no UCX: build it where ucp/api/ucp.h is (Debian: libucx-dev)");
+}
 std::unique_ptr<Wire> make_ucx_wire(Descriptor, bool, const std::string&) {
   require_ucx();
   return nullptr;

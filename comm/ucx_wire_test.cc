@@ -29,8 +29,8 @@ std::string hello(std::uint64_t greeting, std::uint64_t length, const std::strin
 TEST(UcxWire, WhatIsNoAddressEndsTheConnection) {
   if (!has_ucx()) GTEST_SKIP() << "no UCX here";
   constexpr std::uint64_t greeting = 0x317863757a72616bull;
-  for (const std::string& bytes :
-       {hello(1, 8, "12345678"), hello(greeting, 0, ""), hello(greeting, ~0ull, "x"), hello(greeting, (64 << 10) + 1, "x"), std::string(100, 'G')}) {
+  for (const std::string& bytes : {hello(1, 8, "12345678"), hello(greeting, 0, ""), hello(greeting, ~0ull, "x"),
+                                   hello(greeting, (64 << 10) + 1, "x"), std::string(100, 'G')}) {
     auto sockets = socket_pair();
     Reactor reactor;
     Connection connection(reactor, make_ucx_wire(std::move(sockets[0]), true, "shm"), "rank 1");
@@ -74,11 +74,13 @@ TEST(UcxWire, WhatWasWrittenIsReadThoughTheSocketEndsBeforeItComes) {
   auto sender = ends.one.open(1, 2, ends.bells[0]), receiver = ends.two.open(1, 2, ends.bells[1]);
   std::string from = "hello", to(10, '.');
   auto* bytes = reinterpret_cast<std::byte*>(from.data());
-  for (int i = 0; i < 2; ++i) receiver->post_receive(reinterpret_cast<std::byte*>(&to[static_cast<std::size_t>(5 * i)]), 5);
+  for (int i = 0; i < 2; ++i)
+    receiver->post_receive(reinterpret_cast<std::byte*>(&to[static_cast<std::size_t>(5 * i)]), 5);
   sender->send(bytes, 5);
   ASSERT_TRUE(await([&] { return receiver->received() == 1; }));
   const std::int64_t will_write = 2 * (24 + 5);
-  ASSERT_EQ(send(ends.far[1].get(), &will_write, sizeof will_write, MSG_NOSIGNAL), static_cast<ssize_t>(sizeof will_write));
+  ASSERT_EQ(send(ends.far[1].get(), &will_write, sizeof will_write, MSG_NOSIGNAL),
+            static_cast<ssize_t>(sizeof will_write));
   shutdown(ends.far[1].get(), SHUT_WR);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_EQ(receiver->failure(), nullptr);
