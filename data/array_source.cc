@@ -31,7 +31,8 @@ void read_slice(const std::byte* bytes, const View& view, std::span<const std::i
   const std::int64_t to_step = out.strides()[rank - 1];
   std::size_t last = rank - 1;
   std::int64_t run = shape[last];
-  while (last > 0 && to_step == 1 && run == view.strides[last - 1] && run == out.strides()[last - 1]) run *= shape[--last];
+  while (last > 0 && to_step == 1 && run == view.strides[last - 1] && run == out.strides()[last - 1])
+    run *= shape[--last];
   std::array<std::int64_t, most_dimensions> index{};
   while (true) {
     std::int64_t from = 0, to = 0;
@@ -45,7 +46,8 @@ void read_slice(const std::byte* bytes, const View& view, std::span<const std::i
       copy_bytes(target, source, static_cast<std::size_t>(run) * item);
     } else {
       for (std::int64_t i = 0; i < run; ++i)
-        std::memcpy(target + i * to_step * static_cast<std::int64_t>(item), source + i * static_cast<std::int64_t>(item), item);
+        std::memcpy(target + i * to_step * static_cast<std::int64_t>(item),
+                    source + i * static_cast<std::int64_t>(item), item);
     }
     std::size_t d = last;  // the next index of the dimensions before it
     while (d > 0 && ++index[d - 1] == shape[d - 1]) index[--d] = 0;
@@ -54,7 +56,8 @@ void read_slice(const std::byte* bytes, const View& view, std::span<const std::i
 }
 
 // Where that slice lies, if strides along which it extends are the array's.
-const std::byte* find_slice(const std::byte* bytes, const View& of, std::span<const std::int64_t> begin, const View& view) {
+const std::byte* find_slice(const std::byte* bytes, const View& of, std::span<const std::int64_t> begin,
+                            const View& view) {
   std::int64_t at = 0;
   for (std::size_t d = 0; d < begin.size(); ++d) {
     if (view.shape[d] > 1 && view.strides[d] != of.strides[d]) return nullptr;
@@ -65,7 +68,8 @@ const std::byte* find_slice(const std::byte* bytes, const View& of, std::span<co
 
 void check(const HostArray& array) {
   require(array.valid(), "a source of an array that was never made");
-  require(array.view().rank() <= most_dimensions, "an array of ", array.view().rank(), " dimensions as a source; at most ", most_dimensions);
+  require(array.view().rank() <= most_dimensions, "an array of ", array.view().rank(),
+          " dimensions as a source; at most ", most_dimensions);
 }
 
 class ArraySource : public Source {
@@ -134,7 +138,8 @@ struct ArrayCopies::Pool {
   std::unique_ptr<CopySource> find(std::int64_t bytes) {
     auto best = ready.end();
     for (auto at = ready.begin(); at != ready.end(); ++at)
-      if (at->source->bytes() >= bytes && at->source->bytes() <= 2 * bytes && (best == ready.end() || at->source->bytes() < best->source->bytes()))
+      if (at->source->bytes() >= bytes && at->source->bytes() <= 2 * bytes &&
+          (best == ready.end() || at->source->bytes() < best->source->bytes()))
         best = at;
     if (best == ready.end()) return nullptr;
     auto found = std::move(best->source);
@@ -154,7 +159,8 @@ std::shared_ptr<const Source> ArrayCopies::copy(const HostArray& array) {
     std::lock_guard lock(pool_->mutex);
     ++pool_->now;
     source = pool_->find(bytes);
-    auto first = std::partition(pool_->ready.begin(), pool_->ready.end(), [&](const auto& r) { return pool_->now - r.since <= Pool::patience; });
+    auto first = std::partition(pool_->ready.begin(), pool_->ready.end(),
+                                [&](const auto& r) { return pool_->now - r.since <= Pool::patience; });
     for (auto at = first; at != pool_->ready.end(); ++at) {
       pool_->held -= at->source->bytes();
       old.push_back(std::move(*at));

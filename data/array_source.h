@@ -1,5 +1,5 @@
-// An array in host memory as a source, the same batch at every position; and copies of arrays as sources. How a value that the user holds enters a
-// plan.
+// An array in host memory as a source, the same batch at every position; and copies of arrays as sources. How a value
+// that the user holds enters a plan.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace karez::data {
 
 std::shared_ptr<const Source> array_source(HostArray array);  // shares its bytes
 
-// Sources that hold copies of arrays, in memory that is used again: when nobody holds a source any more, the next array that fits takes its
-// bytes. From any thread; sources may outlive it.
+// Sources that hold copies of arrays, in memory that is used again: when nobody holds a source any more, the next array
+// that fits takes its bytes. From any thread; sources may outlive it.
 class ArrayCopies {
  public:
   ArrayCopies();

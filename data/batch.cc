@@ -1,4 +1,5 @@
-// Batches of labelled images: rows are looked up by logical index when a device asks for its slice; nothing is copied before.
+// Batches of labelled images: rows are looked up by logical index when a device asks for its slice; nothing is copied
+// before.
 #include "data/batch.h"
 
 #include <array>
@@ -17,7 +18,8 @@ struct Batches::Rows {
   BatchOptions options;
   std::array<float, 256> normalised;  // by grey level
 
-  // The orders of two epochs, so that readers on both sides of an epoch's end do not chase each other. Made where they stand: no allocation.
+  // The orders of two epochs, so that readers on both sides of an epoch's end do not chase each other. Made where they
+  // stand: no allocation.
   struct Epoch {
     std::int64_t number = -1;
     std::vector<std::int32_t> order;
@@ -25,10 +27,13 @@ struct Batches::Rows {
   mutable std::array<Epoch, 2> epochs;
   mutable std::shared_mutex guard;
 
-  std::int64_t per_epoch() const { return options.train ? data.rows() / options.batch : ceil_div(data.rows(), options.batch); }
+  std::int64_t per_epoch() const {
+    return options.train ? data.rows() / options.batch : ceil_div(data.rows(), options.batch);
+  }
 
   // visit(i, row) for the slice [begin, begin + count) of the batch; row is -1 for padding.
-  template <class Visit> void for_rows(std::int64_t position, std::int64_t begin, std::int64_t count, Visit&& visit) const {
+  template <class Visit>
+  void for_rows(std::int64_t position, std::int64_t begin, std::int64_t count, Visit&& visit) const {
     require(position >= 0, "a batch's position is ", position, "; positions begin with 0");
     std::int64_t epoch = position / per_epoch(), first = position % per_epoch() * options.batch + begin;
     if (!options.train) {
@@ -65,9 +70,11 @@ class Batches::Images : public Source {
     if (out.count() == 0) return;
     rows_->for_rows(position, begin[0], shape[0], [&](std::int64_t i, std::int64_t row) {
       float* to = out.as<float>() + i * strides[0];
-      const std::uint8_t* from = row < 0 ? nullptr : rows_->data.images.data() + row * pixels + begin[2] * width + begin[3];
+      const std::uint8_t* from =
+          row < 0 ? nullptr : rows_->data.images.data() + row * pixels + begin[2] * width + begin[3];
       for (std::int64_t y = 0; y < shape[2]; ++y)
-        for (std::int64_t x = 0; x < shape[3]; ++x) to[y * strides[2] + x * strides[3]] = from ? rows_->normalised[from[y * width + x]] : 0.0f;
+        for (std::int64_t x = 0; x < shape[3]; ++x)
+          to[y * strides[2] + x * strides[3]] = from ? rows_->normalised[from[y * width + x]] : 0.0f;
     });
   }
 
@@ -78,7 +85,9 @@ class Batches::Images : public Source {
 
 class Batches::Labels : public Source {
  public:
-  explicit Labels(std::shared_ptr<const Rows> rows) : rows_(std::move(rows)), type_{DType::i32, {rows_->options.batch}} {}
+  explicit Labels(std::shared_ptr<const Rows> rows)
+      : rows_(std::move(rows)),
+        type_{DType::i32, {rows_->options.batch}} {}
   TensorType type() const override { return type_; }
   void read(std::int64_t position, std::span<const std::int64_t> begin, const TensorRef& out) const override {
     check_slice(type_, begin, *out.view);
@@ -94,12 +103,15 @@ class Batches::Labels : public Source {
 
 class Batches::Weights : public Source {
  public:
-  explicit Weights(std::shared_ptr<const Rows> rows) : rows_(std::move(rows)), type_{DType::f32, {rows_->options.batch}} {}
+  explicit Weights(std::shared_ptr<const Rows> rows)
+      : rows_(std::move(rows)),
+        type_{DType::f32, {rows_->options.batch}} {}
   TensorType type() const override { return type_; }
   void read(std::int64_t position, std::span<const std::int64_t> begin, const TensorRef& out) const override {
     check_slice(type_, begin, *out.view);
-    rows_->for_rows(position, begin[0], out.shape()[0],
-                    [&](std::int64_t i, std::int64_t row) { out.as<float>()[i * out.strides()[0]] = row < 0 ? 0.0f : 1.0f; });
+    rows_->for_rows(position, begin[0], out.shape()[0], [&](std::int64_t i, std::int64_t row) {
+      out.as<float>()[i * out.strides()[0]] = row < 0 ? 0.0f : 1.0f;
+    });
   }
 
  private:
@@ -112,13 +124,15 @@ Batches::Batches(LabelledImages rows, const BatchOptions& options) : rows_(std::
   require(std::isfinite(options.mean), "a mean of ", options.mean, " to take from images; it must be finite");
   require(std::isfinite(options.deviation) && options.deviation > 0, "a deviation of ", options.deviation,
           " to divide images by; it must be finite and positive");
-  require(ErrorKind::data, !options.train || options.batch <= rows.rows(), "a batch of ", options.batch, " rows is more than the data's ",
-          rows.rows());
+  require(ErrorKind::data, !options.train || options.batch <= rows.rows(), "a batch of ", options.batch,
+          " rows is more than the data's ", rows.rows());
   require(ErrorKind::data, rows.rows() >= 1, "a data set without a row");
-  require(ErrorKind::data, rows.rows() < (std::int64_t{1} << 31), "a data set of ", rows.rows(), " rows; row numbers have 31 bits");
+  require(ErrorKind::data, rows.rows() < (std::int64_t{1} << 31), "a data set of ", rows.rows(),
+          " rows; row numbers have 31 bits");
   rows_->data = std::move(rows);
   rows_->options = options;
-  for (std::size_t grey = 0; grey < 256; ++grey) rows_->normalised[grey] = (static_cast<float>(grey) / 255.0f - options.mean) / options.deviation;
+  for (std::size_t grey = 0; grey < 256; ++grey)
+    rows_->normalised[grey] = (static_cast<float>(grey) / 255.0f - options.mean) / options.deviation;
   if (options.train)
     for (auto& epoch : rows_->epochs) epoch.order.resize(static_cast<std::size_t>(rows_->data.rows()));
   images_ = std::make_shared<Images>(rows_);

@@ -1,4 +1,5 @@
-// Tests of batches: which rows stand at a position, what slices and padding read, and that many threads may ask at once.
+// Tests of batches: which rows stand at a position, what slices and padding read, and that many threads may ask at
+// once.
 #include "data/batch.h"
 
 #include <gmock/gmock.h>
@@ -61,7 +62,8 @@ TEST(Batches, ImagesAndLabelsOfAPositionAreOfTheSameRows) {
     auto images = list<float>(read(*batches.images(), position));
     for (std::size_t i = 0; i < 4; ++i)
       for (std::size_t p = 0; p < 6; ++p)
-        EXPECT_FLOAT_EQ(images[i * 6 + p], (static_cast<float>(labels[i] + static_cast<int>(p)) / 255.0f - 0.5f) / 2.0f);
+        EXPECT_FLOAT_EQ(images[i * 6 + p],
+                        (static_cast<float>(labels[i] + static_cast<int>(p)) / 255.0f - 0.5f) / 2.0f);
   }
 }
 
@@ -121,7 +123,8 @@ TEST(Batches, BadOptionsAndSlicesAreErrorsWithTheValues) {
             "a deviation of 0.0 to divide images by; it must be finite and positive");
   Batches batches(rows(4), {.batch = 2});
   EXPECT_EQ(error_of([&] { read(*batches.labels(), -1); }), "a batch's position is -1; positions begin with 0");
-  EXPECT_EQ(error_of([&] { read(*batches.labels(), 0, {1}, {2}); }), "a source of i32[2] was asked for a slice i32[2] at [1]");
+  EXPECT_EQ(error_of([&] { read(*batches.labels(), 0, {1}, {2}); }),
+            "a source of i32[2] was asked for a slice i32[2] at [1]");
 }
 
 TEST(ArraySource, ReadsAnySliceInAnyStrides) {
@@ -134,28 +137,31 @@ TEST(ArraySource, ReadsAnySliceInAnyStrides) {
   EXPECT_THAT(list<std::int32_t>(out), ::testing::ElementsAre(0, 6, 2, 8, 4, 10, 1, 7, 3, 9, 5, 11));
 }
 
-// Every slice of an array, into memory that is dense or has gaps behind rows, matrices or both: runs are as long as both sides allow.
+// Every slice of an array, into memory that is dense or has gaps behind rows, matrices or both: runs are as long as
+// both sides allow.
 TEST(ArraySource, ReadsEverySliceIntoMemoryWithGaps) {
   const Shape whole{2, 3, 2, 2};
   HostArray array(TensorType{DType::i32, whole});
   std::iota(array.data<std::int32_t>().begin(), array.data<std::int32_t>().end(), 0);
   auto source = array_source(array);
-  for_each_index(Shape{2, 3, 2, 2, 2, 3, 2, 2, 4}, [&](const Ints& at) {  // begins, sizes less one, and where the gaps are
-    const Ints begin(at.begin(), at.begin() + 4);
-    Shape size(at.begin() + 4, at.begin() + 8);
-    for (std::size_t d = 0; d < 4; ++d)
-      if (begin[d] + ++size[d] > whole[d]) return;
-    Strides strides(4, 1);
-    for (std::size_t d = 3; d-- > 0;) strides[d] = strides[d + 1] * size[d + 1] + ((d == 2 && at[8] % 2 == 1) || (d == 1 && at[8] >= 2) ? 1 : 0);
-    const View view(DType::i32, size, strides);
-    std::vector<std::int32_t> got(static_cast<std::size_t>(view.extent()), -1), want = got;
-    for_each_index(size, [&](const Ints& i) {
-      want[static_cast<std::size_t>(offset_of(i, strides))] =
-          static_cast<std::int32_t>((((begin[0] + i[0]) * 3 + begin[1] + i[1]) * 2 + begin[2] + i[2]) * 2 + begin[3] + i[3]);
-    });
-    source->read(0, begin, {reinterpret_cast<std::byte*>(got.data()), &view});
-    ASSERT_EQ(got, want) << print(view) << " at " << print_shape(begin);
-  });
+  for_each_index(
+      Shape{2, 3, 2, 2, 2, 3, 2, 2, 4}, [&](const Ints& at) {  // begins, sizes less one, and where the gaps are
+        const Ints begin(at.begin(), at.begin() + 4);
+        Shape size(at.begin() + 4, at.begin() + 8);
+        for (std::size_t d = 0; d < 4; ++d)
+          if (begin[d] + ++size[d] > whole[d]) return;
+        Strides strides(4, 1);
+        for (std::size_t d = 3; d-- > 0;)
+          strides[d] = strides[d + 1] * size[d + 1] + ((d == 2 && at[8] % 2 == 1) || (d == 1 && at[8] >= 2) ? 1 : 0);
+        const View view(DType::i32, size, strides);
+        std::vector<std::int32_t> got(static_cast<std::size_t>(view.extent()), -1), want = got;
+        for_each_index(size, [&](const Ints& i) {
+          want[static_cast<std::size_t>(offset_of(i, strides))] = static_cast<std::int32_t>(
+              (((begin[0] + i[0]) * 3 + begin[1] + i[1]) * 2 + begin[2] + i[2]) * 2 + begin[3] + i[3]);
+        });
+        source->read(0, begin, {reinterpret_cast<std::byte*>(got.data()), &view});
+        ASSERT_EQ(got, want) << print(view) << " at " << print_shape(begin);
+      });
 }
 
 TEST(ArraySource, ScalarsAndEmptySlicesAreRead) {

@@ -48,10 +48,10 @@ std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> bytes, std::strin
       inflateReset(&in.stream);  // another member follows: gzip files may be concatenated
       continue;
     }
-    require(ErrorKind::data, rc != Z_BUF_ERROR || in.stream.avail_in > 0, name, ": gzip data ends early, after ", bytes.size(), " bytes (", used,
-            " unpacked)");
-    require(ErrorKind::data, rc == Z_OK || rc == Z_BUF_ERROR, name, ": gzip data is damaged near byte ", bytes.size() - in.stream.avail_in, ": ",
-            in.stream.msg ? in.stream.msg : "unknown reason");
+    require(ErrorKind::data, rc != Z_BUF_ERROR || in.stream.avail_in > 0, name, ": gzip data ends early, after ",
+            bytes.size(), " bytes (", used, " unpacked)");
+    require(ErrorKind::data, rc == Z_OK || rc == Z_BUF_ERROR, name, ": gzip data is damaged near byte ",
+            bytes.size() - in.stream.avail_in, ": ", in.stream.msg ? in.stream.msg : "unknown reason");
   }
   out.resize(used);
   return out;

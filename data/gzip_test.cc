@@ -60,7 +60,8 @@ TEST(Gzip, ConcatenatedMembersAreOneStream) {
 TEST(Gzip, AnEarlyEndIsAnErrorAtEveryLength) {
   Bytes all = gzip(some(2000));
   for (std::size_t length = 2; length < all.size(); ++length)
-    EXPECT_THAT([&] { gunzip(std::span(all).first(length), "cut.gz"); }, fails_with("cut.gz: gzip data ends early")) << length;
+    EXPECT_THAT([&] { gunzip(std::span(all).first(length), "cut.gz"); }, fails_with("cut.gz: gzip data ends early"))
+        << length;
 }
 
 TEST(Gzip, AFlippedByteOfTheContentFailsTheChecksum) {

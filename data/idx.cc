@@ -42,10 +42,12 @@ std::size_t header_bytes(int rank) { return 4 + 4 * static_cast<std::size_t>(ran
 Header header_of(std::span<const std::uint8_t> bytes, int rank, std::string_view name) {
   require(ErrorKind::data, bytes.size() >= 4, name, ": ", bytes.size(), " bytes are too few for an IDX header");
   std::uint32_t magic = big_endian(bytes, 0), expected = 0x0800u | static_cast<std::uint32_t>(rank);
-  require(ErrorKind::data, magic == expected, name, ": bad magic ", hex_of(magic), "; an IDX file of unsigned bytes with ", rank, " dimension",
-          rank == 1 ? "" : "s", " begins with ", hex_of(expected));
+  require(ErrorKind::data, magic == expected, name, ": bad magic ", hex_of(magic),
+          "; an IDX file of unsigned bytes with ", rank, " dimension", rank == 1 ? "" : "s", " begins with ",
+          hex_of(expected));
   std::size_t size = header_bytes(rank);
-  require(ErrorKind::data, bytes.size() >= size, name, ": truncated: the header takes ", size, " bytes, the file has ", bytes.size());
+  require(ErrorKind::data, bytes.size() >= size, name, ": truncated: the header takes ", size, " bytes, the file has ",
+          bytes.size());
   Header header{{}, static_cast<std::int64_t>(size), 0};
   for (int d = 0; d < rank; ++d) header.shape.push_back(big_endian(bytes, 4 + 4 * static_cast<std::size_t>(d)));
   header.count = count_of(header.shape);
@@ -57,10 +59,10 @@ Header header_of(std::span<const std::uint8_t> bytes, int rank, std::string_view
 IdxArray parse_idx(std::span<const std::uint8_t> bytes, int rank, std::string_view name) {
   Header header = header_of(bytes, rank, name);
   std::int64_t present = static_cast<std::int64_t>(bytes.size()) - header.bytes;
-  require(ErrorKind::data, header.count <= present, name, ": the header counts ", header.shape, " = ", header.count, " bytes, but only ", present,
-          " follow it");
-  require(ErrorKind::data, header.count == present, name, ": the header counts ", header.shape, " = ", header.count, " bytes, but ", present,
-          " follow it");
+  require(ErrorKind::data, header.count <= present, name, ": the header counts ", header.shape, " = ", header.count,
+          " bytes, but only ", present, " follow it");
+  require(ErrorKind::data, header.count == present, name, ": the header counts ", header.shape, " = ", header.count,
+          " bytes, but ", present, " follow it");
   return {std::move(header.shape), {bytes.begin() + header.bytes, bytes.end()}};
 }
 
@@ -70,8 +72,8 @@ IdxArray unpack_idx(std::span<const std::uint8_t> bytes, int rank, std::string_v
   Header header = header_of(gunzip(bytes, name, header_bytes(rank)), rank, name);
   std::int64_t whole = checked_add(header.bytes, header.count);
   std::vector<std::uint8_t> plain = gunzip(bytes, name, static_cast<std::size_t>(checked_add(whole, 1)));
-  require(ErrorKind::data, static_cast<std::int64_t>(plain.size()) <= whole, name, ": the header counts ", header.shape, " = ", header.count,
-          " bytes, but more follow it");
+  require(ErrorKind::data, static_cast<std::int64_t>(plain.size()) <= whole, name, ": the header counts ", header.shape,
+          " = ", header.count, " bytes, but more follow it");
   return parse_idx(plain, rank, name);
 }
 
@@ -80,20 +82,23 @@ IdxArray read_idx(const std::string& path, int rank) {
   require(ErrorKind::data, in.good() && fs::is_regular_file(path), "cannot open '", path, "'");
   std::vector<std::uint8_t> bytes(fs::file_size(path));
   in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  require(ErrorKind::data, in.gcount() == static_cast<std::streamsize>(bytes.size()), "cannot read '", path, "': got ", in.gcount(), " of ",
-          bytes.size(), " bytes");
+  require(ErrorKind::data, in.gcount() == static_cast<std::streamsize>(bytes.size()), "cannot read '", path, "': got ",
+          in.gcount(), " of ", bytes.size(), " bytes");
   return unpack_idx(bytes, rank, path);
 }
 
 LabelledImages read_labelled_images(const std::string& directory, std::string_view part, int classes) {
   require(ErrorKind::data, fs::is_directory(directory), "data directory '", directory, "' does not exist");
-  std::string image_path = find(directory, cat(part, "-images-idx3-ubyte")), label_path = find(directory, cat(part, "-labels-idx1-ubyte"));
+  std::string image_path = find(directory, cat(part, "-images-idx3-ubyte")),
+              label_path = find(directory, cat(part, "-labels-idx1-ubyte"));
   IdxArray images = read_idx(image_path, 3), labels = read_idx(label_path, 1);
-  require(ErrorKind::data, images.shape[0] == labels.shape[0], image_path, " holds ", images.shape[0], " images, but ", label_path, " holds ",
-          labels.shape[0], " labels");
-  auto wrong = std::find_if(labels.bytes.begin(), labels.bytes.end(), [&](std::uint8_t label) { return label >= classes; });
-  require(ErrorKind::data, wrong == labels.bytes.end(), label_path, ": label ", wrong == labels.bytes.end() ? 0 : static_cast<int>(*wrong),
-          " of row ", wrong - labels.bytes.begin(), " is not in 0..", classes - 1);
+  require(ErrorKind::data, images.shape[0] == labels.shape[0], image_path, " holds ", images.shape[0], " images, but ",
+          label_path, " holds ", labels.shape[0], " labels");
+  auto wrong =
+      std::find_if(labels.bytes.begin(), labels.bytes.end(), [&](std::uint8_t label) { return label >= classes; });
+  require(ErrorKind::data, wrong == labels.bytes.end(), label_path, ": label ",
+          wrong == labels.bytes.end() ? 0 : static_cast<int>(*wrong), " of row ", wrong - labels.bytes.begin(),
+          " is not in 0..", classes - 1);
   return {std::move(images.shape), std::move(images.bytes), std::move(labels.bytes)};
 }
 

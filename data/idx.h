@@ -17,9 +17,11 @@ struct IdxArray {
   std::vector<std::uint8_t> bytes;
 };
 
-// Reads a file of `rank` dimensions. Errors name the file and what it holds: bad magic, counts beyond the file, a cut or a tail, gzip damage.
+// Reads a file of `rank` dimensions. Errors name the file and what it holds: bad magic, counts beyond the file, a cut
+// or a tail, gzip damage.
 IdxArray read_idx(const std::string& path, int rank);
-// The same from the file's bytes, plain or gzipped. Memory taken is what the header counts, and no more than the bytes can hold.
+// The same from the file's bytes, plain or gzipped. Memory taken is what the header counts, and no more than the bytes
+// can hold.
 IdxArray unpack_idx(std::span<const std::uint8_t> bytes, int rank, std::string_view name);
 IdxArray parse_idx(std::span<const std::uint8_t> bytes, int rank, std::string_view name);
 
@@ -31,7 +33,8 @@ struct LabelledImages {
   std::int64_t rows() const { return shape[0]; }
 };
 
-// The pair "<part>-images-idx3-ubyte" and "<part>-labels-idx1-ubyte" of a directory, each with or without ".gz"; part is "train" or "t10k".
+// The pair "<part>-images-idx3-ubyte" and "<part>-labels-idx1-ubyte" of a directory, each with or without ".gz"; part
+// is "train" or "t10k".
 LabelledImages read_labelled_images(const std::string& directory, std::string_view part, int classes = 10);
 
 }  // namespace karez::data

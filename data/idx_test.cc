@@ -34,12 +34,14 @@ struct Folder {
   Folder() { fs::create_directories(path); }
   ~Folder() { fs::remove_all(path); }
   void write(const std::string& name, const Bytes& bytes) const {
-    std::ofstream(path / name, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    std::ofstream(path / name, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   }
   // The text of the error with the folder's own name taken out.
   std::string error() const {
     std::string text = error_of([&] { read_labelled_images(path.string(), "train"); });
-    for (auto at = text.find(path.string()); at != text.npos; at = text.find(path.string())) text.replace(at, path.string().size(), "DIR");
+    for (auto at = text.find(path.string()); at != text.npos; at = text.find(path.string()))
+      text.replace(at, path.string().size(), "DIR");
     return text;
   }
 };
@@ -66,35 +68,49 @@ TEST(Idx, CountsBeyondTheFileAreShownWithWhatThereIs) {
               parse_idx(idx(0x803, {60000, 28, 28}, {1, 2}), 3, "f");
             }),
             "f: the header counts [60000, 28, 28] = 47040000 bytes, but only 2 follow it");
-  EXPECT_EQ(error_of([] { parse_idx(idx(0x801, {1}, {1, 2}), 1, "f"); }), "f: the header counts [1] = 1 bytes, but 2 follow it");
+  EXPECT_EQ(error_of([] {
+              parse_idx(idx(0x801, {1}, {1, 2}), 1, "f");
+            }),
+            "f: the header counts [1] = 1 bytes, but 2 follow it");
 }
 
 TEST(Idx, CountsWhoseProductOverflowsAreAnErrorNotASmallNumber) {
-  EXPECT_THAT(error_of([] { parse_idx(idx(0x803, {0xffffffff, 0xffffffff, 0xffffffff}, {}), 3, "f"); }), ::testing::HasSubstr("overflows"));
+  EXPECT_THAT(error_of([] {
+                parse_idx(idx(0x803, {0xffffffff, 0xffffffff, 0xffffffff}, {}), 3, "f");
+              }),
+              ::testing::HasSubstr("overflows"));
 }
 
 TEST(Idx, ACutHeaderIsTruncated) {
   EXPECT_EQ(error_of([] { parse_idx(Bytes{0, 0}, 3, "f"); }), "f: 2 bytes are too few for an IDX header");
-  EXPECT_EQ(error_of([] { parse_idx(idx(0x803, {5}, {}), 3, "f"); }), "f: truncated: the header takes 16 bytes, the file has 8");
+  EXPECT_EQ(error_of([] { parse_idx(idx(0x803, {5}, {}), 3, "f"); }),
+            "f: truncated: the header takes 16 bytes, the file has 8");
 }
 
 // `plain` as one stored block of gzip whose checksum is cut off.
 Bytes stored_gzip(const Bytes& plain) {
   Bytes out{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3};
   auto length = static_cast<std::uint16_t>(plain.size()), other = static_cast<std::uint16_t>(~length);
-  for (int byte : {1, length & 255, length >> 8, other & 255, other >> 8}) out.push_back(static_cast<std::uint8_t>(byte));
+  for (int byte : {1, length & 255, length >> 8, other & 255, other >> 8})
+    out.push_back(static_cast<std::uint8_t>(byte));
   out.insert(out.end(), plain.begin(), plain.end());
   return out;
 }
 
 TEST(Idx, OfGzipNoMoreIsUnpackedThanTheHeaderCounts) {
   // The damage behind the counted bytes is never met.
-  EXPECT_EQ(error_of([] { unpack_idx(stored_gzip(idx(0x801, {2}, {1, 2, 3})), 1, "f"); }), "f: the header counts [2] = 2 bytes, but more follow it");
+  EXPECT_EQ(error_of([] {
+              unpack_idx(stored_gzip(idx(0x801, {2}, {1, 2, 3})), 1, "f");
+            }),
+            "f: the header counts [2] = 2 bytes, but more follow it");
   EXPECT_EQ(error_of([] {
               unpack_idx(stored_gzip(idx(0x802, {2}, {1, 2, 3})), 1, "f");
             }),
             "f: bad magic 0x00000802; an IDX file of unsigned bytes with 1 dimension begins with 0x00000801");
-  EXPECT_THAT(error_of([] { unpack_idx(stored_gzip(idx(0x801, {12}, {1, 2, 3})), 1, "f"); }), ::testing::HasSubstr("gzip data ends early"));
+  EXPECT_THAT(error_of([] {
+                unpack_idx(stored_gzip(idx(0x801, {12}, {1, 2, 3})), 1, "f");
+              }),
+              ::testing::HasSubstr("gzip data ends early"));
 }
 
 TEST(Idx, AMissingFileIsNamed) {
@@ -121,7 +137,8 @@ TEST(LabelledImages, CountsOfImagesAndLabelsMustAgree) {
   Folder folder;
   folder.write("train-images-idx3-ubyte", idx(0x803, {2, 1, 1}, {1, 2}));
   folder.write("train-labels-idx1-ubyte", idx(0x801, {3}, {1, 2, 3}));
-  EXPECT_EQ(folder.error(), "DIR/train-images-idx3-ubyte holds 2 images, but DIR/train-labels-idx1-ubyte holds 3 labels");
+  EXPECT_EQ(folder.error(),
+            "DIR/train-images-idx3-ubyte holds 2 images, but DIR/train-labels-idx1-ubyte holds 3 labels");
 }
 
 TEST(LabelledImages, ALabelOutOfRangeIsNamedWithItsRow) {

@@ -57,7 +57,9 @@ void scan_json(std::string_view text, std::string_view name, const std::function
 std::string json_text(std::string_view text) {
   try {
     return json(std::string(text)).dump();
-  } catch (const json::exception&) { fail(ErrorKind::data, "a text is not UTF-8, as JSON wants it: ", text.substr(0, 200)); }
+  } catch (const json::exception&) {
+    fail(ErrorKind::data, "a text is not UTF-8, as JSON wants it: ", text.substr(0, 200));
+  }
 }
 
 }  // namespace karez::data

@@ -1,4 +1,5 @@
-// What a JSON text says, one thing after the other: nothing is built, so no text takes more memory than its reader keeps.
+// What a JSON text says, one thing after the other: nothing is built, so no text takes more memory than its reader
+// keeps.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,16 @@
 
 namespace karez::data {
 
-enum class JsonKind : std::uint8_t { object, object_end, array, array_end, key, text, integer, other };  // other: null, bool, any further number
+enum class JsonKind : std::uint8_t {
+  object,
+  object_end,
+  array,
+  array_end,
+  key,
+  text,
+  integer,
+  other
+};  // other: null, bool, any further number
 
 struct JsonThing {
   JsonKind kind = JsonKind::other;

@@ -81,19 +81,21 @@ HostArray parse_npy(std::span<const char> bytes, std::string_view name) {
   require(ErrorKind::data, text.size() >= 10 && text.substr(0, magic.size()) == magic, name,
           ": this is no .npy file: it does not begin with the magic");
   const int version = static_cast<unsigned char>(text[6]);
-  require(ErrorKind::data, version >= 1 && version <= 3, name, ": a .npy file of version ", version, "; versions 1 to 3 are read");
+  require(ErrorKind::data, version >= 1 && version <= 3, name, ": a .npy file of version ", version,
+          "; versions 1 to 3 are read");
   const std::size_t width = version == 1 ? 2 : 4;
   require(ErrorKind::data, text.size() >= 8 + width, name, ": the header is cut");
   std::size_t length = 0;
-  for (std::size_t i = 0; i < width; ++i) length |= static_cast<std::size_t>(static_cast<unsigned char>(text[8 + i])) << (8 * i);
-  require(ErrorKind::data, length <= text.size() - 8 - width, name, ": the header has ", length, " bytes, but only ", text.size() - 8 - width,
-          " follow");
+  for (std::size_t i = 0; i < width; ++i)
+    length |= static_cast<std::size_t>(static_cast<unsigned char>(text[8 + i])) << (8 * i);
+  require(ErrorKind::data, length <= text.size() - 8 - width, name, ": the header has ", length, " bytes, but only ",
+          text.size() - 8 - width, " follow");
   const std::string_view content = text.substr(8 + width + length);
   try {
     const Header header = parse_header(text.substr(8 + width, length), name);
     const TensorType type{dtype_of_numpy(header.type, name), header.shape};
-    require(ErrorKind::data, type.bytes() == static_cast<std::int64_t>(content.size()), name, ": ", type, " takes ", type.bytes(),
-            " bytes, but the file has ", content.size());
+    require(ErrorKind::data, type.bytes() == static_cast<std::int64_t>(content.size()), name, ": ", type, " takes ",
+            type.bytes(), " bytes, but the file has ", content.size());
     HostArray out(type);
     if (!header.fortran) {
       if (!content.empty()) std::memcpy(out.bytes(), content.data(), content.size());

@@ -26,10 +26,13 @@ std::string error_of(const std::string& file) {
   return "no error";
 }
 
-template <class T> std::vector<T> values(const HostArray& array) { return {array.data<T>().begin(), array.data<T>().end()}; }
+template <class T> std::vector<T> values(const HostArray& array) {
+  return {array.data<T>().begin(), array.data<T>().end()};
+}
 
 TEST(Npy, AnArrayKeepsItsTypeShapeAndElements) {
-  const auto a = parse_npy(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", bytes_of<float>({1, 2, 3, 4, 5, 6})), "a.npy");
+  const auto a = parse_npy(
+      npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", bytes_of<float>({1, 2, 3, 4, 5, 6})), "a.npy");
   EXPECT_EQ(a.type(), (TensorType{DType::f32, {2, 3}}));
   EXPECT_EQ(values<float>(a), (std::vector<float>{1, 2, 3, 4, 5, 6}));
 }
@@ -39,20 +42,30 @@ TEST(Npy, EveryTypeHasItsName) {
                                                  {"<i8", DType::i64}, {"|b1", DType::b8},  {"<f2", DType::f16}};
   for (const auto& [name, dtype] : types) {
     const std::string header = cat("{'descr': '", name, "', 'fortran_order': False, 'shape': (1,), }");
-    EXPECT_EQ(parse_npy(npy(header, std::string(static_cast<std::size_t>(size_of(dtype)), '\1')), "a.npy").dtype(), dtype);
+    EXPECT_EQ(parse_npy(npy(header, std::string(static_cast<std::size_t>(size_of(dtype)), '\1')), "a.npy").dtype(),
+              dtype);
   }
 }
 
 TEST(Npy, FortranOrderIsTurned) {
-  const auto a = parse_npy(npy("{'descr': '<i4', 'fortran_order': True, 'shape': (2, 3), }", bytes_of<std::int32_t>({1, 4, 2, 5, 3, 6})), "a.npy");
+  const auto a = parse_npy(
+      npy("{'descr': '<i4', 'fortran_order': True, 'shape': (2, 3), }", bytes_of<std::int32_t>({1, 4, 2, 5, 3, 6})),
+      "a.npy");
   EXPECT_EQ(values<std::int32_t>(a), (std::vector<std::int32_t>{1, 2, 3, 4, 5, 6}));
 }
 
 TEST(Npy, ScalarsEmptyArraysAndLaterVersionsRead) {
-  EXPECT_EQ(parse_npy(npy("{'descr': '<f8', 'fortran_order': False, 'shape': (), }", bytes_of<double>({2.5})), "a.npy").data<double>()[0], 2.5);
-  EXPECT_EQ(parse_npy(npy("{\"descr\": \"<f8\", \"fortran_order\": False, \"shape\": (0, 4)}", ""), "a.npy").shape(), (Shape{0, 4}));
+  EXPECT_EQ(parse_npy(npy("{'descr': '<f8', 'fortran_order': False, 'shape': (), }", bytes_of<double>({2.5})), "a.npy")
+                .data<double>()[0],
+            2.5);
+  EXPECT_EQ(parse_npy(npy("{\"descr\": \"<f8\", \"fortran_order\": False, \"shape\": (0, 4)}", ""), "a.npy").shape(),
+            (Shape{0, 4}));
   for (char version : {2, 3})
-    EXPECT_EQ(parse_npy(npy("{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }", bytes_of<std::int64_t>({7}), version), "a.npy").count(), 1);
+    EXPECT_EQ(parse_npy(npy("{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }", bytes_of<std::int64_t>({7}),
+                            version),
+                        "a.npy")
+                  .count(),
+              1);
 }
 
 TEST(Npy, WhatIsWrongIsSaid) {

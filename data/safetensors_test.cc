@@ -20,13 +20,16 @@ std::string error_of(const std::string& text, std::int64_t data_bytes) {
   }
   return "no error";
 }
-std::string entry(const std::string& name, const std::string& dtype, const std::string& shape, const std::string& offsets) {
+std::string entry(const std::string& name, const std::string& dtype, const std::string& shape,
+                  const std::string& offsets) {
   return "\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":[" + shape + "],\"data_offsets\":[" + offsets + "]}";
 }
 
 TEST(Safetensors, AHeaderSaysWhatTheTensorsAreAndWhere) {
-  const std::string text = "{\"__metadata__\":{\"format\":\"pt\",\"a\\u00e4\":\"x\\ny\"}," + entry("late", "I64", "", "8,16") + ", \n" +
-                           "\"early\":{\"data_offsets\":[0,8],\"shape\":[2, 1],\"dtype\":\"F32\"}," + entry("nothing", "BOOL", "0,5", "8,8") + "}   ";
+  const std::string text = "{\"__metadata__\":{\"format\":\"pt\",\"a\\u00e4\":\"x\\ny\"}," +
+                           entry("late", "I64", "", "8,16") + ", \n" +
+                           "\"early\":{\"data_offsets\":[0,8],\"shape\":[2, 1],\"dtype\":\"F32\"}," +
+                           entry("nothing", "BOOL", "0,5", "8,8") + "}   ";
   const WeightHeader header = parse_weight_header(text, static_cast<std::int64_t>(text.size()) + 24, "m.safetensors");
   ASSERT_EQ(header.entries.size(), 3u);
   EXPECT_EQ(header.entries[0], (WeightEntry{"early", "F32", {2, 1}, 0, 8}));
@@ -46,12 +49,15 @@ TEST(Safetensors, TheLengthOfTheHeaderIsNotBelieved) {
   const std::string ten("\x0a\0\0\0\0\0\0\0", 8);
   EXPECT_EQ(weight_header_bytes(ten, 18, "m"), 10);
   EXPECT_EQ(error(ten, 17), "m.safetensors: a header of 10 bytes, but only 9 follow: the file is cut");
-  EXPECT_EQ(error("", 0), "m.safetensors: 0 bytes; a safetensors file begins with 8 that tell the length of its header");
-  EXPECT_EQ(error(std::string("\x01\xe1\xf5\x05\0\0\0\0", 8), 1'000'000'000),
-            "m.safetensors: a header of 100000001 bytes; at most 100000000 are possible. This may be no safetensors file");
+  EXPECT_EQ(error("", 0),
+            "m.safetensors: 0 bytes; a safetensors file begins with 8 that tell the length of its header");
+  EXPECT_EQ(
+      error(std::string("\x01\xe1\xf5\x05\0\0\0\0", 8), 1'000'000'000),
+      "m.safetensors: a header of 100000001 bytes; at most 100000000 are possible. This may be no safetensors file");
   EXPECT_EQ(weight_header_bytes(std::string("\x00\xe1\xf5\x05\0\0\0\0", 8), 100'000'008, "m"), 100'000'000);
   EXPECT_THAT(error(std::string(8, '\xff'), 1'000'000), HasSubstr("a header of 18446744073709551615 bytes"));
-  EXPECT_THAT(error(std::string("\0\0\0\0\0\0\0\x80", 8), 1'000'000), HasSubstr("a header of 9223372036854775808 bytes"));
+  EXPECT_THAT(error(std::string("\0\0\0\0\0\0\0\x80", 8), 1'000'000),
+              HasSubstr("a header of 9223372036854775808 bytes"));
 }
 
 TEST(Safetensors, OffsetsAndShapesMustAgreeWithEachOtherAndWithTheFile) {
@@ -59,25 +65,35 @@ TEST(Safetensors, OffsetsAndShapesMustAgreeWithEachOtherAndWithTheFile) {
   EXPECT_EQ(error_of("{" + a + "}", 8), "no error");
   EXPECT_EQ(error_of("{" + a + "}", 9), "m.safetensors: the tensors end at byte 8 behind the header, the file at 9");
   EXPECT_EQ(error_of("{" + a + "}", 7), "m.safetensors: tensor \"a\": its bytes are 0 to 8 of 7 behind the header");
-  EXPECT_EQ(error_of("{" + entry("a", "F32", "2", "8,0") + "}", 8), "m.safetensors: tensor \"a\": its bytes are 8 to 0 of 8 behind the header");
+  EXPECT_EQ(error_of("{" + entry("a", "F32", "2", "8,0") + "}", 8),
+            "m.safetensors: tensor \"a\": its bytes are 8 to 0 of 8 behind the header");
   EXPECT_EQ(error_of("{" + entry("a", "F32", "3", "0,8") + "}", 8),
             "m.safetensors: tensor \"a\": F32[3] takes 12 bytes, but its offsets 0 to 8 hold 8");
   EXPECT_EQ(error_of("{" + entry("a", "F64", "4611686018427387904,4", "0,8") + "}", 8),
-            "m.safetensors: tensor \"a\": F64[4611686018427387904, 4] takes more than 2^63 bytes, but its offsets 0 to 8 hold 8");
-  EXPECT_EQ(error_of("{" + entry("a", "F64", "2305843009213693952", "0,0") + "}", 0),
-            "m.safetensors: tensor \"a\": F64[2305843009213693952] takes more than 2^63 bytes, but its offsets 0 to 0 hold 0")
+            "m.safetensors: tensor \"a\": F64[4611686018427387904, 4] takes more than 2^63 bytes, but its offsets 0 to "
+            "8 hold 8");
+  EXPECT_EQ(
+      error_of("{" + entry("a", "F64", "2305843009213693952", "0,0") + "}", 0),
+      "m.safetensors: tensor \"a\": F64[2305843009213693952] takes more than 2^63 bytes, but its offsets 0 to 0 hold 0")
       << "which is 0 in 64 bits";
-  EXPECT_EQ(error_of("{" + a + "," + entry("b", "F32", "2", "4,12") + "}", 12), "m.safetensors: tensors \"a\" and \"b\" overlap: 4 is below 8");
-  EXPECT_EQ(error_of("{" + a + "," + entry("b", "F32", "2", "0,8") + "}", 8), "m.safetensors: tensors \"a\" and \"b\" overlap: 0 is below 8");
-  EXPECT_EQ(error_of("{" + a + "," + entry("b", "F32", "2", "12,20") + "}", 20), "m.safetensors: bytes 8 to 12 before tensor \"b\" belong to none");
-  EXPECT_EQ(error_of("{" + entry("a", "F32", "1", "4,8") + "}", 8), "m.safetensors: bytes 0 to 4 before tensor \"a\" belong to none");
-  EXPECT_EQ(error_of("{" + entry("a", "F32", "1", "9223372036854775804,9223372036854775807") + "}", 8),
-            "m.safetensors: tensor \"a\": its bytes are 9223372036854775804 to 9223372036854775807 of 8 behind the header");
+  EXPECT_EQ(error_of("{" + a + "," + entry("b", "F32", "2", "4,12") + "}", 12),
+            "m.safetensors: tensors \"a\" and \"b\" overlap: 4 is below 8");
+  EXPECT_EQ(error_of("{" + a + "," + entry("b", "F32", "2", "0,8") + "}", 8),
+            "m.safetensors: tensors \"a\" and \"b\" overlap: 0 is below 8");
+  EXPECT_EQ(error_of("{" + a + "," + entry("b", "F32", "2", "12,20") + "}", 20),
+            "m.safetensors: bytes 8 to 12 before tensor \"b\" belong to none");
+  EXPECT_EQ(error_of("{" + entry("a", "F32", "1", "4,8") + "}", 8),
+            "m.safetensors: bytes 0 to 4 before tensor \"a\" belong to none");
+  EXPECT_EQ(
+      error_of("{" + entry("a", "F32", "1", "9223372036854775804,9223372036854775807") + "}", 8),
+      "m.safetensors: tensor \"a\": its bytes are 9223372036854775804 to 9223372036854775807 of 8 behind the header");
 }
 
 TEST(Safetensors, TypesHaveTheSizesOfTheFormat) {
-  const std::vector<std::string> by_size[] = {
-      {"BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "F8_E8M0"}, {"I16", "U16", "F16", "BF16"}, {"I32", "U32", "F32"}, {"F64", "I64", "U64", "C64"}};
+  const std::vector<std::string> by_size[] = {{"BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "F8_E8M0"},
+                                              {"I16", "U16", "F16", "BF16"},
+                                              {"I32", "U32", "F32"},
+                                              {"F64", "I64", "U64", "C64"}};
   for (int power = 0; power < 4; ++power)
     for (const std::string& type : by_size[power]) {
       const int bytes = 1 << power;
@@ -123,19 +139,23 @@ TEST(Safetensors, WhatIsNoHeaderIsRefused) {
   };
   for (const auto& [text, what] : wrong) EXPECT_THAT(error_of(text, 1), HasSubstr("m.safetensors: " + what)) << text;
   const std::string empty = entry("a", "U8", "0", "0,0");
-  EXPECT_EQ(error_of("{" + empty + "," + empty + "}", 0), "m.safetensors: tensor \"a\" stands there twice") << "where no bytes overlap";
+  EXPECT_EQ(error_of("{" + empty + "," + empty + "}", 0), "m.safetensors: tensor \"a\" stands there twice")
+      << "where no bytes overlap";
   EXPECT_THAT(error_of("{\"a\xff\":1}", 0), HasSubstr("last read: '\"a?'")) << "messages are UTF-8";
   std::string cut;
   for (int i = 0; i < 60; ++i) cut += "\xc3\xa4";
-  EXPECT_THAT(error_of("{\"x" + cut + "\":1}", 0), HasSubstr("key \"x" + cut.substr(0, 98) + "\": a number")) << "whole characters";
+  EXPECT_THAT(error_of("{\"x" + cut + "\":1}", 0), HasSubstr("key \"x" + cut.substr(0, 98) + "\": a number"))
+      << "whole characters";
   std::string many = "0";
   for (int i = 0; i < 64; ++i) many += ",0";
   EXPECT_THAT(error_of("{" + entry("a", "U8", many, "0,0") + "}", 0), HasSubstr("shape: more than 64 numbers"));
-  EXPECT_THAT(error_of("{\"a\":" + std::string(1'000'000, '['), 0), HasSubstr("a list where none belongs")) << "however deep it goes";
+  EXPECT_THAT(error_of("{\"a\":" + std::string(1'000'000, '['), 0), HasSubstr("a list where none belongs"))
+      << "however deep it goes";
 }
 
 TEST(Safetensors, WhatIsWrittenReadsBack) {
-  std::vector<WeightEntry> entries = {{"w", "F64", {3, 2}}, {"a \"b\"\n\xc3\xa4", "F32", {}}, {"c", "BOOL", {0, 4}}, {"d", "BOOL", {3}}};
+  std::vector<WeightEntry> entries = {
+      {"w", "F64", {3, 2}}, {"a \"b\"\n\xc3\xa4", "F32", {}}, {"c", "BOOL", {0, 4}}, {"d", "BOOL", {3}}};
   const WeightNotes notes = {{"format", "karez"}, {"x\\", "\"\t"}};
   const std::string head = print_weight_header(entries, notes);
   EXPECT_EQ(entries[3].begin, 52);
@@ -147,7 +167,8 @@ TEST(Safetensors, WhatIsWrittenReadsBack) {
   EXPECT_EQ(header.entries, entries);
   EXPECT_EQ(header.notes, notes);
   std::vector<WeightEntry> one = {{"w", "F32", {2}}};
-  EXPECT_EQ(print_weight_header(one, {}).substr(8), "{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}  ");
+  EXPECT_EQ(print_weight_header(one, {}).substr(8),
+            "{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}  ");
   std::vector<WeightEntry> bad = {{"__metadata__", "F32", {}}};
   EXPECT_THROW(print_weight_header(bad, {}), Error);
   bad = {{"a\xff", "F32", {}}};
@@ -160,7 +181,9 @@ TEST(Safetensors, ChecksumsAreNotesThatComeBackWithTheirTensors) {
   entries[0].checksum = 0x123456789abcdef0, entries[1].checksum = 0, entries[2].checksum = 7;
   const std::string head = print_checked_header(entries, {{"k", "v"}});
   EXPECT_EQ(head.size(), before.size()) << "the first is replaced in its place";
-  EXPECT_THAT(head, HasSubstr("\"karez.checksums\":\"123456789abcdef0 0000000000000000 0000000000000007\",\"karez.header\":\""));
+  EXPECT_THAT(
+      head,
+      HasSubstr("\"karez.checksums\":\"123456789abcdef0 0000000000000000 0000000000000007\",\"karez.header\":\""));
   const std::int64_t bytes = static_cast<std::int64_t>(head.size()) + 51;
   const WeightHeader header = parse_weight_header(head.substr(8), bytes, "m");
   EXPECT_EQ(header.entries, entries);
@@ -181,9 +204,13 @@ TEST(WeightIndex, NamesFilesBesideItself) {
     } catch (const Error& error) { return std::string(error.what()); }
     return std::string("no error");
   };
-  for (const char* way : {"../m", "/etc/passwd", "..", ".", "", "sub/m", "..\\\\m", "m\\u0000.safetensors", "a/../../m"})
-    EXPECT_THAT(error(std::string("{\"weight_map\":{\"a\":\"") + way + "\"}}"), HasSubstr("m.index.json: weight_map, \"a\": ")) << way;
-  EXPECT_EQ(error(R"({"weight_map":{"a":"../m"}})"), "m.index.json: weight_map, \"a\": \"../m\" is no file beside the index");
+  for (const char* way :
+       {"../m", "/etc/passwd", "..", ".", "", "sub/m", "..\\\\m", "m\\u0000.safetensors", "a/../../m"})
+    EXPECT_THAT(error(std::string("{\"weight_map\":{\"a\":\"") + way + "\"}}"),
+                HasSubstr("m.index.json: weight_map, \"a\": "))
+        << way;
+  EXPECT_EQ(error(R"({"weight_map":{"a":"../m"}})"),
+            "m.index.json: weight_map, \"a\": \"../m\" is no file beside the index");
   EXPECT_EQ(error(R"({"weight_map":{"a":1}})"), "m.index.json: weight_map, \"a\": no name of a file");
   EXPECT_EQ(error(R"({"weight_map":{"a":{}}})"), "m.index.json: weight_map, \"a\": no name of a file");
   EXPECT_EQ(error(R"({"weight_map":{"a":"m","a":"n"}})"), "m.index.json: weight_map: \"a\" stands there twice");

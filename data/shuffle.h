@@ -6,8 +6,8 @@
 
 namespace karez::data {
 
-// Fills `order` with a permutation of 0 .. order.size()-1: Fisher-Yates (Durstenfeld's form) with random words from Philox(seed, epoch).
-// Every machine, thread count and mesh gets the same; allocates nothing.
+// Fills `order` with a permutation of 0 .. order.size()-1: Fisher-Yates (Durstenfeld's form) with random words from
+// Philox(seed, epoch). Every machine, thread count and mesh gets the same; allocates nothing.
 void shuffle(std::span<std::int32_t> order, std::uint64_t seed, std::int64_t epoch);
 
 }  // namespace karez::data

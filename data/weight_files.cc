@@ -24,7 +24,8 @@ void read_at(int descriptor, std::byte* to, std::int64_t bytes, std::int64_t at,
     const ssize_t got = ::pread(descriptor, to, static_cast<std::size_t>(std::min<std::int64_t>(bytes, 1 << 30)), at);
     if (got < 0 && errno == EINTR) continue;
     require(ErrorKind::data, got >= 0, "cannot read ", file, ": ", std::strerror(errno));
-    require(ErrorKind::data, got > 0, file, ": it ends at byte ", at, ", where ", bytes, " more belong: the file was cut since it was opened");
+    require(ErrorKind::data, got > 0, file, ": it ends at byte ", at, ", where ", bytes,
+            " more belong: the file was cut since it was opened");
     to += got;
     at += got;
     bytes -= got;
@@ -88,8 +89,9 @@ WeightFiles::WeightFiles(const std::string& path) : path_(path) {
       for (const WeightEntry& entry : entries_) {
         auto said = index.find(entry.name);
         const std::string& file = files_[static_cast<std::size_t>(entry.file)].path;
-        require(ErrorKind::data, said != index.end() && numbers.at(said->second) == entry.file, file, ": it holds tensor ", quote(entry.name),
-                ", which ", path, said == index.end() ? " does not name" : cat(" looks for in ", said->second));
+        require(ErrorKind::data, said != index.end() && numbers.at(said->second) == entry.file, file,
+                ": it holds tensor ", quote(entry.name), ", which ", path,
+                said == index.end() ? " does not name" : cat(" looks for in ", said->second));
       }
       std::set<std::string> have;
       for (const WeightEntry& entry : entries_) have.insert(entry.name);
@@ -102,7 +104,8 @@ WeightFiles::WeightFiles(const std::string& path) : path_(path) {
     for (const File& file : files_) ::close(file.descriptor);
     throw;
   }
-  std::sort(entries_.begin(), entries_.end(), [](const WeightEntry& a, const WeightEntry& b) { return a.name < b.name; });
+  std::sort(entries_.begin(), entries_.end(),
+            [](const WeightEntry& a, const WeightEntry& b) { return a.name < b.name; });
 }
 
 WeightFiles::~WeightFiles() {
@@ -120,11 +123,13 @@ void WeightFiles::open(const std::string& path) {
   require(ErrorKind::data, S_ISREG(status.st_mode), "cannot read ", path, ": it is no file");
   const std::int64_t bytes = status.st_size;
   if (path.ends_with(".index.json")) {
-    require(ErrorKind::data, bytes <= longest_weight_header, path, ": an index of ", bytes, " bytes; at most ", longest_weight_header, " are read");
+    require(ErrorKind::data, bytes <= longest_weight_header, path, ": an index of ", bytes, " bytes; at most ",
+            longest_weight_header, " are read");
     files_.back().data = bytes;
     return;
   }
-  const std::int64_t length = weight_header_bytes(read_text(descriptor, std::min<std::int64_t>(bytes, 8), 0, path), bytes, path);
+  const std::int64_t length =
+      weight_header_bytes(read_text(descriptor, std::min<std::int64_t>(bytes, 8), 0, path), bytes, path);
   WeightHeader header = parse_weight_header(read_text(descriptor, length, 8, path), bytes, path);
   files_.back().data = 8 + length;
   for (WeightEntry& entry : header.entries) {
@@ -138,8 +143,8 @@ std::vector<std::byte> WeightFiles::read(const WeightEntry& entry) const {
   const File& file = files_[static_cast<std::size_t>(entry.file)];
   std::vector<std::byte> bytes(static_cast<std::size_t>(entry.end - entry.begin));
   read_at(file.descriptor, bytes.data(), entry.end - entry.begin, file.data + entry.begin, file.path);
-  require(ErrorKind::data, !entry.checksum || *entry.checksum == hash_bytes(bytes), file.path, ": the bytes of tensor ", quote(entry.name),
-          " do not fit their checksum: the file is damaged");
+  require(ErrorKind::data, !entry.checksum || *entry.checksum == hash_bytes(bytes), file.path, ": the bytes of tensor ",
+          quote(entry.name), " do not fit their checksum: the file is damaged");
   return bytes;
 }
 
@@ -152,28 +157,34 @@ Shape shape_of(const WeightEntry& entry, const WeightPart& part) {
   Shape shape = entry.shape;
   const auto said = [&] { return cat("tensor ", quote(entry.name), " ", entry.dtype, entry.shape); };
   if (part.parts > 1) {
-    require(ErrorKind::shape, part.axis >= 0 && part.axis < static_cast<int>(shape.size()), said(), " has no axis ", part.axis, " to be cut along");
+    require(ErrorKind::shape, part.axis >= 0 && part.axis < static_cast<int>(shape.size()), said(), " has no axis ",
+            part.axis, " to be cut along");
     std::int64_t& size = shape[static_cast<std::size_t>(part.axis)];
-    require(ErrorKind::shape, size % part.parts == 0, said(), " has no ", part.parts, " equal parts along axis ", part.axis);
+    require(ErrorKind::shape, size % part.parts == 0, said(), " has no ", part.parts, " equal parts along axis ",
+            part.axis);
     size /= part.parts;
   }
-  require(ErrorKind::shape, part.part >= 0 && part.part < part.parts, said(), ": part ", part.part, " of ", part.parts, " does not exist");
-  require(ErrorKind::shape, !part.transposed || shape.size() == 2, said(), " has no two dimensions that could change places");
+  require(ErrorKind::shape, part.part >= 0 && part.part < part.parts, said(), ": part ", part.part, " of ", part.parts,
+          " does not exist");
+  require(ErrorKind::shape, !part.transposed || shape.size() == 2, said(),
+          " has no two dimensions that could change places");
   if (part.transposed) std::swap(shape[0], shape[1]);
   return shape;
 }
 
 bool holds(const WeightEntry& entry, DType dtype) {
-  return entry.dtype == weight_dtype(dtype) || ((dtype == DType::f32 || dtype == DType::f64) && (entry.dtype == "F16" || entry.dtype == "BF16"));
+  return entry.dtype == weight_dtype(dtype) ||
+         ((dtype == DType::f32 || dtype == DType::f64) && (entry.dtype == "F16" || entry.dtype == "BF16"));
 }
 
 HostArray array_of(const WeightEntry& entry, const WeightPart& part, DType dtype, const std::vector<std::byte>& bytes) {
   HostArray out(TensorType{dtype, shape_of(entry, part)});
-  require(ErrorKind::type, holds(entry, dtype), "tensor ", quote(entry.name), " is ", entry.dtype, ", which ", dtype, " does not hold");
+  require(ErrorKind::type, holds(entry, dtype), "tensor ", quote(entry.name), " is ", entry.dtype, ", which ", dtype,
+          " does not hold");
   if (dtype == DType::b8) {
     for (std::size_t i = 0; i < bytes.size(); ++i)
-      require(ErrorKind::data, bytes[i] <= std::byte{1}, "tensor ", quote(entry.name), ": element ", i, " is ", static_cast<int>(bytes[i]),
-              ", no BOOL");
+      require(ErrorKind::data, bytes[i] <= std::byte{1}, "tensor ", quote(entry.name), ": element ", i, " is ",
+              static_cast<int>(bytes[i]), ", no BOOL");
   }
   if (item_bytes(entry.dtype) == size_of(dtype)) {
     const std::vector<std::byte> turned = bytes_of(entry, part, bytes);

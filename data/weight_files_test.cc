@@ -41,7 +41,9 @@ class Folder : public ::testing::Test {
     std::ifstream in(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(in), {}};
   }
-  void put(const std::string& name, const std::string& bytes) const { std::ofstream(at(name), std::ios::binary) << bytes; }
+  void put(const std::string& name, const std::string& bytes) const {
+    std::ofstream(at(name), std::ios::binary) << bytes;
+  }
   // Bytes written by hand, not by the writer.
   static std::string image(std::string header, const std::string& data) {
     std::string length;
@@ -60,21 +62,25 @@ class Folder : public ::testing::Test {
 };
 
 std::span<const std::byte> bytes_of_text(const std::string& text) { return std::as_bytes(std::span(text)); }
-template <class T> std::vector<T> list(const HostArray& array) { return {array.data<T>().begin(), array.data<T>().end()}; }
+template <class T> std::vector<T> list(const HostArray& array) {
+  return {array.data<T>().begin(), array.data<T>().end()};
+}
 
 using WeightFile = Folder;
 
 TEST_F(WeightFile, TensorsAreReadByName) {
-  put("m.safetensors",
-      image("{\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"a\":{\"dtype\":\"BOOL\",\"shape\":[3],\"data_offsets\":[8,11]},"
-            "\"__metadata__\":{\"k\":\"v\"}}",
-            std::string("\0\0\x80\x3f\0\0\0\xc0\1\0\1", 11)));
+  put("m.safetensors", image("{\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"a\":{\"dtype\":"
+                             "\"BOOL\",\"shape\":[3],\"data_offsets\":[8,11]},"
+                             "\"__metadata__\":{\"k\":\"v\"}}",
+                             std::string("\0\0\x80\x3f\0\0\0\xc0\1\0\1", 11)));
   const WeightFiles file(at("m.safetensors"));
   ASSERT_EQ(file.entries().size(), 2u);
   EXPECT_EQ(file.entries()[0].name, "a");
   EXPECT_EQ(file.notes(), (WeightNotes{{"k", "v"}}));
-  EXPECT_THAT(list<bool>(array_of(file.entries()[0], {}, DType::b8, file.read(file.entries()[0]))), ElementsAre(true, false, true));
-  EXPECT_THAT(list<float>(array_of(file.entries()[1], {}, DType::f32, file.read(file.entries()[1]))), ElementsAre(1.f, -2.f));
+  EXPECT_THAT(list<bool>(array_of(file.entries()[0], {}, DType::b8, file.read(file.entries()[0]))),
+              ElementsAre(true, false, true));
+  EXPECT_THAT(list<float>(array_of(file.entries()[1], {}, DType::f32, file.read(file.entries()[1]))),
+              ElementsAre(1.f, -2.f));
 }
 
 TEST_F(WeightFile, PartsAreTakenAndMatricesTurned) {
@@ -90,9 +96,12 @@ TEST_F(WeightFile, PartsAreTakenAndMatricesTurned) {
   EXPECT_THAT(taken({.part = 1, .parts = 3, .axis = 1}), ElementsAre(2, 5));
   EXPECT_THAT(taken({.transposed = true, .part = 1, .parts = 2}), ElementsAre(4, 5, 6));
   EXPECT_EQ(shape_of(w, {.transposed = true, .part = 1, .parts = 2}), (Shape{3, 1}));
-  EXPECT_EQ(error_of([&] { shape_of(w, {.part = 0, .parts = 2, .axis = 1}); }), "tensor \"w\" I32[2, 3] has no 2 equal parts along axis 1");
-  EXPECT_EQ(error_of([&] { shape_of(w, {.part = 0, .parts = 2, .axis = 2}); }), "tensor \"w\" I32[2, 3] has no axis 2 to be cut along");
-  EXPECT_EQ(error_of([&] { shape_of(w, {.part = 2, .parts = 2}); }), "tensor \"w\" I32[2, 3]: part 2 of 2 does not exist");
+  EXPECT_EQ(error_of([&] { shape_of(w, {.part = 0, .parts = 2, .axis = 1}); }),
+            "tensor \"w\" I32[2, 3] has no 2 equal parts along axis 1");
+  EXPECT_EQ(error_of([&] { shape_of(w, {.part = 0, .parts = 2, .axis = 2}); }),
+            "tensor \"w\" I32[2, 3] has no axis 2 to be cut along");
+  EXPECT_EQ(error_of([&] { shape_of(w, {.part = 2, .parts = 2}); }),
+            "tensor \"w\" I32[2, 3]: part 2 of 2 does not exist");
   EXPECT_EQ(error_of([&] {
               shape_of({"v", "F32", {4}}, {.transposed = true});
             }),
@@ -103,9 +112,12 @@ TEST_F(WeightFile, PartsAreTakenAndMatricesTurned) {
 TEST_F(WeightFile, NumbersOf16BitsAreWidened) {
   const WeightEntry halves{"h", "F16", {2, 2}, 0, 8}, brains{"b", "BF16", {2}, 0, 4};
   const std::string h("\0\x3c\0\xc0\0\x38\x01\0", 8), b("\x80\x3f\x20\xc1", 4);  // 1, -2, 0.5, 2^-24; 1, -10
-  const auto bytes = [](const std::string& text) { return std::vector<std::byte>(bytes_of_text(text).begin(), bytes_of_text(text).end()); };
+  const auto bytes = [](const std::string& text) {
+    return std::vector<std::byte>(bytes_of_text(text).begin(), bytes_of_text(text).end());
+  };
   EXPECT_THAT(list<float>(array_of(halves, {}, DType::f32, bytes(h))), ElementsAre(1.f, -2.f, 0.5f, 0x1p-24f));
-  EXPECT_THAT(list<double>(array_of(halves, {.transposed = true}, DType::f64, bytes(h))), ElementsAre(1., 0.5, -2., 0x1p-24));
+  EXPECT_THAT(list<double>(array_of(halves, {.transposed = true}, DType::f64, bytes(h))),
+              ElementsAre(1., 0.5, -2., 0x1p-24));
   EXPECT_THAT(list<float>(array_of(brains, {.part = 1, .parts = 2}, DType::f32, bytes(b))), ElementsAre(-10.f));
   EXPECT_FALSE(holds(halves, DType::i32));
   EXPECT_FALSE(holds({"f", "F32", {2}}, DType::f64)) << "a checkpoint of f32 is none of f64";
@@ -134,7 +146,8 @@ TEST_F(WeightFile, AFileThatIsCutAfterItWasOpenedIsTold) {
   put("m", matrix("w"));
   const WeightFiles file(at("m"));
   fs::resize_file(at("m"), fs::file_size(at("m")) - 4);
-  EXPECT_THAT(error_of([&] { file.read(file.entries()[0]); }), HasSubstr("where 4 more belong: the file was cut since it was opened"));
+  EXPECT_THAT(error_of([&] { file.read(file.entries()[0]); }),
+              HasSubstr("where 4 more belong: the file was cut since it was opened"));
 }
 
 TEST_F(WeightFile, AFileThatIsReplacedStaysTheOldOne) {
@@ -159,7 +172,8 @@ TEST_F(WeightFile, AnIndexLeadsToSeveral) {
   EXPECT_EQ(files.read(files.entries()[1]).size(), 24u);
   const auto error = [&](const std::string& map) { return error_of([&] { WeightFiles wrong(index(map)); }); };
   EXPECT_THAT(error(R"("a":"m-1.safetensors","b":"m-1.safetensors")"), HasSubstr("m-1.safetensors: "));
-  EXPECT_THAT(error(R"("a":"m-1.safetensors","b":"m-1.safetensors")"), HasSubstr("looks there for tensor \"b\"; there is 1: a"));
+  EXPECT_THAT(error(R"("a":"m-1.safetensors","b":"m-1.safetensors")"),
+              HasSubstr("looks there for tensor \"b\"; there is 1: a"));
   EXPECT_THAT(error(R"("a":"m-2.safetensors","b":"m-1.safetensors")"), HasSubstr("it holds tensor \""));
   EXPECT_THAT(error(R"("c":"m-1.safetensors")"), HasSubstr("m-1.safetensors: it holds tensor \"a\", which "));
   EXPECT_THAT(error(R"("a":"m-3.safetensors")"), HasSubstr("m-3.safetensors: No such file"));
@@ -176,7 +190,8 @@ TEST_F(Writer, TheNameStandsForTheOldBytesUntilAllOfTheNewOnesAreThere) {
     EXPECT_EQ(content(at("m")), "old");
     EXPECT_EQ(names().size(), 2u) << "written aside, in the same folder";
     EXPECT_THAT(error_of([&] { writer.commit(); }), HasSubstr("1 of 2 tensors are written"));
-    EXPECT_THAT(error_of([&] { writer.write(bytes_of_text("12")); }), HasSubstr("tensor \"v\" takes 1 bytes; 2 are written"));
+    EXPECT_THAT(error_of([&] { writer.write(bytes_of_text("12")); }),
+                HasSubstr("tensor \"v\" takes 1 bytes; 2 are written"));
   }
   EXPECT_THAT(names(), UnorderedElementsAre("m")) << "what was dropped leaves nothing";
   EXPECT_EQ(content(at("m")), "old");
@@ -192,7 +207,8 @@ TEST_F(Writer, TheNameStandsForTheOldBytesUntilAllOfTheNewOnesAreThere) {
 
 TEST_F(Writer, EveryBitOfAFileIsCheckedWhenItIsRead) {
   {
-    WeightWriter writer(at("m"), {{"w", "F32", {3, 2}}, {"none", "F32", {0}}, {"v", "BOOL", {3}}}, {{"k", "v"}, {"karez.position", "17"}});
+    WeightWriter writer(at("m"), {{"w", "F32", {3, 2}}, {"none", "F32", {0}}, {"v", "BOOL", {3}}},
+                        {{"k", "v"}, {"karez.position", "17"}});
     writer.write(bytes_of_text(std::string(24, 'x')));
     writer.write({});
     writer.write(bytes_of_text(std::string("\1\0\1", 3)));
@@ -213,8 +229,10 @@ TEST_F(Writer, EveryBitOfAFileIsCheckedWhenItIsRead) {
     put("m", other);
     return read();
   };
-  EXPECT_THAT(with("xxxx", "xxyx"), HasSubstr("m: the bytes of tensor \"w\" do not fit their checksum: the file is damaged"));
-  EXPECT_THAT(with("[3,2]", "[2,3]"), HasSubstr("m: the header does not fit its checksum: the file is damaged, or another program"));
+  EXPECT_THAT(with("xxxx", "xxyx"),
+              HasSubstr("m: the bytes of tensor \"w\" do not fit their checksum: the file is damaged"));
+  EXPECT_THAT(with("[3,2]", "[2,3]"),
+              HasSubstr("m: the header does not fit its checksum: the file is damaged, or another program"));
   EXPECT_THAT(with("\"17\"", "\"71\""), HasSubstr("the header does not fit its checksum"));
   EXPECT_THAT(with("karez.header", "karez.holder"), HasSubstr("the header does not fit its checksum"));
   EXPECT_THAT(with("karez.checksums", "karez.nothing!!"), HasSubstr("the header does not fit its checksum"));
@@ -235,7 +253,8 @@ TEST_F(Writer, RemovesWhatKilledOnesHaveLeftAndNoOthers) {
     EXPECT_NE(names()[0], left.empty() ? "" : left.back());
     left.push_back(names()[0]);
   }
-  for (const char* other : {"m.writing-1", "m.writing-1-", "m.writing--1", "m.writing-1-x", "n.writing-1-1", "mm.writing-1-1", "m.writing-1-1.old"})
+  for (const char* other : {"m.writing-1", "m.writing-1-", "m.writing--1", "m.writing-1-x", "n.writing-1-1",
+                            "mm.writing-1-1", "m.writing-1-1.old"})
     put(other, "");
   fs::create_directory(at("m.writing-2-2"));
   const std::size_t others = names().size() - 1;
@@ -270,7 +289,8 @@ TEST_F(Writer, APathWithoutAFolderIsOfTheWorkingDirectory) {
 
 TEST_F(Writer, NoRoomAndNoFolderAreErrorsThatLeaveTheOldFile) {
   put("m", "old");
-  EXPECT_THAT(error_of([&] { WeightWriter writer(at("no/folder/m"), {}, {}); }), HasSubstr("No such file or directory"));
+  EXPECT_THAT(error_of([&] { WeightWriter writer(at("no/folder/m"), {}, {}); }),
+              HasSubstr("No such file or directory"));
   struct rlimit before = {};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);

@@ -39,12 +39,14 @@ bool lock(int descriptor, int how) {
   return true;
 }
 
-// Removes a file beside the path if nobody writes it any more. Where a file system has no locks nobody can tell, and it stays.
+// Removes a file beside the path if nobody writes it any more. Where a file system has no locks nobody can tell, and it
+// stays.
 void remove_left(const std::string& aside) {
   const int descriptor = ::open(aside.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (descriptor < 0) return;
   struct stat status = {};
-  if (::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && lock(descriptor, LOCK_EX | LOCK_NB)) ::unlink(aside.c_str());
+  if (::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && lock(descriptor, LOCK_EX | LOCK_NB))
+    ::unlink(aside.c_str());
   ::close(descriptor);
 }
 
@@ -57,7 +59,8 @@ void remove_all_left(const std::string& path) {
     if (!name.starts_with(begin)) continue;
     const std::string_view numbers = name.substr(begin.size());
     const std::size_t dash = numbers.find('-');
-    if (dash == 0 || dash == numbers.npos || dash + 1 == numbers.size() || numbers.find_first_not_of("0123456789") != dash ||
+    if (dash == 0 || dash == numbers.npos || dash + 1 == numbers.size() ||
+        numbers.find_first_not_of("0123456789") != dash ||
         numbers.find_first_not_of("0123456789", dash + 1) != numbers.npos)
       continue;
     remove_left(path.substr(0, path.find_last_of('/') + 1) + std::string(name));
@@ -93,7 +96,8 @@ void WeightWriter::open_aside() {
   while (true) {
     aside_ = aside_of(path_);
     descriptor_ = ::open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor_ < 0 && errno == EEXIST) continue;  // of a process that had our number before us, and a child that still runs
+    if (descriptor_ < 0 && errno == EEXIST)
+      continue;  // of a process that had our number before us, and a child that still runs
     if (descriptor_ < 0) fail_with_errno(path_);
     struct stat status = {};
     if (!lock(descriptor_, LOCK_EX) || ::fstat(descriptor_, &status) != 0 || status.st_nlink > 0) return;
@@ -101,7 +105,9 @@ void WeightWriter::open_aside() {
   }
 }
 
-void WeightWriter::fail_with_errno(const std::string& path) const { fail(ErrorKind::data, "cannot write ", path, ": ", std::strerror(errno)); }
+void WeightWriter::fail_with_errno(const std::string& path) const {
+  fail(ErrorKind::data, "cannot write ", path, ": ", std::strerror(errno));
+}
 
 void WeightWriter::put(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
@@ -115,8 +121,8 @@ void WeightWriter::put(std::span<const std::byte> bytes) {
 void WeightWriter::write(std::span<const std::byte> bytes) {
   require(next_ < entries_.size(), path_, ": more tensors than its header names");
   WeightEntry& entry = entries_[next_++];
-  require(static_cast<std::int64_t>(bytes.size()) == entry.end - entry.begin, path_, ": tensor ", quote(entry.name), " takes ",
-          entry.end - entry.begin, " bytes; ", bytes.size(), " are written");
+  require(static_cast<std::int64_t>(bytes.size()) == entry.end - entry.begin, path_, ": tensor ", quote(entry.name),
+          " takes ", entry.end - entry.begin, " bytes; ", bytes.size(), " are written");
   entry.checksum = hash_bytes(bytes);
   put(bytes);
 }

@@ -1,4 +1,5 @@
-// Writing a safetensors file so that its name stands for the old bytes or for all of the new ones, never for a part of them.
+// Writing a safetensors file so that its name stands for the old bytes or for all of the new ones, never for a part of
+// them.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +11,14 @@
 
 namespace karez::data {
 
-// Writes beside the path, under a name of its own (PATH.writing-PROCESS-NUMBER), with a checksum of each tensor and of the header; `commit` syncs the
-// bytes, gives them the name and syncs the folder. Dropped before that, it leaves nothing; what writers of this path have left that were killed goes
-// when the next one begins: a writer holds a lock on its file (flock) as long as it lives. Errors are of data and say the file and why: no such
-// folder, no room.
+// Writes beside the path, under a name of its own (PATH.writing-PROCESS-NUMBER), with a checksum of each tensor and of
+// the header; `commit` syncs the bytes, gives them the name and syncs the folder. Dropped before that, it leaves
+// nothing; what writers of this path have left that were killed goes when the next one begins: a writer holds a lock on
+// its file (flock) as long as it lives. Errors are of data and say the file and why: no such folder, no room.
 class WeightWriter {
  public:
-  WeightWriter(std::string path, std::vector<WeightEntry> entries, const WeightNotes& notes);  // of an entry: name, dtype, shape
+  WeightWriter(std::string path, std::vector<WeightEntry> entries,
+               const WeightNotes& notes);  // of an entry: name, dtype, shape
   ~WeightWriter();
   WeightWriter(const WeightWriter&) = delete;
   WeightWriter& operator=(const WeightWriter&) = delete;
